@@ -1,0 +1,29 @@
+# tern_library(NAME SOURCES ... DEPS ... PRIVATE_DEPS ...): a static library tern_NAME.
+# PRIVATE_DEPS are vendor libraries that no header of ours shows.
+function(tern_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(tern_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(tern_${name} PUBLIC tern_flags ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+endfunction()
+
+# tern_binary(NAME SOURCES ... DEPS ...): an installed program NAME.
+function(tern_binary name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE tern_flags ${ARG_DEPS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  install(TARGETS ${name} DESTINATION bin)
+endfunction()
+
+# tern_test(NAME SOURCES ... DEPS ... [TIMEOUT S] [LABELS ...]): one GoogleTest program NAME_test, one ctest entry.
+# Labels: `tsan` marks what the thread-sanitizer run covers, `process` what starts real processes.
+function(tern_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  add_executable(${name}_test ${ARG_SOURCES})
+  target_link_libraries(${name}_test PRIVATE tern_flags ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()

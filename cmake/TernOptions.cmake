@@ -1,0 +1,24 @@
+# The language, the warnings and the sanitizers: one place for all targets.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(TERN_CCACHE ccache)
+if(TERN_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TERN_CCACHE})
+endif()
+
+add_library(tern_flags INTERFACE)
+target_include_directories(tern_flags INTERFACE ${CMAKE_SOURCE_DIR})
+# Contraction is off everywhere: codes and updates must be bit-equal on every device and compiler.
+# -Wno-restrict: g++ 12 warns of std::string's own operator+ (GCC bug 105329).
+target_compile_options(tern_flags INTERFACE -Wall -Wextra -Werror -Wno-restrict -ffp-contract=off)
+if(TERN_SANITIZE)
+  target_compile_options(tern_flags INTERFACE -fsanitize=${TERN_SANITIZE} -fno-sanitize-recover=all
+                                              -fno-omit-frame-pointer -g1)
+  target_link_options(tern_flags INTERFACE -fsanitize=${TERN_SANITIZE})
+endif()

@@ -1,0 +1,123 @@
+// Channel<T>: a first-in, first-out queue between threads. Many may push; many may pop, though one
+// is the usual case. A closed channel takes nothing more, and gives what it still holds.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/event_fd.h"
+
+namespace tern {
+
+template <typename T>
+class Channel {
+ public:
+  // At most `capacity` items wait; 0: no bound, where something else (credits) bounds them.
+  explicit Channel(size_t capacity = 0) : capacity_(capacity) {}
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  // Waits while the channel is full. False: closed, and the item is dropped.
+  bool Push(T item) {
+    std::unique_lock lock(mutex_);
+    not_full_.wait(lock, [&] { return closed_ || !FullLocked(); });
+    if (closed_) return false;
+    PutLocked(std::move(item));
+    return true;
+  }
+
+  // Never waits. False: full or closed, and `item` is as it was.
+  bool TryPush(T& item) {
+    std::lock_guard lock(mutex_);
+    if (closed_ || FullLocked()) return false;
+    PutLocked(std::move(item));
+    return true;
+  }
+
+  // Never waits. Nothing: the channel is empty.
+  std::optional<T> TryPop() {
+    std::lock_guard lock(mutex_);
+    return TakeLocked();
+  }
+
+  // Waits for an item. Nothing: closed and drained.
+  std::optional<T> Pop() {
+    std::unique_lock lock(mutex_);
+    not_empty_.wait(lock, [&] { return closed_ || !items_.empty(); });
+    return TakeLocked();
+  }
+
+  // As Pop, but gives up when Now() reaches `deadline`; drained() tells the two apart.
+  std::optional<T> Pop(Time deadline) {
+    std::unique_lock lock(mutex_);
+    const std::chrono::steady_clock::time_point until{deadline};
+    not_empty_.wait_until(lock, until, [&] { return closed_ || !items_.empty(); });
+    return TakeLocked();
+  }
+
+  // Wakes everybody who waits. May be called more than once.
+  void Close() {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    not_empty_.notify_all();
+    not_full_.notify_all();
+    if (event_) event_->Raise();
+  }
+
+  bool closed() const {
+    std::lock_guard lock(mutex_);
+    return closed_;
+  }
+  // Closed and empty: no item will ever come.
+  bool drained() const {
+    std::lock_guard lock(mutex_);
+    return closed_ && items_.empty();
+  }
+  size_t size() const {
+    std::lock_guard lock(mutex_);
+    return items_.size();
+  }
+
+  // Readable while an item waits, and for ever once closed. Owned by the channel and made on the
+  // first call; -1 where the process is out of file descriptors. Only to wait on, never to read.
+  int event_fd() {
+    std::lock_guard lock(mutex_);
+    if (!event_) {
+      event_.emplace();
+      if (closed_ || !items_.empty()) event_->Raise();
+    }
+    return event_->fd();
+  }
+
+ private:
+  bool FullLocked() const { return capacity_ != 0 && items_.size() >= capacity_; }
+
+  void PutLocked(T&& item) {
+    items_.push_back(std::move(item));
+    if (event_ && items_.size() == 1) event_->Raise();
+    not_empty_.notify_one();
+  }
+
+  std::optional<T> TakeLocked() {
+    if (items_.empty()) return std::nullopt;
+    std::optional<T> item(std::move(items_.front()));
+    items_.pop_front();
+    if (event_ && items_.empty() && !closed_) event_->Lower();
+    not_full_.notify_one();
+    return item;
+  }
+
+  const size_t capacity_;
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable not_empty_, not_full_;
+  std::deque<T> items_;
+  bool closed_ = false;
+  std::optional<EventFd> event_;
+};
+
+}  // namespace tern

@@ -1,0 +1,22 @@
+// A flag that poll() can wait for: readable while it is raised. Thread-safe.
+#pragma once
+
+namespace tern {
+
+class EventFd {
+ public:
+  EventFd();
+  ~EventFd();
+  EventFd(const EventFd&) = delete;
+  EventFd& operator=(const EventFd&) = delete;
+
+  // -1 where the process is out of file descriptors; Raise and Lower then do nothing.
+  int fd() const { return fd_; }
+  void Raise();
+  void Lower();
+
+ private:
+  int fd_;
+};
+
+}  // namespace tern

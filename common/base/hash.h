@@ -1,0 +1,16 @@
+// 64-bit digests by BLAKE2b (libsodium). The same on every machine.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tern {
+
+uint64_t Digest(std::span<const uint8_t> bytes);
+uint64_t Digest(std::string_view text);
+// "f00dcafe01234567", as logs and messages show digests.
+std::string Hex(uint64_t digest);
+
+}  // namespace tern

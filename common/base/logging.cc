@@ -1,0 +1,102 @@
+#include "common/base/logging.h"
+
+#include <execinfo.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <system_error>
+
+#include "common/base/text.h"
+
+namespace tern {
+namespace {
+
+std::mutex mutex;  // guards both
+bool initialized = false;
+std::string log_file;
+
+[[noreturn]] void Fail() {
+  google::FlushLogFilesUnsafe(google::GLOG_INFO);
+  std::array<void*, 64> stack;
+  backtrace_symbols_fd(stack.data(), backtrace(stack.data(), stack.size()), STDERR_FILENO);
+  _exit(static_cast<int>(Code::kInternal));
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+  return name.data();
+}
+
+enum class Use { kFree, kHeld, kFailed };  // errno after kFailed
+
+// glog locks its file; a second process of a rank must not fight for it.
+Use TryFile(const std::string& path) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0664);
+  if (fd < 0) return Use::kFailed;
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  const bool held = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  close(fd);
+  return held ? Use::kHeld : Use::kFree;
+}
+
+Result<std::string> ChooseFile(const std::string& stem, const std::string& log_dir) {
+  std::error_code error;
+  std::filesystem::create_directories(log_dir, error);
+  std::string path = (std::filesystem::path(log_dir) / stem).string() + ".log";
+  Use use = TryFile(path);
+  if (use == Use::kHeld) {
+    path =
+        (std::filesystem::path(log_dir) / stem).string() + "." + std::to_string(getpid()) + ".log";
+    use = TryFile(path);
+  }
+  if (use == Use::kFailed) {
+    return Status(Code::kUsage, Cat("cannot write the log ", path, ": ", std::strerror(errno),
+                                    "; give a directory that this user may write to"));
+  }
+  return path;
+}
+
+}  // namespace
+
+Status InitLogging(const std::string& program, const std::string& role_and_rank,
+                   const std::string& log_dir) {
+  std::lock_guard lock(mutex);
+  if (initialized) return Status(Code::kInternal, "logging was set up twice in one process");
+  std::string file;
+  if (!log_dir.empty()) {
+    const auto chosen = ChooseFile(program + "." + role_and_rank + "." + HostName(), log_dir);
+    if (!chosen.ok()) return chosen.status();
+    file = *chosen;
+  }
+  static const std::string name = program;  // glog keeps the pointer
+  google::InitGoogleLogging(name.c_str());
+  google::InstallFailureFunction(&Fail);
+  FLAGS_timestamp_in_logfile_name = false;
+  FLAGS_logbufsecs = 0;
+  FLAGS_logbuflevel = -1;
+  FLAGS_stderrthreshold = google::GLOG_WARNING;
+  // One file: the one of INFO holds all the severities above it.
+  for (const int severity :
+       {google::GLOG_INFO, google::GLOG_WARNING, google::GLOG_ERROR, google::GLOG_FATAL}) {
+    google::SetLogDestination(severity, severity == google::GLOG_INFO ? file.c_str() : "");
+    google::SetLogSymlink(severity, "");
+  }
+  initialized = true;
+  log_file = file;
+  return Ok();
+}
+
+std::string LogFile() {
+  std::lock_guard lock(mutex);
+  return log_file;
+}
+
+}  // namespace tern

@@ -1,0 +1,52 @@
+// SIGTERM and SIGINT as an event to poll for.
+#pragma once
+
+#include <signal.h>
+
+#include <atomic>
+
+#include "common/base/event_fd.h"
+#include "common/base/status.h"
+#include "common/base/threads.h"
+
+namespace tern {
+
+// Construct first in main, at most one at a time: it blocks both signals in the calling thread, and
+// threads started later inherit that. A small thread of its own takes the signals, so the second
+// one works even while everything else hangs.
+class StopSignals {
+ public:
+  enum class Second {
+    kExit,    // the second signal ends the process at once, with 128 + its number
+    kReport,  // further signals are reported by Take, too
+  };
+  explicit StopSignals(Second second = Second::kExit);
+  ~StopSignals();  // gives the calling thread its old signal mask back
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  // Readable while Take() has something; only to wait on. -1: out of file descriptors.
+  int fd() const { return event_.fd(); }
+  // The next signal not taken yet, 0 where there is none.
+  int Take();
+  // The first signal ever, 0 before it.
+  int signal() const { return first_; }
+  // How the process ends in order after signal(): kTerminated or kInterrupted; ok before it.
+  Status status() const;
+
+  // Unblocks both signals: for a child between fork and exec, which inherits the mask. Safe there.
+  static void Unblock();
+
+ private:
+  void Run();
+
+  const Second second_;
+  EventFd event_;
+  sigset_t old_mask_;
+  std::atomic<bool> quit_{false};
+  std::atomic<int> first_{0};
+  std::atomic<int> pending_term_{0}, pending_int_{0};
+  Thread thread_;
+};
+
+}  // namespace tern

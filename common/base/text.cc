@@ -1,0 +1,66 @@
+#include "common/base/text.h"
+
+#include <array>
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+
+namespace tern {
+namespace {
+
+template <typename... Args>
+std::string Format(const char* format, Args... args) {
+  std::array<char, 64> text;
+  std::snprintf(text.data(), text.size(), format, args...);
+  return text.data();
+}
+
+}  // namespace
+
+std::string text_internal::Number(double v) { return Format("%g", v); }
+
+std::string HumanBytes(uint64_t bytes) {
+  if (bytes < 1000) return Format("%" PRIu64 " B", bytes);
+  static constexpr std::array kUnits = {"KB", "MB", "GB", "TB", "PB", "EB"};
+  double value = static_cast<double>(bytes) / 1000;
+  size_t unit = 0;
+  // 999.95 would be printed as 1000.0.
+  for (; value >= 999.95 && unit + 1 < kUnits.size(); ++unit) value /= 1000;
+  return Format("%.1f %s", value, kUnits[unit]);
+}
+
+std::string HumanTime(Time t) {
+  if (t < Time::zero()) return Cat("-", HumanTime(t == Time::min() ? Time::max() : -t));
+  const double s = Seconds(t);
+  if (s < 999.5e-6) return Format("%.0f us", s * 1e6);
+  if (s < 0.99995) return Format("%.1f ms", s * 1e3);
+  if (s < 59.95) return Format("%.1f s", s);
+  const int64_t whole = std::llround(s);
+  if (whole < 3600) return Format("%" PRId64 "m %02" PRId64 "s", whole / 60, whole % 60);
+  return Format("%" PRId64 "h %02" PRId64 "m", whole / 3600, whole % 3600 / 60);
+}
+
+std::string Printable(std::string_view text, size_t max) {
+  std::string out;
+  for (const char c : text.substr(0, max)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7f && c != '\\') {
+      out += c;
+    } else {
+      out += Format("\\x%02x", static_cast<unsigned>(byte));
+    }
+  }
+  if (text.size() > max) out += "...";
+  return out;
+}
+
+std::string Join(const std::vector<std::string>& parts, std::string_view separator) {
+  std::string out;
+  for (const std::string& part : parts) {
+    if (&part != &parts.front()) out += separator;
+    out += part;
+  }
+  return out;
+}
+
+}  // namespace tern

@@ -1,0 +1,53 @@
+// Small helpers for sentences and tables.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "common/base/clock.h"
+
+namespace tern {
+
+// One text of strings, characters and numbers: Cat("rank ", 3, " of ", n). Floating-point numbers
+// as %g.
+template <typename... Parts>
+std::string Cat(const Parts&... parts);
+
+// "812 B", "1.3 KB", "45.0 MB": powers of 1000.
+std::string HumanBytes(uint64_t bytes);
+// "350 us", "12.5 ms", "3.2 s", "4m 05s", "2h 03m".
+std::string HumanTime(Time t);
+// Bytes from outside made safe for a log line: printable ASCII as it is, the rest as \xNN, at most
+// `max` bytes of it and "..." where it was cut.
+std::string Printable(std::string_view text, size_t max = 80);
+// "a, b, c".
+std::string Join(const std::vector<std::string>& parts, std::string_view separator = ", ");
+
+namespace text_internal {
+std::string Number(double v);
+
+template <typename T>
+void Append(std::string* out, const T& part) {
+  if constexpr (std::is_same_v<T, char>) {
+    *out += part;
+  } else if constexpr (std::is_integral_v<T>) {
+    *out += std::to_string(part);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    *out += Number(part);
+  } else {
+    *out += std::string_view(part);
+  }
+}
+}  // namespace text_internal
+
+template <typename... Parts>
+std::string Cat(const Parts&... parts) {
+  std::string out;
+  (text_internal::Append(&out, parts), ...);
+  return out;
+}
+
+}  // namespace tern

@@ -1,0 +1,26 @@
+#include "common/codec/clip.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tern::codec {
+
+Prepared PrepareTernary(const kernels::Stats& stats, size_t n, const Options& options) {
+  const Prepared unclipped{stats.max_abs, std::numeric_limits<float>::infinity()};
+  const double largest = std::numeric_limits<float>::max();
+  const auto k =
+      static_cast<float>(std::min(options.clip_sigma * kernels::Sigma(stats, n), largest));
+  if (!(k > 0)) return unclipped;
+  switch (options.clip) {
+    case Clip::kPaper:
+    case Clip::kGrace:
+      return {std::min(stats.max_abs, k), k};
+    case Clip::kOfficial:
+      return {k, unclipped.clip};
+    case Clip::kNone:
+      break;
+  }
+  return unclipped;
+}
+
+}  // namespace tern::codec

@@ -1,0 +1,57 @@
+#include "common/codec/codec.h"
+
+#include <cmath>
+
+#include "common/base/text.h"
+#include "common/codec/codecs.h"
+
+namespace tern::codec {
+namespace {
+
+using Made = Result<std::unique_ptr<Codec>>;
+
+Made MakeAnyTernary(const Options& options) {
+  if (!(options.clip_sigma > 0) || !std::isfinite(options.clip_sigma)) {
+    return Status(Code::kBadJob, "exchange.clip_sigma is " + std::to_string(options.clip_sigma) +
+                                     ", expected a finite number above 0 (the paper uses 2.5)");
+  }
+  if (options.clip == Clip::kGrace && !options.scaler_per_worker) {
+    return Status(Code::kBadJob,
+                  "exchange.clip is grace, which is defined for scalers per worker only: set "
+                  "exchange.scaler to "
+                  "per_worker, or exchange.clip to paper");
+  }
+  return options.scaler_per_worker ? MakeTernaryPerWorker(options) : MakeTernary(options);
+}
+
+struct Row {
+  const char* name;
+  Made (*make)(const Options& options);
+};
+
+const Row kTable[] = {
+    {"fp32", [](const Options&) -> Made { return MakeFp32(); }},
+    {"fp16", [](const Options&) -> Made { return MakeFp16(); }},
+    {"ternary", MakeAnyTernary},
+};
+
+}  // namespace
+
+const std::vector<std::string>& CodecNames() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Row& row : kTable) all.emplace_back(row.name);
+    return all;
+  }();
+  return names;
+}
+
+Result<std::unique_ptr<Codec>> MakeCodec(std::string_view name, const Options& options) {
+  for (const Row& row : kTable) {
+    if (row.name == name) return row.make(options);
+  }
+  return Status(Code::kBadJob, "there is no codec '" + std::string(name) +
+                                   "'; known codecs: " + Join(CodecNames()));
+}
+
+}  // namespace tern::codec

@@ -1,0 +1,97 @@
+#include "common/codec/float_sum.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+namespace tern::codec {
+
+static_assert(std::endian::native == std::endian::little,
+              "floats are copied to and from the wire as they lie");
+
+void AppendFloats(std::span<const float> values, std::vector<uint8_t>* out) {
+  if (values.empty()) return;
+  const size_t begin = out->size();
+  out->resize(begin + values.size_bytes());
+  std::memcpy(out->data() + begin, values.data(), values.size_bytes());
+}
+
+void ReadFloats(std::span<const uint8_t> bytes, std::span<float> values) {
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size_bytes());
+}
+
+Status CheckFinite(std::span<const float> values, uint64_t first_index) {
+  constexpr uint32_t kExponent = 0x7F800000;
+  bool bad = false;
+  for (float v : values) bad |= (std::bit_cast<uint32_t>(v) & kExponent) == kExponent;
+  if (!bad) return Ok();
+  const auto at =
+      std::find_if_not(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+  return Status(Code::kMismatch, "element " + std::to_string(first_index + (at - values.begin())) +
+                                     " is " + std::to_string(*at) + ", expected a finite number");
+}
+
+Status CheckSum(std::string_view codec, std::span<const uint8_t> sum, size_t expected,
+                uint64_t count, uint64_t first, uint64_t n) {
+  if (first > count || n > count - first) {
+    return Status(Code::kInternal, "elements from " + std::to_string(first) + ", " +
+                                       std::to_string(n) + " of them, asked of a segment of " +
+                                       std::to_string(count));
+  }
+  if (sum.size() == expected) return Ok();
+  return Status(Code::kMismatch, std::string(codec) + " sum of " + std::to_string(sum.size()) +
+                                     " bytes, expected " + std::to_string(expected) + " for " +
+                                     std::to_string(count) + " elements");
+}
+
+Status DecodeFloatMean(std::string_view codec, std::span<const uint8_t> sum, uint64_t count,
+                       uint64_t first, uint64_t n, float* mean) {
+  TERN_RETURN_IF_ERROR(CheckSum(codec, sum, 4 * count, count, first, n));
+  const std::span<float> values(mean, n);
+  ReadFloats(sum.subspan(4 * first), values);
+  return CheckFinite(values, first).Within(std::string(codec) + " sum");
+}
+
+RankOrderedSum::RankOrderedSum(uint64_t count, int workers) : sum_(count), parked_(workers) {}
+
+Result<size_t> RankOrderedSum::Add(int rank, std::span<const uint8_t> bytes) {
+  const auto r = static_cast<size_t>(rank);
+  if (rank < 0 || r >= parked_.size() || r < next_ || parked_[r].has_value()) {
+    return Status(Code::kInternal, "rank " + std::to_string(rank) + " added to a sum of " +
+                                       std::to_string(parked_.size()) +
+                                       " workers twice, or not one of them");
+  }
+  Result<size_t> size = Check(bytes);
+  if (!size.ok()) return size;
+  const std::span<const uint8_t> part = bytes.first(*size);
+  if (r != next_) {
+    parked_[r].emplace(part.begin(), part.end());
+    return size;
+  }
+  AddTo(part, sum_.data());
+  for (++next_; next_ < parked_.size() && parked_[next_].has_value(); ++next_) {
+    AddTo(*parked_[next_], sum_.data());
+    parked_[next_].reset();
+  }
+  return size;
+}
+
+void RankOrderedSum::MeanOf(uint64_t first, std::span<float> mean) const {
+  const auto workers = static_cast<float>(parked_.size());
+  for (size_t i = 0; i < mean.size(); ++i) mean[i] = sum_[first + i] / workers;
+}
+
+void RankOrderedSum::EncodeSum(std::vector<uint8_t>* out) {
+  std::array<float, 1024> block;
+  for (uint64_t first = 0; first < count(); first += block.size()) {
+    const std::span<float> mean =
+        std::span(block).first(std::min<uint64_t>(block.size(), count() - first));
+    MeanOf(first, mean);
+    AppendFloats(mean, out);
+  }
+}
+
+}  // namespace tern::codec

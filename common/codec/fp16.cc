@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "common/codec/codecs.h"
+#include "common/codec/float_sum.h"
+#include "kernels/half.h"
+
+namespace tern::codec {
+namespace {
+
+constexpr size_t kBlock = 1024;
+
+void AppendHalves(std::span<const float> values, std::vector<uint8_t>* out) {
+  std::array<uint16_t, kBlock> halves;
+  for (size_t first = 0; first < values.size(); first += kBlock) {
+    const size_t n = std::min(kBlock, values.size() - first);
+    kernels::FloatToHalf(values.data() + first, n, halves.data());
+    const size_t begin = out->size();
+    out->resize(begin + 2 * n);
+    std::memcpy(out->data() + begin, halves.data(), 2 * n);
+  }
+}
+
+// Visits the halves at the front of `bytes`, `count` of them, as floats, a block at a time. Any
+// alignment.
+template <typename Visit>
+void ForEachBlock(std::span<const uint8_t> bytes, uint64_t count, Visit visit) {
+  std::array<uint16_t, kBlock> halves;
+  std::array<float, kBlock> floats;
+  for (uint64_t first = 0; first < count; first += kBlock) {
+    const size_t n = std::min<uint64_t>(kBlock, count - first);
+    std::memcpy(halves.data(), bytes.data() + 2 * first, 2 * n);
+    kernels::HalfToFloat(halves.data(), n, floats.data());
+    visit(first, std::span<const float>(floats).first(n));
+  }
+}
+
+class Fp16Sum : public RankOrderedSum {
+ public:
+  using RankOrderedSum::RankOrderedSum;
+  void EncodeSum(std::vector<uint8_t>* out) override {
+    std::array<float, kBlock> block;
+    for (uint64_t first = 0; first < count(); first += kBlock) {
+      const std::span<float> mean =
+          std::span(block).first(std::min<uint64_t>(kBlock, count() - first));
+      MeanOf(first, mean);
+      AppendHalves(mean, out);
+    }
+  }
+
+ protected:
+  Result<size_t> Check(std::span<const uint8_t> bytes) const override {
+    if (bytes.size() / 2 < count()) {
+      return Status(Code::kMismatch, "fp16 code cut short: " + std::to_string(bytes.size()) +
+                                         " bytes, expected " + std::to_string(2 * count()));
+    }
+    Status finite;
+    ForEachBlock(bytes, count(), [&](uint64_t first, std::span<const float> values) {
+      if (finite.ok()) finite = CheckFinite(values, first);
+    });
+    if (!finite.ok()) return finite.Within("fp16 code");
+    return 2 * count();
+  }
+  void AddTo(std::span<const uint8_t> part, float* sum) const override {
+    ForEachBlock(part, count(), [&](uint64_t first, std::span<const float> values) {
+      for (size_t i = 0; i < values.size(); ++i) sum[first + i] += values[i];
+    });
+  }
+};
+
+class Fp16 : public Codec {
+ public:
+  std::string_view name() const override { return "fp16"; }
+  Prepared Prepare(const kernels::Stats& stats, size_t) const override {
+    return {stats.max_abs, std::numeric_limits<float>::infinity()};
+  }
+  void Encode(const float* g, const Segment& segment, const Prepared&, const kernels::NoiseKey&,
+              std::vector<uint8_t>* out) const override {
+    AppendHalves({g, segment.count}, out);
+  }
+  size_t MaxEncodedSize(uint64_t count) const override { return 2 * count; }
+  std::unique_ptr<Accumulator> NewAccumulator(uint64_t count, int workers) const override {
+    return std::make_unique<Fp16Sum>(count, workers);
+  }
+  size_t SumSize(uint64_t count, int) const override { return 2 * count; }
+  Status Decode(std::span<const uint8_t> sum, uint64_t count, int, float, uint64_t first,
+                uint64_t n, float* mean) const override {
+    TERN_RETURN_IF_ERROR(CheckSum(name(), sum, 2 * count, count, first, n));
+    ForEachBlock(sum.subspan(2 * first), n, [&](uint64_t at, std::span<const float> values) {
+      std::copy(values.begin(), values.end(), mean + at);
+    });
+    return CheckFinite({mean, n}, first).Within("fp16 sum");
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Codec> MakeFp16() { return std::make_unique<Fp16>(); }
+
+}  // namespace tern::codec

@@ -1,0 +1,74 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string>
+
+#include "common/codec/codecs.h"
+#include "common/codec/float_sum.h"
+
+namespace tern::codec {
+namespace {
+
+class Fp32Sum : public RankOrderedSum {
+ public:
+  using RankOrderedSum::RankOrderedSum;
+
+ protected:
+  Result<size_t> Check(std::span<const uint8_t> bytes) const override {
+    if (bytes.size() / 4 < count()) {
+      return Status(Code::kMismatch, "fp32 code cut short: " + std::to_string(bytes.size()) +
+                                         " bytes, expected " + std::to_string(4 * count()));
+    }
+    Status finite;
+    ForEachBlock(bytes, [&](uint64_t first, std::span<const float> values) {
+      if (finite.ok()) finite = CheckFinite(values, first);
+    });
+    if (!finite.ok()) return finite.Within("fp32 code");
+    return 4 * count();
+  }
+  void AddTo(std::span<const uint8_t> part, float* sum) const override {
+    ForEachBlock(part, [&](uint64_t first, std::span<const float> values) {
+      for (size_t i = 0; i < values.size(); ++i) sum[first + i] += values[i];
+    });
+  }
+
+ private:
+  // Payloads may start at any byte, so floats are read through an aligned block.
+  template <typename Visit>
+  void ForEachBlock(std::span<const uint8_t> bytes, Visit visit) const {
+    std::array<float, 1024> block;
+    for (uint64_t first = 0; first < count(); first += block.size()) {
+      const std::span<float> values =
+          std::span(block).first(std::min<uint64_t>(block.size(), count() - first));
+      ReadFloats(bytes.subspan(4 * first), values);
+      visit(first, std::span<const float>(values));
+    }
+  }
+};
+
+class Fp32 : public Codec {
+ public:
+  std::string_view name() const override { return "fp32"; }
+  Prepared Prepare(const kernels::Stats& stats, size_t) const override {
+    return {stats.max_abs, std::numeric_limits<float>::infinity()};
+  }
+  void Encode(const float* g, const Segment& segment, const Prepared&, const kernels::NoiseKey&,
+              std::vector<uint8_t>* out) const override {
+    AppendFloats({g, segment.count}, out);
+  }
+  size_t MaxEncodedSize(uint64_t count) const override { return 4 * count; }
+  std::unique_ptr<Accumulator> NewAccumulator(uint64_t count, int workers) const override {
+    return std::make_unique<Fp32Sum>(count, workers);
+  }
+  size_t SumSize(uint64_t count, int) const override { return 4 * count; }
+  Status Decode(std::span<const uint8_t> sum, uint64_t count, int, float, uint64_t first,
+                uint64_t n, float* mean) const override {
+    return DecodeFloatMean(name(), sum, count, first, n, mean);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Codec> MakeFp32() { return std::make_unique<Fp32>(); }
+
+}  // namespace tern::codec

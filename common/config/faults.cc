@@ -1,0 +1,73 @@
+#include "common/config/faults.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace tern::config {
+namespace {
+
+constexpr size_t kMaxLines = 200;
+constexpr size_t kMaxShown = 60;
+
+}  // namespace
+
+std::string Shown(std::string_view text) {
+  std::string shown;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (shown.size() >= kMaxShown && (c & 0xc0) != 0x80) return shown + "...";
+    if (c >= 0x20 && c != 0x7f) {
+      shown += text[i];
+    } else if (c == '\n') {
+      shown += "\\n";
+    } else {
+      char escaped[8];
+      std::snprintf(escaped, sizeof(escaped), "\\x%02x", c);
+      shown += escaped;
+    }
+  }
+  return shown;
+}
+
+void Faults::Add(const Position& at, const std::string& key, const std::string& saw,
+                 const std::string& allowed, const std::string& meant) {
+  std::string where;
+  if (at.set >= 0) {
+    where = "--set " + Shown(overrides_[static_cast<size_t>(at.set)]);
+  } else {
+    where = name_ + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+  }
+  std::string text = where + ": " + (key.empty() ? "" : Shown(key) + ": ") + "saw " + saw + "; allowed: " + allowed;
+  if (!meant.empty()) text += "; did you mean " + meant + "?";
+  faults_.push_back({at, std::move(text)});
+  Mute(key);
+}
+
+bool Faults::About(std::string_view key) const {
+  while (true) {
+    if (muted_.find(key) != muted_.end()) return true;
+    const size_t end = key.find_last_of(".[");
+    if (end == std::string_view::npos) return false;
+    key = key.substr(0, end);
+  }
+}
+
+Status Faults::ToStatus() const {
+  if (faults_.empty()) return Ok();
+  std::vector<Fault> sorted = faults_;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Fault& a, const Fault& b) {
+    if (a.at.set != b.at.set) return a.at.set < b.at.set;
+    if (a.at.line != b.at.line) return a.at.line < b.at.line;
+    return a.at.column < b.at.column;
+  });
+  std::string message;
+  for (size_t i = 0; i < std::min(sorted.size(), kMaxLines); ++i) {
+    message += (i == 0 ? "" : "\n") + sorted[i].text;
+  }
+  if (sorted.size() > kMaxLines) {
+    message += "\n" + name_ + ": and " + std::to_string(sorted.size() - kMaxLines) + " more faults";
+  }
+  return Status(Code::kBadJob, message);
+}
+
+}  // namespace tern::config

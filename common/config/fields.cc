@@ -1,0 +1,115 @@
+#include "common/config/fields.h"
+
+#include <charconv>
+#include <set>
+
+#include "common/config/node.h"
+
+namespace tern::config {
+
+using google::protobuf::Descriptor;
+using google::protobuf::EnumDescriptor;
+using google::protobuf::FieldDescriptor;
+
+namespace {
+
+template <typename T>
+std::string Shortest(T number) {
+  char text[64];
+  return std::string(text, std::to_chars(text, text + sizeof(text), number).ptr);
+}
+
+std::string AllowedNumber(const FieldDescriptor* field) {
+  const pb::Rule& rule = RuleOf(field);
+  const bool whole = field->cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE &&
+                     field->cpp_type() != FieldDescriptor::CPPTYPE_FLOAT;
+  const std::string type = whole ? "a whole number" : "a number";
+  if (rule.has_min() && rule.has_max() && !rule.above_min()) {
+    return type + ", " + NumberText(rule.min()) + " to " + NumberText(rule.max());
+  }
+  std::string text = type;
+  if (rule.has_min()) text += (rule.above_min() ? ", more than " : ", at least ") + NumberText(rule.min());
+  if (rule.has_max()) text += ", at most " + NumberText(rule.max());
+  if (whole && !rule.has_min()) text += ", 0 or more";
+  return text;
+}
+
+std::string FindKey(const Descriptor* message, const std::string& prefix, const std::string& name,
+                    std::set<const Descriptor*>* seen) {
+  if (!seen->insert(message).second) return "";
+  for (int i = 0; i < message->field_count(); ++i) {
+    const FieldDescriptor* field = message->field(i);
+    const std::string key = Join(prefix, field->name()) + (field->is_repeated() ? "[0]" : "");
+    if (field->name() == name) return key;
+    if (field->message_type() == nullptr) continue;
+    const std::string found = FindKey(field->message_type(), key, name, seen);
+    if (!found.empty()) return found;
+  }
+  return "";
+}
+
+}  // namespace
+
+Position PositionOf(const Origins& origins, const std::string& key) {
+  std::string above = key;
+  while (true) {
+    if (const auto it = origins.find(above); it != origins.end()) return it->second;
+    const size_t end = above.find_last_of(".[");
+    if (end == std::string::npos) return {1, 1, -1};
+    above.resize(end);
+  }
+}
+
+const pb::Rule& RuleOf(const FieldDescriptor* field) { return field->options().GetExtension(pb::rule); }
+
+std::vector<std::string> KeysOf(const Descriptor* message) {
+  std::vector<std::string> keys;
+  for (int i = 0; i < message->field_count(); ++i) keys.push_back(message->field(i)->name());
+  return keys;
+}
+
+std::vector<std::string> NamesOf(const EnumDescriptor* type) {
+  std::vector<std::string> names;
+  for (int i = 0; i < type->value_count(); ++i) names.push_back(type->value(i)->name());
+  return names;
+}
+
+std::string OneOf(const std::vector<std::string>& names) {
+  std::string text = names.size() == 1 ? "" : "one of ";
+  for (size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  return text;
+}
+
+std::string AllowedValue(const FieldDescriptor* field, const NameTables& tables) {
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return field->message_type()->field_count() == 0
+                 ? "an empty map {}"
+                 : "a map with keys of " + OneOf(KeysOf(field->message_type()));
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return OneOf(NamesOf(field->enum_type()));
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "true or false";
+    case FieldDescriptor::CPPTYPE_STRING: {
+      const auto table = tables.find(RuleOf(field).table());
+      return table == tables.end() ? "a text" : OneOf(table->second);
+    }
+    default:
+      return AllowedNumber(field);
+  }
+}
+
+std::string AllowedField(const FieldDescriptor* field, const NameTables& tables) {
+  const std::string value = AllowedValue(field, tables);
+  return field->is_repeated() ? "a list, each item " + value : value;
+}
+
+std::string KeyElsewhere(const std::string& name) {
+  std::set<const Descriptor*> seen;
+  return FindKey(pb::Job::descriptor(), "", name, &seen);
+}
+
+std::string NumberText(double number) { return Shortest(number); }
+std::string NumberText(float number) { return Shortest(number); }
+
+}  // namespace tern::config

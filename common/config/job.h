@@ -1,0 +1,37 @@
+// YAML or protobuf text -> Job, and the one validation that both go through. It reports every fault at once, each with
+// file, line, key, what was seen, what is allowed and, for a misspelt name, the nearest known one. The rules of single
+// keys are the options in job.proto; rules between keys are in validate.cc.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "proto/job.pb.h"
+
+namespace tern::config {
+
+// Names that a key with (rule).table may take, by table: {"models": {...}, "codecs": {...}, ...}.
+// common/config knows none of them itself.
+using NameTables = std::map<std::string, std::vector<std::string>>;
+
+// Reads a job file (*.textproto, *.pbtxt, *.prototxt: protobuf text; anything else: YAML), applies `overrides`
+// ("train.batch_total=64", "servers.0.address=127.0.0.1:0"; values are YAML), fills in defaults and validates.
+// kBadJob with all faults, one a line; kBadData if the file cannot be read.
+Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides, const NameTables& tables);
+// The same from text; `name` is for messages and chooses the syntax by its ending.
+Result<pb::Job> ParseJob(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
+                         const NameTables& tables);
+
+// Digest of the job without what is (local): equal on all peers of a job.
+uint64_t JobDigest(const pb::Job& job);
+
+// The job as loadable YAML with every key written out.
+std::string ToYaml(const pb::Job& job);
+
+// The job as seen by one worker: overrides of `rank` applied to `workers` and `data`.
+pb::Job ForRank(const pb::Job& job, uint32_t rank);
+
+}  // namespace tern::config

@@ -1,0 +1,107 @@
+#include "common/config/scalar.h"
+
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+namespace tern::config {
+namespace {
+
+using google::protobuf::EnumValueDescriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// Set for a single field, Add for a repeated one.
+template <typename T>
+using Setter = void (Reflection::*)(Message*, const FieldDescriptor*, T) const;
+template <typename T, typename V>
+bool Store(const FieldDescriptor* field, Message* message, Setter<T> set, Setter<T> add, V value) {
+  (message->GetReflection()->*(field->is_repeated() ? add : set))(message, field, std::move(value));
+  return true;
+}
+
+// 010 is 8 to some readers and 10 to others: refused.
+bool HasLeadingZero(std::string_view text) {
+  if (!text.empty() && text[0] == '-') text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
+}
+
+template <typename T>
+bool ParseNumber(std::string_view text, T* value) {
+  // from_chars takes "inf" and "nan" too.
+  if (HasLeadingZero(text) || text.find_first_not_of("0123456789+-.eE") != std::string_view::npos) return false;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool PutBool(const std::string& text, const FieldDescriptor* field, Message* message) {
+  if (text != "true" && text != "false") return false;
+  return Store(field, message, &Reflection::SetBool, &Reflection::AddBool, text == "true");
+}
+
+bool PutEnum(const Node& scalar, const FieldDescriptor* field, Message* message) {
+  if (scalar.quoted && scalar.text_format) return false;
+  const EnumValueDescriptor* value = field->enum_type()->FindValueByName(scalar.text);
+  if (value == nullptr) return false;
+  return Store(field, message, &Reflection::SetEnum, &Reflection::AddEnum, value);
+}
+
+bool PutString(const Node& scalar, const FieldDescriptor* field, Message* message) {
+  if (scalar.text_format && !scalar.quoted) return false;
+  return Store(field, message, &Reflection::SetString, &Reflection::AddString, scalar.text);
+}
+
+bool PutNumber(const std::string& text, const FieldDescriptor* field, Message* message) {
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      if (int32_t value; ParseNumber(text, &value)) {
+        return Store(field, message, &Reflection::SetInt32, &Reflection::AddInt32, value);
+      }
+      return false;
+    case FieldDescriptor::CPPTYPE_INT64:
+      if (int64_t value; ParseNumber(text, &value)) {
+        return Store(field, message, &Reflection::SetInt64, &Reflection::AddInt64, value);
+      }
+      return false;
+    case FieldDescriptor::CPPTYPE_UINT32:
+      if (uint32_t value; ParseNumber(text, &value)) {
+        return Store(field, message, &Reflection::SetUInt32, &Reflection::AddUInt32, value);
+      }
+      return false;
+    case FieldDescriptor::CPPTYPE_UINT64:
+      if (uint64_t value; ParseNumber(text, &value)) {
+        return Store(field, message, &Reflection::SetUInt64, &Reflection::AddUInt64, value);
+      }
+      return false;
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      if (float value; ParseNumber(text, &value)) {
+        return Store(field, message, &Reflection::SetFloat, &Reflection::AddFloat, value);
+      }
+      return false;
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      if (double value; ParseNumber(text, &value)) {
+        return Store(field, message, &Reflection::SetDouble, &Reflection::AddDouble, value);
+      }
+      return false;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool PutScalar(const Node& scalar, const FieldDescriptor* field, Message* message) {
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_STRING:
+      return PutString(scalar, field, message);
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return PutEnum(scalar, field, message);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return !scalar.quoted && PutBool(scalar.text, field, message);
+    default:
+      return !scalar.quoted && PutNumber(scalar.text, field, message);
+  }
+}
+
+}  // namespace tern::config

@@ -1,0 +1,169 @@
+#include "common/config/yaml.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include <set>
+#include <sstream>
+#include <utility>
+
+namespace tern::config {
+namespace {
+
+// Thrown through yaml-cpp where reading on makes no sense.
+struct Stop {};
+
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  TreeBuilder(std::string at_key, int set, Faults* faults)
+      : at_key_(std::move(at_key)), set_(set), faults_(faults) {}
+
+  Node TakeRoot() { return std::move(root_); }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (documents_++ == 0) return;
+    faults_->Add(At(mark), at_key_, "a second document", "one document a file");
+    throw Stop();
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    Put(NewNode(Node::Kind::kNull, mark, "", anchor));
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    Node node = NewNode(Node::Kind::kNull, mark, "", 0);
+    Refuse(&node, "an alias (*)", "the value itself; put a text that begins with * in quotes");
+    Put(std::move(node));
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    Node node = NewNode(Node::Kind::kScalar, mark, tag, anchor);
+    node.text = value;
+    node.quoted = tag == "!";
+    Put(std::move(node));
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    Open(NewNode(Node::Kind::kList, mark, tag, anchor));
+  }
+  void OnSequenceEnd() override { Close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    Open(NewNode(Node::Kind::kMap, mark, tag, anchor));
+  }
+  void OnMapEnd() override { Close(); }
+
+  Position At(const YAML::Mark& mark) const { return {mark.line + 1, mark.column + 1, set_}; }
+
+ private:
+  // A map or list that is not closed yet.
+  struct Level {
+    Node node;
+    std::string key;  // dotted
+    std::set<std::string> names;
+  };
+
+  bool AwaitsKey() const {
+    return !open_.empty() && open_.back().node.kind == Node::Kind::kMap &&
+           open_.back().node.keys.size() == open_.back().node.items.size();
+  }
+
+  // The dotted key of the node that comes next.
+  std::string Key() const {
+    if (open_.empty()) return at_key_;
+    const Level& level = open_.back();
+    if (level.node.kind == Node::Kind::kList) return Join(level.key, level.node.items.size());
+    return AwaitsKey() ? level.key : Join(level.key, level.node.keys.back().text);
+  }
+
+  void Refuse(Node* node, const std::string& saw, const std::string& allowed) {
+    faults_->Add(node->at, Key(), saw, allowed);
+    node->at_fault = true;
+  }
+
+  Node NewNode(Node::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+    Node node;
+    node.kind = kind;
+    node.at = At(mark);
+    if (++nodes_ > kMaxNodes) {
+      faults_->Add(node.at, Key(), "more than " + std::to_string(kMaxNodes) + " keys and values", "fewer");
+      throw Stop();
+    }
+    if (anchor != 0) Refuse(&node, "an anchor (&)", "the value alone; put a text that begins with & in quotes");
+    if (!tag.empty() && tag != "?" && tag != "!") {
+      Refuse(&node, "the tag " + Shown(tag), "values without tags; put a text that begins with ! in quotes");
+    }
+    return node;
+  }
+
+  void Put(Node node) {
+    if (AwaitsKey()) {
+      PutKey(std::move(node));
+    } else if (open_.empty()) {
+      root_ = std::move(node);
+    } else {
+      open_.back().node.items.push_back(std::move(node));
+    }
+  }
+
+  void PutKey(Node node) {
+    Level& level = open_.back();
+    if (node.kind != Node::Kind::kScalar && !node.at_fault) {
+      Refuse(&node, "a key that is no name", "names as keys");
+    }
+    if (!node.at_fault && !level.names.insert(node.text).second) {
+      faults_->Add(node.at, Join(level.key, node.text), "the key a second time", "each key once");
+      node.at_fault = true;
+    }
+    level.node.keys.push_back(std::move(node));
+  }
+
+  void Open(Node node) {
+    if (open_.size() >= kMaxDepth) {
+      faults_->Add(node.at, Key(), "more than " + std::to_string(kMaxDepth) + " levels", "fewer");
+      throw Stop();
+    }
+    std::string key = Key();
+    open_.push_back({std::move(node), std::move(key), {}});
+  }
+  void Close() {
+    Node node = std::move(open_.back().node);
+    open_.pop_back();
+    Put(std::move(node));
+  }
+
+  const std::string at_key_;
+  const int set_;
+  Faults* const faults_;
+  Node root_;
+  std::vector<Level> open_;
+  size_t nodes_ = 0;
+  int documents_ = 0;
+};
+
+}  // namespace
+
+Node ParseYaml(const std::string& text, const std::string& at_key, int set, Faults* faults) {
+  TreeBuilder builder(at_key, set, faults);
+  try {
+    std::istringstream in(text);
+    YAML::Parser parser(in);
+    while (parser.HandleNextDocument(builder)) {
+    }
+    return builder.TakeRoot();
+  } catch (const Stop&) {
+  } catch (const YAML::Exception& error) {
+    faults->Add(builder.At(error.mark), at_key, "text that is no YAML (" + Shown(error.msg) + ")",
+                "YAML, or protobuf text in a file named *.textproto, *.pbtxt or *.prototxt");
+  } catch (const std::exception& error) {
+    faults->Add({1, 1, set}, at_key, "text that cannot be read as YAML (" + Shown(error.what()) + ")", "YAML");
+  }
+  Node unreadable;
+  unreadable.at = {1, 1, set};
+  unreadable.at_fault = true;
+  return unreadable;
+}
+
+}  // namespace tern::config

@@ -1,0 +1,132 @@
+#include "common/net/address.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+
+#include "common/base/text.h"
+
+namespace tern::net {
+namespace {
+
+constexpr size_t kMaxHost = 255;  // of a name in DNS
+
+Status Malformed(std::string_view text, const std::string& why) {
+  return Status(Code::kAddress,
+                Cat("\"", Printable(text), "\" is not an address: ", why,
+                    "; write HOST:PORT, as 10.0.0.1:7000, [::1]:7000 or node7:7000"));
+}
+
+std::string WithoutBrackets(const std::string& host) {
+  const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  return brackets ? host.substr(1, host.size() - 2) : host;
+}
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+// Numeric hosts are never asked of a name server.
+int Lookup(const std::string& host, int flags, AddressList* list) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  addrinfo* first = nullptr;
+  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &first);
+  if (error == 0) list->reset(first);
+  return error;
+}
+
+bool IsLoopbackAddress(const sockaddr* address) {
+  if (address->sa_family == AF_INET) {
+    sockaddr_in v4;
+    std::memcpy(&v4, address, sizeof v4);
+    return ntohl(v4.sin_addr.s_addr) >> 24 == 127;
+  }
+  if (address->sa_family != AF_INET6) return false;
+  sockaddr_in6 v6;
+  std::memcpy(&v6, address, sizeof v6);
+  if (IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr)) return true;
+  return IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr) && v6.sin6_addr.s6_addr[12] == 127;
+}
+
+}  // namespace
+
+Result<Address> ParseAddress(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return Malformed(text, "it has no port");
+  std::string_view host = text.substr(0, colon);
+  const std::string_view digits = text.substr(colon + 1);
+  if (!host.empty() && host.front() == '[') {
+    if (host.back() != ']' || host.size() < 3) return Malformed(text, "its [ has no ]");
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    return Malformed(text, "an IPv6 address stands in brackets");
+  }
+  if (host.empty()) return Malformed(text, "it has no host");
+  if (host.size() > kMaxHost) return Malformed(text, "its host is longer than 255 characters");
+  const auto odd = [](unsigned char c) { return c <= 0x20 || c >= 0x7f || c == '/' || c == '['; };
+  if (std::any_of(host.begin(), host.end(), odd)) {
+    return Malformed(text, "its host has characters that no host has");
+  }
+  uint16_t port = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (error != std::errc() || end != digits.data() + digits.size()) {
+    return Malformed(text, "its port is not a number from 0 to 65535");
+  }
+  return Address{std::string(host), port};
+}
+
+std::string ToString(const Address& address) {
+  const bool v6 = address.host.find(':') != std::string::npos;
+  std::string text = v6 ? "[" : "";
+  return text.append(address.host).append(v6 ? "]:" : ":").append(std::to_string(address.port));
+}
+
+Result<std::vector<std::string>> Resolve(const std::string& host) {
+  const std::string name = WithoutBrackets(host);
+  AddressList list(nullptr, &freeaddrinfo);
+  int error = Lookup(name, AI_NUMERICHOST, &list);
+  if (error != 0) error = Lookup(name, AI_ADDRCONFIG, &list);
+  // AI_ADDRCONFIG leaves loopback out of account, so a machine that has nothing else needs a second
+  // look.
+  if (error != 0) error = Lookup(name, 0, &list);
+  if (error != 0) {
+    const char* why = error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error);
+    return Status(Code::kAddress, Cat("the host \"", Printable(host), "\" does not resolve: ", why,
+                                      "; check its spelling, DNS and /etc/hosts"));
+  }
+  std::vector<std::string> addresses;
+  for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {
+    std::array<char, NI_MAXHOST> text;
+    if (getnameinfo(a->ai_addr, a->ai_addrlen, text.data(), text.size(), nullptr, 0,
+                    NI_NUMERICHOST) == 0 &&
+        std::find(addresses.begin(), addresses.end(), text.data()) == addresses.end()) {
+      addresses.emplace_back(text.data());
+    }
+  }
+  if (addresses.empty()) {
+    return Status(Code::kAddress, Cat("the host \"", Printable(host), "\" has no address"));
+  }
+  return addresses;
+}
+
+bool IsLoopback(const std::string& host) {
+  const std::string name = WithoutBrackets(host);
+  AddressList list(nullptr, &freeaddrinfo);
+  int error = Lookup(name, AI_NUMERICHOST, &list);
+  if (error != 0) error = Lookup(name, 0, &list);
+  if (error != 0) return false;
+  for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {
+    if (!IsLoopbackAddress(a->ai_addr)) return false;
+  }
+  return true;
+}
+
+}  // namespace tern::net

@@ -1,0 +1,94 @@
+#include "common/net/metrics_page.h"
+
+#include <httplib.h>
+
+#include <atomic>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "common/base/logging.h"
+#include "common/base/text.h"
+#include "common/base/threads.h"
+#include "common/net/address.h"
+
+namespace tern::net {
+namespace {
+
+constexpr int kThreads = 2;
+constexpr size_t kMaxRequestBytes = 4096;
+
+// Slow and greedy clients cost two threads and some seconds, never more.
+void SetLimits(httplib::Server* server) {
+  server->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+  server->set_keep_alive_max_count(1);
+  server->set_read_timeout(2);
+  server->set_write_timeout(2);
+  server->set_payload_max_length(kMaxRequestBytes);
+  // The library's default shares the port with other processes instead of telling that it is taken.
+  server->set_socket_options([](socket_t socket) {
+    const int on = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  });
+}
+
+}  // namespace
+
+struct MetricsPage::Impl {
+  httplib::Server server;
+  uint16_t port = 0;
+  std::atomic<bool> ended{false};
+  Thread thread;
+
+  void Serve() {
+    try {
+      server.listen_after_bind();
+    } catch (const std::exception& e) {
+      LOG(ERROR) << "the metrics page has ended: " << e.what();
+    }
+    ended = true;
+  }
+
+  ~Impl() {
+    server.stop();
+    thread.Join();
+  }
+};
+
+Result<std::unique_ptr<MetricsPage>> MetricsPage::Start(const std::string& host, uint16_t port,
+                                                        std::function<std::string()> text) {
+  const auto addresses = Resolve(host == "*" ? "::" : host);
+  if (!addresses.ok()) return addresses.status();
+  const std::string where = ToString(Address{host, port});
+  try {
+    auto impl = std::make_unique<Impl>();
+    httplib::Server& server = impl->server;
+    SetLimits(&server);
+    server.Get("/metrics", [text = std::move(text)](const httplib::Request&, httplib::Response& r) {
+      r.set_content(text(), "text/plain; version=0.0.4; charset=utf-8");
+    });
+    const std::string& numeric = addresses->front();
+    const int bound = port == 0                            ? server.bind_to_any_port(numeric)
+                      : server.bind_to_port(numeric, port) ? port
+                                                           : -1;
+    if (bound <= 0) {
+      return Status(Code::kAddress, Cat("cannot serve metrics on ", where,
+                                        ": the port is in use, or the host is no address of this "
+                                        "machine; choose another"));
+    }
+    impl->port = static_cast<uint16_t>(bound);
+    impl->thread = Thread("metrics", [i = impl.get()] { i->Serve(); });
+    // stop() has no effect before the server runs.
+    while (!server.is_running() && !impl->ended) std::this_thread::yield();
+    return std::unique_ptr<MetricsPage>(new MetricsPage(std::move(impl)));
+  } catch (const std::exception& e) {
+    return Status(Code::kAddress, Cat("cannot serve metrics on ", where, ": ", e.what()));
+  }
+}
+
+MetricsPage::MetricsPage(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+MetricsPage::~MetricsPage() = default;
+
+uint16_t MetricsPage::port() const { return impl_->port; }
+
+}  // namespace tern::net

@@ -1,0 +1,30 @@
+// An HTTP page with a process's counters, for Prometheus and for people: GET /metrics.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+
+namespace tern::net {
+
+class MetricsPage {
+ public:
+  // Serves `text()`, called on the page's own threads at every request, on host:port; port 0 takes
+  // any free one. kAddress: the port is in use or the host is not of this machine. Makes the
+  // process ignore SIGPIPE.
+  static Result<std::unique_ptr<MetricsPage>> Start(const std::string& host, uint16_t port,
+                                                    std::function<std::string()> text);
+  ~MetricsPage();  // stops, and waits for requests under way (some seconds at most)
+
+  uint16_t port() const;
+
+ private:
+  struct Impl;
+  explicit MetricsPage(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tern::net

@@ -1,0 +1,43 @@
+// Waits for sockets and plain file descriptors at once. Belongs to the thread of its sockets.
+#pragma once
+
+#include <memory>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/net/socket.h"
+
+namespace tern::net {
+
+class Poller {
+ public:
+  Poller();
+  ~Poller();
+  Poller(const Poller&) = delete;
+  Poller& operator=(const Poller&) = delete;
+
+  // Neither takes ownership; remove a socket or descriptor before it goes. A DealerSocket is ready
+  // also when its link() changed, so a lost server wakes its worker at once.
+  void Add(RouterSocket* socket);
+  void Add(DealerSocket* socket);
+  void AddFd(int fd);
+  void Remove(RouterSocket* socket);
+  void Remove(DealerSocket* socket);
+  void RemoveFd(int fd);
+
+  // Waits until something is ready or `timeout` is over (rounded up to a millisecond; negative: for
+  // ever). May return early with nothing ready. kInternal: a descriptor that is not one (an
+  // event_fd of -1: the process is out of file descriptors).
+  Status Wait(Time timeout);
+
+  // As the last Wait saw it. False for what is not here.
+  bool Ready(const RouterSocket* socket) const;
+  bool Ready(const DealerSocket* socket) const;
+  bool ReadyFd(int fd) const;
+
+ private:
+  struct Items;
+  const std::unique_ptr<Items> items_;
+};
+
+}  // namespace tern::net

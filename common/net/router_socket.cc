@@ -1,0 +1,133 @@
+#include <cerrno>
+#include <list>
+#include <unordered_map>
+
+#include "common/base/text.h"
+#include "common/net/address.h"
+#include "common/net/socket.h"
+#include "common/net/socket_impl.h"
+
+namespace tern::net {
+namespace {
+
+constexpr size_t kMaxPeers = 65536;
+
+Status BindError(const std::string& host, uint16_t port) {
+  const int error = zmq_errno();
+  const std::string where = ToString(Address{host, port});
+  switch (error) {
+    case EADDRINUSE:
+      return Status(Code::kAddress, Cat("cannot bind to ", where, ": port ", port,
+                                        " is in use; stop the program that has it or choose "
+                                        "another port"));
+    case EADDRNOTAVAIL:
+    case ENODEV:
+      return Status(Code::kAddress, Cat("cannot bind to ", where, ": ", host,
+                                        " is no address of this machine; give one that it has, or "
+                                        "\"*\" for all"));
+    case EACCES:
+      return Status(Code::kAddress, Cat("cannot bind to ", where, ": port ", port,
+                                        " needs privileges; choose one from 1024"));
+    default:
+      return Status(Code::kAddress, Cat("cannot bind to ", where, ": ", ZmqError()));
+  }
+}
+
+Result<uint16_t> BoundPort(void* handle) {
+  char endpoint[512] = "";
+  size_t size = sizeof endpoint;
+  if (zmq_getsockopt(handle, ZMQ_LAST_ENDPOINT, endpoint, &size) == 0) {
+    const std::string text(endpoint);
+    const Result<Address> address = ParseAddress(text.substr(text.rfind('/') + 1));
+    if (address.ok() && address->port != 0) return address->port;
+  }
+  return Status(Code::kInternal, "a bound socket does not tell its port");
+}
+
+}  // namespace
+
+// Routing ids of libzmq by our own numbers and back; the peer heard last is in front.
+struct RouterSocket::Peers {
+  struct Peer {
+    PeerId id;
+    std::string routing_id;
+  };
+  using List = std::list<Peer>;
+
+  PeerId Heard(const std::string& routing_id) {
+    if (const auto known = by_routing_id.find(routing_id); known != by_routing_id.end()) {
+      list.splice(list.begin(), list, known->second);
+      return known->second->id;
+    }
+    list.push_front(Peer{++last_id, routing_id});
+    by_routing_id[routing_id] = list.begin();
+    by_id[last_id] = list.begin();
+    if (list.size() > kMaxPeers) Forget(list.back().id);
+    return last_id;
+  }
+
+  void Forget(PeerId id) {
+    const auto known = by_id.find(id);
+    if (known == by_id.end()) return;
+    const List::iterator peer = known->second;
+    by_id.erase(known);
+    by_routing_id.erase(peer->routing_id);
+    list.erase(peer);
+  }
+
+  const std::string* RoutingId(PeerId id) const {
+    const auto known = by_id.find(id);
+    return known == by_id.end() ? nullptr : &known->second->routing_id;
+  }
+
+  PeerId last_id = 0;
+  List list;
+  std::unordered_map<std::string, List::iterator> by_routing_id;
+  std::unordered_map<PeerId, List::iterator> by_id;
+};
+
+Result<std::unique_ptr<RouterSocket>> RouterSocket::Bind(Context& context, const std::string& host,
+                                                         uint16_t port,
+                                                         const SocketOptions& options) {
+  std::string numeric = "*";
+  if (host != "*") {
+    const auto addresses = Resolve(host);
+    if (!addresses.ok()) return addresses.status();
+    numeric = addresses->front();
+  }
+  auto impl = SocketImpl::Open(context, ZMQ_ROUTER, options);
+  if (!impl.ok()) return impl.status();
+  void* handle = (*impl)->handle();
+  if (zmq_bind(handle, Endpoint(numeric, port).c_str()) != 0) return BindError(host, port);
+  const Result<uint16_t> bound = BoundPort(handle);
+  if (!bound.ok()) return bound.status();
+  return std::unique_ptr<RouterSocket>(new RouterSocket(std::move(*impl), *bound));
+}
+
+RouterSocket::RouterSocket(std::unique_ptr<SocketImpl> impl, uint16_t port)
+    : impl_(std::move(impl)), peers_(std::make_unique<Peers>()), port_(port) {}
+
+RouterSocket::~RouterSocket() = default;
+
+uint16_t RouterSocket::port() const { return port_; }
+
+SendResult RouterSocket::Send(PeerId peer, const pb::Envelope& envelope, const Bytes& payload) {
+  const std::string* routing_id = peers_->RoutingId(peer);
+  if (routing_id == nullptr) {
+    return {Sent::kUnreachable, Status(Code::kPeerLost, "the peer is not known any more")};
+  }
+  return impl_->Send(routing_id, envelope, payload);
+}
+
+std::optional<Received> RouterSocket::Receive() {
+  std::string routing_id;
+  std::optional<Received> received = impl_->Receive(&routing_id);
+  if (received) received->peer = peers_->Heard(routing_id);
+  return received;
+}
+
+void RouterSocket::Forget(PeerId peer) { peers_->Forget(peer); }
+
+void RouterSocket::CloseAfterFlush() { impl_->Close(kFlushTimeMs); }
+
+}  // namespace tern::net

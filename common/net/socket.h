@@ -1,0 +1,135 @@
+// ZeroMQ sockets that carry Tern's messages: the profile of sockets that bounds what a peer can do,
+// and every error a value. A socket belongs to one thread at a time; a Context to all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/base/bytes.h"
+#include "common/base/status.h"
+#include "common/net/frame.h"
+#include "common/net/traffic.h"
+
+namespace tern::net {
+
+// Owns the I/O threads. Outlives its sockets; does not survive a fork. Its destructor waits for
+// what sockets closed with a flush still send, at most kFlushTimeMs.
+class Context {
+ public:
+  explicit Context(int io_threads = 1);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  void* handle() const { return handle_; }  // for net/ only
+
+ private:
+  void* handle_;
+};
+
+inline constexpr int kFlushTimeMs = 2000;
+
+struct SocketOptions {
+  // Largest payload, in bytes, either way. libzmq cuts the connection of whoever sends a frame
+  // larger than both this and a header.
+  size_t max_payload = (1 << 20) + (64 << 10);
+  // Whole messages a peer and direction; at least twice the credits, so that it is never reached.
+  int high_water_mark = 1000;
+  Traffic* traffic = nullptr;  // counts what goes, where given; outlives the socket
+};
+
+// A peer of one RouterSocket. Never reused, never 0. The same as long as the peer's socket lives.
+using PeerId = uint64_t;
+
+struct Received {
+  PeerId peer = 0;  // router only
+  pb::Envelope envelope;
+  Bytes payload;            // the received frame itself, not a copy
+  uint64_t wire_bytes = 0;  // of all frames, malformed ones included
+  // Set where the message was refused; envelope and payload are then empty. `peer` may be answered.
+  std::optional<FrameError> error;
+};
+
+enum class Sent {
+  kOk,           // handed to libzmq; delivered at most once
+  kUnreachable,  // no such peer, or not any more; nothing of it was or will be sent
+  kFull,         // at the high water mark; nothing was sent, try again later
+  kRefused,      // our own bug: no body, too large, or the socket is closed
+};
+struct [[nodiscard]] SendResult {
+  Sent outcome = Sent::kOk;
+  Status status;  // ok, kPeerLost (kUnreachable and kFull), kInternal (kRefused)
+  bool ok() const { return outcome == Sent::kOk; }
+};
+
+// Payloads from here on are sent without a copy: their Bytes is dropped by an I/O thread, later.
+inline constexpr size_t kZeroCopyBytes = 64 * 1024;
+
+class SocketImpl;  // the only one that sees ZeroMQ; in socket_impl.h
+
+// The server's end: many peers.
+class RouterSocket {
+ public:
+  // Binds to host:port; port 0 takes any free one. `host` is an IPv4 or IPv6 address (brackets
+  // allowed), a name, of which the first address counts, or "*" for all. kAddress with a sentence
+  // of its own: the port is in use, the name does not resolve, the address is not of this machine.
+  static Result<std::unique_ptr<RouterSocket>> Bind(Context& context, const std::string& host,
+                                                    uint16_t port, const SocketOptions& options);
+  ~RouterSocket();  // drops what was not sent yet, unless closed with a flush before
+
+  uint16_t port() const;
+
+  // Never waits. The payload must not change until its Bytes is dropped.
+  SendResult Send(PeerId peer, const pb::Envelope& envelope, const Bytes& payload = {});
+  // The next message, malformed ones included; nothing where none waits. Never waits.
+  std::optional<Received> Receive();
+  // Forgets a peer: Send to it is kUnreachable. If it speaks again, it gets a new PeerId. Beyond
+  // 65,536 peers the one heard least recently is forgotten, so that strangers cannot fill memory.
+  void Forget(PeerId peer);
+
+  // Closes in order: the context's destructor goes on sending for up to kFlushTimeMs.
+  void CloseAfterFlush();
+
+ private:
+  friend class Poller;
+  struct Peers;
+  RouterSocket(std::unique_ptr<SocketImpl> impl, uint16_t port);
+
+  const std::unique_ptr<SocketImpl> impl_;
+  const std::unique_ptr<Peers> peers_;
+  const uint16_t port_;
+};
+
+// The worker's end: one peer. One socket is one connection: make a new one after a loss, so that
+// nothing of before is sent to a restarted server.
+class DealerSocket {
+ public:
+  // Starts to connect to host:port and goes on trying, from 100 ms to 2 s apart. Of a name with
+  // several addresses, `attempt` picks one, modulo their number. kAddress: does not resolve.
+  static Result<std::unique_ptr<DealerSocket>> Connect(Context& context, const std::string& host,
+                                                       uint16_t port, const SocketOptions& options,
+                                                       unsigned attempt = 0);
+  ~DealerSocket();
+
+  // What libzmq last said of the connection: fast, but not the truth, which heartbeats tell (a
+  // stopped or partitioned peer stays kUp). kLost is final; Send is then kUnreachable.
+  enum class Link { kConnecting, kUp, kLost };
+  Link link();
+
+  // Never waits. kUnreachable before the connection stands and after its loss.
+  SendResult Send(const pb::Envelope& envelope, const Bytes& payload = {});
+  std::optional<Received> Receive();
+  void CloseAfterFlush();
+
+ private:
+  friend class Poller;
+  explicit DealerSocket(std::unique_ptr<SocketImpl> impl);
+
+  const std::unique_ptr<SocketImpl> impl_;
+  Link link_ = Link::kConnecting;
+};
+
+}  // namespace tern::net

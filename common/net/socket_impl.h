@@ -1,0 +1,76 @@
+// A ZeroMQ socket with Tern's profile, in frames. For net/'s own .cc files only.
+#pragma once
+
+#include <zmq.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "common/base/bytes.h"
+#include "common/net/socket.h"
+
+namespace tern::net {
+
+// One received frame. Its address does not matter to libzmq, but it may not be copied.
+class Frame {
+ public:
+  Frame() { zmq_msg_init(&message_); }
+  ~Frame() { zmq_msg_close(&message_); }
+  Frame(const Frame&) = delete;
+  Frame& operator=(const Frame&) = delete;
+
+  zmq_msg_t* get() { return &message_; }
+  size_t size() const { return zmq_msg_size(&message_); }
+  bool more() const { return zmq_msg_more(&message_) != 0; }
+  std::span<const uint8_t> span() {
+    return {static_cast<const uint8_t*>(zmq_msg_data(&message_)), size()};
+  }
+
+ private:
+  zmq_msg_t message_;
+};
+
+class SocketImpl {
+ public:
+  // `type` is ZMQ_ROUTER or ZMQ_DEALER. kInternal: the process is out of sockets.
+  static Result<std::unique_ptr<SocketImpl>> Open(Context& context, int type,
+                                                  const SocketOptions& options);
+  ~SocketImpl();
+
+  void* handle() const { return handle_; }    // null once closed
+  void* monitor() const { return monitor_; }  // null without one
+
+  // Starts to watch the connections: before zmq_connect.
+  Status Watch(Context& context, int events);
+  // The next event, 0 where there is none.
+  int NextEvent();
+  void StopWatching();
+
+  // kFull stands for any EAGAIN; a dealer without a peer says so, too.
+  SendResult Send(const std::string* routing_id, const pb::Envelope& envelope,
+                  const Bytes& payload);
+  // `routing_id` is null for a dealer.
+  std::optional<Received> Receive(std::string* routing_id);
+  void Close(int linger_ms);
+
+ private:
+  SocketImpl(void* handle, const SocketOptions& options) : handle_(handle), options_(options) {}
+  Status SetProfile(int type);
+  int SendFirst(const void* data, size_t size, int flags);
+  SendResult SendPayload(const Bytes& payload);
+  // False: none waits.
+  bool ReceiveFrame(Frame* frame);
+
+  void* handle_;
+  void* monitor_ = nullptr;
+  const SocketOptions options_;
+};
+
+// What zmq_errno() says.
+std::string ZmqError();
+// tcp://HOST:PORT of a numeric host, or of "*".
+std::string Endpoint(const std::string& host, uint16_t port);
+
+}  // namespace tern::net

@@ -1,0 +1,56 @@
+// What really went over the sockets: messages and bytes by type and direction, frame headers
+// included, connection handshakes not. Any thread may count and read; both are lock-free.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/counters.h"
+#include "common/net/frame.h"
+
+namespace tern::net {
+
+enum class Direction { kIn, kOut };
+
+class Traffic {
+ public:
+  // Counts in `registry` (which outlives this) as
+  //   tern_net_messages_total{direction="in|out",type="push"}
+  //   tern_net_bytes_total{direction="in|out",type="push"}
+  //   tern_net_refused_total{fault="not_ours"}    (bytes under type="refused")
+  explicit Traffic(Registry& registry);
+
+  void Count(Direction direction, int body_case, uint64_t wire_bytes);
+  void CountRefused(Fault fault, uint64_t wire_bytes);
+
+  // Rows that are not zero, by type in the order of the envelope's fields, out before in.
+  struct Row {
+    std::string type;
+    Direction direction = Direction::kIn;
+    uint64_t messages = 0;
+    uint64_t bytes = 0;
+  };
+  std::vector<Row> Snapshot() const;
+  // Sum over all types, refused ones included.
+  uint64_t Bytes(Direction direction) const;
+  // Of one type, by the field number of the body (pb::Envelope::kPush).
+  uint64_t Bytes(Direction direction, int body_case) const;
+  uint64_t Messages(Direction direction, int body_case) const;
+  uint64_t Refused() const;
+
+ private:
+  struct Cell {
+    std::string type;
+    std::array<Counter*, 2> messages;  // by Direction
+    std::array<Counter*, 2> bytes;
+  };
+
+  std::map<int, Cell> cells_;  // constant after construction
+  std::array<Counter*, kFaults> refused_;
+  Counter* refused_bytes_;
+};
+
+}  // namespace tern::net

@@ -1,0 +1,166 @@
+#include "common/protocol/cells.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace tern::protocol {
+
+static_assert(std::endian::native == std::endian::little, "scalers travel as little-endian float32");
+
+Result<std::vector<float>> ParseScalers(const Bytes& payload, size_t count) {
+  if (payload.size() != count * sizeof(float)) {
+    return Status(Code::kMismatch, std::to_string(payload.size()) + " bytes of scalers, expected " +
+                                       std::to_string(count * sizeof(float)));
+  }
+  std::vector<float> scalers(count);
+  if (count != 0) std::memcpy(scalers.data(), payload.data(), payload.size());
+  for (size_t i = 0; i < count; ++i) {
+    if (!std::isfinite(scalers[i]) || std::signbit(scalers[i])) {
+      return Status(Code::kMismatch, "scaler " + std::to_string(i) + " is " + std::to_string(scalers[i]) +
+                                         ", expected a finite value that is not negative");
+    }
+  }
+  return scalers;
+}
+
+Bytes EncodeScalers(const std::vector<float>& scalers) {
+  return Bytes::Own(std::string(reinterpret_cast<const char*>(scalers.data()), scalers.size() * sizeof(float)));
+}
+
+namespace {
+
+// Scaler sharing (TernGrad section 3.3): s = max over the workers, tensor by tensor.
+class MaxOfScalers : public CellSum {
+ public:
+  explicit MaxOfScalers(size_t count) : max_(count, 0.f) {}
+
+  Status Add(uint32_t, const Bytes& payload) override {
+    Result<std::vector<float>> scalers = ParseScalers(payload, max_.size());
+    if (!scalers.ok()) return scalers.status();
+    for (size_t i = 0; i < max_.size(); ++i) max_[i] = std::max(max_[i], (*scalers)[i]);
+    return Ok();
+  }
+  Bytes Close() override { return EncodeScalers(max_); }
+
+ private:
+  std::vector<float> max_;
+};
+
+// Everybody gets everybody's figures, by rank, and adds them up in that order.
+class GatheredFigures : public CellSum {
+ public:
+  explicit GatheredFigures(size_t workers) : by_rank_(workers) {}
+
+  Status Add(uint32_t rank, const Bytes& payload) override {
+    pb::Figures figures;
+    if (payload.size() > kMaxFiguresBytes || !figures.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
+      return Status(Code::kMismatch, "figures of " + std::to_string(payload.size()) + " bytes that do not parse");
+    }
+    by_rank_[rank] = std::string(payload.view());
+    return Ok();
+  }
+  Bytes Close() override {
+    pb::FiguresOfAll all;
+    for (std::string& figures : by_rank_) all.add_by_rank(std::move(figures));
+    return Bytes::Own(all.SerializeAsString());
+  }
+
+ private:
+  std::vector<std::string> by_rank_;
+};
+
+// Line 7 of Algorithm 1, chunk by chunk, in the code domain wherever the codec can.
+class ChunkSum : public CellSum {
+ public:
+  ChunkSum(const ExchangePlan& plan, const Chunk& chunk) : plan_(plan), chunk_(chunk) {
+    for (const codec::Segment& segment : chunk.segments) {
+      sums_.push_back(plan.codec_of[segment.tensor]->NewAccumulator(segment.count, static_cast<int>(plan.workers)));
+    }
+  }
+
+  Status Add(uint32_t rank, const Bytes& payload) override {
+    std::span<const uint8_t> rest = payload.span();
+    for (size_t i = 0; i < sums_.size(); ++i) {
+      Result<size_t> used = sums_[i]->Add(static_cast<int>(rank), rest);
+      if (!used.ok()) return used.status().Within("tensor " + std::to_string(chunk_.segments[i].tensor));
+      rest = rest.subspan(*used);
+    }
+    if (!rest.empty()) return Status(Code::kMismatch, std::to_string(rest.size()) + " bytes more than the chunk has");
+    return Ok();
+  }
+  Bytes Close() override {
+    std::vector<uint8_t> out;
+    out.reserve(chunk_.sum_bytes);
+    for (auto& sum : sums_) sum->EncodeSum(&out);
+    return Bytes::Own(std::move(out));
+  }
+
+ private:
+  const ExchangePlan& plan_;
+  const Chunk& chunk_;
+  std::vector<std::unique_ptr<codec::Accumulator>> sums_;
+};
+
+Status CheckSize(const Bytes& payload, size_t expected) {
+  if (payload.size() == expected) return Ok();
+  return Status(Code::kMismatch, std::to_string(payload.size()) + " bytes, expected " + std::to_string(expected));
+}
+
+Status CheckFigures(const Bytes& payload, uint32_t workers) {
+  pb::FiguresOfAll all;
+  if (payload.size() > workers * (kMaxFiguresBytes + 8) ||
+      !all.ParseFromArray(payload.data(), static_cast<int>(payload.size())) ||
+      all.by_rank_size() != static_cast<int>(workers)) {
+    return Status(Code::kMismatch, "not the figures of " + std::to_string(workers) + " workers");
+  }
+  return Ok();
+}
+
+CellSpec ScaleCell(uint32_t bucket, size_t tensors) {
+  return {{Kind::kScale, bucket, 0},
+          [tensors] { return std::make_unique<MaxOfScalers>(tensors); },
+          [tensors](const Bytes& payload) { return ParseScalers(payload, tensors).status(); }};
+}
+
+CellSpec FiguresCell(uint32_t workers) {
+  return {{Kind::kFigures, 0, 0},
+          [workers] { return std::make_unique<GatheredFigures>(workers); },
+          [workers](const Bytes& payload) { return CheckFigures(payload, workers); }};
+}
+
+CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk) {
+  return {{Kind::kPush, chunk.bucket, chunk.index},
+          [&plan, &chunk] { return std::make_unique<ChunkSum>(plan, chunk); },
+          [&chunk](const Bytes& payload) { return CheckSize(payload, chunk.sum_bytes); }};
+}
+
+}  // namespace
+
+std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint32_t lane) {
+  std::vector<CellSpec> cells;
+  if (lane == 0 && shard == 0) cells.push_back(FiguresCell(plan.workers));
+  for (uint32_t b = 0; b < plan.buckets.size(); ++b) {
+    const Bucket& bucket = plan.buckets[b];
+    if (lane == 0 && bucket.home == shard && !bucket.shared.empty()) cells.push_back(ScaleCell(b, bucket.shared.size()));
+    for (const Chunk& chunk : bucket.chunks) {
+      if (chunk.shard == shard && chunk.lane == lane) cells.push_back(PushCell(plan, chunk));
+    }
+  }
+  return cells;
+}
+
+LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell) {
+  switch (cell.kind) {
+    case Kind::kFigures: return {0, 0};
+    case Kind::kScale: return {plan.buckets[cell.bucket].home, 0};
+    case Kind::kPush: break;
+  }
+  const Chunk& chunk = plan.chunk(cell.bucket, cell.chunk);
+  return {chunk.shard, chunk.lane};
+}
+
+}  // namespace tern::protocol

@@ -1,0 +1,61 @@
+#include "common/protocol/control.h"
+
+#include <utility>
+
+#include "common/base/hash.h"
+
+namespace tern::protocol {
+
+namespace {
+
+Status Compare(const char* what, uint64_t theirs, uint64_t ours) {
+  if (theirs == ours) return Ok();
+  return Status(Code::kMismatch, std::string(what) + " differs: the peer's digest is " + Hex(theirs) + ", the server's " +
+                                     Hex(ours) + "; start all from the same job file");
+}
+
+}  // namespace
+
+Status CheckHello(const pb::Hello& hello, const pb::Hello& expected) {
+  if (hello.job() != expected.job()) {
+    return Status(Code::kMismatch, "the peer runs job '" + hello.job() + "', the server job '" + expected.job() + "'");
+  }
+  TERN_RETURN_IF_ERROR(Compare("the job", hello.job_digest(), expected.job_digest()));
+  TERN_RETURN_IF_ERROR(Compare("the model", hello.model_digest(), expected.model_digest()));
+  return Compare("the exchange plan", hello.plan_digest(), expected.plan_digest());
+}
+
+void EmitSend(Peer to, Message message, ControlActions* out) {
+  ControlAction& action = out->emplace_back();
+  action.type = ControlAction::Type::kSend;
+  action.send = {to, std::move(message)};
+}
+
+void EmitSends(Sends sends, ControlActions* out) {
+  for (Send& send : sends) EmitSend(send.to, std::move(send.message), out);
+}
+
+void EmitLog(std::string text, ControlActions* out) {
+  ControlAction& action = out->emplace_back();
+  action.type = ControlAction::Type::kLog;
+  action.text = std::move(text);
+}
+
+void EmitMembers(const pb::Members& members, ControlActions* out) {
+  ControlAction& action = out->emplace_back();
+  action.type = ControlAction::Type::kMembers;
+  action.members = members;
+}
+
+void EmitEnded(Status status, ControlActions* out) {
+  ControlAction& action = out->emplace_back();
+  action.type = ControlAction::Type::kEnded;
+  action.status = std::move(status);
+}
+
+std::string SecondsText(Time time) {
+  const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(time).count() / 100;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+}  // namespace tern::protocol

@@ -1,0 +1,70 @@
+// The control plane of a server shard: who is a member, and the lane of scalers and figures. Shard 0's (Coordinator)
+// decides; the others' (Follower) follow it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/protocol/lane.h"
+#include "common/protocol/message.h"
+#include "common/protocol/session.h"
+
+namespace tern::protocol {
+
+struct ControlAction {
+  enum class Type {
+    kSend,            // `send`
+    kConnectShard0,   // followers: open a new connection to shard 0
+    kSendShard0,      // followers: `send.message` on it
+    kMembers,         // `members`, for every data lane of this shard
+    kStop,            // OnStop() for every data lane of this shard
+    kEnded,           // `status`; nothing more will come
+    kLog,             // `text`
+  };
+  Type type = Type::kLog;
+  Send send;
+  pb::Members members;
+  Status status;
+  std::string text;
+};
+using ControlActions = std::vector<ControlAction>;
+
+struct ControlOptions {
+  uint32_t shard = 0;
+  uint32_t shards = 1;
+  uint32_t workers = 1;
+  uint64_t incarnation = 0;
+  std::vector<uint32_t> data_ports;  // of this shard
+  pb::Hello expected;                // job, digests: what every peer must have
+  Timings timings;
+  bool wait_for_lost_workers = false;  // on_worker_loss: wait
+  Safeguards safeguards;
+};
+
+class Control {
+ public:
+  virtual ~Control() = default;
+  virtual void Start(Time now, ControlActions* out) = 0;
+  virtual void OnMessage(Peer from, const Message& message, Time now, ControlActions* out) = 0;
+  // Call at least every heartbeat / 2.
+  virtual void OnTimer(Time now, ControlActions* out) = 0;
+  // A signal asks for the end: `code` is 130 or 143.
+  virtual void OnStop(Code code, Time now, ControlActions* out) = 0;
+  virtual void OnMessageFromShard0(const Message&, Time, ControlActions*) {}
+  virtual const Lane& lane() const = 0;
+};
+
+// Ok, or kMismatch naming both sides' values.
+Status CheckHello(const pb::Hello& hello, const pb::Hello& expected);
+
+// Helpers that both build their actions with.
+void EmitSend(Peer to, Message message, ControlActions* out);
+void EmitSends(Sends sends, ControlActions* out);
+void EmitLog(std::string text, ControlActions* out);
+void EmitMembers(const pb::Members& members, ControlActions* out);
+void EmitEnded(Status status, ControlActions* out);
+std::string SecondsText(Time time);  // "3.0 s"
+
+}  // namespace tern::protocol

@@ -1,0 +1,94 @@
+// Shard 0: decides membership, passes State on, stops and ends the job.
+//
+//   job:      gathering --all workers said hello--> running --all said Bye--> ended
+//                 |                                    |
+//                 +------ deadlines, losses, refusals -+--> aborted (everybody is told why)
+//
+//   a rank:   absent --Hello--> present --silent 1.5 s--> suspect --silent 3 s, or its compute thread stands--> lost
+//                                  ^                         |heard                                              |
+//                                  +-------------------------+           `fail`: abort;  `wait`: until a new     |
+//                                  +------------------------------------  incarnation says hello ---------------+
+//
+// After a restart of shard 0 the gathering rebuilds all of it from the hellos.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/protocol/control.h"
+
+namespace tern::protocol {
+
+class Coordinator : public Control {
+ public:
+  explicit Coordinator(ControlOptions options, std::vector<CellSpec> cells);
+
+  void Start(Time now, ControlActions* out) override;
+  void OnMessage(Peer from, const Message& message, Time now, ControlActions* out) override;
+  void OnTimer(Time now, ControlActions* out) override;
+  void OnStop(Code code, Time now, ControlActions* out) override;
+  const Lane& lane() const override { return lane_; }
+
+  struct Worker {
+    enum class Presence { kAbsent, kPresent, kLost, kDone };
+    Presence presence = Presence::kAbsent;
+    bool suspect = false;
+    bool joining = false;  // was told to fetch State and has not got it
+    uint64_t incarnation = 0;
+    uint64_t epoch = 0;    // it was admitted in, as it or we said
+    Peer peer = 0;
+    pb::Hello hello;
+    Time heard_at{}, moved_at{}, lost_at{};
+    uint64_t progress = 0;
+    uint64_t applied = 0;
+    bool waiting = true;
+    uint64_t rival = 0;  // another incarnation that asks for this rank, since when
+    Time rival_since{};
+    pb::Counters counters;
+  };
+  const std::vector<Worker>& workers() const { return workers_; }
+  bool running() const { return gathered_ && !ended_; }
+
+ private:
+  struct Follower {
+    Peer peer = 0;
+    Time heard_at{};
+    bool silent = false;
+  };
+
+  void OnHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
+  void OnShardHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
+  // Whether a hello of another incarnation may have the rank; answers it if not.
+  bool MayTake(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out);
+  void Admit(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out);
+  void GatherIfComplete(ControlActions* out);
+  void Welcome(const Worker& worker, ControlActions* out);
+  void PublishMembers(ControlActions* out);
+  void OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, ControlActions* out);
+  void OnRound(Peer from, const Message& message, Time now, ControlActions* out);
+  void OnStateWant(Peer from, const Message& message, ControlActions* out);
+  void OnStatePiece(const Message& message, ControlActions* out);
+  void OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out);
+  void Lose(uint32_t rank, const std::string& why, Time now, ControlActions* out);
+  void CheckSilence(uint32_t rank, Time now, ControlActions* out);
+  void CheckFollowers(Time now, ControlActions* out);
+  void SendPulses(Time now, ControlActions* out);
+  void Abort(Code code, const std::string& sentence, ControlActions* out);
+  void ToAll(const Message& message, ControlActions* out) const;
+  std::string Name(uint32_t rank) const;  // "worker 1 (node3, pid 4711)"
+  Worker* ByPeer(Peer peer);
+
+  ControlOptions options_;
+  Lane lane_;
+  std::vector<Worker> workers_;
+  std::map<uint32_t, Follower> followers_;  // by shard
+  bool gathered_ = false;
+  bool ended_ = false;
+  uint64_t epoch_ = 0;
+  Code stop_code_ = Code::kOk;  // 130 or 143 once asked to stop
+  Time started_at_{}, pulse_at_{};
+};
+
+}  // namespace tern::protocol

@@ -1,0 +1,102 @@
+// A worker's half of the rounds: what it contributed and has no answer to, and the answers that it still holds for
+// others. One owner, no thread of its own.
+//
+// A contribution:   waiting --(credit, lane up)--> sent --(outcome)--> done
+//                      ^                            | repeated after `resend_after`, and when its lane comes up again
+//                      +----------------------------+
+// An outcome:       held until the floor reaches its round; given to a server that comes back without it.
+//
+// Credit: bytes of pushes sent on a lane and not answered are at most `credit_bytes` (one push at least). All workers
+// push in plan order, so the slowest one always has credit, and a server holds at most workers * credit a lane.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "common/protocol/cells.h"
+#include "common/protocol/message.h"
+
+namespace tern::protocol {
+
+class Exchange {
+ public:
+  struct Options {
+    uint32_t rank = 0;
+    uint64_t incarnation = 0;
+    uint64_t credit_bytes = 16 << 20;
+    Time resend_after{};
+  };
+  struct Outgoing {
+    LaneRef lane;
+    Message message;
+  };
+  // An answer, delivered once.
+  struct Delivery {
+    Cell cell;
+    pb::Outcome outcome;
+    Bytes payload;
+  };
+
+  explicit Exchange(Options options) : options_(options) {}
+
+  // REQUIRES not contributed before. `digest` is of the scalers used (push).
+  void Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest, Bytes payload, Time now,
+                  std::vector<Outgoing>* out);
+  // Returns the answer if this worker waits for it.
+  std::vector<Delivery> OnOutcome(LaneRef lane, Kind kind, const pb::Outcome& outcome, const Bytes& payload, Time now,
+                                  std::vector<Outgoing>* out);
+  // Hello was answered. A server that was not known before on this lane gets what is held.
+  void OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now, std::vector<Outgoing>* out);
+  void OnLaneDown(LaneRef lane);
+  void OnFloor(uint64_t floor);
+  void OnTimer(Time now, std::vector<Outgoing>* out);
+  void SetApplied(uint64_t applied) { applied_ = applied; }
+  // After State: what older rounds left is void.
+  void Restart(uint64_t applied);
+  void SetIncarnation(uint64_t incarnation) { options_.incarnation = incarnation; }
+
+  uint64_t applied() const { return applied_; }
+  bool idle() const { return waiting_.empty(); }
+  size_t held() const { return held_.size(); }
+  uint64_t resent() const { return resent_; }
+
+ private:
+  struct Waiting {
+    LaneRef lane;
+    uint64_t digest = 0;
+    Bytes payload;
+    bool sent = false;
+    Time sent_at{};
+  };
+  struct Held {
+    LaneRef lane;
+    pb::Outcome outcome;
+    Bytes payload;
+  };
+  struct LaneState {
+    bool up = false;
+    uint64_t server_incarnation = 0;
+    uint64_t unanswered_bytes = 0;  // of pushes
+  };
+  // Order of contributing: rounds, then within a round as they came (plan order).
+  struct Key {
+    uint64_t round = 0;
+    Cell cell;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  void SendWaiting(const Key& key, Waiting* waiting, Time now, std::vector<Outgoing>* out);
+  void SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out);
+
+  Options options_;
+  uint64_t applied_ = 0;
+  uint64_t floor_ = 0;
+  uint64_t resent_ = 0;
+  std::map<Key, Waiting> waiting_;
+  std::map<Key, Held> held_;
+  std::map<LaneRef, LaneState> lanes_;
+};
+
+}  // namespace tern::protocol

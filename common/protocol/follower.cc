@@ -1,0 +1,144 @@
+#include "common/protocol/follower.h"
+
+#include <utility>
+
+namespace tern::protocol {
+
+namespace {
+
+Lane::Options LaneOptions(const ControlOptions& options) {
+  Lane::Options lane;
+  lane.workers = options.workers;
+  lane.incarnation = options.incarnation;
+  lane.data_ports = options.data_ports;
+  lane.safeguards = options.safeguards;
+  return lane;
+}
+
+}  // namespace
+
+Follower::Follower(ControlOptions options, std::vector<CellSpec> cells)
+    : options_(std::move(options)), lane_(LaneOptions(options_), std::move(cells)) {}
+
+void Follower::Start(Time now, ControlActions* out) {
+  started_at_ = heard_at_ = connected_at_ = now;
+  out->emplace_back().type = ControlAction::Type::kConnectShard0;
+  Greet(now, out);
+}
+
+void Follower::Greet(Time now, ControlActions* out) {
+  hello_at_ = now;
+  ControlAction& action = out->emplace_back();
+  action.type = ControlAction::Type::kSendShard0;
+  pb::Hello* hello = action.send.message.head.mutable_hello();
+  *hello = options_.expected;
+  hello->set_role(pb::Hello::shard);
+  hello->set_rank(options_.shard);
+  hello->set_incarnation(options_.incarnation);
+}
+
+void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActions* out) {
+  if (ended_) return;
+  heard_at_ = now;
+  switch (message.head.body_case()) {
+    case pb::Envelope::kWelcome:
+      greeted_ = true;
+      shard0_incarnation_ = message.head.welcome().incarnation();
+      return;
+    case pb::Envelope::kPulse:
+      if (message.head.pulse().incarnation() != shard0_incarnation_) greeted_ = false;  // started again
+      return;
+    case pb::Envelope::kMembers: {
+      members_ = message.head.members();
+      Sends sends;
+      lane_.OnMembers(members_, &sends);
+      EmitSends(std::move(sends), out);
+      return EmitMembers(members_, out);
+    }
+    case pb::Envelope::kEnd:
+      ended_ = true;
+      return EmitEnded(Status(static_cast<Code>(message.head.end().code()), message.head.end().sentence()), out);
+    case pb::Envelope::kAbort:
+      ended_ = true;
+      ToWorkers(message, out);
+      return EmitEnded(Status(static_cast<Code>(message.head.abort().code()), message.head.abort().sentence()), out);
+    case pb::Envelope::kRefuse:
+      if (message.head.refuse().then() != pb::Refuse::leave) return;
+      ended_ = true;
+      return EmitEnded(Status(static_cast<Code>(message.head.refuse().code()),
+                              "refused by server shard 0: " + message.head.refuse().sentence()), out);
+    default: return EmitLog("dropped a message that shard 0 does not send", out);
+  }
+}
+
+void Follower::OnMessage(Peer from, const Message& message, Time, ControlActions* out) {
+  if (ended_) return;
+  if (message.head.has_hello()) return OnHello(from, message.head.hello(), out);
+  if (message.head.has_heartbeat()) return OnHeartbeat(from, message.head.heartbeat(), out);
+  Sends sends;
+  lane_.OnMessage(from, message, &sends);
+  EmitSends(std::move(sends), out);
+}
+
+void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
+  if (Status checked = CheckHello(hello, options_.expected); !checked.ok()) {
+    return EmitSend(from, MakeRefuse(ExitCode(checked), checked.message(), pb::Refuse::leave), out);
+  }
+  if (hello.rank() < options_.workers) peers_[hello.rank()] = from;
+  Sends sends;
+  lane_.OnHello(from, hello, &sends);
+  EmitSends(std::move(sends), out);
+}
+
+void Follower::OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out) {
+  const auto found = peers_.find(beat.rank());
+  if (found == peers_.end() || found->second != from) {  // of a life before
+    return EmitSend(from, MakeRefuse(static_cast<int>(Code::kNotAllowed), "say hello first", pb::Refuse::retry), out);
+  }
+  if (beat.has_applied()) lane_.OnApplied(beat.rank(), beat.incarnation(), beat.applied());
+}
+
+void Follower::OnTimer(Time now, ControlActions* out) {
+  if (ended_) return;
+  if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
+  if (!greeted_ && now - hello_at_ >= options_.timings.hello_retry) Greet(now, out);
+  const Time silent = now - heard_at_;
+  const bool never = shard0_incarnation_ == 0;
+  if (silent > (never ? options_.timings.start_timeout : options_.timings.server_return_timeout)) {
+    ended_ = true;
+    return EmitEnded(Status(Code::kPeerLost, "server shard 0 was lost: silent for " + SecondsText(silent)), out);
+  }
+  if (silent > options_.timings.dead_after && now - connected_at_ > options_.timings.dead_after) {
+    EmitLog("server shard 0 is silent for " + SecondsText(silent) + "; connecting again", out);
+    connected_at_ = now;
+    greeted_ = false;
+    out->emplace_back().type = ControlAction::Type::kConnectShard0;
+    Greet(now, out);
+  }
+}
+
+void Follower::SendPulses(Time now, ControlActions* out) {
+  pulse_at_ = now;
+  Message message;
+  pb::Pulse* pulse = message.head.mutable_pulse();
+  pulse->set_incarnation(options_.incarnation);
+  pulse->set_epoch(members_.epoch());
+  pulse->set_floor(lane_.floor());
+  ToWorkers(message, out);
+  if (!greeted_) return;
+  ControlAction& action = out->emplace_back();
+  action.type = ControlAction::Type::kSendShard0;
+  action.send.message = std::move(message);
+}
+
+void Follower::OnStop(Code code, Time, ControlActions* out) {
+  if (ended_) return;
+  ended_ = true;
+  EmitEnded(Status(code, "stopped by a signal; to stop the job in order, signal shard 0"), out);
+}
+
+void Follower::ToWorkers(const Message& message, ControlActions* out) {
+  for (const auto& [rank, peer] : peers_) EmitSend(peer, message, out);
+}
+
+}  // namespace tern::protocol

@@ -1,0 +1,154 @@
+#include "common/protocol/plan.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "common/base/hash.h"
+
+namespace tern::protocol {
+
+namespace {
+
+std::string CodecNameOf(const pb::Exchange& exchange, const TensorInfo& tensor) {
+  for (const pb::CodecRule& rule : exchange.rules()) {
+    if (rule.max_elements() != 0 && tensor.count > rule.max_elements()) continue;
+    if (fnmatch(rule.tensors().c_str(), tensor.name.c_str(), 0) == 0) return rule.codec();
+  }
+  return exchange.codec();
+}
+
+codec::Options CodecOptions(const pb::Exchange& exchange) {
+  codec::Options options;
+  switch (exchange.clip()) {
+    case pb::Exchange::paper: options.clip = codec::Clip::kPaper; break;
+    case pb::Exchange::official: options.clip = codec::Clip::kOfficial; break;
+    case pb::Exchange::grace: options.clip = codec::Clip::kGrace; break;
+    case pb::Exchange::none: options.clip = codec::Clip::kNone; break;
+  }
+  options.clip_sigma = exchange.clip_sigma();
+  options.scaler_per_worker = exchange.scaler() == pb::Exchange::per_worker;
+  return options;
+}
+
+Status ChooseCodecs(const pb::Exchange& exchange, const std::vector<TensorInfo>& tensors, ExchangePlan* plan) {
+  std::map<std::string, std::shared_ptr<const codec::Codec>> by_name;
+  for (const TensorInfo& tensor : tensors) {
+    std::shared_ptr<const codec::Codec>& codec = by_name[CodecNameOf(exchange, tensor)];
+    if (codec == nullptr) {
+      Result<std::unique_ptr<codec::Codec>> made = codec::MakeCodec(CodecNameOf(exchange, tensor), CodecOptions(exchange));
+      if (!made.ok()) return made.status().Within("exchange, tensor " + tensor.name);
+      codec = std::move(*made);
+      plan->codecs.push_back(codec);
+    }
+    plan->codec_of.push_back(codec.get());
+  }
+  return Ok();
+}
+
+// Whole tensors from the last to the first, closed before they would outgrow `limit` elements.
+void CutBuckets(uint64_t limit, ExchangePlan* plan) {
+  for (size_t t = plan->tensor_count.size(); t-- > 0;) {
+    if (plan->buckets.empty() || plan->buckets.back().count + plan->tensor_count[t] > limit) plan->buckets.emplace_back();
+    Bucket& bucket = plan->buckets.back();
+    bucket.begin = plan->tensor_begin[t];
+    bucket.count += plan->tensor_count[t];
+    bucket.first_tensor = static_cast<uint32_t>(t);
+    ++bucket.tensors;
+  }
+  for (Bucket& bucket : plan->buckets) {
+    for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
+      if (plan->codec_of[t]->shares_scaler()) bucket.shared.push_back(t);
+    }
+  }
+}
+
+Chunk MakeChunk(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin, uint64_t count) {
+  Chunk chunk;
+  chunk.begin = begin;
+  chunk.count = count;
+  for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
+    const uint64_t from = std::max(begin, plan.tensor_begin[t]);
+    const uint64_t to = std::min(begin + count, plan.tensor_begin[t] + plan.tensor_count[t]);
+    if (from >= to) continue;
+    chunk.segments.push_back({t, from - plan.tensor_begin[t], to - from});
+    chunk.max_push_bytes += plan.codec_of[t]->MaxEncodedSize(to - from);
+    chunk.sum_bytes += plan.codec_of[t]->SumSize(to - from, static_cast<int>(plan.workers));
+  }
+  return chunk;
+}
+
+// Equal chunks of at most `limit` elements, dealt to the shards in turn and to the data lanes of a shard in turn.
+void CutChunks(uint64_t limit, ExchangePlan* plan) {
+  uint64_t dealt = 0;
+  const uint64_t shards = plan->data_lanes.size();
+  for (size_t b = 0; b < plan->buckets.size(); ++b) {
+    Bucket& bucket = plan->buckets[b];
+    const uint64_t pieces = std::max<uint64_t>(1, (bucket.count + limit - 1) / limit);
+    const uint64_t size = (bucket.count + pieces - 1) / pieces;
+    for (uint64_t at = 0; at < bucket.count; at += size, ++dealt) {
+      Chunk chunk = MakeChunk(*plan, bucket, bucket.begin + at, std::min(size, bucket.count - at));
+      chunk.bucket = static_cast<uint32_t>(b);
+      chunk.index = static_cast<uint32_t>(bucket.chunks.size());
+      chunk.shard = static_cast<uint32_t>(dealt % shards);
+      chunk.lane = 1 + static_cast<uint32_t>(dealt / shards % plan->data_lanes[chunk.shard]);
+      bucket.chunks.push_back(std::move(chunk));
+    }
+    bucket.home = bucket.chunks.front().shard;
+  }
+}
+
+uint64_t DigestOf(const ExchangePlan& plan) {
+  std::string text = "plan 1 " + std::to_string(plan.workers);
+  const auto add = [&text](uint64_t value) { text += " " + std::to_string(value); };
+  for (const codec::Codec* codec : plan.codec_of) text += " " + std::string(codec->name());
+  for (uint32_t lanes : plan.data_lanes) add(lanes);
+  for (const Bucket& bucket : plan.buckets) {
+    add(bucket.begin);
+    for (const Chunk& chunk : bucket.chunks) {
+      add(chunk.begin);
+      add(chunk.count);
+      add(chunk.shard);
+      add(chunk.lane);
+    }
+  }
+  return Digest(text);
+}
+
+}  // namespace
+
+Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<TensorInfo>& tensors) {
+  ExchangePlan plan;
+  plan.workers = job.workers().count();
+  for (const pb::Server& server : job.servers()) plan.data_lanes.push_back(server.data_sockets());
+  uint64_t begin = 0;
+  for (const TensorInfo& tensor : tensors) {
+    if (tensor.count == 0) return Status(Code::kBadJob, "model: tensor " + tensor.name + " has no elements");
+    plan.tensor_begin.push_back(begin);
+    plan.tensor_count.push_back(tensor.count);
+    begin += tensor.count;
+  }
+  if (tensors.empty()) return Status(Code::kBadJob, "model: there are no parameters to train");
+  TERN_RETURN_IF_ERROR(ChooseCodecs(job.exchange(), tensors, &plan));
+  CutBuckets(uint64_t{job.exchange().bucket_kib()} * 256, &plan);  // 256 fp32 elements a KiB
+  CutChunks(uint64_t{job.exchange().chunk_kib()} * 256, &plan);
+  plan.digest = DigestOf(plan);
+  return plan;
+}
+
+RoundBytes CountRoundBytes(const ExchangePlan& plan) {
+  RoundBytes bytes;
+  for (const Bucket& bucket : plan.buckets) {
+    bytes.scalers += bucket.shared.size() * sizeof(float);
+    for (const Chunk& chunk : bucket.chunks) {
+      bytes.push += chunk.max_push_bytes;
+      bytes.sum += chunk.sum_bytes;
+      bytes.largest_payload = std::max<uint64_t>({bytes.largest_payload, chunk.max_push_bytes, chunk.sum_bytes});
+    }
+  }
+  return bytes;
+}
+
+}  // namespace tern::protocol

@@ -1,0 +1,159 @@
+// A worker's place in the job: its connections to every lane of every shard, membership, State, the end. It owns the
+// Exchange, because what is sent again depends on which lanes are up.
+//
+//              all lanes up,                  State installed
+//   joining --+ has state -----------------------------------> running --Finish--> leaving --End--> ended
+//             |                                  ^
+//             +-- needs state --> fetching ------+        any state --Abort, Refuse(leave), deadlines--> ended
+//
+// A link (one lane):  down --connect, Hello--> greeting --Welcome--> up --server silent or replaced--> down
+// Data links of a shard follow its control link, whose Welcome tells their ports, and wait for shard 0's Welcome, which
+// tells whether this worker's initial weights are current. A newcomer greets every lane before it asks for State: from
+// then on no lane's floor can pass what it will get.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/protocol/exchange.h"
+#include "common/protocol/message.h"
+
+namespace tern::protocol {
+
+// Timings of a job, as Time. From job.proto's `faults`.
+struct Timings {
+  Time heartbeat{}, suspect_after{}, dead_after{}, start_timeout{}, wait_timeout{}, server_return_timeout{};
+  Time hello_retry{}, resend_after{}, progress_timeout{};
+};
+
+struct SessionAction {
+  enum class Type {
+    kConnect,   // open a new connection for `lane` (closing the one before): to `port`, or 0: the shard's address
+    kSend,      // `message` on `lane`'s connection; may be lost
+    kReady,     // the first step may begin, after `applied`
+    kDeliver,   // an answer
+    kSnapshot,  // give OnSnapshot() the state after `applied`, copied between two rounds
+    kInstall,   // `state` is the State after round `applied`
+    kEnded,     // `status`; nothing more will come
+    kLog,       // `text`
+  };
+  Type type = Type::kLog;
+  LaneRef lane;
+  uint32_t port = 0;
+  Message message;
+  Exchange::Delivery delivery;
+  Bytes state;
+  uint64_t applied = 0;
+  Status status;
+  std::string text;
+};
+using SessionActions = std::vector<SessionAction>;
+
+class Session {
+ public:
+  enum class Phase { kJoining, kFetching, kRunning, kLeaving, kEnded };
+  struct Options {
+    uint32_t rank = 0;
+    uint64_t incarnation = 0;           // random, not 0
+    std::vector<uint32_t> data_lanes;   // by shard
+    std::vector<std::string> servers;   // by shard, for messages
+    pb::Hello hello;                    // job, digests, host, pid
+    uint64_t credit_bytes = 16 << 20;
+    uint64_t max_state_bytes = 0;
+    uint32_t piece_bytes = 256 << 10;
+    Timings timings;
+  };
+
+  explicit Session(Options options);
+
+  void Start(Time now, SessionActions* out);
+  void OnMessage(LaneRef lane, const Message& message, Time now, SessionActions* out);
+  // Call at least every hello_retry / 2.
+  void OnTimer(Time now, SessionActions* out);
+
+  void Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest, Bytes payload, Time now,
+                  SessionActions* out);
+  void SetApplied(uint64_t applied);
+  void SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters);
+  void OnSnapshot(Bytes state, uint64_t applied, Time now, SessionActions* out);
+  // After kInstall, when the state is in place.
+  void OnInstalled(Time now, SessionActions* out);
+  // The last word: the job is done (ok) or this worker leaves with `status`.
+  void Finish(const Status& status, const pb::Counters& counters, Time now, SessionActions* out);
+
+  Phase phase() const { return phase_; }
+  const Exchange& exchange() const { return exchange_; }
+
+ private:
+  enum class LinkState { kDown, kGreeting, kUp };
+  struct Link {
+    LinkState state = LinkState::kDown;
+    uint32_t port = 0;
+    Time hello_at{};
+  };
+  struct Shard {
+    uint64_t incarnation = 0;  // of the server, once welcomed
+    std::vector<uint32_t> data_ports;
+    Time heard_at{};
+    bool lost = false;  // was heard, and is silent now
+  };
+  struct Snapshot {
+    uint32_t rank = 0;
+    uint64_t incarnation = 0;  // of whom it is for
+    uint64_t applied = 0;
+    uint64_t transfer = 0;
+    Bytes state;
+    bool ready = false;
+    uint32_t asked_piece = 0;
+  };
+  struct Fetch {
+    Time asked_at{};
+    uint64_t transfer = 0;
+    uint32_t next = 0, pieces = 0;
+    uint64_t applied = 0;
+    std::string state;
+  };
+
+  Link& link(LaneRef lane) { return links_[lane.shard][lane.lane]; }
+  void Connect(LaneRef lane, uint32_t port, Time now, SessionActions* out);
+  void SendHello(LaneRef lane, Time now, SessionActions* out);
+  void ConnectDataLanes(uint32_t shard, Time now, SessionActions* out);
+  void LoseShard(uint32_t shard, Time now, const std::string& why, SessionActions* out);
+  void OnWelcome(LaneRef lane, const pb::Welcome& welcome, Time now, SessionActions* out);
+  void OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out);
+  void OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionActions* out);
+  void OnStateWant(const pb::StateWant& want, SessionActions* out);
+  void OnStatePiece(const pb::StatePiece& piece, const Bytes& payload, Time now, SessionActions* out);
+  void Rejoin(Time now, SessionActions* out);
+  void AdvanceIfAllUp(Time now, SessionActions* out);
+  void AskForState(Time now, SessionActions* out);
+  void SendPiece(SessionActions* out);
+  void SendHeartbeats(Time now, SessionActions* out);
+  void SendBye(Time now, SessionActions* out);
+  void CheckSilence(Time now, SessionActions* out);
+  void EndWith(Status status, SessionActions* out);
+  void Emit(std::vector<Exchange::Outgoing> outgoing, SessionActions* out);
+  std::string Waiting() const;  // "shard 0 (127.0.0.1:7500), worker 1"
+
+  Options options_;
+  Exchange exchange_;
+  Phase phase_ = Phase::kJoining;
+  std::vector<std::vector<Link>> links_;  // by shard, lane
+  std::vector<Shard> shards_;
+  bool welcomed_ = false;   // by shard 0
+  bool has_state_ = false;
+  uint64_t epoch_ = 0;
+  Time started_at_{}, heartbeat_at_{}, bye_at_{}, leaving_since_{};
+  std::vector<uint32_t> absent_;  // as shard 0's last pulse said
+  uint64_t progress_ = 0;
+  bool waiting_ = false;
+  pb::Counters counters_;
+  Snapshot snapshot_;
+  Fetch fetch_;
+  pb::Bye bye_;
+};
+
+}  // namespace tern::protocol

@@ -1,0 +1,27 @@
+#include "kernels/cpu.h"
+
+#include "hwy/highway.h"
+#include "hwy/targets.h"
+
+namespace tern::kernels {
+
+std::vector<std::string> CpuTargets() {
+  std::vector<std::string> names;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    names.emplace_back(hwy::TargetName(target));
+  }
+  return names;
+}
+
+bool UseCpuTargetForTest(std::string_view name) {
+  int64_t chosen = 0;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    if (name == hwy::TargetName(target)) chosen = target;
+  }
+  if (chosen == 0 && !name.empty()) return false;
+  hwy::SetSupportedTargetsForTest(chosen);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  return true;
+}
+
+}  // namespace tern::kernels

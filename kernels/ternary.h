@@ -1,0 +1,39 @@
+// TernGrad's codes (Wen et al. 2017, eq. 1 and 2) on one segment: n elements of one tensor.
+//   x = min(|g|, clip);  P(code != 0) = x / s;  code = sign(g) * b
+// s is the (shared) scaler, `clip` the worker's own c * sigma (infinity: none). x >= s always
+// fires. s == 0 or g == 0 gives 0. b is decided by draw32 < floor(x / s * 2^32) (philox.h), x / s
+// in IEEE float division, so codes are bit-equal on every device.
+//
+// Form: `mask`, a plane of n bits (element i is bit i % 8 of byte i / 8; one = not zero), and
+// `signs`, one bit a non-zero in element order, packed the same way (one = negative). Unused bits
+// are zero.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/philox.h"
+
+namespace tern::kernels {
+
+inline size_t PlaneBytes(size_t n) { return (n + 7) / 8; }
+
+// Codes g[0, n), which are elements [first, first + n) of the tensor. `mask` has PlaneBytes(n)
+// bytes of room and `signs` as many; both are written, with zeros behind the last sign. Returns the
+// number of non-zeros.
+size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& key, uint64_t first,
+                 uint8_t* mask, uint8_t* signs);
+size_t TernarizeRef(const float* g, size_t n, float s, float clip, const NoiseKey& key,
+                    uint64_t first, uint8_t* mask, uint8_t* signs);
+
+// Equation 2 for one element: whether its code is not zero. A NaN gives 0, so does a bad s.
+bool TernaryFires(float g, float s, float clip, const NoiseKey& key, uint64_t element);
+
+// Number of ones in a plane of n bits. REQUIRES unused bits of the last byte zero.
+size_t CountOnes(const uint8_t* plane, size_t n);
+
+// {-1, 0, +1} from mask and signs, for references and tests.
+void ExpandCodes(const uint8_t* mask, const uint8_t* signs, size_t n, int8_t* codes);
+
+}  // namespace tern::kernels

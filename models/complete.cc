@@ -1,0 +1,236 @@
+#include "models/complete.h"
+
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace tern::models {
+namespace {
+
+constexpr char kData[] = "data";
+constexpr char kLabel[] = "label";
+
+Status Bad(const std::string& message) { return Status(Code::kBadJob, message); }
+
+std::string Quote(const std::string& text) { return '"' + text + '"'; }
+
+bool IsPlainName(const std::string& name) {
+  if (name.empty() || name.size() > kMaxLayerName) return false;
+  for (char c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '-' || c == '.' || c == '/';
+    if (!plain) return false;
+  }
+  return true;
+}
+
+Status CheckSize(const std::string& key, uint32_t value) {
+  if (value >= 1 && value <= kMaxDim) return Ok();
+  return Bad(key + " is " + std::to_string(value) + "; it must be 1 to " + std::to_string(kMaxDim));
+}
+
+Status CheckInit(const std::string& key, const pb::Init& init) {
+  switch (init.kind_case()) {
+    case pb::Init::kConstant:
+      if (std::isfinite(init.constant())) return Ok();
+      return Bad(key + ".constant is not a finite number");
+    case pb::Init::kNormalStd:
+      if (std::isfinite(init.normal_std()) && init.normal_std() >= 0) return Ok();
+      return Bad(key + ".normal_std must be a finite number of at least 0");
+    case pb::Init::kTruncatedNormalStd:
+      if (std::isfinite(init.truncated_normal_std()) && init.truncated_normal_std() >= 0) {
+        return Ok();
+      }
+      return Bad(key + ".truncated_normal_std must be a finite number of at least 0");
+    default:
+      return Ok();
+  }
+}
+
+template <typename Def>
+Status CompleteInits(Def* def) {
+  if (def->weight_init().kind_case() == pb::Init::KIND_NOT_SET) {
+    def->mutable_weight_init()->mutable_xavier();
+  }
+  if (def->bias_init().kind_case() == pb::Init::KIND_NOT_SET) {
+    def->mutable_bias_init()->set_constant(0);
+  }
+  TERN_RETURN_IF_ERROR(CheckInit("weight_init", def->weight_init()));
+  return CheckInit("bias_init", def->bias_init());
+}
+
+Status CompleteConv(pb::ConvDef* conv) {
+  TERN_RETURN_IF_ERROR(CheckSize("outputs", conv->outputs()));
+  TERN_RETURN_IF_ERROR(CheckSize("kernel", conv->kernel()));
+  TERN_RETURN_IF_ERROR(CheckSize("stride", conv->stride()));
+  conv->set_stride(conv->stride());
+  conv->set_padding(conv->padding());
+  return CompleteInits(conv);
+}
+
+Status CompletePool(pb::PoolDef* pool) {
+  TERN_RETURN_IF_ERROR(CheckSize("kernel", pool->kernel()));
+  if (!pool->has_stride()) pool->set_stride(pool->kernel());
+  TERN_RETURN_IF_ERROR(CheckSize("stride", pool->stride()));
+  pool->set_padding(pool->padding());
+  return Ok();
+}
+
+Status CompleteDense(pb::DenseDef* dense) {
+  TERN_RETURN_IF_ERROR(CheckSize("outputs", dense->outputs()));
+  return CompleteInits(dense);
+}
+
+Status CompleteKind(pb::LayerDef* layer) {
+  switch (layer->kind_case()) {
+    case pb::LayerDef::kConv:
+      return CompleteConv(layer->mutable_conv());
+    case pb::LayerDef::kMaxPool:
+      return CompletePool(layer->mutable_max_pool());
+    case pb::LayerDef::kDense:
+      return CompleteDense(layer->mutable_dense());
+    case pb::LayerDef::kRelu:
+    case pb::LayerDef::kSoftmaxLoss:
+      return Ok();
+    case pb::LayerDef::KIND_NOT_SET:
+      break;
+  }
+  return Bad("it has no kind; give it one of conv, max_pool, dense, relu, softmax_loss");
+}
+
+// The wiring so far: who made each tensor, and which tensors nobody has read yet.
+class Wiring {
+ public:
+  Wiring() {
+    made_[kData] = "the data";
+    unread_.insert(kData);
+  }
+
+  // Fills in and checks the inputs and the output of the next layer.
+  Status Connect(pb::LayerDef* layer) {
+    const bool loss = layer->has_softmax_loss();
+    if (layer->inputs().empty()) layer->add_inputs(last_);
+    if (loss && layer->inputs_size() == 1) layer->add_inputs(kLabel);
+    if (!layer->has_output()) layer->set_output(layer->name());
+    if (layer->inputs_size() != (loss ? 2 : 1)) {
+      return Bad("it has " + std::to_string(layer->inputs_size()) + " inputs; " +
+                 (loss ? "softmax_loss takes two, the scores and \"label\""
+                       : KindName(*layer) + " takes one"));
+    }
+    if (loss && layer->inputs(1) != kLabel) {
+      return Bad("its second input is " + Quote(layer->inputs(1)) + "; it must be \"label\"");
+    }
+    TERN_RETURN_IF_ERROR(Read(layer->inputs(0)));
+    return Make(layer);
+  }
+
+  // Some tensor that no layer reads, the last layer's apart; "" if there is none.
+  std::string Unread() const {
+    for (const std::string& name : unread_) {
+      if (name != last_) return name;
+    }
+    return "";
+  }
+
+ private:
+  Status Read(const std::string& name) {
+    if (name == kLabel) return Bad("it reads \"label\", which only softmax_loss can");
+    if (!made_.count(name)) {
+      return Bad("its input " + Quote(name.substr(0, kMaxLayerName)) +
+                 " is made by no earlier layer; name the output of one, or \"data\"");
+    }
+    unread_.erase(name);
+    return Ok();
+  }
+
+  Status Make(const pb::LayerDef* layer) {
+    const std::string& name = layer->output();
+    if (!IsPlainName(name)) return Bad("its output's name must be plain, as a layer's");
+    if (name == kLabel || made_.count(name)) {
+      const std::string maker = name == kLabel ? "the data" : made_[name];
+      return Bad("its output " + Quote(name) + " is already made by " + maker +
+                 "; give it another name");
+    }
+    made_[name] = "layer " + Quote(layer->name());
+    unread_.insert(name);
+    last_ = name;
+    return Ok();
+  }
+
+  std::map<std::string, std::string> made_;
+  std::set<std::string> unread_;
+  std::string last_ = kData;
+};
+
+Status CheckHead(const pb::NetDef& net) {
+  TERN_RETURN_IF_ERROR(CheckSize("input.channels", net.input().channels()).Within("net"));
+  TERN_RETURN_IF_ERROR(CheckSize("input.height", net.input().height()).Within("net"));
+  TERN_RETURN_IF_ERROR(CheckSize("input.width", net.input().width()).Within("net"));
+  TERN_RETURN_IF_ERROR(CheckSize("classes", net.classes()).Within("net"));
+  if (net.layers().empty()) return Bad("net: it has no layers; give at least a dense and a loss");
+  if (net.layers_size() > kMaxLayers) {
+    return Bad("net: it has " + std::to_string(net.layers_size()) + " layers; at most " +
+               std::to_string(kMaxLayers) + " are allowed");
+  }
+  return Ok();
+}
+
+Status CheckNames(const pb::NetDef& net) {
+  std::set<std::string> names;
+  for (int i = 0; i < net.layers_size(); ++i) {
+    const std::string& name = net.layers(i).name();
+    if (!IsPlainName(name)) {
+      return Bad("net: layer number " + std::to_string(i + 1) + " needs a name of 1 to " +
+                 std::to_string(kMaxLayerName) + " letters, digits, '_', '-', '.' or '/'");
+    }
+    if (!names.insert(name).second) {
+      return Bad("net: two layers are called " + Quote(name) + "; names must be unique");
+    }
+  }
+  return Ok();
+}
+
+}  // namespace
+
+std::string KindName(const pb::LayerDef& layer) {
+  switch (layer.kind_case()) {
+    case pb::LayerDef::kConv:
+      return "conv";
+    case pb::LayerDef::kMaxPool:
+      return "max_pool";
+    case pb::LayerDef::kDense:
+      return "dense";
+    case pb::LayerDef::kRelu:
+      return "relu";
+    case pb::LayerDef::kSoftmaxLoss:
+      return "softmax_loss";
+    case pb::LayerDef::KIND_NOT_SET:
+      break;
+  }
+  return "none";
+}
+
+std::string Describe(const pb::LayerDef& layer) {
+  return "layer " + Quote(layer.name()) + " (" + KindName(layer) + ")";
+}
+
+Result<pb::NetDef> CompleteNet(pb::NetDef net) {
+  TERN_RETURN_IF_ERROR(CheckHead(net));
+  TERN_RETURN_IF_ERROR(CheckNames(net));
+  Wiring wiring;
+  for (int i = 0; i < net.layers_size(); ++i) {
+    pb::LayerDef* layer = net.mutable_layers(i);
+    TERN_RETURN_IF_ERROR(CompleteKind(layer).Within(Describe(*layer)));
+    TERN_RETURN_IF_ERROR(wiring.Connect(layer).Within(Describe(*layer)));
+    const bool last = i + 1 == net.layers_size();
+    if (layer->has_softmax_loss() == last) continue;
+    return Bad(Describe(*layer) + (last ? ": the last layer must be a softmax_loss"
+                                        : ": softmax_loss must be the last layer, and only once"));
+  }
+  if (const std::string name = wiring.Unread(); !name.empty()) {
+    return Bad("net: no layer reads " + Quote(name) + "; take out what makes it, or use it");
+  }
+  return net;
+}
+
+}  // namespace tern::models

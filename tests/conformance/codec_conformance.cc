@@ -1,0 +1,245 @@
+#include "tests/conformance/codec_conformance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+namespace tern::codec {
+namespace {
+
+std::vector<size_t> Lengths() {
+  std::vector<size_t> lengths(71);
+  std::iota(lengths.begin(), lengths.end(), 0);
+  for (size_t power = 128; power <= 16384; power *= 2) {
+    lengths.insert(lengths.end(), {power - 1, power, power + 1});
+  }
+  return lengths;
+}
+
+Round SomeRound(const Codec& codec, size_t n, int workers) {
+  std::vector<std::vector<float>> gradients;
+  for (int rank = 0; rank < workers; ++rank) gradients.push_back(SomeGradient(n, 100 * n + rank));
+  return MakeRound(codec, std::move(gradients), n % 13);
+}
+
+TEST_P(CodecConformance, OneWorkersGradientComesBack) {
+  for (size_t n : Lengths()) {
+    const Round round = SomeRound(*codec_, n, 1);
+    const std::vector<float> mean = Mean(*codec_, round);
+    for (size_t i = 0; i < n; ++i) {
+      ASSERT_TRUE(GetParam().plausible(round.gradients[0][i], round.scaler, mean[i]))
+          << round.gradients[0][i] << " came back as " << mean[i] << " at " << i << " of " << n;
+    }
+  }
+}
+
+TEST_P(CodecConformance, ManyWorkersGiveTheMeanOfWhatEachSent) {
+  for (size_t n : Lengths()) {
+    const int workers = 1 + static_cast<int>(n % 9);
+    const Round round = SomeRound(*codec_, n, workers);
+    std::vector<double> expected(n);
+    for (int rank = 0; rank < workers; ++rank) {
+      Round alone;
+      alone.gradients = {round.gradients[rank]};
+      alone.payloads = {round.payloads[rank]};
+      alone.scaler = round.scaler;
+      const std::vector<float> sent = Mean(*codec_, alone);
+      for (size_t i = 0; i < n; ++i) expected[i] += static_cast<double>(sent[i]) / workers;
+    }
+    const std::vector<float> mean = Mean(*codec_, round);
+    // 2^-11: fp16 rounds once more on the way down.
+    for (size_t i = 0; i < n; ++i) {
+      ASSERT_NEAR(mean[i], expected[i], std::abs(expected[i]) * 0x1p-11 + 1e-6);
+    }
+  }
+}
+
+TEST_P(CodecConformance, OrderOfArrivalNeverShows) {
+  std::vector<int> order = {0, 1, 2, 3};
+  for (size_t n : {1, 70, 1025}) {
+    const Round round = SomeRound(*codec_, n, 4);
+    const std::vector<uint8_t> expected = Sum(*codec_, round);
+    do {
+      ASSERT_EQ(Sum(*codec_, round, order), expected);
+    } while (std::next_permutation(order.begin(), order.end()));
+  }
+}
+
+TEST_P(CodecConformance, EveryTruncationIsRejectedAndLeavesTheSum) {
+  for (size_t n : {1, 8, 9, 70, 300}) {
+    const Round round = SomeRound(*codec_, n, 2);
+    const auto sum = codec_->NewAccumulator(n, 2);
+    for (int rank : {1, 0}) {
+      const std::vector<uint8_t>& payload = round.payloads[rank];
+      for (size_t size = 0; size < payload.size(); ++size) {
+        const Result<size_t> used = sum->Add(rank, std::span(payload).first(size));
+        ASSERT_FALSE(used.ok()) << size << " of " << payload.size() << " bytes were taken";
+        ASSERT_EQ(used.status().code(), Code::kMismatch);
+        ASSERT_FALSE(used.status().message().empty());
+      }
+      ASSERT_TRUE(sum->Add(rank, payload).ok());
+    }
+    std::vector<uint8_t> bytes;
+    sum->EncodeSum(&bytes);
+    EXPECT_EQ(bytes, Sum(*codec_, round));
+  }
+}
+
+TEST_P(CodecConformance, ConsumesItsPartAndNoMore) {
+  const Round round = SomeRound(*codec_, 70, 1);
+  std::vector<uint8_t> longer = round.payloads[0];
+  longer.insert(longer.end(), 50, 0xFF);
+  const auto sum = codec_->NewAccumulator(70, 1);
+  const Result<size_t> used = sum->Add(0, longer);
+  ASSERT_TRUE(used.ok()) << used.status().message();
+  EXPECT_EQ(*used, round.payloads[0].size());
+  std::vector<uint8_t> bytes;
+  sum->EncodeSum(&bytes);
+  EXPECT_EQ(bytes, Sum(*codec_, round));
+}
+
+TEST_P(CodecConformance, UnusedBitsMustBeZero) {
+  for (size_t n = 1; n <= 70; ++n) {
+    const Round round = SomeRound(*codec_, n, 1);
+    const auto sum = codec_->NewAccumulator(n, 1);
+    for (size_t bit : GetParam().unused_bits(round.payloads[0], n)) {
+      std::vector<uint8_t> flipped = round.payloads[0];
+      flipped[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
+      const Result<size_t> used = sum->Add(0, flipped);
+      ASSERT_FALSE(used.ok()) << "bit " << bit << " of " << n << " elements";
+      ASSERT_EQ(used.status().code(), Code::kMismatch);
+    }
+    ASSERT_TRUE(sum->Add(0, round.payloads[0]).ok());
+    std::vector<uint8_t> bytes;
+    sum->EncodeSum(&bytes);
+    EXPECT_EQ(bytes, Sum(*codec_, round));
+  }
+}
+
+TEST_P(CodecConformance, AnyRangeDecodesAsPartOfTheWhole) {
+  for (size_t n : {1, 37, 70}) {
+    const Round round = SomeRound(*codec_, n, 3);
+    const std::vector<uint8_t> sum = Sum(*codec_, round);
+    const std::vector<float> whole = Mean(*codec_, round);
+    for (size_t first = 0; first <= n; ++first) {
+      for (size_t length = 0; first + length <= n; ++length) {
+        std::vector<float> part(length + 1, 77);
+        ASSERT_TRUE(codec_->Decode(sum, n, 3, round.scaler, first, length, part.data()).ok());
+        ASSERT_EQ(part.back(), 77) << "wrote beyond the range";
+        part.pop_back();
+        ASSERT_EQ(part, std::vector<float>(whole.begin() + first, whole.begin() + first + length));
+      }
+    }
+    float none = 0;
+    EXPECT_FALSE(codec_->Decode(sum, n, 3, round.scaler, n, 1, &none).ok());
+    EXPECT_FALSE(codec_->Decode(sum, n, 3, round.scaler, 1, ~uint64_t{0}, &none).ok());
+  }
+}
+
+TEST_P(CodecConformance, SegmentsDecodeAsPartsOfTheTensor) {
+  const std::vector<float> g = SomeGradient(1000, 1);
+  Round round = MakeRound(*codec_, {g}, 0);
+  const std::vector<float> whole = Mean(*codec_, round);
+  for (size_t begin = 0; begin < g.size(); begin += 123) {
+    const size_t end = std::min(begin + 123, g.size());
+    Round part;
+    part.gradients = {std::vector<float>(g.begin() + begin, g.begin() + end)};
+    part.scaler = round.scaler;
+    kernels::NoiseKey noise;
+    noise.seed = 2017;
+    noise.round = 3;
+    codec_->Encode(g.data() + begin, {2, begin, end - begin}, round.prepared[0], noise,
+                   &part.payloads.emplace_back());
+    ASSERT_EQ(Mean(*codec_, part), std::vector<float>(whole.begin() + begin, whole.begin() + end));
+  }
+}
+
+TEST_P(CodecConformance, SizesAreWhatTheySay) {
+  for (size_t n : Lengths()) {
+    std::vector<float> largest(n);  // every element fires
+    for (size_t i = 0; i < n; ++i) largest[i] = i % 2 == 0 ? 1 : -1;
+    EXPECT_EQ(MakeRound(*codec_, {largest}).payloads[0].size(), codec_->MaxEncodedSize(n)) << n;
+    const Round round = SomeRound(*codec_, n, 3);
+    EXPECT_LE(round.payloads[0].size(), codec_->MaxEncodedSize(n));
+    EXPECT_EQ(Sum(*codec_, round).size(), codec_->SumSize(n, 3));
+  }
+  for (int workers = 1; workers <= 127; ++workers) {
+    std::vector<uint8_t> sum;
+    codec_->NewAccumulator(70, workers)->EncodeSum(&sum);
+    EXPECT_EQ(sum.size(), codec_->SumSize(70, workers));
+  }
+}
+
+TEST_P(CodecConformance, SumsOfAnotherSizeAreRejected) {
+  const Round round = SomeRound(*codec_, 70, 3);
+  std::vector<uint8_t> sum = Sum(*codec_, round);
+  std::vector<float> mean(70);
+  for (size_t size = 0; size < sum.size(); ++size) {
+    const Status status = codec_->Decode(std::span(sum).first(size), 70, 3, round.scaler, 0, 70, mean.data());
+    ASSERT_EQ(status.code(), Code::kMismatch) << size;
+  }
+  sum.push_back(0);
+  EXPECT_EQ(codec_->Decode(sum, 70, 3, round.scaler, 0, 70, mean.data()).code(), Code::kMismatch);
+}
+
+TEST_P(CodecConformance, AppendsToWhatIsThere) {
+  const Round round = SomeRound(*codec_, 70, 1);
+  std::vector<uint8_t> bytes = {1, 2, 3};
+  kernels::NoiseKey noise;
+  noise.seed = 2017;
+  noise.round = 3;
+  codec_->Encode(round.gradients[0].data(), {2, 70 % 13, 70}, round.prepared[0], noise, &bytes);
+  const auto sum = codec_->NewAccumulator(70, 1);
+  // At an odd address, too.
+  ASSERT_TRUE(sum->Add(0, std::span(bytes).subspan(3)).ok());
+  const size_t payload_end = bytes.size();
+  sum->EncodeSum(&bytes);
+  EXPECT_EQ(std::vector<uint8_t>(bytes.begin(), bytes.begin() + 3), (std::vector<uint8_t>{1, 2, 3}));
+  EXPECT_EQ(std::vector<uint8_t>(bytes.begin() + 3, bytes.begin() + payload_end), round.payloads[0]);
+  EXPECT_EQ(std::vector<uint8_t>(bytes.begin() + payload_end, bytes.end()), Sum(*codec_, round));
+}
+
+TEST_P(CodecConformance, ZeroGradientsGiveZeros) {
+  const Round round = MakeRound(*codec_, {std::vector<float>(70), std::vector<float>(70)});
+  EXPECT_EQ(Mean(*codec_, round), std::vector<float>(70));
+}
+
+TEST_P(CodecConformance, RandomBytesAreTakenWholeOrRejected) {
+  std::mt19937_64 random(11);
+  int taken = 0;
+  for (int trial = 0; trial < 3000; ++trial) {
+    const size_t n = random() % 40;
+    std::vector<uint8_t> bytes(random() % (codec_->MaxEncodedSize(n) + 8));
+    for (uint8_t& b : bytes) b = static_cast<uint8_t>(random() & random());
+    const auto sum = codec_->NewAccumulator(n, 2);
+    const Result<size_t> used = sum->Add(0, bytes);
+    if (used.ok()) {
+      ++taken;
+      ASSERT_LE(*used, bytes.size());
+    } else {
+      ASSERT_EQ(used.status().code(), Code::kMismatch);
+    }
+    std::vector<uint8_t> down(codec_->SumSize(n, 5));
+    for (uint8_t& b : down) b = static_cast<uint8_t>(random());
+    std::vector<float> mean(n);
+    const Status decoded = codec_->Decode(down, n, 5, 1.0f, 0, n, mean.data());
+    if (decoded.ok()) {
+      ASSERT_TRUE(std::all_of(mean.begin(), mean.end(), [](float v) { return std::isfinite(v); }));
+    } else {
+      ASSERT_EQ(decoded.code(), Code::kMismatch);
+    }
+  }
+  EXPECT_GT(taken, 10);
+  EXPECT_LT(taken, 2990);
+}
+
+TEST_P(CodecConformance, GoldenBytesStay) {
+  const Round round = GoldenRound(*codec_);
+  EXPECT_EQ(ToHex(round.payloads[0]), GetParam().golden_payloads[0]);
+  EXPECT_EQ(ToHex(round.payloads[1]), GetParam().golden_payloads[1]);
+  EXPECT_EQ(ToHex(Sum(*codec_, round)), GetParam().golden_sum);
+}
+
+}  // namespace
+}  // namespace tern::codec

@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "kernels/stats.h"
+#include "kernels/ternary.h"
+#include "tests/conformance/codec_conformance.h"
+
+namespace tern::codec {
+
+std::vector<size_t> UnusedBitsOfMaskSigns(std::span<const uint8_t> payload, uint64_t count,
+                                          size_t offset) {
+  std::vector<size_t> bits;
+  const size_t mask = kernels::PlaneBytes(count);
+  for (size_t i = count; i < 8 * mask; ++i) bits.push_back(8 * offset + i);
+  const size_t ones = kernels::CountOnes(payload.data() + offset, count);
+  for (size_t i = ones; i < 8 * kernels::PlaneBytes(ones); ++i) {
+    bits.push_back(8 * (offset + mask) + i);
+  }
+  return bits;
+}
+
+std::string ToHex(std::span<const uint8_t> bytes) {
+  const char* digits = "0123456789abcdef";
+  std::string text;
+  for (uint8_t b : bytes) {
+    text += digits[b >> 4];
+    text += digits[b & 15];
+  }
+  return text;
+}
+
+std::vector<float> SomeGradient(size_t n, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> g(n);
+  for (float& v : g) v = random() % 16 == 0 ? 0.0f : normal(random);
+  return g;
+}
+
+Round MakeRound(const Codec& codec, std::vector<std::vector<float>> gradients, uint64_t begin) {
+  Round round;
+  round.gradients = std::move(gradients);
+  for (const std::vector<float>& g : round.gradients) {
+    round.prepared.push_back(codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g.size()));
+    round.scaler = std::max(round.scaler, round.prepared.back().scaler);
+  }
+  for (int rank = 0; rank < round.workers(); ++rank) {
+    if (codec.shares_scaler()) round.prepared[rank].scaler = round.scaler;
+    kernels::NoiseKey noise;
+    noise.seed = 2017;
+    noise.rank = static_cast<uint16_t>(rank);
+    noise.round = 3;
+    codec.Encode(round.gradients[rank].data(), {2, begin, round.count()}, round.prepared[rank],
+                 noise, &round.payloads.emplace_back());
+  }
+  return round;
+}
+
+Round GoldenRound(const Codec& codec) {
+  return MakeRound(codec,
+                   {{0.5, -1, 0, 0.25, -0.75, 1, 0.125, -0.375, 0.0625, -0.5, 0.875},
+                    {-0.25, -0.5, 0.75, 0, 0.5, 0.125, -1.5, 0.375, 0.25, -0.0625, 0.5}},
+                   5);
+}
+
+std::vector<uint8_t> Sum(const Codec& codec, const Round& round, const std::vector<int>& order) {
+  const auto sum = codec.NewAccumulator(round.count(), round.workers());
+  for (int rank : order) {
+    const Result<size_t> used = sum->Add(rank, round.payloads[rank]);
+    EXPECT_TRUE(used.ok()) << used.status().message();
+    if (used.ok()) EXPECT_EQ(*used, round.payloads[rank].size());
+  }
+  std::vector<uint8_t> bytes;
+  sum->EncodeSum(&bytes);
+  return bytes;
+}
+
+std::vector<uint8_t> Sum(const Codec& codec, const Round& round) {
+  std::vector<int> order(round.workers());
+  std::iota(order.begin(), order.end(), 0);
+  return Sum(codec, round, order);
+}
+
+std::vector<float> Mean(const Codec& codec, const Round& round) {
+  std::vector<float> mean(round.count());
+  const Status decoded = codec.Decode(Sum(codec, round), round.count(), round.workers(),
+                                      round.scaler, 0, round.count(), mean.data());
+  EXPECT_TRUE(decoded.ok()) << decoded.message();
+  return mean;
+}
+
+}  // namespace tern::codec

@@ -1,0 +1,39 @@
+// Small IDX and gzip files for the tests of data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "worker/data/dataset.h"
+
+namespace tern::data {
+
+// The bytes of an IDX file of unsigned bytes.
+std::string IdxBytes(const std::vector<uint32_t>& dims, const std::vector<uint8_t>& values);
+// One gzip member.
+std::string Gzip(const std::string& bytes);
+
+// `count` images of 2 x 3 pixels; image i has label i % 10 and pixels 6 i, 6 i + 1, ... modulo 256.
+Dataset SmallDataset(uint64_t count);
+
+// A folder of its own, gone with its contents at the end.
+class TempFolder {
+ public:
+  TempFolder();
+  ~TempFolder();
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  // Writes a file and returns its path.
+  std::string Write(const std::string& name, const std::string& bytes) const;
+  // Writes STEM-images-idx3-ubyte and STEM-labels-idx1-ubyte.
+  void WritePair(const std::string& stem, const std::string& images,
+                 const std::string& labels) const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace tern::data

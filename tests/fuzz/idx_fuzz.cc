@@ -1,0 +1,24 @@
+// A data file: the first thing that a worker reads that it did not write.
+#include <cstdint>
+#include <string>
+
+#include "worker/data/gzip.h"
+#include "worker/data/idx.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string bytes(reinterpret_cast<const char*>(data), size);
+  const auto parse = [](const std::string& idx) {
+    const auto array = tern::data::ParseIdx(idx, "fuzz");
+    if (!array.ok()) return;
+    uint64_t values = 1;
+    for (const uint32_t dim : array->dims) values *= dim;
+    if (values != array->values.size()) __builtin_trap();
+  };
+  parse(bytes);
+  constexpr uint64_t kCap = 1 << 20;
+  const auto unpacked = tern::data::Gunzip(bytes, "fuzz", kCap);
+  if (!unpacked.ok()) return 0;
+  if (unpacked->size() > kCap) __builtin_trap();
+  parse(*unpacked);
+  return 0;
+}

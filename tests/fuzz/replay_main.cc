@@ -1,0 +1,147 @@
+// Runs a fuzz target without a fuzzer: `NAME_fuzz CORPUS [MUTATIONS [SECONDS]]`. CORPUS is a
+// folder, or one file to look into. Every file of it runs first, then mutations of them; mutation i
+// depends on i and the corpus alone, so that a slow machine (or a sanitizer) runs a prefix of what
+// a fast one runs. The input that runs is kept in ./NAME_fuzz.last: after a crash it is the
+// culprit.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace {
+
+using Input = std::vector<uint8_t>;
+using Random = std::mt19937_64;
+constexpr size_t kMaxInput = size_t{1} << 16;  // of a mutation
+
+size_t Below(Random& random, size_t n) { return n == 0 ? 0 : random() % n; }
+
+// Values at which lengths and counts go wrong.
+void WriteInteger(Random& random, Input* input) {
+  static constexpr uint64_t kValues[] = {0,           1,          0x7f,        0x80,
+                                         0xff,        0x7fff,     0xffff,      0x10000,
+                                         0x7fffffff,  0xffffffff, 0x100000000, 0x7fffffffffffffff,
+                                         ~uint64_t{0}};
+  const uint64_t value = kValues[Below(random, std::size(kValues))];
+  const size_t width = size_t{1} << Below(random, 4);
+  if (input->size() < width) return;
+  const size_t at = Below(random, input->size() - width + 1);
+  const bool big_endian = Below(random, 2) == 1;
+  for (size_t i = 0; i < width; ++i) {
+    (*input)[at + (big_endian ? width - 1 - i : i)] = static_cast<uint8_t>(value >> (8 * i));
+  }
+}
+
+// Puts a piece of `from` into `input`, over what is there or between.
+void Splice(Random& random, const Input& from, Input* input) {
+  const size_t begin = Below(random, from.size());
+  const size_t count = Below(random, from.size() - begin + 1);
+  const size_t at = Below(random, input->size() + 1);
+  const size_t over = Below(random, 2) == 0 ? 0 : std::min(count, input->size() - at);
+  input->erase(input->begin() + at, input->begin() + at + over);
+  input->insert(input->begin() + at, from.begin() + begin, from.begin() + begin + count);
+}
+
+void Mutate(Random& random, const std::vector<Input>& corpus, Input* input) {
+  const size_t at = Below(random, input->size());
+  switch (Below(random, 7)) {
+    case 0:
+      if (!input->empty()) (*input)[at] ^= static_cast<uint8_t>(1u << Below(random, 8));
+      break;
+    case 1:
+      if (!input->empty()) (*input)[at] = static_cast<uint8_t>(random());
+      break;
+    case 2:
+      input->insert(input->begin() + at, 1 + Below(random, 8), static_cast<uint8_t>(random()));
+      break;
+    case 3:
+      input->erase(input->begin() + at,
+                   input->begin() + at + std::min(input->size() - at, 1 + Below(random, 16)));
+      break;
+    case 4:
+      WriteInteger(random, input);
+      break;
+    case 5:
+      Splice(random, corpus[Below(random, corpus.size())], input);
+      break;
+    default:
+      input->resize(Below(random, 8) == 0 ? at : input->size());
+  }
+  if (input->size() > kMaxInput) input->resize(kMaxInput);
+}
+
+Input ReadInput(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    std::fprintf(stderr, "%s cannot be read\n", path.c_str());
+    std::exit(1);
+  }
+  return Input(std::istreambuf_iterator<char>(in), {});
+}
+
+std::vector<Input> ReadCorpus(const std::string& path) {
+  std::vector<std::filesystem::path> files;
+  if (std::filesystem::is_directory(path)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
+      if (entry.is_regular_file()) files.push_back(entry.path());
+    }
+  } else {
+    files.push_back(path);
+  }
+  std::sort(files.begin(), files.end());
+  std::vector<Input> corpus;
+  for (const auto& file : files) corpus.push_back(ReadInput(file));
+  return corpus;
+}
+
+void Run(const std::string& last, const Input& input) {
+  std::ofstream(last, std::ios::binary)
+      .write(reinterpret_cast<const char*>(input.data()),
+             static_cast<std::streamsize>(input.size()));
+  // An exact copy on the heap, so that a sanitizer sees a read one past its end.
+  const std::unique_ptr<uint8_t[]> copy(new uint8_t[input.size()]);
+  std::copy(input.begin(), input.end(), copy.get());
+  LLVMFuzzerTestOneInput(copy.get(), input.size());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: %s CORPUS [MUTATIONS [SECONDS]]\n", argv[0]);
+    return 64;
+  }
+  const bool one_file = !std::filesystem::is_directory(argv[1]);
+  const uint64_t mutations = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : (one_file ? 0 : 5000);
+  const double seconds = argc > 3 ? std::strtod(argv[3], nullptr) : 2;
+  const std::string last = std::filesystem::path(argv[0]).filename().string() + ".last";
+  const std::vector<Input> corpus = ReadCorpus(argv[1]);
+  if (corpus.empty()) {
+    std::fprintf(stderr, "%s holds no files\n", argv[1]);
+    return 1;
+  }
+  for (const Input& input : corpus) Run(last, input);
+
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  uint64_t done = 0;
+  for (; done < mutations && std::chrono::steady_clock::now() < end; ++done) {
+    Random random(done);
+    Input input = corpus[Below(random, corpus.size())];
+    for (size_t n = 1 + Below(random, 6); n > 0; --n) Mutate(random, corpus, &input);
+    Run(last, input);
+  }
+  std::filesystem::remove(last);
+  std::printf("%zu files and %llu of %llu mutations ran\n", corpus.size(),
+              static_cast<unsigned long long>(done), static_cast<unsigned long long>(mutations));
+  return 0;
+}

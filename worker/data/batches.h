@@ -1,0 +1,78 @@
+// Which samples a worker sees at a step, as tensors. A pure function of (job, rank, step): a worker
+// that comes back continues anywhere without history.
+//
+// `shared`: step t takes samples [t * B, (t + 1) * B) of an endless row of shuffled epochs (B the
+// total batch; an epoch's order is a permutation by (seed, epoch)); rank r takes its r-th of N
+// equal parts. So every N sees the same samples at the same step. `by_sample`: rank r owns the
+// images r, r + N, ... and draws B / N from its own row.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/base/status.h"
+#include "worker/data/dataset.h"
+
+namespace tern::data {
+
+struct Batch {
+  uint64_t step = 0;
+  std::vector<float> images;     // [B / N, C, H, W], x / 255 * scale + offset
+  std::vector<uint32_t> labels;  // [B / N]
+};
+
+class Batches {
+ public:
+  struct Options {
+    uint64_t seed = 1;
+    uint32_t rank = 0, workers = 1, batch_total = 0;
+    pb::Data::Partition partition = pb::Data::shared;
+    float scale = 1, offset = 0;
+  };
+  // `dataset` outlives this. kBadJob if the batch does not divide by the workers or is larger than
+  // the set.
+  static Result<Batches> Make(const Dataset& dataset, const Options& options);
+
+  // Indices into the dataset of this rank's samples of a step. Not thread-safe (keeps the current
+  // epoch's order).
+  std::vector<uint64_t> Indices(uint64_t step);
+  void Fill(uint64_t step, Batch* batch);
+  // Images over batch_total, rounded down: the same on every rank, and at least 1.
+  uint64_t steps_per_epoch() const;
+
+ private:
+  Batches(const Dataset& dataset, const Options& options);
+  const std::vector<uint32_t>& EpochOrder(uint64_t epoch);
+
+  const Dataset* dataset_;
+  Options options_;
+  std::array<float, 256> values_;  // what a pixel becomes
+  uint64_t row_length_ = 0;        // samples of one epoch of the row this rank draws from
+  uint64_t order_epoch_ = ~uint64_t{0};
+  std::vector<uint32_t> order_;
+};
+
+// Makes batches ahead of the step on a thread of its own. Next() blocks until the batch of the next
+// step is there; one thread calls it and destroys this.
+class Prefetcher {
+ public:
+  // Starts at `first_step`. Takes over `batches`.
+  Prefetcher(Batches batches, uint64_t first_step, int depth = 3);
+  ~Prefetcher();  // stops and joins
+  // The batch of the next step; the one got before may be reused from then on.
+  const Batch& Next();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The part of the test set that `rank` evaluates: [begin, end), equal parts up to one.
+struct Range {
+  uint64_t begin = 0, end = 0;
+};
+Range TestPart(uint64_t count, uint32_t rank, uint32_t workers);
+
+}  // namespace tern::data

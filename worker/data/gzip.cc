@@ -1,0 +1,80 @@
+#include "worker/data/gzip.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+namespace tern::data {
+namespace {
+
+constexpr int kGzipWindow = 15 + 16;        // 32 KiB window; + 16: gzip, neither zlib nor raw
+constexpr size_t kPiece = size_t{1} << 18;  // bytes unpacked between two looks at the cap
+constexpr size_t kFeed = size_t{1} << 30;   // zlib counts its input in 32 bits
+
+struct Closer {
+  void operator()(z_stream* stream) const { inflateEnd(stream); }
+};
+
+Status Bad(const std::string& name, const std::string& what) {
+  return Status(Code::kBadData, name + ": " + what);
+}
+
+Status Explain(const z_stream& stream, int code, const std::string& name, size_t packed) {
+  if (code == Z_BUF_ERROR || code == Z_OK) {
+    return Bad(name, "truncated gzip: the file ends after " + std::to_string(packed) +
+                         " bytes in the middle of the packed data; get it again");
+  }
+  const std::string message = stream.msg ? stream.msg : "code " + std::to_string(code);
+  if (message == "incorrect data check") {
+    return Bad(name, "the gzip checksum (CRC-32) does not match the unpacked data; get it again");
+  }
+  return Bad(name, "damaged gzip (" + message + "); get it again");
+}
+
+}  // namespace
+
+bool IsGzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
+
+Result<std::string> Gunzip(std::string_view bytes, const std::string& name, uint64_t cap) {
+  if (!IsGzip(bytes)) return Bad(name, "not gzip: it does not begin with 1f 8b");
+  z_stream stream = {};
+  if (inflateInit2(&stream, kGzipWindow) != Z_OK) {
+    return Status(Code::kInternal, name + ": zlib does not start");
+  }
+  const std::unique_ptr<z_stream, Closer> closer(&stream);
+
+  std::string out;
+  std::vector<char> piece(kPiece);
+  size_t next = 0;  // first byte that zlib has not been given
+  for (;;) {
+    if (stream.avail_in == 0) {
+      const size_t feed = std::min(bytes.size() - next, kFeed);
+      stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data() + next));
+      stream.avail_in = static_cast<uInt>(feed);
+      next += feed;
+    }
+    stream.next_out = reinterpret_cast<Bytef*>(piece.data());
+    stream.avail_out = static_cast<uInt>(piece.size());
+    const int code = inflate(&stream, Z_NO_FLUSH);
+    const size_t made = piece.size() - stream.avail_out;
+    if (made > cap - out.size()) {
+      return Bad(name, "unpacks to more than " + std::to_string(cap) + " bytes, the most allowed");
+    }
+    out.append(piece.data(), made);
+    if (code == Z_STREAM_END) {
+      const std::string_view rest = bytes.substr(next - stream.avail_in);
+      if (rest.empty()) return out;
+      if (!IsGzip(rest)) {
+        return Bad(name, std::to_string(rest.size()) +
+                             " bytes follow the end of the gzip data; expected none; get it again");
+      }
+      inflateReset(&stream);  // another member
+    } else if (code != Z_OK || (made == 0 && stream.avail_in == 0 && next == bytes.size())) {
+      return Explain(stream, code, name, bytes.size());
+    }
+  }
+}
+
+}  // namespace tern::data

@@ -1,0 +1,172 @@
+#include "worker/data/idx.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <system_error>
+
+#include "worker/data/gzip.h"
+
+namespace tern::data {
+namespace {
+
+constexpr uint64_t kMaxBytes = uint64_t{4} << 30;
+constexpr uint8_t kUnsignedByte = 0x08;
+constexpr size_t kMagicBytes = 4;  // 0, 0, type of a value, number of dimensions
+constexpr size_t kMaxDims = 4;
+
+Status Bad(const std::string& name, const std::string& what) {
+  return Status(Code::kBadData, name + ": " + what);
+}
+
+// Big-endian.
+uint32_t ReadWord(const std::string& bytes, size_t at) {
+  uint32_t word = 0;
+  for (size_t i = 0; i < 4; ++i) word = word << 8 | static_cast<uint8_t>(bytes[at + i]);
+  return word;
+}
+
+std::string HexWord(uint32_t word) {
+  char text[11];
+  std::snprintf(text, sizeof text, "0x%08x", word);
+  return text;
+}
+
+std::string ShapeText(std::span<const uint32_t> dims) {
+  std::string text;
+  for (const uint32_t dim : dims) text += (text.empty() ? "" : " x ") + std::to_string(dim);
+  return text;
+}
+
+const char* TypeName(uint8_t type) {
+  switch (type) {
+    case kUnsignedByte:
+      return "unsigned byte";
+    case 0x09:
+      return "signed byte";
+    case 0x0b:
+      return "16-bit integer";
+    case 0x0c:
+      return "32-bit integer";
+    case 0x0d:
+      return "float";
+    case 0x0e:
+      return "double";
+    default:
+      return nullptr;
+  }
+}
+
+// Checks the first word; the number of dimensions comes out.
+Result<size_t> ParseMagic(const std::string& bytes, const std::string& name) {
+  if (bytes.size() < kMagicBytes) {
+    return Bad(name, "truncated: " + std::to_string(bytes.size()) +
+                         " bytes, shorter than any IDX header; get it again");
+  }
+  const uint32_t magic = ReadWord(bytes, 0);
+  const uint8_t type = magic >> 8 & 0xff;
+  const size_t dims = magic & 0xff;
+  if (magic >> 16 != 0 || TypeName(type) == nullptr) {
+    return Bad(name, "not an IDX file: it begins with " + HexWord(magic) +
+                         ", expected 0x00000803 (images) or 0x00000801 (labels)");
+  }
+  if (type != kUnsignedByte) {
+    return Bad(name, "an IDX file of type " + std::string(TypeName(type)) + " (it begins with " +
+                         HexWord(magic) + "), expected unsigned bytes (0x000008..)");
+  }
+  if (dims < 1 || dims > kMaxDims) {
+    return Bad(name, "an IDX file of " + std::to_string(dims) + " dimensions (it begins with " +
+                         HexWord(magic) + "), expected 1 to 4");
+  }
+  return dims;
+}
+
+// The product of the dimensions; kMaxBytes + 1 where it is larger than kMaxBytes.
+uint64_t CountValues(std::span<const uint32_t> dims) {
+  uint64_t values = 1;
+  for (const uint32_t dim : dims) {
+    if (values > kMaxBytes / dim) return kMaxBytes + 1;
+    values *= dim;
+  }
+  return values;
+}
+
+Result<std::string> ReadFile(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    return Bad(path, "not a regular file; expected an IDX file, plain or gzip");
+  }
+  const uint64_t size = std::filesystem::file_size(path, error);
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (error || !file) {
+    const std::string why = error ? error.message() : std::strerror(errno);
+    return Bad(path, "cannot be opened (" + why + "); check its permissions");
+  }
+  if (size > kMaxBytes) {
+    return Bad(path, std::to_string(size) + " bytes, more than the 4 GiB allowed");
+  }
+  std::string bytes(size, '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(size));
+  if (static_cast<uint64_t>(file.gcount()) != size) {
+    return Bad(path, "only " + std::to_string(file.gcount()) + " of " + std::to_string(size) +
+                         " bytes could be read");
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Result<IdxArray> ParseIdx(const std::string& bytes, const std::string& name) {
+  const Result<size_t> dims = ParseMagic(bytes, name);
+  if (!dims.ok()) return dims.status();
+  const size_t header = kMagicBytes + 4 * *dims;
+  if (bytes.size() < header) {
+    return Bad(name, "truncated: " + std::to_string(bytes.size()) + " bytes, but the header of " +
+                         std::to_string(*dims) + " dimensions alone takes " +
+                         std::to_string(header) + "; get it again");
+  }
+  IdxArray array;
+  for (size_t d = 0; d < *dims; ++d) array.dims.push_back(ReadWord(bytes, kMagicBytes + 4 * d));
+  const std::string shape = ShapeText(array.dims);
+  for (const uint32_t dim : array.dims) {
+    if (dim == 0) return Bad(name, "a dimension of zero (" + shape + "): there is nothing in it");
+  }
+  const uint64_t values = CountValues(array.dims);
+  if (values > kMaxBytes) {
+    return Bad(name, "the header promises " + shape + " values, more than the 4 GiB allowed");
+  }
+  const uint64_t held = bytes.size() - header;
+  const std::string seen = "the header promises " + shape + " = " + std::to_string(values) +
+                           " values, " + std::to_string(held) + " follow; get it again";
+  if (held < values) return Bad(name, "truncated: " + seen);
+  if (held > values) return Bad(name, "bytes after the end: " + seen);
+  array.values.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end());
+  return array;
+}
+
+Result<IdxArray> ReadIdx(const std::string& path) {
+  const std::string packed_path = path + ".gz";
+  std::error_code error;
+  const bool plain = std::filesystem::exists(path, error);
+  if (!plain && !std::filesystem::exists(packed_path, error)) {
+    return Status(Code::kBadData, "found neither " + path + " nor " + packed_path +
+                                      "; check data.dir and its permissions");
+  }
+  const std::string& name = plain ? path : packed_path;
+  Result<std::string> bytes = ReadFile(name);
+  if (!bytes.ok()) return bytes.status();
+  if (IsGzip(*bytes)) {
+    bytes = Gunzip(*bytes, name, kMaxBytes);
+    if (!bytes.ok()) return bytes.status();
+  } else if (!plain &&
+             !bytes->starts_with('\0')) {  // an unpacked IDX file under this name would do
+    return Bad(name, "not gzip: it does not begin with 1f 8b; get it again");
+  }
+  return ParseIdx(*bytes, name);
+}
+
+}  // namespace tern::data
