@@ -12,7 +12,7 @@ namespace tern::kernels {
 std::vector<std::string> CpuTargets();
 
 // Binds the kernels of the whole process to one of them; an empty name frees them again.
-// False, and nothing changed, if there is none of that name. REQUIRES no kernel running.
+// False, and the kernels free, if there is none of that name. REQUIRES no kernel running.
 bool UseCpuTargetForTest(std::string_view name);
 
 }  // namespace tern::kernels

@@ -27,7 +27,7 @@ constexpr int32_t kSmallestNormal = 0x38800000;  // 2^-14
 constexpr int32_t kRebias = 112;                 // 127 - 15
 
 template <class D>
-hn::Vec<hn::Rebind<uint16_t, D> > ToHalf(D df, hn::Vec<D> x) {
+auto ToHalf(D df, hn::Vec<D> x) {
   const hn::RebindToSigned<D> di;
   const hn::Rebind<uint16_t, D> dh;
   const auto bits = hn::BitCast(di, x);
@@ -50,8 +50,8 @@ hn::Vec<hn::Rebind<uint16_t, D> > ToHalf(D df, hn::Vec<D> x) {
   return hn::DemoteTo(dh, hn::Or(h, high));
 }
 
-template <class D>
-hn::Vec<D> FromHalf(D df, hn::Vec<hn::Rebind<uint16_t, D> > half) {
+template <class D, class V>
+hn::Vec<D> FromHalf(D df, V half) {
   const hn::RebindToSigned<D> di;
   const auto wide = hn::PromoteTo(di, half);
   const auto sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(di, 0x8000)));

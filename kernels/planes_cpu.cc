@@ -141,9 +141,8 @@ HWY_INLINE hn::Vec<DI> SumIndex(DI di, const uint64_t* words, int bits, int work
 }
 
 // table[index] of `size` entries, a power of 2: from registers while a few hold it.
-template <class D>
-HWY_INLINE hn::Vec<D> Lookup(D d, const float* table, size_t size,
-                             hn::Vec<hn::RebindToSigned<D> > index) {
+template <class D, class V>
+HWY_INLINE hn::Vec<D> Lookup(D d, const float* table, size_t size, V index) {
   const hn::RebindToSigned<D> di;
   const size_t step = hn::Lanes(d);
   if (size > 4 * step) return hn::GatherIndex(d, table, index);

@@ -45,8 +45,9 @@ Status CheckAgainstData(const pb::NetDef& net, const pb::ImageShape& input, uint
                     (!own.has_height() || own.height() == input.height()) &&
                     (!own.has_width() || own.width() == input.width());
   if (!same) {
-    return Bad("model.net.input is " + Text(own) + " (channels x height x width), but the data are " +
-               Text(input) + "; leave it out or make it the same");
+    return Bad("model.net.input is " + Text(own) +
+               " (channels x height x width), but the data are " + Text(input) +
+               "; leave it out or make it the same");
   }
   if (net.has_classes() && net.classes() != classes) {
     return Bad("model.net.classes is " + std::to_string(net.classes()) + ", but the data have " +

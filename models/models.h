@@ -11,8 +11,8 @@
 namespace tern::models {
 
 // Builds the net of a job's `model`: a builder by name, or the user's own NetDef. Every NetDef that
-// comes back is complete (inputs, outputs and defaults filled in) and valid. kBadJob says which layer
-// and why otherwise.
+// comes back is complete (inputs, outputs and defaults filled in) and valid. kBadJob says which
+// layer and why otherwise.
 Result<pb::NetDef> BuildNet(const pb::Model& model, const pb::ImageShape& input, uint32_t classes);
 
 const std::vector<std::string>& ModelNames();

@@ -51,42 +51,38 @@ Result<ImageDims> OutputOf(const pb::LayerDef& layer, const ImageDims& input, ui
   }
 }
 
-Parameter MakeBias(const std::string& layer, uint32_t outputs, const pb::Init& init) {
-  Parameter bias;
-  bias.name = layer + ".bias";
-  bias.shape = {outputs};
-  bias.count = outputs;
-  bias.is_bias = true;
-  bias.init = init;
-  bias.fan_in = outputs;
-  return bias;
+Parameter MakeParameter(const pb::LayerDef& layer, const char* what, std::vector<uint32_t> shape,
+                        const pb::Init& init) {
+  Parameter parameter;
+  parameter.name = layer.name() + "." + what;
+  parameter.shape = std::move(shape);
+  parameter.init = init;
+  parameter.fan_in = 1;
+  for (size_t i = 1; i < parameter.shape.size(); ++i) {
+    parameter.fan_in = BoundedProduct(parameter.fan_in, parameter.shape[i]);
+  }
+  parameter.count = BoundedProduct(parameter.fan_in, parameter.shape[0]);
+  return parameter;
 }
 
-Parameter MakeWeight(const std::string& layer, std::vector<uint32_t> shape, const pb::Init& init) {
-  Parameter weight;
-  weight.name = layer + ".weight";
-  weight.shape = std::move(shape);
-  weight.init = init;
-  weight.fan_in = 1;
-  for (size_t i = 1; i < weight.shape.size(); ++i) {
-    weight.fan_in = BoundedProduct(weight.fan_in, weight.shape[i]);
-  }
-  weight.count = BoundedProduct(weight.fan_in, weight.shape[0]);
-  return weight;
+template <typename Def>
+std::vector<Parameter> WeightAndBias(const pb::LayerDef& layer, const Def& def,
+                                     std::vector<uint32_t> weight_shape) {
+  std::vector<Parameter> parameters = {
+      MakeParameter(layer, "weight", std::move(weight_shape), def.weight_init()),
+      MakeParameter(layer, "bias", {def.outputs()}, def.bias_init())};
+  parameters[1].is_bias = true;
+  return parameters;
 }
 
 std::vector<Parameter> ParametersOf(const pb::LayerDef& layer, const ImageDims& input) {
   if (layer.has_conv()) {
     const pb::ConvDef& def = layer.conv();
-    return {MakeWeight(layer.name(), {def.outputs(), input.c, def.kernel(), def.kernel()},
-                       def.weight_init()),
-            MakeBias(layer.name(), def.outputs(), def.bias_init())};
+    return WeightAndBias(layer, def, {def.outputs(), input.c, def.kernel(), def.kernel()});
   }
   if (layer.has_dense()) {
     const pb::DenseDef& def = layer.dense();
-    const uint32_t inputs = static_cast<uint32_t>(Elements(input));
-    return {MakeWeight(layer.name(), {def.outputs(), inputs}, def.weight_init()),
-            MakeBias(layer.name(), def.outputs(), def.bias_init())};
+    return WeightAndBias(layer, def, {def.outputs(), static_cast<uint32_t>(Elements(input))});
   }
   return {};
 }

@@ -23,7 +23,8 @@ class Bytes {
   static Bytes Own(std::string data) {
     auto owner = std::make_shared<std::string>(std::move(data));
     const auto* begin = reinterpret_cast<const uint8_t*>(owner->data());
-    return Bytes(begin, owner->size(), std::move(owner));
+    const size_t size = owner->size();
+    return Bytes(begin, size, std::move(owner));
   }
   static Bytes Own(std::vector<uint8_t> data) {
     auto owner = std::make_shared<std::vector<uint8_t>>(std::move(data));
@@ -34,7 +35,8 @@ class Bytes {
   // Shares [data, data + size), which stays valid until `release` is called, once, on whichever
   // thread drops the last copy.
   static Bytes Share(const uint8_t* data, size_t size, std::function<void()> release) {
-    std::shared_ptr<const void> owner(data, [release = std::move(release)](const void*) { release(); });
+    std::shared_ptr<const void> owner(data,
+                                      [release = std::move(release)](const void*) { release(); });
     return Bytes(data, size, std::move(owner));
   }
 

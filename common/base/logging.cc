@@ -91,6 +91,8 @@ Status InitLogging(const std::string& program, const std::string& role_and_rank,
   }
   initialized = true;
   log_file = file;
+  // The first line opens the file, and so takes it.
+  LOG(INFO) << program << " " << role_and_rank << " starts as process " << getpid();
   return Ok();
 }
 

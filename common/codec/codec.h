@@ -1,11 +1,11 @@
-// A codec turns a worker's gradient into bytes, adds the workers' bytes on the server, and turns the
-// sum's bytes into the mean gradient. It works on segments: a chunk of the exchange is a row of
+// A codec turns a worker's gradient into bytes, adds the workers' bytes on the server, and turns
+// the sum's bytes into the mean gradient. It works on segments: a chunk of the exchange is a row of
 // segments (parts of tensors), each coded by its tensor's codec and starting at a byte boundary.
 // A codec's name is a promise about its bytes: change the bytes, change the name.
 //
-//   worker:  Prepare (whole tensor: statistics -> scaler, clip)  [scalers are shared]  Encode (segment)
-//   server:  NewAccumulator, Add (once a worker, any order), EncodeSum
-//   worker:  Decode (any range of the segment, as often as wanted)
+//   worker:  Prepare (whole tensor: statistics -> scaler, clip)  [scalers are shared]  Encode
+//   (segment) server:  NewAccumulator, Add (once a worker, any order), EncodeSum worker:  Decode
+//   (any range of the segment, as often as wanted)
 //
 // Codecs have no state and may be used by any number of threads; an accumulator belongs to one.
 #pragma once
@@ -50,8 +50,9 @@ class Accumulator {
  public:
   virtual ~Accumulator() = default;
   // Consumes this segment's part from the front of `bytes` and returns its size. Everything is
-  // checked before it is added: a Status (kMismatch) leaves the sum as it was. REQUIRES each rank at most once.
-  // Codecs that add floats keep a copy until all lower ranks have come, so order of arrival never shows.
+  // checked before it is added: a Status (kMismatch) leaves the sum as it was. REQUIRES each rank
+  // at most once. Codecs that add floats keep a copy until all lower ranks have come, so order of
+  // arrival never shows.
   virtual Result<size_t> Add(int rank, std::span<const uint8_t> bytes) = 0;
   // Appends the answer; changes nothing. REQUIRES all `workers` added.
   virtual void EncodeSum(std::vector<uint8_t>* out) = 0;
@@ -63,21 +64,22 @@ class Codec {
   virtual std::string_view name() const = 0;
   // Whether the workers exchange scalers of the tensors coded so.
   virtual bool shares_scaler() const { return false; }
-  // From the statistics of a whole tensor of n elements. REQUIRES stats.finite: the caller reports a gradient that is
-  // not, by tensor, worker and round. Ternary: clip.h says what each variant makes of them.
+  // From the statistics of a whole tensor of n elements. REQUIRES stats.finite: the caller reports
+  // a gradient that is not, by tensor, worker and round. Ternary: clip.h says what each variant
+  // makes of them.
   virtual Prepared Prepare(const kernels::Stats& stats, size_t n) const = 0;
   // Appends the code of g[0, segment.count). `noise.tensor` is set by the codec.
-  virtual void Encode(const float* g, const Segment& segment, const Prepared& prepared, const kernels::NoiseKey& noise,
-                      std::vector<uint8_t>* out) const = 0;
+  virtual void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+                      const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const = 0;
   // The most bytes that Encode of `count` elements can append.
   virtual size_t MaxEncodedSize(uint64_t count) const = 0;
   virtual std::unique_ptr<Accumulator> NewAccumulator(uint64_t count, int workers) const = 0;
   // The exact number of bytes that EncodeSum appends.
   virtual size_t SumSize(uint64_t count, int workers) const = 0;
-  // mean[0, n) = mean over the workers of elements [first, first + n) of the segment of `count` elements
-  // whose sum is `sum` (SumSize bytes). kMismatch if the bytes are not a possible sum.
-  virtual Status Decode(std::span<const uint8_t> sum, uint64_t count, int workers, float scaler, uint64_t first,
-                        uint64_t n, float* mean) const = 0;
+  // mean[0, n) = mean over the workers of elements [first, first + n) of the segment of `count`
+  // elements whose sum is `sum` (SumSize bytes). kMismatch if the bytes are not a possible sum.
+  virtual Status Decode(std::span<const uint8_t> sum, uint64_t count, int workers, float scaler,
+                        uint64_t first, uint64_t n, float* mean) const = 0;
 };
 
 // The table of codecs: names that a job may use, in order. (codec.cc; a new codec adds one line.)

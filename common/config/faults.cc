@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "common/config/utf8.h"
+
 namespace tern::config {
 namespace {
 
@@ -13,18 +15,19 @@ constexpr size_t kMaxShown = 60;
 
 std::string Shown(std::string_view text) {
   std::string shown;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (shown.size() >= kMaxShown && (c & 0xc0) != 0x80) return shown + "...";
-    if (c >= 0x20 && c != 0x7f) {
-      shown += text[i];
-    } else if (c == '\n') {
+  while (!text.empty()) {
+    if (shown.size() >= kMaxShown) return shown + "...";
+    const size_t size = PrintableSize(text);
+    if (size > 0) {
+      shown += text.substr(0, size);
+    } else if (text[0] == '\n') {
       shown += "\\n";
     } else {
       char escaped[8];
-      std::snprintf(escaped, sizeof(escaped), "\\x%02x", c);
+      std::snprintf(escaped, sizeof(escaped), "\\x%02x", static_cast<unsigned char>(text[0]));
       shown += escaped;
     }
+    text.remove_prefix(std::max<size_t>(size, 1));
   }
   return shown;
 }
@@ -37,7 +40,8 @@ void Faults::Add(const Position& at, const std::string& key, const std::string& 
   } else {
     where = name_ + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
   }
-  std::string text = where + ": " + (key.empty() ? "" : Shown(key) + ": ") + "saw " + saw + "; allowed: " + allowed;
+  std::string text = where + ": " + (key.empty() ? "" : Shown(key) + ": ") + "saw " + saw +
+                     "; allowed: " + allowed;
   if (!meant.empty()) text += "; did you mean " + meant + "?";
   faults_.push_back({at, std::move(text)});
   Mute(key);

@@ -1,6 +1,7 @@
 // What is wrong with a job: all of it, one line each, in the order of the file.
 //   job.yaml:12:16: train.batch_total: saw 0; allowed: a whole number, at least 1
-//   --set train.stesp=5: train.stesp: saw an unknown key; allowed: algorithm, ...; did you mean train.steps?
+//   --set train.stesp=5: train.stesp: saw an unknown key; allowed: algorithm, ...; did you mean
+//   train.steps?
 #pragma once
 
 #include <set>

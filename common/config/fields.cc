@@ -3,6 +3,7 @@
 #include <charconv>
 #include <set>
 
+#include "common/base/text.h"
 #include "common/config/node.h"
 
 namespace tern::config {
@@ -28,7 +29,8 @@ std::string AllowedNumber(const FieldDescriptor* field) {
     return type + ", " + NumberText(rule.min()) + " to " + NumberText(rule.max());
   }
   std::string text = type;
-  if (rule.has_min()) text += (rule.above_min() ? ", more than " : ", at least ") + NumberText(rule.min());
+  if (rule.has_min())
+    text += (rule.above_min() ? ", more than " : ", at least ") + NumberText(rule.min());
   if (rule.has_max()) text += ", at most " + NumberText(rule.max());
   if (whole && !rule.has_min()) text += ", 0 or more";
   return text;
@@ -60,7 +62,9 @@ Position PositionOf(const Origins& origins, const std::string& key) {
   }
 }
 
-const pb::Rule& RuleOf(const FieldDescriptor* field) { return field->options().GetExtension(pb::rule); }
+const pb::Rule& RuleOf(const FieldDescriptor* field) {
+  return field->options().GetExtension(pb::rule);
+}
 
 std::vector<std::string> KeysOf(const Descriptor* message) {
   std::vector<std::string> keys;
@@ -75,9 +79,7 @@ std::vector<std::string> NamesOf(const EnumDescriptor* type) {
 }
 
 std::string OneOf(const std::vector<std::string>& names) {
-  std::string text = names.size() == 1 ? "" : "one of ";
-  for (size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : ", ") + names[i];
-  return text;
+  return (names.size() == 1 ? "" : "one of ") + tern::Join(names);
 }
 
 std::string AllowedValue(const FieldDescriptor* field, const NameTables& tables) {
@@ -85,7 +87,7 @@ std::string AllowedValue(const FieldDescriptor* field, const NameTables& tables)
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return field->message_type()->field_count() == 0
                  ? "an empty map {}"
-                 : "a map with keys of " + OneOf(KeysOf(field->message_type()));
+                 : "a map of the keys " + tern::Join(KeysOf(field->message_type()));
     case FieldDescriptor::CPPTYPE_ENUM:
       return OneOf(NamesOf(field->enum_type()));
     case FieldDescriptor::CPPTYPE_BOOL:

@@ -1,4 +1,5 @@
-// What job.proto says about a key, by reflection: its rule, its type in words, where its value was written.
+// What job.proto says about a key, by reflection: its rule, its type in words, where its value was
+// written.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -15,7 +16,8 @@ namespace tern::config {
 // Where each key that was written stands, by its dotted name.
 using Origins = std::map<std::string, Position>;
 
-// The position of `key` or of the nearest key above it that was written; of a key that is missing, its map's.
+// The position of `key` or of the nearest key above it that was written; of a key that is missing,
+// its map's.
 Position PositionOf(const Origins& origins, const std::string& key);
 
 const pb::Rule& RuleOf(const google::protobuf::FieldDescriptor* field);

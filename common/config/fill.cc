@@ -29,8 +29,8 @@ std::string Seen(const Node& node) {
   return node.text_format ? Shown(node.text) + " without quotes" : Shown(node.text);
 }
 
-void ReportValue(const Node& node, const std::string& key, const FieldDescriptor* field, const Reading& reading,
-                 const std::string& allowed) {
+void ReportValue(const Node& node, const std::string& key, const FieldDescriptor* field,
+                 const Reading& reading, const std::string& allowed) {
   std::string meant;
   if (field->enum_type() != nullptr) meant = Nearest(node.text, NamesOf(field->enum_type()));
   const bool text_wanted = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
@@ -38,22 +38,45 @@ void ReportValue(const Node& node, const std::string& key, const FieldDescriptor
   reading.faults->Add(node.at, key, bare ? Shown(node.text) : Seen(node), allowed, meant);
 }
 
-// One value: the field, or one item of a repeated field.
-void FillValue(const Node& node, const std::string& key, const FieldDescriptor* field, Message* message,
-               const Reading& reading) {
-  (*reading.origins)[key] = node.at;
-  if (node.at_fault) return reading.faults->Mute(key);
-  if (field->message_type() != nullptr) {
-    if (node.kind != Node::Kind::kMap && node.kind != Node::Kind::kNull) {
-      return ReportValue(node, key, field, reading, AllowedValue(field, reading.tables));
-    }
-    Message* nested = field->is_repeated() ? message->GetReflection()->AddMessage(message, field)
-                                           : message->GetReflection()->MutableMessage(message, field);
-    return FillMessage(node, key, nested, reading);
+// False if the node is no value of the field's type.
+bool PutValue(const Node& node, const std::string& key, const FieldDescriptor* field,
+              Message* message, const Reading& reading) {
+  if (field->message_type() == nullptr) {
+    return node.kind == Node::Kind::kScalar && PutScalar(node, field, message);
   }
-  if (node.kind != Node::Kind::kScalar || !PutScalar(node, field, message)) {
+  if (node.kind != Node::Kind::kMap && node.kind != Node::Kind::kNull) return false;
+  Message* nested = field->is_repeated() ? message->GetReflection()->AddMessage(message, field)
+                                         : message->GetReflection()->MutableMessage(message, field);
+  FillMessage(node, key, nested, reading);
+  return true;
+}
+
+// Keeps the place of a list's item that is at fault, so that the next ones keep their numbers.
+void AddPlaceholder(const FieldDescriptor* field, Message* message) {
+  if (field->message_type() != nullptr) {
+    message->GetReflection()->AddMessage(message, field);
+    return;
+  }
+  Node zero;
+  zero.kind = Node::Kind::kScalar;
+  zero.text = field->enum_type() != nullptr ? field->enum_type()->value(0)->name()
+              : field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL ? "false"
+                                                                   : "0";
+  PutScalar(zero, field, message);
+}
+
+// One value: the field, or one item of a repeated field.
+void FillValue(const Node& node, const std::string& key, const FieldDescriptor* field,
+               Message* message, const Reading& reading) {
+  (*reading.origins)[key] = node.at;
+  if (node.at_fault) {
+    reading.faults->Mute(key);
+  } else if (PutValue(node, key, field, message, reading)) {
+    return;
+  } else {
     ReportValue(node, key, field, reading, AllowedValue(field, reading.tables));
   }
+  if (field->is_repeated()) AddPlaceholder(field, message);
 }
 
 // Items of a repeated field are numbered on from those that it has.
@@ -70,7 +93,8 @@ bool TakesAnothersPlace(const Node& node, const std::string& key, const FieldDes
   if (other == nullptr || other == field) return false;
   std::vector<std::string> names;
   for (int i = 0; i < choice->field_count(); ++i) names.push_back(choice->field(i)->name());
-  reading.faults->Add(node.at, key, field->name() + " beside " + other->name(), "only " + OneOf(names));
+  reading.faults->Add(node.at, key, field->name() + " beside " + other->name(),
+                      "only " + OneOf(names));
   return true;
 }
 
@@ -85,7 +109,8 @@ void ReportUnknownKey(const Position& at, const std::string& parent, const std::
   if (!meant.empty()) faults->Mute(meant);
 }
 
-void FillMessage(const Node& node, const std::string& key, Message* message, const Reading& reading) {
+void FillMessage(const Node& node, const std::string& key, Message* message,
+                 const Reading& reading) {
   const Descriptor* type = message->GetDescriptor();
   std::set<std::string> seen;
   for (size_t i = 0; i < node.items.size(); ++i) {
@@ -103,11 +128,13 @@ void FillMessage(const Node& node, const std::string& key, Message* message, con
       continue;
     }
     FillField(node.items[i], field_key, field, message, reading);
+    // A map is where its key is, not where its first own key is.
+    if (field->message_type() != nullptr && !gathers) (*reading.origins)[field_key] = name.at;
   }
 }
 
-void FillField(const Node& node, const std::string& key, const FieldDescriptor* field, Message* message,
-               const Reading& reading) {
+void FillField(const Node& node, const std::string& key, const FieldDescriptor* field,
+               Message* message, const Reading& reading) {
   if (node.at_fault) return reading.faults->Mute(key);
   if (TakesAnothersPlace(node, key, field, *message, reading)) return;
   if (!field->is_repeated()) return FillValue(node, key, field, message, reading);

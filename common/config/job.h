@@ -1,6 +1,7 @@
-// YAML or protobuf text -> Job, and the one validation that both go through. It reports every fault at once, each with
-// file, line, key, what was seen, what is allowed and, for a misspelt name, the nearest known one. The rules of single
-// keys are the options in job.proto; rules between keys are in validate.cc.
+// YAML or protobuf text -> Job, and the one validation that both go through. It reports every fault
+// at once, each with file, line, key, what was seen, what is allowed and, for a misspelt name, the
+// nearest known one. The rules of single keys are the options in job.proto; rules between keys are
+// in validate.cc.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +18,18 @@ namespace tern::config {
 // common/config knows none of them itself.
 using NameTables = std::map<std::string, std::vector<std::string>>;
 
-// Reads a job file (*.textproto, *.pbtxt, *.prototxt: protobuf text; anything else: YAML), applies `overrides`
-// ("train.batch_total=64", "servers.0.address=127.0.0.1:0"; values are YAML), fills in defaults and validates.
-// kBadJob with all faults, one a line; kBadData if the file cannot be read.
-Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides, const NameTables& tables);
+// Reads a job file (*.textproto, *.pbtxt, *.prototxt: protobuf text; anything else: YAML), applies
+// `overrides`, fills in defaults and validates. kBadJob with all faults, one a line, in the order
+// of the file; kBadData if the file cannot be read. A fault's line is
+//   FILE:LINE:COLUMN: KEY: saw X; allowed: Y; did you mean Z?
+// with "--set KEY=VALUE" instead of the place in the file where an override is at fault.
+// An override is "train.batch_total=64" or "servers.0.address=127.0.0.1:7501"; its value is YAML,
+// `null` takes the key away, and of two for one key the later wins.
+Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides,
+                        const NameTables& tables);
 // The same from text; `name` is for messages and chooses the syntax by its ending.
-Result<pb::Job> ParseJob(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
-                         const NameTables& tables);
+Result<pb::Job> ParseJob(const std::string& text, const std::string& name,
+                         const std::vector<std::string>& overrides, const NameTables& tables);
 
 // Digest of the job without what is (local): equal on all peers of a job.
 uint64_t JobDigest(const pb::Job& job);

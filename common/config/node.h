@@ -1,5 +1,5 @@
-// A job's text as a tree, before it is known what its keys mean. Both syntaxes become this; what a key
-// may hold is decided once, in fill.cc.
+// A job's text as a tree, before it is known what its keys mean. Both syntaxes become this; what a
+// key may hold is decided once, in fill.cc.
 #pragma once
 
 #include <string>
@@ -19,12 +19,13 @@ struct Node {
   enum class Kind { kNull, kScalar, kMap, kList };
   Kind kind = Kind::kNull;
   Position at;
-  std::string text;          // kScalar
-  bool quoted = false;       // kScalar: "2", not 2
-  bool text_format = false;  // protobuf text: a repeated field's items may stand singly, under the same key each
-  bool at_fault = false;     // was reported already
-  std::vector<Node> keys;    // kMap: scalars, as many as items
-  std::vector<Node> items;   // kMap, kList
+  std::string text;     // kScalar
+  bool quoted = false;  // kScalar: "2", not 2
+  bool text_format =
+      false;  // protobuf text: a repeated field's items may stand singly, under the same key each
+  bool at_fault = false;    // was reported already
+  std::vector<Node> keys;   // kMap: scalars, as many as items
+  std::vector<Node> items;  // kMap, kList
 };
 
 // The dotted names in messages: "servers[0].address".

@@ -30,7 +30,8 @@ bool HasLeadingZero(std::string_view text) {
 template <typename T>
 bool ParseNumber(std::string_view text, T* value) {
   // from_chars takes "inf" and "nan" too.
-  if (HasLeadingZero(text) || text.find_first_not_of("0123456789+-.eE") != std::string_view::npos) return false;
+  if (HasLeadingZero(text) || text.find_first_not_of("0123456789+-.eE") != std::string_view::npos)
+    return false;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
   return error == std::errc() && end == text.data() + text.size();
 }

@@ -19,7 +19,13 @@ class FirstError : public ErrorCollector {
   void AddError(int line, int column, const std::string& message) override {
     if (seen_) return;
     seen_ = true;
-    faults_->Add({line + 1, column + 1}, "", "text that is no protobuf text (" + Shown(message) + ")", "KEY: VALUE or KEY { ... }");
+    faults_->Add({line + 1, column + 1}, "",
+                 "text that is no protobuf text (" + Shown(message) + ")",
+                 "KEY: VALUE or KEY { ... }");
+  }
+  void AddLimit(int line, int column, const std::string& saw) {
+    if (!seen_) faults_->Add({line + 1, column + 1}, "", saw, "fewer");
+    seen_ = true;
   }
   bool seen() const { return seen_; }
 
@@ -32,7 +38,9 @@ class FirstError : public ErrorCollector {
 class TextParser {
  public:
   TextParser(const std::string& text, Faults* faults)
-      : stream_(text.data(), static_cast<int>(text.size())), errors_(faults), tokens_(&stream_, &errors_) {
+      : stream_(text.data(), static_cast<int>(text.size())),
+        errors_(faults),
+        tokens_(&stream_, &errors_) {
     tokens_.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
     tokens_.Next();
   }
@@ -45,7 +53,9 @@ class TextParser {
   }
 
  private:
-  bool Is(const char* symbol) { return tokens_.current().text == symbol && tokens_.current().type == Tokenizer::TYPE_SYMBOL; }
+  bool Is(const char* symbol) {
+    return tokens_.current().text == symbol && tokens_.current().type == Tokenizer::TYPE_SYMBOL;
+  }
   bool Take(const char* symbol) {
     if (!Is(symbol)) return false;
     tokens_.Next();
@@ -53,11 +63,16 @@ class TextParser {
   }
   void Fail(const std::string& expected) {
     const Tokenizer::Token& token = tokens_.current();
-    const std::string saw = token.type == Tokenizer::TYPE_END ? "the end" : "'" + Shown(token.text) + "'";
+    const std::string saw =
+        token.type == Tokenizer::TYPE_END ? "the end" : "'" + Shown(token.text) + "'";
     errors_.AddError(token.line, token.column, expected + " expected before " + saw);
   }
+  void Limit(size_t most, const char* of_what) {
+    errors_.AddLimit(tokens_.current().line, tokens_.current().column,
+                     "more than " + std::to_string(most) + " " + of_what);
+  }
   Node NewNode(Node::Kind kind) {
-    if (++nodes_ > kMaxNodes) Fail("an end: there are more than " + std::to_string(kMaxNodes) + " keys and values; it is");
+    if (++nodes_ > kMaxNodes) Limit(kMaxNodes, "keys and values");
     Node node;
     node.kind = kind;
     node.at = {tokens_.current().line + 1, tokens_.current().column + 1};
@@ -67,7 +82,7 @@ class TextParser {
 
   // Fields up to `end`, which is taken too; the whole text if it is empty.
   void ParseFields(const std::string& end, size_t depth, Node* map) {
-    if (depth >= kMaxDepth) Fail("fewer than " + std::to_string(kMaxDepth) + " levels");
+    if (depth >= kMaxDepth) Limit(kMaxDepth, "levels");
     while (!errors_.seen()) {
       if (end.empty() ? tokens_.current().type == Tokenizer::TYPE_END : Take(end.c_str())) return;
       if (tokens_.current().type != Tokenizer::TYPE_IDENTIFIER) return Fail("the name of a key");
@@ -138,6 +153,8 @@ class TextParser {
 
 }  // namespace
 
-Node ParseTextFormat(const std::string& text, Faults* faults) { return TextParser(text, faults).Parse(); }
+Node ParseTextFormat(const std::string& text, Faults* faults) {
+  return TextParser(text, faults).Parse();
+}
 
 }  // namespace tern::config

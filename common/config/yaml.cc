@@ -83,17 +83,21 @@ class TreeBuilder : public YAML::EventHandler {
     node->at_fault = true;
   }
 
-  Node NewNode(Node::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+  Node NewNode(Node::Kind kind, const YAML::Mark& mark, const std::string& tag,
+               YAML::anchor_t anchor) {
     Node node;
     node.kind = kind;
     node.at = At(mark);
     if (++nodes_ > kMaxNodes) {
-      faults_->Add(node.at, Key(), "more than " + std::to_string(kMaxNodes) + " keys and values", "fewer");
+      faults_->Add(node.at, Key(), "more than " + std::to_string(kMaxNodes) + " keys and values",
+                   "fewer");
       throw Stop();
     }
-    if (anchor != 0) Refuse(&node, "an anchor (&)", "the value alone; put a text that begins with & in quotes");
+    if (anchor != 0)
+      Refuse(&node, "an anchor (&)", "the value alone; put a text that begins with & in quotes");
     if (!tag.empty() && tag != "?" && tag != "!") {
-      Refuse(&node, "the tag " + Shown(tag), "values without tags; put a text that begins with ! in quotes");
+      Refuse(&node, "the tag " + Shown(tag),
+             "values without tags; put a text that begins with ! in quotes");
     }
     return node;
   }
@@ -143,12 +147,23 @@ class TreeBuilder : public YAML::EventHandler {
   int documents_ = 0;
 };
 
+// At the end of its input yaml-cpp closes an open quote by itself; at the mark of a document's end
+// it complains.
+std::string WithEnd(const std::string& text) {
+  const size_t last = text.find_last_not_of(" \t\r\n");
+  const bool has_end = last != std::string::npos && last >= 2 &&
+                       text.compare(last - 2, 3, "...") == 0 &&
+                       (last == 2 || text[last - 3] == '\n');
+  if (has_end) return text;
+  return text + (text.empty() || text.back() == '\n' ? "" : "\n") + "...\n";
+}
+
 }  // namespace
 
 Node ParseYaml(const std::string& text, const std::string& at_key, int set, Faults* faults) {
   TreeBuilder builder(at_key, set, faults);
   try {
-    std::istringstream in(text);
+    std::istringstream in(WithEnd(text));
     YAML::Parser parser(in);
     while (parser.HandleNextDocument(builder)) {
     }
@@ -156,9 +171,10 @@ Node ParseYaml(const std::string& text, const std::string& at_key, int set, Faul
   } catch (const Stop&) {
   } catch (const YAML::Exception& error) {
     faults->Add(builder.At(error.mark), at_key, "text that is no YAML (" + Shown(error.msg) + ")",
-                "YAML, or protobuf text in a file named *.textproto, *.pbtxt or *.prototxt");
+                "YAML, where a text with [ ] { } * & or # is in quotes, as \"[::1]:7500\"");
   } catch (const std::exception& error) {
-    faults->Add({1, 1, set}, at_key, "text that cannot be read as YAML (" + Shown(error.what()) + ")", "YAML");
+    faults->Add({1, 1, set}, at_key,
+                "text that cannot be read as YAML (" + Shown(error.what()) + ")", "YAML");
   }
   Node unreadable;
   unreadable.at = {1, 1, set};

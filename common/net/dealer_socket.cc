@@ -1,61 +1,105 @@
+#include <algorithm>
+
 #include "common/base/text.h"
 #include "common/net/address.h"
 #include "common/net/socket.h"
 #include "common/net/socket_impl.h"
 
 namespace tern::net {
+namespace {
+
+constexpr Time kFirstWait = std::chrono::milliseconds(100);
+constexpr Time kLongestWait = std::chrono::seconds(2);
+
+// CONNECT_RETRIED is libzmq's word for a try that failed; after bytes that are no ZMTP it gives up
+// without it.
+constexpr int kFailures = ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                          ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | kFailures;
+
+SendResult Unreachable(const char* why) {
+  return {Sent::kUnreachable, Status(Code::kPeerLost, why)};
+}
+
+}  // namespace
 
 Result<std::unique_ptr<DealerSocket>> DealerSocket::Connect(Context& context,
                                                             const std::string& host, uint16_t port,
                                                             const SocketOptions& options,
                                                             unsigned attempt) {
+  const std::string where = ToString(Address{host, port});
   if (port == 0) {
-    return Status(Code::kAddress, Cat("cannot connect to ", ToString(Address{host, port}),
+    return Status(Code::kAddress, Cat("cannot connect to ", where,
                                       ": port 0 is no port; give the one that the server binds"));
   }
   const auto addresses = Resolve(host);
   if (!addresses.ok()) return addresses.status();
-  const std::string endpoint = Endpoint((*addresses)[attempt % addresses->size()], port);
+  std::vector<std::string> endpoints;
+  for (const std::string& address : *addresses) endpoints.push_back(Endpoint(address, port));
   auto impl = SocketImpl::Open(context, ZMQ_DEALER, options);
   if (!impl.ok()) return impl.status();
   // Watched first, so that no event is missed.
-  const Status watched =
-      (*impl)->Watch(context, ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);
-  if (!watched.ok()) return watched;
-  if (zmq_connect((*impl)->handle(), endpoint.c_str()) != 0) {
-    return Status(Code::kAddress,
-                  Cat("cannot connect to ", ToString(Address{host, port}), ": ", ZmqError()));
+  TERN_RETURN_IF_ERROR((*impl)->Watch(context, kEvents));
+  std::unique_ptr<DealerSocket> socket(
+      new DealerSocket(std::move(*impl), std::move(endpoints), attempt));
+  if (const Status status = socket->Try(); !status.ok()) {
+    return status.Within("cannot connect to " + where);
   }
-  return std::unique_ptr<DealerSocket>(new DealerSocket(std::move(*impl)));
+  return socket;
 }
 
-DealerSocket::DealerSocket(std::unique_ptr<SocketImpl> impl) : impl_(std::move(impl)) {}
+DealerSocket::DealerSocket(std::unique_ptr<SocketImpl> impl, std::vector<std::string> endpoints,
+                           unsigned attempt)
+    : impl_(std::move(impl)),
+      endpoints_(std::move(endpoints)),
+      tries_(attempt),
+      retry_wait_(kFirstWait) {}
 
 DealerSocket::~DealerSocket() = default;
 
-DealerSocket::Link DealerSocket::link() {
-  while (const int event = impl_->NextEvent()) {
-    if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
-      link_ = Link::kUp;
-    } else if (event == ZMQ_EVENT_DISCONNECTED && link_ == Link::kUp) {
-      link_ = Link::kLost;
-      impl_->StopWatching();
-    }
+Status DealerSocket::Try() {
+  const std::string& endpoint = endpoints_[tries_ % endpoints_.size()];
+  if (zmq_connect(impl_->handle(), endpoint.c_str()) == 0) return Ok();
+  return Status(Code::kAddress, ZmqError());
+}
+
+void DealerSocket::Retry() {
+  retry_at_.reset();
+  zmq_disconnect(impl_->handle(), endpoints_[tries_ % endpoints_.size()].c_str());
+  ++tries_;
+  if (!Try().ok()) retry_at_ = Now() + kLongestWait;
+}
+
+void DealerSocket::Handle(int event) {
+  if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+    link_ = Link::kUp;
+    retry_at_.reset();
+  } else if (event == ZMQ_EVENT_DISCONNECTED && link_ == Link::kUp) {
+    link_ = Link::kLost;
+    impl_->StopWatching();
+  } else if ((event & kFailures) != 0 && !retry_at_) {
+    retry_at_ = Now() + retry_wait_;
+    retry_wait_ = std::min(2 * retry_wait_, kLongestWait);
   }
+}
+
+DealerSocket::Link DealerSocket::link() {
+  while (const int event = impl_->NextEvent()) Handle(event);
+  if (impl_->handle() == nullptr) retry_at_.reset();
+  if (retry_at_ && Now() >= *retry_at_) Retry();
   return link_;
 }
 
 SendResult DealerSocket::Send(const pb::Envelope& envelope, const Bytes& payload) {
-  const auto unreachable = [](const char* why) {
-    return SendResult{Sent::kUnreachable, Status(Code::kPeerLost, why)};
-  };
-  // libzmq would send it on the next connection, perhaps to a restarted server.
-  if (link() == Link::kLost) return unreachable("the connection to the server was lost");
-  SendResult result = impl_->Send(nullptr, envelope, payload);
-  if (result.outcome == Sent::kFull && link() != Link::kUp) {
-    return unreachable("there is no connection to the server");
+  switch (link()) {
+    case Link::kConnecting:
+      return Unreachable("there is no connection to the server yet");
+    case Link::kLost:
+      return Unreachable("the connection to the server was lost");
+    case Link::kUp:
+      break;
   }
-  return result;
+  return impl_->Send(nullptr, envelope, payload);
 }
 
 std::optional<Received> DealerSocket::Receive() {

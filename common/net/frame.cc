@@ -95,7 +95,7 @@ Result<std::string> EncodeHeader(const pb::Envelope& envelope) {
 
 std::optional<FrameError> DecodeHeader(std::span<const uint8_t> frame, pb::Envelope* envelope) {
   envelope->Clear();
-  const std::string size = std::to_string(frame.size());
+  const size_t size = frame.size();
   if (frame.empty()) return Error(Fault::kEmpty, "the header frame is empty");
   const size_t magic = std::min(frame.size(), kMagic.size());
   if (std::memcmp(frame.data(), kMagic.data(), magic) != 0) {

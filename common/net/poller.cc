@@ -95,6 +95,12 @@ Status Poller::Wait(Time timeout) {
     }
     poll.push_back(Item(nullptr, e.key));
   }
+  // A dealer that tries to connect does so by our clock.
+  for (const auto& e : items.dealers) {
+    if (!e.key->retry_at_) continue;
+    const Time until = std::max(*e.key->retry_at_ - Now(), Time::zero());
+    timeout = timeout < Time::zero() ? until : std::min(timeout, until);
+  }
   if (zmq_poll(poll.data(), static_cast<int>(poll.size()), Milliseconds(timeout)) < 0) {
     if (zmq_errno() == EINTR) return Ok();
     return Status(Code::kInternal, Cat("waiting for sockets failed: ", ZmqError()));
@@ -107,10 +113,9 @@ Status Poller::Wait(Time timeout) {
   for (auto& e : items.dealers) {
     const bool watched = e.key->impl_->monitor() != nullptr;
     if (e.key->impl_->handle()) e.ready = item++->revents != 0;
-    if (watched && item++->revents != 0) {
-      const auto before = e.key->link_;
-      e.ready |= e.key->link() != before;
-    }
+    if (watched) ++item;
+    const auto before = e.key->link_;
+    e.ready |= e.key->link() != before;
   }
   for (auto& e : items.fds) e.ready = item++->revents != 0;
   return Ok();

@@ -7,8 +7,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/bytes.h"
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/net/frame.h"
 #include "common/net/traffic.h"
@@ -107,15 +109,17 @@ class RouterSocket {
 // nothing of before is sent to a restarted server.
 class DealerSocket {
  public:
-  // Starts to connect to host:port and goes on trying, from 100 ms to 2 s apart. Of a name with
-  // several addresses, `attempt` picks one, modulo their number. kAddress: does not resolve.
+  // Starts to connect to host:port and goes on trying, from 100 ms to 2 s apart, as long as link(),
+  // Send, Receive or a Poller is called. A name is resolved once, and its addresses are tried in
+  // turn, beginning with number `attempt` modulo their number. kAddress: does not resolve.
   static Result<std::unique_ptr<DealerSocket>> Connect(Context& context, const std::string& host,
                                                        uint16_t port, const SocketOptions& options,
                                                        unsigned attempt = 0);
   ~DealerSocket();
 
   // What libzmq last said of the connection: fast, but not the truth, which heartbeats tell (a
-  // stopped or partitioned peer stays kUp). kLost is final; Send is then kUnreachable.
+  // stopped or partitioned peer stays kUp). kLost is final: Send is then kUnreachable, Receive
+  // still gives what came before.
   enum class Link { kConnecting, kUp, kLost };
   Link link();
 
@@ -126,10 +130,18 @@ class DealerSocket {
 
  private:
   friend class Poller;
-  explicit DealerSocket(std::unique_ptr<SocketImpl> impl);
+  DealerSocket(std::unique_ptr<SocketImpl> impl, std::vector<std::string> endpoints,
+               unsigned attempt);
+  Status Try();
+  void Retry();
+  void Handle(int event);
 
   const std::unique_ptr<SocketImpl> impl_;
+  const std::vector<std::string> endpoints_;  // tried in turn
+  size_t tries_;
   Link link_ = Link::kConnecting;
+  std::optional<Time> retry_at_;  // set once a try has failed
+  Time retry_wait_;
 };
 
 }  // namespace tern::net

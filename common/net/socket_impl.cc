@@ -15,6 +15,8 @@
 namespace tern::net {
 namespace {
 
+constexpr int kNeverMs = 24 * 3600 * 1000;
+
 // Of all the words that libzmq has, only these come up; the rest would be our own bug.
 SendResult Unreachable() {
   return {Sent::kUnreachable, Status(Code::kPeerLost, "the peer is not connected any more")};
@@ -101,9 +103,11 @@ Status SocketImpl::SetProfile(int type) {
       Option{ZMQ_TCP_KEEPALIVE_CNT, 3},
   };
   const std::array router = {Option{ZMQ_ROUTER_MANDATORY, 1}, Option{ZMQ_ROUTER_HANDOVER, 0}};
+  // IMMEDIATE 1 would drop what was received and not yet read when the connection ends: a server's
+  // last words. Without it, libzmq would send what is queued on the next connection, so it never
+  // makes one: DealerSocket sends only while connected, and tries again itself.
   // A lost first packet would else hold the connection up for a minute.
-  const std::array dealer = {Option{ZMQ_IMMEDIATE, 1}, Option{ZMQ_RECONNECT_IVL, 100},
-                             Option{ZMQ_RECONNECT_IVL_MAX, 2000},
+  const std::array dealer = {Option{ZMQ_IMMEDIATE, 0}, Option{ZMQ_RECONNECT_IVL, kNeverMs},
                              Option{ZMQ_CONNECT_TIMEOUT, 3000}};
   bool ok = true;
   const auto set = [&](const Option& o) {

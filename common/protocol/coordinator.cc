@@ -18,9 +18,13 @@ Lane::Options LaneOptions(const ControlOptions& options) {
   return lane;
 }
 
+constexpr size_t kRetired = 8;  // incarnations of a rank that are remembered
+
 Message Refusal(Code code, std::string sentence, pb::Refuse::Then then) {
   return MakeRefuse(static_cast<int>(code), std::move(sentence), then);
 }
+
+Message GivenUp() { return Refusal(Code::kNotAllowed, "given up while silent", pb::Refuse::rejoin); }
 
 }  // namespace
 
@@ -33,18 +37,15 @@ void Coordinator::Start(Time now, ControlActions*) {
 }
 
 void Coordinator::OnMessage(Peer from, const Message& message, Time now, ControlActions* out) {
-  if (ended_) return;
+  if (farewell_.started()) return farewell_.OnMessage(from, message, out);
   switch (message.head.body_case()) {
     case pb::Envelope::kHello: return OnHello(from, message.head.hello(), now, out);
     case pb::Envelope::kHeartbeat: return OnHeartbeat(from, message.head.heartbeat(), now, out);
-    case pb::Envelope::kStateWant: return OnStateWant(from, message, out);
+    case pb::Envelope::kStateWant: return OnStateWant(from, message, now, out);
     case pb::Envelope::kStatePiece: return OnStatePiece(message, out);
     case pb::Envelope::kBye: return OnBye(from, message.head.bye(), now, out);
-    case pb::Envelope::kPulse:
-      for (auto& [shard, follower] : followers_) {
-        if (follower.peer == from) follower.heard_at = now;
-      }
-      return;
+    case pb::Envelope::kPulse: return OnPulse(from, message.head.pulse(), now, out);
+    case pb::Envelope::kEnd: return;  // the answer to what we said in a life before
     default: return OnRound(from, message, now, out);
   }
 }
@@ -59,17 +60,25 @@ void Coordinator::OnHello(Peer from, const pb::Hello& hello, Time now, ControlAc
     return EmitSend(from, Refusal(Code::kMismatch, "there is no worker " + std::to_string(hello.rank()) + ": the job has " +
                                                        std::to_string(workers_.size()), pb::Refuse::leave), out);
   }
+  if (steps_ == 0) steps_ = hello.steps();
+  if (hello.steps() != steps_) {
+    const std::string sentence = "worker " + std::to_string(hello.rank()) + " counts " + std::to_string(hello.steps()) +
+                                 " steps, others " + std::to_string(steps_) + "; give all workers the same data";
+    return EmitSend(from, Refusal(Code::kMismatch, sentence, pb::Refuse::leave), out);
+  }
   Worker& worker = workers_[hello.rank()];
+  const bool retired = std::find(worker.retired.begin(), worker.retired.end(), hello.incarnation()) != worker.retired.end();
+  if (retired || (worker.incarnation == hello.incarnation() && worker.presence == Presence::kLost)) {
+    return EmitSend(from, GivenUp(), out);
+  }
   if (worker.incarnation != hello.incarnation()) {
     if (!MayTake(&worker, from, hello, now, out)) return;
     return Admit(&worker, from, hello, now, out);
   }
-  if (worker.presence == Presence::kLost) {
-    return EmitSend(from, Refusal(Code::kNotAllowed, "given up while silent", pb::Refuse::rejoin), out);
-  }
   worker.peer = from;  // said again, perhaps on a new connection
   worker.heard_at = now;
   worker.hello = hello;
+  worker.joining &= hello.fresh();
   if (!gathered_) return;
   Welcome(worker, out);
   Sends sends;
@@ -78,18 +87,21 @@ void Coordinator::OnHello(Peer from, const pb::Hello& hello, Time now, ControlAc
 }
 
 bool Coordinator::MayTake(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
+  if (worker->presence == Presence::kLost && !hello.fresh() && hello.epoch() < worker->first_epoch) {
+    EmitSend(from, Refusal(Code::kPeerLost, "another process had rank " + std::to_string(hello.rank()) +
+                                                " while this worker was away; start it again", pb::Refuse::leave), out);
+    return false;
+  }
   if (worker->presence == Presence::kAbsent || worker->presence == Presence::kLost) return true;
-  if (worker->presence == Presence::kPresent) {
-    if (!gathered_ && hello.epoch() > worker->epoch) return true;  // the holder was replaced before our restart
-    if (worker->rival != hello.incarnation()) {
-      worker->rival = hello.incarnation();
-      worker->rival_since = now;
-    }
-    // The holder may just have died: wait until it is heard again, or given up.
-    if (worker->heard_at <= worker->rival_since + 2 * options_.timings.heartbeat) {
-      EmitSend(from, Refusal(Code::kNotAllowed, "the rank is taken", pb::Refuse::retry), out);
-      return false;
-    }
+  if (!gathered_ && hello.epoch() > worker->epoch) return true;  // the holder was replaced before our restart
+  if (worker->rival != hello.incarnation()) {
+    worker->rival = hello.incarnation();
+    worker->rival_since = now;
+  }
+  // The holder may just have died: wait until it is heard for so long that it has not, or given up.
+  if (worker->heard_at <= worker->rival_since + options_.timings.suspect_after) {
+    EmitSend(from, Refusal(Code::kNotAllowed, "the rank is taken", pb::Refuse::retry), out);
+    return false;
   }
   EmitSend(from, Refusal(Code::kNotAllowed, "rank " + std::to_string(hello.rank()) + " is taken by " +
                                                 Name(hello.rank()) + ", which is alive", pb::Refuse::leave), out);
@@ -99,18 +111,24 @@ bool Coordinator::MayTake(Worker* worker, Peer from, const pb::Hello& hello, Tim
 
 void Coordinator::Admit(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
   const bool back = worker->presence == Presence::kLost;
+  const uint64_t first_epoch = worker->first_epoch;
+  std::vector<uint64_t> retired = std::move(worker->retired);
+  if (worker->incarnation != 0) retired.push_back(worker->incarnation);
+  if (retired.size() > kRetired) retired.erase(retired.begin());
   *worker = Worker{};
+  worker->retired = std::move(retired);
   worker->presence = Presence::kPresent;
   worker->incarnation = hello.incarnation();
-  worker->epoch = hello.epoch();
+  worker->epoch = worker->first_epoch = hello.epoch();
   worker->peer = from;
   worker->hello = hello;
   worker->heard_at = worker->moved_at = now;
   worker->applied = hello.applied();
   EmitLog(Name(hello.rank()) + (back ? " has come back" : " is here"), out);
-  if (!gathered_) return GatherIfComplete(out);
+  if (!gathered_) return GatherIfComplete(now, out);
   worker->joining = hello.fresh();
   worker->epoch = ++epoch_;
+  worker->first_epoch = hello.fresh() ? epoch_ : first_epoch;
   PublishMembers(out);
   Welcome(*worker, out);
   Sends sends;
@@ -118,20 +136,47 @@ void Coordinator::Admit(Worker* worker, Peer from, const pb::Hello& hello, Time 
   EmitSends(std::move(sends), out);
 }
 
-void Coordinator::GatherIfComplete(ControlActions* out) {
-  bool anyone_has_state = false;
+bool Coordinator::CannotGather(Time now, ControlActions* out) {
+  bool anyone_has_state = false, begun = false;
+  uint64_t most = 0;
   for (const Worker& worker : workers_) {
-    if (worker.presence != Presence::kPresent) return;
-    anyone_has_state |= !worker.hello.fresh();
-    epoch_ = std::max(epoch_, worker.epoch);
+    begun |= worker.hello.epoch() != 0;
+    if (worker.hello.fresh()) continue;
+    anyone_has_state = true;
+    most = std::max(most, worker.applied);
   }
+  if (begun && !anyone_has_state) {
+    Abort(Code::kPeerLost, "no live worker holds the state of the job", now, out);
+    return true;
+  }
+  for (Worker& worker : workers_) {
+    if (worker.hello.fresh() || worker.applied + 2 >= most) continue;  // members are at most a window of rounds apart
+    EmitSend(worker.peer, Refusal(Code::kPeerLost, "another process had rank " + std::to_string(worker.hello.rank()) +
+                                                       " while this worker was away; start it again",
+                                  pb::Refuse::leave), out);
+    worker = Worker{};
+    return true;
+  }
+  return false;
+}
+
+void Coordinator::GatherIfComplete(Time now, ControlActions* out) {
+  const bool all = std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
+    return worker.presence == Presence::kPresent || worker.presence == Presence::kDone;
+  });
+  if (!all || CannotGather(now, out)) return;
+  const bool anyone_has_state =
+      std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) { return !worker.hello.fresh(); });
+  for (const Worker& worker : workers_) epoch_ = std::max(epoch_, worker.epoch);
   gathered_ = true;
   ++epoch_;
   PublishMembers(out);
   Sends sends;
   for (Worker& worker : workers_) {
     worker.epoch = epoch_;
+    worker.moved_at = now;
     worker.joining = anyone_has_state && worker.hello.fresh();
+    if (worker.joining || worker.first_epoch == 0) worker.first_epoch = epoch_;
     lane_.OnHello(worker.peer, worker.hello, &sends);
   }
   EmitSends(std::move(sends), out);
@@ -149,16 +194,20 @@ void Coordinator::Welcome(const Worker& worker, ControlActions* out) {
   EmitSend(worker.peer, std::move(message), out);
 }
 
-void Coordinator::PublishMembers(ControlActions* out) {
+pb::Members Coordinator::Members() const {
   pb::Members members;
   members.set_epoch(epoch_);
   for (const Worker& worker : workers_) members.add_incarnations(worker.incarnation);
-  Sends sends;
-  lane_.OnMembers(members, &sends);
-  EmitSends(std::move(sends), out);
-  EmitMembers(members, out);
+  return members;
+}
+
+void Coordinator::PublishMembers(ControlActions* out) {
   Message message;
-  *message.head.mutable_members() = members;
+  *message.head.mutable_members() = Members();
+  Sends sends;
+  lane_.OnMembers(message.head.members(), &sends);
+  EmitSends(std::move(sends), out);
+  EmitMembers(message.head.members(), out);
   for (const auto& [shard, follower] : followers_) {
     if (follower.peer != 0) EmitSend(follower.peer, message, out);
   }
@@ -174,7 +223,24 @@ void Coordinator::OnShardHello(Peer from, const pb::Hello& hello, Time now, Cont
   Message message;
   message.head.mutable_welcome()->set_incarnation(options_.incarnation);
   EmitSend(from, std::move(message), out);
-  if (gathered_) PublishMembers(out);
+  if (!gathered_) return;
+  Message members;
+  *members.head.mutable_members() = Members();
+  EmitSend(from, std::move(members), out);
+}
+
+void Coordinator::OnPulse(Peer from, const pb::Pulse& pulse, Time now, ControlActions* out) {
+  bool known = false;
+  for (auto& [shard, follower] : followers_) {
+    if (follower.peer != from) continue;
+    known = true;
+    follower.heard_at = now;
+    follower.silent = false;
+  }
+  if (!known || !gathered_ || pulse.epoch() <= epoch_) return;
+  // It follows a membership that ended with our life before, and would take ours for an older one.
+  epoch_ = pulse.epoch() + 1;
+  PublishMembers(out);
 }
 
 Coordinator::Worker* Coordinator::ByPeer(Peer peer) {
@@ -190,9 +256,7 @@ void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, Co
     return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
   }
   Worker& worker = workers_[beat.rank()];
-  if (worker.presence == Presence::kLost) {
-    return EmitSend(from, Refusal(Code::kNotAllowed, "given up while silent", pb::Refuse::rejoin), out);
-  }
+  if (worker.presence == Presence::kLost) return EmitSend(from, GivenUp(), out);
   if (worker.suspect) EmitLog(Name(beat.rank()) + " is heard again", out);
   worker.suspect = false;
   worker.heard_at = now;
@@ -208,9 +272,7 @@ void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, Co
 
 void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlActions* out) {
   if (Worker* worker = ByPeer(from); worker != nullptr) {
-    if (worker->presence == Presence::kLost) {
-      return EmitSend(from, Refusal(Code::kNotAllowed, "given up while silent", pb::Refuse::rejoin), out);
-    }
+    if (worker->presence == Presence::kLost) return EmitSend(from, GivenUp(), out);
     worker->heard_at = now;
   }
   Sends sends;
@@ -218,20 +280,21 @@ void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlAc
   EmitSends(std::move(sends), out);
 }
 
-void Coordinator::OnStateWant(Peer from, const Message& message, ControlActions* out) {
-  const Worker* wants = ByPeer(from);
-  if (wants == nullptr || wants->incarnation != message.head.state_want().incarnation()) return;
-  const Worker* donor = nullptr;  // the live worker with the highest applied round
-  for (const Worker& worker : workers_) {
-    if (&worker == wants || worker.presence != Presence::kPresent || worker.joining) continue;
-    if (donor == nullptr || worker.applied > donor->applied) donor = &worker;
-  }
-  if (donor == nullptr) {
-    bool others = false;
-    for (const Worker& worker : workers_) others |= &worker != wants && worker.presence == Presence::kPresent;
-    if (!others) Abort(Code::kPeerLost, "no live worker holds the state of the job", out);
+void Coordinator::OnStateWant(Peer from, const Message& message, Time now, ControlActions* out) {
+  const pb::StateWant& want = message.head.state_want();
+  Worker* wants = ByPeer(from);
+  if (wants == nullptr || wants->incarnation != want.incarnation() || wants != &workers_[want.rank() % workers_.size()]) {
     return;
   }
+  wants->heard_at = now;
+  const Worker* donor = nullptr;  // the live worker with the highest applied round
+  const auto worth = [](const Worker& worker) { return std::make_pair(!worker.suspect, worker.applied); };
+  for (const Worker& worker : workers_) {
+    const bool live = worker.presence == Presence::kPresent || worker.presence == Presence::kDone;
+    if (&worker == wants || !live || worker.joining) continue;
+    if (donor == nullptr || worth(worker) > worth(*donor)) donor = &worker;
+  }
+  if (donor == nullptr) return Abort(Code::kPeerLost, "no live worker holds the state of the job", now, out);
   EmitSend(donor->peer, message, out);
 }
 
@@ -242,140 +305,26 @@ void Coordinator::OnStatePiece(const Message& message, ControlActions* out) {
 }
 
 void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out) {
-  if (bye.rank() >= workers_.size() || (workers_[bye.rank()].incarnation != bye.incarnation() &&
-                                        options_.safeguards.fence_incarnations)) return;
-  Worker& worker = workers_[bye.rank()];
-  worker.peer = from;
-  worker.counters = bye.counters();
+  const bool fenced = bye.rank() >= workers_.size() || (workers_[bye.rank()].incarnation != bye.incarnation() &&
+                                                        options_.safeguards.fence_incarnations);
   if (bye.code() != 0) {
-    if (worker.presence == Presence::kPresent) Lose(bye.rank(), "it left: " + bye.sentence(), now, out);
     Message message;
     message.head.mutable_end()->set_code(bye.code());
     message.head.mutable_end()->set_sentence(bye.sentence());
-    return EmitSend(from, std::move(message), out);
-  }
-  worker.presence = Presence::kDone;
-  worker.heard_at = now;
-  for (const Worker& other : workers_) {
-    if (other.presence != Presence::kDone) return;
-  }
-  Message end;
-  end.head.mutable_end()->set_code(static_cast<uint32_t>(stop_code_));
-  const std::string sentence = stop_code_ == Code::kOk ? "" : "the job was stopped in order by a signal";
-  end.head.mutable_end()->set_sentence(sentence);
-  ToAll(end, out);
-  ended_ = true;
-  EmitEnded(Status(stop_code_, sentence), out);
-}
-
-void Coordinator::OnTimer(Time now, ControlActions* out) {
-  if (ended_) return;
-  if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
-  for (uint32_t rank = 0; rank < workers_.size() && !ended_; ++rank) CheckSilence(rank, now, out);
-  if (!ended_) CheckFollowers(now, out);
-  if (ended_ || gathered_ || now - started_at_ <= options_.timings.start_timeout) return;
-  std::string missing;
-  for (uint32_t rank = 0; rank < workers_.size(); ++rank) {
-    if (workers_[rank].presence != Presence::kPresent) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
-  }
-  Abort(Code::kPeerLost, "the job did not start within " + SecondsText(options_.timings.start_timeout) +
-                             ": no hello from worker " + missing, out);
-}
-
-void Coordinator::SendPulses(Time now, ControlActions* out) {
-  pulse_at_ = now;
-  Message message;
-  pb::Pulse* pulse = message.head.mutable_pulse();
-  pulse->set_incarnation(options_.incarnation);
-  pulse->set_epoch(epoch_);
-  pulse->set_floor(lane_.floor());
-  for (uint32_t rank = 0; rank < workers_.size(); ++rank) {
-    const Presence presence = workers_[rank].presence;
-    if (presence == Presence::kAbsent || presence == Presence::kLost) pulse->add_absent(rank);
-  }
-  ToAll(message, out);
-}
-
-void Coordinator::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
-  Worker& worker = workers_[rank];
-  if (worker.presence == Presence::kLost && now - worker.lost_at > options_.timings.wait_timeout) {
-    return Abort(Code::kPeerLost, Name(rank) + " was lost and nobody took its place within " +
-                                      SecondsText(options_.timings.wait_timeout), out);
-  }
-  if (worker.presence != Presence::kPresent) return;
-  const Time silent = now - worker.heard_at;
-  if (silent > options_.timings.dead_after) return Lose(rank, "silent for " + SecondsText(silent), now, out);
-  if (gathered_ && now - worker.moved_at > options_.timings.progress_timeout) {
-    return Lose(rank, "its compute thread has not moved for " + SecondsText(now - worker.moved_at), now, out);
-  }
-  if (silent > options_.timings.suspect_after && !worker.suspect) {
-    worker.suspect = true;
-    EmitLog(Name(rank) + " is suspect: silent for " + SecondsText(silent) + ", at round " +
-                std::to_string(worker.applied + 1), out);
-  }
-}
-
-void Coordinator::CheckFollowers(Time now, ControlActions* out) {
-  for (auto& [shard, follower] : followers_) {
-    const Time silent = now - follower.heard_at;
-    const std::string name = "server shard " + std::to_string(shard);
-    if (silent > (gathered_ ? options_.timings.server_return_timeout : options_.timings.start_timeout)) {
-      return Abort(Code::kPeerLost, name + " was lost: silent for " + SecondsText(silent), out);
-    }
-    if (silent > options_.timings.dead_after && !follower.silent && follower.peer != 0) {
-      follower.silent = true;
-      EmitLog(name + " is silent for " + SecondsText(silent) + "; waiting for it to come back", out);
-    }
-  }
-}
-
-void Coordinator::Lose(uint32_t rank, const std::string& why, Time now, ControlActions* out) {
-  Worker& worker = workers_[rank];
-  const std::string what = Name(rank) + " was lost at round " +
-                           std::to_string(std::max(worker.applied, lane_.floor()) + 1) + ": " + why;
-  if (!gathered_) {  // the job has not begun: its place is free again
-    EmitLog(what, out);
-    worker = Worker{};
+    EmitSend(from, std::move(message), out);
+    if (fenced) return;
+    Worker& worker = workers_[bye.rank()];
+    worker.counters = bye.counters();
+    if (worker.presence == Presence::kPresent) Lose(bye.rank(), "it left: " + bye.sentence(), now, out);
     return;
   }
-  if (!options_.wait_for_lost_workers) return Abort(Code::kPeerLost, what, out);
-  if (stop_code_ != Code::kOk) return Abort(stop_code_, "stopped by a signal; " + what, out);
-  worker.presence = Presence::kLost;
-  worker.lost_at = now;
-  const bool anyone = std::any_of(workers_.begin(), workers_.end(), [](const Worker& other) {
-    return !other.joining && (other.presence == Presence::kPresent || other.presence == Presence::kDone);
-  });
-  if (!anyone) return Abort(Code::kPeerLost, what + "; no live worker holds the state of the job", out);
-  EmitLog(what + "; waiting for its return for up to " + SecondsText(options_.timings.wait_timeout), out);
-}
-
-void Coordinator::OnStop(Code code, Time, ControlActions* out) {
-  if (ended_ || stop_code_ != Code::kOk) return;
-  stop_code_ = code;
-  const bool all = std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
-    return worker.presence == Presence::kPresent || worker.presence == Presence::kDone;
-  });
-  if (!gathered_ || !all) return Abort(code, "stopped by a signal while not all workers were there", out);
-  EmitLog("stopping: the round in progress is the last", out);
-  out->emplace_back().type = ControlAction::Type::kStop;
-}
-
-void Coordinator::Abort(Code code, const std::string& sentence, ControlActions* out) {
-  Message message;
-  message.head.mutable_abort()->set_code(static_cast<uint32_t>(code));
-  message.head.mutable_abort()->set_sentence(sentence);
-  ToAll(message, out);
-  ended_ = true;
-  EmitEnded(Status(code, sentence), out);
-}
-
-void Coordinator::ToAll(const Message& message, ControlActions* out) const {
-  for (const Worker& worker : workers_) {
-    if (worker.peer != 0) EmitSend(worker.peer, message, out);
-  }
-  for (const auto& [shard, follower] : followers_) {
-    if (follower.peer != 0) EmitSend(follower.peer, message, out);
-  }
+  if (fenced) return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
+  Worker& worker = workers_[bye.rank()];
+  if (worker.presence == Presence::kLost) return EmitSend(from, GivenUp(), out);
+  worker.presence = Presence::kDone;
+  worker.heard_at = now;
+  worker.counters = bye.counters();
+  EndIfAllDone(now, out);
 }
 
 std::string Coordinator::Name(uint32_t rank) const {

@@ -1,13 +1,17 @@
 // Shard 0: decides membership, passes State on, stops and ends the job.
 //
-//   job:      gathering --all workers said hello--> running --all said Bye--> ended
-//                 |                                    |
-//                 +------ deadlines, losses, refusals -+--> aborted (everybody is told why)
+//   job:      gathering --all workers said hello--> running --all said Bye--> ending --all have answered--> ended
+//                 |                                    |                        ^
+//                 +------ deadlines, losses, refusals -+------- (Abort) --------+
 //
 //   a rank:   absent --Hello--> present --silent 1.5 s--> suspect --silent 3 s, or its compute thread stands--> lost
 //                                  ^                         |heard                                              |
 //                                  +-------------------------+           `fail`: abort;  `wait`: until a new     |
 //                                  +------------------------------------  incarnation says hello ---------------+
+//
+//   A worker that has said Bye is done; until all are, it is watched and given up like any other, since the others may
+//   need what it holds. An incarnation that was given up or replaced may come back only as a new one (Refuse: rejoin),
+//   and only while no other process has had its rank.
 //
 // After a restart of shard 0 the gathering rebuilds all of it from the hellos.
 #pragma once
@@ -18,6 +22,7 @@
 #include <vector>
 
 #include "common/protocol/control.h"
+#include "common/protocol/farewell.h"
 
 namespace tern::protocol {
 
@@ -38,6 +43,7 @@ class Coordinator : public Control {
     bool joining = false;  // was told to fetch State and has not got it
     uint64_t incarnation = 0;
     uint64_t epoch = 0;    // it was admitted in, as it or we said
+    uint64_t first_epoch = 0;  // the first that its process was admitted in, under whatever incarnation
     Peer peer = 0;
     pb::Hello hello;
     Time heard_at{}, moved_at{}, lost_at{};
@@ -47,9 +53,11 @@ class Coordinator : public Control {
     uint64_t rival = 0;  // another incarnation that asks for this rank, since when
     Time rival_since{};
     pb::Counters counters;
+    pb::Figures figures;  // from its Bye
   };
   const std::vector<Worker>& workers() const { return workers_; }
-  bool running() const { return gathered_ && !ended_; }
+  bool running() const { return gathered_ && !farewell_.started(); }
+  uint64_t steps() const { return steps_; }
 
  private:
   struct Follower {
@@ -63,19 +71,25 @@ class Coordinator : public Control {
   // Whether a hello of another incarnation may have the rank; answers it if not.
   bool MayTake(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out);
   void Admit(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out);
-  void GatherIfComplete(ControlActions* out);
+  void GatherIfComplete(Time now, ControlActions* out);
+  // Whether the state of the job is lost, or one who gathered is too far behind to have been a member; acts on it.
+  bool CannotGather(Time now, ControlActions* out);
   void Welcome(const Worker& worker, ControlActions* out);
+  pb::Members Members() const;
   void PublishMembers(ControlActions* out);
+  void OnPulse(Peer from, const pb::Pulse& pulse, Time now, ControlActions* out);
   void OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, ControlActions* out);
   void OnRound(Peer from, const Message& message, Time now, ControlActions* out);
-  void OnStateWant(Peer from, const Message& message, ControlActions* out);
+  void OnStateWant(Peer from, const Message& message, Time now, ControlActions* out);
   void OnStatePiece(const Message& message, ControlActions* out);
   void OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out);
   void Lose(uint32_t rank, const std::string& why, Time now, ControlActions* out);
   void CheckSilence(uint32_t rank, Time now, ControlActions* out);
   void CheckFollowers(Time now, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);
-  void Abort(Code code, const std::string& sentence, ControlActions* out);
+  void EndIfAllDone(Time now, ControlActions* out);
+  void Abort(Code code, const std::string& sentence, Time now, ControlActions* out);
+  std::vector<Peer> Everybody() const;
   void ToAll(const Message& message, ControlActions* out) const;
   std::string Name(uint32_t rank) const;  // "worker 1 (node3, pid 4711)"
   Worker* ByPeer(Peer peer);
@@ -85,8 +99,9 @@ class Coordinator : public Control {
   std::vector<Worker> workers_;
   std::map<uint32_t, Follower> followers_;  // by shard
   bool gathered_ = false;
-  bool ended_ = false;
+  Farewell farewell_;
   uint64_t epoch_ = 0;
+  uint64_t steps_ = 0;  // rounds of the job, as the first worker said
   Code stop_code_ = Code::kOk;  // 130 or 143 once asked to stop
   Time started_at_{}, pulse_at_{};
 };

@@ -53,7 +53,7 @@ std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind, con
   if (found == waiting_.end() || found->second.lane != lane) return deliveries;
   if (found->second.sent && kind == Kind::kPush) lanes_[lane].unanswered_bytes -= found->second.payload.size();
   waiting_.erase(found);
-  if (outcome.round() > floor_) held_[key] = Held{lane, outcome, payload};
+  if (outcome.round() > floor_) held_[key] = Held{lane, outcome, payload, false, {}};
   deliveries.push_back({key.cell, outcome, payload});
   SendWhatCreditAllows(lane, now, out);
   return deliveries;
@@ -65,17 +65,27 @@ void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now, std
   state.up = true;
   state.server_incarnation = server_incarnation;
   state.unanswered_bytes = 0;
-  for (const auto& [key, held] : held_) {
-    if (!blank || held.lane != lane) continue;
-    Outgoing outgoing{lane, {}};
-    *MutableHeldOutcome(key.cell.kind, &outgoing.message.head) = held.outcome;
-    outgoing.message.payload = held.payload;
-    out->push_back(std::move(outgoing));
+  for (auto& [key, held] : held_) {
+    if (blank && held.lane == lane) Offer(key, &held, now, out);
   }
   for (auto& [key, waiting] : waiting_) {
     if (waiting.lane == lane) waiting.sent = false;
   }
   SendWhatCreditAllows(lane, now, out);
+}
+
+void Exchange::Offer(const Key& key, Held* held, Time now, std::vector<Outgoing>* out) {
+  held->offered = true;
+  held->offered_at = now;
+  Outgoing outgoing{held->lane, {}};
+  *MutableHeldOutcome(key.cell.kind, &outgoing.message.head) = held->outcome;
+  outgoing.message.payload = held->payload;
+  out->push_back(std::move(outgoing));
+}
+
+void Exchange::OnHeldTaken(LaneRef lane, Kind kind, const pb::Outcome& outcome) {
+  const auto found = held_.find(Key{outcome.round(), Cell{kind, outcome.bucket(), outcome.chunk()}});
+  if (found != held_.end() && found->second.lane == lane) found->second.offered = false;
 }
 
 void Exchange::OnLaneDown(LaneRef lane) { lanes_[lane].up = false; }
@@ -91,6 +101,11 @@ void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
     if (!waiting.sent || !lanes_[waiting.lane].up || now - waiting.sent_at < options_.resend_after) continue;
     ++resent_;
     SendWaiting(key, &waiting, now, out);
+  }
+  for (auto& [key, held] : held_) {
+    if (!held.offered || !lanes_[held.lane].up || now - held.offered_at < options_.resend_after) continue;
+    ++resent_;
+    Offer(key, &held, now, out);
   }
 }
 

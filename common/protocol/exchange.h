@@ -4,7 +4,8 @@
 // A contribution:   waiting --(credit, lane up)--> sent --(outcome)--> done
 //                      ^                            | repeated after `resend_after`, and when its lane comes up again
 //                      +----------------------------+
-// An outcome:       held until the floor reaches its round; given to a server that comes back without it.
+// An outcome:       held until the floor reaches its round; given to a server that comes back without it, again and
+//                   again until that server says that it has it.
 //
 // Credit: bytes of pushes sent on a lane and not answered are at most `credit_bytes` (one push at least). All workers
 // push in plan order, so the slowest one always has credit, and a server holds at most workers * credit a lane.
@@ -47,11 +48,15 @@ class Exchange {
   // Returns the answer if this worker waits for it.
   std::vector<Delivery> OnOutcome(LaneRef lane, Kind kind, const pb::Outcome& outcome, const Bytes& payload, Time now,
                                   std::vector<Outgoing>* out);
+  // The server has what it was given.
+  void OnHeldTaken(LaneRef lane, Kind kind, const pb::Outcome& outcome);
   // Hello was answered. A server that was not known before on this lane gets what is held.
   void OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now, std::vector<Outgoing>* out);
   void OnLaneDown(LaneRef lane);
   void OnFloor(uint64_t floor);
   void OnTimer(Time now, std::vector<Outgoing>* out);
+  // REQUIRES every answer of the rounds up to `applied` delivered: whoever gets this worker's state contributes to none
+  // of them again.
   void SetApplied(uint64_t applied) { applied_ = applied; }
   // After State: what older rounds left is void.
   void Restart(uint64_t applied);
@@ -74,6 +79,8 @@ class Exchange {
     LaneRef lane;
     pb::Outcome outcome;
     Bytes payload;
+    bool offered = false;  // given to a server that has not said that it has it
+    Time offered_at{};
   };
   struct LaneState {
     bool up = false;
@@ -87,6 +94,7 @@ class Exchange {
     auto operator<=>(const Key&) const = default;
   };
 
+  void Offer(const Key& key, Held* held, Time now, std::vector<Outgoing>* out);
   void SendWaiting(const Key& key, Waiting* waiting, Time now, std::vector<Outgoing>* out);
   void SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out);
 

@@ -67,10 +67,11 @@ void Lane::OpenIfComplete(Sends* out) {
   uint64_t least = std::numeric_limits<uint64_t>::max();
   for (const Member& member : members_) {
     if (!member.greeted) return;
-    if (member.known) least = std::min(least, member.applied);
+    // Who has not shown what it has may be getting State older than what the others have by now.
+    least = member.known ? std::min(least, member.applied) : 0;
   }
   open_ = true;
-  floor_ = least == std::numeric_limits<uint64_t>::max() ? 0 : least;
+  floor_ = least;
   for (const Member& member : members_) Welcome(member.peer, out);
 }
 
@@ -226,9 +227,10 @@ void Lane::SendOutcome(const CellState& cell, const Slot& slot, Peer to, Sends* 
 void Lane::OnHeld(Peer from, Kind kind, const pb::Outcome& held, const Bytes& payload, Sends* out) {
   const bool member = std::any_of(members_.begin(), members_.end(), [&](const Member& m) { return m.peer == from; });
   CellState* state = Find({kind, held.bucket(), held.chunk()});
-  if (!member || !open_ || state == nullptr || held.round() <= floor_) return;
+  if (!member || !open_ || state == nullptr) return;
   const auto found = state->slots.find(held.round());
-  if (found != state->slots.end() && found->second.closed) return;
+  const bool closed = found != state->slots.end() && found->second.closed;
+  if (held.round() <= floor_ || closed) return SendTaken(from, kind, held, out);
   if (found == state->slots.end() && state->slots.size() >= 2 * options_.window + 2) return;
   if (Status checked = state->spec.check_outcome(payload); !checked.ok() || held.contributors() != members_.size()) {
     ++counters_.bad;
@@ -245,9 +247,22 @@ void Lane::OnHeld(Peer from, Kind kind, const pb::Outcome& held, const Bytes& pa
   slot.payload = payload;
   if (held.stop_after() != 0) stop_after_ = held.stop_after();
   ++counters_.restored;
+  SendTaken(from, kind, held, out);
   for (const Member& m : members_) {
     if (m.peer != 0 && m.peer != from) SendOutcome(*state, slot, m.peer, out);
   }
+}
+
+void Lane::SendTaken(Peer to, Kind kind, const pb::Outcome& held, Sends* out) const {
+  Send send{to, {}};
+  *MutableHeldOutcome(kind, &send.message.head) = held;
+  out->push_back(std::move(send));
+}
+
+size_t Lane::slots() const {
+  size_t most = 0;
+  for (const auto& [cell, state] : cells_) most = std::max(most, state.slots.size());
+  return most;
 }
 
 std::vector<uint32_t> Lane::Missing() const {

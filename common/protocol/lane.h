@@ -14,7 +14,8 @@
 //
 // The floor is the least applied round over the members. It stands still while a member that replaced another has not
 // shown what it has applied (it may get State as old as the floor). A lane is born blank and opens when every member
-// has said hello on it, so a restarted server knows its floor before it takes anything.
+// has said hello on it, so a restarted server knows its floor before it takes anything: the least applied round, or 0
+// while a member has not shown its own.
 #pragma once
 
 #include <cstdint>
@@ -82,6 +83,8 @@ class Lane {
   bool open() const { return open_; }
   uint64_t floor() const { return floor_; }
   const Counters& counters() const { return counters_; }
+  // Slots of the cell that has most; at most 2 * window + 2.
+  size_t slots() const;
   // Ranks whose contribution to the oldest open slot is missing, for messages.
   std::vector<uint32_t> Missing() const;
 
@@ -111,6 +114,7 @@ class Lane {
   void OnHeld(Peer from, Kind kind, const pb::Outcome& outcome, const Bytes& payload, Sends* out);
   void Close(CellState* cell, uint64_t round, Slot* slot, Sends* out);
   void SendOutcome(const CellState& cell, const Slot& slot, Peer to, Sends* out) const;
+  void SendTaken(Peer to, Kind kind, const pb::Outcome& held, Sends* out) const;
   void OpenIfComplete(Sends* out);
   void Welcome(Peer to, Sends* out) const;
   void AdvanceFloor();

@@ -188,6 +188,13 @@ void Session::LoseShard(uint32_t shard, Time now, const std::string& why, Sessio
   Connect({shard, 0}, 0, now, out);
 }
 
+void Session::OnDisconnected(LaneRef lane, Time now, SessionActions* out) {
+  if (phase_ == Phase::kEnded || link(lane).state == LinkState::kDown) return;
+  if (lane.lane == 0) return LoseShard(lane.shard, now, "its connection closed", out);
+  exchange_.OnLaneDown(lane);
+  Connect(lane, link(lane).port, now, out);
+}
+
 void Session::AdvanceIfAllUp(Time now, SessionActions* out) {
   if (phase_ != Phase::kJoining) return;
   for (const auto& lanes : links_) {
@@ -298,7 +305,8 @@ void Session::SetProgress(uint64_t progress, bool waiting, const pb::Counters& c
   counters_ = counters;
 }
 
-void Session::Finish(const Status& status, const pb::Counters& counters, Time now, SessionActions* out) {
+void Session::Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
+                     Time now, SessionActions* out) {
   if (phase_ == Phase::kEnded) return;
   phase_ = Phase::kLeaving;
   leaving_since_ = now;
@@ -307,6 +315,7 @@ void Session::Finish(const Status& status, const pb::Counters& counters, Time no
   bye_.set_code(static_cast<uint32_t>(ExitCode(status)));
   bye_.set_sentence(status.message());
   *bye_.mutable_counters() = counters;
+  *bye_.mutable_figures() = figures;
   SendBye(now, out);
 }
 

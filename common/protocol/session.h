@@ -71,6 +71,8 @@ class Session {
 
   void Start(Time now, SessionActions* out);
   void OnMessage(LaneRef lane, const Message& message, Time now, SessionActions* out);
+  // The connection of `lane` is known to be gone. What is not known so shows by its silence.
+  void OnDisconnected(LaneRef lane, Time now, SessionActions* out);
   // Call at least every hello_retry / 2.
   void OnTimer(Time now, SessionActions* out);
 
@@ -82,7 +84,8 @@ class Session {
   // After kInstall, when the state is in place.
   void OnInstalled(Time now, SessionActions* out);
   // The last word: the job is done (ok) or this worker leaves with `status`.
-  void Finish(const Status& status, const pb::Counters& counters, Time now, SessionActions* out);
+  void Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
+              Time now, SessionActions* out);
 
   Phase phase() const { return phase_; }
   const Exchange& exchange() const { return exchange_; }

@@ -1,4 +1,5 @@
-// The optimizer of a replica: names and state of the rules in kernels/optimizer.h. It sees the model as one arena.
+// The optimizer of a replica: names and state of the rules in kernels/optimizer.h. It sees the
+// model as one arena.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ class Optimizer {
   };
   virtual std::vector<Slot> Slots() = 0;
   // Updates elements [first, first + n) of the model: w and g point at element `first`.
-  virtual void Update(float* w, const float* g, size_t first, size_t n, float learning_rate, float decay) = 0;
+  virtual void Update(float* w, const float* g, size_t first, size_t n, float learning_rate,
+                      float decay) = 0;
 };
 
 // `parameters` is the number of elements of the model. kBadJob for an unknown name.

@@ -176,7 +176,8 @@ TEST_P(CodecConformance, SumsOfAnotherSizeAreRejected) {
   std::vector<uint8_t> sum = Sum(*codec_, round);
   std::vector<float> mean(70);
   for (size_t size = 0; size < sum.size(); ++size) {
-    const Status status = codec_->Decode(std::span(sum).first(size), 70, 3, round.scaler, 0, 70, mean.data());
+    const Status status =
+        codec_->Decode(std::span(sum).first(size), 70, 3, round.scaler, 0, 70, mean.data());
     ASSERT_EQ(status.code(), Code::kMismatch) << size;
   }
   sum.push_back(0);
@@ -195,8 +196,10 @@ TEST_P(CodecConformance, AppendsToWhatIsThere) {
   ASSERT_TRUE(sum->Add(0, std::span(bytes).subspan(3)).ok());
   const size_t payload_end = bytes.size();
   sum->EncodeSum(&bytes);
-  EXPECT_EQ(std::vector<uint8_t>(bytes.begin(), bytes.begin() + 3), (std::vector<uint8_t>{1, 2, 3}));
-  EXPECT_EQ(std::vector<uint8_t>(bytes.begin() + 3, bytes.begin() + payload_end), round.payloads[0]);
+  EXPECT_EQ(std::vector<uint8_t>(bytes.begin(), bytes.begin() + 3),
+            (std::vector<uint8_t>{1, 2, 3}));
+  EXPECT_EQ(std::vector<uint8_t>(bytes.begin() + 3, bytes.begin() + payload_end),
+            round.payloads[0]);
   EXPECT_EQ(std::vector<uint8_t>(bytes.begin() + payload_end, bytes.end()), Sum(*codec_, round));
 }
 

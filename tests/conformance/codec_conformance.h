@@ -1,5 +1,5 @@
-// What every codec must do, whatever its bytes. A codec's test says how it is made, what a value may become and its golden
-// bytes; the suite (codec_conformance.cc) does the rest:
+// What every codec must do, whatever its bytes. A codec's test says how it is made, what a value
+// may become and its golden bytes; the suite (codec_conformance.cc) does the rest:
 //
 //   INSTANTIATE_TEST_SUITE_P(Fp32, CodecConformance, testing::Values(CodecCase{...}), CaseName);
 #pragma once
@@ -22,10 +22,11 @@ struct CodecCase {
   std::function<std::unique_ptr<Codec>()> make;
   // Whether g, coded alone by one worker with this scaler, may come back as `mean`.
   std::function<bool(float g, float scaler, float mean)> plausible;
-  // Indices of the bits of a payload (bit i is bit i % 8 of byte i / 8) that carry nothing and must be zero.
+  // Indices of the bits of a payload (bit i is bit i % 8 of byte i / 8) that carry nothing and must
+  // be zero.
   std::function<std::vector<size_t>(std::span<const uint8_t> payload, uint64_t count)> unused_bits;
-  // GoldenRound's payloads of ranks 0 and 1 and their sum, in hexadecimal. They pin the format: a codec whose bytes change
-  // needs a new name.
+  // GoldenRound's payloads of ranks 0 and 1 and their sum, in hexadecimal. They pin the format: a
+  // codec whose bytes change needs a new name.
   std::string golden_payloads[2];
   std::string golden_sum;
 };

@@ -36,9 +36,7 @@ Batches::Batches(const Dataset& dataset, const Options& options)
   if (options.partition == pb::Data::by_sample) {
     row_length_ = (dataset.count() - options.rank + options.workers - 1) / options.workers;
   }
-  for (size_t x = 0; x < values_.size(); ++x) {
-    values_[x] = static_cast<float>(x) / 255.0f * options.scale + options.offset;
-  }
+  pixels_ = MakePixelTable(options.scale, options.offset);
 }
 
 uint64_t Batches::steps_per_epoch() const { return dataset_->count() / options_.batch_total; }
@@ -62,10 +60,9 @@ void Batches::Fill(uint64_t step, Batch* batch) {
   batch->step = step;
   batch->images.resize(indices.size() * size);
   batch->labels.resize(indices.size());
-  float* out = batch->images.data();
+  float* const out = batch->images.data();
   for (size_t i = 0; i < indices.size(); ++i) {
-    const uint8_t* image = dataset_->pixels.data() + indices[i] * size;
-    out = std::transform(image, image + size, out, [this](uint8_t x) { return values_[x]; });
+    FillImage(*dataset_, indices[i], pixels_, out + i * size);
     batch->labels[i] = dataset_->labels[indices[i]];
   }
 }

@@ -7,13 +7,13 @@
 // images r, r + N, ... and draws B / N from its own row.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "common/base/status.h"
 #include "worker/data/dataset.h"
+#include "worker/data/pixels.h"
 
 namespace tern::data {
 
@@ -48,8 +48,8 @@ class Batches {
 
   const Dataset* dataset_;
   Options options_;
-  std::array<float, 256> values_;  // what a pixel becomes
-  uint64_t row_length_ = 0;        // samples of one epoch of the row this rank draws from
+  PixelTable pixels_;
+  uint64_t row_length_ = 0;  // samples of one epoch of the row this rank draws from
   uint64_t order_epoch_ = ~uint64_t{0};
   std::vector<uint32_t> order_;
 };

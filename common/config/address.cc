@@ -1,0 +1,86 @@
+#include "common/config/address.h"
+
+#include <arpa/inet.h>
+
+#include <cctype>
+#include <charconv>
+
+namespace tern::config {
+namespace {
+
+bool IsIpv4(const std::string& host, in_addr* address) {
+  return inet_pton(AF_INET, host.c_str(), address) == 1;
+}
+
+// With or without a zone: fe80::1%eth0.
+bool IsIpv6(const std::string& host, in6_addr* address) {
+  return inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), address) == 1;
+}
+
+// RFC 1123, and the underscores that people use all the same. Digits and dots alone are a mistyped
+// IPv4 address.
+bool IsName(const std::string& host) {
+  bool has_letter = false;
+  for (const char c : host) {
+    const bool letter = std::isalpha(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+    if (!letter && !std::isdigit(static_cast<unsigned char>(c)) && c != '.') return false;
+    has_letter = has_letter || letter;
+  }
+  return has_letter && host.size() <= 253 && host.front() != '.' && host.front() != '-';
+}
+
+std::string Lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::string> ParseHost(const std::string& text) {
+  const std::string host = Lower(text);
+  in_addr ipv4;
+  in6_addr ipv6;
+  if (host == "*" || IsIpv4(host, &ipv4) || IsIpv6(host, &ipv6) || IsName(host)) return host;
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    const std::string inner = host.substr(1, host.size() - 2);
+    if (IsIpv6(inner, &ipv6)) return inner;
+  }
+  return std::nullopt;
+}
+
+std::optional<Address> ParseAddress(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return std::nullopt;
+  const std::string host = text.substr(0, colon);
+  const std::string port = text.substr(colon + 1);
+  Address address;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
+  if (error != std::errc() || end != port.data() + port.size() || address.port == 0 ||
+      port[0] == '0') {
+    return std::nullopt;
+  }
+  // An IPv6 literal needs its brackets here: whose is the last number of ::1:7500?
+  const bool brackets = !host.empty() && host.front() == '[';
+  const std::optional<std::string> parsed = ParseHost(host);
+  if (!parsed || (!brackets && parsed->find(':') != std::string::npos)) return std::nullopt;
+  address.host = *parsed;
+  return address;
+}
+
+bool IsLoopback(const std::string& host) {
+  in_addr ipv4;
+  in6_addr ipv6;
+  if (IsIpv4(host, &ipv4)) return ntohl(ipv4.s_addr) >> 24 == 127;
+  if (IsIpv6(host, &ipv6)) return IN6_IS_ADDR_LOOPBACK(&ipv6);
+  return host == "localhost";
+}
+
+bool IsWildcard(const std::string& host) {
+  in_addr ipv4;
+  in6_addr ipv6;
+  if (IsIpv4(host, &ipv4)) return ipv4.s_addr == 0;
+  if (IsIpv6(host, &ipv6)) return IN6_IS_ADDR_UNSPECIFIED(&ipv6);
+  return host == "*";
+}
+
+}  // namespace tern::config

@@ -1,0 +1,112 @@
+#include "common/config/canonical.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <string>
+
+#include "common/base/hash.h"
+#include "common/config/fields.h"
+
+namespace tern::config {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+namespace {
+
+void SetDefault(const FieldDescriptor* field, Message* message) {
+  const Reflection* reflection = message->GetReflection();
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return reflection->SetInt32(message, field, field->default_value_int32());
+    case FieldDescriptor::CPPTYPE_INT64:
+      return reflection->SetInt64(message, field, field->default_value_int64());
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return reflection->SetUInt32(message, field, field->default_value_uint32());
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return reflection->SetUInt64(message, field, field->default_value_uint64());
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return reflection->SetFloat(message, field, field->default_value_float());
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return reflection->SetDouble(message, field, field->default_value_double());
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return reflection->SetBool(message, field, field->default_value_bool());
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return reflection->SetEnum(message, field, field->default_value_enum());
+    case FieldDescriptor::CPPTYPE_STRING:
+      return reflection->SetString(message, field, field->default_value_string());
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return;
+  }
+}
+
+// `visit` is called on every message that `field` holds.
+template <typename Visit>
+void ForEachMessage(const FieldDescriptor* field, Message* message, const Visit& visit) {
+  const Reflection* reflection = message->GetReflection();
+  if (!field->is_repeated()) {
+    if (reflection->HasField(*message, field)) visit(reflection->MutableMessage(message, field));
+    return;
+  }
+  for (int i = 0; i < reflection->FieldSize(*message, field); ++i) {
+    visit(reflection->MutableRepeatedMessage(message, field, i));
+  }
+}
+
+void ClearLocal(Message* message) {
+  const auto* type = message->GetDescriptor();
+  for (int i = 0; i < type->field_count(); ++i) {
+    const FieldDescriptor* field = type->field(i);
+    if (RuleOf(field).local()) {
+      message->GetReflection()->ClearField(message, field);
+    } else if (field->message_type() != nullptr) {
+      ForEachMessage(field, message, ClearLocal);
+    }
+  }
+}
+
+}  // namespace
+
+void FillDefaults(Message* message) {
+  const Reflection* reflection = message->GetReflection();
+  const auto* type = message->GetDescriptor();
+  for (int i = 0; i < type->field_count(); ++i) {
+    const FieldDescriptor* field = type->field(i);
+    const bool is_section = field->message_type() != nullptr &&
+                            field->message_type()->file() == pb::Job::descriptor()->file();
+    if (!field->is_repeated() && !reflection->HasField(*message, field)) {
+      if (is_section) reflection->MutableMessage(message, field);
+      if (field->has_default_value()) SetDefault(field, message);
+    }
+    if (field->message_type() != nullptr) ForEachMessage(field, message, FillDefaults);
+  }
+}
+
+uint64_t JobDigest(const pb::Job& job) {
+  pb::Job shared = job;
+  FillDefaults(&shared);
+  ClearLocal(&shared);
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream out(&stream);
+    out.SetSerializationDeterministic(true);
+    shared.SerializeToCodedStream(&out);
+  }
+  return Digest(std::string_view(bytes));
+}
+
+pb::Job ForRank(const pb::Job& job, uint32_t rank) {
+  pb::Job own = job;
+  for (const pb::WorkerOverride& override : job.workers().overrides()) {
+    if (override.rank() != rank) continue;
+    if (override.has_threads()) own.mutable_workers()->set_threads(override.threads());
+    if (override.has_device()) own.mutable_workers()->set_device(override.device());
+    if (override.has_data_dir()) own.mutable_data()->set_dir(override.data_dir());
+  }
+  return own;
+}
+
+}  // namespace tern::config

@@ -1,0 +1,105 @@
+#include "common/config/job.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "common/config/canonical.h"
+#include "common/config/overrides.h"
+#include "common/config/rules.h"
+#include "common/config/textproto.h"
+#include "common/config/utf8.h"
+#include "common/config/validate.h"
+#include "common/config/yaml.h"
+
+namespace tern::config {
+namespace {
+
+bool IsTextFormat(const std::string& name) {
+  for (const std::string ending : {".textproto", ".pbtxt", ".prototxt"}) {
+    if (name.size() >= ending.size() &&
+        name.compare(name.size() - ending.size(), ending.size(), ending) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Status TooLarge(const std::string& name) {
+  return Status(Code::kBadJob,
+                name + ": saw more than " + std::to_string(kMaxText) +
+                    " bytes; allowed: a job of at most so many; is this a job file?");
+}
+
+// Adds a fault and returns false at the first byte that has no place in a text.
+bool CheckText(std::string_view text, Faults* faults) {
+  Position at{1, 1};
+  while (!text.empty()) {
+    const bool space = text[0] == '\t' || text[0] == '\n' || text[0] == '\r';
+    const size_t size = space ? 1 : PrintableSize(text);
+    if (size == 0) {
+      faults->Add(at, "", "the byte " + Shown(text.substr(0, 1)), "printable UTF-8");
+      return false;
+    }
+    ++at.column;
+    if (text[0] == '\n') at = {at.line + 1, 1};
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
+// Editors of some systems put a byte order mark before UTF-8.
+std::string WithoutMark(const std::string& text) {
+  return text.compare(0, 3, "\xef\xbb\xbf") == 0 ? text.substr(3) : text;
+}
+
+Status CannotRead(const std::string& path, const std::string& why) {
+  return Status(Code::kBadData, "the job file " + path + " cannot be read: " + why);
+}
+
+}  // namespace
+
+Result<pb::Job> ParseJob(const std::string& bytes, const std::string& name,
+                         const std::vector<std::string>& overrides, const NameTables& tables) {
+  if (bytes.size() > kMaxText) return TooLarge(name);
+  Faults faults(name, overrides);
+  const std::string text = WithoutMark(bytes);
+  if (!CheckText(text, &faults)) return faults.ToStatus();
+  const Node root =
+      IsTextFormat(name) ? ParseTextFormat(text, &faults) : ParseYaml(text, "", -1, &faults);
+  // Whatever else there might be to say about a text that could not be read would be guesses.
+  if (root.at_fault) return faults.ToStatus();
+  Origins origins;
+  const Reading reading{tables, &faults, &origins};
+  pb::Job job;
+  if (root.kind == Node::Kind::kMap || root.kind == Node::Kind::kNull) {
+    FillMessage(root, "", &job, reading);
+  } else {
+    faults.Add(root.at, "", root.kind == Node::Kind::kList ? "a list" : Shown(root.text),
+               "a map with the keys of a job");
+    return faults.ToStatus();
+  }
+  ApplyOverrides(overrides, &job, reading);
+  pb::Job whole = job;
+  FillDefaults(&whole);
+  // Required sections are judged as written: a missing one would otherwise be blamed for each of
+  // its keys.
+  CheckRules(job, "", reading);
+  CheckRules(whole, "", reading);
+  CheckJob(whole, reading);
+  if (!faults.empty()) return faults.ToStatus();
+  return whole;
+}
+
+Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides,
+                        const NameTables& tables) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return CannotRead(path, std::strerror(errno));
+  std::string text(kMaxText + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad()) return CannotRead(path, std::strerror(errno));
+  text.resize(static_cast<size_t>(in.gcount()));
+  return ParseJob(text, path, overrides, tables);
+}
+
+}  // namespace tern::config

@@ -1,0 +1,144 @@
+#include "common/config/overrides.h"
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "common/config/yaml.h"
+
+namespace tern::config {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+namespace {
+
+// "servers[0].address", "servers.0.address" -> servers, 0, address.
+std::vector<std::string> SplitKey(std::string_view key) {
+  std::vector<std::string> parts(1);
+  for (const char c : key) {
+    if (c == '.' || c == '[') {
+      parts.emplace_back();
+    } else if (c != ']') {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+std::optional<size_t> ParseIndex(const std::string& text) {
+  size_t index = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return index;
+}
+
+// What stood at `key` and below is no longer written there.
+void Forget(const std::string& key, Origins* origins) {
+  for (auto it = origins->lower_bound(key);
+       it != origins->end() && it->first.compare(0, key.size(), key) == 0;) {
+    const bool below = it->first.size() == key.size() || it->first[key.size()] == '.' ||
+                       it->first[key.size()] == '[';
+    it = below ? origins->erase(it) : std::next(it);
+  }
+}
+
+class Override {
+ public:
+  Override(int number, const std::string& text, const Reading& reading)
+      : at_{1, 1, number}, text_(text), reading_(reading) {}
+
+  void Apply(pb::Job* job) {
+    const size_t equals = text_.find('=');
+    if (equals == std::string::npos) return reading_.faults->Add(at_, "", "no '='", "KEY=VALUE");
+    value_ = text_.substr(equals + 1);
+    parts_ = SplitKey(std::string_view(text_).substr(0, equals));
+    Descend(job);
+  }
+
+ private:
+  // From `message`, which stands at key_, along parts_[next_...].
+  void Descend(Message* message) {
+    while (message != nullptr) {
+      const Descriptor* type = message->GetDescriptor();
+      const FieldDescriptor* field = type->FindFieldByName(parts_[next_]);
+      if (field == nullptr)
+        return ReportUnknownKey(at_, key_, parts_[next_], type, reading_.faults);
+      key_ = Join(key_, parts_[next_++]);
+      if (next_ == parts_.size()) return Replace(field, message);
+      message = field->is_repeated() ? Item(field, message) : Single(field, message);
+    }
+  }
+
+  Message* Single(const FieldDescriptor* field, Message* message) {
+    if (field->message_type() == nullptr) return NoKeysBelow(field);
+    return message->GetReflection()->MutableMessage(message, field);
+  }
+
+  Message* Item(const FieldDescriptor* field, Message* message) {
+    const auto size = static_cast<size_t>(message->GetReflection()->FieldSize(*message, field));
+    const std::optional<size_t> index = ParseIndex(parts_[next_]);
+    if (!index || *index >= size) {
+      reading_.faults->Add(
+          at_, key_, "the item " + Shown(parts_[next_]),
+          size == 0 ? "the whole list: it has no items" : "items 0 to " + std::to_string(size - 1));
+      return nullptr;
+    }
+    key_ = Join(key_, *index);
+    ++next_;
+    if (field->message_type() == nullptr || next_ == parts_.size()) return NoKeysBelow(field);
+    return message->GetReflection()->MutableRepeatedMessage(message, field,
+                                                            static_cast<int>(*index));
+  }
+
+  Message* NoKeysBelow(const FieldDescriptor* field) {
+    const bool item = field->is_repeated();
+    const std::string allowed = item && field->message_type() != nullptr
+                                    ? "one key of the item, or the whole list"
+                                    : (item ? "the whole list" : "no keys below this one");
+    reading_.faults->Add(at_, key_, "the key " + Shown(text_.substr(0, text_.find('='))), allowed);
+    return nullptr;
+  }
+
+  void Replace(const FieldDescriptor* field, Message* message) {
+    const Node node = ValueOf(field);
+    Forget(key_, reading_.origins);
+    message->GetReflection()->ClearField(message, field);
+    (*reading_.origins)[key_] = at_;
+    if (node.kind != Node::Kind::kNull || node.at_fault)
+      FillField(node, key_, field, message, reading_);
+  }
+
+  Node ValueOf(const FieldDescriptor* field) const {
+    const bool is_text =
+        field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && !field->is_repeated();
+    const bool is_yaml =
+        value_.empty() || value_ == "null" || value_[0] == '"' || value_[0] == '\'';
+    if (!is_text || is_yaml) return ParseYaml(value_, key_, at_.set, reading_.faults);
+    Node node;
+    node.kind = Node::Kind::kScalar;
+    node.at = at_;
+    node.text = value_;
+    return node;
+  }
+
+  const Position at_;
+  const std::string text_;
+  const Reading& reading_;
+  std::string value_;
+  std::vector<std::string> parts_;
+  size_t next_ = 0;
+  std::string key_;  // dotted, as far as followed
+};
+
+}  // namespace
+
+void ApplyOverrides(const std::vector<std::string>& overrides, pb::Job* job,
+                    const Reading& reading) {
+  for (size_t i = 0; i < overrides.size(); ++i) {
+    Override(static_cast<int>(i), overrides[i], reading).Apply(job);
+  }
+}
+
+}  // namespace tern::config

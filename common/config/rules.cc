@@ -1,0 +1,150 @@
+#include "common/config/rules.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "common/config/nearest.h"
+#include "common/config/utf8.h"
+
+namespace tern::config {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+namespace {
+
+// One value of a field: of a single one, or item `index` of a repeated one.
+struct Value {
+  const Message& message;
+  const FieldDescriptor* field;
+  int index;
+
+  template <typename T>
+  T Get(T (Reflection::*get)(const Message&, const FieldDescriptor*) const,
+        T (Reflection::*get_item)(const Message&, const FieldDescriptor*, int) const) const {
+    const Reflection* reflection = message.GetReflection();
+    return field->is_repeated() ? (reflection->*get_item)(message, field, index)
+                                : (reflection->*get)(message, field);
+  }
+
+  std::string Text() const { return Get(&Reflection::GetString, &Reflection::GetRepeatedString); }
+};
+
+struct Number {
+  double value;
+  std::string text;
+};
+
+std::optional<Number> NumberOf(const Value& value) {
+  const auto whole = [](auto number) {
+    return Number{static_cast<double>(number), std::to_string(number)};
+  };
+  switch (value.field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return whole(value.Get(&Reflection::GetInt32, &Reflection::GetRepeatedInt32));
+    case FieldDescriptor::CPPTYPE_INT64:
+      return whole(value.Get(&Reflection::GetInt64, &Reflection::GetRepeatedInt64));
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return whole(value.Get(&Reflection::GetUInt32, &Reflection::GetRepeatedUInt32));
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return whole(value.Get(&Reflection::GetUInt64, &Reflection::GetRepeatedUInt64));
+    case FieldDescriptor::CPPTYPE_FLOAT: {
+      const float number = value.Get(&Reflection::GetFloat, &Reflection::GetRepeatedFloat);
+      return Number{number, NumberText(number)};
+    }
+    case FieldDescriptor::CPPTYPE_DOUBLE: {
+      const double number = value.Get(&Reflection::GetDouble, &Reflection::GetRepeatedDouble);
+      return Number{number, NumberText(number)};
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+class Checker {
+ public:
+  explicit Checker(const Reading& reading) : reading_(reading) {}
+
+  void CheckMessage(const Message& message, const std::string& key) {
+    const auto* type = message.GetDescriptor();
+    for (int i = 0; i < type->field_count(); ++i) {
+      const FieldDescriptor* field = type->field(i);
+      const std::string field_key = Join(key, field->name());
+      if (reading_.faults->About(field_key)) continue;
+      if (field->is_repeated()) {
+        CheckItems(message, field, field_key);
+      } else if (message.GetReflection()->HasField(message, field)) {
+        CheckValue({message, field, 0}, field_key);
+      } else if (RuleOf(field).required()) {
+        Report(field_key, "nothing",
+               AllowedField(field, reading_.tables) + " (this key is required)");
+      }
+    }
+  }
+
+ private:
+  void CheckItems(const Message& message, const FieldDescriptor* field, const std::string& key) {
+    const pb::Rule& rule = RuleOf(field);
+    const auto size = static_cast<uint32_t>(message.GetReflection()->FieldSize(message, field));
+    if (size < rule.min_items()) {
+      Report(key, size == 0 ? "nothing" : std::to_string(size) + " items",
+             AllowedField(field, reading_.tables) + " (at least " +
+                 std::to_string(rule.min_items()) + ")");
+    }
+    if (rule.has_max_items() && size > rule.max_items()) {
+      Report(key, std::to_string(size) + " items", "at most " + std::to_string(rule.max_items()));
+    }
+    for (uint32_t i = 0; i < size; ++i)
+      CheckValue({message, field, static_cast<int>(i)}, Join(key, size_t{i}));
+  }
+
+  void CheckValue(const Value& value, const std::string& key) {
+    if (reading_.faults->About(key)) return;
+    if (value.field->message_type() != nullptr) {
+      const Reflection* reflection = value.message.GetReflection();
+      CheckMessage(value.field->is_repeated()
+                       ? reflection->GetRepeatedMessage(value.message, value.field, value.index)
+                       : reflection->GetMessage(value.message, value.field),
+                   key);
+    } else if (value.field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+      CheckText(value, key);
+    } else if (const std::optional<Number> number = NumberOf(value)) {
+      const pb::Rule& rule = RuleOf(value.field);
+      const bool low = rule.has_min() && (rule.above_min() ? number->value <= rule.min()
+                                                           : number->value < rule.min());
+      const bool high = rule.has_max() && number->value > rule.max();
+      if (low || high) Report(key, number->text, AllowedValue(value.field, reading_.tables));
+    }
+  }
+
+  void CheckText(const Value& value, const std::string& key) {
+    const std::string text = value.Text();
+    if (text.empty())
+      return Report(key, "an empty text", AllowedValue(value.field, reading_.tables));
+    if (!IsPrintable(text)) return Report(key, Shown(text), "a text of printable UTF-8");
+    const std::string& table = RuleOf(value.field).table();
+    if (table.empty()) return;
+    const auto names = reading_.tables.find(table);
+    if (names == reading_.tables.end()) {
+      return Report(key, Shown(text), "no name: this program has no table of " + table);
+    }
+    if (std::find(names->second.begin(), names->second.end(), text) != names->second.end()) return;
+    reading_.faults->Add(PositionOf(*reading_.origins, key), key, Shown(text), OneOf(names->second),
+                         Nearest(text, names->second));
+  }
+
+  void Report(const std::string& key, const std::string& saw, const std::string& allowed) {
+    reading_.faults->Add(PositionOf(*reading_.origins, key), key, saw, allowed);
+  }
+
+  const Reading& reading_;
+};
+
+}  // namespace
+
+void CheckRules(const Message& message, const std::string& key, const Reading& reading) {
+  Checker(reading).CheckMessage(message, key);
+}
+
+}  // namespace tern::config

@@ -1,0 +1,144 @@
+#include <cctype>
+
+#include "common/config/canonical.h"
+#include "common/config/fields.h"
+
+namespace tern::config {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+namespace {
+
+// Paths, names and addresses read better without quotes; all that YAML may take for something else
+// has them.
+bool IsPlainWord(const std::string& text) {
+  const auto is_inner = [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '/' || c == '.' || c == '-';
+  };
+  const auto first = static_cast<unsigned char>(text.empty() ? ' ' : text[0]);
+  if (!std::isalpha(first) && first != '_' && first != '/') return false;
+  for (const char c : text) {
+    if (!is_inner(static_cast<unsigned char>(c))) return false;
+  }
+  std::string lower = text;
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const char* word : {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}) {
+    if (lower == word) return false;
+  }
+  return true;
+}
+
+std::string Quoted(const std::string& text) {
+  if (IsPlainWord(text)) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+// Item `index` of a repeated field, or a single field.
+std::string ScalarText(const Message& message, const FieldDescriptor* field, int index) {
+  const Reflection* r = message.GetReflection();
+  const bool many = field->is_repeated();
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return std::to_string(many ? r->GetRepeatedInt32(message, field, index)
+                                 : r->GetInt32(message, field));
+    case FieldDescriptor::CPPTYPE_INT64:
+      return std::to_string(many ? r->GetRepeatedInt64(message, field, index)
+                                 : r->GetInt64(message, field));
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return std::to_string(many ? r->GetRepeatedUInt32(message, field, index)
+                                 : r->GetUInt32(message, field));
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return std::to_string(many ? r->GetRepeatedUInt64(message, field, index)
+                                 : r->GetUInt64(message, field));
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return NumberText(many ? r->GetRepeatedFloat(message, field, index)
+                             : r->GetFloat(message, field));
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return NumberText(many ? r->GetRepeatedDouble(message, field, index)
+                             : r->GetDouble(message, field));
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return (many ? r->GetRepeatedBool(message, field, index) : r->GetBool(message, field))
+                 ? "true"
+                 : "false";
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return (many ? r->GetRepeatedEnum(message, field, index) : r->GetEnum(message, field))
+          ->name();
+    case FieldDescriptor::CPPTYPE_STRING:
+      return Quoted(many ? r->GetRepeatedString(message, field, index)
+                         : r->GetString(message, field));
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      break;
+  }
+  return "";
+}
+
+class Writer {
+ public:
+  std::string Take() { return std::move(out_); }
+
+  // The keys of `message`, one a line; `first` stands before the first of them instead of the
+  // indentation. False if there is nothing to write.
+  bool WriteKeys(const Message& message, size_t indent, std::string first) {
+    bool any = false;
+    const auto* type = message.GetDescriptor();
+    for (int i = 0; i < type->field_count(); ++i) {
+      const FieldDescriptor* field = type->field(i);
+      if (!field->is_repeated() && !message.GetReflection()->HasField(message, field)) continue;
+      out_ += any ? std::string(indent, ' ') : first;
+      any = true;
+      out_ += field->name() + ":";
+      WriteField(message, field, indent);
+    }
+    return any;
+  }
+
+ private:
+  void WriteField(const Message& message, const FieldDescriptor* field, size_t indent) {
+    const Reflection* reflection = message.GetReflection();
+    if (field->is_repeated()) return WriteList(message, field, indent);
+    if (field->message_type() == nullptr) {
+      out_ += " " + ScalarText(message, field, 0) + "\n";
+    } else if (!WriteKeys(reflection->GetMessage(message, field), indent + 2,
+                          "\n" + std::string(indent + 2, ' '))) {
+      out_ += " {}\n";
+    }
+  }
+
+  void WriteList(const Message& message, const FieldDescriptor* field, size_t indent) {
+    const Reflection* reflection = message.GetReflection();
+    const int size = reflection->FieldSize(message, field);
+    if (field->message_type() == nullptr || size == 0) {
+      out_ += " [";
+      for (int i = 0; i < size; ++i) out_ += (i == 0 ? "" : ", ") + ScalarText(message, field, i);
+      out_ += "]\n";
+      return;
+    }
+    out_ += "\n";
+    for (int i = 0; i < size; ++i) {
+      const std::string bullet = std::string(indent + 2, ' ') + "- ";
+      if (!WriteKeys(reflection->GetRepeatedMessage(message, field, i), indent + 4, bullet))
+        out_ += bullet + "{}\n";
+    }
+  }
+
+  std::string out_;
+};
+
+}  // namespace
+
+std::string ToYaml(const pb::Job& job) {
+  pb::Job whole = job;
+  FillDefaults(&whole);
+  Writer writer;
+  writer.WriteKeys(whole, 0, "");
+  return writer.Take();
+}
+
+}  // namespace tern::config

@@ -1,0 +1,17 @@
+// Which bytes are printable text.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace tern::config {
+
+// The bytes of the character that `text` begins with; 0 if it is no UTF-8 or not printable (control
+// characters, also tab and newline; line and paragraph separators; byte order marks). REQUIRES text
+// not empty.
+size_t PrintableSize(std::string_view text);
+
+// Whether all of `text` is printable.
+bool IsPrintable(std::string_view text);
+
+}  // namespace tern::config

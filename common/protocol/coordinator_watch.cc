@@ -1,0 +1,148 @@
+// The coordinator's deadlines and the ways in which a job ends.
+#include <algorithm>
+#include <utility>
+
+#include "common/protocol/coordinator.h"
+
+namespace tern::protocol {
+
+namespace {
+
+using Presence = Coordinator::Worker::Presence;
+
+bool IsLive(const Coordinator::Worker& worker) {
+  return worker.presence == Presence::kPresent || worker.presence == Presence::kDone;
+}
+
+}  // namespace
+
+void Coordinator::OnTimer(Time now, ControlActions* out) {
+  if (farewell_.started()) return farewell_.OnTimer(now, out);
+  if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
+  for (uint32_t rank = 0; rank < workers_.size() && !farewell_.started(); ++rank) CheckSilence(rank, now, out);
+  if (!farewell_.started()) CheckFollowers(now, out);
+  if (farewell_.started() || gathered_ || now - started_at_ <= options_.timings.start_timeout) return;
+  std::string missing;
+  bool done = false;
+  for (uint32_t rank = 0; rank < workers_.size(); ++rank) {
+    done |= workers_[rank].presence == Presence::kDone;
+    if (!IsLive(workers_[rank])) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  Abort(Code::kPeerLost, "the job did not start" + std::string(done ? " again" : "") + " within " +
+                             SecondsText(options_.timings.start_timeout) + ": no hello from worker " + missing, now, out);
+}
+
+void Coordinator::SendPulses(Time now, ControlActions* out) {
+  pulse_at_ = now;
+  Message message;
+  pb::Pulse* pulse = message.head.mutable_pulse();
+  pulse->set_incarnation(options_.incarnation);
+  pulse->set_epoch(epoch_);
+  pulse->set_floor(lane_.floor());
+  for (uint32_t rank = 0; rank < workers_.size(); ++rank) {
+    if (!IsLive(workers_[rank])) pulse->add_absent(rank);
+  }
+  for (Peer peer : Everybody()) EmitSend(peer, message, out);
+}
+
+void Coordinator::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
+  Worker& worker = workers_[rank];
+  if (worker.presence == Presence::kLost && now - worker.lost_at > options_.timings.wait_timeout) {
+    return Abort(Code::kPeerLost, Name(rank) + " was lost and nobody took its place within " +
+                                      SecondsText(options_.timings.wait_timeout), now, out);
+  }
+  if (!IsLive(worker)) return;
+  const Time silent = now - worker.heard_at;
+  if (silent > options_.timings.dead_after) return Lose(rank, "silent for " + SecondsText(silent), now, out);
+  if (gathered_ && worker.presence == Presence::kPresent && now - worker.moved_at > options_.timings.progress_timeout) {
+    return Lose(rank, "its compute thread has not moved for " + SecondsText(now - worker.moved_at), now, out);
+  }
+  if (silent > options_.timings.suspect_after && !worker.suspect) {
+    worker.suspect = true;
+    EmitLog(Name(rank) + " is suspect: silent for " + SecondsText(silent) + ", at round " +
+                std::to_string(worker.applied + 1), out);
+  }
+}
+
+void Coordinator::CheckFollowers(Time now, ControlActions* out) {
+  for (auto& [shard, follower] : followers_) {
+    const Time silent = now - follower.heard_at;
+    const std::string name = "server shard " + std::to_string(shard);
+    if (silent > (gathered_ ? options_.timings.server_return_timeout : options_.timings.start_timeout)) {
+      return Abort(Code::kPeerLost, name + " was lost: silent for " + SecondsText(silent), now, out);
+    }
+    if (silent > options_.timings.dead_after && !follower.silent && follower.peer != 0) {
+      follower.silent = true;
+      EmitLog(name + " is silent for " + SecondsText(silent) + "; waiting for it to come back", out);
+    }
+  }
+}
+
+void Coordinator::Lose(uint32_t rank, const std::string& why, Time now, ControlActions* out) {
+  Worker& worker = workers_[rank];
+  const std::string what = Name(rank) + " was lost at round " +
+                           std::to_string(std::max(worker.applied, lane_.floor()) + 1) + ": " + why;
+  if (!gathered_) {  // the job has not begun: its place is free again
+    EmitLog(what, out);
+    worker = Worker{};
+    return;
+  }
+  worker.presence = Presence::kLost;
+  worker.lost_at = now;
+  if (!options_.wait_for_lost_workers) return Abort(Code::kPeerLost, what, now, out);
+  if (stop_code_ != Code::kOk) return Abort(stop_code_, "stopped by a signal; " + what, now, out);
+  const bool anyone = std::any_of(workers_.begin(), workers_.end(),
+                                  [](const Worker& other) { return !other.joining && IsLive(other); });
+  if (!anyone) return Abort(Code::kPeerLost, what + "; no live worker holds the state of the job", now, out);
+  EmitLog(what + "; waiting for its return for up to " + SecondsText(options_.timings.wait_timeout), out);
+}
+
+void Coordinator::OnStop(Code code, Time now, ControlActions* out) {
+  if (farewell_.started() || stop_code_ != Code::kOk) return;
+  stop_code_ = code;
+  if (!gathered_ || !std::all_of(workers_.begin(), workers_.end(), IsLive)) {
+    return Abort(code, "stopped by a signal while not all workers were there", now, out);
+  }
+  EmitLog("stopping: the round in progress is the last", out);
+  out->emplace_back().type = ControlAction::Type::kStop;
+}
+
+void Coordinator::EndIfAllDone(Time now, ControlActions* out) {
+  for (const Worker& worker : workers_) {
+    if (worker.presence != Presence::kDone) return;
+  }
+  Message end;
+  const std::string sentence = stop_code_ == Code::kOk ? "" : "the job was stopped in order by a signal";
+  end.head.mutable_end()->set_code(static_cast<uint32_t>(stop_code_));
+  end.head.mutable_end()->set_sentence(sentence);
+  farewell_.Start(std::move(end), Status(stop_code_, sentence), Everybody(), Everybody(), options_.timings.hello_retry,
+                  now + options_.timings.dead_after, now, out);
+}
+
+void Coordinator::Abort(Code code, const std::string& sentence, Time now, ControlActions* out) {
+  Message message;
+  message.head.mutable_abort()->set_code(static_cast<uint32_t>(code));
+  message.head.mutable_abort()->set_sentence(sentence);
+  std::vector<Peer> expected;
+  for (const Worker& worker : workers_) {
+    if (worker.peer != 0 && IsLive(worker) && !worker.suspect) expected.push_back(worker.peer);
+  }
+  for (const auto& [shard, follower] : followers_) {
+    if (follower.peer != 0 && !follower.silent) expected.push_back(follower.peer);
+  }
+  farewell_.Start(std::move(message), Status(code, sentence), Everybody(), std::move(expected),
+                  options_.timings.hello_retry, now + 2 * options_.timings.heartbeat, now, out);
+}
+
+std::vector<Peer> Coordinator::Everybody() const {
+  std::vector<Peer> peers;
+  for (const Worker& worker : workers_) {
+    if (worker.peer != 0) peers.push_back(worker.peer);
+  }
+  for (const auto& [shard, follower] : followers_) {
+    if (follower.peer != 0) peers.push_back(follower.peer);
+  }
+  return peers;
+}
+
+}  // namespace tern::protocol

@@ -1,0 +1,34 @@
+// The command line that both daemons share:
+//   --job FILE --rank N [--set key=value]... [--check] [--log_dir DIR] [--version]
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/setup/setup.h"
+
+namespace tern::setup {
+
+struct CommandLine {
+  std::string job;
+  uint32_t rank = 0;
+  std::vector<std::string> overrides;
+  bool check = false;
+  std::string log_dir;   // default: output_dir/logs
+  int progress_fd = -1;  // a descriptor for progress as JSON lines, for `tern run`
+};
+
+// `role` is "server" or "worker". Prints help or the version and exits 0 when asked to; kUsage for anything it does not know.
+Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role);
+
+// Reads the job that the command line names and checks the rank against it; opens the log and says in it what the job
+// resolved to, and, with `security: none`, that nobody checks who the peers are.
+Result<std::unique_ptr<Setup>> Begin(const CommandLine& line, const std::string& role);
+
+// Ends a program: one sentence on stderr and in the log if `status` is not ok. Returns the exit code.
+int Finish(const std::string& program, const Status& status);
+
+}  // namespace tern::setup

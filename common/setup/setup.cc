@@ -1,0 +1,108 @@
+#include "common/setup/setup.h"
+
+#include <sodium.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/codec/codec.h"
+#include "common/protocol/cells.h"
+#include "common/update/optimizer.h"
+#include "common/update/schedule.h"
+#include "models/models.h"
+
+namespace tern::setup {
+
+namespace {
+
+protocol::Time FromSeconds(double seconds) { return protocol::Time(static_cast<int64_t>(seconds * 1e9)); }
+
+protocol::Timings TimingsOf(const pb::Faults& faults) {
+  protocol::Timings timings;
+  timings.heartbeat = FromSeconds(faults.heartbeat_ms() / 1000);
+  timings.suspect_after = FromSeconds(faults.suspect_after_s());
+  timings.dead_after = FromSeconds(faults.dead_after_s());
+  timings.start_timeout = FromSeconds(faults.start_timeout_s());
+  timings.wait_timeout = FromSeconds(faults.wait_timeout_s());
+  timings.server_return_timeout = FromSeconds(faults.server_return_timeout_s());
+  timings.hello_retry = FromSeconds(0.1);
+  timings.resend_after = FromSeconds(2);
+  timings.progress_timeout = FromSeconds(faults.progress_timeout_s() > 0 ? faults.progress_timeout_s() : 60);
+  return timings;
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+pb::Hello HelloOf(const Setup& setup) {
+  pb::Hello hello;
+  hello.set_job(setup.job.name());
+  hello.set_job_digest(config::JobDigest(setup.job));
+  hello.set_model_digest(models::ModelDigest(setup.net));
+  hello.set_plan_digest(setup.plan.digest);
+  hello.set_host(HostName());
+  hello.set_pid(static_cast<uint32_t>(getpid()));
+  return hello;
+}
+
+pb::ImageShape InputOf(const pb::Model& model) {
+  pb::ImageShape shape;
+  shape.set_channels(model.input_channels());
+  shape.set_height(model.input_height());
+  shape.set_width(model.input_width());
+  return shape;
+}
+
+}  // namespace
+
+config::NameTables KnownNames() {
+  return {{"models", models::ModelNames()},
+          {"codecs", codec::CodecNames()},
+          {"optimizers", update::OptimizerNames()},
+          {"schedules", update::ScheduleNames()}};
+}
+
+Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path, const std::vector<std::string>& overrides) {
+  Result<pb::Job> job = config::LoadJob(path, overrides, KnownNames());
+  if (!job.ok()) return job.status();
+  auto setup = std::make_unique<Setup>();
+  setup->job = std::move(*job);
+  const pb::Model& model = setup->job.model();
+  Result<pb::NetDef> net = models::BuildNet(model, InputOf(model), model.classes());
+  if (!net.ok()) return net.status().Within(path);
+  setup->net = std::move(*net);
+  Result<models::ParameterTable> table = models::MakeParameterTable(setup->net);
+  if (!table.ok()) return table.status().Within(path);
+  setup->table = std::move(*table);
+  std::vector<protocol::TensorInfo> tensors;
+  for (const models::Parameter& p : setup->table.parameters) tensors.push_back({p.name, p.count});
+  Result<protocol::ExchangePlan> plan = protocol::ExchangePlan::Make(setup->job, tensors);
+  if (!plan.ok()) return plan.status().Within(path);
+  setup->plan = std::move(*plan);
+  // Faults of a schedule show now, not when the first worker has come; its length does not matter for that.
+  if (auto schedule = update::Schedule::Make(setup->job.train().schedule(), 1); !schedule.ok()) {
+    return schedule.status().Within(path);
+  }
+  setup->timings = TimingsOf(setup->job.faults());
+  setup->hello = HelloOf(*setup);
+  return setup;
+}
+
+size_t MaxPayload(const Setup& setup, uint32_t lane) {
+  const protocol::RoundBytes bytes = protocol::CountRoundBytes(setup.plan);
+  constexpr size_t kStatePiece = 256 << 10;  // the largest payload on control
+  const size_t figures = setup.plan.workers * (protocol::kMaxFiguresBytes + 8);
+  return (lane == 0 ? std::max({kStatePiece, figures, static_cast<size_t>(bytes.scalers)}) : bytes.largest_payload) + (64 << 10);
+}
+
+uint64_t RandomIncarnation() {
+  uint64_t value = 0;
+  while (value == 0) randombytes_buf(&value, sizeof value);
+  return value;
+}
+
+}  // namespace tern::setup

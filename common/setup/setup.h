@@ -1,0 +1,41 @@
+// What every program makes of a job before it does anything: the net, its parameters, the exchange plan, the words of
+// its hello. The one folder of common/ that knows models/, because servers, workers and tools all need the same.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/config/job.h"
+#include "common/protocol/control.h"
+#include "common/protocol/plan.h"
+#include "models/shapes.h"
+#include "proto/job.pb.h"
+#include "proto/wire.pb.h"
+
+namespace tern::setup {
+
+struct Setup {
+  pb::Job job;
+  pb::NetDef net;
+  models::ParameterTable table;
+  protocol::ExchangePlan plan;
+  protocol::Timings timings;
+  pb::Hello hello;  // job and digests, host and pid of this process
+};
+
+// The names that a job may use, by table: what this build knows.
+config::NameTables KnownNames();
+
+// Reads, validates and resolves a job file. kBadJob or kBadData with every fault found.
+Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path, const std::vector<std::string>& overrides);
+
+// Largest payload that a data socket (lane > 0) or control socket of this job can carry.
+size_t MaxPayload(const Setup& setup, uint32_t lane);
+
+// A random number that is not 0: an incarnation.
+uint64_t RandomIncarnation();
+
+}  // namespace tern::setup

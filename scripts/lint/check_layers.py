@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Checks who includes whom: the layers of our folders, and which folder may see which library from outside.
+
+A library's header may stand in a .cc file of its folders, or in a header there that no other folder reaches.
+"""
+import collections
+import pathlib
+import re
+
+import sources
+
+LEAVES = ["proto", "kernels", "common/base"]
+COMMON = ["common/" + name for name in ("base", "codec", "config", "net", "protocol", "setup", "update")]
+
+# folder: what it may include besides itself. A file may be named alone.
+LAYERS = {
+    "proto": [],
+    "kernels": [],
+    "common/base": [],
+    "common/config": ["common/base", "proto"],
+    "common/net": ["common/base", "proto"],
+    "common/codec": LEAVES,
+    "common/update": LEAVES,
+    "models": ["proto", "common/base", "kernels/philox.h"],
+    "common/protocol": ["common/codec", "common/base", "proto"],
+    # What both daemons do before they differ; the one folder of common that knows models.
+    "common/setup": COMMON + LEAVES + ["models"],
+    "worker/data": LEAVES + ["models"],
+    "worker/engine": LEAVES + ["models"],
+    "server": COMMON + ["models", "proto"],
+    "worker": COMMON + LEAVES + ["models", "worker/data", "worker/engine", "worker/train"],
+    "tools": COMMON + ["models", "proto", "worker/data"],
+}
+LAYERS["worker/train"] = LAYERS["worker"]
+
+# Library: how its includes begin, and the folders that wrap it. Tests may use any.
+VENDORS = {
+    "ZeroMQ": (("zmq",), ["common/net"]),
+    "yaml-cpp": (("yaml-cpp/",), ["common/config"]),
+    "oneDNN": (("dnnl", "oneapi/"), ["worker/engine"]),
+    "CUDA": (("cuda", "cudnn", "cublas"), ["kernels", "worker/engine"]),
+    "Highway": (("hwy/",), ["kernels"]),
+    "cpp-httplib": (("httplib",), ["common/net", "tools"]),
+    "nlohmann-json": (("nlohmann/",), ["models", "common/setup", "tools"]),
+    "libsodium": (("sodium",), ["common/base", "common/net", "common/setup"]),
+    "zlib": (("zlib",), ["worker/data"]),
+    "gflags": (("gflags/",), ["common/setup", "tools"]),
+    "glog": (("glog/",), ["common/base"]),
+}
+# Headers whose purpose is to show a library to everybody.
+OPEN_HEADERS = {"common/base/logging.h"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(<[^>]+>|"[^"]+")', re.MULTILINE)
+
+
+def folder_of(path):
+    """The layer a file belongs to: the longest folder of the table that holds it."""
+    for parent in pathlib.PurePosixPath(path).parents:
+        if str(parent) in LAYERS:
+            return str(parent)
+    return str(pathlib.PurePosixPath(path).parts[0])
+
+
+def is_ours(include):
+    return include.split("/")[0] in {folder.split("/")[0] for folder in LAYERS} | {"tests"}
+
+
+def exists(include):
+    made = re.sub(r"\.pb\.h$", ".proto", include)  # generated from it
+    return (sources.ROOT / made).is_file()
+
+
+def check_layer(path, include, where):
+    own = folder_of(path)
+    target = folder_of(include)
+    if not exists(include):
+        yield f'{where}: includes "{include}", which does not exist; paths are from the root'
+    elif own == "tests" or target == own:
+        return
+    elif own not in LAYERS:
+        yield f"{where}: folder {own} has no line in LAYERS of scripts/lint/check_layers.py"
+    elif target not in LAYERS[own] and include not in LAYERS[own]:
+        yield f'{where}: {own} may not include "{include}"; it may include {", ".join(LAYERS[own]) or "nothing"}'
+
+
+def reached_folders(header, includers):
+    """The folders of all files that include a header, directly or through others."""
+    seen, todo = {header}, [header]
+    while todo:
+        for path in includers[todo.pop()] - seen:
+            seen.add(path)
+            todo.append(path)
+    return {folder_of(path) for path in seen}
+
+
+def check_vendor(path, include, where, includers):
+    for name, (prefixes, folders) in VENDORS.items():
+        if not include.startswith(prefixes) or folder_of(path) == "tests" or path in OPEN_HEADERS:
+            continue
+        if folder_of(path) not in folders:
+            yield f"{where}: <{include}> ({name}) belongs behind a wrapper in {' or '.join(folders)}"
+        elif path.endswith(".h"):
+            leaks = reached_folders(path, includers) - {folder_of(path)}
+            if leaks:
+                yield f"{where}: a header that {', '.join(sorted(leaks))} reaches shows <{include}> ({name})"
+
+
+def main():
+    found = []
+    includers = collections.defaultdict(set)
+    for path in sources.cpp_files():
+        text = sources.text(path)
+        for match in INCLUDE.finditer(text):
+            quoted, include = match.group(1)[0] == '"', match.group(1)[1:-1]
+            found.append((path, include, quoted, f"{path}:{sources.line_of(text, match.start(1))}"))
+            includers[include].add(path)
+    faults = []
+    for path, include, quoted, where in found:
+        if quoted and is_ours(include):
+            faults += check_layer(path, include, where)
+        elif quoted and not include.startswith(tuple(p for prefixes, _ in VENDORS.values() for p in prefixes)):
+            faults.append(f'{where}: includes "{include}"; our files are named from the root, others go in <>')
+        faults += check_vendor(path, include, where, includers)
+    sources.finish(faults)
+
+
+if __name__ == "__main__":
+    main()

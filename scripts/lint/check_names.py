@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Checks names as Google's style has them, by patterns over formatted code: quick, and blind to what needs a compiler.
+
+scripts/lint.sh --tidy asks clang-tidy instead, by the rules of .clang-tidy: exact, and slow.
+"""
+import re
+
+import sources
+
+CAMEL = re.compile(r"[A-Z][A-Za-z0-9]*")
+CONSTANT = re.compile(r"k[A-Z0-9]\w*")
+LOWER_CAMEL = re.compile(r"\b(?!k[A-Z0-9])[a-z][a-z0-9]*(?:[A-Z][a-z0-9]*)+\b")
+# Functions and types of C libraries that name them so.
+FOREIGN = re.compile(r"(inflate|deflate|cuda|cudnn|cublas)[A-Z]|uInt\b")
+STANDARD_TYPES = {"value_type", "iterator", "is_transparent", "difference_type", "iterator_category"}
+
+TYPE = re.compile(r"\b(?:class|struct|union)\s+(?:\[\[\w+\]\]\s*)?(\w+)(?:\s+final)?\s*(?::[^:]|\{)")
+ENUM = re.compile(r"\benum\b(?:\s+class)?\s*(\w*)\s*(?::\s*[\w:]+\s*)?\{([^}]*)\}")
+ALIAS = re.compile(r"^\s*using\s+(\w+)\s*=", re.MULTILINE)
+NAMESPACE_CONSTANT = re.compile(r"^(?:inline |static )*constexpr [^=({;\n]*?\b(\w+)(?:\[[^\]]*\])*\s*(?:=|\{)", re.MULTILINE)
+MEMBER_CONSTANT = re.compile(r"^\s+static constexpr [^=({;\n]*?\b(\w+)(?:\[[^\]]*\])*\s*(?:=|\{)", re.MULTILINE)
+MACRO = re.compile(r"^\s*#\s*define\s+(\w+)", re.MULTILINE)
+TEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
+NAMESPACE = re.compile(r"^namespace (tern[\w:]*) \{", re.MULTILINE)
+CLASS_BODY = re.compile(r"^class \w+[^;{]*\{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
+PRIVATE_MEMBER = re.compile(r"^  (?!using|friend|static|return|struct|enum|class|typedef)[\w:][\w:<>,*&()\[\] ]*[\w>*&\]] "
+                            r"[*&]?(\w+)(?: = [^;]*|\{[^;]*\})?;", re.MULTILINE)
+
+
+def namespace_of(path):
+    """tern::<folder>; common/base is plain tern, and so are the programs."""
+    folder = path.split("/")[-2]
+    return "tern" if folder == "base" else "tern::" + folder
+
+
+def private_members(body):
+    """Names of data members after `private:` at the class's own level."""
+    private = ("\n" + body).split("\n private:\n", 1)
+    if len(private) == 2:
+        for match in PRIVATE_MEMBER.finditer(private[1]):
+            yield match.group(1)
+
+
+def check(path):
+    source = sources.code(path)
+
+    def fault(match, group, rule):
+        return f"{path}:{sources.line_of(source, match.start(group))}: {match.group(group)}: {rule}"
+
+    for match in TYPE.finditer(source):
+        if not CAMEL.fullmatch(match.group(1)):
+            yield fault(match, 1, "types are CamelCase")
+    for match in ALIAS.finditer(source):
+        if not CAMEL.fullmatch(match.group(1)) and match.group(1) not in STANDARD_TYPES:
+            yield fault(match, 1, "types are CamelCase")
+    for match in ENUM.finditer(source):
+        for value in re.findall(r"(?:^|,)\s*(\w+)", re.sub(r"\([^)]*\)", "", match.group(2))):
+            if not CONSTANT.fullmatch(value):
+                yield fault(match, 0, f"{value}: values are kCamelCase").replace("\n", " ")
+    for pattern in (NAMESPACE_CONSTANT, MEMBER_CONSTANT):
+        for match in pattern.finditer(source):
+            if not CONSTANT.fullmatch(match.group(1)):
+                yield fault(match, 1, "constants are kCamelCase")
+    for match in MACRO.finditer(source):
+        prefix = "" if path.startswith("tests/") and path.endswith(".cc") else "(TERN|HWY)_"
+        if not re.fullmatch(prefix + r"[A-Z0-9_]+", match.group(1)):
+            yield fault(match, 1, "macros are TERN_UPPER_CASE")
+    for match in TEST.finditer(source):
+        for group in (1, 2):
+            if not CAMEL.fullmatch(match.group(group)):
+                yield fault(match, group, "names of tests are CamelCase sentences")
+    for match in LOWER_CAMEL.finditer(source):
+        if not FOREIGN.match(match.group(0)):
+            yield fault(match, 0, "functions are CamelCase or, as accessors, snake_case; variables are snake_case")
+    for match in CLASS_BODY.finditer(source):
+        for name in private_members(match.group(1)):
+            if not name.endswith("_"):
+                yield fault(match, 0, "").split("class")[0] + f"private member {name}: ends in an underscore"
+    first = NAMESPACE.search(source)
+    if first and not path.startswith("tests/"):
+        own = namespace_of(path)
+        if first.group(1) != own and not first.group(1).startswith(own + "::"):
+            yield fault(first, 1, f"the namespace of this folder is {own}")
+
+
+if __name__ == "__main__":
+    sources.finish([fault for path in sources.cpp_files() for fault in check(path)])

@@ -1,0 +1,50 @@
+"""What the lint checks share: the files of the tree, source text without comments and strings, and the end."""
+import functools
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+_TOKENS = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"(?P<d>[^()\s\\]{0,16})\(.*?\)(?P=d)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'',
+    re.DOTALL,
+)
+
+
+@functools.cache
+def files():
+    """Tracked files and new ones that git does not ignore, as paths from the root."""
+    out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"],
+                         cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    return sorted(path for path in out.split("\0") if path and (ROOT / path).is_file())
+
+
+def cpp_files():
+    return [path for path in files() if path.endswith((".cc", ".h", ".cu", ".cuh"))]
+
+
+@functools.cache
+def text(path):
+    return (ROOT / path).read_bytes().decode("utf-8", errors="replace")
+
+
+def code(path):
+    """The text with comments and the insides of strings blanked; lines keep their numbers."""
+    def blank(match):
+        token = match.group(0)
+        kept = "\n" * token.count("\n")
+        return kept if token.startswith(("//", "/*")) else '""' + kept
+    return _TOKENS.sub(blank, text(path))
+
+
+def line_of(source, position):
+    return source.count("\n", 0, position) + 1
+
+
+def finish(faults):
+    """Prints the faults and ends the program: 0 without any, 1 with."""
+    for fault in sorted(faults):
+        print(fault)
+    sys.exit(1 if faults else 0)

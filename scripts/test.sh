@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, runs every test. Arguments go to ctest: scripts/test.sh -R codec
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/lib/phases.sh
+
+phase install scripts/install_deps.sh
+phase configure cmake --preset cpu
+phase build cmake --build --preset cpu -j "$(nproc)"
+phase test ctest --preset cpu -j "$(nproc)" --output-log build/cpu/ctest.log "$@"
+echo "all of it: $SECONDS s"

@@ -1,0 +1,59 @@
+// One data socket of a server shard and the thread that owns it: feeds the socket's messages to the Lane and carries
+// out what it answers. The lane never sees the socket, the socket never sees a round.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+
+#include "common/base/channel.h"
+#include "common/base/status.h"
+#include "common/base/threads.h"
+#include "common/net/poller.h"
+#include "common/net/socket.h"
+#include "common/protocol/lane.h"
+#include "common/setup/setup.h"
+#include "common/update/schedule.h"
+
+namespace tern::server {
+
+// What the control thread tells a lane.
+struct StopAfterThisRound {};
+using LaneCommand = std::variant<pb::Members, StopAfterThisRound>;
+
+class LaneLoop {
+ public:
+  // Binds the socket of lane `lane` (1..) of `shard` and starts the thread. `port` 0: any. `setup`, `context` and
+  // `registry` outlive it. kAddress if the port cannot be had.
+  static Result<std::unique_ptr<LaneLoop>> Start(const setup::Setup& setup, uint32_t shard, uint32_t lane,
+                                                 uint64_t incarnation, const std::string& host, uint16_t port,
+                                                 net::Context& context, net::Traffic* traffic, Registry* registry);
+  ~LaneLoop();  // stops and joins
+
+  uint16_t port() const { return socket_->port(); }
+  void Tell(LaneCommand command) { commands_.Push(std::move(command)); }
+
+ private:
+  LaneLoop(const setup::Setup& setup, uint32_t shard, uint32_t lane, uint64_t incarnation,
+           std::unique_ptr<net::RouterSocket> socket, Registry* registry);
+  void Run();
+  void OnCommand(const LaneCommand& command, protocol::Sends* out);
+  void OnReceived(net::Received received, protocol::Sends* out);
+  void Carry(protocol::Sends sends);
+  void ExportCounters();
+
+  const setup::Setup& setup_;
+  const uint32_t shard_;
+  std::unique_ptr<net::RouterSocket> socket_;
+  std::optional<update::Schedule> schedule_;  // shard 0, once the length of the job is known
+  protocol::Lane lane_;
+  Channel<LaneCommand> commands_;
+  TimeCounter& sum_time_;
+  Counter& unsent_;
+  struct Exported;
+  std::unique_ptr<Exported> exported_;
+  Thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace tern::server

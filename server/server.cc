@@ -1,0 +1,207 @@
+#include "server/server.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "common/base/logging.h"
+#include "common/base/text.h"
+#include "common/net/address.h"
+#include "common/protocol/cells.h"
+#include "common/protocol/follower.h"
+
+namespace tern::server {
+
+Result<std::unique_ptr<Server>> Server::Make(const setup::Setup& setup, StopSignals& signals, const Options& options) {
+  std::unique_ptr<Server> server(new Server(setup, signals, options));
+  TERN_RETURN_IF_ERROR(server->Open());
+  return server;
+}
+
+Server::Server(const setup::Setup& setup, StopSignals& signals, const Options& options)
+    : setup_(setup),
+      signals_(signals),
+      options_(options),
+      incarnation_(setup::RandomIncarnation()),
+      traffic_(registry_),
+      present_(registry_.GetGauge("tern_server_workers_present", "Workers that are there")) {}
+
+Status Server::Open() {
+  const pb::Server& def = setup_.job.servers(static_cast<int>(options_.shard));
+  Result<net::Address> address = net::ParseAddress(def.address());
+  if (!address.ok()) return address.status();
+  const std::string host = def.has_bind_host() ? def.bind_host() : address->host;
+  for (uint32_t lane = 1; lane <= def.data_sockets(); ++lane) {
+    const uint32_t port = def.data_ports_size() > 0 ? def.data_ports(static_cast<int>(lane) - 1) : 0;
+    auto loop = LaneLoop::Start(setup_, options_.shard, lane, incarnation_, host, static_cast<uint16_t>(port), context_,
+                                &traffic_, &registry_);
+    if (!loop.ok()) return loop.status();
+    lanes_.push_back(std::move(*loop));
+  }
+  net::SocketOptions options;
+  options.max_payload = setup::MaxPayload(setup_, 0);
+  options.high_water_mark = 100000;
+  options.traffic = &traffic_;
+  auto socket = net::RouterSocket::Bind(context_, host, address->port, options);
+  if (!socket.ok()) return socket.status().Within("control socket");
+  socket_ = std::move(*socket);
+  poller_.Add(socket_.get());
+  poller_.AddFd(signals_.fd());
+
+  protocol::ControlOptions control;
+  control.shard = options_.shard;
+  control.shards = static_cast<uint32_t>(setup_.plan.data_lanes.size());
+  control.workers = setup_.plan.workers;
+  control.incarnation = incarnation_;
+  for (const auto& lane : lanes_) control.data_ports.push_back(lane->port());
+  control.expected = setup_.hello;
+  control.timings = setup_.timings;
+  control.wait_for_lost_workers = setup_.job.faults().on_worker_loss() == pb::Faults::wait;
+  std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(setup_.plan, options_.shard, 0);
+  if (options_.shard == 0) {
+    auto coordinator = std::make_unique<protocol::Coordinator>(control, std::move(cells));
+    coordinator_ = coordinator.get();
+    control_ = std::move(coordinator);
+  } else {
+    control_ = std::make_unique<protocol::Follower>(control, std::move(cells));
+  }
+  if (setup_.job.metrics().port() == 0) return Ok();
+  auto page = net::MetricsPage::Start(setup_.job.metrics().host(),
+                                      static_cast<uint16_t>(setup_.job.metrics().port() + options_.shard),
+                                      [this] { return registry_.PrometheusText(); });
+  if (!page.ok()) return page.status();
+  page_ = std::move(*page);
+  return Ok();
+}
+
+Status Server::ConnectShard0() {
+  Result<net::Address> address = net::ParseAddress(setup_.job.servers(0).address());
+  if (!address.ok()) return address.status();
+  net::SocketOptions options;
+  options.max_payload = setup::MaxPayload(setup_, 0);
+  options.traffic = &traffic_;
+  if (shard0_ != nullptr) poller_.Remove(shard0_.get());
+  shard0_.reset();
+  auto socket = net::DealerSocket::Connect(context_, address->host, address->port, options, shard0_attempts_++);
+  if (!socket.ok()) return socket.status().Within("server shard 0");
+  shard0_ = std::move(*socket);
+  poller_.Add(shard0_.get());
+  return Ok();
+}
+
+Status Server::Run() {
+  protocol::ControlActions actions;
+  control_->Start(Now(), &actions);
+  Carry(std::move(actions));
+  const Time tick = setup_.timings.hello_retry / 2;
+  while (!ended_) {
+    TERN_RETURN_IF_ERROR(poller_.Wait(tick));
+    protocol::ControlActions out;
+    if (signals_.Take() != 0) control_->OnStop(signals_.status().code(), Now(), &out);
+    Receive(&out);
+    control_->OnTimer(Now(), &out);
+    Carry(std::move(out));
+    ReportProgress();
+  }
+  WriteSummary();
+  socket_->CloseAfterFlush();
+  return end_;
+}
+
+void Server::Receive(protocol::ControlActions* out) {
+  for (int batch = 0; batch < 1024; ++batch) {
+    std::optional<net::Received> received = socket_->Receive();
+    if (!received.has_value()) break;
+    if (received->error.has_value()) {
+      LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received->error->status.message();
+      const protocol::Message refuse = protocol::MakeRefuse(ExitCode(received->error->status),
+                                                            received->error->status.message(), pb::Refuse::leave);
+      if (!socket_->Send(received->peer, refuse.head).ok()) VLOG(1) << "and could not tell its sender";
+      continue;
+    }
+    protocol::ControlActions answers;
+    control_->OnMessage(received->peer, {std::move(received->envelope), std::move(received->payload)}, Now(), &answers);
+    Carry(std::move(answers));
+  }
+  while (shard0_ != nullptr) {
+    std::optional<net::Received> received = shard0_->Receive();
+    if (!received.has_value()) break;
+    if (received->error.has_value()) continue;  // counted by the socket
+    control_->OnMessageFromShard0({std::move(received->envelope), std::move(received->payload)}, Now(), out);
+  }
+}
+
+void Server::Carry(protocol::ControlActions actions) {
+  using Type = protocol::ControlAction::Type;
+  for (protocol::ControlAction& action : actions) {
+    switch (action.type) {
+      case Type::kSend:
+        // Whoever is gone says hello again and repeats what it waits for.
+        if (!socket_->Send(action.send.to, action.send.message.head, action.send.message.payload).ok()) {
+          VLOG(1) << "a peer is gone";
+        }
+        break;
+      case Type::kConnectShard0:
+        if (Status connected = ConnectShard0(); !connected.ok()) LOG(WARNING) << connected.message();
+        break;
+      case Type::kSendShard0:
+        if (shard0_ != nullptr && !shard0_->Send(action.send.message.head, action.send.message.payload).ok()) {
+          VLOG(1) << "shard 0 is not connected";
+        }
+        break;
+      case Type::kMembers:
+        for (auto& lane : lanes_) lane->Tell(action.members);
+        break;
+      case Type::kStop:
+        for (auto& lane : lanes_) lane->Tell(StopAfterThisRound{});
+        break;
+      case Type::kEnded:
+        ended_ = true;
+        end_ = action.status;
+        break;
+      case Type::kLog: LOG(WARNING) << action.text; break;
+    }
+  }
+}
+
+std::vector<setup::WorkerEnd> Server::WorkerEnds() const {
+  std::vector<setup::WorkerEnd> ends;
+  for (uint32_t rank = 0; coordinator_ != nullptr && rank < coordinator_->workers().size(); ++rank) {
+    const protocol::Coordinator::Worker& worker = coordinator_->workers()[rank];
+    ends.push_back({rank, worker.counters, worker.figures});
+  }
+  return ends;
+}
+
+void Server::ReportProgress() {
+  if (coordinator_ == nullptr || Now() - progress_at_ < std::chrono::milliseconds(500)) return;
+  progress_at_ = Now();
+  uint32_t present = 0;
+  for (const auto& worker : coordinator_->workers()) {
+    present += worker.presence == protocol::Coordinator::Worker::Presence::kPresent ||
+               worker.presence == protocol::Coordinator::Worker::Presence::kDone;
+  }
+  present_.Set(present);
+  if (options_.progress_fd < 0) return;
+  const std::string line = setup::ProgressJson(setup_, WorkerEnds(), coordinator_->steps(), present) + "\n";
+  if (write(options_.progress_fd, line.data(), line.size()) < 0) VLOG(1) << "nobody reads the progress";
+}
+
+void Server::WriteSummary() {
+  const std::string summary = setup::SummaryJson(setup_, WorkerEnds(), end_);
+  std::error_code error;
+  std::filesystem::create_directories(setup_.job.output_dir(), error);
+  std::ofstream file(Cat(setup_.job.output_dir(), "/server.", options_.shard, ".json"));
+  file << summary << "\n";
+  if (!file) LOG(ERROR) << "cannot write the summary into " << setup_.job.output_dir();
+  LOG(INFO) << summary;
+  if (coordinator_ != nullptr) LOG(INFO) << "\n" << setup::SummaryTable(summary);
+  if (options_.progress_fd >= 0) {
+    const std::string line = summary + "\n";
+    if (write(options_.progress_fd, line.data(), line.size()) < 0) VLOG(1) << "nobody reads the progress";
+  }
+}
+
+}  // namespace tern::server

@@ -1,0 +1,66 @@
+// A server shard: owns everything, in construction order, and runs the control plane on the calling thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/counters.h"
+#include "common/base/signals.h"
+#include "common/base/status.h"
+#include "common/net/metrics_page.h"
+#include "common/net/socket.h"
+#include "common/net/traffic.h"
+#include "common/protocol/coordinator.h"
+#include "common/setup/report.h"
+#include "common/setup/setup.h"
+#include "server/lane_loop.h"
+
+namespace tern::server {
+
+class Server {
+ public:
+  struct Options {
+    uint32_t shard = 0;
+    int progress_fd = -1;  // shard 0 writes progress and the summary there, a JSON object a line
+  };
+  // Binds all sockets. `setup` and `signals` outlive the server.
+  static Result<std::unique_ptr<Server>> Make(const setup::Setup& setup, StopSignals& signals, const Options& options);
+
+  // Serves until the job ends; the status it ended with. The summary is in output_dir/server.SHARD.json.
+  Status Run();
+
+ private:
+  Server(const setup::Setup& setup, StopSignals& signals, const Options& options);
+  Status Open();
+  Status ConnectShard0();
+  void Receive(protocol::ControlActions* out);
+  void Carry(protocol::ControlActions actions);
+  void ReportProgress();
+  void WriteSummary();
+  std::vector<setup::WorkerEnd> WorkerEnds() const;
+
+  const setup::Setup& setup_;
+  StopSignals& signals_;
+  const Options options_;
+  const uint64_t incarnation_;
+  Registry registry_;
+  net::Traffic traffic_;
+  net::Context context_;
+  std::vector<std::unique_ptr<LaneLoop>> lanes_;
+  std::unique_ptr<net::RouterSocket> socket_;   // control
+  std::unique_ptr<net::DealerSocket> shard0_;   // followers: to shard 0
+  unsigned shard0_attempts_ = 0;
+  net::Poller poller_;
+  std::unique_ptr<protocol::Control> control_;
+  const protocol::Coordinator* coordinator_ = nullptr;  // what control_ is on shard 0
+  std::unique_ptr<net::MetricsPage> page_;
+  Gauge& present_;
+  bool ended_ = false;
+  Status end_;
+  Time progress_at_{};
+};
+
+}  // namespace tern::server

@@ -1,0 +1,148 @@
+#include "common/base/channel.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/base/threads.h"
+
+namespace tern {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+bool Readable(int fd) {
+  pollfd item{fd, POLLIN, 0};
+  return poll(&item, 1, 0) == 1;
+}
+
+TEST(Channel, GivesItemsInOrder) {
+  Channel<int> channel;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(channel.Push(i));
+  EXPECT_EQ(channel.size(), 3u);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(channel.TryPop(), i);
+  EXPECT_EQ(channel.TryPop(), std::nullopt);
+}
+
+TEST(Channel, TakesItemsThatOnlyMove) {
+  Channel<std::unique_ptr<int>> channel;
+  EXPECT_TRUE(channel.Push(std::make_unique<int>(7)));
+  EXPECT_EQ(**channel.Pop(), 7);
+}
+
+TEST(Channel, RefusesMoreThanItsCapacityAndLeavesTheItem) {
+  Channel<std::unique_ptr<int>> channel(1);
+  auto first = std::make_unique<int>(1);
+  auto second = std::make_unique<int>(2);
+  EXPECT_TRUE(channel.TryPush(first));
+  EXPECT_FALSE(channel.TryPush(second));
+  EXPECT_EQ(*second, 2);
+}
+
+TEST(Channel, PushWaitsForRoom) {
+  Channel<int> channel(1);
+  ASSERT_TRUE(channel.Push(1));
+  Thread pusher("pusher", [&] { EXPECT_TRUE(channel.Push(2)); });
+  EXPECT_EQ(channel.Pop(), 1);
+  EXPECT_EQ(channel.Pop(), 2);
+}
+
+TEST(Channel, PopGivesUpAtItsDeadline) {
+  Channel<int> channel;
+  const Time begin = Now();
+  EXPECT_EQ(channel.Pop(begin + milliseconds(20)), std::nullopt);
+  EXPECT_GE(Now() - begin, milliseconds(20));
+  EXPECT_FALSE(channel.drained());
+}
+
+TEST(Channel, PopWithDeadlineGivesWhatComesInTime) {
+  Channel<int> channel;
+  Thread pusher("pusher", [&] { channel.Push(5); });
+  EXPECT_EQ(channel.Pop(Now() + seconds(30)), 5);
+}
+
+TEST(Channel, CloseKeepsItemsAndTakesNoMore) {
+  Channel<int> channel;
+  ASSERT_TRUE(channel.Push(1));
+  channel.Close();
+  EXPECT_FALSE(channel.Push(2));
+  int three = 3;
+  EXPECT_FALSE(channel.TryPush(three));
+  EXPECT_FALSE(channel.drained());
+  EXPECT_EQ(channel.Pop(), 1);
+  EXPECT_EQ(channel.Pop(), std::nullopt);
+  EXPECT_TRUE(channel.drained());
+}
+
+TEST(Channel, CloseWakesWhoPopsAndWhoPushes) {
+  Channel<int> empty, full(1);
+  ASSERT_TRUE(full.Push(1));
+  Thread popper("popper", [&] { EXPECT_EQ(empty.Pop(), std::nullopt); });
+  Thread pusher("pusher", [&] { EXPECT_FALSE(full.Push(2)); });
+  empty.Close();
+  full.Close();
+}
+
+TEST(Channel, EventFdIsReadableWhileItemsWait) {
+  Channel<int> channel;
+  ASSERT_TRUE(channel.Push(1));
+  const int fd = channel.event_fd();
+  ASSERT_GE(fd, 0);
+  EXPECT_TRUE(Readable(fd)) << "items from before the first call count too";
+  ASSERT_TRUE(channel.Push(2));
+  channel.TryPop();
+  EXPECT_TRUE(Readable(fd)) << "one is still there";
+  channel.TryPop();
+  EXPECT_FALSE(Readable(fd));
+  ASSERT_TRUE(channel.Push(3));
+  EXPECT_TRUE(Readable(fd));
+}
+
+TEST(Channel, EventFdStaysReadableOnceClosed) {
+  Channel<int> channel;
+  const int fd = channel.event_fd();
+  ASSERT_TRUE(channel.Push(1));
+  channel.Close();
+  channel.TryPop();
+  EXPECT_TRUE(Readable(fd));
+}
+
+TEST(Channel, LosesNothingBetweenManyThreads) {
+  constexpr int kPushers = 4;
+  constexpr int64_t kEach = 5000;
+  Channel<int64_t> channel(16);
+  channel.event_fd();
+  int64_t sum = 0, count = 0;
+  std::vector<int64_t> newest(kPushers, -1);
+  bool in_order = true;
+  {
+    Thread popper("popper", [&] {
+      while (const auto item = channel.Pop()) {
+        const int64_t pusher = *item / kEach, number = *item % kEach;
+        in_order = in_order && number > newest[pusher];
+        newest[pusher] = number;
+        sum += *item;
+        ++count;
+      }
+    });
+    std::vector<Thread> pushers;
+    for (int p = 0; p < kPushers; ++p) {
+      pushers.emplace_back("pusher", [&, p] {
+        for (int64_t i = 0; i < kEach; ++i) channel.Push(p * kEach + i);
+      });
+    }
+    for (Thread& pusher : pushers) pusher.Join();
+    channel.Close();
+  }
+  const int64_t n = kPushers * kEach;
+  EXPECT_EQ(count, n);
+  EXPECT_EQ(sum, n * (n - 1) / 2);
+  EXPECT_TRUE(in_order) << "items of one thread keep their order";
+}
+
+}  // namespace
+}  // namespace tern

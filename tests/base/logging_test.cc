@@ -1,0 +1,123 @@
+// Logging is set up once a process, so each test runs in a process of its own.
+#include "common/base/logging.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+namespace tern {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ExitedWithCode;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class LoggingDeathTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    // A name that the child, which starts the test again, finds too.
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    dir_ = std::filesystem::path(::testing::TempDir()) / "tern_logging" / info->name();
+    if (!::testing::internal::InDeathTestChild()) std::filesystem::remove_all(dir_);
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+
+  std::vector<std::filesystem::path> Files() const {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_))
+      files.push_back(entry.path());
+    return files;
+  }
+
+  std::filesystem::path dir_;
+};
+
+std::string Read(const std::filesystem::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+[[noreturn]] void LogLines(const std::string& dir, const std::string& text) {
+  if (!InitLogging("tern_worker", "worker.1", dir).ok()) _exit(1);
+  LOG(INFO) << "all is well " << text;
+  LOG(WARNING) << "beware " << text;
+  _exit(0);  // as a killed process: nothing may be left in a buffer
+}
+
+TEST_F(LoggingDeathTest, WritesOneFileARankAndWarningsToStderr) {
+  EXPECT_EXIT(LogLines(dir_, "once"), ExitedWithCode(0),
+              AllOf(HasSubstr("beware once"), Not(HasSubstr("all is well"))));
+  ASSERT_EQ(Files().size(), 1u);
+  EXPECT_THAT(Files()[0].filename(),
+              AllOf(::testing::ResultOf([](const auto& p) { return p.string(); },
+                                        ::testing::StartsWith("tern_worker.worker.1."))));
+  EXPECT_THAT(Read(Files()[0]), AllOf(HasSubstr("all is well once"), HasSubstr("beware once")));
+}
+
+TEST_F(LoggingDeathTest, AppendsAfterARestart) {
+  EXPECT_EXIT(LogLines(dir_, "first"), ExitedWithCode(0), "");
+  EXPECT_EXIT(LogLines(dir_, "second"), ExitedWithCode(0), "");
+  ASSERT_EQ(Files().size(), 1u);
+  EXPECT_THAT(Read(Files()[0]), AllOf(HasSubstr("well first"), HasSubstr("well second")));
+}
+
+[[noreturn]] void LogInTwoProcesses(const std::string& dir) {
+  alarm(20);
+  int ready[2], done[2];
+  if (pipe(ready) != 0 || pipe(done) != 0) _exit(1);
+  char byte = 0;
+  if (fork() == 0) {
+    if (!InitLogging("tern_worker", "worker.1", dir).ok()) _exit(1);
+    (void)!write(ready[1], &byte, 1);
+    close(done[1]);
+    (void)!read(done[0], &byte, 1);  // until the other one has ended
+    _exit(0);
+  }
+  if (read(ready[0], &byte, 1) != 1) _exit(2);
+  LogLines(dir, "second process");
+}
+
+TEST_F(LoggingDeathTest, ASecondProcessOfARankHasAFileOfItsOwn) {
+  EXPECT_EXIT(LogInTwoProcesses(dir_), ExitedWithCode(0), "");
+  EXPECT_EQ(Files().size(), 2u);
+}
+
+[[noreturn]] void InitInBadPlace(const std::string& dir) {
+  const Status status = InitLogging("tern_worker", "worker.1", dir);
+  fprintf(stderr, "%s\n", status.message().c_str());
+  _exit(ExitCode(status));
+}
+
+TEST_F(LoggingDeathTest, TellsADirectoryThatCannotBeWritten) {
+  EXPECT_EXIT(InitInBadPlace("/proc/none"), ExitedWithCode(64), "cannot write the log /proc/none");
+}
+
+[[noreturn]] void FailACheck() {
+  if (!InitLogging("tern_worker", "worker.1", "").ok()) _exit(1);
+  CHECK_EQ(1, 2) << "numbers are broken";
+  _exit(0);
+}
+
+TEST_F(LoggingDeathTest, AFailedCheckExitsWithSeventy) {
+  EXPECT_EXIT(FailACheck(), ExitedWithCode(70), "numbers are broken");
+}
+
+[[noreturn]] void InitTwice() {
+  if (!InitLogging("tern_worker", "worker.1", "").ok()) _exit(1);
+  _exit(ExitCode(InitLogging("tern_worker", "worker.1", "")));
+}
+
+TEST_F(LoggingDeathTest, RefusesToBeSetUpTwice) {
+  EXPECT_EXIT(InitTwice(), ExitedWithCode(70), "");
+}
+
+}  // namespace
+}  // namespace tern

@@ -1,0 +1,125 @@
+// Each test runs in a process of its own, which is started afresh and killed by itself.
+#include "common/base/signals.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace tern {
+namespace {
+
+using ::testing::ExitedWithCode;
+using ::testing::KilledBySignal;
+
+class StopSignalsDeathTest : public ::testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+void Require(bool condition, int line) {
+  if (condition) return;
+  fprintf(stderr, "line %d failed\n", line);
+  _exit(1);
+}
+#define REQUIRE(condition) Require(condition, __LINE__)
+
+bool WaitFor(int fd) {
+  pollfd item{fd, POLLIN, 0};
+  return poll(&item, 1, 10000) == 1;
+}
+
+bool ReadableNow(int fd) {
+  pollfd item{fd, POLLIN, 0};
+  return poll(&item, 1, 0) == 1;
+}
+
+[[noreturn]] void FirstSignalIsAnEvent(int signal, Code code) {
+  alarm(20);
+  StopSignals stop;
+  REQUIRE(stop.signal() == 0 && stop.Take() == 0 && stop.status().ok());
+  REQUIRE(!ReadableNow(stop.fd()));
+  kill(getpid(), signal);
+  REQUIRE(WaitFor(stop.fd()));
+  REQUIRE(stop.signal() == signal);
+  REQUIRE(stop.status().code() == code);
+  REQUIRE(stop.Take() == signal);
+  REQUIRE(stop.Take() == 0);
+  REQUIRE(!ReadableNow(stop.fd()));
+  REQUIRE(stop.signal() == signal);
+  _exit(ExitCode(stop.status()));
+}
+
+TEST_F(StopSignalsDeathTest, SigtermIsAnEvent) {
+  EXPECT_EXIT(FirstSignalIsAnEvent(SIGTERM, Code::kTerminated), ExitedWithCode(143), "");
+}
+
+TEST_F(StopSignalsDeathTest, SigintIsAnEvent) {
+  EXPECT_EXIT(FirstSignalIsAnEvent(SIGINT, Code::kInterrupted), ExitedWithCode(130), "");
+}
+
+[[noreturn]] void SecondSignalEnds(int first, int second) {
+  alarm(20);
+  StopSignals stop;
+  kill(getpid(), first);
+  REQUIRE(WaitFor(stop.fd()));
+  kill(getpid(), second);
+  while (true) pause();  // as a process that hangs
+}
+
+TEST_F(StopSignalsDeathTest, ASecondSignalEndsAProcessThatHangs) {
+  EXPECT_EXIT(SecondSignalEnds(SIGTERM, SIGTERM), ExitedWithCode(143), "");
+  EXPECT_EXIT(SecondSignalEnds(SIGTERM, SIGINT), ExitedWithCode(130), "");
+}
+
+[[noreturn]] void FurtherSignalsAreReported() {
+  alarm(20);
+  StopSignals stop(StopSignals::Second::kReport);
+  for (const int signal : {SIGINT, SIGTERM, SIGINT}) {
+    kill(getpid(), signal);
+    REQUIRE(WaitFor(stop.fd()));
+    REQUIRE(stop.Take() == signal);
+  }
+  REQUIRE(stop.signal() == SIGINT);
+  _exit(0);
+}
+
+TEST_F(StopSignalsDeathTest, ReportsFurtherSignalsWhereAsked) {
+  EXPECT_EXIT(FurtherSignalsAreReported(), ExitedWithCode(0), "");
+}
+
+[[noreturn]] void MaskComesBack() {
+  alarm(20);
+  { StopSignals stop; }
+  kill(getpid(), SIGTERM);
+  while (true) pause();
+}
+
+TEST_F(StopSignalsDeathTest, GivesTheOldMaskBack) {
+  EXPECT_EXIT(MaskComesBack(), KilledBySignal(SIGTERM), "");
+}
+
+[[noreturn]] void ChildIsUnblocked() {
+  alarm(20);
+  StopSignals stop;
+  const pid_t child = fork();
+  if (child == 0) {
+    StopSignals::Unblock();
+    execl("/bin/sleep", "sleep", "20", nullptr);
+    _exit(99);
+  }
+  kill(child, SIGTERM);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  _exit(WIFSIGNALED(status) ? WTERMSIG(status) : 100);
+}
+
+TEST_F(StopSignalsDeathTest, UnblocksForAChild) {
+  EXPECT_EXIT(ChildIsUnblocked(), ExitedWithCode(SIGTERM), "");
+}
+
+}  // namespace
+}  // namespace tern

@@ -1,0 +1,35 @@
+// A small training problem with gradients in closed form, for traces of TernGrad's Algorithm 1:
+// every worker minimizes a quadratic and sees its gradient with noise of its own. All of it is a
+// function of the seed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/codec/codec.h"
+
+namespace tern::codec {
+
+template <typename T>
+using Tensors = std::vector<std::vector<T>>;  // [tensor][element]
+
+struct Problem {
+  int workers = 4;
+  uint64_t steps = 25;
+  // Weights with heavy tails (so that clipping bites), a smaller tensor, a bias, a single number,
+  // and a tensor whose gradient is zero.
+  std::vector<size_t> sizes = {1203, 310, 10, 1, 5};
+  Options options;              // clip, c, whose scaler
+  double learning_rate = 0.02;  // falls by (1 - t / steps)^0.5
+  double momentum = 0.9;
+  double weight_decay = 0.02;  // of the first two tensors, added to the gradient before it is coded
+  uint64_t seed = 1;
+
+  double DecayOf(size_t tensor) const { return tensor < 2 ? weight_decay : 0; }
+  double InitialWeight(size_t tensor, size_t element) const;
+  // Line 2 of Algorithm 1 for one element at weight w, without weight decay.
+  double Gradient(uint64_t step, int worker, size_t tensor, size_t element, double w) const;
+};
+
+}  // namespace tern::codec

@@ -1,0 +1,137 @@
+// fp32 and fp16: the conformance suite, and what is theirs alone.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "tests/conformance/codec_conformance.h"
+
+namespace tern::codec {
+namespace {
+
+std::unique_ptr<Codec> Make(const char* name) { return std::move(*MakeCodec(name, {})); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Fp32, CodecConformance,
+    testing::Values(CodecCase{
+        "Fp32",
+        [] { return Make("fp32"); },
+        [](float g, float, float mean) { return mean == g; },
+        NoUnusedBits,
+        {"0000003f000080bf000000000000803e000040bf0000803f0000003e0000c0be0000803d000000bf"
+         "0000603f",
+         "000080be000000bf0000403f000000000000003f0000003e0000c0bf0000c03e0000803e000080bd"
+         "0000003f"},
+        "0000003e000040bf0000c03e0000003e000000be0000103f000030bf000000000000203e000090be"
+        "0000303f"}),
+    CaseName);
+
+INSTANTIATE_TEST_SUITE_P(Fp16, CodecConformance,
+                         testing::Values(CodecCase{"Fp16",
+                                                   [] { return Make("fp16"); },
+                                                   [](float g, float, float mean) {
+                                                     return std::abs(mean - g) <=
+                                                            std::abs(g) * 0x1p-11f + 0x1p-25f;
+                                                   },
+                                                   NoUnusedBits,
+                                                   {"003800bc0000003400ba003c003000b6002c00b8003b",
+                                                    "00b400b8003a00000038003000be0036003400ac0038"},
+                                                   "003000ba0036003000b0803880b90000003180b48039"}),
+                         CaseName);
+
+class FloatCodec : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, FloatCodec, testing::Values("fp32", "fp16"));
+
+TEST_P(FloatCodec, WhatIsNotFiniteNeverReachesTheSum) {
+  const auto codec = Make(GetParam());
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (float bad : {infinity, -infinity, std::nanf("")}) {
+    for (size_t at : {0, 36, 1030}) {
+      std::vector<float> g = SomeGradient(1031, 5);
+      const Round good = MakeRound(*codec, {g, g});
+      g[at] = bad;
+      const Round poisoned = MakeRound(*codec, {g, g});
+      const auto sum = codec->NewAccumulator(1031, 2);
+      for (int rank : {1, 0}) {
+        const Result<size_t> used = sum->Add(rank, poisoned.payloads[rank]);
+        ASSERT_FALSE(used.ok());
+        EXPECT_EQ(used.status().code(), Code::kMismatch);
+        EXPECT_NE(used.status().message().find("element " + std::to_string(at) + " is "),
+                  std::string::npos)
+            << used.status().message();
+        ASSERT_TRUE(sum->Add(rank, good.payloads[rank]).ok());
+      }
+      std::vector<uint8_t> bytes;
+      sum->EncodeSum(&bytes);
+      EXPECT_EQ(bytes, Sum(*codec, good));
+    }
+  }
+}
+
+TEST_P(FloatCodec, SumsThatAreNotFiniteDoNotDecode) {
+  const auto codec = Make(GetParam());
+  std::vector<uint8_t> sum(codec->SumSize(3, 2));
+  sum[sum.size() - 1] = 0x7F;  // the last element: a NaN in fp32, infinity or NaN in fp16
+  sum[sum.size() - 2] = 0xC0;
+  std::vector<float> mean(3);
+  EXPECT_TRUE(codec->Decode(sum, 3, 2, 0, 0, 2, mean.data()).ok());
+  EXPECT_EQ(codec->Decode(sum, 3, 2, 0, 0, 3, mean.data()).code(), Code::kMismatch);
+}
+
+TEST_P(FloatCodec, AddsEachRankOnceAndOnlyItsOwn) {
+  const auto codec = Make(GetParam());
+  const Round round =
+      MakeRound(*codec, {SomeGradient(9, 1), SomeGradient(9, 2), SomeGradient(9, 3)});
+  const auto sum = codec->NewAccumulator(9, 3);
+  ASSERT_TRUE(sum->Add(2, round.payloads[2]).ok());  // parked
+  ASSERT_TRUE(sum->Add(0, round.payloads[0]).ok());  // added
+  for (int rank : {2, 0, 3, -1}) {
+    EXPECT_EQ(sum->Add(rank, round.payloads[0]).status().code(), Code::kInternal) << rank;
+  }
+  ASSERT_TRUE(sum->Add(1, round.payloads[1]).ok());
+  std::vector<uint8_t> bytes;
+  sum->EncodeSum(&bytes);
+  EXPECT_EQ(bytes, Sum(*codec, round));
+}
+
+TEST(Fp32, AddsInRankOrderAndDividesOnce) {
+  const auto codec = Make("fp32");
+  std::vector<std::vector<float>> gradients;
+  for (int rank = 0; rank < 7; ++rank) gradients.push_back(SomeGradient(2000, 40 + rank));
+  const std::vector<float> mean = Mean(*codec, MakeRound(*codec, gradients));
+  bool order_matters = false;
+  for (size_t i = 0; i < mean.size(); ++i) {
+    float up = 0;
+    float down = 0;
+    for (int rank = 0; rank < 7; ++rank) {
+      up += gradients[rank][i];
+      down += gradients[6 - rank][i];
+    }
+    ASSERT_EQ(mean[i], up / 7.0f);
+    order_matters |= up != down;
+  }
+  EXPECT_TRUE(order_matters) << "this data cannot tell one order from another";
+}
+
+// The sum stays in single precision: two halves whose sum needs more bits are rounded after the
+// division, not before.
+TEST(Fp16, RoundsOnceOnTheWayDown) {
+  const auto codec = Make("fp16");
+  const float tiny = 0x1p-10f;
+  const Round round = MakeRound(*codec, {{1.0f}, {tiny}, {tiny}, {1.0f}});
+  // (2 + 2^-9) / 4 = 0.5 + 2^-11 is a half; summed in halves, 1 + 2^-10 + 2^-10 + 1 is 2.
+  EXPECT_EQ(Mean(*codec, round), std::vector<float>{0.5f + 0x1p-11f});
+  const Round third = MakeRound(*codec, {{1.0f}, {0.0f}, {0.0f}});
+  EXPECT_EQ(Mean(*codec, third), std::vector<float>{0x1.554p-2f});  // the half nearest to a third
+}
+
+TEST(Fp16, WhatIsTooLargeSaturatesAndStaysFinite) {
+  const auto codec = Make("fp16");
+  EXPECT_EQ(Mean(*codec, MakeRound(*codec, {{1e6f, -1e30f}, {1e6f, -1e30f}})),
+            (std::vector<float>{65504, -65504}));
+}
+
+}  // namespace
+}  // namespace tern::codec

@@ -1,0 +1,168 @@
+#include "worker/engine/net.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <algorithm>
+
+#include "tests/engine/problem.h"
+#include "tests/engine/reference_net.h"
+
+namespace tern::engine {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class Threads {
+ public:
+  explicit Threads(int count) : kept_(omp_get_max_threads()) { omp_set_num_threads(count); }
+  ~Threads() { omp_set_num_threads(kept_); }
+
+ private:
+  const int kept_;
+};
+
+TEST(Net, TellsGradientsReadyLastLayerFirst) {
+  Problem problem(LeNet(pb::Model::same), 2);
+  auto net = problem.Make();
+  net->Forward(problem.images, problem.labels, 2, nullptr);
+  std::vector<uint32_t> order;
+  std::vector<float> when_ready(problem.table.total);
+  net->Backward([&](uint32_t p) {
+    order.push_back(p);
+    const models::Parameter& parameter = problem.table.parameters[p];
+    const float* at = problem.gradients.data() + parameter.offset;
+    std::copy(at, at + parameter.count, when_ready.begin() + parameter.offset);
+  });
+  EXPECT_THAT(order, ElementsAre(7, 6, 5, 4, 3, 2, 1, 0));
+  EXPECT_EQ(when_ready, problem.gradients);  // final when it said so
+}
+
+TEST(Net, TellsThatTheFirstLayersAreUntouchedWhenTheLastIsReady) {
+  Problem problem(LeNet(pb::Model::valid), 2);
+  auto net = problem.Make();
+  net->Forward(problem.images, problem.labels, 2, nullptr);
+  uint64_t untouched = 0;
+  net->Backward([&](uint32_t p) {
+    if (p == 6) untouched = std::count(problem.gradients.begin(), problem.gradients.end(), -77.f);
+  });
+  EXPECT_EQ(untouched, problem.table.parameters[6].offset);
+}
+
+std::vector<float> TrainSteps(int steps, int threads) {
+  const Threads scope(threads);
+  Problem problem(LeNet(pb::Model::valid), 8);
+  auto net = problem.Make();
+  for (int i = 0; i < steps; ++i) {
+    net->Forward(problem.images, problem.labels, 8, nullptr);
+    net->Backward(nullptr);
+    for (size_t k = 0; k < problem.parameters.size(); ++k) {
+      problem.parameters[k] -= 0.02f * problem.gradients[k];
+    }
+  }
+  return problem.parameters;
+}
+
+TEST(Net, TwoRunsGiveTheSameBits) {
+  EXPECT_EQ(TrainSteps(5, 1), TrainSteps(5, 1));
+  EXPECT_EQ(TrainSteps(5, 2), TrainSteps(5, 2));
+}
+
+TEST(Net, LearnsABatchByHeart) {
+  Problem problem(LeNet(pb::Model::same), 16);
+  auto net = problem.Make();
+  Score score;
+  double first = 0, last = 0;
+  for (int i = 0; i < 40; ++i) {
+    score = Score();
+    last = net->Forward(problem.images, problem.labels, 16, &score);
+    if (i == 0) first = last;
+    net->Backward(nullptr);
+    for (size_t k = 0; k < problem.parameters.size(); ++k) {
+      problem.parameters[k] -= 0.05f * problem.gradients[k];
+    }
+  }
+  EXPECT_GT(first, 1.5);
+  EXPECT_LT(last, 0.1);
+  EXPECT_EQ(score.correct, 16u);
+}
+
+TEST(Net, ReadsTheParametersAfresh) {
+  Problem problem(LeNet(pb::Model::valid), 2);
+  auto training = problem.Make();
+  auto evaluation = problem.Make(/*training=*/false);
+  for (uint64_t seed : {1, 2, 3}) {
+    models::InitParameters(problem.table, seed, problem.parameters.data());
+    const ReferenceRun expected =
+        RunReference(problem.net, 2, problem.parameters, problem.images, problem.labels, 2);
+    for (auto* net : {training.get(), evaluation.get()}) {
+      EXPECT_NEAR(net->Forward(problem.images, problem.labels, 2, nullptr), expected.loss, 1e-5);
+    }
+  }
+}
+
+TEST(Net, DoesNotNeedTheImagesAfterForward) {
+  Problem problem(LeNet(pb::Model::valid), 2);
+  auto net = problem.Make();
+  net->Forward(problem.images, problem.labels, 2, nullptr);
+  net->Backward(nullptr);
+  const std::vector<float> expected = problem.gradients;
+  std::vector<float> copy = problem.images;
+  net->Forward(copy, problem.labels, 2, nullptr);
+  std::fill(copy.begin(), copy.end(), 1e9f);
+  net->Backward(nullptr);
+  EXPECT_EQ(problem.gradients, expected);
+}
+
+TEST(Net, EvaluatingBetweenForwardAndBackwardChangesNothing) {
+  Problem problem(LeNet(pb::Model::valid), 2);
+  auto net = problem.Make();
+  auto evaluation = problem.Make(/*training=*/false);
+  net->Forward(problem.images, problem.labels, 2, nullptr);
+  net->Backward(nullptr);
+  const std::vector<float> expected = problem.gradients;
+  net->Forward(problem.images, problem.labels, 2, nullptr);
+  evaluation->Forward(std::vector<float>(problem.images.size(), 0.5f), problem.labels, 2, nullptr);
+  net->Backward(nullptr);
+  EXPECT_EQ(problem.gradients, expected);
+}
+
+TEST(Net, PaddingSamplesDoNotCount) {
+  Problem problem(LeNet(pb::Model::valid), 5);
+  auto net = problem.Make(/*training=*/false);
+  const ReferenceRun expected =
+      RunReference(problem.net, 5, problem.parameters, problem.images, problem.labels, 3);
+  Score score;
+  score.samples = 10;
+  score.correct = 10;
+  score.loss = 1;
+  const std::span<const uint32_t> three(problem.labels.data(), 3);
+  EXPECT_NEAR(net->Forward(problem.images, three, 3, &score), expected.loss, 1e-5);
+  EXPECT_NEAR(score.loss, 1 + 3 * expected.loss, 1e-5);
+  EXPECT_EQ(score.correct, 10 + expected.correct);
+  EXPECT_EQ(score.samples, 13u);
+}
+
+TEST(Net, RefusesBatchesThatCannotBe) {
+  Problem problem(LeNet(pb::Model::valid), 1);
+  const auto make = [&](uint32_t batch) {
+    const auto net = Net::Make(problem.net, {batch, false}, problem.parameters.data(), nullptr);
+    EXPECT_EQ(net.status().code(), Code::kBadJob);
+    return net.status().message();
+  };
+  EXPECT_THAT(make(0), HasSubstr("a batch of at least one sample"));
+  EXPECT_THAT(make(4'000'000'000u), HasSubstr("take a smaller batch"));
+}
+
+TEST(Net, RefusesANetThatIsNotOne) {
+  pb::NetDef net = LeNet(pb::Model::valid);
+  net.mutable_layers(2)->mutable_conv()->set_kernel(99);
+  const auto made = Net::Make(net, {1, false}, nullptr, nullptr);
+  ASSERT_FALSE(made.ok());
+  EXPECT_THAT(made.status().message(), HasSubstr("layer \"conv2\" (conv)"));
+}
+
+}  // namespace
+}  // namespace tern::engine

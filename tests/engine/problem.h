@@ -1,0 +1,105 @@
+// A net with parameters and a batch of data, all by seed.
+#pragma once
+
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/philox.h"
+#include "models/models.h"
+#include "models/shapes.h"
+#include "worker/engine/net.h"
+
+namespace tern::engine {
+
+inline pb::ImageShape Image(uint32_t channels, uint32_t height, uint32_t width) {
+  pb::ImageShape shape;
+  shape.set_channels(channels);
+  shape.set_height(height);
+  shape.set_width(width);
+  return shape;
+}
+
+// "conv { ... }; relu {}; ..." -> a net of layers a, b, c, ... ending in a softmax_loss.
+inline pb::NetDef Chain(const std::string& kinds, const pb::ImageShape& image, uint32_t classes) {
+  pb::Model model;
+  std::string text;
+  size_t begin = 0;
+  for (char name = 'a'; begin < kinds.size(); ++name) {
+    const size_t end = std::min(kinds.find(';', begin), kinds.size());
+    text +=
+        std::string("layers { name: '") + name + "' " + kinds.substr(begin, end - begin) + " } ";
+    begin = end + 1;
+  }
+  text += "layers { name: 'loss' softmax_loss {} }";
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, model.mutable_net())) << text;
+  const auto net = models::BuildNet(model, image, classes);
+  EXPECT_TRUE(net.ok()) << net.status().message();
+  return *net;
+}
+
+inline pb::NetDef LeNet(pb::Model::Padding padding) {
+  pb::Model model;
+  model.set_name("lenet");
+  model.set_padding(padding);
+  return *models::BuildNet(model, Image(1, 28, 28), 10);
+}
+
+class Problem {
+ public:
+  Problem(const pb::NetDef& def, uint32_t batch, uint64_t seed = 1) : net(def), batch(batch) {
+    table = *models::MakeParameterTable(net);
+    parameters.resize(table.total);
+    gradients.assign(table.total, -77);
+    models::InitParameters(table, seed, parameters.data());
+    // Biases too, so that a mistake in them shows.
+    for (const models::Parameter& p : table.parameters) {
+      for (uint64_t i = 0; p.is_bias && i < p.count; ++i) {
+        parameters[p.offset + i] = 0.2f * Uniform(seed, 1, p.offset + i);
+      }
+    }
+    const pb::ImageShape& image = net.input();
+    images.resize(size_t{batch} * image.channels() * image.height() * image.width());
+    for (size_t i = 0; i < images.size(); ++i) images[i] = Uniform(seed, 2, i);
+    for (uint32_t n = 0; n < batch; ++n) {
+      labels.push_back(kernels::Draw32({.seed = seed, .tensor = 3}, n) % net.classes());
+    }
+  }
+
+  std::unique_ptr<Net> Make(bool training = true) {
+    auto made =
+        Net::Make(net, {batch, training}, parameters.data(), training ? gradients.data() : nullptr);
+    EXPECT_TRUE(made.ok()) << made.status().message();
+    return std::move(*made);
+  }
+
+  // In [-1, 1).
+  static float Uniform(uint64_t seed, uint32_t tensor, uint64_t element) {
+    const uint32_t draw = kernels::Draw32({.seed = seed, .tensor = tensor}, element);
+    return static_cast<float>(draw * 0x1p-31 - 1);
+  }
+
+  pb::NetDef net;
+  uint32_t batch;
+  models::ParameterTable table;
+  std::vector<float> parameters, gradients, images;
+  std::vector<uint32_t> labels;
+};
+
+struct NetCase {
+  const char* name;
+  const char* kinds;
+  uint32_t channels, height, width, classes, batch;
+};
+
+// Small nets that between them meet every layer in every situation that differs.
+const std::vector<NetCase>& NetCases();
+
+inline pb::NetDef NetOf(const NetCase& c) {
+  return Chain(c.kinds, Image(c.channels, c.height, c.width), c.classes);
+}
+
+}  // namespace tern::engine

@@ -1,0 +1,57 @@
+// Any bytes as a job, in both syntaxes, and as an override. What is accepted must read the same
+// again from the YAML that is written of it; what is refused must say why.
+#include <google/protobuf/util/message_differencer.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "common/config/job.h"
+
+namespace {
+
+using tern::config::NameTables;
+using tern::config::ParseJob;
+
+void Require(bool condition, const char* what, const std::string& text) {
+  if (condition) return;
+  std::fprintf(stderr, "%s:\n%s\n", what, text.c_str());
+  std::abort();
+}
+
+void Read(const std::string& text, const std::string& name,
+          const std::vector<std::string>& overrides) {
+  static const NameTables tables = {{"models", {"lenet"}},
+                                    {"codecs", {"fp32", "fp16", "ternary"}},
+                                    {"optimizers", {"sgd", "momentum"}},
+                                    {"schedules", {"fixed", "step", "poly"}}};
+  const auto job = ParseJob(text, name, overrides, tables);
+  if (!job.ok()) {
+    Require(job.status().code() == tern::Code::kBadJob && !job.status().message().empty(),
+            "refused without a reason", text);
+    return;
+  }
+  const std::string yaml = tern::config::ToYaml(*job);
+  const auto again = ParseJob(yaml, "again.yaml", {}, tables);
+  Require(again.ok(), "the written job is refused", yaml);
+  Require(google::protobuf::util::MessageDifferencer::Equals(*job, *again),
+          "the written job differs", yaml);
+  Require(tern::config::JobDigest(*job) == tern::config::JobDigest(*again),
+          "the written job has another digest", yaml);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  Read(text, "job.yaml", {});
+  Read(text, "job.textproto", {});
+  if (size < 256) {
+    static const std::string base =
+        "servers: [{address: 127.0.0.1:7500}]\nworkers: {count: 2}\nmodel: {name: lenet}\n"
+        "data: {dir: /d}\ntrain: {batch_total: 64, steps: 10}\n";
+    Read(base, "job.yaml", {text});
+  }
+  return 0;
+}

@@ -1,0 +1,269 @@
+#include "models/models.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "models/shapes.h"
+#include "tests/models/net_text.h"
+
+namespace tern::models {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<std::string> LayerNames(const pb::NetDef& net) {
+  std::vector<std::string> names;
+  for (const pb::LayerDef& layer : net.layers()) names.push_back(layer.name());
+  return names;
+}
+
+TEST(Models, LeNetValidIsCaffes) {
+  const auto net = BuildNet(LeNetModel(pb::Model::valid), Image(1, 28, 28), 10);
+  ASSERT_TRUE(net.ok()) << net.status().message();
+  EXPECT_THAT(LayerNames(*net),
+              ElementsAre("conv1", "pool1", "conv2", "pool2", "fc3", "relu3", "logits", "loss"));
+  EXPECT_EQ(MakeParameterTable(*net)->total, 431'080u);
+  const auto shapes = *InferShapes(*net);
+  const auto text = [&](const char* name) {
+    const ImageDims& d = shapes.at(name);
+    return std::to_string(d.c) + "x" + std::to_string(d.h) + "x" + std::to_string(d.w);
+  };
+  EXPECT_EQ(text("data"), "1x28x28");
+  EXPECT_EQ(text("conv1"), "20x24x24");
+  EXPECT_EQ(text("pool1"), "20x12x12");
+  EXPECT_EQ(text("conv2"), "50x8x8");
+  EXPECT_EQ(text("pool2"), "50x4x4");
+  EXPECT_EQ(text("fc3"), "500x1x1");
+  EXPECT_EQ(text("logits"), "10x1x1");
+  const ParameterTable table = *MakeParameterTable(*net);
+  for (const Parameter& p : table.parameters) {
+    EXPECT_EQ(p.init.has_xavier(), !p.is_bias) << p.name;
+  }
+}
+
+TEST(Models, LeNetSameIsTernGrads) {
+  const auto net = BuildNet(LeNetModel(pb::Model::same), Image(1, 28, 28), 10);
+  ASSERT_TRUE(net.ok()) << net.status().message();
+  EXPECT_THAT(LayerNames(*net), ElementsAre("conv1", "relu1", "pool1", "conv2", "relu2", "pool2",
+                                            "fc3", "relu3", "logits", "loss"));
+  const ParameterTable table = *MakeParameterTable(*net);
+  EXPECT_EQ(table.total, 1'256'080u);
+  EXPECT_EQ(InferShapes(*net)->at("pool2").w, 7u);
+  const float expected[] = {0.05f, 0.05f, 0.048f, 0.0767f};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(table.parameters[2 * i].init.truncated_normal_std(), expected[i]);
+    EXPECT_EQ(table.parameters[2 * i + 1].init.constant(), 0);
+    EXPECT_TRUE(table.parameters[2 * i + 1].init.has_constant());
+  }
+}
+
+TEST(Models, ParametersAreInCanonicalOrderWithoutGaps) {
+  const ParameterTable table =
+      *MakeParameterTable(*BuildNet(LeNetModel(pb::Model::valid), Image(1, 28, 28), 10));
+  std::vector<std::string> names;
+  uint64_t at = 0;
+  for (const Parameter& p : table.parameters) {
+    names.push_back(p.name);
+    EXPECT_EQ(p.offset, at) << p.name;
+    uint64_t count = 1;
+    for (uint32_t dim : p.shape) count *= dim;
+    EXPECT_EQ(p.count, count) << p.name;
+    EXPECT_EQ(p.is_bias, p.shape.size() == 1) << p.name;
+    at += p.count;
+  }
+  EXPECT_EQ(at, table.total);
+  EXPECT_THAT(names, ElementsAre("conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias",
+                                 "fc3.weight", "fc3.bias", "logits.weight", "logits.bias"));
+  EXPECT_THAT(table.parameters[2].shape, ElementsAre(50, 20, 5, 5));
+  EXPECT_THAT(table.parameters[4].shape, ElementsAre(500, 800));
+  EXPECT_EQ(table.parameters[0].fan_in, 25u);
+  EXPECT_EQ(table.parameters[2].fan_in, 500u);
+  EXPECT_EQ(table.parameters[4].fan_in, 800u);
+  EXPECT_EQ(table.parameters[4].offset, 520u + 25'050u);
+}
+
+TEST(Models, FillsInWhatAUserLeavesOut) {
+  const auto net = Build(R"(layers { name: "c" conv { outputs: 2 kernel: 3 } }
+                            layers { name: "p" max_pool { kernel: 2 } }
+                            layers { name: "d" dense { outputs: 3 } }
+                            layers { name: "l" softmax_loss {} })");
+  ASSERT_TRUE(net.ok()) << net.status().message();
+  EXPECT_EQ(net->input().height(), 8u);
+  EXPECT_EQ(net->classes(), 3u);
+  const pb::LayerDef& conv = net->layers(0);
+  EXPECT_THAT(conv.inputs(), ElementsAre("data"));
+  EXPECT_EQ(conv.output(), "c");
+  EXPECT_TRUE(conv.conv().has_stride());
+  EXPECT_EQ(conv.conv().stride(), 1u);
+  EXPECT_TRUE(conv.conv().has_padding());
+  EXPECT_TRUE(conv.conv().weight_init().has_xavier());
+  EXPECT_TRUE(conv.conv().bias_init().has_constant());
+  EXPECT_EQ(net->layers(1).max_pool().stride(), 2u);
+  EXPECT_THAT(net->layers(2).inputs(), ElementsAre("p"));
+  EXPECT_THAT(net->layers(3).inputs(), ElementsAre("d", "label"));
+}
+
+TEST(Models, CompletingTwiceChangesNothing) {
+  const auto once = BuildNet(LeNetModel(pb::Model::same), Image(1, 28, 28), 10);
+  pb::Model model;
+  *model.mutable_net() = *once;
+  const auto twice = BuildNet(model, Image(1, 28, 28), 10);
+  ASSERT_TRUE(twice.ok()) << twice.status().message();
+  EXPECT_EQ(once->SerializeAsString(), twice->SerializeAsString());
+}
+
+TEST(Models, FollowsNamedInputsAndOutputs) {
+  const auto net = Build(R"(layers { name: "d" inputs: "data" output: "x" dense { outputs: 3 } }
+                            layers { name: "l" inputs: "x" inputs: "label" softmax_loss {} })");
+  ASSERT_TRUE(net.ok()) << net.status().message();
+  EXPECT_EQ(InferShapes(*net)->at("x").c, 3u);
+  EXPECT_EQ(MakeParameterTable(*net)->parameters[0].name, "d.weight");
+}
+
+TEST(Models, AMisspeltNameListsTheKnownOnes) {
+  pb::Model model;
+  model.set_name("lenett");
+  const auto net = BuildNet(model, Image(1, 28, 28), 10);
+  ASSERT_FALSE(net.ok());
+  EXPECT_EQ(net.status().code(), Code::kBadJob);
+  EXPECT_THAT(net.status().message(),
+              HasSubstr("\"lenett\" is not known; the known ones are lenet"));
+  EXPECT_THAT(ModelNames(), ElementsAre("lenet"));
+}
+
+TEST(Models, WantsANameOrANetButNotBoth) {
+  EXPECT_THAT(BuildNet(pb::Model(), Image(1, 8, 8), 3).status().message(),
+              HasSubstr("neither name nor net"));
+  pb::Model both = LeNetModel(pb::Model::valid);
+  both.mutable_net();
+  EXPECT_THAT(BuildNet(both, Image(1, 8, 8), 3).status().message(), HasSubstr("both name and net"));
+}
+
+TEST(Models, LeNetOnATinyImageNamesTheLayerThatDoesNotFit) {
+  const auto net = BuildNet(LeNetModel(pb::Model::valid), Image(1, 12, 12), 10);
+  ASSERT_FALSE(net.ok());
+  EXPECT_THAT(net.status().message(),
+              HasSubstr("layer \"conv2\" (conv): height: kernel 5 does not fit an input of 4"));
+}
+
+struct Refusal {
+  const char* layers;
+  const char* sentence;
+};
+
+class Refused : public testing::TestWithParam<Refusal> {};
+
+TEST_P(Refused, WithASentenceThatNamesTheLayer) {
+  const auto net = Build(GetParam().layers);
+  ASSERT_FALSE(net.ok()) << GetParam().layers;
+  EXPECT_EQ(net.status().code(), Code::kBadJob);
+  EXPECT_THAT(net.status().message(), HasSubstr(GetParam().sentence));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Nets, Refused,
+    testing::Values(
+        Refusal{"", "it has no layers"},
+        Refusal{"layers { dense { outputs: 3 } } layers { name: 'l' softmax_loss {} }",
+                "layer number 1 needs a name"},
+        Refusal{"layers { name: 'a b' dense { outputs: 3 } }", "layer number 1 needs a name"},
+        Refusal{"layers { name: 'd' relu {} } layers { name: 'd' dense { outputs: 3 } } "
+                "layers { name: 'l' softmax_loss {} }",
+                "two layers are called \"d\""},
+        Refusal{"layers { name: 'd' } layers { name: 'l' softmax_loss {} }",
+                "layer \"d\" (none): it has no kind; give it one of conv, max_pool, dense"},
+        Refusal{"layers { name: 'd' inputs: 'dat' dense { outputs: 3 } } "
+                "layers { name: 'l' softmax_loss {} }",
+                "layer \"d\" (dense): its input \"dat\" is made by no earlier layer"},
+        Refusal{"layers { name: 'd' inputs: 'e' dense { outputs: 3 } } "
+                "layers { name: 'e' dense { outputs: 3 } } layers { name: 'l' softmax_loss {} }",
+                "layer \"d\" (dense): its input \"e\" is made by no earlier layer"},
+        Refusal{"layers { name: 'd' inputs: 'label' dense { outputs: 3 } } "
+                "layers { name: 'l' softmax_loss {} }",
+                "layer \"d\" (dense): it reads \"label\""},
+        Refusal{"layers { name: 'd' inputs: 'data' inputs: 'data' dense { outputs: 3 } } "
+                "layers { name: 'l' softmax_loss {} }",
+                "layer \"d\" (dense): it has 2 inputs; dense takes one"},
+        Refusal{"layers { name: 'data' dense { outputs: 3 } } layers { name: 'l' softmax_loss {} }",
+                "layer \"data\" (dense): its output \"data\" is already made by the data"},
+        Refusal{"layers { name: 'a' dense { outputs: 3 } } "
+                "layers { name: 'b' output: 'a' dense { outputs: 3 } } "
+                "layers { name: 'l' softmax_loss {} }",
+                "layer \"b\" (dense): its output \"a\" is already made by layer \"a\""},
+        Refusal{"layers { name: 'a' dense { outputs: 3 } } "
+                "layers { name: 'b' inputs: 'data' dense { outputs: 3 } } "
+                "layers { name: 'l' softmax_loss {} }",
+                "net: no layer reads \"a\""},
+        Refusal{"layers { name: 'd' dense { outputs: 3 } }",
+                "layer \"d\" (dense): the last layer must be a softmax_loss"},
+        Refusal{"layers { name: 'd' dense { outputs: 3 } } layers { name: 'l' softmax_loss {} } "
+                "layers { name: 'm' softmax_loss {} }",
+                "layer \"l\" (softmax_loss): softmax_loss must be the last layer, and only once"},
+        Refusal{"layers { name: 'd' dense { outputs: 4 } } layers { name: 'l' softmax_loss {} }",
+                "layer \"l\" (softmax_loss): its input is 4 x 1 x 1, but there are 3 classes"},
+        Refusal{"layers { name: 'd' dense { outputs: 3 } } "
+                "layers { name: 'l' inputs: 'd' inputs: 'd' softmax_loss {} }",
+                "layer \"l\" (softmax_loss): its second input is \"d\"; it must be \"label\""},
+        Refusal{"layers { name: 'd' dense {} } layers { name: 'l' softmax_loss {} }",
+                "layer \"d\" (dense): outputs is 0; it must be 1 to 65536"},
+        Refusal{"layers { name: 'c' conv { outputs: 3 kernel: 70000 padding: same } }",
+                "layer \"c\" (conv): kernel is 70000; it must be 1 to 65536"},
+        Refusal{"layers { name: 'c' conv { outputs: 3 kernel: 3 stride: 0 } }",
+                "layer \"c\" (conv): stride is 0"},
+        Refusal{
+            "layers { name: 'p' max_pool { kernel: 9 } } layers { name: 'd' dense { outputs: 3 } }"
+            "layers { name: 'l' softmax_loss {} }",
+            "layer \"p\" (max_pool): height: kernel 9 does not fit an input of 8"},
+        Refusal{"layers { name: 'd' dense { outputs: 3 weight_init { normal_std: nan } } }",
+                "layer \"d\" (dense): weight_init.normal_std must be a finite number"},
+        Refusal{"layers { name: 'd' dense { outputs: 3 bias_init { constant: inf } } }",
+                "layer \"d\" (dense): bias_init.constant is not a finite number"},
+        Refusal{
+            "layers { name: 'd' dense { outputs: 3 weight_init { truncated_normal_std: -1 } } }",
+            "layer \"d\" (dense): weight_init.truncated_normal_std must be"},
+        Refusal{"layers { name: 'a' dense { outputs: 65536 } } "
+                "layers { name: 'b' dense { outputs: 65536 } } "
+                "layers { name: 'd' dense { outputs: 3 } } layers { name: 'l' softmax_loss {} }",
+                "layer \"b\" (dense): with it the net has more than 2^31 parameters"},
+        Refusal{"layers { name: 'r' relu {} } layers { name: 'l' softmax_loss {} }",
+                "layer \"l\" (softmax_loss): its input is 1 x 8 x 8"},
+        Refusal{"input { channels: 3 } layers { name: 'd' dense { outputs: 3 } }",
+                "model.net.input is 3 x 0 x 0"},
+        Refusal{"classes: 7 layers { name: 'd' dense { outputs: 3 } }",
+                "model.net.classes is 7, but the data have 3"}));
+
+TEST(Models, RefusesSizesThatOverflow) {
+  const char layers[] = R"(layers { name: "c" conv { outputs: 65536 kernel: 1 } }
+                           layers { name: "d" dense { outputs: 65536 } }
+                           layers { name: "l" softmax_loss {} })";
+  EXPECT_THAT(Build(layers, Image(65536, 65536, 65536), 65536).status().message(),
+              HasSubstr("an image of 65536 x 65536 x 65536 has more than 2^31 elements"));
+  EXPECT_THAT(
+      Build(layers, Image(1, 65536, 1024), 65536).status().message(),
+      HasSubstr("layer \"c\" (conv): its output of 65536 x 65536 x 1024 has more than 2^31"));
+  EXPECT_THAT(Build(layers, Image(1, 0, 5), 3).status().message(), HasSubstr("input.height is 0"));
+  EXPECT_THAT(Build(layers, Image(1, 70000, 5), 3).status().message(),
+              HasSubstr("input.height is 70000"));
+  EXPECT_THAT(Build(layers, Image(1, 8, 8), 0).status().message(), HasSubstr("classes is 0"));
+}
+
+TEST(Models, RefusesANetWithNothingToTrain) {
+  EXPECT_THAT(
+      Build("layers { name: 'p' max_pool { kernel: 8 } } layers { name: 'l' softmax_loss {} }",
+            Image(3, 8, 8), 3)
+          .status()
+          .message(),
+      HasSubstr("no layer has parameters"));
+}
+
+TEST(Models, RefusesTooManyLayers) {
+  std::string layers;
+  for (int i = 0; i < 10'000; ++i)
+    layers += "layers { name: 'r" + std::to_string(i) + "' relu {} }";
+  EXPECT_THAT(Build(layers + "layers { name: 'l' softmax_loss {} }").status().message(),
+              HasSubstr("it has 10001 layers; at most 10000"));
+}
+
+}  // namespace
+}  // namespace tern::models

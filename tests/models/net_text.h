@@ -1,0 +1,42 @@
+// NetDefs for tests, from text.
+#pragma once
+
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "models/models.h"
+#include "proto/job.pb.h"
+
+namespace tern::models {
+
+inline pb::ImageShape Image(uint32_t channels, uint32_t height, uint32_t width) {
+  pb::ImageShape shape;
+  shape.set_channels(channels);
+  shape.set_height(height);
+  shape.set_width(width);
+  return shape;
+}
+
+// model.net = `layers` in protobuf text.
+inline pb::Model ModelOf(const std::string& layers) {
+  pb::Model model;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(layers, model.mutable_net())) << layers;
+  return model;
+}
+
+inline Result<pb::NetDef> Build(const std::string& layers,
+                                const pb::ImageShape& image = Image(1, 8, 8),
+                                uint32_t classes = 3) {
+  return BuildNet(ModelOf(layers), image, classes);
+}
+
+inline pb::Model LeNetModel(pb::Model::Padding padding) {
+  pb::Model model;
+  model.set_name("lenet");
+  model.set_padding(padding);
+  return model;
+}
+
+}  // namespace tern::models

@@ -1,0 +1,74 @@
+// What the tests of net/ share. Everything is on loopback, on ports that the system picks.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/net/poller.h"
+#include "common/net/socket.h"
+
+namespace tern::net {
+
+// How long a test waits for what must come.
+inline constexpr Time kPatience = std::chrono::seconds(20);
+
+// An envelope with the body of field `number`, all its fields unset.
+inline pb::Envelope EnvelopeOf(int number) {
+  pb::Envelope envelope;
+  const auto* field = pb::Envelope::descriptor()->FindFieldByNumber(number);
+  envelope.GetReflection()->MutableMessage(&envelope, field);
+  return envelope;
+}
+
+// A small message that carries a number.
+inline pb::Envelope Numbered(uint64_t number) {
+  pb::Envelope envelope;
+  envelope.mutable_push()->set_round(number);
+  return envelope;
+}
+
+inline Bytes Text(const std::string& text) { return Bytes::Own(text); }
+
+template <typename T>
+T Value(Result<T> result) {
+  EXPECT_TRUE(result.ok()) << result.status().message();
+  return std::move(*result);
+}
+
+inline std::unique_ptr<RouterSocket> BindLoopback(Context& context, SocketOptions options = {}) {
+  return Value(RouterSocket::Bind(context, "127.0.0.1", 0, options));
+}
+
+inline std::unique_ptr<DealerSocket> ConnectTo(Context& context, const RouterSocket& router,
+                                               SocketOptions options = {}) {
+  return Value(DealerSocket::Connect(context, "127.0.0.1", router.port(), options));
+}
+
+// The next message; nothing once patience is over.
+template <typename Socket>
+std::optional<Received> Await(Socket& socket, Time patience = kPatience) {
+  Poller poller;
+  poller.Add(&socket);
+  const Time end = Now() + patience;
+  while (true) {
+    if (std::optional<Received> received = socket.Receive()) return received;
+    if (Now() >= end) return std::nullopt;
+    EXPECT_TRUE(poller.Wait(end - Now()).ok());
+  }
+}
+
+inline bool AwaitLink(DealerSocket& dealer, DealerSocket::Link link) {
+  Poller poller;
+  poller.Add(&dealer);
+  const Time end = Now() + kPatience;
+  while (dealer.link() != link && Now() < end) EXPECT_TRUE(poller.Wait(end - Now()).ok());
+  return dealer.link() == link;
+}
+
+}  // namespace tern::net

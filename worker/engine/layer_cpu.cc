@@ -1,0 +1,23 @@
+#include "worker/engine/layer_cpu.h"
+
+namespace tern::engine {
+namespace {
+
+constexpr LayerKind kLayerKinds[] = {
+    {pb::LayerDef::kConv, &MakeConv, /*fuses_relu=*/true},
+    {pb::LayerDef::kDense, &MakeDense, /*fuses_relu=*/true},
+    {pb::LayerDef::kMaxPool, &MakeMaxPool, /*fuses_relu=*/false},
+    {pb::LayerDef::kRelu, &MakeRelu, /*fuses_relu=*/false},
+    {pb::LayerDef::kSoftmaxLoss, &MakeSoftmaxLoss, /*fuses_relu=*/false},
+};
+
+}  // namespace
+
+const LayerKind* FindLayerKind(pb::LayerDef::KindCase kind) {
+  for (const LayerKind& line : kLayerKinds) {
+    if (line.kind == kind) return &line;
+  }
+  return nullptr;
+}
+
+}  // namespace tern::engine

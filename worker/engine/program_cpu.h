@@ -1,0 +1,120 @@
+// A net as a flat list of steps over one arena. Layers append steps once (layer_cpu.h); then the
+// program only runs. Internal to the engine, seen by *_cpu.cc only: it shows oneDNN.
+//
+//   { NewValue, Convert, Run, Call }*  -> EndForward -> { the same, Ready }* -> Bind
+//   -> { RunForward -> RunBackward? }*
+#pragma once
+
+#include <cstdint>
+#include <dnnl.hpp>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "worker/engine/memory_plan.h"
+
+namespace tern::engine {
+
+// An array in some layout: a buffer of the arena, or the caller's memory.
+struct Value {
+  dnnl::memory::desc desc;
+  int buffer = -1;
+  float* outside = nullptr;
+};
+
+// What one RunForward is about, and what came of it.
+struct Batch {
+  std::span<const float> images;
+  std::span<const uint32_t> labels;
+  uint32_t used = 0;  // samples that count
+  double loss = 0;    // sum over them
+  uint64_t correct = 0;
+};
+
+class Program {
+ public:
+  using Arguments = std::initializer_list<std::pair<int, Value>>;  // DNNL_ARG_... -> value
+  // Gets the address of each value that was named, in order.
+  using Function = std::function<void(const std::vector<float*>& data)>;
+
+  Program();
+
+  const dnnl::engine& engine() const { return engine_; }
+  // For every primitive: scratch memory is ours, so that it lies in the arena.
+  static dnnl::primitive_attr Attributes();
+
+  Value NewValue(const dnnl::memory::desc& desc);
+  // `from` in another layout: the same memory where the layouts agree, or a reordered copy.
+  Value Convert(const Value& from, const dnnl::memory::desc& desc);
+  // Reorders into a given place.
+  void Copy(const Value& from, const Value& to);
+
+  template <typename Primitive>
+  void Run(const typename Primitive::primitive_desc& desc, Arguments arguments) {
+    AddPrimitive(Primitive(desc), desc.scratchpad_desc(), arguments);
+  }
+  void Call(const std::vector<Value>& values, Function function);
+  // The gradient of parameter p is final when this step is reached.
+  void Ready(uint32_t p);
+
+  void EndForward() { backward_ = steps_.size(); }
+  // Lays out the arena. Throws std::bad_alloc if it does not fit, dnnl::error.
+  void Bind();
+
+  Batch& batch() { return batch_; }
+  void RunForward();
+  void RunBackward(const std::function<void(uint32_t p)>& ready);
+
+ private:
+  struct Argument {
+    int kind = 0;
+    Value value;
+    dnnl::memory memory;  // since Bind
+  };
+  struct Step {
+    dnnl::primitive primitive;
+    std::vector<Argument> arguments;
+    std::vector<dnnl_exec_arg_t> bound;  // since Bind: what oneDNN's C function takes
+    Function function;                   // instead of a primitive
+    std::vector<float*> data;
+    int64_t ready = -1;  // instead of both
+  };
+  struct Free {
+    void operator()(std::byte* arena) const;
+  };
+
+  void AddPrimitive(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad,
+                    Arguments arguments);
+  void AddStep(Step step);
+  void BindStep(Step* step);
+  void RunStep(const Step& step);
+
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  MemoryPlan plan_;
+  std::vector<Step> steps_;
+  size_t backward_ = 0;  // first step of the backward pass
+  std::unique_ptr<std::byte, Free> arena_;
+  Batch batch_;
+};
+
+// Whether both describe the same bytes: plain layouts whose strides agree wherever they matter.
+bool SameBytes(const dnnl::memory::desc& a, const dnnl::memory::desc& b);
+
+// A float32 array in a plain layout.
+dnnl::memory::desc Plain(const dnnl::memory::dims& dims, dnnl::memory::format_tag tag);
+
+// oneDNN's readable, slow implementation, which it falls back to.
+bool IsReference(const dnnl::primitive_desc_base& desc);
+
+// make(nhwc), unless only a reference implementation takes that: then oneDNN's own choice.
+template <typename MakeDesc>
+auto MakeWithLayout(const MakeDesc& make) {
+  auto desc = make(dnnl::memory::format_tag::nhwc);
+  return IsReference(desc) ? make(dnnl::memory::format_tag::any) : desc;
+}
+
+}  // namespace tern::engine

@@ -1,0 +1,45 @@
+#include "worker/engine/layer_cpu.h"
+#include "worker/engine/softmax_loss.h"
+
+namespace tern::engine {
+namespace {
+
+using Tag = dnnl::memory::format_tag;
+
+// The gradient comes with the loss: both need the same exponentials.
+class SoftmaxLossLayer : public Layer {
+ public:
+  explicit SoftmaxLossLayer(const LayerSpec& spec) : spec_(spec) {}
+
+  Value Forward(Program* program, const Value& input) override {
+    const auto rows = Plain(DimsOf(spec_.batch, spec_.input), Tag::nhwc);
+    std::vector<Value> values = {program->Convert(input, rows)};
+    if (spec_.training) {
+      gradient_ = program->NewValue(rows);
+      values.push_back(gradient_);
+    }
+    Batch* batch = &program->batch();
+    program->Call(values, [batch, rows = spec_.batch,
+                           classes = spec_.input.c](const std::vector<float*>& data) {
+      const SoftmaxSums sums = SoftmaxLoss(data[0], batch->labels, rows, classes, batch->used,
+                                           data.size() > 1 ? data[1] : nullptr);
+      batch->loss = sums.loss;
+      batch->correct = sums.correct;
+    });
+    return values[0];
+  }
+
+  Value Backward(Program*, const Value&, bool) override { return gradient_; }
+
+ private:
+  const LayerSpec spec_;
+  Value gradient_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> MakeSoftmaxLoss(const LayerSpec& spec) {
+  return std::make_unique<SoftmaxLossLayer>(spec);
+}
+
+}  // namespace tern::engine

@@ -1,0 +1,27 @@
+// tern_worker: one worker of a job.
+#include <cstdio>
+
+#include "common/base/signals.h"
+#include "common/setup/command_line.h"
+#include "worker/worker.h"
+
+namespace {
+
+tern::Status RunWorker(int argc, char** argv) {
+  tern::Result<tern::setup::CommandLine> line = tern::setup::ParseCommandLine(argc, argv, "worker");
+  if (!line.ok()) return line.status();
+  tern::StopSignals signals;
+  auto setup = tern::setup::Begin(*line, "worker");
+  if (!setup.ok()) return setup.status();
+  if (line->check) {
+    std::printf("%s", tern::config::ToYaml(tern::config::ForRank((*setup)->job, line->rank)).c_str());
+    return tern::Ok();
+  }
+  auto worker = tern::worker::Worker::Make(**setup, signals, line->rank);
+  if (!worker.ok()) return worker.status();
+  return (*worker)->Run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return tern::setup::Finish("tern_worker", RunWorker(argc, argv)); }

@@ -1,0 +1,91 @@
+// The net thread: owns the worker's sockets and its Session, and is the training threads' Port. Commands come in
+// through one channel, events go out through another; scalers go straight to the coder.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <variant>
+
+#include "common/base/channel.h"
+#include "common/base/signals.h"
+#include "common/base/threads.h"
+#include "common/net/poller.h"
+#include "common/net/socket.h"
+#include "common/protocol/session.h"
+#include "common/setup/setup.h"
+#include "worker/train/port.h"
+#include "worker/train/progress.h"
+
+namespace tern::worker {
+
+class NetLoop : public train::Port {
+ public:
+  struct Options {
+    uint32_t rank = 0;
+    uint64_t steps = 0;
+    uint64_t max_state_bytes = 0;
+    std::function<void(train::Answer)> on_scaled;  // the coder's; called on the net thread
+  };
+  // All outlive the loop.
+  NetLoop(const setup::Setup& setup, StopSignals& signals, net::Traffic& traffic, train::Progress& progress,
+          train::Events& events, Options options);
+  ~NetLoop() override;  // joins; REQUIRES Finish called, or never started
+
+  void Start();
+  // Waits until the session has ended: the last status heard.
+  Status Join();
+  pb::Counters Counters() const;
+
+  void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload) override;
+  void Applied(uint64_t round) override;
+  void Snapshot(Bytes state, uint64_t applied) override;
+  void Installed() override;
+  void Finish(Status status, pb::Figures figures) override;
+
+ private:
+  struct ContributeCommand {
+    protocol::Cell cell;
+    uint64_t round, digest;
+    Bytes payload;
+  };
+  struct AppliedCommand {
+    uint64_t round;
+  };
+  struct SnapshotCommand {
+    Bytes state;
+    uint64_t applied;
+  };
+  struct InstalledCommand {};
+  struct FinishCommand {
+    Status status;
+    pb::Figures figures;
+  };
+  using Command = std::variant<ContributeCommand, AppliedCommand, SnapshotCommand, InstalledCommand, FinishCommand>;
+
+  void Run();
+  void OnCommand(Command command, protocol::SessionActions* out);
+  void Receive(protocol::SessionActions* out);
+  void Carry(protocol::SessionActions actions);
+  void Connect(protocol::LaneRef lane, uint32_t port);
+  void Deliver(train::Answer answer);
+
+  const setup::Setup& setup_;
+  StopSignals& signals_;
+  net::Traffic& traffic_;
+  train::Progress& progress_;
+  train::Events& events_;
+  const Options options_;
+  net::Context context_;
+  protocol::Session session_;
+  Channel<Command> commands_;
+  net::Poller poller_;
+  std::map<protocol::LaneRef, std::unique_ptr<net::DealerSocket>> sockets_;
+  unsigned attempts_ = 0;
+  bool ended_ = false;
+  Status end_;
+  Thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace tern::worker

@@ -1,0 +1,49 @@
+// Between the training threads and the net thread: what the step can say to the job, and what it hears. The step
+// knows nothing of sockets, shards or membership; another exchange (a ring, say) would be another Port.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "common/base/bytes.h"
+#include "common/base/channel.h"
+#include "common/base/status.h"
+#include "common/protocol/exchange.h"
+#include "proto/wire.pb.h"
+
+namespace tern::train {
+
+// What the compute thread hears.
+struct Ready {  // the first step may begin, after round `applied`
+  uint64_t applied = 0;
+};
+using Answer = protocol::Exchange::Delivery;  // a sum, or figures
+struct SnapshotWanted {};
+struct StateArrived {  // put it in place, then Port::Installed
+  Bytes state;
+  uint64_t applied = 0;
+};
+struct LeaveWanted {  // a signal: finish the round, then go
+  Status status;
+};
+struct Ended {  // the job is over for this worker, or something failed
+  Status status;
+};
+using Event = std::variant<Ready, Answer, SnapshotWanted, StateArrived, LeaveWanted, Ended>;
+using Events = Channel<Event>;
+
+// What the training threads say. Thread-safe; nothing here waits.
+class Port {
+ public:
+  virtual ~Port() = default;
+  // Counted once a round. `digest` is of the scalers that coded it (pushes).
+  virtual void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload) = 0;
+  virtual void Applied(uint64_t round) = 0;
+  virtual void Snapshot(Bytes state, uint64_t applied) = 0;
+  virtual void Installed() = 0;
+  // The last word. `figures` are the job's last evaluation.
+  virtual void Finish(Status status, pb::Figures figures) = 0;
+};
+
+}  // namespace tern::train

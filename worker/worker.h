@@ -1,0 +1,53 @@
+// A worker: owns everything, in construction order, and trains on the calling thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "common/base/counters.h"
+#include "common/base/signals.h"
+#include "common/base/status.h"
+#include "common/net/metrics_page.h"
+#include "common/net/traffic.h"
+#include "common/setup/setup.h"
+#include "worker/data/batches.h"
+#include "worker/data/dataset.h"
+#include "worker/engine/net.h"
+#include "worker/net_loop.h"
+#include "worker/train/coder.h"
+#include "worker/train/evaluate.h"
+#include "worker/train/replica.h"
+
+namespace tern::worker {
+
+class Worker {
+ public:
+  // Reads the data and plans the net. `setup` and `signals` outlive the worker.
+  static Result<std::unique_ptr<Worker>> Make(const setup::Setup& setup, StopSignals& signals, uint32_t rank);
+  // Trains until the job ends; the status to leave with.
+  Status Run();
+
+ private:
+  Worker(const setup::Setup& setup, StopSignals& signals, uint32_t rank);
+  Status Open();
+  Status CheckShape(const data::Dataset& dataset, const std::string& split) const;
+  void LogStart() const;
+
+  const setup::Setup& setup_;
+  StopSignals& signals_;
+  const uint32_t rank_;
+  const pb::Job job_;  // as this rank sees it
+  Registry registry_;
+  net::Traffic traffic_;
+  train::Progress progress_;
+  data::Dataset train_, test_;
+  std::optional<data::Batches> batches_;
+  uint64_t steps_ = 0;
+  std::unique_ptr<train::Replica> replica_;
+  std::unique_ptr<engine::Net> net_;
+  std::unique_ptr<train::Evaluate> evaluate_;
+  std::unique_ptr<net::MetricsPage> page_;
+};
+
+}  // namespace tern::worker
