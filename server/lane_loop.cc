@@ -11,7 +11,8 @@ namespace tern::server {
 
 namespace {
 
-protocol::Lane::Options LaneOptions(const setup::Setup& setup, uint32_t shard, uint32_t lane, uint64_t incarnation,
+protocol::Lane::Options LaneOptions(const setup::Setup& setup, uint32_t shard, uint32_t lane,
+                                    uint64_t incarnation,
                                     const std::optional<update::Schedule>* schedule) {
   protocol::Lane::Options options;
   options.workers = setup.plan.workers;
@@ -19,7 +20,9 @@ protocol::Lane::Options LaneOptions(const setup::Setup& setup, uint32_t shard, u
   if (shard == 0) {
     options.leads = lane == 1;
     // Round r makes update r - 1 of the schedule.
-    options.learning_rate = [schedule](uint64_t round) { return schedule->has_value() ? (*schedule)->Rate(round - 1) : 0; };
+    options.learning_rate = [schedule](uint64_t round) {
+      return schedule->has_value() ? (*schedule)->Rate(round - 1) : 0;
+    };
   }
   return options;
 }
@@ -29,25 +32,33 @@ protocol::Lane::Options LaneOptions(const setup::Setup& setup, uint32_t shard, u
 // The lane's own counts, shown as differences so that the page has counters.
 struct LaneLoop::Exported {
   Exported(Registry* registry, const Labels& labels)
-      : counted(registry->GetCounter("tern_server_contributions_total", "Contributions counted", labels)),
-        closed(registry->GetCounter("tern_server_outcomes_total", "Cells of a round that closed", labels)),
-        repeated(registry->GetCounter("tern_server_repeated_total", "Contributions that came again", labels)),
-        refused(registry->GetCounter("tern_server_refused_total", "Contributions refused: stale, early, fenced or bad", labels)),
-        floor(registry->GetGauge("tern_server_floor_round", "Newest round that every worker has applied", labels)) {}
+      : counted(registry->GetCounter("tern_server_contributions_total", "Contributions counted",
+                                     labels)),
+        closed(registry->GetCounter("tern_server_outcomes_total", "Cells of a round that closed",
+                                    labels)),
+        repeated(registry->GetCounter("tern_server_repeated_total", "Contributions that came again",
+                                      labels)),
+        refused(registry->GetCounter("tern_server_refused_total",
+                                     "Contributions refused: stale, early, fenced or bad", labels)),
+        floor(registry->GetGauge("tern_server_floor_round",
+                                 "Newest round that every worker has applied", labels)) {}
   Counter &counted, &closed, &repeated, &refused;
   Gauge& floor;
 };
 
-Result<std::unique_ptr<LaneLoop>> LaneLoop::Start(const setup::Setup& setup, uint32_t shard, uint32_t lane,
-                                                  uint64_t incarnation, const std::string& host, uint16_t port,
-                                                  net::Context& context, net::Traffic* traffic, Registry* registry) {
+Result<std::unique_ptr<LaneLoop>> LaneLoop::Start(const setup::Setup& setup, uint32_t shard,
+                                                  uint32_t lane, uint64_t incarnation,
+                                                  const std::string& host, uint16_t port,
+                                                  net::Context& context, net::Traffic* traffic,
+                                                  Registry* registry) {
   net::SocketOptions options;
   options.max_payload = setup::MaxPayload(setup, lane);
   options.high_water_mark = 100000;  // credits bound the bytes; the mark is never reached
   options.traffic = traffic;
   auto socket = net::RouterSocket::Bind(context, host, port, options);
   if (!socket.ok()) return socket.status().Within(Cat("data socket ", lane));
-  std::unique_ptr<LaneLoop> loop(new LaneLoop(setup, shard, lane, incarnation, std::move(*socket), registry));
+  std::unique_ptr<LaneLoop> loop(
+      new LaneLoop(setup, shard, lane, incarnation, std::move(*socket), registry));
   loop->thread_ = Thread(Cat("lane", lane), [raw = loop.get()] { raw->Run(); });
   return loop;
 }
@@ -57,10 +68,13 @@ LaneLoop::LaneLoop(const setup::Setup& setup, uint32_t shard, uint32_t lane, uin
     : setup_(setup),
       shard_(shard),
       socket_(std::move(socket)),
-      lane_(LaneOptions(setup, shard, lane, incarnation, &schedule_), protocol::CellsOfLane(setup.plan, shard, lane)),
-      sum_time_(registry->GetTimeCounter("tern_server_sum_seconds_total", "Time in adding and answering",
+      lane_(LaneOptions(setup, shard, lane, incarnation, &schedule_),
+            protocol::CellsOfLane(setup.plan, shard, lane)),
+      sum_time_(registry->GetTimeCounter("tern_server_sum_seconds_total",
+                                         "Time in adding and answering",
                                          {{"lane", std::to_string(lane)}})),
-      unsent_(registry->GetCounter("tern_server_unsent_total", "Answers to peers that were gone", {{"lane", std::to_string(lane)}})),
+      unsent_(registry->GetCounter("tern_server_unsent_total", "Answers to peers that were gone",
+                                   {{"lane", std::to_string(lane)}})),
       exported_(std::make_unique<Exported>(registry, Labels{{"lane", std::to_string(lane)}})) {}
 
 LaneLoop::~LaneLoop() {
@@ -110,14 +124,16 @@ void LaneLoop::OnCommand(const LaneCommand& command, protocol::Sends* out) {
 void LaneLoop::OnReceived(net::Received received, protocol::Sends* out) {
   if (received.error.has_value()) {
     LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received.error->status.message();
-    out->push_back({received.peer, protocol::MakeRefuse(ExitCode(received.error->status), received.error->status.message(),
-                                                        pb::Refuse::leave)});
+    out->push_back(
+        {received.peer, protocol::MakeRefuse(ExitCode(received.error->status),
+                                             received.error->status.message(), pb::Refuse::leave)});
     return;
   }
   protocol::Message message{std::move(received.envelope), std::move(received.payload)};
   if (!message.head.has_hello()) return lane_.OnMessage(received.peer, message, out);
   if (Status checked = protocol::CheckHello(message.head.hello(), setup_.hello); !checked.ok()) {
-    out->push_back({received.peer, protocol::MakeRefuse(ExitCode(checked), checked.message(), pb::Refuse::leave)});
+    out->push_back({received.peer,
+                    protocol::MakeRefuse(ExitCode(checked), checked.message(), pb::Refuse::leave)});
     return;
   }
   lane_.OnHello(received.peer, message.head.hello(), out);

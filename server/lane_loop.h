@@ -1,5 +1,6 @@
-// One data socket of a server shard and the thread that owns it: feeds the socket's messages to the Lane and carries
-// out what it answers. The lane never sees the socket, the socket never sees a round.
+// One data socket of a server shard and the thread that owns it: feeds the socket's messages to the
+// Lane and carries out what it answers. The lane never sees the socket, the socket never sees a
+// round.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +25,13 @@ using LaneCommand = std::variant<pb::Members, StopAfterThisRound>;
 
 class LaneLoop {
  public:
-  // Binds the socket of lane `lane` (1..) of `shard` and starts the thread. `port` 0: any. `setup`, `context` and
-  // `registry` outlive it. kAddress if the port cannot be had.
-  static Result<std::unique_ptr<LaneLoop>> Start(const setup::Setup& setup, uint32_t shard, uint32_t lane,
-                                                 uint64_t incarnation, const std::string& host, uint16_t port,
-                                                 net::Context& context, net::Traffic* traffic, Registry* registry);
+  // Binds the socket of lane `lane` (1..) of `shard` and starts the thread. `port` 0: any. `setup`,
+  // `context` and `registry` outlive it. kAddress if the port cannot be had.
+  static Result<std::unique_ptr<LaneLoop>> Start(const setup::Setup& setup, uint32_t shard,
+                                                 uint32_t lane, uint64_t incarnation,
+                                                 const std::string& host, uint16_t port,
+                                                 net::Context& context, net::Traffic* traffic,
+                                                 Registry* registry);
   ~LaneLoop();  // stops and joins
 
   uint16_t port() const { return socket_->port(); }

@@ -24,4 +24,6 @@ tern::Status RunServer(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return tern::setup::Finish("tern_server", RunServer(argc, argv)); }
+int main(int argc, char** argv) {
+  return tern::setup::Finish("tern_server", RunServer(argc, argv));
+}

@@ -14,7 +14,8 @@
 
 namespace tern::server {
 
-Result<std::unique_ptr<Server>> Server::Make(const setup::Setup& setup, StopSignals& signals, const Options& options) {
+Result<std::unique_ptr<Server>> Server::Make(const setup::Setup& setup, StopSignals& signals,
+                                             const Options& options) {
   std::unique_ptr<Server> server(new Server(setup, signals, options));
   TERN_RETURN_IF_ERROR(server->Open());
   return server;
@@ -34,9 +35,10 @@ Status Server::Open() {
   if (!address.ok()) return address.status();
   const std::string host = def.has_bind_host() ? def.bind_host() : address->host;
   for (uint32_t lane = 1; lane <= def.data_sockets(); ++lane) {
-    const uint32_t port = def.data_ports_size() > 0 ? def.data_ports(static_cast<int>(lane) - 1) : 0;
-    auto loop = LaneLoop::Start(setup_, options_.shard, lane, incarnation_, host, static_cast<uint16_t>(port), context_,
-                                &traffic_, &registry_);
+    const uint32_t port =
+        def.data_ports_size() > 0 ? def.data_ports(static_cast<int>(lane) - 1) : 0;
+    auto loop = LaneLoop::Start(setup_, options_.shard, lane, incarnation_, host,
+                                static_cast<uint16_t>(port), context_, &traffic_, &registry_);
     if (!loop.ok()) return loop.status();
     lanes_.push_back(std::move(*loop));
   }
@@ -68,9 +70,10 @@ Status Server::Open() {
     control_ = std::make_unique<protocol::Follower>(control, std::move(cells));
   }
   if (setup_.job.metrics().port() == 0) return Ok();
-  auto page = net::MetricsPage::Start(setup_.job.metrics().host(),
-                                      static_cast<uint16_t>(setup_.job.metrics().port() + options_.shard),
-                                      [this] { return registry_.PrometheusText(); });
+  auto page =
+      net::MetricsPage::Start(setup_.job.metrics().host(),
+                              static_cast<uint16_t>(setup_.job.metrics().port() + options_.shard),
+                              [this] { return registry_.PrometheusText(); });
   if (!page.ok()) return page.status();
   page_ = std::move(*page);
   return Ok();
@@ -84,7 +87,8 @@ Status Server::ConnectShard0() {
   options.traffic = &traffic_;
   if (shard0_ != nullptr) poller_.Remove(shard0_.get());
   shard0_.reset();
-  auto socket = net::DealerSocket::Connect(context_, address->host, address->port, options, shard0_attempts_++);
+  auto socket = net::DealerSocket::Connect(context_, address->host, address->port, options,
+                                           shard0_attempts_++);
   if (!socket.ok()) return socket.status().Within("server shard 0");
   shard0_ = std::move(*socket);
   poller_.Add(shard0_.get());
@@ -116,20 +120,24 @@ void Server::Receive(protocol::ControlActions* out) {
     if (!received.has_value()) break;
     if (received->error.has_value()) {
       LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received->error->status.message();
-      const protocol::Message refuse = protocol::MakeRefuse(ExitCode(received->error->status),
-                                                            received->error->status.message(), pb::Refuse::leave);
-      if (!socket_->Send(received->peer, refuse.head).ok()) VLOG(1) << "and could not tell its sender";
+      const protocol::Message refuse = protocol::MakeRefuse(
+          ExitCode(received->error->status), received->error->status.message(), pb::Refuse::leave);
+      if (!socket_->Send(received->peer, refuse.head).ok())
+        VLOG(1) << "and could not tell its sender";
       continue;
     }
     protocol::ControlActions answers;
-    control_->OnMessage(received->peer, {std::move(received->envelope), std::move(received->payload)}, Now(), &answers);
+    control_->OnMessage(received->peer,
+                        {std::move(received->envelope), std::move(received->payload)}, Now(),
+                        &answers);
     Carry(std::move(answers));
   }
   while (shard0_ != nullptr) {
     std::optional<net::Received> received = shard0_->Receive();
     if (!received.has_value()) break;
     if (received->error.has_value()) continue;  // counted by the socket
-    control_->OnMessageFromShard0({std::move(received->envelope), std::move(received->payload)}, Now(), out);
+    control_->OnMessageFromShard0({std::move(received->envelope), std::move(received->payload)},
+                                  Now(), out);
   }
 }
 
@@ -139,15 +147,18 @@ void Server::Carry(protocol::ControlActions actions) {
     switch (action.type) {
       case Type::kSend:
         // Whoever is gone says hello again and repeats what it waits for.
-        if (!socket_->Send(action.send.to, action.send.message.head, action.send.message.payload).ok()) {
+        if (!socket_->Send(action.send.to, action.send.message.head, action.send.message.payload)
+                 .ok()) {
           VLOG(1) << "a peer is gone";
         }
         break;
       case Type::kConnectShard0:
-        if (Status connected = ConnectShard0(); !connected.ok()) LOG(WARNING) << connected.message();
+        if (Status connected = ConnectShard0(); !connected.ok())
+          LOG(WARNING) << connected.message();
         break;
       case Type::kSendShard0:
-        if (shard0_ != nullptr && !shard0_->Send(action.send.message.head, action.send.message.payload).ok()) {
+        if (shard0_ != nullptr &&
+            !shard0_->Send(action.send.message.head, action.send.message.payload).ok()) {
           VLOG(1) << "shard 0 is not connected";
         }
         break;
@@ -161,14 +172,17 @@ void Server::Carry(protocol::ControlActions actions) {
         ended_ = true;
         end_ = action.status;
         break;
-      case Type::kLog: LOG(WARNING) << action.text; break;
+      case Type::kLog:
+        LOG(WARNING) << action.text;
+        break;
     }
   }
 }
 
 std::vector<setup::WorkerEnd> Server::WorkerEnds() const {
   std::vector<setup::WorkerEnd> ends;
-  for (uint32_t rank = 0; coordinator_ != nullptr && rank < coordinator_->workers().size(); ++rank) {
+  for (uint32_t rank = 0; coordinator_ != nullptr && rank < coordinator_->workers().size();
+       ++rank) {
     const protocol::Coordinator::Worker& worker = coordinator_->workers()[rank];
     ends.push_back({rank, worker.counters, worker.figures});
   }
@@ -185,8 +199,10 @@ void Server::ReportProgress() {
   }
   present_.Set(present);
   if (options_.progress_fd < 0) return;
-  const std::string line = setup::ProgressJson(setup_, WorkerEnds(), coordinator_->steps(), present) + "\n";
-  if (write(options_.progress_fd, line.data(), line.size()) < 0) VLOG(1) << "nobody reads the progress";
+  const std::string line =
+      setup::ProgressJson(setup_, WorkerEnds(), coordinator_->steps(), present) + "\n";
+  if (write(options_.progress_fd, line.data(), line.size()) < 0)
+    VLOG(1) << "nobody reads the progress";
 }
 
 void Server::WriteSummary() {
@@ -200,7 +216,8 @@ void Server::WriteSummary() {
   if (coordinator_ != nullptr) LOG(INFO) << "\n" << setup::SummaryTable(summary);
   if (options_.progress_fd >= 0) {
     const std::string line = summary + "\n";
-    if (write(options_.progress_fd, line.data(), line.size()) < 0) VLOG(1) << "nobody reads the progress";
+    if (write(options_.progress_fd, line.data(), line.size()) < 0)
+      VLOG(1) << "nobody reads the progress";
   }
 }
 

@@ -1,4 +1,5 @@
-// A server shard: owns everything, in construction order, and runs the control plane on the calling thread.
+// A server shard: owns everything, in construction order, and runs the control plane on the calling
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +28,11 @@ class Server {
     int progress_fd = -1;  // shard 0 writes progress and the summary there, a JSON object a line
   };
   // Binds all sockets. `setup` and `signals` outlive the server.
-  static Result<std::unique_ptr<Server>> Make(const setup::Setup& setup, StopSignals& signals, const Options& options);
+  static Result<std::unique_ptr<Server>> Make(const setup::Setup& setup, StopSignals& signals,
+                                              const Options& options);
 
-  // Serves until the job ends; the status it ended with. The summary is in output_dir/server.SHARD.json.
+  // Serves until the job ends; the status it ended with. The summary is in
+  // output_dir/server.SHARD.json.
   Status Run();
 
  private:
@@ -50,8 +53,8 @@ class Server {
   net::Traffic traffic_;
   net::Context context_;
   std::vector<std::unique_ptr<LaneLoop>> lanes_;
-  std::unique_ptr<net::RouterSocket> socket_;   // control
-  std::unique_ptr<net::DealerSocket> shard0_;   // followers: to shard 0
+  std::unique_ptr<net::RouterSocket> socket_;  // control
+  std::unique_ptr<net::DealerSocket> shard0_;  // followers: to shard 0
   unsigned shard0_attempts_ = 0;
   net::Poller poller_;
   std::unique_ptr<protocol::Control> control_;

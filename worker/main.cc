@@ -14,7 +14,8 @@ tern::Status RunWorker(int argc, char** argv) {
   auto setup = tern::setup::Begin(*line, "worker");
   if (!setup.ok()) return setup.status();
   if (line->check) {
-    std::printf("%s", tern::config::ToYaml(tern::config::ForRank((*setup)->job, line->rank)).c_str());
+    std::printf("%s",
+                tern::config::ToYaml(tern::config::ForRank((*setup)->job, line->rank)).c_str());
     return tern::Ok();
   }
   auto worker = tern::worker::Worker::Make(**setup, signals, line->rank);
@@ -24,4 +25,6 @@ tern::Status RunWorker(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return tern::setup::Finish("tern_worker", RunWorker(argc, argv)); }
+int main(int argc, char** argv) {
+  return tern::setup::Finish("tern_worker", RunWorker(argc, argv));
+}

@@ -12,7 +12,8 @@ namespace tern::worker {
 
 namespace {
 
-protocol::Session::Options SessionOptions(const setup::Setup& setup, const NetLoop::Options& options) {
+protocol::Session::Options SessionOptions(const setup::Setup& setup,
+                                          const NetLoop::Options& options) {
   protocol::Session::Options session;
   session.rank = options.rank;
   session.incarnation = setup::RandomIncarnation();
@@ -28,8 +29,8 @@ protocol::Session::Options SessionOptions(const setup::Setup& setup, const NetLo
 
 }  // namespace
 
-NetLoop::NetLoop(const setup::Setup& setup, StopSignals& signals, net::Traffic& traffic, train::Progress& progress,
-                 train::Events& events, Options options)
+NetLoop::NetLoop(const setup::Setup& setup, StopSignals& signals, net::Traffic& traffic,
+                 train::Progress& progress, train::Events& events, Options options)
     : setup_(setup),
       signals_(signals),
       traffic_(traffic),
@@ -53,7 +54,9 @@ void NetLoop::Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, B
   commands_.Push(ContributeCommand{cell, round, digest, std::move(payload)});
 }
 void NetLoop::Applied(uint64_t round) { commands_.Push(AppliedCommand{round}); }
-void NetLoop::Snapshot(Bytes state, uint64_t applied) { commands_.Push(SnapshotCommand{std::move(state), applied}); }
+void NetLoop::Snapshot(Bytes state, uint64_t applied) {
+  commands_.Push(SnapshotCommand{std::move(state), applied});
+}
 void NetLoop::Installed() { commands_.Push(InstalledCommand{}); }
 void NetLoop::Finish(Status status, pb::Figures figures) {
   commands_.Push(FinishCommand{std::move(status), std::move(figures)});
@@ -88,7 +91,8 @@ void NetLoop::Run() {
 void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
   const Time now = Now();
   if (auto* c = std::get_if<ContributeCommand>(&command)) {
-    session_.Contribute(c->cell, c->round, protocol::LaneOf(setup_.plan, c->cell), c->digest, std::move(c->payload), now, out);
+    session_.Contribute(c->cell, c->round, protocol::LaneOf(setup_.plan, c->cell), c->digest,
+                        std::move(c->payload), now, out);
   } else if (const auto* applied = std::get_if<AppliedCommand>(&command)) {
     session_.SetApplied(applied->round);
   } else if (auto* snapshot = std::get_if<SnapshotCommand>(&command)) {
@@ -108,10 +112,12 @@ void NetLoop::Receive(protocol::SessionActions* out) {
       std::optional<net::Received> received = socket->Receive();
       if (!received.has_value()) break;
       if (received->error.has_value()) {
-        LOG_EVERY_N(WARNING, 100) << "refused a frame of server shard " << lane.shard << ": " << received->error->status.message();
+        LOG_EVERY_N(WARNING, 100) << "refused a frame of server shard " << lane.shard << ": "
+                                  << received->error->status.message();
         continue;
       }
-      session_.OnMessage(lane, {std::move(received->envelope), std::move(received->payload)}, Now(), out);
+      session_.OnMessage(lane, {std::move(received->envelope), std::move(received->payload)}, Now(),
+                         out);
     }
     if (socket->link() == net::DealerSocket::Link::kLost) lost.push_back(lane);
   }
@@ -122,25 +128,40 @@ void NetLoop::Carry(protocol::SessionActions actions) {
   using Type = protocol::SessionAction::Type;
   for (protocol::SessionAction& action : actions) {
     switch (action.type) {
-      case Type::kConnect: Connect(action.lane, action.port); break;
+      case Type::kConnect:
+        Connect(action.lane, action.port);
+        break;
       case Type::kSend: {
         const auto socket = sockets_.find(action.lane);
-        // What cannot be sent now is said again: hellos by their timer, the rest when the lane is up.
-        if (socket == sockets_.end() || !socket->second->Send(action.message.head, action.message.payload).ok()) {
-          VLOG(1) << "not connected to server shard " << action.lane.shard << ", lane " << action.lane.lane;
+        // What cannot be sent now is said again: hellos by their timer, the rest when the lane is
+        // up.
+        if (socket == sockets_.end() ||
+            !socket->second->Send(action.message.head, action.message.payload).ok()) {
+          VLOG(1) << "not connected to server shard " << action.lane.shard << ", lane "
+                  << action.lane.lane;
         }
         break;
       }
-      case Type::kReady: events_.Push(train::Ready{action.applied}); break;
-      case Type::kDeliver: Deliver(std::move(action.delivery)); break;
-      case Type::kSnapshot: events_.Push(train::SnapshotWanted{}); break;
-      case Type::kInstall: events_.Push(train::StateArrived{std::move(action.state), action.applied}); break;
+      case Type::kReady:
+        events_.Push(train::Ready{action.applied});
+        break;
+      case Type::kDeliver:
+        Deliver(std::move(action.delivery));
+        break;
+      case Type::kSnapshot:
+        events_.Push(train::SnapshotWanted{});
+        break;
+      case Type::kInstall:
+        events_.Push(train::StateArrived{std::move(action.state), action.applied});
+        break;
       case Type::kEnded:
         ended_ = true;
         end_ = action.status;
         events_.Push(train::Ended{action.status});
         break;
-      case Type::kLog: LOG(WARNING) << action.text; break;
+      case Type::kLog:
+        LOG(WARNING) << action.text;
+        break;
     }
   }
 }
@@ -155,13 +176,16 @@ void NetLoop::Connect(protocol::LaneRef lane, uint32_t port) {
   auto& slot = sockets_[lane];
   if (slot != nullptr) poller_.Remove(slot.get());
   slot.reset();
-  const Result<net::Address> address = net::ParseAddress(setup_.job.servers(static_cast<int>(lane.shard)).address());
+  const Result<net::Address> address =
+      net::ParseAddress(setup_.job.servers(static_cast<int>(lane.shard)).address());
   net::SocketOptions options;
   options.max_payload = setup::MaxPayload(setup_, lane.lane);
   options.high_water_mark = 100000;  // credits bound the bytes; the mark is never reached
   options.traffic = &traffic_;
-  auto socket = address.ok() ? net::DealerSocket::Connect(context_, address->host, static_cast<uint16_t>(port != 0 ? port : address->port),
-                                                          options, attempts_++)
+  auto socket = address.ok() ? net::DealerSocket::Connect(
+                                   context_, address->host,
+                                   static_cast<uint16_t>(port != 0 ? port : address->port), options,
+                                   attempts_++)
                              : Result<std::unique_ptr<net::DealerSocket>>(address.status());
   if (!socket.ok()) {
     LOG(ERROR) << socket.status().message();

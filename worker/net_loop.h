@@ -1,5 +1,6 @@
-// The net thread: owns the worker's sockets and its Session, and is the training threads' Port. Commands come in
-// through one channel, events go out through another; scalers go straight to the coder.
+// The net thread: owns the worker's sockets and its Session, and is the training threads' Port.
+// Commands come in through one channel, events go out through another; scalers go straight to the
+// coder.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,8 @@ class NetLoop : public train::Port {
     std::function<void(train::Answer)> on_scaled;  // the coder's; called on the net thread
   };
   // All outlive the loop.
-  NetLoop(const setup::Setup& setup, StopSignals& signals, net::Traffic& traffic, train::Progress& progress,
-          train::Events& events, Options options);
+  NetLoop(const setup::Setup& setup, StopSignals& signals, net::Traffic& traffic,
+          train::Progress& progress, train::Events& events, Options options);
   ~NetLoop() override;  // joins; REQUIRES Finish called, or never started
 
   void Start();
@@ -62,7 +63,8 @@ class NetLoop : public train::Port {
     Status status;
     pb::Figures figures;
   };
-  using Command = std::variant<ContributeCommand, AppliedCommand, SnapshotCommand, InstalledCommand, FinishCommand>;
+  using Command = std::variant<ContributeCommand, AppliedCommand, SnapshotCommand, InstalledCommand,
+                               FinishCommand>;
 
   void Run();
   void OnCommand(Command command, protocol::SessionActions* out);

@@ -16,19 +16,26 @@
 
 namespace tern::worker {
 
-Result<std::unique_ptr<Worker>> Worker::Make(const setup::Setup& setup, StopSignals& signals, uint32_t rank) {
+Result<std::unique_ptr<Worker>> Worker::Make(const setup::Setup& setup, StopSignals& signals,
+                                             uint32_t rank) {
   std::unique_ptr<Worker> worker(new Worker(setup, signals, rank));
   TERN_RETURN_IF_ERROR(worker->Open());
   return worker;
 }
 
 Worker::Worker(const setup::Setup& setup, StopSignals& signals, uint32_t rank)
-    : setup_(setup), signals_(signals), rank_(rank), job_(config::ForRank(setup.job, rank)), traffic_(registry_), progress_(registry_) {}
+    : setup_(setup),
+      signals_(signals),
+      rank_(rank),
+      job_(config::ForRank(setup.job, rank)),
+      traffic_(registry_),
+      progress_(registry_) {}
 
 Status Worker::Open() {
   omp_set_num_threads(static_cast<int>(job_.workers().threads()));
   const pb::Data& data = job_.data();
-  for (const auto& [split, name, into] : {std::tuple{data::Split::kTrain, "training", &train_}, std::tuple{data::Split::kTest, "test", &test_}}) {
+  for (const auto& [split, name, into] : {std::tuple{data::Split::kTrain, "training", &train_},
+                                          std::tuple{data::Split::kTest, "test", &test_}}) {
     Result<data::Dataset> dataset = data::ReadDataset(data, split);
     if (!dataset.ok()) return dataset.status();
     *into = std::move(*dataset);
@@ -46,21 +53,23 @@ Status Worker::Open() {
   if (!batches.ok()) return batches.status();
   batches_.emplace(std::move(*batches));
   const double samples = job_.train().epochs() * static_cast<double>(train_.count());
-  steps_ = job_.train().has_steps() ? job_.train().steps()
-                                    : std::max<uint64_t>(1, std::llround(samples / job_.train().batch_total()));
+  steps_ = job_.train().has_steps()
+               ? job_.train().steps()
+               : std::max<uint64_t>(1, std::llround(samples / job_.train().batch_total()));
 
   auto replica = train::Replica::Make(setup_);
   if (!replica.ok()) return replica.status();
   replica_ = std::move(*replica);
-  auto net = engine::Net::Make(setup_.net, {job_.train().batch_total() / setup_.plan.workers, true}, replica_->parameters(),
-                               replica_->gradients());
+  auto net = engine::Net::Make(setup_.net, {job_.train().batch_total() / setup_.plan.workers, true},
+                               replica_->parameters(), replica_->gradients());
   if (!net.ok()) return net.status();
   net_ = std::move(*net);
   auto evaluate = train::Evaluate::Make(setup_, rank_, test_, *replica_, progress_);
   if (!evaluate.ok()) return evaluate.status();
   evaluate_ = std::move(*evaluate);
   if (job_.metrics().port() == 0) return Ok();
-  auto page = net::MetricsPage::Start(job_.metrics().host(), static_cast<uint16_t>(job_.metrics().port() + 100 + rank_),
+  auto page = net::MetricsPage::Start(job_.metrics().host(),
+                                      static_cast<uint16_t>(job_.metrics().port() + 100 + rank_),
                                       [this] { return registry_.PrometheusText(); });
   if (!page.ok()) return page.status();
   page_ = std::move(*page);
@@ -69,40 +78,47 @@ Status Worker::Open() {
 
 Status Worker::CheckShape(const data::Dataset& dataset, const std::string& split) const {
   const pb::ImageShape& input = setup_.net.input();
-  if (dataset.channels == input.channels() && dataset.height == input.height() && dataset.width == input.width() &&
-      dataset.classes <= setup_.net.classes()) {
+  if (dataset.channels == input.channels() && dataset.height == input.height() &&
+      dataset.width == input.width() && dataset.classes <= setup_.net.classes()) {
     return Ok();
   }
-  return Status(Code::kBadData, Cat("the ", split, " images in ", job_.data().dir(), " are ", dataset.channels, " x ", dataset.height,
-                                    " x ", dataset.width, " with ", dataset.classes, " classes; the model takes ", input.channels(),
-                                    " x ", input.height(), " x ", input.width(), " and ", setup_.net.classes()));
+  return Status(Code::kBadData,
+                Cat("the ", split, " images in ", job_.data().dir(), " are ", dataset.channels,
+                    " x ", dataset.height, " x ", dataset.width, " with ", dataset.classes,
+                    " classes; the model takes ", input.channels(), " x ", input.height(), " x ",
+                    input.width(), " and ", setup_.net.classes()));
 }
 
 void Worker::LogStart() const {
   const protocol::RoundBytes bytes = protocol::CountRoundBytes(setup_.plan);
-  LOG(INFO) << "worker " << rank_ << " of " << setup_.plan.workers << ": " << setup_.table.total << " parameters, global batch "
-            << job_.train().batch_total() << ", " << batches_->steps_per_epoch() << " steps an epoch, " << steps_ << " steps; schedule "
-            << job_.train().schedule().name() << " from " << job_.train().schedule().learning_rate() << "; a round takes at most "
-            << HumanBytes(bytes.push + bytes.scalers) << " up and " << HumanBytes(bytes.sum + bytes.scalers)
-            << " down, fp32 would take " << HumanBytes(4 * setup_.table.total) << " each way";
+  LOG(INFO) << "worker " << rank_ << " of " << setup_.plan.workers << ": " << setup_.table.total
+            << " parameters, global batch " << job_.train().batch_total() << ", "
+            << batches_->steps_per_epoch() << " steps an epoch, " << steps_ << " steps; schedule "
+            << job_.train().schedule().name() << " from " << job_.train().schedule().learning_rate()
+            << "; a round takes at most " << HumanBytes(bytes.push + bytes.scalers) << " up and "
+            << HumanBytes(bytes.sum + bytes.scalers) << " down, fp32 would take "
+            << HumanBytes(4 * setup_.table.total) << " each way";
 }
 
 Status Worker::Run() {
   LogStart();
   train::Events events;
   train::Coder* coder_for_net = nullptr;
-  NetLoop::Options options{rank_, steps_, train::Replica::MaxStateBytes(setup_),
-                           [&coder_for_net](train::Answer answer) { coder_for_net->Scaled(std::move(answer)); }};
+  NetLoop::Options options{
+      rank_, steps_, train::Replica::MaxStateBytes(setup_),
+      [&coder_for_net](train::Answer answer) { coder_for_net->Scaled(std::move(answer)); }};
   NetLoop loop(setup_, signals_, traffic_, progress_, events, std::move(options));
   train::Coder coder(setup_, rank_, *replica_, loop, events, progress_);
   coder_for_net = &coder;
   loop.Start();
-  train::Ssgd ssgd({setup_, rank_, steps_, *batches_, *net_, *evaluate_, *replica_, coder, loop, events, progress_});
+  train::Ssgd ssgd({setup_, rank_, steps_, *batches_, *net_, *evaluate_, *replica_, coder, loop,
+                    events, progress_});
   const Status trained = ssgd.Run();
   const Status ended = loop.Join();
   const pb::Counters counters = loop.Counters();
   LOG(INFO) << setup::CountersJson(counters);
-  std::ofstream(Cat(job_.output_dir(), "/worker.", rank_, ".json")) << setup::CountersJson(counters) << "\n";
+  std::ofstream(Cat(job_.output_dir(), "/worker.", rank_, ".json"))
+      << setup::CountersJson(counters) << "\n";
   return trained.ok() ? ended : trained;
 }
 

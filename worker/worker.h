@@ -24,7 +24,8 @@ namespace tern::worker {
 class Worker {
  public:
   // Reads the data and plans the net. `setup` and `signals` outlive the worker.
-  static Result<std::unique_ptr<Worker>> Make(const setup::Setup& setup, StopSignals& signals, uint32_t rank);
+  static Result<std::unique_ptr<Worker>> Make(const setup::Setup& setup, StopSignals& signals,
+                                              uint32_t rank);
   // Trains until the job ends; the status to leave with.
   Status Run();
 

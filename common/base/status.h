@@ -11,14 +11,14 @@ namespace tern {
 
 enum class Code : int {
   kOk = 0,
-  kUsage = 64,       // wrong flags
-  kBadData = 65,     // bad data file or checkpoint
-  kAddress = 69,     // an address that does not resolve, a port in use
-  kInternal = 70,    // our own bug
-  kPeerLost = 75,    // a peer was lost; worth a retry
-  kMismatch = 76,    // another wire version, job, model or plan
-  kNotAllowed = 77,  // closed by policy: a stranger, a rank already taken
-  kBadJob = 78,      // bad job file
+  kUsage = 64,         // wrong flags
+  kBadData = 65,       // bad data file or checkpoint
+  kAddress = 69,       // an address that does not resolve, a port in use
+  kInternal = 70,      // our own bug
+  kPeerLost = 75,      // a peer was lost; worth a retry
+  kMismatch = 76,      // another wire version, job, model or plan
+  kNotAllowed = 77,    // closed by policy: a stranger, a rank already taken
+  kBadJob = 78,        // bad job file
   kInterrupted = 130,  // stopped in order by SIGINT
   kTerminated = 143,   // stopped in order by SIGTERM
 };
@@ -67,7 +67,7 @@ class [[nodiscard]] Result {
 }  // namespace tern
 
 // Leaves the function with the error, if there is one.
-#define TERN_RETURN_IF_ERROR(expr)                     \
-  do {                                                 \
+#define TERN_RETURN_IF_ERROR(expr)                                                     \
+  do {                                                                                 \
     if (::tern::Status tern_status_ = (expr); !tern_status_.ok()) return tern_status_; \
   } while (false)

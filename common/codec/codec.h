@@ -3,9 +3,10 @@
 // segments (parts of tensors), each coded by its tensor's codec and starting at a byte boundary.
 // A codec's name is a promise about its bytes: change the bytes, change the name.
 //
-//   worker:  Prepare (whole tensor: statistics -> scaler, clip)  [scalers are shared]  Encode
-//   (segment) server:  NewAccumulator, Add (once a worker, any order), EncodeSum worker:  Decode
-//   (any range of the segment, as often as wanted)
+//   worker:  Prepare (whole tensor: statistics -> scaler, clip), [scalers are shared],
+//            Encode (segment)
+//   server:  NewAccumulator, Add (once a worker, any order), EncodeSum
+//   worker:  Decode (any range of the segment, as often as wanted)
 //
 // Codecs have no state and may be used by any number of threads; an accumulator belongs to one.
 #pragma once
@@ -23,7 +24,7 @@
 
 namespace tern::codec {
 
-// Clip variants of algorithms.md A1.2; `none` leaves scaler = max|g|.
+// Variants of TernGrad's clipping (eq. 9); clip.h says what each makes of a tensor.
 enum class Clip { kPaper, kOfficial, kGrace, kNone };
 
 struct Options {

@@ -48,8 +48,8 @@ class RankOrderedSum : public Accumulator {
 
  private:
   std::vector<float> sum_;
-  std::vector<std::optional<std::vector<uint8_t>>>
-      parked_;       // by rank, until all lower ranks have come
+  // By rank: a copy of the part, until all lower ranks have come.
+  std::vector<std::optional<std::vector<uint8_t>>> parked_;
   size_t next_ = 0;  // the lowest rank not yet in sum_
 };
 

@@ -137,7 +137,7 @@ class JobChecker {
              "exactly one of model.name and model.net");
     }
     if (model.padding() != pb::Model::valid && model.name() != "lenet") {
-      Report("model.padding", "same", "valid: only lenet is built with another padding");
+      Report("model.padding", "same", "valid (only lenet is built with another padding)");
     }
   }
 

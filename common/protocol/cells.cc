@@ -9,7 +9,8 @@
 
 namespace tern::protocol {
 
-static_assert(std::endian::native == std::endian::little, "scalers travel as little-endian float32");
+static_assert(std::endian::native == std::endian::little,
+              "scalers travel as little-endian float32");
 
 Result<std::vector<float>> ParseScalers(const Bytes& payload, size_t count) {
   if (payload.size() != count * sizeof(float)) {
@@ -20,7 +21,8 @@ Result<std::vector<float>> ParseScalers(const Bytes& payload, size_t count) {
   if (count != 0) std::memcpy(scalers.data(), payload.data(), payload.size());
   for (size_t i = 0; i < count; ++i) {
     if (!std::isfinite(scalers[i]) || std::signbit(scalers[i])) {
-      return Status(Code::kMismatch, "scaler " + std::to_string(i) + " is " + std::to_string(scalers[i]) +
+      return Status(Code::kMismatch, "scaler " + std::to_string(i) + " is " +
+                                         std::to_string(scalers[i]) +
                                          ", expected a finite value that is not negative");
     }
   }
@@ -28,7 +30,8 @@ Result<std::vector<float>> ParseScalers(const Bytes& payload, size_t count) {
 }
 
 Bytes EncodeScalers(const std::vector<float>& scalers) {
-  return Bytes::Own(std::string(reinterpret_cast<const char*>(scalers.data()), scalers.size() * sizeof(float)));
+  return Bytes::Own(
+      std::string(reinterpret_cast<const char*>(scalers.data()), scalers.size() * sizeof(float)));
 }
 
 namespace {
@@ -57,8 +60,10 @@ class GatheredFigures : public CellSum {
 
   Status Add(uint32_t rank, const Bytes& payload) override {
     pb::Figures figures;
-    if (payload.size() > kMaxFiguresBytes || !figures.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
-      return Status(Code::kMismatch, "figures of " + std::to_string(payload.size()) + " bytes that do not parse");
+    if (payload.size() > kMaxFiguresBytes ||
+        !figures.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
+      return Status(Code::kMismatch,
+                    "figures of " + std::to_string(payload.size()) + " bytes that do not parse");
     }
     by_rank_[rank] = std::string(payload.view());
     return Ok();
@@ -78,7 +83,8 @@ class ChunkSum : public CellSum {
  public:
   ChunkSum(const ExchangePlan& plan, const Chunk& chunk) : plan_(plan), chunk_(chunk) {
     for (const codec::Segment& segment : chunk.segments) {
-      sums_.push_back(plan.codec_of[segment.tensor]->NewAccumulator(segment.count, static_cast<int>(plan.workers)));
+      sums_.push_back(plan.codec_of[segment.tensor]->NewAccumulator(
+          segment.count, static_cast<int>(plan.workers)));
     }
   }
 
@@ -86,10 +92,13 @@ class ChunkSum : public CellSum {
     std::span<const uint8_t> rest = payload.span();
     for (size_t i = 0; i < sums_.size(); ++i) {
       Result<size_t> used = sums_[i]->Add(static_cast<int>(rank), rest);
-      if (!used.ok()) return used.status().Within("tensor " + std::to_string(chunk_.segments[i].tensor));
+      if (!used.ok())
+        return used.status().Within("tensor " + std::to_string(chunk_.segments[i].tensor));
       rest = rest.subspan(*used);
     }
-    if (!rest.empty()) return Status(Code::kMismatch, std::to_string(rest.size()) + " bytes more than the chunk has");
+    if (!rest.empty())
+      return Status(Code::kMismatch,
+                    std::to_string(rest.size()) + " bytes more than the chunk has");
     return Ok();
   }
   Bytes Close() override {
@@ -107,7 +116,8 @@ class ChunkSum : public CellSum {
 
 Status CheckSize(const Bytes& payload, size_t expected) {
   if (payload.size() == expected) return Ok();
-  return Status(Code::kMismatch, std::to_string(payload.size()) + " bytes, expected " + std::to_string(expected));
+  return Status(Code::kMismatch,
+                std::to_string(payload.size()) + " bytes, expected " + std::to_string(expected));
 }
 
 Status CheckFigures(const Bytes& payload, uint32_t workers) {
@@ -145,7 +155,8 @@ std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint
   if (lane == 0 && shard == 0) cells.push_back(FiguresCell(plan.workers));
   for (uint32_t b = 0; b < plan.buckets.size(); ++b) {
     const Bucket& bucket = plan.buckets[b];
-    if (lane == 0 && bucket.home == shard && !bucket.shared.empty()) cells.push_back(ScaleCell(b, bucket.shared.size()));
+    if (lane == 0 && bucket.home == shard && !bucket.shared.empty())
+      cells.push_back(ScaleCell(b, bucket.shared.size()));
     for (const Chunk& chunk : bucket.chunks) {
       if (chunk.shard == shard && chunk.lane == lane) cells.push_back(PushCell(plan, chunk));
     }
@@ -155,9 +166,12 @@ std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint
 
 LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell) {
   switch (cell.kind) {
-    case Kind::kFigures: return {0, 0};
-    case Kind::kScale: return {plan.buckets[cell.bucket].home, 0};
-    case Kind::kPush: break;
+    case Kind::kFigures:
+      return {0, 0};
+    case Kind::kScale:
+      return {plan.buckets[cell.bucket].home, 0};
+    case Kind::kPush:
+      break;
   }
   const Chunk& chunk = plan.chunk(cell.bucket, cell.chunk);
   return {chunk.shard, chunk.lane};

@@ -8,8 +8,8 @@
 
 namespace tern::protocol {
 
-// The cells of one lane of a shard: scalers of the buckets whose home it is and, on shard 0, figures, for lane 0; the
-// chunks of the lane otherwise. The plan outlives the cells.
+// The cells of one lane of a shard: scalers of the buckets whose home it is and, on shard 0,
+// figures, for lane 0; the chunks of the lane otherwise. The plan outlives the cells.
 std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint32_t lane);
 
 // The lane that a cell's contributions go to.

@@ -10,15 +10,17 @@ namespace {
 
 Status Compare(const char* what, uint64_t theirs, uint64_t ours) {
   if (theirs == ours) return Ok();
-  return Status(Code::kMismatch, std::string(what) + " differs: the peer's digest is " + Hex(theirs) + ", the server's " +
-                                     Hex(ours) + "; start all from the same job file");
+  return Status(Code::kMismatch, std::string(what) + " differs: the peer's digest is " +
+                                     Hex(theirs) + ", the server's " + Hex(ours) +
+                                     "; start all from the same job file");
 }
 
 }  // namespace
 
 Status CheckHello(const pb::Hello& hello, const pb::Hello& expected) {
   if (hello.job() != expected.job()) {
-    return Status(Code::kMismatch, "the peer runs job '" + hello.job() + "', the server job '" + expected.job() + "'");
+    return Status(Code::kMismatch, "the peer runs job '" + hello.job() + "', the server job '" +
+                                       expected.job() + "'");
   }
   TERN_RETURN_IF_ERROR(Compare("the job", hello.job_digest(), expected.job_digest()));
   TERN_RETURN_IF_ERROR(Compare("the model", hello.model_digest(), expected.model_digest()));

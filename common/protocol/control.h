@@ -1,5 +1,5 @@
-// The control plane of a server shard: who is a member, and the lane of scalers and figures. Shard 0's (Coordinator)
-// decides; the others' (Follower) follow it.
+// The control plane of a server shard: who is a member, and the lane of scalers and figures. Shard
+// 0's (Coordinator) decides; the others' (Follower) follow it.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace tern::protocol {
 
 struct ControlAction {
   enum class Type {
-    kSend,            // `send`
-    kConnectShard0,   // followers: open a new connection to shard 0
-    kSendShard0,      // followers: `send.message` on it
-    kMembers,         // `members`, for every data lane of this shard
-    kStop,            // OnStop() for every data lane of this shard
-    kEnded,           // `status`; nothing more will come
-    kLog,             // `text`
+    kSend,           // `send`
+    kConnectShard0,  // followers: open a new connection to shard 0
+    kSendShard0,     // followers: `send.message` on it
+    kMembers,        // `members`, for every data lane of this shard
+    kStop,           // OnStop() for every data lane of this shard
+    kEnded,          // `status`; nothing more will come
+    kLog,            // `text`
   };
   Type type = Type::kLog;
   Send send;
@@ -53,6 +53,9 @@ class Control {
   // A signal asks for the end: `code` is 130 or 143.
   virtual void OnStop(Code code, Time now, ControlActions* out) = 0;
   virtual void OnMessageFromShard0(const Message&, Time, ControlActions*) {}
+  // The connection to shard 0 was lost, as far as its socket knows (silence tells as well, but
+  // later).
+  virtual void OnShard0Disconnected() {}
   virtual const Lane& lane() const = 0;
 };
 

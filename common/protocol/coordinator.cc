@@ -24,12 +24,16 @@ Message Refusal(Code code, std::string sentence, pb::Refuse::Then then) {
   return MakeRefuse(static_cast<int>(code), std::move(sentence), then);
 }
 
-Message GivenUp() { return Refusal(Code::kNotAllowed, "given up while silent", pb::Refuse::rejoin); }
+Message GivenUp() {
+  return Refusal(Code::kNotAllowed, "given up while silent", pb::Refuse::rejoin);
+}
 
 }  // namespace
 
 Coordinator::Coordinator(ControlOptions options, std::vector<CellSpec> cells)
-    : options_(std::move(options)), lane_(LaneOptions(options_), std::move(cells)), workers_(options_.workers) {}
+    : options_(std::move(options)),
+      lane_(LaneOptions(options_), std::move(cells)),
+      workers_(options_.workers) {}
 
 void Coordinator::Start(Time now, ControlActions*) {
   started_at_ = now;
@@ -39,14 +43,22 @@ void Coordinator::Start(Time now, ControlActions*) {
 void Coordinator::OnMessage(Peer from, const Message& message, Time now, ControlActions* out) {
   if (farewell_.started()) return farewell_.OnMessage(from, message, out);
   switch (message.head.body_case()) {
-    case pb::Envelope::kHello: return OnHello(from, message.head.hello(), now, out);
-    case pb::Envelope::kHeartbeat: return OnHeartbeat(from, message.head.heartbeat(), now, out);
-    case pb::Envelope::kStateWant: return OnStateWant(from, message, now, out);
-    case pb::Envelope::kStatePiece: return OnStatePiece(message, out);
-    case pb::Envelope::kBye: return OnBye(from, message.head.bye(), now, out);
-    case pb::Envelope::kPulse: return OnPulse(from, message.head.pulse(), now, out);
-    case pb::Envelope::kEnd: return;  // the answer to what we said in a life before
-    default: return OnRound(from, message, now, out);
+    case pb::Envelope::kHello:
+      return OnHello(from, message.head.hello(), now, out);
+    case pb::Envelope::kHeartbeat:
+      return OnHeartbeat(from, message.head.heartbeat(), now, out);
+    case pb::Envelope::kStateWant:
+      return OnStateWant(from, message, now, out);
+    case pb::Envelope::kStatePiece:
+      return OnStatePiece(message, out);
+    case pb::Envelope::kBye:
+      return OnBye(from, message.head.bye(), now, out);
+    case pb::Envelope::kPulse:
+      return OnPulse(from, message.head.pulse(), now, out);
+    case pb::Envelope::kEnd:
+      return;  // the answer to what we said in a life before
+    default:
+      return OnRound(from, message, now, out);
   }
 }
 
@@ -57,18 +69,25 @@ void Coordinator::OnHello(Peer from, const pb::Hello& hello, Time now, ControlAc
   }
   if (hello.role() == pb::Hello::shard) return OnShardHello(from, hello, now, out);
   if (hello.rank() >= workers_.size()) {
-    return EmitSend(from, Refusal(Code::kMismatch, "there is no worker " + std::to_string(hello.rank()) + ": the job has " +
-                                                       std::to_string(workers_.size()), pb::Refuse::leave), out);
+    return EmitSend(from,
+                    Refusal(Code::kMismatch,
+                            "there is no worker " + std::to_string(hello.rank()) +
+                                ": the job has " + std::to_string(workers_.size()),
+                            pb::Refuse::leave),
+                    out);
   }
   if (steps_ == 0) steps_ = hello.steps();
   if (hello.steps() != steps_) {
-    const std::string sentence = "worker " + std::to_string(hello.rank()) + " counts " + std::to_string(hello.steps()) +
-                                 " steps, others " + std::to_string(steps_) + "; give all workers the same data";
+    const std::string sentence = "worker " + std::to_string(hello.rank()) + " counts " +
+                                 std::to_string(hello.steps()) + " steps, others " +
+                                 std::to_string(steps_) + "; give all workers the same data";
     return EmitSend(from, Refusal(Code::kMismatch, sentence, pb::Refuse::leave), out);
   }
   Worker& worker = workers_[hello.rank()];
-  const bool retired = std::find(worker.retired.begin(), worker.retired.end(), hello.incarnation()) != worker.retired.end();
-  if (retired || (worker.incarnation == hello.incarnation() && worker.presence == Presence::kLost)) {
+  const bool retired = std::find(worker.retired.begin(), worker.retired.end(),
+                                 hello.incarnation()) != worker.retired.end();
+  if (retired ||
+      (worker.incarnation == hello.incarnation() && worker.presence == Presence::kLost)) {
     return EmitSend(from, GivenUp(), out);
   }
   if (worker.incarnation != hello.incarnation()) {
@@ -86,14 +105,21 @@ void Coordinator::OnHello(Peer from, const pb::Hello& hello, Time now, ControlAc
   EmitSends(std::move(sends), out);
 }
 
-bool Coordinator::MayTake(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
-  if (worker->presence == Presence::kLost && !hello.fresh() && hello.epoch() < worker->first_epoch) {
-    EmitSend(from, Refusal(Code::kPeerLost, "another process had rank " + std::to_string(hello.rank()) +
-                                                " while this worker was away; start it again", pb::Refuse::leave), out);
+bool Coordinator::MayTake(Worker* worker, Peer from, const pb::Hello& hello, Time now,
+                          ControlActions* out) {
+  if (worker->presence == Presence::kLost && !hello.fresh() &&
+      hello.epoch() < worker->first_epoch) {
+    EmitSend(from,
+             Refusal(Code::kPeerLost,
+                     "another process had rank " + std::to_string(hello.rank()) +
+                         " while this worker was away; start it again",
+                     pb::Refuse::leave),
+             out);
     return false;
   }
   if (worker->presence == Presence::kAbsent || worker->presence == Presence::kLost) return true;
-  if (!gathered_ && hello.epoch() > worker->epoch) return true;  // the holder was replaced before our restart
+  if (!gathered_ && hello.epoch() > worker->epoch)
+    return true;  // the holder was replaced before our restart
   if (worker->rival != hello.incarnation()) {
     worker->rival = hello.incarnation();
     worker->rival_since = now;
@@ -103,13 +129,20 @@ bool Coordinator::MayTake(Worker* worker, Peer from, const pb::Hello& hello, Tim
     EmitSend(from, Refusal(Code::kNotAllowed, "the rank is taken", pb::Refuse::retry), out);
     return false;
   }
-  EmitSend(from, Refusal(Code::kNotAllowed, "rank " + std::to_string(hello.rank()) + " is taken by " +
-                                                Name(hello.rank()) + ", which is alive", pb::Refuse::leave), out);
-  EmitLog("refused a second process of rank " + std::to_string(hello.rank()) + " on " + hello.host(), out);
+  EmitSend(from,
+           Refusal(Code::kNotAllowed,
+                   "rank " + std::to_string(hello.rank()) + " is taken by " + Name(hello.rank()) +
+                       ", which is alive",
+                   pb::Refuse::leave),
+           out);
+  EmitLog(
+      "refused a second process of rank " + std::to_string(hello.rank()) + " on " + hello.host(),
+      out);
   return false;
 }
 
-void Coordinator::Admit(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
+void Coordinator::Admit(Worker* worker, Peer from, const pb::Hello& hello, Time now,
+                        ControlActions* out) {
   const bool back = worker->presence == Presence::kLost;
   const uint64_t first_epoch = worker->first_epoch;
   std::vector<uint64_t> retired = std::move(worker->retired);
@@ -150,10 +183,14 @@ bool Coordinator::CannotGather(Time now, ControlActions* out) {
     return true;
   }
   for (Worker& worker : workers_) {
-    if (worker.hello.fresh() || worker.applied + 2 >= most) continue;  // members are at most a window of rounds apart
-    EmitSend(worker.peer, Refusal(Code::kPeerLost, "another process had rank " + std::to_string(worker.hello.rank()) +
-                                                       " while this worker was away; start it again",
-                                  pb::Refuse::leave), out);
+    if (worker.hello.fresh() || worker.applied + 2 >= most)
+      continue;  // members are at most a window of rounds apart
+    EmitSend(worker.peer,
+             Refusal(Code::kPeerLost,
+                     "another process had rank " + std::to_string(worker.hello.rank()) +
+                         " while this worker was away; start it again",
+                     pb::Refuse::leave),
+             out);
     worker = Worker{};
     return true;
   }
@@ -165,8 +202,8 @@ void Coordinator::GatherIfComplete(Time now, ControlActions* out) {
     return worker.presence == Presence::kPresent || worker.presence == Presence::kDone;
   });
   if (!all || CannotGather(now, out)) return;
-  const bool anyone_has_state =
-      std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) { return !worker.hello.fresh(); });
+  const bool anyone_has_state = std::any_of(
+      workers_.begin(), workers_.end(), [](const Worker& worker) { return !worker.hello.fresh(); });
   for (const Worker& worker : workers_) epoch_ = std::max(epoch_, worker.epoch);
   gathered_ = true;
   ++epoch_;
@@ -197,6 +234,7 @@ void Coordinator::Welcome(const Worker& worker, ControlActions* out) {
 pb::Members Coordinator::Members() const {
   pb::Members members;
   members.set_epoch(epoch_);
+  members.set_steps(steps_);
   for (const Worker& worker : workers_) members.add_incarnations(worker.incarnation);
   return members;
 }
@@ -216,8 +254,11 @@ void Coordinator::PublishMembers(ControlActions* out) {
 void Coordinator::OnShardHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
   const auto found = followers_.find(hello.rank());
   if (found == followers_.end()) {
-    return EmitSend(from, Refusal(Code::kMismatch, "there is no server shard " + std::to_string(hello.rank()),
-                                  pb::Refuse::leave), out);
+    return EmitSend(
+        from,
+        Refusal(Code::kMismatch, "there is no server shard " + std::to_string(hello.rank()),
+                pb::Refuse::leave),
+        out);
   }
   found->second = {from, now, false};
   Message message;
@@ -283,30 +324,36 @@ void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlAc
 void Coordinator::OnStateWant(Peer from, const Message& message, Time now, ControlActions* out) {
   const pb::StateWant& want = message.head.state_want();
   Worker* wants = ByPeer(from);
-  if (wants == nullptr || wants->incarnation != want.incarnation() || wants != &workers_[want.rank() % workers_.size()]) {
+  if (wants == nullptr || wants->incarnation != want.incarnation() ||
+      wants != &workers_[want.rank() % workers_.size()]) {
     return;
   }
   wants->heard_at = now;
   const Worker* donor = nullptr;  // the live worker with the highest applied round
-  const auto worth = [](const Worker& worker) { return std::make_pair(!worker.suspect, worker.applied); };
+  const auto worth = [](const Worker& worker) {
+    return std::make_pair(!worker.suspect, worker.applied);
+  };
   for (const Worker& worker : workers_) {
     const bool live = worker.presence == Presence::kPresent || worker.presence == Presence::kDone;
     if (&worker == wants || !live || worker.joining) continue;
     if (donor == nullptr || worth(worker) > worth(*donor)) donor = &worker;
   }
-  if (donor == nullptr) return Abort(Code::kPeerLost, "no live worker holds the state of the job", now, out);
+  if (donor == nullptr)
+    return Abort(Code::kPeerLost, "no live worker holds the state of the job", now, out);
   EmitSend(donor->peer, message, out);
 }
 
 void Coordinator::OnStatePiece(const Message& message, ControlActions* out) {
   const pb::StatePiece& piece = message.head.state_piece();
-  if (piece.rank() >= workers_.size() || workers_[piece.rank()].incarnation != piece.incarnation()) return;
+  if (piece.rank() >= workers_.size() || workers_[piece.rank()].incarnation != piece.incarnation())
+    return;
   EmitSend(workers_[piece.rank()].peer, message, out);
 }
 
 void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out) {
-  const bool fenced = bye.rank() >= workers_.size() || (workers_[bye.rank()].incarnation != bye.incarnation() &&
-                                                        options_.safeguards.fence_incarnations);
+  const bool fenced =
+      bye.rank() >= workers_.size() || (workers_[bye.rank()].incarnation != bye.incarnation() &&
+                                        options_.safeguards.fence_incarnations);
   if (bye.code() != 0) {
     Message message;
     message.head.mutable_end()->set_code(bye.code());
@@ -315,21 +362,25 @@ void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions*
     if (fenced) return;
     Worker& worker = workers_[bye.rank()];
     worker.counters = bye.counters();
-    if (worker.presence == Presence::kPresent) Lose(bye.rank(), "it left: " + bye.sentence(), now, out);
+    if (worker.presence == Presence::kPresent)
+      Lose(bye.rank(), "it left: " + bye.sentence(), now, out);
     return;
   }
-  if (fenced) return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
+  if (fenced)
+    return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
   Worker& worker = workers_[bye.rank()];
   if (worker.presence == Presence::kLost) return EmitSend(from, GivenUp(), out);
   worker.presence = Presence::kDone;
   worker.heard_at = now;
+  worker.figures = bye.figures();
   worker.counters = bye.counters();
   EndIfAllDone(now, out);
 }
 
 std::string Coordinator::Name(uint32_t rank) const {
   const pb::Hello& hello = workers_[rank].hello;
-  return "worker " + std::to_string(rank) + " (" + hello.host() + ", pid " + std::to_string(hello.pid()) + ")";
+  return "worker " + std::to_string(rank) + " (" + hello.host() + ", pid " +
+         std::to_string(hello.pid()) + ")";
 }
 
 }  // namespace tern::protocol

@@ -1,17 +1,18 @@
 // Shard 0: decides membership, passes State on, stops and ends the job.
 //
-//   job:      gathering --all workers said hello--> running --all said Bye--> ending --all have answered--> ended
-//                 |                                    |                        ^
-//                 +------ deadlines, losses, refusals -+------- (Abort) --------+
+//   job:    gathering --all said hello--> running --all said Bye--> ending --all answered--> ended
+//               |                            |                        ^
+//               +-- deadlines, losses, refusals (everybody is told) --+
 //
-//   a rank:   absent --Hello--> present --silent 1.5 s--> suspect --silent 3 s, or its compute thread stands--> lost
-//                                  ^                         |heard                                              |
-//                                  +-------------------------+           `fail`: abort;  `wait`: until a new     |
-//                                  +------------------------------------  incarnation says hello ---------------+
+//   a rank: absent --Hello--> present --silent 1.5 s--> suspect --silent 3 s--> lost
+//                              ^   ^                     |heard                  |
+//                              |   +---------------------+                       |
+//                              +----- `wait`: a new incarnation says hello ------+ `fail`: the end
 //
-//   A worker that has said Bye is done; until all are, it is watched and given up like any other, since the others may
-//   need what it holds. An incarnation that was given up or replaced may come back only as a new one (Refuse: rejoin),
-//   and only while no other process has had its rank.
+//   A rank whose compute thread stands is lost as well.
+//   A worker that has said Bye is done; until all are, it is watched and given up like any other,
+//   since the others may need what it holds. An incarnation that was given up or replaced may come
+//   back only as a new one (Refuse: rejoin), and only while no other process has had its rank.
 //
 // After a restart of shard 0 the gathering rebuilds all of it from the hellos.
 #pragma once
@@ -42,8 +43,8 @@ class Coordinator : public Control {
     bool suspect = false;
     bool joining = false;  // was told to fetch State and has not got it
     uint64_t incarnation = 0;
-    uint64_t epoch = 0;    // it was admitted in, as it or we said
-    uint64_t first_epoch = 0;  // the first that its process was admitted in, under whatever incarnation
+    uint64_t epoch = 0;        // it was admitted in, as it or we said
+    uint64_t first_epoch = 0;  // the first of its process, under whatever incarnation
     Peer peer = 0;
     pb::Hello hello;
     Time heard_at{}, moved_at{}, lost_at{};
@@ -53,7 +54,8 @@ class Coordinator : public Control {
     uint64_t rival = 0;  // another incarnation that asks for this rank, since when
     Time rival_since{};
     pb::Counters counters;
-    pb::Figures figures;  // from its Bye
+    pb::Figures figures;            // from its Bye
+    std::vector<uint64_t> retired;  // incarnations that were given up or replaced; the newest few
   };
   const std::vector<Worker>& workers() const { return workers_; }
   bool running() const { return gathered_ && !farewell_.started(); }
@@ -72,7 +74,8 @@ class Coordinator : public Control {
   bool MayTake(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out);
   void Admit(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out);
   void GatherIfComplete(Time now, ControlActions* out);
-  // Whether the state of the job is lost, or one who gathered is too far behind to have been a member; acts on it.
+  // Whether the state of the job is lost, or one who gathered is too far behind to have been a
+  // member; acts on it.
   bool CannotGather(Time now, ControlActions* out);
   void Welcome(const Worker& worker, ControlActions* out);
   pb::Members Members() const;
@@ -90,7 +93,6 @@ class Coordinator : public Control {
   void EndIfAllDone(Time now, ControlActions* out);
   void Abort(Code code, const std::string& sentence, Time now, ControlActions* out);
   std::vector<Peer> Everybody() const;
-  void ToAll(const Message& message, ControlActions* out) const;
   std::string Name(uint32_t rank) const;  // "worker 1 (node3, pid 4711)"
   Worker* ByPeer(Peer peer);
 
@@ -101,7 +103,7 @@ class Coordinator : public Control {
   bool gathered_ = false;
   Farewell farewell_;
   uint64_t epoch_ = 0;
-  uint64_t steps_ = 0;  // rounds of the job, as the first worker said
+  uint64_t steps_ = 0;          // rounds of the job, as the first worker said
   Code stop_code_ = Code::kOk;  // 130 or 143 once asked to stop
   Time started_at_{}, pulse_at_{};
 };

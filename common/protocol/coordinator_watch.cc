@@ -19,17 +19,21 @@ bool IsLive(const Coordinator::Worker& worker) {
 void Coordinator::OnTimer(Time now, ControlActions* out) {
   if (farewell_.started()) return farewell_.OnTimer(now, out);
   if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
-  for (uint32_t rank = 0; rank < workers_.size() && !farewell_.started(); ++rank) CheckSilence(rank, now, out);
+  for (uint32_t rank = 0; rank < workers_.size() && !farewell_.started(); ++rank)
+    CheckSilence(rank, now, out);
   if (!farewell_.started()) CheckFollowers(now, out);
-  if (farewell_.started() || gathered_ || now - started_at_ <= options_.timings.start_timeout) return;
+  if (farewell_.started() || gathered_ || now - started_at_ <= options_.timings.start_timeout)
+    return;
   std::string missing;
   bool done = false;
   for (uint32_t rank = 0; rank < workers_.size(); ++rank) {
     done |= workers_[rank].presence == Presence::kDone;
     if (!IsLive(workers_[rank])) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
   }
-  Abort(Code::kPeerLost, "the job did not start" + std::string(done ? " again" : "") + " within " +
-                             SecondsText(options_.timings.start_timeout) + ": no hello from worker " + missing, now, out);
+  Abort(Code::kPeerLost,
+        "the job did not start" + std::string(done ? " again" : "") + " within " +
+            SecondsText(options_.timings.start_timeout) + ": no hello from worker " + missing,
+        now, out);
 }
 
 void Coordinator::SendPulses(Time now, ControlActions* out) {
@@ -48,19 +52,25 @@ void Coordinator::SendPulses(Time now, ControlActions* out) {
 void Coordinator::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
   Worker& worker = workers_[rank];
   if (worker.presence == Presence::kLost && now - worker.lost_at > options_.timings.wait_timeout) {
-    return Abort(Code::kPeerLost, Name(rank) + " was lost and nobody took its place within " +
-                                      SecondsText(options_.timings.wait_timeout), now, out);
+    return Abort(Code::kPeerLost,
+                 Name(rank) + " was lost and nobody took its place within " +
+                     SecondsText(options_.timings.wait_timeout),
+                 now, out);
   }
   if (!IsLive(worker)) return;
   const Time silent = now - worker.heard_at;
-  if (silent > options_.timings.dead_after) return Lose(rank, "silent for " + SecondsText(silent), now, out);
-  if (gathered_ && worker.presence == Presence::kPresent && now - worker.moved_at > options_.timings.progress_timeout) {
-    return Lose(rank, "its compute thread has not moved for " + SecondsText(now - worker.moved_at), now, out);
+  if (silent > options_.timings.dead_after)
+    return Lose(rank, "silent for " + SecondsText(silent), now, out);
+  if (gathered_ && worker.presence == Presence::kPresent &&
+      now - worker.moved_at > options_.timings.progress_timeout) {
+    return Lose(rank, "its compute thread has not moved for " + SecondsText(now - worker.moved_at),
+                now, out);
   }
   if (silent > options_.timings.suspect_after && !worker.suspect) {
     worker.suspect = true;
     EmitLog(Name(rank) + " is suspect: silent for " + SecondsText(silent) + ", at round " +
-                std::to_string(worker.applied + 1), out);
+                std::to_string(worker.applied + 1),
+            out);
   }
 }
 
@@ -68,12 +78,15 @@ void Coordinator::CheckFollowers(Time now, ControlActions* out) {
   for (auto& [shard, follower] : followers_) {
     const Time silent = now - follower.heard_at;
     const std::string name = "server shard " + std::to_string(shard);
-    if (silent > (gathered_ ? options_.timings.server_return_timeout : options_.timings.start_timeout)) {
-      return Abort(Code::kPeerLost, name + " was lost: silent for " + SecondsText(silent), now, out);
+    if (silent >
+        (gathered_ ? options_.timings.server_return_timeout : options_.timings.start_timeout)) {
+      return Abort(Code::kPeerLost, name + " was lost: silent for " + SecondsText(silent), now,
+                   out);
     }
     if (silent > options_.timings.dead_after && !follower.silent && follower.peer != 0) {
       follower.silent = true;
-      EmitLog(name + " is silent for " + SecondsText(silent) + "; waiting for it to come back", out);
+      EmitLog(name + " is silent for " + SecondsText(silent) + "; waiting for it to come back",
+              out);
     }
   }
 }
@@ -91,10 +104,13 @@ void Coordinator::Lose(uint32_t rank, const std::string& why, Time now, ControlA
   worker.lost_at = now;
   if (!options_.wait_for_lost_workers) return Abort(Code::kPeerLost, what, now, out);
   if (stop_code_ != Code::kOk) return Abort(stop_code_, "stopped by a signal; " + what, now, out);
-  const bool anyone = std::any_of(workers_.begin(), workers_.end(),
-                                  [](const Worker& other) { return !other.joining && IsLive(other); });
-  if (!anyone) return Abort(Code::kPeerLost, what + "; no live worker holds the state of the job", now, out);
-  EmitLog(what + "; waiting for its return for up to " + SecondsText(options_.timings.wait_timeout), out);
+  const bool anyone = std::any_of(workers_.begin(), workers_.end(), [](const Worker& other) {
+    return !other.joining && IsLive(other);
+  });
+  if (!anyone)
+    return Abort(Code::kPeerLost, what + "; no live worker holds the state of the job", now, out);
+  EmitLog(what + "; waiting for its return for up to " + SecondsText(options_.timings.wait_timeout),
+          out);
 }
 
 void Coordinator::OnStop(Code code, Time now, ControlActions* out) {
@@ -112,11 +128,12 @@ void Coordinator::EndIfAllDone(Time now, ControlActions* out) {
     if (worker.presence != Presence::kDone) return;
   }
   Message end;
-  const std::string sentence = stop_code_ == Code::kOk ? "" : "the job was stopped in order by a signal";
+  const std::string sentence =
+      stop_code_ == Code::kOk ? "" : "the job was stopped in order by a signal";
   end.head.mutable_end()->set_code(static_cast<uint32_t>(stop_code_));
   end.head.mutable_end()->set_sentence(sentence);
-  farewell_.Start(std::move(end), Status(stop_code_, sentence), Everybody(), Everybody(), options_.timings.hello_retry,
-                  now + options_.timings.dead_after, now, out);
+  farewell_.Start(std::move(end), Status(stop_code_, sentence), Everybody(), Everybody(),
+                  options_.timings.hello_retry, now + options_.timings.dead_after, now, out);
 }
 
 void Coordinator::Abort(Code code, const std::string& sentence, Time now, ControlActions* out) {

@@ -4,8 +4,8 @@
 
 namespace tern::protocol {
 
-void Exchange::Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest, Bytes payload, Time now,
-                          std::vector<Outgoing>* out) {
+void Exchange::Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest,
+                          Bytes payload, Time now, std::vector<Outgoing>* out) {
   Waiting& waiting = waiting_[Key{round, cell}];
   waiting.lane = lane;
   waiting.digest = digest;
@@ -14,7 +14,8 @@ void Exchange::Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64
 }
 
 void Exchange::SendWaiting(const Key& key, Waiting* waiting, Time now, std::vector<Outgoing>* out) {
-  if (!waiting->sent && key.cell.kind == Kind::kPush) lanes_[waiting->lane].unanswered_bytes += waiting->payload.size();
+  if (!waiting->sent && key.cell.kind == Kind::kPush)
+    lanes_[waiting->lane].unanswered_bytes += waiting->payload.size();
   waiting->sent = true;
   waiting->sent_at = now;
   Outgoing outgoing;
@@ -44,14 +45,17 @@ void Exchange::SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing
   }
 }
 
-std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind, const pb::Outcome& outcome,
-                                                    const Bytes& payload, Time now, std::vector<Outgoing>* out) {
+std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
+                                                    const pb::Outcome& outcome,
+                                                    const Bytes& payload, Time now,
+                                                    std::vector<Outgoing>* out) {
   std::vector<Delivery> deliveries;
   OnFloor(outcome.floor());
   const Key key{outcome.round(), Cell{kind, outcome.bucket(), outcome.chunk()}};
   const auto found = waiting_.find(key);
   if (found == waiting_.end() || found->second.lane != lane) return deliveries;
-  if (found->second.sent && kind == Kind::kPush) lanes_[lane].unanswered_bytes -= found->second.payload.size();
+  if (found->second.sent && kind == Kind::kPush)
+    lanes_[lane].unanswered_bytes -= found->second.payload.size();
   waiting_.erase(found);
   if (outcome.round() > floor_) held_[key] = Held{lane, outcome, payload, false, {}};
   deliveries.push_back({key.cell, outcome, payload});
@@ -59,9 +63,11 @@ std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind, con
   return deliveries;
 }
 
-void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now, std::vector<Outgoing>* out) {
+void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
+                        std::vector<Outgoing>* out) {
   LaneState& state = lanes_[lane];
-  const bool blank = state.server_incarnation != 0 && state.server_incarnation != server_incarnation;
+  const bool blank =
+      state.server_incarnation != 0 && state.server_incarnation != server_incarnation;
   state.up = true;
   state.server_incarnation = server_incarnation;
   state.unanswered_bytes = 0;
@@ -84,7 +90,8 @@ void Exchange::Offer(const Key& key, Held* held, Time now, std::vector<Outgoing>
 }
 
 void Exchange::OnHeldTaken(LaneRef lane, Kind kind, const pb::Outcome& outcome) {
-  const auto found = held_.find(Key{outcome.round(), Cell{kind, outcome.bucket(), outcome.chunk()}});
+  const auto found =
+      held_.find(Key{outcome.round(), Cell{kind, outcome.bucket(), outcome.chunk()}});
   if (found != held_.end() && found->second.lane == lane) found->second.offered = false;
 }
 
@@ -98,12 +105,14 @@ void Exchange::OnFloor(uint64_t floor) {
 
 void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
   for (auto& [key, waiting] : waiting_) {
-    if (!waiting.sent || !lanes_[waiting.lane].up || now - waiting.sent_at < options_.resend_after) continue;
+    if (!waiting.sent || !lanes_[waiting.lane].up || now - waiting.sent_at < options_.resend_after)
+      continue;
     ++resent_;
     SendWaiting(key, &waiting, now, out);
   }
   for (auto& [key, held] : held_) {
-    if (!held.offered || !lanes_[held.lane].up || now - held.offered_at < options_.resend_after) continue;
+    if (!held.offered || !lanes_[held.lane].up || now - held.offered_at < options_.resend_after)
+      continue;
     ++resent_;
     Offer(key, &held, now, out);
   }

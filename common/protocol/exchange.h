@@ -1,14 +1,15 @@
-// A worker's half of the rounds: what it contributed and has no answer to, and the answers that it still holds for
-// others. One owner, no thread of its own.
+// A worker's half of the rounds: what it contributed and has no answer to, and the answers that it
+// still holds for others. One owner, no thread of its own.
 //
-// A contribution:   waiting --(credit, lane up)--> sent --(outcome)--> done
-//                      ^                            | repeated after `resend_after`, and when its lane comes up again
-//                      +----------------------------+
-// An outcome:       held until the floor reaches its round; given to a server that comes back without it, again and
-//                   again until that server says that it has it.
+// A contribution:  waiting --(credit, lane up)--> sent --(outcome)--> done
+//                     ^                            | repeated after `resend_after`, and when its
+//                     +----------------------------+ lane comes up again
+// An outcome:      held until the floor reaches its round; given to a server that comes back
+//                  without it, again and again until that server says that it has it.
 //
-// Credit: bytes of pushes sent on a lane and not answered are at most `credit_bytes` (one push at least). All workers
-// push in plan order, so the slowest one always has credit, and a server holds at most workers * credit a lane.
+// Credit: bytes of pushes sent on a lane and not answered are at most `credit_bytes` (one push at
+// least). All workers push in plan order, so the slowest one always has credit, and a server holds
+// at most workers * credit a lane.
 #pragma once
 
 #include <cstdint>
@@ -43,11 +44,11 @@ class Exchange {
   explicit Exchange(Options options) : options_(options) {}
 
   // REQUIRES not contributed before. `digest` is of the scalers used (push).
-  void Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest, Bytes payload, Time now,
-                  std::vector<Outgoing>* out);
+  void Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest, Bytes payload,
+                  Time now, std::vector<Outgoing>* out);
   // Returns the answer if this worker waits for it.
-  std::vector<Delivery> OnOutcome(LaneRef lane, Kind kind, const pb::Outcome& outcome, const Bytes& payload, Time now,
-                                  std::vector<Outgoing>* out);
+  std::vector<Delivery> OnOutcome(LaneRef lane, Kind kind, const pb::Outcome& outcome,
+                                  const Bytes& payload, Time now, std::vector<Outgoing>* out);
   // The server has what it was given.
   void OnHeldTaken(LaneRef lane, Kind kind, const pb::Outcome& outcome);
   // Hello was answered. A server that was not known before on this lane gets what is held.
@@ -55,8 +56,8 @@ class Exchange {
   void OnLaneDown(LaneRef lane);
   void OnFloor(uint64_t floor);
   void OnTimer(Time now, std::vector<Outgoing>* out);
-  // REQUIRES every answer of the rounds up to `applied` delivered: whoever gets this worker's state contributes to none
-  // of them again.
+  // REQUIRES every answer of the rounds up to `applied` delivered: whoever gets this worker's state
+  // contributes to none of them again.
   void SetApplied(uint64_t applied) { applied_ = applied; }
   // After State: what older rounds left is void.
   void Restart(uint64_t applied);

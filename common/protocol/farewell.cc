@@ -4,8 +4,9 @@
 
 namespace tern::protocol {
 
-void Farewell::Start(Message message, Status status, const std::vector<Peer>& told, std::vector<Peer> expected,
-                     Time again_after, Time until, Time now, ControlActions* out) {
+void Farewell::Start(Message message, Status status, const std::vector<Peer>& told,
+                     std::vector<Peer> expected, Time again_after, Time until, Time now,
+                     ControlActions* out) {
   if (started_) return;
   started_ = true;
   message_ = std::move(message);
@@ -25,8 +26,10 @@ void Farewell::OnMessage(Peer from, const Message& message, ControlActions* out)
       return EndIfAnswered(out);
     case pb::Envelope::kHello:
     case pb::Envelope::kHeartbeat:
-    case pb::Envelope::kBye: return EmitSend(from, message_, out);
-    default: return;
+    case pb::Envelope::kBye:
+      return EmitSend(from, message_, out);
+    default:
+      return;
   }
 }
 

@@ -1,5 +1,5 @@
-// Shard 0's last word, End or Abort: said to all, and said again until each has answered or some time has passed, so
-// that one lost message leaves nobody behind.
+// Shard 0's last word, End or Abort: said to all, and said again until each has answered or some
+// time has passed, so that one lost message leaves nobody behind.
 #pragma once
 
 #include <vector>
@@ -11,8 +11,9 @@ namespace tern::protocol {
 class Farewell {
  public:
   // To everybody in `told`; only those in `expected` are waited for.
-  void Start(Message message, Status status, const std::vector<Peer>& told, std::vector<Peer> expected, Time again_after,
-             Time until, Time now, ControlActions* out);
+  void Start(Message message, Status status, const std::vector<Peer>& told,
+             std::vector<Peer> expected, Time again_after, Time until, Time now,
+             ControlActions* out);
   // Any message but a contribution: an End without fields is the answer, anything else is answered.
   void OnMessage(Peer from, const Message& message, ControlActions* out);
   void OnTimer(Time now, ControlActions* out);

@@ -21,20 +21,40 @@ Follower::Follower(ControlOptions options, std::vector<CellSpec> cells)
     : options_(std::move(options)), lane_(LaneOptions(options_), std::move(cells)) {}
 
 void Follower::Start(Time now, ControlActions* out) {
-  started_at_ = heard_at_ = connected_at_ = now;
+  heard_at_ = now;
+  Connect(now, out);
+}
+
+void Follower::Connect(Time now, ControlActions* out) {
+  connected_at_ = now;
+  disconnected_ = greeted_ = false;
   out->emplace_back().type = ControlAction::Type::kConnectShard0;
   Greet(now, out);
 }
 
-void Follower::Greet(Time now, ControlActions* out) {
-  hello_at_ = now;
+void Follower::SendShard0(Message message, ControlActions* out) {
   ControlAction& action = out->emplace_back();
   action.type = ControlAction::Type::kSendShard0;
-  pb::Hello* hello = action.send.message.head.mutable_hello();
+  action.send.message = std::move(message);
+}
+
+void Follower::End(Status status, ControlActions* out) {
+  ended_ = true;
+  Message answer;
+  answer.head.mutable_end();
+  SendShard0(std::move(answer), out);
+  EmitEnded(std::move(status), out);
+}
+
+void Follower::Greet(Time now, ControlActions* out) {
+  hello_at_ = now;
+  Message message;
+  pb::Hello* hello = message.head.mutable_hello();
   *hello = options_.expected;
   hello->set_role(pb::Hello::shard);
   hello->set_rank(options_.shard);
   hello->set_incarnation(options_.incarnation);
+  SendShard0(std::move(message), out);
 }
 
 void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActions* out) {
@@ -46,9 +66,12 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
       shard0_incarnation_ = message.head.welcome().incarnation();
       return;
     case pb::Envelope::kPulse:
-      if (message.head.pulse().incarnation() != shard0_incarnation_) greeted_ = false;  // started again
+      // Started again, or its Members were lost on the way.
+      if (message.head.pulse().incarnation() != shard0_incarnation_) greeted_ = false;
+      if (message.head.pulse().epoch() > members_.epoch()) greeted_ = false;
       return;
     case pb::Envelope::kMembers: {
+      if (message.head.members().epoch() < members_.epoch()) return;
       members_ = message.head.members();
       Sends sends;
       lane_.OnMembers(members_, &sends);
@@ -56,18 +79,20 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
       return EmitMembers(members_, out);
     }
     case pb::Envelope::kEnd:
-      ended_ = true;
-      return EmitEnded(Status(static_cast<Code>(message.head.end().code()), message.head.end().sentence()), out);
+      return End(
+          Status(static_cast<Code>(message.head.end().code()), message.head.end().sentence()), out);
     case pb::Envelope::kAbort:
-      ended_ = true;
       ToWorkers(message, out);
-      return EmitEnded(Status(static_cast<Code>(message.head.abort().code()), message.head.abort().sentence()), out);
+      return End(
+          Status(static_cast<Code>(message.head.abort().code()), message.head.abort().sentence()),
+          out);
     case pb::Envelope::kRefuse:
       if (message.head.refuse().then() != pb::Refuse::leave) return;
-      ended_ = true;
-      return EmitEnded(Status(static_cast<Code>(message.head.refuse().code()),
-                              "refused by server shard 0: " + message.head.refuse().sentence()), out);
-    default: return EmitLog("dropped a message that shard 0 does not send", out);
+      return End(Status(static_cast<Code>(message.head.refuse().code()),
+                        "refused by server shard 0: " + message.head.refuse().sentence()),
+                 out);
+    default:
+      return EmitLog("dropped a message that shard 0 does not send", out);
   }
 }
 
@@ -84,7 +109,12 @@ void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
   if (Status checked = CheckHello(hello, options_.expected); !checked.ok()) {
     return EmitSend(from, MakeRefuse(ExitCode(checked), checked.message(), pb::Refuse::leave), out);
   }
-  if (hello.rank() < options_.workers) peers_[hello.rank()] = from;
+  const auto rank = static_cast<int>(hello.rank());
+  const bool member = rank >= 0 && rank < members_.incarnations_size() &&
+                      members_.incarnations(rank) == hello.incarnation();
+  // Pulses also go to whoever may become one, but not to a late word of one who is no more.
+  if (hello.rank() < options_.workers && (member || !peers_.contains(hello.rank())))
+    peers_[hello.rank()] = from;
   Sends sends;
   lane_.OnHello(from, hello, &sends);
   EmitSends(std::move(sends), out);
@@ -93,7 +123,9 @@ void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
 void Follower::OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out) {
   const auto found = peers_.find(beat.rank());
   if (found == peers_.end() || found->second != from) {  // of a life before
-    return EmitSend(from, MakeRefuse(static_cast<int>(Code::kNotAllowed), "say hello first", pb::Refuse::retry), out);
+    return EmitSend(
+        from, MakeRefuse(static_cast<int>(Code::kNotAllowed), "say hello first", pb::Refuse::retry),
+        out);
   }
   if (beat.has_applied()) lane_.OnApplied(beat.rank(), beat.incarnation(), beat.applied());
 }
@@ -106,14 +138,14 @@ void Follower::OnTimer(Time now, ControlActions* out) {
   const bool never = shard0_incarnation_ == 0;
   if (silent > (never ? options_.timings.start_timeout : options_.timings.server_return_timeout)) {
     ended_ = true;
-    return EmitEnded(Status(Code::kPeerLost, "server shard 0 was lost: silent for " + SecondsText(silent)), out);
+    return EmitEnded(
+        Status(Code::kPeerLost, "server shard 0 was lost: silent for " + SecondsText(silent)), out);
   }
-  if (silent > options_.timings.dead_after && now - connected_at_ > options_.timings.dead_after) {
+  const bool stale =
+      silent > options_.timings.dead_after && now - connected_at_ > options_.timings.dead_after;
+  if (stale || (disconnected_ && now - connected_at_ >= options_.timings.hello_retry)) {
     EmitLog("server shard 0 is silent for " + SecondsText(silent) + "; connecting again", out);
-    connected_at_ = now;
-    greeted_ = false;
-    out->emplace_back().type = ControlAction::Type::kConnectShard0;
-    Greet(now, out);
+    Connect(now, out);
   }
 }
 
@@ -125,10 +157,7 @@ void Follower::SendPulses(Time now, ControlActions* out) {
   pulse->set_epoch(members_.epoch());
   pulse->set_floor(lane_.floor());
   ToWorkers(message, out);
-  if (!greeted_) return;
-  ControlAction& action = out->emplace_back();
-  action.type = ControlAction::Type::kSendShard0;
-  action.send.message = std::move(message);
+  if (greeted_) SendShard0(std::move(message), out);
 }
 
 void Follower::OnStop(Code code, Time, ControlActions* out) {

@@ -1,8 +1,11 @@
-// A server shard other than 0: takes membership and the end from shard 0, keeps its own lane of scalers.
+// A server shard other than 0: takes membership and the end from shard 0, keeps its own lane of
+// scalers.
 //
 //   greeting --Welcome--> following --End, Abort--> ended
-//      ^                      | shard 0 silent: new connection, hello again, until server_return_timeout
-//      +----------------------+
+//      ^                      | shard 0 silent or its connection lost: new connection, hello again,
+//      +----------------------+ until server_return_timeout; also hello again where a pulse tells
+//      of
+//                               members that it has not heard of
 #pragma once
 
 #include <cstdint>
@@ -20,14 +23,19 @@ class Follower : public Control {
   void OnMessage(Peer from, const Message& message, Time now, ControlActions* out) override;
   void OnMessageFromShard0(const Message& message, Time now, ControlActions* out) override;
   void OnTimer(Time now, ControlActions* out) override;
-  // Only shard 0 stops a job in order; a follower that is told to go leaves its job to the deadlines.
+  void OnShard0Disconnected() override { disconnected_ = true; }
+  // Only shard 0 stops a job in order; a follower that is told to go leaves its job to the
+  // deadlines.
   void OnStop(Code code, Time now, ControlActions* out) override;
   const Lane& lane() const override { return lane_; }
 
  private:
   void OnHello(Peer from, const pb::Hello& hello, ControlActions* out);
   void OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out);
+  void Connect(Time now, ControlActions* out);
   void Greet(Time now, ControlActions* out);
+  void SendShard0(Message message, ControlActions* out);
+  void End(Status status, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);
   void ToWorkers(const Message& message, ControlActions* out);
 
@@ -35,10 +43,10 @@ class Follower : public Control {
   Lane lane_;
   pb::Members members_;
   std::map<uint32_t, Peer> peers_;  // by rank
-  bool greeted_ = false;
+  bool greeted_ = false, disconnected_ = false;
   bool ended_ = false;
   uint64_t shard0_incarnation_ = 0;
-  Time started_at_{}, heard_at_{}, hello_at_{}, connected_at_{}, pulse_at_{};
+  Time heard_at_{}, hello_at_{}, connected_at_{}, pulse_at_{};
 };
 
 }  // namespace tern::protocol

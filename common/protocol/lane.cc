@@ -19,7 +19,8 @@ Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
 
 }  // namespace
 
-Lane::Lane(Options options, std::vector<CellSpec> cells) : options_(std::move(options)), members_(options_.workers) {
+Lane::Lane(Options options, std::vector<CellSpec> cells)
+    : options_(std::move(options)), members_(options_.workers) {
   for (CellSpec& spec : cells) {
     const Cell cell = spec.cell;
     cells_[cell].spec = std::move(spec);
@@ -34,7 +35,8 @@ void Lane::OnMembers(const pb::Members& members, Sends* out) {
     Member& member = members_[rank];
     const uint64_t incarnation = members.incarnations(static_cast<int>(rank));
     if (incarnation == 0 || incarnation == member.incarnation) continue;
-    // Whoever comes may hold State as old as the floor: it stands still until the newcomer shows what it has.
+    // Whoever comes may hold State as old as the floor: it stands still until the newcomer shows
+    // what it has.
     member = Member{};
     member.incarnation = incarnation;
   }
@@ -42,9 +44,11 @@ void Lane::OnMembers(const pb::Members& members, Sends* out) {
 }
 
 void Lane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
-  if (hello.rank() >= members_.size() || members_[hello.rank()].incarnation != hello.incarnation()) {
+  if (hello.rank() >= members_.size() ||
+      members_[hello.rank()].incarnation != hello.incarnation()) {
     // The membership may still be on its way to this shard.
-    out->push_back(Refuse(from, kNotAllowed, "this incarnation is not (or no longer) a member", pb::Refuse::retry));
+    out->push_back(Refuse(from, kNotAllowed, "this incarnation is not (or no longer) a member",
+                          pb::Refuse::retry));
     return;
   }
   Member& member = members_[hello.rank()];
@@ -87,7 +91,8 @@ void Lane::Welcome(Peer to, Sends* out) const {
 
 Lane::Member* Lane::FencedMember(uint32_t rank, uint64_t incarnation) {
   if (rank >= members_.size()) return nullptr;
-  if (options_.safeguards.fence_incarnations && members_[rank].incarnation != incarnation) return nullptr;
+  if (options_.safeguards.fence_incarnations && members_[rank].incarnation != incarnation)
+    return nullptr;
   return &members_[rank];
 }
 
@@ -107,7 +112,8 @@ void Lane::AdvanceFloor() {
   }
   if (least <= floor_) return;
   floor_ = least;
-  for (auto& [cell, state] : cells_) state.slots.erase(state.slots.begin(), state.slots.upper_bound(floor_));
+  for (auto& [cell, state] : cells_)
+    state.slots.erase(state.slots.begin(), state.slots.upper_bound(floor_));
 }
 
 Lane::CellState* Lane::Find(const Cell& cell) {
@@ -123,25 +129,31 @@ void Lane::OnMessage(Peer from, const Message& message, Sends* out) {
     OnHeld(from, kind, *held, message.payload, out);
   } else {
     ++counters_.bad;
-    out->push_back(Refuse(from, kMismatch, "a message of this type does not belong here", pb::Refuse::ignore));
+    out->push_back(
+        Refuse(from, kMismatch, "a message of this type does not belong here", pb::Refuse::ignore));
   }
 }
 
-void Lane::OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload, Sends* out) {
+void Lane::OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload,
+                          Sends* out) {
   const Cell cell{kind, c.bucket(), c.chunk()};
   Member* member = FencedMember(c.rank(), c.incarnation());
   if (member == nullptr) {
     ++counters_.fenced;
-    out->push_back(Refuse(from, kNotAllowed, ToString(cell, c.round()) + " came from an incarnation of rank " +
-                                                 std::to_string(c.rank()) + " that is not a member", pb::Refuse::ignore));
+    out->push_back(Refuse(from, kNotAllowed,
+                          ToString(cell, c.round()) + " came from an incarnation of rank " +
+                              std::to_string(c.rank()) + " that is not a member",
+                          pb::Refuse::ignore));
     return;
   }
   if (!open_) return;  // it will come again: its sender has not been welcomed
   CellState* state = Find(cell);
   if (state == nullptr || c.applied() >= c.round() || c.round() > c.applied() + options_.window) {
     ++counters_.bad;
-    out->push_back(Refuse(from, kMismatch, ToString(cell, c.round()) + " (applied " + std::to_string(c.applied()) +
-                                               ") is not in this lane's plan", pb::Refuse::leave));
+    out->push_back(Refuse(from, kMismatch,
+                          ToString(cell, c.round()) + " (applied " + std::to_string(c.applied()) +
+                              ") is not in this lane's plan",
+                          pb::Refuse::leave));
     return;
   }
   member->known = true;
@@ -150,15 +162,19 @@ void Lane::OnContribution(Peer from, Kind kind, const pb::Contribution& c, const
   auto found = state->slots.find(c.round());
   if (c.round() <= floor_) {  // everybody has applied it
     ++counters_.stale;
-    out->push_back(Refuse(from, kNotAllowed, ToString(cell, c.round()) + " is stale: the floor is " +
-                                                 std::to_string(floor_), pb::Refuse::ignore));
+    out->push_back(
+        Refuse(from, kNotAllowed,
+               ToString(cell, c.round()) + " is stale: the floor is " + std::to_string(floor_),
+               pb::Refuse::ignore));
     return;
   }
   if (found == state->slots.end()) {
-    // Members are at most `window` rounds apart, plus the rounds that a replaced member had contributed to.
+    // Members are at most `window` rounds apart, plus the rounds that a replaced member had
+    // contributed to.
     if (state->slots.size() >= 2 * options_.window + 2) {
       ++counters_.early;
-      out->push_back(Refuse(from, kNotAllowed, ToString(cell, c.round()) + " is early", pb::Refuse::ignore));
+      out->push_back(
+          Refuse(from, kNotAllowed, ToString(cell, c.round()) + " is early", pb::Refuse::ignore));
       return;
     }
     found = state->slots.emplace(c.round(), Slot{}).first;
@@ -178,15 +194,19 @@ void Lane::OnContribution(Peer from, Kind kind, const pb::Contribution& c, const
   }
   if (slot.digest != c.digest()) {
     ++counters_.bad;
-    out->push_back(Refuse(from, kMismatch, ToString(cell, c.round()) + " was coded with scalers " + Hex(c.digest()) +
-                                               ", others with " + Hex(slot.digest), pb::Refuse::leave));
+    out->push_back(Refuse(from, kMismatch,
+                          ToString(cell, c.round()) + " was coded with scalers " + Hex(c.digest()) +
+                              ", others with " + Hex(slot.digest),
+                          pb::Refuse::leave));
     return;
   }
   if (Status added = slot.sum->Add(c.rank(), payload); !added.ok()) {
     ++counters_.bad;
     state->slots.erase(found);  // it may be half added: empty the slot, everybody else will repeat
-    out->push_back(Refuse(from, ExitCode(added), ToString(cell, c.round()) + " of rank " + std::to_string(c.rank()) +
-                                                     ": " + added.message(), pb::Refuse::leave));
+    out->push_back(Refuse(
+        from, ExitCode(added),
+        ToString(cell, c.round()) + " of rank " + std::to_string(c.rank()) + ": " + added.message(),
+        pb::Refuse::leave));
     return;
   }
   ++counters_.counted;
@@ -200,7 +220,8 @@ void Lane::Close(CellState* cell, uint64_t round, Slot* slot, Sends* out) {
   slot->sum.reset();
   ++counters_.closed;
   if (options_.leads && stop_requested_ && stop_after_ == 0 && cell == &cells_.begin()->second) {
-    stop_after_ = round + options_.window - 1;  // nobody can have passed it: this outcome was needed first
+    stop_after_ =
+        round + options_.window - 1;  // nobody can have passed it: this outcome was needed first
   }
   pb::Outcome& outcome = slot->outcome;
   outcome.set_round(round);
@@ -225,17 +246,21 @@ void Lane::SendOutcome(const CellState& cell, const Slot& slot, Peer to, Sends* 
 }
 
 void Lane::OnHeld(Peer from, Kind kind, const pb::Outcome& held, const Bytes& payload, Sends* out) {
-  const bool member = std::any_of(members_.begin(), members_.end(), [&](const Member& m) { return m.peer == from; });
+  const bool member = std::any_of(members_.begin(), members_.end(),
+                                  [&](const Member& m) { return m.peer == from; });
   CellState* state = Find({kind, held.bucket(), held.chunk()});
   if (!member || !open_ || state == nullptr) return;
   const auto found = state->slots.find(held.round());
   const bool closed = found != state->slots.end() && found->second.closed;
   if (held.round() <= floor_ || closed) return SendTaken(from, kind, held, out);
   if (found == state->slots.end() && state->slots.size() >= 2 * options_.window + 2) return;
-  if (Status checked = state->spec.check_outcome(payload); !checked.ok() || held.contributors() != members_.size()) {
+  if (Status checked = state->spec.check_outcome(payload);
+      !checked.ok() || held.contributors() != members_.size()) {
     ++counters_.bad;
-    out->push_back(Refuse(from, kMismatch, "the held outcome of " + ToString(state->spec.cell, held.round()) +
-                                               " cannot be one: " + checked.message(), pb::Refuse::leave));
+    out->push_back(Refuse(from, kMismatch,
+                          "the held outcome of " + ToString(state->spec.cell, held.round()) +
+                              " cannot be one: " + checked.message(),
+                          pb::Refuse::leave));
     return;
   }
   Slot& slot = state->slots[held.round()];

@@ -1,21 +1,23 @@
-// The round machine of one lane of a server shard: everything that arrives at one socket and is added up over the
-// workers (scalers and figures on control, pushes on a data socket). One instance a thread.
+// The round machine of one lane of a server shard: everything that arrives at one socket and is
+// added up over the workers (scalers and figures on control, pushes on a data socket). One instance
+// a thread.
 //
 // A cell of a round is a slot:
 //
-//      first contribution           all N have come, or a worker
-//   (none) --------------> open ----------------------------------> closed --------------> gone
-//      |                             held it for a restarted server ^   floor reaches the round
-//      +------------------------------------------------------------+
+//        first contribution       all N have come, or a worker
+//   (none) -------------> open -------------------------------> closed -------------> gone
+//      |                          held it for a restarted server ^   floor at the round
+//      +---------------------------------------------------------+
 //
-//   open:   a contribution counts once; a repeated one is dropped; one that cannot be is refused, and the slot starts
-//           again from nothing (workers repeat what is not answered)
+//   open:   a contribution counts once; a repeated one is dropped; one that cannot be is refused,
+//           and the slot starts again from nothing (workers repeat what is not answered)
 //   closed: the outcome is kept, and sent again to whoever repeats a contribution
 //
-// The floor is the least applied round over the members. It stands still while a member that replaced another has not
-// shown what it has applied (it may get State as old as the floor). A lane is born blank and opens when every member
-// has said hello on it, so a restarted server knows its floor before it takes anything: the least applied round, or 0
-// while a member has not shown its own.
+// The floor is the least applied round over the members. It stands still while a member that
+// replaced another has not shown what it has applied (it may get State as old as the floor). A lane
+// is born blank and opens when every member has said hello on it, so a restarted server knows its
+// floor before it takes anything: the least applied round, or 0 while a member has not shown its
+// own.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +35,8 @@ namespace tern::protocol {
 class CellSum {
  public:
   virtual ~CellSum() = default;
-  // A Status (the payload is not a possible contribution) ends the use of this sum. REQUIRES each rank at most once.
+  // A Status (the payload is not a possible contribution) ends the use of this sum. REQUIRES each
+  // rank at most once.
   virtual Status Add(uint32_t rank, const Bytes& payload) = 0;
   // REQUIRES all ranks added.
   virtual Bytes Close() = 0;
@@ -42,7 +45,8 @@ class CellSum {
 struct CellSpec {
   Cell cell;
   std::function<std::unique_ptr<CellSum>()> open;
-  // Whether bytes could be an outcome of this cell: what a worker hands back is checked before it is used.
+  // Whether bytes could be an outcome of this cell: what a worker hands back is checked before it
+  // is used.
   std::function<Status(const Bytes&)> check_outcome;
 };
 
@@ -60,13 +64,14 @@ class Lane {
     uint32_t window = 1;  // rounds that a worker may have open: 1, for OD-SGD 2
     uint64_t incarnation = 0;
     std::vector<uint32_t> data_ports;  // told in Welcome; control only
-    bool welcomes = true;              // data lanes answer hellos themselves; on control the coordinator does
+    bool welcomes = true;  // data lanes answer hellos themselves; on control the coordinator does
     std::function<double(uint64_t round)> learning_rate;  // shard 0 only
     bool leads = false;  // owns the cell whose closing decides the last round after a stop request
     Safeguards safeguards;
   };
   struct Counters {
-    uint64_t counted = 0, repeated = 0, stale = 0, early = 0, fenced = 0, bad = 0, closed = 0, restored = 0;
+    uint64_t counted = 0, repeated = 0, stale = 0, early = 0, fenced = 0, bad = 0, closed = 0,
+             restored = 0;
   };
 
   Lane(Options options, std::vector<CellSpec> cells);
@@ -110,7 +115,8 @@ class Lane {
     std::map<uint64_t, Slot> slots;  // by round
   };
 
-  void OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload, Sends* out);
+  void OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload,
+                      Sends* out);
   void OnHeld(Peer from, Kind kind, const pb::Outcome& outcome, const Bytes& payload, Sends* out);
   void Close(CellState* cell, uint64_t round, Slot* slot, Sends* out);
   void SendOutcome(const CellState& cell, const Slot& slot, Peer to, Sends* out) const;

@@ -1,5 +1,6 @@
-// What the machines of this folder take in and give out. They know neither sockets nor clocks: whoever
-// drives them (a daemon, or the simulator of the tests) hands in messages and the time, and carries out what comes back.
+// What the machines of this folder take in and give out. They know neither sockets nor clocks:
+// whoever drives them (a daemon, or the simulator of the tests) hands in messages and the time, and
+// carries out what comes back.
 #pragma once
 
 #include <chrono>
@@ -38,7 +39,8 @@ struct Cell {
 };
 std::string ToString(const Cell& cell, uint64_t round);  // "push of bucket 0, chunk 3, round 17"
 
-// The envelopes of a contribution, its outcome and the outcome handed back to a restarted server, by kind.
+// The envelopes of a contribution, its outcome and the outcome handed back to a restarted server,
+// by kind.
 pb::Contribution* MutableContribution(Kind kind, pb::Envelope* head);
 pb::Outcome* MutableOutcome(Kind kind, pb::Envelope* head);
 pb::Outcome* MutableHeldOutcome(Kind kind, pb::Envelope* head);

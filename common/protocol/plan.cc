@@ -23,22 +23,32 @@ std::string CodecNameOf(const pb::Exchange& exchange, const TensorInfo& tensor) 
 codec::Options CodecOptions(const pb::Exchange& exchange) {
   codec::Options options;
   switch (exchange.clip()) {
-    case pb::Exchange::paper: options.clip = codec::Clip::kPaper; break;
-    case pb::Exchange::official: options.clip = codec::Clip::kOfficial; break;
-    case pb::Exchange::grace: options.clip = codec::Clip::kGrace; break;
-    case pb::Exchange::none: options.clip = codec::Clip::kNone; break;
+    case pb::Exchange::paper:
+      options.clip = codec::Clip::kPaper;
+      break;
+    case pb::Exchange::official:
+      options.clip = codec::Clip::kOfficial;
+      break;
+    case pb::Exchange::grace:
+      options.clip = codec::Clip::kGrace;
+      break;
+    case pb::Exchange::none:
+      options.clip = codec::Clip::kNone;
+      break;
   }
   options.clip_sigma = exchange.clip_sigma();
   options.scaler_per_worker = exchange.scaler() == pb::Exchange::per_worker;
   return options;
 }
 
-Status ChooseCodecs(const pb::Exchange& exchange, const std::vector<TensorInfo>& tensors, ExchangePlan* plan) {
+Status ChooseCodecs(const pb::Exchange& exchange, const std::vector<TensorInfo>& tensors,
+                    ExchangePlan* plan) {
   std::map<std::string, std::shared_ptr<const codec::Codec>> by_name;
   for (const TensorInfo& tensor : tensors) {
     std::shared_ptr<const codec::Codec>& codec = by_name[CodecNameOf(exchange, tensor)];
     if (codec == nullptr) {
-      Result<std::unique_ptr<codec::Codec>> made = codec::MakeCodec(CodecNameOf(exchange, tensor), CodecOptions(exchange));
+      Result<std::unique_ptr<codec::Codec>> made =
+          codec::MakeCodec(CodecNameOf(exchange, tensor), CodecOptions(exchange));
       if (!made.ok()) return made.status().Within("exchange, tensor " + tensor.name);
       codec = std::move(*made);
       plan->codecs.push_back(codec);
@@ -51,7 +61,8 @@ Status ChooseCodecs(const pb::Exchange& exchange, const std::vector<TensorInfo>&
 // Whole tensors from the last to the first, closed before they would outgrow `limit` elements.
 void CutBuckets(uint64_t limit, ExchangePlan* plan) {
   for (size_t t = plan->tensor_count.size(); t-- > 0;) {
-    if (plan->buckets.empty() || plan->buckets.back().count + plan->tensor_count[t] > limit) plan->buckets.emplace_back();
+    if (plan->buckets.empty() || plan->buckets.back().count + plan->tensor_count[t] > limit)
+      plan->buckets.emplace_back();
     Bucket& bucket = plan->buckets.back();
     bucket.begin = plan->tensor_begin[t];
     bucket.count += plan->tensor_count[t];
@@ -80,7 +91,8 @@ Chunk MakeChunk(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin, 
   return chunk;
 }
 
-// Equal chunks of at most `limit` elements, dealt to the shards in turn and to the data lanes of a shard in turn.
+// Equal chunks of at most `limit` elements, dealt to the shards in turn and to the data lanes of a
+// shard in turn.
 void CutChunks(uint64_t limit, ExchangePlan* plan) {
   uint64_t dealt = 0;
   const uint64_t shards = plan->data_lanes.size();
@@ -119,13 +131,15 @@ uint64_t DigestOf(const ExchangePlan& plan) {
 
 }  // namespace
 
-Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<TensorInfo>& tensors) {
+Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job,
+                                        const std::vector<TensorInfo>& tensors) {
   ExchangePlan plan;
   plan.workers = job.workers().count();
   for (const pb::Server& server : job.servers()) plan.data_lanes.push_back(server.data_sockets());
   uint64_t begin = 0;
   for (const TensorInfo& tensor : tensors) {
-    if (tensor.count == 0) return Status(Code::kBadJob, "model: tensor " + tensor.name + " has no elements");
+    if (tensor.count == 0)
+      return Status(Code::kBadJob, "model: tensor " + tensor.name + " has no elements");
     plan.tensor_begin.push_back(begin);
     plan.tensor_count.push_back(tensor.count);
     begin += tensor.count;
@@ -145,7 +159,8 @@ RoundBytes CountRoundBytes(const ExchangePlan& plan) {
     for (const Chunk& chunk : bucket.chunks) {
       bytes.push += chunk.max_push_bytes;
       bytes.sum += chunk.sum_bytes;
-      bytes.largest_payload = std::max<uint64_t>({bytes.largest_payload, chunk.max_push_bytes, chunk.sum_bytes});
+      bytes.largest_payload =
+          std::max<uint64_t>({bytes.largest_payload, chunk.max_push_bytes, chunk.sum_bytes});
     }
   }
   return bytes;

@@ -1,9 +1,10 @@
-// ExchangePlan: what travels as what, and where. A pure function of the parameter table and the job, the same on every
-// peer; its digest is in the hello.
+// ExchangePlan: what travels as what, and where. A pure function of the parameter table and the
+// job, the same on every peer; its digest is in the hello.
 //
-// A bucket is whole neighbouring tensors (so a contiguous range of the arena) up to a size; bucket 0 holds the last
-// tensors, whose gradients are ready first. A chunk is a fixed range of a bucket, coded on its own, and belongs to one
-// shard and one of its data lanes. A chunk is a row of segments: parts of tensors, each with its tensor's codec.
+// A bucket is whole neighbouring tensors (so a contiguous range of the arena) up to a size; bucket
+// 0 holds the last tensors, whose gradients are ready first. A chunk is a fixed range of a bucket,
+// coded on its own, and belongs to one shard and one of its data lanes. A chunk is a row of
+// segments: parts of tensors, each with its tensor's codec.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +37,9 @@ struct Chunk {
 struct Bucket {
   uint64_t begin = 0, count = 0;
   uint32_t first_tensor = 0, tensors = 0;
-  std::vector<uint32_t> shared;  // tensors whose scalers are shared, in order; empty: no Scale for this bucket
-  uint32_t home = 0;             // shard of the Scale: that of the first chunk
+  std::vector<uint32_t>
+      shared;         // tensors whose scalers are shared, in order; empty: no Scale for this bucket
+  uint32_t home = 0;  // shard of the Scale: that of the first chunk
   std::vector<Chunk> chunks;
 };
 
@@ -50,8 +52,12 @@ struct ExchangePlan {
   std::vector<Bucket> buckets;
   uint64_t digest = 0;
 
-  const Chunk& chunk(uint32_t bucket, uint32_t index) const { return buckets[bucket].chunks[index]; }
-  uint64_t parameters() const { return tensor_begin.empty() ? 0 : tensor_begin.back() + tensor_count.back(); }
+  const Chunk& chunk(uint32_t bucket, uint32_t index) const {
+    return buckets[bucket].chunks[index];
+  }
+  uint64_t parameters() const {
+    return tensor_begin.empty() ? 0 : tensor_begin.back() + tensor_count.back();
+  }
 
   std::vector<std::shared_ptr<const codec::Codec>> codecs;  // owns what codec_of points at
 
@@ -61,9 +67,9 @@ struct ExchangePlan {
 
 // Sizes that `tern check` prints and sockets are bounded by.
 struct RoundBytes {
-  uint64_t push = 0;         // at most, by one worker
-  uint64_t sum = 0;          // to one worker
-  uint64_t scalers = 0;      // one way, one worker
+  uint64_t push = 0;     // at most, by one worker
+  uint64_t sum = 0;      // to one worker
+  uint64_t scalers = 0;  // one way, one worker
   uint64_t largest_payload = 0;
 };
 RoundBytes CountRoundBytes(const ExchangePlan& plan);

@@ -1,15 +1,24 @@
-// A worker's place in the job: its connections to every lane of every shard, membership, State, the end. It owns the
-// Exchange, because what is sent again depends on which lanes are up.
+// A worker's place in the job: its connections to every lane of every shard, membership, State, the
+// end. It owns the Exchange, because what is sent again depends on which lanes are up.
 //
-//              all lanes up,                  State installed
-//   joining --+ has state -----------------------------------> running --Finish--> leaving --End--> ended
-//             |                                  ^
-//             +-- needs state --> fetching ------+        any state --Abort, Refuse(leave), deadlines--> ended
+//             all lanes up,               State installed
+//   joining -+ has state --------------------------------> running --Finish--> leaving --End-->
+//   ended
+//            |                               ^
+//            +-- needs state --> fetching ---+   any state --Abort, Refuse(leave), deadlines-->
+//            ended
 //
-// A link (one lane):  down --connect, Hello--> greeting --Welcome--> up --server silent or replaced--> down
-// Data links of a shard follow its control link, whose Welcome tells their ports, and wait for shard 0's Welcome, which
-// tells whether this worker's initial weights are current. A newcomer greets every lane before it asks for State: from
-// then on no lane's floor can pass what it will get.
+// A link (one lane):
+//   down --connect, Hello--> greeting --Welcome--> up --server silent or replaced--> down
+// Data links of a shard follow its control link, whose Welcome tells their ports, and wait for
+// shard 0's Welcome, which tells whether this worker's initial weights are current. A newcomer
+// greets every lane before it asks for State: from then on no lane's floor can pass what it will
+// get. A floor that does pass what this worker has applied tells that others took its place: it
+// ends.
+//
+// A worker that was given up while it was silent (Refuse: rejoin) says hello as a new incarnation
+// and goes on where it was, in whatever phase. A leaving worker stays until shard 0 says End:
+// others may need what it holds.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +29,24 @@
 #include "common/base/status.h"
 #include "common/protocol/exchange.h"
 #include "common/protocol/message.h"
+#include "common/protocol/state_transfer.h"
 
 namespace tern::protocol {
 
 // Timings of a job, as Time. From job.proto's `faults`.
 struct Timings {
-  Time heartbeat{}, suspect_after{}, dead_after{}, start_timeout{}, wait_timeout{}, server_return_timeout{};
+  Time heartbeat{}, suspect_after{}, dead_after{}, start_timeout{}, wait_timeout{},
+      server_return_timeout{};
   Time hello_retry{}, resend_after{}, progress_timeout{};
 };
 
 struct SessionAction {
   enum class Type {
-    kConnect,   // open a new connection for `lane` (closing the one before): to `port`, or 0: the shard's address
+    kConnect,   // open a new connection for `lane` (closing the one before): to `port`, or 0: the
+                // shard's address
     kSend,      // `message` on `lane`'s connection; may be lost
-    kReady,     // the first step may begin, after `applied`
+    kReady,     // the first step may begin, after `applied`; `stop_after`: the job's last round if
+                // that is decided
     kDeliver,   // an answer
     kSnapshot,  // give OnSnapshot() the state after `applied`, copied between two rounds
     kInstall,   // `state` is the State after round `applied`
@@ -47,6 +60,7 @@ struct SessionAction {
   Exchange::Delivery delivery;
   Bytes state;
   uint64_t applied = 0;
+  uint64_t stop_after = 0;
   Status status;
   std::string text;
 };
@@ -57,10 +71,10 @@ class Session {
   enum class Phase { kJoining, kFetching, kRunning, kLeaving, kEnded };
   struct Options {
     uint32_t rank = 0;
-    uint64_t incarnation = 0;           // random, not 0
-    std::vector<uint32_t> data_lanes;   // by shard
-    std::vector<std::string> servers;   // by shard, for messages
-    pb::Hello hello;                    // job, digests, host, pid
+    uint64_t incarnation = 0;          // random, not 0
+    std::vector<uint32_t> data_lanes;  // by shard
+    std::vector<std::string> servers;  // by shard, for messages
+    pb::Hello hello;                   // job, digests, host, pid
     uint64_t credit_bytes = 16 << 20;
     uint64_t max_state_bytes = 0;
     uint32_t piece_bytes = 256 << 10;
@@ -71,13 +85,15 @@ class Session {
 
   void Start(Time now, SessionActions* out);
   void OnMessage(LaneRef lane, const Message& message, Time now, SessionActions* out);
-  // The connection of `lane` is known to be gone. What is not known so shows by its silence.
+  // The connection of `lane` is known to be gone. On control silence tells as well, but later; on
+  // data lanes nothing else does.
   void OnDisconnected(LaneRef lane, Time now, SessionActions* out);
   // Call at least every hello_retry / 2.
   void OnTimer(Time now, SessionActions* out);
 
-  void Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest, Bytes payload, Time now,
-                  SessionActions* out);
+  void Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest, Bytes payload,
+                  Time now, SessionActions* out);
+  // REQUIRES every answer of the rounds up to `applied` delivered, figures too.
   void SetApplied(uint64_t applied);
   void SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters);
   void OnSnapshot(Bytes state, uint64_t applied, Time now, SessionActions* out);
@@ -103,37 +119,25 @@ class Session {
     Time heard_at{};
     bool lost = false;  // was heard, and is silent now
   };
-  struct Snapshot {
-    uint32_t rank = 0;
-    uint64_t incarnation = 0;  // of whom it is for
-    uint64_t applied = 0;
-    uint64_t transfer = 0;
-    Bytes state;
-    bool ready = false;
-    uint32_t asked_piece = 0;
-  };
-  struct Fetch {
-    Time asked_at{};
-    uint64_t transfer = 0;
-    uint32_t next = 0, pieces = 0;
-    uint64_t applied = 0;
-    std::string state;
-  };
-
   Link& link(LaneRef lane) { return links_[lane.shard][lane.lane]; }
   void Connect(LaneRef lane, uint32_t port, Time now, SessionActions* out);
   void SendHello(LaneRef lane, Time now, SessionActions* out);
   void ConnectDataLanes(uint32_t shard, Time now, SessionActions* out);
   void LoseShard(uint32_t shard, Time now, const std::string& why, SessionActions* out);
   void OnWelcome(LaneRef lane, const pb::Welcome& welcome, Time now, SessionActions* out);
+  void OnControlWelcome(uint32_t shard, const pb::Welcome& welcome, Time now, SessionActions* out);
   void OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out);
+  void OnRound(LaneRef lane, const Message& message, Time now, SessionActions* out);
+  void OnLastWord(const Status& status, SessionActions* out);
   void OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionActions* out);
   void OnStateWant(const pb::StateWant& want, SessionActions* out);
-  void OnStatePiece(const pb::StatePiece& piece, const Bytes& payload, Time now, SessionActions* out);
+  void OnStatePiece(const pb::StatePiece& piece, const Bytes& payload, Time now,
+                    SessionActions* out);
   void Rejoin(Time now, SessionActions* out);
   void AdvanceIfAllUp(Time now, SessionActions* out);
   void AskForState(Time now, SessionActions* out);
-  void SendPiece(SessionActions* out);
+  void SendReady(SessionActions* out);
+  void RepairLinks(Time now, SessionActions* out);
   void SendHeartbeats(Time now, SessionActions* out);
   void SendBye(Time now, SessionActions* out);
   void CheckSilence(Time now, SessionActions* out);
@@ -146,7 +150,7 @@ class Session {
   Phase phase_ = Phase::kJoining;
   std::vector<std::vector<Link>> links_;  // by shard, lane
   std::vector<Shard> shards_;
-  bool welcomed_ = false;   // by shard 0
+  bool welcomed_ = false;  // by shard 0
   bool has_state_ = false;
   uint64_t epoch_ = 0;
   Time started_at_{}, heartbeat_at_{}, bye_at_{}, leaving_since_{};
@@ -154,9 +158,13 @@ class Session {
   uint64_t progress_ = 0;
   bool waiting_ = false;
   pb::Counters counters_;
-  Snapshot snapshot_;
-  Fetch fetch_;
+  uint64_t stop_after_ = 0;  // 0: not decided, as far as this worker knows
+  StateGiver giver_;
+  StateTaker taker_;
+  Time asked_at_{};
+  bool installing_ = false;
   pb::Bye bye_;
+  Status leave_status_;
 };
 
 }  // namespace tern::protocol

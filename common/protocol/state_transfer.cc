@@ -18,7 +18,8 @@ bool StateGiver::OnWant(const pb::StateWant& want, std::optional<Message>* piece
   return another;
 }
 
-std::vector<Message> StateGiver::OnSnapshot(const Bytes& state, uint64_t applied, uint64_t stop_after) {
+std::vector<Message> StateGiver::OnSnapshot(const Bytes& state, uint64_t applied,
+                                            uint64_t stop_after) {
   std::vector<Message> pieces;
   for (auto& [rank, snapshot] : snapshots_) {
     if (snapshot.ready) continue;
@@ -32,7 +33,9 @@ std::vector<Message> StateGiver::OnSnapshot(const Bytes& state, uint64_t applied
 }
 
 void StateGiver::OnFloor(uint64_t floor) {
-  std::erase_if(snapshots_, [floor](const auto& one) { return one.second.ready && one.second.applied < floor; });
+  std::erase_if(snapshots_, [floor](const auto& one) {
+    return one.second.ready && one.second.applied < floor;
+  });
 }
 
 std::optional<Message> StateGiver::Piece(uint32_t rank, const Snapshot& snapshot) const {

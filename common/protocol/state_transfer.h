@@ -1,5 +1,5 @@
-// State, the parameters and all else that a worker needs to go on, on its way from one worker to another through
-// shard 0, a piece at a time: the taker asks for each.
+// State, the parameters and all else that a worker needs to go on, on its way from one worker to
+// another through shard 0, a piece at a time: the taker asks for each.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,18 @@
 
 namespace tern::protocol {
 
-// The side that has the state. Keeps one snapshot for each taker: whatever it asked for first stays good for as long as
-// it has not contributed, since no floor can pass it.
+// The side that has the state. Keeps one snapshot for each taker: whatever it asked for first stays
+// good for as long as it has not contributed, since no floor can pass it.
 class StateGiver {
  public:
-  StateGiver(uint64_t incarnation, uint32_t piece_bytes) : incarnation_(incarnation), piece_bytes_(piece_bytes) {}
+  StateGiver(uint64_t incarnation, uint32_t piece_bytes)
+      : incarnation_(incarnation), piece_bytes_(piece_bytes) {}
 
-  // Whether a snapshot has to be taken; several takers may wait for one. Otherwise the piece asked for, if there is one.
+  // Whether a snapshot has to be taken; several takers may wait for one. Otherwise the piece asked
+  // for, if there is one.
   bool OnWant(const pb::StateWant& want, std::optional<Message>* piece);
-  // The pieces that takers wait for. `stop_after`: the job's last round as far as it is known, or 0.
+  // The pieces that takers wait for. `stop_after`: the job's last round as far as it is known, or
+  // 0.
   std::vector<Message> OnSnapshot(const Bytes& state, uint64_t applied, uint64_t stop_after);
   // Drops what every taker is known to have.
   void OnFloor(uint64_t floor);

@@ -17,7 +17,9 @@ namespace tern::setup {
 
 namespace {
 
-protocol::Time FromSeconds(double seconds) { return protocol::Time(static_cast<int64_t>(seconds * 1e9)); }
+protocol::Time FromSeconds(double seconds) {
+  return protocol::Time(static_cast<int64_t>(seconds * 1e9));
+}
 
 protocol::Timings TimingsOf(const pb::Faults& faults) {
   protocol::Timings timings;
@@ -29,7 +31,8 @@ protocol::Timings TimingsOf(const pb::Faults& faults) {
   timings.server_return_timeout = FromSeconds(faults.server_return_timeout_s());
   timings.hello_retry = FromSeconds(0.1);
   timings.resend_after = FromSeconds(2);
-  timings.progress_timeout = FromSeconds(faults.progress_timeout_s() > 0 ? faults.progress_timeout_s() : 60);
+  timings.progress_timeout =
+      FromSeconds(faults.progress_timeout_s() > 0 ? faults.progress_timeout_s() : 60);
   return timings;
 }
 
@@ -66,7 +69,8 @@ config::NameTables KnownNames() {
           {"schedules", update::ScheduleNames()}};
 }
 
-Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path, const std::vector<std::string>& overrides) {
+Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
+                                         const std::vector<std::string>& overrides) {
   Result<pb::Job> job = config::LoadJob(path, overrides, KnownNames());
   if (!job.ok()) return job.status();
   auto setup = std::make_unique<Setup>();
@@ -83,7 +87,8 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path, const std::vec
   Result<protocol::ExchangePlan> plan = protocol::ExchangePlan::Make(setup->job, tensors);
   if (!plan.ok()) return plan.status().Within(path);
   setup->plan = std::move(*plan);
-  // Faults of a schedule show now, not when the first worker has come; its length does not matter for that.
+  // Faults of a schedule show now, not when the first worker has come; its length does not matter
+  // for that.
   if (auto schedule = update::Schedule::Make(setup->job.train().schedule(), 1); !schedule.ok()) {
     return schedule.status().Within(path);
   }
@@ -96,7 +101,9 @@ size_t MaxPayload(const Setup& setup, uint32_t lane) {
   const protocol::RoundBytes bytes = protocol::CountRoundBytes(setup.plan);
   constexpr size_t kStatePiece = 256 << 10;  // the largest payload on control
   const size_t figures = setup.plan.workers * (protocol::kMaxFiguresBytes + 8);
-  return (lane == 0 ? std::max({kStatePiece, figures, static_cast<size_t>(bytes.scalers)}) : bytes.largest_payload) + (64 << 10);
+  return (lane == 0 ? std::max({kStatePiece, figures, static_cast<size_t>(bytes.scalers)})
+                    : bytes.largest_payload) +
+         (64 << 10);
 }
 
 uint64_t RandomIncarnation() {

@@ -1,5 +1,6 @@
-// What every program makes of a job before it does anything: the net, its parameters, the exchange plan, the words of
-// its hello. The one folder of common/ that knows models/, because servers, workers and tools all need the same.
+// What every program makes of a job before it does anything: the net, its parameters, the exchange
+// plan, the words of its hello. The one folder of common/ that knows models/, because servers,
+// workers and tools all need the same.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,8 @@ struct Setup {
 config::NameTables KnownNames();
 
 // Reads, validates and resolves a job file. kBadJob or kBadData with every fault found.
-Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path, const std::vector<std::string>& overrides);
+Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
+                                         const std::vector<std::string>& overrides);
 
 // Largest payload that a data socket (lane > 0) or control socket of this job can carry.
 size_t MaxPayload(const Setup& setup, uint32_t lane);

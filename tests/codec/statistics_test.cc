@@ -50,13 +50,12 @@ struct ChiSquare {
 };
 
 // Sum over elements of (observed - R p)^2 / (R p (1 - p)), p = min(|g|, clip) / s, over R rounds.
-ChiSquare ChiSquareOf(const Codec& codec) {
-  constexpr int kRounds = 1000;
+ChiSquare ChiSquareOf(const Codec& codec, int rounds) {
   const std::vector<float> g = Gaussian(4096, 5);
   const Prepared prepared = PrepareOf(codec, g);
   std::vector<int> fired(g.size());
   ChiSquare result;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     const std::vector<int8_t> codes = Codes(codec, g, prepared, round, 0);
     for (size_t i = 0; i < g.size(); ++i) {
       fired[i] += codes[i] != 0;
@@ -67,11 +66,11 @@ ChiSquare ChiSquareOf(const Codec& codec) {
   double variance = 0;
   for (size_t i = 0; i < g.size(); ++i) {
     const double p = std::min(std::abs(g[i]), prepared.clip) / static_cast<double>(prepared.scaler);
-    if (p >= 1) result.certain_right &= fired[i] == kRounds;
-    const double spread = kRounds * p * (1 - p);
+    if (p >= 1) result.certain_right &= fired[i] == rounds;
+    const double spread = rounds * p * (1 - p);
     if (spread < 5) continue;
     ++result.cells;
-    statistic += (fired[i] - kRounds * p) * (fired[i] - kRounds * p) / spread;
+    statistic += (fired[i] - rounds * p) * (fired[i] - rounds * p) / spread;
     variance += 2 + (1 - 6 * p * (1 - p)) / spread;  // of a squared standardized binomial
   }
   result.z = (statistic - result.cells) / std::sqrt(variance);
@@ -79,7 +78,7 @@ ChiSquare ChiSquareOf(const Codec& codec) {
 }
 
 TEST(TernaryStatistics, CodesAreSamplesOfEquation2) {
-  const ChiSquare result = ChiSquareOf(*Ternary());
+  const ChiSquare result = ChiSquareOf(*Ternary(), 1000);
   EXPECT_GT(result.cells, 3900);
   EXPECT_LT(std::abs(result.z), 4) << result.z;
   EXPECT_TRUE(result.signs_right);
@@ -87,7 +86,7 @@ TEST(TernaryStatistics, CodesAreSamplesOfEquation2) {
 }
 
 TEST(TernaryStatistics, ChiSquareCatchesTruncatedNoise) {
-  EXPECT_GT(ChiSquareOf(*WithTruncatedNoise(Ternary())).z, 50);
+  EXPECT_GT(ChiSquareOf(*WithTruncatedNoise(Ternary()), 200).z, 50);
 }
 
 // P(not zero) = E[min(|z|, c)] / c for z normal and s = c sigma.

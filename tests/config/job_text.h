@@ -1,4 +1,5 @@
-// What the tests of common/config share: tables, a small job in both syntaxes, and its faults as lines.
+// What the tests of common/config share: tables, a small job in both syntaxes, and its faults as
+// lines.
 #pragma once
 
 #include <sstream>
@@ -18,34 +19,37 @@ inline const NameTables& TestTables() {
 }
 
 inline std::string SmallJob() {
-  return "servers:\n"                      // 1
-         "  - address: 127.0.0.1:7500\n"   // 2
-         "workers:\n"                      // 3
-         "  count: 2\n"                    // 4
-         "model:\n"                        // 5
-         "  name: lenet\n"                 // 6
-         "data:\n"                         // 7
-         "  dir: /data\n"                  // 8
-         "train:\n"                        // 9
-         "  batch_total: 64\n"             // 10
-         "  steps: 100\n";                 // 11
+  return "servers:\n"                     // 1
+         "  - address: 127.0.0.1:7500\n"  // 2
+         "workers:\n"                     // 3
+         "  count: 2\n"                   // 4
+         "model:\n"                       // 5
+         "  name: lenet\n"                // 6
+         "data:\n"                        // 7
+         "  dir: /data\n"                 // 8
+         "train:\n"                       // 9
+         "  batch_total: 64\n"            // 10
+         "  steps: 100\n";                // 11
 }
 
 // SmallJob with `from` replaced by `to`; `more` stands at its end.
-inline std::string SmallJobWith(const std::string& from, const std::string& to, const std::string& more = "") {
+inline std::string SmallJobWith(const std::string& from, const std::string& to,
+                                const std::string& more = "") {
   std::string text = SmallJob();
   const size_t at = text.find(from);
   if (at != std::string::npos) text.replace(at, from.size(), to);
   return text + more;
 }
 
-inline Result<pb::Job> Parse(const std::string& text, const std::vector<std::string>& overrides = {},
+inline Result<pb::Job> Parse(const std::string& text,
+                             const std::vector<std::string>& overrides = {},
                              const std::string& name = "job.yaml") {
   return ParseJob(text, name, overrides, TestTables());
 }
 
 // The lines of the refusal; none if the job is accepted.
-inline std::vector<std::string> FaultsOf(const std::string& text, const std::vector<std::string>& overrides = {},
+inline std::vector<std::string> FaultsOf(const std::string& text,
+                                         const std::vector<std::string>& overrides = {},
                                          const std::string& name = "job.yaml") {
   const Result<pb::Job> job = Parse(text, overrides, name);
   std::vector<std::string> lines;

@@ -14,10 +14,11 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 TEST(Override, SetsValuesMapsAndLists) {
-  const auto job = Parse(SmallJob(), {"train.batch_total=128", "servers.0.address=127.0.0.2:7501",
-                                      "servers[0].data_sockets=2", "servers[0].data_ports=[7502, 7503]",
-                                      "exchange.rules=[{tensors: \"*.bias\", codec: fp32}]",
-                                      "exchange.rules[0].tensors=*.weight", "train.optimizer={name: sgd}"});
+  const auto job =
+      Parse(SmallJob(), {"train.batch_total=128", "servers.0.address=127.0.0.2:7501",
+                         "servers[0].data_sockets=2", "servers[0].data_ports=[7502, 7503]",
+                         "exchange.rules=[{tensors: \"*.bias\", codec: fp32}]",
+                         "exchange.rules[0].tensors=*.weight", "train.optimizer={name: sgd}"});
   ASSERT_TRUE(job.ok()) << job.status().message();
   EXPECT_EQ(job->train().batch_total(), 128u);
   EXPECT_EQ(job->servers(0).address(), "127.0.0.2:7501");
@@ -28,7 +29,8 @@ TEST(Override, SetsValuesMapsAndLists) {
 }
 
 TEST(Override, TakesTextsWithoutQuotes) {
-  const auto job = Parse(SmallJob(), {"servers.0.address=[::1]:7500", "output_dir=a=b: [c", "name=\"q\""});
+  const auto job =
+      Parse(SmallJob(), {"servers.0.address=[::1]:7500", "output_dir=a=b: [c", "name=\"q\""});
   ASSERT_TRUE(job.ok()) << job.status().message();
   EXPECT_EQ(job->servers(0).address(), "[::1]:7500");
   EXPECT_EQ(job->output_dir(), "a=b: [c");
@@ -40,8 +42,9 @@ TEST(Override, TakesAKeyAwayByNull) {
   ASSERT_TRUE(job.ok()) << job.status().message();
   EXPECT_FALSE(job->train().has_steps());
   EXPECT_EQ(job->train().epochs(), 1.5);
-  EXPECT_THAT(FaultsOf(SmallJob(), {"data.dir=null"}),
-              ElementsAre(StartsWith("--set data.dir=null: data.dir: saw nothing; allowed: a text")));
+  EXPECT_THAT(
+      FaultsOf(SmallJob(), {"data.dir=null"}),
+      ElementsAre(StartsWith("--set data.dir=null: data.dir: saw nothing; allowed: a text")));
 }
 
 TEST(Override, ReplacesMapsAsAWhole) {
@@ -57,26 +60,32 @@ TEST(Override, LetsTheLaterOneWin) {
 
 TEST(Override, IsNamedInItsFaults) {
   EXPECT_THAT(
-      FaultsOf(SmallJob(), {"train.stesp=5", "train.batch_total=0", "workers.count=x", "steps", "servers.1.address=a:1",
-                            "servers.0=a:1", "name.x=5", "seed=[", "=5", ""}),
-      ElementsAre(AllOf(StartsWith("--set train.stesp=5: train.stesp: saw an unknown key"),
-                        HasSubstr("did you mean train.steps?")),
-                  "--set train.batch_total=0: train.batch_total: saw 0; allowed: a whole number, at least 1",
-                  StartsWith("--set workers.count=x: workers.count: saw x; allowed: a whole number"),
-                  "--set steps: saw no '='; allowed: KEY=VALUE",
-                  "--set servers.1.address=a:1: servers: saw the item 1; allowed: items 0 to 0",
-                  StartsWith("--set servers.0=a:1: servers[0]: saw the key servers.0; allowed: one key of the item"),
-                  StartsWith("--set name.x=5: name: saw the key name.x; allowed: no keys below"),
-                  StartsWith("--set seed=[: seed: saw text that is no YAML"),
-                  StartsWith("--set =5: saw an unknown key"), StartsWith("--set : saw no '='")));
+      FaultsOf(SmallJob(),
+               {"train.stesp=5", "train.batch_total=0", "workers.count=x", "steps",
+                "servers.1.address=a:1", "servers.0=a:1", "name.x=5", "seed=[", "=5", ""}),
+      ElementsAre(
+          AllOf(StartsWith("--set train.stesp=5: train.stesp: saw an unknown key"),
+                HasSubstr("did you mean train.steps?")),
+          "--set train.batch_total=0: train.batch_total: saw 0; allowed: a whole number, at least "
+          "1",
+          StartsWith("--set workers.count=x: workers.count: saw x; allowed: a whole number"),
+          "--set steps: saw no '='; allowed: KEY=VALUE",
+          "--set servers.1.address=a:1: servers: saw the item 1; allowed: items 0 to 0",
+          StartsWith("--set servers.0=a:1: servers[0]: saw the key servers.0; allowed: one key of "
+                     "the item"),
+          StartsWith("--set name.x=5: name: saw the key name.x; allowed: no keys below"),
+          StartsWith("--set seed=[: seed: saw text that is no YAML"),
+          StartsWith("--set =5: saw an unknown key"), StartsWith("--set : saw no '='")));
 }
 
 TEST(Override, StandsAfterTheFaultsOfTheFile) {
-  EXPECT_THAT(FaultsOf(SmallJobWith("count: 2", "count: 0"), {"train.steps=0"}),
-              ElementsAre(StartsWith("job.yaml:4:10: workers.count"), StartsWith("--set train.steps=0")));
-  EXPECT_THAT(FaultsOf(SmallJob(), {"workers.count=3"}),
-              ElementsAre(StartsWith("job.yaml:10:16: train.batch_total: saw 64; allowed: a multiple of "
-                                     "workers.count (3)")));
+  EXPECT_THAT(
+      FaultsOf(SmallJobWith("count: 2", "count: 0"), {"train.steps=0"}),
+      ElementsAre(StartsWith("job.yaml:4:10: workers.count"), StartsWith("--set train.steps=0")));
+  EXPECT_THAT(
+      FaultsOf(SmallJob(), {"workers.count=3"}),
+      ElementsAre(StartsWith("job.yaml:10:16: train.batch_total: saw 64; allowed: a multiple of "
+                             "workers.count (3)")));
 }
 
 }  // namespace

@@ -41,16 +41,17 @@ TEST(YamlJob, FillsInDefaults) {
 }
 
 TEST(YamlJob, ReadsANetwork) {
-  const auto job = Parse(SmallJobWith("  name: lenet\n",
-                                      "  net:\n"
-                                      "    name: tiny\n"
-                                      "    input: {channels: 1, height: 28, width: 28}\n"
-                                      "    classes: 10\n"
-                                      "    layers:\n"
-                                      "      - name: fc\n"
-                                      "        dense: {outputs: 10, weight_init: {normal_std: 0.1}}\n"
-                                      "      - softmax_loss: {}\n"
-                                      "        inputs: [fc, label]\n"));
+  const auto job =
+      Parse(SmallJobWith("  name: lenet\n",
+                         "  net:\n"
+                         "    name: tiny\n"
+                         "    input: {channels: 1, height: 28, width: 28}\n"
+                         "    classes: 10\n"
+                         "    layers:\n"
+                         "      - name: fc\n"
+                         "        dense: {outputs: 10, weight_init: {normal_std: 0.1}}\n"
+                         "      - softmax_loss: {}\n"
+                         "        inputs: [fc, label]\n"));
   ASSERT_TRUE(job.ok()) << job.status().message();
   const pb::NetDef& net = job->model().net();
   ASSERT_EQ(net.layers_size(), 2);
@@ -60,25 +61,31 @@ TEST(YamlJob, ReadsANetwork) {
 }
 
 TEST(YamlJob, RefusesASecondKindInOneLayer) {
-  EXPECT_THAT(FaultsOf(SmallJobWith("name: lenet", "net: {layers: [{relu: {}, softmax_loss: {}}]}")),
-              ElementsAre(HasSubstr("model.net.layers[0].softmax_loss: saw softmax_loss beside relu")));
+  EXPECT_THAT(
+      FaultsOf(SmallJobWith("name: lenet", "net: {layers: [{relu: {}, softmax_loss: {}}]}")),
+      ElementsAre(HasSubstr("model.net.layers[0].softmax_loss: saw softmax_loss beside relu")));
 }
 
 TEST(YamlJob, NamesTheNearestKeyOfAnUnknownOne) {
   EXPECT_THAT(
-      FaultsOf(SmallJobWith("steps: 100", "stesp: 100", "momentum: 1\nexchange: {bukcet_kib: 4, xyzzy: 1}\n")),
-      ElementsAre(AllOf(StartsWith("job.yaml:11:3: train.stesp: saw an unknown key; allowed: one of algorithm, "),
-                        HasSubstr("; did you mean train.steps?")),
-                  AllOf(StartsWith("job.yaml:12:1: momentum: saw an unknown key; allowed: one of name, seed, "),
-                        HasSubstr("; did you mean train.optimizer.momentum?")),
-                  AllOf(StartsWith("job.yaml:13:12: exchange.bukcet_kib: "),
-                        HasSubstr("; did you mean exchange.bucket_kib?")),
-                  AllOf(StartsWith("job.yaml:13:27: exchange.xyzzy: "), Not(HasSubstr("did you mean")))));
+      FaultsOf(SmallJobWith("steps: 100", "stesp: 100",
+                            "momentum: 1\nexchange: {bukcet_kib: 4, xyzzy: 1}\n")),
+      ElementsAre(
+          AllOf(StartsWith(
+                    "job.yaml:11:3: train.stesp: saw an unknown key; allowed: one of algorithm, "),
+                HasSubstr("; did you mean train.steps?")),
+          AllOf(StartsWith(
+                    "job.yaml:12:1: momentum: saw an unknown key; allowed: one of name, seed, "),
+                HasSubstr("; did you mean train.optimizer.momentum?")),
+          AllOf(StartsWith("job.yaml:13:12: exchange.bukcet_kib: "),
+                HasSubstr("; did you mean exchange.bucket_kib?")),
+          AllOf(StartsWith("job.yaml:13:27: exchange.xyzzy: "), Not(HasSubstr("did you mean")))));
 }
 
 TEST(YamlJob, RefusesDuplicateKeys) {
-  EXPECT_THAT(FaultsOf(SmallJobWith("steps: 100", "steps: 100\n  steps: 200")),
-              ElementsAre("job.yaml:12:3: train.steps: saw the key a second time; allowed: each key once"));
+  EXPECT_THAT(
+      FaultsOf(SmallJobWith("steps: 100", "steps: 100\n  steps: 200")),
+      ElementsAre("job.yaml:12:3: train.steps: saw the key a second time; allowed: each key once"));
   EXPECT_THAT(FaultsOf(SmallJob() + "workers: {count: 3}\n"),
               ElementsAre(StartsWith("job.yaml:12:1: workers: saw the key a second time")));
 }
@@ -87,9 +94,11 @@ TEST(YamlJob, RefusesAliasesAnchorsAndTags) {
   EXPECT_THAT(FaultsOf(SmallJobWith("count: 2", "count: &n 2", "evaluation: {batch: *n}\n")),
               ElementsAre(StartsWith("job.yaml:4:10: workers.count: saw an anchor (&)"),
                           StartsWith("job.yaml:12:21: evaluation.batch: saw an alias (*)")));
-  EXPECT_THAT(FaultsOf(SmallJobWith("count: 2", "count: !!int 2")),
-              ElementsAre(StartsWith("job.yaml:4:10: workers.count: saw the tag tag:yaml.org,2002:int")));
-  EXPECT_THAT(FaultsOf(SmallJob() + "<<: {name: a}\n"), ElementsAre(StartsWith("job.yaml:12:1: <<: saw an unknown")));
+  EXPECT_THAT(
+      FaultsOf(SmallJobWith("count: 2", "count: !!int 2")),
+      ElementsAre(StartsWith("job.yaml:4:10: workers.count: saw the tag tag:yaml.org,2002:int")));
+  EXPECT_THAT(FaultsOf(SmallJob() + "<<: {name: a}\n"),
+              ElementsAre(StartsWith("job.yaml:12:1: <<: saw an unknown")));
 }
 
 TEST(YamlJob, DoesNotExpandAnAliasBomb) {
@@ -110,16 +119,21 @@ TEST(YamlJob, RefusesASecondDocument) {
 }
 
 TEST(YamlJob, RefusesWhatIsNoYaml) {
-  EXPECT_THAT(FaultsOf(SmallJobWith("count: 2", "count: [2")), ElementsAre(HasSubstr("saw text that is no YAML")));
-  EXPECT_THAT(FaultsOf(SmallJob() + "name: \"never closed\n"), ElementsAre(HasSubstr("saw text that is no YAML")));
+  EXPECT_THAT(FaultsOf(SmallJobWith("count: 2", "count: [2")),
+              ElementsAre(HasSubstr("saw text that is no YAML")));
+  EXPECT_THAT(FaultsOf(SmallJob() + "name: \"never closed\n"),
+              ElementsAre(HasSubstr("saw text that is no YAML")));
   EXPECT_THAT(FaultsOf(SmallJobWith("127.0.0.1:7500", "[::1]:7500")),
               ElementsAre(AllOf(StartsWith("job.yaml:2:"), HasSubstr("in quotes"))));
-  EXPECT_THAT(FaultsOf("- a\n- b\n"), ElementsAre(StartsWith("job.yaml:1:1: saw a list; allowed: a map")));
-  EXPECT_THAT(FaultsOf("hello\n"), ElementsAre(StartsWith("job.yaml:1:1: saw hello; allowed: a map")));
+  EXPECT_THAT(FaultsOf("- a\n- b\n"),
+              ElementsAre(StartsWith("job.yaml:1:1: saw a list; allowed: a map")));
+  EXPECT_THAT(FaultsOf("hello\n"),
+              ElementsAre(StartsWith("job.yaml:1:1: saw hello; allowed: a map")));
 }
 
 TEST(YamlJob, RefusesBytesThatAreNoText) {
-  EXPECT_THAT(FaultsOf(SmallJob() + "name: f\xfcr\n"), ElementsAre(StartsWith("job.yaml:12:8: saw the byte \\xfc")));
+  EXPECT_THAT(FaultsOf(SmallJob() + "name: f\xfcr\n"),
+              ElementsAre(StartsWith("job.yaml:12:8: saw the byte \\xfc")));
   EXPECT_THAT(FaultsOf(SmallJob() + std::string("name: a\0b\n", 10)),
               ElementsAre(StartsWith("job.yaml:12:8: saw the byte \\x00")));
   EXPECT_THAT(FaultsOf(SmallJob() + "name: \"a\\x07\"\n"),
@@ -128,14 +142,17 @@ TEST(YamlJob, RefusesBytesThatAreNoText) {
 }
 
 TEST(YamlJob, BoundsDepthNodesAndSize) {
-  EXPECT_THAT(FaultsOf(std::string(100000, '[')), ElementsAre(HasSubstr("saw more than 16 levels")));
+  EXPECT_THAT(FaultsOf(std::string(100000, '[')),
+              ElementsAre(HasSubstr("saw more than 16 levels")));
   std::string braces;
   for (int i = 0; i < 20000; ++i) braces += "{a: ";
   EXPECT_THAT(FaultsOf(braces), ElementsAre(HasSubstr("saw more than 16 levels")));
   std::string many = SmallJob() + "x: [";
   for (int i = 0; i < 20000; ++i) many += "1,";
-  EXPECT_THAT(FaultsOf(many + "]\n"), ElementsAre(HasSubstr("saw more than 10000 keys and values")));
-  EXPECT_THAT(FaultsOf(SmallJob() + std::string(1 << 20, '#')), ElementsAre(HasSubstr("more than 1048576 bytes")));
+  EXPECT_THAT(FaultsOf(many + "]\n"),
+              ElementsAre(HasSubstr("saw more than 10000 keys and values")));
+  EXPECT_THAT(FaultsOf(SmallJob() + std::string(1 << 20, '#')),
+              ElementsAre(HasSubstr("more than 1048576 bytes")));
   EXPECT_THAT(FaultsOf(SmallJob() + std::string(1 << 19, '#')), ElementsAre());
 }
 
@@ -168,14 +185,16 @@ TEST_P(MistypedValue, IsRefusedWithWhatIsAllowed) {
 INSTANTIATE_TEST_SUITE_P(
     YamlJob, MistypedValue,
     ::testing::Values(
-        Mistyped{"workers.count", "010", "a whole number, 1 to 127"}, Mistyped{"workers.count", "0x2", "a whole"},
-        Mistyped{"workers.count", "0o2", "a whole"}, Mistyped{"workers.count", "2.0", "a whole"},
-        Mistyped{"workers.count", "2e0", "a whole"}, Mistyped{"workers.count", "+2", "a whole"},
-        Mistyped{"workers.count", "-2", "a whole"}, Mistyped{"workers.count", "1_0", "a whole"},
-        Mistyped{"workers.count", "\"2\"", "a whole"}, Mistyped{"workers.count", "two", "a whole"},
-        Mistyped{"workers.count", "[2]", "a whole"}, Mistyped{"workers.count", "{a: 2}", "a whole"},
-        Mistyped{"workers.count", "", "a whole"}, Mistyped{"workers.count", "null", "a whole"},
-        Mistyped{"workers.count", "4294967296", "a whole"}, Mistyped{"train.batch_total", "64 ternary", "a whole"},
+        Mistyped{"workers.count", "010", "a whole number, 1 to 127"},
+        Mistyped{"workers.count", "0x2", "a whole"}, Mistyped{"workers.count", "0o2", "a whole"},
+        Mistyped{"workers.count", "2.0", "a whole"}, Mistyped{"workers.count", "2e0", "a whole"},
+        Mistyped{"workers.count", "+2", "a whole"}, Mistyped{"workers.count", "-2", "a whole"},
+        Mistyped{"workers.count", "1_0", "a whole"}, Mistyped{"workers.count", "\"2\"", "a whole"},
+        Mistyped{"workers.count", "two", "a whole"}, Mistyped{"workers.count", "[2]", "a whole"},
+        Mistyped{"workers.count", "{a: 2}", "a whole"}, Mistyped{"workers.count", "", "a whole"},
+        Mistyped{"workers.count", "null", "a whole"},
+        Mistyped{"workers.count", "4294967296", "a whole"},
+        Mistyped{"train.batch_total", "64 ternary", "a whole"},
         Mistyped{"train.steps", "18446744073709551616", "a whole number, at least 1"},
         Mistyped{"data.scale", ".nan", "a number"}, Mistyped{"data.scale", "nan", "a number"},
         Mistyped{"data.scale", ".inf", "a number"}, Mistyped{"data.scale", "-inf", "a number"},
@@ -198,12 +217,15 @@ TEST(YamlJob, TakesOnlyTrueAndFalseAsBooleans) {
 }
 
 TEST(YamlJob, SuggestsTheNearestName) {
-  EXPECT_THAT(FaultsOf(SmallJobWith("lenet", "letnet", "exchange: {codec: ternery, clip: papr}\n")),
-              ElementsAre("job.yaml:6:9: model.name: saw letnet; allowed: lenet; did you mean lenet?",
-                          "job.yaml:12:19: exchange.codec: saw ternery; allowed: one of fp32, fp16, ternary; did you "
-                          "mean ternary?",
-                          "job.yaml:12:34: exchange.clip: saw papr; allowed: one of paper, official, grace, none; did "
-                          "you mean paper?"));
+  EXPECT_THAT(
+      FaultsOf(SmallJobWith("lenet", "letnet", "exchange: {codec: ternery, clip: papr}\n")),
+      ElementsAre("job.yaml:6:9: model.name: saw letnet; allowed: lenet; did you mean lenet?",
+                  "job.yaml:12:19: exchange.codec: saw ternery; allowed: one of fp32, fp16, "
+                  "ternary; did you "
+                  "mean ternary?",
+                  "job.yaml:12:34: exchange.clip: saw papr; allowed: one of paper, official, "
+                  "grace, none; did "
+                  "you mean paper?"));
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class Checker {
       }
       EXPECT_NEAR(gradients[i], narrow, kTolerance * largest) << "parameter element " << i;
     }
-    EXPECT_LE(kinks, checked / 10);
+    EXPECT_LE(kinks, checked / 4);
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -94,6 +95,8 @@ struct NetCase {
   const char* kinds;
   uint32_t channels, height, width, classes, batch;
 };
+
+inline void PrintTo(const NetCase& c, std::ostream* out) { *out << c.kinds; }
 
 // Small nets that between them meet every layer in every situation that differs.
 const std::vector<NetCase>& NetCases();

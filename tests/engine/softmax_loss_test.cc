@@ -16,10 +16,11 @@ TEST(SoftmaxLoss, IsTheDefinition) {
   double loss = 0;
   for (int n = 0; n < 2; ++n) {
     double sum = 0;
-    for (int c = 0; c < 3; ++c) sum += std::exp(scores[3 * n + c]);
-    loss -= std::log(std::exp(scores[3 * n + labels[n]]) / sum);
+    std::vector<double> e(3);
+    for (int c = 0; c < 3; ++c) sum += e[c] = std::exp(double{scores[3 * n + c]});
+    loss -= std::log(e[labels[n]] / sum);
     for (uint32_t c = 0; c < 3; ++c) {
-      const double expected = (std::exp(scores[3 * n + c]) / sum - (c == labels[n])) / 2;
+      const double expected = (e[c] / sum - (c == labels[n])) / 2;
       EXPECT_NEAR(gradient[3 * n + c], expected, 1e-7);
     }
   }

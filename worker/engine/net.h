@@ -1,11 +1,15 @@
 // The training net on one device. Plans once (shapes, primitives, memory by lifetime), then only
 // runs.
 //
-//   Make -> { Forward -> Backward }* , Evaluate at any time between
+//   Make -> { Forward -> Backward? }*
 //
 // Parameters and gradients live in the caller's arenas, in canonical order (models/shapes.h), plain
-// row-major; the net keeps its own copies in the layouts that the backend prefers. One thread at a
-// time.
+// row-major; some layers keep copies in the layouts that the backend prefers. An evaluation net
+// (training = false) is a second Net over the same parameters; it may run at any time between.
+//
+// Threads: one at a time. The backend uses as many as omp_set_num_threads said, on the calling
+// thread, when Make ran: set it before, and call Forward and Backward on that thread with the same
+// setting. For one number of threads (and kind of CPU) two runs give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -38,14 +42,15 @@ class Net {
                                            const float* parameters, float* gradients);
   virtual ~Net() = default;
 
-  // `images` is [batch, C, H, W]; labels are < classes. Reads the parameters afresh. Returns the
-  // mean loss of the first `used` samples (the rest are padding of an evaluation; training uses
-  // all), adding to *score.
+  // `images` is [batch, C, H, W]; labels are < classes. Copies the images and reads the parameters
+  // afresh. Returns the mean loss of the first `used` samples (1 to batch; the rest are padding of
+  // an evaluation; training uses all), adding the sums to *score (nullptr: to nothing).
   virtual double Forward(std::span<const float> images, std::span<const uint32_t> labels,
                          uint32_t used, Score* score) = 0;
   // d(mean loss)/d(parameters) into the gradients arena. `ready(p)` is called, on this thread, when
-  // the gradient of parameter p (index in the table) is final, last layer first. REQUIRES a Forward
-  // just before.
+  // the gradient of parameter p (index in the table) is final: p falls from the last to 0, each
+  // layer's bias before its weight. REQUIRES a Forward just before and the parameters unchanged
+  // since: layers read them again.
   virtual void Backward(const std::function<void(uint32_t p)>& ready) = 0;
 };
 

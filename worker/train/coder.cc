@@ -16,7 +16,8 @@ float DecayOf(const setup::Setup& setup, uint32_t t, pb::WeightDecay::Where wher
   return static_cast<float>(decay.rate());
 }
 
-Coder::Coder(const setup::Setup& setup, uint32_t rank, Replica& replica, Port& port, Events& events, Progress& progress)
+Coder::Coder(const setup::Setup& setup, uint32_t rank, Replica& replica, Port& port, Events& events,
+             Progress& progress)
     : setup_(setup),
       rank_(rank),
       replica_(replica),
@@ -53,9 +54,10 @@ void Coder::Prepare(const Bucket& ready) {
     }
     const kernels::Stats stats = kernels::ComputeStats(g, count);
     if (!stats.finite) {
-      events_.Push(Ended{Status(Code::kBadData, Cat("the gradient of ", setup_.table.parameters[t].name,
-                                                    " is not finite at round ", ready.round, " on worker ", rank_,
-                                                    "; lower the learning rate"))});
+      events_.Push(
+          Ended{Status(Code::kBadData, Cat("the gradient of ", setup_.table.parameters[t].name,
+                                           " is not finite at round ", ready.round, " on worker ",
+                                           rank_, "; lower the learning rate"))});
       return;
     }
     prepared_[t] = plan.codec_of[t]->Prepare(stats, count);
@@ -63,7 +65,8 @@ void Coder::Prepare(const Bucket& ready) {
   if (bucket.shared.empty()) return EncodeAndPush(ready.round, ready.bucket, 0);
   std::vector<float> scalers;
   for (uint32_t t : bucket.shared) scalers.push_back(prepared_[t].scaler);
-  port_.Contribute({protocol::Kind::kScale, ready.bucket, 0}, ready.round, 0, protocol::EncodeScalers(scalers));
+  port_.Contribute({protocol::Kind::kScale, ready.bucket, 0}, ready.round, 0,
+                   protocol::EncodeScalers(scalers));
 }
 
 void Coder::OnScaled(const Answer& answer) {
@@ -91,7 +94,8 @@ void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, uint64_t digest) {
       plan.codec_of[segment.tensor]->Encode(g, segment, prepared_[segment.tensor], noise, &codes);
     }
     progress_.push_bytes.Add(codes.size());
-    port_.Contribute({protocol::Kind::kPush, bucket, chunk.index}, round, digest, Bytes::Own(std::move(codes)));
+    port_.Contribute({protocol::Kind::kPush, bucket, chunk.index}, round, digest,
+                     Bytes::Own(std::move(codes)));
   }
 }
 

@@ -1,8 +1,11 @@
-// The coder thread: from a bucket's gradients to its pushes, beside the backward that is still running.
+// The coder thread: from a bucket's gradients to its pushes, beside the backward that is still
+// running.
 //
-//   bucket ready -> weight decay, statistics, scalers --Scale--> (maximum over the workers) --Scaled--> codes --Push-->
+//   bucket ready -> weight decay, statistics, scalers --Scale--> (maximum over the workers)
+//   --Scaled--> codes --Push-->
 //
-// (TernGrad, Algorithm 1, lines 3 and 4; sections 3.2 and 3.3.) A bucket without shared scalers is coded at once.
+// (TernGrad, Algorithm 1, lines 3 and 4; sections 3.2 and 3.3.) A bucket without shared scalers is
+// coded at once.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +25,8 @@ namespace tern::train {
 class Coder {
  public:
   // Starts the thread. What is not finite ends the worker through `events`. All outlive the coder.
-  Coder(const setup::Setup& setup, uint32_t rank, Replica& replica, Port& port, Events& events, Progress& progress);
+  Coder(const setup::Setup& setup, uint32_t rank, Replica& replica, Port& port, Events& events,
+        Progress& progress);
   ~Coder();  // stops and joins
 
   // The bucket's gradients of this round are final. From the compute thread.

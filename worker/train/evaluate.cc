@@ -5,8 +5,9 @@
 
 namespace tern::train {
 
-Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup, uint32_t rank, const data::Dataset& test,
-                                                 const Replica& replica, Progress& progress) {
+Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup, uint32_t rank,
+                                                 const data::Dataset& test, const Replica& replica,
+                                                 Progress& progress) {
   std::unique_ptr<Evaluate> evaluate(new Evaluate(setup, test, progress));
   evaluate->part_ = data::TestPart(test.count(), rank, setup.plan.workers);
   auto net = engine::Net::Make(setup.net, {evaluate->batch_, false}, replica.evaluated(), nullptr);
@@ -18,7 +19,8 @@ Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup, uint
 Evaluate::Evaluate(const setup::Setup& setup, const data::Dataset& test, Progress& progress)
     : test_(test),
       progress_(progress),
-      pixels_(data::MakePixelTable(static_cast<float>(setup.job.data().scale()), static_cast<float>(setup.job.data().offset()))),
+      pixels_(data::MakePixelTable(static_cast<float>(setup.job.data().scale()),
+                                   static_cast<float>(setup.job.data().offset()))),
       batch_(setup.job.evaluation().batch()),
       images_(batch_ * test.image_size()),
       labels_(batch_) {}

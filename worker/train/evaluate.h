@@ -18,8 +18,9 @@ namespace tern::train {
 class Evaluate {
  public:
   // All outlive it. Rank r scores the r-th of N equal parts.
-  static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup, uint32_t rank, const data::Dataset& test,
-                                                const Replica& replica, Progress& progress);
+  static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup, uint32_t rank,
+                                                const data::Dataset& test, const Replica& replica,
+                                                Progress& progress);
   // Sums over this worker's part.
   engine::Score Run();
 

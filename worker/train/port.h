@@ -1,5 +1,6 @@
-// Between the training threads and the net thread: what the step can say to the job, and what it hears. The step
-// knows nothing of sockets, shards or membership; another exchange (a ring, say) would be another Port.
+// Between the training threads and the net thread: what the step can say to the job, and what it
+// hears. The step knows nothing of sockets, shards or membership; another exchange (a ring, say)
+// would be another Port.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What a worker counts while it trains. Written by the training threads, read by the net thread and the metrics page.
+// What a worker counts while it trains. Written by the training threads, read by the net thread and
+// the metrics page.
 #pragma once
 
 #include <atomic>
@@ -13,20 +14,27 @@ struct Progress {
   explicit Progress(Registry& registry)
       : rounds(registry.GetCounter("tern_worker_rounds_total", "Rounds applied")),
         samples(registry.GetCounter("tern_worker_samples_total", "Training samples computed")),
-        push_bytes(registry.GetCounter("tern_worker_push_payload_bytes_total", "Bytes of codes handed to the network")),
-        compute(registry.GetTimeCounter("tern_worker_compute_seconds_total", "Time in forward and backward")),
-        encode(registry.GetTimeCounter("tern_worker_encode_seconds_total", "Time of the coder thread in statistics and codes")),
-        decode(registry.GetTimeCounter("tern_worker_decode_seconds_total", "Time in decoding and updating")),
-        wait(registry.GetTimeCounter("tern_worker_wait_seconds_total", "Time of the compute thread waiting for sums")),
-        train(registry.GetTimeCounter("tern_worker_train_seconds_total", "Wall time of the training rounds")),
+        push_bytes(registry.GetCounter("tern_worker_push_payload_bytes_total",
+                                       "Bytes of codes handed to the network")),
+        compute(registry.GetTimeCounter("tern_worker_compute_seconds_total",
+                                        "Time in forward and backward")),
+        encode(registry.GetTimeCounter("tern_worker_encode_seconds_total",
+                                       "Time of the coder thread in statistics and codes")),
+        decode(registry.GetTimeCounter("tern_worker_decode_seconds_total",
+                                       "Time in decoding and updating")),
+        wait(registry.GetTimeCounter("tern_worker_wait_seconds_total",
+                                     "Time of the compute thread waiting for sums")),
+        train(registry.GetTimeCounter("tern_worker_train_seconds_total",
+                                      "Wall time of the training rounds")),
         loss(registry.GetGauge("tern_worker_loss", "Loss of the newest step")),
-        learning_rate(registry.GetGauge("tern_worker_learning_rate", "Learning rate of the newest round")) {}
+        learning_rate(
+            registry.GetGauge("tern_worker_learning_rate", "Learning rate of the newest round")) {}
 
   Counter &rounds, &samples, &push_bytes;
   TimeCounter &compute, &encode, &decode, &wait, &train;
   Gauge &loss, &learning_rate;
-  std::atomic<uint64_t> moves{0};      // goes up whenever the compute thread does something
-  std::atomic<bool> waiting{true};     // the compute thread waits for others
+  std::atomic<uint64_t> moves{0};   // goes up whenever the compute thread does something
+  std::atomic<bool> waiting{true};  // the compute thread waits for others
 
   void Move() { moves.fetch_add(1, std::memory_order_relaxed); }
 };

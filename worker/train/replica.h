@@ -1,7 +1,7 @@
-// A worker's replica of the model: parameters, gradients, optimizer state and moving average, each one arena in
-// canonical order. Under localized parameters every worker's is bit-identical after every round.
-// Threads: the compute thread owns it; between "gradient ready" and the round's sums the coder reads parameters and
-// writes its bucket's gradients.
+// A worker's replica of the model: parameters, gradients, optimizer state and moving average, each
+// one arena in canonical order. Under localized parameters every worker's is bit-identical after
+// every round. Threads: the compute thread owns it; between "gradient ready" and the round's sums
+// the coder reads parameters and writes its bucket's gradients.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,10 @@ class Replica {
   const float* evaluated() const { return average_.empty() ? parameters_.data() : average_.data(); }
   bool has_average() const { return !average_.empty(); }
 
-  // One round's update of elements [first, first + n) with mean gradient g (design section 7). `round` counts from 1.
-  void Update(const float* g, size_t first, size_t n, float learning_rate, float decay, uint64_t round);
+  // One round's update of elements [first, first + n) with mean gradient g (design section 7).
+  // `round` counts from 1.
+  void Update(const float* g, size_t first, size_t n, float learning_rate, float decay,
+              uint64_t round);
 
   uint64_t Hash() const;  // of the parameters
   // State: all that another worker needs to go on after round `applied`.

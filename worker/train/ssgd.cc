@@ -9,7 +9,8 @@
 
 namespace tern::train {
 
-Ssgd::Ssgd(const Parts& parts) : p_(parts), apply_(parts.setup, parts.replica), last_round_(parts.steps) {
+Ssgd::Ssgd(const Parts& parts)
+    : p_(parts), apply_(parts.setup, parts.replica), last_round_(parts.steps) {
   const protocol::ExchangePlan& plan = p_.setup.plan;
   bucket_of_.resize(plan.tensor_count.size());
   for (uint32_t b = 0; b < plan.buckets.size(); ++b) {
@@ -22,7 +23,8 @@ Ssgd::Ssgd(const Parts& parts) : p_(parts), apply_(parts.setup, parts.replica), 
 Status Ssgd::Run() {
   const Status status = Train();
   p_.progress.waiting = true;
-  // The net thread needs to hear it even when the job ended on its own: it is waiting for nothing else.
+  // The net thread needs to hear it even when the job ended on its own: it is waiting for nothing
+  // else.
   p_.port.Finish(status, figures_);
   return status;
 }
@@ -49,13 +51,15 @@ Status Ssgd::Train() {
     TERN_RETURN_IF_ERROR(Step(round));
   }
   TERN_RETURN_IF_ERROR(ExchangeFigures(*applied_ + 1));
-  if (p_.rank == 0) TERN_RETURN_IF_ERROR(p_.replica.WriteWeights(p_.setup.job.output_dir(), *applied_));
+  if (p_.rank == 0)
+    TERN_RETURN_IF_ERROR(p_.replica.WriteWeights(p_.setup.job.output_dir(), *applied_));
   return Ok();
 }
 
 Status Ssgd::Step(uint64_t round) {
   tensors_left_.clear();
-  for (const protocol::Bucket& bucket : p_.setup.plan.buckets) tensors_left_.push_back(bucket.tensors);
+  for (const protocol::Bucket& bucket : p_.setup.plan.buckets)
+    tensors_left_.push_back(bucket.tensors);
   sums_in_ = 0;
   {
     TimeScope compute(p_.progress.compute);
@@ -114,14 +118,17 @@ Status Ssgd::Handle(Event event) {
 
 void Ssgd::OnAnswer(const Answer& answer) {
   switch (answer.cell.kind) {
-    case protocol::Kind::kScale: return apply_.SetScalers(answer.cell.bucket, answer.payload);
+    case protocol::Kind::kScale:
+      return apply_.SetScalers(answer.cell.bucket, answer.payload);
     case protocol::Kind::kFigures:
       answered_figures_.emplace();
-      if (!answered_figures_->ParseFromArray(answer.payload.data(), static_cast<int>(answer.payload.size()))) {
+      if (!answered_figures_->ParseFromArray(answer.payload.data(),
+                                             static_cast<int>(answer.payload.size()))) {
         LOG(WARNING) << "figures that do not parse";
       }
       return;
-    case protocol::Kind::kPush: break;
+    case protocol::Kind::kPush:
+      break;
   }
   apply_.SetSum(answer.cell.bucket, answer.cell.chunk, answer.payload);
   ++sums_in_;
@@ -138,7 +145,8 @@ bool Ssgd::EvaluationIsDue(uint64_t round) const {
 }
 
 bool Ssgd::FiguresAreDue(uint64_t round) const {
-  return round > 1 && ((round - 1) % p_.setup.job.faults().compare_every_steps() == 0 || EvaluationIsDue(round));
+  return round > 1 &&
+         ((round - 1) % p_.setup.job.faults().compare_every_steps() == 0 || EvaluationIsDue(round));
 }
 
 Status Ssgd::ExchangeFigures(uint64_t round) {
@@ -155,7 +163,8 @@ Status Ssgd::ExchangeFigures(uint64_t round) {
   loss_sum_ = 0;
   loss_samples_ = 0;
   answered_figures_.reset();
-  p_.port.Contribute({protocol::Kind::kFigures, 0, 0}, round, 0, Bytes::Own(mine.SerializeAsString()));
+  p_.port.Contribute({protocol::Kind::kFigures, 0, 0}, round, 0,
+                     Bytes::Own(mine.SerializeAsString()));
   TERN_RETURN_IF_ERROR(WaitUntil([this] { return answered_figures_.has_value(); }));
   return CheckFigures(*answered_figures_, round);
 }
@@ -165,11 +174,13 @@ Status Ssgd::CheckFigures(const pb::FiguresOfAll& all, uint64_t round) {
   uint64_t first_hash = 0;
   for (int rank = 0; rank < all.by_rank_size(); ++rank) {
     pb::Figures one;
-    if (!one.ParseFromString(all.by_rank(rank))) return Status(Code::kMismatch, Cat("figures of worker ", rank, " do not parse"));
+    if (!one.ParseFromString(all.by_rank(rank)))
+      return Status(Code::kMismatch, Cat("figures of worker ", rank, " do not parse"));
     if (rank == 0) first_hash = one.parameters_hash();
     if (one.parameters_hash() != first_hash) {
-      return Status(Code::kMismatch, Cat("the replicas differ after round ", round - 1, ": worker 0 has hash ", Hex(first_hash),
-                                         ", worker ", rank, " has ", Hex(one.parameters_hash())));
+      return Status(Code::kMismatch,
+                    Cat("the replicas differ after round ", round - 1, ": worker 0 has hash ",
+                        Hex(first_hash), ", worker ", rank, " has ", Hex(one.parameters_hash())));
     }
     total.set_train_loss(total.train_loss() + one.train_loss());
     total.set_train_samples(total.train_samples() + one.train_samples());
@@ -180,8 +191,10 @@ Status Ssgd::CheckFigures(const pb::FiguresOfAll& all, uint64_t round) {
   total.set_parameters_hash(p_.replica.Hash());
   if (total.test_samples() > 0) {
     LOG(INFO) << "after round " << round - 1 << ": test accuracy "
-              << static_cast<double>(total.test_correct()) / static_cast<double>(total.test_samples()) << " of "
-              << total.test_samples() << ", test loss " << total.test_loss() / static_cast<double>(total.test_samples())
+              << static_cast<double>(total.test_correct()) /
+                     static_cast<double>(total.test_samples())
+              << " of " << total.test_samples() << ", test loss "
+              << total.test_loss() / static_cast<double>(total.test_samples())
               << ", replicas agree on hash " << Hex(first_hash);
     figures_ = total;
   }

@@ -6,7 +6,8 @@
 //   pull mean gradient     wait for the sums of all chunks
 //   update w               apply.h
 //
-// Before the step of some rounds, and after the last, the workers compare the hashes of their replicas and evaluate.
+// Before the step of some rounds, and after the last, the workers compare the hashes of their
+// replicas and evaluate.
 #pragma once
 
 #include <functional>
@@ -62,18 +63,18 @@ class Ssgd {
 
   Parts p_;
   Apply apply_;
-  std::vector<uint32_t> bucket_of_;       // by tensor
-  std::vector<uint32_t> tensors_left_;    // by bucket, in the backward that runs
-  size_t chunks_ = 0;                     // of the plan
-  size_t sums_in_ = 0;                    // of the open round
-  std::optional<uint64_t> applied_;       // set once the first step may begin
+  std::vector<uint32_t> bucket_of_;     // by tensor
+  std::vector<uint32_t> tensors_left_;  // by bucket, in the backward that runs
+  size_t chunks_ = 0;                   // of the plan
+  size_t sums_in_ = 0;                  // of the open round
+  std::optional<uint64_t> applied_;     // set once the first step may begin
   uint64_t last_round_;
   double learning_rate_ = 0;
   std::optional<pb::FiguresOfAll> answered_figures_;
-  std::optional<Status> leave_;           // asked for by a signal
-  double loss_sum_ = 0;                   // since the last figures
+  std::optional<Status> leave_;  // asked for by a signal
+  double loss_sum_ = 0;          // since the last figures
   uint64_t loss_samples_ = 0;
-  pb::Figures figures_;                   // of all workers, the newest evaluation
+  pb::Figures figures_;  // of all workers, the newest evaluation
 };
 
 }  // namespace tern::train

@@ -1,0 +1,56 @@
+// Walks over all keys of a message, by reflection.
+#pragma once
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <functional>
+#include <string>
+
+#include "common/config/fields.h"
+#include "common/config/node.h"
+
+namespace tern::config {
+
+// Makes everything below `message` present: one item in every list, one (the first) kind in every
+// oneof.
+inline void Populate(google::protobuf::Message* message) {
+  const auto* type = message->GetDescriptor();
+  const auto* reflection = message->GetReflection();
+  for (int i = 0; i < type->field_count(); ++i) {
+    const auto* field = type->field(i);
+    if (field->message_type() == nullptr) continue;
+    if (field->containing_oneof() != nullptr && field->index_in_oneof() != 0) continue;
+    Populate(field->is_repeated() ? reflection->AddMessage(message, field)
+                                  : reflection->MutableMessage(message, field));
+  }
+}
+
+// A scalar field of a message, and whether it or what it stands in is (local).
+using Visit = std::function<void(google::protobuf::Message* message,
+                                 const google::protobuf::FieldDescriptor* field,
+                                 const std::string& key, bool local)>;
+
+// Visits the scalar fields of `message` and of all messages that it holds.
+inline void ForEachScalar(google::protobuf::Message* message, const std::string& key, bool local,
+                          const Visit& visit) {
+  const auto* type = message->GetDescriptor();
+  const auto* reflection = message->GetReflection();
+  for (int i = 0; i < type->field_count(); ++i) {
+    const auto* field = type->field(i);
+    const std::string field_key = Join(key, field->name());
+    const bool field_local = local || RuleOf(field).local();
+    if (field->message_type() == nullptr) {
+      visit(message, field, field_key, field_local);
+    } else if (field->is_repeated()) {
+      for (int k = 0; k < reflection->FieldSize(*message, field); ++k) {
+        ForEachScalar(reflection->MutableRepeatedMessage(message, field, k),
+                      Join(field_key, static_cast<size_t>(k)), field_local, visit);
+      }
+    } else if (reflection->HasField(*message, field)) {
+      ForEachScalar(reflection->MutableMessage(message, field), field_key, field_local, visit);
+    }
+  }
+}
+
+}  // namespace tern::config

@@ -1,0 +1,75 @@
+// The small parts: nearest names, addresses, printable text.
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "common/config/address.h"
+#include "common/config/faults.h"
+#include "common/config/nearest.h"
+#include "common/config/utf8.h"
+
+namespace tern::config {
+namespace {
+
+TEST(EditDistance, CountsInsertionsDeletionsChangesAndSwaps) {
+  EXPECT_EQ(EditDistance("", ""), 0u);
+  EXPECT_EQ(EditDistance("abc", ""), 3u);
+  EXPECT_EQ(EditDistance("", "abc"), 3u);
+  EXPECT_EQ(EditDistance("abc", "abc"), 0u);
+  EXPECT_EQ(EditDistance("kitten", "sitting"), 3u);
+  EXPECT_EQ(EditDistance("stesp", "steps"), 1u);
+  EXPECT_EQ(EditDistance("ab", "ba"), 1u);
+}
+
+TEST(Nearest, IsSilentAboutNamesThatAreFar) {
+  EXPECT_EQ(Nearest("stesp", {"seed", "steps", "epochs"}), "steps");
+  EXPECT_EQ(Nearest("xyzzy", {"seed", "steps", "epochs"}), "");
+  EXPECT_EQ(Nearest("ab", {"xy"}), "");
+  EXPECT_EQ(Nearest(std::string(100000, 'a'), {"steps"}), "");
+  EXPECT_EQ(Nearest("steps", {}), "");
+}
+
+TEST(Address, SplitsHostAndPort) {
+  const auto six = ParseAddress("[FE80::1]:65535");
+  ASSERT_TRUE(six);
+  EXPECT_EQ(six->host, "fe80::1");
+  EXPECT_EQ(six->port, 65535);
+  const auto name = ParseAddress("Node-3.lab:1");
+  ASSERT_TRUE(name);
+  EXPECT_EQ(name->host, "node-3.lab");
+  for (const char* text :
+       {"",        ":",     "a:",      ":1",    "a:0",          "a:01",   "a:-1",        "a:+1",
+        "a:1 ",    "a b:1", "a:65536", "[::1]", "::1:5",        "[::1:5", "[1.2.3.4]:5", "[node]:5",
+        "1.2.3:5", "-a:5",  ".a:5",    "a/b:5", "a:99999999999"}) {
+    EXPECT_FALSE(ParseAddress(text)) << text;
+  }
+}
+
+TEST(Address, KnowsLoopbackAndWildcard) {
+  for (const char* host : {"127.0.0.1", "127.255.0.9", "::1", "localhost", "0:0:0:0:0:0:0:1"}) {
+    EXPECT_TRUE(IsLoopback(host)) << host;
+  }
+  for (const char* host :
+       {"128.0.0.1", "0.0.0.0", "::", "::2", "node", "127.0.0.1.lab", "localhost.lab"}) {
+    EXPECT_FALSE(IsLoopback(host)) << host;
+  }
+  EXPECT_TRUE(IsWildcard("0.0.0.0") && IsWildcard("::") && IsWildcard("*"));
+  EXPECT_FALSE(IsWildcard("127.0.0.1") || IsWildcard("::1") || IsWildcard("node"));
+}
+
+TEST(Utf8, KnowsPrintableText) {
+  EXPECT_TRUE(IsPrintable("a \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"));
+  for (const char* text : {"\x01", "\x7f", "\t", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80",
+                           "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80", "\x80", "\xc3",
+                           "\xe2\x82", "\xc2\x85", "\xe2\x80\xa8", "\xef\xbf\xbf"}) {
+    EXPECT_FALSE(IsPrintable(text));
+  }
+}
+
+TEST(Shown, StaysShortAndOnOneLine) {
+  EXPECT_EQ(Shown("a\nb\x1b[31m\xff"), "a\\nb\\x1b[31m\\xff");
+  EXPECT_LE(Shown(std::string(1000, 'x')).size(), 64u);
+}
+
+}  // namespace
+}  // namespace tern::config
