@@ -24,6 +24,14 @@ sources() {  # PATTERN...: tracked and new files, as NUL-ended paths
 
 format() { sources '*.cc' '*.h' '*.cu' '*.cuh' | xargs -0 -r -n 16 -P 2 clang-format "$@"; }
 
+formatted() {
+  local out
+  out=$(format --dry-run -Werror 2>&1) && return
+  grep -E ': error: ' <<<"$out" | cut -d: -f1 | sort | uniq -c | sed 's/ *\([0-9]*\) \(.*\)/\2: \1 places/'
+  grep -vE '^ |: error: ' <<<"$out" | grep -iE 'invalid|cannot|not found|unknown' || true  # it did not run at all
+  return 1
+}
+
 shell_scripts() {
   local path status=0
   while IFS= read -r -d '' path; do
@@ -46,7 +54,7 @@ case "${1:-}" in
   *) echo "scripts/lint.sh: unknown argument '$1'; known: --fix, --tidy" >&2; exit 64 ;;
 esac
 
-check 'format (scripts/lint.sh --fix mends it)' format --dry-run -Werror
+check 'format (scripts/lint.sh --fix mends it)' formatted
 for name in layers files names; do
   check "$name" python3 -B "scripts/lint/check_$name.py"
 done

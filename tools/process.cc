@@ -60,7 +60,8 @@ std::vector<std::string> Environment(const std::vector<std::string>& added) {
 }
 
 Result<Fd> OpenOutput(const std::string& path, bool append) {
-  Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND | (append ? 0 : O_TRUNC), 0664));
+  Fd fd(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND | (append ? 0 : O_TRUNC), 0664));
   if (fd.get() < 0) {
     return Status(Code::kUsage, Cat("cannot write ", path, ": ", std::strerror(errno),
                                     "; give a directory that this user may write to"));
@@ -81,8 +82,9 @@ struct Child {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != child.parent) _exit(128 + SIGKILL);  // it died before the line above
   const int in = open("/dev/null", O_RDONLY);
-  const bool ready = in >= 0 && dup2(in, STDIN_FILENO) >= 0 && dup2(child.out, STDOUT_FILENO) >= 0 &&
-                     dup2(child.err, STDERR_FILENO) >= 0 && (child.fd < 0 || fcntl(child.fd, F_SETFD, 0) == 0);
+  const bool ready = in >= 0 && dup2(in, STDIN_FILENO) >= 0 &&
+                     dup2(child.out, STDOUT_FILENO) >= 0 && dup2(child.err, STDERR_FILENO) >= 0 &&
+                     (child.fd < 0 || fcntl(child.fd, F_SETFD, 0) == 0);
   if (in > STDERR_FILENO) close(in);
   StopSignals::Unblock();
   if (ready) execve(child.arguments[0], child.arguments, child.environment);
@@ -91,13 +93,15 @@ struct Child {
   _exit(127);
 }
 
-// The last line that begins like the sentence a program leaves with, else like a failed check, else the last one.
+// The last line that begins like the sentence a program leaves with, else like a failed check, else
+// the last one.
 std::string PickSentence(const std::string& text, const std::string& program) {
   std::string last, check, parting;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const bool logged = line.size() > 5 && std::strchr("IWEF", line[0]) != nullptr && std::isdigit(line[1]) != 0;
+    const bool logged =
+        line.size() > 5 && std::strchr("IWEF", line[0]) != nullptr && std::isdigit(line[1]) != 0;
     const size_t head = logged ? line.find("] ") : std::string::npos;
     const std::string said = head == std::string::npos ? line : line.substr(head + 2);
     last = said;
@@ -124,20 +128,30 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   std::vector<std::string> words = {spec.program};
   words.insert(words.end(), spec.arguments.begin(), spec.arguments.end());
   std::vector<std::string> environment = Environment(spec.environment);
-  const std::vector<char*> word_pointers = Pointers(words), environment_pointers = Pointers(environment);
+  const std::vector<char*> word_pointers = Pointers(words),
+                           environment_pointers = Pointers(environment);
   std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return Status(Code::kInternal, Cat("cannot make a pipe: ", std::strerror(errno)));
+  if (pipe2(ends.data(), O_CLOEXEC) != 0)
+    return Status(Code::kInternal, Cat("cannot make a pipe: ", std::strerror(errno)));
   Fd failed(ends[0]), failed_end(ends[1]);
-  const Child child{word_pointers.data(), environment_pointers.data(), out->get(), err->get(), spec.fd, failed_end.get(), getpid()};
+  const Child child{word_pointers.data(),
+                    environment_pointers.data(),
+                    out->get(),
+                    err->get(),
+                    spec.fd,
+                    failed_end.get(),
+                    getpid()};
   const pid_t pid = fork();
   if (pid == 0) BecomeChild(child);
-  if (pid < 0) return Status(Code::kInternal, Cat("cannot start ", spec.name, ": ", std::strerror(errno)));
+  if (pid < 0)
+    return Status(Code::kInternal, Cat("cannot start ", spec.name, ": ", std::strerror(errno)));
   setpgid(pid, pid);  // here, too: a signal may follow at once
   failed_end.Close();
   int error = 0;
   if (read(failed.get(), &error, sizeof error) > 0) {  // the end of the file means that exec worked
     waitpid(pid, nullptr, 0);
-    return Status(Code::kAddress, Cat("cannot run ", spec.program, ": ", std::strerror(error), "; is Tern installed whole?"));
+    return Status(Code::kAddress, Cat("cannot run ", spec.program, ": ", std::strerror(error),
+                                      "; is Tern installed whole?"));
   }
   const int pidfd = pidfd_open(pid, 0);
   if (pidfd < 0) {
@@ -146,7 +160,6 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
     waitpid(pid, nullptr, 0);
     return Status(Code::kInternal, Cat("cannot watch ", spec.name, ": ", std::strerror(reason)));
   }
-  fcntl(pidfd, F_SETFD, FD_CLOEXEC);
   return std::unique_ptr<Process>(new Process(spec, pid, pidfd, stderr_begin));
 }
 
@@ -184,17 +197,21 @@ std::string Process::LastSentence() const {
 
 Result<std::string> FindProgram(const std::string& name) {
   std::error_code error;
-  const std::filesystem::path beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const std::filesystem::path beside =
+      std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   std::vector<std::filesystem::path> folders = {beside};
   const char* path = getenv("PATH");
   std::istringstream parts(path == nullptr ? "" : path);
-  for (std::string part; std::getline(parts, part, ':');) folders.emplace_back(part.empty() ? "." : part);
+  for (std::string part; std::getline(parts, part, ':');)
+    folders.emplace_back(part.empty() ? "." : part);
   for (const std::filesystem::path& folder : folders) {
     const std::string candidate = (folder / name).string();
-    if (access(candidate.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(candidate, error)) return candidate;
+    if (access(candidate.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(candidate, error))
+      return candidate;
   }
-  return Status(Code::kAddress, Cat("cannot find the program ", name, ": it is neither in ", beside.string(),
-                                    ", beside tern, nor in PATH; install it there"));
+  return Status(Code::kAddress,
+                Cat("cannot find the program ", name, ": it is neither in ", beside.string(),
+                    ", beside tern, nor in PATH; install it there"));
 }
 
 }  // namespace tern::tools

@@ -13,10 +13,11 @@
 namespace tern::tools {
 
 struct ProcessSpec {
-  std::string name;                      // for people: "worker 1"
-  std::string program;                   // a path
-  std::vector<std::string> arguments;    // without the program's name
-  std::vector<std::string> environment;  // KEY=VALUE, for what the parent's environment does not set
+  std::string name;                    // for people: "worker 1"
+  std::string program;                 // a path
+  std::vector<std::string> arguments;  // without the program's name
+  std::vector<std::string>
+      environment;  // KEY=VALUE, for what the parent's environment does not set
   std::string stdout_path, stderr_path;
   bool append = false;  // to files that exist, instead of emptying them
   int fd = -1;          // the child has it under the same number; at least 3
@@ -30,8 +31,8 @@ struct Exit {
 // "exited with code 65", "was killed by signal 9 (Killed)".
 std::string Describe(const Exit& exit);
 
-// Threads: one. The parent's thread that starts children must be its main thread, or live as long: the kernel kills
-// them when that thread ends, however it ends.
+// Threads: one. The parent's thread that starts children must be its main thread, or live as long:
+// the kernel kills them when that thread ends, however it ends.
 class Process {
  public:
   // kAddress if the program cannot be run, kUsage if a file cannot be written.
@@ -47,7 +48,8 @@ class Process {
   std::optional<Exit> TryWait();
   // To the process alone; nothing once it has ended.
   void Signal(int signal);
-  // What it said last on stderr: the sentence that it left with, else its newest line. Empty: it said nothing.
+  // What it said last on stderr: the sentence that it left with, else its newest line. Empty: it
+  // said nothing.
   std::string LastSentence() const;
 
  private:
@@ -61,7 +63,8 @@ class Process {
   std::optional<Exit> exit_;
 };
 
-// The path of a program of ours: from the folder of the running one, else from PATH. kAddress names both places.
+// The path of a program of ours: from the folder of the running one, else from PATH. kAddress names
+// both places.
 Result<std::string> FindProgram(const std::string& name);
 
 }  // namespace tern::tools

@@ -59,6 +59,7 @@ class Coordinator : public Control {
   };
   const std::vector<Worker>& workers() const { return workers_; }
   bool running() const { return gathered_ && !farewell_.started(); }
+  bool ending() const { return farewell_.started(); }
   uint64_t steps() const { return steps_; }
 
  private:

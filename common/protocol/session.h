@@ -1,12 +1,12 @@
 // A worker's place in the job: its connections to every lane of every shard, membership, State, the
 // end. It owns the Exchange, because what is sent again depends on which lanes are up.
 //
-//             all lanes up,               State installed
-//   joining -+ has state --------------------------------> running --Finish--> leaving --End-->
-//   ended
-//            |                               ^
-//            +-- needs state --> fetching ---+   any state --Abort, Refuse(leave), deadlines-->
-//            ended
+//              all lanes up,          State installed
+//   joining --+ has state ---------------------------> running --Finish--> leaving --End--> ended
+//             |                             ^
+//             +-- needs state --> fetching -+
+//
+//   any state --Abort, Refuse(leave), deadlines--> ended
 //
 // A link (one lane):
 //   down --connect, Hello--> greeting --Welcome--> up --server silent or replaced--> down

@@ -1,14 +1,10 @@
 #include "common/setup/report.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <set>
-#include <utility>
-
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/base/hash.h"
-#include "common/base/text.h"
 
 namespace tern::setup {
 
@@ -19,25 +15,32 @@ namespace {
 const std::set<std::string> kRoundTypes = {"scale", "push", "scaled", "sum"};
 
 struct Totals {
-  uint64_t rounds = 0, samples = 0;
-  double compute_s = 0, encode_s = 0, decode_s = 0, wait_s = 0, train_s = 0, loss = 0;
-  uint64_t refusals = 0;
+  uint64_t most_rounds = 0;  // of any worker
+  uint64_t rounds = 0;       // of all, as the bytes are
+  uint64_t samples = 0, refusals = 0;
+  double samples_per_s = 0;
+  double compute_s = 0, encode_s = 0, decode_s = 0, communication_s = 0, train_s = 0, loss = 0;
   RoundTraffic traffic;
 };
 
-// Times and rounds are means over the workers, samples and bytes are sums.
+// Times and loss are means over the workers, the rest sums.
 Totals Total(const std::vector<WorkerEnd>& workers) {
   Totals t;
+  const auto n = static_cast<double>(workers.size());
   for (const WorkerEnd& worker : workers) {
     const pb::Counters& c = worker.counters;
+    t.most_rounds = std::max(t.most_rounds, c.rounds());
     t.rounds += c.rounds();
     t.samples += c.samples();
-    t.compute_s += c.compute_s() / static_cast<double>(workers.size());
-    t.encode_s += c.encode_s() / static_cast<double>(workers.size());
-    t.decode_s += c.decode_s() / static_cast<double>(workers.size());
-    t.wait_s += c.wait_s() / static_cast<double>(workers.size());
-    t.train_s = std::max(t.train_s, c.train_s());
-    t.loss += c.loss() / static_cast<double>(workers.size());
+    if (c.train_s() > 0) t.samples_per_s += static_cast<double>(c.samples()) / c.train_s();
+    t.compute_s += c.compute_s() / n;
+    t.encode_s += c.encode_s() / n;
+    t.decode_s += c.decode_s() / n;
+    t.train_s += c.train_s() / n;
+    // wait_s knows the waiting at the start and for evaluations, too.
+    const double rest = std::max(0.0, c.train_s() - c.compute_s() - c.decode_s());
+    t.communication_s += std::min(c.wait_s(), rest) / n;
+    t.loss += c.loss() / n;
     t.refusals += c.refusals();
     const RoundTraffic traffic = TrafficOf(c);
     t.traffic.up += traffic.up;
@@ -48,7 +51,7 @@ Totals Total(const std::vector<WorkerEnd>& workers) {
   return t;
 }
 
-json Figures(const Setup& setup, const std::vector<WorkerEnd>& workers) {
+json FiguresOf(const Setup& setup, const std::vector<WorkerEnd>& workers) {
   const Totals t = Total(workers);
   const uint64_t parameters = setup.table.total;
   json j;
@@ -56,18 +59,20 @@ json Figures(const Setup& setup, const std::vector<WorkerEnd>& workers) {
   j["parameters"] = parameters;
   j["workers"] = setup.plan.workers;
   j["servers"] = setup.plan.data_lanes.size();
-  j["rounds"] = workers.empty() ? 0 : t.rounds / workers.size();
+  j["rounds"] = t.most_rounds;
   j["samples"] = t.samples;
-  j["train_s"] = t.train_s;
-  j["samples_per_s"] = t.train_s > 0 ? static_cast<double>(t.samples) / t.train_s : 0;
+  j["samples_per_s"] = t.samples_per_s;
   j["loss"] = t.loss;
+  j["train_s"] = t.train_s;
   j["compute_s"] = t.compute_s;
   j["encode_s"] = t.encode_s;
   j["decode_s"] = t.decode_s;
-  j["wait_s"] = t.wait_s;
-  j["wait_share"] = t.train_s > 0 ? t.wait_s / t.train_s : 0;
+  j["communication_s"] = t.communication_s;
+  j["communication_share"] = t.train_s > 0 ? t.communication_s / t.train_s : 0;
   j["up_bytes"] = t.traffic.up;
   j["down_bytes"] = t.traffic.down;
+  j["up_bytes_per_step"] = t.rounds > 0 ? t.traffic.up / t.rounds : 0;
+  j["down_bytes_per_step"] = t.rounds > 0 ? t.traffic.down / t.rounds : 0;
   j["all_up_bytes"] = t.traffic.all_up;
   j["all_down_bytes"] = t.traffic.all_down;
   j["up_ratio"] = RatioToFp32(parameters, t.rounds, t.traffic.up);
@@ -76,11 +81,8 @@ json Figures(const Setup& setup, const std::vector<WorkerEnd>& workers) {
   return j;
 }
 
-std::string Format(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
+// Sentences may hold any bytes, and a loss that is not finite becomes null.
+std::string Dump(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace
 
@@ -97,102 +99,91 @@ RoundTraffic TrafficOf(const pb::Counters& counters) {
 }
 
 double RatioToFp32(uint64_t parameters, uint64_t rounds, uint64_t bytes) {
-  return bytes == 0 ? 0 : 4.0 * static_cast<double>(parameters) * static_cast<double>(rounds) / static_cast<double>(bytes);
+  if (bytes == 0) return 0;
+  return 4.0 * static_cast<double>(parameters) * static_cast<double>(rounds) /
+         static_cast<double>(bytes);
 }
 
-std::string ProgressJson(const Setup& setup, const std::vector<WorkerEnd>& workers, uint64_t steps, uint32_t present) {
-  json j = Figures(setup, workers);
+std::string ProgressJson(const Setup& setup, const std::vector<WorkerEnd>& workers, uint64_t steps,
+                         uint32_t present) {
+  json j = FiguresOf(setup, workers);
   j["event"] = "progress";
   j["steps"] = steps;
   j["present"] = present;
-  return j.dump();
+  return Dump(j);
 }
 
-std::string SummaryJson(const Setup& setup, const std::vector<WorkerEnd>& workers, const Status& status) {
-  json j = Figures(setup, workers);
+std::string SummaryJson(const Setup& setup, const std::vector<WorkerEnd>& workers,
+                        const Status& status) {
+  json j = FiguresOf(setup, workers);
   j["event"] = "ended";
   j["code"] = ExitCode(status);
   j["sentence"] = status.message();
-  if (!workers.empty() && workers.front().figures.test_samples() > 0) {
-    const pb::Figures& f = workers.front().figures;
-    j["accuracy"] = static_cast<double>(f.test_correct()) / static_cast<double>(f.test_samples());
-    j["test_loss"] = f.test_loss() / static_cast<double>(f.test_samples());
-    j["test_samples"] = f.test_samples();
-    if (f.train_samples() > 0) j["train_loss"] = f.train_loss() / static_cast<double>(f.train_samples());
+  if (workers.empty()) return Dump(j);
+  const pb::Figures& figures = workers.front().figures;
+  if (figures.test_samples() > 0) {
+    const auto samples = static_cast<double>(figures.test_samples());
+    j["accuracy"] = static_cast<double>(figures.test_correct()) / samples;
+    j["test_loss"] = figures.test_loss() / samples;
+    j["test_samples"] = figures.test_samples();
   }
-  bool agree = !workers.empty();
-  for (const WorkerEnd& worker : workers) agree &= worker.figures.parameters_hash() == workers.front().figures.parameters_hash();
-  j["replicas_agree"] = agree;
-  if (!workers.empty()) j["parameters_hash"] = Hex(workers.front().figures.parameters_hash());
-  return j.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (figures.train_samples() > 0) {
+    j["train_loss"] = figures.train_loss() / static_cast<double>(figures.train_samples());
+  }
+  const auto has_hash = [](const WorkerEnd& w) { return w.figures.has_parameters_hash(); };
+  if (std::all_of(workers.begin(), workers.end(), has_hash)) {
+    j["parameters_hash"] = Hex(figures.parameters_hash());
+    j["replicas_agree"] = std::all_of(workers.begin(), workers.end(), [&](const WorkerEnd& w) {
+      return w.figures.parameters_hash() == figures.parameters_hash();
+    });
+  }
+  return Dump(j);
 }
 
-std::string SummaryTable(const std::string& summary_json) {
-  const json j = json::parse(summary_json, nullptr, false);
-  if (!j.is_object()) return "no summary";
-  std::vector<std::string> names, values;
-  const auto add = [&](const std::string& name, const std::string& value) {
-    names.push_back(name);
-    values.push_back(value);
+std::optional<News> ReadNews(const std::string& json_line) {
+  const json j = json::parse(json_line, nullptr, false);
+  if (!j.is_object() || !j.contains("event")) return std::nullopt;
+  const auto whole = [&j](const char* key) {
+    const auto found = j.find(key);
+    return found != j.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
   };
-  const auto number = [&j](const char* key) { return j.value(key, 0.0); };
-  const auto whole = [&j](const char* key) { return std::to_string(j.value(key, uint64_t{0})); };
-  add("job", j.value("job", ""));
-  add("parameters", whole("parameters"));
-  add("servers, workers", whole("servers") + ", " + whole("workers"));
-  add("rounds", whole("rounds"));
-  add("samples", whole("samples") + "  (" + Format("%.0f", number("samples_per_s")) + " a second)");
-  add("training time", Format("%.1f s", number("train_s")));
-  add("  computing", Format("%.1f s", number("compute_s")));
-  add("  encoding", Format("%.1f s", number("encode_s")) + " (beside the computing)");
-  add("  decoding, updating", Format("%.1f s", number("decode_s")));
-  add("  waiting for others", Format("%.1f s", number("wait_s")) + Format(" (%.1f %%)", 100 * number("wait_share")));
-  add("up-link", HumanBytes(j.value("up_bytes", uint64_t{0})) + Format(", %.2fx smaller than fp32", number("up_ratio")));
-  add("down-link", HumanBytes(j.value("down_bytes", uint64_t{0})) + Format(", %.2fx smaller than fp32", number("down_ratio")));
-  add("all bytes up, down", HumanBytes(j.value("all_up_bytes", uint64_t{0})) + ", " + HumanBytes(j.value("all_down_bytes", uint64_t{0})));
-  if (j.contains("accuracy")) {
-    add("test accuracy", Format("%.4f", number("accuracy")) + " of " + whole("test_samples"));
-    add("test loss", Format("%.4f", number("test_loss")));
-  }
-  if (j.contains("train_loss")) add("training loss", Format("%.4f", number("train_loss")));
-  if (j.contains("parameters_hash")) {
-    add("replicas", std::string(j.value("replicas_agree", false) ? "agree" : "DIFFER") + ", hash " + j.value("parameters_hash", ""));
-  }
-  size_t width = 0;
-  for (const std::string& name : names) width = std::max(width, name.size());
-  std::string table;
-  for (size_t i = 0; i < names.size(); ++i) {
-    table += "  " + names[i] + std::string(width - names[i].size() + 2, ' ') + values[i] + "\n";
-  }
-  return table;
+  const auto text = [&j](const char* key) {
+    const auto found = j.find(key);
+    return found != j.end() && found->is_string() ? found->get<std::string>() : "";
+  };
+  News news;
+  news.ended = text("event") == "ended";
+  if (!news.ended && text("event") != "progress") return std::nullopt;
+  news.code = static_cast<int>(whole("code"));
+  news.sentence = text("sentence");
+  news.rounds = whole("rounds");
+  news.workers = static_cast<uint32_t>(whole("workers"));
+  news.present = static_cast<uint32_t>(whole("present"));
+  return news;
 }
 
-std::string ProgressLine(const std::string& progress_json) {
-  const json j = json::parse(progress_json, nullptr, false);
-  if (!j.is_object()) return "";
-  const auto number = [&j](const char* key) { return j.value(key, 0.0); };
-  const double rounds = number("rounds");
-  const double steps = number("steps");
-  std::string line = Format("step %.0f", rounds) + Format("/%.0f", steps) + Format("  loss %.4f", number("loss")) +
-                     Format("  %.0f img/s", number("samples_per_s")) + Format("  waiting %.0f %%", 100 * number("wait_share"));
-  if (rounds > 0) {
-    const double bytes = number("up_bytes") + number("down_bytes");
-    line += "  " + HumanBytes(static_cast<uint64_t>(bytes / rounds / std::max(1.0, number("workers")))) + " a step";
-    line += Format("  fp32 / %.1f up", number("up_ratio")) + Format(" %.1f down", number("down_ratio"));
-  }
-  line += Format("  workers %.0f", number("present")) + Format("/%.0f", number("workers"));
-  if (rounds > 0 && steps > rounds) line += Format("  %.0f s left", number("train_s") / rounds * (steps - rounds));
-  return line;
+std::string RunSummaryJson(const std::string& newest, const RunEnd& end) {
+  json j = json::parse(newest, nullptr, false);
+  if (!j.is_object()) j = json::object();
+  j["event"] = "ended";
+  j["code"] = end.code;
+  j["sentence"] = end.sentence;
+  j["restarts"] = end.restarts;
+  j["wall_s"] = end.wall_s;
+  return Dump(j);
 }
 
 std::string CountersJson(const pb::Counters& c) {
-  json j = {{"rounds", c.rounds()}, {"samples", c.samples()}, {"compute_s", c.compute_s()}, {"encode_s", c.encode_s()},
-            {"decode_s", c.decode_s()}, {"wait_s", c.wait_s()}, {"train_s", c.train_s()}, {"refusals", c.refusals()}};
+  json j = {{"rounds", c.rounds()},       {"samples", c.samples()},   {"compute_s", c.compute_s()},
+            {"encode_s", c.encode_s()},   {"decode_s", c.decode_s()}, {"wait_s", c.wait_s()},
+            {"train_s", c.train_s()},     {"loss", c.loss()},         {"refusals", c.refusals()}};
   for (const pb::Traffic& row : c.traffic()) {
-    j["traffic"][row.type()] = {{"messages_in", row.messages_in()}, {"bytes_in", row.bytes_in()},
-                                {"messages_out", row.messages_out()}, {"bytes_out", row.bytes_out()}};
+    j["traffic"][row.type()] = {{"messages_in", row.messages_in()},
+                                {"bytes_in", row.bytes_in()},
+                                {"messages_out", row.messages_out()},
+                                {"bytes_out", row.bytes_out()}};
   }
-  return j.dump();
+  return Dump(j);
 }
 
 }  // namespace tern::setup

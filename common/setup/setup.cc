@@ -53,11 +53,16 @@ pb::Hello HelloOf(const Setup& setup) {
 }
 
 pb::ImageShape InputOf(const pb::Model& model) {
+  if (model.net().has_input()) return model.net().input();
   pb::ImageShape shape;
   shape.set_channels(model.input_channels());
   shape.set_height(model.input_height());
   shape.set_width(model.input_width());
   return shape;
+}
+
+uint32_t ClassesOf(const pb::Model& model) {
+  return model.net().has_classes() ? model.net().classes() : model.classes();
 }
 
 }  // namespace
@@ -76,7 +81,7 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   auto setup = std::make_unique<Setup>();
   setup->job = std::move(*job);
   const pb::Model& model = setup->job.model();
-  Result<pb::NetDef> net = models::BuildNet(model, InputOf(model), model.classes());
+  Result<pb::NetDef> net = models::BuildNet(model, InputOf(model), ClassesOf(model));
   if (!net.ok()) return net.status().Within(path);
   setup->net = std::move(*net);
   Result<models::ParameterTable> table = models::MakeParameterTable(setup->net);

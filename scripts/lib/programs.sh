@@ -23,3 +23,11 @@ use_programs() {
     fi
   done
 }
+
+# use_programs_for OPTIONS: the same for an experiment, whose programs are not needed only to look at it.
+use_programs_for() {
+  case " $* " in
+    *' --help '* | *' -h '* | *' --dry'* | *' --table'*) bin=build/cpu/bin ;;
+    *) use_programs ;;
+  esac
+}

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <thread>
 
 namespace tern::codec {
 namespace {
@@ -235,6 +236,21 @@ TEST_P(CodecConformance, RandomBytesAreTakenWholeOrRejected) {
   }
   EXPECT_GT(taken, 10);
   EXPECT_LT(taken, 2990);
+}
+
+TEST_P(CodecConformance, OneCodecServesManyThreads) {
+  const Round expected = SomeRound(*codec_, 1025, 3);
+  const std::vector<float> mean = Mean(*codec_, expected);
+  std::vector<int> same(4);
+  std::vector<std::thread> threads;
+  for (int& result : same) {
+    threads.emplace_back([this, &result, &expected, &mean] {
+      const Round round = SomeRound(*codec_, 1025, 3);
+      result = round.payloads == expected.payloads && Mean(*codec_, round) == mean;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(same, std::vector<int>(4, 1));
 }
 
 TEST_P(CodecConformance, GoldenBytesStay) {

@@ -1,6 +1,14 @@
 #include "tests/engine/problem.h"
 
 namespace tern::engine {
+namespace {
+
+class OneThread : public testing::Environment {
+  void SetUp() override { omp_set_num_threads(1); }
+};
+const testing::Environment* const kOneThread = testing::AddGlobalTestEnvironment(new OneThread);
+
+}  // namespace
 
 const std::vector<NetCase>& NetCases() {
   static const std::vector<NetCase> cases = {

@@ -3,6 +3,7 @@
 
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <memory>
 #include <ostream>
@@ -48,6 +49,17 @@ inline pb::NetDef LeNet(pb::Model::Padding padding) {
   model.set_padding(padding);
   return *models::BuildNet(model, Image(1, 28, 28), 10);
 }
+
+// So many threads of the engine for a while. All tests but those that say otherwise use one: on a
+// busy machine OpenMP's threads wait for each other.
+class Threads {
+ public:
+  explicit Threads(int count) : kept_(omp_get_max_threads()) { omp_set_num_threads(count); }
+  ~Threads() { omp_set_num_threads(kept_); }
+
+ private:
+  const int kept_;
+};
 
 class Problem {
  public:

@@ -67,6 +67,12 @@ TEST(ReferenceLeNet, ValidAgrees) {
   ExpectLikeReference(&problem);
 }
 
+TEST(ReferenceLeNet, ValidAgreesOnTwoThreads) {
+  const Threads two(2);
+  Problem problem(LeNet(pb::Model::valid), 3);
+  ExpectLikeReference(&problem);
+}
+
 TEST(ReferenceLeNet, SameAgrees) {
   Problem problem(LeNet(pb::Model::same), 2);
   ExpectLikeReference(&problem);

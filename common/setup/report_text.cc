@@ -1,0 +1,151 @@
+// The progress line and the closing table: report.h's JSON for people.
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "common/base/text.h"
+#include "common/setup/report.h"
+
+namespace tern::setup {
+
+using nlohmann::json;
+
+namespace {
+
+std::string Format(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+// The figures of a line; what is missing, or not a number (a loss that is not finite), is 0.
+class Figures {
+ public:
+  explicit Figures(const std::string& line) : j_(json::parse(line, nullptr, false)) {}
+
+  bool valid() const { return j_.is_object(); }
+  bool Has(const char* key) const { return j_.contains(key); }
+  bool IsNumber(const char* key) const { return Has(key) && j_[key].is_number(); }
+  double Number(const char* key) const { return IsNumber(key) ? j_[key].get<double>() : 0; }
+  uint64_t Whole(const char* key) const {
+    return IsNumber(key) && Number(key) > 0 ? j_[key].get<uint64_t>() : 0;
+  }
+  std::string Count(const char* key) const { return std::to_string(Whole(key)); }
+  std::string Bytes(const char* key) const { return HumanBytes(Whole(key)); }
+  std::string Time(const char* key) const { return Format("%.1f s", Number(key)); }
+  std::string Text(const char* key) const {
+    return Has(key) && j_[key].is_string() ? j_[key].get<std::string>() : "";
+  }
+  bool True(const char* key) const { return Has(key) && j_[key] == true; }
+  std::string Loss(const char* key) const {
+    return IsNumber(key) ? Format("%.4f", Number(key)) : "not finite";
+  }
+
+ private:
+  json j_;
+};
+
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+void AddTimes(const Figures& f, Rows* rows) {
+  const auto share = [&f](const char* key) {
+    return f.Time(key) + Format(" (%.1f %%)", f.Number("train_s") > 0
+                                                  ? 100 * f.Number(key) / f.Number("train_s")
+                                                  : 0);
+  };
+  rows->emplace_back("training time", f.Time("train_s"));
+  rows->emplace_back("  computing", share("compute_s"));
+  rows->emplace_back("  waiting for sums", share("communication_s"));
+  rows->emplace_back("  decoding, updating", share("decode_s"));
+  rows->emplace_back("  encoding", f.Time("encode_s") + " (beside the computing)");
+}
+
+void AddTraffic(const Figures& f, Rows* rows) {
+  const auto link = [&f](const char* bytes, const char* per_step, const char* ratio) {
+    return f.Bytes(bytes) + ", " + f.Bytes(per_step) + " a worker and step" +
+           Format(", %.2fx smaller than fp32", f.Number(ratio));
+  };
+  rows->emplace_back("up-link", link("up_bytes", "up_bytes_per_step", "up_ratio"));
+  rows->emplace_back("down-link", link("down_bytes", "down_bytes_per_step", "down_ratio"));
+  rows->emplace_back("all frames", f.Bytes("all_up_bytes") + " up, " + f.Bytes("all_down_bytes") +
+                                       " down, " + f.Count("refusals") + " refused");
+}
+
+void AddQuality(const Figures& f, Rows* rows) {
+  if (f.Has("train_loss")) rows->emplace_back("training loss", f.Loss("train_loss"));
+  if (f.Has("accuracy")) {
+    rows->emplace_back("test accuracy",
+                       Format("%.4f", f.Number("accuracy")) + " of " + f.Count("test_samples"));
+    rows->emplace_back("test loss", f.Loss("test_loss"));
+  }
+  if (f.Has("parameters_hash")) {
+    rows->emplace_back("replicas", std::string(f.True("replicas_agree") ? "agree" : "DIFFER") +
+                                       ", hash " + f.Text("parameters_hash"));
+  }
+}
+
+// How much a key has grown since `before`; since the start if that is no line.
+double Since(const Figures& now, const Figures& before, const char* key) {
+  return now.Number(key) - (before.valid() ? before.Number(key) : 0);
+}
+
+}  // namespace
+
+std::string SummaryTable(const std::string& summary_json) {
+  const Figures f(summary_json);
+  if (!f.valid()) return "no summary\n";
+  Rows rows;
+  rows.emplace_back("job", f.Text("job"));
+  rows.emplace_back("parameters", f.Count("parameters"));
+  rows.emplace_back("servers, workers", f.Count("servers") + ", " + f.Count("workers"));
+  rows.emplace_back("rounds", f.Count("rounds"));
+  rows.emplace_back(
+      "samples", f.Count("samples") + Format(", %.0f a second", f.Number("samples_per_s")));
+  AddTimes(f, &rows);
+  AddTraffic(f, &rows);
+  AddQuality(f, &rows);
+  if (f.Has("wall_s")) {
+    rows.emplace_back("whole run", f.Time("wall_s") + ", " + f.Count("restarts") + " restarts");
+  }
+  if (f.Has("code")) rows.emplace_back("exit code", f.Count("code"));
+  size_t width = 0;
+  for (const auto& [name, value] : rows) width = std::max(width, name.size());
+  std::string table;
+  for (const auto& [name, value] : rows) {
+    table += "  " + name + std::string(width - name.size() + 2, ' ') + value + "\n";
+  }
+  return table;
+}
+
+std::string ProgressLine(const std::string& progress_json, const std::string& previous_json) {
+  const Figures now(progress_json);
+  if (!now.valid()) return "";
+  const std::string workers = "workers " + now.Count("present") + "/" + now.Count("workers");
+  const double rounds = now.Number("rounds"), steps = now.Number("steps");
+  if (rounds == 0) return "waiting for the first step  " + workers;
+  Figures before(previous_json);
+  // A worker that was started again counts from 0: such an interval tells nothing.
+  for (const char* key : {"rounds", "samples", "train_s", "communication_s"}) {
+    if (before.valid() && Since(now, before, key) < 0) before = Figures("");
+  }
+  if (before.valid() && Since(now, before, "train_s") <= 0) before = Figures("");
+  const double seconds = Since(now, before, "train_s");
+  const double speed = before.valid() ? Since(now, before, "samples") / seconds : now.Number("samples_per_s");
+  const double share = seconds > 0 ? Since(now, before, "communication_s") / seconds : 0;
+  std::string line = "step " + now.Count("rounds") + "/" + now.Count("steps") + "  loss " +
+                     now.Loss("loss") + Format("  %.0f img/s", speed) +
+                     Format("  communication %.0f %%", 100 * share) + "  " +
+                     HumanBytes(now.Whole("up_bytes_per_step") + now.Whole("down_bytes_per_step")) +
+                     " a step" + Format(", fp32 / %.1f up", now.Number("up_ratio")) +
+                     Format(" %.1f down", now.Number("down_ratio")) + "  " + workers;
+  const double done = Since(now, before, "rounds");
+  if (steps > rounds && done > 0) {
+    const double left = std::min(1e9, seconds / done * (steps - rounds));
+    line += "  " + HumanTime(Time(static_cast<int64_t>(left * 1e9))) + " left";
+  }
+  return line;
+}
+
+}  // namespace tern::setup

@@ -1,0 +1,38 @@
+"""Means of few numbers and how far to trust them: Student's t, from its closed form for whole degrees of freedom."""
+import math
+import statistics
+
+
+def within(t, freedom):
+    """P(|T| <= t) for Student's T: Abramowitz and Stegun 26.7.3 and 26.7.4."""
+    angle = math.atan(t / math.sqrt(freedom))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    odd = freedom % 2 == 1
+    term, total = (cosine, 0.0) if odd else (1.0, 0.0)
+    for k in range(2 if odd else 1, freedom, 2):
+        total += term
+        term *= k / (k + 1) * cosine * cosine
+    return 2 / math.pi * (angle + sine * total) if odd else sine * total
+
+
+def quantile(probability, freedom):
+    """t with P(T <= t) = probability, for a probability of 0.5 or more."""
+    low, high = 0.0, 1e6
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if (1 + within(middle, freedom)) / 2 < probability else (low, middle)
+    return low
+
+
+def deviation(values):
+    """Of a sample: divided by n - 1; None of less than two."""
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
+def interval(values):
+    """The two-sided 95 % interval of the mean, and its one-sided upper 95 % bound; None of less than two values."""
+    if len(values) < 2:
+        return None
+    mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
+    half = quantile(0.975, len(values) - 1) * error
+    return mean - half, mean + half, mean + quantile(0.95, len(values) - 1) * error

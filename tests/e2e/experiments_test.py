@@ -1,0 +1,132 @@
+"""The scripts of scripts/experiments with a program in the place of `tern` that answers at once.
+
+  experiments_test.py SOURCE_DIR
+"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
+sys.path.insert(0, str(SOURCE / "scripts/experiments"))
+import student  # noqa: E402: found by the line above
+
+# Writes the figures that a server would; seed 4 fails while FAIL is there, and HANG makes it wait for a signal.
+PROGRAM = """#!/usr/bin/env python3
+import json, os, pathlib, signal, sys
+words = sys.argv[1:]
+settings = dict(words[i + 1].split("=", 1) for i, word in enumerate(words) if word == "--set")
+with open(os.environ["CALLS"], "a") as calls:
+    calls.write(" ".join(words) + "\\n")
+if os.environ.get("HANG") == settings["seed"]:
+    print("hangs", flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.pause()
+if os.environ.get("FAIL") == settings["seed"]:
+    sys.exit("tern: worker 1 is lost")
+ternary = settings["exchange.codec"] == "ternary"
+seed = int(settings["seed"])
+figures = {"code": 0, "accuracy": 0.9 - (0.001 * seed if ternary else 0), "train_loss": 0.2, "train_s": 30.0,
+           "up_ratio": 24.0 if ternary else 1.0, "down_ratio": 10.5, "parameters_hash": "0", "replicas_agree": True}
+pathlib.Path(settings["output_dir"], "server.0.json").write_text(json.dumps(figures))
+"""
+
+
+class Experiments(unittest.TestCase):
+    def setUp(self):
+        self.kept = tempfile.TemporaryDirectory(prefix="tern_experiments.")
+        self.addCleanup(self.kept.cleanup)
+        self.folder = pathlib.Path(self.kept.name)
+        (self.folder / "bin").mkdir()
+        for name in ("tern", "tern_server", "tern_worker"):
+            (self.folder / "bin" / name).write_text(PROGRAM)
+            (self.folder / "bin" / name).chmod(0o755)
+        self.out = self.folder / "out"
+
+    def start(self, *options, script="lenet_fashion.sh", **environment):
+        return subprocess.Popen(
+            [SOURCE / "scripts/experiments" / script, *options, "--out", self.out], text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=dict(os.environ, TERN_BUILD_DIR=str(self.folder), CALLS=str(self.folder / "calls"), **environment))
+
+    def run_script(self, *options, code=0, **more):
+        process = self.start(*options, **more)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, code, out)
+        return out
+
+    def calls(self):
+        path = self.folder / "calls"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def test_runs_each_pair_once_and_judges(self):
+        out = self.run_script()
+        self.assertEqual(len(self.calls()), 10)
+        self.assertIn("mean gap at most 0.50 points", out)
+        self.assertIn("met, by 0.2 ", out)  # a mean gap of 0.3 points
+        case = json.loads((self.out / "results.json").read_text())["cases"][0]
+        self.assertAlmostEqual(case["mean_gap_points"], 0.3)
+        # 0.3 and a deviation of 0.158 over five seeds: 0.3 +- 2.776 * 0.158 / sqrt(5)
+        self.assertAlmostEqual(case["gap_interval_95_two_sided"][0], 0.3 - 0.19633, places=4)
+        self.run_script()
+        self.assertEqual(len(self.calls()), 10)
+
+    def test_says_which_bar_is_missed(self):
+        out = self.run_script(str(self.folder), "--jobs", "4", code=1, script="lenet_mnist.sh")
+        self.assertEqual(len(self.calls()), 42)
+        self.assertEqual(out.count("NOT met, by 0.2307"), 3)  # 0.3 + 2.132 * 0.158 / sqrt(5) of five seeds
+        self.assertEqual(out.count("NOT met, by 0.1486"), 2)  # 0.2 + 2.920 * 0.1 / sqrt(3) of three
+
+    def test_goes_on_after_a_failure_and_runs_it_again(self):
+        out = self.run_script(code=1, FAIL="4")
+        self.assertIn("worker 1 is lost", out)
+        self.assertIn("not yet: 4 of 5 seeds", out)
+        self.assertEqual(len(self.calls()), 10)
+        self.run_script()
+        self.assertEqual(len(self.calls()), 12)
+
+    def test_stops_in_order_and_goes_on(self):
+        process = self.start(HANG="2")
+        deadline = time.monotonic() + 60
+        while not any("seed=2" in call for call in self.calls()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, out)
+        self.assertEqual(len(self.calls()), 3)
+        self.assertIn("1 of 5", self.run_script("--table_only"))
+        self.run_script()
+        self.assertEqual(len(self.calls()), 3 + 8)
+
+    def test_keeps_a_short_form_apart(self):
+        self.run_script("--steps", "50", "--seeds_to", "1")
+        self.run_script("--seeds_to", "1")
+        self.assertEqual(len(self.calls()), 4)
+
+    def test_lists_figure_3_the_first_seeds_first(self):
+        lines = self.run_script(str(self.folder), "--dry-run", script="lenet_mnist.sh").splitlines()
+        self.assertEqual(len(lines), 2 * (3 * 5 + 2 * 3))
+        self.assertTrue(all("seed 1 " in line for line in lines[:10]))
+        more = self.run_script(str(self.folder), "--dry-run", "--with_64", script="lenet_mnist.sh").splitlines()
+        self.assertEqual(len(more), len(lines) + 6)
+
+    def test_refuses_what_it_does_not_know(self):
+        for options in (["--sedes_to", "1"], ["--only", "adam/*"], ["--jobs", "0"], ["--seeds_to", "x"]):
+            self.run_script(*options, code=64)
+        self.run_script("/does/not/exist", code=65, script="lenet_mnist.sh")
+        self.assertEqual(self.calls(), [])
+
+    def test_knows_students_t(self):
+        for freedom, two_sided, one_sided in ((1, 12.7062, 6.3138), (2, 4.3027, 2.9200), (4, 2.7764, 2.1318),
+                                              (9, 2.2622, 1.8331)):
+            self.assertAlmostEqual(student.quantile(0.975, freedom), two_sided, places=4)
+            self.assertAlmostEqual(student.quantile(0.95, freedom), one_sided, places=4)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,308 @@
+#include "tests/e2e/job_fixture.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/text.h"
+
+namespace tern::e2e {
+namespace {
+
+constexpr uint32_t kSide = 28, kClasses = 10;
+
+std::string BigEndian(uint32_t value) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift);
+  return bytes;
+}
+
+void WriteFile(const std::string& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file << bytes;
+  ASSERT_TRUE(file.flush()) << path;
+}
+
+std::string Tail(const std::string& text, size_t bytes) {
+  return text.size() <= bytes ? text : "..." + text.substr(text.size() - bytes);
+}
+
+int Milliseconds(Time until) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Now()).count();
+  return static_cast<int>(std::max<int64_t>(0, left + 1));
+}
+
+Time Deadline(double seconds) { return Now() + Time(static_cast<int64_t>(seconds * 1e9)); }
+
+// The last whole line.
+std::string LastLine(const std::string& text) {
+  const size_t end = text.rfind('\n');
+  if (end == std::string::npos || end == 0) return "";
+  const size_t begin = text.rfind('\n', end - 1);
+  return text.substr(begin == std::string::npos ? 0 : begin + 1,
+                     end - (begin == std::string::npos ? 0 : begin + 1));
+}
+
+}  // namespace
+
+void WriteIdxPair(const std::string& folder, const std::string& stem, uint32_t count,
+                  uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::string images = BigEndian(0x803) + BigEndian(count) + BigEndian(kSide) + BigEndian(kSide);
+  std::string labels = BigEndian(0x801) + BigEndian(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t label = i % kClasses;
+    std::string image(size_t{kSide} * kSide, '\0');
+    for (char& pixel : image) pixel = static_cast<char>(random() % 64);
+    const uint32_t top = 3 + 12 * (label / 5), left = 1 + 5 * (label % 5);
+    for (uint32_t y = top; y < top + 8; ++y) {
+      for (uint32_t x = left; x < left + 5; ++x)
+        image[y * kSide + x] = static_cast<char>(192 + random() % 64);
+    }
+    images += image;
+    labels += static_cast<char>(label);
+  }
+  WriteFile(folder + "/" + stem + "-images-idx3-ubyte", images);
+  WriteFile(folder + "/" + stem + "-labels-idx1-ubyte", labels);
+}
+
+std::vector<uint16_t> FreePorts(size_t count) {
+  // Below the range that systems give to outgoing connections, and from a random place, so that
+  // what others bind before our servers do is unlikely to be the same.
+  std::vector<uint16_t> ports;
+  std::random_device random;
+  for (int tries = 0; ports.size() < count && tries < 10000; ++tries) {
+    const auto port = static_cast<uint16_t>(20000 + random() % 12000);
+    if (std::find(ports.begin(), ports.end(), port) != ports.end()) continue;
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
+      ports.push_back(port);
+    close(fd);
+  }
+  EXPECT_EQ(ports.size(), count) << "no free ports";
+  return ports;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+bool WaitUntil(const std::function<bool()>& done, double seconds) {
+  const Time until = Deadline(seconds);
+  while (!done()) {
+    if (Now() >= until) return false;
+    poll(nullptr, 0, 10);
+  }
+  return true;
+}
+
+TestProgram::TestProgram(const tools::ProcessSpec& spec) : spec_(spec) {
+  auto process = tools::Process::Start(spec);
+  if (process.ok()) {
+    process_ = std::move(*process);
+  } else {
+    ADD_FAILURE() << process.status().message();
+  }
+}
+
+pid_t TestProgram::pid() const { return started() ? process_->pid() : 0; }
+
+bool TestProgram::running() { return started() && !process_->TryWait().has_value(); }
+
+void TestProgram::Signal(int signal) {
+  if (started()) process_->Signal(signal);
+}
+
+int TestProgram::Wait(double seconds) {
+  if (!started()) return -1;
+  pollfd ended{process_->pidfd(), POLLIN, 0};
+  const Time until = Deadline(seconds);
+  while (running()) {
+    if (Now() >= until) {
+      ADD_FAILURE() << spec_.name << " still runs after " << seconds << " s; stderr:\n"
+                    << Tail(err(), 2000);
+      process_->Signal(SIGKILL);
+      while (running()) poll(&ended, 1, 1000);
+      return -1;
+    }
+    poll(&ended, 1, Milliseconds(until));
+  }
+  const tools::Exit exit = *process_->TryWait();
+  return exit.signal != 0 ? 128 + exit.signal : exit.code;
+}
+
+bool TestProgram::WaitFor(const std::string& path, const std::string& text, double seconds) {
+  const Time until = Deadline(seconds);
+  while (true) {
+    const bool over =
+        !running() || Now() >= until;  // asked first: what it wrote before its end is there
+    if (ReadFile(path).find(text) != std::string::npos) return true;
+    if (over) {
+      ADD_FAILURE() << spec_.name << (running() ? " did not write '" : " ended without writing '")
+                    << text << "' to " << path;
+      return false;
+    }
+    pollfd ended{process_->pidfd(), POLLIN, 0};
+    poll(&ended, 1, 10);
+  }
+}
+
+TestJob::TestJob(const JobOptions& options)
+    : options_(options),
+      folder_(testing::TempDir() + "tern_job_XXXXXX"),
+      ports_(FreePorts(options.servers)) {
+  if (mkdtemp(folder_.data()) == nullptr) ADD_FAILURE() << "no temporary folder at " << folder_;
+  std::filesystem::create_directories(data_dir());
+  std::filesystem::create_directories(folder_ + "/programs");
+  WriteIdxPair(data_dir(), "train", options_.train_images, options_.seed);
+  WriteIdxPair(data_dir(), "t10k", options_.test_images, options_.seed + 1);
+  WriteJob();
+}
+
+TestJob::~TestJob() {
+  programs_.clear();
+  if (progress_fd_ >= 0) close(progress_fd_);
+  std::error_code ignored;
+  if (testing::Test::HasFailure()) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_, ignored)) {
+      const std::string name = entry.path().filename();
+      if (!entry.is_regular_file() || name.find("ubyte") != std::string::npos ||
+          name.ends_with(".safetensors"))
+        continue;
+      std::cerr << "---- " << entry.path().string() << "\n"
+                << Tail(ReadFile(entry.path()), 3000) << "\n";
+    }
+  }
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+void TestJob::WriteJob() const {
+  std::string text =
+      Cat("name: test\nseed: ", options_.seed, "\noutput_dir: ", output_dir(), "\nservers:\n");
+  for (const uint16_t port : ports_) text += Cat("  - address: 127.0.0.1:", port, "\n");
+  text += Cat("workers:\n  count: ", options_.workers, "\nmodel: ", options_.model,
+              "\ndata:\n  dir: ", data_dir(), "\ntrain:\n  batch_total: ", options_.batch_total,
+              "\n  steps: ", options_.steps, "\n", options_.yaml);
+  WriteFile(job_file(), text);
+}
+
+TestProgram& TestJob::Start(const std::string& name, const std::string& path,
+                            const std::vector<std::string>& words) {
+  tools::ProcessSpec spec;
+  spec.name = name;
+  spec.program = path;
+  spec.arguments = words;
+  // Threads that spin while they wait would take the cores of the job's other processes.
+  spec.environment = {"OMP_WAIT_POLICY=passive"};
+  spec.stdout_path = Cat(folder_, "/programs/", programs_.size(), ".", name, ".out");
+  spec.stderr_path = Cat(folder_, "/programs/", programs_.size(), ".", name, ".err");
+  spec.fd = name == "server.0" ? progress_fd_ : -1;
+  programs_.push_back(std::make_unique<TestProgram>(spec));
+  return *programs_.back();
+}
+
+TestProgram& TestJob::StartDaemon(const std::string& role, uint32_t rank,
+                                  const std::vector<std::string>& more, int fd) {
+  std::vector<std::string> words = {"--job",   job_file(),  "--rank",
+                                    Cat(rank), "--log_dir", log_dir()};
+  if (fd >= 0) words.insert(words.end(), {"--progress_fd", Cat(fd)});
+  words.insert(words.end(), more.begin(), more.end());
+  return Start(Cat(role, ".", rank), Binary("tern_" + role), words);
+}
+
+TestProgram& TestJob::StartServer(uint32_t shard, const std::vector<std::string>& more) {
+  if (shard == 0 && progress_fd_ < 0) {
+    progress_fd_ =
+        open((folder_ + "/progress").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  }
+  return StartDaemon("server", shard, more, shard == 0 ? progress_fd_ : -1);
+}
+
+TestProgram& TestJob::StartWorker(uint32_t rank, const std::vector<std::string>& more) {
+  return StartDaemon("worker", rank, more, -1);
+}
+
+TestProgram& TestJob::StartTern(const std::vector<std::string>& words) {
+  return Start("tern", Binary("tern"), words);
+}
+
+nlohmann::json TestJob::Progress() const {
+  auto progress = nlohmann::json::parse(LastLine(ReadFile(folder_ + "/progress")), nullptr, false);
+  return progress.is_object() ? progress : nlohmann::json();
+}
+
+bool TestJob::WaitForRound(uint64_t round, double seconds) {
+  const auto reached = [&] {
+    const nlohmann::json progress = Progress();
+    return progress.is_object() && progress.value("rounds", uint64_t{0}) >= round;
+  };
+  const bool came = WaitUntil(reached, seconds);
+  EXPECT_TRUE(came) << "round " << round << " was not reached within " << seconds
+                    << " s; progress: " << Progress();
+  return came;
+}
+
+bool TestJob::WaitForTraining(double seconds) {
+  const bool came = WaitUntil(
+      [&] {
+        for (uint32_t rank = 0; rank < options_.workers; ++rank) {
+          if (Log("worker", rank).find("training from round") == std::string::npos) return false;
+        }
+        return true;
+      },
+      seconds);
+  EXPECT_TRUE(came) << "not all workers began to train within " << seconds << " s";
+  return came;
+}
+
+pid_t TestJob::PidOf(const TestProgram& tern, const std::string& name) {
+  const std::string text = tern.out(), mark = name + " is process ";
+  const size_t at = text.rfind(mark);
+  return at == std::string::npos ? 0 : atoi(text.c_str() + at + mark.size());
+}
+
+nlohmann::json TestJob::Output(const std::string& name) const {
+  const std::string text = OutputBytes(name);
+  auto json = nlohmann::json::parse(text, nullptr, false);
+  EXPECT_FALSE(json.is_discarded()) << name << " is not JSON: '" << text << "'";
+  return json.is_discarded() ? nlohmann::json() : json;
+}
+
+std::string TestJob::Log(const std::string& role, uint32_t rank) const {
+  std::string text;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(log_dir(), none)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with(Cat("tern_", role, ".", role, ".", rank, ".")) && name.ends_with(".log"))
+      text += ReadFile(entry.path());
+  }
+  return text;
+}
+
+std::string TestJob::BinDir() { return TERN_BIN_DIR; }
+
+}  // namespace tern::e2e

@@ -1,0 +1,128 @@
+// Any bytes as the code of a segment and as a sum, of every codec. The first five bytes choose:
+// codec, workers, elements (two bytes), scaler.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/codec/codec.h"
+
+namespace {
+
+using tern::Code;
+using tern::codec::Accumulator;
+using tern::codec::Codec;
+using tern::codec::MakeCodec;
+using Bytes = std::vector<uint8_t>;
+
+struct Case {
+  std::unique_ptr<Codec> codec;
+  int workers;
+  uint64_t count;
+  float scaler;
+  std::span<const uint8_t> bytes;
+};
+
+void Require(bool condition, const Case& c, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "%s, %d workers, %llu elements: %s\n", std::string(c.codec->name()).c_str(),
+               c.workers, static_cast<unsigned long long>(c.count), what);
+  std::abort();
+}
+
+// What worker `rank` would send of some gradient.
+Bytes HonestCode(const Case& c, int rank) {
+  std::vector<float> g(c.count);
+  for (uint64_t i = 0; i < c.count; ++i)
+    g[i] = std::sin(static_cast<float>(i * 7 + static_cast<uint64_t>(rank)));
+  tern::kernels::NoiseKey noise;
+  noise.rank = static_cast<uint16_t>(rank);
+  Bytes code;
+  c.codec->Encode(g.data(), {0, 0, c.count}, {1, 1}, noise, &code);
+  Require(code.size() <= c.codec->MaxEncodedSize(c.count), c, "a code is larger than the largest");
+  return code;
+}
+
+Bytes SumOf(const Case& c, Accumulator* accumulator) {
+  Bytes sum;
+  accumulator->EncodeSum(&sum);
+  Require(sum.size() == c.codec->SumSize(c.count, c.workers), c,
+          "a sum has another size than told");
+  return sum;
+}
+
+// A code that is refused is as if it had not come; one that is accepted ends within its bytes.
+void AddBeforeHonestCodes(const Case& c) {
+  const std::unique_ptr<Accumulator> clean = c.codec->NewAccumulator(c.count, c.workers);
+  const std::unique_ptr<Accumulator> attacked = c.codec->NewAccumulator(c.count, c.workers);
+  bool accepted = false;
+  for (int rank = c.workers - 1; rank >= 0; --rank) {
+    const Bytes code = HonestCode(c, rank);
+    const auto attack = attacked->Add(rank, c.bytes);
+    if (attack.ok()) {
+      accepted = true;
+      Require(*attack <= c.bytes.size() && *attack <= c.codec->MaxEncodedSize(c.count), c,
+              "an Add read too much");
+    } else {
+      Require(attack.status().code() == Code::kMismatch && !attack.status().message().empty(), c,
+              "a code is refused without a reason");
+      const auto after = attacked->Add(rank, code);
+      Require(after.ok() && *after == code.size(), c, "an honest code is refused after a bad one");
+    }
+    const auto honest = clean->Add(rank, code);
+    Require(honest.ok() && *honest == code.size(), c, "an honest code is refused");
+  }
+  const Bytes sum = SumOf(c, attacked.get());
+  if (!accepted) Require(sum == SumOf(c, clean.get()), c, "a refused code changed the sum");
+  std::vector<float> mean(c.count);
+  const bool decoded = c.codec->Decode(sum, c.count, c.workers, 1, 0, c.count, mean.data()).ok();
+  // Floats may overflow in a sum; codes in {-1, 0, 1} cannot.
+  Require(decoded || (accepted && !c.codec->shares_scaler()), c, "a sum is not decoded");
+}
+
+// A part of a sum decodes as in the whole.
+void DecodeAnySum(const Case& c) {
+  Bytes sum(c.codec->SumSize(c.count, c.workers));
+  std::copy_n(c.bytes.begin(), std::min(sum.size(), c.bytes.size()), sum.begin());
+  std::vector<float> raw(c.count);
+  if (c.bytes.size() != sum.size()) {
+    Require(!c.codec->Decode(c.bytes, c.count, c.workers, c.scaler, 0, c.count, raw.data()).ok(), c,
+            "a sum of the wrong size is decoded");
+  }
+  std::vector<float> whole(c.count);
+  if (!c.codec->Decode(sum, c.count, c.workers, c.scaler, 0, c.count, whole.data()).ok()) return;
+  const uint64_t first = c.count / 3, n = c.count / 2;
+  std::vector<float> part(n);
+  Require(c.codec->Decode(sum, c.count, c.workers, c.scaler, first, n, part.data()).ok(), c,
+          "a part is not decoded");
+  Require(n == 0 || std::memcmp(part.data(), whole.data() + first, n * sizeof(float)) == 0, c,
+          "a part differs");
+  for (const float v : whole) Require(std::isfinite(v), c, "a mean is not finite");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  constexpr size_t kHeader = 5;
+  if (size < kHeader) return 0;
+  constexpr float kScalers[] = {1, 0, 1e-30f, 3e38f, -1, INFINITY, NAN};
+  tern::codec::Options options;
+  options.scaler_per_worker = (data[0] & 0x80) != 0;
+  const std::vector<std::string>& names = tern::codec::CodecNames();
+  auto codec = MakeCodec(names[data[0] % 0x80 % names.size()], options);
+  if (!codec.ok()) std::abort();
+  const Case c{std::move(*codec),
+               1 + data[1] % 127,
+               (data[2] + 256u * data[3]) % 2100u,
+               kScalers[data[4] % std::size(kScalers)],
+               {data + kHeader, size - kHeader}};
+  AddBeforeHonestCodes(c);
+  DecodeAnySum(c);
+  return 0;
+}

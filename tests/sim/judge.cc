@@ -1,0 +1,94 @@
+// The judgement at the end of a schedule.
+#include <algorithm>
+
+#include "tests/sim/world.h"
+
+namespace tern::sim {
+
+namespace {
+
+std::string Told(const Status& status) {
+  return std::to_string(ExitCode(status)) + " (" + status.message() + ")";
+}
+
+bool StartsWith(const std::string& text, const std::string& start) {
+  return text.rfind(start, 0) == 0;
+}
+
+}  // namespace
+
+std::string World::Missing() const {
+  std::string text;
+  for (uint32_t s = 0; s < schedule_.shards(); ++s) {
+    if (current_server_[s] != kNobody && Server(s)->alive())
+      text += "shard " + std::to_string(s) + " runs; ";
+  }
+  for (const auto& worker : workers_) {
+    if (!worker->alive()) continue;
+    const char* phases[] = {"joining", "fetching", "running", "leaving", "ended"};
+    text += "worker " + std::to_string(worker->rank()) + " is " +
+            phases[static_cast<int>(worker->session().phase())] + " after round " +
+            std::to_string(worker->applied()) + "; ";
+  }
+  return text.empty() ? "nobody" : text;
+}
+
+void World::Judge() {
+  if (current_server_[0] == kNobody) return Violation("shard 0 never started");
+  const Status& end = Server(0)->status();
+  for (uint32_t s = 1; s < schedule_.shards(); ++s) {
+    if (Server(s)->status().code() != end.code()) {
+      return Violation("shard " + std::to_string(s) + " ended with " + Told(Server(s)->status()) +
+                       ", shard 0 with " + Told(end));
+    }
+  }
+  if (end.code() == Code::kTerminated && stopped_ &&
+      StartsWith(end.message(), "stopped by a signal")) {
+    return;  // it could not end in order: a worker was missing
+  }
+  const bool in_order = end.ok() || (end.code() == Code::kTerminated && stopped_);
+  if (in_order) return JudgeFinished(end.code());
+  if (schedule_.wait) return Violation("shard 0 ended with " + Told(end));
+  JudgeFailure();
+}
+
+// `fail`: everybody who is left leaves with 75 and names the rank that was lost.
+void World::JudgeFailure() {
+  const std::string name = "worker " + std::to_string(schedule_.faults[0].target) + " ";
+  const auto wrong = [&](const Status& status) {
+    return status.code() != Code::kPeerLost || status.message().find(name) == std::string::npos;
+  };
+  if (wrong(Server(0)->status()))
+    return Violation("shard 0 ended with " + Told(Server(0)->status()));
+  for (const auto& worker : workers_) {
+    if (worker->killed() || !wrong(worker->status())) continue;
+    Violation("worker " + std::to_string(worker->rank()) + " ended with " + Told(worker->status()));
+  }
+}
+
+// In order: one process of every rank has gone to the end, the same for all.
+void World::JudgeFinished(Code code) {
+  std::vector<bool> finished(schedule_.workers);
+  uint64_t last = 0;
+  for (const auto& worker : workers_) {
+    const std::string name = "worker " + std::to_string(worker->rank());
+    const bool done = worker->leaving() && (worker->killed() || worker->status().code() == code);
+    if (done) {
+      finished[worker->rank()] = true;
+      if (last != 0 && worker->applied() != last)
+        return Violation(name + " ended at another round");
+      last = worker->applied();
+      if (worker->state() != fault_free_[last])
+        return Violation(name + " ended with a wrong state");
+    } else if (!worker->killed() && !worker->frozen() && worker->admitted() &&
+               !schedule_.Has(Fault::Kind::kReplaceWorker)) {
+      return Violation(name + " ended with " + Told(worker->status()));
+    }
+  }
+  for (uint32_t rank = 0; rank < schedule_.workers; ++rank) {
+    if (!finished[rank]) return Violation("worker " + std::to_string(rank) + " never finished");
+  }
+  if (last != schedule_.rounds && !stopped_) Violation("the job ended early");
+}
+
+}  // namespace tern::sim

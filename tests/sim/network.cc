@@ -1,0 +1,118 @@
+#include "tests/sim/network.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tern::sim {
+
+using protocol::Message;
+using protocol::Peer;
+using std::chrono::milliseconds;
+
+uint32_t Network::Open(bool worker, uint32_t client, protocol::LaneRef lane, uint32_t port,
+                       Time now) {
+  const auto index = static_cast<uint32_t>(connections_.size());
+  Connection connection;
+  connection.worker = worker;
+  connection.client = client;
+  connection.lane = lane;
+  connection.port = port;
+  connections_.push_back(connection);
+  // Now and then the first hello finds the connection there already.
+  queue_.Post(now + (rng_.Chance(0.5) ? Time(0) : rng_.Ms(1, 8)), Event::Type::kConnect, index);
+  return index;
+}
+
+void Network::ToServer(uint32_t index, Message message, Time now) {
+  Connection& connection = connections_[index];
+  if (!connection.open || connection.broken || connection.server == kNobody) return;
+  Send(Event::Type::kToServer, index, std::move(message), &connection.last_up, now);
+}
+
+void Network::ToClient(uint32_t server, Peer peer, Message message, Time now) {
+  Connection& connection = connections_[peer - 1];
+  if (!connection.open || connection.broken || connection.server != server) return;
+  const auto index = static_cast<uint32_t>(peer - 1);
+  Send(Event::Type::kToClient, index, std::move(message), &connection.last_down, now);
+}
+
+void Network::Send(Event::Type type, uint32_t connection, Message message, Time* last, Time now) {
+  ++messages_;
+  if (rng_.Chance(schedule_.loss)) return;
+  Time at = now + std::chrono::microseconds(300 + rng_.Below(3000));
+  if (rng_.Chance(schedule_.delay)) at += Time(rng_.Below(schedule_.longest_delay.count()));
+  if (rng_.Chance(schedule_.reorder)) {
+    at += rng_.Ms(0, 20);  // overtaken by what comes after
+  } else {
+    *last = at = std::max(at, *last);
+  }
+  if (rng_.Chance(schedule_.duplicate)) Post(type, connection, message, at + rng_.Ms(0, 200));
+  Post(type, connection, std::move(message), at);
+}
+
+void Network::Post(Event::Type type, uint32_t connection, Message message, Time at) {
+  if (free_.empty()) {
+    free_.push_back(static_cast<uint32_t>(in_flight_.size()));
+    in_flight_.emplace_back();
+  }
+  const uint32_t slot = free_.back();
+  free_.pop_back();
+  in_flight_[slot] = std::move(message);
+  queue_.Post(at, type, connection, slot);
+}
+
+void Network::OnEvent(const Event& event, Time now) {
+  // By value: the host opens connections.
+  const Connection connection = connections_[event.who];
+  if (event.type == Event::Type::kDisconnected) {
+    if (connection.open) host_.Disconnected(connection);
+    return;
+  }
+  if (event.type == Event::Type::kConnect) {
+    if (!connection.open) return;
+    const uint32_t server = host_.Listening(connection.lane, connection.port);
+    connections_[event.who].server = server;
+    if (server == kNobody) queue_.Post(now + milliseconds(50), event.type, event.who);
+    return;
+  }
+  if (event.type == Event::Type::kToServer && host_.HeldBack(connection)) {
+    return queue_.Post(now + milliseconds(100), event.type, event.who, event.index);
+  }
+  const Message message = std::move(in_flight_[event.index]);
+  free_.push_back(event.index);
+  if (event.type == Event::Type::kToServer) {
+    host_.DeliverToServer(connection, Peer{event.who} + 1, message);
+  } else if (connection.open) {
+    host_.DeliverToClient(connection, message);
+  }
+}
+
+void Network::Break(uint32_t index, bool always_told, Time now) {
+  Connection& connection = connections_[index];
+  if (connection.broken || connection.server == kNobody) return;
+  connection.broken = true;
+  if (!connection.open || !(always_told || rng_.Chance(0.7))) return;
+  queue_.Post(std::max(now + rng_.Ms(1, 30), connection.last_down), Event::Type::kDisconnected,
+              index);
+}
+
+void Network::BreakAllOfServer(uint32_t server, Time now) {
+  for (uint32_t i = 0; i < connections_.size(); ++i) {
+    if (connections_[i].server == server) Break(i, false, now);
+  }
+}
+
+void Network::BreakAllOfWorker(uint32_t worker, Time now) {
+  for (uint32_t i = 0; i < connections_.size(); ++i) {
+    const Connection& one = connections_[i];
+    if (one.worker && one.client == worker && one.open) Break(i, one.lane.lane != 0, now);
+  }
+}
+
+void Network::CloseAllOf(bool worker, uint32_t client) {
+  for (Connection& one : connections_) {
+    if (one.worker == worker && one.client == client) one.open = false;
+  }
+}
+
+}  // namespace tern::sim

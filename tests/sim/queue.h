@@ -1,0 +1,56 @@
+// What will happen, ordered by time and, at one time, by when it was decided.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "common/protocol/message.h"
+
+namespace tern::sim {
+
+struct Event {
+  enum class Type : uint8_t {
+    kToServer,       // message `index` on connection `who`
+    kToClient,       // message `index` on connection `who`
+    kConnect,        // connection `who` tries
+    kDisconnected,   // the client of connection `who` hears that it broke
+    kWorkerTick,     // of worker process `who`
+    kWorkerTask,     // `index` of worker process `who`
+    kServerTick,     // of server process `who`
+    kServerMembers,  // the next members for data lane `index` of server process `who`
+    kFault,          // number `who`
+    kThaw,           // worker process `who`
+    kStartWorker,    // of rank `who`
+    kStartServer,    // of shard `who`
+  };
+  protocol::Time time{};
+  uint64_t order = 0;
+  Type type = Type::kFault;
+  uint32_t who = 0;
+  uint32_t index = 0;
+};
+
+class Queue {
+ public:
+  void Post(protocol::Time at, Event::Type type, uint32_t who, uint32_t index = 0) {
+    events_.push_back({at, ++order_, type, who, index});
+    std::push_heap(events_.begin(), events_.end(), Later);
+  }
+  bool empty() const { return events_.empty(); }
+  Event Pop() {
+    std::pop_heap(events_.begin(), events_.end(), Later);
+    const Event event = events_.back();
+    events_.pop_back();
+    return event;
+  }
+
+ private:
+  static bool Later(const Event& a, const Event& b) {
+    return a.time != b.time ? a.time > b.time : a.order > b.order;
+  }
+  std::vector<Event> events_;
+  uint64_t order_ = 0;
+};
+
+}  // namespace tern::sim

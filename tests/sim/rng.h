@@ -1,0 +1,34 @@
+// The simulator's dice (splitmix64): small, fast, the same everywhere.
+#pragma once
+
+#include <cstdint>
+
+#include "common/protocol/message.h"
+
+namespace tern::sim {
+
+inline uint64_t Mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+class Rng {
+ public:
+  explicit Rng(uint64_t seed) : state_(Mix(seed)) {}
+
+  uint64_t Next() { return Mix(state_ += 0x9e3779b97f4a7c15u); }
+  // Of [0, n). REQUIRES n > 0.
+  uint64_t Below(uint64_t n) { return Next() % n; }
+  bool Chance(double p) { return p > 0 && static_cast<double>(Next() >> 11) * 0x1p-53 < p; }
+  // Of [low, high), in milliseconds.
+  protocol::Time Ms(uint64_t low, uint64_t high) {
+    return std::chrono::microseconds(low * 1000 + Below((high - low) * 1000));
+  }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace tern::sim

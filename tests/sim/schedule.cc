@@ -1,0 +1,118 @@
+#include "tests/sim/schedule.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace tern::sim {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+protocol::Timings MakeTimings() {
+  protocol::Timings timings;
+  timings.heartbeat = milliseconds(250);
+  timings.suspect_after = milliseconds(1500);
+  timings.dead_after = milliseconds(3000);
+  timings.start_timeout = timings.wait_timeout = milliseconds(60'000);
+  timings.server_return_timeout = timings.progress_timeout = milliseconds(60'000);
+  timings.hello_retry = milliseconds(100);
+  timings.resend_after = milliseconds(300);
+  return timings;
+}
+
+void DrawNoise(Rng* rng, Schedule* schedule) {
+  if (rng->Chance(0.5)) schedule->loss = rng->Chance(0.8) ? 0.03 : 0.12;
+  if (rng->Chance(0.5)) schedule->duplicate = rng->Chance(0.8) ? 0.05 : 0.25;
+  if (rng->Chance(0.4)) schedule->reorder = 0.1;
+  if (rng->Chance(0.4)) schedule->delay = 0.05;
+  schedule->longest_delay = milliseconds(rng->Chance(0.5) ? 100 : 1200);
+}
+
+Fault DrawFault(const Schedule& schedule, Rng* rng) {
+  using Kind = Fault::Kind;
+  constexpr Kind kKinds[] = {Kind::kKillWorker,     Kind::kKillWorker,   Kind::kKillServer,
+                             Kind::kKillServer,     Kind::kKillServer,   Kind::kCutConnections,
+                             Kind::kCutConnections, Kind::kFreezeWorker, Kind::kReplaceWorker};
+  Fault fault;
+  fault.kind = rng->Chance(0.05) ? Kind::kStop : kKinds[rng->Below(std::size(kKinds))];
+  const bool server = fault.kind == Kind::kKillServer;
+  fault.target = static_cast<uint32_t>(rng->Below(server ? schedule.shards() : schedule.workers));
+  fault.witness = server || fault.kind == Kind::kStop
+                      ? static_cast<uint32_t>(rng->Below(schedule.workers))
+                      : fault.target;
+  fault.point = static_cast<Fault::Point>(rng->Below(5));
+  fault.round = 1 + rng->Below(schedule.rounds);
+  if (rng->Chance(0.7)) fault.after = rng->Ms(0, 30);
+  fault.down = rng->Chance(0.7) ? rng->Ms(20, 300) : rng->Ms(300, 2500);
+  if (fault.kind == Kind::kFreezeWorker) fault.down = rng->Ms(1000, 6000);
+  if (fault.kind == Kind::kReplaceWorker) fault.down = rng->Ms(3500, 8000);
+  fault.hold = rng->Chance(0.7);
+  return fault;
+}
+
+// One worker dies for good, and the job fails.
+void DrawFailure(Rng* rng, Schedule* schedule) {
+  schedule->wait = false;
+  schedule->loss = rng->Chance(0.5) ? 0.02 : 0;
+  schedule->delay = 0;
+  Fault fault = DrawFault(*schedule, rng);
+  fault.kind = Fault::Kind::kKillWorker;
+  fault.target = fault.witness = static_cast<uint32_t>(rng->Below(schedule->workers));
+  if (fault.point == Fault::Point::kJoining) fault.point = Fault::Point::kStart;
+  schedule->faults = {fault};
+}
+
+}  // namespace
+
+Schedule Schedule::Make(uint64_t seed) {
+  Rng rng(seed);
+  Schedule schedule;
+  schedule.seed = seed;
+  schedule.timings = MakeTimings();
+  schedule.workers = 2 + static_cast<uint32_t>(rng.Below(3));
+  const uint64_t shards = 1 + rng.Below(2);
+  for (uint64_t s = 0; s < shards; ++s) {
+    schedule.data_lanes.push_back(1 + static_cast<uint32_t>(rng.Below(2)));
+  }
+  schedule.rounds = 3 + rng.Below(3);
+  DrawNoise(&rng, &schedule);
+  if (rng.Chance(0.05)) {
+    DrawFailure(&rng, &schedule);
+    return schedule;
+  }
+  const double dice = static_cast<double>(rng.Below(100)) / 100;
+  const int faults = dice < 0.3 ? 0 : dice < 0.75 ? 1 : dice < 0.95 ? 2 : 3;
+  for (int i = 0; i < faults; ++i) schedule.faults.push_back(DrawFault(schedule, &rng));
+  const bool quiet = schedule.loss + schedule.duplicate + schedule.delay + schedule.reorder == 0;
+  if (faults == 0 && quiet) schedule.loss = schedule.duplicate = 0.05;
+  return schedule;
+}
+
+bool Schedule::Has(Fault::Kind kind) const {
+  return std::any_of(faults.begin(), faults.end(),
+                     [kind](const Fault& f) { return f.kind == kind; });
+}
+
+std::string ToString(const Schedule& schedule) {
+  const char* kinds[] = {
+      "kill worker", "kill server", "freeze worker", "replace worker", "cut connections of worker",
+      "stop"};
+  const char* points[] = {"start", "push", "applied", "leaving", "joining"};
+  const auto ms = [](Time time) { return std::chrono::duration_cast<milliseconds>(time).count(); };
+  std::ostringstream text;
+  text << "seed " << schedule.seed << ": " << schedule.workers << " workers, data lanes";
+  for (uint32_t lanes : schedule.data_lanes) text << " " << lanes;
+  text << ", " << schedule.rounds << " rounds, " << (schedule.wait ? "wait" : "fail") << ", loss "
+       << schedule.loss << ", duplicate " << schedule.duplicate << ", reorder " << schedule.reorder
+       << ", delay " << schedule.delay << " up to " << ms(schedule.longest_delay) << " ms";
+  for (const Fault& fault : schedule.faults) {
+    text << "; " << kinds[static_cast<int>(fault.kind)] << " " << fault.target << ", "
+         << ms(fault.after) << " ms after worker " << fault.witness << " comes to "
+         << points[static_cast<int>(fault.point)] << " of round " << fault.round << ", for "
+         << ms(fault.down) << " ms" << (fault.hold ? ", holding its messages" : "");
+  }
+  return text.str();
+}
+
+}  // namespace tern::sim

@@ -1,0 +1,54 @@
+// One schedule of the simulator: a job, the noise of its network and the faults of its processes,
+// all drawn from a seed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/protocol/session.h"
+#include "tests/sim/rng.h"
+
+namespace tern::sim {
+
+using protocol::Time;
+
+struct Fault {
+  enum class Kind {
+    kKillWorker,      // kill -9; started again after `down`, unless the job fails at a loss
+    kKillServer,      // kill -9; started again after `down`, blank, at other data ports
+    kFreezeWorker,    // SIGSTOP for `down`
+    kReplaceWorker,   // SIGSTOP for `down`; meanwhile somebody starts another process of its rank
+    kCutConnections,  // every connection of the worker breaks
+    kStop,            // a signal asks shard 0 for the end
+  };
+  // Strikes `after` the moment in which worker `witness` comes to `point` of `round` first.
+  enum class Point { kStart, kPush, kApplied, kLeaving, kJoining };
+  Kind kind = Kind::kKillWorker;
+  uint32_t target = 0;
+  uint32_t witness = 0;
+  Point point = Point::kStart;
+  uint64_t round = 1;
+  Time after{};
+  Time down{};
+  bool hold = false;  // what the killed worker had sent arrives after its successor was admitted
+};
+
+struct Schedule {
+  uint64_t seed = 0;
+  uint32_t workers = 2;
+  std::vector<uint32_t> data_lanes;  // by shard
+  uint64_t rounds = 3;
+  bool wait = true;  // on_worker_loss
+  double loss = 0, duplicate = 0, delay = 0, reorder = 0;
+  Time longest_delay{};
+  std::vector<Fault> faults;
+  protocol::Timings timings;
+
+  uint32_t shards() const { return static_cast<uint32_t>(data_lanes.size()); }
+  bool Has(Fault::Kind kind) const;
+  static Schedule Make(uint64_t seed);
+};
+std::string ToString(const Schedule& schedule);
+
+}  // namespace tern::sim

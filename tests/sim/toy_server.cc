@@ -1,0 +1,164 @@
+#include "tests/sim/toy_server.h"
+
+#include <utility>
+
+#include "common/protocol/follower.h"
+#include "tests/sim/world.h"
+
+namespace tern::sim {
+
+using protocol::ControlAction;
+using protocol::ControlActions;
+using protocol::LaneRef;
+using protocol::Message;
+using protocol::Peer;
+using protocol::Sends;
+
+ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t incarnation)
+    : world_(world), process_(process), shard_(shard) {
+  const Schedule& schedule = world->schedule();
+  const uint32_t data_lanes = schedule.data_lanes[shard];
+  for (uint32_t l = 1; l <= data_lanes; ++l) ports_.push_back(process * 10 + l + 1000);
+  protocol::ControlOptions options;
+  options.shard = shard;
+  options.shards = schedule.shards();
+  options.workers = schedule.workers;
+  options.incarnation = incarnation;
+  options.data_ports = ports_;
+  options.expected = world->Expected();
+  options.timings = schedule.timings;
+  options.wait_for_lost_workers = schedule.wait;
+  options.safeguards = world->safeguards();
+  for (uint32_t l = 1; l <= data_lanes; ++l) {
+    protocol::Lane::Options lane;
+    lane.workers = schedule.workers;
+    lane.incarnation = incarnation;
+    lane.leads = shard == 0 && l == 1;
+    if (shard == 0) lane.learning_rate = World::LearningRate;
+    lane.safeguards = options.safeguards;
+    lanes_.push_back(std::make_unique<protocol::Lane>(
+        std::move(lane), world->layout().CellsOf({shard, l}, schedule.workers, world->report())));
+  }
+  members_.resize(data_lanes);
+  auto cells = world->layout().CellsOf({shard, 0}, schedule.workers, world->report());
+  if (shard == 0) {
+    auto coordinator =
+        std::make_unique<protocol::Coordinator>(std::move(options), std::move(cells));
+    coordinator_ = coordinator.get();
+    control_ = std::move(coordinator);
+  } else {
+    control_ = std::make_unique<protocol::Follower>(std::move(options), std::move(cells));
+  }
+}
+
+void ToyServer::Start() {
+  ControlActions actions;
+  control_->Start(world_->now(), &actions);
+  Act(std::move(actions));
+}
+
+bool ToyServer::Listens(LaneRef lane, uint32_t port) const {
+  if (!alive_ || lane.shard != shard_) return false;
+  return lane.lane == 0 ? port == 0 : lane.lane <= ports_.size() && port == ports_[lane.lane - 1];
+}
+
+void ToyServer::OnMessage(uint32_t lane, Peer from, const Message& message) {
+  if (!alive_) return;
+  if (lane == 0) {
+    ControlActions actions;
+    control_->OnMessage(from, message, world_->now(), &actions);
+    return Act(std::move(actions));
+  }
+  Sends sends;
+  if (message.head.has_hello()) {
+    lanes_[lane - 1]->OnHello(from, message.head.hello(), &sends);
+  } else {
+    lanes_[lane - 1]->OnMessage(from, message, &sends);
+  }
+  Send(std::move(sends));
+}
+
+void ToyServer::OnMessageFromShard0(const Message& message) {
+  if (!alive_) return;
+  ControlActions actions;
+  control_->OnMessageFromShard0(message, world_->now(), &actions);
+  Act(std::move(actions));
+}
+
+void ToyServer::OnShard0Disconnected() {
+  if (alive_) control_->OnShard0Disconnected();
+}
+
+void ToyServer::OnTick() {
+  if (!alive_) return;
+  ControlActions actions;
+  control_->OnTimer(world_->now(), &actions);
+  Act(std::move(actions));
+}
+
+void ToyServer::OnStop() {
+  if (!alive_) return;
+  ControlActions actions;
+  control_->OnStop(Code::kTerminated, world_->now(), &actions);
+  Act(std::move(actions));
+}
+
+void ToyServer::OnMembers(uint32_t lane) {
+  if (!alive_) return;
+  Sends sends;
+  lanes_[lane]->OnMembers(members_[lane].front(), &sends);
+  members_[lane].pop_front();
+  Send(std::move(sends));
+}
+
+void ToyServer::Kill() {
+  alive_ = false;
+  killed_ = true;
+}
+
+void ToyServer::Send(Sends sends) {
+  for (protocol::Send& send : sends) {
+    world_->network().ToClient(process_, send.to, std::move(send.message), world_->now());
+  }
+}
+
+void ToyServer::Act(ControlActions actions) {
+  for (ControlAction& action : actions) {
+    switch (action.type) {
+      case ControlAction::Type::kSend:
+        world_->network().ToClient(process_, action.send.to, std::move(action.send.message),
+                                   world_->now());
+        break;
+      case ControlAction::Type::kConnectShard0:
+        if (to_shard0_ != kNobody) world_->network().Close(to_shard0_);
+        to_shard0_ = world_->network().Open(false, process_, {0, 0}, 0, world_->now());
+        break;
+      case ControlAction::Type::kSendShard0:
+        world_->network().ToServer(to_shard0_, std::move(action.send.message), world_->now());
+        break;
+      case ControlAction::Type::kMembers:
+        for (uint32_t l = 0; l < lanes_.size(); ++l) {
+          members_[l].push_back(action.members);
+          world_->Post(world_->rng().Ms(0, 3), Event::Type::kServerMembers, process_, l);
+        }
+        break;
+      case ControlAction::Type::kStop:
+        for (auto& lane : lanes_) lane->OnStop();
+        break;
+      case ControlAction::Type::kEnded:
+        alive_ = false;
+        status_ = action.status;
+        world_->network().BreakAllOfServer(process_, world_->now());
+        world_->Trace([&] {
+          return "shard " + std::to_string(shard_) +
+                 " ended: " + std::to_string(ExitCode(status_)) + " " + status_.message();
+        });
+        break;
+      case ControlAction::Type::kLog:
+        world_->Trace([&] { return "shard " + std::to_string(shard_) + ": " + action.text; });
+        break;
+    }
+  }
+}
+
+}  // namespace tern::sim

@@ -1,0 +1,61 @@
+// A server process of the toy job: a control machine and the lanes of its data sockets, as the
+// server daemon has them on threads of their own.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "common/protocol/coordinator.h"
+#include "tests/sim/network.h"
+#include "tests/sim/toy.h"
+
+namespace tern::sim {
+
+class World;
+
+class ToyServer {
+ public:
+  ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t incarnation);
+
+  void Start();
+  void OnMessage(uint32_t lane, protocol::Peer from, const protocol::Message& message);
+  void OnMessageFromShard0(const protocol::Message& message);
+  void OnShard0Disconnected();
+  void OnTick();
+  void OnMembers(uint32_t lane);  // the oldest that has not reached it
+  void OnStop();
+  void Kill();
+
+  bool alive() const { return alive_; }  // neither killed nor ended
+  bool killed() const { return killed_; }
+  uint32_t shard() const { return shard_; }
+  bool Listens(protocol::LaneRef lane, uint32_t port) const;
+  const Status& status() const { return status_; }
+  // Shard 0 only. REQUIRES not killed.
+  const protocol::Coordinator& coordinator() const { return *coordinator_; }
+  // REQUIRES not killed.
+  const protocol::Lane& lane(uint32_t lane) const {
+    return lane == 0 ? control_->lane() : *lanes_[lane - 1];
+  }
+  size_t lanes() const { return lanes_.size() + 1; }
+
+ private:
+  void Act(protocol::ControlActions actions);
+  void Send(protocol::Sends sends);
+
+  World* world_;
+  uint32_t process_;
+  uint32_t shard_;
+  std::vector<uint32_t> ports_;
+  std::unique_ptr<protocol::Control> control_;
+  protocol::Coordinator* coordinator_ = nullptr;
+  std::vector<std::unique_ptr<protocol::Lane>> lanes_;
+  std::vector<std::deque<pb::Members>> members_;  // on their way to the lanes
+  uint32_t to_shard0_ = kNobody;
+  bool alive_ = true, killed_ = false;
+  Status status_;
+};
+
+}  // namespace tern::sim

@@ -1,0 +1,75 @@
+// A worker process of the toy job: drives a Session as the worker daemon does.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/protocol/session.h"
+#include "tests/sim/network.h"
+#include "tests/sim/toy.h"
+
+namespace tern::sim {
+
+class World;
+
+class ToyWorker {
+ public:
+  enum class Task : uint32_t { kStep, kSnapshot, kInstalled, kFinish };
+
+  ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t incarnation);
+
+  void Start();
+  void OnMessage(protocol::LaneRef lane, const protocol::Message& message);
+  void OnDisconnected(protocol::LaneRef lane);
+  void OnTick();
+  void OnTask(Task task);
+  void Kill(bool hold);
+  void Freeze() { frozen_ = true; }
+  void Thaw();
+
+  bool alive() const { return alive_; }  // neither killed nor ended
+  bool killed() const { return killed_; }
+  bool held() const { return held_; }  // what it sent must not arrive before a successor
+  bool frozen() const { return frozen_; }
+  bool ready() const { return ready_; }        // has had state
+  bool leaving() const { return leaving_; }    // said Bye
+  bool admitted() const { return admitted_; }  // by shard 0
+  uint32_t rank() const { return rank_; }
+  uint64_t incarnation() const { return incarnation_; }
+  uint64_t applied() const { return applied_; }
+  const State& state() const { return state_; }
+  const Status& status() const { return status_; }
+  const protocol::Session& session() const { return *session_; }
+
+ private:
+  void Act(protocol::SessionActions actions);
+  void Do(protocol::SessionAction& action);
+  void OnReady(uint64_t applied, uint64_t stop_after);
+  void Step();
+  void OnAnswer(const protocol::Exchange::Delivery& answer);
+  void OnScaled(uint32_t bucket, const Bytes& payload);
+  void ApplyIfComplete();
+  void Contribute(const protocol::Cell& cell, uint64_t round, uint64_t digest, uint64_t word);
+  void GoOn();
+  void Later(Task task, Time after);
+
+  World* world_;
+  uint32_t process_;
+  uint32_t rank_;
+  uint64_t incarnation_;
+  std::unique_ptr<protocol::Session> session_;
+  std::vector<std::vector<uint32_t>> connections_;  // by shard, lane
+  bool alive_ = true, killed_ = false, held_ = false, frozen_ = false, ready_ = false;
+  bool finishing_ = false, leaving_ = false, admitted_ = false;
+  std::vector<std::pair<protocol::LaneRef, protocol::Message>> inbox_;  // while frozen
+  std::vector<Task> tasks_;                                             // while frozen
+  State state_{};
+  uint64_t applied_ = 0, round_ = 0, stop_after_ = 0, progress_ = 0;
+  std::array<uint64_t, kBuckets * kChunks> sums_{};
+  uint32_t answers_ = 0, wanted_ = 0;
+  Status status_;
+};
+
+}  // namespace tern::sim

@@ -1,0 +1,282 @@
+#include "tests/sim/world.h"
+
+#include <algorithm>
+#include <ostream>
+
+namespace tern::sim {
+
+using protocol::LaneRef;
+using protocol::Message;
+using protocol::Peer;
+using std::chrono::milliseconds;
+
+namespace {
+
+// No deadline of the job is as late: what ends later was stuck.
+constexpr Time kDeadline = milliseconds(50'000);
+
+}  // namespace
+
+World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, std::ostream* trace)
+    : schedule_(schedule),
+      safeguards_(safeguards),
+      trace_(trace),
+      rng_(schedule.seed ^ 0x5eed),
+      network_(schedule, &rng_, &queue_, this),
+      layout_(schedule.data_lanes),
+      fault_free_(FaultFree(schedule.workers, schedule.rounds)),
+      report_([this](const std::string& what) { Violation(what); }),
+      processes_of_(schedule.workers),
+      current_server_(schedule.shards(), kNobody),
+      struck_(schedule.faults.size()) {}
+
+pb::Hello World::Expected() const {
+  pb::Hello hello;
+  hello.set_job("toy");
+  hello.set_job_digest(1);
+  hello.set_model_digest(2);
+  hello.set_plan_digest(3);
+  hello.set_steps(schedule_.rounds);
+  return hello;
+}
+
+std::string World::Run() {
+  for (uint32_t s = 0; s < schedule_.shards(); ++s) {
+    ++starting_;
+    queue_.Post(rng_.Ms(0, 30), Event::Type::kStartServer, s);
+  }
+  for (uint32_t r = 0; r < schedule_.workers; ++r) {
+    ++starting_;
+    queue_.Post(rng_.Ms(0, 30), Event::Type::kStartWorker, r);
+  }
+  while (!queue_.empty() && violation_.empty()) {
+    const Event event = queue_.Pop();
+    if (event.time > kDeadline) {
+      Violation("stuck: " + Missing());
+      break;
+    }
+    now_ = event.time;
+    ++events_;
+    Handle(event);
+    if (IsOver()) break;
+  }
+  if (violation_.empty()) Judge();
+  return violation_;
+}
+
+void World::Handle(const Event& event) {
+  switch (event.type) {
+    case Event::Type::kToServer:
+    case Event::Type::kToClient:
+    case Event::Type::kConnect:
+    case Event::Type::kDisconnected:
+      return network_.OnEvent(event, now_);
+    case Event::Type::kWorkerTick:
+      if (!workers_[event.who]->alive()) return;
+      queue_.Post(now_ + milliseconds(50), event.type, event.who);
+      return workers_[event.who]->OnTick();
+    case Event::Type::kWorkerTask:
+      return workers_[event.who]->OnTask(static_cast<ToyWorker::Task>(event.index));
+    case Event::Type::kServerTick:
+      if (!servers_[event.who]->alive()) return;
+      queue_.Post(now_ + milliseconds(125), event.type, event.who);
+      CheckBounds();
+      return servers_[event.who]->OnTick();
+    case Event::Type::kServerMembers:
+      return servers_[event.who]->OnMembers(event.index);
+    case Event::Type::kFault:
+      return Strike(schedule_.faults[event.who]);
+    case Event::Type::kThaw:
+      return workers_[event.who]->Thaw();
+    case Event::Type::kStartWorker:
+      return StartWorker(event.who);
+    case Event::Type::kStartServer:
+      return StartServer(event.who);
+  }
+}
+
+void World::StartWorker(uint32_t rank) {
+  --starting_;
+  if (IsEnding()) return;  // nobody starts it again: the job is done
+  const auto process = static_cast<uint32_t>(workers_.size());
+  Trace([&] { return "worker " + std::to_string(rank) + " starts"; });
+  workers_.push_back(std::make_unique<ToyWorker>(this, process, rank, rng_.Next() | 1));
+  workers_.back()->Start();
+  queue_.Post(now_ + milliseconds(50), Event::Type::kWorkerTick, process);
+  Reached(rank, Fault::Point::kJoining, ++processes_of_[rank]);
+}
+
+void World::StartServer(uint32_t shard) {
+  --starting_;
+  const auto process = static_cast<uint32_t>(servers_.size());
+  Trace([&] { return "shard " + std::to_string(shard) + " starts"; });
+  servers_.push_back(std::make_unique<ToyServer>(this, process, shard, rng_.Next() | 1));
+  current_server_[shard] = process;
+  servers_.back()->Start();
+  queue_.Post(now_ + milliseconds(125), Event::Type::kServerTick, process);
+}
+
+void World::Reached(uint32_t rank, Fault::Point point, uint64_t round) {
+  for (uint32_t i = 0; i < schedule_.faults.size(); ++i) {
+    const Fault& fault = schedule_.faults[i];
+    const bool here =
+        fault.point == point && (fault.round == round || point == Fault::Point::kLeaving);
+    if (struck_[i] || fault.witness != rank || !here) continue;
+    struck_[i] = true;
+    queue_.Post(now_ + fault.after, Event::Type::kFault, i);
+  }
+}
+
+bool World::IsEnding() const {
+  const auto ended = [](const auto& process) {
+    return process->status().ok() && !process->alive() && !process->killed();
+  };
+  if (std::any_of(workers_.begin(), workers_.end(), ended)) return true;
+  if (current_server_[0] == kNobody) return false;
+  const ToyServer& shard0 = *servers_[current_server_[0]];
+  return !shard0.killed() && (!shard0.alive() || shard0.coordinator().ending());
+}
+
+ToyWorker* World::LiveWorker(uint32_t rank) const {
+  for (auto one = workers_.rbegin(); one != workers_.rend(); ++one) {
+    if ((*one)->rank() == rank && (*one)->alive()) return one->get();
+  }
+  return nullptr;
+}
+
+bool World::HasDonorBeside(uint32_t rank) const {
+  for (uint32_t other = 0; other < schedule_.workers; ++other) {
+    const ToyWorker* worker = LiveWorker(other);
+    if (other == rank || worker == nullptr || worker->frozen()) continue;
+    if (worker->ready() || processes_of_[other] == 1) return true;
+  }
+  return false;
+}
+
+void World::Strike(const Fault& fault) {
+  if (IsEnding()) return;
+  switch (fault.kind) {
+    case Fault::Kind::kKillServer: {
+      const uint32_t process = current_server_[fault.target];
+      if (process == kNobody || !servers_[process]->alive()) return;
+      Trace([&] { return "FAULT: shard " + std::to_string(fault.target) + " is killed"; });
+      servers_[process]->Kill();
+      network_.BreakAllOfServer(process, now_);
+      ++starting_;
+      return queue_.Post(now_ + fault.down, Event::Type::kStartServer, fault.target);
+    }
+    case Fault::Kind::kStop:
+      if (current_server_[0] == kNobody || !Server(0)->alive()) return;
+      Trace([] { return std::string("FAULT: shard 0 is asked to stop"); });
+      stopped_ = true;
+      return Server(0)->OnStop();
+    default:
+      return StrikeWorker(fault);
+  }
+}
+
+void World::StrikeWorker(const Fault& fault) {
+  ToyWorker* worker = LiveWorker(fault.target);
+  if (worker == nullptr || worker->frozen()) return;
+  uint32_t process = 0;
+  while (workers_[process].get() != worker) ++process;
+  if (fault.kind == Fault::Kind::kCutConnections) {
+    Trace(
+        [&] { return "FAULT: connections of worker " + std::to_string(fault.target) + " break"; });
+    return network_.BreakAllOfWorker(process, now_);
+  }
+  if (schedule_.wait && !HasDonorBeside(fault.target)) return;
+  if (fault.kind == Fault::Kind::kKillWorker) {
+    Trace([&] { return "FAULT: worker " + std::to_string(fault.target) + " is killed"; });
+    worker->Kill(fault.hold);
+    network_.CloseAllOf(true, process);
+    if (!schedule_.wait) return;
+  } else {
+    Trace([&] { return "FAULT: worker " + std::to_string(fault.target) + " is stopped"; });
+    worker->Freeze();
+    queue_.Post(now_ + fault.down, Event::Type::kThaw, process);
+    if (fault.kind == Fault::Kind::kFreezeWorker) return;
+  }
+  ++starting_;
+  const Time down = fault.kind == Fault::Kind::kKillWorker ? fault.down : rng_.Ms(100, 3000);
+  queue_.Post(now_ + down, Event::Type::kStartWorker, fault.target);
+}
+
+bool World::IsOver() const {
+  const auto idle = [](const auto& process) { return !process->alive(); };
+  return starting_ == 0 && std::all_of(servers_.begin(), servers_.end(), idle) &&
+         std::all_of(workers_.begin(), workers_.end(),
+                     [](const auto& worker) { return !worker->alive() || worker->frozen(); });
+}
+
+void World::CheckBounds() {
+  for (uint32_t process : current_server_) {
+    if (process == kNobody || servers_[process]->killed()) continue;
+    for (uint32_t l = 0; l < servers_[process]->lanes(); ++l) {
+      if (servers_[process]->lane(l).slots() > 4) Violation("a lane keeps more rounds than it may");
+    }
+  }
+  for (const auto& worker : workers_) {
+    if (!worker->alive()) continue;
+    // Two rounds of 2 scalers, 4 sums and figures, and the last figures.
+    if (worker->session().exchange().held() > 15) Violation("a worker holds more than it may");
+  }
+}
+
+uint32_t World::Listening(LaneRef lane, uint32_t port) {
+  const uint32_t process = current_server_[lane.shard];
+  return process != kNobody && servers_[process]->Listens(lane, port) ? process : kNobody;
+}
+
+void World::DeliverToServer(const Connection& connection, Peer peer, const Message& message) {
+  Trace([&] {
+    return (connection.worker ? "worker " + std::to_string(workers_[connection.client]->rank())
+                              : std::string("follower")) +
+           " -> shard " + std::to_string(connection.lane.shard) + "." +
+           std::to_string(connection.lane.lane) + ": " + message.head.ShortDebugString();
+  });
+  servers_[connection.server]->OnMessage(connection.lane.lane, peer, message);
+}
+
+void World::DeliverToClient(const Connection& connection, const Message& message) {
+  Trace([&] {
+    return "shard " + std::to_string(connection.lane.shard) + "." +
+           std::to_string(connection.lane.lane) + " -> " +
+           (connection.worker ? "worker " + std::to_string(workers_[connection.client]->rank())
+                              : std::string("follower")) +
+           ": " + message.head.ShortDebugString();
+  });
+  if (connection.worker) return workers_[connection.client]->OnMessage(connection.lane, message);
+  servers_[connection.client]->OnMessageFromShard0(message);
+}
+
+void World::Disconnected(const Connection& connection) {
+  if (connection.worker) return workers_[connection.client]->OnDisconnected(connection.lane);
+  servers_[connection.client]->OnShard0Disconnected();
+}
+
+bool World::HeldBack(const Connection& connection) {
+  if (!connection.worker || !workers_[connection.client]->held()) return false;
+  if (!servers_[connection.server]->alive()) return false;
+  const ToyWorker* successor = LiveWorker(workers_[connection.client]->rank());
+  return successor == nullptr || !successor->admitted();
+}
+
+void World::Violation(const std::string& what) {
+  if (violation_.empty()) violation_ = what;
+}
+
+void World::Tell(const std::string& text) {
+  *trace_ << std::chrono::duration_cast<std::chrono::microseconds>(now_).count() / 1000.0 << " ms  "
+          << text << "\n";
+}
+
+std::string Play(uint64_t seed, const protocol::Safeguards& safeguards, std::ostream* trace) {
+  const Schedule schedule = Schedule::Make(seed);
+  if (trace != nullptr) *trace << ToString(schedule) << "\n";
+  World world(schedule, safeguards, trace);
+  std::string violation = world.Run();
+  return violation.empty() ? violation : ToString(schedule) + "\n  " + violation;
+}
+
+}  // namespace tern::sim

@@ -1,0 +1,103 @@
+// Everything that one schedule plays with: the clock, the dice, the network, the processes and the
+// faults that strike them; and the judgement at the end.
+#pragma once
+
+#include <deque>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/network.h"
+#include "tests/sim/schedule.h"
+#include "tests/sim/toy.h"
+#include "tests/sim/toy_server.h"
+#include "tests/sim/toy_worker.h"
+
+namespace tern::sim {
+
+class World : private Network::Host {
+ public:
+  // `trace`: where every event is told, or null.
+  World(const Schedule& schedule, const protocol::Safeguards& safeguards, std::ostream* trace);
+
+  // Plays the schedule to its end. What was not as it must be, or nothing.
+  std::string Run();
+
+  uint64_t events() const { return events_; }
+  uint64_t messages() const { return network_.messages(); }
+
+  // For the processes.
+  Time now() const { return now_; }
+  Rng& rng() { return rng_; }
+  Network& network() { return network_; }
+  const Schedule& schedule() const { return schedule_; }
+  const protocol::Safeguards& safeguards() const { return safeguards_; }
+  const Layout& layout() const { return layout_; }
+  const Report* report() const { return &report_; }
+  const State& FaultFreeState(uint64_t round) const { return fault_free_[round]; }
+  pb::Hello Expected() const;
+  static double LearningRate(uint64_t round) { return 1.0 / static_cast<double>(round); }
+  void Post(Time after, Event::Type type, uint32_t who, uint32_t index) {
+    queue_.Post(now_ + after, type, who, index);
+  }
+  void Reached(uint32_t rank, Fault::Point point, uint64_t round);
+  void Violation(const std::string& what);
+  template <typename Text>
+  void Trace(const Text& text) {
+    if (trace_ != nullptr) Tell(text());
+  }
+
+ private:
+  uint32_t Listening(protocol::LaneRef lane, uint32_t port) override;
+  void DeliverToServer(const Connection& connection, protocol::Peer peer,
+                       const protocol::Message& message) override;
+  void DeliverToClient(const Connection& connection, const protocol::Message& message) override;
+  void Disconnected(const Connection& connection) override;
+  bool HeldBack(const Connection& connection) override;
+
+  void Handle(const Event& event);
+  void StartWorker(uint32_t rank);
+  void StartServer(uint32_t shard);
+  void Strike(const Fault& fault);
+  void StrikeWorker(const Fault& fault);
+  bool IsEnding() const;  // somebody has been told that all is done
+  bool HasDonorBeside(uint32_t rank) const;
+  ToyWorker* LiveWorker(uint32_t rank) const;
+  ToyServer* Server(uint32_t shard) const { return servers_[current_server_[shard]].get(); }
+  bool IsOver() const;
+  void CheckBounds();
+  void Tell(const std::string& text);
+
+  // judge.cc
+  void Judge();
+  void JudgeFailure();
+  void JudgeFinished(Code code);
+  std::string Missing() const;
+
+  const Schedule& schedule_;
+  protocol::Safeguards safeguards_;
+  std::ostream* trace_;
+  Rng rng_;
+  Queue queue_;
+  Network network_;
+  Layout layout_;
+  std::vector<State> fault_free_;
+  Report report_;
+  Time now_{};
+  uint64_t events_ = 0;
+  std::vector<std::unique_ptr<ToyWorker>> workers_;  // every process there was
+  std::vector<std::unique_ptr<ToyServer>> servers_;
+  std::vector<uint32_t> processes_of_;    // by rank, how many there were
+  std::vector<uint32_t> current_server_;  // by shard
+  std::vector<bool> struck_;              // by fault
+  bool stopped_ = false;                  // a stop reached shard 0
+  uint32_t starting_ = 0;
+  std::string violation_;
+};
+
+// Makes the schedule of `seed` and plays it.
+std::string Play(uint64_t seed, const protocol::Safeguards& safeguards = {},
+                 std::ostream* trace = nullptr);
+
+}  // namespace tern::sim

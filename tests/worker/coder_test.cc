@@ -1,0 +1,177 @@
+// The coder and the update around the very cells that a server runs, without sockets.
+#include "worker/train/coder.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "common/protocol/cells.h"
+#include "tests/worker/train_job.h"
+#include "worker/train/apply.h"
+
+namespace tern::train {
+namespace {
+
+// Keeps what the coder says, for the test to carry.
+class RecordingPort : public Port {
+ public:
+  struct Said {
+    protocol::Cell cell;
+    uint64_t round = 0, digest = 0;
+    Bytes payload;
+  };
+  void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload) override {
+    said.Push({cell, round, digest, std::move(payload)});
+  }
+  void Applied(uint64_t) override {}
+  void Snapshot(Bytes, uint64_t) override {}
+  void Installed() override {}
+  void Finish(Status, pb::Figures) override {}
+
+  Channel<Said> said;
+};
+
+struct OneWorker {
+  OneWorker(const setup::Setup& job, uint32_t rank)
+      : replica(std::move(*Replica::Make(job))),
+        progress(registry),
+        coder(job, rank, *replica, port, events, progress),
+        apply(job, *replica) {}
+  Registry registry;
+  std::unique_ptr<Replica> replica;
+  RecordingPort port;
+  Events events;
+  Progress progress;
+  Coder coder;
+  Apply apply;
+};
+
+// One round of `workers` in lock step; gradients are already in the replicas.
+void RunRound(const setup::Setup& job, uint64_t round,
+              std::vector<std::unique_ptr<OneWorker>>* workers) {
+  std::map<protocol::Cell, protocol::CellSpec> specs;
+  for (uint32_t lane = 0; lane <= job.plan.data_lanes[0]; ++lane) {
+    for (auto& spec : protocol::CellsOfLane(job.plan, 0, lane)) specs[spec.cell] = spec;
+  }
+  for (uint32_t b = 0; b < job.plan.buckets.size(); ++b) {
+    for (auto& worker : *workers) worker->coder.BucketReady(round, b);
+    if (!job.plan.buckets[b].shared.empty()) {
+      auto sum = specs[{protocol::Kind::kScale, b, 0}].open();
+      for (uint32_t rank = 0; rank < workers->size(); ++rank) {
+        ASSERT_TRUE(sum->Add(rank, (*workers)[rank]->port.said.Pop()->payload).ok());
+      }
+      Answer scaled;
+      scaled.cell = {protocol::Kind::kScale, b, 0};
+      scaled.outcome.set_round(round);
+      scaled.payload = sum->Close();
+      for (auto& worker : *workers) {
+        worker->apply.SetScalers(b, scaled.payload);
+        worker->coder.Scaled(scaled);
+      }
+    }
+    for (uint32_t c = 0; c < job.plan.buckets[b].chunks.size(); ++c) {
+      auto sum = specs[{protocol::Kind::kPush, b, c}].open();
+      for (uint32_t rank = 0; rank < workers->size(); ++rank) {
+        const auto said = (*workers)[rank]->port.said.Pop();
+        EXPECT_LE(said->payload.size(), job.plan.chunk(b, c).max_push_bytes);
+        ASSERT_TRUE(sum->Add(rank, said->payload).ok());
+      }
+      const Bytes answer = sum->Close();
+      EXPECT_EQ(answer.size(), job.plan.chunk(b, c).sum_bytes);
+      for (auto& worker : *workers) worker->apply.SetSum(b, c, answer);
+    }
+  }
+  for (auto& worker : *workers) ASSERT_TRUE(worker->apply.Run(round, 0.1f).ok());
+}
+
+std::vector<std::unique_ptr<OneWorker>> TwoWorkers(const setup::Setup& job) {
+  std::vector<std::unique_ptr<OneWorker>> workers;
+  for (uint32_t rank = 0; rank < 2; ++rank)
+    workers.push_back(std::make_unique<OneWorker>(job, rank));
+  return workers;
+}
+
+void SetGradients(const setup::Setup& job, uint64_t round,
+                  std::vector<std::unique_ptr<OneWorker>>* workers) {
+  for (uint32_t rank = 0; rank < workers->size(); ++rank) {
+    for (uint64_t i = 0; i < job.table.total; ++i) {
+      (*workers)[rank]->replica->gradients()[i] =
+          std::sin(static_cast<float>(i * (rank + 1) + round));
+    }
+  }
+}
+
+TEST(Coder, WithFp32TheRoundIsTheMeanGradient) {
+  const auto job =
+      SmallJob({"exchange.codec=fp32", "train.optimizer.name=sgd", "train.weight_decay.rate=0.01",
+                "exchange.bucket_kib=1", "exchange.chunk_kib=1"});
+  auto workers = TwoWorkers(*job);
+  SetGradients(*job, 1, &workers);
+  const std::vector<float> before(workers[0]->replica->parameters(),
+                                  workers[0]->replica->parameters() + job->table.total);
+  RunRound(*job, 1, &workers);
+  for (const models::Parameter& p : job->table.parameters) {
+    for (uint64_t i = p.offset; i < p.offset + p.count; ++i) {
+      const double mean =
+          (std::sin(static_cast<float>(i + 1)) + std::sin(static_cast<float>(2 * i + 1))) / 2.0;
+      const double g = mean + (p.is_bias ? 0 : 0.01 * before[i]);
+      EXPECT_NEAR(workers[0]->replica->parameters()[i], before[i] - 0.1 * g, 1e-6)
+          << p.name << " " << i;
+    }
+  }
+}
+
+TEST(Coder, WithTernaryReplicasStayEqualHoweverThePlanIsCut) {
+  uint64_t hash = 0;
+  for (const std::string chunk : {"1", "4096"}) {
+    const auto job = SmallJob({"exchange.codec=ternary", "exchange.chunk_kib=" + chunk});
+    auto workers = TwoWorkers(*job);
+    for (uint64_t round = 1; round <= 5; ++round) {
+      SetGradients(*job, round, &workers);
+      RunRound(*job, round, &workers);
+      EXPECT_EQ(workers[0]->replica->Hash(), workers[1]->replica->Hash());
+    }
+    // Codes depend on the element's place in its tensor, not on chunks.
+    if (hash != 0) {
+      EXPECT_EQ(hash, workers[0]->replica->Hash());
+    }
+    hash = workers[0]->replica->Hash();
+  }
+}
+
+TEST(Coder, MixesCodecsByRule) {
+  const auto job =
+      SmallJob({"exchange.codec=ternary", "exchange.rules=[{tensors: '*.bias', codec: fp32}]"});
+  EXPECT_EQ(job->plan.codec_of[0]->name(), "ternary");
+  EXPECT_EQ(job->plan.codec_of[1]->name(), "fp32");
+  auto workers = TwoWorkers(*job);
+  SetGradients(*job, 1, &workers);
+  RunRound(*job, 1, &workers);
+  EXPECT_EQ(workers[0]->replica->Hash(), workers[1]->replica->Hash());
+}
+
+TEST(Coder, NamesTensorRoundAndWorkerOfAGradientThatIsNotFinite) {
+  const auto job = SmallJob();
+  OneWorker worker(*job, 1);
+  worker.replica->gradients()[job->table.parameters[2].offset] =
+      std::numeric_limits<float>::quiet_NaN();
+  for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) worker.coder.BucketReady(9, b);
+  const auto event = worker.events.Pop();
+  const Status status = std::get<Ended>(*event).status;
+  EXPECT_EQ(status.code(), Code::kBadData);
+  for (const char* part : {"scores.weight", "round 9", "worker 1"}) {
+    EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+  }
+}
+
+TEST(Apply, RefusesASumOfTheWrongSize) {
+  const auto job = SmallJob();
+  OneWorker worker(*job, 0);
+  worker.apply.SetSum(0, 0, Bytes::Own(std::string(3, 'x')));
+  EXPECT_EQ(worker.apply.Run(1, 0.1f).code(), Code::kMismatch);
+}
+
+}  // namespace
+}  // namespace tern::train

@@ -1,0 +1,69 @@
+#include "tools/arguments.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "common/base/text.h"
+
+namespace tern::tools {
+
+Result<Arguments> Arguments::Parse(const std::vector<std::string>& words, const std::vector<Flag>& flags,
+                                   const std::string& usage) {
+  Arguments arguments;
+  std::vector<std::string> known;
+  for (const Flag& flag : flags) known.push_back("--" + flag.name);
+  const auto fault = [&](const std::string& sentence) {
+    return Status(Code::kUsage, Cat(sentence, "; known flags: ", Join(known), "\nusage: ", usage));
+  };
+  bool flags_are_over = false;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (flags_are_over || word.size() < 2 || word[0] != '-') {
+      arguments.rest_.push_back(word);
+      continue;
+    }
+    if (word == "--") {
+      flags_are_over = true;
+      continue;
+    }
+    const std::string text = word.substr(word.starts_with("--") ? 2 : 1);
+    const size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    const auto flag = std::find_if(flags.begin(), flags.end(), [&](const Flag& f) { return f.name == name; });
+    if (flag == flags.end()) return fault("there is no flag " + Printable(word));
+    std::vector<std::string>& values = arguments.values_[name];
+    if (!flag->takes_value) {
+      if (equals != std::string::npos) return fault("--" + name + " takes no value");
+      continue;
+    }
+    if (equals != std::string::npos) {
+      values.push_back(text.substr(equals + 1));
+    } else if (++i < words.size()) {
+      values.push_back(words[i]);
+    } else {
+      return fault("--" + name + " needs a value after it");
+    }
+  }
+  return arguments;
+}
+
+std::vector<std::string> Arguments::All(const std::string& flag) const {
+  const auto found = values_.find(flag);
+  return found == values_.end() ? std::vector<std::string>() : found->second;
+}
+
+std::string Arguments::Last(const std::string& flag, const std::string& otherwise) const {
+  const std::vector<std::string> all = All(flag);
+  return all.empty() ? otherwise : all.back();
+}
+
+Result<uint32_t> Arguments::Number(const std::string& flag, uint32_t otherwise, uint32_t max) const {
+  if (!Has(flag)) return otherwise;
+  const std::string text = Last(flag, "");
+  uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() && number <= max && !text.empty()) return number;
+  return Status(Code::kUsage, Cat("--", flag, ": saw '", Printable(text), "'; allowed: a whole number, 0 to ", max));
+}
+
+}  // namespace tern::tools

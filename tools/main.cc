@@ -1,0 +1,68 @@
+// tern: the tool for people. A subcommand is a line in the table and a file of its own.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "common/base/text.h"
+#include "tools/commands.h"
+
+namespace {
+
+using tern::Code;
+using tern::Status;
+using tern::tools::Words;
+
+struct Command {
+  const char* name;
+  const char* usage;
+  const char* summary;
+  Status (*run)(const Words&);
+};
+
+const std::vector<Command> kCommands = {
+    {"run", "JOB [--set KEY=VALUE]... [--restarts N] [--log_dir DIR] [--free_ports]",
+     "start the job's servers and workers on this machine, and see them to the end", &tern::tools::RunJob},
+    {"check", "JOB [--set KEY=VALUE]...", "check a job; print what it resolves to and what it will cost",
+     &tern::tools::CheckJob},
+};
+
+std::string Help() {
+  std::string text = "tern: distributed training with quantized gradients\n\n";
+  for (const Command& command : kCommands) {
+    text += tern::Cat("  tern ", command.name, " ", command.usage, "\n      ", command.summary, "\n");
+  }
+  return text + "  tern help\n  tern --version\n";
+}
+
+Status UnknownCommand(const std::string& name) {
+  std::vector<std::string> known;
+  for (const Command& command : kCommands) known.emplace_back(command.name);
+  known.emplace_back("help");
+  return Status(Code::kUsage, tern::Cat(name.empty() ? "no command" : "there is no command '" + tern::Printable(name) + "'",
+                                        "; known: ", tern::Join(known)));
+}
+
+Status Dispatch(const Words& words) {
+  const std::string name = words.empty() ? "" : words[0];
+  if (name == "help" || name == "--help" || name == "-h") {
+    std::printf("%s", Help().c_str());
+    return tern::Ok();
+  }
+  if (name == "version" || name == "--version") {
+    std::printf("tern version %s\n", TERN_VERSION);
+    return tern::Ok();
+  }
+  for (const Command& command : kCommands) {
+    if (name == command.name) return command.run(Words(words.begin() + 1, words.end()));
+  }
+  return UnknownCommand(name);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Status status = Dispatch(Words(argv + 1, argv + argc));
+  std::fflush(stdout);
+  if (!status.ok()) std::fprintf(stderr, "tern: %s\n", status.message().c_str());
+  return tern::ExitCode(status);
+}
