@@ -7,8 +7,8 @@
 
 namespace tern::tools {
 
-Result<Arguments> Arguments::Parse(const std::vector<std::string>& words, const std::vector<Flag>& flags,
-                                   const std::string& usage) {
+Result<Arguments> Arguments::Parse(const std::vector<std::string>& words,
+                                   const std::vector<Flag>& flags, const std::string& usage) {
   Arguments arguments;
   std::vector<std::string> known;
   for (const Flag& flag : flags) known.push_back("--" + flag.name);
@@ -29,7 +29,8 @@ Result<Arguments> Arguments::Parse(const std::vector<std::string>& words, const 
     const std::string text = word.substr(word.starts_with("--") ? 2 : 1);
     const size_t equals = text.find('=');
     const std::string name = text.substr(0, equals);
-    const auto flag = std::find_if(flags.begin(), flags.end(), [&](const Flag& f) { return f.name == name; });
+    const auto flag =
+        std::find_if(flags.begin(), flags.end(), [&](const Flag& f) { return f.name == name; });
     if (flag == flags.end()) return fault("there is no flag " + Printable(word));
     std::vector<std::string>& values = arguments.values_[name];
     if (!flag->takes_value) {
@@ -57,13 +58,16 @@ std::string Arguments::Last(const std::string& flag, const std::string& otherwis
   return all.empty() ? otherwise : all.back();
 }
 
-Result<uint32_t> Arguments::Number(const std::string& flag, uint32_t otherwise, uint32_t max) const {
+Result<uint32_t> Arguments::Number(const std::string& flag, uint32_t otherwise,
+                                   uint32_t max) const {
   if (!Has(flag)) return otherwise;
   const std::string text = Last(flag, "");
   uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number <= max && !text.empty()) return number;
-  return Status(Code::kUsage, Cat("--", flag, ": saw '", Printable(text), "'; allowed: a whole number, 0 to ", max));
+  if (error == std::errc() && end == text.data() + text.size() && number <= max && !text.empty())
+    return number;
+  return Status(Code::kUsage, Cat("--", flag, ": saw '", Printable(text),
+                                  "'; allowed: a whole number, 0 to ", max));
 }
 
 }  // namespace tern::tools

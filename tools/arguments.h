@@ -17,8 +17,8 @@ struct Flag {
 class Arguments {
  public:
   // kUsage names the word that is at fault, the known flags and `usage`.
-  static Result<Arguments> Parse(const std::vector<std::string>& words, const std::vector<Flag>& flags,
-                                 const std::string& usage);
+  static Result<Arguments> Parse(const std::vector<std::string>& words,
+                                 const std::vector<Flag>& flags, const std::string& usage);
 
   bool Has(const std::string& flag) const { return values_.contains(flag); }
   // All values of a flag, in order.

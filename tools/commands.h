@@ -8,7 +8,8 @@
 
 namespace tern::tools {
 
-// The words after the subcommand's name. The status is what `tern` ends with: its sentence goes to stderr.
+// The words after the subcommand's name. The status is what `tern` ends with: its sentence goes to
+// stderr.
 using Words = std::vector<std::string>;
 
 // Starts a job's servers and workers on this machine and sees them to the end (run.cc).

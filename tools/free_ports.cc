@@ -46,12 +46,13 @@ Result<std::vector<std::string>> FreePortOverrides(const pb::Job& job) {
       if (!taken.contains(candidate) && CanBind(hosts->front(), candidate)) port = candidate;
     }
     if (port == 0) {
-      return Status(Code::kAddress, Cat("--free_ports: found no free port of ", kFirst, " to ", kFirst + kCount - 1,
-                                        " on ", address->host));
+      return Status(Code::kAddress, Cat("--free_ports: found no free port of ", kFirst, " to ",
+                                        kFirst + kCount - 1, " on ", address->host));
     }
     taken.insert(port);
     overrides.push_back(Cat("servers.", s, ".address=", net::ToString({address->host, port})));
-    if (job.servers(s).data_ports_size() > 0) overrides.push_back(Cat("servers.", s, ".data_ports=[]"));
+    if (job.servers(s).data_ports_size() > 0)
+      overrides.push_back(Cat("servers.", s, ".data_ports=[]"));
   }
   return overrides;
 }

@@ -21,15 +21,17 @@ struct Command {
 
 const std::vector<Command> kCommands = {
     {"run", "JOB [--set KEY=VALUE]... [--restarts N] [--log_dir DIR] [--free_ports]",
-     "start the job's servers and workers on this machine, and see them to the end", &tern::tools::RunJob},
-    {"check", "JOB [--set KEY=VALUE]...", "check a job; print what it resolves to and what it will cost",
-     &tern::tools::CheckJob},
+     "start the job's servers and workers on this machine, and see them to the end",
+     &tern::tools::RunJob},
+    {"check", "JOB [--set KEY=VALUE]...",
+     "check a job; print what it resolves to and what it will cost", &tern::tools::CheckJob},
 };
 
 std::string Help() {
   std::string text = "tern: distributed training with quantized gradients\n\n";
   for (const Command& command : kCommands) {
-    text += tern::Cat("  tern ", command.name, " ", command.usage, "\n      ", command.summary, "\n");
+    text +=
+        tern::Cat("  tern ", command.name, " ", command.usage, "\n      ", command.summary, "\n");
   }
   return text + "  tern help\n  tern --version\n";
 }
@@ -38,8 +40,10 @@ Status UnknownCommand(const std::string& name) {
   std::vector<std::string> known;
   for (const Command& command : kCommands) known.emplace_back(command.name);
   known.emplace_back("help");
-  return Status(Code::kUsage, tern::Cat(name.empty() ? "no command" : "there is no command '" + tern::Printable(name) + "'",
-                                        "; known: ", tern::Join(known)));
+  return Status(
+      Code::kUsage,
+      tern::Cat(name.empty() ? "no command" : "there is no command '" + tern::Printable(name) + "'",
+                "; known: ", tern::Join(known)));
 }
 
 Status Dispatch(const Words& words) {

@@ -1,4 +1,5 @@
-// What `tern run` shows while a job runs: one progress line, in place on a terminal, else a new line now and then.
+// What `tern run` shows while a job runs: one progress line, in place on a terminal, else a new
+// line now and then.
 #pragma once
 
 #include <string>
@@ -22,14 +23,15 @@ class Screen {
   void EndLine();
 
   static constexpr Time kBetweenLines = std::chrono::seconds(5);  // where it is no terminal
-  static constexpr Time kInterval = std::chrono::seconds(2);      // that speed is measured over, at least
+  static constexpr Time kInterval =
+      std::chrono::seconds(2);  // that speed is measured over, at least
 
   const bool terminal_;
   bool line_open_ = false;
   bool shown_ = false;
   Time shown_at_{};
   std::string interval_begin_, newest_;
-  Time interval_begin_at_{}, newest_at_{};
+  Time newest_at_{};
 };
 
 }  // namespace tern::tools

@@ -1,9 +1,8 @@
 #include <cerrno>
-#include <list>
-#include <unordered_map>
 
 #include "common/base/text.h"
 #include "common/net/address.h"
+#include "common/net/peer_map.h"
 #include "common/net/socket.h"
 #include "common/net/socket_impl.h"
 
@@ -46,46 +45,6 @@ Result<uint16_t> BoundPort(void* handle) {
 
 }  // namespace
 
-// Routing ids of libzmq by our own numbers and back; the peer heard last is in front.
-struct RouterSocket::Peers {
-  struct Peer {
-    PeerId id;
-    std::string routing_id;
-  };
-  using List = std::list<Peer>;
-
-  PeerId Heard(const std::string& routing_id) {
-    if (const auto known = by_routing_id.find(routing_id); known != by_routing_id.end()) {
-      list.splice(list.begin(), list, known->second);
-      return known->second->id;
-    }
-    list.push_front(Peer{++last_id, routing_id});
-    by_routing_id[routing_id] = list.begin();
-    by_id[last_id] = list.begin();
-    if (list.size() > kMaxPeers) Forget(list.back().id);
-    return last_id;
-  }
-
-  void Forget(PeerId id) {
-    const auto known = by_id.find(id);
-    if (known == by_id.end()) return;
-    const List::iterator peer = known->second;
-    by_id.erase(known);
-    by_routing_id.erase(peer->routing_id);
-    list.erase(peer);
-  }
-
-  const std::string* RoutingId(PeerId id) const {
-    const auto known = by_id.find(id);
-    return known == by_id.end() ? nullptr : &known->second->routing_id;
-  }
-
-  PeerId last_id = 0;
-  List list;
-  std::unordered_map<std::string, List::iterator> by_routing_id;
-  std::unordered_map<PeerId, List::iterator> by_id;
-};
-
 Result<std::unique_ptr<RouterSocket>> RouterSocket::Bind(Context& context, const std::string& host,
                                                          uint16_t port,
                                                          const SocketOptions& options) {
@@ -105,7 +64,7 @@ Result<std::unique_ptr<RouterSocket>> RouterSocket::Bind(Context& context, const
 }
 
 RouterSocket::RouterSocket(std::unique_ptr<SocketImpl> impl, uint16_t port)
-    : impl_(std::move(impl)), peers_(std::make_unique<Peers>()), port_(port) {}
+    : impl_(std::move(impl)), peers_(std::make_unique<PeerMap>(kMaxPeers)), port_(port) {}
 
 RouterSocket::~RouterSocket() = default;
 

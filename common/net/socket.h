@@ -70,6 +70,7 @@ struct [[nodiscard]] SendResult {
 // Payloads from here on are sent without a copy: their Bytes is dropped by an I/O thread, later.
 inline constexpr size_t kZeroCopyBytes = 64 * 1024;
 
+class PeerMap;
 class SocketImpl;  // the only one that sees ZeroMQ; in socket_impl.h
 
 // The server's end: many peers.
@@ -97,11 +98,10 @@ class RouterSocket {
 
  private:
   friend class Poller;
-  struct Peers;
   RouterSocket(std::unique_ptr<SocketImpl> impl, uint16_t port);
 
   const std::unique_ptr<SocketImpl> impl_;
-  const std::unique_ptr<Peers> peers_;
+  const std::unique_ptr<PeerMap> peers_;
   const uint16_t port_;
 };
 

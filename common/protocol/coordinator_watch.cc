@@ -133,7 +133,7 @@ void Coordinator::EndIfAllDone(Time now, ControlActions* out) {
   end.head.mutable_end()->set_code(static_cast<uint32_t>(stop_code_));
   end.head.mutable_end()->set_sentence(sentence);
   farewell_.Start(std::move(end), Status(stop_code_, sentence), Everybody(), Everybody(),
-                  options_.timings.hello_retry, now + options_.timings.dead_after, now, out);
+                  options_.timings.hello_retry, now + 2 * options_.timings.dead_after, now, out);
 }
 
 void Coordinator::Abort(Code code, const std::string& sentence, Time now, ControlActions* out) {

@@ -35,12 +35,16 @@ void Exchange::SendWaiting(const Key& key, Waiting* waiting, Time now, std::vect
 void Exchange::SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out) {
   LaneState& state = lanes_[lane];
   if (!state.up) return;
+  bool first = true;  // no push before this one is sent and not answered
   for (auto& [key, waiting] : waiting_) {
-    if (waiting.sent || waiting.lane != lane) continue;
-    if (key.cell.kind == Kind::kPush && state.unanswered_bytes != 0 &&
+    if (waiting.lane != lane) continue;
+    const bool push = key.cell.kind == Kind::kPush;
+    if (push && !waiting.sent && !first &&
         state.unanswered_bytes + waiting.payload.size() > options_.credit_bytes) {
       return;
     }
+    first &= !push;
+    if (waiting.sent) continue;
     SendWaiting(key, &waiting, now, out);
   }
 }

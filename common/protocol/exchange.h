@@ -7,9 +7,10 @@
 // An outcome:      held until the floor reaches its round; given to a server that comes back
 //                  without it, again and again until that server says that it has it.
 //
-// Credit: bytes of pushes sent on a lane and not answered are at most `credit_bytes` (one push at
-// least). All workers push in plan order, so the slowest one always has credit, and a server holds
-// at most workers * credit a lane.
+// Credit: bytes of pushes sent on a lane and not answered are at most `credit_bytes`, except that a
+// push which comes before all of those in plan order may always go. So the first cell that is not
+// closed gets its pushes from everybody, although scalers do not come back to all workers in the
+// same order; a server holds at most about workers * credit a lane.
 #pragma once
 
 #include <cstdint>

@@ -53,7 +53,7 @@ void Session::Start(Time now, SessionActions* out) {
 void Session::Connect(LaneRef lane, uint32_t port, Time now, SessionActions* out) {
   out->push_back(Action(SessionAction::Type::kConnect, lane));
   out->back().port = port;
-  link(lane) = Link{LinkState::kGreeting, port, now};
+  link(lane) = Link{LinkState::kGreeting, port, now, now};
   SendHello(lane, now, out);
 }
 
@@ -77,7 +77,6 @@ void Session::OnMessage(LaneRef lane, const Message& message, Time now, SessionA
   Shard& shard = shards_[lane.shard];
   if (lane.lane == 0) {
     shard.heard_at = now;
-    shard.lost = false;
   }
   switch (message.head.body_case()) {
     case pb::Envelope::kWelcome:
@@ -247,7 +246,6 @@ void Session::LoseShard(uint32_t shard, Time now, const std::string& why, Sessio
     exchange_.OnLaneDown({shard, l});
     links_[shard][l].state = LinkState::kDown;
   }
-  shards_[shard].lost = true;
   Connect({shard, 0}, 0, now, out);
 }
 
@@ -438,12 +436,11 @@ void Session::CheckSilence(Time now, SessionActions* out) {
                                                  ": silent for " + Seconds(silent)),
                      out);
     }
+    if (silent <= options_.timings.dead_after) continue;
     // A connection that said nothing for so long is replaced, whatever it was doing.
-    const bool stale = silent > options_.timings.dead_after &&
-                       now - links_[s][0].hello_at > options_.timings.dead_after;
-    if (links_[s][0].state == LinkState::kUp && silent > options_.timings.dead_after) {
+    if (links_[s][0].state == LinkState::kUp) {
       LoseShard(s, now, "silent for " + Seconds(silent), out);
-    } else if (links_[s][0].state == LinkState::kGreeting && stale && shard.lost) {
+    } else if (now - links_[s][0].connected_at > options_.timings.dead_after) {
       Connect({s, 0}, 0, now, out);
     }
   }

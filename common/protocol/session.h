@@ -111,13 +111,12 @@ class Session {
   struct Link {
     LinkState state = LinkState::kDown;
     uint32_t port = 0;
-    Time hello_at{};
+    Time connected_at{}, hello_at{};
   };
   struct Shard {
     uint64_t incarnation = 0;  // of the server, once welcomed
     std::vector<uint32_t> data_ports;
     Time heard_at{};
-    bool lost = false;  // was heard, and is silent now
   };
   Link& link(LaneRef lane) { return links_[lane.shard][lane.lane]; }
   void Connect(LaneRef lane, uint32_t port, Time now, SessionActions* out);

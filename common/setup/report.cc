@@ -174,9 +174,9 @@ std::string RunSummaryJson(const std::string& newest, const RunEnd& end) {
 }
 
 std::string CountersJson(const pb::Counters& c) {
-  json j = {{"rounds", c.rounds()},       {"samples", c.samples()},   {"compute_s", c.compute_s()},
-            {"encode_s", c.encode_s()},   {"decode_s", c.decode_s()}, {"wait_s", c.wait_s()},
-            {"train_s", c.train_s()},     {"loss", c.loss()},         {"refusals", c.refusals()}};
+  json j = {{"rounds", c.rounds()},     {"samples", c.samples()},   {"compute_s", c.compute_s()},
+            {"encode_s", c.encode_s()}, {"decode_s", c.decode_s()}, {"wait_s", c.wait_s()},
+            {"train_s", c.train_s()},   {"loss", c.loss()},         {"refusals", c.refusals()}};
   for (const pb::Traffic& row : c.traffic()) {
     j["traffic"][row.type()] = {{"messages_in", row.messages_in()},
                                 {"bytes_in", row.bytes_in()},

@@ -101,8 +101,8 @@ std::string SummaryTable(const std::string& summary_json) {
   rows.emplace_back("parameters", f.Count("parameters"));
   rows.emplace_back("servers, workers", f.Count("servers") + ", " + f.Count("workers"));
   rows.emplace_back("rounds", f.Count("rounds"));
-  rows.emplace_back(
-      "samples", f.Count("samples") + Format(", %.0f a second", f.Number("samples_per_s")));
+  rows.emplace_back("samples",
+                    f.Count("samples") + Format(", %.0f a second", f.Number("samples_per_s")));
   AddTimes(f, &rows);
   AddTraffic(f, &rows);
   AddQuality(f, &rows);
@@ -132,7 +132,8 @@ std::string ProgressLine(const std::string& progress_json, const std::string& pr
   }
   if (before.valid() && Since(now, before, "train_s") <= 0) before = Figures("");
   const double seconds = Since(now, before, "train_s");
-  const double speed = before.valid() ? Since(now, before, "samples") / seconds : now.Number("samples_per_s");
+  const double speed =
+      before.valid() ? Since(now, before, "samples") / seconds : now.Number("samples_per_s");
   const double share = seconds > 0 ? Since(now, before, "communication_s") / seconds : 0;
   std::string line = "step " + now.Count("rounds") + "/" + now.Count("steps") + "  loss " +
                      now.Loss("loss") + Format("  %.0f img/s", speed) +

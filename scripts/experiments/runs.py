@@ -11,14 +11,16 @@ import time
 
 # The job or the machine is at fault: every other run would end so too.
 HOPELESS = {64, 65, 78}
+# A port that was taken meanwhile, a peer that was lost: worth one more try.
+UNLUCKY = {69, 75}
 
 
 class Failed(Exception):
-    """A run ended with another code than 0; `hopeless` where the others would too."""
+    """A run ended with another code than 0."""
 
-    def __init__(self, message, hopeless):
+    def __init__(self, message, code):
         super().__init__(message)
-        self.hopeless = hopeless
+        self.code = code
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,8 +85,7 @@ class Process:
         if code != 0 or summary.get("code") != 0 or "accuracy" not in summary:
             said = (self.run.folder / "tern.log").read_text(errors="replace").strip().splitlines()[-5:]
             sentence = summary.get("sentence") or "\n  ".join(said) or "it said nothing"
-            raise Failed(f"{self.run.name}: exit code {code}: {sentence}\n  its folder is {self.run.folder}",
-                         code in HOPELESS)
+            raise Failed(f"{self.run.name}: exit code {code}: {sentence}\n  its folder is {self.run.folder}", code)
         summary |= {"wall_s": wall_s, "jobs_at_once": self._jobs}
         result = {"identity": self.run.identity(), "command": self._command, "summary": summary}
         made = self.run.folder / "result.json.new"
@@ -109,7 +110,7 @@ class Process:
 def run_all(waiting, tern, jobs, tell):
     """Runs all of them, `jobs` at once, and calls tell(run, result, how many are left). Returns the messages of those
     that failed; stops early where going on has no hope. Whatever ends it, no run is left behind."""
-    waiting, running, failures = list(waiting), [], []
+    waiting, running, failures, repeated = list(waiting), [], [], set()
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
@@ -119,9 +120,13 @@ def run_all(waiting, tern, jobs, tell):
                 try:
                     result = process.finish()
                 except Failed as failed:
+                    if failed.code in UNLUCKY and process.run not in repeated:
+                        repeated.add(process.run)
+                        waiting.insert(0, process.run)
+                        continue
                     failures.append(str(failed))
                     tell(process.run, None, len(waiting) + len(running))
-                    waiting = [] if failed.hopeless else waiting
+                    waiting = [] if failed.code in HOPELESS else waiting
                 else:
                     tell(process.run, result, len(waiting) + len(running))
             time.sleep(0.05)

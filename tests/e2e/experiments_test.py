@@ -16,7 +16,7 @@ SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
 sys.path.insert(0, str(SOURCE / "scripts/experiments"))
 import student  # noqa: E402: found by the line above
 
-# Writes the figures that a server would; seed 4 fails while FAIL is there, and HANG makes it wait for a signal.
+# Writes the figures that a server would; FAIL=SEED makes it fail with CODE, HANG=SEED wait for a signal.
 PROGRAM = """#!/usr/bin/env python3
 import json, os, pathlib, signal, sys
 words = sys.argv[1:]
@@ -28,7 +28,8 @@ if os.environ.get("HANG") == settings["seed"]:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     signal.pause()
 if os.environ.get("FAIL") == settings["seed"]:
-    sys.exit("tern: worker 1 is lost")
+    print("tern: worker 1 is lost")
+    sys.exit(int(os.environ["CODE"]))
 ternary = settings["exchange.codec"] == "ternary"
 seed = int(settings["seed"])
 figures = {"code": 0, "accuracy": 0.9 - (0.001 * seed if ternary else 0), "train_loss": 0.2, "train_s": 30.0,
@@ -83,12 +84,17 @@ class Experiments(unittest.TestCase):
         self.assertEqual(out.count("NOT met, by 0.1486"), 2)  # 0.2 + 2.920 * 0.1 / sqrt(3) of three
 
     def test_goes_on_after_a_failure_and_runs_it_again(self):
-        out = self.run_script(code=1, FAIL="4")
+        out = self.run_script(code=1, FAIL="4", CODE="75")
         self.assertIn("worker 1 is lost", out)
         self.assertIn("not yet: 4 of 5 seeds", out)
-        self.assertEqual(len(self.calls()), 10)
+        self.assertEqual(len(self.calls()), 8 + 2 * 2)  # a lost peer is worth a second try
         self.run_script()
-        self.assertEqual(len(self.calls()), 12)
+        self.assertEqual(len(self.calls()), 12 + 2)
+
+    def test_stops_at_what_every_run_would_meet(self):
+        out = self.run_script(code=1, FAIL="1", CODE="65")
+        self.assertIn("exit code 65", out)
+        self.assertEqual(len(self.calls()), 1)
 
     def test_stops_in_order_and_goes_on(self):
         process = self.start(HANG="2")

@@ -115,7 +115,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tern::codec::Options options;
   options.scaler_per_worker = (data[0] & 0x80) != 0;
   const std::vector<std::string>& names = tern::codec::CodecNames();
-  auto codec = MakeCodec(names[data[0] % 0x80 % names.size()], options);
+  auto codec = MakeCodec(names[(data[0] & 0x7f) % names.size()], options);
   if (!codec.ok()) std::abort();
   const Case c{std::move(*codec),
                1 + data[1] % 127,

@@ -203,10 +203,17 @@ void World::StrikeWorker(const Fault& fault) {
 }
 
 bool World::IsOver() const {
-  const auto idle = [](const auto& process) { return !process->alive(); };
-  return starting_ == 0 && std::all_of(servers_.begin(), servers_.end(), idle) &&
-         std::all_of(workers_.begin(), workers_.end(),
-                     [](const auto& worker) { return !worker->alive() || worker->frozen(); });
+  const auto runs = [](const auto& process) { return process->alive(); };
+  if (starting_ != 0 || std::any_of(servers_.begin(), servers_.end(), runs)) return false;
+  for (const auto& worker : workers_) {
+    if (!worker->alive() || worker->frozen()) continue;
+    // One that came back after its rank had gone on without it may not have been told yet.
+    const bool replaced = std::any_of(workers_.begin(), workers_.end(), [&](const auto& other) {
+      return other->rank() == worker->rank() && other->leaving() && !other->alive();
+    });
+    if (!replaced) return false;
+  }
+  return true;
 }
 
 void World::CheckBounds() {

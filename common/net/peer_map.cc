@@ -1,0 +1,32 @@
+#include "common/net/peer_map.h"
+
+namespace tern::net {
+
+uint64_t PeerMap::Heard(const std::string& routing_id) {
+  if (const auto known = by_routing_id_.find(routing_id); known != by_routing_id_.end()) {
+    list_.splice(list_.begin(), list_, known->second);
+    return known->second->id;
+  }
+  const uint64_t id = ++last_id_;
+  list_.push_front(Peer{id, routing_id});
+  by_routing_id_[routing_id] = list_.begin();
+  by_id_[id] = list_.begin();
+  if (list_.size() > max_peers_) Forget(list_.back().id);
+  return id;
+}
+
+void PeerMap::Forget(uint64_t id) {
+  const auto known = by_id_.find(id);
+  if (known == by_id_.end()) return;
+  const List::iterator peer = known->second;
+  by_id_.erase(known);
+  by_routing_id_.erase(peer->routing_id);
+  list_.erase(peer);
+}
+
+const std::string* PeerMap::RoutingId(uint64_t id) const {
+  const auto known = by_id_.find(id);
+  return known == by_id_.end() ? nullptr : &known->second->routing_id;
+}
+
+}  // namespace tern::net

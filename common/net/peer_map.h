@@ -1,0 +1,38 @@
+// Routing ids of libzmq by our own numbers and back, bounded. For RouterSocket.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <string>
+#include <unordered_map>
+
+namespace tern::net {
+
+class PeerMap {
+ public:
+  explicit PeerMap(size_t max_peers) : max_peers_(max_peers) {}
+
+  // The number of a peer that was just heard, new for one that is not known. Beyond `max_peers` the
+  // peer heard least recently is forgotten. Numbers count from 1 and are never used twice.
+  uint64_t Heard(const std::string& routing_id);
+  void Forget(uint64_t id);
+  // Null: not known. Valid until the next change.
+  const std::string* RoutingId(uint64_t id) const;
+  size_t size() const { return list_.size(); }
+
+ private:
+  struct Peer {
+    uint64_t id;
+    std::string routing_id;
+  };
+  using List = std::list<Peer>;
+
+  const size_t max_peers_;
+  uint64_t last_id_ = 0;
+  List list_;  // the peer heard last is in front
+  std::unordered_map<std::string, List::iterator> by_routing_id_;
+  std::unordered_map<uint64_t, List::iterator> by_id_;
+};
+
+}  // namespace tern::net

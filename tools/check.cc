@@ -1,0 +1,154 @@
+// tern check: what a job resolves to, and what it costs.
+#include <algorithm>
+#include <cstdio>
+
+#include "common/base/text.h"
+#include "common/setup/setup.h"
+#include "tools/arguments.h"
+#include "tools/commands.h"
+#include "tools/cost.h"
+#include "worker/data/dataset.h"
+
+namespace tern::tools {
+namespace {
+
+constexpr const char* kUsage = "tern check JOB [--set KEY=VALUE]...";
+
+using Row = std::vector<std::string>;
+
+// Columns of equal width; the first row is their names.
+void PrintTable(const std::vector<Row>& rows) {
+  std::vector<size_t> width;
+  for (const Row& row : rows) {
+    width.resize(std::max(width.size(), row.size()));
+    for (size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
+  }
+  for (const Row& row : rows) {
+    std::string line = " ";
+    for (size_t c = 0; c < row.size(); ++c) {
+      line += " " + row[c];
+      if (c + 1 < row.size()) line += std::string(width[c] - row[c].size() + 1, ' ');
+    }
+    std::printf("%s\n", line.c_str());
+  }
+}
+
+void PrintParameters(const setup::Setup& setup) {
+  std::printf("\nparameters: %s in %zu tensors\n", Cat(setup.table.total).c_str(),
+              setup.table.parameters.size());
+  std::vector<Row> rows = {{"name", "shape", "count", "codec"}};
+  for (size_t t = 0; t < setup.table.parameters.size(); ++t) {
+    const models::Parameter& p = setup.table.parameters[t];
+    std::vector<std::string> shape;
+    for (const uint32_t dim : p.shape) shape.push_back(Cat(dim));
+    rows.push_back(
+        {p.name, Join(shape, " x "), Cat(p.count), std::string(setup.plan.codec_of[t]->name())});
+  }
+  PrintTable(rows);
+}
+
+void PrintBuckets(const setup::Setup& setup) {
+  size_t chunks = 0;
+  for (const protocol::Bucket& bucket : setup.plan.buckets) chunks += bucket.chunks.size();
+  std::printf("\nexchange: %zu buckets, %zu chunks, in the order in which they leave\n",
+              setup.plan.buckets.size(), chunks);
+  std::vector<Row> rows = {{"bucket", "tensors", "count", "shared scalers", "chunks", "servers"}};
+  for (size_t b = 0; b < setup.plan.buckets.size(); ++b) {
+    const protocol::Bucket& bucket = setup.plan.buckets[b];
+    const std::string& first = setup.table.parameters[bucket.first_tensor].name;
+    const std::string& last = setup.table.parameters[bucket.first_tensor + bucket.tensors - 1].name;
+    std::vector<std::string> servers;
+    for (const protocol::Chunk& chunk : bucket.chunks) {
+      const std::string shard = Cat(chunk.shard);
+      if (std::find(servers.begin(), servers.end(), shard) == servers.end())
+        servers.push_back(shard);
+    }
+    rows.push_back({Cat(b), bucket.tensors == 1 ? first : first + " to " + last, Cat(bucket.count),
+                    Cat(bucket.shared.size()), Cat(bucket.chunks.size()), Join(servers)});
+  }
+  PrintTable(rows);
+}
+
+void PrintRound(const setup::Setup& setup) {
+  const protocol::RoundBytes bytes = protocol::CountRoundBytes(setup.plan);
+  const uint64_t fp32 = 4 * setup.table.total;
+  const auto row = [&](const std::string& name, uint64_t payload) {
+    char ratio[32];
+    std::snprintf(ratio, sizeof ratio, "%.2f",
+                  static_cast<double>(fp32) / static_cast<double>(payload));
+    return Row{name, Cat(payload), HumanBytes(payload), ratio};
+  };
+  std::printf("\na round of one worker, payload without headers\n");
+  PrintTable({{"", "bytes", "", "fp32 / this"},
+              row("up, at most", bytes.push + bytes.scalers),
+              row("down", bytes.sum + bytes.scalers),
+              row("fp32, each way", fp32)});
+}
+
+void PrintMemory(const std::string& title, const std::vector<CostLine>& lines) {
+  uint64_t total = 0;
+  std::vector<Row> rows;
+  for (const CostLine& line : lines) {
+    rows.push_back({line.what, HumanBytes(line.bytes), line.note});
+    total += line.bytes;
+  }
+  rows.push_back({"together", HumanBytes(total), ""});
+  std::printf("\nmemory of %s, besides the program itself\n", title.c_str());
+  PrintTable(rows);
+}
+
+Status CheckShape(const setup::Setup& setup, const data::Dataset& set, const std::string& name) {
+  const pb::ImageShape& input = setup.net.input();
+  if (set.channels == input.channels() && set.height == input.height() &&
+      set.width == input.width() && set.classes <= setup.net.classes()) {
+    return Ok();
+  }
+  return Status(Code::kBadData,
+                Cat("the ", name, " images in ", setup.job.data().dir(), " are ", set.channels,
+                    " x ", set.height, " x ", set.width, " with ", set.classes,
+                    " classes; the model takes ", input.channels(), " x ", input.height(), " x ",
+                    input.width(), " and ", setup.net.classes()));
+}
+
+Status PrintData(const setup::Setup& setup) {
+  for (const auto& [split, name] :
+       {std::pair{data::Split::kTrain, "training"}, std::pair{data::Split::kTest, "test"}}) {
+    const Result<data::Dataset> set = data::ReadDataset(setup.job.data(), split);
+    if (!set.ok()) return set.status();
+    std::printf("%s images: %s of %s, %u classes", name, Cat(set->count()).c_str(),
+                Cat(set->channels, " x ", set->height, " x ", set->width).c_str(), set->classes);
+    if (split == data::Split::kTrain) {
+      std::printf(", %s steps an epoch",
+                  Cat(set->count() / setup.job.train().batch_total()).c_str());
+    }
+    std::printf("\n");
+    TERN_RETURN_IF_ERROR(CheckShape(setup, *set, name));
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Status CheckJob(const Words& words) {
+  const Result<Arguments> arguments = Arguments::Parse(words, {{"set"}}, kUsage);
+  if (!arguments.ok()) return arguments.status();
+  if (arguments->rest().size() != 1) {
+    return Status(Code::kUsage, Cat("saw ", arguments->rest().size(),
+                                    " job files, expected one\nusage: ", kUsage));
+  }
+  const auto made = setup::MakeSetup(arguments->rest().front(), arguments->All("set"));
+  if (!made.ok()) return made.status();
+  const setup::Setup& setup = **made;
+  std::printf("# the job with every key\n%s", config::ToYaml(setup.job).c_str());
+  PrintParameters(setup);
+  PrintBuckets(setup);
+  PrintRound(setup);
+  PrintMemory("a worker", WorkerCost(setup));
+  for (uint32_t shard = 0; shard < setup.plan.data_lanes.size(); ++shard) {
+    PrintMemory(Cat("server ", shard), ServerCost(setup, shard));
+  }
+  std::printf("\n");
+  return PrintData(setup);
+}
+
+}  // namespace tern::tools

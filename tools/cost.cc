@@ -1,0 +1,78 @@
+#include "tools/cost.h"
+
+#include <utility>
+
+#include "common/base/text.h"
+#include "common/update/optimizer.h"
+
+namespace tern::tools {
+namespace {
+
+constexpr uint64_t kFloat = sizeof(float);
+
+// Elements of all tensors of one sample, and of the batch that a worker takes.
+uint64_t ActivationBytes(const setup::Setup& setup, uint64_t samples) {
+  const auto shapes = models::InferShapes(setup.net);
+  uint64_t elements = 0;
+  if (!shapes.ok()) return 0;  // it was inferred once to make the setup
+  for (const auto& [name, dims] : *shapes) elements += uint64_t{dims.c} * dims.h * dims.w;
+  return elements * samples * kFloat;
+}
+
+}  // namespace
+
+std::vector<CostLine> WorkerCost(const setup::Setup& setup) {
+  const uint64_t model = setup.table.total * kFloat;
+  const pb::Job& job = setup.job;
+  const protocol::RoundBytes round = protocol::CountRoundBytes(setup.plan);
+  std::vector<CostLine> lines = {{"parameters", model, "fp32"}, {"gradients", model, "fp32"}};
+  if (auto optimizer = update::MakeOptimizer(job.train().optimizer(), setup.table.total);
+      optimizer.ok()) {
+    for (const update::Optimizer::Slot& slot : (*optimizer)->Slots()) {
+      lines.push_back({"optimizer: " + slot.name, slot.values.size() * kFloat, "fp32"});
+    }
+  }
+  if (job.evaluation().ema_decay() > 0) lines.push_back({"moving average", model, "fp32"});
+  const uint64_t batch = job.train().batch_total() / setup.plan.workers;
+  lines.push_back({"activations, training", 2 * ActivationBytes(setup, batch),
+                   Cat("at most: ", batch,
+                       " samples, and their gradients; tensors that do not live together share")});
+  lines.push_back({"activations, evaluation", ActivationBytes(setup, job.evaluation().batch()),
+                   Cat("at most: ", job.evaluation().batch(), " samples")});
+  lines.push_back({"pushes without answer", round.push, "at most: one round"});
+  lines.push_back({"sums", 2 * round.sum, "the round that comes in and the one held for others"});
+  return lines;
+}
+
+std::vector<CostLine> ServerCost(const setup::Setup& setup, uint32_t shard) {
+  // Slots of a cell that a lane keeps (protocol/lane.h): 2 * window + 2 with a window of one round.
+  constexpr uint64_t kSlots = 4;
+  const uint64_t workers = setup.plan.workers;
+  uint64_t sums = 0, open = 0, parked = 0;
+  for (const protocol::Bucket& bucket : setup.plan.buckets) {
+    for (const protocol::Chunk& chunk : bucket.chunks) {
+      if (chunk.shard != shard) continue;
+      sums += chunk.sum_bytes;
+      for (const codec::Segment& segment : chunk.segments) {
+        const codec::Codec& codec = *setup.plan.codec_of[segment.tensor];
+        // With shared scalers codes add up as they come; floats wait for those of lower ranks.
+        if (codec.shares_scaler()) {
+          open += codec.SumSize(segment.count, static_cast<int>(workers));
+        } else {
+          open += segment.count * kFloat;
+          parked += workers * codec.MaxEncodedSize(segment.count);
+        }
+      }
+    }
+  }
+  const uint64_t credit = uint64_t{setup.job.exchange().credit_kib()} * 1024;
+  const uint64_t lanes = setup.plan.data_lanes[shard];
+  return {{"rounds closed", (kSlots - 1) * sums,
+           Cat("at most ", kSlots - 1, ", until all workers have applied them")},
+          {"round open", open, "as it is added up"},
+          {"parked float sums", parked, Cat("at most: one round of each of ", workers, " workers")},
+          {"frames under way", workers * lanes * credit,
+           Cat("at most: the credit of ", workers, " workers on ", lanes, " data sockets")}};
+}
+
+}  // namespace tern::tools

@@ -1,0 +1,81 @@
+#include "tools/verdict.h"
+
+#include <algorithm>
+#include <array>
+
+#include "common/base/text.h"
+
+namespace tern::tools {
+namespace {
+
+constexpr std::array kReasons = {Code::kUsage,    Code::kBadData,  Code::kAddress,
+                                 Code::kInternal, Code::kMismatch, Code::kNotAllowed,
+                                 Code::kBadJob};
+
+bool NamesReason(const Exit& exit) {
+  return exit.signal == 0 && std::any_of(kReasons.begin(), kReasons.end(), [&](Code code) {
+           return static_cast<int>(code) == exit.code;
+         });
+}
+
+bool IsConsequence(const Failure& failure, const std::optional<setup::News>& ended) {
+  if (failure.exit.signal != 0) return false;
+  return failure.exit.code == static_cast<int>(Code::kPeerLost) ||
+         (ended.has_value() && failure.exit.code == ended->code);
+}
+
+bool InOrder(int code) {
+  const auto is = [code](Code one) { return code == static_cast<int>(one); };
+  return is(Code::kOk) || is(Code::kInterrupted) || is(Code::kTerminated);
+}
+
+std::string RootCause(const Failure& failure) {
+  return Cat("root cause: ", Describe(failure), "\n  its output: ", failure.output);
+}
+
+}  // namespace
+
+std::string Describe(const Failure& failure) {
+  return Cat(failure.process, " (process ", failure.pid, ") ", Describe(failure.exit),
+             failure.sentence.empty()   ? ""
+             : failure.exit.signal == 0 ? ": "
+                                        : "; it last said: ",
+             failure.sentence);
+}
+
+Status Judge(const std::vector<Failure>& failures, const std::optional<setup::News>& ended,
+             int stop_signal) {
+  const bool in_order = ended.has_value() && InOrder(ended->code);
+  const auto root = std::find_if(failures.begin(), failures.end(), [&](const Failure& failure) {
+    // A job that ended in order has got over what failed while it ran.
+    return !IsConsequence(failure, ended) && (!in_order || failure.job_was_over);
+  });
+  if (root != failures.end() && in_order) {
+    return Status(Code::kInternal,
+                  "the job ended in order, but then a process crashed\n  " + RootCause(*root));
+  }
+  if (in_order) return Status(static_cast<Code>(ended->code), ended->sentence);
+  if (root != failures.end()) {
+    const int otherwise = ended.has_value() ? ended->code : static_cast<int>(Code::kPeerLost);
+    const std::string then = ended.has_value() ? Cat("\n  then the job ended with code ",
+                                                     ended->code, ": ", ended->sentence)
+                                               : "";
+    return Status(static_cast<Code>(NamesReason(root->exit) ? root->exit.code : otherwise),
+                  "the job failed\n  " + RootCause(*root) + then);
+  }
+  if (ended.has_value()) {
+    return Status(static_cast<Code>(ended->code),
+                  "the job failed\n  root cause: server 0 ended it: " + ended->sentence);
+  }
+  if (stop_signal != 0) {
+    return Status(static_cast<Code>(128 + stop_signal),
+                  Cat("stopped by signal ", stop_signal, ", not in order"));
+  }
+  if (!failures.empty()) {
+    return Status(static_cast<Code>(failures.front().exit.code),
+                  "the job failed\n  " + RootCause(failures.front()));
+  }
+  return Ok();
+}
+
+}  // namespace tern::tools

@@ -1,0 +1,39 @@
+// How a run of processes ended, and whose fault it was.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/setup/report.h"
+#include "tools/process.h"
+
+namespace tern::tools {
+
+// A process that ended before the job did and not well, or crashed at any time.
+struct Failure {
+  std::string process;  // "worker 1"
+  pid_t pid = 0;
+  Exit exit;
+  std::string sentence;  // its last
+  std::string output;    // the file that has it
+  bool job_was_over = false;
+};
+// "worker 1 (process 4711) was killed by signal 9 (Killed)", and its last sentence.
+std::string Describe(const Failure& failure);
+
+// The status to leave with; its sentence names the root cause. `failures` in the order in which
+// they were seen; `ended` is what shard 0 said at the end, if it did; `stop_signal` is 0, or what a
+// person sent.
+//
+// The root cause is the first failure that is no consequence of another: a process that leaves with
+// 75 (a peer was lost), or with the code that the job ended with, only says what it was told. Its
+// code is the run's, where it is one that names a reason; after a signal or a code that names none
+// it is the job's, or 75.
+Status Judge(const std::vector<Failure>& failures, const std::optional<setup::News>& ended,
+             int stop_signal);
+
+}  // namespace tern::tools
