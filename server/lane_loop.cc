@@ -29,23 +29,6 @@ protocol::Lane::Options LaneOptions(const setup::Setup& setup, uint32_t shard, u
 
 }  // namespace
 
-// The lane's own counts, shown as differences so that the page has counters.
-struct LaneLoop::Exported {
-  Exported(Registry* registry, const Labels& labels)
-      : counted(registry->GetCounter("tern_server_contributions_total", "Contributions counted",
-                                     labels)),
-        closed(registry->GetCounter("tern_server_outcomes_total", "Cells of a round that closed",
-                                    labels)),
-        repeated(registry->GetCounter("tern_server_repeated_total", "Contributions that came again",
-                                      labels)),
-        refused(registry->GetCounter("tern_server_refused_total",
-                                     "Contributions refused: stale, early, fenced or bad", labels)),
-        floor(registry->GetGauge("tern_server_floor_round",
-                                 "Newest round that every worker has applied", labels)) {}
-  Counter &counted, &closed, &repeated, &refused;
-  Gauge& floor;
-};
-
 Result<std::unique_ptr<LaneLoop>> LaneLoop::Start(const setup::Setup& setup, uint32_t shard,
                                                   uint32_t lane, uint64_t incarnation,
                                                   const std::string& host, uint16_t port,
@@ -75,7 +58,7 @@ LaneLoop::LaneLoop(const setup::Setup& setup, uint32_t shard, uint32_t lane, uin
                                          {{"lane", std::to_string(lane)}})),
       unsent_(registry->GetCounter("tern_server_unsent_total", "Answers to peers that were gone",
                                    {{"lane", std::to_string(lane)}})),
-      exported_(std::make_unique<Exported>(registry, Labels{{"lane", std::to_string(lane)}})) {}
+      counters_(*registry, lane) {}
 
 LaneLoop::~LaneLoop() {
   commands_.Close();
@@ -104,7 +87,7 @@ void LaneLoop::Run() {
       }
       Carry(std::move(answers));
     }
-    ExportCounters();
+    counters_.Export(lane_);
   }
   socket_->CloseAfterFlush();
 }
@@ -144,16 +127,6 @@ void LaneLoop::Carry(protocol::Sends sends) {
     // A peer that is gone says hello again and repeats what it waits for.
     if (!socket_->Send(send.to, send.message.head, send.message.payload).ok()) unsent_.Add();
   }
-}
-
-void LaneLoop::ExportCounters() {
-  const protocol::Lane::Counters& c = lane_.counters();
-  const auto raise = [](Counter& counter, uint64_t to) { counter.Add(to - counter.value()); };
-  raise(exported_->counted, c.counted);
-  raise(exported_->closed, c.closed);
-  raise(exported_->repeated, c.repeated);
-  raise(exported_->refused, c.stale + c.early + c.fenced + c.bad);
-  exported_->floor.Set(static_cast<double>(lane_.floor()));
 }
 
 }  // namespace tern::server

@@ -16,6 +16,7 @@
 #include "common/protocol/lane.h"
 #include "common/setup/setup.h"
 #include "common/update/schedule.h"
+#include "server/lane_counters.h"
 
 namespace tern::server {
 
@@ -44,7 +45,6 @@ class LaneLoop {
   void OnCommand(const LaneCommand& command, protocol::Sends* out);
   void OnReceived(net::Received received, protocol::Sends* out);
   void Carry(protocol::Sends sends);
-  void ExportCounters();
 
   const setup::Setup& setup_;
   const uint32_t shard_;
@@ -54,8 +54,7 @@ class LaneLoop {
   Channel<LaneCommand> commands_;
   TimeCounter& sum_time_;
   Counter& unsent_;
-  struct Exported;
-  std::unique_ptr<Exported> exported_;
+  LaneCounters counters_;
   Thread thread_;  // last: it uses all of the above
 };
 

@@ -26,8 +26,10 @@ Server::Server(const setup::Setup& setup, StopSignals& signals, const Options& o
       signals_(signals),
       options_(options),
       incarnation_(setup::RandomIncarnation()),
+      clock_(setup.timings.heartbeat),
       traffic_(registry_),
-      present_(registry_.GetGauge("tern_server_workers_present", "Workers that are there")) {}
+      present_(registry_.GetGauge("tern_server_workers_present", "Workers that are there")),
+      counters_(registry_, 0) {}
 
 Status Server::Open() {
   const pb::Server& def = setup_.job.servers(static_cast<int>(options_.shard));
@@ -97,16 +99,17 @@ Status Server::ConnectShard0() {
 
 Status Server::Run() {
   protocol::ControlActions actions;
-  control_->Start(Now(), &actions);
+  control_->Start(clock_.Now(), &actions);
   Carry(std::move(actions));
   const Time tick = setup_.timings.hello_retry / 2;
   while (!ended_) {
     TERN_RETURN_IF_ERROR(poller_.Wait(tick));
     protocol::ControlActions out;
-    if (signals_.Take() != 0) control_->OnStop(signals_.status().code(), Now(), &out);
+    if (signals_.Take() != 0) control_->OnStop(signals_.status().code(), clock_.Now(), &out);
     Receive(&out);
-    control_->OnTimer(Now(), &out);
+    control_->OnTimer(clock_.Now(), &out);
     Carry(std::move(out));
+    counters_.Export(control_->lane());
     ReportProgress();
   }
   WriteSummary();
@@ -128,17 +131,28 @@ void Server::Receive(protocol::ControlActions* out) {
     }
     protocol::ControlActions answers;
     control_->OnMessage(received->peer,
-                        {std::move(received->envelope), std::move(received->payload)}, Now(),
+                        {std::move(received->envelope), std::move(received->payload)}, clock_.Now(),
                         &answers);
     Carry(std::move(answers));
   }
-  while (shard0_ != nullptr) {
-    std::optional<net::Received> received = shard0_->Receive();
-    if (!received.has_value()) break;
-    if (received->error.has_value()) continue;  // counted by the socket
-    control_->OnMessageFromShard0({std::move(received->envelope), std::move(received->payload)},
-                                  Now(), out);
+  if (shard0_ != nullptr) ReceiveFromShard0(out);
+}
+
+void Server::ReceiveFromShard0(protocol::ControlActions* out) {
+  while (std::optional<net::Received> received = shard0_->Receive()) {
+    if (!received->error.has_value()) {
+      control_->OnMessageFromShard0({std::move(received->envelope), std::move(received->payload)},
+                                    clock_.Now(), out);
+    } else if (received->error->fault == net::Fault::kOtherVersion) {
+      return EndWith(received->error->status.Within("server shard 0"));
+    }  // the rest is counted by the socket
   }
+  if (shard0_->link() == net::DealerSocket::Link::kLost) control_->OnShard0Disconnected();
+}
+
+void Server::EndWith(Status status) {
+  ended_ = true;
+  end_ = std::move(status);
 }
 
 void Server::Carry(protocol::ControlActions actions) {
@@ -153,8 +167,10 @@ void Server::Carry(protocol::ControlActions actions) {
         }
         break;
       case Type::kConnectShard0:
-        if (Status connected = ConnectShard0(); !connected.ok())
+        if (Status connected = ConnectShard0(); !connected.ok()) {
+          if (shard0_attempts_ == 1) EndWith(connected);  // else it resolved once, and may again
           LOG(WARNING) << connected.message();
+        }
         break;
       case Type::kSendShard0:
         if (shard0_ != nullptr &&
@@ -169,8 +185,7 @@ void Server::Carry(protocol::ControlActions actions) {
         for (auto& lane : lanes_) lane->Tell(StopAfterThisRound{});
         break;
       case Type::kEnded:
-        ended_ = true;
-        end_ = action.status;
+        EndWith(action.status);
         break;
       case Type::kLog:
         LOG(WARNING) << action.text;

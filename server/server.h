@@ -17,6 +17,7 @@
 #include "common/protocol/coordinator.h"
 #include "common/setup/report.h"
 #include "common/setup/setup.h"
+#include "server/lane_counters.h"
 #include "server/lane_loop.h"
 
 namespace tern::server {
@@ -40,6 +41,8 @@ class Server {
   Status Open();
   Status ConnectShard0();
   void Receive(protocol::ControlActions* out);
+  void ReceiveFromShard0(protocol::ControlActions* out);
+  void EndWith(Status status);
   void Carry(protocol::ControlActions actions);
   void ReportProgress();
   void WriteSummary();
@@ -49,6 +52,7 @@ class Server {
   StopSignals& signals_;
   const Options options_;
   const uint64_t incarnation_;
+  LoopClock clock_;
   Registry registry_;
   net::Traffic traffic_;
   net::Context context_;
@@ -61,6 +65,7 @@ class Server {
   const protocol::Coordinator* coordinator_ = nullptr;  // what control_ is on shard 0
   std::unique_ptr<net::MetricsPage> page_;
   Gauge& present_;
+  LaneCounters counters_;  // of the control lane
   bool ended_ = false;
   Status end_;
   Time progress_at_{};

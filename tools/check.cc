@@ -29,7 +29,7 @@ void PrintTable(const std::vector<Row>& rows) {
       line += " " + row[c];
       if (c + 1 < row.size()) line += std::string(width[c] - row[c].size() + 1, ' ');
     }
-    std::printf("%s\n", line.c_str());
+    std::printf("%s\n", line.substr(0, line.find_last_not_of(' ') + 1).c_str());
   }
 }
 

@@ -2,9 +2,9 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -153,7 +153,7 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
     return Status(Code::kAddress, Cat("cannot run ", spec.program, ": ", std::strerror(error),
                                       "; is Tern installed whole?"));
   }
-  const int pidfd = pidfd_open(pid, 0);
+  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (pidfd < 0) {
     const int reason = errno;
     kill(pid, SIGKILL);

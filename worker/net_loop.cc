@@ -37,6 +37,7 @@ NetLoop::NetLoop(const setup::Setup& setup, StopSignals& signals, net::Traffic& 
       progress_(progress),
       events_(events),
       options_(std::move(options)),
+      clock_(setup.timings.heartbeat),
       session_(SessionOptions(setup, options_)) {}
 
 NetLoop::~NetLoop() { thread_.Join(); }
@@ -66,15 +67,11 @@ void NetLoop::Run() {
   poller_.AddFd(commands_.event_fd());
   poller_.AddFd(signals_.fd());
   protocol::SessionActions actions;
-  session_.Start(Now(), &actions);
+  session_.Start(clock_.Now(), &actions);
   Carry(std::move(actions));
   const Time tick = setup_.timings.hello_retry / 2;
   while (!ended_) {
-    if (Status waited = poller_.Wait(tick); !waited.ok()) {
-      events_.Push(train::Ended{waited});
-      end_ = waited;
-      return;
-    }
+    if (Status waited = poller_.Wait(tick); !waited.ok()) return EndWith(waited);
     protocol::SessionActions out;
     if (signals_.Take() != 0) events_.Push(train::LeaveWanted{signals_.status()});
     while (auto command = commands_.TryPop()) OnCommand(std::move(*command), &out);
@@ -82,14 +79,14 @@ void NetLoop::Run() {
     protocol::SessionActions answers;
     Receive(&answers);
     session_.SetProgress(progress_.moves, progress_.waiting, Counters());
-    session_.OnTimer(Now(), &answers);
+    session_.OnTimer(clock_.Now(), &answers);
     Carry(std::move(answers));
   }
   for (auto& [lane, socket] : sockets_) socket->CloseAfterFlush();
 }
 
 void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
-  const Time now = Now();
+  const Time now = clock_.Now();
   if (auto* c = std::get_if<ContributeCommand>(&command)) {
     session_.Contribute(c->cell, c->round, protocol::LaneOf(setup_.plan, c->cell), c->digest,
                         std::move(c->payload), now, out);
@@ -112,16 +109,24 @@ void NetLoop::Receive(protocol::SessionActions* out) {
       std::optional<net::Received> received = socket->Receive();
       if (!received.has_value()) break;
       if (received->error.has_value()) {
+        if (received->error->fault == net::Fault::kOtherVersion)
+          return EndWith(received->error->status.Within(Cat("server shard ", lane.shard)));
         LOG_EVERY_N(WARNING, 100) << "refused a frame of server shard " << lane.shard << ": "
                                   << received->error->status.message();
         continue;
       }
-      session_.OnMessage(lane, {std::move(received->envelope), std::move(received->payload)}, Now(),
-                         out);
+      session_.OnMessage(lane, {std::move(received->envelope), std::move(received->payload)},
+                         clock_.Now(), out);
     }
     if (socket->link() == net::DealerSocket::Link::kLost) lost.push_back(lane);
   }
-  for (const protocol::LaneRef& lane : lost) session_.OnDisconnected(lane, Now(), out);
+  for (const protocol::LaneRef& lane : lost) session_.OnDisconnected(lane, clock_.Now(), out);
+}
+
+void NetLoop::EndWith(Status status) {
+  ended_ = true;
+  end_ = std::move(status);
+  events_.Push(train::Ended{end_});
 }
 
 void NetLoop::Carry(protocol::SessionActions actions) {
@@ -143,7 +148,7 @@ void NetLoop::Carry(protocol::SessionActions actions) {
         break;
       }
       case Type::kReady:
-        events_.Push(train::Ready{action.applied});
+        events_.Push(train::Ready{action.applied, action.stop_after});
         break;
       case Type::kDeliver:
         Deliver(std::move(action.delivery));
@@ -155,9 +160,7 @@ void NetLoop::Carry(protocol::SessionActions actions) {
         events_.Push(train::StateArrived{std::move(action.state), action.applied});
         break;
       case Type::kEnded:
-        ended_ = true;
-        end_ = action.status;
-        events_.Push(train::Ended{action.status});
+        EndWith(action.status);
         break;
       case Type::kLog:
         LOG(WARNING) << action.text;
@@ -188,12 +191,8 @@ void NetLoop::Connect(protocol::LaneRef lane, uint32_t port) {
                                    attempts_++)
                              : Result<std::unique_ptr<net::DealerSocket>>(address.status());
   if (!socket.ok()) {
-    LOG(ERROR) << socket.status().message();
-    ended_ = true;
-    end_ = socket.status().Within(Cat("server shard ", lane.shard));
-    events_.Push(train::Ended{end_});
     sockets_.erase(lane);
-    return;
+    return EndWith(socket.status().Within(Cat("server shard ", lane.shard)));
   }
   slot = std::move(*socket);
   poller_.Add(slot.get());

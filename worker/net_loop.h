@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "common/base/channel.h"
+#include "common/base/clock.h"
 #include "common/base/signals.h"
 #include "common/base/threads.h"
 #include "common/net/poller.h"
@@ -69,6 +70,7 @@ class NetLoop : public train::Port {
   void Run();
   void OnCommand(Command command, protocol::SessionActions* out);
   void Receive(protocol::SessionActions* out);
+  void EndWith(Status status);
   void Carry(protocol::SessionActions actions);
   void Connect(protocol::LaneRef lane, uint32_t port);
   void Deliver(train::Answer answer);
@@ -79,6 +81,7 @@ class NetLoop : public train::Port {
   train::Progress& progress_;
   train::Events& events_;
   const Options options_;
+  LoopClock clock_;
   net::Context context_;
   protocol::Session session_;
   Channel<Command> commands_;

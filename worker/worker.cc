@@ -117,8 +117,11 @@ Status Worker::Run() {
   const Status ended = loop.Join();
   const pb::Counters counters = loop.Counters();
   LOG(INFO) << setup::CountersJson(counters);
-  std::ofstream(Cat(job_.output_dir(), "/worker.", rank_, ".json"))
-      << setup::CountersJson(counters) << "\n";
+  std::error_code error;
+  std::filesystem::create_directories(job_.output_dir(), error);
+  std::ofstream file(Cat(job_.output_dir(), "/worker.", rank_, ".json"));
+  file << setup::CountersJson(counters) << "\n";
+  if (!file) LOG(ERROR) << "cannot write the counters into " << job_.output_dir();
   return trained.ok() ? ended : trained;
 }
 

@@ -28,6 +28,13 @@ Message GivenUp() {
   return Refusal(Code::kNotAllowed, "given up while silent", pb::Refuse::rejoin);
 }
 
+Message Replaced(uint32_t rank) {
+  return Refusal(Code::kPeerLost,
+                 "another process had rank " + std::to_string(rank) +
+                     " while this worker was away; start it again",
+                 pb::Refuse::leave);
+}
+
 }  // namespace
 
 Coordinator::Coordinator(ControlOptions options, std::vector<CellSpec> cells)
@@ -109,12 +116,7 @@ bool Coordinator::MayTake(Worker* worker, Peer from, const pb::Hello& hello, Tim
                           ControlActions* out) {
   if (worker->presence == Presence::kLost && !hello.fresh() &&
       hello.epoch() < worker->first_epoch) {
-    EmitSend(from,
-             Refusal(Code::kPeerLost,
-                     "another process had rank " + std::to_string(hello.rank()) +
-                         " while this worker was away; start it again",
-                     pb::Refuse::leave),
-             out);
+    EmitSend(from, Replaced(hello.rank()), out);
     return false;
   }
   if (worker->presence == Presence::kAbsent || worker->presence == Presence::kLost) return true;
@@ -171,26 +173,20 @@ void Coordinator::Admit(Worker* worker, Peer from, const pb::Hello& hello, Time 
 
 bool Coordinator::CannotGather(Time now, ControlActions* out) {
   bool anyone_has_state = false, begun = false;
-  uint64_t most = 0;
+  uint64_t floor = 0;
   for (const Worker& worker : workers_) {
     begun |= worker.hello.epoch() != 0;
-    if (worker.hello.fresh()) continue;
-    anyone_has_state = true;
-    most = std::max(most, worker.applied);
+    anyone_has_state |= !worker.hello.fresh();
+    floor = std::max(floor, worker.hello.floor());
   }
   if (begun && !anyone_has_state) {
     Abort(Code::kPeerLost, "no live worker holds the state of the job", now, out);
     return true;
   }
   for (Worker& worker : workers_) {
-    if (worker.hello.fresh() || worker.applied + 2 >= most)
-      continue;  // members are at most a window of rounds apart
-    EmitSend(worker.peer,
-             Refusal(Code::kPeerLost,
-                     "another process had rank " + std::to_string(worker.hello.rank()) +
-                         " while this worker was away; start it again",
-                     pb::Refuse::leave),
-             out);
+    // What one needs to go on from below the floor is gone: its rank was taken while it was away.
+    if (worker.hello.fresh() || worker.hello.applied() >= floor) continue;
+    EmitSend(worker.peer, Replaced(worker.hello.rank()), out);
     worker = Worker{};
     return true;
   }

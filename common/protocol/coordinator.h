@@ -93,7 +93,7 @@ class Coordinator : public Control {
   void SendPulses(Time now, ControlActions* out);
   void EndIfAllDone(Time now, ControlActions* out);
   void Abort(Code code, const std::string& sentence, Time now, ControlActions* out);
-  std::vector<Peer> Everybody() const;
+  std::vector<Farewell::Guest> Guests() const;
   std::string Name(uint32_t rank) const;  // "worker 1 (node3, pid 4711)"
   Worker* ByPeer(Peer peer);
 

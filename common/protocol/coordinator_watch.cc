@@ -46,7 +46,12 @@ void Coordinator::SendPulses(Time now, ControlActions* out) {
   for (uint32_t rank = 0; rank < workers_.size(); ++rank) {
     if (!IsLive(workers_[rank])) pulse->add_absent(rank);
   }
-  for (Peer peer : Everybody()) EmitSend(peer, message, out);
+  for (const Worker& worker : workers_) {
+    if (worker.peer != 0) EmitSend(worker.peer, message, out);
+  }
+  for (const auto& [shard, follower] : followers_) {
+    if (follower.peer != 0) EmitSend(follower.peer, message, out);
+  }
 }
 
 void Coordinator::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
@@ -132,7 +137,8 @@ void Coordinator::EndIfAllDone(Time now, ControlActions* out) {
       stop_code_ == Code::kOk ? "" : "the job was stopped in order by a signal";
   end.head.mutable_end()->set_code(static_cast<uint32_t>(stop_code_));
   end.head.mutable_end()->set_sentence(sentence);
-  farewell_.Start(std::move(end), Status(stop_code_, sentence), Everybody(), Everybody(),
+  // A peer whose connection broke without a word needs dead_after to notice.
+  farewell_.Start(std::move(end), Status(stop_code_, sentence), Guests(),
                   options_.timings.hello_retry, now + 2 * options_.timings.dead_after, now, out);
 }
 
@@ -140,26 +146,27 @@ void Coordinator::Abort(Code code, const std::string& sentence, Time now, Contro
   Message message;
   message.head.mutable_abort()->set_code(static_cast<uint32_t>(code));
   message.head.mutable_abort()->set_sentence(sentence);
-  std::vector<Peer> expected;
-  for (const Worker& worker : workers_) {
-    if (worker.peer != 0 && IsLive(worker) && !worker.suspect) expected.push_back(worker.peer);
+  std::vector<Farewell::Guest> guests = Guests();
+  for (Farewell::Guest& guest : guests) {
+    const bool worker = guest.role == pb::Hello::worker;
+    guest.expected =
+        guest.peer != 0 && (worker ? IsLive(workers_[guest.rank]) && !workers_[guest.rank].suspect
+                                   : !followers_[guest.rank].silent);
   }
-  for (const auto& [shard, follower] : followers_) {
-    if (follower.peer != 0 && !follower.silent) expected.push_back(follower.peer);
-  }
-  farewell_.Start(std::move(message), Status(code, sentence), Everybody(), std::move(expected),
+  farewell_.Start(std::move(message), Status(code, sentence), std::move(guests),
                   options_.timings.hello_retry, now + 2 * options_.timings.heartbeat, now, out);
 }
 
-std::vector<Peer> Coordinator::Everybody() const {
-  std::vector<Peer> peers;
-  for (const Worker& worker : workers_) {
-    if (worker.peer != 0) peers.push_back(worker.peer);
+std::vector<Farewell::Guest> Coordinator::Guests() const {
+  std::vector<Farewell::Guest> guests;
+  for (uint32_t rank = 0; rank < workers_.size(); ++rank) {
+    guests.push_back(
+        {pb::Hello::worker, rank, workers_[rank].incarnation, workers_[rank].peer, true});
   }
   for (const auto& [shard, follower] : followers_) {
-    if (follower.peer != 0) peers.push_back(follower.peer);
+    guests.push_back({pb::Hello::shard, shard, 0, follower.peer, true});
   }
-  return peers;
+  return guests;
 }
 
 }  // namespace tern::protocol

@@ -65,6 +65,7 @@ class Exchange {
   void SetIncarnation(uint64_t incarnation) { options_.incarnation = incarnation; }
 
   uint64_t applied() const { return applied_; }
+  uint64_t floor() const { return floor_; }
   bool idle() const { return waiting_.empty(); }
   size_t held() const { return held_.size(); }
   uint64_t resent() const { return resent_; }

@@ -1,50 +1,74 @@
 #include "common/protocol/farewell.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tern::protocol {
 
-void Farewell::Start(Message message, Status status, const std::vector<Peer>& told,
-                     std::vector<Peer> expected, Time again_after, Time until, Time now,
-                     ControlActions* out) {
+namespace {
+
+template <typename Said>
+Farewell::Guest Who(pb::Hello::Role role, const Said& said, Peer from) {
+  return {role, said.rank(), role == pb::Hello::worker ? said.incarnation() : 0, from, true};
+}
+
+}  // namespace
+
+void Farewell::Start(Message message, Status status, std::vector<Guest> guests, Time again_after,
+                     Time until, Time now, ControlActions* out) {
   if (started_) return;
   started_ = true;
   message_ = std::move(message);
   status_ = std::move(status);
-  expected_ = std::move(expected);
+  guests_ = std::move(guests);
   again_after_ = again_after;
   said_at_ = now;
   until_ = until;
-  for (Peer peer : told) EmitSend(peer, message_, out);
+  for (const Guest& guest : guests_) {
+    if (guest.peer != 0) EmitSend(guest.peer, message_, out);
+  }
   EndIfAnswered(out);
 }
 
 void Farewell::OnMessage(Peer from, const Message& message, ControlActions* out) {
   switch (message.head.body_case()) {
     case pb::Envelope::kEnd:
-      std::erase(expected_, from);
+      for (Guest& guest : guests_) guest.expected &= guest.peer != from;
       return EndIfAnswered(out);
     case pb::Envelope::kHello:
+      return Tell(Who(message.head.hello().role(), message.head.hello(), from), out);
     case pb::Envelope::kHeartbeat:
+      return Tell(Who(pb::Hello::worker, message.head.heartbeat(), from), out);
     case pb::Envelope::kBye:
-      return EmitSend(from, message_, out);
+      return Tell(Who(pb::Hello::worker, message.head.bye(), from), out);
     default:
       return;
   }
 }
 
+void Farewell::Tell(const Guest& who, ControlActions* out) {
+  for (Guest& guest : guests_) {
+    const bool same = guest.role == who.role && guest.rank == who.rank;
+    if (same && guest.incarnation == who.incarnation) guest.peer = who.peer;  // a new connection
+  }
+  EmitSend(who.peer, message_, out);
+}
+
 void Farewell::OnTimer(Time now, ControlActions* out) {
   if (over_) return;
-  if (now >= until_) expected_.clear();
-  if (now - said_at_ >= again_after_) {
-    said_at_ = now;
-    for (Peer peer : expected_) EmitSend(peer, message_, out);
+  const bool again = now - said_at_ >= again_after_;
+  if (again) said_at_ = now;
+  for (Guest& guest : guests_) {
+    guest.expected &= now < until_;
+    if (again && guest.expected && guest.peer != 0) EmitSend(guest.peer, message_, out);
   }
   EndIfAnswered(out);
 }
 
 void Farewell::EndIfAnswered(ControlActions* out) {
-  if (over_ || !expected_.empty()) return;
+  const bool wait = std::any_of(guests_.begin(), guests_.end(),
+                                [](const Guest& guest) { return guest.expected; });
+  if (over_ || wait) return;
   over_ = true;
   EmitEnded(status_, out);
 }

@@ -1,5 +1,5 @@
 // Shard 0's last word, End or Abort: said to all, and said again until each has answered or some
-// time has passed, so that one lost message leaves nobody behind.
+// time has passed, so that one lost message or connection leaves nobody behind.
 #pragma once
 
 #include <vector>
@@ -10,24 +10,30 @@ namespace tern::protocol {
 
 class Farewell {
  public:
-  // To everybody in `told`; only those in `expected` are waited for.
-  void Start(Message message, Status status, const std::vector<Peer>& told,
-             std::vector<Peer> expected, Time again_after, Time until, Time now,
-             ControlActions* out);
-  // Any message but a contribution: an End without fields is the answer, anything else is answered.
+  struct Guest {
+    pb::Hello::Role role = pb::Hello::worker;
+    uint32_t rank = 0;
+    uint64_t incarnation = 0;  // of a worker; a shard may be restarted meanwhile
+    Peer peer = 0;             // 0: not heard of yet
+    bool expected = true;  // waited for
+  };
+
+  void Start(Message message, Status status, std::vector<Guest> guests, Time again_after,
+             Time until, Time now, ControlActions* out);
+  // An End is the answer; whoever says hello, Bye or that it is alive is told (again).
   void OnMessage(Peer from, const Message& message, ControlActions* out);
   void OnTimer(Time now, ControlActions* out);
 
   bool started() const { return started_; }
-  bool over() const { return over_; }
 
  private:
+  void Tell(const Guest& who, ControlActions* out);
   void EndIfAnswered(ControlActions* out);
 
   bool started_ = false, over_ = false;
   Message message_;
   Status status_;
-  std::vector<Peer> expected_;
+  std::vector<Guest> guests_;
   Time again_after_{}, said_at_{}, until_{};
 };
 

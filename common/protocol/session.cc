@@ -68,6 +68,7 @@ void Session::SendHello(LaneRef lane, Time now, SessionActions* out) {
   hello->set_applied(exchange_.applied());
   hello->set_fresh(!has_state_);
   hello->set_epoch(epoch_);
+  hello->set_floor(exchange_.floor());
   link(lane).hello_at = now;
   out->push_back(SendOn(lane, std::move(message)));
 }
@@ -242,10 +243,7 @@ void Session::LoseShard(uint32_t shard, Time now, const std::string& why, Sessio
   Log("server shard " + std::to_string(shard) + " (" + options_.servers[shard] +
           ") is lost: " + why,
       out);
-  for (uint32_t l = 0; l < links_[shard].size(); ++l) {
-    exchange_.OnLaneDown({shard, l});
-    links_[shard][l].state = LinkState::kDown;
-  }
+  exchange_.OnLaneDown({shard, 0});
   Connect({shard, 0}, 0, now, out);
 }
 
@@ -436,11 +434,13 @@ void Session::CheckSilence(Time now, SessionActions* out) {
                                                  ": silent for " + Seconds(silent)),
                      out);
     }
-    if (silent <= options_.timings.dead_after) continue;
-    // A connection that said nothing for so long is replaced, whatever it was doing.
+    // A connection that said nothing for so long is replaced, whatever it was doing, before the
+    // other end gives this worker up.
+    const Time since = std::max(shard.heard_at, links_[s][0].connected_at);
+    if (now - since <= options_.timings.suspect_after) continue;
     if (links_[s][0].state == LinkState::kUp) {
       LoseShard(s, now, "silent for " + Seconds(silent), out);
-    } else if (now - links_[s][0].connected_at > options_.timings.dead_after) {
+    } else {
       Connect({s, 0}, 0, now, out);
     }
   }

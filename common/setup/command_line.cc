@@ -1,15 +1,19 @@
 #include "common/setup/command_line.h"
 
+#include <fcntl.h>
 #include <gflags/gflags.h>
+#include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <utility>
+#include <optional>
 
 #include "common/base/logging.h"
 #include "common/base/text.h"
 
-DEFINE_string(job, "", "the job file: YAML, or protobuf text by the endings .textproto, .pbtxt, .prototxt");
+DEFINE_string(job, "",
+              "the job file: YAML, or protobuf text by the endings .textproto, .pbtxt, .prototxt");
 DEFINE_int32(rank, -1, "which server shard or which worker of the job this is, from 0");
 DEFINE_bool(check, false, "read and check the job, print what it resolves to, and leave");
 DEFINE_int32(progress_fd, -1, "a file descriptor to write progress to, one JSON object a line");
@@ -18,56 +22,110 @@ namespace tern::setup {
 
 namespace {
 
-// gflags keeps only the last value of a flag: --set is taken out first, and names that are not flags are refused here,
-// because gflags would exit with 1.
-Status TakeOverrides(int argc, char** argv, std::vector<std::string>* overrides, std::vector<char*>* rest) {
-  rest->push_back(argv[0]);
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    const bool dashes = word.starts_with("-");
-    const std::string flag = word.substr(word.starts_with("--") ? 2 : dashes ? 1 : 0);
-    const std::string name = flag.substr(0, flag.find('='));
-    if (!dashes) return Status(Code::kUsage, "'" + word + "' is not a flag; the job file goes after --job");
-    if (name == "set") {
-      if (flag.find('=') != std::string::npos) {
-        overrides->push_back(flag.substr(4));
-      } else if (++i < argc) {
-        overrides->push_back(argv[i]);
-      } else {
-        return Status(Code::kUsage, "--set needs KEY=VALUE after it");
-      }
-      continue;
-    }
+// What may be said on the command line, besides --set, --help and --version. Only these: gflags has
+// flags of its own that end the process with 1.
+const std::vector<std::string> kFlags = {"job",         "rank", "check",  "log_dir",
+                                         "progress_fd", "v",    "vmodule"};
+
+Status Fault(const std::string& sentence) {
+  return Status(Code::kUsage, sentence + "; known flags: --" + Join(kFlags, ", --") +
+                                  ", --set, --help, --version");
+}
+
+void PrintHelp(const std::string& role) {
+  std::printf("tern_%s: a Tern %s\n\n", role.c_str(), role.c_str());
+  for (const std::string& name : kFlags) {
     gflags::CommandLineFlagInfo info;
-    std::string bare = name;
-    if (!gflags::GetCommandLineFlagInfo(bare.c_str(), &info) && bare.starts_with("no")) bare = bare.substr(2);
-    if (!gflags::GetCommandLineFlagInfo(bare.c_str(), &info)) {
-      return Status(Code::kUsage, "there is no flag --" + name + "; --help lists them");
-    }
-    rest->push_back(argv[i]);
-    if (info.type == "bool" || flag.find('=') != std::string::npos) continue;
-    if (++i >= argc) return Status(Code::kUsage, "--" + name + " needs a value after it");
-    rest->push_back(argv[i]);
-    std::string error = gflags::SetCommandLineOption(bare.c_str(), argv[i]);
-    if (error.empty()) return Status(Code::kUsage, "--" + name + ": '" + argv[i] + "' is not of type " + info.type);
+    if (!gflags::GetCommandLineFlagInfo(name.c_str(), &info)) continue;
+    const std::string value = info.type == "bool" ? "" : info.type == "string" ? " TEXT" : " N";
+    std::printf("  --%s%s\n      %s\n", name.c_str(), value.c_str(), info.description.c_str());
   }
-  return Ok();
+  std::printf(
+      "  --set KEY=VALUE\n      a key of the job, instead of what the file says; again and "
+      "again\n");
+  std::printf("  --help, --version\n");
+}
+
+// The words of a command line, one flag after the other.
+class Words {
+ public:
+  Words(int argc, char** argv) : words_(argv + std::min(1, argc), argv + argc) {}
+
+  bool done() const { return next_ >= words_.size(); }
+
+  // Takes "--name=value", "--name value" or "--name"; what it is goes into name and value.
+  Status Take() {
+    const std::string word = words_[next_++];
+    if (word.size() < 2 || word[0] != '-') {
+      return Fault("'" + Printable(word) + "' is not a flag; the job file goes after --job");
+    }
+    const std::string text = word.substr(word.starts_with("--") ? 2 : 1);
+    const size_t equals = text.find('=');
+    name = text.substr(0, equals);
+    value.reset();
+    if (equals != std::string::npos) value = text.substr(equals + 1);
+    return Ok();
+  }
+  // The value of the flag just taken, perhaps the next word.
+  Status NeedValue() {
+    if (value.has_value()) return Ok();
+    if (done()) return Fault("--" + name + " needs a value after it");
+    value = words_[next_++];
+    return Ok();
+  }
+
+  std::string name;
+  std::optional<std::string> value;
+
+ private:
+  const std::vector<std::string> words_;
+  size_t next_ = 0;
+};
+
+Status SetFlag(Words* words) {
+  const bool known = std::find(kFlags.begin(), kFlags.end(), words->name) != kFlags.end();
+  gflags::CommandLineFlagInfo info;
+  if (!known || !gflags::GetCommandLineFlagInfo(words->name.c_str(), &info)) {
+    return Fault("there is no flag --" + Printable(words->name));
+  }
+  if (info.type == "bool") {
+    words->value = words->value.value_or("true");
+  } else {
+    TERN_RETURN_IF_ERROR(words->NeedValue());
+  }
+  if (!gflags::SetCommandLineOption(words->name.c_str(), words->value->c_str()).empty())
+    return Ok();
+  return Status(Code::kUsage,
+                Cat("--", words->name, ": saw '", Printable(*words->value),
+                    "'; allowed: ", info.type == "bool" ? "true or false" : "a whole number"));
 }
 
 }  // namespace
 
 Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role) {
-  gflags::SetVersionString(TERN_VERSION);
-  gflags::SetUsageMessage("a Tern " + role + "\n  --job FILE --rank N [--set key=value]... [--check] [--log_dir DIR]");
   CommandLine line;
-  std::vector<char*> rest;
-  TERN_RETURN_IF_ERROR(TakeOverrides(argc, argv, &line.overrides, &rest));
-  int count = static_cast<int>(rest.size());
-  rest.push_back(nullptr);
-  char** words = rest.data();
-  gflags::ParseCommandLineFlags(&count, &words, true);
-  if (FLAGS_job.empty()) return Status(Code::kUsage, "--job FILE is missing");
-  if (FLAGS_rank < 0) return Status(Code::kUsage, "--rank N is missing: which " + role + " of the job this is, from 0");
+  for (Words words(argc, argv); !words.done();) {
+    TERN_RETURN_IF_ERROR(words.Take());
+    if (words.name == "help") {
+      PrintHelp(role);
+      std::exit(0);
+    } else if (words.name == "version") {
+      std::printf("tern_%s version %s\n", role.c_str(), TERN_VERSION);
+      std::exit(0);
+    } else if (words.name == "set") {
+      TERN_RETURN_IF_ERROR(words.NeedValue());
+      line.overrides.push_back(*words.value);
+    } else {
+      TERN_RETURN_IF_ERROR(SetFlag(&words));
+    }
+  }
+  if (FLAGS_job.empty()) return Fault("--job FILE is missing");
+  if (FLAGS_rank < 0)
+    return Fault("--rank N is missing: which " + role + " of the job this is, from 0");
+  if (FLAGS_progress_fd >= 0 && fcntl(FLAGS_progress_fd, F_GETFD) < 0) {
+    return Status(Code::kUsage, Cat("--progress_fd ", FLAGS_progress_fd,
+                                    ": no descriptor is open under that number"));
+  }
   line.job = FLAGS_job;
   line.rank = static_cast<uint32_t>(FLAGS_rank);
   line.check = FLAGS_check;
@@ -77,27 +135,35 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
 }
 
 Result<std::unique_ptr<Setup>> Begin(const CommandLine& line, const std::string& role) {
+  signal(SIGPIPE, SIG_IGN);
   auto setup = MakeSetup(line.job, line.overrides);
   if (!setup.ok()) return setup;
   const pb::Job& job = (*setup)->job;
-  const uint32_t count = role == "server" ? static_cast<uint32_t>(job.servers_size()) : job.workers().count();
+  const uint32_t count =
+      role == "server" ? static_cast<uint32_t>(job.servers_size()) : job.workers().count();
   if (line.rank >= count) {
-    return Status(Code::kBadJob, Cat("--rank ", line.rank, ": the job has ", count, " ", role, "s, so ranks 0 to ", count - 1));
+    return Status(Code::kBadJob,
+                  Cat("--rank ", line.rank, ": the job has ", count, " ", role,
+                      count == 1 ? "" : "s", ", so the rank is at most ", count - 1));
   }
   if (line.check) return setup;
-  TERN_RETURN_IF_ERROR(InitLogging("tern_" + role, Cat(role, ".", line.rank),
-                                   line.log_dir.empty() ? job.output_dir() + "/logs" : line.log_dir));
+  TERN_RETURN_IF_ERROR(
+      InitLogging("tern_" + role, Cat(role, ".", line.rank),
+                  line.log_dir.empty() ? job.output_dir() + "/logs" : line.log_dir));
   LOG(INFO) << "the job as this " << role << " understands it:\n" << config::ToYaml(job);
   if (job.security() == pb::Job::none) {
-    LOG(WARNING) << "security: none - nobody checks who the peers are; anyone who reaches the ports may take part";
+    LOG(WARNING) << "security: none - nobody checks who the peers are; anyone who reaches the "
+                    "ports may take part";
   }
   return setup;
 }
 
 int Finish(const std::string& program, const Status& status) {
   if (status.ok()) return 0;
-  LOG(INFO) << "leaves with " << ExitCode(status) << ": " << status.message();
-  google::FlushLogFiles(google::INFO);
+  if (google::IsGoogleLoggingInitialized()) {  // else glog would say the sentence on stderr, too
+    LOG(INFO) << "leaves with " << ExitCode(status) << ": " << status.message();
+    google::FlushLogFiles(google::INFO);
+  }
   std::fprintf(stderr, "%s: %s\n", program.c_str(), status.message().c_str());
   return ExitCode(status);
 }

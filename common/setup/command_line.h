@@ -1,5 +1,5 @@
 // The command line that both daemons share:
-//   --job FILE --rank N [--set key=value]... [--check] [--log_dir DIR] [--version]
+//   --job FILE --rank N [--set KEY=VALUE]... [--check] [--log_dir DIR] [--version] [--help]
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,19 @@ struct CommandLine {
   int progress_fd = -1;  // a descriptor for progress as JSON lines, for `tern run`
 };
 
-// `role` is "server" or "worker". Prints help or the version and exits 0 when asked to; kUsage for anything it does not know.
+// `role` is "server" or "worker". Prints help or the version and exits 0 when asked to; kUsage for
+// anything it does not know, with what it knows. The flags live in gflags, so glog's own count,
+// too: --v, --vmodule.
 Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role);
 
-// Reads the job that the command line names and checks the rank against it; opens the log and says in it what the job
-// resolved to, and, with `security: none`, that nobody checks who the peers are.
+// Reads the job that the command line names and checks the rank against it; opens the log and says
+// in it what the job resolved to, and, with `security: none`, that nobody checks who the peers are.
+// From here on a reader that goes away (of progress, of metrics) is an error of that write, not the
+// end of the process (SIGPIPE).
 Result<std::unique_ptr<Setup>> Begin(const CommandLine& line, const std::string& role);
 
-// Ends a program: one sentence on stderr and in the log if `status` is not ok. Returns the exit code.
+// Ends a program: one sentence on stderr and in the log if `status` is not ok. Returns the exit
+// code.
 int Finish(const std::string& program, const Status& status);
 
 }  // namespace tern::setup

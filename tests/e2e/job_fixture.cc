@@ -49,7 +49,23 @@ int Milliseconds(Time until) {
   return static_cast<int>(std::max<int64_t>(0, left + 1));
 }
 
+sockaddr_in Loopback(uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
 Time Deadline(double seconds) { return Now() + Time(static_cast<int64_t>(seconds * 1e9)); }
+
+bool CanBind(uint16_t port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const sockaddr_in address = Loopback(port);
+  const bool bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  close(fd);
+  return bound;
+}
 
 // The last whole line.
 std::string LastLine(const std::string& text) {
@@ -90,18 +106,41 @@ std::vector<uint16_t> FreePorts(size_t count) {
   std::random_device random;
   for (int tries = 0; ports.size() < count && tries < 10000; ++tries) {
     const auto port = static_cast<uint16_t>(20000 + random() % 12000);
-    if (std::find(ports.begin(), ports.end(), port) != ports.end()) continue;
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
+    if (std::find(ports.begin(), ports.end(), port) == ports.end() && CanBind(port))
       ports.push_back(port);
-    close(fd);
   }
   EXPECT_EQ(ports.size(), count) << "no free ports";
   return ports;
+}
+
+uint16_t FreeMetricsPort() {
+  while (true) {
+    const uint16_t port = FreePorts(1).at(0);
+    bool free = true;
+    for (const int beyond : {1, 100, 101, 102})
+      free = free && CanBind(static_cast<uint16_t>(port + beyond));
+    if (free) return port;
+  }
+}
+
+std::string GetMetrics(uint16_t port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const sockaddr_in address = Loopback(port);
+  const std::string request = "GET /metrics HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
+  std::string answer;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+      send(fd, request.data(), request.size(), MSG_NOSIGNAL) > 0) {
+    char buffer[4096];
+    for (ssize_t n; (n = recv(fd, buffer, sizeof buffer, 0)) > 0;)
+      answer.append(buffer, static_cast<size_t>(n));
+  }
+  close(fd);
+  return answer;
+}
+
+double MetricOf(const std::string& page, const std::string& row) {
+  const size_t at = page.find("\n" + row + " ");
+  return at == std::string::npos ? -1 : std::stod(page.substr(at + row.size() + 2));
 }
 
 std::string ReadFile(const std::string& path) {
@@ -203,7 +242,8 @@ TestJob::~TestJob() {
 void TestJob::WriteJob() const {
   std::string text =
       Cat("name: test\nseed: ", options_.seed, "\noutput_dir: ", output_dir(), "\nservers:\n");
-  for (const uint16_t port : ports_) text += Cat("  - address: 127.0.0.1:", port, "\n");
+  for (const uint16_t port : ports_)
+    text += Cat("  - address: \"", options_.host, ":", port, "\"\n");
   text += Cat("workers:\n  count: ", options_.workers, "\nmodel: ", options_.model,
               "\ndata:\n  dir: ", data_dir(), "\ntrain:\n  batch_total: ", options_.batch_total,
               "\n  steps: ", options_.steps, "\n", options_.yaml);
@@ -239,11 +279,25 @@ TestProgram& TestJob::StartServer(uint32_t shard, const std::vector<std::string>
     progress_fd_ =
         open((folder_ + "/progress").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   }
-  return StartDaemon("server", shard, more, shard == 0 ? progress_fd_ : -1);
+  servers_[shard] = &StartDaemon("server", shard, more, shard == 0 ? progress_fd_ : -1);
+  return *servers_[shard];
 }
 
 TestProgram& TestJob::StartWorker(uint32_t rank, const std::vector<std::string>& more) {
-  return StartDaemon("worker", rank, more, -1);
+  workers_[rank] = &StartDaemon("worker", rank, more, -1);
+  return *workers_[rank];
+}
+
+void TestJob::StartAll(const std::vector<std::string>& more) {
+  for (uint32_t shard = 0; shard < options_.servers; ++shard) StartServer(shard, more);
+  for (uint32_t rank = 0; rank < options_.workers; ++rank) StartWorker(rank, more);
+}
+
+void TestJob::ExpectAllEnd(int code, double seconds) {
+  for (const auto& [rank, program] : workers_)
+    EXPECT_EQ(program->Wait(seconds), code) << "worker " << rank << ": " << program->err();
+  for (const auto& [shard, program] : servers_)
+    EXPECT_EQ(program->Wait(seconds), code) << "server " << shard << ": " << program->err();
 }
 
 TestProgram& TestJob::StartTern(const std::vector<std::string>& words) {
@@ -290,6 +344,20 @@ nlohmann::json TestJob::Output(const std::string& name) const {
   auto json = nlohmann::json::parse(text, nullptr, false);
   EXPECT_FALSE(json.is_discarded()) << name << " is not JSON: '" << text << "'";
   return json.is_discarded() ? nlohmann::json() : json;
+}
+
+std::string TestJob::Weights() const {
+  std::string bytes = OutputBytes("weights.safetensors");
+  EXPECT_FALSE(bytes.empty()) << "no final weights";
+  return bytes;
+}
+
+bool TestJob::WaitForLog(const std::string& role, uint32_t rank, const std::string& text,
+                         double seconds) const {
+  const bool came =
+      WaitUntil([&] { return Log(role, rank).find(text) != std::string::npos; }, seconds);
+  EXPECT_TRUE(came) << role << " " << rank << " did not log '" << text << "'";
+  return came;
 }
 
 std::string TestJob::Log(const std::string& role, uint32_t rank) const {

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -36,6 +37,14 @@ void WriteIdxPair(const std::string& folder, const std::string& stem, uint32_t c
 
 // Ports of 127.0.0.1 where nobody listens now, all different.
 std::vector<uint16_t> FreePorts(size_t count);
+// One from which `metrics.port` leads to free ones: of the first servers and workers.
+uint16_t FreeMetricsPort();
+
+// The whole answer to GET /metrics at that port of 127.0.0.1; empty where nobody answers.
+std::string GetMetrics(uint16_t port);
+// The value of the row that begins with `row`, "tern_net_refused_total{fault=\"empty\"}"; -1 if
+// there is none.
+double MetricOf(const std::string& page, const std::string& row);
 
 // The whole file; empty if there is none.
 std::string ReadFile(const std::string& path);
@@ -81,6 +90,7 @@ struct JobOptions {
   uint32_t batch_total = 8;
   uint64_t seed = 1;
   uint32_t train_images = 240, test_images = 60;
+  std::string host = "127.0.0.1";       // of the servers
   std::string model = "{name: lenet}";  // YAML
   std::string yaml;  // further top-level keys: "faults: {on_worker_loss: wait}\n"
 };
@@ -104,6 +114,13 @@ class TestJob {
   // good. A second one of a rank is another program beside the first.
   TestProgram& StartServer(uint32_t shard, const std::vector<std::string>& more = {});
   TestProgram& StartWorker(uint32_t rank, const std::vector<std::string>& more = {});
+  // All servers, then all workers.
+  void StartAll(const std::vector<std::string>& more = {});
+  // The newest process of a rank that was started here.
+  TestProgram& server(uint32_t shard) { return *servers_.at(shard); }
+  TestProgram& worker(uint32_t rank) { return *workers_.at(rank); }
+  // Waits for the newest process of each rank; the test fails where one ends with another code.
+  void ExpectAllEnd(int code, double seconds = kPatience);
   // bin/tern with these words.
   TestProgram& StartTern(const std::vector<std::string>& words);
   // Any program, for the rest.
@@ -127,8 +144,13 @@ class TestJob {
   std::string OutputBytes(const std::string& name) const {
     return ReadFile(output_dir() + "/" + name);
   }
+  // The bytes of the final weights; the test fails if there are none.
+  std::string Weights() const;
   // All of a daemon's log (of all processes of that rank): Log("worker", 1).
   std::string Log(const std::string& role, uint32_t rank) const;
+  // Until that log holds `text`. False, and the test fails: the deadline.
+  bool WaitForLog(const std::string& role, uint32_t rank, const std::string& text,
+                  double seconds = kPatience) const;
 
   // The build's folder of programs, and one of them.
   static std::string BinDir();
@@ -144,6 +166,7 @@ class TestJob {
   std::vector<uint16_t> ports_;
   int progress_fd_ = -1;  // of the file that shard 0 writes its progress to
   std::vector<std::unique_ptr<TestProgram>> programs_;
+  std::map<uint32_t, TestProgram*> servers_, workers_;  // by rank
 };
 
 }  // namespace tern::e2e

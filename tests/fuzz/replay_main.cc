@@ -3,6 +3,8 @@
 // depends on i and the corpus alone, so that a slow machine (or a sanitizer) runs a prefix of what
 // a fast one runs. The input that runs is kept in ./NAME_fuzz.last: after a crash it is the
 // culprit.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -14,6 +16,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
@@ -107,10 +110,38 @@ std::vector<Input> ReadCorpus(const std::string& path) {
   return corpus;
 }
 
-void Run(const std::string& last, const Input& input) {
-  std::ofstream(last, std::ios::binary)
-      .write(reinterpret_cast<const char*>(input.data()),
-             static_cast<std::streamsize>(input.size()));
+// Keeps the input that runs. The file stays open: closing it after every input would wait for the
+// disk.
+class LastInput {
+ public:
+  explicit LastInput(std::string path)
+      : path_(std::move(path)), file_(std::fopen(path_.c_str(), "wb")) {
+    if (file_ == nullptr) {
+      std::fprintf(stderr, "%s cannot be written\n", path_.c_str());
+      std::exit(1);
+    }
+  }
+  ~LastInput() {
+    std::fclose(file_);
+    std::filesystem::remove(path_);
+  }
+  LastInput(const LastInput&) = delete;
+  LastInput& operator=(const LastInput&) = delete;
+
+  void Keep(const Input& input) {
+    std::rewind(file_);
+    if (!input.empty()) std::fwrite(input.data(), 1, input.size(), file_);
+    std::fflush(file_);
+    if (ftruncate(fileno(file_), static_cast<off_t>(input.size())) != 0) std::perror(path_.c_str());
+  }
+
+ private:
+  const std::string path_;
+  std::FILE* const file_;
+};
+
+void Run(const Input& input, LastInput* last) {
+  last->Keep(input);
   // An exact copy on the heap, so that a sanitizer sees a read one past its end.
   const std::unique_ptr<uint8_t[]> copy(new uint8_t[input.size()]);
   std::copy(input.begin(), input.end(), copy.get());
@@ -127,13 +158,13 @@ int main(int argc, char** argv) {
   const bool one_file = !std::filesystem::is_directory(argv[1]);
   const uint64_t mutations = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : (one_file ? 0 : 5000);
   const double seconds = argc > 3 ? std::strtod(argv[3], nullptr) : 2;
-  const std::string last = std::filesystem::path(argv[0]).filename().string() + ".last";
   const std::vector<Input> corpus = ReadCorpus(argv[1]);
   if (corpus.empty()) {
     std::fprintf(stderr, "%s holds no files\n", argv[1]);
     return 1;
   }
-  for (const Input& input : corpus) Run(last, input);
+  LastInput last(std::filesystem::path(argv[0]).filename().string() + ".last");
+  for (const Input& input : corpus) Run(input, &last);
 
   const double end = CpuSeconds() + seconds;
   uint64_t done = 0;
@@ -141,9 +172,8 @@ int main(int argc, char** argv) {
     Random random(done);
     Input input = corpus[Below(random, corpus.size())];
     for (size_t n = 1 + Below(random, 6); n > 0; --n) Mutate(random, corpus, &input);
-    Run(last, input);
+    Run(input, &last);
   }
-  std::filesystem::remove(last);
   std::printf("%zu files and %llu of %llu mutations ran\n", corpus.size(),
               static_cast<unsigned long long>(done), static_cast<unsigned long long>(mutations));
   return 0;

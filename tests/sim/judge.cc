@@ -33,18 +33,21 @@ std::string World::Missing() const {
   return text.empty() ? "nobody" : text;
 }
 
+bool World::StoppedEarly() const {
+  const Status& end = Server(0)->status();
+  return stopped_ && end.code() == Code::kTerminated &&
+         StartsWith(end.message(), "stopped by a signal");
+}
+
 void World::Judge() {
   if (current_server_[0] == kNobody) return Violation("shard 0 never started");
+  if (StoppedEarly()) return;
   const Status& end = Server(0)->status();
   for (uint32_t s = 1; s < schedule_.shards(); ++s) {
     if (Server(s)->status().code() != end.code()) {
       return Violation("shard " + std::to_string(s) + " ended with " + Told(Server(s)->status()) +
                        ", shard 0 with " + Told(end));
     }
-  }
-  if (end.code() == Code::kTerminated && stopped_ &&
-      StartsWith(end.message(), "stopped by a signal")) {
-    return;  // it could not end in order: a worker was missing
   }
   const bool in_order = end.ok() || (end.code() == Code::kTerminated && stopped_);
   if (in_order) return JudgeFinished(end.code());
@@ -72,7 +75,8 @@ void World::JudgeFinished(Code code) {
   uint64_t last = 0;
   for (const auto& worker : workers_) {
     const std::string name = "worker " + std::to_string(worker->rank());
-    const bool done = worker->leaving() && (worker->killed() || worker->status().code() == code);
+    const bool done = worker->leaving() &&
+                      (worker->killed() || worker->frozen() || worker->status().code() == code);
     if (done) {
       finished[worker->rank()] = true;
       if (last != 0 && worker->applied() != last)

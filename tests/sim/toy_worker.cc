@@ -47,7 +47,11 @@ void ToyWorker::OnMessage(LaneRef lane, const Message& message) {
 }
 
 void ToyWorker::OnDisconnected(LaneRef lane) {
-  if (!alive_ || frozen_) return;
+  if (!alive_) return;
+  if (frozen_) {
+    broken_.push_back(lane);
+    return;
+  }
   SessionActions actions;
   session_->OnDisconnected(lane, world_->now(), &actions);
   Act(std::move(actions));
@@ -97,6 +101,7 @@ void ToyWorker::Thaw() {
   frozen_ = false;
   // A process that was stopped finds its timers due before it reads a word.
   OnTick();
+  for (LaneRef lane : std::exchange(broken_, {})) OnDisconnected(lane);
   for (auto& [lane, message] : std::exchange(inbox_, {})) OnMessage(lane, message);
   for (Task task : std::exchange(tasks_, {})) OnTask(task);
 }

@@ -64,6 +64,7 @@ class ToyWorker {
   bool alive_ = true, killed_ = false, held_ = false, frozen_ = false, ready_ = false;
   bool finishing_ = false, leaving_ = false, admitted_ = false;
   std::vector<std::pair<protocol::LaneRef, protocol::Message>> inbox_;  // while frozen
+  std::vector<protocol::LaneRef> broken_;                               // while frozen
   std::vector<Task> tasks_;                                             // while frozen
   State state_{};
   uint64_t applied_ = 0, round_ = 0, stop_after_ = 0, progress_ = 0;

@@ -71,6 +71,7 @@ class World : private Network::Host {
 
   // judge.cc
   void Judge();
+  bool StoppedEarly() const;  // by a signal, and not in order, since a worker was missing
   void JudgeFailure();
   void JudgeFinished(Code code);
   std::string Missing() const;

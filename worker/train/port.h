@@ -18,6 +18,7 @@ namespace tern::train {
 // What the compute thread hears.
 struct Ready {  // the first step may begin, after round `applied`
   uint64_t applied = 0;
+  uint64_t stop_after = 0;  // the job's last round, where that is decided already
 };
 using Answer = protocol::Exchange::Delivery;  // a sum, or figures
 struct SnapshotWanted {};

@@ -26,7 +26,16 @@ Status Ssgd::Run() {
   // The net thread needs to hear it even when the job ended on its own: it is waiting for nothing
   // else.
   p_.port.Finish(status, figures_);
+  if (status.ok()) ServeUntilEnded();
   return status;
+}
+
+void Ssgd::ServeUntilEnded() {
+  while (std::optional<Event> event = p_.events.Pop()) {
+    if (std::holds_alternative<Ended>(*event)) return;
+    if (std::holds_alternative<SnapshotWanted>(*event))
+      p_.port.Snapshot(p_.replica.SaveState(*applied_), *applied_);
+  }
 }
 
 Status Ssgd::Train() {
@@ -100,6 +109,7 @@ Status Ssgd::Handle(Event event) {
     OnAnswer(*answer);
   } else if (const auto* ready = std::get_if<Ready>(&event)) {
     applied_ = ready->applied;
+    StopAfter(ready->stop_after);
   } else if (std::holds_alternative<SnapshotWanted>(event)) {
     // Between two rounds: while this thread waits, the parameters stand at W(applied).
     p_.port.Snapshot(p_.replica.SaveState(*applied_), *applied_);
@@ -133,10 +143,13 @@ void Ssgd::OnAnswer(const Answer& answer) {
   apply_.SetSum(answer.cell.bucket, answer.cell.chunk, answer.payload);
   ++sums_in_;
   if (answer.outcome.has_learning_rate()) learning_rate_ = answer.outcome.learning_rate();
-  if (answer.outcome.has_stop_after() && answer.outcome.stop_after() < last_round_) {
-    last_round_ = answer.outcome.stop_after();
-    LOG(WARNING) << "the job stops in order after round " << last_round_;
-  }
+  StopAfter(answer.outcome.stop_after());
+}
+
+void Ssgd::StopAfter(uint64_t round) {
+  if (round == 0 || round >= last_round_) return;
+  last_round_ = round;
+  LOG(WARNING) << "the job stops in order after round " << last_round_;
 }
 
 bool Ssgd::EvaluationIsDue(uint64_t round) const {

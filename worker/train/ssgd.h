@@ -53,6 +53,10 @@ class Ssgd {
   Status Step(uint64_t round);
   // Takes events until `done`; the error that ends the worker otherwise.
   Status WaitUntil(const std::function<bool()>& done);
+  // After the last word: a worker that was lost near the end and is back needs State from one that
+  // is done.
+  void ServeUntilEnded();
+  void StopAfter(uint64_t round);
   Status Handle(Event event);
   void OnAnswer(const Answer& answer);
   bool FiguresAreDue(uint64_t round) const;

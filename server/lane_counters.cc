@@ -1,0 +1,53 @@
+#include "server/lane_counters.h"
+
+#include <string>
+
+namespace tern::server {
+
+namespace {
+
+Counter& Plain(Registry& registry, const std::string& name, const std::string& help,
+               uint32_t lane) {
+  return registry.GetCounter(name, help, {{"lane", std::to_string(lane)}});
+}
+
+Counter& Refused(Registry& registry, const std::string& why, uint32_t lane) {
+  return registry.GetCounter("tern_server_refused_total",
+                             "Contributions and other messages of a round refused, by reason",
+                             {{"lane", std::to_string(lane)}, {"reason", why}});
+}
+
+// The lane's own counts go up only.
+void Raise(Counter& counter, uint64_t to) { counter.Add(to - counter.value()); }
+
+}  // namespace
+
+LaneCounters::LaneCounters(Registry& registry, uint32_t lane)
+    : counted_(Plain(registry, "tern_server_contributions_total", "Contributions counted", lane)),
+      closed_(Plain(registry, "tern_server_outcomes_total", "Cells of a round that closed", lane)),
+      repeated_(
+          Plain(registry, "tern_server_repeated_total", "Contributions that came again", lane)),
+      stale_(Refused(registry, "stale", lane)),
+      early_(Refused(registry, "early", lane)),
+      fenced_(Refused(registry, "not_a_member", lane)),
+      bad_(Refused(registry, "bad", lane)),
+      restored_(Plain(registry, "tern_server_restored_total",
+                      "Outcomes that a worker held for this server after its restart", lane)),
+      floor_(registry.GetGauge("tern_server_floor_round",
+                               "Newest round that every worker has applied",
+                               {{"lane", std::to_string(lane)}})) {}
+
+void LaneCounters::Export(const protocol::Lane& lane) {
+  const protocol::Lane::Counters& c = lane.counters();
+  Raise(counted_, c.counted);
+  Raise(closed_, c.closed);
+  Raise(repeated_, c.repeated);
+  Raise(stale_, c.stale);
+  Raise(early_, c.early);
+  Raise(fenced_, c.fenced);
+  Raise(bad_, c.bad);
+  Raise(restored_, c.restored);
+  floor_.Set(static_cast<double>(lane.floor()));
+}
+
+}  // namespace tern::server

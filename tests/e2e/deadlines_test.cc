@@ -1,0 +1,60 @@
+// How fast a loss is noticed. Runs alone: the times are promises of an idle machine.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <regex>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "common/base/clock.h"
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+using ::testing::ContainsRegex;
+
+constexpr uint64_t kForEver = 1000000;
+
+// The round that a sentence about the loss of worker 1 names; 0 if it names none.
+uint64_t RoundOfLoss(const std::string& text) {
+  std::smatch found;
+  const std::regex sentence(R"(worker 1 \([^)]*\) was lost at round ([0-9]+): silent for)");
+  return std::regex_search(text, found, sentence) ? std::stoull(found[1]) : 0;
+}
+
+TEST(Fail, AKilledWorkerEndsAllOthersWithinFiveSecondsNamingItAndTheRound) {
+  TestJob job({.servers = 2, .workers = 3, .steps = kForEver, .batch_total = 9});
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(3));
+  const Time killed = Now();
+  job.worker(1).Signal(SIGKILL);
+  for (TestProgram* other : {&job.server(0), &job.server(1), &job.worker(0), &job.worker(2)}) {
+    EXPECT_EQ(other->Wait(), 75);
+    EXPECT_GE(RoundOfLoss(other->err()), 3u) << other->err();
+  }
+  EXPECT_LT(Seconds(Now() - killed), 5.0);
+  EXPECT_EQ(job.worker(1).Wait(), 128 + SIGKILL);
+  EXPECT_EQ(RoundOfLoss(job.Output("server.0.json").dump()), RoundOfLoss(job.server(0).err()));
+}
+
+TEST(Suspect, AStoppedWorkerIsNamedWithinThreeSeconds) {
+  TestJob job({.steps = kForEver});
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(3));
+  const Time stopped = Now();
+  job.worker(1).Signal(SIGSTOP);
+  ASSERT_TRUE(job.WaitForLog("server", 0, "is suspect"));
+  EXPECT_LT(Seconds(Now() - stopped), 3.0);
+  job.worker(1).Signal(SIGCONT);
+  EXPECT_THAT(
+      job.Log("server", 0),
+      ContainsRegex("worker 1 \\(.*\\) is suspect: silent for 1\\.[5-9] s, at round [0-9]+"));
+  EXPECT_TRUE(job.WaitForLog("server", 0, "is heard again"));
+  job.server(0).Signal(SIGTERM);
+  job.ExpectAllEnd(143);
+}
+
+}  // namespace
+}  // namespace tern::e2e

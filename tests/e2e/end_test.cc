@@ -1,0 +1,167 @@
+// How jobs begin and end: in any order, by a signal, or with a sentence.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "models/safetensors.h"
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kForEver = 1000000;
+
+// The number after the last `mark` in `text`; 0 if it is not there.
+uint64_t NumberAfter(const std::string& text, const std::string& mark) {
+  const size_t at = text.rfind(mark);
+  return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + mark.size(), nullptr, 10);
+}
+
+TEST(Signal, SigtermToShard0EndsAllAfterTheSameRound) {
+  TestJob job({.servers = 2, .workers = 3, .steps = kForEver, .batch_total = 9});
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(3));
+  job.server(0).Signal(SIGTERM);
+  job.ExpectAllEnd(143);
+  Result<models::TensorFile> weights = models::DecodeSafetensors(job.Weights());
+  ASSERT_TRUE(weights.ok()) << weights.status().message();
+  const uint64_t last = std::stoull(weights->metadata["round"]);
+  EXPECT_GE(last, 3u);
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(NumberAfter(job.Log("worker", rank), "stops in order after round "), last);
+    EXPECT_EQ(job.Output("worker." + std::to_string(rank) + ".json")["rounds"], last);
+  }
+  const nlohmann::json summary = job.Output("server.0.json");
+  EXPECT_EQ(summary["code"], 143);
+  EXPECT_EQ(summary["rounds"], last);
+  EXPECT_EQ(summary["replicas_agree"], true);
+  EXPECT_EQ(summary["test_samples"], 60) << "evaluated at the end";
+}
+
+TEST(Signal, SigintToShard0EndsAllWith130) {
+  TestJob job({.steps = kForEver});
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(1));
+  job.server(0).Signal(SIGINT);
+  job.ExpectAllEnd(130);
+  EXPECT_FALSE(job.Weights().empty());
+}
+
+TEST(Signal, SigtermToAWorkerMakesItLeaveAfterItsRoundAndTheOthersSayWhy) {
+  TestJob job({.workers = 3, .steps = kForEver, .batch_total = 9});
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(3));
+  job.worker(1).Signal(SIGTERM);
+  EXPECT_EQ(job.worker(1).Wait(), 143);
+  for (TestProgram* other : {&job.server(0), &job.worker(0), &job.worker(2)}) {
+    EXPECT_EQ(other->Wait(), 75);
+    EXPECT_THAT(other->err(), ContainsRegex("worker 1 \\(.*\\) was lost at round [0-9]+: it left: "
+                                            "stopped in order by SIGTERM"));
+  }
+}
+
+TEST(Signal, SigtermWhileWorkersAreAwaitedEndsAll) {
+  TestJob job;
+  job.StartServer(0);
+  job.StartWorker(0);
+  ASSERT_TRUE(job.server(0).WaitForErr("worker 0"));
+  job.server(0).Signal(SIGTERM);
+  job.ExpectAllEnd(143);
+  EXPECT_THAT(job.worker(0).err(), HasSubstr("while not all workers were there"));
+}
+
+// Each of `order`, "s0" or "w1", once the one before it is up; the weights.
+std::string WeightsOf(const std::vector<std::string>& order) {
+  TestJob job({.servers = 2, .yaml = "exchange: {chunk_kib: 256}\n"});
+  for (const std::string& one : order) {
+    const auto rank = static_cast<uint32_t>(one[1] - '0');
+    one[0] == 's' ? job.StartServer(rank) : job.StartWorker(rank);
+    const std::string role = one[0] == 's' ? "server" : "worker";
+    EXPECT_TRUE(job.WaitForLog(role, rank, "the job as this " + role));
+  }
+  job.ExpectAllEnd(0);
+  return job.Weights();
+}
+
+TEST(Start, AnyOrderWorks) {
+  const std::string weights = WeightsOf({"s0", "s1", "w0", "w1"});
+  EXPECT_TRUE(weights == WeightsOf({"w1", "w0", "s1", "s0"}));
+  EXPECT_TRUE(weights == WeightsOf({"s1", "w0", "s0", "w1"}));
+}
+
+TEST(Start, AWorkerKilledBeforeTheFirstRoundMayComeAgain) {
+  TestJob job;
+  job.StartServer(0);
+  job.StartWorker(1);
+  ASSERT_TRUE(job.server(0).WaitForErr("worker 1"));
+  job.worker(1).Signal(SIGKILL);
+  ASSERT_EQ(job.worker(1).Wait(), 128 + SIGKILL);
+  ASSERT_TRUE(job.server(0).WaitForErr("was lost"));
+  job.StartWorker(1);
+  job.StartWorker(0);
+  job.ExpectAllEnd(0);
+}
+
+TEST(Start, ServersAndWorkersNameWhoDidNotCome) {
+  const std::string soon = "faults: {start_timeout_s: 1}\n", later = "faults.start_timeout_s=4";
+  TestJob job({.yaml = soon});
+  TestProgram& alone = job.StartServer(0);
+  EXPECT_EQ(alone.Wait(), 75);
+  EXPECT_THAT(alone.err(), ContainsRegex("did not start within 1\\.0 s: no hello from worker 0, 1"));
+  TestProgram& worker = job.StartWorker(0);
+  EXPECT_EQ(worker.Wait(), 75);
+  EXPECT_THAT(worker.err(), HasSubstr("still waiting for server shard 0 (127.0.0.1:" +
+                                      std::to_string(job.port(0)) + ")"));
+  job.StartServer(0, {"--set", later});
+  job.StartWorker(1, {"--set", later});
+  job.ExpectAllEnd(75);
+  EXPECT_THAT(job.server(0).err(), HasSubstr("no hello from worker 0"));
+}
+
+// Runs a short job to its end and checks that the replicas agree on it.
+void ExpectRuns(const JobOptions& options) {
+  TestJob job(options);
+  job.StartAll();
+  job.ExpectAllEnd(0);
+  const nlohmann::json summary = job.Output("server.0.json");
+  EXPECT_EQ(summary["replicas_agree"], true) << options.yaml;
+  EXPECT_EQ(summary["rounds"], options.steps) << options.yaml;
+  EXPECT_GT(job.Weights().size(), 431080 * sizeof(float));
+}
+
+TEST(Run, OverIpv6) { ExpectRuns({.host = "[::1]"}); }
+
+TEST(Run, WithEachWayToCode) {
+  for (const char* exchange : {
+           "codec: fp16",
+           "codec: ternary, scaler: per_worker",
+           "codec: ternary, clip: official",
+           "codec: ternary, clip: none",
+           "codec: ternary, clip: grace, scaler: per_worker",
+           "codec: ternary, rules: [{tensors: 'ip2.*', codec: fp32}, {max_elements: 600, codec: fp16}]",
+       }) {
+    ExpectRuns({.yaml = std::string("exchange: {") + exchange + "}\n"});
+  }
+}
+
+TEST(Run, WithAveragedWeightsEvaluationsAndDecay) {
+  JobOptions options;
+  options.yaml = "evaluation: {every_steps: 7, ema_decay: 0.99}\nfaults: {compare_every_steps: 3}\n";
+  TestJob job(options);
+  job.StartAll({"--set", "train.weight_decay.rate=0.0005", "--set", "train.schedule.name=poly"});
+  job.ExpectAllEnd(0);
+  EXPECT_GT(job.OutputBytes("weights_average.safetensors").size(), 431080 * sizeof(float));
+  EXPECT_THAT(job.Log("worker", 0), HasSubstr("after round 7: test accuracy"));
+  EXPECT_THAT(job.Log("worker", 0), HasSubstr("after round 20: test accuracy"));
+}
+
+}  // namespace
+}  // namespace tern::e2e

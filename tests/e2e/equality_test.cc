@@ -1,0 +1,105 @@
+// What must not matter does not: how many workers share a batch (up to rounding), and, for a
+// ternary job, when, where and in what pieces things travel (not a bit).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/safetensors.h"
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+std::vector<double> WeightsOf(uint32_t workers) {
+  JobOptions options;
+  options.workers = workers;
+  options.steps = 50;
+  options.batch_total = 32;
+  options.yaml = "exchange: {codec: fp32}\n";
+  TestJob job(options);
+  job.StartAll();
+  job.ExpectAllEnd(0);
+  Result<models::TensorFile> file =
+      models::ReadSafetensors(job.output_dir() + "/weights.safetensors");
+  std::vector<double> all;
+  EXPECT_TRUE(file.ok()) << file.status().message();
+  if (!file.ok()) return all;
+  for (const models::Tensor& tensor : file->tensors)
+    all.insert(all.end(), tensor.values.begin(), tensor.values.end());
+  EXPECT_EQ(all.size(), 431080u);
+  return all;
+}
+
+TEST(Fp32, NWorkersFollowOneWithTheWholeBatch) {
+  const std::vector<double> one = WeightsOf(1);
+  double norm = 0;
+  for (const double w : one) norm += w * w;
+  ASSERT_GT(norm, 0);
+  for (const uint32_t workers : {2, 4}) {
+    const std::vector<double> many = WeightsOf(workers);
+    ASSERT_EQ(many.size(), one.size());
+    double difference = 0;
+    for (size_t i = 0; i < one.size(); ++i) difference += (many[i] - one[i]) * (many[i] - one[i]);
+    EXPECT_LE(std::sqrt(difference), 1e-4 * std::sqrt(norm)) << workers << " workers";
+  }
+}
+
+JobOptions TernaryJob(uint32_t servers = 1) {
+  JobOptions options;
+  options.servers = servers;
+  options.workers = 3;
+  options.steps = 30;
+  options.batch_total = 24;
+  return options;
+}
+
+const std::string& TernaryWeights() {
+  static const std::string weights = [] {
+    TestJob job(TernaryJob());
+    job.StartAll();
+    job.ExpectAllEnd(0);
+    return job.Weights();
+  }();
+  return weights;
+}
+
+TEST(Ternary, TwoRunsEndWithTheSameBytes) {
+  TestJob job(TernaryJob());
+  job.StartAll();
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == TernaryWeights());
+}
+
+TEST(Ternary, AnotherSeedEndsWithOtherBytes) {
+  TestJob job(TernaryJob());
+  job.StartAll({"--set", "seed=2"});
+  job.ExpectAllEnd(0);
+  EXPECT_FALSE(job.Weights() == TernaryWeights());
+}
+
+TEST(Ternary, TwoServerShardsEndWithTheSameBytes) {
+  JobOptions options = TernaryJob(2);
+  options.yaml = "exchange: {chunk_kib: 256}\n";
+  TestJob job(options);
+  job.StartAll();
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == TernaryWeights());
+}
+
+TEST(Ternary, NeitherPiecesNorSocketsNorOrderOfArrivalMatter) {
+  JobOptions options = TernaryJob(2);
+  options.yaml = "exchange: {bucket_kib: 16, chunk_kib: 16, credit_kib: 64}\n";
+  TestJob job(options);
+  const std::vector<std::string> sockets = {"--set", "servers.0.data_sockets=3", "--set",
+                                            "servers.1.data_sockets=2"};
+  for (const uint32_t rank : {2, 0, 1}) job.StartWorker(rank, sockets);
+  for (const uint32_t shard : {1, 0}) job.StartServer(shard, sockets);
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == TernaryWeights());
+}
+
+}  // namespace
+}  // namespace tern::e2e

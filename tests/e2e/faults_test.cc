@@ -1,0 +1,144 @@
+// Losses that cost nothing: whoever is killed or stopped and comes back, the job goes on and ends
+// with the bytes of the undisturbed run.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+// Long enough that faults strike well before its end.
+JobOptions LongJob(const std::string& faults) {
+  JobOptions options;
+  options.steps = 150;
+  options.batch_total = 48;
+  options.yaml = "faults: {" + faults + "}\n";
+  return options;
+}
+
+// Notices a loss after a second.
+JobOptions Waits() {
+  return LongJob("on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1");
+}
+
+// The weights that the job ends with when nothing happens.
+const std::string& Undisturbed() {
+  static const std::string weights = [] {
+    TestJob job(Waits());
+    job.StartAll();
+    job.ExpectAllEnd(0);
+    return job.Weights();
+  }();
+  return weights;
+}
+
+void ExpectEndsUndisturbed(TestJob& job) {
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == Undisturbed()) << "other weights than without the fault";
+  EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+}
+
+void Kill(TestProgram& program) {
+  program.Signal(SIGKILL);
+  ASSERT_EQ(program.Wait(), 128 + SIGKILL) << "it had ended before";
+}
+
+TEST(KilledWorker, ComesBackUnderWait) {
+  TestJob job(Waits());
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(5));
+  Kill(job.worker(1));
+  job.StartWorker(1);
+  ExpectEndsUndisturbed(job);
+  EXPECT_NE(job.worker(1).err().find("took over the state after round"), std::string::npos);
+}
+
+TEST(KilledWorker, ComesBackLongAfterItWasGivenUp) {
+  TestJob job(Waits());
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(5));
+  Kill(job.worker(0));
+  ASSERT_TRUE(job.server(0).WaitForErr("waiting for its return"));
+  job.StartWorker(0);
+  ExpectEndsUndisturbed(job);
+}
+
+TEST(KilledWorker, IsKilledAgainWhileItFetchesTheState) {
+  // Noticed late, so that a stopped donor is not given up while the newcomer asks it.
+  TestJob job(
+      LongJob("on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 2, dead_after_s: 2.5"));
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(5));
+  Kill(job.worker(1));
+  job.StartWorker(1);
+  ASSERT_TRUE(job.server(0).WaitForErr("is suspect"));
+  job.worker(0).Signal(SIGSTOP);  // the only one who can give State
+  EXPECT_TRUE(job.worker(1).WaitForErr("fetching the state"));
+  Kill(job.worker(1));
+  job.worker(0).Signal(SIGCONT);
+  job.StartWorker(1);
+  ExpectEndsUndisturbed(job);
+}
+
+TEST(KilledServer, ComesBack) {
+  TestJob job(Waits());
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(5));
+  Kill(job.server(0));
+  job.StartServer(0);
+  ExpectEndsUndisturbed(job);
+}
+
+TEST(KilledServer, ComesBackUnderFailToo) {
+  TestJob job(LongJob("on_worker_loss: fail"));
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(5));
+  Kill(job.server(0));
+  ASSERT_TRUE(job.worker(0).WaitForErr("is lost: its connection closed"));
+  job.StartServer(0);
+  ExpectEndsUndisturbed(job);
+}
+
+TEST(KilledServer, EachOfTwoShardsComesBack) {
+  JobOptions options = Waits();
+  options.servers = 2;
+  options.yaml += "exchange: {chunk_kib: 256}\n";  // both have chunks
+  TestJob job(options);
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(5));
+  Kill(job.server(1));
+  job.StartServer(1);
+  const uint64_t rounds = job.Progress().value("rounds", uint64_t{0});
+  ASSERT_TRUE(job.WaitForRound(rounds + 5));
+  Kill(job.server(0));
+  job.StartServer(0);
+  ExpectEndsUndisturbed(job);
+}
+
+TEST(StoppedWorker, RejoinsByItselfAfterItWasGivenUp) {
+  TestJob job(Waits());
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(5));
+  job.worker(1).Signal(SIGSTOP);
+  ASSERT_TRUE(job.server(0).WaitForErr("waiting for its return"));
+  job.worker(1).Signal(SIGCONT);
+  ExpectEndsUndisturbed(job);
+  EXPECT_NE(job.server(0).err().find("has come back"), std::string::npos);
+}
+
+TEST(StoppedServer, BlamesNobodyForItsOwnSilence) {
+  TestJob job(LongJob("on_worker_loss: fail"));
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(5));
+  job.server(0).Signal(SIGSTOP);
+  for (uint32_t rank : {0, 1}) ASSERT_TRUE(job.worker(rank).WaitForErr("is lost: silent for"));
+  job.server(0).Signal(SIGCONT);
+  ExpectEndsUndisturbed(job);
+}
+
+}  // namespace
+}  // namespace tern::e2e

@@ -1,0 +1,84 @@
+// Replicas that differ stop the job. Nothing that a user can do makes them differ, so a bit of one
+// worker's weights is flipped in its memory, as a machine without ECC does.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/setup/setup.h"
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+using ::testing::ContainsRegex;
+
+// The first initial weights of the job, as they stand in the memory of its workers.
+std::string FirstWeights(const std::string& job_file) {
+  auto setup = setup::MakeSetup(job_file, {});
+  EXPECT_TRUE(setup.ok()) << setup.status().message();
+  std::vector<float> arena((*setup)->table.total);
+  models::InitParameters((*setup)->table, (*setup)->job.seed(), arena.data());
+  return std::string(reinterpret_cast<const char*>(arena.data()), 64 * sizeof(float));
+}
+
+// Flips the lowest bit of the first byte wherever `pattern` stands in the process's own memory;
+// how often it stood there, -1 where this system does not let us.
+int FlipABitOf(pid_t pid, std::string_view pattern) {
+  const std::string proc = "/proc/" + std::to_string(pid);
+  const int memory = open((proc + "/mem").c_str(), O_RDWR | O_CLOEXEC);
+  if (memory < 0) return -1;
+  int flipped = 0;
+  std::ifstream maps(proc + "/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    uint64_t begin = 0, end = 0;
+    char dash = 0;
+    std::string access, offset, device, inode;
+    words >> std::hex >> begin >> dash >> end >> access >> offset >> device >> inode;
+    constexpr uint64_t kMost = 256 << 20;  // larger ones are a sanitizer's
+    if (access != "rw-p" || inode != "0" || end - begin > kMost) continue;
+    std::string bytes(end - begin, '\0');
+    const ssize_t got = pread(memory, bytes.data(), bytes.size(), static_cast<off_t>(begin));
+    bytes.resize(static_cast<size_t>(std::max<ssize_t>(0, got)));
+    for (size_t at = bytes.find(pattern); at != std::string::npos;
+         at = bytes.find(pattern, at + 1)) {
+      const char other = static_cast<char>(pattern[0] ^ 1);
+      if (pwrite(memory, &other, 1, static_cast<off_t>(begin + at)) == 1) ++flipped;
+    }
+  }
+  close(memory);
+  return flipped;
+}
+
+TEST(Replicas, ThatDifferStopTheJobWhichNamesBothHashes) {
+  TestJob job({.steps = 1000000, .yaml = "faults: {compare_every_steps: 5}\n"});
+  job.StartWorker(1);
+  ASSERT_TRUE(job.WaitForLog("worker", 1, "worker 1 of 2"));
+  const int flipped = FlipABitOf(job.worker(1).pid(), FirstWeights(job.job_file()));
+  if (flipped < 0) GTEST_SKIP() << "no access to a child's memory: " << std::strerror(errno);
+  ASSERT_GE(flipped, 1) << "the weights were not found";
+  job.StartServer(0);
+  job.StartWorker(0);
+  const char* differ =
+      "the replicas differ after round 5: worker 0 has hash [0-9a-f]+, worker 1 has [0-9a-f]+";
+  for (const uint32_t rank : {0, 1}) {
+    const int code = job.worker(rank).Wait();
+    EXPECT_TRUE(code == 76 || code == 75) << code;  // its own finding, or the job's end
+    EXPECT_THAT(job.worker(rank).err(), ContainsRegex(differ));
+  }
+  EXPECT_EQ(job.server(0).Wait(), 75);
+  EXPECT_THAT(job.server(0).err(), ContainsRegex(differ));
+  EXPECT_EQ(job.OutputBytes("weights.safetensors"), "") << "nobody may take them for good";
+}
+
+}  // namespace
+}  // namespace tern::e2e

@@ -1,0 +1,139 @@
+#include "common/setup/command_line.h"
+
+#include <gflags/gflags.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/setup/small_job.h"
+
+namespace tern::setup {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// As main would; flags that it sets are as before afterwards.
+Result<CommandLine> Parse(std::vector<std::string> words) {
+  const gflags::FlagSaver saver;
+  words.insert(words.begin(), "tern_worker");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  return ParseCommandLine(static_cast<int>(words.size()), argv.data(), "worker");
+}
+
+void ExpectUsage(const std::vector<std::string>& words, const std::string& sentence) {
+  const Result<CommandLine> line = Parse(words);
+  ASSERT_FALSE(line.ok()) << testing::PrintToString(words);
+  EXPECT_EQ(line.status().code(), Code::kUsage);
+  EXPECT_THAT(line.status().message(), HasSubstr(sentence));
+}
+
+TEST(CommandLine, TakesValuesAfterTheFlagOrAfterAnEqualsSign) {
+  const Result<CommandLine> line =
+      Parse({"--job", "a.yaml", "--rank=3", "-log_dir", "logs", "--check", "--progress_fd=2"});
+  ASSERT_TRUE(line.ok()) << line.status().message();
+  EXPECT_EQ(line->job, "a.yaml");
+  EXPECT_EQ(line->rank, 3u);
+  EXPECT_EQ(line->log_dir, "logs");
+  EXPECT_TRUE(line->check);
+  EXPECT_EQ(line->progress_fd, 2);
+}
+
+TEST(CommandLine, KeepsAllOverridesInOrder) {
+  const Result<CommandLine> line = Parse({"--set", "train.steps=5", "--job=a.yaml", "--set=seed=2",
+                                          "--rank", "0", "--set", "train.steps=6"});
+  ASSERT_TRUE(line.ok()) << line.status().message();
+  EXPECT_THAT(line->overrides, ElementsAre("train.steps=5", "seed=2", "train.steps=6"));
+  EXPECT_FALSE(line->check);
+  EXPECT_EQ(line->log_dir, "");
+  EXPECT_EQ(line->progress_fd, -1);
+}
+
+TEST(CommandLine, RefusesWhatItDoesNotKnowAndSaysWhatItDoes) {
+  ExpectUsage({"--job", "a", "--rank", "0", "--jbo", "b"},
+              "there is no flag --jbo; known flags: --job, --rank");
+  ExpectUsage({"a.yaml"}, "'a.yaml' is not a flag; the job file goes after --job");
+  ExpectUsage({"-"}, "'-' is not a flag");
+  ExpectUsage({"--"}, "there is no flag --");
+}
+
+TEST(CommandLine, KnowsNoFlagThatWouldEndTheProcess) {
+  ExpectUsage({"--flagfile=/nowhere", "--job", "a", "--rank", "0"}, "there is no flag --flagfile");
+  ExpectUsage({"--fromenv=job", "--job", "a", "--rank", "0"}, "there is no flag --fromenv");
+}
+
+TEST(CommandLine, RefusesValuesOfAnotherType) {
+  ExpectUsage({"--job", "a", "--rank", "one"}, "--rank: saw 'one'; allowed: a whole number");
+  ExpectUsage({"--job", "a", "--rank=1.5"}, "--rank: saw '1.5'");
+  ExpectUsage({"--job", "a", "--rank=99999999999"}, "--rank: saw '99999999999'");
+  ExpectUsage({"--job", "a", "--rank", "0", "--check=perhaps"},
+              "--check: saw 'perhaps'; allowed: true or false");
+}
+
+TEST(CommandLine, NeedsJobAndRankAndTheValuesOfFlags) {
+  ExpectUsage({}, "--job FILE is missing");
+  ExpectUsage({"--rank", "0"}, "--job FILE is missing");
+  ExpectUsage({"--job", "a"}, "--rank N is missing: which worker of the job this is");
+  ExpectUsage({"--job", "a", "--rank"}, "--rank needs a value after it");
+  ExpectUsage({"--job", "a", "--rank", "0", "--set"}, "--set needs a value after it");
+}
+
+TEST(CommandLine, RefusesADescriptorThatIsNotOpen) {
+  ExpectUsage({"--job", "a", "--rank", "0", "--progress_fd", "987"},
+              "--progress_fd 987: no descriptor is open");
+}
+
+TEST(CommandLine, SaysItsVersionAndLeavesWithZero) {
+  EXPECT_EXIT((void)Parse({"--version"}), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT((void)Parse({"--help"}), testing::ExitedWithCode(0), "");
+}
+
+CommandLine Line(const std::string& job, uint32_t rank) {
+  CommandLine line;
+  line.job = job;
+  line.rank = rank;
+  line.check = true;  // no log
+  return line;
+}
+
+TEST(Begin, ChecksTheRankAgainstTheJob) {
+  const SmallJobFile file;
+  EXPECT_TRUE(Begin(Line(file.path(), 1), "worker").ok());
+  const auto worker = Begin(Line(file.path(), 2), "worker");
+  ASSERT_FALSE(worker.ok());
+  EXPECT_EQ(worker.status().code(), Code::kBadJob);
+  EXPECT_EQ(worker.status().message(), "--rank 2: the job has 2 workers, so the rank is at most 1");
+  const auto server = Begin(Line(file.path(), 1), "server");
+  ASSERT_FALSE(server.ok());
+  EXPECT_EQ(server.status().message(), "--rank 1: the job has 1 server, so the rank is at most 0");
+}
+
+TEST(Begin, AppliesTheOverridesBeforeItLooksAtTheRank) {
+  const SmallJobFile file;
+  CommandLine line = Line(file.path(), 3);
+  line.overrides = {"workers.count=4"};
+  const auto setup = Begin(line, "worker");
+  ASSERT_TRUE(setup.ok()) << setup.status().message();
+  EXPECT_EQ((*setup)->plan.workers, 4u);
+}
+
+TEST(Begin, PassesOnWhatIsWrongWithTheJob) {
+  const SmallJobFile file;
+  CommandLine line = Line(file.path(), 0);
+  line.overrides = {"train.stesp=4"};
+  EXPECT_EQ(Begin(line, "worker").status().code(), Code::kBadJob);
+  EXPECT_EQ(Begin(Line(file.path() + ".none", 0), "worker").status().code(), Code::kBadData);
+}
+
+TEST(Finish, LeavesWithTheCodeAndOneSentence) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Finish("tern_worker", Status(Code::kAddress, "the port is taken")), 69);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "tern_worker: the port is taken\n");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Finish("tern_worker", Ok()), 0);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+}  // namespace
+}  // namespace tern::setup

@@ -1,0 +1,244 @@
+#include "common/setup/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tests/setup/small_job.h"
+
+namespace tern::setup {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+void AddTraffic(const std::string& type, uint64_t in, uint64_t out, pb::Counters* counters) {
+  pb::Traffic* row = counters->add_traffic();
+  row->set_type(type);
+  row->set_bytes_in(in);
+  row->set_bytes_out(out);
+}
+
+// A worker after `rounds` rounds of 0.1 s: half computing, a fifth waiting, a tenth decoding.
+WorkerEnd WorkerAfter(uint32_t rank, uint64_t rounds) {
+  WorkerEnd worker;
+  worker.rank = rank;
+  pb::Counters& c = worker.counters;
+  const auto n = static_cast<double>(rounds);
+  c.set_rounds(rounds);
+  c.set_samples(32 * rounds);
+  c.set_train_s(0.1 * n);
+  c.set_compute_s(0.05 * n);
+  c.set_wait_s(0.02 * n + 3);  // 3 s at the start
+  c.set_decode_s(0.01 * n);
+  c.set_encode_s(0.005 * n);
+  c.set_loss(0.5);
+  AddTraffic("push", 0, 1000 * rounds, &c);
+  AddTraffic("scale", 0, 100 * rounds, &c);
+  AddTraffic("sum", 2000 * rounds, 0, &c);
+  AddTraffic("scaled", 100 * rounds, 0, &c);
+  AddTraffic("heartbeat", 0, 7000, &c);
+  AddTraffic("pulse", 9000, 0, &c);
+  return worker;
+}
+
+pb::Figures Evaluation(uint64_t hash) {
+  pb::Figures figures;
+  figures.set_parameters_hash(hash);
+  figures.set_test_samples(200);
+  figures.set_test_correct(150);
+  figures.set_test_loss(100);
+  figures.set_train_samples(10);
+  figures.set_train_loss(4);
+  return figures;
+}
+
+TEST(Report, CountsTheFramesOfTrainingRoundsApart) {
+  const RoundTraffic traffic = TrafficOf(WorkerAfter(0, 10).counters);
+  EXPECT_EQ(traffic.up, 11000u);
+  EXPECT_EQ(traffic.down, 21000u);
+  EXPECT_EQ(traffic.all_up, 18000u);
+  EXPECT_EQ(traffic.all_down, 30000u);
+}
+
+TEST(Report, RatioIsFp32BytesOverBytesThatWent) {
+  EXPECT_DOUBLE_EQ(RatioToFp32(1000, 10, 2000), 20);
+  EXPECT_DOUBLE_EQ(RatioToFp32(1000, 10, 0), 0);
+}
+
+TEST(Report, SumsBytesAndSamplesAndAveragesTimes) {
+  const auto setup = SmallSetup();
+  const json j =
+      json::parse(ProgressJson(*setup, {WorkerAfter(0, 10), WorkerAfter(1, 10)}, 100, 2));
+  EXPECT_EQ(j["event"], "progress");
+  EXPECT_EQ(j["rounds"], 10);
+  EXPECT_EQ(j["steps"], 100);
+  EXPECT_EQ(j["present"], 2);
+  EXPECT_EQ(j["samples"], 640);
+  EXPECT_EQ(j["parameters"], 431080);
+  EXPECT_EQ(j["up_bytes"], 22000);
+  EXPECT_EQ(j["down_bytes"], 42000);
+  EXPECT_EQ(j["all_up_bytes"], 36000);
+  EXPECT_EQ(j["up_bytes_per_step"], 1100);
+  EXPECT_EQ(j["down_bytes_per_step"], 2100);
+  EXPECT_DOUBLE_EQ(j["train_s"], 1.0);
+  EXPECT_DOUBLE_EQ(j["compute_s"], 0.5);
+  EXPECT_DOUBLE_EQ(j["samples_per_s"], 640);
+  EXPECT_NEAR(j["up_ratio"], 4.0 * 431080 / 1100, 1e-9);
+  EXPECT_NEAR(j["down_ratio"], 4.0 * 431080 / 2100, 1e-9);
+}
+
+TEST(Report, CommunicationIsWhatRoundsWaitedForNotTheStart) {
+  const auto setup = SmallSetup();
+  // 3.2 s of waiting, but only 0.4 s of the rounds were neither computing nor decoding.
+  const json j = json::parse(ProgressJson(*setup, {WorkerAfter(0, 10)}, 100, 1));
+  EXPECT_NEAR(j["communication_s"], 0.4, 1e-9);
+  EXPECT_NEAR(j["communication_share"], 0.4, 1e-9);
+}
+
+TEST(Report, RoundsAreThoseOfTheWorkerThatCountedMost) {
+  const auto setup = SmallSetup();
+  const json j = json::parse(ProgressJson(*setup, {WorkerAfter(0, 50), WorkerAfter(1, 5)}, 100, 2));
+  EXPECT_EQ(j["rounds"], 50);  // worker 1 was started again at 45
+  EXPECT_NEAR(j["up_ratio"], 4.0 * 431080 / 1100, 1e-9);
+}
+
+TEST(Report, SummaryHasAccuracyAndComparesTheReplicas) {
+  const auto setup = SmallSetup();
+  WorkerEnd a = WorkerAfter(0, 10), b = WorkerAfter(1, 10);
+  a.figures = b.figures = Evaluation(0xabc);
+  const json same = json::parse(SummaryJson(*setup, {a, b}, Ok()));
+  EXPECT_EQ(same["event"], "ended");
+  EXPECT_EQ(same["code"], 0);
+  EXPECT_DOUBLE_EQ(same["accuracy"], 0.75);
+  EXPECT_DOUBLE_EQ(same["test_loss"], 0.5);
+  EXPECT_DOUBLE_EQ(same["train_loss"], 0.4);
+  EXPECT_EQ(same["replicas_agree"], true);
+  b.figures.set_parameters_hash(0xabd);
+  EXPECT_EQ(json::parse(SummaryJson(*setup, {a, b}, Ok()))["replicas_agree"], false);
+}
+
+TEST(Report, SummaryClaimsNothingAboutReplicasThatNobodyCompared) {
+  const auto setup = SmallSetup();
+  WorkerEnd a = WorkerAfter(0, 10);
+  a.figures = Evaluation(1);
+  const json j = json::parse(
+      SummaryJson(*setup, {a, WorkerAfter(1, 10)}, Status(Code::kPeerLost, "worker 1 was lost")));
+  EXPECT_FALSE(j.contains("replicas_agree"));
+  EXPECT_EQ(j["code"], 75);
+  EXPECT_EQ(j["sentence"], "worker 1 was lost");
+}
+
+TEST(Report, NewsSurviveTheJourney) {
+  const auto setup = SmallSetup();
+  const auto progress =
+      ReadNews(ProgressJson(*setup, {WorkerAfter(0, 12), WorkerAfter(1, 12)}, 100, 1));
+  ASSERT_TRUE(progress.has_value());
+  EXPECT_FALSE(progress->ended);
+  EXPECT_EQ(progress->rounds, 12u);
+  EXPECT_EQ(progress->workers, 2u);
+  EXPECT_EQ(progress->present, 1u);
+  const auto ended = ReadNews(SummaryJson(*setup, {}, Status(Code::kTerminated, "stopped \xff")));
+  ASSERT_TRUE(ended.has_value());
+  EXPECT_TRUE(ended->ended);
+  EXPECT_EQ(ended->code, 143);
+  EXPECT_THAT(ended->sentence, HasSubstr("stopped "));
+}
+
+TEST(Report, WhatIsNoNewsIsIgnored) {
+  for (const char* line : {"", "{", "[]", "7", "{}", "{\"event\":\"other\"}", "{\"event\":7}"}) {
+    EXPECT_FALSE(ReadNews(line).has_value()) << line;
+  }
+  EXPECT_EQ(ReadNews("{\"event\":\"progress\",\"rounds\":\"x\",\"present\":-1}")->rounds, 0u);
+}
+
+TEST(Report, RunSummaryKeepsFiguresAndSaysHowTheRunEnded) {
+  const auto setup = SmallSetup();
+  const std::string newest = ProgressJson(*setup, {WorkerAfter(0, 12)}, 100, 1);
+  const json j = json::parse(RunSummaryJson(newest, {75, "worker 0 is gone", 2, 12.5}));
+  EXPECT_EQ(j["event"], "ended");
+  EXPECT_EQ(j["rounds"], 12);
+  EXPECT_EQ(j["code"], 75);
+  EXPECT_EQ(j["sentence"], "worker 0 is gone");
+  EXPECT_EQ(j["restarts"], 2);
+  EXPECT_EQ(j["wall_s"], 12.5);
+  EXPECT_EQ(json::parse(RunSummaryJson("", {69, "no port", 0, 1}))["code"], 69);
+}
+
+TEST(Report, TableShowsTheFigures) {
+  const auto setup = SmallSetup();
+  WorkerEnd a = WorkerAfter(0, 10), b = WorkerAfter(1, 10);
+  a.figures = b.figures = Evaluation(0xabc);
+  const std::string table = SummaryTable(SummaryJson(*setup, {a, b}, Ok()));
+  EXPECT_THAT(table, AllOf(HasSubstr("parameters            431080\n"),
+                           HasSubstr("rounds                10\n"),
+                           HasSubstr("samples               640, 640 a second"),
+                           HasSubstr("up-link               22.0 KB, 1.1 KB a worker and step, "
+                                     "1567.56x smaller than fp32"),
+                           HasSubstr("test accuracy         0.7500 of 200"),
+                           HasSubstr("replicas              agree, hash 0000000000000abc")));
+  b.figures.set_parameters_hash(1);
+  EXPECT_THAT(SummaryTable(SummaryJson(*setup, {a, b}, Ok())), HasSubstr("DIFFER"));
+  EXPECT_THAT(SummaryTable(SummaryJson(*setup, {}, Ok())), Not(HasSubstr("accuracy")));
+  EXPECT_EQ(SummaryTable("nonsense"), "no summary\n");
+}
+
+TEST(Report, ProgressLineHasAllThatPeopleAskFor) {
+  const auto setup = SmallSetup();
+  const std::string line =
+      ProgressLine(ProgressJson(*setup, {WorkerAfter(0, 10), WorkerAfter(1, 10)}, 100, 2));
+  EXPECT_EQ(line,
+            "step 10/100  loss 0.5000  640 img/s  communication 40 %  3.2 KB a step, fp32 / 1567.6 "
+            "up 821.1 down  "
+            "workers 2/2  9.0 s left");
+}
+
+TEST(Report, ProgressLineIsOfTheIntervalSinceTheOneBefore) {
+  const auto setup = SmallSetup();
+  WorkerEnd later = WorkerAfter(0, 20);
+  // Ten rounds in 2 s instead of 1 s, 1.5 of them waiting.
+  later.counters.set_train_s(3);
+  later.counters.set_wait_s(WorkerAfter(0, 10).counters.wait_s() + 1.5);
+  later.counters.set_compute_s(0.7);
+  later.counters.set_decode_s(0.3);
+  const std::string before = ProgressJson(*setup, {WorkerAfter(0, 10)}, 100, 1);
+  const std::string line = ProgressLine(ProgressJson(*setup, {later}, 100, 1), before);
+  EXPECT_THAT(line, AllOf(HasSubstr("160 img/s"), HasSubstr("communication 80 %"),
+                          HasSubstr("16.0 s left")));
+}
+
+TEST(Report, ProgressLineForgetsALineBeforeARestart) {
+  const auto setup = SmallSetup();
+  const std::string before = ProgressJson(*setup, {WorkerAfter(0, 10)}, 100, 1);
+  const std::string after = ProgressJson(*setup, {WorkerAfter(0, 5)}, 100, 1);
+  EXPECT_EQ(ProgressLine(after, before), ProgressLine(after));
+  EXPECT_EQ(ProgressLine(before, before), ProgressLine(before));
+}
+
+TEST(Report, ProgressLineOfNoRoundSaysThatItWaits) {
+  const auto setup = SmallSetup();
+  EXPECT_EQ(ProgressLine(ProgressJson(*setup, {WorkerEnd{}, WorkerEnd{}}, 0, 1)),
+            "waiting for the first step  workers 1/2");
+  EXPECT_EQ(ProgressLine("nonsense"), "");
+}
+
+TEST(Report, ALossThatIsNotFiniteIsSaidSo) {
+  const auto setup = SmallSetup();
+  WorkerEnd worker = WorkerAfter(0, 10);
+  worker.counters.set_loss(std::nan(""));
+  EXPECT_THAT(ProgressLine(ProgressJson(*setup, {worker}, 100, 1)), HasSubstr("loss not finite"));
+}
+
+TEST(Report, CountersGoByTypeOfMessage) {
+  const json j = json::parse(CountersJson(WorkerAfter(0, 10).counters));
+  EXPECT_EQ(j["rounds"], 10);
+  EXPECT_EQ(j["traffic"]["push"]["bytes_out"], 10000);
+  EXPECT_EQ(j["traffic"]["pulse"]["bytes_in"], 9000);
+}
+
+}  // namespace
+}  // namespace tern::setup
