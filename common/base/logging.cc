@@ -78,7 +78,7 @@ Status InitLogging(const std::string& program, const std::string& role_and_rank,
   }
   static const std::string name = program;  // glog keeps the pointer
   google::InitGoogleLogging(name.c_str());
-  google::InstallFailureFunction(&Fail);
+  google::InstallFailureFunction(reinterpret_cast<google::logging_fail_func_t>(&Fail));
   FLAGS_timestamp_in_logfile_name = false;
   FLAGS_logbufsecs = 0;
   FLAGS_logbuflevel = -1;

@@ -8,91 +8,89 @@ class OneThread : public testing::Environment {
 };
 const testing::Environment* const kOneThread = testing::AddGlobalTestEnvironment(new OneThread);
 
+constexpr NetCase kCases[] = {
+    {"Dense", "dense { outputs: 5 }", 1, 3, 4, 5, 3},
+    {"DenseOnChannels", "dense { outputs: 4 }", 3, 2, 3, 4, 2},
+    {"DenseOfOnePixel", "dense { outputs: 3 }", 1, 1, 1, 3, 4},
+    {"DenseBatchOfOne", "dense { outputs: 7 }; relu {}; dense { outputs: 3 }", 2, 3, 3, 3, 1},
+    {"DenseReluDense", "dense { outputs: 17 }; relu {}; dense { outputs: 4 }", 1, 5, 5, 4, 6},
+    {"TwoRelus", "dense { outputs: 9 }; relu {}; relu {}; dense { outputs: 4 }", 1, 4, 4, 4, 3},
+    {"ReluFirst", "relu {}; dense { outputs: 4 }", 2, 3, 3, 4, 3},
+    {"ReluLast", "dense { outputs: 4 }; relu {}", 2, 3, 3, 4, 3},
+    {"ConvValid", "conv { outputs: 3 kernel: 3 }; dense { outputs: 4 }", 1, 6, 5, 4, 2},
+    {"ConvSame", "conv { outputs: 3 kernel: 3 padding: same }; dense { outputs: 4 }", 2, 5, 6, 4,
+     2},
+    {"ConvSameEvenKernel", "conv { outputs: 3 kernel: 4 padding: same }; dense { outputs: 4 }", 2,
+     5, 7, 4, 2},
+    {"ConvStride", "conv { outputs: 4 kernel: 3 stride: 2 }; dense { outputs: 3 }", 3, 8, 7, 3, 2},
+    {"ConvSameStride",
+     "conv { outputs: 4 kernel: 3 stride: 2 padding: same }; dense { outputs: 3 }", 3, 7, 8, 3, 2},
+    {"ConvStrideOverKernel", "conv { outputs: 2 kernel: 2 stride: 3 }; dense { outputs: 3 }", 2, 9,
+     10, 3, 2},
+    {"ConvOneByOne", "conv { outputs: 6 kernel: 1 }; dense { outputs: 3 }", 3, 4, 4, 3, 2},
+    {"ConvOneByOneStride",
+     "conv { outputs: 6 kernel: 1 stride: 2 padding: same }; dense { outputs: 3 }", 3, 5, 4, 3, 2},
+    {"ConvOfOnePixel", "conv { outputs: 5 kernel: 3 padding: same }; dense { outputs: 3 }", 2, 1, 1,
+     3, 3},
+    {"ConvToClasses", "conv { outputs: 3 kernel: 4 }", 2, 4, 4, 3, 3},
+    {"ConvConv",
+     "conv { outputs: 5 kernel: 3 }; conv { outputs: 7 kernel: 3 padding: same }; relu {}; "
+     "conv { outputs: 3 kernel: 2 stride: 2 }; dense { outputs: 3 }",
+     3, 7, 8, 3, 2},
+    {"ConvReluConv",
+     "conv { outputs: 20 kernel: 3 }; relu {}; conv { outputs: 18 kernel: 3 }; relu {}; "
+     "dense { outputs: 10 }",
+     1, 9, 9, 10, 3},
+    {"ConvManyChannels",
+     "conv { outputs: 33 kernel: 3 padding: same }; relu {}; "
+     "conv { outputs: 16 kernel: 3 padding: same }; dense { outputs: 3 }",
+     16, 5, 5, 3, 1},
+    {"KernelOverImage", "conv { outputs: 3 kernel: 7 padding: same }; dense { outputs: 3 }", 2, 3,
+     2, 3, 2},
+    {"Pool", "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 2 }; dense { outputs: 3 }", 2, 6, 8,
+     3, 2},
+    {"PoolDropsTheRest",
+     "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 2 }; dense { outputs: 3 }", 2, 7, 5, 3, 2},
+    {"PoolSameOdd",
+     "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 2 padding: same }; dense { outputs: 3 }", 2,
+     7, 5, 3, 2},
+    {"PoolOverlapping",
+     "conv { outputs: 17 kernel: 1 }; max_pool { kernel: 3 stride: 2 padding: same }; "
+     "dense { outputs: 3 }",
+     2, 7, 8, 3, 2},
+    {"PoolStrideOne",
+     "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 3 stride: 1 padding: same }; "
+     "dense { outputs: 3 }",
+     2, 4, 5, 3, 2},
+    {"PoolStrideOverKernel",
+     "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 1 stride: 3 }; dense { outputs: 3 }", 2, 7,
+     7, 3, 2},
+    {"PoolOfOnePixel",
+     "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 3 stride: 1 padding: same }; "
+     "dense { outputs: 3 }",
+     2, 1, 1, 3, 2},
+    {"PoolToClasses", "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 4 }", 2, 4, 4, 3, 2},
+    {"PoolFirst", "max_pool { kernel: 2 }; conv { outputs: 3 kernel: 2 }; dense { outputs: 3 }", 3,
+     6, 6, 3, 2},
+    {"PoolRelu",
+     "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 2 }; relu {}; dense { outputs: 3 }", 2, 6,
+     6, 3, 2},
+    {"PoolDenseConv",
+     "dense { outputs: 18 }; conv { outputs: 5 kernel: 1 }; relu {}; dense { outputs: 3 }", 2, 3, 3,
+     3, 2},
+    {"LeNetLike",
+     "conv { outputs: 6 kernel: 5 padding: same }; relu {}; max_pool { kernel: 2 padding: same "
+     "}; "
+     "conv { outputs: 9 kernel: 3 padding: same }; relu {}; max_pool { kernel: 2 padding: same "
+     "}; "
+     "dense { outputs: 20 }; relu {}; dense { outputs: 10 }",
+     1, 11, 9, 10, 4},
+};
+
 }  // namespace
 
 const std::vector<NetCase>& NetCases() {
-  static const std::vector<NetCase> cases = {
-      {"Dense", "dense { outputs: 5 }", 1, 3, 4, 5, 3},
-      {"DenseOnChannels", "dense { outputs: 4 }", 3, 2, 3, 4, 2},
-      {"DenseOfOnePixel", "dense { outputs: 3 }", 1, 1, 1, 3, 4},
-      {"DenseBatchOfOne", "dense { outputs: 7 }; relu {}; dense { outputs: 3 }", 2, 3, 3, 3, 1},
-      {"DenseReluDense", "dense { outputs: 17 }; relu {}; dense { outputs: 4 }", 1, 5, 5, 4, 6},
-      {"TwoRelus", "dense { outputs: 9 }; relu {}; relu {}; dense { outputs: 4 }", 1, 4, 4, 4, 3},
-      {"ReluFirst", "relu {}; dense { outputs: 4 }", 2, 3, 3, 4, 3},
-      {"ReluLast", "dense { outputs: 4 }; relu {}", 2, 3, 3, 4, 3},
-      {"ConvValid", "conv { outputs: 3 kernel: 3 }; dense { outputs: 4 }", 1, 6, 5, 4, 2},
-      {"ConvSame", "conv { outputs: 3 kernel: 3 padding: same }; dense { outputs: 4 }", 2, 5, 6, 4,
-       2},
-      {"ConvSameEvenKernel", "conv { outputs: 3 kernel: 4 padding: same }; dense { outputs: 4 }", 2,
-       5, 7, 4, 2},
-      {"ConvStride", "conv { outputs: 4 kernel: 3 stride: 2 }; dense { outputs: 3 }", 3, 8, 7, 3,
-       2},
-      {"ConvSameStride",
-       "conv { outputs: 4 kernel: 3 stride: 2 padding: same }; dense { outputs: 3 }", 3, 7, 8, 3,
-       2},
-      {"ConvStrideOverKernel", "conv { outputs: 2 kernel: 2 stride: 3 }; dense { outputs: 3 }", 2,
-       9, 10, 3, 2},
-      {"ConvOneByOne", "conv { outputs: 6 kernel: 1 }; dense { outputs: 3 }", 3, 4, 4, 3, 2},
-      {"ConvOneByOneStride",
-       "conv { outputs: 6 kernel: 1 stride: 2 padding: same }; dense { outputs: 3 }", 3, 5, 4, 3,
-       2},
-      {"ConvOfOnePixel", "conv { outputs: 5 kernel: 3 padding: same }; dense { outputs: 3 }", 2, 1,
-       1, 3, 3},
-      {"ConvToClasses", "conv { outputs: 3 kernel: 4 }", 2, 4, 4, 3, 3},
-      {"ConvConv",
-       "conv { outputs: 5 kernel: 3 }; conv { outputs: 7 kernel: 3 padding: same }; relu {}; "
-       "conv { outputs: 3 kernel: 2 stride: 2 }; dense { outputs: 3 }",
-       3, 7, 8, 3, 2},
-      {"ConvReluConv",
-       "conv { outputs: 20 kernel: 3 }; relu {}; conv { outputs: 18 kernel: 3 }; relu {}; "
-       "dense { outputs: 10 }",
-       1, 9, 9, 10, 3},
-      {"ConvManyChannels",
-       "conv { outputs: 33 kernel: 3 padding: same }; relu {}; "
-       "conv { outputs: 16 kernel: 3 padding: same }; dense { outputs: 3 }",
-       16, 5, 5, 3, 1},
-      {"KernelOverImage", "conv { outputs: 3 kernel: 7 padding: same }; dense { outputs: 3 }", 2, 3,
-       2, 3, 2},
-      {"Pool", "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 2 }; dense { outputs: 3 }", 2, 6,
-       8, 3, 2},
-      {"PoolDropsTheRest",
-       "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 2 }; dense { outputs: 3 }", 2, 7, 5, 3,
-       2},
-      {"PoolSameOdd",
-       "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 2 padding: same }; dense { outputs: 3 }",
-       2, 7, 5, 3, 2},
-      {"PoolOverlapping",
-       "conv { outputs: 17 kernel: 1 }; max_pool { kernel: 3 stride: 2 padding: same }; "
-       "dense { outputs: 3 }",
-       2, 7, 8, 3, 2},
-      {"PoolStrideOne",
-       "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 3 stride: 1 padding: same }; "
-       "dense { outputs: 3 }",
-       2, 4, 5, 3, 2},
-      {"PoolStrideOverKernel",
-       "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 1 stride: 3 }; dense { outputs: 3 }", 2,
-       7, 7, 3, 2},
-      {"PoolOfOnePixel",
-       "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 3 stride: 1 padding: same }; "
-       "dense { outputs: 3 }",
-       2, 1, 1, 3, 2},
-      {"PoolToClasses", "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 4 }", 2, 4, 4, 3, 2},
-      {"PoolFirst", "max_pool { kernel: 2 }; conv { outputs: 3 kernel: 2 }; dense { outputs: 3 }",
-       3, 6, 6, 3, 2},
-      {"PoolRelu",
-       "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 2 }; relu {}; dense { outputs: 3 }", 2, 6,
-       6, 3, 2},
-      {"PoolDenseConv",
-       "dense { outputs: 18 }; conv { outputs: 5 kernel: 1 }; relu {}; dense { outputs: 3 }", 2, 3,
-       3, 3, 2},
-      {"LeNetLike",
-       "conv { outputs: 6 kernel: 5 padding: same }; relu {}; max_pool { kernel: 2 padding: same "
-       "}; "
-       "conv { outputs: 9 kernel: 3 padding: same }; relu {}; max_pool { kernel: 2 padding: same "
-       "}; "
-       "dense { outputs: 20 }; relu {}; dense { outputs: 10 }",
-       1, 11, 9, 10, 4},
-  };
+  static const std::vector<NetCase> cases(std::begin(kCases), std::end(kCases));
   return cases;
 }
 

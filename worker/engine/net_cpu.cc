@@ -1,9 +1,8 @@
-#include <glog/logging.h>
-
 #include <algorithm>
 #include <new>
 #include <vector>
 
+#include "common/base/logging.h"
 #include "worker/engine/layer_cpu.h"
 #include "worker/engine/net.h"
 

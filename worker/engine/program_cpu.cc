@@ -1,11 +1,11 @@
 #include "worker/engine/program_cpu.h"
 
-#include <glog/logging.h>
-
 #include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string_view>
+
+#include "common/base/logging.h"
 
 namespace tern::engine {
 
