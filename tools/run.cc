@@ -174,8 +174,9 @@ Status RunJob(const Words& words) {
   options.members = std::move(*members);
   options.restarts = plan->restarts;
   options.progress_fd = pipe.reader();
-  // As long as shard 0 may take to end a job after it has told the others.
-  options.settle = 2 * plan->setup->timings.heartbeat + std::chrono::milliseconds(500);
+  // Shard 0 tells of its progress twice a second, and may take two heartbeats to end a job that it
+  // has ended for others.
+  options.settle = 2 * plan->setup->timings.heartbeat + std::chrono::milliseconds(700);
   Supervisor supervisor(std::move(options), signals, screen);
   TERN_RETURN_IF_ERROR(supervisor.Run());
   return Report(*plan, supervisor, began);

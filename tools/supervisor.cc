@@ -15,8 +15,8 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr Time kAfterEnd = seconds(5);        // from the job's end to that of all processes
-constexpr Time kBetweenSignals = seconds(3);  // from SIGTERM to SIGKILL
+constexpr Time kAfterEnd = seconds(3);        // from the job's end to that of all processes
+constexpr Time kBetweenSignals = seconds(2);  // from SIGTERM to SIGKILL
 constexpr Time kLongLived = seconds(5);       // by then a loss is known to shard 0
 constexpr size_t kMaxLine = 1 << 20;
 
@@ -96,10 +96,16 @@ void Supervisor::OnNews(const std::string& line) {
   if (!news.has_value()) return;
   newest_ = line;
   if (news->ended) {
-    ended_ = news;
+    if (!gave_up_) ended_ = news;
     return EndWithin(kAfterEnd);
   }
-  started_ = started_ || news->rounds > 0 || (news->workers > 0 && news->present == news->workers);
+  if (!started_ && (news->rounds > 0 || (news->workers > 0 && news->present == news->workers))) {
+    started_ = true;
+    if (end_at_.has_value()) {
+      end_at_.reset();
+      EndWithin(grace_);
+    }
+  }
   if (Now() - lost_at_ > kLongLived && news->present == news->workers && news->rounds > rounds_) {
     // The job goes on: what failed was started again, by us or by hand.
     if (!kill_at_.has_value()) end_at_.reset();
@@ -164,7 +170,10 @@ void Supervisor::Mend(Child* child, const Exit& exit) {
   // Of those who left because another was lost, the verdict tells once.
   if (failures_.size() == 1 || exit.signal != 0 || exit.code != static_cast<int>(Code::kPeerLost))
     screen_.Say(what);
-  EndWithin(started_ ? child->member.grace : Time(0));
+  grace_ = child->member.grace;
+  // Before the job has begun there is nothing to wait for; but we may only not know yet that it
+  // has.
+  EndWithin(started_ ? grace_ : options_.settle);
 }
 
 void Supervisor::EndWithin(Time grace) {
@@ -191,6 +200,7 @@ Status Supervisor::OnTimers() {
   if (end_at_.has_value() && now >= *end_at_) {
     end_at_.reset();
     kill_at_ = now + kBetweenSignals;
+    gave_up_ = !ended_.has_value();
     SignalAll(SIGTERM);
   } else if (kill_at_.has_value() && now >= *kill_at_) {
     kill_at_.reset();

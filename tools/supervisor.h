@@ -2,7 +2,7 @@
 //
 //   running --a failure that is not mended, or shard 0 says that the job ended--> ending (others
 //   end by themselves)
-//           --time is over--> SIGTERM to all --3 s--> SIGKILL to all
+//           --time is over--> SIGTERM to all --2 s--> SIGKILL to all
 //
 // A failure is mended by starting the process again, while there are restarts left and the job
 // waits for such a one: at once after a signal killed it, else when it is clear that it did not
@@ -37,7 +37,8 @@ class Supervisor {
     std::vector<Member> members;  // shard 0 first
     uint32_t restarts = 0;        // of all together
     int progress_fd = -1;         // shard 0's JSON lines; does not block
-    Time settle{};  // a process that left by itself: time for shard 0 to say that the job ended
+    Time settle{};  // after a process left: time for shard 0 to say that the job ended, or that it
+                    // has begun
   };
   // `signals` reports second signals; it and `screen` outlive the supervisor.
   Supervisor(Options options, StopSignals& signals, Screen& screen);
@@ -82,10 +83,12 @@ class Supervisor {
   std::vector<Failure> failures_;  // since the job last went on after one
   std::optional<setup::News> ended_;
   bool started_ = false;  // all workers were there once
+  bool gave_up_ = false;  // we ended the job ourselves: what shard 0 says then is no news
   int stop_signal_ = 0, stops_ = 0;
   uint32_t restarts_ = 0;
   uint64_t rounds_ = 0;  // of the newest progress
   Time lost_at_{};       // the newest failure or restart
+  Time grace_{};         // of the newest loss
   std::optional<Time> end_at_, kill_at_;
 };
 

@@ -78,15 +78,17 @@ Status Worker::Open() {
 
 Status Worker::CheckShape(const data::Dataset& dataset, const std::string& split) const {
   const pb::ImageShape& input = setup_.net.input();
-  if (dataset.channels == input.channels() && dataset.height == input.height() &&
-      dataset.width == input.width() && dataset.classes <= setup_.net.classes()) {
-    return Ok();
+  if (dataset.channels != input.channels() || dataset.height != input.height() ||
+      dataset.width != input.width()) {
+    return Status(Code::kBadData,
+                  Cat("the ", split, " images in ", job_.data().dir(), " are ", dataset.channels,
+                      " x ", dataset.height, " x ", dataset.width, "; the model takes ",
+                      input.channels(), " x ", input.height(), " x ", input.width()));
   }
+  if (dataset.classes <= setup_.net.classes()) return Ok();
   return Status(Code::kBadData,
-                Cat("the ", split, " images in ", job_.data().dir(), " are ", dataset.channels,
-                    " x ", dataset.height, " x ", dataset.width, " with ", dataset.classes,
-                    " classes; the model takes ", input.channels(), " x ", input.height(), " x ",
-                    input.width(), " and ", setup_.net.classes()));
+                Cat("the ", split, " labels in ", job_.data().dir(), " hold label ",
+                    dataset.classes - 1, "; the model knows 0 to ", setup_.net.classes() - 1));
 }
 
 void Worker::LogStart() const {

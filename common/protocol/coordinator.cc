@@ -185,8 +185,11 @@ bool Coordinator::CannotGather(Time now, ControlActions* out) {
   }
   for (Worker& worker : workers_) {
     // What one needs to go on from below the floor is gone: its rank was taken while it was away.
+    // But it may have moved on since it said hello, so it is asked again.
     if (worker.hello.fresh() || worker.hello.applied() >= floor) continue;
-    EmitSend(worker.peer, Replaced(worker.hello.rank()), out);
+    Message again = Refusal(Code::kNotAllowed, "say hello again", pb::Refuse::retry);
+    again.head.mutable_refuse()->set_floor(floor);
+    EmitSend(worker.peer, std::move(again), out);
     worker = Worker{};
     return true;
   }

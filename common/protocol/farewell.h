@@ -15,7 +15,7 @@ class Farewell {
     uint32_t rank = 0;
     uint64_t incarnation = 0;  // of a worker; a shard may be restarted meanwhile
     Peer peer = 0;             // 0: not heard of yet
-    bool expected = true;  // waited for
+    bool expected = true;      // waited for
   };
 
   void Start(Message message, Status status, std::vector<Guest> guests, Time again_after,

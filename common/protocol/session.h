@@ -127,6 +127,7 @@ class Session {
   void OnControlWelcome(uint32_t shard, const pb::Welcome& welcome, Time now, SessionActions* out);
   void OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out);
   void OnRound(LaneRef lane, const Message& message, Time now, SessionActions* out);
+  bool IsLeftBehind(uint64_t floor, SessionActions* out);  // and then it ends
   void OnLastWord(const Status& status, SessionActions* out);
   void OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionActions* out);
   void OnStateWant(const pb::StateWant& want, SessionActions* out);

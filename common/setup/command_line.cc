@@ -12,38 +12,43 @@
 #include "common/base/logging.h"
 #include "common/base/text.h"
 
-DEFINE_string(job, "",
-              "the job file: YAML, or protobuf text by the endings .textproto, .pbtxt, .prototxt");
-DEFINE_int32(rank, -1, "which server shard or which worker of the job this is, from 0");
-DEFINE_bool(check, false, "read and check the job, print what it resolves to, and leave");
-DEFINE_int32(progress_fd, -1, "a file descriptor to write progress to, one JSON object a line");
+DEFINE_string(job, "", "");
+DEFINE_int32(rank, -1, "");
+DEFINE_bool(check, false, "");
+DEFINE_int32(progress_fd, -1, "");
 
 namespace tern::setup {
 
 namespace {
 
-// What may be said on the command line, besides --set, --help and --version. Only these: gflags has
-// flags of its own that end the process with 1.
-const std::vector<std::string> kFlags = {"job",         "rank", "check",  "log_dir",
-                                         "progress_fd", "v",    "vmodule"};
+// What may be said on the command line. Only these: gflags has flags of its own that end the
+// process with 1.
+struct KnownFlag {
+  const char* name;
+  const char* help;
+};
+const std::vector<KnownFlag> kFlags = {
+    {"job", "FILE: the job, YAML, or protobuf text (.textproto, .pbtxt, .prototxt)"},
+    {"rank", "N: which server shard or which worker of the job this is, from 0"},
+    {"check", "read and check the job, print what it resolves to, and leave"},
+    {"log_dir", "DIR: for the logs; without it, output_dir/logs of the job"},
+    {"progress_fd", "N: an open descriptor to write progress to, one JSON object a line"},
+    {"v", "N: log what is marked with this level or a lower one"},
+    {"vmodule", "NAME=N,...: the same by source file"},
+};
+constexpr const char* kSetHelp =
+    "KEY=VALUE: a key of the job, over what the file says; again and again";
 
 Status Fault(const std::string& sentence) {
-  return Status(Code::kUsage, sentence + "; known flags: --" + Join(kFlags, ", --") +
-                                  ", --set, --help, --version");
+  std::string known;
+  for (const KnownFlag& flag : kFlags) known += Cat("--", flag.name, ", ");
+  return Status(Code::kUsage, sentence + "; known flags: " + known + "--set, --help, --version");
 }
 
 void PrintHelp(const std::string& role) {
   std::printf("tern_%s: a Tern %s\n\n", role.c_str(), role.c_str());
-  for (const std::string& name : kFlags) {
-    gflags::CommandLineFlagInfo info;
-    if (!gflags::GetCommandLineFlagInfo(name.c_str(), &info)) continue;
-    const std::string value = info.type == "bool" ? "" : info.type == "string" ? " TEXT" : " N";
-    std::printf("  --%s%s\n      %s\n", name.c_str(), value.c_str(), info.description.c_str());
-  }
-  std::printf(
-      "  --set KEY=VALUE\n      a key of the job, instead of what the file says; again and "
-      "again\n");
-  std::printf("  --help, --version\n");
+  for (const KnownFlag& flag : kFlags) std::printf("  --%-12s %s\n", flag.name, flag.help);
+  std::printf("  --%-12s %s\n  --help, --version\n", "set", kSetHelp);
 }
 
 // The words of a command line, one flag after the other.
@@ -83,7 +88,8 @@ class Words {
 };
 
 Status SetFlag(Words* words) {
-  const bool known = std::find(kFlags.begin(), kFlags.end(), words->name) != kFlags.end();
+  const bool known = std::any_of(kFlags.begin(), kFlags.end(),
+                                 [&](const KnownFlag& flag) { return words->name == flag.name; });
   gflags::CommandLineFlagInfo info;
   if (!known || !gflags::GetCommandLineFlagInfo(words->name.c_str(), &info)) {
     return Fault("there is no flag --" + Printable(words->name));

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What ternary gradients cost LeNet on Fashion-MNIST: seeds 1 to 5, each with codec fp32 and ternary, on the same batches.
-# Prints accuracy, gap, times and byte ratios against what is asked of them. Stop it at any time: it goes on where it was.
+# What ternary gradients cost LeNet on Fashion-MNIST: seeds 1 to 5, each with codec fp32 and ternary, on the same
+# batches. Prints accuracy, gap, times and byte ratios against what is asked of them. Stop it at any time: it goes on
+# where it was.
 #   scripts/experiments/lenet_fashion.sh [OPTIONS]     --help lists them
 # TERN_BUILD_DIR=FOLDER takes the programs of that build instead of building them.
 set -euo pipefail

@@ -103,11 +103,11 @@ class Experiment:
         cases = self.found()
         bars = [(name, float(value)) for name, value in (bar.split("=") for bar in self.options.bar)]
         text, missed = report.make(self.options.title, cases, bars, self.short)
-        print("\n" + text)
         if any(case.results for case in cases):
             (self.folder / "table.md").write_text(text)
             (self.folder / "results.json").write_text(report.as_json(self.options.title, cases, machine()))
-            print(f"written: {self.folder}/table.md, {self.folder}/results.json")
+            text += f"\nwritten: {self.folder}/table.md, {self.folder}/results.json"
+        print("\n" + text)
         return missed
 
     def run_chosen(self):

@@ -41,6 +41,9 @@ class Case:
         """One figure of all paired seeds."""
         return [pair[CODECS.index(codec)][key] for pair in self.pairs]
 
+    def ternary(self, key):
+        return self.of("ternary", key)
+
     def agree(self):
         return all(result["replicas_agree"] for result in self.results.values())
 
@@ -48,14 +51,14 @@ class Case:
         return len(self.pairs) >= self.wanted
 
 
-# What an issue asks of a case: {name: (what it says, figure of a case, whether it has to be at most the bar)}.
+# What may be asked of a case: {name: (what it says, figure of a Case, whether it has to be at most the bar)}.
 BARS = {
-    "accuracy": ("mean ternary accuracy at least {:.3f}", lambda c: statistics.fmean(c.of("ternary", "accuracy")), False),
+    "accuracy": ("mean ternary accuracy at least {:.3f}", lambda c: statistics.fmean(c.ternary("accuracy")), False),
     "gap": ("mean gap at most {:.2f} points", lambda c: statistics.fmean(c.gaps), True),
     "gap_upper": ("upper 95 % bound of the mean gap at most {:.2f} points", lambda c: c.interval[2], True),
-    "train_s": ("training with ternary at most {:.0f} s, the slowest seed", lambda c: max(c.of("ternary", "train_s")), True),
-    "up_ratio": ("up-link with ternary at least {:.1f}x smaller", lambda c: min(c.of("ternary", "up_ratio")), False),
-    "down_ratio": ("down-link with ternary at least {:.1f}x smaller", lambda c: min(c.of("ternary", "down_ratio")), False),
+    "train_s": ("slowest training with ternary at most {:.0f} s", lambda c: max(c.ternary("train_s")), True),
+    "up_ratio": ("up-link with ternary at least {:.1f}x smaller", lambda c: min(c.ternary("up_ratio")), False),
+    "down_ratio": ("down-link with ternary at least {:.1f}x smaller", lambda c: min(c.ternary("down_ratio")), False),
 }
 
 
@@ -73,7 +76,7 @@ def judge(case, bars):
         verdict = f"met, by {room:.4g}" if room >= 0 else f"NOT met, by {-room:.4g}"
         rows.append((case.name, says.format(bar), f"{value:.4g}", verdict))
     agree = case.agree()
-    rows.append((case.name, "all replicas' hashes agree", "agree" if agree else "DIFFER", "met" if agree else "NOT met"))
+    rows.append((case.name, "all replicas' hashes agree", *(("agree", "met") if agree else ("DIFFER", "NOT met"))))
     return rows, missed or not agree
 
 
@@ -141,9 +144,9 @@ def as_json(title, cases, machine):
     found = {"title": title, "machine": machine, "cases": []}
     for case in cases:
         low, high, upper = case.interval or (None, None, None)
+        runs = [{"seed": seed, "codec": codec} | case.results[seed, codec] for seed, codec in sorted(case.results)]
         found["cases"].append({
             "case": case.name, "seeds_wanted": case.wanted, "pairs": len(case.pairs), "gaps_points": case.gaps,
             "mean_gap_points": statistics.fmean(case.gaps) if case.gaps else None,
-            "gap_interval_95_two_sided": [low, high], "gap_upper_95_one_sided": upper,
-            "runs": [{"seed": seed, "codec": codec} | result for (seed, codec), result in sorted(case.results.items())]})
+            "gap_interval_95_two_sided": [low, high], "gap_upper_95_one_sided": upper, "runs": runs})
     return json.dumps(found, indent=1) + "\n"

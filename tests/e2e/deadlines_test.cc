@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <regex>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <string>
 
 #include "common/base/clock.h"

@@ -115,7 +115,8 @@ TEST(Start, ServersAndWorkersNameWhoDidNotCome) {
   TestJob job({.yaml = soon});
   TestProgram& alone = job.StartServer(0);
   EXPECT_EQ(alone.Wait(), 75);
-  EXPECT_THAT(alone.err(), ContainsRegex("did not start within 1\\.0 s: no hello from worker 0, 1"));
+  EXPECT_THAT(alone.err(),
+              ContainsRegex("did not start within 1\\.0 s: no hello from worker 0, 1"));
   TestProgram& worker = job.StartWorker(0);
   EXPECT_EQ(worker.Wait(), 75);
   EXPECT_THAT(worker.err(), HasSubstr("still waiting for server shard 0 (127.0.0.1:" +
@@ -146,7 +147,8 @@ TEST(Run, WithEachWayToCode) {
            "codec: ternary, clip: official",
            "codec: ternary, clip: none",
            "codec: ternary, clip: grace, scaler: per_worker",
-           "codec: ternary, rules: [{tensors: 'ip2.*', codec: fp32}, {max_elements: 600, codec: fp16}]",
+           "codec: ternary, rules: [{tensors: 'ip2.*', codec: fp32}, {max_elements: 600, codec: "
+           "fp16}]",
        }) {
     ExpectRuns({.yaml = std::string("exchange: {") + exchange + "}\n"});
   }
@@ -154,7 +156,8 @@ TEST(Run, WithEachWayToCode) {
 
 TEST(Run, WithAveragedWeightsEvaluationsAndDecay) {
   JobOptions options;
-  options.yaml = "evaluation: {every_steps: 7, ema_decay: 0.99}\nfaults: {compare_every_steps: 3}\n";
+  options.yaml =
+      "evaluation: {every_steps: 7, ema_decay: 0.99}\nfaults: {compare_every_steps: 3}\n";
   TestJob job(options);
   job.StartAll({"--set", "train.weight_decay.rate=0.0005", "--set", "train.schedule.name=poly"});
   job.ExpectAllEnd(0);

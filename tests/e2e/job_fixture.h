@@ -92,7 +92,7 @@ struct JobOptions {
   uint32_t train_images = 240, test_images = 60;
   std::string host = "127.0.0.1";       // of the servers
   std::string model = "{name: lenet}";  // YAML
-  std::string yaml;  // further top-level keys: "faults: {on_worker_loss: wait}\n"
+  std::string yaml = {};  // further top-level keys: "faults: {on_worker_loss: wait}\n"
 };
 
 class TestJob {

@@ -1,9 +1,10 @@
-"""Runs every command of README.md's sh blocks in a copy of the tree's configs and scripts, with the programs of a build.
+"""Runs the commands of README.md's sh blocks in a copy of the tree's configs and scripts, with a build's programs.
 
   readme_test.py SOURCE_DIR BUILD_DIR
 
-Two lines are not run as they stand: the test command (it would run this) is left out, and the quickstart is made short.
-Ports become free ones, since another job may use README's on this machine; without IPv6 its loopback becomes IPv4's.
+Two lines are not run as they stand: the test command (it would run this) is left out, and the quickstart is made
+short. Ports become free ones, since another job may use README's on this machine; without IPv6 its loopback becomes
+IPv4's.
 """
 import json
 import os

@@ -85,7 +85,8 @@ Schedule Schedule::Make(uint64_t seed) {
   const int faults = dice < 0.3 ? 0 : dice < 0.75 ? 1 : dice < 0.95 ? 2 : 3;
   for (int i = 0; i < faults; ++i) schedule.faults.push_back(DrawFault(schedule, &rng));
   const bool quiet = schedule.loss + schedule.duplicate + schedule.delay + schedule.reorder == 0;
-  if (faults == 0 && quiet) schedule.loss = schedule.duplicate = 0.05;
+  // Some faults find nothing to strike: there is noise at least.
+  if (quiet) schedule.loss = schedule.duplicate = schedule.reorder = 0.05;
   return schedule;
 }
 

@@ -1,0 +1,294 @@
+// Strangers on the ports of a job that runs, and a member that says what cannot be. Nobody ends,
+// nothing of theirs reaches a sum, everything is counted.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zmq.h>
+
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/text.h"
+#include "common/net/frame.h"
+#include "common/setup/setup.h"
+#include "tests/e2e/job_fixture.h"
+#include "tests/e2e/stranger.h"
+
+namespace tern::e2e {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+JobOptions SomeJob() {
+  JobOptions options;
+  options.steps = 60;
+  options.batch_total = 32;
+  options.yaml =
+      "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1}\n";
+  return options;
+}
+
+// The weights of SomeJob that nobody disturbed.
+const std::string& Undisturbed() {
+  static const std::string weights = [] {
+    TestJob job(SomeJob());
+    job.StartAll();
+    job.ExpectAllEnd(0);
+    return job.Weights();
+  }();
+  return weights;
+}
+
+std::string Header(const pb::Envelope& envelope) {
+  return HeaderOfVersion(envelope, net::kWireVersion);
+}
+
+pb::Envelope Contribution(pb::Contribution* (pb::Envelope::*kind)(), uint32_t rank,
+                          uint64_t incarnation, uint32_t bucket = 0) {
+  pb::Envelope envelope;
+  pb::Contribution* c = (envelope.*kind)();
+  c->set_round(1);
+  c->set_bucket(bucket);
+  c->set_chunk(0);
+  c->set_rank(rank);
+  c->set_incarnation(incarnation);
+  c->set_applied(0);
+  c->set_digest(1);
+  return envelope;
+}
+
+// Messages that are none.
+std::vector<std::vector<std::string>> BrokenMessages() {
+  pb::Envelope push = Contribution(&pb::Envelope::mutable_push, 0, 7);
+  std::string unknown = Header(push), unset = Header(push), wrong = Header(push);
+  unknown[6] = '\x63';                  // type 99
+  unset.resize(net::kPreambleBytes);    // a push that is not there
+  wrong[6] = pb::Envelope::kHeartbeat;  // not what it holds
+  return {{""},
+          {"", Header(push)},
+          {Header(push), ""},
+          {"TE"},
+          {Header(push).substr(0, 6)},
+          {Header(push).substr(0, Header(push).size() - 2)},
+          {"GET / HTTP/1.1\r\n\r\n"},
+          {unknown},
+          {unset},
+          {wrong},
+          {HeaderOfVersion(push, 2)},
+          {Header(push) + std::string(net::kMaxHeaderBytes, 'x')},
+          {Header(push), "one", "two"}};
+}
+
+// Whole messages from somebody who is no member, of everything that members and servers say.
+std::vector<pb::Envelope> LiesOfAStranger() {
+  std::vector<pb::Envelope> lies;
+  for (auto kind : {&pb::Envelope::mutable_push, &pb::Envelope::mutable_scale,
+                    &pb::Envelope::mutable_figures}) {
+    lies.push_back(Contribution(kind, 0, 7));
+    lies.push_back(Contribution(kind, 4000000000u, 7, 4000000000u));
+  }
+  const auto* descriptor = pb::Envelope::descriptor();
+  for (int i = 0; i < descriptor->field_count(); ++i) {  // each type, with nothing in it
+    pb::Envelope empty;
+    empty.GetReflection()->MutableMessage(&empty, descriptor->field(i));
+    lies.push_back(empty);
+  }
+  pb::Envelope envelope;
+  envelope.mutable_bye()->set_rank(1);
+  envelope.mutable_bye()->set_code(65);
+  lies.push_back(envelope);
+  envelope.mutable_members()->set_epoch(1000);
+  lies.push_back(envelope);
+  envelope.mutable_pulse()->set_epoch(1000);
+  lies.push_back(envelope);
+  envelope.mutable_abort()->set_code(70);
+  lies.push_back(envelope);
+  envelope.mutable_state_piece()->set_pieces(4000000000u);
+  lies.push_back(envelope);
+  return lies;
+}
+
+void Disturb(uint16_t port) {
+  Stranger broken(port), liar(port), huge(port), silent(port);
+  for (const std::vector<std::string>& frames : BrokenMessages()) broken.SendFrames(frames);
+  for (const pb::Envelope& lie : LiesOfAStranger()) {
+    liar.Say(lie);
+    liar.Say(lie, std::string(1000, '\xff'));
+  }
+  const pb::Envelope push = Contribution(&pb::Envelope::mutable_push, 0, 7);
+  huge.Say(push, std::string(20 << 20, 'x'));
+}
+
+TEST(Strangers, AreCountedAndDisturbNobody) {
+  TestJob job(SomeJob());
+  const uint16_t data_port = FreePorts(1).at(0), metrics = FreeMetricsPort();
+  const std::vector<std::string> more = {"--set", Cat("servers.0.data_ports=[", data_port, "]"),
+                                         "--set", Cat("metrics.port=", metrics)};
+  job.StartServer(0, more);
+  job.StartWorker(0, more);
+  ASSERT_TRUE(job.server(0).WaitForErr("worker 0"));
+  for (const uint16_t port : {job.port(0), data_port}) Disturb(port);
+  const auto refused = [&](const std::string& fault) {
+    return MetricOf(GetMetrics(metrics), Cat("tern_net_refused_total{fault=\"", fault, "\"}"));
+  };
+  // Both ports' last broken message has come.
+  ASSERT_TRUE(WaitUntil([&] { return refused("too_many_frames") >= 2; }));
+  EXPECT_EQ(refused("empty"), 6);
+  EXPECT_EQ(refused("truncated"), 4);
+  EXPECT_EQ(refused("not_ours"), 2);
+  EXPECT_EQ(refused("unknown_type"), 2);
+  EXPECT_EQ(refused("unset_body"), 2);
+  EXPECT_EQ(refused("unparsable"), 4);
+  EXPECT_EQ(refused("other_version"), 2);
+  EXPECT_EQ(refused("header_too_large"), 2);
+  EXPECT_EQ(refused("payload_too_large"), 0) << "libzmq cuts the connection";
+  ASSERT_TRUE(WaitUntil([&] {
+    const std::string page = GetMetrics(metrics);
+    return MetricOf(page, "tern_server_refused_total{lane=\"0\",reason=\"not_a_member\"}") >= 6 &&
+           MetricOf(page, "tern_server_refused_total{lane=\"1\",reason=\"not_a_member\"}") >= 6;
+  }));
+  job.StartWorker(1, more);
+  ASSERT_TRUE(job.WaitForRound(1));
+  for (const uint16_t port : {job.port(0), data_port}) Disturb(port);
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == Undisturbed());
+}
+
+TEST(Version, AnotherOneIsRefusedByTheServerWhichNamesBoth) {
+  TestJob job;
+  job.StartServer(0);
+  Stranger peer(job.port(0));
+  pb::Envelope hello;
+  hello.mutable_hello()->set_job("test");
+  peer.SendFrames({HeaderOfVersion(hello, 7)});
+  const auto answer = peer.Hear();
+  ASSERT_TRUE(answer.has_value());
+  ASSERT_TRUE(answer->has_refuse());
+  EXPECT_EQ(answer->refuse().code(), 76u);
+  EXPECT_THAT(answer->refuse().sentence(),
+              AllOf(HasSubstr("wire version 7"), HasSubstr("wire version 1")));
+}
+
+// Answers whatever comes to a port in wire version 7 until `worker` has ended; its exit code.
+int WaitAtAnotherVersion(uint16_t port, TestProgram& worker) {
+  void* context = zmq_ctx_new();
+  void* router = zmq_socket(context, ZMQ_ROUTER);
+  const int linger_ms = 0;
+  zmq_setsockopt(router, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+  EXPECT_EQ(zmq_bind(router, ("tcp://127.0.0.1:" + std::to_string(port)).c_str()), 0);
+  pb::Envelope welcome;
+  welcome.mutable_welcome()->set_incarnation(1);
+  const std::string header = HeaderOfVersion(welcome, 7);
+  WaitUntil([&] {
+    char id[256], rest[4096];
+    const int size = zmq_recv(router, id, sizeof id, ZMQ_DONTWAIT);
+    if (size > 0) {
+      zmq_recv(router, rest, sizeof rest, 0);
+      zmq_send(router, id, static_cast<size_t>(size), ZMQ_SNDMORE);
+      zmq_send(router, header.data(), header.size(), 0);
+    }
+    return !worker.running();
+  });
+  zmq_close(router);
+  zmq_ctx_term(context);
+  return worker.Wait();
+}
+
+TEST(Version, AWorkerLeavesAServerOfAnotherOneAndNamesBoth) {
+  TestJob job;
+  TestProgram& worker = job.StartWorker(0);
+  EXPECT_EQ(WaitAtAnotherVersion(job.port(0), worker), 76);
+  EXPECT_THAT(worker.err(), AllOf(HasSubstr("server shard 0"), HasSubstr("wire version 7"),
+                                  HasSubstr("wire version 1")));
+}
+
+// Says hello on one lane of the server as a rank of the job.
+class FakeMember {
+ public:
+  FakeMember(const setup::Setup& setup, uint32_t rank, uint64_t steps) : rank_(rank) {
+    pb::Hello* hello = hello_.mutable_hello();
+    *hello = setup.hello;
+    hello->set_role(pb::Hello::worker);
+    hello->set_rank(rank);
+    hello->set_incarnation(kIncarnation);
+    hello->set_applied(0);
+    hello->set_fresh(true);
+    hello->set_epoch(0);
+    hello->set_steps(steps);
+  }
+
+  // The Welcome; the test fails if there is none.
+  pb::Welcome Join(Stranger& connection, uint32_t lane) {
+    hello_.mutable_hello()->set_lane(lane);
+    for (const Time until = Now() + std::chrono::seconds(60); Now() < until;) {
+      connection.Say(hello_);
+      const auto answer = connection.Hear(0.2);
+      if (answer.has_value() && answer->has_welcome()) return answer->welcome();
+    }
+    ADD_FAILURE() << "no welcome";
+    return {};
+  }
+
+  // What the server answers to such a contribution: the sentence of its refusal.
+  std::string RefusalOf(Stranger& connection, pb::Contribution* (pb::Envelope::*kind)(),
+                        const std::string& payload, uint32_t bucket = 0) {
+    connection.Say(Contribution(kind, rank_, kIncarnation, bucket), payload);
+    while (const auto answer = connection.Hear(20)) {
+      if (!answer->has_refuse()) continue;  // a pulse
+      EXPECT_EQ(answer->refuse().code(), 76u);
+      return answer->refuse().sentence();
+    }
+    return "";
+  }
+
+ private:
+  static constexpr uint64_t kIncarnation = 4711;
+  const uint32_t rank_;
+  pb::Envelope hello_;
+};
+
+std::string Floats(size_t count, float value) {
+  const std::vector<float> values(count, value);
+  return std::string(reinterpret_cast<const char*>(values.data()), count * sizeof(float));
+}
+
+TEST(Member, WhatItSaysIsCheckedBeforeItIsUsed) {
+  JobOptions options = SomeJob();
+  options.yaml = "faults: {on_worker_loss: wait}\n";  // time enough to say it all
+  TestJob job(options);
+  auto setup = setup::MakeSetup(job.job_file(), {});
+  ASSERT_TRUE(setup.ok()) << setup.status().message();
+  job.StartServer(0);
+  job.StartWorker(0);
+  FakeMember fake(**setup, 1, options.steps);
+  Stranger control(job.port(0));
+  const pb::Welcome welcome = fake.Join(control, 0);
+  ASSERT_EQ(welcome.data_ports_size(), 1);
+  Stranger data(static_cast<uint16_t>(welcome.data_ports(0)));
+  fake.Join(data, 1);
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const size_t tensors = (*setup)->table.parameters.size();
+  const auto scale = &pb::Envelope::mutable_scale;
+  EXPECT_THAT(fake.RefusalOf(control, scale, Floats(tensors, kNan)),
+              ContainsRegex("scale of bucket 0.* round 1 of rank 1: scaler 0 is -?nan"));
+  EXPECT_THAT(fake.RefusalOf(control, scale, Floats(tensors, kInfinity)), HasSubstr("is inf"));
+  EXPECT_THAT(fake.RefusalOf(control, scale, Floats(tensors, -1)), HasSubstr("is -1"));
+  EXPECT_THAT(fake.RefusalOf(control, scale, Floats(tensors + 1, 1)), HasSubstr("bytes"));
+  EXPECT_THAT(fake.RefusalOf(control, scale, Floats(tensors, 1), 99), HasSubstr("plan"));
+  const auto push = &pb::Envelope::mutable_push;
+  EXPECT_THAT(fake.RefusalOf(data, push, std::string(100, '\xff')), HasSubstr("rank 1"));
+  EXPECT_THAT(fake.RefusalOf(data, push, std::string(431080 / 4 + 1000, '\0')),
+              HasSubstr("rank 1"));
+  // It falls silent; the true worker 1 takes its place.
+  job.StartWorker(1);
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == Undisturbed());
+}
+
+}  // namespace
+}  // namespace tern::e2e

@@ -1,0 +1,280 @@
+// Bad input gets a sentence and an exit code, and whoever works goes on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/base/text.h"
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr uint64_t kForEver = 1000000;
+
+std::string WriteText(const TestJob& job, const std::string& name, const std::string& text) {
+  const std::string path = job.folder() + "/" + name;
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+// ---- data files
+
+struct BadFile {
+  std::string file;  // of the data folder
+  std::function<std::string(const std::string&)> spoil;
+  std::string named;  // what stderr must hold besides the file
+};
+
+TEST(Data, BadFilesAreNamedWithExitCode65) {
+  TestJob job({.train_images = 40, .test_images = 20});
+  const std::string images = ReadFile(job.data_dir() + "/train-images-idx3-ubyte");
+  const std::vector<BadFile> cases = {
+      {"train-images-idx3-ubyte", [](auto& s) { return s.substr(0, s.size() - 10); }, "truncated"},
+      {"train-images-idx3-ubyte", [](auto& s) { return s.substr(0, 3); }, "truncated"},
+      {"train-images-idx3-ubyte", [](auto& s) { return s + "12345"; }, "bytes after the end"},
+      {"train-images-idx3-ubyte",
+       [](auto& s) { return s.substr(0, 4) + std::string(4, '\xff') + s.substr(8); },
+       "more than the 4 GiB"},
+      {"t10k-labels-idx1-ubyte", [&](auto&) { return images; }, "swapped"},
+      {"train-labels-idx1-ubyte", [](auto& s) { return s.substr(0, 7) + '\x27' + s.substr(8, 39); },
+       "39"},
+      {"t10k-images-idx3-ubyte", [](auto&) { return std::string("<html>not here</html>"); },
+       "not an IDX file"},
+      {"train-labels-idx1-ubyte", [](auto&) { return std::string(); }, "truncated"},
+  };
+  for (const BadFile& one : cases) {
+    const std::string path = job.data_dir() + "/" + one.file, good = ReadFile(path);
+    std::ofstream(path, std::ios::binary) << one.spoil(good);
+    TestProgram& worker = job.StartWorker(0);
+    EXPECT_EQ(worker.Wait(), 65) << one.file << ", " << one.named;
+    EXPECT_THAT(worker.err(), AllOf(HasSubstr(path), HasSubstr(one.named)));
+    std::ofstream(path, std::ios::binary) << good;
+  }
+}
+
+TEST(Data, LabelsThatTheModelDoesNotKnowAreNamed) {
+  TestJob job({.train_images = 40, .test_images = 20});
+  const std::string path = job.data_dir() + "/train-labels-idx1-ubyte";
+  std::string labels = ReadFile(path);
+  labels.back() = '\x0b';
+  std::ofstream(path, std::ios::binary) << labels;
+  TestProgram& worker = job.StartWorker(0);
+  EXPECT_EQ(worker.Wait(), 65);
+  EXPECT_THAT(worker.err(), AllOf(HasSubstr(job.data_dir()), HasSubstr("label 11")));
+}
+
+TEST(Data, AFolderWithoutTheFilesIsNamed) {
+  TestJob job;
+  TestProgram& worker = job.StartWorker(0, {"--set", "data.dir=/does/not/exist"});
+  EXPECT_EQ(worker.Wait(), 65);
+  EXPECT_THAT(worker.err(), HasSubstr("/does/not/exist"));
+}
+
+// ---- job files
+
+TEST(JobFile, EveryFaultIsNamedAtOnceByBothDaemonsWithExitCode78) {
+  TestJob job;
+  const std::string path = WriteText(job, "bad.yaml", R"(sede: 3
+servers:
+  - address: 127.0.0.1:7500
+    data_sockets: 0
+workers: {count: 0}
+model: {name: lenet5}
+train:
+  batch_total: 8
+  steps: 5
+  steps: 6
+exchange: {codec: terrnary, chunk_kib: 99999999}
+faults: {on_worker_loss: shrug, heartbeat_ms: often}
+)");
+  for (const char* role : {"server", "worker"}) {
+    TestProgram& daemon =
+        job.Start(role, TestJob::Binary(Cat("tern_", role)), {"--job", path, "--rank", "0"});
+    EXPECT_EQ(daemon.Wait(), 78);
+    for (const char* named :
+         {":1:1: sede:", "did you mean seed?", ":4:19: servers[0].data_sockets: saw 0",
+          "workers.count: saw 0", "did you mean lenet?", "data: saw nothing",
+          ":10:3: train.steps: saw the key a second time", "did you mean ternary?",
+          "exchange.chunk_kib: saw 99999999; allowed: a whole number, 1 to 65536",
+          "faults.on_worker_loss: saw shrug; allowed: one of fail, wait",
+          "faults.heartbeat_ms: saw often"}) {
+      EXPECT_THAT(daemon.err(), HasSubstr(named));
+    }
+  }
+}
+
+TEST(JobFile, AliasesAreRefused) {
+  TestJob job;
+  const std::string path = WriteText(job, "alias.yaml", "name: &n a\noutput_dir: *n\n");
+  TestProgram& server =
+      job.Start("server", TestJob::Binary("tern_server"), {"--job", path, "--rank", "0"});
+  EXPECT_EQ(server.Wait(), 78);
+  EXPECT_THAT(server.err(), AllOf(HasSubstr("anchor (&)"), HasSubstr("alias (*)")));
+}
+
+TEST(JobFile, ARankOutOfRangeIsNamed) {
+  TestJob job;
+  for (TestProgram* daemon : {&job.StartServer(1), &job.StartWorker(2)}) {
+    EXPECT_EQ(daemon->Wait(), 78);
+    EXPECT_THAT(daemon->err(), ContainsRegex("--rank [12]: the job has [12] .*ranks 0 to [01]"));
+  }
+}
+
+TEST(JobFile, OffLoopbackNeedsSecurityInSoManyWords) {
+  TestJob job;
+  const std::vector<std::string> away = {"--set", "servers.0.address=192.0.2.1:7500"};
+  for (TestProgram* daemon : {&job.StartServer(0, away), &job.StartWorker(0, away)}) {
+    EXPECT_EQ(daemon->Wait(), 78);
+    EXPECT_THAT(daemon->err(), AllOf(HasSubstr("192.0.2.1:7500"), HasSubstr("security: none")));
+  }
+}
+
+TEST(JobFile, SecurityNoneIsSaidAgainInEveryLog) {
+  TestJob job({.steps = 2});
+  job.StartAll({"--set", "security=none"});
+  job.ExpectAllEnd(0);
+  for (const std::string& log : {job.Log("server", 0), job.Log("worker", 0), job.Log("worker", 1)})
+    EXPECT_THAT(log, HasSubstr("security: none - nobody checks who the peers are"));
+}
+
+// ---- addresses
+
+TEST(Address, APortInUseIsNamedAndItsOwnerGoesOn) {
+  TestJob job;
+  job.StartServer(0);
+  ASSERT_TRUE(job.WaitForLog("server", 0, "the job as this server"));
+  job.StartWorker(0);
+  ASSERT_TRUE(job.server(0).WaitForErr("worker 0"));  // bound by now
+  TestProgram& first = job.server(0);
+  TestProgram& second = job.StartServer(0);
+  EXPECT_EQ(second.Wait(), 69);
+  EXPECT_THAT(second.err(), HasSubstr(Cat("port ", job.port(0), " is in use")));
+  job.StartWorker(1);
+  EXPECT_EQ(first.Wait(), 0) << first.err();
+}
+
+TEST(Address, OneThatDoesNotResolveIsNamed) {
+  TestJob job;
+  const std::vector<std::string> nowhere = {"--set", "servers.0.address=nowhere.invalid:7500",
+                                            "--set", "security=none"};
+  for (TestProgram* daemon : {&job.StartServer(0, nowhere), &job.StartWorker(0, nowhere)}) {
+    EXPECT_EQ(daemon->Wait(), 69);
+    EXPECT_THAT(daemon->err(), HasSubstr("nowhere.invalid"));
+  }
+}
+
+TEST(Address, AMetricsPortInUseIsNamed) {
+  TestJob job;
+  const uint16_t port = FreeMetricsPort();
+  job.StartServer(0, {"--set", Cat("metrics.port=", port)});
+  ASSERT_TRUE(WaitUntil([&] { return !GetMetrics(port).empty(); }));
+  // Worker 0's page is a hundred ports further.
+  TestProgram& worker = job.StartWorker(0, {"--set", Cat("metrics.port=", port - 100)});
+  EXPECT_EQ(worker.Wait(), 69);
+  EXPECT_THAT(worker.err(), HasSubstr(std::to_string(port)));
+}
+
+// ---- peers
+
+TEST(Peer, OfAnotherJobOrModelIsRefusedWithBothValues) {
+  TestJob job;
+  job.StartServer(0);
+  job.StartWorker(0);
+  for (const char* other : {"seed=2", "model.padding=same", "exchange.codec=fp32"}) {
+    TestProgram& worker = job.StartWorker(1, {"--set", other});
+    EXPECT_EQ(worker.Wait(), 76) << other;
+    EXPECT_THAT(worker.err(),
+                ContainsRegex("the job differs: the peer's digest is [0-9a-f]+, the server's "
+                              "[0-9a-f]+"));
+  }
+  TestProgram& worker = job.StartWorker(1, {"--set", "name=another"});
+  EXPECT_EQ(worker.Wait(), 76);
+  EXPECT_THAT(worker.err(), HasSubstr("runs job 'another', the server job 'test'"));
+  job.StartWorker(1);
+  job.ExpectAllEnd(0);
+}
+
+TEST(Peer, AServerShardOfAnotherJobIsRefusedToo) {
+  TestJob job({.servers = 2, .steps = 2});
+  job.StartServer(0);
+  TestProgram& shard = job.StartServer(1, {"--set", "seed=2"});
+  EXPECT_EQ(shard.Wait(), 76);
+  EXPECT_THAT(shard.err(), HasSubstr("the job differs"));
+  job.StartServer(1);
+  for (const uint32_t rank : {0, 1}) job.StartWorker(rank);
+  job.ExpectAllEnd(0);
+}
+
+TEST(Peer, ASecondProcessOfARankIsRefusedAndTheFirstGoesOn) {
+  TestJob job({.steps = kForEver});
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(1));
+  TestProgram& first = job.worker(1);
+  TestProgram& second = job.StartWorker(1);
+  EXPECT_EQ(second.Wait(), 77);
+  EXPECT_THAT(second.err(), ContainsRegex("rank 1 is taken by worker 1 \\(.*\\), which is alive"));
+  ASSERT_TRUE(job.WaitForRound(job.Progress().value("rounds", uint64_t{0}) + 5));
+  EXPECT_THAT(job.Log("server", 0), Not(HasSubstr("lost")));
+  job.server(0).Signal(SIGTERM);
+  EXPECT_EQ(first.Wait(), 143);
+  EXPECT_EQ(job.worker(0).Wait(), 143);
+  EXPECT_EQ(job.server(0).Wait(), 143);
+}
+
+// ---- numbers
+
+TEST(Gradient, OneThatIsNotFiniteEndsTheJobNamingTensorWorkerAndRound) {
+  TestJob job({.servers = 2, .steps = kForEver});
+  job.StartAll({"--set", "train.schedule.learning_rate=1e30"});
+  const char* sentence =
+      "the gradient of [a-z0-9]+\\.(weight|bias) is not finite at round [0-9]+ on worker [01]";
+  bool found = false;
+  for (const uint32_t rank : {0, 1}) {
+    const int code = job.worker(rank).Wait();
+    found |= code == 65;
+    EXPECT_TRUE(code == 65 || code == 75) << code;  // the other one's, or its own
+    EXPECT_THAT(job.worker(rank).err(), ContainsRegex(sentence));
+  }
+  EXPECT_TRUE(found);
+  for (const uint32_t shard : {0, 1}) {
+    EXPECT_EQ(job.server(shard).Wait(), 75);
+    EXPECT_THAT(job.server(shard).err(), ContainsRegex(sentence));
+  }
+}
+
+// ---- counters
+
+TEST(Metrics, BothDaemonsServeThemDuringARun) {
+  TestJob job({.steps = kForEver});
+  const uint16_t port = FreeMetricsPort();
+  job.StartAll({"--set", Cat("metrics.port=", port)});
+  ASSERT_TRUE(job.WaitForRound(2));
+  const std::string server = GetMetrics(port);
+  EXPECT_THAT(server, AllOf(HasSubstr("HTTP/1.1 200"), HasSubstr("text/plain; version=0.0.4"),
+                            HasSubstr("# TYPE tern_server_contributions_total counter")));
+  EXPECT_EQ(MetricOf(server, "tern_server_workers_present"), 2);
+  EXPECT_GT(MetricOf(server, "tern_server_contributions_total{lane=\"1\"}"), 0);
+  EXPECT_GT(MetricOf(server, "tern_net_bytes_total{direction=\"in\",type=\"push\"}"), 0);
+  for (const int rank : {0, 1}) {
+    const std::string worker = GetMetrics(static_cast<uint16_t>(port + 100 + rank));
+    EXPECT_THAT(worker, HasSubstr("# TYPE tern_worker_rounds_total counter"));
+    EXPECT_GE(MetricOf(worker, "tern_worker_rounds_total"), 2);
+    EXPECT_GT(MetricOf(worker, "tern_worker_compute_seconds_total"), 0);
+  }
+  job.server(0).Signal(SIGTERM);
+  job.ExpectAllEnd(143);
+}
+
+}  // namespace
+}  // namespace tern::e2e

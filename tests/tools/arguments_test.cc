@@ -1,0 +1,73 @@
+#include "tools/arguments.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/text.h"
+
+namespace tern::tools {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const std::vector<Flag> kFlags = {{"set"}, {"restarts"}, {"free_ports", false}};
+
+Result<Arguments> Parse(const std::vector<std::string>& words) {
+  return Arguments::Parse(words, kFlags, "tern run JOB");
+}
+
+void ExpectUsage(const std::vector<std::string>& words, const std::string& sentence) {
+  const auto arguments = Parse(words);
+  ASSERT_FALSE(arguments.ok()) << testing::PrintToString(words);
+  EXPECT_EQ(arguments.status().code(), Code::kUsage);
+  EXPECT_THAT(arguments.status().message(), HasSubstr(sentence));
+  EXPECT_THAT(arguments.status().message(), HasSubstr("usage: tern run JOB"));
+}
+
+TEST(Arguments, TakesFlagsBeforeAndAfterTheRest) {
+  const auto arguments =
+      Parse({"--set", "a=1", "job.yaml", "--free_ports", "--set=b=2", "-restarts", "3"});
+  ASSERT_TRUE(arguments.ok()) << arguments.status().message();
+  EXPECT_THAT(arguments->All("set"), ElementsAre("a=1", "b=2"));
+  EXPECT_THAT(arguments->rest(), ElementsAre("job.yaml"));
+  EXPECT_TRUE(arguments->Has("free_ports"));
+  EXPECT_EQ(*arguments->Number("restarts", 0, 10), 3u);
+}
+
+TEST(Arguments, WhatWasNotGivenIsTheDefault) {
+  const auto arguments = Parse({});
+  ASSERT_TRUE(arguments.ok());
+  EXPECT_FALSE(arguments->Has("free_ports"));
+  EXPECT_THAT(arguments->All("set"), IsEmpty());
+  EXPECT_EQ(arguments->Last("set", "x"), "x");
+  EXPECT_EQ(*arguments->Number("restarts", 7, 10), 7u);
+}
+
+TEST(Arguments, TwoDashesEndTheFlags) {
+  const auto arguments = Parse({"--", "--set"});
+  ASSERT_TRUE(arguments.ok());
+  EXPECT_THAT(arguments->rest(), ElementsAre("--set"));
+}
+
+TEST(Arguments, RefusesUnknownFlagsAndValuesThatAreMissingOrTooMany) {
+  ExpectUsage({"--sett", "a=1"},
+              "there is no flag --sett; known flags: --set, --restarts, --free_ports");
+  ExpectUsage({"--set"}, "--set needs a value after it");
+  ExpectUsage({"--free_ports=yes"}, "--free_ports takes no value");
+}
+
+TEST(Arguments, RefusesNumbersThatAreNoneOrTooLarge) {
+  for (const char* text : {"", "x", "-1", "1x", "11", "99999999999999999999"}) {
+    const auto arguments = Parse({Cat("--restarts=", text)});
+    ASSERT_TRUE(arguments.ok());
+    const auto number = arguments->Number("restarts", 0, 10);
+    ASSERT_FALSE(number.ok()) << text;
+    EXPECT_EQ(number.status().message(),
+              Cat("--restarts: saw '", text, "'; allowed: a whole number, 0 to 10"));
+  }
+}
+
+}  // namespace
+}  // namespace tern::tools

@@ -1,0 +1,112 @@
+// `tern check`: what it prints and how it ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/text.h"
+#include "common/setup/setup.h"
+#include "tests/e2e/job_fixture.h"
+#include "tools/cost.h"
+
+namespace tern::e2e {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+TEST(Check, PrintsTheJobAndItsCounts) {
+  TestJob job;
+  TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "exchange.bucket_kib=64"});
+  ASSERT_EQ(tern.Wait(), 0) << tern.err();
+  EXPECT_THAT(tern.out(),
+              AllOf(HasSubstr("bucket_kib: 64\n"), HasSubstr("  on_worker_loss: fail\n"),
+                    HasSubstr("parameters: 431080 in 8 tensors"),
+                    ContainsRegex("conv2.weight +50 x 20 x 5 x 5 +25000 +ternary"),
+                    HasSubstr("exchange: 5 buckets, 5 chunks"),
+                    ContainsRegex("fc3.weight +400000 +1 +1 +0\n")));
+  EXPECT_THAT(tern.out(),
+              AllOf(ContainsRegex("fp32, each way +1724320 +1.7 MB +1.00"),
+                    HasSubstr("memory of a worker"), HasSubstr("optimizer: momentum"),
+                    HasSubstr("memory of server 0"), HasSubstr("parked float sums"),
+                    HasSubstr("training images: 240 of 1 x 28 x 28, 10 classes, 30 steps an epoch"),
+                    HasSubstr("test images: 60")));
+}
+
+TEST(Check, WhatItPrintsFirstIsAJobThatLoads) {
+  TestJob job({.yaml = "exchange: {rules: [{tensors: '*.bias', codec: fp32}]}\n"});
+  TestProgram& tern = job.StartTern({"check", job.job_file()});
+  ASSERT_EQ(tern.Wait(), 0) << tern.err();
+  const std::string out = tern.out();
+  const std::string yaml = out.substr(0, out.find("\n\nparameters:"));
+  const auto again = config::ParseJob(yaml, "again.yaml", {}, setup::KnownNames());
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->exchange().rules(0).codec(), "fp32");
+  EXPECT_EQ(again->train().steps(), 20u);
+}
+
+TEST(Check, NamesAllFaultsOfABadJob) {
+  TestJob job({.yaml = "exchange: {codec: ternray}\nnonsense: 1\n"});
+  TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "train.batch_total=0"});
+  EXPECT_EQ(tern.Wait(), 78);
+  EXPECT_THAT(tern.err(), AllOf(HasSubstr("did you mean ternary"), HasSubstr("nonsense"),
+                                HasSubstr("train.batch_total")));
+  EXPECT_EQ(tern.out(), "");
+}
+
+TEST(Check, SaysWhatIsWrongWithFiles) {
+  TestJob job;
+  TestProgram& none = job.StartTern({"check", job.folder() + "/none.yaml"});
+  EXPECT_EQ(none.Wait(), 65);
+  EXPECT_THAT(none.err(), HasSubstr("none.yaml"));
+  TestProgram& data = job.StartTern({"check", job.job_file(), "--set", "data.dir=/nowhere"});
+  EXPECT_EQ(data.Wait(), 65);
+  EXPECT_THAT(data.err(), HasSubstr("/nowhere"));
+  EXPECT_THAT(data.out(), HasSubstr("parameters: 431080")) << "the rest does not need the data";
+  TestProgram& shape = job.StartTern({"check", job.job_file(), "--set", "model.input_height=32"});
+  EXPECT_EQ(shape.Wait(), 65);
+  EXPECT_THAT(shape.err(),
+              HasSubstr("are 1 x 28 x 28 with 10 classes; the model takes 1 x 32 x 28 and 10"));
+}
+
+TEST(Check, WrongWordsAreUsage) {
+  TestJob job;
+  EXPECT_EQ(job.StartTern({"check"}).Wait(), 64);
+  EXPECT_EQ(job.StartTern({"check", job.job_file(), "--restarts", "1"}).Wait(), 64);
+}
+
+uint64_t BytesOf(const std::vector<tools::CostLine>& lines, const std::string& what) {
+  for (const tools::CostLine& line : lines) {
+    if (line.what == what) return line.bytes;
+  }
+  ADD_FAILURE() << "no line " << what;
+  return 0;
+}
+
+TEST(Cost, CountsWhatTheJobHas) {
+  TestJob job({.servers = 2, .workers = 4});
+  const auto ternary = setup::MakeSetup(job.job_file(), {"evaluation.ema_decay=0.9"});
+  ASSERT_TRUE(ternary.ok()) << ternary.status().message();
+  const auto worker = tools::WorkerCost(**ternary);
+  EXPECT_EQ(BytesOf(worker, "parameters"), 4u * 431080);
+  EXPECT_EQ(BytesOf(worker, "optimizer: momentum"), 4u * 431080);
+  EXPECT_EQ(BytesOf(worker, "moving average"), 4u * 431080);
+  EXPECT_EQ(BytesOf(tools::ServerCost(**ternary, 0), "parked float sums"), 0u)
+      << "codes are added as they come";
+}
+
+TEST(Cost, FloatSumsParkAtMostOneRoundOfEachWorker) {
+  TestJob job({.servers = 2, .workers = 4});
+  const auto fp32 =
+      setup::MakeSetup(job.job_file(), {"exchange.codec=fp32", "exchange.chunk_kib=256"});
+  ASSERT_TRUE(fp32.ok()) << fp32.status().message();
+  uint64_t parked = 0, credit = 0;
+  for (uint32_t shard = 0; shard < 2; ++shard) {
+    parked += BytesOf(tools::ServerCost(**fp32, shard), "parked float sums");
+    credit += BytesOf(tools::ServerCost(**fp32, shard), "frames under way");
+  }
+  EXPECT_EQ(parked, 4u * 4 * 431080);
+  EXPECT_EQ(credit, 2u * 4 * (16384 << 10));
+}
+
+}  // namespace
+}  // namespace tern::e2e

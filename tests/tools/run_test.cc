@@ -1,0 +1,243 @@
+// `tern run` with real processes: how a job ends, in order or not, and what people are told.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "common/base/text.h"
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// A job that only a test ends.
+JobOptions Endless(const std::string& yaml = "") {
+  JobOptions options;
+  options.steps = 1'000'000;
+  options.yaml = yaml;
+  return options;
+}
+
+bool Exists(pid_t pid) { return kill(pid, 0) == 0; }
+
+TEST(Run, TrainsToTheEndAndShowsATable) {
+  TestJob job;
+  TestProgram& tern = job.StartTern({"run", job.job_file()});
+  EXPECT_EQ(tern.Wait(), 0) << tern.err();
+  EXPECT_THAT(tern.out(), AllOf(HasSubstr("server 0 is process"),
+                                HasSubstr("rounds                20\n"), HasSubstr("test accuracy"),
+                                HasSubstr("replicas              agree"), HasSubstr("up-link"),
+                                HasSubstr("exit code             0"), Not(HasSubstr("\r"))));
+  EXPECT_EQ(tern.err(), "");
+  const nlohmann::json summary = job.Output("summary.json");
+  EXPECT_EQ(summary["code"], 0);
+  EXPECT_EQ(summary["rounds"], 20);
+  EXPECT_EQ(summary["samples"], 160);
+  EXPECT_EQ(summary["restarts"], 0);
+  EXPECT_EQ(summary["test_samples"], 60);
+  EXPECT_EQ(summary["replicas_agree"], true);
+  EXPECT_GT(summary["up_ratio"], 15);
+  EXPECT_TRUE(std::filesystem::exists(job.output_dir() + "/weights.safetensors"));
+}
+
+TEST(Run, TakesOverridesTwoShardsAndFreePorts) {
+  TestJob job({.servers = 2});
+  // Nobody may bind port 1 (and with --free_ports, nobody does).
+  TestProgram& tern = job.StartTern({"run", job.job_file(), "--set", "train.steps=7",
+                                     "--set=servers[0].address=127.0.0.1:1", "--set",
+                                     Cat("output_dir=", job.folder(), "/elsewhere"), "--free_ports",
+                                     "--log_dir", job.folder() + "/my_logs"});
+  EXPECT_EQ(tern.Wait(), 0) << tern.err();
+  EXPECT_THAT(tern.out(), AllOf(HasSubstr("rounds                7\n"),
+                                HasSubstr("servers, workers      2, 2")));
+  EXPECT_TRUE(std::filesystem::exists(job.folder() + "/elsewhere/summary.json"));
+  EXPECT_TRUE(std::filesystem::exists(job.folder() + "/my_logs/worker.1.stderr"));
+  EXPECT_FALSE(std::filesystem::exists(job.output_dir()));
+}
+
+TEST(Run, ABadJobStartsNothingAndNamesAllFaults) {
+  TestJob job({.yaml = "exchange: {codec: ternray}\nfaults: {heartbeat_ms: 1}\n"});
+  TestProgram& tern = job.StartTern({"run", job.job_file(), "--set", "train.stesp=3"});
+  EXPECT_EQ(tern.Wait(), 78);
+  EXPECT_THAT(tern.err(), AllOf(HasSubstr("exchange.codec"), HasSubstr("did you mean ternary"),
+                                HasSubstr("faults.heartbeat_ms"), HasSubstr("--set train.stesp=3"),
+                                HasSubstr("did you mean train.steps")));
+  EXPECT_EQ(tern.out(), "");
+  EXPECT_FALSE(std::filesystem::exists(job.output_dir()));
+}
+
+TEST(Run, WrongWordsAreUsage) {
+  TestJob job;
+  TestProgram& unknown = job.StartTern({"trian"});
+  EXPECT_EQ(unknown.Wait(), 64);
+  EXPECT_THAT(unknown.err(), HasSubstr("there is no command 'trian'; known: run, check, help"));
+  EXPECT_EQ(job.StartTern({"run"}).Wait(), 64);
+  EXPECT_EQ(job.StartTern({"run", job.job_file(), "--restarts", "many"}).Wait(), 64);
+  EXPECT_EQ(job.StartTern({}).Wait(), 64);
+  TestProgram& help = job.StartTern({"help"});
+  EXPECT_EQ(help.Wait(), 0);
+  EXPECT_THAT(help.out(), AllOf(HasSubstr("tern run JOB"), HasSubstr("tern check JOB")));
+  TestProgram& version = job.StartTern({"--version"});
+  EXPECT_EQ(version.Wait(), 0);
+  EXPECT_THAT(version.out(), HasSubstr("tern version "));
+}
+
+void StopsInOrder(int signal, int code) {
+  TestJob job(Endless());
+  TestProgram& tern = job.StartTern({"run", job.job_file()});
+  ASSERT_TRUE(job.WaitForTraining());
+  ASSERT_TRUE(tern.WaitForOut(" img/s  communication "));
+  tern.Signal(signal);
+  EXPECT_EQ(tern.Wait(), code) << tern.err();
+  EXPECT_THAT(tern.out(),
+              AllOf(HasSubstr("stopping in order"), HasSubstr("replicas              agree")));
+  const nlohmann::json w0 = job.Output("worker.0.json"), w1 = job.Output("worker.1.json");
+  EXPECT_GT(w0["rounds"], 0);
+  EXPECT_EQ(w0["rounds"], w1["rounds"]);
+  EXPECT_EQ(job.Output("summary.json")["rounds"], w0["rounds"]);
+  EXPECT_EQ(job.Output("summary.json")["code"], code);
+  EXPECT_TRUE(std::filesystem::exists(job.output_dir() + "/weights.safetensors"));
+}
+
+TEST(Run, SigtermStopsTheJobInOrder) { StopsInOrder(SIGTERM, 143); }
+TEST(Run, SigintStopsTheJobInOrder) { StopsInOrder(SIGINT, 130); }
+
+TEST(Run, ASecondSignalStopsAtOnce) {
+  TestJob job(Endless());
+  TestProgram& tern = job.StartTern({"run", job.job_file()});
+  ASSERT_TRUE(job.WaitForTraining());
+  // A worker that stands still keeps the round, and so the order, from coming to its end.
+  const pid_t worker = TestJob::PidOf(tern, "worker 1");
+  ASSERT_GT(worker, 0);
+  kill(worker, SIGSTOP);
+  tern.Signal(SIGTERM);
+  ASSERT_TRUE(tern.WaitForOut("stopping in order"));
+  tern.Signal(SIGTERM);
+  EXPECT_EQ(tern.Wait(), 143) << tern.err();
+  EXPECT_FALSE(Exists(worker));
+}
+
+TEST(Run, ALostWorkerEndsTheJobAndIsNamed) {
+  TestJob job(Endless());
+  TestProgram& tern = job.StartTern(
+      {"run", job.job_file(), "--restarts", "5"});  // of no use: on_worker_loss is fail
+  ASSERT_TRUE(job.WaitForTraining());
+  const pid_t worker = TestJob::PidOf(tern, "worker 1");
+  ASSERT_GT(worker, 0);
+  kill(worker, SIGKILL);
+  EXPECT_EQ(tern.Wait(), 75);
+  EXPECT_THAT(
+      tern.err(),
+      AllOf(HasSubstr(Cat("root cause: worker 1 (process ", worker, ") was killed by signal 9")),
+            HasSubstr("worker.1.stderr"), HasSubstr("then the job ended with code 75: worker 1 ("),
+            HasSubstr("was lost at round ")));
+  EXPECT_EQ(job.Output("summary.json")["code"], 75);
+  EXPECT_EQ(job.Output("summary.json")["restarts"], 0);
+}
+
+TEST(Run, AWorkerThatStandsStillIsNamedAndKilled) {
+  TestJob job(Endless("faults: {dead_after_s: 1, suspect_after_s: 0.6, heartbeat_ms: 100}\n"));
+  TestProgram& tern = job.StartTern({"run", job.job_file()});
+  ASSERT_TRUE(job.WaitForTraining());
+  const pid_t worker = TestJob::PidOf(tern, "worker 1");
+  ASSERT_GT(worker, 0);
+  kill(worker, SIGSTOP);
+  EXPECT_EQ(tern.Wait(), 75);
+  EXPECT_THAT(tern.err(), AllOf(HasSubstr("root cause: server 0 ended it: worker 1 ("),
+                                HasSubstr("silent for 1.")));
+  EXPECT_FALSE(Exists(worker));
+}
+
+TEST(Run, ALostWorkerIsStartedAgainWhereTheJobWaits) {
+  JobOptions options;
+  options.steps = 400;
+  options.yaml =
+      "faults: {on_worker_loss: wait, dead_after_s: 1, suspect_after_s: 0.6, heartbeat_ms: 100}\n";
+  TestJob job(options);
+  TestProgram& tern = job.StartTern({"run", job.job_file(), "--restarts", "1"});
+  ASSERT_TRUE(job.WaitForTraining());
+  const pid_t worker = TestJob::PidOf(tern, "worker 1");
+  ASSERT_GT(worker, 0);
+  kill(worker, SIGKILL);
+  EXPECT_EQ(tern.Wait(), 0) << tern.err();
+  EXPECT_THAT(
+      tern.out(),
+      AllOf(HasSubstr("was killed by signal 9 (Killed)"), HasSubstr("it is started again (1 of 1)"),
+            HasSubstr("rounds                400\n"), HasSubstr("replicas              agree")));
+  EXPECT_NE(TestJob::PidOf(tern, "worker 1"), worker);
+  EXPECT_EQ(job.Output("summary.json")["restarts"], 1);
+}
+
+TEST(Run, ALostServerIsStartedAgain) {
+  JobOptions options;
+  options.steps = 400;
+  TestJob job(options);
+  TestProgram& tern = job.StartTern({"run", job.job_file(), "--restarts", "1"});
+  ASSERT_TRUE(job.WaitForTraining());
+  const pid_t server = TestJob::PidOf(tern, "server 0");
+  ASSERT_GT(server, 0);
+  kill(server, SIGKILL);
+  EXPECT_EQ(tern.Wait(), 0) << tern.err();
+  EXPECT_EQ(job.Output("summary.json")["rounds"], 400);
+  EXPECT_EQ(job.Output("summary.json")["restarts"], 1);
+}
+
+TEST(Run, ABadDataFolderIsTheRootCauseAndEndsTheJobAtOnce) {
+  TestJob job;
+  TestProgram& tern =
+      job.StartTern({"run", job.job_file(), "--set", "data.dir=" + job.folder() + "/nothing"});
+  EXPECT_EQ(tern.Wait(20), 65) << tern.err();
+  EXPECT_THAT(tern.err(), AllOf(HasSubstr("root cause: worker "),
+                                HasSubstr("exited with code 65: "), HasSubstr("/nothing")));
+}
+
+TEST(Run, APortInUseIsASentence) {
+  TestJob job, other(Endless());
+  TestProgram& server = other.StartServer(0);
+  ASSERT_TRUE(WaitUntil([&] { return !other.Progress().is_null(); })) << server.err();
+  TestProgram& tern = job.StartTern(
+      {"run", job.job_file(), "--set", Cat("servers.0.address=127.0.0.1:", other.port(0))});
+  EXPECT_EQ(tern.Wait(20), 69) << tern.err();
+  EXPECT_THAT(tern.err(), AllOf(HasSubstr("root cause: server 0"), HasSubstr(Cat(other.port(0)))));
+}
+
+TEST(Run, AMissingProgramIsASentence) {
+  TestJob job;
+  // A copy of tern alone, in a folder of its own, and a PATH without the others.
+  const std::string alone = job.folder() + "/alone";
+  std::filesystem::create_directories(alone);
+  std::filesystem::copy(TestJob::Binary("tern"), alone + "/tern");
+  TestProgram& tern = job.Start("env", "/usr/bin/env",
+                                {"PATH=/usr/bin:/bin", alone + "/tern", "run", job.job_file()});
+  EXPECT_EQ(tern.Wait(), 69);
+  EXPECT_THAT(tern.err(),
+              HasSubstr("cannot find the program tern_server: it is neither in " + alone));
+}
+
+TEST(Run, ChildrenDieWithIt) {
+  TestJob job(Endless());
+  TestProgram& tern = job.StartTern({"run", job.job_file()});
+  ASSERT_TRUE(job.WaitForTraining());
+  const std::vector<pid_t> children = {TestJob::PidOf(tern, "server 0"),
+                                       TestJob::PidOf(tern, "worker 0"),
+                                       TestJob::PidOf(tern, "worker 1")};
+  tern.Signal(SIGKILL);
+  EXPECT_EQ(tern.Wait(), 128 + SIGKILL);
+  for (const pid_t child : children) {
+    ASSERT_GT(child, 0);
+    EXPECT_TRUE(WaitUntil([&] {
+      const std::string stat = ReadFile(Cat("/proc/", child, "/stat"));
+      return stat.empty() ||
+             stat.find(") Z ") != std::string::npos;  // whoever adopts it may not reap it
+    })) << child;
+  }
+}
+
+}  // namespace
+}  // namespace tern::e2e

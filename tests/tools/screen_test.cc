@@ -1,0 +1,101 @@
+#include "tools/screen.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+
+#include "common/base/text.h"
+
+namespace tern::tools {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string Progress(int round, int present = 2) {
+  return Cat(R"({"event":"progress","rounds":)", round, R"(,"steps":100,"samples":)", 10 * round,
+             R"(,"train_s":)", round, R"(,"workers":2,"samples_per_s":10,"present":)", present,
+             R"(,"loss":0.5})");
+}
+
+int LinesOf(const std::string& text) {
+  return static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+}
+
+TEST(Screen, WritesALineEveryFiveSecondsWhereNobodyWatches) {
+  testing::internal::CaptureStdout();
+  {
+    Screen screen;
+    screen.Progress(Progress(0), seconds(1));
+    for (int half = 0; half < 24; ++half)
+      screen.Progress(Progress(1 + half), seconds(2) + half * milliseconds(500));
+  }
+  const std::string out = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(LinesOf(out), 3) << out;
+  EXPECT_THAT(out, testing::AllOf(HasSubstr("step 1/100"), HasSubstr("step 11/100"),
+                                  HasSubstr("step 21/100"), Not(HasSubstr("\r"))));
+}
+
+TEST(Screen, IgnoresWhatIsNoProgress) {
+  testing::internal::CaptureStdout();
+  {
+    Screen screen;
+    screen.Progress("", seconds(1));
+    screen.Progress("{\"event\":", seconds(9));
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+}
+
+// What a Screen writes to a terminal of 40 columns.
+template <typename Body>
+std::string OnTerminal(Body body) {
+  int terminal = -1, inside = -1;
+  winsize size{};
+  size.ws_col = 40;
+  size.ws_row = 10;
+  if (openpty(&terminal, &inside, nullptr, nullptr, &size) != 0) {
+    ADD_FAILURE() << "no terminal";
+    return "";
+  }
+  std::fflush(stdout);
+  const int saved = dup(STDOUT_FILENO);
+  dup2(inside, STDOUT_FILENO);
+  {
+    Screen screen;
+    body(screen);
+  }
+  std::fflush(stdout);
+  dup2(saved, STDOUT_FILENO);
+  std::array<char, 4096> text{};
+  const ssize_t got = read(terminal, text.data(), text.size());
+  for (const int fd : {saved, inside, terminal}) close(fd);
+  return std::string(text.data(), static_cast<size_t>(std::max<ssize_t>(0, got)));
+}
+
+TEST(Screen, WritesInPlaceOnATerminalAndNeverWraps) {
+  const std::string out = OnTerminal([](Screen& screen) {
+    screen.Progress(Progress(1), seconds(1));
+    screen.Progress(Progress(2), seconds(1) + milliseconds(500));
+  });
+  EXPECT_EQ(out,
+            "\rstep 1/100  loss 0.5000  10 img/s  comm\x1b[K\rstep 2/100  loss 0.5000  10 img/s  "
+            "comm\x1b[K\r\n");
+}
+
+TEST(Screen, ALineThatStaysBeginsOnALineOfItsOwn) {
+  const std::string out = OnTerminal([](Screen& screen) {
+    screen.Progress(Progress(0, 1), seconds(1));
+    screen.Say("worker 1 is here");
+  });
+  EXPECT_EQ(out, "\rwaiting for the first step  workers 1/2\x1b[K\r\nworker 1 is here\r\n");
+}
+
+}  // namespace
+}  // namespace tern::tools
