@@ -88,6 +88,7 @@ class Coordinator : public Control {
   void OnStatePiece(const Message& message, ControlActions* out);
   void OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out);
   void Lose(uint32_t rank, const std::string& why, Time now, ControlActions* out);
+  Time ProgressTimeout(const Worker& worker) const;
   void CheckSilence(uint32_t rank, Time now, ControlActions* out);
   void CheckFollowers(Time now, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);

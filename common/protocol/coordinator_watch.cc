@@ -54,6 +54,14 @@ void Coordinator::SendPulses(Time now, ControlActions* out) {
   }
 }
 
+// Where the job leaves it open: the larger of a minute and ten steps as this worker computes them.
+Time Coordinator::ProgressTimeout(const Worker& worker) const {
+  if (options_.timings.progress_timeout != Time::zero()) return options_.timings.progress_timeout;
+  const double steps = static_cast<double>(std::max<uint64_t>(1, worker.counters.rounds()));
+  const double ten_steps_s = 10 * worker.counters.compute_s() / steps;
+  return std::max<Time>(std::chrono::minutes(1), Time(static_cast<int64_t>(ten_steps_s * 1e9)));
+}
+
 void Coordinator::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
   Worker& worker = workers_[rank];
   if (worker.presence == Presence::kLost && now - worker.lost_at > options_.timings.wait_timeout) {
@@ -67,7 +75,7 @@ void Coordinator::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
   if (silent > options_.timings.dead_after)
     return Lose(rank, "silent for " + SecondsText(silent), now, out);
   if (gathered_ && worker.presence == Presence::kPresent &&
-      now - worker.moved_at > options_.timings.progress_timeout) {
+      now - worker.moved_at > ProgressTimeout(worker)) {
     return Lose(rank, "its compute thread has not moved for " + SecondsText(now - worker.moved_at),
                 now, out);
   }

@@ -68,11 +68,15 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
     case pb::Envelope::kPulse:
       // Started again, or its Members were lost on the way.
       if (message.head.pulse().incarnation() != shard0_incarnation_) greeted_ = false;
-      if (message.head.pulse().epoch() > members_.epoch()) greeted_ = false;
+      if (message.head.pulse().epoch() >
+          (members_of_ == shard0_incarnation_ ? members_.epoch() : 0)) {
+        greeted_ = false;
+      }
       return;
     case pb::Envelope::kMembers: {
       if (message.head.members().epoch() < members_.epoch()) return;
       members_ = message.head.members();
+      members_of_ = shard0_incarnation_;
       Sends sends;
       lane_.OnMembers(members_, &sends);
       EmitSends(std::move(sends), out);

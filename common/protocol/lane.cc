@@ -159,50 +159,62 @@ void Lane::OnContribution(Peer from, Kind kind, const pb::Contribution& c, const
   member->known = true;
   member->applied = std::max(member->applied, c.applied());
   AdvanceFloor();
-  auto found = state->slots.find(c.round());
+  if (Slot* slot = SlotFor(from, state, c, out)) CountIn(from, state, slot, c, payload, out);
+}
+
+Lane::Slot* Lane::SlotFor(Peer from, CellState* state, const pb::Contribution& c, Sends* out) {
+  const Cell& cell = state->spec.cell;
   if (c.round() <= floor_) {  // everybody has applied it
     ++counters_.stale;
     out->push_back(
         Refuse(from, kNotAllowed,
                ToString(cell, c.round()) + " is stale: the floor is " + std::to_string(floor_),
                pb::Refuse::ignore));
-    return;
+    out->back().message.head.mutable_refuse()->set_floor(floor_);
+    return nullptr;
   }
-  if (found == state->slots.end()) {
-    // Members are at most `window` rounds apart, plus the rounds that a replaced member had
-    // contributed to.
-    if (state->slots.size() >= 2 * options_.window + 2) {
-      ++counters_.early;
-      out->push_back(
-          Refuse(from, kNotAllowed, ToString(cell, c.round()) + " is early", pb::Refuse::ignore));
-      return;
-    }
-    found = state->slots.emplace(c.round(), Slot{}).first;
-    found->second.sum = state->spec.open();
-    found->second.counted.assign(members_.size(), false);
-    found->second.digest = c.digest();
+  if (const auto found = state->slots.find(c.round()); found != state->slots.end()) {
+    return &found->second;
   }
-  Slot& slot = found->second;
-  if (slot.closed) {
+  // Members are at most `window` rounds apart, plus the rounds that a replaced member had
+  // contributed to.
+  if (state->slots.size() >= 2 * options_.window + 2) {
+    ++counters_.early;
+    out->push_back(
+        Refuse(from, kNotAllowed, ToString(cell, c.round()) + " is early", pb::Refuse::ignore));
+    return nullptr;
+  }
+  Slot& slot = state->slots[c.round()];
+  slot.sum = state->spec.open();
+  slot.counted.assign(members_.size(), false);
+  slot.digest = c.digest();
+  return &slot;
+}
+
+void Lane::CountIn(Peer from, CellState* state, Slot* slot, const pb::Contribution& c,
+                   const Bytes& payload, Sends* out) {
+  const Cell& cell = state->spec.cell;
+  if (slot->closed) {
     ++counters_.repeated;
-    if (options_.safeguards.keep_until_applied) SendOutcome(*state, slot, from, out);
+    if (options_.safeguards.keep_until_applied) SendOutcome(*state, *slot, from, out);
     return;
   }
-  if (slot.counted[c.rank()] && options_.safeguards.count_once) {
+  if (slot->counted[c.rank()] && options_.safeguards.count_once) {
     ++counters_.repeated;
     return;
   }
-  if (slot.digest != c.digest()) {
+  if (slot->digest != c.digest()) {
     ++counters_.bad;
     out->push_back(Refuse(from, kMismatch,
                           ToString(cell, c.round()) + " was coded with scalers " + Hex(c.digest()) +
-                              ", others with " + Hex(slot.digest),
+                              ", others with " + Hex(slot->digest),
                           pb::Refuse::leave));
     return;
   }
-  if (Status added = slot.sum->Add(c.rank(), payload); !added.ok()) {
+  if (Status added = slot->sum->Add(c.rank(), payload); !added.ok()) {
     ++counters_.bad;
-    state->slots.erase(found);  // it may be half added: empty the slot, everybody else will repeat
+    // It may be half added: empty the slot, everybody else will repeat.
+    state->slots.erase(c.round());
     out->push_back(Refuse(
         from, ExitCode(added),
         ToString(cell, c.round()) + " of rank " + std::to_string(c.rank()) + ": " + added.message(),
@@ -210,8 +222,8 @@ void Lane::OnContribution(Peer from, Kind kind, const pb::Contribution& c, const
     return;
   }
   ++counters_.counted;
-  slot.counted[c.rank()] = true;
-  if (++slot.count == members_.size()) Close(state, c.round(), &slot, out);
+  slot->counted[c.rank()] = true;
+  if (++slot->count == members_.size()) Close(state, c.round(), slot, out);
 }
 
 void Lane::Close(CellState* cell, uint64_t round, Slot* slot, Sends* out) {

@@ -118,6 +118,10 @@ class Lane {
   void OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload,
                       Sends* out);
   void OnHeld(Peer from, Kind kind, const pb::Outcome& outcome, const Bytes& payload, Sends* out);
+  // The slot of a contribution, opened if need be; null where it was refused as stale or early.
+  Slot* SlotFor(Peer from, CellState* state, const pb::Contribution& c, Sends* out);
+  void CountIn(Peer from, CellState* state, Slot* slot, const pb::Contribution& c,
+               const Bytes& payload, Sends* out);
   void Close(CellState* cell, uint64_t round, Slot* slot, Sends* out);
   void SendOutcome(const CellState& cell, const Slot& slot, Peer to, Sends* out) const;
   void SendTaken(Peer to, Kind kind, const pb::Outcome& held, Sends* out) const;

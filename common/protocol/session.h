@@ -37,7 +37,8 @@ namespace tern::protocol {
 struct Timings {
   Time heartbeat{}, suspect_after{}, dead_after{}, start_timeout{}, wait_timeout{},
       server_return_timeout{};
-  Time hello_retry{}, resend_after{}, progress_timeout{};
+  Time hello_retry{}, resend_after{};
+  Time progress_timeout{};  // zero: the larger of a minute and ten steps
 };
 
 struct SessionAction {

@@ -85,9 +85,9 @@ void Session::ConnectDataLanes(uint32_t shard, Time now, SessionActions* out) {
 }
 
 void Session::OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out) {
+  if (IsLeftBehind(refuse.floor(), out)) return;
   switch (refuse.then()) {
     case pb::Refuse::retry:
-      if (IsLeftBehind(refuse.floor(), out)) return;
       if (link(lane).state == LinkState::kUp) link(lane).state = LinkState::kGreeting;
       return;
     case pb::Refuse::ignore:

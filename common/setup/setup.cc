@@ -31,8 +31,7 @@ protocol::Timings TimingsOf(const pb::Faults& faults) {
   timings.server_return_timeout = FromSeconds(faults.server_return_timeout_s());
   timings.hello_retry = FromSeconds(0.1);
   timings.resend_after = FromSeconds(2);
-  timings.progress_timeout =
-      FromSeconds(faults.progress_timeout_s() > 0 ? faults.progress_timeout_s() : 60);
+  timings.progress_timeout = FromSeconds(faults.progress_timeout_s());
   return timings;
 }
 

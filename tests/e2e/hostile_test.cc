@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 
 JobOptions SomeJob() {
   JobOptions options;
-  options.steps = 60;
+  options.steps = 120;
   options.batch_total = 32;
   options.yaml =
       "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1}\n";
@@ -112,15 +112,24 @@ std::vector<pb::Envelope> LiesOfAStranger() {
   return lies;
 }
 
-void Disturb(uint16_t port) {
-  Stranger broken(port), liar(port), huge(port), silent(port);
-  for (const std::vector<std::string>& frames : BrokenMessages()) broken.SendFrames(frames);
-  for (const pb::Envelope& lie : LiesOfAStranger()) {
-    liar.Say(lie);
-    liar.Say(lie, std::string(1000, '\xff'));
+// They stay connected as long as the caller keeps them.
+std::vector<std::unique_ptr<Stranger>> Disturb(const std::vector<uint16_t>& ports) {
+  std::vector<std::unique_ptr<Stranger>> strangers;
+  const auto add = [&strangers](uint16_t port) -> Stranger& {
+    return *strangers.emplace_back(std::make_unique<Stranger>(port));
+  };
+  for (const uint16_t port : ports) {
+    add(port);  // says nothing
+    Stranger& broken = add(port);
+    for (const std::vector<std::string>& frames : BrokenMessages()) broken.SendFrames(frames);
+    Stranger& liar = add(port);
+    for (const pb::Envelope& lie : LiesOfAStranger()) {
+      liar.Say(lie);
+      liar.Say(lie, std::string(1000, '\xff'));
+    }
+    add(port).Say(Contribution(&pb::Envelope::mutable_push, 0, 7), std::string(20 << 20, 'x'));
   }
-  const pb::Envelope push = Contribution(&pb::Envelope::mutable_push, 0, 7);
-  huge.Say(push, std::string(20 << 20, 'x'));
+  return strangers;
 }
 
 TEST(Strangers, AreCountedAndDisturbNobody) {
@@ -131,7 +140,7 @@ TEST(Strangers, AreCountedAndDisturbNobody) {
   job.StartServer(0, more);
   job.StartWorker(0, more);
   ASSERT_TRUE(job.server(0).WaitForErr("worker 0"));
-  for (const uint16_t port : {job.port(0), data_port}) Disturb(port);
+  const auto first = Disturb({job.port(0), data_port});
   const auto refused = [&](const std::string& fault) {
     return MetricOf(GetMetrics(metrics), Cat("tern_net_refused_total{fault=\"", fault, "\"}"));
   };
@@ -153,7 +162,7 @@ TEST(Strangers, AreCountedAndDisturbNobody) {
   }));
   job.StartWorker(1, more);
   ASSERT_TRUE(job.WaitForRound(1));
-  for (const uint16_t port : {job.port(0), data_port}) Disturb(port);
+  const auto second = Disturb({job.port(0), data_port});
   job.ExpectAllEnd(0);
   EXPECT_TRUE(job.Weights() == Undisturbed());
 }

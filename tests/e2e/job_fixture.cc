@@ -256,8 +256,9 @@ TestProgram& TestJob::Start(const std::string& name, const std::string& path,
   spec.name = name;
   spec.program = path;
   spec.arguments = words;
-  // Threads that spin while they wait would take the cores of the job's other processes.
-  spec.environment = {"OMP_WAIT_POLICY=passive"};
+  // Threads that spin while they wait would take the cores of the job's other processes; name
+  // servers that do not answer would take long.
+  spec.environment = {"OMP_WAIT_POLICY=passive", "RES_OPTIONS=timeout:1 attempts:1"};
   spec.stdout_path = Cat(folder_, "/programs/", programs_.size(), ".", name, ".out");
   spec.stderr_path = Cat(folder_, "/programs/", programs_.size(), ".", name, ".err");
   spec.fd = name == "server.0" ? progress_fd_ : -1;

@@ -12,7 +12,7 @@ namespace tern::e2e {
 
 Stranger::Stranger(uint16_t port)
     : context_(zmq_ctx_new()), socket_(zmq_socket(context_, ZMQ_DEALER)) {
-  const int linger_ms = 2000;  // what was said is still sent at the end
+  const int linger_ms = 0;
   zmq_setsockopt(socket_, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
   EXPECT_EQ(zmq_connect(socket_, ("tcp://127.0.0.1:" + std::to_string(port)).c_str()), 0);
 }

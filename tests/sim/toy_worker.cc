@@ -142,6 +142,7 @@ void ToyWorker::Do(SessionAction& action) {
       alive_ = false;
       status_ = action.status;
       world_->network().CloseAllOf(true, process_);
+      world_->OnWorkerEnded(*this);
       world_->Trace([&] {
         return "worker " + std::to_string(rank_) + " ended: " + std::to_string(ExitCode(status_)) +
                " " + status_.message();

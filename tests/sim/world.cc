@@ -149,9 +149,20 @@ bool World::HasDonorBeside(uint32_t rank) const {
   for (uint32_t other = 0; other < schedule_.workers; ++other) {
     const ToyWorker* worker = LiveWorker(other);
     if (other == rank || worker == nullptr || worker->frozen()) continue;
-    if (worker->ready() || processes_of_[other] == 1) return true;
+    // Of two processes of a rank one will be sent away: neither counts.
+    const bool only = processes_of_[other] == 1;
+    if (only || (worker->ready() && !schedule_.Has(Fault::Kind::kReplaceWorker))) return true;
   }
   return false;
+}
+
+// Two processes of a rank may both be sent away; `tern run` starts another then.
+void World::OnWorkerEnded(const ToyWorker& worker) {
+  const bool away = !worker.status().ok() && schedule_.Has(Fault::Kind::kReplaceWorker);
+  if (!schedule_.wait || !away || IsEnding() || LiveWorker(worker.rank()) != nullptr) return;
+  if (processes_of_[worker.rank()] >= 5 || StoppedEarly()) return;
+  ++starting_;
+  queue_.Post(now_ + milliseconds(100), Event::Type::kStartWorker, worker.rank());
 }
 
 void World::Strike(const Fault& fault) {

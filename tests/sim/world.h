@@ -42,6 +42,7 @@ class World : private Network::Host {
     queue_.Post(now_ + after, type, who, index);
   }
   void Reached(uint32_t rank, Fault::Point point, uint64_t round);
+  void OnWorkerEnded(const ToyWorker& worker);
   void Violation(const std::string& what);
   template <typename Text>
   void Trace(const Text& text) {

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -73,10 +74,15 @@ std::string OnTerminal(Body body) {
   }
   std::fflush(stdout);
   dup2(saved, STDOUT_FILENO);
-  std::array<char, 4096> text{};
-  const ssize_t got = read(terminal, text.data(), text.size());
-  for (const int fd : {saved, inside, terminal}) close(fd);
-  return std::string(text.data(), static_cast<size_t>(std::max<ssize_t>(0, got)));
+  for (const int fd : {saved, inside}) close(fd);
+  // What was written comes in pieces, then the end, since nobody has the other side any more.
+  std::string text;
+  std::array<char, 4096> piece{};
+  for (ssize_t got = 0; (got = read(terminal, piece.data(), piece.size())) > 0;) {
+    text.append(piece.data(), static_cast<size_t>(got));
+  }
+  close(terminal);
+  return text;
 }
 
 TEST(Screen, WritesInPlaceOnATerminalAndNeverWraps) {

@@ -136,7 +136,9 @@ say '{"event":"ended","code":75,"sentence":"worker 0 was lost"}'; exit 75)");
 }
 
 TEST_F(SupervisorTest, WhatShard0SaysAfterItWasToldToEndIsNoNews) {
-  Add(R"(trap 'say "{\"event\":\"ended\",\"code\":143}"; kill $!; exit 143' TERM; sleep 1000 & echo go > $D/go; wait)");
+  ASSERT_EQ(mkfifo((folder_ + "/never").c_str(), 0600), 0);
+  Add(R"(trap 'say "{\"event\":\"ended\",\"code\":143}"; exit 143' TERM
+echo go > $D/go; read word < $D/never)");
   Add("read word < $D/go; exit 65");
   Run(0, Time(0));
   EXPECT_EQ(verdict_.code(), Code::kBadData);

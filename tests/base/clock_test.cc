@@ -1,0 +1,28 @@
+#include "common/base/clock.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace tern {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(LoopClock, GoesWithTimeWhileItsLoopRuns) {
+  LoopClock clock(1h);
+  const Time begin = clock.Now();
+  std::this_thread::sleep_for(2ms);
+  EXPECT_GE(clock.Now() - begin, 2ms);
+}
+
+TEST(LoopClock, StandsStillWhileItsLoopIsHeldUp) {
+  LoopClock clock(1ms);
+  const Time begin = clock.Now();
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(clock.Now() - begin, 1ms);
+  EXPECT_LE(clock.Now() - begin, 2ms);
+}
+
+}  // namespace
+}  // namespace tern

@@ -1,0 +1,156 @@
+// The server's own parts in this process: what they bind, refuse and count.
+#include "server/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "server/lane_counters.h"
+#include "tests/net/net_testing.h"
+
+namespace tern::server {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::unique_ptr<setup::Setup> SomeJob(uint16_t port) {
+  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) /
+                                     ("tern_job_" + std::to_string(std::rand()) + ".yaml");
+  std::ofstream(path) << "servers: [{address: \"127.0.0.1:" << port << "\"}]\n"
+                      << "workers: {count: 2}\nmodel: {name: lenet}\ndata: {dir: nowhere}\n"
+                      << "train: {batch_total: 4, steps: 10}\n";
+  auto setup = setup::MakeSetup(path.string(), {});
+  std::filesystem::remove(path);
+  EXPECT_TRUE(setup.ok()) << setup.status().message();
+  return setup.ok() ? std::move(*setup) : nullptr;
+}
+
+TEST(Server, NamesAPortInUse) {
+  net::Context context;
+  const auto taken = net::BindLoopback(context);
+  const auto job = SomeJob(taken->port());
+  StopSignals signals;
+  const auto server = Server::Make(*job, signals, {});
+  ASSERT_FALSE(server.ok());
+  EXPECT_EQ(server.status().code(), Code::kAddress);
+  EXPECT_THAT(server.status().message(),
+              AllOf(HasSubstr("control socket"), HasSubstr(std::to_string(taken->port()))));
+}
+
+// A data socket that waits for its members, and a peer of it.
+class DataSocket : public testing::Test {
+ protected:
+  DataSocket()
+      : loop_(net::Value(
+            LaneLoop::Start(*job_, 0, 1, 99, "127.0.0.1", 0, context_, &traffic_, &registry_))),
+        peer_(net::Value(net::DealerSocket::Connect(context_, "127.0.0.1", loop_->port(),
+                                                    net::SocketOptions()))) {
+    EXPECT_TRUE(net::AwaitLink(*peer_, net::DealerSocket::Link::kUp));
+  }
+
+  pb::Envelope HelloOf(uint32_t rank, uint64_t incarnation) {
+    pb::Envelope envelope;
+    *envelope.mutable_hello() = job_->hello;
+    envelope.mutable_hello()->set_rank(rank);
+    envelope.mutable_hello()->set_incarnation(incarnation);
+    envelope.mutable_hello()->set_lane(1);
+    envelope.mutable_hello()->set_fresh(true);
+    return envelope;
+  }
+  // What the lane answers.
+  pb::Envelope Answer(const pb::Envelope& said) {
+    EXPECT_TRUE(peer_->Send(said).ok());
+    const auto received = net::Await(*peer_);
+    return received.has_value() ? received->envelope : pb::Envelope();
+  }
+
+  const std::unique_ptr<setup::Setup> job_ = SomeJob(7500);
+  Registry registry_;
+  net::Traffic traffic_{registry_};
+  net::Context context_;
+  const std::unique_ptr<LaneLoop> loop_;
+  const std::unique_ptr<net::DealerSocket> peer_;
+};
+
+TEST_F(DataSocket, RefusesAPeerOfAnotherJob) {
+  pb::Envelope hello = HelloOf(0, 1);
+  hello.mutable_hello()->set_model_digest(job_->hello.model_digest() + 1);
+  const pb::Envelope answer = Answer(hello);
+  EXPECT_EQ(answer.refuse().code(), 76u);
+  EXPECT_EQ(answer.refuse().then(), pb::Refuse::leave);
+  EXPECT_THAT(answer.refuse().sentence(), HasSubstr("the model differs"));
+}
+
+TEST_F(DataSocket, TellsWhoIsNoMemberYetToSayItAgain) {
+  const pb::Envelope answer = Answer(HelloOf(0, 1));
+  EXPECT_EQ(answer.refuse().then(), pb::Refuse::retry);
+}
+
+TEST_F(DataSocket, WelcomesItsMembersWithTheScheduleAndStopsAfterTheRound) {
+  pb::Members members;
+  members.set_epoch(1);
+  members.set_steps(10);
+  members.add_incarnations(11);
+  members.add_incarnations(12);
+  loop_->Tell(members);
+  const auto other = net::Value(
+      net::DealerSocket::Connect(context_, "127.0.0.1", loop_->port(), net::SocketOptions()));
+  ASSERT_TRUE(net::AwaitLink(*other, net::DealerSocket::Link::kUp));
+  ASSERT_TRUE(other->Send(HelloOf(1, 12)).ok());
+  const pb::Envelope answer = Answer(HelloOf(0, 11));
+  ASSERT_TRUE(answer.has_welcome()) << answer.ShortDebugString();
+  EXPECT_EQ(answer.welcome().incarnation(), 99u);
+
+  loop_->Tell(StopAfterThisRound{});
+  std::vector<uint8_t> codes;
+  const protocol::Chunk& chunk = job_->plan.chunk(0, 0);
+  const std::vector<float> zeros(431080);
+  for (const codec::Segment& segment : chunk.segments)
+    job_->plan.codec_of[segment.tensor]->Encode(zeros.data(), segment, {}, {}, &codes);
+  const Bytes payload = Bytes::Own(std::move(codes));
+  pb::Envelope push;
+  push.mutable_push()->set_round(1);
+  push.mutable_push()->set_digest(5);
+  for (const auto& [rank, socket] : {std::pair{0, peer_.get()}, std::pair{1, other.get()}}) {
+    push.mutable_push()->set_rank(static_cast<uint32_t>(rank));
+    push.mutable_push()->set_incarnation(static_cast<uint64_t>(11 + rank));
+    ASSERT_TRUE(socket->Send(push, payload).ok());
+  }
+  for (net::DealerSocket* socket : {peer_.get(), other.get()}) {
+    pb::Envelope sum;
+    while (!sum.has_sum()) {
+      auto received = net::Await(*socket);
+      ASSERT_TRUE(received.has_value());
+      ASSERT_FALSE(received->envelope.has_refuse()) << received->envelope.ShortDebugString();
+      sum = received->envelope;
+    }
+    EXPECT_EQ(sum.sum().contributors(), 2u);
+    EXPECT_EQ(sum.sum().learning_rate(), 0.01);
+    EXPECT_EQ(sum.sum().stop_after(), 1u);
+  }
+}
+
+TEST(LaneCounters, ShowWhatALaneRefused) {
+  Registry registry;
+  LaneCounters counters(registry, 3);
+  protocol::Lane lane({}, {});
+  protocol::Message message;
+  message.head.mutable_members();
+  protocol::Sends answers;
+  lane.OnMessage(1, message, &answers);
+  message.head.mutable_push()->set_incarnation(5);
+  lane.OnMessage(1, message, &answers);
+  for (int twice = 0; twice < 2; ++twice) counters.Export(lane);
+  const std::string page = registry.PrometheusText();
+  EXPECT_THAT(page, HasSubstr("tern_server_refused_total{lane=\"3\",reason=\"bad\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("tern_server_refused_total{lane=\"3\",reason=\"not_a_member\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("tern_server_refused_total{lane=\"3\",reason=\"stale\"} 0\n"));
+}
+
+}  // namespace
+}  // namespace tern::server

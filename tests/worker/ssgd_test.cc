@@ -1,0 +1,245 @@
+// The step around a job of one worker whose server answers at once.
+#include "worker/train/ssgd.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include "common/base/hash.h"
+#include "common/protocol/cells.h"
+#include "models/safetensors.h"
+#include "tests/worker/train_job.h"
+
+namespace tern::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+data::Dataset SomeImages(size_t count) {
+  data::Dataset dataset;
+  dataset.channels = 1;
+  dataset.height = dataset.width = 4;
+  dataset.classes = 3;
+  for (size_t i = 0; i < count; ++i) {
+    dataset.labels.push_back(static_cast<uint8_t>(i % 3));
+    for (size_t pixel = 0; pixel < 16; ++pixel)
+      dataset.pixels.push_back(static_cast<uint8_t>((i % 3 * 5 == pixel ? 200 : 0) + i + pixel));
+  }
+  return dataset;
+}
+
+// Answers every contribution at once, as the cells of a server would, unless the test takes it.
+class AnsweringPort : public Port {
+ public:
+  AnsweringPort(const setup::Setup& job, Replica& replica, Events& events)
+      : replica_(replica), events_(events) {
+    for (uint32_t lane = 0; lane <= job.plan.data_lanes[0]; ++lane) {
+      for (auto& spec : protocol::CellsOfLane(job.plan, 0, lane)) specs_[spec.cell] = spec;
+    }
+  }
+
+  void Contribute(protocol::Cell cell, uint64_t round, uint64_t, Bytes payload) override {
+    if (take && take(cell, round)) return;
+    auto sum = specs_.at(cell).open();
+    EXPECT_TRUE(sum->Add(0, payload).ok());
+    Answer answer;
+    answer.cell = cell;
+    answer.payload = sum->Close();
+    answer.outcome.set_round(round);
+    answer.outcome.set_learning_rate(0.1);
+    if (change) change(&answer);
+    if (cell.kind == protocol::Kind::kScale) coder->Scaled(answer);
+    events_.Push(std::move(answer));
+  }
+  void Applied(uint64_t round) override { hash_after[round] = replica_.Hash(); }
+  void Snapshot(Bytes state, uint64_t applied) override {
+    snapshots.emplace_back(std::move(state), applied);
+  }
+  void Installed() override { ++installed; }
+  void Finish(Status status, pb::Figures figures) override {
+    finished.emplace_back(std::move(status), std::move(figures));
+    if (on_finish) on_finish();
+  }
+
+  std::function<bool(protocol::Cell, uint64_t)> take;
+  std::function<void(Answer*)> change;
+  std::function<void()> on_finish;
+  Coder* coder = nullptr;
+  std::map<uint64_t, uint64_t> hash_after;
+  std::vector<std::pair<Bytes, uint64_t>> snapshots;
+  int installed = 0;
+  std::vector<std::pair<Status, pb::Figures>> finished;
+
+ private:
+  Replica& replica_;
+  Events& events_;
+  std::map<protocol::Cell, protocol::CellSpec> specs_;
+};
+
+constexpr uint64_t kSteps = 10;
+
+class Step : public testing::Test {
+ protected:
+  Step() {
+    folder_ = testing::TempDir() + "tern_step_" + std::to_string(std::rand());
+    job_ = SmallJob({"workers.count=1", "faults.compare_every_steps=4", "output_dir=" + folder_});
+    replica_ = std::move(*Replica::Make(*job_));
+    net_ = std::move(
+        *engine::Net::Make(job_->net, {4, true}, replica_->parameters(), replica_->gradients()));
+    evaluate_ = std::move(*Evaluate::Make(*job_, 0, test_, *replica_, progress_));
+    port_.emplace(*job_, *replica_, events_);
+    coder_.emplace(*job_, 0, *replica_, *port_, events_, progress_);
+    port_->coder = &*coder_;
+    port_->on_finish = [this] { events_.Push(Ended{Ok()}); };
+  }
+  ~Step() override { std::filesystem::remove_all(folder_); }
+
+  Status Run() {
+    data::Batches::Options options;
+    options.batch_total = 4;
+    auto batches = data::Batches::Make(train_, options);
+    Ssgd ssgd({*job_, 0, kSteps, *batches, *net_, *evaluate_, *replica_, *coder_, *port_, events_,
+               progress_});
+    return ssgd.Run();
+  }
+
+  std::string folder_;
+  std::unique_ptr<setup::Setup> job_;
+  data::Dataset train_ = SomeImages(20), test_ = SomeImages(9);
+  Registry registry_;
+  Progress progress_{registry_};
+  Events events_;
+  std::unique_ptr<Replica> replica_;
+  std::unique_ptr<engine::Net> net_;
+  std::unique_ptr<Evaluate> evaluate_;
+  std::optional<AnsweringPort> port_;
+  std::optional<Coder> coder_;
+};
+
+TEST_F(Step, TrainsToTheEndAndWritesTheWeights) {
+  events_.Push(Ready{0});
+  EXPECT_TRUE(Run().ok());
+  EXPECT_EQ(port_->hash_after.size(), kSteps);
+  ASSERT_EQ(port_->finished.size(), 1u);
+  EXPECT_EQ(port_->finished[0].second.test_samples(), 9u);
+  EXPECT_EQ(port_->finished[0].second.parameters_hash(), port_->hash_after[kSteps]);
+  const auto weights = models::ReadSafetensors(folder_ + "/weights.safetensors");
+  EXPECT_TRUE(weights.ok()) << weights.status().message();
+}
+
+TEST_F(Step, ReplicasThatDifferEndItNamingBothHashes) {
+  const uint64_t other = 0x1234567890abcdef;
+  port_->change = [other](Answer* answer) {
+    if (answer->cell.kind != protocol::Kind::kFigures) return;
+    pb::FiguresOfAll all;
+    ASSERT_TRUE(
+        all.ParseFromArray(answer->payload.data(), static_cast<int>(answer->payload.size())));
+    pb::Figures theirs;
+    theirs.set_parameters_hash(other);
+    all.add_by_rank(theirs.SerializeAsString());
+    answer->payload = Bytes::Own(all.SerializeAsString());
+  };
+  events_.Push(Ready{0});
+  const Status status = Run();
+  EXPECT_EQ(status.code(), Code::kMismatch);
+  EXPECT_THAT(status.message(),
+              HasSubstr("after round 4: worker 0 has hash " + Hex(port_->hash_after[4]) +
+                        ", worker 1 has " + Hex(other)));
+  EXPECT_EQ(port_->hash_after.size(), 4u) << "no further step";
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/weights.safetensors"));
+}
+
+TEST_F(Step, GivesStateBetweenTwoRounds) {
+  port_->take = [this](protocol::Cell cell, uint64_t round) {
+    if (cell.kind == protocol::Kind::kPush && round == 3) events_.Push(SnapshotWanted{});
+    return false;
+  };
+  events_.Push(Ready{0});
+  EXPECT_TRUE(Run().ok());
+  ASSERT_GE(port_->snapshots.size(), 1u);
+  const auto& [state, applied] = port_->snapshots[0];
+  EXPECT_EQ(applied, 2u);
+  auto newcomer = std::move(*Replica::Make(*job_));
+  ASSERT_TRUE(newcomer->LoadState(state).ok());
+  EXPECT_EQ(newcomer->Hash(), port_->hash_after[2]);
+}
+
+TEST_F(Step, GivesStateAlsoWhenItIsDone) {
+  port_->on_finish = [this] {
+    events_.Push(SnapshotWanted{});
+    events_.Push(Ended{Ok()});
+  };
+  events_.Push(Ready{0});
+  EXPECT_TRUE(Run().ok());
+  ASSERT_EQ(port_->snapshots.size(), 1u);
+  EXPECT_EQ(port_->snapshots[0].second, kSteps);
+}
+
+TEST_F(Step, GoesOnFromAStateThatArrives) {
+  auto donor = std::move(*Replica::Make(*job_));
+  std::fill_n(donor->parameters(), job_->table.total, 0.25f);
+  events_.Push(StateArrived{donor->SaveState(7), 7});
+  events_.Push(Ready{7});
+  const uint64_t initial = replica_->Hash();
+  EXPECT_TRUE(Run().ok());
+  EXPECT_EQ(port_->installed, 1);
+  ASSERT_EQ(port_->hash_after.size(), kSteps - 7);
+  EXPECT_EQ(port_->hash_after.begin()->first, 8u);
+  EXPECT_NE(port_->hash_after[8], initial);
+}
+
+TEST_F(Step, EndsAfterTheRoundThatTheJobStopsAfter) {
+  port_->change = [](Answer* answer) {
+    if (answer->outcome.round() == 5) answer->outcome.set_stop_after(5);
+  };
+  events_.Push(Ready{0});
+  EXPECT_TRUE(Run().ok());
+  EXPECT_EQ(port_->hash_after.rbegin()->first, 5u);
+}
+
+TEST_F(Step, ANewcomerKnowsTheRoundThatTheJobStopsAfter) {
+  events_.Push(Ready{0, 3});
+  EXPECT_TRUE(Run().ok());
+  EXPECT_EQ(port_->hash_after.rbegin()->first, 3u);
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/weights.safetensors"));
+}
+
+TEST_F(Step, LeavesAfterItsRoundWhenASignalAsks) {
+  events_.Push(Ready{0});
+  events_.Push(LeaveWanted{Status(Code::kTerminated, "stopped")});
+  EXPECT_EQ(Run().code(), Code::kTerminated);
+  EXPECT_EQ(port_->hash_after.size(), 1u);
+  EXPECT_EQ(port_->finished.at(0).first.code(), Code::kTerminated);
+}
+
+TEST_F(Step, EndsWithTheJob) {
+  port_->take = [this](protocol::Cell, uint64_t round) {
+    if (round == 2) events_.Push(Ended{Status(Code::kPeerLost, "worker 1 was lost")});
+    return round == 2;
+  };
+  events_.Push(Ready{0});
+  EXPECT_EQ(Run().code(), Code::kPeerLost);
+  EXPECT_EQ(port_->hash_after.size(), 1u);
+}
+
+TEST_F(Step, ASumOfAnotherSizeEndsIt) {
+  port_->change = [](Answer* answer) {
+    if (answer->cell.kind == protocol::Kind::kPush) answer->payload = Bytes::Own(std::string("x"));
+  };
+  events_.Push(Ready{0});
+  EXPECT_EQ(Run().code(), Code::kMismatch);
+}
+
+TEST_F(Step, AGradientThatIsNotFiniteNamesTensorWorkerAndRound) {
+  std::fill_n(replica_->parameters(), job_->table.total, 3e38f);
+  events_.Push(Ready{0});
+  const Status status = Run();
+  EXPECT_EQ(status.code(), Code::kBadData);
+  EXPECT_THAT(status.message(), HasSubstr("is not finite at round 1 on worker 0"));
+}
+
+}  // namespace
+}  // namespace tern::train
