@@ -120,8 +120,9 @@ bool Coordinator::MayTake(Worker* worker, Peer from, const pb::Hello& hello, Tim
     return false;
   }
   if (worker->presence == Presence::kAbsent || worker->presence == Presence::kLost) return true;
-  if (!gathered_ && hello.epoch() > worker->epoch)
-    return true;  // the holder was replaced before our restart
+  // The holder was replaced before our restart; but who has state is not put off for who has none.
+  const bool poorer = hello.fresh() && !worker->hello.fresh();
+  if (!gathered_ && hello.epoch() > worker->epoch && !poorer) return true;
   if (worker->rival != hello.incarnation()) {
     worker->rival = hello.incarnation();
     worker->rival_since = now;
@@ -321,6 +322,7 @@ void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlAc
 }
 
 void Coordinator::OnStateWant(Peer from, const Message& message, Time now, ControlActions* out) {
+  if (!gathered_) return;  // it will ask again
   const pb::StateWant& want = message.head.state_want();
   Worker* wants = ByPeer(from);
   if (wants == nullptr || wants->incarnation != want.incarnation() ||

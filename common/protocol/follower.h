@@ -46,8 +46,7 @@ class Follower : public Control {
   bool greeted_ = false, disconnected_ = false;
   bool ended_ = false;
   uint64_t shard0_incarnation_ = 0;
-  uint64_t members_of_ =
-      0;  // the life of shard 0 that told the members: epochs of two may be equal
+  uint64_t members_of_ = 0;  // shard 0's incarnation that told them: epochs of two may be equal
   Time heard_at_{}, hello_at_{}, connected_at_{}, pulse_at_{};
 };
 

@@ -293,6 +293,24 @@ TEST_F(CoordinatorTest, PrefersTheSuccessorWhenItGathersAgain) {
   EXPECT_EQ(coordinator_->workers()[1].incarnation, 51u);
 }
 
+TEST_F(CoordinatorTest, DoesNotPutOffOneWithStateForOneWithoutWhenItGathersAgain) {
+  Hear(101, Say(Veteran(1, 11, 5, 1)));
+  pb::Hello fetching = TestHello(1, 51);
+  fetching.set_epoch(2);
+  EXPECT_EQ(RefuseTo(301, Hear(301, Say(fetching))).then(), pb::Refuse::retry);
+  EXPECT_EQ(coordinator_->workers()[1].incarnation, 11u);
+}
+
+TEST_F(CoordinatorTest, PassesNoStateOnBeforeItHasGatheredAgain) {
+  pb::Hello fetching = TestHello(1, 51);
+  fetching.set_epoch(2);
+  Hear(301, Say(fetching));
+  Message want;
+  want.head.mutable_state_want()->set_rank(1);
+  want.head.mutable_state_want()->set_incarnation(51);
+  EXPECT_TRUE(Hear(301, want).empty());  // nor is the job given up
+}
+
 TEST_F(CoordinatorTest, DoesNotGatherWithOneWhomTheFloorHasPassed) {
   Hear(101, Say(Veteran(1, 11, 4, 1)));
   pb::Hello hello = Veteran(0, 10, 6, 1);

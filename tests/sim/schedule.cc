@@ -15,7 +15,9 @@ protocol::Timings MakeTimings() {
   timings.suspect_after = milliseconds(1500);
   timings.dead_after = milliseconds(3000);
   timings.start_timeout = timings.wait_timeout = milliseconds(60'000);
-  timings.server_return_timeout = timings.progress_timeout = milliseconds(60'000);
+  timings.progress_timeout = milliseconds(60'000);
+  // One that is stopped while all others end finds nobody: it goes by itself after this.
+  timings.server_return_timeout = milliseconds(20'000);
   timings.hello_retry = milliseconds(100);
   timings.resend_after = milliseconds(300);
   return timings;
@@ -45,6 +47,8 @@ Fault DrawFault(const Schedule& schedule, Rng* rng) {
   fault.round = 1 + rng->Below(schedule.rounds);
   if (rng->Chance(0.7)) fault.after = rng->Ms(0, 30);
   fault.down = rng->Chance(0.7) ? rng->Ms(20, 300) : rng->Ms(300, 2500);
+  // What is worst to hear late is the Bye of one that died.
+  if (fault.kind == Kind::kKillWorker && rng->Chance(0.25)) fault.point = Fault::Point::kLeaving;
   if (fault.kind == Kind::kFreezeWorker) fault.down = rng->Ms(1000, 6000);
   if (fault.kind == Kind::kReplaceWorker) fault.down = rng->Ms(3500, 8000);
   fault.hold = rng->Chance(0.7);

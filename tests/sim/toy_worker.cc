@@ -137,7 +137,7 @@ void ToyWorker::Do(SessionAction& action) {
       if (state_ != world_->FaultFreeState(applied_)) {
         world_->Violation("worker " + std::to_string(rank_) + " was given a wrong state");
       }
-      return Later(Task::kInstalled, world_->rng().Ms(0, 40));
+      return Later(Task::kInstalled, world_->rng().Ms(0, 150));
     case SessionAction::Type::kEnded:
       alive_ = false;
       status_ = action.status;
