@@ -30,7 +30,9 @@ protocol::Timings TimingsOf(const pb::Faults& faults) {
   timings.wait_timeout = FromSeconds(faults.wait_timeout_s());
   timings.server_return_timeout = FromSeconds(faults.server_return_timeout_s());
   timings.hello_retry = FromSeconds(0.1);
-  timings.resend_after = FromSeconds(2);
+  // Connections lose nothing while they stand, so this is only the last resort: a repeat is whole
+  // pushes.
+  timings.resend_after = FromSeconds(5);
   timings.progress_timeout = FromSeconds(faults.progress_timeout_s());
   return timings;
 }
