@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Figure 3 of the TernGrad paper as a table: LeNet on MNIST, total batch 64, 10,000 steps, fp32 and ternary gradients
-# with 1, 2, 4 and 8 workers (momentum SGD) and 2 (vanilla SGD), over paired seeds. About an hour on two cores; stop it
+# with 1, 2, 4 and 8 workers (momentum SGD) and 2 (vanilla SGD), over paired seeds. About an hour and a half on two cores; stop it
 # at any time: it goes on where it was.
 #   scripts/experiments/lenet_mnist.sh MNIST_DIR [--with_64] [OPTIONS]     --help lists them
 # MNIST_DIR has the four files, each as it is or with .gz. --with_64 adds 64 workers: 7 GB of memory.
