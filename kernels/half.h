@@ -1,5 +1,6 @@
-// IEEE half precision, round to nearest even; finite values beyond the largest half saturate to it
-// (a gradient on the wire must stay finite). `Ref` is bit-equal, in plain integer code.
+// Floats of 16 bits: IEEE half precision, and bfloat16, the upper half of a float. Round to nearest
+// even; finite values beyond the largest saturate to it (a gradient on the wire must stay finite);
+// NaN stays NaN, quiet. `Ref` is bit-equal, in plain integer code.
 #pragma once
 
 #include <cstddef>
@@ -11,5 +12,10 @@ void FloatToHalf(const float* x, size_t n, uint16_t* half);
 void FloatToHalfRef(const float* x, size_t n, uint16_t* half);
 void HalfToFloat(const uint16_t* half, size_t n, float* x);
 void HalfToFloatRef(const uint16_t* half, size_t n, float* x);
+
+void FloatToBfloat(const float* x, size_t n, uint16_t* bfloat);
+void FloatToBfloatRef(const float* x, size_t n, uint16_t* bfloat);
+void BfloatToFloat(const uint16_t* bfloat, size_t n, float* x);  // exact
+void BfloatToFloatRef(const uint16_t* bfloat, size_t n, float* x);
 
 }  // namespace tern::kernels

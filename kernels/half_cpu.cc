@@ -1,3 +1,4 @@
+#include <bit>
 #include <cstdint>
 
 #include "kernels/half.h"
@@ -92,6 +93,25 @@ void HalfToFloat(const uint16_t* half, size_t n, float* x) {
 
 #endif
 
+// Simple enough for the compiler to widen.
+void FloatToBfloat(const float* HWY_RESTRICT x, size_t n, uint16_t* HWY_RESTRICT bfloat) {
+  for (size_t i = 0; i < n; ++i) {
+    const auto bits = std::bit_cast<uint32_t>(x[i]);
+    const uint32_t sign = bits & 0x80000000;
+    const uint32_t magnitude = bits ^ sign;
+    const uint32_t largest = 0x7F7F0000;
+    const uint32_t m = magnitude < largest ? magnitude : largest;
+    const uint32_t rounded = (m + 0x7FFF + (m >> 16 & 1)) & 0xFFFF0000;
+    const uint32_t quiet = magnitude > 0x7F800000 ? 0x400000 : 0;
+    const uint32_t result = magnitude < 0x7F800000 ? rounded : magnitude | quiet;
+    bfloat[i] = static_cast<uint16_t>((sign | result) >> 16);
+  }
+}
+
+void BfloatToFloat(const uint16_t* HWY_RESTRICT bfloat, size_t n, float* HWY_RESTRICT x) {
+  for (size_t i = 0; i < n; ++i) x[i] = std::bit_cast<float>(uint32_t{bfloat[i]} << 16);
+}
+
 }  // namespace tern::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -100,6 +120,8 @@ namespace tern::kernels {
 
 HWY_EXPORT(FloatToHalf);
 HWY_EXPORT(HalfToFloat);
+HWY_EXPORT(FloatToBfloat);
+HWY_EXPORT(BfloatToFloat);
 
 void FloatToHalf(const float* x, size_t n, uint16_t* half) {
   HWY_DYNAMIC_DISPATCH(FloatToHalf)(x, n, half);
@@ -107,6 +129,14 @@ void FloatToHalf(const float* x, size_t n, uint16_t* half) {
 
 void HalfToFloat(const uint16_t* half, size_t n, float* x) {
   HWY_DYNAMIC_DISPATCH(HalfToFloat)(half, n, x);
+}
+
+void FloatToBfloat(const float* x, size_t n, uint16_t* bfloat) {
+  HWY_DYNAMIC_DISPATCH(FloatToBfloat)(x, n, bfloat);
+}
+
+void BfloatToFloat(const uint16_t* bfloat, size_t n, float* x) {
+  HWY_DYNAMIC_DISPATCH(BfloatToFloat)(bfloat, n, x);
 }
 
 }  // namespace tern::kernels

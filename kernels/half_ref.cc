@@ -36,6 +36,17 @@ float FromHalf(uint16_t half) {
   return sign != 0 ? -magnitude : magnitude;
 }
 
+uint16_t ToBfloat(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  const auto upper = static_cast<uint16_t>(bits >> 16);
+  const uint32_t magnitude = bits & 0x7FFFFFFF;
+  if (magnitude > 0x7F800000) return upper | 0x40;  // NaN: quiet, whatever is left of its payload
+  if (magnitude == 0x7F800000) return upper;        // infinity
+  const uint32_t rest = bits & 0xFFFF;
+  if (rest < 0x8000 || (rest == 0x8000 && upper % 2 == 0)) return upper;
+  return (upper & 0x7FFF) == 0x7F7F ? upper : upper + 1;  // a carry counts the exponent up
+}
+
 }  // namespace
 
 void FloatToHalfRef(const float* x, size_t n, uint16_t* half) {
@@ -44,6 +55,14 @@ void FloatToHalfRef(const float* x, size_t n, uint16_t* half) {
 
 void HalfToFloatRef(const uint16_t* half, size_t n, float* x) {
   for (size_t i = 0; i < n; ++i) x[i] = FromHalf(half[i]);
+}
+
+void FloatToBfloatRef(const float* x, size_t n, uint16_t* bfloat) {
+  for (size_t i = 0; i < n; ++i) bfloat[i] = ToBfloat(x[i]);
+}
+
+void BfloatToFloatRef(const uint16_t* bfloat, size_t n, float* x) {
+  for (size_t i = 0; i < n; ++i) x[i] = std::bit_cast<float>(uint32_t{bfloat[i]} << 16);
 }
 
 }  // namespace tern::kernels

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "kernels/optimizer.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -6,9 +8,13 @@
 #include "hwy/highway.h"
 
 // The rules as written are the reference; the compiler widens the loops for each target. It may:
-// elements do not meet, and contraction is off.
+// elements do not meet, contraction is off, and roots set no errno (CMakeLists.txt).
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
+
+void Scale(float* x, size_t n, float factor) {
+  for (size_t i = 0; i < n; ++i) x[i] *= factor;
+}
 
 void AddDecay(const float* g, const float* w, size_t n, float decay, float* out) {
   for (size_t i = 0; i < n; ++i) out[i] = g[i] + decay * w[i];
@@ -26,6 +32,34 @@ void MomentumUpdate(float* HWY_RESTRICT w, float* HWY_RESTRICT v, const float* H
   }
 }
 
+void NesterovUpdate(float* HWY_RESTRICT w, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,
+                    size_t n, float lr, float m, float decay) {
+  for (size_t i = 0; i < n; ++i) {
+    const float d = g[i] + decay * w[i];
+    v[i] = m * v[i] + d;
+    w[i] -= lr * (d + m * v[i]);
+  }
+}
+
+void LarsUpdate(float* HWY_RESTRICT w, float* HWY_RESTRICT v, const float* HWY_RESTRICT g, size_t n,
+                float lr, float local_rate, float m, float decay) {
+  for (size_t i = 0; i < n; ++i) {
+    v[i] = m * v[i] + local_rate * (g[i] + decay * w[i]);
+    w[i] -= lr * v[i];
+  }
+}
+
+void AdamUpdate(float* HWY_RESTRICT w, float* HWY_RESTRICT m, float* HWY_RESTRICT v,
+                const float* HWY_RESTRICT g, size_t n, const AdamStep& step, float decay) {
+  const AdamStep s = step;
+  for (size_t i = 0; i < n; ++i) {
+    const float d = g[i] + decay * w[i];
+    m[i] = s.beta1 * m[i] + s.fresh1 * d;
+    v[i] = s.beta2 * v[i] + s.fresh2 * (d * d);
+    w[i] -= s.rate * (m[i] / (std::sqrt(v[i]) * s.root + s.epsilon));
+  }
+}
+
 void EmaUpdate(float* average, const float* w, size_t n, float one_minus_decay) {
   for (size_t i = 0; i < n; ++i) average[i] -= one_minus_decay * (average[i] - w[i]);
 }
@@ -36,10 +70,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tern::kernels {
 
+HWY_EXPORT(Scale);
 HWY_EXPORT(AddDecay);
 HWY_EXPORT(SgdUpdate);
 HWY_EXPORT(MomentumUpdate);
+HWY_EXPORT(NesterovUpdate);
+HWY_EXPORT(LarsUpdate);
+HWY_EXPORT(AdamUpdate);
 HWY_EXPORT(EmaUpdate);
+
+void Scale(float* x, size_t n, float factor) { HWY_DYNAMIC_DISPATCH(Scale)(x, n, factor); }
 
 void AddDecay(const float* g, const float* w, size_t n, float decay, float* out) {
   HWY_DYNAMIC_DISPATCH(AddDecay)(g, w, n, decay, out);
@@ -51,6 +91,20 @@ void SgdUpdate(float* w, const float* g, size_t n, float lr, float decay) {
 
 void MomentumUpdate(float* w, float* v, const float* g, size_t n, float lr, float m, float decay) {
   HWY_DYNAMIC_DISPATCH(MomentumUpdate)(w, v, g, n, lr, m, decay);
+}
+
+void NesterovUpdate(float* w, float* v, const float* g, size_t n, float lr, float m, float decay) {
+  HWY_DYNAMIC_DISPATCH(NesterovUpdate)(w, v, g, n, lr, m, decay);
+}
+
+void LarsUpdate(float* w, float* v, const float* g, size_t n, float lr, float local_rate, float m,
+                float decay) {
+  HWY_DYNAMIC_DISPATCH(LarsUpdate)(w, v, g, n, lr, local_rate, m, decay);
+}
+
+void AdamUpdate(float* w, float* m, float* v, const float* g, size_t n, const AdamStep& step,
+                float decay) {
+  HWY_DYNAMIC_DISPATCH(AdamUpdate)(w, m, v, g, n, step, decay);
 }
 
 void EmaUpdate(float* average, const float* w, size_t n, float one_minus_decay) {

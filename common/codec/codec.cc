@@ -32,6 +32,7 @@ struct Row {
 const Row kTable[] = {
     {"fp32", [](const Options&) -> Made { return MakeFp32(); }},
     {"fp16", [](const Options&) -> Made { return MakeFp16(); }},
+    {"bf16", [](const Options&) -> Made { return MakeBf16(); }},
     {"ternary", MakeAnyTernary},
 };
 

@@ -5,8 +5,11 @@
 //
 //   worker:  Prepare (whole tensor: statistics -> scaler, clip), [scalers are shared],
 //            Encode (segment)
-//   server:  NewAccumulator, Add (once a worker, any order), EncodeSum
+//   server:  NewAccumulator, Add (any subset of the ranks, once each, any order), EncodeSum
 //   worker:  Decode (any range of the segment, as often as wanted)
+//
+// A sum is over whoever was added, its contributors: their number goes beside it, and the mean is
+// over them.
 //
 // Codecs have no state and may be used by any number of threads; an accumulator belongs to one.
 #pragma once
@@ -46,16 +49,17 @@ struct Segment {
   uint64_t count = 0;
 };
 
-// Adds up one segment over the workers of one round.
+// Adds up one segment over those workers of a round who come.
 class Accumulator {
  public:
   virtual ~Accumulator() = default;
   // Consumes this segment's part from the front of `bytes` and returns its size. Everything is
-  // checked before it is added: a Status (kMismatch) leaves the sum as it was. REQUIRES each rank
-  // at most once. Codecs that add floats keep a copy until all lower ranks have come, so order of
-  // arrival never shows.
+  // checked before it is added: a Status (kMismatch) leaves the sum as it was. REQUIRES ranks below
+  // `workers`, each at most once. Codecs that add floats keep a copy until all lower ranks have
+  // come or the sum is asked for, so order of arrival never shows.
   virtual Result<size_t> Add(int rank, std::span<const uint8_t> bytes) = 0;
-  // Appends the answer; changes nothing. REQUIRES all `workers` added.
+  // Appends the answer: SumSize(count, contributors) bytes for the contributors that were added.
+  // The same again if called again. REQUIRES one of them at least; no Add after it.
   virtual void EncodeSum(std::vector<uint8_t>* out) = 0;
 };
 
@@ -65,6 +69,8 @@ class Codec {
   virtual std::string_view name() const = 0;
   // Whether the workers exchange scalers of the tensors coded so.
   virtual bool shares_scaler() const { return false; }
+  // Whether a code is drawn, so that its square does not stand for the gradient's.
+  virtual bool stochastic() const { return false; }
   // From the statistics of a whole tensor of n elements. REQUIRES stats.finite: the caller reports
   // a gradient that is not, by tensor, worker and round. Ternary: clip.h says what each variant
   // makes of them.
@@ -74,13 +80,14 @@ class Codec {
                       const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const = 0;
   // The most bytes that Encode of `count` elements can append.
   virtual size_t MaxEncodedSize(uint64_t count) const = 0;
+  // For the ranks below `workers`.
   virtual std::unique_ptr<Accumulator> NewAccumulator(uint64_t count, int workers) const = 0;
-  // The exact number of bytes that EncodeSum appends.
-  virtual size_t SumSize(uint64_t count, int workers) const = 0;
-  // mean[0, n) = mean over the workers of elements [first, first + n) of the segment of `count`
+  // The exact number of bytes that EncodeSum appends; never fewer for more contributors.
+  virtual size_t SumSize(uint64_t count, int contributors) const = 0;
+  // mean[0, n) = mean over the contributors of elements [first, first + n) of the segment of `count`
   // elements whose sum is `sum` (SumSize bytes). kMismatch if the bytes are not a possible sum.
-  virtual Status Decode(std::span<const uint8_t> sum, uint64_t count, int workers, float scaler,
-                        uint64_t first, uint64_t n, float* mean) const = 0;
+  virtual Status Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
+                        float scaler, uint64_t first, uint64_t n, float* mean) const = 0;
 };
 
 // The table of codecs: names that a job may use, in order. (codec.cc; a new codec adds one line.)

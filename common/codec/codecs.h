@@ -15,6 +15,9 @@ std::unique_ptr<Codec> MakeFp32();
 // way down; what is beyond the largest half becomes the largest half. Sums in float in rank order.
 std::unique_ptr<Codec> MakeFp16();
 
+// The same with bfloat16: the range of fp32, 8 bits of precision.
+std::unique_ptr<Codec> MakeBf16();
+
 // TernGrad (Wen et al. 2017) with the shared scaler: up, a mask plane and the signs of the
 // non-zeros (kernels/ternary.h); down, the sum in SumBits(N) bit planes (kernels/planes.h).
 std::unique_ptr<Codec> MakeTernary(const Options& options);

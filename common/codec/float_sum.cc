@@ -67,21 +67,29 @@ Result<size_t> RankOrderedSum::Add(int rank, std::span<const uint8_t> bytes) {
   Result<size_t> size = Check(bytes);
   if (!size.ok()) return size;
   const std::span<const uint8_t> part = bytes.first(*size);
+  ++contributors_;
   if (r != next_) {
     parked_[r].emplace(part.begin(), part.end());
     return size;
   }
   AddTo(part, sum_.data());
-  for (++next_; next_ < parked_.size() && parked_[next_].has_value(); ++next_) {
-    AddTo(*parked_[next_], sum_.data());
-    parked_[next_].reset();
-  }
+  ++next_;
+  AddParked(false);
   return size;
 }
 
-void RankOrderedSum::MeanOf(uint64_t first, std::span<float> mean) const {
-  const auto workers = static_cast<float>(parked_.size());
-  for (size_t i = 0; i < mean.size(); ++i) mean[i] = sum_[first + i] / workers;
+void RankOrderedSum::AddParked(bool skip_missing) {
+  for (; next_ < parked_.size() && (skip_missing || parked_[next_].has_value()); ++next_) {
+    if (!parked_[next_].has_value()) continue;
+    AddTo(*parked_[next_], sum_.data());
+    parked_[next_].reset();
+  }
+}
+
+void RankOrderedSum::MeanOf(uint64_t first, std::span<float> mean) {
+  AddParked(true);
+  const auto contributors = static_cast<float>(contributors_);
+  for (size_t i = 0; i < mean.size(); ++i) mean[i] = sum_[first + i] / contributors;
 }
 
 void RankOrderedSum::EncodeSum(std::vector<uint8_t>* out) {

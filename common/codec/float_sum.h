@@ -1,5 +1,5 @@
-// Sums of codecs that add floats, always in rank order, so that the order of arrival never shows;
-// and rows of floats as bytes (IEEE single, little-endian).
+// Sums of codecs that add floats, always in rank order over whoever came, so that the order of
+// arrival never shows; and rows of floats as bytes (IEEE single, little-endian).
 #pragma once
 
 #include <cstdint>
@@ -43,14 +43,18 @@ class RankOrderedSum : public Accumulator {
   virtual void AddTo(std::span<const uint8_t> part, float* sum) const = 0;
 
   uint64_t count() const { return sum_.size(); }
-  // sum / workers of elements [first, first + mean.size()).
-  void MeanOf(uint64_t first, std::span<float> mean) const;
+  // sum / contributors of elements [first, first + mean.size()). Nothing is added after it.
+  void MeanOf(uint64_t first, std::span<float> mean);
 
  private:
+  // Adds what is parked from next_ on, up to the first rank that has not come, or all of it.
+  void AddParked(bool skip_missing);
+
   std::vector<float> sum_;
   // By rank: a copy of the part, until all lower ranks have come.
   std::vector<std::optional<std::vector<uint8_t>>> parked_;
-  size_t next_ = 0;  // the lowest rank not yet in sum_
+  size_t next_ = 0;  // ranks from this one on are not yet in sum_
+  int contributors_ = 0;
 };
 
 }  // namespace tern::codec

@@ -58,6 +58,7 @@ class TernaryPerWorker : public Codec {
   explicit TernaryPerWorker(const Options& options) : options_(options) {}
 
   std::string_view name() const override { return "ternary_per_worker"; }
+  bool stochastic() const override { return true; }
   Prepared Prepare(const kernels::Stats& stats, size_t n) const override {
     return PrepareTernary(stats, n, options_);
   }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/base/hash.h"
+#include "common/config/algorithms.h"
 #include "common/config/fields.h"
 
 namespace tern::config {
@@ -67,6 +68,26 @@ void ClearLocal(Message* message) {
   }
 }
 
+// A section of an algorithm that the job does not use stays away.
+bool IsIdle(const FieldDescriptor* field, const Message& message) {
+  return field->options().HasExtension(pb::traits) &&
+         field->name() != static_cast<const pb::Train&>(message).algorithm();
+}
+
+// A key that means nothing beside the others of its section stays away too.
+bool IsMeaningless(const FieldDescriptor* field, const Message& message) {
+  if (field->containing_type() != pb::LocalUpdater::descriptor()) return false;
+  const auto& local = static_cast<const pb::LocalUpdater&>(message);
+  const std::string& key = field->name();
+  return ((key == "lambda" || key == "reference") && !HasCompensation(local)) ||
+         (key == "rho" && !HasMeanSquare(local));
+}
+
+void FillParameters(pb::Train* train) {
+  const pb::AlgorithmTraits* traits = TraitsOf(*train);
+  if (!train->has_parameters() && traits != nullptr) train->set_parameters(traits->holding(0));
+}
+
 }  // namespace
 
 void FillDefaults(Message* message) {
@@ -77,11 +98,12 @@ void FillDefaults(Message* message) {
     const bool is_section = field->message_type() != nullptr &&
                             field->message_type()->file() == pb::Job::descriptor()->file();
     if (!field->is_repeated() && !reflection->HasField(*message, field)) {
-      if (is_section) reflection->MutableMessage(message, field);
-      if (field->has_default_value()) SetDefault(field, message);
+      if (is_section && !IsIdle(field, *message)) reflection->MutableMessage(message, field);
+      if (field->has_default_value() && !IsMeaningless(field, *message)) SetDefault(field, message);
     }
     if (field->message_type() != nullptr) ForEachMessage(field, message, FillDefaults);
   }
+  if (type == pb::Train::descriptor()) FillParameters(static_cast<pb::Train*>(message));
 }
 
 uint64_t JobDigest(const pb::Job& job) {

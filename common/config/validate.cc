@@ -4,35 +4,25 @@
 #include <utility>
 
 #include "common/config/address.h"
+#include "common/config/between_keys.h"
 
 namespace tern::config {
 namespace {
 
-class JobChecker {
+class JobChecker : private BetweenKeys {
  public:
-  JobChecker(const pb::Job& job, const Reading& reading) : job_(job), reading_(reading) {}
+  JobChecker(const pb::Job& job, const Reading& reading) : BetweenKeys(job, reading) {}
 
   void Check() {
     CheckServers();
     CheckLoopback();
     CheckWorkers();
     CheckModel();
-    CheckTrain();
     CheckExchange();
     CheckFaults();
   }
 
  private:
-  // Whether all of these keys can be judged.
-  bool Sound(std::initializer_list<std::string> keys) const {
-    for (const std::string& key : keys) {
-      if (reading_.faults->About(key)) return false;
-    }
-    return true;
-  }
-  void Report(const std::string& key, const std::string& saw, const std::string& allowed) {
-    reading_.faults->Add(PositionOf(*reading_.origins, key), key, saw, allowed);
-  }
   static std::string ServerKey(int s) { return Join("servers", static_cast<size_t>(s)); }
 
   void CheckServers() {
@@ -141,25 +131,6 @@ class JobChecker {
     }
   }
 
-  void CheckTrain() {
-    const pb::Train& train = job_.train();
-    if (Sound({"train.batch_total", "workers.count"}) &&
-        train.batch_total() % job_.workers().count() != 0) {
-      Report("train.batch_total", std::to_string(train.batch_total()),
-             "a multiple of workers.count (" + std::to_string(job_.workers().count()) + ")");
-    }
-    if (Sound({"train.steps", "train.epochs"}) && train.has_steps() == train.has_epochs()) {
-      Report(train.has_epochs() ? "train.epochs" : "train",
-             train.has_epochs() ? "both steps and epochs" : "neither steps nor epochs",
-             "exactly one of train.steps and train.epochs");
-    }
-    if (Sound({"train.schedule.name", "train.schedule.step_every"}) &&
-        train.schedule().name() == "step" && !train.schedule().has_step_every()) {
-      Report("train.schedule.step_every", "nothing",
-             "a whole number, at least 1, as the schedule is `step`");
-    }
-  }
-
   void CheckExchange() {
     const pb::Exchange& exchange = job_.exchange();
     if (Sound({"exchange.clip", "exchange.scaler"}) && exchange.clip() == pb::Exchange::grace &&
@@ -188,13 +159,14 @@ class JobChecker {
              "more than faults.suspect_after_s (" + NumberText(faults.suspect_after_s()) + ")");
     }
   }
-
-  const pb::Job& job_;
-  const Reading& reading_;
 };
 
 }  // namespace
 
-void CheckJob(const pb::Job& job, const Reading& reading) { JobChecker(job, reading).Check(); }
+void CheckJob(const pb::Job& job, const Reading& reading) {
+  JobChecker(job, reading).Check();
+  CheckTrain(job, reading);
+  CheckAlgorithm(job, reading);
+}
 
 }  // namespace tern::config

@@ -1,4 +1,8 @@
 // The rules between keys of a job: what no option of a single key can say.
+//
+// Beside the tables that keys take their names from, they want to know of the codecs, in tables
+// too: "float_codecs" are those whose codes are not drawn, "sharing_codecs" those whose workers
+// share scalers unless the job says otherwise.
 #pragma once
 
 #include "common/config/fill.h"
@@ -8,5 +12,10 @@ namespace tern::config {
 // Checks a job with its defaults filled in, after CheckRules. A rule one of whose keys is at fault
 // already is passed over.
 void CheckJob(const pb::Job& job, const Reading& reading);
+
+// Its parts in files of their own: train with its optimizer and schedule; the algorithm and what it
+// makes of exchange, workers and faults.
+void CheckTrain(const pb::Job& job, const Reading& reading);
+void CheckAlgorithm(const pb::Job& job, const Reading& reading);
 
 }  // namespace tern::config

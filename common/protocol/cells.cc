@@ -103,7 +103,7 @@ class ChunkSum : public CellSum {
   }
   Bytes Close() override {
     std::vector<uint8_t> out;
-    out.reserve(chunk_.sum_bytes);
+    out.reserve(SumBytes(plan_, chunk_, plan_.workers));
     for (auto& sum : sums_) sum->EncodeSum(&out);
     return Bytes::Own(std::move(out));
   }
@@ -130,25 +130,47 @@ Status CheckFigures(const Bytes& payload, uint32_t workers) {
   return Ok();
 }
 
+}  // namespace
+
 CellSpec ScaleCell(uint32_t bucket, size_t tensors) {
-  return {{Kind::kScale, bucket, 0},
-          [tensors] { return std::make_unique<MaxOfScalers>(tensors); },
-          [tensors](const Bytes& payload) { return ParseScalers(payload, tensors).status(); }};
+  CellSpec spec;
+  spec.cell = {Kind::kScale, bucket, 0};
+  spec.open = [tensors] { return std::make_unique<MaxOfScalers>(tensors); };
+  spec.check_outcome = [tensors](const Bytes& payload, uint32_t) {
+    return ParseScalers(payload, tensors).status();
+  };
+  return spec;
 }
 
 CellSpec FiguresCell(uint32_t workers) {
-  return {{Kind::kFigures, 0, 0},
-          [workers] { return std::make_unique<GatheredFigures>(workers); },
-          [workers](const Bytes& payload) { return CheckFigures(payload, workers); }};
+  CellSpec spec;
+  spec.cell = {Kind::kFigures, 0, 0};
+  spec.open = [workers] { return std::make_unique<GatheredFigures>(workers); };
+  spec.check_outcome = [workers](const Bytes& payload, uint32_t) {
+    return CheckFigures(payload, workers);
+  };
+  spec.waits_for_all = true;
+  return spec;
 }
 
 CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk) {
-  return {{Kind::kPush, chunk.bucket, chunk.index},
-          [&plan, &chunk] { return std::make_unique<ChunkSum>(plan, chunk); },
-          [&chunk](const Bytes& payload) { return CheckSize(payload, chunk.sum_bytes); }};
+  CellSpec spec;
+  spec.cell = {Kind::kPush, chunk.bucket, chunk.index};
+  spec.open = [&plan, &chunk] { return std::make_unique<ChunkSum>(plan, chunk); };
+  spec.check_outcome = [&plan, &chunk](const Bytes& payload, uint32_t contributors) {
+    return CheckSize(payload, SumBytes(plan, chunk, contributors));
+  };
+  return spec;
 }
 
-}  // namespace
+size_t SumBytes(const ExchangePlan& plan, const Chunk& chunk, uint32_t contributors) {
+  size_t bytes = 0;
+  for (const codec::Segment& segment : chunk.segments) {
+    if (contributors == 0) break;
+    bytes += plan.codec_of[segment.tensor]->SumSize(segment.count, static_cast<int>(contributors));
+  }
+  return bytes;
+}
 
 std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint32_t lane) {
   std::vector<CellSpec> cells;
@@ -175,6 +197,15 @@ LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell) {
   }
   const Chunk& chunk = plan.chunk(cell.bucket, cell.chunk);
   return {chunk.shard, chunk.lane};
+}
+
+bool IsAt(const ExchangePlan& plan, const Cell& cell, LaneRef lane) {
+  if (cell.kind == Kind::kFigures) return cell == Cell{Kind::kFigures, 0, 0} && lane == LaneRef{};
+  if (cell.bucket >= plan.buckets.size()) return false;
+  const Bucket& bucket = plan.buckets[cell.bucket];
+  if (cell.kind == Kind::kScale && (cell.chunk != 0 || bucket.shared.empty())) return false;
+  if (cell.kind == Kind::kPush && cell.chunk >= bucket.chunks.size()) return false;
+  return LaneOf(plan, cell) == lane;
 }
 
 }  // namespace tern::protocol

@@ -3,10 +3,19 @@
 
 #include <vector>
 
-#include "common/protocol/lane.h"
 #include "common/protocol/plan.h"
+#include "common/protocol/round_lane.h"
 
 namespace tern::protocol {
+
+// One maker a kind. Those of a lane may be put together otherwise: where servers hold the parameters,
+// pushes have cells of the server's own.
+//   scalers  the maximum, tensor by tensor, over whoever came
+//   figures  FiguresOfAll, an entry a worker, empty where it has no part; waits for all in any case
+//   pushes   the codecs' sums. Plan and chunk outlive the cell
+CellSpec ScaleCell(uint32_t bucket, size_t tensors);
+CellSpec FiguresCell(uint32_t workers);
+CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk);
 
 // The cells of one lane of a shard: scalers of the buckets whose home it is and, on shard 0,
 // figures, for lane 0; the chunks of the lane otherwise. The plan outlives the cells.
@@ -18,6 +27,11 @@ struct LaneRef {
   auto operator<=>(const LaneRef&) const = default;
 };
 LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell);
+// Whether the plan has this cell, and at this lane; any cell may be asked for.
+bool IsAt(const ExchangePlan& plan, const Cell& cell, LaneRef lane);
+
+// Bytes of the chunk's sum over so many contributors; 0 of none.
+size_t SumBytes(const ExchangePlan& plan, const Chunk& chunk, uint32_t contributors);
 
 // A row of `count` float32, little-endian; each finite and not negative, or kMismatch.
 Result<std::vector<float>> ParseScalers(const Bytes& payload, size_t count);

@@ -27,6 +27,21 @@ Status CheckHello(const pb::Hello& hello, const pb::Hello& expected) {
   return Compare("the exchange plan", hello.plan_digest(), expected.plan_digest());
 }
 
+RoundLane::Options ControlLaneOptions(const ControlOptions& options) {
+  RoundLane::Options lane;
+  lane.workers = options.workers;
+  lane.window = options.window;
+  lane.quorum = options.elasticity.quorum;
+  lane.shrink = options.elasticity.shrink();
+  lane.incarnation = options.incarnation;
+  lane.safeguards = options.safeguards;
+  return lane;
+}
+
+Message Refusal(Code code, std::string sentence, pb::Refuse::Then then) {
+  return MakeRefuse(static_cast<int>(code), std::move(sentence), then);
+}
+
 void EmitSend(Peer to, Message message, ControlActions* out) {
   ControlAction& action = out->emplace_back();
   action.type = ControlAction::Type::kSend;

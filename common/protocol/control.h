@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/protocol/lane.h"
+#include "common/protocol/elasticity.h"
 #include "common/protocol/message.h"
+#include "common/protocol/round_lane.h"
 #include "common/protocol/session.h"
 
 namespace tern::protocol {
@@ -39,7 +40,8 @@ struct ControlOptions {
   std::vector<uint32_t> data_ports;  // of this shard
   pb::Hello expected;                // job, digests: what every peer must have
   Timings timings;
-  bool wait_for_lost_workers = false;  // on_worker_loss: wait
+  Elasticity elasticity;
+  uint32_t window = 1;  // of the control lane, as RoundLane's
   Safeguards safeguards;
 };
 
@@ -56,13 +58,17 @@ class Control {
   // The connection to shard 0 was lost, as far as its socket knows (silence tells as well, but
   // later).
   virtual void OnShard0Disconnected() {}
-  virtual const Lane& lane() const = 0;
+  virtual const RoundLane& lane() const = 0;
 };
 
 // Ok, or kMismatch naming both sides' values.
 Status CheckHello(const pb::Hello& hello, const pb::Hello& expected);
 
+// What both have in common of the options of their lanes.
+RoundLane::Options ControlLaneOptions(const ControlOptions& options);
+
 // Helpers that both build their actions with.
+Message Refusal(Code code, std::string sentence, pb::Refuse::Then then);
 void EmitSend(Peer to, Message message, ControlActions* out);
 void EmitSends(Sends sends, ControlActions* out);
 void EmitLog(std::string text, ControlActions* out);

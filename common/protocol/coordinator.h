@@ -7,14 +7,19 @@
 //   a rank: absent --Hello--> present --silent 1.5 s--> suspect --silent 3 s--> lost
 //                              ^   ^                     |heard                  |
 //                              |   +---------------------+                       |
-//                              +----- `wait`: a new incarnation says hello ------+ `fail`: the end
+//                              +-- `wait`, `shrink`: a new incarnation says hello+ `fail`: the end
 //
-//   A rank whose compute thread stands is lost as well.
+//   A rank whose compute thread stands is lost as well, and one that leaves.
+//   wait:   the others wait for it. It comes back with what it had, or gets State from another
+//   shrink: it is no member from then on, and the others go on, at least `min_workers` of them;
+//           whoever comes gets State. The job ends when all who are left are done
+//
 //   A worker that has said Bye is done; until all are, it is watched and given up like any other,
 //   since the others may need what it holds. An incarnation that was given up or replaced may come
 //   back only as a new one (Refuse: rejoin), and only while no other process has had its rank.
 //
-// After a restart of shard 0 the gathering rebuilds all of it from the hellos.
+// After a restart of shard 0 the gathering rebuilds all of it from the hellos; under `shrink` it does
+// not wait for those who, as the others heard, were gone, nor for anybody beyond the start timeout.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +29,7 @@
 
 #include "common/protocol/control.h"
 #include "common/protocol/farewell.h"
+#include "common/protocol/stragglers.h"
 
 namespace tern::protocol {
 
@@ -35,7 +41,7 @@ class Coordinator : public Control {
   void OnMessage(Peer from, const Message& message, Time now, ControlActions* out) override;
   void OnTimer(Time now, ControlActions* out) override;
   void OnStop(Code code, Time now, ControlActions* out) override;
-  const Lane& lane() const override { return lane_; }
+  const RoundLane& lane() const override { return lane_; }
 
   struct Worker {
     enum class Presence { kAbsent, kPresent, kLost, kDone };
@@ -54,6 +60,7 @@ class Coordinator : public Control {
     uint64_t rival = 0;  // another incarnation that asks for this rank, since when
     Time rival_since{};
     pb::Counters counters;
+    uint64_t late_told = 0;         // of counters.late, in the log
     pb::Figures figures;            // from its Bye
     std::vector<uint64_t> retired;  // incarnations that were given up or replaced; the newest few
   };
@@ -74,6 +81,8 @@ class Coordinator : public Control {
   // Whether a hello of another incarnation may have the rank; answers it if not.
   bool MayTake(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out);
   void Admit(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out);
+  void GreetLane(const Worker& worker, ControlActions* out);
+  bool HasGathered(Time now) const;
   void GatherIfComplete(Time now, ControlActions* out);
   // Whether the state of the job is lost, or one who gathered is too far behind to have been a
   // member; acts on it.
@@ -88,6 +97,8 @@ class Coordinator : public Control {
   void OnStatePiece(const Message& message, ControlActions* out);
   void OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out);
   void Lose(uint32_t rank, const std::string& why, Time now, ControlActions* out);
+  void GoOnWithout(const std::string& what, Time now, ControlActions* out);  // shrink
+  void NameIfLate(uint32_t rank, ControlActions* out);
   Time ProgressTimeout(const Worker& worker) const;
   void CheckSilence(uint32_t rank, Time now, ControlActions* out);
   void CheckFollowers(Time now, ControlActions* out);
@@ -95,16 +106,25 @@ class Coordinator : public Control {
   void EndIfAllDone(Time now, ControlActions* out);
   void Abort(Code code, const std::string& sentence, Time now, ControlActions* out);
   std::vector<Farewell::Guest> Guests() const;
+  static Message GivenUp();
+  static bool IsLive(const Worker& worker) {
+    return worker.presence == Worker::Presence::kPresent ||
+           worker.presence == Worker::Presence::kDone;
+  }
+  size_t Live() const;
+  std::string LiveText() const;           // "3 of 4 workers"
   std::string Name(uint32_t rank) const;  // "worker 1 (node3, pid 4711)"
   Worker* ByPeer(Peer peer);
 
   ControlOptions options_;
-  Lane lane_;
+  RoundLane lane_;
   std::vector<Worker> workers_;
+  Stragglers stragglers_;
   std::map<uint32_t, Follower> followers_;  // by shard
   bool gathered_ = false;
   Farewell farewell_;
   uint64_t epoch_ = 0;
+  uint64_t run_ = 0;            // of this run of the job
   uint64_t steps_ = 0;          // rounds of the job, as the first worker said
   Code stop_code_ = Code::kOk;  // 130 or 143 once asked to stop
   Time started_at_{}, pulse_at_{};

@@ -10,9 +10,7 @@ namespace {
 
 using Presence = Coordinator::Worker::Presence;
 
-bool IsLive(const Coordinator::Worker& worker) {
-  return worker.presence == Presence::kPresent || worker.presence == Presence::kDone;
-}
+constexpr uint64_t kLateAgain = 100;  // rounds between two words on one who is late
 
 }  // namespace
 
@@ -22,6 +20,8 @@ void Coordinator::OnTimer(Time now, ControlActions* out) {
   for (uint32_t rank = 0; rank < workers_.size() && !farewell_.started(); ++rank)
     CheckSilence(rank, now, out);
   if (!farewell_.started()) CheckFollowers(now, out);
+  if (!farewell_.started() && !gathered_ && options_.elasticity.shrink())
+    GatherIfComplete(now, out);
   if (farewell_.started() || gathered_ || now - started_at_ <= options_.timings.start_timeout)
     return;
   std::string missing;
@@ -64,7 +64,8 @@ Time Coordinator::ProgressTimeout(const Worker& worker) const {
 
 void Coordinator::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
   Worker& worker = workers_[rank];
-  if (worker.presence == Presence::kLost && now - worker.lost_at > options_.timings.wait_timeout) {
+  if (worker.presence == Presence::kLost && options_.elasticity.on_loss == OnLoss::kWait &&
+      now - worker.lost_at > options_.timings.wait_timeout) {
     return Abort(Code::kPeerLost,
                  Name(rank) + " was lost and nobody took its place within " +
                      SecondsText(options_.timings.wait_timeout),
@@ -115,7 +116,9 @@ void Coordinator::Lose(uint32_t rank, const std::string& why, Time now, ControlA
   }
   worker.presence = Presence::kLost;
   worker.lost_at = now;
-  if (!options_.wait_for_lost_workers) return Abort(Code::kPeerLost, what, now, out);
+  worker.joining = false;
+  if (options_.elasticity.on_loss == OnLoss::kFail) return Abort(Code::kPeerLost, what, now, out);
+  if (options_.elasticity.shrink()) return GoOnWithout(what, now, out);
   if (stop_code_ != Code::kOk) return Abort(stop_code_, "stopped by a signal; " + what, now, out);
   const bool anyone = std::any_of(workers_.begin(), workers_.end(), [](const Worker& other) {
     return !other.joining && IsLive(other);
@@ -126,10 +129,38 @@ void Coordinator::Lose(uint32_t rank, const std::string& why, Time now, ControlA
           out);
 }
 
+void Coordinator::GoOnWithout(const std::string& what, Time now, ControlActions* out) {
+  const Code code = stop_code_ == Code::kOk ? Code::kPeerLost : stop_code_;
+  const bool anyone = std::any_of(workers_.begin(), workers_.end(), [](const Worker& other) {
+    return !other.joining && IsLive(other);
+  });
+  if (!anyone) return Abort(code, what + "; no live worker holds the state of the job", now, out);
+  if (Live() < options_.elasticity.min_workers) {
+    return Abort(code,
+                 what + "; " + LiveText() + " are left, and faults.min_workers is " +
+                     std::to_string(options_.elasticity.min_workers),
+                 now, out);
+  }
+  EmitLog(what + "; going on with " + LiveText(), out);
+  ++epoch_;
+  PublishMembers(out);
+  EndIfAllDone(now, out);
+}
+
+void Coordinator::NameIfLate(uint32_t rank, ControlActions* out) {
+  Worker& worker = workers_[rank];
+  const uint64_t late = worker.counters.late();
+  if (late == 0 || (worker.late_told != 0 && late < worker.late_told + kLateAgain)) return;
+  worker.late_told = late;
+  EmitLog(Name(rank) + " was late in " + std::to_string(late) +
+              " rounds so far: they closed without its gradient",
+          out);
+}
+
 void Coordinator::OnStop(Code code, Time now, ControlActions* out) {
   if (farewell_.started() || stop_code_ != Code::kOk) return;
   stop_code_ = code;
-  if (!gathered_ || !std::all_of(workers_.begin(), workers_.end(), IsLive)) {
+  if (!gathered_ || (!options_.elasticity.shrink() && Live() != workers_.size())) {
     return Abort(code, "stopped by a signal while not all workers were there", now, out);
   }
   EmitLog("stopping: the round in progress is the last", out);
@@ -137,9 +168,13 @@ void Coordinator::OnStop(Code code, Time now, ControlActions* out) {
 }
 
 void Coordinator::EndIfAllDone(Time now, ControlActions* out) {
+  bool anyone = false;
   for (const Worker& worker : workers_) {
+    if (gathered_ && options_.elasticity.shrink() && !IsLive(worker)) continue;
     if (worker.presence != Presence::kDone) return;
+    anyone = true;
   }
+  if (!anyone) return;
   Message end;
   const std::string sentence =
       stop_code_ == Code::kOk ? "" : "the job was stopped in order by a signal";
@@ -168,8 +203,8 @@ void Coordinator::Abort(Code code, const std::string& sentence, Time now, Contro
 std::vector<Farewell::Guest> Coordinator::Guests() const {
   std::vector<Farewell::Guest> guests;
   for (uint32_t rank = 0; rank < workers_.size(); ++rank) {
-    guests.push_back(
-        {pb::Hello::worker, rank, workers_[rank].incarnation, workers_[rank].peer, true});
+    const Worker& worker = workers_[rank];
+    guests.push_back({pb::Hello::worker, rank, worker.incarnation, worker.peer, IsLive(worker)});
   }
   for (const auto& [shard, follower] : followers_) {
     guests.push_back({pb::Hello::shard, shard, 0, follower.peer, true});

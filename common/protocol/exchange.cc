@@ -4,13 +4,58 @@
 
 namespace tern::protocol {
 
+namespace {
+
+// Servers keep fewer rounds beyond the floor: whoever says more is none of ours.
+constexpr uint64_t kMostAhead = 64;
+
+bool IsIn(const std::string& who, uint32_t rank) {
+  return rank / 8 < who.size() &&
+         (static_cast<unsigned char>(who[rank / 8]) >> (rank % 8) & 1) != 0;
+}
+
+}  // namespace
+
 void Exchange::Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest,
-                          Bytes payload, Time now, std::vector<Outgoing>* out) {
-  Waiting& waiting = waiting_[Key{round, cell}];
+                          Bytes payload, Time now, std::vector<Outgoing>* out,
+                          const Request& request) {
+  const Key key{round, cell};
+  if (options_.unsolicited && (round <= applied_ || held_.contains(key))) {
+    if (!request.skip) OnLate(key, lane, out);
+    return;
+  }
+  Waiting& waiting = waiting_[key];
+  waiting.request = request;
   waiting.lane = lane;
   waiting.digest = digest;
   waiting.payload = std::move(payload);
   SendWhatCreditAllows(lane, now, out);
+}
+
+void Exchange::OnLate(const Key& key, LaneRef lane, std::vector<Outgoing>* out) {
+  CountLate(key);
+  if (!lanes_[lane].up) return;
+  Outgoing outgoing{lane, MakeContribution(key)};
+  MutableContribution(key.cell.kind, &outgoing.message.head)->set_late(true);
+  out->push_back(std::move(outgoing));
+}
+
+void Exchange::CountLate(const Key& key) {
+  if (key.cell.kind != Kind::kPush || key.round <= newest_late_) return;
+  newest_late_ = key.round;
+  ++late_;
+}
+
+Message Exchange::MakeContribution(const Key& key) const {
+  Message message;
+  pb::Contribution* c = MutableContribution(key.cell.kind, &message.head);
+  c->set_round(key.round);
+  c->set_bucket(key.cell.bucket);
+  c->set_chunk(key.cell.chunk);
+  c->set_rank(options_.rank);
+  c->set_incarnation(options_.incarnation);
+  c->set_applied(applied_);
+  return message;
 }
 
 void Exchange::SendWaiting(const Key& key, Waiting* waiting, Time now, std::vector<Outgoing>* out) {
@@ -18,18 +63,21 @@ void Exchange::SendWaiting(const Key& key, Waiting* waiting, Time now, std::vect
     lanes_[waiting->lane].unanswered_bytes += waiting->payload.size();
   waiting->sent = true;
   waiting->sent_at = now;
-  Outgoing outgoing;
-  outgoing.lane = waiting->lane;
+  Outgoing outgoing{waiting->lane, MakeContribution(key)};
   pb::Contribution* c = MutableContribution(key.cell.kind, &outgoing.message.head);
-  c->set_round(key.round);
-  c->set_bucket(key.cell.bucket);
-  c->set_chunk(key.cell.chunk);
-  c->set_rank(options_.rank);
-  c->set_incarnation(options_.incarnation);
-  c->set_applied(applied_);
   if (waiting->digest != 0) c->set_digest(waiting->digest);
+  AddRequest(key.cell, waiting->request, c);
   outgoing.message.payload = waiting->payload;
   out->push_back(std::move(outgoing));
+}
+
+void Exchange::AddRequest(const Cell& cell, const Request& request, pb::Contribution* c) const {
+  if (request.skip) c->set_skip(true);
+  if (request.pull_only) c->set_pull_only(true);
+  if (request.push_only) c->set_push_only(true);
+  if (request.average) c->set_average(true);
+  const auto version = versions_.find(cell);
+  if (version != versions_.end()) c->set_version(version->second);
 }
 
 void Exchange::SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out) {
@@ -55,29 +103,56 @@ std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
                                                     std::vector<Outgoing>* out) {
   std::vector<Delivery> deliveries;
   OnFloor(outcome.floor());
-  const Key key{outcome.round(), Cell{kind, outcome.bucket(), outcome.chunk()}};
-  const auto found = waiting_.find(key);
-  if (found == waiting_.end() || found->second.lane != lane) return deliveries;
-  if (found->second.sent && kind == Kind::kPush)
-    lanes_[lane].unanswered_bytes -= found->second.payload.size();
-  waiting_.erase(found);
-  if (outcome.round() > floor_) held_[key] = Held{lane, outcome, payload, false, {}};
+  // A pull is known by its cell alone; its answer names the clock that the server has counted.
+  const Key key{outcome.pulled() ? 0 : outcome.round(),
+                Cell{kind, outcome.bucket(), outcome.chunk()}};
+  if (const auto found = waiting_.find(key); found != waiting_.end()) {
+    const Waiting& waiting = found->second;
+    if (waiting.lane != lane) return deliveries;
+    if (waiting.sent && kind == Kind::kPush)
+      lanes_[lane].unanswered_bytes -= waiting.payload.size();
+    if (options_.unsolicited && !waiting.request.skip && !IsIn(outcome.who(), options_.rank))
+      CountLate(key);
+    waiting_.erase(found);
+  } else if (!Wants(key, lane)) {
+    return deliveries;
+  }
+  if (outcome.has_version() && !outcome.average()) versions_[key.cell] = outcome.version();
+  // Without rounds a server restores nothing from its workers.
+  const bool has_rounds = !outcome.has_total();
+  if (has_rounds && outcome.round() > floor_) held_[key] = Held{lane, outcome, payload, false, {}};
   deliveries.push_back({key.cell, outcome, payload});
   SendWhatCreditAllows(lane, now, out);
   return deliveries;
 }
 
+bool Exchange::Wants(const Key& key, LaneRef lane) const {
+  return options_.unsolicited && key.round > applied_ && key.round <= applied_ + kMostAhead &&
+         !held_.contains(key) && (!options_.in_plan || options_.in_plan(key.cell, lane));
+}
+
+uint64_t Exchange::newest_held(LaneRef lane) const {
+  for (auto one = held_.rbegin(); one != held_.rend(); ++one) {
+    if (one->second.lane == lane) return one->first.round;
+  }
+  return 0;
+}
+
 void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
                         std::vector<Outgoing>* out) {
   LaneState& state = lanes_[lane];
-  const bool blank =
-      state.server_incarnation != 0 && state.server_incarnation != server_incarnation;
+  // (Or not known: outcomes may come before the first Welcome does.)
+  const bool blank = state.server_incarnation != server_incarnation;
   state.up = true;
   state.server_incarnation = server_incarnation;
-  state.unanswered_bytes = 0;
   for (auto& [key, held] : held_) {
     if (blank && held.lane == lane) Offer(key, &held, now, out);
   }
+  OnRoomAgain(lane, now, out);
+}
+
+void Exchange::OnRoomAgain(LaneRef lane, Time now, std::vector<Outgoing>* out) {
+  lanes_[lane].unanswered_bytes = 0;
   for (auto& [key, waiting] : waiting_) {
     if (waiting.lane == lane) waiting.sent = false;
   }
@@ -119,6 +194,17 @@ void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
       continue;
     ++resent_;
     Offer(key, &held, now, out);
+  }
+}
+
+void Exchange::SetApplied(uint64_t applied) {
+  applied_ = applied;
+  if (!options_.unsolicited) return;
+  while (!waiting_.empty() && waiting_.begin()->first.round <= applied_) {
+    const Waiting& waiting = waiting_.begin()->second;
+    if (waiting.sent && waiting_.begin()->first.cell.kind == Kind::kPush)
+      lanes_[waiting.lane].unanswered_bytes -= waiting.payload.size();
+    waiting_.erase(waiting_.begin());
   }
 }
 

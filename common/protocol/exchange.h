@@ -7,6 +7,10 @@
 // An outcome:      held until the floor reaches its round; given to a server that comes back
 //                  without it, again and again until that server says that it has it.
 //
+// Where rounds may close without this worker (`unsolicited`) an outcome is delivered, once, also if
+// this worker has not contributed; what it contributes after that is late: counted, and the server
+// is told, but it has no place any more.
+//
 // Credit: bytes of pushes sent on a lane and not answered are at most `credit_bytes`, except that a
 // push which comes before all of those in plan order may always go. So the first cell that is not
 // closed gets its pushes from everybody, although scalers do not come back to all workers in the
@@ -14,7 +18,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -30,6 +34,9 @@ class Exchange {
     uint64_t incarnation = 0;
     uint64_t credit_bytes = 16 << 20;
     Time resend_after{};
+    bool unsolicited = false;
+    // With `unsolicited`: whether there is such a cell at that lane; empty: any may be.
+    std::function<bool(const Cell&, LaneRef)> in_plan = nullptr;
   };
   struct Outgoing {
     LaneRef lane;
@@ -42,12 +49,12 @@ class Exchange {
     Bytes payload;
   };
 
-  explicit Exchange(Options options) : options_(options) {}
+  explicit Exchange(Options options) : options_(std::move(options)) {}
 
   // REQUIRES not contributed before. `digest` is of the scalers used (push).
   void Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest, Bytes payload,
-                  Time now, std::vector<Outgoing>* out);
-  // Returns the answer if this worker waits for it.
+                  Time now, std::vector<Outgoing>* out, const Request& request = {});
+  // Returns the answer if this worker waits for it, or needs it.
   std::vector<Delivery> OnOutcome(LaneRef lane, Kind kind, const pb::Outcome& outcome,
                                   const Bytes& payload, Time now, std::vector<Outgoing>* out);
   // The server has what it was given.
@@ -55,11 +62,14 @@ class Exchange {
   // Hello was answered. A server that was not known before on this lane gets what is held.
   void OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now, std::vector<Outgoing>* out);
   void OnLaneDown(LaneRef lane);
+  // The server has room for what it turned away as early.
+  void OnRoomAgain(LaneRef lane, Time now, std::vector<Outgoing>* out);
   void OnFloor(uint64_t floor);
   void OnTimer(Time now, std::vector<Outgoing>* out);
   // REQUIRES every answer of the rounds up to `applied` delivered: whoever gets this worker's state
-  // contributes to none of them again.
-  void SetApplied(uint64_t applied) { applied_ = applied; }
+  // contributes to none of them again. (With `unsolicited`: every answer that it takes to apply them;
+  // what is not answered yet is not needed any more.)
+  void SetApplied(uint64_t applied);
   // After State: what older rounds left is void.
   void Restart(uint64_t applied);
   void SetIncarnation(uint64_t incarnation) { options_.incarnation = incarnation; }
@@ -68,13 +78,18 @@ class Exchange {
   uint64_t floor() const { return floor_; }
   bool idle() const { return waiting_.empty(); }
   size_t held() const { return held_.size(); }
+  // The newest round that an outcome of this lane is held of; 0: none.
+  uint64_t newest_held(LaneRef lane) const;
   uint64_t resent() const { return resent_; }
+  // Rounds that closed without a push of this worker that came later.
+  uint64_t late() const { return late_; }
 
  private:
   struct Waiting {
     LaneRef lane;
     uint64_t digest = 0;
     Bytes payload;
+    Request request;
     bool sent = false;
     Time sent_at{};
   };
@@ -97,6 +112,12 @@ class Exchange {
     auto operator<=>(const Key&) const = default;
   };
 
+  void AddRequest(const Cell& cell, const Request& request, pb::Contribution* c) const;
+  Message MakeContribution(const Key& key) const;
+  void OnLate(const Key& key, LaneRef lane, std::vector<Outgoing>* out);
+  void CountLate(const Key& key);
+  // Whether an outcome that nothing waits for is to be delivered.
+  bool Wants(const Key& key, LaneRef lane) const;
   void Offer(const Key& key, Held* held, Time now, std::vector<Outgoing>* out);
   void SendWaiting(const Key& key, Waiting* waiting, Time now, std::vector<Outgoing>* out);
   void SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out);
@@ -105,9 +126,12 @@ class Exchange {
   uint64_t applied_ = 0;
   uint64_t floor_ = 0;
   uint64_t resent_ = 0;
+  uint64_t late_ = 0, newest_late_ = 0;  // how many rounds, and which
   std::map<Key, Waiting> waiting_;
   std::map<Key, Held> held_;
   std::map<LaneRef, LaneState> lanes_;
+  // Algorithms without rounds: of the weights that this worker was given last, by cell.
+  std::map<Cell, uint64_t> versions_;
 };
 
 }  // namespace tern::protocol

@@ -6,12 +6,9 @@ namespace tern::protocol {
 
 namespace {
 
-Lane::Options LaneOptions(const ControlOptions& options) {
-  Lane::Options lane;
-  lane.workers = options.workers;
-  lane.incarnation = options.incarnation;
+RoundLane::Options LaneOptions(const ControlOptions& options) {
+  RoundLane::Options lane = ControlLaneOptions(options);
   lane.data_ports = options.data_ports;
-  lane.safeguards = options.safeguards;
   return lane;
 }
 
@@ -136,6 +133,7 @@ void Follower::OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions*
 
 void Follower::OnTimer(Time now, ControlActions* out) {
   if (ended_) return;
+  if (stop_code_ != Code::kOk && now - heard_at_ > options_.timings.dead_after) return StopAlone(out);
   if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
   if (!greeted_ && now - hello_at_ >= options_.timings.hello_retry) Greet(now, out);
   const Time silent = now - heard_at_;
@@ -161,13 +159,21 @@ void Follower::SendPulses(Time now, ControlActions* out) {
   pulse->set_epoch(members_.epoch());
   pulse->set_floor(lane_.floor());
   ToWorkers(message, out);
+  if (stop_code_ != Code::kOk) pulse->set_stop(static_cast<uint32_t>(stop_code_));
   if (greeted_) SendShard0(std::move(message), out);
 }
 
-void Follower::OnStop(Code code, Time, ControlActions* out) {
-  if (ended_) return;
+void Follower::OnStop(Code code, Time now, ControlActions* out) {
+  if (ended_ || stop_code_ != Code::kOk) return;
+  stop_code_ = code;
+  if (!greeted_) return StopAlone(out);
+  EmitLog("asking shard 0 to stop the job", out);
+  SendPulses(now, out);
+}
+
+void Follower::StopAlone(ControlActions* out) {
   ended_ = true;
-  EmitEnded(Status(code, "stopped by a signal; to stop the job in order, signal shard 0"), out);
+  EmitEnded(Status(stop_code_, "stopped by a signal while server shard 0 was not there"), out);
 }
 
 void Follower::ToWorkers(const Message& message, ControlActions* out) {

@@ -24,10 +24,10 @@ class Follower : public Control {
   void OnMessageFromShard0(const Message& message, Time now, ControlActions* out) override;
   void OnTimer(Time now, ControlActions* out) override;
   void OnShard0Disconnected() override { disconnected_ = true; }
-  // Only shard 0 stops a job in order; a follower that is told to go leaves its job to the
-  // deadlines.
+  // Asks shard 0 to stop the job in order, with every pulse until the end; where shard 0 is not there
+  // it leaves the job to the deadlines.
   void OnStop(Code code, Time now, ControlActions* out) override;
-  const Lane& lane() const override { return lane_; }
+  const RoundLane& lane() const override { return lane_; }
 
  private:
   void OnHello(Peer from, const pb::Hello& hello, ControlActions* out);
@@ -37,14 +37,16 @@ class Follower : public Control {
   void SendShard0(Message message, ControlActions* out);
   void End(Status status, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);
+  void StopAlone(ControlActions* out);
   void ToWorkers(const Message& message, ControlActions* out);
 
   ControlOptions options_;
-  Lane lane_;
+  RoundLane lane_;
   pb::Members members_;
   std::map<uint32_t, Peer> peers_;  // by rank
   bool greeted_ = false, disconnected_ = false;
   bool ended_ = false;
+  Code stop_code_ = Code::kOk;  // 130 or 143 once asked to stop
   uint64_t shard0_incarnation_ = 0;
   uint64_t members_of_ = 0;  // shard 0's incarnation that told them: epochs of two may be equal
   Time heard_at_{}, hello_at_{}, connected_at_{}, pulse_at_{};

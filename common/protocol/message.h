@@ -39,6 +39,15 @@ struct Cell {
 };
 std::string ToString(const Cell& cell, uint64_t round);  // "push of bucket 0, chunk 3, round 17"
 
+// What a contribution may say besides.
+struct Request {
+  bool skip = false;  // takes no part in this round
+  // Algorithms without rounds:
+  bool pull_only = false;  // only weights are asked for; round 0
+  bool push_only = false;  // none are
+  bool average = false;    // pull_only: of the moving average
+};
+
 // The envelopes of a contribution, its outcome and the outcome handed back to a restarted server,
 // by kind.
 pb::Contribution* MutableContribution(Kind kind, pb::Envelope* head);

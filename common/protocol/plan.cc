@@ -58,6 +58,18 @@ Status ChooseCodecs(const pb::Exchange& exchange, const std::vector<TensorInfo>&
   return Ok();
 }
 
+Status ChoosePullCodec(const pb::Exchange& exchange, ExchangePlan* plan) {
+  codec::Options options = CodecOptions(exchange);
+  options.scaler_per_worker = true;  // a server shares its scaler with nobody
+  options.clip = codec::Clip::kNone;
+  Result<std::unique_ptr<codec::Codec>> made = codec::MakeCodec(exchange.pull_codec(), options);
+  if (!made.ok()) return made.status().Within("exchange.pull_codec");
+  plan->codecs.push_back(std::move(*made));
+  plan->pull_codec = plan->codecs.back().get();
+  plan->central = true;
+  return Ok();
+}
+
 // Whole tensors from the last to the first, closed before they would outgrow `limit` elements.
 void CutBuckets(uint64_t limit, ExchangePlan* plan) {
   for (size_t t = plan->tensor_count.size(); t-- > 0;) {
@@ -69,6 +81,40 @@ void CutBuckets(uint64_t limit, ExchangePlan* plan) {
     bucket.first_tensor = static_cast<uint32_t>(t);
     ++bucket.tensors;
   }
+}
+
+// The arena in `parts` equal ranges.
+Status CutRanges(uint64_t parts, ExchangePlan* plan) {
+  const uint64_t total = plan->parameters();
+  if (parts > total) {
+    return Status(Code::kBadJob, "train.rsgd.p is " + std::to_string(parts) + ", expected at most " +
+                                     std::to_string(total) + ", the number of parameters");
+  }
+  for (uint64_t i = 0; i < parts; ++i) {
+    Bucket& bucket = plan->buckets.emplace_back();
+    bucket.begin = i * total / parts;
+    bucket.count = (i + 1) * total / parts - bucket.begin;
+    for (uint32_t t = 0; t < plan->tensor_count.size(); ++t) {
+      const uint64_t end = plan->tensor_begin[t] + plan->tensor_count[t];
+      if (end <= bucket.begin || plan->tensor_begin[t] >= bucket.begin + bucket.count) continue;
+      if (bucket.tensors++ == 0) bucket.first_tensor = t;
+    }
+  }
+  return Ok();
+}
+
+// The same cut for each slot of the optimizer.
+void RepeatBuckets(uint32_t slots, ExchangePlan* plan) {
+  const std::vector<Bucket> model = plan->buckets;
+  for (uint32_t slot = 1; slot <= slots; ++slot) {
+    for (Bucket bucket : model) {
+      bucket.arena = slot;
+      plan->buckets.push_back(std::move(bucket));
+    }
+  }
+}
+
+void FindSharedScalers(ExchangePlan* plan) {
   for (Bucket& bucket : plan->buckets) {
     for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
       if (plan->codec_of[t]->shares_scaler()) bucket.shared.push_back(t);
@@ -86,7 +132,9 @@ Chunk MakeChunk(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin, 
     if (from >= to) continue;
     chunk.segments.push_back({t, from - plan.tensor_begin[t], to - from});
     chunk.max_push_bytes += plan.codec_of[t]->MaxEncodedSize(to - from);
-    chunk.sum_bytes += plan.codec_of[t]->SumSize(to - from, static_cast<int>(plan.workers));
+    chunk.sum_bytes += plan.central
+                           ? plan.pull_codec->SumSize(to - from, 1)
+                           : plan.codec_of[t]->SumSize(to - from, static_cast<int>(plan.workers));
   }
   return chunk;
 }
@@ -113,9 +161,10 @@ void CutChunks(uint64_t limit, ExchangePlan* plan) {
 }
 
 uint64_t DigestOf(const ExchangePlan& plan) {
-  std::string text = "plan 1 " + std::to_string(plan.workers);
+  std::string text = "plan 2 " + std::to_string(plan.workers);
   const auto add = [&text](uint64_t value) { text += " " + std::to_string(value); };
   for (const codec::Codec* codec : plan.codec_of) text += " " + std::string(codec->name());
+  if (plan.central) text += " pull " + std::string(plan.pull_codec->name());
   for (uint32_t lanes : plan.data_lanes) add(lanes);
   for (const Bucket& bucket : plan.buckets) {
     add(bucket.begin);
@@ -132,7 +181,7 @@ uint64_t DigestOf(const ExchangePlan& plan) {
 }  // namespace
 
 Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job,
-                                        const std::vector<TensorInfo>& tensors) {
+                                        const std::vector<TensorInfo>& tensors, uint32_t slots) {
   ExchangePlan plan;
   plan.workers = job.workers().count();
   for (const pb::Server& server : job.servers()) plan.data_lanes.push_back(server.data_sockets());
@@ -146,7 +195,17 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job,
   }
   if (tensors.empty()) return Status(Code::kBadJob, "model: there are no parameters to train");
   TERN_RETURN_IF_ERROR(ChooseCodecs(job.exchange(), tensors, &plan));
-  CutBuckets(uint64_t{job.exchange().bucket_kib()} * 256, &plan);  // 256 fp32 elements a KiB
+  if (job.train().parameters() == pb::Train::central)
+    TERN_RETURN_IF_ERROR(ChoosePullCodec(job.exchange(), &plan));
+  if (job.train().algorithm() == "rsgd") {
+    TERN_RETURN_IF_ERROR(CutRanges(job.train().rsgd().p(), &plan));
+  } else {
+    CutBuckets(uint64_t{job.exchange().bucket_kib()} * 256, &plan);  // 256 fp32 elements a KiB
+  }
+  const bool averages_state = job.train().algorithm() == "psgd" &&
+                              job.train().psgd().at_sync() == pb::Psgd::average;
+  if (averages_state) RepeatBuckets(slots, &plan);
+  FindSharedScalers(&plan);
   CutChunks(uint64_t{job.exchange().chunk_kib()} * 256, &plan);
   plan.digest = DigestOf(plan);
   return plan;
@@ -159,8 +218,9 @@ RoundBytes CountRoundBytes(const ExchangePlan& plan) {
     for (const Chunk& chunk : bucket.chunks) {
       bytes.push += chunk.max_push_bytes;
       bytes.sum += chunk.sum_bytes;
+      const uint64_t whole = plan.central ? chunk.count * sizeof(float) : 0;
       bytes.largest_payload =
-          std::max<uint64_t>({bytes.largest_payload, chunk.max_push_bytes, chunk.sum_bytes});
+          std::max<uint64_t>({bytes.largest_payload, chunk.max_push_bytes, chunk.sum_bytes, whole});
     }
   }
   return bytes;

@@ -2,7 +2,8 @@
 // job, the same on every peer; its digest is in the hello.
 //
 // A bucket is whole neighbouring tensors (so a contiguous range of the arena) up to a size; bucket
-// 0 holds the last tensors, whose gradients are ready first. A chunk is a fixed range of a bucket,
+// 0 holds the last tensors, whose gradients are ready first. (rsgd: bucket i is the i-th of p equal
+// parts of the arena, which end anywhere in a tensor.) A chunk is a fixed range of a bucket,
 // coded on its own, and belongs to one shard and one of its data lanes. A chunk is a row of
 // segments: parts of tensors, each with its tensor's codec.
 #pragma once
@@ -31,15 +32,16 @@ struct Chunk {
   uint32_t shard = 0;
   uint32_t lane = 0;  // 1..data sockets of the shard
   size_t max_push_bytes = 0;
-  size_t sum_bytes = 0;
+  size_t sum_bytes = 0;  // of an answer: the sum over all workers, or (central) the coded weights
 };
 
 struct Bucket {
   uint64_t begin = 0, count = 0;
-  uint32_t first_tensor = 0, tensors = 0;
+  uint32_t first_tensor = 0, tensors = 0;  // that have elements in it
   std::vector<uint32_t>
       shared;         // tensors whose scalers are shared, in order; empty: no Scale for this bucket
-  uint32_t home = 0;  // shard of the Scale: that of the first chunk
+  uint32_t home = 0;   // shard of the Scale: that of the first chunk
+  uint32_t arena = 0;  // 0: the model; k: the k-th slot of an optimizer whose state travels too
   std::vector<Chunk> chunks;
 };
 
@@ -49,6 +51,9 @@ struct ExchangePlan {
   std::vector<uint64_t> tensor_begin;
   std::vector<uint64_t> tensor_count;
   std::vector<const codec::Codec*> codec_of;  // by tensor
+  bool central = false;                       // servers hold the parameters
+  const codec::Codec* pull_codec = nullptr;   // central: of the weights on their way to the workers, as the
+                                              // sum of one worker
   std::vector<Bucket> buckets;
   uint64_t digest = 0;
 
@@ -62,7 +67,9 @@ struct ExchangePlan {
   std::vector<std::shared_ptr<const codec::Codec>> codecs;  // owns what codec_of points at
 
   // kBadJob for a codec that is not known or a combination that makes no sense.
-  static Result<ExchangePlan> Make(const pb::Job& job, const std::vector<TensorInfo>& tensors);
+  // `slots`: arrays of state of the job's optimizer, each as long as the model.
+  static Result<ExchangePlan> Make(const pb::Job& job, const std::vector<TensorInfo>& tensors,
+                                   uint32_t slots = 0);
 };
 
 // Sizes that `tern check` prints and sockets are bounded by.

@@ -9,7 +9,7 @@ namespace tern::protocol {
 Session::Session(Options options)
     : options_(std::move(options)),
       exchange_({options_.rank, options_.incarnation, options_.credit_bytes,
-                 options_.timings.resend_after}),
+                 options_.timings.resend_after, options_.unsolicited, options_.in_plan}),
       shards_(options_.data_lanes.size()),
       giver_(options_.incarnation, options_.piece_bytes),
       taker_(options_.max_state_bytes) {
@@ -63,6 +63,7 @@ void Session::OnRound(LaneRef lane, const Message& message, Time now, SessionAct
     return exchange_.OnHeldTaken(lane, kind, *taken);
   const pb::Outcome* outcome = AsOutcome(message.head, &kind);
   if (outcome == nullptr) return Log("dropped a message that servers do not send to workers", out);
+  if (!has_state_) return;  // what it needs of these it is sent again, once it has
   std::vector<Exchange::Outgoing> outgoing;
   for (auto& delivery :
        exchange_.OnOutcome(lane, kind, *outcome, message.payload, now, &outgoing)) {
@@ -139,6 +140,12 @@ void Session::OnInstalled(Time now, SessionActions* out) {
   has_state_ = true;
   SendReady(out);
   SendHeartbeats(now, out);
+  // Now the lanes may know what it has: they send it what closed after that.
+  for (uint32_t s = 0; options_.unsolicited && s < shards_.size(); ++s) {
+    for (uint32_t l = 0; l < links_[s].size(); ++l) {
+      if (links_[s][l].state == LinkState::kUp) SendHello({s, l}, now, out);
+    }
+  }
 }
 
 void Session::OnStateWant(const pb::StateWant& want, SessionActions* out) {
@@ -149,18 +156,22 @@ void Session::OnStateWant(const pb::StateWant& want, SessionActions* out) {
 }
 
 void Session::OnSnapshot(Bytes state, uint64_t applied, Time, SessionActions* out) {
+  if (!has_state_) return;  // it was dropped meanwhile
   for (Message& piece : giver_.OnSnapshot(state, applied, stop_after_))
     out->push_back(SendOn({0, 0}, std::move(piece)));
 }
 
 void Session::Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest,
-                         Bytes payload, Time now, SessionActions* out) {
+                         Bytes payload, Time now, SessionActions* out, const Request& request) {
+  if (!has_state_) return;
   std::vector<Exchange::Outgoing> outgoing;
-  exchange_.Contribute(cell, round, lane, digest, std::move(payload), now, &outgoing);
+  exchange_.Contribute(cell, round, lane, digest, std::move(payload), now, &outgoing, request);
   Emit(std::move(outgoing), out);
 }
 
-void Session::SetApplied(uint64_t applied) { exchange_.SetApplied(applied); }
+void Session::SetApplied(uint64_t applied) {
+  if (has_state_) exchange_.SetApplied(applied);
+}
 
 void Session::SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters) {
   progress_ = progress;
@@ -179,6 +190,7 @@ void Session::Finish(const Status& status, const pb::Figures& figures, const pb:
   bye_.set_code(static_cast<uint32_t>(ExitCode(status)));
   bye_.set_sentence(status.message());
   *bye_.mutable_counters() = counters;
+  bye_.mutable_counters()->set_late(exchange_.late());
   *bye_.mutable_figures() = figures;
   SendBye(now, out);
 }
@@ -214,7 +226,10 @@ void Session::SendHeartbeats(Time now, SessionActions* out) {
   beat->set_progress(progress_);
   beat->set_waiting(waiting_ || phase_ != Phase::kRunning);
   for (uint32_t s = static_cast<uint32_t>(shards_.size()); s-- > 0;) {
-    if (s == 0) *beat->mutable_counters() = counters_;  // the others have no use for them
+    if (s == 0) {  // the others have no use for them
+      *beat->mutable_counters() = counters_;
+      beat->mutable_counters()->set_late(exchange_.late());
+    }
     if (links_[s][0].state == LinkState::kUp) out->push_back(SendOn({s, 0}, message));
   }
 }

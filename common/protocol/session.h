@@ -17,11 +17,13 @@
 // ends.
 //
 // A worker that was given up while it was silent (Refuse: rejoin) says hello as a new incarnation
-// and goes on where it was, in whatever phase. A leaving worker stays until shard 0 says End:
-// others may need what it holds.
+// and goes on where it was, in whatever phase. Under `shrink` the others have gone on without it: it
+// drops its state and joins again (kInstall and kReady come once more), unless it is leaving. A
+// leaving worker stays until shard 0 says End: others may need what it holds.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -80,6 +82,9 @@ class Session {
     uint64_t max_state_bytes = 0;
     uint32_t piece_bytes = 256 << 10;
     Timings timings;
+    bool unsolicited = false;  // as Exchange's: with a quorum, and under shrink
+    std::function<bool(const Cell&, LaneRef)> in_plan;  // as Exchange's
+    bool shrink = false;                                // on_worker_loss
   };
 
   explicit Session(Options options);
@@ -92,8 +97,9 @@ class Session {
   // Call at least every hello_retry / 2.
   void OnTimer(Time now, SessionActions* out);
 
+  // Dropped while this worker has no state: what it was computed from is gone.
   void Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest, Bytes payload,
-                  Time now, SessionActions* out);
+                  Time now, SessionActions* out, const Request& request = {});
   // REQUIRES every answer of the rounds up to `applied` delivered, figures too.
   void SetApplied(uint64_t applied);
   void SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters);
@@ -128,13 +134,15 @@ class Session {
   void OnControlWelcome(uint32_t shard, const pb::Welcome& welcome, Time now, SessionActions* out);
   void OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out);
   void OnRound(LaneRef lane, const Message& message, Time now, SessionActions* out);
-  bool IsLeftBehind(uint64_t floor, SessionActions* out);  // and then it ends
+  // And then it ends, or (shrink) joins again.
+  bool IsLeftBehind(uint64_t floor, Time now, SessionActions* out);
   void OnLastWord(const Status& status, SessionActions* out);
   void OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionActions* out);
   void OnStateWant(const pb::StateWant& want, SessionActions* out);
   void OnStatePiece(const pb::StatePiece& piece, const Bytes& payload, Time now,
                     SessionActions* out);
   void Rejoin(Time now, SessionActions* out);
+  void DropState();
   void AdvanceIfAllUp(Time now, SessionActions* out);
   void AskForState(Time now, SessionActions* out);
   void SendReady(SessionActions* out);
@@ -156,6 +164,9 @@ class Session {
   uint64_t epoch_ = 0;
   Time started_at_{}, heartbeat_at_{}, bye_at_{}, leaving_since_{};
   std::vector<uint32_t> absent_;  // as shard 0's last pulse said
+  std::vector<uint32_t> gone_;    // ... while the job ran
+  uint64_t pulses_of_ = 0;  // shard 0's incarnation, by its pulses
+  uint64_t run_ = 0;
   uint64_t progress_ = 0;
   bool waiting_ = false;
   pb::Counters counters_;

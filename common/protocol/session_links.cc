@@ -27,6 +27,10 @@ void Session::SendHello(LaneRef lane, Time now, SessionActions* out) {
   hello->set_fresh(!has_state_);
   hello->set_epoch(epoch_);
   hello->set_floor(exchange_.floor());
+  hello->set_holds(exchange_.newest_held(lane));
+  hello->set_done(phase_ == Phase::kLeaving && leave_status_.ok());
+  if (run_ != 0) hello->set_run(run_);
+  if (options_.shrink && lane == LaneRef{}) hello->mutable_gone()->Add(gone_.begin(), gone_.end());
   link(lane).hello_at = now;
   out->push_back(SendOn(lane, std::move(message)));
 }
@@ -69,6 +73,7 @@ void Session::OnControlWelcome(uint32_t s, const pb::Welcome& welcome, Time now,
   link({s, 0}).state = LinkState::kUp;
   if (s == 0) {
     epoch_ = std::max(epoch_, welcome.epoch());
+    if (welcome.run() != 0) run_ = welcome.run();
     if (!welcomed_ && !welcome.needs_state()) has_state_ = true;
     welcomed_ = true;
     if (phase_ == Phase::kLeaving) SendBye(now, out);
@@ -85,7 +90,7 @@ void Session::ConnectDataLanes(uint32_t shard, Time now, SessionActions* out) {
 }
 
 void Session::OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out) {
-  if (IsLeftBehind(refuse.floor(), out)) return;
+  if (IsLeftBehind(refuse.floor(), now, out)) return;
   switch (refuse.then()) {
     case pb::Refuse::retry:
       if (link(lane).state == LinkState::kUp) link(lane).state = LinkState::kGreeting;
@@ -94,6 +99,11 @@ void Session::OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, Session
       return Log("server shard " + std::to_string(lane.shard) + ": " + refuse.sentence(), out);
     case pb::Refuse::rejoin:
       return Rejoin(now, out);
+    case pb::Refuse::again: {
+      std::vector<Exchange::Outgoing> outgoing;
+      exchange_.OnRoomAgain(lane, now, &outgoing);
+      return Emit(std::move(outgoing), out);
+    }
     case pb::Refuse::leave:
       break;
   }
@@ -111,8 +121,11 @@ void Session::Rejoin(Time now, SessionActions* out) {
   exchange_.SetIncarnation(options_.incarnation);
   bye_.set_incarnation(options_.incarnation);
   welcomed_ = false;
-  if (phase_ == Phase::kFetching)
+  if (options_.shrink && phase_ != Phase::kLeaving) DropState();
+  if (!has_state_ && phase_ != Phase::kLeaving) {
     phase_ = Phase::kJoining;  // it must greet every lane again before it asks
+    started_at_ = now;
+  }
   taker_ = StateTaker(options_.max_state_bytes);
   installing_ = false;
   for (uint32_t s = 0; s < shards_.size(); ++s) {
@@ -124,20 +137,39 @@ void Session::Rejoin(Time now, SessionActions* out) {
   }
 }
 
+void Session::DropState() {
+  has_state_ = false;
+  stop_after_ = 0;
+  exchange_.Restart(exchange_.applied());
+  giver_ = StateGiver(options_.incarnation, options_.piece_bytes);
+}
+
 void Session::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionActions* out) {
-  if (shard == 0) absent_.assign(pulse.absent().begin(), pulse.absent().end());
+  if (shard == 0) {
+    absent_.assign(pulse.absent().begin(), pulse.absent().end());
+    if (pulse.epoch() != 0) gone_ = absent_;
+    // Another life of shard 0 gives all workers the whole time to come, and then they have to link up.
+    if (const uint64_t before = std::exchange(pulses_of_, pulse.incarnation());
+        before != 0 && before != pulse.incarnation()) {
+      started_at_ = now + options_.timings.dead_after;
+    }
+  }
   if (pulse.incarnation() != shards_[shard].incarnation) {
     if (links_[shard][0].state == LinkState::kUp)
       LoseShard(shard, now, "it was started again", out);
     return;
   }
-  if (IsLeftBehind(pulse.floor(), out)) return;
+  if (IsLeftBehind(pulse.floor(), now, out)) return;
   exchange_.OnFloor(pulse.floor());
   giver_.OnFloor(pulse.floor());
 }
 
-bool Session::IsLeftBehind(uint64_t floor, SessionActions* out) {
+bool Session::IsLeftBehind(uint64_t floor, Time now, SessionActions* out) {
   if (phase_ != Phase::kRunning || floor <= exchange_.applied()) return false;
+  if (options_.shrink) {
+    Rejoin(now, out);
+    return true;
+  }
   EndWith(Status(Code::kPeerLost, "all workers have applied round " + std::to_string(floor) +
                                       ", but this one only " + std::to_string(exchange_.applied()) +
                                       ": its rank went on without it; start it again"),

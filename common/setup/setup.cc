@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "common/codec/codec.h"
+#include "common/config/algorithms.h"
 #include "common/protocol/cells.h"
+#include "common/update/local_updater.h"
 #include "common/update/optimizer.h"
 #include "common/update/schedule.h"
 #include "models/models.h"
@@ -66,11 +68,23 @@ uint32_t ClassesOf(const pb::Model& model) {
   return model.net().has_classes() ? model.net().classes() : model.classes();
 }
 
+std::vector<std::string> CodecsThat(bool (*are)(const codec::Codec& codec)) {
+  std::vector<std::string> names;
+  for (const std::string& name : codec::CodecNames()) {
+    if (auto codec = codec::MakeCodec(name, {}); codec.ok() && are(**codec)) names.push_back(name);
+  }
+  return names;
+}
+
 }  // namespace
 
 config::NameTables KnownNames() {
   return {{"models", models::ModelNames()},
           {"codecs", codec::CodecNames()},
+          {"float_codecs", CodecsThat([](const codec::Codec& c) { return !c.stochastic(); })},
+          {"sharing_codecs", CodecsThat([](const codec::Codec& c) { return c.shares_scaler(); })},
+          {"algorithms", config::AlgorithmNames()},
+          {"local_updaters", update::LocalUpdaterNames()},
           {"optimizers", update::OptimizerNames()},
           {"schedules", update::ScheduleNames()}};
 }
@@ -90,12 +104,15 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   setup->table = std::move(*table);
   std::vector<protocol::TensorInfo> tensors;
   for (const models::Parameter& p : setup->table.parameters) tensors.push_back({p.name, p.count});
-  Result<protocol::ExchangePlan> plan = protocol::ExchangePlan::Make(setup->job, tensors);
+  auto optimizer = update::MakeOptimizer(setup->job.train().optimizer(), 0);
+  if (!optimizer.ok()) return optimizer.status().Within(path);
+  Result<protocol::ExchangePlan> plan = protocol::ExchangePlan::Make(
+      setup->job, tensors, static_cast<uint32_t>((*optimizer)->Slots().size()));
   if (!plan.ok()) return plan.status().Within(path);
   setup->plan = std::move(*plan);
   // Faults of a schedule show now, not when the first worker has come; its length does not matter
   // for that.
-  if (auto schedule = update::Schedule::Make(setup->job.train().schedule(), 1); !schedule.ok()) {
+  if (auto schedule = update::Schedule::Make(setup->job.train(), 1); !schedule.ok()) {
     return schedule.status().Within(path);
   }
   setup->timings = TimingsOf(setup->job.faults());

@@ -4,47 +4,153 @@
 
 #include "common/base/text.h"
 #include "kernels/optimizer.h"
+#include "kernels/stats.h"
 
 namespace tern::update {
 namespace {
 
 using Made = Result<std::unique_ptr<Optimizer>>;
 
+Status Bad(const std::string& key, double seen, const std::string& expected) {
+  return Status(Code::kBadJob, "train.optimizer." + key + " is " + std::to_string(seen) +
+                                   ", expected " + expected);
+}
+
+Status CheckMomentum(const pb::Optimizer& def) {
+  if (def.momentum() >= 0 && def.momentum() <= 1) return Ok();
+  return Bad("momentum", def.momentum(), "a number from 0 to 1");
+}
+
 class Sgd : public Optimizer {
  public:
   std::vector<Slot> Slots() override { return {}; }
-  void Update(float* w, const float* g, size_t, size_t n, float learning_rate,
-              float decay) override {
-    kernels::SgdUpdate(w, g, n, learning_rate, decay);
+  void Update(float* w, const float* g, size_t, size_t n, const Step& step, float decay) override {
+    kernels::SgdUpdate(w, g, n, static_cast<float>(step.learning_rate), decay);
   }
 };
 
-class Momentum : public Optimizer {
+// What optimizers with one velocity share.
+class WithVelocity : public Optimizer {
  public:
-  Momentum(float momentum, size_t parameters) : momentum_(momentum), velocity_(parameters) {}
+  WithVelocity(const pb::Optimizer& def, size_t parameters)
+      : momentum_(static_cast<float>(def.momentum())), velocity_(parameters) {}
 
   std::vector<Slot> Slots() override { return {{"momentum", velocity_}}; }
-  void Update(float* w, const float* g, size_t first, size_t n, float learning_rate,
-              float decay) override {
-    kernels::MomentumUpdate(w, velocity_.data() + first, g, n, learning_rate, momentum_, decay);
-  }
 
- private:
-  float momentum_;
+ protected:
+  const float momentum_;
   std::vector<float> velocity_;
 };
 
-Made MakeSgd(const pb::Optimizer&, size_t) {
-  return std::unique_ptr<Optimizer>(std::make_unique<Sgd>());
+class Momentum : public WithVelocity {
+ public:
+  using WithVelocity::WithVelocity;
+  void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
+              float decay) override {
+    kernels::MomentumUpdate(w, velocity_.data() + first, g, n,
+                            static_cast<float>(step.learning_rate), momentum_, decay);
+  }
+};
+
+class Nesterov : public WithVelocity {
+ public:
+  using WithVelocity::WithVelocity;
+  void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
+              float decay) override {
+    kernels::NesterovUpdate(w, velocity_.data() + first, g, n,
+                            static_cast<float>(step.learning_rate), momentum_, decay);
+  }
+};
+
+class Lars : public WithVelocity {
+ public:
+  Lars(const pb::Optimizer& def, size_t parameters)
+      : WithVelocity(def, parameters), trust_(def.trust()) {}
+
+  bool needs_whole_tensors() const override { return true; }
+  void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
+              float decay) override {
+    const double weights = std::sqrt(kernels::ComputeStats(w, n).sum_squares);
+    const double gradient = std::sqrt(kernels::ComputeStats(g, n).sum_squares);
+    const double rate =
+        weights > 0 && gradient > 0 ? trust_ * weights / (gradient + double{decay} * weights) : 1;
+    kernels::LarsUpdate(w, velocity_.data() + first, g, n, static_cast<float>(step.learning_rate),
+                        static_cast<float>(rate), momentum_, decay);
+  }
+
+ private:
+  const double trust_;
+};
+
+// By squaring, so that every machine has the same bits, whatever its mathematics library.
+double Power(double base, uint64_t exponent) {
+  double power = 1;
+  for (; exponent > 0; exponent >>= 1, base *= base) {
+    if (exponent & 1) power *= base;
+  }
+  return power;
 }
 
-Made MakeMomentum(const pb::Optimizer& def, size_t parameters) {
-  if (!(def.momentum() >= 0 && def.momentum() <= 1)) {
-    return Status(Code::kBadJob, "train.optimizer.momentum is " + std::to_string(def.momentum()) +
-                                     ", expected a number from 0 to 1");
+class Adam : public Optimizer {
+ public:
+  Adam(const pb::Optimizer& def, size_t parameters)
+      : beta1_(def.beta1()),
+        beta2_(def.beta2()),
+        epsilon_(def.epsilon()),
+        first_(parameters),
+        second_(parameters) {}
+
+  std::vector<Slot> Slots() override {
+    return {{"first_moment", first_}, {"second_moment", second_}};
   }
-  return std::unique_ptr<Optimizer>(
-      std::make_unique<Momentum>(static_cast<float>(def.momentum()), parameters));
+  void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
+              float decay) override {
+    const auto single = [](double number) { return static_cast<float>(number); };
+    const kernels::AdamStep adam = {
+        .rate = single(step.learning_rate / (1 - Power(beta1_, step.number))),
+        .root = single(1 / std::sqrt(1 - Power(beta2_, step.number))),
+        .beta1 = single(beta1_),
+        .fresh1 = single(1 - beta1_),
+        .beta2 = single(beta2_),
+        .fresh2 = single(1 - beta2_),
+        .epsilon = single(epsilon_)};
+    kernels::AdamUpdate(w, first_.data() + first, second_.data() + first, g, n, adam, decay);
+  }
+
+ private:
+  const double beta1_, beta2_, epsilon_;
+  std::vector<float> first_, second_;
+};
+
+template <typename T, typename... Args>
+Made New(const Args&... args) {
+  return std::unique_ptr<Optimizer>(std::make_unique<T>(args...));
+}
+
+Made MakeSgd(const pb::Optimizer&, size_t) { return New<Sgd>(); }
+
+template <typename T>
+Made MakeWithVelocity(const pb::Optimizer& def, size_t parameters) {
+  TERN_RETURN_IF_ERROR(CheckMomentum(def));
+  return New<T>(def, parameters);
+}
+
+Made MakeLars(const pb::Optimizer& def, size_t parameters) {
+  TERN_RETURN_IF_ERROR(CheckMomentum(def));
+  if (!(def.trust() > 0 && std::isfinite(def.trust())))
+    return Bad("trust", def.trust(), "a finite number above 0");
+  return New<Lars>(def, parameters);
+}
+
+Made MakeAdam(const pb::Optimizer& def, size_t parameters) {
+  if (!(def.beta1() >= 0 && def.beta1() < 1))
+    return Bad("beta1", def.beta1(), "a number of at least 0, below 1");
+  if (!(def.beta2() >= 0 && def.beta2() < 1))
+    return Bad("beta2", def.beta2(), "a number of at least 0, below 1");
+  // A gradient of zeros would be 0 / 0 without it.
+  if (!(static_cast<float>(def.epsilon()) > 0 && std::isfinite(def.epsilon())))
+    return Bad("epsilon", def.epsilon(), "a finite number above 0");
+  return New<Adam>(def, parameters);
 }
 
 struct Row {
@@ -54,7 +160,10 @@ struct Row {
 
 const Row kTable[] = {
     {"sgd", MakeSgd},
-    {"momentum", MakeMomentum},
+    {"momentum", MakeWithVelocity<Momentum>},
+    {"nesterov", MakeWithVelocity<Nesterov>},
+    {"adam", MakeAdam},
+    {"lars", MakeLars},
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "common/base/text.h"
 
@@ -17,70 +18,139 @@ Status CheckPositive(const std::string& key, double value) {
   return Bad(key, std::to_string(value), "a finite number above 0");
 }
 
-Status CheckNothing(const pb::Schedule&, uint64_t) { return Ok(); }
+Status CheckPart(const std::string& key, double value) {
+  if (value >= 0 && value <= 1) return Ok();
+  return Bad(key, std::to_string(value), "a number from 0 to 1");
+}
 
-double Fixed(const pb::Schedule& def, uint64_t, uint64_t) { return def.learning_rate(); }
+Status CheckDivisor(const std::string& key, double value) {
+  if (value >= 1 && std::isfinite(value)) return Ok();
+  return Bad(key, std::to_string(value), "a finite number of at least 1");
+}
 
-Status CheckStep(const pb::Schedule& def, uint64_t) {
+Status CheckNothing(const pb::Schedule&) { return Ok(); }
+
+Status CheckPeriod(const pb::Schedule& def) {
   if (def.step_every() == 0)
-    return Bad("step_every", "missing", "the number of steps between two falls of the rate");
+    return Bad("step_every", "missing", "the number of steps in which the rate falls by gamma");
   return CheckPositive("gamma", def.gamma());
 }
 
-double Step(const pb::Schedule& def, uint64_t step, uint64_t) {
-  return def.learning_rate() * std::pow(def.gamma(), static_cast<double>(step / def.step_every()));
+Status CheckMilestones(const pb::Schedule& def) {
+  if (def.milestones_size() == 0)
+    return Bad("milestones", "empty", "the steps at which the rate falls by gamma");
+  for (int i = 1; i < def.milestones_size(); ++i) {
+    if (def.milestones(i) <= def.milestones(i - 1))
+      return Bad("milestones", "not rising at " + std::to_string(def.milestones(i)),
+                 "each step later than the one before");
+  }
+  return CheckPositive("gamma", def.gamma());
 }
 
-Status CheckPoly(const pb::Schedule& def, uint64_t steps) {
-  if (steps == 0)
-    return Status(Code::kBadJob,
-                  "train.schedule poly falls to 0 at the last step: the job needs steps");
-  return CheckPositive("power", def.power());
+Status CheckPoly(const pb::Schedule& def) { return CheckPositive("power", def.power()); }
+
+Status CheckCosine(const pb::Schedule& def) {
+  return def.has_divide_last() ? CheckDivisor("divide_last", def.divide_last()) : Ok();
 }
 
-double Poly(const pb::Schedule& def, uint64_t step, uint64_t steps) {
-  const double done = static_cast<double>(std::min(step, steps)) / static_cast<double>(steps);
-  return def.learning_rate() * std::pow(1 - done, def.power());
+Status CheckOneCycle(const pb::Schedule& def) {
+  TERN_RETURN_IF_ERROR(CheckPart("rise", def.rise()));
+  TERN_RETURN_IF_ERROR(CheckDivisor("divide_first", def.divide_first()));
+  return CheckCosine(def);
 }
 
-struct Row {
-  const char* name;
-  Status (*check)(const pb::Schedule& def, uint64_t steps);
-  double (*rate)(const pb::Schedule& def, uint64_t step, uint64_t steps);
-};
+// From `from` to `to` along half a cosine, as t goes from 0 to 1.
+double Anneal(double from, double to, double t) {
+  return to + (from - to) * 0.5 * (1 + std::cos(std::numbers::pi * t));
+}
 
-const Row kTable[] = {
-    {"fixed", CheckNothing, Fixed},
-    {"step", CheckStep, Step},
-    {"poly", CheckPoly, Poly},
-};
+double Last(const pb::Schedule& def) { return def.has_divide_last() ? 1 / def.divide_last() : 0; }
 
 }  // namespace
+
+struct Schedule::Row {
+  const char* name;
+  Status (*check)(const pb::Schedule& def);
+  Factor factor;
+
+  static double Fixed(const pb::Schedule&, const Place&) { return 1; }
+  static double Step(const pb::Schedule& def, const Place& place) {
+    return std::pow(def.gamma(), static_cast<double>(place.step / def.step_every()));
+  }
+  static double Multistep(const pb::Schedule& def, const Place& place) {
+    const auto passed = std::count_if(def.milestones().begin(), def.milestones().end(),
+                                      [&](uint64_t step) { return step <= place.step; });
+    return std::pow(def.gamma(), static_cast<double>(passed));
+  }
+  static double Poly(const pb::Schedule& def, const Place& place) {
+    return std::pow(1 - place.done, def.power());
+  }
+  static double Exponential(const pb::Schedule& def, const Place& place) {
+    return std::pow(def.gamma(), place.after_warmup / static_cast<double>(def.step_every()));
+  }
+  static double Cosine(const pb::Schedule& def, const Place& place) {
+    return Anneal(1, Last(def), place.done);
+  }
+  static double OneCycle(const pb::Schedule& def, const Place& place) {
+    const double rise = def.rise();
+    return place.done < rise ? Anneal(1 / def.divide_first(), 1, place.done / rise)
+           : rise < 1        ? Anneal(1, Last(def), (place.done - rise) / (1 - rise))
+                             : 1;
+  }
+};
+
+const std::vector<Schedule::Row>& Schedule::Table() {
+  static const std::vector<Row> table = {
+      {"fixed", CheckNothing, Row::Fixed},
+      {"step", CheckPeriod, Row::Step},
+      {"multistep", CheckMilestones, Row::Multistep},
+      {"poly", CheckPoly, Row::Poly},
+      {"exponential", CheckPeriod, Row::Exponential},
+      {"cosine", CheckCosine, Row::Cosine},
+      {"one_cycle", CheckOneCycle, Row::OneCycle},
+  };
+  return table;
+}
 
 const std::vector<std::string>& ScheduleNames() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
-    for (const Row& row : kTable) all.emplace_back(row.name);
+    for (const Schedule::Row& row : Schedule::Table()) all.emplace_back(row.name);
     return all;
   }();
   return names;
 }
 
-Result<Schedule> Schedule::Make(const pb::Schedule& def, uint64_t steps) {
-  for (const Row& row : kTable) {
+Result<Schedule> Schedule::Make(const pb::Train& train, uint64_t steps) {
+  const pb::Schedule& def = train.schedule();
+  for (const Row& row : Table()) {
     if (def.name() != row.name) continue;
     TERN_RETURN_IF_ERROR(CheckPositive("learning_rate", def.learning_rate()));
-    TERN_RETURN_IF_ERROR(row.check(def, steps));
-    return Schedule(row.rate, def, steps);
+    TERN_RETURN_IF_ERROR(CheckPart("warmup_from", def.warmup_from()));
+    TERN_RETURN_IF_ERROR(row.check(def));
+    if (steps == 0)
+      return Status(Code::kBadJob, "train.schedule spans a job of no steps, expected at least one");
+    return Schedule(row.factor, train, steps);
   }
   return Bad("name", "'" + def.name() + "'", "one of " + Join(ScheduleNames()));
 }
 
-double Schedule::Rate(uint64_t step) const { return rule_(def_, step, steps_); }
+Schedule::Schedule(Factor factor, const pb::Train& train, uint64_t steps)
+    : factor_(factor), def_(train.schedule()), rate_(def_.learning_rate()), steps_(steps) {
+  if (def_.linear_scaling_batch() > 0)
+    rate_ = rate_ * train.batch_total() / def_.linear_scaling_batch();
+}
 
-double EmaDecay(double decay, uint64_t t) {
-  const auto done = static_cast<double>(t);
-  return std::min(decay, (1 + done) / (10 + done));
+double Schedule::Rate(uint64_t step) const {
+  const uint64_t warmup = def_.warmup_steps();
+  const auto after = static_cast<double>(step > warmup ? step - warmup : 0);
+  const auto length = static_cast<double>(steps_ > warmup ? steps_ - warmup : 1);
+  double rate = rate_ * factor_(def_, {step, after, std::min(1.0, after / length)});
+  if (step < warmup) {
+    const double from = def_.warmup_from();
+    rate *= from + (1 - from) * static_cast<double>(step) / static_cast<double>(warmup);
+  }
+  return rate;
 }
 
 }  // namespace tern::update

@@ -1,3 +1,5 @@
+#include "kernels/half.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -6,18 +8,26 @@
 
 #include "common/codec/codecs.h"
 #include "common/codec/float_sum.h"
-#include "kernels/half.h"
 
 namespace tern::codec {
 namespace {
 
 constexpr size_t kBlock = 1024;
 
-void AppendHalves(std::span<const float> values, std::vector<uint8_t>* out) {
+// What tells the codecs of 16 bits an element apart.
+struct Format {
+  const char* name;
+  void (*encode)(const float* x, size_t n, uint16_t* half);
+  void (*decode)(const uint16_t* half, size_t n, float* x);
+};
+constexpr Format kFp16 = {"fp16", kernels::FloatToHalf, kernels::HalfToFloat};
+constexpr Format kBf16 = {"bf16", kernels::FloatToBfloat, kernels::BfloatToFloat};
+
+void AppendHalves(const Format& format, std::span<const float> values, std::vector<uint8_t>* out) {
   std::array<uint16_t, kBlock> halves;
   for (size_t first = 0; first < values.size(); first += kBlock) {
     const size_t n = std::min(kBlock, values.size() - first);
-    kernels::FloatToHalf(values.data() + first, n, halves.data());
+    format.encode(values.data() + first, n, halves.data());
     const size_t begin = out->size();
     out->resize(begin + 2 * n);
     std::memcpy(out->data() + begin, halves.data(), 2 * n);
@@ -27,77 +37,90 @@ void AppendHalves(std::span<const float> values, std::vector<uint8_t>* out) {
 // Visits the halves at the front of `bytes`, `count` of them, as floats, a block at a time. Any
 // alignment.
 template <typename Visit>
-void ForEachBlock(std::span<const uint8_t> bytes, uint64_t count, Visit visit) {
+void ForEachBlock(const Format& format, std::span<const uint8_t> bytes, uint64_t count,
+                  Visit visit) {
   std::array<uint16_t, kBlock> halves;
   std::array<float, kBlock> floats;
   for (uint64_t first = 0; first < count; first += kBlock) {
     const size_t n = std::min<uint64_t>(kBlock, count - first);
     std::memcpy(halves.data(), bytes.data() + 2 * first, 2 * n);
-    kernels::HalfToFloat(halves.data(), n, floats.data());
+    format.decode(halves.data(), n, floats.data());
     visit(first, std::span<const float>(floats).first(n));
   }
 }
 
-class Fp16Sum : public RankOrderedSum {
+class Sum : public RankOrderedSum {
  public:
-  using RankOrderedSum::RankOrderedSum;
+  Sum(const Format& format, uint64_t count, int workers)
+      : RankOrderedSum(count, workers), format_(format) {}
   void EncodeSum(std::vector<uint8_t>* out) override {
     std::array<float, kBlock> block;
     for (uint64_t first = 0; first < count(); first += kBlock) {
       const std::span<float> mean =
           std::span(block).first(std::min<uint64_t>(kBlock, count() - first));
       MeanOf(first, mean);
-      AppendHalves(mean, out);
+      AppendHalves(format_, mean, out);
     }
   }
 
  protected:
   Result<size_t> Check(std::span<const uint8_t> bytes) const override {
     if (bytes.size() / 2 < count()) {
-      return Status(Code::kMismatch, "fp16 code cut short: " + std::to_string(bytes.size()) +
+      return Status(Code::kMismatch, std::string(format_.name) +
+                                         " code cut short: " + std::to_string(bytes.size()) +
                                          " bytes, expected " + std::to_string(2 * count()));
     }
     Status finite;
-    ForEachBlock(bytes, count(), [&](uint64_t first, std::span<const float> values) {
+    ForEachBlock(format_, bytes, count(), [&](uint64_t first, std::span<const float> values) {
       if (finite.ok()) finite = CheckFinite(values, first);
     });
-    if (!finite.ok()) return finite.Within("fp16 code");
+    if (!finite.ok()) return finite.Within(std::string(format_.name) + " code");
     return 2 * count();
   }
   void AddTo(std::span<const uint8_t> part, float* sum) const override {
-    ForEachBlock(part, count(), [&](uint64_t first, std::span<const float> values) {
+    ForEachBlock(format_, part, count(), [&](uint64_t first, std::span<const float> values) {
       for (size_t i = 0; i < values.size(); ++i) sum[first + i] += values[i];
     });
   }
+
+ private:
+  const Format& format_;
 };
 
-class Fp16 : public Codec {
+class Half : public Codec {
  public:
-  std::string_view name() const override { return "fp16"; }
+  explicit Half(const Format& format) : format_(format) {}
+
+  std::string_view name() const override { return format_.name; }
   Prepared Prepare(const kernels::Stats& stats, size_t) const override {
     return {stats.max_abs, std::numeric_limits<float>::infinity()};
   }
   void Encode(const float* g, const Segment& segment, const Prepared&, const kernels::NoiseKey&,
               std::vector<uint8_t>* out) const override {
-    AppendHalves({g, segment.count}, out);
+    AppendHalves(format_, {g, segment.count}, out);
   }
   size_t MaxEncodedSize(uint64_t count) const override { return 2 * count; }
   std::unique_ptr<Accumulator> NewAccumulator(uint64_t count, int workers) const override {
-    return std::make_unique<Fp16Sum>(count, workers);
+    return std::make_unique<Sum>(format_, count, workers);
   }
   size_t SumSize(uint64_t count, int) const override { return 2 * count; }
   Status Decode(std::span<const uint8_t> sum, uint64_t count, int, float, uint64_t first,
                 uint64_t n, float* mean) const override {
     TERN_RETURN_IF_ERROR(CheckSum(name(), sum, 2 * count, count, first, n));
-    ForEachBlock(sum.subspan(2 * first), n, [&](uint64_t at, std::span<const float> values) {
-      std::copy(values.begin(), values.end(), mean + at);
-    });
-    return CheckFinite({mean, n}, first).Within("fp16 sum");
+    ForEachBlock(format_, sum.subspan(2 * first), n,
+                 [&](uint64_t at, std::span<const float> values) {
+                   std::copy(values.begin(), values.end(), mean + at);
+                 });
+    return CheckFinite({mean, n}, first).Within(std::string(format_.name) + " sum");
   }
+
+ private:
+  const Format& format_;
 };
 
 }  // namespace
 
-std::unique_ptr<Codec> MakeFp16() { return std::make_unique<Fp16>(); }
+std::unique_ptr<Codec> MakeFp16() { return std::make_unique<Half>(kFp16); }
+std::unique_ptr<Codec> MakeBf16() { return std::make_unique<Half>(kBf16); }
 
 }  // namespace tern::codec

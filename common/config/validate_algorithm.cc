@@ -1,0 +1,252 @@
+#include <functional>
+
+#include "common/base/text.h"
+#include "common/config/algorithms.h"
+#include "common/config/between_keys.h"
+#include "common/config/validate.h"
+
+namespace tern::config {
+namespace {
+
+using Traits = pb::AlgorithmTraits;
+
+class AlgorithmChecker : private BetweenKeys {
+ public:
+  AlgorithmChecker(const pb::Job& job, const Reading& reading)
+      : BetweenKeys(job, reading), train_(job.train()), with_(" with algorithm: " + name()) {}
+
+  void Check() {
+    // Whatever stands in the way of knowing the algorithm has been told.
+    if (!Sound({"train.algorithm"}) || TraitsOf(train_) == nullptr) return;
+    traits_ = TraitsOf(train_);
+    CheckSections();
+    CheckHolding();
+    CheckPush();
+    CheckPull();
+    CheckStaleness();
+    CheckLars();
+    CheckShrink();
+    CheckSsgd();
+    CheckOdsgd();
+    CheckDcasgd();
+    CheckSoftsync();
+    CheckEasgd();
+  }
+
+ private:
+  const std::string& name() const { return train_.algorithm(); }
+  std::string Section(const std::string& key) const { return Join(Join("train", name()), key); }
+  std::string Count() const {
+    return "workers.count (" + std::to_string(job_.workers().count()) + ")";
+  }
+
+  void CheckSections() {
+    for (const std::string& other : SectionsOfOthers(train_)) {
+      const std::string key = Join("train", other);
+      if (!Sound({key})) continue;
+      Report(key, "a section of " + other + with_,
+             "sections of " + name() + "; take this one away, or set train.algorithm: " + other);
+    }
+  }
+
+  void CheckHolding() {
+    if (!Sound({"train.parameters"})) return;
+    std::vector<std::string> known;
+    for (const int holding : traits_->holding()) {
+      if (holding == train_.parameters()) return;
+      known.push_back(pb::Train::Parameters_Name(static_cast<pb::Train::Parameters>(holding)));
+    }
+    Report("train.parameters", pb::Train::Parameters_Name(train_.parameters()) + with_,
+           OneOf(known) + " (" + name() + " knows no other way to hold them)");
+  }
+
+  // Calls `visit` with the key and the name of each codec of the up-link.
+  void ForEachCodec(
+      const std::function<void(const std::string& key, const std::string& codec)>& visit) {
+    visit("exchange.codec", job_.exchange().codec());
+    for (int i = 0; i < job_.exchange().rules_size(); ++i) {
+      visit(Join(Join("exchange.rules", static_cast<size_t>(i)), "codec"),
+            job_.exchange().rules(i).codec());
+    }
+  }
+  // The first codec of the up-link in this table, or (`in` false) not in it; empty if there is
+  // none.
+  std::string FirstCodec(const std::string& table, bool in) {
+    std::string first;
+    ForEachCodec([&](const std::string& key, const std::string& codec) {
+      if (Sound({key}) && first.empty() && IsIn(table, codec) == in) first = codec;
+    });
+    return Names(table).empty() ? "" : first;
+  }
+
+  void CheckPush() {
+    const pb::Exchange& exchange = job_.exchange();
+    if (traits_->pushes() == Traits::parameters) {
+      ForEachCodec([this](const std::string& key, const std::string& codec) {
+        if (!Sound({key}) || Names("float_codecs").empty() || IsIn("float_codecs", codec)) return;
+        Report(
+            key, codec + with_,
+            OneOf(Names("float_codecs")) + ", for " + name() + " pushes the parameters themselves");
+      });
+      return;
+    }
+    const std::string sharing = FirstCodec("sharing_codecs", true);
+    if (traits_->closes() == Traits::every_push && Sound({"exchange.scaler"}) &&
+        exchange.scaler() == pb::Exchange::shared && !sharing.empty()) {
+      Report("exchange.scaler", "shared" + with_ + " and codec " + sharing,
+             "per_worker: workers that do not wait for each other share no scalers; set "
+             "exchange.scaler: per_worker");
+    }
+    const std::string drawn = FirstCodec("float_codecs", false);
+    if (traits_->pushes() == Traits::change && Sound({"exchange.clip"}) &&
+        exchange.clip() != pb::Exchange::none && !drawn.empty()) {
+      Report("exchange.clip",
+             pb::Exchange::Clip_Name(exchange.clip()) + with_ + " and codec " + drawn,
+             "none: " + name() +
+                 " needs codes without bias, and clipped ones have one; set "
+                 "exchange.clip: none");
+    }
+  }
+
+  void CheckPull() {
+    const pb::Exchange& exchange = job_.exchange();
+    if (!Sound({"exchange.pull", "exchange.pull_codec", "train.parameters"})) return;
+    if (!IsCentral(job_)) {
+      const std::string why =
+          ", for only central parameters are pulled; or set train.parameters: central";
+      if (exchange.pull() != pb::Exchange::weights)
+        Report("exchange.pull", "changes with parameters: localized", "weights" + why);
+      if (exchange.pull_codec() != "fp32")
+        Report("exchange.pull_codec", exchange.pull_codec() + " with parameters: localized",
+               "fp32" + why);
+      return;
+    }
+    if (exchange.pull() == pb::Exchange::weights && !Names("float_codecs").empty() &&
+        !IsIn("float_codecs", exchange.pull_codec())) {
+      Report("exchange.pull_codec", exchange.pull_codec() + " with pull: weights",
+             OneOf(Names("float_codecs")) + "; or set exchange.pull: changes");
+    }
+  }
+
+  void CheckStaleness() {
+    if (!Sound({"train.max_staleness"}) || train_.max_staleness() == 0 ||
+        traits_->closes() == Traits::every_push)
+      return;
+    Report("train.max_staleness", std::to_string(train_.max_staleness()) + with_,
+           "0, for in rounds no gradient is stale; it is for algorithms without: " +
+               tern::Join(AlgorithmsThatClose(Traits::every_push)));
+  }
+
+  // Central parameters are cut into ranges; only where servers run the optimizer does it matter.
+  void CheckLars() {
+    if (!Sound({"train.optimizer.name", "train.parameters"}) ||
+        train_.optimizer().name() != "lars" || !IsCentral(job_) ||
+        traits_->pushes() != Traits::gradient)
+      return;
+    Report(
+        "train.optimizer.name", "lars with parameters: central",
+        "an optimizer by element, for a server sees parts of tensors and lars needs the norms of "
+        "whole ones; or train.parameters: localized, where the algorithm knows it");
+  }
+
+  void CheckShrink() {
+    const pb::Faults& faults = job_.faults();
+    if (Sound({"faults.min_workers", "workers.count"}) &&
+        faults.min_workers() > job_.workers().count()) {
+      Report("faults.min_workers", std::to_string(faults.min_workers()), "at most " + Count());
+    }
+  }
+
+  void CheckSsgd() {
+    const uint32_t backup = train_.ssgd().backup_workers();
+    if (!train_.has_ssgd() || !Sound({"train.ssgd.backup_workers"}) || backup == 0) return;
+    if (Sound({"workers.count"}) && backup >= job_.workers().count()) {
+      Report("train.ssgd.backup_workers", std::to_string(backup), "less than " + Count());
+    } else if (Sound({"faults.on_worker_loss"}) &&
+               job_.faults().on_worker_loss() == pb::Faults::shrink) {
+      Report("faults.on_worker_loss", "shrink with backup_workers: " + std::to_string(backup),
+             "fail or wait, for a round's size is fixed with backup workers; or set "
+             "train.ssgd.backup_workers: 0");
+    }
+  }
+
+  void CheckOdsgd() {
+    if (!train_.has_odsgd()) return;
+    const pb::Odsgd& odsgd = train_.odsgd();
+    if (odsgd.has_warmup_steps() && odsgd.has_warmup_epochs() &&
+        Sound({"train.odsgd.warmup_steps", "train.odsgd.warmup_epochs"})) {
+      Report("train.odsgd.warmup_epochs", "both warmup_steps and warmup_epochs",
+             "at most one of the two");
+    }
+    const pb::LocalUpdater& local = odsgd.local();
+    const std::string& updater = local.name();
+    if (!Sound({"train.odsgd.local.name"})) return;
+    const auto check = [&](const std::string& key, bool written, const std::string& meant) {
+      const std::string whole = Join("train.odsgd.local", key);
+      if (!written || !Sound({whole})) return;
+      Report(whole, "a key of the compensation with the local updater " + updater,
+             "nothing, for " + updater +
+                 " has none of it; take the key away, or set "
+                 "train.odsgd.local.name: " +
+                 meant);
+    };
+    if (!HasCompensation(local)) {
+      check("lambda", local.has_lambda(), "dcasgd_c or dcasgd_a");
+      check("reference", local.has_reference(), "dcasgd_c or dcasgd_a");
+    }
+    if (!HasMeanSquare(local)) check("rho", local.has_rho(), "dcasgd_a");
+  }
+
+  void CheckDcasgd() {
+    const bool constant = name() == "dcasgd_c";
+    if (name() != "dcasgd_c" && name() != "dcasgd_a") return;
+    const pb::Dcasgd& dcasgd = constant ? train_.dcasgd_c() : train_.dcasgd_a();
+    const std::string drawn = FirstCodec("float_codecs", false);
+    const std::string formed = Section("formed");
+    if (Sound({formed}) && dcasgd.has_formed() && dcasgd.formed() == pb::Dcasgd::on_server &&
+        !drawn.empty()) {
+      Report(
+          formed, "on_server with codec " + drawn,
+          "on_worker, for the square of a drawn code is not the gradient's; or leave the key out");
+    }
+    if (!constant) return;
+    const pb::Dcasgd plain;
+    const auto check = [&](const std::string& key, const std::string& saw, bool differs) {
+      if (differs && Sound({Section(key)}))
+        Report(Section(key), saw, "nothing, for only dcasgd_a has a mean square");
+    };
+    check("rho", NumberText(dcasgd.rho()), dcasgd.rho() != plain.rho());
+    check("ms_scope", pb::Dcasgd::MsScope_Name(dcasgd.ms_scope()),
+          dcasgd.ms_scope() != plain.ms_scope());
+  }
+
+  void CheckSoftsync() {
+    if (!train_.has_softsync() || !Sound({"train.softsync.n", "workers.count"}) ||
+        train_.softsync().n() <= job_.workers().count())
+      return;
+    Report("train.softsync.n", std::to_string(train_.softsync().n()), "at most " + Count());
+  }
+
+  void CheckEasgd() {
+    const double workers = job_.workers().count();
+    if (!train_.has_easgd() || !Sound({"train.easgd.alpha", "workers.count"}) ||
+        workers * train_.easgd().alpha() < 1)
+      return;
+    Report("train.easgd.alpha", NumberText(train_.easgd().alpha()),
+           "less than 1 / " + Count() +
+               ": the centre goes that part of the way to every worker, "
+               "and from there on it swings without end");
+  }
+
+  const pb::Train& train_;
+  const std::string with_;
+  const Traits* traits_ = nullptr;
+};
+
+}  // namespace
+
+void CheckAlgorithm(const pb::Job& job, const Reading& reading) {
+  AlgorithmChecker(job, reading).Check();
+}
+
+}  // namespace tern::config

@@ -1,0 +1,99 @@
+#include "common/config/between_keys.h"
+#include "common/config/validate.h"
+
+namespace tern::config {
+namespace {
+
+class TrainChecker : private BetweenKeys {
+ public:
+  TrainChecker(const pb::Job& job, const Reading& reading)
+      : BetweenKeys(job, reading), train_(job.train()) {}
+
+  void Check() {
+    CheckBatch("train.batch_total", train_.batch_total());
+    CheckLength();
+    CheckGrowth();
+    CheckOptimizer();
+    CheckSchedule();
+  }
+
+ private:
+  void CheckBatch(const std::string& key, uint32_t batch) {
+    if (!Sound({key, "workers.count"}) || batch % job_.workers().count() == 0) return;
+    Report(key, std::to_string(batch),
+           "a multiple of workers.count (" + std::to_string(job_.workers().count()) + ")");
+  }
+
+  void CheckLength() {
+    if (!Sound({"train.steps", "train.epochs"}) || train_.has_steps() != train_.has_epochs())
+      return;
+    Report(train_.has_epochs() ? "train.epochs" : "train",
+           train_.has_epochs() ? "both steps and epochs" : "neither steps nor epochs",
+           "exactly one of train.steps and train.epochs");
+  }
+
+  void CheckGrowth() {
+    double epoch = 0;
+    uint32_t batch = train_.batch_total();
+    for (int i = 0; i < train_.batch_growth_size(); ++i) {
+      const pb::BatchGrowth& growth = train_.batch_growth(i);
+      const std::string key = Join("train.batch_growth", static_cast<size_t>(i));
+      const std::string at = Join(key, "at_epoch"), total = Join(key, "batch_total");
+      CheckBatch(total, growth.batch_total());
+      if (Sound({at}) && growth.at_epoch() <= epoch) {
+        Report(at, NumberText(growth.at_epoch()),
+               "more than the epoch of the entry before (" + NumberText(epoch) + ")");
+      }
+      if (Sound({total, "train.batch_total"}) && growth.batch_total() <= batch) {
+        Report(total, std::to_string(growth.batch_total()),
+               "more than the batch before (" + std::to_string(batch) + ")");
+      }
+      epoch = growth.at_epoch();
+      batch = growth.batch_total();
+    }
+  }
+
+  void CheckOptimizer() {
+    const pb::Optimizer& optimizer = train_.optimizer();
+    if (!Sound({"train.optimizer.name"}) || optimizer.name() != "adam") return;
+    const auto check_beta = [this](const std::string& key, double beta) {
+      if (Sound({key}) && beta >= 1) Report(key, NumberText(beta), "less than 1 with adam");
+    };
+    check_beta("train.optimizer.beta1", optimizer.beta1());
+    check_beta("train.optimizer.beta2", optimizer.beta2());
+    // As a float it must not be 0 either, or a gradient of zeros would be 0 / 0.
+    if (Sound({"train.optimizer.epsilon"}) && static_cast<float>(optimizer.epsilon()) == 0)
+      Report("train.optimizer.epsilon", NumberText(optimizer.epsilon()),
+             "more than 0 with adam, e.g. 1e-08");
+  }
+
+  void CheckSchedule() {
+    const pb::Schedule& schedule = train_.schedule();
+    const std::string& name = schedule.name();
+    if (!Sound({"train.schedule.name"})) return;
+    if (Sound({"train.schedule.step_every"}) && (name == "step" || name == "exponential") &&
+        !schedule.has_step_every()) {
+      Report("train.schedule.step_every", "nothing",
+             "a whole number, at least 1, as the schedule is `" + name + "`");
+    }
+    if (!Sound({"train.schedule.milestones"})) return;
+    if (name == "multistep" && schedule.milestones_size() == 0) {
+      Report("train.schedule.milestones", "nothing",
+             "a list of steps, e.g. [1000, 2000], as the schedule is `multistep`");
+    }
+    for (int i = 1; i < schedule.milestones_size(); ++i) {
+      if (schedule.milestones(i) > schedule.milestones(i - 1)) continue;
+      Report(Join("train.schedule.milestones", static_cast<size_t>(i)),
+             std::to_string(schedule.milestones(i)),
+             "more than the step before it (" + std::to_string(schedule.milestones(i - 1)) + ")");
+    }
+  }
+
+  const pb::Train& train_;
+};
+
+}  // namespace
+
+void CheckTrain(const pb::Job& job, const Reading& reading) { TrainChecker(job, reading).Check(); }
+
+}  // namespace tern::config

@@ -1,0 +1,25 @@
+#include "common/protocol/elasticity.h"
+
+namespace tern::protocol {
+
+Elasticity Elasticity::Of(const pb::Job& job) {
+  Elasticity elasticity;
+  const uint32_t backup = job.train().ssgd().backup_workers();
+  if (job.train().algorithm() == "ssgd" && backup != 0 && backup < job.workers().count())
+    elasticity.quorum = job.workers().count() - backup;
+  switch (job.faults().on_worker_loss()) {
+    case pb::Faults::fail:
+      elasticity.on_loss = OnLoss::kFail;
+      break;
+    case pb::Faults::wait:
+      elasticity.on_loss = OnLoss::kWait;
+      break;
+    case pb::Faults::shrink:
+      elasticity.on_loss = OnLoss::kShrink;
+      break;
+  }
+  elasticity.min_workers = job.faults().min_workers();
+  return elasticity;
+}
+
+}  // namespace tern::protocol

@@ -1,0 +1,35 @@
+#include "common/update/delay_compensation.h"
+
+#include "kernels/compensation.h"
+
+namespace tern::update {
+
+DelayCompensation DelayCompensation::Constant(double lambda) { return {false, lambda, 0, 0}; }
+
+DelayCompensation DelayCompensation::Adaptive(double lambda, double rho, size_t parameters) {
+  return {true, lambda, rho, parameters};
+}
+
+DelayCompensation::DelayCompensation(bool adaptive, double lambda, double rho, size_t parameters)
+    : adaptive_(adaptive),
+      lambda_(static_cast<float>(lambda)),
+      rho_(static_cast<float>(rho)),
+      fresh_(static_cast<float>(1 - rho)),
+      mean_square_(parameters) {}
+
+std::vector<Optimizer::Slot> DelayCompensation::Slots() {
+  if (!adaptive_) return {};
+  return {{"mean_square", mean_square_}};
+}
+
+void DelayCompensation::Apply(const float* g, const float* w, const float* backup, size_t first,
+                              size_t n, float* out) {
+  if (adaptive_) {
+    kernels::CompensateAdaptive(g, w, backup, mean_square_.data() + first, n, lambda_, rho_, fresh_,
+                                out);
+  } else {
+    kernels::CompensateConstant(g, w, backup, n, lambda_, out);
+  }
+}
+
+}  // namespace tern::update

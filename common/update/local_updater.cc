@@ -1,0 +1,97 @@
+#include "common/update/local_updater.h"
+
+#include <algorithm>
+#include <array>
+
+#include "common/base/text.h"
+#include "kernels/optimizer.h"
+
+namespace tern::update {
+namespace {
+
+using Compensation = std::optional<DelayCompensation>;
+
+struct Row {
+  const char* name;
+  Compensation (*compensation)(const pb::LocalUpdater& def, size_t parameters);
+};
+
+const Row kTable[] = {
+    {"none", [](const pb::LocalUpdater&, size_t) { return Compensation(); }},
+    {"sgd", [](const pb::LocalUpdater&, size_t) { return Compensation(); }},
+    {"dcasgd_c", [](const pb::LocalUpdater& def,
+                    size_t) { return Compensation(DelayCompensation::Constant(def.lambda())); }},
+    {"dcasgd_a",
+     [](const pb::LocalUpdater& def, size_t parameters) {
+       return Compensation(DelayCompensation::Adaptive(def.lambda(), def.rho(), parameters));
+     }},
+};
+
+}  // namespace
+
+const std::vector<std::string>& LocalUpdaterNames() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Row& row : kTable) all.emplace_back(row.name);
+    return all;
+  }();
+  return names;
+}
+
+Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& def,
+                                                       size_t parameters, uint32_t workers) {
+  for (const Row& row : kTable) {
+    if (def.name() != row.name) continue;
+    std::unique_ptr<LocalUpdater> updater(new LocalUpdater());
+    updater->moves_ = def.name() != "none";
+    if (def.has_learning_rate()) updater->learning_rate_ = static_cast<float>(def.learning_rate());
+    if (def.grad_scale() == pb::LocalUpdater::global_mean)
+      updater->scale_ = static_cast<float>(1.0 / workers);
+    updater->compensation_ = row.compensation(def, parameters);
+    updater->momentum_ = static_cast<float>(def.momentum());
+    if (updater->moves_ && def.momentum() > 0) updater->velocity_.resize(parameters);
+    return updater;
+  }
+  return Status(Code::kBadJob, "train.odsgd.local.name is '" + def.name() + "', expected one of " +
+                                   Join(LocalUpdaterNames()));
+}
+
+std::vector<Optimizer::Slot> LocalUpdater::Slots() {
+  std::vector<Optimizer::Slot> slots;
+  if (!velocity_.empty()) slots.push_back({"local_momentum", velocity_});
+  if (compensation_.has_value()) {
+    for (const Optimizer::Slot& slot : compensation_->Slots())
+      slots.push_back({"local_" + slot.name, slot.values});
+  }
+  return slots;
+}
+
+void LocalUpdater::Next(const float* w_global, const float* g, const float* reference,
+                        float learning_rate, float* w_next, size_t n, size_t first, float decay) {
+  const float rate = learning_rate_.value_or(learning_rate);
+  constexpr size_t kBlock = 4096;  // stays in the first cache
+  std::array<float, kBlock> scaled, compensated;
+  for (size_t at = 0; at < n; at += kBlock) {
+    const size_t count = std::min(kBlock, n - at);
+    const float* d = g + at;
+    if (scale_ != 1) {
+      std::copy_n(d, count, scaled.data());
+      kernels::Scale(scaled.data(), count, scale_);
+      d = scaled.data();
+    }
+    if (compensation_.has_value()) {
+      compensation_->Apply(d, w_global + at, reference + at, first + at, count, compensated.data());
+      d = compensated.data();
+    }
+    std::copy_n(w_global + at, count, w_next + at);
+    if (!moves_) continue;
+    if (velocity_.empty()) {
+      kernels::SgdUpdate(w_next + at, d, count, rate, decay);
+    } else {
+      kernels::MomentumUpdate(w_next + at, velocity_.data() + first + at, d, count, rate, momentum_,
+                              decay);
+    }
+  }
+}
+
+}  // namespace tern::update
