@@ -23,7 +23,9 @@ void Raise(Counter& counter, uint64_t to) { counter.Add(to - counter.value()); }
 }  // namespace
 
 LaneCounters::LaneCounters(Registry& registry, uint32_t lane)
-    : counted_(Plain(registry, "tern_server_contributions_total", "Contributions counted", lane)),
+    : registry_(registry),
+      lane_(lane),
+      counted_(Plain(registry, "tern_server_contributions_total", "Contributions counted", lane)),
       closed_(Plain(registry, "tern_server_outcomes_total", "Cells of a round that closed", lane)),
       repeated_(
           Plain(registry, "tern_server_repeated_total", "Contributions that came again", lane)),
@@ -33,6 +35,10 @@ LaneCounters::LaneCounters(Registry& registry, uint32_t lane)
       bad_(Refused(registry, "bad", lane)),
       restored_(Plain(registry, "tern_server_restored_total",
                       "Outcomes that a worker held for this server after its restart", lane)),
+      late_(Plain(registry, "tern_server_late_total",
+                  "Contributions to a round that had closed without them", lane)),
+      skipped_(Plain(registry, "tern_server_skipped_total",
+                     "Contributions that said their worker takes no part", lane)),
       floor_(registry.GetGauge("tern_server_floor_round",
                                "Newest round that every worker has applied",
                                {{"lane", std::to_string(lane)}})) {}
@@ -47,7 +53,33 @@ void LaneCounters::Export(const protocol::Lane& lane) {
   Raise(fenced_, c.fenced);
   Raise(bad_, c.bad);
   Raise(restored_, c.restored);
+  Raise(late_, c.late);
+  Raise(skipped_, c.skipped);
   floor_.Set(static_cast<double>(lane.floor()));
+  if (c.staleness.empty()) return;
+  if (staleness_ == nullptr) {
+    std::vector<double> bounds;
+    for (size_t i = 0; i + 1 < c.staleness.size(); ++i) bounds.push_back(static_cast<double>(i));
+    staleness_ = &registry_.GetHistogram("tern_server_staleness",
+                                         "Changes of the weights between a gradient's and its push",
+                                         bounds, {{"lane", std::to_string(lane_)}});
+    observed_.resize(c.staleness.size());
+  }
+  for (size_t i = 0; i < observed_.size(); ++i) {
+    for (; observed_[i] < c.staleness[i]; ++observed_[i])
+      staleness_->Observe(static_cast<double>(i));
+  }
+}
+
+void LaneCounters::ExportDropped(const std::vector<uint64_t>& by_rank) {
+  for (size_t rank = 0; rank < by_rank.size(); ++rank) {
+    if (rank == dropped_.size()) {
+      dropped_.push_back(
+          &registry_.GetCounter("tern_server_dropped_total", "Pushes staler than the job allows",
+                                {{"lane", std::to_string(lane_)}, {"rank", std::to_string(rank)}}));
+    }
+    Raise(*dropped_[rank], by_rank[rank]);
+  }
 }
 
 }  // namespace tern::server

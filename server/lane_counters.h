@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "common/base/counters.h"
 #include "common/protocol/lane.h"
@@ -13,10 +14,18 @@ class LaneCounters {
   LaneCounters(Registry& registry, uint32_t lane);
   // From the lane's thread, every now and then.
   void Export(const protocol::Lane& lane);
+  // Pushes dropped for their staleness, by rank.
+  void ExportDropped(const std::vector<uint64_t>& by_rank);
 
  private:
-  Counter &counted_, &closed_, &repeated_, &stale_, &early_, &fenced_, &bad_, &restored_;
+  Registry& registry_;
+  const uint32_t lane_;
+  Counter &counted_, &closed_, &repeated_, &stale_, &early_, &fenced_, &bad_, &restored_, &late_,
+      &skipped_;
   Gauge& floor_;
+  Histogram* staleness_ = nullptr;  // lanes without rounds
+  std::vector<uint64_t> observed_;  // of it
+  std::vector<Counter*> dropped_;   // by rank
 };
 
 }  // namespace tern::server

@@ -5,24 +5,28 @@
 
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "common/config/algorithms.h"
 #include "common/protocol/cells.h"
+#include "common/protocol/elasticity.h"
 
 namespace tern::server {
 
 namespace {
 
-protocol::Lane::Options LaneOptions(const setup::Setup& setup, uint32_t shard, uint32_t lane,
-                                    uint64_t incarnation,
-                                    const std::optional<update::Schedule>* schedule) {
-  protocol::Lane::Options options;
+protocol::RoundLane::Options LaneOptions(const setup::Setup& setup, uint32_t shard, uint32_t lane,
+                                         uint64_t incarnation, const Rate& rate) {
+  protocol::RoundLane::Options options;
   options.workers = setup.plan.workers;
   options.incarnation = incarnation;
+  if (const pb::AlgorithmTraits* traits = config::TraitsOf(setup.job.train()))
+    options.window = traits->window();
+  const protocol::Elasticity elasticity = protocol::Elasticity::Of(setup.job);
+  options.quorum = elasticity.quorum;
+  options.shrink = elasticity.shrink();
   if (shard == 0) {
     options.leads = lane == 1;
     // Round r makes update r - 1 of the schedule.
-    options.learning_rate = [schedule](uint64_t round) {
-      return schedule->has_value() ? (*schedule)->Rate(round - 1) : 0;
-    };
+    options.learning_rate = [rate](uint64_t round) { return rate(round - 1); };
   }
   return options;
 }
@@ -33,32 +37,52 @@ Result<std::unique_ptr<LaneLoop>> LaneLoop::Start(const setup::Setup& setup, uin
                                                   uint32_t lane, uint64_t incarnation,
                                                   const std::string& host, uint16_t port,
                                                   net::Context& context, net::Traffic* traffic,
-                                                  Registry* registry) {
+                                                  Registry* registry,
+                                                  std::span<const float> initial) {
   net::SocketOptions options;
   options.max_payload = setup::MaxPayload(setup, lane);
   options.high_water_mark = 100000;  // credits bound the bytes; the mark is never reached
   options.traffic = traffic;
   auto socket = net::RouterSocket::Bind(context, host, port, options);
   if (!socket.ok()) return socket.status().Within(Cat("data socket ", lane));
-  std::unique_ptr<LaneLoop> loop(
-      new LaneLoop(setup, shard, lane, incarnation, std::move(*socket), registry));
+  std::unique_ptr<LaneLoop> loop(new LaneLoop(setup, shard, lane, std::move(*socket), registry));
+  TERN_RETURN_IF_ERROR(loop->MakeLane(lane, incarnation, initial));
   loop->thread_ = Thread(Cat("lane", lane), [raw = loop.get()] { raw->Run(); });
   return loop;
 }
 
-LaneLoop::LaneLoop(const setup::Setup& setup, uint32_t shard, uint32_t lane, uint64_t incarnation,
+LaneLoop::LaneLoop(const setup::Setup& setup, uint32_t shard, uint32_t lane,
                    std::unique_ptr<net::RouterSocket> socket, Registry* registry)
     : setup_(setup),
       shard_(shard),
       socket_(std::move(socket)),
-      lane_(LaneOptions(setup, shard, lane, incarnation, &schedule_),
-            protocol::CellsOfLane(setup.plan, shard, lane)),
       sum_time_(registry->GetTimeCounter("tern_server_sum_seconds_total",
                                          "Time in adding and answering",
                                          {{"lane", std::to_string(lane)}})),
       unsent_(registry->GetCounter("tern_server_unsent_total", "Answers to peers that were gone",
                                    {{"lane", std::to_string(lane)}})),
       counters_(*registry, lane) {}
+
+Status LaneLoop::MakeLane(uint32_t lane, uint64_t incarnation, std::span<const float> initial) {
+  const Rate rate = [this](uint64_t step) {
+    return schedule_.has_value() ? schedule_->Rate(step) : 0;
+  };
+  protocol::RoundLane::Options options = LaneOptions(setup_, shard_, lane, incarnation, rate);
+  if (!setup_.plan.central) {
+    lane_ = std::make_unique<protocol::RoundLane>(std::move(options),
+                                                  protocol::CellsOfLane(setup_.plan, shard_, lane));
+    return Ok();
+  }
+  std::vector<float> own;
+  if (initial.empty()) {
+    own = InitialWeights(setup_);
+    initial = own;
+  }
+  auto central = CentralLane::Make(setup_, shard_, lane, options, initial, rate);
+  if (!central.ok()) return central.status();
+  central_ = std::move(*central);
+  return Ok();
+}
 
 LaneLoop::~LaneLoop() {
   commands_.Close();
@@ -87,21 +111,64 @@ void LaneLoop::Run() {
       }
       Carry(std::move(answers));
     }
-    counters_.Export(lane_);
+    AfterMessages();
   }
   socket_->CloseAfterFlush();
 }
 
 void LaneLoop::OnCommand(const LaneCommand& command, protocol::Sends* out) {
   if (const auto* members = std::get_if<pb::Members>(&command)) {
-    if (shard_ == 0 && !schedule_.has_value()) {
-      auto schedule = update::Schedule::Make(setup_.job.train().schedule(), members->steps());
-      if (schedule.ok()) schedule_ = std::move(*schedule);
-    }
-    lane_.OnMembers(*members, out);
+    OnMembers(*members, out);
+  } else if (const auto* back = std::get_if<RollBackTo>(&command)) {
+    if (central_ == nullptr) return;
+    const Status rolled_back = central_->RollBackTo(back->step);
+    LOG_IF(ERROR, !rolled_back.ok()) << "cannot go back: " << rolled_back.message();
+    was_open_ = false;
+  } else if (central_ != nullptr && central_->clock_lane() != nullptr) {
+    central_->clock_lane()->Stop(out);
   } else {
-    lane_.OnStop();
+    lane().OnStop();
   }
+}
+
+void LaneLoop::OnMembers(const pb::Members& members, protocol::Sends* out) {
+  if ((shard_ == 0 || central_ != nullptr) && !schedule_.has_value()) {
+    auto schedule = update::Schedule::Make(setup_.job.train(), members.steps());
+    if (schedule.ok()) schedule_ = std::move(*schedule);
+  }
+  if (central_ != nullptr) {
+    const std::string sentence = central_->BeginRun(members.run());
+    LOG_IF(WARNING, !sentence.empty()) << "lane " << central_->owner().lane << " " << sentence;
+  }
+  lane().OnMembers(members, out);
+}
+
+void LaneLoop::OnHello(protocol::Peer from, const pb::Hello& hello, protocol::Sends* out) {
+  if (central_ != nullptr && !hello.fresh() && central_->IsBehind(hello.applied())) {
+    out->push_back({from, protocol::MakeRefuse(
+                              static_cast<int>(Code::kNotAllowed),
+                              Cat("this server's weights are those of round ", central_->step(),
+                                  ", worker ", hello.rank(), "'s of round ", hello.applied(),
+                                  ": all must go back to a common one first"),
+                              pb::Refuse::retry)});
+    return;
+  }
+  lane().OnHello(from, hello, out);
+}
+
+void LaneLoop::AfterMessages() {
+  if (central_ != nullptr) {
+    central_->AfterMessages();
+    const protocol::ClockLane* clocks = central_->clock_lane();
+    if (clocks != nullptr) counters_.ExportDropped(clocks->dropped());
+    if (clocks != nullptr && clocks->open() && !was_open_ && clocks->lost_clocks() > 0) {
+      LOG(WARNING) << "lane " << central_->owner().lane << " went back by up to "
+                   << clocks->lost_clocks() << " pushes a worker: it has " << clocks->total()
+                   << " pushes of all workers";
+    }
+  }
+  was_open_ = lane().open();
+  counters_.Export(lane());
 }
 
 void LaneLoop::OnReceived(net::Received received, protocol::Sends* out) {
@@ -113,13 +180,13 @@ void LaneLoop::OnReceived(net::Received received, protocol::Sends* out) {
     return;
   }
   protocol::Message message{std::move(received.envelope), std::move(received.payload)};
-  if (!message.head.has_hello()) return lane_.OnMessage(received.peer, message, out);
+  if (!message.head.has_hello()) return lane().OnMessage(received.peer, message, out);
   if (Status checked = protocol::CheckHello(message.head.hello(), setup_.hello); !checked.ok()) {
     out->push_back({received.peer,
                     protocol::MakeRefuse(ExitCode(checked), checked.message(), pb::Refuse::leave)});
     return;
   }
-  lane_.OnHello(received.peer, message.head.hello(), out);
+  OnHello(received.peer, message.head.hello(), out);
 }
 
 void LaneLoop::Carry(protocol::Sends sends) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <variant>
 
 #include "common/base/channel.h"
@@ -16,41 +17,55 @@
 #include "common/protocol/lane.h"
 #include "common/setup/setup.h"
 #include "common/update/schedule.h"
+#include "server/central_lane.h"
 #include "server/lane_counters.h"
 
 namespace tern::server {
 
 // What the control thread tells a lane.
 struct StopAfterThisRound {};
-using LaneCommand = std::variant<pb::Members, StopAfterThisRound>;
+// Central parameters with rounds: back to the snapshot of `step`. Members must be told again.
+struct RollBackTo {
+  uint64_t step = 0;
+};
+using LaneCommand = std::variant<pb::Members, StopAfterThisRound, RollBackTo>;
 
 class LaneLoop {
  public:
   // Binds the socket of lane `lane` (1..) of `shard` and starts the thread. `port` 0: any. `setup`,
-  // `context` and `registry` outlive it. kAddress if the port cannot be had.
+  // `context` and `registry` outlive it. kAddress if the port cannot be had; kBadJob if the job
+  // cannot hold its parameters so. `initial`: InitialWeights, where servers hold the parameters.
   static Result<std::unique_ptr<LaneLoop>> Start(const setup::Setup& setup, uint32_t shard,
                                                  uint32_t lane, uint64_t incarnation,
                                                  const std::string& host, uint16_t port,
                                                  net::Context& context, net::Traffic* traffic,
-                                                 Registry* registry);
+                                                 Registry* registry,
+                                                 std::span<const float> initial = {});
   ~LaneLoop();  // stops and joins
 
   uint16_t port() const { return socket_->port(); }
   void Tell(LaneCommand command) { commands_.Push(std::move(command)); }
 
  private:
-  LaneLoop(const setup::Setup& setup, uint32_t shard, uint32_t lane, uint64_t incarnation,
+  LaneLoop(const setup::Setup& setup, uint32_t shard, uint32_t lane,
            std::unique_ptr<net::RouterSocket> socket, Registry* registry);
+  Status MakeLane(uint32_t lane, uint64_t incarnation, std::span<const float> initial);
   void Run();
   void OnCommand(const LaneCommand& command, protocol::Sends* out);
+  void OnMembers(const pb::Members& members, protocol::Sends* out);
+  void OnHello(protocol::Peer from, const pb::Hello& hello, protocol::Sends* out);
+  void AfterMessages();
+  protocol::Lane& lane() { return central_ != nullptr ? central_->lane() : *lane_; }
   void OnReceived(net::Received received, protocol::Sends* out);
   void Carry(protocol::Sends sends);
 
   const setup::Setup& setup_;
   const uint32_t shard_;
   std::unique_ptr<net::RouterSocket> socket_;
-  std::optional<update::Schedule> schedule_;  // shard 0, once the length of the job is known
-  protocol::Lane lane_;
+  std::optional<update::Schedule> schedule_;  // once the length of the job is known
+  std::unique_ptr<protocol::Lane> lane_;      // localized parameters
+  std::unique_ptr<CentralLane> central_;      // central ones
+  bool was_open_ = false;
   Channel<LaneCommand> commands_;
   TimeCounter& sum_time_;
   Counter& unsent_;

@@ -8,6 +8,7 @@
 
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "common/config/algorithms.h"
 #include "common/net/address.h"
 #include "common/protocol/cells.h"
 #include "common/protocol/follower.h"
@@ -36,11 +37,14 @@ Status Server::Open() {
   Result<net::Address> address = net::ParseAddress(def.address());
   if (!address.ok()) return address.status();
   const std::string host = def.has_bind_host() ? def.bind_host() : address->host;
+  std::vector<float> initial;
+  if (setup_.plan.central) initial = InitialWeights(setup_);
   for (uint32_t lane = 1; lane <= def.data_sockets(); ++lane) {
     const uint32_t port =
         def.data_ports_size() > 0 ? def.data_ports(static_cast<int>(lane) - 1) : 0;
-    auto loop = LaneLoop::Start(setup_, options_.shard, lane, incarnation_, host,
-                                static_cast<uint16_t>(port), context_, &traffic_, &registry_);
+    auto loop =
+        LaneLoop::Start(setup_, options_.shard, lane, incarnation_, host,
+                        static_cast<uint16_t>(port), context_, &traffic_, &registry_, initial);
     if (!loop.ok()) return loop.status();
     lanes_.push_back(std::move(*loop));
   }
@@ -62,7 +66,9 @@ Status Server::Open() {
   for (const auto& lane : lanes_) control.data_ports.push_back(lane->port());
   control.expected = setup_.hello;
   control.timings = setup_.timings;
-  control.wait_for_lost_workers = setup_.job.faults().on_worker_loss() == pb::Faults::wait;
+  control.elasticity = protocol::Elasticity::Of(setup_.job);
+  if (const pb::AlgorithmTraits* traits = config::TraitsOf(setup_.job.train()))
+    control.window = traits->window();
   std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(setup_.plan, options_.shard, 0);
   if (options_.shard == 0) {
     auto coordinator = std::make_unique<protocol::Coordinator>(control, std::move(cells));

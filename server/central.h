@@ -1,0 +1,82 @@
+// Central parameters: what a server keeps of one chunk of the model. The weights, the optimizer's
+// state for them, their moving average. Belongs to the thread of its lane.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/bytes.h"
+#include "common/base/status.h"
+#include "common/setup/setup.h"
+#include "common/update/optimizer.h"
+
+namespace tern::server {
+
+// The learning rate of global step 0, 1, ...
+using Rate = std::function<double(uint64_t step)>;
+
+// All that a cell is made of, under names that stay the same: what snapshots write, and read back
+// in place.
+struct SavedState {
+  struct Array {
+    std::string name;
+    std::span<float> values;
+  };
+  struct Number {
+    std::string name;
+    uint64_t* value;
+  };
+  std::vector<Array> arrays;
+  std::vector<Number> numbers;
+};
+
+class CentralChunk {
+ public:
+  // `initial`: the weights of the whole model. kBadJob: an exchange or an optimizer that cannot do
+  // with parts of the model. `setup` outlives it.
+  static Result<std::unique_ptr<CentralChunk>> Make(const setup::Setup& setup,
+                                                    const protocol::Chunk& chunk,
+                                                    std::span<const float> initial);
+
+  // One push of the job, alone: values[0, count). kMismatch: it cannot be one.
+  Status Decode(const Bytes& push, std::span<float> values) const;
+  // The mean that a sum over `contributors` workers codes.
+  Status DecodeMean(const Bytes& sum, uint32_t contributors, std::span<float> values) const;
+
+  // The optimizer's step with gradient g, and one change more.
+  void Apply(std::span<const float> g, double learning_rate);
+  // w += alpha (x - w), and one change more (EASGD's centre).
+  void MoveTowards(std::span<const float> x, float alpha);
+
+  std::span<const float> weights() const { return weights_; }
+  // The weights themselves where the job asks for no average.
+  std::span<const float> average() const { return average_.empty() ? weights_ : average_; }
+  uint64_t version() const { return version_; }  // changes so far
+  const protocol::Chunk& chunk() const { return chunk_; }
+  const setup::Setup& setup() const { return setup_; }
+  void AddState(SavedState* state);
+
+ private:
+  CentralChunk(const setup::Setup& setup, const protocol::Chunk& chunk)
+      : setup_(setup), chunk_(chunk) {}
+  void CountChange();
+
+  const setup::Setup& setup_;
+  const protocol::Chunk& chunk_;
+  std::vector<float> weights_, average_;
+  std::unique_ptr<update::Optimizer> optimizer_;
+  std::vector<float> decay_;  // by segment
+  uint64_t version_ = 0;
+};
+
+// The initial weights of the whole model, the same as every worker's.
+std::vector<float> InitialWeights(const setup::Setup& setup);
+// Rows of fp32, as weights travel whole.
+Bytes WholeBytes(std::span<const float> values);
+
+}  // namespace tern::server

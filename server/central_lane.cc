@@ -1,0 +1,181 @@
+#include "server/central_lane.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "common/base/text.h"
+#include "common/config/algorithms.h"
+#include "common/protocol/cells.h"
+
+namespace tern::server {
+
+namespace {
+
+SnapshotOwner OwnerOf(const setup::Setup& setup, uint32_t shard, uint32_t lane, uint64_t run) {
+  return {setup.job.output_dir(), shard, lane, setup.hello.job_digest(), run};
+}
+
+bool HasRounds(const setup::Setup& setup) {
+  const pb::AlgorithmTraits* traits = config::TraitsOf(setup.job.train());
+  return traits == nullptr || traits->closes() == pb::AlgorithmTraits::all_come;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CentralLane>> CentralLane::Make(const setup::Setup& setup, uint32_t shard,
+                                                       uint32_t lane,
+                                                       const protocol::RoundLane::Options& options,
+                                                       std::span<const float> initial,
+                                                       const Rate& rate) {
+  std::unique_ptr<CentralLane> central(new CentralLane(setup, shard, lane, options, rate));
+  TERN_RETURN_IF_ERROR(central->AddCells(initial));
+  return central;
+}
+
+CentralLane::CentralLane(const setup::Setup& setup, uint32_t shard, uint32_t lane,
+                         const protocol::RoundLane::Options& options, const Rate& rate)
+    : setup_(setup),
+      shard_(shard),
+      lane_number_(lane),
+      options_(options),
+      rate_(rate),
+      snapshots_(OwnerOf(setup, shard, lane, 0), setup.job.faults().snapshot_every_steps()) {}
+
+Status CentralLane::AddCells(std::span<const float> initial) {
+  const bool has_rounds = HasRounds(setup_);
+  std::vector<protocol::ClockCellSpec> clock_cells;
+  for (const protocol::Bucket& bucket : setup_.plan.buckets) {
+    for (const protocol::Chunk& chunk : bucket.chunks) {
+      if (chunk.shard != shard_ || chunk.lane != lane_number_) continue;
+      if (has_rounds) {
+        auto made = CentralRounds::Make(setup_, chunk, initial, rate_);
+        if (!made.ok()) return made.status();
+        CentralRounds* cell = made->get();
+        rounds_.push_back(std::move(*made));
+        snapshots_.AddCell(cell->cell(), [cell](SavedState* state) { cell->AddState(state); });
+        cell->SetOnClosed(
+            [this, cell](uint64_t round) { snapshots_.OnClosed(cell->cell(), round); });
+      } else {
+        auto made = MakeClockRule(setup_, chunk, initial, rate_);
+        if (!made.ok()) return made.status();
+        ClockRule* rule = made->get();
+        rules_.push_back(rule);
+        clock_cells.push_back({rule->cell(), std::move(*made)});
+        snapshots_.AddCell(rule->cell(), [this, rule](SavedState* state) {
+          rule->AddState(state);
+          AddClocks(rule->cell(), state);
+        });
+      }
+    }
+  }
+  if (has_rounds) {
+    MakeRoundLane();
+  } else {
+    MakeClockLane(std::move(clock_cells));
+  }
+  return Ok();
+}
+
+void CentralLane::MakeRoundLane() {
+  std::vector<protocol::CellSpec> specs;
+  for (protocol::CellSpec& spec : protocol::CellsOfLane(setup_.plan, shard_, lane_number_)) {
+    for (const auto& cell : rounds_) {
+      if (cell->cell() == spec.cell) specs.push_back(cell->Spec(std::move(spec)));
+    }
+  }
+  lane_ = std::make_unique<protocol::RoundLane>(options_, std::move(specs));
+}
+
+void CentralLane::MakeClockLane(std::vector<protocol::ClockCellSpec> cells) {
+  const pb::Train& train = setup_.job.train();
+  protocol::ClockLane::Options options;
+  options.workers = options_.workers;
+  options.incarnation = options_.incarnation;
+  options.safeguards = options_.safeguards;
+  options.pushes = [this](uint64_t steps) { return PushesOfJob(setup_, steps); };
+  if (train.algorithm() == "ssp") options.bound = train.ssp().staleness();
+  options.max_staleness = train.max_staleness();
+  if (shard_ == 0) {
+    const uint64_t period = StepsOfPush(train);
+    options.learning_rate = [this, period](uint64_t total) {
+      return rate_(total * period / options_.workers);
+    };
+  }
+  for (const protocol::ClockCellSpec& cell : cells) {
+    protocol::CellClocks& clocks = clocks_[cell.cell];
+    clocks.counted.resize(options_.workers);
+    clocks.answered.resize(options_.workers);
+  }
+  auto lane = std::make_unique<protocol::ClockLane>(std::move(options), std::move(cells));
+  clock_lane_ = lane.get();
+  lane_ = std::move(lane);
+}
+
+void CentralLane::AddClocks(const protocol::Cell& cell, SavedState* state) {
+  protocol::CellClocks& clocks = clocks_[cell];
+  clocks = clock_lane_->clocks(cell);
+  state->numbers.push_back({"total", &clocks.total});
+  for (size_t rank = 0; rank < clocks.counted.size(); ++rank) {
+    state->numbers.push_back({Cat("counted.", rank), &clocks.counted[rank]});
+    state->numbers.push_back({Cat("answered.", rank), &clocks.answered[rank]});
+  }
+}
+
+Status CentralLane::LoadSnapshot(uint64_t step) {
+  TERN_RETURN_IF_ERROR(snapshots_.Load(step));
+  for (const auto& [cell, clocks] : clocks_) clock_lane_->Restore(cell, clocks);
+  return Ok();
+}
+
+std::string CentralLane::BeginRun(uint64_t run) {
+  if (run == 0 || run == run_) return "";
+  run_ = run;
+  snapshots_.SetRun(run);
+  RemoveSnapshotsOfOthers(snapshots_.owner());
+  const std::vector<uint64_t> steps = ListSnapshots(snapshots_.owner());
+  if (steps.empty() || clock_lane_ == nullptr) return "";
+  const Status loaded = LoadSnapshot(steps.back());
+  if (!loaded.ok()) return "starts again from the initial weights: " + loaded.message();
+  return Cat("goes on from its snapshot of step ", steps.back());
+}
+
+bool CentralLane::IsBehind(uint64_t applied) const {
+  return clock_lane_ == nullptr && applied > step();
+}
+
+void CentralLane::AfterMessages() {
+  if (clock_lane_ != nullptr && snapshots_.IsDue(step())) snapshots_.Take(step());
+}
+
+Status CentralLane::RollBackTo(uint64_t to) {
+  TERN_RETURN_IF_ERROR(LoadSnapshot(to));
+  if (clock_lane_ == nullptr) MakeRoundLane();
+  return Ok();
+}
+
+uint64_t CentralLane::step() const {
+  if (clock_lane_ != nullptr)
+    return clock_lane_->total() * StepsOfPush(setup_.job.train()) / options_.workers;
+  uint64_t least = std::numeric_limits<uint64_t>::max();
+  for (const auto& cell : rounds_) least = std::min(least, cell->round());
+  return least;
+}
+
+std::vector<uint64_t> SnapshotsOfShard(const setup::Setup& setup, uint32_t shard, uint64_t run) {
+  std::vector<SnapshotOwner> owners;
+  for (uint32_t lane = 1; lane <= setup.plan.data_lanes[shard]; ++lane) {
+    const auto has_chunk = [&](const protocol::Bucket& bucket) {
+      return std::any_of(bucket.chunks.begin(), bucket.chunks.end(), [&](const auto& chunk) {
+        return chunk.shard == shard && chunk.lane == lane;
+      });
+    };
+    const auto& buckets = setup.plan.buckets;
+    if (std::any_of(buckets.begin(), buckets.end(), has_chunk))
+      owners.push_back(OwnerOf(setup, shard, lane, run));
+  }
+  return CommonSnapshots(owners);
+}
+
+}  // namespace tern::server

@@ -1,0 +1,81 @@
+// One data lane of a shard that holds central parameters: its cells, the protocol machine that
+// changes them, and their snapshots. Belongs to the thread of the lane.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/protocol/clock_lane.h"
+#include "common/protocol/round_lane.h"
+#include "server/central_rounds.h"
+#include "server/clock_rule.h"
+#include "server/snapshot.h"
+
+namespace tern::server {
+
+class CentralLane {
+ public:
+  // `options` of a RoundLane where the algorithm has rounds; its workers, incarnation and
+  // safeguards count for a ClockLane, too. `initial`: the weights of the whole model. `rate` may be
+  // asked once the lane is open. `setup` outlives it.
+  static Result<std::unique_ptr<CentralLane>> Make(const setup::Setup& setup, uint32_t shard,
+                                                   uint32_t lane,
+                                                   const protocol::RoundLane::Options& options,
+                                                   std::span<const float> initial,
+                                                   const Rate& rate);
+
+  protocol::Lane& lane() { return *lane_; }
+  // Null where the algorithm has rounds.
+  protocol::ClockLane* clock_lane() { return clock_lane_; }
+
+  // The membership of `run` has begun. Of an earlier one of this lane's snapshots nothing is left;
+  // where there are some of this run, this server has restarted: without rounds it goes on from the
+  // newest; with rounds it waits for RollBackTo. A sentence for the log, or empty.
+  std::string BeginRun(uint64_t run);
+  // With rounds: whether a worker that has applied so much is ahead of this server, which has lost
+  // what it held and must be told RollBackTo. Such a worker is not to be let in.
+  bool IsBehind(uint64_t applied) const;
+  // After messages: writes a snapshot where one is due (without rounds; with rounds cells do it).
+  void AfterMessages();
+
+  // Puts the cells back to the snapshot of `step` and starts the protocol machine again, which
+  // knows no members then. kBadData: there is none; nothing has changed.
+  Status RollBackTo(uint64_t step);
+  // The newest round that all cells have closed; without rounds the global steps that they have
+  // taken.
+  uint64_t step() const;
+  SnapshotOwner owner() const { return snapshots_.owner(); }
+  // Until the newest snapshot is on disk.
+  void Flush() { snapshots_.Flush(); }
+
+ private:
+  CentralLane(const setup::Setup& setup, uint32_t shard, uint32_t lane,
+              const protocol::RoundLane::Options& options, const Rate& rate);
+  Status AddCells(std::span<const float> initial);
+  void MakeRoundLane();
+  void MakeClockLane(std::vector<protocol::ClockCellSpec> cells);
+  Status LoadSnapshot(uint64_t step);
+  void AddClocks(const protocol::Cell& cell, SavedState* state);
+
+  const setup::Setup& setup_;
+  const uint32_t shard_, lane_number_;
+  const protocol::RoundLane::Options options_;
+  const Rate rate_;
+  std::vector<std::unique_ptr<CentralRounds>> rounds_;  // with rounds
+  std::vector<ClockRule*> rules_;                       // without; the lane owns them
+  std::map<protocol::Cell, protocol::CellClocks>
+      clocks_;  // without: on their way from and to files
+  LaneSnapshots snapshots_;
+  uint64_t run_ = 0;
+  std::unique_ptr<protocol::Lane> lane_;
+  protocol::ClockLane* clock_lane_ = nullptr;
+};
+
+// Snapshots that all lanes of `shard` have, rising.
+std::vector<uint64_t> SnapshotsOfShard(const setup::Setup& setup, uint32_t shard, uint64_t run);
+
+}  // namespace tern::server

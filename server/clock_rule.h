@@ -1,0 +1,70 @@
+// Algorithms without rounds, as cells of a ClockLane: one short file each, with the paper's
+// equation, and one line in the table of clock_rule.cc.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/protocol/clock_lane.h"
+#include "server/central.h"
+#include "server/down_link.h"
+
+namespace tern::server {
+
+// What every rule is made of: one chunk of central parameters and its way down to each worker. A
+// rule says in Take what a push does. Belongs to the thread of its lane.
+class ClockRule : public protocol::ClockCell {
+ public:
+  ClockRule(std::unique_ptr<CentralChunk> central, Rate rate);
+
+  Status Push(uint32_t rank, uint64_t base, const Bytes& payload) final;
+  uint64_t version() const final { return central_->version(); }
+  Answer Pull(uint32_t rank, std::optional<uint64_t> holds) override;
+  Bytes Average() const final { return WholeBytes(central_->average()); }
+
+  protocol::Cell cell() const;
+  uint64_t pushes() const { return pushes_; }
+  // Rules with state of their own add it.
+  virtual void AddState(SavedState* state);
+
+ protected:
+  // The push of `rank`, taken at version `base`: values[0, count), to be used up.
+  virtual void Take(uint32_t rank, uint64_t base, std::span<float> values) = 0;
+
+  CentralChunk& central() { return *central_; }
+  const pb::Train& train() const { return central_->setup().job.train(); }
+  uint32_t workers() const { return central_->setup().plan.workers; }
+  // Of this push. Schedules run on global steps: so many samples as all workers' steps make.
+  double learning_rate() const;
+  // The weights that `rank` holds since its newest answer, which was of w.
+  std::span<const float> Held(uint32_t rank, std::span<const float> w) const {
+    return down_.Held(rank, w);
+  }
+  Answer Encode(uint32_t rank, std::span<const float> w, std::optional<uint64_t> holds) {
+    return down_.Encode(rank, w, version(), holds);
+  }
+
+ private:
+  std::unique_ptr<CentralChunk> central_;
+  DownLink down_;
+  const Rate rate_;
+  const uint32_t period_;
+  uint64_t pushes_ = 0;  // before this one
+  std::vector<float> values_;
+};
+
+// The rule of job's algorithm. kBadJob if it has none, or the parts do not go together.
+Result<std::unique_ptr<ClockRule>> MakeClockRule(const setup::Setup& setup,
+                                                 const protocol::Chunk& chunk,
+                                                 std::span<const float> initial, Rate rate);
+
+// Steps of a worker that one of its pushes stands for (Downpour's period, EASGD's tau).
+uint32_t StepsOfPush(const pb::Train& train);
+// Pushes of all workers to a cell in a job of so many global steps.
+uint64_t PushesOfJob(const setup::Setup& setup, uint64_t steps);
+
+}  // namespace tern::server

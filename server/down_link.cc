@@ -1,0 +1,101 @@
+#include "server/down_link.h"
+
+#include <string>
+#include <utility>
+
+#include "common/base/logging.h"
+#include "common/codec/codec.h"
+#include "kernels/stats.h"
+
+namespace tern::server {
+
+DownLink::DownLink(const setup::Setup& setup, const protocol::Chunk& chunk, uint32_t receivers,
+                   std::span<const float> initial)
+    : setup_(setup),
+      chunk_(chunk),
+      changes_(setup.job.exchange().pull() == pb::Exchange::changes),
+      sent_(receivers, 0) {
+  if (!changes_) return;
+  held_.assign(receivers, std::vector<float>(initial.begin(), initial.end()));
+  difference_.resize(chunk.count);
+}
+
+protocol::ClockCell::Answer DownLink::Encode(uint32_t receiver, std::span<const float> w,
+                                             uint64_t version, std::optional<uint64_t> holds) {
+  std::vector<uint8_t> out;
+  out.reserve(chunk_.sum_bytes);
+  if (!changes_) {
+    // Weights that are not finite go as they are: the worker that computes with them will say so.
+    if (EncodeValues(w, receiver, version, &out)) return {Bytes::Own(std::move(out)), false};
+    return {WholeBytes(w), true};
+  }
+  std::vector<float>& held = held_[receiver];
+  if (holds == sent_[receiver]) {
+    for (size_t i = 0; i < w.size(); ++i) difference_[i] = w[i] - held[i];
+    if (EncodeValues(difference_, receiver, version, &out)) {
+      AddDecoded(out, held);
+      sent_[receiver] = version;
+      return {Bytes::Own(std::move(out)), false};
+    }
+  }
+  held.assign(w.begin(), w.end());
+  sent_[receiver] = version;
+  return {WholeBytes(w), true};
+}
+
+std::span<const float> DownLink::Held(uint32_t receiver, std::span<const float> w) const {
+  return changes_ ? std::span<const float>(held_[receiver]) : w;
+}
+
+bool DownLink::EncodeValues(std::span<const float> values, uint32_t receiver, uint64_t version,
+                            std::vector<uint8_t>* out) const {
+  const codec::Codec& codec = *setup_.plan.pull_codec;
+  kernels::NoiseKey noise;
+  noise.seed = setup_.job.seed();
+  noise.stream = kernels::Stream::kServerCodes;
+  noise.rank = static_cast<uint16_t>(receiver);
+  noise.round = version;
+  const float* from = values.data();
+  std::vector<uint8_t> code;
+  for (const codec::Segment& segment : chunk_.segments) {
+    const kernels::Stats stats = kernels::ComputeStats(from, segment.count);
+    if (!stats.finite) {
+      out->clear();
+      return false;
+    }
+    code.clear();
+    codec.Encode(from, segment, codec.Prepare(stats, segment.count), noise, &code);
+    const std::unique_ptr<codec::Accumulator> one = codec.NewAccumulator(segment.count, 1);
+    const Result<size_t> added = one->Add(0, code);
+    CHECK(added.ok()) << added.status().message();  // we coded it
+    one->EncodeSum(out);
+    from += segment.count;
+  }
+  return true;
+}
+
+void DownLink::AddDecoded(std::span<const uint8_t> coded, std::span<float> values) const {
+  const codec::Codec& codec = *setup_.plan.pull_codec;
+  std::vector<float> decoded;
+  size_t at = 0;
+  for (const codec::Segment& segment : chunk_.segments) {
+    const size_t size = codec.SumSize(segment.count, 1);
+    decoded.resize(segment.count);
+    const Status status =
+        codec.Decode(coded.first(size), segment.count, 1, 0, 0, segment.count, decoded.data());
+    CHECK(status.ok()) << status.message();  // we coded it
+    coded = coded.subspan(size);
+    for (size_t i = 0; i < segment.count; ++i) values[at + i] += decoded[i];
+    at += segment.count;
+  }
+}
+
+void DownLink::AddState(SavedState* state) {
+  for (size_t receiver = 0; receiver < held_.size(); ++receiver) {
+    const std::string name = "held." + std::to_string(receiver);
+    state->arrays.push_back({name, held_[receiver]});
+    state->numbers.push_back({name, &sent_[receiver]});
+  }
+}
+
+}  // namespace tern::server
