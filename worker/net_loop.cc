@@ -7,6 +7,7 @@
 #include "common/base/text.h"
 #include "common/net/address.h"
 #include "common/protocol/cells.h"
+#include "common/protocol/elasticity.h"
 
 namespace tern::worker {
 
@@ -24,6 +25,12 @@ protocol::Session::Options SessionOptions(const setup::Setup& setup,
   session.credit_bytes = uint64_t{setup.job.exchange().credit_kib()} * 1024;
   session.max_state_bytes = options.max_state_bytes;
   session.timings = setup.timings;
+  const protocol::Elasticity elasticity = protocol::Elasticity::Of(setup.job);
+  session.unsolicited = elasticity.unsolicited();
+  session.shrink = elasticity.shrink();
+  session.in_plan = [&setup](const protocol::Cell& cell, protocol::LaneRef lane) {
+    return protocol::IsAt(setup.plan, cell, lane);
+  };
   return session;
 }
 
@@ -51,8 +58,9 @@ Status NetLoop::Join() {
   return end_;
 }
 
-void NetLoop::Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload) {
-  commands_.Push(ContributeCommand{cell, round, digest, std::move(payload)});
+void NetLoop::Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload,
+                         protocol::Request request) {
+  commands_.Push(ContributeCommand{cell, round, digest, std::move(payload), request});
 }
 void NetLoop::Applied(uint64_t round) { commands_.Push(AppliedCommand{round}); }
 void NetLoop::Snapshot(Bytes state, uint64_t applied) {
@@ -89,7 +97,7 @@ void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
   const Time now = clock_.Now();
   if (auto* c = std::get_if<ContributeCommand>(&command)) {
     session_.Contribute(c->cell, c->round, protocol::LaneOf(setup_.plan, c->cell), c->digest,
-                        std::move(c->payload), now, out);
+                        std::move(c->payload), now, out, c->request);
   } else if (const auto* applied = std::get_if<AppliedCommand>(&command)) {
     session_.SetApplied(applied->round);
   } else if (auto* snapshot = std::get_if<SnapshotCommand>(&command)) {

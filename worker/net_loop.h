@@ -40,7 +40,8 @@ class NetLoop : public train::Port {
   Status Join();
   pb::Counters Counters() const;
 
-  void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload) override;
+  void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload,
+                  protocol::Request request) override;
   void Applied(uint64_t round) override;
   void Snapshot(Bytes state, uint64_t applied) override;
   void Installed() override;
@@ -51,6 +52,7 @@ class NetLoop : public train::Port {
     protocol::Cell cell;
     uint64_t round, digest;
     Bytes payload;
+    protocol::Request request;
   };
   struct AppliedCommand {
     uint64_t round;

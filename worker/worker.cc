@@ -12,7 +12,7 @@
 #include "common/base/text.h"
 #include "common/protocol/plan.h"
 #include "common/setup/report.h"
-#include "worker/train/ssgd.h"
+#include "worker/train/trainer.h"
 
 namespace tern::worker {
 
@@ -47,23 +47,20 @@ Status Worker::Open() {
   options.workers = setup_.plan.workers;
   options.batch_total = job_.train().batch_total();
   options.partition = data.partition();
+  options.epoch_end = data.epoch_end();
+  options.growth.assign(job_.train().batch_growth().begin(), job_.train().batch_growth().end());
   options.scale = static_cast<float>(data.scale());
   options.offset = static_cast<float>(data.offset());
   Result<data::Batches> batches = data::Batches::Make(train_, options);
   if (!batches.ok()) return batches.status();
   batches_.emplace(std::move(*batches));
-  const double samples = job_.train().epochs() * static_cast<double>(train_.count());
-  steps_ = job_.train().has_steps()
-               ? job_.train().steps()
-               : std::max<uint64_t>(1, std::llround(samples / job_.train().batch_total()));
+  steps_ = job_.train().has_steps() ? job_.train().steps()
+                                    : batches_->epochs().StepsOf(job_.train().epochs());
 
   auto replica = train::Replica::Make(setup_);
   if (!replica.ok()) return replica.status();
   replica_ = std::move(*replica);
-  auto net = engine::Net::Make(setup_.net, {job_.train().batch_total() / setup_.plan.workers, true},
-                               replica_->parameters(), replica_->gradients());
-  if (!net.ok()) return net.status();
-  net_ = std::move(*net);
+  TERN_RETURN_IF_ERROR(MakeCompute());
   auto evaluate = train::Evaluate::Make(setup_, rank_, test_, *replica_, progress_);
   if (!evaluate.ok()) return evaluate.status();
   evaluate_ = std::move(*evaluate);
@@ -73,6 +70,18 @@ Status Worker::Open() {
                                       [this] { return registry_.PrometheusText(); });
   if (!page.ok()) return page.status();
   page_ = std::move(*page);
+  return Ok();
+}
+
+Status Worker::MakeCompute() {
+  if (job_.train().compute() == pb::Train::wait) {
+    compute_ = train::MakeWaitCompute(setup_, rank_, job_.train().compute_wait_ms(),
+                                      replica_->gradients());
+    return Ok();
+  }
+  auto compute = train::MakeNetCompute(setup_, replica_->point(), replica_->gradients());
+  if (!compute.ok()) return compute.status();
+  compute_ = std::move(*compute);
   return Ok();
 }
 
@@ -95,7 +104,7 @@ void Worker::LogStart() const {
   const protocol::RoundBytes bytes = protocol::CountRoundBytes(setup_.plan);
   LOG(INFO) << "worker " << rank_ << " of " << setup_.plan.workers << ": " << setup_.table.total
             << " parameters, global batch " << job_.train().batch_total() << ", "
-            << batches_->steps_per_epoch() << " steps an epoch, " << steps_ << " steps; schedule "
+            << batches_->epochs().steps_per_epoch() << " steps an epoch, " << steps_ << " steps; schedule "
             << job_.train().schedule().name() << " from " << job_.train().schedule().learning_rate()
             << "; a round takes at most " << HumanBytes(bytes.push + bytes.scalers) << " up and "
             << HumanBytes(bytes.sum + bytes.scalers) << " down, fp32 would take "
@@ -110,12 +119,13 @@ Status Worker::Run() {
       rank_, steps_, train::Replica::MaxStateBytes(setup_),
       [&coder_for_net](train::Answer answer) { coder_for_net->Scaled(std::move(answer)); }};
   NetLoop loop(setup_, signals_, traffic_, progress_, events, std::move(options));
-  train::Coder coder(setup_, rank_, *replica_, loop, events, progress_);
+  train::Coder coder(setup_, rank_, loop, events, progress_);
   coder_for_net = &coder;
   loop.Start();
-  train::Ssgd ssgd({setup_, rank_, steps_, *batches_, *net_, *evaluate_, *replica_, coder, loop,
-                    events, progress_});
-  const Status trained = ssgd.Run();
+  auto trainer = train::Trainer::Make({setup_, rank_, steps_, *batches_, *compute_, *evaluate_,
+                                       *replica_, coder, loop, events, progress_});
+  if (!trainer.ok()) loop.Finish(trainer.status(), {});
+  const Status trained = trainer.ok() ? (*trainer)->Run() : trainer.status();
   const Status ended = loop.Join();
   const pb::Counters counters = loop.Counters();
   LOG(INFO) << setup::CountersJson(counters);

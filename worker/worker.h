@@ -13,9 +13,9 @@
 #include "common/setup/setup.h"
 #include "worker/data/batches.h"
 #include "worker/data/dataset.h"
-#include "worker/engine/net.h"
 #include "worker/net_loop.h"
 #include "worker/train/coder.h"
+#include "worker/train/compute.h"
 #include "worker/train/evaluate.h"
 #include "worker/train/replica.h"
 
@@ -32,6 +32,7 @@ class Worker {
  private:
   Worker(const setup::Setup& setup, StopSignals& signals, uint32_t rank);
   Status Open();
+  Status MakeCompute();
   Status CheckShape(const data::Dataset& dataset, const std::string& split) const;
   void LogStart() const;
 
@@ -46,7 +47,7 @@ class Worker {
   std::optional<data::Batches> batches_;
   uint64_t steps_ = 0;
   std::unique_ptr<train::Replica> replica_;
-  std::unique_ptr<engine::Net> net_;
+  std::unique_ptr<train::Compute> compute_;
   std::unique_ptr<train::Evaluate> evaluate_;
   std::unique_ptr<net::MetricsPage> page_;
 };

@@ -12,44 +12,29 @@
 namespace tern::data {
 
 Result<Batches> Batches::Make(const Dataset& dataset, const Options& options) {
-  const auto bad = [](const std::string& what) { return Status(Code::kBadJob, what); };
-  const std::string batch = std::to_string(options.batch_total);
-  const std::string workers = std::to_string(options.workers);
-  if (options.rank >= options.workers) {
-    return bad("rank " + std::to_string(options.rank) + " of " + workers +
-               " workers; expected 0 to workers.count - 1");
-  }
-  if (options.batch_total == 0 || options.batch_total % options.workers != 0) {
-    return bad("train.batch_total is " + batch + "; expected a multiple of the " + workers +
-               " workers, so that each takes an equal part");
-  }
-  if (dataset.count() < options.batch_total) {
-    return bad("the training set holds " + std::to_string(dataset.count()) +
-               " images, fewer than train.batch_total (" + batch +
-               "); lower it or raise data.train_limit");
-  }
-  return Batches(dataset, options);
+  Result<Epochs> epochs = Epochs::Make({options.rank, options.workers, options.batch_total,
+                                        options.partition, options.epoch_end, options.growth,
+                                        dataset.count()});
+  if (!epochs.ok()) return epochs.status();
+  return Batches(dataset, options, std::move(*epochs));
 }
 
-Batches::Batches(const Dataset& dataset, const Options& options)
-    : dataset_(&dataset), options_(options), row_length_(dataset.count()) {
-  if (options.partition == pb::Data::by_sample) {
-    row_length_ = (dataset.count() - options.rank + options.workers - 1) / options.workers;
-  }
-  pixels_ = MakePixelTable(options.scale, options.offset);
-}
-
-uint64_t Batches::steps_per_epoch() const { return dataset_->count() / options_.batch_total; }
+Batches::Batches(const Dataset& dataset, const Options& options, Epochs epochs)
+    : dataset_(&dataset),
+      options_(options),
+      epochs_(std::move(epochs)),
+      pixels_(MakePixelTable(options.scale, options.offset)) {}
 
 std::vector<uint64_t> Batches::Indices(uint64_t step) {
-  const uint64_t part = options_.batch_total / options_.workers;
-  const bool shared = options_.partition == pb::Data::shared;
-  uint64_t place = shared ? step * options_.batch_total + options_.rank * part : step * part;
-  std::vector<uint64_t> indices(part);
-  for (uint64_t& index : indices) {
-    const uint64_t drawn = EpochOrder(place / row_length_)[place % row_length_];
-    index = shared ? drawn : drawn * options_.workers + options_.rank;
-    ++place;
+  const Place place = epochs_.At(step);
+  const uint64_t length = epochs_.row_length();
+  const bool wraps = options_.epoch_end == pb::Data::wrap;
+  std::vector<uint64_t> indices(place.count);
+  for (uint64_t i = 0; i < place.count; ++i) {
+    const uint64_t at = place.begin + i;
+    const uint64_t drawn = EpochOrder(place.epoch + (wraps ? at / length : 0))[at % length];
+    indices[i] = options_.partition == pb::Data::shared ? drawn
+                                                        : drawn * options_.workers + options_.rank;
   }
   return indices;
 }
@@ -71,7 +56,7 @@ const std::vector<uint32_t>& Batches::EpochOrder(uint64_t epoch) {
   if (epoch != order_epoch_) {
     const bool shared = options_.partition == pb::Data::shared;
     order_ = EpochPermutation(options_.seed, static_cast<uint16_t>(shared ? 0 : options_.rank),
-                              epoch, static_cast<uint32_t>(row_length_));
+                              epoch, static_cast<uint32_t>(epochs_.row_length()));
     order_epoch_ = epoch;
   }
   return order_;

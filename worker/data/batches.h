@@ -1,10 +1,10 @@
 // Which samples a worker sees at a step, as tensors. A pure function of (job, rank, step): a worker
 // that comes back continues anywhere without history.
 //
-// `shared`: step t takes samples [t * B, (t + 1) * B) of an endless row of shuffled epochs (B the
-// total batch; an epoch's order is a permutation by (seed, epoch)); rank r takes its r-th of N
-// equal parts. So every N sees the same samples at the same step. `by_sample`: rank r owns the
-// images r, r + N, ... and draws B / N from its own row.
+// `shared`: step t takes samples [t * B, (t + 1) * B) of a row of shuffled epochs (B the total batch;
+// an epoch's order is a permutation by (seed, epoch)); rank r takes its r-th of N equal parts. So
+// every N sees the same samples at the same step. `by_sample`: rank r owns the images r, r + N, ...
+// and draws B / N from its own row. Where an epoch ends, and batches that grow: epochs.h.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 
 #include "common/base/status.h"
 #include "worker/data/dataset.h"
+#include "worker/data/epochs.h"
 #include "worker/data/pixels.h"
 
 namespace tern::data {
@@ -20,7 +21,7 @@ namespace tern::data {
 struct Batch {
   uint64_t step = 0;
   std::vector<float> images;     // [B / N, C, H, W], x / 255 * scale + offset
-  std::vector<uint32_t> labels;  // [B / N]
+  std::vector<uint32_t> labels;  // [B / N]; empty: this worker takes no part in the step
 };
 
 class Batches {
@@ -29,6 +30,8 @@ class Batches {
     uint64_t seed = 1;
     uint32_t rank = 0, workers = 1, batch_total = 0;
     pb::Data::Partition partition = pb::Data::shared;
+    pb::Data::EpochEnd epoch_end = pb::Data::wrap;
+    std::vector<pb::BatchGrowth> growth = {};
     float scale = 1, offset = 0;
   };
   // `dataset` outlives this. kBadJob if the batch does not divide by the workers or is larger than
@@ -39,17 +42,16 @@ class Batches {
   // epoch's order).
   std::vector<uint64_t> Indices(uint64_t step);
   void Fill(uint64_t step, Batch* batch);
-  // Images over batch_total, rounded down: the same on every rank, and at least 1.
-  uint64_t steps_per_epoch() const;
+  const Epochs& epochs() const { return epochs_; }
 
  private:
-  Batches(const Dataset& dataset, const Options& options);
+  Batches(const Dataset& dataset, const Options& options, Epochs epochs);
   const std::vector<uint32_t>& EpochOrder(uint64_t epoch);
 
   const Dataset* dataset_;
   Options options_;
+  Epochs epochs_;
   PixelTable pixels_;
-  uint64_t row_length_ = 0;  // samples of one epoch of the row this rank draws from
   uint64_t order_epoch_ = ~uint64_t{0};
   std::vector<uint32_t> order_;
 };

@@ -1,39 +1,31 @@
-// From the sums of a round to the next parameters, in one pass over the model (Algorithm 1, lines 5
-// and 6).
+// From the answers of a round to the next W, in one pass over the model.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "common/base/bytes.h"
 #include "common/base/status.h"
 #include "common/setup/setup.h"
 #include "worker/train/replica.h"
+#include "worker/train/sums.h"
 
 namespace tern::train {
 
 class Apply {
  public:
-  // `setup` and `replica` outlive it.
-  Apply(const setup::Setup& setup, Replica& replica);
+  // All outlive it.
+  Apply(const setup::Setup& setup, Replica& replica, const Sums& sums);
 
-  // The scalers that everybody coded bucket `bucket` with this round.
-  void SetScalers(uint32_t bucket, const Bytes& payload);
-  void SetSum(uint32_t bucket, uint32_t chunk, Bytes sum) { sums_[bucket][chunk] = std::move(sum); }
-
-  // Decodes every chunk and updates the replica: W(round - 1) -> W(round). kMismatch for a sum that
-  // cannot be one.
-  Status Run(uint64_t round, float learning_rate);
+  // W(round - 1) -> W(round). Localized parameters: the mean gradient through the optimizer
+  // (TernGrad, Algorithm 1, lines 5 and 6). Central ones: what the servers sent. kMismatch for an
+  // answer that cannot be one. REQUIRES all answers of the round.
+  Status Run(uint64_t round);
 
  private:
-  Status RunSegment(const codec::Segment& segment, std::span<const uint8_t> sum, uint64_t round,
-                    float learning_rate);
-
   const setup::Setup& setup_;
   Replica& replica_;
-  std::vector<float> scalers_;            // by tensor
-  std::vector<float> decay_;              // by tensor, where replicas add it
-  std::vector<std::vector<Bytes>> sums_;  // by bucket, chunk
+  const Sums& sums_;
+  std::vector<float> decay_;  // by tensor, where replicas add it
 };
 
 }  // namespace tern::train

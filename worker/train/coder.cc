@@ -1,30 +1,22 @@
 #include "worker/train/coder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/hash.h"
 #include "common/base/text.h"
 #include "common/protocol/cells.h"
-#include "kernels/optimizer.h"
 #include "kernels/stats.h"
 
 namespace tern::train {
 
-float DecayOf(const setup::Setup& setup, uint32_t t, pb::WeightDecay::Where where) {
-  const pb::WeightDecay& decay = setup.job.train().weight_decay();
-  if (decay.where() != where || (setup.table.parameters[t].is_bias && !decay.biases())) return 0;
-  return static_cast<float>(decay.rate());
-}
-
-Coder::Coder(const setup::Setup& setup, uint32_t rank, Replica& replica, Port& port, Events& events,
+Coder::Coder(const setup::Setup& setup, uint32_t rank, Port& port, Events& events,
              Progress& progress)
     : setup_(setup),
       rank_(rank),
-      replica_(replica),
       port_(port),
       events_(events),
       progress_(progress),
-      prepared_(setup.table.parameters.size()),
       thread_("coder", [this] { Run(); }) {}
 
 Coder::~Coder() {
@@ -32,55 +24,88 @@ Coder::~Coder() {
   thread_.Join();
 }
 
+void Coder::Skip(uint64_t round) {
+  protocol::Request skip;
+  skip.skip = true;
+  for (const protocol::Bucket& bucket : setup_.plan.buckets) {
+    const uint32_t b = bucket.chunks.front().bucket;
+    if (!bucket.shared.empty())
+      port_.Contribute({protocol::Kind::kScale, b, 0}, round, 0, {}, skip);
+    for (const protocol::Chunk& chunk : bucket.chunks)
+      port_.Contribute({protocol::Kind::kPush, b, chunk.index}, round, 0, {}, skip);
+  }
+}
+
 void Coder::Run() {
   while (auto work = work_.Pop()) {
     TimeScope time(progress_.encode);
-    if (const auto* ready = std::get_if<Bucket>(&*work)) {
+    if (const auto* ready = std::get_if<Ready>(&*work)) {
       Prepare(*ready);
     } else {
-      OnScaled(std::get<Answer>(*work));
+      OnScaled(std::move(std::get<Answer>(*work)));
     }
   }
 }
 
-void Coder::Prepare(const Bucket& ready) {
+void Coder::Prepare(const Ready& ready) {
   const protocol::ExchangePlan& plan = setup_.plan;
   const protocol::Bucket& bucket = plan.buckets[ready.bucket];
+  Waiting values{ready.arena, ready.request, {}};
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
-    const uint64_t begin = plan.tensor_begin[t], count = plan.tensor_count[t];
-    float* g = replica_.gradients() + begin;
-    if (const float decay = DecayOf(setup_, t, pb::WeightDecay::in_gradient); decay != 0) {
-      kernels::AddDecay(g, replica_.parameters() + begin, count, decay, g);
-    }
-    const kernels::Stats stats = kernels::ComputeStats(g, count);
+    const kernels::Stats stats =
+        kernels::ComputeStats(ready.arena + plan.tensor_begin[t], plan.tensor_count[t]);
     if (!stats.finite) {
-      events_.Push(
-          Ended{Status(Code::kBadData, Cat("the gradient of ", setup_.table.parameters[t].name,
-                                           " is not finite at round ", ready.round, " on worker ",
-                                           rank_, "; lower the learning rate"))});
+      events_.Push(Ended{Status(
+          Code::kBadData, Cat("the gradient (or weight) ", setup_.table.parameters[t].name,
+                              " is not finite at round ", ready.round, " on worker ", rank_,
+                              "; lower the learning rate"))});
       return;
     }
-    prepared_[t] = plan.codec_of[t]->Prepare(stats, count);
+    values.prepared.push_back(plan.codec_of[t]->Prepare(stats, plan.tensor_count[t]));
   }
-  if (bucket.shared.empty()) return EncodeAndPush(ready.round, ready.bucket, 0);
+  if (bucket.shared.empty()) return EncodeAndPush(ready.round, ready.bucket, values, 0);
+  ForgetBefore(ready.round);
+  if (const auto early = early_.find({ready.round, ready.bucket}); early != early_.end())
+    return CodeWith(early->second, std::move(values));
   std::vector<float> scalers;
-  for (uint32_t t : bucket.shared) scalers.push_back(prepared_[t].scaler);
+  for (uint32_t t : bucket.shared) scalers.push_back(values.prepared[t - bucket.first_tensor].scaler);
+  waiting_[{ready.round, ready.bucket}] = std::move(values);
   port_.Contribute({protocol::Kind::kScale, ready.bucket, 0}, ready.round, 0,
                    protocol::EncodeScalers(scalers));
 }
 
-void Coder::OnScaled(const Answer& answer) {
-  const std::vector<uint32_t>& shared = setup_.plan.buckets[answer.cell.bucket].shared;
-  Result<std::vector<float>> scalers = protocol::ParseScalers(answer.payload, shared.size());
+void Coder::OnScaled(Answer answer) {
+  const std::pair key{answer.outcome.round(), answer.cell.bucket};
+  const auto found = waiting_.find(key);
+  if (found == waiting_.end()) {
+    early_[key] = std::move(answer);
+    return;
+  }
+  Waiting values = std::move(found->second);
+  waiting_.erase(found);
+  CodeWith(answer, std::move(values));
+}
+
+// A late worker goes through the rounds that it missed without coding anything.
+void Coder::ForgetBefore(uint64_t round) {
+  waiting_.erase(waiting_.begin(), waiting_.lower_bound({round - std::min<uint64_t>(round, 2), 0}));
+  early_.erase(early_.begin(), early_.lower_bound({round, 0}));
+}
+
+void Coder::CodeWith(const Answer& scaled, Waiting values) {
+  const protocol::Bucket& bucket = setup_.plan.buckets[scaled.cell.bucket];
+  Result<std::vector<float>> scalers = protocol::ParseScalers(scaled.payload, bucket.shared.size());
   if (!scalers.ok()) {
     events_.Push(Ended{scalers.status().Within("shared scalers from the server")});
     return;
   }
-  for (size_t i = 0; i < shared.size(); ++i) prepared_[shared[i]].scaler = (*scalers)[i];
-  EncodeAndPush(answer.outcome.round(), answer.cell.bucket, Digest(answer.payload.span()));
+  for (size_t i = 0; i < bucket.shared.size(); ++i)
+    values.prepared[bucket.shared[i] - bucket.first_tensor].scaler = (*scalers)[i];
+  EncodeAndPush(scaled.outcome.round(), scaled.cell.bucket, values, Digest(scaled.payload.span()));
 }
 
-void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, uint64_t digest) {
+void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, const Waiting& values,
+                          uint64_t digest) {
   const protocol::ExchangePlan& plan = setup_.plan;
   kernels::NoiseKey noise;
   noise.seed = setup_.job.seed();
@@ -90,12 +115,14 @@ void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, uint64_t digest) {
     std::vector<uint8_t> codes;
     codes.reserve(chunk.max_push_bytes);
     for (const codec::Segment& segment : chunk.segments) {
-      const float* g = replica_.gradients() + plan.tensor_begin[segment.tensor] + segment.begin;
-      plan.codec_of[segment.tensor]->Encode(g, segment, prepared_[segment.tensor], noise, &codes);
+      const float* g = values.arena + plan.tensor_begin[segment.tensor] + segment.begin;
+      plan.codec_of[segment.tensor]->Encode(
+          g, segment, values.prepared[segment.tensor - plan.buckets[bucket].first_tensor], noise,
+          &codes);
     }
     progress_.push_bytes.Add(codes.size());
     port_.Contribute({protocol::Kind::kPush, bucket, chunk.index}, round, digest,
-                     Bytes::Own(std::move(codes)));
+                     Bytes::Own(std::move(codes)), values.request);
   }
 }
 

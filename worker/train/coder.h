@@ -1,7 +1,6 @@
-// The coder thread: from a bucket's gradients to its pushes, beside the backward that is still
-// running.
+// The coder thread: from a bucket's values to its pushes, beside the backward that is still running.
 //
-//   bucket ready -> weight decay, statistics, scalers --Scale--> (maximum over the workers)
+//   bucket ready -> statistics, scalers --Scale--> (maximum over the workers)
 //   --Scaled--> codes --Push-->
 //
 // (TernGrad, Algorithm 1, lines 3 and 4; sections 3.2 and 3.3.) A bucket without shared scalers is
@@ -9,6 +8,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -18,45 +19,57 @@
 #include "common/setup/setup.h"
 #include "worker/train/port.h"
 #include "worker/train/progress.h"
-#include "worker/train/replica.h"
 
 namespace tern::train {
 
 class Coder {
  public:
   // Starts the thread. What is not finite ends the worker through `events`. All outlive the coder.
-  Coder(const setup::Setup& setup, uint32_t rank, Replica& replica, Port& port, Events& events,
-        Progress& progress);
+  Coder(const setup::Setup& setup, uint32_t rank, Port& port, Events& events, Progress& progress);
   ~Coder();  // stops and joins
 
-  // The bucket's gradients of this round are final. From the compute thread.
-  void BucketReady(uint64_t round, uint32_t bucket) { work_.Push(Bucket{round, bucket}); }
+  // The bucket's values of this round are final and stay as they are until its sums have come.
+  // `arena` begins with the model's first element. From the compute thread.
+  void Push(uint64_t round, uint32_t bucket, const float* arena, protocol::Request request = {}) {
+    work_.Push(Ready{round, bucket, arena, request});
+  }
+  // This worker takes no part in the round.
+  void Skip(uint64_t round);
   // The maxima have come. From the net thread.
   void Scaled(Answer answer) { work_.Push(std::move(answer)); }
 
  private:
-  struct Bucket {
+  struct Ready {
     uint64_t round = 0;
     uint32_t bucket = 0;
+    const float* arena = nullptr;
+    protocol::Request request;
+  };
+  // A bucket that waits for its scalers: what its tensors are coded with.
+  struct Waiting {
+    const float* arena = nullptr;
+    protocol::Request request;
+    std::vector<codec::Prepared> prepared;  // by tensor of the bucket
   };
 
   void Run();
-  void Prepare(const Bucket& ready);
-  void OnScaled(const Answer& answer);
-  void EncodeAndPush(uint64_t round, uint32_t bucket, uint64_t digest);
+  void Prepare(const Ready& ready);
+  void OnScaled(Answer answer);
+  void CodeWith(const Answer& scaled, Waiting values);
+  void ForgetBefore(uint64_t round);
+  void EncodeAndPush(uint64_t round, uint32_t bucket, const Waiting& values, uint64_t digest);
 
   const setup::Setup& setup_;
   const uint32_t rank_;
-  Replica& replica_;
   Port& port_;
   Events& events_;
   Progress& progress_;
-  std::vector<codec::Prepared> prepared_;  // by tensor
-  Channel<std::variant<Bucket, Answer>> work_;
+  // By round, bucket. Maxima may come before this worker has contributed to them, where a round does
+  // not wait for all.
+  std::map<std::pair<uint64_t, uint32_t>, Waiting> waiting_;
+  std::map<std::pair<uint64_t, uint32_t>, Answer> early_;
+  Channel<std::variant<Ready, Answer>> work_;
   Thread thread_;  // last: it uses all of the above
 };
-
-// The weight decay of tensor `t` in the place `where`; 0 where the job has none there.
-float DecayOf(const setup::Setup& setup, uint32_t t, pb::WeightDecay::Where where);
 
 }  // namespace tern::train

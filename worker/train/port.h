@@ -40,7 +40,11 @@ class Port {
  public:
   virtual ~Port() = default;
   // Counted once a round. `digest` is of the scalers that coded it (pushes).
-  virtual void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload) = 0;
+  virtual void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload,
+                          protocol::Request request) = 0;
+  void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload) {
+    Contribute(cell, round, digest, std::move(payload), {});
+  }
   virtual void Applied(uint64_t round) = 0;
   virtual void Snapshot(Bytes state, uint64_t applied) = 0;
   virtual void Installed() = 0;

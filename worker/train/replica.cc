@@ -1,13 +1,16 @@
 #include "worker/train/replica.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <utility>
 
 #include "common/base/hash.h"
+#include "common/base/logging.h"
 #include "common/update/schedule.h"
 #include "kernels/optimizer.h"
 #include "models/safetensors.h"
+#include "worker/train/algorithm.h"
 
 namespace tern::train {
 
@@ -22,14 +25,24 @@ Result<std::unique_ptr<Replica>> Replica::Make(const setup::Setup& setup) {
 Replica::Replica(const setup::Setup& setup)
     : setup_(setup), parameters_(setup.table.total), gradients_(setup.table.total) {
   models::InitParameters(setup.table, setup.job.seed(), parameters_.data());
+  if (HasOwnPoint(setup.job.train().algorithm())) point_ = parameters_;
   if (setup.job.evaluation().ema_decay() > 0) average_ = parameters_;
 }
 
-void Replica::Update(const float* g, size_t first, size_t n, float learning_rate, float decay,
-                     uint64_t round) {
-  optimizer_->Update(parameters_.data() + first, g, first, n, learning_rate, decay);
+float* Replica::scratch() {
+  scratch_.resize(parameters_.size());
+  return scratch_.data();
+}
+
+void Replica::Update(const float* g, size_t first, size_t n, const update::Step& step,
+                     float decay) {
+  optimizer_->Update(parameters_.data() + first, g, first, n, step, decay);
+  Average(first, n, step.number);
+}
+
+void Replica::Average(size_t first, size_t n, uint64_t update) {
   if (average_.empty()) return;
-  const double keep = update::EmaDecay(setup_.job.evaluation().ema_decay(), round - 1);
+  const double keep = update::EmaDecay(setup_.job.evaluation().ema_decay(), update - 1);
   kernels::EmaUpdate(average_.data() + first, parameters_.data() + first, n,
                      static_cast<float>(1 - keep));
 }
@@ -39,23 +52,49 @@ uint64_t Replica::Hash() const {
                           parameters_.size() * sizeof(float)));
 }
 
-Bytes Replica::SaveState(uint64_t applied) {
-  std::vector<models::TensorView> tensors = models::ViewArena(setup_.table, parameters_.data());
+Bytes Replica::Save(uint64_t applied, const float* weights,
+                    const std::vector<const float*>& slots) {
+  std::vector<models::TensorView> tensors = models::ViewArena(setup_.table, weights);
   const auto add = [&](const float* arena, const std::string& prefix) {
     for (models::TensorView& view : models::ViewArena(setup_.table, arena, prefix))
       tensors.push_back(std::move(view));
   };
-  for (const update::Optimizer::Slot& slot : optimizer_->Slots())
-    add(slot.values.data(), slot.name + ".");
+  const std::vector<update::Optimizer::Slot> named = optimizer_->Slots();
+  for (size_t i = 0; i < slots.size(); ++i) add(slots[i], named[i].name + ".");
   if (!average_.empty()) add(average_.data(), "average.");
   return Bytes::Own(models::EncodeSafetensors(tensors, {{"applied", std::to_string(applied)}}));
+}
+
+Bytes Replica::SaveState(uint64_t applied) {
+  std::vector<const float*> slots;
+  for (const update::Optimizer::Slot& slot : optimizer_->Slots()) slots.push_back(slot.values.data());
+  return Save(applied, parameters_.data(), slots);
+}
+
+Bytes Replica::SaveState(uint64_t applied, const std::vector<std::vector<float>>& slots) {
+  std::vector<const float*> arenas;
+  for (const std::vector<float>& slot : slots) arenas.push_back(slot.data());
+  return Save(applied, parameters_.data(), arenas);
+}
+
+Bytes Replica::SaveWeights(uint64_t applied, const float* weights) {
+  return Save(applied, weights == nullptr ? parameters_.data() : weights, {});
 }
 
 Status Replica::LoadState(const Bytes& state) {
   Result<models::TensorFile> file = models::DecodeSafetensors(state.view());
   if (!file.ok()) return file.status().Within("the state sent by another worker");
   TERN_RETURN_IF_ERROR(models::LoadArena(*file, setup_.table, parameters_.data()));
+  const std::string& first = setup_.table.parameters[0].name;
   for (const update::Optimizer::Slot& slot : optimizer_->Slots()) {
+    const std::string name = slot.name + "." + first;
+    const bool here = std::any_of(file->tensors.begin(), file->tensors.end(),
+                                  [&](const auto& tensor) { return tensor.name == name; });
+    if (!here) {
+      LOG(WARNING) << "the " << slot.name << " of this worker's optimizer starts afresh, from zero";
+      std::fill(slot.values.begin(), slot.values.end(), 0.f);
+      continue;
+    }
     TERN_RETURN_IF_ERROR(
         models::LoadArena(*file, setup_.table, slot.values.data(), slot.name + "."));
   }
@@ -69,11 +108,11 @@ uint64_t Replica::MaxStateBytes(const setup::Setup& setup) {
          kArrays * setup.table.parameters.size() * 1024 + (1 << 20);
 }
 
-Status Replica::WriteWeights(const std::string& folder, uint64_t round) {
+Status Replica::WriteWeights(const std::string& folder, uint64_t step) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   const models::Metadata metadata = {
-      {"job", setup_.job.name()}, {"round", std::to_string(round)}, {"format", "pt"}};
+      {"job", setup_.job.name()}, {"step", std::to_string(step)}, {"format", "pt"}};
   TERN_RETURN_IF_ERROR(models::WriteSafetensors(folder + "/weights.safetensors",
                                                 models::ViewArena(setup_.table, parameters_.data()),
                                                 metadata));

@@ -1,7 +1,7 @@
-// A worker's replica of the model: parameters, gradients, optimizer state and moving average, each
-// one arena in canonical order. Under localized parameters every worker's is bit-identical after
-// every round. Threads: the compute thread owns it; between "gradient ready" and the round's sums
-// the coder reads parameters and writes its bucket's gradients.
+// A worker's replica of the model: W, gradients, optimizer state and moving average, each one arena in
+// canonical order; and, where the algorithm trains elsewhere than at W, the point where it does.
+// Under localized parameters every worker's W is bit-identical after every round. Threads: the
+// compute thread owns it; the coder reads what it was given until the round's sums have come.
 #pragma once
 
 #include <cstdint>
@@ -20,30 +20,43 @@ class Replica {
   // The initial weights of the job's seed. `setup` outlives the replica.
   static Result<std::unique_ptr<Replica>> Make(const setup::Setup& setup);
 
-  float* parameters() { return parameters_.data(); }
-  float* gradients() { return gradients_.data(); }
-  // What evaluation uses: the moving average where the job has one, else the parameters.
+  float* parameters() { return parameters_.data(); }  // W
+  float* point() { return point_.empty() ? parameters_.data() : point_.data(); }
+  float* gradients() { return gradients_.data(); }  // taken at point()
+  // What evaluation uses: the moving average where the job has one, else W.
   const float* evaluated() const { return average_.empty() ? parameters_.data() : average_.data(); }
-  bool has_average() const { return !average_.empty(); }
+  // The moving average; empty where the job has none.
+  std::vector<float>& average() { return average_; }
+  update::Optimizer& optimizer() { return *optimizer_; }
+  bool needs_whole_tensors() const { return optimizer_->needs_whole_tensors(); }
+  // An arena for whoever has to see a whole round before it can update.
+  float* scratch();
 
-  // One round's update of elements [first, first + n) with mean gradient g (design section 7).
-  // `round` counts from 1.
-  void Update(const float* g, size_t first, size_t n, float learning_rate, float decay,
-              uint64_t round);
+  // One update of elements [first, first + n) of W with mean gradient g (design section 7), and of
+  // their average.
+  void Update(const float* g, size_t first, size_t n, const update::Step& step, float decay);
+  // The moving average of elements of W that change number `update` (from 1) has made.
+  void Average(size_t first, size_t n, uint64_t update);
 
-  uint64_t Hash() const;  // of the parameters
-  // State: all that another worker needs to go on after round `applied`.
+  uint64_t Hash() const;  // of W
+  // State: all that another worker needs to go on after round `applied`. With `slots`, those stand for
+  // the optimizer's.
   Bytes SaveState(uint64_t applied);
+  Bytes SaveState(uint64_t applied, const std::vector<std::vector<float>>& slots);
+  // Without the optimizer's state, where that is each worker's own; of W or of other `weights`.
+  Bytes SaveWeights(uint64_t applied, const float* weights = nullptr);
+  // What a state does not have starts afresh, and the log says so.
   Status LoadState(const Bytes& state);
   static uint64_t MaxStateBytes(const setup::Setup& setup);
-  // The weights as a safetensors file; those of the moving average beside it where the job has one.
-  Status WriteWeights(const std::string& folder, uint64_t round);
+  // W as a safetensors file; the moving average beside it where the job has one.
+  Status WriteWeights(const std::string& folder, uint64_t step);
 
  private:
   explicit Replica(const setup::Setup& setup);
+  Bytes Save(uint64_t applied, const float* weights, const std::vector<const float*>& slots);
 
   const setup::Setup& setup_;
-  std::vector<float> parameters_, gradients_, average_;
+  std::vector<float> parameters_, point_, gradients_, average_, scratch_;
   std::unique_ptr<update::Optimizer> optimizer_;
 };
 

@@ -1,0 +1,145 @@
+#include "worker/data/epochs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace tern::data {
+
+namespace {
+
+Status CheckBatch(const std::string& key, uint32_t batch, const Epochs::Options& options) {
+  const auto bad = [](const std::string& what) { return Status(Code::kBadJob, what); };
+  if (batch == 0 || batch % options.workers != 0) {
+    return bad(key + " is " + std::to_string(batch) + "; expected a multiple of the " +
+               std::to_string(options.workers) + " workers, so that each takes an equal part");
+  }
+  if (options.images < batch) {
+    return bad("the training set holds " + std::to_string(options.images) +
+               " images, fewer than " + key + " (" + std::to_string(batch) +
+               "); lower it or raise data.train_limit");
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<Epochs> Epochs::Make(const Options& options) {
+  if (options.rank >= options.workers) {
+    return Status(Code::kBadJob, "rank " + std::to_string(options.rank) + " of " +
+                                     std::to_string(options.workers) +
+                                     " workers; expected 0 to workers.count - 1");
+  }
+  TERN_RETURN_IF_ERROR(CheckBatch("train.batch_total", options.batch_total, options));
+  Epochs epochs(options);
+  epochs.row_length_ = epochs.LengthOf(options.rank);
+  epochs.AddStage(0, options.batch_total);
+  for (const pb::BatchGrowth& growth : options.growth) {
+    TERN_RETURN_IF_ERROR(CheckBatch("train.batch_growth.batch_total", growth.batch_total(), options));
+    epochs.AddStage(growth.at_epoch(), growth.batch_total());
+  }
+  return epochs;
+}
+
+uint64_t Epochs::LengthOf(uint32_t rank) const {
+  if (options_.partition == pb::Data::shared) return options_.images;
+  return (options_.images - rank + options_.workers - 1) / options_.workers;
+}
+
+uint64_t Epochs::Stride(uint32_t part) const {
+  return options_.partition == pb::Data::shared ? uint64_t{part} * options_.workers : part;
+}
+
+uint64_t Epochs::Offset(uint32_t part) const {
+  return options_.partition == pb::Data::shared ? uint64_t{part} * options_.rank : 0;
+}
+
+uint64_t Epochs::StepsOfAnEpoch(uint32_t part) const {
+  const uint64_t stride = Stride(part);
+  const uint64_t longest = LengthOf(0), shortest = LengthOf(options_.workers - 1);
+  switch (options_.end) {
+    case pb::Data::drop_last:
+      return shortest / stride;
+    case pb::Data::pad:
+      return (longest + stride - 1) / stride;
+    case pb::Data::leave:  // as long as rank 0 has a whole part
+      return (longest - part) / stride + 1;
+    case pb::Data::wrap:
+      break;
+  }
+  return 0;
+}
+
+void Epochs::AddStage(double at_epoch, uint32_t batch_total) {
+  Stage stage;
+  stage.part = batch_total / options_.workers;
+  if (!stages_.empty()) {
+    const Stage& last = stages_.back();
+    if (options_.end == pb::Data::wrap) {
+      const uint64_t images = options_.images;
+      const double samples = at_epoch * static_cast<double>(images);
+      const uint64_t stride = uint64_t{last.part} * options_.workers;
+      const double begun = static_cast<double>(last.first_place) *
+                           (options_.partition == pb::Data::shared ? 1.0 : options_.workers);
+      const auto steps = static_cast<uint64_t>(
+          std::ceil(std::max(0.0, samples - begun) / static_cast<double>(stride)));
+      stage.first_step = last.first_step + steps;
+      stage.first_place = last.first_place + steps * Stride(last.part);
+      stage.first_epoch = at_epoch;
+    } else {  // a batch changes between two epochs
+      stage.first_epoch = std::ceil(at_epoch);
+      stage.first_step =
+          last.first_step + static_cast<uint64_t>(stage.first_epoch - last.first_epoch) *
+                                StepsOfAnEpoch(last.part);
+    }
+  }
+  stages_.push_back(stage);
+}
+
+Place Epochs::At(uint64_t step) const {
+  const auto after = std::upper_bound(
+      stages_.begin(), stages_.end(), step,
+      [](uint64_t wanted, const Stage& stage) { return wanted < stage.first_step; });
+  const Stage& stage = *(after - 1);
+  const uint64_t done = step - stage.first_step;
+  if (options_.end == pb::Data::wrap) {
+    const uint64_t place = stage.first_place + done * Stride(stage.part) + Offset(stage.part);
+    return {place / row_length_, place % row_length_, stage.part};
+  }
+  const uint64_t steps = StepsOfAnEpoch(stage.part);
+  Place place;
+  place.epoch = static_cast<uint64_t>(stage.first_epoch) + done / steps;
+  place.begin = done % steps * Stride(stage.part) + Offset(stage.part);
+  place.count = stage.part;
+  if (options_.end == pb::Data::leave && place.begin + place.count > row_length_) place.count = 0;
+  return place;
+}
+
+uint64_t Epochs::steps_per_epoch() const {
+  const uint32_t part = stages_[0].part;
+  if (options_.end == pb::Data::wrap) return options_.images / (uint64_t{part} * options_.workers);
+  return StepsOfAnEpoch(part);
+}
+
+uint64_t Epochs::StepsOf(double epochs) const {
+  const Stage* last = &stages_[0];
+  for (const Stage& stage : stages_) {
+    if (stage.first_epoch < epochs) last = &stage;
+  }
+  const double left = epochs - last->first_epoch;
+  const double an_epoch =
+      options_.end == pb::Data::wrap
+          ? static_cast<double>(options_.images) /
+                static_cast<double>(uint64_t{last->part} * options_.workers)
+          : static_cast<double>(StepsOfAnEpoch(last->part));
+  return std::max<uint64_t>(1, last->first_step + static_cast<uint64_t>(
+                                                      std::llround(left * an_epoch)));
+}
+
+uint32_t Epochs::largest_part() const {
+  uint32_t largest = 0;
+  for (const Stage& stage : stages_) largest = std::max(largest, stage.part);
+  return largest;
+}
+
+}  // namespace tern::data

@@ -1,0 +1,93 @@
+// A way of training: what a worker does in a step. Each stands in a file of its own and reads like its
+// paper's box; algorithms.cc has the table, job.proto a section for each with what servers must know.
+//
+//   W(r)    replica.parameters(): the weights after round r, which the workers agree on
+//   point   replica.point(): the weights at which this worker takes its gradients
+//
+// Threads: the compute thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/setup/setup.h"
+#include "common/update/schedule.h"
+#include "worker/data/batches.h"
+#include "worker/train/coder.h"
+#include "worker/train/gradient.h"
+#include "worker/train/port.h"
+#include "worker/train/progress.h"
+#include "worker/train/replica.h"
+#include "worker/train/sums.h"
+
+namespace tern::train {
+
+// What an algorithm works with. All outlive it.
+struct Context {
+  const setup::Setup& setup;
+  uint32_t rank;
+  uint64_t steps;           // of the job
+  uint64_t steps_an_epoch;
+  const update::Schedule& schedule;
+  Replica& replica;
+  Gradient& gradient;
+  Coder& coder;
+  Sums& sums;
+  Port& port;
+  Progress& progress;
+  // Takes events until `done`; the error that ends the worker otherwise.
+  std::function<Status(const std::function<bool()>& done)> wait;
+};
+
+class Algorithm {
+ public:
+  explicit Algorithm(const Context& context) : c_(context) {}
+  virtual ~Algorithm() = default;
+
+  // Before the first step: the parameters stand at W(applied).
+  virtual Status Begin(uint64_t applied) {
+    applied_ = applied;
+    return Ok();
+  }
+  // Steps are counted from 1; each is done once, in order, from first_step().
+  virtual Status Step(uint64_t step, const data::Batch& batch) = 0;
+  // Waits for what is under way, so that parameters() are the newest that the workers agree on.
+  virtual Status Settle() { return Ok(); }
+  // What another worker needs to go on after round applied(). REQUIRES between two steps, or waiting.
+  virtual Bytes SaveState() { return c_.replica.SaveState(applied_); }
+
+  // The step in which a round ends: r p where workers exchange every p steps.
+  virtual uint64_t StepOfRound(uint64_t round) const { return round; }
+  uint64_t first_step() const { return applied_ == 0 ? 1 : StepOfRound(applied_) + 1; }
+  uint64_t applied() const { return applied_; }
+
+ protected:
+  Status AwaitSums(uint64_t round) {
+    return c_.wait([this, round] { return c_.sums.Has(round); });
+  }
+  void PushAll(uint64_t round, const float* arena) {
+    for (uint32_t b = 0; b < c_.setup.plan.buckets.size(); ++b) c_.coder.Push(round, b, arena);
+  }
+  // W(round) is in place.
+  void MarkApplied(uint64_t round) {
+    applied_ = round;
+    c_.sums.Drop(round);
+    c_.port.Applied(round);
+  }
+  // Of the schedule, for updates that a worker makes on its own.
+  float RateOf(uint64_t step) const { return static_cast<float>(c_.schedule.Rate(step - 1)); }
+
+  Context c_;
+  uint64_t applied_ = 0;
+};
+
+// kBadJob where no algorithm of that name is in the table.
+Result<std::unique_ptr<Algorithm>> MakeAlgorithm(const std::string& name, const Context& context);
+// Whether it takes its gradients at other weights than W.
+bool HasOwnPoint(const std::string& name);
+
+}  // namespace tern::train

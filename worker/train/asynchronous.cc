@@ -1,0 +1,51 @@
+#include "worker/train/asynchronous.h"
+
+#include <algorithm>
+
+#include "common/base/logging.h"
+
+namespace tern::train {
+
+Status Asynchronous::Begin(uint64_t) {
+  TERN_RETURN_IF_ERROR(Pull(c_.replica.parameters(), false));
+  clock_ = c_.sums.counted_clock();
+  if (clock_ > 0) LOG(WARNING) << "going on after exchange " << clock_ << " of this rank";
+  std::copy_n(c_.replica.parameters(), c_.setup.table.total, c_.replica.point());
+  return Ok();
+}
+
+Status Asynchronous::Settle() {
+  TERN_RETURN_IF_ERROR(Pull(c_.replica.parameters(), false));
+  if (c_.replica.average().empty()) return Ok();
+  return Pull(c_.replica.average().data(), true);
+}
+
+Status Asynchronous::AwaitExchange() {
+  TERN_RETURN_IF_ERROR(AwaitSums(clock_ + 1));
+  c_.sums.Drop(clock_);
+  ++clock_;
+  return Ok();
+}
+
+Status Asynchronous::TrainOnThere() {
+  TERN_RETURN_IF_ERROR(Install(c_.replica.parameters()));
+  if (c_.replica.point() != c_.replica.parameters())
+    std::copy_n(c_.replica.parameters(), c_.setup.table.total, c_.replica.point());
+  return Ok();
+}
+
+Status Asynchronous::Pull(float* w, bool average) {
+  c_.sums.DropPulled();
+  for (const protocol::Bucket& bucket : c_.setup.plan.buckets) {
+    for (const protocol::Chunk& chunk : bucket.chunks) {
+      protocol::Request request;
+      request.pull_only = true;
+      request.average = average;
+      c_.port.Contribute({protocol::Kind::kPush, chunk.bucket, chunk.index}, 0, 0, {}, request);
+    }
+  }
+  TERN_RETURN_IF_ERROR(AwaitSums(Sums::kPulled));
+  return c_.sums.Install(Sums::kPulled, w);
+}
+
+}  // namespace tern::train

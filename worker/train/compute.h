@@ -1,0 +1,33 @@
+// What computes gradients: the net, or, where a job asks for it, a calibrated wait.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/setup/setup.h"
+#include "worker/data/batches.h"
+
+namespace tern::train {
+
+class Compute {
+ public:
+  virtual ~Compute() = default;
+  // The mean loss of the batch at the parameters that this was made for.
+  virtual double Forward(const data::Batch& batch) = 0;
+  // Its gradient, into the arena that this was made for. `ready(t)` as tensor t is final, from the
+  // last to the first. REQUIRES a Forward just before and the parameters unchanged since.
+  virtual void Backward(const std::function<void(uint32_t tensor)>& ready) = 0;
+};
+
+// Forward and backward of the net; of one net a batch size, made when it is first needed. Both
+// arenas outlive it. Threads: as engine::Net.
+Result<std::unique_ptr<Compute>> MakeNetCompute(const setup::Setup& setup, const float* parameters,
+                                                float* gradients);
+// train.compute: wait. Takes `wait_ms` a step, a third of it in Forward; a tensor's gradient is
+// ready when its share of the time has passed. Gradients are noise, the same every step.
+std::unique_ptr<Compute> MakeWaitCompute(const setup::Setup& setup, uint32_t rank, double wait_ms,
+                                         float* gradients);
+
+}  // namespace tern::train

@@ -1,0 +1,29 @@
+#include "worker/train/descent.h"
+
+#include <algorithm>
+
+#include "worker/train/gradient.h"
+
+namespace tern::train {
+
+Descent::Descent(const setup::Setup& setup, Replica& replica, const update::Schedule& schedule)
+    : setup_(setup), replica_(replica), schedule_(schedule) {
+  for (uint32_t t = 0; t < setup.table.parameters.size(); ++t)
+    decay_.push_back(DecayOf(setup, t, pb::WeightDecay::local));
+}
+
+void Descent::MovePoint(uint64_t step) {
+  const update::Step at{schedule_.Rate(step - 1), step};
+  for (uint32_t t = 0; t < decay_.size(); ++t) {
+    const uint64_t first = setup_.plan.tensor_begin[t];
+    replica_.optimizer().Update(replica_.point() + first, replica_.gradients() + first, first,
+                                setup_.plan.tensor_count[t], at, decay_[t]);
+  }
+}
+
+void Descent::Reset() {
+  for (const update::Optimizer::Slot& slot : replica_.optimizer().Slots())
+    std::fill(slot.values.begin(), slot.values.end(), 0.f);
+}
+
+}  // namespace tern::train

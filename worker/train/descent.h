@@ -1,0 +1,29 @@
+// A worker's own step on its own point: x_{j+1} = x_j - U(g(x_j)), with the job's optimizer and schedule.
+#pragma once
+
+#include <vector>
+
+#include "common/setup/setup.h"
+#include "common/update/schedule.h"
+#include "worker/train/replica.h"
+
+namespace tern::train {
+
+class Descent {
+ public:
+  // All outlive it.
+  Descent(const setup::Setup& setup, Replica& replica, const update::Schedule& schedule);
+
+  // With the gradient in replica.gradients(); `step` is counted from 1.
+  void MovePoint(uint64_t step);
+  // The optimizer's state starts again.
+  void Reset();
+
+ private:
+  const setup::Setup& setup_;
+  Replica& replica_;
+  const update::Schedule& schedule_;
+  std::vector<float> decay_;  // by tensor, where it is not in the gradient
+};
+
+}  // namespace tern::train

@@ -1,0 +1,60 @@
+// EASGD (survey, equations 2 to 4), synchronous: every tau steps the workers and the centre pull at
+// each other, both from the difference before (algorithms.md, correction 5; alpha = eta rho).
+//
+//   x^i_{t+1} = x^i_t - eta g(x^i_t) - alpha (x^i_t - c_t)
+//   c_{t+1}   = c_t + alpha sum_i (x^i_t - c_t)
+//
+// for t that tau divides, and x^i_{t+1} = x^i_t - eta g(x^i_t) between. The servers hold the centre; W
+// is the centre as the workers were last told it. With momentum or nesterov as the optimizer it is
+// EAMSGD. At t = 0 nobody has moved yet: nothing is exchanged.
+#include "worker/train/algorithms.h"
+#include "worker/train/apply.h"
+#include "worker/train/local_steps.h"
+
+namespace tern::train {
+
+namespace {
+
+class Easgd : public LocalSteps {
+ public:
+  explicit Easgd(const Context& context)
+      : LocalSteps(context, context.setup.job.train().easgd().tau()),
+        alpha_(static_cast<float>(c_.setup.job.train().easgd().alpha())),
+        apply_(c_.setup, c_.replica, c_.sums),
+        pull_(size_) {}
+
+  uint64_t StepOfRound(uint64_t round) const override { return round * p_ + 1; }
+
+  Status Step(uint64_t step, const data::Batch& batch) override {
+    const uint64_t t = step - 1;
+    if (t == 0 || t % p_ != 0) {
+      Descend(step, batch);
+      return Ok();
+    }
+    const uint64_t round = t / p_;
+    if (!c_.sums.Has(round)) PushAll(round, c_.replica.point());  // travels while g is computed
+    if (!batch.labels.empty()) c_.gradient.Take(batch);
+    TERN_RETURN_IF_ERROR(AwaitSums(round));
+    float* x = c_.replica.point();
+    const float* centre = c_.replica.parameters();
+    for (size_t i = 0; i < size_; ++i) pull_[i] = alpha_ * (x[i] - centre[i]);
+    if (!batch.labels.empty()) MovePoint(step);
+    for (size_t i = 0; i < size_; ++i) x[i] -= pull_[i];
+    TERN_RETURN_IF_ERROR(apply_.Run(round));
+    MarkApplied(round);
+    return Ok();
+  }
+
+ private:
+  const float alpha_;
+  Apply apply_;
+  std::vector<float> pull_;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> MakeEasgd(const Context& context) {
+  return std::make_unique<Easgd>(context);
+}
+
+}  // namespace tern::train

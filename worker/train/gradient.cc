@@ -1,0 +1,72 @@
+#include "worker/train/gradient.h"
+
+#include <utility>
+
+#include "common/update/clip.h"
+#include "kernels/optimizer.h"
+
+namespace tern::train {
+
+float DecayOf(const setup::Setup& setup, uint32_t t, pb::WeightDecay::Where where) {
+  const pb::WeightDecay& decay = setup.job.train().weight_decay();
+  if (decay.where() != where || (setup.table.parameters[t].is_bias && !decay.biases())) return 0;
+  return static_cast<float>(decay.rate());
+}
+
+Gradient::Gradient(const setup::Setup& setup, Compute& compute, Replica& replica,
+                   Progress& progress)
+    : setup_(setup),
+      compute_(compute),
+      replica_(replica),
+      progress_(progress),
+      buckets_of_(setup.plan.tensor_count.size()),
+      in_backward_(setup.job.exchange().overlap() && setup.job.train().clip_norm() == 0) {
+  for (uint32_t t = 0; t < setup.plan.tensor_count.size(); ++t)
+    decay_.push_back(DecayOf(setup, t, pb::WeightDecay::in_gradient));
+  for (uint32_t b = 0; b < setup.plan.buckets.size(); ++b) {
+    const protocol::Bucket& bucket = setup.plan.buckets[b];
+    for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)
+      buckets_of_[t].push_back(b);
+  }
+}
+
+void Gradient::Take(const data::Batch& batch, const std::function<void(uint32_t)>& ready) {
+  TimeScope time(progress_.compute);
+  const double loss = compute_.Forward(batch);
+  const auto samples = batch.labels.size();
+  progress_.loss.Set(loss);
+  progress_.samples.Add(samples);
+  losses_.sum += loss * static_cast<double>(samples);
+  losses_.samples += samples;
+  progress_.Move();
+
+  tensors_left_.clear();
+  for (const protocol::Bucket& bucket : setup_.plan.buckets) tensors_left_.push_back(bucket.tensors);
+  compute_.Backward([&](uint32_t tensor) {
+    AddDecay(tensor);
+    if (!in_backward_) return;
+    for (uint32_t bucket : buckets_of_[tensor]) {
+      if (--tensors_left_[bucket] == 0) ready(bucket);
+    }
+  });
+  progress_.Move();
+  if (in_backward_) return;
+  Clip();
+  for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) ready(b);
+}
+
+void Gradient::AddDecay(uint32_t tensor) {
+  if (decay_[tensor] == 0) return;
+  const uint64_t begin = setup_.plan.tensor_begin[tensor];
+  float* g = replica_.gradients() + begin;
+  kernels::AddDecay(g, replica_.point() + begin, setup_.plan.tensor_count[tensor], decay_[tensor],
+                    g);
+}
+
+void Gradient::Clip() {
+  update::ClipByNorm(replica_.gradients(), setup_.table.total, setup_.job.train().clip_norm());
+}
+
+Gradient::Losses Gradient::TakeLosses() { return std::exchange(losses_, {}); }
+
+}  // namespace tern::train

@@ -1,0 +1,53 @@
+// This worker's gradient of a step, as it goes into the algorithm: forward and backward, weight decay
+// in the gradient, clipping by norm.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "common/setup/setup.h"
+#include "worker/data/batches.h"
+#include "worker/train/compute.h"
+#include "worker/train/progress.h"
+#include "worker/train/replica.h"
+
+namespace tern::train {
+
+class Gradient {
+ public:
+  // All outlive it. The gradient is taken at replica.point() and lies in replica.gradients().
+  Gradient(const setup::Setup& setup, Compute& compute, Replica& replica, Progress& progress);
+
+  // `ready(bucket)` once a bucket is final: while backward still runs, or all at its end where
+  // the exchange is not to overlap (exchange.overlap) or the norm has to be known first.
+  void Take(const data::Batch& batch, const std::function<void(uint32_t bucket)>& ready);
+  void Take(const data::Batch& batch) {
+    Take(batch, [](uint32_t) {});
+  }
+
+  // Mean losses since the last call, times samples; and those samples.
+  struct Losses {
+    double sum = 0;
+    uint64_t samples = 0;
+  };
+  Losses TakeLosses();
+
+ private:
+  void AddDecay(uint32_t tensor);
+  void Clip();
+
+  const setup::Setup& setup_;
+  Compute& compute_;
+  Replica& replica_;
+  Progress& progress_;
+  std::vector<float> decay_;                        // by tensor, added to the gradient
+  std::vector<std::vector<uint32_t>> buckets_of_;   // by tensor
+  std::vector<uint32_t> tensors_left_;              // by bucket, in the backward that runs
+  bool in_backward_;
+  Losses losses_;
+};
+
+// The weight decay of tensor `t` in the place `where`; 0 where the job has none there.
+float DecayOf(const setup::Setup& setup, uint32_t t, pb::WeightDecay::Where where);
+
+}  // namespace tern::train

@@ -1,0 +1,30 @@
+#include "worker/train/local_steps.h"
+
+#include <algorithm>
+
+namespace tern::train {
+
+LocalSteps::LocalSteps(const Context& context, uint64_t p)
+    : Algorithm(context),
+      p_(p),
+      size_(c_.setup.table.total),
+      descent_(c_.setup, c_.replica, c_.schedule) {}
+
+Status LocalSteps::Begin(uint64_t applied) {
+  TERN_RETURN_IF_ERROR(Algorithm::Begin(applied));
+  std::copy_n(c_.replica.parameters(), size_, c_.replica.point());
+  return Ok();
+}
+
+void LocalSteps::Descend(uint64_t step, const data::Batch& batch) {
+  if (batch.labels.empty()) return;  // no data left in this epoch
+  c_.gradient.Take(batch);
+  MovePoint(step);
+}
+
+void LocalSteps::MovePoint(uint64_t step) {
+  TimeScope decode(c_.progress.decode);
+  descent_.MovePoint(step);
+}
+
+}  // namespace tern::train

@@ -1,0 +1,80 @@
+// The answers of the servers, by round, until they are taken; and their way back to numbers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "common/base/bytes.h"
+#include "common/base/status.h"
+#include "common/setup/setup.h"
+#include "worker/train/port.h"
+
+namespace tern::train {
+
+class Sums {
+ public:
+  // `setup` outlives it.
+  explicit Sums(const setup::Setup& setup) : setup_(setup) {}
+
+  // Scalers and sums (or weights), of any round, in any order.
+  void Put(const Answer& answer);
+  // Whether all chunks of `bucket` in `round` have come; of all buckets.
+  bool Has(uint64_t round, uint32_t bucket) const;
+  bool Has(uint64_t round) const;
+  // From the answers of a round that named one (those of shard 0); 0 before.
+  double learning_rate(uint64_t round) const;
+
+  // Calls use(first, values) for the elements [first, first + values.size()) of the arena, in pieces
+  // of at most 4096 that lie in one tensor: the mean over the contributors or, from a server that
+  // holds the parameters, what it sent (weights or changes). Nothing for a chunk that nobody
+  // contributed to. kMismatch for an answer that cannot be one. REQUIRES Has(round, bucket).
+  using Use = std::function<void(uint32_t tensor, uint64_t first, std::span<const float> values)>;
+  Status Decode(uint64_t round, uint32_t bucket, const Use& use) const;
+  // Of all buckets.
+  Status Decode(uint64_t round, const Use& use) const;
+
+  // From servers that hold the parameters: puts what they sent, weights or changes, into w.
+  // REQUIRES Has(round).
+  Status Install(uint64_t round, float* w) const;
+
+  // Answers to pulls stand apart, as round kPulled, with the newest clock of this rank that a server
+  // has counted.
+  static constexpr uint64_t kPulled = 0;
+  uint64_t counted_clock() const { return counted_clock_; }
+  void DropPulled() { rounds_.erase(kPulled); }
+
+  // Lets the rounds up to `round` go.
+  void Drop(uint64_t round);
+
+ private:
+  struct Part {
+    bool here = false;
+    bool whole = false;  // weights in fp32, whatever the codec
+    uint32_t contributors = 0;
+    Bytes payload;
+  };
+  struct Bucket {
+    std::vector<float> scalers;  // of its shared tensors, in order
+    std::vector<Part> parts;     // by chunk
+    size_t here = 0;
+  };
+  struct Round {
+    std::map<uint32_t, Bucket> buckets;
+    double learning_rate = 0;
+  };
+
+  const Bucket& BucketOf(uint64_t round, uint32_t bucket) const {
+    return rounds_.at(round).buckets.at(bucket);
+  }
+  Status DecodeChunk(const protocol::Chunk& chunk, const Bucket& bucket, const Part& part,
+                     const Use& use) const;
+
+  const setup::Setup& setup_;
+  std::map<uint64_t, Round> rounds_;
+  uint64_t counted_clock_ = 0;
+};
+
+}  // namespace tern::train

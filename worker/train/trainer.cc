@@ -1,0 +1,172 @@
+#include "worker/train/trainer.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "common/base/logging.h"
+#include "common/config/algorithms.h"
+
+namespace tern::train {
+
+namespace {
+
+// Cells of figures: during the training; when all have done their last step; of the last evaluation.
+enum Which : uint32_t { kDuring, kAllDone, kLast };
+
+}  // namespace
+
+Result<std::unique_ptr<Trainer>> Trainer::Make(const Parts& parts) {
+  auto schedule = update::Schedule::Make(parts.setup.job.train(), parts.steps);
+  if (!schedule.ok()) return schedule.status();
+  std::unique_ptr<Trainer> trainer(new Trainer(parts, *schedule));
+  const Context context{parts.setup,
+                        parts.rank,
+                        parts.steps,
+                        parts.batches.epochs().steps_per_epoch(),
+                        trainer->schedule_,
+                        parts.replica,
+                        trainer->gradient_,
+                        parts.coder,
+                        trainer->sums_,
+                        parts.port,
+                        parts.progress,
+                        [raw = trainer.get()](const std::function<bool()>& done) {
+                          return raw->WaitUntil(done);
+                        }};
+  auto algorithm = MakeAlgorithm(parts.setup.job.train().algorithm(), context);
+  if (!algorithm.ok()) return algorithm.status();
+  trainer->algorithm_ = std::move(*algorithm);
+  return trainer;
+}
+
+Trainer::Trainer(const Parts& parts, update::Schedule schedule)
+    : p_(parts),
+      schedule_(std::move(schedule)),
+      gradient_(p_.setup, p_.compute, p_.replica, p_.progress),
+      sums_(p_.setup),
+      figures_(p_.setup, p_.evaluate, p_.replica, gradient_),
+      has_rounds_(config::TraitsOf(p_.setup.job.train())->closes() ==
+                  pb::AlgorithmTraits::all_come),
+      last_step_(has_rounds_ ? parts.steps : std::numeric_limits<uint64_t>::max()) {}
+
+Status Trainer::Run() {
+  const Status status = Train();
+  p_.progress.waiting = true;
+  // The net thread needs to hear it even when the job ended on its own: it is waiting for nothing
+  // else.
+  p_.port.Finish(status, figures_.newest());
+  if (status.ok()) ServeUntilEnded();
+  return status;
+}
+
+Status Trainer::Train() {
+  TERN_RETURN_IF_ERROR(WaitUntil([this] { return ready_.has_value(); }));
+  TERN_RETURN_IF_ERROR(algorithm_->Begin(*ready_));
+  StopAfter(stop_after_);
+  TERN_RETURN_IF_ERROR(TrainSteps());
+  TERN_RETURN_IF_ERROR(EndTogether());
+  if (figures_.IsLowest(p_.rank))
+    return p_.replica.WriteWeights(p_.setup.job.output_dir(), steps_done_);
+  return Ok();
+}
+
+Status Trainer::TrainSteps() {
+  steps_done_ = algorithm_->first_step() - 1;
+  data::Prefetcher prefetcher(p_.batches, steps_done_);
+  LOG(INFO) << "training from step " << steps_done_ + 1 << " to "
+            << (has_rounds_ ? last_step_ : p_.steps);
+  while (steps_done_ < last_step_) {
+    const bool moved = algorithm_->applied() > compared_at_;
+    if (has_rounds_ && moved && figures_.Due(steps_done_)) {
+      TERN_RETURN_IF_ERROR(algorithm_->Settle());
+      TERN_RETURN_IF_ERROR(ExchangeFigures(kDuring, figures_.EvaluationIsDue(steps_done_)));
+    }
+    if (leave_.has_value()) return *leave_;
+    TimeScope time(p_.progress.train);
+    TERN_RETURN_IF_ERROR(algorithm_->Step(steps_done_ + 1, prefetcher.Next()));
+    ++steps_done_;
+    p_.progress.rounds.Add();
+    p_.progress.learning_rate.Set(schedule_.Rate(steps_done_ - 1));
+    p_.progress.Move();
+  }
+  return Ok();
+}
+
+Status Trainer::EndTogether() {
+  if (!has_rounds_) TERN_RETURN_IF_ERROR(ExchangeFigures(kAllDone, false));
+  TERN_RETURN_IF_ERROR(algorithm_->Settle());
+  return ExchangeFigures(has_rounds_ ? kDuring : kLast, true);
+}
+
+void Trainer::ServeUntilEnded() {
+  while (std::optional<Event> event = p_.events.Pop()) {
+    if (std::holds_alternative<Ended>(*event)) return;
+    if (std::holds_alternative<SnapshotWanted>(*event)) GiveState();
+  }
+}
+
+void Trainer::GiveState() { p_.port.Snapshot(algorithm_->SaveState(), algorithm_->applied()); }
+
+Status Trainer::WaitUntil(const std::function<bool()>& done) {
+  if (done()) return Ok();
+  TimeScope wait(p_.progress.wait);
+  p_.progress.waiting = true;
+  while (!done()) {
+    std::optional<Event> event = p_.events.Pop();
+    if (!event.has_value()) return Status(Code::kInternal, "the net thread is gone");
+    TERN_RETURN_IF_ERROR(Handle(std::move(*event)));
+  }
+  p_.progress.waiting = false;
+  return Ok();
+}
+
+Status Trainer::Handle(Event event) {
+  if (const auto* answer = std::get_if<Answer>(&event)) return OnAnswer(*answer);
+  if (const auto* ready = std::get_if<Ready>(&event)) {
+    ready_ = ready->applied;
+    stop_after_ = ready->stop_after;
+  } else if (std::holds_alternative<SnapshotWanted>(event)) {
+    GiveState();  // between two rounds: while this thread waits, the parameters stand at W(applied)
+  } else if (const auto* state = std::get_if<StateArrived>(&event)) {
+    TERN_RETURN_IF_ERROR(p_.replica.LoadState(state->state));
+    LOG(WARNING) << "took over the state after round " << state->applied << " from another worker";
+    p_.port.Installed();
+  } else if (const auto* leave = std::get_if<LeaveWanted>(&event)) {
+    leave_ = leave->status;
+    if (!ready_.has_value()) return *leave_;
+  } else {
+    return std::get<Ended>(event).status;
+  }
+  return Ok();
+}
+
+Status Trainer::OnAnswer(const Answer& answer) {
+  if (answer.cell.kind == protocol::Kind::kFigures) {
+    figures_answered_ = true;
+    return figures_.OnAnswer(answer, steps_done_);
+  }
+  sums_.Put(answer);
+  if (answer.cell.kind == protocol::Kind::kPush) StopAfter(answer.outcome.stop_after());
+  return Ok();
+}
+
+void Trainer::StopAfter(uint64_t round) {
+  if (round == 0) return;
+  // Without rounds it is this worker's own clock: the step in progress is the last.
+  const uint64_t step = has_rounds_ ? algorithm_->StepOfRound(round) : steps_done_ + 1;
+  if (step >= last_step_) return;
+  last_step_ = step;
+  if (step < p_.steps) LOG(INFO) << "the job ends for this worker after step " << last_step_;
+}
+
+Status Trainer::ExchangeFigures(uint32_t which, bool evaluate) {
+  compared_at_ = algorithm_->applied();
+  figures_answered_ = false;
+  const uint64_t round = has_rounds_ ? algorithm_->applied() + 1 : 1;
+  p_.port.Contribute({protocol::Kind::kFigures, 0, which}, round, 0,
+                     Bytes::Own(figures_.Measure(evaluate).SerializeAsString()));
+  return WaitUntil([this] { return figures_answered_; });
+}
+
+}  // namespace tern::train

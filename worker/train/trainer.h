@@ -1,0 +1,84 @@
+// A worker's training, whatever the algorithm: waits for its place in the job, does its steps, compares
+// and evaluates with the other workers now and then, gives its state to whoever needs it, ends.
+//
+//   waiting for Ready --> { figures due? -> settle, exchange them;  step }* --> settle, last figures,
+//   weights --> last word --> serving state until the job is over
+//
+// Without rounds (asgd and its kin) there is nothing to compare; at the end all wait for each other, so
+// that the last evaluation is of the weights that have everybody's pushes in them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "common/base/status.h"
+#include "common/setup/setup.h"
+#include "common/update/schedule.h"
+#include "worker/data/batches.h"
+#include "worker/train/algorithm.h"
+#include "worker/train/compute.h"
+#include "worker/train/evaluate.h"
+#include "worker/train/figures.h"
+#include "worker/train/gradient.h"
+#include "worker/train/port.h"
+#include "worker/train/progress.h"
+#include "worker/train/replica.h"
+#include "worker/train/sums.h"
+
+namespace tern::train {
+
+class Trainer {
+ public:
+  struct Parts {
+    const setup::Setup& setup;
+    uint32_t rank;
+    uint64_t steps;
+    const data::Batches& batches;  // copied into the prefetcher when the first step is known
+    Compute& compute;
+    Evaluate& evaluate;
+    Replica& replica;
+    Coder& coder;
+    Port& port;
+    Events& events;
+    Progress& progress;
+  };
+  // kBadJob for an algorithm or schedule that is not known.
+  static Result<std::unique_ptr<Trainer>> Make(const Parts& parts);
+
+  // Trains to the end of the job; says the last word on the port. The status to leave with.
+  Status Run();
+
+ private:
+  Trainer(const Parts& parts, update::Schedule schedule);
+  Status Train();
+  Status TrainSteps();
+  Status EndTogether();
+  // Takes events until `done`; the error that ends the worker otherwise.
+  Status WaitUntil(const std::function<bool()>& done);
+  // After the last word: a worker that was lost near the end and is back needs State from one that
+  // is done.
+  void ServeUntilEnded();
+  void GiveState();
+  Status Handle(Event event);
+  Status OnAnswer(const Answer& answer);
+  void StopAfter(uint64_t round);
+  Status ExchangeFigures(uint32_t which, bool evaluate);
+
+  Parts p_;
+  update::Schedule schedule_;
+  Gradient gradient_;
+  Sums sums_;
+  Figures figures_;
+  const bool has_rounds_;
+  std::unique_ptr<Algorithm> algorithm_;
+  std::optional<uint64_t> ready_;  // the round to go on after, once the first step may begin
+  uint64_t stop_after_ = 0;        // the job's last round, once that is decided early
+  uint64_t last_step_;
+  uint64_t steps_done_ = 0;
+  uint64_t compared_at_ = 0;  // applied round of the newest figures
+  bool figures_answered_ = false;
+  std::optional<Status> leave_;  // asked for by a signal
+};
+
+}  // namespace tern::train
