@@ -15,10 +15,10 @@ constexpr uint64_t kSegment =
     500;  // elements; not a multiple of 8, so segments begin inside noise blocks
 
 update::Schedule MakeSchedule(const Problem& problem) {
-  pb::Schedule def;
-  def.set_name("poly");
-  def.set_learning_rate(problem.learning_rate);
-  def.set_power(0.5);
+  pb::Train def;
+  def.mutable_schedule()->set_name("poly");
+  def.mutable_schedule()->set_learning_rate(problem.learning_rate);
+  def.mutable_schedule()->set_power(0.5);
   return *update::Schedule::Make(def, problem.steps);
 }
 
@@ -141,7 +141,8 @@ std::vector<std::vector<Pushed>> Pipeline::Step(uint64_t step) {
     for (size_t i = 0; i < replicas_.size(); ++i) {
       all[i][tensor] = std::move(pushed[i]);
       std::vector<float>& w = replicas_[i].weights[tensor];
-      replicas_[i].optimizer->Update(w.data(), means[i].data(), first[tensor], w.size(), rate, 0);
+      replicas_[i].optimizer->Update(w.data(), means[i].data(), first[tensor], w.size(),
+                                     {rate, step + 1}, 0);
     }
   }
   return all;

@@ -1,4 +1,4 @@
-// fp32 and fp16: the conformance suite, and what is theirs alone.
+// fp32, fp16 and bf16: the conformance suite, and what is theirs alone.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -41,8 +41,22 @@ INSTANTIATE_TEST_SUITE_P(Fp16, CodecConformance,
                                                    "003000ba0036003000b0803880b90000003180b48039"}),
                          CaseName);
 
+INSTANTIATE_TEST_SUITE_P(Bf16, CodecConformance,
+                         testing::Values(CodecCase{"Bf16",
+                                                   [] { return Make("bf16"); },
+                                                   [](float g, float, float mean) {
+                                                     return std::abs(mean - g) <=
+                                                            std::abs(g) * 0x1p-8f;
+                                                   },
+                                                   NoUnusedBits,
+                                                   {"003f80bf0000803e40bf803f003ec0be803d00bf603f",
+                                                    "80be00bf403f0000003f003ec0bfc03e803e80bd003f"},
+                                                   "003e40bfc03e003e00be103f30bf0000203e90be303f",
+                                                   0x1p-8}),
+                         CaseName);
+
 class FloatCodec : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(All, FloatCodec, testing::Values("fp32", "fp16"));
+INSTANTIATE_TEST_SUITE_P(All, FloatCodec, testing::Values("fp32", "fp16", "bf16"));
 
 TEST_P(FloatCodec, WhatIsNotFiniteNeverReachesTheSum) {
   const auto codec = Make(GetParam());
@@ -73,7 +87,7 @@ TEST_P(FloatCodec, WhatIsNotFiniteNeverReachesTheSum) {
 TEST_P(FloatCodec, SumsThatAreNotFiniteDoNotDecode) {
   const auto codec = Make(GetParam());
   std::vector<uint8_t> sum(codec->SumSize(3, 2));
-  sum[sum.size() - 1] = 0x7F;  // the last element: a NaN in fp32, infinity or NaN in fp16
+  sum[sum.size() - 1] = 0x7F;  // the last element: a NaN in fp32 and bf16, infinity or NaN in fp16
   sum[sum.size() - 2] = 0xC0;
   std::vector<float> mean(3);
   EXPECT_TRUE(codec->Decode(sum, 3, 2, 0, 0, 2, mean.data()).ok());
@@ -125,6 +139,22 @@ TEST(Fp16, RoundsOnceOnTheWayDown) {
   EXPECT_EQ(Mean(*codec, round), std::vector<float>{0.5f + 0x1p-11f});
   const Round third = MakeRound(*codec, {{1.0f}, {0.0f}, {0.0f}});
   EXPECT_EQ(Mean(*codec, third), std::vector<float>{0x1.554p-2f});  // the half nearest to a third
+}
+
+TEST(Bf16, RoundsOnceOnTheWayDown) {
+  const auto codec = Make("bf16");
+  const float tiny = 0x1p-7f;
+  const Round round = MakeRound(*codec, {{1.0f}, {tiny}, {tiny}, {1.0f}});
+  // (2 + 2^-6) / 4 = 0.5 + 2^-8 is a bfloat; summed in bfloats, 1 + 2^-7 + 2^-7 + 1 is 2.
+  EXPECT_EQ(Mean(*codec, round), std::vector<float>{0.5f + 0x1p-8f});
+  const Round third = MakeRound(*codec, {{1.0f}, {0.0f}, {0.0f}});
+  EXPECT_EQ(Mean(*codec, third), std::vector<float>{0x1.56p-2f});  // the bfloat nearest to a third
+}
+
+TEST(Bf16, KeepsTheRangeOfFloatsAndStaysFinite) {
+  const auto codec = Make("bf16");
+  EXPECT_EQ(Mean(*codec, MakeRound(*codec, {{0x1p100f, -0x1p-100f, -0x1.fffffep127f}})),
+            (std::vector<float>{0x1p100f, -0x1p-100f, -0x1.fep127f}));
 }
 
 TEST(Fp16, WhatIsTooLargeSaturatesAndStaysFinite) {

@@ -225,7 +225,7 @@ TEST(TernaryPerWorker, KeepsEachWorkersOwnScaler) {
 }
 
 TEST(MakeCodec, KnowsItsNames) {
-  EXPECT_EQ(CodecNames(), (std::vector<std::string>{"fp32", "fp16", "ternary"}));
+  EXPECT_EQ(CodecNames(), (std::vector<std::string>{"fp32", "fp16", "bf16", "ternary"}));
   for (const std::string& name : CodecNames()) {
     const auto codec = MakeCodec(name, {});
     ASSERT_TRUE(codec.ok()) << codec.status().message();
@@ -239,7 +239,7 @@ TEST(MakeCodec, NamesTheKnownOnesForAnUnknown) {
     const auto codec = MakeCodec(name, {});
     ASSERT_FALSE(codec.ok());
     EXPECT_EQ(codec.status().code(), Code::kBadJob);
-    EXPECT_NE(codec.status().message().find("fp32, fp16, ternary"), std::string::npos);
+    EXPECT_NE(codec.status().message().find("fp32, fp16, bf16, ternary"), std::string::npos);
   }
 }
 

@@ -26,7 +26,11 @@ void Change(Message* message, const FieldDescriptor* field) {
       node.text = message->GetReflection()->GetBool(*message, field) ? "false" : "true";
       break;
     case FieldDescriptor::CPPTYPE_ENUM:
-      node.text = field->enum_type()->value(field->enum_type()->value_count() - 1)->name();
+      for (int i = 0; i < field->enum_type()->value_count(); ++i) {
+        const auto* value = field->enum_type()->value(i);
+        const bool same = value == message->GetReflection()->GetEnum(*message, field);
+        if (i == 0 || !same) node.text = value->name();
+      }
       break;
     default:
       node.text = "77";

@@ -6,15 +6,21 @@
 #include <string>
 #include <vector>
 
+#include "common/config/algorithms.h"
 #include "common/config/job.h"
 
 namespace tern::config {
 
 inline const NameTables& TestTables() {
-  static const NameTables tables = {{"models", {"lenet"}},
-                                    {"codecs", {"fp32", "fp16", "ternary"}},
-                                    {"optimizers", {"sgd", "momentum"}},
-                                    {"schedules", {"fixed", "step", "poly"}}};
+  static const NameTables tables = {
+      {"models", {"lenet"}},
+      {"codecs", {"fp32", "fp16", "bf16", "ternary"}},
+      {"float_codecs", {"fp32", "fp16", "bf16"}},
+      {"sharing_codecs", {"ternary"}},
+      {"algorithms", AlgorithmNames()},
+      {"local_updaters", {"none", "sgd", "dcasgd_c", "dcasgd_a"}},
+      {"optimizers", {"sgd", "momentum", "nesterov", "adam", "lars"}},
+      {"schedules", {"fixed", "step", "multistep", "poly", "exponential", "cosine", "one_cycle"}}};
   return tables;
 }
 

@@ -220,7 +220,7 @@ TEST(YamlJob, SuggestsTheNearestName) {
   EXPECT_THAT(
       FaultsOf(SmallJobWith("lenet", "letnet", "exchange: {codec: ternery, clip: papr}\n")),
       ElementsAre("job.yaml:6:9: model.name: saw letnet; allowed: lenet; did you mean lenet?",
-                  "job.yaml:12:19: exchange.codec: saw ternery; allowed: one of fp32, fp16, "
+                  "job.yaml:12:19: exchange.codec: saw ternery; allowed: one of fp32, fp16, bf16, "
                   "ternary; did you "
                   "mean ternary?",
                   "job.yaml:12:34: exchange.clip: saw papr; allowed: one of paper, official, "

@@ -49,9 +49,8 @@ TEST_P(CodecConformance, ManyWorkersGiveTheMeanOfWhatEachSent) {
       for (size_t i = 0; i < n; ++i) expected[i] += static_cast<double>(sent[i]) / workers;
     }
     const std::vector<float> mean = Mean(*codec_, round);
-    // 2^-11: fp16 rounds once more on the way down.
     for (size_t i = 0; i < n; ++i) {
-      ASSERT_NEAR(mean[i], expected[i], std::abs(expected[i]) * 0x1p-11 + 1e-6);
+      ASSERT_NEAR(mean[i], expected[i], std::abs(expected[i]) * GetParam().rounding + 1e-6);
     }
   }
 }
@@ -165,11 +164,56 @@ TEST_P(CodecConformance, SizesAreWhatTheySay) {
     EXPECT_LE(round.payloads[0].size(), codec_->MaxEncodedSize(n));
     EXPECT_EQ(Sum(*codec_, round).size(), codec_->SumSize(n, 3));
   }
-  for (int workers = 1; workers <= 127; ++workers) {
-    std::vector<uint8_t> sum;
-    codec_->NewAccumulator(70, workers)->EncodeSum(&sum);
-    EXPECT_EQ(sum.size(), codec_->SumSize(70, workers));
+  const Round round = SomeRound(*codec_, 70, 127);
+  const auto sum = codec_->NewAccumulator(70, 127);
+  EXPECT_EQ(codec_->SumSize(0, 1), 0u);
+  for (int contributors = 1; contributors <= 127; ++contributors) {
+    Round first;
+    first.gradients.assign(round.gradients.begin(), round.gradients.begin() + contributors);
+    first.payloads.assign(round.payloads.begin(), round.payloads.begin() + contributors);
+    EXPECT_EQ(Sum(*codec_, first).size(), codec_->SumSize(70, contributors));
+    EXPECT_GE(codec_->SumSize(70, contributors), codec_->SumSize(70, std::max(1, contributors - 1)));
   }
+}
+
+// Backup workers, those who are left, those who had no data: whoever came is all that counts.
+TEST_P(CodecConformance, AnySubsetOfRanksInAnyOrderGivesTheSumOverThatSubset) {
+  constexpr int kWorkers = 5;
+  for (size_t n : {1, 9, 70, 1025}) {
+    const Round round = SomeRound(*codec_, n, kWorkers);
+    for (unsigned set = 1; set < 1u << kWorkers; ++set) {
+      std::vector<int> order;
+      Round alone;  // the same gradients, among as many workers as they are
+      alone.scaler = round.scaler;
+      for (int rank = 0; rank < kWorkers; ++rank) {
+        if ((set >> rank & 1) == 0) continue;
+        order.push_back(rank);
+        alone.gradients.push_back(round.gradients[rank]);
+        alone.payloads.push_back(round.payloads[rank]);
+      }
+      const std::vector<uint8_t> expected = Sum(*codec_, alone);
+      ASSERT_EQ(expected.size(), codec_->SumSize(n, alone.workers()));
+      if (n == 9) {
+        do {
+          ASSERT_EQ(Sum(*codec_, round, order), expected) << "set " << set;
+        } while (std::next_permutation(order.begin(), order.end()));
+      } else {
+        ASSERT_EQ(Sum(*codec_, round, order), expected) << "set " << set;
+        std::reverse(order.begin(), order.end());
+        ASSERT_EQ(Sum(*codec_, round, order), expected) << "set " << set;
+      }
+    }
+  }
+}
+
+TEST_P(CodecConformance, ASumAskedForTwiceIsTheSame) {
+  const Round round = SomeRound(*codec_, 70, 4);
+  const auto sum = codec_->NewAccumulator(70, 4);
+  for (int rank : {3, 1}) ASSERT_TRUE(sum->Add(rank, round.payloads[rank]).ok());
+  std::vector<uint8_t> once, twice;
+  sum->EncodeSum(&once);
+  sum->EncodeSum(&twice);
+  EXPECT_EQ(once, twice);
 }
 
 TEST_P(CodecConformance, SumsOfAnotherSizeAreRejected) {

@@ -29,6 +29,8 @@ struct CodecCase {
   // codec whose bytes change needs a new name.
   std::string golden_payloads[2];
   std::string golden_sum;
+  // The relative error that the answer's own format adds.
+  double rounding = 0x1p-11;
 };
 
 inline std::string CaseName(const testing::TestParamInfo<CodecCase>& info) {

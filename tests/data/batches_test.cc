@@ -180,7 +180,7 @@ TEST(Batches, CountsStepsOfAnEpochAlikeOnAllRanks) {
   for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {
     for (Batches& rank :
          MakeRanks(dataset, {.workers = 3, .batch_total = 12, .partition = partition})) {
-      steps.push_back(rank.steps_per_epoch());
+      steps.push_back(rank.epochs().steps_per_epoch());
     }
   }
   EXPECT_THAT(steps, Each(4u));

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "common/config/algorithms.h"
 #include "common/config/job.h"
 
 namespace {
@@ -22,10 +23,15 @@ void Require(bool condition, const char* what, const std::string& text) {
 
 void Read(const std::string& text, const std::string& name,
           const std::vector<std::string>& overrides) {
-  static const NameTables tables = {{"models", {"lenet"}},
-                                    {"codecs", {"fp32", "fp16", "ternary"}},
-                                    {"optimizers", {"sgd", "momentum"}},
-                                    {"schedules", {"fixed", "step", "poly"}}};
+  static const NameTables tables = {
+      {"models", {"lenet"}},
+      {"codecs", {"fp32", "fp16", "bf16", "ternary"}},
+      {"float_codecs", {"fp32", "fp16", "bf16"}},
+      {"sharing_codecs", {"ternary"}},
+      {"algorithms", tern::config::AlgorithmNames()},
+      {"local_updaters", {"none", "sgd", "dcasgd_c", "dcasgd_a"}},
+      {"optimizers", {"sgd", "momentum", "nesterov", "adam", "lars"}},
+      {"schedules", {"fixed", "step", "multistep", "poly", "exponential", "cosine", "one_cycle"}}};
   const auto job = ParseJob(text, name, overrides, tables);
   if (!job.ok()) {
     Require(job.status().code() == tern::Code::kBadJob && !job.status().message().empty(),

@@ -52,8 +52,8 @@ TEST(Cells, TakeTheMaximumOfScalers) {
   EXPECT_TRUE(sum->Add(1, EncodeScalers({0.5f, 2.f})).ok());
   const Bytes outcome = sum->Close();
   EXPECT_THAT(*ParseScalers(outcome, 2), ElementsAre(1.5f, 2.f));
-  EXPECT_TRUE(cells[1].check_outcome(outcome).ok());
-  EXPECT_FALSE(cells[1].check_outcome(Text("abc")).ok());
+  EXPECT_TRUE(cells[1].check_outcome(outcome, 2).ok());
+  EXPECT_FALSE(cells[1].check_outcome(Text("abc"), 2).ok());
 }
 
 TEST(Cells, RefuseScalersThatCannotBe) {
@@ -77,7 +77,7 @@ TEST(Cells, GatherFiguresByRank) {
     EXPECT_TRUE(sum->Add(rank, Text(figures.SerializeAsString())).ok());
   }
   const Bytes outcome = sum->Close();
-  EXPECT_TRUE(cells[0].check_outcome(outcome).ok());
+  EXPECT_TRUE(cells[0].check_outcome(outcome, 2).ok());
   pb::FiguresOfAll all;
   ASSERT_TRUE(all.ParseFromString(View(outcome)));
   ASSERT_EQ(all.by_rank_size(), 2);
@@ -85,7 +85,7 @@ TEST(Cells, GatherFiguresByRank) {
   EXPECT_EQ(figures.test_correct(), 101u);
   EXPECT_FALSE(sum->Add(0, Text(std::string(kMaxFiguresBytes + 1, 'x'))).ok());
   EXPECT_FALSE(sum->Add(0, Text("\xff\xff")).ok());
-  EXPECT_FALSE(cells[0].check_outcome(Text("")).ok());
+  EXPECT_FALSE(cells[0].check_outcome(Text(""), 2).ok());
 }
 
 TEST(Cells, AddUpChunks) {
@@ -102,8 +102,8 @@ TEST(Cells, AddUpChunks) {
     const Bytes outcome = sum->Close();
     EXPECT_EQ(outcome.size(), chunk.sum_bytes);
     EXPECT_THAT(*ParseScalers(outcome, chunk.count), testing::Each(2.f));  // the mean
-    EXPECT_TRUE(spec.check_outcome(outcome).ok());
-    EXPECT_FALSE(spec.check_outcome(Text("short")).ok());
+    EXPECT_TRUE(spec.check_outcome(outcome, 2).ok());
+    EXPECT_FALSE(spec.check_outcome(Text("short"), 2).ok());
   }
 }
 

@@ -24,7 +24,7 @@ class CoordinatorTest : public testing::Test {
     options.data_ports = {4000};
     options.expected = TestHello(0, 0);
     options.timings = TestTimings();
-    options.wait_for_lost_workers = wait;
+    options.elasticity.on_loss = wait ? OnLoss::kWait : OnLoss::kFail;
     coordinator_ = std::make_unique<Coordinator>(std::move(options),
                                                  std::vector{LettersCell({Kind::kScale, 0, 0})});
     now_ = milliseconds(1000);

@@ -1,4 +1,4 @@
-#include "common/protocol/lane.h"
+#include "common/protocol/round_lane.h"
 
 #include <gmock/gmock.h>
 
@@ -12,12 +12,12 @@ using testing::HasSubstr;
 constexpr Cell kFirst{Kind::kPush, 0, 0}, kSecond{Kind::kPush, 0, 1};
 
 // Two members, ranks 0 and 1, incarnations 10 and 11, peers 100 and 101.
-class LaneTest : public testing::Test {
+class RoundLaneTest : public testing::Test {
  protected:
-  void Make(Lane::Options options) {
+  void Make(RoundLane::Options options) {
     options.workers = 2;
     options.incarnation = 7;
-    lane_ = std::make_unique<Lane>(std::move(options),
+    lane_ = std::make_unique<RoundLane>(std::move(options),
                                    std::vector{LettersCell(kFirst), LettersCell(kSecond)});
   }
   void Join(bool fresh = false, uint64_t applied0 = 0, uint64_t applied1 = 0) {
@@ -43,6 +43,7 @@ class LaneTest : public testing::Test {
     pb::Outcome* outcome = message.head.mutable_held_sum();
     outcome->set_round(round);
     outcome->set_contributors(2);
+    outcome->set_who("\x03");
     if (stop_after != 0) outcome->set_stop_after(stop_after);
     message.payload = Text(payload);
     Sends out;
@@ -50,11 +51,11 @@ class LaneTest : public testing::Test {
     return out;
   }
 
-  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<RoundLane> lane_;
   Sends out_;
 };
 
-TEST_F(LaneTest, OpensWhenEveryMemberHasSaidHello) {
+TEST_F(RoundLaneTest, OpensWhenEveryMemberHasSaidHello) {
   Make({});
   lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
   Greet(0, 10, 100, true, 0);
@@ -68,7 +69,7 @@ TEST_F(LaneTest, OpensWhenEveryMemberHasSaidHello) {
   EXPECT_EQ(First(101, pb::Envelope::kWelcome, out_).head.welcome().epoch(), 1u);
 }
 
-TEST_F(LaneTest, AsksWhoIsNotAMemberToComeAgain) {
+TEST_F(RoundLaneTest, AsksWhoIsNotAMemberToComeAgain) {
   Make({});
   Greet(0, 10, 100, true, 0);
   EXPECT_EQ(First(100, pb::Envelope::kRefuse, out_).head.refuse().then(), pb::Refuse::retry);
@@ -78,7 +79,7 @@ TEST_F(LaneTest, AsksWhoIsNotAMemberToComeAgain) {
   EXPECT_EQ(First(100, pb::Envelope::kRefuse, out_).head.refuse().then(), pb::Refuse::retry);
 }
 
-TEST_F(LaneTest, CountsEachRankOnceAndTellsAll) {
+TEST_F(RoundLaneTest, CountsEachRankOnceAndTellsAll) {
   Make({});
   Join();
   EXPECT_TRUE(Push(0, 1, 0).empty());
@@ -97,7 +98,7 @@ TEST_F(LaneTest, CountsEachRankOnceAndTellsAll) {
   EXPECT_TRUE(lane_->Missing().empty());
 }
 
-TEST_F(LaneTest, SendsAClosedOutcomeAgainToWhoRepeatsItself) {
+TEST_F(RoundLaneTest, SendsAClosedOutcomeAgainToWhoRepeatsItself) {
   Make({});
   Join();
   Push(0, 1, 0);
@@ -107,7 +108,7 @@ TEST_F(LaneTest, SendsAClosedOutcomeAgainToWhoRepeatsItself) {
   EXPECT_EQ(View(First(100, pb::Envelope::kSum, out).payload), "xx");
 }
 
-TEST_F(LaneTest, DropsARoundThatAllHaveAppliedAndRefusesItAsStale) {
+TEST_F(RoundLaneTest, DropsARoundThatAllHaveAppliedAndRefusesItAsStale) {
   Make({});
   Join();
   Push(0, 1, 0);
@@ -125,7 +126,7 @@ TEST_F(LaneTest, DropsARoundThatAllHaveAppliedAndRefusesItAsStale) {
   EXPECT_EQ(lane_->slots(), 1u);
 }
 
-TEST_F(LaneTest, KeepsNoMoreThanItsBoundOfRounds) {
+TEST_F(RoundLaneTest, KeepsNoMoreThanItsBoundOfRounds) {
   Make({});
   Join();
   for (uint64_t round = 1; round <= 4; ++round) EXPECT_TRUE(Push(0, round, round - 1).empty());
@@ -135,7 +136,7 @@ TEST_F(LaneTest, KeepsNoMoreThanItsBoundOfRounds) {
   EXPECT_EQ(lane_->counters().early, 1u);
 }
 
-TEST_F(LaneTest, SendsWhoIsBeyondTheWindowOrThePlanAway) {
+TEST_F(RoundLaneTest, SendsWhoIsBeyondTheWindowOrThePlanAway) {
   Make({});
   Join();
   const auto then = [](const Sends& out) {
@@ -147,8 +148,8 @@ TEST_F(LaneTest, SendsWhoIsBeyondTheWindowOrThePlanAway) {
   EXPECT_EQ(lane_->counters().bad, 3u);
 }
 
-TEST_F(LaneTest, HasAWindowOfTwoWhereTheAlgorithmRunsAhead) {
-  Lane::Options options;
+TEST_F(RoundLaneTest, HasAWindowOfTwoWhereTheAlgorithmRunsAhead) {
+  RoundLane::Options options;
   options.window = 2;
   Make(options);
   Join();
@@ -157,7 +158,7 @@ TEST_F(LaneTest, HasAWindowOfTwoWhereTheAlgorithmRunsAhead) {
   EXPECT_EQ(Push(0, 3, 0).size(), 1u);
 }
 
-TEST_F(LaneTest, FencesAnIncarnationThatIsNotAMember) {
+TEST_F(RoundLaneTest, FencesAnIncarnationThatIsNotAMember) {
   Make({});
   Join();
   Sends out;
@@ -172,7 +173,7 @@ TEST_F(LaneTest, FencesAnIncarnationThatIsNotAMember) {
   EXPECT_EQ(lane_->floor(), 0u);
 }
 
-TEST_F(LaneTest, RefusesOtherScalersNamingBothDigests) {
+TEST_F(RoundLaneTest, RefusesOtherScalersNamingBothDigests) {
   Make({});
   Join();
   Push(0, 1, 0, kFirst, 0xaaaa);
@@ -183,7 +184,7 @@ TEST_F(LaneTest, RefusesOtherScalersNamingBothDigests) {
   EXPECT_THAT(refuse.sentence(), HasSubstr("bbbb"));
 }
 
-TEST_F(LaneTest, EmptiesASlotThatGotABadPayload) {
+TEST_F(RoundLaneTest, EmptiesASlotThatGotABadPayload) {
   Make({});
   Join();
   Push(0, 1, 0);
@@ -196,7 +197,7 @@ TEST_F(LaneTest, EmptiesASlotThatGotABadPayload) {
   EXPECT_EQ(View(First(100, pb::Envelope::kSum, Push(0, 1, 0)).payload), "xx");
 }
 
-TEST_F(LaneTest, StandsStillUntilAReplacementShowsWhatItHas) {
+TEST_F(RoundLaneTest, StandsStillUntilAReplacementShowsWhatItHas) {
   Make({});
   Join(false, 3, 3);
   EXPECT_EQ(lane_->floor(), 3u);
@@ -208,7 +209,7 @@ TEST_F(LaneTest, StandsStillUntilAReplacementShowsWhatItHas) {
   EXPECT_EQ(lane_->floor(), 4u);
 }
 
-TEST_F(LaneTest, IgnoresAnOlderMembership) {
+TEST_F(RoundLaneTest, IgnoresAnOlderMembership) {
   Make({});
   lane_->OnMembers(MembersOf(5, {10, 11}), &out_);
   lane_->OnMembers(MembersOf(4, {20, 21}), &out_);
@@ -217,13 +218,13 @@ TEST_F(LaneTest, IgnoresAnOlderMembership) {
   EXPECT_TRUE(lane_->open());
 }
 
-TEST_F(LaneTest, OpensAfterARestartAtTheLeastAppliedRound) {
+TEST_F(RoundLaneTest, OpensAfterARestartAtTheLeastAppliedRound) {
   Make({});
   Join(false, 6, 5);
   EXPECT_EQ(lane_->floor(), 5u);
 }
 
-TEST_F(LaneTest, OpensAtZeroWhileAMemberHasNotShownWhatItHas) {
+TEST_F(RoundLaneTest, OpensAtZeroWhileAMemberHasNotShownWhatItHas) {
   Make({});
   lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
   Greet(0, 10, 100, true, 0);  // may be getting State older than the other has by now
@@ -232,7 +233,7 @@ TEST_F(LaneTest, OpensAtZeroWhileAMemberHasNotShownWhatItHas) {
   EXPECT_EQ(lane_->floor(), 0u);
 }
 
-TEST_F(LaneTest, TakesAClosedSlotFromWhoHoldsIt) {
+TEST_F(RoundLaneTest, TakesAClosedSlotFromWhoHoldsIt) {
   Make({});
   Join(false, 4, 4);
   Push(1, 5, 4);
@@ -249,7 +250,7 @@ TEST_F(LaneTest, TakesAClosedSlotFromWhoHoldsIt) {
   EXPECT_EQ(View(First(101, pb::Envelope::kSum, Push(1, 5, 4)).payload), "xx");
 }
 
-TEST_F(LaneTest, RefusesAHeldOutcomeThatCannotBeOne) {
+TEST_F(RoundLaneTest, RefusesAHeldOutcomeThatCannotBeOne) {
   Make({});
   Join();
   const pb::Refuse refuse = First(100, pb::Envelope::kRefuse, Held(100, 1, "zz")).head.refuse();
@@ -258,8 +259,8 @@ TEST_F(LaneTest, RefusesAHeldOutcomeThatCannotBeOne) {
   EXPECT_EQ(lane_->counters().restored, 0u);
 }
 
-TEST_F(LaneTest, NamesTheLastRoundInTheNextOutcomeAfterAStop) {
-  Lane::Options options;
+TEST_F(RoundLaneTest, NamesTheLastRoundInTheNextOutcomeAfterAStop) {
+  RoundLane::Options options;
   options.leads = true;
   options.learning_rate = [](uint64_t round) { return 0.5 / static_cast<double>(round); };
   Make(options);
@@ -276,16 +277,16 @@ TEST_F(LaneTest, NamesTheLastRoundInTheNextOutcomeAfterAStop) {
   EXPECT_EQ(sum.learning_rate(), 0.25);
 }
 
-TEST_F(LaneTest, KeepsToTheLastRoundThatAHeldOutcomeNames) {
-  Lane::Options options;
+TEST_F(RoundLaneTest, KeepsToTheLastRoundThatAHeldOutcomeNames) {
+  RoundLane::Options options;
   options.leads = true;
   Make(options);
   Join(false, 4, 4);
   EXPECT_EQ(First(101, pb::Envelope::kSum, Held(100, 5, "xx", 5)).head.sum().stop_after(), 5u);
 }
 
-TEST_F(LaneTest, WithoutASafeguardDoesWhatItGuardsAgainst) {
-  Lane::Options options;
+TEST_F(RoundLaneTest, WithoutASafeguardDoesWhatItGuardsAgainst) {
+  RoundLane::Options options;
   options.safeguards.count_once = false;
   Make(options);
   Join();

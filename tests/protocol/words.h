@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/protocol/control.h"
-#include "common/protocol/lane.h"
 #include "common/protocol/message.h"
+#include "common/protocol/round_lane.h"
 
 namespace tern::protocol::test {
 
@@ -120,7 +120,7 @@ inline pb::Members MembersOf(uint64_t epoch, const std::vector<uint64_t>& incarn
   return members;
 }
 
-// Takes "x" as a contribution and any as many x as there are ranks as the outcome.
+// Takes "x" as a contribution; the outcome is as many as there are contributors.
 class Letters : public CellSum {
  public:
   Status Add(uint32_t, const Bytes& payload) override {
@@ -135,10 +135,10 @@ class Letters : public CellSum {
 };
 inline CellSpec LettersCell(const Cell& cell) {
   return {cell, [] { return std::make_unique<Letters>(); },
-          [](const Bytes& payload) {
-            return View(payload).find_first_not_of('x') == std::string::npos
+          [](const Bytes& payload, uint32_t contributors) {
+            return View(payload) == std::string(contributors, 'x')
                        ? Ok()
-                       : Status(Code::kMismatch, "not only x");
+                       : Status(Code::kMismatch, "not an x of each");
           }};
 }
 

@@ -138,7 +138,7 @@ TEST_F(DataSocket, WelcomesItsMembersWithTheScheduleAndStopsAfterTheRound) {
 TEST(LaneCounters, ShowWhatALaneRefused) {
   Registry registry;
   LaneCounters counters(registry, 3);
-  protocol::Lane lane({}, {});
+  protocol::RoundLane lane({}, {});
   protocol::Message message;
   message.head.mutable_members();
   protocol::Sends answers;

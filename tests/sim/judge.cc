@@ -33,10 +33,15 @@ std::string World::Missing() const {
   return text.empty() ? "nobody" : text;
 }
 
+// Also a shard beside shard 0 that could not tell it, and was missed then.
 bool World::StoppedEarly() const {
-  const Status& end = Server(0)->status();
-  return stopped_ && end.code() == Code::kTerminated &&
-         StartsWith(end.message(), "stopped by a signal");
+  for (uint32_t s = 0; stopped_ && s < schedule_.shards(); ++s) {
+    if (current_server_[s] == kNobody) continue;
+    const Status& end = Server(s)->status();
+    if (end.code() == Code::kTerminated && StartsWith(end.message(), "stopped by a signal"))
+      return true;
+  }
+  return false;
 }
 
 void World::Judge() {
@@ -50,9 +55,42 @@ void World::Judge() {
     }
   }
   const bool in_order = end.ok() || (end.code() == Code::kTerminated && stopped_);
-  if (in_order) return JudgeFinished(end.code());
-  if (schedule_.wait) return Violation("shard 0 ended with " + Told(end));
-  JudgeFailure();
+  if (in_order) return schedule_.shrinks() ? JudgeReplicas(end.code()) : JudgeFinished(end.code());
+  if (schedule_.elasticity.on_loss == protocol::OnLoss::kFail) return JudgeFailure();
+  if (schedule_.shrinks() && MayHaveLostState()) return;
+  Violation("shard 0 ended with " + Told(end));
+}
+
+// Under `shrink` the state goes with those who are left: whoever was away too long has dropped it.
+bool World::MayHaveLostState() const {
+  const auto strikes = [](const Fault& fault) {
+    return fault.kind == Fault::Kind::kKillWorker || fault.kind == Fault::Kind::kFreezeWorker ||
+           fault.kind == Fault::Kind::kReplaceWorker;
+  };
+  return std::count_if(schedule_.faults.begin(), schedule_.faults.end(), strikes) > 1 &&
+         Server(0)->status().message().find("no live worker holds the state") != std::string::npos;
+}
+
+// Under `shrink`: whoever nothing struck has gone to the end, the same for all who did.
+void World::JudgeReplicas(Code code) {
+  bool anyone = false;
+  for (const auto& worker : workers_) {
+    const std::string name = "worker " + std::to_string(worker->rank());
+    const bool struck = std::any_of(
+        schedule_.faults.begin(), schedule_.faults.end(), [&](const Fault& fault) {
+          return fault.kind != Fault::Kind::kKillServer && fault.kind != Fault::Kind::kStop &&
+                 fault.target == worker->rank();
+        });
+    if (worker->killed() || worker->frozen() || worker->status().code() != code) {
+      if (!struck) Violation(name + " ended with " + Told(worker->status()));
+      continue;
+    }
+    if (!worker->leaving()) continue;  // it was stopped, and told of the end before it had begun
+    anyone = true;
+    if (!IsState(worker->applied(), worker->state())) Violation(name + " ended with a wrong state");
+    if (worker->applied() != schedule_.rounds && !stopped_) Violation(name + " ended early");
+  }
+  if (!anyone) Violation("nobody finished");
 }
 
 // `fail`: everybody who is left leaves with 75 and names the rank that was lost.
@@ -82,7 +120,7 @@ void World::JudgeFinished(Code code) {
       if (last != 0 && worker->applied() != last)
         return Violation(name + " ended at another round");
       last = worker->applied();
-      if (worker->state() != fault_free_[last])
+      if (!IsState(last, worker->state()))
         return Violation(name + " ended with a wrong state");
     } else if (!worker->killed() && !worker->frozen() && worker->admitted() &&
                !schedule_.Has(Fault::Kind::kReplaceWorker)) {

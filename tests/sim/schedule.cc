@@ -38,11 +38,9 @@ Fault DrawFault(const Schedule& schedule, Rng* rng) {
                              Kind::kCutConnections, Kind::kFreezeWorker, Kind::kReplaceWorker};
   Fault fault;
   fault.kind = rng->Chance(0.05) ? Kind::kStop : kKinds[rng->Below(std::size(kKinds))];
-  const bool server = fault.kind == Kind::kKillServer;
+  const bool server = fault.kind == Kind::kKillServer || fault.kind == Kind::kStop;
   fault.target = static_cast<uint32_t>(rng->Below(server ? schedule.shards() : schedule.workers));
-  fault.witness = server || fault.kind == Kind::kStop
-                      ? static_cast<uint32_t>(rng->Below(schedule.workers))
-                      : fault.target;
+  fault.witness = server ? static_cast<uint32_t>(rng->Below(schedule.workers)) : fault.target;
   fault.point = static_cast<Fault::Point>(rng->Below(5));
   fault.round = 1 + rng->Below(schedule.rounds);
   if (rng->Chance(0.7)) fault.after = rng->Ms(0, 30);
@@ -52,12 +50,13 @@ Fault DrawFault(const Schedule& schedule, Rng* rng) {
   if (fault.kind == Kind::kFreezeWorker) fault.down = rng->Ms(1000, 6000);
   if (fault.kind == Kind::kReplaceWorker) fault.down = rng->Ms(3500, 8000);
   fault.hold = rng->Chance(0.7);
+  fault.for_good = schedule.shrinks() && rng->Chance(0.4);
   return fault;
 }
 
 // One worker dies for good, and the job fails.
 void DrawFailure(Rng* rng, Schedule* schedule) {
-  schedule->wait = false;
+  schedule->elasticity.on_loss = protocol::OnLoss::kFail;
   schedule->loss = rng->Chance(0.5) ? 0.02 : 0;
   schedule->delay = 0;
   Fault fault = DrawFault(*schedule, rng);
@@ -65,6 +64,17 @@ void DrawFailure(Rng* rng, Schedule* schedule) {
   fault.target = fault.witness = static_cast<uint32_t>(rng->Below(schedule->workers));
   if (fault.point == Fault::Point::kJoining) fault.point = Fault::Point::kStart;
   schedule->faults = {fault};
+}
+
+// Jobs whose rounds may close without some of their workers.
+void DrawElasticity(Rng* rng, Schedule* schedule) {
+  protocol::Elasticity& elasticity = schedule->elasticity;
+  const bool shrink = rng->Chance(0.6);
+  if (shrink) elasticity.on_loss = protocol::OnLoss::kShrink;
+  if (!shrink || rng->Chance(0.3))
+    elasticity.quorum = schedule->workers - 1 - (schedule->workers == 4 && rng->Chance(0.3));
+  // After a restart of shard 0 nobody waits for ever for who is gone.
+  if (shrink) schedule->timings.start_timeout = milliseconds(12'000);
 }
 
 }  // namespace
@@ -81,7 +91,11 @@ Schedule Schedule::Make(uint64_t seed) {
   }
   schedule.rounds = 3 + rng.Below(3);
   DrawNoise(&rng, &schedule);
-  if (rng.Chance(0.05)) {
+  if (rng.Chance(0.3)) schedule.window = 2;
+  schedule.skips = rng.Chance(0.2);
+  if (rng.Chance(0.3)) {
+    DrawElasticity(&rng, &schedule);
+  } else if (rng.Chance(0.05)) {
     DrawFailure(&rng, &schedule);
     return schedule;
   }
@@ -103,19 +117,23 @@ std::string ToString(const Schedule& schedule) {
   const char* kinds[] = {
       "kill worker", "kill server", "freeze worker", "replace worker", "cut connections of worker",
       "stop"};
+  const char* losses[] = {"fail", "wait", "shrink"};
   const char* points[] = {"start", "push", "applied", "leaving", "joining"};
   const auto ms = [](Time time) { return std::chrono::duration_cast<milliseconds>(time).count(); };
   std::ostringstream text;
   text << "seed " << schedule.seed << ": " << schedule.workers << " workers, data lanes";
   for (uint32_t lanes : schedule.data_lanes) text << " " << lanes;
-  text << ", " << schedule.rounds << " rounds, " << (schedule.wait ? "wait" : "fail") << ", loss "
+  text << ", " << schedule.rounds << " rounds, window " << schedule.window
+       << (schedule.skips ? ", some skip" : "") << ", quorum " << schedule.elasticity.quorum << ", "
+       << losses[static_cast<int>(schedule.elasticity.on_loss)] << ", loss "
        << schedule.loss << ", duplicate " << schedule.duplicate << ", reorder " << schedule.reorder
        << ", delay " << schedule.delay << " up to " << ms(schedule.longest_delay) << " ms";
   for (const Fault& fault : schedule.faults) {
     text << "; " << kinds[static_cast<int>(fault.kind)] << " " << fault.target << ", "
          << ms(fault.after) << " ms after worker " << fault.witness << " comes to "
          << points[static_cast<int>(fault.point)] << " of round " << fault.round << ", for "
-         << ms(fault.down) << " ms" << (fault.hold ? ", holding its messages" : "");
+         << (fault.for_good ? "ever, not " : "") << ms(fault.down) << " ms"
+         << (fault.hold ? ", holding its messages" : "");
   }
   return text.str();
 }

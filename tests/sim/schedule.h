@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/protocol/elasticity.h"
 #include "common/protocol/session.h"
 #include "tests/sim/rng.h"
 
@@ -15,12 +16,13 @@ using protocol::Time;
 
 struct Fault {
   enum class Kind {
-    kKillWorker,      // kill -9; started again after `down`, unless the job fails at a loss
+    kKillWorker,      // kill -9; started again after `down`, unless the job fails at a loss or, where
+                      // it goes on without, `for_good`
     kKillServer,      // kill -9; started again after `down`, blank, at other data ports
     kFreezeWorker,    // SIGSTOP for `down`
     kReplaceWorker,   // SIGSTOP for `down`; meanwhile somebody starts another process of its rank
     kCutConnections,  // every connection of the worker breaks
-    kStop,            // a signal asks shard 0 for the end
+    kStop,            // a signal asks shard `target` for the end
   };
   // Strikes `after` the moment in which worker `witness` comes to `point` of `round` first.
   enum class Point { kStart, kPush, kApplied, kLeaving, kJoining };
@@ -31,6 +33,7 @@ struct Fault {
   uint64_t round = 1;
   Time after{};
   Time down{};
+  bool for_good = false;
   bool hold = false;  // what the killed worker had sent arrives after its successor was admitted
 };
 
@@ -39,13 +42,18 @@ struct Schedule {
   uint32_t workers = 2;
   std::vector<uint32_t> data_lanes;  // by shard
   uint64_t rounds = 3;
-  bool wait = true;  // on_worker_loss
+  uint32_t window = 1;
+  bool skips = false;  // data are uneven: some take no part in some rounds
+  protocol::Elasticity elasticity{0, protocol::OnLoss::kWait, 1};
   double loss = 0, duplicate = 0, delay = 0, reorder = 0;
   Time longest_delay{};
   std::vector<Fault> faults;
   protocol::Timings timings;
 
   uint32_t shards() const { return static_cast<uint32_t>(data_lanes.size()); }
+  bool shrinks() const { return elasticity.shrink(); }
+  // Whether what happens cannot show in the result.
+  bool exact() const { return !elasticity.unsolicited(); }
   bool Has(Fault::Kind kind) const;
   static Schedule Make(uint64_t seed);
 };

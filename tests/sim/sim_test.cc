@@ -1,5 +1,6 @@
 // 100,000 schedules of the protocol under faults, and the proof that the simulator would see each
-// of its safeguards missing. TERN_SIM_SEED=n plays schedule n alone and tells every event.
+// of its safeguards missing. TERN_SIM_SEED=n plays schedule n alone and tells every event;
+// TERN_SIM_FROM=n plays others.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -20,17 +21,19 @@ constexpr uint64_t kSchedules = 100'000;
 #endif
 constexpr uint64_t kMutantSchedules = 1'000;
 
-// Seeds [1, count] on two threads, until `stop_at` of them have failed.
+// `count` seeds from TERN_SIM_FROM (or 1) on, on two threads, until `stop_at` of them have failed.
 std::vector<std::string> PlayAll(uint64_t count, const protocol::Safeguards& safeguards,
                                  size_t stop_at) {
-  std::atomic<uint64_t> next = 1;
+  const char* from = std::getenv("TERN_SIM_FROM");
+  std::atomic<uint64_t> next = from == nullptr ? 1 : std::strtoull(from, nullptr, 10);
+  const uint64_t end = next + count;
   std::atomic<size_t> failed = 0;
   std::mutex mutex;
   std::vector<std::string> failures;
   const auto play = [&] {
     while (failed < stop_at) {
       const uint64_t seed = next++;
-      if (seed > count) return;
+      if (seed >= end) return;
       const std::string failure = Play(seed, safeguards);
       if (failure.empty()) continue;
       ++failed;

@@ -45,9 +45,6 @@ class ToySum : public protocol::CellSum {
   }
 
   Bytes Close() override {
-    if (std::count(seen_.begin(), seen_.end(), true) != static_cast<long>(seen_.size())) {
-      (*report_)("a slot closed without all ranks");
-    }
     if (kind_ != Kind::kFigures) return EncodeWord(word_);
     std::sort(figures_.begin(), figures_.end());
     std::string all;
@@ -64,11 +61,16 @@ class ToySum : public protocol::CellSum {
 };
 
 CellSpec Spec(const Cell& cell, uint32_t workers, const Report* report) {
-  const size_t size = cell.kind == Kind::kFigures ? workers * sizeof(uint64_t) : sizeof(uint64_t);
-  return {cell, [=] { return std::make_unique<ToySum>(cell.kind, workers, report); },
-          [=](const Bytes& payload) {
-            return payload.size() == size ? Ok() : Status(Code::kMismatch, "not a toy outcome");
-          }};
+  CellSpec spec;
+  spec.cell = cell;
+  spec.open = [=] { return std::make_unique<ToySum>(cell.kind, workers, report); };
+  spec.check_outcome = [=](const Bytes& payload, uint32_t contributors) {
+    const size_t words = cell.kind == Kind::kFigures ? contributors : 1;
+    return payload.size() == words * sizeof(uint64_t) ? Ok()
+                                                      : Status(Code::kMismatch, "not a toy outcome");
+  };
+  spec.waits_for_all = cell.kind == Kind::kFigures;
+  return spec;
 }
 
 }  // namespace
@@ -85,16 +87,18 @@ uint64_t DecodeWord(const Bytes& payload) {
   return value;
 }
 
-Bytes EncodeState(const State& state) {
-  std::string bytes(sizeof(state), '\0');
-  std::memcpy(bytes.data(), state.data(), sizeof(state));
+bool Skips(uint32_t rank, uint64_t round) { return Mix(Combine(rank, round)) % 4 == 0; }
+
+Bytes EncodeReplica(const Replica& replica) {
+  std::string bytes(sizeof(replica), '\0');
+  std::memcpy(bytes.data(), &replica, sizeof(replica));
   return Bytes::Own(std::move(bytes));
 }
 
-State DecodeState(const Bytes& bytes) {
-  State state{};
-  if (bytes.size() == sizeof(state)) std::memcpy(state.data(), bytes.data(), sizeof(state));
-  return state;
+Replica DecodeReplica(const Bytes& bytes) {
+  Replica replica{};
+  if (bytes.size() == sizeof(replica)) std::memcpy(&replica, bytes.data(), sizeof(replica));
+  return replica;
 }
 
 uint64_t ScaleOf(uint32_t rank, uint64_t round, uint32_t bucket, const State& state) {
@@ -118,22 +122,26 @@ void Apply(const std::array<uint64_t, kBuckets * kChunks>& sums, State* state) {
   for (size_t i = 0; i < sums.size(); ++i) (*state)[i] = Combine((*state)[i], sums[i]);
 }
 
-std::vector<State> FaultFree(uint32_t workers, uint64_t rounds) {
+std::vector<State> FaultFree(uint32_t workers, uint64_t rounds, uint32_t window, bool skips) {
   std::vector<State> states = {{1, 2, 3, 4}};
   for (uint64_t round = 1; round <= rounds; ++round) {
-    State state = states.back();
+    const State& state = states[round > window ? round - window : 0];
+    const auto takes_part = [&](uint32_t rank) { return !skips || !Skips(rank, round); };
     std::array<uint64_t, kBuckets * kChunks> sums{};
     for (uint32_t b = 0; b < kBuckets; ++b) {
       uint64_t scaled = 0;
-      for (uint32_t r = 0; r < workers; ++r) scaled = std::max(scaled, ScaleOf(r, round, b, state));
       for (uint32_t r = 0; r < workers; ++r) {
-        for (uint32_t c = 0; c < kChunks; ++c) {
+        if (takes_part(r)) scaled = std::max(scaled, ScaleOf(r, round, b, state));
+      }
+      for (uint32_t r = 0; r < workers; ++r) {
+        for (uint32_t c = 0; takes_part(r) && c < kChunks; ++c) {
           sums[b * kChunks + c] += PushOf(r, round, b, c, state, scaled);
         }
       }
     }
-    Apply(sums, &state);
-    states.push_back(state);
+    State next = states.back();
+    Apply(sums, &next);
+    states.push_back(next);
   }
   return states;
 }

@@ -27,16 +27,20 @@ ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t in
   options.data_ports = ports_;
   options.expected = world->Expected();
   options.timings = schedule.timings;
-  options.wait_for_lost_workers = schedule.wait;
+  options.elasticity = schedule.elasticity;
+  options.window = schedule.window;
   options.safeguards = world->safeguards();
   for (uint32_t l = 1; l <= data_lanes; ++l) {
-    protocol::Lane::Options lane;
+    protocol::RoundLane::Options lane;
     lane.workers = schedule.workers;
+    lane.window = schedule.window;
+    lane.quorum = schedule.elasticity.quorum;
+    lane.shrink = schedule.shrinks();
     lane.incarnation = incarnation;
     lane.leads = shard == 0 && l == 1;
     if (shard == 0) lane.learning_rate = World::LearningRate;
     lane.safeguards = options.safeguards;
-    lanes_.push_back(std::make_unique<protocol::Lane>(
+    lanes_.push_back(std::make_unique<protocol::RoundLane>(
         std::move(lane), world->layout().CellsOf({shard, l}, schedule.workers, world->report())));
   }
   members_.resize(data_lanes);

@@ -36,7 +36,7 @@ class ToyServer {
   // Shard 0 only. REQUIRES not killed.
   const protocol::Coordinator& coordinator() const { return *coordinator_; }
   // REQUIRES not killed.
-  const protocol::Lane& lane(uint32_t lane) const {
+  const protocol::RoundLane& lane(uint32_t lane) const {
     return lane == 0 ? control_->lane() : *lanes_[lane - 1];
   }
   size_t lanes() const { return lanes_.size() + 1; }
@@ -51,7 +51,7 @@ class ToyServer {
   std::vector<uint32_t> ports_;
   std::unique_ptr<protocol::Control> control_;
   protocol::Coordinator* coordinator_ = nullptr;
-  std::vector<std::unique_ptr<protocol::Lane>> lanes_;
+  std::vector<std::unique_ptr<protocol::RoundLane>> lanes_;
   std::vector<std::deque<pb::Members>> members_;  // on their way to the lanes
   uint32_t to_shard0_ = kNobody;
   bool alive_ = true, killed_ = false;

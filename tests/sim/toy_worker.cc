@@ -1,5 +1,7 @@
 #include "tests/sim/toy_worker.h"
 
+#include <algorithm>
+
 #include "tests/sim/world.h"
 
 namespace tern::sim {
@@ -11,8 +13,15 @@ using protocol::Message;
 using protocol::SessionAction;
 using protocol::SessionActions;
 
+namespace {
+
+constexpr Cell kFigures{Kind::kFigures, 0, 0};
+constexpr uint32_t kTasks = 4;
+
+}  // namespace
+
 ToyWorker::ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t incarnation)
-    : world_(world), process_(process), rank_(rank), incarnation_(incarnation) {
+    : world_(world), process_(process), rank_(rank) {
   const Schedule& schedule = world->schedule();
   protocol::Session::Options options;
   options.rank = rank;
@@ -21,12 +30,17 @@ ToyWorker::ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t inc
   options.servers.assign(schedule.shards(), "toy");
   options.hello = world->Expected();
   options.credit_bytes = 16;  // two pushes: the rest waits for its turn
-  options.max_state_bytes = sizeof(State);
-  options.piece_bytes = 20;
+  options.max_state_bytes = sizeof(Replica);
+  options.piece_bytes = 40;
   options.timings = schedule.timings;
+  options.unsolicited = schedule.elasticity.unsolicited();
+  options.shrink = schedule.shrinks();
+  options.in_plan = [world](const Cell& cell, LaneRef lane) {
+    return world->layout().LaneOf(cell) == lane;
+  };
   session_ = std::make_unique<protocol::Session>(std::move(options));
   for (uint32_t lanes : schedule.data_lanes) connections_.emplace_back(lanes + 1, kNobody);
-  state_ = world->FaultFreeState(0);
+  replica_.now = replica_.before = world->FaultFreeState(0);
 }
 
 void ToyWorker::Start() {
@@ -64,23 +78,27 @@ void ToyWorker::OnTick() {
   Act(std::move(actions));
 }
 
-void ToyWorker::OnTask(Task task) {
+void ToyWorker::OnTask(uint32_t posted) {
   if (!alive_) return;
   if (frozen_) {
-    tasks_.push_back(task);
+    tasks_.push_back(posted);
     return;
   }
+  const auto task = static_cast<Task>(posted % kTasks);
+  const bool current = posted / kTasks == generation_;
   SessionActions actions;
   switch (task) {
     case Task::kStep:
-      return Step();
+      if (current) Step();
+      return;
     case Task::kSnapshot:
-      session_->OnSnapshot(EncodeState(state_), applied_, world_->now(), &actions);
+      session_->OnSnapshot(EncodeReplica(replica_), applied_, world_->now(), &actions);
       break;
     case Task::kInstalled:
-      session_->OnInstalled(world_->now(), &actions);
+      if (current) session_->OnInstalled(world_->now(), &actions);
       break;
     case Task::kFinish:
+      if (!current) return;
       world_->Reached(rank_, Fault::Point::kLeaving, applied_);
       leaving_ = true;
       session_->Finish(Ok(), {}, {}, world_->now(), &actions);
@@ -103,7 +121,7 @@ void ToyWorker::Thaw() {
   OnTick();
   for (LaneRef lane : std::exchange(broken_, {})) OnDisconnected(lane);
   for (auto& [lane, message] : std::exchange(inbox_, {})) OnMessage(lane, message);
-  for (Task task : std::exchange(tasks_, {})) OnTask(task);
+  for (uint32_t task : std::exchange(tasks_, {})) OnTask(task);
 }
 
 void ToyWorker::Act(SessionActions actions) {
@@ -132,12 +150,7 @@ void ToyWorker::Do(SessionAction& action) {
     case SessionAction::Type::kSnapshot:
       return Later(Task::kSnapshot, world_->rng().Ms(0, 10));
     case SessionAction::Type::kInstall:
-      state_ = DecodeState(action.state);
-      applied_ = action.applied;
-      if (state_ != world_->FaultFreeState(applied_)) {
-        world_->Violation("worker " + std::to_string(rank_) + " was given a wrong state");
-      }
-      return Later(Task::kInstalled, world_->rng().Ms(0, 150));
+      return OnInstall(action);
     case SessionAction::Type::kEnded:
       alive_ = false;
       status_ = action.status;
@@ -153,96 +166,169 @@ void ToyWorker::Do(SessionAction& action) {
   }
 }
 
+void ToyWorker::OnInstall(const SessionAction& action) {
+  ++generation_;
+  replica_ = DecodeReplica(action.state);
+  applied_ = stepped_ = action.applied;
+  rounds_.clear();
+  finishing_ = computing_ = false;
+  if (!world_->IsState(applied_, replica_.now)) Violation("was given a wrong state");
+  Later(Task::kInstalled, world_->rng().Ms(0, 150));
+}
+
 void ToyWorker::OnReady(uint64_t applied, uint64_t stop_after) {
-  if (ready_) world_->Violation("worker " + std::to_string(rank_) + " was made ready twice");
-  if (applied != applied_)
-    world_->Violation("worker " + std::to_string(rank_) + " was made ready at another round");
+  if (ready_ && !world_->schedule().shrinks()) Violation("was made ready twice");
+  if (applied != applied_) Violation("was made ready at another round");
   ready_ = true;
   stop_after_ = stop_after;
+  if (HasFigures(applied_ + 1) && applied_ < last())
+    Contribute(kFigures, applied_ + 1, 0, DigestOfState(replica_.now));
   GoOn();
 }
 
+uint64_t ToyWorker::last() const {
+  const uint64_t rounds = world_->schedule().rounds;
+  return stop_after_ == 0 ? rounds : std::min(rounds, stop_after_);
+}
+
 void ToyWorker::GoOn() {
-  if (applied_ == world_->schedule().rounds || (stop_after_ != 0 && applied_ >= stop_after_)) {
+  while (alive_ && !computing_ && ApplyOne()) {
+  }
+  if (!alive_ || finishing_ || computing_) return;
+  if (applied_ >= last()) {
     finishing_ = true;
     // The last evaluation, on the final weights.
-    round_ = applied_ + 1;
-    wanted_ = 1;
-    answers_ = 0;
-    return Contribute({Kind::kFigures, 0, 0}, round_, 0, DigestOfState(state_));
+    Contribute(kFigures, applied_ + 1, 0, DigestOfState(replica_.now));
+    return FinishIfDone();
   }
+  stepped_ = std::max(stepped_, applied_);
+  if (stepped_ >= applied_ + world_->schedule().window || stepped_ >= last()) return;
+  computing_ = true;
   Later(Task::kStep, world_->rng().Ms(1, world_->rng().Chance(0.1) ? 100 : 15));
 }
 
 void ToyWorker::Step() {
-  round_ = applied_ + 1;
-  answers_ = 0;
-  wanted_ = kBuckets * kChunks + (HasFigures(round_) ? 1 : 0);
-  world_->Reached(rank_, Fault::Point::kStart, round_);
-  if (HasFigures(round_)) Contribute({Kind::kFigures, 0, 0}, round_, 0, DigestOfState(state_));
-  for (uint32_t b = 0; b < kBuckets; ++b) {
-    Contribute({Kind::kScale, b, 0}, round_, 0, ScaleOf(rank_, round_, b, state_));
+  computing_ = false;
+  const uint64_t round = ++stepped_;
+  world_->Reached(rank_, Fault::Point::kStart, round);
+  for (uint32_t b = 0; b < kBuckets && alive_; ++b) {
+    Contribute({Kind::kScale, b, 0}, round, 0, ScaleOf(rank_, round, b, PointOf(round)));
+    if (rounds_[round].has_scaled[b]) PushBucket(round, b);  // it had closed without this worker
+  }
+  GoOn();
+}
+
+const State& ToyWorker::PointOf(uint64_t round) const {
+  return round > applied_ + 1 || world_->schedule().window == 1 || applied_ == 0 ? replica_.now
+                                                                              : replica_.before;
+}
+
+void ToyWorker::PushBucket(uint64_t round, uint32_t bucket) {
+  const uint64_t scaled = rounds_[round].scaled[bucket];
+  world_->Reached(rank_, Fault::Point::kPush, round);
+  for (uint32_t c = 0; c < kChunks && alive_; ++c) {
+    Contribute({Kind::kPush, bucket, c}, round, Mix(scaled) | 1,
+               PushOf(rank_, round, bucket, c, PointOf(round), scaled));
   }
 }
 
 void ToyWorker::Contribute(const Cell& cell, uint64_t round, uint64_t digest, uint64_t word) {
+  protocol::Request request;
+  request.skip = cell.kind != Kind::kFigures && world_->schedule().skips && Skips(rank_, round);
+  if (!request.skip) world_->ledger().Contributed(cell, round, rank_, word);
   SessionActions actions;
   session_->SetProgress(++progress_, false, {});
-  session_->Contribute(cell, round, world_->layout().LaneOf(cell), digest, EncodeWord(word),
-                       world_->now(), &actions);
+  session_->Contribute(cell, round, world_->layout().LaneOf(cell), request.skip ? 0 : digest,
+                       request.skip ? Bytes() : EncodeWord(word), world_->now(), &actions, request);
   Act(std::move(actions));
 }
 
 void ToyWorker::OnAnswer(const protocol::Exchange::Delivery& answer) {
   const pb::Outcome& outcome = answer.outcome;
-  if (outcome.round() != round_) {
-    world_->Violation("worker " + std::to_string(rank_) + " was given an answer of another round");
-  }
+  CheckAnswer(answer);
   if (outcome.stop_after() != 0) stop_after_ = outcome.stop_after();
-  if (answer.cell.kind == Kind::kScale) return OnScaled(answer.cell.bucket, answer.payload);
-  ++answers_;
-  if (answer.cell.kind == Kind::kPush) {
-    const uint32_t index = answer.cell.bucket * kChunks + answer.cell.chunk;
-    sums_[index] = DecodeWord(answer.payload);
-    const bool told = world_->layout().LaneOf(answer.cell).shard == 0;
-    if (told && outcome.learning_rate() != World::LearningRate(round_)) {
-      world_->Violation("a wrong learning rate");
-    }
-  } else {
-    std::string expected;
-    for (uint32_t r = 0; r < world_->schedule().workers; ++r) {
-      expected.append(EncodeWord(DigestOfState(world_->FaultFreeState(round_ - 1))).view());
-    }
-    if (answer.payload.view() != expected) world_->Violation("wrong figures");
+  Round& round = rounds_[outcome.round()];
+  switch (answer.cell.kind) {
+    case Kind::kScale:
+      if (std::exchange(round.has_scaled[answer.cell.bucket], true)) Violation("was told twice");
+      round.scaled[answer.cell.bucket] = DecodeWord(answer.payload);
+      if (stepped_ >= outcome.round()) PushBucket(outcome.round(), answer.cell.bucket);
+      break;
+    case Kind::kPush:
+      round.sums[answer.cell.bucket * kChunks + answer.cell.chunk] = DecodeWord(answer.payload);
+      ++round.answers;
+      break;
+    case Kind::kFigures:
+      round.figures = answer.payload;
+      if (finishing_) return FinishIfDone();
+      ++round.answers;
+      break;
   }
-  ApplyIfComplete();
+  if (alive_) GoOn();
 }
 
-void ToyWorker::OnScaled(uint32_t bucket, const Bytes& payload) {
-  const uint64_t scaled = DecodeWord(payload);
-  world_->Reached(rank_, Fault::Point::kPush, round_);
-  for (uint32_t c = 0; c < kChunks && alive_; ++c) {
-    Contribute({Kind::kPush, bucket, c}, round_, Mix(scaled) | 1,
-               PushOf(rank_, round_, bucket, c, state_, scaled));
+void ToyWorker::CheckAnswer(const protocol::Exchange::Delivery& answer) {
+  const pb::Outcome& outcome = answer.outcome;
+  const uint64_t round = outcome.round();
+  if (round <= applied_) Violation("was given an answer of round " + std::to_string(round));
+  const std::string wrong = world_->ledger().Check(answer);
+  if (!wrong.empty()) Violation("was given " + ToString(answer.cell, round) + ": " + wrong);
+  const bool told = world_->layout().LaneOf(answer.cell).shard == 0;
+  if (answer.cell.kind == Kind::kPush && told &&
+      outcome.learning_rate() != World::LearningRate(round)) {
+    Violation("was told a wrong learning rate");
   }
+  if (!world_->schedule().exact()) return;
+  uint32_t expected = 0;
+  for (uint32_t rank = 0; rank < world_->schedule().workers; ++rank) {
+    const bool skips = answer.cell.kind != Kind::kFigures && world_->schedule().skips;
+    expected += !skips || !Skips(rank, round);
+  }
+  if (outcome.contributors() != expected) Violation("was given a sum over others than all");
 }
 
-void ToyWorker::ApplyIfComplete() {
-  if (answers_ != wanted_) return;
-  if (finishing_) return Later(Task::kFinish, world_->rng().Ms(0, 20));
-  Apply(sums_, &state_);
-  applied_ = round_;
-  if (state_ != world_->FaultFreeState(applied_)) {
-    world_->Violation("worker " + std::to_string(rank_) + " has a wrong state after round " +
-                      std::to_string(applied_));
-  }
+// One more round, if all its answers are in.
+bool ToyWorker::ApplyOne() {
+  const auto found = rounds_.find(applied_ + 1);
+  if (found == rounds_.end() || finishing_) return false;
+  const bool figures = HasFigures(applied_ + 1);
+  if (found->second.answers != kBuckets * kChunks + (figures ? 1 : 0)) return false;
+  if (figures) CheckFigures(found->second.figures);
+  replica_.before = replica_.now;
+  Apply(found->second.sums, &replica_.now);
+  rounds_.erase(found);
+  ++applied_;
+  if (!world_->IsState(applied_, replica_.now))
+    Violation("has a wrong state after round " + std::to_string(applied_));
   session_->SetApplied(applied_);
   world_->Reached(rank_, Fault::Point::kApplied, applied_);
-  GoOn();
+  if (HasFigures(applied_ + 1) && applied_ < last())
+    Contribute(kFigures, applied_ + 1, 0, DigestOfState(replica_.now));
+  return true;
+}
+
+void ToyWorker::CheckFigures(const Bytes& figures) {
+  const std::string mine(EncodeWord(DigestOfState(replica_.now)).view());
+  std::string expected;
+  while (expected.size() < figures.size()) expected += mine;
+  if (figures.empty() || figures.view() != expected) Violation("finds that the replicas differ");
+}
+
+void ToyWorker::FinishIfDone() {
+  const auto found = rounds_.find(applied_ + 1);
+  if (found == rounds_.end() || found->second.figures.empty()) return;
+  CheckFigures(found->second.figures);
+  rounds_.clear();
+  Later(Task::kFinish, world_->rng().Ms(0, 20));
 }
 
 void ToyWorker::Later(Task task, Time after) {
-  world_->Post(after, Event::Type::kWorkerTask, process_, static_cast<uint32_t>(task));
+  world_->Post(after, Event::Type::kWorkerTask, process_,
+               generation_ * kTasks + static_cast<uint32_t>(task));
+}
+
+void ToyWorker::Violation(const std::string& what) {
+  world_->Violation("worker " + std::to_string(rank_) + " " + what);
 }
 
 }  // namespace tern::sim

@@ -24,7 +24,9 @@ World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, s
       rng_(schedule.seed ^ 0x5eed),
       network_(schedule, &rng_, &queue_, this),
       layout_(schedule.data_lanes),
-      fault_free_(FaultFree(schedule.workers, schedule.rounds)),
+      fault_free_(FaultFree(schedule.workers, schedule.rounds, schedule.window, schedule.skips)),
+      states_(schedule.rounds + 1),
+      ledger_(schedule.workers),
       report_([this](const std::string& what) { Violation(what); }),
       processes_of_(schedule.workers),
       current_server_(schedule.shards(), kNobody),
@@ -38,6 +40,13 @@ pb::Hello World::Expected() const {
   hello.set_plan_digest(3);
   hello.set_steps(schedule_.rounds);
   return hello;
+}
+
+bool World::IsState(uint64_t round, const State& state) {
+  if (round > schedule_.rounds) return false;
+  if (schedule_.exact()) return state == fault_free_[round];
+  if (!states_[round].has_value()) states_[round] = state;
+  return state == *states_[round];
 }
 
 std::string World::Run() {
@@ -77,7 +86,7 @@ void World::Handle(const Event& event) {
       queue_.Post(now_ + milliseconds(50), event.type, event.who);
       return workers_[event.who]->OnTick();
     case Event::Type::kWorkerTask:
-      return workers_[event.who]->OnTask(static_cast<ToyWorker::Task>(event.index));
+      return workers_[event.who]->OnTask(event.index);
     case Event::Type::kServerTick:
       if (!servers_[event.who]->alive()) return;
       queue_.Post(now_ + milliseconds(125), event.type, event.who);
@@ -159,7 +168,7 @@ bool World::HasDonorBeside(uint32_t rank) const {
 // Two processes of a rank may both be sent away; `tern run` starts another then.
 void World::OnWorkerEnded(const ToyWorker& worker) {
   const bool away = !worker.status().ok() && schedule_.Has(Fault::Kind::kReplaceWorker);
-  if (!schedule_.wait || !away || IsEnding() || LiveWorker(worker.rank()) != nullptr) return;
+  if (schedule_.elasticity.on_loss != protocol::OnLoss::kWait || !away || IsEnding() || LiveWorker(worker.rank()) != nullptr) return;
   if (processes_of_[worker.rank()] >= 5 || StoppedEarly()) return;
   ++starting_;
   queue_.Post(now_ + milliseconds(100), Event::Type::kStartWorker, worker.rank());
@@ -177,11 +186,13 @@ void World::Strike(const Fault& fault) {
       ++starting_;
       return queue_.Post(now_ + fault.down, Event::Type::kStartServer, fault.target);
     }
-    case Fault::Kind::kStop:
-      if (current_server_[0] == kNobody || !Server(0)->alive()) return;
-      Trace([] { return std::string("FAULT: shard 0 is asked to stop"); });
+    case Fault::Kind::kStop: {
+      const uint32_t process = current_server_[fault.target];
+      if (process == kNobody || !servers_[process]->alive()) return;
+      Trace([&] { return "FAULT: shard " + std::to_string(fault.target) + " is asked to stop"; });
       stopped_ = true;
-      return Server(0)->OnStop();
+      return servers_[process]->OnStop();
+    }
     default:
       return StrikeWorker(fault);
   }
@@ -197,12 +208,18 @@ void World::StrikeWorker(const Fault& fault) {
         [&] { return "FAULT: connections of worker " + std::to_string(fault.target) + " break"; });
     return network_.BreakAllOfWorker(process, now_);
   }
-  if (schedule_.wait && !HasDonorBeside(fault.target)) return;
+  const bool fails = schedule_.elasticity.on_loss == protocol::OnLoss::kFail;
+  if (!fails && !HasDonorBeside(fault.target)) return;
+  bool for_good = fails;
   if (fault.kind == Fault::Kind::kKillWorker) {
     Trace([&] { return "FAULT: worker " + std::to_string(fault.target) + " is killed"; });
     worker->Kill(fault.hold);
     network_.CloseAllOf(true, process);
-    if (!schedule_.wait) return;
+    // A job that has not begun waits for all.
+    for_good |= fault.for_good && std::any_of(workers_.begin(), workers_.end(), [](const auto& one) {
+                  return one->ready() && !one->killed();
+                });
+    if (for_good) return;
   } else {
     Trace([&] { return "FAULT: worker " + std::to_string(fault.target) + " is stopped"; });
     worker->Freeze();
@@ -232,13 +249,18 @@ void World::CheckBounds() {
   for (uint32_t process : current_server_) {
     if (process == kNobody || servers_[process]->killed()) continue;
     for (uint32_t l = 0; l < servers_[process]->lanes(); ++l) {
-      if (servers_[process]->lane(l).slots() > 4) Violation("a lane keeps more rounds than it may");
+      const protocol::RoundLane& lane = servers_[process]->lane(l);
+      if (lane.slots() > lane.MaxSlots()) Violation("a lane keeps more rounds than it may");
+      if (lane.MaxSlots() > (schedule_.exact() ? 4 : 16) + 2 * (schedule_.window - 1) + 2)
+        Violation("a lane may keep too many rounds");
     }
   }
   for (const auto& worker : workers_) {
     if (!worker->alive()) continue;
-    // Two rounds of 2 scalers, 4 sums and figures, and the last figures.
-    if (worker->session().exchange().held() > 15) Violation("a worker holds more than it may");
+    // Rounds of 2 scalers, 4 sums and figures, and the last figures.
+    const size_t rounds = schedule_.exact() ? schedule_.window + 1 : 16 + 2 * schedule_.window;
+    if (worker->session().exchange().held() > 7 * rounds + 1)
+      Violation("a worker holds more than it may");
   }
 }
 

@@ -2,12 +2,13 @@
 // faults that strike them; and the judgement at the end.
 #pragma once
 
-#include <deque>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tests/sim/ledger.h"
 #include "tests/sim/network.h"
 #include "tests/sim/schedule.h"
 #include "tests/sim/toy.h"
@@ -36,6 +37,10 @@ class World : private Network::Host {
   const Layout& layout() const { return layout_; }
   const Report* report() const { return &report_; }
   const State& FaultFreeState(uint64_t round) const { return fault_free_[round]; }
+  // Whether that is the state after a round: the fault-free one, or where rounds may close without
+  // some, the same as everybody's.
+  bool IsState(uint64_t round, const State& state);
+  Ledger& ledger() { return ledger_; }
   pb::Hello Expected() const;
   static double LearningRate(uint64_t round) { return 1.0 / static_cast<double>(round); }
   void Post(Time after, Event::Type type, uint32_t who, uint32_t index) {
@@ -75,6 +80,8 @@ class World : private Network::Host {
   bool StoppedEarly() const;  // by a signal, and not in order, since a worker was missing
   void JudgeFailure();
   void JudgeFinished(Code code);
+  void JudgeReplicas(Code code);
+  bool MayHaveLostState() const;
   std::string Missing() const;
 
   const Schedule& schedule_;
@@ -85,6 +92,8 @@ class World : private Network::Host {
   Network network_;
   Layout layout_;
   std::vector<State> fault_free_;
+  std::vector<std::optional<State>> states_;  // by round, as somebody had it first
+  Ledger ledger_;
   Report report_;
   Time now_{};
   uint64_t events_ = 0;

@@ -8,47 +8,167 @@
 namespace tern::update {
 namespace {
 
-pb::Schedule Def(const std::string& name, double rate = 0.1) {
-  pb::Schedule def;
-  def.set_name(name);
-  def.set_learning_rate(rate);
-  return def;
+pb::Train Def(const std::string& name, double rate = 0.1) {
+  pb::Train train;
+  train.set_batch_total(256);
+  train.mutable_schedule()->set_name(name);
+  train.mutable_schedule()->set_learning_rate(rate);
+  return train;
+}
+
+Schedule Make(const pb::Train& train, uint64_t steps = 100) {
+  const auto schedule = Schedule::Make(train, steps);
+  EXPECT_TRUE(schedule.ok()) << schedule.status().message();
+  return *schedule;
 }
 
 TEST(Schedule, FixedStays) {
-  const auto schedule = Schedule::Make(Def("fixed"), 100);
-  ASSERT_TRUE(schedule.ok()) << schedule.status().message();
-  for (uint64_t step : {0, 1, 99, 1000}) EXPECT_EQ(schedule->Rate(step), 0.1);
+  const Schedule schedule = Make(Def("fixed"));
+  for (uint64_t step : {0, 1, 99, 1000}) EXPECT_EQ(schedule.Rate(step), 0.1);
 }
 
 TEST(Schedule, StepFallsByGammaEverySoManySteps) {
-  pb::Schedule def = Def("step");
-  def.set_step_every(10);
-  def.set_gamma(0.5);
-  const auto schedule = Schedule::Make(def, 100);
-  ASSERT_TRUE(schedule.ok()) << schedule.status().message();
-  EXPECT_EQ(schedule->Rate(0), 0.1);
-  EXPECT_EQ(schedule->Rate(9), 0.1);
-  EXPECT_EQ(schedule->Rate(10), 0.05);
-  EXPECT_EQ(schedule->Rate(19), 0.05);
-  EXPECT_EQ(schedule->Rate(20), 0.025);
+  pb::Train def = Def("step");
+  def.mutable_schedule()->set_step_every(10);
+  def.mutable_schedule()->set_gamma(0.5);
+  const Schedule schedule = Make(def);
+  EXPECT_EQ(schedule.Rate(0), 0.1);
+  EXPECT_EQ(schedule.Rate(9), 0.1);
+  EXPECT_EQ(schedule.Rate(10), 0.05);
+  EXPECT_EQ(schedule.Rate(19), 0.05);
+  EXPECT_EQ(schedule.Rate(20), 0.025);
+}
+
+TEST(Schedule, MultistepFallsAtItsMilestones) {
+  pb::Train def = Def("multistep", 0.8);
+  for (uint64_t step : {30, 60, 80}) def.mutable_schedule()->add_milestones(step);
+  def.mutable_schedule()->set_gamma(0.5);
+  const Schedule schedule = Make(def);
+  EXPECT_EQ(schedule.Rate(0), 0.8);
+  EXPECT_EQ(schedule.Rate(29), 0.8);
+  EXPECT_EQ(schedule.Rate(30), 0.4);
+  EXPECT_EQ(schedule.Rate(59), 0.4);
+  EXPECT_EQ(schedule.Rate(60), 0.2);
+  EXPECT_EQ(schedule.Rate(80), 0.1);
+  EXPECT_EQ(schedule.Rate(99), 0.1);
 }
 
 TEST(Schedule, PolyFallsToZeroAtTheEnd) {
-  const auto schedule = Schedule::Make(Def("poly"), 100);  // power 0.5 is the default
-  ASSERT_TRUE(schedule.ok()) << schedule.status().message();
-  EXPECT_EQ(schedule->Rate(0), 0.1);
-  EXPECT_DOUBLE_EQ(schedule->Rate(75), 0.05);
-  EXPECT_DOUBLE_EQ(schedule->Rate(99), 0.1 * std::sqrt(0.01));
-  EXPECT_EQ(schedule->Rate(100), 0);
-  EXPECT_EQ(schedule->Rate(101), 0);
-  pb::Schedule square = Def("poly");
-  square.set_power(2);
-  EXPECT_DOUBLE_EQ(Schedule::Make(square, 100)->Rate(50), 0.025);
+  const Schedule schedule = Make(Def("poly"));  // power 0.5 is the default
+  EXPECT_EQ(schedule.Rate(0), 0.1);
+  EXPECT_DOUBLE_EQ(schedule.Rate(75), 0.05);
+  EXPECT_DOUBLE_EQ(schedule.Rate(99), 0.1 * std::sqrt(0.01));
+  EXPECT_EQ(schedule.Rate(100), 0);
+  EXPECT_EQ(schedule.Rate(101), 0);
+  pb::Train square = Def("poly");
+  square.mutable_schedule()->set_power(2);
+  EXPECT_DOUBLE_EQ(Make(square).Rate(50), 0.025);
+}
+
+TEST(Schedule, ExponentialFallsSmoothly) {
+  pb::Train def = Def("exponential");
+  def.mutable_schedule()->set_step_every(20);
+  def.mutable_schedule()->set_gamma(0.25);
+  const Schedule schedule = Make(def);
+  EXPECT_EQ(schedule.Rate(0), 0.1);
+  EXPECT_DOUBLE_EQ(schedule.Rate(10), 0.05);
+  EXPECT_DOUBLE_EQ(schedule.Rate(20), 0.025);
+  EXPECT_DOUBLE_EQ(schedule.Rate(30), 0.0125);
+}
+
+TEST(Schedule, CosineFallsAlongHalfACosine) {
+  const Schedule schedule = Make(Def("cosine"));
+  EXPECT_EQ(schedule.Rate(0), 0.1);
+  EXPECT_NEAR(schedule.Rate(25), 0.1 * 0.85355339059327373, 1e-15);  // (1 + sqrt(1/2)) / 2
+  EXPECT_NEAR(schedule.Rate(50), 0.05, 1e-15);
+  EXPECT_NEAR(schedule.Rate(75), 0.1 * 0.14644660940672624, 1e-15);
+  EXPECT_NEAR(schedule.Rate(100), 0, 1e-15);
+  EXPECT_NEAR(schedule.Rate(1000), 0, 1e-15);
+  pb::Train to_a_tenth = Def("cosine");
+  to_a_tenth.mutable_schedule()->set_divide_last(10);
+  EXPECT_NEAR(Make(to_a_tenth).Rate(50), 0.055, 1e-15);
+  EXPECT_NEAR(Make(to_a_tenth).Rate(100), 0.01, 1e-15);
+}
+
+TEST(Schedule, OneCycleRisesAndFalls) {
+  pb::Train def = Def("one_cycle");  // from a 25th, over 0.3 of the steps, by default
+  EXPECT_NEAR(Make(def).Rate(0), 0.004, 1e-15);
+  EXPECT_NEAR(Make(def).Rate(15), 0.052, 1e-15);
+  EXPECT_NEAR(Make(def).Rate(30), 0.1, 1e-15);
+  EXPECT_NEAR(Make(def).Rate(65), 0.05, 1e-15);
+  EXPECT_NEAR(Make(def).Rate(100), 0, 1e-15);
+  def.mutable_schedule()->set_rise(0.5);
+  def.mutable_schedule()->set_divide_first(10);
+  def.mutable_schedule()->set_divide_last(100);
+  EXPECT_NEAR(Make(def).Rate(0), 0.01, 1e-15);
+  EXPECT_NEAR(Make(def).Rate(25), 0.055, 1e-15);
+  EXPECT_NEAR(Make(def).Rate(50), 0.1, 1e-15);
+  EXPECT_NEAR(Make(def).Rate(75), 0.0505, 1e-15);
+  EXPECT_NEAR(Make(def).Rate(100), 0.001, 1e-15);
+  def.mutable_schedule()->set_rise(0);
+  EXPECT_NEAR(Make(def).Rate(0), 0.1, 1e-15);
+  def.mutable_schedule()->set_rise(1);
+  EXPECT_NEAR(Make(def).Rate(50), 0.055, 1e-15);
+  EXPECT_NEAR(Make(def).Rate(100), 0.1, 1e-15);
+}
+
+TEST(Schedule, WarmsUpBeforeWhatSpansTheJob) {
+  pb::Train def = Def("poly");
+  def.mutable_schedule()->set_power(1);
+  def.mutable_schedule()->set_warmup_steps(20);
+  def.mutable_schedule()->set_warmup_from(0.2);
+  const Schedule schedule = Make(def);
+  EXPECT_NEAR(schedule.Rate(0), 0.02, 1e-15);
+  EXPECT_NEAR(schedule.Rate(10), 0.06, 1e-15);
+  EXPECT_NEAR(schedule.Rate(19), 0.096, 1e-15);
+  EXPECT_NEAR(schedule.Rate(20), 0.1, 1e-15);
+  EXPECT_NEAR(schedule.Rate(60), 0.05, 1e-15);  // half of the 80 steps that are left
+  EXPECT_NEAR(schedule.Rate(100), 0, 1e-15);
+}
+
+TEST(Schedule, MilestonesAreStepsOfTheJobWithAWarmupToo) {
+  pb::Train def = Def("multistep");
+  def.mutable_schedule()->add_milestones(30);
+  def.mutable_schedule()->set_warmup_steps(20);  // from 0 by default
+  EXPECT_EQ(Make(def).Rate(0), 0);
+  EXPECT_NEAR(Make(def).Rate(5), 0.025, 1e-15);
+  EXPECT_EQ(Make(def).Rate(20), 0.1);
+  EXPECT_EQ(Make(def).Rate(29), 0.1);
+  EXPECT_NEAR(Make(def).Rate(30), 0.01, 1e-15);
+  def = Def("exponential");
+  def.mutable_schedule()->set_step_every(10);
+  def.mutable_schedule()->set_warmup_steps(20);
+  EXPECT_NEAR(Make(def).Rate(10), 0.05, 1e-15);
+  EXPECT_EQ(Make(def).Rate(20), 0.1);
+  EXPECT_NEAR(Make(def).Rate(30), 0.01, 1e-15);
+}
+
+TEST(Schedule, WarmsUpToTheBeginningOfOneCycle) {
+  pb::Train def = Def("one_cycle");
+  def.mutable_schedule()->set_warmup_steps(10);
+  EXPECT_NEAR(Make(def).Rate(5), 0.002, 1e-15);
+  EXPECT_NEAR(Make(def).Rate(10), 0.004, 1e-15);
+  EXPECT_NEAR(Make(def).Rate(37), 0.1, 1e-15);  // 0.3 of 90 steps later
+}
+
+TEST(Schedule, AWarmupLongerThanTheJobNeverEnds) {
+  pb::Train def = Def("cosine");
+  def.mutable_schedule()->set_warmup_steps(200);
+  EXPECT_NEAR(Make(def).Rate(100), 0.05, 1e-15);
+}
+
+TEST(Schedule, ScalesLinearlyWithTheBatchOnlyIfAsked) {
+  pb::Train def = Def("fixed");
+  def.mutable_schedule()->set_linear_scaling_batch(64);
+  EXPECT_EQ(Make(def).Rate(0), 0.4);
+  def.mutable_schedule()->set_linear_scaling_batch(1024);
+  EXPECT_EQ(Make(def).Rate(0), 0.025);
+  def.mutable_schedule()->set_linear_scaling_batch(0);
+  EXPECT_EQ(Make(def).Rate(0), 0.1);
 }
 
 TEST(Schedule, OutlivesItsDefinition) {
-  auto def = std::make_unique<pb::Schedule>(Def("poly"));
+  auto def = std::make_unique<pb::Train>(Def("poly"));
   const Result<Schedule> made = Schedule::Make(*def, 4);
   def.reset();
   const Schedule copy = *made;
@@ -59,38 +179,39 @@ TEST(Schedule, UnknownNamesGetTheKnownOnes) {
   const auto schedule = Schedule::Make(Def("polly"), 100);
   ASSERT_FALSE(schedule.ok());
   EXPECT_EQ(schedule.status().code(), Code::kBadJob);
-  EXPECT_NE(schedule.status().message().find("fixed, step, poly"), std::string::npos);
-  EXPECT_EQ(ScheduleNames(), (std::vector<std::string>{"fixed", "step", "poly"}));
+  EXPECT_NE(schedule.status().message().find("fixed, step, multistep, poly"), std::string::npos);
+  EXPECT_EQ(ScheduleNames(), (std::vector<std::string>{"fixed", "step", "multistep", "poly",
+                                                       "exponential", "cosine", "one_cycle"}));
 }
 
 TEST(Schedule, MissingOrImpossibleArgumentsAreNamed) {
-  const auto refusal = [](const pb::Schedule& def, uint64_t steps) {
-    const auto schedule = Schedule::Make(def, steps);
-    EXPECT_EQ(schedule.status().code(), Code::kBadJob);
-    return schedule.status().message();
+  // Whether a schedule `name`, changed so, is refused by naming `key`.
+  const auto names = [](const char* name, const std::string& key,
+                        void (*change)(pb::Schedule * def)) {
+    pb::Train def = Def(name);
+    def.mutable_schedule()->set_step_every(10);
+    def.mutable_schedule()->add_milestones(10);
+    change(def.mutable_schedule());
+    const auto schedule = Schedule::Make(def, 100);
+    EXPECT_EQ(schedule.status().code(), Code::kBadJob) << key;
+    return schedule.status().message().find("train.schedule." + key) != std::string::npos;
   };
-  const auto names = [](const std::string& message, const std::string& key) {
-    return message.find("train.schedule." + key) != std::string::npos;
-  };
-  EXPECT_TRUE(names(refusal(Def("step"), 100), "step_every"));
-  pb::Schedule def = Def("step");
-  def.set_step_every(10);
-  def.set_gamma(0);
-  EXPECT_TRUE(names(refusal(def, 100), "gamma"));
-  def = Def("poly");
-  def.set_power(-1);
-  EXPECT_TRUE(names(refusal(def, 100), "power"));
-  EXPECT_NE(refusal(Def("poly"), 0).find("steps"), std::string::npos);
+  EXPECT_TRUE(names("step", "step_every", [](auto* def) { def->clear_step_every(); }));
+  EXPECT_TRUE(names("exponential", "step_every", [](auto* def) { def->clear_step_every(); }));
+  EXPECT_TRUE(names("step", "gamma", [](auto* def) { def->set_gamma(0); }));
+  EXPECT_TRUE(names("multistep", "gamma", [](auto* def) { def->set_gamma(-1); }));
+  EXPECT_TRUE(names("multistep", "milestones", [](auto* def) { def->clear_milestones(); }));
+  EXPECT_TRUE(names("multistep", "milestones", [](auto* def) { def->add_milestones(10); }));
+  EXPECT_TRUE(names("poly", "power", [](auto* def) { def->set_power(-1); }));
+  EXPECT_TRUE(names("cosine", "divide_last", [](auto* def) { def->set_divide_last(0); }));
+  EXPECT_TRUE(names("one_cycle", "rise", [](auto* def) { def->set_rise(1.5); }));
+  EXPECT_TRUE(names("one_cycle", "divide_first", [](auto* def) { def->set_divide_first(0.5); }));
+  EXPECT_TRUE(names("fixed", "warmup_from", [](auto* def) { def->set_warmup_from(2); }));
+  EXPECT_NE(Schedule::Make(Def("poly"), 0).status().message().find("steps"), std::string::npos);
   for (double rate : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
-    EXPECT_TRUE(names(refusal(Def("fixed", rate), 100), "learning_rate"));
+    const auto schedule = Schedule::Make(Def("fixed", rate), 100);
+    EXPECT_NE(schedule.status().message().find("train.schedule.learning_rate"), std::string::npos);
   }
-}
-
-TEST(EmaDecay, WarmsUpAndThenStays) {
-  EXPECT_DOUBLE_EQ(EmaDecay(0.9999, 0), 0.1);
-  EXPECT_DOUBLE_EQ(EmaDecay(0.9999, 8), 0.5);
-  EXPECT_DOUBLE_EQ(EmaDecay(0.9999, 100'000), 0.9999);
-  EXPECT_DOUBLE_EQ(EmaDecay(0.05, 0), 0.05);
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ class RecordingPort : public Port {
     uint64_t round = 0, digest = 0;
     Bytes payload;
   };
-  void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload) override {
+  void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload,
+                  protocol::Request) override {
     said.Push({cell, round, digest, std::move(payload)});
   }
   void Applied(uint64_t) override {}
@@ -37,16 +38,28 @@ struct OneWorker {
   OneWorker(const setup::Setup& job, uint32_t rank)
       : replica(std::move(*Replica::Make(job))),
         progress(registry),
-        coder(job, rank, *replica, port, events, progress),
-        apply(job, *replica) {}
+        coder(job, rank, port, events, progress),
+        sums(job),
+        apply(job, *replica, sums) {}
   Registry registry;
   std::unique_ptr<Replica> replica;
   RecordingPort port;
   Events events;
   Progress progress;
   Coder coder;
+  Sums sums;
   Apply apply;
 };
+
+Answer AnswerOf(const protocol::Cell& cell, uint64_t round, Bytes payload) {
+  Answer answer;
+  answer.cell = cell;
+  answer.outcome.set_round(round);
+  answer.outcome.set_contributors(2);
+  answer.outcome.set_learning_rate(0.1);
+  answer.payload = std::move(payload);
+  return answer;
+}
 
 // One round of `workers` in lock step; gradients are already in the replicas.
 void RunRound(const setup::Setup& job, uint64_t round,
@@ -56,7 +69,7 @@ void RunRound(const setup::Setup& job, uint64_t round,
     for (auto& spec : protocol::CellsOfLane(job.plan, 0, lane)) specs[spec.cell] = spec;
   }
   for (uint32_t b = 0; b < job.plan.buckets.size(); ++b) {
-    for (auto& worker : *workers) worker->coder.BucketReady(round, b);
+    for (auto& worker : *workers) worker->coder.Push(round, b, worker->replica->gradients());
     if (!job.plan.buckets[b].shared.empty()) {
       auto sum = specs[{protocol::Kind::kScale, b, 0}].open();
       for (uint32_t rank = 0; rank < workers->size(); ++rank) {
@@ -67,7 +80,7 @@ void RunRound(const setup::Setup& job, uint64_t round,
       scaled.outcome.set_round(round);
       scaled.payload = sum->Close();
       for (auto& worker : *workers) {
-        worker->apply.SetScalers(b, scaled.payload);
+        worker->sums.Put(scaled);
         worker->coder.Scaled(scaled);
       }
     }
@@ -78,12 +91,12 @@ void RunRound(const setup::Setup& job, uint64_t round,
         EXPECT_LE(said->payload.size(), job.plan.chunk(b, c).max_push_bytes);
         ASSERT_TRUE(sum->Add(rank, said->payload).ok());
       }
-      const Bytes answer = sum->Close();
-      EXPECT_EQ(answer.size(), job.plan.chunk(b, c).sum_bytes);
-      for (auto& worker : *workers) worker->apply.SetSum(b, c, answer);
+      const Answer answer = AnswerOf({protocol::Kind::kPush, b, c}, round, sum->Close());
+      EXPECT_EQ(answer.payload.size(), job.plan.chunk(b, c).sum_bytes);
+      for (auto& worker : *workers) worker->sums.Put(answer);
     }
   }
-  for (auto& worker : *workers) ASSERT_TRUE(worker->apply.Run(round, 0.1f).ok());
+  for (auto& worker : *workers) ASSERT_TRUE(worker->apply.Run(round).ok());
 }
 
 std::vector<std::unique_ptr<OneWorker>> TwoWorkers(const setup::Setup& job) {
@@ -105,7 +118,8 @@ void SetGradients(const setup::Setup& job, uint64_t round,
 
 TEST(Coder, WithFp32TheRoundIsTheMeanGradient) {
   const auto job =
-      SmallJob({"exchange.codec=fp32", "train.optimizer.name=sgd", "train.weight_decay.rate=0.01",
+      SmallJob({"exchange.codec=fp32", "train.optimizer.name=sgd",
+                "train.weight_decay.rate=0.01", "train.weight_decay.where=local",
                 "exchange.bucket_kib=1", "exchange.chunk_kib=1"});
   auto workers = TwoWorkers(*job);
   SetGradients(*job, 1, &workers);
@@ -157,7 +171,7 @@ TEST(Coder, NamesTensorRoundAndWorkerOfAGradientThatIsNotFinite) {
   OneWorker worker(*job, 1);
   worker.replica->gradients()[job->table.parameters[2].offset] =
       std::numeric_limits<float>::quiet_NaN();
-  for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) worker.coder.BucketReady(9, b);
+  for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) worker.coder.Push(9, b, worker.replica->gradients());
   const auto event = worker.events.Pop();
   const Status status = std::get<Ended>(*event).status;
   EXPECT_EQ(status.code(), Code::kBadData);
@@ -169,8 +183,13 @@ TEST(Coder, NamesTensorRoundAndWorkerOfAGradientThatIsNotFinite) {
 TEST(Apply, RefusesASumOfTheWrongSize) {
   const auto job = SmallJob();
   OneWorker worker(*job, 0);
-  worker.apply.SetSum(0, 0, Bytes::Own(std::string(3, 'x')));
-  EXPECT_EQ(worker.apply.Run(1, 0.1f).code(), Code::kMismatch);
+  for (const protocol::Bucket& bucket : job->plan.buckets) {
+    for (const protocol::Chunk& chunk : bucket.chunks) {
+      worker.sums.Put(AnswerOf({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1,
+                               Bytes::Own(std::string(3, 'x'))));
+    }
+  }
+  EXPECT_EQ(worker.apply.Run(1).code(), Code::kMismatch);
 }
 
 }  // namespace

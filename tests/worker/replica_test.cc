@@ -14,7 +14,7 @@ void TrainALittle(Replica* replica, uint64_t total, uint64_t rounds) {
   std::vector<float> g(total);
   for (uint64_t round = 1; round <= rounds; ++round) {
     for (uint64_t i = 0; i < total; ++i) g[i] = static_cast<float>((i * 7 + round * 13) % 11) - 5;
-    replica->Update(g.data(), 0, total, 0.01f, 0, round);
+    replica->Update(g.data(), 0, total, {0.01, round}, 0);
   }
 }
 
@@ -60,7 +60,7 @@ TEST(Replica, AveragesTheWeightsAsTensorFlowDoes) {
   double w = expected;
   const std::vector<float> g(job->table.total, 1.f);
   for (uint64_t t = 0; t < 20; ++t) {
-    replica->Update(g.data(), 0, g.size(), 0.5f, 0, t + 1);
+    replica->Update(g.data(), 0, g.size(), {0.5, t + 1}, 0);
     w -= 0.5;
     const double decay =
         std::min(0.9999, (1.0 + static_cast<double>(t)) / (10.0 + static_cast<double>(t)));
@@ -76,7 +76,7 @@ TEST(Replica, WritesWeightsThatReadBack) {
   ASSERT_TRUE(replica->WriteWeights(folder, 7).ok());
   auto file = models::ReadSafetensors(folder + "/weights.safetensors");
   ASSERT_TRUE(file.ok());
-  EXPECT_EQ(file->metadata["round"], "7");
+  EXPECT_EQ(file->metadata["step"], "7");
   std::vector<float> arena(job->table.total);
   ASSERT_TRUE(models::LoadArena(*file, job->table, arena.data()).ok());
   EXPECT_TRUE(std::equal(arena.begin(), arena.end(), replica->parameters()));

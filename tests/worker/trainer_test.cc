@@ -1,5 +1,5 @@
 // The step around a job of one worker whose server answers at once.
-#include "worker/train/ssgd.h"
+#include "worker/train/trainer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,7 +41,8 @@ class AnsweringPort : public Port {
     }
   }
 
-  void Contribute(protocol::Cell cell, uint64_t round, uint64_t, Bytes payload) override {
+  void Contribute(protocol::Cell cell, uint64_t round, uint64_t, Bytes payload,
+                  protocol::Request) override {
     if (take && take(cell, round)) return;
     auto sum = specs_.at(cell).open();
     EXPECT_TRUE(sum->Add(0, payload).ok());
@@ -50,6 +51,7 @@ class AnsweringPort : public Port {
     answer.payload = sum->Close();
     answer.outcome.set_round(round);
     answer.outcome.set_learning_rate(0.1);
+    answer.outcome.set_contributors(1);
     if (change) change(&answer);
     if (cell.kind == protocol::Kind::kScale) coder->Scaled(answer);
     events_.Push(std::move(answer));
@@ -87,11 +89,10 @@ class Step : public testing::Test {
     folder_ = testing::TempDir() + "tern_step_" + std::to_string(std::rand());
     job_ = SmallJob({"workers.count=1", "faults.compare_every_steps=4", "output_dir=" + folder_});
     replica_ = std::move(*Replica::Make(*job_));
-    net_ = std::move(
-        *engine::Net::Make(job_->net, {4, true}, replica_->parameters(), replica_->gradients()));
+    compute_ = std::move(*MakeNetCompute(*job_, replica_->point(), replica_->gradients()));
     evaluate_ = std::move(*Evaluate::Make(*job_, 0, test_, *replica_, progress_));
     port_.emplace(*job_, *replica_, events_);
-    coder_.emplace(*job_, 0, *replica_, *port_, events_, progress_);
+    coder_.emplace(*job_, 0, *port_, events_, progress_);
     port_->coder = &*coder_;
     port_->on_finish = [this] { events_.Push(Ended{Ok()}); };
   }
@@ -101,9 +102,9 @@ class Step : public testing::Test {
     data::Batches::Options options;
     options.batch_total = 4;
     auto batches = data::Batches::Make(train_, options);
-    Ssgd ssgd({*job_, 0, kSteps, *batches, *net_, *evaluate_, *replica_, *coder_, *port_, events_,
-               progress_});
-    return ssgd.Run();
+    auto trainer = Trainer::Make({*job_, 0, kSteps, *batches, *compute_, *evaluate_, *replica_,
+                                  *coder_, *port_, events_, progress_});
+    return trainer.ok() ? (*trainer)->Run() : trainer.status();
   }
 
   std::string folder_;
@@ -113,7 +114,7 @@ class Step : public testing::Test {
   Progress progress_{registry_};
   Events events_;
   std::unique_ptr<Replica> replica_;
-  std::unique_ptr<engine::Net> net_;
+  std::unique_ptr<Compute> compute_;
   std::unique_ptr<Evaluate> evaluate_;
   std::optional<AnsweringPort> port_;
   std::optional<Coder> coder_;
@@ -146,7 +147,7 @@ TEST_F(Step, ReplicasThatDifferEndItNamingBothHashes) {
   const Status status = Run();
   EXPECT_EQ(status.code(), Code::kMismatch);
   EXPECT_THAT(status.message(),
-              HasSubstr("after round 4: worker 0 has hash " + Hex(port_->hash_after[4]) +
+              HasSubstr("after step 4: worker 0 has hash " + Hex(port_->hash_after[4]) +
                         ", worker 1 has " + Hex(other)));
   EXPECT_EQ(port_->hash_after.size(), 4u) << "no further step";
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/weights.safetensors"));

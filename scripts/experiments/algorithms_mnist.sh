@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Every algorithm, with fp32 and, where it applies, ternary codes: LeNet on MNIST, 4 workers, total batch 64, 3,000
+# steps, five paired seeds, in one table against ssgd with fp32. About two hours on two cores; stop it at any time:
+# it goes on where it was.
+#   scripts/experiments/algorithms_mnist.sh MNIST_DIR [OPTIONS]     --help lists them
+# TERN_BUILD_DIR=FOLDER takes the programs of that build instead of building them.
+set -euo pipefail
+if [ $# -eq 0 ] || { [ "${1#-}" != "$1" ] && [ "$1" != --help ]; }; then
+  echo "usage: algorithms_mnist.sh MNIST_DIR [OPTIONS]; --help lists them" >&2
+  exit 64
+fi
+data=$1
+if [ "$data" = --help ]; then
+  data=.
+else
+  shift
+  if [ ! -d "$data" ]; then
+    echo "algorithms_mnist.sh: there is no folder $data; it has to be the one with MNIST's four files" >&2
+    exit 65
+  fi
+fi
+data=$(realpath "$data")
+cd "$(dirname "$0")/../.."
+source scripts/lib/programs.sh
+use_programs_for "$@"
+[ "$data" != "$PWD" ] || set -- --help
+TERN_EXPERIMENT=algorithms_mnist.sh exec python3 -B scripts/experiments/algorithms.py --tern "$bin/tern" --data "$data" "$@"

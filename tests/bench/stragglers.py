@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""One of four workers three times slower: what asynchronous algorithms and backup workers make of it. Compute is a
+calibrated wait; a rate is steps a second, and a worker's own rate is what its computing alone allows.
+
+  stragglers.py BIN_FOLDER [--wait_ms 60] [--steps 100]
+"""
+import argparse
+import pathlib
+import re
+import sys
+
+import processes
+
+WORKERS = 4
+SLOW = 3  # the slow rank
+OWN = ["train.optimizer.name=sgd", "exchange.codec=ternary", "exchange.scaler=per_worker"]
+
+
+def own_rate(counters):
+    return counters["rounds"] / counters["compute_s"]
+
+
+def measure(options, settings, slow):
+    """(rate of all workers together, own rates, log)."""
+    counters, log, _ = processes.run_job(
+        processes.Loopback(), options.bin, WORKERS,
+        [*settings, f"train.steps={options.steps}", f"train.compute_wait_ms={options.wait_ms}"], {SLOW: slow},
+        timeout_s=600)
+    seconds = max(one["train_s"] for one in counters)
+    return sum(one["rounds"] for one in counters) / seconds, [own_rate(one) for one in counters], log
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bin", type=pathlib.Path)
+    parser.add_argument("--wait_ms", type=float, default=60)
+    parser.add_argument("--steps", type=int, default=100)
+    options = parser.parse_args()
+    for_good = [f"train.compute_wait_ms={3 * options.wait_ms}"]
+    for_a_while = ["train.compute_slow_factor=3", "train.compute_slow_from=30", "train.compute_slow_steps=5"]
+    rows, missed = [], False
+
+    def tell(name, rate, of, bar, what):
+        nonlocal missed
+        missed |= rate / of < bar
+        rows.append(f"| {name} | {rate:.2f} | {of:.2f} ({what}) | {rate / of:.3f} | {bar} |")
+
+    rate, own, _ = measure(options, ["train.algorithm=asgd", *OWN], for_good)
+    tell("asgd, slow for good", rate, sum(own), 0.95, "sum of the own rates")
+    rate, own, _ = measure(options, ["train.algorithm=ssp", *OWN], for_good)
+    tell("ssp, slow for good", rate, 4 * min(own), 0.95, "four times the slowest")
+    rate, own, _ = measure(options, ["train.algorithm=ssp", "train.ssp.staleness=15", *OWN], for_a_while)
+    tell("ssp, slow for a while", rate, sum(own), 0.95, "sum of the own rates")
+    rate, own, log = measure(options, ["train.ssgd.backup_workers=1", "exchange.codec=ternary"], for_good)
+    fast = sorted(own)[1:]
+    tell("ssgd, 1 backup worker", rate * 3 / 4, 3 * min(fast), 0.9, "the three fast ones")
+    named = re.search(r"worker 3 .*is slow.*", log)
+    print(f"{WORKERS} workers, {options.wait_ms:.0f} ms a step, rank {SLOW} three times that\n")
+    print("| case | steps/s | of | share | asked |\n|---|---|---|---|---|")
+    print("\n".join(rows))
+    print(f"\nthe log names it: {named.group(0) if named else 'NO'}")
+    return 1 if missed or not named else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

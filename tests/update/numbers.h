@@ -1,0 +1,37 @@
+// What the tests of common/update share: arrays that are functions of a seed, and how far a float
+// result may be from its double-precision reference.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace tern::update {
+
+inline std::vector<float> Random(size_t n, uint64_t seed, double sigma = 1) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal(0, sigma);
+  std::vector<float> values(n);
+  for (float& v : values) v = static_cast<float>(normal(random));
+  return values;
+}
+
+inline std::vector<double> Wide(const std::vector<float>& x) { return {x.begin(), x.end()}; }
+
+// |x - reference| / |reference|, 2-norms.
+inline double Distance(const std::vector<float>& x, const std::vector<double>& reference) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    difference += (x[i] - reference[i]) * (x[i] - reference[i]);
+    norm += reference[i] * reference[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+constexpr double kClose = 1e-5;          // of the norm: rounding
+constexpr double kMutant = 10 * kClose;  // a reference with a fault in it must be farther than this
+
+}  // namespace tern::update
