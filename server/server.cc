@@ -67,8 +67,10 @@ Status Server::Open() {
   control.expected = setup_.hello;
   control.timings = setup_.timings;
   control.elasticity = protocol::Elasticity::Of(setup_.job);
-  if (const pb::AlgorithmTraits* traits = config::TraitsOf(setup_.job.train()))
+  if (const pb::AlgorithmTraits* traits = config::TraitsOf(setup_.job.train())) {
     control.window = traits->window();
+    control.workers_hold_state = traits->closes() == pb::AlgorithmTraits::all_come;
+  }
   std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(setup_.plan, options_.shard, 0);
   if (options_.shard == 0) {
     auto coordinator = std::make_unique<protocol::Coordinator>(control, std::move(cells));

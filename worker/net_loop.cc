@@ -36,13 +36,15 @@ protocol::Session::Options SessionOptions(const setup::Setup& setup,
 
 }  // namespace
 
-NetLoop::NetLoop(const setup::Setup& setup, StopSignals& signals, net::Traffic& traffic,
-                 train::Progress& progress, train::Events& events, Options options)
+NetLoop::NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& registry,
+                 net::Traffic& traffic, train::Progress& progress, train::Events& events,
+                 Options options)
     : setup_(setup),
       signals_(signals),
       traffic_(traffic),
       progress_(progress),
       events_(events),
+      exchanges_(setup.plan, registry),
       options_(std::move(options)),
       clock_(setup.timings.heartbeat),
       session_(SessionOptions(setup, options_)) {}
@@ -96,6 +98,8 @@ void NetLoop::Run() {
 void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
   const Time now = clock_.Now();
   if (auto* c = std::get_if<ContributeCommand>(&command)) {
+    const bool pushes = c->cell.kind == protocol::Kind::kPush && !c->request.pull_only;
+    if (pushes && !c->request.skip) exchanges_.OnPush(c->cell, c->round, now);
     session_.Contribute(c->cell, c->round, protocol::LaneOf(setup_.plan, c->cell), c->digest,
                         std::move(c->payload), now, out, c->request);
   } else if (const auto* applied = std::get_if<AppliedCommand>(&command)) {
@@ -180,6 +184,7 @@ void NetLoop::Carry(protocol::SessionActions actions) {
 void NetLoop::Deliver(train::Answer answer) {
   // The coder codes with the maxima, the update decodes with them.
   if (answer.cell.kind == protocol::Kind::kScale) options_.on_scaled(answer);
+  exchanges_.OnAnswer(answer, clock_.Now());
   events_.Push(std::move(answer));
 }
 
@@ -230,6 +235,8 @@ pb::Counters NetLoop::Counters() const {
   counters.set_train_s(Seconds(progress_.train.value()));
   counters.set_loss(progress_.loss.value());
   counters.set_refusals(traffic_.Refused());
+  counters.set_steps(progress_.steps.value());
+  exchanges_.AddTo(&counters);
   return counters;
 }
 

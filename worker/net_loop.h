@@ -17,6 +17,7 @@
 #include "common/net/socket.h"
 #include "common/protocol/session.h"
 #include "common/setup/setup.h"
+#include "worker/exchange_counters.h"
 #include "worker/train/port.h"
 #include "worker/train/progress.h"
 
@@ -31,8 +32,9 @@ class NetLoop : public train::Port {
     std::function<void(train::Answer)> on_scaled;  // the coder's; called on the net thread
   };
   // All outlive the loop.
-  NetLoop(const setup::Setup& setup, StopSignals& signals, net::Traffic& traffic,
-          train::Progress& progress, train::Events& events, Options options);
+  NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& registry,
+          net::Traffic& traffic, train::Progress& progress, train::Events& events,
+          Options options);
   ~NetLoop() override;  // joins; REQUIRES Finish called, or never started
 
   void Start();
@@ -82,6 +84,7 @@ class NetLoop : public train::Port {
   net::Traffic& traffic_;
   train::Progress& progress_;
   train::Events& events_;
+  ExchangeCounters exchanges_;
   const Options options_;
   LoopClock clock_;
   net::Context context_;

@@ -75,8 +75,7 @@ Status Worker::Open() {
 
 Status Worker::MakeCompute() {
   if (job_.train().compute() == pb::Train::wait) {
-    compute_ = train::MakeWaitCompute(setup_, rank_, job_.train().compute_wait_ms(),
-                                      replica_->gradients());
+    compute_ = train::MakeWaitCompute(setup_, job_.train(), rank_, replica_->gradients());
     return Ok();
   }
   auto compute = train::MakeNetCompute(setup_, replica_->point(), replica_->gradients());
@@ -118,7 +117,7 @@ Status Worker::Run() {
   NetLoop::Options options{
       rank_, steps_, train::Replica::MaxStateBytes(setup_),
       [&coder_for_net](train::Answer answer) { coder_for_net->Scaled(std::move(answer)); }};
-  NetLoop loop(setup_, signals_, traffic_, progress_, events, std::move(options));
+  NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events, std::move(options));
   train::Coder coder(setup_, rank_, loop, events, progress_);
   coder_for_net = &coder;
   loop.Start();

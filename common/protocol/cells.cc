@@ -132,6 +132,10 @@ Status CheckFigures(const Bytes& payload, uint32_t workers) {
 
 }  // namespace
 
+bool HasFigures(const ExchangePlan& plan, uint32_t which) {
+  return plan.rounds ? which == kDuring : which == kAllDone || which == kLast;
+}
+
 CellSpec ScaleCell(uint32_t bucket, size_t tensors) {
   CellSpec spec;
   spec.cell = {Kind::kScale, bucket, 0};
@@ -142,9 +146,9 @@ CellSpec ScaleCell(uint32_t bucket, size_t tensors) {
   return spec;
 }
 
-CellSpec FiguresCell(uint32_t workers) {
+CellSpec FiguresCell(uint32_t workers, uint32_t which) {
   CellSpec spec;
-  spec.cell = {Kind::kFigures, 0, 0};
+  spec.cell = {Kind::kFigures, 0, which};
   spec.open = [workers] { return std::make_unique<GatheredFigures>(workers); };
   spec.check_outcome = [workers](const Bytes& payload, uint32_t) {
     return CheckFigures(payload, workers);
@@ -174,7 +178,10 @@ size_t SumBytes(const ExchangePlan& plan, const Chunk& chunk, uint32_t contribut
 
 std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint32_t lane) {
   std::vector<CellSpec> cells;
-  if (lane == 0 && shard == 0) cells.push_back(FiguresCell(plan.workers));
+  for (uint32_t which : {kDuring, kAllDone, kLast}) {
+    if (lane == 0 && shard == 0 && HasFigures(plan, which))
+      cells.push_back(FiguresCell(plan.workers, which));
+  }
   for (uint32_t b = 0; b < plan.buckets.size(); ++b) {
     const Bucket& bucket = plan.buckets[b];
     if (lane == 0 && bucket.home == shard && !bucket.shared.empty())
@@ -200,7 +207,8 @@ LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell) {
 }
 
 bool IsAt(const ExchangePlan& plan, const Cell& cell, LaneRef lane) {
-  if (cell.kind == Kind::kFigures) return cell == Cell{Kind::kFigures, 0, 0} && lane == LaneRef{};
+  if (cell.kind == Kind::kFigures)
+    return cell.bucket == 0 && HasFigures(plan, cell.chunk) && lane == LaneRef{};
   if (cell.bucket >= plan.buckets.size()) return false;
   const Bucket& bucket = plan.buckets[cell.bucket];
   if (cell.kind == Kind::kScale && (cell.chunk != 0 || bucket.shared.empty())) return false;

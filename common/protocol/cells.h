@@ -14,8 +14,13 @@ namespace tern::protocol {
 //   figures  FiguresOfAll, an entry a worker, empty where it has no part; waits for all in any case
 //   pushes   the codecs' sums. Plan and chunk outlive the cell
 CellSpec ScaleCell(uint32_t bucket, size_t tensors);
-CellSpec FiguresCell(uint32_t workers);
+CellSpec FiguresCell(uint32_t workers, uint32_t which);
 CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk);
+
+// Cells of figures, by their chunk. With rounds: after any round. Without: once when all have done their last
+// step, and once more of the last evaluation.
+enum Which : uint32_t { kDuring, kAllDone, kLast };
+bool HasFigures(const ExchangePlan& plan, uint32_t which);
 
 // The cells of one lane of a shard: scalers of the buckets whose home it is and, on shard 0,
 // figures, for lane 0; the chunks of the lane otherwise. The plan outlives the cells.

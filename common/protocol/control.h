@@ -42,6 +42,7 @@ struct ControlOptions {
   Timings timings;
   Elasticity elasticity;
   uint32_t window = 1;  // of the control lane, as RoundLane's
+  bool workers_hold_state = true;  // false: whoever comes asks the data lanes for all that it needs
   Safeguards safeguards;
 };
 

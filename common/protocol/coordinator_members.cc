@@ -128,7 +128,7 @@ void Coordinator::Admit(Worker* worker, Peer from, const pb::Hello& hello, Time 
   worker->applied = hello.applied();
   EmitLog(Name(hello.rank()) + (back ? " has come back" : " is here"), out);
   if (!gathered_) return GatherIfComplete(now, out);
-  worker->joining = hello.fresh();
+  worker->joining = options_.workers_hold_state && hello.fresh();
   worker->epoch = ++epoch_;
   worker->first_epoch = hello.fresh() ? epoch_ : first_epoch;
   PublishMembers(out);
@@ -145,7 +145,7 @@ bool Coordinator::CannotGather(Time now, ControlActions* out) {
     anyone_has_state |= !worker.hello.fresh();
     floor = std::max(floor, worker.hello.floor());
   }
-  if (begun && !anyone_has_state) {
+  if (begun && !anyone_has_state && options_.workers_hold_state) {
     Abort(Code::kPeerLost, "no live worker holds the state of the job", now, out);
     return true;
   }
@@ -201,7 +201,8 @@ void Coordinator::GatherIfComplete(Time now, ControlActions* out) {
     if (!IsLive(worker)) continue;
     worker.epoch = epoch_;
     worker.moved_at = now;
-    worker.joining = anyone_has_state && worker.hello.fresh();
+    worker.joining =
+        options_.workers_hold_state && anyone_has_state && worker.hello.fresh();
     if (worker.joining || worker.first_epoch == 0) worker.first_epoch = epoch_;
   }
   PublishMembers(out);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/hash.h"
+#include "common/config/algorithms.h"
 
 namespace tern::protocol {
 
@@ -195,6 +196,8 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job,
   }
   if (tensors.empty()) return Status(Code::kBadJob, "model: there are no parameters to train");
   TERN_RETURN_IF_ERROR(ChooseCodecs(job.exchange(), tensors, &plan));
+  if (const pb::AlgorithmTraits* traits = config::TraitsOf(job.train()))
+    plan.rounds = traits->closes() == pb::AlgorithmTraits::all_come;
   if (job.train().parameters() == pb::Train::central)
     TERN_RETURN_IF_ERROR(ChoosePullCodec(job.exchange(), &plan));
   if (job.train().algorithm() == "rsgd") {

@@ -52,6 +52,7 @@ struct ExchangePlan {
   std::vector<uint64_t> tensor_count;
   std::vector<const codec::Codec*> codec_of;  // by tensor
   bool central = false;                       // servers hold the parameters
+  bool rounds = true;                         // false: every push is answered at once (ClockLane)
   const codec::Codec* pull_codec = nullptr;   // central: of the weights on their way to the workers, as the
                                               // sum of one worker
   std::vector<Bucket> buckets;

@@ -74,6 +74,7 @@ void Session::OnControlWelcome(uint32_t s, const pb::Welcome& welcome, Time now,
   if (s == 0) {
     epoch_ = std::max(epoch_, welcome.epoch());
     if (welcome.run() != 0) run_ = welcome.run();
+    if (pulses_of_ == 0) pulses_of_ = welcome.incarnation();  // it may die before its first pulse
     if (!welcomed_ && !welcome.needs_state()) has_state_ = true;
     welcomed_ = true;
     if (phase_ == Phase::kLeaving) SendBye(now, out);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/base/hash.h"
+#include "common/setup/step_figures.h"
 
 namespace tern::setup {
 
@@ -51,6 +52,26 @@ Totals Total(const std::vector<WorkerEnd>& workers) {
   return t;
 }
 
+void AddStepFigures(const std::vector<WorkerEnd>& workers, json* j) {
+  std::vector<pb::Counters> counters;
+  for (const WorkerEnd& worker : workers) counters.push_back(worker.counters);
+  const StepFigures f = StepFiguresOf(counters);
+  (*j)["t_cop_s"] = f.t_cop_s;
+  (*j)["t_com_s"] = f.t_com_s;
+  (*j)["exchange_busy_s"] = f.busy_s;
+  (*j)["step_s"] = f.step_s;
+  (*j)["step_s_equation_2"] = f.equation_2_s();
+  (*j)["step_s_bounded"] = f.bounded_s();
+  (*j)["gradients"] = f.gradients;
+  (*j)["exchanges"] = f.exchanges;
+  (*j)["local_steps"] = f.local_steps;
+  (*j)["late"] = f.late;
+  (*j)["dropped"] = f.dropped;
+  if (f.staleness.empty()) return;
+  (*j)["staleness"] = f.staleness;
+  (*j)["mean_staleness"] = f.mean_staleness;
+}
+
 json FiguresOf(const Setup& setup, const std::vector<WorkerEnd>& workers) {
   const Totals t = Total(workers);
   const uint64_t parameters = setup.table.total;
@@ -78,6 +99,7 @@ json FiguresOf(const Setup& setup, const std::vector<WorkerEnd>& workers) {
   j["up_ratio"] = RatioToFp32(parameters, t.rounds, t.traffic.up);
   j["down_ratio"] = RatioToFp32(parameters, t.rounds, t.traffic.down);
   j["refusals"] = t.refusals;
+  AddStepFigures(workers, &j);
   return j;
 }
 
@@ -176,7 +198,11 @@ std::string RunSummaryJson(const std::string& newest, const RunEnd& end) {
 std::string CountersJson(const pb::Counters& c) {
   json j = {{"rounds", c.rounds()},     {"samples", c.samples()},   {"compute_s", c.compute_s()},
             {"encode_s", c.encode_s()}, {"decode_s", c.decode_s()}, {"wait_s", c.wait_s()},
-            {"train_s", c.train_s()},   {"loss", c.loss()},         {"refusals", c.refusals()}};
+            {"train_s", c.train_s()},   {"loss", c.loss()},         {"refusals", c.refusals()},
+            {"steps", c.steps()},       {"late", c.late()},         {"dropped", c.dropped()},
+            {"exchanges", c.exchanges()}, {"exchange_s", c.exchange_s()},
+            {"exchange_busy_s", c.exchange_busy_s()}};
+  for (const uint64_t pushes : c.staleness()) j["staleness"].push_back(pushes);
   for (const pb::Traffic& row : c.traffic()) {
     j["traffic"][row.type()] = {{"messages_in", row.messages_in()},
                                 {"bytes_in", row.bytes_in()},

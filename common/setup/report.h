@@ -8,7 +8,9 @@
 // (beside the computing): means over the workers; communication_share (of train_s); up_bytes and
 // down_bytes (frames of training rounds, summed over the workers), all_up_bytes, all_down_bytes
 // (all frames), up_bytes_per_step, down_bytes_per_step (of one worker), up_ratio, down_ratio,
-// refusals.
+// refusals; and step_figures.h's: t_cop_s, t_com_s, exchange_busy_s, step_s, step_s_equation_2,
+// step_s_bounded, gradients, exchanges, local_steps, late, dropped, and without rounds staleness
+// (pushes by their staleness) and mean_staleness.
 #pragma once
 
 #include <cstdint>

@@ -62,6 +62,19 @@ void AddTimes(const Figures& f, Rows* rows) {
   rows->emplace_back("  encoding", f.Time("encode_s") + " (beside the computing)");
 }
 
+void AddSteps(const Figures& f, Rows* rows) {
+  const auto ms = [&f](const char* key) { return Format("%.3f ms", 1000 * f.Number(key)); };
+  rows->emplace_back("a step", ms("step_s") + " measured; the OD-SGD model has " +
+                                   ms("step_s_equation_2") + " (equation 2), " +
+                                   ms("step_s_bounded") + " with the link as a bound");
+  rows->emplace_back("  T_cop, T_com", ms("t_cop_s") + ", " + ms("t_com_s"));
+  rows->emplace_back("gradients", f.Count("gradients") + ", " + f.Count("local_steps") +
+                                      " of them local steps; " + f.Count("late") + " late, " +
+                                      f.Count("dropped") + " dropped");
+  if (f.Has("mean_staleness"))
+    rows->emplace_back("staleness", Format("%.2f in the mean", f.Number("mean_staleness")));
+}
+
 void AddTraffic(const Figures& f, Rows* rows) {
   const auto link = [&f](const char* bytes, const char* per_step, const char* ratio) {
     return f.Bytes(bytes) + ", " + f.Bytes(per_step) + " a worker and step" +
@@ -104,6 +117,7 @@ std::string SummaryTable(const std::string& summary_json) {
   rows.emplace_back("samples",
                     f.Count("samples") + Format(", %.0f a second", f.Number("samples_per_s")));
   AddTimes(f, &rows);
+  AddSteps(f, &rows);
   AddTraffic(f, &rows);
   AddQuality(f, &rows);
   if (f.Has("wall_s")) {

@@ -22,7 +22,7 @@ LAYERS = {
     "common/codec": LEAVES,
     "common/update": LEAVES,
     "models": ["proto", "common/base", "kernels/philox.h"],
-    "common/protocol": ["common/codec", "common/base", "proto"],
+    "common/protocol": ["common/codec", "common/base", "common/config/algorithms.h", "proto"],
     # What both daemons do before they differ; the one folder of common that knows models.
     "common/setup": COMMON + LEAVES + ["models"],
     "worker/data": LEAVES + ["models"],

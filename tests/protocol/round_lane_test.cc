@@ -291,7 +291,8 @@ TEST_F(RoundLaneTest, WithoutASafeguardDoesWhatItGuardsAgainst) {
   Make(options);
   Join();
   Push(0, 1, 0);
-  EXPECT_FALSE(Push(0, 1, 0).empty());  // one rank twice
+  Push(0, 1, 0);
+  EXPECT_EQ(View(First(100, pb::Envelope::kSum, Push(1, 1, 0)).payload), "xxx");  // rank 0 twice
   options.safeguards = {};
   options.safeguards.keep_until_applied = false;
   Make(options);

@@ -259,6 +259,23 @@ TEST_F(SessionTest, NamesWhomTheStartWaitsFor) {
               testing::AllOf(HasSubstr("server shard 1 (beta:2)"), HasSubstr("worker 0")));
 }
 
+TEST_F(SessionTest, GivesAnotherLifeOfShard0ItsTimeAlsoWhereTheFirstHadNoPulse) {
+  Welcome({0, 0}, 70);
+  for (int i = 0; i < 610; ++i) {  // 61 s; it was restarted before it had sent its first pulse
+    Pulse({0, 0}, 80);
+    Pulse({1, 0}, 71);
+    Timer(milliseconds(100));
+    ASSERT_EQ(session_->phase(), Phase::kJoining) << i;
+  }
+  SessionActions out;
+  for (int i = 0; i < 30 && session_->phase() == Phase::kJoining; ++i) {
+    Pulse({0, 0}, 80);
+    Pulse({1, 0}, 71);
+    out = Timer(milliseconds(100));
+  }
+  EXPECT_EQ(EndOf(out).code(), Code::kPeerLost);
+}
+
 TEST_F(SessionTest, StaysAfterByeUntilTheEnd) {
   Join();
   SessionActions out;

@@ -62,7 +62,7 @@ class Algorithm {
 
   // The step in which a round ends: r p where workers exchange every p steps.
   virtual uint64_t StepOfRound(uint64_t round) const { return round; }
-  uint64_t first_step() const { return applied_ == 0 ? 1 : StepOfRound(applied_) + 1; }
+  virtual uint64_t first_step() const { return applied_ == 0 ? 1 : StepOfRound(applied_) + 1; }
   uint64_t applied() const { return applied_; }
 
  protected:

@@ -8,7 +8,7 @@ namespace tern::train {
 
 Status Asynchronous::Begin(uint64_t) {
   TERN_RETURN_IF_ERROR(Pull(c_.replica.parameters(), false));
-  clock_ = c_.sums.counted_clock();
+  begun_at_ = clock_ = c_.sums.counted_clock();
   if (clock_ > 0) LOG(WARNING) << "going on after exchange " << clock_ << " of this rank";
   std::copy_n(c_.replica.parameters(), c_.setup.table.total, c_.replica.point());
   return Ok();

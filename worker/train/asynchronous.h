@@ -14,6 +14,8 @@ class Asynchronous : public Algorithm {
   Status Begin(uint64_t applied) override;
   // The newest weights, and their average where the job has one.
   Status Settle() override;
+  // After those of the exchanges that the servers have counted.
+  uint64_t first_step() const override { return StepOfRound(begun_at_) + 1; }
   // Servers hold the state of the job.
   Bytes SaveState() override { return c_.replica.SaveWeights(applied_); }
 
@@ -31,6 +33,7 @@ class Asynchronous : public Algorithm {
 
  private:
   uint64_t clock_ = 0;
+  uint64_t begun_at_ = 0;  // clock
 };
 
 }  // namespace tern::train

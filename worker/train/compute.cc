@@ -49,8 +49,8 @@ class WaitCompute : public Compute {
  public:
   using Clock = std::chrono::steady_clock;
 
-  WaitCompute(const setup::Setup& setup, uint32_t rank, double wait_ms, float* gradients)
-      : setup_(setup), wait_(wait_ms / 1000) {
+  WaitCompute(const setup::Setup& setup, const pb::Train& train, uint32_t rank, float* gradients)
+      : setup_(setup), train_(train) {
     kernels::NoiseKey key{.seed = setup.job.seed(),
                           .stream = kernels::Stream::kCodes,
                           .rank = static_cast<uint16_t>(rank)};
@@ -61,8 +61,13 @@ class WaitCompute : public Compute {
     }
   }
 
-  double Forward(const data::Batch&) override {
+  double Forward(const data::Batch& batch) override {
     begin_ = Clock::now();
+    const uint64_t from = train_.compute_slow_from(), steps = train_.compute_slow_steps();
+    const uint64_t step = batch.step + 1;
+    const bool slow = step >= from && (steps == 0 || step < from + steps);
+    wait_ = std::chrono::duration<double, std::milli>(train_.compute_wait_ms() *
+                                                      (slow ? train_.compute_slow_factor() : 1));
     WaitUntil(1.0 / 3);
     return 0;
   }
@@ -83,7 +88,8 @@ class WaitCompute : public Compute {
   }
 
   const setup::Setup& setup_;
-  const std::chrono::duration<double> wait_;
+  const pb::Train& train_;
+  std::chrono::duration<double> wait_{};
   Clock::time_point begin_;
 };
 
@@ -96,9 +102,9 @@ Result<std::unique_ptr<Compute>> MakeNetCompute(const setup::Setup& setup, const
   return std::unique_ptr<Compute>(std::move(compute));
 }
 
-std::unique_ptr<Compute> MakeWaitCompute(const setup::Setup& setup, uint32_t rank, double wait_ms,
-                                         float* gradients) {
-  return std::make_unique<WaitCompute>(setup, rank, wait_ms, gradients);
+std::unique_ptr<Compute> MakeWaitCompute(const setup::Setup& setup, const pb::Train& train,
+                                         uint32_t rank, float* gradients) {
+  return std::make_unique<WaitCompute>(setup, train, rank, gradients);
 }
 
 }  // namespace tern::train

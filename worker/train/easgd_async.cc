@@ -22,6 +22,8 @@ class EasgdAsync : public Asynchronous {
         descent_(c_.setup, c_.replica, c_.schedule),
         pull_(c_.setup.table.total) {}
 
+  uint64_t StepOfRound(uint64_t clock) const override { return clock * tau_; }
+
   Status Step(uint64_t step, const data::Batch& batch) override {
     const uint64_t t = step - 1;
     const bool exchanges = t > 0 && t % tau_ == 0;

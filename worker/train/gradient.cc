@@ -36,6 +36,7 @@ void Gradient::Take(const data::Batch& batch, const std::function<void(uint32_t)
   const auto samples = batch.labels.size();
   progress_.loss.Set(loss);
   progress_.samples.Add(samples);
+  progress_.steps.Add();
   losses_.sum += loss * static_cast<double>(samples);
   losses_.samples += samples;
   progress_.Move();

@@ -13,6 +13,7 @@ namespace tern::train {
 struct Progress {
   explicit Progress(Registry& registry)
       : rounds(registry.GetCounter("tern_worker_rounds_total", "Rounds applied")),
+        steps(registry.GetCounter("tern_worker_steps_total", "Gradients computed")),
         samples(registry.GetCounter("tern_worker_samples_total", "Training samples computed")),
         push_bytes(registry.GetCounter("tern_worker_push_payload_bytes_total",
                                        "Bytes of codes handed to the network")),
@@ -30,7 +31,7 @@ struct Progress {
         learning_rate(
             registry.GetGauge("tern_worker_learning_rate", "Learning rate of the newest round")) {}
 
-  Counter &rounds, &samples, &push_bytes;
+  Counter &rounds, &steps, &samples, &push_bytes;
   TimeCounter &compute, &encode, &decode, &wait, &train;
   Gauge &loss, &learning_rate;
   std::atomic<uint64_t> moves{0};   // goes up whenever the compute thread does something

@@ -6,15 +6,13 @@
 
 #include "common/base/logging.h"
 #include "common/config/algorithms.h"
+#include "common/protocol/cells.h"
 
 namespace tern::train {
 
-namespace {
-
-// Cells of figures: during the training; when all have done their last step; of the last evaluation.
-enum Which : uint32_t { kDuring, kAllDone, kLast };
-
-}  // namespace
+using protocol::kAllDone;
+using protocol::kDuring;
+using protocol::kLast;
 
 Result<std::unique_ptr<Trainer>> Trainer::Make(const Parts& parts) {
   auto schedule = update::Schedule::Make(parts.setup.job.train(), parts.steps);

@@ -1,0 +1,44 @@
+// How long this worker's exchanges take, and how stale its pushes were: counted where pushes leave and
+// answers arrive. Belongs to the net thread; the metrics page reads the registry.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+
+#include "common/base/counters.h"
+#include "common/protocol/exchange.h"
+#include "common/protocol/plan.h"
+#include "proto/wire.pb.h"
+
+namespace tern::worker {
+
+class ExchangeCounters {
+ public:
+  // `plan` outlives it.
+  ExchangeCounters(const protocol::ExchangePlan& plan, Registry& registry);
+
+  void OnPush(const protocol::Cell& cell, uint64_t round, Time now);
+  void OnAnswer(const protocol::Exchange::Delivery& answer, Time now);
+  // Exchanges of the whole model so far: rounds, or this worker's clock.
+  uint64_t exchanges() const;
+  // exchange_s, exchanges, staleness, dropped.
+  void AddTo(pb::Counters* counters) const;
+
+ private:
+  static constexpr size_t kBins = 33;  // 0 to 31, and all beyond
+
+  struct Open {
+    Time begin{};
+    std::set<protocol::Cell> pushes;  // without an answer
+  };
+
+  size_t chunks_ = 0;
+  std::map<uint64_t, Open> open_;  // by round
+  Time busy_since_{};              // while some are
+  TimeCounter &exchange_, &busy_;
+  Counter &answers_, &dropped_;
+  Histogram& staleness_;
+};
+
+}  // namespace tern::worker
