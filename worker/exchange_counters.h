@@ -20,6 +20,8 @@ class ExchangeCounters {
 
   void OnPush(const protocol::Cell& cell, uint64_t round, Time now);
   void OnAnswer(const protocol::Exchange::Delivery& answer, Time now);
+  // What was pushed will have no answer.
+  void Forget() { open_.clear(); }
   // Exchanges of the whole model so far: rounds, or this worker's clock.
   uint64_t exchanges() const;
   // exchange_s, exchanges, staleness, dropped.

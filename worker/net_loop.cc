@@ -68,7 +68,7 @@ void NetLoop::Applied(uint64_t round) { commands_.Push(AppliedCommand{round}); }
 void NetLoop::Snapshot(Bytes state, uint64_t applied) {
   commands_.Push(SnapshotCommand{std::move(state), applied});
 }
-void NetLoop::Installed() { commands_.Push(InstalledCommand{}); }
+void NetLoop::Installed(uint64_t applied) { commands_.Push(InstalledCommand{applied}); }
 void NetLoop::Finish(Status status, pb::Figures figures) {
   commands_.Push(FinishCommand{std::move(status), std::move(figures)});
 }
@@ -106,8 +106,9 @@ void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
     session_.SetApplied(applied->round);
   } else if (auto* snapshot = std::get_if<SnapshotCommand>(&command)) {
     session_.OnSnapshot(std::move(snapshot->state), snapshot->applied, now, out);
-  } else if (std::holds_alternative<InstalledCommand>(command)) {
-    session_.OnInstalled(now, out);
+  } else if (const auto* installed = std::get_if<InstalledCommand>(&command)) {
+    exchanges_.Forget();
+    session_.OnInstalled(installed->applied, now, out);
   } else {
     const auto& finish = std::get<FinishCommand>(command);
     session_.Finish(finish.status, finish.figures, Counters(), now, out);
@@ -170,6 +171,9 @@ void NetLoop::Carry(protocol::SessionActions actions) {
         break;
       case Type::kInstall:
         events_.Push(train::StateArrived{std::move(action.state), action.applied});
+        break;
+      case Type::kGoBack:
+        events_.Push(train::WentBack{action.applied});
         break;
       case Type::kEnded:
         EndWith(action.status);

@@ -46,7 +46,7 @@ class NetLoop : public train::Port {
                   protocol::Request request) override;
   void Applied(uint64_t round) override;
   void Snapshot(Bytes state, uint64_t applied) override;
-  void Installed() override;
+  void Installed(uint64_t applied) override;
   void Finish(Status status, pb::Figures figures) override;
 
  private:
@@ -63,7 +63,9 @@ class NetLoop : public train::Port {
     Bytes state;
     uint64_t applied;
   };
-  struct InstalledCommand {};
+  struct InstalledCommand {
+    uint64_t applied;
+  };
   struct FinishCommand {
     Status status;
     pb::Figures figures;

@@ -36,10 +36,10 @@ TEST(Signal, SigtermToShard0EndsAllAfterTheSameRound) {
   job.ExpectAllEnd(143);
   Result<models::TensorFile> weights = models::DecodeSafetensors(job.Weights());
   ASSERT_TRUE(weights.ok()) << weights.status().message();
-  const uint64_t last = std::stoull(weights->metadata["round"]);
+  const uint64_t last = std::stoull(weights->metadata["step"]);
   EXPECT_GE(last, 3u);
   for (uint32_t rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(NumberAfter(job.Log("worker", rank), "stops in order after round "), last);
+    EXPECT_EQ(NumberAfter(job.Log("worker", rank), "the job ends for this worker after step "), last);
     EXPECT_EQ(job.Output("worker." + std::to_string(rank) + ".json")["rounds"], last);
   }
   const nlohmann::json summary = job.Output("server.0.json");
@@ -178,8 +178,8 @@ TEST(Run, WithAveragedWeightsEvaluationsAndDecay) {
   job.StartAll({"--set", "train.weight_decay.rate=0.0005", "--set", "train.schedule.name=poly"});
   job.ExpectAllEnd(0);
   EXPECT_GT(job.OutputBytes("weights_average.safetensors").size(), 431080 * sizeof(float));
-  EXPECT_THAT(job.Log("worker", 0), HasSubstr("after round 7: test accuracy"));
-  EXPECT_THAT(job.Log("worker", 0), HasSubstr("after round 20: test accuracy"));
+  EXPECT_THAT(job.Log("worker", 0), HasSubstr("after step 7: test accuracy"));
+  EXPECT_THAT(job.Log("worker", 0), HasSubstr("after step 20: test accuracy"));
 }
 
 }  // namespace

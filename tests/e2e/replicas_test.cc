@@ -69,7 +69,7 @@ TEST(Replicas, ThatDifferStopTheJobWhichNamesBothHashes) {
   job.StartServer(0);
   job.StartWorker(0);
   const char* differ =
-      "the replicas differ after round 5: worker 0 has hash [0-9a-f]+, worker 1 has [0-9a-f]+";
+      "the replicas differ after step 5: worker 0 has hash [0-9a-f]+, worker 1 has [0-9a-f]+";
   for (const uint32_t rank : {0, 1}) {
     const int code = job.worker(rank).Wait();
     EXPECT_TRUE(code == 76 || code == 75) << code;  // its own finding, or the job's end

@@ -15,6 +15,7 @@
 #include "kernels/optimizer.h"
 #include "worker/train/algorithms.h"
 #include "worker/train/asynchronous.h"
+#include "worker/train/pull.h"
 
 namespace tern::train {
 
@@ -53,7 +54,7 @@ class Downpour : public Asynchronous {
     ++steps_;
     const bool push = steps_ % job_.push_every() == 0, pull = steps_ % job_.pull_every() == 0;
     if (push) TERN_RETURN_IF_ERROR(Push(pull));
-    if (pull && !push) TERN_RETURN_IF_ERROR(Pull(c_.replica.parameters(), false));
+    if (pull && !push) TERN_RETURN_IF_ERROR(train::Pull(c_, c_.replica.parameters(), false));
     if (pull) std::copy_n(c_.replica.parameters(), size_, c_.replica.point());
     return Ok();
   }
@@ -90,7 +91,7 @@ class DelayCompensated : public Asynchronous {
     c_.gradient.Take(batch);
     // Changes are against what this worker holds.
     std::copy_n(c_.replica.parameters(), now_.size(), now_.data());
-    TERN_RETURN_IF_ERROR(Pull(now_.data(), false));
+    TERN_RETURN_IF_ERROR(train::Pull(c_, now_.data(), false));
     float* g = c_.replica.gradients();
     compensation_.Apply(g, now_.data(), c_.replica.parameters(), 0, now_.size(), g);
     std::copy_n(now_.data(), now_.size(), c_.replica.parameters());

@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "common/base/logging.h"
+#include "worker/train/pull.h"
 
 namespace tern::train {
 
 Status Asynchronous::Begin(uint64_t) {
-  TERN_RETURN_IF_ERROR(Pull(c_.replica.parameters(), false));
+  TERN_RETURN_IF_ERROR(Pull(c_, c_.replica.parameters(), false));
   begun_at_ = clock_ = c_.sums.counted_clock();
   if (clock_ > 0) LOG(WARNING) << "going on after exchange " << clock_ << " of this rank";
   std::copy_n(c_.replica.parameters(), c_.setup.table.total, c_.replica.point());
@@ -15,9 +16,9 @@ Status Asynchronous::Begin(uint64_t) {
 }
 
 Status Asynchronous::Settle() {
-  TERN_RETURN_IF_ERROR(Pull(c_.replica.parameters(), false));
+  TERN_RETURN_IF_ERROR(Pull(c_, c_.replica.parameters(), false));
   if (c_.replica.average().empty()) return Ok();
-  return Pull(c_.replica.average().data(), true);
+  return Pull(c_, c_.replica.average().data(), true);
 }
 
 Status Asynchronous::AwaitExchange() {
@@ -32,20 +33,6 @@ Status Asynchronous::TrainOnThere() {
   if (c_.replica.point() != c_.replica.parameters())
     std::copy_n(c_.replica.parameters(), c_.setup.table.total, c_.replica.point());
   return Ok();
-}
-
-Status Asynchronous::Pull(float* w, bool average) {
-  c_.sums.DropPulled();
-  for (const protocol::Bucket& bucket : c_.setup.plan.buckets) {
-    for (const protocol::Chunk& chunk : bucket.chunks) {
-      protocol::Request request;
-      request.pull_only = true;
-      request.average = average;
-      c_.port.Contribute({protocol::Kind::kPush, chunk.bucket, chunk.index}, 0, 0, {}, request);
-    }
-  }
-  TERN_RETURN_IF_ERROR(AwaitSums(Sums::kPulled));
-  return c_.sums.Install(Sums::kPulled, w);
 }
 
 }  // namespace tern::train

@@ -26,8 +26,6 @@ class Asynchronous : public Algorithm {
   Status Install(float* w) const { return c_.sums.Install(clock_, w); }
   // The same, and the next gradient is taken there.
   Status TrainOnThere();
-  // Asks for the weights (or their average) as they are now, into w.
-  Status Pull(float* w, bool average);
 
   uint64_t clock() const { return clock_; }
 

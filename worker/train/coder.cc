@@ -5,10 +5,27 @@
 
 #include "common/base/hash.h"
 #include "common/base/text.h"
+#include "common/config/algorithms.h"
 #include "common/protocol/cells.h"
 #include "kernels/stats.h"
 
 namespace tern::train {
+
+namespace {
+
+std::string WhatIsPushed(const pb::Train& train) {
+  switch (config::TraitsOf(train)->pushes()) {
+    case pb::AlgorithmTraits::gradient:
+      return "the gradient of ";
+    case pb::AlgorithmTraits::parameters:
+      return "parameter ";
+    case pb::AlgorithmTraits::change:
+      break;
+  }
+  return "the change of ";
+}
+
+}  // namespace
 
 Coder::Coder(const setup::Setup& setup, uint32_t rank, Port& port, Events& events,
              Progress& progress)
@@ -36,11 +53,21 @@ void Coder::Skip(uint64_t round) {
   }
 }
 
+void Coder::Forget() {
+  std::promise<void> done;
+  work_.Push(ForgetAll{&done});
+  done.get_future().wait();
+}
+
 void Coder::Run() {
   while (auto work = work_.Pop()) {
     TimeScope time(progress_.encode);
     if (const auto* ready = std::get_if<Ready>(&*work)) {
       Prepare(*ready);
+    } else if (const auto* forget = std::get_if<ForgetAll>(&*work)) {
+      waiting_.clear();
+      early_.clear();
+      forget->done->set_value();
     } else {
       OnScaled(std::move(std::get<Answer>(*work)));
     }
@@ -56,7 +83,7 @@ void Coder::Prepare(const Ready& ready) {
         kernels::ComputeStats(ready.arena + plan.tensor_begin[t], plan.tensor_count[t]);
     if (!stats.finite) {
       events_.Push(Ended{Status(
-          Code::kBadData, Cat("the gradient (or weight) ", setup_.table.parameters[t].name,
+          Code::kBadData, Cat(WhatIsPushed(setup_.job.train()), setup_.table.parameters[t].name,
                               " is not finite at round ", ready.round, " on worker ", rank_,
                               "; lower the learning rate"))});
       return;

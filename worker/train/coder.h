@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <future>
 #include <map>
 #include <utility>
 #include <variant>
@@ -35,6 +36,9 @@ class Coder {
   }
   // This worker takes no part in the round.
   void Skip(uint64_t round);
+  // Drops what waits for its scalers; returns when nothing is being coded any more. From the compute
+  // thread.
+  void Forget();
   // The maxima have come. From the net thread.
   void Scaled(Answer answer) { work_.Push(std::move(answer)); }
 
@@ -50,6 +54,10 @@ class Coder {
     const float* arena = nullptr;
     protocol::Request request;
     std::vector<codec::Prepared> prepared;  // by tensor of the bucket
+  };
+
+  struct ForgetAll {
+    std::promise<void>* done;
   };
 
   void Run();
@@ -68,7 +76,7 @@ class Coder {
   // not wait for all.
   std::map<std::pair<uint64_t, uint32_t>, Waiting> waiting_;
   std::map<std::pair<uint64_t, uint32_t>, Answer> early_;
-  Channel<std::variant<Ready, Answer>> work_;
+  Channel<std::variant<Ready, Answer, ForgetAll>> work_;
   Thread thread_;  // last: it uses all of the above
 };
 

@@ -21,9 +21,6 @@ void Descent::MovePoint(uint64_t step) {
   }
 }
 
-void Descent::Reset() {
-  for (const update::Optimizer::Slot& slot : replica_.optimizer().Slots())
-    std::fill(slot.values.begin(), slot.values.end(), 0.f);
-}
+void Descent::Reset() { replica_.ResetOptimizer(); }
 
 }  // namespace tern::train

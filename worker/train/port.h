@@ -26,13 +26,17 @@ struct StateArrived {  // put it in place, then Port::Installed
   Bytes state;
   uint64_t applied = 0;
 };
+struct WentBack {  // give up all that came after round `applied`, pull what the servers held, then Port::Installed
+  uint64_t applied = 0;
+};
 struct LeaveWanted {  // a signal: finish the round, then go
   Status status;
 };
 struct Ended {  // the job is over for this worker, or something failed
   Status status;
 };
-using Event = std::variant<Ready, Answer, SnapshotWanted, StateArrived, LeaveWanted, Ended>;
+using Event =
+    std::variant<Ready, Answer, SnapshotWanted, StateArrived, WentBack, LeaveWanted, Ended>;
 using Events = Channel<Event>;
 
 // What the training threads say. Thread-safe; nothing here waits.
@@ -47,7 +51,8 @@ class Port {
   }
   virtual void Applied(uint64_t round) = 0;
   virtual void Snapshot(Bytes state, uint64_t applied) = 0;
-  virtual void Installed() = 0;
+  // The state after `applied` is in place.
+  virtual void Installed(uint64_t applied) = 0;
   // The last word. `figures` are the job's last evaluation.
   virtual void Finish(Status status, pb::Figures figures) = 0;
 };

@@ -47,6 +47,11 @@ void Replica::Average(size_t first, size_t n, uint64_t update) {
                      static_cast<float>(1 - keep));
 }
 
+void Replica::ResetOptimizer() {
+  for (const update::Optimizer::Slot& slot : optimizer_->Slots())
+    std::fill(slot.values.begin(), slot.values.end(), 0.f);
+}
+
 uint64_t Replica::Hash() const {
   return Digest(std::span(reinterpret_cast<const uint8_t*>(parameters_.data()),
                           parameters_.size() * sizeof(float)));

@@ -38,6 +38,8 @@ class Replica {
   // The moving average of elements of W that change number `update` (from 1) has made.
   void Average(size_t first, size_t n, uint64_t update);
 
+  // The optimizer's own state is that of the start again.
+  void ResetOptimizer();
   uint64_t Hash() const;  // of W
   // State: all that another worker needs to go on after round `applied`. With `slots`, those stand for
   // the optimizer's.

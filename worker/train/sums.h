@@ -48,6 +48,8 @@ class Sums {
 
   // Lets the rounds up to `round` go.
   void Drop(uint64_t round);
+  // All of them.
+  void Clear() { rounds_.clear(); }
 
  private:
   struct Part {

@@ -7,6 +7,7 @@
 #include "common/base/logging.h"
 #include "common/config/algorithms.h"
 #include "common/protocol/cells.h"
+#include "worker/train/pull.h"
 
 namespace tern::train {
 
@@ -18,23 +19,7 @@ Result<std::unique_ptr<Trainer>> Trainer::Make(const Parts& parts) {
   auto schedule = update::Schedule::Make(parts.setup.job.train(), parts.steps);
   if (!schedule.ok()) return schedule.status();
   std::unique_ptr<Trainer> trainer(new Trainer(parts, *schedule));
-  const Context context{parts.setup,
-                        parts.rank,
-                        parts.steps,
-                        parts.batches.epochs().steps_per_epoch(),
-                        trainer->schedule_,
-                        parts.replica,
-                        trainer->gradient_,
-                        parts.coder,
-                        trainer->sums_,
-                        parts.port,
-                        parts.progress,
-                        [raw = trainer.get()](const std::function<bool()>& done) {
-                          return raw->WaitUntil(done);
-                        }};
-  auto algorithm = MakeAlgorithm(parts.setup.job.train().algorithm(), context);
-  if (!algorithm.ok()) return algorithm.status();
-  trainer->algorithm_ = std::move(*algorithm);
+  TERN_RETURN_IF_ERROR(trainer->MakeAlgorithm());
   return trainer;
 }
 
@@ -44,21 +29,43 @@ Trainer::Trainer(const Parts& parts, update::Schedule schedule)
       gradient_(p_.setup, p_.compute, p_.replica, p_.progress),
       sums_(p_.setup),
       figures_(p_.setup, p_.evaluate, p_.replica, gradient_),
+      context_{p_.setup,
+               p_.rank,
+               p_.steps,
+               p_.batches.epochs().steps_per_epoch(),
+               schedule_,
+               p_.replica,
+               gradient_,
+               p_.coder,
+               sums_,
+               p_.port,
+               p_.progress,
+               [this](const std::function<bool()>& done) { return WaitUntil(done); }},
       has_rounds_(config::TraitsOf(p_.setup.job.train())->closes() ==
                   pb::AlgorithmTraits::all_come),
       last_step_(has_rounds_ ? parts.steps : std::numeric_limits<uint64_t>::max()) {}
 
+Status Trainer::MakeAlgorithm() {
+  auto algorithm = train::MakeAlgorithm(p_.setup.job.train().algorithm(), context_);
+  if (!algorithm.ok()) return algorithm.status();
+  algorithm_ = std::move(*algorithm);
+  return Ok();
+}
+
 Status Trainer::Run() {
-  const Status status = Train();
-  p_.progress.waiting = true;
-  // The net thread needs to hear it even when the job ended on its own: it is waiting for nothing
-  // else.
-  p_.port.Finish(status, figures_.newest());
-  if (status.ok()) ServeUntilEnded();
-  return status;
+  while (true) {
+    const Status status = Train();
+    if (anew_.has_value()) continue;
+    p_.progress.waiting = true;
+    // The net thread needs to hear it even when the job ended on its own: it is waiting for nothing
+    // else.
+    p_.port.Finish(status, figures_.newest());
+    if (!status.ok() || !GoesOnAfterTheEnd()) return status;
+  }
 }
 
 Status Trainer::Train() {
+  if (anew_.has_value()) TERN_RETURN_IF_ERROR(BeginAnew());
   TERN_RETURN_IF_ERROR(WaitUntil([this] { return ready_.has_value(); }));
   TERN_RETURN_IF_ERROR(algorithm_->Begin(*ready_));
   StopAfter(stop_after_);
@@ -66,6 +73,32 @@ Status Trainer::Train() {
   TERN_RETURN_IF_ERROR(EndTogether());
   if (figures_.IsLowest(p_.rank))
     return p_.replica.WriteWeights(p_.setup.job.output_dir(), steps_done_);
+  return Ok();
+}
+
+Status Trainer::BeginAnew() {
+  const auto from = *std::exchange(anew_, std::nullopt);
+  p_.coder.Forget();
+  sums_.Clear();
+  TERN_RETURN_IF_ERROR(MakeAlgorithm());
+  stop_after_ = 0;
+  last_step_ = p_.steps;
+  compared_at_ = 0;
+  if (const auto* state = std::get_if<StateArrived>(&from)) {
+    TERN_RETURN_IF_ERROR(p_.replica.LoadState(state->state));
+    LOG(WARNING) << "took over the state after round " << state->applied << " from another worker";
+    p_.port.Installed(state->applied);
+    return Ok();
+  }
+  const uint64_t applied = std::get<WentBack>(from).applied;
+  p_.replica.ResetOptimizer();
+  TERN_RETURN_IF_ERROR(Pull(context_, p_.replica.parameters(), false));
+  if (!p_.replica.average().empty())
+    TERN_RETURN_IF_ERROR(Pull(context_, p_.replica.average().data(), true));
+  LOG(WARNING) << "went back to round " << applied
+               << ": the parameters are the servers'; what this worker had of its own (local steps, "
+                  "local updaters, momentum of its own) starts afresh";
+  p_.port.Installed(applied);
   return Ok();
 }
 
@@ -97,11 +130,13 @@ Status Trainer::EndTogether() {
   return ExchangeFigures(has_rounds_ ? kDuring : kLast, true);
 }
 
-void Trainer::ServeUntilEnded() {
+bool Trainer::GoesOnAfterTheEnd() {
   while (std::optional<Event> event = p_.events.Pop()) {
-    if (std::holds_alternative<Ended>(*event)) return;
+    if (std::holds_alternative<Ended>(*event)) return false;
     if (std::holds_alternative<SnapshotWanted>(*event)) GiveState();
+    if (std::holds_alternative<WentBack>(*event)) return !Unwind(std::get<WentBack>(*event)).ok();
   }
+  return false;
 }
 
 void Trainer::GiveState() { p_.port.Snapshot(algorithm_->SaveState(), algorithm_->applied()); }
@@ -119,6 +154,12 @@ Status Trainer::WaitUntil(const std::function<bool()>& done) {
   return Ok();
 }
 
+Status Trainer::Unwind(std::variant<StateArrived, WentBack> from) {
+  anew_ = std::move(from);
+  ready_.reset();
+  return Status(Code::kPeerLost, "this worker begins anew");  // as far as Run
+}
+
 Status Trainer::Handle(Event event) {
   if (const auto* answer = std::get_if<Answer>(&event)) return OnAnswer(*answer);
   if (const auto* ready = std::get_if<Ready>(&event)) {
@@ -126,10 +167,10 @@ Status Trainer::Handle(Event event) {
     stop_after_ = ready->stop_after;
   } else if (std::holds_alternative<SnapshotWanted>(event)) {
     GiveState();  // between two rounds: while this thread waits, the parameters stand at W(applied)
-  } else if (const auto* state = std::get_if<StateArrived>(&event)) {
-    TERN_RETURN_IF_ERROR(p_.replica.LoadState(state->state));
-    LOG(WARNING) << "took over the state after round " << state->applied << " from another worker";
-    p_.port.Installed();
+  } else if (auto* state = std::get_if<StateArrived>(&event)) {
+    return Unwind(std::move(*state));
+  } else if (const auto* back = std::get_if<WentBack>(&event)) {
+    return Unwind(*back);
   } else if (const auto* leave = std::get_if<LeaveWanted>(&event)) {
     leave_ = leave->status;
     if (!ready_.has_value()) return *leave_;

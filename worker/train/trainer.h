@@ -4,6 +4,9 @@
 //   waiting for Ready --> { figures due? -> settle, exchange them;  step }* --> settle, last figures,
 //   weights --> last word --> serving state until the job is over
 //
+//   anywhere: State arrived, or all go back to an earlier round --> put in place what stands in its
+//   stead, everything else of this worker's afresh --> waiting for Ready
+//
 // Without rounds (asgd and its kin) there is nothing to compare; at the end all wait for each other, so
 // that the last evaluation is of the weights that have everybody's pushes in them.
 #pragma once
@@ -11,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <variant>
 
 #include "common/base/status.h"
 #include "common/setup/setup.h"
@@ -52,13 +56,17 @@ class Trainer {
  private:
   Trainer(const Parts& parts, update::Schedule schedule);
   Status Train();
+  Status BeginAnew();
+  // Back to Run, to begin from there.
+  Status Unwind(std::variant<StateArrived, WentBack> from);
   Status TrainSteps();
   Status EndTogether();
   // Takes events until `done`; the error that ends the worker otherwise.
   Status WaitUntil(const std::function<bool()>& done);
   // After the last word: a worker that was lost near the end and is back needs State from one that
-  // is done.
-  void ServeUntilEnded();
+  // is done. Whether the job goes on, from an earlier round.
+  bool GoesOnAfterTheEnd();
+  Status MakeAlgorithm();
   void GiveState();
   Status Handle(Event event);
   Status OnAnswer(const Answer& answer);
@@ -70,8 +78,10 @@ class Trainer {
   Gradient gradient_;
   Sums sums_;
   Figures figures_;
+  const Context context_;
   const bool has_rounds_;
   std::unique_ptr<Algorithm> algorithm_;
+  std::optional<std::variant<StateArrived, WentBack>> anew_;  // to begin from
   std::optional<uint64_t> ready_;  // the round to go on after, once the first step may begin
   uint64_t stop_after_ = 0;        // the job's last round, once that is decided early
   uint64_t last_step_;

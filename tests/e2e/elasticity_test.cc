@@ -1,0 +1,122 @@
+// Rounds that go on without some of their workers: backup workers, `on_worker_loss: shrink`, and whoever
+// joins later.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/text.h"
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+constexpr uint64_t kForEver = 100000000;
+
+JobOptions Shrinking(uint64_t steps, const std::string& train = "") {
+  return {.servers = 2,
+          .workers = 3,
+          .steps = steps,
+          .batch_total = 12,
+          .yaml = Cat("faults: {on_worker_loss: shrink, min_workers: 2, heartbeat_ms: 50, "
+                      "suspect_after_s: 0.5, dead_after_s: 1}\n",
+                      train)};
+}
+
+void Kill(TestProgram& program) {
+  program.Signal(SIGKILL);
+  ASSERT_EQ(program.Wait(), 128 + SIGKILL) << "it had ended before";
+}
+
+// The job runs until it is told to stop, so that nothing depends on how fast the machine is.
+void StopInOrder(TestJob& job) {
+  job.server(0).Signal(SIGTERM);
+  job.ExpectAllEnd(143);
+  const nlohmann::json summary = job.Output("server.0.json");
+  EXPECT_EQ(summary["code"], 143);
+  EXPECT_EQ(summary["test_samples"], 60) << "those who are left evaluate all of the test set";
+}
+
+TEST(Shrink, GoesOnWithoutAKilledWorker) {
+  TestJob job(Shrinking(kForEver));
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(5));
+  Kill(job.worker(1));
+  ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
+  const uint64_t then = job.Progress()["rounds"];
+  ASSERT_TRUE(WaitUntil([&] { return job.Progress()["rounds"] > then + 20; }));
+  job.server(0).Signal(SIGTERM);
+  for (TestProgram* left : {&job.server(0), &job.server(1), &job.worker(0), &job.worker(2)})
+    EXPECT_EQ(left->Wait(), 143);
+  const nlohmann::json summary = job.Output("server.0.json");
+  EXPECT_EQ(summary["test_samples"], 60) << "those who are left evaluate all of the test set";
+  EXPECT_FALSE(job.Weights().empty());
+}
+
+TEST(Shrink, LetsAWorkerJoinLater) {
+  TestJob job(Shrinking(kForEver));
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(5));
+  Kill(job.worker(0));
+  ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
+  job.StartWorker(0);
+  ASSERT_TRUE(job.worker(0).WaitForErr("took over the state after round"));
+  const uint64_t then = job.Progress()["rounds"];
+  ASSERT_TRUE(job.WaitForRound(then + 20));
+  StopInOrder(job);
+  EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+}
+
+TEST(Shrink, EndsTheJobBelowMinWorkers) {
+  TestJob job(Shrinking(kForEver));
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(5));
+  Kill(job.worker(1));
+  ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
+  Kill(job.worker(2));
+  EXPECT_EQ(job.server(0).Wait(), 75);
+  EXPECT_THAT(job.server(0).err(), ContainsRegex("min_workers"));
+  EXPECT_EQ(job.worker(0).Wait(), 75);
+}
+
+TEST(Shrink, WorksForOdsgdToo) {
+  TestJob job(Shrinking(kForEver));
+  const std::vector<std::string> odsgd = {"--set", "train.algorithm=odsgd", "--set",
+                                          "train.odsgd.warmup_steps=3"};
+  job.StartAll(odsgd);
+  ASSERT_TRUE(job.WaitForRound(5));
+  Kill(job.worker(2));
+  ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
+  job.StartWorker(2, odsgd);
+  ASSERT_TRUE(job.worker(2).WaitForErr("took over the state after round"));
+  const uint64_t then = job.Progress()["rounds"];
+  ASSERT_TRUE(job.WaitForRound(then + 20));
+  StopInOrder(job);
+  EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+}
+
+TEST(BackupWorkers, LeaveALateOneBehindCountItAndNameIt) {
+  TestJob job({.workers = 3, .steps = 60, .batch_total = 12});
+  const std::vector<std::string> common = {
+      "--set", "train.compute=wait", "--set", "train.compute_wait_ms=4",
+      "--set", "train.ssgd.backup_workers=1"};
+  std::vector<std::string> slow = common;
+  slow.insert(slow.end(), {"--set", "train.compute_slow_factor=10"});
+  job.StartServer(0, common);
+  job.StartWorker(0, common);
+  job.StartWorker(1, common);
+  job.StartWorker(2, slow);
+  job.ExpectAllEnd(0);
+  const nlohmann::json summary = job.Output("server.0.json");
+  EXPECT_EQ(summary["replicas_agree"], true);
+  EXPECT_GT(summary["late"], 0);
+  EXPECT_GT(job.Output("worker.2.json")["late"], 0);
+  EXPECT_LT(job.Output("worker.2.json")["steps"], 60);
+  EXPECT_THAT(job.server(0).err(), ContainsRegex("worker 2 \\(.*\\) is slow"));
+}
+
+}  // namespace
+}  // namespace tern::e2e
