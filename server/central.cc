@@ -2,8 +2,7 @@
 
 #include "common/base/text.h"
 #include "common/codec/float_sum.h"
-#include "common/update/schedule.h"
-#include "kernels/optimizer.h"
+#include "common/update/average.h"
 #include "models/shapes.h"
 
 namespace tern::server {
@@ -111,11 +110,10 @@ void CentralChunk::MoveTowards(std::span<const float> x, float alpha) {
 }
 
 void CentralChunk::CountChange() {
-  const uint64_t before = version_++;
+  ++version_;
   if (average_.empty()) return;
-  const double keep = update::EmaDecay(setup_.job.evaluation().ema_decay(), before);
-  kernels::EmaUpdate(average_.data(), weights_.data(), weights_.size(),
-                     static_cast<float>(1 - keep));
+  update::AverageWeights(average_.data(), weights_.data(), weights_.size(),
+                         setup_.job.evaluation().ema_decay(), version_);
 }
 
 void CentralChunk::AddState(SavedState* state) {

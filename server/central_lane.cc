@@ -85,7 +85,9 @@ void CentralLane::MakeRoundLane() {
       if (cell->cell() == spec.cell) specs.push_back(cell->Spec(std::move(spec)));
     }
   }
-  lane_ = std::make_unique<protocol::RoundLane>(options_, std::move(specs));
+  auto lane = std::make_unique<protocol::RoundLane>(options_, std::move(specs));
+  round_lane_ = lane.get();
+  lane_ = std::move(lane);
 }
 
 void CentralLane::MakeClockLane(std::vector<protocol::ClockCellSpec> cells) {
@@ -141,17 +143,23 @@ std::string CentralLane::BeginRun(uint64_t run) {
   return Cat("goes on from its snapshot of step ", steps.back());
 }
 
-bool CentralLane::IsBehind(uint64_t applied) const {
-  return clock_lane_ == nullptr && applied > step();
-}
-
 void CentralLane::AfterMessages() {
   if (clock_lane_ != nullptr && snapshots_.IsDue(step())) snapshots_.Take(step());
 }
 
 Status CentralLane::RollBackTo(uint64_t to) {
-  TERN_RETURN_IF_ERROR(LoadSnapshot(to));
-  if (clock_lane_ == nullptr) MakeRoundLane();
+  TERN_RETURN_IF_ERROR(to == 0 ? StartAfresh() : LoadSnapshot(to));
+  if (round_lane_ != nullptr) round_lane_->GoBack(to);
+  return Ok();
+}
+
+Status CentralLane::StartAfresh() {
+  snapshots_.RemoveAll();
+  const bool moved = std::any_of(rounds_.begin(), rounds_.end(),
+                                 [](const auto& cell) { return cell->round() != 0; });
+  if (!moved) return Ok();
+  const std::vector<float> initial = InitialWeights(setup_);
+  for (const auto& cell : rounds_) TERN_RETURN_IF_ERROR(cell->Restart(initial));
   return Ok();
 }
 

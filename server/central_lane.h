@@ -34,16 +34,14 @@ class CentralLane {
 
   // The membership of `run` has begun. Of an earlier one of this lane's snapshots nothing is left;
   // where there are some of this run, this server has restarted: without rounds it goes on from the
-  // newest; with rounds it waits for RollBackTo. A sentence for the log, or empty.
+  // newest; with rounds it is told where to by RollBackTo. A sentence for the log, or empty.
   std::string BeginRun(uint64_t run);
-  // With rounds: whether a worker that has applied so much is ahead of this server, which has lost
-  // what it held and must be told RollBackTo. Such a worker is not to be let in.
-  bool IsBehind(uint64_t applied) const;
   // After messages: writes a snapshot where one is due (without rounds; with rounds cells do it).
   void AfterMessages();
 
-  // Puts the cells back to the snapshot of `step` and starts the protocol machine again, which
-  // knows no members then. kBadData: there is none; nothing has changed.
+  // Puts the cells back to the snapshot of `step`, or to the initial weights (0); with rounds the
+  // protocol machine goes back as well, and knows no members then. kBadData: there is no such
+  // snapshot; nothing has changed.
   Status RollBackTo(uint64_t step);
   // The newest round that all cells have closed; without rounds the global steps that they have
   // taken.
@@ -59,6 +57,7 @@ class CentralLane {
   void MakeRoundLane();
   void MakeClockLane(std::vector<protocol::ClockCellSpec> cells);
   Status LoadSnapshot(uint64_t step);
+  Status StartAfresh();  // with rounds
   void AddClocks(const protocol::Cell& cell, SavedState* state);
 
   const setup::Setup& setup_;
@@ -72,7 +71,8 @@ class CentralLane {
   LaneSnapshots snapshots_;
   uint64_t run_ = 0;
   std::unique_ptr<protocol::Lane> lane_;
-  protocol::ClockLane* clock_lane_ = nullptr;
+  protocol::ClockLane* clock_lane_ = nullptr;  // what lane_ is
+  protocol::RoundLane* round_lane_ = nullptr;
 };
 
 // Snapshots that all lanes of `shard` have, rising.

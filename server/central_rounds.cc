@@ -50,7 +50,7 @@ Result<std::unique_ptr<CentralRounds>> CentralRounds::Make(const setup::Setup& s
 
 CentralRounds::CentralRounds(std::unique_ptr<CentralChunk> central, Rate rate)
     : central_(std::move(central)),
-      down_(central_->setup(), central_->chunk(), 1, central_->weights()),
+      down_(std::in_place, central_->setup(), central_->chunk(), 1, central_->weights()),
       rate_(std::move(rate)),
       elastic_(central_->setup().job.train().algorithm() == "easgd"),
       alpha_(static_cast<float>(central_->setup().job.train().easgd().alpha())),
@@ -69,6 +69,7 @@ protocol::CellSpec CentralRounds::Spec(protocol::CellSpec sum) {
   spec.check_outcome = [this](const Bytes& payload, uint32_t) {
     return CheckAnswer(payload, central_->chunk());
   };
+  spec.pull = [this](bool average) { return Pull(average); };
   spec.every_round = true;
   return spec;
 }
@@ -80,21 +81,37 @@ Bytes CentralRounds::Close(const Bytes& sum, uint32_t contributors) {
     const Status decoded = central_->DecodeMean(sum, contributors, mean_);
     CHECK(decoded.ok()) << decoded.message();  // we added it up
     if (elastic_) {
-      answer = down_.Encode(0, central_->weights(), round_, down_.sent(0)).payload;
       // alpha sum (x_i - w) = alpha n (mean - w)
       central_->MoveTowards(mean_, alpha_ * static_cast<float>(contributors));
     } else {
       central_->Apply(mean_, rate_(round_ - 1));
-      answer = down_.Encode(0, central_->weights(), round_, down_.sent(0)).payload;
     }
+    answer = down_->Encode(0, central_->weights(), round_, down_->sent(0)).payload;
   }
   if (on_closed_) on_closed_(round_);
   return answer;
 }
 
+protocol::CellSpec::Pulled CentralRounds::Pull(bool average) {
+  if (average) return {WholeBytes(central_->average()), true};
+  // The initial weights they made themselves.
+  if (round_ == 0) return {WholeBytes(central_->weights()), true};
+  const protocol::ClockCell::Answer same = down_->Repeat(0, central_->weights(), round_);
+  return {same.payload, same.whole};
+}
+
+Status CentralRounds::Restart(std::span<const float> initial) {
+  auto central = CentralChunk::Make(central_->setup(), central_->chunk(), initial);
+  if (!central.ok()) return central.status();
+  central_ = std::move(*central);
+  down_.emplace(central_->setup(), central_->chunk(), 1, central_->weights());
+  round_ = 0;
+  return Ok();
+}
+
 void CentralRounds::AddState(SavedState* state) {
   central_->AddState(state);
-  down_.AddState(state);
+  down_->AddState(state);
   state->numbers.push_back({"round", &round_});
 }
 

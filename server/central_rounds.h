@@ -2,9 +2,11 @@
 // the server's weights, and whose answer is the weights.
 //
 //   ssgd, odsgd  w = optimizer(w, mean of the gradients)            answer: w
-//   easgd        w += alpha sum over the workers of (x_i - w)       answer: the w before, for both
-//                (survey equation 4)                                sides move by the old
-//                difference
+//   easgd        w += alpha sum over the workers of (x_i - w)       answer: w; a worker moves by
+//   the
+//                (survey equation 4)                                difference to the w before,
+//                which
+//                                                                   it still holds
 //
 // The rounds of a cell close in order, each once.
 #pragma once
@@ -12,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,17 +42,21 @@ class CentralRounds {
   // What the sum of `contributors` pushes does; the answer. No contributors: nothing changes, no
   // answer.
   Bytes Close(const Bytes& sum, uint32_t contributors);
+  // What every worker holds after round(), or the moving average: for those that go back to it.
+  protocol::CellSpec::Pulled Pull(bool average);
 
   protocol::Cell cell() const;
   uint64_t round() const { return round_; }  // closed so far
   const CentralChunk& central() const { return *central_; }
   void AddState(SavedState* state);
+  // Before the first round again.
+  Status Restart(std::span<const float> initial);
 
  private:
   CentralRounds(std::unique_ptr<CentralChunk> central, Rate rate);
 
   std::unique_ptr<CentralChunk> central_;
-  DownLink down_;
+  std::optional<DownLink> down_;
   const Rate rate_;
   const bool elastic_;
   const float alpha_;

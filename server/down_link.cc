@@ -5,7 +5,6 @@
 
 #include "common/base/logging.h"
 #include "common/codec/codec.h"
-#include "kernels/stats.h"
 
 namespace tern::server {
 
@@ -41,6 +40,14 @@ protocol::ClockCell::Answer DownLink::Encode(uint32_t receiver, std::span<const 
   held.assign(w.begin(), w.end());
   sent_[receiver] = version;
   return {WholeBytes(w), true};
+}
+
+protocol::ClockCell::Answer DownLink::Repeat(uint32_t receiver, std::span<const float> w,
+                                             uint64_t version) const {
+  std::vector<uint8_t> out;
+  if (!changes_ && EncodeValues(w, receiver, version, &out))
+    return {Bytes::Own(std::move(out)), false};
+  return {WholeBytes(Held(receiver, w)), true};
 }
 
 std::span<const float> DownLink::Held(uint32_t receiver, std::span<const float> w) const {

@@ -32,6 +32,9 @@ class DownLink {
   // (nothing: none, or nobody knows).
   protocol::ClockCell::Answer Encode(uint32_t receiver, std::span<const float> w, uint64_t version,
                                      std::optional<uint64_t> holds);
+  // What brings any worker to where `receiver` is since its answer of w, `version` of the weights.
+  protocol::ClockCell::Answer Repeat(uint32_t receiver, std::span<const float> w,
+                                     uint64_t version) const;
   // The version that a receiver of changes was last brought to.
   uint64_t sent(uint32_t receiver) const { return sent_[receiver]; }
   // What `receiver` made of the newest answer, which was of w.

@@ -119,11 +119,6 @@ void LaneLoop::Run() {
 void LaneLoop::OnCommand(const LaneCommand& command, protocol::Sends* out) {
   if (const auto* members = std::get_if<pb::Members>(&command)) {
     OnMembers(*members, out);
-  } else if (const auto* back = std::get_if<RollBackTo>(&command)) {
-    if (central_ == nullptr) return;
-    const Status rolled_back = central_->RollBackTo(back->step);
-    LOG_IF(ERROR, !rolled_back.ok()) << "cannot go back: " << rolled_back.message();
-    was_open_ = false;
   } else if (central_ != nullptr && central_->clock_lane() != nullptr) {
     central_->clock_lane()->Stop(out);
   } else {
@@ -136,24 +131,26 @@ void LaneLoop::OnMembers(const pb::Members& members, protocol::Sends* out) {
     auto schedule = update::Schedule::Make(setup_.job.train(), members.steps());
     if (schedule.ok()) schedule_ = std::move(*schedule);
   }
-  if (central_ != nullptr) {
-    const std::string sentence = central_->BeginRun(members.run());
-    LOG_IF(WARNING, !sentence.empty()) << "lane " << central_->owner().lane << " " << sentence;
-  }
-  lane().OnMembers(members, out);
+  if (central_ == nullptr || Begin(members)) lane().OnMembers(members, out);
 }
 
-void LaneLoop::OnHello(protocol::Peer from, const pb::Hello& hello, protocol::Sends* out) {
-  if (central_ != nullptr && !hello.fresh() && central_->IsBehind(hello.applied())) {
-    out->push_back({from, protocol::MakeRefuse(
-                              static_cast<int>(Code::kNotAllowed),
-                              Cat("this server's weights are those of round ", central_->step(),
-                                  ", worker ", hello.rank(), "'s of round ", hello.applied(),
-                                  ": all must go back to a common one first"),
-                              pb::Refuse::retry)});
-    return;
+bool LaneLoop::Begin(const pb::Members& members) {
+  const std::string sentence = central_->BeginRun(members.run());
+  LOG_IF(WARNING, !sentence.empty()) << "lane " << central_->owner().lane << " " << sentence;
+  if (!members.has_beginning() || members.beginning() == beginning_) return true;
+  const uint64_t from = central_->step();
+  const Status back = central_->RollBackTo(members.begin());
+  if (!back.ok()) {
+    LOG(ERROR) << "lane " << central_->owner().lane
+               << " cannot go back, and lets nobody in: " << back.message();
+    return false;
   }
-  lane().OnHello(from, hello, out);
+  beginning_ = members.beginning();
+  if (from != members.begin()) {
+    LOG(WARNING) << "lane " << central_->owner().lane << " went from round " << from << " to round "
+                 << members.begin();
+  }
+  return true;
 }
 
 void LaneLoop::AfterMessages() {
@@ -161,13 +158,13 @@ void LaneLoop::AfterMessages() {
     central_->AfterMessages();
     const protocol::ClockLane* clocks = central_->clock_lane();
     if (clocks != nullptr) counters_.ExportDropped(clocks->dropped());
-    if (clocks != nullptr && clocks->open() && !was_open_ && clocks->lost_clocks() > 0) {
+    if (clocks != nullptr && clocks->lost_clocks() > lost_clocks_told_) {
+      lost_clocks_told_ = clocks->lost_clocks();
       LOG(WARNING) << "lane " << central_->owner().lane << " went back by up to "
-                   << clocks->lost_clocks() << " pushes a worker: it has " << clocks->total()
+                   << lost_clocks_told_ << " pushes a worker: it has " << clocks->total()
                    << " pushes of all workers";
     }
   }
-  was_open_ = lane().open();
   counters_.Export(lane());
 }
 
@@ -186,7 +183,7 @@ void LaneLoop::OnReceived(net::Received received, protocol::Sends* out) {
                     protocol::MakeRefuse(ExitCode(checked), checked.message(), pb::Refuse::leave)});
     return;
   }
-  OnHello(received.peer, message.head.hello(), out);
+  lane().OnHello(received.peer, message.head.hello(), out);
 }
 
 void LaneLoop::Carry(protocol::Sends sends) {

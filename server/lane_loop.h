@@ -24,11 +24,7 @@ namespace tern::server {
 
 // What the control thread tells a lane.
 struct StopAfterThisRound {};
-// Central parameters with rounds: back to the snapshot of `step`. Members must be told again.
-struct RollBackTo {
-  uint64_t step = 0;
-};
-using LaneCommand = std::variant<pb::Members, StopAfterThisRound, RollBackTo>;
+using LaneCommand = std::variant<pb::Members, StopAfterThisRound>;
 
 class LaneLoop {
  public:
@@ -53,7 +49,8 @@ class LaneLoop {
   void Run();
   void OnCommand(const LaneCommand& command, protocol::Sends* out);
   void OnMembers(const pb::Members& members, protocol::Sends* out);
-  void OnHello(protocol::Peer from, const pb::Hello& hello, protocol::Sends* out);
+  // Central parameters: another run, or another beginning of it. False: it cannot.
+  bool Begin(const pb::Members& members);
   void AfterMessages();
   protocol::Lane& lane() { return central_ != nullptr ? central_->lane() : *lane_; }
   void OnReceived(net::Received received, protocol::Sends* out);
@@ -65,7 +62,8 @@ class LaneLoop {
   std::optional<update::Schedule> schedule_;  // once the length of the job is known
   std::unique_ptr<protocol::Lane> lane_;      // localized parameters
   std::unique_ptr<CentralLane> central_;      // central ones
-  bool was_open_ = false;
+  uint64_t beginning_ = 0;                    // as the newest Members said
+  uint64_t lost_clocks_told_ = 0;
   Channel<LaneCommand> commands_;
   TimeCounter& sum_time_;
   Counter& unsent_;

@@ -58,6 +58,18 @@ Status Server::Open() {
   poller_.Add(socket_.get());
   poller_.AddFd(signals_.fd());
 
+  MakeControl();
+  if (setup_.job.metrics().port() == 0) return Ok();
+  auto page =
+      net::MetricsPage::Start(setup_.job.metrics().host(),
+                              static_cast<uint16_t>(setup_.job.metrics().port() + options_.shard),
+                              [this] { return registry_.PrometheusText(); });
+  if (!page.ok()) return page.status();
+  page_ = std::move(*page);
+  return Ok();
+}
+
+void Server::MakeControl() {
   protocol::ControlOptions control;
   control.shard = options_.shard;
   control.shards = static_cast<uint32_t>(setup_.plan.data_lanes.size());
@@ -71,6 +83,11 @@ Status Server::Open() {
     control.window = traits->window();
     control.workers_hold_state = traits->closes() == pb::AlgorithmTraits::all_come;
   }
+  if (setup_.plan.central && setup_.plan.rounds) {
+    control.snapshots = [this](uint64_t run) {
+      return SnapshotsOfShard(setup_, options_.shard, run);
+    };
+  }
   std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(setup_.plan, options_.shard, 0);
   if (options_.shard == 0) {
     auto coordinator = std::make_unique<protocol::Coordinator>(control, std::move(cells));
@@ -79,14 +96,6 @@ Status Server::Open() {
   } else {
     control_ = std::make_unique<protocol::Follower>(control, std::move(cells));
   }
-  if (setup_.job.metrics().port() == 0) return Ok();
-  auto page =
-      net::MetricsPage::Start(setup_.job.metrics().host(),
-                              static_cast<uint16_t>(setup_.job.metrics().port() + options_.shard),
-                              [this] { return registry_.PrometheusText(); });
-  if (!page.ok()) return page.status();
-  page_ = std::move(*page);
-  return Ok();
 }
 
 Status Server::ConnectShard0() {

@@ -39,6 +39,7 @@ class Server {
  private:
   Server(const setup::Setup& setup, StopSignals& signals, const Options& options);
   Status Open();
+  void MakeControl();
   Status ConnectShard0();
   void Receive(protocol::ControlActions* out);
   void ReceiveFromShard0(protocol::ControlActions* out);

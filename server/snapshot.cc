@@ -150,6 +150,13 @@ void LaneSnapshots::CopyCell(const protocol::Cell& cell, uint64_t step) {
     open.copy.metadata[name + number.name] = std::to_string(*number.value);
 }
 
+void LaneSnapshots::RemoveAll() {
+  writer_.Wait();
+  for (uint64_t step : StepsOfFiles(owner_)) RemoveSnapshot(owner_, step);
+  newest_ = 0;
+  open_.clear();
+}
+
 Status LaneSnapshots::Load(uint64_t step) {
   writer_.Wait();
   const Result<models::TensorFile> file = ReadSnapshot(owner_, step);

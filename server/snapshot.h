@@ -84,6 +84,8 @@ class LaneSnapshots {
   // Puts all cells back where they were, and removes newer snapshots. kBadData: this one is not
   // whole or is not ours; nothing has changed.
   Status Load(uint64_t step);
+  // Of a lane that starts afresh.
+  void RemoveAll();
   void Flush() { writer_.Wait(); }
 
  private:

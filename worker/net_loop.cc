@@ -26,7 +26,7 @@ protocol::Session::Options SessionOptions(const setup::Setup& setup,
   session.max_state_bytes = options.max_state_bytes;
   session.timings = setup.timings;
   const protocol::Elasticity elasticity = protocol::Elasticity::Of(setup.job);
-  session.unsolicited = elasticity.unsolicited();
+  session.unsolicited = elasticity.unsolicited() && setup.plan.rounds;
   session.shrink = elasticity.shrink();
   session.in_plan = [&setup](const protocol::Cell& cell, protocol::LaneRef lane) {
     return protocol::IsAt(setup.plan, cell, lane);
@@ -240,6 +240,7 @@ pb::Counters NetLoop::Counters() const {
   counters.set_loss(progress_.loss.value());
   counters.set_refusals(traffic_.Refused());
   counters.set_steps(progress_.steps.value());
+  counters.set_late(session_.exchange().late());
   exchanges_.AddTo(&counters);
   return counters;
 }

@@ -83,9 +83,20 @@ bool IsMeaningless(const FieldDescriptor* field, const Message& message) {
          (key == "rho" && !HasMeanSquare(local));
 }
 
-void FillParameters(pb::Train* train) {
-  const pb::AlgorithmTraits* traits = TraitsOf(*train);
-  if (!train->has_parameters() && traits != nullptr) train->set_parameters(traits->holding(0));
+// What an algorithm can do with is what it gets where the job says nothing: before the defaults of
+// the keys.
+void FillByAlgorithm(pb::Job* job) {
+  const pb::AlgorithmTraits* traits = TraitsOf(job->train());
+  if (traits == nullptr) return;
+  if (!job->train().has_parameters()) job->mutable_train()->set_parameters(traits->holding(0));
+  pb::Exchange* exchange = job->mutable_exchange();
+  if (!exchange->has_codec() && traits->pushes() == pb::AlgorithmTraits::parameters)
+    exchange->set_codec("fp32");
+  if (!exchange->has_clip() && traits->pushes() == pb::AlgorithmTraits::change)
+    exchange->set_clip(pb::Exchange::none);
+  const bool alone = traits->closes() == pb::AlgorithmTraits::every_push || IsCentral(*job) ||
+                     exchange->clip() == pb::Exchange::grace;
+  if (!exchange->has_scaler() && alone) exchange->set_scaler(pb::Exchange::per_worker);
 }
 
 }  // namespace
@@ -93,6 +104,7 @@ void FillParameters(pb::Train* train) {
 void FillDefaults(Message* message) {
   const Reflection* reflection = message->GetReflection();
   const auto* type = message->GetDescriptor();
+  if (type == pb::Job::descriptor()) FillByAlgorithm(static_cast<pb::Job*>(message));
   for (int i = 0; i < type->field_count(); ++i) {
     const FieldDescriptor* field = type->field(i);
     const bool is_section = field->message_type() != nullptr &&
@@ -103,7 +115,6 @@ void FillDefaults(Message* message) {
     }
     if (field->message_type() != nullptr) ForEachMessage(field, message, FillDefaults);
   }
-  if (type == pb::Train::descriptor()) FillParameters(static_cast<pb::Train*>(message));
 }
 
 uint64_t JobDigest(const pb::Job& job) {

@@ -91,11 +91,16 @@ class AlgorithmChecker : private BetweenKeys {
       return;
     }
     const std::string sharing = FirstCodec("sharing_codecs", true);
-    if (traits_->closes() == Traits::every_push && Sound({"exchange.scaler"}) &&
+    const bool alone = traits_->closes() == Traits::every_push;
+    const bool central = Sound({"train.parameters"}) && IsCentral(job_);
+    if ((alone || central) && Sound({"exchange.scaler"}) &&
         exchange.scaler() == pb::Exchange::shared && !sharing.empty()) {
-      Report("exchange.scaler", "shared" + with_ + " and codec " + sharing,
-             "per_worker: workers that do not wait for each other share no scalers; set "
-             "exchange.scaler: per_worker");
+      Report("exchange.scaler",
+             "shared" + (alone ? with_ : " with parameters: central") + " and codec " + sharing,
+             std::string("per_worker: ") +
+                 (alone ? "workers that do not wait for each other share no scalers"
+                        : "servers that hold the parameters read every push alone") +
+                 "; set exchange.scaler: per_worker");
     }
     const std::string drawn = FirstCodec("float_codecs", false);
     if (traits_->pushes() == Traits::change && Sound({"exchange.clip"}) &&

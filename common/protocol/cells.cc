@@ -132,10 +132,6 @@ Status CheckFigures(const Bytes& payload, uint32_t workers) {
 
 }  // namespace
 
-bool HasFigures(const ExchangePlan& plan, uint32_t which) {
-  return plan.rounds ? which == kDuring : which == kAllDone || which == kLast;
-}
-
 CellSpec ScaleCell(uint32_t bucket, size_t tensors) {
   CellSpec spec;
   spec.cell = {Kind::kScale, bucket, 0};
@@ -178,9 +174,8 @@ size_t SumBytes(const ExchangePlan& plan, const Chunk& chunk, uint32_t contribut
 
 std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint32_t lane) {
   std::vector<CellSpec> cells;
-  for (uint32_t which : {kDuring, kAllDone, kLast}) {
-    if (lane == 0 && shard == 0 && HasFigures(plan, which))
-      cells.push_back(FiguresCell(plan.workers, which));
+  for (uint32_t which : {kCompare, kEvaluate}) {
+    if (lane == 0 && shard == 0) cells.push_back(FiguresCell(plan.workers, which));
   }
   for (uint32_t b = 0; b < plan.buckets.size(); ++b) {
     const Bucket& bucket = plan.buckets[b];
@@ -208,7 +203,7 @@ LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell) {
 
 bool IsAt(const ExchangePlan& plan, const Cell& cell, LaneRef lane) {
   if (cell.kind == Kind::kFigures)
-    return cell.bucket == 0 && HasFigures(plan, cell.chunk) && lane == LaneRef{};
+    return cell.bucket == 0 && cell.chunk <= kEvaluate && lane == LaneRef{};
   if (cell.bucket >= plan.buckets.size()) return false;
   const Bucket& bucket = plan.buckets[cell.bucket];
   if (cell.kind == Kind::kScale && (cell.chunk != 0 || bucket.shared.empty())) return false;

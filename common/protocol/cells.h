@@ -17,10 +17,9 @@ CellSpec ScaleCell(uint32_t bucket, size_t tensors);
 CellSpec FiguresCell(uint32_t workers, uint32_t which);
 CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk);
 
-// Cells of figures, by their chunk. With rounds: after any round. Without: once when all have done their last
-// step, and once more of the last evaluation.
-enum Which : uint32_t { kDuring, kAllDone, kLast };
-bool HasFigures(const ExchangePlan& plan, uint32_t which);
+// Cells of figures, by their chunk: of W and the losses, which tell who is there, and then of an evaluation
+// that those share between them. Without rounds both have one round: when all have done their last step.
+enum Figures : uint32_t { kCompare, kEvaluate };
 
 // The cells of one lane of a shard: scalers of the buckets whose home it is and, on shard 0,
 // figures, for lane 0; the chunks of the lane otherwise. The plan outlives the cells.

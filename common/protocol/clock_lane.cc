@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kMismatch = static_cast<int>(Code::kMismatch);
 constexpr int kNotAllowed = static_cast<int>(Code::kNotAllowed);
+constexpr int kPeerLost = static_cast<int>(Code::kPeerLost);
 
 Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
   return {to, MakeRefuse(code, std::move(sentence), then)};
@@ -25,6 +26,7 @@ ClockLane::ClockLane(Options options, std::vector<ClockCellSpec> cells)
     : options_(std::move(options)),
       members_(options_.workers),
       incarnations_(options_.workers),
+      newest_(options_.workers),
       dropped_(options_.workers) {
   counters_.staleness.assign(kStalenessBins, 0);
   for (ClockCellSpec& spec : cells) {
@@ -60,7 +62,7 @@ void ClockLane::OnChangedMember(uint32_t rank, bool was_removed) {
     // The others went on without it; they need not wait until it has made up for that.
     if (was_removed && options_.bound.has_value() &&
         least != std::numeric_limits<uint64_t>::max()) {
-      r.joined_at = std::max(r.joined_at, least);
+      r.at_least = std::max(r.at_least, least);
     }
   }
 }
@@ -92,16 +94,30 @@ void ClockLane::OnMessage(Peer from, const Message& message, Sends* out) {
   if (const pb::Contribution* c = AsContribution(message.head, &kind)) {
     OnContribution(from, kind, *c, message.payload, out);
   } else if (const pb::Outcome* held = AsHeldOutcome(message.head, &kind)) {
-    // Nobody needs another's answer here: its holder may drop it.
-    if (!members_.IsPeer(from)) return;
-    Send send{from, {}};
-    *MutableHeldOutcome(kind, &send.message.head) = *held;
-    out->push_back(std::move(send));
+    OnHeld(from, kind, *held, out);
   } else {
     ++counters_.bad;
     out->push_back(
         Refuse(from, kMismatch, "a message of this type does not belong here", pb::Refuse::ignore));
   }
+}
+
+void ClockLane::OnHeld(Peer from, Kind kind, const pb::Outcome& held, Sends* out) {
+  if (!open_ || !members_.IsPeer(from)) return;
+  CellState* cell = Find({kind, held.bucket(), held.chunk()});
+  for (uint32_t rank = 0; cell != nullptr && rank < members_.size(); ++rank) {
+    const uint64_t counted = cell->clocks.counted[rank];
+    if (members_[rank].peer != from) continue;
+    cell->ranks[rank].finished |= held.parted();
+    const uint64_t clock = held.round() - (held.parted() && held.round() != 0 ? 1 : 0);
+    if (clock <= counted || clock > kMaxClock) continue;
+    cell->ranks[rank].at_least = std::max(cell->ranks[rank].at_least, clock);
+    lost_clocks_ = std::max(lost_clocks_, clock - counted);
+  }
+  Send send{from, {}};
+  *MutableHeldOutcome(kind, &send.message.head) = held;
+  out->push_back(std::move(send));
+  ReleaseAll(out);
 }
 
 void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
@@ -119,11 +135,10 @@ void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
   }
   if (!open_) return;  // it will come again: its sender has not been welcomed
   CellState* cell = Find(name);
-  if (cell == nullptr || (c.round() == 0 && !c.pull_only() && !c.skip())) {
+  const std::string wrong = cell == nullptr ? " is not in this lane's plan" : Check(c, payload);
+  if (!wrong.empty()) {
     ++counters_.bad;
-    out->push_back(Refuse(from, kMismatch,
-                          ToString(name, c.round()) + " is not in this lane's plan",
-                          pb::Refuse::leave));
+    out->push_back(Refuse(from, kMismatch, ToString(name, c.round()) + wrong, pb::Refuse::leave));
     return;
   }
   LaneMembers::ShowApplied(member, c.applied());
@@ -137,21 +152,34 @@ void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
   ReleaseAll(out);
 }
 
+std::string ClockLane::Check(const pb::Contribution& c, const Bytes& payload) {
+  if (c.round() > kMaxClock) return " is of no clock: at most 2^62 is one";
+  if (c.pull_only() || c.skip())
+    return payload.empty() ? "" : " pushes nothing, as it says, but has a payload";
+  return c.round() == 0 ? " is of no clock: they count from 1" : "";
+}
+
 void ClockLane::OnPush(Peer from, CellState* cell, const pb::Contribution& c, const Bytes& payload,
                        Sends* out) {
   const uint32_t rank = c.rank();
   const uint64_t newest = cell->clocks.counted[rank];
   if (c.round() < newest) {
     ++counters_.stale;
-    out->push_back(Refuse(from, kNotAllowed,
-                          ToString(cell->spec.cell, c.round()) + " is stale: rank " +
-                              std::to_string(rank) + " is at " + std::to_string(newest),
-                          pb::Refuse::ignore));
+    std::string sentence = ToString(cell->spec.cell, c.round()) + " is stale: rank " +
+                           std::to_string(rank) + " is at " + std::to_string(newest);
+    // After a restart of shard 0 the first to come has the rank, whoever had it last.
+    const bool other = cell->ranks[rank].counted_by != c.incarnation();
+    if (other) sentence += "; another process had it meanwhile: start this worker again";
+    out->push_back(Refuse(from, other ? kPeerLost : kNotAllowed, std::move(sentence),
+                          other ? pb::Refuse::leave : pb::Refuse::ignore));
     return;
   }
   if (c.round() == newest && options_.safeguards.count_once) {
     ++counters_.repeated;
-    if (cell->ranks[rank].waiting.has_value()) return;  // its answer is still to come
+    if (std::optional<Waiting>& waiting = cell->ranks[rank].waiting; waiting.has_value()) {
+      waiting->peer = from;
+      return;  // its answer is still to come
+    }
   } else if (!CountIn(from, cell, c, payload, out)) {
     return;
   }
@@ -162,7 +190,7 @@ void ClockLane::OnPush(Peer from, CellState* cell, const pb::Contribution& c, co
     if (cell->ranks[rank].dropped) outcome->set_dropped(true);
     out->push_back(std::move(send));
   } else if (MustWait(*cell, rank)) {
-    cell->ranks[rank].waiting = Waiting{HeldBy(c)};
+    cell->ranks[rank].waiting = Waiting{from, HeldBy(c)};
   } else {
     AnswerPush(from, cell, rank, HeldBy(c), out);
   }
@@ -194,6 +222,8 @@ bool ClockLane::CountIn(Peer from, CellState* cell, const pb::Contribution& c, c
   }
   ++counters_.staleness[std::min<uint64_t>(staleness, kStalenessBins - 1)];
   cell->clocks.counted[rank] = c.round();
+  r.counted_by = c.incarnation();
+  newest_[rank] = std::max(newest_[rank], c.round());
   r.finished = false;
   r.waiting.reset();
   r.staleness = staleness;
@@ -202,10 +232,10 @@ bool ClockLane::CountIn(Peer from, CellState* cell, const pb::Contribution& c, c
 }
 
 void ClockLane::OnPull(Peer from, CellState* cell, const pb::Contribution& c, Sends* out) {
-  const uint64_t clock = std::max(cell->clocks.counted[c.rank()], cell->ranks[c.rank()].joined_at);
-  Send send = MakeAnswer(from, *cell, clock);
+  Send send = MakeAnswer(from, *cell, ClockOf(*cell, c.rank()));
   pb::Outcome* outcome = MutableOutcome(cell->spec.cell.kind, &send.message.head);
   outcome->set_pulled(true);
+  outcome->set_pull(c.round());
   if (c.average()) {
     outcome->set_average(true);
     outcome->set_version(cell->spec.weights->version());
@@ -221,6 +251,7 @@ void ClockLane::OnSkip(Peer from, CellState* cell, const pb::Contribution& c, Se
   if (!r.finished) ++counters_.skipped;
   r.finished = true;
   out->push_back(MakeAnswer(from, *cell, c.round()));
+  MutableOutcome(cell->spec.cell.kind, &out->back().message.head)->set_parted(true);
 }
 
 Send ClockLane::MakeAnswer(Peer to, const CellState& cell, uint64_t round) const {
@@ -265,10 +296,9 @@ void ClockLane::ReleaseAll(Sends* out) {
 void ClockLane::Release(CellState* cell, Sends* out) {
   for (uint32_t rank = 0; rank < members_.size(); ++rank) {
     std::optional<Waiting>& waiting = cell->ranks[rank].waiting;
-    if (!waiting.has_value() || members_[rank].peer == 0 || MustWait(*cell, rank)) continue;
-    const std::optional<uint64_t> holds = waiting->holds;
-    waiting.reset();
-    AnswerPush(members_[rank].peer, cell, rank, holds, out);
+    if (!waiting.has_value() || MustWait(*cell, rank)) continue;
+    const Waiting answered = *std::exchange(waiting, std::nullopt);
+    AnswerPush(answered.peer, cell, rank, answered.holds, out);
   }
 }
 
@@ -282,16 +312,14 @@ bool ClockLane::Stopped(const CellState& cell) const {
 }
 
 bool ClockLane::MustWait(const CellState& cell, uint32_t rank) const {
-  if (!options_.bound.has_value() || Stopped(cell)) return false;
+  if (!options_.bound.has_value() || !options_.safeguards.keep_bound || Stopped(cell)) return false;
   const uint64_t clock = cell.clocks.counted[rank];
   return clock > *options_.bound && LeastClock(cell) < clock - *options_.bound;
 }
 
-// What a member has applied tells of pushes that a server before this one counted.
 uint64_t ClockLane::ClockOf(const CellState& cell, uint32_t rank) const {
-  const LaneMember& member = members_[rank];
-  return std::max(
-      {cell.clocks.counted[rank], cell.ranks[rank].joined_at, member.known ? member.applied : 0});
+  const uint64_t before = newest_[rank] == 0 ? 0 : newest_[rank] - 1;
+  return std::max({cell.clocks.counted[rank], cell.ranks[rank].at_least, before});
 }
 
 uint64_t ClockLane::LeastClock(const CellState& cell) const {
@@ -316,6 +344,8 @@ const CellClocks& ClockLane::clocks(const Cell& cell) const { return cells_.at(c
 void ClockLane::Restore(const Cell& cell, CellClocks clocks) {
   clocks.counted.resize(members_.size());
   clocks.answered.resize(members_.size());
+  for (size_t rank = 0; rank < newest_.size(); ++rank)
+    newest_[rank] = std::max(newest_[rank], clocks.counted[rank]);
   cells_.at(cell).clocks = std::move(clocks);
 }
 
@@ -323,18 +353,6 @@ uint64_t ClockLane::total() const {
   uint64_t least = std::numeric_limits<uint64_t>::max();
   for (const auto& [name, cell] : cells_) least = std::min(least, cell.clocks.total);
   return cells_.empty() ? 0 : least;
-}
-
-uint64_t ClockLane::lost_clocks() const {
-  uint64_t most = 0;
-  for (const auto& [name, cell] : cells_) {
-    for (uint32_t rank = 0; rank < members_.size(); ++rank) {
-      const uint64_t counted = cell.clocks.counted[rank];
-      if (members_[rank].known && members_[rank].applied > counted)
-        most = std::max(most, members_[rank].applied - counted);
-    }
-  }
-  return most;
 }
 
 ClockLane::CellState* ClockLane::Find(const Cell& cell) {

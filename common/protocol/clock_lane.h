@@ -5,11 +5,13 @@
 //   push(rank, clock) --counted once by (cell, rank, clock)--> Cell::Push --> answer: Cell::Pull
 //
 //   A repeated push (the newest clock of its rank) is answered again and not counted again; an
-//   older one is refused as stale. Clocks may leap: who returns goes on from the newest that any
-//   cell has. ssp: the answer waits until no member's clock is more than `bound` behind. Who is no
-//   longer a member, or has said that it takes no further part (skip), holds nobody up. pull_only:
-//   answered at once; Outcome.round is the newest counted clock of that rank. push_only: counted,
-//   and answered without weights.
+//   older one is refused as stale, and whose rank another process has taken further leaves. Clocks
+//   may leap: who returns goes on from the newest that any cell has. ssp: the answer waits until no
+//   member's clock is more than `bound` behind. Who is no longer a member, or has said that it
+//   takes no further part (skip), holds nobody up. pull_only: answered at once; Outcome.round is
+//   the newest counted clock of that rank. push_only: counted, and answered without weights. An
+//   answer that is handed back: so far had a server before this one counted; it is the clock of its
+//   sender, who does not push that again.
 //
 // When the pushes of all ranks to a cell reach `pushes` (or a stop is asked for) every answer from
 // then on says stop_after (the asker's own clock), and what waits is answered.
@@ -76,7 +78,8 @@ class ClockLane : public Lane {
     std::function<double(uint64_t total)> learning_rate;
     Safeguards safeguards;
   };
-  static constexpr size_t kStalenessBins = 33;  // 0 to 31, and all beyond
+  static constexpr size_t kStalenessBins = 33;              // 0 to 31, and all beyond
+  static constexpr uint64_t kMaxClock = uint64_t{1} << 62;  // a greater one is no clock
 
   ClockLane(Options options, std::vector<ClockCellSpec> cells);
 
@@ -102,15 +105,19 @@ class ClockLane : public Lane {
   void Restore(const Cell& cell, CellClocks clocks);
   // The least total over the cells.
   uint64_t total() const;
-  // After a restart: by how many clocks the members' own are ahead of the counted ones, at most.
-  uint64_t lost_clocks() const;
+  // By how many clocks those that members had answered, by a server before this one, were ahead of
+  // the counted ones, at most.
+  uint64_t lost_clocks() const { return lost_clocks_; }
 
  private:
   struct Waiting {
+    Peer peer = 0;  // who asked last
     std::optional<uint64_t> holds;
   };
   struct Rank {
-    uint64_t joined_at = 0;  // a clock that it was let start from, as if counted
+    // As if counted: where it joined, or what a server before this one answered it.
+    uint64_t at_least = 0;
+    uint64_t counted_by = 0;  // the incarnation of its newest push; 0: a server before this one
     bool finished = false;
     uint64_t staleness = 0;  // of its newest push
     bool dropped = false;
@@ -124,6 +131,9 @@ class ClockLane : public Lane {
 
   void OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload,
                       Sends* out);
+  void OnHeld(Peer from, Kind kind, const pb::Outcome& held, Sends* out);
+  // What is wrong with a contribution, or nothing.
+  static std::string Check(const pb::Contribution& c, const Bytes& payload);
   void OnPush(Peer from, CellState* cell, const pb::Contribution& c, const Bytes& payload,
               Sends* out);
   // False (and refused) if the payload is none.
@@ -139,6 +149,8 @@ class ClockLane : public Lane {
   void ReleaseAll(Sends* out);
   // Of all members that take part, the least; the greatest number if there is none.
   uint64_t LeastClock(const CellState& cell) const;
+  // Whoever pushes clock c to a cell is done with c - 1 everywhere, also where a process of its
+  // rank died before it had pushed that.
   uint64_t ClockOf(const CellState& cell, uint32_t rank) const;
   bool MustWait(const CellState& cell, uint32_t rank) const;
   bool Stopped(const CellState& cell) const;
@@ -150,10 +162,12 @@ class ClockLane : public Lane {
   std::map<Cell, CellState> cells_;
   LaneMembers members_;
   std::vector<uint64_t> incarnations_;  // as the last membership said
+  std::vector<uint64_t> newest_;        // by rank: the newest clock that any cell has counted
   bool open_ = false;
   bool stop_requested_ = false;
   uint64_t target_ = 0;  // pushes to a cell; 0: the length of the job is not known
   std::vector<uint64_t> dropped_;
+  uint64_t lost_clocks_ = 0;
   Counters counters_;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,11 @@ struct ControlOptions {
   pb::Hello expected;                // job, digests: what every peer must have
   Timings timings;
   Elasticity elasticity;
-  uint32_t window = 1;  // of the control lane, as RoundLane's
+  uint32_t window = 1;             // of the control lane, as RoundLane's
   bool workers_hold_state = true;  // false: whoever comes asks the data lanes for all that it needs
+  // Servers hold the parameters and there are rounds: those of `run` that all lanes of this shard
+  // can go back to, rising. Empty: there is no going back (roll_back.h).
+  std::function<std::vector<uint64_t>(uint64_t run)> snapshots;
   Safeguards safeguards;
 };
 

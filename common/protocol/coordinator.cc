@@ -21,7 +21,8 @@ Coordinator::Coordinator(ControlOptions options, std::vector<CellSpec> cells)
     : options_(std::move(options)),
       lane_(LaneOptions(options_), std::move(cells)),
       workers_(options_.workers),
-      stragglers_(options_.workers) {}
+      stragglers_(options_.workers),
+      poll_(options_.shards) {}
 
 void Coordinator::Start(Time now, ControlActions*) {
   started_at_ = now;
@@ -43,6 +44,8 @@ void Coordinator::OnMessage(Peer from, const Message& message, Time now, Control
       return OnBye(from, message.head.bye(), now, out);
     case pb::Envelope::kPulse:
       return OnPulse(from, message.head.pulse(), now, out);
+    case pb::Envelope::kGoBack:
+      return OnSnapshots(from, message.head.go_back(), now, out);
     case pb::Envelope::kEnd:
       return;  // the answer to what we said in a life before
     default:
@@ -59,11 +62,17 @@ void Coordinator::OnShardHello(Peer from, const pb::Hello& hello, Time now, Cont
                 pb::Refuse::leave),
         out);
   }
-  found->second = {from, now, false};
+  const uint64_t before = found->second.incarnation;
+  const bool again = before != 0 && before != hello.incarnation();
+  if (again) poll_.Forget(hello.rank());
+  found->second = {from, hello.incarnation(), now, false};
   Message message;
   message.head.mutable_welcome()->set_incarnation(options_.incarnation);
   EmitSend(from, std::move(message), out);
   if (!gathered_) return;
+  if (again && CanGoBack()) {
+    return GoBack("server shard " + std::to_string(hello.rank()) + " was started again", now, out);
+  }
   Message members;
   *members.head.mutable_members() = Members();
   EmitSend(from, std::move(members), out);
@@ -102,7 +111,7 @@ void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, Co
     return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
   }
   Worker& worker = workers_[beat.rank()];
-  if (worker.presence == Presence::kLost) return EmitSend(from, GivenUp(), out);
+  if (worker.presence == Presence::kLost) return EmitSend(from, GivenUp(worker.incarnation), out);
   if (worker.suspect) EmitLog(Name(beat.rank()) + " is heard again", out);
   worker.suspect = false;
   worker.heard_at = now;
@@ -114,14 +123,15 @@ void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, Co
   if (beat.waiting() || beat.progress() != worker.progress) worker.moved_at = now;
   worker.progress = beat.progress();
   if (!beat.has_applied()) return;
-  worker.joining = false;
+  worker.joining = worker.begins = false;
   worker.applied = std::max(worker.applied, beat.applied());
   lane_.OnApplied(beat.rank(), beat.incarnation(), beat.applied());
 }
 
 void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlActions* out) {
   if (Worker* worker = ByPeer(from); worker != nullptr) {
-    if (worker->presence == Presence::kLost) return EmitSend(from, GivenUp(), out);
+    if (worker->presence == Presence::kLost)
+      return EmitSend(from, GivenUp(worker->incarnation), out);
     worker->heard_at = now;
   }
   Sends sends;
@@ -147,8 +157,7 @@ void Coordinator::OnStateWant(Peer from, const Message& message, Time now, Contr
     if (&worker == wants || !live || worker.joining) continue;
     if (donor == nullptr || worth(worker) > worth(*donor)) donor = &worker;
   }
-  if (donor == nullptr)
-    return Abort(Code::kPeerLost, "no live worker holds the state of the job", now, out);
+  if (donor == nullptr) return LoseState("", Code::kPeerLost, now, out);
   EmitSend(donor->peer, message, out);
 }
 
@@ -178,7 +187,7 @@ void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions*
   if (fenced)
     return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
   Worker& worker = workers_[bye.rank()];
-  if (worker.presence == Presence::kLost) return EmitSend(from, GivenUp(), out);
+  if (worker.presence == Presence::kLost) return EmitSend(from, GivenUp(worker.incarnation), out);
   worker.presence = Presence::kDone;
   worker.heard_at = now;
   worker.figures = bye.figures();
@@ -186,7 +195,12 @@ void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions*
   EndIfAllDone(now, out);
 }
 
-Message Coordinator::GivenUp() {
+Message Coordinator::GivenUp(uint64_t incarnation) const {
+  if (CanGoBack() && !gathered_) {
+    Message message;
+    message.head.mutable_go_back()->set_incarnation(incarnation);
+    return message;
+  }
   return Refusal(Code::kNotAllowed, "given up while silent", pb::Refuse::rejoin);
 }
 

@@ -18,8 +18,11 @@
 //   since the others may need what it holds. An incarnation that was given up or replaced may come
 //   back only as a new one (Refuse: rejoin), and only while no other process has had its rank.
 //
-// After a restart of shard 0 the gathering rebuilds all of it from the hellos; under `shrink` it does
-// not wait for those who, as the others heard, were gone, nor for anybody beyond the start timeout.
+// Where servers hold the parameters, running may go back to gathering: roll_back.h.
+//
+// After a restart of shard 0 the gathering rebuilds all of it from the hellos; under `shrink` it
+// does not wait for those who, as the others heard, were gone, nor for anybody beyond the start
+// timeout.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +32,7 @@
 
 #include "common/protocol/control.h"
 #include "common/protocol/farewell.h"
+#include "common/protocol/roll_back.h"
 #include "common/protocol/stragglers.h"
 
 namespace tern::protocol {
@@ -48,6 +52,7 @@ class Coordinator : public Control {
     Presence presence = Presence::kAbsent;
     bool suspect = false;
     bool joining = false;  // was told to fetch State and has not got it
+    bool begins = false;   // ... from the servers, as all do
     uint64_t incarnation = 0;
     uint64_t epoch = 0;        // it was admitted in, as it or we said
     uint64_t first_epoch = 0;  // the first of its process, under whatever incarnation
@@ -72,6 +77,7 @@ class Coordinator : public Control {
  private:
   struct Follower {
     Peer peer = 0;
+    uint64_t incarnation = 0;
     Time heard_at{};
     bool silent = false;
   };
@@ -83,7 +89,9 @@ class Coordinator : public Control {
   void Admit(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out);
   void GreetLane(const Worker& worker, ControlActions* out);
   bool HasGathered(Time now) const;
+  bool HasGatheredAgain(Time now) const;
   void GatherIfComplete(Time now, ControlActions* out);
+  void AdmitGathered(Time now);
   // Whether the state of the job is lost, or one who gathered is too far behind to have been a
   // member; acts on it.
   bool CannotGather(Time now, ControlActions* out);
@@ -96,6 +104,16 @@ class Coordinator : public Control {
   void OnStateWant(Peer from, const Message& message, Time now, ControlActions* out);
   void OnStatePiece(const Message& message, ControlActions* out);
   void OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out);
+  // Going back; see roll_back.h.
+  bool CanGoBack() const { return static_cast<bool>(options_.snapshots); }
+  void GoBack(const std::string& why, Time now, ControlActions* out);
+  // No live worker holds the state of the job: it goes back where it can, or ends.
+  void LoseState(const std::string& what, Code code, Time now, ControlActions* out);
+  void TellToGoBack(Worker* worker, ControlActions* out);
+  // Whether all that gathered may begin, and `begin_` says where; sees to it if not.
+  bool MayBegin(Time now, ControlActions* out);
+  void AskForSnapshots(Time now, ControlActions* out);
+  void OnSnapshots(Peer from, const pb::GoBack& answer, Time now, ControlActions* out);
   void Lose(uint32_t rank, const std::string& why, Time now, ControlActions* out);
   void GoOnWithout(const std::string& what, Time now, ControlActions* out);  // shrink
   void NameIfLate(uint32_t rank, ControlActions* out);
@@ -106,7 +124,10 @@ class Coordinator : public Control {
   void EndIfAllDone(Time now, ControlActions* out);
   void Abort(Code code, const std::string& sentence, Time now, ControlActions* out);
   std::vector<Farewell::Guest> Guests() const;
-  static Message GivenUp();
+  // What one whose incarnation is no longer good has to do.
+  Message GivenUp(uint64_t incarnation) const;
+  // Makes it nobody, and remembers its incarnation.
+  static void Retire(Worker* worker);
   static bool IsLive(const Worker& worker) {
     return worker.presence == Worker::Presence::kPresent ||
            worker.presence == Worker::Presence::kDone;
@@ -122,6 +143,12 @@ class Coordinator : public Control {
   Stragglers stragglers_;
   std::map<uint32_t, Follower> followers_;  // by shard
   bool gathered_ = false;
+  bool going_back_ = false;  // gathering what had begun
+  SnapshotPoll poll_;
+  Time asked_at_{};
+  uint64_t begin_ = 0;  // all get the parameters after this round from the servers
+  uint64_t beginning_ = 0;
+  uint64_t reached_ = 0;  // round before going back
   Farewell farewell_;
   uint64_t epoch_ = 0;
   uint64_t run_ = 0;            // of this run of the job

@@ -47,7 +47,7 @@ void Coordinator::OnHello(Peer from, const pb::Hello& hello, Time now, ControlAc
                                  hello.incarnation()) != worker.retired.end();
   if (retired ||
       (worker.incarnation == hello.incarnation() && worker.presence == Presence::kLost)) {
-    return EmitSend(from, GivenUp(), out);
+    return EmitSend(from, GivenUp(hello.incarnation()), out);
   }
   if (worker.incarnation != hello.incarnation()) {
     if (!MayTake(&worker, from, hello, now, out)) return;
@@ -57,6 +57,7 @@ void Coordinator::OnHello(Peer from, const pb::Hello& hello, Time now, ControlAc
   worker.heard_at = now;
   worker.hello = hello;
   worker.joining &= hello.fresh();
+  worker.begins &= hello.fresh();
   if (!gathered_) return;
   Welcome(worker, out);
   GreetLane(worker, out);
@@ -76,7 +77,7 @@ bool Coordinator::MayTake(Worker* worker, Peer from, const pb::Hello& hello, Tim
   const bool shrinks = options_.elasticity.shrink();
   if (shrinks && gathered_ && !hello.fresh() && !hello.done()) {
     // The others may have gone on without what it holds.
-    EmitSend(from, GivenUp(), out);
+    EmitSend(from, GivenUp(hello.incarnation()), out);
     return false;
   }
   if (worker->presence == Presence::kLost && !hello.fresh() &&
@@ -109,16 +110,20 @@ bool Coordinator::MayTake(Worker* worker, Peer from, const pb::Hello& hello, Tim
   return false;
 }
 
-void Coordinator::Admit(Worker* worker, Peer from, const pb::Hello& hello, Time now,
-                        ControlActions* out) {
-  const bool back = worker->presence == Presence::kLost;
-  const uint64_t first_epoch = worker->first_epoch;
+void Coordinator::Retire(Worker* worker) {
   std::vector<uint64_t> retired = std::move(worker->retired);
   if (worker->incarnation != 0) retired.push_back(worker->incarnation);
   if (retired.size() > kRetired) retired.erase(retired.begin());
   *worker = Worker{};
-  stragglers_.Forget(hello.rank());
   worker->retired = std::move(retired);
+}
+
+void Coordinator::Admit(Worker* worker, Peer from, const pb::Hello& hello, Time now,
+                        ControlActions* out) {
+  const bool back = worker->presence == Presence::kLost;
+  const uint64_t first_epoch = worker->first_epoch;
+  Retire(worker);
+  stragglers_.Forget(hello.rank());
   worker->presence = Presence::kPresent;
   worker->incarnation = hello.incarnation();
   worker->epoch = worker->first_epoch = hello.epoch();
@@ -163,6 +168,7 @@ bool Coordinator::CannotGather(Time now, ControlActions* out) {
 }
 
 bool Coordinator::HasGathered(Time now) const {
+  if (going_back_) return HasGatheredAgain(now);
   uint32_t live = 0;
   bool anyone_has_state = false;
   for (const Worker& worker : workers_) {
@@ -186,25 +192,9 @@ bool Coordinator::HasGathered(Time now) const {
 }
 
 void Coordinator::GatherIfComplete(Time now, ControlActions* out) {
-  if (!HasGathered(now) || CannotGather(now, out)) return;
-  bool anyone_has_state = false;
-  for (const Worker& worker : workers_) {
-    epoch_ = std::max(epoch_, worker.epoch);
-    if (!IsLive(worker) || worker.hello.fresh()) continue;
-    anyone_has_state = true;
-    if (worker.hello.run() != 0) run_ = worker.hello.run();
-  }
-  if (!anyone_has_state) run_ = options_.incarnation;  // as good a name as any
-  gathered_ = true;
-  ++epoch_;
-  for (Worker& worker : workers_) {
-    if (!IsLive(worker)) continue;
-    worker.epoch = epoch_;
-    worker.moved_at = now;
-    worker.joining =
-        options_.workers_hold_state && anyone_has_state && worker.hello.fresh();
-    if (worker.joining || worker.first_epoch == 0) worker.first_epoch = epoch_;
-  }
+  if (!HasGathered(now)) return;
+  if (CanGoBack() ? !MayBegin(now, out) : CannotGather(now, out)) return;
+  AdmitGathered(now);
   PublishMembers(out);
   for (const Worker& worker : workers_) {
     if (IsLive(worker)) GreetLane(worker, out);
@@ -212,11 +202,33 @@ void Coordinator::GatherIfComplete(Time now, ControlActions* out) {
   for (const Worker& worker : workers_) {
     if (IsLive(worker)) Welcome(worker, out);
   }
-  EmitLog(Live() == workers_.size()
-              ? "all " + std::to_string(workers_.size()) + " workers are here"
-              : "going on with " + LiveText(),
+  EmitLog(Live() == workers_.size() ? "all " + std::to_string(workers_.size()) + " workers are here"
+                                    : "going on with " + LiveText(),
           out);
   EndIfAllDone(now, out);
+}
+
+void Coordinator::AdmitGathered(Time now) {
+  bool anyone_has_state = false;
+  for (const Worker& worker : workers_) {
+    epoch_ = std::max(epoch_, worker.epoch);
+    if (!IsLive(worker) || worker.hello.fresh()) continue;
+    anyone_has_state = true;
+    if (worker.hello.run() != 0) run_ = worker.hello.run();
+  }
+  const bool goes_back = std::exchange(going_back_, false);
+  if (!anyone_has_state && !goes_back) run_ = options_.incarnation;  // as good a name as any
+  gathered_ = true;
+  ++epoch_;
+  for (Worker& worker : workers_) {
+    if (!IsLive(worker)) continue;
+    worker.epoch = epoch_;
+    worker.moved_at = now;
+    worker.begins = goes_back;
+    worker.joining =
+        goes_back || (options_.workers_hold_state && anyone_has_state && worker.hello.fresh());
+    if (worker.joining || worker.first_epoch == 0) worker.first_epoch = epoch_;
+  }
 }
 
 size_t Coordinator::Live() const {
@@ -234,6 +246,7 @@ void Coordinator::Welcome(const Worker& worker, ControlActions* out) {
   welcome->set_epoch(worker.epoch);
   welcome->set_needs_state(worker.joining);
   welcome->set_run(run_);
+  if (worker.begins) welcome->set_begin(begin_);
   for (uint32_t port : options_.data_ports) welcome->add_data_ports(port);
   EmitSend(worker.peer, std::move(message), out);
 }
@@ -247,7 +260,11 @@ pb::Members Coordinator::Members() const {
     const Worker& worker = workers_[rank];
     const bool removed = options_.elasticity.shrink() && !IsLive(worker);
     members.add_incarnations(removed ? 0 : worker.incarnation);
-    if (worker.joining && !removed) members.add_joining(rank);
+    if (worker.joining && !worker.begins && !removed) members.add_joining(rank);
+  }
+  if (beginning_ != 0) {
+    members.set_beginning(beginning_);
+    members.set_begin(begin_);
   }
   return members;
 }

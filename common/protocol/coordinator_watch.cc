@@ -20,7 +20,7 @@ void Coordinator::OnTimer(Time now, ControlActions* out) {
   for (uint32_t rank = 0; rank < workers_.size() && !farewell_.started(); ++rank)
     CheckSilence(rank, now, out);
   if (!farewell_.started()) CheckFollowers(now, out);
-  if (!farewell_.started() && !gathered_ && options_.elasticity.shrink())
+  if (!farewell_.started() && !gathered_ && (options_.elasticity.shrink() || going_back_))
     GatherIfComplete(now, out);
   if (farewell_.started() || gathered_ || now - started_at_ <= options_.timings.start_timeout)
     return;
@@ -28,11 +28,13 @@ void Coordinator::OnTimer(Time now, ControlActions* out) {
   bool done = false;
   for (uint32_t rank = 0; rank < workers_.size(); ++rank) {
     done |= workers_[rank].presence == Presence::kDone;
-    if (!IsLive(workers_[rank])) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+    if (!IsLive(workers_[rank]))
+      missing += (missing.empty() ? "no hello from worker " : ", ") + std::to_string(rank);
   }
+  if (missing.empty()) missing = "a server shard did not say what it can go back to";
   Abort(Code::kPeerLost,
-        "the job did not start" + std::string(done ? " again" : "") + " within " +
-            SecondsText(options_.timings.start_timeout) + ": no hello from worker " + missing,
+        "the job did not start" + std::string(done || going_back_ ? " again" : "") + " within " +
+            SecondsText(options_.timings.start_timeout) + ": " + missing,
         now, out);
 }
 
@@ -41,7 +43,7 @@ void Coordinator::SendPulses(Time now, ControlActions* out) {
   Message message;
   pb::Pulse* pulse = message.head.mutable_pulse();
   pulse->set_incarnation(options_.incarnation);
-  pulse->set_epoch(epoch_);
+  pulse->set_epoch(gathered_ ? epoch_ : 0);
   pulse->set_floor(lane_.floor());
   for (uint32_t rank = 0; rank < workers_.size(); ++rank) {
     if (!IsLive(workers_[rank])) pulse->add_absent(rank);
@@ -92,8 +94,8 @@ void Coordinator::CheckFollowers(Time now, ControlActions* out) {
   for (auto& [shard, follower] : followers_) {
     const Time silent = now - follower.heard_at;
     const std::string name = "server shard " + std::to_string(shard);
-    if (silent >
-        (gathered_ ? options_.timings.server_return_timeout : options_.timings.start_timeout)) {
+    if (silent > (gathered_ || going_back_ ? options_.timings.server_return_timeout
+                                           : options_.timings.start_timeout)) {
       return Abort(Code::kPeerLost, name + " was lost: silent for " + SecondsText(silent), now,
                    out);
     }
@@ -109,8 +111,8 @@ void Coordinator::Lose(uint32_t rank, const std::string& why, Time now, ControlA
   Worker& worker = workers_[rank];
   const std::string what = Name(rank) + " was lost at round " +
                            std::to_string(std::max(worker.applied, lane_.floor()) + 1) + ": " + why;
-  if (!gathered_) {  // the job has not begun: its place is free again
-    EmitLog(what, out);
+  if (!gathered_ && !(going_back_ && options_.elasticity.on_loss != OnLoss::kWait)) {
+    EmitLog(what, out);  // its place is free again
     worker = Worker{};
     return;
   }
@@ -123,19 +125,20 @@ void Coordinator::Lose(uint32_t rank, const std::string& why, Time now, ControlA
   const bool anyone = std::any_of(workers_.begin(), workers_.end(), [](const Worker& other) {
     return !other.joining && IsLive(other);
   });
-  if (!anyone)
-    return Abort(Code::kPeerLost, what + "; no live worker holds the state of the job", now, out);
+  if (!anyone) return LoseState(what, Code::kPeerLost, now, out);
   EmitLog(what + "; waiting for its return for up to " + SecondsText(options_.timings.wait_timeout),
           out);
 }
 
 void Coordinator::GoOnWithout(const std::string& what, Time now, ControlActions* out) {
+  if (going_back_) return EmitLog(what, out);  // GatherIfComplete goes on without it
   const Code code = stop_code_ == Code::kOk ? Code::kPeerLost : stop_code_;
   const bool anyone = std::any_of(workers_.begin(), workers_.end(), [](const Worker& other) {
     return !other.joining && IsLive(other);
   });
-  if (!anyone) return Abort(code, what + "; no live worker holds the state of the job", now, out);
-  if (Live() < options_.elasticity.min_workers) {
+  const bool too_few = Live() < options_.elasticity.min_workers;
+  if (!anyone && !(too_few && CanGoBack())) return LoseState(what, code, now, out);
+  if (too_few) {
     return Abort(code,
                  what + "; " + LiveText() + " are left, and faults.min_workers is " +
                      std::to_string(options_.elasticity.min_workers),

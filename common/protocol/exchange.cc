@@ -1,5 +1,6 @@
 #include "common/protocol/exchange.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tern::protocol {
@@ -20,12 +21,14 @@ void Exchange::Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64
                           Bytes payload, Time now, std::vector<Outgoing>* out,
                           const Request& request) {
   const Key key{round, cell};
-  if (options_.unsolicited && (round <= applied_ || held_.contains(key))) {
+  if (options_.unsolicited && !request.pull_only && (round <= applied_ || held_.contains(key))) {
     if (!request.skip) OnLate(key, lane, out);
     return;
   }
+  Drop(key);  // a pull takes the place of one that is not answered
   Waiting& waiting = waiting_[key];
   waiting.request = request;
+  if (request.pull_only) waiting.pull = ++pulls_;
   waiting.lane = lane;
   waiting.digest = digest;
   waiting.payload = std::move(payload);
@@ -66,18 +69,22 @@ void Exchange::SendWaiting(const Key& key, Waiting* waiting, Time now, std::vect
   Outgoing outgoing{waiting->lane, MakeContribution(key)};
   pb::Contribution* c = MutableContribution(key.cell.kind, &outgoing.message.head);
   if (waiting->digest != 0) c->set_digest(waiting->digest);
-  AddRequest(key.cell, waiting->request, c);
+  AddRequest(key.cell, *waiting, c);
   outgoing.message.payload = waiting->payload;
   out->push_back(std::move(outgoing));
 }
 
-void Exchange::AddRequest(const Cell& cell, const Request& request, pb::Contribution* c) const {
+void Exchange::AddRequest(const Cell& cell, const Waiting& waiting, pb::Contribution* c) const {
+  const Request& request = waiting.request;
   if (request.skip) c->set_skip(true);
-  if (request.pull_only) c->set_pull_only(true);
+  if (request.pull_only) {
+    c->set_pull_only(true);
+    c->set_round(waiting.pull);
+  }
   if (request.push_only) c->set_push_only(true);
   if (request.average) c->set_average(true);
   const auto version = versions_.find(cell);
-  if (version != versions_.end()) c->set_version(version->second);
+  if (version != versions_.end()) c->set_version(version->second.version);
 }
 
 void Exchange::SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out) {
@@ -108,27 +115,45 @@ std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
                 Cell{kind, outcome.bucket(), outcome.chunk()}};
   if (const auto found = waiting_.find(key); found != waiting_.end()) {
     const Waiting& waiting = found->second;
-    if (waiting.lane != lane) return deliveries;
-    if (waiting.sent && kind == Kind::kPush)
-      lanes_[lane].unanswered_bytes -= waiting.payload.size();
-    if (options_.unsolicited && !waiting.request.skip && !IsIn(outcome.who(), options_.rank))
+    if (!Answers(outcome, lane, waiting)) return deliveries;
+    const bool in_rounds = !outcome.has_total() && !outcome.pulled();
+    if (in_rounds && options_.unsolicited && !waiting.request.skip &&
+        !IsIn(outcome.who(), options_.rank))
       CountLate(key);
-    waiting_.erase(found);
-  } else if (!Wants(key, lane)) {
+    Drop(key);
+  } else if (outcome.has_total() || !Wants(key, lane)) {
     return deliveries;
   }
-  if (outcome.has_version() && !outcome.average()) versions_[key.cell] = outcome.version();
-  // Without rounds a server restores nothing from its workers.
-  const bool has_rounds = !outcome.has_total();
+  if (outcome.has_version() && !outcome.average()) versions_[key.cell] = {lane, outcome.version()};
+  // Without rounds a server restores no weights from its workers.
+  const bool has_rounds = !outcome.has_total() && !outcome.pulled();
   if (has_rounds && outcome.round() > floor_) held_[key] = Held{lane, outcome, payload, false, {}};
+  if (outcome.has_total() && !outcome.pulled()) HoldClock(key, lane, outcome.parted());
   deliveries.push_back({key.cell, outcome, payload});
   SendWhatCreditAllows(lane, now, out);
   return deliveries;
 }
 
+bool Exchange::Answers(const pb::Outcome& outcome, LaneRef lane, const Waiting& waiting) {
+  return waiting.lane == lane && outcome.pulled() == waiting.request.pull_only &&
+         (!outcome.pulled() || outcome.pull() == waiting.pull);
+}
+
 bool Exchange::Wants(const Key& key, LaneRef lane) const {
-  return options_.unsolicited && key.round > applied_ && key.round <= applied_ + kMostAhead &&
-         !held_.contains(key) && (!options_.in_plan || options_.in_plan(key.cell, lane));
+  return options_.unsolicited && key.cell.kind != Kind::kFigures && key.round > applied_ &&
+         key.round <= applied_ + kMostAhead && !held_.contains(key) &&
+         (!options_.in_plan || options_.in_plan(key.cell, lane));
+}
+
+void Exchange::HoldClock(const Key& key, LaneRef lane, bool parted) {
+  uint64_t& clock = clocks_[key.cell];
+  held_.erase({clock, key.cell});
+  clock = key.round;
+  Held& held = held_[key] = Held{lane, {}, {}, false, {}};
+  held.outcome.set_round(key.round);
+  held.outcome.set_bucket(key.cell.bucket);
+  held.outcome.set_chunk(key.cell.chunk);
+  if (parted) held.outcome.set_parted(true);
 }
 
 uint64_t Exchange::newest_held(LaneRef lane) const {
@@ -145,8 +170,13 @@ void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
   const bool blank = state.server_incarnation != server_incarnation;
   state.up = true;
   state.server_incarnation = server_incarnation;
+  if (blank) std::erase_if(versions_, [&](const auto& one) { return one.second.lane == lane; });
+  // To the server another incarnation is one that has not parted, whatever it was before.
+  const bool reborn = std::exchange(state.told_as, options_.incarnation) != options_.incarnation;
   for (auto& [key, held] : held_) {
-    if (blank && held.lane == lane) Offer(key, &held, now, out);
+    const auto clock = clocks_.find(key.cell);
+    const bool is_clock = clock != clocks_.end() && clock->second == key.round;
+    if (held.lane == lane && (blank || (reborn && is_clock))) Offer(key, &held, now, out);
   }
   OnRoomAgain(lane, now, out);
 }
@@ -200,18 +230,28 @@ void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
 void Exchange::SetApplied(uint64_t applied) {
   applied_ = applied;
   if (!options_.unsolicited) return;
-  while (!waiting_.empty() && waiting_.begin()->first.round <= applied_) {
-    const Waiting& waiting = waiting_.begin()->second;
-    if (waiting.sent && waiting_.begin()->first.cell.kind == Kind::kPush)
-      lanes_[waiting.lane].unanswered_bytes -= waiting.payload.size();
-    waiting_.erase(waiting_.begin());
+  for (auto one = waiting_.begin(); one != waiting_.end() && one->first.round <= applied_;) {
+    const Key key = (one++)->first;
+    if (!waiting_[key].request.pull_only) Drop(key);
   }
+}
+
+void Exchange::Drop(const Key& key) {
+  const auto found = waiting_.find(key);
+  if (found == waiting_.end()) return;
+  const Waiting& waiting = found->second;
+  if (waiting.sent && key.cell.kind == Kind::kPush)
+    lanes_[waiting.lane].unanswered_bytes -= waiting.payload.size();
+  waiting_.erase(found);
 }
 
 void Exchange::Restart(uint64_t applied) {
   applied_ = applied;
+  floor_ = std::min(floor_, applied);
   waiting_.clear();
   held_.clear();
+  clocks_.clear();
+  versions_.clear();
   for (auto& [lane, state] : lanes_) state.unanswered_bytes = 0;
 }
 

@@ -9,7 +9,13 @@
 //
 // Where rounds may close without this worker (`unsolicited`) an outcome is delivered, once, also if
 // this worker has not contributed; what it contributes after that is late: counted, and the server
-// is told, but it has no place any more.
+// is told, but it has no place any more. Figures are delivered to those who gave some.
+//
+// Without rounds an answer may be a difference to what this worker holds. So an answer that is
+// repeated is no answer to the next pull, and what one life of a server gave is not held against
+// another's. Of a cell's answers to pushes the clock of the newest is held (and whether this worker
+// has parted), which another life of its server cannot know: who waits there for this worker would
+// wait for ever.
 //
 // Credit: bytes of pushes sent on a lane and not answered are at most `credit_bytes`, except that a
 // push which comes before all of those in plan order may always go. So the first cell that is not
@@ -51,7 +57,8 @@ class Exchange {
 
   explicit Exchange(Options options) : options_(std::move(options)) {}
 
-  // REQUIRES not contributed before. `digest` is of the scalers used (push).
+  // REQUIRES not contributed before, but for pulls: the newest counts. `digest` is of the scalers
+  // used (push).
   void Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest, Bytes payload,
                   Time now, std::vector<Outgoing>* out, const Request& request = {});
   // Returns the answer if this worker waits for it, or needs it.
@@ -67,8 +74,8 @@ class Exchange {
   void OnFloor(uint64_t floor);
   void OnTimer(Time now, std::vector<Outgoing>* out);
   // REQUIRES every answer of the rounds up to `applied` delivered: whoever gets this worker's state
-  // contributes to none of them again. (With `unsolicited`: every answer that it takes to apply them;
-  // what is not answered yet is not needed any more.)
+  // contributes to none of them again. (With `unsolicited`: every answer that it takes to apply
+  // them; what is not answered yet is not needed any more.)
   void SetApplied(uint64_t applied);
   // After State: what older rounds left is void.
   void Restart(uint64_t applied);
@@ -90,6 +97,7 @@ class Exchange {
     uint64_t digest = 0;
     Bytes payload;
     Request request;
+    uint64_t pull = 0;  // pull_only: which
     bool sent = false;
     Time sent_at{};
   };
@@ -103,6 +111,7 @@ class Exchange {
   struct LaneState {
     bool up = false;
     uint64_t server_incarnation = 0;
+    uint64_t told_as = 0;           // this worker's, when the lane came up last
     uint64_t unanswered_bytes = 0;  // of pushes
   };
   // Order of contributing: rounds, then within a round as they came (plan order).
@@ -112,13 +121,17 @@ class Exchange {
     auto operator<=>(const Key&) const = default;
   };
 
-  void AddRequest(const Cell& cell, const Request& request, pb::Contribution* c) const;
+  void AddRequest(const Cell& cell, const Waiting& waiting, pb::Contribution* c) const;
   Message MakeContribution(const Key& key) const;
   void OnLate(const Key& key, LaneRef lane, std::vector<Outgoing>* out);
   void CountLate(const Key& key);
+  // Whether it answers what waits for an outcome of its cell and round.
+  static bool Answers(const pb::Outcome& outcome, LaneRef lane, const Waiting& waiting);
   // Whether an outcome that nothing waits for is to be delivered.
   bool Wants(const Key& key, LaneRef lane) const;
+  void HoldClock(const Key& key, LaneRef lane, bool parted);
   void Offer(const Key& key, Held* held, Time now, std::vector<Outgoing>* out);
+  void Drop(const Key& key);
   void SendWaiting(const Key& key, Waiting* waiting, Time now, std::vector<Outgoing>* out);
   void SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out);
 
@@ -130,8 +143,14 @@ class Exchange {
   std::map<Key, Waiting> waiting_;
   std::map<Key, Held> held_;
   std::map<LaneRef, LaneState> lanes_;
-  // Algorithms without rounds: of the weights that this worker was given last, by cell.
-  std::map<Cell, uint64_t> versions_;
+  // Algorithms without rounds: of the weights that this worker was given last, by cell; its pulls.
+  struct Version {
+    LaneRef lane;
+    uint64_t version = 0;
+  };
+  std::map<Cell, Version> versions_;
+  std::map<Cell, uint64_t> clocks_;  // of the newest answers to pushes
+  uint64_t pulls_ = 0;
 };
 
 }  // namespace tern::protocol

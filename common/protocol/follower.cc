@@ -70,15 +70,10 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
         greeted_ = false;
       }
       return;
-    case pb::Envelope::kMembers: {
-      if (message.head.members().epoch() < members_.epoch()) return;
-      members_ = message.head.members();
-      members_of_ = shard0_incarnation_;
-      Sends sends;
-      lane_.OnMembers(members_, &sends);
-      EmitSends(std::move(sends), out);
-      return EmitMembers(members_, out);
-    }
+    case pb::Envelope::kMembers:
+      return OnMembers(message.head.members(), out);
+    case pb::Envelope::kGoBack:
+      return OnGoBack(message.head.go_back(), out);
     case pb::Envelope::kEnd:
       return End(
           Status(static_cast<Code>(message.head.end().code()), message.head.end().sentence()), out);
@@ -95,6 +90,37 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
     default:
       return EmitLog("dropped a message that shard 0 does not send", out);
   }
+}
+
+void Follower::OnMembers(const pb::Members& members, ControlActions* out) {
+  if (members.epoch() < members_.epoch()) {
+    // Of another life of shard 0, perhaps: it has to hear that it must go beyond ours.
+    Message message;
+    pb::Pulse* pulse = message.head.mutable_pulse();
+    pulse->set_incarnation(options_.incarnation);
+    pulse->set_epoch(members_.epoch());
+    pulse->set_floor(lane_.floor());
+    return SendShard0(std::move(message), out);
+  }
+  if (members.has_beginning() && members.beginning() != members_.beginning()) {
+    lane_.GoBack(members.begin());
+    peers_.clear();  // who still speaks has to say hello again
+  }
+  members_ = members;
+  members_of_ = shard0_incarnation_;
+  Sends sends;
+  lane_.OnMembers(members_, &sends);
+  EmitSends(std::move(sends), out);
+  EmitMembers(members_, out);
+}
+
+void Follower::OnGoBack(const pb::GoBack& question, ControlActions* out) {
+  if (!options_.snapshots) return;
+  Message answer;
+  answer.head.mutable_go_back()->set_run(question.run());
+  for (uint64_t round : options_.snapshots(question.run()))
+    answer.head.mutable_go_back()->add_snapshots(round);
+  SendShard0(std::move(answer), out);
 }
 
 void Follower::OnMessage(Peer from, const Message& message, Time, ControlActions* out) {
@@ -133,7 +159,8 @@ void Follower::OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions*
 
 void Follower::OnTimer(Time now, ControlActions* out) {
   if (ended_) return;
-  if (stop_code_ != Code::kOk && now - heard_at_ > options_.timings.dead_after) return StopAlone(out);
+  if (stop_code_ != Code::kOk && now - heard_at_ > options_.timings.dead_after)
+    return StopAlone(out);
   if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
   if (!greeted_ && now - hello_at_ >= options_.timings.hello_retry) Greet(now, out);
   const Time silent = now - heard_at_;

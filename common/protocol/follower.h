@@ -24,12 +24,14 @@ class Follower : public Control {
   void OnMessageFromShard0(const Message& message, Time now, ControlActions* out) override;
   void OnTimer(Time now, ControlActions* out) override;
   void OnShard0Disconnected() override { disconnected_ = true; }
-  // Asks shard 0 to stop the job in order, with every pulse until the end; where shard 0 is not there
-  // it leaves the job to the deadlines.
+  // Asks shard 0 to stop the job in order, with every pulse until the end; where shard 0 is not
+  // there it leaves the job to the deadlines.
   void OnStop(Code code, Time now, ControlActions* out) override;
   const RoundLane& lane() const override { return lane_; }
 
  private:
+  void OnMembers(const pb::Members& members, ControlActions* out);
+  void OnGoBack(const pb::GoBack& question, ControlActions* out);
   void OnHello(Peer from, const pb::Hello& hello, ControlActions* out);
   void OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out);
   void Connect(Time now, ControlActions* out);

@@ -1,5 +1,5 @@
-// What a lane of a server shard does with what arrives at its socket. Two kinds: RoundLane adds up over
-// the workers, round by round; ClockLane takes every push as it comes. One instance a thread.
+// What a lane of a server shard does with what arrives at its socket. Two kinds: RoundLane adds up
+// over the workers, round by round; ClockLane takes every push as it comes. One instance a thread.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@ struct Safeguards {
   bool count_once = true;
   bool fence_incarnations = true;
   bool keep_until_applied = true;
+  bool keep_bound = true;  // of ssp
 };
 
 class Lane {
@@ -21,9 +22,9 @@ class Lane {
   struct Counters {
     uint64_t counted = 0, repeated = 0, stale = 0, early = 0, fenced = 0, bad = 0, closed = 0,
              restored = 0;
-    uint64_t late = 0;     // after their round had closed without them
-    uint64_t skipped = 0;  // contributions that said they take no part
-    uint64_t dropped = 0;  // pushes staler than the job allows
+    uint64_t late = 0;                // after their round had closed without them
+    uint64_t skipped = 0;             // contributions that said they take no part
+    uint64_t dropped = 0;             // pushes staler than the job allows
     std::vector<uint64_t> staleness;  // pushes by staleness: 0, 1, ..., and the last for all beyond
   };
 

@@ -43,7 +43,7 @@ std::string ToString(const Cell& cell, uint64_t round);  // "push of bucket 0, c
 struct Request {
   bool skip = false;  // takes no part in this round
   // Algorithms without rounds:
-  bool pull_only = false;  // only weights are asked for; round 0
+  bool pull_only = false;  // only weights are asked for; round 0; one at a time of a cell
   bool push_only = false;  // none are
   bool average = false;    // pull_only: of the moving average
 };

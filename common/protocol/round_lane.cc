@@ -62,10 +62,21 @@ void RoundLane::OpenIfComplete(Sends* out) {
   }
   if (least == std::numeric_limits<uint64_t>::max()) return;  // everybody was removed
   open_ = true;
-  floor_ = least;
+  floor_ = std::max(floor_, least);
   for (const LaneMember& member : members_) {
     if (member.present()) Welcome(member.peer, out);
   }
+}
+
+void RoundLane::GoBack(uint64_t round) {
+  for (auto& [cell, state] : cells_) state.slots.clear();
+  members_ = LaneMembers(options_.workers);
+  open_ = false;
+  floor_ = round;
+  held_until_ = round + 1;
+  stop_after_ = 0;
+  turned_away_.assign(options_.workers, false);
+  has_room_again_ = false;
 }
 
 void RoundLane::Welcome(Peer to, Sends* out) const {
@@ -139,6 +150,7 @@ void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
   }
   if (!open_) return;  // it will come again: its sender has not been welcomed
   CellState* state = Find(cell);
+  if (state != nullptr && state->spec.pull && c.pull_only()) return OnPull(from, *state, c, out);
   const bool in_window = c.applied() < c.round() && c.round() <= c.applied() + options_.window;
   if (state == nullptr || !(in_window || c.late())) {
     ++counters_.bad;
@@ -150,13 +162,27 @@ void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
   }
   if (c.late()) {  // before the floor takes the slot away
     const auto found = state->slots.find(c.round());
-    if (found != state->slots.end() && found->second.closed)
-      CountClosed(&found->second, c);
+    if (found != state->slots.end() && found->second.closed) CountClosed(&found->second, c);
   }
   LaneMembers::ShowApplied(member, c.applied());
   AdvanceFloor();
   if (c.late()) return;
   if (Slot* slot = SlotFor(from, state, c, out)) CountIn(from, state, slot, c, payload, out);
+}
+
+void RoundLane::OnPull(Peer from, const CellState& state, const pb::Contribution& c, Sends* out) {
+  Send send{from, {}};
+  pb::Outcome* outcome = MutableOutcome(state.spec.cell.kind, &send.message.head);
+  outcome->set_bucket(c.bucket());
+  outcome->set_chunk(c.chunk());
+  outcome->set_round(floor_);
+  outcome->set_pulled(true);
+  outcome->set_pull(c.round());
+  CellSpec::Pulled pulled = state.spec.pull(c.average());
+  if (pulled.whole) outcome->set_whole(true);
+  if (c.average()) outcome->set_average(true);
+  send.message.payload = std::move(pulled.payload);
+  out->push_back(std::move(send));
 }
 
 RoundLane::Slot* RoundLane::SlotFor(Peer from, CellState* state, const pb::Contribution& c,
@@ -220,6 +246,15 @@ void RoundLane::CountIn(Peer from, CellState* state, Slot* slot, const pb::Contr
   }
   if (slot->come[c.rank()] != 0 && options_.safeguards.count_once) {
     ++counters_.repeated;
+    return;
+  }
+  if (c.skip() && !payload.empty()) {
+    ++counters_.bad;
+    out->push_back(Refuse(from, kMismatch,
+                          ToString(state->spec.cell, c.round()) + " of rank " +
+                              std::to_string(c.rank()) +
+                              " takes no part, as it says, but has a payload",
+                          pb::Refuse::leave));
     return;
   }
   if (c.skip()) {

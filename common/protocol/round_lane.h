@@ -14,13 +14,13 @@
 //           says that it takes no part has come, and adds nothing
 //   closed: the outcome is kept, and sent again to whoever repeats a contribution or comes late
 //
-// Enough: all members; with `quorum` the first so many of them; under `shrink` those members that are
-// not still fetching State. Who was removed is not waited for, but what it gave counts. The slots of a
-// cell close in the order of rounds. Who a sum is over goes with it.
+// Enough: all members; with `quorum` the first so many of them; under `shrink` those members that
+// are not still fetching State. Who was removed is not waited for, but what it gave counts. The
+// slots of a cell close in the order of rounds. Who a sum is over goes with it.
 //
-// An outcome is final once anybody has it, also for a server that was restarted and has lost it. So a
-// blank lane closes no round for which a member said that it may hold an outcome before all have come
-// to it: whoever holds it does not come, but hands it back.
+// An outcome is final once anybody has it, also for a server that was restarted and has lost it. So
+// a blank lane closes no round for which a member said that it may hold an outcome before all have
+// come to it: whoever holds it does not come, but hands it back.
 //
 // The floor is the least applied round over the members. It stands still while a member that
 // replaced another has not shown what it has applied (it may get State as old as the floor). A lane
@@ -49,7 +49,8 @@ class CellSum {
   // A Status (the payload is not a possible contribution) ends the use of this sum. REQUIRES each
   // rank at most once.
   virtual Status Add(uint32_t rank, const Bytes& payload) = 0;
-  // The answer, over whoever was added. REQUIRES one rank at least.
+  // The answer, over whoever was added. REQUIRES one rank at least, but for cells of every round:
+  // nothing, where nobody was.
   virtual Bytes Close() = 0;
 };
 
@@ -63,6 +64,13 @@ struct CellSpec {
   // It has a part in every round, and round r + 1 builds on r: they close one after the other, also
   // where nothing of r has come yet.
   bool every_round = false;
+  // What a pull (of the moving average, if asked for) is answered with, where servers hold the
+  // parameters; empty: there is nothing to pull.
+  struct Pulled {
+    Bytes payload;
+    bool whole = false;  // in fp32, whatever the job's pull codec
+  };
+  std::function<Pulled(bool average)> pull = nullptr;
 };
 
 class RoundLane : public Lane {
@@ -90,6 +98,10 @@ class RoundLane : public Lane {
   void OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) override;
   // The next round of the leading cell to close is the job's last.
   void OnStop() override { stop_requested_ = true; }
+  // The job goes on after `round`, whatever was before: all slots are gone, and so are the members,
+  // who have to be told and to say hello again. No round after the next closes before they are all
+  // in it, so that they all find the same to pull.
+  void GoBack(uint64_t round);
 
   bool open() const override { return open_; }
   uint64_t floor() const override { return floor_; }
@@ -104,11 +116,11 @@ class RoundLane : public Lane {
 
  private:
   struct Slot {
-    std::unique_ptr<CellSum> sum;   // while open
-    std::vector<uint64_t> come;     // by rank: the incarnation that has come (or came late), or 0
-    std::vector<bool> added;        // by rank: it is in the sum
-    uint32_t contributors = 0;      // how many are
-    uint64_t digest = 0;            // of the scalers that all of them used
+    std::unique_ptr<CellSum> sum;  // while open
+    std::vector<uint64_t> come;    // by rank: the incarnation that has come (or came late), or 0
+    std::vector<bool> added;       // by rank: it is in the sum
+    uint32_t contributors = 0;     // how many are
+    uint64_t digest = 0;           // of the scalers that all of them used
     bool closed = false;
     pb::Outcome outcome;
     Bytes payload;
@@ -120,6 +132,7 @@ class RoundLane : public Lane {
 
   void OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload,
                       Sends* out);
+  void OnPull(Peer from, const CellState& state, const pb::Contribution& c, Sends* out);
   void OnHeld(Peer from, Kind kind, const pb::Outcome& outcome, const Bytes& payload, Sends* out);
   Status CheckHeld(const CellState& state, const pb::Outcome& held, const Bytes& payload) const;
   // The slot of a contribution, opened if need be; null where it is stale or early.
@@ -160,7 +173,7 @@ class RoundLane : public Lane {
   // Of a blank lane: the newest round that a member said it holds an outcome of.
   uint64_t held_until_ = 0;
   bool stop_requested_ = false;
-  uint64_t stop_after_ = 0;  // 0: not decided
+  uint64_t stop_after_ = 0;        // 0: not decided
   std::vector<bool> turned_away_;  // by rank: contributions found no room
   bool has_room_again_ = false;
   Counters counters_;

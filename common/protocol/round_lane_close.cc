@@ -1,4 +1,5 @@
-// How the slots of a lane close: with enough contributions, or by an outcome that a worker hands back.
+// How the slots of a lane close: with enough contributions, or by an outcome that a worker hands
+// back.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -19,7 +20,8 @@ std::string WhoBytes(const std::vector<bool>& ranks) {
 }
 
 bool IsIn(const std::string& who, uint32_t rank) {
-  return rank / 8 < who.size() && (static_cast<unsigned char>(who[rank / 8]) >> (rank % 8) & 1) != 0;
+  return rank / 8 < who.size() &&
+         (static_cast<unsigned char>(who[rank / 8]) >> (rank % 8) & 1) != 0;
 }
 
 }  // namespace
@@ -53,7 +55,7 @@ void RoundLane::CloseWhatHasEnough(CellState* state, Sends* out) {
 
 void RoundLane::Close(CellState* cell, uint64_t round, Slot* slot, Sends* out) {
   slot->closed = true;
-  if (slot->contributors != 0) slot->payload = slot->sum->Close();
+  if (slot->contributors != 0 || cell->spec.every_round) slot->payload = slot->sum->Close();
   slot->sum.reset();
   ++counters_.closed;
   if (options_.leads && stop_requested_ && stop_after_ == 0 && cell == &cells_.begin()->second) {
@@ -114,11 +116,11 @@ void RoundLane::OnHeld(Peer from, Kind kind, const pb::Outcome& held, const Byte
   if (found == state->slots.end() && !HasRoomFor(*state, held.round())) return;
   if (Status checked = CheckHeld(*state, held, payload); !checked.ok()) {
     ++counters_.bad;
-    out->push_back({from, MakeRefuse(static_cast<int>(Code::kMismatch),
-                                     "the held outcome of " +
-                                         ToString(state->spec.cell, held.round()) +
-                                         " cannot be one: " + checked.message(),
-                                     pb::Refuse::leave)});
+    out->push_back(
+        {from, MakeRefuse(static_cast<int>(Code::kMismatch),
+                          "the held outcome of " + ToString(state->spec.cell, held.round()) +
+                              " cannot be one: " + checked.message(),
+                          pb::Refuse::leave)});
     return;
   }
   Slot& slot = state->slots[held.round()];
@@ -132,6 +134,8 @@ void RoundLane::OnHeld(Peer from, Kind kind, const pb::Outcome& held, const Byte
   }
   slot.contributors = held.contributors();
   slot.outcome = held;
+  slot.outcome.set_who(WhoBytes(slot.added));
+  if (options_.learning_rate) slot.outcome.set_learning_rate(options_.learning_rate(held.round()));
   slot.payload = payload;
   if (held.stop_after() != 0) stop_after_ = held.stop_after();
   ++counters_.restored;

@@ -41,6 +41,8 @@ void Session::OnMessage(LaneRef lane, const Message& message, Time now, SessionA
       return OnStateWant(message.head.state_want(), out);
     case pb::Envelope::kStatePiece:
       return OnStatePiece(message.head.state_piece(), message.payload, now, out);
+    case pb::Envelope::kGoBack:
+      return OnGoBack(message.head.go_back(), now, out);
     case pb::Envelope::kAbort:
       return OnLastWord(
           Status(static_cast<Code>(message.head.abort().code()), message.head.abort().sentence()),
@@ -63,7 +65,8 @@ void Session::OnRound(LaneRef lane, const Message& message, Time now, SessionAct
     return exchange_.OnHeldTaken(lane, kind, *taken);
   const pb::Outcome* outcome = AsOutcome(message.head, &kind);
   if (outcome == nullptr) return Log("dropped a message that servers do not send to workers", out);
-  if (!has_state_) return;  // what it needs of these it is sent again, once it has
+  // What it needs of these it is sent again, once it has state.
+  if (!has_state_ && !(installing_ && outcome->pulled())) return;
   std::vector<Exchange::Outgoing> outgoing;
   for (auto& delivery :
        exchange_.OnOutcome(lane, kind, *outcome, message.payload, now, &outgoing)) {
@@ -90,6 +93,12 @@ void Session::AdvanceIfAllUp(Time now, SessionActions* out) {
   }
   if (has_state_) {
     SendReady(out);
+  } else if (begin_.has_value()) {
+    phase_ = Phase::kFetching;
+    installing_ = true;
+    exchange_.Restart(*begin_);
+    out->push_back(Action(SessionAction::Type::kGoBack));
+    out->back().applied = *begin_;
   } else {
     phase_ = Phase::kFetching;
     Log("fetching the state of the job from another worker", out);
@@ -134,14 +143,15 @@ void Session::OnStatePiece(const pb::StatePiece& piece, const Bytes& payload, Ti
   out->back().state = taker_.Take();
 }
 
-void Session::OnInstalled(Time now, SessionActions* out) {
-  if (phase_ != Phase::kFetching || !installing_) return;
+void Session::OnInstalled(uint64_t applied, Time now, SessionActions* out) {
+  if (phase_ != Phase::kFetching || !installing_ || applied != exchange_.applied()) return;
   installing_ = false;
   has_state_ = true;
   SendReady(out);
   SendHeartbeats(now, out);
   // Now the lanes may know what it has: they send it what closed after that.
-  for (uint32_t s = 0; options_.unsolicited && s < shards_.size(); ++s) {
+  const bool tells = options_.unsolicited || begin_.has_value();
+  for (uint32_t s = 0; tells && s < shards_.size(); ++s) {
     for (uint32_t l = 0; l < links_[s].size(); ++l) {
       if (links_[s][l].state == LinkState::kUp) SendHello({s, l}, now, out);
     }
@@ -163,7 +173,7 @@ void Session::OnSnapshot(Bytes state, uint64_t applied, Time, SessionActions* ou
 
 void Session::Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest,
                          Bytes payload, Time now, SessionActions* out, const Request& request) {
-  if (!has_state_) return;
+  if (!has_state_ && !(installing_ && request.pull_only)) return;
   std::vector<Exchange::Outgoing> outgoing;
   exchange_.Contribute(cell, round, lane, digest, std::move(payload), now, &outgoing, request);
   Emit(std::move(outgoing), out);

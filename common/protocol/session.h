@@ -7,6 +7,8 @@
 //             +-- needs state --> fetching -+
 //
 //   any state --Abort, Refuse(leave), deadlines--> ended
+//   any state but ended --GoBack--> joining, as a new incarnation without state (roll_back.h); then
+//              fetching is from the servers: the owner pulls, and says so by OnInstalled
 //
 // A link (one lane):
 //   down --connect, Hello--> greeting --Welcome--> up --server silent or replaced--> down
@@ -17,14 +19,15 @@
 // ends.
 //
 // A worker that was given up while it was silent (Refuse: rejoin) says hello as a new incarnation
-// and goes on where it was, in whatever phase. Under `shrink` the others have gone on without it: it
-// drops its state and joins again (kInstall and kReady come once more), unless it is leaving. A
+// and goes on where it was, in whatever phase. Under `shrink` the others have gone on without it:
+// it drops its state and joins again (kInstall and kReady come once more), unless it is leaving. A
 // leaving worker stays until shard 0 says End: others may need what it holds.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +56,8 @@ struct SessionAction {
     kDeliver,   // an answer
     kSnapshot,  // give OnSnapshot() the state after `applied`, copied between two rounds
     kInstall,   // `state` is the State after round `applied`
+    kGoBack,    // drop all that came after round `applied`, pull the parameters as they were then
+                // (Contribute, pull_only), OnInstalled()
     kEnded,     // `status`; nothing more will come
     kLog,       // `text`
   };
@@ -97,15 +102,16 @@ class Session {
   // Call at least every hello_retry / 2.
   void OnTimer(Time now, SessionActions* out);
 
-  // Dropped while this worker has no state: what it was computed from is gone.
+  // Dropped while this worker has no state (but for pulls of it): what it was computed from is
+  // gone.
   void Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest, Bytes payload,
                   Time now, SessionActions* out, const Request& request = {});
   // REQUIRES every answer of the rounds up to `applied` delivered, figures too.
   void SetApplied(uint64_t applied);
   void SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters);
   void OnSnapshot(Bytes state, uint64_t applied, Time now, SessionActions* out);
-  // After kInstall, when the state is in place.
-  void OnInstalled(Time now, SessionActions* out);
+  // After kInstall or kGoBack, when the state after `applied` is in place.
+  void OnInstalled(uint64_t applied, Time now, SessionActions* out);
   // The last word: the job is done (ok) or this worker leaves with `status`.
   void Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
               Time now, SessionActions* out);
@@ -141,7 +147,9 @@ class Session {
   void OnStateWant(const pb::StateWant& want, SessionActions* out);
   void OnStatePiece(const pb::StatePiece& piece, const Bytes& payload, Time now,
                     SessionActions* out);
+  void OnGoBack(const pb::GoBack& message, Time now, SessionActions* out);
   void Rejoin(Time now, SessionActions* out);
+  void BeginAnew(Time now, SessionActions* out);  // as a new incarnation
   void DropState();
   void AdvanceIfAllUp(Time now, SessionActions* out);
   void AskForState(Time now, SessionActions* out);
@@ -161,11 +169,12 @@ class Session {
   std::vector<Shard> shards_;
   bool welcomed_ = false;  // by shard 0
   bool has_state_ = false;
+  std::optional<uint64_t> begin_;  // its state is to come from the servers, and is after this round
   uint64_t epoch_ = 0;
   Time started_at_{}, heartbeat_at_{}, bye_at_{}, leaving_since_{};
   std::vector<uint32_t> absent_;  // as shard 0's last pulse said
   std::vector<uint32_t> gone_;    // ... while the job ran
-  uint64_t pulses_of_ = 0;  // shard 0's incarnation, by its pulses
+  uint64_t pulses_of_ = 0;        // shard 0's incarnation, by its pulses
   uint64_t run_ = 0;
   uint64_t progress_ = 0;
   bool waiting_ = false;

@@ -76,6 +76,7 @@ void Session::OnControlWelcome(uint32_t s, const pb::Welcome& welcome, Time now,
     if (welcome.run() != 0) run_ = welcome.run();
     if (pulses_of_ == 0) pulses_of_ = welcome.incarnation();  // it may die before its first pulse
     if (!welcomed_ && !welcome.needs_state()) has_state_ = true;
+    if (!welcomed_ && welcome.has_begin()) begin_ = welcome.begin();
     welcomed_ = true;
     if (phase_ == Phase::kLeaving) SendBye(now, out);
   }
@@ -117,16 +118,32 @@ void Session::OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, Session
 void Session::Rejoin(Time now, SessionActions* out) {
   Log("this worker was given up while it was silent; it says hello again as a new incarnation",
       out);
-  // Not random, but never used before: the first one was, and nobody else derives from it.
-  options_.incarnation = options_.incarnation * 6364136223846793005u + 1442695040888963407u;
-  exchange_.SetIncarnation(options_.incarnation);
-  bye_.set_incarnation(options_.incarnation);
-  welcomed_ = false;
   if (options_.shrink && phase_ != Phase::kLeaving) DropState();
   if (!has_state_ && phase_ != Phase::kLeaving) {
     phase_ = Phase::kJoining;  // it must greet every lane again before it asks
     started_at_ = now;
   }
+  BeginAnew(now, out);
+}
+
+void Session::OnGoBack(const pb::GoBack& message, Time now, SessionActions* out) {
+  if (message.incarnation() != options_.incarnation) return;
+  if (phase_ == Phase::kLeaving && !leave_status_.ok()) return;  // it goes anyway
+  Log("a server lost what it held: all go back to an earlier round", out);
+  DropState();
+  phase_ = Phase::kJoining;
+  started_at_ = now;
+  epoch_ = 0;  // as whom it comes now it was never admitted
+  BeginAnew(now, out);
+}
+
+void Session::BeginAnew(Time now, SessionActions* out) {
+  // Not random, but never used before: the first one was, and nobody else derives from it.
+  options_.incarnation = options_.incarnation * 6364136223846793005u + 1442695040888963407u;
+  exchange_.SetIncarnation(options_.incarnation);
+  bye_.set_incarnation(options_.incarnation);
+  welcomed_ = false;
+  begin_.reset();
   taker_ = StateTaker(options_.max_state_bytes);
   installing_ = false;
   for (uint32_t s = 0; s < shards_.size(); ++s) {
@@ -149,7 +166,8 @@ void Session::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionA
   if (shard == 0) {
     absent_.assign(pulse.absent().begin(), pulse.absent().end());
     if (pulse.epoch() != 0) gone_ = absent_;
-    // Another life of shard 0 gives all workers the whole time to come, and then they have to link up.
+    // Another life of shard 0 gives all workers the whole time to come, and then they have to link
+    // up.
     if (const uint64_t before = std::exchange(pulses_of_, pulse.incarnation());
         before != 0 && before != pulse.incarnation()) {
       started_at_ = now + options_.timings.dead_after;

@@ -1,6 +1,7 @@
 #include "common/protocol/stragglers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace tern::protocol {
@@ -20,6 +21,7 @@ std::string Ms(double seconds) {
 
 std::string Stragglers::OnCounters(uint32_t rank, const pb::Counters& counters) {
   Worker& worker = workers_[rank];
+  if (!std::isfinite(counters.compute_s()) || counters.compute_s() < 0) return "";
   const uint64_t steps = counters.has_steps() ? counters.steps() : counters.rounds();
   if (!worker.samples.empty() && steps <= worker.samples.back().steps) return "";
   worker.samples.push_back({steps, counters.compute_s()});
@@ -27,7 +29,8 @@ std::string Stragglers::OnCounters(uint32_t rank, const pb::Counters& counters) 
     worker.samples.pop_front();
   const Sample& first = worker.samples.front();
   if (first.steps + kSteps > steps) return "";
-  worker.step_s = (counters.compute_s() - first.compute_s) / static_cast<double>(steps - first.steps);
+  worker.step_s =
+      (counters.compute_s() - first.compute_s) / static_cast<double>(steps - first.steps);
   const double others_s = MedianOfOthers(rank);
   if (others_s <= 0) return "";
   const std::string times = Ms(worker.step_s) + " a step, the others " + Ms(others_s);

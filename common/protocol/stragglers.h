@@ -14,9 +14,9 @@ class Stragglers {
  public:
   explicit Stragglers(uint32_t workers) : workers_(workers) {}
 
-  // What has changed, to be said after the worker's name: " is slow: 31 ms a step, the others 10 ms",
-  // or nothing. A step is measured over the worker's last ten or more; slow is one that takes more
-  // than 1.5 times the median of the others, until it takes less than 1.3 times.
+  // What has changed, to be said after the worker's name: " is slow: 31 ms a step, the others 10
+  // ms", or nothing. A step is measured over the worker's last ten or more; slow is one that takes
+  // more than 1.5 times the median of the others, until it takes less than 1.3 times.
   std::string OnCounters(uint32_t rank, const pb::Counters& counters);
   // Another process has this rank.
   void Forget(uint32_t rank) { workers_[rank] = Worker{}; }

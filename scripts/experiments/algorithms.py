@@ -17,23 +17,25 @@ JOB = pathlib.Path("configs/lenet_mnist.yaml")
 BASE = ("ssgd", "fp32")
 FULL_STEPS, SEEDS = 3000, 5
 
-# Scalers that nobody shares, where pushes do not wait for each other.
+# Scalers that nobody shares, where pushes do not wait for each other or servers read them alone.
 OWN = "exchange.scaler=per_worker"
-PLAIN = "train.optimizer.name=sgd train.schedule.learning_rate=0.05"  # no momentum under delay
+# No momentum under delay, and a rate for each push; softsync's are means.
+PLAIN = "train.optimizer.name=sgd train.schedule.learning_rate=0.02"
+MEANS = "train.optimizer.name=sgd train.schedule.learning_rate=0.05"
 # Name: settings of both codecs, settings of ternary (None: no ternary).
 CASES = {
     "ssgd": ("train.algorithm=ssgd", ""),
-    "ssgd/central": ("train.algorithm=ssgd train.parameters=central", ""),
+    "ssgd/central": ("train.algorithm=ssgd train.parameters=central", OWN),
     "ssgd/backup": ("train.algorithm=ssgd train.ssgd.backup_workers=1", ""),
     "odsgd": ("train.algorithm=odsgd train.odsgd.warmup_steps=200", ""),
     "odsgd/dcasgd_c": ("train.algorithm=odsgd train.odsgd.local.name=dcasgd_c", ""),
     "odsgd/dcasgd_a": ("train.algorithm=odsgd train.odsgd.local.name=dcasgd_a train.odsgd.local.lambda=2", ""),
-    "odsgd/central": ("train.algorithm=odsgd train.parameters=central", ""),
+    "odsgd/central": ("train.algorithm=odsgd train.parameters=central", OWN),
     "asgd": (f"train.algorithm=asgd {PLAIN}", OWN),
     "dcasgd_c": (f"train.algorithm=dcasgd_c {PLAIN}", OWN),
     "dcasgd_a": (f"train.algorithm=dcasgd_a train.dcasgd_a.lambda=2 {PLAIN}", OWN),
     "ssp": (f"train.algorithm=ssp {PLAIN}", OWN),
-    "softsync": (f"train.algorithm=softsync train.softsync.n=2 {PLAIN}", OWN),
+    "softsync": (f"train.algorithm=softsync train.softsync.n=2 {MEANS}", OWN),
     "psgd": ("train.algorithm=psgd", None),
     "rsgd": ("train.algorithm=rsgd", None),
     "pqasgd": ("train.algorithm=pqasgd train.pqasgd.p=8", "exchange.clip=none"),

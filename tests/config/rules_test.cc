@@ -174,9 +174,10 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     ExchangeAndFaults, RuleBetweenKeys,
-    ::testing::Values(Case{"", "", "exchange: {clip: grace}\n",
+    ::testing::Values(Case{"", "", "exchange: {clip: grace, scaler: shared}\n",
                            "exchange.clip: saw grace with scaler: shared; allowed: grace with"},
                       Case{"", "", "exchange: {clip: grace, scaler: per_worker}\n", ""},
+                      Case{"", "", "exchange: {clip: grace}\n", ""},
                       Case{"", "", "exchange: {clip: official, scaler: per_worker}\n", ""},
                       Case{"", "", "exchange: {rules: [{tensors: a}]}\n",
                            "exchange.rules[0].codec: saw nothing; allowed: one of fp32"},

@@ -36,6 +36,7 @@ TEST_P(TrainRule, IsHeld) {
 }
 
 constexpr const char* kFloats = "exchange: {codec: fp32}\n";
+constexpr const char* kSharedScalers = "exchange: {scaler: shared}\n";
 constexpr const char* kOwnScalers = "exchange: {scaler: per_worker}\n";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -71,22 +72,30 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Push, TrainRule,
     ::testing::Values(
-        Case{"algorithm: asgd", "",
+        Case{"algorithm: asgd", "", ""},
+        Case{"algorithm: asgd", kSharedScalers,
              "exchange.scaler: saw shared with algorithm: asgd and codec ternary; allowed: "
              "per_worker: workers that do not wait for each other share no scalers; set "
              "exchange.scaler: per_worker"},
         Case{"algorithm: asgd", kOwnScalers, ""}, Case{"algorithm: asgd", kFloats, ""},
-        Case{"algorithm: ssp", "exchange: {codec: fp16, rules: [{codec: ternary}]}\n",
+        Case{"algorithm: ssp",
+             "exchange: {codec: fp16, scaler: shared, rules: [{codec: ternary}]}\n",
              "exchange.scaler: saw shared with algorithm: ssp and codec ternary"},
         Case{"algorithm: softsync", "exchange: {codec: bf16, rules: [{codec: fp32}]}\n", ""},
         Case{"algorithm: odsgd", "", ""},
-        Case{"algorithm: psgd", "",
+        Case{"parameters: central", kSharedScalers,
+             "exchange.scaler: saw shared with parameters: central and codec ternary; allowed: "
+             "per_worker: servers that hold the parameters read every push alone; set "
+             "exchange.scaler: per_worker"},
+        Case{"algorithm: psgd", "", ""},
+        Case{"algorithm: psgd", "exchange: {codec: ternary}\n",
              "exchange.codec: saw ternary with algorithm: psgd; allowed: one of fp32, fp16, bf16, "
              "for psgd pushes the parameters themselves"},
         Case{"algorithm: easgd_async", "exchange: {codec: bf16}\n", ""},
         Case{"algorithm: rsgd", "exchange: {codec: fp32, rules: [{codec: ternary}]}\n",
              "13:41: exchange.rules[0].codec: saw ternary with algorithm: rsgd"},
-        Case{"algorithm: pqasgd", "",
+        Case{"algorithm: pqasgd", "", ""},
+        Case{"algorithm: pqasgd", "exchange: {clip: paper}\n",
              "exchange.clip: saw paper with algorithm: pqasgd and codec ternary; allowed: none: "
              "pqasgd needs codes without bias, and clipped ones have one; set exchange.clip: none"},
         Case{"algorithm: pqasgd", "exchange: {clip: none}\n", ""},
@@ -220,6 +229,21 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"batch_growth: [{at_epoch: 2}]", "",
              "train.batch_growth[0].batch_total: saw nothing"}));
 
+// One line chooses the algorithm: what it cannot do with is not the default then.
+TEST(TrainRules, FillInWhatTheAlgorithmCanDoWith) {
+  const auto exchange = [](const std::string& lines) {
+    return Parse(SmallJob() + lines)->exchange();
+  };
+  EXPECT_EQ(exchange("").scaler(), pb::Exchange::shared);
+  EXPECT_EQ(exchange("  algorithm: asgd\n").scaler(), pb::Exchange::per_worker);
+  EXPECT_EQ(exchange("  parameters: central\n").scaler(), pb::Exchange::per_worker);
+  EXPECT_EQ(exchange("exchange: {clip: grace}\n").scaler(), pb::Exchange::per_worker);
+  EXPECT_EQ(exchange("").clip(), pb::Exchange::paper);
+  EXPECT_EQ(exchange("  algorithm: pqasgd\n").clip(), pb::Exchange::none);
+  EXPECT_EQ(exchange("").codec(), "ternary");
+  EXPECT_EQ(exchange("  algorithm: easgd\n").codec(), "fp32");
+}
+
 TEST(TrainRules, FillInTheAlgorithmsOwnWayToHoldParameters) {
   EXPECT_EQ(Parse(SmallJob())->train().parameters(), pb::Train::localized);
   const auto asgd = Parse(SmallJob() + "  algorithm: asgd\n" + kFloats);
@@ -245,10 +269,13 @@ TEST(TrainRules, HoldForWhatIsWrittenOut) {
 }
 
 TEST(TrainRules, ReportAllThatIsWrong) {
-  EXPECT_THAT(FaultsOf(SmallJob() + "  algorithm: dcasgd_a\n  parameters: localized\n"
-                                    "  dcasgd_a: {formed: on_server}\n"),
-              ElementsAre(HasSubstr("1:1: exchange.scaler"), HasSubstr("13:15: train.parameters"),
-                          HasSubstr("14:22: train.dcasgd_a.formed")));
+  EXPECT_THAT(
+      FaultsOf(SmallJob() +
+               "  algorithm: dcasgd_a\n  parameters: localized\n"
+               "  dcasgd_a: {formed: on_server}\n" +
+               kSharedScalers),
+      ElementsAre(HasSubstr("13:15: train.parameters"), HasSubstr("14:22: train.dcasgd_a.formed"),
+                  HasSubstr("15:20: exchange.scaler")));
 }
 
 }  // namespace

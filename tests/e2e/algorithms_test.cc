@@ -55,12 +55,12 @@ std::vector<Case> WithTernaryCodes() {
       {"odsgd_dcasgd_a",
        {"train.algorithm=odsgd", "train.odsgd.local.name=dcasgd_a", "train.odsgd.warmup_steps=4",
         codec}},
-      {"ssgd_central", {"train.algorithm=ssgd", "train.parameters=central", codec}},
+      {"ssgd_central", {"train.algorithm=ssgd", "train.parameters=central", codec, own}},
       {"ssgd_changes",
-       {"train.algorithm=ssgd", "train.parameters=central", codec, "exchange.pull=changes",
+       {"train.algorithm=ssgd", "train.parameters=central", codec, own, "exchange.pull=changes",
         "exchange.pull_codec=ternary"}},
       {"ssgd_half",
-       {"train.algorithm=ssgd", "train.parameters=central", codec, "exchange.pull_codec=bf16"}},
+       {"train.algorithm=ssgd", "train.parameters=central", codec, own, "exchange.pull_codec=bf16"}},
       {"asgd", {"train.algorithm=asgd", codec, own}},
       {"dcasgd_c", {"train.algorithm=dcasgd_c", codec, own}},
       {"dcasgd_a", {"train.algorithm=dcasgd_a", codec, own}},
@@ -120,7 +120,7 @@ TEST(EndOfAnEpoch, NeverBlocksARound) {
   for (const char* way : {"wrap", "drop_last", "pad", "leave"}) {
     SCOPED_TRACE(way);
     TestJob job({.workers = 3, .steps = 45, .batch_total = 12, .train_images = 241});
-    job.StartAll(Words({"data.partition=disjoint", std::string("data.epoch_end=") + way}));
+    job.StartAll(Words({"data.partition=by_sample", std::string("data.epoch_end=") + way}));
     job.ExpectAllEnd(0);
     const nlohmann::json summary = job.Output("server.0.json");
     EXPECT_EQ(summary["replicas_agree"], true);

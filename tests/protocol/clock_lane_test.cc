@@ -98,6 +98,15 @@ class ClockLaneTest : public testing::Test {
     ask.incarnation = incarnation;
     return Send(rank, 0, kFirst, "", ask);
   }
+  // What a server before this one answered.
+  Sends Hand(uint32_t rank, uint64_t clock, bool parted = false) {
+    Message message;
+    message.head.mutable_held_sum()->set_round(clock);
+    message.head.mutable_held_sum()->set_parted(parted);
+    Sends out;
+    lane_->OnMessage(100 + rank, message, &out);
+    return out;
+  }
   static Message Sum(uint32_t rank, const Sends& out) {
     return First(100 + rank, pb::Envelope::kSum, out);
   }
@@ -345,6 +354,20 @@ TEST_F(Ssp, WithBoundZeroAnswersAllTogether) {
   for (uint32_t rank = 0; rank < 3; ++rank) EXPECT_EQ(View(Sum(rank, out).payload), "abc");
 }
 
+TEST_F(Ssp, AnswersWhereItWasAskedLast) {
+  MakeBounded(0);
+  Push(0, 1);
+  Tell(2, {0, 11, 12});
+  Tell(3, {10, 11, 12});  // by another life of shard 0, which never knew that it was given up
+  Push(0, 2);
+  Message again = Contribution({kFirst, 2, 0, 10, 0, 0, "x"});
+  Sends out;
+  lane_->OnMessage(200, again, &out);
+  EXPECT_TRUE(out.empty());
+  Push(1, 2);
+  EXPECT_EQ(First(200, pb::Envelope::kSum, Push(2, 2)).head.sum().round(), 2u);
+}
+
 TEST_F(Ssp, IsNotHeldUpByWhoHasLeft) {
   MakeBounded(0);
   Push(0, 1);
@@ -424,15 +447,94 @@ TEST_F(Ssp, BelievesMembersWhatARestartedServerHasForgotten) {
   clocks.counted = {10, 10, 10};
   clocks.answered = {28, 29, 30};
   lane_->Restore(kFirst, clocks);
+  lane_->Restore(kSecond, clocks);
   Tell(1, {10, 11, 12});
-  Greet(0, 10, false, 14);
-  Greet(1, 11, false, 13);
-  Greet(2, 12, false, 13);
-  EXPECT_EQ(lane_->lost_clocks(), 14u);  // of the second cell, which has no snapshot
+  for (uint32_t rank = 0; rank < 3; ++rank) Greet(rank, 10 + rank, false);
   EXPECT_EQ(lane_->clocks(kFirst).total, 30u);
-  // Ranks 1 and 2 were answered 13 by the server before; they may wait for another shard now.
-  EXPECT_EQ(Sum(0, Push(0, 14)).head.sum().round(), 14u);
+  // Ranks 1 and 2 were answered 13 by the server before, and wait for another one's answer now.
+  EXPECT_TRUE(Push(0, 14).empty());
+  EXPECT_EQ(Hand(1, 13).size(), 1u);
+  EXPECT_EQ(Sum(0, Hand(2, 13)).head.sum().round(), 14u);
   EXPECT_TRUE(Push(0, 15).empty());
+  EXPECT_EQ(lane_->lost_clocks(), 3u);
+  EXPECT_EQ(Sum(2, Pull(2)).head.sum().round(), 13u);  // where another process would go on
+}
+
+TEST_F(Ssp, HearsFromAMemberThatItHadParted) {
+  MakeBounded(0);
+  Push(0, 7);
+  Push(1, 7);
+  const Sends out = Hand(2, 6, true);
+  EXPECT_EQ(Sum(0, out).head.sum().round(), 7u);
+  EXPECT_EQ(Sum(1, out).head.sum().round(), 7u);
+  EXPECT_EQ(lane_->lost_clocks(), 5u);
+  EXPECT_TRUE(Hand(9, 1).empty());  // of a stranger
+}
+
+TEST_F(Ssp, KnowsThatWhoPushesAClockIsDoneWithTheOneBeforeInEveryCell) {
+  MakeBounded(0);
+  for (const Cell& cell : {kFirst, kSecond}) {
+    for (uint32_t rank = 0; rank < 3; ++rank) Send(rank, 1, cell, "x", {});
+  }
+  for (uint32_t rank = 0; rank < 3; ++rank) Push(rank, 2);
+  // Rank 2 dies before it pushes the second cell.
+  Send(0, 2, kSecond, "x", {});
+  EXPECT_TRUE(Send(1, 2, kSecond, "x", {}).empty());
+  Tell(2, {10, 11, 22});
+  Greet(2, 22);
+  EXPECT_EQ(Sum(2, Pull(2, 22)).head.sum().round(), 2u);
+  // It has to wait for the others in the first cell, who wait for it in the second.
+  const Sends out = Send(2, 3, kFirst, "x", {.incarnation = 22});
+  EXPECT_EQ(To(100, out).size(), 1u);
+  EXPECT_EQ(To(101, out).size(), 1u);
+  EXPECT_TRUE(To(102, out).empty());
+}
+
+TEST_F(Ssp, WithoutItsSafeguardLetsAWorkerRunAhead) {
+  ClockLane::Options options;
+  options.bound = 0;
+  options.safeguards.keep_bound = false;
+  Make(options);
+  Join();
+  EXPECT_EQ(Push(0, 1).size(), 1u);
+  EXPECT_EQ(Push(0, 2).size(), 1u);
+}
+
+TEST_F(ClockLaneTest, SendsAwayAProcessWhoseRankAnotherHasTakenFurther) {
+  Make();
+  Join();
+  Push(0, 3);
+  Tell(2, {20, 11, 12});
+  Greet(0, 20);
+  const pb::Refuse refuse = Refusal(0, Send(0, 2, kFirst, "x", {.incarnation = 20}));
+  EXPECT_EQ(refuse.then(), pb::Refuse::leave);
+  EXPECT_THAT(refuse.sentence(), HasSubstr("another process had it meanwhile"));
+  Send(0, 4, kFirst, "x", {.incarnation = 20});
+  EXPECT_EQ(Refusal(0, Send(0, 2, kFirst, "x", {.incarnation = 20})).then(), pb::Refuse::ignore);
+}
+
+TEST_F(ClockLaneTest, RefusesClocksThatAreNoneAndPayloadsThatPushNothing) {
+  Make();
+  Join();
+  for (uint64_t clock : {ClockLane::kMaxClock + 1, ~uint64_t{0}})
+    EXPECT_EQ(Refusal(0, Push(0, clock)).then(), pb::Refuse::leave);
+  EXPECT_EQ(Refusal(0, Send(0, 1, kFirst, "x", {.skip = true})).then(), pb::Refuse::leave);
+  EXPECT_EQ(Refusal(0, Send(0, 0, kFirst, "x", {.pull_only = true})).then(), pb::Refuse::leave);
+  EXPECT_EQ(Refusal(3, Send(3, 1, kFirst, "x", {.incarnation = 10})).then(), pb::Refuse::ignore);
+  EXPECT_EQ(Refusal(0, Send(~0u - 50, 1, kFirst, "x", {.incarnation = 10})).sentence(), "");
+  EXPECT_EQ(lane_->counters().bad, 4u);
+  EXPECT_EQ(lane_->clocks(kFirst).total, 0u);
+  EXPECT_EQ(Push(0, ClockLane::kMaxClock).size(), 1u);
+  EXPECT_EQ(Hand(0, ~uint64_t{0}).size(), 1u);
+  EXPECT_EQ(Sum(0, Pull(0)).head.sum().round(), ClockLane::kMaxClock);
+}
+
+TEST_F(ClockLaneTest, SaysWhichPullItAnswers) {
+  Make();
+  Join();
+  const Message pulled = Sum(0, Send(0, 17, kFirst, "", {.pull_only = true}));
+  EXPECT_EQ(pulled.head.sum().pull(), 17u);
+  EXPECT_EQ(pulled.head.sum().round(), 0u);
 }
 
 TEST_F(ClockLaneTest, KeepsAndRestoresWhatItHasCounted) {
@@ -449,7 +551,7 @@ TEST_F(ClockLaneTest, KeepsAndRestoresWhatItHasCounted) {
   Make();
   lane_->Restore(kFirst, saved);
   Join();
-  EXPECT_EQ(Refusal(0, Push(0, 2)).then(), pb::Refuse::ignore);
+  EXPECT_THAT(Refusal(0, Push(0, 2)).sentence(), HasSubstr("rank 0 is at 3"));
   EXPECT_EQ(Sum(0, Push(0, 4)).head.sum().total(), 3u);
 }
 

@@ -151,5 +151,182 @@ TEST_F(ExchangeTest, ForgetsOlderRoundsWhenItGetsState) {
   EXPECT_EQ(Push(0, std::string(20, 'a'), 5).size(), 1u);  // its credit is back
 }
 
+// Of a job without rounds.
+class ClockExchangeTest : public ExchangeTest {
+ protected:
+  Out Ask(const Request& request, uint64_t round = 0) {
+    Out out;
+    exchange_.Contribute(kCell, round, kLane, 0, round == 0 ? Bytes() : Text("push"), kStart, &out,
+                         request);
+    return out;
+  }
+  Out Pull(bool average = false) {
+    Request request;
+    request.pull_only = true;
+    request.average = average;
+    return Ask(request);
+  }
+  std::vector<Exchange::Delivery> Answer(const pb::Outcome& outcome) {
+    Out out;
+    return exchange_.OnOutcome(kLane, Kind::kPush, outcome, Text("weights"), kStart, &out);
+  }
+  static pb::Outcome Clock(uint64_t clock, uint64_t version) {
+    pb::Outcome outcome;
+    outcome.set_round(clock);
+    outcome.set_total(5);
+    outcome.set_version(version);
+    return outcome;
+  }
+  static pb::Outcome Pulled(uint64_t pull, uint64_t version) {
+    pb::Outcome outcome = Clock(7, version);
+    outcome.set_pulled(true);
+    outcome.set_pull(pull);
+    return outcome;
+  }
+  static constexpr Cell kCell{Kind::kPush, 0, 0};
+};
+
+TEST_F(ClockExchangeTest, TakesNoAnswerToAnOlderPull) {
+  Up(7);
+  EXPECT_EQ(Pull().at(0).message.head.push().round(), 1u);
+  EXPECT_EQ(Answer(Pulled(1, 3)).size(), 1u);
+  EXPECT_TRUE(Answer(Pulled(1, 3)).empty());
+  const pb::Contribution second = Pull(true).at(0).message.head.push();
+  EXPECT_EQ(second.round(), 2u);
+  EXPECT_EQ(second.version(), 3u);
+  EXPECT_TRUE(Answer(Pulled(1, 4)).empty());  // it was repeated before its answer came
+  EXPECT_TRUE(Answer(Clock(0, 4)).empty());
+  pb::Outcome average = Pulled(2, 9);
+  average.set_average(true);
+  EXPECT_EQ(Answer(average).size(), 1u);
+  EXPECT_EQ(Pull().at(0).message.head.push().version(), 3u);  // an average is not what it holds
+  EXPECT_EQ(Pull().at(0).message.head.push().round(), 4u);    // the newest counts
+  EXPECT_TRUE(Answer(Pulled(3, 5)).empty());
+  EXPECT_EQ(Answer(Pulled(4, 5)).size(), 1u);
+}
+
+TEST_F(ClockExchangeTest, ForgetsVersionsOfAServerThatIsGone) {
+  Up(7);
+  Pull();
+  Answer(Pulled(1, 3));
+  EXPECT_EQ(Ask({}, 8).at(0).message.head.push().version(), 3u);
+  const Out again = Up(8);  // another life, whose version 3 may be another
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_FALSE(again[0].message.head.push().has_version());
+}
+
+TEST_F(ClockExchangeTest, HoldsTheClockOfItsNewestAnswerForAnotherLifeOfTheServer) {
+  Up(7);
+  for (uint64_t clock : {1, 2}) {
+    Ask({}, clock);
+    EXPECT_EQ(Answer(Clock(clock, clock)).size(), 1u);
+    EXPECT_TRUE(Answer(Clock(clock, clock)).empty());
+  }
+  EXPECT_EQ(exchange_.held(), 1u);
+  const Out given = Up(8);
+  ASSERT_EQ(given.size(), 1u);
+  EXPECT_EQ(given[0].message.head.held_sum().round(), 2u);
+  EXPECT_FALSE(given[0].message.head.held_sum().parted());
+  EXPECT_TRUE(given[0].message.payload.empty());
+  exchange_.OnHeldTaken(kLane, Kind::kPush, given[0].message.head.held_sum());
+  Request skip;
+  skip.skip = true;
+  Ask(skip, 3);
+  pb::Outcome parted = Clock(3, 0);
+  parted.set_parted(true);
+  Answer(parted);
+  EXPECT_TRUE(Up(9).at(0).message.head.held_sum().parted());
+}
+
+TEST_F(ClockExchangeTest, TellsItsClocksAgainAsANewIncarnation) {
+  Up(7);
+  Ask({}, 1);
+  Answer(Clock(1, 1));
+  EXPECT_TRUE(Up(7).empty());
+  exchange_.SetIncarnation(34);
+  EXPECT_EQ(Up(7).at(0).message.head.held_sum().round(), 1u);
+  EXPECT_TRUE(Up(7).empty());
+}
+
+// Rounds that may close without this worker.
+class UnsolicitedTest : public ClockExchangeTest {
+ protected:
+  UnsolicitedTest() {
+    Exchange::Options options{3, 33, 20, milliseconds(300), true};
+    options.in_plan = [](const Cell& cell, LaneRef) { return cell.bucket < 2; };
+    exchange_ = Exchange(options);
+    Up(7);
+  }
+  static pb::Outcome Of(uint64_t round, const std::string& who) {
+    pb::Outcome outcome;
+    outcome.set_round(round);
+    outcome.set_who(who);
+    return outcome;
+  }
+};
+
+TEST_F(UnsolicitedTest, DeliversWhatItHasNotContributedToOnce) {
+  EXPECT_EQ(Answer(Of(1, "\x01")).size(), 1u);
+  EXPECT_TRUE(Answer(Of(1, "\x01")).empty());
+  pb::Outcome outcome = Of(1, "\x01");
+  outcome.set_bucket(2);
+  EXPECT_TRUE(Answer(outcome).empty());  // not in the plan
+  outcome.set_bucket(1);
+  outcome.set_round(1'000);
+  EXPECT_TRUE(Answer(outcome).empty());  // no server is so far ahead
+  EXPECT_EQ(exchange_.held(), 1u);
+}
+
+TEST_F(UnsolicitedTest, CountsARoundOnceInWhichItIsLateAndTellsTheServer) {
+  Answer(Of(1, "\x01"));
+  const Out out = Push(0, "abc");
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_TRUE(out[0].message.head.push().late());
+  EXPECT_TRUE(out[0].message.payload.empty());
+  EXPECT_EQ(exchange_.late(), 1u);
+  EXPECT_TRUE(exchange_.idle());
+  Push(1, "abc");
+  Out more;
+  pb::Outcome outcome = Of(1, "\x07");  // ranks 0 to 2
+  outcome.set_bucket(1);
+  EXPECT_EQ(exchange_.OnOutcome(kLane, Kind::kPush, outcome, Text("sum"), kStart, &more).size(),
+            1u);
+  EXPECT_EQ(exchange_.late(), 1u);
+  Push(0, "abc", 2);
+  Answer(Of(2, "\x08"));  // rank 3: in time
+  EXPECT_EQ(exchange_.late(), 1u);
+}
+
+TEST_F(UnsolicitedTest, GivesFiguresToThoseWhoGaveSome) {
+  Out out;
+  Up(7, kControl);
+  const pb::Outcome outcome = Of(1, "\x01");
+  EXPECT_TRUE(
+      exchange_.OnOutcome(kControl, Kind::kFigures, outcome, Text("f"), kStart, &out).empty());
+  exchange_.Contribute({Kind::kFigures, 0, 0}, 1, kControl, 0, Text("mine"), kStart, &out);
+  EXPECT_EQ(out.size(), 1u);  // the server has it, and says so
+  EXPECT_EQ(exchange_.OnOutcome(kControl, Kind::kFigures, outcome, Text("f"), kStart, &out).size(),
+            1u);
+}
+
+TEST_F(UnsolicitedTest, DropsWhatIsWaitingForRoundsThatItHasApplied) {
+  Push(0, std::string(20, 'a'));
+  EXPECT_TRUE(Push(1, "b").empty());  // beyond the credit
+  exchange_.SetApplied(1);
+  EXPECT_TRUE(exchange_.idle());
+  EXPECT_EQ(Push(0, std::string(20, 'a'), 2).size(), 1u);  // its credit is back
+  EXPECT_TRUE(Push(0, "late", 1).at(0).message.head.push().late());
+}
+
+TEST_F(UnsolicitedTest, PullsAndPushesWithoutRoundsAreNeverLate) {
+  EXPECT_TRUE(Pull().at(0).message.head.push().pull_only());
+  exchange_.SetApplied(0);
+  EXPECT_EQ(Answer(Pulled(1, 3)).size(), 1u);
+  Ask({}, 1);
+  EXPECT_EQ(Answer(Clock(1, 4)).size(), 1u);
+  EXPECT_TRUE(Answer(Clock(1, 4)).empty());  // repeated
+  EXPECT_EQ(exchange_.late(), 0u);
+}
+
 }  // namespace
 }  // namespace tern::protocol::test

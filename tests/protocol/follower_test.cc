@@ -119,6 +119,16 @@ TEST_F(FollowerTest, IgnoresOlderMembers) {
   EXPECT_EQ(Count(FromShard0(members), Type::kMembers), 0);
 }
 
+TEST_F(FollowerTest, TellsShard0AtOnceThatItsMembersAreOlder) {
+  Follow(5);
+  Message members;
+  *members.head.mutable_members() = MembersOf(4, {10, 11});
+  const ControlActions out = FromShard0(members);
+  EXPECT_EQ(Count(out, Type::kMembers), 0);
+  ASSERT_EQ(Count(out, Type::kSendShard0), 1);
+  EXPECT_EQ(out[0].send.message.head.pulse().epoch(), 5u);
+}
+
 TEST_F(FollowerTest, GreetsAgainAfterARestartOfShard0) {
   Follow();
   FromShard0(Pulse(8, 0));

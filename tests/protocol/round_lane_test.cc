@@ -18,7 +18,7 @@ class RoundLaneTest : public testing::Test {
     options.workers = 2;
     options.incarnation = 7;
     lane_ = std::make_unique<RoundLane>(std::move(options),
-                                   std::vector{LettersCell(kFirst), LettersCell(kSecond)});
+                                        std::vector{LettersCell(kFirst), LettersCell(kSecond)});
   }
   void Join(bool fresh = false, uint64_t applied0 = 0, uint64_t applied1 = 0) {
     lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
@@ -283,6 +283,90 @@ TEST_F(RoundLaneTest, KeepsToTheLastRoundThatAHeldOutcomeNames) {
   Make(options);
   Join(false, 4, 4);
   EXPECT_EQ(First(101, pb::Envelope::kSum, Held(100, 5, "xx", 5)).head.sum().stop_after(), 5u);
+}
+
+TEST_F(RoundLaneTest, CountsWhoTakesNoPartAsCome) {
+  Make({});
+  Join();
+  const auto skip = [this](uint32_t rank, const std::string& payload) {
+    Message message = Contribution({kFirst, 1, rank, 10 + rank, 0, 0, payload});
+    message.head.mutable_push()->set_skip(true);
+    Sends out;
+    lane_->OnMessage(100 + rank, message, &out);
+    return out;
+  };
+  EXPECT_EQ(First(100, pb::Envelope::kRefuse, skip(0, "x")).head.refuse().then(),
+            pb::Refuse::leave);
+  EXPECT_EQ(lane_->counters().bad, 1u);
+  EXPECT_TRUE(skip(0, "").empty());
+  EXPECT_EQ(lane_->Missing(), std::vector<uint32_t>{1});
+  const Message sum = First(100, pb::Envelope::kSum, skip(1, ""));
+  EXPECT_EQ(sum.head.sum().contributors(), 0u);
+  EXPECT_TRUE(sum.payload.empty());
+  EXPECT_EQ(lane_->counters().skipped, 2u);
+}
+
+TEST_F(RoundLaneTest, ClosesACellOfEveryRoundAlsoWithNobody) {
+  class Rounds : public CellSum {
+   public:
+    explicit Rounds(int* closed) : closed_(*closed) {}
+    Status Add(uint32_t, const Bytes&) override { return Ok(); }
+    Bytes Close() override {
+      ++closed_;
+      return {};
+    }
+
+   private:
+    int& closed_;
+  };
+  int closed = 0;
+  RoundLane::Options options;
+  options.workers = 1;
+  CellSpec spec = LettersCell(kFirst);
+  spec.open = [&closed] { return std::make_unique<Rounds>(&closed); };
+  spec.every_round = true;
+  lane_ = std::make_unique<RoundLane>(options, std::vector{spec});
+  lane_->OnMembers(MembersOf(1, {10}), &out_);
+  Greet(0, 10, 100, true, 0);
+  Message message = Contribution({kFirst, 1, 0, 10, 0, 0, ""});
+  message.head.mutable_push()->set_skip(true);
+  lane_->OnMessage(100, message, &out_);
+  EXPECT_EQ(closed, 1);
+  EXPECT_EQ(Push(0, 2, 1).size(), 1u);
+  EXPECT_EQ(closed, 2);
+}
+
+TEST_F(RoundLaneTest, PutsItsOwnWordsIntoAnOutcomeThatIsHandedBack) {
+  RoundLane::Options options;
+  options.learning_rate = [](uint64_t round) { return 1.0 / static_cast<double>(round); };
+  Make(options);
+  Join(false, 4, 4);
+  Message message;
+  pb::Outcome* outcome = message.head.mutable_held_sum();
+  outcome->set_round(5);
+  outcome->set_contributors(2);
+  outcome->set_who("\x03\xff\xff\xff");
+  outcome->set_learning_rate(1e30);
+  message.payload = Text("xx");
+  Sends out;
+  lane_->OnMessage(100, message, &out);
+  const pb::Outcome sum = First(101, pb::Envelope::kSum, out).head.sum();
+  EXPECT_EQ(sum.who(), "\x03");
+  EXPECT_EQ(sum.learning_rate(), 0.2);
+}
+
+TEST_F(RoundLaneTest, RefusesRoundsAtTheEndOfNumbers) {
+  Make({});
+  Join();
+  const uint64_t last = ~uint64_t{0};
+  for (auto [round, applied] : {std::pair{last, last}, std::pair{uint64_t{0}, last}}) {
+    const Sends out = Push(0, round, applied);
+    EXPECT_EQ(First(100, pb::Envelope::kRefuse, out).head.refuse().then(), pb::Refuse::leave);
+  }
+  // Rounds that nobody else comes to take no more room than others.
+  for (uint64_t round = last; round > last - 100; --round) Push(0, round, round - 1);
+  EXPECT_LE(lane_->slots(), lane_->MaxSlots());
+  EXPECT_EQ(lane_->floor(), 0u);
 }
 
 TEST_F(RoundLaneTest, WithoutASafeguardDoesWhatItGuardsAgainst) {

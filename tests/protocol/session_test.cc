@@ -141,7 +141,7 @@ TEST_F(SessionTest, FetchesStateAfterGreetingEveryLane) {
   EXPECT_EQ(out[0].applied, 5u);
   EXPECT_TRUE(Sent(pb::Envelope::kStateWant, Timer(milliseconds(300))).empty());
   out.clear();
-  session_->OnInstalled(now_, &out);
+  session_->OnInstalled(5, now_, &out);
   EXPECT_EQ(out[0].type, Type::kReady);
   EXPECT_EQ(out[0].applied, 5u);
   EXPECT_EQ(out[0].stop_after, 8u);

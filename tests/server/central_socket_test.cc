@@ -31,14 +31,13 @@ class CentralSocket : public testing::Test {
       ASSERT_TRUE(net::AwaitLink(*peer, net::DealerSocket::Link::kUp));
     }
   }
-  void Hello(uint32_t rank, uint64_t applied = 0) {
+  void Hello(uint32_t rank) {
     pb::Envelope envelope;
     *envelope.mutable_hello() = job_->hello;
     envelope.mutable_hello()->set_rank(rank);
-    envelope.mutable_hello()->set_incarnation(10 + rank);
+    envelope.mutable_hello()->set_incarnation(incarnation_ + rank);
     envelope.mutable_hello()->set_lane(1);
-    envelope.mutable_hello()->set_fresh(applied == 0);
-    envelope.mutable_hello()->set_applied(applied);
+    envelope.mutable_hello()->set_fresh(true);
     ASSERT_TRUE(peers_[rank]->Send(envelope).ok());
   }
   void Push(uint32_t rank, const std::vector<float>& values) {
@@ -46,7 +45,7 @@ class CentralSocket : public testing::Test {
     pb::Envelope push;
     push.mutable_push()->set_round(1);
     push.mutable_push()->set_rank(rank);
-    push.mutable_push()->set_incarnation(10 + rank);
+    push.mutable_push()->set_incarnation(incarnation_ + rank);
     ASSERT_TRUE(peers_[rank]->Send(push, EncodePush(*job_, chunk, values, rank, 1)).ok());
   }
   net::Received Next(uint32_t rank) {
@@ -61,6 +60,7 @@ class CentralSocket : public testing::Test {
   std::unique_ptr<setup::Setup> job_;
   std::unique_ptr<LaneLoop> loop_;
   std::unique_ptr<net::DealerSocket> peers_[2];
+  uint64_t incarnation_ = 10;  // of rank 0
 };
 
 TEST_F(CentralSocket, AnswersPushesWithWeightsByTheScheduleAndStopsAfterTheLast) {
@@ -100,15 +100,46 @@ TEST_F(CentralSocket, ReleasesWhoWaitsWhenTheJobIsToStop) {
   EXPECT_EQ(sum.envelope.sum().stop_after(), 1u);
 }
 
-TEST_F(CentralSocket, DoesNotLetInWhoIsAheadOfTheWeightsOfASynchronousJob) {
+TEST_F(CentralSocket, GoesBackAtAnotherBeginningAndKnowsNobodyOfBefore) {
   Start({"train.algorithm=ssgd"}, 100);
-  Hello(0, 3);
-  const pb::Envelope answer = Next(0).envelope;
-  EXPECT_EQ(answer.refuse().then(), pb::Refuse::retry);
-  EXPECT_THAT(answer.refuse().sentence(), HasSubstr("those of round 0, worker 0's of round 3"));
-  Hello(0);
-  Hello(1);
-  EXPECT_TRUE(Next(0).envelope.has_welcome());
+  for (uint32_t rank : {0, 1}) Hello(rank);
+  for (uint32_t rank : {0, 1}) ASSERT_TRUE(Next(rank).envelope.has_welcome());
+  const std::vector<float> ones(job_->table.total, 1);
+  for (uint32_t rank : {0, 1}) Push(rank, ones);
+  for (uint32_t rank : {0, 1}) ASSERT_TRUE(Next(rank).envelope.has_sum());
+
+  pb::Members members;
+  members.set_epoch(2);
+  members.set_steps(100);
+  members.set_run(5);
+  members.set_beginning(1234);
+  members.set_begin(0);
+  members.add_incarnations(20);
+  members.add_incarnations(21);
+  loop_->Tell(members);
+  incarnation_ = 20;
+  for (uint32_t rank : {0, 1}) Hello(rank);
+  for (uint32_t rank : {0, 1}) ASSERT_TRUE(Next(rank).envelope.has_welcome());
+  loop_->Tell(members);  // told again: nothing is new
+  incarnation_ = 10;
+  Push(0, ones);  // an old one that was still on its way
+  EXPECT_TRUE(Next(0).envelope.has_refuse());
+  incarnation_ = 20;
+  pb::Envelope pull;
+  pull.mutable_push()->set_rank(0);
+  pull.mutable_push()->set_incarnation(20);
+  pull.mutable_push()->set_pull_only(true);
+  pull.mutable_push()->set_round(3);
+  ASSERT_TRUE(peers_[0]->Send(pull).ok());
+  const net::Received pulled = Next(0);
+  EXPECT_TRUE(pulled.envelope.sum().pulled());
+  EXPECT_EQ(pulled.envelope.sum().pull(), 3u);
+  std::vector<float> held(job_->table.total), initial = InitialWeights(*job_);
+  const protocol::Chunk& chunk = job_->plan.chunk(0, 0);
+  TakeAnswer(*job_, chunk, pulled.envelope.sum().whole(), pulled.payload, &held);
+  for (uint64_t i = chunk.begin; i < chunk.begin + chunk.count; ++i) ASSERT_EQ(held[i], initial[i]);
+  for (uint32_t rank : {0, 1}) Push(rank, ones);
+  EXPECT_EQ(Next(1).envelope.sum().round(), 1u);
 }
 
 }  // namespace

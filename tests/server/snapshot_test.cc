@@ -194,6 +194,26 @@ class SynchronousLane {
       }
     }
   }
+  // What a worker that goes back gets.
+  std::vector<float> Pull(bool average) {
+    std::vector<float> values(job_.table.total);
+    for (const protocol::Chunk* chunk : ChunksOf(job_)) {
+      protocol::Message message;
+      pb::Contribution* c = message.head.mutable_push();
+      c->set_bucket(chunk->bucket);
+      c->set_chunk(chunk->index);
+      c->set_incarnation(10);
+      c->set_pull_only(true);
+      c->set_average(average);
+      protocol::Sends out;
+      central_->lane().OnMessage(100, message, &out);
+      EXPECT_EQ(out.size(), 1u);
+      const pb::Outcome& outcome = out.at(0).message.head.sum();
+      EXPECT_TRUE(outcome.pulled());
+      TakeAnswer(job_, *chunk, outcome.whole(), out[0].message.payload, &values);
+    }
+    return values;
+  }
   CentralLane& central() { return *central_; }
   std::vector<float>& held() { return held_; }
 
@@ -214,16 +234,23 @@ TEST_F(Snapshots, AreWrittenWhenAllCellsHaveClosedTheRound) {
   EXPECT_EQ(lane.central().step(), 1u);
 }
 
-TEST_F(Snapshots, TakeASynchronousJobBackToTheirRound) {
-  const auto job =
-      Job({"train.algorithm=ssgd", "faults.snapshot_every_steps=4", "train.optimizer.name=momentum",
-           "exchange.pull=changes", "exchange.pull_codec=fp16"});
+class SynchronousSnapshots : public Snapshots,
+                             public testing::WithParamInterface<std::vector<std::string>> {};
+
+TEST_P(SynchronousSnapshots, TakeAJobBackToTheirRound) {
+  std::vector<std::string> overrides = GetParam();
+  overrides.insert(overrides.end(), {"train.algorithm=ssgd", "faults.snapshot_every_steps=4",
+                                     "train.optimizer.name=momentum", "evaluation.ema_decay=0.9"});
+  const auto job = Job(overrides);
   SynchronousLane whole(*job);
   whole.Join(0);
-  std::vector<float> at8;
+  std::vector<float> at8, average8;
   for (uint64_t round = 1; round <= 13; ++round) {
     whole.Round(round);
-    if (round == 8) at8 = whole.held();
+    if (round == 8) {
+      at8 = whole.held();
+      average8 = whole.Pull(true);
+    }
     if (round > 8 && round < 12) {  // already on disk
       EXPECT_THAT(SnapshotsOfShard(*job, 0, kRun), ElementsAre(4, 8)) << round;
     }
@@ -232,15 +259,39 @@ TEST_F(Snapshots, TakeASynchronousJobBackToTheirRound) {
 
   SynchronousLane restarted(*job);
   EXPECT_EQ(restarted.central().step(), 0u);
-  EXPECT_TRUE(restarted.central().IsBehind(1));
-  EXPECT_FALSE(restarted.central().IsBehind(0));
   ASSERT_TRUE(restarted.central().RollBackTo(8).ok());
-  EXPECT_FALSE(restarted.central().IsBehind(8));
   EXPECT_THAT(SnapshotsOfShard(*job, 0, kRun), ElementsAre(8));  // the newer one is void
-  restarted.held() = at8;
-  restarted.Join(8);
+  restarted.Join(0);  // as new incarnations, which hold nothing yet
+  EXPECT_EQ(restarted.Pull(true), average8);
+  restarted.held() = restarted.Pull(false);
+  EXPECT_EQ(restarted.held(), at8);
   for (uint64_t round = 9; round <= 13; ++round) restarted.Round(round);
   EXPECT_EQ(restarted.held(), whole.held());
+}
+
+INSTANTIATE_TEST_SUITE_P(Down, SynchronousSnapshots,
+                         testing::Values(std::vector<std::string>{},
+                                         std::vector<std::string>{"exchange.pull_codec=bf16"},
+                                         std::vector<std::string>{"exchange.pull=changes",
+                                                                  "exchange.pull_codec=fp16"}));
+
+TEST_F(Snapshots, AreNotNeededToGoBackToTheBeginning) {
+  const auto job = Job({"train.algorithm=ssgd", "faults.snapshot_every_steps=2",
+                        "train.optimizer.name=momentum", "exchange.pull_codec=bf16"});
+  SynchronousLane lane(*job);
+  lane.Join(0);
+  for (uint64_t round = 1; round <= 5; ++round) lane.Round(round);
+  const std::vector<float> at5 = lane.held();
+  ASSERT_TRUE(lane.central().RollBackTo(0).ok());
+  EXPECT_THAT(Files(), IsEmpty());
+  EXPECT_FALSE(lane.central().lane().open());
+  lane.Join(0);
+  lane.held() = lane.Pull(false);
+  EXPECT_EQ(lane.held(), InitialWeights(*job)) << "not rounded on the way down";
+  for (uint64_t round = 1; round <= 5; ++round) lane.Round(round);
+  EXPECT_EQ(lane.held(), at5);
+  lane.central().Flush();
+  EXPECT_THAT(SnapshotsOfShard(*job, 0, kRun), ElementsAre(2, 4));
 }
 
 }  // namespace

@@ -55,6 +55,7 @@ void World::Judge() {
     }
   }
   const bool in_order = end.ok() || (end.code() == Code::kTerminated && stopped_);
+  if (in_order && !schedule_.has_rounds()) JudgeTotals();
   if (in_order) return schedule_.shrinks() ? JudgeReplicas(end.code()) : JudgeFinished(end.code());
   if (schedule_.elasticity.on_loss == protocol::OnLoss::kFail) return JudgeFailure();
   if (schedule_.shrinks() && MayHaveLostState()) return;
@@ -76,19 +77,15 @@ void World::JudgeReplicas(Code code) {
   bool anyone = false;
   for (const auto& worker : workers_) {
     const std::string name = "worker " + std::to_string(worker->rank());
-    const bool struck = std::any_of(
-        schedule_.faults.begin(), schedule_.faults.end(), [&](const Fault& fault) {
-          return fault.kind != Fault::Kind::kKillServer && fault.kind != Fault::Kind::kStop &&
-                 fault.target == worker->rank();
-        });
     if (worker->killed() || worker->frozen() || worker->status().code() != code) {
-      if (!struck) Violation(name + " ended with " + Told(worker->status()));
+      if (!WasStruck(worker->rank())) Violation(name + " ended with " + Told(worker->status()));
       continue;
     }
     if (!worker->leaving()) continue;  // it was stopped, and told of the end before it had begun
     anyone = true;
-    if (!IsState(worker->applied(), worker->state())) Violation(name + " ended with a wrong state");
-    if (worker->applied() != schedule_.rounds && !stopped_) Violation(name + " ended early");
+    if (!worker->HasRightState()) Violation(name + " ended with a wrong state");
+    if (schedule_.has_rounds() && worker->applied() != schedule_.rounds && !stopped_)
+      Violation(name + " ended early");
   }
   if (!anyone) Violation("nobody finished");
 }
@@ -120,8 +117,7 @@ void World::JudgeFinished(Code code) {
       if (last != 0 && worker->applied() != last)
         return Violation(name + " ended at another round");
       last = worker->applied();
-      if (!IsState(last, worker->state()))
-        return Violation(name + " ended with a wrong state");
+      if (!worker->HasRightState()) return Violation(name + " ended with a wrong state");
     } else if (!worker->killed() && !worker->frozen() && worker->admitted() &&
                !schedule_.Has(Fault::Kind::kReplaceWorker)) {
       return Violation(name + " ended with " + Told(worker->status()));
@@ -130,7 +126,25 @@ void World::JudgeFinished(Code code) {
   for (uint32_t rank = 0; rank < schedule_.workers; ++rank) {
     if (!finished[rank]) return Violation("worker " + std::to_string(rank) + " never finished");
   }
-  if (last != schedule_.rounds && !stopped_) Violation("the job ended early");
+  if (schedule_.has_rounds() && last != schedule_.rounds && !stopped_)
+    Violation("the job ended early");
+}
+
+// Without rounds: who ends was told that some cell has had all its pushes. No worker process pushes
+// more than once after that, and the cells differ by what was lost with processes, or dropped.
+void World::JudgeTotals() {
+  const Clocks& clocks = schedule_.clocks;
+  const uint64_t most = clocks.pushes + workers_.size();
+  const uint64_t dead = workers_.size() - schedule_.workers + schedule_.faults.size();
+  const bool exact =
+      clocks.max_staleness == 0 && !stopped_ && !schedule_.Has(Fault::Kind::kKillServer);
+  for (uint32_t s = 0; s < schedule_.shards(); ++s) {
+    for (const auto& lane : Server(s)->clock_lanes()) {
+      const uint64_t total = lane->lane().total();
+      if (lane->has_cells() && (total > most || (exact && total + dead < clocks.pushes)))
+        Violation("shard " + std::to_string(s) + " counted " + std::to_string(total) + " pushes");
+    }
+  }
 }
 
 }  // namespace tern::sim

@@ -50,8 +50,7 @@ std::string Ledger::Check(const protocol::Exchange::Delivery& answer) const {
   }
   if (answer.payload.size() != given.size() * sizeof(uint64_t)) return "figures of others";
   for (size_t i = 0; i < given.size(); ++i) {
-    const uint64_t word =
-        DecodeWord(answer.payload.Slice(i * sizeof(uint64_t), sizeof(uint64_t)));
+    const uint64_t word = DecodeWord(answer.payload.Slice(i * sizeof(uint64_t), sizeof(uint64_t)));
     if (std::find(given[i]->begin(), given[i]->end(), word) == given[i]->end())
       return "figures that nobody gave";
   }

@@ -1,5 +1,5 @@
-// What was contributed to every slot, to hold every outcome against: the sum over those whom it names,
-// of what those gave.
+// What was contributed to every slot, to hold every outcome against: the sum over those whom it
+// names, of what those gave.
 #pragma once
 
 #include <cstdint>

@@ -77,10 +77,34 @@ void DrawElasticity(Rng* rng, Schedule* schedule) {
   if (shrink) schedule->timings.start_timeout = milliseconds(12'000);
 }
 
-}  // namespace
+// The ways of the algorithms beside the plain one.
+void DrawWay(Rng* rng, Schedule* schedule) {
+  if (rng->Chance(0.15)) {
+    schedule->parts = true;
+    schedule->window = 1;
+    schedule->rounds = 2 * schedule->rounds + 1;
+    schedule->elasticity.quorum = 0;
+  } else {
+    schedule->central = rng->Chance(0.15);
+  }
+}
 
-Schedule Schedule::Make(uint64_t seed) {
-  Rng rng(seed);
+void DrawFaults(Rng* rng, Schedule* schedule) {
+  const double dice = static_cast<double>(rng->Below(100)) / 100;
+  const int faults = dice < 0.3 ? 0 : dice < 0.75 ? 1 : dice < 0.95 ? 2 : 3;
+  for (int i = 0; i < faults; ++i) {
+    const Fault fault = DrawFault(*schedule, rng);
+    if (!schedule->central || fault.kind != Fault::Kind::kKillServer)
+      schedule->faults.push_back(fault);
+  }
+  const bool quiet =
+      schedule->loss + schedule->duplicate + schedule->delay + schedule->reorder == 0;
+  // Some faults find nothing to strike: there is noise at least.
+  if (quiet) schedule->loss = schedule->duplicate = schedule->reorder = 0.05;
+}
+
+Schedule Begin(uint64_t seed, Rng* dice) {
+  Rng& rng = *dice;
   Schedule schedule;
   schedule.seed = seed;
   schedule.timings = MakeTimings();
@@ -91,6 +115,14 @@ Schedule Schedule::Make(uint64_t seed) {
   }
   schedule.rounds = 3 + rng.Below(3);
   DrawNoise(&rng, &schedule);
+  return schedule;
+}
+
+}  // namespace
+
+Schedule Schedule::Make(uint64_t seed) {
+  Rng rng(seed);
+  Schedule schedule = Begin(seed, &rng);
   if (rng.Chance(0.3)) schedule.window = 2;
   schedule.skips = rng.Chance(0.2);
   if (rng.Chance(0.3)) {
@@ -99,18 +131,45 @@ Schedule Schedule::Make(uint64_t seed) {
     DrawFailure(&rng, &schedule);
     return schedule;
   }
-  const double dice = static_cast<double>(rng.Below(100)) / 100;
-  const int faults = dice < 0.3 ? 0 : dice < 0.75 ? 1 : dice < 0.95 ? 2 : 3;
-  for (int i = 0; i < faults; ++i) schedule.faults.push_back(DrawFault(schedule, &rng));
-  const bool quiet = schedule.loss + schedule.duplicate + schedule.delay + schedule.reorder == 0;
-  // Some faults find nothing to strike: there is noise at least.
-  if (quiet) schedule.loss = schedule.duplicate = schedule.reorder = 0.05;
+  DrawWay(&rng, &schedule);
+  DrawFaults(&rng, &schedule);
+  return schedule;
+}
+
+Schedule Schedule::MakeClocks(uint64_t seed) {
+  Rng rng(seed);
+  Schedule schedule = Begin(seed, &rng);
+  Clocks& clocks = schedule.clocks;
+  clocks.pushes = schedule.rounds * schedule.workers;
+  clocks.snapshot_every = 2 + rng.Below(6);
+  const uint64_t way = rng.Below(5);
+  if (way <= 1) clocks.bound = rng.Below(4);
+  if (way == 2) clocks.change_every = 2;
+  if (way == 3) clocks.pull_every = 2 + rng.Below(2);
+  if (rng.Chance(0.25)) clocks.max_staleness = schedule.workers - 1 + rng.Below(4);
+  if (rng.Chance(0.3)) {
+    schedule.elasticity.on_loss = protocol::OnLoss::kShrink;
+    schedule.timings.start_timeout = milliseconds(12'000);
+  } else if (rng.Chance(0.05)) {
+    DrawFailure(&rng, &schedule);
+    return schedule;
+  }
+  DrawFaults(&rng, &schedule);
   return schedule;
 }
 
 bool Schedule::Has(Fault::Kind kind) const {
   return std::any_of(faults.begin(), faults.end(),
                      [kind](const Fault& f) { return f.kind == kind; });
+}
+
+static std::string ToString(const Clocks& clocks) {
+  std::ostringstream text;
+  text << ", " << clocks.pushes << " pushes";
+  if (clocks.bound.has_value()) text << ", bound " << *clocks.bound;
+  text << ", max_staleness " << clocks.max_staleness << ", a change every " << clocks.change_every
+       << ", a pull every " << clocks.pull_every << ", a snapshot every " << clocks.snapshot_every;
+  return text.str();
 }
 
 std::string ToString(const Schedule& schedule) {
@@ -124,10 +183,12 @@ std::string ToString(const Schedule& schedule) {
   text << "seed " << schedule.seed << ": " << schedule.workers << " workers, data lanes";
   for (uint32_t lanes : schedule.data_lanes) text << " " << lanes;
   text << ", " << schedule.rounds << " rounds, window " << schedule.window
-       << (schedule.skips ? ", some skip" : "") << ", quorum " << schedule.elasticity.quorum << ", "
-       << losses[static_cast<int>(schedule.elasticity.on_loss)] << ", loss "
-       << schedule.loss << ", duplicate " << schedule.duplicate << ", reorder " << schedule.reorder
-       << ", delay " << schedule.delay << " up to " << ms(schedule.longest_delay) << " ms";
+       << (schedule.skips ? ", some skip" : "") << (schedule.parts ? ", in parts" : "")
+       << (schedule.central ? ", central" : "") << ", quorum " << schedule.elasticity.quorum << ", "
+       << losses[static_cast<int>(schedule.elasticity.on_loss)] << ", loss " << schedule.loss
+       << ", duplicate " << schedule.duplicate << ", reorder " << schedule.reorder << ", delay "
+       << schedule.delay << " up to " << ms(schedule.longest_delay) << " ms";
+  if (!schedule.has_rounds()) text << ToString(schedule.clocks);
   for (const Fault& fault : schedule.faults) {
     text << "; " << kinds[static_cast<int>(fault.kind)] << " " << fault.target << ", "
          << ms(fault.after) << " ms after worker " << fault.witness << " comes to "

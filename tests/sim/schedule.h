@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,10 @@ using protocol::Time;
 
 struct Fault {
   enum class Kind {
-    kKillWorker,      // kill -9; started again after `down`, unless the job fails at a loss or, where
-                      // it goes on without, `for_good`
-    kKillServer,      // kill -9; started again after `down`, blank, at other data ports
-    kFreezeWorker,    // SIGSTOP for `down`
+    kKillWorker,    // kill -9; started again after `down`, unless the job fails at a loss or, where
+                    // it goes on without, `for_good`
+    kKillServer,    // kill -9; started again after `down`, blank, at other data ports
+    kFreezeWorker,  // SIGSTOP for `down`
     kReplaceWorker,   // SIGSTOP for `down`; meanwhile somebody starts another process of its rank
     kCutConnections,  // every connection of the worker breaks
     kStop,            // a signal asks shard `target` for the end
@@ -37,13 +38,26 @@ struct Fault {
   bool hold = false;  // what the killed worker had sent arrives after its successor was admitted
 };
 
+// A job without rounds.
+struct Clocks {
+  uint64_t pushes = 0;  // of all ranks to a cell; 0: the job has rounds
+  std::optional<uint64_t> bound;
+  uint64_t max_staleness = 0;
+  uint64_t change_every = 1;  // pushes make a change of the weights
+  uint64_t pull_every = 1;    // exchanges; the others only push
+  uint64_t snapshot_every = 4;
+};
+
 struct Schedule {
   uint64_t seed = 0;
   uint32_t workers = 2;
   std::vector<uint32_t> data_lanes;  // by shard
   uint64_t rounds = 3;
   uint32_t window = 1;
-  bool skips = false;  // data are uneven: some take no part in some rounds
+  bool skips = false;    // data are uneven: some take no part in some rounds
+  bool parts = false;    // step s makes round 2 s, of one bucket, and now and then 2 s + 1, of all
+  bool central = false;  // servers keep the state; their death is not played
+  Clocks clocks;
   protocol::Elasticity elasticity{0, protocol::OnLoss::kWait, 1};
   double loss = 0, duplicate = 0, delay = 0, reorder = 0;
   Time longest_delay{};
@@ -52,10 +66,14 @@ struct Schedule {
 
   uint32_t shards() const { return static_cast<uint32_t>(data_lanes.size()); }
   bool shrinks() const { return elasticity.shrink(); }
+  bool has_rounds() const { return clocks.pushes == 0; }
+  // Of the lanes: rounds that a worker may be beyond what it has applied.
+  uint32_t lane_window() const { return parts ? 2 : window; }
   // Whether what happens cannot show in the result.
   bool exact() const { return !elasticity.unsolicited(); }
   bool Has(Fault::Kind kind) const;
-  static Schedule Make(uint64_t seed);
+  static Schedule Make(uint64_t seed);  // with rounds
+  static Schedule MakeClocks(uint64_t seed);
 };
 std::string ToString(const Schedule& schedule);
 

@@ -1,6 +1,7 @@
-// 100,000 schedules of the protocol under faults, and the proof that the simulator would see each
-// of its safeguards missing. TERN_SIM_SEED=n plays schedule n alone and tells every event;
-// TERN_SIM_FROM=n plays others.
+// 100,000 schedules of the protocol with rounds and 50,000 without, under faults, and the proof
+// that the simulator would see each of its safeguards missing. TERN_SIM_SEED=n plays schedule n of
+// either alone and tells every event (with --gtest_filter, for there are two); TERN_SIM_FROM=n
+// plays others.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,14 +16,16 @@ namespace tern::sim {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kSchedules = 5'000;
+constexpr uint64_t kSchedules = 5'000, kClockSchedules = 2'500;
 #else
-constexpr uint64_t kSchedules = 100'000;
+constexpr uint64_t kSchedules = 100'000, kClockSchedules = 50'000;
 #endif
 constexpr uint64_t kMutantSchedules = 1'000;
 
+using Make = Schedule (*)(uint64_t seed);
+
 // `count` seeds from TERN_SIM_FROM (or 1) on, on two threads, until `stop_at` of them have failed.
-std::vector<std::string> PlayAll(uint64_t count, const protocol::Safeguards& safeguards,
+std::vector<std::string> PlayAll(Make make, uint64_t count, const protocol::Safeguards& safeguards,
                                  size_t stop_at) {
   const char* from = std::getenv("TERN_SIM_FROM");
   std::atomic<uint64_t> next = from == nullptr ? 1 : std::strtoull(from, nullptr, 10);
@@ -34,7 +37,7 @@ std::vector<std::string> PlayAll(uint64_t count, const protocol::Safeguards& saf
     while (failed < stop_at) {
       const uint64_t seed = next++;
       if (seed >= end) return;
-      const std::string failure = Play(seed, safeguards);
+      const std::string failure = Play(make(seed), safeguards);
       if (failure.empty()) continue;
       ++failed;
       const std::lock_guard lock(mutex);
@@ -47,17 +50,26 @@ std::vector<std::string> PlayAll(uint64_t count, const protocol::Safeguards& saf
   return failures;
 }
 
-TEST(Simulator, EveryScheduleEndsAsIfNothingHadFailed) {
+void ExpectAllEndWell(Make make, uint64_t count) {
   if (const char* seed = std::getenv("TERN_SIM_SEED"); seed != nullptr) {
-    const std::string failure = Play(std::strtoull(seed, nullptr, 10), {}, &std::cout);
+    const std::string failure = Play(make(std::strtoull(seed, nullptr, 10)), {}, &std::cout);
     ASSERT_EQ(failure, "");
     return;
   }
-  for (const std::string& failure : PlayAll(kSchedules, {}, 5)) ADD_FAILURE() << failure;
+  for (const std::string& failure : PlayAll(make, count, {}, 5)) ADD_FAILURE() << failure;
+}
+
+TEST(Simulator, EveryScheduleEndsAsIfNothingHadFailed) {
+  ExpectAllEndWell(Schedule::Make, kSchedules);
+}
+
+TEST(Simulator, EveryScheduleWithoutRoundsKeepsItsPromises) {
+  ExpectAllEndWell(Schedule::MakeClocks, kClockSchedules);
 }
 
 struct Mutant {
   const char* name;
+  Make make;
   bool protocol::Safeguards::*safeguard;
 };
 
@@ -66,27 +78,33 @@ class Mutants : public testing::TestWithParam<Mutant> {};
 TEST_P(Mutants, AreCaughtWithinAThousandSchedules) {
   protocol::Safeguards safeguards;
   safeguards.*GetParam().safeguard = false;
-  EXPECT_FALSE(PlayAll(kMutantSchedules, safeguards, 1).empty());
+  EXPECT_FALSE(PlayAll(GetParam().make, kMutantSchedules, safeguards, 1).empty());
 }
 
 TEST(Mutants, NoneFailsWithAllSafeguardsInPlace) {
-  EXPECT_TRUE(PlayAll(kMutantSchedules, {}, 1).empty());
+  EXPECT_TRUE(PlayAll(Schedule::Make, kMutantSchedules, {}, 1).empty());
+  EXPECT_TRUE(PlayAll(Schedule::MakeClocks, kMutantSchedules, {}, 1).empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Each, Mutants,
-    testing::Values(Mutant{"CountOnce", &protocol::Safeguards::count_once},
-                    Mutant{"FenceIncarnations", &protocol::Safeguards::fence_incarnations},
-                    Mutant{"KeepUntilApplied", &protocol::Safeguards::keep_until_applied}),
+    testing::Values(
+        Mutant{"CountOnce", Schedule::Make, &protocol::Safeguards::count_once},
+        Mutant{"FenceIncarnations", Schedule::Make, &protocol::Safeguards::fence_incarnations},
+        Mutant{"KeepUntilApplied", Schedule::Make, &protocol::Safeguards::keep_until_applied},
+        Mutant{"CountClocksOnce", Schedule::MakeClocks, &protocol::Safeguards::count_once},
+        Mutant{"FenceClocks", Schedule::MakeClocks, &protocol::Safeguards::fence_incarnations},
+        Mutant{"KeepBound", Schedule::MakeClocks, &protocol::Safeguards::keep_bound}),
     [](const auto& info) { return info.param.name; });
 
 TEST(Simulator, PlaysASeedTheSameWayTwice) {
-  const Schedule schedule = Schedule::Make(7);
-  World first(schedule, {}, nullptr), second(schedule, {}, nullptr);
-  EXPECT_EQ(first.Run(), second.Run());
-  EXPECT_EQ(first.events(), second.events());
-  EXPECT_EQ(first.now(), second.now());
-  EXPECT_GT(first.messages(), 0u);
+  for (const Schedule& schedule : {Schedule::Make(7), Schedule::MakeClocks(7)}) {
+    World first(schedule, {}, nullptr), second(schedule, {}, nullptr);
+    EXPECT_EQ(first.Run(), second.Run());
+    EXPECT_EQ(first.events(), second.events());
+    EXPECT_EQ(first.now(), second.now());
+    EXPECT_GT(first.messages(), 0u);
+  }
 }
 
 }  // namespace

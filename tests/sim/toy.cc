@@ -15,13 +15,11 @@ using protocol::LaneRef;
 
 namespace {
 
-uint64_t Combine(uint64_t a, uint64_t b) { return Mix(a ^ Mix(b)); }
-
 // Counts ranks, and adds (pushes), takes the maximum (scalers) or gathers (figures).
 class ToySum : public protocol::CellSum {
  public:
-  ToySum(Kind kind, uint32_t workers, const Report* report)
-      : kind_(kind), seen_(workers), report_(report) {}
+  ToySum(Kind kind, uint32_t workers, const Report* report, std::shared_ptr<uint64_t> state)
+      : kind_(kind), seen_(workers), report_(report), state_(std::move(state)) {}
 
   Status Add(uint32_t rank, const Bytes& payload) override {
     if (payload.size() != sizeof(uint64_t))
@@ -45,6 +43,11 @@ class ToySum : public protocol::CellSum {
   }
 
   Bytes Close() override {
+    if (state_ != nullptr) {  // central: the state goes with the sum
+      if (std::find(seen_.begin(), seen_.end(), true) == seen_.end()) return {};
+      *state_ = Combine(*state_, word_);
+      return EncodeWords({word_, *state_});
+    }
     if (kind_ != Kind::kFigures) return EncodeWord(word_);
     std::sort(figures_.begin(), figures_.end());
     std::string all;
@@ -56,18 +59,27 @@ class ToySum : public protocol::CellSum {
   Kind kind_;
   std::vector<bool> seen_;
   const Report* report_;
+  std::shared_ptr<uint64_t> state_;
   uint64_t word_ = 0;
   std::vector<std::pair<uint32_t, uint64_t>> figures_;
 };
 
-CellSpec Spec(const Cell& cell, uint32_t workers, const Report* report) {
+CellSpec Spec(const Cell& cell, const Schedule& schedule, const Report* report) {
   CellSpec spec;
   spec.cell = cell;
-  spec.open = [=] { return std::make_unique<ToySum>(cell.kind, workers, report); };
+  std::shared_ptr<uint64_t> state;
+  if (schedule.central && cell.kind == Kind::kPush) {
+    state = std::make_shared<uint64_t>(1 + cell.bucket * kChunks + cell.chunk);
+    spec.every_round = true;
+  }
+  spec.open = [=, workers = schedule.workers] {
+    return std::make_unique<ToySum>(cell.kind, workers, report, state);
+  };
   spec.check_outcome = [=](const Bytes& payload, uint32_t contributors) {
-    const size_t words = cell.kind == Kind::kFigures ? contributors : 1;
-    return payload.size() == words * sizeof(uint64_t) ? Ok()
-                                                      : Status(Code::kMismatch, "not a toy outcome");
+    const size_t words = cell.kind == Kind::kFigures ? contributors : state == nullptr ? 1 : 2;
+    return payload.size() == words * sizeof(uint64_t)
+               ? Ok()
+               : Status(Code::kMismatch, "not a toy outcome");
   };
   spec.waits_for_all = cell.kind == Kind::kFigures;
   return spec;
@@ -75,16 +87,36 @@ CellSpec Spec(const Cell& cell, uint32_t workers, const Report* report) {
 
 }  // namespace
 
-Bytes EncodeWord(uint64_t value) {
-  std::string word(sizeof(value), '\0');
-  std::memcpy(word.data(), &value, sizeof(value));
-  return Bytes::Own(std::move(word));
-}
+uint64_t Combine(uint64_t a, uint64_t b) { return Mix(a ^ Mix(b)); }
+
+Bytes EncodeWord(uint64_t value) { return EncodeWords({value}); }
 
 uint64_t DecodeWord(const Bytes& payload) {
-  uint64_t value = 0;
-  if (payload.size() == sizeof(value)) std::memcpy(&value, payload.data(), sizeof(value));
-  return value;
+  const std::vector<uint64_t> words = DecodeWords(payload);
+  return words.empty() ? 0 : words[0];
+}
+
+Bytes EncodeWords(const std::vector<uint64_t>& words) {
+  std::string bytes(words.size() * sizeof(uint64_t), '\0');
+  std::memcpy(bytes.data(), words.data(), bytes.size());
+  return Bytes::Own(std::move(bytes));
+}
+
+std::vector<uint64_t> DecodeWords(const Bytes& payload) {
+  std::vector<uint64_t> words(payload.size() / sizeof(uint64_t));
+  if (!words.empty()) std::memcpy(words.data(), payload.data(), words.size() * sizeof(uint64_t));
+  return words;
+}
+
+uint64_t NextRound(const Schedule& schedule, uint64_t applied, uint64_t last) {
+  if (!schedule.parts) return applied + 1;
+  const bool settles = applied % 4 == 0 || applied >= last;
+  if (applied != 0 && applied % 2 == 0 && settles) return applied + 1;
+  return applied / 2 * 2 + 2;
+}
+
+bool HasPart(const Schedule& schedule, uint64_t round, uint32_t bucket) {
+  return !schedule.parts || round % 2 == 1 || (round / 2 - 1) % kBuckets == bucket;
 }
 
 bool Skips(uint32_t rank, uint64_t round) { return Mix(Combine(rank, round)) % 4 == 0; }
@@ -118,53 +150,63 @@ uint64_t DigestOfState(const State& state) {
   return digest;
 }
 
-void Apply(const std::array<uint64_t, kBuckets * kChunks>& sums, State* state) {
-  for (size_t i = 0; i < sums.size(); ++i) (*state)[i] = Combine((*state)[i], sums[i]);
-}
-
-std::vector<State> FaultFree(uint32_t workers, uint64_t rounds, uint32_t window, bool skips) {
-  std::vector<State> states = {{1, 2, 3, 4}};
-  for (uint64_t round = 1; round <= rounds; ++round) {
-    const State& state = states[round > window ? round - window : 0];
-    const auto takes_part = [&](uint32_t rank) { return !skips || !Skips(rank, round); };
-    std::array<uint64_t, kBuckets * kChunks> sums{};
+std::vector<State> FaultFree(const Schedule& schedule) {
+  std::vector<State> states(schedule.rounds + 1, State{1, 2, 3, 4});
+  const uint64_t last = schedule.parts ? schedule.rounds - 1 : schedule.rounds;
+  uint64_t applied = 0;
+  while (applied < schedule.rounds) {
+    const uint64_t round = NextRound(schedule, applied, last);
+    const State& state = states[applied + 1 < schedule.window ? 0 : applied + 1 - schedule.window];
+    State next = states[applied];
+    const auto takes_part = [&](uint32_t rank) { return !schedule.skips || !Skips(rank, round); };
     for (uint32_t b = 0; b < kBuckets; ++b) {
-      uint64_t scaled = 0;
-      for (uint32_t r = 0; r < workers; ++r) {
+      if (!HasPart(schedule, round, b)) continue;
+      uint64_t scaled = 0, contributors = 0;
+      for (uint32_t r = 0; r < schedule.workers; ++r) {
         if (takes_part(r)) scaled = std::max(scaled, ScaleOf(r, round, b, state));
+        contributors += takes_part(r);
       }
-      for (uint32_t r = 0; r < workers; ++r) {
-        for (uint32_t c = 0; takes_part(r) && c < kChunks; ++c) {
-          sums[b * kChunks + c] += PushOf(r, round, b, c, state, scaled);
+      for (uint32_t c = 0; contributors != 0 && c < kChunks; ++c) {
+        uint64_t sum = 0;
+        for (uint32_t r = 0; r < schedule.workers; ++r) {
+          if (takes_part(r)) sum += PushOf(r, round, b, c, state, scaled);
         }
+        next[b * kChunks + c] = Combine(next[b * kChunks + c], sum);
       }
     }
-    State next = states.back();
-    Apply(sums, &next);
-    states.push_back(next);
+    applied = round;
+    states[applied] = next;
   }
   return states;
 }
 
 LaneRef Layout::LaneOf(const Cell& cell) const {
-  const auto shards = static_cast<uint32_t>(data_lanes_.size());
+  const auto shards = schedule_.shards();
   if (cell.kind == Kind::kFigures) return {0, 0};
   if (cell.kind == Kind::kScale) return {cell.bucket * kChunks % shards, 0};
   const uint32_t index = cell.bucket * kChunks + cell.chunk;
   const uint32_t shard = index % shards;
-  return {shard, 1 + index / shards % data_lanes_[shard]};
+  return {shard, 1 + index / shards % schedule_.data_lanes[shard]};
 }
 
-std::vector<CellSpec> Layout::CellsOf(LaneRef lane, uint32_t workers, const Report* report) const {
-  std::vector<CellSpec> cells;
+std::vector<Cell> Layout::CellsAt(LaneRef lane) const {
+  std::vector<Cell> cells;
   const auto add = [&](const Cell& cell) {
-    if (LaneOf(cell) == lane) cells.push_back(Spec(cell, workers, report));
+    if (LaneOf(cell) == lane) cells.push_back(cell);
   };
-  add({Kind::kFigures, 0, 0});
+  if (schedule_.has_rounds()) add({Kind::kFigures, 0, 0});
+  for (uint32_t which = 1; !schedule_.has_rounds() && which <= 2; ++which)
+    add({Kind::kFigures, 0, which});
   for (uint32_t b = 0; b < kBuckets; ++b) {
-    add({Kind::kScale, b, 0});
+    if (schedule_.has_rounds()) add({Kind::kScale, b, 0});
     for (uint32_t c = 0; c < kChunks; ++c) add({Kind::kPush, b, c});
   }
+  return cells;
+}
+
+std::vector<CellSpec> Layout::RoundCells(LaneRef lane, const Report* report) const {
+  std::vector<CellSpec> cells;
+  for (const Cell& cell : CellsAt(lane)) cells.push_back(Spec(cell, schedule_, report));
   return cells;
 }
 

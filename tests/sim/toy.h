@@ -1,7 +1,7 @@
 // The toy job of the simulator: 2 buckets of 2 chunks, a chunk's state one integer. What a worker
-// contributes is a function of (rank, round, cell, the state that it computes at and, for a push, the
-// scalers), so one wrong, lost or doubled contribution shows in every state after it. With a window of
-// w rounds the gradient of round r is taken at the state after round r - w.
+// contributes is a function of (rank, round, cell, the state that it computes at and, for a push,
+// the scalers), so one wrong, lost or doubled contribution shows in every state after it. With a
+// window of w rounds the gradient of round r is taken at the state after round r - w.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 
 #include "common/protocol/cells.h"
 #include "common/protocol/round_lane.h"
+#include "tests/sim/schedule.h"
 
 namespace tern::sim {
 
@@ -19,12 +20,20 @@ constexpr uint32_t kBuckets = 2, kChunks = 2;
 using State = std::array<uint64_t, kBuckets * kChunks>;
 using Report = std::function<void(const std::string& violation)>;
 
-inline bool HasFigures(uint64_t round) { return round % 2 == 0; }
+// The round after `applied` where the job goes on, and whether a bucket has a part in it. In parts,
+// after every second step and the last one (`last` round), all buckets are exchanged once more.
+uint64_t NextRound(const Schedule& schedule, uint64_t applied, uint64_t last);
+bool HasPart(const Schedule& schedule, uint64_t round, uint32_t bucket);
+// Whether figures are exchanged after `applied`, as those of the next round.
+inline bool HasFiguresAfter(uint64_t applied) { return applied % 2 == 1; }
 // Where data are uneven: whether a worker takes no part in a round.
 bool Skips(uint32_t rank, uint64_t round);
 
 Bytes EncodeWord(uint64_t value);
-uint64_t DecodeWord(const Bytes& payload);  // 0 if it is not one
+uint64_t DecodeWord(const Bytes& payload);  // its first; 0 if there is none
+Bytes EncodeWords(const std::vector<uint64_t>& words);
+std::vector<uint64_t> DecodeWords(const Bytes& payload);
+uint64_t Combine(uint64_t a, uint64_t b);
 // What a worker needs to go on: the state after the last round and the one before.
 struct Replica {
   State now{}, before{};
@@ -36,21 +45,21 @@ uint64_t ScaleOf(uint32_t rank, uint64_t round, uint32_t bucket, const State& st
 uint64_t PushOf(uint32_t rank, uint64_t round, uint32_t bucket, uint32_t chunk, const State& state,
                 uint64_t scaled);
 uint64_t DigestOfState(const State& state);
-void Apply(const std::array<uint64_t, kBuckets * kChunks>& sums, State* state);
 
-// States after round 0, 1, ... `rounds` where nothing fails and everybody is waited for.
-std::vector<State> FaultFree(uint32_t workers, uint64_t rounds, uint32_t window, bool skips);
+// States after round 0, 1, ... where nothing fails and everybody is waited for.
+std::vector<State> FaultFree(const Schedule& schedule);
 
 class Layout {
  public:
-  explicit Layout(std::vector<uint32_t> data_lanes) : data_lanes_(std::move(data_lanes)) {}
+  // The schedule outlives it.
+  explicit Layout(const Schedule& schedule) : schedule_(schedule) {}
   protocol::LaneRef LaneOf(const protocol::Cell& cell) const;
+  std::vector<protocol::Cell> CellsAt(protocol::LaneRef lane) const;
   // `report` hears of a rank that is counted twice in a slot.
-  std::vector<protocol::CellSpec> CellsOf(protocol::LaneRef lane, uint32_t workers,
-                                          const Report* report) const;
+  std::vector<protocol::CellSpec> RoundCells(protocol::LaneRef lane, const Report* report) const;
 
  private:
-  std::vector<uint32_t> data_lanes_;
+  const Schedule& schedule_;
 };
 
 }  // namespace tern::sim

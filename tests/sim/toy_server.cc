@@ -28,23 +28,12 @@ ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t in
   options.expected = world->Expected();
   options.timings = schedule.timings;
   options.elasticity = schedule.elasticity;
-  options.window = schedule.window;
+  options.window = schedule.lane_window();
+  options.workers_hold_state = schedule.has_rounds();
   options.safeguards = world->safeguards();
-  for (uint32_t l = 1; l <= data_lanes; ++l) {
-    protocol::RoundLane::Options lane;
-    lane.workers = schedule.workers;
-    lane.window = schedule.window;
-    lane.quorum = schedule.elasticity.quorum;
-    lane.shrink = schedule.shrinks();
-    lane.incarnation = incarnation;
-    lane.leads = shard == 0 && l == 1;
-    if (shard == 0) lane.learning_rate = World::LearningRate;
-    lane.safeguards = options.safeguards;
-    lanes_.push_back(std::make_unique<protocol::RoundLane>(
-        std::move(lane), world->layout().CellsOf({shard, l}, schedule.workers, world->report())));
-  }
+  for (uint32_t l = 1; l <= data_lanes; ++l) MakeLane(l, incarnation);
   members_.resize(data_lanes);
-  auto cells = world->layout().CellsOf({shard, 0}, schedule.workers, world->report());
+  auto cells = world->layout().RoundCells({shard, 0}, world->report());
   if (shard == 0) {
     auto coordinator =
         std::make_unique<protocol::Coordinator>(std::move(options), std::move(cells));
@@ -53,6 +42,39 @@ ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t in
   } else {
     control_ = std::make_unique<protocol::Follower>(std::move(options), std::move(cells));
   }
+}
+
+void ToyServer::MakeLane(uint32_t l, uint64_t incarnation) {
+  const Schedule& schedule = world_->schedule();
+  const LaneRef name{shard_, l};
+  if (!schedule.has_rounds()) {
+    clock_lanes_.push_back(std::make_unique<ToyClockLane>(
+        name, schedule, world_->layout(), incarnation, world_->safeguards(), &world_->clocks(),
+        world_->report(), world_->disk()));
+    return;
+  }
+  protocol::RoundLane::Options lane;
+  lane.workers = schedule.workers;
+  lane.window = schedule.lane_window();
+  lane.quorum = schedule.elasticity.quorum;
+  lane.shrink = schedule.shrinks();
+  lane.incarnation = incarnation;
+  lane.leads = shard_ == 0 && l == 1;
+  if (shard_ == 0) lane.learning_rate = World::LearningRate;
+  lane.safeguards = world_->safeguards();
+  round_lanes_.push_back(std::make_unique<protocol::RoundLane>(
+      std::move(lane), world_->layout().RoundCells(name, world_->report())));
+}
+
+protocol::Lane& ToyServer::data_lane(uint32_t index) {
+  if (clock_lanes_.empty()) return *round_lanes_[index];
+  return clock_lanes_[index]->lane();
+}
+
+std::vector<const protocol::RoundLane*> ToyServer::round_lanes() const {
+  std::vector<const protocol::RoundLane*> lanes = {&control_->lane()};
+  for (const auto& lane : round_lanes_) lanes.push_back(lane.get());
+  return lanes;
 }
 
 void ToyServer::Start() {
@@ -75,10 +97,11 @@ void ToyServer::OnMessage(uint32_t lane, Peer from, const Message& message) {
   }
   Sends sends;
   if (message.head.has_hello()) {
-    lanes_[lane - 1]->OnHello(from, message.head.hello(), &sends);
+    data_lane(lane - 1).OnHello(from, message.head.hello(), &sends);
   } else {
-    lanes_[lane - 1]->OnMessage(from, message, &sends);
+    data_lane(lane - 1).OnMessage(from, message, &sends);
   }
+  if (!clock_lanes_.empty()) clock_lanes_[lane - 1]->SaveIfDue();
   Send(std::move(sends));
 }
 
@@ -110,7 +133,8 @@ void ToyServer::OnStop() {
 void ToyServer::OnMembers(uint32_t lane) {
   if (!alive_) return;
   Sends sends;
-  lanes_[lane]->OnMembers(members_[lane].front(), &sends);
+  if (!clock_lanes_.empty()) clock_lanes_[lane]->Load();
+  data_lane(lane).OnMembers(members_[lane].front(), &sends);
   members_[lane].pop_front();
   Send(std::move(sends));
 }
@@ -124,6 +148,13 @@ void ToyServer::Send(Sends sends) {
   for (protocol::Send& send : sends) {
     world_->network().ToClient(process_, send.to, std::move(send.message), world_->now());
   }
+}
+
+void ToyServer::Stop() {
+  for (auto& lane : round_lanes_) lane->OnStop();
+  Sends sends;
+  for (auto& lane : clock_lanes_) lane->lane().Stop(&sends);
+  Send(std::move(sends));
 }
 
 void ToyServer::Act(ControlActions actions) {
@@ -141,13 +172,13 @@ void ToyServer::Act(ControlActions actions) {
         world_->network().ToServer(to_shard0_, std::move(action.send.message), world_->now());
         break;
       case ControlAction::Type::kMembers:
-        for (uint32_t l = 0; l < lanes_.size(); ++l) {
+        for (uint32_t l = 0; l < members_.size(); ++l) {
           members_[l].push_back(action.members);
           world_->Post(world_->rng().Ms(0, 3), Event::Type::kServerMembers, process_, l);
         }
         break;
       case ControlAction::Type::kStop:
-        for (auto& lane : lanes_) lane->OnStop();
+        Stop();
         break;
       case ControlAction::Type::kEnded:
         alive_ = false;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/protocol/coordinator.h"
+#include "tests/sim/clock_cell.h"
 #include "tests/sim/network.h"
 #include "tests/sim/toy.h"
 
@@ -35,14 +36,15 @@ class ToyServer {
   const Status& status() const { return status_; }
   // Shard 0 only. REQUIRES not killed.
   const protocol::Coordinator& coordinator() const { return *coordinator_; }
-  // REQUIRES not killed.
-  const protocol::RoundLane& lane(uint32_t lane) const {
-    return lane == 0 ? control_->lane() : *lanes_[lane - 1];
-  }
-  size_t lanes() const { return lanes_.size() + 1; }
+  // REQUIRES not killed. Every lane of a job with rounds; without, those that have some.
+  std::vector<const protocol::RoundLane*> round_lanes() const;
+  const std::vector<std::unique_ptr<ToyClockLane>>& clock_lanes() const { return clock_lanes_; }
 
  private:
+  void MakeLane(uint32_t lane, uint64_t incarnation);
+  protocol::Lane& data_lane(uint32_t index);
   void Act(protocol::ControlActions actions);
+  void Stop();
   void Send(protocol::Sends sends);
 
   World* world_;
@@ -51,7 +53,9 @@ class ToyServer {
   std::vector<uint32_t> ports_;
   std::unique_ptr<protocol::Control> control_;
   protocol::Coordinator* coordinator_ = nullptr;
-  std::vector<std::unique_ptr<protocol::RoundLane>> lanes_;
+  // By data lane, of the kind that the job has.
+  std::vector<std::unique_ptr<protocol::RoundLane>> round_lanes_;
+  std::vector<std::unique_ptr<ToyClockLane>> clock_lanes_;
   std::vector<std::deque<pb::Members>> members_;  // on their way to the lanes
   uint32_t to_shard0_ = kNobody;
   bool alive_ = true, killed_ = false;

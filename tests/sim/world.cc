@@ -23,10 +23,11 @@ World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, s
       trace_(trace),
       rng_(schedule.seed ^ 0x5eed),
       network_(schedule, &rng_, &queue_, this),
-      layout_(schedule.data_lanes),
-      fault_free_(FaultFree(schedule.workers, schedule.rounds, schedule.window, schedule.skips)),
+      layout_(schedule),
+      fault_free_(FaultFree(schedule)),
       states_(schedule.rounds + 1),
       ledger_(schedule.workers),
+      clocks_(schedule.workers),
       report_([this](const std::string& what) { Violation(what); }),
       processes_of_(schedule.workers),
       current_server_(schedule.shards(), kNobody),
@@ -44,7 +45,9 @@ pb::Hello World::Expected() const {
 
 bool World::IsState(uint64_t round, const State& state) {
   if (round > schedule_.rounds) return false;
-  if (schedule_.exact()) return state == fault_free_[round];
+  // In parts, the last of all depends on the step that a stop makes the last.
+  const bool planned = !schedule_.parts || !schedule_.Has(Fault::Kind::kStop);
+  if (schedule_.exact() && planned) return state == fault_free_[round];
   if (!states_[round].has_value()) states_[round] = state;
   return state == *states_[round];
 }
@@ -110,7 +113,7 @@ void World::StartWorker(uint32_t rank) {
   if (IsEnding()) return;  // nobody starts it again: the job is done
   const auto process = static_cast<uint32_t>(workers_.size());
   Trace([&] { return "worker " + std::to_string(rank) + " starts"; });
-  workers_.push_back(std::make_unique<ToyWorker>(this, process, rank, rng_.Next() | 1));
+  workers_.push_back(MakeWorker(this, process, rank, rng_.Next() | 1));
   workers_.back()->Start();
   queue_.Post(now_ + milliseconds(50), Event::Type::kWorkerTick, process);
   Reached(rank, Fault::Point::kJoining, ++processes_of_[rank]);
@@ -168,7 +171,9 @@ bool World::HasDonorBeside(uint32_t rank) const {
 // Two processes of a rank may both be sent away; `tern run` starts another then.
 void World::OnWorkerEnded(const ToyWorker& worker) {
   const bool away = !worker.status().ok() && schedule_.Has(Fault::Kind::kReplaceWorker);
-  if (schedule_.elasticity.on_loss != protocol::OnLoss::kWait || !away || IsEnding() || LiveWorker(worker.rank()) != nullptr) return;
+  if (schedule_.elasticity.on_loss != protocol::OnLoss::kWait || !away || IsEnding() ||
+      LiveWorker(worker.rank()) != nullptr)
+    return;
   if (processes_of_[worker.rank()] >= 5 || StoppedEarly()) return;
   ++starting_;
   queue_.Post(now_ + milliseconds(100), Event::Type::kStartWorker, worker.rank());
@@ -214,11 +219,12 @@ void World::StrikeWorker(const Fault& fault) {
   if (fault.kind == Fault::Kind::kKillWorker) {
     Trace([&] { return "FAULT: worker " + std::to_string(fault.target) + " is killed"; });
     worker->Kill(fault.hold);
+    if (schedule_.shrinks()) ForgetStatesOfTheDead();
     network_.CloseAllOf(true, process);
     // A job that has not begun waits for all.
-    for_good |= fault.for_good && std::any_of(workers_.begin(), workers_.end(), [](const auto& one) {
-                  return one->ready() && !one->killed();
-                });
+    for_good |= fault.for_good &&
+                std::any_of(workers_.begin(), workers_.end(),
+                            [](const auto& one) { return one->ready() && !one->killed(); });
     if (for_good) return;
   } else {
     Trace([&] { return "FAULT: worker " + std::to_string(fault.target) + " is stopped"; });
@@ -229,6 +235,21 @@ void World::StrikeWorker(const Fault& fault) {
   ++starting_;
   const Time down = fault.kind == Fault::Kind::kKillWorker ? fault.down : rng_.Ms(100, 3000);
   queue_.Post(now_ + down, Event::Type::kStartWorker, fault.target);
+}
+
+void World::ForgetStatesOfTheDead() {
+  uint64_t newest = 0;
+  for (const auto& worker : workers_) {
+    if (worker->alive()) newest = std::max(newest, worker->applied());
+  }
+  for (uint64_t round = newest + 1; round < states_.size(); ++round) states_[round].reset();
+}
+
+bool World::WasStruck(uint32_t rank) const {
+  return std::any_of(schedule_.faults.begin(), schedule_.faults.end(), [&](const Fault& fault) {
+    return fault.kind != Fault::Kind::kKillServer && fault.kind != Fault::Kind::kStop &&
+           fault.target == rank;
+  });
 }
 
 bool World::IsOver() const {
@@ -248,17 +269,17 @@ bool World::IsOver() const {
 void World::CheckBounds() {
   for (uint32_t process : current_server_) {
     if (process == kNobody || servers_[process]->killed()) continue;
-    for (uint32_t l = 0; l < servers_[process]->lanes(); ++l) {
-      const protocol::RoundLane& lane = servers_[process]->lane(l);
-      if (lane.slots() > lane.MaxSlots()) Violation("a lane keeps more rounds than it may");
-      if (lane.MaxSlots() > (schedule_.exact() ? 4 : 16) + 2 * (schedule_.window - 1) + 2)
+    for (const protocol::RoundLane* lane : servers_[process]->round_lanes()) {
+      if (lane->slots() > lane->MaxSlots()) Violation("a lane keeps more rounds than it may");
+      if (lane->MaxSlots() > (schedule_.exact() ? 4 : 16) + 2 * (schedule_.lane_window() - 1) + 2)
         Violation("a lane may keep too many rounds");
     }
   }
   for (const auto& worker : workers_) {
     if (!worker->alive()) continue;
     // Rounds of 2 scalers, 4 sums and figures, and the last figures.
-    const size_t rounds = schedule_.exact() ? schedule_.window + 1 : 16 + 2 * schedule_.window;
+    const uint32_t window = schedule_.lane_window();
+    const size_t rounds = schedule_.exact() ? window + 1 : 16 + 2 * window;
     if (worker->session().exchange().held() > 7 * rounds + 1)
       Violation("a worker holds more than it may");
   }
@@ -312,8 +333,8 @@ void World::Tell(const std::string& text) {
           << text << "\n";
 }
 
-std::string Play(uint64_t seed, const protocol::Safeguards& safeguards, std::ostream* trace) {
-  const Schedule schedule = Schedule::Make(seed);
+std::string Play(const Schedule& schedule, const protocol::Safeguards& safeguards,
+                 std::ostream* trace) {
   if (trace != nullptr) *trace << ToString(schedule) << "\n";
   World world(schedule, safeguards, trace);
   std::string violation = world.Run();

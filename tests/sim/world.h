@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/clock_cell.h"
+#include "tests/sim/clock_ledger.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/network.h"
 #include "tests/sim/schedule.h"
@@ -41,6 +43,11 @@ class World : private Network::Host {
   // some, the same as everybody's.
   bool IsState(uint64_t round, const State& state);
   Ledger& ledger() { return ledger_; }
+  ClockLedger& clocks() { return clocks_; }
+  Disk* disk() { return &disk_; }
+  bool stopped() const { return stopped_; }  // a stop reached a server
+  // Whether a fault is of this worker, also one that is still to come.
+  bool WasStruck(uint32_t rank) const;
   pb::Hello Expected() const;
   static double LearningRate(uint64_t round) { return 1.0 / static_cast<double>(round); }
   void Post(Time after, Event::Type type, uint32_t who, uint32_t index) {
@@ -67,6 +74,8 @@ class World : private Network::Host {
   void StartServer(uint32_t shard);
   void Strike(const Fault& fault);
   void StrikeWorker(const Fault& fault);
+  // Under `shrink` what only the dead had applied never was, if its server is gone as well.
+  void ForgetStatesOfTheDead();
   bool IsEnding() const;  // somebody has been told that all is done
   bool HasDonorBeside(uint32_t rank) const;
   ToyWorker* LiveWorker(uint32_t rank) const;
@@ -81,6 +90,7 @@ class World : private Network::Host {
   void JudgeFailure();
   void JudgeFinished(Code code);
   void JudgeReplicas(Code code);
+  void JudgeTotals();
   bool MayHaveLostState() const;
   std::string Missing() const;
 
@@ -94,6 +104,8 @@ class World : private Network::Host {
   std::vector<State> fault_free_;
   std::vector<std::optional<State>> states_;  // by round, as somebody had it first
   Ledger ledger_;
+  ClockLedger clocks_;
+  Disk disk_;
   Report report_;
   Time now_{};
   uint64_t events_ = 0;
@@ -107,8 +119,8 @@ class World : private Network::Host {
   std::string violation_;
 };
 
-// Makes the schedule of `seed` and plays it.
-std::string Play(uint64_t seed, const protocol::Safeguards& safeguards = {},
+// Plays a schedule. What was not as it must be, or nothing.
+std::string Play(const Schedule& schedule, const protocol::Safeguards& safeguards = {},
                  std::ostream* trace = nullptr);
 
 }  // namespace tern::sim

@@ -233,7 +233,7 @@ class ClusterPort : public Port {
     servers_.Applied(rank_, round);
   }
   void Snapshot(Bytes, uint64_t) override {}
-  void Installed() override {}
+  void Installed(uint64_t) override {}
   void Finish(Status status, pb::Figures) override {
     member_.trace.last = Weights();
     if (status.ok()) member_.events.Push(Ended{Ok()});
@@ -291,7 +291,7 @@ std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& opt
     Member& member = *members[rank];
     member.replica = std::move(*Replica::Make(job));
     member.evaluate =
-        std::move(*Evaluate::Make(job, rank, test, *member.replica, member.progress));
+        std::move(*Evaluate::Make(job, test, *member.replica, member.progress));
     member.port = std::make_unique<ClusterPort>(rank, job, member, servers);
     member.coder =
         std::make_unique<Coder>(job, rank, *member.port, member.events, member.progress);

@@ -60,7 +60,7 @@ class AnsweringPort : public Port {
   void Snapshot(Bytes state, uint64_t applied) override {
     snapshots.emplace_back(std::move(state), applied);
   }
-  void Installed() override { ++installed; }
+  void Installed(uint64_t) override { ++installed; }
   void Finish(Status status, pb::Figures figures) override {
     finished.emplace_back(std::move(status), std::move(figures));
     if (on_finish) on_finish();
@@ -90,7 +90,7 @@ class Step : public testing::Test {
     job_ = SmallJob({"workers.count=1", "faults.compare_every_steps=4", "output_dir=" + folder_});
     replica_ = std::move(*Replica::Make(*job_));
     compute_ = std::move(*MakeNetCompute(*job_, replica_->point(), replica_->gradients()));
-    evaluate_ = std::move(*Evaluate::Make(*job_, 0, test_, *replica_, progress_));
+    evaluate_ = std::move(*Evaluate::Make(*job_, test_, *replica_, progress_));
     port_.emplace(*job_, *replica_, events_);
     coder_.emplace(*job_, 0, *port_, events_, progress_);
     port_->coder = &*coder_;

@@ -95,7 +95,8 @@ void Coder::Prepare(const Ready& ready) {
   if (const auto early = early_.find({ready.round, ready.bucket}); early != early_.end())
     return CodeWith(early->second, std::move(values));
   std::vector<float> scalers;
-  for (uint32_t t : bucket.shared) scalers.push_back(values.prepared[t - bucket.first_tensor].scaler);
+  for (uint32_t t : bucket.shared)
+    scalers.push_back(values.prepared[t - bucket.first_tensor].scaler);
   waiting_[{ready.round, ready.bucket}] = std::move(values);
   port_.Contribute({protocol::Kind::kScale, ready.bucket, 0}, ready.round, 0,
                    protocol::EncodeScalers(scalers));
@@ -131,8 +132,7 @@ void Coder::CodeWith(const Answer& scaled, Waiting values) {
   EncodeAndPush(scaled.outcome.round(), scaled.cell.bucket, values, Digest(scaled.payload.span()));
 }
 
-void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, const Waiting& values,
-                          uint64_t digest) {
+void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, const Waiting& values, uint64_t digest) {
   const protocol::ExchangePlan& plan = setup_.plan;
   kernels::NoiseKey noise;
   noise.seed = setup_.job.seed();

@@ -1,4 +1,5 @@
-// The coder thread: from a bucket's values to its pushes, beside the backward that is still running.
+// The coder thread: from a bucket's values to its pushes, beside the backward that is still
+// running.
 //
 //   bucket ready -> statistics, scalers --Scale--> (maximum over the workers)
 //   --Scaled--> codes --Push-->
@@ -36,8 +37,8 @@ class Coder {
   }
   // This worker takes no part in the round.
   void Skip(uint64_t round);
-  // Drops what waits for its scalers; returns when nothing is being coded any more. From the compute
-  // thread.
+  // Drops what waits for its scalers; returns when nothing is being coded any more. From the
+  // compute thread.
   void Forget();
   // The maxima have come. From the net thread.
   void Scaled(Answer answer) { work_.Push(std::move(answer)); }
@@ -72,8 +73,8 @@ class Coder {
   Port& port_;
   Events& events_;
   Progress& progress_;
-  // By round, bucket. Maxima may come before this worker has contributed to them, where a round does
-  // not wait for all.
+  // By round, bucket. Maxima may come before this worker has contributed to them, where a round
+  // does not wait for all.
   std::map<std::pair<uint64_t, uint32_t>, Waiting> waiting_;
   std::map<std::pair<uint64_t, uint32_t>, Answer> early_;
   Channel<std::variant<Ready, Answer, ForgetAll>> work_;

@@ -1,4 +1,4 @@
-// A worker's part of the test set, through the net in its evaluation form.
+// A part of the test set, through the net in its evaluation form.
 #pragma once
 
 #include <memory>
@@ -17,12 +17,12 @@ namespace tern::train {
 
 class Evaluate {
  public:
-  // All outlive it. Rank r scores the r-th of N equal parts.
-  static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup, uint32_t rank,
+  // All outlive it.
+  static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup,
                                                 const data::Dataset& test, const Replica& replica,
                                                 Progress& progress);
-  // Sums over this worker's part.
-  engine::Score Run();
+  // Sums over one of `parts` equal parts of the set; part < parts.
+  engine::Score Run(uint32_t part, uint32_t parts);
 
  private:
   Evaluate(const setup::Setup& setup, const data::Dataset& test, Progress& progress);
@@ -31,7 +31,6 @@ class Evaluate {
   Progress& progress_;
   data::PixelTable pixels_;
   uint32_t batch_;
-  data::Range part_;
   std::unique_ptr<engine::Net> net_;
   std::vector<float> images_;
   std::vector<uint32_t> labels_;

@@ -1,11 +1,11 @@
 #include "worker/train/figures.h"
 
-#include <optional>
+#include <algorithm>
 
 #include "common/base/hash.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
-#include "common/config/algorithms.h"
+#include "common/protocol/cells.h"
 
 namespace tern::train {
 
@@ -19,14 +19,21 @@ bool Figures::Due(uint64_t steps) const {
          (steps % setup_.job.faults().compare_every_steps() == 0 || EvaluationIsDue(steps));
 }
 
-pb::Figures Figures::Measure(bool evaluate) {
+pb::Figures Figures::Compared() {
   pb::Figures mine;
   mine.set_parameters_hash(replica_.Hash());
   const Gradient::Losses losses = gradient_.TakeLosses();
   mine.set_train_loss(losses.sum);
   mine.set_train_samples(losses.samples);
-  if (!evaluate) return mine;
-  const engine::Score score = evaluate_.Run();
+  return mine;
+}
+
+pb::Figures Figures::Evaluated() {
+  const auto place = std::lower_bound(present_.begin(), present_.end(), rank_);
+  pb::Figures mine;
+  if (place == present_.end() || *place != rank_) return mine;  // came after the others had divided it
+  const engine::Score score = evaluate_.Run(static_cast<uint32_t>(place - present_.begin()),
+                                            static_cast<uint32_t>(present_.size()));
   mine.set_test_loss(score.loss);
   mine.set_test_correct(score.correct);
   mine.set_test_samples(score.samples);
@@ -37,38 +44,56 @@ Status Figures::OnAnswer(const Answer& answer, uint64_t steps) {
   pb::FiguresOfAll all;
   if (!all.ParseFromArray(answer.payload.data(), static_cast<int>(answer.payload.size())))
     return Status(Code::kMismatch, "the figures of all workers do not parse");
-  // Without rounds no two workers need hold the same weights.
-  const bool agree = config::TraitsOf(setup_.job.train())->closes() == pb::AlgorithmTraits::all_come;
-  pb::Figures total;
-  std::optional<std::pair<int, uint64_t>> first;  // rank, hash
+  const bool compared = answer.cell.chunk == protocol::kCompare;
+  if (compared) present_.clear();
+  std::vector<pb::Figures> by_rank(all.by_rank_size());
   for (int rank = 0; rank < all.by_rank_size(); ++rank) {
-    if (all.by_rank(rank).empty()) continue;  // took no part
-    pb::Figures one;
-    if (!one.ParseFromString(all.by_rank(rank)))
+    if (!by_rank[rank].ParseFromString(all.by_rank(rank)))
       return Status(Code::kMismatch, Cat("figures of worker ", rank, " do not parse"));
-    if (!first.has_value()) first = {rank, one.parameters_hash()};
-    lowest_ = static_cast<uint32_t>(first->first);
-    if (agree && one.parameters_hash() != first->second) {
+    if (compared && !all.by_rank(rank).empty()) present_.push_back(static_cast<uint32_t>(rank));
+  }
+  if (compared) return OnCompared(by_rank, steps);
+  OnEvaluated(by_rank, steps);
+  return Ok();
+}
+
+Status Figures::OnCompared(const std::vector<pb::Figures>& by_rank, uint64_t steps) {
+  compared_ = pb::Figures();
+  compared_.set_parameters_hash(replica_.Hash());
+  for (const uint32_t rank : present_) {
+    const pb::Figures& one = by_rank[rank];
+    const uint64_t first = by_rank[present_.front()].parameters_hash();
+    // Without rounds no two workers need hold the same weights.
+    if (setup_.plan.rounds && one.parameters_hash() != first) {
       return Status(Code::kMismatch,
-                    Cat("the replicas differ after step ", steps, ": worker ", first->first,
-                        " has hash ", Hex(first->second), ", worker ", rank, " has ",
+                    Cat("the replicas differ after step ", steps, ": worker ", present_.front(),
+                        " has hash ", Hex(first), ", worker ", rank, " has ",
                         Hex(one.parameters_hash())));
     }
-    total.set_train_loss(total.train_loss() + one.train_loss());
-    total.set_train_samples(total.train_samples() + one.train_samples());
+    compared_.set_train_loss(compared_.train_loss() + one.train_loss());
+    compared_.set_train_samples(compared_.train_samples() + one.train_samples());
+  }
+  return Ok();
+}
+
+void Figures::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t steps) {
+  pb::Figures total = compared_;
+  // Without rounds W has changed since it was compared: to the last of the servers'.
+  if (!setup_.plan.rounds) total.set_parameters_hash(replica_.Hash());
+  for (const pb::Figures& one : by_rank) {
     total.set_test_loss(total.test_loss() + one.test_loss());
     total.set_test_correct(total.test_correct() + one.test_correct());
     total.set_test_samples(total.test_samples() + one.test_samples());
   }
-  total.set_parameters_hash(replica_.Hash());
-  if (total.test_samples() == 0) return Ok();
+  if (total.test_samples() == 0) return;
   const auto samples = static_cast<double>(total.test_samples());
   LOG(INFO) << "after step " << steps << ": test accuracy "
             << static_cast<double>(total.test_correct()) / samples << " of "
             << total.test_samples() << ", test loss " << total.test_loss() / samples
-            << (agree ? Cat(", replicas agree on hash ", Hex(first->second)) : std::string());
+            << (setup_.plan.rounds
+                    ? Cat(", replicas agree on hash ", Hex(total.parameters_hash()))
+                    : std::string());
   newest_ = total;
-  return Ok();
 }
 
 }  // namespace tern::train

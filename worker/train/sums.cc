@@ -19,6 +19,7 @@ void Sums::Put(const Answer& answer) {
     Result<std::vector<float>> scalers =
         protocol::ParseScalers(answer.payload, planned.shared.size());
     if (scalers.ok()) bucket.scalers = std::move(*scalers);
+    bucket.scaled = true;  // without any where nobody took part
     return;
   }
   bucket.parts.resize(planned.chunks.size());
@@ -32,8 +33,10 @@ bool Sums::Has(uint64_t round, uint32_t bucket) const {
   const auto found = rounds_.find(round);
   if (found == rounds_.end()) return false;
   const auto parts = found->second.buckets.find(bucket);
+  const protocol::Bucket& planned = setup_.plan.buckets[bucket];
   return parts != found->second.buckets.end() &&
-         parts->second.here == setup_.plan.buckets[bucket].chunks.size();
+         parts->second.here == planned.chunks.size() &&
+         (planned.shared.empty() || parts->second.scaled);
 }
 
 bool Sums::Has(uint64_t round) const {

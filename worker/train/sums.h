@@ -21,15 +21,16 @@ class Sums {
 
   // Scalers and sums (or weights), of any round, in any order.
   void Put(const Answer& answer);
-  // Whether all chunks of `bucket` in `round` have come; of all buckets.
+  // Whether all chunks of `bucket` in `round` have come, with the scalers that they are read with;
+  // of all buckets.
   bool Has(uint64_t round, uint32_t bucket) const;
   bool Has(uint64_t round) const;
   // From the answers of a round that named one (those of shard 0); 0 before.
   double learning_rate(uint64_t round) const;
 
-  // Calls use(first, values) for the elements [first, first + values.size()) of the arena, in pieces
-  // of at most 4096 that lie in one tensor: the mean over the contributors or, from a server that
-  // holds the parameters, what it sent (weights or changes). Nothing for a chunk that nobody
+  // Calls use(first, values) for the elements [first, first + values.size()) of the arena, in
+  // pieces of at most 4096 that lie in one tensor: the mean over the contributors or, from a server
+  // that holds the parameters, what it sent (weights or changes). Nothing for a chunk that nobody
   // contributed to. kMismatch for an answer that cannot be one. REQUIRES Has(round, bucket).
   using Use = std::function<void(uint32_t tensor, uint64_t first, std::span<const float> values)>;
   Status Decode(uint64_t round, uint32_t bucket, const Use& use) const;
@@ -40,8 +41,8 @@ class Sums {
   // REQUIRES Has(round).
   Status Install(uint64_t round, float* w) const;
 
-  // Answers to pulls stand apart, as round kPulled, with the newest clock of this rank that a server
-  // has counted.
+  // Answers to pulls stand apart, as round kPulled, with the newest clock of this rank that a
+  // server has counted.
   static constexpr uint64_t kPulled = 0;
   uint64_t counted_clock() const { return counted_clock_; }
   void DropPulled() { rounds_.erase(kPulled); }
@@ -60,6 +61,7 @@ class Sums {
   };
   struct Bucket {
     std::vector<float> scalers;  // of its shared tensors, in order
+    bool scaled = false;         // they are here
     std::vector<Part> parts;     // by chunk
     size_t here = 0;
   };

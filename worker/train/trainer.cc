@@ -5,15 +5,10 @@
 #include <utility>
 
 #include "common/base/logging.h"
-#include "common/config/algorithms.h"
 #include "common/protocol/cells.h"
 #include "worker/train/pull.h"
 
 namespace tern::train {
-
-using protocol::kAllDone;
-using protocol::kDuring;
-using protocol::kLast;
 
 Result<std::unique_ptr<Trainer>> Trainer::Make(const Parts& parts) {
   auto schedule = update::Schedule::Make(parts.setup.job.train(), parts.steps);
@@ -28,7 +23,7 @@ Trainer::Trainer(const Parts& parts, update::Schedule schedule)
       schedule_(std::move(schedule)),
       gradient_(p_.setup, p_.compute, p_.replica, p_.progress),
       sums_(p_.setup),
-      figures_(p_.setup, p_.evaluate, p_.replica, gradient_),
+      figures_(p_.setup, p_.rank, p_.evaluate, p_.replica, gradient_),
       context_{p_.setup,
                p_.rank,
                p_.steps,
@@ -41,8 +36,7 @@ Trainer::Trainer(const Parts& parts, update::Schedule schedule)
                p_.port,
                p_.progress,
                [this](const std::function<bool()>& done) { return WaitUntil(done); }},
-      has_rounds_(config::TraitsOf(p_.setup.job.train())->closes() ==
-                  pb::AlgorithmTraits::all_come),
+      has_rounds_(p_.setup.plan.rounds),
       last_step_(has_rounds_ ? parts.steps : std::numeric_limits<uint64_t>::max()) {}
 
 Status Trainer::MakeAlgorithm() {
@@ -71,7 +65,7 @@ Status Trainer::Train() {
   StopAfter(stop_after_);
   TERN_RETURN_IF_ERROR(TrainSteps());
   TERN_RETURN_IF_ERROR(EndTogether());
-  if (figures_.IsLowest(p_.rank))
+  if (figures_.IsLowest())
     return p_.replica.WriteWeights(p_.setup.job.output_dir(), steps_done_);
   return Ok();
 }
@@ -111,8 +105,11 @@ Status Trainer::TrainSteps() {
     const bool moved = algorithm_->applied() > compared_at_;
     if (has_rounds_ && moved && figures_.Due(steps_done_)) {
       TERN_RETURN_IF_ERROR(algorithm_->Settle());
-      TERN_RETURN_IF_ERROR(ExchangeFigures(kDuring, figures_.EvaluationIsDue(steps_done_)));
+      TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare));
+      if (figures_.EvaluationIsDue(steps_done_))
+        TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate));
     }
+    TERN_RETURN_IF_ERROR(HandleWhatCame());
     if (leave_.has_value()) return *leave_;
     TimeScope time(p_.progress.train);
     TERN_RETURN_IF_ERROR(algorithm_->Step(steps_done_ + 1, prefetcher.Next()));
@@ -125,9 +122,11 @@ Status Trainer::TrainSteps() {
 }
 
 Status Trainer::EndTogether() {
-  if (!has_rounds_) TERN_RETURN_IF_ERROR(ExchangeFigures(kAllDone, false));
-  TERN_RETURN_IF_ERROR(algorithm_->Settle());
-  return ExchangeFigures(has_rounds_ ? kDuring : kLast, true);
+  // With rounds these are of the last W; without, they come when all have pushed their last.
+  if (has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Settle());
+  TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare));
+  if (!has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Settle());
+  return ExchangeFigures(protocol::kEvaluate);
 }
 
 bool Trainer::GoesOnAfterTheEnd() {
@@ -158,6 +157,12 @@ Status Trainer::Unwind(std::variant<StateArrived, WentBack> from) {
   anew_ = std::move(from);
   ready_.reset();
   return Status(Code::kPeerLost, "this worker begins anew");  // as far as Run
+}
+
+Status Trainer::HandleWhatCame() {
+  while (std::optional<Event> event = p_.events.TryPop())
+    TERN_RETURN_IF_ERROR(Handle(std::move(*event)));
+  return Ok();
 }
 
 Status Trainer::Handle(Event event) {
@@ -199,12 +204,14 @@ void Trainer::StopAfter(uint64_t round) {
   if (step < p_.steps) LOG(INFO) << "the job ends for this worker after step " << last_step_;
 }
 
-Status Trainer::ExchangeFigures(uint32_t which, bool evaluate) {
+Status Trainer::ExchangeFigures(uint32_t which) {
   compared_at_ = algorithm_->applied();
   figures_answered_ = false;
   const uint64_t round = has_rounds_ ? algorithm_->applied() + 1 : 1;
+  const pb::Figures mine =
+      which == protocol::kCompare ? figures_.Compared() : figures_.Evaluated();
   p_.port.Contribute({protocol::Kind::kFigures, 0, which}, round, 0,
-                     Bytes::Own(figures_.Measure(evaluate).SerializeAsString()));
+                     Bytes::Own(mine.SerializeAsString()));
   return WaitUntil([this] { return figures_answered_; });
 }
 

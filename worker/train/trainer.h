@@ -67,11 +67,13 @@ class Trainer {
   // is done. Whether the job goes on, from an earlier round.
   bool GoesOnAfterTheEnd();
   Status MakeAlgorithm();
+  // The same, of what is there: who is late sees by it that rounds have closed without it.
+  Status HandleWhatCame();
   void GiveState();
   Status Handle(Event event);
   Status OnAnswer(const Answer& answer);
   void StopAfter(uint64_t round);
-  Status ExchangeFigures(uint32_t which, bool evaluate);
+  Status ExchangeFigures(uint32_t which);  // a protocol::Figures
 
   Parts p_;
   update::Schedule schedule_;

@@ -1,0 +1,228 @@
+// Losses where servers hold the parameters: a synchronous job goes back to a snapshot that all
+// shards have, and ends with the bytes of the undisturbed run where the job is deterministic;
+// without rounds the lost shard alone goes back, and says by how much.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <string>
+
+#include "common/base/text.h"
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint64_t kSteps = 120, kEvery = 10;
+
+// Long enough that faults strike well before its end; notices a loss after a second. `train` is
+// more of that section, a setting a line.
+JobOptions Central(const std::string& train, uint64_t snapshot_every = kEvery) {
+  JobOptions options;
+  options.servers = 2;
+  options.steps = kSteps;
+  options.batch_total = 48;
+  options.yaml = Cat("  parameters: central\n", train,
+                     "exchange: {codec: fp32, scaler: per_worker, chunk_kib: 256}\n"
+                     "evaluation: {ema_decay: 0.9}\n"
+                     "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, "
+                     "dead_after_s: 1, compare_every_steps: 10, snapshot_every_steps: ",
+                     snapshot_every, "}\n");
+  return options;
+}
+
+JobOptions Ssgd(uint64_t snapshot_every = kEvery) {
+  return Central("  algorithm: ssgd\n  optimizer: {name: momentum}\n", snapshot_every);
+}
+
+struct Ends {
+  std::string weights, average;
+};
+Ends EndsOf(const TestJob& job) {
+  return {job.Weights(), job.OutputBytes("weights_average.safetensors")};
+}
+
+// What the job ends with when nothing happens.
+const Ends& Undisturbed() {
+  static const Ends ends = [] {
+    TestJob job(Ssgd());
+    job.StartAll();
+    job.ExpectAllEnd(0);
+    return EndsOf(job);
+  }();
+  return ends;
+}
+
+void ExpectEndsUndisturbed(TestJob& job) {
+  job.ExpectAllEnd(0);
+  const Ends ends = EndsOf(job);
+  EXPECT_TRUE(ends.weights == Undisturbed().weights) << "other weights than without the fault";
+  EXPECT_TRUE(ends.average == Undisturbed().average) << "another average than without the fault";
+  EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+}
+
+void Kill(TestProgram& program) {
+  program.Signal(SIGKILL);
+  ASSERT_EQ(program.Wait(), 128 + SIGKILL) << "it had ended before";
+}
+
+// The rounds that the processes of shard 0 took the job back to, as their logs say.
+std::vector<uint64_t> WentBackTo(const TestJob& job) {
+  std::vector<uint64_t> rounds;
+  const std::string log = job.Log("server", 0);
+  const std::regex said("all go back to round ([0-9]+), from");
+  for (std::sregex_iterator at(log.begin(), log.end(), said), end; at != end; ++at)
+    rounds.push_back(std::stoull((*at)[1]));
+  return rounds;
+}
+
+class KilledShard : public testing::TestWithParam<uint32_t> {};
+
+TEST_P(KilledShard, TakesASynchronousJobBackToASnapshotOfAll) {
+  TestJob job(Ssgd());
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(2 * kEvery + 3));
+  Kill(job.server(GetParam()));
+  job.StartServer(GetParam());
+  ExpectEndsUndisturbed(job);
+  EXPECT_THAT(WentBackTo(job), testing::ElementsAre(testing::Ge(2 * kEvery)));
+  EXPECT_THAT(job.Log("worker", 1), HasSubstr("starts afresh"));
+}
+
+TEST_P(KilledShard, TakesItToTheBeginningWhereThereIsNoSnapshot) {
+  TestJob job(Ssgd(0));
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(5));
+  Kill(job.server(GetParam()));
+  job.StartServer(GetParam());
+  ExpectEndsUndisturbed(job);
+  EXPECT_THAT(WentBackTo(job), testing::ElementsAre(0u));
+}
+
+INSTANTIATE_TEST_SUITE_P(EachOfTwo, KilledShard, testing::Values(0u, 1u));
+
+TEST(KilledShards, OneAfterTheOtherWhileTheyGoBack) {
+  TestJob job(Ssgd());
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(kEvery + 3));
+  Kill(job.server(1));
+  job.StartServer(1);
+  ASSERT_TRUE(job.server(0).WaitForErr("all go back to the newest round"));
+  Kill(job.server(1));
+  job.StartServer(1);
+  ASSERT_TRUE(job.worker(0).WaitForErr("all go back to an earlier round"));
+  Kill(job.server(0));
+  job.StartServer(0);
+  ExpectEndsUndisturbed(job);
+}
+
+TEST(KilledShards, BothAtOnce) {
+  TestJob job(Ssgd());
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(kEvery + 3));
+  for (uint32_t shard : {1, 0}) Kill(job.server(shard));
+  for (uint32_t shard : {0, 1}) job.StartServer(shard);
+  ExpectEndsUndisturbed(job);
+}
+
+TEST(KilledShards, WithAWorkerAtTheSameTime) {
+  TestJob job(Ssgd());
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(kEvery + 3));
+  Kill(job.server(1));
+  Kill(job.worker(1));
+  job.StartServer(1);
+  job.StartWorker(1);
+  ExpectEndsUndisturbed(job);
+}
+
+TEST(KilledShards, UnderShrinkToo) {
+  JobOptions options = Ssgd();
+  options.yaml.replace(options.yaml.find("wait"), 4, "shrink");
+  TestJob job(options);
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(kEvery + 3));
+  Kill(job.server(0));
+  job.StartServer(0);
+  ExpectEndsUndisturbed(job);
+}
+
+TEST(KilledWorkers, AllOfThemLeaveTheParametersToTheServers) {
+  TestJob job(Ssgd());
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(kEvery + 3));
+  for (uint32_t rank : {0, 1}) Kill(job.worker(rank));
+  for (uint32_t rank : {0, 1}) job.StartWorker(rank);
+  ExpectEndsUndisturbed(job);
+}
+
+TEST(KilledWorkers, GetStateFromAnother) {
+  TestJob job(Ssgd());
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(kEvery + 3));
+  Kill(job.worker(1));
+  job.StartWorker(1);
+  ExpectEndsUndisturbed(job);
+  EXPECT_THAT(WentBackTo(job), testing::IsEmpty());
+}
+
+class KilledServerOf : public testing::TestWithParam<std::string> {};
+
+TEST_P(KilledServerOf, TakesItBackAndItEndsWell) {
+  TestJob job(Central(GetParam()));
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(kEvery + 3));
+  Kill(job.server(1));
+  job.StartServer(1);
+  job.ExpectAllEnd(0);
+  EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+  EXPECT_THAT(WentBackTo(job), testing::SizeIs(1));
+  EXPECT_FALSE(job.Weights().empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Algorithms, KilledServerOf,
+    testing::Values("  algorithm: odsgd\n  odsgd: {warmup_steps: 4, local: {name: sgd}}\n",
+                    "  algorithm: easgd\n  easgd: {tau: 2}\n",
+                    "  algorithm: ssgd\n  ssgd: {backup_workers: 1}\n"));
+
+TEST(WithoutRounds, AKilledShardGoesBackAloneAndSaysByHowMuch) {
+  TestJob job(Central("  algorithm: asgd\n", 5));
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(23));
+  Kill(job.server(1));
+  job.StartServer(1);
+  job.ExpectAllEnd(0);
+  EXPECT_THAT(job.Log("server", 1),
+              testing::ContainsRegex("goes on from its snapshot of step [0-9]+"));
+  EXPECT_THAT(job.Log("server", 1), testing::ContainsRegex("went back by up to [0-9]+ pushes"));
+  EXPECT_THAT(WentBackTo(job), testing::IsEmpty());
+}
+
+TEST(WithoutRounds, AKilledShardZeroGoesBackAloneToo) {
+  TestJob job(Central("  algorithm: asgd\n", 5));
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(23));
+  Kill(job.server(0));
+  job.StartServer(0);
+  job.ExpectAllEnd(0);
+  EXPECT_THAT(job.Log("server", 0),
+              testing::ContainsRegex("goes on from its snapshot of step [0-9]+"));
+}
+
+TEST(WithoutRounds, AKilledWorkerComesBackAndTheJobEnds) {
+  TestJob job(Central("  algorithm: asgd\n"));
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(5));
+  Kill(job.worker(1));
+  job.StartWorker(1);
+  job.ExpectAllEnd(0);
+  EXPECT_THAT(job.Log("worker", 1), HasSubstr("going on after exchange"));
+}
+
+}  // namespace
+}  // namespace tern::e2e

@@ -1,0 +1,196 @@
+#include "tests/sim/clock_worker.h"
+
+#include "tests/sim/world.h"
+
+namespace tern::sim {
+
+using protocol::Cell;
+using protocol::Exchange;
+using protocol::Kind;
+using protocol::Request;
+
+namespace {
+
+size_t IndexOf(const Cell& cell) { return cell.bucket * kChunks + cell.chunk; }
+
+}  // namespace
+
+// A second time where the others went on without this worker meanwhile.
+void ClockWorker::OnReady(uint64_t) {
+  Restarts();
+  told_to_stop_ = false;
+  counted_ = 0;
+  held_ = {};
+  Request request;
+  request.pull_only = true;
+  Ask(Stage::kBegin, 0, request);
+}
+
+void ClockWorker::Ask(Stage stage, uint64_t round, const Request& request) {
+  stage_ = stage;
+  average_ = request.average;
+  awaited_ = kBuckets * kChunks;
+  const bool pushes = !request.pull_only && !request.skip;
+  for (uint32_t cell = 0; cell < kBuckets * kChunks && alive(); ++cell) {
+    const Cell name{Kind::kPush, cell / kChunks, cell % kChunks};
+    Contribute(name, round, 0, pushes ? EncodeWords({round, WordOf(name, round)}) : Bytes(),
+               request);
+    if (pushes) world_->Reached(rank_, Fault::Point::kPush, round);
+  }
+}
+
+void ClockWorker::AskFigures(Stage stage, uint32_t which) {
+  stage_ = stage;
+  awaited_ = 1;
+  const Cell cell{Kind::kFigures, 0, which};
+  world_->ledger().Contributed(cell, 1, rank_, which);
+  Contribute(cell, 1, 0, EncodeWord(which), {});
+}
+
+uint64_t ClockWorker::WordOf(const Cell& cell, uint64_t clock) const {
+  return Mix(Combine(Combine(process_, clock), IndexOf(cell)));
+}
+
+void ClockWorker::Step() {
+  world_->Reached(rank_, Fault::Point::kStart, clock_ + 1);
+  world_->clocks().IsAt(rank_, clock_ + 1);
+  Request request;
+  request.push_only = (clock_ + 1) % world_->schedule().clocks.pull_every != 0;
+  Ask(Stage::kPush, clock_ + 1, request);
+}
+
+void ClockWorker::OnAnswer(const Exchange::Delivery& answer) {
+  const pb::Outcome& outcome = answer.outcome;
+  if (awaited_ == 0) return Violation(answer, "was given something that it did not ask for");
+  if (answer.cell.kind == Kind::kFigures) {
+    const std::string wrong = world_->ledger().Check(answer);
+    if (!wrong.empty()) Violation(answer, "was given " + wrong);
+  } else {
+    CheckStop(answer);
+    if (stage_ == Stage::kPush) {
+      CheckPush(answer);
+    } else if (stage_ != Stage::kPart) {
+      if (!outcome.pulled()) Violation(answer, "was given no answer to its pull");
+      counted_ = std::max(counted_, outcome.round());
+      TakeWeights(answer);
+    }
+  }
+  if (--awaited_ == 0) OnAllAnswered();
+}
+
+void ClockWorker::OnAllAnswered() {
+  switch (stage_) {
+    case Stage::kBegin:
+      // Whoever comes at the end makes one more push.
+      clock_ = counted_;
+      world_->clocks().IsAt(rank_, clock_);
+      world_->Reached(rank_, Fault::Point::kApplied, clock_);
+      return Later(Task::kStep, world_->rng().Ms(1, 15));
+    case Stage::kPush:
+      return OnPushed();
+    case Stage::kPull:
+      return Later(Task::kStep, world_->rng().Ms(1, 15));
+    case Stage::kPart:
+      return AskFigures(Stage::kAllDone, 1);
+    case Stage::kAllDone: {
+      Request request;
+      request.pull_only = true;
+      request.average = world_->rng().Chance(0.5);
+      return Ask(Stage::kSettle, 0, request);
+    }
+    case Stage::kSettle:
+      return AskFigures(Stage::kLast, 2);
+    case Stage::kLast:
+    case Stage::kIdle:
+      stage_ = Stage::kIdle;
+      return Finish();
+  }
+}
+
+void ClockWorker::OnPushed() {
+  ++clock_;
+  world_->Reached(rank_, Fault::Point::kApplied, clock_);
+  if (told_to_stop_) return End();
+  if (world_->rng().Chance(0.2)) {
+    Request request;
+    request.pull_only = true;
+    request.average = world_->rng().Chance(0.3);
+    return Ask(Stage::kPull, 0, request);
+  }
+  Later(Task::kStep, world_->rng().Ms(1, world_->rng().Chance(0.1) ? 100 : 15));
+}
+
+void ClockWorker::End() {
+  if (!world_->schedule().clocks.bound.has_value()) return AskFigures(Stage::kAllDone, 1);
+  // Nobody is to wait for this worker any more, in no cell.
+  world_->clocks().Parted(rank_);
+  Request request;
+  request.skip = true;
+  Ask(Stage::kPart, clock_ + 1, request);
+}
+
+void ClockWorker::CheckStop(const Exchange::Delivery& answer) {
+  const pb::Outcome& outcome = answer.outcome;
+  const bool done = outcome.total() >= world_->schedule().clocks.pushes;
+  if (outcome.stop_after() != 0) told_to_stop_ = true;
+  if (outcome.stop_after() != 0 && !done && !world_->stopped())
+    Violation(answer, "is told to stop after " + std::to_string(outcome.total()) + " pushes");
+  if (outcome.stop_after() == 0 && done && outcome.round() != 0)
+    Violation(answer, "is not told to stop");
+}
+
+void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
+  const pb::Outcome& outcome = answer.outcome;
+  const uint64_t most = world_->schedule().clocks.max_staleness;
+  if (outcome.pulled() || outcome.round() != clock_ + 1)
+    return Violation(answer, "was given no answer to its push");
+  const bool counted = world_->clocks().WasCounted(answer.cell, WordOf(answer.cell, clock_ + 1));
+  // A server before this one may have counted what this one drops, and the other way round. And
+  // after a restart of shard 0 a process may have its rank again that another had meanwhile.
+  const Schedule& schedule = world_->schedule();
+  const bool unsure = schedule.Has(Fault::Kind::kKillServer) &&
+                      (most != 0 || schedule.Has(Fault::Kind::kReplaceWorker));
+  if (!unsure && counted == outcome.dropped())
+    Violation(answer, counted ? "is counted" : "is not counted");
+  if (outcome.dropped() != (most != 0 && outcome.staleness() > most))
+    Violation(answer, "has staleness " + std::to_string(outcome.staleness()));
+  if (!outcome.has_version()) return;  // it only pushed
+  TakeWeights(answer);
+  if (outcome.stop_after() == 0) CheckBound(answer);
+}
+
+// Whoever is dead is waited for until it is removed; who was struck may be, where they are.
+void ClockWorker::CheckBound(const Exchange::Delivery& answer) {
+  const Schedule& schedule = world_->schedule();
+  if (!schedule.clocks.bound.has_value()) return;
+  for (uint32_t other = 0; other < schedule.workers; ++other) {
+    if (world_->clocks().HasParted(other) || (schedule.shrinks() && world_->WasStruck(other)))
+      continue;
+    const uint64_t slowest = world_->clocks().clock(other);
+    if (answer.outcome.round() > slowest + *schedule.clocks.bound) {
+      Violation(answer, "was answered at clock " + std::to_string(answer.outcome.round()) +
+                            ", worker " + std::to_string(other) + " at " + std::to_string(slowest));
+    }
+  }
+}
+
+void ClockWorker::TakeWeights(const Exchange::Delivery& answer) {
+  const pb::Outcome& outcome = answer.outcome;
+  const std::vector<uint64_t> words = DecodeWords(answer.payload);
+  if (words.size() != 4) return Violation(answer, "was given no weights");
+  if (!world_->clocks().WasState(answer.cell, words[2], words[3]))
+    return Violation(answer, "was given weights that never were");
+  if (outcome.average() != average_) return Violation(answer, "was given other weights");
+  if (average_) return;
+  auto& [version, word] = held_[IndexOf(answer.cell)];
+  if (words[1] != 0 && (words[0] != version || words[1] != word))
+    return Violation(answer, "was given a difference to weights that it does not hold");
+  version = words[2];
+  word = words[3];
+}
+
+void ClockWorker::Violation(const Exchange::Delivery& answer, const std::string& what) {
+  ToyWorker::Violation(what + ": " + ToString(answer.cell, answer.outcome.round()));
+}
+
+}  // namespace tern::sim

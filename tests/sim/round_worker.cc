@@ -1,0 +1,198 @@
+#include "tests/sim/round_worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/sim/world.h"
+
+namespace tern::sim {
+
+using protocol::Cell;
+using protocol::Kind;
+
+namespace {
+
+constexpr Cell kFigures{Kind::kFigures, 0, 0};
+
+}  // namespace
+
+RoundWorker::RoundWorker(World* world, uint32_t process, uint32_t rank, uint64_t incarnation)
+    : ToyWorker(world, process, rank, incarnation) {
+  replica_.now = replica_.before = world->FaultFreeState(0);
+}
+
+bool RoundWorker::HasRightState() const { return world_->IsState(applied_, replica_.now); }
+
+void RoundWorker::OnInstall(const Bytes& state) {
+  replica_ = DecodeReplica(state);
+  stepped_ = applied_;
+  rounds_.clear();
+  finishing_ = computing_ = false;
+  if (!HasRightState()) Violation("was given a wrong state");
+}
+
+void RoundWorker::OnReady(uint64_t stop_after) {
+  stop_after_ = stop_after;
+  GiveFigures();
+  GoOn();
+}
+
+uint64_t RoundWorker::last() const {
+  const Schedule& schedule = world_->schedule();
+  const uint64_t steps_end = schedule.parts ? schedule.rounds - 1 : schedule.rounds;
+  const uint64_t last = stop_after_ == 0 ? steps_end : std::min(steps_end, stop_after_);
+  return schedule.parts ? last / 2 * 2 : last;
+}
+
+bool RoundWorker::IsDone() const {
+  return applied_ >= last() && (!world_->schedule().parts || applied_ % 2 == 1);
+}
+
+void RoundWorker::GiveFigures() {
+  if (HasFiguresAfter(applied_) && !IsDone())
+    Give(kFigures, applied_ + 1, 0, DigestOfState(replica_.now));
+}
+
+void RoundWorker::GoOn() {
+  while (alive() && !computing_ && ApplyOne()) {
+  }
+  if (!alive() || finishing_ || computing_) return;
+  if (IsDone()) {
+    finishing_ = true;
+    // The last evaluation, on the final weights.
+    Give(kFigures, applied_ + 1, 0, DigestOfState(replica_.now));
+    return FinishIfDone();
+  }
+  const Schedule& schedule = world_->schedule();
+  stepped_ = std::max(stepped_, applied_);
+  if (schedule.parts ? stepped_ > applied_
+                     : stepped_ >= applied_ + schedule.window || stepped_ >= last())
+    return;
+  computing_ = true;
+  Later(Task::kStep, world_->rng().Ms(1, world_->rng().Chance(0.1) ? 100 : 15));
+}
+
+void RoundWorker::Step() {
+  computing_ = false;
+  const uint64_t round = stepped_ = NextRound(world_->schedule(), stepped_, last());
+  world_->Reached(rank_, Fault::Point::kStart, round);
+  for (uint32_t b = 0; b < kBuckets && alive(); ++b) {
+    if (!HasPart(world_->schedule(), round, b)) continue;
+    Give({Kind::kScale, b, 0}, round, 0, ScaleOf(rank_, round, b, PointOf(round)));
+    if (rounds_[round].has_scaled[b]) PushBucket(round, b);  // it had closed without this worker
+  }
+  GoOn();
+}
+
+const State& RoundWorker::PointOf(uint64_t round) const {
+  return round > applied_ + 1 || world_->schedule().window == 1 || applied_ == 0 ? replica_.now
+                                                                                 : replica_.before;
+}
+
+void RoundWorker::PushBucket(uint64_t round, uint32_t bucket) {
+  const uint64_t scaled = rounds_[round].scaled[bucket];
+  world_->Reached(rank_, Fault::Point::kPush, round);
+  for (uint32_t c = 0; c < kChunks && alive(); ++c) {
+    Give({Kind::kPush, bucket, c}, round, Mix(scaled) | 1,
+         PushOf(rank_, round, bucket, c, PointOf(round), scaled));
+  }
+}
+
+void RoundWorker::Give(const Cell& cell, uint64_t round, uint64_t digest, uint64_t word) {
+  protocol::Request request;
+  request.skip = cell.kind != Kind::kFigures && world_->schedule().skips && Skips(rank_, round);
+  if (request.skip) return Contribute(cell, round, 0, Bytes(), request);
+  world_->ledger().Contributed(cell, round, rank_, word);
+  Contribute(cell, round, digest, EncodeWord(word), request);
+}
+
+void RoundWorker::OnAnswer(const protocol::Exchange::Delivery& answer) {
+  const pb::Outcome& outcome = answer.outcome;
+  CheckAnswer(answer);
+  if (outcome.stop_after() != 0) stop_after_ = outcome.stop_after();
+  Round& round = rounds_[outcome.round()];
+  switch (answer.cell.kind) {
+    case Kind::kScale:
+      if (std::exchange(round.has_scaled[answer.cell.bucket], true)) Violation("was told twice");
+      round.scaled[answer.cell.bucket] = DecodeWord(answer.payload);
+      if (stepped_ >= outcome.round()) PushBucket(outcome.round(), answer.cell.bucket);
+      break;
+    case Kind::kPush:
+      round.sums[answer.cell.bucket * kChunks + answer.cell.chunk] = answer.payload;
+      ++round.answers;
+      break;
+    case Kind::kFigures:
+      round.figures = answer.payload;
+      if (finishing_) return FinishIfDone();
+      ++round.answers;
+      break;
+  }
+  if (alive()) GoOn();
+}
+
+void RoundWorker::CheckAnswer(const protocol::Exchange::Delivery& answer) {
+  const pb::Outcome& outcome = answer.outcome;
+  const uint64_t round = outcome.round();
+  if (round <= applied_) Violation("was given an answer of round " + std::to_string(round));
+  const std::string wrong = world_->ledger().Check(answer);
+  if (!wrong.empty()) Violation("was given " + ToString(answer.cell, round) + ": " + wrong);
+  const bool told = world_->layout().LaneOf(answer.cell).shard == 0;
+  if (answer.cell.kind == Kind::kPush && told &&
+      outcome.learning_rate() != World::LearningRate(round)) {
+    Violation("was told a wrong learning rate");
+  }
+  if (!world_->schedule().exact()) return;
+  uint32_t expected = 0;
+  for (uint32_t rank = 0; rank < world_->schedule().workers; ++rank) {
+    const bool skips = answer.cell.kind != Kind::kFigures && world_->schedule().skips;
+    expected += !skips || !Skips(rank, round);
+  }
+  if (outcome.contributors() != expected) Violation("was given a sum over others than all");
+}
+
+// One more round, if all its answers are in.
+bool RoundWorker::ApplyOne() {
+  const Schedule& schedule = world_->schedule();
+  const uint64_t next = NextRound(schedule, applied_, last());
+  const auto found = rounds_.find(next);
+  if (found == rounds_.end() || finishing_ || IsDone()) return false;
+  const bool figures = HasFiguresAfter(applied_);
+  uint32_t expected = figures ? 1 : 0;
+  for (uint32_t b = 0; b < kBuckets; ++b) expected += HasPart(schedule, next, b) ? kChunks : 0;
+  if (found->second.answers != expected) return false;
+  if (figures) CheckFigures(found->second.figures);
+  replica_.before = replica_.now;
+  Apply(found->second);
+  rounds_.erase(rounds_.begin(), rounds_.upper_bound(next));
+  SetApplied(next);
+  if (!HasRightState()) Violation("has a wrong state after round " + std::to_string(applied_));
+  world_->Reached(rank_, Fault::Point::kApplied, applied_);
+  GiveFigures();
+  return true;
+}
+
+void RoundWorker::Apply(const Round& round) {
+  for (size_t cell = 0; cell < round.sums.size(); ++cell) {
+    if (round.sums[cell].empty()) continue;  // no part of it, or nobody took part
+    const std::vector<uint64_t> words = DecodeWords(round.sums[cell]);
+    uint64_t& state = replica_.now[cell];
+    state = words.size() == 2 ? words[1] : Combine(state, words[0]);
+  }
+}
+
+void RoundWorker::CheckFigures(const Bytes& figures) {
+  const std::string mine(EncodeWord(DigestOfState(replica_.now)).view());
+  std::string expected;
+  while (expected.size() < figures.size()) expected += mine;
+  if (figures.empty() || figures.view() != expected) Violation("finds that the replicas differ");
+}
+
+void RoundWorker::FinishIfDone() {
+  const auto found = rounds_.find(applied_ + 1);
+  if (found == rounds_.end() || found->second.figures.empty()) return;
+  CheckFigures(found->second.figures);
+  rounds_.clear();
+  Finish();
+}
+
+}  // namespace tern::sim

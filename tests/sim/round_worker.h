@@ -1,0 +1,57 @@
+// A worker of a toy job with rounds.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+
+#include "tests/sim/toy_worker.h"
+
+namespace tern::sim {
+
+class RoundWorker : public ToyWorker {
+ public:
+  RoundWorker(World* world, uint32_t process, uint32_t rank, uint64_t incarnation);
+  bool HasRightState() const override;
+
+ protected:
+  Bytes SaveState() const override { return EncodeReplica(replica_); }
+  void OnInstall(const Bytes& state) override;
+  void OnReady(uint64_t stop_after) override;
+  void OnAnswer(const protocol::Exchange::Delivery& answer) override;
+  void Step() override;
+
+ private:
+  // What is in of a round that is not applied.
+  struct Round {
+    std::array<Bytes, kBuckets * kChunks> sums;
+    uint32_t answers = 0;
+    std::array<bool, kBuckets> has_scaled{};
+    std::array<uint64_t, kBuckets> scaled{};
+    Bytes figures;
+  };
+
+  void Give(const protocol::Cell& cell, uint64_t round, uint64_t digest, uint64_t word);
+  void GiveFigures();
+  // Applies what is complete, and sees to the next step.
+  void GoOn();
+  void PushBucket(uint64_t round, uint32_t bucket);
+  void CheckAnswer(const protocol::Exchange::Delivery& answer);
+  bool ApplyOne();
+  void Apply(const Round& round);
+  void CheckFigures(const Bytes& figures);
+  void FinishIfDone();
+  // The round of the job's last step.
+  uint64_t last() const;
+  bool IsDone() const;
+  // The state at which the gradient of `round` is taken.
+  const State& PointOf(uint64_t round) const;
+
+  bool finishing_ = false;
+  bool computing_ = false;  // a step is on its way
+  Replica replica_;
+  uint64_t stepped_ = 0, stop_after_ = 0;
+  std::map<uint64_t, Round> rounds_;
+};
+
+}  // namespace tern::sim

@@ -1,0 +1,67 @@
+#include "worker/train/sums.h"
+
+#include <gtest/gtest.h>
+
+#include "common/protocol/cells.h"
+#include "tests/worker/train_job.h"
+
+namespace tern::train {
+namespace {
+
+Answer Of(protocol::Cell cell, uint64_t round, uint32_t contributors, Bytes payload) {
+  Answer answer{cell, {}, std::move(payload)};
+  answer.outcome.set_round(round);
+  answer.outcome.set_contributors(contributors);
+  return answer;
+}
+
+void PutPushes(const setup::Setup& job, uint64_t round, uint32_t contributors, Sums* sums) {
+  for (const protocol::Bucket& bucket : job.plan.buckets) {
+    for (const protocol::Chunk& chunk : bucket.chunks) {
+      std::string zeros(protocol::SumBytes(job.plan, chunk, contributors), '\0');
+      sums->Put(Of({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, contributors,
+                   Bytes::Own(std::move(zeros))));
+    }
+  }
+}
+
+// A worker that is late may hear a sum before the scalers that it is read with: they travel on
+// other connections.
+TEST(Sums, HasARoundOnlyWithItsScalers) {
+  const auto job = SmallJob();
+  Sums sums(*job);
+  PutPushes(*job, 3, 2, &sums);
+  EXPECT_FALSE(sums.Has(3));
+  for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) {
+    const std::vector<float> scalers(job->plan.buckets[b].shared.size(), 1.f);
+    sums.Put(Of({protocol::Kind::kScale, b, 0}, 3, 2, protocol::EncodeScalers(scalers)));
+  }
+  EXPECT_TRUE(sums.Has(3));
+  EXPECT_FALSE(sums.Has(2));
+}
+
+TEST(Sums, HasARoundThatNobodyTookPartIn) {
+  const auto job = SmallJob();
+  Sums sums(*job);
+  PutPushes(*job, 1, 0, &sums);
+  for (uint32_t b = 0; b < job->plan.buckets.size(); ++b)
+    sums.Put(Of({protocol::Kind::kScale, b, 0}, 1, 0, {}));
+  ASSERT_TRUE(sums.Has(1));
+  size_t elements = 0;
+  EXPECT_TRUE(sums.Decode(1, [&](uint32_t, uint64_t,
+                                 std::span<const float> values) { elements += values.size(); })
+                  .ok());
+  EXPECT_EQ(elements, 0u);
+}
+
+TEST(Sums, WithScalersOfItsOwnNeedsNone) {
+  const auto job = SmallJob({"exchange.scaler=per_worker"});
+  Sums sums(*job);
+  PutPushes(*job, 1, 2, &sums);
+  EXPECT_TRUE(sums.Has(1));
+  sums.Drop(1);
+  EXPECT_FALSE(sums.Has(1));
+}
+
+}  // namespace
+}  // namespace tern::train
