@@ -70,6 +70,20 @@ TEST(Shrink, LetsAWorkerJoinLater) {
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
+TEST(Shrink, TakesAStoppedWorkerBack) {
+  TestJob job(Shrinking(kForEver));
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(5));
+  job.worker(1).Signal(SIGSTOP);
+  ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
+  job.worker(1).Signal(SIGCONT);
+  ASSERT_TRUE(job.worker(1).WaitForErr("took over the state after round"));
+  const uint64_t then = job.Progress()["rounds"];
+  ASSERT_TRUE(job.WaitForRound(then + 20));
+  StopInOrder(job);
+  EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+}
+
 TEST(Shrink, EndsTheJobBelowMinWorkers) {
   TestJob job(Shrinking(kForEver));
   job.StartAll();

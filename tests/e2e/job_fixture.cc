@@ -325,7 +325,7 @@ bool TestJob::WaitForTraining(double seconds) {
   const bool came = WaitUntil(
       [&] {
         for (uint32_t rank = 0; rank < options_.workers; ++rank) {
-          if (Log("worker", rank).find("training from round") == std::string::npos) return false;
+          if (Log("worker", rank).find("training from step") == std::string::npos) return false;
         }
         return true;
       },

@@ -38,22 +38,22 @@ TEST(Cells, AreEachAtTheLaneThatIsTheirs) {
       ++cells;
     }
   }
-  EXPECT_EQ(cells, 1u + 2 + 3);  // figures; buckets (c, b) and a; their chunks
-  EXPECT_THAT(CellsAt(plan, {0, 0}), testing::Contains(Cell{Kind::kFigures, 0, 0}));
+  EXPECT_EQ(cells, 2u + 2 + 3);  // figures: compared, evaluated; buckets (c, b) and a; their chunks
+  EXPECT_THAT(CellsAt(plan, {0, 0}), testing::IsSupersetOf({Cell{Kind::kFigures, 0, kCompare}, Cell{Kind::kFigures, 0, kEvaluate}}));
   EXPECT_EQ(CellsAt(PlanOf("fp32"), {1, 0}).size(), 0u);
 }
 
 TEST(Cells, TakeTheMaximumOfScalers) {
   const ExchangePlan plan = PlanOf("ternary");
   const std::vector<CellSpec> cells = CellsOfLane(plan, 0, 0);
-  ASSERT_EQ(cells[1].cell.kind, Kind::kScale);
-  auto sum = cells[1].open();
+  ASSERT_EQ(cells[2].cell.kind, Kind::kScale);
+  auto sum = cells[2].open();
   EXPECT_TRUE(sum->Add(0, EncodeScalers({1.5f, 0.25f})).ok());
   EXPECT_TRUE(sum->Add(1, EncodeScalers({0.5f, 2.f})).ok());
   const Bytes outcome = sum->Close();
   EXPECT_THAT(*ParseScalers(outcome, 2), ElementsAre(1.5f, 2.f));
-  EXPECT_TRUE(cells[1].check_outcome(outcome, 2).ok());
-  EXPECT_FALSE(cells[1].check_outcome(Text("abc"), 2).ok());
+  EXPECT_TRUE(cells[2].check_outcome(outcome, 2).ok());
+  EXPECT_FALSE(cells[2].check_outcome(Text("abc"), 2).ok());
 }
 
 TEST(Cells, RefuseScalersThatCannotBe) {

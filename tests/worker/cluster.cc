@@ -107,7 +107,7 @@ class Servers {
     std::vector<protocol::Exchange::Outgoing> out;
     exchanges_[rank].Contribute(cell, round, kLane, digest, payload, {}, &out, request);
     for (auto& one : out) {
-      if (has_rounds_ || request.pull_only) {
+      if (has_rounds_ || request.pull_only || request.skip) {
         Process(rank, one.message);
         continue;
       }
@@ -192,7 +192,7 @@ class Servers {
     std::vector<std::string>& all = figures_[{cell, round}];
     all.resize(members_.size());
     all[rank] = payload.view();
-    if (cell.chunk != 0) states_[rank].finished = true;
+    if (!has_rounds_) states_[rank].finished = true;
     if (std::any_of(all.begin(), all.end(), [](const auto& one) { return one.empty(); }))
       return has_rounds_ ? void() : ProcessNext();
     pb::FiguresOfAll together;

@@ -210,7 +210,10 @@ TEST_F(Step, ANewcomerKnowsTheRoundThatTheJobStopsAfter) {
 
 TEST_F(Step, LeavesAfterItsRoundWhenASignalAsks) {
   events_.Push(Ready{0});
-  events_.Push(LeaveWanted{Status(Code::kTerminated, "stopped")});
+  port_->take = [this](protocol::Cell, uint64_t) {
+    events_.Push(LeaveWanted{Status(Code::kTerminated, "stopped")});
+    return false;
+  };
   EXPECT_EQ(Run().code(), Code::kTerminated);
   EXPECT_EQ(port_->hash_after.size(), 1u);
   EXPECT_EQ(port_->finished.at(0).first.code(), Code::kTerminated);

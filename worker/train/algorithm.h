@@ -57,6 +57,8 @@ class Algorithm {
   virtual Status Step(uint64_t step, const data::Batch& batch) = 0;
   // Waits for what is under way, so that parameters() are the newest that the workers agree on.
   virtual Status Settle() { return Ok(); }
+  // After the last step, where there are no rounds: nobody is to wait for this worker any more.
+  virtual Status Part() { return Ok(); }
   // What another worker needs to go on after round applied(). REQUIRES between two steps, or waiting.
   virtual Bytes SaveState() { return c_.replica.SaveState(applied_); }
 

@@ -21,6 +21,11 @@ Status Asynchronous::Settle() {
   return Pull(c_, c_.replica.average().data(), true);
 }
 
+Status Asynchronous::Part() {
+  c_.coder.Skip(clock_ + 1);
+  return AwaitExchange();
+}
+
 Status Asynchronous::AwaitExchange() {
   TERN_RETURN_IF_ERROR(AwaitSums(clock_ + 1));
   c_.sums.Drop(clock_);

@@ -14,6 +14,7 @@ class Asynchronous : public Algorithm {
   Status Begin(uint64_t applied) override;
   // The newest weights, and their average where the job has one.
   Status Settle() override;
+  Status Part() override;
   // After those of the exchanges that the servers have counted.
   uint64_t first_step() const override { return StepOfRound(begun_at_) + 1; }
   // Servers hold the state of the job.

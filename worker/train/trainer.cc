@@ -123,7 +123,7 @@ Status Trainer::TrainSteps() {
 
 Status Trainer::EndTogether() {
   // With rounds these are of the last W; without, they come when all have pushed their last.
-  if (has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Settle());
+  TERN_RETURN_IF_ERROR(has_rounds_ ? algorithm_->Settle() : algorithm_->Part());
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare));
   if (!has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Settle());
   return ExchangeFigures(protocol::kEvaluate);
