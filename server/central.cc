@@ -56,19 +56,12 @@ Result<std::unique_ptr<CentralChunk>> CentralChunk::Make(const setup::Setup& set
 
 Status CentralChunk::Decode(const Bytes& push, std::span<float> values) const {
   std::span<const uint8_t> rest = push.span();
-  std::vector<uint8_t> alone;
   float* to = values.data();
   for (const codec::Segment& segment : chunk_.segments) {
     const codec::Codec& codec = *setup_.plan.codec_of[segment.tensor];
-    const auto in = "tensor " + std::to_string(segment.tensor);
-    std::unique_ptr<codec::Accumulator> sum = codec.NewAccumulator(segment.count, 1);
-    Result<size_t> used = sum->Add(0, rest);
-    if (!used.ok()) return used.status().Within(in);
+    const Result<size_t> used = codec.DecodeAlone(rest, segment.count, to);
+    if (!used.ok()) return used.status().Within(Cat("tensor ", segment.tensor));
     rest = rest.subspan(*used);
-    alone.clear();
-    sum->EncodeSum(&alone);
-    Status decoded = codec.Decode(alone, segment.count, 1, 0, 0, segment.count, to);
-    if (!decoded.ok()) return decoded.Within(in);
     to += segment.count;
   }
   if (rest.empty()) return Ok();

@@ -71,11 +71,14 @@ bool DownLink::EncodeValues(std::span<const float> values, uint32_t receiver, ui
       return false;
     }
     code.clear();
-    codec.Encode(from, segment, codec.Prepare(stats, segment.count), noise, &code);
-    const std::unique_ptr<codec::Accumulator> one = codec.NewAccumulator(segment.count, 1);
-    const Result<size_t> added = one->Add(0, code);
-    CHECK(added.ok()) << added.status().message();  // we coded it
-    one->EncodeSum(out);
+    std::vector<uint8_t>& coded = codec.CodeIsSum() ? *out : code;
+    codec.Encode(from, segment, codec.Prepare(stats, segment.count), noise, &coded);
+    if (!codec.CodeIsSum()) {
+      const std::unique_ptr<codec::Accumulator> one = codec.NewAccumulator(segment.count, 1);
+      const Result<size_t> added = one->Add(0, code);
+      CHECK(added.ok()) << added.status().message();  // we coded it
+      one->EncodeSum(out);
+    }
     from += segment.count;
   }
   return true;

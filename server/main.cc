@@ -1,4 +1,6 @@
 // tern_server: one shard of the parameter server.
+#include <malloc.h>
+
 #include <cstdio>
 
 #include "common/base/signals.h"
@@ -25,5 +27,9 @@ tern::Status RunServer(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Rows of weights come and go with every push: given back to the system each time, the page
+  // faults cost as much as the arithmetic.
+  mallopt(M_MMAP_THRESHOLD, 1 << 28);
+  mallopt(M_TRIM_THRESHOLD, 1 << 28);
   return tern::setup::Finish("tern_server", RunServer(argc, argv));
 }

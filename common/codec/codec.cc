@@ -38,6 +38,27 @@ const Row kTable[] = {
 
 }  // namespace
 
+Result<size_t> Codec::DecodeAlone(std::span<const uint8_t> code, uint64_t count,
+                                  float* values) const {
+  size_t size = SumSize(count, 1);
+  std::vector<uint8_t> sum;
+  if (!CodeIsSum()) {
+    const std::unique_ptr<Accumulator> alone = NewAccumulator(count, 1);
+    Result<size_t> added = alone->Add(0, code);
+    if (!added.ok()) return added;
+    size = *added;
+    alone->EncodeSum(&sum);
+  } else if (code.size() < size) {
+    return Status(Code::kMismatch, std::string(name()) +
+                                       " code cut short: " + std::to_string(code.size()) +
+                                       " bytes, expected " + std::to_string(size));
+  }
+  const std::span<const uint8_t> from =
+      CodeIsSum() ? code.first(size) : std::span<const uint8_t>(sum);
+  TERN_RETURN_IF_ERROR(Decode(from, count, 1, 0, 0, count, values));
+  return size;
+}
+
 const std::vector<std::string>& CodecNames() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;

@@ -84,8 +84,16 @@ class Codec {
   virtual std::unique_ptr<Accumulator> NewAccumulator(uint64_t count, int workers) const = 0;
   // The exact number of bytes that EncodeSum appends; never fewer for more contributors.
   virtual size_t SumSize(uint64_t count, int contributors) const = 0;
-  // mean[0, n) = mean over the contributors of elements [first, first + n) of the segment of `count`
-  // elements whose sum is `sum` (SumSize bytes). kMismatch if the bytes are not a possible sum.
+  // Whether the code of one worker is its own sum, but for the sign of a zero.
+  virtual bool CodeIsSum() const { return false; }
+  // values[0, count) of one worker's code at the front of `code`, without the others': what Add,
+  // EncodeSum and Decode of it alone make. The size of the code; errors as Add and Decode. REQUIRES
+  // a codec that shares no scalers.
+  virtual Result<size_t> DecodeAlone(std::span<const uint8_t> code, uint64_t count,
+                                     float* values) const;
+  // mean[0, n) = mean over the contributors of elements [first, first + n) of the segment of
+  // `count` elements whose sum is `sum` (SumSize bytes). kMismatch if the bytes are not a possible
+  // sum.
   virtual Status Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const = 0;
 };

@@ -60,6 +60,7 @@ class Fp32 : public Codec {
   std::unique_ptr<Accumulator> NewAccumulator(uint64_t count, int workers) const override {
     return std::make_unique<Fp32Sum>(count, workers);
   }
+  bool CodeIsSum() const override { return true; }
   size_t SumSize(uint64_t count, int) const override { return 4 * count; }
   Status Decode(std::span<const uint8_t> sum, uint64_t count, int, float, uint64_t first,
                 uint64_t n, float* mean) const override {

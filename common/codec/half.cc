@@ -103,6 +103,7 @@ class Half : public Codec {
   std::unique_ptr<Accumulator> NewAccumulator(uint64_t count, int workers) const override {
     return std::make_unique<Sum>(format_, count, workers);
   }
+  bool CodeIsSum() const override { return true; }
   size_t SumSize(uint64_t count, int) const override { return 2 * count; }
   Status Decode(std::span<const uint8_t> sum, uint64_t count, int, float, uint64_t first,
                 uint64_t n, float* mean) const override {

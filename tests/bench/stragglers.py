@@ -2,7 +2,7 @@
 """One of four workers three times slower: what asynchronous algorithms and backup workers make of it. Compute is a
 calibrated wait; a rate is steps a second, and a worker's own rate is what its computing alone allows.
 
-  stragglers.py BIN_FOLDER [--wait_ms 60] [--steps 100]
+  stragglers.py BIN_FOLDER [--wait_ms 100] [--steps 100]
 """
 import argparse
 import pathlib
@@ -33,7 +33,7 @@ def measure(options, settings, slow):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bin", type=pathlib.Path)
-    parser.add_argument("--wait_ms", type=float, default=60)
+    parser.add_argument("--wait_ms", type=float, default=100)
     parser.add_argument("--steps", type=int, default=100)
     options = parser.parse_args()
     for_good = [f"train.compute_wait_ms={3 * options.wait_ms}"]

@@ -86,6 +86,28 @@ TEST_P(CodecConformance, EveryTruncationIsRejectedAndLeavesTheSum) {
   }
 }
 
+TEST_P(CodecConformance, DecodesOneWorkersCodeAloneAsItsSumDoes) {
+  if (codec_->shares_scaler()) GTEST_SKIP() << "nobody reads it alone";
+  for (size_t n : Lengths()) {
+    const Round round = SomeRound(*codec_, n, 1);
+    std::vector<uint8_t> longer = round.payloads[0];
+    longer.insert(longer.end(), 9, 0xFF);
+    std::vector<float> values(n, 7.f);
+    const Result<size_t> used = codec_->DecodeAlone(longer, n, values.data());
+    ASSERT_TRUE(used.ok()) << used.status().message();
+    EXPECT_EQ(*used, round.payloads[0].size());
+    EXPECT_EQ(values, Mean(*codec_, round)) << n;  // where -0 equals 0
+    for (size_t size = 0; size < round.payloads[0].size() && n < 100; ++size) {
+      const auto cut = codec_->DecodeAlone(std::span(longer).first(size), n, values.data());
+      ASSERT_EQ(cut.status().code(), Code::kMismatch) << size << " bytes were taken";
+    }
+    if (!codec_->CodeIsSum() || n == 0) continue;
+    std::vector<float> of_code(n);
+    ASSERT_TRUE(codec_->Decode(round.payloads[0], n, 1, 0, 0, n, of_code.data()).ok());
+    EXPECT_EQ(of_code, Mean(*codec_, round));
+  }
+}
+
 TEST_P(CodecConformance, ConsumesItsPartAndNoMore) {
   const Round round = SomeRound(*codec_, 70, 1);
   std::vector<uint8_t> longer = round.payloads[0];
@@ -172,7 +194,8 @@ TEST_P(CodecConformance, SizesAreWhatTheySay) {
     first.gradients.assign(round.gradients.begin(), round.gradients.begin() + contributors);
     first.payloads.assign(round.payloads.begin(), round.payloads.begin() + contributors);
     EXPECT_EQ(Sum(*codec_, first).size(), codec_->SumSize(70, contributors));
-    EXPECT_GE(codec_->SumSize(70, contributors), codec_->SumSize(70, std::max(1, contributors - 1)));
+    EXPECT_GE(codec_->SumSize(70, contributors),
+              codec_->SumSize(70, std::max(1, contributors - 1)));
   }
 }
 
