@@ -1,5 +1,5 @@
-// How long this worker's exchanges take, and how stale its pushes were: counted where pushes leave and
-// answers arrive. Belongs to the net thread; the metrics page reads the registry.
+// How long this worker's exchanges take, and how stale its pushes were: counted where pushes leave
+// and answers arrive. Belongs to the net thread; the metrics page reads the registry.
 #pragma once
 
 #include <cstdint>

@@ -33,8 +33,7 @@ class NetLoop : public train::Port {
   };
   // All outlive the loop.
   NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& registry,
-          net::Traffic& traffic, train::Progress& progress, train::Events& events,
-          Options options);
+          net::Traffic& traffic, train::Progress& progress, train::Events& events, Options options);
   ~NetLoop() override;  // joins; REQUIRES Finish called, or never started
 
   void Start();

@@ -103,9 +103,10 @@ void Worker::LogStart() const {
   const protocol::RoundBytes bytes = protocol::CountRoundBytes(setup_.plan);
   LOG(INFO) << "worker " << rank_ << " of " << setup_.plan.workers << ": " << setup_.table.total
             << " parameters, global batch " << job_.train().batch_total() << ", "
-            << batches_->epochs().steps_per_epoch() << " steps an epoch, " << steps_ << " steps; schedule "
-            << job_.train().schedule().name() << " from " << job_.train().schedule().learning_rate()
-            << "; a round takes at most " << HumanBytes(bytes.push + bytes.scalers) << " up and "
+            << batches_->epochs().steps_per_epoch() << " steps an epoch, " << steps_
+            << " steps; schedule " << job_.train().schedule().name() << " from "
+            << job_.train().schedule().learning_rate() << "; a round takes at most "
+            << HumanBytes(bytes.push + bytes.scalers) << " up and "
             << HumanBytes(bytes.sum + bytes.scalers) << " down, fp32 would take "
             << HumanBytes(4 * setup_.table.total) << " each way";
 }

@@ -68,6 +68,12 @@ void ClearLocal(Message* message) {
   }
 }
 
+// What a job has whether or not it is written; a net is as it is written.
+bool IsOfJob(const google::protobuf::Descriptor* message) {
+  return message->file() == pb::Job::descriptor()->file() ||
+         message->file() == pb::Exchange::descriptor()->file();
+}
+
 // A section of an algorithm that the job does not use stays away.
 bool IsIdle(const FieldDescriptor* field, const Message& message) {
   return field->options().HasExtension(pb::traits) &&
@@ -107,8 +113,7 @@ void FillDefaults(Message* message) {
   if (type == pb::Job::descriptor()) FillByAlgorithm(static_cast<pb::Job*>(message));
   for (int i = 0; i < type->field_count(); ++i) {
     const FieldDescriptor* field = type->field(i);
-    const bool is_section = field->message_type() != nullptr &&
-                            field->message_type()->file() == pb::Job::descriptor()->file();
+    const bool is_section = field->message_type() != nullptr && IsOfJob(field->message_type());
     if (!field->is_repeated() && !reflection->HasField(*message, field)) {
       if (is_section && !IsIdle(field, *message)) reflection->MutableMessage(message, field);
       if (field->has_default_value() && !IsMeaningless(field, *message)) SetDefault(field, message);

@@ -8,8 +8,8 @@
 
 namespace tern::protocol {
 
-// One maker a kind. Those of a lane may be put together otherwise: where servers hold the parameters,
-// pushes have cells of the server's own.
+// One maker a kind. Those of a lane may be put together otherwise: where servers hold the
+// parameters, pushes have cells of the server's own.
 //   scalers  the maximum, tensor by tensor, over whoever came
 //   figures  FiguresOfAll, an entry a worker, empty where it has no part; waits for all in any case
 //   pushes   the codecs' sums. Plan and chunk outlive the cell
@@ -17,8 +17,9 @@ CellSpec ScaleCell(uint32_t bucket, size_t tensors);
 CellSpec FiguresCell(uint32_t workers, uint32_t which);
 CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk);
 
-// Cells of figures, by their chunk: of W and the losses, which tell who is there, and then of an evaluation
-// that those share between them. Without rounds both have one round: when all have done their last step.
+// Cells of figures, by their chunk: of W and the losses, which tell who is there, and then of an
+// evaluation that those share between them. Without rounds both have one round: when all have done
+// their last step.
 enum Figures : uint32_t { kCompare, kEvaluate };
 
 // The cells of one lane of a shard: scalers of the buckets whose home it is and, on shard 0,

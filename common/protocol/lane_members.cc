@@ -24,9 +24,9 @@ void LaneMembers::OnMembers(const pb::Members& members) {
 
 LaneMember* LaneMembers::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
   if (Find(hello.rank(), hello.incarnation(), true) == nullptr) {
-    out->push_back({from, MakeRefuse(static_cast<int>(Code::kNotAllowed),
-                                     "this incarnation is not (or no longer) a member",
-                                     pb::Refuse::retry)});
+    out->push_back(
+        {from, MakeRefuse(static_cast<int>(Code::kNotAllowed),
+                          "this incarnation is not (or no longer) a member", pb::Refuse::retry)});
     return nullptr;
   }
   LaneMember& member = members_[hello.rank()];
@@ -54,9 +54,8 @@ bool LaneMembers::complete() const {
 }
 
 bool LaneMembers::IsPeer(Peer peer) const {
-  return peer != 0 && std::any_of(members_.begin(), members_.end(), [&](const LaneMember& member) {
-           return member.peer == peer;
-         });
+  return peer != 0 && std::any_of(members_.begin(), members_.end(),
+                                  [&](const LaneMember& member) { return member.peer == peer; });
 }
 
 Message MakeLaneWelcome(uint64_t incarnation, uint64_t epoch,

@@ -1,4 +1,5 @@
-// The workers as a lane knows them: who is a member, by which connection, and what each has applied.
+// The workers as a lane knows them: who is a member, by which connection, and what each has
+// applied.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +29,11 @@ class LaneMembers {
  public:
   explicit LaneMembers(uint32_t workers) : members_(workers) {}
 
-  // Takes over a newer membership. Whoever comes may hold State as old as the floor: it is not known
-  // until it shows what it has. A rank with incarnation 0 is removed.
+  // Takes over a newer membership. Whoever comes may hold State as old as the floor: it is not
+  // known until it shows what it has. A rank with incarnation 0 is removed.
   void OnMembers(const pb::Members& members);
-  // The member that says hello; null (and refused with `retry`, for the membership may still be on its
-  // way to this shard) if it is none.
+  // The member that says hello; null (and refused with `retry`, for the membership may still be on
+  // its way to this shard) if it is none.
   LaneMember* OnHello(Peer from, const pb::Hello& hello, Sends* out);
   // The member of this rank, if this is its incarnation (or `fence` is off); else null.
   LaneMember* Find(uint32_t rank, uint64_t incarnation, bool fence);
@@ -52,6 +53,7 @@ class LaneMembers {
   uint64_t epoch_ = 0;
 };
 
-Message MakeLaneWelcome(uint64_t incarnation, uint64_t epoch, const std::vector<uint32_t>& data_ports);
+Message MakeLaneWelcome(uint64_t incarnation, uint64_t epoch,
+                        const std::vector<uint32_t>& data_ports);
 
 }  // namespace tern::protocol

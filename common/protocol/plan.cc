@@ -88,8 +88,9 @@ void CutBuckets(uint64_t limit, ExchangePlan* plan) {
 Status CutRanges(uint64_t parts, ExchangePlan* plan) {
   const uint64_t total = plan->parameters();
   if (parts > total) {
-    return Status(Code::kBadJob, "train.rsgd.p is " + std::to_string(parts) + ", expected at most " +
-                                     std::to_string(total) + ", the number of parameters");
+    return Status(Code::kBadJob, "train.rsgd.p is " + std::to_string(parts) +
+                                     ", expected at most " + std::to_string(total) +
+                                     ", the number of parameters");
   }
   for (uint64_t i = 0; i < parts; ++i) {
     Bucket& bucket = plan->buckets.emplace_back();
@@ -181,8 +182,8 @@ uint64_t DigestOf(const ExchangePlan& plan) {
 
 }  // namespace
 
-Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job,
-                                        const std::vector<TensorInfo>& tensors, uint32_t slots) {
+Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<TensorInfo>& tensors,
+                                        uint32_t slots) {
   ExchangePlan plan;
   plan.workers = job.workers().count();
   for (const pb::Server& server : job.servers()) plan.data_lanes.push_back(server.data_sockets());
@@ -205,8 +206,8 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job,
   } else {
     CutBuckets(uint64_t{job.exchange().bucket_kib()} * 256, &plan);  // 256 fp32 elements a KiB
   }
-  const bool averages_state = job.train().algorithm() == "psgd" &&
-                              job.train().psgd().at_sync() == pb::Psgd::average;
+  const bool averages_state =
+      job.train().algorithm() == "psgd" && job.train().psgd().at_sync() == pb::Psgd::average;
   if (averages_state) RepeatBuckets(slots, &plan);
   FindSharedScalers(&plan);
   CutChunks(uint64_t{job.exchange().chunk_kib()} * 256, &plan);

@@ -40,7 +40,7 @@ struct Bucket {
   uint32_t first_tensor = 0, tensors = 0;  // that have elements in it
   std::vector<uint32_t>
       shared;         // tensors whose scalers are shared, in order; empty: no Scale for this bucket
-  uint32_t home = 0;   // shard of the Scale: that of the first chunk
+  uint32_t home = 0;  // shard of the Scale: that of the first chunk
   uint32_t arena = 0;  // 0: the model; k: the k-th slot of an optimizer whose state travels too
   std::vector<Chunk> chunks;
 };
@@ -53,8 +53,8 @@ struct ExchangePlan {
   std::vector<const codec::Codec*> codec_of;  // by tensor
   bool central = false;                       // servers hold the parameters
   bool rounds = true;                         // false: every push is answered at once (ClockLane)
-  const codec::Codec* pull_codec = nullptr;   // central: of the weights on their way to the workers, as the
-                                              // sum of one worker
+  const codec::Codec* pull_codec = nullptr;  // central: of the weights on their way to the workers,
+                                             // as the sum of one worker
   std::vector<Bucket> buckets;
   uint64_t digest = 0;
 

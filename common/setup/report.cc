@@ -196,11 +196,20 @@ std::string RunSummaryJson(const std::string& newest, const RunEnd& end) {
 }
 
 std::string CountersJson(const pb::Counters& c) {
-  json j = {{"rounds", c.rounds()},     {"samples", c.samples()},   {"compute_s", c.compute_s()},
-            {"encode_s", c.encode_s()}, {"decode_s", c.decode_s()}, {"wait_s", c.wait_s()},
-            {"train_s", c.train_s()},   {"loss", c.loss()},         {"refusals", c.refusals()},
-            {"steps", c.steps()},       {"late", c.late()},         {"dropped", c.dropped()},
-            {"exchanges", c.exchanges()}, {"exchange_s", c.exchange_s()},
+  json j = {{"rounds", c.rounds()},
+            {"samples", c.samples()},
+            {"compute_s", c.compute_s()},
+            {"encode_s", c.encode_s()},
+            {"decode_s", c.decode_s()},
+            {"wait_s", c.wait_s()},
+            {"train_s", c.train_s()},
+            {"loss", c.loss()},
+            {"refusals", c.refusals()},
+            {"steps", c.steps()},
+            {"late", c.late()},
+            {"dropped", c.dropped()},
+            {"exchanges", c.exchanges()},
+            {"exchange_s", c.exchange_s()},
             {"exchange_busy_s", c.exchange_busy_s()}};
   for (const uint64_t pushes : c.staleness()) j["staleness"].push_back(pushes);
   for (const pb::Traffic& row : c.traffic()) {

@@ -13,8 +13,8 @@ struct StepFigures {
   // Seconds; means over the workers, 0 where nothing was counted.
   double t_cop_s = 0;  // forward and backward of one gradient
   double t_com_s = 0;  // one exchange of the whole model, first push to last answer
-  double busy_s = 0;   // the same, where two exchanges at once count once: what the link is busy for
-  double step_s = 0;   // measured
+  double busy_s = 0;  // the same, where two exchanges at once count once: what the link is busy for
+  double step_s = 0;  // measured
 
   // OD-SGD equation 2: T_cop where T_com is no longer, else (T_cop + T_com) / 2. It holds where an
   // exchange is latency.

@@ -108,8 +108,7 @@ TEST(Epochs, RefusesAGrownBatchThatDoesNotDivide) {
   pb::BatchGrowth growth;
   growth.set_at_epoch(1);
   growth.set_batch_total(13);
-  const auto epochs =
-      Epochs::Make({0, kRanks, 6, pb::Data::shared, pb::Data::wrap, {growth}, 100});
+  const auto epochs = Epochs::Make({0, kRanks, 6, pb::Data::shared, pb::Data::wrap, {growth}, 100});
   EXPECT_EQ(epochs.status().code(), Code::kBadJob);
 }
 

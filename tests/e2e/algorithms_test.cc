@@ -1,11 +1,12 @@
-// Every algorithm of job.proto, in every way of holding parameters that it knows, as real processes:
-// three workers, two servers, real gradients.
+// Every algorithm of job.proto, in every way of holding parameters that it knows, as real
+// processes: three workers, two servers, real gradients.
+#include "common/config/algorithms.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "common/config/algorithms.h"
 #include "tests/e2e/job_fixture.h"
 
 namespace tern::e2e {
@@ -31,7 +32,8 @@ std::vector<std::string> Words(const std::vector<std::string>& settings) {
   return words;
 }
 
-// One a section of job.proto and way of holding, so that a new algorithm is tried without a line here.
+// One a section of job.proto and way of holding, so that a new algorithm is tried without a line
+// here.
 std::vector<Case> EveryAlgorithm() {
   std::vector<Case> cases;
   for (const std::string& name : config::AlgorithmNames()) {
@@ -40,9 +42,8 @@ std::vector<Case> EveryAlgorithm() {
     for (const int holding : config::TraitsOf(train)->holding()) {
       const std::string way = pb::Train::Parameters_Name(holding);
       cases.push_back({name + "_" + way,
-                       {"train.algorithm=" + name, "train.parameters=" + way,
-                        "exchange.codec=fp32", "exchange.scaler=per_worker",
-                        "train.optimizer.name=sgd"}});
+                       {"train.algorithm=" + name, "train.parameters=" + way, "exchange.codec=fp32",
+                        "exchange.scaler=per_worker", "train.optimizer.name=sgd"}});
     }
   }
   return cases;
@@ -60,7 +61,8 @@ std::vector<Case> WithTernaryCodes() {
        {"train.algorithm=ssgd", "train.parameters=central", codec, own, "exchange.pull=changes",
         "exchange.pull_codec=ternary"}},
       {"ssgd_half",
-       {"train.algorithm=ssgd", "train.parameters=central", codec, own, "exchange.pull_codec=bf16"}},
+       {"train.algorithm=ssgd", "train.parameters=central", codec, own,
+        "exchange.pull_codec=bf16"}},
       {"asgd", {"train.algorithm=asgd", codec, own}},
       {"dcasgd_c", {"train.algorithm=dcasgd_c", codec, own}},
       {"dcasgd_a", {"train.algorithm=dcasgd_a", codec, own}},

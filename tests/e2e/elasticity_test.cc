@@ -1,5 +1,5 @@
-// Rounds that go on without some of their workers: backup workers, `on_worker_loss: shrink`, and whoever
-// joins later.
+// Rounds that go on without some of their workers: backup workers, `on_worker_loss: shrink`, and
+// whoever joins later.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -114,9 +114,9 @@ TEST(Shrink, WorksForOdsgdToo) {
 
 TEST(BackupWorkers, LeaveALateOneBehindCountItAndNameIt) {
   TestJob job({.workers = 3, .steps = 60, .batch_total = 12});
-  const std::vector<std::string> common = {
-      "--set", "train.compute=wait", "--set", "train.compute_wait_ms=4",
-      "--set", "train.ssgd.backup_workers=1"};
+  const std::vector<std::string> common = {"--set", "train.compute=wait",
+                                           "--set", "train.compute_wait_ms=4",
+                                           "--set", "train.ssgd.backup_workers=1"};
   std::vector<std::string> slow = common;
   slow.insert(slow.end(), {"--set", "train.compute_slow_factor=10"});
   job.StartServer(0, common);

@@ -39,7 +39,8 @@ TEST(Signal, SigtermToShard0EndsAllAfterTheSameRound) {
   const uint64_t last = std::stoull(weights->metadata["step"]);
   EXPECT_GE(last, 3u);
   for (uint32_t rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(NumberAfter(job.Log("worker", rank), "the job ends for this worker after step "), last);
+    EXPECT_EQ(NumberAfter(job.Log("worker", rank), "the job ends for this worker after step "),
+              last);
     EXPECT_EQ(job.Output("worker." + std::to_string(rank) + ".json")["rounds"], last);
   }
   const nlohmann::json summary = job.Output("server.0.json");

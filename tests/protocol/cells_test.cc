@@ -39,7 +39,8 @@ TEST(Cells, AreEachAtTheLaneThatIsTheirs) {
     }
   }
   EXPECT_EQ(cells, 2u + 2 + 3);  // figures: compared, evaluated; buckets (c, b) and a; their chunks
-  EXPECT_THAT(CellsAt(plan, {0, 0}), testing::IsSupersetOf({Cell{Kind::kFigures, 0, kCompare}, Cell{Kind::kFigures, 0, kEvaluate}}));
+  EXPECT_THAT(CellsAt(plan, {0, 0}), testing::IsSupersetOf({Cell{Kind::kFigures, 0, kCompare},
+                                                            Cell{Kind::kFigures, 0, kEvaluate}}));
   EXPECT_EQ(CellsAt(PlanOf("fp32"), {1, 0}).size(), 0u);
 }
 

@@ -100,7 +100,8 @@ TEST(DcasgdA, DividesByTheRootOfAMeanSquareAWorker) {
           for (size_t k = 0; k < w->size(); ++k) {
             double& mean = ms[rank][k];
             mean = 0.9 * mean + 0.1 * g[k] * g[k];
-            (*w)[k] -= kRate * (g[k] + 2 / std::sqrt(mean + 1e-7) * g[k] * g[k] * ((*w)[k] - (*x)[k]));
+            (*w)[k] -=
+                kRate * (g[k] + 2 / std::sqrt(mean + 1e-7) * g[k] * g[k] * ((*w)[k] - (*x)[k]));
           }
           *x = *w;
         });

@@ -65,10 +65,10 @@ struct Member {
   Trace trace;
 };
 
-// The servers' side: one shard's lane machine, around the very cells that servers run, and the half of
-// the protocol that each worker runs, without sockets. Messages arrive as they are sent; the pushes of
-// algorithms without rounds, whole exchanges at a time, in an order drawn from a seed, each when no
-// worker is computing.
+// The servers' side: one shard's lane machine, around the very cells that servers run, and the half
+// of the protocol that each worker runs, without sockets. Messages arrive as they are sent; the
+// pushes of algorithms without rounds, whole exchanges at a time, in an order drawn from a seed,
+// each when no worker is computing.
 class Servers {
  public:
   Servers(const setup::Setup& job, const ClusterOptions& options,
@@ -136,8 +136,9 @@ class Servers {
     options.welcomes = false;
     options.learning_rate = [this](uint64_t round) { return schedule_->Rate(round - 1); };
     if (job_.plan.central) {
-      auto made = server::CentralLane::Make(job_, 0, 1, options, server::InitialWeights(job_),
-                                            [this](uint64_t step) { return schedule_->Rate(step); });
+      auto made =
+          server::CentralLane::Make(job_, 0, 1, options, server::InitialWeights(job_),
+                                    [this](uint64_t step) { return schedule_->Rate(step); });
       EXPECT_TRUE(made.ok()) << made.status().message();
       central_ = std::move(*made);
       return;
@@ -258,9 +259,9 @@ void RunMember(const setup::Setup& job, uint32_t rank, uint64_t steps, const dat
   options.batch_total = job.job.train().batch_total();
   const auto batches = data::Batches::Make(train, options);
   AnalyticCompute compute(job, rank, *member->replica, &member->trace);
-  auto trainer = Trainer::Make({job, rank, steps, *batches, compute, *member->evaluate,
-                                *member->replica, *member->coder, *member->port, member->events,
-                                member->progress});
+  auto trainer =
+      Trainer::Make({job, rank, steps, *batches, compute, *member->evaluate, *member->replica,
+                     *member->coder, *member->port, member->events, member->progress});
   ASSERT_TRUE(trainer.ok()) << trainer.status().message();
   member->events.Push(Ready{0, 0});
   member->trace.status = (*trainer)->Run();
@@ -290,11 +291,9 @@ std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& opt
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
     Member& member = *members[rank];
     member.replica = std::move(*Replica::Make(job));
-    member.evaluate =
-        std::move(*Evaluate::Make(job, test, *member.replica, member.progress));
+    member.evaluate = std::move(*Evaluate::Make(job, test, *member.replica, member.progress));
     member.port = std::make_unique<ClusterPort>(rank, job, member, servers);
-    member.coder =
-        std::make_unique<Coder>(job, rank, *member.port, member.events, member.progress);
+    member.coder = std::make_unique<Coder>(job, rank, *member.port, member.events, member.progress);
   }
   std::vector<std::thread> threads;
   for (uint32_t rank = 0; rank < members.size(); ++rank) {

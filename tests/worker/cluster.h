@@ -1,6 +1,6 @@
-// Several workers of one job in one process, each on a thread of its own around the real Trainer, with
-// gradients of a given analytic problem and the very cells that servers run between them. What each
-// worker trained at, and W after each round, is kept for a reference to compare with.
+// Several workers of one job in one process, each on a thread of its own around the real Trainer,
+// with gradients of a given analytic problem and the very cells that servers run between them. What
+// each worker trained at, and W after each round, is kept for a reference to compare with.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ extern template void AnalyticGradient(uint32_t, uint64_t, const double*, size_t,
 
 // What one worker went through.
 struct Trace {
-  std::vector<std::vector<float>> points;           // where it took its gradients, by step
-  std::map<uint64_t, std::vector<float>> weights;   // W by round
-  std::vector<float> last;                          // W at the end
+  std::vector<std::vector<float>> points;          // where it took its gradients, by step
+  std::map<uint64_t, std::vector<float>> weights;  // W by round
+  std::vector<float> last;                         // W at the end
   Status status;
 };
 
@@ -33,8 +33,8 @@ struct ClusterOptions {
   uint64_t seed = 1;  // of the order of pushes, where there are no rounds
 };
 
-// Runs all workers of the job to its end. `order`: where there are no rounds, whose exchange was taken
-// when.
+// Runs all workers of the job to its end. `order`: where there are no rounds, whose exchange was
+// taken when.
 std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& options,
                               std::vector<uint32_t>* order = nullptr);
 

@@ -118,9 +118,8 @@ void SetGradients(const setup::Setup& job, uint64_t round,
 
 TEST(Coder, WithFp32TheRoundIsTheMeanGradient) {
   const auto job =
-      SmallJob({"exchange.codec=fp32", "train.optimizer.name=sgd",
-                "train.weight_decay.rate=0.01", "train.weight_decay.where=local",
-                "exchange.bucket_kib=1", "exchange.chunk_kib=1"});
+      SmallJob({"exchange.codec=fp32", "train.optimizer.name=sgd", "train.weight_decay.rate=0.01",
+                "train.weight_decay.where=local", "exchange.bucket_kib=1", "exchange.chunk_kib=1"});
   auto workers = TwoWorkers(*job);
   SetGradients(*job, 1, &workers);
   const std::vector<float> before(workers[0]->replica->parameters(),
@@ -171,7 +170,8 @@ TEST(Coder, NamesTensorRoundAndWorkerOfAGradientThatIsNotFinite) {
   OneWorker worker(*job, 1);
   worker.replica->gradients()[job->table.parameters[2].offset] =
       std::numeric_limits<float>::quiet_NaN();
-  for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) worker.coder.Push(9, b, worker.replica->gradients());
+  for (uint32_t b = 0; b < job->plan.buckets.size(); ++b)
+    worker.coder.Push(9, b, worker.replica->gradients());
   const auto event = worker.events.Pop();
   const Status status = std::get<Ended>(*event).status;
   EXPECT_EQ(status.code(), Code::kBadData);

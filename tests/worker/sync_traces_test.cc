@@ -1,5 +1,5 @@
-// Every synchronous algorithm against its equations in double precision, written from the papers: the
-// recorded sequences of what each worker trained at and of W.
+// Every synchronous algorithm against its equations in double precision, written from the papers:
+// the recorded sequences of what each worker trained at and of W.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -87,7 +87,8 @@ TEST(Ssgd, IsMomentumOnTheMeanGradient) {
   }
 }
 
-// Algorithm 2 with W[t] = W(t), p = w'; the local updater is plain SGD with the gradient's own mean.
+// Algorithm 2 with W[t] = W(t), p = w'; the local updater is plain SGD with the gradient's own
+// mean.
 struct OdsgdReference {
   uint64_t wp = 5;
   double local_rate = 0.03, lambda = 0, local_momentum = 0, scale = 1;

@@ -12,9 +12,9 @@
 namespace tern::data {
 
 Result<Batches> Batches::Make(const Dataset& dataset, const Options& options) {
-  Result<Epochs> epochs = Epochs::Make({options.rank, options.workers, options.batch_total,
-                                        options.partition, options.epoch_end, options.growth,
-                                        dataset.count()});
+  Result<Epochs> epochs =
+      Epochs::Make({options.rank, options.workers, options.batch_total, options.partition,
+                    options.epoch_end, options.growth, dataset.count()});
   if (!epochs.ok()) return epochs.status();
   return Batches(dataset, options, std::move(*epochs));
 }
@@ -33,8 +33,8 @@ std::vector<uint64_t> Batches::Indices(uint64_t step) {
   for (uint64_t i = 0; i < place.count; ++i) {
     const uint64_t at = place.begin + i;
     const uint64_t drawn = EpochOrder(place.epoch + (wraps ? at / length : 0))[at % length];
-    indices[i] = options_.partition == pb::Data::shared ? drawn
-                                                        : drawn * options_.workers + options_.rank;
+    indices[i] =
+        options_.partition == pb::Data::shared ? drawn : drawn * options_.workers + options_.rank;
   }
   return indices;
 }

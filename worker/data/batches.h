@@ -1,10 +1,11 @@
 // Which samples a worker sees at a step, as tensors. A pure function of (job, rank, step): a worker
 // that comes back continues anywhere without history.
 //
-// `shared`: step t takes samples [t * B, (t + 1) * B) of a row of shuffled epochs (B the total batch;
-// an epoch's order is a permutation by (seed, epoch)); rank r takes its r-th of N equal parts. So
-// every N sees the same samples at the same step. `by_sample`: rank r owns the images r, r + N, ...
-// and draws B / N from its own row. Where an epoch ends, and batches that grow: epochs.h.
+// `shared`: step t takes samples [t * B, (t + 1) * B) of a row of shuffled epochs (B the total
+// batch; an epoch's order is a permutation by (seed, epoch)); rank r takes its r-th of N equal
+// parts. So every N sees the same samples at the same step. `by_sample`: rank r owns the images r,
+// r + N, ... and draws B / N from its own row. Where an epoch ends, and batches that grow:
+// epochs.h.
 #pragma once
 
 #include <cstdint>

@@ -15,9 +15,8 @@ Status CheckBatch(const std::string& key, uint32_t batch, const Epochs::Options&
                std::to_string(options.workers) + " workers, so that each takes an equal part");
   }
   if (options.images < batch) {
-    return bad("the training set holds " + std::to_string(options.images) +
-               " images, fewer than " + key + " (" + std::to_string(batch) +
-               "); lower it or raise data.train_limit");
+    return bad("the training set holds " + std::to_string(options.images) + " images, fewer than " +
+               key + " (" + std::to_string(batch) + "); lower it or raise data.train_limit");
   }
   return Ok();
 }
@@ -35,7 +34,8 @@ Result<Epochs> Epochs::Make(const Options& options) {
   epochs.row_length_ = epochs.LengthOf(options.rank);
   epochs.AddStage(0, options.batch_total);
   for (const pb::BatchGrowth& growth : options.growth) {
-    TERN_RETURN_IF_ERROR(CheckBatch("train.batch_growth.batch_total", growth.batch_total(), options));
+    TERN_RETURN_IF_ERROR(
+        CheckBatch("train.batch_growth.batch_total", growth.batch_total(), options));
     epochs.AddStage(growth.at_epoch(), growth.batch_total());
   }
   return epochs;
@@ -89,8 +89,8 @@ void Epochs::AddStage(double at_epoch, uint32_t batch_total) {
     } else {  // a batch changes between two epochs
       stage.first_epoch = std::ceil(at_epoch);
       stage.first_step =
-          last.first_step + static_cast<uint64_t>(stage.first_epoch - last.first_epoch) *
-                                StepsOfAnEpoch(last.part);
+          last.first_step +
+          static_cast<uint64_t>(stage.first_epoch - last.first_epoch) * StepsOfAnEpoch(last.part);
     }
   }
   stages_.push_back(stage);
@@ -127,13 +127,12 @@ uint64_t Epochs::StepsOf(double epochs) const {
     if (stage.first_epoch < epochs) last = &stage;
   }
   const double left = epochs - last->first_epoch;
-  const double an_epoch =
-      options_.end == pb::Data::wrap
-          ? static_cast<double>(options_.images) /
-                static_cast<double>(uint64_t{last->part} * options_.workers)
-          : static_cast<double>(StepsOfAnEpoch(last->part));
-  return std::max<uint64_t>(1, last->first_step + static_cast<uint64_t>(
-                                                      std::llround(left * an_epoch)));
+  const double an_epoch = options_.end == pb::Data::wrap
+                              ? static_cast<double>(options_.images) /
+                                    static_cast<double>(uint64_t{last->part} * options_.workers)
+                              : static_cast<double>(StepsOfAnEpoch(last->part));
+  return std::max<uint64_t>(
+      1, last->first_step + static_cast<uint64_t>(std::llround(left * an_epoch)));
 }
 
 uint32_t Epochs::largest_part() const {

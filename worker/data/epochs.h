@@ -1,6 +1,7 @@
-// Which places of the shuffled epochs a worker's step takes: batches that grow, and what happens where an
-// epoch does not divide into steps or workers own parts of unequal size. A pure function of its options,
-// and the number of steps is the same on every rank, so that no round waits for a worker without data.
+// Which places of the shuffled epochs a worker's step takes: batches that grow, and what happens
+// where an epoch does not divide into steps or workers own parts of unequal size. A pure function
+// of its options, and the number of steps is the same on every rank, so that no round waits for a
+// worker without data.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace tern::data {
 
-// A worker's samples of a step: [begin, begin + count) of its row's epoch, modulo the row's length where
-// the epoch is padded. count 0: it takes no part.
+// A worker's samples of a step: [begin, begin + count) of its row's epoch, modulo the row's length
+// where the epoch is padded. count 0: it takes no part.
 struct Place {
   uint64_t epoch = 0;
   uint64_t begin = 0;

@@ -1,5 +1,6 @@
-// A way of training: what a worker does in a step. Each stands in a file of its own and reads like its
-// paper's box; algorithms.cc has the table, job.proto a section for each with what servers must know.
+// A way of training: what a worker does in a step. Each stands in a file of its own and reads like
+// its paper's box; algorithms.cc has the table, job.proto a section for each with what servers must
+// know.
 //
 //   W(r)    replica.parameters(): the weights after round r, which the workers agree on
 //   point   replica.point(): the weights at which this worker takes its gradients
@@ -30,7 +31,7 @@ namespace tern::train {
 struct Context {
   const setup::Setup& setup;
   uint32_t rank;
-  uint64_t steps;           // of the job
+  uint64_t steps;  // of the job
   uint64_t steps_an_epoch;
   const update::Schedule& schedule;
   Replica& replica;
@@ -59,7 +60,8 @@ class Algorithm {
   virtual Status Settle() { return Ok(); }
   // After the last step, where there are no rounds: nobody is to wait for this worker any more.
   virtual Status Part() { return Ok(); }
-  // What another worker needs to go on after round applied(). REQUIRES between two steps, or waiting.
+  // What another worker needs to go on after round applied(). REQUIRES between two steps, or
+  // waiting.
   virtual Bytes SaveState() { return c_.replica.SaveState(applied_); }
 
   // The step in which a round ends: r p where workers exchange every p steps.

@@ -15,18 +15,12 @@ struct Row {
 };
 
 const Row kTable[] = {
-    {"ssgd", false, MakeSsgd},
-    {"odsgd", true, MakeOdsgd},
-    {"asgd", true, MakeAsgd},
-    {"dcasgd_c", false, MakeDcasgdC},
-    {"dcasgd_a", false, MakeDcasgdA},
-    {"ssp", false, MakeSsp},
-    {"softsync", false, MakeSoftsync},
-    {"psgd", true, MakePsgd},
-    {"rsgd", true, MakeRsgd},
-    {"pqasgd", true, MakePqasgd},
-    {"easgd", true, MakeEasgd},
-    {"easgd_async", true, MakeEasgdAsync},
+    {"ssgd", false, MakeSsgd},         {"odsgd", true, MakeOdsgd},
+    {"asgd", true, MakeAsgd},          {"dcasgd_c", false, MakeDcasgdC},
+    {"dcasgd_a", false, MakeDcasgdA},  {"ssp", false, MakeSsp},
+    {"softsync", false, MakeSoftsync}, {"psgd", true, MakePsgd},
+    {"rsgd", true, MakeRsgd},          {"pqasgd", true, MakePqasgd},
+    {"easgd", true, MakeEasgd},        {"easgd_async", true, MakeEasgdAsync},
 };
 
 const Row* Find(const std::string& name) {

@@ -1,13 +1,13 @@
 // Asynchronous SGD and its kin (survey, section on asynchronous SGD; OD-SGD equations 4 to 6): the
-// worker's part is the same, what a push does and when it is answered is the servers' (server/asgd.cc,
-// dcasgd.cc, ssp.cc, softsync.cc).
+// worker's part is the same, what a push does and when it is answered is the servers'
+// (server/asgd.cc, dcasgd.cc, ssp.cc, softsync.cc).
 //
 //   g = gradient at the weights that it holds;  push g;  the answer is the weights to go on at
 //
-// Downpour (asgd.push_every, pull_every above 1): the worker descends on its own copy between, pushes
-// the sum of its gradients, and pulls after so many steps.
-// DC-ASGD where pushes are stochastic codes: the square of a code is not the gradient's, so the worker
-// forms the term itself, against the weights as they are just before its push.
+// Downpour (asgd.push_every, pull_every above 1): the worker descends on its own copy between,
+// pushes the sum of its gradients, and pulls after so many steps. DC-ASGD where pushes are
+// stochastic codes: the square of a code is not the gradient's, so the worker forms the term
+// itself, against the weights as they are just before its push.
 #include <algorithm>
 #include <optional>
 
@@ -82,9 +82,9 @@ class DelayCompensated : public Asynchronous {
   DelayCompensated(const Context& context, const pb::Dcasgd& job, bool adaptive)
       : Asynchronous(context),
         now_(c_.setup.table.total),
-        compensation_(adaptive ? update::DelayCompensation::Adaptive(job.lambda(), job.rho(),
-                                                                     now_.size())
-                               : update::DelayCompensation::Constant(job.lambda())) {}
+        compensation_(
+            adaptive ? update::DelayCompensation::Adaptive(job.lambda(), job.rho(), now_.size())
+                     : update::DelayCompensation::Constant(job.lambda())) {}
 
   Status Step(uint64_t, const data::Batch& batch) override {
     if (batch.labels.empty()) return Ok();

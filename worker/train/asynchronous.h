@@ -1,5 +1,5 @@
-// What the algorithms without rounds share: servers hold the weights, this worker has a clock, its own
-// count of exchanges, and each exchange brings it newer weights.
+// What the algorithms without rounds share: servers hold the weights, this worker has a clock, its
+// own count of exchanges, and each exchange brings it newer weights.
 #pragma once
 
 #include "worker/train/algorithm.h"
@@ -21,7 +21,8 @@ class Asynchronous : public Algorithm {
   Bytes SaveState() override { return c_.replica.SaveWeights(applied_); }
 
  protected:
-  // Waits for the answers to this worker's exchange number clock() + 1, which it has pushed; counts it.
+  // Waits for the answers to this worker's exchange number clock() + 1, which it has pushed; counts
+  // it.
   Status AwaitExchange();
   // The weights of that exchange, into w. Before the next one is pushed.
   Status Install(float* w) const { return c_.sums.Install(clock_, w); }

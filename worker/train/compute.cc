@@ -83,8 +83,8 @@ class WaitCompute : public Compute {
 
  private:
   void WaitUntil(double share) const {
-    std::this_thread::sleep_until(
-        begin_ + std::chrono::duration_cast<Clock::duration>(wait_ * share));
+    std::this_thread::sleep_until(begin_ +
+                                  std::chrono::duration_cast<Clock::duration>(wait_ * share));
   }
 
   const setup::Setup& setup_;

@@ -25,9 +25,9 @@ class Compute {
 // arenas outlive it. Threads: as engine::Net.
 Result<std::unique_ptr<Compute>> MakeNetCompute(const setup::Setup& setup, const float* parameters,
                                                 float* gradients);
-// train.compute: wait. A step takes train.compute_wait_ms (longer while this worker is slow), a third of it in
-// Forward; a tensor's gradient is ready when its share of the time has passed. Gradients are noise, the same every
-// step. `train`, of this rank's job, outlives it.
+// train.compute: wait. A step takes train.compute_wait_ms (longer while this worker is slow), a
+// third of it in Forward; a tensor's gradient is ready when its share of the time has passed.
+// Gradients are noise, the same every step. `train`, of this rank's job, outlives it.
 std::unique_ptr<Compute> MakeWaitCompute(const setup::Setup& setup, const pb::Train& train,
                                          uint32_t rank, float* gradients);
 

@@ -1,4 +1,5 @@
-// A worker's own step on its own point: x_{j+1} = x_j - U(g(x_j)), with the job's optimizer and schedule.
+// A worker's own step on its own point: x_{j+1} = x_j - U(g(x_j)), with the job's optimizer and
+// schedule.
 #pragma once
 
 #include <vector>

@@ -4,9 +4,9 @@
 //   x^i_{t+1} = x^i_t - eta g(x^i_t) - alpha (x^i_t - c_t)
 //   c_{t+1}   = c_t + alpha sum_i (x^i_t - c_t)
 //
-// for t that tau divides, and x^i_{t+1} = x^i_t - eta g(x^i_t) between. The servers hold the centre; W
-// is the centre as the workers were last told it. With momentum or nesterov as the optimizer it is
-// EAMSGD. At t = 0 nobody has moved yet: nothing is exchanged.
+// for t that tau divides, and x^i_{t+1} = x^i_t - eta g(x^i_t) between. The servers hold the
+// centre; W is the centre as the workers were last told it. With momentum or nesterov as the
+// optimizer it is EAMSGD. At t = 0 nobody has moved yet: nothing is exchanged.
 #include "worker/train/algorithms.h"
 #include "worker/train/apply.h"
 #include "worker/train/local_steps.h"

@@ -31,7 +31,8 @@ pb::Figures Figures::Compared() {
 pb::Figures Figures::Evaluated() {
   const auto place = std::lower_bound(present_.begin(), present_.end(), rank_);
   pb::Figures mine;
-  if (place == present_.end() || *place != rank_) return mine;  // came after the others had divided it
+  if (place == present_.end() || *place != rank_)
+    return mine;  // came after the others had divided it
   const engine::Score score = evaluate_.Run(static_cast<uint32_t>(place - present_.begin()),
                                             static_cast<uint32_t>(present_.size()));
   mine.set_test_loss(score.loss);
@@ -65,10 +66,9 @@ Status Figures::OnCompared(const std::vector<pb::Figures>& by_rank, uint64_t ste
     const uint64_t first = by_rank[present_.front()].parameters_hash();
     // Without rounds no two workers need hold the same weights.
     if (setup_.plan.rounds && one.parameters_hash() != first) {
-      return Status(Code::kMismatch,
-                    Cat("the replicas differ after step ", steps, ": worker ", present_.front(),
-                        " has hash ", Hex(first), ", worker ", rank, " has ",
-                        Hex(one.parameters_hash())));
+      return Status(Code::kMismatch, Cat("the replicas differ after step ", steps, ": worker ",
+                                         present_.front(), " has hash ", Hex(first), ", worker ",
+                                         rank, " has ", Hex(one.parameters_hash())));
     }
     compared_.set_train_loss(compared_.train_loss() + one.train_loss());
     compared_.set_train_samples(compared_.train_samples() + one.train_samples());
@@ -88,11 +88,10 @@ void Figures::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t step
   if (total.test_samples() == 0) return;
   const auto samples = static_cast<double>(total.test_samples());
   LOG(INFO) << "after step " << steps << ": test accuracy "
-            << static_cast<double>(total.test_correct()) / samples << " of "
-            << total.test_samples() << ", test loss " << total.test_loss() / samples
-            << (setup_.plan.rounds
-                    ? Cat(", replicas agree on hash ", Hex(total.parameters_hash()))
-                    : std::string());
+            << static_cast<double>(total.test_correct()) / samples << " of " << total.test_samples()
+            << ", test loss " << total.test_loss() / samples
+            << (setup_.plan.rounds ? Cat(", replicas agree on hash ", Hex(total.parameters_hash()))
+                                   : std::string());
   newest_ = total;
 }
 

@@ -1,6 +1,6 @@
-// What the workers tell each other now and then, counted once like the rest and answered with everybody's:
-// the hashes of their W and their losses; then, where an evaluation is due, what each scored on its part of
-// the test set, which those divide whose hashes came.
+// What the workers tell each other now and then, counted once like the rest and answered with
+// everybody's: the hashes of their W and their losses; then, where an evaluation is due, what each
+// scored on its part of the test set, which those divide whose hashes came.
 #pragma once
 
 #include <cstdint>

@@ -42,7 +42,8 @@ void Gradient::Take(const data::Batch& batch, const std::function<void(uint32_t)
   progress_.Move();
 
   tensors_left_.clear();
-  for (const protocol::Bucket& bucket : setup_.plan.buckets) tensors_left_.push_back(bucket.tensors);
+  for (const protocol::Bucket& bucket : setup_.plan.buckets)
+    tensors_left_.push_back(bucket.tensors);
   compute_.Backward([&](uint32_t tensor) {
     AddDecay(tensor);
     if (!in_backward_) return;

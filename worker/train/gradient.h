@@ -1,5 +1,5 @@
-// This worker's gradient of a step, as it goes into the algorithm: forward and backward, weight decay
-// in the gradient, clipping by norm.
+// This worker's gradient of a step, as it goes into the algorithm: forward and backward, weight
+// decay in the gradient, clipping by norm.
 #pragma once
 
 #include <functional>
@@ -40,9 +40,9 @@ class Gradient {
   Compute& compute_;
   Replica& replica_;
   Progress& progress_;
-  std::vector<float> decay_;                        // by tensor, added to the gradient
-  std::vector<std::vector<uint32_t>> buckets_of_;   // by tensor
-  std::vector<uint32_t> tensors_left_;              // by bucket, in the backward that runs
+  std::vector<float> decay_;                       // by tensor, added to the gradient
+  std::vector<std::vector<uint32_t>> buckets_of_;  // by tensor
+  std::vector<uint32_t> tensors_left_;             // by bucket, in the backward that runs
   bool in_backward_;
   Losses losses_;
 };

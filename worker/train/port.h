@@ -26,7 +26,8 @@ struct StateArrived {  // put it in place, then Port::Installed
   Bytes state;
   uint64_t applied = 0;
 };
-struct WentBack {  // give up all that came after round `applied`, pull what the servers held, then Port::Installed
+struct WentBack {  // give up all that came after round `applied`, pull what the servers held, then
+                   // Port::Installed
   uint64_t applied = 0;
 };
 struct LeaveWanted {  // a signal: finish the round, then go

@@ -1,11 +1,11 @@
-// PSGD (PQASGD paper, section 3.2; algorithms.md, correction 1): local steps, and after every p-th, and
-// the last, the mean of all parameters.
+// PSGD (PQASGD paper, section 3.2; algorithms.md, correction 1): local steps, and after every p-th,
+// and the last, the mean of all parameters.
 //
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
 //   if p divides j + 1:  x_{j+1,i} = 1/n sum_k x_{j+1,k}
 //
-// What the optimizer's state does there is psgd.at_sync: `keep` leaves it each worker's own, `reset`
-// starts it again, `average` averages it with the parameters.
+// What the optimizer's state does there is psgd.at_sync: `keep` leaves it each worker's own,
+// `reset` starts it again, `average` averages it with the parameters.
 #include "worker/train/algorithms.h"
 #include "worker/train/local_steps.h"
 
@@ -57,8 +57,8 @@ class Psgd : public LocalSteps {
     TimeScope decode(c_.progress.decode);
     for (uint32_t b = 0; b < c_.setup.plan.buckets.size(); ++b) {
       float* arena = c_.setup.plan.buckets[b].arena == 0 ? c_.replica.parameters() : Arena(b);
-      TERN_RETURN_IF_ERROR(c_.sums.Decode(
-          round, b, [&](uint32_t, uint64_t first, std::span<const float> mean) {
+      TERN_RETURN_IF_ERROR(
+          c_.sums.Decode(round, b, [&](uint32_t, uint64_t first, std::span<const float> mean) {
             std::copy(mean.begin(), mean.end(), arena + first);
           }));
     }
@@ -77,7 +77,7 @@ class Psgd : public LocalSteps {
   }
 
   const pb::Psgd::AtSync at_sync_;
-  std::vector<std::span<float>> slots_;             // where they are averaged
+  std::vector<std::span<float>> slots_;  // where they are averaged
   std::vector<std::vector<float>> agreed_slots_;
 };
 

@@ -72,7 +72,8 @@ Bytes Replica::Save(uint64_t applied, const float* weights,
 
 Bytes Replica::SaveState(uint64_t applied) {
   std::vector<const float*> slots;
-  for (const update::Optimizer::Slot& slot : optimizer_->Slots()) slots.push_back(slot.values.data());
+  for (const update::Optimizer::Slot& slot : optimizer_->Slots())
+    slots.push_back(slot.values.data());
   return Save(applied, parameters_.data(), slots);
 }
 

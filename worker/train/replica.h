@@ -1,5 +1,5 @@
-// A worker's replica of the model: W, gradients, optimizer state and moving average, each one arena in
-// canonical order; and, where the algorithm trains elsewhere than at W, the point where it does.
+// A worker's replica of the model: W, gradients, optimizer state and moving average, each one arena
+// in canonical order; and, where the algorithm trains elsewhere than at W, the point where it does.
 // Under localized parameters every worker's W is bit-identical after every round. Threads: the
 // compute thread owns it; the coder reads what it was given until the round's sums have come.
 #pragma once
@@ -41,8 +41,8 @@ class Replica {
   // The optimizer's own state is that of the start again.
   void ResetOptimizer();
   uint64_t Hash() const;  // of W
-  // State: all that another worker needs to go on after round `applied`. With `slots`, those stand for
-  // the optimizer's.
+  // State: all that another worker needs to go on after round `applied`. With `slots`, those stand
+  // for the optimizer's.
   Bytes SaveState(uint64_t applied);
   Bytes SaveState(uint64_t applied, const std::vector<std::vector<float>>& slots);
   // Without the optimizer's state, where that is each worker's own; of W or of other `weights`.

@@ -1,10 +1,11 @@
-// RSGD (PQASGD paper, section 5): local steps, and after each the mean of one of p parts of the model.
+// RSGD (PQASGD paper, section 5): local steps, and after each the mean of one of p parts of the
+// model.
 //
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
 //   part i = j mod p of x_{j+1} becomes its mean over the workers
 //
-// Bucket i of the plan is part i. Step s makes round 2 s. Before an evaluation all parts are exchanged
-// once, as round 2 s + 1, so that W is the mean of all workers; x stays as it is.
+// Bucket i of the plan is part i. Step s makes round 2 s. Before an evaluation all parts are
+// exchanged once, as round 2 s + 1, so that W is the mean of all workers; x stays as it is.
 #include "worker/train/algorithms.h"
 #include "worker/train/local_steps.h"
 
@@ -30,8 +31,8 @@ class Rsgd : public LocalSteps {
       c_.coder.Push(round, part, c_.replica.point());
       TERN_RETURN_IF_ERROR(c_.wait([&] { return c_.sums.Has(round, part); }));
     }
-    TERN_RETURN_IF_ERROR(c_.sums.Decode(
-        round, part, [this](uint32_t, uint64_t first, std::span<const float> mean) {
+    TERN_RETURN_IF_ERROR(
+        c_.sums.Decode(round, part, [this](uint32_t, uint64_t first, std::span<const float> mean) {
           std::copy(mean.begin(), mean.end(), c_.replica.point() + first);
         }));
     MarkApplied(round);

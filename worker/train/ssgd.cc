@@ -23,9 +23,8 @@ class Ssgd : public Algorithm {
       if (batch.labels.empty()) {
         c_.coder.Skip(step);
       } else {
-        c_.gradient.Take(batch, [&](uint32_t bucket) {
-          c_.coder.Push(step, bucket, c_.replica.gradients());
-        });
+        c_.gradient.Take(
+            batch, [&](uint32_t bucket) { c_.coder.Push(step, bucket, c_.replica.gradients()); });
       }
       TERN_RETURN_IF_ERROR(AwaitSums(step));
     }

@@ -34,8 +34,7 @@ bool Sums::Has(uint64_t round, uint32_t bucket) const {
   if (found == rounds_.end()) return false;
   const auto parts = found->second.buckets.find(bucket);
   const protocol::Bucket& planned = setup_.plan.buckets[bucket];
-  return parts != found->second.buckets.end() &&
-         parts->second.here == planned.chunks.size() &&
+  return parts != found->second.buckets.end() && parts->second.here == planned.chunks.size() &&
          (planned.shared.empty() || parts->second.scaled);
 }
 
@@ -77,11 +76,12 @@ Status Sums::Install(uint64_t round, float* w) const {
       const Bucket& answers = BucketOf(round, chunk.bucket);
       const Part& part = answers.parts[chunk.index];
       const bool adds = changes && !part.whole;
-      Status decoded = DecodeChunk(
-          chunk, answers, part, [&](uint32_t, uint64_t first, std::span<const float> values) {
-            float* to = w + first;
-            for (size_t i = 0; i < values.size(); ++i) to[i] = adds ? to[i] + values[i] : values[i];
-          });
+      Status decoded = DecodeChunk(chunk, answers, part,
+                                   [&](uint32_t, uint64_t first, std::span<const float> values) {
+                                     float* to = w + first;
+                                     for (size_t i = 0; i < values.size(); ++i)
+                                       to[i] = adds ? to[i] + values[i] : values[i];
+                                   });
       if (!decoded.ok()) return decoded.Within(Cat("the weights of exchange ", round));
     }
   }
@@ -92,19 +92,19 @@ Status Sums::DecodeChunk(const protocol::Chunk& chunk, const Bucket& bucket, con
                          const Use& use) const {
   const protocol::ExchangePlan& plan = setup_.plan;
   const auto wrong_size = [&](size_t expected) {
-    return Status(Code::kMismatch,
-                  Cat(part.payload.size(), " bytes for bucket ", chunk.bucket, ", chunk ",
-                      chunk.index, ", expected ", expected));
+    return Status(Code::kMismatch, Cat(part.payload.size(), " bytes for bucket ", chunk.bucket,
+                                       ", chunk ", chunk.index, ", expected ", expected));
   };
   const int contributors = plan.central ? 1 : static_cast<int>(part.contributors);
   // Nobody took part: nothing has changed.
-  if (contributors == 0 || (plan.central && part.payload.size() == 0)) return part.payload.size() == 0 ? Ok() : wrong_size(0);
+  if (contributors == 0 || (plan.central && part.payload.size() == 0))
+    return part.payload.size() == 0 ? Ok() : wrong_size(0);
   std::span<const uint8_t> rest = part.payload.span();
   std::array<float, 4096> values;  // stays in the first cache, so memory sees the model once
   for (const codec::Segment& segment : chunk.segments) {
     const codec::Codec& codec = plan.central ? *plan.pull_codec : *plan.codec_of[segment.tensor];
-    const size_t size = part.whole ? segment.count * sizeof(float)
-                                   : codec.SumSize(segment.count, contributors);
+    const size_t size =
+        part.whole ? segment.count * sizeof(float) : codec.SumSize(segment.count, contributors);
     if (rest.size() < size) return wrong_size(chunk.sum_bytes);
     float scaler = 0;
     const auto& shared = plan.buckets[chunk.bucket].shared;

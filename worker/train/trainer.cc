@@ -24,18 +24,12 @@ Trainer::Trainer(const Parts& parts, update::Schedule schedule)
       gradient_(p_.setup, p_.compute, p_.replica, p_.progress),
       sums_(p_.setup),
       figures_(p_.setup, p_.rank, p_.evaluate, p_.replica, gradient_),
-      context_{p_.setup,
-               p_.rank,
-               p_.steps,
-               p_.batches.epochs().steps_per_epoch(),
-               schedule_,
-               p_.replica,
-               gradient_,
-               p_.coder,
-               sums_,
-               p_.port,
-               p_.progress,
-               [this](const std::function<bool()>& done) { return WaitUntil(done); }},
+      context_{p_.setup,    p_.rank,
+               p_.steps,    p_.batches.epochs().steps_per_epoch(),
+               schedule_,   p_.replica,
+               gradient_,   p_.coder,
+               sums_,       p_.port,
+               p_.progress, [this](const std::function<bool()>& done) { return WaitUntil(done); }},
       has_rounds_(p_.setup.plan.rounds),
       last_step_(has_rounds_ ? parts.steps : std::numeric_limits<uint64_t>::max()) {}
 
@@ -65,8 +59,7 @@ Status Trainer::Train() {
   StopAfter(stop_after_);
   TERN_RETURN_IF_ERROR(TrainSteps());
   TERN_RETURN_IF_ERROR(EndTogether());
-  if (figures_.IsLowest())
-    return p_.replica.WriteWeights(p_.setup.job.output_dir(), steps_done_);
+  if (figures_.IsLowest()) return p_.replica.WriteWeights(p_.setup.job.output_dir(), steps_done_);
   return Ok();
 }
 
@@ -89,9 +82,10 @@ Status Trainer::BeginAnew() {
   TERN_RETURN_IF_ERROR(Pull(context_, p_.replica.parameters(), false));
   if (!p_.replica.average().empty())
     TERN_RETURN_IF_ERROR(Pull(context_, p_.replica.average().data(), true));
-  LOG(WARNING) << "went back to round " << applied
-               << ": the parameters are the servers'; what this worker had of its own (local steps, "
-                  "local updaters, momentum of its own) starts afresh";
+  LOG(WARNING)
+      << "went back to round " << applied
+      << ": the parameters are the servers'; what this worker had of its own (local steps, "
+         "local updaters, momentum of its own) starts afresh";
   p_.port.Installed(applied);
   return Ok();
 }
@@ -208,8 +202,7 @@ Status Trainer::ExchangeFigures(uint32_t which) {
   compared_at_ = algorithm_->applied();
   figures_answered_ = false;
   const uint64_t round = has_rounds_ ? algorithm_->applied() + 1 : 1;
-  const pb::Figures mine =
-      which == protocol::kCompare ? figures_.Compared() : figures_.Evaluated();
+  const pb::Figures mine = which == protocol::kCompare ? figures_.Compared() : figures_.Evaluated();
   p_.port.Contribute({protocol::Kind::kFigures, 0, which}, round, 0,
                      Bytes::Own(mine.SerializeAsString()));
   return WaitUntil([this] { return figures_answered_; });

@@ -1,14 +1,15 @@
-// A worker's training, whatever the algorithm: waits for its place in the job, does its steps, compares
-// and evaluates with the other workers now and then, gives its state to whoever needs it, ends.
+// A worker's training, whatever the algorithm: waits for its place in the job, does its steps,
+// compares and evaluates with the other workers now and then, gives its state to whoever needs it,
+// ends.
 //
-//   waiting for Ready --> { figures due? -> settle, exchange them;  step }* --> settle, last figures,
-//   weights --> last word --> serving state until the job is over
+//   waiting for Ready --> { figures due? -> settle, exchange them;  step }* --> settle, last
+//   figures, weights --> last word --> serving state until the job is over
 //
 //   anywhere: State arrived, or all go back to an earlier round --> put in place what stands in its
 //   stead, everything else of this worker's afresh --> waiting for Ready
 //
-// Without rounds (asgd and its kin) there is nothing to compare; at the end all wait for each other, so
-// that the last evaluation is of the weights that have everybody's pushes in them.
+// Without rounds (asgd and its kin) there is nothing to compare; at the end all wait for each
+// other, so that the last evaluation is of the weights that have everybody's pushes in them.
 #pragma once
 
 #include <functional>
