@@ -31,6 +31,7 @@ packages=(
   libbenchmark-dev       # Google Benchmark
   clang-format           # the format that lint asks for
   python3                # lint, and scripts that start processes
+  iproute2               # ip and tc: benchmarks over links of a set rate
   dataset-fashion-mnist  # the data of the quickstart and of tests
 )
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """One of four workers three times slower: what asynchronous algorithms and backup workers make of it. Compute is a
-calibrated wait; a rate is steps a second, and a worker's own rate is what its computing alone allows.
+calibrated wait; a rate is steps a second over each worker's own training time, and a worker's own rate is what its
+computing alone allows.
 
   stragglers.py BIN_FOLDER [--wait_ms 100] [--steps 100]
 """
@@ -26,8 +27,7 @@ def measure(options, settings, slow):
         processes.Loopback(), options.bin, WORKERS,
         [*settings, f"train.steps={options.steps}", f"train.compute_wait_ms={options.wait_ms}"], {SLOW: slow},
         timeout_s=600)
-    seconds = max(one["train_s"] for one in counters)
-    return sum(one["rounds"] for one in counters) / seconds, [own_rate(one) for one in counters], log
+    return sum(one["rounds"] / one["train_s"] for one in counters), [own_rate(one) for one in counters], log
 
 
 def main():

@@ -50,6 +50,16 @@ TEST(Signal, SigtermToShard0EndsAllAfterTheSameRound) {
   EXPECT_EQ(summary["test_samples"], 60) << "evaluated at the end";
 }
 
+TEST(Signal, SigtermToAnotherShardEndsAllToo) {
+  TestJob job({.servers = 2, .steps = kForEver});
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(3));
+  job.server(1).Signal(SIGTERM);
+  job.ExpectAllEnd(143);
+  EXPECT_FALSE(job.Weights().empty());
+  EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+}
+
 TEST(Signal, SigintToShard0EndsAllWith130) {
   TestJob job({.steps = kForEver});
   job.StartAll();

@@ -237,6 +237,7 @@ class ClusterPort : public Port {
   void Installed(uint64_t) override {}
   void Finish(Status status, pb::Figures) override {
     member_.trace.last = Weights();
+    member_.trace.average = member_.replica->average();
     if (status.ok()) member_.events.Push(Ended{Ok()});
   }
 

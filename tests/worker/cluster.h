@@ -25,6 +25,7 @@ struct Trace {
   std::vector<std::vector<float>> points;          // where it took its gradients, by step
   std::map<uint64_t, std::vector<float>> weights;  // W by round
   std::vector<float> last;                         // W at the end
+  std::vector<float> average;                      // its moving average then, where the job has one
   Status status;
 };
 

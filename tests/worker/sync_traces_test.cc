@@ -225,9 +225,11 @@ TEST(Psgd, WithPOneAndItsOwnMomentumIsSsgd) {
 
 TEST(Rsgd, AveragesOneOfPPartsEachStep) {
   const uint64_t p = 4;
-  const auto job = Job("rsgd", {"train.rsgd.p=4"});
+  const double decay = 0.5;
+  const auto job = Job("rsgd", {"train.rsgd.p=4", "evaluation.ema_decay=0.5"});
   const auto traces = RunCluster(*job, {kSteps});
   const uint64_t n = job->table.total;
+  Vector average = Initial(*job);
   std::vector<Vector> x(kWorkers, Initial(*job)), v(kWorkers);
   for (uint64_t s = 1; s <= kSteps; ++s) {
     for (uint32_t i = 0; i < kWorkers; ++i) {
@@ -236,10 +238,17 @@ TEST(Rsgd, AveragesOneOfPPartsEachStep) {
     }
     const uint64_t part = (s - 1) % p;
     const Vector mean = MeanOf(x);
-    for (uint64_t k = part * n / p; k < (part + 1) * n / p; ++k)
+    const double t = static_cast<double>((s - 1) / p);  // averagings of this part before
+    const double keeps = std::min(decay, (1 + t) / (10 + t));
+    for (uint64_t k = part * n / p; k < (part + 1) * n / p; ++k) {
       for (Vector& one : x) one[k] = mean[k];
+      average[k] = keeps * average[k] + (1 - keeps) * mean[k];
+    }
   }
-  for (const Trace& trace : traces) EXPECT_LT(RelativeDistance(trace.last, MeanOf(x)), kClose);
+  for (const Trace& trace : traces) {
+    EXPECT_LT(RelativeDistance(trace.last, MeanOf(x)), kClose);
+    EXPECT_LT(RelativeDistance(trace.average, average), kClose);
+  }
 }
 
 TEST(Pqasgd, AddsTheMeanChangeEveryPSteps) {

@@ -31,9 +31,12 @@ class Rsgd : public LocalSteps {
       c_.coder.Push(round, part, c_.replica.point());
       TERN_RETURN_IF_ERROR(c_.wait([&] { return c_.sums.Has(round, part); }));
     }
+    const uint64_t times = (step - 1) / parts_ + 1;  // that this part has been averaged
     TERN_RETURN_IF_ERROR(
-        c_.sums.Decode(round, part, [this](uint32_t, uint64_t first, std::span<const float> mean) {
+        c_.sums.Decode(round, part, [&](uint32_t, uint64_t first, std::span<const float> mean) {
           std::copy(mean.begin(), mean.end(), c_.replica.point() + first);
+          std::copy(mean.begin(), mean.end(), c_.replica.parameters() + first);
+          c_.replica.Average(first, mean.size(), times);
         }));
     MarkApplied(round);
     return Ok();
@@ -48,7 +51,6 @@ class Rsgd : public LocalSteps {
         c_.sums.Decode(round, [this](uint32_t, uint64_t first, std::span<const float> mean) {
           std::copy(mean.begin(), mean.end(), c_.replica.parameters() + first);
         }));
-    c_.replica.Average(0, size_, round / 2 + 1);
     MarkApplied(round);
     return Ok();
   }
