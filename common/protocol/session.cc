@@ -200,7 +200,6 @@ void Session::Finish(const Status& status, const pb::Figures& figures, const pb:
   bye_.set_code(static_cast<uint32_t>(ExitCode(status)));
   bye_.set_sentence(status.message());
   *bye_.mutable_counters() = counters;
-  bye_.mutable_counters()->set_late(exchange_.late());
   *bye_.mutable_figures() = figures;
   SendBye(now, out);
 }
@@ -238,7 +237,6 @@ void Session::SendHeartbeats(Time now, SessionActions* out) {
   for (uint32_t s = static_cast<uint32_t>(shards_.size()); s-- > 0;) {
     if (s == 0) {  // the others have no use for them
       *beat->mutable_counters() = counters_;
-      beat->mutable_counters()->set_late(exchange_.late());
     }
     if (links_[s][0].state == LinkState::kUp) out->push_back(SendOn({s, 0}, message));
   }

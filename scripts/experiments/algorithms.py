@@ -172,19 +172,12 @@ def print_table(experiment):
     return not experiment.short and any(verdict[3] == "NOT met" for verdict in verdicts)
 
 
-def stop(number, _):
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    print("\nstopping; start again to go on", flush=True)
-    sys.exit(128 + number)
-
-
 def main():
     experiment = Experiment(parse(sys.argv[1:]))
     if experiment.options.table_only:
         return 1 if print_table(experiment) else 0
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, runs.stop)
+    signal.signal(signal.SIGTERM, runs.stop)
     wanted = list(experiment.chosen())
     waiting = [run for run in wanted if run.result() is None]
     print(f"{len(wanted)} runs, {len(wanted) - len(waiting)} of them finished before; in {experiment.folder}",

@@ -5,23 +5,10 @@
 #   scripts/experiments/algorithms_mnist.sh MNIST_DIR [OPTIONS]     --help lists them
 # TERN_BUILD_DIR=FOLDER takes the programs of that build instead of building them.
 set -euo pipefail
-if [ $# -eq 0 ] || { [ "${1#-}" != "$1" ] && [ "$1" != --help ]; }; then
-  echo "usage: algorithms_mnist.sh MNIST_DIR [OPTIONS]; --help lists them" >&2
-  exit 64
-fi
-data=$1
-if [ "$data" = --help ]; then
-  data=.
-else
-  shift
-  if [ ! -d "$data" ]; then
-    echo "algorithms_mnist.sh: there is no folder $data; it has to be the one with MNIST's four files" >&2
-    exit 65
-  fi
-fi
-data=$(realpath "$data")
+source "$(dirname "$0")/../lib/mnist_folder.sh"
+take_mnist_folder 'algorithms_mnist.sh MNIST_DIR [OPTIONS]' "$@"
+[ "$data" = . ] || shift
 cd "$(dirname "$0")/../.."
 source scripts/lib/programs.sh
 use_programs_for "$@"
-[ "$data" != "$PWD" ] || set -- --help
 TERN_EXPERIMENT=algorithms_mnist.sh exec python3 -B scripts/experiments/algorithms.py --tern "$bin/tern" --data "$data" "$@"

@@ -6,21 +6,9 @@
 # MNIST_DIR has the four files, each as it is or with .gz. --with_64 adds 64 workers: 7 GB of memory.
 # TERN_BUILD_DIR=FOLDER takes the programs of that build instead of building them.
 set -euo pipefail
-if [ $# -eq 0 ] || { [ "${1#-}" != "$1" ] && [ "$1" != --help ]; }; then
-  echo "usage: lenet_mnist.sh MNIST_DIR [--with_64] [OPTIONS]; --help lists them" >&2
-  exit 64
-fi
-data=$1
-if [ "$data" = --help ]; then
-  data=.
-else
-  shift
-  if [ ! -d "$data" ]; then
-    echo "lenet_mnist.sh: there is no folder $data; it has to be the one with MNIST's four files" >&2
-    exit 65
-  fi
-fi
-data=$(realpath "$data")
+source "$(dirname "$0")/../lib/mnist_folder.sh"
+take_mnist_folder 'lenet_mnist.sh MNIST_DIR [--with_64] [OPTIONS]' "$@"
+[ "$data" = . ] || shift
 cd "$(dirname "$0")/../.."
 source scripts/lib/programs.sh
 

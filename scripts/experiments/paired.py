@@ -140,13 +140,6 @@ def machine():
     return {"cpu": model, "cores": os.cpu_count()}
 
 
-def stop(number, _):
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    print("\nstopping; start again to go on", flush=True)
-    sys.exit(128 + number)
-
-
 def main():
     experiment = Experiment(parse(sys.argv[1:]))
     if experiment.options.dry_run:
@@ -155,8 +148,8 @@ def main():
         return 0
     if experiment.options.table_only:
         return 1 if experiment.print_tables() else 0
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, runs.stop)
+    signal.signal(signal.SIGTERM, runs.stop)
     failures = experiment.run_chosen()
     missed = experiment.print_tables()
     for failure in failures:

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 # The job or the machine is at fault: every other run would end so too.
@@ -134,3 +135,11 @@ def run_all(waiting, tern, jobs, tell):
         for process in running:
             process.stop(seconds=10)
     return failures
+
+
+def stop(number, _):
+    """Of SIGINT and SIGTERM, for an experiment that can go on later."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print("\nstopping; start again to go on", flush=True)
+    sys.exit(128 + number)
