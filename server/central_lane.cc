@@ -41,7 +41,8 @@ CentralLane::CentralLane(const setup::Setup& setup, uint32_t shard, uint32_t lan
       lane_number_(lane),
       options_(options),
       rate_(rate),
-      snapshots_(OwnerOf(setup, shard, lane, 0), setup.job.faults().snapshot_every_steps()) {}
+      snapshots_(OwnerOf(setup, shard, lane, 0), setup.job.faults().snapshot_every_steps(),
+                 options.window) {}
 
 Status CentralLane::AddCells(std::span<const float> initial) {
   const bool has_rounds = HasRounds(setup_);

@@ -8,6 +8,7 @@
 #include "common/base/hash.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "common/protocol/roll_back.h"
 #include "server/snapshot_files.h"
 
 namespace tern::server {
@@ -137,6 +138,7 @@ void LaneSnapshots::CopyCell(const protocol::Cell& cell, uint64_t step) {
   if (open.cells++ == 0) {
     open.copy.owner = owner_;
     open.copy.step = step;
+    open.copy.keep = protocol::SnapshotsToKeep(every_, window_);
     open.copy.metadata = MetadataOf(owner_, step);
   }
   SavedState state;

@@ -4,12 +4,11 @@
 //
 // with each cell's arrays as tensors "BUCKET.CHUNK.NAME", its numbers and whose it is (job, run,
 // step) as metadata. Written under another name, flushed, then renamed: a file of this name is
-// whole. The newest two are kept.
+// whole. The newest few are kept.
 //
 // A synchronous cell gives its state when it has closed the round; the file is written, on a thread
 // of its own, when all cells of the lane have. The round after it closes only once the file is on
-// disk: so where one lane of the job has the snapshots of rounds r and r + every, all have that of
-// r, and two are enough.
+// disk (see protocol::SnapshotsToKeep).
 #pragma once
 
 #include <cstdint>
@@ -49,6 +48,7 @@ class SnapshotWriter {
   struct Copy {
     SnapshotOwner owner;
     uint64_t step = 0;
+    uint64_t keep = 2;  // so many of the newest stay
     std::vector<models::Tensor> tensors;
     models::Metadata metadata;
   };
@@ -66,8 +66,9 @@ class SnapshotWriter {
 // The cells of one lane. Belongs to the lane's thread.
 class LaneSnapshots {
  public:
-  // `every`: steps between two; 0: none are written.
-  LaneSnapshots(SnapshotOwner owner, uint64_t every) : owner_(std::move(owner)), every_(every) {}
+  // `every`: steps between two; 0: none are written. `window`: as RoundLane's.
+  LaneSnapshots(SnapshotOwner owner, uint64_t every, uint32_t window)
+      : owner_(std::move(owner)), every_(every), window_(window) {}
 
   // Before anything else. `state`: REQUIRES the same names and sizes whenever it is asked.
   void AddCell(const protocol::Cell& cell, std::function<void(SavedState*)> state);
@@ -99,6 +100,7 @@ class LaneSnapshots {
 
   SnapshotOwner owner_;
   const uint64_t every_;
+  const uint32_t window_;
   uint64_t newest_ = 0;
   std::map<protocol::Cell, std::function<void(SavedState*)>> cells_;
   std::map<uint64_t, Open> open_;  // by step; of some cells

@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kKept = 2;
 constexpr std::string_view kEnding = ".snapshot";
 
 std::string Prefix(const SnapshotOwner& owner) {
@@ -51,7 +50,7 @@ Status Write(const SnapshotWriter::Copy& copy) {
   TERN_RETURN_IF_ERROR(
       models::WriteSafetensors(SnapshotPath(copy.owner, copy.step), views, copy.metadata));
   std::vector<uint64_t> steps = StepsOfFiles(copy.owner);
-  for (size_t i = 0; i + kKept < steps.size(); ++i) RemoveSnapshot(copy.owner, steps[i]);
+  for (size_t i = 0; i + copy.keep < steps.size(); ++i) RemoveSnapshot(copy.owner, steps[i]);
   return Ok();
 }
 

@@ -144,6 +144,7 @@ class Coordinator : public Control {
   std::map<uint32_t, Follower> followers_;  // by shard
   bool gathered_ = false;
   bool going_back_ = false;  // gathering what had begun
+  bool called_ = false;      // ... and everybody who was there has been told to come
   SnapshotPoll poll_;
   Time asked_at_{};
   uint64_t begin_ = 0;  // all get the parameters after this round from the servers

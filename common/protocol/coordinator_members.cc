@@ -217,6 +217,7 @@ void Coordinator::AdmitGathered(Time now) {
     if (worker.hello.run() != 0) run_ = worker.hello.run();
   }
   const bool goes_back = std::exchange(going_back_, false);
+  called_ = false;
   if (!anyone_has_state && !goes_back) run_ = options_.incarnation;  // as good a name as any
   gathered_ = true;
   ++epoch_;

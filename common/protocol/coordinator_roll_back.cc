@@ -15,7 +15,7 @@ using Presence = Coordinator::Worker::Presence;
 void Coordinator::GoBack(const std::string& why, Time now, ControlActions* out) {
   EmitLog(why + "; all go back to the newest round that every server shard still has", out);
   gathered_ = false;
-  going_back_ = true;
+  going_back_ = called_ = true;
   started_at_ = now;
   poll_.Clear();
   asked_at_ = now - options_.timings.hello_retry;
@@ -50,7 +50,9 @@ bool Coordinator::HasGatheredAgain(Time now) const {
   const bool all_heard_of =
       std::none_of(workers_.begin(), workers_.end(),
                    [](const Worker& worker) { return worker.presence == Presence::kAbsent; });
-  return all_heard_of || now - started_at_ > options_.timings.start_timeout;
+  // Who is told to come anew does so at once.
+  return all_heard_of || now - started_at_ > (called_ ? options_.timings.dead_after
+                                                      : options_.timings.start_timeout);
 }
 
 bool Coordinator::MayBegin(Time now, ControlActions* out) {
@@ -78,7 +80,11 @@ bool Coordinator::MayBegin(Time now, ControlActions* out) {
     TellToGoBack(&worker, out);
     told = true;
   }
-  if (told) return false;
+  if (told) {
+    called_ = true;
+    started_at_ = now;
+    return false;
+  }
   begin_ = 0;
   if (begun) {
     AskForSnapshots(now, out);

@@ -22,8 +22,10 @@ void Coordinator::OnTimer(Time now, ControlActions* out) {
   if (!farewell_.started()) CheckFollowers(now, out);
   if (!farewell_.started() && !gathered_ && (options_.elasticity.shrink() || going_back_))
     GatherIfComplete(now, out);
-  if (farewell_.started() || gathered_ || now - started_at_ <= options_.timings.start_timeout)
-    return;
+  Time deadline = started_at_ + options_.timings.start_timeout;
+  // Who waits no longer for workers has yet to ask the shards.
+  if (going_back_ && HasGatheredAgain(now)) deadline += options_.timings.dead_after;
+  if (farewell_.started() || gathered_ || now <= deadline) return;
   std::string missing;
   bool done = false;
   for (uint32_t rank = 0; rank < workers_.size(); ++rank) {

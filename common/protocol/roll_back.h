@@ -18,9 +18,10 @@
 //              to every worker, with `begin`: it pulls the parameters from the lanes (session.h)
 //
 // Nothing but snapshots is needed for it, and one that all shards have stays until all have a newer
-// one, so it may be begun again at any point. Messages of before are fenced by incarnations: all
-// workers have new ones, so no lane that has gone back takes an old push; and their connections are
-// new, so none hears an old answer. The first beginning of a job is the same without the questions.
+// one (SnapshotsToKeep), so it may be begun again at any point. Messages of before are fenced by
+// incarnations: all workers have new ones, so no lane that has gone back takes an old push; and
+// their connections are new, so none hears an old answer. The first beginning of a job is the same
+// without the questions.
 #pragma once
 
 #include <algorithm>
@@ -32,6 +33,14 @@
 #include <vector>
 
 namespace tern::protocol {
+
+// How many of its newest snapshots, one every so many rounds, a lane keeps on disk. When it closes
+// round r, all lanes have closed r - window, and have older snapshots on disk, since none closes a
+// round before the snapshot of an earlier one is there. So that the oldest one kept is one of
+// those:
+constexpr uint64_t SnapshotsToKeep(uint64_t every, uint64_t window) {
+  return 1 + (window + every) / every;  // 1 + (window + 1) / every, rounded up
+}
 
 // What the shards answered.
 class SnapshotPoll {

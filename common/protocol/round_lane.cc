@@ -36,7 +36,10 @@ void RoundLane::OnMembers(const pb::Members& members, Sends* out) {
   AdvanceFloor();
   AskAgain(out);
   // Somebody whom they waited for may be gone.
-  for (auto& [cell, state] : cells_) CloseWhatHasEnough(&state, out);
+  for (auto& [cell, state] : cells_) {
+    if (options_.shrink && state.spec.of_members) DropThoseGone(&state);
+    CloseWhatHasEnough(&state, out);
+  }
 }
 
 void RoundLane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
@@ -313,6 +316,17 @@ bool RoundLane::IsOfThoseGone(const Slot& slot) const {
     if (slot.added[rank] && members_[rank].incarnation == slot.come[rank]) return false;
   }
   return true;
+}
+
+// The others repeat what is not answered.
+void RoundLane::DropThoseGone(CellState* state) {
+  std::erase_if(state->slots, [this](const auto& one) {
+    const Slot& slot = one.second;
+    for (uint32_t rank = 0; rank < members_.size() && !slot.closed; ++rank) {
+      if (slot.added[rank] && members_[rank].incarnation != slot.come[rank]) return true;
+    }
+    return false;
+  });
 }
 
 size_t RoundLane::slots() const {

@@ -61,6 +61,7 @@ struct CellSpec {
   // worker hands back is checked before it is used.
   std::function<Status(const Bytes&, uint32_t contributors)> check_outcome;
   bool waits_for_all = false;  // a quorum does not close it
+  bool of_members = false;     // who was removed before it closed does not count (under `shrink`)
   // It has a part in every round, and round r + 1 builds on r: they close one after the other, also
   // where nothing of r has come yet.
   bool every_round = false;
@@ -147,6 +148,8 @@ class RoundLane : public Lane {
              const Bytes& payload, Sends* out);
   // Whether all that are in the sum are members no more.
   bool IsOfThoseGone(const Slot& slot) const;
+  // Open slots of a cell of members start again where one of those gone is in them.
+  void DropThoseGone(CellState* state);
   bool HasEnough(const CellState& state, uint64_t round, const Slot& slot) const;
   bool IsRequired(const LaneMember& member) const {
     return options_.shrink ? member.settled() : member.present();

@@ -145,7 +145,7 @@ void Session::OnStatePiece(const pb::StatePiece& piece, const Bytes& payload, Ti
 
 void Session::OnInstalled(uint64_t applied, Time now, SessionActions* out) {
   if (phase_ != Phase::kFetching || !installing_ || applied != exchange_.applied()) return;
-  installing_ = false;
+  installing_ = going_back_ = false;
   has_state_ = true;
   SendReady(out);
   SendHeartbeats(now, out);
@@ -191,7 +191,7 @@ void Session::SetProgress(uint64_t progress, bool waiting, const pb::Counters& c
 
 void Session::Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
                      Time now, SessionActions* out) {
-  if (phase_ == Phase::kEnded) return;
+  if (phase_ == Phase::kEnded || (going_back_ && status.ok())) return;
   phase_ = Phase::kLeaving;
   leaving_since_ = now;
   leave_status_ = status;

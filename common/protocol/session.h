@@ -112,7 +112,8 @@ class Session {
   void OnSnapshot(Bytes state, uint64_t applied, Time now, SessionActions* out);
   // After kInstall or kGoBack, when the state after `applied` is in place.
   void OnInstalled(uint64_t applied, Time now, SessionActions* out);
-  // The last word: the job is done (ok) or this worker leaves with `status`.
+  // The last word: the job is done (ok) or this worker leaves with `status`. Between GoBack and
+  // OnInstalled() it is not done, whatever its owner thought before it heard of it.
   void Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
               Time now, SessionActions* out);
 
@@ -183,7 +184,7 @@ class Session {
   StateGiver giver_;
   StateTaker taker_;
   Time asked_at_{};
-  bool installing_ = false;
+  bool installing_ = false, going_back_ = false;
   pb::Bye bye_;
   Status leave_status_;
 };

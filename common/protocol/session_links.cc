@@ -23,7 +23,7 @@ void Session::SendHello(LaneRef lane, Time now, SessionActions* out) {
   hello->set_rank(options_.rank);
   hello->set_incarnation(options_.incarnation);
   hello->set_lane(lane.lane);
-  hello->set_applied(exchange_.applied());
+  hello->set_applied(has_state_ ? exchange_.applied() : 0);
   hello->set_fresh(!has_state_);
   hello->set_epoch(epoch_);
   hello->set_floor(exchange_.floor());
@@ -131,6 +131,7 @@ void Session::OnGoBack(const pb::GoBack& message, Time now, SessionActions* out)
   if (phase_ == Phase::kLeaving && !leave_status_.ok()) return;  // it goes anyway
   Log("a server lost what it held: all go back to an earlier round", out);
   DropState();
+  going_back_ = true;
   phase_ = Phase::kJoining;
   started_at_ = now;
   epoch_ = 0;  // as whom it comes now it was never admitted
@@ -178,6 +179,7 @@ void Session::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionA
       LoseShard(shard, now, "it was started again", out);
     return;
   }
+  if (pulse.epoch() < epoch_) return;  // of before it came: the job may have gone back since
   if (IsLeftBehind(pulse.floor(), now, out)) return;
   exchange_.OnFloor(pulse.floor());
   giver_.OnFloor(pulse.floor());

@@ -33,6 +33,19 @@ TEST(SnapshotPoll, KnowsTheNewestRoundOfAllOnceAllHaveAnswered) {
   EXPECT_FALSE(poll.NewestOfAll().has_value());
 }
 
+// A lane that has closed round r knows of all others that they have closed r - window, and that
+// what they had to write before that is on disk.
+TEST(SnapshotsToKeep, ReachBackToOneThatAllHaveOnDisk) {
+  for (uint64_t every : {1, 2, 3, 10, 1000}) {
+    for (uint64_t window : {1, 2}) {
+      const uint64_t keep = SnapshotsToKeep(every, window);
+      const uint64_t newest = 100 * every, on_disk_everywhere = newest - window - 1;
+      EXPECT_LE(newest - (keep - 1) * every, on_disk_everywhere) << every << ", " << window;
+      EXPECT_GT(newest - (keep - 2) * every, on_disk_everywhere) << "one would be too many";
+    }
+  }
+}
+
 // Shard 0 of two, two workers. Worker r is peer 100 + r, shard 1 is peer 200; incarnations of one's
 // n-th life are 10 n + rank, and 50 + n of shard 1.
 class GoingBack : public testing::Test {
@@ -279,6 +292,22 @@ TEST_F(GoingBack, GoesOnWithoutThoseWhoWereGoneUnderShrink) {
   EXPECT_THAT(To1(200, Body::kMembers, back).head.members().incarnations(), ElementsAre(20u, 0u));
 }
 
+TEST_F(GoingBack, IsNotHeldUpUnderShrinkByOneWhoDiedUnnoticed) {
+  Make(OnLoss::kShrink);
+  Run(25, 26);
+  ShardSays(2);
+  pb::Hello hello = TestHello(0, 20);
+  hello.set_run(7);
+  Hear(100, Say(hello));
+  EXPECT_FALSE(coordinator_->running()) << "worker 1 was told, and may come";
+  const std::vector<Message> beats = {Beat(0, 20, 0)};
+  const ControlActions asked = Pass(milliseconds(3500), beats);
+  EXPECT_EQ(To1(200, Body::kGoBack, asked).head.go_back().run(), 7u);
+  const ControlActions back = Answer({20});
+  EXPECT_TRUE(coordinator_->running());
+  EXPECT_THAT(To1(200, Body::kMembers, back).head.members().incarnations(), ElementsAre(20u, 0u));
+}
+
 TEST_F(GoingBack, EndsInTimeWhereSomebodyDoesNotCome) {
   Run(25, 26);
   ShardSays(2);
@@ -405,6 +434,7 @@ TEST_F(WorkerGoingBack, ComesAsANewIncarnationPullsAndGoesOn) {
   EXPECT_EQ(session_->phase(), Session::Phase::kJoining);
   EXPECT_NE(hello_.incarnation(), 10u);
   EXPECT_TRUE(hello_.fresh());
+  EXPECT_EQ(hello_.applied(), 0u) << "it holds nothing";
   EXPECT_EQ(hello_.epoch(), 0u);
   EXPECT_EQ(hello_.run(), 7u);
   EXPECT_TRUE(Contribute(26, false).empty());
@@ -456,6 +486,34 @@ TEST_F(WorkerGoingBack, DoesSoAfterItsLastWordToo) {
   GoBack(10);
   EXPECT_EQ(session_->phase(), Session::Phase::kJoining);
   EXPECT_FALSE(hello_.done());
+}
+
+TEST_F(WorkerGoingBack, IsNotDoneBecauseItsOwnerHadNotHeardOfIt) {
+  Join(std::nullopt);
+  session_->SetApplied(25);
+  GoBack(10);
+  SessionActions out;
+  session_->Finish(Ok(), {}, {}, now_, &out);
+  EXPECT_EQ(session_->phase(), Session::Phase::kJoining);
+  EXPECT_EQ(Count(Join(20), Do::kGoBack), 1);
+  session_->OnInstalled(20, now_, &out);
+  session_->Finish(Ok(), {}, {}, now_, &out);
+  EXPECT_EQ(session_->phase(), Session::Phase::kLeaving);
+}
+
+TEST_F(WorkerGoingBack, IsNotMovedByAPulseOfBeforeItCame) {
+  Join(std::nullopt);
+  GoBack(10);
+  Join(20);
+  SessionActions out;
+  session_->OnInstalled(20, now_, &out);
+  Message pulse;
+  pulse.head.mutable_pulse()->set_incarnation(70);
+  pulse.head.mutable_pulse()->set_epoch(0);
+  pulse.head.mutable_pulse()->set_floor(25);
+  EXPECT_EQ(Count(Hear({0, 0}, pulse), Do::kEnded), 0);
+  pulse.head.mutable_pulse()->set_epoch(4);
+  EXPECT_EQ(Count(Hear({0, 0}, pulse), Do::kEnded), 1) << "the job has gone on without it";
 }
 
 TEST_F(WorkerGoingBack, DoesNotWhenItLeavesWithAnError) {

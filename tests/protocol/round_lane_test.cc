@@ -69,6 +69,23 @@ TEST_F(RoundLaneTest, OpensWhenEveryMemberHasSaidHello) {
   EXPECT_EQ(First(101, pb::Envelope::kWelcome, out_).head.welcome().epoch(), 1u);
 }
 
+TEST_F(RoundLaneTest, LeavesOutOfACellOfMembersWhoWasRemovedBeforeItClosed) {
+  for (bool of_members : {false, true}) {
+    RoundLane::Options options;
+    options.workers = 2;
+    options.shrink = true;
+    CellSpec spec = LettersCell(kFirst);
+    spec.of_members = of_members;
+    lane_ = std::make_unique<RoundLane>(std::move(options), std::vector{spec});
+    Join();
+    Push(1, 1, 0);
+    lane_->OnMembers(MembersOf(2, {10, 0}), &out_);
+    const pb::Outcome sum = First(100, pb::Envelope::kSum, Push(0, 1, 0)).head.sum();
+    EXPECT_EQ(sum.contributors(), of_members ? 1u : 2u);
+    EXPECT_EQ(sum.who(), of_members ? "\x01" : "\x03");
+  }
+}
+
 TEST_F(RoundLaneTest, AsksWhoIsNotAMemberToComeAgain) {
   Make({});
   Greet(0, 10, 100, true, 0);

@@ -60,6 +60,7 @@ class SessionTest : public testing::Test {
   SessionActions Pulse(LaneRef lane, uint64_t incarnation, uint64_t floor = 0) {
     Message message;
     message.head.mutable_pulse()->set_incarnation(incarnation);
+    message.head.mutable_pulse()->set_epoch(1);
     message.head.mutable_pulse()->set_floor(floor);
     return Hear(lane, message);
   }

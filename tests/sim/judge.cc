@@ -79,6 +79,7 @@ void World::JudgeReplicas(Code code) {
     const std::string name = "worker " + std::to_string(worker->rank());
     if (worker->killed() || worker->frozen() || worker->status().code() != code) {
       if (!WasStruck(worker->rank())) Violation(name + " ended with " + Told(worker->status()));
+      anyone |= worker->killed() && worker->leaving();
       continue;
     }
     if (!worker->leaving()) continue;  // it was stopped, and told of the end before it had begun

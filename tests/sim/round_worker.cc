@@ -18,10 +18,12 @@ constexpr Cell kFigures{Kind::kFigures, 0, 0};
 
 RoundWorker::RoundWorker(World* world, uint32_t process, uint32_t rank, uint64_t incarnation)
     : ToyWorker(world, process, rank, incarnation) {
-  replica_.now = replica_.before = world->FaultFreeState(0);
+  replica_.now = replica_.before = InitialState();
 }
 
-bool RoundWorker::HasRightState() const { return world_->IsState(applied_, replica_.now); }
+bool RoundWorker::HasRightState() const {
+  return world_->IsState(replica_.beginning, applied_, replica_.now);
+}
 
 void RoundWorker::OnInstall(const Bytes& state) {
   replica_ = DecodeReplica(state);
@@ -29,6 +31,35 @@ void RoundWorker::OnInstall(const Bytes& state) {
   rounds_.clear();
   finishing_ = computing_ = false;
   if (!HasRightState()) Violation("was given a wrong state");
+}
+
+void RoundWorker::OnGoBack() {
+  stepped_ = applied_;
+  rounds_.clear();
+  finishing_ = computing_ = false;
+  replica_.beginning = 0;
+  awaited_ = kBuckets * kChunks;
+  protocol::Request request;
+  request.pull_only = true;
+  for (uint32_t cell = 0; cell < kBuckets * kChunks && alive(); ++cell)
+    Contribute({Kind::kPush, cell / kChunks, cell % kChunks}, 0, 0, Bytes(), request);
+}
+
+void RoundWorker::OnPulled(const protocol::Exchange::Delivery& answer) {
+  const std::vector<uint64_t> words = DecodeWords(answer.payload);
+  if (awaited_ == 0 || words.size() != 3) return Violation("was given weights that it did not ask");
+  const size_t cell = answer.cell.bucket * kChunks + answer.cell.chunk;
+  replica_.before[cell] = words[0];
+  replica_.now[cell] = words[1];
+  IsOf(words[2]);
+  if (--awaited_ != 0) return;
+  if (!HasRightState()) Violation("went back to a wrong state");
+  Later(Task::kInstalled, world_->rng().Ms(0, 30));
+}
+
+void RoundWorker::IsOf(uint64_t beginning) {
+  if (replica_.beginning == 0) replica_.beginning = beginning;
+  if (replica_.beginning != beginning) Violation("was given words of two beginnings");
 }
 
 void RoundWorker::OnReady(uint64_t stop_after) {
@@ -108,6 +139,7 @@ void RoundWorker::Give(const Cell& cell, uint64_t round, uint64_t digest, uint64
 
 void RoundWorker::OnAnswer(const protocol::Exchange::Delivery& answer) {
   const pb::Outcome& outcome = answer.outcome;
+  if (outcome.pulled()) return OnPulled(answer);
   CheckAnswer(answer);
   if (outcome.stop_after() != 0) stop_after_ = outcome.stop_after();
   Round& round = rounds_[outcome.round()];
@@ -176,7 +208,8 @@ void RoundWorker::Apply(const Round& round) {
     if (round.sums[cell].empty()) continue;  // no part of it, or nobody took part
     const std::vector<uint64_t> words = DecodeWords(round.sums[cell]);
     uint64_t& state = replica_.now[cell];
-    state = words.size() == 2 ? words[1] : Combine(state, words[0]);
+    state = words.size() == 3 ? words[1] : Combine(state, words[0]);
+    if (words.size() == 3) IsOf(words[2]);
   }
 }
 

@@ -17,6 +17,7 @@ class RoundWorker : public ToyWorker {
  protected:
   Bytes SaveState() const override { return EncodeReplica(replica_); }
   void OnInstall(const Bytes& state) override;
+  void OnGoBack() override;
   void OnReady(uint64_t stop_after) override;
   void OnAnswer(const protocol::Exchange::Delivery& answer) override;
   void Step() override;
@@ -31,6 +32,9 @@ class RoundWorker : public ToyWorker {
     Bytes figures;
   };
 
+  void OnPulled(const protocol::Exchange::Delivery& answer);
+  // What it holds and is given has to be of one beginning.
+  void IsOf(uint64_t beginning);
   void Give(const protocol::Cell& cell, uint64_t round, uint64_t digest, uint64_t word);
   void GiveFigures();
   // Applies what is complete, and sees to the next step.
@@ -47,6 +51,7 @@ class RoundWorker : public ToyWorker {
   // The state at which the gradient of `round` is taken.
   const State& PointOf(uint64_t round) const;
 
+  uint32_t awaited_ = 0;  // cells that it pulls
   bool finishing_ = false;
   bool computing_ = false;  // a step is on its way
   Replica replica_;

@@ -85,7 +85,8 @@ void DrawWay(Rng* rng, Schedule* schedule) {
     schedule->rounds = 2 * schedule->rounds + 1;
     schedule->elasticity.quorum = 0;
   } else {
-    schedule->central = rng->Chance(0.15);
+    schedule->central = rng->Chance(0.25);
+    schedule->snapshot_every = 1 + rng->Below(3);
   }
 }
 
@@ -93,9 +94,7 @@ void DrawFaults(Rng* rng, Schedule* schedule) {
   const double dice = static_cast<double>(rng->Below(100)) / 100;
   const int faults = dice < 0.3 ? 0 : dice < 0.75 ? 1 : dice < 0.95 ? 2 : 3;
   for (int i = 0; i < faults; ++i) {
-    const Fault fault = DrawFault(*schedule, rng);
-    if (!schedule->central || fault.kind != Fault::Kind::kKillServer)
-      schedule->faults.push_back(fault);
+    schedule->faults.push_back(DrawFault(*schedule, rng));
   }
   const bool quiet =
       schedule->loss + schedule->duplicate + schedule->delay + schedule->reorder == 0;
@@ -184,7 +183,10 @@ std::string ToString(const Schedule& schedule) {
   for (uint32_t lanes : schedule.data_lanes) text << " " << lanes;
   text << ", " << schedule.rounds << " rounds, window " << schedule.window
        << (schedule.skips ? ", some skip" : "") << (schedule.parts ? ", in parts" : "")
-       << (schedule.central ? ", central" : "") << ", quorum " << schedule.elasticity.quorum << ", "
+       << (schedule.central
+               ? ", central, a snapshot every " + std::to_string(schedule.snapshot_every)
+               : "")
+       << ", quorum " << schedule.elasticity.quorum << ", "
        << losses[static_cast<int>(schedule.elasticity.on_loss)] << ", loss " << schedule.loss
        << ", duplicate " << schedule.duplicate << ", reorder " << schedule.reorder << ", delay "
        << schedule.delay << " up to " << ms(schedule.longest_delay) << " ms";

@@ -56,7 +56,8 @@ struct Schedule {
   uint32_t window = 1;
   bool skips = false;    // data are uneven: some take no part in some rounds
   bool parts = false;    // step s makes round 2 s, of one bucket, and now and then 2 s + 1, of all
-  bool central = false;  // servers keep the state; their death is not played
+  bool central = false;  // servers keep the state, and all go back when one dies
+  uint64_t snapshot_every = 1;  // rounds, where they do
   Clocks clocks;
   protocol::Elasticity elasticity{0, protocol::OnLoss::kWait, 1};
   double loss = 0, duplicate = 0, delay = 0, reorder = 0;
@@ -71,6 +72,7 @@ struct Schedule {
   uint32_t lane_window() const { return parts ? 2 : window; }
   // Whether what happens cannot show in the result.
   bool exact() const { return !elasticity.unsolicited(); }
+  bool goes_back() const { return central && Has(Fault::Kind::kKillServer); }
   bool Has(Fault::Kind kind) const;
   static Schedule Make(uint64_t seed);  // with rounds
   static Schedule MakeClocks(uint64_t seed);

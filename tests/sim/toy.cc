@@ -18,8 +18,8 @@ namespace {
 // Counts ranks, and adds (pushes), takes the maximum (scalers) or gathers (figures).
 class ToySum : public protocol::CellSum {
  public:
-  ToySum(Kind kind, uint32_t workers, const Report* report, std::shared_ptr<uint64_t> state)
-      : kind_(kind), seen_(workers), report_(report), state_(std::move(state)) {}
+  ToySum(Kind kind, uint32_t workers, const Report* report)
+      : kind_(kind), seen_(workers), report_(report) {}
 
   Status Add(uint32_t rank, const Bytes& payload) override {
     if (payload.size() != sizeof(uint64_t))
@@ -43,11 +43,6 @@ class ToySum : public protocol::CellSum {
   }
 
   Bytes Close() override {
-    if (state_ != nullptr) {  // central: the state goes with the sum
-      if (std::find(seen_.begin(), seen_.end(), true) == seen_.end()) return {};
-      *state_ = Combine(*state_, word_);
-      return EncodeWords({word_, *state_});
-    }
     if (kind_ != Kind::kFigures) return EncodeWord(word_);
     std::sort(figures_.begin(), figures_.end());
     std::string all;
@@ -59,7 +54,6 @@ class ToySum : public protocol::CellSum {
   Kind kind_;
   std::vector<bool> seen_;
   const Report* report_;
-  std::shared_ptr<uint64_t> state_;
   uint64_t word_ = 0;
   std::vector<std::pair<uint32_t, uint64_t>> figures_;
 };
@@ -67,21 +61,16 @@ class ToySum : public protocol::CellSum {
 CellSpec Spec(const Cell& cell, const Schedule& schedule, const Report* report) {
   CellSpec spec;
   spec.cell = cell;
-  std::shared_ptr<uint64_t> state;
-  if (schedule.central && cell.kind == Kind::kPush) {
-    state = std::make_shared<uint64_t>(1 + cell.bucket * kChunks + cell.chunk);
-    spec.every_round = true;
-  }
   spec.open = [=, workers = schedule.workers] {
-    return std::make_unique<ToySum>(cell.kind, workers, report, state);
+    return std::make_unique<ToySum>(cell.kind, workers, report);
   };
   spec.check_outcome = [=](const Bytes& payload, uint32_t contributors) {
-    const size_t words = cell.kind == Kind::kFigures ? contributors : state == nullptr ? 1 : 2;
+    const size_t words = cell.kind == Kind::kFigures ? contributors : 1;
     return payload.size() == words * sizeof(uint64_t)
                ? Ok()
                : Status(Code::kMismatch, "not a toy outcome");
   };
-  spec.waits_for_all = cell.kind == Kind::kFigures;
+  spec.waits_for_all = spec.of_members = cell.kind == Kind::kFigures;
   return spec;
 }
 
@@ -151,7 +140,7 @@ uint64_t DigestOfState(const State& state) {
 }
 
 std::vector<State> FaultFree(const Schedule& schedule) {
-  std::vector<State> states(schedule.rounds + 1, State{1, 2, 3, 4});
+  std::vector<State> states(schedule.rounds + 1, InitialState());
   const uint64_t last = schedule.parts ? schedule.rounds - 1 : schedule.rounds;
   uint64_t applied = 0;
   while (applied < schedule.rounds) {

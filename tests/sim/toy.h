@@ -34,9 +34,11 @@ uint64_t DecodeWord(const Bytes& payload);  // its first; 0 if there is none
 Bytes EncodeWords(const std::vector<uint64_t>& words);
 std::vector<uint64_t> DecodeWords(const Bytes& payload);
 uint64_t Combine(uint64_t a, uint64_t b);
-// What a worker needs to go on: the state after the last round and the one before.
+// What a worker needs to go on: the state after the last round and the one before, and where
+// servers hold it, the beginning that they are of (roll_back.h).
 struct Replica {
   State now{}, before{};
+  uint64_t beginning = 0;
 };
 Bytes EncodeReplica(const Replica& replica);
 Replica DecodeReplica(const Bytes& bytes);
@@ -46,6 +48,7 @@ uint64_t PushOf(uint32_t rank, uint64_t round, uint32_t bucket, uint32_t chunk, 
                 uint64_t scaled);
 uint64_t DigestOfState(const State& state);
 
+inline State InitialState() { return {1, 2, 3, 4}; }
 // States after round 0, 1, ... where nothing fails and everybody is waited for.
 std::vector<State> FaultFree(const Schedule& schedule);
 

@@ -31,6 +31,11 @@ ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t in
   options.window = schedule.lane_window();
   options.workers_hold_state = schedule.has_rounds();
   options.safeguards = world->safeguards();
+  if (schedule.central) {
+    options.snapshots = [world, shard](uint64_t run) {
+      return SnapshotsOf(*world->central_disk(), world->layout(), world->schedule(), shard, run);
+    };
+  }
   for (uint32_t l = 1; l <= data_lanes; ++l) MakeLane(l, incarnation);
   members_.resize(data_lanes);
   auto cells = world->layout().RoundCells({shard, 0}, world->report());
@@ -62,8 +67,15 @@ void ToyServer::MakeLane(uint32_t l, uint64_t incarnation) {
   lane.leads = shard_ == 0 && l == 1;
   if (shard_ == 0) lane.learning_rate = World::LearningRate;
   lane.safeguards = world_->safeguards();
-  round_lanes_.push_back(std::make_unique<protocol::RoundLane>(
-      std::move(lane), world_->layout().RoundCells(name, world_->report())));
+  std::vector<protocol::CellSpec> cells;
+  if (schedule.central) {
+    central_lanes_.push_back(std::make_unique<ToyCentralLane>(
+        name, schedule, world_->layout(), world_->report(), world_->central_disk()));
+    cells = central_lanes_.back()->Cells();
+  } else {
+    cells = world_->layout().RoundCells(name, world_->report());
+  }
+  round_lanes_.push_back(std::make_unique<protocol::RoundLane>(std::move(lane), std::move(cells)));
 }
 
 protocol::Lane& ToyServer::data_lane(uint32_t index) {
@@ -118,6 +130,7 @@ void ToyServer::OnShard0Disconnected() {
 
 void ToyServer::OnTick() {
   if (!alive_) return;
+  for (auto& lane : central_lanes_) lane->Flush();
   ControlActions actions;
   control_->OnTimer(world_->now(), &actions);
   Act(std::move(actions));
@@ -133,10 +146,17 @@ void ToyServer::OnStop() {
 void ToyServer::OnMembers(uint32_t lane) {
   if (!alive_) return;
   Sends sends;
-  if (!clock_lanes_.empty()) clock_lanes_[lane]->Load();
+  BeginLane(lane, members_[lane].front());
   data_lane(lane).OnMembers(members_[lane].front(), &sends);
   members_[lane].pop_front();
   Send(std::move(sends));
+}
+
+void ToyServer::BeginLane(uint32_t index, const pb::Members& members) {
+  if (!clock_lanes_.empty()) clock_lanes_[index]->Load();
+  if (central_lanes_.empty() || !central_lanes_[index]->Begin(members)) return;
+  world_->Begins(members.beginning(), members.begin());
+  round_lanes_[index]->GoBack(members.begin());
 }
 
 void ToyServer::Kill() {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/protocol/coordinator.h"
+#include "tests/sim/central_lane.h"
 #include "tests/sim/clock_cell.h"
 #include "tests/sim/network.h"
 #include "tests/sim/toy.h"
@@ -42,6 +43,8 @@ class ToyServer {
 
  private:
   void MakeLane(uint32_t lane, uint64_t incarnation);
+  // What a lane does before it follows a membership.
+  void BeginLane(uint32_t index, const pb::Members& members);
   protocol::Lane& data_lane(uint32_t index);
   void Act(protocol::ControlActions actions);
   void Stop();
@@ -55,6 +58,7 @@ class ToyServer {
   protocol::Coordinator* coordinator_ = nullptr;
   // By data lane, of the kind that the job has.
   std::vector<std::unique_ptr<protocol::RoundLane>> round_lanes_;
+  std::vector<std::unique_ptr<ToyCentralLane>> central_lanes_;  // behind the round lanes, if any
   std::vector<std::unique_ptr<ToyClockLane>> clock_lanes_;
   std::vector<std::deque<pb::Members>> members_;  // on their way to the lanes
   uint32_t to_shard0_ = kNobody;

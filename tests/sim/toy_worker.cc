@@ -151,7 +151,8 @@ void ToyWorker::Do(SessionAction& action) {
                                         std::move(action.message), world_->now());
     case SessionAction::Type::kReady:
       if (action.applied != applied_) Violation("was made ready at another round");
-      if (ready_ && !world_->schedule().shrinks()) Violation("was made ready twice");
+      if (ready_ && !world_->schedule().shrinks() && !world_->schedule().central)
+        Violation("was made ready twice");
       ready_ = true;
       return OnReady(action.stop_after);
     case SessionAction::Type::kDeliver:
@@ -161,7 +162,7 @@ void ToyWorker::Do(SessionAction& action) {
     case SessionAction::Type::kInstall:
       return Install(action);
     case SessionAction::Type::kGoBack:
-      return Violation("was told to go back, where no server holds parameters");
+      return GoBack(action);
     case SessionAction::Type::kEnded:
       alive_ = false;
       status_ = action.status;
@@ -182,6 +183,15 @@ void ToyWorker::Install(const SessionAction& action) {
   applied_ = action.applied;
   OnInstall(action.state);
   Later(Task::kInstalled, world_->rng().Ms(0, 150));
+}
+
+void ToyWorker::GoBack(const protocol::SessionAction& action) {
+  if (!world_->schedule().central)
+    return Violation("was told to go back, where no server holds parameters");
+  Restarts();
+  leaving_ = false;
+  applied_ = action.applied;
+  OnGoBack();
 }
 
 void ToyWorker::Contribute(const Cell& cell, uint64_t round, uint64_t digest, Bytes payload,

@@ -49,6 +49,8 @@ class ToyWorker {
   // What a trainer does. Nothing that was begun before OnInstall or Restarts() comes after it.
   virtual Bytes SaveState() const { return {}; }
   virtual void OnInstall(const Bytes& /*state*/) {}
+  // To get the state after `applied` from the servers.
+  virtual void OnGoBack() {}
   virtual void OnReady(uint64_t stop_after) = 0;
   virtual void OnAnswer(const protocol::Exchange::Delivery& answer) = 0;
   virtual void Step() = 0;
@@ -70,6 +72,7 @@ class ToyWorker {
   void Act(protocol::SessionActions actions);
   void Do(protocol::SessionAction& action);
   void Install(const protocol::SessionAction& action);
+  void GoBack(const protocol::SessionAction& action);
 
   std::unique_ptr<protocol::Session> session_;
   std::vector<std::vector<uint32_t>> connections_;  // by shard, lane

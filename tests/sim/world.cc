@@ -25,7 +25,7 @@ World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, s
       network_(schedule, &rng_, &queue_, this),
       layout_(schedule),
       fault_free_(FaultFree(schedule)),
-      states_(schedule.rounds + 1),
+      states_{{0, States(schedule.rounds + 1)}},
       ledger_(schedule.workers),
       clocks_(schedule.workers),
       report_([this](const std::string& what) { Violation(what); }),
@@ -43,13 +43,21 @@ pb::Hello World::Expected() const {
   return hello;
 }
 
-bool World::IsState(uint64_t round, const State& state) {
+void World::Begins(uint64_t beginning, uint64_t begin) {
+  if (states_.contains(beginning)) return;
+  States& states = states_[beginning] = states_.at(beginning_);
+  for (uint64_t round = begin + 1; round < states.size(); ++round) states[round].reset();
+  beginning_ = beginning;
+}
+
+bool World::IsState(uint64_t beginning, uint64_t round, const State& state) {
   if (round > schedule_.rounds) return false;
   // In parts, the last of all depends on the step that a stop makes the last.
   const bool planned = !schedule_.parts || !schedule_.Has(Fault::Kind::kStop);
   if (schedule_.exact() && planned) return state == fault_free_[round];
-  if (!states_[round].has_value()) states_[round] = state;
-  return state == *states_[round];
+  std::optional<State>& known = states_.at(beginning)[round];
+  if (!known.has_value()) known = state;
+  return state == *known;
 }
 
 std::string World::Run() {
@@ -219,7 +227,7 @@ void World::StrikeWorker(const Fault& fault) {
   if (fault.kind == Fault::Kind::kKillWorker) {
     Trace([&] { return "FAULT: worker " + std::to_string(fault.target) + " is killed"; });
     worker->Kill(fault.hold);
-    if (schedule_.shrinks()) ForgetStatesOfTheDead();
+    ForgetStatesOfTheAbsent();
     network_.CloseAllOf(true, process);
     // A job that has not begun waits for all.
     for_good |= fault.for_good &&
@@ -229,6 +237,7 @@ void World::StrikeWorker(const Fault& fault) {
   } else {
     Trace([&] { return "FAULT: worker " + std::to_string(fault.target) + " is stopped"; });
     worker->Freeze();
+    ForgetStatesOfTheAbsent();
     queue_.Post(now_ + fault.down, Event::Type::kThaw, process);
     if (fault.kind == Fault::Kind::kFreezeWorker) return;
   }
@@ -237,12 +246,13 @@ void World::StrikeWorker(const Fault& fault) {
   queue_.Post(now_ + down, Event::Type::kStartWorker, fault.target);
 }
 
-void World::ForgetStatesOfTheDead() {
+void World::ForgetStatesOfTheAbsent() {
   uint64_t newest = 0;
   for (const auto& worker : workers_) {
-    if (worker->alive()) newest = std::max(newest, worker->applied());
+    if (worker->alive() && !worker->frozen()) newest = std::max(newest, worker->applied());
   }
-  for (uint64_t round = newest + 1; round < states_.size(); ++round) states_[round].reset();
+  for (uint64_t round = newest + 1; !schedule_.central && round <= schedule_.rounds; ++round)
+    states_.at(0)[round].reset();
 }
 
 bool World::WasStruck(uint32_t rank) const {

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <iosfwd>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "tests/sim/central_lane.h"
 #include "tests/sim/clock_cell.h"
 #include "tests/sim/clock_ledger.h"
 #include "tests/sim/ledger.h"
@@ -38,13 +40,15 @@ class World : private Network::Host {
   const protocol::Safeguards& safeguards() const { return safeguards_; }
   const Layout& layout() const { return layout_; }
   const Report* report() const { return &report_; }
-  const State& FaultFreeState(uint64_t round) const { return fault_free_[round]; }
   // Whether that is the state after a round: the fault-free one, or where rounds may close without
-  // some, the same as everybody's.
-  bool IsState(uint64_t round, const State& state);
+  // some, the same as everybody's since that beginning.
+  bool IsState(uint64_t beginning, uint64_t round, const State& state);
+  // A lane follows this beginning: all go on after round `begin`.
+  void Begins(uint64_t beginning, uint64_t begin);
   Ledger& ledger() { return ledger_; }
   ClockLedger& clocks() { return clocks_; }
   Disk* disk() { return &disk_; }
+  CentralDisk* central_disk() { return &central_disk_; }
   bool stopped() const { return stopped_; }  // a stop reached a server
   // Whether a fault is of this worker, also one that is still to come.
   bool WasStruck(uint32_t rank) const;
@@ -74,8 +78,9 @@ class World : private Network::Host {
   void StartServer(uint32_t shard);
   void Strike(const Fault& fault);
   void StrikeWorker(const Fault& fault);
-  // Under `shrink` what only the dead had applied never was, if its server is gone as well.
-  void ForgetStatesOfTheDead();
+  // Where rounds may close without some, what only those had applied never was, if its server is
+  // gone as well.
+  void ForgetStatesOfTheAbsent();
   bool IsEnding() const;  // somebody has been told that all is done
   bool HasDonorBeside(uint32_t rank) const;
   ToyWorker* LiveWorker(uint32_t rank) const;
@@ -102,10 +107,13 @@ class World : private Network::Host {
   Network network_;
   Layout layout_;
   std::vector<State> fault_free_;
-  std::vector<std::optional<State>> states_;  // by round, as somebody had it first
+  using States = std::vector<std::optional<State>>;
+  std::map<uint64_t, States> states_;  // by beginning and round, as somebody had it first
+  uint64_t beginning_ = 0;             // the newest
   Ledger ledger_;
   ClockLedger clocks_;
   Disk disk_;
+  CentralDisk central_disk_;
   Report report_;
   Time now_{};
   uint64_t events_ = 0;
