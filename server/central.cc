@@ -59,7 +59,7 @@ Status CentralChunk::Decode(const Bytes& push, std::span<float> values) const {
   float* to = values.data();
   for (const codec::Segment& segment : chunk_.segments) {
     const codec::Codec& codec = *setup_.plan.codec_of[segment.tensor];
-    const Result<size_t> used = codec.DecodeAlone(rest, segment.count, to);
+    const Result<size_t> used = codec.DecodeAlone(rest, segment, to);
     if (!used.ok()) return used.status().Within(Cat("tensor ", segment.tensor));
     rest = rest.subspan(*used);
     to += segment.count;
@@ -75,12 +75,11 @@ Status CentralChunk::DecodeMean(const Bytes& sum, uint32_t contributors,
   for (const codec::Segment& segment : chunk_.segments) {
     const codec::Codec& codec = *setup_.plan.codec_of[segment.tensor];
     const auto workers = static_cast<int>(contributors);
-    const size_t size = codec.SumSize(segment.count, workers);
-    if (rest.size() < size)
-      return Status(Code::kInternal, Cat("a sum of ", sum.size(), " bytes is too short"));
+    const Result<size_t> size = codec.SumPart(rest, segment, workers);
+    if (!size.ok()) return size.status();
     TERN_RETURN_IF_ERROR(
-        codec.Decode(rest.first(size), segment.count, workers, 0, 0, segment.count, to));
-    rest = rest.subspan(size);
+        codec.Decode(rest.first(*size), segment, workers, 0, 0, segment.count, to));
+    rest = rest.subspan(*size);
     to += segment.count;
   }
   return Ok();

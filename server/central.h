@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "common/base/saved_state.h"
 #include "common/base/status.h"
 #include "common/setup/setup.h"
 #include "common/update/optimizer.h"
@@ -19,21 +20,6 @@ namespace tern::server {
 
 // The learning rate of global step 0, 1, ...
 using Rate = std::function<double(uint64_t step)>;
-
-// All that a cell is made of, under names that stay the same: what snapshots write, and read back
-// in place.
-struct SavedState {
-  struct Array {
-    std::string name;
-    std::span<float> values;
-  };
-  struct Number {
-    std::string name;
-    uint64_t* value;
-  };
-  std::vector<Array> arrays;
-  std::vector<Number> numbers;
-};
 
 class CentralChunk {
  public:

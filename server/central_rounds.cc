@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/base/logging.h"
-#include "common/base/text.h"
+#include "common/protocol/cells.h"
 
 namespace tern::server {
 
@@ -29,13 +29,6 @@ class CentralSum : public protocol::CellSum {
   CentralRounds* rounds_;
   uint32_t contributors_ = 0;
 };
-
-Status CheckAnswer(const Bytes& payload, const protocol::Chunk& chunk) {
-  if (payload.size() == chunk.sum_bytes || payload.size() == chunk.count * sizeof(float))
-    return Ok();
-  return Status(Code::kMismatch,
-                Cat(payload.size(), " bytes, expected ", chunk.sum_bytes, " of coded weights"));
-}
 
 }  // namespace
 
@@ -63,11 +56,13 @@ protocol::Cell CentralRounds::cell() const {
 protocol::CellSpec CentralRounds::Spec(protocol::CellSpec sum) {
   protocol::CellSpec spec;
   spec.cell = cell();
-  spec.open = [this, open = std::move(sum.open)] {
-    return std::make_unique<CentralSum>(open(), this);
+  spec.open = [this, open = std::move(sum.open)](uint64_t round) {
+    return std::make_unique<CentralSum>(open(round), this);
   };
   spec.check_outcome = [this](const Bytes& payload, uint32_t) {
-    return CheckAnswer(payload, central_->chunk());
+    const protocol::Chunk& chunk = central_->chunk();
+    if (payload.size() == chunk.count * sizeof(float)) return Ok();  // whole
+    return protocol::CheckSums(central_->setup().plan, chunk, payload, 1);
   };
   spec.pull = [this](bool average) { return Pull(average); };
   spec.every_round = true;

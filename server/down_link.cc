@@ -22,7 +22,7 @@ DownLink::DownLink(const setup::Setup& setup, const protocol::Chunk& chunk, uint
 protocol::ClockCell::Answer DownLink::Encode(uint32_t receiver, std::span<const float> w,
                                              uint64_t version, std::optional<uint64_t> holds) {
   std::vector<uint8_t> out;
-  out.reserve(chunk_.sum_bytes);
+  out.reserve(chunk_.max_sum_bytes);
   if (!changes_) {
     // Weights that are not finite go as they are: the worker that computes with them will say so.
     if (EncodeValues(w, receiver, version, &out)) return {Bytes::Own(std::move(out)), false};
@@ -72,9 +72,10 @@ bool DownLink::EncodeValues(std::span<const float> values, uint32_t receiver, ui
     }
     code.clear();
     std::vector<uint8_t>& coded = codec.CodeIsSum() ? *out : code;
-    codec.Encode(from, segment, codec.Prepare(stats, segment.count), noise, &coded);
+    codec.Encode(from, segment, codec.Prepare(stats, {from, segment.count}, noise), noise, &coded);
     if (!codec.CodeIsSum()) {
-      const std::unique_ptr<codec::Accumulator> one = codec.NewAccumulator(segment.count, 1);
+      const std::unique_ptr<codec::Accumulator> one =
+          codec.NewAccumulator(segment, 1, {noise, nullptr});
       const Result<size_t> added = one->Add(0, code);
       CHECK(added.ok()) << added.status().message();  // we coded it
       one->EncodeSum(out);
@@ -89,12 +90,13 @@ void DownLink::AddDecoded(std::span<const uint8_t> coded, std::span<float> value
   std::vector<float> decoded;
   size_t at = 0;
   for (const codec::Segment& segment : chunk_.segments) {
-    const size_t size = codec.SumSize(segment.count, 1);
+    const Result<size_t> size = codec.SumPart(coded, segment, 1);
+    CHECK(size.ok()) << size.status().message();  // we coded it
     decoded.resize(segment.count);
     const Status status =
-        codec.Decode(coded.first(size), segment.count, 1, 0, 0, segment.count, decoded.data());
-    CHECK(status.ok()) << status.message();  // we coded it
-    coded = coded.subspan(size);
+        codec.Decode(coded.first(*size), segment, 1, 0, 0, segment.count, decoded.data());
+    CHECK(status.ok()) << status.message();
+    coded = coded.subspan(*size);
     for (size_t i = 0; i < segment.count; ++i) values[at + i] += decoded[i];
     at += segment.count;
   }

@@ -52,15 +52,15 @@ std::vector<CostLine> ServerCost(const setup::Setup& setup, uint32_t shard) {
   for (const protocol::Bucket& bucket : setup.plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
       if (chunk.shard != shard) continue;
-      sums += chunk.sum_bytes;
+      sums += chunk.max_sum_bytes;
       for (const codec::Segment& segment : chunk.segments) {
         const codec::Codec& codec = *setup.plan.codec_of[segment.tensor];
         // With shared scalers codes add up as they come; floats wait for those of lower ranks.
         if (codec.shares_scaler()) {
-          open += codec.SumSize(segment.count, static_cast<int>(workers));
+          open += codec.MaxSumSize(segment, static_cast<int>(workers));
         } else {
           open += segment.count * kFloat;
-          parked += workers * codec.MaxEncodedSize(segment.count);
+          parked += workers * codec.MaxEncodedSize(segment);
         }
       }
     }

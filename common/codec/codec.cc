@@ -4,13 +4,15 @@
 
 #include "common/base/text.h"
 #include "common/codec/codecs.h"
+#include "common/codec/error_feedback.h"
+#include "common/codec/ternary_wire.h"
 
 namespace tern::codec {
 namespace {
 
 using Made = Result<std::unique_ptr<Codec>>;
 
-Made MakeAnyTernary(const Options& options) {
+Made MakeAnyTernary(const TernaryWire& wire, const Options& options) {
   if (!(options.clip_sigma > 0) || !std::isfinite(options.clip_sigma)) {
     return Status(Code::kBadJob, "exchange.clip_sigma is " + std::to_string(options.clip_sigma) +
                                      ", expected a finite number above 0 (the paper uses 2.5)");
@@ -21,7 +23,8 @@ Made MakeAnyTernary(const Options& options) {
                   "exchange.scaler to "
                   "per_worker, or exchange.clip to paper");
   }
-  return options.scaler_per_worker ? MakeTernaryPerWorker(options) : MakeTernary(options);
+  return options.scaler_per_worker ? MakeTernaryPerWorker(options, wire)
+                                   : MakeTernary(options, wire);
 }
 
 struct Row {
@@ -33,30 +36,48 @@ const Row kTable[] = {
     {"fp32", [](const Options&) -> Made { return MakeFp32(); }},
     {"fp16", [](const Options&) -> Made { return MakeFp16(); }},
     {"bf16", [](const Options&) -> Made { return MakeBf16(); }},
-    {"ternary", MakeAnyTernary},
+    {"ternary", [](const Options& o) { return MakeAnyTernary(MaskSignsWire(), o); }},
+    {"ternary_2bit", [](const Options& o) { return MakeAnyTernary(TwoBitWire(), o); }},
+    {"ternary_trit5", [](const Options& o) { return MakeAnyTernary(Trit5Wire(), o); }},
+    {"ternary_ans", [](const Options& o) { return MakeAnyTernary(AnsWire(), o); }},
+    {"qsgd", MakeQsgd},
+    {"onebit", MakeOneBit},
+    {"topk", MakeTopK},
+    {"threshold", MakeThreshold},
+    {"adaptive", MakeAdaptive},
+    {"adacomp", MakeAdaComp},
 };
 
 }  // namespace
 
-Result<size_t> Codec::DecodeAlone(std::span<const uint8_t> code, uint64_t count,
+Result<size_t> Codec::DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
                                   float* values) const {
-  size_t size = SumSize(count, 1);
+  size_t size = 0;
   std::vector<uint8_t> sum;
   if (!CodeIsSum()) {
-    const std::unique_ptr<Accumulator> alone = NewAccumulator(count, 1);
+    const std::unique_ptr<Accumulator> alone = NewAccumulator(segment, 1);
     Result<size_t> added = alone->Add(0, code);
     if (!added.ok()) return added;
     size = *added;
     alone->EncodeSum(&sum);
-  } else if (code.size() < size) {
-    return Status(Code::kMismatch, std::string(name()) +
-                                       " code cut short: " + std::to_string(code.size()) +
-                                       " bytes, expected " + std::to_string(size));
+  } else {
+    Result<size_t> part = SumPart(code, segment, 1);
+    if (!part.ok()) return part;
+    size = *part;
   }
   const std::span<const uint8_t> from =
       CodeIsSum() ? code.first(size) : std::span<const uint8_t>(sum);
-  TERN_RETURN_IF_ERROR(Decode(from, count, 1, 0, 0, count, values));
+  TERN_RETURN_IF_ERROR(Decode(from, segment, 1, 0, 0, segment.count, values));
   return size;
+}
+
+Result<size_t> Codec::SumPart(std::span<const uint8_t> bytes, const Segment& segment,
+                              int contributors) const {
+  const size_t size = MaxSumSize(segment, contributors);
+  if (bytes.size() >= size) return size;
+  return Status(Code::kMismatch, std::string(name()) + " sum of " + std::to_string(bytes.size()) +
+                                     " bytes, expected " + std::to_string(size) + " for " +
+                                     std::to_string(segment.count) + " elements");
 }
 
 const std::vector<std::string>& CodecNames() {
@@ -70,7 +91,10 @@ const std::vector<std::string>& CodecNames() {
 
 Result<std::unique_ptr<Codec>> MakeCodec(std::string_view name, const Options& options) {
   for (const Row& row : kTable) {
-    if (row.name == name) return row.make(options);
+    if (row.name != name) continue;
+    Made made = row.make(options);
+    if (!made.ok() || !options.error_feedback || name == "fp32") return made;
+    return WithErrorFeedback(std::move(*made));
   }
   return Status(Code::kBadJob, "there is no codec '" + std::string(name) +
                                    "'; known codecs: " + Join(CodecNames()));

@@ -49,22 +49,24 @@ class Fp32Sum : public RankOrderedSum {
 class Fp32 : public Codec {
  public:
   std::string_view name() const override { return "fp32"; }
-  Prepared Prepare(const kernels::Stats& stats, size_t) const override {
+  Prepared Prepare(const kernels::Stats& stats, std::span<const float>,
+                   const kernels::NoiseKey&) const override {
     return {stats.max_abs, std::numeric_limits<float>::infinity()};
   }
   void Encode(const float* g, const Segment& segment, const Prepared&, const kernels::NoiseKey&,
               std::vector<uint8_t>* out) const override {
     AppendFloats({g, segment.count}, out);
   }
-  size_t MaxEncodedSize(uint64_t count) const override { return 4 * count; }
-  std::unique_ptr<Accumulator> NewAccumulator(uint64_t count, int workers) const override {
-    return std::make_unique<Fp32Sum>(count, workers);
+  size_t MaxEncodedSize(const Segment& segment) const override { return 4 * segment.count; }
+  std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
+                                              const Recode&) const override {
+    return std::make_unique<Fp32Sum>(segment.count, workers);
   }
   bool CodeIsSum() const override { return true; }
-  size_t SumSize(uint64_t count, int) const override { return 4 * count; }
-  Status Decode(std::span<const uint8_t> sum, uint64_t count, int, float, uint64_t first,
+  size_t MaxSumSize(const Segment& segment, int) const override { return 4 * segment.count; }
+  Status Decode(std::span<const uint8_t> sum, const Segment& segment, int, float, uint64_t first,
                 uint64_t n, float* mean) const override {
-    return DecodeFloatMean(name(), sum, count, first, n, mean);
+    return DecodeFloatMean(name(), sum, segment.count, first, n, mean);
   }
 };
 

@@ -92,22 +92,24 @@ class Half : public Codec {
   explicit Half(const Format& format) : format_(format) {}
 
   std::string_view name() const override { return format_.name; }
-  Prepared Prepare(const kernels::Stats& stats, size_t) const override {
+  Prepared Prepare(const kernels::Stats& stats, std::span<const float>,
+                   const kernels::NoiseKey&) const override {
     return {stats.max_abs, std::numeric_limits<float>::infinity()};
   }
   void Encode(const float* g, const Segment& segment, const Prepared&, const kernels::NoiseKey&,
               std::vector<uint8_t>* out) const override {
     AppendHalves(format_, {g, segment.count}, out);
   }
-  size_t MaxEncodedSize(uint64_t count) const override { return 2 * count; }
-  std::unique_ptr<Accumulator> NewAccumulator(uint64_t count, int workers) const override {
-    return std::make_unique<Sum>(format_, count, workers);
+  size_t MaxEncodedSize(const Segment& segment) const override { return 2 * segment.count; }
+  std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
+                                              const Recode&) const override {
+    return std::make_unique<Sum>(format_, segment.count, workers);
   }
   bool CodeIsSum() const override { return true; }
-  size_t SumSize(uint64_t count, int) const override { return 2 * count; }
-  Status Decode(std::span<const uint8_t> sum, uint64_t count, int, float, uint64_t first,
+  size_t MaxSumSize(const Segment& segment, int) const override { return 2 * segment.count; }
+  Status Decode(std::span<const uint8_t> sum, const Segment& segment, int, float, uint64_t first,
                 uint64_t n, float* mean) const override {
-    TERN_RETURN_IF_ERROR(CheckSum(name(), sum, 2 * count, count, first, n));
+    TERN_RETURN_IF_ERROR(CheckSum(name(), sum, 2 * segment.count, segment.count, first, n));
     ForEachBlock(format_, sum.subspan(2 * first), n,
                  [&](uint64_t at, std::span<const float> values) {
                    std::copy(values.begin(), values.end(), mean + at);

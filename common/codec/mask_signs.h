@@ -26,6 +26,14 @@ struct MaskSigns {
 // or an unused bit is set.
 Result<MaskSigns> ParseMaskSigns(std::span<const uint8_t> bytes, uint64_t count);
 
+// The signs at the places of their elements: a plane that is zero where the mask is. REQUIRES room
+// of the mask's size.
+void PlaceSigns(const MaskSigns& code, std::span<uint8_t> negative);
+
+// Back again: the signs of such a plane, packed, in place of what `signs` held.
+void GatherSigns(std::span<const uint8_t> mask, std::span<const uint8_t> negative,
+                 std::vector<uint8_t>* signs);
+
 // Whether the bits beyond the first `bits` in the last byte of a row of bits are zero.
 bool UnusedBitsAreZero(std::span<const uint8_t> row, uint64_t bits);
 

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
 #include <string>
 
@@ -8,7 +6,7 @@
 #include "common/codec/codecs.h"
 #include "common/codec/float_sum.h"
 #include "common/codec/mask_signs.h"
-#include "kernels/ternary.h"
+#include "common/codec/ternary_wire.h"
 
 namespace tern::codec {
 namespace {
@@ -21,8 +19,14 @@ float ReadScaler(std::span<const uint8_t> bytes) {
   return scaler;
 }
 
-// The size of the code at the front of `bytes`.
-Result<size_t> CheckScaled(std::span<const uint8_t> bytes, uint64_t count) {
+struct Scaled {
+  float scaler;
+  MaskSigns code;
+  size_t size;  // bytes at the front that it took
+};
+
+Result<Scaled> ParseScaled(const TernaryWire& wire, std::span<const uint8_t> bytes, uint64_t count,
+                           std::vector<uint8_t>* scratch) {
   if (bytes.size() < kScalerBytes) {
     return Status(Code::kMismatch, "ternary code cut short: " + std::to_string(bytes.size()) +
                                        " bytes, expected a scaler of " +
@@ -33,102 +37,94 @@ Result<size_t> CheckScaled(std::span<const uint8_t> bytes, uint64_t count) {
     return Status(Code::kMismatch, "ternary scaler is " + std::to_string(scaler) +
                                        ", expected finite and not negative");
   }
-  Result<MaskSigns> code = ParseMaskSigns(bytes.subspan(kScalerBytes), count);
-  if (!code.ok()) return code.status();
-  return kScalerBytes + code->size();
+  Result<TernaryWire::Parsed> parsed = wire.Parse(bytes.subspan(kScalerBytes), count, scratch);
+  if (!parsed.ok()) return parsed.status();
+  return Scaled{scaler, parsed->code, kScalerBytes + parsed->size};
 }
 
-// kDeposit[mask][bits]: the low bits of `bits`, one for each 1 of `mask` and in order, at its
-// place.
-constexpr auto kDeposit = [] {
-  std::array<std::array<uint8_t, 16>, 16> table{};
-  for (unsigned mask = 0; mask < 16; ++mask) {
-    for (unsigned bits = 0; bits < 16; ++bits) {
-      unsigned next = 0;
-      for (unsigned i = 0; i < 4; ++i) {
-        if ((mask >> i & 1) != 0) table[mask][bits] |= (bits >> next++ & 1) << i;
-      }
-    }
-  }
-  return table;
-}();
-
 // Without branches on the codes, which nothing can predict.
-void AddScaled(std::span<const uint8_t> part, uint64_t count, float* sum) {
-  const float scaler = ReadScaler(part);
-  const std::span<const uint8_t> mask = part.subspan(kScalerBytes, kernels::PlaneBytes(count));
-  const std::span<const uint8_t> signs = part.subspan(kScalerBytes + mask.size());
-  const auto sign_byte = [&](size_t i) { return i < signs.size() ? unsigned{signs[i]} : 0; };
-  size_t one = 0;
+void AddScaled(const Scaled& scaled, uint64_t count, float* sum) {
+  const std::span<const uint8_t> mask = scaled.code.mask;
+  std::vector<uint8_t> negative(mask.size());
+  PlaceSigns(scaled.code, negative);
   for (size_t byte = 0; byte < mask.size(); ++byte) {
-    const unsigned m = mask[byte];
-    const unsigned low = std::popcount(m & 15);
-    const unsigned bits = (sign_byte(one / 8) | sign_byte(one / 8 + 1) << 8) >> (one % 8);
-    const unsigned negative = kDeposit[m & 15][bits & 15] | kDeposit[m >> 4][bits >> low & 15] << 4;
-    one += std::popcount(m);
     const size_t n = std::min<size_t>(8, count - 8 * byte);
     for (size_t i = 0; i < n; ++i) {
-      const int sign = static_cast<int>(m >> i & 1) - 2 * static_cast<int>(negative >> i & 1);
-      sum[8 * byte + i] += static_cast<float>(sign) * scaler;
+      const int sign = (mask[byte] >> i & 1) - 2 * (negative[byte] >> i & 1);
+      sum[8 * byte + i] += static_cast<float>(sign) * scaled.scaler;
     }
   }
 }
 
 class ScaledSum : public RankOrderedSum {
  public:
-  using RankOrderedSum::RankOrderedSum;
+  ScaledSum(const TernaryWire& wire, uint64_t count, int workers)
+      : RankOrderedSum(count, workers), wire_(wire) {}
 
  protected:
   Result<size_t> Check(std::span<const uint8_t> bytes) const override {
-    return CheckScaled(bytes, count());
+    std::vector<uint8_t> scratch;
+    Result<Scaled> scaled = ParseScaled(wire_, bytes, count(), &scratch);
+    if (!scaled.ok()) return scaled.status();
+    return scaled->size;
   }
   void AddTo(std::span<const uint8_t> part, float* sum) const override {
-    AddScaled(part, count(), sum);
+    std::vector<uint8_t> scratch;
+    AddScaled(*ParseScaled(wire_, part, count(), &scratch), count(), sum);
   }
+
+ private:
+  const TernaryWire& wire_;
 };
 
 class TernaryPerWorker : public Codec {
  public:
-  explicit TernaryPerWorker(const Options& options) : options_(options) {}
+  TernaryPerWorker(const TernaryWire& wire, const Options& options)
+      : wire_(wire), name_(std::string(wire.name()) + "_per_worker"), options_(options) {}
 
-  std::string_view name() const override { return "ternary_per_worker"; }
+  std::string_view name() const override { return name_; }
   bool stochastic() const override { return true; }
-  Prepared Prepare(const kernels::Stats& stats, size_t n) const override {
-    return PrepareTernary(stats, n, options_);
+  Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
+                   const kernels::NoiseKey&) const override {
+    return PrepareTernary(stats, values.size(), options_);
   }
   void Encode(const float* g, const Segment& segment, const Prepared& prepared,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
     AppendFloats({&prepared.scaler, 1}, out);
-    AppendMaskSigns(g, segment, prepared, noise, out);
+    wire_.Encode(g, segment, prepared, noise, out);
   }
-  size_t MaxEncodedSize(uint64_t count) const override {
-    return kScalerBytes + 2 * kernels::PlaneBytes(count);
+  size_t MaxEncodedSize(const Segment& segment) const override {
+    return kScalerBytes + wire_.MaxCodeSize(segment.count);
   }
-  std::unique_ptr<Accumulator> NewAccumulator(uint64_t count, int workers) const override {
-    return std::make_unique<ScaledSum>(count, workers);
+  std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
+                                              const Recode&) const override {
+    return std::make_unique<ScaledSum>(wire_, segment.count, workers);
   }
-  Result<size_t> DecodeAlone(std::span<const uint8_t> code, uint64_t count,
+  Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
                              float* values) const override {
-    Result<size_t> size = CheckScaled(code, count);
-    if (!size.ok()) return size;
-    std::fill_n(values, count, 0.f);
-    AddScaled(code.first(*size), count, values);
-    return size;
+    std::vector<uint8_t> scratch;
+    Result<Scaled> scaled = ParseScaled(wire_, code, segment.count, &scratch);
+    if (!scaled.ok()) return scaled.status();
+    std::fill_n(values, segment.count, 0.f);
+    AddScaled(*scaled, segment.count, values);
+    return scaled->size;
   }
-  size_t SumSize(uint64_t count, int) const override { return 4 * count; }
-  Status Decode(std::span<const uint8_t> sum, uint64_t count, int, float, uint64_t first,
+  size_t MaxSumSize(const Segment& segment, int) const override { return 4 * segment.count; }
+  Status Decode(std::span<const uint8_t> sum, const Segment& segment, int, float, uint64_t first,
                 uint64_t n, float* mean) const override {
-    return DecodeFloatMean(name(), sum, count, first, n, mean);
+    return DecodeFloatMean(name(), sum, segment.count, first, n, mean);
   }
 
  private:
+  const TernaryWire& wire_;
+  std::string name_;
   Options options_;
 };
 
 }  // namespace
 
-std::unique_ptr<Codec> MakeTernaryPerWorker(const Options& options) {
-  return std::make_unique<TernaryPerWorker>(options);
+std::unique_ptr<Codec> MakeTernaryPerWorker(const Options& options, const TernaryWire& wire) {
+  return std::make_unique<TernaryPerWorker>(wire, options);
 }
 
 }  // namespace tern::codec

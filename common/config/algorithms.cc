@@ -2,6 +2,8 @@
 
 #include <google/protobuf/descriptor.h>
 
+#include <algorithm>
+
 namespace tern::config {
 
 namespace {
@@ -58,5 +60,11 @@ bool HasCompensation(const pb::LocalUpdater& local) {
 }
 
 bool HasMeanSquare(const pb::LocalUpdater& local) { return local.name() == "dcasgd_a"; }
+
+bool UsesCodec(const pb::Exchange& exchange, const std::string& name) {
+  return exchange.codec() == name || exchange.pull_codec() == name ||
+         std::any_of(exchange.rules().begin(), exchange.rules().end(),
+                     [&](const pb::CodecRule& rule) { return rule.codec() == name; });
+}
 
 }  // namespace tern::config

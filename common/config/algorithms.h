@@ -24,6 +24,9 @@ std::vector<std::string> AlgorithmsThatClose(pb::AlgorithmTraits::Closes closes)
 bool HasCompensation(const pb::LocalUpdater& local);
 bool HasMeanSquare(const pb::LocalUpdater& local);
 
+// Whether a tensor, or what is pulled, may be coded by the codec of that name.
+bool UsesCodec(const pb::Exchange& exchange, const std::string& name);
+
 inline bool IsCentral(const pb::Job& job) { return job.train().parameters() == pb::Train::central; }
 
 }  // namespace tern::config

@@ -68,14 +68,20 @@ void ClearLocal(Message* message) {
   }
 }
 
+bool IsOfCodec(const google::protobuf::Descriptor* message) {
+  return message->file() == pb::Qsgd::descriptor()->file();
+}
+
 // What a job has whether or not it is written; a net is as it is written.
 bool IsOfJob(const google::protobuf::Descriptor* message) {
   return message->file() == pb::Job::descriptor()->file() ||
-         message->file() == pb::Exchange::descriptor()->file();
+         message->file() == pb::Exchange::descriptor()->file() || IsOfCodec(message);
 }
 
-// A section of an algorithm that the job does not use stays away.
+// A section of an algorithm or a codec that the job does not use stays away.
 bool IsIdle(const FieldDescriptor* field, const Message& message) {
+  if (IsOfCodec(field->message_type()))
+    return !UsesCodec(static_cast<const pb::Exchange&>(message), field->name());
   return field->options().HasExtension(pb::traits) &&
          field->name() != static_cast<const pb::Train&>(message).algorithm();
 }

@@ -20,6 +20,8 @@ class AlgorithmChecker : private BetweenKeys {
     if (!Sound({"train.algorithm"}) || TraitsOf(train_) == nullptr) return;
     traits_ = TraitsOf(train_);
     CheckSections();
+    CheckCodecSections();
+    CheckMomentumOfTopK();
     CheckHolding();
     CheckPush();
     CheckPull();
@@ -47,6 +49,32 @@ class AlgorithmChecker : private BetweenKeys {
       Report(key, "a section of " + other + with_,
              "sections of " + name() + "; take this one away, or set train.algorithm: " + other);
     }
+  }
+
+  // Sections of codecs that nothing is coded by.
+  void CheckCodecSections() {
+    const pb::Exchange& exchange = job_.exchange();
+    std::vector<const google::protobuf::FieldDescriptor*> set;
+    exchange.GetReflection()->ListFields(exchange, &set);
+    for (const auto* field : set) {
+      if (field->message_type() == nullptr || field->is_repeated()) continue;
+      const std::string key = Join("exchange", field->name());
+      if (UsesCodec(exchange, field->name()) || !Sound({key})) continue;
+      Report(key, "a section of " + field->name() + ", by which nothing is coded",
+             "sections of the codecs in use; take this one away, or set exchange.codec: " +
+                 field->name());
+    }
+  }
+
+  // Deep gradient compression has momentum before it chooses, and so none after.
+  void CheckMomentumOfTopK() {
+    const pb::TopK& topk = job_.exchange().topk();
+    const std::string& optimizer = train_.optimizer().name();
+    if (!UsesCodec(job_.exchange(), "topk") || topk.momentum() == 0 || optimizer == "sgd") return;
+    if (!Sound({"exchange.topk.momentum", "train.optimizer.name"})) return;
+    Report("exchange.topk.momentum",
+           NumberText(topk.momentum()) + " with train.optimizer.name: " + optimizer,
+           "0, for momentum would count twice; or set train.optimizer.name: sgd");
   }
 
   void CheckHolding() {
@@ -90,6 +118,7 @@ class AlgorithmChecker : private BetweenKeys {
       });
       return;
     }
+    CheckKept();
     const std::string sharing = FirstCodec("sharing_codecs", true);
     const bool alone = traits_->closes() == Traits::every_push;
     const bool central = Sound({"train.parameters"}) && IsCentral(job_);
@@ -102,15 +131,24 @@ class AlgorithmChecker : private BetweenKeys {
                         : "servers that hold the parameters read every push alone") +
                  "; set exchange.scaler: per_worker");
     }
-    const std::string drawn = FirstCodec("float_codecs", false);
     if (traits_->pushes() == Traits::change && Sound({"exchange.clip"}) &&
-        exchange.clip() != pb::Exchange::none && !drawn.empty()) {
+        exchange.clip() != pb::Exchange::none && !sharing.empty()) {
       Report("exchange.clip",
-             pb::Exchange::Clip_Name(exchange.clip()) + with_ + " and codec " + drawn,
+             pb::Exchange::Clip_Name(exchange.clip()) + with_ + " and codec " + sharing,
              "none: " + name() +
                  " needs codes without bias, and clipped ones have one; set "
                  "exchange.clip: none");
     }
+  }
+
+  void CheckKept() {
+    if (traits_->pushes() != Traits::change) return;
+    ForEachCodec([this](const std::string& key, const std::string& codec) {
+      if (!Sound({key}) || Names("unbiased_codecs").empty() || IsIn("unbiased_codecs", codec))
+        return;
+      Report(key, codec + with_,
+             OneOf(Names("unbiased_codecs")) + ", for " + name() + " needs codes without bias");
+    });
   }
 
   void CheckPull() {

@@ -78,13 +78,23 @@ class GatheredFigures : public CellSum {
   std::vector<std::string> by_rank_;
 };
 
+// What the codecs of a chunk's segments keep between the sums of one round and the next.
+using SumMemories = std::vector<std::unique_ptr<codec::Memory>>;
+
 // Line 7 of Algorithm 1, chunk by chunk, in the code domain wherever the codec can.
 class ChunkSum : public CellSum {
  public:
-  ChunkSum(const ExchangePlan& plan, const Chunk& chunk) : plan_(plan), chunk_(chunk) {
-    for (const codec::Segment& segment : chunk.segments) {
-      sums_.push_back(plan.codec_of[segment.tensor]->NewAccumulator(
-          segment.count, static_cast<int>(plan.workers)));
+  ChunkSum(const ExchangePlan& plan, const Chunk& chunk, uint64_t round,
+           const SumMemories& memories)
+      : chunk_(chunk) {
+    codec::Recode recode;
+    recode.noise.seed = plan.seed;
+    recode.noise.stream = kernels::Stream::kServerCodes;
+    recode.noise.round = round;
+    for (size_t i = 0; i < chunk.segments.size(); ++i) {
+      recode.memory = memories[i].get();
+      sums_.push_back(plan.codec_of[chunk.segments[i].tensor]->NewAccumulator(
+          chunk.segments[i], static_cast<int>(plan.workers), recode));
     }
   }
 
@@ -103,22 +113,15 @@ class ChunkSum : public CellSum {
   }
   Bytes Close() override {
     std::vector<uint8_t> out;
-    out.reserve(SumBytes(plan_, chunk_, plan_.workers));
+    out.reserve(chunk_.max_sum_bytes);
     for (auto& sum : sums_) sum->EncodeSum(&out);
     return Bytes::Own(std::move(out));
   }
 
  private:
-  const ExchangePlan& plan_;
   const Chunk& chunk_;
   std::vector<std::unique_ptr<codec::Accumulator>> sums_;
 };
-
-Status CheckSize(const Bytes& payload, size_t expected) {
-  if (payload.size() == expected) return Ok();
-  return Status(Code::kMismatch,
-                std::to_string(payload.size()) + " bytes, expected " + std::to_string(expected));
-}
 
 Status CheckFigures(const Bytes& payload, uint32_t workers) {
   pb::FiguresOfAll all;
@@ -135,7 +138,7 @@ Status CheckFigures(const Bytes& payload, uint32_t workers) {
 CellSpec ScaleCell(uint32_t bucket, size_t tensors) {
   CellSpec spec;
   spec.cell = {Kind::kScale, bucket, 0};
-  spec.open = [tensors] { return std::make_unique<MaxOfScalers>(tensors); };
+  spec.open = [tensors](uint64_t) { return std::make_unique<MaxOfScalers>(tensors); };
   spec.check_outcome = [tensors](const Bytes& payload, uint32_t) {
     return ParseScalers(payload, tensors).status();
   };
@@ -145,7 +148,7 @@ CellSpec ScaleCell(uint32_t bucket, size_t tensors) {
 CellSpec FiguresCell(uint32_t workers, uint32_t which) {
   CellSpec spec;
   spec.cell = {Kind::kFigures, 0, which};
-  spec.open = [workers] { return std::make_unique<GatheredFigures>(workers); };
+  spec.open = [workers](uint64_t) { return std::make_unique<GatheredFigures>(workers); };
   spec.check_outcome = [workers](const Bytes& payload, uint32_t) {
     return CheckFigures(payload, workers);
   };
@@ -158,20 +161,30 @@ CellSpec FiguresCell(uint32_t workers, uint32_t which) {
 CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk) {
   CellSpec spec;
   spec.cell = {Kind::kPush, chunk.bucket, chunk.index};
-  spec.open = [&plan, &chunk] { return std::make_unique<ChunkSum>(plan, chunk); };
+  auto memories = std::make_shared<SumMemories>();
+  for (const codec::Segment& segment : chunk.segments)
+    memories->push_back(plan.codec_of[segment.tensor]->NewSumMemory(segment));
+  spec.open = [&plan, &chunk, memories](uint64_t round) {
+    return std::make_unique<ChunkSum>(plan, chunk, round, *memories);
+  };
   spec.check_outcome = [&plan, &chunk](const Bytes& payload, uint32_t contributors) {
-    return CheckSize(payload, SumBytes(plan, chunk, contributors));
+    return CheckSums(plan, chunk, payload, contributors);
   };
   return spec;
 }
 
-size_t SumBytes(const ExchangePlan& plan, const Chunk& chunk, uint32_t contributors) {
-  size_t bytes = 0;
+Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payload,
+                 uint32_t contributors) {
+  std::span<const uint8_t> rest = payload.span();
   for (const codec::Segment& segment : chunk.segments) {
-    if (contributors == 0) break;
-    bytes += plan.codec_of[segment.tensor]->SumSize(segment.count, static_cast<int>(contributors));
+    const codec::Codec& codec = plan.central ? *plan.pull_codec : *plan.codec_of[segment.tensor];
+    const int workers = plan.central ? 1 : static_cast<int>(contributors);
+    Result<size_t> size = codec.SumPart(rest, segment, workers);
+    if (!size.ok()) return size.status().Within("tensor " + std::to_string(segment.tensor));
+    rest = rest.subspan(*size);
   }
-  return bytes;
+  if (rest.empty()) return Ok();
+  return Status(Code::kMismatch, std::to_string(rest.size()) + " bytes more than the chunk has");
 }
 
 std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint32_t lane) {

@@ -35,8 +35,10 @@ LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell);
 // Whether the plan has this cell, and at this lane; any cell may be asked for.
 bool IsAt(const ExchangePlan& plan, const Cell& cell, LaneRef lane);
 
-// Bytes of the chunk's sum over so many contributors; 0 of none.
-size_t SumBytes(const ExchangePlan& plan, const Chunk& chunk, uint32_t contributors);
+// Whether `payload` could be a chunk's answer: a row of sums over so many contributors (1 or more),
+// one a segment; where servers hold the parameters, a row of coded weights.
+Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payload,
+                 uint32_t contributors);
 
 // A row of `count` float32, little-endian; each finite and not negative, or kMismatch.
 Result<std::vector<float>> ParseScalers(const Bytes& payload, size_t count);

@@ -8,6 +8,7 @@
 
 #include "common/base/hash.h"
 #include "common/config/algorithms.h"
+#include "common/protocol/codec_options.h"
 
 namespace tern::protocol {
 
@@ -21,35 +22,15 @@ std::string CodecNameOf(const pb::Exchange& exchange, const TensorInfo& tensor) 
   return exchange.codec();
 }
 
-codec::Options CodecOptions(const pb::Exchange& exchange) {
-  codec::Options options;
-  switch (exchange.clip()) {
-    case pb::Exchange::paper:
-      options.clip = codec::Clip::kPaper;
-      break;
-    case pb::Exchange::official:
-      options.clip = codec::Clip::kOfficial;
-      break;
-    case pb::Exchange::grace:
-      options.clip = codec::Clip::kGrace;
-      break;
-    case pb::Exchange::none:
-      options.clip = codec::Clip::kNone;
-      break;
-  }
-  options.clip_sigma = exchange.clip_sigma();
-  options.scaler_per_worker = exchange.scaler() == pb::Exchange::per_worker;
-  return options;
-}
-
-Status ChooseCodecs(const pb::Exchange& exchange, const std::vector<TensorInfo>& tensors,
+Status ChooseCodecs(const pb::Job& job, const std::vector<TensorInfo>& tensors,
                     ExchangePlan* plan) {
+  const pb::Exchange& exchange = job.exchange();
   std::map<std::string, std::shared_ptr<const codec::Codec>> by_name;
   for (const TensorInfo& tensor : tensors) {
     std::shared_ptr<const codec::Codec>& codec = by_name[CodecNameOf(exchange, tensor)];
     if (codec == nullptr) {
       Result<std::unique_ptr<codec::Codec>> made =
-          codec::MakeCodec(CodecNameOf(exchange, tensor), CodecOptions(exchange));
+          codec::MakeCodec(CodecNameOf(exchange, tensor), CodecOptions(job));
       if (!made.ok()) return made.status().Within("exchange, tensor " + tensor.name);
       codec = std::move(*made);
       plan->codecs.push_back(codec);
@@ -59,11 +40,14 @@ Status ChooseCodecs(const pb::Exchange& exchange, const std::vector<TensorInfo>&
   return Ok();
 }
 
-Status ChoosePullCodec(const pb::Exchange& exchange, ExchangePlan* plan) {
-  codec::Options options = CodecOptions(exchange);
+Status ChoosePullCodec(const pb::Job& job, ExchangePlan* plan) {
+  codec::Options options = CodecOptions(job);
   options.scaler_per_worker = true;  // a server shares its scaler with nobody
   options.clip = codec::Clip::kNone;
-  Result<std::unique_ptr<codec::Codec>> made = codec::MakeCodec(exchange.pull_codec(), options);
+  options.coded_sums = true;
+  options.error_feedback = false;  // what a code left out of the changes it carries over itself
+  Result<std::unique_ptr<codec::Codec>> made =
+      codec::MakeCodec(job.exchange().pull_codec(), options);
   if (!made.ok()) return made.status().Within("exchange.pull_codec");
   plan->codecs.push_back(std::move(*made));
   plan->pull_codec = plan->codecs.back().get();
@@ -132,16 +116,27 @@ Chunk MakeChunk(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin, 
     const uint64_t from = std::max(begin, plan.tensor_begin[t]);
     const uint64_t to = std::min(begin + count, plan.tensor_begin[t] + plan.tensor_count[t]);
     if (from >= to) continue;
-    chunk.segments.push_back({t, from - plan.tensor_begin[t], to - from});
-    chunk.max_push_bytes += plan.codec_of[t]->MaxEncodedSize(to - from);
-    chunk.sum_bytes += plan.central
-                           ? plan.pull_codec->SumSize(to - from, 1)
-                           : plan.codec_of[t]->SumSize(to - from, static_cast<int>(plan.workers));
+    const codec::Segment segment{t, from - plan.tensor_begin[t], to - from, plan.column[t]};
+    const codec::Codec& codec = *plan.codec_of[t];
+    chunk.segments.push_back(segment);
+    chunk.max_push_bytes += codec.MaxEncodedSize(segment);
+    chunk.max_sum_bytes += plan.central ? plan.pull_codec->MaxSumSize(segment, 1)
+                                        : codec.MaxSumSize(segment, static_cast<int>(plan.workers));
   }
   return chunk;
 }
 
-// Equal chunks of at most `limit` elements, dealt to the shards in turn and to the data lanes of a
+// `at`, or the last place before it between what its tensor's codec codes together.
+uint64_t CutBefore(const ExchangePlan& plan, const Bucket& bucket, uint64_t at) {
+  for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
+    if (at <= plan.tensor_begin[t] || at >= plan.tensor_begin[t] + plan.tensor_count[t]) continue;
+    const uint64_t within = at - plan.tensor_begin[t];
+    return at - within % plan.codec_of[t]->Granularity(plan.column[t]);
+  }
+  return at;
+}
+
+// Chunks of about `limit` elements, dealt to the shards in turn and to the data lanes of a
 // shard in turn.
 void CutChunks(uint64_t limit, ExchangePlan* plan) {
   uint64_t dealt = 0;
@@ -150,13 +145,16 @@ void CutChunks(uint64_t limit, ExchangePlan* plan) {
     Bucket& bucket = plan->buckets[b];
     const uint64_t pieces = std::max<uint64_t>(1, (bucket.count + limit - 1) / limit);
     const uint64_t size = (bucket.count + pieces - 1) / pieces;
-    for (uint64_t at = 0; at < bucket.count; at += size, ++dealt) {
-      Chunk chunk = MakeChunk(*plan, bucket, bucket.begin + at, std::min(size, bucket.count - at));
+    for (uint64_t begin = bucket.begin, end = bucket.begin + bucket.count; begin < end; ++dealt) {
+      uint64_t to = CutBefore(*plan, bucket, std::min(begin + size, end));
+      if (to <= begin) to = end;  // what is coded together is larger than a chunk
+      Chunk chunk = MakeChunk(*plan, bucket, begin, to - begin);
       chunk.bucket = static_cast<uint32_t>(b);
       chunk.index = static_cast<uint32_t>(bucket.chunks.size());
       chunk.shard = static_cast<uint32_t>(dealt % shards);
       chunk.lane = 1 + static_cast<uint32_t>(dealt / shards % plan->data_lanes[chunk.shard]);
       bucket.chunks.push_back(std::move(chunk));
+      begin = to;
     }
     bucket.home = bucket.chunks.front().shard;
   }
@@ -186,6 +184,7 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
                                         uint32_t slots) {
   ExchangePlan plan;
   plan.workers = job.workers().count();
+  plan.seed = job.seed();
   for (const pb::Server& server : job.servers()) plan.data_lanes.push_back(server.data_sockets());
   uint64_t begin = 0;
   for (const TensorInfo& tensor : tensors) {
@@ -193,14 +192,15 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
       return Status(Code::kBadJob, "model: tensor " + tensor.name + " has no elements");
     plan.tensor_begin.push_back(begin);
     plan.tensor_count.push_back(tensor.count);
+    plan.column.push_back(tensor.column);
     begin += tensor.count;
   }
   if (tensors.empty()) return Status(Code::kBadJob, "model: there are no parameters to train");
-  TERN_RETURN_IF_ERROR(ChooseCodecs(job.exchange(), tensors, &plan));
+  TERN_RETURN_IF_ERROR(ChooseCodecs(job, tensors, &plan));
   if (const pb::AlgorithmTraits* traits = config::TraitsOf(job.train()))
     plan.rounds = traits->closes() == pb::AlgorithmTraits::all_come;
   if (job.train().parameters() == pb::Train::central)
-    TERN_RETURN_IF_ERROR(ChoosePullCodec(job.exchange(), &plan));
+    TERN_RETURN_IF_ERROR(ChoosePullCodec(job, &plan));
   if (job.train().algorithm() == "rsgd") {
     TERN_RETURN_IF_ERROR(CutRanges(job.train().rsgd().p(), &plan));
   } else {
@@ -221,10 +221,10 @@ RoundBytes CountRoundBytes(const ExchangePlan& plan) {
     bytes.scalers += bucket.shared.size() * sizeof(float);
     for (const Chunk& chunk : bucket.chunks) {
       bytes.push += chunk.max_push_bytes;
-      bytes.sum += chunk.sum_bytes;
+      bytes.sum += chunk.max_sum_bytes;
       const uint64_t whole = plan.central ? chunk.count * sizeof(float) : 0;
-      bytes.largest_payload =
-          std::max<uint64_t>({bytes.largest_payload, chunk.max_push_bytes, chunk.sum_bytes, whole});
+      bytes.largest_payload = std::max<uint64_t>(
+          {bytes.largest_payload, chunk.max_push_bytes, chunk.max_sum_bytes, whole});
     }
   }
   return bytes;

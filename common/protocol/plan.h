@@ -23,6 +23,7 @@ namespace tern::protocol {
 struct TensorInfo {
   std::string name;
   uint64_t count = 0;
+  uint64_t column = 1;  // neighbours that make one output of its layer
 };
 
 struct Chunk {
@@ -32,7 +33,7 @@ struct Chunk {
   uint32_t shard = 0;
   uint32_t lane = 0;  // 1..data sockets of the shard
   size_t max_push_bytes = 0;
-  size_t sum_bytes = 0;  // of an answer: the sum over all workers, or (central) the coded weights
+  size_t max_sum_bytes = 0;  // of an answer: the sum over all workers, or the weights (central)
 };
 
 struct Bucket {
@@ -47,9 +48,11 @@ struct Bucket {
 
 struct ExchangePlan {
   uint32_t workers = 0;
+  uint64_t seed = 0;                 // of the job
   std::vector<uint32_t> data_lanes;  // by shard
   std::vector<uint64_t> tensor_begin;
   std::vector<uint64_t> tensor_count;
+  std::vector<uint64_t> column;               // by tensor, as TensorInfo's
   std::vector<const codec::Codec*> codec_of;  // by tensor
   bool central = false;                       // servers hold the parameters
   bool rounds = true;                         // false: every push is answered at once (ClockLane)

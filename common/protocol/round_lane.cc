@@ -214,7 +214,7 @@ RoundLane::Slot* RoundLane::SlotFor(Peer from, CellState* state, const pb::Contr
     return nullptr;
   }
   Slot& slot = state->slots[c.round()];
-  StartSlot(*state, &slot);
+  StartSlot(*state, c.round(), &slot);
   return &slot;
 }
 
@@ -233,9 +233,9 @@ bool RoundLane::HasRoomFor(const CellState& state, uint64_t round) const {
   return state.slots.size() + (slowest ? 0 : options_.window) < MaxSlots();
 }
 
-void RoundLane::StartSlot(const CellState& state, Slot* slot) const {
+void RoundLane::StartSlot(const CellState& state, uint64_t round, Slot* slot) const {
   *slot = Slot{};
-  slot->sum = state.spec.open();
+  slot->sum = state.spec.open(round);
   slot->come.assign(members_.size(), 0);
   slot->added.assign(members_.size(), false);
 }
@@ -292,7 +292,7 @@ bool RoundLane::AddTo(Peer from, CellState* state, Slot* slot, const pb::Contrib
       return false;
     }
     // Nobody who is left has those scalers: their server lost them, and they with it.
-    StartSlot(*state, slot);
+    StartSlot(*state, c.round(), slot);
   }
   if (Status added = slot->sum->Add(c.rank(), payload); !added.ok()) {
     ++counters_.bad;

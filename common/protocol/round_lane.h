@@ -56,7 +56,7 @@ class CellSum {
 
 struct CellSpec {
   Cell cell;
-  std::function<std::unique_ptr<CellSum>()> open;
+  std::function<std::unique_ptr<CellSum>(uint64_t round)> open;
   // Whether bytes could be the outcome of this cell over so many contributors (1 or more): what a
   // worker hands back is checked before it is used.
   std::function<Status(const Bytes&, uint32_t contributors)> check_outcome;
@@ -139,7 +139,7 @@ class RoundLane : public Lane {
   // The slot of a contribution, opened if need be; null where it is stale or early.
   Slot* SlotFor(Peer from, CellState* state, const pb::Contribution& c, Sends* out);
   bool HasRoomFor(const CellState& state, uint64_t round) const;
-  void StartSlot(const CellState& state, Slot* slot) const;
+  void StartSlot(const CellState& state, uint64_t round, Slot* slot) const;
   void CountIn(Peer from, CellState* state, Slot* slot, const pb::Contribution& c,
                const Bytes& payload, Sends* out);
   void CountClosed(Slot* slot, const pb::Contribution& c);

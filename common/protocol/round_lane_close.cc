@@ -124,7 +124,7 @@ void RoundLane::OnHeld(Peer from, Kind kind, const pb::Outcome& held, const Byte
     return;
   }
   Slot& slot = state->slots[held.round()];
-  StartSlot(*state, &slot);
+  StartSlot(*state, held.round(), &slot);
   slot.sum.reset();
   slot.closed = true;
   for (uint32_t rank = 0; rank < members_.size(); ++rank) {

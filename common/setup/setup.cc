@@ -81,7 +81,9 @@ std::vector<std::string> CodecsThat(bool (*are)(const codec::Codec& codec)) {
 config::NameTables KnownNames() {
   return {{"models", models::ModelNames()},
           {"codecs", codec::CodecNames()},
-          {"float_codecs", CodecsThat([](const codec::Codec& c) { return !c.stochastic(); })},
+          {"float_codecs",
+           CodecsThat([](const codec::Codec& c) { return !c.stochastic() && !c.NewMemory(1); })},
+          {"unbiased_codecs", CodecsThat([](const codec::Codec& c) { return !c.NewMemory(1); })},
           {"sharing_codecs", CodecsThat([](const codec::Codec& c) { return c.shares_scaler(); })},
           {"algorithms", config::AlgorithmNames()},
           {"local_updaters", update::LocalUpdaterNames()},
@@ -103,7 +105,8 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   if (!table.ok()) return table.status().Within(path);
   setup->table = std::move(*table);
   std::vector<protocol::TensorInfo> tensors;
-  for (const models::Parameter& p : setup->table.parameters) tensors.push_back({p.name, p.count});
+  for (const models::Parameter& p : setup->table.parameters)
+    tensors.push_back({p.name, p.count, p.is_bias ? p.count : p.fan_in});
   auto optimizer = update::MakeOptimizer(setup->job.train().optimizer(), 0);
   if (!optimizer.ok()) return optimizer.status().Within(path);
   Result<protocol::ExchangePlan> plan = protocol::ExchangePlan::Make(

@@ -16,23 +16,27 @@ class Wrapper : public Codec {
 
   std::string_view name() const override { return inner_->name(); }
   bool shares_scaler() const override { return inner_->shares_scaler(); }
-  Prepared Prepare(const kernels::Stats& stats, size_t n) const override {
-    return inner_->Prepare(stats, n);
+  Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
+                   const kernels::NoiseKey& noise) const override {
+    return inner_->Prepare(stats, values, noise);
   }
   void Encode(const float* g, const Segment& segment, const Prepared& prepared,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
     inner_->Encode(g, segment, prepared, noise, out);
   }
-  size_t MaxEncodedSize(uint64_t count) const override { return inner_->MaxEncodedSize(count); }
-  std::unique_ptr<Accumulator> NewAccumulator(uint64_t count, int workers) const override {
-    return inner_->NewAccumulator(count, workers);
+  size_t MaxEncodedSize(const Segment& segment) const override {
+    return inner_->MaxEncodedSize(segment);
   }
-  size_t SumSize(uint64_t count, int workers) const override {
-    return inner_->SumSize(count, workers);
+  std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
+                                              const Recode& recode) const override {
+    return inner_->NewAccumulator(segment, workers, recode);
   }
-  Status Decode(std::span<const uint8_t> sum, uint64_t count, int workers, float scaler,
+  size_t MaxSumSize(const Segment& segment, int workers) const override {
+    return inner_->MaxSumSize(segment, workers);
+  }
+  Status Decode(std::span<const uint8_t> sum, const Segment& segment, int workers, float scaler,
                 uint64_t first, uint64_t n, float* mean) const override {
-    return inner_->Decode(sum, count, workers, scaler, first, n, mean);
+    return inner_->Decode(sum, segment, workers, scaler, first, n, mean);
   }
 
  protected:
@@ -42,8 +46,10 @@ class Wrapper : public Codec {
 class ServerIgnoresLastWorker : public Wrapper {
  public:
   using Wrapper::Wrapper;
-  std::unique_ptr<Accumulator> NewAccumulator(uint64_t count, int workers) const override {
-    return std::make_unique<Sum>(inner_->NewAccumulator(count, workers), count, workers);
+  std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
+                                              const Recode& recode) const override {
+    return std::make_unique<Sum>(inner_->NewAccumulator(segment, workers, recode), segment.count,
+                                 workers);
   }
 
  private:
@@ -91,7 +97,8 @@ class TruncatedNoise : public Wrapper {
 class NoClipping : public Wrapper {
  public:
   using Wrapper::Wrapper;
-  Prepared Prepare(const kernels::Stats& stats, size_t) const override {
+  Prepared Prepare(const kernels::Stats& stats, std::span<const float>,
+                   const kernels::NoiseKey&) const override {
     return {stats.max_abs, std::numeric_limits<float>::infinity()};
   }
 };
@@ -117,10 +124,10 @@ class SignSwapped : public Wrapper {
 class SumNotDivided : public Wrapper {
  public:
   using Wrapper::Wrapper;
-  Status Decode(std::span<const uint8_t> sum, uint64_t count, int workers, float scaler,
+  Status Decode(std::span<const uint8_t> sum, const Segment& segment, int workers, float scaler,
                 uint64_t first, uint64_t n, float* mean) const override {
     const auto times = static_cast<float>(workers);
-    return inner_->Decode(sum, count, workers, scaler * times, first, n, mean);
+    return inner_->Decode(sum, segment, workers, scaler * times, first, n, mean);
   }
 };
 

@@ -80,7 +80,7 @@ void Pipeline::ExchangeSegment(uint64_t step, const Segment& segment,
                                const std::vector<Prepared>& prepared, std::vector<Pushed>* pushed,
                                Tensors<float>* means) {
   const int workers = parts_.problem.workers;
-  const auto sum = parts_.codec->NewAccumulator(segment.count, workers);
+  const auto sum = parts_.codec->NewAccumulator(segment, workers);
   for (int arrival = 0; arrival < workers; ++arrival) {
     const int i =
         static_cast<int>((arrival + step) % workers);  // somebody else comes first each time
@@ -101,7 +101,7 @@ void Pipeline::ExchangeSegment(uint64_t step, const Segment& segment,
   std::vector<uint8_t> down;
   sum->EncodeSum(&down);
   for (int i = 0; i < workers; ++i) {
-    const Status decoded = parts_.codec->Decode(down, segment.count, workers, prepared[i].scaler, 0,
+    const Status decoded = parts_.codec->Decode(down, segment, workers, prepared[i].scaler, 0,
                                                 segment.count, (*means)[i].data() + segment.begin);
     ASSERT_TRUE(decoded.ok()) << decoded.message();
   }
@@ -112,7 +112,7 @@ std::vector<Pushed> Pipeline::Exchange(uint64_t step, uint32_t tensor, Tensors<f
   std::vector<Prepared> prepared;
   float shared = 0;
   for (const std::vector<float>& g : gradients) {
-    prepared.push_back(parts_.codec->Prepare(kernels::ComputeStats(g.data(), g.size()), g.size()));
+    prepared.push_back(parts_.codec->Prepare(kernels::ComputeStats(g.data(), g.size()), g, {}));
     shared = std::max(shared, prepared.back().scaler);
   }
   std::vector<Pushed> pushed(gradients.size());

@@ -119,22 +119,30 @@ struct TraceCase {
   Options options;
   int workers;
 };
+Options OptionsOf(Clip clip, double sigma = 2.5, bool per_worker = false) {
+  Options options;
+  options.clip = clip;
+  options.clip_sigma = sigma;
+  options.scaler_per_worker = per_worker;
+  return options;
+}
+
 void PrintTo(const TraceCase& c, std::ostream* os) { *os << c.name; }
 
 class Algorithm1 : public testing::TestWithParam<TraceCase> {};
 
-INSTANTIATE_TEST_SUITE_P(Traces, Algorithm1,
-                         testing::Values(TraceCase{"Paper1Worker", {Clip::kPaper, 2.5, false}, 1},
-                                         TraceCase{"Paper2Workers", {Clip::kPaper, 2.5, false}, 2},
-                                         TraceCase{"Paper4Workers", {Clip::kPaper, 2.5, false}, 4},
-                                         TraceCase{"Paper7Workers", {Clip::kPaper, 2.5, false}, 7},
-                                         TraceCase{
-                                             "PaperTighterClip", {Clip::kPaper, 1.5, false}, 3},
-                                         TraceCase{"Official", {Clip::kOfficial, 2.5, false}, 4},
-                                         TraceCase{"NoClip", {Clip::kNone, 2.5, false}, 4},
-                                         TraceCase{"GracePerWorker", {Clip::kGrace, 2.5, true}, 4},
-                                         TraceCase{"PaperPerWorker", {Clip::kPaper, 2.5, true}, 3}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Traces, Algorithm1,
+    testing::Values(TraceCase{"Paper1Worker", OptionsOf(Clip::kPaper), 1},
+                    TraceCase{"Paper2Workers", OptionsOf(Clip::kPaper), 2},
+                    TraceCase{"Paper4Workers", OptionsOf(Clip::kPaper), 4},
+                    TraceCase{"Paper7Workers", OptionsOf(Clip::kPaper), 7},
+                    TraceCase{"PaperTighterClip", OptionsOf(Clip::kPaper, 1.5, false), 3},
+                    TraceCase{"Official", OptionsOf(Clip::kOfficial), 4},
+                    TraceCase{"NoClip", OptionsOf(Clip::kNone), 4},
+                    TraceCase{"GracePerWorker", OptionsOf(Clip::kGrace, 2.5, true), 4},
+                    TraceCase{"PaperPerWorker", OptionsOf(Clip::kPaper, 2.5, true), 3}),
+    [](const auto& info) { return info.param.name; });
 
 TEST_P(Algorithm1, FollowsTheReferenceStepByStep) {
   Problem problem;

@@ -67,7 +67,7 @@ TEST_P(FloatCodec, WhatIsNotFiniteNeverReachesTheSum) {
       const Round good = MakeRound(*codec, {g, g});
       g[at] = bad;
       const Round poisoned = MakeRound(*codec, {g, g});
-      const auto sum = codec->NewAccumulator(1031, 2);
+      const auto sum = codec->NewAccumulator({0, 0, 1031}, 2);
       for (int rank : {1, 0}) {
         const Result<size_t> used = sum->Add(rank, poisoned.payloads[rank]);
         ASSERT_FALSE(used.ok());
@@ -86,19 +86,19 @@ TEST_P(FloatCodec, WhatIsNotFiniteNeverReachesTheSum) {
 
 TEST_P(FloatCodec, SumsThatAreNotFiniteDoNotDecode) {
   const auto codec = Make(GetParam());
-  std::vector<uint8_t> sum(codec->SumSize(3, 2));
+  std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 3}, 2));
   sum[sum.size() - 1] = 0x7F;  // the last element: a NaN in fp32 and bf16, infinity or NaN in fp16
   sum[sum.size() - 2] = 0xC0;
   std::vector<float> mean(3);
-  EXPECT_TRUE(codec->Decode(sum, 3, 2, 0, 0, 2, mean.data()).ok());
-  EXPECT_EQ(codec->Decode(sum, 3, 2, 0, 0, 3, mean.data()).code(), Code::kMismatch);
+  EXPECT_TRUE(codec->Decode(sum, {0, 0, 3}, 2, 0, 0, 2, mean.data()).ok());
+  EXPECT_EQ(codec->Decode(sum, {0, 0, 3}, 2, 0, 0, 3, mean.data()).code(), Code::kMismatch);
 }
 
 TEST_P(FloatCodec, AddsEachRankOnceAndOnlyItsOwn) {
   const auto codec = Make(GetParam());
   const Round round =
       MakeRound(*codec, {SomeGradient(9, 1), SomeGradient(9, 2), SomeGradient(9, 3)});
-  const auto sum = codec->NewAccumulator(9, 3);
+  const auto sum = codec->NewAccumulator({0, 0, 9}, 3);
   ASSERT_TRUE(sum->Add(2, round.payloads[2]).ok());  // parked
   ASSERT_TRUE(sum->Add(0, round.payloads[0]).ok());  // added
   for (int rank : {2, 0, 3, -1}) {

@@ -21,11 +21,13 @@ std::vector<float> Gaussian(size_t n, uint64_t seed) {
 }
 
 std::unique_ptr<Codec> Ternary(Clip clip = Clip::kPaper) {
-  return std::move(*MakeCodec("ternary", {clip, 2.5, false}));
+  Options options;
+  options.clip = clip;
+  return std::move(*MakeCodec("ternary", options));
 }
 
 Prepared PrepareOf(const Codec& codec, const std::vector<float>& g) {
-  return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g.size());
+  return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g, {});
 }
 
 std::vector<int8_t> Codes(const Codec& codec, const std::vector<float>& g, const Prepared& prepared,
@@ -127,7 +129,7 @@ double VarianceRatio(const Codec& codec, int workers) {
   }
   std::vector<float> mean(g.size());
   for (int round = 0; round < kRounds; ++round) {
-    const auto sum = codec.NewAccumulator(g.size(), workers);
+    const auto sum = codec.NewAccumulator({0, 0, g.size()}, workers);
     for (int rank = 0; rank < workers; ++rank) {
       kernels::NoiseKey noise;
       noise.round = round;
@@ -139,7 +141,8 @@ double VarianceRatio(const Codec& codec, int workers) {
     std::vector<uint8_t> down;
     sum->EncodeSum(&down);
     EXPECT_TRUE(
-        codec.Decode(down, g.size(), workers, prepared.scaler, 0, g.size(), mean.data()).ok());
+        codec.Decode(down, {0, 0, g.size()}, workers, prepared.scaler, 0, g.size(), mean.data())
+            .ok());
     for (size_t i = 0; i < g.size(); ++i) {
       const double x = std::copysign(std::min(std::abs(g[i]), prepared.clip), g[i]);
       observed += (mean[i] - x) * (mean[i] - x) / kRounds;

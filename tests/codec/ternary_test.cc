@@ -15,8 +15,16 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+Options OptionsOf(Clip clip, double c, bool per_worker) {
+  Options options;
+  options.clip = clip;
+  options.clip_sigma = c;
+  options.scaler_per_worker = per_worker;
+  return options;
+}
+
 std::unique_ptr<Codec> Ternary(Clip clip = Clip::kPaper, bool per_worker = false, double c = 2.5) {
-  return std::move(*MakeCodec("ternary", {clip, c, per_worker}));
+  return std::move(*MakeCodec("ternary", OptionsOf(clip, c, per_worker)));
 }
 
 // A code is -1, 0 or 1 with the gradient's sign.
@@ -51,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
     CaseName);
 
 Prepared PrepareOf(const Codec& codec, const std::vector<float>& g) {
-  return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g.size());
+  return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g, {});
 }
 
 // {3, -1, -1, -1}: mean 0, sigma sqrt(3), max 3.
@@ -169,11 +177,11 @@ TEST(Ternary, SumsBeyondTheNumberOfWorkersDoNotDecode) {
   const auto codec = Ternary();
   // 5 workers: 4 planes hold -8..7; element 3 is k.
   for (int k = -8; k <= 7; ++k) {
-    std::vector<uint8_t> sum(codec->SumSize(5, 5));
+    std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 5}, 5));
     ASSERT_EQ(sum.size(), 4u);
     for (int p = 0; p < 4; ++p) sum[p] = static_cast<uint8_t>((k >> p & 1) << 3);
     std::vector<float> mean(5);
-    EXPECT_EQ(codec->Decode(sum, 5, 5, 1, 0, 5, mean.data()).code(),
+    EXPECT_EQ(codec->Decode(sum, {0, 0, 5}, 5, 1, 0, 5, mean.data()).code(),
               std::abs(k) <= 5 ? Code::kOk : Code::kMismatch)
         << k;
   }
@@ -182,26 +190,26 @@ TEST(Ternary, SumsBeyondTheNumberOfWorkersDoNotDecode) {
 TEST(Ternary, SumsWithUnusedBitsSetDoNotDecode) {
   const auto codec = Ternary();
   for (size_t bit = 5; bit < 8; ++bit) {
-    std::vector<uint8_t> sum(codec->SumSize(5, 1));
+    std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 5}, 1));
     sum[1] = static_cast<uint8_t>(1 << bit);
     std::vector<float> mean(5);
-    EXPECT_EQ(codec->Decode(sum, 5, 1, 1, 0, 5, mean.data()).code(), Code::kMismatch);
+    EXPECT_EQ(codec->Decode(sum, {0, 0, 5}, 1, 1, 0, 5, mean.data()).code(), Code::kMismatch);
   }
 }
 
 TEST(Ternary, ScalersThatCannotBeDoNotDecode) {
   const auto codec = Ternary();
-  const std::vector<uint8_t> sum(codec->SumSize(5, 1));
+  const std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 5}, 1));
   std::vector<float> mean(5);
   for (float bad : {kInfinity, -kInfinity, std::nanf(""), -1.0f}) {
-    EXPECT_EQ(codec->Decode(sum, 5, 1, bad, 0, 5, mean.data()).code(), Code::kMismatch);
+    EXPECT_EQ(codec->Decode(sum, {0, 0, 5}, 1, bad, 0, 5, mean.data()).code(), Code::kMismatch);
   }
 }
 
 TEST(TernaryPerWorker, ScalersThatCannotBeAreRejectedAndLeaveTheSum) {
   const auto codec = Ternary(Clip::kPaper, true);
   const Round round = MakeRound(*codec, {SomeGradient(20, 1), SomeGradient(20, 2)});
-  const auto sum = codec->NewAccumulator(20, 2);
+  const auto sum = codec->NewAccumulator({0, 0, 20}, 2);
   for (int rank : {1, 0}) {
     for (float bad : {kInfinity, -kInfinity, std::nanf(""), -1.0f, -0.0f}) {
       std::vector<uint8_t> payload = round.payloads[rank];
@@ -225,7 +233,10 @@ TEST(TernaryPerWorker, KeepsEachWorkersOwnScaler) {
 }
 
 TEST(MakeCodec, KnowsItsNames) {
-  EXPECT_EQ(CodecNames(), (std::vector<std::string>{"fp32", "fp16", "bf16", "ternary"}));
+  EXPECT_EQ(CodecNames(),
+            (std::vector<std::string>{"fp32", "fp16", "bf16", "ternary", "ternary_2bit",
+                                      "ternary_trit5", "ternary_ans", "qsgd", "onebit", "topk",
+                                      "threshold", "adaptive", "adacomp"}));
   for (const std::string& name : CodecNames()) {
     const auto codec = MakeCodec(name, {});
     ASSERT_TRUE(codec.ok()) << codec.status().message();
@@ -244,16 +255,17 @@ TEST(MakeCodec, NamesTheKnownOnesForAnUnknown) {
 }
 
 TEST(MakeCodec, GraceNeedsScalersPerWorkerAndSaysSo) {
-  const auto codec = MakeCodec("ternary", {Clip::kGrace, 2.5, false});
+  const auto codec = MakeCodec("ternary", OptionsOf(Clip::kGrace, 2.5, false));
   ASSERT_FALSE(codec.ok());
   EXPECT_EQ(codec.status().code(), Code::kBadJob);
   EXPECT_NE(codec.status().message().find("exchange.scaler"), std::string::npos);
-  EXPECT_TRUE(MakeCodec("ternary", {Clip::kGrace, 2.5, true}).ok());
+  EXPECT_TRUE(MakeCodec("ternary", OptionsOf(Clip::kGrace, 2.5, true)).ok());
 }
 
 TEST(MakeCodec, RefusesAClipThatIsNoNumberAboveZero) {
   for (double c : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
-    EXPECT_EQ(MakeCodec("ternary", {Clip::kPaper, c, false}).status().code(), Code::kBadJob);
+    EXPECT_EQ(MakeCodec("ternary", OptionsOf(Clip::kPaper, c, false)).status().code(),
+              Code::kBadJob);
   }
 }
 

@@ -14,8 +14,11 @@ namespace tern::config {
 inline const NameTables& TestTables() {
   static const NameTables tables = {
       {"models", {"lenet"}},
-      {"codecs", {"fp32", "fp16", "bf16", "ternary"}},
+      {"codecs",
+       {"fp32", "fp16", "bf16", "ternary", "qsgd", "onebit", "topk", "threshold", "adaptive",
+        "adacomp"}},
       {"float_codecs", {"fp32", "fp16", "bf16"}},
+      {"unbiased_codecs", {"fp32", "fp16", "bf16", "ternary", "qsgd"}},
       {"sharing_codecs", {"ternary"}},
       {"algorithms", AlgorithmNames()},
       {"local_updaters", {"none", "sgd", "dcasgd_c", "dcasgd_a"}},

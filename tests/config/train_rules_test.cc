@@ -99,7 +99,32 @@ INSTANTIATE_TEST_SUITE_P(
              "exchange.clip: saw paper with algorithm: pqasgd and codec ternary; allowed: none: "
              "pqasgd needs codes without bias, and clipped ones have one; set exchange.clip: none"},
         Case{"algorithm: pqasgd", "exchange: {clip: none}\n", ""},
+        Case{"algorithm: pqasgd", "exchange: {codec: qsgd}\n", ""},
+        Case{"algorithm: pqasgd", "exchange: {codec: onebit}\n",
+             "exchange.codec: saw onebit with algorithm: pqasgd; allowed: one of fp32, fp16, bf16, "
+             "ternary, qsgd, for pqasgd needs codes without bias"},
+        Case{"algorithm: psgd", "exchange: {codec: topk}\n",
+             "exchange.codec: saw topk with algorithm: psgd; allowed: one of fp32, fp16, bf16"},
         Case{"algorithm: pqasgd", kFloats, ""}));
+
+INSTANTIATE_TEST_SUITE_P(
+    CodecSections, TrainRule,
+    ::testing::Values(
+        Case{"algorithm: ssgd", "exchange: {codec: qsgd, qsgd: {bits: 8}}\n", ""},
+        Case{"algorithm: ssgd", "exchange: {rules: [{codec: topk}], topk: {ratio: 0.01}}\n", ""},
+        Case{"algorithm: ssgd", "exchange: {qsgd: {bits: 8}}\n",
+             "exchange.qsgd: saw a section of qsgd, by which nothing is coded; allowed: sections "
+             "of the codecs in use; take this one away, or set exchange.codec: qsgd"},
+        Case{"parameters: central",
+             "exchange: {codec: fp32, pull: changes, pull_codec: qsgd, qsgd: {bits: 2}}\n", ""},
+        Case{"algorithm: ssgd", "exchange: {codec: qsgd, qsgd: {bits: 1}}\n",
+             "exchange.qsgd.bits: saw 1"},
+        Case{"optimizer: {name: sgd}", "exchange: {codec: topk, topk: {momentum: 0.9}}\n", ""},
+        Case{"optimizer: {name: momentum}", "exchange: {codec: topk, topk: {momentum: 0.9}}\n",
+             "exchange.topk.momentum: saw 0.9 with train.optimizer.name: momentum; allowed: 0, for "
+             "momentum would count twice; or set train.optimizer.name: sgd"},
+        Case{"algorithm: ssgd", "exchange: {codec: topk, topk: {ratio: 0}}\n",
+             "exchange.topk.ratio: saw 0"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Pull, TrainRule,

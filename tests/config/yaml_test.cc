@@ -221,7 +221,7 @@ TEST(YamlJob, SuggestsTheNearestName) {
       FaultsOf(SmallJobWith("lenet", "letnet", "exchange: {codec: ternery, clip: papr}\n")),
       ElementsAre("job.yaml:6:9: model.name: saw letnet; allowed: lenet; did you mean lenet?",
                   "job.yaml:12:19: exchange.codec: saw ternery; allowed: one of fp32, fp16, bf16, "
-                  "ternary; did you "
+                  "ternary, qsgd, onebit, topk, threshold, adaptive, adacomp; did you "
                   "mean ternary?",
                   "job.yaml:12:34: exchange.clip: saw papr; allowed: one of paper, official, "
                   "grace, none; did "

@@ -24,6 +24,13 @@ Round SomeRound(const Codec& codec, size_t n, int workers) {
   return MakeRound(codec, std::move(gradients), n % 13);
 }
 
+void ExpectSize(size_t size, size_t most, const CodecCase& c) {
+  EXPECT_LE(size, most);
+  if (!c.sizes_vary) {
+    EXPECT_EQ(size, most);
+  }
+}
+
 TEST_P(CodecConformance, OneWorkersGradientComesBack) {
   for (size_t n : Lengths()) {
     const Round round = SomeRound(*codec_, n, 1);
@@ -49,8 +56,12 @@ TEST_P(CodecConformance, ManyWorkersGiveTheMeanOfWhatEachSent) {
       for (size_t i = 0; i < n; ++i) expected[i] += static_cast<double>(sent[i]) / workers;
     }
     const std::vector<float> mean = Mean(*codec_, round);
+    double largest = 0;
+    for (double v : expected) largest = std::max(largest, std::abs(v));
+    const double recoding = workers == 1 ? 0 : GetParam().recoding * largest;
     for (size_t i = 0; i < n; ++i) {
-      ASSERT_NEAR(mean[i], expected[i], std::abs(expected[i]) * GetParam().rounding + 1e-6);
+      ASSERT_NEAR(mean[i], expected[i],
+                  std::abs(expected[i]) * GetParam().rounding + recoding + 1e-6);
     }
   }
 }
@@ -69,7 +80,7 @@ TEST_P(CodecConformance, OrderOfArrivalNeverShows) {
 TEST_P(CodecConformance, EveryTruncationIsRejectedAndLeavesTheSum) {
   for (size_t n : {1, 8, 9, 70, 300}) {
     const Round round = SomeRound(*codec_, n, 2);
-    const auto sum = codec_->NewAccumulator(n, 2);
+    const auto sum = codec_->NewAccumulator({0, 0, n}, 2);
     for (int rank : {1, 0}) {
       const std::vector<uint8_t>& payload = round.payloads[rank];
       for (size_t size = 0; size < payload.size(); ++size) {
@@ -93,17 +104,17 @@ TEST_P(CodecConformance, DecodesOneWorkersCodeAloneAsItsSumDoes) {
     std::vector<uint8_t> longer = round.payloads[0];
     longer.insert(longer.end(), 9, 0xFF);
     std::vector<float> values(n, 7.f);
-    const Result<size_t> used = codec_->DecodeAlone(longer, n, values.data());
+    const Result<size_t> used = codec_->DecodeAlone(longer, {0, 0, n}, values.data());
     ASSERT_TRUE(used.ok()) << used.status().message();
     EXPECT_EQ(*used, round.payloads[0].size());
     EXPECT_EQ(values, Mean(*codec_, round)) << n;  // where -0 equals 0
     for (size_t size = 0; size < round.payloads[0].size() && n < 100; ++size) {
-      const auto cut = codec_->DecodeAlone(std::span(longer).first(size), n, values.data());
+      const auto cut = codec_->DecodeAlone(std::span(longer).first(size), {0, 0, n}, values.data());
       ASSERT_EQ(cut.status().code(), Code::kMismatch) << size << " bytes were taken";
     }
     if (!codec_->CodeIsSum() || n == 0) continue;
     std::vector<float> of_code(n);
-    ASSERT_TRUE(codec_->Decode(round.payloads[0], n, 1, 0, 0, n, of_code.data()).ok());
+    ASSERT_TRUE(codec_->Decode(round.payloads[0], {0, 0, n}, 1, 0, 0, n, of_code.data()).ok());
     EXPECT_EQ(of_code, Mean(*codec_, round));
   }
 }
@@ -112,7 +123,7 @@ TEST_P(CodecConformance, ConsumesItsPartAndNoMore) {
   const Round round = SomeRound(*codec_, 70, 1);
   std::vector<uint8_t> longer = round.payloads[0];
   longer.insert(longer.end(), 50, 0xFF);
-  const auto sum = codec_->NewAccumulator(70, 1);
+  const auto sum = codec_->NewAccumulator({0, 0, 70}, 1);
   const Result<size_t> used = sum->Add(0, longer);
   ASSERT_TRUE(used.ok()) << used.status().message();
   EXPECT_EQ(*used, round.payloads[0].size());
@@ -124,7 +135,7 @@ TEST_P(CodecConformance, ConsumesItsPartAndNoMore) {
 TEST_P(CodecConformance, UnusedBitsMustBeZero) {
   for (size_t n = 1; n <= 70; ++n) {
     const Round round = SomeRound(*codec_, n, 1);
-    const auto sum = codec_->NewAccumulator(n, 1);
+    const auto sum = codec_->NewAccumulator({0, 0, n}, 1);
     for (size_t bit : GetParam().unused_bits(round.payloads[0], n)) {
       std::vector<uint8_t> flipped = round.payloads[0];
       flipped[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
@@ -147,15 +158,16 @@ TEST_P(CodecConformance, AnyRangeDecodesAsPartOfTheWhole) {
     for (size_t first = 0; first <= n; ++first) {
       for (size_t length = 0; first + length <= n; ++length) {
         std::vector<float> part(length + 1, 77);
-        ASSERT_TRUE(codec_->Decode(sum, n, 3, round.scaler, first, length, part.data()).ok());
+        ASSERT_TRUE(
+            codec_->Decode(sum, {0, 0, n}, 3, round.scaler, first, length, part.data()).ok());
         ASSERT_EQ(part.back(), 77) << "wrote beyond the range";
         part.pop_back();
         ASSERT_EQ(part, std::vector<float>(whole.begin() + first, whole.begin() + first + length));
       }
     }
     float none = 0;
-    EXPECT_FALSE(codec_->Decode(sum, n, 3, round.scaler, n, 1, &none).ok());
-    EXPECT_FALSE(codec_->Decode(sum, n, 3, round.scaler, 1, ~uint64_t{0}, &none).ok());
+    EXPECT_FALSE(codec_->Decode(sum, {0, 0, n}, 3, round.scaler, n, 1, &none).ok());
+    EXPECT_FALSE(codec_->Decode(sum, {0, 0, n}, 3, round.scaler, 1, ~uint64_t{0}, &none).ok());
   }
 }
 
@@ -163,8 +175,10 @@ TEST_P(CodecConformance, SegmentsDecodeAsPartsOfTheTensor) {
   const std::vector<float> g = SomeGradient(1000, 1);
   Round round = MakeRound(*codec_, {g}, 0);
   const std::vector<float> whole = Mean(*codec_, round);
-  for (size_t begin = 0; begin < g.size(); begin += 123) {
-    const size_t end = std::min(begin + 123, g.size());
+  const uint64_t together = codec_->Granularity(1);
+  const size_t step = together > g.size() ? g.size() : (123 + together - 1) / together * together;
+  for (size_t begin = 0; begin < g.size(); begin += step) {
+    const size_t end = std::min(begin + step, g.size());
     Round part;
     part.gradients = {std::vector<float>(g.begin() + begin, g.begin() + end)};
     part.scaler = round.scaler;
@@ -181,21 +195,23 @@ TEST_P(CodecConformance, SizesAreWhatTheySay) {
   for (size_t n : Lengths()) {
     std::vector<float> largest(n);  // every element fires
     for (size_t i = 0; i < n; ++i) largest[i] = i % 2 == 0 ? 1 : -1;
-    EXPECT_EQ(MakeRound(*codec_, {largest}).payloads[0].size(), codec_->MaxEncodedSize(n)) << n;
+    ExpectSize(MakeRound(*codec_, {largest}).payloads[0].size(), codec_->MaxEncodedSize({0, 0, n}),
+               GetParam());
     const Round round = SomeRound(*codec_, n, 3);
-    EXPECT_LE(round.payloads[0].size(), codec_->MaxEncodedSize(n));
-    EXPECT_EQ(Sum(*codec_, round).size(), codec_->SumSize(n, 3));
+    EXPECT_LE(round.payloads[0].size(), codec_->MaxEncodedSize({0, 0, n}));
+    ExpectSize(Sum(*codec_, round).size(), codec_->MaxSumSize({0, 0, n}, 3), GetParam());
   }
   const Round round = SomeRound(*codec_, 70, 127);
-  const auto sum = codec_->NewAccumulator(70, 127);
-  EXPECT_EQ(codec_->SumSize(0, 1), 0u);
+  const auto sum = codec_->NewAccumulator({0, 0, 70}, 127);
+  EXPECT_EQ(codec_->MaxSumSize({0, 0, 0}, 1), 0u);
   for (int contributors = 1; contributors <= 127; ++contributors) {
     Round first;
     first.gradients.assign(round.gradients.begin(), round.gradients.begin() + contributors);
     first.payloads.assign(round.payloads.begin(), round.payloads.begin() + contributors);
-    EXPECT_EQ(Sum(*codec_, first).size(), codec_->SumSize(70, contributors));
-    EXPECT_GE(codec_->SumSize(70, contributors),
-              codec_->SumSize(70, std::max(1, contributors - 1)));
+    ExpectSize(Sum(*codec_, first).size(), codec_->MaxSumSize({0, 0, 70}, contributors),
+               GetParam());
+    EXPECT_GE(codec_->MaxSumSize({0, 0, 70}, contributors),
+              codec_->MaxSumSize({0, 0, 70}, std::max(1, contributors - 1)));
   }
 }
 
@@ -215,7 +231,7 @@ TEST_P(CodecConformance, AnySubsetOfRanksInAnyOrderGivesTheSumOverThatSubset) {
         alone.payloads.push_back(round.payloads[rank]);
       }
       const std::vector<uint8_t> expected = Sum(*codec_, alone);
-      ASSERT_EQ(expected.size(), codec_->SumSize(n, alone.workers()));
+      ExpectSize(expected.size(), codec_->MaxSumSize({0, 0, n}, alone.workers()), GetParam());
       if (n == 9) {
         do {
           ASSERT_EQ(Sum(*codec_, round, order), expected) << "set " << set;
@@ -231,7 +247,7 @@ TEST_P(CodecConformance, AnySubsetOfRanksInAnyOrderGivesTheSumOverThatSubset) {
 
 TEST_P(CodecConformance, ASumAskedForTwiceIsTheSame) {
   const Round round = SomeRound(*codec_, 70, 4);
-  const auto sum = codec_->NewAccumulator(70, 4);
+  const auto sum = codec_->NewAccumulator({0, 0, 70}, 4);
   for (int rank : {3, 1}) ASSERT_TRUE(sum->Add(rank, round.payloads[rank]).ok());
   std::vector<uint8_t> once, twice;
   sum->EncodeSum(&once);
@@ -245,11 +261,12 @@ TEST_P(CodecConformance, SumsOfAnotherSizeAreRejected) {
   std::vector<float> mean(70);
   for (size_t size = 0; size < sum.size(); ++size) {
     const Status status =
-        codec_->Decode(std::span(sum).first(size), 70, 3, round.scaler, 0, 70, mean.data());
+        codec_->Decode(std::span(sum).first(size), {0, 0, 70}, 3, round.scaler, 0, 70, mean.data());
     ASSERT_EQ(status.code(), Code::kMismatch) << size;
   }
   sum.push_back(0);
-  EXPECT_EQ(codec_->Decode(sum, 70, 3, round.scaler, 0, 70, mean.data()).code(), Code::kMismatch);
+  EXPECT_EQ(codec_->Decode(sum, {0, 0, 70}, 3, round.scaler, 0, 70, mean.data()).code(),
+            Code::kMismatch);
 }
 
 TEST_P(CodecConformance, AppendsToWhatIsThere) {
@@ -259,7 +276,7 @@ TEST_P(CodecConformance, AppendsToWhatIsThere) {
   noise.seed = 2017;
   noise.round = 3;
   codec_->Encode(round.gradients[0].data(), {2, 70 % 13, 70}, round.prepared[0], noise, &bytes);
-  const auto sum = codec_->NewAccumulator(70, 1);
+  const auto sum = codec_->NewAccumulator({0, 0, 70}, 1);
   // At an odd address, too.
   ASSERT_TRUE(sum->Add(0, std::span(bytes).subspan(3)).ok());
   const size_t payload_end = bytes.size();
@@ -281,9 +298,9 @@ TEST_P(CodecConformance, RandomBytesAreTakenWholeOrRejected) {
   int taken = 0;
   for (int trial = 0; trial < 3000; ++trial) {
     const size_t n = random() % 40;
-    std::vector<uint8_t> bytes(random() % (codec_->MaxEncodedSize(n) + 8));
+    std::vector<uint8_t> bytes(random() % (codec_->MaxEncodedSize({0, 0, n}) + 8));
     for (uint8_t& b : bytes) b = static_cast<uint8_t>(random() & random());
-    const auto sum = codec_->NewAccumulator(n, 2);
+    const auto sum = codec_->NewAccumulator({0, 0, n}, 2);
     const Result<size_t> used = sum->Add(0, bytes);
     if (used.ok()) {
       ++taken;
@@ -291,17 +308,17 @@ TEST_P(CodecConformance, RandomBytesAreTakenWholeOrRejected) {
     } else {
       ASSERT_EQ(used.status().code(), Code::kMismatch);
     }
-    std::vector<uint8_t> down(codec_->SumSize(n, 5));
+    std::vector<uint8_t> down(codec_->MaxSumSize({0, 0, n}, 5));
     for (uint8_t& b : down) b = static_cast<uint8_t>(random());
     std::vector<float> mean(n);
-    const Status decoded = codec_->Decode(down, n, 5, 1.0f, 0, n, mean.data());
+    const Status decoded = codec_->Decode(down, {0, 0, n}, 5, 1.0f, 0, n, mean.data());
     if (decoded.ok()) {
       ASSERT_TRUE(std::all_of(mean.begin(), mean.end(), [](float v) { return std::isfinite(v); }));
     } else {
       ASSERT_EQ(decoded.code(), Code::kMismatch);
     }
   }
-  EXPECT_GT(taken, 10);
+  EXPECT_GT(taken, GetParam().random_codes);
   EXPECT_LT(taken, 2990);
 }
 

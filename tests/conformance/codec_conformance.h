@@ -31,6 +31,13 @@ struct CodecCase {
   std::string golden_sum;
   // The relative error that the answer's own format adds.
   double rounding = 0x1p-11;
+  // Codecs that code sums anew: how far an answer may lie from the mean of what was sent, as a
+  // share of the largest magnitude in that mean.
+  double recoding = 0;
+  // Codes and sums of one number of elements differ in size, up to the largest.
+  bool sizes_vary = false;
+  // Of the suite's 3000 rows of random bytes more than so many are codes.
+  int random_codes = 10;
 };
 
 inline std::string CaseName(const testing::TestParamInfo<CodecCase>& info) {

@@ -38,21 +38,27 @@ std::vector<float> SomeGradient(size_t n, uint64_t seed) {
   return g;
 }
 
+static kernels::NoiseKey NoiseOf(int rank) {
+  kernels::NoiseKey noise;
+  noise.seed = 2017;
+  noise.rank = static_cast<uint16_t>(rank);
+  noise.round = 3;
+  noise.tensor = 2;
+  return noise;
+}
+
 Round MakeRound(const Codec& codec, std::vector<std::vector<float>> gradients, uint64_t begin) {
   Round round;
   round.gradients = std::move(gradients);
   for (const std::vector<float>& g : round.gradients) {
-    round.prepared.push_back(codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g.size()));
+    round.prepared.push_back(codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g,
+                                           NoiseOf(static_cast<int>(round.prepared.size()))));
     round.scaler = std::max(round.scaler, round.prepared.back().scaler);
   }
   for (int rank = 0; rank < round.workers(); ++rank) {
     if (codec.shares_scaler()) round.prepared[rank].scaler = round.scaler;
-    kernels::NoiseKey noise;
-    noise.seed = 2017;
-    noise.rank = static_cast<uint16_t>(rank);
-    noise.round = 3;
     codec.Encode(round.gradients[rank].data(), {2, begin, round.count()}, round.prepared[rank],
-                 noise, &round.payloads.emplace_back());
+                 NoiseOf(rank), &round.payloads.emplace_back());
   }
   return round;
 }
@@ -65,7 +71,7 @@ Round GoldenRound(const Codec& codec) {
 }
 
 std::vector<uint8_t> Sum(const Codec& codec, const Round& round, const std::vector<int>& order) {
-  const auto sum = codec.NewAccumulator(round.count(), round.workers());
+  const auto sum = codec.NewAccumulator({0, 0, round.count()}, round.workers());
   for (int rank : order) {
     const Result<size_t> used = sum->Add(rank, round.payloads[rank]);
     EXPECT_TRUE(used.ok()) << used.status().message();
@@ -84,7 +90,7 @@ std::vector<uint8_t> Sum(const Codec& codec, const Round& round) {
 
 std::vector<float> Mean(const Codec& codec, const Round& round) {
   std::vector<float> mean(round.count());
-  const Status decoded = codec.Decode(Sum(codec, round), round.count(), round.workers(),
+  const Status decoded = codec.Decode(Sum(codec, round), {0, 0, round.count()}, round.workers(),
                                       round.scaler, 0, round.count(), mean.data());
   EXPECT_TRUE(decoded.ok()) << decoded.message();
   return mean;

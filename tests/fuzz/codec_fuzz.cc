@@ -19,6 +19,7 @@ using tern::Code;
 using tern::codec::Accumulator;
 using tern::codec::Codec;
 using tern::codec::MakeCodec;
+using tern::codec::Segment;
 using Bytes = std::vector<uint8_t>;
 
 struct Case {
@@ -45,29 +46,32 @@ Bytes HonestCode(const Case& c, int rank) {
   noise.rank = static_cast<uint16_t>(rank);
   Bytes code;
   c.codec->Encode(g.data(), {0, 0, c.count}, {1, 1}, noise, &code);
-  Require(code.size() <= c.codec->MaxEncodedSize(c.count), c, "a code is larger than the largest");
+  Require(code.size() <= c.codec->MaxEncodedSize({0, 0, c.count}), c,
+          "a code is larger than the largest");
   return code;
 }
 
 Bytes SumOf(const Case& c, Accumulator* accumulator) {
   Bytes sum;
   accumulator->EncodeSum(&sum);
-  Require(sum.size() == c.codec->SumSize(c.count, c.workers), c,
-          "a sum has another size than told");
+  Require(sum.size() <= c.codec->MaxSumSize({0, 0, c.count}, c.workers), c,
+          "a sum is larger than the largest");
+  const auto part = c.codec->SumPart(sum, {0, 0, c.count}, c.workers);
+  Require(part.ok() && *part == sum.size(), c, "a sum does not end where it ends");
   return sum;
 }
 
 // A code that is refused is as if it had not come; one that is accepted ends within its bytes.
 void AddBeforeHonestCodes(const Case& c) {
-  const std::unique_ptr<Accumulator> clean = c.codec->NewAccumulator(c.count, c.workers);
-  const std::unique_ptr<Accumulator> attacked = c.codec->NewAccumulator(c.count, c.workers);
+  const std::unique_ptr<Accumulator> clean = c.codec->NewAccumulator({0, 0, c.count}, c.workers);
+  const std::unique_ptr<Accumulator> attacked = c.codec->NewAccumulator({0, 0, c.count}, c.workers);
   bool accepted = false;
   for (int rank = c.workers - 1; rank >= 0; --rank) {
     const Bytes code = HonestCode(c, rank);
     const auto attack = attacked->Add(rank, c.bytes);
     if (attack.ok()) {
       accepted = true;
-      Require(*attack <= c.bytes.size() && *attack <= c.codec->MaxEncodedSize(c.count), c,
+      Require(*attack <= c.bytes.size() && *attack <= c.codec->MaxEncodedSize({0, 0, c.count}), c,
               "an Add read too much");
     } else {
       Require(attack.status().code() == Code::kMismatch && !attack.status().message().empty(), c,
@@ -81,28 +85,37 @@ void AddBeforeHonestCodes(const Case& c) {
   const Bytes sum = SumOf(c, attacked.get());
   if (!accepted) Require(sum == SumOf(c, clean.get()), c, "a refused code changed the sum");
   std::vector<float> mean(c.count);
-  const bool decoded = c.codec->Decode(sum, c.count, c.workers, 1, 0, c.count, mean.data()).ok();
+  const bool decoded =
+      c.codec->Decode(sum, {0, 0, c.count}, c.workers, 1, 0, c.count, mean.data()).ok();
   // Floats may overflow in a sum; codes in {-1, 0, 1} cannot.
   Require(decoded || (accepted && !c.codec->shares_scaler()), c, "a sum is not decoded");
 }
 
-// A part of a sum decodes as in the whole.
+// A part of a sum decodes as in the whole; what is no sum, or not all of the bytes, does not.
 void DecodeAnySum(const Case& c) {
-  Bytes sum(c.codec->SumSize(c.count, c.workers));
-  std::copy_n(c.bytes.begin(), std::min(sum.size(), c.bytes.size()), sum.begin());
-  std::vector<float> raw(c.count);
-  if (c.bytes.size() != sum.size()) {
-    Require(!c.codec->Decode(c.bytes, c.count, c.workers, c.scaler, 0, c.count, raw.data()).ok(), c,
-            "a sum of the wrong size is decoded");
-  }
+  const Segment segment{0, 0, c.count};
+  const size_t most = c.codec->MaxSumSize(segment, c.workers);
   std::vector<float> whole(c.count);
-  if (!c.codec->Decode(sum, c.count, c.workers, c.scaler, 0, c.count, whole.data()).ok()) return;
-  const uint64_t first = c.count / 3, n = c.count / 2;
-  std::vector<float> part(n);
-  Require(c.codec->Decode(sum, c.count, c.workers, c.scaler, first, n, part.data()).ok(), c,
-          "a part is not decoded");
-  Require(n == 0 || std::memcmp(part.data(), whole.data() + first, n * sizeof(float)) == 0, c,
-          "a part differs");
+  const auto decode = [&](std::span<const uint8_t> sum, uint64_t first, std::span<float> values) {
+    return c.codec->Decode(sum, segment, c.workers, c.scaler, first, values.size(), values.data())
+        .ok();
+  };
+  const auto own = c.codec->SumPart(c.bytes, segment, c.workers);
+  if (!own.ok() || *own != c.bytes.size())
+    Require(!decode(c.bytes, 0, whole), c, "a sum of the wrong size is decoded");
+  Bytes sum(c.bytes.begin(), c.bytes.end());
+  sum.resize(std::max(sum.size(), most));
+  const auto size = c.codec->SumPart(sum, segment, c.workers);
+  if (!size.ok()) return;
+  Require(*size <= sum.size() && *size <= most, c, "a sum is larger than the largest");
+  sum.resize(*size);
+  if (!decode(sum, 0, whole)) return;
+  const uint64_t first = c.count / 3;
+  std::vector<float> part(c.count / 2);
+  Require(decode(sum, first, part), c, "a part is not decoded");
+  Require(part.empty() ||
+              std::memcmp(part.data(), whole.data() + first, part.size() * sizeof(float)) == 0,
+          c, "a part differs");
   for (const float v : whole) Require(std::isfinite(v), c, "a mean is not finite");
 }
 

@@ -25,8 +25,9 @@ void Read(const std::string& text, const std::string& name,
           const std::vector<std::string>& overrides) {
   static const NameTables tables = {
       {"models", {"lenet"}},
-      {"codecs", {"fp32", "fp16", "bf16", "ternary"}},
+      {"codecs", {"fp32", "fp16", "bf16", "ternary", "qsgd", "onebit", "topk"}},
       {"float_codecs", {"fp32", "fp16", "bf16"}},
+      {"unbiased_codecs", {"fp32", "fp16", "bf16", "ternary", "qsgd"}},
       {"sharing_codecs", {"ternary"}},
       {"algorithms", tern::config::AlgorithmNames()},
       {"local_updaters", {"none", "sgd", "dcasgd_c", "dcasgd_a"}},

@@ -48,7 +48,7 @@ TEST(Cells, TakeTheMaximumOfScalers) {
   const ExchangePlan plan = PlanOf("ternary");
   const std::vector<CellSpec> cells = CellsOfLane(plan, 0, 0);
   ASSERT_EQ(cells[2].cell.kind, Kind::kScale);
-  auto sum = cells[2].open();
+  auto sum = cells[2].open(1);
   EXPECT_TRUE(sum->Add(0, EncodeScalers({1.5f, 0.25f})).ok());
   EXPECT_TRUE(sum->Add(1, EncodeScalers({0.5f, 2.f})).ok());
   const Bytes outcome = sum->Close();
@@ -71,7 +71,7 @@ TEST(Cells, RefuseScalersThatCannotBe) {
 TEST(Cells, GatherFiguresByRank) {
   const ExchangePlan plan = PlanOf("fp32");
   const std::vector<CellSpec> cells = CellsOfLane(plan, 0, 0);
-  auto sum = cells[0].open();
+  auto sum = cells[0].open(1);
   pb::Figures figures;
   for (uint32_t rank : {1, 0}) {
     figures.set_test_correct(100 + rank);
@@ -94,14 +94,14 @@ TEST(Cells, AddUpChunks) {
   for (const CellSpec& spec : CellsOfLane(plan, 0, 1)) {
     const Chunk& chunk = plan.chunk(spec.cell.bucket, spec.cell.chunk);
     const std::vector<float> one(chunk.count, 1.f), three(chunk.count, 3.f);
-    auto sum = spec.open();
+    auto sum = spec.open(1);
     EXPECT_FALSE(sum->Add(0, EncodeScalers(std::vector<float>(chunk.count + 1))).ok());
     EXPECT_FALSE(sum->Add(0, Text("short")).ok());
-    sum = spec.open();
+    sum = spec.open(1);
     EXPECT_TRUE(sum->Add(1, EncodeScalers(three)).ok());
     EXPECT_TRUE(sum->Add(0, EncodeScalers(one)).ok());
     const Bytes outcome = sum->Close();
-    EXPECT_EQ(outcome.size(), chunk.sum_bytes);
+    EXPECT_EQ(outcome.size(), chunk.max_sum_bytes);
     EXPECT_THAT(*ParseScalers(outcome, chunk.count), testing::Each(2.f));  // the mean
     EXPECT_TRUE(spec.check_outcome(outcome, 2).ok());
     EXPECT_FALSE(spec.check_outcome(Text("short"), 2).ok());

@@ -68,8 +68,10 @@ TEST(Plan, MakesAChunkOfTheTensorsThatItMeets) {
   EXPECT_EQ(bucket.chunks[1].segments[1].tensor, 1u);
   EXPECT_EQ(bucket.chunks[1].segments[1].count, 7u);
   const codec::Codec& codec = *plan->codec_of[0];
-  EXPECT_EQ(bucket.chunks[1].sum_bytes, codec.SumSize(146, 3) + codec.SumSize(7, 3));
-  EXPECT_EQ(bucket.chunks[1].max_push_bytes, codec.MaxEncodedSize(146) + codec.MaxEncodedSize(7));
+  EXPECT_EQ(bucket.chunks[1].max_sum_bytes,
+            codec.MaxSumSize({0, 0, 146}, 3) + codec.MaxSumSize({0, 0, 7}, 3));
+  EXPECT_EQ(bucket.chunks[1].max_push_bytes,
+            codec.MaxEncodedSize({0, 0, 146}) + codec.MaxEncodedSize({0, 0, 7}));
 }
 
 TEST(Plan, DealsChunksToShardsAndTheirLanesInTurn) {

@@ -340,7 +340,7 @@ TEST_F(RoundLaneTest, ClosesACellOfEveryRoundAlsoWithNobody) {
   RoundLane::Options options;
   options.workers = 1;
   CellSpec spec = LettersCell(kFirst);
-  spec.open = [&closed] { return std::make_unique<Rounds>(&closed); };
+  spec.open = [&closed](uint64_t) { return std::make_unique<Rounds>(&closed); };
   spec.every_round = true;
   lane_ = std::make_unique<RoundLane>(options, std::vector{spec});
   lane_->OnMembers(MembersOf(1, {10}), &out_);

@@ -134,7 +134,7 @@ class Letters : public CellSum {
   std::string sum_;
 };
 inline CellSpec LettersCell(const Cell& cell) {
-  return {cell, [] { return std::make_unique<Letters>(); },
+  return {cell, [](uint64_t) { return std::make_unique<Letters>(); },
           [](const Bytes& payload, uint32_t contributors) {
             return View(payload) == std::string(contributors, 'x')
                        ? Ok()

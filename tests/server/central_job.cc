@@ -71,7 +71,8 @@ Bytes EncodePush(const setup::Setup& job, const protocol::Chunk& chunk,
     const float* whole = values.data() + tensor;
     const uint64_t count = job.plan.tensor_count[segment.tensor];
     codec.Encode(whole + segment.begin, segment,
-                 codec.Prepare(kernels::ComputeStats(whole, count), count), noise, &codes);
+                 codec.Prepare(kernels::ComputeStats(whole, count), {whole, count}, noise), noise,
+                 &codes);
   }
   return Bytes::Own(std::move(codes));
 }
@@ -84,14 +85,14 @@ void TakeAnswer(const setup::Setup& job, const protocol::Chunk& chunk, bool whol
     codec::ReadFloats(payload.span(), {to, chunk.count});
     return;
   }
-  ASSERT_EQ(payload.size(), chunk.sum_bytes);
+  ASSERT_EQ(payload.size(), chunk.max_sum_bytes);
   std::span<const uint8_t> rest = payload.span();
   const codec::Codec& codec = *job.plan.pull_codec;
   for (const codec::Segment& segment : chunk.segments) {
     std::vector<float> part(segment.count);
-    const size_t size = codec.SumSize(segment.count, 1);
+    const size_t size = codec.MaxSumSize(segment, 1);
     const Status decoded =
-        codec.Decode(rest.first(size), segment.count, 1, 0, 0, segment.count, part.data());
+        codec.Decode(rest.first(size), segment, 1, 0, 0, segment.count, part.data());
     ASSERT_TRUE(decoded.ok()) << decoded.message();
     rest = rest.subspan(size);
     const bool changes = job.job.exchange().pull() == pb::Exchange::changes;
@@ -260,7 +261,7 @@ void RoundDrill::Round(const std::vector<std::vector<float>>& values,
   const auto chunks = ChunksOf(job_);
   answer_bytes_ = 0;
   for (size_t i = 0; i < chunks.size(); ++i) {
-    const auto sum = specs_[i].open();
+    const auto sum = specs_[i].open(1);
     for (size_t k = 0; k < ranks.size(); ++k) {
       const Status added = sum->Add(
           ranks[k], EncodePush(job_, *chunks[i], values[k], ranks[k], cells_[i]->round() + 1));

@@ -53,9 +53,9 @@ std::vector<CellSpec> ToyCentralLane::Cells() {
   for (CellSpec& spec : cells) {
     const Cell cell = spec.cell;
     spec.every_round = true;
-    spec.open = [this, cell, open = std::move(spec.open)] {
+    spec.open = [this, cell, open = std::move(spec.open)](uint64_t round) {
       return std::make_unique<CentralSum>(
-          open(), [this, cell](const Bytes& sum) { return Close(cell, sum); });
+          open(round), [this, cell](const Bytes& sum) { return Close(cell, sum); });
     };
     spec.check_outcome = [](const Bytes& payload, uint32_t) {
       return payload.size() == 3 * sizeof(uint64_t) ? Ok()

@@ -61,7 +61,7 @@ class ToySum : public protocol::CellSum {
 CellSpec Spec(const Cell& cell, const Schedule& schedule, const Report* report) {
   CellSpec spec;
   spec.cell = cell;
-  spec.open = [=, workers = schedule.workers] {
+  spec.open = [=, workers = schedule.workers](uint64_t) {
     return std::make_unique<ToySum>(cell.kind, workers, report);
   };
   spec.check_outcome = [=](const Bytes& payload, uint32_t contributors) {

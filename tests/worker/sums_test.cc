@@ -15,10 +15,20 @@ Answer Of(protocol::Cell cell, uint64_t round, uint32_t contributors, Bytes payl
   return answer;
 }
 
+size_t SumBytes(const protocol::ExchangePlan& plan, const protocol::Chunk& chunk,
+                uint32_t contributors) {
+  size_t bytes = 0;
+  for (const codec::Segment& segment : chunk.segments) {
+    if (contributors == 0) break;
+    bytes += plan.codec_of[segment.tensor]->MaxSumSize(segment, static_cast<int>(contributors));
+  }
+  return bytes;
+}
+
 void PutPushes(const setup::Setup& job, uint64_t round, uint32_t contributors, Sums* sums) {
   for (const protocol::Bucket& bucket : job.plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
-      std::string zeros(protocol::SumBytes(job.plan, chunk, contributors), '\0');
+      std::string zeros(SumBytes(job.plan, chunk, contributors), '\0');
       sums->Put(Of({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, contributors,
                    Bytes::Own(std::move(zeros))));
     }

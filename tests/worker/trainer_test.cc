@@ -44,7 +44,7 @@ class AnsweringPort : public Port {
   void Contribute(protocol::Cell cell, uint64_t round, uint64_t, Bytes payload,
                   protocol::Request) override {
     if (take && take(cell, round)) return;
-    auto sum = specs_.at(cell).open();
+    auto sum = specs_.at(cell).open(1);
     EXPECT_TRUE(sum->Add(0, payload).ok());
     Answer answer;
     answer.cell = cell;

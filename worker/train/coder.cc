@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/hash.h"
+#include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/config/algorithms.h"
 #include "common/protocol/cells.h"
@@ -29,12 +30,13 @@ std::string WhatIsPushed(const pb::Train& train) {
 
 Coder::Coder(const setup::Setup& setup, uint32_t rank, Port& port, Events& events,
              Progress& progress)
-    : setup_(setup),
-      rank_(rank),
-      port_(port),
-      events_(events),
-      progress_(progress),
-      thread_("coder", [this] { Run(); }) {}
+    : setup_(setup), rank_(rank), port_(port), events_(events), progress_(progress) {
+  for (size_t t = 0; t < setup.plan.codec_of.size(); ++t) {
+    memories_.push_back(setup.plan.codec_of[t]->NewMemory(setup.plan.tensor_count[t]));
+    if (memories_.back() != nullptr) compensated_.resize(setup.plan.parameters());
+  }
+  thread_ = Thread("coder", [this] { Run(); });
+}
 
 Coder::~Coder() {
   work_.Close();
@@ -65,22 +67,35 @@ void Coder::Run() {
     if (const auto* ready = std::get_if<Ready>(&*work)) {
       Prepare(*ready);
     } else if (const auto* forget = std::get_if<ForgetAll>(&*work)) {
-      waiting_.clear();
-      early_.clear();
-      forget->done->set_value();
+      ForgetAllOf(*forget);
     } else {
       OnScaled(std::move(std::get<Answer>(*work)));
     }
   }
 }
 
+void Coder::ForgetAllOf(const ForgetAll& forget) {
+  waiting_.clear();
+  early_.clear();
+  for (const auto& memory : memories_) {
+    if (memory != nullptr) memory->Forget();
+  }
+  LOG_IF(WARNING, !compensated_.empty())
+      << "what the codecs kept of earlier gradients starts afresh";
+  forget.done->set_value();
+}
+
 void Coder::Prepare(const Ready& ready) {
   const protocol::ExchangePlan& plan = setup_.plan;
   const protocol::Bucket& bucket = plan.buckets[ready.bucket];
   Waiting values{ready.arena, ready.request, {}};
+  kernels::NoiseKey noise = NoiseOf(ready.round);
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
-    const kernels::Stats stats =
-        kernels::ComputeStats(ready.arena + plan.tensor_begin[t], plan.tensor_count[t]);
+    const uint64_t begin = plan.tensor_begin[t], count = plan.tensor_count[t];
+    if (memories_[t] != nullptr)
+      memories_[t]->Compensate(0, {ready.arena + begin, count}, {&compensated_[begin], count});
+    const std::span<const float> to_code = ToCode(ready.arena, t);
+    const kernels::Stats stats = kernels::ComputeStats(to_code.data(), count);
     if (!stats.finite) {
       events_.Push(Ended{Status(
           Code::kBadData, Cat(WhatIsPushed(setup_.job.train()), setup_.table.parameters[t].name,
@@ -88,7 +103,8 @@ void Coder::Prepare(const Ready& ready) {
                               "; lower the learning rate"))});
       return;
     }
-    values.prepared.push_back(plan.codec_of[t]->Prepare(stats, plan.tensor_count[t]));
+    noise.tensor = t;
+    values.prepared.push_back(plan.codec_of[t]->Prepare(stats, to_code, noise));
   }
   if (bucket.shared.empty()) return EncodeAndPush(ready.round, ready.bucket, values, 0);
   ForgetBefore(ready.round);
@@ -132,25 +148,44 @@ void Coder::CodeWith(const Answer& scaled, Waiting values) {
   EncodeAndPush(scaled.outcome.round(), scaled.cell.bucket, values, Digest(scaled.payload.span()));
 }
 
-void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, const Waiting& values, uint64_t digest) {
-  const protocol::ExchangePlan& plan = setup_.plan;
+kernels::NoiseKey Coder::NoiseOf(uint64_t round) const {
   kernels::NoiseKey noise;
   noise.seed = setup_.job.seed();
   noise.rank = static_cast<uint16_t>(rank_);
   noise.round = round;
+  return noise;
+}
+
+void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, const Waiting& values, uint64_t digest) {
+  const protocol::ExchangePlan& plan = setup_.plan;
   for (const protocol::Chunk& chunk : plan.buckets[bucket].chunks) {
     std::vector<uint8_t> codes;
     codes.reserve(chunk.max_push_bytes);
     for (const codec::Segment& segment : chunk.segments) {
-      const float* g = values.arena + plan.tensor_begin[segment.tensor] + segment.begin;
-      plan.codec_of[segment.tensor]->Encode(
-          g, segment, values.prepared[segment.tensor - plan.buckets[bucket].first_tensor], noise,
-          &codes);
+      Encode(values, segment, values.prepared[segment.tensor - plan.buckets[bucket].first_tensor],
+             NoiseOf(round), &codes);
     }
     progress_.push_bytes.Add(codes.size());
     port_.Contribute({protocol::Kind::kPush, bucket, chunk.index}, round, digest,
                      Bytes::Own(std::move(codes)), values.request);
   }
+}
+
+void Coder::Encode(const Waiting& values, const codec::Segment& segment,
+                   const codec::Prepared& prepared, kernels::NoiseKey noise,
+                   std::vector<uint8_t>* codes) {
+  const codec::Codec& codec = *setup_.plan.codec_of[segment.tensor];
+  const std::span<const float> to_code =
+      ToCode(values.arena, segment.tensor).subspan(segment.begin, segment.count);
+  const size_t before = codes->size();
+  codec.Encode(to_code.data(), segment, prepared, noise, codes);
+  codec::Memory* memory = memories_[segment.tensor].get();
+  if (memory == nullptr) return;
+  sent_.resize(segment.count);
+  const Result<size_t> decoded =
+      codec.DecodeAlone(std::span(*codes).subspan(before), segment, sent_.data());
+  CHECK(decoded.ok()) << decoded.status().message();  // we coded it
+  memory->Keep(segment.begin, to_code, sent_);
 }
 
 }  // namespace tern::train

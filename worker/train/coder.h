@@ -4,6 +4,9 @@
 //   bucket ready -> statistics, scalers --Scale--> (maximum over the workers)
 //   --Scaled--> codes --Push-->
 //
+// Where a codec keeps something of a tensor (codec.h), that is added before and what the code left
+// out is kept after.
+//
 // (TernGrad, Algorithm 1, lines 3 and 4; sections 3.2 and 3.3.) A bucket without shared scalers is
 // coded at once.
 #pragma once
@@ -11,6 +14,8 @@
 #include <cstdint>
 #include <future>
 #include <map>
+#include <memory>
+#include <span>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -37,8 +42,8 @@ class Coder {
   }
   // This worker takes no part in the round.
   void Skip(uint64_t round);
-  // Drops what waits for its scalers; returns when nothing is being coded any more. From the
-  // compute thread.
+  // Drops what waits for its scalers, and what codecs have kept; returns when nothing is being
+  // coded any more. From the compute thread.
   void Forget();
   // The maxima have come. From the net thread.
   void Scaled(Answer answer) { work_.Push(std::move(answer)); }
@@ -62,7 +67,16 @@ class Coder {
   };
 
   void Run();
+  void ForgetAllOf(const ForgetAll& forget);
   void Prepare(const Ready& ready);
+  // What is to be coded of tensor t: the values themselves, or with what its codec has kept.
+  std::span<const float> ToCode(const float* arena, uint32_t t) const {
+    const float* from = memories_[t] == nullptr ? arena : compensated_.data();
+    return {from + setup_.plan.tensor_begin[t], setup_.plan.tensor_count[t]};
+  }
+  void Encode(const Waiting& values, const codec::Segment& segment, const codec::Prepared& prepared,
+              kernels::NoiseKey noise, std::vector<uint8_t>* codes);
+  kernels::NoiseKey NoiseOf(uint64_t round) const;
   void OnScaled(Answer answer);
   void CodeWith(const Answer& scaled, Waiting values);
   void ForgetBefore(uint64_t round);
@@ -77,6 +91,9 @@ class Coder {
   // does not wait for all.
   std::map<std::pair<uint64_t, uint32_t>, Waiting> waiting_;
   std::map<std::pair<uint64_t, uint32_t>, Answer> early_;
+  std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor, null: nothing is kept
+  std::vector<float> compensated_;                        // as the model, where something is
+  std::vector<float> sent_;
   Channel<std::variant<Ready, Answer, ForgetAll>> work_;
   Thread thread_;  // last: it uses all of the above
 };

@@ -95,6 +95,8 @@ Status Sums::DecodeChunk(const protocol::Chunk& chunk, const Bucket& bucket, con
     return Status(Code::kMismatch, Cat(part.payload.size(), " bytes for bucket ", chunk.bucket,
                                        ", chunk ", chunk.index, ", expected ", expected));
   };
+  const size_t whole_bytes = chunk.count * sizeof(float);
+  if (part.whole && part.payload.size() != whole_bytes) return wrong_size(whole_bytes);
   const int contributors = plan.central ? 1 : static_cast<int>(part.contributors);
   // Nobody took part: nothing has changed.
   if (contributors == 0 || (plan.central && part.payload.size() == 0))
@@ -103,9 +105,9 @@ Status Sums::DecodeChunk(const protocol::Chunk& chunk, const Bucket& bucket, con
   std::array<float, 4096> values;  // stays in the first cache, so memory sees the model once
   for (const codec::Segment& segment : chunk.segments) {
     const codec::Codec& codec = plan.central ? *plan.pull_codec : *plan.codec_of[segment.tensor];
-    const size_t size =
-        part.whole ? segment.count * sizeof(float) : codec.SumSize(segment.count, contributors);
-    if (rest.size() < size) return wrong_size(chunk.sum_bytes);
+    Result<size_t> size = segment.count * sizeof(float);
+    if (!part.whole) size = codec.SumPart(rest, segment, contributors);
+    if (!size.ok()) return size.status();
     float scaler = 0;
     const auto& shared = plan.buckets[chunk.bucket].shared;
     const auto place = std::lower_bound(shared.begin(), shared.end(), segment.tensor);
@@ -117,14 +119,14 @@ Status Sums::DecodeChunk(const protocol::Chunk& chunk, const Bucket& bucket, con
       if (part.whole) {
         std::memcpy(values.data(), rest.data() + at * sizeof(float), n * sizeof(float));
       } else {
-        TERN_RETURN_IF_ERROR(codec.Decode(rest.first(size), segment.count, contributors, scaler, at,
-                                          n, values.data()));
+        TERN_RETURN_IF_ERROR(
+            codec.Decode(rest.first(*size), segment, contributors, scaler, at, n, values.data()));
       }
       use(segment.tensor, base + at, {values.data(), n});
     }
-    rest = rest.subspan(size);
+    rest = rest.subspan(*size);
   }
-  return rest.empty() ? Ok() : wrong_size(chunk.sum_bytes);
+  return rest.empty() ? Ok() : wrong_size(part.payload.size() - rest.size());
 }
 
 }  // namespace tern::train

@@ -1,0 +1,153 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "common/base/logging.h"
+#include "common/codec/codecs.h"
+#include "common/codec/float_sum.h"
+#include "common/codec/qsgd_form.h"
+
+namespace tern::codec {
+namespace {
+
+constexpr size_t kBlock = 4096;
+
+class DecodedSum : public RankOrderedSum {
+ public:
+  DecodedSum(const QsgdForm& form, uint64_t count, int workers)
+      : RankOrderedSum(count, workers), form_(form) {}
+
+  // A sum of finite numbers may be beyond the largest, which then is what is coded.
+  void FiniteMean(std::span<float> mean) {
+    constexpr float kLargest = std::numeric_limits<float>::max();
+    MeanOf(0, mean);
+    for (float& v : mean) v = std::clamp(v, -kLargest, kLargest);
+  }
+
+ protected:
+  Result<size_t> Check(std::span<const uint8_t> bytes) const override {
+    Result<size_t> size = form_.Size(bytes, count());
+    if (!size.ok()) return size;
+    TERN_RETURN_IF_ERROR(ForEachBlock(bytes.first(*size), [](uint64_t, std::span<const float>) {}));
+    return size;
+  }
+  void AddTo(std::span<const uint8_t> part, float* sum) const override {
+    const Status checked = ForEachBlock(part, [&](uint64_t first, std::span<const float> values) {
+      for (size_t i = 0; i < values.size(); ++i) sum[first + i] += values[i];
+    });
+    CHECK(checked.ok()) << checked.message();  // it was, before
+  }
+
+ private:
+  template <typename Visit>
+  Status ForEachBlock(std::span<const uint8_t> code, Visit visit) const {
+    std::array<float, kBlock> values;
+    for (uint64_t first = 0; first < count(); first += kBlock) {
+      const uint64_t n = std::min<uint64_t>(kBlock, count() - first);
+      TERN_RETURN_IF_ERROR(form_.Read(code, count(), first, n, values.data()));
+      visit(first, std::span<const float>(values).first(n));
+    }
+    return Ok();
+  }
+
+  const QsgdForm& form_;
+};
+
+// The mean is coded anew; what one worker alone sent is its own mean and goes on as it came.
+class RecodedSum : public Accumulator {
+ public:
+  RecodedSum(const QsgdForm& form, const Segment& segment, int workers, const Recode& recode)
+      : form_(form), segment_(segment), noise_(recode.noise), sum_(form, segment.count, workers) {}
+
+  Result<size_t> Add(int rank, std::span<const uint8_t> bytes) override {
+    Result<size_t> size = sum_.Add(rank, bytes);
+    if (!size.ok()) return size;
+    only_ = std::vector<uint8_t>();
+    if (++contributors_ == 1) only_.assign(bytes.begin(), bytes.begin() + *size);
+    return size;
+  }
+  void EncodeSum(std::vector<uint8_t>* out) override {
+    if (contributors_ == 1) {
+      out->insert(out->end(), only_.begin(), only_.end());
+      return;
+    }
+    std::vector<float> mean(segment_.count);
+    sum_.FiniteMean(mean);
+    form_.Append(mean.data(), segment_, noise_, out);
+  }
+
+ private:
+  const QsgdForm& form_;
+  const Segment segment_;
+  const kernels::NoiseKey noise_;
+  DecodedSum sum_;
+  int contributors_ = 0;
+  std::vector<uint8_t> only_;
+};
+
+class Qsgd : public Codec {
+ public:
+  explicit Qsgd(const Options& options)
+      : form_(options.qsgd), bucket_(options.qsgd.bucket), coded_sums_(options.coded_sums) {}
+
+  std::string_view name() const override { return "qsgd"; }
+  bool stochastic() const override { return true; }
+  uint64_t Granularity(uint64_t) const override {
+    return bucket_ == 0 ? std::numeric_limits<uint64_t>::max() : bucket_;
+  }
+  Prepared Prepare(const kernels::Stats& stats, std::span<const float>,
+                   const kernels::NoiseKey&) const override {
+    return {stats.max_abs, std::numeric_limits<float>::infinity()};
+  }
+  void Encode(const float* g, const Segment& segment, const Prepared&,
+              const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
+    form_.Append(g, segment, noise, out);
+  }
+  size_t MaxEncodedSize(const Segment& segment) const override {
+    return form_.MaxSize(segment.count);
+  }
+  std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
+                                              const Recode& recode) const override {
+    if (!coded_sums_) return std::make_unique<DecodedSum>(form_, segment.count, workers);
+    return std::make_unique<RecodedSum>(form_, segment, workers, recode);
+  }
+  size_t MaxSumSize(const Segment& segment, int) const override {
+    return coded_sums_ ? form_.MaxSize(segment.count) : sizeof(float) * segment.count;
+  }
+  Result<size_t> SumPart(std::span<const uint8_t> bytes, const Segment& segment,
+                         int contributors) const override {
+    return coded_sums_ ? form_.Size(bytes, segment.count)
+                       : Codec::SumPart(bytes, segment, contributors);
+  }
+  bool CodeIsSum() const override { return coded_sums_; }
+  Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
+                             float* values) const override {
+    Result<size_t> size = form_.Size(code, segment.count);
+    if (!size.ok()) return size;
+    TERN_RETURN_IF_ERROR(form_.Read(code.first(*size), segment.count, 0, segment.count, values));
+    return size;
+  }
+  Status Decode(std::span<const uint8_t> sum, const Segment& segment, int, float, uint64_t first,
+                uint64_t n, float* mean) const override {
+    if (!coded_sums_) return DecodeFloatMean(name(), sum, segment.count, first, n, mean);
+    Result<size_t> size = form_.Size(sum, segment.count);
+    if (!size.ok()) return size.status();
+    TERN_RETURN_IF_ERROR(CheckSum(name(), sum, *size, segment.count, first, n));
+    return form_.Read(sum, segment.count, first, n, mean);
+  }
+
+ private:
+  QsgdForm form_;
+  uint64_t bucket_;
+  bool coded_sums_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Codec>> MakeQsgd(const Options& options) {
+  TERN_RETURN_IF_ERROR(CheckQsgd(options.qsgd));
+  return std::unique_ptr<Codec>(std::make_unique<Qsgd>(options));
+}
+
+}  // namespace tern::codec

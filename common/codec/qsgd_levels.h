@@ -1,0 +1,69 @@
+// The levels of QSGD (Alistarh et al. 2017; eq. 1 of the low-precision study), bucket by bucket: n
+// neighbouring elements v of one tensor, their norm |v| (the largest magnitude, or the 2-norm) and
+// s levels between 0 and the norm. With x = s |v_i| / |v| and l = floor(x),
+//
+//   Q(v_i) = sgn(v_i) |v| / s (l + 1)  with probability x - l,   sgn(v_i) |v| / s l  otherwise
+//
+// so that E Q(v_i) = v_i, and the variance is (|v| / s)^2 p (1 - p), p = x - l. Layouts:
+//
+//   sign       the lowest b - 1 bits are the level, the highest is the sign (1: below 0; a level 0
+//              has none). s = 2^(b-1) - 1 where the job gives the bits.
+//   intervals  2^b - 1 equal intervals over [-|v|, |v|], whose ends are the levels: code k is
+//              |v| (2 k - m) / m, m = 2^b - 1. There is no level 0 (|v| = 0: every code is 0 and
+//              every value 0).
+//
+// Where the job gives s, the levels that a bucket can reach end at L = s max|v_i| / |v|, and it has
+//
+//   b = ceil(log2(2 ceil(L) + 1))
+//
+// bits an element (algorithms.md A4.3; PQASGD's text is one level short): 0 bits for a norm of 0.
+//
+// |v_i| / |v| is a float, by IEEE division; x is formed in double; the draw fires if draw32 <
+// floor(p * 2^32) (kernels/philox.h). At s = 1 that is TernGrad's rule, bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "common/codec/codec.h"
+#include "kernels/philox.h"
+
+namespace tern::codec {
+
+class QsgdLevels {
+ public:
+  // One bucket's.
+  struct Bucket {
+    float norm = 0;
+    int width = 0;  // bits an element
+    double s = 1;
+  };
+
+  // REQUIRES options that CheckQsgd takes.
+  explicit QsgdLevels(const Options::Qsgd& options) : options_(options) {}
+
+  // Whether every bucket has the same number of bits an element.
+  bool SameWidth() const;
+  // The largest of a bucket of n elements.
+  int MaxWidth(uint64_t n) const;
+  // s of a bucket of n elements.
+  double LevelCount(uint64_t n) const;
+  // Norm and width of v. REQUIRES finite values.
+  Bucket Measure(std::span<const float> v) const;
+  // Whether a norm and a width may go together in a bucket of n elements; kMismatch if not.
+  Status Check(float norm, int width, uint64_t n) const;
+
+  // codes[i] of v[i], element first + i of its tensor.
+  void Encode(std::span<const float> v, const Bucket& bucket, const kernels::NoiseKey& noise,
+              uint64_t first, std::span<uint32_t> codes) const;
+  // values[i] of codes[i], finite. False if one of the codes is none.
+  bool Decode(std::span<const uint32_t> codes, const Bucket& bucket, std::span<float> values) const;
+
+ private:
+  Options::Qsgd options_;
+};
+
+// kBadJob, with the key, for options outside their ranges.
+Status CheckQsgd(const Options::Qsgd& options);
+
+}  // namespace tern::codec

@@ -1,0 +1,368 @@
+#include "common/codec/sparse.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "common/codec/float_sum.h"
+
+namespace tern::codec {
+namespace {
+
+constexpr size_t kEntry = 2;  // bytes of the directory a block
+constexpr size_t kPairBytes = 2 * sizeof(float);
+
+using Block = std::array<float, kSparseBlock>;
+using Places = std::array<uint16_t, kSparseBlock>;
+
+uint64_t Blocks(uint64_t count) { return (count + kSparseBlock - 1) / kSparseBlock; }
+size_t Header(SparseValues values) { return values == SparseValues::kPair ? kPairBytes : 0; }
+size_t ByteCount(size_t bits) { return (bits + 7) / 8; }
+
+// How the places of k of `length` elements are written. REQUIRES 0 < k <= length.
+struct Form {
+  bool bitmap = false;
+  int low_bits = 0;  // l
+  size_t bits = 0;
+};
+
+Form FormOf(size_t k, size_t length) {
+  const int low_bits = static_cast<int>(std::bit_width(length / k)) - 1;
+  const size_t bits = k * low_bits + k + ((length - 1) >> low_bits);
+  if (ByteCount(length) <= ByteCount(bits)) return {true, 0, length};
+  return {false, low_bits, bits};
+}
+
+// Whether a block of floats of which k are not zero is written whole.
+bool IsDense(size_t k, size_t length) {
+  return k != 0 && 4 * length <= 4 * k + ByteCount(FormOf(k, length).bits);
+}
+
+size_t BodySizeOf(SparseValues values, size_t k, size_t length) {
+  if (k == 0) return 0;
+  if (values == SparseValues::kFloats && k == length) return 4 * length;
+  const size_t places = ByteCount(FormOf(k, length).bits);
+  return places + (values == SparseValues::kFloats ? 4 * k : ByteCount(k));
+}
+
+// REQUIRES zeros there, value < 2^16.
+void PutBits(uint8_t* row, size_t at, uint32_t value) {
+  uint32_t rest = value << (at % 8);
+  for (size_t byte = at / 8; rest != 0; ++byte, rest >>= 8) row[byte] |= static_cast<uint8_t>(rest);
+}
+
+// Of at most 16 bits.
+uint32_t GetBits(std::span<const uint8_t> row, size_t at, int bits) {
+  uint32_t word = 0;
+  const size_t byte = at / 8;
+  for (size_t i = 0; i < 3 && byte + i < row.size(); ++i) word |= uint32_t{row[byte + i]} << 8 * i;
+  return word >> (at % 8) & ((1u << bits) - 1);
+}
+
+void PutPlaces(std::span<const uint16_t> places, size_t length, uint8_t* row) {
+  const Form form = FormOf(places.size(), length);
+  const size_t upper = places.size() * form.low_bits;
+  const uint32_t low_mask = (1u << form.low_bits) - 1;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (form.bitmap) {
+      PutBits(row, places[i], 1);
+    } else {
+      PutBits(row, i * form.low_bits, places[i] & low_mask);
+      PutBits(row, upper + (places[i] >> form.low_bits) + i, 1);
+    }
+  }
+}
+
+// The places whose bits are one in a row from bit `at` on; how many there are, at most `k`.
+size_t OnesOf(std::span<const uint8_t> row, size_t at, size_t k, Places* ones) {
+  size_t found = 0;
+  for (size_t byte = at / 8; byte < row.size(); ++byte) {
+    unsigned bits = row[byte];
+    if (byte == at / 8) bits &= 0xFFu << (at % 8);
+    for (; bits != 0; bits &= bits - 1) {
+      if (found == k) return k + 1;
+      (*ones)[found++] = static_cast<uint16_t>(8 * byte + std::countr_zero(bits) - at);
+    }
+  }
+  return found;
+}
+
+// places[0, k) of the row that FormOf tells the length of; false if they are none.
+bool GetPlaces(std::span<const uint8_t> row, size_t k, size_t length, Places* places) {
+  const Form form = FormOf(k, length);
+  const size_t upper = form.bitmap ? 0 : k * form.low_bits;
+  if (form.bits % 8 != 0 && row.back() >> (form.bits % 8) != 0) return false;
+  if (OnesOf(row, upper, k, places) != k) return false;
+  if (form.bitmap) return true;
+  int last = -1;
+  for (size_t i = 0; i < k; ++i) {
+    const uint32_t low = GetBits(row, i * form.low_bits, form.low_bits);
+    const int place = static_cast<int>(((*places)[i] - i) << form.low_bits | low);
+    if (place <= last || place >= static_cast<int>(length)) return false;
+    (*places)[i] = static_cast<uint16_t>(place);
+    last = place;
+  }
+  return true;
+}
+
+// Appends a block's body and returns what the directory says of it.
+size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<uint8_t>* out) {
+  Places places;
+  size_t k = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    places[k] = static_cast<uint16_t>(i);
+    k += static_cast<size_t>(x[i] != 0);
+  }
+  const bool floats = values == SparseValues::kFloats;
+  if (k == 0) return 0;
+  const size_t begin = out->size();
+  if (floats && IsDense(k, x.size())) {
+    Block whole;
+    for (size_t i = 0; i < x.size(); ++i) whole[i] = x[i] + 0.0f;  // -0 becomes 0
+    AppendFloats(std::span(whole).first(x.size()), out);
+    return x.size();
+  }
+  out->resize(begin + BodySizeOf(values, k, x.size()));
+  uint8_t* body = out->data() + begin;
+  PutPlaces(std::span(places).first(k), x.size(), body);
+  body += ByteCount(FormOf(k, x.size()).bits);
+  for (size_t i = 0; i < k; ++i) {
+    const float value = x[places[i]];
+    if (floats) {
+      std::memcpy(body + 4 * i, &value, sizeof value);
+    } else if (value > 0) {
+      PutBits(body, i, 1);
+    }
+  }
+  return k;
+}
+
+void AppendBlocks(SparseValues values, uint64_t count, const FillSparse& fill,
+                  std::vector<uint8_t>* out) {
+  const size_t directory = out->size();
+  out->resize(directory + kEntry * Blocks(count));
+  Block block;
+  for (uint64_t b = 0; b < Blocks(count); ++b) {
+    const uint64_t first = b * kSparseBlock;
+    const std::span<float> x =
+        std::span(block).first(std::min<uint64_t>(kSparseBlock, count - first));
+    fill(first, x);
+    const size_t sent = AppendBlock(values, x, out);
+    (*out)[directory + kEntry * b] = static_cast<uint8_t>(sent);
+    (*out)[directory + kEntry * b + 1] = static_cast<uint8_t>(sent >> 8);
+  }
+}
+
+Status CheckPair(const SparsePair& pair) {
+  const bool low =
+      std::isfinite(pair.low) && (pair.low < 0 || std::bit_cast<uint32_t>(pair.low) == 0);
+  if (low && std::isfinite(pair.high) && !std::signbit(pair.high)) return Ok();
+  return Status(Code::kMismatch, "sparse values are " + std::to_string(pair.low) + " and " +
+                                     std::to_string(pair.high) +
+                                     ", expected a finite number not above 0 and one not below it");
+}
+
+Status NotABlock(uint64_t block, const std::string& why) {
+  return Status(Code::kMismatch, "sparse block " + std::to_string(block) + " " + why);
+}
+
+class SparseSum : public RankOrderedSum {
+ public:
+  SparseSum(SparseValues values, uint64_t count, int workers)
+      : RankOrderedSum(count, workers), values_(values) {}
+  void EncodeSum(std::vector<uint8_t>* out) override {
+    AppendSparse(
+        count(), [this](uint64_t first, std::span<float> x) { MeanOf(first, x); }, out);
+  }
+
+ protected:
+  Result<size_t> Check(std::span<const uint8_t> bytes) const override {
+    Result<SparseCode> code = SparseCode::Parse(values_, bytes, count());
+    if (!code.ok()) return code.status();
+    const Status blocks = code->ForEachBlock([](uint64_t, std::span<const float>) {});
+    if (!blocks.ok()) return blocks;
+    return code->size();
+  }
+  void AddTo(std::span<const uint8_t> part, float* sum) const override {
+    const Status added = SparseCode::Parse(values_, part, count())
+                             ->ForEachBlock([&](uint64_t first, std::span<const float> x) {
+                               for (size_t i = 0; i < x.size(); ++i) sum[first + i] += x[i];
+                             });
+    static_cast<void>(added);  // Check has seen them all
+  }
+
+ private:
+  SparseValues values_;
+};
+
+}  // namespace
+
+void AppendSparse(uint64_t count, const FillSparse& fill, std::vector<uint8_t>* out) {
+  AppendBlocks(SparseValues::kFloats, count, fill, out);
+}
+
+void AppendSparse(const SparsePair& pair, uint64_t count, const FillSparse& fill,
+                  std::vector<uint8_t>* out) {
+  AppendFloats(std::array{pair.low, pair.high}, out);
+  AppendBlocks(SparseValues::kPair, count, fill, out);
+}
+
+void AppendFrom(const float* g, uint64_t count, float threshold, std::vector<uint8_t>* out) {
+  const auto fill = [&](uint64_t first, std::span<float> x) {
+    for (size_t i = 0; i < x.size(); ++i)
+      x[i] = std::abs(g[first + i]) >= threshold ? g[first + i] : 0;
+  };
+  AppendSparse(count, fill, out);
+}
+
+size_t MaxSparseSize(SparseValues values, uint64_t count) {
+  const auto size = [&](size_t length) { return kEntry + BodySizeOf(values, length, length); };
+  const size_t last = count % kSparseBlock;
+  return Header(values) + count / kSparseBlock * size(kSparseBlock) + (last == 0 ? 0 : size(last));
+}
+
+Result<SparseCode> SparseCode::Parse(SparseValues values, std::span<const uint8_t> bytes,
+                                     uint64_t count) {
+  const auto cut_short = [&](uint64_t expected) {
+    return Status(Code::kMismatch, "sparse code cut short: " + std::to_string(bytes.size()) +
+                                       " bytes, expected " + std::to_string(expected) + " for " +
+                                       std::to_string(count) + " elements");
+  };
+  const size_t header = Header(values);
+  if (bytes.size() < header || (bytes.size() - header) / kEntry < Blocks(count))
+    return cut_short(header + kEntry * Blocks(count));
+  SparseCode code;
+  code.values_ = values;
+  code.count_ = count;
+  if (values == SparseValues::kPair) {
+    std::array<float, 2> pair;
+    ReadFloats(bytes, pair);
+    code.pair_ = {pair[0], pair[1]};
+    TERN_RETURN_IF_ERROR(CheckPair(code.pair_));
+  }
+  code.directory_ = bytes.subspan(header, kEntry * Blocks(count));
+  uint64_t size = header + code.directory_.size();
+  const size_t bodies = size;
+  for (uint64_t b = 0; b < Blocks(count); ++b) {
+    if (code.Sent(b) > code.Length(b)) {
+      return NotABlock(b, "sends " + std::to_string(code.Sent(b)) + " elements, it has " +
+                              std::to_string(code.Length(b)));
+    }
+    size += code.BodySize(b);
+  }
+  if (bytes.size() < size) return cut_short(size);
+  code.bytes_ = bytes.first(size);
+  code.bodies_ = code.bytes_.subspan(bodies);
+  return code;
+}
+
+size_t SparseCode::Sent(uint64_t block) const {
+  return directory_[kEntry * block] | size_t{directory_[kEntry * block + 1]} << 8;
+}
+size_t SparseCode::Length(uint64_t block) const {
+  return std::min(kSparseBlock, count_ - block * kSparseBlock);
+}
+size_t SparseCode::BodySize(uint64_t block) const {
+  return BodySizeOf(values_, Sent(block), Length(block));
+}
+
+Status SparseCode::DecodeBlock(uint64_t block, std::span<const uint8_t> body, float* x) const {
+  const size_t k = Sent(block), length = Length(block);
+  const bool floats = values_ == SparseValues::kFloats;
+  if (floats && k == length) {
+    ReadFloats(body, {x, length});
+    TERN_RETURN_IF_ERROR(CheckFinite({x, length}, block * kSparseBlock).Within("sparse code"));
+    const auto minus_zero = [](float v) { return v == 0 && std::signbit(v); };
+    if (std::any_of(x, x + length, minus_zero)) return NotABlock(block, "has a -0");
+    const auto sent = length - static_cast<size_t>(std::count(x, x + length, 0.0f));
+    return IsDense(sent, length) ? Ok()
+                                 : NotABlock(block, "is written whole, but has few non-zeros");
+  }
+  std::fill_n(x, length, 0.0f);
+  if (k == 0) return Ok();
+  if (floats && IsDense(k, length)) return NotABlock(block, "has many non-zeros, but places");
+  const size_t place_bytes = ByteCount(FormOf(k, length).bits);
+  Places places;
+  if (!GetPlaces(body.first(place_bytes), k, length, &places))
+    return NotABlock(block, "has no " + std::to_string(k) + " places in order");
+  const std::span<const uint8_t> values = body.subspan(place_bytes);
+  if (!floats && k % 8 != 0 && values.back() >> (k % 8) != 0)
+    return NotABlock(block, "has a bit set beyond the last of its values");
+  for (size_t i = 0; i < k; ++i) {
+    float value = 0;
+    if (floats) {
+      std::memcpy(&value, values.data() + 4 * i, sizeof value);
+    } else {
+      value = (values[i / 8] >> (i % 8) & 1) != 0 ? pair_.high : pair_.low;
+    }
+    if (!std::isfinite(value) || value == 0) {
+      return NotABlock(block, "sends " + std::to_string(value) + " for element " +
+                                  std::to_string(block * kSparseBlock + places[i]) +
+                                  ", expected a finite number that is not 0");
+    }
+    x[places[i]] = value;
+  }
+  return Ok();
+}
+
+Status SparseCode::Decode(uint64_t first, uint64_t n, float* x) const {
+  if (n == 0) return Ok();
+  size_t at = 0;
+  uint64_t block = 0;
+  for (; block < first / kSparseBlock; ++block) at += BodySize(block);
+  Block whole;
+  for (const uint64_t end = first + n; block * kSparseBlock < end; at += BodySize(block++)) {
+    const uint64_t begin = block * kSparseBlock;
+    TERN_RETURN_IF_ERROR(DecodeBlock(block, bodies_.subspan(at, BodySize(block)), whole.data()));
+    const uint64_t from = std::max(first, begin);
+    const uint64_t to = std::min<uint64_t>(end, begin + Length(block));
+    std::copy(whole.data() + (from - begin), whole.data() + (to - begin), x + (from - first));
+  }
+  return Ok();
+}
+
+Status SparseCode::ForEachBlock(const Visit& visit) const {
+  Block x;
+  size_t at = 0;
+  for (uint64_t block = 0; block < Blocks(count_); at += BodySize(block++)) {
+    if (Sent(block) == 0) continue;
+    TERN_RETURN_IF_ERROR(DecodeBlock(block, bodies_.subspan(at, BodySize(block)), x.data()));
+    visit(block * kSparseBlock, std::span<const float>(x).first(Length(block)));
+  }
+  return Ok();
+}
+
+std::unique_ptr<Accumulator> SparseCodec::NewAccumulator(const Segment& segment, int workers,
+                                                         const Recode&) const {
+  return std::make_unique<SparseSum>(values_, segment.count, workers);
+}
+
+Result<size_t> SparseCodec::SumPart(std::span<const uint8_t> bytes, const Segment& segment,
+                                    int) const {
+  Result<SparseCode> sum = SparseCode::Parse(SparseValues::kFloats, bytes, segment.count);
+  if (!sum.ok()) return sum.status().Within(std::string(name()) + " sum");
+  return sum->size();
+}
+
+Result<size_t> SparseCodec::DecodeAlone(std::span<const uint8_t> bytes, const Segment& segment,
+                                        float* values) const {
+  Result<SparseCode> code = SparseCode::Parse(values_, bytes, segment.count);
+  if (!code.ok()) return code.status().Within(std::string(name()) + " code");
+  TERN_RETURN_IF_ERROR(
+      code->Decode(0, segment.count, values).Within(std::string(name()) + " code"));
+  return code->size();
+}
+
+Status SparseCodec::Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
+                           float, uint64_t first, uint64_t n, float* mean) const {
+  Result<size_t> size = SumPart(sum, segment, contributors);
+  if (!size.ok()) return size.status();
+  TERN_RETURN_IF_ERROR(CheckSum(name(), sum, *size, segment.count, first, n));
+  Result<SparseCode> code = SparseCode::Parse(SparseValues::kFloats, sum, segment.count);
+  return code->Decode(first, n, mean).Within(std::string(name()) + " sum");
+}
+
+}  // namespace tern::codec

@@ -1,0 +1,53 @@
+// The wires of ternary: the same codes, noise, scalers and sums in other bytes, so that decoded
+// means are the same bit for bit. A wire has no state and may be used by any number of threads.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/codec/codec.h"
+#include "common/codec/mask_signs.h"
+
+namespace tern::codec {
+
+class TernaryWire {
+ public:
+  virtual ~TernaryWire() = default;
+  // Of the codec that shares scalers.
+  virtual std::string_view name() const = 0;
+
+  // Up: codes g[0, segment.count) and appends them, at most MaxCodeSize(segment.count) bytes.
+  virtual void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+                      const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const = 0;
+  virtual size_t MaxCodeSize(uint64_t count) const = 0;
+  // `code` is a view of the bytes that were parsed and of the scratch.
+  struct Parsed {
+    MaskSigns code;
+    size_t size = 0;  // bytes at the front that it took
+  };
+  // Checks everything: kMismatch if there is no code of `count` elements at the front of `bytes`.
+  virtual Result<Parsed> Parse(std::span<const uint8_t> bytes, uint64_t count,
+                               std::vector<uint8_t>* scratch) const = 0;
+
+  // Down: the sum of `contributors` codes, in SumBits(contributors) planes (kernels/planes.h). As
+  // they stand here the planes are the bytes.
+  virtual void AppendSum(std::span<const uint8_t> planes, uint64_t count, int contributors,
+                         std::vector<uint8_t>* out) const;
+  virtual size_t MaxSumSize(uint64_t count, int contributors) const;
+  virtual Result<size_t> SumPart(std::span<const uint8_t> bytes, uint64_t count,
+                                 int contributors) const;
+  // As Codec::Decode. REQUIRES a scaler that can be.
+  virtual Status Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
+                        float scaler, uint64_t first, uint64_t n, float* mean) const;
+};
+
+// One a file, each for the life of the program; codecs.h says what travels.
+const TernaryWire& MaskSignsWire();  // ternary.cc
+const TernaryWire& TwoBitWire();
+const TernaryWire& Trit5Wire();
+const TernaryWire& AnsWire();
+
+}  // namespace tern::codec

@@ -1,0 +1,110 @@
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "common/codec/codecs.h"
+#include "common/codec/error_feedback.h"
+#include "common/codec/select.h"
+#include "common/codec/sparse.h"
+#include "kernels/ternary.h"
+
+namespace tern::codec {
+namespace {
+
+// Strom 2015, MXNet's two bits: +t from t on, -t from -t down, else nothing. Codes, their sums and
+// what decodes them are ternary's, with t, which everybody knows, for the scaler.
+class Threshold : public Codec {
+ public:
+  Threshold(float threshold, std::unique_ptr<Codec> ternary)
+      : threshold_(threshold), ternary_(std::move(ternary)) {}
+
+  std::string_view name() const override { return "threshold"; }
+  Prepared Prepare(const kernels::Stats& stats, std::span<const float>,
+                   const kernels::NoiseKey&) const override {
+    const float infinity = std::numeric_limits<float>::infinity();
+    return {stats.max_abs, infinity, -threshold_, threshold_, -threshold_, threshold_};
+  }
+  void Encode(const float* g, const Segment& segment, const Prepared&, const kernels::NoiseKey&,
+              std::vector<uint8_t>* out) const override {
+    const size_t begin = out->size(), plane = kernels::PlaneBytes(segment.count);
+    out->resize(begin + 2 * plane);
+    uint8_t* mask = out->data() + begin;
+    uint8_t* signs = mask + plane;
+    size_t ones = 0;
+    for (size_t i = 0; i < segment.count; ++i) {
+      const unsigned fires = std::abs(g[i]) >= threshold_ ? 1 : 0;
+      const unsigned negative = g[i] <= -threshold_ ? 1 : 0;
+      mask[i / 8] |= static_cast<uint8_t>(fires << (i % 8));
+      signs[ones / 8] |= static_cast<uint8_t>(negative << (ones % 8));
+      ones += fires;
+    }
+    out->resize(begin + plane + kernels::PlaneBytes(ones));
+  }
+  size_t MaxEncodedSize(const Segment& segment) const override {
+    return ternary_->MaxEncodedSize(segment);
+  }
+  std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
+                                              const Recode& recode) const override {
+    return ternary_->NewAccumulator(segment, workers, recode);
+  }
+  size_t MaxSumSize(const Segment& segment, int contributors) const override {
+    return ternary_->MaxSumSize(segment, contributors);
+  }
+  std::unique_ptr<Memory> NewMemory(uint64_t count) const override {
+    return std::make_unique<ErrorFeedback>(count);
+  }
+  Status Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors, float,
+                uint64_t first, uint64_t n, float* mean) const override {
+    return ternary_->Decode(sum, segment, contributors, threshold_, first, n, mean)
+        .Within("threshold");
+  }
+
+ private:
+  const float threshold_;
+  std::unique_ptr<Codec> ternary_;
+};
+
+// Aji and Heafield 2017, gradient dropping: the smallest of a tensor stay, the others are sent as
+// they are.
+class ThresholdRatio : public SparseCodec {
+ public:
+  explicit ThresholdRatio(double ratio) : SparseCodec(SparseValues::kFloats), ratio_(ratio) {}
+
+  std::string_view name() const override { return "threshold_ratio"; }
+  Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
+                   const kernels::NoiseKey&) const override {
+    const uint64_t wanted = ShareOf(ratio_, values.size());
+    const float threshold = wanted < values.size() ? KthMagnitude(values, wanted) : 0;
+    return {stats.max_abs, std::numeric_limits<float>::infinity(), -threshold, threshold};
+  }
+  void Encode(const float* g, const Segment& segment, const Prepared& prepared,
+              const kernels::NoiseKey&, std::vector<uint8_t>* out) const override {
+    AppendFrom(g, segment.count, prepared.high, out);
+  }
+  std::unique_ptr<Memory> NewMemory(uint64_t count) const override {
+    return std::make_unique<ErrorFeedback>(count);
+  }
+
+ private:
+  const double ratio_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Codec>> MakeThreshold(const Options& options) {
+  const Options::Threshold& o = options.threshold;
+  if (!(o.ratio >= 0 && o.ratio <= 1)) {
+    return Status(Code::kBadJob, "exchange.threshold.ratio is " + std::to_string(o.ratio) +
+                                     ", expected a number above 0 and not above 1, or 0 for a "
+                                     "fixed exchange.threshold.value");
+  }
+  if (o.ratio > 0) return std::unique_ptr<Codec>(std::make_unique<ThresholdRatio>(o.ratio));
+  const auto value = static_cast<float>(o.value);
+  if (!(value > 0) || !std::isfinite(value)) {
+    return Status(Code::kBadJob, "exchange.threshold.value is " + std::to_string(o.value) +
+                                     ", expected a finite number above 0");
+  }
+  return std::unique_ptr<Codec>(std::make_unique<Threshold>(value, MakeTernary(options)));
+}
+
+}  // namespace tern::codec

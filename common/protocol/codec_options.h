@@ -1,0 +1,11 @@
+// What a job says about its codecs, as they take it.
+#pragma once
+
+#include "common/codec/codec.h"
+#include "proto/job.pb.h"
+
+namespace tern::protocol {
+
+codec::Options CodecOptions(const pb::Job& job);
+
+}  // namespace tern::protocol

@@ -1,0 +1,381 @@
+// onebit: the conformance suite, its means, what it keeps on workers and servers, and what must be
+// refused.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "common/codec/error_feedback.h"
+#include "tests/conformance/codec_conformance.h"
+
+namespace tern::codec {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kLargest = std::numeric_limits<float>::max();
+
+std::unique_ptr<Codec> Make(uint64_t bucket, bool coded_sums = true) {
+  Options options;
+  options.coded_sums = coded_sums;
+  options.onebit.bucket = bucket;
+  return std::move(*MakeCodec("onebit", options));
+}
+
+CodecCase Case(const char* name, uint64_t bucket, const char* first, const char* second,
+               const char* sum) {
+  CodecCase c;
+  c.name = name;
+  c.make = [bucket] { return Make(bucket); };
+  // Of its own class, between 0 and the largest.
+  c.plausible = [](float g, float largest, float mean) {
+    return std::abs(mean) <= largest && (g < 0 ? mean < 0 : mean >= 0);
+  };
+  c.unused_bits = [bucket](std::span<const uint8_t> payload, uint64_t count) {
+    const uint64_t size = bucket == 0 ? 1 : bucket;
+    std::vector<size_t> bits;
+    for (size_t i = (count + size - 1) / size * 64 + count; i < 8 * payload.size(); ++i)
+      bits.push_back(i);
+    return bits;
+  };
+  c.golden_payloads[0] = first;
+  c.golden_payloads[1] = second;
+  c.golden_sum = sum;
+  c.recoding = 1;
+  return c;
+}
+
+CodecCase WithFloatSums(CodecCase c, uint64_t bucket, const char* sum) {
+  c.name += "FloatSums";
+  c.make = [bucket] { return Make(bucket, false); };
+  c.golden_sum = sum;
+  c.recoding = 0;
+  return c;
+}
+
+const CodecCase kBuckets =
+    Case("Buckets", 6, "000060bf0000e03e0000e0be5555b53e9202",
+         "0000c0be0000b03e000048bf0000c03e4302", "0000e4be00009a3e1cc791beaaaaba3ed202");
+
+INSTANTIATE_TEST_SUITE_P(
+    OneBit, CodecConformance,
+    testing::Values(
+        kBuckets,
+        WithFloatSums(
+            kBuckets, 6,
+            "0000003d000020bf0000c83e0000c83e000088be0000c83eabaa5abe000000bdaaaaba3e00001cbf"
+            "aaaaba3e"),
+        Case("Bucket64", 64, "000028bfdbb6cd3e9202", "000014bf6edbb63e4302",
+             "9ee791be2449c23ed302"),
+        // The segments of the suite are of columns of one.
+        Case("Columns", 0,
+             "000000000000003f000080bf000000000000000000000000000000000000803e000040bf00000000"
+             "000000000000803f000000000000003e0000c0be00000000000000000000803d000000bf00000000"
+             "000000000000603f9202",
+             "000080be00000000000000bf00000000000000000000403f0000000000000000000000000000003f"
+             "000000000000003e0000c0bf00000000000000000000c03e000000000000803e000080bd00000000"
+             "000000000000003f4302",
+             "000000000000003e000040bf00000000000000000000c03e000000000000003e000000be00000000"
+             "000000000000103f000030bf000000000000000000000000000000000000203e000090be00000000"
+             "000000000000303f5202")),
+    CaseName);
+
+std::vector<uint8_t> CodeOf(const Codec& codec, std::span<const float> g, uint64_t column = 1) {
+  std::vector<uint8_t> code;
+  codec.Encode(g.data(), {0, 0, g.size(), column}, {}, {}, &code);
+  return code;
+}
+
+std::vector<float> Alone(const Codec& codec, std::span<const uint8_t> code,
+                         const Segment& segment) {
+  std::vector<float> values(segment.count);
+  const Result<size_t> size = codec.DecodeAlone(code, segment, values.data());
+  EXPECT_TRUE(size.ok()) << size.status().message();
+  return values;
+}
+
+std::vector<float> RoundTrip(const Codec& codec, std::span<const float> g, uint64_t column = 1) {
+  return Alone(codec, CodeOf(codec, g, column), {0, 0, g.size(), column});
+}
+
+Code AddedAlone(const Codec& codec, std::span<const uint8_t> code, uint64_t count) {
+  const auto sum = codec.NewAccumulator({0, 0, count}, 1);
+  const Result<size_t> added = sum->Add(0, code);
+  return added.ok() ? Code::kOk : added.status().code();
+}
+
+TEST(OneBit, NegativesAndTheOthersBecomeTheirMeans) {
+  const auto codec = Make(5);
+  EXPECT_EQ(RoundTrip(*codec, std::vector<float>{1, -2, 0, -4, 5, 8, -1}),
+            (std::vector<float>{2, -3, 2, -3, 2, 8, -1}));
+}
+
+TEST(OneBit, AClassThatIsEmptyHasTheMeanZero) {
+  const auto codec = Make(3);
+  const std::vector<float> g = {1, 2, 3, -1, -2, -3, 0, 0, 0, -0.0f};
+  EXPECT_EQ(RoundTrip(*codec, g), (std::vector<float>{2, 2, 2, -2, -2, -2, 0, 0, 0, 0}));
+  EXPECT_EQ(ToHex(CodeOf(*codec, g)),
+            "0000000000000040"
+            "000000c000000000"
+            "0000000000000000"
+            "0000000000000000"
+            "3800");
+}
+
+TEST(OneBit, ColumnsAreCountedFromTheSegmentsFirstElement) {
+  const auto codec = Make(0);
+  EXPECT_EQ(codec->Granularity(25), 25u);
+  EXPECT_EQ(codec->Granularity(0), 1u);
+  EXPECT_EQ(Make(64)->Granularity(25), 64u);
+  const std::vector<float> g = {1, -2, 3, -4, 5, -6, 7, -8};
+  EXPECT_EQ(RoundTrip(*codec, g, 4), (std::vector<float>{2, -3, 2, -3, 6, -7, 6, -7}));
+  EXPECT_EQ(RoundTrip(*codec, g, 4), RoundTrip(*Make(4), g));
+  EXPECT_EQ(RoundTrip(*codec, g, 3), RoundTrip(*Make(3), g));  // the last is shorter
+  EXPECT_EQ(CodeOf(*codec, g, 1 << 20).size(), 9u);
+}
+
+TEST(OneBit, MeansAreRoundedOnce) {
+  const std::vector<float> g = SomeGradient(20000, 3);
+  double sums[2] = {0, 0};
+  int counts[2] = {0, 0};
+  for (float v : g) {
+    sums[v < 0] += double{v};
+    ++counts[v < 0];
+  }
+  const std::vector<float> values = RoundTrip(*Make(0), g, g.size());
+  for (size_t i = 0; i < g.size(); ++i) {
+    const int negative = g[i] < 0;
+    ASSERT_FLOAT_EQ(values[i], static_cast<float>(sums[negative] / counts[negative]));
+  }
+}
+
+TEST(OneBit, BytesAnElement) {
+  const auto bits = [](uint64_t bucket, uint64_t column) {
+    constexpr uint64_t kCount = 57600;
+    return 8.0 * static_cast<double>(Make(bucket)->MaxEncodedSize({0, 0, kCount, column})) / kCount;
+  };
+  EXPECT_EQ(bits(64, 1), 2);  // correction 9
+  EXPECT_EQ(bits(512, 1), 1 + 64.0 * 113 / 57600);
+  EXPECT_EQ(bits(0, 800), 1.08);
+  EXPECT_EQ(bits(0, 25), 3.56);
+}
+
+TEST(OneBit, WhatACodeLeavesOutIsAddedToTheNext) {
+  for (const uint64_t bucket : {0, 7, 64}) {
+    const auto codec = Make(bucket);
+    const Segment segment{0, 0, 130, 25};
+    const auto memory = codec->NewMemory(130);
+    ASSERT_NE(memory, nullptr);
+    std::vector<float> residual(130), v(130);
+    for (int round = 0; round < 20; ++round) {
+      const std::vector<float> g = SomeGradient(130, round);
+      memory->Compensate(0, g, v);
+      for (size_t i = 0; i < 130; ++i) ASSERT_EQ(v[i], g[i] + residual[i]);
+      std::vector<uint8_t> code;
+      codec->Encode(v.data(), segment, {}, {}, &code);
+      const std::vector<float> sent = Alone(*codec, code, segment);
+      memory->Keep(0, v, sent);
+      for (size_t i = 0; i < 130; ++i) residual[i] = v[i] - sent[i];
+      SavedState state;
+      memory->AddState(&state);
+      ASSERT_EQ(state.arrays.size(), 1u);
+      ASSERT_TRUE(std::ranges::equal(state.arrays[0].values, residual));
+    }
+  }
+}
+
+// A round on the server, with what it keeps.
+std::vector<uint8_t> SumWith(const Codec& codec, const Round& round, Memory* memory,
+                             const std::vector<int>& order) {
+  const auto sum = codec.NewAccumulator({2, 0, round.count(), 25}, round.workers(), {{}, memory});
+  for (int rank : order) EXPECT_TRUE(sum->Add(rank, round.payloads[rank]).ok());
+  std::vector<uint8_t> bytes;
+  sum->EncodeSum(&bytes);
+  return bytes;
+}
+
+Round RoundOf(const Codec& codec, uint64_t seed) {
+  Round round;
+  for (int rank = 0; rank < 3; ++rank) {
+    round.gradients.push_back(SomeGradient(130, 10 * seed + rank));
+    round.payloads.push_back(CodeOf(codec, round.gradients.back(), 25));
+  }
+  return round;
+}
+
+// v = mean + residual, code v, residual = v - decoded, bit for bit.
+TEST(OneBit, WhatTheAnswerLeavesOutIsAddedToTheNextAnswer) {
+  for (const uint64_t bucket : {0, 7}) {
+    const auto codec = Make(bucket);
+    const Segment segment{2, 0, 130, 25};
+    const auto memory = codec->NewSumMemory(segment);
+    ASSERT_NE(memory, nullptr);
+    std::vector<float> residual(130);
+    bool other_than_without = false;
+    for (int at = 0; at < 20; ++at) {
+      const Round round = RoundOf(*codec, at);
+      std::vector<float> v(130);
+      for (const auto& payload : round.payloads) {
+        const std::vector<float> sent = Alone(*codec, payload, segment);
+        for (size_t i = 0; i < 130; ++i) v[i] += sent[i];
+      }
+      for (size_t i = 0; i < 130; ++i) v[i] = v[i] / 3.0f + residual[i];
+      std::vector<uint8_t> expected;
+      codec->Encode(v.data(), segment, {}, {}, &expected);
+      ASSERT_EQ(SumWith(*codec, round, memory.get(), {2, 0, 1}), expected) << at;
+      other_than_without |= expected != SumWith(*codec, round, nullptr, {0, 1, 2});
+      const std::vector<float> sent = Alone(*codec, expected, segment);
+      for (size_t i = 0; i < 130; ++i) residual[i] = v[i] - sent[i];
+      SavedState state;
+      memory->AddState(&state);
+      ASSERT_TRUE(std::ranges::equal(state.arrays[0].values, residual)) << at;
+    }
+    EXPECT_TRUE(other_than_without);
+  }
+}
+
+// The answers' mean over many rounds goes to what the workers sent, as a biased code's alone would
+// not.
+TEST(OneBit, NothingIsLostOverTheRounds) {
+  const auto codec = Make(32);
+  const auto kept = codec->NewSumMemory({2, 0, 130, 25});
+  const Round round = RoundOf(*codec, 1);
+  std::vector<double> with(130), without(130);
+  constexpr int kRounds = 2000;
+  for (int at = 0; at < kRounds; ++at) {
+    const auto answer = [&](Memory* memory) {
+      return Alone(*codec, SumWith(*codec, round, memory, {0, 1, 2}), {2, 0, 130, 25});
+    };
+    const std::vector<float> a = answer(kept.get()), b = answer(nullptr);
+    for (size_t i = 0; i < 130; ++i) with[i] += double{a[i]}, without[i] += double{b[i]};
+  }
+  Round whole = round;
+  const std::vector<float> mean = Mean(*Make(32, false), whole);
+  double worst_with = 0, worst_without = 0;
+  for (size_t i = 0; i < 130; ++i) {
+    worst_with = std::max(worst_with, std::abs(with[i] / kRounds - double{mean[i]}));
+    worst_without = std::max(worst_without, std::abs(without[i] / kRounds - double{mean[i]}));
+  }
+  EXPECT_LT(worst_with, 0.02);
+  EXPECT_GT(worst_without, 0.1);
+}
+
+TEST(OneBit, SavedMemoriesGoOnBitForBit) {
+  const auto codec = Make(7);
+  const auto first = codec->NewSumMemory({2, 0, 130, 25});
+  for (int at = 0; at < 5; ++at) SumWith(*codec, RoundOf(*codec, at), first.get(), {0, 1, 2});
+  const auto second = codec->NewSumMemory({2, 0, 130, 25});
+  SavedState from, to;
+  first->AddState(&from);
+  second->AddState(&to);
+  ASSERT_EQ(from.arrays.size(), to.arrays.size());
+  for (size_t i = 0; i < from.arrays.size(); ++i) {
+    EXPECT_EQ(from.arrays[i].name, to.arrays[i].name);
+    std::ranges::copy(from.arrays[i].values, to.arrays[i].values.begin());
+  }
+  for (int at = 5; at < 10; ++at) {
+    const Round round = RoundOf(*codec, at);
+    ASSERT_EQ(SumWith(*codec, round, first.get(), {0, 1, 2}),
+              SumWith(*codec, round, second.get(), {2, 1, 0}));
+  }
+  second->Forget();
+  const Round round = RoundOf(*codec, 10);
+  EXPECT_EQ(SumWith(*codec, round, second.get(), {0, 1, 2}),
+            SumWith(*codec, round, nullptr, {0, 1, 2}));
+}
+
+TEST(OneBit, ACodeIsItsOwnSumByteForByte) {
+  for (const uint64_t bucket : {0, 1, 7, 64, 5000}) {
+    const auto codec = Make(bucket);
+    EXPECT_TRUE(codec->CodeIsSum());
+    for (int seed = 0; seed < 20; ++seed) {
+      const Round round = MakeRound(*codec, {SomeGradient(5000, seed)});
+      ASSERT_EQ(Sum(*codec, round), round.payloads[0]) << bucket << ' ' << seed;
+    }
+  }
+}
+
+TEST(OneBit, SumsOfFloatsAreTheMeanAndKeepNothing) {
+  const auto codec = Make(64, false);
+  EXPECT_FALSE(codec->CodeIsSum());
+  EXPECT_EQ(codec->NewSumMemory({0, 0, 9}), nullptr);
+  EXPECT_NE(codec->NewMemory(9), nullptr);
+  const Round round = MakeRound(*codec, {SomeGradient(300, 1), SomeGradient(300, 2)});
+  const std::vector<float> a = Alone(*codec, round.payloads[0], {0, 0, 300});
+  const std::vector<float> b = Alone(*codec, round.payloads[1], {0, 0, 300});
+  const std::vector<float> mean = Mean(*codec, round);
+  for (size_t i = 0; i < 300; ++i) ASSERT_EQ(mean[i], (a[i] + b[i]) / 2);
+}
+
+TEST(OneBit, HugeAndTinyGradientsStayFinite) {
+  const auto codec = Make(4);
+  for (const float size : {kLargest, std::numeric_limits<float>::denorm_min()}) {
+    const std::vector<float> g = {size, -size, size, 0, -size, -size, -size, -size, size};
+    const Round round = MakeRound(*codec, {g, g, g});
+    const auto memory = codec->NewSumMemory({2, 0, 9});
+    for (int at = 0; at < 3; ++at) {
+      const std::vector<float> values =
+          Alone(*codec, SumWith(*codec, round, memory.get(), {0, 1, 2}), {2, 0, 9});
+      for (float v : values) ASSERT_TRUE(std::isfinite(v));
+    }
+    EXPECT_EQ(std::signbit(Alone(*codec, round.payloads[0], {0, 0, 9})[1]), true);
+  }
+}
+
+TEST(OneBit, CodesThatCannotBeAreRefused) {
+  const auto codec = Make(3);
+  const std::vector<uint8_t> good =
+      CodeOf(*codec, std::vector<float>{1, -1, 2, 4, 5, -3, -4, -5, -6});
+  EXPECT_EQ(AddedAlone(*codec, good, 9), Code::kOk);
+  const auto with = [&](size_t at, float mean) {
+    std::vector<uint8_t> other = good;
+    std::memcpy(other.data() + 4 * at, &mean, sizeof mean);
+    return other;
+  };
+  std::vector<float> values(9);
+  for (const float bad : {kInfinity, -kInfinity, std::nanf(""), -0.0f}) {
+    for (size_t at = 0; at < 6; ++at) {
+      EXPECT_EQ(AddedAlone(*codec, with(at, bad), 9), Code::kMismatch) << bad << ' ' << at;
+      const size_t group = at / 2;
+      EXPECT_EQ(codec->Decode(with(at, bad), {0, 0, 9}, 1, 0, 3 * group, 1, &values[0]).code(),
+                Code::kMismatch);
+      EXPECT_TRUE(
+          codec->Decode(with(at, bad), {0, 0, 9}, 1, 0, (3 * group + 3) % 9, 1, &values[0]).ok());
+    }
+  }
+  for (const size_t lower : {0, 2, 4}) {
+    EXPECT_EQ(AddedAlone(*codec, with(lower, 1.0f), 9), Code::kMismatch);
+    EXPECT_EQ(AddedAlone(*codec, with(lower, 0.0f), 9), Code::kMismatch) << "there are negatives";
+    EXPECT_EQ(AddedAlone(*codec, with(lower + 1, -1.0f), 9), Code::kMismatch);
+  }
+  EXPECT_EQ(AddedAlone(*codec, with(5, 1.0f), 9), Code::kMismatch)
+      << "there are none but negatives";
+  EXPECT_EQ(AddedAlone(*codec, with(1, 0.0f), 9), Code::kOk) << "they may all be 0";
+  std::vector<uint8_t> no_negatives = good;
+  no_negatives[24] = static_cast<uint8_t>(good[24] & ~2);
+  EXPECT_EQ(AddedAlone(*codec, no_negatives, 9), Code::kMismatch);
+}
+
+TEST(OneBit, ABucketThatIsTooLargeIsRefused) {
+  Options options;
+  options.onebit.bucket = ~uint64_t{0};
+  const auto codec = MakeCodec("onebit", options);
+  ASSERT_FALSE(codec.ok());
+  EXPECT_EQ(codec.status().code(), Code::kBadJob);
+  EXPECT_NE(codec.status().message().find("exchange.onebit.bucket"), std::string::npos);
+}
+
+// It has its own, whatever the key says.
+TEST(OneBit, ErrorFeedbackIsAddedOnce) {
+  Options options;
+  options.error_feedback = true;
+  const auto codec = std::move(*MakeCodec("onebit", options));
+  EXPECT_NE(dynamic_cast<ErrorFeedback*>(codec->NewMemory(4).get()), nullptr);
+  EXPECT_FALSE(codec->stochastic());
+  EXPECT_FALSE(codec->shares_scaler());
+}
+
+}  // namespace
+}  // namespace tern::codec

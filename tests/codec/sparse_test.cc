@@ -1,0 +1,283 @@
+#include "common/codec/sparse.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "common/codec/float_sum.h"
+#include "tests/conformance/codec_conformance.h"
+
+namespace tern::codec {
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+constexpr SparsePair kPair = {-0.5, 2};
+
+// Bytes of either kind: floats as they are, pairs by their signs.
+Bytes CodeOf(SparseValues values, const std::vector<float>& x, const SparsePair& pair = kPair) {
+  const auto fill = [&](uint64_t first, std::span<float> to) {
+    std::copy_n(x.data() + first, to.size(), to.data());
+  };
+  Bytes out;
+  if (values == SparseValues::kFloats) {
+    AppendSparse(x.size(), fill, &out);
+  } else {
+    AppendSparse(pair, x.size(), fill, &out);
+  }
+  return out;
+}
+
+Status Read(SparseValues values, std::span<const uint8_t> bytes, std::vector<float>* x) {
+  const Result<SparseCode> code = SparseCode::Parse(values, bytes, x->size());
+  if (!code.ok()) return code.status();
+  EXPECT_LE(code->size(), bytes.size());
+  return code->Decode(0, x->size(), x->data());
+}
+
+// n elements of which k at random places are not zero; values of the pair.
+std::vector<float> Sparse(size_t n, size_t k, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<float> x(n);
+  std::fill_n(x.begin(), k, 1.f);
+  std::shuffle(x.begin(), x.end(), random);
+  for (float& v : x) v *= random() % 2 == 0 ? kPair.low : kPair.high;
+  for (float& v : x) v += 0.f;  // no -0
+  return x;
+}
+
+class SparseWire : public testing::TestWithParam<SparseValues> {};
+INSTANTIATE_TEST_SUITE_P(All, SparseWire,
+                         testing::Values(SparseValues::kFloats, SparseValues::kPair));
+
+TEST_P(SparseWire, ComesBackAtEveryLengthAndDensity) {
+  std::vector<size_t> lengths(71);
+  std::iota(lengths.begin(), lengths.end(), 0);
+  for (size_t power = 128; power <= 16384; power *= 2)
+    lengths.insert(lengths.end(), {power - 1, power, power + 1});
+  for (size_t n : lengths) {
+    for (size_t k : {size_t{0}, std::min<size_t>(1, n), n / 1000, n / 100, n / 9, n / 3, n - n / 40,
+                     n - n / 200, n}) {
+      const std::vector<float> x = Sparse(n, k, n + k);
+      Bytes bytes = CodeOf(GetParam(), x);
+      const size_t size = bytes.size();
+      ASSERT_LE(size, MaxSparseSize(GetParam(), n));
+      bytes.insert(bytes.end(), 20, 0xFF);
+      const Result<SparseCode> code = SparseCode::Parse(GetParam(), bytes, n);
+      ASSERT_TRUE(code.ok()) << code.status().message();
+      ASSERT_EQ(code->size(), size);
+      std::vector<float> back(n, 7);
+      ASSERT_TRUE(code->Decode(0, n, back.data()).ok());
+      ASSERT_EQ(back, x) << n << " elements, " << k << " of them";
+    }
+  }
+}
+
+TEST_P(SparseWire, AnyRangeDecodesAlone) {
+  std::mt19937_64 random(5);
+  const size_t n = 5 * kSparseBlock + 77;
+  for (size_t k : {n / 1000, n / 20, n / 2, n}) {
+    const std::vector<float> x = Sparse(n, k, k);
+    const Bytes bytes = CodeOf(GetParam(), x);
+    const Result<SparseCode> code = SparseCode::Parse(GetParam(), bytes, n);
+    for (int trial = 0; trial < 200; ++trial) {
+      const size_t first = random() % (n + 1), length = random() % (n - first + 1);
+      std::vector<float> part(length + 1, 77);
+      ASSERT_TRUE(code->Decode(first, length, part.data()).ok());
+      ASSERT_EQ(part.back(), 77);
+      part.pop_back();
+      ASSERT_EQ(part, std::vector<float>(x.begin() + first, x.begin() + first + length));
+    }
+  }
+}
+
+// log2 of how many ways there are to choose k of n.
+double Entropy(size_t n, size_t k) {
+  const auto ln = [](size_t m) { return std::lgamma(static_cast<double>(m) + 1); };
+  return (ln(n) - ln(k) - ln(n - k)) / std::log(2.0);
+}
+
+TEST_P(SparseWire, APlaceCostsItsEntropyAndALittle) {
+  const bool floats = GetParam() == SparseValues::kFloats;
+  size_t largest = 0;
+  for (size_t k = 0; k <= kSparseBlock; ++k) {
+    const size_t size = CodeOf(GetParam(), Sparse(kSparseBlock, k, k)).size() - (floats ? 2 : 10);
+    largest = std::max(largest, size);
+    const size_t values = floats ? 4 * k : (k + 7) / 8;
+    if (floats && size == 4 * kSparseBlock) continue;  // dense
+    ASSERT_GE(size, values);
+    const double bits = 8 * static_cast<double>(size - values);
+    ASSERT_LE(bits, kSparseBlock);
+    if (k > kSparseBlock / 2) continue;  // a bitmap: what is not sent would be the fewer places
+    ASSERT_LE(bits, Entropy(kSparseBlock, k) + 0.75 * static_cast<double>(k) + 16) << k;
+  }
+  EXPECT_EQ(largest + (floats ? 2 : 10), MaxSparseSize(GetParam(), kSparseBlock));
+  EXPECT_EQ(largest, floats ? 4 * kSparseBlock : kSparseBlock / 4);
+}
+
+TEST_P(SparseWire, TheLargestSizeIsThatOfTheWorstDensity) {
+  for (size_t n = 0; n <= 300; ++n) {
+    size_t largest = 0;
+    for (size_t k = 0; k <= n; ++k)
+      largest = std::max(largest, CodeOf(GetParam(), Sparse(n, k, k)).size());
+    ASSERT_EQ(largest, MaxSparseSize(GetParam(), n)) << n;
+  }
+}
+
+// Whatever is taken, is what its elements are coded as: every element has one code.
+TEST_P(SparseWire, WhatIsTakenIsTheOneCodeOfWhatItSays) {
+  std::mt19937_64 random(3);
+  int taken = 0, refused = 0;
+  for (int trial = 0; trial < 20000; ++trial) {
+    const size_t n = 1 + random() % 60, k = random() % (n + 1);
+    Bytes bytes = CodeOf(GetParam(), Sparse(n, k, trial));
+    for (uint64_t flips = 1 + random() % 3; flips > 0; --flips)
+      bytes[random() % bytes.size()] ^= static_cast<uint8_t>(1u << (random() % 8));
+    bytes.resize(bytes.size() + 300);
+    std::vector<float> x(n);
+    const Status status = Read(GetParam(), bytes, &x);
+    if (!status.ok()) {
+      ASSERT_EQ(status.code(), Code::kMismatch);
+      ++refused;
+      continue;
+    }
+    ++taken;
+    SparsePair pair;
+    std::memcpy(&pair, bytes.data(), sizeof pair);
+    const Bytes again = CodeOf(GetParam(), x, pair);
+    ASSERT_TRUE(std::equal(again.begin(), again.end(), bytes.begin())) << ToHex(bytes);
+  }
+  EXPECT_GT(taken, 1000);
+  EXPECT_GT(refused, 1000);
+}
+
+TEST_P(SparseWire, EveryTruncationIsRefused) {
+  for (size_t n : {1, 9, 70, 5000}) {
+    for (size_t k : {size_t{0}, n / 50 + 1, n / 2, n}) {
+      const Bytes bytes = CodeOf(GetParam(), Sparse(n, k, 1));
+      for (size_t size = 0; size < bytes.size(); size += size < 100 ? 1 : 97) {
+        const auto code = SparseCode::Parse(GetParam(), std::span(bytes).first(size), n);
+        ASSERT_EQ(code.status().code(), Code::kMismatch) << size << " of " << bytes.size();
+      }
+    }
+  }
+}
+
+TEST(Sparse, BytesAreAsDocumented) {
+  const auto floats = SparseValues::kFloats;
+  // 2 of 64: l = 5, low bits 01111 and 00001 of 15 and 33; ones at 15 >> 5 and (33 >> 5) + 1 of the
+  // upper 2 + (63 >> 5) bits: 01111 10000 1 0 1, from the lowest bit up.
+  std::vector<float> few(64);
+  few[15] = 1;
+  few[33] = -2;
+  EXPECT_EQ(ToHex(CodeOf(floats, few)),
+            "0200"
+            "2f14"
+            "0000803f"
+            "000000c0");
+  // 3 of 11: a bitmap.
+  std::vector<float> some(11);
+  some[0] = some[3] = some[10] = 1;
+  EXPECT_EQ(ToHex(CodeOf(floats, some)),
+            "0300"
+            "0904"
+            "0000803f"
+            "0000803f"
+            "0000803f");
+  // 2 of 2, and 127 of 128, whose places would cost 16 bytes: dense.
+  EXPECT_EQ(ToHex(CodeOf(floats, {1, -2})),
+            "0200"
+            "0000803f"
+            "000000c0");
+  std::vector<float> many(128, 1);
+  many[5] = -0.f;
+  Bytes dense = CodeOf(floats, many);
+  EXPECT_EQ(dense.size(), 2u + 4 * 128);
+  EXPECT_EQ(ToHex(std::span(dense).first(2)), "8000");
+  EXPECT_EQ(ToHex(std::span(dense).subspan(2 + 4 * 5, 4)), "00000000");
+  // Pairs, and a second block.
+  EXPECT_EQ(ToHex(CodeOf(SparseValues::kPair, some)),
+            "000000bf00000040"
+            "0300"
+            "0904"
+            "07");
+  std::vector<float> two(kSparseBlock + 1);
+  two.back() = -1;
+  EXPECT_EQ(ToHex(CodeOf(SparseValues::kPair, two)),
+            "000000bf00000040"
+            "00000100"
+            "01"
+            "00");
+  EXPECT_EQ(ToHex(CodeOf(floats, std::vector<float>(3))), "0000");
+  EXPECT_EQ(ToHex(CodeOf(floats, {})), "");
+}
+
+TEST(Sparse, ValuesThatCannotBeAreRefused) {
+  std::vector<float> x(64), back(64);
+  x[15] = x[33] = 1;
+  const Bytes good = CodeOf(SparseValues::kFloats, x);
+  const std::vector<float> whole(64, 1);
+  const Bytes dense = CodeOf(SparseValues::kFloats, whole);
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (float bad : {infinity, -infinity, std::nanf(""), 0.f, -0.f}) {
+    Bytes bytes = good;
+    std::memcpy(&bytes[bytes.size() - 4], &bad, 4);
+    const Status status = Read(SparseValues::kFloats, bytes, &back);
+    EXPECT_EQ(status.code(), Code::kMismatch);
+    EXPECT_NE(status.message().find("element 33"), std::string::npos) << status.message();
+    bytes = dense;
+    std::memcpy(&bytes[bytes.size() - 4], &bad, 4);
+    const bool zero = bad == 0 && !std::signbit(bad);  // one zero among 64: dense is shorter
+    EXPECT_EQ(Read(SparseValues::kFloats, bytes, &back).ok(), zero) << bad;
+  }
+}
+
+// 32 of 33 with their places are 133 bytes, all 33 are 132.
+TEST(Sparse, PlacesThatCostMoreThanTheZerosAreRefused) {
+  Bytes bytes = {32, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0};
+  AppendFloats(std::vector<float>(32, 1), &bytes);
+  std::vector<float> x(33);
+  const Status status = Read(SparseValues::kFloats, bytes, &x);
+  EXPECT_EQ(status.code(), Code::kMismatch);
+  EXPECT_NE(status.message().find("many non-zeros"), std::string::npos) << status.message();
+  std::fill_n(x.begin(), 32, 1.f);
+  x[32] = 0;
+  EXPECT_EQ(CodeOf(SparseValues::kFloats, x).size(), 2u + 132);
+}
+
+TEST(Sparse, PairsThatCannotBeAreRefused) {
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  std::vector<float> x(9), back(9);
+  x[3] = -1;
+  x[4] = 1;
+  const auto read = [&](SparsePair pair) {
+    return Read(SparseValues::kPair, CodeOf(SparseValues::kPair, x, pair), &back).code();
+  };
+  EXPECT_EQ(read({-1, 1}), Code::kOk);
+  for (float bad : {infinity, -infinity, nan, 1.f, -0.f, 0.f})  // 0: but x[3] is sent
+    EXPECT_EQ(read({bad, 1}), Code::kMismatch) << bad;
+  for (float bad : {infinity, -infinity, nan, -1.f, -0.f, 0.f})
+    EXPECT_EQ(read({-1, bad}), Code::kMismatch) << bad;
+}
+
+TEST(Sparse, DirectoriesThatCannotBeAreRefused) {
+  Bytes bytes = CodeOf(SparseValues::kFloats, std::vector<float>(10));
+  bytes.resize(100);
+  bytes[0] = 11;
+  const Status status = SparseCode::Parse(SparseValues::kFloats, bytes, 10).status();
+  EXPECT_EQ(status.code(), Code::kMismatch);
+  EXPECT_NE(status.message().find("sends 11 elements, it has 10"), std::string::npos);
+  // However many elements there are said to be, only the bytes count.
+  for (uint64_t count : {uint64_t{1} << 40, ~uint64_t{0} - kSparseBlock}) {
+    EXPECT_EQ(SparseCode::Parse(SparseValues::kPair, bytes, count).status().code(),
+              Code::kMismatch);
+  }
+}
+
+}  // namespace
+}  // namespace tern::codec

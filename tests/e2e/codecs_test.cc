@@ -1,0 +1,69 @@
+// Every codec as real processes: three workers and two servers, with parameters held by the workers
+// and by the servers, and through the death of a server.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "common/codec/codec.h"
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+// Of a codec: keys with which a few steps of a small net are enough.
+std::vector<std::string> KeysOf(const std::string& codec) {
+  if (codec == "topk") return {"exchange.topk.ratio=0.1"};
+  if (codec == "threshold") return {"exchange.threshold.value=0.01"};
+  if (codec == "adaptive") return {"exchange.adaptive.share=0.1"};
+  if (codec == "adacomp") return {"exchange.adacomp.bin=50"};
+  return {};
+}
+
+std::vector<std::string> Words(const std::string& codec, std::vector<std::string> settings) {
+  settings.push_back("exchange.codec=" + codec);
+  for (const std::string& key : KeysOf(codec)) settings.push_back(key);
+  std::vector<std::string> words;
+  for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
+  return words;
+}
+
+void ExpectHasLearned(TestJob& job) {
+  job.ExpectAllEnd(0);
+  const nlohmann::json summary = job.Output("server.0.json");
+  EXPECT_EQ(summary["replicas_agree"], true);
+  EXPECT_EQ(summary["refusals"], 0);
+  EXPECT_LE(summary["test_loss"], 2.3) << "has learned nothing: log(10) is 2.303";
+}
+
+class EveryCodec : public testing::TestWithParam<std::string> {};
+
+TEST_P(EveryCodec, TrainsReplicasThatStayEqual) {
+  TestJob job({.servers = 2, .workers = 3, .steps = 30, .batch_total = 12});
+  job.StartAll(Words(GetParam(), {"exchange.chunk_kib=256"}));
+  ExpectHasLearned(job);
+}
+
+TEST_P(EveryCodec, TrainsParametersThatServersHold) {
+  TestJob job({.servers = 2, .workers = 3, .steps = 30, .batch_total = 12});
+  job.StartAll(Words(GetParam(), {"train.parameters=central", "exchange.pull=changes",
+                                  "exchange.pull_codec=" + GetParam()}));
+  ExpectHasLearned(job);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, EveryCodec, testing::ValuesIn(codec::CodecNames()),
+                         [](const auto& info) { return info.param; });
+
+// The server's residual dies with it; the replicas are equal all the same.
+TEST(KilledServer, LeavesReplicasOfOneBitCodesEqual) {
+  TestJob job({.workers = 2, .steps = 300, .yaml = "faults: {on_worker_loss: wait}\n"});
+  job.StartAll(Words("onebit", {}));
+  ASSERT_TRUE(job.WaitForRound(5));
+  job.server(0).Signal(SIGKILL);
+  job.server(0).Wait();
+  job.StartServer(0, Words("onebit", {}));
+  ExpectHasLearned(job);
+}
+
+}  // namespace
+}  // namespace tern::e2e
