@@ -8,7 +8,7 @@ namespace tern::protocol {
 
 namespace {
 
-constexpr uint64_t kSteps = 10;
+constexpr uint64_t kSteps = 5;
 constexpr double kSlow = 1.5, kSlowNoMore = 1.3;
 
 std::string Ms(double seconds) {

@@ -19,7 +19,7 @@ pb::Counters Done(uint64_t steps, double step_s) {
   return counters;
 }
 
-TEST(Stragglers, NamesASlowWorkerWithinTwentyOfItsStepsHoweverOftenItIsHeard) {
+TEST(Stragglers, NamesASlowWorkerWithinTenOfItsStepsAndTwentyOfTheOthersWhereItIsHeardOften) {
   for (uint64_t every : {1, 3, 8, 10}) {
     Stragglers stragglers(4);
     uint64_t named_at = 0;
@@ -31,8 +31,11 @@ TEST(Stragglers, NamesASlowWorkerWithinTwentyOfItsStepsHoweverOftenItIsHeard) {
       named_at = steps;
       EXPECT_EQ(said, " is slow: 30 ms a step, the others 10 ms");
     }
-    EXPECT_GE(named_at, 10u) << every;
-    EXPECT_LE(named_at, 20u) << every;
+    EXPECT_GE(named_at, 5u) << every;
+    EXPECT_LE(named_at, 10u) << every;
+    if (every <= 3) {
+      EXPECT_LE(3 * named_at, 20u) << every;
+    }
   }
 }
 
@@ -72,8 +75,8 @@ TEST(Stragglers, CompareANewProcessAfresh) {
   }
   stragglers.Forget(1);
   EXPECT_THAT(stragglers.OnCounters(1, Done(1, 5)), IsEmpty());
-  EXPECT_THAT(stragglers.OnCounters(1, Done(10, 5)), IsEmpty());
-  EXPECT_THAT(stragglers.OnCounters(1, Done(11, 5)), HasSubstr(" is slow: 5000 ms a step"));
+  EXPECT_THAT(stragglers.OnCounters(1, Done(5, 5)), IsEmpty());
+  EXPECT_THAT(stragglers.OnCounters(1, Done(6, 5)), HasSubstr(" is slow: 5000 ms a step"));
 }
 
 TEST(Stragglers, TakeNothingFromCountersThatCannotBe) {
@@ -123,7 +126,7 @@ TEST_P(StragglersOfAJob, AreNamedInTheLog) {
         if (action.type == ControlAction::Type::kLog) log += action.text + "\n";
       }
     }
-    if (slow_steps <= 10) {
+    if (slow_steps < 5) {
       EXPECT_THAT(log, IsEmpty());
     }
   }
