@@ -4,44 +4,11 @@
 #include <cmath>
 #include <limits>
 
+#include "common/codec/wrapper.h"
 #include "kernels/ternary.h"
 
 namespace tern::codec {
 namespace {
-
-// Passes everything on; a mutant overrides what it breaks.
-class Wrapper : public Codec {
- public:
-  explicit Wrapper(std::unique_ptr<Codec> inner) : inner_(std::move(inner)) {}
-
-  std::string_view name() const override { return inner_->name(); }
-  bool shares_scaler() const override { return inner_->shares_scaler(); }
-  Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
-                   const kernels::NoiseKey& noise) const override {
-    return inner_->Prepare(stats, values, noise);
-  }
-  void Encode(const float* g, const Segment& segment, const Prepared& prepared,
-              const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
-    inner_->Encode(g, segment, prepared, noise, out);
-  }
-  size_t MaxEncodedSize(const Segment& segment) const override {
-    return inner_->MaxEncodedSize(segment);
-  }
-  std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
-                                              const Recode& recode) const override {
-    return inner_->NewAccumulator(segment, workers, recode);
-  }
-  size_t MaxSumSize(const Segment& segment, int workers) const override {
-    return inner_->MaxSumSize(segment, workers);
-  }
-  Status Decode(std::span<const uint8_t> sum, const Segment& segment, int workers, float scaler,
-                uint64_t first, uint64_t n, float* mean) const override {
-    return inner_->Decode(sum, segment, workers, scaler, first, n, mean);
-  }
-
- protected:
-  std::unique_ptr<Codec> inner_;
-};
 
 class ServerIgnoresLastWorker : public Wrapper {
  public:

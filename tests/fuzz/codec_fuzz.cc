@@ -45,7 +45,10 @@ Bytes HonestCode(const Case& c, int rank) {
   tern::kernels::NoiseKey noise;
   noise.rank = static_cast<uint16_t>(rank);
   Bytes code;
-  c.codec->Encode(g.data(), {0, 0, c.count}, {1, 1}, noise, &code);
+  tern::codec::Prepared prepared =
+      c.codec->Prepare(tern::kernels::ComputeStats(g.data(), g.size()), g, noise);
+  if (c.codec->shares_scaler()) prepared.scaler = 1;
+  c.codec->Encode(g.data(), {0, 0, c.count}, prepared, noise, &code);
   Require(code.size() <= c.codec->MaxEncodedSize({0, 0, c.count}), c,
           "a code is larger than the largest");
   return code;
