@@ -32,7 +32,9 @@ if os.environ.get("FAIL") == settings["seed"]:
     sys.exit(int(os.environ["CODE"]))
 ternary = settings["exchange.codec"] == "ternary"
 seed = int(settings["seed"])
-figures = {"code": 0, "accuracy": 0.9 - (0.001 * seed if ternary else 0), "train_loss": 0.2, "train_s": 30.0,
+figures = {"samples": 1000, "samples_per_s": 5000.0, "down_bytes": 4000, "wall_s": 1.0,
+           "up_bytes": {"fp32": 4000, "qsgd": 500}.get(settings["exchange.codec"], 100),
+           "code": 0, "accuracy": 0.9 - (0.001 * seed if ternary else 0), "train_loss": 0.2, "train_s": 30.0,
            "up_ratio": 24.0 if ternary else 1.0, "down_ratio": 10.5, "parameters_hash": "0", "replicas_agree": True}
 pathlib.Path(settings["output_dir"], "server.0.json").write_text(json.dumps(figures))
 """
@@ -132,6 +134,35 @@ class Experiments(unittest.TestCase):
                                               (9, 2.2622, 1.8331)):
             self.assertAlmostEqual(student.quantile(0.975, freedom), two_sided, places=4)
             self.assertAlmostEqual(student.quantile(0.95, freedom), one_sided, places=4)
+
+    def test_tables_compare_every_row_with_the_base(self):
+        # A program whose bytes miss one bar of the first table ends it with 1.
+        for script, rows, code in (("algorithms_mnist.sh", 30, 1), ("codecs_mnist.sh", 20, 0)):
+            with self.subTest(script):
+                (self.folder / "calls").unlink(missing_ok=True)
+                self.out = self.folder / script
+                out = self.run_script(self.mnist(), "--seeds", "2", script=script, code=code)
+                self.assertEqual(len(self.calls()), 2 * rows)
+                self.assertIn("| met", out)
+                self.assertEqual("NOT met" in out, code == 1)
+                self.run_script(self.mnist(), "--seeds", "2", script=script, code=code)
+                self.assertEqual(len(self.calls()), 2 * rows)
+
+    def test_a_table_judges_what_is_asked_of_a_row(self):
+        out = self.run_script(self.mnist(), "--seeds", "2", "--only", "odsgd:ternary", script="algorithms_mnist.sh")
+        self.assertEqual(len(self.calls()), 4)
+        # Gaps of 0.1 and 0.2 points.
+        self.assertRegex(out, r"odsgd:ternary +\| mean gap to ssgd fp32 at most 0.25 points +\| 0.150 +\| met")
+        self.assertRegex(out, r"odsgd:ternary +\| 2 .* 51.25")  # (100 + 4000) / 8000 bytes
+
+    def mnist(self):
+        """A folder with files of the names that the scripts look for."""
+        folder = self.folder / "mnist"
+        folder.mkdir(exist_ok=True)
+        for name in ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
+                     "t10k-labels-idx1-ubyte"):
+            (folder / name).touch()
+        return str(folder)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Every codec under synchronous SGD, and PQASGD with the levels of its paper: LeNet on MNIST, 4 workers, total batch 64,
+# 3,000 steps, five paired seeds, in one table against fp32. About an hour and a half on two cores; stop it at any time:
+# it goes on where it was.
+#   scripts/experiments/codecs_mnist.sh MNIST_DIR [OPTIONS]     --help lists them
+# TERN_BUILD_DIR=FOLDER takes the programs of that build instead of building them.
+set -euo pipefail
+source "$(dirname "$0")/../lib/mnist_folder.sh"
+take_mnist_folder 'codecs_mnist.sh MNIST_DIR [OPTIONS]' "$@"
+[ "$data" = . ] || shift
+cd "$(dirname "$0")/../.."
+source scripts/lib/programs.sh
+use_programs_for "$@"
+TERN_EXPERIMENT=codecs_mnist.sh exec python3 -B scripts/experiments/every_codec.py --tern "$bin/tern" --data "$data" "$@"
