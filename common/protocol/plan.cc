@@ -136,6 +136,14 @@ uint64_t CutBefore(const ExchangePlan& plan, const Bucket& bucket, uint64_t at) 
   return at;
 }
 
+// Where what is coded together from `begin` on ends.
+uint64_t EndOfGroup(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin) {
+  uint32_t t = bucket.first_tensor;
+  while (begin >= plan.tensor_begin[t] + plan.tensor_count[t]) ++t;
+  const uint64_t left = plan.tensor_begin[t] + plan.tensor_count[t] - begin;
+  return begin + std::min(left, plan.codec_of[t]->Granularity(plan.column[t]));
+}
+
 // Chunks of about `limit` elements, dealt to the shards in turn and to the data lanes of a
 // shard in turn.
 void CutChunks(uint64_t limit, ExchangePlan* plan) {
@@ -147,7 +155,7 @@ void CutChunks(uint64_t limit, ExchangePlan* plan) {
     const uint64_t size = (bucket.count + pieces - 1) / pieces;
     for (uint64_t begin = bucket.begin, end = bucket.begin + bucket.count; begin < end; ++dealt) {
       uint64_t to = CutBefore(*plan, bucket, std::min(begin + size, end));
-      if (to <= begin) to = end;  // what is coded together is larger than a chunk
+      if (to <= begin) to = std::min(end, EndOfGroup(*plan, bucket, begin));  // larger than a chunk
       Chunk chunk = MakeChunk(*plan, bucket, begin, to - begin);
       chunk.bucket = static_cast<uint32_t>(b);
       chunk.index = static_cast<uint32_t>(bucket.chunks.size());

@@ -74,6 +74,27 @@ TEST(Plan, MakesAChunkOfTheTensorsThatItMeets) {
             codec.MaxEncodedSize({0, 0, 146}) + codec.MaxEncodedSize({0, 0, 7}));
 }
 
+TEST(Plan, CutsNoGroupThatItsCodecCodesTogether) {
+  for (uint64_t group : {100, 700, 0}) {  // 0: a tensor
+    pb::Job job = JobOf(2, {1}, 4, 1);
+    job.mutable_exchange()->set_codec("qsgd");
+    job.mutable_exchange()->mutable_qsgd()->set_bucket(group);
+    const auto plan = ExchangePlan::Make(job, kTensors);
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    for (const Bucket& bucket : plan->buckets) {
+      uint64_t at = bucket.begin;
+      for (const Chunk& chunk : bucket.chunks) {
+        EXPECT_EQ(chunk.begin, at);
+        at += chunk.count;
+        EXPECT_LE(chunk.count, group == 0 ? 1001 : std::max<uint64_t>(256, group));
+        for (const codec::Segment& segment : chunk.segments)
+          EXPECT_EQ(segment.begin % (group == 0 ? 1001 : group), 0u);
+      }
+      EXPECT_EQ(at, bucket.begin + bucket.count);
+    }
+  }
+}
+
 TEST(Plan, DealsChunksToShardsAndTheirLanesInTurn) {
   const auto plan = ExchangePlan::Make(JobOf(2, {2, 1}, 2, 1), kTensors);
   ASSERT_TRUE(plan.ok());
