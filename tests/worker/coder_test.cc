@@ -160,6 +160,41 @@ TEST_P(EveryCodec, KeepsReplicasEqualHoweverThePlanIsCut) {
 INSTANTIATE_TEST_SUITE_P(Of, EveryCodec, testing::ValuesIn(codec::CodecNames()),
                          [](const auto& info) { return info.param; });
 
+// A step ahead, a round is ready while the one before still waits for its scalers: what that one
+// leaves out is not known yet.
+TEST(Coder, CodesARoundWithWhatTheOneBeforeLeftOutHoweverLateItsScalersCome) {
+  const auto job =
+      SmallJob({"exchange.codec=ternary", "exchange.rules=[{tensors: '*.weight', codec: topk}]",
+                "exchange.topk.ratio=0.1"});
+  const auto said_when = [&](bool late) {
+    OneWorker worker(*job, 0);
+    std::vector<std::string> said;
+    std::vector<float> g[2] = {std::vector<float>(job->table.total),
+                               std::vector<float>(job->table.total)};
+    for (uint64_t i = 0; i < job->table.total; ++i) {
+      g[0][i] = std::sin(static_cast<float>(i));
+      g[1][i] = std::cos(static_cast<float>(3 * i));
+    }
+    const auto ready = [&](uint64_t round) {
+      worker.coder.Push(round, 0, g[round - 1].data());
+      return worker.port.said.Pop()->payload;  // its scalers
+    };
+    const auto scale = [&](uint64_t round, const Bytes& scalers) {
+      worker.coder.Scaled(AnswerOf({protocol::Kind::kScale, 0, 0}, round, scalers));
+      said.emplace_back(worker.port.said.Pop()->payload.view());
+    };
+    const Bytes first = ready(1);
+    if (!late) scale(1, first);
+    const Bytes second = ready(2);
+    if (late) scale(1, first);
+    scale(2, second);
+    return said;
+  };
+  const std::vector<std::string> in_turn = said_when(false);
+  EXPECT_EQ(said_when(true), in_turn);
+  EXPECT_NE(in_turn[0], in_turn[1]);
+}
+
 // With feedback the parameters come nearer to where fp32 takes them: what a half left out is not
 // lost.
 TEST(Coder, AddsWhatAHalfLeftOutToTheNextGradient) {

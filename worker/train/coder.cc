@@ -91,22 +91,13 @@ void Coder::Prepare(const Ready& ready) {
   Waiting values{ready.arena, ready.request, {}};
   kernels::NoiseKey noise = NoiseOf(ready.round);
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
-    const uint64_t begin = plan.tensor_begin[t], count = plan.tensor_count[t];
-    if (memories_[t] != nullptr)
-      memories_[t]->Compensate(0, {ready.arena + begin, count}, {&compensated_[begin], count});
-    const std::span<const float> to_code = ToCode(ready.arena, t);
-    const kernels::Stats stats = kernels::ComputeStats(to_code.data(), count);
-    if (!stats.finite) {
-      events_.Push(Ended{Status(
-          Code::kBadData, Cat(WhatIsPushed(setup_.job.train()), setup_.table.parameters[t].name,
-                              " is not finite at round ", ready.round, " on worker ", rank_,
-                              "; lower the learning rate"))});
-      return;
-    }
+    values.prepared.emplace_back();
     noise.tensor = t;
-    values.prepared.push_back(plan.codec_of[t]->Prepare(stats, to_code, noise));
+    // What an earlier round leaves out is known only when it has been coded.
+    if (memories_[t] != nullptr) continue;
+    if (!PrepareTensor(ready.arena, noise, &values.prepared.back())) return;
   }
-  if (bucket.shared.empty()) return EncodeAndPush(ready.round, ready.bucket, values, 0);
+  if (bucket.shared.empty()) return EncodeAndPush(ready.round, ready.bucket, std::move(values), 0);
   ForgetBefore(ready.round);
   if (const auto early = early_.find({ready.round, ready.bucket}); early != early_.end())
     return CodeWith(early->second, std::move(values));
@@ -116,6 +107,35 @@ void Coder::Prepare(const Ready& ready) {
   waiting_[{ready.round, ready.bucket}] = std::move(values);
   port_.Contribute({protocol::Kind::kScale, ready.bucket, 0}, ready.round, 0,
                    protocol::EncodeScalers(scalers));
+}
+
+bool Coder::PrepareTensor(const float* arena, const kernels::NoiseKey& noise,
+                          codec::Prepared* prepared) {
+  const uint32_t t = noise.tensor;
+  const std::span<const float> to_code = ToCode(arena, t);
+  const kernels::Stats stats = kernels::ComputeStats(to_code.data(), to_code.size());
+  if (!stats.finite) {
+    events_.Push(Ended{Status(Code::kBadData,
+                              Cat(WhatIsPushed(setup_.job.train()), setup_.table.parameters[t].name,
+                                  " is not finite at round ", noise.round, " on worker ", rank_,
+                                  "; lower the learning rate"))});
+    return false;
+  }
+  *prepared = setup_.plan.codec_of[t]->Prepare(stats, to_code, noise);
+  return true;
+}
+
+bool Coder::PrepareKept(uint64_t round, const protocol::Bucket& bucket, Waiting* values) {
+  kernels::NoiseKey noise = NoiseOf(round);
+  for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
+    if (memories_[t] == nullptr) continue;
+    const uint64_t begin = setup_.plan.tensor_begin[t], count = setup_.plan.tensor_count[t];
+    memories_[t]->Compensate(0, {values->arena + begin, count}, {&compensated_[begin], count});
+    noise.tensor = t;
+    if (!PrepareTensor(values->arena, noise, &values->prepared[t - bucket.first_tensor]))
+      return false;
+  }
+  return true;
 }
 
 void Coder::OnScaled(Answer answer) {
@@ -145,7 +165,8 @@ void Coder::CodeWith(const Answer& scaled, Waiting values) {
   }
   for (size_t i = 0; i < bucket.shared.size(); ++i)
     values.prepared[bucket.shared[i] - bucket.first_tensor].scaler = (*scalers)[i];
-  EncodeAndPush(scaled.outcome.round(), scaled.cell.bucket, values, Digest(scaled.payload.span()));
+  EncodeAndPush(scaled.outcome.round(), scaled.cell.bucket, std::move(values),
+                Digest(scaled.payload.span()));
 }
 
 kernels::NoiseKey Coder::NoiseOf(uint64_t round) const {
@@ -156,8 +177,9 @@ kernels::NoiseKey Coder::NoiseOf(uint64_t round) const {
   return noise;
 }
 
-void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, const Waiting& values, uint64_t digest) {
+void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint64_t digest) {
   const protocol::ExchangePlan& plan = setup_.plan;
+  if (!PrepareKept(round, plan.buckets[bucket], &values)) return;
   for (const protocol::Chunk& chunk : plan.buckets[bucket].chunks) {
     std::vector<uint8_t> codes;
     codes.reserve(chunk.max_push_bytes);

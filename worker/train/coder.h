@@ -69,6 +69,11 @@ class Coder {
   void Run();
   void ForgetAllOf(const ForgetAll& forget);
   void Prepare(const Ready& ready);
+  // Of tensor noise.tensor. False, and the worker ends: what is to be coded is not finite.
+  bool PrepareTensor(const float* arena, const kernels::NoiseKey& noise, codec::Prepared* prepared);
+  // The tensors whose codecs keep something, when the bucket is coded: another round of it may wait
+  // for its scalers before that.
+  bool PrepareKept(uint64_t round, const protocol::Bucket& bucket, Waiting* values);
   // What is to be coded of tensor t: the values themselves, or with what its codec has kept.
   std::span<const float> ToCode(const float* arena, uint32_t t) const {
     const float* from = memories_[t] == nullptr ? arena : compensated_.data();
@@ -80,7 +85,7 @@ class Coder {
   void OnScaled(Answer answer);
   void CodeWith(const Answer& scaled, Waiting values);
   void ForgetBefore(uint64_t round);
-  void EncodeAndPush(uint64_t round, uint32_t bucket, const Waiting& values, uint64_t digest);
+  void EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint64_t digest);
 
   const setup::Setup& setup_;
   const uint32_t rank_;
