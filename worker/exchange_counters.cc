@@ -24,7 +24,10 @@ ExchangeCounters::ExchangeCounters(const protocol::ExchangePlan& plan, Registry&
                                    "Pushes that servers dropped for their staleness")),
       staleness_(registry.GetHistogram("tern_worker_staleness",
                                        "Changes of the weights between a gradient's and its push",
-                                       WholeNumbers(kBins - 1))) {
+                                       WholeNumbers(kBins - 1))),
+      control_(registry.GetHistogram("tern_worker_control_round_trip_seconds",
+                                     "From a heartbeat to its echo",
+                                     Histogram::Exponential(1e-4, 2, 16))) {
   for (const protocol::Bucket& bucket : plan.buckets) chunks_ += bucket.chunks.size();
 }
 
@@ -51,12 +54,22 @@ void ExchangeCounters::OnAnswer(const protocol::Exchange::Delivery& answer, Time
   if (answer.outcome.dropped()) dropped_.Add();
 }
 
+void ExchangeCounters::OnRoundTrips(const protocol::Session::RoundTrips& trips) {
+  const uint64_t fresh = trips.count - trips_.count;
+  const double mean = Seconds(trips.total - trips_.total) / static_cast<double>(fresh);
+  for (uint64_t i = 0; i < fresh; ++i) control_.Observe(mean);
+  trips_ = trips;
+}
+
 uint64_t ExchangeCounters::exchanges() const { return answers_.value() / chunks_; }
 
 void ExchangeCounters::AddTo(pb::Counters* counters) const {
   counters->set_exchange_s(Seconds(exchange_.value()));
   counters->set_exchange_busy_s(Seconds(busy_.value()));
   counters->set_exchanges(exchanges());
+  counters->set_control_round_trips(trips_.count);
+  counters->set_control_round_trip_s(Seconds(trips_.total));
+  counters->set_control_round_trip_max_s(Seconds(trips_.longest));
   if (staleness_.count() == 0) return;
   for (size_t i = 0; i < kBins; ++i) counters->add_staleness(staleness_.bucket(i));
   counters->set_dropped(dropped_.value());

@@ -9,6 +9,7 @@
 #include "common/base/counters.h"
 #include "common/protocol/exchange.h"
 #include "common/protocol/plan.h"
+#include "common/protocol/session.h"
 #include "proto/wire.pb.h"
 
 namespace tern::worker {
@@ -20,11 +21,13 @@ class ExchangeCounters {
 
   void OnPush(const protocol::Cell& cell, uint64_t round, Time now);
   void OnAnswer(const protocol::Exchange::Delivery& answer, Time now);
+  // Those of the session so far.
+  void OnRoundTrips(const protocol::Session::RoundTrips& trips);
   // What was pushed will have no answer.
   void Forget() { open_.clear(); }
   // Exchanges of the whole model so far: rounds, or this worker's clock.
   uint64_t exchanges() const;
-  // exchange_s, exchanges, staleness, dropped.
+  // exchange_s, exchanges, staleness, dropped, control round trips.
   void AddTo(pb::Counters* counters) const;
 
  private:
@@ -41,6 +44,8 @@ class ExchangeCounters {
   TimeCounter &exchange_, &busy_;
   Counter &answers_, &dropped_;
   Histogram& staleness_;
+  Histogram& control_;
+  protocol::Session::RoundTrips trips_;
 };
 
 }  // namespace tern::worker

@@ -88,6 +88,7 @@ void NetLoop::Run() {
     Carry(std::move(out));
     protocol::SessionActions answers;
     Receive(&answers);
+    exchanges_.OnRoundTrips(session_.round_trips());
     session_.SetProgress(progress_.moves, progress_.waiting, Counters());
     session_.OnTimer(clock_.Now(), &answers);
     Carry(std::move(answers));

@@ -48,6 +48,12 @@ void EmitSend(Peer to, Message message, ControlActions* out) {
   action.send = {to, std::move(message)};
 }
 
+void EmitEcho(Peer to, const pb::Heartbeat& beat, ControlActions* out) {
+  Message message;
+  message.head.mutable_echo()->set_said_ns(beat.said_ns());
+  EmitSend(to, std::move(message), out);
+}
+
 void EmitSends(Sends sends, ControlActions* out) {
   for (Send& send : sends) EmitSend(send.to, std::move(send.message), out);
 }

@@ -75,6 +75,8 @@ RoundLane::Options ControlLaneOptions(const ControlOptions& options);
 // Helpers that both build their actions with.
 Message Refusal(Code code, std::string sentence, pb::Refuse::Then then);
 void EmitSend(Peer to, Message message, ControlActions* out);
+// The answer to a member's heartbeat, at once.
+void EmitEcho(Peer to, const pb::Heartbeat& beat, ControlActions* out);
 void EmitSends(Sends sends, ControlActions* out);
 void EmitLog(std::string text, ControlActions* out);
 void EmitMembers(const pb::Members& members, ControlActions* out);

@@ -154,6 +154,7 @@ void Follower::OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions*
         from, MakeRefuse(static_cast<int>(Code::kNotAllowed), "say hello first", pb::Refuse::retry),
         out);
   }
+  EmitEcho(from, beat, out);
   if (beat.has_applied()) lane_.OnApplied(beat.rank(), beat.incarnation(), beat.applied());
 }
 

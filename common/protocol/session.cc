@@ -1,5 +1,6 @@
 #include "common/protocol/session.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/protocol/session_actions.h"
@@ -37,6 +38,8 @@ void Session::OnMessage(LaneRef lane, const Message& message, Time now, SessionA
       return OnRefuse(lane, message.head.refuse(), now, out);
     case pb::Envelope::kPulse:
       return OnPulse(lane.shard, message.head.pulse(), now, out);
+    case pb::Envelope::kEcho:
+      return OnEcho(message.head.echo(), now);
     case pb::Envelope::kStateWant:
       return OnStateWant(message.head.state_want(), out);
     case pb::Envelope::kStatePiece:
@@ -233,6 +236,7 @@ void Session::SendHeartbeats(Time now, SessionActions* out) {
   beat->set_incarnation(options_.incarnation);
   if (has_state_) beat->set_applied(exchange_.applied());
   beat->set_progress(progress_);
+  beat->set_said_ns(now.count());
   beat->set_waiting(waiting_ || phase_ != Phase::kRunning);
   for (uint32_t s = static_cast<uint32_t>(shards_.size()); s-- > 0;) {
     if (s == 0) {  // the others have no use for them
@@ -240,6 +244,14 @@ void Session::SendHeartbeats(Time now, SessionActions* out) {
     }
     if (links_[s][0].state == LinkState::kUp) out->push_back(SendOn({s, 0}, message));
   }
+}
+
+void Session::OnEcho(const pb::Echo& echo, Time now) {
+  const Time trip = now - Time(echo.said_ns());
+  if (trip < Time(0) || trip > options_.timings.server_return_timeout) return;  // not our word
+  ++round_trips_.count;
+  round_trips_.total += trip;
+  round_trips_.longest = std::max(round_trips_.longest, trip);
 }
 
 void Session::EndWith(Status status, SessionActions* out) {

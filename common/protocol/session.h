@@ -118,6 +118,12 @@ class Session {
               Time now, SessionActions* out);
 
   Phase phase() const { return phase_; }
+  // From a heartbeat to its echo.
+  struct RoundTrips {
+    uint64_t count = 0;
+    Time total{}, longest{};
+  };
+  const RoundTrips& round_trips() const { return round_trips_; }
   const Exchange& exchange() const { return exchange_; }
 
  private:
@@ -144,6 +150,7 @@ class Session {
   // And then it ends, or (shrink) joins again.
   bool IsLeftBehind(uint64_t floor, Time now, SessionActions* out);
   void OnLastWord(const Status& status, SessionActions* out);
+  void OnEcho(const pb::Echo& echo, Time now);
   void OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionActions* out);
   void OnStateWant(const pb::StateWant& want, SessionActions* out);
   void OnStatePiece(const pb::StatePiece& piece, const Bytes& payload, Time now,
@@ -180,6 +187,7 @@ class Session {
   uint64_t progress_ = 0;
   bool waiting_ = false;
   pb::Counters counters_;
+  RoundTrips round_trips_;
   uint64_t stop_after_ = 0;  // 0: not decided, as far as this worker knows
   StateGiver giver_;
   StateTaker taker_;

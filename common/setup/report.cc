@@ -210,7 +210,10 @@ std::string CountersJson(const pb::Counters& c) {
             {"dropped", c.dropped()},
             {"exchanges", c.exchanges()},
             {"exchange_s", c.exchange_s()},
-            {"exchange_busy_s", c.exchange_busy_s()}};
+            {"exchange_busy_s", c.exchange_busy_s()},
+            {"control_round_trips", c.control_round_trips()},
+            {"control_round_trip_s", c.control_round_trip_s()},
+            {"control_round_trip_max_s", c.control_round_trip_max_s()}};
   for (const uint64_t pushes : c.staleness()) j["staleness"].push_back(pushes);
   for (const pb::Traffic& row : c.traffic()) {
     j["traffic"][row.type()] = {{"messages_in", row.messages_in()},

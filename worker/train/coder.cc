@@ -62,19 +62,37 @@ void Coder::Forget() {
 }
 
 void Coder::Run() {
-  while (auto work = work_.Pop()) {
+  while (Gather()) {
     TimeScope time(progress_.encode);
-    if (const auto* ready = std::get_if<Ready>(&*work)) {
-      Prepare(*ready);
-    } else if (const auto* forget = std::get_if<ForgetAll>(&*work)) {
-      ForgetAllOf(*forget);
-    } else {
-      OnScaled(std::move(std::get<Answer>(*work)));
+    if (!scaled_.empty()) {
+      Answer answer = std::move(scaled_.front());
+      scaled_.pop_front();
+      OnScaled(std::move(answer));
+    } else if (!ready_.empty()) {
+      const Ready ready = ready_.front();
+      ready_.pop_front();
+      Prepare(ready);
     }
   }
 }
 
+bool Coder::Gather() {
+  const bool idle = ready_.empty() && scaled_.empty();
+  for (auto work = idle ? work_.Pop() : work_.TryPop(); work; work = work_.TryPop()) {
+    if (const auto* ready = std::get_if<Ready>(&*work)) {
+      ready_.push_back(*ready);
+    } else if (const auto* forget = std::get_if<ForgetAll>(&*work)) {
+      ForgetAllOf(*forget);
+    } else {
+      scaled_.push_back(std::move(std::get<Answer>(*work)));
+    }
+  }
+  return !work_.drained() || !ready_.empty() || !scaled_.empty();
+}
+
 void Coder::ForgetAllOf(const ForgetAll& forget) {
+  ready_.clear();
+  scaled_.clear();
   waiting_.clear();
   early_.clear();
   for (const auto& memory : memories_) {

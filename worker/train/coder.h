@@ -8,10 +8,12 @@
 // out is kept after.
 //
 // (TernGrad, Algorithm 1, lines 3 and 4; sections 3.2 and 3.3.) A bucket without shared scalers is
-// coded at once.
+// coded at once. What can be coded is, before the statistics of what became ready meanwhile: the
+// link need not wait for those.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <future>
 #include <map>
 #include <memory>
@@ -67,6 +69,8 @@ class Coder {
   };
 
   void Run();
+  // Waits for work. False: there is none, and never will be.
+  bool Gather();
   void ForgetAllOf(const ForgetAll& forget);
   void Prepare(const Ready& ready);
   // Of tensor noise.tensor. False, and the worker ends: what is to be coded is not finite.
@@ -100,6 +104,8 @@ class Coder {
   std::vector<float> compensated_;                        // as the model, where something is
   std::vector<float> sent_;
   Channel<std::variant<Ready, Answer, ForgetAll>> work_;
+  std::deque<Ready> ready_;  // taken from work_, in order
+  std::deque<Answer> scaled_;
   Thread thread_;  // last: it uses all of the above
 };
 

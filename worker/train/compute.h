@@ -27,7 +27,8 @@ Result<std::unique_ptr<Compute>> MakeNetCompute(const setup::Setup& setup, const
                                                 float* gradients);
 // train.compute: wait. A step takes train.compute_wait_ms (longer while this worker is slow), a
 // third of it in Forward; a tensor's gradient is ready when its share of the time has passed.
-// Gradients are noise, the same every step. `train`, of this rank's job, outlives it.
+// Gradients are Gaussian noise, other for each worker and the same every step. `train`, of this
+// rank's job, outlives it.
 std::unique_ptr<Compute> MakeWaitCompute(const setup::Setup& setup, const pb::Train& train,
                                          uint32_t rank, float* gradients);
 
