@@ -241,6 +241,7 @@ pb::Counters NetLoop::Counters() const {
   counters.set_loss(progress_.loss.value());
   counters.set_refusals(traffic_.Refused());
   counters.set_steps(progress_.steps.value());
+  counters.set_clamped(progress_.clamped.value());
   counters.set_late(session_.exchange().late());
   exchanges_.AddTo(&counters);
   return counters;

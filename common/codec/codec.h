@@ -43,6 +43,7 @@ struct Options {
   Clip clip = Clip::kPaper;
   double clip_sigma = 2.5;         // c of eq. 9
   bool scaler_per_worker = false;  // scalers travel in the payload and the server adds floats
+  uint64_t scaler_elements = 0;    // ternary: elements with a scaler of their own; 0: the tensor
   bool error_feedback = false;     // for codecs that round and keep nothing of their own
   // Sums of codecs that code them anew go down as codes; else as floats, for a server that works
   // with them itself.
@@ -154,13 +155,17 @@ class Codec {
   virtual std::string_view name() const = 0;
   // Whether the workers exchange scalers of the tensors coded so.
   virtual bool shares_scaler() const { return false; }
+  // So many elements of a tensor, from the first on, are one to Prepare, and chunks hold a segment
+  // for each; 0: the whole tensor is.
+  virtual uint64_t scaler_elements() const { return 0; }
   // Whether a code is drawn, so that its square does not stand for the gradient's.
   virtual bool stochastic() const { return false; }
   // How many neighbouring elements are coded together, from the tensor's first on: chunks are cut
   // between them, so that how a tensor is cut never shows.
   virtual uint64_t Granularity(uint64_t /*column*/) const { return 1; }
-  // From a whole tensor and its statistics. REQUIRES stats.finite: the caller reports a gradient
-  // that is not, by tensor, worker and round. Ternary: clip.h says what each variant makes of them.
+  // From a whole tensor (or each scaler_elements of it) and its statistics. REQUIRES stats.finite:
+  // the caller reports a gradient that is not, by tensor, worker and round. Ternary: clip.h says
+  // what each variant makes of them.
   virtual Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
                            const kernels::NoiseKey& noise) const = 0;
   // Appends the code of g[0, segment.count). `noise.tensor` is segment.tensor, whatever it says.

@@ -66,6 +66,7 @@ class Ternary : public Codec {
 
   std::string_view name() const override { return wire_.name(); }
   bool stochastic() const override { return true; }
+  uint64_t scaler_elements() const override { return options_.scaler_elements; }
   bool shares_scaler() const override { return true; }
   Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
                    const kernels::NoiseKey&) const override {

@@ -84,6 +84,7 @@ class TernaryPerWorker : public Codec {
 
   std::string_view name() const override { return name_; }
   bool stochastic() const override { return true; }
+  uint64_t scaler_elements() const override { return options_.scaler_elements; }
   Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
                    const kernels::NoiseKey&) const override {
     return PrepareTernary(stats, values.size(), options_);

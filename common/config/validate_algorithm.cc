@@ -122,6 +122,7 @@ class AlgorithmChecker : private BetweenKeys {
     const std::string sharing = FirstCodec("sharing_codecs", true);
     const bool alone = traits_->closes() == Traits::every_push;
     const bool central = Sound({"train.parameters"}) && IsCentral(job_);
+    CheckScalerBefore(alone || central);
     if ((alone || central) && Sound({"exchange.scaler"}) &&
         exchange.scaler() == pb::Exchange::shared && !sharing.empty()) {
       Report("exchange.scaler",
@@ -138,6 +139,27 @@ class AlgorithmChecker : private BetweenKeys {
              "none: " + name() +
                  " needs codes without bias, and clipped ones have one; set "
                  "exchange.clip: none");
+    }
+  }
+
+  // scaler: previous, and the keys of scalers that mean nothing without their codec.
+  void CheckScalerBefore(bool no_sharing) {
+    const pb::Exchange& exchange = job_.exchange();
+    if (!Sound({"exchange.scaler", "exchange.scaler_margin", "exchange.scaler_elements"})) return;
+    const bool previous = exchange.scaler() == pb::Exchange::previous;
+    if (previous && (no_sharing || traits_->pushes() != Traits::gradient)) {
+      Report(
+          "exchange.scaler", "previous" + with_ + (IsCentral(job_) ? ", parameters: central" : ""),
+          "shared or per_worker: the scalers of a round before are those of gradients, in rounds, "
+          "of workers that hold the parameters");
+    }
+    if (!previous && exchange.scaler_margin() != 1.1 && exchange.has_scaler_margin()) {
+      Report("exchange.scaler_margin", NumberText(exchange.scaler_margin()),
+             "nothing: only scaler: previous has a margin");
+    }
+    if (exchange.scaler_elements() != 0 && FirstCodec("sharing_codecs", true).empty()) {
+      Report("exchange.scaler_elements", std::to_string(exchange.scaler_elements()),
+             "0: no tensor has a ternary codec");
     }
   }
 

@@ -17,8 +17,16 @@ Result<std::vector<float>> ParseScalers(const Bytes& payload, size_t count) {
     return Status(Code::kMismatch, std::to_string(payload.size()) + " bytes of scalers, expected " +
                                        std::to_string(count * sizeof(float)));
   }
+  return TakeScalers(payload.span(), count);
+}
+
+Result<std::vector<float>> TakeScalers(std::span<const uint8_t> bytes, size_t count) {
+  if (bytes.size() < count * sizeof(float)) {
+    return Status(Code::kMismatch, std::to_string(bytes.size()) + " bytes, expected " +
+                                       std::to_string(count) + " scalers before the codes");
+  }
   std::vector<float> scalers(count);
-  if (count != 0) std::memcpy(scalers.data(), payload.data(), payload.size());
+  if (count != 0) std::memcpy(scalers.data(), bytes.data(), count * sizeof(float));
   for (size_t i = 0; i < count; ++i) {
     if (!std::isfinite(scalers[i]) || std::signbit(scalers[i])) {
       return Status(Code::kMismatch, "scaler " + std::to_string(i) + " is " +
@@ -36,6 +44,10 @@ Bytes EncodeScalers(const std::vector<float>& scalers) {
 
 namespace {
 
+void TakeMax(const std::vector<float>& values, std::vector<float>* max) {
+  for (size_t i = 0; i < max->size(); ++i) (*max)[i] = std::max((*max)[i], values[i]);
+}
+
 // Scaler sharing (TernGrad section 3.3): s = max over the workers, tensor by tensor.
 class MaxOfScalers : public CellSum {
  public:
@@ -44,7 +56,7 @@ class MaxOfScalers : public CellSum {
   Status Add(uint32_t, const Bytes& payload) override {
     Result<std::vector<float>> scalers = ParseScalers(payload, max_.size());
     if (!scalers.ok()) return scalers.status();
-    for (size_t i = 0; i < max_.size(); ++i) max_[i] = std::max(max_[i], (*scalers)[i]);
+    TakeMax(*scalers, &max_);
     return Ok();
   }
   Bytes Close() override { return EncodeScalers(max_); }
@@ -86,7 +98,7 @@ class ChunkSum : public CellSum {
  public:
   ChunkSum(const ExchangePlan& plan, const Chunk& chunk, uint64_t round,
            const SumMemories& memories)
-      : chunk_(chunk) {
+      : chunk_(chunk), max_(chunk.scalers, 0.f) {
     codec::Recode recode;
     recode.noise.seed = plan.seed;
     recode.noise.stream = kernels::Stream::kServerCodes;
@@ -100,6 +112,9 @@ class ChunkSum : public CellSum {
 
   Status Add(uint32_t rank, const Bytes& payload) override {
     std::span<const uint8_t> rest = payload.span();
+    const Result<std::vector<float>> scalers = TakeScalers(rest, max_.size());
+    if (!scalers.ok()) return scalers.status();
+    rest = rest.subspan(max_.size() * sizeof(float));
     for (size_t i = 0; i < sums_.size(); ++i) {
       Result<size_t> used = sums_[i]->Add(static_cast<int>(rank), rest);
       if (!used.ok())
@@ -109,17 +124,21 @@ class ChunkSum : public CellSum {
     if (!rest.empty())
       return Status(Code::kMismatch,
                     std::to_string(rest.size()) + " bytes more than the chunk has");
+    TakeMax(*scalers, &max_);
     return Ok();
   }
   Bytes Close() override {
     std::vector<uint8_t> out;
     out.reserve(chunk_.max_sum_bytes);
+    const auto* scalers = reinterpret_cast<const uint8_t*>(max_.data());
+    out.insert(out.end(), scalers, scalers + max_.size() * sizeof(float));
     for (auto& sum : sums_) sum->EncodeSum(&out);
     return Bytes::Own(std::move(out));
   }
 
  private:
   const Chunk& chunk_;
+  std::vector<float> max_;  // of the scalers that came along
   std::vector<std::unique_ptr<codec::Accumulator>> sums_;
 };
 
@@ -176,6 +195,9 @@ CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk) {
 Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payload,
                  uint32_t contributors) {
   std::span<const uint8_t> rest = payload.span();
+  const Result<std::vector<float>> scalers = TakeScalers(rest, chunk.scalers);
+  if (!scalers.ok()) return scalers.status();
+  rest = rest.subspan(chunk.scalers * sizeof(float));
   for (const codec::Segment& segment : chunk.segments) {
     const codec::Codec& codec = plan.central ? *plan.pull_codec : *plan.codec_of[segment.tensor];
     const int workers = plan.central ? 1 : static_cast<int>(contributors);

@@ -1,6 +1,7 @@
 // What is added up in each kind of cell.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "common/protocol/plan.h"
@@ -35,13 +36,16 @@ LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell);
 // Whether the plan has this cell, and at this lane; any cell may be asked for.
 bool IsAt(const ExchangePlan& plan, const Cell& cell, LaneRef lane);
 
-// Whether `payload` could be a chunk's answer: a row of sums over so many contributors (1 or more),
+// Whether `payload` could be a chunk's answer: the largest of the scalers that came along, if any
+// do, and a row of sums over so many contributors (1 or more),
 // one a segment; where servers hold the parameters, a row of coded weights.
 Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payload,
                  uint32_t contributors);
 
 // A row of `count` float32, little-endian; each finite and not negative, or kMismatch.
 Result<std::vector<float>> ParseScalers(const Bytes& payload, size_t count);
+// Those at the front of `bytes`.
+Result<std::vector<float>> TakeScalers(std::span<const uint8_t> bytes, size_t count);
 Bytes EncodeScalers(const std::vector<float>& scalers);
 
 constexpr size_t kMaxFiguresBytes = 1024;

@@ -65,6 +65,7 @@ codec::Options CodecOptions(const pb::Job& job) {
   options.clip = ClipOf(exchange.clip());
   options.clip_sigma = exchange.clip_sigma();
   options.scaler_per_worker = exchange.scaler() == pb::Exchange::per_worker;
+  options.scaler_elements = exchange.scaler_elements();
   options.error_feedback = exchange.error_feedback();
   // Servers that hold the parameters work with the sums themselves.
   options.coded_sums = job.train().parameters() != pb::Train::central;

@@ -55,6 +55,17 @@ Status ChoosePullCodec(const pb::Job& job, ExchangePlan* plan) {
   return Ok();
 }
 
+void CutParts(ExchangePlan* plan) {
+  for (uint32_t t = 0; t < plan->tensor_count.size(); ++t) {
+    plan->first_part.push_back(static_cast<uint32_t>(plan->parts.size()));
+    const uint64_t wanted = plan->codec_of[t]->scaler_elements();
+    const uint64_t size = wanted == 0 ? plan->tensor_count[t] : wanted;
+    for (uint64_t at = 0; at < plan->tensor_count[t]; at += size)
+      plan->parts.push_back({t, at, std::min(size, plan->tensor_count[t] - at)});
+  }
+  plan->first_part.push_back(static_cast<uint32_t>(plan->parts.size()));
+}
+
 // Whole tensors from the last to the first, closed before they would outgrow `limit` elements.
 void CutBuckets(uint64_t limit, ExchangePlan* plan) {
   for (size_t t = plan->tensor_count.size(); t-- > 0;) {
@@ -102,8 +113,10 @@ void RepeatBuckets(uint32_t slots, ExchangePlan* plan) {
 
 void FindSharedScalers(ExchangePlan* plan) {
   for (Bucket& bucket : plan->buckets) {
-    for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
-      if (plan->codec_of[t]->shares_scaler()) bucket.shared.push_back(t);
+    bucket.first_part = plan->first_part[bucket.first_tensor];
+    bucket.parts = plan->first_part[bucket.first_tensor + bucket.tensors] - bucket.first_part;
+    for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
+      if (plan->codec_of[plan->parts[p].tensor]->shares_scaler()) bucket.shared.push_back(p);
     }
   }
 }
@@ -112,13 +125,16 @@ Chunk MakeChunk(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin, 
   Chunk chunk;
   chunk.begin = begin;
   chunk.count = count;
-  for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
-    const uint64_t from = std::max(begin, plan.tensor_begin[t]);
-    const uint64_t to = std::min(begin + count, plan.tensor_begin[t] + plan.tensor_count[t]);
+  for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
+    const Part& part = plan.parts[p];
+    const uint64_t base = plan.tensor_begin[part.tensor];
+    const uint64_t from = std::max(begin, base + part.begin);
+    const uint64_t to = std::min(begin + count, base + part.begin + part.count);
     if (from >= to) continue;
-    const codec::Segment segment{t, from - plan.tensor_begin[t], to - from, plan.column[t]};
-    const codec::Codec& codec = *plan.codec_of[t];
+    const codec::Segment segment{part.tensor, from - base, to - from, plan.column[part.tensor]};
+    const codec::Codec& codec = *plan.codec_of[part.tensor];
     chunk.segments.push_back(segment);
+    chunk.part_of.push_back(p);
     chunk.max_push_bytes += codec.MaxEncodedSize(segment);
     chunk.max_sum_bytes += plan.central ? plan.pull_codec->MaxSumSize(segment, 1)
                                         : codec.MaxSumSize(segment, static_cast<int>(plan.workers));
@@ -159,6 +175,11 @@ void CutChunks(uint64_t limit, ExchangePlan* plan) {
       Chunk chunk = MakeChunk(*plan, bucket, begin, to - begin);
       chunk.bucket = static_cast<uint32_t>(b);
       chunk.index = static_cast<uint32_t>(bucket.chunks.size());
+      if (chunk.index == 0 && plan->scalers_from != 0) {
+        chunk.scalers = bucket.shared.size();
+        chunk.max_push_bytes += chunk.scalers * sizeof(float);
+        chunk.max_sum_bytes += chunk.scalers * sizeof(float);
+      }
       chunk.shard = static_cast<uint32_t>(dealt % shards);
       chunk.lane = 1 + static_cast<uint32_t>(dealt / shards % plan->data_lanes[chunk.shard]);
       bucket.chunks.push_back(std::move(chunk));
@@ -173,6 +194,14 @@ uint64_t DigestOf(const ExchangePlan& plan) {
   const auto add = [&text](uint64_t value) { text += " " + std::to_string(value); };
   for (const codec::Codec* codec : plan.codec_of) text += " " + std::string(codec->name());
   if (plan.central) text += " pull " + std::string(plan.pull_codec->name());
+  if (plan.parts.size() != plan.tensor_count.size()) {
+    text += " parts";
+    for (const Part& part : plan.parts) add(part.count);
+  }
+  if (plan.scalers_from != 0) {
+    text += " scalers " + std::to_string(plan.scaler_margin);
+    add(plan.scalers_from);
+  }
   for (uint32_t lanes : plan.data_lanes) add(lanes);
   for (const Bucket& bucket : plan.buckets) {
     add(bucket.begin);
@@ -205,8 +234,12 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
   }
   if (tensors.empty()) return Status(Code::kBadJob, "model: there are no parameters to train");
   TERN_RETURN_IF_ERROR(ChooseCodecs(job, tensors, &plan));
-  if (const pb::AlgorithmTraits* traits = config::TraitsOf(job.train()))
+  CutParts(&plan);
+  if (const pb::AlgorithmTraits* traits = config::TraitsOf(job.train())) {
     plan.rounds = traits->closes() == pb::AlgorithmTraits::all_come;
+    if (job.exchange().scaler() == pb::Exchange::previous) plan.scalers_from = traits->window();
+  }
+  plan.scaler_margin = static_cast<float>(job.exchange().scaler_margin());
   if (job.train().parameters() == pb::Train::central)
     TERN_RETURN_IF_ERROR(ChoosePullCodec(job, &plan));
   if (job.train().algorithm() == "rsgd") {
@@ -226,7 +259,7 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
 RoundBytes CountRoundBytes(const ExchangePlan& plan) {
   RoundBytes bytes;
   for (const Bucket& bucket : plan.buckets) {
-    bytes.scalers += bucket.shared.size() * sizeof(float);
+    if (plan.scalers_from == 0) bytes.scalers += bucket.shared.size() * sizeof(float);
     for (const Chunk& chunk : bucket.chunks) {
       bytes.push += chunk.max_push_bytes;
       bytes.sum += chunk.max_sum_bytes;

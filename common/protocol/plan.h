@@ -4,8 +4,9 @@
 // A bucket is whole neighbouring tensors (so a contiguous range of the arena) up to a size; bucket
 // 0 holds the last tensors, whose gradients are ready first. (rsgd: bucket i is the i-th of p equal
 // parts of the arena, which end anywhere in a tensor.) A chunk is a fixed range of a bucket,
-// coded on its own, and belongs to one shard and one of its data lanes. A chunk is a row of
-// segments: parts of tensors, each with its tensor's codec.
+// coded on its own, and belongs to one shard and one of its data lanes. A part is a tensor or,
+// where the codec wants it, so many elements of it: what has a scaler. A chunk is a row of
+// segments, each within a part and with its tensor's codec.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +27,20 @@ struct TensorInfo {
   uint64_t column = 1;  // neighbours that make one output of its layer
 };
 
+// Elements [begin, begin + count) of the tensor.
+struct Part {
+  uint32_t tensor = 0;
+  uint64_t begin = 0, count = 0;
+};
+
 struct Chunk {
   uint32_t bucket = 0, index = 0;
   uint64_t begin = 0, count = 0;  // elements of the arena
   std::vector<codec::Segment> segments;
+  std::vector<uint32_t> part_of;  // by segment
+  // Before the segments, up and down, are so many scalers (scaler: previous): those of the bucket,
+  // in its first chunk.
+  size_t scalers = 0;
   uint32_t shard = 0;
   uint32_t lane = 0;  // 1..data sockets of the shard
   size_t max_push_bytes = 0;
@@ -39,9 +50,10 @@ struct Chunk {
 struct Bucket {
   uint64_t begin = 0, count = 0;
   uint32_t first_tensor = 0, tensors = 0;  // that have elements in it
+  uint32_t first_part = 0, parts = 0;      // of those tensors, all
   std::vector<uint32_t>
-      shared;         // tensors whose scalers are shared, in order; empty: no Scale for this bucket
-  uint32_t home = 0;  // shard of the Scale: that of the first chunk
+      shared;          // parts whose scalers are shared, in order; empty: no Scale for this bucket
+  uint32_t home = 0;   // shard of the Scale: that of the first chunk
   uint32_t arena = 0;  // 0: the model; k: the k-th slot of an optimizer whose state travels too
   std::vector<Chunk> chunks;
 };
@@ -54,8 +66,14 @@ struct ExchangePlan {
   std::vector<uint64_t> tensor_count;
   std::vector<uint64_t> column;               // by tensor, as TensorInfo's
   std::vector<const codec::Codec*> codec_of;  // by tensor
-  bool central = false;                       // servers hold the parameters
-  bool rounds = true;                         // false: every push is answered at once (ClockLane)
+  std::vector<Part> parts;                    // in order of the arena
+  std::vector<uint32_t> first_part;           // by tensor, and behind the last
+  // A round is coded with margin times the scalers of so many rounds before; the first ones, and
+  // all where it is 0, with scalers that are shared before (Kind::kScale).
+  uint32_t scalers_from = 0;
+  float scaler_margin = 1;
+  bool central = false;                      // servers hold the parameters
+  bool rounds = true;                        // false: every push is answered at once (ClockLane)
   const codec::Codec* pull_codec = nullptr;  // central: of the weights on their way to the workers,
                                              // as the sum of one worker
   std::vector<Bucket> buckets;
@@ -64,6 +82,7 @@ struct ExchangePlan {
   const Chunk& chunk(uint32_t bucket, uint32_t index) const {
     return buckets[bucket].chunks[index];
   }
+  bool shares_before(uint64_t round) const { return scalers_from == 0 || round <= scalers_from; }
   uint64_t parameters() const {
     return tensor_begin.empty() ? 0 : tensor_begin.back() + tensor_count.back();
   }

@@ -211,6 +211,7 @@ std::string CountersJson(const pb::Counters& c) {
             {"exchanges", c.exchanges()},
             {"exchange_s", c.exchange_s()},
             {"exchange_busy_s", c.exchange_busy_s()},
+            {"clamped", c.clamped()},
             {"control_round_trips", c.control_round_trips()},
             {"control_round_trip_s", c.control_round_trip_s()},
             {"control_round_trip_max_s", c.control_round_trip_max_s()}};

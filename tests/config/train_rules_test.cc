@@ -87,6 +87,18 @@ INSTANTIATE_TEST_SUITE_P(
              "exchange.scaler: saw shared with parameters: central and codec ternary; allowed: "
              "per_worker: servers that hold the parameters read every push alone; set "
              "exchange.scaler: per_worker"},
+        Case{"algorithm: odsgd", "exchange: {scaler: previous, scaler_margin: 2}\n", ""},
+        Case{"algorithm: asgd", "exchange: {scaler: previous}\n",
+             "exchange.scaler: saw previous with algorithm: asgd"},
+        Case{"parameters: central", "exchange: {scaler: previous}\n",
+             "exchange.scaler: saw previous with algorithm: ssgd, parameters: central; allowed: "
+             "shared or per_worker"},
+        Case{"algorithm: pqasgd", "exchange: {scaler: previous}\n",
+             "exchange.scaler: saw previous with algorithm: pqasgd"},
+        Case{"algorithm: ssgd", "exchange: {scaler_margin: 2}\n",
+             "exchange.scaler_margin: saw 2; allowed: nothing: only scaler: previous has a margin"},
+        Case{"algorithm: ssgd", "exchange: {codec: fp32, scaler_elements: 4096}\n",
+             "exchange.scaler_elements: saw 4096; allowed: 0: no tensor has a ternary codec"},
         Case{"algorithm: psgd", "", ""},
         Case{"algorithm: psgd", "exchange: {codec: ternary}\n",
              "exchange.codec: saw ternary with algorithm: psgd; allowed: one of fp32, fp16, bf16, "

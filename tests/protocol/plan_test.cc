@@ -125,6 +125,42 @@ TEST(Plan, ChoosesACodecByTheFirstRuleThatMatches) {
   EXPECT_THAT(plan->buckets[0].shared, ElementsAre(2));
 }
 
+TEST(Plan, GivesSoManyElementsAScalerOfTheirOwnWhereAsked) {
+  pb::Job job = JobOf(2, {1}, 2, 1);
+  job.mutable_exchange()->set_scaler_elements(400);
+  const auto plan = ExchangePlan::Make(job, kTensors);
+  ASSERT_TRUE(plan.ok());
+  // conv.weight, conv.bias, ip.weight in three, ip.bias
+  EXPECT_THAT(plan->first_part, ElementsAre(0, 1, 2, 5, 6));
+  EXPECT_EQ(plan->parts[4].begin, 800u);
+  EXPECT_EQ(plan->parts[4].count, 201u);
+  EXPECT_THAT(plan->buckets[1].shared, ElementsAre(2, 3, 4));
+  // Chunks of 251 elements; no segment is in two parts.
+  const std::vector<Chunk>& chunks = plan->buckets[1].chunks;
+  EXPECT_THAT(chunks[0].part_of, ElementsAre(2));
+  EXPECT_THAT(chunks[1].part_of, ElementsAre(2, 3));
+  EXPECT_EQ(chunks[1].segments[0].count, 149u);
+  EXPECT_EQ(chunks[1].segments[1].begin, 400u);
+  EXPECT_NE(plan->digest, ExchangePlan::Make(JobOf(2, {1}, 2, 1), kTensors)->digest);
+}
+
+TEST(Plan, HasRoomForScalersThatComeAlong) {
+  pb::Job job = JobOf(2, {1}, 2, 1);
+  const auto shared = ExchangePlan::Make(job, kTensors);
+  job.mutable_train()->set_algorithm("odsgd");
+  job.mutable_exchange()->set_scaler(pb::Exchange::previous);
+  const auto plan = ExchangePlan::Make(job, kTensors);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->scalers_from, 2u);  // two rounds are open
+  EXPECT_TRUE(plan->shares_before(2));
+  EXPECT_FALSE(plan->shares_before(3));
+  EXPECT_EQ(plan->buckets[2].chunks[0].scalers, 2u);
+  EXPECT_EQ(plan->buckets[2].chunks[1].scalers, 0u);
+  EXPECT_EQ(plan->buckets[2].chunks[0].max_push_bytes,
+            shared->buckets[2].chunks[0].max_push_bytes + 2 * sizeof(float));
+  EXPECT_NE(plan->digest, shared->digest);
+}
+
 TEST(Plan, SharesNoScalerThatEveryWorkerHasForItself) {
   pb::Job job = JobOf(2, {1}, 4096, 4096);
   job.mutable_exchange()->set_scaler(pb::Exchange::per_worker);

@@ -40,7 +40,10 @@ struct OneWorker {
         progress(registry),
         coder(job, rank, port, events, progress),
         sums(job),
-        apply(job, *replica, sums) {}
+        apply(job, *replica, sums) {
+    coder.TakeScalersFrom(
+        [this](uint64_t round, uint32_t bucket) { return sums.ScalersFromBefore(round, bucket); });
+  }
   Registry registry;
   std::unique_ptr<Replica> replica;
   RecordingPort port;
@@ -79,7 +82,7 @@ void RunRound(const setup::Setup& job, uint64_t round, Cluster* cluster) {
   auto& specs = cluster->specs;
   for (uint32_t b = 0; b < job.plan.buckets.size(); ++b) {
     for (auto& worker : *workers) worker->coder.Push(round, b, worker->replica->gradients());
-    if (!job.plan.buckets[b].shared.empty()) {
+    if (!job.plan.buckets[b].shared.empty() && job.plan.shares_before(round)) {
       auto sum = specs[{protocol::Kind::kScale, b, 0}].open(round);
       for (uint32_t rank = 0; rank < workers->size(); ++rank) {
         ASSERT_TRUE(sum->Add(rank, (*workers)[rank]->port.said.Pop()->payload).ok());
@@ -105,7 +108,11 @@ void RunRound(const setup::Setup& job, uint64_t round, Cluster* cluster) {
       for (auto& worker : *workers) worker->sums.Put(answer);
     }
   }
-  for (auto& worker : *workers) ASSERT_TRUE(worker->apply.Run(round).ok());
+  for (auto& worker : *workers) {
+    ASSERT_TRUE(worker->sums.Has(round));
+    ASSERT_TRUE(worker->apply.Run(round).ok());
+    worker->sums.Drop(round);
+  }
 }
 
 void SetGradients(const setup::Setup& job, uint64_t round, Cluster* cluster) {
@@ -155,6 +162,63 @@ TEST_P(EveryCodec, KeepsReplicasEqualHoweverThePlanIsCut) {
     }
     hash = cluster.workers[0]->replica->Hash();
   }
+}
+
+TEST(Coder, CutsNothingThatShowsWhereSomeElementsHaveAScalerOfTheirOwn) {
+  for (const std::string scaler : {"shared", "per_worker", "previous"}) {
+    std::vector<uint64_t> hashes;
+    for (const std::string chunk : {"1", "4096"}) {
+      const auto job = SmallJob({"exchange.codec=ternary", "exchange.scaler_elements=100",
+                                 "exchange.scaler=" + scaler, "exchange.chunk_kib=" + chunk});
+      Cluster cluster(*job);
+      for (uint64_t round = 1; round <= 4; ++round) {
+        SetGradients(*job, round, &cluster);
+        RunRound(*job, round, &cluster);
+        EXPECT_EQ(cluster.workers[0]->replica->Hash(), cluster.workers[1]->replica->Hash());
+      }
+      hashes.push_back(cluster.workers[0]->replica->Hash());
+    }
+    EXPECT_EQ(hashes[0], hashes[1]) << scaler;
+  }
+}
+
+// With plain SGD the change of a weight is -rate * scaler * k / N: from the second round on that
+// scaler is the margin times the largest of the round before.
+TEST(Coder, CodesWithTheScalersOfTheRoundBefore) {
+  const auto job =
+      SmallJob({"exchange.codec=ternary", "exchange.scaler=previous", "exchange.scaler_margin=1.5",
+                "exchange.clip=none", "train.optimizer.name=sgd", "train.weight_decay.rate=0"});
+  Cluster cluster(*job);
+  OneWorker& worker = *cluster.workers[0];
+  const auto& tensor = job->table.parameters[0];
+  std::vector<float> largest = {0};  // by round
+  for (uint64_t round = 1; round <= 4; ++round) {
+    SetGradients(*job, round, &cluster);
+    float max = 0;
+    for (auto& one : cluster.workers) {
+      for (uint64_t i = 0; i < tensor.count; ++i) {
+        one->replica->gradients()[i] *=
+            static_cast<float>(round * round);  // grows by more than 1.5
+        max = std::max(max, std::abs(one->replica->gradients()[i]));
+      }
+    }
+    largest.push_back(max);
+    const std::vector<float> before(worker.replica->parameters(),
+                                    worker.replica->parameters() + tensor.count);
+    RunRound(*job, round, &cluster);
+    const float scaler = round == 1 ? largest[1] : 1.5f * largest[round - 1];
+    std::map<int, int> seen;
+    for (uint64_t i = 0; i < tensor.count; ++i) {
+      const double k = 2 * (before[i] - worker.replica->parameters()[i]) / (0.1 * scaler);
+      EXPECT_NEAR(k, std::round(k), 1e-4 * (1 + std::abs(before[i]) / (0.1 * scaler)));
+      ++seen[static_cast<int>(std::lround(k))];
+    }
+    EXPECT_GE(seen.begin()->first, -2);
+    EXPECT_LE(seen.rbegin()->first, 2);
+    EXPECT_GT(seen.size(), 2u);
+    EXPECT_EQ(worker.progress.clamped.value() == 0, round == 1);
+  }
+  EXPECT_EQ(cluster.workers[0]->replica->Hash(), cluster.workers[1]->replica->Hash());
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, EveryCodec, testing::ValuesIn(codec::CodecNames()),

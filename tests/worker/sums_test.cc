@@ -73,5 +73,44 @@ TEST(Sums, WithScalersOfItsOwnNeedsNone) {
   EXPECT_FALSE(sums.Has(1));
 }
 
+TEST(Sums, GivesANewcomerTheScalersOfTheRoundsToCome) {
+  const auto job = SmallJob({"train.algorithm=odsgd", "exchange.scaler=previous"});
+  ASSERT_EQ(job->plan.scalers_from, 2u);
+  Sums sums(*job), newcomer(*job);
+  for (uint64_t round = 1; round <= 3; ++round) {
+    for (const protocol::Bucket& bucket : job->plan.buckets) {
+      for (const protocol::Chunk& chunk : bucket.chunks) {
+        std::vector<float> scalers(chunk.scalers, static_cast<float>(10 * round + chunk.bucket));
+        std::string payload(protocol::EncodeScalers(scalers).view());
+        payload.append(SumBytes(job->plan, chunk, 2), '\0');
+        sums.Put(Of({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, 2,
+                    Bytes::Own(std::move(payload))));
+      }
+    }
+    sums.Drop(round);
+  }
+  newcomer.RestoreScalers(3, sums.SaveScalers(3));
+  for (const uint64_t round : {4, 5}) {
+    for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) {
+      const std::vector<float> scalers = newcomer.ScalersFromBefore(round, b);
+      EXPECT_EQ(scalers, sums.ScalersFromBefore(round, b));
+      ASSERT_EQ(scalers.size(), job->plan.buckets[b].shared.size());
+      EXPECT_EQ(scalers[0], 1.1f * static_cast<float>(10 * (round - 2) + b));
+    }
+  }
+}
+
+// What a round without contributors would have been coded with is what the one after it is.
+TEST(Sums, KeepsScalersThroughARoundThatNobodyTookPartIn) {
+  const auto job = SmallJob({"exchange.scaler=previous", "exchange.scaler_margin=1"});
+  Sums sums(*job);
+  const size_t count = job->plan.buckets[0].shared.size();
+  std::string payload(protocol::EncodeScalers(std::vector<float>(count, 7.f)).view());
+  payload.append(SumBytes(job->plan, job->plan.chunk(0, 0), 2), '\0');
+  sums.Put(Of({protocol::Kind::kPush, 0, 0}, 1, 2, Bytes::Own(std::move(payload))));
+  sums.Put(Of({protocol::Kind::kPush, 0, 0}, 2, 0, {}));
+  EXPECT_EQ(sums.ScalersFromBefore(3, 0), std::vector<float>(count, 7.f));
+}
+
 }  // namespace
 }  // namespace tern::train

@@ -1,6 +1,7 @@
 #include "worker/train/coder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/base/hash.h"
@@ -43,12 +44,19 @@ Coder::~Coder() {
   thread_.Join();
 }
 
+void Coder::Push(uint64_t round, uint32_t bucket, const float* arena, protocol::Request request) {
+  Ready ready{round, bucket, arena, request, {}};
+  const bool shared = !setup_.plan.buckets[bucket].shared.empty();
+  if (shared && !setup_.plan.shares_before(round)) ready.scalers = scalers_before_(round, bucket);
+  work_.Push(std::move(ready));
+}
+
 void Coder::Skip(uint64_t round) {
   protocol::Request skip;
   skip.skip = true;
   for (const protocol::Bucket& bucket : setup_.plan.buckets) {
     const uint32_t b = bucket.chunks.front().bucket;
-    if (!bucket.shared.empty())
+    if (!bucket.shared.empty() && setup_.plan.shares_before(round))
       port_.Contribute({protocol::Kind::kScale, b, 0}, round, 0, {}, skip);
     for (const protocol::Chunk& chunk : bucket.chunks)
       port_.Contribute({protocol::Kind::kPush, b, chunk.index}, round, 0, {}, skip);
@@ -69,7 +77,7 @@ void Coder::Run() {
       scaled_.pop_front();
       OnScaled(std::move(answer));
     } else if (!ready_.empty()) {
-      const Ready ready = ready_.front();
+      const Ready ready = std::move(ready_.front());
       ready_.pop_front();
       Prepare(ready);
     }
@@ -79,8 +87,8 @@ void Coder::Run() {
 bool Coder::Gather() {
   const bool idle = ready_.empty() && scaled_.empty();
   for (auto work = idle ? work_.Pop() : work_.TryPop(); work; work = work_.TryPop()) {
-    if (const auto* ready = std::get_if<Ready>(&*work)) {
-      ready_.push_back(*ready);
+    if (auto* ready = std::get_if<Ready>(&*work)) {
+      ready_.push_back(std::move(*ready));
     } else if (const auto* forget = std::get_if<ForgetAll>(&*work)) {
       ForgetAllOf(*forget);
     } else {
@@ -106,31 +114,51 @@ void Coder::ForgetAllOf(const ForgetAll& forget) {
 void Coder::Prepare(const Ready& ready) {
   const protocol::ExchangePlan& plan = setup_.plan;
   const protocol::Bucket& bucket = plan.buckets[ready.bucket];
-  Waiting values{ready.arena, ready.request, {}};
-  kernels::NoiseKey noise = NoiseOf(ready.round);
-  for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
+  Waiting values{ready.arena, ready.request, {}, {}};
+  for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
     values.prepared.emplace_back();
-    noise.tensor = t;
+    const protocol::Part& part = plan.parts[p];
     // What an earlier round leaves out is known only when it has been coded.
-    if (memories_[t] != nullptr) continue;
-    if (!PrepareTensor(ready.arena, noise, &values.prepared.back())) return;
+    if (memories_[part.tensor] != nullptr) continue;
+    if (!PreparePart(ready.arena, part, NoiseOf(ready.round), &values.prepared.back())) return;
   }
   if (bucket.shared.empty()) return EncodeAndPush(ready.round, ready.bucket, std::move(values), 0);
+  for (uint32_t p : bucket.shared)
+    values.own.push_back(values.prepared[p - bucket.first_part].scaler);
+  if (!plan.shares_before(ready.round)) return CodeWithScalersBefore(ready, std::move(values));
   ForgetBefore(ready.round);
   if (const auto early = early_.find({ready.round, ready.bucket}); early != early_.end())
     return CodeWith(early->second, std::move(values));
-  std::vector<float> scalers;
-  for (uint32_t t : bucket.shared)
-    scalers.push_back(values.prepared[t - bucket.first_tensor].scaler);
+  Bytes own = protocol::EncodeScalers(values.own);
   waiting_[{ready.round, ready.bucket}] = std::move(values);
-  port_.Contribute({protocol::Kind::kScale, ready.bucket, 0}, ready.round, 0,
-                   protocol::EncodeScalers(scalers));
+  port_.Contribute({protocol::Kind::kScale, ready.bucket, 0}, ready.round, 0, std::move(own));
 }
 
-bool Coder::PrepareTensor(const float* arena, const kernels::NoiseKey& noise,
-                          codec::Prepared* prepared) {
-  const uint32_t t = noise.tensor;
-  const std::span<const float> to_code = ToCode(arena, t);
+void Coder::CodeWithScalersBefore(const Ready& ready, Waiting values) {
+  const protocol::Bucket& bucket = setup_.plan.buckets[ready.bucket];
+  for (size_t i = 0; i < bucket.shared.size(); ++i) {
+    codec::Prepared& prepared = values.prepared[bucket.shared[i] - bucket.first_part];
+    prepared.scaler = ready.scalers[i];
+    if (values.own[i] > prepared.scaler)
+      progress_.clamped.Add(
+          CountClamped(values.arena, setup_.plan.parts[bucket.shared[i]], prepared));
+  }
+  const uint64_t digest = Digest(protocol::EncodeScalers(ready.scalers).span());
+  EncodeAndPush(ready.round, ready.bucket, std::move(values), digest);
+}
+
+uint64_t Coder::CountClamped(const float* arena, const protocol::Part& part,
+                             const codec::Prepared& prepared) const {
+  const std::span<const float> values = ToCode(arena, part.tensor).subspan(part.begin, part.count);
+  return static_cast<uint64_t>(std::count_if(values.begin(), values.end(), [&](float v) {
+    return std::min(std::abs(v), prepared.clip) > prepared.scaler;
+  }));
+}
+
+bool Coder::PreparePart(const float* arena, const protocol::Part& part, kernels::NoiseKey noise,
+                        codec::Prepared* prepared) {
+  const uint32_t t = noise.tensor = part.tensor;
+  const std::span<const float> to_code = ToCode(arena, t).subspan(part.begin, part.count);
   const kernels::Stats stats = kernels::ComputeStats(to_code.data(), to_code.size());
   if (!stats.finite) {
     events_.Push(Ended{Status(Code::kBadData,
@@ -144,13 +172,14 @@ bool Coder::PrepareTensor(const float* arena, const kernels::NoiseKey& noise,
 }
 
 bool Coder::PrepareKept(uint64_t round, const protocol::Bucket& bucket, Waiting* values) {
-  kernels::NoiseKey noise = NoiseOf(round);
-  for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
-    if (memories_[t] == nullptr) continue;
-    const uint64_t begin = setup_.plan.tensor_begin[t], count = setup_.plan.tensor_count[t];
-    memories_[t]->Compensate(0, {values->arena + begin, count}, {&compensated_[begin], count});
-    noise.tensor = t;
-    if (!PrepareTensor(values->arena, noise, &values->prepared[t - bucket.first_tensor]))
+  for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
+    const protocol::Part& part = setup_.plan.parts[p];
+    codec::Memory* memory = memories_[part.tensor].get();
+    if (memory == nullptr) continue;
+    const uint64_t begin = setup_.plan.tensor_begin[part.tensor] + part.begin;
+    memory->Compensate(part.begin, {values->arena + begin, part.count},
+                       {&compensated_[begin], part.count});
+    if (!PreparePart(values->arena, part, NoiseOf(round), &values->prepared[p - bucket.first_part]))
       return false;
   }
   return true;
@@ -182,7 +211,7 @@ void Coder::CodeWith(const Answer& scaled, Waiting values) {
     return;
   }
   for (size_t i = 0; i < bucket.shared.size(); ++i)
-    values.prepared[bucket.shared[i] - bucket.first_tensor].scaler = (*scalers)[i];
+    values.prepared[bucket.shared[i] - bucket.first_part].scaler = (*scalers)[i];
   EncodeAndPush(scaled.outcome.round(), scaled.cell.bucket, std::move(values),
                 Digest(scaled.payload.span()));
 }
@@ -201,9 +230,14 @@ void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint6
   for (const protocol::Chunk& chunk : plan.buckets[bucket].chunks) {
     std::vector<uint8_t> codes;
     codes.reserve(chunk.max_push_bytes);
-    for (const codec::Segment& segment : chunk.segments) {
-      Encode(values, segment, values.prepared[segment.tensor - plan.buckets[bucket].first_tensor],
-             NoiseOf(round), &codes);
+    if (chunk.scalers != 0) {
+      const auto* own = reinterpret_cast<const uint8_t*>(values.own.data());
+      codes.insert(codes.end(), own, own + values.own.size() * sizeof(float));
+    }
+    for (size_t i = 0; i < chunk.segments.size(); ++i) {
+      Encode(values, chunk.segments[i],
+             values.prepared[chunk.part_of[i] - plan.buckets[bucket].first_part], NoiseOf(round),
+             &codes);
     }
     progress_.push_bytes.Add(codes.size());
     port_.Contribute({protocol::Kind::kPush, bucket, chunk.index}, round, digest,

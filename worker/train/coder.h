@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -39,9 +40,11 @@ class Coder {
 
   // The bucket's values of this round are final and stay as they are until its sums have come.
   // `arena` begins with the model's first element. From the compute thread.
-  void Push(uint64_t round, uint32_t bucket, const float* arena, protocol::Request request = {}) {
-    work_.Push(Ready{round, bucket, arena, request});
-  }
+  void Push(uint64_t round, uint32_t bucket, const float* arena, protocol::Request request = {});
+  // Where rounds are coded with the scalers of a round before: where those of a round and bucket
+  // are. Called by Push. Before the first one.
+  using ScalersBefore = std::function<std::vector<float>(uint64_t round, uint32_t bucket)>;
+  void TakeScalersFrom(ScalersBefore before) { scalers_before_ = std::move(before); }
   // This worker takes no part in the round.
   void Skip(uint64_t round);
   // Drops what waits for its scalers, and what codecs have kept; returns when nothing is being
@@ -56,12 +59,14 @@ class Coder {
     uint32_t bucket = 0;
     const float* arena = nullptr;
     protocol::Request request;
+    std::vector<float> scalers;  // of a round before, where it is coded with those
   };
-  // A bucket that waits for its scalers: what its tensors are coded with.
+  // A bucket that waits for its scalers: what its parts are coded with.
   struct Waiting {
     const float* arena = nullptr;
     protocol::Request request;
-    std::vector<codec::Prepared> prepared;  // by tensor of the bucket
+    std::vector<codec::Prepared> prepared;  // by part of the bucket
+    std::vector<float> own;                 // this worker's scalers of the shared parts
   };
 
   struct ForgetAll {
@@ -73,8 +78,9 @@ class Coder {
   bool Gather();
   void ForgetAllOf(const ForgetAll& forget);
   void Prepare(const Ready& ready);
-  // Of tensor noise.tensor. False, and the worker ends: what is to be coded is not finite.
-  bool PrepareTensor(const float* arena, const kernels::NoiseKey& noise, codec::Prepared* prepared);
+  // False, and the worker ends: what is to be coded is not finite.
+  bool PreparePart(const float* arena, const protocol::Part& part, kernels::NoiseKey noise,
+                   codec::Prepared* prepared);
   // The tensors whose codecs keep something, when the bucket is coded: another round of it may wait
   // for its scalers before that.
   bool PrepareKept(uint64_t round, const protocol::Bucket& bucket, Waiting* values);
@@ -88,6 +94,10 @@ class Coder {
   kernels::NoiseKey NoiseOf(uint64_t round) const;
   void OnScaled(Answer answer);
   void CodeWith(const Answer& scaled, Waiting values);
+  void CodeWithScalersBefore(const Ready& ready, Waiting values);
+  // Values of the part that are larger than the scaler.
+  uint64_t CountClamped(const float* arena, const protocol::Part& part,
+                        const codec::Prepared& prepared) const;
   void ForgetBefore(uint64_t round);
   void EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint64_t digest);
 
@@ -96,6 +106,7 @@ class Coder {
   Port& port_;
   Events& events_;
   Progress& progress_;
+  ScalersBefore scalers_before_;
   // By round, bucket. Maxima may come before this worker has contributed to them, where a round
   // does not wait for all.
   std::map<std::pair<uint64_t, uint32_t>, Waiting> waiting_;

@@ -17,6 +17,8 @@ struct Progress {
         samples(registry.GetCounter("tern_worker_samples_total", "Training samples computed")),
         push_bytes(registry.GetCounter("tern_worker_push_payload_bytes_total",
                                        "Bytes of codes handed to the network")),
+        clamped(registry.GetCounter("tern_worker_clamped_total",
+                                    "Values above a scaler of a round before")),
         compute(registry.GetTimeCounter("tern_worker_compute_seconds_total",
                                         "Time in forward and backward")),
         encode(registry.GetTimeCounter("tern_worker_encode_seconds_total",
@@ -31,7 +33,7 @@ struct Progress {
         learning_rate(
             registry.GetGauge("tern_worker_learning_rate", "Learning rate of the newest round")) {}
 
-  Counter &rounds, &steps, &samples, &push_bytes;
+  Counter &rounds, &steps, &samples, &push_bytes, &clamped;
   TimeCounter &compute, &encode, &decode, &wait, &train;
   Gauge &loss, &learning_rate;
   std::atomic<uint64_t> moves{0};   // goes up whenever the compute thread does something

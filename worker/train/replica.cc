@@ -7,6 +7,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/logging.h"
+#include "common/base/text.h"
 #include "common/update/schedule.h"
 #include "kernels/optimizer.h"
 #include "models/safetensors.h"
@@ -67,6 +68,8 @@ Bytes Replica::Save(uint64_t applied, const float* weights,
   const std::vector<update::Optimizer::Slot> named = optimizer_->Slots();
   for (size_t i = 0; i < slots.size(); ++i) add(slots[i], named[i].name + ".");
   if (!average_.empty()) add(average_.data(), "average.");
+  for (const SavedState::Array& array : also_)
+    tensors.push_back({array.name, {array.values.size()}, array.values});
   return Bytes::Own(models::EncodeSafetensors(tensors, {{"applied", std::to_string(applied)}}));
 }
 
@@ -87,10 +90,25 @@ Bytes Replica::SaveWeights(uint64_t applied, const float* weights) {
   return Save(applied, weights == nullptr ? parameters_.data() : weights, {});
 }
 
+namespace {
+
+Status LoadAlso(const models::TensorFile& file, const SavedState::Array& array) {
+  for (const models::Tensor& tensor : file.tensors) {
+    if (tensor.name != array.name || tensor.values.size() != array.values.size()) continue;
+    std::copy(tensor.values.begin(), tensor.values.end(), array.values.begin());
+    return Ok();
+  }
+  return Status(Code::kBadData, Cat("the state sent by another worker has no ", array.name, " of ",
+                                    array.values.size(), " values"));
+}
+
+}  // namespace
+
 Status Replica::LoadState(const Bytes& state) {
   Result<models::TensorFile> file = models::DecodeSafetensors(state.view());
   if (!file.ok()) return file.status().Within("the state sent by another worker");
   TERN_RETURN_IF_ERROR(models::LoadArena(*file, setup_.table, parameters_.data()));
+  for (const SavedState::Array& array : also_) TERN_RETURN_IF_ERROR(LoadAlso(*file, array));
   const std::string& first = setup_.table.parameters[0].name;
   for (const update::Optimizer::Slot& slot : optimizer_->Slots()) {
     const std::string name = slot.name + "." + first;
@@ -111,6 +129,7 @@ Status Replica::LoadState(const Bytes& state) {
 uint64_t Replica::MaxStateBytes(const setup::Setup& setup) {
   constexpr uint64_t kArrays = 4;  // parameters, two of an optimizer, average
   return kArrays * setup.table.total * sizeof(float) +
+         setup.plan.scalers_from * setup.plan.parts.size() * sizeof(float) +
          kArrays * setup.table.parameters.size() * 1024 + (1 << 20);
 }
 

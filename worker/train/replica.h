@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "common/base/saved_state.h"
 #include "common/base/status.h"
 #include "common/setup/setup.h"
 #include "common/update/optimizer.h"
@@ -41,6 +42,9 @@ class Replica {
   // The optimizer's own state is that of the start again.
   void ResetOptimizer();
   uint64_t Hash() const;  // of W
+  // What travels with the state beside the arenas; read when it is saved, written when it is
+  // loaded.
+  void SaveAlso(SavedState::Array array) { also_.push_back(std::move(array)); }
   // State: all that another worker needs to go on after round `applied`. With `slots`, those stand
   // for the optimizer's.
   Bytes SaveState(uint64_t applied);
@@ -58,6 +62,7 @@ class Replica {
   Bytes Save(uint64_t applied, const float* weights, const std::vector<const float*>& slots);
 
   const setup::Setup& setup_;
+  std::vector<SavedState::Array> also_;
   std::vector<float> parameters_, point_, gradients_, average_, scratch_;
   std::unique_ptr<update::Optimizer> optimizer_;
 };

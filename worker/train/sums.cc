@@ -27,6 +27,63 @@ void Sums::Put(const Answer& answer) {
   bucket.here += !part.here;
   part = {true, outcome.whole() || outcome.average(), outcome.contributors(), answer.payload};
   if (outcome.has_learning_rate()) round.learning_rate = outcome.learning_rate();
+  if (planned.chunks[answer.cell.chunk].scalers != 0) KeepLargest(answer);
+}
+
+void Sums::KeepLargest(const Answer& answer) {
+  const uint64_t round = answer.outcome.round();
+  const uint32_t b = answer.cell.bucket;
+  const size_t count = setup_.plan.chunk(b, answer.cell.chunk).scalers;
+  std::vector<float>& largest = largest_[round][b];
+  const uint32_t back = setup_.plan.scalers_from;
+  if (answer.outcome.contributors() == 0) {  // what this round would have been coded with goes on
+    const auto before = round > back ? largest_.find(round - back) : largest_.end();
+    largest = before == largest_.end() ? std::vector<float>(count) : before->second[b];
+    largest.resize(count);
+    return;
+  }
+  // What is no scaler is found again, with a sentence, when the chunk is decoded.
+  auto taken = protocol::TakeScalers(answer.payload.span(), count);
+  largest = taken.ok() ? std::move(*taken) : std::vector<float>(count);
+}
+
+std::vector<float> Sums::ScalersFromBefore(uint64_t round, uint32_t bucket) const {
+  std::vector<float> scalers = largest_.at(round - setup_.plan.scalers_from).at(bucket);
+  for (float& scaler : scalers) scaler *= setup_.plan.scaler_margin;
+  return scalers;
+}
+
+std::vector<float> Sums::ScalersOf(uint64_t round, uint32_t bucket) const {
+  if (setup_.plan.buckets[bucket].shared.empty()) return {};
+  return setup_.plan.shares_before(round) ? BucketOf(round, bucket).scalers
+                                          : ScalersFromBefore(round, bucket);
+}
+
+std::vector<std::vector<float>> Sums::SaveScalers(uint64_t applied) const {
+  std::vector<std::vector<float>> saved;
+  for (uint32_t back = 0; back < setup_.plan.scalers_from; ++back) {
+    std::vector<float>& row = saved.emplace_back();
+    const auto round = back < applied ? largest_.find(applied - back) : largest_.end();
+    for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) {
+      const size_t count = setup_.plan.buckets[b].shared.size();
+      if (count == 0) continue;
+      const std::vector<float> none(count);
+      const std::vector<float>& largest = round == largest_.end() ? none : round->second.at(b);
+      row.insert(row.end(), largest.begin(), largest.end());
+    }
+  }
+  return saved;
+}
+
+void Sums::RestoreScalers(uint64_t applied, const std::vector<std::vector<float>>& saved) {
+  for (uint64_t back = 0; back < saved.size() && back < applied; ++back) {
+    const float* at = saved[back].data();
+    for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) {
+      const size_t count = setup_.plan.buckets[b].shared.size();
+      if (count != 0) largest_[applied - back][b].assign(at, at + count);
+      at += count;
+    }
+  }
 }
 
 bool Sums::Has(uint64_t round, uint32_t bucket) const {
@@ -35,7 +92,7 @@ bool Sums::Has(uint64_t round, uint32_t bucket) const {
   const auto parts = found->second.buckets.find(bucket);
   const protocol::Bucket& planned = setup_.plan.buckets[bucket];
   return parts != found->second.buckets.end() && parts->second.here == planned.chunks.size() &&
-         (planned.shared.empty() || parts->second.scaled);
+         (planned.shared.empty() || parts->second.scaled || !setup_.plan.shares_before(round));
 }
 
 bool Sums::Has(uint64_t round) const {
@@ -52,6 +109,8 @@ double Sums::learning_rate(uint64_t round) const {
 
 void Sums::Drop(uint64_t round) {
   rounds_.erase(rounds_.upper_bound(kPulled), rounds_.upper_bound(round));
+  const uint64_t back = setup_.plan.scalers_from;
+  if (round > back) largest_.erase(largest_.begin(), largest_.upper_bound(round - back));
 }
 
 Status Sums::Decode(uint64_t round, const Use& use) const {
@@ -62,8 +121,9 @@ Status Sums::Decode(uint64_t round, const Use& use) const {
 
 Status Sums::Decode(uint64_t round, uint32_t bucket, const Use& use) const {
   const Bucket& answers = BucketOf(round, bucket);
+  const std::vector<float> scalers = ScalersOf(round, bucket);
   for (const protocol::Chunk& chunk : setup_.plan.buckets[bucket].chunks) {
-    Status decoded = DecodeChunk(chunk, answers, answers.parts[chunk.index], use);
+    Status decoded = DecodeChunk(chunk, scalers, answers.parts[chunk.index], use);
     if (!decoded.ok()) return decoded.Within(Cat("the answer of round ", round));
   }
   return Ok();
@@ -76,7 +136,7 @@ Status Sums::Install(uint64_t round, float* w) const {
       const Bucket& answers = BucketOf(round, chunk.bucket);
       const Part& part = answers.parts[chunk.index];
       const bool adds = changes && !part.whole;
-      Status decoded = DecodeChunk(chunk, answers, part,
+      Status decoded = DecodeChunk(chunk, {}, part,
                                    [&](uint32_t, uint64_t first, std::span<const float> values) {
                                      float* to = w + first;
                                      for (size_t i = 0; i < values.size(); ++i)
@@ -88,8 +148,8 @@ Status Sums::Install(uint64_t round, float* w) const {
   return Ok();
 }
 
-Status Sums::DecodeChunk(const protocol::Chunk& chunk, const Bucket& bucket, const Part& part,
-                         const Use& use) const {
+Status Sums::DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>& scalers,
+                         const Part& part, const Use& use) const {
   const protocol::ExchangePlan& plan = setup_.plan;
   const auto wrong_size = [&](size_t expected) {
     return Status(Code::kMismatch, Cat(part.payload.size(), " bytes for bucket ", chunk.bucket,
@@ -102,17 +162,21 @@ Status Sums::DecodeChunk(const protocol::Chunk& chunk, const Bucket& bucket, con
   if (contributors == 0 || (plan.central && part.payload.size() == 0))
     return part.payload.size() == 0 ? Ok() : wrong_size(0);
   std::span<const uint8_t> rest = part.payload.span();
+  if (const auto largest = protocol::TakeScalers(rest, chunk.scalers); !largest.ok())
+    return largest.status();
+  rest = rest.subspan(chunk.scalers * sizeof(float));
+  const auto& shared = plan.buckets[chunk.bucket].shared;
   std::array<float, 4096> values;  // stays in the first cache, so memory sees the model once
-  for (const codec::Segment& segment : chunk.segments) {
+  for (size_t i = 0; i < chunk.segments.size(); ++i) {
+    const codec::Segment& segment = chunk.segments[i];
     const codec::Codec& codec = plan.central ? *plan.pull_codec : *plan.codec_of[segment.tensor];
     Result<size_t> size = segment.count * sizeof(float);
     if (!part.whole) size = codec.SumPart(rest, segment, contributors);
     if (!size.ok()) return size.status();
     float scaler = 0;
-    const auto& shared = plan.buckets[chunk.bucket].shared;
-    const auto place = std::lower_bound(shared.begin(), shared.end(), segment.tensor);
-    if (place != shared.end() && *place == segment.tensor && !bucket.scalers.empty())
-      scaler = bucket.scalers[static_cast<size_t>(place - shared.begin())];
+    const auto place = std::lower_bound(shared.begin(), shared.end(), chunk.part_of[i]);
+    if (place != shared.end() && *place == chunk.part_of[i] && !scalers.empty())
+      scaler = scalers[static_cast<size_t>(place - shared.begin())];
     const uint64_t base = plan.tensor_begin[segment.tensor] + segment.begin;
     for (uint64_t at = 0; at < segment.count; at += values.size()) {
       const uint64_t n = std::min<uint64_t>(values.size(), segment.count - at);

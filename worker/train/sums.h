@@ -47,10 +47,21 @@ class Sums {
   uint64_t counted_clock() const { return counted_clock_; }
   void DropPulled() { rounds_.erase(kPulled); }
 
+  // What the shared parts of the bucket are coded with in a round that takes it from a round before
+  // (plan.scalers_from). REQUIRES that one known: it has been applied.
+  std::vector<float> ScalersFromBefore(uint64_t round, uint32_t bucket) const;
+  // The scalers that the rounds after `applied` will be coded with, to save, and to restore: an
+  // array a round, newest first; none where rounds need none of those before.
+  std::vector<std::vector<float>> SaveScalers(uint64_t applied) const;
+  void RestoreScalers(uint64_t applied, const std::vector<std::vector<float>>& saved);
+
   // Lets the rounds up to `round` go.
   void Drop(uint64_t round);
   // All of them.
-  void Clear() { rounds_.clear(); }
+  void Clear() {
+    rounds_.clear();
+    largest_.clear();
+  }
 
  private:
   struct Part {
@@ -60,7 +71,7 @@ class Sums {
     Bytes payload;
   };
   struct Bucket {
-    std::vector<float> scalers;  // of its shared tensors, in order
+    std::vector<float> scalers;  // of its shared parts, in order
     bool scaled = false;         // they are here
     std::vector<Part> parts;     // by chunk
     size_t here = 0;
@@ -73,11 +84,16 @@ class Sums {
   const Bucket& BucketOf(uint64_t round, uint32_t bucket) const {
     return rounds_.at(round).buckets.at(bucket);
   }
-  Status DecodeChunk(const protocol::Chunk& chunk, const Bucket& bucket, const Part& part,
-                     const Use& use) const;
+  Status DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>& scalers,
+                     const Part& part, const Use& use) const;
+  // Of the bucket's shared parts, in order; empty where none came.
+  std::vector<float> ScalersOf(uint64_t round, uint32_t bucket) const;
+  void KeepLargest(const Answer& answer);
 
   const setup::Setup& setup_;
   std::map<uint64_t, Round> rounds_;
+  // The workers' largest scalers, as they came along with sums: by round and bucket.
+  std::map<uint64_t, std::map<uint32_t, std::vector<float>>> largest_;
   uint64_t counted_clock_ = 0;
 };
 

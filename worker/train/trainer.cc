@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/logging.h"
+#include "common/base/text.h"
 #include "common/protocol/cells.h"
 #include "worker/train/pull.h"
 
@@ -31,7 +32,13 @@ Trainer::Trainer(const Parts& parts, update::Schedule schedule)
                sums_,       p_.port,
                p_.progress, [this](const std::function<bool()>& done) { return WaitUntil(done); }},
       has_rounds_(p_.setup.plan.rounds),
-      last_step_(has_rounds_ ? parts.steps : std::numeric_limits<uint64_t>::max()) {}
+      last_step_(has_rounds_ ? parts.steps : std::numeric_limits<uint64_t>::max()),
+      scalers_(sums_.SaveScalers(0)) {
+  p_.coder.TakeScalersFrom(
+      [this](uint64_t round, uint32_t bucket) { return sums_.ScalersFromBefore(round, bucket); });
+  for (size_t i = 0; i < scalers_.size(); ++i)
+    p_.replica.SaveAlso({Cat("scalers.", i), scalers_[i]});
+}
 
 Status Trainer::MakeAlgorithm() {
   auto algorithm = train::MakeAlgorithm(p_.setup.job.train().algorithm(), context_);
@@ -73,6 +80,7 @@ Status Trainer::BeginAnew() {
   compared_at_ = 0;
   if (const auto* state = std::get_if<StateArrived>(&from)) {
     TERN_RETURN_IF_ERROR(p_.replica.LoadState(state->state));
+    sums_.RestoreScalers(state->applied, scalers_);
     LOG(WARNING) << "took over the state after round " << state->applied << " from another worker";
     p_.port.Installed(state->applied);
     return Ok();
@@ -132,7 +140,12 @@ bool Trainer::GoesOnAfterTheEnd() {
   return false;
 }
 
-void Trainer::GiveState() { p_.port.Snapshot(algorithm_->SaveState(), algorithm_->applied()); }
+void Trainer::GiveState() {
+  const auto scalers = sums_.SaveScalers(algorithm_->applied());
+  for (size_t i = 0; i < scalers.size(); ++i)
+    std::copy(scalers[i].begin(), scalers[i].end(), scalers_[i].begin());
+  p_.port.Snapshot(algorithm_->SaveState(), algorithm_->applied());
+}
 
 Status Trainer::WaitUntil(const std::function<bool()>& done) {
   if (done()) return Ok();

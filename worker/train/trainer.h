@@ -91,7 +91,8 @@ class Trainer {
   uint64_t steps_done_ = 0;
   uint64_t compared_at_ = 0;  // applied round of the newest figures
   bool figures_answered_ = false;
-  std::optional<Status> leave_;  // asked for by a signal
+  std::vector<std::vector<float>> scalers_;  // as Sums::SaveScalers, where they travel with a state
+  std::optional<Status> leave_;              // asked for by a signal
 };
 
 }  // namespace tern::train

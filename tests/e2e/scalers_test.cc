@@ -1,0 +1,73 @@
+// Scalers of the round before, and of some elements, as real processes: replicas stay equal, and
+// who is killed and comes back codes with the scalers of the others.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+std::vector<std::string> Words(const std::string& algorithm) {
+  std::vector<std::string> words;
+  for (const std::string& setting :
+       {"train.algorithm=" + algorithm, std::string("exchange.scaler=previous"),
+        std::string("exchange.scaler_elements=5000"), std::string("exchange.chunk_kib=256")})
+    words.insert(words.end(), {"--set", setting});
+  if (algorithm == "odsgd") words.insert(words.end(), {"--set", "train.odsgd.warmup_steps=2"});
+  return words;
+}
+
+JobOptions Waits() {
+  return {.servers = 2,
+          .workers = 3,
+          .steps = 150,
+          .batch_total = 12,
+          .yaml =
+              "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, "
+              "dead_after_s: 1}\n"};
+}
+
+class ScalersOfBefore : public testing::TestWithParam<std::string> {};
+
+TEST_P(ScalersOfBefore, AreThoseOfTheOthersToWhoComesBack) {
+  TestJob undisturbed(Waits());
+  undisturbed.StartAll(Words(GetParam()));
+  undisturbed.ExpectAllEnd(0);
+  const nlohmann::json summary = undisturbed.Output("server.0.json");
+  EXPECT_EQ(summary["replicas_agree"], true);
+  EXPECT_LE(summary["test_loss"], 2.3) << "has learned nothing: log(10) is 2.303";
+
+  TestJob job(Waits());
+  job.StartAll(Words(GetParam()));
+  ASSERT_TRUE(job.WaitForRound(5));
+  job.worker(1).Signal(SIGKILL);
+  job.worker(1).Wait();
+  job.StartWorker(1, Words(GetParam()));
+  job.ExpectAllEnd(0);
+  EXPECT_NE(job.worker(1).err().find("took over the state after round"), std::string::npos);
+  EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+  // Under odsgd the newcomer's point starts afresh, so its gradients are others.
+  if (GetParam() == "ssgd") {
+    EXPECT_TRUE(job.Weights() == undisturbed.Weights()) << "other weights than without the fault";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Under, ScalersOfBefore, testing::Values("ssgd", "odsgd"),
+                         [](const auto& info) { return info.param; });
+
+TEST(KilledServer, KeepsTheScalersThatCameAlong) {
+  TestJob job(Waits());
+  job.StartAll(Words("ssgd"));
+  ASSERT_TRUE(job.WaitForRound(5));
+  job.server(1).Signal(SIGKILL);
+  job.server(1).Wait();
+  job.StartServer(1, Words("ssgd"));
+  job.ExpectAllEnd(0);
+  EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+}
+
+}  // namespace
+}  // namespace tern::e2e
