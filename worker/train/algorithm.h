@@ -18,6 +18,7 @@
 #include "common/setup/setup.h"
 #include "common/update/schedule.h"
 #include "worker/data/batches.h"
+#include "worker/train/apply.h"
 #include "worker/train/coder.h"
 #include "worker/train/gradient.h"
 #include "worker/train/port.h"
@@ -72,6 +73,25 @@ class Algorithm {
  protected:
   Status AwaitSums(uint64_t round) {
     return c_.wait([this, round] { return c_.sums.Has(round); });
+  }
+  // Waits for the answers of the round and makes W(round) of W(round - 1): what has come is applied
+  // while the rest is on its way, where that may be.
+  Status ApplyRound(uint64_t round, Apply& apply) {
+    if (!apply.by_bucket()) {
+      TERN_RETURN_IF_ERROR(AwaitSums(round));
+      TimeScope decode(c_.progress.decode);
+      TERN_RETURN_IF_ERROR(apply.Run(round));
+    }
+    for (uint32_t b = 0; apply.by_bucket() && b < c_.setup.plan.buckets.size(); ++b) {
+      const auto here = [this, round, b] {
+        return c_.sums.Has(round, b) && c_.sums.has_learning_rate(round);
+      };
+      TERN_RETURN_IF_ERROR(c_.wait(here));
+      TimeScope decode(c_.progress.decode);
+      TERN_RETURN_IF_ERROR(apply.Run(round, b));
+    }
+    MarkApplied(round);
+    return Ok();
   }
   void PushAll(uint64_t round, const float* arena) {
     for (uint32_t b = 0; b < c_.setup.plan.buckets.size(); ++b) c_.coder.Push(round, b, arena);

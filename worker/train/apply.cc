@@ -2,12 +2,17 @@
 
 #include <algorithm>
 
+#include "common/protocol/elasticity.h"
 #include "worker/train/gradient.h"
 
 namespace tern::train {
 
 Apply::Apply(const setup::Setup& setup, Replica& replica, const Sums& sums)
-    : setup_(setup), replica_(replica), sums_(sums) {
+    : setup_(setup),
+      replica_(replica),
+      sums_(sums),
+      by_bucket_(!setup.plan.central && protocol::Elasticity::Of(setup.job).on_loss ==
+                                            protocol::OnLoss::kFail) {
   for (uint32_t t = 0; t < setup.table.parameters.size(); ++t)
     decay_.push_back(DecayOf(setup, t, pb::WeightDecay::local));
 }
@@ -18,18 +23,24 @@ Status Apply::Run(uint64_t round) {
     replica_.Average(0, setup_.table.total, round);
     return Ok();
   }
+  for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) TERN_RETURN_IF_ERROR(Run(round, b));
+  return Ok();
+}
+
+Status Apply::Run(uint64_t round, uint32_t bucket) {
   const update::Step step{sums_.learning_rate(round), round};
   const Sums::Use update = [&](uint32_t t, uint64_t first, std::span<const float> mean) {
     replica_.Update(mean.data(), first, mean.size(), step, decay_[t]);
   };
-  if (!replica_.needs_whole_tensors()) return sums_.Decode(round, update);
+  if (!replica_.needs_whole_tensors()) return sums_.Decode(round, bucket, update);
+  const protocol::Bucket& planned = setup_.plan.buckets[bucket];
   float* const mean = replica_.scratch();
-  std::fill_n(mean, setup_.table.total, 0.f);
+  std::fill_n(mean + planned.begin, planned.count, 0.f);
   TERN_RETURN_IF_ERROR(
-      sums_.Decode(round, [&](uint32_t, uint64_t first, std::span<const float> values) {
+      sums_.Decode(round, bucket, [&](uint32_t, uint64_t first, std::span<const float> values) {
         std::copy(values.begin(), values.end(), mean + first);
       }));
-  for (uint32_t t = 0; t < setup_.plan.tensor_count.size(); ++t)
+  for (uint32_t t = planned.first_tensor; t < planned.first_tensor + planned.tensors; ++t)
     update(t, setup_.plan.tensor_begin[t],
            {mean + setup_.plan.tensor_begin[t], setup_.plan.tensor_count[t]});
   return Ok();

@@ -20,11 +20,19 @@ class Apply {
   // (TernGrad, Algorithm 1, lines 5 and 6). Central ones: what the servers sent. kMismatch for an
   // answer that cannot be one. REQUIRES all answers of the round.
   Status Run(uint64_t round);
+  // The same of one bucket, for localized parameters: all of them, once each and in any order, make
+  // W(round). REQUIRES its answers.
+  Status Run(uint64_t round, uint32_t bucket);
+  // Whether a round may be applied bucket by bucket while others are still on their way. Between
+  // two of them the parameters are no W at all, so nobody may be able to ask for one: a worker that
+  // joins would (on_worker_loss: wait, shrink).
+  bool by_bucket() const { return by_bucket_; }
 
  private:
   const setup::Setup& setup_;
   Replica& replica_;
   const Sums& sums_;
+  const bool by_bucket_;
   std::vector<float> decay_;  // by tensor, where replicas add it
 };
 

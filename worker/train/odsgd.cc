@@ -95,11 +95,8 @@ class Odsgd : public Algorithm {
  private:
   Status ApplyUpTo(uint64_t round) {
     while (applied_ < round) {
-      TERN_RETURN_IF_ERROR(AwaitSums(applied_ + 1));
-      TimeScope decode(c_.progress.decode);
       if (!before_.empty()) std::copy_n(c_.replica.parameters(), size_, before_.data());
-      TERN_RETURN_IF_ERROR(apply_.Run(applied_ + 1));
-      MarkApplied(applied_ + 1);
+      TERN_RETURN_IF_ERROR(ApplyRound(applied_ + 1, apply_));
     }
     return Ok();
   }

@@ -3,10 +3,9 @@
 //   input z_t^(i)          the batch of this worker
 //   compute g_t^(i)        forward, backward at W(t-1); buckets leave while backward still runs
 //   ternarize, push        coder.h
-//   pull mean gradient     wait for the answers of all chunks
-//   update w               apply.h
+//   pull mean gradient     wait for the answers of all chunks;
+//   update w               apply.h, each bucket as it comes where that may be
 #include "worker/train/algorithms.h"
-#include "worker/train/apply.h"
 
 namespace tern::train {
 
@@ -26,12 +25,8 @@ class Ssgd : public Algorithm {
         c_.gradient.Take(
             batch, [&](uint32_t bucket) { c_.coder.Push(step, bucket, c_.replica.gradients()); });
       }
-      TERN_RETURN_IF_ERROR(AwaitSums(step));
     }
-    TimeScope decode(c_.progress.decode);
-    TERN_RETURN_IF_ERROR(apply_.Run(step));
-    MarkApplied(step);
-    return Ok();
+    return ApplyRound(step, apply_);
   }
 
  private:

@@ -104,7 +104,12 @@ bool Sums::Has(uint64_t round) const {
 
 double Sums::learning_rate(uint64_t round) const {
   const auto found = rounds_.find(round);
-  return found == rounds_.end() ? 0 : found->second.learning_rate;
+  return found == rounds_.end() ? 0 : found->second.learning_rate.value_or(0);
+}
+
+bool Sums::has_learning_rate(uint64_t round) const {
+  const auto found = rounds_.find(round);
+  return found != rounds_.end() && found->second.learning_rate.has_value();
 }
 
 void Sums::Drop(uint64_t round) {

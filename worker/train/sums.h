@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,8 +26,9 @@ class Sums {
   // of all buckets.
   bool Has(uint64_t round, uint32_t bucket) const;
   bool Has(uint64_t round) const;
-  // From the answers of a round that named one (those of shard 0); 0 before.
+  // From the answers of a round that named one (those of shard 0); 0 before the first of them.
   double learning_rate(uint64_t round) const;
+  bool has_learning_rate(uint64_t round) const;
 
   // Calls use(first, values) for the elements [first, first + values.size()) of the arena, in
   // pieces of at most 4096 that lie in one tensor: the mean over the contributors or, from a server
@@ -78,7 +80,7 @@ class Sums {
   };
   struct Round {
     std::map<uint32_t, Bucket> buckets;
-    double learning_rate = 0;
+    std::optional<double> learning_rate;
   };
 
   const Bucket& BucketOf(uint64_t round, uint32_t bucket) const {
