@@ -116,7 +116,8 @@ class ChunkSum : public CellSum {
     if (!scalers.ok()) return scalers.status();
     rest = rest.subspan(max_.size() * sizeof(float));
     for (size_t i = 0; i < sums_.size(); ++i) {
-      Result<size_t> used = sums_[i]->Add(static_cast<int>(rank), rest);
+      const Bytes part = payload.Slice(payload.size() - rest.size(), rest.size());
+      Result<size_t> used = sums_[i]->Take(static_cast<int>(rank), part);
       if (!used.ok())
         return used.status().Within("tensor " + std::to_string(chunk_.segments[i].tensor));
       rest = rest.subspan(*used);

@@ -115,7 +115,9 @@ void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, Co
   if (worker.suspect) EmitLog(Name(beat.rank()) + " is heard again", out);
   worker.suspect = false;
   worker.heard_at = now;
-  EmitEcho(from, beat, out);
+  // Not to a connection whose hello a later one has overtaken: pulses go elsewhere, so it has to
+  // notice that it hears nothing.
+  if (worker.peer == from) EmitEcho(from, beat, out);
   worker.counters = beat.counters();
   if (std::string slow = stragglers_.OnCounters(beat.rank(), worker.counters); !slow.empty())
     EmitLog(Name(beat.rank()) + slow, out);

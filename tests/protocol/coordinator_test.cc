@@ -122,6 +122,15 @@ TEST_F(CoordinatorTest, RefusesASecondProcessOfARankThatLives) {
   EXPECT_EQ(presence(1), Presence::kPresent);
 }
 
+// One whose old hello has overtaken its new one hears nothing here, and so says hello again.
+TEST_F(CoordinatorTest, EchoesHeartbeatsOfTheConnectionThatItKnows) {
+  Gather();
+  Message beat = Beat(1, 11, 0, 1, true);
+  beat.head.mutable_heartbeat()->set_said_ns(1234);
+  EXPECT_EQ(First(101, pb::Envelope::kEcho, SendsOf(Hear(101, beat))).head.echo().said_ns(), 1234);
+  EXPECT_TRUE(SendsOf(Hear(999, beat)).empty());
+}
+
 TEST_F(CoordinatorTest, GivesTheRankOfOneThatDiedToItsSuccessor) {
   Gather();
   applied_[0] = 3;

@@ -149,6 +149,21 @@ TEST_F(SessionTest, FetchesStateAfterGreetingEveryLane) {
   EXPECT_EQ(Sent(pb::Envelope::kHeartbeat, out)[0].message.head.heartbeat().applied(), 5u);
 }
 
+TEST_F(SessionTest, CountsHowLongItsHeartbeatsTakeThereAndBack) {
+  Join();
+  Timer(milliseconds(300));
+  Message echo;
+  for (const int early : {30, 10}) {
+    echo.head.mutable_echo()->set_said_ns(Time(now_ - milliseconds(early)).count());
+    Hear({0, 0}, echo);
+  }
+  echo.head.mutable_echo()->set_said_ns(Time(now_ + milliseconds(5)).count());
+  Hear({0, 0}, echo);  // not our word
+  EXPECT_EQ(session_->round_trips().count, 2u);
+  EXPECT_EQ(session_->round_trips().total, Time(milliseconds(40)));
+  EXPECT_EQ(session_->round_trips().longest, Time(milliseconds(30)));
+}
+
 TEST_F(SessionTest, GivesItsStateToOthers) {
   Join();
   Message want;
