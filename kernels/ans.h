@@ -23,56 +23,50 @@
 
 namespace tern::kernels {
 
-constexpr int kAnsBits = 12;         // log2 M
-constexpr size_t kAnsSymbols = 256;  // a symbol is a byte
+constexpr int kAnsBits = 12;  // log2 M
+constexpr uint32_t kAnsSlots = 1u << kAnsBits;
+constexpr uint32_t kAnsLow = 1u << 16;  // L
+constexpr size_t kAnsSymbols = 256;     // a symbol is a byte
 constexpr size_t kAnsStates = 8;
 
+using AnsCounts = std::array<uint64_t, kAnsSymbols>;
 using AnsFrequencies = std::array<uint16_t, kAnsSymbols>;
 
 // How often each symbol occurs.
-std::array<uint64_t, kAnsSymbols> CountSymbols(const uint8_t* symbols, size_t n);
+AnsCounts CountSymbols(const uint8_t* symbols, size_t n);
+AnsCounts CountSymbolsRef(const uint8_t* symbols, size_t n);
 
 // Frequencies near counts, in sum M; each symbol that occurs has one slot at least, no other has
 // any. REQUIRES a count above 0, and their sum below 2^52.
-AnsFrequencies FrequenciesOf(const std::array<uint64_t, kAnsSymbols>& counts);
+AnsFrequencies FrequenciesOf(const AnsCounts& counts);
+
+// What both directions look up. REQUIRES frequencies that sum to M.
+struct AnsTable {
+  explicit AnsTable(const AnsFrequencies& frequencies);
+  AnsFrequencies frequency;
+  std::array<uint16_t, kAnsSymbols> begin;  // b, at most M
+  size_t first = 0, last = 0;               // the lowest and the highest symbol that occur
+};
 
 // The most bytes of a block of n symbols.
 constexpr size_t MaxAnsBytes(size_t n) { return 4 * kAnsStates + 2 * n; }
 
-// REQUIRES of both: frequencies that sum to M.
-class AnsEncoder {
- public:
-  explicit AnsEncoder(const AnsFrequencies& frequencies);
-  // Fills the end of `room`, which has MaxAnsBytes(n) bytes at least, and returns that part of it.
-  // REQUIRES symbols that have a frequency.
-  std::span<const uint8_t> Encode(const uint8_t* symbols, size_t n, std::span<uint8_t> room) const;
+// Blocks do not know of each other: the more of them a call has, up to this many, the less it waits
+// for one of them.
+constexpr size_t kAnsTogether = 8;
 
- private:
-  struct Symbol {
-    uint64_t limit;       // 2^20 f
-    uint64_t reciprocal;  // ceil(2^44 / f)
-    uint32_t rest;        // M - f
-    uint32_t begin;       // b
-  };
-  std::array<Symbol, kAnsSymbols> symbols_;
-};
+// Block k of n symbols, symbols[k n, (k + 1) n), becomes coded[k], a part of `room`, which has
+// MaxAnsBytes(n) bytes for each. REQUIRES symbols that have a frequency.
+void EncodeAns(const AnsTable& table, const uint8_t* symbols, size_t n,
+               std::span<std::span<const uint8_t>> coded, uint8_t* room);
+void EncodeAnsRef(const AnsTable& table, const uint8_t* symbols, size_t n,
+                  std::span<std::span<const uint8_t>> coded, uint8_t* room);
 
-class AnsDecoder {
- public:
-  explicit AnsDecoder(const AnsFrequencies& frequencies);
-  // symbols[0, n) of a block; false, with symbols unspecified, if there is no row of n symbols with
-  // this block. Any bytes are safe.
-  bool Decode(std::span<const uint8_t> block, size_t n, uint8_t* symbols) const;
-
- private:
-  struct Range {
-    uint16_t frequency;
-    uint16_t begin;
-  };
-  uint32_t Next(uint32_t x, uint8_t* symbol) const;
-
-  std::array<uint8_t, size_t{1} << kAnsBits> symbol_of_slot_;
-  std::array<Range, kAnsSymbols> ranges_;
-};
+// Back again; false, with symbols unspecified, if there is no row of n symbols with one of the
+// blocks. Any bytes are safe. Blocks are parts of `row`, anywhere in it: all of it is readable.
+bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
+               std::span<const std::span<const uint8_t>> blocks, size_t n, uint8_t* symbols);
+bool DecodeAnsRef(const AnsTable& table, std::span<const uint8_t> row,
+                  std::span<const std::span<const uint8_t>> blocks, size_t n, uint8_t* symbols);
 
 }  // namespace tern::kernels

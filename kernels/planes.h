@@ -6,17 +6,39 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace tern::kernels {
 
-int SumBits(
-    int workers);  // ceil(log2(2 * workers + 1)); 2 for 1 worker, 3 for 2 and 3, 4 for 4 to 7
+// ceil(log2(2 * workers + 1)); 2 for 1 worker, 3 for 2 and 3, 4 for 4 to 7
+int SumBits(int workers);
 
-// planes[0, bits) += the codes of mask and signs (ternary.h). Exact and independent of order.
-// Of `signs` only the PlaneBytes(CountOnes(mask, n)) bytes that hold signs are read.
-// REQUIRES at most N such additions onto zero planes with bits = SumBits(N).
+// One worker's codes of n elements (ternary.h). Of `signs` no byte beyond the span is read.
+struct WorkerCodes {
+  const uint8_t* mask;
+  std::span<const uint8_t> signs;
+  // Whether each sign is at the place of its element, in PlaneBytes(n) bytes and zero where the
+  // mask is; else the signs of the non-zeros follow each other.
+  bool placed = false;
+};
+
+// planes[0, bits) = sum[0, held) + the codes of up to 4 workers, in one pass: a carry-save adder
+// along the planes. Exact and independent of order. `held` 0: nothing but the codes. So a sum grows
+// with its workers, from SumBits(k) planes to SumBits(k + codes.size()). `sum` may be `planes`.
+// REQUIRES held <= bits, and in `sum` k workers' codes, where held >= SumBits(k) and bits >=
+// SumBits(k + codes.size()).
+void AddCodes(std::span<const WorkerCodes> codes, size_t n, const uint8_t* sum, int held, int bits,
+              uint8_t* planes);
+void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, const uint8_t* sum, int held,
+                 int bits, uint8_t* planes);
+constexpr size_t kMostCodes = 4;  // in one pass
+constexpr int kMostPlanes = 32;
+
+// planes[0, bits) += the codes of one worker.
 void AddCodes(const uint8_t* mask, const uint8_t* signs, size_t n, int bits, uint8_t* planes);
-void AddCodesRef(const uint8_t* mask, const uint8_t* signs, size_t n, int bits, uint8_t* planes);
+
+// Whether placed signs are zero where the mask is.
+bool SignsHaveOnes(const uint8_t* mask, const uint8_t* signs, size_t n);
 
 // mean[j] = table[k + workers] for the sum k of element first + j, j in [0, count), where
 // table[k + workers] = float(double(s) * k / workers) has 2 * workers + 1 entries.

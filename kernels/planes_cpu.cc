@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "hwy/cache_control.h"
 #include "kernels/planes.h"
 #include "kernels/ternary.h"
 
@@ -20,8 +21,15 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR  // one lane: nothing to gain over the reference
 
-void AddCodes(const uint8_t* mask, const uint8_t* signs, size_t n, int bits, uint8_t* planes) {
-  AddCodesRef(mask, signs, n, bits, planes);
+void AddCodes(std::span<const WorkerCodes> codes, size_t n, const uint8_t* sum, int held, int bits,
+              uint8_t* planes) {
+  AddCodesRef(codes, n, sum, held, bits, planes);
+}
+
+bool SignsHaveOnes(const uint8_t* mask, const uint8_t* signs, size_t n) {
+  unsigned bad = 0;
+  for (size_t i = 0; i < PlaneBytes(n); ++i) bad |= signs[i] & ~unsigned{mask[i]};
+  return bad == 0;
 }
 
 bool DecodeMean(const uint8_t* planes, size_t n, int workers, float s, size_t first, size_t count,
@@ -71,57 +79,154 @@ HWY_INLINE uint64_t LoadWord(const uint8_t* bytes, size_t count) {
 HWY_INLINE uint64_t LoadBits(const uint8_t* bytes, size_t size, size_t at) {
   const size_t byte = at / 8;
   const size_t shift = at % 8;
-  if (byte + 9 <= size) {
-    const uint64_t low = LoadWord(bytes + byte, 8);
-    return shift == 0 ? low : low >> shift | uint64_t{bytes[byte + 8]} << (64 - shift);
+  if (HWY_LIKELY(byte + 9 <= size)) {
+    const uint64_t high = bytes[byte + 8];
+    return LoadWord(bytes + byte, 8) >> shift | high << 1 << (63 - shift);
   }
   if (byte >= size) return 0;
   return LoadWord(bytes + byte, size - byte < 8 ? size - byte : 8) >> shift;
 }
 
-// planes += codes in [begin, begin + Lanes(d)) bytes: full adders along the planes. A code's bit 0
-// is `mask`; all others are `negative`, -1 being all ones.
-template <class D>
-HWY_INLINE void AddBytes(D d, const uint8_t* mask, const uint8_t* negative, size_t stride, int bits,
-                         uint8_t* planes) {
-  const auto one = hn::LoadU(d, mask);
-  const auto sign = hn::LoadU(d, negative);
-  const auto lowest = hn::LoadU(d, planes);
-  hn::StoreU(hn::Xor(lowest, one), d, planes);
-  auto carry = hn::And(lowest, one);
-  for (int p = 1; p < bits; ++p) {
-    planes += stride;
-    const auto plane = hn::LoadU(d, planes);
-    const auto half = hn::Xor(plane, sign);
-    hn::StoreU(hn::Xor(half, carry), d, planes);
-    carry = hn::Or(hn::And(plane, sign), hn::And(half, carry));
+constexpr size_t kBatch = 512;   // bytes of a plane at a time
+constexpr size_t kAhead = 2048;  // bytes of it that are fetched ahead
+
+// A part of each plane, side by side in the first cache: in memory planes of chunks lie powers of 2
+// apart and compete for the same few places of every cache.
+struct Batch {
+  alignas(64) uint8_t mask[kMostCodes][kBatch] = {};
+  alignas(64) uint8_t sign[kMostCodes][kBatch] = {};  // placed
+  alignas(64) uint8_t sum[kMostPlanes][kBatch];
+  int held, bits;  // planes of it
+};
+
+// a + b + carry, bit by bit; `carry` becomes the next one.
+template <class D, class V>
+HWY_INLINE V FullAdd(D, V a, V b, V* carry) {
+  const V half = hn::Xor(a, b);
+  const V sum = hn::Xor(half, *carry);
+  *carry = hn::Or(hn::And(a, b), hn::And(half, *carry));
+  return sum;
+}
+
+// A sum of up to 4 codes in two's complement; above bit 3 as in bit 3.
+template <class V>
+struct Digits {
+  V d0, d1, d2, d3;
+};
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE Digits<V> SumOfTwo(D d, const Batch& batch, size_t c, size_t i) {
+  const V mask_a = hn::Load(d, batch.mask[c] + i), mask_b = hn::Load(d, batch.mask[c + 1] + i);
+  const V sign_a = hn::Load(d, batch.sign[c] + i), sign_b = hn::Load(d, batch.sign[c + 1] + i);
+  Digits<V> sum;
+  V carry = hn::And(mask_a, mask_b);
+  sum.d0 = hn::Xor(mask_a, mask_b);
+  sum.d1 = FullAdd(d, sign_a, sign_b, &carry);
+  sum.d2 = sum.d3 = FullAdd(d, sign_a, sign_b, &carry);
+  return sum;
+}
+
+template <size_t kCodes, class D, class V = hn::Vec<D>>
+HWY_INLINE Digits<V> SumOfCodes(D d, const Batch& batch, size_t i) {
+  if constexpr (kCodes == 1) {
+    const V sign = hn::Load(d, batch.sign[0] + i);
+    return {hn::Load(d, batch.mask[0] + i), sign, sign, sign};
+  }
+  const Digits<V> a = SumOfTwo(d, batch, 0, i);
+  if constexpr (kCodes == 2) return a;
+  const Digits<V> b = SumOfTwo(d, batch, 2, i);
+  Digits<V> sum;
+  V carry = hn::And(a.d0, b.d0);
+  sum.d0 = hn::Xor(a.d0, b.d0);
+  sum.d1 = FullAdd(d, a.d1, b.d1, &carry);
+  sum.d2 = FullAdd(d, a.d2, b.d2, &carry);
+  sum.d3 = FullAdd(d, a.d2, b.d2, &carry);
+  return sum;
+}
+
+// sum += codes. Each plane of it is read before it is written.
+template <size_t kCodes>
+HWY_INLINE void AddBatch(Batch* batch) {
+  const hn::CappedTag<uint8_t, 64> d;
+  using V = hn::Vec<decltype(d)>;
+  for (size_t i = 0; i < kBatch; i += hn::Lanes(d)) {
+    const Digits<V> codes = SumOfCodes<kCodes>(d, *batch, i);
+    V carry = hn::Zero(d);
+    V plane = hn::Zero(d);  // beyond those held as the sign below
+    int p = 0;
+    const auto add = [&](V digit) HWY_ATTR {
+      if (p < batch->held) plane = hn::Load(d, batch->sum[p] + i);
+      hn::Store(FullAdd(d, plane, digit, &carry), d, batch->sum[p] + i);
+      ++p;
+    };
+    add(codes.d0);
+    add(codes.d1);
+    if constexpr (kCodes > 1) add(codes.d2);
+    while (p < batch->bits) add(codes.d3);
   }
 }
 
-void AddCodes(const uint8_t* mask, const uint8_t* signs, size_t n, int bits, uint8_t* planes) {
-  constexpr size_t kBatch = 512;  // bytes of a plane at a time
+// A part of a row on its way between memory and a batch; what comes after it is fetched.
+HWY_INLINE void Copy(const uint8_t* from, size_t size, uint8_t* to) {
+  for (size_t line = 0; line < size; line += 64) hwy::Prefetch(from + kAhead + line);
+  std::memcpy(to, from, size);
+}
+
+// The next `size` bytes of signs, placed; `at` is the first of them.
+HWY_INLINE void Place(const WorkerCodes& codes, size_t begin, size_t size, size_t* at,
+                      uint8_t* placed) {
+  for (size_t i = 0; i < size; i += 8) {
+    const uint64_t ones = LoadWord(codes.mask + begin + i, size - i < 8 ? size - i : 8);
+    const uint64_t word = Expand(LoadBits(codes.signs.data(), codes.signs.size(), *at), ones);
+    std::memcpy(placed + i, &word, 8);
+    *at += static_cast<size_t>(__builtin_popcountll(ones));
+  }
+}
+
+void AddCodes(std::span<const WorkerCodes> codes, size_t n, const uint8_t* sum, int held, int bits,
+              uint8_t* planes) {
   const size_t stride = PlaneBytes(n);
-  const size_t sign_bytes = PlaneBytes(CountOnes(mask, n));
-  uint8_t negative[kBatch];
-  size_t sign = 0;
+  size_t sign[kMostCodes] = {};
+  Batch batch;
+  batch.held = held;
+  batch.bits = bits;
   for (size_t begin = 0; begin < stride; begin += kBatch) {
     const size_t size = stride - begin < kBatch ? stride - begin : kBatch;
-    for (size_t i = 0; i < size; i += 8) {
-      const uint64_t ones = LoadWord(mask + begin + i, size - i < 8 ? size - i : 8);
-      const uint64_t word = Expand(LoadBits(signs, sign_bytes, sign), ones);
-      std::memcpy(negative + i, &word, 8);
-      sign += static_cast<size_t>(__builtin_popcountll(ones));
+    for (size_t c = 0; c < codes.size(); ++c) {
+      Copy(codes[c].mask + begin, size, batch.mask[c]);
+      if (codes[c].placed) {
+        Copy(codes[c].signs.data() + begin, size, batch.sign[c]);
+      } else {
+        Place(codes[c], begin, size, &sign[c], batch.sign[c]);
+      }
     }
-    const hn::CappedTag<uint8_t, 64> d;
-    const hn::CappedTag<uint8_t, 1> d1;
-    size_t i = 0;
-    for (; i + hn::Lanes(d) <= size; i += hn::Lanes(d)) {
-      AddBytes(d, mask + begin + i, negative + i, stride, bits, planes + begin + i);
+    for (int p = 0; p < held; ++p) {
+      Copy(sum + static_cast<size_t>(p) * stride + begin, size, batch.sum[p]);
     }
-    for (; i < size; ++i) {
-      AddBytes(d1, mask + begin + i, negative + i, stride, bits, planes + begin + i);
+    if (codes.size() <= 1) {
+      AddBatch<1>(&batch);
+    } else if (codes.size() == 2) {
+      AddBatch<2>(&batch);
+    } else {
+      AddBatch<4>(&batch);
+    }
+    for (int p = 0; p < bits; ++p) {
+      std::memcpy(planes + static_cast<size_t>(p) * stride + begin, batch.sum[p], size);
     }
   }
+}
+
+bool SignsHaveOnes(const uint8_t* mask, const uint8_t* signs, size_t n) {
+  const hn::CappedTag<uint8_t, 64> d;
+  const size_t size = PlaneBytes(n);
+  auto bad = hn::Zero(d);
+  unsigned rest = 0;
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= size; i += hn::Lanes(d)) {
+    bad = hn::Or(bad, hn::AndNot(hn::LoadU(d, mask + i), hn::LoadU(d, signs + i)));
+  }
+  for (; i < size; ++i) rest |= signs[i] & ~unsigned{mask[i]};
+  return rest == 0 && hn::AllTrue(d, hn::Eq(bad, hn::Zero(d)));
 }
 
 // Beyond these the reference, which needs no table, is as good.
@@ -206,10 +311,16 @@ HWY_AFTER_NAMESPACE();
 namespace tern::kernels {
 
 HWY_EXPORT(AddCodes);
+HWY_EXPORT(SignsHaveOnes);
 HWY_EXPORT(DecodeMean);
 
-void AddCodes(const uint8_t* mask, const uint8_t* signs, size_t n, int bits, uint8_t* planes) {
-  HWY_DYNAMIC_DISPATCH(AddCodes)(mask, signs, n, bits, planes);
+void AddCodes(std::span<const WorkerCodes> codes, size_t n, const uint8_t* sum, int held, int bits,
+              uint8_t* planes) {
+  HWY_DYNAMIC_DISPATCH(AddCodes)(codes, n, sum, held, bits, planes);
+}
+
+bool SignsHaveOnes(const uint8_t* mask, const uint8_t* signs, size_t n) {
+  return HWY_DYNAMIC_DISPATCH(SignsHaveOnes)(mask, signs, n);
 }
 
 bool DecodeMean(const uint8_t* planes, size_t n, int workers, float s, size_t first, size_t count,

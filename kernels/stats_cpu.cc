@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "hwy/cache_control.h"
 #include "kernels/stats.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -20,6 +21,7 @@ Stats ComputeStats(const float* x, size_t n) { return ComputeStatsRef(x, n); }
 
 constexpr size_t kBlock = 4096;
 constexpr size_t kLanes = 128;
+constexpr size_t kAhead = kBlock;  // elements fetched ahead
 constexpr int32_t kInfinityBits = 0x7F800000;
 
 struct BlockSums {
@@ -36,8 +38,9 @@ double Fold(double* lanes) {
 
 // Four vectors of lanes down all rows of a block: what fits in the registers of every target.
 // Returns the largest magnitude's bits, which order as magnitudes do; infinity or above: not
-// finite.
-int32_t AddStrip(const float* x, size_t rows, double* sum, double* squares) {
+// finite. `next` is fetched meanwhile, as many floats as the strip has: the rows of a strip are too
+// far apart for the hardware to see where it goes.
+int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, double* squares) {
   const hn::CappedTag<double, 8> d;
   const hn::Rebind<float, decltype(d)> df;
   const hn::Rebind<int32_t, decltype(d)> di;
@@ -58,6 +61,8 @@ int32_t AddStrip(const float* x, size_t rows, double* sum, double* squares) {
     add(x + step, s1, q1, m1);
     add(x + 2 * step, s2, q2, m0);
     add(x + 3 * step, s3, q3, m1);
+    for (size_t line = 0; line < 4 * step; line += 16) hwy::Prefetch(next + line);
+    next += 4 * step;
   }
   hn::Store(s0, d, sum);
   hn::Store(s1, d, sum + step);
@@ -74,7 +79,8 @@ void AddBlock(const float* x, size_t rows, Stats* stats, int32_t* max_bits) {
   const size_t strip = 4 * hn::Lanes(hn::CappedTag<double, 8>());
   BlockSums sums;
   for (size_t lane = 0; lane < kLanes; lane += strip) {
-    const int32_t bits = AddStrip(x + lane, rows, sums.sum + lane, sums.squares + lane);
+    const int32_t bits =
+        AddStrip(x + lane, x + kAhead + rows * lane, rows, sums.sum + lane, sums.squares + lane);
     if (bits > *max_bits) *max_bits = bits;
   }
   stats->sum += Fold(sums.sum);

@@ -1,8 +1,10 @@
 #include "common/codec/ans_row.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
+#include <memory>
 #include <string>
 
 namespace tern::codec {
@@ -10,7 +12,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are stored as they lie");
 
-constexpr uint32_t kSlots = 1 << kernels::kAnsBits;
+using kernels::kAnsSlots;
+using kernels::kAnsTogether;
 
 template <class T>
 void AppendNumber(T value, std::vector<uint8_t>* out) {
@@ -49,39 +52,45 @@ Result<size_t> ParseTable(std::span<const uint8_t> bytes, size_t levels,
     (*frequencies)[s] = NumberAt<uint16_t>(bytes.subspan(2), s - first);
     sum += (*frequencies)[s];
   }
-  if (sum >= kSlots || (first < last && (*frequencies)[first] == 0)) {
+  if (sum >= kAnsSlots || (first < last && (*frequencies)[first] == 0)) {
     return Status(Code::kMismatch, "entropy-coded row with frequencies that sum to " +
                                        std::to_string(sum) + ", expected less than " +
-                                       std::to_string(kSlots) + ", the first of them above 0");
+                                       std::to_string(kAnsSlots) + ", the first of them above 0");
   }
-  (*frequencies)[last] = static_cast<uint16_t>(kSlots - sum);
+  (*frequencies)[last] = static_cast<uint16_t>(kAnsSlots - sum);
   return size;
 }
 
 }  // namespace
 
-void AppendAnsRow(std::span<const uint8_t> symbols, size_t block, std::vector<uint8_t>* out) {
-  const kernels::AnsFrequencies frequencies =
-      kernels::FrequenciesOf(kernels::CountSymbols(symbols.data(), symbols.size()));
-  const auto occurs = [](uint16_t f) { return f != 0; };
-  const auto first = std::find_if(frequencies.begin(), frequencies.end(), occurs);
-  const auto last = std::find_if(frequencies.rbegin(), frequencies.rend(), occurs).base() - 1;
-  out->push_back(static_cast<uint8_t>(first - frequencies.begin()));
-  out->push_back(static_cast<uint8_t>(last - frequencies.begin()));
-  for (auto f = first; f != last; ++f) AppendNumber(*f, out);
+void AppendAnsRow(uint64_t count, size_t block, const kernels::AnsCounts& counts,
+                  const AnsSource& source, std::vector<uint8_t>* out) {
+  const kernels::AnsTable table(kernels::FrequenciesOf(counts));
+  out->push_back(static_cast<uint8_t>(table.first));
+  out->push_back(static_cast<uint8_t>(table.last));
+  for (size_t s = table.first; s < table.last; ++s) AppendNumber(table.frequency[s], out);
 
-  const kernels::AnsEncoder encoder(frequencies);
   size_t end_at = out->size();
-  const size_t blocks = (symbols.size() + block - 1) / block;
-  out->resize(end_at + blocks * sizeof(uint32_t));
+  out->resize(end_at + (count + block - 1) / block * sizeof(uint32_t));
   const size_t begin = out->size();
-  std::vector<uint8_t> room(kernels::MaxAnsBytes(std::min(block, symbols.size())));
-  for (size_t at = 0; at < symbols.size(); at += block, end_at += sizeof(uint32_t)) {
-    const size_t n = std::min(block, symbols.size() - at);
-    const std::span<const uint8_t> coded = encoder.Encode(symbols.data() + at, n, room);
-    out->insert(out->end(), coded.begin(), coded.end());
-    const auto end = static_cast<uint32_t>(out->size() - begin);
-    std::memcpy(out->data() + end_at, &end, sizeof end);
+  const size_t most = std::clamp<uint64_t>(count / block, 1, kAnsTogether);  // blocks at a time
+  const size_t longest = std::min<uint64_t>(count, block);
+  const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(most * longest);
+  const auto room = std::make_unique_for_overwrite<uint8_t[]>(most * kernels::MaxAnsBytes(longest));
+  for (uint64_t at = 0; at < count;) {
+    const size_t whole = std::min<uint64_t>(kAnsTogether, (count - at) / block);
+    const size_t n = whole == 0 ? count - at : block;
+    std::array<std::span<const uint8_t>, kAnsTogether> coded;
+    const auto parts = std::span(coded).first(std::max<size_t>(1, whole));
+    source(at, parts.size() * n, symbols.get());
+    kernels::EncodeAns(table, symbols.get(), n, parts, room.get());
+    for (const std::span<const uint8_t> part : parts) {
+      out->insert(out->end(), part.begin(), part.end());
+      const auto end = static_cast<uint32_t>(out->size() - begin);
+      std::memcpy(out->data() + end_at, &end, sizeof end);
+      end_at += sizeof end;
+    }
+    at += parts.size() * n;
   }
 }
 
@@ -103,17 +112,42 @@ Result<AnsRow> AnsRow::Parse(std::span<const uint8_t> bytes, uint64_t count, siz
   return row;
 }
 
-Status AnsRow::Decode(const kernels::AnsDecoder& decoder, uint64_t index, uint8_t* symbols) const {
+std::span<const uint8_t> AnsRow::Block(uint64_t index) const {
+  const size_t begin = index == 0 ? 0 : NumberAt<uint32_t>(directory_, index - 1);
+  const size_t end = NumberAt<uint32_t>(directory_, index);
+  if (begin > end || end > blocks_.size()) return {};
+  return blocks_.subspan(begin, end - begin);
+}
+
+Status AnsRow::NoBlock(uint64_t index) const {
   const size_t begin = index == 0 ? 0 : NumberAt<uint32_t>(directory_, index - 1);
   const size_t end = NumberAt<uint32_t>(directory_, index);
   const size_t n = std::min<uint64_t>(block_, count_ - index * block_);
-  if (begin <= end && end <= blocks_.size() &&
-      decoder.Decode(blocks_.subspan(begin, end - begin), n, symbols)) {
-    return Ok();
-  }
   return Status(Code::kMismatch, "bytes " + std::to_string(begin) + " to " + std::to_string(end) +
                                      " of an entropy-coded row are no block of " +
                                      std::to_string(n) + " symbols");
+}
+
+Status AnsRow::Decode(const kernels::AnsTable& table, uint64_t index, size_t blocks,
+                      uint8_t* symbols) const {
+  for (const uint64_t end = index + blocks; index < end;) {
+    const uint64_t rest = count_ - index * block_;
+    const size_t n = std::min<uint64_t>(block_, rest);
+    std::array<std::span<const uint8_t>, kAnsTogether> some;
+    const auto parts = std::span<const std::span<const uint8_t>>(some).first(
+        std::min<uint64_t>({kAnsTogether, rest / n, end - index}));
+    for (size_t k = 0; k < parts.size(); ++k) some[k] = Block(index + k);
+    if (!kernels::DecodeAns(table, blocks_, parts, n, symbols)) {
+      // The first one that is none is named, as if they came one by one.
+      for (size_t k = 0; k < parts.size(); ++k, ++index) {
+        if (!kernels::DecodeAns(table, blocks_, parts.subspan(k, 1), n, symbols)) break;
+      }
+      return NoBlock(index);
+    }
+    symbols += parts.size() * n;
+    index += parts.size();
+  }
+  return Ok();
 }
 
 }  // namespace tern::codec

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -16,8 +17,14 @@
 
 namespace tern::codec {
 
-// REQUIRES a symbol at least, and fewer than 2^30.
-void AppendAnsRow(std::span<const uint8_t> symbols, size_t block, std::vector<uint8_t>* out);
+// Symbols [first, first + n) of a row, which is asked for once and from its beginning on: a part is
+// some blocks, so that symbols need not leave a cache.
+using AnsSource = std::function<void(uint64_t first, size_t n, uint8_t* symbols)>;
+
+// `counts` says how often each symbol occurs among the `count`. REQUIRES a symbol at least, and
+// fewer than 2^30.
+void AppendAnsRow(uint64_t count, size_t block, const kernels::AnsCounts& counts,
+                  const AnsSource& source, std::vector<uint8_t>* out);
 
 // A row at the front of bytes that came: its table and its size are checked, its blocks are when
 // they are decoded. A view of those bytes.
@@ -29,11 +36,16 @@ class AnsRow {
 
   size_t size() const { return size_; }
   const kernels::AnsFrequencies& frequencies() const { return frequencies_; }
-  // All symbols of block `index`. `decoder` is of frequencies(). kMismatch if it is not a block.
-  Status Decode(const kernels::AnsDecoder& decoder, uint64_t index, uint8_t* symbols) const;
+  // All symbols of `blocks` blocks from block `index` on: fastest by kernels::kAnsTogether. `table`
+  // is of frequencies(). kMismatch if one is not a block.
+  Status Decode(const kernels::AnsTable& table, uint64_t index, size_t blocks,
+                uint8_t* symbols) const;
 
  private:
   AnsRow() = default;
+  // The bytes of a block, none if it ends before it begins or beyond the row: no block has none.
+  std::span<const uint8_t> Block(uint64_t index) const;
+  Status NoBlock(uint64_t index) const;
 
   uint64_t count_ = 0;
   size_t block_ = 0;

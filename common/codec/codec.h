@@ -29,6 +29,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/bytes.h"
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
 #include "kernels/philox.h"
@@ -143,6 +144,9 @@ class Accumulator {
   // `workers`, each at most once. Codecs that add floats keep a copy until all lower ranks have
   // come or the sum is asked for, so order of arrival never shows.
   virtual Result<size_t> Add(int rank, std::span<const uint8_t> bytes) = 0;
+  // The same of bytes that may be kept: they are checked now and may be added later, a few workers'
+  // in one pass.
+  virtual Result<size_t> Take(int rank, const Bytes& bytes) { return Add(rank, bytes.span()); }
   // Appends the answer, at most MaxSumSize(segment, contributors) bytes for the contributors that
   // were added. The same again if called again, but where there is a memory. REQUIRES one of them
   // at least; no Add after it.

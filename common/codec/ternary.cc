@@ -1,6 +1,8 @@
 #include "kernels/ternary.h"
 
+#include <array>
 #include <cmath>
+#include <memory>
 #include <string>
 
 #include "common/codec/clip.h"
@@ -29,35 +31,73 @@ class MaskAndSigns : public TernaryWire {
 };
 
 // Sums are integers: any order of arrival gives the same planes, and the planes are the answer. In
-// two's complement a sum of fewer workers is the same integers in fewer planes, the lowest.
+// two's complement a sum of fewer workers is the same integers in fewer planes, the lowest: only as
+// many are worked on as the workers so far need. Codes that may be kept wait for each other, so
+// that the planes are read and written once for kMostCodes of them; the last go straight into the
+// answer.
 class TernarySum : public Accumulator {
  public:
   TernarySum(const TernaryWire& wire, uint64_t count, int workers)
-      : wire_(wire),
-        count_(count),
-        bits_(kernels::SumBits(workers)),
-        planes_(bits_ * kernels::PlaneBytes(count)) {}
+      : wire_(wire), count_(count), workers_(workers) {}
 
   Result<size_t> Add(int, std::span<const uint8_t> bytes) override {
-    Result<TernaryWire::Parsed> parsed = wire_.Parse(bytes, count_, &scratch_);
-    if (!parsed.ok()) return parsed.status();
-    const MaskSigns& code = parsed->code;
-    kernels::AddCodes(code.mask.data(), code.signs.data(), count_, bits_, planes_.data());
-    ++contributors_;
-    return parsed->size;
+    Result<size_t> size = Park(bytes, Bytes());
+    AddParked();
+    return size;
   }
+  Result<size_t> Take(int, const Bytes& bytes) override { return Park(bytes.span(), bytes); }
   void EncodeSum(std::vector<uint8_t>* out) override {
-    const size_t bytes = kernels::SumBits(contributors_) * kernels::PlaneBytes(count_);
-    wire_.AppendSum(std::span(planes_).first(bytes), count_, contributors_, out);
+    if (!wire_.sums_are_planes()) {
+      AddParked();
+      wire_.AppendSum({planes_.get(), SumBytes(contributors_)}, count_, contributors_, out);
+      return;
+    }
+    const size_t begin = out->size();
+    out->resize(begin + SumBytes(contributors_));
+    AddParkedTo(out->data() + begin);
   }
 
  private:
+  struct Parked {
+    Bytes bytes;
+    std::vector<uint8_t> scratch;
+    kernels::WorkerCodes codes;  // views of both
+  };
+
+  Result<size_t> Park(std::span<const uint8_t> bytes, const Bytes& owner) {
+    if (parked_.size() == kernels::kMostCodes) AddParked();
+    Parked parked{owner, {}, {}};
+    Result<TernaryWire::Parsed> parsed = wire_.Parse(bytes, count_, &parked.scratch);
+    if (!parsed.ok()) return parsed.status();
+    parked.codes = {parsed->code.mask.data(), parsed->code.signs, parsed->placed};
+    parked_.push_back(std::move(parked));
+    ++contributors_;
+    return parsed->size;
+  }
+  void AddParked() {
+    if (parked_.empty()) return;
+    if (planes_ == nullptr) planes_ = std::make_unique_for_overwrite<uint8_t[]>(SumBytes(workers_));
+    AddParkedTo(planes_.get());
+    parked_.clear();
+    held_ = kernels::SumBits(contributors_);
+  }
+  void AddParkedTo(uint8_t* planes) const {
+    std::array<kernels::WorkerCodes, kernels::kMostCodes> codes{};
+    for (size_t i = 0; i < parked_.size(); ++i) codes[i] = parked_[i].codes;
+    kernels::AddCodes(std::span(codes).first(parked_.size()), count_, planes_.get(), held_,
+                      kernels::SumBits(contributors_), planes);
+  }
+  size_t SumBytes(int workers) const {
+    return kernels::SumBits(workers) * kernels::PlaneBytes(count_);
+  }
+
   const TernaryWire& wire_;
   uint64_t count_;
-  int bits_;
+  int workers_;
   int contributors_ = 0;
-  std::vector<uint8_t> planes_;
-  std::vector<uint8_t> scratch_;
+  std::vector<Parked> parked_;
+  std::unique_ptr<uint8_t[]> planes_;  // of those no longer parked
+  int held_ = 0;                       // planes of them that hold something
 };
 
 class Ternary : public Codec {

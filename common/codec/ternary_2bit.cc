@@ -2,6 +2,7 @@
 
 #include "common/codec/mask_signs.h"
 #include "common/codec/ternary_wire.h"
+#include "kernels/planes.h"
 #include "kernels/ternary.h"
 
 namespace tern::codec {
@@ -22,7 +23,7 @@ class TwoBit : public TernaryWire {
   }
   size_t MaxCodeSize(uint64_t count) const override { return 2 * kernels::PlaneBytes(count); }
   Result<Parsed> Parse(std::span<const uint8_t> bytes, uint64_t count,
-                       std::vector<uint8_t>* scratch) const override {
+                       std::vector<uint8_t>*) const override {
     const size_t plane = kernels::PlaneBytes(count);
     if (bytes.size() < 2 * plane) {
       return Status(Code::kMismatch, "ternary code cut short: " + std::to_string(bytes.size()) +
@@ -35,13 +36,13 @@ class TwoBit : public TernaryWire {
       return Status(Code::kMismatch, "ternary mask of " + std::to_string(count) +
                                          " elements has a bit set beyond the last of them");
     }
-    for (size_t i = 0; i < plane; ++i) {
-      if ((negative[i] & ~mask[i]) == 0) continue;
+    if (!kernels::SignsHaveOnes(mask.data(), negative.data(), count)) {
+      size_t i = 0;
+      while ((negative[i] & ~mask[i]) == 0) ++i;
       return Status(Code::kMismatch, "ternary code has a sign without a one in its mask, in byte " +
                                          std::to_string(i) + " of " + std::to_string(plane));
     }
-    GatherSigns(mask, negative, scratch);
-    return Parsed{{mask, *scratch}, 2 * plane};
+    return Parsed{{mask, negative}, 2 * plane, true};
   }
 };
 

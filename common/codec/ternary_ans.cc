@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <memory>
 #include <string>
 
 #include "common/codec/ans_row.h"
 #include "common/codec/float_sum.h"
 #include "common/codec/mask_signs.h"
 #include "common/codec/ternary_wire.h"
+#include "kernels/ans_symbols.h"
 #include "kernels/planes.h"
 #include "kernels/ternary.h"
 
@@ -23,66 +24,24 @@ constexpr size_t kSumBlock = 4096;
 // A symbol is a byte: sums of more contributors are stored.
 constexpr int kMostContributors = 127;
 
-constexpr uint64_t kOnes = 0x0101010101010101;  // in each of eight bytes
-
-// Bit i of `bits` as byte i, 0 or 1.
-uint64_t Spread(uint8_t bits) {
-  return ((bits * kOnes & 0x8040201008040201) + 0x7F * kOnes) >> 7 & kOnes;
+// How often each symbol of a code occurs.
+kernels::AnsCounts CountsOfCode(const MaskSigns& code, uint64_t count) {
+  const size_t ones = kernels::CountOnes(code.mask.data(), count);
+  const size_t negative = kernels::CountOnes(code.signs.data(), ones);
+  return {negative, count - ones, ones - negative};
 }
 
-// Byte i of `bytes`, 0 or 1, as bit i.
-uint8_t Collect(uint64_t bytes) { return static_cast<uint8_t>(bytes * 0x0102040810204080 >> 56); }
-
-void Store(uint64_t bytes, size_t at, std::vector<uint8_t>* symbols) {
-  std::memcpy(symbols->data() + at, &bytes, sizeof bytes);
-}
-
-// Of codes, N = 1.
-std::vector<uint8_t> SymbolsOfCode(const MaskSigns& code, uint64_t count) {
-  std::vector<uint8_t> negative(code.mask.size()), symbols(8 * code.mask.size());
-  PlaceSigns(code, negative);
-  for (size_t i = 0; i < code.mask.size(); ++i) {
-    Store(kOnes + Spread(code.mask[i]) - 2 * Spread(negative[i]), 8 * i, &symbols);
+// And of a sum: a part at a time, which stays in a cache.
+kernels::AnsCounts CountsOfSum(std::span<const uint8_t> planes, uint64_t count, int contributors) {
+  std::array<uint8_t, kernels::kAnsTogether * kSumBlock> symbols;
+  kernels::AnsCounts counts{};
+  for (uint64_t at = 0; at < count; at += symbols.size()) {
+    const size_t n = std::min<uint64_t>(symbols.size(), count - at);
+    kernels::SymbolsOfSum(planes.data(), count, contributors, at, n, symbols.data());
+    const kernels::AnsCounts part = kernels::CountSymbols(symbols.data(), n);
+    for (int s = 0; s <= 2 * contributors; ++s) counts[s] += part[s];
   }
-  symbols.resize(count);
-  return symbols;
-}
-
-// `mask` and then `signs` into `scratch`; `symbols` below 3, padded to whole bytes of a plane.
-MaskSigns CodeOfSymbols(const std::vector<uint8_t>& symbols, std::vector<uint8_t>* scratch) {
-  const size_t plane = symbols.size() / 8;
-  std::vector<uint8_t> negative(plane), signs;
-  scratch->resize(plane);
-  for (size_t i = 0; i < plane; ++i) {
-    uint64_t bytes;
-    std::memcpy(&bytes, symbols.data() + 8 * i, sizeof bytes);
-    const uint64_t zero = bytes & kOnes, positive = bytes >> 1 & kOnes;
-    (*scratch)[i] = Collect(zero ^ kOnes);
-    negative[i] = Collect((zero | positive) ^ kOnes);
-  }
-  GatherSigns(*scratch, negative, &signs);
-  scratch->insert(scratch->end(), signs.begin(), signs.end());
-  const std::span<const uint8_t> code(*scratch);
-  return {code.first(plane), code.subspan(plane)};
-}
-
-// k + N of the planes of sums, modulo 2^bits, in eight bytes at a time without carries between.
-std::vector<uint8_t> SymbolsOfSum(std::span<const uint8_t> planes, uint64_t count,
-                                  int contributors) {
-  constexpr uint64_t kHigh = 0x80 * kOnes;
-  const size_t plane = kernels::PlaneBytes(count);
-  const int bits = kernels::SumBits(contributors);
-  const uint64_t add = static_cast<uint64_t>(contributors) * kOnes;
-  const uint64_t mask = ((uint64_t{1} << bits) - 1) * kOnes;
-  std::vector<uint8_t> symbols(8 * plane);
-  for (size_t i = 0; i < plane; ++i) {
-    uint64_t k = 0;
-    for (int p = 0; p < bits; ++p) k |= Spread(planes[p * plane + i]) << p;
-    const uint64_t sum = ((k & ~kHigh) + (add & ~kHigh)) ^ ((k ^ add) & kHigh);
-    Store(sum & mask, 8 * i, &symbols);
-  }
-  symbols.resize(count);
-  return symbols;
+  return counts;
 }
 
 Status BadForm(std::span<const uint8_t> bytes, uint64_t count) {
@@ -95,11 +54,12 @@ Status BadForm(std::span<const uint8_t> bytes, uint64_t count) {
 }
 
 // The row of symbols if it is smaller than what is stored.
-void AppendSmaller(std::span<const uint8_t> symbols, size_t block, std::span<const uint8_t> stored,
+void AppendSmaller(uint64_t count, size_t block, const kernels::AnsCounts& counts,
+                   const AnsSource& source, std::span<const uint8_t> stored,
                    std::vector<uint8_t>* out) {
   const size_t begin = out->size();
   out->push_back(kCoded);
-  AppendAnsRow(symbols, block, out);
+  AppendAnsRow(count, block, counts, source, out);
   if (out->size() - begin <= stored.size()) return;
   out->resize(begin);
   out->push_back(kStored);
@@ -128,7 +88,13 @@ class Ans : public TernaryWire {
     const std::span<const uint8_t> code(stored);
     const size_t plane = kernels::PlaneBytes(segment.count);
     const MaskSigns parts{code.first(plane), code.subspan(plane)};
-    AppendSmaller(SymbolsOfCode(parts, segment.count), kCodeBlock, code, out);
+    size_t signs = 0;
+    const auto symbols = [&](uint64_t first, size_t n, uint8_t* to) {
+      signs = kernels::SymbolsOfCode(parts.mask.data() + first / 8, n, parts.signs.data(),
+                                     parts.signs.size(), signs, to);
+    };
+    AppendSmaller(segment.count, kCodeBlock, CountsOfCode(parts, segment.count), symbols, code,
+                  out);
   }
 
   size_t MaxCodeSize(uint64_t count) const override {
@@ -146,19 +112,21 @@ class Ans : public TernaryWire {
     }
     Result<AnsRow> row = ParseSmaller(bytes, count, kCodeBlock, 3, 2 * kernels::PlaneBytes(count));
     if (!row.ok()) return row.status();
-    const kernels::AnsDecoder decoder(row->frequencies());
-    std::vector<uint8_t> symbols(8 * kernels::PlaneBytes(count), 1);
-    for (size_t block = 0; block * kCodeBlock < count; ++block) {
-      TERN_RETURN_IF_ERROR(row->Decode(decoder, block, symbols.data() + block * kCodeBlock));
-    }
-    return Parsed{CodeOfSymbols(symbols, scratch), 1 + row->size()};
+    Result<MaskSigns> code = CodeOfRow(*row, count, scratch);
+    if (!code.ok()) return code.status();
+    return Parsed{*code, 1 + row->size()};
   }
 
+  bool sums_are_planes() const override { return false; }
   void AppendSum(std::span<const uint8_t> planes, uint64_t count, int contributors,
                  std::vector<uint8_t>* out) const override {
     if (count == 0) return;
     if (contributors <= kMostContributors) {
-      return AppendSmaller(SymbolsOfSum(planes, count, contributors), kSumBlock, planes, out);
+      const auto symbols = [&](uint64_t first, size_t n, uint8_t* to) {
+        kernels::SymbolsOfSum(planes.data(), count, contributors, first, n, to);
+      };
+      return AppendSmaller(count, kSumBlock, CountsOfSum(planes, count, contributors), symbols,
+                           planes, out);
     }
     out->push_back(kStored);
     TernaryWire::AppendSum(planes, count, contributors, out);
@@ -206,21 +174,43 @@ class Ans : public TernaryWire {
                         kernels::SumBits(contributors) * kernels::PlaneBytes(count));
   }
 
-  // Elements [first, first + n): as kernels::DecodeMean says, float(double(s) * k / N).
+  // `mask` and then `signs` into `scratch`.
+  static Result<MaskSigns> CodeOfRow(const AnsRow& row, uint64_t count,
+                                     std::vector<uint8_t>* scratch) {
+    const kernels::AnsTable table(row.frequencies());
+    const size_t plane = kernels::PlaneBytes(count);
+    scratch->resize(2 * plane + 8);  // room that CodeOfSymbols asks for
+    const uint64_t blocks = (count + kCodeBlock - 1) / kCodeBlock;
+    const size_t together = std::min<uint64_t>(kernels::kAnsTogether, blocks);
+    const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(together * kCodeBlock);
+    size_t ones = 0;
+    for (uint64_t block = 0; block < blocks; block += together) {
+      const uint64_t at = block * kCodeBlock;
+      TERN_RETURN_IF_ERROR(
+          row.Decode(table, block, std::min<uint64_t>(together, blocks - block), symbols.get()));
+      ones = kernels::CodeOfSymbols(symbols.get(),
+                                    std::min<uint64_t>(together * kCodeBlock, count - at), ones,
+                                    scratch->data() + at / 8, scratch->data() + plane);
+    }
+    const std::span<const uint8_t> code(*scratch);
+    return MaskSigns{code.first(plane), code.subspan(plane, kernels::PlaneBytes(ones))};
+  }
+
+  // Elements [first, first + n).
   static Status DecodeRow(const AnsRow& row, int contributors, float scaler, uint64_t first,
                           uint64_t n, float* mean) {
-    std::array<float, kernels::kAnsSymbols> table{};
-    for (int s = 0; s <= 2 * contributors; ++s) {
-      table[s] =
-          static_cast<float>(static_cast<double>(scaler) * (s - contributors) / contributors);
-    }
-    const kernels::AnsDecoder decoder(row.frequencies());
-    std::array<uint8_t, kSumBlock> symbols;
-    for (uint64_t at = first; at < first + n;) {
+    const kernels::AnsTable table(row.frequencies());
+    std::array<uint8_t, kernels::kAnsTogether * kSumBlock> symbols;
+    const uint64_t end = first + n;
+    for (uint64_t at = first; at < end;) {
       const uint64_t block = at / kSumBlock;
-      TERN_RETURN_IF_ERROR(row.Decode(decoder, block, symbols.data()));
-      const uint64_t end = std::min(first + n, (block + 1) * kSumBlock);
-      for (; at < end; ++at) *mean++ = table[symbols[at % kSumBlock]];
+      const uint64_t blocks =
+          std::min<uint64_t>((end + kSumBlock - 1) / kSumBlock - block, kernels::kAnsTogether);
+      TERN_RETURN_IF_ERROR(row.Decode(table, block, blocks, symbols.data()));
+      const uint64_t some = std::min(end, (block + blocks) * kSumBlock) - at;
+      kernels::MeansOfSymbols(symbols.data() + at % kSumBlock, some, contributors, scaler, mean);
+      mean += some;
+      at += some;
     }
     return Ok();
   }

@@ -22,6 +22,7 @@ float ReadScaler(std::span<const uint8_t> bytes) {
 struct Scaled {
   float scaler;
   MaskSigns code;
+  bool placed;  // as of TernaryWire::Parsed
   size_t size;  // bytes at the front that it took
 };
 
@@ -39,14 +40,15 @@ Result<Scaled> ParseScaled(const TernaryWire& wire, std::span<const uint8_t> byt
   }
   Result<TernaryWire::Parsed> parsed = wire.Parse(bytes.subspan(kScalerBytes), count, scratch);
   if (!parsed.ok()) return parsed.status();
-  return Scaled{scaler, parsed->code, kScalerBytes + parsed->size};
+  return Scaled{scaler, parsed->code, parsed->placed, kScalerBytes + parsed->size};
 }
 
 // Without branches on the codes, which nothing can predict.
 void AddScaled(const Scaled& scaled, uint64_t count, float* sum) {
   const std::span<const uint8_t> mask = scaled.code.mask;
-  std::vector<uint8_t> negative(mask.size());
-  PlaceSigns(scaled.code, negative);
+  std::vector<uint8_t> placed(scaled.placed ? 0 : mask.size());
+  if (!scaled.placed) PlaceSigns(scaled.code, placed);
+  const std::span<const uint8_t> negative = scaled.placed ? scaled.code.signs : placed;
   for (size_t byte = 0; byte < mask.size(); ++byte) {
     const size_t n = std::min<size_t>(8, count - 8 * byte);
     for (size_t i = 0; i < n; ++i) {

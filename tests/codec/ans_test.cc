@@ -1,27 +1,17 @@
-// The entropy coder of kernels/ans.h and the rows made of its blocks.
-#include "kernels/ans.h"
-
+// The rows of entropy-coded blocks (ans_row.h); the blocks themselves are
+// tests/kernels/ans_test.cc's.
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <random>
 
 #include "common/codec/ans_row.h"
-#include "tests/conformance/codec_conformance.h"
 
 namespace tern::codec {
 namespace {
 
-using kernels::AnsDecoder;
-using kernels::AnsEncoder;
-using kernels::AnsFrequencies;
-using kernels::CountSymbols;
-using kernels::FrequenciesOf;
-using kernels::kAnsSymbols;
 using Bytes = std::vector<uint8_t>;
-using Counts = std::array<uint64_t, kAnsSymbols>;
 
 // n symbols below `levels`, the low ones more often.
 Bytes SomeSymbols(size_t n, unsigned levels, uint64_t seed) {
@@ -33,165 +23,6 @@ Bytes SomeSymbols(size_t n, unsigned levels, uint64_t seed) {
   return symbols;
 }
 
-AnsFrequencies TableOf(const Bytes& symbols) {
-  return FrequenciesOf(CountSymbols(symbols.data(), symbols.size()));
-}
-
-Bytes Encoded(const AnsFrequencies& table, const Bytes& symbols) {
-  Bytes room(kernels::MaxAnsBytes(symbols.size()));
-  const auto block = AnsEncoder(table).Encode(symbols.data(), symbols.size(), room);
-  return Bytes(block.begin(), block.end());
-}
-
-// The header's equations as they stand there.
-Bytes EncodedByTheBook(const AnsFrequencies& f, const Bytes& symbols) {
-  std::vector<uint64_t> x(8, 1 << 16);
-  std::vector<uint16_t> words;
-  for (size_t i = symbols.size(); i-- > 0;) {
-    const uint64_t own = f[symbols[i]];
-    const uint64_t below = std::accumulate(f.begin(), f.begin() + symbols[i], uint64_t{0});
-    uint64_t& state = x[i % 8];
-    if (state >= own << 20) {
-      words.push_back(static_cast<uint16_t>(state));
-      state >>= 16;
-    }
-    state = state / own * 4096 + state % own + below;
-  }
-  Bytes bytes;
-  for (const uint64_t state : x) {
-    for (int shift = 0; shift < 32; shift += 8)
-      bytes.push_back(static_cast<uint8_t>(state >> shift));
-  }
-  for (; !words.empty(); words.pop_back()) {
-    bytes.push_back(static_cast<uint8_t>(words.back()));
-    bytes.push_back(static_cast<uint8_t>(words.back() >> 8));
-  }
-  return bytes;
-}
-
-std::vector<size_t> Lengths() {
-  std::vector<size_t> lengths(71);
-  std::iota(lengths.begin(), lengths.end(), 0);
-  for (size_t power = 128; power <= 16384; power *= 2) {
-    lengths.insert(lengths.end(), {power - 1, power, power + 1});
-  }
-  return lengths;
-}
-
-TEST(Ans, BlocksAreTheEquationsAndComeBack) {
-  for (const unsigned levels : {1, 2, 3, 9, 17, 256}) {
-    const AnsFrequencies table = TableOf(SomeSymbols(100000, levels, 1));
-    const AnsDecoder decoder(table);
-    for (const size_t n : Lengths()) {
-      const Bytes symbols = SomeSymbols(n, levels, n + 2);
-      const Bytes block = Encoded(table, symbols);
-      ASSERT_EQ(block, EncodedByTheBook(table, symbols)) << levels << " " << n;
-      Bytes back(n + 1, 77);
-      ASSERT_TRUE(decoder.Decode(block, n, back.data()));
-      EXPECT_EQ(back.back(), 77);
-      back.pop_back();
-      ASSERT_EQ(back, symbols);
-    }
-  }
-}
-
-// Symbols with one slot, with all but one and with all of them: the ends of what division by a
-// reciprocal must get right.
-TEST(Ans, EveryFrequencyDividesExactly) {
-  for (unsigned f = 1; f < 4096; f += f < 64 || f > 4000 ? 1 : 37) {
-    AnsFrequencies table{};
-    table[0] = static_cast<uint16_t>(f);
-    table[1] = static_cast<uint16_t>(4096 - f);
-    std::mt19937_64 random(f);
-    Bytes symbols(300);
-    for (uint8_t& s : symbols) s = random() % 2;
-    ASSERT_EQ(Encoded(table, symbols), EncodedByTheBook(table, symbols)) << f;
-  }
-}
-
-TEST(Ans, SizeIsNearTheEntropy) {
-  constexpr size_t kN = 100000;
-  for (const unsigned levels : {2, 3, 9, 17, 200}) {
-    const Bytes symbols = SomeSymbols(kN, levels, 3);
-    double entropy = 0;  // bits of all symbols
-    for (const uint64_t count : CountSymbols(symbols.data(), kN)) {
-      if (count > 0) entropy += count * std::log2(static_cast<double>(kN) / count);
-    }
-    const double bits = 8.0 * Encoded(TableOf(symbols), symbols).size();
-    EXPECT_GE(bits + 1, entropy);
-    EXPECT_LT(bits, entropy * 1.003 + 8 * 32) << levels;
-  }
-}
-
-TEST(Ans, CountsAreCounts) {
-  for (const size_t n : {0, 1, 3, 4, 5, 1000}) {
-    const Bytes symbols = SomeSymbols(n, 256, n);
-    Counts expected{};
-    for (const uint8_t s : symbols) ++expected[s];
-    EXPECT_EQ(CountSymbols(symbols.data(), n), expected);
-  }
-}
-
-TEST(Ans, FrequenciesSumToAllSlotsAndLeaveNobodyOut) {
-  std::vector<Counts> cases(6);
-  cases[0][9] = 5;                                                          // one symbol: all slots
-  cases[1].fill(1);                                                         // 16 each
-  cases[2].fill(1), cases[2][3] = 1000000000000;                            // 255 forced up
-  for (size_t s = 0; s < kAnsSymbols; ++s) cases[3][s] = 31 + 2 * (s % 2);  // all round up
-  for (size_t s = 0; s < kAnsSymbols; ++s) cases[4][s] = s * s * s;
-  for (size_t s = 0; s < 3; ++s) cases[5][s] = 1;
-  for (const Counts& counts : cases) {
-    const AnsFrequencies f = FrequenciesOf(counts);
-    EXPECT_EQ(std::accumulate(f.begin(), f.end(), 0), 4096);
-    for (size_t s = 0; s < kAnsSymbols; ++s) EXPECT_EQ(f[s] > 0, counts[s] > 0) << s;
-  }
-  EXPECT_EQ(FrequenciesOf(cases[0])[9], 4096);
-  EXPECT_EQ(FrequenciesOf(cases[1])[200], 16);
-  EXPECT_EQ(FrequenciesOf(cases[5])[1], 1365);
-}
-
-// One block a row: what is not refused is another row.
-TEST(Ans, OtherBlocksAreRefusedOrOtherRows) {
-  const Bytes symbols = SomeSymbols(203, 5, 8);
-  const AnsFrequencies table = TableOf(symbols);
-  const AnsDecoder decoder(table);
-  const Bytes block = Encoded(table, symbols);
-  Bytes out(300);
-  for (size_t size = 0; size < block.size(); ++size) {
-    EXPECT_FALSE(decoder.Decode(std::span(block).first(size), 203, out.data())) << size;
-  }
-  for (const size_t more : {1, 2, 16}) {
-    Bytes longer = block;
-    longer.insert(longer.end(), more, 0);
-    EXPECT_FALSE(decoder.Decode(longer, 203, out.data()));
-  }
-  for (size_t bit = 0; bit < 8 * block.size(); ++bit) {
-    Bytes flipped = block;
-    flipped[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
-    const bool taken = decoder.Decode(flipped, 203, out.data());
-    EXPECT_FALSE(taken && std::equal(symbols.begin(), symbols.end(), out.begin())) << bit;
-  }
-  for (const size_t n : {0, 202, 204, 300}) EXPECT_FALSE(decoder.Decode(block, n, out.data()));
-}
-
-TEST(Ans, RandomBytesAreNoBlock) {
-  std::mt19937_64 random(4);
-  const AnsDecoder decoder(TableOf(SomeSymbols(1000, 7, 1)));
-  for (int trial = 0; trial < 2000; ++trial) {
-    Bytes block(random() % 200), out(100);
-    for (uint8_t& b : block) b = static_cast<uint8_t>(random());
-    EXPECT_FALSE(decoder.Decode(block, random() % 101, out.data()));
-  }
-}
-
-TEST(Ans, GoldenBytesStay) {
-  AnsFrequencies table{};
-  table[0] = 650, table[1] = 2796, table[2] = 650;
-  const Bytes symbols = {1, 1, 0, 1, 2, 1, 1, 2, 0, 1, 1, 1, 0, 2, 2, 0, 0, 1, 2, 2, 0, 2, 0, 2};
-  EXPECT_EQ(ToHex(Encoded(table, symbols)),
-            "22b43900fa260300b6303a00fe870d00de2ff8009a523a00acc639009c8dfa00");
-}
-
 struct Row {
   Bytes bytes, symbols;
 };
@@ -199,7 +30,10 @@ Row SomeRow(size_t n, size_t block) {
   Row row;
   row.symbols = SomeSymbols(n, 6, n);
   for (uint8_t& s : row.symbols) s = static_cast<uint8_t>(s + 3);  // 3 to 8
-  AppendAnsRow(row.symbols, block, &row.bytes);
+  const auto source = [&](uint64_t first, size_t count, uint8_t* to) {
+    std::copy_n(row.symbols.begin() + static_cast<ptrdiff_t>(first), count, to);
+  };
+  AppendAnsRow(n, block, kernels::CountSymbols(row.symbols.data(), n), source, &row.bytes);
   return row;
 }
 
@@ -211,14 +45,58 @@ TEST(AnsRow, BlocksDecodeOneByOne) {
     const Result<AnsRow> parsed = AnsRow::Parse(longer, n, 100, 9);
     ASSERT_TRUE(parsed.ok()) << parsed.status().message();
     EXPECT_EQ(parsed->size(), row.bytes.size());
-    const AnsDecoder decoder(parsed->frequencies());
+    const kernels::AnsTable table(parsed->frequencies());
     for (size_t begin = (n - 1) / 100 * 100 + 100; begin != 0;) {  // the last one first
       begin -= 100;
       const size_t size = std::min<size_t>(100, n - begin);
       Bytes part(size);
-      ASSERT_TRUE(parsed->Decode(decoder, begin / 100, part.data()).ok());
+      ASSERT_TRUE(parsed->Decode(table, begin / 100, 1, part.data()).ok());
       EXPECT_TRUE(std::equal(part.begin(), part.end(), row.symbols.begin() + begin));
     }
+  }
+}
+
+TEST(AnsRow, AnyBlocksDecodeTogether) {
+  for (const size_t n : {100, 399, 400, 401, 950, 1001}) {
+    const Row row = SomeRow(n, 100);
+    const Result<AnsRow> parsed = AnsRow::Parse(row.bytes, n, 100, 9);
+    ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+    const kernels::AnsTable table(parsed->frequencies());
+    const size_t blocks = (n + 99) / 100;
+    for (size_t first = 0; first < blocks; ++first) {
+      for (size_t some = 0; some <= blocks - first; ++some) {
+        const size_t size = std::min(n, (first + some) * 100) - first * 100;
+        Bytes part(size + 1, 77);
+        ASSERT_TRUE(parsed->Decode(table, first, some, part.data()).ok());
+        EXPECT_TRUE(std::equal(part.begin(), part.end() - 1, row.symbols.begin() + first * 100));
+        EXPECT_EQ(part.back(), 77);
+      }
+    }
+  }
+}
+
+TEST(AnsRow, NamesTheFirstThatIsNoBlock) {
+  Row row = SomeRow(800, 100);
+  const Result<AnsRow> parsed = AnsRow::Parse(row.bytes, 800, 100, 9);
+  const kernels::AnsTable table(parsed->frequencies());
+  const auto end_of = [&](size_t block) { return row.bytes.data() + 12 + 4 * block; };
+  uint32_t ends[8];
+  std::memcpy(ends, end_of(0), sizeof ends);
+  Bytes symbols(800);
+  for (const size_t bad : {1, 3, 5, 6}) {
+    const Row before = row;
+    const uint32_t end = ends[bad] - 2;  // its last word is the next one's first
+    std::memcpy(end_of(bad), &end, sizeof end);
+    const Result<AnsRow> cut = AnsRow::Parse(row.bytes, 800, 100, 9);
+    ASSERT_TRUE(cut.ok());
+    const Status status = cut->Decode(table, 0, 8, symbols.data());
+    EXPECT_EQ(status.code(), Code::kMismatch);
+    const std::string named =
+        "bytes " + std::to_string(ends[bad - 1]) + " to " + std::to_string(end) + " ";
+    EXPECT_NE(status.message().find(named), std::string::npos) << status.message();
+    EXPECT_EQ(cut->Decode(table, bad, 1, symbols.data()).message(), status.message());
+    EXPECT_TRUE(cut->Decode(table, 0, bad, symbols.data()).ok());
+    row = before;
   }
 }
 
@@ -255,12 +133,12 @@ TEST(AnsRow, BlocksThatEndBeforeTheyBeginOrBeyondTheRowAreRefused) {
     std::memcpy(bytes.data() + 12 + 4, &end, sizeof end);  // of block 1
     const Result<AnsRow> parsed = AnsRow::Parse(bytes, 400, 100, 9);
     ASSERT_TRUE(parsed.ok());
-    const AnsDecoder decoder(parsed->frequencies());
+    const kernels::AnsTable table(parsed->frequencies());
     Bytes part(100);
-    EXPECT_TRUE(parsed->Decode(decoder, 0, part.data()).ok());
-    EXPECT_EQ(parsed->Decode(decoder, 1, part.data()).code(), Code::kMismatch) << end;
-    EXPECT_EQ(parsed->Decode(decoder, 2, part.data()).code(), Code::kMismatch) << end;
-    EXPECT_TRUE(parsed->Decode(decoder, 3, part.data()).ok());
+    EXPECT_TRUE(parsed->Decode(table, 0, 1, part.data()).ok());
+    EXPECT_EQ(parsed->Decode(table, 1, 1, part.data()).code(), Code::kMismatch) << end;
+    EXPECT_EQ(parsed->Decode(table, 2, 1, part.data()).code(), Code::kMismatch) << end;
+    EXPECT_TRUE(parsed->Decode(table, 3, 1, part.data()).ok());
   }
 }
 

@@ -353,7 +353,11 @@ TEST(TernaryAns, ATruncatedRowIsNoticed) {
 // A form and a row of n symbols.
 Bytes RowOf(const Bytes& symbols, size_t block) {
   Bytes bytes = {1};
-  AppendAnsRow(symbols, block, &bytes);
+  const auto source = [&](uint64_t first, size_t n, uint8_t* to) {
+    std::copy_n(symbols.begin() + static_cast<ptrdiff_t>(first), n, to);
+  };
+  AppendAnsRow(symbols.size(), block, kernels::CountSymbols(symbols.data(), symbols.size()), source,
+               &bytes);
   return bytes;
 }
 

@@ -115,10 +115,70 @@ TEST_P(PlanesOnTarget, AddingEqualsTheReferenceAtEveryLength) {
     for (uint64_t worker = 0; worker < 5; ++worker) {
       const Codes codes = RandomCodes(n, n + worker * 77);
       AddCodes(codes.mask.data(), codes.signs.data(), n, 4, fast.data() + 1);
-      AddCodesRef(codes.mask.data(), codes.signs.data(), n, 4, reference.data());
+      const WorkerCodes one{codes.mask.data(), codes.signs};
+      AddCodesRef({&one, 1}, n, reference.data(), 4, 4, reference.data());
     }
     EXPECT_EQ(fast[0], 0);
     EXPECT_TRUE(std::equal(reference.begin(), reference.end(), fast.begin() + 1));
+  }
+}
+
+std::vector<uint8_t> Placed(const Codes& codes) {
+  std::vector<uint8_t> signs(codes.mask.size());
+  for (size_t i = 0; i < codes.values.size(); ++i) {
+    signs[i / 8] |= static_cast<uint8_t>((codes.values[i] < 0) << (i % 8));
+  }
+  return signs;
+}
+
+// 1 to 4 workers at once, of whom some have placed signs, onto sums that grow with their workers:
+// elsewhere, and where they were.
+TEST_P(PlanesOnTarget, AddingSomeAtOnceEqualsTheReferenceAtEveryLength) {
+  constexpr uint8_t kGuard = 0x5A;
+  for (const size_t n : Lengths()) {
+    const size_t plane = PlaneBytes(n);
+    std::vector<uint8_t> sum;
+    int workers = 0;
+    for (size_t count = 1; count <= kMostCodes; ++count) {
+      SCOPED_TRACE(testing::Message() << count << " onto " << workers << ", n " << n);
+      std::vector<Codes> codes;
+      std::vector<std::vector<uint8_t>> placed;
+      std::vector<WorkerCodes> views;
+      for (size_t c = 0; c < count; ++c) {
+        codes.push_back(RandomCodes(n, n + 31 * count + c));
+        placed.push_back(Placed(codes.back()));
+      }
+      for (size_t c = 0; c < count; ++c) {
+        const bool as_placed = (count + c) % 3 == 0;
+        views.push_back({codes[c].mask.data(), as_placed ? placed[c] : codes[c].signs, as_placed});
+      }
+      const int held = workers == 0 ? 0 : SumBits(workers);
+      workers += static_cast<int>(count);
+      const int bits = SumBits(workers);
+      const size_t size = static_cast<size_t>(bits) * plane;
+      std::vector<uint8_t> reference(size), elsewhere(size + 2, kGuard);
+      AddCodesRef(views, n, sum.data(), held, bits, reference.data());
+      AddCodes(views, n, sum.data(), held, bits, elsewhere.data() + 1);
+      EXPECT_TRUE(elsewhere.front() == kGuard && elsewhere.back() == kGuard);
+      EXPECT_TRUE(std::equal(reference.begin(), reference.end(), elsewhere.begin() + 1));
+      sum.resize(size, kGuard);
+      AddCodes(views, n, sum.data(), held, bits, sum.data());
+      EXPECT_EQ(sum, reference);
+    }
+  }
+}
+
+TEST_P(PlanesOnTarget, FindsASignWithoutAOneAnywhere) {
+  for (const size_t n : {1, 8, 64, 517, 4096, 9001}) {
+    const Codes codes = RandomCodes(n, n);
+    std::vector<uint8_t> signs = Placed(codes);
+    EXPECT_TRUE(SignsHaveOnes(codes.mask.data(), signs.data(), n));
+    for (const size_t at : {size_t{0}, n / 3, n / 2, n - 1}) {
+      if (codes.values[at] != 0) continue;
+      signs[at / 8] ^= static_cast<uint8_t>(1 << (at % 8));
+      EXPECT_FALSE(SignsHaveOnes(codes.mask.data(), signs.data(), n)) << at;
+      signs[at / 8] ^= static_cast<uint8_t>(1 << (at % 8));
+    }
   }
 }
 

@@ -11,8 +11,8 @@ Apply::Apply(const setup::Setup& setup, Replica& replica, const Sums& sums)
     : setup_(setup),
       replica_(replica),
       sums_(sums),
-      by_bucket_(!setup.plan.central && protocol::Elasticity::Of(setup.job).on_loss ==
-                                            protocol::OnLoss::kFail) {
+      by_bucket_(!setup.plan.central &&
+                 protocol::Elasticity::Of(setup.job).on_loss == protocol::OnLoss::kFail) {
   for (uint32_t t = 0; t < setup.table.parameters.size(); ++t)
     decay_.push_back(DecayOf(setup, t, pb::WeightDecay::local));
 }

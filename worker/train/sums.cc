@@ -171,7 +171,7 @@ Status Sums::DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>&
     return largest.status();
   rest = rest.subspan(chunk.scalers * sizeof(float));
   const auto& shared = plan.buckets[chunk.bucket].shared;
-  std::array<float, 4096> values;  // stays in the first cache, so memory sees the model once
+  std::array<float, 16384> values;  // stays in a cache, so memory sees the model once
   for (size_t i = 0; i < chunk.segments.size(); ++i) {
     const codec::Segment& segment = chunk.segments[i];
     const codec::Codec& codec = plan.central ? *plan.pull_codec : *plan.codec_of[segment.tensor];

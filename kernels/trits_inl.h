@@ -1,0 +1,140 @@
+// Bits at the ones of a mask, for each of Highway's targets: the signs of ternary codes
+// (kernels/ternary.h), packed and at their places.
+#if defined(TERN_KERNELS_TRITS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef TERN_KERNELS_TRITS_INL
+#undef TERN_KERNELS_TRITS_INL
+#else
+#define TERN_KERNELS_TRITS_INL
+#endif
+
+#include <cstdint>
+#include <cstring>
+
+#include "hwy/highway.h"
+
+#if HWY_ARCH_X86_64 && !defined(TERN_KERNELS_HAVE_BMI_HEADER)
+#define TERN_KERNELS_HAVE_BMI_HEADER
+#include <immintrin.h>
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tern::kernels::HWY_NAMESPACE {
+
+// Compress: the bits of `bits` at the ones of `mask`, together at the low end. Expand: the low bits
+// of `bits` to the ones of `mask`, in order.
+#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2
+
+HWY_INLINE uint64_t Compress(uint64_t bits, uint64_t mask) { return _pext_u64(bits, mask); }
+HWY_INLINE uint64_t Expand(uint64_t bits, uint64_t mask) { return _pdep_u64(bits, mask); }
+
+#else
+
+// By halves: a bit must move by the number of zeros of `mask` below its place; steps[k] marks the
+// places whose bit moves by 2^k, where it is after the smaller steps on its way down.
+struct Moves {
+  explicit Moves(uint64_t mask) {
+    uint64_t zeros = ~mask << 1;
+    for (int k = 0; k < 6; ++k) {
+      uint64_t parity = zeros;  // of the zeros below each place
+      for (int shift = 1; shift < 64; shift *= 2) parity ^= parity << shift;
+      steps[k] = parity & mask;
+      mask = (mask ^ steps[k]) | steps[k] >> (1 << k);
+      zeros &= ~parity;
+    }
+  }
+  uint64_t steps[6];
+};
+
+HWY_INLINE uint64_t Compress(uint64_t bits, uint64_t mask) {
+  const Moves moves(mask);
+  bits &= mask;
+  for (int k = 0; k < 6; ++k) {
+    const uint64_t moving = bits & moves.steps[k];
+    bits = (bits ^ moving) | moving >> (1 << k);
+  }
+  return bits;
+}
+
+HWY_INLINE uint64_t Expand(uint64_t bits, uint64_t mask) {
+  const Moves moves(mask);
+  for (int k = 5; k >= 0; --k) {
+    const uint64_t moved = bits << (1 << k);
+    bits = (bits & ~moves.steps[k]) | (moved & moves.steps[k]);
+  }
+  return bits & mask;
+}
+
+#endif
+
+HWY_INLINE size_t Ones(uint64_t word) { return static_cast<size_t>(__builtin_popcountll(word)); }
+
+// At most 8 bytes, little-endian, zeros behind them.
+HWY_INLINE uint64_t LoadWord(const uint8_t* bytes, size_t size) {
+  uint64_t word = 0;
+  std::memcpy(&word, bytes, size);
+  return word;
+}
+
+// The bytes of a row from `at` on that a word takes.
+HWY_INLINE size_t WordBytes(size_t size, size_t at) { return size - at < 8 ? size - at : 8; }
+
+// Reads packed signs from bit `at` on; beyond `size` bytes there are zeros.
+class SignReader {
+ public:
+  SignReader(const uint8_t* bytes, size_t size, size_t at) : bytes_(bytes), size_(size), at_(at) {}
+  // The signs of the ones of `mask`, at their places.
+  HWY_INLINE uint64_t Next(uint64_t mask) {
+    const size_t byte = at_ / 8, shift = at_ % 8;
+    uint64_t bits = 0;
+    if (HWY_LIKELY(byte + 9 <= size_)) {
+      bits = LoadWord(bytes_ + byte, 8) >> shift | uint64_t{bytes_[byte + 8]} << 1 << (63 - shift);
+    } else if (byte < size_) {
+      bits = LoadWord(bytes_ + byte, WordBytes(size_, byte)) >> shift;
+    }
+    at_ += Ones(mask);
+    return Expand(bits, mask);
+  }
+  size_t at() const { return at_; }
+
+ private:
+  const uint8_t* bytes_;
+  size_t size_, at_;
+};
+
+// Appends packed signs behind the `at` that are there, and zeros to the end of a word. REQUIRES
+// 8 bytes of room behind the last.
+class SignWriter {
+ public:
+  SignWriter(uint8_t* bytes, size_t at) : to_(bytes + at / 64 * 8), used_(at % 64), at_(at) {
+    if (used_ != 0) pending_ = LoadWord(to_, 8) & ((uint64_t{1} << used_) - 1);
+  }
+  // The signs of the ones of `mask`.
+  HWY_INLINE void Put(uint64_t signs, uint64_t mask) {
+    const uint64_t bits = Compress(signs, mask);
+    const size_t count = Ones(mask);
+    const uint64_t filled = pending_ | bits << used_;
+    std::memcpy(to_, &filled, 8);
+    const uint64_t rest = bits >> 1 >> (63 - used_);
+    used_ += count;
+    at_ += count;
+    const bool full = used_ >= 64;
+    pending_ = full ? rest : filled;
+    to_ += full ? 8 : 0;
+    used_ &= 63;
+  }
+  // How many signs there are.
+  size_t Finish() {
+    std::memcpy(to_, &pending_, 8);
+    return at_;
+  }
+
+ private:
+  uint8_t* to_;
+  size_t used_, at_;
+  uint64_t pending_ = 0;
+};
+
+}  // namespace tern::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
