@@ -7,6 +7,7 @@
 #include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/cost.h"
+#include "tools/table.h"
 #include "worker/data/dataset.h"
 
 namespace tern::tools {
@@ -14,29 +15,10 @@ namespace {
 
 constexpr const char* kUsage = "tern check JOB [--set KEY=VALUE]...";
 
-using Row = std::vector<std::string>;
-
-// Columns of equal width; the first row is their names.
-void PrintTable(const std::vector<Row>& rows) {
-  std::vector<size_t> width;
-  for (const Row& row : rows) {
-    width.resize(std::max(width.size(), row.size()));
-    for (size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
-  }
-  for (const Row& row : rows) {
-    std::string line = " ";
-    for (size_t c = 0; c < row.size(); ++c) {
-      line += " " + row[c];
-      if (c + 1 < row.size()) line += std::string(width[c] - row[c].size() + 1, ' ');
-    }
-    std::printf("%s\n", line.substr(0, line.find_last_not_of(' ') + 1).c_str());
-  }
-}
-
 void PrintParameters(const setup::Setup& setup) {
   std::printf("\nparameters: %s in %zu tensors\n", Cat(setup.table.total).c_str(),
               setup.table.parameters.size());
-  std::vector<Row> rows = {{"name", "shape", "count", "codec"}};
+  std::vector<TableRow> rows = {{"name", "shape", "count", "codec"}};
   for (size_t t = 0; t < setup.table.parameters.size(); ++t) {
     const models::Parameter& p = setup.table.parameters[t];
     std::vector<std::string> shape;
@@ -52,7 +34,8 @@ void PrintBuckets(const setup::Setup& setup) {
   for (const protocol::Bucket& bucket : setup.plan.buckets) chunks += bucket.chunks.size();
   std::printf("\nexchange: %zu buckets, %zu chunks, in the order in which they leave\n",
               setup.plan.buckets.size(), chunks);
-  std::vector<Row> rows = {{"bucket", "tensors", "count", "shared scalers", "chunks", "servers"}};
+  std::vector<TableRow> rows = {
+      {"bucket", "tensors", "count", "shared scalers", "chunks", "servers"}};
   for (size_t b = 0; b < setup.plan.buckets.size(); ++b) {
     const protocol::Bucket& bucket = setup.plan.buckets[b];
     const std::string& first = setup.table.parameters[bucket.first_tensor].name;
@@ -76,7 +59,7 @@ void PrintRound(const setup::Setup& setup) {
     char ratio[32];
     std::snprintf(ratio, sizeof ratio, "%.2f",
                   static_cast<double>(fp32) / static_cast<double>(payload));
-    return Row{name, Cat(payload), HumanBytes(payload), ratio};
+    return TableRow{name, Cat(payload), HumanBytes(payload), ratio};
   };
   std::printf("\na round of one worker, payload without headers\n");
   PrintTable({{"", "bytes", "", "fp32 / this"},
@@ -87,7 +70,7 @@ void PrintRound(const setup::Setup& setup) {
 
 void PrintMemory(const std::string& title, const std::vector<CostLine>& lines) {
   uint64_t total = 0;
-  std::vector<Row> rows;
+  std::vector<TableRow> rows;
   for (const CostLine& line : lines) {
     rows.push_back({line.what, HumanBytes(line.bytes), line.note});
     total += line.bytes;

@@ -25,6 +25,12 @@ const std::vector<Command> kCommands = {
      &tern::tools::RunJob},
     {"check", "JOB [--set KEY=VALUE]...",
      "check a job; print what it resolves to and what it will cost", &tern::tools::CheckJob},
+    {"predict",
+     "JOB [--set KEY=VALUE]... [--link_mbit X,...] [--workers N,...] [--codecs NAME,...]",
+     "measure one step; say how fast the job will be on other links, with other workers and codecs "
+     "(also --algorithms, --profile, --save_profile, --csv, --latency_us, --worker_link_mbit, "
+     "--cores_shared; --paper: TernGrad's own model)",
+     &tern::tools::PredictJob},
 };
 
 std::string Help() {

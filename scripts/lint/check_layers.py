@@ -29,7 +29,8 @@ LAYERS = {
     "worker/engine": LEAVES + ["models"],
     "server": COMMON + ["models", "proto"],
     "worker": COMMON + LEAVES + ["models", "worker/data", "worker/engine", "worker/train"],
-    "tools": COMMON + ["models", "proto", "worker/data"],
+    # `tern predict` measures what workers do with what workers use.
+    "tools": COMMON + LEAVES + ["models", "worker/data", "worker/train"],
 }
 LAYERS["worker/train"] = LAYERS["worker"]
 

@@ -1,0 +1,132 @@
+#include "tools/predict_measure.h"
+
+#include <omp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "common/base/clock.h"
+#include "kernels/philox.h"
+#include "tools/predict_codec_speed.h"
+#include "tools/predict_ping.h"
+#include "worker/train/compute.h"
+
+namespace tern::tools {
+
+namespace {
+
+constexpr Time kLongEnough = std::chrono::milliseconds(2500);
+constexpr int kMostSteps = 20, kLeastSteps = 3;
+
+// Images and labels drawn evenly.
+data::Batch RandomBatch(const setup::Setup& setup, uint32_t samples) {
+  const pb::ImageShape& input = setup.net.input();
+  data::Batch batch;
+  batch.images.resize(size_t{samples} * input.channels() * input.height() * input.width());
+  const kernels::NoiseKey key{.seed = 1, .stream = kernels::Stream::kOrder};
+  for (size_t i = 0; i < batch.images.size(); i += 4) {
+    const auto words = kernels::NoiseBlock(key, static_cast<uint32_t>(i / 4), 0);
+    for (size_t k = 0; k < 4 && i + k < batch.images.size(); ++k)
+      batch.images[i + k] = static_cast<float>(words[k]) * 0x1p-32f;
+  }
+  for (uint32_t i = 0; i < samples; ++i)
+    batch.labels.push_back(kernels::NoiseBlock(key, i, 1)[0] % setup.net.classes());
+  return batch;
+}
+
+struct Steps {
+  double step_s = 0;          // the median
+  std::vector<double> ready;  // seconds from the beginning, by tensor: the median
+};
+
+double MedianOf(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<long>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+Steps TimeSteps(train::Compute& compute, const setup::Setup& setup, uint32_t samples) {
+  data::Batch batch = RandomBatch(setup, samples);
+  const size_t tensors = setup.table.parameters.size();
+  std::vector<double> steps;
+  std::vector<std::vector<double>> ready(tensors);
+  const Time until = Now() + kLongEnough;
+  for (int i = -1; i < kLeastSteps || (i < kMostSteps && Now() < until); ++i) {
+    const Time begin = Now();
+    batch.step = static_cast<uint64_t>(i + 1);
+    compute.Forward(batch);
+    std::vector<double> at(tensors);
+    compute.Backward([&](uint32_t t) { at[t] = Seconds(Now() - begin); });
+    if (i < 0) continue;  // finds nothing in place
+    steps.push_back(Seconds(Now() - begin));
+    for (size_t t = 0; t < tensors; ++t) ready[t].push_back(at[t]);
+  }
+  Steps out;
+  out.step_s = MedianOf(steps);
+  for (std::vector<double>& times : ready) out.ready.push_back(MedianOf(std::move(times)));
+  return out;
+}
+
+Result<std::unique_ptr<train::Compute>> MakeCompute(const setup::Setup& setup, float* parameters,
+                                                    float* gradients) {
+  if (setup.job.train().compute() == pb::Train::wait)
+    return train::MakeWaitCompute(setup, setup.job.train(), 0, gradients);
+  return train::MakeNetCompute(setup, parameters, gradients);
+}
+
+Status MeasureCompute(const setup::Setup& setup, Profile* profile) {
+  omp_set_num_threads(static_cast<int>(setup.job.workers().threads()));
+  std::vector<float> parameters(setup.table.total), gradients(setup.table.total);
+  models::InitParameters(setup.table, setup.job.seed(), parameters.data());
+  const auto compute = MakeCompute(setup, parameters.data(), gradients.data());
+  if (!compute.ok()) return compute.status();
+  const uint32_t batch = std::max(1u, setup.job.train().batch_total() / setup.plan.workers);
+  const Steps whole = TimeSteps(**compute, setup, batch);
+  profile->waits = setup.job.train().compute() == pb::Train::wait;
+  // A wait stands for the compute of the job's own batch.
+  profile->compute_sample_s = whole.step_s / batch;
+  profile->compute_fixed_s = 0;
+  if (!profile->waits && batch >= 2) {
+    const uint32_t half = batch / 2;
+    const double less = TimeSteps(**compute, setup, half).step_s;
+    profile->compute_sample_s =
+        std::clamp((whole.step_s - less) / (batch - half), 0.0, whole.step_s / batch);
+    profile->compute_fixed_s = whole.step_s - batch * profile->compute_sample_s;
+  }
+  for (const double at : whole.ready)
+    profile->ready.push_back(std::clamp(at / whole.step_s, 0.0, 1.0));
+  return Ok();
+}
+
+Status MeasureCodecsOf(const setup::Setup& way, Profile* profile) {
+  const pb::Exchange& exchange = way.job.exchange();
+  std::vector<std::string> names = {exchange.codec()};
+  for (const pb::CodecRule& rule : exchange.rules()) names.push_back(rule.codec());
+  if (way.plan.central) names.push_back(exchange.pull_codec());
+  for (const std::string& name : names) TERN_RETURN_IF_ERROR(MeasureCodec(way, name, profile));
+  return Ok();
+}
+
+}  // namespace
+
+Result<Profile> MeasureProfile(const setup::Setup& setup,
+                               const std::vector<const setup::Setup*>& ways) {
+  Profile profile;
+  profile.model = setup.net.name();
+  profile.parameters = setup.table.total;
+  char host[256] = {};
+  profile.machine = gethostname(host, sizeof host - 1) == 0 ? host : "unknown";
+  TERN_RETURN_IF_ERROR(MeasureCompute(setup, &profile));
+  TERN_RETURN_IF_ERROR(MeasureUpdate(setup, &profile));
+  for (const setup::Setup* way : ways) TERN_RETURN_IF_ERROR(MeasureCodecsOf(*way, &profile));
+  const Result<MessageCost> messages = MeasureMessages();
+  if (!messages.ok()) return messages.status();
+  profile.message_s = messages->message_s;
+  profile.message_cpu_s = messages->message_cpu_s;
+  profile.byte_cpu_s = messages->byte_cpu_s;
+  profile.hop_s = messages->hop_s;
+  return profile;
+}
+
+}  // namespace tern::tools

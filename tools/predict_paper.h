@@ -1,0 +1,91 @@
+// The performance model of TernGrad (Wen et al. 2017, Appendix B, equations 15 to 18), to the
+// letter: N = i j GPUs, i a machine on j machines; gradients are added by an all-reduce over the
+// GPUs of a machine, then over the machines. Seconds, bytes, bytes a second.
+//
+//   |g|      gradient_bytes       what a gradient takes on its way
+//   C_gwd    gpu_bandwidth        between the GPUs of a machine
+//   C_cwd    cpu_bandwidth        between GPU and CPU
+//   C_nwd    network_bandwidth    between machines;   C_ncost  network_latency_s
+//   K        samples              of a mini-batch; in weak scaling, of each worker
+//   T(1,1,K,|g|) - |g| / C_cwd    compute_s: what the profile of one GPU has without its copy
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tern::tools::paper {
+
+struct Cluster {
+  const char* name;
+  double gpu_bandwidth, cpu_bandwidth, network_bandwidth, network_latency_s;
+  uint32_t gpus_a_machine;
+};
+struct Workload {
+  double gradient_bytes = 0;
+  double samples = 0;
+  double compute_s = 0;  // of `samples` on one GPU
+};
+
+// T_comm(i, j, K, |g|) = |g|/C_gwd log2 i + |g|/C_cwd + (C_ncost + |g|/C_nwd) log2 j
+double CommunicationSeconds(const Cluster& cluster, uint32_t i, uint32_t j, double gradient_bytes);
+// Equation 15: T_strong = (T(1,1,K,|g|) - |g|/C_cwd) / N + T_comm. Equation 16: K / T_strong.
+double StrongSeconds(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j);
+double StrongThroughput(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j);
+// Equation 17: T_weak = T(1,1,K,|g|) + |g|/C_gwd log2 i + (C_ncost + |g|/C_nwd) log2 j.
+// Equation 18: N K / T_weak.
+double WeakSeconds(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j);
+double WeakThroughput(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j);
+
+// The compute_s with which equation 17 makes the same step with gradients `times` smaller faster by
+// `speedup`.
+double ComputeFromSpeedup(const Cluster& cluster, double gradient_bytes, double times,
+                          double speedup, uint32_t i, uint32_t j);
+
+// Figure 5. What the text gives: the two clusters' kinds of links, 4 GPUs a machine, 1 to 128
+// machines, the batch of each GPU, two speed-ups (anchors below). What it does not give, and where
+// ours comes from:
+//   bandwidths of PCIe and NVLink, latencies   data sheets, as each constant says
+//   |g|                                         4 bytes a parameter of the nets as published, and
+//                                               for TernGrad a 16th: two bits
+//   T(1,1,K,|g|)                                of one net a cluster, from the speed-up that the
+//                                               text prints; of the others, by their multiply-adds
+struct Net {
+  const char* name;
+  double parameters;
+  uint32_t batch;        // of a GPU, as the caption says
+  double multiply_adds;  // of one image, forward
+};
+// "TernGrad can have 3.04x training speedup for AlexNet on 8 GPUs" (a), "double the training speed
+// of VggNet-A on 128 nodes" (b).
+struct Anchor {
+  const char* net;
+  uint32_t i, j;
+  double speedup;
+};
+struct Panel {
+  const char* name;
+  Cluster cluster;
+  Anchor anchor;
+};
+const std::vector<Net>& Nets();
+const std::vector<Panel>& Panels();
+inline constexpr double kTimesSmaller = 16;
+
+// With `times` smaller gradients than fp32's.
+Workload WorkloadOf(const Panel& panel, const Net& net, double times);
+
+struct Point {
+  std::string panel, net;
+  uint32_t gpus = 0, machines = 0;
+  double fp32_weak = 0, ternary_weak = 0;      // images a second, equation 18
+  double fp32_strong = 0, ternary_strong = 0;  // equation 16, K the batch of one GPU times 512
+};
+// The figure's series: 1, 2, 4 GPUs of one machine, then 4 on each of 2, 4, ... 128 machines.
+std::vector<Point> Figure5();
+
+// Tables of all of that, with where the constants come from; and as CSV.
+std::string Text(const std::vector<Point>& points);
+std::string Csv(const std::vector<Point>& points);
+
+}  // namespace tern::tools::paper

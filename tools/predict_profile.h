@@ -1,0 +1,56 @@
+// What one step of a job takes on one machine, for `tern predict`: measured here
+// (predict_measure.h) or read from a file that was written where the workers are.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/setup/setup.h"
+
+namespace tern::tools {
+
+// Seconds an element, on one core.
+struct CodecSpeed {
+  double prepare = 0;  // worker: statistics and scaler
+  double encode = 0;   // worker
+  double add = 0;      // server: one worker's code into the sum
+  double close = 0;    // server: the sum's own code
+  double decode = 0;   // worker: the sum's code into numbers
+  double apply = 0;    // worker: decode and optimizer in one pass
+};
+
+struct Profile {
+  std::string model;
+  uint64_t parameters = 0;
+  std::string machine;
+  bool waits = false;  // train.compute: wait; a step takes no core
+  // Forward and backward of b samples take compute_fixed_s + b compute_sample_s.
+  double compute_fixed_s = 0, compute_sample_s = 0;
+  std::vector<double> ready;  // by tensor: when its gradient is final, as a share of that time
+  double update_s = 0;        // an element: the optimizer alone
+  double copy_s = 0;          // an element: one array into another
+  // A message without payload from one thread's send to the other's receive over loopback; what of
+  // that is work, on each side; and the work for each byte of a payload, on each side.
+  double message_s = 0, message_cpu_s = 0, byte_cpu_s = 0;
+  double hop_s = 0;                          // from one thread to the next
+  std::map<std::string, CodecSpeed> codecs;  // by codec::Codec::name()
+
+  // kBadData: keys that are missing or make no sense; `name` is for messages.
+  static Result<Profile> Parse(const std::string& json, const std::string& name);
+  static Result<Profile> Read(const std::string& path);
+  std::string ToJson() const;
+  Status Write(const std::string& path) const;
+
+  // kBadData if it was measured for another model.
+  Status CheckFor(const setup::Setup& setup) const;
+  // kBadData, with those that there are, if that codec was not measured.
+  Result<CodecSpeed> SpeedOf(const std::string& codec) const;
+};
+
+// The names of the codecs that an exchange plan works with, each once.
+std::vector<std::string> CodecsOf(const protocol::ExchangePlan& plan);
+
+}  // namespace tern::tools
