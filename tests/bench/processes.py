@@ -1,11 +1,14 @@
 """The daemons of one job as processes of a benchmark: plainly on loopback, or each in a network namespace of its own
 behind a link whose rate tc limits."""
+import functools
 import json
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 JOB = ROOT / "configs/lenet_fashion.yaml"
@@ -19,6 +22,7 @@ def call(*words):
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
     if done.returncode != 0:
         raise Unavailable(f"{' '.join(map(str, words))}: {(done.stderr or done.stdout).strip()}")
+    return done.stdout.strip()
 
 
 class Namespaces:
@@ -47,9 +51,12 @@ class Namespaces:
             call("ip", "-n", name, "addr", "add", f"10.77.0.{number + 1}/24", "dev", "eth0")
             call("ip", "-n", name, "link", "set", "lo", "up")
             call("ip", "-n", name, "link", "set", "eth0", "up")
-        shape = ("root", "tbf", "rate", f"{rate_mbit}mbit", "burst", "64kb", "latency", "50ms")
+        shape = ("root", "tbf", "rate", f"{rate_mbit}mbit", "burst", "64kb" if rate_mbit < 1000 else "256kb", "latency", "50ms")
         call("tc", "qdisc", "add", "dev", f"{self.names[0]}o", *shape)  # to the server
         call("ip", "netns", "exec", self.names[0], "tc", "qdisc", "add", "dev", "eth0", *shape)  # from it
+
+    def congestion_control(self):
+        return call(*self.prefix(0), "cat", "/proc/sys/net/ipv4/tcp_congestion_control")
 
     def prefix(self, number):
         """Words before a command: 0 the server, 1.. the workers."""
@@ -72,7 +79,7 @@ class Loopback:
         pass
 
 
-def run_job(place, bin_folder, workers, settings, own_settings=None, timeout_s=300):
+def run_job(place, bin_folder, workers, settings, own_settings=None, timeout_s=300, job=JOB):
     """Runs the job to its end. ([counters of each worker], text of all logs, the server's summary).
     `own_settings`: further KEY=VALUE of single ranks, of local keys."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tern_bench."))
@@ -83,7 +90,7 @@ def run_job(place, bin_folder, workers, settings, own_settings=None, timeout_s=3
 
         def start(number, program, rank, more=()):
             sets = [word for setting in [*words, *more] for word in ("--set", setting)]
-            return subprocess.Popen([*place.prefix(number), bin_folder / program, "--job", JOB, "--rank", str(rank),
+            return subprocess.Popen([*place.prefix(number), bin_folder / program, "--job", job, "--rank", str(rank),
                                      *sets], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                     env=dict(os.environ, OMP_WAIT_POLICY="passive"))
 
@@ -91,16 +98,43 @@ def run_job(place, bin_folder, workers, settings, own_settings=None, timeout_s=3
         running += [start(1 + rank, "tern_worker", rank, (own_settings or {}).get(rank, ()))
                     for rank in range(workers)]
         try:
-            codes = [process.wait(timeout=timeout_s) for process in running]
+            ends = ends_of(running, timeout_s)
         finally:
             for process in running:
                 process.kill()
-        if any(codes):
-            raise RuntimeError(f"exit codes {codes}: {logs_of(folder)[-2000:]}")
-        counters = [json.loads((folder / f"worker.{rank}.json").read_text()) for rank in range(workers)]
-        return counters, logs_of(folder), json.loads((folder / "server.0.json").read_text())
+        if any(code for code, _ in ends):
+            raise RuntimeError(f"exit codes {[code for code, _ in ends]}: {logs_of(folder)[-2000:]}")
+        words = [json.loads((folder / f"{name}.json").read_text())
+                 for name in ["server.0", *(f"worker.{rank}" for rank in range(workers))]]
+        for word, (_, cpu_s) in zip(words, ends):
+            word["cpu_s"] = cpu_s
+        return words[1:], logs_of(folder), words[0]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@functools.cache
+def python_with_torch():
+    """A Python that has PyTorch: this one, or Debian's (python3-torch); None: there is none."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        if shutil.which(python) and subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0:
+            return python
+    return None
+
+
+def ends_of(running, timeout_s):
+    """(exit code, seconds of CPU) of each process, in order; TimeoutError."""
+    ends, deadline = {}, time.monotonic() + timeout_s
+    while len(ends) < len(running):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the job did not end within {timeout_s} s")
+        for process in running:
+            pid, status, usage = (0, 0, None) if process.pid in ends else os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                process.returncode = os.waitstatus_to_exitcode(status)
+                ends[pid] = (process.returncode, usage.ru_utime + usage.ru_stime)
+        time.sleep(0.02)
+    return [ends[process.pid] for process in running]
 
 
 def logs_of(folder):

@@ -11,6 +11,7 @@ import re
 import sys
 
 import processes
+import targets
 
 WORKERS = 4
 SLOW = 3  # the slow rank
@@ -41,6 +42,7 @@ def main():
     parser.add_argument("bin", type=pathlib.Path)
     parser.add_argument("--wait_ms", type=float, default=100)
     parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--json", default="")
     options = parser.parse_args()
     for_good = [f"train.compute_wait_ms={3 * options.wait_ms}"]
     for_a_while = ["train.compute_slow_factor=3", "train.compute_slow_from=30", "train.compute_slow_steps=5"]
@@ -53,6 +55,8 @@ def main():
 
     rate, own, _ = measure(options, ["train.algorithm=asgd", *OWN], for_good)
     tell("asgd, slow for good", rate, sum(own), 0.95, "sum of the own rates")
+    figures = targets.Figures()
+    figures.add("asgd_straggler", rate / sum(own))
     rate, own, _ = measure(options, ["train.algorithm=ssp", *OWN], for_good)
     tell("ssp, slow for good", rate, 4 * min(own), 0.95, "four times the slowest")
     rate, own, _ = measure(options, ["train.algorithm=ssp", "train.ssp.staleness=15", *OWN], for_a_while)
@@ -69,6 +73,7 @@ def main():
     print("| case | steps/s | of | share | asked |\n|---|---|---|---|---|")
     print("\n".join(rows))
     print(f"\nthe log names it: {named.group(0) if named else 'NO'}, after {rounds:.1f} rounds (asked: 20)")
+    figures.write(options.json)
     return 1 if missed or not named or rounds > 20 else 0
 
 

@@ -70,6 +70,17 @@ const std::string& TernaryWeights() {
   return weights;
 }
 
+// Nobody joins a job that ends with a worker, so there what has come is applied while the rest is
+// on its way.
+TEST(Ternary, AppliedBucketByBucketOrAtOnceEndsWithTheSameBytes) {
+  for (const std::string on_loss : {"fail", "wait"}) {
+    TestJob job(TernaryJob(2));
+    job.StartAll({"--set", "exchange.bucket_kib=64", "--set", "faults.on_worker_loss=" + on_loss});
+    job.ExpectAllEnd(0);
+    EXPECT_TRUE(job.Weights() == TernaryWeights()) << on_loss;
+  }
+}
+
 TEST(Ternary, TwoRunsEndWithTheSameBytes) {
   TestJob job(TernaryJob());
   job.StartAll();

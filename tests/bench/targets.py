@@ -1,0 +1,97 @@
+"""What is asked of each figure, in one table, and the verdict on what was measured. A benchmark names its figures by the
+keys here; scripts/bench.sh gathers them."""
+import dataclasses
+import json
+import pathlib
+
+
+@dataclasses.dataclass
+class Target:
+    what: str
+    bar: float  # what must hold
+    goal: float | None = None  # the direction beyond it
+    limit: float | None = None  # what arithmetic allows
+    at_most: bool = False
+
+
+def at_most(what, bar, goal=None, limit=None):
+    return Target(what, bar, goal, limit, True)
+
+
+TARGETS = {
+    "up_ternary": Target("up-link bytes, own fp32 / ternary, headers and scalers included", 22, 24.3, 26.3),
+    "up_ternary_ans": Target("up-link bytes, own fp32 / ternary_ans", 24.5, 25, 26.3),
+    "down_planes_4": Target("down-link bytes, N = 4, fixed planes", 7.9, 8, 8),
+    "down_planes_8": Target("down-link bytes, N = 8, fixed planes", 6.3, 6.4, 6.4),
+    "down_ans_4": Target("down-link bytes, N = 4, entropy-coded", 12.5, 13.5, 14.4),
+    "down_ans_8": Target("down-link bytes, N = 8, entropy-coded", 10, 11, 11.8),
+    "ternarize_vs_floor": Target("ternarizing / its two passes without arithmetic, one core", 0.6, 0.85, 1),
+    "ternarize_vs_torch": Target("ternarizing / the same steps as PyTorch operations, one core", 15),
+    "sum_2bit_vs_fp32": Target("server's sum, N = 8, ternary_2bit / one-pass fp32 sum", 12, limit=13.7),
+    "sum_2bit_vs_recode": Target("server's sum, N = 8, ternary_2bit / decode, add, encode", 35, 50, 52.7),
+    "sum_ternary_vs_fp32": Target("server's sum, N = 8, ternary / one-pass fp32 sum", 6, limit=13.7),
+    "sum_ternary_vs_recode": Target("server's sum, N = 8, ternary / decode, add, encode", 18, 50, 52.7),
+    "decode_vs_floor": Target("decode with momentum / its pass without arithmetic", 0.8, 0.85, 1),
+    "decode_vs_torch": Target("decode with momentum / decode, then PyTorch's SGD", 1.7, limit=1.9),
+    "goodput_100": Target("fp32 goodput / iperf3, 100 Mbit/s, the worse direction", 0.95, 0.97, 1),
+    "goodput_1000": Target("fp32 goodput / iperf3, 1 Gbit/s, the worse direction", 0.95, 0.97, 1),
+    "round_100": Target("61.1 M round, 100 Mbit/s, own fp32 / best ternary wire", 10, 16, 18.6),
+    "round_1000": Target("61.1 M round, 1 Gbit/s, own fp32 / best ternary wire", 8, 16, 18.6),
+    "gloo_100": Target("61.1 M round, 100 Mbit/s, PyTorch gloo all-reduce / best ternary wire", 5, 9, 9.3),
+    "gloo_1000": Target("61.1 M round, 1 Gbit/s, PyTorch gloo all-reduce / best ternary wire", 4, 9, 9.3),
+    "control_100": at_most("longest control round trip meanwhile, 100 Mbit/s, ms", 100),
+    "control_1000": at_most("longest control round trip meanwhile, 1 Gbit/s, ms", 100),
+    "server_cpu": at_most("server's CPU / a ZeroMQ echo's of the same bytes", 1.25, 1.15, 1),
+    "odsgd_max": at_most("odsgd step / max(Tc, Tw), the worst of Tw/Tc = 0.5, 1, 2", 1.08, 1.03, 1),
+    "odsgd_speedup": Target("odsgd / ssgd without overlap at Tw = Tc", 1.8, limit=2),
+    "asgd_straggler": Target("asgd, one of 4 workers 3x slower / sum of the own rates", 0.95, 0.98, 1),
+    "predict_error": at_most("tern predict's largest error, %", 15),
+}
+
+
+def verdict(target, value):
+    def meets(asked):
+        return value <= asked if target.at_most else value >= asked
+
+    if not meets(target.bar):
+        return "MISSED"
+    return "beyond the goal" if target.goal is not None and meets(target.goal) else "met"
+
+
+def number(value):
+    return "" if value is None else f"{value:.3g}"
+
+
+class Figures:
+    """Measured values by key of TARGETS, with what they were made of."""
+
+    def __init__(self):
+        self.rows = {}
+
+    def add(self, key, value, samples=(), note=""):
+        target = TARGETS[key]
+        self.rows[key] = {"what": target.what, "value": value, "bar": target.bar, "goal": target.goal,
+                          "limit": target.limit, "at_most": target.at_most, "verdict": verdict(target, value),
+                          "samples": list(samples), "note": note}
+
+    def add_missing(self, key, why):
+        target = TARGETS[key]
+        self.rows[key] = {"what": target.what, "value": None, "bar": target.bar, "goal": target.goal,
+                          "limit": target.limit, "at_most": target.at_most, "verdict": "not measured",
+                          "samples": [], "note": why}
+
+    def table(self):
+        lines = ["| target | asked | goal | limit | measured | verdict | note |", "|---|---|---|---|---|---|---|"]
+        for row in self.rows.values():
+            sign = "<= " if row["at_most"] else ">= "
+            goal = sign + number(row["goal"]) if row["goal"] is not None else ""
+            lines.append(f"| {row['what']} | {sign}{number(row['bar'])} | {goal} | {number(row['limit'])} | "
+                         f"{number(row['value'])} | {row['verdict']} | {row['note']} |")
+        return "\n".join(lines)
+
+    def missed(self):
+        return [key for key, row in self.rows.items() if row["verdict"] == "MISSED"]
+
+    def write(self, path):
+        if path:
+            pathlib.Path(path).write_text(json.dumps(self.rows, indent=1) + "\n")
