@@ -109,6 +109,7 @@ std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
                                                     const Bytes& payload, Time now,
                                                     std::vector<Outgoing>* out) {
   std::vector<Delivery> deliveries;
+  lanes_[lane].heard_at = now;
   OnFloor(outcome.floor());
   // A pull is known by its cell alone; its answer names the clock that the server has counted.
   const Key key{outcome.pulled() ? 0 : outcome.round(),
@@ -214,8 +215,9 @@ void Exchange::OnFloor(uint64_t floor) {
 
 void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
   for (auto& [key, waiting] : waiting_) {
-    if (!waiting.sent || !lanes_[waiting.lane].up || now - waiting.sent_at < options_.resend_after)
-      continue;
+    const LaneState& lane = lanes_[waiting.lane];
+    const Time since = std::max(waiting.sent_at, lane.heard_at);
+    if (!waiting.sent || !lane.up || now - since < options_.resend_after) continue;
     ++resent_;
     SendWaiting(key, &waiting, now, out);
   }

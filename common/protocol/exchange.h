@@ -2,8 +2,8 @@
 // still holds for others. One owner, no thread of its own.
 //
 // A contribution:  waiting --(credit, lane up)--> sent --(outcome)--> done
-//                     ^                            | repeated after `resend_after`, and when its
-//                     +----------------------------+ lane comes up again
+//                     ^                            | repeated when its lane has said nothing for
+//                     +----------------------------+ `resend_after`, and when it comes up again
 // An outcome:      held until the floor reaches its round; given to a server that comes back
 //                  without it, again and again until that server says that it has it.
 //
@@ -113,6 +113,7 @@ class Exchange {
     uint64_t server_incarnation = 0;
     uint64_t told_as = 0;           // this worker's, when the lane came up last
     uint64_t unanswered_bytes = 0;  // of pushes
+    Time heard_at{};                // its newest outcome: while some come, a slow link is no loss
   };
   // Order of contributing: rounds, then within a round as they came (plan order).
   struct Key {

@@ -98,6 +98,19 @@ TEST_F(ExchangeTest, RepeatsWhatIsNotAnswered) {
   EXPECT_EQ(exchange_.resent(), 1u);
 }
 
+// What a slow link has yet to carry is not lost.
+TEST_F(ExchangeTest, RepeatsNothingWhileItsLaneGoesOnAnswering) {
+  Up(7);
+  Push(0, "a");
+  Push(1, "b");
+  pb::Outcome outcome;
+  outcome.set_round(1);
+  Out out;
+  exchange_.OnOutcome(kLane, Kind::kPush, outcome, Text("sum"), kStart + milliseconds(200), &out);
+  EXPECT_TRUE(Timer(kStart + milliseconds(450)).empty());
+  EXPECT_EQ(Timer(kStart + milliseconds(500)).size(), 1u);
+}
+
 TEST_F(ExchangeTest, DeliversAnAnswerOnceAndOnlyFromItsLane) {
   Up(7);
   Push(0, "abc");
