@@ -189,6 +189,11 @@ template <class D>
 HWY_INLINE uint64_t MaskBits(D d, hn::Mask<D> mask) {
   uint32_t bits = 0;
   hn::StoreMaskBits(d, mask, reinterpret_cast<uint8_t*>(&bits));
+#if defined(__GNUC__)
+  // g++ 12 widens a mask register that it spills by storing 4 bytes and loading 8 (it did so in the
+  // build for ThreadSanitizer): the bits are to be in a general register before.
+  asm("" : "+r"(bits));
+#endif
   return bits;
 }
 
