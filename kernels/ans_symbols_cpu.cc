@@ -10,7 +10,7 @@
 #define HWY_TARGET_INCLUDE "kernels/ans_symbols_cpu.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/trits_inl.h"
+#include "kernels/bits_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {

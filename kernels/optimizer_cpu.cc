@@ -11,6 +11,7 @@
 // elements do not meet, contraction is off, and roots set no errno (CMakeLists.txt).
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
 void Scale(float* x, size_t n, float factor) {
   for (size_t i = 0; i < n; ++i) x[i] *= factor;
@@ -24,12 +25,21 @@ void SgdUpdate(float* w, const float* g, size_t n, float lr, float decay) {
   for (size_t i = 0; i < n; ++i) w[i] -= lr * (g[i] + decay * w[i]);
 }
 
+// The rule that most jobs use, at the speed of memory: by hand it gets the widest vectors, which
+// compilers think twice about.
 void MomentumUpdate(float* HWY_RESTRICT w, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,
                     size_t n, float lr, float m, float decay) {
-  for (size_t i = 0; i < n; ++i) {
-    v[i] = m * v[i] + (g[i] + decay * w[i]);
-    w[i] -= lr * v[i];
-  }
+  const hn::CappedTag<float, 16> d;
+  const auto update = [&](auto d, size_t i) HWY_ATTR {
+    const auto old = hn::LoadU(d, w + i);
+    const auto fresh = hn::Add(hn::LoadU(d, g + i), hn::Mul(hn::Set(d, decay), old));
+    const auto velocity = hn::Add(hn::Mul(hn::Set(d, m), hn::LoadU(d, v + i)), fresh);
+    hn::StoreU(velocity, d, v + i);
+    hn::StoreU(hn::Sub(old, hn::Mul(hn::Set(d, lr), velocity)), d, w + i);
+  };
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) update(d, i);
+  for (; i < n; ++i) update(hn::CappedTag<float, 1>(), i);
 }
 
 void NesterovUpdate(float* HWY_RESTRICT w, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,

@@ -8,44 +8,71 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/ternary.h"
+
 namespace tern::kernels {
 
 // ceil(log2(2 * workers + 1)); 2 for 1 worker, 3 for 2 and 3, 4 for 4 to 7
 int SumBits(int workers);
 
-// One worker's codes of n elements (ternary.h). Of `signs` no byte beyond the span is read.
+// One worker's codes of n elements: two planes, each sign at the place of its element. A sign where
+// the mask has no one counts for nothing.
 struct WorkerCodes {
   const uint8_t* mask;
-  std::span<const uint8_t> signs;
-  // Whether each sign is at the place of its element, in PlaneBytes(n) bytes and zero where the
-  // mask is; else the signs of the non-zeros follow each other.
-  bool placed = false;
+  const uint8_t* signs;
 };
 
-// planes[0, bits) = sum[0, held) + the codes of up to 4 workers, in one pass: a carry-save adder
-// along the planes. Exact and independent of order. `held` 0: nothing but the codes. So a sum grows
-// with its workers, from SumBits(k) planes to SumBits(k + codes.size()). `sum` may be `planes`.
-// REQUIRES held <= bits, and in `sum` k workers' codes, where held >= SumBits(k) and bits >=
-// SumBits(k + codes.size()).
-void AddCodes(std::span<const WorkerCodes> codes, size_t n, const uint8_t* sum, int held, int bits,
+// The signs of the non-zeros, which follow each other (ternary.h), to the places of their elements:
+// a plane that is zero where the mask is. Returns the ones of the mask; signs that `signs` has not
+// are zero, and no byte beyond it is read.
+size_t PlaceSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed);
+size_t PlaceSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
+                     uint8_t* placed);
+
+// planes[0, bits) = planes[0, held) + the codes of up to kMostCodes workers, in one pass: a
+// carry-save adder along the planes, which start `stride` bytes from each other. Exact and
+// independent of order. `held` planes hold the sum so far, whatever stands in the others; 0 of them
+// hold zeros. So a sum grows with its workers, from SumBits(k) planes to SumBits(k + codes.size()).
+// REQUIRES 1 to kMostCodes codes, at most k workers in the sum, held >= SumBits(k) or both 0,
+// bits >= held and bits >= SumBits(k + codes.size()).
+void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
               uint8_t* planes);
-void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, const uint8_t* sum, int held,
-                 int bits, uint8_t* planes);
-constexpr size_t kMostCodes = 4;  // in one pass
-constexpr int kMostPlanes = 32;
+void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
+                 uint8_t* planes);
+constexpr size_t kMostCodes = 4;
 
-// planes[0, bits) += the codes of one worker.
-void AddCodes(const uint8_t* mask, const uint8_t* signs, size_t n, int bits, uint8_t* planes);
+// A stride for planes that are worked on: multiples of 64 bytes, and not of the powers of 2 by
+// which caches choose the few places that a byte may have.
+inline size_t PlaneStride(size_t n) { return (PlaneBytes(n) + 63) / 64 * 64 + 13 * 64; }
 
-// Whether placed signs are zero where the mask is.
-bool SignsHaveOnes(const uint8_t* mask, const uint8_t* signs, size_t n);
+// What each sum of so many workers means: values()[k + workers] = float(double(s) * k / workers)
+// for k in [-workers, workers].
+class MeanTable {
+ public:
+  MeanTable(int workers, float s);
+  int workers() const { return workers_; }
+  float scaler() const { return scaler_; }
+  int bits() const { return bits_; }
+  // 2^bits() entries, zeros behind the means, and never fewer than a vector has; null for more than
+  // kMostBits.
+  const float* values() const { return bits_ > kMostBits ? nullptr : values_; }
 
-// mean[j] = table[k + workers] for the sum k of element first + j, j in [0, count), where
-// table[k + workers] = float(double(s) * k / workers) has 2 * workers + 1 entries.
-// Returns false, with mean unspecified, if some |k| > workers.
-bool DecodeMean(const uint8_t* planes, size_t n, int workers, float s, size_t first, size_t count,
+ private:
+  static constexpr int kMostBits = 12;
+  int workers_, bits_;
+  float scaler_;
+  alignas(64) float values_[1 << kMostBits];
+};
+
+// mean[j] = the mean of element first + j, j in [0, count). Returns false, with mean unspecified,
+// if some |k| > workers.
+bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,
                 float* mean);
 bool DecodeMeanRef(const uint8_t* planes, size_t n, int workers, float s, size_t first,
                    size_t count, float* mean);
+inline bool DecodeMean(const uint8_t* planes, size_t n, int workers, float s, size_t first,
+                       size_t count, float* mean) {
+  return DecodeMean(planes, n, MeanTable(workers, s), first, count, mean);
+}
 
 }  // namespace tern::kernels

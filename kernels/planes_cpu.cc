@@ -9,11 +9,7 @@
 #define HWY_TARGET_INCLUDE "kernels/planes_cpu.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-
-#if HWY_ARCH_X86_64 && !defined(TERN_KERNELS_HAVE_BMI_HEADER)
-#define TERN_KERNELS_HAVE_BMI_HEADER
-#include <immintrin.h>
-#endif
+#include "kernels/bits_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
@@ -21,82 +17,30 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR  // one lane: nothing to gain over the reference
 
-void AddCodes(std::span<const WorkerCodes> codes, size_t n, const uint8_t* sum, int held, int bits,
+void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
               uint8_t* planes) {
-  AddCodesRef(codes, n, sum, held, bits, planes);
+  AddCodesRef(codes, n, stride, held, bits, planes);
 }
 
-bool SignsHaveOnes(const uint8_t* mask, const uint8_t* signs, size_t n) {
-  unsigned bad = 0;
-  for (size_t i = 0; i < PlaneBytes(n); ++i) bad |= signs[i] & ~unsigned{mask[i]};
-  return bad == 0;
+size_t PlaceSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed) {
+  return PlaceSignsRef(mask, n, signs, placed);
 }
 
-bool DecodeMean(const uint8_t* planes, size_t n, int workers, float s, size_t first, size_t count,
+bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,
                 float* mean) {
-  return DecodeMeanRef(planes, n, workers, s, first, count, mean);
+  return DecodeMeanRef(planes, n, table.workers(), table.scaler(), first, count, mean);
 }
 
 #else
 
-// The low bits of `signs` go to the ones of `mask`, in order.
-#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2
+constexpr size_t kAhead = 512;  // bytes of a plane that are fetched before their turn
 
-HWY_INLINE uint64_t Expand(uint64_t signs, uint64_t mask) { return _pdep_u64(signs, mask); }
-
-#else
-
-// By halves, the other way round: a bit must move left by the number of zeros of `mask` below its
-// place; `moves[k]` marks the places whose bit makes the step of 2^k on its way there.
-HWY_INLINE uint64_t Expand(uint64_t signs, uint64_t mask) {
-  const uint64_t original = mask;
-  uint64_t moves[6];
-  uint64_t zeros = ~mask << 1;
-  for (int k = 0; k < 6; ++k) {
-    uint64_t parity = zeros;  // of the zeros below each place
-    for (int shift = 1; shift < 64; shift *= 2) parity ^= parity << shift;
-    const uint64_t step = parity & mask;
-    moves[k] = step;
-    mask = (mask ^ step) | step >> (1 << k);
-    zeros &= ~parity;
-  }
-  for (int k = 5; k >= 0; --k) {
-    const uint64_t moved = signs << (1 << k);
-    signs = (signs & ~moves[k]) | (moved & moves[k]);
-  }
-  return signs & original;
-}
-
-#endif
-
-HWY_INLINE uint64_t LoadWord(const uint8_t* bytes, size_t count) {
-  uint64_t word = 0;
-  std::memcpy(&word, bytes, count);
-  return word;
-}
-
-// 64 bits from bit `at` on; what lies beyond the `size` bytes reads as zero.
-HWY_INLINE uint64_t LoadBits(const uint8_t* bytes, size_t size, size_t at) {
-  const size_t byte = at / 8;
-  const size_t shift = at % 8;
-  if (HWY_LIKELY(byte + 9 <= size)) {
-    const uint64_t high = bytes[byte + 8];
-    return LoadWord(bytes + byte, 8) >> shift | high << 1 << (63 - shift);
-  }
-  if (byte >= size) return 0;
-  return LoadWord(bytes + byte, size - byte < 8 ? size - byte : 8) >> shift;
-}
-
-constexpr size_t kBatch = 512;   // bytes of a plane at a time
-constexpr size_t kAhead = 2048;  // bytes of it that are fetched ahead
-
-// A part of each plane, side by side in the first cache: in memory planes of chunks lie powers of 2
-// apart and compete for the same few places of every cache.
+// Whom to add to what.
 struct Batch {
-  alignas(64) uint8_t mask[kMostCodes][kBatch] = {};
-  alignas(64) uint8_t sign[kMostCodes][kBatch] = {};  // placed
-  alignas(64) uint8_t sum[kMostPlanes][kBatch];
-  int held, bits;  // planes of it
+  WorkerCodes codes[kMostCodes];
+  uint8_t* planes;
+  size_t size, stride;  // of a plane
+  int held, bits;
 };
 
 // a + b + carry, bit by bit; `carry` becomes the next one.
@@ -116,8 +60,10 @@ struct Digits {
 
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE Digits<V> SumOfTwo(D d, const Batch& batch, size_t c, size_t i) {
-  const V mask_a = hn::Load(d, batch.mask[c] + i), mask_b = hn::Load(d, batch.mask[c + 1] + i);
-  const V sign_a = hn::Load(d, batch.sign[c] + i), sign_b = hn::Load(d, batch.sign[c + 1] + i);
+  const V mask_a = hn::LoadU(d, batch.codes[c].mask + i);
+  const V mask_b = hn::LoadU(d, batch.codes[c + 1].mask + i);
+  const V sign_a = hn::And(mask_a, hn::LoadU(d, batch.codes[c].signs + i));
+  const V sign_b = hn::And(mask_b, hn::LoadU(d, batch.codes[c + 1].signs + i));
   Digits<V> sum;
   V carry = hn::And(mask_a, mask_b);
   sum.d0 = hn::Xor(mask_a, mask_b);
@@ -126,15 +72,19 @@ HWY_INLINE Digits<V> SumOfTwo(D d, const Batch& batch, size_t c, size_t i) {
   return sum;
 }
 
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE Digits<V> OneCode(D d, const Batch& batch, size_t c, size_t i) {
+  const V mask = hn::LoadU(d, batch.codes[c].mask + i);
+  const V sign = hn::And(mask, hn::LoadU(d, batch.codes[c].signs + i));
+  return {mask, sign, sign, sign};
+}
+
 template <size_t kCodes, class D, class V = hn::Vec<D>>
 HWY_INLINE Digits<V> SumOfCodes(D d, const Batch& batch, size_t i) {
-  if constexpr (kCodes == 1) {
-    const V sign = hn::Load(d, batch.sign[0] + i);
-    return {hn::Load(d, batch.mask[0] + i), sign, sign, sign};
-  }
+  if constexpr (kCodes == 1) return OneCode(d, batch, 0, i);
   const Digits<V> a = SumOfTwo(d, batch, 0, i);
   if constexpr (kCodes == 2) return a;
-  const Digits<V> b = SumOfTwo(d, batch, 2, i);
+  const Digits<V> b = kCodes == 3 ? OneCode(d, batch, 2, i) : SumOfTwo(d, batch, 2, i);
   Digits<V> sum;
   V carry = hn::And(a.d0, b.d0);
   sum.d0 = hn::Xor(a.d0, b.d0);
@@ -144,96 +94,97 @@ HWY_INLINE Digits<V> SumOfCodes(D d, const Batch& batch, size_t i) {
   return sum;
 }
 
-// sum += codes. Each plane of it is read before it is written.
+// Lanes(d) bytes of each plane, from `i` on.
+template <size_t kCodes, class D, class V = hn::Vec<D>>
+HWY_INLINE void AddBytes(D d, const Batch& batch, size_t i) {
+  const Digits<V> codes = SumOfCodes<kCodes>(d, batch, i);
+  uint8_t* at = batch.planes + i;
+  V carry = hn::Zero(d);
+  V plane = hn::Zero(d);  // beyond those held as the sign below
+  int p = 0;
+  const auto add = [&](V digit) HWY_ATTR {
+    if (p < batch.held) plane = hn::LoadU(d, at);
+    hn::StoreU(FullAdd(d, plane, digit, &carry), d, at);
+    ++p;
+    at += batch.stride;
+  };
+  add(codes.d0);
+  add(codes.d1);
+  if constexpr (kCodes > 1) add(codes.d2);
+  while (p < batch.bits) add(codes.d3);
+}
+
 template <size_t kCodes>
-HWY_INLINE void AddBatch(Batch* batch) {
+HWY_INLINE void AddBatch(const Batch& batch) {
   const hn::CappedTag<uint8_t, 64> d;
-  using V = hn::Vec<decltype(d)>;
-  for (size_t i = 0; i < kBatch; i += hn::Lanes(d)) {
-    const Digits<V> codes = SumOfCodes<kCodes>(d, *batch, i);
-    V carry = hn::Zero(d);
-    V plane = hn::Zero(d);  // beyond those held as the sign below
-    int p = 0;
-    const auto add = [&](V digit) HWY_ATTR {
-      if (p < batch->held) plane = hn::Load(d, batch->sum[p] + i);
-      hn::Store(FullAdd(d, plane, digit, &carry), d, batch->sum[p] + i);
-      ++p;
-    };
-    add(codes.d0);
-    add(codes.d1);
-    if constexpr (kCodes > 1) add(codes.d2);
-    while (p < batch->bits) add(codes.d3);
-  }
-}
-
-// A part of a row on its way between memory and a batch; what comes after it is fetched.
-HWY_INLINE void Copy(const uint8_t* from, size_t size, uint8_t* to) {
-  for (size_t line = 0; line < size; line += 64) hwy::Prefetch(from + kAhead + line);
-  std::memcpy(to, from, size);
-}
-
-// The next `size` bytes of signs, placed; `at` is the first of them.
-HWY_INLINE void Place(const WorkerCodes& codes, size_t begin, size_t size, size_t* at,
-                      uint8_t* placed) {
-  for (size_t i = 0; i < size; i += 8) {
-    const uint64_t ones = LoadWord(codes.mask + begin + i, size - i < 8 ? size - i : 8);
-    const uint64_t word = Expand(LoadBits(codes.signs.data(), codes.signs.size(), *at), ones);
-    std::memcpy(placed + i, &word, 8);
-    *at += static_cast<size_t>(__builtin_popcountll(ones));
-  }
-}
-
-void AddCodes(std::span<const WorkerCodes> codes, size_t n, const uint8_t* sum, int held, int bits,
-              uint8_t* planes) {
-  const size_t stride = PlaneBytes(n);
-  size_t sign[kMostCodes] = {};
-  Batch batch;
-  batch.held = held;
-  batch.bits = bits;
-  for (size_t begin = 0; begin < stride; begin += kBatch) {
-    const size_t size = stride - begin < kBatch ? stride - begin : kBatch;
-    for (size_t c = 0; c < codes.size(); ++c) {
-      Copy(codes[c].mask + begin, size, batch.mask[c]);
-      if (codes[c].placed) {
-        Copy(codes[c].signs.data() + begin, size, batch.sign[c]);
-      } else {
-        Place(codes[c], begin, size, &sign[c], batch.sign[c]);
-      }
-    }
-    for (int p = 0; p < held; ++p) {
-      Copy(sum + static_cast<size_t>(p) * stride + begin, size, batch.sum[p]);
-    }
-    if (codes.size() <= 1) {
-      AddBatch<1>(&batch);
-    } else if (codes.size() == 2) {
-      AddBatch<2>(&batch);
-    } else {
-      AddBatch<4>(&batch);
-    }
-    for (int p = 0; p < bits; ++p) {
-      std::memcpy(planes + static_cast<size_t>(p) * stride + begin, batch.sum[p], size);
-    }
-  }
-}
-
-bool SignsHaveOnes(const uint8_t* mask, const uint8_t* signs, size_t n) {
-  const hn::CappedTag<uint8_t, 64> d;
-  const size_t size = PlaneBytes(n);
-  auto bad = hn::Zero(d);
-  unsigned rest = 0;
   size_t i = 0;
-  for (; i + hn::Lanes(d) <= size; i += hn::Lanes(d)) {
-    bad = hn::Or(bad, hn::AndNot(hn::LoadU(d, mask + i), hn::LoadU(d, signs + i)));
+  for (; i + hn::Lanes(d) <= batch.size; i += hn::Lanes(d)) {
+    for (size_t c = 0; c < kCodes; ++c) {
+      hwy::Prefetch(batch.codes[c].mask + i + kAhead);
+      hwy::Prefetch(batch.codes[c].signs + i + kAhead);
+    }
+    AddBytes<kCodes>(d, batch, i);
   }
-  for (; i < size; ++i) rest |= signs[i] & ~unsigned{mask[i]};
-  return rest == 0 && hn::AllTrue(d, hn::Eq(bad, hn::Zero(d)));
+  for (; i < batch.size; ++i) AddBytes<kCodes>(hn::CappedTag<uint8_t, 1>(), batch, i);
 }
 
-// Beyond these the reference, which needs no table, is as good.
-constexpr int kMostBits = 12;
+void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
+              uint8_t* planes) {
+  Batch batch{{}, planes, PlaneBytes(n), stride, held, bits};
+  for (size_t c = 0; c < codes.size(); ++c) batch.codes[c] = codes[c];
+  if (codes.size() == 1) return AddBatch<1>(batch);
+  if (codes.size() == 2) return AddBatch<2>(batch);
+  if (codes.size() == 3) return AddBatch<3>(batch);
+  AddBatch<4>(batch);
+}
 
-// Sums as they index the table: k + workers, from two's complement; above 2 * workers: not a sum.
-template <class DI>
+size_t PlaceSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed) {
+  const size_t size = PlaneBytes(n);
+  SignReader reader(signs.data(), signs.size(), 0);
+  size_t i = 0;
+  for (; i + 8 <= size; i += 8) {
+    if (i % 64 == 0) {
+      hwy::Prefetch(mask + i + 2 * kAhead);
+      hwy::Prefetch(signs.data() + reader.at() / 8 + kAhead);
+    }
+    const uint64_t negative = reader.Next(LoadWord(mask + i, 8));
+    std::memcpy(placed + i, &negative, 8);
+  }
+  if (i < size) {
+    const uint64_t negative = reader.Next(LoadWord(mask + i, size - i));
+    std::memcpy(placed + i, &negative, size - i);
+  }
+  return reader.at();
+}
+
+using D8 = hn::CappedTag<uint8_t, 64>;
+using DF = hn::CappedTag<float, 16>;
+using DI = hn::RebindToSigned<DF>;
+using DI8 = hn::Rebind<uint8_t, DF>;
+
+// Sums of 64 elements as they index the table: k + workers, from two's complement; above
+// 2 * workers: not a sum. REQUIRES bits <= 8.
+HWY_INLINE void SumIndices(const uint64_t* words, int bits, int workers, uint8_t* indices,
+                           hn::Vec<D8>* largest) {
+  const D8 d;
+  const auto offset = hn::Set(d, static_cast<uint8_t>(workers));
+  const auto all = hn::Set(d, static_cast<uint8_t>((1 << bits) - 1));
+  for (size_t i = 0; i < 64; i += hn::Lanes(d)) {
+    auto k = hn::Zero(d);
+    for (int p = 0; p < bits; ++p) {
+      uint8_t lanes[8];
+      const uint64_t word = words[p] >> i;
+      std::memcpy(lanes, &word, 8);
+      const auto bit = hn::Set(d, static_cast<uint8_t>(1 << p));
+      k = hn::Or(k, hn::IfThenElseZero(hn::LoadMaskBits(d, lanes), bit));
+    }
+    const auto index = hn::And(hn::Add(k, offset), all);
+    *largest = hn::Max(*largest, index);
+    hn::Store(index, d, indices + i);
+  }
+}
+
+// The same of a few elements, for any number of bits.
 HWY_INLINE hn::Vec<DI> SumIndex(DI di, const uint64_t* words, int bits, int workers, size_t i) {
   auto k = hn::Zero(di);
   for (int p = 0; p < bits; ++p) {
@@ -246,10 +197,10 @@ HWY_INLINE hn::Vec<DI> SumIndex(DI di, const uint64_t* words, int bits, int work
 }
 
 // table[index] of `size` entries, a power of 2: from registers while a few hold it.
-template <class D, class V>
-HWY_INLINE hn::Vec<D> Lookup(D d, const float* table, size_t size, V index) {
-  const hn::RebindToSigned<D> di;
+HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, hn::Vec<DI> index) {
+  const DI di;
   const size_t step = hn::Lanes(d);
+  if (size <= step) return hn::TableLookupLanes(hn::Load(d, table), hn::IndicesFromVec(d, index));
   if (size > 4 * step) return hn::GatherIndex(d, table, index);
   const auto low = hn::Set(di, static_cast<int32_t>(step - 1));
   const auto lane = hn::IndicesFromVec(d, hn::And(index, low));
@@ -263,43 +214,84 @@ HWY_INLINE hn::Vec<D> Lookup(D d, const float* table, size_t size, V index) {
   return value;
 }
 
-bool DecodeMean(const uint8_t* planes, size_t n, int workers, float s, size_t first, size_t count,
-                float* mean) {
-  const int bits = SumBits(workers);
-  const size_t entries = 2 * static_cast<size_t>(workers) + 1;
-  if (bits > kMostBits || count < entries) {
-    return DecodeMeanRef(planes, n, workers, s, first, count, mean);
-  }
-  // Room for whole vectors behind a table that is shorter than one.
-  alignas(64) float table[1 << kMostBits];
-  for (size_t k = 0; k < entries; ++k) {
-    const double sum = static_cast<double>(k) - workers;
-    table[k] = static_cast<float>(static_cast<double>(s) * sum / workers);
-  }
-  const size_t size = size_t{1} << bits;
-  for (size_t k = entries; k < size || k < 64; ++k) table[k] = 0;
+// What DecodeMean is to decode, and by what.
+struct Decoding {
+  const uint8_t* planes;
+  size_t stride, first, count;
+  const MeanTable& table;
+};
 
-  const hn::CappedTag<float, 16> d;
-  const hn::RebindToSigned<decltype(d)> di;
-  auto largest = hn::Zero(di);
-  for (size_t j = 0; j < count; j += 64) {
-    const size_t todo = count - j < 64 ? count - j : 64;
-    uint64_t words[kMostBits];
-    for (int p = 0; p < bits; ++p) {
-      words[p] =
-          LoadBits(planes + static_cast<size_t>(p) * PlaneBytes(n), PlaneBytes(n), first + j);
-      if (todo < 64) words[p] &= (uint64_t{1} << todo) - 1;
-    }
-    float last[64];
-    float* out = todo == 64 ? mean + j : last;
-    for (size_t i = 0; i < 64; i += hn::Lanes(d)) {
-      const auto index = SumIndex(di, words, bits, workers, i);
-      largest = hn::Max(largest, index);
-      hn::StoreU(Lookup(d, table, size, index), d, out + i);
-    }
-    if (todo < 64) std::memcpy(mean + j, last, todo * sizeof(float));
+// The largest indices so far: above 2 * workers there was something that is no sum.
+struct Largest {
+  hn::Vec<D8> of_bytes;
+  hn::Vec<DI> of_any;
+};
+
+// The means of 64 elements whose planes have these words. kBits: of the usual few workers, known to
+// the compiler; 0: any.
+template <int kBits>
+HWY_INLINE void MeansOfWords(const uint64_t* words, const MeanTable& table, float* mean,
+                             Largest* largest) {
+  const int bits = kBits == 0 ? table.bits() : kBits;
+  const size_t size = size_t{1} << bits;
+  const DF d;
+  alignas(64) uint8_t indices[64];
+  if (bits <= 8) SumIndices(words, bits, table.workers(), indices, &largest->of_bytes);
+  for (size_t i = 0; i < 64; i += hn::Lanes(d)) {
+    const auto index = bits <= 8 ? hn::PromoteTo(DI(), hn::Load(DI8(), indices + i))
+                                 : SumIndex(DI(), words, bits, table.workers(), i);
+    if (bits > 8) largest->of_any = hn::Max(largest->of_any, index);
+    hn::StoreU(Lookup(d, table.values(), size, index), d, mean + i);
   }
-  return hn::GetLane(hn::MaxOfLanes(di, largest)) <= 2 * workers;
+}
+
+template <int kBits>
+bool DecodeRange(const Decoding& in, float* mean) {
+  const int bits = kBits == 0 ? in.table.bits() : kBits;
+  Largest largest{hn::Zero(D8()), hn::Zero(DI())};
+  uint64_t words[16];
+  size_t j = 0;
+  if (in.first % 8 == 0) {
+    for (; j + 64 <= in.count; j += 64) {
+      const uint8_t* at = in.planes + (in.first + j) / 8;
+      for (int p = 0; p < bits; ++p, at += in.stride) words[p] = LoadWord(at, 8);
+      MeansOfWords<kBits>(words, in.table, mean + j, &largest);
+    }
+  }
+  for (; j < in.count; j += 64) {
+    const size_t todo = in.count - j < 64 ? in.count - j : 64;
+    for (int p = 0; p < bits; ++p) {
+      const uint8_t* plane = in.planes + static_cast<size_t>(p) * in.stride;
+      words[p] = LoadBits(plane, in.stride, in.first + j) & ~uint64_t{0} >> (64 - todo);
+    }
+    float means[64];
+    MeansOfWords<kBits>(words, in.table, means, &largest);
+    std::memcpy(mean + j, means, todo * sizeof(float));
+  }
+  const int most = 2 * in.table.workers();
+  if (bits > 8) return hn::AllFalse(DI(), hn::Gt(largest.of_any, hn::Set(DI(), most)));
+  const auto most8 = hn::Set(D8(), static_cast<uint8_t>(most));
+  return hn::AllFalse(D8(), hn::Gt(largest.of_bytes, most8));
+}
+
+bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,
+                float* mean) {
+  if (table.values() == nullptr) {
+    return DecodeMeanRef(planes, n, table.workers(), table.scaler(), first, count, mean);
+  }
+  const Decoding in{planes, PlaneBytes(n), first, count, table};
+  switch (table.bits()) {
+    case 2:
+      return DecodeRange<2>(in, mean);
+    case 3:
+      return DecodeRange<3>(in, mean);
+    case 4:
+      return DecodeRange<4>(in, mean);
+    case 5:
+      return DecodeRange<5>(in, mean);
+    default:
+      return DecodeRange<0>(in, mean);
+  }
 }
 
 #endif
@@ -311,21 +303,21 @@ HWY_AFTER_NAMESPACE();
 namespace tern::kernels {
 
 HWY_EXPORT(AddCodes);
-HWY_EXPORT(SignsHaveOnes);
+HWY_EXPORT(PlaceSigns);
 HWY_EXPORT(DecodeMean);
 
-void AddCodes(std::span<const WorkerCodes> codes, size_t n, const uint8_t* sum, int held, int bits,
+void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
               uint8_t* planes) {
-  HWY_DYNAMIC_DISPATCH(AddCodes)(codes, n, sum, held, bits, planes);
+  HWY_DYNAMIC_DISPATCH(AddCodes)(codes, n, stride, held, bits, planes);
 }
 
-bool SignsHaveOnes(const uint8_t* mask, const uint8_t* signs, size_t n) {
-  return HWY_DYNAMIC_DISPATCH(SignsHaveOnes)(mask, signs, n);
+size_t PlaceSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed) {
+  return HWY_DYNAMIC_DISPATCH(PlaceSigns)(mask, n, signs, placed);
 }
 
-bool DecodeMean(const uint8_t* planes, size_t n, int workers, float s, size_t first, size_t count,
+bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,
                 float* mean) {
-  return HWY_DYNAMIC_DISPATCH(DecodeMean)(planes, n, workers, s, first, count, mean);
+  return HWY_DYNAMIC_DISPATCH(DecodeMean)(planes, n, table, first, count, mean);
 }
 
 }  // namespace tern::kernels

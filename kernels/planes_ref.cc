@@ -1,8 +1,6 @@
 #include <algorithm>
-#include <vector>
 
 #include "kernels/planes.h"
-#include "kernels/ternary.h"
 
 namespace tern::kernels {
 namespace {
@@ -10,10 +8,9 @@ namespace {
 unsigned Bit(const uint8_t* plane, size_t i) { return plane[i / 8] >> (i % 8) & 1; }
 
 // +1 is 0...01, -1 is 1...11.
-int CodeOf(const WorkerCodes& codes, size_t i, size_t* ones) {
+int CodeOf(const WorkerCodes& codes, size_t i) {
   if (Bit(codes.mask, i) == 0) return 0;
-  const size_t at = codes.placed ? i : (*ones)++;
-  return Bit(codes.signs.data(), at) == 0 ? 1 : -1;
+  return Bit(codes.signs, i) == 0 ? 1 : -1;
 }
 
 }  // namespace
@@ -24,29 +21,47 @@ int SumBits(int workers) {
   return bits;
 }
 
-void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, const uint8_t* sum, int held,
-                 int bits, uint8_t* planes) {
-  const size_t stride = PlaneBytes(n);
-  std::vector<size_t> ones(codes.size());
-  std::vector<uint8_t> result(static_cast<size_t>(bits) * stride);
+void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
+                 uint8_t* planes) {
+  for (size_t p = static_cast<size_t>(held); p < static_cast<size_t>(bits); ++p) {
+    std::fill_n(planes + p * stride, PlaneBytes(n), uint8_t{0});
+  }
   for (size_t i = 0; i < n; ++i) {
     int k = 0;
     for (int p = 0; p < held; ++p) {
-      const int bit = static_cast<int>(Bit(sum + static_cast<size_t>(p) * stride, i));
+      const int bit = static_cast<int>(Bit(planes + static_cast<size_t>(p) * stride, i));
       k += p + 1 == held ? -(bit << p) : bit << p;  // two's complement
     }
-    for (size_t c = 0; c < codes.size(); ++c) k += CodeOf(codes[c], i, &ones[c]);
+    for (size_t c = 0; c < codes.size(); ++c) k += CodeOf(codes[c], i);
     for (int p = 0; p < bits; ++p) {
-      const int bit = k >> p & 1;
-      result[static_cast<size_t>(p) * stride + i / 8] |= static_cast<uint8_t>(bit << (i % 8));
+      uint8_t& byte = planes[static_cast<size_t>(p) * stride + i / 8];
+      byte = static_cast<uint8_t>((byte & ~(1 << (i % 8))) | (k >> p & 1) << (i % 8));
     }
   }
-  std::copy(result.begin(), result.end(), planes);
 }
 
-void AddCodes(const uint8_t* mask, const uint8_t* signs, size_t n, int bits, uint8_t* planes) {
-  const WorkerCodes codes{mask, {signs, PlaneBytes(CountOnes(mask, n))}};
-  AddCodes({&codes, 1}, n, planes, bits, bits, planes);
+size_t PlaceSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
+                     uint8_t* placed) {
+  std::fill_n(placed, PlaneBytes(n), uint8_t{0});
+  size_t ones = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (Bit(mask, i) == 0) continue;
+    const unsigned sign = ones / 8 < signs.size() ? Bit(signs.data(), ones) : 0;
+    placed[i / 8] = static_cast<uint8_t>(placed[i / 8] | sign << (i % 8));
+    ++ones;
+  }
+  return ones;
+}
+
+MeanTable::MeanTable(int workers, float s)
+    : workers_(workers), bits_(SumBits(workers)), scaler_(s) {
+  if (bits_ > kMostBits) return;
+  const size_t entries = 2 * static_cast<size_t>(workers) + 1;
+  for (size_t k = 0; k < entries; ++k) {
+    const double sum = static_cast<double>(k) - workers;
+    values_[k] = static_cast<float>(static_cast<double>(s) * sum / workers);
+  }
+  for (size_t k = entries; k < size_t{1} << bits_ || k < 64; ++k) values_[k] = 0;
 }
 
 bool DecodeMeanRef(const uint8_t* planes, size_t n, int workers, float s, size_t first,

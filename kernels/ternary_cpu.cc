@@ -8,11 +8,7 @@
 #define HWY_TARGET_INCLUDE "kernels/ternary_cpu.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-
-#if HWY_ARCH_X86_64 && !defined(TERN_KERNELS_HAVE_BMI_HEADER)
-#define TERN_KERNELS_HAVE_BMI_HEADER
-#include <immintrin.h>
-#endif
+#include "kernels/bits_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
@@ -20,15 +16,23 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 size_t CountOnes(const uint8_t* plane, size_t n) {
   const size_t size = PlaneBytes(n);
-  size_t ones = 0;
-  size_t i = 0;
-  for (; i + 8 <= size; i += 8) {
+  const auto of_word = [plane](size_t at) HWY_ATTR {
     uint64_t word;
-    std::memcpy(&word, plane + i, 8);
-    ones += static_cast<size_t>(__builtin_popcountll(word));
+    std::memcpy(&word, plane + at, 8);
+    return static_cast<size_t>(__builtin_popcountll(word));
+  };
+  size_t even = 0, odd = 0;
+  size_t i = 0;
+  for (; i + 64 <= size; i += 64) {
+    hwy::Prefetch(plane + i + 2048);
+    for (size_t word = 0; word < 64; word += 16) {
+      even += of_word(i + word);
+      odd += of_word(i + word + 8);
+    }
   }
-  for (; i < size; ++i) ones += static_cast<size_t>(__builtin_popcount(plane[i]));
-  return ones;
+  for (; i + 8 <= size; i += 8) even += of_word(i);
+  for (; i < size; ++i) odd += static_cast<size_t>(__builtin_popcount(plane[i]));
+  return even + odd;
 }
 
 #if HWY_TARGET == HWY_SCALAR  // one lane: nothing to gain over the reference
@@ -39,32 +43,6 @@ size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& 
 }
 
 #else
-
-// The bits of `bits` at the ones of `mask`, moved together at the low end.
-#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2
-
-HWY_INLINE uint64_t Compress(uint64_t bits, uint64_t mask) { return _pext_u64(bits, mask); }
-
-#else
-
-// By halves: a bit must move right by the number of zeros of `mask` below it; round k moves by 2^k
-// those whose number has bit k.
-HWY_INLINE uint64_t Compress(uint64_t bits, uint64_t mask) {
-  bits &= mask;
-  uint64_t zeros = ~mask << 1;
-  for (int k = 0; k < 6; ++k) {
-    uint64_t parity = zeros;  // of the zeros below each place
-    for (int shift = 1; shift < 64; shift *= 2) parity ^= parity << shift;
-    const uint64_t step = parity & mask;
-    mask = (mask ^ step) | step >> (1 << k);
-    const uint64_t moving = bits & step;
-    bits = (bits ^ moving) | moving >> (1 << k);
-    zeros &= ~parity;
-  }
-  return bits;
-}
-
-#endif
 
 constexpr size_t kAhead = 1024;  // elements fetched ahead of their coding
 constexpr int32_t kInfinityBits = 0x7F800000;

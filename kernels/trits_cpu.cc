@@ -8,7 +8,7 @@
 #define HWY_TARGET_INCLUDE "kernels/trits_cpu.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/trits_inl.h"
+#include "kernels/bits_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "common/base/floats.h"
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
 #include "common/setup/setup.h"
@@ -54,7 +55,7 @@ class CentralChunk {
 
   const setup::Setup& setup_;
   const protocol::Chunk& chunk_;
-  std::vector<float> weights_, average_;
+  Floats weights_, average_;
   std::unique_ptr<update::Optimizer> optimizer_;
   std::vector<float> decay_;  // by segment
   uint64_t version_ = 0;

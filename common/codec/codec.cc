@@ -1,5 +1,7 @@
 #include "common/codec/codec.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "common/base/text.h"
@@ -69,6 +71,17 @@ Result<size_t> Codec::DecodeAlone(std::span<const uint8_t> code, const Segment& 
       CodeIsSum() ? code.first(size) : std::span<const uint8_t>(sum);
   TERN_RETURN_IF_ERROR(Decode(from, segment, 1, 0, 0, segment.count, values));
   return size;
+}
+
+Status Codec::DecodeTo(std::span<const uint8_t> sum, const Segment& segment, int contributors,
+                       float scaler, const Use& use) const {
+  std::array<float, 16384> mean;  // a few blocks of what is coded in blocks
+  for (uint64_t at = 0; at < segment.count; at += mean.size()) {
+    const uint64_t n = std::min<uint64_t>(mean.size(), segment.count - at);
+    TERN_RETURN_IF_ERROR(Decode(sum, segment, contributors, scaler, at, n, mean.data()));
+    use(at, std::span(mean).first(n));
+  }
+  return Ok();
 }
 
 Result<size_t> Codec::SumPart(std::span<const uint8_t> bytes, const Segment& segment,

@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -202,6 +203,10 @@ class Codec {
   // sum.
   virtual Status Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const = 0;
+  // The whole segment, part by part and in order: what `use` makes of a part meets it in a cache.
+  using Use = std::function<void(uint64_t first, std::span<const float> mean)>;
+  virtual Status DecodeTo(std::span<const uint8_t> sum, const Segment& segment, int contributors,
+                          float scaler, const Use& use) const;
 };
 
 // The table of codecs: names that a job may use, in order. (codec.cc; a new codec adds one line.)

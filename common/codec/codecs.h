@@ -22,7 +22,8 @@ std::unique_ptr<Codec> MakeBf16();
 // TernGrad (Wen et al. 2017) with the shared scaler, by its wire:
 //   ternary        up, a mask plane and the signs of the non-zeros (kernels/ternary.h); down, the
 //                  sum in SumBits(N) bit planes (kernels/planes.h), as in the next two
-//   ternary_2bit   up, a mask plane and a plane with the signs at their places
+//   ternary_2bit   up, a mask plane and a plane with the signs at their places; a sign of what is
+//                  zero counts for nothing, so that one pass over the planes is enough
 //   ternary_trit5  up, five codes a byte in base 3, elements in order, the first of them lowest:
 //                  0, +1, -1 as 0, 1, 2; zeros beyond the last
 //   ternary_ans    up and down, a byte: 0, and then as ternary; 1, and then the codes + 1, or the

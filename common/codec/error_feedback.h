@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/base/floats.h"
 #include "common/codec/codec.h"
 
 namespace tern::codec {
@@ -23,7 +24,7 @@ class ErrorFeedback : public Memory {
   void Forget() override { residual_.assign(residual_.size(), 0); }
 
  private:
-  std::vector<float> residual_;
+  Floats residual_;
 };
 
 // `inner` with error feedback on the workers. kBadJob where its codes are drawn.

@@ -22,23 +22,20 @@ class MaskAndSigns : public TernaryWire {
     AppendMaskSigns(g, segment, prepared, noise, out);
   }
   size_t MaxCodeSize(uint64_t count) const override { return 2 * kernels::PlaneBytes(count); }
-  Result<Parsed> Parse(std::span<const uint8_t> bytes, uint64_t count,
-                       std::vector<uint8_t>*) const override {
-    Result<MaskSigns> code = ParseMaskSigns(bytes, count);
-    if (!code.ok()) return code.status();
-    return Parsed{*code, code->size()};
+  Result<ParsedCode> Parse(std::span<const uint8_t> bytes, uint64_t count,
+                           Scratch* scratch) const override {
+    return ParseMaskSigns(bytes, count, scratch);
   }
 };
 
 // Sums are integers: any order of arrival gives the same planes, and the planes are the answer. In
 // two's complement a sum of fewer workers is the same integers in fewer planes, the lowest: only as
-// many are worked on as the workers so far need. Codes that may be kept wait for each other, so
-// that the planes are read and written once for kMostCodes of them; the last go straight into the
-// answer.
+// many are worked on as the workers so far need. Codes that may be kept wait for each other: adding
+// kMostCodes of them reads and writes the planes once.
 class TernarySum : public Accumulator {
  public:
   TernarySum(const TernaryWire& wire, uint64_t count, int workers)
-      : wire_(wire), count_(count), workers_(workers) {}
+      : wire_(wire), count_(count), stride_(kernels::PlaneStride(count)), workers_(workers) {}
 
   Result<size_t> Add(int, std::span<const uint8_t> bytes) override {
     Result<size_t> size = Park(bytes, Bytes());
@@ -47,58 +44,66 @@ class TernarySum : public Accumulator {
   }
   Result<size_t> Take(int, const Bytes& bytes) override { return Park(bytes.span(), bytes); }
   void EncodeSum(std::vector<uint8_t>* out) override {
-    if (!wire_.sums_are_planes()) {
-      AddParked();
-      wire_.AppendSum({planes_.get(), SumBytes(contributors_)}, count_, contributors_, out);
-      return;
-    }
-    const size_t begin = out->size();
-    out->resize(begin + SumBytes(contributors_));
-    AddParkedTo(out->data() + begin);
+    AddParked();
+    if (wire_.sums_are_planes()) return AppendPlanes(out);
+    std::vector<uint8_t> planes;
+    AppendPlanes(&planes);
+    wire_.AppendSum(planes, count_, contributors_, out);
   }
 
  private:
-  struct Parked {
-    Bytes bytes;
-    std::vector<uint8_t> scratch;
-    kernels::WorkerCodes codes;  // views of both
+  struct alignas(64) Line {
+    uint8_t bytes[64];
   };
 
   Result<size_t> Park(std::span<const uint8_t> bytes, const Bytes& owner) {
-    if (parked_.size() == kernels::kMostCodes) AddParked();
-    Parked parked{owner, {}, {}};
-    Result<TernaryWire::Parsed> parsed = wire_.Parse(bytes, count_, &parked.scratch);
-    if (!parsed.ok()) return parsed.status();
-    parked.codes = {parsed->code.mask.data(), parsed->code.signs, parsed->placed};
-    parked_.push_back(std::move(parked));
+    if (parked_ == kernels::kMostCodes) AddParked();
+    Result<ParsedCode> code = wire_.Parse(bytes, count_, &scratch_[parked_]);
+    if (!code.ok()) return code.status();
+    owners_[parked_] = owner;
+    codes_[parked_] = {code->mask.data(), code->negative.data()};
+    ++parked_;
     ++contributors_;
-    return parsed->size;
+    return code->size;
   }
   void AddParked() {
-    if (parked_.empty()) return;
-    if (planes_ == nullptr) planes_ = std::make_unique_for_overwrite<uint8_t[]>(SumBytes(workers_));
-    AddParkedTo(planes_.get());
-    parked_.clear();
-    held_ = kernels::SumBits(contributors_);
+    if (parked_ == 0) return;
+    if (planes_ == nullptr) {
+      planes_ = std::make_unique_for_overwrite<Line[]>(kernels::SumBits(workers_) * stride_ /
+                                                       sizeof(Line));
+    }
+    const int bits = kernels::SumBits(contributors_);
+    kernels::AddCodes(std::span(codes_).first(parked_), count_, stride_, held_, bits,
+                      planes_[0].bytes);
+    held_ = bits;
+    std::fill_n(owners_.begin(), parked_, Bytes());
+    parked_ = 0;
   }
-  void AddParkedTo(uint8_t* planes) const {
-    std::array<kernels::WorkerCodes, kernels::kMostCodes> codes{};
-    for (size_t i = 0; i < parked_.size(); ++i) codes[i] = parked_[i].codes;
-    kernels::AddCodes(std::span(codes).first(parked_.size()), count_, planes_.get(), held_,
-                      kernels::SumBits(contributors_), planes);
-  }
-  size_t SumBytes(int workers) const {
-    return kernels::SumBits(workers) * kernels::PlaneBytes(count_);
+  void AppendPlanes(std::vector<uint8_t>* out) const {
+    for (int p = 0; p < held_; ++p) {
+      const uint8_t* plane = planes_[0].bytes + p * stride_;
+      out->insert(out->end(), plane, plane + kernels::PlaneBytes(count_));
+    }
   }
 
   const TernaryWire& wire_;
   uint64_t count_;
+  size_t stride_;
   int workers_;
   int contributors_ = 0;
-  std::vector<Parked> parked_;
-  std::unique_ptr<uint8_t[]> planes_;  // of those no longer parked
-  int held_ = 0;                       // planes of them that hold something
+  size_t parked_ = 0;
+  std::array<kernels::WorkerCodes, kernels::kMostCodes> codes_;  // views of these two
+  std::array<Bytes, kernels::kMostCodes> owners_;
+  std::array<Scratch, kernels::kMostCodes> scratch_;
+  std::unique_ptr<Line[]> planes_;  // of those no longer parked
+  int held_ = 0;                    // planes of them
 };
+
+Status CheckScaler(float scaler) {
+  if (std::isfinite(scaler) && scaler >= 0) return Ok();
+  return Status(Code::kMismatch, "ternary scaler is " + std::to_string(scaler) +
+                                     ", expected finite and not negative");
+}
 
 class Ternary : public Codec {
  public:
@@ -132,11 +137,13 @@ class Ternary : public Codec {
   }
   Status Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                 float scaler, uint64_t first, uint64_t n, float* mean) const override {
-    if (!std::isfinite(scaler) || scaler < 0) {
-      return Status(Code::kMismatch, "ternary scaler is " + std::to_string(scaler) +
-                                         ", expected finite and not negative");
-    }
+    TERN_RETURN_IF_ERROR(CheckScaler(scaler));
     return wire_.Decode(sum, segment.count, contributors, scaler, first, n, mean);
+  }
+  Status DecodeTo(std::span<const uint8_t> sum, const Segment& segment, int contributors,
+                  float scaler, const Use& use) const override {
+    TERN_RETURN_IF_ERROR(CheckScaler(scaler));
+    return wire_.DecodeTo(sum, segment.count, contributors, scaler, use);
   }
 
  private:

@@ -24,10 +24,10 @@ constexpr size_t kSumBlock = 4096;
 // A symbol is a byte: sums of more contributors are stored.
 constexpr int kMostContributors = 127;
 
-// How often each symbol of a code occurs.
-kernels::AnsCounts CountsOfCode(const MaskSigns& code, uint64_t count) {
-  const size_t ones = kernels::CountOnes(code.mask.data(), count);
-  const size_t negative = kernels::CountOnes(code.signs.data(), ones);
+// How often each symbol of a code, its mask and packed signs, occurs.
+kernels::AnsCounts CountsOfCode(const uint8_t* mask, const uint8_t* signs, uint64_t count) {
+  const size_t ones = kernels::CountOnes(mask, count);
+  const size_t negative = kernels::CountOnes(signs, ones);
   return {negative, count - ones, ones - negative};
 }
 
@@ -86,35 +86,32 @@ class Ans : public TernaryWire {
     std::vector<uint8_t> stored;
     AppendMaskSigns(g, segment, prepared, noise, &stored);
     const std::span<const uint8_t> code(stored);
-    const size_t plane = kernels::PlaneBytes(segment.count);
-    const MaskSigns parts{code.first(plane), code.subspan(plane)};
-    size_t signs = 0;
+    const uint8_t* const mask = code.data();
+    const std::span<const uint8_t> signs = code.subspan(kernels::PlaneBytes(segment.count));
+    size_t sign = 0;
     const auto symbols = [&](uint64_t first, size_t n, uint8_t* to) {
-      signs = kernels::SymbolsOfCode(parts.mask.data() + first / 8, n, parts.signs.data(),
-                                     parts.signs.size(), signs, to);
+      sign = kernels::SymbolsOfCode(mask + first / 8, n, signs.data(), signs.size(), sign, to);
     };
-    AppendSmaller(segment.count, kCodeBlock, CountsOfCode(parts, segment.count), symbols, code,
-                  out);
+    AppendSmaller(segment.count, kCodeBlock, CountsOfCode(mask, signs.data(), segment.count),
+                  symbols, code, out);
   }
 
   size_t MaxCodeSize(uint64_t count) const override {
     return count == 0 ? 0 : 1 + 2 * kernels::PlaneBytes(count);
   }
 
-  Result<Parsed> Parse(std::span<const uint8_t> bytes, uint64_t count,
-                       std::vector<uint8_t>* scratch) const override {
-    if (count == 0) return Parsed{};
+  Result<ParsedCode> Parse(std::span<const uint8_t> bytes, uint64_t count,
+                           Scratch* scratch) const override {
+    if (count == 0) return ParsedCode{};
     if (bytes.empty() || bytes[0] > kCoded) return BadForm(bytes, count);
     if (bytes[0] == kStored) {
-      Result<MaskSigns> code = ParseMaskSigns(bytes.subspan(1), count);
-      if (!code.ok()) return code.status();
-      return Parsed{*code, 1 + code->size()};
+      Result<ParsedCode> code = ParseMaskSigns(bytes.subspan(1), count, scratch);
+      if (code.ok()) ++code->size;
+      return code;
     }
     Result<AnsRow> row = ParseSmaller(bytes, count, kCodeBlock, 3, 2 * kernels::PlaneBytes(count));
     if (!row.ok()) return row.status();
-    Result<MaskSigns> code = CodeOfRow(*row, count, scratch);
-    if (!code.ok()) return code.status();
-    return Parsed{*code, 1 + row->size()};
+    return CodeOfRow(*row, count, scratch);
   }
 
   bool sums_are_planes() const override { return false; }
@@ -152,15 +149,20 @@ class Ans : public TernaryWire {
 
   Status Decode(std::span<const uint8_t> sum, uint64_t count, int contributors, float scaler,
                 uint64_t first, uint64_t n, float* mean) const override {
-    if (count == 0 || (!sum.empty() && sum[0] == kStored)) {
-      return TernaryWire::Decode(count == 0 ? sum : sum.subspan(1), count, contributors, scaler,
-                                 first, n, mean);
+    if (IsStored(sum, count)) {
+      return TernaryWire::Decode(BehindForm(sum), count, contributors, scaler, first, n, mean);
     }
-    if (sum.empty() || sum[0] != kCoded) return BadForm(sum, count);
-    Result<AnsRow> row = RowOfSum(sum, count, contributors);
-    if (!row.ok()) return row.status();
-    TERN_RETURN_IF_ERROR(CheckSum(name(), sum, 1 + row->size(), count, first, n));
-    return DecodeRow(*row, contributors, scaler, first, n, mean);
+    const auto copy = [&](uint64_t at, std::span<const float> means) {
+      std::copy(means.begin(), means.end(), mean + (at - first));
+    };
+    return DecodeRow(sum, count, contributors, scaler, first, n, copy);
+  }
+  Status DecodeTo(std::span<const uint8_t> sum, uint64_t count, int contributors, float scaler,
+                  const Codec::Use& use) const override {
+    if (IsStored(sum, count)) {
+      return TernaryWire::DecodeTo(BehindForm(sum), count, contributors, scaler, use);
+    }
+    return DecodeRow(sum, count, contributors, scaler, 0, count, use);
   }
 
  private:
@@ -174,12 +176,13 @@ class Ans : public TernaryWire {
                         kernels::SumBits(contributors) * kernels::PlaneBytes(count));
   }
 
-  // `mask` and then `signs` into `scratch`.
-  static Result<MaskSigns> CodeOfRow(const AnsRow& row, uint64_t count,
-                                     std::vector<uint8_t>* scratch) {
+  static Result<ParsedCode> CodeOfRow(const AnsRow& row, uint64_t count, Scratch* scratch) {
     const kernels::AnsTable table(row.frequencies());
     const size_t plane = kernels::PlaneBytes(count);
-    scratch->resize(2 * plane + 8);  // room that CodeOfSymbols asks for
+    const std::span<uint8_t> code = scratch->Take(3 * plane + 8);  // room for CodeOfSymbols
+    const std::span<uint8_t> negative = code.first(plane);
+    const std::span<uint8_t> mask = code.subspan(plane, plane);
+    const std::span<uint8_t> signs = code.subspan(2 * plane);
     const uint64_t blocks = (count + kCodeBlock - 1) / kCodeBlock;
     const size_t together = std::min<uint64_t>(kernels::kAnsTogether, blocks);
     const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(together * kCodeBlock);
@@ -190,26 +193,39 @@ class Ans : public TernaryWire {
           row.Decode(table, block, std::min<uint64_t>(together, blocks - block), symbols.get()));
       ones = kernels::CodeOfSymbols(symbols.get(),
                                     std::min<uint64_t>(together * kCodeBlock, count - at), ones,
-                                    scratch->data() + at / 8, scratch->data() + plane);
+                                    mask.data() + at / 8, signs.data());
     }
-    const std::span<const uint8_t> code(*scratch);
-    return MaskSigns{code.first(plane), code.subspan(plane, kernels::PlaneBytes(ones))};
+    kernels::PlaceSigns(mask.data(), count, signs, negative.data());
+    return ParsedCode{mask, negative, 1 + row.size()};
   }
 
-  // Elements [first, first + n).
-  static Status DecodeRow(const AnsRow& row, int contributors, float scaler, uint64_t first,
-                          uint64_t n, float* mean) {
-    const kernels::AnsTable table(row.frequencies());
+  bool IsStored(std::span<const uint8_t> sum, uint64_t count) const {
+    return count == 0 || (!sum.empty() && sum[0] == kStored);
+  }
+  static std::span<const uint8_t> BehindForm(std::span<const uint8_t> sum) {
+    return sum.subspan(sum.empty() ? 0 : 1);
+  }
+
+  // Elements [first, first + n) of a sum that is coded.
+  Status DecodeRow(std::span<const uint8_t> sum, uint64_t count, int contributors, float scaler,
+                   uint64_t first, uint64_t n, const Codec::Use& use) const {
+    if (sum.empty() || sum[0] != kCoded) return BadForm(sum, count);
+    Result<AnsRow> row = RowOfSum(sum, count, contributors);
+    if (!row.ok()) return row.status();
+    TERN_RETURN_IF_ERROR(CheckSum(name(), sum, 1 + row->size(), count, first, n));
+    const kernels::AnsTable table(row->frequencies());
     std::array<uint8_t, kernels::kAnsTogether * kSumBlock> symbols;
+    std::array<float, kernels::kAnsTogether * kSumBlock> means;
     const uint64_t end = first + n;
     for (uint64_t at = first; at < end;) {
       const uint64_t block = at / kSumBlock;
       const uint64_t blocks =
           std::min<uint64_t>((end + kSumBlock - 1) / kSumBlock - block, kernels::kAnsTogether);
-      TERN_RETURN_IF_ERROR(row.Decode(table, block, blocks, symbols.data()));
+      TERN_RETURN_IF_ERROR(row->Decode(table, block, blocks, symbols.data()));
       const uint64_t some = std::min(end, (block + blocks) * kSumBlock) - at;
-      kernels::MeansOfSymbols(symbols.data() + at % kSumBlock, some, contributors, scaler, mean);
-      mean += some;
+      kernels::MeansOfSymbols(symbols.data() + at % kSumBlock, some, contributors, scaler,
+                              means.data());
+      use(at, std::span(means).first(some));
       at += some;
     }
     return Ok();

@@ -21,13 +21,12 @@ float ReadScaler(std::span<const uint8_t> bytes) {
 
 struct Scaled {
   float scaler;
-  MaskSigns code;
-  bool placed;  // as of TernaryWire::Parsed
-  size_t size;  // bytes at the front that it took
+  ParsedCode code;
+  size_t size;  // bytes at the front that both took
 };
 
 Result<Scaled> ParseScaled(const TernaryWire& wire, std::span<const uint8_t> bytes, uint64_t count,
-                           std::vector<uint8_t>* scratch) {
+                           Scratch* scratch) {
   if (bytes.size() < kScalerBytes) {
     return Status(Code::kMismatch, "ternary code cut short: " + std::to_string(bytes.size()) +
                                        " bytes, expected a scaler of " +
@@ -38,21 +37,19 @@ Result<Scaled> ParseScaled(const TernaryWire& wire, std::span<const uint8_t> byt
     return Status(Code::kMismatch, "ternary scaler is " + std::to_string(scaler) +
                                        ", expected finite and not negative");
   }
-  Result<TernaryWire::Parsed> parsed = wire.Parse(bytes.subspan(kScalerBytes), count, scratch);
-  if (!parsed.ok()) return parsed.status();
-  return Scaled{scaler, parsed->code, parsed->placed, kScalerBytes + parsed->size};
+  Result<ParsedCode> code = wire.Parse(bytes.subspan(kScalerBytes), count, scratch);
+  if (!code.ok()) return code.status();
+  return Scaled{scaler, *code, kScalerBytes + code->size};
 }
 
 // Without branches on the codes, which nothing can predict.
 void AddScaled(const Scaled& scaled, uint64_t count, float* sum) {
   const std::span<const uint8_t> mask = scaled.code.mask;
-  std::vector<uint8_t> placed(scaled.placed ? 0 : mask.size());
-  if (!scaled.placed) PlaceSigns(scaled.code, placed);
-  const std::span<const uint8_t> negative = scaled.placed ? scaled.code.signs : placed;
+  const std::span<const uint8_t> negative = scaled.code.negative;
   for (size_t byte = 0; byte < mask.size(); ++byte) {
     const size_t n = std::min<size_t>(8, count - 8 * byte);
     for (size_t i = 0; i < n; ++i) {
-      const int sign = (mask[byte] >> i & 1) - 2 * (negative[byte] >> i & 1);
+      const int sign = (mask[byte] >> i & 1) - 2 * ((mask[byte] & negative[byte]) >> i & 1);
       sum[8 * byte + i] += static_cast<float>(sign) * scaled.scaler;
     }
   }
@@ -65,13 +62,13 @@ class ScaledSum : public RankOrderedSum {
 
  protected:
   Result<size_t> Check(std::span<const uint8_t> bytes) const override {
-    std::vector<uint8_t> scratch;
+    Scratch scratch;
     Result<Scaled> scaled = ParseScaled(wire_, bytes, count(), &scratch);
     if (!scaled.ok()) return scaled.status();
     return scaled->size;
   }
   void AddTo(std::span<const uint8_t> part, float* sum) const override {
-    std::vector<uint8_t> scratch;
+    Scratch scratch;
     AddScaled(*ParseScaled(wire_, part, count(), &scratch), count(), sum);
   }
 
@@ -105,7 +102,7 @@ class TernaryPerWorker : public Codec {
   }
   Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
                              float* values) const override {
-    std::vector<uint8_t> scratch;
+    Scratch scratch;
     Result<Scaled> scaled = ParseScaled(wire_, code, segment.count, &scratch);
     if (!scaled.ok()) return scaled.status();
     std::fill_n(values, segment.count, 0.f);

@@ -3,6 +3,7 @@
 
 #include "common/codec/mask_signs.h"
 #include "common/codec/ternary_wire.h"
+#include "kernels/planes.h"
 #include "kernels/ternary.h"
 #include "kernels/trits.h"
 
@@ -47,8 +48,8 @@ class Trit5 : public TernaryWire {
                          out->data() + begin);
   }
   size_t MaxCodeSize(uint64_t count) const override { return TritBytes(count); }
-  Result<Parsed> Parse(std::span<const uint8_t> bytes, uint64_t count,
-                       std::vector<uint8_t>* scratch) const override {
+  Result<ParsedCode> Parse(std::span<const uint8_t> bytes, uint64_t count,
+                           Scratch* scratch) const override {
     const size_t size = TritBytes(count);
     if (bytes.size() < size) {
       return Status(Code::kMismatch, "ternary code cut short: " + std::to_string(bytes.size()) +
@@ -57,11 +58,13 @@ class Trit5 : public TernaryWire {
     }
     TERN_RETURN_IF_ERROR(CheckTrits(bytes.first(size), count));
     const size_t plane = kernels::PlaneBytes(count);
-    scratch->resize(2 * plane + 8);  // room that CodeOfTrits asks for
-    const size_t ones =
-        kernels::CodeOfTrits(bytes.data(), count, scratch->data(), scratch->data() + plane);
-    const std::span<const uint8_t> code(*scratch);
-    return Parsed{{code.first(plane), code.subspan(plane, kernels::PlaneBytes(ones))}, size};
+    const std::span<uint8_t> code = scratch->Take(3 * plane + 8);  // room that CodeOfTrits asks for
+    const std::span<uint8_t> negative = code.first(plane);
+    const std::span<uint8_t> mask = code.subspan(plane, plane);
+    const std::span<uint8_t> signs = code.subspan(2 * plane);
+    kernels::CodeOfTrits(bytes.data(), count, mask.data(), signs.data());
+    kernels::PlaceSigns(mask.data(), count, signs, negative.data());
+    return ParsedCode{mask, negative, size};
   }
 };
 

@@ -1,5 +1,7 @@
 #include "common/codec/ternary_wire.h"
 
+#include <algorithm>
+#include <array>
 #include <string>
 
 #include "common/codec/float_sum.h"
@@ -7,6 +9,27 @@
 #include "kernels/ternary.h"
 
 namespace tern::codec {
+namespace {
+
+Status CheckPlanes(std::string_view name, std::span<const uint8_t> sum, uint64_t count,
+                   int contributors, uint64_t first, uint64_t n) {
+  const size_t plane = kernels::PlaneBytes(count);
+  TERN_RETURN_IF_ERROR(
+      CheckSum(name, sum, kernels::SumBits(contributors) * plane, count, first, n));
+  for (size_t at = 0; at < sum.size(); at += plane) {
+    if (UnusedBitsAreZero(sum.subspan(at, plane), count)) continue;
+    return Status(Code::kMismatch, "ternary sum of " + std::to_string(count) +
+                                       " elements has a bit set beyond the last of them");
+  }
+  return Ok();
+}
+
+Status Beyond(int contributors) {
+  return Status(Code::kMismatch, "ternary sum has an element beyond what " +
+                                     std::to_string(contributors) + " workers can add up to");
+}
+
+}  // namespace
 
 void TernaryWire::AppendSum(std::span<const uint8_t> planes, uint64_t, int,
                             std::vector<uint8_t>* out) const {
@@ -28,17 +51,23 @@ Result<size_t> TernaryWire::SumPart(std::span<const uint8_t> bytes, uint64_t cou
 
 Status TernaryWire::Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
                            float scaler, uint64_t first, uint64_t n, float* mean) const {
-  TERN_RETURN_IF_ERROR(
-      CheckSum(name(), sum, TernaryWire::MaxSumSize(count, contributors), count, first, n));
-  const size_t plane = kernels::PlaneBytes(count);
-  for (size_t at = 0; at < sum.size(); at += plane) {
-    if (UnusedBitsAreZero(sum.subspan(at, plane), count)) continue;
-    return Status(Code::kMismatch, "ternary sum of " + std::to_string(count) +
-                                       " elements has a bit set beyond the last of them");
-  }
-  if (!kernels::DecodeMean(sum.data(), count, contributors, scaler, first, n, mean)) {
-    return Status(Code::kMismatch, "ternary sum has an element beyond what " +
-                                       std::to_string(contributors) + " workers can add up to");
+  TERN_RETURN_IF_ERROR(CheckPlanes(name(), sum, count, contributors, first, n));
+  const kernels::MeanTable table(contributors, scaler);
+  return kernels::DecodeMean(sum.data(), count, table, first, n, mean) ? Ok()
+                                                                       : Beyond(contributors);
+}
+
+Status TernaryWire::DecodeTo(std::span<const uint8_t> sum, uint64_t count, int contributors,
+                             float scaler, const Codec::Use& use) const {
+  TERN_RETURN_IF_ERROR(CheckPlanes(name(), sum, count, contributors, 0, count));
+  const kernels::MeanTable table(contributors, scaler);
+  // So few that memory is never idle: what uses them waits for it while the next are decoded.
+  alignas(64) std::array<float, 256> mean;
+  for (uint64_t at = 0; at < count; at += mean.size()) {
+    const uint64_t n = std::min<uint64_t>(mean.size(), count - at);
+    if (!kernels::DecodeMean(sum.data(), count, table, at, n, mean.data()))
+      return Beyond(contributors);
+    use(at, std::span(mean).first(n));
   }
   return Ok();
 }

@@ -23,28 +23,23 @@ class TernaryWire {
   virtual void Encode(const float* g, const Segment& segment, const Prepared& prepared,
                       const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const = 0;
   virtual size_t MaxCodeSize(uint64_t count) const = 0;
-  // `code` is a view of the bytes that were parsed and of the scratch. `placed`: its signs are at
-  // the places of their elements, a plane as the mask.
-  struct Parsed {
-    MaskSigns code;
-    size_t size = 0;  // bytes at the front that it took
-    bool placed = false;
-  };
   // Checks everything: kMismatch if there is no code of `count` elements at the front of `bytes`.
-  virtual Result<Parsed> Parse(std::span<const uint8_t> bytes, uint64_t count,
-                               std::vector<uint8_t>* scratch) const = 0;
+  virtual Result<ParsedCode> Parse(std::span<const uint8_t> bytes, uint64_t count,
+                                   Scratch* scratch) const = 0;
 
   // Down: the sum of `contributors` codes, in SumBits(contributors) planes (kernels/planes.h). As
-  // they stand here the planes are the bytes, and a sum may be written without AppendSum.
+  // they stand here the planes are the bytes: sums_are_planes says that AppendSum only copies them.
   virtual bool sums_are_planes() const { return true; }
   virtual void AppendSum(std::span<const uint8_t> planes, uint64_t count, int contributors,
                          std::vector<uint8_t>* out) const;
   virtual size_t MaxSumSize(uint64_t count, int contributors) const;
   virtual Result<size_t> SumPart(std::span<const uint8_t> bytes, uint64_t count,
                                  int contributors) const;
-  // As Codec::Decode. REQUIRES a scaler that can be.
+  // As Codec's. REQUIRES a scaler that can be.
   virtual Status Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const;
+  virtual Status DecodeTo(std::span<const uint8_t> sum, uint64_t count, int contributors,
+                          float scaler, const Codec::Use& use) const;
 };
 
 // One a file, each for the life of the program; codecs.h says what travels.

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "common/base/floats.h"
 #include "common/update/optimizer.h"
 
 namespace tern::update {
@@ -37,7 +38,7 @@ class DelayCompensation {
 
   bool adaptive_;
   float lambda_, rho_, fresh_;
-  std::vector<float> mean_square_;
+  Floats mean_square_;
 };
 
 }  // namespace tern::update

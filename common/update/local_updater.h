@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/floats.h"
 #include "common/base/status.h"
 #include "common/update/delay_compensation.h"
 #include "proto/job.pb.h"
@@ -47,7 +48,7 @@ class LocalUpdater {
   float scale_ = 1;
   std::optional<DelayCompensation> compensation_;
   float momentum_ = 0;
-  std::vector<float> velocity_;  // empty without momentum
+  Floats velocity_;  // empty without momentum
 };
 
 // For a model of `parameters` elements and a job of `workers`. kBadJob for an unknown name.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "common/base/floats.h"
 #include "common/base/text.h"
 #include "kernels/optimizer.h"
 #include "kernels/stats.h"
@@ -39,7 +40,7 @@ class WithVelocity : public Optimizer {
 
  protected:
   const float momentum_;
-  std::vector<float> velocity_;
+  Floats velocity_;
 };
 
 class Momentum : public WithVelocity {
@@ -119,7 +120,7 @@ class Adam : public Optimizer {
 
  private:
   const double beta1_, beta2_, epsilon_;
-  std::vector<float> first_, second_;
+  Floats first_, second_;
 };
 
 template <typename T, typename... Args>

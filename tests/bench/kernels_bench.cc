@@ -74,8 +74,9 @@ void BenchAddCodes(benchmark::State& state) {
   const int bits = SumBits(static_cast<int>(state.range(1)));
   const Coded codes(n);
   std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(n));
+  const WorkerCodes one{codes.mask.data(), codes.signs.data()};  // signs anywhere: any codes do
   for (auto _ : state) {  // the sums wrap: no matter for the time
-    AddCodes(codes.mask.data(), codes.signs.data(), n, bits, planes.data());
+    AddCodes({&one, 1}, n, PlaneBytes(n), bits, bits, planes.data());
     benchmark::ClobberMemory();
   }
   SetRates(state, 4);
@@ -87,7 +88,8 @@ void BenchDecodeMean(benchmark::State& state) {
   const int bits = SumBits(workers);
   const Coded codes(n);
   std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(n));
-  AddCodes(codes.mask.data(), codes.signs.data(), n, bits, planes.data());
+  const WorkerCodes one{codes.mask.data(), codes.signs.data()};
+  AddCodes({&one, 1}, n, PlaneBytes(n), bits, bits, planes.data());
   std::vector<float> mean(n);
   for (auto _ : state) {
     benchmark::DoNotOptimize(DecodeMean(planes.data(), n, workers, 1.0f, 0, n, mean.data()));

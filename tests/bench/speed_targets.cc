@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/floats.h"
 #include "common/codec/codec.h"
 #include "common/update/optimizer.h"
 #include "kernels/planes.h"
@@ -101,12 +102,12 @@ class Rounds {
 };
 
 // A Gaussian, in fresh numbers for the first 2^20 elements and then the same from another place on.
-std::vector<float> Gradient(size_t n) {
+Floats Gradient(size_t n) {
   std::mt19937 bits(1);
   std::normal_distribution<float> gaussian;
   std::vector<float> some(std::min<size_t>(n, kChunk));
   for (float& value : some) value = gaussian(bits);
-  std::vector<float> g(n);
+  Floats g(n);
   for (size_t i = 0; i < n; i += some.size()) {
     const size_t count = std::min(some.size(), n - i);
     const size_t turn = bits() % (some.size() - count + 1);
@@ -122,7 +123,7 @@ struct Setting {
 };
 
 // Target a: TernGrad's two passes, statistics and codes.
-void Ternarizing(const Setting& setting, const std::vector<float>& g) {
+void Ternarizing(const Setting& setting, const Floats& g) {
   const size_t n = setting.n;
   std::vector<uint8_t> mask(kernels::PlaneBytes(n), 1), signs(kernels::PlaneBytes(n), 1);
   kernels::NoiseKey key;
@@ -153,7 +154,7 @@ std::unique_ptr<codec::Codec> Make(const std::string& name) {
 class Server {
  public:
   static constexpr int kWorkers = 8;
-  Server(const std::string& name, const std::vector<float>& g) : codec_(Make(name)) {
+  Server(const std::string& name, const Floats& g) : codec_(Make(name)) {
     const auto s = static_cast<float>(kClipSigma);
     for (uint64_t at = 0; at < g.size(); at += kChunk) {
       segments_.push_back({0, at, std::min<uint64_t>(kChunk, g.size() - at)});
@@ -181,21 +182,26 @@ class Server {
       used = out.back();
     }
   }
-  // As servers do that do not know the codes: decode, add as floats, code the sum. REQUIRES
-  // ternary_2bit, whose code of one worker is its sum in two planes.
-  void DecodeAddEncode(std::vector<float>* sums, std::vector<uint8_t>* out) const {
-    std::vector<float> one(kChunk);
-    kernels::NoiseKey key{.stream = kernels::Stream::kServerCodes};
-    for (size_t c = 0; c < segments_.size(); ++c) {
-      const size_t n = segments_[c].count;
-      float* sum = sums->data() + segments_[c].begin;
-      std::fill_n(sum, n, 0.f);
+  // As servers do that do not know the codes: a pass that decodes a worker's to floats and one that
+  // adds them, for each, and two that code the sum; `some` chunks are passed over at a time.
+  // REQUIRES ternary_2bit, whose code of one worker is its sum in two planes.
+  void DecodeAddEncode(size_t some, Floats* one, Floats* sum, std::vector<uint8_t>* out) const {
+    const kernels::NoiseKey key{.stream = kernels::Stream::kServerCodes};
+    for (size_t c = 0; c < segments_.size(); c += some) {
+      const size_t end = std::min(c + some, segments_.size());
+      const uint64_t begin = segments_[c].begin;
+      const size_t n = segments_[end - 1].begin + segments_[end - 1].count - begin;
+      std::fill_n(sum->data(), n, 0.f);
       for (int rank = 0; rank < kWorkers; ++rank) {
-        kernels::DecodeMean(Push(rank, c).data(), n, 1, 2.5f, 0, n, one.data());
-        AddTo(one.data(), n, sum);
+        for (size_t i = c; i < end; ++i) {
+          const codec::Segment& segment = segments_[i];
+          kernels::DecodeMean(Push(rank, i).data(), segment.count, 1, 2.5f, 0, segment.count,
+                              one->data() + (segment.begin - begin));
+        }
+        AddTo(one->data(), n, sum->data());
       }
-      const float s = kernels::ComputeStats(sum, n).max_abs;
-      used = kernels::Ternarize(sum, n, s, s, key, segments_[c].begin, out->data(),
+      const float s = kernels::ComputeStats(sum->data(), n).max_abs;
+      used = kernels::Ternarize(sum->data(), n, s, s, key, begin, out->data(),
                                 out->data() + kernels::PlaneBytes(n));
     }
   }
@@ -209,10 +215,10 @@ class Server {
 };
 
 // Target b: the server's sum of eight workers.
-void Summing(const Setting& setting, const std::vector<float>& g) {
+void Summing(const Setting& setting, const Floats& g) {
   const size_t part = setting.n / Server::kWorkers;
-  std::vector<float> sums(setting.n, 1.f);
-  std::vector<uint8_t> out(2 * kernels::PlaneBytes(kChunk));
+  Floats sums(setting.n, 1.f), one(setting.n, 1.f);
+  std::vector<uint8_t> out(2 * kernels::PlaneBytes(setting.n), 1);
   const float* eight[Server::kWorkers];
   for (size_t k = 0; k < Server::kWorkers; ++k) eight[k] = g.data() + k * part;
   const Server two_bit("ternary_2bit", g), ternary("ternary", g);
@@ -220,7 +226,9 @@ void Summing(const Setting& setting, const std::vector<float>& g) {
   rounds.Add("ternary_2bit", [&] { two_bit.Sum(); });
   rounds.Add("fp32_eighth", [&] { SumOfEight(eight, part, sums.data()); });
   rounds.Add("ternary", [&] { ternary.Sum(); });
-  rounds.Add("decode_add_encode", [&] { two_bit.DecodeAddEncode(&sums, &out); });
+  const size_t all = setting.n / kChunk + 1;
+  rounds.Add("decode_add_encode", [&] { two_bit.DecodeAddEncode(all, &one, &sums, &out); });
+  rounds.Add("by_chunk", [&] { two_bit.DecodeAddEncode(1, &one, &sums, &out); });
   rounds.Run(setting.repetitions);
   for (const std::string name : {"ternary_2bit", "ternary"}) {
     rounds.Print(
@@ -228,12 +236,15 @@ void Summing(const Setting& setting, const std::vector<float>& g) {
         "N = 8: accumulators over chunks of 4 MiB of fp32; peer: one pass over eight float "
         "arrays, of an eighth of the elements");
     rounds.Print("sum_" + name + "_vs_decode_add_encode", "decode_add_encode", name, 1,
-                 "N = 8; peer: decode each worker's codes, dst += src, code the sum again");
+                 "N = 8; peer: decode each worker's codes, dst += src, code the sum again, each a "
+                 "pass over the model");
+    rounds.Print("sum_" + name + "_vs_recode_in_cache", "by_chunk", name, 1,
+                 "the same peer chunk by chunk, its floats in a cache");
   }
 }
 
 // Target c: from the sum's planes to the next weights.
-void Applying(const Setting& setting, std::vector<float>* weights) {
+void Applying(const Setting& setting, Floats* weights) {
   constexpr int kWorkers = 4;
   const size_t n = setting.n;
   const auto codec = Make("ternary");
@@ -245,7 +256,8 @@ void Applying(const Setting& setting, std::vector<float>* weights) {
   kernels::NoiseKey key;
   for (; key.rank < kWorkers; ++key.rank) {
     kernels::Ternarize(weights->data(), n, 2.5f, 2.5f, key, 0, mask.data(), signs.data());
-    kernels::AddCodes(mask.data(), signs.data(), n, bits, planes.data());
+    const kernels::WorkerCodes one{mask.data(), signs.data()};  // signs anywhere: any codes do
+    kernels::AddCodes({&one, 1}, n, plane, bits, bits, planes.data());
   }
   pb::Optimizer def;
   def.set_name("momentum");
@@ -254,24 +266,16 @@ void Applying(const Setting& setting, std::vector<float>* weights) {
   float* const w = weights->data();
   float* const v = (*optimizer)->Slots().front().values.data();
   update::Step step{.learning_rate = 1e-6};
-  std::vector<float> mean(4096);
-  const auto decode = [&](const std::function<void(size_t, std::span<float>)>& use) {
-    for (size_t at = 0; at < n; at += mean.size()) {
-      const size_t count = std::min(mean.size(), n - at);
-      if (!codec->Decode(planes, segment, kWorkers, 2.5f, at, count, mean.data()).ok())
-        std::exit(1);
-      use(at, {mean.data(), count});
-    }
-  };
   Rounds rounds;
-  rounds.Add("tern", [&] {  // as worker/train/apply.cc: through a part that stays in the cache
-    decode([&](size_t at, std::span<float> g) {
-      (*optimizer)->Update(w + at, g.data(), at, g.size(), step, 0);
-    });
+  const codec::Codec::Use update = [&](uint64_t at, std::span<const float> g) {
+    (*optimizer)->Update(w + at, g.data(), at, g.size(), step, 0);
+  };
+  rounds.Add("tern", [&] {  // as worker/train/apply.cc: through parts that stay in the cache
+    if (!codec->DecodeTo(planes, segment, kWorkers, 2.5f, update).ok()) std::exit(1);
     ++step.number;
   });
   rounds.Add("pass", [&] { used = UpdatePass(planes.data(), n, bits, w, v); });
-  std::vector<float> all(n, 1.f);
+  Floats all(n, 1.f);
   rounds.Add("decode", [&] {
     if (!codec->Decode(planes, segment, kWorkers, 2.5f, 0, n, all.data()).ok()) std::exit(1);
   });
@@ -294,7 +298,7 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "speed_targets [--elements N >= 4096] [--repetitions R >= 1]\n");
     return 64;
   }
-  std::vector<float> g = Gradient(setting.n);
+  Floats g = Gradient(setting.n);
   Ternarizing(setting, g);
   Summing(setting, g);
   Applying(setting, &g);

@@ -31,16 +31,13 @@ bool IsCode(float g, float scaler, float mean) {
   return mean == 0 || (std::abs(mean) == scaler && std::signbit(mean) == std::signbit(g) && g != 0);
 }
 
-bool Bit(std::span<const uint8_t> bytes, size_t i) { return (bytes[i / 8] >> (i % 8) & 1) != 0; }
-
-// Beyond the last element in both planes, and signs of what is zero.
-std::vector<size_t> UnusedBitsOfPlanes(std::span<const uint8_t> payload, uint64_t count,
-                                       size_t offset) {
+// Beyond the last element in both planes.
+std::vector<size_t> UnusedBitsOfPlanes(std::span<const uint8_t>, uint64_t count, size_t offset) {
   std::vector<size_t> bits;
   const size_t plane = kernels::PlaneBytes(count);
-  for (size_t i = 0; i < 8 * plane; ++i) {
-    if (i >= count) bits.push_back(8 * offset + i);
-    if (!Bit(payload.subspan(offset), i)) bits.push_back(8 * (offset + plane) + i);
+  for (size_t i = count; i < 8 * plane; ++i) {
+    bits.push_back(8 * offset + i);
+    bits.push_back(8 * (offset + plane) + i);
   }
   return bits;
 }
@@ -185,6 +182,23 @@ TEST(Ternary2Bit, IsAPlaneOfOnesAndAPlaneOfSigns) {
       if (coded.codes[i] < 0) expected[kernels::PlaneBytes(n) + i / 8] |= bit;
     }
     EXPECT_EQ(coded.bytes, expected);
+  }
+}
+
+TEST(Ternary2Bit, ASignOfWhatIsZeroCountsForNothing) {
+  for (const size_t n : {8, 72, 1000, 4096}) {
+    const auto codec = Make("ternary_2bit", false);
+    const Round round = MakeRound(*codec, Gradients(n, 3));
+    const auto sum = codec->NewAccumulator({0, 0, n}, 3);
+    for (int rank = 0; rank < 3; ++rank) {
+      Bytes code = round.payloads[static_cast<size_t>(rank)];
+      const size_t plane = kernels::PlaneBytes(n);
+      for (size_t i = 0; i < plane; ++i) code[plane + i] |= static_cast<uint8_t>(~code[i]);
+      ASSERT_TRUE(sum->Add(rank, code).ok());
+    }
+    Bytes bytes;
+    sum->EncodeSum(&bytes);
+    EXPECT_EQ(bytes, Sum(*codec, round));
   }
 }
 

@@ -171,6 +171,22 @@ TEST_P(CodecConformance, AnyRangeDecodesAsPartOfTheWhole) {
   }
 }
 
+TEST_P(CodecConformance, PartsInOrderAreTheWhole) {
+  for (size_t n : {1, 70, 1000, 20000, 40000}) {
+    const Round round = SomeRound(*codec_, n, 3);
+    const std::vector<uint8_t> sum = Sum(*codec_, round);
+    std::vector<float> parts;
+    const auto append = [&](uint64_t first, std::span<const float> mean) {
+      EXPECT_EQ(first, parts.size());
+      parts.insert(parts.end(), mean.begin(), mean.end());
+    };
+    ASSERT_TRUE(codec_->DecodeTo(sum, {0, 0, n}, 3, round.scaler, append).ok());
+    EXPECT_EQ(parts, Mean(*codec_, round)) << n;
+    const std::span<const uint8_t> cut = std::span(sum).first(sum.size() - 1);
+    EXPECT_FALSE(codec_->DecodeTo(cut, {0, 0, n}, 3, round.scaler, append).ok());
+  }
+}
+
 TEST_P(CodecConformance, SegmentsDecodeAsPartsOfTheTensor) {
   const std::vector<float> g = SomeGradient(1000, 1);
   Round round = MakeRound(*codec_, {g}, 0);

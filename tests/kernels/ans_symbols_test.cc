@@ -89,7 +89,10 @@ TEST_P(AnsSymbolsOnTarget, SumsAreTheReferences) {
       Bytes planes(static_cast<size_t>(SumBits(workers)) * PlaneBytes(n));
       for (int rank = 0; rank < workers; ++rank) {
         const Code code = ByTheReference(SomeCodes(n, 5, n + static_cast<size_t>(rank)));
-        AddCodes(code.mask.data(), code.signs.data(), n, SumBits(workers), planes.data());
+        Bytes placed(PlaneBytes(n));
+        PlaceSigns(code.mask.data(), n, code.signs, placed.data());
+        const WorkerCodes one{code.mask.data(), placed.data()};
+        AddCodes({&one, 1}, n, PlaneBytes(n), SumBits(workers), SumBits(workers), planes.data());
       }
       for (const size_t first : {size_t{0}, n / 2 / 64 * 64}) {
         for (const size_t count : {n - first, (n - first) / 2}) {

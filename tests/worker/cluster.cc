@@ -311,7 +311,7 @@ std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& opt
   return traces;
 }
 
-double RelativeDistance(const std::vector<float>& a, const std::vector<double>& b) {
+double RelativeDistance(std::span<const float> a, const std::vector<double>& b) {
   if (a.size() != b.size()) return 1e9;
   double distance = 0, norm = 0;
   for (size_t i = 0; i < a.size(); ++i) {

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "common/base/floats.h"
 #include "common/setup/setup.h"
 #include "worker/train/compute.h"
 
@@ -25,7 +27,7 @@ struct Trace {
   std::vector<std::vector<float>> points;          // where it took its gradients, by step
   std::map<uint64_t, std::vector<float>> weights;  // W by round
   std::vector<float> last;                         // W at the end
-  std::vector<float> average;                      // its moving average then, where the job has one
+  Floats average;                                  // its moving average then, where the job has one
   Status status;
 };
 
@@ -40,6 +42,6 @@ std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& opt
                               std::vector<uint32_t>* order = nullptr);
 
 // |a - b| / |b|, 2-norms.
-double RelativeDistance(const std::vector<float>& a, const std::vector<double>& b);
+double RelativeDistance(std::span<const float> a, const std::vector<double>& b);
 
 }  // namespace tern::train

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "common/base/channel.h"
+#include "common/base/floats.h"
 #include "common/base/threads.h"
 #include "common/codec/codec.h"
 #include "common/setup/setup.h"
@@ -112,8 +113,8 @@ class Coder {
   std::map<std::pair<uint64_t, uint32_t>, Waiting> waiting_;
   std::map<std::pair<uint64_t, uint32_t>, Answer> early_;
   std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor, null: nothing is kept
-  std::vector<float> compensated_;                        // as the model, where something is
-  std::vector<float> sent_;
+  Floats compensated_;                                    // as the model, where something is
+  Floats sent_;
   Channel<std::variant<Ready, Answer, ForgetAll>> work_;
   std::deque<Ready> ready_;  // taken from work_, in order
   std::deque<Answer> scaled_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "common/base/floats.h"
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
 #include "common/setup/setup.h"
@@ -27,7 +28,7 @@ class Replica {
   // What evaluation uses: the moving average where the job has one, else W.
   const float* evaluated() const { return average_.empty() ? parameters_.data() : average_.data(); }
   // The moving average; empty where the job has none.
-  std::vector<float>& average() { return average_; }
+  Floats& average() { return average_; }
   update::Optimizer& optimizer() { return *optimizer_; }
   bool needs_whole_tensors() const { return optimizer_->needs_whole_tensors(); }
   // An arena for whoever has to see a whole round before it can update.
@@ -63,7 +64,7 @@ class Replica {
 
   const setup::Setup& setup_;
   std::vector<SavedState::Array> also_;
-  std::vector<float> parameters_, point_, gradients_, average_, scratch_;
+  Floats parameters_, point_, gradients_, average_, scratch_;
   std::unique_ptr<update::Optimizer> optimizer_;
 };
 

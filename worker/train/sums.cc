@@ -8,6 +8,20 @@
 #include "common/protocol/cells.h"
 
 namespace tern::train {
+namespace {
+
+// Floats as they travel, in parts that stay in a cache.
+void UseFloats(std::span<const uint8_t> bytes, const codec::Codec::Use& use) {
+  std::array<float, 4096> values;
+  const uint64_t count = bytes.size() / sizeof(float);
+  for (uint64_t at = 0; at < count; at += values.size()) {
+    const uint64_t n = std::min<uint64_t>(values.size(), count - at);
+    std::memcpy(values.data(), bytes.data() + at * sizeof(float), n * sizeof(float));
+    use(at, std::span(values).first(n));
+  }
+}
+
+}  // namespace
 
 void Sums::Put(const Answer& answer) {
   const protocol::Bucket& planned = setup_.plan.buckets[answer.cell.bucket];
@@ -171,7 +185,6 @@ Status Sums::DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>&
     return largest.status();
   rest = rest.subspan(chunk.scalers * sizeof(float));
   const auto& shared = plan.buckets[chunk.bucket].shared;
-  std::array<float, 16384> values;  // stays in a cache, so memory sees the model once
   for (size_t i = 0; i < chunk.segments.size(); ++i) {
     const codec::Segment& segment = chunk.segments[i];
     const codec::Codec& codec = plan.central ? *plan.pull_codec : *plan.codec_of[segment.tensor];
@@ -183,15 +196,14 @@ Status Sums::DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>&
     if (place != shared.end() && *place == chunk.part_of[i] && !scalers.empty())
       scaler = scalers[static_cast<size_t>(place - shared.begin())];
     const uint64_t base = plan.tensor_begin[segment.tensor] + segment.begin;
-    for (uint64_t at = 0; at < segment.count; at += values.size()) {
-      const uint64_t n = std::min<uint64_t>(values.size(), segment.count - at);
-      if (part.whole) {
-        std::memcpy(values.data(), rest.data() + at * sizeof(float), n * sizeof(float));
-      } else {
-        TERN_RETURN_IF_ERROR(
-            codec.Decode(rest.first(*size), segment, contributors, scaler, at, n, values.data()));
-      }
-      use(segment.tensor, base + at, {values.data(), n});
+    const auto use_part = [&](uint64_t at, std::span<const float> values) {
+      use(segment.tensor, base + at, values);
+    };
+    if (part.whole) {
+      UseFloats(rest.first(*size), use_part);
+    } else {
+      TERN_RETURN_IF_ERROR(
+          codec.DecodeTo(rest.first(*size), segment, contributors, scaler, use_part));
     }
     rest = rest.subspan(*size);
   }

@@ -31,7 +31,7 @@ class Sums {
   bool has_learning_rate(uint64_t round) const;
 
   // Calls use(first, values) for the elements [first, first + values.size()) of the arena, in
-  // pieces of at most 16384 that lie in one tensor: the mean over the contributors or, from a
+  // pieces that lie in one tensor and in a cache: the mean over the contributors or, from a
   // server that holds the parameters, what it sent (weights or changes). Nothing for a chunk that
   // nobody contributed to. kMismatch for an answer that cannot be one. REQUIRES Has(round, bucket).
   using Use = std::function<void(uint32_t tensor, uint64_t first, std::span<const float> values)>;

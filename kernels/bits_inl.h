@@ -1,10 +1,10 @@
 // Bits at the ones of a mask, for each of Highway's targets: the signs of ternary codes
 // (kernels/ternary.h), packed and at their places.
-#if defined(TERN_KERNELS_TRITS_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef TERN_KERNELS_TRITS_INL
-#undef TERN_KERNELS_TRITS_INL
+#if defined(TERN_KERNELS_BITS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef TERN_KERNELS_BITS_INL
+#undef TERN_KERNELS_BITS_INL
 #else
-#define TERN_KERNELS_TRITS_INL
+#define TERN_KERNELS_BITS_INL
 #endif
 
 #include <cstdint>
@@ -78,27 +78,36 @@ HWY_INLINE uint64_t LoadWord(const uint8_t* bytes, size_t size) {
 // The bytes of a row from `at` on that a word takes.
 HWY_INLINE size_t WordBytes(size_t size, size_t at) { return size - at < 8 ? size - at : 8; }
 
+// 64 bits of a row of `size` bytes, from bit `at` on; what lies beyond the row reads as zero.
+HWY_INLINE uint64_t LoadBits(const uint8_t* bytes, size_t size, size_t at) {
+  const size_t byte = at / 8, shift = at % 8;
+  if (HWY_LIKELY(byte + 9 <= size)) {
+    return LoadWord(bytes + byte, 8) >> shift | uint64_t{bytes[byte + 8]} << 1 << (63 - shift);
+  }
+  if (byte >= size) return 0;
+  return LoadWord(bytes + byte, WordBytes(size, byte)) >> shift;
+}
+
 // Reads packed signs from bit `at` on; beyond `size` bytes there are zeros.
 class SignReader {
  public:
-  SignReader(const uint8_t* bytes, size_t size, size_t at) : bytes_(bytes), size_(size), at_(at) {}
+  SignReader(const uint8_t* bytes, size_t size, size_t at)
+      : bytes_(bytes), size_(size), whole_(size < 8 ? 0 : 8 * (size - 7)), at_(at) {}
   // The signs of the ones of `mask`, at their places.
   HWY_INLINE uint64_t Next(uint64_t mask) {
-    const size_t byte = at_ / 8, shift = at_ % 8;
-    uint64_t bits = 0;
-    if (HWY_LIKELY(byte + 9 <= size_)) {
-      bits = LoadWord(bytes_ + byte, 8) >> shift | uint64_t{bytes_[byte + 8]} << 1 << (63 - shift);
-    } else if (byte < size_) {
-      bits = LoadWord(bytes_ + byte, WordBytes(size_, byte)) >> shift;
-    }
-    at_ += Ones(mask);
+    const size_t ones = Ones(mask);
+    // Eight bytes hold all signs of a word, wherever they begin, unless it has more than 57.
+    const uint64_t bits = HWY_LIKELY(ones <= 57 && at_ < whole_)
+                              ? LoadWord(bytes_ + at_ / 8, 8) >> at_ % 8
+                              : LoadBits(bytes_, size_, at_);
+    at_ += ones;
     return Expand(bits, mask);
   }
   size_t at() const { return at_; }
 
  private:
   const uint8_t* bytes_;
-  size_t size_, at_;
+  size_t size_, whole_, at_;  // before bit `whole_` a word begins in a byte that has eight
 };
 
 // Appends packed signs behind the `at` that are there, and zeros to the end of a word. REQUIRES
