@@ -86,8 +86,9 @@ struct Options {
   } topk;
 
   struct Threshold {
-    double value = 0.5;  // t; MXNet's, for gradients that are not means
-    double ratio = 0;    // above 0: t is such that this share of a tensor is sent, as it is
+    double value = 0.5;   // t; MXNet's, for gradients that are not means
+    double ratio = 0;     // above 0: t is such that this share of a tensor is sent, as it is
+    bool global = false;  // of all tensors, by one t
   } threshold;
 
   struct Adaptive {
@@ -163,6 +164,9 @@ class Codec {
   // So many elements of a tensor, from the first on, are one to Prepare, and chunks hold a segment
   // for each; 0: the whole tensor is.
   virtual uint64_t scaler_elements() const { return 0; }
+  // Whether all tensors coded so are one to Prepare: what it makes of all their values together is
+  // each one's. Their gradients are then in one bucket.
+  virtual bool prepares_model() const { return false; }
   // Whether a code is drawn, so that its square does not stand for the gradient's.
   virtual bool stochastic() const { return false; }
   // How many neighbouring elements are coded together, from the tensor's first on: chunks are cut

@@ -65,12 +65,16 @@ class Threshold : public Codec {
 };
 
 // Aji and Heafield 2017, gradient dropping: the smallest of a tensor stay, the others are sent as
-// they are.
+// they are; with one threshold of all tensors where it is global.
 class ThresholdRatio : public SparseCodec {
  public:
-  explicit ThresholdRatio(double ratio) : SparseCodec(SparseValues::kFloats), ratio_(ratio) {}
+  ThresholdRatio(double ratio, bool global)
+      : SparseCodec(SparseValues::kFloats), ratio_(ratio), global_(global) {}
 
-  std::string_view name() const override { return "threshold_ratio"; }
+  std::string_view name() const override {
+    return global_ ? "threshold_ratio_global" : "threshold_ratio";
+  }
+  bool prepares_model() const override { return global_; }
   Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
                    const kernels::NoiseKey&) const override {
     const uint64_t wanted = ShareOf(ratio_, values.size());
@@ -87,6 +91,7 @@ class ThresholdRatio : public SparseCodec {
 
  private:
   const double ratio_;
+  const bool global_;
 };
 
 }  // namespace
@@ -98,7 +103,14 @@ Result<std::unique_ptr<Codec>> MakeThreshold(const Options& options) {
                                      ", expected a number above 0 and not above 1, or 0 for a "
                                      "fixed exchange.threshold.value");
   }
-  if (o.ratio > 0) return std::unique_ptr<Codec>(std::make_unique<ThresholdRatio>(o.ratio));
+  if (o.ratio > 0) {
+    return std::unique_ptr<Codec>(std::make_unique<ThresholdRatio>(o.ratio, o.global));
+  }
+  if (o.global) {
+    return Status(Code::kBadJob,
+                  "exchange.threshold.scope is global without a share, expected "
+                  "exchange.threshold.ratio above 0 with it");
+  }
   const auto value = static_cast<float>(o.value);
   if (!(value > 0) || !std::isfinite(value)) {
     return Status(Code::kBadJob, "exchange.threshold.value is " + std::to_string(o.value) +

@@ -72,7 +72,8 @@ codec::Options CodecOptions(const pb::Job& job) {
   options.qsgd = QsgdOf(job);
   options.onebit.bucket = exchange.onebit().bucket();
   options.topk = TopKOf(exchange.topk());
-  options.threshold = {exchange.threshold().value(), exchange.threshold().ratio()};
+  options.threshold = {exchange.threshold().value(), exchange.threshold().ratio(),
+                       exchange.threshold().scope() == pb::Threshold::global};
   options.adaptive.share = exchange.adaptive().share();
   options.adacomp.bin = exchange.adacomp().bin();
   return options;

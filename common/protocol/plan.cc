@@ -245,7 +245,10 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
   if (job.train().algorithm() == "rsgd") {
     TERN_RETURN_IF_ERROR(CutRanges(job.train().rsgd().p(), &plan));
   } else {
-    CutBuckets(uint64_t{job.exchange().bucket_kib()} * 256, &plan);  // 256 fp32 elements a KiB
+    const bool together = std::any_of(plan.codec_of.begin(), plan.codec_of.end(),
+                                      [](const auto& codec) { return codec->prepares_model(); });
+    const uint64_t kib = job.exchange().bucket_kib();
+    CutBuckets(together ? plan.parameters() : kib * 256, &plan);  // 256 fp32 elements a KiB
   }
   const bool averages_state =
       job.train().algorithm() == "psgd" && job.train().psgd().at_sync() == pb::Psgd::average;

@@ -149,6 +149,12 @@ TEST(ThresholdRatio, AllOfItIsFp32) {
 TEST(Threshold, NamesAndOptions) {
   EXPECT_EQ(MadeOf("threshold", Static(1))->name(), "threshold");
   EXPECT_EQ(MadeOf("threshold", Dropping(0.1))->name(), "threshold_ratio");
+  Options global = Dropping(0.1);
+  global.threshold.global = true;
+  EXPECT_EQ(MadeOf("threshold", global)->name(), "threshold_ratio_global");
+  EXPECT_TRUE(MadeOf("threshold", global)->prepares_model());
+  global.threshold.ratio = 0;
+  ExpectRefused("threshold", global, "exchange.threshold.scope");
   for (double bad : {0.0, -1.0, std::nan(""), HUGE_VAL, 1e-60})
     ExpectRefused("threshold", Static(bad), "exchange.threshold.value");
   for (double bad : {-0.1, 1.1, std::nan("")})

@@ -144,6 +144,46 @@ TEST(Coder, WithFp32TheRoundIsTheMeanGradient) {
   }
 }
 
+// Of tensors whose gradients differ by orders of magnitude: a share of each, or the largest of all.
+TEST(Coder, DropsByTheThresholdOfATensorOrOfTheModel) {
+  for (const std::string scope : {"local", "global"}) {
+    const auto job = SmallJob({"exchange.codec=threshold", "exchange.threshold.ratio=0.1",
+                               "exchange.threshold.scope=" + scope, "exchange.bucket_kib=1",
+                               "train.optimizer.name=sgd", "train.weight_decay.rate=0"});
+    EXPECT_EQ(job->plan.buckets.size() == 1, scope == "global");
+    Cluster cluster(*job);
+    for (auto& worker : cluster.workers) {
+      float scale = 1;
+      for (const models::Parameter& p : job->table.parameters) {
+        for (uint64_t i = p.offset; i < p.offset + p.count; ++i)
+          worker->replica->gradients()[i] = scale * (2 + std::sin(static_cast<float>(i)));
+        scale /= 8;
+      }
+    }
+    const float* w = cluster.workers[0]->replica->parameters();
+    const std::vector<float> before(w, w + job->table.total);
+    RunRound(*job, 1, &cluster);
+    uint64_t changed = 0, tensors = 0;
+    float smallest_sent = HUGE_VALF, largest_kept = 0;
+    for (const models::Parameter& p : job->table.parameters) {
+      const uint64_t others = changed;
+      for (uint64_t i = p.offset; i < p.offset + p.count; ++i) {
+        const float g = cluster.workers[0]->replica->gradients()[i];
+        changed += w[i] != before[i];
+        (w[i] != before[i] ? smallest_sent : largest_kept) =
+            w[i] != before[i] ? std::min(smallest_sent, g) : std::max(largest_kept, g);
+      }
+      tensors += changed > others;
+    }
+    if (scope == "local") {
+      EXPECT_EQ(tensors, job->table.parameters.size());
+    } else {
+      EXPECT_GT(smallest_sent, largest_kept);
+      EXPECT_NEAR(static_cast<double>(changed), 0.1 * static_cast<double>(job->table.total), 1);
+    }
+  }
+}
+
 // Codes depend on the element's place in its tensor, not on chunks; also with what codecs keep.
 class EveryCodec : public testing::TestWithParam<std::string> {};
 

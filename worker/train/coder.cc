@@ -155,20 +155,42 @@ uint64_t Coder::CountClamped(const float* arena, const protocol::Part& part,
   }));
 }
 
+bool Coder::IsFinite(const kernels::Stats& stats, uint32_t tensor, uint64_t round) {
+  if (stats.finite) return true;
+  events_.Push(Ended{Status(
+      Code::kBadData,
+      Cat(WhatIsPushed(setup_.job.train()), setup_.table.parameters[tensor].name,
+          " is not finite at round ", round, " on worker ", rank_, "; lower the learning rate"))});
+  return false;
+}
+
 bool Coder::PreparePart(const float* arena, const protocol::Part& part, kernels::NoiseKey noise,
                         codec::Prepared* prepared) {
   const uint32_t t = noise.tensor = part.tensor;
   const std::span<const float> to_code = ToCode(arena, t).subspan(part.begin, part.count);
   const kernels::Stats stats = kernels::ComputeStats(to_code.data(), to_code.size());
-  if (!stats.finite) {
-    events_.Push(Ended{Status(Code::kBadData,
-                              Cat(WhatIsPushed(setup_.job.train()), setup_.table.parameters[t].name,
-                                  " is not finite at round ", noise.round, " on worker ", rank_,
-                                  "; lower the learning rate"))});
-    return false;
-  }
-  *prepared = setup_.plan.codec_of[t]->Prepare(stats, to_code, noise);
+  if (!IsFinite(stats, t, noise.round)) return false;
+  const codec::Codec& codec = *setup_.plan.codec_of[t];
+  if (!codec.prepares_model()) *prepared = codec.Prepare(stats, to_code, noise);
   return true;
+}
+
+void Coder::PrepareTogether(uint64_t round, const protocol::Bucket& bucket, Waiting* values) {
+  const protocol::ExchangePlan& plan = setup_.plan;
+  std::vector<uint32_t> parts;
+  together_.clear();
+  for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
+    const protocol::Part& part = plan.parts[p];
+    if (!plan.codec_of[part.tensor]->prepares_model()) continue;
+    parts.push_back(p);
+    const auto to_code = ToCode(values->arena, part.tensor).subspan(part.begin, part.count);
+    together_.insert(together_.end(), to_code.begin(), to_code.end());
+  }
+  if (parts.empty()) return;
+  const codec::Codec& codec = *plan.codec_of[plan.parts[parts.front()].tensor];
+  const kernels::Stats stats = kernels::ComputeStats(together_.data(), together_.size());
+  const codec::Prepared prepared = codec.Prepare(stats, together_, NoiseOf(round));
+  for (uint32_t p : parts) values->prepared[p - bucket.first_part] = prepared;
 }
 
 bool Coder::PrepareKept(uint64_t round, const protocol::Bucket& bucket, Waiting* values) {
@@ -182,6 +204,7 @@ bool Coder::PrepareKept(uint64_t round, const protocol::Bucket& bucket, Waiting*
     if (!PreparePart(values->arena, part, NoiseOf(round), &values->prepared[p - bucket.first_part]))
       return false;
   }
+  PrepareTogether(round, bucket, values);
   return true;
 }
 

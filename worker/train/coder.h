@@ -80,11 +80,14 @@ class Coder {
   void ForgetAllOf(const ForgetAll& forget);
   void Prepare(const Ready& ready);
   // False, and the worker ends: what is to be coded is not finite.
+  bool IsFinite(const kernels::Stats& stats, uint32_t tensor, uint64_t round);
   bool PreparePart(const float* arena, const protocol::Part& part, kernels::NoiseKey noise,
                    codec::Prepared* prepared);
   // The tensors whose codecs keep something, when the bucket is coded: another round of it may wait
   // for its scalers before that.
   bool PrepareKept(uint64_t round, const protocol::Bucket& bucket, Waiting* values);
+  // The tensors that are one to their codec (prepares_model), when all are ready to be coded.
+  void PrepareTogether(uint64_t round, const protocol::Bucket& bucket, Waiting* values);
   // What is to be coded of tensor t: the values themselves, or with what its codec has kept.
   std::span<const float> ToCode(const float* arena, uint32_t t) const {
     const float* from = memories_[t] == nullptr ? arena : compensated_.data();
@@ -115,6 +118,7 @@ class Coder {
   std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor, null: nothing is kept
   Floats compensated_;                                    // as the model, where something is
   Floats sent_;
+  Floats together_;  // what one Prepare is to see
   Channel<std::variant<Ready, Answer, ForgetAll>> work_;
   std::deque<Ready> ready_;  // taken from work_, in order
   std::deque<Answer> scaled_;
