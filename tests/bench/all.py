@@ -70,6 +70,9 @@ def main():
                 figures.rows.update(json.loads(path.read_text()))
             elif code != 0:
                 failed.append(name)
+    for key in targets.TARGETS if not options.only else ():
+        if key not in figures.rows:
+            figures.add_missing(key, "its benchmark could not run here, or ended before it")
     print("# All targets\n\n" + figures.table())
     if failed:
         print(f"\nbenchmarks that did not end well: {', '.join(failed)}")

@@ -1,6 +1,7 @@
 """The daemons of one job as processes of a benchmark: plainly on loopback, or each in a network namespace of its own
 behind a link whose rate tc limits."""
 import functools
+import itertools
 import json
 import os
 import pathlib
@@ -28,10 +29,13 @@ def call(*words):
 class Namespaces:
     """A bridge, and a namespace for the server and each worker; the server's link has `rate_mbit` each way."""
 
+    numbers = itertools.count()
+
     def __init__(self, workers, rate_mbit):
         if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
             raise Unavailable("network namespaces need root, ip and tc (Debian: iproute2)")
-        self.tag = f"tb{os.getpid() % 10000}"
+        # A name for each: what a namespace held is gone only some time after it.
+        self.tag = f"tb{os.getpid() % 10000}x{next(self.numbers)}"
         self.names = [f"{self.tag}s", *(f"{self.tag}w{rank}" for rank in range(workers))]
         self.server = "10.77.0.1"
         try:
