@@ -49,6 +49,7 @@ inline size_t PlaneStride(size_t n) { return (PlaneBytes(n) + 63) / 64 * 64 + 13
 // for k in [-workers, workers].
 class MeanTable {
  public:
+  static constexpr int kMostBits = 12;
   MeanTable(int workers, float s);
   int workers() const { return workers_; }
   float scaler() const { return scaler_; }
@@ -58,7 +59,6 @@ class MeanTable {
   const float* values() const { return bits_ > kMostBits ? nullptr : values_; }
 
  private:
-  static constexpr int kMostBits = 12;
   int workers_, bits_;
   float scaler_;
   alignas(64) float values_[1 << kMostBits];

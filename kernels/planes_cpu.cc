@@ -249,7 +249,7 @@ template <int kBits>
 bool DecodeRange(const Decoding& in, float* mean) {
   const int bits = kBits == 0 ? in.table.bits() : kBits;
   Largest largest{hn::Zero(D8()), hn::Zero(DI())};
-  uint64_t words[16];
+  uint64_t words[MeanTable::kMostBits];
   size_t j = 0;
   if (in.first % 8 == 0) {
     for (; j + 64 <= in.count; j += 64) {

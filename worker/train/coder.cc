@@ -155,21 +155,18 @@ uint64_t Coder::CountClamped(const float* arena, const protocol::Part& part,
   }));
 }
 
-bool Coder::IsFinite(const kernels::Stats& stats, uint32_t tensor, uint64_t round) {
-  if (stats.finite) return true;
-  events_.Push(Ended{Status(
-      Code::kBadData,
-      Cat(WhatIsPushed(setup_.job.train()), setup_.table.parameters[tensor].name,
-          " is not finite at round ", round, " on worker ", rank_, "; lower the learning rate"))});
-  return false;
-}
-
 bool Coder::PreparePart(const float* arena, const protocol::Part& part, kernels::NoiseKey noise,
                         codec::Prepared* prepared) {
   const uint32_t t = noise.tensor = part.tensor;
   const std::span<const float> to_code = ToCode(arena, t).subspan(part.begin, part.count);
   const kernels::Stats stats = kernels::ComputeStats(to_code.data(), to_code.size());
-  if (!IsFinite(stats, t, noise.round)) return false;
+  if (!stats.finite) {
+    events_.Push(Ended{Status(Code::kBadData,
+                              Cat(WhatIsPushed(setup_.job.train()), setup_.table.parameters[t].name,
+                                  " is not finite at round ", noise.round, " on worker ", rank_,
+                                  "; lower the learning rate"))});
+    return false;
+  }
   const codec::Codec& codec = *setup_.plan.codec_of[t];
   if (!codec.prepares_model()) *prepared = codec.Prepare(stats, to_code, noise);
   return true;

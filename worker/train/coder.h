@@ -80,7 +80,6 @@ class Coder {
   void ForgetAllOf(const ForgetAll& forget);
   void Prepare(const Ready& ready);
   // False, and the worker ends: what is to be coded is not finite.
-  bool IsFinite(const kernels::Stats& stats, uint32_t tensor, uint64_t round);
   bool PreparePart(const float* arena, const protocol::Part& part, kernels::NoiseKey noise,
                    codec::Prepared* prepared);
   // The tensors whose codecs keep something, when the bucket is coded: another round of it may wait
