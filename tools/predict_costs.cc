@@ -62,9 +62,10 @@ Pace PaceOf(const setup::Setup& setup, const Profile& profile) {
     pace.lag = 1;
     pace.local_s = update_s;
   }
-  // As worker/train/apply.cc has it.
+  // As worker/train/apply.cc and ssgd.cc have it.
   pace.by_bucket = traits.pushes() == pb::AlgorithmTraits::gradient && !setup.plan.central &&
                    protocol::Elasticity::Of(setup.job).on_loss == protocol::OnLoss::kFail;
+  pace.in_forward = name == "ssgd" && pace.by_bucket && setup.job.exchange().overlap();
   if (name == "ssgd") pace.enough -= std::min(pace.enough - 1, train.ssgd().backup_workers());
   return pace;
 }
@@ -100,7 +101,13 @@ class Costs {
   const bool pushes_gradients_;
 };
 
-// A bucket is ready with the last of its tensors.
+// A bucket is needed with the first of its tensors, and ready with the last.
+double NeedOf(const protocol::Bucket& bucket, const Profile& profile) {
+  double share = 1;
+  for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)
+    share = std::min(share, profile.need[t]);
+  return share;
+}
 double ReadyOf(const protocol::Bucket& bucket, const Profile& profile) {
   double share = 0;
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)
@@ -129,6 +136,7 @@ Result<StepCosts> CostsOf(const setup::Setup& setup, const Profile& profile,
     cost.scale_bytes = sizes[b].scale;
     cost.scaled_bytes = sizes[b].scaled;
     cost.home = bucket.home;
+    cost.need_s = NeedOf(bucket, profile) * step.compute_s;
     cost.ready_s = ReadyOf(bucket, profile) * step.compute_s;
     if (step.pace.lag > 0)  // the next backward writes over the gradients
       cost.copy_s = static_cast<double>(bucket.count) * profile.copy_s;

@@ -23,7 +23,8 @@ struct ChunkCost {
 struct BucketCost {
   double scale_bytes = 0, scaled_bytes = 0;  // 0: no scaler is shared
   uint32_t home = 0;
-  double ready_s = 0;    // within the compute
+  double need_s = 0;     // within the compute: the first layer reads it
+  double ready_s = 0;    // within the compute: its gradient is final
   double prepare_s = 0;  // worker
   double copy_s = 0;     // worker, on the compute thread, when it is ready
   double apply_s = 0;    // worker, on the compute thread, with the answers
@@ -37,6 +38,7 @@ struct Pace {
   uint64_t period = 1;      // steps between two exchanges
   uint64_t lag = 0;         // a step waits for the exchange so many before its own
   bool by_bucket = false;   // answers are applied as they come, else when all are there
+  bool in_forward = false;  // a step waits for a bucket of the one before when its layers want it
   bool rounds = true;       // else every push is answered at once
   bool one_bucket = false;  // an exchange is of one bucket, in turn
   uint32_t enough = 0;      // pushes that close a round

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "common/base/clock.h"
@@ -36,8 +37,9 @@ data::Batch RandomBatch(const setup::Setup& setup, uint32_t samples) {
 }
 
 struct Steps {
-  double step_s = 0;          // the median
-  std::vector<double> ready;  // seconds from the beginning, by tensor: the median
+  double step_s = 0;  // the median
+  // Seconds from the beginning, by tensor: the median.
+  std::vector<double> need, ready;
 };
 
 double MedianOf(std::vector<double> values) {
@@ -46,25 +48,38 @@ double MedianOf(std::vector<double> values) {
   return *middle;
 }
 
+std::vector<double> MediansOf(const std::vector<std::vector<double>>& values) {
+  std::vector<double> medians;
+  for (const std::vector<double>& of : values) medians.push_back(MedianOf(of));
+  return medians;
+}
+
 Steps TimeSteps(train::Compute& compute, const setup::Setup& setup, uint32_t samples) {
   data::Batch batch = RandomBatch(setup, samples);
   const size_t tensors = setup.table.parameters.size();
   std::vector<double> steps;
-  std::vector<std::vector<double>> ready(tensors);
+  std::vector<std::vector<double>> need(tensors), ready(tensors);
   const Time until = Now() + kLongEnough;
   for (int i = -1; i < kLeastSteps || (i < kMostSteps && Now() < until); ++i) {
     const Time begin = Now();
     batch.step = static_cast<uint64_t>(i + 1);
-    compute.Forward(batch);
-    std::vector<double> at(tensors);
+    std::vector<double> needed(tensors), at(tensors);
+    compute.Forward(batch, [&](uint32_t t) {
+      needed[t] = Seconds(Now() - begin);
+      return true;
+    });
     compute.Backward([&](uint32_t t) { at[t] = Seconds(Now() - begin); });
     if (i < 0) continue;  // finds nothing in place
     steps.push_back(Seconds(Now() - begin));
-    for (size_t t = 0; t < tensors; ++t) ready[t].push_back(at[t]);
+    for (size_t t = 0; t < tensors; ++t) {
+      need[t].push_back(needed[t]);
+      ready[t].push_back(at[t]);
+    }
   }
   Steps out;
   out.step_s = MedianOf(steps);
-  for (std::vector<double>& times : ready) out.ready.push_back(MedianOf(std::move(times)));
+  out.need = MediansOf(need);
+  out.ready = MediansOf(ready);
   return out;
 }
 
@@ -94,8 +109,9 @@ Status MeasureCompute(const setup::Setup& setup, Profile* profile) {
         std::clamp((whole.step_s - less) / (batch - half), 0.0, whole.step_s / batch);
     profile->compute_fixed_s = whole.step_s - batch * profile->compute_sample_s;
   }
-  for (const double at : whole.ready)
-    profile->ready.push_back(std::clamp(at / whole.step_s, 0.0, 1.0));
+  const auto share = [&](double at) { return std::clamp(at / whole.step_s, 0.0, 1.0); };
+  std::transform(whole.need.begin(), whole.need.end(), std::back_inserter(profile->need), share);
+  std::transform(whole.ready.begin(), whole.ready.end(), std::back_inserter(profile->ready), share);
   return Ok();
 }
 

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "tools/predict_events.h"
+#include "tools/predict_nodes.h"
 
 namespace tern::tools {
 
@@ -16,61 +16,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double BytesASecond(double mbit) { return mbit <= 0 ? kInfinity : mbit * 1e6 / 8 * kGoodput; }
-
-// A process: the link of its machine, and the threads that messages go through.
-struct Node {
-  Node(Simulation& simulation, Shared& cores, double bytes_s, double burst)
-      : in(simulation, bytes_s, bytes_s, burst),
-        out(simulation, bytes_s, bytes_s, burst),
-        io(cores),
-        net(cores) {}
-  Shared in, out;
-  Queue io, net;  // net: a worker's net thread, a server's control thread
-};
-
-// One way of a connection.
-struct Way {
-  Way(Node& from, Node& to) : out(from.out), in(to.in) {}
-  Queue out, in;
-  Way* back = nullptr;
-};
-struct Connection {
-  Connection(Node& worker, Node& server) : up(worker, server), down(server, worker) {
-    up.back = &down;
-    down.back = &up;
-  }
-  Way up, down;
-};
-
-struct Worker {
-  Worker(Simulation& simulation, Shared& cores, double bytes_s)
-      : node(simulation, cores, bytes_s, 0), compute(cores), coder(cores) {}
-  Node node;
-  Queue compute, coder;
-  std::vector<std::unique_ptr<Connection>> control;                       // by shard
-  std::vector<std::vector<std::unique_ptr<Connection>>> data;             // by shard, lane
-  std::vector<std::vector<double>> unanswered;                            // bytes, the same
-  std::vector<std::vector<std::deque<std::pair<double, Then>>>> waiting;  // pushes for credit
-  uint64_t step = 0;
-  bool waits = false;                               // the step waits for answers
-  std::map<uint64_t, std::vector<size_t>> answers;  // by round, bucket: of chunks
-  std::vector<bool> taken;                          // buckets of the round that is applied
-  double compute_begun = 0, compute_s = 0;
-  uint64_t computed = 0;
-  std::map<uint64_t, double> first_push;  // by round that has no last answer
-  double exchange_s = 0, busy_s = 0, busy_since = 0;
-  uint64_t exchanges = 0;
-  std::vector<double> begun;  // of step i + 1
-};
-
-struct Server {
-  Server(Simulation& simulation, Shared& cores, double bytes_s, double burst, uint32_t lanes)
-      : node(simulation, cores, bytes_s, burst) {
-    for (uint32_t i = 0; i < lanes; ++i) lane.emplace_back(cores);
-  }
-  Node node;
-  std::deque<Queue> lane;
-};
 
 class Play {
  public:
@@ -184,34 +129,66 @@ class Play {
     worker->begun.push_back(simulation_.now());
     if (pace_.push == Pace::Push::kBeforeCompute && Exchanges(step)) PushAll(worker, RoundOf(step));
     worker->compute_begun = simulation_.now();
-    Compute(worker, 0, 0);
+    worker->blocked_s = 0;
+    Forward(worker, costs_.buckets.size(), 0);
+  }
+  // From `done_s` of the compute on; the next bucket of the open round to be needed is left - 1.
+  void Forward(Worker* worker, size_t left, double done_s) {
+    if (worker->open == 0) return Compute(worker, 0, done_s);
+    if (left == 0) {
+      Forget(worker, std::exchange(worker->open, 0));
+      return Compute(worker, 0, done_s);
+    }
+    worker->forward_s = std::max(done_s, costs_.buckets[left - 1].need_s);
+    RunCompute(worker, done_s, worker->forward_s, [this, worker, left] {
+      worker->needed = left - 1;
+      worker->blocked_since = simulation_.now();
+      GoOnInForward(worker);
+    });
+  }
+  void GoOnInForward(Worker* worker) {
+    if (!worker->needed.has_value()) return;
+    const size_t needed = *worker->needed;
+    if (!Take(worker, worker->open, needed)) {
+      for (size_t b = 0; b < costs_.buckets.size(); ++b) Take(worker, worker->open, b);
+      return;
+    }
+    worker->needed.reset();
+    worker->compute.Add(0, [this, worker, needed] {
+      worker->blocked_s += simulation_.now() - worker->blocked_since;
+      Forward(worker, needed, worker->forward_s);
+    });
+  }
+  void RunCompute(Worker* worker, double from, double until, Then then) {
+    if (costs_.threads > 0)
+      return worker->compute.Add(until - from, std::move(then), costs_.threads);
+    // A wait ends at its time, whatever else the thread did meanwhile.
+    const double at = worker->compute_begun + worker->blocked_s + until;
+    simulation_.At(std::max(at, simulation_.now()), std::move(then));
   }
   // From `done_s` of the compute on; the next bucket to be ready is number `place` in plan order.
   void Compute(Worker* worker, size_t place, double done_s) {
     const bool leaves = pace_.push == Pace::Push::kInBackward;
     const bool last = !leaves || place == costs_.buckets.size();
     const double until = last ? costs_.compute_s : std::max(done_s, costs_.buckets[place].ready_s);
-    Then then = [this, worker, place, until, last] {
+    RunCompute(worker, done_s, until, [this, worker, place, until, last] {
       if (last) return AfterCompute(worker);
       Ready(worker, RoundOf(worker->step), place);
       worker->compute.Add(costs_.buckets[place].copy_s,
                           [this, worker, place, until] { Compute(worker, place + 1, until); });
-    };
-    if (costs_.threads == 0) {
-      // A wait ends at its time, whatever else the thread did meanwhile.
-      const double at = worker->compute_begun + until;
-      simulation_.At(std::max(at, simulation_.now()), std::move(then));
-    } else {
-      worker->compute.Add(until - done_s, std::move(then), costs_.threads);
-    }
+    });
   }
   void AfterCompute(Worker* worker) {
-    worker->compute_s += simulation_.now() - worker->compute_begun;
+    worker->compute_s += simulation_.now() - worker->compute_begun - worker->blocked_s;
     ++worker->computed;
     worker->compute.Add(pace_.lag == 0 ? pace_.local_s : 0, [this, worker] {
       const uint64_t step = worker->step;
       if (!Exchanges(step)) return BeginStep(worker);
       if (pace_.push == Pace::Push::kAfterCompute) PushAll(worker, RoundOf(step));
+      if (pace_.in_forward) {
+        worker->open = RoundOf(step);
+        return BeginStep(worker);
+      }
       worker->waits = true;
       GoOn(worker);
     });
@@ -224,28 +201,40 @@ class Play {
     double rest = pace_.lag == 0 ? 0 : pace_.local_s;
     if (round > 0 && !TakeAnswers(worker, round, &rest)) return;
     worker->waits = false;
-    worker->answers.erase(round);
-    worker->taken.clear();
+    Forget(worker, round);
     worker->compute.Add(rest, [this, worker] { BeginStep(worker); });
   }
   // Whether all of a round are there. What is to be applied then is added to `rest`.
   bool TakeAnswers(Worker* worker, uint64_t round, double* rest) {
-    std::vector<size_t>& came = worker->answers[round];
-    came.resize(costs_.buckets.size());
-    worker->taken.resize(costs_.buckets.size());
     bool all = true;
     const auto [first, end] = BucketsOf(round);
     for (size_t b = first; b < end; ++b) {
-      const bool here = came[b] == costs_.buckets[b].chunks.size();
-      all &= here;
-      if (!pace_.by_bucket) {
+      if (pace_.by_bucket) {
+        all &= Take(worker, round, b);
+      } else {
+        all &= IsHere(worker, round, b);
         *rest += costs_.buckets[b].apply_s;
-      } else if (here && !worker->taken[b]) {
-        worker->taken[b] = true;
-        worker->compute.Add(costs_.buckets[b].apply_s, nullptr);
       }
     }
     return all;
+  }
+  bool IsHere(Worker* worker, uint64_t round, size_t b) {
+    std::vector<size_t>& came = worker->answers[round];
+    came.resize(costs_.buckets.size());
+    return came[b] == costs_.buckets[b].chunks.size();
+  }
+  // Applies a bucket if it is here, once. Whether it is applied now.
+  bool Take(Worker* worker, uint64_t round, size_t b) {
+    worker->taken.resize(costs_.buckets.size());
+    if (worker->taken[b]) return true;
+    if (!IsHere(worker, round, b)) return false;
+    worker->compute.Add(costs_.buckets[b].apply_s, nullptr);
+    worker->taken[b] = true;
+    return true;
+  }
+  void Forget(Worker* worker, uint64_t round) {
+    worker->answers.erase(round);
+    worker->taken.clear();
   }
 
   void PushAll(Worker* worker, uint64_t round) {
@@ -287,24 +276,24 @@ class Play {
     if (worker->first_push.empty()) worker->busy_since = simulation_.now();
     worker->first_push.try_emplace(round, simulation_.now());
     const ChunkCost& chunk = costs_.buckets[b].chunks[c];
-    worker->waiting[chunk.shard][chunk.lane].emplace_back(
-        chunk.push_bytes, [this, worker, &chunk, round, b, c] {
-          Server& server = *servers_[chunk.shard];
-          Transmit(worker->node, worker->node.net, worker->data[chunk.shard][chunk.lane]->up,
-                   server.node, server.lane[chunk.lane], chunk.push_bytes,
-                   [this, worker, round, b, c] { OnPush(worker, round, b, c); });
-        });
+    Then send = [this, worker, &chunk, round, b, c] {
+      Server& server = *servers_[chunk.shard];
+      Transmit(worker->node, worker->node.net, worker->data[chunk.shard][chunk.lane]->up,
+               server.node, server.lane[chunk.lane], chunk.push_bytes,
+               [this, worker, round, b, c] { OnPush(worker, round, b, c); });
+    };
+    worker->waiting[chunk.shard][chunk.lane].emplace(Priority{round, b, c},
+                                                     Waiting{chunk.push_bytes, std::move(send)});
     SendWhatCreditAllows(worker, chunk);
   }
   void SendWhatCreditAllows(Worker* worker, const ChunkCost& chunk) {
     double& unanswered = worker->unanswered[chunk.shard][chunk.lane];
     auto& waiting = worker->waiting[chunk.shard][chunk.lane];
     while (!waiting.empty() &&
-           (unanswered == 0 || unanswered + waiting.front().first <= costs_.credit_bytes)) {
-      unanswered += waiting.front().first;
-      const Then send = std::move(waiting.front().second);
-      waiting.pop_front();
-      send();
+           (unanswered == 0 || unanswered + waiting.begin()->second.bytes <= costs_.credit_bytes)) {
+      const Waiting next = std::move(waiting.extract(waiting.begin()).mapped());
+      unanswered += next.bytes;
+      next.send();
     }
   }
   void OnPush(Worker* worker, uint64_t round, size_t b, size_t c) {
@@ -338,6 +327,7 @@ class Play {
       came.resize(costs_.buckets.size());
       ++came[b];
       GoOn(worker);
+      GoOnInForward(worker);
     });
   }
   // How long exchanges take, as worker/exchange_counters.h counts.

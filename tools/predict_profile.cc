@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 struct Number {
   const char* name;
@@ -92,6 +92,14 @@ void ReadCodecs(const Json& json, Profile* profile, Reader* reader) {
   }
 }
 
+std::vector<double> ReadShares(const char* key, Reader* reader) {
+  auto shares = reader->Get<std::vector<double>>(key, "a list of shares");
+  const bool fine =
+      std::all_of(shares.begin(), shares.end(), [](double s) { return s >= 0 && s <= 1; });
+  if (!fine) reader->Fault(Cat(key, " has a share that is not between 0 and 1"));
+  return shares;
+}
+
 }  // namespace
 
 Result<Profile> Profile::Parse(const std::string& text, const std::string& name) {
@@ -107,13 +115,10 @@ Result<Profile> Profile::Parse(const std::string& text, const std::string& name)
   profile.parameters = reader.Get<uint64_t>("parameters", "a whole number");
   profile.waits = reader.Get<bool>("waits", "true or false");
   for (const Number& number : kNumbers) profile.*number.at = reader.Seconds(number.name);
-  profile.ready = reader.Get<std::vector<double>>("ready", "a list of shares");
-  for (const double share : profile.ready) {
-    if (!(share >= 0 && share <= 1)) {
-      reader.Fault("ready has a share that is not between 0 and 1");
-      break;
-    }
-  }
+  profile.need = ReadShares("need", &reader);
+  profile.ready = ReadShares("ready", &reader);
+  if (reader.faults().empty() && profile.need.size() != profile.ready.size())
+    reader.Fault("need and ready are not as long as each other");
   ReadCodecs(json, &profile, &reader);
   if (reader.faults().empty()) return profile;
   return Status(Code::kBadData, Cat(name, " is not a profile: ", Join(reader.faults(), "; ")));
@@ -135,6 +140,7 @@ std::string Profile::ToJson() const {
   json["parameters"] = parameters;
   json["waits"] = waits;
   for (const Number& number : kNumbers) json[number.name] = this->*number.at;
+  json["need"] = need;
   json["ready"] = ready;
   json["codecs"] = Json::object();
   for (const auto& [key, speed] : codecs) {

@@ -29,9 +29,10 @@ struct Profile {
   bool waits = false;  // train.compute: wait; a step takes no core
   // Forward and backward of b samples take compute_fixed_s + b compute_sample_s.
   double compute_fixed_s = 0, compute_sample_s = 0;
-  std::vector<double> ready;  // by tensor: when its gradient is final, as a share of that time
-  double update_s = 0;        // an element: the optimizer alone
-  double copy_s = 0;          // an element: one array into another
+  // By tensor, as shares of that time: when the first layer reads it, when its gradient is final.
+  std::vector<double> need, ready;
+  double update_s = 0;  // an element: the optimizer alone
+  double copy_s = 0;    // an element: one array into another
   // A message without payload from one thread's send to the other's receive over loopback; what of
   // that is work, on each side; and the work for each byte of a payload, on each side.
   double message_s = 0, message_cpu_s = 0, byte_cpu_s = 0;

@@ -46,12 +46,14 @@ class TimeScope {
  public:
   explicit TimeScope(TimeCounter& counter) : counter_(counter), begin_(Now()) {}
   ~TimeScope() { counter_.Add(Now() - begin_); }
+  // That much of the time so far belongs elsewhere.
+  void Leave(Time out) { begin_ += out; }
   TimeScope(const TimeScope&) = delete;
   TimeScope& operator=(const TimeScope&) = delete;
 
  private:
   TimeCounter& counter_;
-  const Time begin_;
+  Time begin_;
 };
 
 // Goes up and down.

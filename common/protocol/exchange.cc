@@ -1,6 +1,7 @@
 #include "common/protocol/exchange.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace tern::protocol {
@@ -90,18 +91,27 @@ void Exchange::AddRequest(const Cell& cell, const Waiting& waiting, pb::Contribu
 void Exchange::SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out) {
   LaneState& state = lanes_[lane];
   if (!state.up) return;
-  bool first = true;  // no push before this one is sent and not answered
+  if (auto* first = FirstPush(lane); first != nullptr && !first->second.sent)
+    SendWaiting(first->first, &first->second, now, out);
   for (auto& [key, waiting] : waiting_) {
-    if (waiting.lane != lane) continue;
+    if (waiting.lane != lane || waiting.sent) continue;
     const bool push = key.cell.kind == Kind::kPush;
-    if (push && !waiting.sent && !first &&
-        state.unanswered_bytes + waiting.payload.size() > options_.credit_bytes) {
-      return;
-    }
-    first &= !push;
-    if (waiting.sent) continue;
+    if (push && state.unanswered_bytes + waiting.payload.size() > options_.credit_bytes) return;
     SendWaiting(key, &waiting, now, out);
   }
+}
+
+std::pair<const Exchange::Key, Exchange::Waiting>* Exchange::FirstPush(LaneRef lane) {
+  const auto wanted = [lane](const auto& one) {
+    return one.second.lane == lane && one.first.cell.kind == Kind::kPush;
+  };
+  const auto oldest = std::find_if(waiting_.begin(), waiting_.end(), wanted);
+  if (oldest == waiting_.end()) return nullptr;
+  const uint64_t round = oldest->first.round;
+  const auto end = waiting_.upper_bound(Key{round, {Kind::kPush, 0, UINT32_MAX}});
+  const auto last = std::find_if(std::make_reverse_iterator(end), waiting_.rend(), wanted);
+  const Key first{round, {Kind::kPush, last->first.cell.bucket, 0}};
+  return &*std::find_if(waiting_.lower_bound(first), end, wanted);
 }
 
 std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,

@@ -21,11 +21,16 @@
 // push which comes before all of those in plan order may always go. So the first cell that is not
 // closed gets its pushes from everybody, although scalers do not come back to all workers in the
 // same order; a server holds at most about workers * credit a lane.
+//
+// Priority: of the pushes that wait for credit an older round's go first, in a round those of the
+// last bucket, which has the first tensors: their layers are the first that the next forward needs.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "common/protocol/cells.h"
@@ -115,11 +120,12 @@ class Exchange {
     uint64_t unanswered_bytes = 0;  // of pushes
     Time heard_at{};                // its newest outcome: while some come, a slow link is no loss
   };
-  // Order of contributing: rounds, then within a round as they came (plan order).
+  // Order of sending: rounds, then by priority.
   struct Key {
     uint64_t round = 0;
     Cell cell;
-    auto operator<=>(const Key&) const = default;
+    auto Order() const { return std::tuple(round, cell.kind, ~cell.bucket, cell.chunk); }
+    auto operator<=>(const Key& other) const { return Order() <=> other.Order(); }
   };
 
   void AddRequest(const Cell& cell, const Waiting& waiting, pb::Contribution* c) const;
@@ -134,6 +140,8 @@ class Exchange {
   void Offer(const Key& key, Held* held, Time now, std::vector<Outgoing>* out);
   void Drop(const Key& key);
   void SendWaiting(const Key& key, Waiting* waiting, Time now, std::vector<Outgoing>* out);
+  // Of the lane's pushes without an answer the first in plan order; nullptr: there is none.
+  std::pair<const Key, Waiting>* FirstPush(LaneRef lane);
   void SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out);
 
   Options options_;

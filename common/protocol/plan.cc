@@ -259,6 +259,16 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
   return plan;
 }
 
+std::vector<std::vector<uint32_t>> ExchangePlan::BucketsOfTensors() const {
+  std::vector<std::vector<uint32_t>> of(tensor_count.size());
+  for (uint32_t b = 0; b < buckets.size(); ++b) {
+    const Bucket& bucket = buckets[b];
+    for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)
+      of[t].push_back(b);
+  }
+  return of;
+}
+
 RoundBytes CountRoundBytes(const ExchangePlan& plan) {
   RoundBytes bytes;
   for (const Bucket& bucket : plan.buckets) {

@@ -83,6 +83,8 @@ struct ExchangePlan {
     return buckets[bucket].chunks[index];
   }
   bool shares_before(uint64_t round) const { return scalers_from == 0 || round <= scalers_from; }
+  // Those that each tensor has elements in.
+  std::vector<std::vector<uint32_t>> BucketsOfTensors() const;
   uint64_t parameters() const {
     return tensor_begin.empty() ? 0 : tensor_begin.back() + tensor_count.back();
   }

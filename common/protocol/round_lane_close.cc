@@ -59,8 +59,8 @@ void RoundLane::Close(CellState* cell, uint64_t round, Slot* slot, Sends* out) {
   slot->sum.reset();
   ++counters_.closed;
   if (options_.leads && stop_requested_ && stop_after_ == 0 && cell == &cells_.begin()->second) {
-    stop_after_ =
-        round + options_.window - 1;  // nobody can have passed it: this outcome was needed first
+    // Nobody can have passed it. (A step may have begun without this outcome, but for its pushes.)
+    stop_after_ = round + options_.window;
   }
   pb::Outcome& outcome = slot->outcome;
   outcome.set_round(round);

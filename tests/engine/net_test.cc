@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "tests/engine/problem.h"
 #include "tests/engine/reference_net.h"
@@ -117,6 +118,37 @@ TEST(Net, EvaluatingBetweenForwardAndBackwardChangesNothing) {
   evaluation->Forward(std::vector<float>(problem.images.size(), 0.5f), problem.labels, 2, nullptr);
   net->Backward(nullptr);
   EXPECT_EQ(problem.gradients, expected);
+}
+
+// Each tensor is written only when the net asks for it, and is read as it is then.
+TEST(Net, AsksForATensorBeforeItReadsIt) {
+  Problem problem(LeNet(pb::Model::valid), 2);
+  auto net = problem.Make();
+  const double expected = net->Forward(problem.images, problem.labels, 2, nullptr);
+  const std::vector<float> parameters = problem.parameters;
+  std::fill(problem.parameters.begin(), problem.parameters.end(), 1e9f);
+  std::vector<uint32_t> asked;
+  const double loss = net->Forward(problem.images, problem.labels, 2, nullptr, [&](uint32_t p) {
+    const auto& tensor = problem.table.parameters[p];
+    std::copy_n(parameters.begin() + static_cast<long>(tensor.offset), tensor.count,
+                problem.parameters.begin() + static_cast<long>(tensor.offset));
+    asked.push_back(p);
+    return true;
+  });
+  EXPECT_EQ(loss, expected);
+  std::vector<uint32_t> all(problem.table.parameters.size());
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_EQ(asked, all);
+}
+
+TEST(Net, EndsAPassThatIsNotGivenWhatItNeeds) {
+  Problem problem(LeNet(pb::Model::valid), 2);
+  auto net = problem.Make();
+  int asked = 0;
+  net->Forward(problem.images, problem.labels, 2, nullptr, [&](uint32_t) { return ++asked < 3; });
+  EXPECT_EQ(asked, 3);
+  const double loss = net->Forward(problem.images, problem.labels, 2, nullptr);
+  EXPECT_EQ(loss, net->Forward(problem.images, problem.labels, 2, nullptr));
 }
 
 TEST(Net, PaddingSamplesDoNotCount) {

@@ -56,11 +56,25 @@ TEST_F(ExchangeTest, SendsWhenTheLaneComesUp) {
 TEST_F(ExchangeTest, HoldsBackPushesBeyondTheCredit) {
   Up(7);
   EXPECT_EQ(Push(0, std::string(15, 'a')).size(), 1u);
-  EXPECT_TRUE(Push(1, std::string(15, 'b')).empty());
-  EXPECT_TRUE(Push(2, "c").empty());  // not before the one that waits
+  EXPECT_TRUE(Push(2, std::string(15, 'b')).empty());
+  EXPECT_TRUE(Push(1, "c").empty());  // not before the one that waits
   Out out;
   EXPECT_EQ(Sum(0, 1, 0, &out).size(), 1u);
   EXPECT_EQ(out.size(), 2u);
+}
+
+// The last bucket has the first layers, which the next forward wants first.
+TEST_F(ExchangeTest, SendsOfARoundTheLastBucketFirst) {
+  Up(7);
+  EXPECT_EQ(Push(0, std::string(20, 'a')).size(), 1u);
+  for (const uint32_t bucket : {1, 2, 4, 3}) EXPECT_TRUE(Push(bucket, "bbbb").empty());
+  EXPECT_TRUE(Push(5, "c", 2).empty());
+  Out out;
+  Sum(0, 1, 0, &out);
+  std::vector<uint32_t> buckets;
+  for (const Exchange::Outgoing& sent : out) buckets.push_back(sent.message.head.push().bucket());
+  // The first in plan order goes at once, whatever its priority; the next round's is last.
+  EXPECT_THAT(buckets, testing::ElementsAre(1, 4, 3, 2, 5));
 }
 
 TEST_F(ExchangeTest, SendsOnePushHoweverLarge) {

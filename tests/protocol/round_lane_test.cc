@@ -290,7 +290,7 @@ TEST_F(RoundLaneTest, NamesTheLastRoundInTheNextOutcomeAfterAStop) {
   EXPECT_FALSE(First(100, pb::Envelope::kSum, Push(1, 2, 1, kSecond)).head.sum().has_stop_after());
   Push(0, 2, 1);
   const pb::Outcome sum = First(100, pb::Envelope::kSum, Push(1, 2, 1)).head.sum();
-  EXPECT_EQ(sum.stop_after(), 2u);
+  EXPECT_EQ(sum.stop_after(), 3u);  // somebody may compute for it already
   EXPECT_EQ(sum.learning_rate(), 0.25);
 }
 

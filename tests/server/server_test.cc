@@ -131,7 +131,7 @@ TEST_F(DataSocket, WelcomesItsMembersWithTheScheduleAndStopsAfterTheRound) {
     }
     EXPECT_EQ(sum.sum().contributors(), 2u);
     EXPECT_EQ(sum.sum().learning_rate(), 0.01);
-    EXPECT_EQ(sum.sum().stop_after(), 1u);
+    EXPECT_EQ(sum.sum().stop_after(), 2u);
   }
 }
 

@@ -104,6 +104,28 @@ TEST(Model, BucketsAreAppliedAsTheirAnswersCome) {
   EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 2 + 2 + 1 + 1.5, 1e-9);
 }
 
+// The second bucket has the first layers.
+TEST(Model, TheNextForwardWaitsForWhatItNeeds) {
+  StepCosts costs = OneChunk(1, 2, 1);
+  costs.buckets.push_back(costs.buckets[0]);
+  costs.buckets[0].need_s = 1;
+  costs.pace.by_bucket = true;
+  costs.pace.in_forward = true;
+  // Up 3 to 5 and 5 to 7, down until 6 and 8: the forward stands from its beginning until 8.
+  EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 2 + 2 + 1, 1e-9);
+  costs.buckets[0].ready_s = 1;  // up from 1 to 3, down until 4; the second up 3 to 5, down until 6
+  EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 2 + 1, 1e-9);
+  // Of two chunks in the first bucket, and credit for one of them all: one is up and down until 6,
+  // then the second bucket until 9, the other chunk until 12; the forward stands until 9, and after
+  // a second again until 12.
+  costs.buckets[0].ready_s = 3;
+  costs.buckets[0].chunks.push_back(costs.buckets[0].chunks[0]);
+  costs.credit_bytes = 2.5 * kMega;
+  EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 3 * (2 + 1) - 1, 1e-9);
+  costs.pace.in_forward = false;
+  EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 3 * (2 + 1), 1e-9);
+}
+
 TEST(Model, SharedScalersTakeARoundTrip) {
   StepCosts costs = OneChunk(1, 2, 1);
   costs.buckets[0].scale_bytes = costs.buckets[0].scaled_bytes = 0.25 * kMega;

@@ -19,6 +19,7 @@ Profile Some() {
   profile.parameters = 431080;
   profile.compute_fixed_s = 0.001;
   profile.compute_sample_s = 0.0002;
+  profile.need = {0, 0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.3};
   profile.ready = {1, 0.95, 0.9, 0.5, 0.4, 0.35, 0.3, 0.3};
   profile.update_s = 1e-9;
   profile.codecs["fp32"] = {1e-10, 2e-10, 3e-10, 4e-10, 5e-10, 6e-10};
@@ -31,6 +32,7 @@ TEST(Profile, ComesBackAsItWas) {
   ASSERT_TRUE(again.ok()) << again.status().message();
   EXPECT_EQ(again->ToJson(), profile.ToJson());
   EXPECT_EQ(again->parameters, 431080u);
+  EXPECT_EQ(again->need, profile.need);
   EXPECT_EQ(again->ready, profile.ready);
   EXPECT_EQ(again->codecs.at("fp32").apply, 6e-10);
   EXPECT_FALSE(again->waits);
@@ -56,8 +58,8 @@ TEST(Profile, NamesAllThatIsWrong) {
   EXPECT_THAT(FaultOf("{}"), testing::AllOf(HasSubstr("version is missing"),
                                             HasSubstr("compute_sample_s is missing"),
                                             HasSubstr("codecs is missing")));
-  EXPECT_THAT(FaultOf(Without(json, "\"version\": 1", "\"version\": 2")),
-              HasSubstr("version is 2, this build reads 1"));
+  EXPECT_THAT(FaultOf(Without(json, "\"version\": 2", "\"version\": 1")),
+              HasSubstr("version is 1, this build reads 2"));
   EXPECT_THAT(FaultOf(Without(json, "\"hop_s\": 0.0", "\"hop_s\": -1.0")),
               HasSubstr("hop_s is -1.0, expected a number of seconds, 0 or more"));
   EXPECT_THAT(FaultOf(Without(json, "0.95", "1.95")), HasSubstr("not between 0 and 1"));

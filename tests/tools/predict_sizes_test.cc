@@ -116,6 +116,7 @@ TEST(Forecaster, FindsWhereACodecPays) {
   // link takes a second longer for the rest.
   Profile profile;
   profile.parameters = static_cast<uint64_t>(kParameters);
+  profile.need.assign(8, 0);
   profile.ready.assign(8, 1);
   profile.codecs["fp32"] = {};
   profile.codecs["fp16"] = {.encode = 1 / kParameters};

@@ -35,7 +35,10 @@ class AnalyticCompute : public Compute {
   AnalyticCompute(const setup::Setup& job, uint32_t rank, Replica& replica, Trace* trace)
       : job_(job), rank_(rank), replica_(replica), trace_(trace) {}
 
-  double Forward(const data::Batch& batch) override {
+  double Forward(const data::Batch& batch, const engine::Need& need) override {
+    for (uint32_t t = 0; need && t < job_.table.parameters.size(); ++t) {
+      if (!need(t)) return 1;
+    }
     step_ = batch.step + 1;
     const float* point = replica_.point();
     trace_->points.emplace_back(point, point + job_.table.total);

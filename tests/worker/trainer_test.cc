@@ -54,6 +54,7 @@ class AnsweringPort : public Port {
     answer.outcome.set_contributors(1);
     if (change) change(&answer);
     if (cell.kind == protocol::Kind::kScale) coder->Scaled(answer);
+    if (hold && hold(answer)) return;
     events_.Push(std::move(answer));
   }
   void Applied(uint64_t round) override { hash_after[round] = replica_.Hash(); }
@@ -68,6 +69,7 @@ class AnsweringPort : public Port {
 
   std::function<bool(protocol::Cell, uint64_t)> take;
   std::function<void(Answer*)> change;
+  std::function<bool(const Answer&)> hold;  // the test delivers it
   std::function<void()> on_finish;
   Coder* coder = nullptr;
   std::map<uint64_t, uint64_t> hash_after;
@@ -85,9 +87,17 @@ constexpr uint64_t kSteps = 10;
 
 class Step : public testing::Test {
  protected:
-  Step() {
+  explicit Step(std::vector<std::string> more = {}) {
     folder_ = testing::TempDir() + "tern_step_" + std::to_string(std::rand());
-    job_ = SmallJob({"workers.count=1", "faults.compare_every_steps=4", "output_dir=" + folder_});
+    more.insert(more.end(),
+                {"workers.count=1", "faults.compare_every_steps=4", "output_dir=" + folder_});
+    job_ = SmallJob(more);
+    Reset();
+  }
+  ~Step() override { std::filesystem::remove_all(folder_); }
+
+  // A worker that has not begun.
+  void Reset() {
     replica_ = std::move(*Replica::Make(*job_));
     compute_ = std::move(*MakeNetCompute(*job_, replica_->point(), replica_->gradients()));
     evaluate_ = std::move(*Evaluate::Make(*job_, test_, *replica_, progress_));
@@ -96,7 +106,6 @@ class Step : public testing::Test {
     port_->coder = &*coder_;
     port_->on_finish = [this] { events_.Push(Ended{Ok()}); };
   }
-  ~Step() override { std::filesystem::remove_all(folder_); }
 
   Status Run() {
     data::Batches::Options options;
@@ -192,9 +201,63 @@ TEST_F(Step, GoesOnFromAStateThatArrives) {
   EXPECT_NE(port_->hash_after[8], initial);
 }
 
+// A forward during which things may happen.
+class WatchedCompute : public Compute {
+ public:
+  WatchedCompute(std::unique_ptr<Compute> inner, std::function<void(uint64_t step, uint32_t)> asked)
+      : inner_(std::move(inner)), asked_(std::move(asked)) {}
+  double Forward(const data::Batch& batch, const engine::Need& need) override {
+    return inner_->Forward(batch, [&](uint32_t tensor) {
+      asked_(batch.step + 1, tensor);
+      return need(tensor);
+    });
+  }
+  void Backward(const std::function<void(uint32_t)>& ready) override { inner_->Backward(ready); }
+
+ private:
+  std::unique_ptr<Compute> inner_;
+  std::function<void(uint64_t, uint32_t)> asked_;
+};
+
+class StepOfManyBuckets : public Step {
+ protected:
+  StepOfManyBuckets() : Step({"exchange.bucket_kib=1"}) {}
+};
+
+// The answer to bucket 0, which has the last layer, of round r comes only when the forward of step
+// r + 1 has been through the layers before it.
+TEST_F(StepOfManyBuckets, BeginsTheNextForwardBeforeAllHasCome) {
+  events_.Push(Ready{0});
+  ASSERT_TRUE(Run().ok());
+  const auto expected = port_->hash_after;
+
+  Reset();
+  const uint32_t late = job_->plan.buckets[0].first_tensor;
+  ASSERT_GE(late, 1u);
+  std::optional<Answer> held;
+  uint64_t releases = 0;
+  port_->hold = [&](const Answer& answer) {
+    // Before the next figures nothing is left open.
+    if (answer.cell != protocol::Cell{protocol::Kind::kPush, 0, 0} ||
+        answer.outcome.round() % 4 == 0 || answer.outcome.round() == kSteps)
+      return false;
+    held = answer;
+    return true;
+  };
+  compute_ = std::make_unique<WatchedCompute>(std::move(compute_), [&](uint64_t, uint32_t tensor) {
+    if (tensor != late || !held.has_value()) return;
+    events_.Push(*std::exchange(held, std::nullopt));
+    ++releases;
+  });
+  events_.Push(Ready{0});
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(port_->hash_after, expected);
+  EXPECT_EQ(releases, kSteps - 3);  // but for rounds 4, 8 and the last
+}
+
 TEST_F(Step, EndsAfterTheRoundThatTheJobStopsAfter) {
   port_->change = [](Answer* answer) {
-    if (answer->outcome.round() == 5) answer->outcome.set_stop_after(5);
+    if (answer->outcome.round() == 4) answer->outcome.set_stop_after(5);
   };
   events_.Push(Ready{0});
   EXPECT_TRUE(Run().ok());
@@ -208,14 +271,16 @@ TEST_F(Step, ANewcomerKnowsTheRoundThatTheJobStopsAfter) {
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/weights.safetensors"));
 }
 
-TEST_F(Step, LeavesAfterItsRoundWhenASignalAsks) {
+TEST_F(Step, LeavesAfterItsStepWhenASignalAsks) {
   events_.Push(Ready{0});
-  port_->take = [this](protocol::Cell, uint64_t) {
+  uint64_t newest = 0;
+  port_->take = [&](protocol::Cell cell, uint64_t round) {
     events_.Push(LeaveWanted{Status(Code::kTerminated, "stopped")});
+    if (cell.kind == protocol::Kind::kPush) newest = round;
     return false;
   };
   EXPECT_EQ(Run().code(), Code::kTerminated);
-  EXPECT_EQ(port_->hash_after.size(), 1u);
+  EXPECT_EQ(newest, 1u);
   EXPECT_EQ(port_->finished.at(0).first.code(), Code::kTerminated);
 }
 

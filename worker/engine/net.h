@@ -30,6 +30,10 @@ struct Score {
   uint64_t samples = 0;
 };
 
+// Asked before the first layer that reads parameter p does so (index in the table): whoever is
+// asked may still write that parameter until it returns. `false` ends the pass there.
+using Need = std::function<bool(uint32_t p)>;
+
 class Net {
  public:
   struct Options {
@@ -44,9 +48,11 @@ class Net {
 
   // `images` is [batch, C, H, W]; labels are < classes. Copies the images and reads the parameters
   // afresh. Returns the mean loss of the first `used` samples (1 to batch; the rest are padding of
-  // an evaluation; training uses all), adding the sums to *score (nullptr: to nothing).
+  // an evaluation; training uses all), adding the sums to *score (nullptr: to nothing). `need(p)`
+  // is called on this thread, where there is one: p from 0 to the last, a layer's weight and bias
+  // one after the other. What comes of a pass that it ended means nothing.
   virtual double Forward(std::span<const float> images, std::span<const uint32_t> labels,
-                         uint32_t used, Score* score) = 0;
+                         uint32_t used, Score* score, const Need& need = nullptr) = 0;
   // d(mean loss)/d(parameters) into the gradients arena. `ready(p)` is called, on this thread, when
   // the gradient of parameter p (index in the table) is final: p falls from the last to 0, each
   // layer's bias before its weight. REQUIRES a Forward just before and the parameters unchanged

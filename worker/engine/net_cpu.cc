@@ -33,13 +33,13 @@ class CpuNet : public Net {
   CpuNet(uint32_t batch, uint64_t image_elements) : batch_(batch), image_(image_elements) {}
 
   double Forward(std::span<const float> images, std::span<const uint32_t> labels, uint32_t used,
-                 Score* score) override {
+                 Score* score, const Need& need) override {
     CHECK_EQ(images.size(), batch_ * image_);
     CHECK(used >= 1 && used <= batch_ && labels.size() >= used);
     for (uint32_t n = 0; n < used; ++n) CHECK_LT(labels[n], classes_);
     Batch& batch = program_.batch();
     batch = {images, labels, used, 0, 0};
-    program_.RunForward();
+    program_.RunForward(need);
     if (score != nullptr) {
       score->loss += batch.loss;
       score->correct += batch.correct;
@@ -84,6 +84,10 @@ void CpuNet::Plan(const std::vector<LayerSpec>& specs, std::string* where) {
   for (const LayerSpec& spec : specs) {
     *where = "layer \"" + spec.def->name() + "\"";
     layers.push_back(FindLayerKind(spec.def->kind_case())->make(spec));
+    if (spec.weight_values != nullptr) {
+      program_.Reads(spec.weight);
+      program_.Reads(spec.bias);
+    }
     value = layers.back()->Forward(&program_, value);
   }
   program_.EndForward();

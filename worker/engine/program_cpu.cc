@@ -53,9 +53,9 @@ void Program::Call(const std::vector<Value>& values, Function function) {
   AddStep(std::move(step));
 }
 
-void Program::Ready(uint32_t p) {
+void Program::AddMark(int64_t Step::*mark, uint32_t p) {
   Step step;
-  step.ready = p;
+  step.*mark = p;
   AddStep(std::move(step));
 }
 
@@ -98,8 +98,14 @@ void Program::RunStep(const Step& step) {
   CHECK_EQ(status, dnnl_success) << "oneDNN refused to run a step that it had planned";
 }
 
-void Program::RunForward() {
-  for (size_t i = 0; i < backward_; ++i) RunStep(steps_[i]);
+void Program::RunForward(const std::function<bool(uint32_t p)>& need) {
+  for (size_t i = 0; i < backward_; ++i) {
+    if (steps_[i].reads < 0) {
+      RunStep(steps_[i]);
+    } else if (need && !need(static_cast<uint32_t>(steps_[i].reads))) {
+      return;
+    }
+  }
 }
 
 void Program::RunBackward(const std::function<void(uint32_t p)>& ready) {

@@ -1,7 +1,7 @@
 // A net as a flat list of steps over one arena. Layers append steps once (layer_cpu.h); then the
 // program only runs. Internal to the engine, seen by *_cpu.cc only: it shows oneDNN.
 //
-//   { NewValue, Convert, Run, Call }*  -> EndForward -> { the same, Ready }* -> Bind
+//   { NewValue, Convert, Run, Call, Reads }*  -> EndForward -> { the same, Ready }* -> Bind
 //   -> { RunForward -> RunBackward? }*
 #pragma once
 
@@ -57,15 +57,17 @@ class Program {
     AddPrimitive(Primitive(desc), desc.scratchpad_desc(), arguments);
   }
   void Call(const std::vector<Value>& values, Function function);
-  // The gradient of parameter p is final when this step is reached.
-  void Ready(uint32_t p);
+  // Parameter p is read from this step on; its gradient is final when this step is reached.
+  void Reads(uint32_t p) { AddMark(&Step::reads, p); }
+  void Ready(uint32_t p) { AddMark(&Step::ready, p); }
 
   void EndForward() { backward_ = steps_.size(); }
   // Lays out the arena. Throws std::bad_alloc if it does not fit, dnnl::error.
   void Bind();
 
   Batch& batch() { return batch_; }
-  void RunForward();
+  // Ends where `need` (may be empty) says no.
+  void RunForward(const std::function<bool(uint32_t p)>& need);
   void RunBackward(const std::function<void(uint32_t p)>& ready);
 
  private:
@@ -80,7 +82,7 @@ class Program {
     std::vector<dnnl_exec_arg_t> bound;  // since Bind: what oneDNN's C function takes
     Function function;                   // instead of a primitive
     std::vector<float*> data;
-    int64_t ready = -1;  // instead of both
+    int64_t reads = -1, ready = -1;  // instead of both
   };
   struct Free {
     void operator()(std::byte* arena) const;
@@ -89,6 +91,7 @@ class Program {
   void AddPrimitive(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad,
                     Arguments arguments);
   void AddStep(Step step);
+  void AddMark(int64_t Step::*mark, uint32_t p);
   void BindStep(Step* step);
   void RunStep(const Step& step);
 

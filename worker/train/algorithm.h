@@ -18,9 +18,9 @@
 #include "common/setup/setup.h"
 #include "common/update/schedule.h"
 #include "worker/data/batches.h"
-#include "worker/train/apply.h"
 #include "worker/train/coder.h"
 #include "worker/train/gradient.h"
+#include "worker/train/open_round.h"
 #include "worker/train/port.h"
 #include "worker/train/progress.h"
 #include "worker/train/replica.h"
@@ -61,6 +61,8 @@ class Algorithm {
   virtual Status Settle() { return Ok(); }
   // After the last step, where there are no rounds: nobody is to wait for this worker any more.
   virtual Status Part() { return Ok(); }
+  // What applied() is after that.
+  virtual uint64_t pushed() const { return applied_; }
   // What another worker needs to go on after round applied(). REQUIRES between two steps, or
   // waiting.
   virtual Bytes SaveState() { return c_.replica.SaveState(applied_); }
@@ -74,24 +76,10 @@ class Algorithm {
   Status AwaitSums(uint64_t round) {
     return c_.wait([this, round] { return c_.sums.Has(round); });
   }
-  // Waits for the answers of the round and makes W(round) of W(round - 1): what has come is applied
-  // while the rest is on its way, where that may be.
-  Status ApplyRound(uint64_t round, Apply& apply) {
-    if (!apply.by_bucket()) {
-      TERN_RETURN_IF_ERROR(AwaitSums(round));
-      TimeScope decode(c_.progress.decode);
-      TERN_RETURN_IF_ERROR(apply.Run(round));
-    }
-    for (uint32_t b = 0; apply.by_bucket() && b < c_.setup.plan.buckets.size(); ++b) {
-      const auto here = [this, round, b] {
-        return c_.sums.Has(round, b) && c_.sums.has_learning_rate(round);
-      };
-      TERN_RETURN_IF_ERROR(c_.wait(here));
-      TimeScope decode(c_.progress.decode);
-      TERN_RETURN_IF_ERROR(apply.Run(round, b));
-    }
-    MarkApplied(round);
-    return Ok();
+  // For a round that makes W(round) of W(round - 1).
+  OpenRound MakeOpenRound() {
+    return {c_.setup,    c_.replica, c_.sums,
+            c_.progress, c_.wait,    [this](uint64_t round) { MarkApplied(round); }};
   }
   void PushAll(uint64_t round, const float* arena) {
     for (uint32_t b = 0; b < c_.setup.plan.buckets.size(); ++b) c_.coder.Push(round, b, arena);

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "common/base/logging.h"
-#include "worker/engine/net.h"
 
 namespace tern::train {
 
@@ -25,12 +24,12 @@ class NetCompute : public Compute {
     net_ = net.get();
     return Ok();
   }
-  double Forward(const data::Batch& batch) override {
+  double Forward(const data::Batch& batch, const engine::Need& need) override {
     const auto samples = static_cast<uint32_t>(batch.labels.size());
     // The first size was tried when this was made; another size of the same net fits too.
     const Status chosen = Choose(samples);
     CHECK(chosen.ok()) << chosen.message();
-    return net_->Forward(batch.images, batch.labels, samples, nullptr);
+    return net_->Forward(batch.images, batch.labels, samples, nullptr, need);
   }
   void Backward(const std::function<void(uint32_t)>& ready) override { net_->Backward(ready); }
 

@@ -8,14 +8,16 @@
 #include "common/base/status.h"
 #include "common/setup/setup.h"
 #include "worker/data/batches.h"
+#include "worker/engine/net.h"
 
 namespace tern::train {
 
 class Compute {
  public:
   virtual ~Compute() = default;
-  // The mean loss of the batch at the parameters that this was made for.
-  virtual double Forward(const data::Batch& batch) = 0;
+  // The mean loss of the batch at the parameters that this was made for. `need` as engine::Net's;
+  // where it ends the pass, no Backward may follow.
+  virtual double Forward(const data::Batch& batch, const engine::Need& need) = 0;
   // Its gradient, into the arena that this was made for. `ready(t)` as tensor t is final, from the
   // last to the first. REQUIRES a Forward just before and the parameters unchanged since.
   virtual void Backward(const std::function<void(uint32_t tensor)>& ready) = 0;
@@ -26,7 +28,8 @@ class Compute {
 Result<std::unique_ptr<Compute>> MakeNetCompute(const setup::Setup& setup, const float* parameters,
                                                 float* gradients);
 // train.compute: wait. A step takes train.compute_wait_ms (longer while this worker is slow), a
-// third of it in Forward; a tensor's gradient is ready when its share of the time has passed.
+// third of it in Forward; a tensor is needed, and its gradient is ready, when its share of the time
+// has passed. What `need` takes comes on top.
 // Gradients are Gaussian noise, other for each worker and the same every step. `train`, of this
 // rank's job, outlives it.
 std::unique_ptr<Compute> MakeWaitCompute(const setup::Setup& setup, const pb::Train& train,

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/logging.h"
 #include "common/update/clip.h"
 #include "kernels/optimizer.h"
 
@@ -19,28 +20,46 @@ Gradient::Gradient(const setup::Setup& setup, Compute& compute, Replica& replica
       compute_(compute),
       replica_(replica),
       progress_(progress),
-      buckets_of_(setup.plan.tensor_count.size()),
+      buckets_of_(setup.plan.BucketsOfTensors()),
       in_backward_(setup.job.exchange().overlap() && setup.job.train().clip_norm() == 0) {
   for (uint32_t t = 0; t < setup.plan.tensor_count.size(); ++t)
     decay_.push_back(DecayOf(setup, t, pb::WeightDecay::in_gradient));
-  for (uint32_t b = 0; b < setup.plan.buckets.size(); ++b) {
-    const protocol::Bucket& bucket = setup.plan.buckets[b];
-    for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)
-      buckets_of_[t].push_back(b);
-  }
 }
 
-void Gradient::Take(const data::Batch& batch, const std::function<void(uint32_t)>& ready) {
+void Gradient::Take(const data::Batch& batch, const Ready& ready) {
+  const Status taken = Take(batch, nullptr, ready);
+  CHECK(taken.ok()) << taken.message();  // only `need` has errors
+}
+
+Status Gradient::Take(const data::Batch& batch, const Need& need, const Ready& ready) {
   TimeScope time(progress_.compute);
-  const double loss = compute_.Forward(batch);
+  const Result<double> loss = Forward(batch, need, &time);
+  if (!loss.ok()) return loss.status();
   const auto samples = batch.labels.size();
-  progress_.loss.Set(loss);
+  progress_.loss.Set(*loss);
   progress_.samples.Add(samples);
   progress_.steps.Add();
-  losses_.sum += loss * static_cast<double>(samples);
+  losses_.sum += *loss * static_cast<double>(samples);
   losses_.samples += samples;
   progress_.Move();
+  Backward(ready);
+  return Ok();
+}
 
+Result<double> Gradient::Forward(const data::Batch& batch, const Need& need, TimeScope* time) {
+  if (!need) return compute_.Forward(batch, nullptr);
+  Status needed = Ok();
+  const double loss = compute_.Forward(batch, [&](uint32_t tensor) {
+    const Time asked = Now();
+    needed = need(tensor);
+    time->Leave(Now() - asked);
+    return needed.ok();
+  });
+  if (!needed.ok()) return needed;
+  return loss;
+}
+
+void Gradient::Backward(const Ready& ready) {
   tensors_left_.clear();
   for (const protocol::Bucket& bucket : setup_.plan.buckets)
     tensors_left_.push_back(bucket.tensors);

@@ -18,12 +18,16 @@ class Gradient {
   // All outlive it. The gradient is taken at replica.point() and lies in replica.gradients().
   Gradient(const setup::Setup& setup, Compute& compute, Replica& replica, Progress& progress);
 
-  // `ready(bucket)` once a bucket is final: while backward still runs, or all at its end where
-  // the exchange is not to overlap (exchange.overlap) or the norm has to be known first.
-  void Take(const data::Batch& batch, const std::function<void(uint32_t bucket)>& ready);
-  void Take(const data::Batch& batch) {
-    Take(batch, [](uint32_t) {});
-  }
+  using Need = std::function<Status(uint32_t tensor)>;
+  using Ready = std::function<void(uint32_t bucket)>;
+
+  // `need(tensor)` before the first layer reads it at the point: what is not there yet can still be
+  // put in place. Its error ends this. `ready(bucket)` once a bucket is final: while backward still
+  // runs, or all at its end where the exchange is not to overlap (exchange.overlap) or the norm has
+  // to be known first.
+  Status Take(const data::Batch& batch, const Need& need, const Ready& ready);
+  void Take(
+      const data::Batch& batch, const Ready& ready = [](uint32_t) {});
 
   // Mean losses since the last call, times samples; and those samples.
   struct Losses {
@@ -33,6 +37,9 @@ class Gradient {
   Losses TakeLosses();
 
  private:
+  // The time in `need` is none of the forward's.
+  Result<double> Forward(const data::Batch& batch, const Need& need, TimeScope* time);
+  void Backward(const Ready& ready);
   void AddDecay(uint32_t tensor);
   void Clip();
 

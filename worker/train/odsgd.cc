@@ -14,7 +14,6 @@
 #include "common/base/logging.h"
 #include "common/update/local_updater.h"
 #include "worker/train/algorithms.h"
-#include "worker/train/apply.h"
 
 namespace tern::train {
 
@@ -33,7 +32,7 @@ class Odsgd : public Algorithm {
       : Algorithm(context),
         job_(c_.setup.job.train().odsgd()),
         warmup_(WarmupSteps(job_, context.steps_an_epoch)),
-        apply_(c_.setup, c_.replica, c_.sums),
+        round_(MakeOpenRound()),
         size_(c_.setup.table.total),
         pushed_{std::vector<float>(size_), std::vector<float>(size_)} {
     auto made = update::MakeLocalUpdater(job_.local(), size_, c_.setup.plan.workers);
@@ -91,12 +90,14 @@ class Odsgd : public Algorithm {
 
   // The point stays what it is: the next step is the same whether or not somebody looked.
   Status Settle() override { return ApplyUpTo(last_pushed_); }
+  uint64_t pushed() const override { return last_pushed_; }
 
  private:
   Status ApplyUpTo(uint64_t round) {
     while (applied_ < round) {
       if (!before_.empty()) std::copy_n(c_.replica.parameters(), size_, before_.data());
-      TERN_RETURN_IF_ERROR(ApplyRound(applied_ + 1, apply_));
+      round_.Open(applied_ + 1);
+      TERN_RETURN_IF_ERROR(round_.Finish());
     }
     return Ok();
   }
@@ -116,7 +117,7 @@ class Odsgd : public Algorithm {
 
   const pb::Odsgd& job_;
   const uint64_t warmup_;  // wp
-  Apply apply_;
+  OpenRound round_;
   const size_t size_;
   std::vector<float> pushed_[2];  // gradients of the open rounds, by round
   std::vector<float> before_;     // W(s-2), where the compensation is against it

@@ -5,6 +5,10 @@
 //   ternarize, push        coder.h
 //   pull mean gradient     wait for the answers of all chunks;
 //   update w               apply.h, each bucket as it comes where that may be
+//
+// Where buckets may be applied as they come, the last two wait until the next forward wants them:
+// its first layers run while the answers to the last ones travel (open_round.h). It is the same W
+// at the same places, so the same bits.
 #include "worker/train/algorithms.h"
 
 namespace tern::train {
@@ -14,23 +18,30 @@ namespace {
 class Ssgd : public Algorithm {
  public:
   explicit Ssgd(const Context& context)
-      : Algorithm(context), apply_(c_.setup, c_.replica, c_.sums) {}
+      : Algorithm(context),
+        round_(MakeOpenRound()),
+        in_forward_(c_.setup.job.exchange().overlap() && round_.by_bucket()) {}
 
   Status Step(uint64_t step, const data::Batch& batch) override {
     // Who is late, or has just joined, goes through the rounds that closed without it.
-    if (!c_.sums.Has(step)) {
-      if (batch.labels.empty()) {
-        c_.coder.Skip(step);
-      } else {
-        c_.gradient.Take(
-            batch, [&](uint32_t bucket) { c_.coder.Push(step, bucket, c_.replica.gradients()); });
-      }
+    if (c_.sums.Has(step) || batch.labels.empty()) {
+      TERN_RETURN_IF_ERROR(round_.Finish());
+      if (!c_.sums.Has(step)) c_.coder.Skip(step);
+    } else {
+      TERN_RETURN_IF_ERROR(c_.gradient.Take(
+          batch, [this](uint32_t tensor) { return round_.Need(tensor); },
+          [&](uint32_t bucket) { c_.coder.Push(step, bucket, c_.replica.gradients()); }));
     }
-    return ApplyRound(step, apply_);
+    round_.Open(step);
+    return in_forward_ ? Ok() : round_.Finish();
   }
 
+  Status Settle() override { return round_.Finish(); }
+  uint64_t pushed() const override { return round_.round().value_or(applied_); }
+
  private:
-  Apply apply_;
+  OpenRound round_;
+  const bool in_forward_;
 };
 
 }  // namespace

@@ -104,8 +104,8 @@ Status Trainer::TrainSteps() {
   LOG(INFO) << "training from step " << steps_done_ + 1 << " to "
             << (has_rounds_ ? last_step_ : p_.steps);
   while (steps_done_ < last_step_) {
-    const bool moved = algorithm_->applied() > compared_at_;
-    if (has_rounds_ && moved && figures_.Due(steps_done_)) {
+    const bool moves = algorithm_->pushed() > compared_at_;
+    if (has_rounds_ && moves && figures_.Due(steps_done_)) {
       TERN_RETURN_IF_ERROR(algorithm_->Settle());
       TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare));
       if (figures_.EvaluationIsDue(steps_done_))

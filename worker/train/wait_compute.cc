@@ -28,13 +28,22 @@ class WaitCompute : public Compute {
     }
   }
 
-  double Forward(const data::Batch& batch) override {
+  double Forward(const data::Batch& batch, const engine::Need& need) override {
     begin_ = Clock::now();
     const uint64_t from = train_.compute_slow_from(), steps = train_.compute_slow_steps();
     const uint64_t step = batch.step + 1;
     const bool slow = step >= from && (steps == 0 || step < from + steps);
     wait_ = std::chrono::duration<double, std::milli>(train_.compute_wait_ms() *
                                                       (slow ? train_.compute_slow_factor() : 1));
+    double done = 0;
+    for (uint32_t t = 0; need && t < setup_.table.parameters.size(); ++t) {
+      WaitUntil(done / 3);
+      const Clock::time_point asked = Clock::now();
+      if (!need(t)) return 0;
+      begin_ += Clock::now() - asked;
+      done += static_cast<double>(setup_.table.parameters[t].count) /
+              static_cast<double>(setup_.table.total);
+    }
     WaitUntil(1.0 / 3);
     return 0;
   }
