@@ -1,8 +1,10 @@
 #include "models/complete.h"
 
-#include <cmath>
 #include <map>
 #include <set>
+
+#include "common/base/text.h"
+#include "models/layer_rules.h"
 
 namespace tern::models {
 namespace {
@@ -24,78 +26,10 @@ bool IsPlainName(const std::string& name) {
   return true;
 }
 
-Status CheckSize(const std::string& key, uint32_t value) {
-  if (value >= 1 && value <= kMaxDim) return Ok();
-  return Bad(key + " is " + std::to_string(value) + "; it must be 1 to " + std::to_string(kMaxDim));
-}
-
-Status CheckInit(const std::string& key, const pb::Init& init) {
-  switch (init.kind_case()) {
-    case pb::Init::kConstant:
-      if (std::isfinite(init.constant())) return Ok();
-      return Bad(key + ".constant is not a finite number");
-    case pb::Init::kNormalStd:
-      if (std::isfinite(init.normal_std()) && init.normal_std() >= 0) return Ok();
-      return Bad(key + ".normal_std must be a finite number of at least 0");
-    case pb::Init::kTruncatedNormalStd:
-      if (std::isfinite(init.truncated_normal_std()) && init.truncated_normal_std() >= 0) {
-        return Ok();
-      }
-      return Bad(key + ".truncated_normal_std must be a finite number of at least 0");
-    default:
-      return Ok();
-  }
-}
-
-template <typename Def>
-Status CompleteInits(Def* def) {
-  if (def->weight_init().kind_case() == pb::Init::KIND_NOT_SET) {
-    def->mutable_weight_init()->mutable_xavier();
-  }
-  if (def->bias_init().kind_case() == pb::Init::KIND_NOT_SET) {
-    def->mutable_bias_init()->set_constant(0);
-  }
-  TERN_RETURN_IF_ERROR(CheckInit("weight_init", def->weight_init()));
-  return CheckInit("bias_init", def->bias_init());
-}
-
-Status CompleteConv(pb::ConvDef* conv) {
-  TERN_RETURN_IF_ERROR(CheckSize("outputs", conv->outputs()));
-  TERN_RETURN_IF_ERROR(CheckSize("kernel", conv->kernel()));
-  TERN_RETURN_IF_ERROR(CheckSize("stride", conv->stride()));
-  conv->set_stride(conv->stride());
-  conv->set_padding(conv->padding());
-  return CompleteInits(conv);
-}
-
-Status CompletePool(pb::PoolDef* pool) {
-  TERN_RETURN_IF_ERROR(CheckSize("kernel", pool->kernel()));
-  if (!pool->has_stride()) pool->set_stride(pool->kernel());
-  TERN_RETURN_IF_ERROR(CheckSize("stride", pool->stride()));
-  pool->set_padding(pool->padding());
-  return Ok();
-}
-
-Status CompleteDense(pb::DenseDef* dense) {
-  TERN_RETURN_IF_ERROR(CheckSize("outputs", dense->outputs()));
-  return CompleteInits(dense);
-}
-
 Status CompleteKind(pb::LayerDef* layer) {
-  switch (layer->kind_case()) {
-    case pb::LayerDef::kConv:
-      return CompleteConv(layer->mutable_conv());
-    case pb::LayerDef::kMaxPool:
-      return CompletePool(layer->mutable_max_pool());
-    case pb::LayerDef::kDense:
-      return CompleteDense(layer->mutable_dense());
-    case pb::LayerDef::kRelu:
-    case pb::LayerDef::kSoftmaxLoss:
-      return Ok();
-    case pb::LayerDef::KIND_NOT_SET:
-      break;
-  }
-  return Bad("it has no kind; give it one of conv, max_pool, dense, relu, softmax_loss");
+  const LayerRules* rules = FindRules(layer->kind_case());
+  if (rules == nullptr) return Bad("it has no kind; give it one of " + KindNames());
+  return rules->complete(layer);
 }
 
 // The wiring so far: who made each tensor, and which tensors nobody has read yet.
@@ -112,15 +46,10 @@ class Wiring {
     if (layer->inputs().empty()) layer->add_inputs(last_);
     if (loss && layer->inputs_size() == 1) layer->add_inputs(kLabel);
     if (!layer->has_output()) layer->set_output(layer->name());
-    if (layer->inputs_size() != (loss ? 2 : 1)) {
-      return Bad("it has " + std::to_string(layer->inputs_size()) + " inputs; " +
-                 (loss ? "softmax_loss takes two, the scores and \"label\""
-                       : KindName(*layer) + " takes one"));
+    TERN_RETURN_IF_ERROR(CheckInputs(*layer));
+    for (const std::string& input : layer->inputs()) {
+      if (!loss || input != kLabel) TERN_RETURN_IF_ERROR(Read(input));
     }
-    if (loss && layer->inputs(1) != kLabel) {
-      return Bad("its second input is " + Quote(layer->inputs(1)) + "; it must be \"label\"");
-    }
-    TERN_RETURN_IF_ERROR(Read(layer->inputs(0)));
     return Make(layer);
   }
 
@@ -133,6 +62,22 @@ class Wiring {
   }
 
  private:
+  static Status CheckInputs(const pb::LayerDef& layer) {
+    const std::string saw = Cat("it has ", layer.inputs_size(), " inputs; ", KindName(layer));
+    if (layer.has_softmax_loss()) {
+      if (layer.inputs_size() != 2) return Bad(saw + " takes two, the scores and \"label\"");
+      if (layer.inputs(1) == kLabel && layer.inputs(0) != kLabel) return Ok();
+      return Bad("its inputs are " + Quote(layer.inputs(0)) + " and " + Quote(layer.inputs(1)) +
+                 "; they must be the scores and \"label\"");
+    }
+    const LayerRules& rules = *FindRules(layer.kind_case());
+    if (layer.inputs_size() >= rules.least_inputs && layer.inputs_size() <= rules.most_inputs)
+      return Ok();
+    return Bad(saw + (rules.most_inputs == 1
+                          ? " takes one"
+                          : Cat(" takes ", rules.least_inputs, " to ", rules.most_inputs)));
+  }
+
   Status Read(const std::string& name) {
     if (name == kLabel) return Bad("it reads \"label\", which only softmax_loss can");
     if (!made_.count(name)) {
@@ -193,21 +138,8 @@ Status CheckNames(const pb::NetDef& net) {
 }  // namespace
 
 std::string KindName(const pb::LayerDef& layer) {
-  switch (layer.kind_case()) {
-    case pb::LayerDef::kConv:
-      return "conv";
-    case pb::LayerDef::kMaxPool:
-      return "max_pool";
-    case pb::LayerDef::kDense:
-      return "dense";
-    case pb::LayerDef::kRelu:
-      return "relu";
-    case pb::LayerDef::kSoftmaxLoss:
-      return "softmax_loss";
-    case pb::LayerDef::KIND_NOT_SET:
-      break;
-  }
-  return "none";
+  const LayerRules* rules = FindRules(layer.kind_case());
+  return rules == nullptr ? "none" : rules->name;
 }
 
 std::string Describe(const pb::LayerDef& layer) {

@@ -1,7 +1,12 @@
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
 #include <bit>
 #include <string>
+#include <vector>
 
 #include "common/base/hash.h"
+#include "common/base/logging.h"
 #include "models/complete.h"
 #include "models/shapes.h"
 
@@ -19,32 +24,43 @@ class Canonical {
     Number(text.size());
     bytes_ += text;
   }
-  void Init(const pb::Init& init) {
-    Number(init.kind_case());
-    float value = 0;
-    if (init.has_constant()) value = init.constant();
-    if (init.has_normal_std()) value = init.normal_std();
-    if (init.has_truncated_normal_std()) value = init.truncated_normal_std();
-    Number(std::bit_cast<uint32_t>(value));
-  }
   const std::string& bytes() const { return bytes_; }
 
  private:
   std::string bytes_;
 };
 
-template <typename Window>
-void PutWindow(const Window& window, Canonical* out) {
-  out->Number(window.kernel());
-  out->Number(window.stride());
-  out->Number(window.padding());
+using Field = google::protobuf::FieldDescriptor;
+
+void PutMessage(const google::protobuf::Message& message, Canonical* out);
+
+void PutField(const google::protobuf::Message& message, const Field& field, Canonical* out) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  switch (field.cpp_type()) {
+    case Field::CPPTYPE_UINT32:
+      return out->Number(reflection.GetUInt32(message, &field));
+    case Field::CPPTYPE_BOOL:
+      return out->Number(reflection.GetBool(message, &field));
+    case Field::CPPTYPE_ENUM:
+      return out->Number(static_cast<uint64_t>(reflection.GetEnumValue(message, &field)));
+    case Field::CPPTYPE_FLOAT:
+      return out->Number(std::bit_cast<uint32_t>(reflection.GetFloat(message, &field)));
+    case Field::CPPTYPE_MESSAGE:
+      return PutMessage(reflection.GetMessage(message, &field), out);
+    default:
+      LOG(FATAL) << "no canonical form of " << field.full_name();
+  }
 }
 
-template <typename Def>
-void PutWeights(const Def& def, Canonical* out) {
-  out->Number(def.outputs());
-  out->Init(def.weight_init());
-  out->Init(def.bias_init());
+// The fields that are set, by number; none is repeated.
+void PutMessage(const google::protobuf::Message& message, Canonical* out) {
+  std::vector<const Field*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  out->Number(fields.size());
+  for (const Field* field : fields) {
+    out->Number(static_cast<uint64_t>(field->number()));
+    PutField(message, *field, out);
+  }
 }
 
 void PutLayer(const pb::LayerDef& layer, Canonical* out) {
@@ -52,13 +68,9 @@ void PutLayer(const pb::LayerDef& layer, Canonical* out) {
   out->Number(layer.inputs_size());
   for (const std::string& input : layer.inputs()) out->Text(input);
   out->Text(layer.output());
-  out->Text(KindName(layer));
-  if (layer.has_conv()) {
-    PutWeights(layer.conv(), out);
-    PutWindow(layer.conv(), out);
-  }
-  if (layer.has_max_pool()) PutWindow(layer.max_pool(), out);
-  if (layer.has_dense()) PutWeights(layer.dense(), out);
+  const Field* kind = pb::LayerDef::descriptor()->FindFieldByNumber(layer.kind_case());
+  out->Text(kind == nullptr ? "" : kind->name());
+  if (kind != nullptr) PutField(layer, *kind, out);
 }
 
 }  // namespace
@@ -67,7 +79,7 @@ uint64_t ModelDigest(const pb::NetDef& net) {
   const Result<pb::NetDef> complete = CompleteNet(net);
   const pb::NetDef& def = complete.ok() ? *complete : net;
   Canonical out;
-  out.Text("tern model 1");
+  out.Text("tern model 2");
   out.Number(def.input().channels());
   out.Number(def.input().height());
   out.Number(def.input().width());

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -45,6 +46,11 @@ void InitOne(const Parameter& parameter, const kernels::NoiseKey& key, float* va
         const double p = kBelowMinusTwo + u * (1 - 2 * kBelowMinusTwo);
         return init.truncated_normal_std() * NormalQuantile(p);
       });
+    case pb::Init::kHe: {
+      const uint64_t fan = init.he().fan_out() ? parameter.fan_out : parameter.fan_in;
+      const double std = std::sqrt(2.0 / static_cast<double>(fan));
+      return for_each([&](double u) { return std * NormalQuantile(u); });
+    }
     case pb::Init::kXavier:
     case pb::Init::KIND_NOT_SET: {
       const double a = std::sqrt(3.0 / static_cast<double>(parameter.fan_in));
@@ -63,6 +69,10 @@ void InitParameters(const ParameterTable& table, uint64_t seed, float* arena) {
     key.tensor = static_cast<uint32_t>(i);
     InitOne(table.parameters[i], key, arena + table.parameters[i].offset);
   }
+}
+
+void InitStatistics(const ParameterTable& table, float* arena) {
+  for (const Statistic& s : table.statistics) std::fill_n(arena + s.offset, s.count, s.initial);
 }
 
 }  // namespace tern::models

@@ -1,19 +1,38 @@
 #include "models/models.h"
 
+#include "models/builders.h"
 #include "models/complete.h"
-#include "models/lenet.h"
 #include "models/shapes.h"
 
 namespace tern::models {
 namespace {
 
+// Arguments that only some builders take.
+enum Takes : unsigned { kNothing = 0, kPadding = 1, kBatchNorm = 2, kDropout = 4, kWidth = 8 };
+
 struct Builder {
   const char* name;
-  pb::NetDef (*build)(const pb::Model& model, uint32_t classes);
+  pb::NetDef (*build)(const BuildFor& to);
+  unsigned takes;
+  PublishedImage published;
 };
 
 constexpr Builder kBuilders[] = {
-    {"lenet", &LeNet},
+    {"lenet", &LeNet, kPadding, {1, 28, 10}},
+    {"cifarnet", &CifarNet, kNothing, {3, 24, 10}},
+    {"alexnet", &AlexNet, kBatchNorm | kDropout, {3, 224, 1000}},
+    {"vgg_a", &VggA, kBatchNorm | kDropout, {3, 224, 1000}},
+    {"vgg16", &Vgg16, kBatchNorm | kDropout, {3, 224, 1000}},
+    {"vgg19", &Vgg19, kBatchNorm | kDropout, {3, 224, 1000}},
+    {"googlenet", &GoogLeNet, kDropout, {3, 224, 1000}},
+    {"inception_bn", &InceptionBn, kNothing, {3, 224, 1000}},
+    {"resnet18_v2", &ResNet18V2, kNothing, {3, 32, 10}},
+    {"resnet20", &ResNet20, kNothing, {3, 32, 10}},
+    {"resnet32", &ResNet32, kNothing, {3, 32, 10}},
+    {"resnet50", &ResNet50, kNothing, {3, 224, 1000}},
+    {"resnet110", &ResNet110, kNothing, {3, 32, 10}},
+    {"resnet152", &ResNet152, kNothing, {3, 224, 1000}},
+    {"mobilenet", &MobileNet, kWidth, {3, 224, 1000}},
 };
 
 Status Bad(const std::string& message) { return Status(Code::kBadJob, message); }
@@ -24,9 +43,30 @@ std::string KnownNames() {
   return list;
 }
 
-Result<pb::NetDef> BuildByName(const pb::Model& model, uint32_t classes) {
+Status CheckArguments(const pb::Model& model, const Builder& builder) {
+  const struct {
+    const char* name;
+    bool given;
+    Takes argument;
+  } arguments[] = {
+      {"padding", model.has_padding() && model.padding() != pb::Model::valid, kPadding},
+      {"batch_norm", model.batch_norm(), kBatchNorm},
+      {"dropout", model.has_dropout(), kDropout},
+      {"width", model.width() != 1, kWidth}};
+  for (const auto& one : arguments) {
+    if (!one.given || (builder.takes & one.argument) != 0) continue;
+    return Bad(std::string("model.") + one.name + ": " + builder.name +
+               " has no such argument; leave it out");
+  }
+  return Ok();
+}
+
+Result<pb::NetDef> BuildByName(const BuildFor& to) {
+  const pb::Model& model = to.model;
   for (const Builder& builder : kBuilders) {
-    if (model.name() == builder.name) return builder.build(model, classes);
+    if (model.name() != builder.name) continue;
+    TERN_RETURN_IF_ERROR(CheckArguments(model, builder));
+    return builder.build(to);
   }
   return Bad("model.name: \"" + model.name().substr(0, kMaxLayerName) +
              "\" is not known; the known ones are " + KnownNames() +
@@ -70,7 +110,7 @@ Result<pb::NetDef> BuildNet(const pb::Model& model, const pb::ImageShape& input,
   if (model.has_net()) {
     TERN_RETURN_IF_ERROR(CheckAgainstData(net, input, classes));
   } else {
-    Result<pb::NetDef> built = BuildByName(model, classes);
+    Result<pb::NetDef> built = BuildByName({model, input, classes});
     if (!built.ok()) return built.status();
     net = std::move(*built);
   }
@@ -80,6 +120,13 @@ Result<pb::NetDef> BuildNet(const pb::Model& model, const pb::ImageShape& input,
   if (!complete.ok()) return complete.status().Within("model");
   TERN_RETURN_IF_ERROR(MakeParameterTable(*complete).status().Within("model"));
   return complete;
+}
+
+PublishedImage PublishedFor(const std::string& name) {
+  for (const Builder& builder : kBuilders) {
+    if (name == builder.name) return builder.published;
+  }
+  return kBuilders[0].published;
 }
 
 const std::vector<std::string>& ModelNames() {

@@ -17,4 +17,10 @@ Result<pb::NetDef> BuildNet(const pb::Model& model, const pb::ImageShape& input,
 
 const std::vector<std::string>& ModelNames();
 
+// What a builder's net was published for; of a name that is not known, of the first.
+struct PublishedImage {
+  uint32_t channels, side, classes;
+};
+PublishedImage PublishedFor(const std::string& name);
+
 }  // namespace tern::models

@@ -16,6 +16,8 @@ using Words = std::vector<std::string>;
 Status RunJob(const Words& words);
 // Checks a job and says what it resolves to (check.cc).
 Status CheckJob(const Words& words);
+// Says what a network is made of (model.cc).
+Status ShowModel(const Words& words);
 // Says how fast a job will be elsewhere, from a profile of one step (predict.cc).
 Status PredictJob(const Words& words);
 

@@ -25,6 +25,10 @@ const std::vector<Command> kCommands = {
      &tern::tools::RunJob},
     {"check", "JOB [--set KEY=VALUE]...",
      "check a job; print what it resolves to and what it will cost", &tern::tools::CheckJob},
+    {"model",
+     "NAME [--channels N] [--height N] [--width N] [--classes N] [--batch_norm] [--netdef | "
+     "--json]",
+     "a network's layers, parameters and operations; or its NetDef", &tern::tools::ShowModel},
     {"predict",
      "JOB [--set KEY=VALUE]... [--link_mbit X,...] [--workers N,...] [--codecs NAME,...]",
      "measure one step; say how fast the job will be on other links, with other workers and codecs "

@@ -83,18 +83,20 @@ Steps TimeSteps(train::Compute& compute, const setup::Setup& setup, uint32_t sam
   return out;
 }
 
-Result<std::unique_ptr<train::Compute>> MakeCompute(const setup::Setup& setup, float* parameters,
-                                                    float* gradients) {
+Result<std::unique_ptr<train::Compute>> MakeCompute(const setup::Setup& setup,
+                                                    const engine::Net::Arenas& arenas) {
   if (setup.job.train().compute() == pb::Train::wait)
-    return train::MakeWaitCompute(setup, setup.job.train(), 0, gradients);
-  return train::MakeNetCompute(setup, parameters, gradients);
+    return train::MakeWaitCompute(setup, setup.job.train(), 0, arenas.gradients);
+  return train::MakeNetCompute(setup, 0, arenas);
 }
 
 Status MeasureCompute(const setup::Setup& setup, Profile* profile) {
   omp_set_num_threads(static_cast<int>(setup.job.workers().threads()));
   std::vector<float> parameters(setup.table.total), gradients(setup.table.total);
   models::InitParameters(setup.table, setup.job.seed(), parameters.data());
-  const auto compute = MakeCompute(setup, parameters.data(), gradients.data());
+  std::vector<float> statistics(setup.table.statistics_total);
+  models::InitStatistics(setup.table, statistics.data());
+  const auto compute = MakeCompute(setup, {parameters.data(), gradients.data(), statistics.data()});
   if (!compute.ok()) return compute.status();
   const uint32_t batch = std::max(1u, setup.job.train().batch_total() / setup.plan.workers);
   const Steps whole = TimeSteps(**compute, setup, batch);

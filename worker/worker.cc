@@ -78,7 +78,8 @@ Status Worker::MakeCompute() {
     compute_ = train::MakeWaitCompute(setup_, job_.train(), rank_, replica_->gradients());
     return Ok();
   }
-  auto compute = train::MakeNetCompute(setup_, replica_->point(), replica_->gradients());
+  auto compute = train::MakeNetCompute(
+      setup_, rank_, {replica_->point(), replica_->gradients(), replica_->statistics().data()});
   if (!compute.ok()) return compute.status();
   compute_ = std::move(*compute);
   return Ok();

@@ -1,7 +1,9 @@
 #include "common/config/fields.h"
 
 #include <charconv>
+#include <deque>
 #include <set>
+#include <utility>
 
 #include "common/base/text.h"
 #include "common/config/node.h"
@@ -34,20 +36,6 @@ std::string AllowedNumber(const FieldDescriptor* field) {
   if (rule.has_max()) text += ", at most " + NumberText(rule.max());
   if (whole && !rule.has_min()) text += ", 0 or more";
   return text;
-}
-
-std::string FindKey(const Descriptor* message, const std::string& prefix, const std::string& name,
-                    std::set<const Descriptor*>* seen) {
-  if (!seen->insert(message).second) return "";
-  for (int i = 0; i < message->field_count(); ++i) {
-    const FieldDescriptor* field = message->field(i);
-    const std::string key = Join(prefix, field->name()) + (field->is_repeated() ? "[0]" : "");
-    if (field->name() == name) return key;
-    if (field->message_type() == nullptr) continue;
-    const std::string found = FindKey(field->message_type(), key, name, seen);
-    if (!found.empty()) return found;
-  }
-  return "";
 }
 
 }  // namespace
@@ -108,7 +96,19 @@ std::string AllowedField(const FieldDescriptor* field, const NameTables& tables)
 
 std::string KeyElsewhere(const std::string& name) {
   std::set<const Descriptor*> seen;
-  return FindKey(pb::Job::descriptor(), "", name, &seen);
+  std::deque<std::pair<const Descriptor*, std::string>> level = {{pb::Job::descriptor(), ""}};
+  while (!level.empty()) {
+    const auto [message, prefix] = level.front();
+    level.pop_front();
+    if (!seen.insert(message).second) continue;
+    for (int i = 0; i < message->field_count(); ++i) {
+      const FieldDescriptor* field = message->field(i);
+      const std::string key = Join(prefix, field->name()) + (field->is_repeated() ? "[0]" : "");
+      if (field->name() == name) return key;
+      if (field->message_type() != nullptr) level.emplace_back(field->message_type(), key);
+    }
+  }
+  return "";
 }
 
 std::string NumberText(double number) { return Shortest(number); }

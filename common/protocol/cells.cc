@@ -68,11 +68,12 @@ class MaxOfScalers : public CellSum {
 // Everybody gets everybody's figures, by rank, and adds them up in that order.
 class GatheredFigures : public CellSum {
  public:
-  explicit GatheredFigures(size_t workers) : by_rank_(workers) {}
+  explicit GatheredFigures(const ExchangePlan& plan)
+      : by_rank_(plan.workers), most_(plan.max_figures_bytes()) {}
 
   Status Add(uint32_t rank, const Bytes& payload) override {
     pb::Figures figures;
-    if (payload.size() > kMaxFiguresBytes ||
+    if (payload.size() > most_ ||
         !figures.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
       return Status(Code::kMismatch,
                     "figures of " + std::to_string(payload.size()) + " bytes that do not parse");
@@ -88,6 +89,7 @@ class GatheredFigures : public CellSum {
 
  private:
   std::vector<std::string> by_rank_;
+  const size_t most_;  // bytes of one
 };
 
 // What the codecs of a chunk's segments keep between the sums of one round and the next.
@@ -143,9 +145,9 @@ class ChunkSum : public CellSum {
   std::vector<std::unique_ptr<codec::Accumulator>> sums_;
 };
 
-Status CheckFigures(const Bytes& payload, uint32_t workers) {
+Status CheckFigures(const Bytes& payload, uint32_t workers, size_t most) {
   pb::FiguresOfAll all;
-  if (payload.size() > workers * (kMaxFiguresBytes + 8) ||
+  if (payload.size() > workers * (most + 8) ||
       !all.ParseFromArray(payload.data(), static_cast<int>(payload.size())) ||
       all.by_rank_size() != static_cast<int>(workers)) {
     return Status(Code::kMismatch, "not the figures of " + std::to_string(workers) + " workers");
@@ -165,12 +167,13 @@ CellSpec ScaleCell(uint32_t bucket, size_t tensors) {
   return spec;
 }
 
-CellSpec FiguresCell(uint32_t workers, uint32_t which) {
+CellSpec FiguresCell(const ExchangePlan& plan, uint32_t which) {
   CellSpec spec;
   spec.cell = {Kind::kFigures, 0, which};
-  spec.open = [workers](uint64_t) { return std::make_unique<GatheredFigures>(workers); };
-  spec.check_outcome = [workers](const Bytes& payload, uint32_t) {
-    return CheckFigures(payload, workers);
+  spec.open = [&plan](uint64_t) { return std::make_unique<GatheredFigures>(plan); };
+  spec.check_outcome = [workers = plan.workers, most = plan.max_figures_bytes()](
+                           const Bytes& payload, uint32_t) {
+    return CheckFigures(payload, workers, most);
   };
   spec.waits_for_all = true;
   // A hash of one whom the others have gone on without tells nothing about them.
@@ -213,7 +216,7 @@ Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payl
 std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint32_t lane) {
   std::vector<CellSpec> cells;
   for (uint32_t which : {kCompare, kEvaluate}) {
-    if (lane == 0 && shard == 0) cells.push_back(FiguresCell(plan.workers, which));
+    if (lane == 0 && shard == 0) cells.push_back(FiguresCell(plan, which));
   }
   for (uint32_t b = 0; b < plan.buckets.size(); ++b) {
     const Bucket& bucket = plan.buckets[b];

@@ -15,7 +15,7 @@ namespace tern::protocol {
 //   figures  FiguresOfAll, an entry a worker, empty where it has no part; waits for all in any case
 //   pushes   the codecs' sums. Plan and chunk outlive the cell
 CellSpec ScaleCell(uint32_t bucket, size_t tensors);
-CellSpec FiguresCell(uint32_t workers, uint32_t which);
+CellSpec FiguresCell(const ExchangePlan& plan, uint32_t which);
 CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk);
 
 // Cells of figures, by their chunk: of W and the losses, which tell who is there, and then of an
@@ -47,7 +47,5 @@ Result<std::vector<float>> ParseScalers(const Bytes& payload, size_t count);
 // Those at the front of `bytes`.
 Result<std::vector<float>> TakeScalers(std::span<const uint8_t> bytes, size_t count);
 Bytes EncodeScalers(const std::vector<float>& scalers);
-
-constexpr size_t kMaxFiguresBytes = 1024;
 
 }  // namespace tern::protocol

@@ -78,7 +78,10 @@ struct ExchangePlan {
                                              // as the sum of one worker
   std::vector<Bucket> buckets;
   uint64_t digest = 0;
+  uint64_t statistics = 0;  // floats that come with a worker's figures: those of batch norms
 
+  // Of one worker.
+  size_t max_figures_bytes() const { return 1024 + statistics * sizeof(float); }
   const Chunk& chunk(uint32_t bucket, uint32_t index) const {
     return buckets[bucket].chunks[index];
   }

@@ -113,6 +113,7 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
       setup->job, tensors, static_cast<uint32_t>((*optimizer)->Slots().size()));
   if (!plan.ok()) return plan.status().Within(path);
   setup->plan = std::move(*plan);
+  setup->plan.statistics = setup->table.statistics_total;
   // Faults of a schedule show now, not when the first worker has come; its length does not matter
   // for that.
   if (auto schedule = update::Schedule::Make(setup->job.train(), 1); !schedule.ok()) {
@@ -126,7 +127,7 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
 size_t MaxPayload(const Setup& setup, uint32_t lane) {
   const protocol::RoundBytes bytes = protocol::CountRoundBytes(setup.plan);
   constexpr size_t kStatePiece = 256 << 10;  // the largest payload on control
-  const size_t figures = setup.plan.workers * (protocol::kMaxFiguresBytes + 8);
+  const size_t figures = setup.plan.workers * (setup.plan.max_figures_bytes() + 8);
   return (lane == 0 ? std::max({kStatePiece, figures, static_cast<size_t>(bytes.scalers)})
                     : bytes.largest_payload) +
          (64 << 10);

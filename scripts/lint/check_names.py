@@ -11,7 +11,7 @@ CAMEL = re.compile(r"[A-Z][A-Za-z0-9]*")
 CONSTANT = re.compile(r"k[A-Z0-9]\w*")
 LOWER_CAMEL = re.compile(r"\b(?!k[A-Z0-9])[a-z][a-z0-9]*(?:[A-Z][a-z0-9]*)+\b")
 # Functions and types of C libraries that name them so.
-FOREIGN = re.compile(r"(inflate|deflate|cuda|cudnn|cublas)[A-Z]|uInt\b")
+FOREIGN = re.compile(r"(inflate|deflate|cuda|cudnn|cublas)[A-Z]|uInt\b|aBcd16b\b")
 STANDARD_TYPES = {"value_type", "iterator", "is_transparent", "difference_type", "iterator_category"}
 
 TYPE = re.compile(r"\b(?:class|struct|union)\s+(?:\[\[\w+\]\]\s*)?(\w+)(?:\s+final)?\s*(?::[^:]|\{)")

@@ -40,7 +40,9 @@ class Checker {
  private:
   static constexpr double kTolerance = 2e-3;
 
-  double Loss() { return net_->Forward(problem_.images, problem_.labels, problem_.batch, nullptr); }
+  double Loss() {
+    return net_->Forward({problem_.images, problem_.labels, problem_.batch}, nullptr);
+  }
 
   double Slope(size_t i, float step) {
     const float kept = problem_.parameters[i];

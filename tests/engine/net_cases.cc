@@ -78,6 +78,104 @@ constexpr NetCase kCases[] = {
     {"PoolDenseConv",
      "dense { outputs: 18 }; conv { outputs: 5 kernel: 1 }; relu {}; dense { outputs: 3 }", 2, 3, 3,
      3, 2},
+    {"ConvPad", "conv { outputs: 3 kernel: 3 stride: 2 pad: 1 }; dense { outputs: 4 }", 2, 6, 7, 4,
+     2},
+    {"ConvDilated", "conv { outputs: 3 kernel: 3 dilation: 2 pad: 2 }; dense { outputs: 4 }", 2, 6,
+     7, 4, 2},
+    {"ConvSameDilated",
+     "conv { outputs: 3 kernel: 2 dilation: 3 padding: same }; dense { outputs: 4 }", 2, 6, 7, 4,
+     2},
+    {"ConvGroups", "conv { outputs: 6 kernel: 3 groups: 2 }; relu {}; dense { outputs: 4 }", 4, 6,
+     5, 4, 2},
+    {"ConvGroupsOfSixteen",
+     "conv { outputs: 32 kernel: 3 padding: same }; conv { outputs: 32 kernel: 3 groups: 2 }; "
+     "dense { outputs: 4 }",
+     3, 6, 5, 4, 2},
+    {"Depthwise",
+     "conv { outputs: 16 kernel: 1 }; conv { outputs: 16 kernel: 3 groups: 16 padding: same }; "
+     "relu {}; conv { outputs: 5 kernel: 1 }; dense { outputs: 4 }",
+     3, 6, 5, 4, 2},
+    {"DepthwiseStride",
+     "conv { outputs: 7 kernel: 1 }; conv { outputs: 7 kernel: 3 groups: 7 stride: 2 pad: 1 }; "
+     "dense { outputs: 4 }",
+     3, 8, 7, 4, 2},
+    {"ConvWithoutBias",
+     "conv { outputs: 5 kernel: 3 bias: false }; relu {}; conv { outputs: 4 kernel: 1 bias: false "
+     "}; "
+     "dense { outputs: 4 }",
+     3, 6, 5, 4, 2},
+    {"PoolPad",
+     "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 3 stride: 2 pad: 1 }; dense { outputs: 3 }",
+     2, 6, 7, 3, 2},
+    {"PoolGlobal", "conv { outputs: 3 kernel: 2 }; max_pool { global: true }", 2, 5, 4, 3, 2},
+    {"AvgPool", "conv { outputs: 3 kernel: 1 }; avg_pool { kernel: 2 }; dense { outputs: 3 }", 2, 6,
+     7, 3, 2},
+    {"AvgPoolSame",
+     "conv { outputs: 3 kernel: 1 }; avg_pool { kernel: 3 stride: 2 padding: same }; "
+     "dense { outputs: 3 }",
+     2, 6, 7, 3, 2},
+    {"AvgPoolIncludingPadding",
+     "conv { outputs: 3 kernel: 1 }; avg_pool { kernel: 3 stride: 1 pad: 1 include_padding: true "
+     "}; "
+     "dense { outputs: 3 }",
+     2, 6, 7, 3, 2},
+    {"AvgPoolGlobal", "conv { outputs: 3 kernel: 2 }; avg_pool { global: true }", 2, 5, 4, 3, 2},
+    {"ReluWithMaximum",
+     "conv { outputs: 3 kernel: 3 }; relu { max: 0.25 }; dense { outputs: 9 }; relu { max: 0.5 }; "
+     "dense { outputs: 4 }",
+     2, 6, 5, 4, 3},
+    {"BatchNorm", "conv { outputs: 5 kernel: 3 bias: false }; batch_norm {}; dense { outputs: 4 }",
+     2, 6, 5, 4, 3},
+    {"BatchNormRelu",
+     "conv { outputs: 16 kernel: 3 }; batch_norm { epsilon: 0.01 momentum: 0.3 }; relu {}; "
+     "conv { outputs: 5 kernel: 1 }; batch_norm {}; relu { max: 1 }; dense { outputs: 4 }",
+     2, 6, 5, 4, 3},
+    {"BatchNormFirst", "batch_norm {}; dense { outputs: 4 }", 2, 4, 5, 4, 3},
+    {"BatchNormOfDense", "dense { outputs: 7 }; batch_norm {}; relu {}; dense { outputs: 4 }", 2, 4,
+     5, 4, 6},
+    {"Lrn", "conv { outputs: 7 kernel: 3 }; relu {}; lrn { alpha: 0.5 }; dense { outputs: 4 }", 2,
+     6, 5, 4, 2},
+    {"LrnOfThreeOnSixteen",
+     "conv { outputs: 16 kernel: 1 }; lrn { size: 3 alpha: 0.8 beta: 0.6 k: 2 }; "
+     "dense { outputs: 4 }",
+     2, 4, 5, 4, 2},
+    {"Dropout",
+     "dense { outputs: 40 }; relu {}; dropout {}; dense { outputs: 4 }; dropout { rate: 0.2 }", 2,
+     4, 5, 4, 3},
+    {"DropoutOfConv", "conv { outputs: 9 kernel: 1 }; dropout { rate: 0.3 }; dense { outputs: 4 }",
+     2, 4, 5, 4, 3},
+    {"DropoutOfNothing", "dense { outputs: 4 }; dropout { rate: 0 }", 2, 4, 5, 4, 3},
+    {"Standardize", "standardize {}; conv { outputs: 3 kernel: 3 }; dense { outputs: 4 }", 2, 6, 5,
+     4, 2},
+    {"StandardizeInside", "conv { outputs: 3 kernel: 3 }; standardize {}; dense { outputs: 4 }", 2,
+     6, 5, 4, 2},
+    {"Add",
+     "conv { outputs: 3 kernel: 3 }; conv { outputs: 3 kernel: 3 padding: same }; "
+     "inputs: 'a' inputs: 'b' add {}; dense { outputs: 4 }",
+     2, 6, 5, 4, 2},
+    {"AddReluOfBranches",
+     "conv { outputs: 8 kernel: 3 }; batch_norm {}; relu {}; "
+     "conv { outputs: 8 kernel: 3 padding: same }; batch_norm {}; "
+     "inputs: 'c' inputs: 'e' add {}; relu {}; "
+     "conv { outputs: 8 kernel: 1 }; inputs: 'h' inputs: 'g' inputs: 'g' add {}; relu {}; "
+     "dense { outputs: 4 }",
+     2, 6, 5, 4, 3},
+    {"AddToTheData",
+     "conv { outputs: 2 kernel: 3 padding: same }; inputs: 'a' inputs: 'data' add {}; relu {}; "
+     "dense { outputs: 4 }",
+     2, 6, 5, 4, 2},
+    {"TwoReadersOfOneConv",
+     "conv { outputs: 4 kernel: 3 padding: same }; relu {}; "
+     "inputs: 'a' conv { outputs: 4 kernel: 1 }; inputs: 'b' inputs: 'c' add {}; "
+     "dense { outputs: 4 }",
+     2, 6, 5, 4, 2},
+    {"Concat",
+     "conv { outputs: 3 kernel: 3 padding: same }; relu {}; "
+     "inputs: 'data' conv { outputs: 5 kernel: 1 }; inputs: 'b' max_pool { kernel: 3 stride: 1 "
+     "pad: 1 }; "
+     "inputs: 'b' inputs: 'c' inputs: 'd' inputs: 'data' concat {}; relu {}; "
+     "conv { outputs: 4 kernel: 1 }; dense { outputs: 4 }",
+     2, 6, 5, 4, 2},
     {"LeNetLike",
      "conv { outputs: 6 kernel: 5 padding: same }; relu {}; max_pool { kernel: 2 padding: same "
      "}; "

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 TEST(Net, TellsGradientsReadyLastLayerFirst) {
   Problem problem(LeNet(pb::Model::same), 2);
   auto net = problem.Make();
-  net->Forward(problem.images, problem.labels, 2, nullptr);
+  net->Forward({problem.images, problem.labels, 2}, nullptr);
   std::vector<uint32_t> order;
   std::vector<float> when_ready(problem.table.total);
   net->Backward([&](uint32_t p) {
@@ -34,7 +34,7 @@ TEST(Net, TellsGradientsReadyLastLayerFirst) {
 TEST(Net, TellsThatTheFirstLayersAreUntouchedWhenTheLastIsReady) {
   Problem problem(LeNet(pb::Model::valid), 2);
   auto net = problem.Make();
-  net->Forward(problem.images, problem.labels, 2, nullptr);
+  net->Forward({problem.images, problem.labels, 2}, nullptr);
   uint64_t untouched = 0;
   net->Backward([&](uint32_t p) {
     if (p == 6) untouched = std::count(problem.gradients.begin(), problem.gradients.end(), -77.f);
@@ -47,7 +47,7 @@ std::vector<float> TrainSteps(int steps, int threads) {
   Problem problem(LeNet(pb::Model::valid), 8);
   auto net = problem.Make();
   for (int i = 0; i < steps; ++i) {
-    net->Forward(problem.images, problem.labels, 8, nullptr);
+    net->Forward({problem.images, problem.labels, 8}, nullptr);
     net->Backward(nullptr);
     for (size_t k = 0; k < problem.parameters.size(); ++k) {
       problem.parameters[k] -= 0.02f * problem.gradients[k];
@@ -68,7 +68,7 @@ TEST(Net, LearnsABatchByHeart) {
   double first = 0, last = 0;
   for (int i = 0; i < 40; ++i) {
     score = Score();
-    last = net->Forward(problem.images, problem.labels, 16, &score);
+    last = net->Forward({problem.images, problem.labels, 16}, &score);
     if (i == 0) first = last;
     net->Backward(nullptr);
     for (size_t k = 0; k < problem.parameters.size(); ++k) {
@@ -86,10 +86,9 @@ TEST(Net, ReadsTheParametersAfresh) {
   auto evaluation = problem.Make(/*training=*/false);
   for (uint64_t seed : {1, 2, 3}) {
     models::InitParameters(problem.table, seed, problem.parameters.data());
-    const ReferenceRun expected =
-        RunReference(problem.net, 2, problem.parameters, problem.images, problem.labels, 2);
+    const ReferenceRun expected = RunReference(problem.net, problem.Reference(2));
     for (auto* net : {training.get(), evaluation.get()}) {
-      EXPECT_NEAR(net->Forward(problem.images, problem.labels, 2, nullptr), expected.loss, 1e-5);
+      EXPECT_NEAR(net->Forward({problem.images, problem.labels, 2}, nullptr), expected.loss, 1e-5);
     }
   }
 }
@@ -97,11 +96,11 @@ TEST(Net, ReadsTheParametersAfresh) {
 TEST(Net, DoesNotNeedTheImagesAfterForward) {
   Problem problem(LeNet(pb::Model::valid), 2);
   auto net = problem.Make();
-  net->Forward(problem.images, problem.labels, 2, nullptr);
+  net->Forward({problem.images, problem.labels, 2}, nullptr);
   net->Backward(nullptr);
   const std::vector<float> expected = problem.gradients;
   std::vector<float> copy = problem.images;
-  net->Forward(copy, problem.labels, 2, nullptr);
+  net->Forward({copy, problem.labels, 2}, nullptr);
   std::fill(copy.begin(), copy.end(), 1e9f);
   net->Backward(nullptr);
   EXPECT_EQ(problem.gradients, expected);
@@ -111,11 +110,12 @@ TEST(Net, EvaluatingBetweenForwardAndBackwardChangesNothing) {
   Problem problem(LeNet(pb::Model::valid), 2);
   auto net = problem.Make();
   auto evaluation = problem.Make(/*training=*/false);
-  net->Forward(problem.images, problem.labels, 2, nullptr);
+  net->Forward({problem.images, problem.labels, 2}, nullptr);
   net->Backward(nullptr);
   const std::vector<float> expected = problem.gradients;
-  net->Forward(problem.images, problem.labels, 2, nullptr);
-  evaluation->Forward(std::vector<float>(problem.images.size(), 0.5f), problem.labels, 2, nullptr);
+  net->Forward({problem.images, problem.labels, 2}, nullptr);
+  const std::vector<float> others(problem.images.size(), 0.5f);
+  evaluation->Forward({others, problem.labels, 2}, nullptr);
   net->Backward(nullptr);
   EXPECT_EQ(problem.gradients, expected);
 }
@@ -124,11 +124,11 @@ TEST(Net, EvaluatingBetweenForwardAndBackwardChangesNothing) {
 TEST(Net, AsksForATensorBeforeItReadsIt) {
   Problem problem(LeNet(pb::Model::valid), 2);
   auto net = problem.Make();
-  const double expected = net->Forward(problem.images, problem.labels, 2, nullptr);
+  const double expected = net->Forward({problem.images, problem.labels, 2}, nullptr);
   const std::vector<float> parameters = problem.parameters;
   std::fill(problem.parameters.begin(), problem.parameters.end(), 1e9f);
   std::vector<uint32_t> asked;
-  const double loss = net->Forward(problem.images, problem.labels, 2, nullptr, [&](uint32_t p) {
+  const double loss = net->Forward({problem.images, problem.labels, 2}, nullptr, [&](uint32_t p) {
     const auto& tensor = problem.table.parameters[p];
     std::copy_n(parameters.begin() + static_cast<long>(tensor.offset), tensor.count,
                 problem.parameters.begin() + static_cast<long>(tensor.offset));
@@ -145,23 +145,22 @@ TEST(Net, EndsAPassThatIsNotGivenWhatItNeeds) {
   Problem problem(LeNet(pb::Model::valid), 2);
   auto net = problem.Make();
   int asked = 0;
-  net->Forward(problem.images, problem.labels, 2, nullptr, [&](uint32_t) { return ++asked < 3; });
+  net->Forward({problem.images, problem.labels, 2}, nullptr, [&](uint32_t) { return ++asked < 3; });
   EXPECT_EQ(asked, 3);
-  const double loss = net->Forward(problem.images, problem.labels, 2, nullptr);
-  EXPECT_EQ(loss, net->Forward(problem.images, problem.labels, 2, nullptr));
+  const double loss = net->Forward({problem.images, problem.labels, 2}, nullptr);
+  EXPECT_EQ(loss, net->Forward({problem.images, problem.labels, 2}, nullptr));
 }
 
 TEST(Net, PaddingSamplesDoNotCount) {
   Problem problem(LeNet(pb::Model::valid), 5);
   auto net = problem.Make(/*training=*/false);
-  const ReferenceRun expected =
-      RunReference(problem.net, 5, problem.parameters, problem.images, problem.labels, 3);
+  const ReferenceRun expected = RunReference(problem.net, problem.EvaluationReference(3));
   Score score;
   score.samples = 10;
   score.correct = 10;
   score.loss = 1;
   const std::span<const uint32_t> three(problem.labels.data(), 3);
-  EXPECT_NEAR(net->Forward(problem.images, three, 3, &score), expected.loss, 1e-5);
+  EXPECT_NEAR(net->Forward({problem.images, three, 3}, &score), expected.loss, 1e-5);
   EXPECT_NEAR(score.loss, 1 + 3 * expected.loss, 1e-5);
   EXPECT_EQ(score.correct, 10 + expected.correct);
   EXPECT_EQ(score.samples, 13u);
@@ -170,7 +169,8 @@ TEST(Net, PaddingSamplesDoNotCount) {
 TEST(Net, RefusesBatchesThatCannotBe) {
   Problem problem(LeNet(pb::Model::valid), 1);
   const auto make = [&](uint32_t batch) {
-    const auto net = Net::Make(problem.net, {batch, false}, problem.parameters.data(), nullptr);
+    const auto net = Net::Make(problem.net, {.batch = batch, .training = false},
+                               {.parameters = problem.parameters.data()});
     EXPECT_EQ(net.status().code(), Code::kBadJob);
     return net.status().message();
   };
@@ -181,7 +181,7 @@ TEST(Net, RefusesBatchesThatCannotBe) {
 TEST(Net, RefusesANetThatIsNotOne) {
   pb::NetDef net = LeNet(pb::Model::valid);
   net.mutable_layers(2)->mutable_conv()->set_kernel(99);
-  const auto made = Net::Make(net, {1, false}, nullptr, nullptr);
+  const auto made = Net::Make(net, {.batch = 1, .training = false}, {});
   ASSERT_FALSE(made.ok());
   EXPECT_THAT(made.status().message(), HasSubstr("layer \"conv2\" (conv)"));
 }

@@ -13,6 +13,7 @@
 #include "kernels/philox.h"
 #include "models/models.h"
 #include "models/shapes.h"
+#include "tests/engine/reference_net.h"
 #include "worker/engine/net.h"
 
 namespace tern::engine {
@@ -67,11 +68,13 @@ class Problem {
     table = *models::MakeParameterTable(net);
     parameters.resize(table.total);
     gradients.assign(table.total, -77);
+    statistics.resize(table.statistics_total);
+    models::InitStatistics(table, statistics.data());
     models::InitParameters(table, seed, parameters.data());
     // Biases too, so that a mistake in them shows.
     for (const models::Parameter& p : table.parameters) {
       for (uint64_t i = 0; p.is_bias && i < p.count; ++i) {
-        parameters[p.offset + i] = 0.2f * Uniform(seed, 1, p.offset + i);
+        parameters[p.offset + i] += 0.2f * Uniform(seed, 1, p.offset + i);
       }
     }
     const pb::ImageShape& image = net.input();
@@ -84,9 +87,26 @@ class Problem {
 
   std::unique_ptr<Net> Make(bool training = true) {
     auto made =
-        Net::Make(net, {batch, training}, parameters.data(), training ? gradients.data() : nullptr);
+        Net::Make(net, {.batch = batch, .training = training, .seed = kSeed},
+                  {parameters.data(), training ? gradients.data() : nullptr, statistics.data()});
     EXPECT_TRUE(made.ok()) << made.status().message();
     return std::move(*made);
+  }
+
+  // The same, for the reference; its evaluation form.
+  ReferenceFeed Reference(uint32_t used) const {
+    return {.batch = batch,
+            .parameters = parameters,
+            .statistics = statistics,
+            .images = images,
+            .labels = labels,
+            .used = used,
+            .seed = kSeed};
+  }
+  ReferenceFeed EvaluationReference(uint32_t used) const {
+    ReferenceFeed feed = Reference(used);
+    feed.training = false;
+    return feed;
   }
 
   // In [-1, 1).
@@ -95,10 +115,11 @@ class Problem {
     return static_cast<float>(draw * 0x1p-31 - 1);
   }
 
+  static constexpr uint64_t kSeed = 5;  // of dropout
   pb::NetDef net;
   uint32_t batch;
   models::ParameterTable table;
-  std::vector<float> parameters, gradients, images;
+  std::vector<float> parameters, gradients, statistics, images;
   std::vector<uint32_t> labels;
 };
 

@@ -14,13 +14,21 @@ namespace tern::engine {
 struct ReferenceRun {
   double loss = 0;  // mean over the first `used` samples
   uint64_t correct = 0;
-  std::vector<double> gradients;  // of the mean loss, in canonical order
-  std::vector<double> scores;     // what the loss sees, [batch, classes]
+  std::vector<double> gradients;   // of the mean loss, in canonical order
+  std::vector<double> scores;      // what the loss sees, [batch, classes]
+  std::vector<double> statistics;  // after a step of training
 };
 
-// REQUIRES a complete net that is a chain.
-ReferenceRun RunReference(const pb::NetDef& net, uint32_t batch, std::span<const float> parameters,
-                          std::span<const float> images, std::span<const uint32_t> labels,
-                          uint32_t used);
+struct ReferenceFeed {
+  uint32_t batch = 0;
+  std::span<const float> parameters, statistics, images;
+  std::span<const uint32_t> labels;
+  uint32_t used = 0;
+  bool training = true;
+  uint64_t seed = 0, step = 0;  // of dropout, on rank 0
+};
+
+// REQUIRES a complete net.
+ReferenceRun RunReference(const pb::NetDef& net, const ReferenceFeed& feed);
 
 }  // namespace tern::engine

@@ -12,7 +12,7 @@ TEST(SoftmaxLoss, IsTheDefinition) {
   const std::vector<float> scores = {1, 2, 3, 0.5f, -1, 0};
   const std::vector<uint32_t> labels = {2, 1};
   std::vector<float> gradient(6);
-  const SoftmaxSums sums = SoftmaxLoss(scores.data(), labels, 2, 3, 2, gradient.data());
+  const SoftmaxSums sums = SoftmaxLoss(scores.data(), labels, 2, 3, 2, 0, gradient.data());
   double loss = 0;
   for (int n = 0; n < 2; ++n) {
     double sum = 0;
@@ -31,8 +31,10 @@ TEST(SoftmaxLoss, IsTheDefinition) {
 TEST(SoftmaxLoss, StaysFiniteForLargeScores) {
   const std::vector<float> scores = {1e30f, -1e30f, 0};
   std::vector<float> gradient(3);
-  EXPECT_EQ(SoftmaxLoss(scores.data(), std::vector<uint32_t>{0}, 1, 3, 1, gradient.data()).loss, 0);
-  const auto wrong = SoftmaxLoss(scores.data(), std::vector<uint32_t>{1}, 1, 3, 1, gradient.data());
+  EXPECT_EQ(SoftmaxLoss(scores.data(), std::vector<uint32_t>{0}, 1, 3, 1, 0, gradient.data()).loss,
+            0);
+  const auto wrong =
+      SoftmaxLoss(scores.data(), std::vector<uint32_t>{1}, 1, 3, 1, 0, gradient.data());
   EXPECT_NEAR(wrong.loss / 2e30, 1, 1e-6);
   EXPECT_EQ(gradient, (std::vector<float>{1, -1, 0}));
 }
@@ -40,7 +42,7 @@ TEST(SoftmaxLoss, StaysFiniteForLargeScores) {
 TEST(SoftmaxLoss, OfEqualScoresTakesTheFirst) {
   const std::vector<float> scores(8, 0.25f);
   const std::vector<uint32_t> labels = {0, 3};
-  const SoftmaxSums sums = SoftmaxLoss(scores.data(), labels, 2, 4, 2, nullptr);
+  const SoftmaxSums sums = SoftmaxLoss(scores.data(), labels, 2, 4, 2, 0, nullptr);
   EXPECT_EQ(sums.correct, 1u);
   EXPECT_NEAR(sums.loss, 2 * std::log(4.0), 1e-12);
 }
@@ -49,7 +51,7 @@ TEST(SoftmaxLoss, CountsOnlyTheRowsInUse) {
   const std::vector<float> scores = {1, 2, 3, 4, 5, 7};
   std::vector<float> gradient(6, 9);
   const std::vector<uint32_t> labels = {1};
-  const SoftmaxSums sums = SoftmaxLoss(scores.data(), labels, 3, 2, 1, gradient.data());
+  const SoftmaxSums sums = SoftmaxLoss(scores.data(), labels, 3, 2, 1, 0, gradient.data());
   EXPECT_NEAR(sums.loss, std::log(1 + std::exp(-1.0)), 1e-12);
   EXPECT_NEAR(gradient[0], 1 / (1 + std::exp(1.0)), 1e-7);
   EXPECT_NEAR(gradient[1], -gradient[0], 1e-7);
@@ -59,7 +61,8 @@ TEST(SoftmaxLoss, CountsOnlyTheRowsInUse) {
 TEST(SoftmaxLoss, PassesOnWhatIsNotFinite) {
   const std::vector<float> scores = {NAN, 1};
   std::vector<float> gradient(2);
-  const auto sums = SoftmaxLoss(scores.data(), std::vector<uint32_t>{1}, 1, 2, 1, gradient.data());
+  const auto sums =
+      SoftmaxLoss(scores.data(), std::vector<uint32_t>{1}, 1, 2, 1, 0, gradient.data());
   EXPECT_FALSE(std::isfinite(sums.loss));
   EXPECT_FALSE(std::isfinite(gradient[1]));
 }

@@ -84,7 +84,7 @@ TEST(Cells, GatherFiguresByRank) {
   ASSERT_EQ(all.by_rank_size(), 2);
   ASSERT_TRUE(figures.ParseFromString(all.by_rank(1)));
   EXPECT_EQ(figures.test_correct(), 101u);
-  EXPECT_FALSE(sum->Add(0, Text(std::string(kMaxFiguresBytes + 1, 'x'))).ok());
+  EXPECT_FALSE(sum->Add(0, Text(std::string(plan.max_figures_bytes() + 1, 'x'))).ok());
   EXPECT_FALSE(sum->Add(0, Text("\xff\xff")).ok());
   EXPECT_FALSE(cells[0].check_outcome(Text(""), 2).ok());
 }

@@ -14,8 +14,15 @@
 
 namespace tern::train {
 
-// A two-layer dense net on 4 x 4 images, two workers; `overrides` as of --set.
-inline std::unique_ptr<setup::Setup> SmallJob(std::vector<std::string> overrides = {}) {
+inline constexpr char kTwoDenseLayers[] = R"(
+      - {name: hidden, dense: {outputs: 40}}
+      - {name: rectified, relu: {}}
+      - {name: scores, dense: {outputs: 3}}
+)";
+
+// A net of those layers on 4 x 4 images of 3 classes, two workers; `overrides` as of --set.
+inline std::unique_ptr<setup::Setup> SmallJob(const std::vector<std::string>& overrides = {},
+                                              const std::string& layers = kTwoDenseLayers) {
   const std::filesystem::path path = std::filesystem::path(testing::TempDir()) /
                                      ("tern_job_" + std::to_string(std::rand()) + ".yaml");
   std::ofstream(path) << R"(
@@ -27,12 +34,8 @@ model:
   net:
     input: {channels: 1, height: 4, width: 4}
     classes: 3
-    layers:
-      - {name: hidden, dense: {outputs: 40}}
-      - {name: rectified, relu: {}}
-      - {name: scores, dense: {outputs: 3}}
-      - {name: loss, softmax_loss: {}}
-)";
+    layers:)" << layers
+                      << "      - {name: loss, softmax_loss: {}}\n";
   auto setup = setup::MakeSetup(path.string(), overrides);
   std::filesystem::remove(path);
   EXPECT_TRUE(setup.ok()) << setup.status().message();

@@ -15,22 +15,22 @@ class Dense : public Layer {
  public:
   explicit Dense(const LayerSpec& spec)
       : spec_(spec),
-        image_(Plain(DimsOf(spec.batch, spec.input), Tag::nchw)),
+        image_(Plain(DimsOf(spec.batch, spec.input()), Tag::nchw)),
         output_image_(Plain(DimsOf(spec.batch, spec.output), Tag::nhwc)) {
     const memory::dim outputs = spec.output.c;
-    const memory::dim inputs = memory::dim{spec.input.c} * spec.input.h * spec.input.w;
+    const memory::dim inputs = memory::dim{spec.input().c} * spec.input().h * spec.input().w;
     flat_ = Plain({spec.batch, inputs}, Tag::nc);
     flat_output_ = Plain({spec.batch, outputs}, Tag::nc);
-    weight_ = {Plain({outputs, inputs}, Tag::oi), -1, spec.weight_values};
-    bias_ = {Plain({outputs}, Tag::x), -1, spec.bias_values};
+    weight_ = {Plain({outputs, inputs}, Tag::oi), -1, spec.parameters[0].values};
+    bias_ = {Plain({outputs}, Tag::x), -1, spec.parameters[1].values};
   }
 
-  Value Forward(Program* program, const Value& input) override {
+  Value Forward(Program* program, const std::vector<Value>& inputs) override {
     const auto kind =
         spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
     const Forwards::desc desc(kind, flat_, weight_.desc, bias_.desc, flat_output_);
     forward_ = Forwards::primitive_desc(desc, AttributesWithRelu(spec_.relu), program->engine());
-    input_ = As(flat_, program->Convert(input, image_));
+    input_ = As(flat_, program->Convert(inputs[0], image_));
     output_ = program->NewValue(flat_output_);
     program->Run<Forwards>(forward_, {{DNNL_ARG_SRC, input_},
                                       {DNNL_ARG_WEIGHTS, weight_},
@@ -39,17 +39,18 @@ class Dense : public Layer {
     return As(output_image_, output_);
   }
 
-  Value Backward(Program* program, const Value& gradient, bool wanted) override {
+  std::vector<Value> Backward(Program* program, const Value& gradient,
+                              const std::vector<bool>& wanted) override {
     Value flat_gradient = As(flat_output_, program->Convert(gradient, output_image_));
     if (spec_.relu) flat_gradient = AddReluBackward(program, output_, flat_gradient);
     AddBackwardWeights(program, flat_gradient);
-    return wanted ? AddBackwardData(program, flat_gradient) : Value();
+    return {wanted[0] ? AddBackwardData(program, flat_gradient) : Value()};
   }
 
  private:
   // The same bytes under other dimensions.
   static Value As(const memory::desc& desc, const Value& value) {
-    return {desc, value.buffer, value.outside};
+    return {desc, value.buffer, value.outside, value.shared};
   }
 
   void AddBackwardWeights(Program* program, const Value& gradient) {
@@ -59,10 +60,8 @@ class Dense : public Layer {
     program->Run<BackwardWeights>(
         backward, {{DNNL_ARG_SRC, input_},
                    {DNNL_ARG_DIFF_DST, gradient},
-                   {DNNL_ARG_DIFF_WEIGHTS, {weight_.desc, -1, spec_.weight_gradient}},
-                   {DNNL_ARG_DIFF_BIAS, {bias_.desc, -1, spec_.bias_gradient}}});
-    program->Ready(spec_.bias);
-    program->Ready(spec_.weight);
+                   {DNNL_ARG_DIFF_WEIGHTS, {weight_.desc, -1, spec_.parameters[0].gradient}},
+                   {DNNL_ARG_DIFF_BIAS, {bias_.desc, -1, spec_.parameters[1].gradient}}});
   }
 
   Value AddBackwardData(Program* program, const Value& gradient) {

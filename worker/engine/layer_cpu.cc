@@ -6,8 +6,15 @@ namespace {
 constexpr LayerKind kLayerKinds[] = {
     {pb::LayerDef::kConv, &MakeConv, /*fuses_relu=*/true},
     {pb::LayerDef::kDense, &MakeDense, /*fuses_relu=*/true},
-    {pb::LayerDef::kMaxPool, &MakeMaxPool, /*fuses_relu=*/false},
+    {pb::LayerDef::kMaxPool, &MakePool, /*fuses_relu=*/false},
+    {pb::LayerDef::kAvgPool, &MakePool, /*fuses_relu=*/false},
     {pb::LayerDef::kRelu, &MakeRelu, /*fuses_relu=*/false},
+    {pb::LayerDef::kBatchNorm, &MakeBatchNorm, /*fuses_relu=*/true},
+    {pb::LayerDef::kLrn, &MakeLrn, /*fuses_relu=*/false},
+    {pb::LayerDef::kDropout, &MakeDropout, /*fuses_relu=*/false},
+    {pb::LayerDef::kConcat, &MakeConcat, /*fuses_relu=*/false},
+    {pb::LayerDef::kAdd, &MakeAdd, /*fuses_relu=*/true},
+    {pb::LayerDef::kStandardize, &MakeStandardize, /*fuses_relu=*/false},
     {pb::LayerDef::kSoftmaxLoss, &MakeSoftmaxLoss, /*fuses_relu=*/false},
 };
 

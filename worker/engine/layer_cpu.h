@@ -3,40 +3,46 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "kernels/philox.h"
 #include "models/shapes.h"
 #include "proto/net.pb.h"
 #include "worker/engine/program_cpu.h"
 
 namespace tern::engine {
 
+// A parameter in the caller's arenas.
+struct ParameterPlace {
+  uint32_t index = 0;         // in the table
+  float* values = nullptr;    // read only
+  float* gradient = nullptr;  // in training
+};
+
 // One layer with all its shapes worked out.
 struct LayerSpec {
   const pb::LayerDef* def = nullptr;
   uint32_t batch = 0;
   bool training = false;
-  models::ImageDims input;
+  std::vector<models::ImageDims> inputs;  // without "label"
   models::ImageDims output;
   bool relu = false;  // followed by a ReLU that this layer applies itself
+  std::vector<ParameterPlace> parameters;
+  std::vector<float*> statistics;  // in the caller's arena
+  kernels::NoiseKey noise;  // of dropout: its tensor is the layer's place; the round is missing
 
-  // Where the layer has parameters: their places in the table and in the caller's arenas (the
-  // gradients only in training).
-  uint32_t weight = 0;
-  uint32_t bias = 0;
-  float* weight_values = nullptr;  // read only
-  float* bias_values = nullptr;    // read only
-  float* weight_gradient = nullptr;
-  float* bias_gradient = nullptr;
+  const models::ImageDims& input() const { return inputs[0]; }
 };
 
 class Layer {
  public:
   virtual ~Layer() = default;
   // Appends the forward steps; returns the output, [N, C, H, W] in any layout.
-  virtual Value Forward(Program* program, const Value& input) = 0;
-  // Appends the backward steps. `gradient` is that of the output. Returns that of the input where
-  // `wanted`; otherwise anything. REQUIRES Forward before.
-  virtual Value Backward(Program* program, const Value& gradient, bool wanted) = 0;
+  virtual Value Forward(Program* program, const std::vector<Value>& inputs) = 0;
+  // Appends the backward steps. `gradient` is that of the output. Returns those of the inputs that
+  // are `wanted`; the others may be anything. REQUIRES Forward before.
+  virtual std::vector<Value> Backward(Program* program, const Value& gradient,
+                                      const std::vector<bool>& wanted) = 0;
 };
 
 struct LayerKind {
@@ -48,20 +54,46 @@ struct LayerKind {
 // The kind's line in the table; nullptr if the engine has no such layer.
 const LayerKind* FindLayerKind(pb::LayerDef::KindCase kind);
 
+std::unique_ptr<Layer> MakeAdd(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeBatchNorm(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeConcat(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeConv(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeDense(const LayerSpec& spec);
-std::unique_ptr<Layer> MakeMaxPool(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeDropout(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeLrn(const LayerSpec& spec);
+std::unique_ptr<Layer> MakePool(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeRelu(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeSoftmaxLoss(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeStandardize(const LayerSpec& spec);
 
 // [N, C, H, W]
 inline dnnl::memory::dims DimsOf(uint32_t batch, const models::ImageDims& image) {
   return {batch, image.c, image.h, image.w};
 }
 
+// Where windows lie on an image, as oneDNN wants it: rows and columns.
+struct WindowPlaces {
+  dnnl::memory::dims kernel, strides, dilates, pad_begin, pad_end;
+};
+// `def` is a ConvDef or a PoolDef, whose sizes were checked when the net's shapes were inferred.
+template <typename Def>
+WindowPlaces PlaceWindow(const Def& def, const models::ImageDims& input) {
+  const models::Window windows[] = {models::WindowOf(def, input.h), models::WindowOf(def, input.w)};
+  const uint32_t sizes[] = {input.h, input.w};
+  WindowPlaces places;
+  for (int axis = 0; axis < 2; ++axis) {
+    const auto plan = models::PlanAxis(sizes[axis], windows[axis]);
+    places.kernel.push_back(windows[axis].kernel);
+    places.strides.push_back(windows[axis].stride);
+    places.dilates.push_back(windows[axis].dilation - 1);
+    places.pad_begin.push_back(plan->pad_begin);
+    places.pad_end.push_back(plan->pad_end);
+  }
+  return places;
+}
+
 // The ReLU of spec.relu inside another primitive, and its backward from the output (exact, for the
-// output is zero or less just where the input is): gradient masked in place, in the output's
-// layout.
+// output is zero or less just where the input is): gradient masked, in the output's layout.
 dnnl::primitive_attr AttributesWithRelu(bool relu);
 Value AddReluBackward(Program* program, const Value& output, const Value& gradient);
 

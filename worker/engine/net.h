@@ -3,9 +3,10 @@
 //
 //   Make -> { Forward -> Backward? }*
 //
-// Parameters and gradients live in the caller's arenas, in canonical order (models/shapes.h), plain
-// row-major; some layers keep copies in the layouts that the backend prefers. An evaluation net
-// (training = false) is a second Net over the same parameters; it may run at any time between.
+// Parameters, gradients and statistics live in the caller's arenas, in canonical order
+// (models/shapes.h), plain row-major; some layers keep copies in the layouts that the backend
+// prefers. An evaluation net (training = false) is a second Net over the same parameters and
+// statistics; it may run at any time between.
 //
 // Threads: one at a time. The backend uses as many as omp_set_num_threads said, on the calling
 // thread, when Make ran: set it before, and call Forward and Backward on that thread with the same
@@ -26,7 +27,8 @@ namespace tern::engine {
 // Sums over a set of samples.
 struct Score {
   double loss = 0;       // sum of the losses
-  uint64_t correct = 0;  // top-1
+  uint64_t correct = 0;  // the label has the largest score (of equal ones the first)
+  uint64_t among_five = 0;
   uint64_t samples = 0;
 };
 
@@ -39,20 +41,31 @@ class Net {
   struct Options {
     uint32_t batch = 0;  // samples of one Forward
     bool training = true;
+    uint64_t seed = 0;  // of dropout, with the worker's rank and the step
+    uint16_t rank = 0;
   };
-  // `parameters` and `gradients` (unused unless training) hold table.total elements and outlive the
-  // net.
+  // Of the caller, who keeps them longer than the net: table.total elements, the gradients only in
+  // training; table.statistics_total, read in evaluation and updated by each Forward in training.
+  struct Arenas {
+    const float* parameters = nullptr;
+    float* gradients = nullptr;
+    float* statistics = nullptr;
+  };
   static Result<std::unique_ptr<Net>> Make(const pb::NetDef& def, const Options& options,
-                                           const float* parameters, float* gradients);
+                                           const Arenas& arenas);
   virtual ~Net() = default;
 
-  // `images` is [batch, C, H, W]; labels are < classes. Copies the images and reads the parameters
-  // afresh. Returns the mean loss of the first `used` samples (1 to batch; the rest are padding of
-  // an evaluation; training uses all), adding the sums to *score (nullptr: to nothing). `need(p)`
-  // is called on this thread, where there is one: p from 0 to the last, a layer's weight and bias
-  // one after the other. What comes of a pass that it ended means nothing.
-  virtual double Forward(std::span<const float> images, std::span<const uint32_t> labels,
-                         uint32_t used, Score* score, const Need& need = nullptr) = 0;
+  struct Feed {
+    std::span<const float> images;     // [batch, C, H, W]
+    std::span<const uint32_t> labels;  // each < classes
+    uint32_t used = 0;  // samples that count, 1 to batch; the rest are padding of an evaluation
+    uint64_t step = 0;  // which draws dropout
+  };
+  // Copies the images and reads the parameters afresh. Returns the mean loss of the samples that
+  // count (training uses all), adding the sums to *score (nullptr: to nothing). `need(p)` is called
+  // on this thread, where there is one: p from 0 to the last, a layer's weight and bias one after
+  // the other. What comes of a pass that it ended means nothing.
+  virtual double Forward(const Feed& feed, Score* score, const Need& need = nullptr) = 0;
   // d(mean loss)/d(parameters) into the gradients arena. `ready(p)` is called, on this thread, when
   // the gradient of parameter p (index in the table) is final: p falls from the last to 0, each
   // layer's bias before its weight. REQUIRES a Forward just before and the parameters unchanged

@@ -24,7 +24,7 @@ Value Program::NewValue(const memory::desc& desc) {
 }
 
 Value Program::Convert(const Value& from, const memory::desc& desc) {
-  if (SameBytes(from.desc, desc)) return {desc, from.buffer, from.outside};
+  if (SameBytes(from.desc, desc)) return {desc, from.buffer, from.outside, from.shared};
   const Value to = NewValue(desc);
   Copy(from, to);
   return to;
@@ -35,8 +35,17 @@ void Program::Copy(const Value& from, const Value& to) {
   Run<dnnl::reorder>(desc, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
+Value Program::Add(const Value& a, const Value& b, const dnnl::primitive_attr& attributes) {
+  const Value sum = NewValue(a.desc);
+  const dnnl::binary::primitive_desc desc({dnnl::algorithm::binary_add, a.desc, a.desc, a.desc},
+                                          attributes, engine_);
+  Run<dnnl::binary>(
+      desc, {{DNNL_ARG_SRC_0, a}, {DNNL_ARG_SRC_1, Convert(b, a.desc)}, {DNNL_ARG_DST, sum}});
+  return sum;
+}
+
 void Program::AddPrimitive(dnnl::primitive primitive, const memory::desc& scratchpad,
-                           Arguments arguments) {
+                           const Arguments& arguments) {
   Step step;
   step.primitive = std::move(primitive);
   for (const auto& [kind, value] : arguments) step.arguments.push_back({kind, value, {}});

@@ -8,13 +8,12 @@
 #include <cstdint>
 #include <dnnl.hpp>
 #include <functional>
-#include <initializer_list>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "worker/engine/memory_plan.h"
+#include "worker/engine/net.h"
 
 namespace tern::engine {
 
@@ -23,20 +22,18 @@ struct Value {
   dnnl::memory::desc desc;
   int buffer = -1;
   float* outside = nullptr;
+  bool shared = false;  // a gradient that others read too: not to be written in place
 };
 
 // What one RunForward is about, and what came of it.
 struct Batch {
-  std::span<const float> images;
-  std::span<const uint32_t> labels;
-  uint32_t used = 0;  // samples that count
-  double loss = 0;    // sum over them
-  uint64_t correct = 0;
+  Net::Feed feed;
+  Score score;
 };
 
 class Program {
  public:
-  using Arguments = std::initializer_list<std::pair<int, Value>>;  // DNNL_ARG_... -> value
+  using Arguments = std::vector<std::pair<int, Value>>;  // DNNL_ARG_... -> value
   // Gets the address of each value that was named, in order.
   using Function = std::function<void(const std::vector<float*>& data)>;
 
@@ -51,9 +48,15 @@ class Program {
   Value Convert(const Value& from, const dnnl::memory::desc& desc);
   // Reorders into a given place.
   void Copy(const Value& from, const Value& to);
+  // a + b, in a's layout.
+  Value Add(const Value& a, const Value& b, const dnnl::primitive_attr& attributes);
+  // Where the result of an element-wise step on `value` may go: there, unless others read it too.
+  Value InPlace(const Value& value) {
+    return value.shared || value.buffer < 0 ? NewValue(value.desc) : value;
+  }
 
   template <typename Primitive>
-  void Run(const typename Primitive::primitive_desc& desc, Arguments arguments) {
+  void Run(const typename Primitive::primitive_desc& desc, const Arguments& arguments) {
     AddPrimitive(Primitive(desc), desc.scratchpad_desc(), arguments);
   }
   void Call(const std::vector<Value>& values, Function function);
@@ -89,7 +92,7 @@ class Program {
   };
 
   void AddPrimitive(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad,
-                    Arguments arguments);
+                    const Arguments& arguments);
   void AddStep(Step step);
   void AddMark(int64_t Step::*mark, uint32_t p);
   void BindStep(Step* step);

@@ -1,4 +1,5 @@
-// ReLU on its own (after pooling, say), and what layers share that apply it themselves.
+// ReLU on its own (after pooling, say), with or without an upper bound, and what layers share that
+// apply it themselves.
 #include "worker/engine/layer_cpu.h"
 
 namespace tern::engine {
@@ -7,28 +8,55 @@ namespace {
 using Forwards = dnnl::eltwise_forward;
 using Backwards = dnnl::eltwise_backward;
 
-// The same function as eltwise_relu; its backward reads the output instead of the input.
-constexpr auto kRelu = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
+// min(max(x, 0), upper), or without an upper bound. Forms whose backward reads the output instead
+// of the input.
+struct Shape {
+  dnnl::algorithm algorithm = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
+  float upper = 0;
+};
 
-Forwards::primitive_desc ForwardDesc(const Program& program, const dnnl::memory::desc& desc) {
-  return {Forwards::desc(dnnl::prop_kind::forward_training, kRelu, desc, 0.f),
-          Program::Attributes(), program.engine()};
+Shape ShapeOf(const pb::ReluDef& def) {
+  if (!def.has_max()) return {};
+  return {dnnl::algorithm::eltwise_clip_v2_use_dst_for_bwd, def.max()};
+}
+
+Forwards::primitive_desc ForwardDesc(const Program& program, const Shape& shape,
+                                     const dnnl::memory::desc& desc) {
+  return {
+      Forwards::desc(dnnl::prop_kind::forward_training, shape.algorithm, desc, 0.f, shape.upper),
+      Program::Attributes(), program.engine()};
+}
+
+Value AddBackward(Program* program, const Shape& shape, const Value& output,
+                  const Value& gradient) {
+  const Backwards::primitive_desc backward(
+      Backwards::desc(shape.algorithm, output.desc, output.desc, 0.f, shape.upper),
+      Program::Attributes(), program->engine(), ForwardDesc(*program, shape, output.desc));
+  const Value from = program->Convert(gradient, backward.diff_dst_desc());
+  const Value masked = program->InPlace(from);
+  program->Run<Backwards>(
+      backward, {{DNNL_ARG_DST, output}, {DNNL_ARG_DIFF_DST, from}, {DNNL_ARG_DIFF_SRC, masked}});
+  return masked;
 }
 
 class Relu : public Layer {
  public:
-  Value Forward(Program* program, const Value& input) override {
-    output_ = program->NewValue(input.desc);
-    program->Run<Forwards>(ForwardDesc(*program, input.desc),
-                           {{DNNL_ARG_SRC, input}, {DNNL_ARG_DST, output_}});
+  explicit Relu(const LayerSpec& spec) : shape_(ShapeOf(spec.def->relu())) {}
+
+  Value Forward(Program* program, const std::vector<Value>& inputs) override {
+    output_ = program->NewValue(inputs[0].desc);
+    program->Run<Forwards>(ForwardDesc(*program, shape_, inputs[0].desc),
+                           {{DNNL_ARG_SRC, inputs[0]}, {DNNL_ARG_DST, output_}});
     return output_;
   }
 
-  Value Backward(Program* program, const Value& gradient, bool /*wanted*/) override {
-    return AddReluBackward(program, output_, gradient);
+  std::vector<Value> Backward(Program* program, const Value& gradient,
+                              const std::vector<bool>& wanted) override {
+    return {wanted[0] ? AddBackward(program, shape_, output_, gradient) : Value()};
   }
 
  private:
+  const Shape shape_;
   Value output_;
 };
 
@@ -44,15 +72,9 @@ dnnl::primitive_attr AttributesWithRelu(bool relu) {
 }
 
 Value AddReluBackward(Program* program, const Value& output, const Value& gradient) {
-  const Backwards::primitive_desc backward(Backwards::desc(kRelu, output.desc, output.desc, 0.f),
-                                           Program::Attributes(), program->engine(),
-                                           ForwardDesc(*program, output.desc));
-  const Value masked = program->Convert(gradient, backward.diff_dst_desc());
-  program->Run<Backwards>(
-      backward, {{DNNL_ARG_DST, output}, {DNNL_ARG_DIFF_DST, masked}, {DNNL_ARG_DIFF_SRC, masked}});
-  return masked;
+  return AddBackward(program, Shape(), output, gradient);
 }
 
-std::unique_ptr<Layer> MakeRelu(const LayerSpec&) { return std::make_unique<Relu>(); }
+std::unique_ptr<Layer> MakeRelu(const LayerSpec& spec) { return std::make_unique<Relu>(spec); }
 
 }  // namespace tern::engine

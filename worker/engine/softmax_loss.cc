@@ -6,25 +6,41 @@
 
 namespace tern::engine {
 
+namespace {
+
+// How many scores come before the label's; of equal ones the first is before.
+uint32_t PlaceOf(const float* x, uint32_t classes, uint32_t label) {
+  uint32_t before = 0;
+  for (uint32_t c = 0; c < classes; ++c)
+    before += x[c] > x[label] || (x[c] == x[label] && c < label);
+  return before;
+}
+
+}  // namespace
+
 SoftmaxSums SoftmaxLoss(const float* scores, std::span<const uint32_t> labels, uint32_t rows,
-                        uint32_t classes, uint32_t used, float* gradient) {
+                        uint32_t classes, uint32_t used, float smoothing, float* gradient) {
   SoftmaxSums sums;
+  const double spread = double{smoothing} / classes, at_label = 1 - double{smoothing};
   std::vector<double> exps(classes);
   for (uint32_t n = 0; n < used; ++n) {
     const float* x = scores + size_t{n} * classes;
-    const uint32_t best = static_cast<uint32_t>(std::max_element(x, x + classes) - x);
-    const double largest = x[best];
-    double sum = 0;
+    const double largest = *std::max_element(x, x + classes);
+    double sum = 0, linear = 0;
     for (uint32_t c = 0; c < classes; ++c) {
       exps[c] = std::exp(x[c] - largest);
       sum += exps[c];
+      linear += x[c] - largest;
     }
-    sums.loss += std::log(sum) - (x[labels[n]] - largest);
-    sums.correct += best == labels[n];
+    sums.loss += std::log(sum) - at_label * (x[labels[n]] - largest) - spread * linear;
+    const uint32_t place = PlaceOf(x, classes, labels[n]);
+    sums.correct += place == 0;
+    sums.among_five += place < 5;
     if (gradient == nullptr) continue;
     float* g = gradient + size_t{n} * classes;
     for (uint32_t c = 0; c < classes; ++c) {
-      g[c] = static_cast<float>((exps[c] / sum - (c == labels[n])) / used);
+      const double q = spread + (c == labels[n] ? at_label : 0);
+      g[c] = static_cast<float>((exps[c] / sum - q) / used);
     }
   }
   if (gradient != nullptr) {

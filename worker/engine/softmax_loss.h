@@ -7,14 +7,17 @@
 namespace tern::engine {
 
 struct SoftmaxSums {
-  double loss = 0;       // sum over the rows that count of -log softmax(x)[label]
-  uint64_t correct = 0;  // rows whose label has the largest score (of equal ones the first)
+  // Over the rows that count: sum of -sum_c q[c] log softmax(x)[c], q = (1 - smoothing) at the
+  // label plus smoothing / classes everywhere.
+  double loss = 0;
+  uint64_t correct = 0;     // rows whose label has the largest score (of equal ones the first)
+  uint64_t among_five = 0;  // rows whose label is among the five first
 };
 
 // `scores` is [rows, classes]; labels.size() >= used, each < classes; the first `used` rows count.
 // Unless null, gradient [rows, classes] = d(loss / used) / d(scores), zero in rows that do not
 // count. In double, row by row: the same whatever the threads.
 SoftmaxSums SoftmaxLoss(const float* scores, std::span<const uint32_t> labels, uint32_t rows,
-                        uint32_t classes, uint32_t used, float* gradient);
+                        uint32_t classes, uint32_t used, float smoothing, float* gradient);
 
 }  // namespace tern::engine

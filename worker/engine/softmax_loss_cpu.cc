@@ -11,25 +11,28 @@ class SoftmaxLossLayer : public Layer {
  public:
   explicit SoftmaxLossLayer(const LayerSpec& spec) : spec_(spec) {}
 
-  Value Forward(Program* program, const Value& input) override {
-    const auto rows = Plain(DimsOf(spec_.batch, spec_.input), Tag::nhwc);
-    std::vector<Value> values = {program->Convert(input, rows)};
+  Value Forward(Program* program, const std::vector<Value>& inputs) override {
+    const auto rows = Plain(DimsOf(spec_.batch, spec_.input()), Tag::nhwc);
+    std::vector<Value> values = {program->Convert(inputs[0], rows)};
     if (spec_.training) {
       gradient_ = program->NewValue(rows);
       values.push_back(gradient_);
     }
     Batch* batch = &program->batch();
-    program->Call(values, [batch, rows = spec_.batch,
-                           classes = spec_.input.c](const std::vector<float*>& data) {
-      const SoftmaxSums sums = SoftmaxLoss(data[0], batch->labels, rows, classes, batch->used,
-                                           data.size() > 1 ? data[1] : nullptr);
-      batch->loss = sums.loss;
-      batch->correct = sums.correct;
+    program->Call(values, [batch, rows = spec_.batch, classes = spec_.input().c,
+                           smoothing = spec_.def->softmax_loss().label_smoothing()](
+                              const std::vector<float*>& data) {
+      const SoftmaxSums sums =
+          SoftmaxLoss(data[0], batch->feed.labels, rows, classes, batch->feed.used, smoothing,
+                      data.size() > 1 ? data[1] : nullptr);
+      batch->score = {sums.loss, sums.correct, sums.among_five, batch->feed.used};
     });
     return values[0];
   }
 
-  Value Backward(Program*, const Value&, bool) override { return gradient_; }
+  std::vector<Value> Backward(Program*, const Value&, const std::vector<bool>&) override {
+    return {gradient_};
+  }
 
  private:
   const LayerSpec spec_;

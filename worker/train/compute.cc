@@ -11,13 +11,15 @@ namespace {
 
 class NetCompute : public Compute {
  public:
-  NetCompute(const setup::Setup& setup, const float* parameters, float* gradients)
-      : setup_(setup), parameters_(parameters), gradients_(gradients) {}
+  NetCompute(const setup::Setup& setup, uint32_t rank, const engine::Net::Arenas& arenas)
+      : setup_(setup), rank_(rank), arenas_(arenas) {}
 
   Status Choose(uint32_t batch) {
     std::unique_ptr<engine::Net>& net = nets_[batch];
     if (net == nullptr) {
-      auto made = engine::Net::Make(setup_.net, {batch, true}, parameters_, gradients_);
+      const engine::Net::Options options = {batch, true, setup_.job.seed(),
+                                            static_cast<uint16_t>(rank_)};
+      auto made = engine::Net::Make(setup_.net, options, arenas_);
       if (!made.ok()) return made.status();
       net = std::move(*made);
     }
@@ -29,23 +31,23 @@ class NetCompute : public Compute {
     // The first size was tried when this was made; another size of the same net fits too.
     const Status chosen = Choose(samples);
     CHECK(chosen.ok()) << chosen.message();
-    return net_->Forward(batch.images, batch.labels, samples, nullptr, need);
+    return net_->Forward({batch.images, batch.labels, samples, batch.step}, nullptr, need);
   }
   void Backward(const std::function<void(uint32_t)>& ready) override { net_->Backward(ready); }
 
  private:
   const setup::Setup& setup_;
-  const float* parameters_;
-  float* gradients_;
+  const uint32_t rank_;
+  const engine::Net::Arenas arenas_;
   std::map<uint32_t, std::unique_ptr<engine::Net>> nets_;  // by batch
   engine::Net* net_ = nullptr;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Compute>> MakeNetCompute(const setup::Setup& setup, const float* parameters,
-                                                float* gradients) {
-  auto compute = std::make_unique<NetCompute>(setup, parameters, gradients);
+Result<std::unique_ptr<Compute>> MakeNetCompute(const setup::Setup& setup, uint32_t rank,
+                                                const engine::Net::Arenas& arenas) {
+  auto compute = std::make_unique<NetCompute>(setup, rank, arenas);
   TERN_RETURN_IF_ERROR(compute->Choose(setup.job.train().batch_total() / setup.plan.workers));
   return std::unique_ptr<Compute>(std::move(compute));
 }

@@ -23,10 +23,10 @@ class Compute {
   virtual void Backward(const std::function<void(uint32_t tensor)>& ready) = 0;
 };
 
-// Forward and backward of the net; of one net a batch size, made when it is first needed. Both
+// Forward and backward of the net; of one net a batch size, made when it is first needed. The
 // arenas outlive it. Threads: as engine::Net.
-Result<std::unique_ptr<Compute>> MakeNetCompute(const setup::Setup& setup, const float* parameters,
-                                                float* gradients);
+Result<std::unique_ptr<Compute>> MakeNetCompute(const setup::Setup& setup, uint32_t rank,
+                                                const engine::Net::Arenas& arenas);
 // train.compute: wait. A step takes train.compute_wait_ms (longer while this worker is slow), a
 // third of it in Forward; a tensor is needed, and its gradient is ready, when its share of the time
 // has passed. What `need` takes comes on top.

@@ -6,10 +6,12 @@
 namespace tern::train {
 
 Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
-                                                 const data::Dataset& test, const Replica& replica,
+                                                 const data::Dataset& test, Replica& replica,
                                                  Progress& progress) {
   std::unique_ptr<Evaluate> evaluate(new Evaluate(setup, test, progress));
-  auto net = engine::Net::Make(setup.net, {evaluate->batch_, false}, replica.evaluated(), nullptr);
+  auto net = engine::Net::Make(
+      setup.net, {.batch = evaluate->batch_, .training = false},
+      {.parameters = replica.evaluated(), .statistics = replica.mean_statistics().data()});
   if (!net.ok()) return net.status();
   evaluate->net_ = std::move(*net);
   return evaluate;
@@ -33,7 +35,7 @@ engine::Score Evaluate::Run(uint32_t part, uint32_t parts) {
       data::FillImage(test_, at + i, pixels_, images_.data() + i * test_.image_size());
       labels_[i] = test_.labels[at + i];
     }
-    net_->Forward(images_, labels_, used, &score);
+    net_->Forward({images_, labels_, used}, &score);
     progress_.Move();
   }
   return score;

@@ -19,7 +19,7 @@ class Evaluate {
  public:
   // All outlive it.
   static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup,
-                                                const data::Dataset& test, const Replica& replica,
+                                                const data::Dataset& test, Replica& replica,
                                                 Progress& progress);
   // Sums over one of `parts` equal parts of the set; part < parts.
   engine::Score Run(uint32_t part, uint32_t parts);

@@ -25,6 +25,7 @@ pb::Figures Figures::Compared() {
   const Gradient::Losses losses = gradient_.TakeLosses();
   mine.set_train_loss(losses.sum);
   mine.set_train_samples(losses.samples);
+  mine.mutable_statistics()->Add(replica_.statistics().begin(), replica_.statistics().end());
   return mine;
 }
 
@@ -37,6 +38,7 @@ pb::Figures Figures::Evaluated() {
                                             static_cast<uint32_t>(present_.size()));
   mine.set_test_loss(score.loss);
   mine.set_test_correct(score.correct);
+  mine.set_test_among_five(score.among_five);
   mine.set_test_samples(score.samples);
   return mine;
 }
@@ -73,6 +75,38 @@ Status Figures::OnCompared(const std::vector<pb::Figures>& by_rank, uint64_t ste
     compared_.set_train_loss(compared_.train_loss() + one.train_loss());
     compared_.set_train_samples(compared_.train_samples() + one.train_samples());
   }
+  return AverageStatistics(by_rank);
+}
+
+Status Figures::AverageStatistics(const std::vector<pb::Figures>& by_rank) {
+  const models::ParameterTable& table = setup_.table;
+  std::vector<double> sums(table.statistics_total);
+  for (const uint32_t rank : present_) {
+    const auto& theirs = by_rank[rank].statistics();
+    if (static_cast<size_t>(theirs.size()) != sums.size()) {
+      return Status(Code::kMismatch, Cat("worker ", rank, " has ", theirs.size(),
+                                         " statistics of batch norms, this one ", sums.size()));
+    }
+    for (size_t i = 0; i + 1 < table.statistics.size(); i += 2) {
+      const models::Statistic &mean = table.statistics[i], &variance = table.statistics[i + 1];
+      for (uint64_t c = 0; c < mean.count; ++c) {
+        const double m = theirs[static_cast<int>(mean.offset + c)];
+        sums[mean.offset + c] += m;
+        sums[variance.offset + c] += theirs[static_cast<int>(variance.offset + c)] + m * m;
+      }
+    }
+  }
+  const auto n = static_cast<double>(present_.size());
+  std::vector<float>& means = replica_.mean_statistics();
+  for (size_t i = 0; i + 1 < table.statistics.size(); i += 2) {
+    const models::Statistic &mean = table.statistics[i], &variance = table.statistics[i + 1];
+    for (uint64_t c = 0; c < mean.count; ++c) {
+      const double m = sums[mean.offset + c] / n;
+      means[mean.offset + c] = static_cast<float>(m);
+      means[variance.offset + c] =
+          static_cast<float>(std::max(0.0, sums[variance.offset + c] / n - m * m));
+    }
+  }
   return Ok();
 }
 
@@ -83,13 +117,15 @@ void Figures::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t step
   for (const pb::Figures& one : by_rank) {
     total.set_test_loss(total.test_loss() + one.test_loss());
     total.set_test_correct(total.test_correct() + one.test_correct());
+    total.set_test_among_five(total.test_among_five() + one.test_among_five());
     total.set_test_samples(total.test_samples() + one.test_samples());
   }
   if (total.test_samples() == 0) return;
   const auto samples = static_cast<double>(total.test_samples());
   LOG(INFO) << "after step " << steps << ": test accuracy "
             << static_cast<double>(total.test_correct()) / samples << " of " << total.test_samples()
-            << ", test loss " << total.test_loss() / samples
+            << " (" << static_cast<double>(total.test_among_five()) / samples
+            << " among five), test loss " << total.test_loss() / samples
             << (setup_.plan.rounds ? Cat(", replicas agree on hash ", Hex(total.parameters_hash()))
                                    : std::string());
   newest_ = total;

@@ -37,6 +37,8 @@ class Figures {
   const pb::Figures& newest() const { return newest_; }
 
  private:
+  // Of all who were compared: means, and second moments (design section 7).
+  Status AverageStatistics(const std::vector<pb::Figures>& by_rank);
   Status OnCompared(const std::vector<pb::Figures>& by_rank, uint64_t steps);
   void OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t steps);
 

@@ -26,6 +26,13 @@ Result<std::unique_ptr<Replica>> Replica::Make(const setup::Setup& setup) {
 Replica::Replica(const setup::Setup& setup)
     : setup_(setup), parameters_(setup.table.total), gradients_(setup.table.total) {
   models::InitParameters(setup.table, setup.job.seed(), parameters_.data());
+  statistics_.resize(setup.table.statistics_total);
+  models::InitStatistics(setup.table, statistics_.data());
+  mean_statistics_ = statistics_;
+  if (!statistics_.empty()) {
+    SaveAlso({"statistics", statistics_});
+    SaveAlso({"mean_statistics", mean_statistics_});
+  }
   if (HasOwnPoint(setup.job.train().algorithm())) point_ = parameters_;
   if (setup.job.evaluation().ema_decay() > 0) average_ = parameters_;
 }
@@ -130,20 +137,28 @@ uint64_t Replica::MaxStateBytes(const setup::Setup& setup) {
   constexpr uint64_t kArrays = 4;  // parameters, two of an optimizer, average
   return kArrays * setup.table.total * sizeof(float) +
          setup.plan.scalers_from * setup.plan.parts.size() * sizeof(float) +
+         2 * setup.table.statistics_total * sizeof(float) +
          kArrays * setup.table.parameters.size() * 1024 + (1 << 20);
 }
 
 Status Replica::WriteWeights(const std::string& folder, uint64_t step) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  const models::Metadata metadata = {
-      {"job", setup_.job.name()}, {"step", std::to_string(step)}, {"format", "pt"}};
-  TERN_RETURN_IF_ERROR(models::WriteSafetensors(folder + "/weights.safetensors",
-                                                models::ViewArena(setup_.table, parameters_.data()),
-                                                metadata));
+  TERN_RETURN_IF_ERROR(WriteFile(folder + "/weights.safetensors", parameters_, step));
   if (average_.empty()) return Ok();
-  return models::WriteSafetensors(folder + "/weights_average.safetensors",
-                                  models::ViewArena(setup_.table, average_.data()), metadata);
+  return WriteFile(folder + "/weights_average.safetensors", average_, step);
+}
+
+Status Replica::WriteFile(const std::string& path, const Floats& arena, uint64_t step) const {
+  std::vector<models::TensorView> tensors = models::ViewArena(setup_.table, arena.data());
+  for (const models::Statistic& statistic : setup_.table.statistics) {
+    tensors.push_back({statistic.name,
+                       {statistic.count},
+                       std::span(mean_statistics_).subspan(statistic.offset, statistic.count)});
+  }
+  return models::WriteSafetensors(
+      path, tensors,
+      {{"job", setup_.job.name()}, {"step", std::to_string(step)}, {"format", "pt"}});
 }
 
 }  // namespace tern::train

@@ -25,6 +25,10 @@ class Replica {
   float* parameters() { return parameters_.data(); }  // W
   float* point() { return point_.empty() ? parameters_.data() : point_.data(); }
   float* gradients() { return gradients_.data(); }  // taken at point()
+  // The statistics of batch norms: as this worker's steps have left them; and their mean over the
+  // workers when they were compared last, for evaluation and for who uses the weights.
+  std::vector<float>& statistics() { return statistics_; }
+  std::vector<float>& mean_statistics() { return mean_statistics_; }
   // What evaluation uses: the moving average where the job has one, else W.
   const float* evaluated() const { return average_.empty() ? parameters_.data() : average_.data(); }
   // The moving average; empty where the job has none.
@@ -60,11 +64,14 @@ class Replica {
 
  private:
   explicit Replica(const setup::Setup& setup);
+  // `arena` by name, and the mean statistics.
+  Status WriteFile(const std::string& path, const Floats& arena, uint64_t step) const;
   Bytes Save(uint64_t applied, const float* weights, const std::vector<const float*>& slots);
 
   const setup::Setup& setup_;
   std::vector<SavedState::Array> also_;
   Floats parameters_, point_, gradients_, average_, scratch_;
+  std::vector<float> statistics_, mean_statistics_;
   std::unique_ptr<update::Optimizer> optimizer_;
 };
 

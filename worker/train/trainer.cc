@@ -106,7 +106,7 @@ Status Trainer::TrainSteps() {
   while (steps_done_ < last_step_) {
     const bool moves = algorithm_->pushed() > compared_at_;
     if (has_rounds_ && moves && figures_.Due(steps_done_)) {
-      TERN_RETURN_IF_ERROR(algorithm_->Settle());
+      TERN_RETURN_IF_ERROR(Settle());
       TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare));
       if (figures_.EvaluationIsDue(steps_done_))
         TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate));
@@ -123,9 +123,14 @@ Status Trainer::TrainSteps() {
   return Ok();
 }
 
+Status Trainer::Settle() {
+  TimeScope time(p_.progress.train);
+  return algorithm_->Settle();
+}
+
 Status Trainer::EndTogether() {
   // With rounds these are of the last W; without, they come when all have pushed their last.
-  TERN_RETURN_IF_ERROR(has_rounds_ ? algorithm_->Settle() : algorithm_->Part());
+  TERN_RETURN_IF_ERROR(has_rounds_ ? Settle() : algorithm_->Part());
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare));
   if (!has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Settle());
   return ExchangeFigures(protocol::kEvaluate);

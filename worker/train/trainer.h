@@ -62,6 +62,8 @@ class Trainer {
   Status Unwind(std::variant<StateArrived, WentBack> from);
   Status TrainSteps();
   Status EndTogether();
+  // What steps left under way belongs to the time that they took.
+  Status Settle();
   // Takes events until `done`; the error that ends the worker otherwise.
   Status WaitUntil(const std::function<bool()>& done);
   // After the last word: a worker that was lost near the end and is back needs State from one that

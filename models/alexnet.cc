@@ -1,0 +1,40 @@
+#include <string>
+
+#include "models/builders.h"
+#include "models/net_builder.h"
+
+namespace tern::models {
+
+// Names are torchvision's; those of batch norms, which it has not, are norm1 to norm5.
+pb::NetDef AlexNet(const BuildFor& to) {
+  NetBuilder net("alexnet");
+  net.InitDense(NormalStd(0.005f));
+  int number = 0;
+  const auto conv = [&](int place, const ConvShape& shape) {
+    const std::string n = std::to_string(++number);
+    net.InitConvs(He(false));
+    net.Conv("features." + std::to_string(place), shape);
+    if (to.model.batch_norm()) net.BatchNorm("norm" + n);
+    net.Relu("relu" + n);
+  };
+  const PoolShape pool{.kernel = 3, .stride = 2};
+  conv(0, {.outputs = 64, .kernel = 11, .stride = 4, .pad = 2});
+  net.MaxPool("pool1", pool);
+  conv(3, {.outputs = 192, .kernel = 5, .pad = 2});
+  net.MaxPool("pool2", pool);
+  conv(6, {.outputs = 384, .kernel = 3, .pad = 1});
+  conv(8, {.outputs = 256, .kernel = 3, .pad = 1});
+  conv(10, {.outputs = 256, .kernel = 3, .pad = 1});
+  net.MaxPool("pool5", pool);
+  net.Dropout("drop6", to.dropout(0.5));
+  net.Dense("classifier.1", 4096);
+  net.Relu("relu6");
+  net.Dropout("drop7", to.dropout(0.5));
+  net.Dense("classifier.4", 4096);
+  net.Relu("relu7");
+  net.InitDense(NormalStd(0.01f));
+  net.Dense("classifier.6", to.classes);
+  return net.Finish();
+}
+
+}  // namespace tern::models

@@ -1,0 +1,73 @@
+#include <string>
+#include <vector>
+
+#include "models/builders.h"
+#include "models/net_builder.h"
+
+namespace tern::models {
+
+namespace {
+
+// Outputs of the branches of an inception module.
+struct Module {
+  const char* name;
+  uint32_t one, three_reduce, three, five_reduce, five, pool;
+};
+
+void ConvRelu(const std::string& name, const ConvShape& shape, NetBuilder* net) {
+  net->Conv(name, shape);
+  net->Relu(name + "_relu");
+}
+
+void AddModule(const Module& m, NetBuilder* net) {
+  const std::string input = net->last(), at = std::string("inception_") + m.name + "/";
+  std::vector<std::string> branches;
+  ConvRelu(at + "1x1", {.outputs = m.one, .kernel = 1}, net);
+  branches.push_back(net->last());
+  net->From(input);
+  ConvRelu(at + "3x3_reduce", {.outputs = m.three_reduce, .kernel = 1}, net);
+  ConvRelu(at + "3x3", {.outputs = m.three, .kernel = 3, .pad = 1}, net);
+  branches.push_back(net->last());
+  net->From(input);
+  ConvRelu(at + "5x5_reduce", {.outputs = m.five_reduce, .kernel = 1}, net);
+  ConvRelu(at + "5x5", {.outputs = m.five, .kernel = 5, .pad = 2}, net);
+  branches.push_back(net->last());
+  net->From(input);
+  net->MaxPool(at + "pool", {.kernel = 3, .stride = 1, .pad = 1});
+  ConvRelu(at + "pool_proj", {.outputs = m.pool, .kernel = 1}, net);
+  branches.push_back(net->last());
+  net->Concat(at + "output", branches);
+}
+
+}  // namespace
+
+pb::NetDef GoogLeNet(const BuildFor& to) {
+  NetBuilder net("googlenet");
+  net.InitConvs(Xavier(), Constant(0.2f));
+  const PoolShape half{.kernel = 3, .stride = 2, .same = true};
+  const auto norm = [&](const char* name) { net.Lrn(name, 5, 1e-4f, 0.75f, 1); };
+  ConvRelu("conv1/7x7_s2", {.outputs = 64, .kernel = 7, .stride = 2, .pad = 3}, &net);
+  net.MaxPool("pool1/3x3_s2", half);
+  norm("pool1/norm1");
+  ConvRelu("conv2/3x3_reduce", {.outputs = 64, .kernel = 1}, &net);
+  ConvRelu("conv2/3x3", {.outputs = 192, .kernel = 3, .pad = 1}, &net);
+  norm("conv2/norm2");
+  net.MaxPool("pool2/3x3_s2", half);
+  AddModule({"3a", 64, 96, 128, 16, 32, 32}, &net);
+  AddModule({"3b", 128, 128, 192, 32, 96, 64}, &net);
+  net.MaxPool("pool3/3x3_s2", half);
+  AddModule({"4a", 192, 96, 208, 16, 48, 64}, &net);
+  AddModule({"4b", 160, 112, 224, 24, 64, 64}, &net);
+  AddModule({"4c", 128, 128, 256, 24, 64, 64}, &net);
+  AddModule({"4d", 112, 144, 288, 32, 64, 64}, &net);
+  AddModule({"4e", 256, 160, 320, 32, 128, 128}, &net);
+  net.MaxPool("pool4/3x3_s2", half);
+  AddModule({"5a", 256, 160, 320, 32, 128, 128}, &net);
+  AddModule({"5b", 384, 192, 384, 48, 128, 128}, &net);
+  net.GlobalAvgPool("pool5");
+  net.Dropout("pool5/drop", to.dropout(0.4));
+  net.Dense("classifier", to.classes);
+  return net.Finish();
+}
+
+}  // namespace tern::models

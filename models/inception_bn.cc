@@ -1,0 +1,82 @@
+#include <string>
+#include <vector>
+
+#include "models/builders.h"
+#include "models/net_builder.h"
+
+namespace tern::models {
+
+namespace {
+
+// Outputs of the branches of a module (the paper's table of the architecture). Without `one` and
+// `pool_proj` the module halves height and width: its last convolutions and its pool have stride 2.
+struct Module {
+  const char* name;
+  uint32_t one, three_reduce, three, double_reduce, double_three, pool_proj;
+  bool average;  // the pool
+};
+
+void ConvNormRelu(const std::string& name, const ConvShape& shape, NetBuilder* net) {
+  net->Conv(name, shape);
+  net->BatchNorm(name + "_bn");
+  net->Relu(name + "_relu");
+}
+
+void AddModule(const Module& m, NetBuilder* net) {
+  const std::string input = net->last(), at = std::string("inception_") + m.name + "_";
+  const uint32_t stride = m.one == 0 ? 2 : 1;
+  std::vector<std::string> branches;
+  if (m.one > 0) {
+    ConvNormRelu(at + "1x1", {.outputs = m.one, .kernel = 1}, net);
+    branches.push_back(net->last());
+    net->From(input);
+  }
+  ConvNormRelu(at + "3x3_reduce", {.outputs = m.three_reduce, .kernel = 1}, net);
+  ConvNormRelu(at + "3x3", {.outputs = m.three, .kernel = 3, .stride = stride, .pad = 1}, net);
+  branches.push_back(net->last());
+  net->From(input);
+  ConvNormRelu(at + "double_3x3_reduce", {.outputs = m.double_reduce, .kernel = 1}, net);
+  ConvNormRelu(at + "double_3x3_1", {.outputs = m.double_three, .kernel = 3, .pad = 1}, net);
+  ConvNormRelu(at + "double_3x3_2",
+               {.outputs = m.double_three, .kernel = 3, .stride = stride, .pad = 1}, net);
+  branches.push_back(net->last());
+  net->From(input);
+  if (m.average) {
+    net->AvgPool(at + "pool", {.kernel = 3, .stride = stride, .pad = 1});
+  } else if (stride == 2) {
+    net->MaxPool(at + "pool", {.kernel = 3, .stride = 2, .same = true});
+  } else {
+    net->MaxPool(at + "pool", {.kernel = 3, .stride = 1, .pad = 1});
+  }
+  if (m.pool_proj > 0) ConvNormRelu(at + "pool_proj", {.outputs = m.pool_proj, .kernel = 1}, net);
+  branches.push_back(net->last());
+  net->Concat(at + "output", branches);
+}
+
+}  // namespace
+
+pb::NetDef InceptionBn(const BuildFor& to) {
+  NetBuilder net("inception_bn");
+  net.InitConvs(He(false));
+  const PoolShape half{.kernel = 3, .stride = 2, .same = true};
+  ConvNormRelu("conv1_7x7_s2", {.outputs = 64, .kernel = 7, .stride = 2, .pad = 3}, &net);
+  net.MaxPool("pool1_3x3_s2", half);
+  ConvNormRelu("conv2_3x3_reduce", {.outputs = 64, .kernel = 1}, &net);
+  ConvNormRelu("conv2_3x3", {.outputs = 192, .kernel = 3, .pad = 1}, &net);
+  net.MaxPool("pool2_3x3_s2", half);
+  AddModule({"3a", 64, 64, 64, 64, 96, 32, true}, &net);
+  AddModule({"3b", 64, 64, 96, 64, 96, 64, true}, &net);
+  AddModule({"3c", 0, 128, 160, 64, 96, 0, false}, &net);
+  AddModule({"4a", 224, 64, 96, 96, 128, 128, true}, &net);
+  AddModule({"4b", 192, 96, 128, 96, 128, 128, true}, &net);
+  AddModule({"4c", 160, 128, 160, 128, 160, 128, true}, &net);
+  AddModule({"4d", 96, 128, 192, 160, 192, 128, true}, &net);
+  AddModule({"4e", 0, 128, 192, 192, 256, 0, false}, &net);
+  AddModule({"5a", 352, 192, 320, 160, 224, 128, true}, &net);
+  AddModule({"5b", 352, 192, 320, 192, 224, 128, false}, &net);
+  net.GlobalAvgPool("global_pool");
+  net.Dense("fc", to.classes);
+  return net.Finish();
+}
+
+}  // namespace tern::models

@@ -1,0 +1,44 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "models/builders.h"
+#include "models/net_builder.h"
+
+namespace tern::models {
+
+pb::NetDef MobileNet(const BuildFor& to) {
+  NetBuilder net("mobilenet");
+  net.InitConvs(He(true));
+  const auto wide = [&](uint32_t channels) {
+    return static_cast<uint32_t>(std::max(1.0, std::round(channels * to.model.width())));
+  };
+  const auto conv = [&](const std::string& name, const ConvShape& shape) {
+    net.Conv(name, shape);
+    net.BatchNorm(name + "_bn");
+    net.Relu(name + "_relu");
+  };
+  uint32_t channels = wide(32);
+  conv("conv0", {.outputs = channels, .kernel = 3, .stride = 2, .pad = 1, .bias = false});
+  // Outputs and stride of each pair of a depthwise and a pointwise convolution (table 1).
+  constexpr uint32_t kBlocks[][2] = {{64, 1},  {128, 2},  {128, 1}, {256, 2}, {256, 1},
+                                     {512, 2}, {512, 1},  {512, 1}, {512, 1}, {512, 1},
+                                     {512, 1}, {1024, 2}, {1024, 1}};
+  int number = 0;
+  for (const auto& [outputs, stride] : kBlocks) {
+    const std::string n = std::to_string(++number);
+    conv("depthwise" + n, {.outputs = channels,
+                           .kernel = 3,
+                           .stride = stride,
+                           .pad = 1,
+                           .groups = channels,
+                           .bias = false});
+    channels = wide(outputs);
+    conv("pointwise" + n, {.outputs = channels, .kernel = 1, .bias = false});
+  }
+  net.GlobalAvgPool("pool");
+  net.Dense("fc", to.classes);
+  return net.Finish();
+}
+
+}  // namespace tern::models

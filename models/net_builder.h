@@ -1,0 +1,71 @@
+// Writes a NetDef layer by layer. Each reads what the one before made, unless From says otherwise.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/net.pb.h"
+
+namespace tern::models {
+
+pb::Init Constant(float value);
+pb::Init NormalStd(float std);
+pb::Init TruncatedNormalStd(float std);
+pb::Init Xavier();
+pb::Init He(bool fan_out);
+
+struct ConvShape {
+  uint32_t outputs = 0, kernel = 0;
+  uint32_t stride = 1;
+  uint32_t pad = 0;  // on every side
+  uint32_t groups = 1;
+  bool bias = true;
+};
+
+struct PoolShape {
+  uint32_t kernel = 0, stride = 0;
+  uint32_t pad = 0;
+  bool same = false;  // instead of `pad`: output = ceil(input / stride)
+};
+
+class NetBuilder {
+ public:
+  explicit NetBuilder(const std::string& name) { net_.set_name(name); }
+
+  // How the layers that are added from now on start.
+  void InitConvs(pb::Init weight, pb::Init bias = Constant(0));
+  void InitDense(pb::Init weight, pb::Init bias = Constant(0));
+
+  // The next layer reads this tensor.
+  void From(std::string tensor) { from_ = {std::move(tensor)}; }
+  // The tensor that the newest layer made.
+  const std::string& last() const { return last_; }
+
+  void Conv(const std::string& name, const ConvShape& shape);
+  void Dense(const std::string& name, uint32_t outputs);
+  void BatchNorm(const std::string& name, float epsilon = 1e-5f);
+  void Relu(const std::string& name) { Layer(name)->mutable_relu(); }
+  void MaxPool(const std::string& name, const PoolShape& shape);
+  void AvgPool(const std::string& name, const PoolShape& shape);
+  void GlobalAvgPool(const std::string& name);
+  void Lrn(const std::string& name, uint32_t size, float alpha, float beta, float k);
+  void Dropout(const std::string& name, double rate);
+  void Add(const std::string& name, std::vector<std::string> tensors);
+  void Concat(const std::string& name, std::vector<std::string> tensors);
+  void Standardize(const std::string& name) { Layer(name)->mutable_standardize(); }
+  // Adds the loss. REQUIRES nothing after.
+  pb::NetDef Finish();
+
+ private:
+  pb::LayerDef* Layer(const std::string& name);
+
+  pb::NetDef net_;
+  pb::Init conv_weight_ = Xavier(), conv_bias_ = Constant(0);
+  pb::Init dense_weight_ = Xavier(), dense_bias_ = Constant(0);
+  std::vector<std::string> from_;  // empty: the layer before
+  std::string last_ = "data";
+};
+
+}  // namespace tern::models

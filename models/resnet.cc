@@ -1,0 +1,162 @@
+#include <string>
+#include <vector>
+
+#include "models/builders.h"
+#include "models/net_builder.h"
+
+namespace tern::models {
+
+namespace {
+
+constexpr uint32_t kSmallImage = 64;
+
+// Writes blocks; names as in torchvision: layer1.0.conv1, layer1.0.bn1, layer2.0.downsample.0.
+class ResNet {
+ public:
+  explicit ResNet(const char* name) : net_(name) {
+    net_.InitConvs(He(true));
+    net_.InitDense(Xavier());
+  }
+
+  // The first convolution, of 3 x 3 with so many outputs.
+  void SmallStem(uint32_t outputs, bool norm) {
+    net_.Conv("conv1", {.outputs = outputs, .kernel = 3, .pad = 1, .bias = false});
+    if (norm) NormRelu("bn1", "relu");
+    channels_ = outputs;
+  }
+  // Of 7 x 7, and the maximum over 3 x 3: a quarter of the height and width.
+  void LargeStem(bool norm) {
+    net_.Conv("conv1", {.outputs = 64, .kernel = 7, .stride = 2, .pad = 3, .bias = false});
+    if (norm) NormRelu("bn1", "relu");
+    net_.MaxPool("maxpool", {.kernel = 3, .stride = 2, .pad = 1});
+    channels_ = 64;
+  }
+
+  // y = relu(F(x) + shortcut), F two convolutions of 3 x 3.
+  void Basic(const std::string& name, uint32_t outputs, uint32_t stride) {
+    const std::string input = net_.last();
+    Conv(name + ".conv1", outputs, 3, stride);
+    NormRelu(name + ".bn1", name + ".relu1");
+    Conv(name + ".conv2", outputs, 3, 1);
+    net_.BatchNorm(name + ".bn2");
+    AddShortcut(name, input, outputs, stride);
+  }
+  // F: 1 x 1 to a quarter of the outputs, 3 x 3, 1 x 1.
+  void Bottleneck(const std::string& name, uint32_t outputs, uint32_t stride) {
+    const std::string input = net_.last();
+    Conv(name + ".conv1", outputs / 4, 1, 1);
+    NormRelu(name + ".bn1", name + ".relu1");
+    Conv(name + ".conv2", outputs / 4, 3, stride);
+    NormRelu(name + ".bn2", name + ".relu2");
+    Conv(name + ".conv3", outputs, 1, 1);
+    net_.BatchNorm(name + ".bn3");
+    AddShortcut(name, input, outputs, stride);
+  }
+  // y = F(x) + shortcut, norm and ReLU before each convolution; a shortcut that is one starts
+  // behind the first ReLU.
+  void PreActivated(const std::string& name, uint32_t outputs, uint32_t stride) {
+    std::string shortcut = net_.last();
+    NormRelu(name + ".bn1", name + ".relu1");
+    const std::string active = net_.last();
+    Conv(name + ".conv1", outputs, 3, stride);
+    NormRelu(name + ".bn2", name + ".relu2");
+    Conv(name + ".conv2", outputs, 3, 1);
+    const std::string end = net_.last();
+    if (stride != 1 || channels_ != outputs) {
+      net_.From(active);
+      Conv(name + ".downsample", outputs, 1, stride);
+      shortcut = net_.last();
+    }
+    net_.Add(name + ".add", {end, shortcut});
+    channels_ = outputs;
+  }
+
+  pb::NetDef Finish(uint32_t classes) {
+    net_.GlobalAvgPool("avgpool");
+    net_.Dense("fc", classes);
+    return net_.Finish();
+  }
+  void NormRelu(const std::string& norm, const std::string& relu) {
+    net_.BatchNorm(norm);
+    net_.Relu(relu);
+  }
+
+ private:
+  void Conv(const std::string& name, uint32_t outputs, uint32_t kernel, uint32_t stride) {
+    net_.Conv(
+        name,
+        {.outputs = outputs, .kernel = kernel, .stride = stride, .pad = kernel / 2, .bias = false});
+  }
+  void AddShortcut(const std::string& name, std::string input, uint32_t outputs, uint32_t stride) {
+    const std::string end = net_.last();
+    if (stride != 1 || channels_ != outputs) {
+      net_.From(input);
+      Conv(name + ".downsample.0", outputs, 1, stride);
+      net_.BatchNorm(name + ".downsample.1");
+      input = net_.last();
+    }
+    net_.Add(name + ".add", {end, input});
+    net_.Relu(name + ".relu");
+    channels_ = outputs;
+  }
+
+  NetBuilder net_;
+  uint32_t channels_ = 0;  // of what was made last
+};
+
+// block(name, outputs, stride) of every block; stages after the first halve height and width.
+template <typename Block>
+void ForEachBlock(const std::vector<int>& stages, uint32_t outputs, const Block& block) {
+  for (size_t stage = 0; stage < stages.size(); ++stage, outputs *= 2) {
+    for (int i = 0; i < stages[stage]; ++i) {
+      const std::string name = "layer" + std::to_string(stage + 1) + "." + std::to_string(i);
+      block(name, outputs, stage > 0 && i == 0 ? 2u : 1u);
+    }
+  }
+}
+
+pb::NetDef ForCifar(const char* name, int n, const BuildFor& to) {
+  ResNet net(name);
+  net.SmallStem(16, true);
+  ForEachBlock({n, n, n}, 16, [&](const std::string& block, uint32_t outputs, uint32_t stride) {
+    net.Basic(block, outputs, stride);
+  });
+  return net.Finish(to.classes);
+}
+
+void Stem(const BuildFor& to, bool norm, ResNet* net) {
+  if (to.input.height() <= kSmallImage) {
+    net->SmallStem(64, norm);
+  } else {
+    net->LargeStem(norm);
+  }
+}
+
+pb::NetDef OfBottlenecks(const char* name, const std::vector<int>& stages, const BuildFor& to) {
+  ResNet net(name);
+  Stem(to, true, &net);
+  ForEachBlock(stages, 256, [&](const std::string& block, uint32_t outputs, uint32_t stride) {
+    net.Bottleneck(block, outputs, stride);
+  });
+  return net.Finish(to.classes);
+}
+
+}  // namespace
+
+pb::NetDef ResNet20(const BuildFor& to) { return ForCifar("resnet20", 3, to); }
+pb::NetDef ResNet32(const BuildFor& to) { return ForCifar("resnet32", 5, to); }
+pb::NetDef ResNet110(const BuildFor& to) { return ForCifar("resnet110", 18, to); }
+pb::NetDef ResNet50(const BuildFor& to) { return OfBottlenecks("resnet50", {3, 4, 6, 3}, to); }
+pb::NetDef ResNet152(const BuildFor& to) { return OfBottlenecks("resnet152", {3, 8, 36, 3}, to); }
+
+pb::NetDef ResNet18V2(const BuildFor& to) {
+  ResNet net("resnet18_v2");
+  Stem(to, false, &net);
+  ForEachBlock({2, 2, 2, 2}, 64, [&](const std::string& block, uint32_t outputs, uint32_t stride) {
+    net.PreActivated(block, outputs, stride);
+  });
+  net.NormRelu("bn", "relu");
+  return net.Finish(to.classes);
+}
+
+}  // namespace tern::models

@@ -1,0 +1,49 @@
+#include <array>
+#include <string>
+
+#include "models/builders.h"
+#include "models/net_builder.h"
+
+namespace tern::models {
+
+namespace {
+
+constexpr uint32_t kSmallImage = 64;
+
+// So many convolutions of 3 x 3 in each of the five stages. Names are torchvision's, which counts
+// every layer of `features`.
+pb::NetDef Vgg(const char* name, const std::array<int, 5>& stages, const BuildFor& to) {
+  constexpr uint32_t kOutputs[] = {64, 128, 256, 512, 512};
+  NetBuilder net(name);
+  net.InitConvs(He(true));
+  net.InitDense(NormalStd(0.01f));
+  int place = 0;
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    for (int i = 0; i < stages[stage]; ++i) {
+      net.Conv("features." + std::to_string(place++),
+               {.outputs = kOutputs[stage], .kernel = 3, .pad = 1});
+      if (to.model.batch_norm()) net.BatchNorm("features." + std::to_string(place++));
+      net.Relu("features." + std::to_string(place++));
+    }
+    net.MaxPool("features." + std::to_string(place++), {.kernel = 2, .stride = 2});
+  }
+  if (to.input.height() <= kSmallImage) {
+    net.Dense("classifier", to.classes);
+    return net.Finish();
+  }
+  for (const int at : {0, 3}) {
+    net.Dense("classifier." + std::to_string(at), 4096);
+    net.Relu("classifier." + std::to_string(at + 1));
+    net.Dropout("classifier." + std::to_string(at + 2), to.dropout(0.5));
+  }
+  net.Dense("classifier.6", to.classes);
+  return net.Finish();
+}
+
+}  // namespace
+
+pb::NetDef VggA(const BuildFor& to) { return Vgg("vgg_a", {1, 1, 2, 2, 2}, to); }
+pb::NetDef Vgg16(const BuildFor& to) { return Vgg("vgg16", {2, 2, 3, 3, 3}, to); }
+pb::NetDef Vgg19(const BuildFor& to) { return Vgg("vgg19", {2, 2, 4, 4, 4}, to); }
+
+}  // namespace tern::models

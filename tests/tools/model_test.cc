@@ -1,0 +1,56 @@
+// `tern model`: what it prints, and that its NetDef is a net.
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include "models/models.h"
+#include "models/shapes.h"
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+TEST(Model, PrintsEveryLayerWithItsParametersAndOperations) {
+  TestJob job;
+  TestProgram& tern = job.StartTern({"model", "lenet"});
+  ASSERT_EQ(tern.Wait(), 0) << tern.err();
+  // 50 x 20 x 5 x 5 weights, twice, and 50 biases on 8 x 8 pixels.
+  EXPECT_THAT(tern.out(), ContainsRegex("conv2 +conv +pool1 +50 x 8 x 8 +25050 +3.203\n"));
+  EXPECT_THAT(tern.out(), HasSubstr("lenet: 431080 parameters, 0 statistics of batch norms; 4.6"));
+  EXPECT_THAT(tern.out(), HasSubstr("for one image of 1 x 28 x 28\n"));
+}
+
+TEST(Model, TakesAnotherImage) {
+  TestJob job;
+  TestProgram& tern = job.StartTern(
+      {"model", "vgg16", "--height", "32", "--width", "32", "--classes", "10", "--batch_norm"});
+  ASSERT_EQ(tern.Wait(), 0) << tern.err();
+  EXPECT_THAT(tern.out(), HasSubstr("vgg16: 14728266 parameters, 8448 statistics"));
+}
+
+TEST(Model, ItsNetDefIsANet) {
+  TestJob job;
+  TestProgram& tern = job.StartTern({"model", "resnet50", "--netdef"});
+  ASSERT_EQ(tern.Wait(), 0) << tern.err();
+  pb::Model model;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(tern.out(), model.mutable_net()));
+  const auto net = models::BuildNet(model, model.net().input(), model.net().classes());
+  ASSERT_TRUE(net.ok()) << net.status().message();
+  EXPECT_EQ(models::MakeParameterTable(*net)->total, 25'557'032u);
+}
+
+TEST(Model, NamesTheKnownOnes) {
+  TestJob job;
+  TestProgram& none = job.StartTern({"model"});
+  EXPECT_EQ(none.Wait(), 64);
+  EXPECT_THAT(none.err(), HasSubstr("the known ones are lenet, cifarnet"));
+  TestProgram& other = job.StartTern({"model", "lenett"});
+  EXPECT_EQ(other.Wait(), 78);
+  EXPECT_THAT(other.err(), HasSubstr("\"lenett\" is not known"));
+}
+
+}  // namespace
+}  // namespace tern::e2e

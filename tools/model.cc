@@ -1,0 +1,140 @@
+// tern model: what a network is made of, layer by layer, and its NetDef.
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <cstdio>
+#include <map>
+
+#include "common/base/logging.h"
+#include "common/base/text.h"
+#include "models/complete.h"
+#include "models/models.h"
+#include "models/shapes.h"
+#include "tools/arguments.h"
+#include "tools/commands.h"
+#include "tools/table.h"
+
+namespace tern::tools {
+namespace {
+
+constexpr const char* kUsage =
+    "tern model NAME [--channels N] [--height N] [--width N] [--classes N] [--batch_norm] "
+    "[--netdef | --json]";
+
+Status Usage(const std::string& what) { return Status(Code::kUsage, Cat(what, "; ", kUsage)); }
+
+// The image of the paper, unless the words say otherwise.
+Result<pb::NetDef> NetOf(const Arguments& arguments) {
+  if (arguments.rest().size() != 1)
+    return Usage("expected one name; the known ones are " + Join(models::ModelNames()));
+  pb::Model model;
+  model.set_name(arguments.rest()[0]);
+  model.set_batch_norm(arguments.Has("batch_norm"));
+  const models::PublishedImage published = models::PublishedFor(model.name());
+  pb::ImageShape input;
+  const auto channels = arguments.Number("channels", published.channels, models::kMaxDim);
+  const auto height = arguments.Number("height", published.side, models::kMaxDim);
+  const auto width = arguments.Number("width", published.side, models::kMaxDim);
+  const auto classes = arguments.Number("classes", published.classes, models::kMaxDim);
+  for (const auto* number : {&channels, &height, &width, &classes})
+    if (!number->ok()) return number->status();
+  input.set_channels(*channels);
+  input.set_height(*height);
+  input.set_width(*width);
+  return models::BuildNet(model, input, *classes);
+}
+
+struct LayerCost {
+  uint64_t parameters = 0;
+  uint64_t operations = 0;
+};
+
+// Multiplications and additions of convolutions and dense layers, forward, for one image: each
+// weight works on every pixel of the output.
+std::map<std::string, LayerCost> CostOfLayers(
+    const pb::NetDef& net, const models::ParameterTable& table,
+    const std::map<std::string, models::ImageDims>& shapes) {
+  std::map<std::string, LayerCost> costs;
+  std::map<std::string, uint64_t> pixels;
+  for (const pb::LayerDef& layer : net.layers()) {
+    const models::ImageDims& out = shapes.at(layer.output());
+    pixels[layer.name()] = layer.has_conv() || layer.has_dense() ? uint64_t{out.h} * out.w : 0;
+  }
+  for (const models::Parameter& p : table.parameters) {
+    const std::string layer = p.name.substr(0, p.name.rfind('.'));
+    costs[layer].parameters += p.count;
+    costs[layer].operations += (p.is_bias ? 1 : 2) * p.count * pixels.at(layer);
+  }
+  return costs;
+}
+
+std::string Millions(uint64_t count) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f", static_cast<double>(count) / 1e6);
+  return text;
+}
+
+void PrintLayers(const pb::NetDef& net, const models::ParameterTable& table) {
+  const auto shapes = *models::InferShapes(net);
+  const auto costs = CostOfLayers(net, table, shapes);
+  std::vector<TableRow> rows = {
+      {"layer", "kind", "reads", "output", "parameters", "million operations"}};
+  uint64_t operations = 0;
+  for (const pb::LayerDef& layer : net.layers()) {
+    const auto found = costs.find(layer.name());
+    const LayerCost cost = found == costs.end() ? LayerCost() : found->second;
+    const models::ImageDims& out = shapes.at(layer.output());
+    operations += cost.operations;
+    rows.push_back({layer.name(), models::KindName(layer),
+                    Join(std::vector<std::string>(layer.inputs().begin(), layer.inputs().end())),
+                    Cat(out.c, " x ", out.h, " x ", out.w),
+                    cost.parameters == 0 ? "" : Cat(cost.parameters),
+                    cost.operations == 0 ? "" : Millions(cost.operations)});
+  }
+  PrintTable(rows);
+  std::printf(
+      "\n%s: %s parameters, %s statistics of batch norms; %s million multiplications and additions "
+      "forward, for one image of %u x %u x %u\n",
+      net.name().c_str(), Cat(table.total).c_str(), Cat(table.statistics_total).c_str(),
+      Millions(operations).c_str(), net.input().channels(), net.input().height(),
+      net.input().width());
+}
+
+void PrintDef(const pb::NetDef& net, bool json) {
+  std::string text;
+  if (json) {
+    google::protobuf::util::JsonPrintOptions options;
+    options.add_whitespace = true;
+    CHECK(google::protobuf::util::MessageToJsonString(net, &text, options).ok());
+  } else {
+    google::protobuf::TextFormat::PrintToString(net, &text);
+  }
+  std::printf("%s", text.c_str());
+}
+
+}  // namespace
+
+Status ShowModel(const Words& words) {
+  const auto arguments = Arguments::Parse(words,
+                                          {{"channels"},
+                                           {"height"},
+                                           {"width"},
+                                           {"classes"},
+                                           {"batch_norm", false},
+                                           {"netdef", false},
+                                           {"json", false}},
+                                          kUsage);
+  if (!arguments.ok()) return arguments.status();
+  const auto net = NetOf(*arguments);
+  if (!net.ok()) return net.status();
+  if (arguments->Has("netdef") || arguments->Has("json")) {
+    PrintDef(*net, arguments->Has("json"));
+    return Ok();
+  }
+  const auto table = models::MakeParameterTable(*net);
+  if (!table.ok()) return table.status();
+  PrintLayers(*net, *table);
+  return Ok();
+}
+
+}  // namespace tern::tools

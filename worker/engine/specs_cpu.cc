@@ -1,0 +1,129 @@
+#include "worker/engine/specs_cpu.h"
+
+#include <map>
+
+namespace tern::engine {
+
+namespace {
+
+using Shapes = std::map<std::string, models::ImageDims>;
+
+// oneDNN counts elements of a tensor in int.
+constexpr uint64_t kMaxElements = (uint64_t{1} << 31) - 1;
+
+Status Bad(const std::string& message) { return Status(Code::kBadJob, message); }
+
+Status CheckBatch(const Shapes& shapes, uint32_t batch) {
+  if (batch == 0) return Bad("the engine needs a batch of at least one sample");
+  for (const auto& [name, dims] : shapes) {
+    if (models::Elements(dims) <= kMaxElements / batch) continue;
+    return Bad("tensor \"" + name + "\" has more than 2^31 elements at a batch of " +
+               std::to_string(batch) + "; take a smaller batch a worker");
+  }
+  return Ok();
+}
+
+// Hands out the places of parameters and statistics, layer by layer.
+class Places {
+ public:
+  Places(const models::ParameterTable& table, const Net::Arenas& arenas)
+      : table_(table), arenas_(arenas) {}
+
+  void Fill(const std::string& layer, LayerSpec* spec) {
+    while (parameter_ < table_.parameters.size() &&
+           IsOf(layer, table_.parameters[parameter_].name)) {
+      const uint64_t at = table_.parameters[parameter_].offset;
+      spec->parameters.push_back({parameter_++, const_cast<float*>(arenas_.parameters) + at,
+                                  spec->training ? arenas_.gradients + at : nullptr});
+    }
+    while (statistic_ < table_.statistics.size() && IsOf(layer, table_.statistics[statistic_].name))
+      spec->statistics.push_back(arenas_.statistics + table_.statistics[statistic_++].offset);
+  }
+
+ private:
+  // A layer's own name may have dots in it.
+  static bool IsOf(const std::string& layer, const std::string& name) {
+    return name.substr(0, name.rfind('.')) == layer;
+  }
+
+  const models::ParameterTable& table_;
+  const Net::Arenas& arenas_;
+  uint32_t parameter_ = 0, statistic_ = 0;
+};
+
+class LayerPlanner {
+ public:
+  LayerPlanner(const pb::NetDef& def, const Net::Options& options, const Shapes& shapes,
+               Places places)
+      : def_(def), options_(options), shapes_(shapes), places_(places) {
+    for (const pb::LayerDef& layer : def.layers())
+      for (const std::string& input : layer.inputs()) ++readers_[input];
+  }
+
+  Result<std::vector<PlannedLayer>> Plan() {
+    for (int i = 0; i < def_.layers_size(); ++i) {
+      const pb::LayerDef& layer = def_.layers(i);
+      if (FindLayerKind(layer.kind_case()) == nullptr)
+        return Bad("layer \"" + layer.name() + "\": the engine has no such kind");
+      if (!Folds(layer)) Add(layer, static_cast<uint32_t>(i));
+    }
+    return std::move(layers_);
+  }
+
+ private:
+  // A ReLU behind a layer that nobody else reads.
+  bool Folds(const pb::LayerDef& layer) {
+    if (!layer.has_relu() || layer.relu().has_max() || readers_.at(layer.inputs(0)) > 1)
+      return false;
+    for (PlannedLayer& made : layers_) {
+      if (made.makes != layer.inputs(0)) continue;
+      if (made.spec.relu || !FindLayerKind(made.spec.def->kind_case())->fuses_relu) return false;
+      made.spec.relu = true;
+      made.makes = layer.output();
+      return true;
+    }
+    return false;
+  }
+
+  void Add(const pb::LayerDef& layer, uint32_t number) {
+    PlannedLayer& planned = layers_.emplace_back();
+    LayerSpec& spec = planned.spec;
+    spec.def = &layer;
+    spec.batch = options_.batch;
+    spec.training = options_.training;
+    spec.output = shapes_.at(layer.output());
+    spec.noise = {.seed = options_.seed,
+                  .stream = kernels::Stream::kDropout,
+                  .rank = options_.rank,
+                  .tensor = number};
+    planned.makes = layer.output();
+    for (const std::string& input : layer.inputs()) {
+      const auto shape = shapes_.find(input);
+      if (shape == shapes_.end()) continue;  // "label"
+      planned.reads.push_back(input);
+      spec.inputs.push_back(shape->second);
+    }
+    places_.Fill(layer.name(), &spec);
+  }
+
+  const pb::NetDef& def_;
+  const Net::Options& options_;
+  const Shapes& shapes_;
+  Places places_;
+  std::map<std::string, int> readers_;  // of a tensor
+  std::vector<PlannedLayer> layers_;
+};
+
+}  // namespace
+
+Result<std::vector<PlannedLayer>> PlanLayers(const pb::NetDef& def, const Net::Options& options,
+                                             const Net::Arenas& arenas) {
+  const auto shapes = models::InferShapes(def);
+  if (!shapes.ok()) return shapes.status();
+  const auto table = models::MakeParameterTable(def);
+  if (!table.ok()) return table.status();
+  TERN_RETURN_IF_ERROR(CheckBatch(*shapes, options.batch));
+  return LayerPlanner(def, options, *shapes, Places(*table, arenas)).Plan();
+}
+
+}  // namespace tern::engine

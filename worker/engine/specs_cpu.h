@@ -1,0 +1,25 @@
+// NetDef -> the layers that the engine runs: shapes and places of parameters worked out, a ReLU
+// that the layer before applies folded into it. Internal to the engine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "worker/engine/layer_cpu.h"
+#include "worker/engine/net.h"
+
+namespace tern::engine {
+
+struct PlannedLayer {
+  LayerSpec spec;
+  std::vector<std::string> reads;  // tensors, without "label"
+  std::string makes;
+};
+
+// REQUIRES a complete net, which outlives them.
+Result<std::vector<PlannedLayer>> PlanLayers(const pb::NetDef& def, const Net::Options& options,
+                                             const Net::Arenas& arenas);
+
+}  // namespace tern::engine
