@@ -9,6 +9,9 @@
 
 namespace tern::models {
 
+// Up to this height some families take their form for CIFAR.
+inline constexpr uint32_t kSmallImage = 64;
+
 struct BuildFor {
   const pb::Model& model;  // the arguments
   const pb::ImageShape& input;

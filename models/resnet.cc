@@ -8,8 +8,6 @@ namespace tern::models {
 
 namespace {
 
-constexpr uint32_t kSmallImage = 64;
-
 // Writes blocks; names as in torchvision: layer1.0.conv1, layer1.0.bn1, layer2.0.downsample.0.
 class ResNet {
  public:

@@ -8,8 +8,6 @@ namespace tern::models {
 
 namespace {
 
-constexpr uint32_t kSmallImage = 64;
-
 // So many convolutions of 3 x 3 in each of the five stages. Names are torchvision's, which counts
 // every layer of `features`.
 pb::NetDef Vgg(const char* name, const std::array<int, 5>& stages, const BuildFor& to) {
