@@ -229,24 +229,60 @@ std::vector<TensorView> ViewArena(const ParameterTable& table, const float* aren
   return views;
 }
 
+namespace {
+
+std::string Text(const std::vector<uint64_t>& shape) {
+  std::string text = "[";
+  for (const uint64_t dim : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(dim);
+  return text + "]";
+}
+
+using ByName = std::map<std::string, const Tensor*>;
+
+ByName IndexOf(const TensorFile& file) {
+  ByName by_name;
+  for (const Tensor& tensor : file.tensors) by_name[tensor.name] = &tensor;
+  return by_name;
+}
+
+Status LoadOne(const ByName& tensors, const std::string& name, const std::vector<uint64_t>& shape,
+               float* to) {
+  const auto found = tensors.find(name);
+  if (found == tensors.end())
+    return Bad("the tensor \"" + name + "\" is missing; it is another model's");
+  const Tensor& tensor = *found->second;
+  if (tensor.shape != shape) {
+    return Bad("the tensor \"" + name + "\" has shape " + Text(tensor.shape) + ", the model's is " +
+               Text(shape) + "; it is another model's");
+  }
+  std::copy(tensor.values.begin(), tensor.values.end(), to);
+  return Ok();
+}
+
+}  // namespace
+
 Status LoadArena(const TensorFile& file, const ParameterTable& table, float* arena,
                  const std::string& prefix) {
-  std::map<std::string, const Tensor*> by_name;
-  for (const Tensor& tensor : file.tensors) by_name[tensor.name] = &tensor;
-  for (const Parameter& parameter : table.parameters) {
-    const auto found = by_name.find(prefix + parameter.name);
-    if (found == by_name.end()) {
-      return Bad("the tensor \"" + prefix + parameter.name +
-                 "\" is missing; it is another model's");
-    }
-    const Tensor& tensor = *found->second;
-    if (!std::equal(tensor.shape.begin(), tensor.shape.end(), parameter.shape.begin(),
-                    parameter.shape.end())) {
-      return Bad("the tensor \"" + tensor.name + "\" has another shape than the model's; it is " +
-                 "another model's");
-    }
-    std::copy(tensor.values.begin(), tensor.values.end(), arena + parameter.offset);
+  const ByName tensors = IndexOf(file);
+  for (const Parameter& p : table.parameters) {
+    TERN_RETURN_IF_ERROR(
+        LoadOne(tensors, prefix + p.name, {p.shape.begin(), p.shape.end()}, arena + p.offset));
   }
+  return Ok();
+}
+
+std::vector<TensorView> ViewStatistics(const ParameterTable& table, const float* arena) {
+  std::vector<TensorView> views;
+  for (const Statistic& statistic : table.statistics)
+    views.push_back(
+        {statistic.name, {statistic.count}, {arena + statistic.offset, statistic.count}});
+  return views;
+}
+
+Status LoadStatistics(const TensorFile& file, const ParameterTable& table, float* arena) {
+  const ByName tensors = IndexOf(file);
+  for (const Statistic& s : table.statistics)
+    TERN_RETURN_IF_ERROR(LoadOne(tensors, s.name, {s.count}, arena + s.offset));
   return Ok();
 }
 

@@ -54,5 +54,8 @@ std::vector<TensorView> ViewArena(const ParameterTable& table, const float* aren
 // alone. On kBadData the arena may be partly written.
 Status LoadArena(const TensorFile& file, const ParameterTable& table, float* arena,
                  const std::string& prefix = "");
+// The same of the statistics, which stand in a file of weights beside the parameters.
+std::vector<TensorView> ViewStatistics(const ParameterTable& table, const float* arena);
+Status LoadStatistics(const TensorFile& file, const ParameterTable& table, float* arena);
 
 }  // namespace tern::models

@@ -23,6 +23,8 @@ packages=(
   libhwy-dev             # Highway: SIMD in kernels
   libsodium-dev          # BLAKE2b digests
   zlib1g-dev             # data files in gzip
+  libjpeg62-turbo-dev    # libjpeg-turbo: JPEG images
+  libpng-dev             # PNG images
   nlohmann-json3-dev     # JSON lines, headers of safetensors
   libcpp-httplib-dev     # the metrics page
   # To test.
@@ -31,6 +33,7 @@ packages=(
   libbenchmark-dev       # Google Benchmark
   clang-format           # the format that lint asks for
   python3                # lint, and scripts that start processes
+  python3-onnx           # its checker, on what `tern convert onnx` writes
   iproute2               # ip and tc: benchmarks over links of a set rate
   dataset-fashion-mnist  # the data of the quickstart and of tests
 )

@@ -28,8 +28,10 @@ Result<std::unique_ptr<CentralLane>> CentralLane::Make(const setup::Setup& setup
                                                        uint32_t lane,
                                                        const protocol::RoundLane::Options& options,
                                                        std::span<const float> initial,
-                                                       const Rate& rate) {
+                                                       const Rate& rate,
+                                                       LaneCheckpoints* checkpoints) {
   std::unique_ptr<CentralLane> central(new CentralLane(setup, shard, lane, options, rate));
+  if (HasRounds(setup)) central->checkpoints_ = checkpoints;
   TERN_RETURN_IF_ERROR(central->AddCells(initial));
   return central;
 }
@@ -56,8 +58,13 @@ Status CentralLane::AddCells(std::span<const float> initial) {
         CentralRounds* cell = made->get();
         rounds_.push_back(std::move(*made));
         snapshots_.AddCell(cell->cell(), [cell](SavedState* state) { cell->AddState(state); });
-        cell->SetOnClosed(
-            [this, cell](uint64_t round) { snapshots_.OnClosed(cell->cell(), round); });
+        if (checkpoints_ != nullptr) {
+          checkpoints_->AddCell(cell->cell(), [cell](SavedState* state) { cell->AddState(state); });
+        }
+        cell->SetOnClosed([this, cell](uint64_t round) {
+          snapshots_.OnClosed(cell->cell(), round);
+          if (checkpoints_ != nullptr) checkpoints_->OnClosed(cell->cell(), round);
+        });
       } else {
         auto made = MakeClockRule(setup_, chunk, initial, rate_);
         if (!made.ok()) return made.status();
@@ -150,7 +157,16 @@ void CentralLane::AfterMessages() {
 
 Status CentralLane::RollBackTo(uint64_t to) {
   TERN_RETURN_IF_ERROR(to == 0 ? StartAfresh() : LoadSnapshot(to));
+  if (checkpoints_ != nullptr) checkpoints_->GoBack(to);
   if (round_lane_ != nullptr) round_lane_->GoBack(to);
+  return Ok();
+}
+
+Status CentralLane::ResumeFrom(const pb::Checkpoint& from) {
+  if (checkpoints_ == nullptr) return Status(Code::kInternal, "this lane has no checkpoints");
+  TERN_RETURN_IF_ERROR(checkpoints_->Load(from));
+  snapshots_.RemoveAll();  // what came after it never was, and what came before is of no use
+  round_lane_->GoBack(from.round());
   return Ok();
 }
 

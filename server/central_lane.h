@@ -13,6 +13,7 @@
 #include "common/protocol/round_lane.h"
 #include "server/central_rounds.h"
 #include "server/clock_rule.h"
+#include "server/lane_checkpoints.h"
 #include "server/snapshot.h"
 
 namespace tern::server {
@@ -21,12 +22,12 @@ class CentralLane {
  public:
   // `options` of a RoundLane where the algorithm has rounds; its workers, incarnation and
   // safeguards count for a ClockLane, too. `initial`: the weights of the whole model. `rate` may be
-  // asked once the lane is open. `setup` outlives it.
+  // asked once the lane is open. `setup` and `checkpoints` outlive it.
   static Result<std::unique_ptr<CentralLane>> Make(const setup::Setup& setup, uint32_t shard,
                                                    uint32_t lane,
                                                    const protocol::RoundLane::Options& options,
-                                                   std::span<const float> initial,
-                                                   const Rate& rate);
+                                                   std::span<const float> initial, const Rate& rate,
+                                                   LaneCheckpoints* checkpoints = nullptr);
 
   protocol::Lane& lane() { return *lane_; }
   // Null where the algorithm has rounds.
@@ -43,6 +44,8 @@ class CentralLane {
   // protocol machine goes back as well, and knows no members then. kBadData: there is no such
   // snapshot; nothing has changed.
   Status RollBackTo(uint64_t step);
+  // The same, to a checkpoint; with rounds.
+  Status ResumeFrom(const pb::Checkpoint& from);
   // The newest round that all cells have closed; without rounds the global steps that they have
   // taken.
   uint64_t step() const;
@@ -69,6 +72,7 @@ class CentralLane {
   std::map<protocol::Cell, protocol::CellClocks>
       clocks_;  // without: on their way from and to files
   LaneSnapshots snapshots_;
+  LaneCheckpoints* checkpoints_ = nullptr;  // where there are rounds, and the job has some
   uint64_t run_ = 0;
   std::unique_ptr<protocol::Lane> lane_;
   protocol::ClockLane* clock_lane_ = nullptr;  // what lane_ is

@@ -1,5 +1,7 @@
 #include "server/lane_loop.h"
 
+#include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -68,9 +70,10 @@ Status LaneLoop::MakeLane(uint32_t lane, uint64_t incarnation, std::span<const f
     return schedule_.has_value() ? schedule_->Rate(step) : 0;
   };
   protocol::RoundLane::Options options = LaneOptions(setup_, shard_, lane, incarnation, rate);
+  const bool wanted = setup_.job.checkpoints().every_steps() != 0 && setup_.plan.rounds;
+  if (wanted) checkpoints_ = std::make_unique<LaneCheckpoints>(setup_, shard_, lane);
   if (!setup_.plan.central) {
-    lane_ = std::make_unique<protocol::RoundLane>(std::move(options),
-                                                  protocol::CellsOfLane(setup_.plan, shard_, lane));
+    lane_ = std::make_unique<protocol::RoundLane>(std::move(options), LocalizedCells(lane));
     return Ok();
   }
   std::vector<float> own;
@@ -78,7 +81,8 @@ Status LaneLoop::MakeLane(uint32_t lane, uint64_t incarnation, std::span<const f
     own = InitialWeights(setup_);
     initial = own;
   }
-  auto central = CentralLane::Make(setup_, shard_, lane, options, initial, rate);
+  auto central =
+      CentralLane::Make(setup_, shard_, lane, options, initial, rate, checkpoints_.get());
   if (!central.ok()) return central.status();
   central_ = std::move(*central);
   return Ok();
@@ -87,6 +91,49 @@ Status LaneLoop::MakeLane(uint32_t lane, uint64_t incarnation, std::span<const f
 LaneLoop::~LaneLoop() {
   commands_.Close();
   thread_.Join();
+}
+
+namespace {
+
+// Tells that the sum is closed.
+class ToldSum : public protocol::CellSum {
+ public:
+  ToldSum(std::unique_ptr<protocol::CellSum> sum, std::function<void()> closed)
+      : sum_(std::move(sum)), closed_(std::move(closed)) {}
+
+  Status Add(uint32_t rank, const Bytes& payload) override { return sum_->Add(rank, payload); }
+  Bytes Close() override {
+    Bytes answer = sum_->Close();
+    closed_();
+    return answer;
+  }
+
+ private:
+  std::unique_ptr<protocol::CellSum> sum_;
+  const std::function<void()> closed_;
+};
+
+}  // namespace
+
+std::vector<protocol::CellSpec> LaneLoop::LocalizedCells(uint32_t lane) {
+  std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(setup_.plan, shard_, lane);
+  const bool keeps = std::any_of(cells.begin(), cells.end(),
+                                 [](const auto& spec) { return static_cast<bool>(spec.state); });
+  if (!keeps) checkpoints_.reset();
+  for (protocol::CellSpec& spec : cells) {
+    if (checkpoints_ == nullptr || !spec.state) continue;
+    checkpoints_->AddCell(spec.cell, spec.state);
+    spec.open = [this, cell = spec.cell, open = std::move(spec.open)](uint64_t round) {
+      return std::make_unique<ToldSum>(
+          open(round), [this, cell, round] { checkpoints_->OnClosed(cell, round); });
+    };
+  }
+  return cells;
+}
+
+std::optional<std::vector<pb::Checkpoint>> LaneLoop::Offers() const {
+  if (checkpoints_ == nullptr || checkpoints_->empty()) return std::nullopt;
+  return checkpoints_->Offers();
 }
 
 void LaneLoop::Run() {
@@ -113,6 +160,7 @@ void LaneLoop::Run() {
     }
     AfterMessages();
   }
+  if (checkpoints_ != nullptr) checkpoints_->Finish();
   socket_->CloseAfterFlush();
 }
 
@@ -131,15 +179,18 @@ void LaneLoop::OnMembers(const pb::Members& members, protocol::Sends* out) {
     auto schedule = update::Schedule::Make(setup_.job.train(), members.steps());
     if (schedule.ok()) schedule_ = std::move(*schedule);
   }
-  if (central_ == nullptr || Begin(members)) lane().OnMembers(members, out);
+  if (Begin(members)) lane().OnMembers(members, out);
 }
 
 bool LaneLoop::Begin(const pb::Members& members) {
+  if (checkpoints_ != nullptr) checkpoints_->Begin(members.run());
+  if (central_ == nullptr) return GoBack(members);
   const std::string sentence = central_->BeginRun(members.run());
   LOG_IF(WARNING, !sentence.empty()) << "lane " << central_->owner().lane << " " << sentence;
   if (!members.has_beginning() || members.beginning() == beginning_) return true;
   const uint64_t from = central_->step();
-  const Status back = central_->RollBackTo(members.begin());
+  const Status back = members.has_resume() ? central_->ResumeFrom(members.resume())
+                                           : central_->RollBackTo(members.begin());
   if (!back.ok()) {
     LOG(ERROR) << "lane " << central_->owner().lane
                << " cannot go back, and lets nobody in: " << back.message();
@@ -150,6 +201,19 @@ bool LaneLoop::Begin(const pb::Members& members) {
     LOG(WARNING) << "lane " << central_->owner().lane << " went from round " << from << " to round "
                  << members.begin();
   }
+  return true;
+}
+
+bool LaneLoop::GoBack(const pb::Members& members) {
+  if (!members.has_beginning() || members.beginning() == beginning_) return true;
+  if (checkpoints_ != nullptr && members.has_resume()) {
+    if (const Status loaded = checkpoints_->Load(members.resume()); !loaded.ok()) {
+      LOG(ERROR) << "a lane cannot go back, and lets nobody in: " << loaded.message();
+      return false;
+    }
+  }
+  beginning_ = members.beginning();
+  lane_->GoBack(members.begin());
   return true;
 }
 

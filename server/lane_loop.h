@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <variant>
+#include <vector>
 
 #include "common/base/channel.h"
 #include "common/base/status.h"
@@ -18,6 +19,7 @@
 #include "common/setup/setup.h"
 #include "common/update/schedule.h"
 #include "server/central_lane.h"
+#include "server/lane_checkpoints.h"
 #include "server/lane_counters.h"
 
 namespace tern::server {
@@ -39,6 +41,8 @@ class LaneLoop {
                                                  std::span<const float> initial = {});
   ~LaneLoop();  // stops and joins
 
+  // What this lane can go on from, and whether it keeps anything. From any thread.
+  std::optional<std::vector<pb::Checkpoint>> Offers() const;
   uint16_t port() const { return socket_->port(); }
   void Tell(LaneCommand command) { commands_.Push(std::move(command)); }
 
@@ -49,8 +53,11 @@ class LaneLoop {
   void Run();
   void OnCommand(const LaneCommand& command, protocol::Sends* out);
   void OnMembers(const pb::Members& members, protocol::Sends* out);
-  // Central parameters: another run, or another beginning of it. False: it cannot.
+  // Another run, or another beginning of it. False: it cannot.
   bool Begin(const pb::Members& members);
+  // Localized parameters: the cells, with what their codecs keep of their sums in the checkpoints.
+  std::vector<protocol::CellSpec> LocalizedCells(uint32_t lane);
+  bool GoBack(const pb::Members& members);
   void AfterMessages();
   protocol::Lane& lane() { return central_ != nullptr ? central_->lane() : *lane_; }
   void OnReceived(net::Received received, protocol::Sends* out);
@@ -59,10 +66,11 @@ class LaneLoop {
   const setup::Setup& setup_;
   const uint32_t shard_;
   std::unique_ptr<net::RouterSocket> socket_;
-  std::optional<update::Schedule> schedule_;  // once the length of the job is known
-  std::unique_ptr<protocol::Lane> lane_;      // localized parameters
-  std::unique_ptr<CentralLane> central_;      // central ones
-  uint64_t beginning_ = 0;                    // as the newest Members said
+  std::optional<update::Schedule> schedule_;      // once the length of the job is known
+  std::unique_ptr<LaneCheckpoints> checkpoints_;  // where the lane keeps something
+  std::unique_ptr<protocol::RoundLane> lane_;     // localized parameters
+  std::unique_ptr<CentralLane> central_;          // central ones
+  uint64_t beginning_ = 0;                        // as the newest Members said
   uint64_t lost_clocks_told_ = 0;
   Channel<LaneCommand> commands_;
   TimeCounter& sum_time_;

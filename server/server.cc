@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -88,6 +89,11 @@ void Server::MakeControl() {
       return SnapshotsOfShard(setup_, options_.shard, run);
     };
   }
+  control.resumes = setup_.job.checkpoints().every_steps() != 0 && setup_.plan.rounds;
+  if (control.resumes) {
+    control.keeps = protocol::ShardsThatKeep(setup_.plan);
+    if (control.Keeps(options_.shard)) control.checkpoints = [this] { return Checkpoints(); };
+  }
   std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(setup_.plan, options_.shard, 0);
   if (options_.shard == 0) {
     auto coordinator = std::make_unique<protocol::Coordinator>(control, std::move(cells));
@@ -96,6 +102,21 @@ void Server::MakeControl() {
   } else {
     control_ = std::make_unique<protocol::Follower>(control, std::move(cells));
   }
+}
+
+std::vector<pb::Checkpoint> Server::Checkpoints() const {
+  std::optional<std::vector<pb::Checkpoint>> common;
+  for (const auto& lane : lanes_) {
+    const auto offers = lane->Offers();
+    if (!offers.has_value()) continue;
+    if (!common.has_value()) common = *offers;
+    std::erase_if(*common, [&](const pb::Checkpoint& one) {
+      return std::none_of(offers->begin(), offers->end(), [&](const pb::Checkpoint& other) {
+        return protocol::KeyOf(other) == protocol::KeyOf(one);
+      });
+    });
+  }
+  return common.value_or(std::vector<pb::Checkpoint>());
 }
 
 Status Server::ConnectShard0() {

@@ -40,6 +40,8 @@ class Server {
   Server(const setup::Setup& setup, StopSignals& signals, const Options& options);
   Status Open();
   void MakeControl();
+  // What all lanes that keep something have.
+  std::vector<pb::Checkpoint> Checkpoints() const;
   Status ConnectShard0();
   void Receive(protocol::ControlActions* out);
   void ReceiveFromShard0(protocol::ControlActions* out);

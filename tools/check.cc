@@ -8,7 +8,7 @@
 #include "tools/commands.h"
 #include "tools/cost.h"
 #include "tools/table.h"
-#include "worker/data/dataset.h"
+#include "worker/data/samples.h"
 
 namespace tern::tools {
 namespace {
@@ -80,32 +80,40 @@ void PrintMemory(const std::string& title, const std::vector<CostLine>& lines) {
   PrintTable(rows);
 }
 
-Status CheckShape(const setup::Setup& setup, const data::Dataset& set, const std::string& name) {
+std::string ShapeText(const data::Samples& set) {
+  return Cat(set.channels(), " x ", set.size().height, " x ", set.size().width);
+}
+
+Status CheckShape(const setup::Setup& setup, const data::Samples& set, const std::string& name) {
   const pb::ImageShape& input = setup.net.input();
-  if (set.channels == input.channels() && set.height == input.height() &&
-      set.width == input.width() && set.classes <= setup.net.classes()) {
+  const uint32_t classes = set.dataset().classes;
+  if (set.channels() == input.channels() && set.size().height == input.height() &&
+      set.size().width == input.width() && classes <= setup.net.classes()) {
     return Ok();
   }
   return Status(Code::kBadData,
-                Cat("the ", name, " images in ", setup.job.data().dir(), " are ", set.channels,
-                    " x ", set.height, " x ", set.width, " with ", set.classes,
-                    " classes; the model takes ", input.channels(), " x ", input.height(), " x ",
-                    input.width(), " and ", setup.net.classes()));
+                Cat("the ", name, " images in ", setup.job.data().dir(), " are ", ShapeText(set),
+                    " with ", classes, " classes; the model takes ", input.channels(), " x ",
+                    input.height(), " x ", input.width(), " and ", setup.net.classes()));
 }
 
 Status PrintData(const setup::Setup& setup) {
   for (const auto& [split, name] :
        {std::pair{data::Split::kTrain, "training"}, std::pair{data::Split::kTest, "test"}}) {
-    const Result<data::Dataset> set = data::ReadDataset(setup.job.data(), split);
-    if (!set.ok()) return set.status();
-    std::printf("%s images: %s of %s, %u classes", name, Cat(set->count()).c_str(),
-                Cat(set->channels, " x ", set->height, " x ", set->width).c_str(), set->classes);
+    data::ReadOptions options;
+    options.channels = setup.net.input().channels();
+    options.warn = [](const std::string& sentence) { std::printf("%s\n", sentence.c_str()); };
+    const auto made = data::Samples::Read(setup.job.data(), setup.job.seed(), split, options);
+    if (!made.ok()) return made.status();
+    const data::Samples& set = **made;
+    std::printf("%s images: %s of %s, %u classes", name, Cat(set.count()).c_str(),
+                ShapeText(set).c_str(), set.dataset().classes);
     if (split == data::Split::kTrain) {
       std::printf(", %s steps an epoch",
-                  Cat(set->count() / setup.job.train().batch_total()).c_str());
+                  Cat(set.count() / setup.job.train().batch_total()).c_str());
     }
     std::printf("\n");
-    TERN_RETURN_IF_ERROR(CheckShape(setup, *set, name));
+    TERN_RETURN_IF_ERROR(CheckShape(setup, set, name));
   }
   return Ok();
 }

@@ -20,5 +20,7 @@ Status CheckJob(const Words& words);
 Status ShowModel(const Words& words);
 // Says how fast a job will be elsewhere, from a profile of one step (predict.cc).
 Status PredictJob(const Words& words);
+// Files of others into Tern's, and back (convert.cc).
+Status Convert(const Words& words);
 
 }  // namespace tern::tools

@@ -29,6 +29,12 @@ const std::vector<Command> kCommands = {
      "NAME [--channels N] [--height N] [--width N] [--classes N] [--batch_norm] [--netdef | "
      "--json]",
      "a network's layers, parameters and operations; or its NetDef", &tern::tools::ShowModel},
+    {"convert",
+     "pack DIR OUT_DIR [--format folder] [--max_corrupt N] [--threads N]\n"
+     "  tern convert onnx JOB|NAME|NET.json WEIGHTS.safetensors OUT.onnx [--classes N]...",
+     "pack images into train.tpk and test.tpk, which start quicker than a folder; a network with "
+     "trained weights as an ONNX file (also the flags of tern model)",
+     &tern::tools::Convert},
     {"predict",
      "JOB [--set KEY=VALUE]... [--link_mbit X,...] [--workers N,...] [--codecs NAME,...]",
      "measure one step; say how fast the job will be on other links, with other workers and codecs "

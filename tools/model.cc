@@ -12,6 +12,7 @@
 #include "models/shapes.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
+#include "tools/net_arguments.h"
 #include "tools/table.h"
 
 namespace tern::tools {
@@ -20,29 +21,6 @@ namespace {
 constexpr const char* kUsage =
     "tern model NAME [--channels N] [--height N] [--width N] [--classes N] [--batch_norm] "
     "[--netdef | --json]";
-
-Status Usage(const std::string& what) { return Status(Code::kUsage, Cat(what, "; ", kUsage)); }
-
-// The image of the paper, unless the words say otherwise.
-Result<pb::NetDef> NetOf(const Arguments& arguments) {
-  if (arguments.rest().size() != 1)
-    return Usage("expected one name; the known ones are " + Join(models::ModelNames()));
-  pb::Model model;
-  model.set_name(arguments.rest()[0]);
-  model.set_batch_norm(arguments.Has("batch_norm"));
-  const models::PublishedImage published = models::PublishedFor(model.name());
-  pb::ImageShape input;
-  const auto channels = arguments.Number("channels", published.channels, models::kMaxDim);
-  const auto height = arguments.Number("height", published.side, models::kMaxDim);
-  const auto width = arguments.Number("width", published.side, models::kMaxDim);
-  const auto classes = arguments.Number("classes", published.classes, models::kMaxDim);
-  for (const auto* number : {&channels, &height, &width, &classes})
-    if (!number->ok()) return number->status();
-  input.set_channels(*channels);
-  input.set_height(*height);
-  input.set_width(*width);
-  return models::BuildNet(model, input, *classes);
-}
 
 struct LayerCost {
   uint64_t parameters = 0;
@@ -115,17 +93,15 @@ void PrintDef(const pb::NetDef& net, bool json) {
 }  // namespace
 
 Status ShowModel(const Words& words) {
-  const auto arguments = Arguments::Parse(words,
-                                          {{"channels"},
-                                           {"height"},
-                                           {"width"},
-                                           {"classes"},
-                                           {"batch_norm", false},
-                                           {"netdef", false},
-                                           {"json", false}},
-                                          kUsage);
+  std::vector<Flag> flags = NetFlags();
+  flags.insert(flags.end(), {{"netdef", false}, {"json", false}});
+  const auto arguments = Arguments::Parse(words, flags, kUsage);
   if (!arguments.ok()) return arguments.status();
-  const auto net = NetOf(*arguments);
+  if (arguments->rest().size() != 1) {
+    return Status(Code::kUsage, Cat("expected one name; the known ones are ",
+                                    Join(models::ModelNames()), "; ", kUsage));
+  }
+  const auto net = NetByName(arguments->rest()[0], *arguments);
   if (!net.ok()) return net.status();
   if (arguments->Has("netdef") || arguments->Has("json")) {
     PrintDef(*net, arguments->Has("json"));

@@ -8,14 +8,11 @@
 #include "common/setup/report.h"
 
 namespace tern::tools {
-namespace {
 
-size_t Columns() {
+size_t ScreenColumns() {
   winsize size{};
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
 }
-
-}  // namespace
 
 Screen::Screen() : terminal_(isatty(STDOUT_FILENO) == 1) {}
 
@@ -42,7 +39,7 @@ void Screen::Progress(const std::string& json, Time now) {
   shown_ = true;
   shown_at_ = now;
   if (!terminal_) return Say(line);
-  line = line.substr(0, Columns() - 1);  // a line that wraps cannot be written over
+  line = line.substr(0, ScreenColumns() - 1);  // a line that wraps cannot be written over
   std::printf("\r%s\x1b[K", line.c_str());
   std::fflush(stdout);
   line_open_ = true;

@@ -2,11 +2,15 @@
 // line now and then.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "common/base/clock.h"
 
 namespace tern::tools {
+
+// Of the terminal that stdout is; 80 where it is none.
+size_t ScreenColumns();
 
 class Screen {
  public:

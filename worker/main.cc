@@ -3,6 +3,7 @@
 
 #include "common/base/signals.h"
 #include "common/setup/command_line.h"
+#include "worker/evaluate_alone.h"
 #include "worker/worker.h"
 
 namespace {
@@ -10,6 +11,11 @@ namespace {
 tern::Status RunWorker(int argc, char** argv) {
   tern::Result<tern::setup::CommandLine> line = tern::setup::ParseCommandLine(argc, argv, "worker");
   if (!line.ok()) return line.status();
+  if (!line->evaluate.empty() && !line->check) {
+    auto setup = tern::setup::Begin(*line, "worker");
+    if (!setup.ok()) return setup.status();
+    return tern::worker::EvaluateAlone(**setup, line->rank, line->evaluate);
+  }
   tern::StopSignals signals;
   auto setup = tern::setup::Begin(*line, "worker");
   if (!setup.ok()) return setup.status();

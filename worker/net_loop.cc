@@ -24,6 +24,7 @@ protocol::Session::Options SessionOptions(const setup::Setup& setup,
   session.hello.set_steps(options.steps);
   session.credit_bytes = uint64_t{setup.job.exchange().credit_kib()} * 1024;
   session.max_state_bytes = options.max_state_bytes;
+  session.checkpoints = options.checkpoints;
   session.timings = setup.timings;
   const protocol::Elasticity elasticity = protocol::Elasticity::Of(setup.job);
   session.unsolicited = elasticity.unsolicited() && setup.plan.rounds;
@@ -68,6 +69,9 @@ void NetLoop::Applied(uint64_t round) { commands_.Push(AppliedCommand{round}); }
 void NetLoop::Snapshot(Bytes state, uint64_t applied) {
   commands_.Push(SnapshotCommand{std::move(state), applied});
 }
+void NetLoop::Offer(std::vector<pb::Checkpoint> checkpoints) {
+  commands_.Push(OfferCommand{std::move(checkpoints)});
+}
 void NetLoop::Installed(uint64_t applied) { commands_.Push(InstalledCommand{applied}); }
 void NetLoop::Finish(Status status, pb::Figures figures) {
   commands_.Push(FinishCommand{std::move(status), std::move(figures)});
@@ -107,6 +111,8 @@ void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
     session_.SetApplied(applied->round);
   } else if (auto* snapshot = std::get_if<SnapshotCommand>(&command)) {
     session_.OnSnapshot(std::move(snapshot->state), snapshot->applied, now, out);
+  } else if (auto* offer = std::get_if<OfferCommand>(&command)) {
+    session_.SetCheckpoints(std::move(offer->checkpoints));
   } else if (const auto* installed = std::get_if<InstalledCommand>(&command)) {
     exchanges_.Forget();
     session_.OnInstalled(installed->applied, now, out);
@@ -162,7 +168,7 @@ void NetLoop::Carry(protocol::SessionActions actions) {
         break;
       }
       case Type::kReady:
-        events_.Push(train::Ready{action.applied, action.stop_after});
+        events_.Push(train::Ready{action.applied, action.stop_after, action.run});
         break;
       case Type::kDeliver:
         Deliver(std::move(action.delivery));
@@ -172,6 +178,9 @@ void NetLoop::Carry(protocol::SessionActions actions) {
         break;
       case Type::kInstall:
         events_.Push(train::StateArrived{std::move(action.state), action.applied});
+        break;
+      case Type::kResume:
+        events_.Push(train::ResumeWanted{std::move(action.checkpoint)});
         break;
       case Type::kGoBack:
         events_.Push(train::WentBack{action.applied});

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <variant>
+#include <vector>
 
 #include "common/base/channel.h"
 #include "common/base/clock.h"
@@ -29,6 +30,7 @@ class NetLoop : public train::Port {
     uint32_t rank = 0;
     uint64_t steps = 0;
     uint64_t max_state_bytes = 0;
+    std::vector<pb::Checkpoint> checkpoints;
     std::function<void(train::Answer)> on_scaled;  // the coder's; called on the net thread
   };
   // All outlive the loop.
@@ -45,6 +47,7 @@ class NetLoop : public train::Port {
                   protocol::Request request) override;
   void Applied(uint64_t round) override;
   void Snapshot(Bytes state, uint64_t applied) override;
+  void Offer(std::vector<pb::Checkpoint> checkpoints) override;
   void Installed(uint64_t applied) override;
   void Finish(Status status, pb::Figures figures) override;
 
@@ -62,6 +65,9 @@ class NetLoop : public train::Port {
     Bytes state;
     uint64_t applied;
   };
+  struct OfferCommand {
+    std::vector<pb::Checkpoint> checkpoints;
+  };
   struct InstalledCommand {
     uint64_t applied;
   };
@@ -69,8 +75,8 @@ class NetLoop : public train::Port {
     Status status;
     pb::Figures figures;
   };
-  using Command = std::variant<ContributeCommand, AppliedCommand, SnapshotCommand, InstalledCommand,
-                               FinishCommand>;
+  using Command = std::variant<ContributeCommand, AppliedCommand, SnapshotCommand, OfferCommand,
+                               InstalledCommand, FinishCommand>;
 
   void Run();
   void OnCommand(Command command, protocol::SessionActions* out);

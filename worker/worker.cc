@@ -1,7 +1,5 @@
 #include "worker/worker.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -12,6 +10,8 @@
 #include "common/base/text.h"
 #include "common/protocol/plan.h"
 #include "common/setup/report.h"
+#include "worker/compute_threads.h"
+#include "worker/read_samples.h"
 #include "worker/train/trainer.h"
 
 namespace tern::worker {
@@ -32,26 +32,17 @@ Worker::Worker(const setup::Setup& setup, StopSignals& signals, uint32_t rank)
       progress_(registry_) {}
 
 Status Worker::Open() {
-  omp_set_num_threads(static_cast<int>(job_.workers().threads()));
-  const pb::Data& data = job_.data();
-  for (const auto& [split, name, into] : {std::tuple{data::Split::kTrain, "training", &train_},
-                                          std::tuple{data::Split::kTest, "test", &test_}}) {
-    Result<data::Dataset> dataset = data::ReadDataset(data, split);
-    if (!dataset.ok()) return dataset.status();
-    *into = std::move(*dataset);
-    TERN_RETURN_IF_ERROR(CheckShape(*into, name));
-  }
+  TERN_RETURN_IF_ERROR(SetComputeThreads(job_, rank_));
+  TERN_RETURN_IF_ERROR(ReadData());
   data::Batches::Options options;
   options.seed = job_.seed();
   options.rank = rank_;
   options.workers = setup_.plan.workers;
   options.batch_total = job_.train().batch_total();
-  options.partition = data.partition();
-  options.epoch_end = data.epoch_end();
+  options.partition = job_.data().partition();
+  options.epoch_end = job_.data().epoch_end();
   options.growth.assign(job_.train().batch_growth().begin(), job_.train().batch_growth().end());
-  options.scale = static_cast<float>(data.scale());
-  options.offset = static_cast<float>(data.offset());
-  Result<data::Batches> batches = data::Batches::Make(train_, options);
+  Result<data::Batches> batches = data::Batches::Make(*train_, options);
   if (!batches.ok()) return batches.status();
   batches_.emplace(std::move(*batches));
   steps_ = job_.train().has_steps() ? job_.train().steps()
@@ -61,7 +52,7 @@ Status Worker::Open() {
   if (!replica.ok()) return replica.status();
   replica_ = std::move(*replica);
   TERN_RETURN_IF_ERROR(MakeCompute());
-  auto evaluate = train::Evaluate::Make(setup_, test_, *replica_, progress_);
+  auto evaluate = train::Evaluate::Make(setup_, *test_, *replica_, progress_);
   if (!evaluate.ok()) return evaluate.status();
   evaluate_ = std::move(*evaluate);
   if (job_.metrics().port() == 0) return Ok();
@@ -70,6 +61,16 @@ Status Worker::Open() {
                                       [this] { return registry_.PrometheusText(); });
   if (!page.ok()) return page.status();
   page_ = std::move(*page);
+  return Ok();
+}
+
+Status Worker::ReadData() {
+  for (const auto& [split, into] :
+       {std::pair{data::Split::kTrain, &train_}, std::pair{data::Split::kTest, &test_}}) {
+    auto samples = ReadSamples(setup_, job_, split);
+    if (!samples.ok()) return samples.status();
+    *into = std::move(*samples);
+  }
   return Ok();
 }
 
@@ -83,21 +84,6 @@ Status Worker::MakeCompute() {
   if (!compute.ok()) return compute.status();
   compute_ = std::move(*compute);
   return Ok();
-}
-
-Status Worker::CheckShape(const data::Dataset& dataset, const std::string& split) const {
-  const pb::ImageShape& input = setup_.net.input();
-  if (dataset.channels != input.channels() || dataset.height != input.height() ||
-      dataset.width != input.width()) {
-    return Status(Code::kBadData,
-                  Cat("the ", split, " images in ", job_.data().dir(), " are ", dataset.channels,
-                      " x ", dataset.height, " x ", dataset.width, "; the model takes ",
-                      input.channels(), " x ", input.height(), " x ", input.width()));
-  }
-  if (dataset.classes <= setup_.net.classes()) return Ok();
-  return Status(Code::kBadData,
-                Cat("the ", split, " labels in ", job_.data().dir(), " hold label ",
-                    dataset.classes - 1, "; the model knows 0 to ", setup_.net.classes() - 1));
 }
 
 void Worker::LogStart() const {
@@ -116,15 +102,24 @@ Status Worker::Run() {
   LogStart();
   train::Events events;
   train::Coder* coder_for_net = nullptr;
+  std::optional<train::Checkpoints> checkpoints;
+  if (job_.checkpoints().every_steps() != 0 && setup_.plan.rounds)
+    checkpoints.emplace(setup_, rank_, job_.output_dir());
+  LOG_IF(WARNING, job_.checkpoints().every_steps() != 0 && !setup_.plan.rounds)
+      << "no checkpoints are written: " << job_.train().algorithm() << " has no rounds";
   NetLoop::Options options{
       rank_, steps_, train::Replica::MaxStateBytes(setup_),
+      checkpoints ? checkpoints->Offers() : std::vector<pb::Checkpoint>(),
       [&coder_for_net](train::Answer answer) { coder_for_net->Scaled(std::move(answer)); }};
   NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events, std::move(options));
+  const auto board = train::Board::Make(setup_, rank_, progress_, traffic_);
   train::Coder coder(setup_, rank_, loop, events, progress_);
+  coder.ShowOn(board.get());
   coder_for_net = &coder;
   loop.Start();
   auto trainer = train::Trainer::Make({setup_, rank_, steps_, *batches_, *compute_, *evaluate_,
-                                       *replica_, coder, loop, events, progress_});
+                                       *replica_, coder, loop, events, progress_,
+                                       checkpoints ? &*checkpoints : nullptr, board.get()});
   if (!trainer.ok()) loop.Finish(trainer.status(), {});
   const Status trained = trainer.ok() ? (*trainer)->Run() : trainer.status();
   const Status ended = loop.Join();

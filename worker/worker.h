@@ -12,7 +12,7 @@
 #include "common/net/traffic.h"
 #include "common/setup/setup.h"
 #include "worker/data/batches.h"
-#include "worker/data/dataset.h"
+#include "worker/data/samples.h"
 #include "worker/net_loop.h"
 #include "worker/train/coder.h"
 #include "worker/train/compute.h"
@@ -33,7 +33,7 @@ class Worker {
   Worker(const setup::Setup& setup, StopSignals& signals, uint32_t rank);
   Status Open();
   Status MakeCompute();
-  Status CheckShape(const data::Dataset& dataset, const std::string& split) const;
+  Status ReadData();
   void LogStart() const;
 
   const setup::Setup& setup_;
@@ -43,7 +43,7 @@ class Worker {
   Registry registry_;
   net::Traffic traffic_;
   train::Progress progress_;
-  data::Dataset train_, test_;
+  std::unique_ptr<data::Samples> train_, test_;
   std::optional<data::Batches> batches_;
   uint64_t steps_ = 0;
   std::unique_ptr<train::Replica> replica_;

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/cpus.h"
 #include "common/base/status.h"
 
 namespace tern {
@@ -15,6 +16,7 @@ std::thread Start(const std::string& name, std::function<void()> body) {
   try {
     return std::thread([name = name.substr(0, 15), body = std::move(body)] {
       pthread_setname_np(pthread_self(), name.c_str());
+      RunAnywhere();
       body();
     });
   } catch (const std::system_error& e) {

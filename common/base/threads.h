@@ -1,5 +1,6 @@
 // A thread with a name that joins when it goes out of scope. The owner tells it to stop by other
-// means (a closed channel, a flag) before that.
+// means (a closed channel, a flag) before that. It runs on any CPU, whatever the thread that starts
+// it is bound to by cpus.h.
 #pragma once
 
 #include <pthread.h>

@@ -142,12 +142,26 @@ uint64_t JobDigest(const pb::Job& job) {
   return Digest(std::string_view(bytes));
 }
 
+uint64_t StateDigest(const pb::Job& job) {
+  pb::Job same = job;
+  same.clear_servers();
+  same.clear_faults();
+  same.clear_metrics();
+  same.clear_checkpoints();
+  same.mutable_train()->clear_steps();
+  same.mutable_train()->clear_epochs();
+  same.clear_evaluation();
+  same.mutable_evaluation()->set_ema_decay(job.evaluation().ema_decay());
+  return JobDigest(same);
+}
+
 pb::Job ForRank(const pb::Job& job, uint32_t rank) {
   pb::Job own = job;
   for (const pb::WorkerOverride& override : job.workers().overrides()) {
     if (override.rank() != rank) continue;
     if (override.has_threads()) own.mutable_workers()->set_threads(override.threads());
     if (override.has_device()) own.mutable_workers()->set_device(override.device());
+    if (override.has_cpus()) own.mutable_workers()->set_cpus(override.cpus());
     if (override.has_data_dir()) own.mutable_data()->set_dir(override.data_dir());
   }
   return own;

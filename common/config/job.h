@@ -33,6 +33,10 @@ Result<pb::Job> ParseJob(const std::string& text, const std::string& name,
 
 // Digest of the job without what is (local): equal on all peers of a job.
 uint64_t JobDigest(const pb::Job& job);
+// The same of what must not change between a checkpoint and a job that goes on from it: without the
+// job's length, its servers' addresses, faults, evaluation (but for the moving average), metrics
+// and checkpoints.
+uint64_t StateDigest(const pb::Job& job);
 
 // The job as loadable YAML with every key written out.
 std::string ToYaml(const pb::Job& job);

@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/cpus.h"
 #include "common/config/address.h"
 #include "common/config/between_keys.h"
 
@@ -20,6 +21,7 @@ class JobChecker : private BetweenKeys {
     CheckModel();
     CheckExchange();
     CheckFaults();
+    CheckMetrics();
   }
 
  private:
@@ -104,9 +106,13 @@ class JobChecker : private BetweenKeys {
   }
 
   void CheckWorkers() {
+    if (job_.workers().has_cpus()) CheckCpus("workers.cpus", job_.workers().cpus());
     std::set<uint32_t> ranks;
     for (int i = 0; i < job_.workers().overrides_size(); ++i) {
-      const std::string key = Join(Join("workers.overrides", static_cast<size_t>(i)), "rank");
+      const std::string own = Join("workers.overrides", static_cast<size_t>(i));
+      if (job_.workers().overrides(i).has_cpus())
+        CheckCpus(Join(own, "cpus"), job_.workers().overrides(i).cpus());
+      const std::string key = Join(own, "rank");
       if (!Sound({key, "workers.count"})) continue;
       const uint32_t rank = job_.workers().overrides(i).rank();
       if (rank >= job_.workers().count()) {
@@ -116,6 +122,14 @@ class JobChecker : private BetweenKeys {
         Report(key, std::to_string(rank) + " a second time", "each rank once");
       }
     }
+  }
+
+  // Which of them a worker's machine has, that worker knows.
+  void CheckCpus(const std::string& key, const std::string& cpus) {
+    if (!Sound({key}) || ParseCpus(cpus)) return;
+    Report(
+        key, Shown(cpus),
+        "numbers of CPUs and ranges of them, 0 to " + std::to_string(kMaxCpu) + ", e.g. \"0-3,8\"");
   }
 
   void CheckModel() {
@@ -159,12 +173,24 @@ class JobChecker : private BetweenKeys {
              "more than faults.suspect_after_s (" + NumberText(faults.suspect_after_s()) + ")");
     }
   }
+
+  void CheckMetrics() {
+    const pb::Metrics& metrics = job_.metrics();
+    const std::string key = "metrics.histograms_every_steps";
+    if (!Sound({key, "metrics.tensorboard"}) || metrics.histograms_every_steps() == 0 ||
+        metrics.tensorboard())
+      return;
+    Report(
+        key, std::to_string(metrics.histograms_every_steps()) + " with tensorboard: false",
+        "0, for histograms stand in TensorBoard's event files; or set metrics.tensorboard: true");
+  }
 };
 
 }  // namespace
 
 void CheckJob(const pb::Job& job, const Reading& reading) {
   JobChecker(job, reading).Check();
+  CheckData(job, reading);
   CheckTrain(job, reading);
   CheckAlgorithm(job, reading);
 }

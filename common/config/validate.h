@@ -13,8 +13,9 @@ namespace tern::config {
 // already is passed over.
 void CheckJob(const pb::Job& job, const Reading& reading);
 
-// Its parts in files of their own: train with its optimizer and schedule; the algorithm and what it
-// makes of exchange, workers and faults.
+// Its parts in files of their own: data with its augmentation; train with its optimizer and
+// schedule; the algorithm and what it makes of exchange, workers and faults.
+void CheckData(const pb::Job& job, const Reading& reading);
 void CheckTrain(const pb::Job& job, const Reading& reading);
 void CheckAlgorithm(const pb::Job& job, const Reading& reading);
 

@@ -181,6 +181,19 @@ CellSpec FiguresCell(const ExchangePlan& plan, uint32_t which) {
   return spec;
 }
 
+void AddMemories(const SumMemories& memories, SavedState* state) {
+  for (size_t i = 0; i < memories.size(); ++i) {
+    if (memories[i] == nullptr) continue;
+    SavedState one;
+    memories[i]->AddState(&one);
+    const std::string prefix = std::to_string(i) + ".";
+    for (const SavedState::Array& array : one.arrays)
+      state->arrays.push_back({prefix + array.name, array.values});
+    for (const SavedState::Number& number : one.numbers)
+      state->numbers.push_back({prefix + number.name, number.value});
+  }
+}
+
 CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk) {
   CellSpec spec;
   spec.cell = {Kind::kPush, chunk.bucket, chunk.index};
@@ -193,6 +206,9 @@ CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk) {
   spec.check_outcome = [&plan, &chunk](const Bytes& payload, uint32_t contributors) {
     return CheckSums(plan, chunk, payload, contributors);
   };
+  if (std::any_of(memories->begin(), memories->end(),
+                  [](const auto& one) { return one != nullptr; }))
+    spec.state = [memories](SavedState* state) { AddMemories(*memories, state); };
   return spec;
 }
 
@@ -227,6 +243,19 @@ std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint
     }
   }
   return cells;
+}
+
+std::vector<bool> ShardsThatKeep(const ExchangePlan& plan) {
+  std::vector<bool> keeps(plan.data_lanes.size());
+  for (const Bucket& bucket : plan.buckets) {
+    for (const Chunk& chunk : bucket.chunks) {
+      bool here = plan.central;
+      for (const codec::Segment& segment : chunk.segments)
+        here |= plan.codec_of[segment.tensor]->NewSumMemory(segment) != nullptr;
+      if (here) keeps[chunk.shard] = true;
+    }
+  }
+  return keeps;
 }
 
 LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell) {

@@ -27,6 +27,10 @@ enum Figures : uint32_t { kCompare, kEvaluate };
 // figures, for lane 0; the chunks of the lane otherwise. The plan outlives the cells.
 std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint32_t lane);
 
+// By shard: whether it keeps something from round to round: parameters, or what codecs keep of
+// their sums.
+std::vector<bool> ShardsThatKeep(const ExchangePlan& plan);
+
 // The lane that a cell's contributions go to.
 struct LaneRef {
   uint32_t shard = 0, lane = 0;

@@ -47,6 +47,13 @@ struct ControlOptions {
   // Servers hold the parameters and there are rounds: those of `run` that all lanes of this shard
   // can go back to, rising. Empty: there is no going back (roll_back.h).
   std::function<std::vector<uint64_t>(uint64_t run)> snapshots;
+  // A job whose state nobody holds goes on from the newest checkpoint that all have (resume.h).
+  bool resumes = false;
+  // By shard, whether it keeps something from round to round, and has to offer a checkpoint too.
+  std::vector<bool> keeps;
+  // Where this one does: what it has on its disk now.
+  std::function<std::vector<pb::Checkpoint>()> checkpoints;
+  bool Keeps(uint32_t s) const { return s < keeps.size() && keeps[s]; }
   Safeguards safeguards;
 };
 

@@ -65,12 +65,12 @@ void Coordinator::OnShardHello(Peer from, const pb::Hello& hello, Time now, Cont
   const uint64_t before = found->second.incarnation;
   const bool again = before != 0 && before != hello.incarnation();
   if (again) poll_.Forget(hello.rank());
-  found->second = {from, hello.incarnation(), now, false};
+  found->second = {from, hello.incarnation(), now, false, hello.checkpoints()};
   Message message;
   message.head.mutable_welcome()->set_incarnation(options_.incarnation);
   EmitSend(from, std::move(message), out);
-  if (!gathered_) return;
-  if (again && CanGoBack()) {
+  if (!gathered_) return GatherIfComplete(now, out);
+  if (again && HasSnapshots()) {
     return GoBack("server shard " + std::to_string(hello.rank()) + " was started again", now, out);
   }
   Message members;

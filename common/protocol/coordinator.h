@@ -18,7 +18,8 @@
 //   since the others may need what it holds. An incarnation that was given up or replaced may come
 //   back only as a new one (Refuse: rejoin), and only while no other process has had its rank.
 //
-// Where servers hold the parameters, running may go back to gathering: roll_back.h.
+// Where servers hold the parameters, running may go back to gathering: roll_back.h. Where the job
+// has checkpoints, too; and what gathers without any state goes on from one: resume.h.
 //
 // After a restart of shard 0 the gathering rebuilds all of it from the hellos; under `shrink` it
 // does not wait for those who, as the others heard, were gone, nor for anybody beyond the start
@@ -27,11 +28,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/protocol/control.h"
 #include "common/protocol/farewell.h"
+#include "common/protocol/resume.h"
 #include "common/protocol/roll_back.h"
 #include "common/protocol/stragglers.h"
 
@@ -80,6 +83,7 @@ class Coordinator : public Control {
     uint64_t incarnation = 0;
     Time heard_at{};
     bool silent = false;
+    google::protobuf::RepeatedPtrField<pb::Checkpoint> checkpoints;
   };
 
   void OnHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
@@ -105,13 +109,22 @@ class Coordinator : public Control {
   void OnStatePiece(const Message& message, ControlActions* out);
   void OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out);
   // Going back; see roll_back.h.
-  bool CanGoBack() const { return static_cast<bool>(options_.snapshots); }
+  bool HasSnapshots() const { return static_cast<bool>(options_.snapshots); }
+  bool CanGoBack() const { return HasSnapshots() || options_.resumes; }
   void GoBack(const std::string& why, Time now, ControlActions* out);
   // No live worker holds the state of the job: it goes back where it can, or ends.
   void LoseState(const std::string& what, Code code, Time now, ControlActions* out);
   void TellToGoBack(Worker* worker, ControlActions* out);
   // Whether all that gathered may begin, and `begin_` says where; sees to it if not.
   bool MayBegin(Time now, ControlActions* out);
+  // Of workers that were ever admitted: whether there are any, who are told to come anew then.
+  bool CallAnew(Time now, ControlActions* out);
+  // The same where nobody holds the state of the job; see resume.h.
+  bool MayResume(Time now, ControlActions* out);
+  bool NobodyHoldsState() const;
+  std::optional<pb::Checkpoint> NewestCheckpoint() const;
+  bool ShardsHaveOffered() const;
+  void GoOnFrom(const pb::Checkpoint& checkpoint, ControlActions* out);
   void AskForSnapshots(Time now, ControlActions* out);
   void OnSnapshots(Peer from, const pb::GoBack& answer, Time now, ControlActions* out);
   void Lose(uint32_t rank, const std::string& why, Time now, ControlActions* out);
@@ -148,6 +161,7 @@ class Coordinator : public Control {
   SnapshotPoll poll_;
   Time asked_at_{};
   uint64_t begin_ = 0;  // all get the parameters after this round from the servers
+  std::optional<pb::Checkpoint> resume_;  // ... or from this checkpoint of their own
   uint64_t beginning_ = 0;
   uint64_t reached_ = 0;  // round before going back
   Farewell farewell_;

@@ -193,7 +193,13 @@ bool Coordinator::HasGathered(Time now) const {
 
 void Coordinator::GatherIfComplete(Time now, ControlActions* out) {
   if (!HasGathered(now)) return;
-  if (CanGoBack() ? !MayBegin(now, out) : CannotGather(now, out)) return;
+  if (HasSnapshots()) {
+    if (!MayBegin(now, out)) return;
+  } else if (options_.resumes && NobodyHoldsState()) {
+    if (!MayResume(now, out)) return;
+  } else if (CannotGather(now, out)) {
+    return;
+  }
   AdmitGathered(now);
   PublishMembers(out);
   for (const Worker& worker : workers_) {
@@ -216,7 +222,7 @@ void Coordinator::AdmitGathered(Time now) {
     anyone_has_state = true;
     if (worker.hello.run() != 0) run_ = worker.hello.run();
   }
-  const bool goes_back = std::exchange(going_back_, false);
+  const bool goes_back = std::exchange(going_back_, false) || resume_.has_value();
   called_ = false;
   if (!anyone_has_state && !goes_back) run_ = options_.incarnation;  // as good a name as any
   gathered_ = true;
@@ -247,7 +253,11 @@ void Coordinator::Welcome(const Worker& worker, ControlActions* out) {
   welcome->set_epoch(worker.epoch);
   welcome->set_needs_state(worker.joining);
   welcome->set_run(run_);
-  if (worker.begins) welcome->set_begin(begin_);
+  if (worker.begins && resume_.has_value()) {
+    *welcome->mutable_resume() = *resume_;
+  } else if (worker.begins) {
+    welcome->set_begin(begin_);
+  }
   for (uint32_t port : options_.data_ports) welcome->add_data_ports(port);
   EmitSend(worker.peer, std::move(message), out);
 }
@@ -266,6 +276,7 @@ pb::Members Coordinator::Members() const {
   if (beginning_ != 0) {
     members.set_beginning(beginning_);
     members.set_begin(begin_);
+    if (resume_.has_value()) *members.mutable_resume() = *resume_;
   }
   return members;
 }

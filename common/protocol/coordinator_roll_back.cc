@@ -13,7 +13,10 @@ using Presence = Coordinator::Worker::Presence;
 }  // namespace
 
 void Coordinator::GoBack(const std::string& why, Time now, ControlActions* out) {
-  EmitLog(why + "; all go back to the newest round that every server shard still has", out);
+  EmitLog(
+      why + (HasSnapshots() ? "; all go back to the newest round that every server shard still has"
+                            : "; all go back to the newest checkpoint that everybody has"),
+      out);
   gathered_ = false;
   going_back_ = called_ = true;
   started_at_ = now;
@@ -72,31 +75,40 @@ bool Coordinator::MayBegin(Time now, ControlActions* out) {
       if (!IsLive(worker)) worker.presence = Presence::kLost;  // `shrink`: it goes on without
     }
   }
-  bool told = false;
-  for (Worker& worker : workers_) {
-    // Whoever was ever admitted may have spoken to a lane: only a new incarnation is sure not to
-    // have.
-    if (!begun || !IsLive(worker) || worker.hello.epoch() == 0) continue;
-    TellToGoBack(&worker, out);
-    told = true;
-  }
-  if (told) {
-    called_ = true;
-    started_at_ = now;
-    return false;
-  }
+  if (begun && CallAnew(now, out)) return false;
+  if (!ShardsHaveOffered()) return false;
   begin_ = 0;
+  resume_ = options_.resumes ? NewestCheckpoint() : std::nullopt;
   if (begun) {
     AskForSnapshots(now, out);
     const std::optional<uint64_t> newest = poll_.NewestOfAll();
     if (!newest.has_value()) return false;
     begin_ = *newest;
+    if (resume_.has_value() && resume_->round() < begin_) resume_.reset();
+  }
+  if (resume_.has_value()) {
+    GoOnFrom(*resume_, out);
+  } else if (begun) {
     EmitLog("all go back to round " + std::to_string(begin_) + ", from round " +
                 std::to_string(std::max(reached_, begin_)) + ": what came after is done again",
             out);
-    lane_.GoBack(begin_);
   }
+  if (begun || resume_.has_value()) lane_.GoBack(begin_);
   beginning_ = beginning_ == 0 ? options_.incarnation : beginning_ + 1;
+  return true;
+}
+
+// Whoever was ever admitted may have spoken to a lane: only a new incarnation is sure not to have.
+bool Coordinator::CallAnew(Time now, ControlActions* out) {
+  bool told = false;
+  for (Worker& worker : workers_) {
+    if (!IsLive(worker) || worker.hello.epoch() == 0) continue;
+    TellToGoBack(&worker, out);
+    told = true;
+  }
+  if (!told) return false;
+  called_ = true;
+  started_at_ = now;
   return true;
 }
 

@@ -51,6 +51,9 @@ void Follower::Greet(Time now, ControlActions* out) {
   hello->set_role(pb::Hello::shard);
   hello->set_rank(options_.shard);
   hello->set_incarnation(options_.incarnation);
+  if (options_.checkpoints) {
+    for (const pb::Checkpoint& one : options_.checkpoints()) *hello->add_checkpoints() = one;
+  }
   SendShard0(std::move(message), out);
 }
 

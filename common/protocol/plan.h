@@ -79,9 +79,10 @@ struct ExchangePlan {
   std::vector<Bucket> buckets;
   uint64_t digest = 0;
   uint64_t statistics = 0;  // floats that come with a worker's figures: those of batch norms
+  uint64_t confusion = 0;   // counts that come with its last ones
 
   // Of one worker.
-  size_t max_figures_bytes() const { return 1024 + statistics * sizeof(float); }
+  size_t max_figures_bytes() const { return 1024 + statistics * sizeof(float) + confusion * 5; }
   const Chunk& chunk(uint32_t bucket, uint32_t index) const {
     return buckets[bucket].chunks[index];
   }

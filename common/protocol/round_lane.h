@@ -36,6 +36,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/saved_state.h"
 #include "common/base/status.h"
 #include "common/protocol/lane.h"
 #include "common/protocol/lane_members.h"
@@ -72,6 +73,8 @@ struct CellSpec {
     bool whole = false;  // in fp32, whatever the job's pull codec
   };
   std::function<Pulled(bool average)> pull = nullptr;
+  // What it keeps from round to round, for checkpoints; empty: nothing.
+  std::function<void(SavedState*)> state = nullptr;
 };
 
 class RoundLane : public Lane {

@@ -96,6 +96,13 @@ void Session::AdvanceIfAllUp(Time now, SessionActions* out) {
   }
   if (has_state_) {
     SendReady(out);
+  } else if (resume_.has_value()) {
+    phase_ = Phase::kFetching;
+    installing_ = true;
+    exchange_.Restart(resume_->round());
+    out->push_back(Action(SessionAction::Type::kResume));
+    out->back().applied = resume_->round();
+    out->back().checkpoint = *resume_;
   } else if (begin_.has_value()) {
     phase_ = Phase::kFetching;
     installing_ = true;
@@ -114,6 +121,7 @@ void Session::SendReady(SessionActions* out) {
   out->push_back(Action(SessionAction::Type::kReady));
   out->back().applied = exchange_.applied();
   out->back().stop_after = stop_after_;
+  out->back().run = run_;
 }
 
 void Session::AskForState(Time now, SessionActions* out) {
@@ -153,7 +161,7 @@ void Session::OnInstalled(uint64_t applied, Time now, SessionActions* out) {
   SendReady(out);
   SendHeartbeats(now, out);
   // Now the lanes may know what it has: they send it what closed after that.
-  const bool tells = options_.unsolicited || begin_.has_value();
+  const bool tells = options_.unsolicited || begin_.has_value() || resume_.has_value();
   for (uint32_t s = 0; tells && s < shards_.size(); ++s) {
     for (uint32_t l = 0; l < links_[s].size(); ++l) {
       if (links_[s][l].state == LinkState::kUp) SendHello({s, l}, now, out);

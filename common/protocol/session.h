@@ -8,7 +8,8 @@
 //
 //   any state --Abort, Refuse(leave), deadlines--> ended
 //   any state but ended --GoBack--> joining, as a new incarnation without state (roll_back.h); then
-//              fetching is from the servers: the owner pulls, and says so by OnInstalled
+//              fetching is from the servers: the owner pulls, and says so by OnInstalled; or from a
+//              checkpoint on this worker's disk (resume.h), as a job's first fetching may be
 //
 // A link (one lane):
 //   down --connect, Hello--> greeting --Welcome--> up --server silent or replaced--> down
@@ -29,6 +30,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -56,6 +58,7 @@ struct SessionAction {
     kDeliver,   // an answer
     kSnapshot,  // give OnSnapshot() the state after `applied`, copied between two rounds
     kInstall,   // `state` is the State after round `applied`
+    kResume,    // `checkpoint`: load it from this worker's disk, OnInstalled()
     kGoBack,    // drop all that came after round `applied`, pull the parameters as they were then
                 // (Contribute, pull_only), OnInstalled()
     kEnded,     // `status`; nothing more will come
@@ -69,6 +72,8 @@ struct SessionAction {
   Bytes state;
   uint64_t applied = 0;
   uint64_t stop_after = 0;
+  uint64_t run = 0;  // kReady: of the job, as checkpoints carry it
+  pb::Checkpoint checkpoint;
   Status status;
   std::string text;
 };
@@ -90,6 +95,7 @@ class Session {
     bool unsolicited = false;  // as Exchange's: with a quorum, and under shrink
     std::function<bool(const Cell&, LaneRef)> in_plan;  // as Exchange's
     bool shrink = false;                                // on_worker_loss
+    std::vector<pb::Checkpoint> checkpoints;            // on this worker's disk
   };
 
   explicit Session(Options options);
@@ -109,8 +115,12 @@ class Session {
   // REQUIRES every answer of the rounds up to `applied` delivered, figures too.
   void SetApplied(uint64_t applied);
   void SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters);
+  // What is on this worker's disk by now.
+  void SetCheckpoints(std::vector<pb::Checkpoint> checkpoints) {
+    options_.checkpoints = std::move(checkpoints);
+  }
   void OnSnapshot(Bytes state, uint64_t applied, Time now, SessionActions* out);
-  // After kInstall or kGoBack, when the state after `applied` is in place.
+  // After kInstall, kResume or kGoBack, when the state after `applied` is in place.
   void OnInstalled(uint64_t applied, Time now, SessionActions* out);
   // The last word: the job is done (ok) or this worker leaves with `status`. Between GoBack and
   // OnInstalled() it is not done, whatever its owner thought before it heard of it.
@@ -178,6 +188,7 @@ class Session {
   bool welcomed_ = false;  // by shard 0
   bool has_state_ = false;
   std::optional<uint64_t> begin_;  // its state is to come from the servers, and is after this round
+  std::optional<pb::Checkpoint> resume_;  // ... or from this checkpoint
   uint64_t epoch_ = 0;
   Time started_at_{}, heartbeat_at_{}, bye_at_{}, leaving_since_{};
   std::vector<uint32_t> absent_;  // as shard 0's last pulse said

@@ -30,6 +30,9 @@ void Session::SendHello(LaneRef lane, Time now, SessionActions* out) {
   hello->set_holds(exchange_.newest_held(lane));
   hello->set_done(phase_ == Phase::kLeaving && leave_status_.ok());
   if (run_ != 0) hello->set_run(run_);
+  if (!has_state_ && lane == LaneRef{}) {
+    for (const pb::Checkpoint& one : options_.checkpoints) *hello->add_checkpoints() = one;
+  }
   if (options_.shrink && lane == LaneRef{}) hello->mutable_gone()->Add(gone_.begin(), gone_.end());
   link(lane).hello_at = now;
   out->push_back(SendOn(lane, std::move(message)));
@@ -77,6 +80,7 @@ void Session::OnControlWelcome(uint32_t s, const pb::Welcome& welcome, Time now,
     if (pulses_of_ == 0) pulses_of_ = welcome.incarnation();  // it may die before its first pulse
     if (!welcomed_ && !welcome.needs_state()) has_state_ = true;
     if (!welcomed_ && welcome.has_begin()) begin_ = welcome.begin();
+    if (!welcomed_ && welcome.has_resume()) resume_ = welcome.resume();
     welcomed_ = true;
     if (phase_ == Phase::kLeaving) SendBye(now, out);
   }
@@ -145,6 +149,7 @@ void Session::BeginAnew(Time now, SessionActions* out) {
   bye_.set_incarnation(options_.incarnation);
   welcomed_ = false;
   begin_.reset();
+  resume_.reset();
   taker_ = StateTaker(options_.max_state_bytes);
   installing_ = false;
   for (uint32_t s = 0; s < shards_.size(); ++s) {

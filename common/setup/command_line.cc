@@ -15,6 +15,7 @@
 DEFINE_string(job, "", "");
 DEFINE_int32(rank, -1, "");
 DEFINE_bool(check, false, "");
+DEFINE_string(evaluate, "", "");
 DEFINE_int32(progress_fd, -1, "");
 
 namespace tern::setup {
@@ -31,6 +32,8 @@ const std::vector<KnownFlag> kFlags = {
     {"job", "FILE: the job, YAML, or protobuf text (.textproto, .pbtxt, .prototxt)"},
     {"rank", "N: which server shard or which worker of the job this is, from 0"},
     {"check", "read and check the job, print what it resolves to, and leave"},
+    {"evaluate",
+     "FILE: (a worker's) evaluate these weights on the test set, with no server, and leave"},
     {"log_dir", "DIR: for the logs; without it, output_dir/logs of the job"},
     {"progress_fd", "N: an open descriptor to write progress to, one JSON object a line"},
     {"v", "N: log what is marked with this level or a lower one"},
@@ -126,6 +129,9 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
     }
   }
   if (FLAGS_job.empty()) return Fault("--job FILE is missing");
+  if (!FLAGS_evaluate.empty() && role != "worker")
+    return Fault("--evaluate is for tern_worker, which reads the test set");
+  if (!FLAGS_evaluate.empty() && FLAGS_rank < 0) FLAGS_rank = 0;
   if (FLAGS_rank < 0)
     return Fault("--rank N is missing: which " + role + " of the job this is, from 0");
   if (FLAGS_progress_fd >= 0 && fcntl(FLAGS_progress_fd, F_GETFD) < 0) {
@@ -135,6 +141,7 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
   line.job = FLAGS_job;
   line.rank = static_cast<uint32_t>(FLAGS_rank);
   line.check = FLAGS_check;
+  line.evaluate = FLAGS_evaluate;
   line.log_dir = FLAGS_log_dir;
   line.progress_fd = FLAGS_progress_fd;
   return line;

@@ -1,5 +1,6 @@
 // The command line that both daemons share:
 //   --job FILE --rank N [--set KEY=VALUE]... [--check] [--log_dir DIR] [--version] [--help]
+// and of a worker: --evaluate FILE, which needs no rank.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@ struct CommandLine {
   uint32_t rank = 0;
   std::vector<std::string> overrides;
   bool check = false;
+  std::string evaluate;  // weights to evaluate instead of training; empty: train
   std::string log_dir;   // default: output_dir/logs
   int progress_fd = -1;  // a descriptor for progress as JSON lines, for `tern run`
 };

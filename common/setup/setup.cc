@@ -23,6 +23,17 @@ protocol::Time FromSeconds(double seconds) {
   return protocol::Time(static_cast<int64_t>(seconds * 1e9));
 }
 
+// How many counts a job's table of confusions has.
+Result<uint64_t> ConfusionCounts(const Setup& setup) {
+  constexpr uint64_t kMostClasses = 2000;
+  const uint64_t classes = setup.net.classes();
+  if (!setup.job.evaluation().confusion()) return uint64_t{0};
+  if (classes <= kMostClasses) return classes * classes;
+  return Status(Code::kBadJob, "evaluation.confusion: the model has " + std::to_string(classes) +
+                                   " classes; a table is made of at most " +
+                                   std::to_string(kMostClasses) + "; leave it out");
+}
+
 protocol::Timings TimingsOf(const pb::Faults& faults) {
   protocol::Timings timings;
   timings.heartbeat = FromSeconds(faults.heartbeat_ms() / 1000);
@@ -114,6 +125,9 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   if (!plan.ok()) return plan.status().Within(path);
   setup->plan = std::move(*plan);
   setup->plan.statistics = setup->table.statistics_total;
+  const Result<uint64_t> confusion = ConfusionCounts(*setup);
+  if (!confusion.ok()) return confusion.status().Within(path);
+  setup->plan.confusion = *confusion;
   // Faults of a schedule show now, not when the first worker has come; its length does not matter
   // for that.
   if (auto schedule = update::Schedule::Make(setup->job.train(), 1); !schedule.ok()) {
@@ -131,6 +145,16 @@ size_t MaxPayload(const Setup& setup, uint32_t lane) {
   return (lane == 0 ? std::max({kStatePiece, figures, static_cast<size_t>(bytes.scalers)})
                     : bytes.largest_payload) +
          (64 << 10);
+}
+
+checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_dir,
+                                  const std::string& name) {
+  return {output_dir + "/checkpoints/" + name,
+          name,
+          setup.plan.workers,
+          config::StateDigest(setup.job),
+          setup.hello.model_digest(),
+          setup.hello.plan_digest()};
 }
 
 uint64_t RandomIncarnation() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/checkpoint/store.h"
 #include "common/config/job.h"
 #include "common/protocol/control.h"
 #include "common/protocol/plan.h"
@@ -36,6 +37,10 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
 
 // Largest payload that a data socket (lane > 0) or control socket of this job can carry.
 size_t MaxPayload(const Setup& setup, uint32_t lane);
+
+// Whose checkpoints a daemon of this job reads and writes: OUTPUT_DIR/checkpoints/NAME.
+checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_dir,
+                                  const std::string& name);
 
 // A random number that is not 0: an incarnation.
 uint64_t RandomIncarnation();

@@ -10,7 +10,7 @@ import re
 import sources
 
 LEAVES = ["proto", "kernels", "common/base"]
-COMMON = ["common/" + name for name in ("base", "codec", "config", "net", "protocol", "setup", "update")]
+COMMON = ["common/" + name for name in ("base", "checkpoint", "codec", "config", "net", "protocol", "setup", "update")]
 
 # folder: what it may include besides itself. A file may be named alone.
 LAYERS = {
@@ -22,13 +22,16 @@ LAYERS = {
     "common/codec": LEAVES,
     "common/update": LEAVES,
     "models": ["proto", "common/base", "kernels/philox.h"],
+    "common/checkpoint": ["common/base", "models", "proto"],
     "common/protocol": ["common/codec", "common/base", "common/config/algorithms.h", "proto"],
     # What both daemons do before they differ; the one folder of common that knows models.
     "common/setup": COMMON + LEAVES + ["models"],
     "worker/data": LEAVES + ["models"],
     "worker/engine": LEAVES + ["models"],
+    "worker/tensorboard": ["common/base", "proto"],
     "server": COMMON + ["models", "proto"],
-    "worker": COMMON + LEAVES + ["models", "worker/data", "worker/engine", "worker/train"],
+    "worker": COMMON + LEAVES + ["models", "worker/data", "worker/engine", "worker/tensorboard",
+               "worker/train"],
     # `tern predict` measures what workers do with what workers use.
     "tools": COMMON + LEAVES + ["models", "worker/data", "worker/train"],
 }
@@ -45,6 +48,8 @@ VENDORS = {
     "nlohmann-json": (("nlohmann/",), ["models", "common/setup", "tools"]),
     "libsodium": (("sodium",), ["common/base", "common/net", "common/setup"]),
     "zlib": (("zlib",), ["worker/data"]),
+    "libjpeg-turbo": (("jpeglib", "jerror"), ["worker/data"]),
+    "libpng": (("png.h", "pngconf"), ["worker/data"]),
     "gflags": (("gflags/",), ["common/setup", "tools"]),
     "glog": (("glog/",), ["common/base"]),
 }

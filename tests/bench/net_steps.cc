@@ -1,7 +1,7 @@
 // Training steps of one network on this machine's cores: forward, backward, momentum. Prints the
 // seconds of each step as a JSON list.
 //
-//   net_steps MODEL BATCH THREADS STEPS
+//   net_steps MODEL BATCH THREADS STEPS fp32|bf16
 #include <omp.h>
 
 #include <cstdio>
@@ -19,7 +19,7 @@
 namespace tern::engine {
 namespace {
 
-int Run(const std::string& name, uint32_t batch, int threads, int steps) {
+int Run(const std::string& name, uint32_t batch, int threads, int steps, bool bf16) {
   omp_set_num_threads(threads);
   pb::Model model;
   model.set_name(name);
@@ -31,7 +31,7 @@ int Run(const std::string& name, uint32_t batch, int threads, int steps) {
     return 1;
   }
   Problem problem(*def, batch);
-  auto net = problem.Make();
+  auto net = problem.Make(/*training=*/true, bf16);
   std::vector<float> velocity(problem.table.total);
   std::printf("[");
   for (int step = -1; step < steps; ++step) {
@@ -50,10 +50,10 @@ int Run(const std::string& name, uint32_t batch, int threads, int steps) {
 }  // namespace tern::engine
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    std::fprintf(stderr, "net_steps MODEL BATCH THREADS STEPS\n");
+  if (argc != 6) {
+    std::fprintf(stderr, "net_steps MODEL BATCH THREADS STEPS fp32|bf16\n");
     return 64;
   }
   return tern::engine::Run(argv[1], static_cast<uint32_t>(std::atoi(argv[2])), std::atoi(argv[3]),
-                           std::atoi(argv[4]));
+                           std::atoi(argv[4]), std::string(argv[5]) == "bf16");
 }

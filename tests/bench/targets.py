@@ -45,6 +45,18 @@ TARGETS = {
     "odsgd_max": at_most("odsgd step / max(Tc, Tw), the worst of Tw/Tc = 0.5, 1, 2", 1.08, 1.03, 1),
     "odsgd_speedup": Target("odsgd / ssgd without overlap at Tw = Tc", 1.8, limit=2),
     "asgd_straggler": Target("asgd, one of 4 workers 3x slower / sum of the own rates", 0.95, 0.98, 1),
+    "step_lenet": Target("training step, lenet, PyTorch 1.13.1 / Tern", 2.5, 4),
+    "step_resnet20": Target("training step, resnet20, PyTorch 1.13.1 / Tern", 1.8, 2.5),
+    "step_mobilenet": Target("training step, mobilenet, PyTorch 1.13.1 / Tern", 1.8, 2.5),
+    "step_resnet50": Target("training step, resnet50, PyTorch 1.13.1 / Tern", 1.4, 2),
+    "step_alexnet": Target("training step, alexnet, PyTorch 1.13.1 / Tern", 1.2, 1.5),
+    "step_vgg16": Target("training step, vgg16, PyTorch 1.13.1 / Tern", 1.2, 1.5),
+    "step_newest_lenet": Target("training step, lenet, newest PyTorch / Tern", 1.5),
+    "step_newest_resnet20": Target("training step, resnet20, newest PyTorch / Tern", 1.5),
+    "step_newest_mobilenet": Target("training step, mobilenet, newest PyTorch / Tern", 1),
+    "step_newest_resnet50": Target("training step, resnet50, newest PyTorch / Tern", 1),
+    "step_newest_alexnet": Target("training step, alexnet, newest PyTorch / Tern", 1),
+    "step_newest_vgg16": Target("training step, vgg16, newest PyTorch / Tern", 1),
     "predict_error": at_most("tern predict's largest error, %", 15),
 }
 

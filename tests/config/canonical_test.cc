@@ -131,14 +131,16 @@ TEST(ToYaml, WritesOutEveryDefault) {
 }
 
 TEST(ForRank, AppliesTheOverridesOfThatRankAlone) {
-  const auto job =
-      Parse(SmallJobWith("count: 2",
-                         "count: 2\n  threads: 3\n  overrides:\n    - {rank: 1, threads: 7}\n"
-                         "    - {rank: 0, data_dir: /own, device: cpu}"));
+  const auto job = Parse(SmallJobWith(
+      "count: 2",
+      "count: 2\n  threads: 3\n  cpus: 0-3\n  overrides:\n    - {rank: 1, threads: 7, cpus: 4}\n"
+      "    - {rank: 0, data_dir: /own, device: cpu}"));
   ASSERT_TRUE(job.ok()) << job.status().message();
   EXPECT_EQ(ForRank(*job, 0).workers().threads(), 3u);
   EXPECT_EQ(ForRank(*job, 0).data().dir(), "/own");
+  EXPECT_EQ(ForRank(*job, 0).workers().cpus(), "0-3");
   EXPECT_EQ(ForRank(*job, 1).workers().threads(), 7u);
+  EXPECT_EQ(ForRank(*job, 1).workers().cpus(), "4");
   EXPECT_EQ(ForRank(*job, 1).data().dir(), "/data");
   EXPECT_EQ(JobDigest(ForRank(*job, 0)), JobDigest(ForRank(*job, 1)));
 }

@@ -13,7 +13,7 @@ namespace tern::config {
 
 inline const NameTables& TestTables() {
   static const NameTables tables = {
-      {"models", {"lenet"}},
+      {"models", {"lenet", "cifarnet", "resnet20"}},
       {"codecs",
        {"fp32", "fp16", "bf16", "ternary", "qsgd", "onebit", "topk", "threshold", "adaptive",
         "adacomp"}},

@@ -191,7 +191,24 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"", "", "faults: {heartbeat_ms: 5}\n",
                            "faults.heartbeat_ms: saw 5; allowed: a number, 10 to 10000"},
                       Case{"", "", "metrics: {port: 65001}\n",
-                           "metrics.port: saw 65001; allowed: a whole number, at most 65000"}));
+                           "metrics.port: saw 65001; allowed: a whole number, at most 65000"},
+                      Case{"", "", "metrics: {histograms_every_steps: 10}\n",
+                           "metrics.histograms_every_steps: saw 10 with tensorboard: false; "
+                           "allowed: 0, for histograms stand in TensorBoard's event files; or set "
+                           "metrics.tensorboard: true"},
+                      Case{"", "", "metrics: {histograms_every_steps: 10, tensorboard: true}\n",
+                           ""}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Cpus, RuleBetweenKeys,
+    ::testing::Values(Case{"count: 2", "count: 2\n  cpus: \"0-3,8\"", "", ""},
+                      Case{"count: 2", "count: 2\n  cpus: 2", "", ""},
+                      Case{"count: 2", "count: 2\n  cpus: 0-", "",
+                           "5:9: workers.cpus: saw 0-; allowed: numbers of CPUs and ranges of "
+                           "them, 0 to 1023, e.g. \"0-3,8\""},
+                      Case{"count: 2", "count: 2\n  cpus: a", "", "workers.cpus: saw a; allowed"},
+                      Case{"count: 2", "count: 2\n  overrides: [{rank: 1, cpus: \"3-1\"}]", "",
+                           "workers.overrides[0].cpus: saw 3-1; allowed: numbers of CPUs"}));
 
 TEST(Rules, BoundTheNumberOfServers) {
   std::string more;

@@ -200,7 +200,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistyped{"data.scale", ".inf", "a number"}, Mistyped{"data.scale", "-inf", "a number"},
         Mistyped{"data.scale", "1e999", "a number"}, Mistyped{"data.scale", "0x1p3", "a number"},
         Mistyped{"data.scale", "01.5", "a number"}, Mistyped{"data.scale", "1,5", "a number"},
-        Mistyped{"data.format", "id", "idx"}, Mistyped{"data.format", "0", "idx"},
+        Mistyped{"data.format", "id", "one of idx, cifar10"},
+        Mistyped{"data.format", "0", "one of idx"},
         Mistyped{"data.partition", "Shared", "one of shared, by_sample"},
         Mistyped{"data.dir", "[a]", "a text"}, Mistyped{"data.dir", "", "a text"},
         Mistyped{"data.dir", "\"\"", "a text"}, Mistyped{"workers.overrides", "3", "a list"},
@@ -219,7 +220,8 @@ TEST(YamlJob, TakesOnlyTrueAndFalseAsBooleans) {
 TEST(YamlJob, SuggestsTheNearestName) {
   EXPECT_THAT(
       FaultsOf(SmallJobWith("lenet", "letnet", "exchange: {codec: ternery, clip: papr}\n")),
-      ElementsAre("job.yaml:6:9: model.name: saw letnet; allowed: lenet; did you mean lenet?",
+      ElementsAre("job.yaml:6:9: model.name: saw letnet; allowed: one of lenet, cifarnet, "
+                  "resnet20; did you mean lenet?",
                   "job.yaml:12:19: exchange.codec: saw ternery; allowed: one of fp32, fp16, bf16, "
                   "ternary, qsgd, onebit, topk, threshold, adaptive, adacomp; did you "
                   "mean ternary?",

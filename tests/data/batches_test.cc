@@ -16,25 +16,31 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Batches MakeBatches(const Dataset& dataset, const Batches::Options& options) {
-  auto batches = Batches::Make(dataset, options);
+Batches MakeBatches(const Samples& samples, const Batches::Options& options) {
+  auto batches = Batches::Make(samples, options);
   EXPECT_TRUE(batches.ok()) << batches.status().message();
   return std::move(*batches);
+}
+
+std::vector<uint64_t> IndicesOf(Batches& batches, uint64_t step) {
+  std::vector<uint64_t> indices;
+  for (const auto& place : batches.Places(step)) indices.push_back(place.sample);
+  return indices;
 }
 
 // The samples of a step over all ranks, in rank order.
 std::vector<uint64_t> Union(std::vector<Batches>& ranks, uint64_t step) {
   std::vector<uint64_t> all;
   for (Batches& rank : ranks) {
-    for (const uint64_t index : rank.Indices(step)) all.push_back(index);
+    for (const uint64_t index : IndicesOf(rank, step)) all.push_back(index);
   }
   return all;
 }
 
-std::vector<Batches> MakeRanks(const Dataset& dataset, Batches::Options options) {
+std::vector<Batches> MakeRanks(const Samples& samples, Batches::Options options) {
   std::vector<Batches> ranks;
   for (options.rank = 0; options.rank < options.workers; ++options.rank) {
-    ranks.push_back(MakeBatches(dataset, options));
+    ranks.push_back(MakeBatches(samples, options));
   }
   return ranks;
 }
@@ -76,10 +82,10 @@ TEST(EpochPermutation, FavoursNoOrder) {
 }
 
 TEST(Batches, SharedGivesOneSetForEveryNumberOfWorkers) {
-  const Dataset dataset = SmallDataset(50);  // 12 does not divide 50: batches straddle epochs
-  std::vector<Batches> one = MakeRanks(dataset, {.seed = 3, .workers = 1, .batch_total = 12});
+  const auto samples = SmallSamples(50);  // 12 does not divide 50: batches straddle epochs
+  std::vector<Batches> one = MakeRanks(*samples, {.seed = 3, .workers = 1, .batch_total = 12});
   for (const uint32_t workers : {2u, 3u, 4u}) {
-    auto ranks = MakeRanks(dataset, {.seed = 3, .workers = workers, .batch_total = 12});
+    auto ranks = MakeRanks(*samples, {.seed = 3, .workers = workers, .batch_total = 12});
     for (uint64_t step = 0; step < 30; ++step) {
       EXPECT_EQ(Union(ranks, step), Union(one, step)) << workers << " workers, step " << step;
     }
@@ -87,8 +93,8 @@ TEST(Batches, SharedGivesOneSetForEveryNumberOfWorkers) {
 }
 
 TEST(Batches, SharedSeesEverySampleOnceAnEpochAndReshuffles) {
-  const Dataset dataset = SmallDataset(50);
-  auto ranks = MakeRanks(dataset, {.seed = 3, .workers = 2, .batch_total = 10});
+  const auto samples = SmallSamples(50);
+  auto ranks = MakeRanks(*samples, {.seed = 3, .workers = 2, .batch_total = 10});
   std::vector<std::vector<uint64_t>> epochs(4);
   for (uint64_t step = 0; step < 20; ++step) {
     for (const uint64_t index : Union(ranks, step)) epochs[step / 5].push_back(index);
@@ -100,8 +106,8 @@ TEST(Batches, SharedSeesEverySampleOnceAnEpochAndReshuffles) {
 }
 
 TEST(Batches, StraddlesAnEpochWithoutLosingASample) {
-  const Dataset dataset = SmallDataset(50);
-  auto one = MakeRanks(dataset, {.workers = 1, .batch_total = 12});
+  const auto samples = SmallSamples(50);
+  auto one = MakeRanks(*samples, {.workers = 1, .batch_total = 12});
   std::map<uint64_t, int> seen;  // 25 steps of 12 are 6 epochs of 50
   for (uint64_t step = 0; step < 25; ++step) {
     for (const uint64_t index : Union(one, step)) ++seen[index];
@@ -111,14 +117,14 @@ TEST(Batches, StraddlesAnEpochWithoutLosingASample) {
 }
 
 TEST(Batches, BySampleKeepsEachWorkerToItsOwnImages) {
-  const Dataset dataset = SmallDataset(50);  // rows of 17, 17 and 16
+  const auto samples = SmallSamples(50);  // rows of 17, 17 and 16
   auto ranks =
-      MakeRanks(dataset, {.workers = 3, .batch_total = 12, .partition = pb::Data::by_sample});
+      MakeRanks(*samples, {.workers = 3, .batch_total = 12, .partition = pb::Data::by_sample});
   for (uint64_t rank = 0; rank < 3; ++rank) {
     const uint64_t row = rank < 2 ? 17 : 16;
     std::map<uint64_t, int> seen;
     for (uint64_t step = 0; step < row; ++step) {  // 4 * row draws: each image 4 times
-      for (const uint64_t index : ranks[rank].Indices(step)) {
+      for (const uint64_t index : IndicesOf(ranks[rank], step)) {
         ASSERT_EQ(index % 3, rank);
         ++seen[index];
       }
@@ -129,57 +135,58 @@ TEST(Batches, BySampleKeepsEachWorkerToItsOwnImages) {
 }
 
 TEST(Batches, AreTheSameInAnyOrderOfSteps) {
-  const Dataset dataset = SmallDataset(50);
+  const auto samples = SmallSamples(50);
   for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {
     const Batches::Options options = {
         .rank = 1, .workers = 2, .batch_total = 12, .partition = partition};
-    Batches sequential = MakeBatches(dataset, options);
+    Batches sequential = MakeBatches(*samples, options);
     std::vector<std::vector<uint64_t>> expected;
-    for (uint64_t step = 0; step <= 1000; ++step) expected.push_back(sequential.Indices(step));
-    Batches random = MakeBatches(dataset, options);
+    for (uint64_t step = 0; step <= 1000; ++step) expected.push_back(IndicesOf(sequential, step));
+    Batches random = MakeBatches(*samples, options);
     for (const uint64_t step : {1000, 3, 4, 500, 0, 999}) {
-      EXPECT_EQ(random.Indices(step), expected[step]) << step;
+      EXPECT_EQ(IndicesOf(random, step), expected[step]) << step;
     }
   }
 }
 
-TEST(Batches, FillsImagesAndLabelsOfTheIndices) {
-  const Dataset dataset = SmallDataset(50);
-  const Batches::Options options = {
-      .rank = 1, .workers = 2, .batch_total = 8, .scale = 2, .offset = -1};
-  Batches batches = MakeBatches(dataset, options);
-  const auto indices = batches.Indices(11);
-  Batch batch;
-  batches.Fill(11, &batch);
-  EXPECT_EQ(batch.step, 11u);
-  ASSERT_EQ(batch.labels.size(), 4u);
-  ASSERT_EQ(batch.images.size(), 4u * 6);
-  for (size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(batch.labels[i], indices[i] % 10);
-    for (size_t x = 0; x < 6; ++x) {
-      const auto pixel = static_cast<float>((6 * indices[i] + x) % 256);
-      EXPECT_EQ(batch.images[6 * i + x], pixel / 255.0f * 2.0f - 1.0f);
+TEST(Batches, ByClassCutsTheImagesInTheOrderOfTheirLabels) {
+  const auto samples = SmallSamples(50);  // labels 0 to 9, five of each; parts of 17, 17 and 16
+  auto ranks =
+      MakeRanks(*samples, {.workers = 3, .batch_total = 12, .partition = pb::Data::by_class});
+  const std::vector<std::set<uint64_t>> labels = {{0, 1, 2, 3}, {3, 4, 5, 6}, {6, 7, 8, 9}};
+  std::set<uint64_t> all;
+  for (uint64_t rank = 0; rank < 3; ++rank) {
+    const uint64_t row = rank < 2 ? 17 : 16;
+    std::map<uint64_t, int> seen;
+    for (uint64_t step = 0; step < row; ++step) {  // 4 * row draws: each image 4 times
+      for (const uint64_t index : IndicesOf(ranks[rank], step)) {
+        ASSERT_TRUE(labels[rank].contains(index % 10)) << index << " on " << rank;
+        ++seen[index];
+        all.insert(index);
+      }
     }
+    EXPECT_EQ(seen.size(), row);
+    for (const auto& [index, times] : seen) EXPECT_EQ(times, 4) << index;
   }
+  EXPECT_EQ(all.size(), 50u);
 }
 
-TEST(Batches, MapsThePixelRangeExactly) {
-  Dataset dataset = SmallDataset(1);
-  dataset.pixels = {0, 255, 0, 255, 51, 255};
-  Batch batch;
-  MakeBatches(dataset, {.batch_total = 1}).Fill(0, &batch);
-  EXPECT_THAT(batch.images, ElementsAre(0.0f, 1.0f, 0.0f, 1.0f, 51 / 255.0f, 1.0f));
-  MakeBatches(dataset, {.batch_total = 1, .scale = 2, .offset = -1}).Fill(0, &batch);
-  EXPECT_EQ(batch.images[0], -1.0f);
-  EXPECT_EQ(batch.images[1], 1.0f);
+TEST(Batches, PlacesTellTheEpochOfEachSample) {
+  const auto samples = SmallSamples(50);
+  Batches one = MakeBatches(*samples, {.batch_total = 12});
+  std::map<std::pair<uint64_t, uint64_t>, int> seen;  // 25 steps of 12 are 6 epochs of 50
+  for (uint64_t step = 0; step < 25; ++step) {
+    for (const auto& place : one.Places(step)) ++seen[{place.epoch, place.sample}];
+  }
+  EXPECT_EQ(seen.size(), 6u * 50);
 }
 
 TEST(Batches, CountsStepsOfAnEpochAlikeOnAllRanks) {
-  const Dataset dataset = SmallDataset(50);
+  const auto samples = SmallSamples(50);
   std::vector<uint64_t> steps;
   for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {
     for (Batches& rank :
-         MakeRanks(dataset, {.workers = 3, .batch_total = 12, .partition = partition})) {
+         MakeRanks(*samples, {.workers = 3, .batch_total = 12, .partition = partition})) {
       steps.push_back(rank.epochs().steps_per_epoch());
     }
   }
@@ -187,17 +194,17 @@ TEST(Batches, CountsStepsOfAnEpochAlikeOnAllRanks) {
 }
 
 TEST(Batches, RejectsABatchThatDoesNotDivide) {
-  const auto batches = Batches::Make(SmallDataset(50), {.workers = 3, .batch_total = 10});
+  const auto batches = Batches::Make(*SmallSamples(50), {.workers = 3, .batch_total = 10});
   ASSERT_FALSE(batches.ok());
   EXPECT_EQ(batches.status().code(), Code::kBadJob);
   EXPECT_THAT(batches.status().message(),
               HasSubstr("train.batch_total is 10; expected a multiple of the 3 workers"));
-  EXPECT_FALSE(Batches::Make(SmallDataset(50), {.batch_total = 0}).ok());
+  EXPECT_FALSE(Batches::Make(*SmallSamples(50), {.batch_total = 0}).ok());
 }
 
 TEST(Batches, RejectsABatchLargerThanTheSet) {
-  EXPECT_TRUE(Batches::Make(SmallDataset(8), {.batch_total = 8}).ok());
-  const auto batches = Batches::Make(SmallDataset(7), {.batch_total = 8});
+  EXPECT_TRUE(Batches::Make(*SmallSamples(8), {.batch_total = 8}).ok());
+  const auto batches = Batches::Make(*SmallSamples(7), {.batch_total = 8});
   ASSERT_FALSE(batches.ok());
   EXPECT_EQ(batches.status().code(), Code::kBadJob);
   EXPECT_THAT(batches.status().message(),
@@ -207,7 +214,7 @@ TEST(Batches, RejectsABatchLargerThanTheSet) {
 TEST(Batches, RejectsARankOutOfRange) {
   for (const uint32_t workers : {0u, 2u}) {
     const auto batches =
-        Batches::Make(SmallDataset(50), {.rank = 2, .workers = workers, .batch_total = 2});
+        Batches::Make(*SmallSamples(50), {.rank = 2, .workers = workers, .batch_total = 2});
     ASSERT_FALSE(batches.ok());
     EXPECT_EQ(batches.status().code(), Code::kBadJob);
   }

@@ -17,6 +17,17 @@ using testing::HasSubstr;
 const std::string kImages = IdxBytes({3, 2, 1}, {0, 1, 2, 3, 4, 5});
 const std::string kLabels = IdxBytes({3}, {4, 7, 0});
 
+std::vector<uint8_t> PixelsOf(const Dataset& dataset) {
+  std::vector<uint8_t> all;
+  Image image;
+  for (uint64_t i = 0; i < dataset.count(); ++i) {
+    const Status decoded = dataset.Decode(i, &image);
+    EXPECT_TRUE(decoded.ok()) << decoded.message();
+    all.insert(all.end(), image.pixels.begin(), image.pixels.end());
+  }
+  return all;
+}
+
 class DatasetTest : public testing::Test {
  protected:
   DatasetTest() { data_.set_dir(folder_.path()); }
@@ -36,14 +47,14 @@ TEST_F(DatasetTest, ReadsImagesAndLabels) {
   folder_.WritePair("train", kImages, kLabels);
   const auto dataset = ReadDataset(data_, Split::kTrain);
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
-  EXPECT_EQ(dataset->count(), 3u);
-  EXPECT_EQ(dataset->channels, 1u);
-  EXPECT_EQ(dataset->height, 2u);
-  EXPECT_EQ(dataset->width, 1u);
-  EXPECT_EQ(dataset->image_size(), 2u);
-  EXPECT_EQ(dataset->classes, 8u);
-  EXPECT_THAT(dataset->pixels, ElementsAre(0, 1, 2, 3, 4, 5));
-  EXPECT_THAT(dataset->labels, ElementsAre(4, 7, 0));
+  EXPECT_EQ((*dataset)->count(), 3u);
+  EXPECT_EQ((*dataset)->channels, 1u);
+  EXPECT_EQ((*dataset)->height, 2u);
+  EXPECT_EQ((*dataset)->width, 1u);
+  EXPECT_EQ((*dataset)->image_size(), 2u);
+  EXPECT_EQ((*dataset)->classes, 8u);
+  EXPECT_THAT(PixelsOf(**dataset), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT((*dataset)->labels, ElementsAre(4, 7, 0));
 }
 
 TEST_F(DatasetTest, ReadsTheTestSplitFromItsOwnFiles) {
@@ -51,8 +62,8 @@ TEST_F(DatasetTest, ReadsTheTestSplitFromItsOwnFiles) {
   folder_.WritePair("t10k", IdxBytes({1, 2, 1}, {8, 9}), IdxBytes({1}, {255}));
   const auto dataset = ReadDataset(data_, Split::kTest);
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
-  EXPECT_THAT(dataset->pixels, ElementsAre(8, 9));
-  EXPECT_EQ(dataset->classes, 256u);
+  EXPECT_THAT(PixelsOf(**dataset), ElementsAre(8, 9));
+  EXPECT_EQ((*dataset)->classes, 256u);
 }
 
 TEST_F(DatasetTest, TakesTheFirstImagesUpToTheLimitOfEachSplit) {
@@ -63,10 +74,10 @@ TEST_F(DatasetTest, TakesTheFirstImagesUpToTheLimitOfEachSplit) {
   const auto train = ReadDataset(data_, Split::kTrain);
   const auto test = ReadDataset(data_, Split::kTest);
   ASSERT_TRUE(train.ok() && test.ok());
-  EXPECT_THAT(train->pixels, ElementsAre(0, 1));
-  EXPECT_THAT(train->labels, ElementsAre(4));
-  EXPECT_EQ(train->classes, 8u);
-  EXPECT_EQ(test->count(), 3u);
+  EXPECT_THAT(PixelsOf(**train), ElementsAre(0, 1));
+  EXPECT_THAT((*train)->labels, ElementsAre(4));
+  EXPECT_EQ((*train)->classes, 8u);
+  EXPECT_EQ((*test)->count(), 3u);
 }
 
 TEST_F(DatasetTest, SaysThatImagesAndLabelsLookSwapped) {
@@ -108,14 +119,14 @@ TEST(FashionMnist, IsReadWhole) {
   const auto test = ReadDataset(data, Split::kTest);
   ASSERT_TRUE(train.ok()) << train.status().message();
   ASSERT_TRUE(test.ok()) << test.status().message();
-  EXPECT_EQ(train->count(), 60000u);
-  EXPECT_EQ(test->count(), 10000u);
-  EXPECT_EQ(train->image_size(), 28u * 28u);
-  EXPECT_EQ(train->pixels.size(), 60000u * 28 * 28);
-  EXPECT_EQ(train->classes, 10u);
+  EXPECT_EQ((*train)->count(), 60000u);
+  EXPECT_EQ((*test)->count(), 10000u);
+  EXPECT_EQ((*train)->image_size(), 28u * 28u);
+  EXPECT_EQ(PixelsOf(**train).size(), 60000u * 28 * 28);
+  EXPECT_EQ((*train)->classes, 10u);
   for (uint8_t label = 0; label < 10; ++label) {
-    EXPECT_EQ(std::count(train->labels.begin(), train->labels.end(), label), 6000);
-    EXPECT_EQ(std::count(test->labels.begin(), test->labels.end(), label), 1000);
+    EXPECT_EQ(std::count((*train)->labels.begin(), (*train)->labels.end(), label), 6000);
+    EXPECT_EQ(std::count((*test)->labels.begin(), (*test)->labels.end(), label), 1000);
   }
 }
 

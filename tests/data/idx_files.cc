@@ -1,5 +1,6 @@
 #include "tests/data/idx_files.h"
 
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <zlib.h>
@@ -32,8 +33,8 @@ std::string Gzip(const std::string& bytes) {
   return out;
 }
 
-Dataset SmallDataset(uint64_t count) {
-  Dataset dataset;
+MemoryDataset SmallDataset(uint64_t count) {
+  MemoryDataset dataset;
   dataset.channels = 1;
   dataset.height = 2;
   dataset.width = 3;
@@ -43,6 +44,19 @@ Dataset SmallDataset(uint64_t count) {
     for (uint64_t x = 0; x < 6; ++x) dataset.pixels.push_back(static_cast<uint8_t>(6 * i + x));
   }
   return dataset;
+}
+
+std::unique_ptr<Samples> SmallSamples(uint64_t count, const pb::Data& data) {
+  auto samples =
+      Samples::Make(std::make_unique<MemoryDataset>(SmallDataset(count)), data, 1, Split::kTrain);
+  EXPECT_TRUE(samples.ok()) << samples.status().message();
+  return std::move(*samples);
+}
+
+pb::Data DataOf(const std::string& text) {
+  pb::Data data;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &data)) << text;
+  return data;
 }
 
 TempFolder::TempFolder() : path_(testing::TempDir() + "tern_data_XXXXXX") {

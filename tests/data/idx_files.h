@@ -1,11 +1,12 @@
-// Small IDX and gzip files for the tests of data.
+// Small sets, IDX and gzip files for the tests of data.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "worker/data/dataset.h"
+#include "worker/data/samples.h"
 
 namespace tern::data {
 
@@ -15,7 +16,11 @@ std::string IdxBytes(const std::vector<uint32_t>& dims, const std::vector<uint8_
 std::string Gzip(const std::string& bytes);
 
 // `count` images of 2 x 3 pixels; image i has label i % 10 and pixels 6 i, 6 i + 1, ... modulo 256.
-Dataset SmallDataset(uint64_t count);
+MemoryDataset SmallDataset(uint64_t count);
+// The same as samples, of that data section.
+std::unique_ptr<Samples> SmallSamples(uint64_t count, const pb::Data& data = {});
+// A data section from protobuf text.
+pb::Data DataOf(const std::string& text);
 
 // A folder of its own, gone with its contents at the end.
 class TempFolder {

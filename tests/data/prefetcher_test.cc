@@ -1,3 +1,5 @@
+#include "worker/data/prefetcher.h"
+
 #include <gmock/gmock.h>
 
 #include <thread>
@@ -8,46 +10,78 @@
 namespace tern::data {
 namespace {
 
-Batches MakeBatches(const Dataset& dataset) {
-  auto batches = Batches::Make(dataset, {.rank = 1, .workers = 2, .batch_total = 12});
+constexpr char kAugmented[] =
+    "standardize: true augmentation { pad: 1 random_crop: true mirror: true brightness: 60 "
+    "contrast_min: 0.5 contrast_max: 2 }";
+
+Prefetcher::Plan PlanOf(const Samples& samples) {
+  auto batches = Batches::Make(samples, {.rank = 1, .workers = 2, .batch_total = 44});
   EXPECT_TRUE(batches.ok()) << batches.status().message();
-  return std::move(*batches);
+  return [batches = std::move(*batches)](uint64_t step) mutable { return batches.Places(step); };
 }
 
-TEST(Prefetcher, GivesTheBatchesInOrderFromItsFirstStep) {
-  const Dataset dataset = SmallDataset(50);
-  Batches direct = MakeBatches(dataset);
-  for (const int depth : {0, 1, 3, 8}) {
-    Prefetcher prefetcher(MakeBatches(dataset), 1000, depth);
-    for (uint64_t step = 1000; step < 1100; ++step) {
-      const Batch& batch = prefetcher.Next();
-      Batch expected;
-      direct.Fill(step, &expected);
-      ASSERT_EQ(batch.step, step);
-      ASSERT_EQ(batch.images, expected.images);
-      ASSERT_EQ(batch.labels, expected.labels);
+// Image by image, without threads.
+Batch Direct(const Samples& samples, uint64_t step) {
+  Batch batch{.step = step, .images = {}, .labels = {}};
+  Samples::Scratch scratch;
+  for (const auto& place : PlanOf(samples)(step)) {
+    std::vector<float> image(samples.image_size());
+    uint32_t label = 0;
+    EXPECT_TRUE(samples.Fill(place, &scratch, image.data(), &label).ok());
+    batch.images.insert(batch.images.end(), image.begin(), image.end());
+    batch.labels.push_back(label);
+  }
+  return batch;
+}
+
+TEST(Prefetcher, GivesTheSameBatchesInOrderWhateverItsThreads) {
+  const auto samples = SmallSamples(50, DataOf(kAugmented));
+  for (const auto& [threads, depth] : {std::pair{1u, 0u}, {1u, 3u}, {2u, 1u}, {3u, 3u}, {8u, 8u}}) {
+    Prefetcher prefetcher(*samples, PlanOf(*samples),
+                          {.first_step = 1000, .threads = threads, .depth = depth});
+    for (uint64_t step = 1000; step < 1050; ++step) {
+      const auto batch = prefetcher.Next();
+      const Batch expected = Direct(*samples, step);
+      ASSERT_TRUE(batch.ok());
+      ASSERT_EQ((*batch)->step, step);
+      ASSERT_EQ((*batch)->images, expected.images);
+      ASSERT_EQ((*batch)->labels, expected.labels);
     }
   }
 }
 
-// The batch in hand stays as it is while the thread runs as far ahead as it may.
+// The batch in hand stays as it is while the threads run as far ahead as they may.
 TEST(Prefetcher, LeavesTheBatchInHandAlone) {
-  const Dataset dataset = SmallDataset(50);
-  Prefetcher prefetcher(MakeBatches(dataset), 0, 1);
+  const auto samples = SmallSamples(50);
+  Prefetcher prefetcher(*samples, PlanOf(*samples), {.threads = 2, .depth = 1});
   for (int i = 0; i < 200; ++i) {
-    const Batch& batch = prefetcher.Next();
-    const Batch before = batch;
+    const auto batch = prefetcher.Next();
+    const Batch before = **batch;
     std::this_thread::yield();
-    ASSERT_EQ(batch.step, before.step);
-    ASSERT_EQ(batch.images, before.images);
+    ASSERT_EQ((*batch)->step, before.step);
+    ASSERT_EQ((*batch)->images, before.images);
   }
 }
 
 TEST(Prefetcher, StopsAtAnyMoment) {
-  const Dataset dataset = SmallDataset(50);
-  for (int i = 0; i < 200; ++i) {
-    Prefetcher prefetcher(MakeBatches(dataset), 7, 1 + i % 3);
-    for (int taken = 0; taken < i % 7; ++taken) prefetcher.Next();
+  const auto samples = SmallSamples(50);
+  for (uint32_t i = 0; i < 200; ++i) {
+    Prefetcher prefetcher(*samples, PlanOf(*samples),
+                          {.first_step = 7, .threads = 1 + i % 4, .depth = 1 + i % 3});
+    for (uint32_t taken = 0; taken < i % 7; ++taken) EXPECT_TRUE(prefetcher.Next().ok());
+  }
+}
+
+TEST(Prefetcher, GivesEmptyBatchesAndBatchesWithRoom) {
+  const auto samples = SmallSamples(50);
+  Prefetcher prefetcher(*samples,
+                        [](uint64_t step) { return std::vector<Augmenter::Place>(step % 3); },
+                        {.threads = 2, .room = 5});
+  for (uint64_t step = 0; step < 30; ++step) {
+    const auto batch = prefetcher.Next();
+    ASSERT_TRUE(batch.ok());
+    EXPECT_EQ((*batch)->labels.size(), step % 3);
+    EXPECT_EQ((*batch)->images.size(), 5 * samples->image_size());
   }
 }
 

@@ -45,6 +45,29 @@ constexpr NetCase kCases[] = {
      "conv { outputs: 33 kernel: 3 padding: same }; relu {}; "
      "conv { outputs: 16 kernel: 3 padding: same }; dense { outputs: 3 }",
      16, 5, 5, 3, 1},
+    {"ConvWinograd",
+     "conv { outputs: 32 kernel: 1 }; conv { outputs: 48 kernel: 3 padding: same }; relu {}; "
+     "conv { outputs: 32 kernel: 3 padding: same }; dense { outputs: 3 }",
+     3, 9, 7, 3, 2},
+    {"ConvWinogradValid",
+     "conv { outputs: 32 kernel: 1 }; conv { outputs: 32 kernel: 3 }; dense { outputs: 3 }", 3, 8,
+     6, 3, 2},
+    {"ConvBlocks",
+     "conv { outputs: 16 kernel: 3 padding: same }; conv { outputs: 16 kernel: 3 padding: same }; "
+     "conv { outputs: 32 kernel: 3 stride: 2 padding: same }; dense { outputs: 3 }",
+     3, 8, 8, 3, 2},
+    {"ConvFive",
+     "conv { outputs: 16 kernel: 1 }; conv { outputs: 20 kernel: 5 padding: same }; relu {}; "
+     "conv { outputs: 33 kernel: 5 pad: 1 }; dense { outputs: 3 }",
+     3, 7, 8, 3, 2},
+    {"ConvFiveNoBias",
+     "conv { outputs: 16 kernel: 1 }; conv { outputs: 16 kernel: 5 bias: false }; "
+     "avg_pool { kernel: 5 }; dense { outputs: 3 }",
+     1, 9, 10, 3, 3},
+    {"DepthwiseBlocks",
+     "conv { outputs: 32 kernel: 1 }; conv { outputs: 32 kernel: 3 padding: same groups: 32 }; "
+     "conv { outputs: 16 kernel: 1 }; dense { outputs: 3 }",
+     3, 6, 6, 3, 2},
     {"KernelOverImage", "conv { outputs: 3 kernel: 7 padding: same }; dense { outputs: 3 }", 2, 3,
      2, 3, 2},
     {"Pool", "conv { outputs: 3 kernel: 1 }; max_pool { kernel: 2 }; dense { outputs: 3 }", 2, 6, 8,
@@ -135,6 +158,9 @@ constexpr NetCase kCases[] = {
      5, 4, 6},
     {"Lrn", "conv { outputs: 7 kernel: 3 }; relu {}; lrn { alpha: 0.5 }; dense { outputs: 4 }", 2,
      6, 5, 4, 2},
+    {"LrnOfNineOnBlocks",
+     "conv { outputs: 48 kernel: 1 }; relu {}; lrn { size: 9 alpha: 0.9 }; dense { outputs: 3 }", 2,
+     3, 4, 3, 2},
     {"LrnOfThreeOnSixteen",
      "conv { outputs: 16 kernel: 1 }; lrn { size: 3 alpha: 0.8 beta: 0.6 k: 2 }; "
      "dense { outputs: 4 }",

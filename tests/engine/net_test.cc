@@ -8,6 +8,7 @@
 
 #include "tests/engine/problem.h"
 #include "tests/engine/reference_net.h"
+#include "worker/engine/softmax_loss.h"
 
 namespace tern::engine {
 namespace {
@@ -59,6 +60,16 @@ std::vector<float> TrainSteps(int steps, int threads) {
 TEST(Net, TwoRunsGiveTheSameBits) {
   EXPECT_EQ(TrainSteps(5, 1), TrainSteps(5, 1));
   EXPECT_EQ(TrainSteps(2, 2), TrainSteps(2, 2));
+}
+
+TEST(Net, GivesTheScoresThatItsLossIsOf) {
+  Problem problem(LeNet(pb::Model::same), 3);
+  auto net = problem.Make(false);
+  std::vector<float> scores(3 * 10);
+  const double loss = net->Forward({problem.images, problem.labels, 3, 0, scores}, nullptr);
+  const SoftmaxSums sums = SoftmaxLoss(scores.data(), problem.labels, 3, 10, 3, 0, nullptr);
+  EXPECT_EQ(loss, sums.loss / 3);
+  EXPECT_NE(scores[0], scores[10]);
 }
 
 TEST(Net, LearnsABatchByHeart) {

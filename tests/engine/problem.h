@@ -85,9 +85,9 @@ class Problem {
     }
   }
 
-  std::unique_ptr<Net> Make(bool training = true) {
+  std::unique_ptr<Net> Make(bool training = true, bool bf16 = false) {
     auto made =
-        Net::Make(net, {.batch = batch, .training = training, .seed = kSeed},
+        Net::Make(net, {.batch = batch, .training = training, .seed = kSeed, .bf16 = bf16},
                   {parameters.data(), training ? gradients.data() : nullptr, statistics.data()});
     EXPECT_TRUE(made.ok()) << made.status().message();
     return std::move(*made);

@@ -218,7 +218,22 @@ TEST(Arena, RefusesAnotherModels) {
   file.tensors[0].shape = {3, 2};
   const Status status = LoadArena(file, FcTable(), arena.data());
   EXPECT_EQ(status.code(), Code::kBadData);
-  EXPECT_THAT(status.message(), HasSubstr("\"fc.weight\" has another shape"));
+  EXPECT_THAT(status.message(), HasSubstr("\"fc.weight\" has shape [3, 2], the model's is [2, 3]"));
+}
+
+TEST(Statistics, GoThroughAFileBesideTheParameters) {
+  ParameterTable table;
+  table.statistics = {{"norm.running_mean", 0, 2, 0}, {"norm.running_var", 2, 2, 1}};
+  table.statistics_total = 4;
+  const std::vector<float> statistics = {1, 2, 3, 4};
+  TensorFile file =
+      *DecodeSafetensors(EncodeSafetensors(ViewStatistics(table, statistics.data()), {}));
+  std::vector<float> read(4);
+  ASSERT_TRUE(LoadStatistics(file, table, read.data()).ok());
+  EXPECT_EQ(read, statistics);
+  file.tensors.pop_back();
+  EXPECT_THAT(LoadStatistics(file, table, read.data()).message(),
+              HasSubstr("\"norm.running_var\" is missing"));
 }
 
 }  // namespace

@@ -99,6 +99,9 @@ void RoundWorker::GoOn() {
   if (schedule.parts ? stepped_ > applied_
                      : stepped_ >= applied_ + schedule.window || stepped_ >= last())
     return;
+  // With a checkpoint to come nothing is under way.
+  const uint64_t every = schedule.checkpoint_every;
+  if (every != 0 && stepped_ > applied_ && stepped_ % every == 0) return;
   computing_ = true;
   Later(Task::kStep, world_->rng().Ms(1, world_->rng().Chance(0.1) ? 100 : 15));
 }
@@ -199,6 +202,8 @@ bool RoundWorker::ApplyOne() {
   SetApplied(next);
   if (!HasRightState()) Violation("has a wrong state after round " + std::to_string(applied_));
   world_->Reached(rank_, Fault::Point::kApplied, applied_);
+  const uint64_t every = schedule.checkpoint_every;
+  if (every != 0 && applied_ % every == 0) WriteCheckpoint(replica_);
   GiveFigures();
   return true;
 }

@@ -157,6 +157,30 @@ Schedule Schedule::MakeClocks(uint64_t seed) {
   return schedule;
 }
 
+Schedule Schedule::MakeCheckpoints(uint64_t seed) {
+  Rng rng(seed);
+  Schedule schedule = Begin(seed, &rng);
+  if (rng.Chance(0.4)) schedule.window = 2;
+  schedule.skips = rng.Chance(0.2);
+  schedule.rounds += rng.Below(4);
+  schedule.checkpoint_every = 1 + rng.Below(3);
+  DrawFaults(&rng, &schedule);
+  // A stop dies with shard 0, and of two processes of a rank one is sent away: other schedules'.
+  std::erase_if(schedule.faults, [](const Fault& fault) {
+    return fault.kind == Fault::Kind::kStop || fault.kind == Fault::Kind::kReplaceWorker;
+  });
+  const uint64_t disasters = 1 + rng.Below(2);
+  for (uint64_t i = 0; i < disasters; ++i) {
+    Fault fault = DrawFault(schedule, &rng);
+    fault.kind = rng.Chance(0.7) ? Fault::Kind::kKillAll : Fault::Kind::kKillWorkers;
+    fault.target = fault.witness = static_cast<uint32_t>(rng.Below(schedule.workers));
+    fault.hold = rng.Chance(0.3);
+    fault.for_good = rng.Chance(0.1);
+    schedule.faults.push_back(fault);
+  }
+  return schedule;
+}
+
 bool Schedule::Has(Fault::Kind kind) const {
   return std::any_of(faults.begin(), faults.end(),
                      [kind](const Fault& f) { return f.kind == kind; });
@@ -172,9 +196,14 @@ static std::string ToString(const Clocks& clocks) {
 }
 
 std::string ToString(const Schedule& schedule) {
-  const char* kinds[] = {
-      "kill worker", "kill server", "freeze worker", "replace worker", "cut connections of worker",
-      "stop"};
+  const char* kinds[] = {"kill worker",
+                         "kill server",
+                         "freeze worker",
+                         "replace worker",
+                         "cut connections of worker",
+                         "stop",
+                         "kill all",
+                         "kill all workers"};
   const char* losses[] = {"fail", "wait", "shrink"};
   const char* points[] = {"start", "push", "applied", "leaving", "joining"};
   const auto ms = [](Time time) { return std::chrono::duration_cast<milliseconds>(time).count(); };
@@ -191,6 +220,7 @@ std::string ToString(const Schedule& schedule) {
        << ", duplicate " << schedule.duplicate << ", reorder " << schedule.reorder << ", delay "
        << schedule.delay << " up to " << ms(schedule.longest_delay) << " ms";
   if (!schedule.has_rounds()) text << ToString(schedule.clocks);
+  if (schedule.checkpoint_every != 0) text << ", a checkpoint every " << schedule.checkpoint_every;
   for (const Fault& fault : schedule.faults) {
     text << "; " << kinds[static_cast<int>(fault.kind)] << " " << fault.target << ", "
          << ms(fault.after) << " ms after worker " << fault.witness << " comes to "

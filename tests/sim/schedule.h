@@ -24,6 +24,9 @@ struct Fault {
     kReplaceWorker,   // SIGSTOP for `down`; meanwhile somebody starts another process of its rank
     kCutConnections,  // every connection of the worker breaks
     kStop,            // a signal asks shard `target` for the end
+    kKillAll,      // kill -9 of everybody; all are started again. `hold`: worker `target`'s newest
+                   // checkpoint is torn; `for_good`: all of its are lost
+    kKillWorkers,  // the same of all workers
   };
   // Strikes `after` the moment in which worker `witness` comes to `point` of `round` first.
   enum class Point { kStart, kPush, kApplied, kLeaving, kJoining };
@@ -57,7 +60,8 @@ struct Schedule {
   bool skips = false;    // data are uneven: some take no part in some rounds
   bool parts = false;    // step s makes round 2 s, of one bucket, and now and then 2 s + 1, of all
   bool central = false;  // servers keep the state, and all go back when one dies
-  uint64_t snapshot_every = 1;  // rounds, where they do
+  uint64_t snapshot_every = 1;    // rounds, where they do
+  uint64_t checkpoint_every = 0;  // rounds; 0: the job has no checkpoints
   Clocks clocks;
   protocol::Elasticity elasticity{0, protocol::OnLoss::kWait, 1};
   double loss = 0, duplicate = 0, delay = 0, reorder = 0;
@@ -76,6 +80,7 @@ struct Schedule {
   bool Has(Fault::Kind kind) const;
   static Schedule Make(uint64_t seed);  // with rounds
   static Schedule MakeClocks(uint64_t seed);
+  static Schedule MakeCheckpoints(uint64_t seed);  // with rounds; everybody may be lost
 };
 std::string ToString(const Schedule& schedule);
 

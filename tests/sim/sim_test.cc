@@ -1,4 +1,5 @@
-// 100,000 schedules of the protocol with rounds and 50,000 without, under faults, and the proof
+// 100,000 schedules of the protocol with rounds, 50,000 without and 50,000 in which everybody is
+// lost, under faults, and the proof
 // that the simulator would see each of its safeguards missing. TERN_SIM_SEED=n plays schedule n of
 // either alone and tells every event (with --gtest_filter, for there are two); TERN_SIM_FROM=n
 // plays others.
@@ -65,6 +66,10 @@ TEST(Simulator, EveryScheduleEndsAsIfNothingHadFailed) {
 
 TEST(Simulator, EveryScheduleWithoutRoundsKeepsItsPromises) {
   ExpectAllEndWell(Schedule::MakeClocks, kClockSchedules);
+}
+
+TEST(Simulator, EveryScheduleWithCheckpointsEndsAsIfNothingHadBeenLost) {
+  ExpectAllEndWell(Schedule::MakeCheckpoints, kClockSchedules);
 }
 
 struct Mutant {

@@ -40,6 +40,17 @@ struct Replica {
   State now{}, before{};
   uint64_t beginning = 0;
 };
+// A worker's checkpoint, on a disk that outlives its process.
+struct ToyCheckpoint {
+  pb::Checkpoint at;
+  Replica replica;
+};
+using CheckpointDisk = std::vector<ToyCheckpoint>;  // the two newest, rising
+inline std::vector<pb::Checkpoint> OffersOf(const CheckpointDisk& disk) {
+  std::vector<pb::Checkpoint> offers;
+  for (const ToyCheckpoint& one : disk) offers.push_back(one.at);
+  return offers;
+}
 Bytes EncodeReplica(const Replica& replica);
 Replica DecodeReplica(const Bytes& bytes);
 

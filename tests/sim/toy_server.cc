@@ -31,6 +31,7 @@ ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t in
   options.window = schedule.lane_window();
   options.workers_hold_state = schedule.has_rounds();
   options.safeguards = world->safeguards();
+  options.resumes = schedule.checkpoint_every != 0;
   if (schedule.central) {
     options.snapshots = [world, shard](uint64_t run) {
       return SnapshotsOf(*world->central_disk(), world->layout(), world->schedule(), shard, run);
@@ -38,6 +39,7 @@ ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t in
   }
   for (uint32_t l = 1; l <= data_lanes; ++l) MakeLane(l, incarnation);
   members_.resize(data_lanes);
+  beginnings_.resize(data_lanes);
   auto cells = world->layout().RoundCells({shard, 0}, world->report());
   if (shard == 0) {
     auto coordinator =
@@ -154,6 +156,11 @@ void ToyServer::OnMembers(uint32_t lane) {
 
 void ToyServer::BeginLane(uint32_t index, const pb::Members& members) {
   if (!clock_lanes_.empty()) clock_lanes_[index]->Load();
+  if (clock_lanes_.empty() && central_lanes_.empty()) {
+    if (!members.has_beginning() || members.beginning() == beginnings_[index]) return;
+    beginnings_[index] = members.beginning();
+    return round_lanes_[index]->GoBack(members.begin());
+  }
   if (central_lanes_.empty() || !central_lanes_[index]->Begin(members)) return;
   world_->Begins(members.beginning(), members.begin());
   round_lanes_[index]->GoBack(members.begin());

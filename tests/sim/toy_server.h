@@ -61,6 +61,7 @@ class ToyServer {
   std::vector<std::unique_ptr<ToyCentralLane>> central_lanes_;  // behind the round lanes, if any
   std::vector<std::unique_ptr<ToyClockLane>> clock_lanes_;
   std::vector<std::deque<pb::Members>> members_;  // on their way to the lanes
+  std::vector<uint64_t> beginnings_;              // of the round lanes without central ones
   uint32_t to_shard0_ = kNobody;
   bool alive_ = true, killed_ = false;
   Status status_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/protocol/resume.h"
 #include "tests/sim/clock_worker.h"
 #include "tests/sim/round_worker.h"
 #include "tests/sim/world.h"
@@ -40,6 +41,7 @@ ToyWorker::ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t inc
   options.max_state_bytes = sizeof(Replica);
   options.piece_bytes = 40;
   options.timings = schedule.timings;
+  options.checkpoints = OffersOf(world->checkpoints(rank));
   options.unsolicited = schedule.elasticity.unsolicited();
   options.shrink = schedule.shrinks();
   options.in_plan = [world](const Cell& cell, LaneRef lane) {
@@ -151,9 +153,11 @@ void ToyWorker::Do(SessionAction& action) {
                                         std::move(action.message), world_->now());
     case SessionAction::Type::kReady:
       if (action.applied != applied_) Violation("was made ready at another round");
-      if (ready_ && !world_->schedule().shrinks() && !world_->schedule().central)
+      if (ready_ && !world_->schedule().shrinks() && !world_->schedule().central &&
+          world_->schedule().checkpoint_every == 0)
         Violation("was made ready twice");
       ready_ = true;
+      BeginRun(action.run);
       return OnReady(action.stop_after);
     case SessionAction::Type::kDeliver:
       return OnAnswer(action.delivery);
@@ -161,6 +165,8 @@ void ToyWorker::Do(SessionAction& action) {
       return Later(Task::kSnapshot, world_->rng().Ms(0, 10));
     case SessionAction::Type::kInstall:
       return Install(action);
+    case SessionAction::Type::kResume:
+      return Resume(action);
     case SessionAction::Type::kGoBack:
       return GoBack(action);
     case SessionAction::Type::kEnded:
@@ -192,6 +198,39 @@ void ToyWorker::GoBack(const protocol::SessionAction& action) {
   leaving_ = false;
   applied_ = action.applied;
   OnGoBack();
+}
+
+void ToyWorker::Resume(const protocol::SessionAction& action) {
+  for (const ToyCheckpoint& one : world_->checkpoints(rank_)) {
+    if (protocol::KeyOf(one.at) != protocol::KeyOf(action.checkpoint)) continue;
+    Restarts();
+    leaving_ = false;
+    applied_ = action.applied;
+    OnInstall(EncodeReplica(one.replica));
+    return Later(Task::kInstalled, world_->rng().Ms(0, 150));
+  }
+  Violation("was told to go on from a checkpoint that it does not have");
+}
+
+void ToyWorker::BeginRun(uint64_t run) {
+  run_ = run;
+  CheckpointDisk& disk = world_->checkpoints(rank_);
+  std::erase_if(disk, [&](const ToyCheckpoint& one) {
+    return one.at.run() != run || one.at.round() > applied_;
+  });
+  session_->SetCheckpoints(OffersOf(disk));
+}
+
+void ToyWorker::WriteCheckpoint(const Replica& replica) {
+  CheckpointDisk& disk = world_->checkpoints(rank_);
+  ToyCheckpoint one;
+  one.at.set_run(run_);
+  one.at.set_step(applied_);
+  one.at.set_round(applied_);
+  one.replica = replica;
+  disk.push_back(one);
+  if (disk.size() > 2) disk.erase(disk.begin());
+  session_->SetCheckpoints(OffersOf(disk));
 }
 
 void ToyWorker::Contribute(const Cell& cell, uint64_t round, uint64_t digest, Bytes payload,

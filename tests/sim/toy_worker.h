@@ -49,6 +49,8 @@ class ToyWorker {
   // What a trainer does. Nothing that was begun before OnInstall or Restarts() comes after it.
   virtual Bytes SaveState() const { return {}; }
   virtual void OnInstall(const Bytes& /*state*/) {}
+  // Of a job with checkpoints: onto the disk, before anything else happens.
+  void WriteCheckpoint(const Replica& replica);
   // To get the state after `applied` from the servers.
   virtual void OnGoBack() {}
   virtual void OnReady(uint64_t stop_after) = 0;
@@ -73,6 +75,8 @@ class ToyWorker {
   void Do(protocol::SessionAction& action);
   void Install(const protocol::SessionAction& action);
   void GoBack(const protocol::SessionAction& action);
+  void Resume(const protocol::SessionAction& action);
+  void BeginRun(uint64_t run);
 
   std::unique_ptr<protocol::Session> session_;
   std::vector<std::vector<uint32_t>> connections_;  // by shard, lane
@@ -82,7 +86,7 @@ class ToyWorker {
   std::vector<std::pair<protocol::LaneRef, protocol::Message>> inbox_;  // while frozen
   std::vector<protocol::LaneRef> broken_;                               // while frozen
   std::vector<uint32_t> tasks_;                                         // while frozen
-  uint64_t progress_ = 0;
+  uint64_t progress_ = 0, run_ = 0;
   Status status_;
 };
 

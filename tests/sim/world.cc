@@ -14,6 +14,8 @@ namespace {
 
 // No deadline of the job is as late: what ends later was stuck.
 constexpr Time kDeadline = milliseconds(50'000);
+// Jobs that begin again, up to twice.
+constexpr Time kDeadlineOfDisasters = milliseconds(90'000);
 
 }  // namespace
 
@@ -28,6 +30,7 @@ World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, s
       states_{{0, States(schedule.rounds + 1)}},
       ledger_(schedule.workers),
       clocks_(schedule.workers),
+      checkpoint_disks_(schedule.workers),
       report_([this](const std::string& what) { Violation(what); }),
       processes_of_(schedule.workers),
       current_server_(schedule.shards(), kNobody),
@@ -71,9 +74,10 @@ std::string World::Run() {
   }
   while (!queue_.empty() && violation_.empty()) {
     const Event event = queue_.Pop();
-    if (event.time > kDeadline) {
+    if (event.time > (schedule_.checkpoint_every != 0 ? kDeadlineOfDisasters : kDeadline)) {
       // Who had not found shard 0 when it was stopped waits for its own deadlines.
-      if (!StoppedEarly()) Violation("stuck: " + Missing());
+      const bool told = all_is_lost_ && !Server(0)->alive();  // but for one that did not hear it
+      if (!StoppedEarly() && !told) Violation("stuck: " + Missing());
       break;
     }
     now_ = event.time;
@@ -206,8 +210,44 @@ void World::Strike(const Fault& fault) {
       stopped_ = true;
       return servers_[process]->OnStop();
     }
+    case Fault::Kind::kKillAll:
+    case Fault::Kind::kKillWorkers:
+      return StrikeAll(fault);
     default:
       return StrikeWorker(fault);
+  }
+}
+
+void World::StrikeAll(const Fault& fault) {
+  Trace([&] { return "FAULT: everybody is killed"; });
+  for (uint32_t process = 0; process < workers_.size(); ++process) {
+    if (!workers_[process]->alive()) continue;
+    const uint32_t rank = workers_[process]->rank();
+    const bool last = LiveWorker(rank) == workers_[process].get();  // of two the later
+    workers_[process]->Kill(false);
+    network_.CloseAllOf(true, process);
+    if (!last) continue;
+    ++starting_;
+    queue_.Post(now_ + fault.down + rng_.Ms(0, 50), Event::Type::kStartWorker, rank);
+  }
+  CheckpointDisk& disk = checkpoint_disks_[fault.target];
+  if (fault.hold && !disk.empty()) disk.pop_back();
+  if (fault.for_good) disk.clear();
+  if (fault.kind == Fault::Kind::kKillWorkers) {
+    std::vector<std::vector<pb::Checkpoint>> offers;
+    for (const CheckpointDisk& one : checkpoint_disks_) offers.push_back(OffersOf(one));
+    std::vector<const std::vector<pb::Checkpoint>*> pointers;
+    for (const auto& one : offers) pointers.push_back(&one);
+    all_is_lost_ |= !protocol::NewestOfAll(pointers).has_value();
+    return;
+  }
+  for (uint32_t shard = 0; shard < schedule_.shards(); ++shard) {
+    const uint32_t process = current_server_[shard];
+    if (process == kNobody || !servers_[process]->alive()) continue;
+    servers_[process]->Kill();
+    network_.BreakAllOfServer(process, now_);
+    ++starting_;
+    queue_.Post(now_ + fault.down + rng_.Ms(0, 50), Event::Type::kStartServer, shard);
   }
 }
 

@@ -48,6 +48,7 @@ class World : private Network::Host {
   Ledger& ledger() { return ledger_; }
   ClockLedger& clocks() { return clocks_; }
   Disk* disk() { return &disk_; }
+  CheckpointDisk& checkpoints(uint32_t rank) { return checkpoint_disks_[rank]; }
   CentralDisk* central_disk() { return &central_disk_; }
   bool stopped() const { return stopped_; }  // a stop reached a server
   // Whether a fault is of this worker, also one that is still to come.
@@ -78,6 +79,7 @@ class World : private Network::Host {
   void StartServer(uint32_t shard);
   void Strike(const Fault& fault);
   void StrikeWorker(const Fault& fault);
+  void StrikeAll(const Fault& fault);
   // Where rounds may close without some, what only those had applied never was, if its server is
   // gone as well.
   void ForgetStatesOfTheAbsent();
@@ -114,6 +116,8 @@ class World : private Network::Host {
   ClockLedger clocks_;
   Disk disk_;
   CentralDisk central_disk_;
+  std::vector<CheckpointDisk> checkpoint_disks_;  // by rank
+  bool all_is_lost_ = false;  // all workers died, and no checkpoint was common to them
   Report report_;
   Time now_{};
   uint64_t events_ = 0;

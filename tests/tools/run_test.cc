@@ -76,8 +76,9 @@ TEST(Run, WrongWordsAreUsage) {
   TestJob job;
   TestProgram& unknown = job.StartTern({"trian"});
   EXPECT_EQ(unknown.Wait(), 64);
-  EXPECT_THAT(unknown.err(),
-              HasSubstr("there is no command 'trian'; known: run, check, model, predict, help"));
+  EXPECT_THAT(
+      unknown.err(),
+      HasSubstr("there is no command 'trian'; known: run, check, model, convert, predict, help"));
   EXPECT_EQ(job.StartTern({"run"}).Wait(), 64);
   EXPECT_EQ(job.StartTern({"run", job.job_file(), "--restarts", "many"}).Wait(), 64);
   EXPECT_EQ(job.StartTern({}).Wait(), 64);

@@ -2,6 +2,8 @@
 
 PyTorch as its users write it: modules, ReLU in place, fused nothing.
 """
+import collections
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -69,6 +71,7 @@ class TorchNet(nn.Module):
         super().__init__()
         self.steps = []  # name, inputs, output
         self.smoothing = 0.0
+        self.read = collections.Counter(name for layer in net["layers"] for name in layer["inputs"])
         shape = net["input"]
         shapes = {"data": (shape["channels"], shape["height"], shape["width"])}
         for layer in net["layers"]:
@@ -77,15 +80,16 @@ class TorchNet(nn.Module):
                 continue
             inputs = [shapes[name] for name in layer["inputs"]]
             module, shapes[layer["output"]] = self.build(layer, inputs)
-            # A module's name has no dots; its parameters' names are asked for by layer.
-            self.add_module(layer["name"].replace(".", "__").replace("/", "__"), module or nn.Identity())
+            self.add_module(self.key_of(layer), module or nn.Identity())
             self.steps.append((layer, layer["inputs"], layer["output"]))
-        for module in self.modules():
-            if isinstance(module, nn.Dropout):
-                module.inplace = True
+
+    @staticmethod
+    def key_of(layer):
+        """A module's name has no dots and is no name of PyTorch's own."""
+        return "layer_" + layer["name"].replace(".", "__").replace("/", "__")
 
     def module_of(self, layer):
-        return getattr(self, layer["name"].replace(".", "__").replace("/", "__"))
+        return getattr(self, self.key_of(layer))
 
     def build(self, layer, inputs):
         channels, *size = inputs[0]
@@ -102,7 +106,8 @@ class TorchNet(nn.Module):
             return nn.Sequential(nn.Flatten(), nn.Linear(flat, layer["dense"]["outputs"])), (layer["dense"]["outputs"], 1, 1)
         if "relu" in layer:
             most = layer["relu"].get("max")
-            return (nn.ReLU(inplace=True) if most is None else nn.Hardtanh(0, most, inplace=True)), inputs[0]
+            alone = self.read[layer["inputs"][0]] == 1  # who else reads it wants it as it was
+            return (nn.ReLU(inplace=alone) if most is None else nn.Hardtanh(0, most, inplace=alone)), inputs[0]
         if "batchNorm" in layer:
             kind = layer["batchNorm"]
             return nn.BatchNorm2d(channels, kind["epsilon"], kind["momentum"]), inputs[0]

@@ -20,14 +20,15 @@ namespace {
 
 double Unit(uint64_t word) { return static_cast<double>(sim::Mix(word) >> 11) * 0x1p-53; }
 
-data::Dataset Images(size_t count) {
-  data::Dataset dataset;
+std::unique_ptr<data::Samples> Images(size_t count) {
+  data::MemoryDataset dataset;
   dataset.channels = 1;
   dataset.height = dataset.width = 4;
   dataset.classes = 3;
   dataset.labels.resize(count);
   dataset.pixels.resize(count * 16);
-  return dataset;
+  return std::move(*data::Samples::Make(std::make_unique<data::MemoryDataset>(std::move(dataset)),
+                                        {}, 1, data::Split::kTrain));
 }
 
 class AnalyticCompute : public Compute {
@@ -237,6 +238,7 @@ class ClusterPort : public Port {
     servers_.Applied(rank_, round);
   }
   void Snapshot(Bytes, uint64_t) override {}
+  void Offer(std::vector<pb::Checkpoint>) override {}
   void Installed(uint64_t) override {}
   void Finish(Status status, pb::Figures) override {
     member_.trace.last = Weights();
@@ -255,7 +257,7 @@ class ClusterPort : public Port {
   Servers& servers_;
 };
 
-void RunMember(const setup::Setup& job, uint32_t rank, uint64_t steps, const data::Dataset& train,
+void RunMember(const setup::Setup& job, uint32_t rank, uint64_t steps, const data::Samples& train,
                Member* member) {
   data::Batches::Options options;
   options.rank = rank;
@@ -287,7 +289,7 @@ template void AnalyticGradient(uint32_t, uint64_t, const double*, size_t, double
 std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& options,
                               std::vector<uint32_t>* order) {
   std::vector<uint32_t> ignored;
-  const data::Dataset train = Images(64), test = Images(9);
+  const auto train = Images(64), test = Images(9);
   std::vector<std::unique_ptr<Member>> members;
   for (uint32_t rank = 0; rank < job.plan.workers; ++rank)
     members.push_back(std::make_unique<Member>());
@@ -295,14 +297,14 @@ std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& opt
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
     Member& member = *members[rank];
     member.replica = std::move(*Replica::Make(job));
-    member.evaluate = std::move(*Evaluate::Make(job, test, *member.replica, member.progress));
+    member.evaluate = std::move(*Evaluate::Make(job, *test, *member.replica, member.progress));
     member.port = std::make_unique<ClusterPort>(rank, job, member, servers);
     member.coder = std::make_unique<Coder>(job, rank, *member.port, member.events, member.progress);
   }
   std::vector<std::thread> threads;
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
     threads.emplace_back(
-        [&, rank] { RunMember(job, rank, options.steps, train, members[rank].get()); });
+        [&, rank] { RunMember(job, rank, options.steps, *train, members[rank].get()); });
   }
   for (std::thread& thread : threads) thread.join();
   std::vector<Trace> traces;

@@ -28,6 +28,7 @@ class RecordingPort : public Port {
   }
   void Applied(uint64_t) override {}
   void Snapshot(Bytes, uint64_t) override {}
+  void Offer(std::vector<pb::Checkpoint>) override {}
   void Installed(uint64_t) override {}
   void Finish(Status, pb::Figures) override {}
 

@@ -18,8 +18,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-data::Dataset SomeImages(size_t count) {
-  data::Dataset dataset;
+std::unique_ptr<data::Samples> SomeImages(size_t count) {
+  data::MemoryDataset dataset;
   dataset.channels = 1;
   dataset.height = dataset.width = 4;
   dataset.classes = 3;
@@ -28,7 +28,8 @@ data::Dataset SomeImages(size_t count) {
     for (size_t pixel = 0; pixel < 16; ++pixel)
       dataset.pixels.push_back(static_cast<uint8_t>((i % 3 * 5 == pixel ? 200 : 0) + i + pixel));
   }
-  return dataset;
+  return std::move(*data::Samples::Make(std::make_unique<data::MemoryDataset>(std::move(dataset)),
+                                        {}, 1, data::Split::kTrain));
 }
 
 // Answers every contribution at once, as the cells of a server would, unless the test takes it.
@@ -61,6 +62,7 @@ class AnsweringPort : public Port {
   void Snapshot(Bytes state, uint64_t applied) override {
     snapshots.emplace_back(std::move(state), applied);
   }
+  void Offer(std::vector<pb::Checkpoint>) override {}
   void Installed(uint64_t) override { ++installed; }
   void Finish(Status status, pb::Figures figures) override {
     finished.emplace_back(std::move(status), std::move(figures));
@@ -101,7 +103,7 @@ class Step : public testing::Test {
     replica_ = std::move(*Replica::Make(*job_));
     compute_ = std::move(*MakeNetCompute(
         *job_, 0, {replica_->point(), replica_->gradients(), replica_->statistics().data()}));
-    evaluate_ = std::move(*Evaluate::Make(*job_, test_, *replica_, progress_));
+    evaluate_ = std::move(*Evaluate::Make(*job_, *test_, *replica_, progress_));
     port_.emplace(*job_, *replica_, events_);
     coder_.emplace(*job_, 0, *port_, events_, progress_);
     port_->coder = &*coder_;
@@ -111,7 +113,7 @@ class Step : public testing::Test {
   Status Run() {
     data::Batches::Options options;
     options.batch_total = 4;
-    auto batches = data::Batches::Make(train_, options);
+    auto batches = data::Batches::Make(*train_, options);
     auto trainer = Trainer::Make({*job_, 0, kSteps, *batches, *compute_, *evaluate_, *replica_,
                                   *coder_, *port_, events_, progress_});
     return trainer.ok() ? (*trainer)->Run() : trainer.status();
@@ -119,7 +121,7 @@ class Step : public testing::Test {
 
   std::string folder_;
   std::unique_ptr<setup::Setup> job_;
-  data::Dataset train_ = SomeImages(20), test_ = SomeImages(9);
+  const std::unique_ptr<data::Samples> train_ = SomeImages(20), test_ = SomeImages(9);
   Registry registry_;
   Progress progress_{registry_};
   Events events_;

@@ -1,29 +1,22 @@
-// Which samples a worker sees at a step, as tensors. A pure function of (job, rank, step): a worker
-// that comes back continues anywhere without history.
+// Which samples a worker sees at a step. A pure function of (job, rank, step): a worker that comes
+// back continues anywhere without history.
 //
 // `shared`: step t takes samples [t * B, (t + 1) * B) of a row of shuffled epochs (B the total
 // batch; an epoch's order is a permutation by (seed, epoch)); rank r takes its r-th of N equal
 // parts. So every N sees the same samples at the same step. `by_sample`: rank r owns the images r,
-// r + N, ... and draws B / N from its own row. Where an epoch ends, and batches that grow:
-// epochs.h.
+// r + N, ... and draws B / N from its own row. `by_class`: the same, rank r owns the r-th part of
+// the images in the order of their labels (of equal ones, as they lie in the set), as many as with
+// by_sample. Where an epoch ends, and batches that grow: epochs.h.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "common/base/status.h"
-#include "worker/data/dataset.h"
 #include "worker/data/epochs.h"
-#include "worker/data/pixels.h"
+#include "worker/data/samples.h"
 
 namespace tern::data {
-
-struct Batch {
-  uint64_t step = 0;
-  std::vector<float> images;     // [B / N, C, H, W], x / 255 * scale + offset
-  std::vector<uint32_t> labels;  // [B / N]; empty: this worker takes no part in the step
-};
 
 class Batches {
  public:
@@ -33,43 +26,27 @@ class Batches {
     pb::Data::Partition partition = pb::Data::shared;
     pb::Data::EpochEnd epoch_end = pb::Data::wrap;
     std::vector<pb::BatchGrowth> growth = {};
-    float scale = 1, offset = 0;
   };
-  // `dataset` outlives this. kBadJob if the batch does not divide by the workers or is larger than
+  // `samples` outlives this. kBadJob if the batch does not divide by the workers or is larger than
   // the set.
-  static Result<Batches> Make(const Dataset& dataset, const Options& options);
+  static Result<Batches> Make(const Samples& samples, const Options& options);
 
-  // Indices into the dataset of this rank's samples of a step. Not thread-safe (keeps the current
-  // epoch's order).
-  std::vector<uint64_t> Indices(uint64_t step);
-  void Fill(uint64_t step, Batch* batch);
+  // This rank's samples of a step, each with the epoch that it is of. Not thread-safe (keeps the
+  // current epoch's order).
+  std::vector<Augmenter::Place> Places(uint64_t step);
   const Epochs& epochs() const { return epochs_; }
+  const Samples& samples() const { return *samples_; }
 
  private:
-  Batches(const Dataset& dataset, const Options& options, Epochs epochs);
+  Batches(const Samples& samples, const Options& options, Epochs epochs);
   const std::vector<uint32_t>& EpochOrder(uint64_t epoch);
 
-  const Dataset* dataset_;
+  const Samples* samples_;
   Options options_;
   Epochs epochs_;
-  PixelTable pixels_;
+  std::vector<uint32_t> owned_;  // by_class: the images of this rank
   uint64_t order_epoch_ = ~uint64_t{0};
   std::vector<uint32_t> order_;
-};
-
-// Makes batches ahead of the step on a thread of its own. Next() blocks until the batch of the next
-// step is there; one thread calls it and destroys this.
-class Prefetcher {
- public:
-  // Starts at `first_step`. Takes over `batches`.
-  Prefetcher(Batches batches, uint64_t first_step, int depth = 3);
-  ~Prefetcher();  // stops and joins
-  // The batch of the next step; the one got before may be reused from then on.
-  const Batch& Next();
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
 };
 
 // The part of the test set that `rank` evaluates: [begin, end), equal parts up to one.

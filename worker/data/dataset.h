@@ -1,29 +1,79 @@
-// A dataset in memory: images of uint8 and labels. Read and checked once; constant afterwards, so
-// any thread may read.
+// A set of images with labels. Read and checked once; constant afterwards, so any thread may read.
+//
+// Images are pixels in memory (idx, cifar, packed pixels) or encoded (a folder, packed JPEG and
+// PNG), and then decoded whenever one is asked for.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/base/status.h"
 #include "proto/job.pb.h"
+#include "worker/data/corrupt.h"
+#include "worker/data/image.h"
 
 namespace tern::data {
 
-struct Dataset {
-  uint32_t channels = 0, height = 0, width = 0;
-  uint32_t classes = 0;         // 1 + the largest label of the file, whatever the limit
-  std::vector<uint8_t> pixels;  // [count, C, H, W]
-  std::vector<uint8_t> labels;  // [count]
+struct Size {
+  uint32_t height = 0, width = 0;
+  friend bool operator==(const Size&, const Size&) = default;
+};
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  uint32_t channels = 0;           // of a decoded image
+  uint32_t height = 0, width = 0;  // of all images; 0 where they differ
+  std::vector<Size> sizes;         // [count] where images are encoded, else empty
+  uint32_t classes = 0;            // labels are less; where no names are known, 1 + the largest
+  std::vector<std::string> names;  // [classes], or empty
+  std::vector<uint32_t> labels;    // [count]
+  bool encoded = false;            // Read gives JPEG or PNG, else pixels [C, H, W]
+  std::shared_ptr<Corrupt> corrupt = std::make_shared<Corrupt>(0);
+
   uint64_t count() const { return labels.size(); }
   uint64_t image_size() const { return uint64_t{channels} * height * width; }
+  Size SizeOf(uint64_t i) const { return sizes.empty() ? Size{height, width} : sizes[i]; }
+
+  // What a person would look for: a path, or a place in a file.
+  virtual std::string NameOf(uint64_t i) const = 0;
+  // The bytes of image i < count(), as they are stored. kBadData names it.
+  virtual Status Read(uint64_t i, std::vector<uint8_t>* bytes) const = 0;
+  // Image i as pixels. kBadData names it: damaged, or of another size than the scan saw.
+  Status Decode(uint64_t i, Image* image) const;
+
+ protected:
+  // From `sizes`: height and width, if all are alike.
+  void TakeSizes();
+};
+
+// A set in memory, of images of one size.
+class MemoryDataset : public Dataset {
+ public:
+  std::string file = "the set";  // for NameOf
+  std::vector<uint8_t> pixels;   // [count, C, H, W]
+
+  std::string NameOf(uint64_t i) const override;
+  Status Read(uint64_t i, std::vector<uint8_t>* bytes) const override;
 };
 
 enum class Split { kTrain, kTest };
 
+struct ReadOptions {
+  uint32_t channels = 3;  // that JPEG and PNG are decoded to: 1 or 3
+  // How many of how many images of a folder are scanned; called on the thread that reads.
+  std::function<void(uint64_t done, uint64_t total)> progress = nullptr;
+  Warn warn = nullptr;  // of damaged images, and of files that are passed over
+};
+
 // Reads one split of the job's data, or its first train_limit or test_limit images if that is
-// fewer. kBadData names the file, what was seen and what was expected.
-Result<Dataset> ReadDataset(const pb::Data& data, Split split);
+// fewer. Of a folder, the headers of all images; up to max_corrupt damaged ones are left out.
+// kBadData names the file, what was seen and what was expected.
+Result<std::unique_ptr<Dataset>> ReadDataset(const pb::Data& data, Split split,
+                                             const ReadOptions& options = {});
 
 }  // namespace tern::data

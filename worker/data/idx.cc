@@ -1,13 +1,12 @@
 #include "worker/data/idx.h"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <span>
 #include <system_error>
+#include <utility>
 
+#include "worker/data/files.h"
 #include "worker/data/gzip.h"
 
 namespace tern::data {
@@ -94,30 +93,6 @@ uint64_t CountValues(std::span<const uint32_t> dims) {
   return values;
 }
 
-Result<std::string> ReadFile(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
-    return Bad(path, "not a regular file; expected an IDX file, plain or gzip");
-  }
-  const uint64_t size = std::filesystem::file_size(path, error);
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (error || !file) {
-    const std::string why = error ? error.message() : std::strerror(errno);
-    return Bad(path, "cannot be opened (" + why + "); check its permissions");
-  }
-  if (size > kMaxBytes) {
-    return Bad(path, std::to_string(size) + " bytes, more than the 4 GiB allowed");
-  }
-  std::string bytes(size, '\0');
-  file.read(bytes.data(), static_cast<std::streamsize>(size));
-  if (static_cast<uint64_t>(file.gcount()) != size) {
-    return Bad(path, "only " + std::to_string(file.gcount()) + " of " + std::to_string(size) +
-                         " bytes could be read");
-  }
-  return bytes;
-}
-
 }  // namespace
 
 Result<IdxArray> ParseIdx(const std::string& bytes, const std::string& name) {
@@ -157,16 +132,16 @@ Result<IdxArray> ReadIdx(const std::string& path) {
                                       "; check data.dir and its permissions");
   }
   const std::string& name = plain ? path : packed_path;
-  Result<std::string> bytes = ReadFile(name);
-  if (!bytes.ok()) return bytes.status();
-  if (IsGzip(*bytes)) {
-    bytes = Gunzip(*bytes, name, kMaxBytes);
-    if (!bytes.ok()) return bytes.status();
-  } else if (!plain &&
-             !bytes->starts_with('\0')) {  // an unpacked IDX file under this name would do
+  std::string bytes;
+  TERN_RETURN_IF_ERROR(ReadWhole(name, "an IDX file, plain or gzip", kMaxBytes, &bytes));
+  if (IsGzip(bytes)) {
+    Result<std::string> unpacked = Gunzip(bytes, name, kMaxBytes);
+    if (!unpacked.ok()) return unpacked.status();
+    bytes = std::move(*unpacked);
+  } else if (!plain && !bytes.starts_with('\0')) {  // an unpacked IDX file under this name would do
     return Bad(name, "not gzip: it does not begin with 1f 8b; get it again");
   }
-  return ParseIdx(*bytes, name);
+  return ParseIdx(bytes, name);
 }
 
 }  // namespace tern::data

@@ -9,10 +9,13 @@ using Tag = dnnl::memory::format_tag;
 
 class Concat : public Layer {
  public:
-  explicit Concat(const LayerSpec& spec) : spec_(spec) {}
+  explicit Concat(const LayerSpec& spec) : spec_(spec) {
+    for (const models::ImageDims& input : spec.inputs)
+      if (ActivationTag(input.c) != tag_) tag_ = Tag::nhwc;
+  }
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
-    const memory::desc to = Plain(DimsOf(spec_.batch, spec_.output), Tag::nhwc);
+    const memory::desc to = Plain(DimsOf(spec_.batch, spec_.output), tag_);
     std::vector<memory::desc> descs;
     Program::Arguments arguments;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -30,8 +33,7 @@ class Concat : public Layer {
 
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
-    const Value all =
-        program->Convert(gradient, Plain(DimsOf(spec_.batch, spec_.output), Tag::nhwc));
+    const Value all = program->Convert(gradient, Plain(DimsOf(spec_.batch, spec_.output), tag_));
     std::vector<Value> gradients(spec_.inputs.size());
     memory::dim channel = 0;
     for (size_t i = 0; i < spec_.inputs.size(); ++i) {
@@ -48,11 +50,10 @@ class Concat : public Layer {
   }
 
  private:
-  memory::desc ImageOf(size_t i) const {
-    return Plain(DimsOf(spec_.batch, spec_.inputs[i]), Tag::nhwc);
-  }
+  memory::desc ImageOf(size_t i) const { return Plain(DimsOf(spec_.batch, spec_.inputs[i]), tag_); }
 
   const LayerSpec spec_;
+  Tag tag_ = kBlocked;  // where all inputs divide into blocks, so that parts are whole blocks
 };
 
 // A ReLU behind it is applied in the last addition.

@@ -24,7 +24,8 @@ struct LayerSpec {
   const pb::LayerDef* def = nullptr;
   uint32_t batch = 0;
   bool training = false;
-  std::vector<models::ImageDims> inputs;  // without "label"
+  bool bf16 = false;  // what convolutions and dense layers multiply; they add up in fp32
+  std::vector<models::ImageDims> inputs;  // without "label"; of a batch norm also what it adds
   models::ImageDims output;
   bool relu = false;  // followed by a ReLU that this layer applies itself
   std::vector<ParameterPlace> parameters;
@@ -65,6 +66,14 @@ std::unique_ptr<Layer> MakePool(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeRelu(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeSoftmaxLoss(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeStandardize(const LayerSpec& spec);
+
+// The form of MakeConv for 5 x 5 windows, where it is the faster one.
+bool SuitsWinograd(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeWinograd(const LayerSpec& spec);
+
+inline dnnl::memory::data_type FactorType(const LayerSpec& spec) {
+  return spec.bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
 
 // [N, C, H, W]
 inline dnnl::memory::dims DimsOf(uint32_t batch, const models::ImageDims& image) {

@@ -1,69 +1,56 @@
-// Local response normalization across channels.
+// Local response normalization across channels (kernels/lrn.h). oneDNN's fast one knows windows of
+// five only.
+#include "kernels/lrn.h"
 #include "worker/engine/layer_cpu.h"
 
 namespace tern::engine {
 namespace {
 
-using dnnl::memory;
-using Tag = dnnl::memory::format_tag;
-using Forwards = dnnl::lrn_forward;
-using Backwards = dnnl::lrn_backward;
-
-constexpr auto kAcross = dnnl::algorithm::lrn_across_channels;
-
 class Lrn : public Layer {
  public:
-  explicit Lrn(const LayerSpec& spec) : spec_(spec), def_(spec.def->lrn()) {}
+  explicit Lrn(const LayerSpec& spec)
+      : desc_(Activation(DimsOf(spec.batch, spec.output))),
+        batch_(spec.batch),
+        image_{spec.output.c, size_t{spec.output.h} * spec.output.w,
+               ActivationTag(spec.output.c) == kBlocked},
+        rule_{spec.def->lrn().size(), spec.def->lrn().alpha(), spec.def->lrn().beta(),
+              spec.def->lrn().k()} {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
-    // In the layout that comes, unless only a readable implementation takes that.
-    forward_ = Describe(inputs[0].desc, program->engine());
-    if (IsReference(forward_)) {
-      constexpr Tag kBlocked = Tag::aBcd16b;  // channels in blocks of 16
-      const Forwards::primitive_desc other =
-          Describe(Plain(DimsOf(spec_.batch, spec_.output), kBlocked), program->engine());
-      if (!IsReference(other)) forward_ = other;
-    }
-    input_ = program->Convert(inputs[0], forward_.src_desc());
-    const Value output = program->NewValue(forward_.dst_desc());
-    Program::Arguments arguments = {{DNNL_ARG_SRC, input_}, {DNNL_ARG_DST, output}};
-    if (spec_.training && forward_.workspace_desc().get_size() > 0) {
-      kept_ = program->NewValue(forward_.workspace_desc());
-      arguments.push_back({DNNL_ARG_WORKSPACE, kept_});
-    }
-    program->Run<Forwards>(forward_, arguments);
+    input_ = program->Convert(inputs[0], desc_);
+    const Value output = program->NewValue(desc_);
+    program->Call({input_, output},
+                  [batch = batch_, image = image_, rule = rule_](const std::vector<float*>& data) {
+                    const size_t size = image.channels * image.pixels;
+#pragma omp parallel for
+                    for (size_t n = 0; n < batch; ++n)
+                      kernels::LrnForward(data[0] + n * size, image, rule, data[1] + n * size);
+                  });
     return output;
   }
 
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     if (!wanted[0]) return {Value()};
-    const Backwards::desc desc(kAcross, input_.desc, input_.desc, def_.size(), def_.alpha(),
-                               def_.beta(), def_.k());
-    const Backwards::primitive_desc backward(desc, Program::Attributes(), program->engine(),
-                                             forward_);
-    const Value input_gradient = program->NewValue(backward.diff_src_desc());
-    Program::Arguments arguments = {
-        {DNNL_ARG_SRC, input_},
-        {DNNL_ARG_DIFF_DST, program->Convert(gradient, backward.diff_dst_desc())},
-        {DNNL_ARG_DIFF_SRC, input_gradient}};
-    if (kept_.buffer >= 0) arguments.push_back({DNNL_ARG_WORKSPACE, kept_});
-    program->Run<Backwards>(backward, arguments);
-    return {input_gradient};
+    const Value from = program->Convert(gradient, desc_);
+    const Value to = program->InPlace(from);
+    program->Call({input_, from, to},
+                  [batch = batch_, image = image_, rule = rule_](const std::vector<float*>& data) {
+                    const size_t size = image.channels * image.pixels;
+#pragma omp parallel for
+                    for (size_t n = 0; n < batch; ++n)
+                      kernels::LrnBackward(data[0] + n * size, data[1] + n * size, image, rule,
+                                           data[2] + n * size);
+                  });
+    return {to};
   }
 
  private:
-  Forwards::primitive_desc Describe(const memory::desc& desc, const dnnl::engine& engine) const {
-    const auto kind =
-        spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    return {Forwards::desc(kind, kAcross, desc, def_.size(), def_.alpha(), def_.beta(), def_.k()),
-            Program::Attributes(), engine};
-  }
-
-  const LayerSpec spec_;
-  const pb::LrnDef& def_;
-  Forwards::primitive_desc forward_;
-  Value input_, kept_;
+  const dnnl::memory::desc desc_;
+  const size_t batch_;
+  const kernels::LrnImage image_;
+  const kernels::LrnRule rule_;
+  Value input_;
 };
 
 }  // namespace

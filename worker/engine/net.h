@@ -43,6 +43,7 @@ class Net {
     bool training = true;
     uint64_t seed = 0;  // of dropout, with the worker's rank and the step
     uint16_t rank = 0;
+    bool bf16 = false;  // convolutions and dense layers multiply numbers rounded to bfloat16
   };
   // Of the caller, who keeps them longer than the net: table.total elements, the gradients only in
   // training; table.statistics_total, read in evaluation and updated by each Forward in training.
@@ -60,6 +61,8 @@ class Net {
     std::span<const uint32_t> labels;  // each < classes
     uint32_t used = 0;  // samples that count, 1 to batch; the rest are padding of an evaluation
     uint64_t step = 0;  // which draws dropout
+    // Unless empty, where the scores go that the loss is taken of: [batch, classes].
+    std::span<float> scores = {};
   };
   // Copies the images and reads the parameters afresh. Returns the mean loss of the samples that
   // count (training uses all), adding the sums to *score (nullptr: to nothing). `need(p)` is called

@@ -107,20 +107,27 @@ class Program {
   Batch batch_;
 };
 
-// Whether both describe the same bytes: plain layouts whose strides agree wherever they matter.
+// Whether both describe the same bytes: strides that agree wherever they matter. A single block of
+// channels lies as channels last do.
 bool SameBytes(const dnnl::memory::desc& a, const dnnl::memory::desc& b);
 
-// A float32 array in a plain layout.
-dnnl::memory::desc Plain(const dnnl::memory::dims& dims, dnnl::memory::format_tag tag);
+// An array in a plain layout.
+dnnl::memory::desc Plain(const dnnl::memory::dims& dims, dnnl::memory::format_tag tag,
+                         dnnl::memory::data_type type = dnnl::memory::data_type::f32);
+
+// Channels in blocks of 16.
+constexpr auto kBlocked = dnnl::memory::format_tag::aBcd16b;
+
+// How activations lie: channels in blocks of 16 where they divide into them, which the most and the
+// fastest kernels take, else channels last.
+inline dnnl::memory::format_tag ActivationTag(dnnl::memory::dim channels) {
+  return channels % 16 == 0 ? kBlocked : dnnl::memory::format_tag::nhwc;
+}
+inline dnnl::memory::desc Activation(const dnnl::memory::dims& dims) {
+  return Plain(dims, ActivationTag(dims[1]));
+}
 
 // oneDNN's readable, slow implementation, which it falls back to.
 bool IsReference(const dnnl::primitive_desc_base& desc);
-
-// make(nhwc), unless only a reference implementation takes that: then oneDNN's own choice.
-template <typename MakeDesc>
-auto MakeWithLayout(const MakeDesc& make) {
-  auto desc = make(dnnl::memory::format_tag::nhwc);
-  return IsReference(desc) ? make(dnnl::memory::format_tag::any) : desc;
-}
 
 }  // namespace tern::engine

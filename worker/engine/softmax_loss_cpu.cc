@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <span>
+
 #include "worker/engine/layer_cpu.h"
 #include "worker/engine/softmax_loss.h"
 
@@ -22,6 +25,8 @@ class SoftmaxLossLayer : public Layer {
     program->Call(values, [batch, rows = spec_.batch, classes = spec_.input().c,
                            smoothing = spec_.def->softmax_loss().label_smoothing()](
                               const std::vector<float*>& data) {
+      const std::span<float> wanted = batch->feed.scores;
+      std::copy_n(data[0], wanted.size(), wanted.begin());
       const SoftmaxSums sums =
           SoftmaxLoss(data[0], batch->feed.labels, rows, classes, batch->feed.used, smoothing,
                       data.size() > 1 ? data[1] : nullptr);

@@ -1,5 +1,6 @@
 #include "worker/engine/specs_cpu.h"
 
+#include <algorithm>
 #include <map>
 
 namespace tern::engine {
@@ -65,24 +66,52 @@ class LayerPlanner {
       const pb::LayerDef& layer = def_.layers(i);
       if (FindLayerKind(layer.kind_case()) == nullptr)
         return Bad("layer \"" + layer.name() + "\": the engine has no such kind");
-      if (!Folds(layer)) Add(layer, static_cast<uint32_t>(i));
+      if (!FoldsRelu(layer) && !FoldsAdd(layer)) Add(layer, static_cast<uint32_t>(i));
     }
     return std::move(layers_);
   }
 
  private:
-  // A ReLU behind a layer that nobody else reads.
-  bool Folds(const pb::LayerDef& layer) {
-    if (!layer.has_relu() || layer.relu().has_max() || readers_.at(layer.inputs(0)) > 1)
-      return false;
-    for (PlannedLayer& made : layers_) {
-      if (made.makes != layer.inputs(0)) continue;
-      if (made.spec.relu || !FindLayerKind(made.spec.def->kind_case())->fuses_relu) return false;
-      made.spec.relu = true;
-      made.makes = layer.output();
-      return true;
+  // The layer that makes a tensor which only one other reads; nullptr: there is none such.
+  PlannedLayer* OnlyMaker(const std::string& tensor) {
+    if (readers_.at(tensor) > 1) return nullptr;
+    const auto maker = std::find_if(layers_.begin(), layers_.end(),
+                                    [&](const PlannedLayer& l) { return l.makes == tensor; });
+    return maker == layers_.end() ? nullptr : &*maker;
+  }
+
+  bool FoldsRelu(const pb::LayerDef& layer) {
+    if (!layer.has_relu() || layer.relu().has_max()) return false;
+    PlannedLayer* maker = OnlyMaker(layer.inputs(0));
+    if (maker == nullptr || maker->spec.relu) return false;
+    if (!FindLayerKind(maker->spec.def->kind_case())->fuses_relu) return false;
+    maker->spec.relu = true;
+    maker->makes = layer.output();
+    return true;
+  }
+
+  // A sum of two, the later of which is a batch norm's output: that layer adds the other.
+  bool FoldsAdd(const pb::LayerDef& layer) {
+    if (!layer.has_add() || layer.inputs_size() != 2) return false;
+    PlannedLayer* maker = nullptr;
+    std::string other;
+    for (int i : {0, 1}) {
+      PlannedLayer* one = OnlyMaker(layer.inputs(i));
+      if (one == nullptr || one < maker) continue;
+      maker = one;
+      other = layer.inputs(1 - i);
     }
-    return false;
+    if (maker == nullptr || !maker->spec.def->has_batch_norm() || maker->spec.relu) return false;
+    if (maker->spec.inputs.size() > 1 || IsMadeAfter(*maker, other)) return false;
+    maker->reads.push_back(other);
+    maker->spec.inputs.push_back(maker->spec.output);
+    maker->makes = layer.output();
+    return true;
+  }
+
+  bool IsMadeAfter(const PlannedLayer& layer, const std::string& tensor) const {
+    return std::any_of(layers_.begin() + (&layer - layers_.data()), layers_.end(),
+                       [&](const PlannedLayer& l) { return l.makes == tensor; });
   }
 
   void Add(const pb::LayerDef& layer, uint32_t number) {
@@ -90,6 +119,7 @@ class LayerPlanner {
     LayerSpec& spec = planned.spec;
     spec.def = &layer;
     spec.batch = options_.batch;
+    spec.bf16 = options_.bf16;
     spec.training = options_.training;
     spec.output = shapes_.at(layer.output());
     spec.noise = {.seed = options_.seed,

@@ -14,10 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "common/base/saved_state.h"
 #include "common/base/status.h"
 #include "common/setup/setup.h"
 #include "common/update/schedule.h"
-#include "worker/data/batches.h"
+#include "worker/data/prefetcher.h"
 #include "worker/train/coder.h"
 #include "worker/train/gradient.h"
 #include "worker/train/open_round.h"
@@ -59,6 +60,14 @@ class Algorithm {
   virtual Status Step(uint64_t step, const data::Batch& batch) = 0;
   // Waits for what is under way, so that parameters() are the newest that the workers agree on.
   virtual Status Settle() { return Ok(); }
+  // The same for whoever wants to look only: nobody is asked for anything new.
+  virtual Status Rest() { return Settle(); }
+  // Whether the workers have met at the end of `step`, done and at rest: it can be begun after.
+  virtual bool MeetsAfter(uint64_t step) const {
+    return applied_ != 0 && StepOfRound(applied_) == step;
+  }
+  // What is this worker's own beside the replica, at rest. Restored after Begin.
+  virtual void AddState(SavedState* /*state*/) {}
   // After the last step, where there are no rounds: nobody is to wait for this worker any more.
   virtual Status Part() { return Ok(); }
   // What applied() is after that.

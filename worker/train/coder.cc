@@ -48,6 +48,7 @@ void Coder::Push(uint64_t round, uint32_t bucket, const float* arena, protocol::
   Ready ready{round, bucket, arena, request, {}};
   const bool shared = !setup_.plan.buckets[bucket].shared.empty();
   if (shared && !setup_.plan.shares_before(round)) ready.scalers = scalers_before_(round, bucket);
+  if (board_ != nullptr) ready.show_as = board_->StepToShow();
   work_.Push(std::move(ready));
 }
 
@@ -69,8 +70,34 @@ void Coder::Forget() {
   done.get_future().wait();
 }
 
+void Coder::WithKept(const std::function<void(SavedState)>& use) {
+  std::promise<void> done;
+  work_.Push(UseKept{&use, &done});
+  done.get_future().wait();
+}
+
+void Coder::Show(const UseKept& to) {
+  SavedState all;
+  for (size_t t = 0; t < memories_.size(); ++t) {
+    if (memories_[t] == nullptr) continue;
+    SavedState one;
+    memories_[t]->AddState(&one);
+    const std::string prefix = Cat("codec.", setup_.table.parameters[t].name, ".");
+    for (SavedState::Array& array : one.arrays)
+      all.arrays.push_back({prefix + array.name, array.values});
+    for (SavedState::Number& number : one.numbers)
+      all.numbers.push_back({prefix + number.name, number.value});
+  }
+  (*to.use)(std::move(all));
+  to.done->set_value();
+}
+
 void Coder::Run() {
   while (Gather()) {
+    if (wanted_.has_value() && scaled_.empty() && ready_.empty()) {
+      Show(*std::exchange(wanted_, std::nullopt));
+      continue;
+    }
     TimeScope time(progress_.encode);
     if (!scaled_.empty()) {
       Answer answer = std::move(scaled_.front());
@@ -85,17 +112,19 @@ void Coder::Run() {
 }
 
 bool Coder::Gather() {
-  const bool idle = ready_.empty() && scaled_.empty();
+  const bool idle = ready_.empty() && scaled_.empty() && !wanted_.has_value();
   for (auto work = idle ? work_.Pop() : work_.TryPop(); work; work = work_.TryPop()) {
     if (auto* ready = std::get_if<Ready>(&*work)) {
       ready_.push_back(std::move(*ready));
     } else if (const auto* forget = std::get_if<ForgetAll>(&*work)) {
       ForgetAllOf(*forget);
+    } else if (const auto* use = std::get_if<UseKept>(&*work)) {
+      wanted_ = *use;
     } else {
       scaled_.push_back(std::move(std::get<Answer>(*work)));
     }
   }
-  return !work_.drained() || !ready_.empty() || !scaled_.empty();
+  return !work_.drained() || !ready_.empty() || !scaled_.empty() || wanted_.has_value();
 }
 
 void Coder::ForgetAllOf(const ForgetAll& forget) {
@@ -106,15 +135,13 @@ void Coder::ForgetAllOf(const ForgetAll& forget) {
   for (const auto& memory : memories_) {
     if (memory != nullptr) memory->Forget();
   }
-  LOG_IF(WARNING, !compensated_.empty())
-      << "what the codecs kept of earlier gradients starts afresh";
   forget.done->set_value();
 }
 
 void Coder::Prepare(const Ready& ready) {
   const protocol::ExchangePlan& plan = setup_.plan;
   const protocol::Bucket& bucket = plan.buckets[ready.bucket];
-  Waiting values{ready.arena, ready.request, {}, {}};
+  Waiting values{ready.arena, ready.request, {}, {}, ready.show_as};
   for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
     values.prepared.emplace_back();
     const protocol::Part& part = plan.parts[p];
@@ -247,6 +274,8 @@ kernels::NoiseKey Coder::NoiseOf(uint64_t round) const {
 void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint64_t digest) {
   const protocol::ExchangePlan& plan = setup_.plan;
   if (!PrepareKept(round, plan.buckets[bucket], &values)) return;
+  Board::Pushed shown;
+  if (values.show_as != 0) shown = board_->Copy(values.show_as, bucket, values.arena);
   for (const protocol::Chunk& chunk : plan.buckets[bucket].chunks) {
     std::vector<uint8_t> codes;
     codes.reserve(chunk.max_push_bytes);
@@ -260,9 +289,14 @@ void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint6
              &codes);
     }
     progress_.push_bytes.Add(codes.size());
-    port_.Contribute({protocol::Kind::kPush, bucket, chunk.index}, round, digest,
-                     Bytes::Own(std::move(codes)), values.request);
+    const Bytes payload = Bytes::Own(std::move(codes));
+    if (values.show_as != 0) shown.codes.push_back(payload);
+    port_.Contribute({protocol::Kind::kPush, bucket, chunk.index}, round, digest, payload,
+                     values.request);
   }
+  if (values.show_as == 0) return;
+  for (const codec::Prepared& prepared : values.prepared) shown.scalers.push_back(prepared.scaler);
+  board_->Show(std::move(shown));
 }
 
 void Coder::Encode(const Waiting& values, const codec::Segment& segment,

@@ -18,6 +18,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <variant>
@@ -25,9 +26,11 @@
 
 #include "common/base/channel.h"
 #include "common/base/floats.h"
+#include "common/base/saved_state.h"
 #include "common/base/threads.h"
 #include "common/codec/codec.h"
 #include "common/setup/setup.h"
+#include "worker/train/board.h"
 #include "worker/train/port.h"
 #include "worker/train/progress.h"
 
@@ -46,11 +49,19 @@ class Coder {
   // are. Called by Push. Before the first one.
   using ScalersBefore = std::function<std::vector<float>(uint64_t round, uint32_t bucket)>;
   void TakeScalersFrom(ScalersBefore before) { scalers_before_ = std::move(before); }
+  // Where pushes are shown, on the steps that it wants; null: nowhere. It outlives the coder.
+  // Before the first one.
+  void ShowOn(Board* board) { board_ = board; }
   // This worker takes no part in the round.
   void Skip(uint64_t round);
   // Drops what waits for its scalers, and what codecs have kept; returns when nothing is being
   // coded any more. From the compute thread.
   void Forget();
+  // Whether codecs keep anything.
+  bool keeps() const { return !compensated_.empty(); }
+  // Calls `use` with what codecs have kept, when nothing is being coded; on the coder's thread,
+  // while this one, the compute thread, waits.
+  void WithKept(const std::function<void(SavedState kept)>& use);
   // The maxima have come. From the net thread.
   void Scaled(Answer answer) { work_.Push(std::move(answer)); }
 
@@ -61,6 +72,7 @@ class Coder {
     const float* arena = nullptr;
     protocol::Request request;
     std::vector<float> scalers;  // of a round before, where it is coded with those
+    uint64_t show_as = 0;        // the step that it is shown as; 0: it is not
   };
   // A bucket that waits for its scalers: what its parts are coded with.
   struct Waiting {
@@ -68,9 +80,14 @@ class Coder {
     protocol::Request request;
     std::vector<codec::Prepared> prepared;  // by part of the bucket
     std::vector<float> own;                 // this worker's scalers of the shared parts
+    uint64_t show_as = 0;                   // as Ready's
   };
 
   struct ForgetAll {
+    std::promise<void>* done;
+  };
+  struct UseKept {
+    const std::function<void(SavedState)>* use;
     std::promise<void>* done;
   };
 
@@ -78,6 +95,7 @@ class Coder {
   // Waits for work. False: there is none, and never will be.
   bool Gather();
   void ForgetAllOf(const ForgetAll& forget);
+  void Show(const UseKept& to);
   void Prepare(const Ready& ready);
   // False, and the worker ends: what is to be coded is not finite.
   bool PreparePart(const float* arena, const protocol::Part& part, kernels::NoiseKey noise,
@@ -110,6 +128,7 @@ class Coder {
   Events& events_;
   Progress& progress_;
   ScalersBefore scalers_before_;
+  Board* board_ = nullptr;
   // By round, bucket. Maxima may come before this worker has contributed to them, where a round
   // does not wait for all.
   std::map<std::pair<uint64_t, uint32_t>, Waiting> waiting_;
@@ -118,9 +137,10 @@ class Coder {
   Floats compensated_;                                    // as the model, where something is
   Floats sent_;
   Floats together_;  // what one Prepare is to see
-  Channel<std::variant<Ready, Answer, ForgetAll>> work_;
+  Channel<std::variant<Ready, Answer, ForgetAll, UseKept>> work_;
   std::deque<Ready> ready_;  // taken from work_, in order
   std::deque<Answer> scaled_;
+  std::optional<UseKept> wanted_;
   Thread thread_;  // last: it uses all of the above
 };
 

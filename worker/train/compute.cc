@@ -17,8 +17,11 @@ class NetCompute : public Compute {
   Status Choose(uint32_t batch) {
     std::unique_ptr<engine::Net>& net = nets_[batch];
     if (net == nullptr) {
-      const engine::Net::Options options = {batch, true, setup_.job.seed(),
-                                            static_cast<uint16_t>(rank_)};
+      const engine::Net::Options options = {
+          .batch = batch,
+          .seed = setup_.job.seed(),
+          .rank = static_cast<uint16_t>(rank_),
+          .bf16 = setup_.job.train().precision() == pb::Train::bf16};
       auto made = engine::Net::Make(setup_.net, options, arenas_);
       if (!made.ok()) return made.status();
       net = std::move(*made);

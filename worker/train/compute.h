@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 #include "common/setup/setup.h"
-#include "worker/data/batches.h"
+#include "worker/data/prefetcher.h"
 #include "worker/engine/net.h"
 
 namespace tern::train {

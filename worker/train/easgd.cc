@@ -24,6 +24,7 @@ class Easgd : public LocalSteps {
         pull_(size_) {}
 
   uint64_t StepOfRound(uint64_t round) const override { return round * p_ + 1; }
+  bool MeetsAfter(uint64_t step) const override { return Algorithm::MeetsAfter(step); }
 
   Status Step(uint64_t step, const data::Batch& batch) override {
     const uint64_t t = step - 1;

@@ -2,40 +2,64 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
+
+#include "worker/data/prefetcher.h"
 
 namespace tern::train {
 
 Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
-                                                 const data::Dataset& test, Replica& replica,
+                                                 const data::Samples& test, Replica& replica,
                                                  Progress& progress) {
+  return Make(setup, test, replica.evaluated(), replica.mean_statistics().data(), progress);
+}
+
+Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
+                                                 const data::Samples& test, const float* parameters,
+                                                 float* statistics, Progress& progress) {
   std::unique_ptr<Evaluate> evaluate(new Evaluate(setup, test, progress));
-  auto net = engine::Net::Make(
-      setup.net, {.batch = evaluate->batch_, .training = false},
-      {.parameters = replica.evaluated(), .statistics = replica.mean_statistics().data()});
+  auto net = engine::Net::Make(setup.net,
+                               {.batch = evaluate->batch_,
+                                .training = false,
+                                .bf16 = setup.job.train().precision() == pb::Train::bf16},
+                               {.parameters = parameters, .statistics = statistics});
   if (!net.ok()) return net.status();
   evaluate->net_ = std::move(*net);
   return evaluate;
 }
 
-Evaluate::Evaluate(const setup::Setup& setup, const data::Dataset& test, Progress& progress)
+Evaluate::Evaluate(const setup::Setup& setup, const data::Samples& test, Progress& progress)
     : test_(test),
       progress_(progress),
-      pixels_(data::MakePixelTable(static_cast<float>(setup.job.data().scale()),
-                                   static_cast<float>(setup.job.data().offset()))),
       batch_(setup.job.evaluation().batch()),
-      images_(batch_ * test.image_size()),
-      labels_(batch_) {}
+      threads_(setup.job.data().threads()),
+      classes_(setup.net.classes()) {}
 
-engine::Score Evaluate::Run(uint32_t part, uint32_t parts) {
+Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t parts, Confusion* confusion) {
   const data::Range range = data::TestPart(test_.count(), part, parts);
+  const auto places = [this, range](uint64_t batch) {
+    std::vector<data::Augmenter::Place> of;
+    const uint64_t begin = range.begin + batch * batch_;
+    for (uint64_t at = begin; at < std::min(begin + batch_, range.end); ++at) of.push_back({0, at});
+    return of;
+  };
+  data::Prefetcher prefetcher(test_, places, {.threads = threads_, .room = batch_});
   engine::Score score;
+  std::vector<float> scores;
+  if (confusion != nullptr) {
+    confusion->assign(size_t{classes_} * classes_, 0);
+    scores.resize(size_t{batch_} * classes_);
+  }
   for (uint64_t at = range.begin; at < range.end; at += batch_) {
-    const auto used = static_cast<uint32_t>(std::min<uint64_t>(batch_, range.end - at));
-    for (uint32_t i = 0; i < used; ++i) {
-      data::FillImage(test_, at + i, pixels_, images_.data() + i * test_.image_size());
-      labels_[i] = test_.labels[at + i];
+    const Result<const data::Batch*> batch = prefetcher.Next();
+    if (!batch.ok()) return batch.status();
+    const auto used = static_cast<uint32_t>((*batch)->labels.size());
+    net_->Forward({(*batch)->images, (*batch)->labels, used, 0, scores}, &score);
+    for (uint32_t n = 0; confusion != nullptr && n < used; ++n) {
+      const auto own = scores.begin() + static_cast<ptrdiff_t>(size_t{n} * classes_);
+      const auto taken = std::max_element(own, own + classes_) - own;  // of equal ones the first
+      ++(*confusion)[size_t{(*batch)->labels[n]} * classes_ + static_cast<size_t>(taken)];
     }
-    net_->Forward({images_, labels_, used}, &score);
     progress_.Move();
   }
   return score;

@@ -7,9 +7,9 @@
 #include "common/base/status.h"
 #include "common/setup/setup.h"
 #include "worker/data/batches.h"
-#include "worker/data/dataset.h"
-#include "worker/data/pixels.h"
+#include "worker/data/samples.h"
 #include "worker/engine/net.h"
+#include "worker/train/confusion.h"
 #include "worker/train/progress.h"
 #include "worker/train/replica.h"
 
@@ -19,21 +19,23 @@ class Evaluate {
  public:
   // All outlive it.
   static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup,
-                                                const data::Dataset& test, Replica& replica,
+                                                const data::Samples& test, Replica& replica,
                                                 Progress& progress);
-  // Sums over one of `parts` equal parts of the set; part < parts.
-  engine::Score Run(uint32_t part, uint32_t parts);
+  // The same of weights and statistics in the arenas of a caller, who keeps them as long.
+  static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup,
+                                                const data::Samples& test, const float* parameters,
+                                                float* statistics, Progress& progress);
+  // Sums over one of `parts` equal parts of the set; part < parts. Unless null, *confusion is what
+  // was taken for what. kBadData as Samples::Fill.
+  Result<engine::Score> Run(uint32_t part, uint32_t parts, Confusion* confusion = nullptr);
 
  private:
-  Evaluate(const setup::Setup& setup, const data::Dataset& test, Progress& progress);
+  Evaluate(const setup::Setup& setup, const data::Samples& test, Progress& progress);
 
-  const data::Dataset& test_;
+  const data::Samples& test_;
   Progress& progress_;
-  data::PixelTable pixels_;
-  uint32_t batch_;
+  const uint32_t batch_, threads_, classes_;
   std::unique_ptr<engine::Net> net_;
-  std::vector<float> images_;
-  std::vector<uint32_t> labels_;
 };
 
 }  // namespace tern::train

@@ -29,17 +29,22 @@ pb::Figures Figures::Compared() {
   return mine;
 }
 
-pb::Figures Figures::Evaluated() {
+Result<pb::Figures> Figures::Evaluated(bool last) {
   const auto place = std::lower_bound(present_.begin(), present_.end(), rank_);
   pb::Figures mine;
   if (place == present_.end() || *place != rank_)
     return mine;  // came after the others had divided it
-  const engine::Score score = evaluate_.Run(static_cast<uint32_t>(place - present_.begin()),
-                                            static_cast<uint32_t>(present_.size()));
-  mine.set_test_loss(score.loss);
-  mine.set_test_correct(score.correct);
-  mine.set_test_among_five(score.among_five);
-  mine.set_test_samples(score.samples);
+  const auto part = static_cast<uint32_t>(place - present_.begin());
+  const auto parts = static_cast<uint32_t>(present_.size());
+  const bool confused = last && setup_.plan.confusion > 0;
+  Confusion confusion;
+  const Result<engine::Score> score = evaluate_.Run(part, parts, confused ? &confusion : nullptr);
+  if (!score.ok()) return score.status();
+  mine.set_test_loss(score->loss);
+  mine.set_test_correct(score->correct);
+  mine.set_test_among_five(score->among_five);
+  mine.set_test_samples(score->samples);
+  for (const uint64_t count : confusion) mine.add_confusion(static_cast<uint32_t>(count));
   return mine;
 }
 
@@ -114,7 +119,10 @@ void Figures::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t step
   pb::Figures total = compared_;
   // Without rounds W has changed since it was compared: to the last of the servers'.
   if (!setup_.plan.rounds) total.set_parameters_hash(replica_.Hash());
+  confusion_.clear();
   for (const pb::Figures& one : by_rank) {
+    confusion_.resize(std::max(confusion_.size(), static_cast<size_t>(one.confusion_size())));
+    for (int i = 0; i < one.confusion_size(); ++i) confusion_[i] += one.confusion(i);
     total.set_test_loss(total.test_loss() + one.test_loss());
     total.set_test_correct(total.test_correct() + one.test_correct());
     total.set_test_among_five(total.test_among_five() + one.test_among_five());
@@ -129,6 +137,11 @@ void Figures::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t step
             << (setup_.plan.rounds ? Cat(", replicas agree on hash ", Hex(total.parameters_hash()))
                                    : std::string());
   newest_ = total;
+}
+
+Status Figures::WriteConfusion() const {
+  if (setup_.plan.confusion == 0 || confusion_.size() != setup_.plan.confusion) return Ok();
+  return train::WriteConfusion(setup_.job.output_dir(), confusion_, setup_.net.classes());
 }
 
 }  // namespace tern::train

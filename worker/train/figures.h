@@ -26,15 +26,19 @@ class Figures {
   bool Due(uint64_t steps) const;
   bool EvaluationIsDue(uint64_t steps) const;
 
-  // This worker's, now: for kCompare; for kEvaluate, after the answer to the other.
+  // This worker's, now: for kCompare; for kEvaluate, after the answer to the other:
+  // kBadData where test images are damaged.
   pb::Figures Compared();
-  pb::Figures Evaluated();
+  // `last`: the job's; with the confusion where it wants that.
+  Result<pb::Figures> Evaluated(bool last);
   // Everybody's, W having been that of `steps` steps. kMismatch, naming both, where two W differ.
   Status OnAnswer(const Answer& answer, uint64_t steps);
   // Whether no worker of a lower rank was there at the newest figures.
   bool IsLowest() const { return !present_.empty() && present_.front() == rank_; }
   // Of all workers, at the newest evaluation.
   const pb::Figures& newest() const { return newest_; }
+  // Writes what the last evaluation confused, if the job wants that.
+  Status WriteConfusion() const;
 
  private:
   // Of all who were compared: means, and second moments (design section 7).
@@ -50,6 +54,7 @@ class Figures {
   std::vector<uint32_t> present_;  // ranks, at the newest comparison
   pb::Figures compared_;           // of all, then
   pb::Figures newest_;
+  Confusion confusion_;  // of all, at the last evaluation
 };
 
 }  // namespace tern::train

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/setup/setup.h"
-#include "worker/data/batches.h"
+#include "worker/data/prefetcher.h"
 #include "worker/train/compute.h"
 #include "worker/train/progress.h"
 #include "worker/train/replica.h"
@@ -35,6 +35,8 @@ class Gradient {
     uint64_t samples = 0;
   };
   Losses TakeLosses();
+  const Losses& losses() const { return losses_; }
+  void SetLosses(const Losses& losses) { losses_ = losses; }
 
  private:
   // The time in `need` is none of the forward's.

@@ -17,6 +17,10 @@ class LocalSteps : public Algorithm {
 
   Status Begin(uint64_t applied) override;
   uint64_t StepOfRound(uint64_t round) const override { return std::min(round * p_, c_.steps); }
+  // The last round of a job may be shorter: not of one that is longer.
+  bool MeetsAfter(uint64_t step) const override {
+    return step % p_ == 0 && Algorithm::MeetsAfter(step);
+  }
   // W alone: the state of an optimizer is each worker's own.
   Bytes SaveState() override { return c_.replica.SaveWeights(applied_); }
 

@@ -91,6 +91,11 @@ class Odsgd : public Algorithm {
   // The point stays what it is: the next step is the same whether or not somebody looked.
   Status Settle() override { return ApplyUpTo(last_pushed_); }
   uint64_t pushed() const override { return last_pushed_; }
+  void AddState(SavedState* state) override {
+    if (!before_.empty()) state->arrays.push_back({"local.before", before_});
+    for (const update::Optimizer::Slot& slot : local_->Slots())
+      state->arrays.push_back({"local." + slot.name, slot.values});
+  }
 
  private:
   Status ApplyUpTo(uint64_t round) {

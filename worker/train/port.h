@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "common/base/bytes.h"
 #include "common/base/channel.h"
@@ -19,12 +20,16 @@ namespace tern::train {
 struct Ready {  // the first step may begin, after round `applied`
   uint64_t applied = 0;
   uint64_t stop_after = 0;  // the job's last round, where that is decided already
+  uint64_t run = 0;         // of the job
 };
 using Answer = protocol::Exchange::Delivery;  // a sum, or figures
 struct SnapshotWanted {};
 struct StateArrived {  // put it in place, then Port::Installed
   Bytes state;
   uint64_t applied = 0;
+};
+struct ResumeWanted {  // load it, then Port::Installed
+  pb::Checkpoint checkpoint;
 };
 struct WentBack {  // give up all that came after round `applied`, pull what the servers held, then
                    // Port::Installed
@@ -36,8 +41,8 @@ struct LeaveWanted {  // a signal: finish the round, then go
 struct Ended {  // the job is over for this worker, or something failed
   Status status;
 };
-using Event =
-    std::variant<Ready, Answer, SnapshotWanted, StateArrived, WentBack, LeaveWanted, Ended>;
+using Event = std::variant<Ready, Answer, SnapshotWanted, StateArrived, ResumeWanted, WentBack,
+                           LeaveWanted, Ended>;
 using Events = Channel<Event>;
 
 // What the training threads say. Thread-safe; nothing here waits.
@@ -52,6 +57,8 @@ class Port {
   }
   virtual void Applied(uint64_t round) = 0;
   virtual void Snapshot(Bytes state, uint64_t applied) = 0;
+  // What this worker can go on from by now.
+  virtual void Offer(std::vector<pb::Checkpoint> checkpoints) = 0;
   // The state after `applied` is in place.
   virtual void Installed(uint64_t applied) = 0;
   // The last word. `figures` are the job's last evaluation.

@@ -27,6 +27,11 @@ struct Progress {
                                        "Time in decoding and updating")),
         wait(registry.GetTimeCounter("tern_worker_wait_seconds_total",
                                      "Time of the compute thread waiting for sums")),
+        checkpoints(registry.GetCounter("tern_worker_checkpoints_total", "Checkpoints written")),
+        checkpoint_failures(registry.GetCounter("tern_worker_checkpoint_failures_total",
+                                                "Checkpoints that could not be written")),
+        checkpoint(registry.GetTimeCounter("tern_worker_checkpoint_seconds_total",
+                                           "Time of the compute thread in writing checkpoints")),
         train(registry.GetTimeCounter("tern_worker_train_seconds_total",
                                       "Wall time of the training rounds")),
         loss(registry.GetGauge("tern_worker_loss", "Loss of the newest step")),
@@ -34,7 +39,9 @@ struct Progress {
             registry.GetGauge("tern_worker_learning_rate", "Learning rate of the newest round")) {}
 
   Counter &rounds, &steps, &samples, &push_bytes, &clamped;
-  TimeCounter &compute, &encode, &decode, &wait, &train;
+  TimeCounter &compute, &encode, &decode, &wait;
+  Counter &checkpoints, &checkpoint_failures;
+  TimeCounter &checkpoint, &train;
   Gauge &loss, &learning_rate;
   std::atomic<uint64_t> moves{0};   // goes up whenever the compute thread does something
   std::atomic<bool> waiting{true};  // the compute thread waits for others

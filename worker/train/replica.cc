@@ -15,6 +15,12 @@
 
 namespace tern::train {
 
+namespace {
+
+std::string PrefixOf(const update::Optimizer::Slot& slot) { return "optimizer." + slot.name + "."; }
+
+}  // namespace
+
 Result<std::unique_ptr<Replica>> Replica::Make(const setup::Setup& setup) {
   std::unique_ptr<Replica> replica(new Replica(setup));
   auto optimizer = update::MakeOptimizer(setup.job.train().optimizer(), setup.table.total);
@@ -65,19 +71,34 @@ uint64_t Replica::Hash() const {
                           parameters_.size() * sizeof(float)));
 }
 
-Bytes Replica::Save(uint64_t applied, const float* weights,
-                    const std::vector<const float*>& slots) {
+std::vector<models::TensorView> Replica::Views(const float* weights,
+                                               const std::vector<const float*>& slots) {
   std::vector<models::TensorView> tensors = models::ViewArena(setup_.table, weights);
   const auto add = [&](const float* arena, const std::string& prefix) {
     for (models::TensorView& view : models::ViewArena(setup_.table, arena, prefix))
       tensors.push_back(std::move(view));
   };
   const std::vector<update::Optimizer::Slot> named = optimizer_->Slots();
-  for (size_t i = 0; i < slots.size(); ++i) add(slots[i], named[i].name + ".");
+  for (size_t i = 0; i < slots.size(); ++i) add(slots[i], PrefixOf(named[i]));
   if (!average_.empty()) add(average_.data(), "average.");
   for (const SavedState::Array& array : also_)
     tensors.push_back({array.name, {array.values.size()}, array.values});
-  return Bytes::Own(models::EncodeSafetensors(tensors, {{"applied", std::to_string(applied)}}));
+  return tensors;
+}
+
+std::vector<models::TensorView> Replica::Views() {
+  std::vector<const float*> slots;
+  for (const update::Optimizer::Slot& slot : optimizer_->Slots())
+    slots.push_back(slot.values.data());
+  std::vector<models::TensorView> tensors = Views(parameters_.data(), slots);
+  if (!point_.empty()) tensors.push_back({"local.point", {point_.size()}, point_});
+  return tensors;
+}
+
+Bytes Replica::Save(uint64_t applied, const float* weights,
+                    const std::vector<const float*>& slots) {
+  return Bytes::Own(
+      models::EncodeSafetensors(Views(weights, slots), {{"applied", std::to_string(applied)}}));
 }
 
 Bytes Replica::SaveState(uint64_t applied) {
@@ -105,32 +126,44 @@ Status LoadAlso(const models::TensorFile& file, const SavedState::Array& array) 
     std::copy(tensor.values.begin(), tensor.values.end(), array.values.begin());
     return Ok();
   }
-  return Status(Code::kBadData, Cat("the state sent by another worker has no ", array.name, " of ",
-                                    array.values.size(), " values"));
+  return Status(Code::kBadData,
+                Cat("there is no ", array.name, " of ", array.values.size(), " values"));
 }
 
 }  // namespace
 
 Status Replica::LoadState(const Bytes& state) {
   Result<models::TensorFile> file = models::DecodeSafetensors(state.view());
-  if (!file.ok()) return file.status().Within("the state sent by another worker");
-  TERN_RETURN_IF_ERROR(models::LoadArena(*file, setup_.table, parameters_.data()));
-  for (const SavedState::Array& array : also_) TERN_RETURN_IF_ERROR(LoadAlso(*file, array));
+  if (file.ok()) return Load(*file, false).Within("the state sent by another worker");
+  return file.status().Within("the state sent by another worker");
+}
+
+Status Replica::LoadViews(const models::TensorFile& file) {
+  TERN_RETURN_IF_ERROR(Load(file, true));
+  return LoadPoint(file);
+}
+
+Status Replica::LoadPoint(const models::TensorFile& file) {
+  return point_.empty() ? Ok() : LoadAlso(file, {"local.point", point_});
+}
+
+Status Replica::Load(const models::TensorFile& file, bool whole) {
+  TERN_RETURN_IF_ERROR(models::LoadArena(file, setup_.table, parameters_.data()));
+  for (const SavedState::Array& array : also_) TERN_RETURN_IF_ERROR(LoadAlso(file, array));
   const std::string& first = setup_.table.parameters[0].name;
   for (const update::Optimizer::Slot& slot : optimizer_->Slots()) {
-    const std::string name = slot.name + "." + first;
-    const bool here = std::any_of(file->tensors.begin(), file->tensors.end(),
+    const std::string name = PrefixOf(slot) + first;
+    const bool here = std::any_of(file.tensors.begin(), file.tensors.end(),
                                   [&](const auto& tensor) { return tensor.name == name; });
-    if (!here) {
+    if (!here && !whole) {
       LOG(WARNING) << "the " << slot.name << " of this worker's optimizer starts afresh, from zero";
       std::fill(slot.values.begin(), slot.values.end(), 0.f);
       continue;
     }
-    TERN_RETURN_IF_ERROR(
-        models::LoadArena(*file, setup_.table, slot.values.data(), slot.name + "."));
+    TERN_RETURN_IF_ERROR(models::LoadArena(file, setup_.table, slot.values.data(), PrefixOf(slot)));
   }
   if (average_.empty()) return Ok();
-  return models::LoadArena(*file, setup_.table, average_.data(), "average.");
+  return models::LoadArena(file, setup_.table, average_.data(), "average.");
 }
 
 uint64_t Replica::MaxStateBytes(const setup::Setup& setup) {
@@ -151,11 +184,8 @@ Status Replica::WriteWeights(const std::string& folder, uint64_t step) {
 
 Status Replica::WriteFile(const std::string& path, const Floats& arena, uint64_t step) const {
   std::vector<models::TensorView> tensors = models::ViewArena(setup_.table, arena.data());
-  for (const models::Statistic& statistic : setup_.table.statistics) {
-    tensors.push_back({statistic.name,
-                       {statistic.count},
-                       std::span(mean_statistics_).subspan(statistic.offset, statistic.count)});
-  }
+  for (models::TensorView& view : models::ViewStatistics(setup_.table, mean_statistics_.data()))
+    tensors.push_back(std::move(view));
   return models::WriteSafetensors(
       path, tensors,
       {{"job", setup_.job.name()}, {"step", std::to_string(step)}, {"format", "pt"}});

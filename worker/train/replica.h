@@ -14,6 +14,7 @@
 #include "common/base/status.h"
 #include "common/setup/setup.h"
 #include "common/update/optimizer.h"
+#include "models/safetensors.h"
 
 namespace tern::train {
 
@@ -58,6 +59,11 @@ class Replica {
   Bytes SaveWeights(uint64_t applied, const float* weights = nullptr);
   // What a state does not have starts afresh, and the log says so.
   Status LoadState(const Bytes& state);
+  // All that is this worker's own, for its checkpoints: the state, and the point where it has one.
+  std::vector<models::TensorView> Views();
+  // kBadData names what is missing; the replica may be partly written then.
+  Status LoadViews(const models::TensorFile& file);
+  Status LoadPoint(const models::TensorFile& file);  // the point alone
   static uint64_t MaxStateBytes(const setup::Setup& setup);
   // W as a safetensors file; the moving average beside it where the job has one.
   Status WriteWeights(const std::string& folder, uint64_t step);
@@ -66,7 +72,10 @@ class Replica {
   explicit Replica(const setup::Setup& setup);
   // `arena` by name, and the mean statistics.
   Status WriteFile(const std::string& path, const Floats& arena, uint64_t step) const;
+  std::vector<models::TensorView> Views(const float* weights,
+                                        const std::vector<const float*>& slots);
   Bytes Save(uint64_t applied, const float* weights, const std::vector<const float*>& slots);
+  Status Load(const models::TensorFile& file, bool whole);
 
   const setup::Setup& setup_;
   std::vector<SavedState::Array> also_;

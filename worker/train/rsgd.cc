@@ -42,6 +42,8 @@ class Rsgd : public LocalSteps {
     return Ok();
   }
 
+  Status Rest() override { return Ok(); }  // each step waits for its own part
+
   Status Settle() override {
     const uint64_t round = applied_ + 1;
     if (round % 2 == 0) return Ok();  // done since the last step

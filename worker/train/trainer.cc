@@ -7,6 +7,7 @@
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/protocol/cells.h"
+#include "worker/data/prefetcher.h"
 #include "worker/train/pull.h"
 
 namespace tern::train {
@@ -63,21 +64,28 @@ Status Trainer::Train() {
   if (anew_.has_value()) TERN_RETURN_IF_ERROR(BeginAnew());
   TERN_RETURN_IF_ERROR(WaitUntil([this] { return ready_.has_value(); }));
   TERN_RETURN_IF_ERROR(algorithm_->Begin(*ready_));
+  TERN_RETURN_IF_ERROR(RestoreOwn());
   StopAfter(stop_after_);
   TERN_RETURN_IF_ERROR(TrainSteps());
   TERN_RETURN_IF_ERROR(EndTogether());
-  if (figures_.IsLowest()) return p_.replica.WriteWeights(p_.setup.job.output_dir(), steps_done_);
-  return Ok();
+  if (!figures_.IsLowest()) return Ok();
+  TERN_RETURN_IF_ERROR(figures_.WriteConfusion());
+  return p_.replica.WriteWeights(p_.setup.job.output_dir(), steps_done_);
 }
 
 Status Trainer::BeginAnew() {
-  const auto from = *std::exchange(anew_, std::nullopt);
+  const Beginning from = *std::exchange(anew_, std::nullopt);
+  const auto* resume = std::get_if<ResumeWanted>(&from);
   p_.coder.Forget();
+  LOG_IF(WARNING, p_.coder.keeps() && resume == nullptr)
+      << "what the codecs kept of earlier gradients starts afresh";
   sums_.Clear();
   TERN_RETURN_IF_ERROR(MakeAlgorithm());
   stop_after_ = 0;
   last_step_ = p_.steps;
   compared_at_ = 0;
+  resumed_.reset();
+  if (resume != nullptr) return LoadCheckpoint(resume->checkpoint);
   if (const auto* state = std::get_if<StateArrived>(&from)) {
     TERN_RETURN_IF_ERROR(p_.replica.LoadState(state->state));
     sums_.RestoreScalers(state->applied, scalers_);
@@ -99,28 +107,44 @@ Status Trainer::BeginAnew() {
 }
 
 Status Trainer::TrainSteps() {
-  steps_done_ = algorithm_->first_step() - 1;
-  data::Prefetcher prefetcher(p_.batches, steps_done_);
+  steps_done_ = checkpointed_at_ = algorithm_->first_step() - 1;
+  if (p_.checkpoints != nullptr) {
+    p_.checkpoints->Begin(run_, steps_done_);
+    p_.port.Offer(p_.checkpoints->Offers());
+  }
+  const uint32_t threads = p_.setup.job.data().threads();
+  data::Prefetcher prefetcher(
+      p_.batches.samples(),
+      [batches = p_.batches](uint64_t step) mutable { return batches.Places(step); },
+      {.first_step = steps_done_, .threads = threads});
   LOG(INFO) << "training from step " << steps_done_ + 1 << " to "
             << (has_rounds_ ? last_step_ : p_.steps);
-  while (steps_done_ < last_step_) {
+  while (true) {
+    TERN_RETURN_IF_ERROR(WriteCheckpointIfDue());
+    ShowProgress();
+    if (steps_done_ >= last_step_) return Ok();
     const bool moves = algorithm_->pushed() > compared_at_;
     if (has_rounds_ && moves && figures_.Due(steps_done_)) {
       TERN_RETURN_IF_ERROR(Settle());
-      TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare));
+      TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, false));
       if (figures_.EvaluationIsDue(steps_done_))
-        TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate));
+        TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, false));
     }
     TERN_RETURN_IF_ERROR(HandleWhatCame());
     if (leave_.has_value()) return *leave_;
     TimeScope time(p_.progress.train);
-    TERN_RETURN_IF_ERROR(algorithm_->Step(steps_done_ + 1, prefetcher.Next()));
+    const Result<const data::Batch*> batch = prefetcher.Next();
+    if (!batch.ok()) return batch.status();
+    TERN_RETURN_IF_ERROR(algorithm_->Step(steps_done_ + 1, **batch));
     ++steps_done_;
     p_.progress.rounds.Add();
     p_.progress.learning_rate.Set(schedule_.Rate(steps_done_ - 1));
     p_.progress.Move();
   }
-  return Ok();
+}
+
+void Trainer::ShowProgress() {
+  if (p_.board != nullptr) p_.board->At(steps_done_);
 }
 
 Status Trainer::Settle() {
@@ -131,9 +155,9 @@ Status Trainer::Settle() {
 Status Trainer::EndTogether() {
   // With rounds these are of the last W; without, they come when all have pushed their last.
   TERN_RETURN_IF_ERROR(has_rounds_ ? Settle() : algorithm_->Part());
-  TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare));
+  TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, false));
   if (!has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Settle());
-  return ExchangeFigures(protocol::kEvaluate);
+  return ExchangeFigures(protocol::kEvaluate, true);
 }
 
 bool Trainer::GoesOnAfterTheEnd() {
@@ -141,14 +165,20 @@ bool Trainer::GoesOnAfterTheEnd() {
     if (std::holds_alternative<Ended>(*event)) return false;
     if (std::holds_alternative<SnapshotWanted>(*event)) GiveState();
     if (std::holds_alternative<WentBack>(*event)) return !Unwind(std::get<WentBack>(*event)).ok();
+    if (std::holds_alternative<ResumeWanted>(*event))
+      return !Unwind(std::get<ResumeWanted>(*event)).ok();
   }
   return false;
 }
 
-void Trainer::GiveState() {
+void Trainer::CopyScalers() {
   const auto scalers = sums_.SaveScalers(algorithm_->applied());
   for (size_t i = 0; i < scalers.size(); ++i)
     std::copy(scalers[i].begin(), scalers[i].end(), scalers_[i].begin());
+}
+
+void Trainer::GiveState() {
+  CopyScalers();
   p_.port.Snapshot(algorithm_->SaveState(), algorithm_->applied());
 }
 
@@ -165,7 +195,7 @@ Status Trainer::WaitUntil(const std::function<bool()>& done) {
   return Ok();
 }
 
-Status Trainer::Unwind(std::variant<StateArrived, WentBack> from) {
+Status Trainer::Unwind(Beginning from) {
   anew_ = std::move(from);
   ready_.reset();
   return Status(Code::kPeerLost, "this worker begins anew");  // as far as Run
@@ -182,12 +212,15 @@ Status Trainer::Handle(Event event) {
   if (const auto* ready = std::get_if<Ready>(&event)) {
     ready_ = ready->applied;
     stop_after_ = ready->stop_after;
+    run_ = ready->run;
   } else if (std::holds_alternative<SnapshotWanted>(event)) {
     GiveState();  // between two rounds: while this thread waits, the parameters stand at W(applied)
   } else if (auto* state = std::get_if<StateArrived>(&event)) {
     return Unwind(std::move(*state));
   } else if (const auto* back = std::get_if<WentBack>(&event)) {
     return Unwind(*back);
+  } else if (const auto* resume = std::get_if<ResumeWanted>(&event)) {
+    return Unwind(*resume);
   } else if (const auto* leave = std::get_if<LeaveWanted>(&event)) {
     leave_ = leave->status;
     if (!ready_.has_value()) return *leave_;
@@ -200,7 +233,10 @@ Status Trainer::Handle(Event event) {
 Status Trainer::OnAnswer(const Answer& answer) {
   if (answer.cell.kind == protocol::Kind::kFigures) {
     figures_answered_ = true;
-    return figures_.OnAnswer(answer, steps_done_);
+    TERN_RETURN_IF_ERROR(figures_.OnAnswer(answer, steps_done_));
+    if (p_.board != nullptr && figures_.IsLowest() && answer.cell.chunk == protocol::kEvaluate)
+      p_.board->Evaluated(steps_done_, figures_.newest());
+    return Ok();
   }
   sums_.Put(answer);
   if (answer.cell.kind == protocol::Kind::kPush) StopAfter(answer.outcome.stop_after());
@@ -216,13 +252,15 @@ void Trainer::StopAfter(uint64_t round) {
   if (step < p_.steps) LOG(INFO) << "the job ends for this worker after step " << last_step_;
 }
 
-Status Trainer::ExchangeFigures(uint32_t which) {
+Status Trainer::ExchangeFigures(uint32_t which, bool last) {
   compared_at_ = algorithm_->applied();
   figures_answered_ = false;
   const uint64_t round = has_rounds_ ? algorithm_->applied() + 1 : 1;
-  const pb::Figures mine = which == protocol::kCompare ? figures_.Compared() : figures_.Evaluated();
+  const Result<pb::Figures> mine =
+      which == protocol::kCompare ? figures_.Compared() : figures_.Evaluated(last);
+  if (!mine.ok()) return mine.status();
   p_.port.Contribute({protocol::Kind::kFigures, 0, which}, round, 0,
-                     Bytes::Own(mine.SerializeAsString()));
+                     Bytes::Own(mine->SerializeAsString()));
   return WaitUntil([this] { return figures_answered_; });
 }
 

@@ -5,6 +5,9 @@
 //   waiting for Ready --> { figures due? -> settle, exchange them;  step }* --> settle, last
 //   figures, weights --> last word --> serving state until the job is over
 //
+//   where it goes on from a checkpoint of its own, it puts that in place, says so, and waits for
+//   Ready; it writes them between two steps, with nothing under way (checkpoints.h)
+//
 //   anywhere: State arrived, or all go back to an earlier round --> put in place what stands in its
 //   stead, everything else of this worker's afresh --> waiting for Ready
 //
@@ -22,6 +25,8 @@
 #include "common/update/schedule.h"
 #include "worker/data/batches.h"
 #include "worker/train/algorithm.h"
+#include "worker/train/board.h"
+#include "worker/train/checkpoints.h"
 #include "worker/train/compute.h"
 #include "worker/train/evaluate.h"
 #include "worker/train/figures.h"
@@ -39,7 +44,7 @@ class Trainer {
     const setup::Setup& setup;
     uint32_t rank;
     uint64_t steps;
-    const data::Batches& batches;  // copied into the prefetcher when the first step is known
+    const data::Batches& batches;  // copied for the prefetcher when the first step is known
     Compute& compute;
     Evaluate& evaluate;
     Replica& replica;
@@ -47,6 +52,8 @@ class Trainer {
     Port& port;
     Events& events;
     Progress& progress;
+    Checkpoints* checkpoints = nullptr;  // where the job has some
+    Board* board = nullptr;              // null: nothing is shown
   };
   // kBadJob for an algorithm or schedule that is not known.
   static Result<std::unique_ptr<Trainer>> Make(const Parts& parts);
@@ -57,11 +64,19 @@ class Trainer {
  private:
   Trainer(const Parts& parts, update::Schedule schedule);
   Status Train();
+  using Beginning = std::variant<StateArrived, WentBack, ResumeWanted>;
   Status BeginAnew();
   // Back to Run, to begin from there.
-  Status Unwind(std::variant<StateArrived, WentBack> from);
+  Status Unwind(Beginning from);
+  Status LoadCheckpoint(const pb::Checkpoint& from);
+  // What only an algorithm that has begun can take, of the checkpoint that was loaded.
+  Status RestoreOwn();
+  Status WriteCheckpointIfDue();
+  Status WriteCheckpoint();
+  void CopyScalers();
   Status TrainSteps();
   Status EndTogether();
+  void ShowProgress();
   // What steps left under way belongs to the time that they took.
   Status Settle();
   // Takes events until `done`; the error that ends the worker otherwise.
@@ -76,7 +91,8 @@ class Trainer {
   Status Handle(Event event);
   Status OnAnswer(const Answer& answer);
   void StopAfter(uint64_t round);
-  Status ExchangeFigures(uint32_t which);  // a protocol::Figures
+  // `which`: a protocol::Figures; `last`: the job ends with them.
+  Status ExchangeFigures(uint32_t which, bool last);
 
   Parts p_;
   update::Schedule schedule_;
@@ -86,12 +102,15 @@ class Trainer {
   const Context context_;
   const bool has_rounds_;
   std::unique_ptr<Algorithm> algorithm_;
-  std::optional<std::variant<StateArrived, WentBack>> anew_;  // to begin from
+  std::optional<Beginning> anew_;              // to begin from
+  std::optional<models::TensorFile> resumed_;  // loaded, until it is all in place
   std::optional<uint64_t> ready_;  // the round to go on after, once the first step may begin
   uint64_t stop_after_ = 0;        // the job's last round, once that is decided early
   uint64_t last_step_;
+  uint64_t run_ = 0;  // of the job
   uint64_t steps_done_ = 0;
-  uint64_t compared_at_ = 0;  // applied round of the newest figures
+  uint64_t checkpointed_at_ = 0;  // steps done when one was due last
+  uint64_t compared_at_ = 0;      // applied round of the newest figures
   bool figures_answered_ = false;
   std::vector<std::vector<float>> scalers_;  // as Sums::SaveScalers, where they travel with a state
   std::optional<Status> leave_;              // asked for by a signal

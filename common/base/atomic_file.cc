@@ -1,0 +1,113 @@
+#include "common/base/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "common/base/text.h"
+
+namespace tern {
+namespace {
+
+constexpr std::string_view kTemporary = ".tmp.";
+
+Status SystemError(const std::string& what) {
+  return Status(Code::kBadData, what + ": " + std::strerror(errno));
+}
+
+class File {
+ public:
+  explicit File(int fd) : fd_(fd) {}
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int fd() const { return fd_; }
+  bool Close() { return close(std::exchange(fd_, -1)) == 0; }
+
+ private:
+  int fd_;
+};
+
+bool WriteAll(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd, bytes.data(), std::min(bytes.size(), size_t{1} << 30));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+Status WriteDurably(const std::string& path, std::string_view bytes) {
+  File file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (file.fd() < 0) return SystemError("cannot create " + path);
+  if (!WriteAll(file.fd(), bytes)) return SystemError("cannot write " + path);
+  if (fsync(file.fd()) != 0) return SystemError("cannot flush " + path);
+  if (!file.Close()) return SystemError("cannot close " + path);
+  return Ok();
+}
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+}  // namespace
+
+Status WriteFileAtomically(const std::string& path, std::string_view bytes) {
+  const std::string temporary = Cat(path, kTemporary, getpid());
+  Status status = WriteDurably(temporary, bytes);
+  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0)
+    status = SystemError("cannot rename " + temporary + " to " + path);
+  if (!status.ok()) {
+    unlink(temporary.c_str());
+    return status;
+  }
+  FlushFolder(FolderOf(path));
+  return Ok();
+}
+
+bool IsLeftBehind(std::string_view name) {
+  const size_t at = name.rfind(kTemporary);
+  if (at == std::string_view::npos || at + kTemporary.size() == name.size()) return false;
+  const std::string_view pid = name.substr(at + kTemporary.size());
+  return pid.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+Result<std::string> ReadWholeFile(const std::string& path, uint64_t most_bytes) {
+  // O_NONBLOCK: a pipe in the file's place must not make us wait for a writer.
+  File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (file.fd() < 0) return SystemError("cannot open " + path);
+  struct stat info = {};
+  if (fstat(file.fd(), &info) != 0) return SystemError("cannot read " + path);
+  if (!S_ISREG(info.st_mode)) return Status(Code::kBadData, path + " is not a regular file");
+  const auto size = static_cast<uint64_t>(info.st_size);
+  if (size > most_bytes)
+    return Status(Code::kBadData,
+                  Cat(path, " has ", size, " bytes, expected at most ", most_bytes));
+  std::string bytes(size, '\0');
+  size_t at = 0;
+  while (at < bytes.size()) {
+    const ssize_t n = read(file.fd(), bytes.data() + at, bytes.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError("cannot read " + path);
+    if (n == 0) break;
+    at += static_cast<size_t>(n);
+  }
+  bytes.resize(at);
+  return bytes;
+}
+
+void FlushFolder(const std::string& folder) {
+  File file(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (file.fd() >= 0) (void)fsync(file.fd());
+}
+
+}  // namespace tern

@@ -1,0 +1,99 @@
+#include "common/base/cpus.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include "common/base/text.h"
+
+namespace tern {
+namespace {
+
+static_assert(kMaxCpu < CPU_SETSIZE);
+
+// What the thread that called RunOnlyOn could run on before; null: nobody did.
+std::atomic<const cpu_set_t*> before{nullptr};
+
+Status Failed(const std::string& what) {
+  return Status(Code::kInternal, Cat("cannot ", what, ": ", std::strerror(errno)));
+}
+
+// The number that all of `text` is.
+std::optional<uint32_t> ParseCpu(std::string_view text) {
+  uint32_t cpu = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, cpu);
+  if (error != std::errc() || stop != end || cpu > kMaxCpu) return std::nullopt;
+  return cpu;
+}
+
+}  // namespace
+
+std::optional<std::vector<uint32_t>> ParseCpus(std::string_view text) {
+  std::vector<uint32_t> cpus;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const std::string_view item = text.substr(at, comma - at);
+    const size_t dash = std::min(item.find('-'), item.size());
+    const auto first = ParseCpu(item.substr(0, dash));
+    const auto last = dash == item.size() ? first : ParseCpu(item.substr(dash + 1));
+    if (!first || !last || *last < *first) return std::nullopt;
+    for (uint32_t cpu = *first; cpu <= *last; ++cpu) cpus.push_back(cpu);
+    at = comma + 1;
+  }
+  std::sort(cpus.begin(), cpus.end());
+  cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
+  return cpus;
+}
+
+std::string CpusText(const std::vector<uint32_t>& cpus) {
+  std::vector<std::string> items;
+  for (size_t i = 0; i < cpus.size(); ++i) {
+    const size_t first = i;
+    while (i + 1 < cpus.size() && cpus[i + 1] == cpus[i] + 1) ++i;
+    items.push_back(i == first ? Cat(cpus[i]) : Cat(cpus[first], '-', cpus[i]));
+  }
+  return Join(items, ",");
+}
+
+Result<std::vector<uint32_t>> CpusOfThisThread() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return Failed("ask which CPUs are allowed");
+  std::vector<uint32_t> cpus;
+  for (uint32_t cpu = 0; cpu <= kMaxCpu; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+Status RunOnlyOn(const std::vector<uint32_t>& cpus) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+    return Failed("ask which CPUs are allowed");
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  for (const uint32_t cpu : cpus) {
+    if (cpu > kMaxCpu || !CPU_ISSET(cpu, &allowed)) {
+      const auto have = CpusOfThisThread();
+      return Status(Code::kBadJob, Cat("saw CPU ", cpu, "; allowed here: ",
+                                       have.ok() ? CpusText(*have) : have.status().message()));
+    }
+    CPU_SET(cpu, &only);
+  }
+  if (sched_setaffinity(0, sizeof only, &only) != 0)
+    return Failed(Cat("run on the CPUs ", CpusText(cpus), " only"));
+  static const cpu_set_t first = allowed;
+  before = &first;
+  return Ok();
+}
+
+// Where it fails, the thread stays where it is, which is no worse than not to run.
+void RunAnywhere() {
+  if (const cpu_set_t* allowed = before) sched_setaffinity(0, sizeof *allowed, allowed);
+}
+
+}  // namespace tern

@@ -1,0 +1,27 @@
+// Local response normalization across channels (Krizhevsky et al. 2012), of one image:
+//
+//   s_c = k + alpha / size * sum of x_j^2, j in [c - size / 2, c + size / 2]      y_c = x_c
+//   s_c^-beta dx_c = dy_c s_c^-beta - 2 alpha beta / size x_c * sum of dy_j x_j s_j^(-beta - 1)
+//   over the same j
+#pragma once
+
+#include <cstddef>
+
+namespace tern::kernels {
+
+struct LrnRule {
+  size_t size = 5;  // odd
+  float alpha = 1e-4f, beta = 0.75f, k = 1;
+};
+// [pixels, channels], or blocked: [channels / 16, pixels, 16].
+struct LrnImage {
+  size_t channels = 0, pixels = 0;
+  bool blocked = false;
+};
+
+void LrnForward(const float* x, const LrnImage& image, const LrnRule& rule, float* y);
+// dx may be dy.
+void LrnBackward(const float* x, const float* dy, const LrnImage& image, const LrnRule& rule,
+                 float* dx);
+
+}  // namespace tern::kernels

@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""A safetensors file of Tern's as a PyTorch state dict: model.load_state_dict(torch.load("OUT.pt")).
+
+    scripts/safetensors_to_torch.py WEIGHTS.safetensors OUT.pt
+
+Needs PyTorch and NumPy alone.
+"""
+import json
+import struct
+import sys
+
+import numpy
+import torch
+
+
+def load(path):
+    """({name: tensor} in the file's order, {text: text} of its metadata)."""
+    with open(path, "rb") as file:
+        length, = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+        data = file.read()
+    metadata = header.pop("__metadata__", {})
+    tensors = {}
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        if entry["dtype"] != "F32":
+            raise ValueError(f"{path}: tensor {name} has dtype {entry['dtype']}; only F32 is read")
+        begin, end = entry["data_offsets"]
+        values = numpy.frombuffer(data[begin:end], "<f4").astype("float32")
+        tensors[name] = torch.from_numpy(values).reshape(entry["shape"])
+    return tensors, metadata
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit("usage: scripts/safetensors_to_torch.py WEIGHTS.safetensors OUT.pt")
+    torch.save(load(sys.argv[1])[0], sys.argv[2])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+#include "server/lane_checkpoints.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/logging.h"
+#include "common/base/text.h"
+#include "common/checkpoint/saved.h"
+
+namespace tern::server {
+
+namespace {
+
+SavedState Named(const protocol::Cell& cell, const LaneCheckpoints::State& state) {
+  SavedState saved;
+  state(&saved);
+  const std::string prefix = Cat(cell.bucket, ".", cell.chunk, ".");
+  for (SavedState::Array& array : saved.arrays) array.name = prefix + array.name;
+  for (SavedState::Number& number : saved.numbers) number.name = prefix + number.name;
+  return saved;
+}
+
+}  // namespace
+
+LaneCheckpoints::LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint32_t lane)
+    : setup_(setup),
+      every_(setup.job.checkpoints().every_steps()),
+      store_(setup::CheckpointOwner(setup, setup.job.output_dir(),
+                                    Cat("shard.", shard, ".lane.", lane)),
+             setup.job.checkpoints().keep()) {
+  for (const std::string& sentence : store_.Open()) LOG(WARNING) << sentence;
+  if (setup.job.checkpoints().resume()) UpdateOffers();
+}
+
+void LaneCheckpoints::AddCell(const protocol::Cell& cell, State state) {
+  cells_[cell] = std::move(state);
+}
+
+uint64_t LaneCheckpoints::StepOf(uint64_t round) const {
+  const pb::Train& train = setup_.job.train();
+  if (round == 0) return 0;
+  if (train.algorithm() == "easgd") return round * train.easgd().tau() + 1;
+  if (train.algorithm() == "psgd") return round * train.psgd().p();
+  if (train.algorithm() == "pqasgd") return round * train.pqasgd().p();
+  if (train.algorithm() == "rsgd") return round / 2;
+  return round;
+}
+
+bool LaneCheckpoints::IsDue(uint64_t round) const {
+  return StepOf(round) / every_ > StepOf(round - 1) / every_;
+}
+
+void LaneCheckpoints::Begin(uint64_t run) {
+  if (run == 0 || run == run_) return;
+  run_ = run;
+  const auto& points = store_.points();
+  const bool of_others = std::any_of(points.begin(), points.end(),
+                                     [run](const auto& point) { return point.run != run; });
+  if (of_others && store_.SetAside()) {
+    LOG(WARNING) << "the checkpoints of another run are put aside: they are in " << store_.folder()
+                 << ".before";
+  }
+  UpdateOffers();
+}
+
+void LaneCheckpoints::Copy(const protocol::Cell& cell, Open* to) const {
+  const SavedState saved = Named(cell, cells_.at(cell));
+  for (const SavedState::Array& array : saved.arrays) {
+    to->tensors.push_back(
+        {array.name, {array.values.size()}, {array.values.begin(), array.values.end()}});
+  }
+  for (const SavedState::Number& number : saved.numbers)
+    to->metadata[number.name] = std::to_string(*number.value);
+  ++to->cells;
+}
+
+void LaneCheckpoints::OnClosed(const protocol::Cell& cell, uint64_t round) {
+  closed_[cell] = round;
+  if (run_ == 0 || !IsDue(round)) return;
+  Open& open = open_[round];
+  Copy(cell, &open);
+  if (open.cells < cells_.size()) return;
+  Write(round, open);
+  open_.erase(open_.begin(), open_.upper_bound(round));
+}
+
+void LaneCheckpoints::Write(uint64_t round, const Open& open) {
+  std::vector<models::TensorView> views;
+  for (const models::Tensor& tensor : open.tensors)
+    views.push_back({tensor.name, tensor.shape, tensor.values});
+  const uint64_t step = StepOf(round);
+  const Status written = store_.Write({run_, step, round}, views, open.metadata);
+  if (!written.ok()) LOG(ERROR) << "no checkpoint of step " << step << ": " << written.message();
+  UpdateOffers();
+}
+
+void LaneCheckpoints::GoBack(uint64_t round) {
+  open_.clear();
+  closed_.clear();
+  store_.RemoveAfter({run_, StepOf(round), round});
+  UpdateOffers();
+}
+
+Status LaneCheckpoints::Load(const pb::Checkpoint& from) {
+  if (cells_.empty()) return Ok();
+  const auto file = store_.Read({from.run(), from.step(), from.round()});
+  if (!file.ok()) return file.status();
+  SavedState all;
+  for (const auto& [cell, state] : cells_) {
+    const SavedState saved = Named(cell, state);
+    all.arrays.insert(all.arrays.end(), saved.arrays.begin(), saved.arrays.end());
+    all.numbers.insert(all.numbers.end(), saved.numbers.begin(), saved.numbers.end());
+  }
+  TERN_RETURN_IF_ERROR(checkpoint::Restore(*file, all));
+  run_ = from.run();
+  GoBack(from.round());
+  LOG(WARNING) << "goes on from the checkpoint of step " << from.step();
+  return Ok();
+}
+
+void LaneCheckpoints::Finish() {
+  if (run_ == 0 || closed_.size() < cells_.size() || cells_.empty()) return;
+  const uint64_t round = closed_.begin()->second;
+  Open open;
+  for (const auto& [cell, newest] : closed_) {
+    if (newest != round) return;
+    Copy(cell, &open);
+  }
+  Write(round, open);
+}
+
+void LaneCheckpoints::UpdateOffers() {
+  std::vector<pb::Checkpoint> offers;
+  for (const checkpoint::Point& point : store_.points()) {
+    pb::Checkpoint& offer = offers.emplace_back();
+    offer.set_run(point.run);
+    offer.set_step(point.step);
+    offer.set_round(point.round);
+  }
+  const std::lock_guard lock(mutex_);
+  offers_ = std::move(offers);
+}
+
+std::vector<pb::Checkpoint> LaneCheckpoints::Offers() const {
+  const std::lock_guard lock(mutex_);
+  return offers_;
+}
+
+}  // namespace tern::server

@@ -1,0 +1,72 @@
+// The checkpoints of what one data lane keeps from round to round (central parameters; what a codec
+// keeps of its sums), in OUTPUT_DIR/checkpoints/shard.SHARD.lane.LANE. The same rounds as the
+// workers' (worker/train/checkpoints.h): the file is on disk before the last answer of its round
+// leaves, so whatever worker has one, the lanes have it too.
+//
+// Belongs to the thread of the lane, but for Offers().
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/base/saved_state.h"
+#include "common/base/status.h"
+#include "common/checkpoint/store.h"
+#include "common/protocol/message.h"
+#include "common/setup/setup.h"
+
+namespace tern::server {
+
+class LaneCheckpoints {
+ public:
+  using State = std::function<void(SavedState*)>;
+
+  // Reads and checks what is there; the log says what is not used. `setup` outlives it.
+  LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint32_t lane);
+
+  // Before anything else. `state`: REQUIRES the same names and sizes whenever it is asked.
+  void AddCell(const protocol::Cell& cell, State state);
+  bool empty() const { return cells_.empty(); }
+  // The membership of `run` has begun: what is here of another run is put aside.
+  void Begin(uint64_t run);
+  // `cell` has closed `round`, and has the state after it.
+  void OnClosed(const protocol::Cell& cell, uint64_t round);
+  // The cells are those after `round` again: what came later never was.
+  void GoBack(uint64_t round);
+  // Puts the cells where they were. kBadData: it is not whole; nothing has changed.
+  Status Load(const pb::Checkpoint& from);
+  // The process ends: the state as it is, if it is that after one round.
+  void Finish();
+
+  // What the lane can go on from now: nothing where the job does not want it. From any thread.
+  std::vector<pb::Checkpoint> Offers() const;
+
+ private:
+  struct Open {
+    std::vector<models::Tensor> tensors;
+    models::Metadata metadata;
+    size_t cells = 0;
+  };
+  // The step that the workers meet after with this round.
+  uint64_t StepOf(uint64_t round) const;
+  bool IsDue(uint64_t round) const;
+  void Copy(const protocol::Cell& cell, Open* to) const;
+  void Write(uint64_t round, const Open& open);
+  void UpdateOffers();
+
+  const setup::Setup& setup_;
+  const uint64_t every_;
+  checkpoint::Store store_;
+  uint64_t run_ = 0;
+  std::map<protocol::Cell, State> cells_;
+  std::map<protocol::Cell, uint64_t> closed_;  // the newest round
+  std::map<uint64_t, Open> open_;              // by round; of some cells
+  mutable std::mutex mutex_;                   // guards offers_
+  std::vector<pb::Checkpoint> offers_;
+};
+
+}  // namespace tern::server

@@ -1,0 +1,65 @@
+#include "common/base/cpus.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "common/base/threads.h"
+
+namespace tern {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(Cpus, AreNumbersAndRanges) {
+  EXPECT_THAT(*ParseCpus("0-3,8"), ElementsAre(0, 1, 2, 3, 8));
+  EXPECT_THAT(*ParseCpus("7"), ElementsAre(7));
+  EXPECT_THAT(*ParseCpus("5,2-3,3,1023"), ElementsAre(2, 3, 5, 1023));
+}
+
+TEST(Cpus, RefuseWhatIsNoList) {
+  for (const char* text : {"", ",", "0,", ",1", "0-", "-1", "3-1", "a", "0-b", "1 2", "0,,1",
+                           "1024", "0-4000000000", "1-2-3", "+1", "99999999999999999999"}) {
+    EXPECT_FALSE(ParseCpus(text).has_value()) << text;
+  }
+}
+
+TEST(Cpus, AreShownAsTheyAreWritten) {
+  EXPECT_EQ(CpusText({0, 1, 2, 3, 8}), "0-3,8");
+  EXPECT_EQ(CpusText({2, 4, 5}), "2,4-5");
+  EXPECT_EQ(CpusText({}), "");
+}
+
+TEST(Cpus, BindAThreadAndWhatItStartsButNoThreadOfOurs) {
+  const auto all = CpusOfThisThread();
+  ASSERT_TRUE(all.ok()) << all.status().message();
+  std::vector<uint32_t> bound, started, ours;
+  std::thread([&] {
+    const Status status = RunOnlyOn({all->back()});
+    ASSERT_TRUE(status.ok()) << status.message();
+    bound = *CpusOfThisThread();
+    std::thread([&] { started = *CpusOfThisThread(); }).join();
+    Thread("ours", [&] { ours = *CpusOfThisThread(); }).Join();
+  }).join();
+  EXPECT_THAT(bound, ElementsAre(all->back()));
+  EXPECT_THAT(started, ElementsAre(all->back()));
+  EXPECT_EQ(ours, *all);
+  EXPECT_EQ(*CpusOfThisThread(), *all);
+}
+
+TEST(Cpus, NameThoseThatAreAllowed) {
+  const auto all = CpusOfThisThread();
+  ASSERT_TRUE(all.ok()) << all.status().message();
+  uint32_t missing = 0;
+  while (missing < all->size() && (*all)[missing] == missing) ++missing;
+  const Status status = RunOnlyOn({all->front(), missing});
+  EXPECT_EQ(status.code(), Code::kBadJob);
+  EXPECT_THAT(status.message(), HasSubstr("saw CPU " + std::to_string(missing)));
+  EXPECT_THAT(status.message(), HasSubstr("allowed here: " + CpusText(*all)));
+  EXPECT_EQ(*CpusOfThisThread(), *all);
+}
+
+}  // namespace
+}  // namespace tern

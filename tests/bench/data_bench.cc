@@ -1,0 +1,67 @@
+// Images a second that the data threads deliver: decoded, cut from a padded image, mirrored,
+// standardized. Prints one line of JSON for each number of threads.
+//
+//   data_bench FORMAT DIR BATCH STEPS THREADS...     data_bench packed cifar_packed 128 400 1 2
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "common/base/clock.h"
+#include "worker/data/batches.h"
+#include "worker/data/prefetcher.h"
+
+namespace tern::data {
+namespace {
+
+int Fail(const std::string& sentence) {
+  std::fprintf(stderr, "data_bench: %s\n", sentence.c_str());
+  return 1;
+}
+
+int Run(const std::string& format, const std::string& dir, uint32_t batch, uint64_t steps,
+        const std::vector<uint32_t>& threads) {
+  pb::Data data;
+  pb::Data::Format parsed = pb::Data::packed;
+  if (!pb::Data::Format_Parse(format, &parsed)) return Fail("unknown format " + format);
+  data.set_format(parsed);
+  data.set_dir(dir);
+  data.set_standardize(true);
+  data.mutable_augmentation()->set_pad(4);
+  data.mutable_augmentation()->set_random_crop(true);
+  data.mutable_augmentation()->set_mirror(true);
+  const auto samples = Samples::Read(data, 1, Split::kTrain, {});
+  if (!samples.ok()) return Fail(samples.status().message());
+  for (const uint32_t n : threads) {
+    auto batches = Batches::Make(**samples, {.batch_total = batch});
+    if (!batches.ok()) return Fail(batches.status().message());
+    Prefetcher prefetcher(
+        **samples,
+        [batches = std::move(*batches)](uint64_t step) mutable { return batches.Places(step); },
+        {.threads = n});
+    if (!prefetcher.Next().ok()) return Fail("no batch");
+    const Time begin = Now();
+    for (uint64_t step = 0; step < steps; ++step) {
+      const auto next = prefetcher.Next();
+      if (!next.ok()) return Fail(next.status().message());
+    }
+    const double seconds = Seconds(Now() - begin);
+    std::printf("{\"format\": \"%s\", \"threads\": %u, \"images_per_s\": %.0f}\n", format.c_str(),
+                n, static_cast<double>(batch * steps) / seconds);
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tern::data
+
+int main(int argc, char** argv) {
+  if (argc < 6) {
+    std::fprintf(stderr, "data_bench FORMAT DIR BATCH STEPS THREADS...\n");
+    return 64;
+  }
+  std::vector<uint32_t> threads;
+  for (int i = 5; i < argc; ++i) threads.push_back(static_cast<uint32_t>(std::atoi(argv[i])));
+  return tern::data::Run(argv[1], argv[2], static_cast<uint32_t>(std::atoi(argv[3])),
+                         static_cast<uint64_t>(std::atoi(argv[4])), threads);
+}

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Training steps of the papers' networks, Tern beside PyTorch on the same cores: alternating, one thread and two, both of
+PyTorch's memory formats, the better one counting; medians of single steps.
+
+  networks.py BIN_FOLDER BENCH_FOLDER [--models lenet,...] [--rounds N] [--json FILE]
+
+Debian's python3-torch (1.13.1, the same oneDNN; its matrix products are OpenBLAS's where libopenblas0 is installed) is
+measured by its own interpreter. TERN_NEWEST_TORCH names the interpreter of another PyTorch, measured beside it.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import tempfile
+
+import processes
+import targets
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+# Model, samples a step of one worker, steps a run.
+NETWORKS = [("lenet", 64, 40), ("resnet20", 128, 4), ("mobilenet", 16, 3), ("resnet50", 8, 2), ("alexnet", 32, 3), ("vgg16", 4, 2)]
+LAYOUTS = ("plain", "channels_last")
+
+
+class Bench:
+    def __init__(self, programs, bench, folder, rounds):
+        self.programs, self.bench, self.folder, self.rounds = programs, bench, folder, rounds
+        self.pythons = {"torch": processes.python_with_torch()}
+        if os.environ.get("TERN_NEWEST_TORCH"):
+            self.pythons["newest torch"] = os.environ["TERN_NEWEST_TORCH"]
+
+    def output(self, *words, threads=1):
+        # No thread may spin while another process has its turn.
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads))
+        return subprocess.run(list(map(str, words)), check=True, text=True, stdout=subprocess.PIPE, env=environment).stdout
+
+    def versions(self):
+        ask = "import torch; print(torch.__version__)"
+        return {peer: self.output(python, "-c", ask).strip() for peer, python in self.pythons.items()}
+
+    def peak(self, threads):
+        return max(float(self.output(self.bench / "peak", threads)) for _ in range(3))
+
+    def operations(self, model, batch):
+        """Of a training step: forward, and as much for each of the two gradients."""
+        text = self.output(self.programs / "tern", "model", model)
+        found = re.search(r"([\d.]+) million multiplications", text)
+        return 2 * 3 * batch * float(found[1]) * 1e6
+
+    def steps(self, model, batch, steps, threads):
+        """Seconds of steps by who made them."""
+        net = self.folder / f"{model}.json"
+        net.write_text(self.output(self.programs / "tern", "model", model, "--json"))
+        ways = {("tern", "fp32"): (self.bench / "net_steps", model, batch, threads, steps, "fp32"),
+                ("tern", "bf16"): (self.bench / "net_steps", model, batch, threads, steps, "bf16")}
+        for peer, python in self.pythons.items():
+            for layout in LAYOUTS:
+                ways[peer, layout] = (python, "-B", HERE / "torch_steps.py", net, batch, threads, steps, layout)
+        times = {way: [] for way in ways}
+        for _ in range(self.rounds):
+            for way, command in ways.items():
+                times[way] += json.loads(self.output(*command, threads=threads))
+        return {way: statistics.median(seconds) for way, seconds in times.items()}
+
+
+def measure(bench, models, figures):
+    peaks = {threads: bench.peak(threads) for threads in (1, 2)}
+    for threads, peak in peaks.items():
+        print(f"{threads} threads: {peak / 1e9:.0f} GFLOP/s at most")
+    for peer, version in bench.versions().items():
+        print(f"{peer}: {version}")
+    print("\n| network | batch | threads | Tern, ms | bf16 | GFLOP/s (of the peak) | peer | plain | channels last | peer / Tern |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    worst = {}
+    for model, batch, steps in NETWORKS:
+        if model not in models:
+            continue
+        for threads in (1, 2):
+            times = bench.steps(model, batch, steps, threads)
+            own = times["tern", "fp32"]
+            rate = bench.operations(model, batch) / own
+            for peer in bench.pythons:
+                both = [times[peer, layout] for layout in LAYOUTS]
+                ratio = min(both) / own
+                print(f"| {model} | {batch} | {threads} | {own * 1e3:.4g} | {times['tern', 'bf16'] * 1e3:.4g} | {rate / 1e9:.0f} "
+                      f"({rate / peaks[threads]:.0%}) | {peer} | {both[0] * 1e3:.4g} | {both[1] * 1e3:.4g} | {ratio:.2f} |", flush=True)
+                worst.setdefault((peer, model), []).append(ratio)
+    for (peer, model), ratios in worst.items():
+        key = f"step_{model}" if peer == "torch" else f"step_newest_{model}"
+        figures.add(key, min(ratios), ratios, "the worse of one thread and two")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("programs", type=pathlib.Path)
+    parser.add_argument("bench", type=pathlib.Path)
+    parser.add_argument("--models", default=",".join(model for model, _, _ in NETWORKS))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    figures = targets.Figures()
+    if processes.python_with_torch() is None:
+        print("PyTorch is not installed (Debian: python3-torch, libopenblas0-pthread): nothing to compare with")
+        return
+    with tempfile.TemporaryDirectory(prefix="tern_networks.") as folder:
+        measure(Bench(options.programs, options.bench, pathlib.Path(folder), options.rounds), options.models.split(","), figures)
+    figures.write(options.json)
+    print("\n" + figures.table())
+
+
+if __name__ == "__main__":
+    main()

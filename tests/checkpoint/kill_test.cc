@@ -1,0 +1,121 @@
+// kill -9 before and after each system call of a process that writes checkpoints: a whole one is
+// left, always, and no older than the one before.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "common/checkpoint/store.h"
+
+namespace tern::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kCheckpoints = 4;
+
+std::vector<float> ValuesOf(uint64_t step) {
+  return std::vector<float>(5000, static_cast<float>(step));
+}
+
+// What the traced process does: goes on from what is there, and says by its exit code whether all
+// was well.
+[[noreturn]] void WriteAll(const Owner& owner) {
+  if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(99);
+  raise(SIGSTOP);
+  Store store(owner, 2);
+  (void)store.Open();
+  for (uint64_t step = 1; step <= kCheckpoints; ++step) {
+    const std::vector<float> values = ValuesOf(step);
+    if (!store.Write({7, step, step}, {{"w", {values.size()}, values}}, {}).ok()) _exit(1);
+  }
+  _exit(0);
+}
+
+// Runs the process until its `stop`-th stop at a system call (each stops twice, before and after),
+// and kills it there. The exit code, or nothing where it was killed.
+std::optional<int> RunUntil(const Owner& owner, uint64_t stop) {
+  const pid_t child = fork();
+  if (child == 0) WriteAll(owner);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  for (uint64_t at = 0; at < stop; ++at) {
+    ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
+    waitpid(child, &status, 0);
+    if (WIFEXITED(status)) return WEXITSTATUS(status);
+  }
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  return std::nullopt;
+}
+
+class KillTest : public testing::Test {
+ protected:
+  KillTest() {
+    folder_ = testing::TempDir() + "tern_kill_XXXXXX";
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+  }
+  ~KillTest() override { fs::remove_all(folder_); }
+  Owner OwnerIn(const std::string& name) const {
+    return {folder_ + "/" + name, "worker.0", 2, 11, 12, 13};
+  }
+  // The newest whole step, its bytes checked; 0: none.
+  static uint64_t NewestWhole(const Owner& owner) {
+    Store store(owner, 2);
+    (void)store.Open();
+    if (store.points().empty()) return 0;
+    const auto file = store.Read(store.points().back());
+    EXPECT_TRUE(file.ok()) << file.status().message();
+    const uint64_t step = store.points().back().step;
+    if (file.ok()) {
+      EXPECT_EQ(file->tensors.at(0).values, ValuesOf(step));
+    }
+    return step;
+  }
+  std::string folder_;
+};
+
+TEST_F(KillTest, AtEverySystemCallLeavesAWholeCheckpoint) {
+  const std::optional<int> can = RunUntil(OwnerIn("all"), 1'000'000);
+  if (can == 99) GTEST_SKIP() << "this system does not let a process be traced";
+  ASSERT_EQ(can, 0);
+  EXPECT_EQ(NewestWhole(OwnerIn("all")), kCheckpoints);
+  uint64_t newest = 0, stops = 0;
+  for (bool ended = false; !ended; ++stops) {
+    const Owner owner = OwnerIn(std::to_string(stops));
+    ended = RunUntil(owner, stops).has_value();
+    const uint64_t whole = NewestWhole(owner);
+    EXPECT_GE(whole, newest) << "stop " << stops;  // what was there once stays
+    EXPECT_LE(whole, newest + 1) << "stop " << stops;
+    newest = whole;
+    fs::remove_all(owner.folder);
+  }
+  EXPECT_EQ(newest, kCheckpoints);
+  EXPECT_GT(stops, 50u * kCheckpoints / 2);  // it did stop at those calls
+}
+
+// The same process once more, over what the kill has left.
+TEST_F(KillTest, AndTheNextProcessGoesOnWithIt) {
+  const std::optional<int> can = RunUntil(OwnerIn("all"), 0);
+  for (uint64_t stop = 1; stop < 1'000'000; stop += 17) {
+    const Owner owner = OwnerIn(std::to_string(stop));
+    const std::optional<int> ended = RunUntil(owner, stop);
+    if (ended == 99) GTEST_SKIP() << "this system does not let a process be traced";
+    const uint64_t before = NewestWhole(owner);
+    EXPECT_EQ(RunUntil(owner, 1'000'000), 0);
+    EXPECT_EQ(NewestWhole(owner), kCheckpoints) << "after " << before;
+    for (const auto& entry : fs::directory_iterator(owner.folder))
+      EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos);
+    fs::remove_all(owner.folder);
+    if (ended.has_value()) break;
+  }
+  EXPECT_FALSE(can.has_value() && *can != 99);
+}
+
+}  // namespace
+}  // namespace tern::checkpoint

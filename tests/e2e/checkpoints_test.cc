@@ -1,0 +1,207 @@
+// Jobs that lose every process at once, and go on from their checkpoints as if nothing had
+// happened: to the byte.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/base/text.h"
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kSteps = 60;
+
+JobOptions Job(const std::string& yaml = "", uint64_t steps = kSteps) {
+  JobOptions options;
+  options.steps = steps;
+  options.yaml = yaml + "checkpoints: {every_steps: 10}\n";
+  return options;
+}
+
+std::string Folder(const TestJob& job, const std::string& owner) {
+  return job.output_dir() + "/checkpoints/" + owner;
+}
+
+std::string Path(const TestJob& job, const std::string& owner, uint64_t step,
+                 const std::string& ending) {
+  return Cat(Folder(job, owner), "/step.", step, ending);
+}
+
+// The newest whole step of an owner; 0: none.
+uint64_t Newest(const TestJob& job, const std::string& owner) {
+  uint64_t newest = 0;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(Folder(job, owner), none)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("step.") && name.ends_with(".json"))
+      newest = std::max<uint64_t>(newest, std::stoull(name.substr(5)));
+  }
+  return newest;
+}
+
+void KillAll(TestJob& job, uint32_t servers, uint32_t workers) {
+  for (uint32_t rank = 0; rank < workers; ++rank) job.worker(rank).Signal(SIGKILL);
+  for (uint32_t shard = 0; shard < servers; ++shard) job.server(shard).Signal(SIGKILL);
+  for (uint32_t rank = 0; rank < workers; ++rank) job.worker(rank).Wait();
+  for (uint32_t shard = 0; shard < servers; ++shard) job.server(shard).Wait();
+}
+
+// Starts a job and kills it when all workers have a checkpoint of `step` or a later one.
+void RunUntil(TestJob& job, const JobOptions& options, uint64_t step,
+              const std::vector<std::string>& more = {}) {
+  job.StartAll(more);
+  for (uint32_t rank = 0; rank < options.workers; ++rank)
+    ASSERT_TRUE(WaitUntil([&] { return Newest(job, Cat("worker.", rank)) >= step; }));
+  KillAll(job, options.servers, options.workers);
+}
+
+std::string Undisturbed(const JobOptions& options, const std::vector<std::string>& more = {}) {
+  TestJob job(options);
+  job.StartAll(more);
+  job.ExpectAllEnd(0);
+  return job.Weights();
+}
+
+void ExpectResumes(TestJob& job, const JobOptions& options, const std::string& weights,
+                   const std::vector<std::string>& more = {}) {
+  job.StartAll(more);
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == weights);
+  for (uint32_t rank = 0; rank < options.workers; ++rank)
+    EXPECT_NE(job.Log("worker", rank).find("goes on from the checkpoint"), std::string::npos);
+}
+
+struct Case {
+  std::string name, yaml;
+  std::string model = "{name: lenet}";
+  uint32_t servers = 1;
+  std::vector<std::string> set = {};
+};
+
+class KilledWhole : public testing::TestWithParam<Case> {};
+
+TEST_P(KilledWhole, GoesOnToTheSameBytes) {
+  JobOptions options = Job(GetParam().yaml);
+  options.model = GetParam().model;
+  options.servers = GetParam().servers;
+  const std::string weights = Undisturbed(options, GetParam().set);
+  TestJob job(options);
+  RunUntil(job, options, 20, GetParam().set);
+  ExpectResumes(job, options, weights, GetParam().set);
+}
+
+constexpr char kBatchNormAndDropout[] =
+    R"({net: {input: {channels: 1, height: 28, width: 28}, classes: 10, layers: [
+    {name: conv1, conv: {outputs: 8, kernel: 5, stride: 2}}, {name: norm1, batch_norm: {}}, {name: relu1, relu: {}},
+    {name: dense1, dense: {outputs: 32}}, {name: relu2, relu: {}}, {name: drop, dropout: {rate: 0.3}},
+    {name: scores, dense: {outputs: 10}}, {name: loss, softmax_loss: {}}]}})";
+
+// `exchange` and `train`, further words of those sections.
+Case Of(const std::string& name, const std::vector<std::string>& set) {
+  return {.name = name, .yaml = "", .set = [&] {
+            std::vector<std::string> words;
+            for (const std::string& one : set) words.insert(words.end(), {"--set", one});
+            return words;
+          }()};
+}
+
+Case With(Case base, const std::string& model, uint32_t servers = 1) {
+  base.model = model;
+  base.servers = servers;
+  return base;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, KilledWhole,
+    testing::Values(
+        Of("Ternary", {}), With(Of("TernaryOverTwoShards", {}), "{name: lenet}", 2),
+        With(Of("BatchNormAndDropout", {"evaluation.every_steps=15"}), kBatchNormAndDropout),
+        Of("MovingAverage", {"evaluation.ema_decay=0.9"}),
+        Of("Adam", {"train.optimizer.name=adam", "exchange.codec=fp32"}),
+        Of("ScalersOfBefore", {"exchange.scaler=previous"}),
+        Of("TopK",
+           {"exchange.codec=topk", "exchange.topk.momentum=0.9", "train.optimizer.name=sgd"}),
+        Of("Threshold", {"exchange.codec=threshold"}), Of("AdaComp", {"exchange.codec=adacomp"}),
+        Of("Adaptive", {"exchange.codec=adaptive"}),
+        Of("Fp16", {"exchange.codec=fp16", "exchange.error_feedback=true"}),
+        Of("Odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
+                     "train.odsgd.local.momentum=0.9"}),
+        Of("OdsgdCompensated",
+           {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
+            "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.reference=prev_global"}),
+        Of("Psgd", {"train.algorithm=psgd", "train.psgd.p=4"}),
+        Of("PsgdAverage", {"train.algorithm=psgd", "train.psgd.p=4", "train.psgd.at_sync=average"}),
+        Of("Rsgd", {"train.algorithm=rsgd", "train.rsgd.p=4", "evaluation.every_steps=20"}),
+        Of("Pqasgd", {"train.algorithm=pqasgd", "train.pqasgd.p=4", "exchange.codec=qsgd"}),
+        With(Of("OneBit", {"exchange.codec=onebit"}), "{name: lenet}", 2),
+        With(Of("Central", {"train.parameters=central"}), "{name: lenet}", 2),
+        Of("CentralQsgd", {"train.parameters=central", "exchange.codec=qsgd",
+                           "exchange.pull=changes", "evaluation.ema_decay=0.9"}),
+        Of("CentralOdsgd",
+           {"train.parameters=central", "train.algorithm=odsgd", "train.odsgd.warmup_steps=5"}),
+        With(Of("Easgd", {"train.algorithm=easgd", "train.easgd.tau=4"}), "{name: lenet}", 2)),
+    [](const auto& info) { return info.param.name; });
+
+TEST(Checkpoints, ATornOneIsRefusedAndTheOneBeforeUsed) {
+  const JobOptions options = Job();
+  const std::string weights = Undisturbed(options);
+  TestJob job(options);
+  RunUntil(job, options, 30);
+  const uint64_t newest = std::min(Newest(job, "worker.0"), Newest(job, "worker.1"));
+  const std::string torn = Path(job, "worker.1", newest, ".safetensors");
+  fs::resize_file(torn, fs::file_size(torn) / 2);
+  ExpectResumes(job, options, weights);
+  EXPECT_NE(job.Log("worker", 1).find("is not used: its size in bytes is"), std::string::npos);
+  EXPECT_NE(job.Log("worker", 1).find(Cat("goes on from the checkpoint of step ", newest - 10)),
+            std::string::npos);
+}
+
+TEST(Checkpoints, WhereOneRankHasLostAllTheJobBeginsAnewAndPutsTheOthersAside) {
+  const JobOptions options = Job();
+  const std::string weights = Undisturbed(options);
+  TestJob job(options);
+  RunUntil(job, options, 20);
+  fs::remove_all(Folder(job, "worker.1"));
+  job.StartAll();
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == weights);
+  EXPECT_TRUE(fs::exists(Folder(job, "worker.0.before")));
+  EXPECT_EQ(job.Log("worker", 0).find("goes on from the checkpoint"), std::string::npos);
+}
+
+TEST(Checkpoints, AnEndedJobIsSaidToBeDoneAndWritesItsWeightsAgain) {
+  TestJob job(Job("", 25));
+  job.StartAll();
+  job.ExpectAllEnd(0);
+  const std::string weights = job.Weights();
+  fs::remove(job.output_dir() + "/weights.safetensors");
+  job.StartAll();
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == weights);
+  EXPECT_NE(job.Log("worker", 0).find("evaluated and written again"), std::string::npos);
+}
+
+TEST(Checkpoints, AStoppedJobGoesOnWhereItStopped) {
+  const JobOptions options = Job("", 300);
+  const std::string weights = Undisturbed(options);
+  TestJob job(options);
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(15));
+  job.server(0).Signal(SIGTERM);
+  job.ExpectAllEnd(143);
+  const uint64_t stopped_at = Newest(job, "worker.0");
+  EXPECT_EQ(Newest(job, "worker.1"), stopped_at);
+  ExpectResumes(job, options, weights);
+  EXPECT_NE(job.Log("worker", 0).find(Cat("goes on from the checkpoint of step ", stopped_at)),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace tern::e2e

@@ -1,0 +1,128 @@
+// What a job's weights score, alone and at its end, and which classes they confuse.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr char kNormed[] = R"({net: {layers: [
+    {name: conv, conv: {outputs: 8, kernel: 5, stride: 2, bias: false}},
+    {name: norm, batch_norm: {}},
+    {name: active, relu: {}},
+    {name: scores, dense: {outputs: 10}},
+    {name: loss, softmax_loss: {}}]}})";
+
+// tern_worker --evaluate, with no server anywhere.
+TestProgram& EvaluateAlone(TestJob* job, const std::string& file,
+                           const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = {"--job", job->job_file(), "--evaluate", file};
+  words.insert(words.end(), more.begin(), more.end());
+  return job->Start("evaluate", TestJob::Binary("tern_worker"), words);
+}
+
+std::vector<std::vector<int>> Rows(const std::string& csv) {
+  std::istringstream lines(csv);
+  std::vector<std::vector<int>> rows;
+  std::string line;
+  std::getline(lines, line);  // the header
+  while (std::getline(lines, line)) {
+    std::istringstream cells(line);
+    std::string cell;
+    rows.emplace_back();
+    while (std::getline(cells, cell, ',')) rows.back().push_back(std::stoi(cell));
+  }
+  return rows;
+}
+
+TEST(Evaluate, AloneFindsWhatTheWorkersFoundTogether) {
+  TestJob job({.workers = 3,
+               .steps = 12,
+               .batch_total = 9,
+               .test_images = 61,
+               .model = kNormed,
+               .yaml = "evaluation: {confusion: true, batch: 7}\n"});
+  job.StartAll();
+  job.ExpectAllEnd(0);
+  const std::string together = job.OutputBytes("confusion.csv");
+  EXPECT_THAT(together, HasSubstr("true,0,1,2,3,4,5,6,7,8,9\n0,"));
+  int samples = 0, correct = 0;
+  const auto rows = Rows(together);
+  ASSERT_EQ(rows.size(), 10u);
+  for (size_t row = 0; row < 10; ++row) {
+    ASSERT_EQ(rows[row].size(), 11u);
+    EXPECT_EQ(rows[row][0], static_cast<int>(row));
+    for (size_t c = 1; c <= 10; ++c) samples += rows[row][c];
+    correct += rows[row][row + 1];
+  }
+  EXPECT_EQ(samples, 61);
+  char accuracy[32];
+  std::snprintf(accuracy, sizeof accuracy, "top-1 %.4f,", correct / 61.0);
+
+  std::remove((job.output_dir() + "/confusion.csv").c_str());
+  TestProgram& alone = EvaluateAlone(&job, job.output_dir() + "/weights.safetensors");
+  ASSERT_EQ(alone.Wait(), 0) << alone.err();
+  EXPECT_THAT(alone.out(), AllOf(HasSubstr(accuracy), HasSubstr(" on 61 test images\n")));
+  EXPECT_EQ(job.OutputBytes("confusion.csv"), together);
+  // The loss to six digits, as the log has it: with the mean statistics, in other batches.
+  const std::string log = job.Log("worker", 0);
+  const size_t at = alone.out().find("loss ") + 5;
+  const std::string loss = alone.out().substr(at, 5);
+  EXPECT_THAT(log, HasSubstr("test loss " + loss));
+}
+
+TEST(Evaluate, WithoutConfusionWritesNone) {
+  TestJob job({.steps = 4});
+  job.StartAll();
+  job.ExpectAllEnd(0);
+  TestProgram& alone = EvaluateAlone(&job, job.output_dir() + "/weights.safetensors");
+  ASSERT_EQ(alone.Wait(), 0) << alone.err();
+  EXPECT_THAT(alone.out(), HasSubstr("top-5 "));
+  EXPECT_EQ(job.OutputBytes("confusion.csv"), "");
+}
+
+TEST(Evaluate, RefusesWeightsThatAreNotTheModels) {
+  TestJob job({.steps = 2});
+  job.StartAll();
+  job.ExpectAllEnd(0);
+  const std::string weights = job.output_dir() + "/weights.safetensors";
+  TestProgram& missing = EvaluateAlone(&job, job.folder() + "/nowhere");
+  EXPECT_EQ(missing.Wait(), 65);
+  EXPECT_THAT(missing.err(), HasSubstr("nowhere: No such file"));
+  TestProgram& other = EvaluateAlone(&job, job.job_file());
+  EXPECT_EQ(other.Wait(), 65);
+  EXPECT_THAT(other.err(), HasSubstr("job.yaml: the header claims"));
+  TestProgram& shape = EvaluateAlone(&job, weights, {"--set", "model.padding=same"});
+  EXPECT_EQ(shape.Wait(), 65);
+  EXPECT_THAT(shape.err(), HasSubstr("\"fc3.weight\" has shape [500, 800], the model's is "));
+  TestProgram& name = EvaluateAlone(&job, weights, {"--set", "model.name=mobilenet"});
+  EXPECT_EQ(name.Wait(), 65);
+  EXPECT_THAT(name.err(), HasSubstr("is missing; it is another model's"));
+}
+
+TEST(Evaluate, IsNothingForAServer) {
+  TestJob job;
+  TestProgram& server = job.StartServer(0, {"--evaluate", "weights"});
+  EXPECT_EQ(server.Wait(), 64);
+  EXPECT_THAT(server.err(), HasSubstr("--evaluate is for tern_worker"));
+}
+
+TEST(Evaluate, RefusesATableOfTooManyClasses) {
+  TestJob job;
+  TestProgram& worker =
+      job.StartWorker(0, {"--set", "model.classes=3000", "--set", "evaluation.confusion=true"});
+  EXPECT_EQ(worker.Wait(), 78);
+  EXPECT_THAT(worker.err(), HasSubstr("a table is made of at most 2000"));
+}
+
+}  // namespace
+}  // namespace tern::e2e

@@ -1,0 +1,190 @@
+// What workers leave for TensorBoard, and the CPUs that they compute on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/cpus.h"
+#include "tests/e2e/job_fixture.h"
+#include "tests/tensorboard/read_events.h"
+
+namespace tern::e2e {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Key;
+using ::testing::SizeIs;
+
+constexpr char kSmallNet[] = R"({net: {layers: [
+    {name: conv, conv: {outputs: 4, kernel: 5, stride: 2}},
+    {name: active, relu: {}},
+    {name: scores, dense: {outputs: 10}},
+    {name: loss, softmax_loss: {}}]}})";
+
+tensorboard::ByTag ShownBy(const TestJob& job, uint32_t rank) {
+  const auto files =
+      tensorboard::EventFiles(job.output_dir() + "/events/worker." + std::to_string(rank));
+  EXPECT_EQ(files.size(), 1u);
+  return files.empty() ? tensorboard::ByTag()
+                       : tensorboard::ValuesOf(tensorboard::ReadEvents(files.front()));
+}
+
+std::vector<int64_t> StepsOf(const tensorboard::ByTag& shown, const std::string& tag) {
+  std::vector<int64_t> steps;
+  const auto found = shown.find(tag);
+  if (found == shown.end()) return steps;
+  for (const auto& [step, value] : found->second) steps.push_back(step);
+  return steps;
+}
+
+// The buckets with values in them, as their limits.
+std::vector<std::pair<double, double>> Spikes(const pb::HistogramProto& h) {
+  std::vector<std::pair<double, double>> spikes;
+  for (int i = 0; i < h.bucket_size(); ++i) {
+    if (h.bucket(i) > 0)
+      spikes.emplace_back(i == 0 ? h.min() : h.bucket_limit(i - 1), h.bucket_limit(i));
+  }
+  return spikes;
+}
+
+TEST(Events, ShowLossesRatesEvaluationsAndTernaryGradients) {
+  TestJob job({.steps = 12,
+               .model = kSmallNet,
+               .yaml = "metrics: {tensorboard: true, histograms_every_steps: 4}\n"
+                       "evaluation: {every_steps: 6}\n"
+                       "exchange: {rules: [{tensors: scores.bias, codec: fp32}]}\n"});
+  job.StartAll();
+  job.ExpectAllEnd(0);
+  for (const uint32_t rank : {0u, 1u}) {
+    SCOPED_TRACE(rank);
+    const tensorboard::ByTag shown = ShownBy(job, rank);
+    ASSERT_THAT(StepsOf(shown, "train/loss"), SizeIs(12));
+    EXPECT_THAT(StepsOf(shown, "learning_rate"), SizeIs(12));
+    EXPECT_NEAR(shown.at("learning_rate").at(12).simple_value(), 0.01, 1e-6);
+    for (const char* tag : {"samples_per_s", "bytes_up_per_step", "bytes_down_per_step"}) {
+      ASSERT_THAT(StepsOf(shown, tag), Contains(12)) << tag;
+      EXPECT_GT(shown.at(tag).at(12).simple_value(), 0) << tag;
+    }
+    // 4 x 25 + 4 + 576 x 10 + 10 parameters: ternary up, 3 bits an element down, and frames.
+    EXPECT_LT(shown.at("bytes_up_per_step").at(12).simple_value(), 5874 * 4 / 4);
+    for (const char* tag : {"test/accuracy", "test/top5", "test/loss"}) {
+      if (rank == 0) {
+        EXPECT_THAT(StepsOf(shown, tag), ElementsAre(6, 12)) << tag;
+      } else {
+        EXPECT_EQ(shown.count(tag), 0u) << tag;
+      }
+    }
+    for (const char* name : {"conv.weight", "conv.bias", "scores.weight", "scores.bias"}) {
+      SCOPED_TRACE(name);
+      const std::string before = std::string("gradient/") + name,
+                        after = std::string("coded/") + name;
+      ASSERT_THAT(StepsOf(shown, before), ElementsAre(4, 8, 12));
+      ASSERT_THAT(StepsOf(shown, after), ElementsAre(4, 8, 12));
+      const pb::HistogramProto& gradient = shown.at(before).at(8).histo();
+      const pb::HistogramProto& coded = shown.at(after).at(8).histo();
+      EXPECT_EQ(coded.num(), gradient.num());
+      if (std::string(name) == "scores.bias") {
+        EXPECT_EQ(coded.SerializeAsString(), gradient.SerializeAsString());
+      }
+    }
+    // Figure 2 of TernGrad: a bell before, three spikes after, at the scaler and 0.
+    const pb::HistogramProto& gradient = shown.at("gradient/scores.weight").at(8).histo();
+    const pb::HistogramProto& coded = shown.at("coded/scores.weight").at(8).histo();
+    EXPECT_EQ(coded.num(), 5760);
+    EXPECT_GT(Spikes(gradient).size(), 20u);
+    ASSERT_THAT(Spikes(coded), SizeIs(3));
+    EXPECT_EQ(coded.min(), -coded.max());
+    EXPECT_EQ(Spikes(coded)[1], (std::pair{0., 1e-12}));
+  }
+}
+
+TEST(Events, OfAKilledWorkerCanBeReadAndOfTheNextStandBeside) {
+  TestJob job({.steps = 100000,
+               .model = kSmallNet,
+               .yaml = "metrics: {tensorboard: true}\nfaults: {on_worker_loss: wait}\n"});
+  job.StartAll();
+  const std::string folder = job.output_dir() + "/events/worker.1";
+  const auto losses = [&](size_t file) {
+    const auto files = tensorboard::EventFiles(folder);
+    if (files.size() <= file) return size_t{0};
+    const auto shown = tensorboard::ValuesOf(tensorboard::ReadEvents(files[file]));
+    return shown.count("train/loss") == 0 ? 0 : shown.at("train/loss").size();
+  };
+  ASSERT_TRUE(WaitUntil([&] { return losses(0) > 0; }));
+  job.worker(1).Signal(SIGKILL);
+  EXPECT_EQ(job.worker(1).Wait(), 128 + SIGKILL);
+  EXPECT_GT(losses(0), 0u);
+  job.StartWorker(1);
+  EXPECT_TRUE(WaitUntil([&] { return losses(1) > 0; }));
+  job.server(0).Signal(SIGTERM);
+  job.ExpectAllEnd(143);
+}
+
+TEST(Events, ThatCannotBeWrittenStopNoTraining) {
+  TestJob job({.steps = 5, .model = kSmallNet, .yaml = "metrics: {tensorboard: true}\n"});
+  std::filesystem::create_directories(job.output_dir());
+  std::ofstream(job.output_dir() + "/events") << "a file where the folder should be";
+  job.StartAll();
+  job.ExpectAllEnd(0);
+  EXPECT_THAT(job.Log("worker", 0), HasSubstr("/events/worker.0: "));
+  EXPECT_THAT(job.Log("worker", 0), HasSubstr("training goes on without TensorBoard's events"));
+}
+
+// Of all threads of a process: name, and the CPUs that it may run on.
+std::multimap<std::string, std::string> CpusOfThreads(pid_t pid) {
+  std::multimap<std::string, std::string> cpus;
+  std::error_code none;
+  for (const auto& task :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", none)) {
+    std::ifstream status(task.path() / "status");
+    std::string line, name;
+    while (std::getline(status, line)) {
+      const size_t tab = line.find('\t');
+      if (line.rfind("Name:", 0) == 0) name = line.substr(tab + 1);
+      if (line.rfind("Cpus_allowed_list:", 0) == 0) cpus.emplace(name, line.substr(tab + 1));
+    }
+  }
+  return cpus;
+}
+
+TEST(Cpus, AreThoseOfTheThreadsThatComputeAndNoOthers) {
+  const auto all = CpusOfThisThread();
+  ASSERT_TRUE(all.ok()) << all.status().message();
+  const std::string one = std::to_string(all->back());
+  TestJob job({.workers = 1, .steps = 100000});
+  job.StartAll({"--set", "workers.threads=3", "--set", "workers.cpus=" + one});
+  ASSERT_TRUE(job.WaitForRound(3));
+  const auto cpus = CpusOfThreads(job.worker(0).pid());
+  const auto [begin, end] = cpus.equal_range("tern_worker");  // OpenMP's have the name of the first
+  EXPECT_GE(std::distance(begin, end), 3);
+  for (auto thread = begin; thread != end; ++thread) EXPECT_EQ(thread->second, one);
+  for (const char* name : {"net", "coder", "data 0"}) {
+    ASSERT_THAT(cpus, Contains(Key(name)));
+    EXPECT_EQ(cpus.find(name)->second, CpusText(*all)) << name;
+  }
+  for (const auto& [name, allowed] : cpus) {
+    EXPECT_TRUE(name == "tern_worker" || allowed == CpusText(*all)) << name << ": " << allowed;
+  }
+  job.server(0).Signal(SIGTERM);
+  job.ExpectAllEnd(143);
+}
+
+TEST(Cpus, ThatAMachineHasNotAreRefusedWithThoseThatItHas) {
+  const auto all = CpusOfThisThread();
+  ASSERT_TRUE(all.ok()) << all.status().message();
+  ASSERT_LT(all->back(), kMaxCpu);
+  TestJob job({.workers = 1});
+  TestProgram& worker = job.StartWorker(0, {"--set", "workers.cpus=0-1023"});
+  EXPECT_EQ(worker.Wait(), 78);
+  EXPECT_THAT(worker.err(), HasSubstr("workers.cpus (\"0-1023\") of worker 0: saw CPU "));
+  EXPECT_THAT(worker.err(), HasSubstr("allowed here: " + CpusText(*all)));
+}
+
+}  // namespace
+}  // namespace tern::e2e

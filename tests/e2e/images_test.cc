@@ -1,0 +1,136 @@
+// Image folders and packed sets in real processes: packed and trained from, with threads.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/data/image_files.h"
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr char kNet[] = R"({net: {input: {channels: 3, height: 12, width: 12}, classes: 3, layers: [
+    {name: conv, conv: {outputs: 4, kernel: 3, stride: 2}},
+    {name: active, relu: {}},
+    {name: scores, dense: {outputs: 3}},
+    {name: loss, softmax_loss: {}}]}})";
+
+// train/CLASS and test/CLASS: JPEG and PNG of several sizes.
+std::string WriteFolder(const TestJob& job) {
+  const std::string root = job.folder() + "/images";
+  for (const char* split : {"train", "test"}) {
+    for (uint32_t label = 0; label < 3; ++label) {
+      const std::string folder = root + "/" + split + "/class" + std::to_string(label);
+      std::filesystem::create_directories(folder);
+      for (uint32_t i = 0; i < 12; ++i) {
+        const data::Image image = data::Picture(3, 14 + i % 5, 20 - i % 3, 40 * label + i);
+        const bool jpeg = i % 3 != 0;
+        std::ofstream(folder + "/" + std::to_string(i) + (jpeg ? ".jpg" : ".png"), std::ios::binary)
+            << (jpeg ? data::EncodeJpeg(image) : data::EncodePng(image));
+      }
+    }
+  }
+  return root;
+}
+
+std::vector<std::string> DataWords(const std::string& format, const std::string& dir,
+                                   const std::string& threads) {
+  std::vector<std::string> words;
+  for (const std::string& word :
+       {"data.format=" + format, "data.dir=" + dir, "data.threads=" + threads,
+        std::string("data.standardize=true"), std::string("data.augmentation.resize_shorter=14"),
+        std::string("data.augmentation.height=12"), std::string("data.augmentation.width=12"),
+        std::string("data.augmentation.pad=2"), std::string("data.augmentation.random_crop=true"),
+        std::string("data.augmentation.mirror=true"),
+        std::string("data.augmentation.brightness=30"), std::string("data.max_corrupt=1")}) {
+    words.insert(words.end(), {"--set", word});
+  }
+  return words;
+}
+
+TEST(Images, TrainAlikeFromAFolderAndPackedWhateverTheThreads) {
+  std::string weights;
+  for (const char* threads : {"1", "3"}) {
+    TestJob job({.steps = 12, .model = kNet, .yaml = "evaluation: {every_steps: 6}\n"});
+    const std::string root = WriteFolder(job), packed = job.folder() + "/packed";
+    TestProgram& pack = job.StartTern({"convert", "pack", root, packed});
+    ASSERT_EQ(pack.Wait(), 0) << pack.err();
+    EXPECT_THAT(pack.out(), AllOf(HasSubstr("100 %  36 of 36 images"),
+                                  HasSubstr("train.tpk: 36 images in 3 classes")));
+    for (const bool is_packed : {false, true}) {
+      job.StartAll(DataWords(is_packed ? "packed" : "folder", is_packed ? packed : root, threads));
+      job.ExpectAllEnd(0);
+      EXPECT_THAT(job.Log("worker", 0), HasSubstr("36 training images in 3 classes"));
+      if (weights.empty()) weights = job.Weights();
+      EXPECT_EQ(job.Weights(), weights) << threads << " threads, packed: " << is_packed;
+    }
+  }
+}
+
+TEST(Images, DamagedOnesAreNamedAndLeftOutUpToTheLimit) {
+  TestJob job({.steps = 4, .model = kNet});
+  const std::string root = WriteFolder(job), bad = root + "/train/class1/3.png";
+  const std::string whole = ReadFile(bad);
+  std::ofstream(bad, std::ios::binary) << whole.substr(0, whole.size() / 2);  // sound at its head
+  job.StartAll(DataWords("folder", root, "2"));
+  job.ExpectAllEnd(0);
+  TestProgram& refused = job.StartTern({"convert", "pack", root, job.folder() + "/packed"});
+  EXPECT_EQ(refused.Wait(), 65);
+  EXPECT_THAT(refused.err(), AllOf(HasSubstr(bad + ": damaged PNG"), HasSubstr("allowed: 0")));
+  EXPECT_FALSE(std::filesystem::exists(job.folder() + "/packed/train.tpk"));
+  TestProgram& packed =
+      job.StartTern({"convert", "pack", root, job.folder() + "/packed", "--max_corrupt", "1"});
+  EXPECT_EQ(packed.Wait(), 0) << packed.err();
+  EXPECT_THAT(packed.out(), AllOf(HasSubstr("left out, damaged image 1 of at most 1: " + bad),
+                                  HasSubstr("35 images in 3 classes")));
+  std::ofstream(root + "/train/class0/3.png", std::ios::binary) << "";
+  std::ofstream(root + "/train/class2/1.jpg", std::ios::binary) << "<html>";
+  TestProgram& worker = job.StartWorker(0, DataWords("folder", root, "2"));
+  EXPECT_EQ(worker.Wait(), 65);
+  EXPECT_THAT(worker.err(), AllOf(HasSubstr("class2/1.jpg: neither JPEG nor PNG"),
+                                  HasSubstr("damaged images so far: 2, allowed: 1")));
+}
+
+// What the scan cannot see ends the worker that meets it, and the others do not wait for it.
+TEST(Images, OneDamagedImageTooManyEndsTheJobWhileItTrains) {
+  TestJob job({.steps = 100000, .model = kNet});
+  const std::string root = WriteFolder(job), bad = root + "/train/class1/3.png";
+  const std::string whole = ReadFile(bad);
+  std::ofstream(bad, std::ios::binary) << whole.substr(0, whole.size() / 2);
+  std::vector<std::string> words = DataWords("folder", root, "2");
+  words.insert(words.end(), {"--set", "data.max_corrupt=0"});
+  job.StartAll(words);
+  const int codes[] = {job.worker(0).Wait(), job.worker(1).Wait()};
+  EXPECT_TRUE(codes[0] == 65 || codes[1] == 65) << codes[0] << ", " << codes[1];
+  EXPECT_THAT(job.worker(codes[0] == 65 ? 0 : 1).err(), HasSubstr(bad + ": damaged PNG"));
+  EXPECT_NE(job.server(0).Wait(), 0);
+}
+
+TEST(Images, ConvertSaysWhatItKnows) {
+  TestJob job;
+  TestProgram& none = job.StartTern({"convert"});
+  EXPECT_EQ(none.Wait(), 64);
+  EXPECT_THAT(none.err(), HasSubstr("needs a kind after it; known: onnx, pack"));
+  TestProgram& format = job.StartTern({"convert", "pack", "a", "b", "--format", "packed"});
+  EXPECT_EQ(format.Wait(), 64);
+  EXPECT_THAT(format.err(), HasSubstr("--format: saw 'packed'; allowed: folder, cifar10"));
+  TestProgram& folder = job.StartTern({"convert", "pack", "/does/not/exist", job.folder()});
+  EXPECT_EQ(folder.Wait(), 65);
+  EXPECT_THAT(folder.err(), HasSubstr("/does/not/exist/train: cannot be listed"));
+  // MNIST's form, as pixels.
+  TestProgram& idx =
+      job.StartTern({"convert", "pack", job.data_dir(), job.folder() + "/p", "--format=idx"});
+  ASSERT_EQ(idx.Wait(), 0) << idx.err();
+  job.StartAll({"--set", "data.format=packed", "--set", "data.dir=" + job.folder() + "/p", "--set",
+                "train.steps=2"});
+  job.ExpectAllEnd(0);
+}
+
+}  // namespace
+}  // namespace tern::e2e

@@ -1,0 +1,130 @@
+// Where torchvision has a network of the same form its state dict opens here and ours opens there:
+// names, shapes and order are those that it documents (num_batches_tracked aside).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/models.h"
+#include "models/shapes.h"
+
+namespace tern::models {
+namespace {
+
+using Shape = std::vector<uint64_t>;
+using Keys = std::vector<std::pair<std::string, Shape>>;
+
+// By layers, as torchvision writes them: first weights and biases, then running statistics.
+struct Expected {
+  Keys parameters, statistics;
+
+  void Conv(const std::string& name, uint64_t outputs, uint64_t inputs, uint64_t kernel,
+            bool bias) {
+    parameters.push_back({name + ".weight", {outputs, inputs, kernel, kernel}});
+    if (bias) parameters.push_back({name + ".bias", {outputs}});
+  }
+  void Norm(const std::string& name, uint64_t channels) {
+    parameters.push_back({name + ".weight", {channels}});
+    parameters.push_back({name + ".bias", {channels}});
+    statistics.push_back({name + ".running_mean", {channels}});
+    statistics.push_back({name + ".running_var", {channels}});
+  }
+  void Linear(const std::string& name, uint64_t outputs, uint64_t inputs) {
+    parameters.push_back({name + ".weight", {outputs, inputs}});
+    parameters.push_back({name + ".bias", {outputs}});
+  }
+};
+
+Expected ResNet(const std::vector<int>& blocks) {
+  Expected keys;
+  keys.Conv("conv1", 64, 3, 7, false);
+  keys.Norm("bn1", 64);
+  uint64_t inputs = 64, width = 64;
+  for (size_t stage = 0; stage < blocks.size(); ++stage, width *= 2) {
+    for (int block = 0; block < blocks[stage]; ++block) {
+      const std::string at =
+          "layer" + std::to_string(stage + 1) + "." + std::to_string(block) + ".";
+      keys.Conv(at + "conv1", width, inputs, 1, false);
+      keys.Norm(at + "bn1", width);
+      keys.Conv(at + "conv2", width, width, 3, false);
+      keys.Norm(at + "bn2", width);
+      keys.Conv(at + "conv3", 4 * width, width, 1, false);
+      keys.Norm(at + "bn3", 4 * width);
+      if (block == 0) {
+        keys.Conv(at + "downsample.0", 4 * width, inputs, 1, false);
+        keys.Norm(at + "downsample.1", 4 * width);
+      }
+      inputs = 4 * width;
+    }
+  }
+  keys.Linear("fc", 1000, 2048);
+  return keys;
+}
+
+// `places` of the convolutions in `features`; a norm behind each where it has them.
+Expected Vgg(const std::vector<int>& places, const std::vector<uint64_t>& outputs, bool norms) {
+  Expected keys;
+  uint64_t inputs = 3;
+  for (size_t i = 0; i < places.size(); ++i) {
+    keys.Conv("features." + std::to_string(places[i]), outputs[i], inputs, 3, true);
+    if (norms) keys.Norm("features." + std::to_string(places[i] + 1), outputs[i]);
+    inputs = outputs[i];
+  }
+  keys.Linear("classifier.0", 4096, 512 * 7 * 7);
+  keys.Linear("classifier.3", 4096, 4096);
+  keys.Linear("classifier.6", 1000, 4096);
+  return keys;
+}
+
+Expected AlexNet() {
+  Expected keys;
+  keys.Conv("features.0", 64, 3, 11, true);
+  keys.Conv("features.3", 192, 64, 5, true);
+  keys.Conv("features.6", 384, 192, 3, true);
+  keys.Conv("features.8", 256, 384, 3, true);
+  keys.Conv("features.10", 256, 256, 3, true);
+  keys.Linear("classifier.1", 4096, 9216);
+  keys.Linear("classifier.4", 4096, 4096);
+  keys.Linear("classifier.6", 1000, 4096);
+  return keys;
+}
+
+void ExpectKeys(const std::string& name, bool batch_norm, const Expected& expected) {
+  pb::Model model;
+  model.set_name(name);
+  model.set_batch_norm(batch_norm);
+  pb::ImageShape image;
+  image.set_channels(3);
+  image.set_height(224);
+  image.set_width(224);
+  const auto net = BuildNet(model, image, 1000);
+  ASSERT_TRUE(net.ok()) << net.status().message();
+  const ParameterTable table = *MakeParameterTable(*net);
+  Keys parameters, statistics;
+  for (const Parameter& p : table.parameters)
+    parameters.push_back({p.name, {p.shape.begin(), p.shape.end()}});
+  for (const Statistic& s : table.statistics) statistics.push_back({s.name, {s.count}});
+  EXPECT_EQ(parameters, expected.parameters);
+  EXPECT_EQ(statistics, expected.statistics);
+}
+
+TEST(Torchvision, HasOurResNets) {
+  ExpectKeys("resnet50", false, ResNet({3, 4, 6, 3}));
+  ExpectKeys("resnet152", false, ResNet({3, 8, 36, 3}));
+}
+
+TEST(Torchvision, HasOurVggs) {
+  const std::vector<uint64_t> sixteen = {64,  64,  128, 128, 256, 256, 256,
+                                         512, 512, 512, 512, 512, 512};
+  ExpectKeys("vgg_a", false,
+             Vgg({0, 3, 6, 8, 11, 13, 16, 18}, {64, 128, 256, 256, 512, 512, 512, 512}, false));
+  ExpectKeys("vgg16", false, Vgg({0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28}, sixteen, false));
+  ExpectKeys("vgg16", true, Vgg({0, 3, 7, 10, 14, 17, 20, 24, 27, 30, 34, 37, 40}, sixteen, true));
+}
+
+TEST(Torchvision, HasOurAlexNet) { ExpectKeys("alexnet", false, AlexNet()); }
+
+}  // namespace
+}  // namespace tern::models

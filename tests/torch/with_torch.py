@@ -1,0 +1,26 @@
+#!/usr/bin/env python3
+"""Runs a script of this folder by a Python that has PyTorch; where there is none, says so and ends with 77.
+
+    with_torch.py SCRIPT ARGUMENTS...
+"""
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "bench"))
+from processes import python_with_torch  # noqa: E402
+
+SKIPPED = 77  # SKIP_RETURN_CODE in CMakeLists.txt
+
+
+def main():
+    python = python_with_torch()
+    if python is None:
+        print("skipped: no Python here has PyTorch (Debian: python3-torch)")
+        return SKIPPED
+    return subprocess.run([python, "-B", HERE / sys.argv[1], *sys.argv[2:]]).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+#include "tools/net_arguments.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "common/base/text.h"
+#include "common/setup/setup.h"
+#include "models/complete.h"
+#include "models/models.h"
+
+namespace tern::tools {
+namespace {
+
+Result<pb::NetDef> NetInJson(const std::string& path) {
+  std::ifstream file(path);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file) return Status(Code::kBadData, "cannot read " + path);
+  pb::Model model;
+  const auto parsed = google::protobuf::util::JsonStringToMessage(text, model.mutable_net());
+  if (!parsed.ok()) {
+    return Status(Code::kBadData,
+                  Cat(path, ": no NetDef in JSON (", Printable(std::string(parsed.message()), 200),
+                      "); `tern model NAME --json` prints one"));
+  }
+  auto net = models::BuildNet(model, model.net().input(), model.net().classes());
+  if (!net.ok()) return net.status().Within(path);
+  return net;
+}
+
+}  // namespace
+
+std::vector<Flag> NetFlags() {
+  return {{"channels"}, {"height"}, {"width"}, {"classes"}, {"batch_norm", false}};
+}
+
+Result<pb::NetDef> NetByName(const std::string& name, const Arguments& arguments) {
+  pb::Model model;
+  model.set_name(name);
+  model.set_batch_norm(arguments.Has("batch_norm"));
+  const models::PublishedImage published = models::PublishedFor(name);
+  const auto channels = arguments.Number("channels", published.channels, models::kMaxDim);
+  const auto height = arguments.Number("height", published.side, models::kMaxDim);
+  const auto width = arguments.Number("width", published.side, models::kMaxDim);
+  const auto classes = arguments.Number("classes", published.classes, models::kMaxDim);
+  for (const auto* number : {&channels, &height, &width, &classes})
+    if (!number->ok()) return number->status();
+  pb::ImageShape input;
+  input.set_channels(*channels);
+  input.set_height(*height);
+  input.set_width(*width);
+  return models::BuildNet(model, input, *classes);
+}
+
+Result<pb::NetDef> NetOfWords(const std::string& words, const Arguments& arguments) {
+  const std::vector<std::string>& known = models::ModelNames();
+  if (std::find(known.begin(), known.end(), words) != known.end())
+    return NetByName(words, arguments);
+  for (const Flag& flag : NetFlags()) {
+    if (!arguments.Has(flag.name)) continue;
+    return Status(Code::kUsage, Cat("--", flag.name, " goes with the name of a known network; ",
+                                    Printable(words), " says it itself"));
+  }
+  if (words.ends_with(".json")) return NetInJson(words);
+  if (words.find('.') == std::string::npos && words.find('/') == std::string::npos) {
+    return Status(Code::kUsage, Cat("there is no network '", Printable(words), "'; known: ",
+                                    Join(known), "; or give a NetDef (.json) or a job"));
+  }
+  const auto setup = setup::MakeSetup(words, {});
+  if (!setup.ok()) return setup.status();
+  return (*setup)->net;
+}
+
+}  // namespace tern::tools

@@ -1,0 +1,38 @@
+// A bar for what takes a while: in place on a terminal, else a new line now and then.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/clock.h"
+
+namespace tern::tools {
+
+// "train  [######----]  60 %  36,000 of 60,000 images, 24,800 a second, 1.0 s left".
+std::string BarText(const std::string& name, uint64_t done, uint64_t total, const std::string& unit,
+                    Time passed);
+
+class ProgressBar {
+ public:
+  // Writes to stdout. The time that it tells begins here.
+  ProgressBar(std::string name, std::string unit);
+  ~ProgressBar() { EndLine(); }
+
+  void Show(uint64_t done, uint64_t total);
+  // A line that stays, above the bar.
+  void Say(const std::string& line);
+
+ private:
+  void EndLine();
+
+  static constexpr Time kBetweenLines = std::chrono::seconds(5);  // where it is no terminal
+  static constexpr Time kBetweenFrames = std::chrono::milliseconds(50);
+
+  const std::string name_, unit_;
+  const bool terminal_;
+  const Time begin_;
+  Time shown_at_;
+  bool line_open_ = false;
+};
+
+}  // namespace tern::tools

@@ -1,0 +1,24 @@
+#include "worker/compute_threads.h"
+
+#include <omp.h>
+
+#include "common/base/cpus.h"
+#include "common/base/logging.h"
+#include "common/base/text.h"
+
+namespace tern::worker {
+
+Status SetComputeThreads(const pb::Job& job, uint32_t rank) {
+  omp_set_num_threads(static_cast<int>(job.workers().threads()));
+  if (!job.workers().has_cpus()) return Ok();
+  const std::string& text = job.workers().cpus();
+  const auto cpus = ParseCpus(text);
+  CHECK(cpus.has_value()) << text;  // the job was validated
+  TERN_RETURN_IF_ERROR(
+      RunOnlyOn(*cpus).Within(Cat("workers.cpus (\"", text, "\") of worker ", rank)));
+  LOG(INFO) << "computes with " << job.workers().threads() << " threads on the CPUs "
+            << CpusText(*cpus);
+  return Ok();
+}
+
+}  // namespace tern::worker

@@ -1,0 +1,237 @@
+#include "worker/data/augment.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/text.h"
+#include "kernels/philox.h"
+
+namespace tern::data {
+namespace {
+
+constexpr uint32_t kTries = 10;
+
+double Unit(uint32_t word) { return word * 0x1p-32; }
+uint32_t Below(uint32_t word, uint32_t places) {
+  return static_cast<uint32_t>(uint64_t{word} * places >> 32);
+}
+double Between(uint32_t word, double low, double high) { return low + Unit(word) * (high - low); }
+
+// A sum in an order of its own, the same everywhere: eight lanes, then the lanes.
+template <typename Term>
+double Sum(const float* values, uint64_t n, const Term& term) {
+  std::array<double, 8> lanes{};
+  uint64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    for (uint64_t lane = 0; lane < 8; ++lane) lanes[lane] += term(values[i + lane]);
+  }
+  for (uint64_t lane = 0; i < n; ++i, ++lane) lanes[lane] += term(values[i]);
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
+void Standardize(float* values, uint64_t n) {
+  const auto count = static_cast<double>(n);
+  const double mean = Sum(values, n, [](double x) { return x; }) / count;
+  const double variance =
+      Sum(values, n, [mean](double x) { return (x - mean) * (x - mean); }) / count;
+  const auto center = static_cast<float>(mean);
+  const auto factor = static_cast<float>(1 / std::max(std::sqrt(variance), 1 / std::sqrt(count)));
+  for (uint64_t i = 0; i < n; ++i) values[i] = (values[i] - center) * factor;
+}
+
+// Evaluation knows the sizes alone.
+pb::Augmentation WordsOf(const pb::Augmentation& all, Split split) {
+  if (split == Split::kTrain) return all;
+  pb::Augmentation sizes;
+  if (all.has_height()) sizes.set_height(all.height());
+  if (all.has_width()) sizes.set_width(all.width());
+  sizes.set_resize_shorter(all.resize_shorter());
+  return sizes;
+}
+
+}  // namespace
+
+Result<Augmenter> Augmenter::Make(const pb::Data& data, uint64_t seed, Split split,
+                                  uint32_t channels) {
+  const auto channel_count = static_cast<int>(channels);
+  for (const auto& [key, seen] : {std::pair{"data.mean", data.mean_size()},
+                                  std::pair{"data.deviation", data.deviation_size()}}) {
+    const bool due = data.mean_size() > 0 || data.deviation_size() > 0;
+    if (due && seen != channel_count) {
+      return Status(Code::kBadJob, Cat(key, " has ", seen, " values, the images have ", channels,
+                                       " channels; expected a value a channel"));
+    }
+  }
+  const pb::Augmentation& words = data.augmentation();
+  if (words.random_resized_crop() && !(words.has_height() && words.has_width())) {
+    return Status(Code::kBadJob,
+                  "data.augmentation.random_resized_crop without height and width; give both: what "
+                  "the crop is scaled to");
+  }
+  return Augmenter(data, seed, split, channels);
+}
+
+Augmenter::Augmenter(const pb::Data& data, uint64_t seed, Split split, uint32_t channels)
+    : words_(WordsOf(data.augmentation(), split)),
+      seed_(seed),
+      channels_(channels),
+      standardize_(data.standardize()),
+      colors_(words_.brightness() > 0 || words_.contrast_min() != 1 || words_.contrast_max() != 1),
+      scale_(static_cast<float>(data.scale())),
+      offset_(static_cast<float>(data.offset())),
+      mean_(data.mean().begin(), data.mean().end()),
+      deviation_(data.deviation().begin(), data.deviation().end()),
+      tables_(channels) {
+  for (uint32_t c = 0; c < channels; ++c) {
+    for (size_t x = 0; x < tables_[c].size(); ++x) {
+      const auto value = static_cast<float>(x);
+      tables_[c][x] = colors_ ? value : Normalized(c, value);
+    }
+  }
+}
+
+float Augmenter::Normalized(uint32_t channel, float value) const {
+  if (mean_.empty()) return value / 255.0f * scale_ + offset_;
+  return (value / 255.0f - mean_[channel]) / deviation_[channel];
+}
+
+Size Augmenter::ScaledOf(Size image) const {
+  const uint32_t shorter = words_.resize_shorter();
+  if (shorter == 0) return image;
+  const uint32_t least = std::min(image.height, image.width);
+  const auto scaled = [&](uint32_t side) {
+    return static_cast<uint32_t>((uint64_t{side} * shorter * 2 + least) / (uint64_t{least} * 2));
+  };
+  return {scaled(image.height), scaled(image.width)};
+}
+
+Size Augmenter::CropOf(Size scaled) const {
+  return {words_.has_height() ? words_.height() : scaled.height,
+          words_.has_width() ? words_.width() : scaled.width};
+}
+
+Result<Size> Augmenter::OutputOf(Size image) const {
+  const Size scaled = words_.random_resized_crop() ? CropOf(image) : ScaledOf(image);
+  const Size crop = CropOf(scaled);
+  const uint32_t pad = 2 * words_.pad();
+  if (uint64_t{scaled.height} * scaled.width > kMaxPixels) {
+    return Status(Code::kBadData,
+                  Cat("is ", image.width, " x ", image.height, " pixels, scaled ", scaled.width,
+                      " x ", scaled.height, ": too many; lower data.augmentation.resize_shorter"));
+  }
+  if (crop.height <= scaled.height + pad && crop.width <= scaled.width + pad) return crop;
+  return Status(Code::kBadData, Cat("is ", scaled.width, " x ", scaled.height,
+                                    " pixels where it is cut, smaller than the crop of ",
+                                    crop.width, " x ", crop.height,
+                                    "; set data.augmentation.resize_shorter or another height and "
+                                    "width"));
+}
+
+Augmenter::Draws Augmenter::DrawsOf(const Place& place, uint32_t block) const {
+  return kernels::NoiseBlock({.seed = seed_,
+                              .stream = kernels::Stream::kAugmentation,
+                              .rank = 0,
+                              .round = place.epoch,
+                              .tensor = static_cast<uint32_t>(place.sample)},
+                             block, 0);
+}
+
+Box Augmenter::DrawBox(const Image& image, const Place& place) const {
+  const double area = static_cast<double>(image.plane());
+  const double log_min = std::log(words_.aspect_min()), log_max = std::log(words_.aspect_max());
+  for (uint32_t t = 0; t < kTries; ++t) {
+    const Draws draws = DrawsOf(place, 2 + t);
+    const double wanted = area * Between(draws[0], words_.area_min(), words_.area_max());
+    const double aspect = std::exp(Between(draws[1], log_min, log_max));
+    const double width = std::round(std::sqrt(wanted * aspect));
+    const double height = std::round(std::sqrt(wanted / aspect));
+    if (width < 1 || height < 1 || width > image.width || height > image.height) continue;
+    Box box{0, 0, static_cast<uint32_t>(height), static_cast<uint32_t>(width)};
+    box.top = Below(draws[2], image.height - box.height + 1);
+    box.left = Below(draws[3], image.width - box.width + 1);
+    return box;
+  }
+  // An image of such sides has none: the largest from its middle.
+  const double aspect = std::clamp(static_cast<double>(image.width) / image.height,
+                                   words_.aspect_min(), words_.aspect_max());
+  const auto side = [](double wanted, uint32_t most) {
+    return static_cast<uint32_t>(std::clamp<double>(std::round(wanted), 1, most));
+  };
+  Box box{0, 0, side(image.width / aspect, image.height), side(image.height * aspect, image.width)};
+  box.top = (image.height - box.height) / 2;
+  box.left = (image.width - box.width) / 2;
+  return box;
+}
+
+void Augmenter::Apply(const Image& image, const Place& place, Image* scaled, float* out) const {
+  const Size size{image.height, image.width};
+  const Image* from = &image;
+  if (words_.random_resized_crop()) {
+    ResizeBox(image, DrawBox(image, place), words_.height(), words_.width(), scaled);
+    from = scaled;
+  } else if (const Size to = ScaledOf(size); to != size) {
+    ResizeBox(image, {0, 0, size.height, size.width}, to.height, to.width, scaled);
+    from = scaled;
+  }
+  const bool random = words_.random_crop() || words_.mirror() || words_.brightness() > 0;
+  const Draws draws = random ? DrawsOf(place, 0) : Draws{};
+  Crop(*from, draws, out);
+  const Size crop = CropOf({from->height, from->width});
+  const uint64_t plane = uint64_t{crop.height} * crop.width;
+  if (colors_) Color(place, draws, plane, out);
+  if (standardize_) Standardize(out, channels_ * plane);
+}
+
+// Pads, cuts and mirrors at once, byte by byte through the table.
+void Augmenter::Crop(const Image& image, const Draws& draws, float* out) const {
+  const Size crop = CropOf({image.height, image.width});
+  const auto pad = static_cast<int64_t>(words_.pad());
+  const auto begin = [&](uint32_t side, uint32_t part, uint32_t word) {
+    const auto room = static_cast<uint32_t>(side + 2 * pad - part);
+    return (words_.random_crop() ? Below(word, room + 1) : room / 2) - pad;
+  };
+  const int64_t top = begin(image.height, crop.height, draws[1]);
+  const int64_t left = begin(image.width, crop.width, draws[2]);
+  const bool mirrored = words_.mirror() && (draws[0] >> 31) != 0;
+  // Places [first, end) of a row are in the image.
+  const int64_t width = crop.width;
+  const int64_t first = std::clamp<int64_t>(-left, 0, width);
+  const int64_t end = std::clamp<int64_t>(image.width - left, first, width);
+  for (uint32_t c = 0; c < channels_; ++c) {
+    const Table& table = tables_[c];
+    const uint8_t* plane = image.pixels.data() + c * image.plane();
+    for (int64_t y = 0; y < crop.height; ++y, out += width) {
+      const int64_t from_y = top + y;
+      if (from_y < 0 || from_y >= image.height) {
+        std::fill_n(out, width, table[0]);
+        continue;
+      }
+      const uint8_t* row = plane + from_y * image.width;
+      std::fill(out, out + first, table[0]);
+      for (int64_t x = first; x < end; ++x) out[x] = table[row[left + x]];
+      std::fill(out + end, out + width, table[0]);
+      if (mirrored) std::reverse(out, out + width);
+    }
+  }
+}
+
+void Augmenter::Color(const Place& place, const Draws& draws, uint64_t plane, float* out) const {
+  const auto brighter =
+      static_cast<float>(Between(draws[3], -words_.brightness(), words_.brightness()));
+  const auto contrast = static_cast<float>(
+      Between(DrawsOf(place, 1)[0], words_.contrast_min(), words_.contrast_max()));
+  for (uint32_t c = 0; c < channels_; ++c) {
+    float* values = out + c * plane;
+    if (words_.brightness() > 0) {
+      for (uint64_t i = 0; i < plane; ++i) values[i] = std::clamp(values[i] + brighter, 0.f, 255.f);
+    }
+    const auto mean = static_cast<float>(Sum(values, plane, [](double x) { return x; }) /
+                                         static_cast<double>(plane));
+    for (uint64_t i = 0; i < plane; ++i)
+      values[i] = Normalized(c, (values[i] - mean) * contrast + mean);
+  }
+}
+
+}  // namespace tern::data

@@ -1,0 +1,132 @@
+#include "worker/data/encoded.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "common/base/text.h"
+#include "worker/data/jpeg.h"
+#include "worker/data/png.h"
+
+namespace tern::data {
+namespace {
+
+Status Bad(const std::string& what) { return Status(Code::kBadData, what); }
+
+constexpr std::array<uint8_t, 8> kPngSignature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+constexpr uint64_t kMaxStrange = 4096;  // bytes between the markers of a JPEG that are of none
+constexpr size_t kPngHeader = 24;  // signature, length and name of the first chunk, width, height
+
+bool IsJpeg(std::span<const uint8_t> bytes) {
+  return bytes.size() >= 2 && bytes[0] == 0xff && bytes[1] == 0xd8;
+}
+
+bool IsPng(std::span<const uint8_t> bytes) {
+  return bytes.size() >= kPngSignature.size() &&
+         std::equal(kPngSignature.begin(), kPngSignature.end(), bytes.begin());
+}
+
+Status NeitherOf(std::span<const uint8_t> bytes) {
+  if (bytes.empty()) return Bad("empty (0 bytes); expected a JPEG or PNG image");
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  return Bad(Cat("neither JPEG nor PNG: it begins with \"",
+                 Printable({text, std::min<size_t>(bytes.size(), 8)}), "\""));
+}
+
+Result<ImageHeader> CheckSides(uint32_t height, uint32_t width) {
+  if (height == 0 || width == 0)
+    return Bad(Cat("damaged: its header tells a size of ", width, " x ", height));
+  if (uint64_t{height} * width > kMaxPixels) {
+    return Bad(Cat("its header tells a size of ", width, " x ", height, ", more than the ",
+                   kMaxPixels, " pixels allowed"));
+  }
+  return ImageHeader{height, width};
+}
+
+uint32_t Word(std::span<const uint8_t> bytes, size_t at) {
+  return uint32_t{bytes[at]} << 24 | uint32_t{bytes[at + 1]} << 16 | uint32_t{bytes[at + 2]} << 8 |
+         bytes[at + 3];
+}
+
+Result<ImageHeader> PngHeader(std::span<const uint8_t> bytes) {
+  if (bytes.size() < kPngHeader) return Bad("truncated: it ends in the header of the PNG");
+  if (std::memcmp(bytes.data() + 12, "IHDR", 4) != 0)
+    return Bad("damaged: a PNG whose first chunk is not its header");
+  return CheckSides(Word(bytes, 20), Word(bytes, 16));
+}
+
+// Whether a marker begins a frame, which tells the size: SOF0 to SOF15 without DHT, JPG, DAC.
+bool IsFrame(uint8_t marker) {
+  return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
+}
+
+// From segment to segment, as far as the first frame.
+Result<ImageHeader> JpegHeader(const ReadAt& read, uint64_t size) {
+  uint64_t at = 2, strange = 0;
+  std::array<uint8_t, 9> head;  // 0xff, marker, length (2), precision, height (2), width (2)
+  while (at + 4 <= size) {
+    const size_t got = read(at, head);
+    if (got < 4) break;
+    const uint8_t marker = head[1];
+    if (head[0] != 0xff || marker == 0) {  // a few bytes too many, as decoders pass over
+      if (++strange > kMaxStrange) return Bad("damaged: a JPEG without a marker where one must be");
+      ++at;
+      continue;
+    }
+    if (marker == 0xff) {  // padding
+      ++at;
+      continue;
+    }
+    const bool alone = marker == 0x01 || (marker >= 0xd0 && marker <= 0xd7);
+    if (alone) {
+      at += 2;
+      continue;
+    }
+    if (marker == 0xd9 || marker == 0xda) return Bad("damaged: a JPEG that tells no size");
+    const uint32_t length = uint32_t{head[2]} << 8 | head[3];
+    if (length < 2) return Bad("damaged: a segment of the JPEG has no length");
+    if (IsFrame(marker)) {
+      if (got < head.size()) break;
+      return CheckSides(uint32_t{head[5]} << 8 | head[6], uint32_t{head[7]} << 8 | head[8]);
+    }
+    at += 2 + uint64_t{length};
+  }
+  return Bad(Cat("truncated: ", size, " bytes, and the size of the JPEG is not in them"));
+}
+
+void ToGray(Image* image) {
+  const uint64_t plane = image->plane();
+  uint8_t* r = image->pixels.data();
+  const uint8_t *g = r + plane, *b = g + plane;
+  for (uint64_t i = 0; i < plane; ++i)
+    r[i] = static_cast<uint8_t>((299u * r[i] + 587u * g[i] + 114u * b[i] + 500u) / 1000u);
+  image->Resize(1, image->height, image->width);
+}
+
+}  // namespace
+
+Result<ImageHeader> ReadImageHeader(const ReadAt& read, uint64_t size) {
+  std::array<uint8_t, kPngHeader> first;
+  const std::span<const uint8_t> bytes(first.data(), read(0, first));
+  if (IsPng(bytes)) return PngHeader(bytes);
+  if (IsJpeg(bytes)) return JpegHeader(read, size);
+  return NeitherOf(bytes);
+}
+
+Status DecodeImage(std::span<const uint8_t> bytes, uint32_t channels, Image* image) {
+  if (!IsJpeg(bytes) && !IsPng(bytes)) return NeitherOf(bytes);
+  const Status decoded = IsJpeg(bytes) ? DecodeJpeg(bytes, image) : DecodePng(bytes, image);
+  if (!decoded.ok()) return decoded;
+  if (channels == 1 && image->channels == 3) ToGray(image);
+  if (channels == 3 && image->channels == 1) {
+    image->Resize(3, image->height, image->width);
+    const auto begin = image->pixels.begin();
+    const auto plane = static_cast<std::ptrdiff_t>(image->plane());
+    std::copy(begin, begin + plane, begin + plane);
+    std::copy(begin, begin + plane, begin + 2 * plane);
+  }
+  return Ok();
+}
+
+}  // namespace tern::data

@@ -1,0 +1,75 @@
+#include "worker/data/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "common/base/text.h"
+
+namespace tern::data {
+namespace {
+
+Status Bad(const std::string& path, const std::string& what) {
+  return Status(Code::kBadData, path + ": " + what);
+}
+
+}  // namespace
+
+Result<InFile> InFile::Open(const std::string& path, const std::string& expected) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    return Bad(path, Cat("cannot be opened (", std::strerror(errno),
+                         "); check that it is there, and its permissions"));
+  }
+  struct stat stat {};
+  if (fstat(fd, &stat) != 0 || !S_ISREG(stat.st_mode)) {
+    close(fd);
+    return Bad(path, "not a regular file; expected " + expected);
+  }
+  return InFile(fd, static_cast<uint64_t>(stat.st_size));
+}
+
+InFile::InFile(InFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
+
+InFile& InFile::operator=(InFile&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+InFile::~InFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+size_t InFile::ReadAt(uint64_t offset, std::span<uint8_t> into) const {
+  size_t done = 0;
+  while (done < into.size()) {
+    const ssize_t got =
+        pread(fd_, into.data() + done, into.size() - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
+template <typename Bytes>
+Status ReadWhole(const std::string& path, const std::string& expected, uint64_t max, Bytes* bytes) {
+  const Result<InFile> file = InFile::Open(path, expected);
+  if (!file.ok()) return file.status();
+  if (file->size() > max)
+    return Bad(path, Cat(file->size(), " bytes, more than the ", max, " allowed"));
+  bytes->resize(file->size());
+  const size_t got = file->ReadAt(0, {reinterpret_cast<uint8_t*>(bytes->data()), bytes->size()});
+  if (got == file->size()) return Ok();
+  return Bad(path, Cat("only ", got, " of ", file->size(), " bytes could be read"));
+}
+template Status ReadWhole(const std::string&, const std::string&, uint64_t, std::string*);
+template Status ReadWhole(const std::string&, const std::string&, uint64_t, std::vector<uint8_t>*);
+
+}  // namespace tern::data

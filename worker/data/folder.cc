@@ -1,0 +1,202 @@
+#include "worker/data/folder.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "common/base/text.h"
+#include "worker/data/encoded.h"
+#include "worker/data/files.h"
+#include "worker/data/parallel.h"
+
+namespace tern::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kExpected = "a JPEG or PNG image";
+constexpr uint64_t kScanPiece = 2048;  // images between two words of progress
+constexpr uint32_t kMaxClasses = 65536;
+
+Status Bad(const std::string& path, const std::string& what) {
+  return Status(Code::kBadData, path + ": " + what);
+}
+
+class FolderDataset : public Dataset {
+ public:
+  std::string root;                // the split's folder
+  std::vector<std::string> files;  // [count], within their class
+
+  std::string NameOf(uint64_t i) const override {
+    return root + "/" + names[labels[i]] + "/" + files[i];
+  }
+  Status Read(uint64_t i, std::vector<uint8_t>* bytes) const override {
+    return ReadWhole(NameOf(i), kExpected, kMaxEncodedBytes, bytes);
+  }
+  Status Scan(uint64_t limit, uint32_t threads, const ReadOptions& options);
+
+ private:
+  Status ScanPiece(uint64_t begin, uint64_t end, uint32_t threads);
+};
+
+// The names in a folder in order, folders or other entries, but for those that begin with a dot.
+Result<std::vector<std::string>> List(const std::string& path, bool folders) {
+  std::vector<std::string> found;
+  std::error_code error;
+  fs::directory_iterator entry(path, error);
+  while (!error && entry != fs::directory_iterator()) {
+    const std::string name = entry->path().filename().string();
+    std::error_code ignored;  // a link that leads nowhere is no folder
+    if (!name.starts_with(".") && entry->is_directory(ignored) == folders) found.push_back(name);
+    entry.increment(error);
+  }
+  if (error) return Bad(path, Cat("cannot be listed (", error.message(), "); check data.dir"));
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+bool IsImageName(const std::string& name) {
+  std::string end = fs::path(name).extension().string();
+  for (char& c : end) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return end == ".jpg" || end == ".jpeg" || end == ".png";
+}
+
+std::string RootOf(const std::string& dir, bool train) {
+  if (train) return dir + "/train";
+  std::error_code ignored;
+  return fs::is_directory(dir + "/test", ignored) || !fs::is_directory(dir + "/val", ignored)
+             ? dir + "/test"
+             : dir + "/val";
+}
+
+Status CheckClasses(const std::string& root, const std::vector<std::string>& mine,
+                    const std::string& other_root, const std::vector<std::string>& others) {
+  if (mine.empty())
+    return Bad(root, "holds no folders; expected one for each class, with images in it");
+  if (mine.size() > kMaxClasses)
+    return Bad(root, Cat(mine.size(), " folders; at most ", kMaxClasses, " classes"));
+  for (const auto& [have, lack, at, not_at] : {std::tuple{&mine, &others, &root, &other_root},
+                                               std::tuple{&others, &mine, &other_root, &root}}) {
+    for (const std::string& name : *have) {
+      if (std::binary_search(lack->begin(), lack->end(), name)) continue;
+      return Bad(*at,
+                 Cat("has a class '", Printable(name), "' that ", *not_at,
+                     " has not; both need the same folders, for classes are numbered by them"));
+    }
+  }
+  return Ok();
+}
+
+Status ListClass(const std::string& path, uint32_t label, FolderDataset* dataset,
+                 uint64_t* passed_over) {
+  const Result<std::vector<std::string>> folders = List(path, true), files = List(path, false);
+  if (!folders.ok()) return folders.status();
+  if (!files.ok()) return files.status();
+  if (!folders->empty()) {
+    return Bad(path, Cat("holds a folder '", Printable(folders->front()),
+                         "'; expected images alone in the folder of a class"));
+  }
+  const uint64_t before = dataset->count();
+  for (const std::string& name : *files) {
+    if (!IsImageName(name)) {
+      ++*passed_over;
+      continue;
+    }
+    dataset->files.push_back(name);
+    dataset->labels.push_back(label);
+  }
+  if (dataset->count() > before) return Ok();
+  return Bad(path,
+             "holds no image (.jpg, .jpeg, .png); fill it, or take the class away in train "
+             "and test");
+}
+
+Status FolderDataset::Scan(uint64_t limit, uint32_t threads, const ReadOptions& options) {
+  if (limit > 0 && limit < count()) {
+    labels.resize(limit);
+    files.resize(limit);
+    const std::set<uint32_t> seen(labels.begin(), labels.end());
+    if (seen.size() < classes) {
+      SayWarning(options.warn, Cat(root, ": the first ", limit, " images are of ", seen.size(),
+                                   " of ", classes, " classes only"));
+    }
+  }
+  const uint64_t total = count();
+  sizes.resize(total);
+  for (uint64_t at = 0; at < total; at += kScanPiece) {
+    const uint64_t end = std::min(total, at + kScanPiece);
+    TERN_RETURN_IF_ERROR(ScanPiece(at, end, threads));
+    if (options.progress) options.progress(end, total);
+  }
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < total; ++i) {
+    if (sizes[i].height == 0) continue;
+    sizes[kept] = sizes[i];
+    labels[kept] = labels[i];
+    std::swap(files[kept++], files[i]);  // they may be one
+  }
+  sizes.resize(kept);
+  labels.resize(kept);
+  files.resize(kept);
+  TakeSizes();
+  return kept > 0 ? Ok() : Bad(root, "all its images are damaged");
+}
+
+// Sizes of [begin, end); 0 of those that are damaged.
+Status FolderDataset::ScanPiece(uint64_t begin, uint64_t end, uint32_t threads) {
+  std::vector<Status> faults(end - begin);
+  ParallelFor(begin, end, threads, [&](uint64_t i) {
+    const Result<InFile> file = InFile::Open(NameOf(i), kExpected);
+    if (!file.ok()) {
+      faults[i - begin] = file.status();
+      return;
+    }
+    const auto header = ReadImageHeader(
+        [&](uint64_t offset, std::span<uint8_t> into) { return file->ReadAt(offset, into); },
+        file->size());
+    if (header.ok()) {
+      sizes[i] = {header->height, header->width};
+    } else {
+      faults[i - begin] = header.status().Within(NameOf(i));
+    }
+  });
+  for (uint64_t i = begin; i < end; ++i) {
+    if (!faults[i - begin].ok()) TERN_RETURN_IF_ERROR(corrupt->Add(NameOf(i), faults[i - begin]));
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Dataset>> ReadFolder(const pb::Data& data, bool train, uint64_t limit,
+                                            const ReadOptions& options) {
+  const std::string root = RootOf(data.dir(), train), other = RootOf(data.dir(), !train);
+  Result<std::vector<std::string>> classes = List(root, true);
+  if (!classes.ok()) return classes.status();
+  const Result<std::vector<std::string>> others = List(other, true);
+  if (!others.ok()) return others.status();
+  TERN_RETURN_IF_ERROR(CheckClasses(root, *classes, other, *others));
+  auto dataset = std::make_unique<FolderDataset>();
+  dataset->root = root;
+  dataset->channels = options.channels == 1 ? 1 : 3;
+  dataset->classes = static_cast<uint32_t>(classes->size());
+  dataset->names = std::move(*classes);
+  dataset->encoded = true;
+  dataset->corrupt = std::make_shared<Corrupt>(data.max_corrupt(), options.warn);
+  uint64_t passed_over = 0;
+  for (uint32_t label = 0; label < dataset->classes; ++label) {
+    TERN_RETURN_IF_ERROR(
+        ListClass(root + "/" + dataset->names[label], label, dataset.get(), &passed_over));
+  }
+  if (passed_over > 0) {
+    SayWarning(options.warn, Cat(root, ": ", passed_over,
+                                 " files with other names than .jpg, .jpeg and .png passed over"));
+  }
+  TERN_RETURN_IF_ERROR(dataset->Scan(limit, data.threads(), options));
+  return Result<std::unique_ptr<Dataset>>(std::move(dataset));
+}
+
+}  // namespace tern::data

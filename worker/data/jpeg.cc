@@ -1,0 +1,143 @@
+#include "worker/data/jpeg.h"
+
+// jpeglib.h wants stdio before it.
+#include <jerror.h>
+#include <jpeglib.h>
+
+#include <csetjmp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "common/base/text.h"
+
+namespace tern::data {
+namespace {
+
+// A bit of data codes at most so many pixels; a header that promises more lies.
+constexpr uint64_t kPixelsOfAByte = 4096;
+
+struct Errors {
+  jpeg_error_mgr manager;  // first: libjpeg hands its address back
+  jmp_buf out;
+  char text[JMSG_LENGTH_MAX];
+};
+
+[[noreturn]] void Leave(j_common_ptr info) {
+  auto* errors = reinterpret_cast<Errors*>(info->err);
+  (*info->err->format_message)(info, errors->text);
+  longjmp(errors->out, 1);
+}
+
+// Warnings are of damage that libjpeg would paint over in gray, but for a few.
+void Warn(j_common_ptr info, int level) {
+  const int code = info->err->msg_code;
+  const bool harmless =
+      code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR;
+  if (level < 0 && !harmless) Leave(info);
+}
+
+void CountScans(j_common_ptr info) {
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMaxJpegScans) return;
+  auto* errors = reinterpret_cast<Errors*>(info->err);
+  std::snprintf(errors->text, sizeof errors->text, "more than %d scans", kMaxJpegScans);
+  longjmp(errors->out, 1);
+}
+
+// libjpeg leaves by longjmp, as far as the method that called it: none of them holds anything that
+// has a destructor.
+class Decompressor {
+ public:
+  Decompressor() {
+    info_.err = jpeg_std_error(&errors_.manager);
+    errors_.manager.error_exit = &Leave;
+    errors_.manager.emit_message = &Warn;
+    progress_.progress_monitor = &CountScans;
+  }
+  ~Decompressor() { jpeg_destroy_decompress(&info_); }
+  Decompressor(const Decompressor&) = delete;
+  Decompressor& operator=(const Decompressor&) = delete;
+
+  bool Begin(std::span<const uint8_t> bytes) {
+    if (setjmp(errors_.out) != 0) return false;
+    jpeg_create_decompress(&info_);
+    info_.progress = &progress_;
+    jpeg_mem_src(&info_, bytes.data(), bytes.size());
+    jpeg_read_header(&info_, TRUE);
+    info_.dct_method = JDCT_ISLOW;
+    if (info_.jpeg_color_space == JCS_GRAYSCALE) {
+      info_.out_color_space = JCS_GRAYSCALE;
+    } else if (info_.num_components == 4) {
+      info_.out_color_space = JCS_CMYK;
+    } else {
+      info_.out_color_space = JCS_RGB;
+    }
+    return true;
+  }
+
+  bool Finish(uint8_t* row, Image* image) {
+    if (setjmp(errors_.out) != 0) return false;
+    jpeg_start_decompress(&info_);
+    while (info_.output_scanline < info_.output_height) {
+      JSAMPROW rows[1] = {row};
+      const uint32_t y = info_.output_scanline;
+      jpeg_read_scanlines(&info_, rows, 1);
+      Split(row, y, image);
+    }
+    jpeg_finish_decompress(&info_);
+    return true;
+  }
+
+  uint32_t height() const { return info_.image_height; }
+  uint32_t width() const { return info_.image_width; }
+  bool gray() const { return info_.out_color_space == JCS_GRAYSCALE; }
+  std::string text() const { return errors_.text; }
+
+ private:
+  void Split(const uint8_t* row, uint32_t y, Image* image) const {
+    const uint32_t width = image->width;
+    const uint64_t plane = image->plane();
+    uint8_t* out = image->pixels.data() + uint64_t{y} * width;
+    if (info_.out_color_space == JCS_GRAYSCALE) {
+      for (uint32_t x = 0; x < width; ++x) out[x] = row[x];
+    } else if (info_.out_color_space == JCS_RGB) {
+      for (uint32_t x = 0; x < width; ++x) {
+        out[x] = row[3 * x];
+        out[plane + x] = row[3 * x + 1];
+        out[2 * plane + x] = row[3 * x + 2];
+      }
+    } else {  // Adobe stores the inverse of each ink
+      const uint32_t flip = info_.saw_Adobe_marker ? 0 : 255;
+      for (uint32_t x = 0; x < width; ++x) {
+        const uint32_t black = row[4 * x + 3] ^ flip;
+        for (uint32_t c = 0; c < 3; ++c)
+          out[c * plane + x] = static_cast<uint8_t>(((row[4 * x + c] ^ flip) * black + 127) / 255);
+      }
+    }
+  }
+
+  Errors errors_{};
+  jpeg_progress_mgr progress_{};
+  jpeg_decompress_struct info_{};
+};
+
+Status Bad(const std::string& what) { return Status(Code::kBadData, "damaged JPEG: " + what); }
+
+}  // namespace
+
+Status DecodeJpeg(std::span<const uint8_t> bytes, Image* image) {
+  Decompressor decompressor;
+  if (!decompressor.Begin(bytes)) return Bad(decompressor.text());
+  const uint32_t height = decompressor.height(), width = decompressor.width();
+  const uint64_t pixels = uint64_t{height} * width;
+  if (pixels > kMaxPixels || pixels / kPixelsOfAByte > bytes.size()) {
+    return Bad(
+        Cat("its header promises ", width, " x ", height, " pixels in ", bytes.size(), " bytes"));
+  }
+  image->Resize(decompressor.gray() ? 1 : 3, height, width);
+  std::vector<uint8_t> row(size_t{4} * width);
+  if (!decompressor.Finish(row.data(), image)) return Bad(decompressor.text());
+  return Ok();
+}
+
+}  // namespace tern::data

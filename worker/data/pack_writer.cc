@@ -1,0 +1,102 @@
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "common/base/hash.h"
+#include "common/base/text.h"
+#include "worker/data/packed.h"
+#include "worker/data/packed_form.h"
+
+namespace tern::data {
+namespace {
+
+std::span<const uint8_t> AsBytes(const void* data, size_t size) {
+  return {static_cast<const uint8_t*>(data), size};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PackWriter>> PackWriter::Make(const std::string& path, const Kind& kind) {
+  std::unique_ptr<PackWriter> writer(new PackWriter(path, kind));
+  writer->file_ = std::fopen(writer->temporary_.c_str(), "wbx");
+  if (writer->file_ == nullptr) return writer->Failed();
+  const PackedHeader nothing{};  // until the end
+  TERN_RETURN_IF_ERROR(writer->Write(AsBytes(&nothing, sizeof nothing)));
+  return writer;
+}
+
+PackWriter::PackWriter(std::string path, Kind kind)
+    : path_(std::move(path)),
+      temporary_(Cat(path_, ".", getpid(), ".tmp")),
+      kind_(std::move(kind)) {}
+
+PackWriter::~PackWriter() {
+  if (file_ == nullptr) return;
+  std::fclose(file_);
+  std::remove(temporary_.c_str());
+}
+
+Status PackWriter::Failed() const {
+  return Status(Code::kBadData, Cat(temporary_, ": cannot be written (", std::strerror(errno),
+                                    "); check the folder, its permissions and the room there"));
+}
+
+Status PackWriter::Write(std::span<const uint8_t> bytes) {
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) return Failed();
+  at_ += bytes.size();
+  return Ok();
+}
+
+Status PackWriter::Add(std::span<const uint8_t> bytes, uint32_t label, Size size) {
+  PackedEntry entry;
+  entry.offset = at_;
+  entry.bytes = static_cast<uint32_t>(bytes.size());
+  entry.label = label;
+  entry.height = size.height;
+  entry.width = size.width;
+  entry.digest = Digest(bytes);
+  TERN_RETURN_IF_ERROR(Write(bytes));
+  entries_.push_back(entry);
+  return Ok();
+}
+
+Status PackWriter::Finish() {
+  std::string names;
+  for (const std::string& name : kind_.names) {
+    const auto bytes = static_cast<uint32_t>(name.size());
+    names.append(reinterpret_cast<const char*>(&bytes), sizeof bytes);
+    names += name;
+  }
+  PackedHeader header{};
+  std::memcpy(header.magic, kPackedMagic, sizeof header.magic);
+  header.version = kPackedVersion;
+  header.encoded = kind_.encoded ? 1 : 0;
+  header.count = entries_.size();
+  header.classes = kind_.classes;
+  header.channels = kind_.encoded ? 0 : kind_.channels;
+  const auto index = AsBytes(entries_.data(), entries_.size() * sizeof(PackedEntry));
+  header.index_begin = at_;
+  header.index_bytes = index.size();
+  header.index_digest = Digest(index);
+  TERN_RETURN_IF_ERROR(Write(index));
+  header.names_begin = at_;
+  header.names_bytes = names.size();
+  header.names_digest = Digest(names);
+  TERN_RETURN_IF_ERROR(Write(AsBytes(names.data(), names.size())));
+  header.file_bytes = at_;
+  header.header_digest = Digest(AsBytes(&header, offsetof(PackedHeader, header_digest)));
+  if (std::fseek(file_, 0, SEEK_SET) != 0 ||
+      std::fwrite(&header, 1, sizeof header, file_) != sizeof header || std::fflush(file_) != 0 ||
+      fsync(fileno(file_)) != 0) {
+    return Failed();
+  }
+  std::fclose(std::exchange(file_, nullptr));
+  if (std::rename(temporary_.c_str(), path_.c_str()) == 0) return Ok();
+  const Status failed = Failed();
+  std::remove(temporary_.c_str());
+  return failed;
+}
+
+}  // namespace tern::data

@@ -1,0 +1,182 @@
+#include "worker/data/packed.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "common/base/hash.h"
+#include "common/base/text.h"
+#include "worker/data/files.h"
+#include "worker/data/packed_form.h"
+
+namespace tern::data {
+namespace {
+
+constexpr uint64_t kMaxImages = uint64_t{1} << 32;
+constexpr uint32_t kMaxClasses = 65536;
+constexpr const char* kAgain = "; pack it again (tern convert pack)";
+
+std::span<const uint8_t> AsBytes(const void* data, size_t size) {
+  return {static_cast<const uint8_t*>(data), size};
+}
+
+class PackedDataset : public Dataset {
+ public:
+  PackedDataset(std::string path, InFile file) : path_(std::move(path)), file_(std::move(file)) {}
+
+  Status Open();
+  void Limit(uint64_t limit);
+
+  std::string NameOf(uint64_t i) const override { return Cat("image ", i, " of ", path_); }
+  Status Read(uint64_t i, std::vector<uint8_t>* bytes) const override {
+    const PackedEntry& entry = entries_[i];
+    bytes->resize(entry.bytes);
+    if (file_.ReadAt(entry.offset, *bytes) != entry.bytes)
+      return Bad(Cat("image ", i, " cannot be read: the file is shorter than it was"));
+    if (Digest(*bytes) != entry.digest)
+      return Bad(Cat("the digest of image ", i, " does not match its bytes", kAgain));
+    return Ok();
+  }
+
+ private:
+  Status Bad(const std::string& what) const { return Status(Code::kBadData, path_ + ": " + what); }
+  Result<PackedHeader> ReadHeader() const;
+  Status CheckPlaces(const PackedHeader& header) const;
+  Status ReadIndex(const PackedHeader& header);
+  Status CheckEntry(const PackedHeader& header, uint64_t i) const;
+  Status ReadNames(const PackedHeader& header);
+
+  const std::string path_;
+  const InFile file_;
+  std::vector<PackedEntry> entries_;
+};
+
+Status PackedDataset::Open() {
+  const Result<PackedHeader> header = ReadHeader();
+  if (!header.ok()) return header.status();
+  TERN_RETURN_IF_ERROR(CheckPlaces(*header));
+  encoded = header->encoded == 1;
+  classes = header->classes;
+  if (!encoded) channels = header->channels;
+  TERN_RETURN_IF_ERROR(ReadIndex(*header));
+  return ReadNames(*header);
+}
+
+Result<PackedHeader> PackedDataset::ReadHeader() const {
+  PackedHeader header;
+  const size_t got = file_.ReadAt(0, {reinterpret_cast<uint8_t*>(&header), sizeof header});
+  if (got < sizeof header) {
+    return Bad(Cat("truncated: ", got, " bytes, shorter than the header of a packed file (",
+                   sizeof header, ")", kAgain));
+  }
+  if (std::memcmp(header.magic, kPackedMagic, sizeof header.magic) != 0) {
+    return Bad(Cat("not a packed file: it begins with \"",
+                   Printable({header.magic, sizeof header.magic}), "\", expected \"", kPackedMagic,
+                   "\""));
+  }
+  if (header.version != kPackedVersion) {
+    return Bad(Cat("version ", header.version, " of packed files; this program knows ",
+                   kPackedVersion, kAgain));
+  }
+  if (Digest(AsBytes(&header, offsetof(PackedHeader, header_digest))) != header.header_digest)
+    return Bad(Cat("the digest of the header does not match it", kAgain));
+  if (header.file_bytes != file_.size()) {
+    return Bad(Cat("the header promises ", header.file_bytes, " bytes, the file has ", file_.size(),
+                   file_.size() < header.file_bytes ? ": truncated" : "", kAgain));
+  }
+  return header;
+}
+
+// The digest holds out whatever befalls a file, but not one that somebody made: nothing is trusted.
+Status PackedDataset::CheckPlaces(const PackedHeader& header) const {
+  const uint64_t size = file_.size();
+  const auto inside = [size](uint64_t begin, uint64_t bytes) {
+    return begin >= kPackedHeader && begin <= size && bytes <= size - begin;
+  };
+  if (header.count == 0) return Bad("holds no images");
+  if (header.count > kMaxImages || header.index_bytes != header.count * kPackedEntry ||
+      !inside(header.index_begin, header.index_bytes) ||
+      !inside(header.names_begin, header.names_bytes) || header.encoded > 1 ||
+      header.classes == 0 || header.classes > kMaxClasses ||
+      (header.encoded == 0 && (header.channels == 0 || header.channels > 1024))) {
+    return Bad(Cat("the numbers of its header do not fit together", kAgain));
+  }
+  return Ok();
+}
+
+Status PackedDataset::ReadIndex(const PackedHeader& header) {
+  entries_.resize(header.count);
+  const std::span<uint8_t> into(reinterpret_cast<uint8_t*>(entries_.data()), header.index_bytes);
+  if (file_.ReadAt(header.index_begin, into) != into.size()) return Bad("cannot be read whole");
+  if (Digest(into) != header.index_digest)
+    return Bad(Cat("the digest of the index does not match it", kAgain));
+  labels.resize(header.count);
+  sizes.resize(header.count);
+  for (uint64_t i = 0; i < header.count; ++i) {
+    TERN_RETURN_IF_ERROR(CheckEntry(header, i));
+    labels[i] = entries_[i].label;
+    sizes[i] = {entries_[i].height, entries_[i].width};
+  }
+  return Ok();
+}
+
+Status PackedDataset::CheckEntry(const PackedHeader& header, uint64_t i) const {
+  const PackedEntry& entry = entries_[i];
+  const uint64_t pixels = uint64_t{entry.height} * entry.width;
+  if (entry.offset < kPackedHeader || entry.offset > header.index_begin ||
+      entry.bytes > header.index_begin - entry.offset || entry.bytes > kMaxEncodedBytes ||
+      entry.label >= header.classes || pixels == 0 || pixels > kMaxPixels ||
+      (header.encoded == 0 && pixels * header.channels != entry.bytes)) {
+    return Bad(Cat("image ", i, " of its index does not fit (", entry.bytes, " bytes at ",
+                   entry.offset, ", label ", entry.label, ", ", entry.width, " x ", entry.height,
+                   ")", kAgain));
+  }
+  return Ok();
+}
+
+Status PackedDataset::ReadNames(const PackedHeader& header) {
+  if (header.names_bytes == 0) return Ok();
+  std::string text(header.names_bytes, '\0');
+  const std::span<uint8_t> into(reinterpret_cast<uint8_t*>(text.data()), text.size());
+  if (file_.ReadAt(header.names_begin, into) != into.size()) return Bad("cannot be read whole");
+  if (Digest(text) != header.names_digest)
+    return Bad(Cat("the digest of the names of its classes does not match them", kAgain));
+  size_t at = 0;
+  while (at < text.size()) {
+    uint32_t bytes = 0;
+    if (text.size() - at < sizeof bytes) break;
+    std::memcpy(&bytes, text.data() + at, sizeof bytes);
+    at += sizeof bytes;
+    if (bytes > text.size() - at) break;
+    names.push_back(text.substr(at, bytes));
+    at += bytes;
+  }
+  if (at == text.size() && names.size() == classes) return Ok();
+  return Bad(Cat("the names of its ", classes, " classes do not fit", kAgain));
+}
+
+void PackedDataset::Limit(uint64_t limit) {
+  if (limit > 0 && limit < count()) {
+    entries_.resize(limit);
+    labels.resize(limit);
+    sizes.resize(limit);
+  }
+  TakeSizes();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool train, uint64_t limit,
+                                            const ReadOptions& options) {
+  const std::string path = data.dir() + (train ? "/train.tpk" : "/test.tpk");
+  Result<InFile> file = InFile::Open(path, "a packed set (tern convert pack)");
+  if (!file.ok()) return file.status();
+  auto dataset = std::make_unique<PackedDataset>(path, std::move(*file));
+  dataset->channels = options.channels == 1 ? 1 : 3;
+  dataset->corrupt = std::make_shared<Corrupt>(data.max_corrupt(), options.warn);
+  TERN_RETURN_IF_ERROR(dataset->Open());
+  dataset->Limit(limit);
+  return Result<std::unique_ptr<Dataset>>(std::move(dataset));
+}
+
+}  // namespace tern::data

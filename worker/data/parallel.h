@@ -1,0 +1,27 @@
+// Work that is divided among threads by index.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "common/base/threads.h"
+
+namespace tern::data {
+
+// Calls body(i) once for each i in [begin, end), from `threads` threads, the calling one among
+// them, in no order; returns when all are done.
+inline void ParallelFor(uint64_t begin, uint64_t end, uint32_t threads,
+                        const std::function<void(uint64_t)>& body) {
+  std::atomic<uint64_t> next{begin};
+  const auto work = [&] {
+    for (uint64_t i = next.fetch_add(1); i < end; i = next.fetch_add(1)) body(i);
+  };
+  std::vector<Thread> others;
+  for (uint32_t t = 1; t < threads && t < end - begin; ++t) others.emplace_back("scan", work);
+  work();
+}
+
+}  // namespace tern::data

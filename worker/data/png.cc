@@ -1,0 +1,133 @@
+#include "worker/data/png.h"
+
+#include <png.h>
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "common/base/text.h"
+
+namespace tern::data {
+namespace {
+
+// Deflate makes at most 1032 bytes of one; a header that promises more lies.
+constexpr uint64_t kBytesOfAByte = 1032;
+constexpr uint32_t kMaxSide = 1u << 26;
+constexpr size_t kMaxChunk = size_t{8} << 20;  // bytes of what is no pixels
+
+// As far as libpng's pointers reach back: where to go on error, and what is left to read.
+struct Reading {
+  jmp_buf out;
+  char text[128];
+  const uint8_t* next;
+  size_t left;
+};
+
+[[noreturn]] void Leave(png_structp png, png_const_charp text) {
+  auto* reading = static_cast<Reading*>(png_get_error_ptr(png));
+  std::snprintf(reading->text, sizeof reading->text, "%s", text);
+  longjmp(reading->out, 1);
+}
+
+void Ignore(png_structp, png_const_charp) {}
+
+void Feed(png_structp png, png_bytep into, png_size_t size) {
+  auto* reading = static_cast<Reading*>(png_get_io_ptr(png));
+  if (size > reading->left) Leave(png, "truncated");
+  std::memcpy(into, reading->next, size);
+  reading->next += size;
+  reading->left -= size;
+}
+
+// libpng leaves by longjmp, as far as the method that called it: none of them holds anything that
+// has a destructor.
+class Decompressor {
+ public:
+  explicit Decompressor(std::span<const uint8_t> bytes) {
+    reading_.next = bytes.data();
+    reading_.left = bytes.size();
+  }
+  ~Decompressor() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  Decompressor(const Decompressor&) = delete;
+  Decompressor& operator=(const Decompressor&) = delete;
+
+  bool Begin() {
+    if (setjmp(reading_.out) != 0) return false;
+    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reading_, &Leave, &Ignore);
+    if (png_ != nullptr) info_ = png_create_info_struct(png_);
+    if (info_ == nullptr) return false;
+    png_set_read_fn(png_, &reading_, &Feed);
+    png_set_user_limits(png_, kMaxSide, kMaxSide);
+    png_set_chunk_malloc_max(png_, kMaxChunk);
+    png_read_info(png_, info_);
+    bytes_promised_ = uint64_t{png_get_rowbytes(png_, info_)} * height();
+    png_set_expand(png_);  // palettes, fewer than 8 bits, a color that is transparent
+    png_set_scale_16(png_);
+    png_set_strip_alpha(png_);
+    png_set_interlace_handling(png_);
+    return true;
+  }
+  // REQUIRES that the header promises an image of a sound size.
+  bool Update() {
+    if (setjmp(reading_.out) != 0) return false;
+    png_read_update_info(png_, info_);
+    return true;
+  }
+  bool Finish(png_bytep* rows) {
+    if (setjmp(reading_.out) != 0) return false;
+    png_read_image(png_, rows);
+    png_read_end(png_, nullptr);
+    return true;
+  }
+
+  uint32_t height() const { return png_get_image_height(png_, info_); }
+  uint32_t width() const { return png_get_image_width(png_, info_); }
+  uint32_t channels() const { return png_get_channels(png_, info_); }
+  size_t row_bytes() const { return png_get_rowbytes(png_, info_); }
+  uint64_t bytes_promised() const { return bytes_promised_; }
+  std::string text() const { return reading_.text; }
+
+ private:
+  Reading reading_{};
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+  uint64_t bytes_promised_ = 0;
+};
+
+Status Bad(const std::string& what) { return Status(Code::kBadData, "damaged PNG: " + what); }
+
+}  // namespace
+
+Status DecodePng(std::span<const uint8_t> bytes, Image* image) {
+  Decompressor decompressor(bytes);
+  if (!decompressor.Begin()) return Bad(decompressor.text());
+  const uint32_t height = decompressor.height(), width = decompressor.width();
+  if (uint64_t{height} * width > kMaxPixels ||
+      decompressor.bytes_promised() / kBytesOfAByte > bytes.size()) {
+    return Bad(
+        Cat("its header promises ", width, " x ", height, " pixels in ", bytes.size(), " bytes"));
+  }
+  if (!decompressor.Update()) return Bad(decompressor.text());
+  const size_t row_bytes = decompressor.row_bytes();
+  const uint32_t channels = decompressor.channels();
+  if (channels != 1 && channels != 3) return Bad(Cat(channels, " channels; expected 1 or 3"));
+  std::vector<uint8_t> interleaved(row_bytes * height);
+  std::vector<png_bytep> rows(height);
+  for (uint32_t y = 0; y < height; ++y) rows[y] = interleaved.data() + y * row_bytes;
+  if (!decompressor.Finish(rows.data())) return Bad(decompressor.text());
+  image->Resize(channels, height, width);
+  const uint64_t plane = image->plane();
+  for (uint32_t y = 0; y < height; ++y) {
+    uint8_t* out = image->pixels.data() + uint64_t{y} * width;
+    for (uint32_t x = 0; x < width; ++x) {
+      for (uint32_t c = 0; c < channels; ++c) out[c * plane + x] = rows[y][channels * x + c];
+    }
+  }
+  return Ok();
+}
+
+}  // namespace tern::data

@@ -1,0 +1,17 @@
+// PNG by libpng.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "common/base/status.h"
+#include "worker/data/image.h"
+
+namespace tern::data {
+
+// Decodes to one plane where the file is gray, else to RGB; palettes and fewer than 8 bits are
+// spread out, 16 bits rounded to 8, alpha left out, gamma and profiles not applied. kBadData,
+// without a name: damaged or truncated anywhere, too large.
+Status DecodePng(std::span<const uint8_t> bytes, Image* image);
+
+}  // namespace tern::data

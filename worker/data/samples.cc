@@ -1,0 +1,58 @@
+#include "worker/data/samples.h"
+
+#include <utility>
+
+#include "common/base/text.h"
+
+namespace tern::data {
+
+Result<std::unique_ptr<Samples>> Samples::Make(std::unique_ptr<const Dataset> dataset,
+                                               const pb::Data& data, uint64_t seed, Split split) {
+  Result<Augmenter> augmenter = Augmenter::Make(data, seed, split, dataset->channels);
+  if (!augmenter.ok()) return augmenter.status();
+  std::unique_ptr<Samples> samples(new Samples(std::move(dataset), std::move(*augmenter)));
+  TERN_RETURN_IF_ERROR(samples->TakeSize());
+  return samples;
+}
+
+Result<std::unique_ptr<Samples>> Samples::Read(const pb::Data& data, uint64_t seed, Split split,
+                                               const ReadOptions& options) {
+  Result<std::unique_ptr<Dataset>> dataset = ReadDataset(data, split, options);
+  if (!dataset.ok()) return dataset.status();
+  return Make(std::move(*dataset), data, seed, split);
+}
+
+Status Samples::TakeSize() {
+  const uint64_t looked_at = dataset_->sizes.empty() ? 1 : count();
+  for (uint64_t i = 0; i < looked_at; ++i) {
+    if (i > 0 && dataset_->sizes[i] == dataset_->sizes[i - 1]) continue;
+    const Result<Size> size = augmenter_.OutputOf(dataset_->SizeOf(i));
+    if (!size.ok()) return size.status().Within(dataset_->NameOf(i));
+    if (i == 0) size_ = *size;
+    if (*size == size_) continue;
+    return Status(
+        Code::kBadData,
+        Cat("images of different sizes: ", dataset_->NameOf(0), " comes out as ", size_.width,
+            " x ", size_.height, ", ", dataset_->NameOf(i), " as ", size->width, " x ",
+            size->height,
+            "; set data.augmentation.height and width, and resize_shorter where some are smaller"));
+  }
+  return Ok();
+}
+
+Status Samples::Fill(const Augmenter::Place& place, Scratch* scratch, float* out,
+                     uint32_t* label) const {
+  for (uint64_t tries = 0; tries < count(); ++tries) {
+    const uint64_t sample = (place.sample + tries) % count();
+    const Status decoded = dataset_->Decode(sample, &scratch->image);
+    if (decoded.ok()) {
+      *label = dataset_->labels[sample];
+      augmenter_.Apply(scratch->image, {place.epoch, sample}, &scratch->scaled, out);
+      return Ok();
+    }
+    TERN_RETURN_IF_ERROR(dataset_->corrupt->Add(dataset_->NameOf(sample), decoded));
+  }
+  return Status(Code::kBadData, Cat(dataset_->NameOf(0), " and all other images are damaged"));
+}
+
+}  // namespace tern::data

@@ -1,0 +1,49 @@
+// A split as a net sees it: the images of a set, decoded and augmented, with their labels.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "worker/data/augment.h"
+#include "worker/data/dataset.h"
+
+namespace tern::data {
+
+class Samples {
+ public:
+  // Takes over `dataset`. kBadData where its images do not all come out in one size, with what to
+  // set; kBadJob as Augmenter's.
+  static Result<std::unique_ptr<Samples>> Make(std::unique_ptr<const Dataset> dataset,
+                                               const pb::Data& data, uint64_t seed, Split split);
+  // Reads the split, too.
+  static Result<std::unique_ptr<Samples>> Read(const pb::Data& data, uint64_t seed, Split split,
+                                               const ReadOptions& options);
+
+  const Dataset& dataset() const { return *dataset_; }
+  uint64_t count() const { return dataset_->count(); }
+  // Of a sample, as floats [C, H, W].
+  uint32_t channels() const { return dataset_->channels; }
+  Size size() const { return size_; }
+  uint64_t image_size() const { return uint64_t{channels()} * size_.height * size_.width; }
+
+  // Room to work in, one a thread.
+  struct Scratch {
+    Image image, scaled;
+  };
+  // Writes sample `place` into out[image_size()]. A damaged image is named, counted and replaced by
+  // the next of the set; kBadData once there are more of them than data.max_corrupt. Any thread.
+  Status Fill(const Augmenter::Place& place, Scratch* scratch, float* out, uint32_t* label) const;
+
+ private:
+  Samples(std::unique_ptr<const Dataset> dataset, Augmenter augmenter)
+      : dataset_(std::move(dataset)), augmenter_(std::move(augmenter)) {}
+  Status TakeSize();
+
+  const std::unique_ptr<const Dataset> dataset_;
+  const Augmenter augmenter_;
+  Size size_;
+};
+
+}  // namespace tern::data

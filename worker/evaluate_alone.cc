@@ -1,0 +1,55 @@
+#include "worker/evaluate_alone.h"
+
+#include <cstdio>
+#include <vector>
+
+#include "common/base/counters.h"
+#include "common/config/job.h"
+#include "models/safetensors.h"
+#include "worker/compute_threads.h"
+#include "worker/read_samples.h"
+#include "worker/train/confusion.h"
+#include "worker/train/evaluate.h"
+#include "worker/train/progress.h"
+
+namespace tern::worker {
+namespace {
+
+Status LoadWeights(const std::string& path, const models::ParameterTable& table,
+                   std::vector<float>* parameters, std::vector<float>* statistics) {
+  const auto file = models::ReadSafetensors(path);
+  if (!file.ok()) return file.status();
+  parameters->resize(table.total);
+  statistics->resize(table.statistics_total);
+  TERN_RETURN_IF_ERROR(models::LoadArena(*file, table, parameters->data()).Within(path));
+  return models::LoadStatistics(*file, table, statistics->data()).Within(path);
+}
+
+}  // namespace
+
+Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string& weights) {
+  const pb::Job job = config::ForRank(setup.job, rank);
+  TERN_RETURN_IF_ERROR(SetComputeThreads(job, rank));
+  std::vector<float> parameters, statistics;
+  TERN_RETURN_IF_ERROR(LoadWeights(weights, setup.table, &parameters, &statistics));
+  const auto test = ReadSamples(setup, job, data::Split::kTest);
+  if (!test.ok()) return test.status();
+  Registry registry;
+  train::Progress progress(registry);
+  auto evaluate =
+      train::Evaluate::Make(setup, **test, parameters.data(), statistics.data(), progress);
+  if (!evaluate.ok()) return evaluate.status();
+  const bool confused = job.evaluation().confusion();
+  train::Confusion confusion;
+  const Result<engine::Score> score = (*evaluate)->Run(0, 1, confused ? &confusion : nullptr);
+  if (!score.ok()) return score.status();
+  const auto samples = static_cast<double>(score->samples);
+  std::printf("top-1 %.4f, top-5 %.4f, loss %.6g on %llu test images\n",
+              static_cast<double>(score->correct) / samples,
+              static_cast<double>(score->among_five) / samples, score->loss / samples,
+              static_cast<unsigned long long>(score->samples));
+  if (!confused) return Ok();
+  return train::WriteConfusion(job.output_dir(), confusion, setup.net.classes());
+}
+
+}  // namespace tern::worker

@@ -1,0 +1,56 @@
+#include "worker/read_samples.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/logging.h"
+#include "common/base/text.h"
+
+namespace tern::worker {
+namespace {
+
+constexpr Time kBetweenScanLines = std::chrono::seconds(5);
+
+Status CheckShape(const setup::Setup& setup, const data::Samples& samples,
+                  const std::string& split) {
+  const pb::ImageShape& input = setup.net.input();
+  const data::Size size = samples.size();
+  if (samples.channels() != input.channels() || size.height != input.height() ||
+      size.width != input.width()) {
+    return Status(Code::kBadData, Cat("the ", split, " images in ", setup.job.data().dir(), " are ",
+                                      samples.channels(), " x ", size.height, " x ", size.width,
+                                      "; the model takes ", input.channels(), " x ", input.height(),
+                                      " x ", input.width(),
+                                      " (model.input_channels, input_height, input_width; "
+                                      "data.augmentation.height, width)"));
+  }
+  const uint32_t classes = samples.dataset().classes;
+  if (classes <= setup.net.classes()) return Ok();
+  return Status(Code::kBadData,
+                Cat("the ", split, " labels in ", setup.job.data().dir(), " hold label ",
+                    classes - 1, "; the model knows 0 to ", setup.net.classes() - 1));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<data::Samples>> ReadSamples(const setup::Setup& setup, const pb::Job& job,
+                                                   data::Split split) {
+  const std::string name = split == data::Split::kTrain ? "training" : "test";
+  data::ReadOptions options;
+  options.channels = setup.net.input().channels();
+  options.progress = [said = Now(), name](uint64_t done, uint64_t total) mutable {
+    if (Now() - said < kBetweenScanLines) return;
+    said = Now();
+    LOG(INFO) << "scanned " << done << " of " << total << " " << name << " images";
+  };
+  auto samples = data::Samples::Read(job.data(), job.seed(), split, options);
+  if (!samples.ok()) return samples.status();
+  TERN_RETURN_IF_ERROR(CheckShape(setup, **samples, name));
+  LOG(INFO) << (*samples)->count() << " " << name << " images in " << (*samples)->dataset().classes
+            << " classes, " << (*samples)->dataset().corrupt->count() << " damaged ones left out";
+  return samples;
+}
+
+}  // namespace tern::worker

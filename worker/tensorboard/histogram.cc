@@ -1,0 +1,89 @@
+#include "worker/tensorboard/histogram.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace tern::tensorboard {
+namespace {
+
+// Of magnitudes: bucket k is [limits[k - 1], limits[k]), the first begins at 0.
+struct Buckets {
+  // The upper bits of a float: between two of them lies one limit at most.
+  static constexpr int kShift = 16;
+
+  Buckets() {
+    for (double limit = 1e-12; limit < 1e20; limit *= 1.1) limits.push_back(limit);
+    limits.push_back(std::numeric_limits<double>::max());
+    for (uint32_t cell = 0; cell < first.size(); ++cell) {
+      const double begin = std::bit_cast<float>(cell << kShift);
+      const auto above = std::upper_bound(limits.begin(), limits.end() - 1, begin);
+      first[cell] = static_cast<uint16_t>(above - limits.begin());
+    }
+  }
+  size_t Of(float magnitude) const {
+    const size_t bucket = first[std::bit_cast<uint32_t>(magnitude) >> kShift];
+    return std::min(bucket + (magnitude >= limits[bucket] ? 1 : 0), limits.size() - 1);
+  }
+
+  std::vector<double> limits;
+  std::vector<uint16_t> first = std::vector<uint16_t>(1 << 15);  // of the cell's smallest float
+};
+
+class Proto {
+ public:
+  explicit Proto(pb::HistogramProto* out) : out_(*out) {}
+
+  // The next bucket, in rising order. Of those without a value before the first, none is wanted but
+  // the last, where the first begins.
+  void Add(double limit, uint64_t count) {
+    const int last = out_.bucket_size() - 1;
+    if (count == 0 && last >= 0 && out_.bucket(last) == 0) {
+      out_.set_bucket_limit(last, limit);
+    } else {
+      out_.add_bucket_limit(limit);
+      out_.add_bucket(static_cast<double>(count));
+    }
+  }
+  void TrimEnd() {
+    const int last = out_.bucket_size() - 1;
+    if (last < 0 || out_.bucket(last) != 0) return;
+    out_.mutable_bucket()->RemoveLast();
+    out_.mutable_bucket_limit()->RemoveLast();
+  }
+
+ private:
+  pb::HistogramProto& out_;
+};
+
+}  // namespace
+
+pb::HistogramProto HistogramOf(std::span<const float> values) {
+  static const Buckets buckets;
+  pb::HistogramProto histogram;
+  if (values.empty()) return histogram;
+  const size_t n = buckets.limits.size();
+  std::vector<uint64_t> negative(n), positive(n);
+  double sum = 0, sum_squares = 0;
+  for (const float v : values) {
+    ++(v < 0 ? negative : positive)[buckets.Of(std::abs(v))];
+    sum += v;
+    sum_squares += static_cast<double>(v) * v;
+  }
+  const auto [min, max] = std::minmax_element(values.begin(), values.end());
+  histogram.set_min(*min);
+  histogram.set_max(*max);
+  histogram.set_num(static_cast<double>(values.size()));
+  histogram.set_sum(sum);
+  histogram.set_sum_squares(sum_squares);
+  Proto proto(&histogram);
+  for (size_t k = n; k-- > 0;) proto.Add(k == 0 ? 0. : -buckets.limits[k - 1], negative[k]);
+  for (size_t k = 0; k < n; ++k) proto.Add(buckets.limits[k], positive[k]);
+  proto.TrimEnd();
+  return histogram;
+}
+
+}  // namespace tern::tensorboard

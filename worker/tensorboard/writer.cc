@@ -1,0 +1,54 @@
+#include "worker/tensorboard/writer.h"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/logging.h"
+
+namespace tern::tensorboard {
+
+namespace {
+
+constexpr Time kFlushEvery = std::chrono::seconds(1);
+constexpr size_t kMostEvents = 65536;
+
+}  // namespace
+
+Writer::Writer(EventFile file, size_t room)
+    : file_(std::move(file)), events_(kMostEvents), later_(room) {
+  thread_ = Thread("tensorboard", [this] { Run(); });
+}
+
+Writer::~Writer() {
+  later_.Close();
+  thread_.Join();
+}
+
+void Writer::Add(pb::Event event) { events_.TryPush(event); }
+
+void Writer::AddLater(std::function<void(pb::Event*)> make) { later_.Push(std::move(make)); }
+
+// Nobody waits for events_, so that telling an event wakes no thread.
+void Writer::Run() {
+  while (!later_.drained()) {
+    const auto make = later_.Pop(Now() + kFlushEvery);
+    while (const std::optional<pb::Event> event = events_.TryPop()) file_.Add(*event);
+    if (make.has_value() && file_.is_open()) {
+      pb::Event event;
+      (*make)(&event);
+      file_.Add(event);
+    }
+    Write();
+  }
+  while (const std::optional<pb::Event> event = events_.TryPop()) file_.Add(*event);
+  Write();
+}
+
+void Writer::Write() {
+  const Status written = file_.Flush();
+  LOG_IF(ERROR, !written.ok()) << written.message() << "; training goes on without it";
+}
+
+}  // namespace tern::tensorboard

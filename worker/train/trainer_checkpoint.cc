@@ -1,0 +1,94 @@
+// The trainer's checkpoints: when they are written, and how it goes on from one.
+#include <algorithm>
+#include <bit>
+
+#include "common/base/logging.h"
+#include "common/base/text.h"
+#include "common/checkpoint/saved.h"
+#include "worker/train/trainer.h"
+
+namespace tern::train {
+
+namespace {
+
+// Of the loss that was not told yet: a sum of doubles, as its bits.
+struct SavedLosses {
+  uint64_t sum_bits = 0, samples = 0;
+
+  void AddState(SavedState* state) {
+    state->numbers.push_back({"losses.sum_bits", &sum_bits});
+    state->numbers.push_back({"losses.samples", &samples});
+  }
+};
+
+void Append(const SavedState& more, SavedState* state) {
+  state->arrays.insert(state->arrays.end(), more.arrays.begin(), more.arrays.end());
+  state->numbers.insert(state->numbers.end(), more.numbers.begin(), more.numbers.end());
+}
+
+}  // namespace
+
+Status Trainer::WriteCheckpointIfDue() {
+  if (p_.checkpoints == nullptr || !has_rounds_ || steps_done_ <= checkpointed_at_) return Ok();
+  const uint64_t every = p_.checkpoints->every();
+  if (steps_done_ / every == checkpointed_at_ / every && steps_done_ < last_step_) return Ok();
+  TERN_RETURN_IF_ERROR(algorithm_->Rest());
+  if (!algorithm_->MeetsAfter(steps_done_)) return Ok();  // at the next meeting
+  checkpointed_at_ = steps_done_;
+  return WriteCheckpoint();
+}
+
+// Where the disk will not have it the job goes on: the checkpoints before are still there.
+Status Trainer::WriteCheckpoint() {
+  TimeScope time(p_.progress.checkpoint);
+  CopyScalers();
+  SavedState own;
+  algorithm_->AddState(&own);
+  SavedLosses losses{std::bit_cast<uint64_t>(gradient_.losses().sum), gradient_.losses().samples};
+  losses.AddState(&own);
+  Status written;
+  p_.coder.WithKept([&](const SavedState& kept) {
+    Append(kept, &own);
+    written = p_.checkpoints->Write(steps_done_, algorithm_->applied(), p_.replica, own);
+  });
+  (written.ok() ? p_.progress.checkpoints : p_.progress.checkpoint_failures).Add();
+  p_.port.Offer(p_.checkpoints->Offers());
+  p_.progress.Move();
+  return Ok();
+}
+
+Status Trainer::LoadCheckpoint(const pb::Checkpoint& from) {
+  if (p_.checkpoints == nullptr) return Status(Code::kInternal, "this job has no checkpoints");
+  Result<models::TensorFile> file = p_.checkpoints->Read(from);
+  if (!file.ok()) return file.status();
+  const std::string name = Cat("the checkpoint of step ", from.step());
+  TERN_RETURN_IF_ERROR(p_.replica.LoadViews(*file).Within(name));
+  sums_.RestoreScalers(from.round(), scalers_);
+  resumed_ = std::move(*file);
+  LOG(WARNING) << "goes on from " << name;
+  if (from.step() >= p_.steps) {
+    LOG(WARNING) << "the job has no more than " << p_.steps
+                 << " steps: its weights are evaluated and written again, and that is all";
+  }
+  p_.port.Installed(from.round());
+  return Ok();
+}
+
+Status Trainer::RestoreOwn() {
+  if (!resumed_.has_value()) return Ok();
+  const models::TensorFile file = *std::exchange(resumed_, std::nullopt);
+  TERN_RETURN_IF_ERROR(p_.replica.LoadPoint(file));
+  SavedState own;
+  algorithm_->AddState(&own);
+  SavedLosses losses;
+  losses.AddState(&own);
+  Status restored;
+  p_.coder.WithKept([&](const SavedState& kept) {
+    Append(kept, &own);
+    restored = checkpoint::Restore(file, own);
+  });
+  gradient_.SetLosses({std::bit_cast<double>(losses.sum_bits), losses.samples});
+  return restored.Within("the checkpoint");
+}
+
+}  // namespace tern::train
