@@ -1,10 +1,10 @@
-// Winograd's minimal filtering F(2 x 2, 5 x 5) (Lavin and Gray 2016): an image in tiles of 2 x 2
-// outputs, each from 6 x 6 inputs; 36 multiplications an output tile and pair of channels instead
-// of 100. In between stand 36 matrices, one an element of the transformed tile:
+// Winograd's minimal filtering F(4 x 4, 5 x 5) (Lavin and Gray 2016): an image in tiles of 4 x 4
+// outputs, each from 8 x 8 inputs; 64 multiplications an output tile and pair of channels instead
+// of 400. In between stand 64 matrices, one an element of the transformed tile:
 //
-//   u = B^T x B    f = G w G^T    m_t = u_t f_t, t = 0 .. 35    y = A^T m A
+//   u = B^T x B    f = G w G^T    m_t = u_t f_t, t = 0 .. 63    y = A^T m A
 //
-// at the points 0, 1, -1, 2, -2 and infinity. The way back is each map's adjoint:
+// at the points 0, 1, -1, 2, -2, 1/2, -1/2 and infinity. The way back is each map's adjoint:
 //
 //   dm = A dy A^T    du_t = dm_t f_t^T    df_t = u_t^T dm_t    dx = sum over tiles of B du B^T dw =
 //   G^T df G
@@ -17,7 +17,7 @@
 
 namespace tern::kernels {
 
-constexpr size_t kWinogradWindow = 5, kWinogradStep = 2, kWinogradTile = 6;
+constexpr size_t kWinogradWindow = 5, kWinogradStep = 4, kWinogradTile = 8;
 constexpr size_t kWinogradMatrices = kWinogradTile * kWinogradTile;
 constexpr size_t kWinogradChannels = 16;  // of a call, at most
 
@@ -43,7 +43,7 @@ void WinogradOutput(const float* m, const WinogradTiles& tiles, const float* bia
 // And sum[c] = sum of dy, if not nullptr.
 void WinogradOutputBackward(const float* dy, const WinogradImage& image, const WinogradTiles& tiles,
                             float* dm, float* sum);
-// w: [outputs, inputs, 5, 5]; f: [36, inputs, outputs]. Of one input channel.
+// w: [outputs, inputs, 5, 5]; f: [64, inputs, outputs]. Of one input channel.
 void WinogradFilter(const float* w, size_t outputs, size_t inputs, size_t input, float* f);
 void WinogradFilterBackward(const float* df, size_t outputs, size_t inputs, size_t input,
                             float* dw);

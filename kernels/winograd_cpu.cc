@@ -2,6 +2,9 @@
 
 #include "kernels/winograd.h"
 
+// GCC 12 loses count of the elements of `half` (MapBothWays) in the target without vectors.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/winograd_cpu.cc"
 #include "hwy/foreach_target.h"
@@ -39,79 +42,102 @@ HWY_INLINE void ForChannels(size_t count, const Pass& pass) {
 HWY_INLINE V Times(float factor, V x) { return hn::Mul(hn::Set(Tag(), factor), x); }
 HWY_INLINE V Plus(V sum, float factor, V x) { return hn::MulAdd(hn::Set(Tag(), factor), x, sum); }
 
-// The maps of one direction; `in` and `out` are `step` apart.
+// The maps of one direction; `in` and `out` are `step` apart. The points 1 and -1, 2 and -2, 1/2
+// and -1/2 share their even and their odd terms.
+
+// What a point and its mirror take: even + odd, even - odd.
+HWY_INLINE void PutPair(V even, V odd, size_t step, V* out) {
+  out[0] = hn::Add(even, odd);
+  out[step] = hn::Sub(even, odd);
+}
+
 // B^T
 HWY_INLINE void MapInput(const V* in, size_t step, V* out) {
   const V x0 = in[0], x1 = in[step], x2 = in[2 * step], x3 = in[3 * step], x4 = in[4 * step],
-          x5 = in[5 * step];
-  const V even = Plus(x4, -4, x2), odd = Plus(x3, -4, x1);
-  const V near = hn::Sub(x4, x2), far = Times(2, hn::Sub(x3, x1));
-  out[0] = Plus(Plus(x4, -5, x2), 4, x0);
-  out[step] = hn::Add(even, odd);
-  out[2 * step] = hn::Sub(even, odd);
-  out[3 * step] = hn::Add(near, far);
-  out[4 * step] = hn::Sub(near, far);
-  out[5 * step] = Plus(Plus(x5, -5, x3), 4, x1);
+          x5 = in[5 * step], x6 = in[6 * step], x7 = in[7 * step];
+  const V even1 = hn::Add(Plus(x2, -4.25f, x4), x6), odd1 = hn::Add(Plus(x1, -4.25f, x3), x5);
+  const V even2 = Plus(Plus(x6, 0.25f, x2), -1.25f, x4);
+  const V odd2 = Plus(Plus(Times(0.5f, x1), -2.5f, x3), 2, x5);
+  const V even_half = Plus(Plus(x6, 4, x2), -5, x4);
+  const V odd_half = Plus(Plus(Times(2, x1), -2.5f, x3), 0.5f, x5);
+  out[0] = Plus(hn::Sub(x0, x6), 5.25f, hn::Sub(x4, x2));
+  PutPair(even1, odd1, step, out + step);
+  PutPair(even2, odd2, step, out + 3 * step);
+  PutPair(even_half, odd_half, step, out + 5 * step);
+  out[7 * step] = Plus(hn::Sub(x7, x1), 5.25f, hn::Sub(x3, x5));
 }
+
+// What the points 1, 2 and 1/2 have with their mirrors: the sums, and the differences.
+struct Pairs {
+  HWY_INLINE Pairs(const V* in, size_t step)
+      : even1(hn::Add(in[step], in[2 * step])),
+        odd1(hn::Sub(in[step], in[2 * step])),
+        even2(hn::Add(in[3 * step], in[4 * step])),
+        odd2(hn::Sub(in[3 * step], in[4 * step])),
+        even_half(hn::Add(in[5 * step], in[6 * step])),
+        odd_half(hn::Sub(in[5 * step], in[6 * step])) {}
+  V even1, odd1, even2, odd2, even_half, odd_half;
+};
 
 // B
 HWY_INLINE void MapInputBack(const V* in, size_t step, V* out) {
-  const V u0 = in[0], u5 = in[5 * step];
-  const V sum = hn::Add(in[step], in[2 * step]), apart = hn::Sub(in[step], in[2 * step]);
-  const V sum2 = hn::Add(in[3 * step], in[4 * step]), apart2 = hn::Sub(in[3 * step], in[4 * step]);
-  out[0] = Times(4, u0);
-  out[step] = Plus(Plus(Times(4, u5), -4, apart), -2, apart2);
-  out[2 * step] = hn::Sub(Plus(Times(-5, u0), -4, sum), sum2);
-  out[3 * step] = hn::Add(Plus(Times(-5, u5), 2, apart2), apart);
-  out[4 * step] = hn::Add(hn::Add(u0, sum), sum2);
-  out[5 * step] = u5;
+  const V u0 = in[0], u7 = in[7 * step];
+  const Pairs u(in, step);
+  out[0] = u0;
+  out[step] = Plus(Plus(hn::Sub(u.odd1, u7), 0.5f, u.odd2), 2, u.odd_half);
+  out[2 * step] = Plus(Plus(Plus(u.even1, -5.25f, u0), 0.25f, u.even2), 4, u.even_half);
+  out[3 * step] = Plus(Plus(Times(5.25f, u7), -4.25f, u.odd1), -2.5f, hn::Add(u.odd2, u.odd_half));
+  out[4 * step] =
+      Plus(Plus(Plus(Times(5.25f, u0), -4.25f, u.even1), -1.25f, u.even2), -5, u.even_half);
+  out[5 * step] = Plus(Plus(Plus(u.odd1, -5.25f, u7), 2, u.odd2), 0.5f, u.odd_half);
+  out[6 * step] = hn::Add(hn::Sub(u.even1, u0), hn::Add(u.even2, u.even_half));
+  out[7 * step] = u7;
 }
 
 // A^T
 HWY_INLINE void MapOutput(const V* in, size_t step, V* out) {
-  const V sum = hn::Add(in[step], in[2 * step]), apart = hn::Sub(in[step], in[2 * step]);
-  const V sum2 = hn::Add(in[3 * step], in[4 * step]), apart2 = hn::Sub(in[3 * step], in[4 * step]);
-  out[0] = hn::Add(hn::Add(in[0], sum), sum2);
-  out[step] = hn::Add(Plus(apart, 2, apart2), in[5 * step]);
+  const Pairs m(in, step);
+  out[0] = hn::Add(hn::Add(in[0], m.even1), hn::Add(m.even2, m.even_half));
+  out[step] = Plus(Plus(m.odd1, 2, m.odd2), 0.5f, m.odd_half);
+  out[2 * step] = Plus(Plus(m.even1, 4, m.even2), 0.25f, m.even_half);
+  out[3 * step] = Plus(Plus(hn::Add(m.odd1, in[7 * step]), 8, m.odd2), 0.125f, m.odd_half);
 }
 
 // A
 HWY_INLINE void MapOutputBack(const V* in, size_t step, V* out) {
-  const V y0 = in[0], y1 = in[step];
+  const V y0 = in[0], y1 = in[step], y2 = in[2 * step], y3 = in[3 * step];
   out[0] = y0;
-  out[step] = hn::Add(y0, y1);
-  out[2 * step] = hn::Sub(y0, y1);
-  out[3 * step] = Plus(y0, 2, y1);
-  out[4 * step] = Plus(y0, -2, y1);
-  out[5 * step] = y1;
+  PutPair(hn::Add(y0, y2), hn::Add(y1, y3), step, out + step);
+  PutPair(Plus(y0, 4, y2), Plus(Times(2, y1), 8, y3), step, out + 3 * step);
+  PutPair(Plus(y0, 0.25f, y2), Plus(Times(0.5f, y1), 0.125f, y3), step, out + 5 * step);
+  out[7 * step] = y3;
 }
 
 // G
 HWY_INLINE void MapFilter(const V* in, size_t step, V* out) {
   const V w0 = in[0], w1 = in[step], w2 = in[2 * step], w3 = in[3 * step], w4 = in[4 * step];
-  const V even = Times(-1.f / 6, hn::Add(hn::Add(w0, w2), w4));
-  const V odd = Times(-1.f / 6, hn::Add(w1, w3));
-  const V even2 = Times(1.f / 24, Plus(Plus(w0, 4, w2), 16, w4));
-  const V odd2 = Times(1.f / 24, Plus(Times(2, w1), 8, w3));
-  out[0] = Times(0.25f, w0);
-  out[step] = hn::Add(even, odd);
-  out[2 * step] = hn::Sub(even, odd);
-  out[3 * step] = hn::Add(even2, odd2);
-  out[4 * step] = hn::Sub(even2, odd2);
-  out[5 * step] = w4;
+  const float one = -2.f / 9, two = 1.f / 90,
+              half = 32.f / 45;  // 1 / products of the points' differences
+  out[0] = w0;
+  PutPair(Times(one, hn::Add(hn::Add(w0, w2), w4)), Times(one, hn::Add(w1, w3)), step, out + step);
+  PutPair(Times(two, Plus(Plus(w0, 4, w2), 16, w4)), Times(two, Plus(Times(2, w1), 8, w3)), step,
+          out + 3 * step);
+  PutPair(Times(half, Plus(Plus(w0, 0.25f, w2), 0.0625f, w4)),
+          Times(half, Plus(Times(0.5f, w1), 0.125f, w3)), step, out + 5 * step);
+  out[7 * step] = w4;
 }
 
 // G^T
 HWY_INLINE void MapFilterBack(const V* in, size_t step, V* out) {
-  const V even = Times(-1.f / 6, hn::Add(in[step], in[2 * step]));
-  const V odd = Times(-1.f / 6, hn::Sub(in[step], in[2 * step]));
-  const V even2 = Times(1.f / 24, hn::Add(in[3 * step], in[4 * step]));
-  const V odd2 = Times(1.f / 24, hn::Sub(in[3 * step], in[4 * step]));
-  out[0] = hn::Add(Plus(even, 0.25f, in[0]), even2);
-  out[step] = Plus(odd, 2, odd2);
-  out[2 * step] = Plus(even, 4, even2);
-  out[3 * step] = Plus(odd, 8, odd2);
-  out[4 * step] = hn::Add(Plus(even, 16, even2), in[5 * step]);
+  const Pairs f(in, step);
+  const V even1 = Times(-2.f / 9, f.even1), odd1 = Times(-2.f / 9, f.odd1);
+  const V even2 = Times(1.f / 90, f.even2), odd2 = Times(1.f / 90, f.odd2);
+  const V even_half = Times(32.f / 45, f.even_half), odd_half = Times(32.f / 45, f.odd_half);
+  out[0] = hn::Add(hn::Add(in[0], even1), hn::Add(even2, even_half));
+  out[step] = Plus(Plus(odd1, 2, odd2), 0.5f, odd_half);
+  out[2 * step] = Plus(Plus(even1, 4, even2), 0.25f, even_half);
+  out[3 * step] = Plus(Plus(odd1, 8, odd2), 0.125f, odd_half);
+  out[4 * step] = Plus(Plus(hn::Add(even1, in[7 * step]), 16, even2), 0.0625f, even_half);
 }
 
 // `map` of `from` x `from` values to `to` x `to`, down the columns and along the rows; rows are
@@ -247,7 +273,7 @@ void WinogradFilterBackward(const float* df, size_t outputs, size_t inputs, size
       in[t] = lanes.Load(df + (t * inputs + input) * outputs + o);
     MapBothWays<kTile, kWindow>(MapFilterBack, in, out);
     for (size_t tap = 0; tap < kWindow * kWindow; ++tap) {
-      float taps[kWinogradChannels];
+      float taps[kWinogradChannels] = {};
       hn::StoreU(out[tap / kWindow * kTile + tap % kWindow], Tag(), taps);
       for (size_t k = 0; k < lanes.count; ++k)
         dw[((o + k) * inputs + input) * kWindow * kWindow + tap] = taps[k];

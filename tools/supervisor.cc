@@ -117,7 +117,7 @@ void Supervisor::OnNews(const std::string& line) {
 
 void Supervisor::OnStopSignals() {
   for (int signal = signals_.Take(); signal != 0; signal = signals_.Take()) {
-    if (stop_signal_ == 0) stop_signal_ = signal;
+    if (stop_.signal == 0) stop_.signal = signal;
     CancelRestarts();
     switch (++stops_) {
       case 1:
@@ -129,6 +129,7 @@ void Supervisor::OnStopSignals() {
         children_[0].process->Signal(signal);
         break;
       case 2:
+        stop_.at_once = !ended_.has_value();
         SignalAll(signal);
         kill_at_ = Now() + kBetweenSignals;
         break;
@@ -145,7 +146,7 @@ void Supervisor::OnExit(Child* child, const Exit& exit) {
   const bool crashed = exit.signal != 0 || exit.code == static_cast<int>(Code::kInternal);
   // Before a daemon has its handlers, the signal that asks it to stop kills it.
   const bool stopped =
-      stop_signal_ != 0 && (exit.signal == stop_signal_ || exit.code == 128 + stop_signal_);
+      stop_.signal != 0 && (exit.signal == stop_.signal || exit.code == 128 + stop_.signal);
   if (!well && !child->told_to_end && !stopped && (crashed || !ended_.has_value())) {
     lost_at_ = Now();
     const ProcessSpec& spec = child->member.spec;
@@ -154,13 +155,13 @@ void Supervisor::OnExit(Child* child, const Exit& exit) {
     Mend(child, exit);
   }
   // Without shard 0 nobody else hears of a stop.
-  if (stop_signal_ != 0 && child == &children_[0] && !ended_.has_value()) EndWithin(Time(0));
+  if (stop_.signal != 0 && child == &children_[0] && !ended_.has_value()) EndWithin(Time(0));
 }
 
 void Supervisor::Mend(Child* child, const Exit& exit) {
   const std::string what = Describe(failures_.back());
   const bool may =
-      child->member.job_waits && stop_signal_ == 0 && !end_at_.has_value() && !ended_.has_value();
+      child->member.job_waits && stop_.signal == 0 && !end_at_.has_value() && !ended_.has_value();
   if (may && restarts_ < options_.restarts) {
     ++restarts_;
     child->restart_at = Now() + (exit.signal != 0 ? Time(0) : options_.settle);

@@ -49,7 +49,7 @@ class Supervisor {
 
   // After Run: how it ended, the last JSON line of shard 0, and how often something was started
   // again.
-  Status verdict() const { return Judge(failures_, ended_, stop_signal_); }
+  Status verdict() const { return Judge(failures_, ended_, stop_); }
   const std::string& newest() const { return newest_; }
   uint32_t restarts() const { return restarts_; }
 
@@ -84,7 +84,8 @@ class Supervisor {
   std::optional<setup::News> ended_;
   bool started_ = false;  // all workers were there once
   bool gave_up_ = false;  // we ended the job ourselves: what shard 0 says then is no news
-  int stop_signal_ = 0, stops_ = 0;
+  StopSignal stop_;
+  int stops_ = 0;
   uint32_t restarts_ = 0;
   uint64_t rounds_ = 0;  // of the newest progress
   Time lost_at_{};       // the newest failure or restart

@@ -44,7 +44,7 @@ std::string Describe(const Failure& failure) {
 }
 
 Status Judge(const std::vector<Failure>& failures, const std::optional<setup::News>& ended,
-             int stop_signal) {
+             StopSignal stop) {
   const bool in_order = ended.has_value() && InOrder(ended->code);
   const auto root = std::find_if(failures.begin(), failures.end(), [&](const Failure& failure) {
     // A job that ended in order has got over what failed while it ran.
@@ -63,13 +63,15 @@ Status Judge(const std::vector<Failure>& failures, const std::optional<setup::Ne
     return Status(static_cast<Code>(NamesReason(root->exit) ? root->exit.code : otherwise),
                   "the job failed\n  " + RootCause(*root) + then);
   }
-  if (ended.has_value()) {
+  const bool saw_others_leave =
+      stop.at_once && ended.has_value() && ended->code == static_cast<int>(Code::kPeerLost);
+  if (ended.has_value() && !saw_others_leave) {
     return Status(static_cast<Code>(ended->code),
                   "the job failed\n  root cause: server 0 ended it: " + ended->sentence);
   }
-  if (stop_signal != 0) {
-    return Status(static_cast<Code>(128 + stop_signal),
-                  Cat("stopped by signal ", stop_signal, ", not in order"));
+  if (stop.signal != 0) {
+    return Status(static_cast<Code>(128 + stop.signal),
+                  Cat("stopped by signal ", stop.signal, ", not in order"));
   }
   if (!failures.empty()) {
     return Status(static_cast<Code>(failures.front().exit.code),

@@ -25,15 +25,21 @@ struct Failure {
 // "worker 1 (process 4711) was killed by signal 9 (Killed)", and its last sentence.
 std::string Describe(const Failure& failure);
 
+// What a person sent.
+struct StopSignal {
+  int signal = 0;        // the first; 0: none
+  bool at_once = false;  // a second one went to all processes before the job was over
+};
+
 // The status to leave with; its sentence names the root cause. `failures` in the order in which
-// they were seen; `ended` is what shard 0 said at the end, if it did; `stop_signal` is 0, or what a
-// person sent.
+// they were seen; `ended` is what shard 0 said at the end, if it did.
 //
 // The root cause is the first failure that is no consequence of another: a process that leaves with
 // 75 (a peer was lost), or with the code that the job ended with, only says what it was told. Its
 // code is the run's, where it is one that names a reason; after a signal or a code that names none
-// it is the job's, or 75.
+// it is the job's, or 75. Processes that are all told to stop at once may see each other leave:
+// that loss is none.
 Status Judge(const std::vector<Failure>& failures, const std::optional<setup::News>& ended,
-             int stop_signal);
+             StopSignal stop);
 
 }  // namespace tern::tools

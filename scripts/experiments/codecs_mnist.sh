@@ -5,8 +5,8 @@
 #   scripts/experiments/codecs_mnist.sh MNIST_DIR [OPTIONS]     --help lists them
 # TERN_BUILD_DIR=FOLDER takes the programs of that build instead of building them.
 set -euo pipefail
-source "$(dirname "$0")/../lib/mnist_folder.sh"
-take_mnist_folder 'codecs_mnist.sh MNIST_DIR [OPTIONS]' "$@"
+source "$(dirname "$0")/../lib/data_folder.sh"
+take_data_folder 'codecs_mnist.sh MNIST_DIR [OPTIONS]' train-images-idx3-ubyte.gz "$@"
 [ "$data" = . ] || shift
 cd "$(dirname "$0")/../.."
 source scripts/lib/programs.sh

@@ -6,8 +6,8 @@
 # MNIST_DIR has the four files, each as it is or with .gz. --with_64 adds 64 workers: 7 GB of memory.
 # TERN_BUILD_DIR=FOLDER takes the programs of that build instead of building them.
 set -euo pipefail
-source "$(dirname "$0")/../lib/mnist_folder.sh"
-take_mnist_folder 'lenet_mnist.sh MNIST_DIR [--with_64] [OPTIONS]' "$@"
+source "$(dirname "$0")/../lib/data_folder.sh"
+take_data_folder 'lenet_mnist.sh MNIST_DIR [--with_64] [OPTIONS]' train-images-idx3-ubyte.gz "$@"
 [ "$data" = . ] || shift
 cd "$(dirname "$0")/../.."
 source scripts/lib/programs.sh

@@ -1,4 +1,4 @@
-"""Runs of an experiment, each a `tern run` with a folder of its own, so that what is done is not done again."""
+"""Runs of an experiment, each a process with a folder of its own, so that what is done is not done again."""
 import dataclasses
 import json
 import os
@@ -26,7 +26,7 @@ class Failed(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One job. A run is finished when result.json in its folder tells of the very same job and settings."""
+    """One `tern run`. It is finished when result.json in its folder tells of the very same job and settings."""
     case: str
     seed: int
     codec: str
@@ -48,6 +48,10 @@ class Run:
         for setting in (*self.settings, f"output_dir={self.folder}"):
             words += ["--set", setting]
         return words
+
+    def told(self):
+        """What the ended run says of itself; OSError or ValueError where it says nothing."""
+        return json.loads((self.folder / "server.0.json").read_text())
 
     def result(self):
         """What the finished run told, or None."""
@@ -80,7 +84,7 @@ class Process:
         wall_s = time.monotonic() - self._begin
         code = self._process.returncode
         try:
-            summary = json.loads((self.run.folder / "server.0.json").read_text())
+            summary = self.run.told()
         except (OSError, ValueError):
             summary = {}
         if code != 0 or summary.get("code") != 0 or "accuracy" not in summary:

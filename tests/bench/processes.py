@@ -118,12 +118,16 @@ def run_job(place, bin_folder, workers, settings, own_settings=None, timeout_s=3
 
 
 @functools.cache
-def python_with_torch():
-    """A Python that has PyTorch: this one, or Debian's (python3-torch); None: there is none."""
+def python_with(*modules):
+    """A Python that has these: this one, or Debian's; None: there is none."""
     for python in (sys.executable, "/usr/bin/python3"):
-        if shutil.which(python) and subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0:
+        if shutil.which(python) and subprocess.run([python, "-c", f"import {', '.join(modules)}"], capture_output=True).returncode == 0:
             return python
     return None
+
+
+def python_with_torch():
+    return python_with("torch")
 
 
 def ends_of(running, timeout_s):

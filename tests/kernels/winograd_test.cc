@@ -35,7 +35,7 @@ class WinogradOf : public testing::TestWithParam<Case> {
       }
     }
   }
-  // out[t] += a[t] b[t] for the 36 matrices; `along`: which index of each is summed over.
+  // out[t] += a[t] b[t] for the 64 matrices; `along`: which index of each is summed over.
   template <typename Visit>
   static void ForMatrices(const Visit& visit) {
     for (size_t t = 0; t < kWinogradMatrices; ++t) visit(t);
@@ -48,7 +48,7 @@ class WinogradOf : public testing::TestWithParam<Case> {
 
   const Case c_ = GetParam();
   const size_t out_height_ = c_.height + 2 * c_.pad - 4, out_width_ = c_.width + 2 * c_.pad - 4;
-  const size_t rows_ = (out_height_ + 1) / 2, columns_ = (out_width_ + 1) / 2;
+  const size_t rows_ = (out_height_ + 3) / 4, columns_ = (out_width_ + 3) / 4;
   const size_t tiles_ = rows_ * columns_, pixels_ = c_.height * c_.width;
   const size_t out_pixels_ = out_height_ * out_width_;
   const WinogradImage from_ = {c_.height, c_.width, c_.inputs, c_.inputs};

@@ -28,21 +28,21 @@ setup::News Ended(int code, const std::string& sentence = "") {
 int CodeOf(const Status& status) { return ExitCode(status); }
 
 TEST(Verdict, AJobThatEndsWellIsWell) {
-  EXPECT_TRUE(Judge({}, Ended(0), 0).ok());
-  EXPECT_TRUE(Judge({Killed("worker 1", 9)}, Ended(0), 0).ok())
+  EXPECT_TRUE(Judge({}, Ended(0), {}).ok());
+  EXPECT_TRUE(Judge({Killed("worker 1", 9)}, Ended(0), {}).ok())
       << "it was started again, and the job got over it";
 }
 
 TEST(Verdict, AStopInOrderIsNoFailure) {
-  EXPECT_EQ(CodeOf(Judge({}, Ended(143, "stopped"), 15)), 143);
+  EXPECT_EQ(CodeOf(Judge({}, Ended(143, "stopped"), {15})), 143);
   // Somebody signalled the server itself: its workers may be seen to leave first.
-  EXPECT_EQ(CodeOf(Judge({Exited("worker 0", 130)}, Ended(130), 0)), 130);
+  EXPECT_EQ(CodeOf(Judge({Exited("worker 0", 130)}, Ended(130), {})), 130);
 }
 
 TEST(Verdict, TheFirstFailureThatIsNoConsequenceIsTheRootCause) {
   const Status status = Judge({Exited("worker 0", 75, "worker 1 was lost"),
                                Exited("worker 1", 65, "no such file"), Exited("worker 2", 70)},
-                              Ended(75, "worker 1 was lost"), 0);
+                              Ended(75, "worker 1 was lost"), {});
   EXPECT_EQ(CodeOf(status), 65);
   EXPECT_THAT(status.message(),
               AllOf(HasSubstr("root cause: worker 1 (process 7) exited with code 65: no such file"),
@@ -52,26 +52,26 @@ TEST(Verdict, TheFirstFailureThatIsNoConsequenceIsTheRootCause) {
 }
 
 TEST(Verdict, ASignalNamesNoReasonSoTheCodeIsTheJobs) {
-  const Status lost = Judge({Killed("worker 1", 9)}, Ended(75, "silent for 3.0 s"), 0);
+  const Status lost = Judge({Killed("worker 1", 9)}, Ended(75, "silent for 3.0 s"), {});
   EXPECT_EQ(CodeOf(lost), 75);
   EXPECT_THAT(lost.message(), HasSubstr("worker 1 (process 7) was killed by signal 9 (Killed)"));
-  EXPECT_EQ(CodeOf(Judge({Killed("server 0", 11)}, std::nullopt, 0)), 75);
+  EXPECT_EQ(CodeOf(Judge({Killed("server 0", 11)}, std::nullopt, {})), 75);
   // Someone told one worker to leave: that is no end in order of the job.
-  EXPECT_EQ(CodeOf(Judge({Exited("worker 1", 143)}, Ended(75), 0)), 75);
-  EXPECT_EQ(CodeOf(Judge({Exited("worker 1", 3)}, std::nullopt, 0)), 75);
+  EXPECT_EQ(CodeOf(Judge({Exited("worker 1", 143)}, Ended(75), {})), 75);
+  EXPECT_EQ(CodeOf(Judge({Exited("worker 1", 3)}, std::nullopt, {})), 75);
 }
 
 TEST(Verdict, WithoutARootCauseTheServersSentenceIsIt) {
   const Status status =
-      Judge({Exited("worker 0", 75, "said later")}, Ended(75, "worker 1 is silent"), 0);
+      Judge({Exited("worker 0", 75, "said later")}, Ended(75, "worker 1 is silent"), {});
   EXPECT_EQ(CodeOf(status), 75);
   EXPECT_THAT(status.message(), HasSubstr("root cause: server 0 ended it: worker 1 is silent"));
-  EXPECT_EQ(CodeOf(Judge({}, Ended(76, "replicas differ"), 0)), 76);
+  EXPECT_EQ(CodeOf(Judge({}, Ended(76, "replicas differ"), {})), 76);
 }
 
 TEST(Verdict, ConsequencesAloneAreBetterThanNothing) {
-  const Status status =
-      Judge({Exited("worker 0", 75, "server 0 was lost"), Exited("worker 1", 75)}, std::nullopt, 0);
+  const Status status = Judge({Exited("worker 0", 75, "server 0 was lost"), Exited("worker 1", 75)},
+                              std::nullopt, {});
   EXPECT_EQ(CodeOf(status), 75);
   EXPECT_THAT(status.message(), HasSubstr("server 0 was lost"));
 }
@@ -79,14 +79,22 @@ TEST(Verdict, ConsequencesAloneAreBetterThanNothing) {
 TEST(Verdict, ACrashAfterTheEndIsNotHidden) {
   Failure crash = Killed("worker 0", 11);
   crash.job_was_over = true;
-  const Status status = Judge({crash}, Ended(0), 0);
+  const Status status = Judge({crash}, Ended(0), {});
   EXPECT_EQ(CodeOf(status), 70);
   EXPECT_THAT(status.message(), HasSubstr("then a process crashed"));
 }
 
 TEST(Verdict, StoppedWithoutOrderIsTheSignal) {
-  EXPECT_EQ(CodeOf(Judge({}, std::nullopt, 15)), 143);
-  EXPECT_EQ(CodeOf(Judge({}, std::nullopt, 2)), 130);
+  EXPECT_EQ(CodeOf(Judge({}, std::nullopt, {15})), 143);
+  EXPECT_EQ(CodeOf(Judge({}, std::nullopt, {2})), 130);
+}
+
+TEST(Verdict, ThoseToldToStopAtOnceMaySeeEachOtherLeave) {
+  const setup::News lost = Ended(75, "worker 0 was lost at round 1: it left");
+  EXPECT_EQ(CodeOf(Judge({}, lost, {15, true})), 143);
+  EXPECT_EQ(CodeOf(Judge({}, lost, {15, false})), 75) << "lost while it stopped in order";
+  EXPECT_EQ(CodeOf(Judge({}, Ended(76, "replicas differ"), {15, true})), 76);
+  EXPECT_EQ(CodeOf(Judge({Killed("worker 1", 11)}, lost, {15, true})), 75);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ struct Side {
     return {height, width, blocked ? kWinogradChannels : channels,
             std::min(kWinogradChannels, channels - c)};
   }
-  // From a matrix to the next: not whole pages, for then the 36 elements of a tile would fight for
+  // From a matrix to the next: not whole pages, for then the 64 elements of a tile would fight for
   // the same places of the caches.
   size_t MatrixStride(size_t images) const {
     const size_t stride = (images * tiles() * channels + kLine - 1) / kLine * kLine;

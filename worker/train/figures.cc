@@ -133,7 +133,10 @@ void Figures::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t step
   LOG(INFO) << "after step " << steps << ": test accuracy "
             << static_cast<double>(total.test_correct()) / samples << " of " << total.test_samples()
             << " (" << static_cast<double>(total.test_among_five()) / samples
-            << " among five), test loss " << total.test_loss() / samples
+            << " among five), test loss " << total.test_loss() / samples << ", training loss "
+            << compared_.train_loss() /
+                   static_cast<double>(std::max<uint64_t>(1, compared_.train_samples()))
+            << " of " << compared_.train_samples() << " since the comparison before"
             << (setup_.plan.rounds ? Cat(", replicas agree on hash ", Hex(total.parameters_hash()))
                                    : std::string());
   newest_ = total;
