@@ -34,8 +34,8 @@ class Bench:
             self.pythons["newest torch"] = os.environ["TERN_NEWEST_TORCH"]
 
     def output(self, *words, threads=1):
-        # No thread may spin while another process has its turn.
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads))
+        environment.pop("OPENBLAS_CORETYPE", None)  # OpenBLAS shall choose its kernels by the CPU
         return subprocess.run(list(map(str, words)), check=True, text=True, stdout=subprocess.PIPE, env=environment).stdout
 
     def versions(self):
