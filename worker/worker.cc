@@ -12,6 +12,8 @@
 #include "common/setup/report.h"
 #include "worker/compute_threads.h"
 #include "worker/read_samples.h"
+#include "worker/train/algorithm.h"
+#include "worker/train/coder.h"
 #include "worker/train/trainer.h"
 
 namespace tern::worker {
@@ -108,8 +110,11 @@ Status Worker::Run() {
   LOG_IF(WARNING, job_.checkpoints().every_steps() != 0 && !setup_.plan.rounds)
       << "no checkpoints are written: " << job_.train().algorithm() << " has no rounds";
   NetLoop::Options options{
-      rank_, steps_, train::Replica::MaxStateBytes(setup_),
+      rank_,
+      steps_,
+      train::Replica::MaxStateBytes(setup_),
       checkpoints ? checkpoints->Offers() : std::vector<pb::Checkpoint>(),
+      train::HasOwnPoint(job_.train().algorithm()) || train::Coder::KeepsSomething(setup_),
       [&coder_for_net](train::Answer answer) { coder_for_net->Scaled(std::move(answer)); }};
   NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events, std::move(options));
   const auto board = train::Board::Make(setup_, rank_, progress_, traffic_);

@@ -124,6 +124,9 @@ class Coordinator : public Control {
   bool NobodyHoldsState() const;
   std::optional<pb::Checkpoint> NewestCheckpoint() const;
   bool ShardsHaveOffered() const;
+  void AskForCheckpoints(Time now, ControlActions* out);
+  // One comes back to a job that runs, without what only its checkpoints have.
+  bool TakesAllBack(const pb::Hello& hello) const;
   void GoOnFrom(const pb::Checkpoint& checkpoint, ControlActions* out);
   void AskForSnapshots(Time now, ControlActions* out);
   void OnSnapshots(Peer from, const pb::GoBack& answer, Time now, ControlActions* out);

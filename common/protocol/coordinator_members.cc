@@ -122,6 +122,10 @@ void Coordinator::Admit(Worker* worker, Peer from, const pb::Hello& hello, Time 
                         ControlActions* out) {
   const bool back = worker->presence == Presence::kLost;
   const uint64_t first_epoch = worker->first_epoch;
+  if (gathered_ && TakesAllBack(hello))
+    GoBack(
+        Name(hello.rank()) + " was started again, and what it had of its own is on its disk alone",
+        now, out);
   Retire(worker);
   stragglers_.Forget(hello.rank());
   worker->presence = Presence::kPresent;

@@ -28,7 +28,28 @@ std::optional<pb::Checkpoint> Coordinator::NewestCheckpoint() const {
   return NewestOfAll(offers);
 }
 
-// Their hellos ask again.
+bool Coordinator::TakesAllBack(const pb::Hello& hello) const {
+  if (!options_.resumes || HasSnapshots() || options_.elasticity.on_loss != OnLoss::kWait)
+    return false;
+  if (!hello.fresh() || !hello.keeps_own()) return false;
+  // Of its two newest all others have one (worker/train/checkpoints.h).
+  const auto& offers = hello.checkpoints();
+  return std::count_if(offers.begin(), offers.end(),
+                       [this](const auto& one) { return one.run() == run_; }) >= 2;
+}
+
+void Coordinator::AskForCheckpoints(Time now, ControlActions* out) {
+  if (now - asked_at_ < options_.timings.hello_retry) return;
+  asked_at_ = now;
+  for (const auto& [shard, follower] : followers_) {
+    if (!options_.Keeps(shard) || follower.incarnation != 0 || follower.peer == 0) continue;
+    Message message;
+    message.head.mutable_go_back()->set_run(run_);
+    EmitSend(follower.peer, std::move(message), out);
+  }
+}
+
+// They say hello again where the job goes back.
 bool Coordinator::ShardsHaveOffered() const {
   return std::none_of(followers_.begin(), followers_.end(), [this](const auto& one) {
     return options_.Keeps(one.first) && one.second.incarnation == 0;
@@ -54,7 +75,10 @@ bool Coordinator::MayResume(Time now, ControlActions* out) {
     going_back_ = true;
     if (CallAnew(now, out)) return false;
   }
-  if (!ShardsHaveOffered()) return false;
+  if (!ShardsHaveOffered()) {
+    AskForCheckpoints(now, out);
+    return false;
+  }
   resume_ = NewestCheckpoint();
   if (!resume_.has_value() && begun) {
     Abort(Code::kPeerLost,

@@ -22,6 +22,10 @@ void Coordinator::GoBack(const std::string& why, Time now, ControlActions* out) 
   started_at_ = now;
   poll_.Clear();
   asked_at_ = now - options_.timings.hello_retry;
+  if (!HasSnapshots()) {
+    for (auto& [shard, follower] : followers_)
+      follower.incarnation = 0;  // to offer what it has now
+  }
   for (Worker& worker : workers_) {
     reached_ = std::max(reached_, worker.applied);
     if (IsLive(worker)) {

@@ -76,7 +76,7 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
     case pb::Envelope::kMembers:
       return OnMembers(message.head.members(), out);
     case pb::Envelope::kGoBack:
-      return OnGoBack(message.head.go_back(), out);
+      return OnGoBack(message.head.go_back(), now, out);
     case pb::Envelope::kEnd:
       return End(
           Status(static_cast<Code>(message.head.end().code()), message.head.end().sentence()), out);
@@ -117,8 +117,8 @@ void Follower::OnMembers(const pb::Members& members, ControlActions* out) {
   EmitMembers(members_, out);
 }
 
-void Follower::OnGoBack(const pb::GoBack& question, ControlActions* out) {
-  if (!options_.snapshots) return;
+void Follower::OnGoBack(const pb::GoBack& question, Time now, ControlActions* out) {
+  if (!options_.snapshots) return Greet(now, out);  // with the checkpoints that are here now
   Message answer;
   answer.head.mutable_go_back()->set_run(question.run());
   for (uint64_t round : options_.snapshots(question.run()))

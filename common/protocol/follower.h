@@ -31,7 +31,7 @@ class Follower : public Control {
 
  private:
   void OnMembers(const pb::Members& members, ControlActions* out);
-  void OnGoBack(const pb::GoBack& question, ControlActions* out);
+  void OnGoBack(const pb::GoBack& question, Time now, ControlActions* out);
   void OnHello(Peer from, const pb::Hello& hello, ControlActions* out);
   void OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out);
   void Connect(Time now, ControlActions* out);

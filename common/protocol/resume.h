@@ -3,6 +3,9 @@
 //
 //   gathering --all workers, and all shards that keep something, have come--> choosing --> running
 //
+// So does a job of which one worker alone was lost and comes back, where workers have state of
+// their own that no other can give it (Hello.keeps_own) and it still has its checkpoints.
+//
 //   gathering  hellos of workers without state, and of shards, offer what they have. Whoever was
 //              admitted before says hello as a new incarnation first (GoBack, as in roll_back.h)
 //   choosing   the newest (run, step, round) that all offer. None: a job that is new begins at the

@@ -96,6 +96,7 @@ class Session {
     std::function<bool(const Cell&, LaneRef)> in_plan;  // as Exchange's
     bool shrink = false;                                // on_worker_loss
     std::vector<pb::Checkpoint> checkpoints;            // on this worker's disk
+    bool keeps_own = false;                             // as Hello's
   };
 
   explicit Session(Options options);

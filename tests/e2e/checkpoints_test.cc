@@ -149,6 +149,38 @@ INSTANTIATE_TEST_SUITE_P(
         With(Of("Easgd", {"train.algorithm=easgd", "train.easgd.tau=4"}), "{name: lenet}", 2)),
     [](const auto& info) { return info.param.name; });
 
+// One worker alone is lost and comes back: what it had of its own (w', momentum, what a codec left
+// out) is on its disk, so all go back to a checkpoint.
+class KilledAlone : public testing::TestWithParam<Case> {};
+
+TEST_P(KilledAlone, TakesAllBackToTheSameBytes) {
+  JobOptions options =
+      Job("faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: "
+          "0.8}\n");
+  options.servers = GetParam().servers;
+  const std::string weights = Undisturbed(options, GetParam().set);
+  TestJob job(options);
+  job.StartAll(GetParam().set);
+  for (uint32_t rank = 0; rank < options.workers; ++rank)
+    ASSERT_TRUE(WaitUntil([&] { return Newest(job, Cat("worker.", rank)) >= 20; }));
+  job.worker(1).Signal(SIGKILL);
+  job.worker(1).Wait();
+  job.StartWorker(1, GetParam().set);
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == weights);
+  for (uint32_t rank = 0; rank < options.workers; ++rank)
+    EXPECT_NE(job.Log("worker", rank).find("goes on from the checkpoint"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, KilledAlone,
+    testing::Values(Of("Threshold", {"exchange.codec=threshold"}),
+                    Of("Odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
+                                 "train.odsgd.local.momentum=0.9"}),
+                    Of("Psgd", {"train.algorithm=psgd", "train.psgd.p=4"}),
+                    With(Of("OneBit", {"exchange.codec=onebit"}), "{name: lenet}", 2)),
+    [](const auto& info) { return info.param.name; });
+
 TEST(Checkpoints, ATornOneIsRefusedAndTheOneBeforeUsed) {
   const JobOptions options = Job();
   const std::string weights = Undisturbed(options);

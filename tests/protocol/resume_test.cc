@@ -85,17 +85,30 @@ class Resuming : public testing::Test {
     }
     return all;
   }
-  // In the middle of a run.
-  void LoseAllWorkers() {
-    Make(false);
+  void Run(bool keeps) {
+    Make(keeps);
     ShardComes();
     Comes(0);
     Comes(1);
     ASSERT_TRUE(coordinator_->running());
     Hear(100, Beat(0, 10, 25));
     Hear(101, Beat(1, 11, 25));
+  }
+  void LoseAllWorkers(bool keeps = false) {
+    Run(keeps);
     Pass(milliseconds(4000));
-    ShardComes();
+  }
+  // Worker 1 is lost, and its rank comes again.
+  ControlActions OneComesBack(bool keeps_own, const Offers& offers) {
+    Run(false);
+    for (int i = 0; i < 40; ++i) {
+      Pass(milliseconds(100));
+      Hear(100, Beat(0, 10, 25));
+    }
+    pb::Hello hello = TestHello(1, 21);
+    hello.set_keeps_own(keeps_own);
+    for (const pb::Checkpoint& one : offers) *hello.add_checkpoints() = one;
+    return Hear(101, Say(hello));
   }
   static pb::Welcome WelcomeOf(Peer peer, const ControlActions& actions) {
     return First(peer, Body::kWelcome, SendsOf(actions)).head.welcome();
@@ -191,6 +204,45 @@ TEST_F(Resuming, ARunThatLostAllItsWorkersEndsWithoutACommonCheckpoint) {
   const pb::Abort abort = First(100, Body::kAbort, SendsOf(out)).head.abort();
   EXPECT_EQ(abort.code(), static_cast<uint32_t>(Code::kPeerLost)) << LogOf(out);
   EXPECT_THAT(abort.sentence(), HasSubstr("no checkpoint that all have"));
+}
+
+TEST_F(Resuming, AShardThatKeepsSomethingIsAskedWhatItHasByThen) {
+  LoseAllWorkers(true);
+  Comes(0, {At(10, 7), At(20, 7)}, 2);
+  const ControlActions asked = Comes(1, {At(10, 7), At(20, 7)}, 2);
+  EXPECT_TRUE(First(200, Body::kGoBack, SendsOf(asked)).head.has_go_back());
+  EXPECT_FALSE(coordinator_->running());
+  const ControlActions out = ShardComes({At(10, 7)});
+  EXPECT_EQ(WelcomeOf(100, out).resume().step(), 10u) << LogOf(out);
+}
+
+TEST_F(Resuming, OneThatComesBackWithoutWhatItHadOfItsOwnTakesAllBack) {
+  const ControlActions told = OneComesBack(true, {At(10, 7), At(20, 7)});
+  EXPECT_EQ(First(100, Body::kGoBack, SendsOf(told)).head.go_back().incarnation(), 10u);
+  EXPECT_THAT(LogOf(told), HasSubstr("on its disk alone"));
+  EXPECT_FALSE(coordinator_->running());
+  const ControlActions out = Comes(0, {At(20, 7), At(30, 7)}, 2);
+  ASSERT_TRUE(coordinator_->running());
+  EXPECT_EQ(WelcomeOf(100, out).resume().step(), 20u);
+  EXPECT_EQ(WelcomeOf(101, out).resume().step(), 20u);
+  EXPECT_EQ(WelcomeOf(101, out).run(), 7u);
+}
+
+// Its newest alone the others may not have; and what is of another run is of no use.
+TEST_F(Resuming, WithoutCheckpointsToGoBackToItGetsStateFromAnother) {
+  for (const Offers& offers : {Offers{At(10, 7)}, Offers{At(10, 3), At(20, 3), At(30, 7)}}) {
+    const ControlActions out = OneComesBack(true, offers);
+    EXPECT_TRUE(coordinator_->running());
+    EXPECT_TRUE(WelcomeOf(101, out).needs_state());
+    EXPECT_FALSE(WelcomeOf(101, out).has_resume());
+  }
+}
+
+TEST_F(Resuming, OneThatHadNothingOfItsOwnGetsStateFromAnother) {
+  const ControlActions out = OneComesBack(false, {At(10, 7), At(20, 7)});
+  EXPECT_TRUE(coordinator_->running());
+  EXPECT_TRUE(WelcomeOf(101, out).needs_state());
+  EXPECT_FALSE(WelcomeOf(101, out).has_resume());
 }
 
 }  // namespace

@@ -178,6 +178,7 @@ Schedule Schedule::MakeCheckpoints(uint64_t seed) {
     fault.for_good = rng.Chance(0.1);
     schedule.faults.push_back(fault);
   }
+  schedule.keeps_own = rng.Chance(0.5);
   return schedule;
 }
 
@@ -221,6 +222,7 @@ std::string ToString(const Schedule& schedule) {
        << schedule.delay << " up to " << ms(schedule.longest_delay) << " ms";
   if (!schedule.has_rounds()) text << ToString(schedule.clocks);
   if (schedule.checkpoint_every != 0) text << ", a checkpoint every " << schedule.checkpoint_every;
+  if (schedule.keeps_own) text << ", workers keep state of their own";
   for (const Fault& fault : schedule.faults) {
     text << "; " << kinds[static_cast<int>(fault.kind)] << " " << fault.target << ", "
          << ms(fault.after) << " ms after worker " << fault.witness << " comes to "

@@ -62,6 +62,7 @@ struct Schedule {
   bool central = false;  // servers keep the state, and all go back when one dies
   uint64_t snapshot_every = 1;    // rounds, where they do
   uint64_t checkpoint_every = 0;  // rounds; 0: the job has no checkpoints
+  bool keeps_own = false;  // workers say so: one that comes back takes all back to a checkpoint
   Clocks clocks;
   protocol::Elasticity elasticity{0, protocol::OnLoss::kWait, 1};
   double loss = 0, duplicate = 0, delay = 0, reorder = 0;

@@ -42,6 +42,7 @@ ToyWorker::ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t inc
   options.piece_bytes = 40;
   options.timings = schedule.timings;
   options.checkpoints = OffersOf(world->checkpoints(rank));
+  options.keeps_own = schedule.keeps_own;
   options.unsolicited = schedule.elasticity.unsolicited();
   options.shrink = schedule.shrinks();
   options.in_plan = [world](const Cell& cell, LaneRef lane) {

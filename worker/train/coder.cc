@@ -39,6 +39,12 @@ Coder::Coder(const setup::Setup& setup, uint32_t rank, Port& port, Events& event
   thread_ = Thread("coder", [this] { Run(); });
 }
 
+bool Coder::KeepsSomething(const setup::Setup& setup) {
+  const auto& codecs = setup.plan.codec_of;
+  return std::any_of(codecs.begin(), codecs.end(),
+                     [](const auto& codec) { return codec->NewMemory(1) != nullptr; });
+}
+
 Coder::~Coder() {
   work_.Close();
   thread_.Join();

@@ -59,6 +59,8 @@ class Coder {
   void Forget();
   // Whether codecs keep anything.
   bool keeps() const { return !compensated_.empty(); }
+  // The same, of a coder that is not there yet.
+  static bool KeepsSomething(const setup::Setup& setup);
   // Calls `use` with what codecs have kept, when nothing is being coded; on the coder's thread,
   // while this one, the compute thread, waits.
   void WithKept(const std::function<void(SavedState kept)>& use);
