@@ -46,7 +46,8 @@ class Bench:
         return max(float(self.output(self.bench / "peak", threads)) for _ in range(3))
 
     def operations(self, model, batch):
-        """Of a training step: forward, and as much for each of the two gradients."""
+        """Of a training step: forward, and as much for each of the two gradients, as loops would do it. Winograd's algorithm does
+    with fewer, so that a step may seem to be beyond the peak."""
         text = self.output(self.programs / "tern", "model", model)
         found = re.search(r"([\d.]+) million multiplications", text)
         return 2 * 3 * batch * float(found[1]) * 1e6
@@ -73,6 +74,7 @@ def measure(bench, models, figures):
         print(f"{threads} threads: {peak / 1e9:.0f} GFLOP/s at most")
     for peer, version in bench.versions().items():
         print(f"{peer}: {version}")
+    print("GFLOP/s: three times the forward pass's operations, as loops would do them; Winograd's algorithm needs fewer")
     print("\n| network | batch | threads | Tern, ms | bf16 | GFLOP/s (of the peak) | peer | plain | channels last | peer / Tern |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     worst = {}

@@ -37,6 +37,11 @@ figures = {"samples": 1000, "samples_per_s": 5000.0, "down_bytes": 4000, "wall_s
            "code": 0, "accuracy": 0.9 - (0.001 * seed if ternary else 0), "train_loss": 0.2, "train_s": 30.0,
            "up_ratio": 24.0 if ternary else 1.0, "down_ratio": 10.5, "parameters_hash": "0", "replicas_agree": True}
 pathlib.Path(settings["output_dir"], "server.0.json").write_text(json.dumps(figures))
+logs = pathlib.Path(settings["output_dir"], "logs")
+logs.mkdir()
+(logs / "tern_worker.worker.0.here.log").write_text(
+    "I after step 391: test accuracy 0.5 of 10 (0.9 among five), test loss 1.5, training loss 1.6 of 9 since\\n"
+    "I after step 3906: test accuracy 0.9 of 10 (0.9 among five), test loss 0.5, training loss 0.25 of 9 since\\n")
 """
 
 
@@ -154,6 +159,20 @@ class Experiments(unittest.TestCase):
         # Gaps of 0.1 and 0.2 points.
         self.assertRegex(out, r"odsgd:ternary +\| mean gap to ssgd fp32 at most 0.25 points +\| 0.150 +\| met")
         self.assertRegex(out, r"odsgd:ternary +\| 2 .* 51.25")  # (100 + 4000) / 8000 bytes
+
+    def test_cifar10_judges_both_nets_and_keeps_curves(self):
+        arms = ("--only", "*:fp32", "--only", "*:ternary")
+        out = self.run_script(str(self.folder), *arms, script="cifar10.sh")
+        self.assertEqual(len(self.calls()), 2 * (2 + 3))
+        self.assertRegex(out, r"cifarnet \| ternary at most 2.0 points below fp32, mean +\| \+0.20 +\| met, by 1.80")
+        self.assertRegex(out, r"resnet20 \| fp32 at most 1.5 points below pytorch, mean +\| - +\| not yet: 0 of 2")
+        curves = json.loads((self.out / "curves.json").read_text())["nets"]
+        self.assertEqual([len(curves[net]["ternary"]) for net in ("resnet20", "cifarnet")], [2, 3])
+        self.assertEqual(curves["cifarnet"]["fp32"][0][1],
+                         {"step": 3906, "accuracy": 0.9, "test_loss": 0.5, "train_loss": 0.25})
+        self.assertEqual(self.run_script(str(self.folder), "--dry-run", *arms, script="cifar10.sh").count("finished"), 10)
+        self.run_script("/does/not/exist", code=65, script="cifar10.sh")
+        self.run_script(str(self.folder), "--only", "lenet:*", code=64, script="cifar10.sh")
 
     def mnist(self):
         """A folder with files of the names that the scripts look for."""
