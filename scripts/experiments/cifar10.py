@@ -149,7 +149,8 @@ def print_tables(experiment):
     text = "\n\n".join([
         f"# CIFAR-10, 2 workers, {experiment.options.epochs} epochs, total batch 128, rate annealed to zero",
         "Accuracy in % of all 10,000 test images after the last step, raw weights; ± is the deviation over the seeds; below: in\n"
-        "points, seed by seed. Losses of the last epoch. s: seconds of training and of the evaluations.",
+        "points, seed by seed. Training loss: of the last epoch (pytorch), since the last comparison (fp32, ternary). s: seconds\n"
+        "of training and of the evaluations.",
         report.table(("net", "arm", "seeds", "accuracy %", "below pytorch", "below fp32", "training loss", "test loss", "s",
                       "replicas"), [row for net, results in by_net.items() for row in rows_of(net, results)]),
         "A shorter form: what is asked of the whole is not judged." if experiment.short
