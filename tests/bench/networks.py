@@ -49,8 +49,8 @@ class Bench:
         """Of a training step: forward, and as much for each of the two gradients, as loops would do it. Winograd's algorithm does
     with fewer, so that a step may seem to be beyond the peak."""
         text = self.output(self.programs / "tern", "model", model)
-        found = re.search(r"([\d.]+) million multiplications", text)
-        return 2 * 3 * batch * float(found[1]) * 1e6
+        found = re.search(r"([\d.]+) million multiplications and additions", text)
+        return 3 * batch * float(found[1]) * 1e6
 
     def steps(self, model, batch, steps, threads):
         """Seconds of steps by who made them."""

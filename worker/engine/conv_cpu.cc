@@ -18,15 +18,19 @@ struct Way {
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
 };
 
+// Winograd's algorithm pays where both sides have so many channels: for images and their gradients;
+// for the gradient of the weights, whose sums are over fewer places.
+constexpr uint32_t kWinogradOfImages = 32, kWinogradOfWeights = 64;
+
 // Best first; measured on AVX-512.
-std::vector<Way> WaysFor(const LayerSpec& spec) {
+std::vector<Way> WaysFor(const LayerSpec& spec, uint32_t winograd_from) {
   const pb::ConvDef& def = spec.def->conv();
   const uint32_t from = spec.input().c, to = spec.output.c;
   const Tag input = ActivationTag(from), output = ActivationTag(to);
   const bool blocked = input == kBlocked && output == kBlocked;
   std::vector<Way> ways;
   const bool winograd = !spec.bf16 && def.kernel() == 3 && def.stride() == 1 && def.groups() == 1 &&
-                        def.dilation() == 1 && from >= 32 && to >= 32;
+                        def.dilation() == 1 && from >= winograd_from && to >= winograd_from;
   if (blocked && winograd) ways.push_back({input, output, dnnl::algorithm::convolution_winograd});
   if (from == 16 && to == 16) ways.push_back({Tag::nhwc, Tag::nhwc});
   if (from <= 3) ways.push_back({Tag::nchw, output});
@@ -48,7 +52,7 @@ auto FirstOf(const std::vector<Way>& ways, const MakeDesc& make) {
 class Conv : public Layer {
  public:
   explicit Conv(const LayerSpec& spec)
-      : spec_(spec), places_(PlaceWindow(spec.def->conv(), spec.input())), ways_(WaysFor(spec)) {
+      : spec_(spec), places_(PlaceWindow(spec.def->conv(), spec.input())) {
     const pb::ConvDef& def = spec.def->conv();
     const memory::dim groups = def.groups(), kernel = def.kernel();
     const memory::dim outputs = def.outputs() / groups, inputs = spec.input().c / groups;
@@ -64,7 +68,7 @@ class Conv : public Layer {
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     const auto kind =
         spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    forward_ = FirstOf(ways_, [&](const Way& way) {
+    forward_ = FirstOf(WaysFor(spec_, kWinogradOfImages), [&](const Way& way) {
       // A bias of no dimensions is none.
       const Forwards::desc desc(kind, way.algorithm, Input(way, true), weight_any_, bias_.desc,
                                 Output(way, false), places_.strides, places_.dilates,
@@ -111,7 +115,7 @@ class Conv : public Layer {
   }
 
   void AddBackwardWeights(Program* program, const Value& gradient) {
-    const auto backward = FirstOf(ways_, [&](const Way& way) {
+    const auto backward = FirstOf(WaysFor(spec_, kWinogradOfWeights), [&](const Way& way) {
       const BackwardWeights::desc desc(way.algorithm, Input(way, true), weight_gradient_any_,
                                        bias_.desc, Output(way, true), places_.strides,
                                        places_.dilates, places_.pad_begin, places_.pad_end);
@@ -133,7 +137,7 @@ class Conv : public Layer {
   }
 
   Value AddBackwardData(Program* program, const Value& gradient) {
-    const auto backward = FirstOf(ways_, [&](const Way& way) {
+    const auto backward = FirstOf(WaysFor(spec_, kWinogradOfImages), [&](const Way& way) {
       const BackwardData::desc desc(way.algorithm, Input(way, false), weight_any_,
                                     Output(way, true), places_.strides, places_.dilates,
                                     places_.pad_begin, places_.pad_end);
@@ -151,7 +155,6 @@ class Conv : public Layer {
 
   const LayerSpec spec_;
   const WindowPlaces places_;
-  const std::vector<Way> ways_;
   memory::desc weight_any_, weight_gradient_any_;
   Value weight_, bias_;
   Forwards::primitive_desc forward_;
