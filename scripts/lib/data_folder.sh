@@ -3,7 +3,7 @@
 set -euo pipefail
 
 # take_data_folder USAGE WHAT WORDS: sets `data` to the path of the folder that the first word names, or to . where that
-# word is --help. Leaves the script where there is none; WHAT is a file that it has to have.
+# word is --help. Leaves the script where there is none; WHAT is a file of it, for the message.
 take_data_folder() {
   local usage=$1 what=$2
   shift 2

@@ -17,14 +17,7 @@ class CoordinatorTest : public testing::Test {
   CoordinatorTest() { Make(true, 1); }
 
   void Make(bool wait, uint32_t shards) {
-    ControlOptions options;
-    options.shards = shards;
-    options.workers = 2;
-    options.incarnation = 7;
-    options.data_ports = {4000};
-    options.expected = TestHello(0, 0);
-    options.timings = TestTimings();
-    options.elasticity.on_loss = wait ? OnLoss::kWait : OnLoss::kFail;
+    ControlOptions options = TestOptions(shards, 2, wait ? OnLoss::kWait : OnLoss::kFail);
     coordinator_ = std::make_unique<Coordinator>(std::move(options),
                                                  std::vector{LettersCell({Kind::kScale, 0, 0})});
     now_ = milliseconds(1000);

@@ -43,14 +43,7 @@ TEST(NewestOfAll, IsTheNewestThatIsInEveryOffer) {
 class Resuming : public testing::Test {
  protected:
   void Make(bool keeps) {
-    ControlOptions options;
-    options.shards = 2;
-    options.workers = 2;
-    options.incarnation = 7;
-    options.data_ports = {4000};
-    options.expected = TestHello(0, 0);
-    options.timings = TestTimings();
-    options.elasticity.on_loss = OnLoss::kWait;
+    ControlOptions options = TestOptions(2, 2, OnLoss::kWait);
     options.resumes = true;
     options.keeps = {false, keeps};
     coordinator_ = std::make_unique<Coordinator>(std::move(options),

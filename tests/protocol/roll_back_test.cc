@@ -53,14 +53,7 @@ class GoingBack : public testing::Test {
   GoingBack() { Make(OnLoss::kWait); }
 
   void Make(OnLoss on_loss) {
-    ControlOptions options;
-    options.shards = 2;
-    options.workers = 2;
-    options.incarnation = 7;
-    options.data_ports = {4000};
-    options.expected = TestHello(0, 0);
-    options.timings = TestTimings();
-    options.elasticity.on_loss = on_loss;
+    ControlOptions options = TestOptions(2, 2, on_loss);
     options.snapshots = [this](uint64_t run) {
       asked_of_run_ = run;
       return std::vector<uint64_t>{10, 20};

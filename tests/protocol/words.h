@@ -46,6 +46,19 @@ inline pb::Hello TestHello(uint32_t rank, uint64_t incarnation) {
   hello.set_host("node" + std::to_string(rank));
   return hello;
 }
+// Of shard 0 in its seventh life, with one data lane.
+inline ControlOptions TestOptions(uint32_t shards, uint32_t workers, OnLoss on_loss) {
+  ControlOptions options;
+  options.shards = shards;
+  options.workers = workers;
+  options.incarnation = 7;
+  options.data_ports = {4000};
+  options.expected = TestHello(0, 0);
+  options.timings = TestTimings();
+  options.elasticity.on_loss = on_loss;
+  return options;
+}
+
 // Of one that has state.
 inline pb::Hello Veteran(uint32_t rank, uint64_t incarnation, uint64_t applied, uint64_t epoch) {
   pb::Hello hello = TestHello(rank, incarnation);
