@@ -30,60 +30,71 @@ Result<std::unique_ptr<CentralLane>> CentralLane::Make(const setup::Setup& setup
                                                        std::span<const float> initial,
                                                        const Rate& rate,
                                                        LaneCheckpoints* checkpoints) {
-  std::unique_ptr<CentralLane> central(new CentralLane(setup, shard, lane, options, rate));
-  if (HasRounds(setup)) central->checkpoints_ = checkpoints;
-  TERN_RETURN_IF_ERROR(central->AddCells(initial));
+  std::unique_ptr<CentralLane> central(
+      new CentralLane(setup, shard, lane, options, rate, checkpoints));
+  if (HasRounds(setup)) {
+    TERN_RETURN_IF_ERROR(central->AddRounds(initial));
+    central->MakeRoundLane();
+  } else {
+    auto cells = central->MakeClockCells(initial);
+    if (!cells.ok()) return cells.status();
+    central->MakeClockLane(std::move(*cells));
+  }
   return central;
 }
 
 CentralLane::CentralLane(const setup::Setup& setup, uint32_t shard, uint32_t lane,
-                         const protocol::RoundLane::Options& options, const Rate& rate)
+                         const protocol::RoundLane::Options& options, const Rate& rate,
+                         LaneCheckpoints* checkpoints)
     : setup_(setup),
       shard_(shard),
       lane_number_(lane),
       options_(options),
       rate_(rate),
       snapshots_(OwnerOf(setup, shard, lane, 0), setup.job.faults().snapshot_every_steps(),
-                 options.window) {}
-
-Status CentralLane::AddCells(std::span<const float> initial) {
-  const bool has_rounds = HasRounds(setup_);
-  std::vector<protocol::ClockCellSpec> clock_cells;
+                 options.window),
+      checkpoints_(checkpoints) {
   for (const protocol::Bucket& bucket : setup_.plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
-      if (chunk.shard != shard_ || chunk.lane != lane_number_) continue;
-      if (has_rounds) {
-        auto made = CentralRounds::Make(setup_, chunk, initial, rate_);
-        if (!made.ok()) return made.status();
-        CentralRounds* cell = made->get();
-        rounds_.push_back(std::move(*made));
-        snapshots_.AddCell(cell->cell(), [cell](SavedState* state) { cell->AddState(state); });
-        if (checkpoints_ != nullptr) {
-          checkpoints_->AddCell(cell->cell(), [cell](SavedState* state) { cell->AddState(state); });
-        }
-        cell->SetOnClosed([this, cell](uint64_t round) {
-          snapshots_.OnClosed(cell->cell(), round);
-          if (checkpoints_ != nullptr) checkpoints_->OnClosed(cell->cell(), round);
-        });
-      } else {
-        auto made = MakeClockRule(setup_, chunk, initial, rate_);
-        if (!made.ok()) return made.status();
-        ClockRule* rule = made->get();
-        rules_.push_back(rule);
-        clock_cells.push_back({rule->cell(), std::move(*made)});
-        snapshots_.AddCell(rule->cell(), [this, rule](SavedState* state) {
-          rule->AddState(state);
-          AddClocks(rule->cell(), state);
-        });
-      }
+      if (chunk.shard == shard_ && chunk.lane == lane_number_) chunks_.push_back(&chunk);
     }
   }
-  if (has_rounds) {
-    MakeRoundLane();
-  } else {
-    MakeClockLane(std::move(clock_cells));
+}
+
+void CentralLane::AddState(const protocol::Cell& cell, const LaneCheckpoints::State& state) {
+  snapshots_.AddCell(cell, state);
+  if (checkpoints_ != nullptr) checkpoints_->AddCell(cell, state);
+}
+
+Status CentralLane::AddRounds(std::span<const float> initial) {
+  for (const protocol::Chunk* chunk : chunks_) {
+    auto made = CentralRounds::Make(setup_, *chunk, initial, rate_);
+    if (!made.ok()) return made.status();
+    CentralRounds* cell = made->get();
+    rounds_.push_back(std::move(*made));
+    AddState(cell->cell(), [cell](SavedState* state) { cell->AddState(state); });
+    cell->SetOnClosed([this, cell](uint64_t round) {
+      snapshots_.OnClosed(cell->cell(), round);
+      if (checkpoints_ != nullptr) checkpoints_->OnClosed(cell->cell(), round);
+    });
   }
   return Ok();
+}
+
+Result<std::vector<protocol::ClockCellSpec>> CentralLane::MakeClockCells(
+    std::span<const float> initial) {
+  std::vector<protocol::ClockCellSpec> cells;
+  for (const protocol::Chunk* chunk : chunks_) {
+    auto made = MakeClockRule(setup_, *chunk, initial, rate_);
+    if (!made.ok()) return made.status();
+    ClockRule* rule = made->get();
+    cells.push_back({rule->cell(), std::move(*made)});
+    AddState(rule->cell(), [this, rule](SavedState* state) {
+      rule->AddState(state);
+      AddClocks(rule->cell(), state);
+    });
+  }
+  return cells;
 }
 
 void CentralLane::MakeRoundLane() {
@@ -131,11 +142,16 @@ void CentralLane::AddClocks(const protocol::Cell& cell, SavedState* state) {
     state->numbers.push_back({Cat("counted.", rank), &clocks.counted[rank]});
     state->numbers.push_back({Cat("answered.", rank), &clocks.answered[rank]});
   }
+  state->numbers.push_back({"beginning", &beginning_});
+}
+
+void CentralLane::RestoreClocks() {
+  for (const auto& [cell, clocks] : clocks_) clock_lane_->Restore(cell, clocks);
 }
 
 Status CentralLane::LoadSnapshot(uint64_t step) {
   TERN_RETURN_IF_ERROR(snapshots_.Load(step));
-  for (const auto& [cell, clocks] : clocks_) clock_lane_->Restore(cell, clocks);
+  RestoreClocks();
   return Ok();
 }
 
@@ -152,7 +168,18 @@ std::string CentralLane::BeginRun(uint64_t run) {
 }
 
 void CentralLane::AfterMessages() {
-  if (clock_lane_ != nullptr && snapshots_.IsDue(step())) snapshots_.Take(step());
+  if (clock_lane_ == nullptr) return;
+  if (snapshots_.IsDue(step())) snapshots_.Take(step());
+  if (checkpoints_ != nullptr) checkpoints_->WriteIfDue(step());
+}
+
+void CentralLane::Finish() {
+  if (checkpoints_ == nullptr) return;
+  if (clock_lane_ != nullptr) {
+    checkpoints_->WriteNow(step());
+  } else {
+    checkpoints_->Finish();
+  }
 }
 
 Status CentralLane::RollBackTo(uint64_t to) {
@@ -164,19 +191,33 @@ Status CentralLane::RollBackTo(uint64_t to) {
 
 Status CentralLane::ResumeFrom(const pb::Checkpoint& from) {
   if (checkpoints_ == nullptr) return Status(Code::kInternal, "this lane has no checkpoints");
+  if (clock_lane_ != nullptr) TERN_RETURN_IF_ERROR(StartAfresh());
   TERN_RETURN_IF_ERROR(checkpoints_->Load(from));
   snapshots_.RemoveAll();  // what came after it never was, and what came before is of no use
-  round_lane_->GoBack(from.round());
+  if (clock_lane_ != nullptr) {
+    RestoreClocks();
+  } else {
+    round_lane_->GoBack(from.round());
+  }
   return Ok();
+}
+
+bool CentralLane::HasMoved() const {
+  return std::any_of(rounds_.begin(), rounds_.end(),
+                     [](const auto& cell) { return cell->round() != 0; }) ||
+         std::any_of(clocks_.begin(), clocks_.end(),
+                     [this](const auto& one) { return clock_lane_->clocks(one.first).total != 0; });
 }
 
 Status CentralLane::StartAfresh() {
   snapshots_.RemoveAll();
-  const bool moved = std::any_of(rounds_.begin(), rounds_.end(),
-                                 [](const auto& cell) { return cell->round() != 0; });
-  if (!moved) return Ok();
+  if (!HasMoved()) return Ok();
   const std::vector<float> initial = InitialWeights(setup_);
   for (const auto& cell : rounds_) TERN_RETURN_IF_ERROR(cell->Restart(initial));
+  if (clock_lane_ == nullptr) return Ok();
+  auto cells = MakeClockCells(initial);
+  if (!cells.ok()) return cells.status();
+  clock_lane_->GoBack(std::move(*cells));
   return Ok();
 }
 

@@ -37,14 +37,21 @@ class CentralLane {
   // where there are some of this run, this server has restarted: without rounds it goes on from the
   // newest; with rounds it is told where to by RollBackTo. A sentence for the log, or empty.
   std::string BeginRun(uint64_t run);
-  // After messages: writes a snapshot where one is due (without rounds; with rounds cells do it).
+  // Which beginning of the run (roll_back.h, resume.h) this is; 0: none yet. Snapshots of a lane
+  // without rounds have it: one of an earlier beginning is of another past.
+  uint64_t beginning() const { return beginning_; }
+  void SetBeginning(uint64_t beginning) { beginning_ = beginning; }
+  // After messages: writes a snapshot and a checkpoint where they are due (without rounds; with
+  // rounds cells do it).
   void AfterMessages();
+  // The process ends: writes the newest state as a checkpoint, where the job has some.
+  void Finish();
 
-  // Puts the cells back to the snapshot of `step`, or to the initial weights (0); with rounds the
-  // protocol machine goes back as well, and knows no members then. kBadData: there is no such
-  // snapshot; nothing has changed.
+  // Puts the cells back to the snapshot of `step` (with rounds only), or to the initial weights
+  // (0); the protocol machine goes back as well, and knows no members then. kBadData: there is no
+  // such snapshot; nothing has changed.
   Status RollBackTo(uint64_t step);
-  // The same, to a checkpoint; with rounds.
+  // The same, to a checkpoint. kBadData: it is not whole; without rounds the lane is as new then.
   Status ResumeFrom(const pb::Checkpoint& from);
   // The newest round that all cells have closed; without rounds the global steps that they have
   // taken.
@@ -55,25 +62,31 @@ class CentralLane {
 
  private:
   CentralLane(const setup::Setup& setup, uint32_t shard, uint32_t lane,
-              const protocol::RoundLane::Options& options, const Rate& rate);
-  Status AddCells(std::span<const float> initial);
+              const protocol::RoundLane::Options& options, const Rate& rate,
+              LaneCheckpoints* checkpoints);
+  void AddState(const protocol::Cell& cell, const LaneCheckpoints::State& state);
+  Status AddRounds(std::span<const float> initial);
   void MakeRoundLane();
+  // The cells of a lane without rounds, with the initial weights.
+  Result<std::vector<protocol::ClockCellSpec>> MakeClockCells(std::span<const float> initial);
   void MakeClockLane(std::vector<protocol::ClockCellSpec> cells);
+  void RestoreClocks();
   Status LoadSnapshot(uint64_t step);
-  Status StartAfresh();  // with rounds
+  bool HasMoved() const;  // since it was made
+  Status StartAfresh();
   void AddClocks(const protocol::Cell& cell, SavedState* state);
 
   const setup::Setup& setup_;
   const uint32_t shard_, lane_number_;
   const protocol::RoundLane::Options options_;
   const Rate rate_;
+  std::vector<const protocol::Chunk*> chunks_;          // of this lane
   std::vector<std::unique_ptr<CentralRounds>> rounds_;  // with rounds
-  std::vector<ClockRule*> rules_;                       // without; the lane owns them
   std::map<protocol::Cell, protocol::CellClocks>
       clocks_;  // without: on their way from and to files
   LaneSnapshots snapshots_;
-  LaneCheckpoints* checkpoints_ = nullptr;  // where there are rounds, and the job has some
-  uint64_t run_ = 0;
+  LaneCheckpoints* const checkpoints_;  // null where the job has none
+  uint64_t run_ = 0, beginning_ = 0;
   std::unique_ptr<protocol::Lane> lane_;
   protocol::ClockLane* clock_lane_ = nullptr;  // what lane_ is
   protocol::RoundLane* round_lane_ = nullptr;

@@ -80,30 +80,47 @@ void LaneCheckpoints::OnClosed(const protocol::Cell& cell, uint64_t round) {
   Open& open = open_[round];
   Copy(cell, &open);
   if (open.cells < cells_.size()) return;
-  Write(round, open);
+  Write({run_, StepOf(round), round}, open);
   open_.erase(open_.begin(), open_.upper_bound(round));
 }
 
-void LaneCheckpoints::Write(uint64_t round, const Open& open) {
+void LaneCheckpoints::WriteIfDue(uint64_t step) {
+  if (step >= next_) WriteNow(step - step % every_);
+}
+
+void LaneCheckpoints::WriteNow(uint64_t step) {
+  if (run_ == 0 || cells_.empty()) return;
+  next_ = step - step % every_ + every_;
+  if (step == 0) return;
+  Open open;
+  for (const auto& [cell, state] : cells_) Copy(cell, &open);
+  Write({run_, step, 0}, open);
+}
+
+void LaneCheckpoints::Write(const checkpoint::Point& point, const Open& open) {
   std::vector<models::TensorView> views;
   for (const models::Tensor& tensor : open.tensors)
     views.push_back({tensor.name, tensor.shape, tensor.values});
-  const uint64_t step = StepOf(round);
-  const Status written = store_.Write({run_, step, round}, views, open.metadata);
-  if (!written.ok()) LOG(ERROR) << "no checkpoint of step " << step << ": " << written.message();
+  const Status written = store_.Write(point, views, open.metadata);
+  if (!written.ok())
+    LOG(ERROR) << "no checkpoint of step " << point.step << ": " << written.message();
   UpdateOffers();
 }
 
-void LaneCheckpoints::GoBack(uint64_t round) {
+void LaneCheckpoints::GoBack(uint64_t round) { GoBackTo({run_, StepOf(round), round}); }
+
+void LaneCheckpoints::GoBackTo(const checkpoint::Point& point) {
   open_.clear();
   closed_.clear();
-  store_.RemoveAfter({run_, StepOf(round), round});
+  next_ = point.step + every_ - point.step % every_;
+  store_.RemoveAfter(point);
   UpdateOffers();
 }
 
 Status LaneCheckpoints::Load(const pb::Checkpoint& from) {
   if (cells_.empty()) return Ok();
-  const auto file = store_.Read({from.run(), from.step(), from.round()});
+  const checkpoint::Point point{from.run(), from.step(), from.round()};
+  const auto file = store_.Read(point);
   if (!file.ok()) return file.status();
   SavedState all;
   for (const auto& [cell, state] : cells_) {
@@ -113,7 +130,7 @@ Status LaneCheckpoints::Load(const pb::Checkpoint& from) {
   }
   TERN_RETURN_IF_ERROR(checkpoint::Restore(*file, all));
   run_ = from.run();
-  GoBack(from.round());
+  GoBackTo(point);
   LOG(WARNING) << "goes on from the checkpoint of step " << from.step();
   return Ok();
 }
@@ -126,7 +143,7 @@ void LaneCheckpoints::Finish() {
     if (newest != round) return;
     Copy(cell, &open);
   }
-  Write(round, open);
+  Write({run_, StepOf(round), round}, open);
 }
 
 void LaneCheckpoints::UpdateOffers() {

@@ -3,6 +3,9 @@
 // workers' (worker/train/checkpoints.h): the file is on disk before the last answer of its round
 // leaves, so whatever worker has one, the lanes have it too.
 //
+// Without rounds: all cells as they are when the workers have made so many steps each, on average.
+// Each lane sees for itself when that is; they differ by pushes that are under way.
+//
 // Belongs to the thread of the lane, but for Offers().
 #pragma once
 
@@ -35,6 +38,9 @@ class LaneCheckpoints {
   void Begin(uint64_t run);
   // `cell` has closed `round`, and has the state after it.
   void OnClosed(const protocol::Cell& cell, uint64_t round);
+  // Without rounds: all cells have reached `step`. Writes one if one is due, or in any case.
+  void WriteIfDue(uint64_t step);
+  void WriteNow(uint64_t step);
   // The cells are those after `round` again: what came later never was.
   void GoBack(uint64_t round);
   // Puts the cells where they were. kBadData: it is not whole; nothing has changed.
@@ -55,7 +61,8 @@ class LaneCheckpoints {
   uint64_t StepOf(uint64_t round) const;
   bool IsDue(uint64_t round) const;
   void Copy(const protocol::Cell& cell, Open* to) const;
-  void Write(uint64_t round, const Open& open);
+  void Write(const checkpoint::Point& point, const Open& open);
+  void GoBackTo(const checkpoint::Point& point);
   void UpdateOffers();
 
   const setup::Setup& setup_;
@@ -65,6 +72,7 @@ class LaneCheckpoints {
   std::map<protocol::Cell, State> cells_;
   std::map<protocol::Cell, uint64_t> closed_;  // the newest round
   std::map<uint64_t, Open> open_;              // by round; of some cells
+  uint64_t next_ = 0;                          // without rounds: the step of the next one
   mutable std::mutex mutex_;                   // guards offers_
   std::vector<pb::Checkpoint> offers_;
 };

@@ -70,8 +70,8 @@ Status LaneLoop::MakeLane(uint32_t lane, uint64_t incarnation, std::span<const f
     return schedule_.has_value() ? schedule_->Rate(step) : 0;
   };
   protocol::RoundLane::Options options = LaneOptions(setup_, shard_, lane, incarnation, rate);
-  const bool wanted = setup_.job.checkpoints().every_steps() != 0 && setup_.plan.rounds;
-  if (wanted) checkpoints_ = std::make_unique<LaneCheckpoints>(setup_, shard_, lane);
+  if (setup_.job.checkpoints().every_steps() != 0)
+    checkpoints_ = std::make_unique<LaneCheckpoints>(setup_, shard_, lane);
   if (!setup_.plan.central) {
     lane_ = std::make_unique<protocol::RoundLane>(std::move(options), LocalizedCells(lane));
     return Ok();
@@ -160,7 +160,11 @@ void LaneLoop::Run() {
     }
     AfterMessages();
   }
-  if (checkpoints_ != nullptr) checkpoints_->Finish();
+  if (central_ != nullptr) {
+    central_->Finish();
+  } else if (checkpoints_ != nullptr) {
+    checkpoints_->Finish();
+  }
   socket_->CloseAfterFlush();
 }
 
@@ -188,6 +192,10 @@ bool LaneLoop::Begin(const pb::Members& members) {
   const std::string sentence = central_->BeginRun(members.run());
   LOG_IF(WARNING, !sentence.empty()) << "lane " << central_->owner().lane << " " << sentence;
   if (!members.has_beginning() || members.beginning() == beginning_) return true;
+  if (central_->beginning() == members.beginning()) {  // its newest snapshot's
+    beginning_ = members.beginning();
+    return true;
+  }
   const uint64_t from = central_->step();
   const Status back = members.has_resume() ? central_->ResumeFrom(members.resume())
                                            : central_->RollBackTo(members.begin());
@@ -197,7 +205,8 @@ bool LaneLoop::Begin(const pb::Members& members) {
     return false;
   }
   beginning_ = members.beginning();
-  if (from != members.begin()) {
+  central_->SetBeginning(beginning_);
+  if (central_->clock_lane() == nullptr && from != members.begin()) {
     LOG(WARNING) << "lane " << central_->owner().lane << " went from round " << from << " to round "
                  << members.begin();
   }

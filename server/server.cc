@@ -89,7 +89,7 @@ void Server::MakeControl() {
       return SnapshotsOfShard(setup_, options_.shard, run);
     };
   }
-  control.resumes = setup_.job.checkpoints().every_steps() != 0 && setup_.plan.rounds;
+  control.resumes = setup_.job.checkpoints().every_steps() != 0;
   if (control.resumes) {
     control.keeps = protocol::ShardsThatKeep(setup_.plan);
     if (control.Keeps(options_.shard)) control.checkpoints = [this] { return Checkpoints(); };

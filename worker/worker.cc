@@ -105,10 +105,7 @@ Status Worker::Run() {
   train::Events events;
   train::Coder* coder_for_net = nullptr;
   std::optional<train::Checkpoints> checkpoints;
-  if (job_.checkpoints().every_steps() != 0 && setup_.plan.rounds)
-    checkpoints.emplace(setup_, rank_, job_.output_dir());
-  LOG_IF(WARNING, job_.checkpoints().every_steps() != 0 && !setup_.plan.rounds)
-      << "no checkpoints are written: " << job_.train().algorithm() << " has no rounds";
+  if (job_.checkpoints().every_steps() != 0) checkpoints.emplace(setup_, rank_, job_.output_dir());
   NetLoop::Options options{
       rank_,
       steps_,

@@ -29,6 +29,19 @@ ClockLane::ClockLane(Options options, std::vector<ClockCellSpec> cells)
       newest_(options_.workers),
       dropped_(options_.workers) {
   counters_.staleness.assign(kStalenessBins, 0);
+  TakeCells(std::move(cells));
+}
+
+void ClockLane::GoBack(std::vector<ClockCellSpec> cells) {
+  members_ = LaneMembers(options_.workers);
+  incarnations_.assign(options_.workers, 0);
+  newest_.assign(options_.workers, 0);
+  open_ = false;
+  TakeCells(std::move(cells));
+}
+
+void ClockLane::TakeCells(std::vector<ClockCellSpec> cells) {
+  cells_.clear();
   for (ClockCellSpec& spec : cells) {
     CellState& state = cells_[spec.cell];
     state.spec = std::move(spec);

@@ -103,6 +103,9 @@ class ClockLane : public Lane {
   // Snapshots. REQUIRES the cell is of this lane; Restore: before the first hello.
   const CellClocks& clocks(const Cell& cell) const;
   void Restore(const Cell& cell, CellClocks clocks);
+  // The lane as it was made, of `cells` as they were made: the pushes of before never were, and
+  // nobody is a member. What it has counted goes on.
+  void GoBack(std::vector<ClockCellSpec> cells);
   // The least total over the cells.
   uint64_t total() const;
   // By how many clocks those that members had answered, by a server before this one, were ahead of
@@ -129,6 +132,7 @@ class ClockLane : public Lane {
     std::vector<Rank> ranks;
   };
 
+  void TakeCells(std::vector<ClockCellSpec> cells);
   void OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload,
                       Sends* out);
   void OnHeld(Peer from, Kind kind, const pb::Outcome& held, Sends* out);

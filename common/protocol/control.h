@@ -43,7 +43,8 @@ struct ControlOptions {
   Timings timings;
   Elasticity elasticity;
   uint32_t window = 1;             // of the control lane, as RoundLane's
-  bool workers_hold_state = true;  // false: whoever comes asks the data lanes for all that it needs
+  bool workers_hold_state = true;  // false: whoever comes asks the data lanes for all that it
+                                   // needs, and checkpoints are what they have
   // Servers hold the parameters and there are rounds: those of `run` that all lanes of this shard
   // can go back to, rising. Empty: there is no going back (roll_back.h).
   std::function<std::vector<uint64_t>(uint64_t run)> snapshots;

@@ -15,7 +15,8 @@ std::optional<pb::Checkpoint> Coordinator::NewestCheckpoint() const {
   using Offer = google::protobuf::RepeatedPtrField<pb::Checkpoint>;
   std::vector<const Offer*> offers;
   for (const Worker& worker : workers_) {
-    if (IsLive(worker)) offers.push_back(&worker.hello.checkpoints());
+    if (options_.workers_hold_state && IsLive(worker))
+      offers.push_back(&worker.hello.checkpoints());
   }
   Offer own;
   if (options_.Keeps(0)) {
@@ -29,8 +30,8 @@ std::optional<pb::Checkpoint> Coordinator::NewestCheckpoint() const {
 }
 
 bool Coordinator::TakesAllBack(const pb::Hello& hello) const {
-  if (!options_.resumes || HasSnapshots() || options_.elasticity.on_loss != OnLoss::kWait)
-    return false;
+  if (!options_.resumes || HasSnapshots() || !options_.workers_hold_state) return false;
+  if (options_.elasticity.on_loss != OnLoss::kWait) return false;
   if (!hello.fresh() || !hello.keeps_own()) return false;
   // Of its two newest all others have one (worker/train/checkpoints.h).
   const auto& offers = hello.checkpoints();

@@ -14,6 +14,10 @@
 //              load what they keep, forget everybody. Welcome with `resume`: a worker loads its own
 //              checkpoint, and begins (session.h)
 //
+// Without rounds the shards hold the state of the job: they alone offer, of step s what each had
+// when the workers had made s steps each, on average. A worker goes on at the clock that they
+// counted, and takes up what it has of its own (worker/train/trainer.h).
+//
 // The run goes on under its name. Nobody takes a step before all have been told, and what a daemon
 // wrote after the checkpoint that was chosen it removes: those of two pasts never mix.
 #pragma once

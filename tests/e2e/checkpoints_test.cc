@@ -149,6 +149,61 @@ INSTANTIATE_TEST_SUITE_P(
         With(Of("Easgd", {"train.algorithm=easgd", "train.easgd.tau=4"}), "{name: lenet}", 2)),
     [](const auto& info) { return info.param.name; });
 
+// Without rounds no two runs are alike: but none begins again, and the accounts agree.
+class KilledWithoutRounds : public testing::TestWithParam<Case> {};
+
+TEST_P(KilledWithoutRounds, GoesOnWhereTheServersWere) {
+  JobOptions options = Job();
+  options.model = kBatchNormAndDropout;
+  options.servers = GetParam().servers;
+  TestJob job(options);
+  RunUntil(job, options, 20, GetParam().set);
+  const uint64_t newest = Newest(job, "shard.0.lane.1");
+  ASSERT_GE(newest, 10u);
+  job.StartAll(GetParam().set);
+  job.ExpectAllEnd(0);
+  for (uint32_t rank = 0; rank < options.workers; ++rank) {
+    const std::string log = job.Log("worker", rank);
+    EXPECT_NE(log.find("the servers go on from their checkpoint"), std::string::npos);
+    EXPECT_NE(log.find("what this worker had of its own is taken up"), std::string::npos);
+    EXPECT_NE(log.find("going on after exchange"), std::string::npos);
+  }
+  for (uint32_t shard = 0; shard < options.servers; ++shard)
+    EXPECT_NE(job.Log("server", shard).find("goes on from the checkpoint of step"),
+              std::string::npos);
+  EXPECT_GE(Newest(job, "shard.0.lane.1"), kSteps) << "the end is written";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, KilledWithoutRounds,
+    testing::Values(Of("Asgd", {"train.algorithm=asgd", "exchange.scaler=per_worker"}),
+                    With(Of("SspOverTwoShards", {"train.algorithm=ssp", "exchange.codec=fp32",
+                                                 "exchange.chunk_kib=32"}),
+                         "", 2),
+                    Of("DcasgdAdaptive",
+                       {"train.algorithm=dcasgd_a", "train.dcasgd_a.formed=on_worker",
+                        "exchange.codec=fp32"}),
+                    Of("EasgdAsync", {"train.algorithm=easgd_async", "train.easgd_async.tau=2",
+                                      "exchange.codec=fp32"})),
+    [](const auto& info) { return info.param.name; });
+
+// A shard that dies after that goes on from a snapshot of this beginning, not from the checkpoint.
+TEST(WithoutRounds, AfterACheckpointAShardGoesOnFromItsSnapshot) {
+  JobOptions options = Job("faults: {snapshot_every_steps: 5}\n", 250);
+  options.servers = 2;
+  const std::vector<std::string> set =
+      Of("", {"train.algorithm=asgd", "exchange.codec=fp32", "exchange.chunk_kib=64"}).set;
+  TestJob job(options);
+  RunUntil(job, options, 20, set);
+  job.StartAll(set);
+  ASSERT_TRUE(WaitUntil([&] { return Newest(job, "worker.0") >= 60; }));
+  job.server(1).Signal(SIGKILL);
+  job.server(1).Wait();
+  job.StartServer(1, set);
+  job.ExpectAllEnd(0);
+  EXPECT_NE(job.Log("server", 1).find("goes on from its snapshot of step"), std::string::npos);
+}
+
 // One worker alone is lost and comes back: what it had of its own (w', momentum, what a codec left
 // out) is on its disk, so all go back to a checkpoint.
 class KilledAlone : public testing::TestWithParam<Case> {};

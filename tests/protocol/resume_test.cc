@@ -42,10 +42,11 @@ TEST(NewestOfAll, IsTheNewestThatIsInEveryOffer) {
 // something where `keeps`.
 class Resuming : public testing::Test {
  protected:
-  void Make(bool keeps) {
+  void Make(bool keeps, bool workers_hold_state = true) {
     ControlOptions options = TestOptions(2, 2, OnLoss::kWait);
     options.resumes = true;
     options.keeps = {false, keeps};
+    options.workers_hold_state = workers_hold_state;
     coordinator_ = std::make_unique<Coordinator>(std::move(options),
                                                  std::vector{LettersCell({Kind::kFigures, 0, 0})});
     ControlActions out;
@@ -78,8 +79,8 @@ class Resuming : public testing::Test {
     }
     return all;
   }
-  void Run(bool keeps) {
-    Make(keeps);
+  void Run(bool keeps, bool workers_hold_state = true) {
+    Make(keeps, workers_hold_state);
     ShardComes();
     Comes(0);
     Comes(1);
@@ -92,8 +93,9 @@ class Resuming : public testing::Test {
     Pass(milliseconds(4000));
   }
   // Worker 1 is lost, and its rank comes again.
-  ControlActions OneComesBack(bool keeps_own, const Offers& offers) {
-    Run(false);
+  ControlActions OneComesBack(bool keeps_own, const Offers& offers,
+                              bool workers_hold_state = true) {
+    Run(!workers_hold_state, workers_hold_state);
     for (int i = 0; i < 40; ++i) {
       Pass(milliseconds(100));
       Hear(100, Beat(0, 10, 25));
@@ -235,6 +237,24 @@ TEST_F(Resuming, OneThatHadNothingOfItsOwnGetsStateFromAnother) {
   const ControlActions out = OneComesBack(false, {At(10, 7), At(20, 7)});
   EXPECT_TRUE(coordinator_->running());
   EXPECT_TRUE(WelcomeOf(101, out).needs_state());
+  EXPECT_FALSE(WelcomeOf(101, out).has_resume());
+}
+
+// Without rounds.
+TEST_F(Resuming, WhereServersHoldTheStateTheirCheckpointsCountAlone) {
+  Make(true, false);
+  Comes(0, {At(10), At(50)});
+  Comes(1);
+  const ControlActions out = ShardComes({At(20), At(30)});
+  ASSERT_TRUE(coordinator_->running());
+  for (const Peer peer : {100, 101}) EXPECT_EQ(WelcomeOf(peer, out).resume().step(), 30u);
+  EXPECT_EQ(ToldToShard(out).resume().step(), 30u);
+}
+
+TEST_F(Resuming, WhereServersHoldTheStateOneThatComesBackTakesNobodyBack) {
+  const ControlActions out = OneComesBack(true, {At(10, 7), At(20, 7)}, false);
+  EXPECT_TRUE(coordinator_->running());
+  EXPECT_FALSE(WelcomeOf(101, out).needs_state());
   EXPECT_FALSE(WelcomeOf(101, out).has_resume());
 }
 

@@ -117,7 +117,7 @@ Rate RateOf(const setup::Setup& job) {
   return [schedule = *schedule](uint64_t step) { return schedule.Rate(step); };
 }
 
-ClockDrill::ClockDrill(const setup::Setup& job)
+ClockDrill::ClockDrill(const setup::Setup& job, LaneCheckpoints* checkpoints)
     : job_(job),
       held_(job.plan.workers, InitialWeights(job)),
       versions_(job.plan.workers, std::vector<uint64_t>(ChunksOf(job).size())),
@@ -128,15 +128,19 @@ ClockDrill::ClockDrill(const setup::Setup& job)
   protocol::RoundLane::Options options;
   options.workers = job.plan.workers;
   options.incarnation = 7;
-  auto central = CentralLane::Make(job, 0, 1, options, held_[0], RateOf(job));
+  auto central = CentralLane::Make(job, 0, 1, options, held_[0], RateOf(job), checkpoints);
   EXPECT_TRUE(central.ok()) << central.status().message();
   central_ = std::move(*central);
   members_.set_epoch(1);
   members_.set_steps(job.job.train().steps());
   for (uint32_t rank = 0; rank < job.plan.workers; ++rank) members_.add_incarnations(10 + rank);
+  GreetAll();
+}
+
+void ClockDrill::GreetAll() {
   protocol::Sends out;
   central_->lane().OnMembers(members_, &out);
-  for (uint32_t rank = 0; rank < job.plan.workers; ++rank) Greet(rank);
+  for (uint32_t rank = 0; rank < job_.plan.workers; ++rank) Greet(rank);
   EXPECT_TRUE(central_->lane().open());
 }
 
@@ -175,6 +179,14 @@ void ClockDrill::Push(uint32_t rank, const std::vector<float>& values) {
     Carry(out);
   }
   central_->AfterMessages();
+}
+
+void ClockDrill::PushOn(int from, int to) {
+  Order order(4);
+  for (int i = 0; i < to; ++i) {
+    const uint32_t rank = order.Next(4);
+    if (i >= from) Push(rank, GradientAt(rank, clock(rank), held(rank)));
+  }
 }
 
 void ClockDrill::Rejoin(uint32_t rank) {

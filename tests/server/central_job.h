@@ -55,12 +55,16 @@ Rate RateOf(const setup::Setup& job);
 // The workers of an asynchronous job around its one lane, all in this thread.
 class ClockDrill {
  public:
-  explicit ClockDrill(const setup::Setup& job);
+  explicit ClockDrill(const setup::Setup& job, LaneCheckpoints* checkpoints = nullptr);
 
   // `rank` pushes all chunks and takes what comes; so do all whose answers this releases.
   void Push(uint32_t rank, const std::vector<float>& values);
+  // Pushes number `from` to `to` of a random order that is the same each time.
+  void PushOn(int from, int to);
   // Asks for the newest weights, saying which it holds.
   void Pull(uint32_t rank);
+  // All workers say hello to a lane that has gone back.
+  void GreetAll();
   // As a new incarnation of the rank, which holds nothing, and pulls.
   void Rejoin(uint32_t rank);
   // This server's workers are in the same state as another's.

@@ -39,15 +39,6 @@ class Snapshots : public testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
-  // A random order of pushes from number `from` on.
-  static void PushOn(ClockDrill* drill, int from, int to) {
-    Order order(4);
-    for (int i = 0; i < to; ++i) {
-      const uint32_t rank = order.Next(4);
-      if (i < from) continue;
-      drill->Push(rank, GradientAt(rank, drill->clock(rank), drill->held(rank)));
-    }
-  }
 
   const fs::path dir_;
 };
@@ -62,18 +53,18 @@ TEST_P(SnapshotsWithoutRounds, HoldAllThatAServerGoesOnFrom) {
   const auto job = Job(overrides);
   ClockDrill whole(*job);
   EXPECT_EQ(whole.central().BeginRun(kRun), "");
-  PushOn(&whole, 0, 21);  // in the middle of a clock; the snapshot is of push 20
+  whole.PushOn(0, 21);  // in the middle of a clock; the snapshot is of push 20
   whole.central().Flush();
   ASSERT_THAT(ListSnapshots(whole.central().owner()), testing::Contains(5u));
 
   ClockDrill before(*job);  // the workers, at the moment of the snapshot
-  PushOn(&before, 0, 20);
+  before.PushOn(0, 20);
   ClockDrill restarted(*job);
   EXPECT_THAT(restarted.central().BeginRun(kRun), HasSubstr("snapshot of step 5"));
   EXPECT_EQ(restarted.central().step(), 5u);
   restarted.TakeWorkersOf(before);
-  PushOn(&restarted, 20, 60);
-  PushOn(&whole, 21, 60);
+  restarted.PushOn(20, 60);
+  whole.PushOn(21, 60);
   for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(restarted.held(rank), whole.held(rank));
   EXPECT_EQ(restarted.PullAverage(0), whole.PullAverage(0));
 }
@@ -90,7 +81,7 @@ TEST_F(Snapshots, AreTheNewestTwo) {
   const auto job = Job({"train.algorithm=asgd", "faults.snapshot_every_steps=2"});
   ClockDrill drill(*job);
   drill.central().BeginRun(kRun);
-  PushOn(&drill, 0, 40);
+  drill.PushOn(0, 40);
   drill.central().Flush();
   EXPECT_THAT(Files(), ElementsAre("server.0.lane.1.10.snapshot", "server.0.lane.1.8.snapshot"));
 }
@@ -100,7 +91,7 @@ TEST_F(Snapshots, OfAnotherRunOrJobOrHalfWrittenAreNotTakenUp) {
   {
     ClockDrill drill(*job);
     drill.central().BeginRun(kRun);
-    PushOn(&drill, 0, 17);
+    drill.PushOn(0, 17);
   }
   SnapshotOwner owner{dir_.string(), 0, 1, job->hello.job_digest(), kRun};
   EXPECT_THAT(ListSnapshots(owner), ElementsAre(2, 4));
@@ -133,7 +124,7 @@ TEST_F(Snapshots, OfAnotherModelChangeNothing) {
   {
     ClockDrill drill(*small);
     drill.central().BeginRun(kRun);
-    PushOn(&drill, 0, 9);
+    drill.PushOn(0, 9);
   }
   const auto more = Job({"train.algorithm=dcasgd_c", "faults.snapshot_every_steps=2"});
   more->hello.set_job_digest(small->hello.job_digest());

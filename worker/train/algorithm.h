@@ -68,6 +68,9 @@ class Algorithm {
   }
   // What is this worker's own beside the replica, at rest. Restored after Begin.
   virtual void AddState(SavedState* /*state*/) {}
+  // Without rounds: whether a worker that comes back goes on at its own point, not at the weights
+  // that the servers have.
+  virtual bool keeps_point() const { return false; }
   // After the last step, where there are no rounds: nobody is to wait for this worker any more.
   virtual Status Part() { return Ok(); }
   // What applied() is after that.

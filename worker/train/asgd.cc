@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "common/base/text.h"
 #include "common/update/delay_compensation.h"
 #include "kernels/optimizer.h"
 #include "worker/train/algorithms.h"
@@ -98,6 +99,11 @@ class DelayCompensated : public Asynchronous {
     PushAll(clock() + 1, g);
     TERN_RETURN_IF_ERROR(AwaitExchange());
     return Install(c_.replica.parameters());
+  }
+
+  void AddState(SavedState* state) override {
+    for (const update::Optimizer::Slot& slot : compensation_.Slots())
+      state->arrays.push_back({Cat("compensation.", slot.name), slot.values});
   }
 
  private:

@@ -27,6 +27,14 @@ std::vector<pb::Checkpoint> Checkpoints::Offers() const {
   return offers;
 }
 
+std::optional<pb::Checkpoint> Checkpoints::NewestOf(uint64_t run) const {
+  std::optional<pb::Checkpoint> newest;
+  for (const pb::Checkpoint& one : Offers()) {  // rising
+    if (one.run() == run) newest = one;
+  }
+  return newest;
+}
+
 void Checkpoints::Begin(uint64_t run, uint64_t step) {
   run_ = run;
   begun_ = true;

@@ -2,10 +2,12 @@
 //
 // Written by the compute thread, which waits for the disk: so who has one of a round knows that all
 // others, whose pushes that round had, have the one before, and of the two newest one is common to
-// all. Where workers meet every p steps only, it is written at the first meeting from then on.
+// all (with rounds; without, a worker's is for itself). Where workers meet every p steps only, it
+// is written at the first meeting from then on.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,8 @@ class Checkpoints {
   uint64_t every() const { return setup_.job.checkpoints().every_steps(); }
   // What this worker can go on from: nothing where the job does not want it.
   std::vector<pb::Checkpoint> Offers() const;
+  // The newest that is here of that run; nothing where the job does not want it.
+  std::optional<pb::Checkpoint> NewestOf(uint64_t run) const;
   // Training begins after `step`, of that run: what is of another run, or of after it, goes.
   void Begin(uint64_t run, uint64_t step);
   // Everything of the replica, and `also`. A failure is logged: those before are still there.

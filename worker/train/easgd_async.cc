@@ -24,6 +24,7 @@ class EasgdAsync : public Asynchronous {
         pull_(c_.setup.table.total) {}
 
   uint64_t StepOfRound(uint64_t clock) const override { return clock * tau_; }
+  bool keeps_point() const override { return true; }
 
   Status Step(uint64_t step, const data::Batch& batch) override {
     const uint64_t t = step - 1;

@@ -63,6 +63,7 @@ Status Trainer::Run() {
 Status Trainer::Train() {
   if (anew_.has_value()) TERN_RETURN_IF_ERROR(BeginAnew());
   TERN_RETURN_IF_ERROR(WaitUntil([this] { return ready_.has_value(); }));
+  TERN_RETURN_IF_ERROR(TakeUpOwn());
   TERN_RETURN_IF_ERROR(algorithm_->Begin(*ready_));
   TERN_RETURN_IF_ERROR(RestoreOwn());
   StopAfter(stop_after_);
@@ -77,7 +78,7 @@ Status Trainer::BeginAnew() {
   const Beginning from = *std::exchange(anew_, std::nullopt);
   const auto* resume = std::get_if<ResumeWanted>(&from);
   p_.coder.Forget();
-  LOG_IF(WARNING, p_.coder.keeps() && resume == nullptr)
+  LOG_IF(WARNING, p_.coder.keeps() && (resume == nullptr || !has_rounds_))
       << "what the codecs kept of earlier gradients starts afresh";
   sums_.Clear();
   TERN_RETURN_IF_ERROR(MakeAlgorithm());

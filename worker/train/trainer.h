@@ -12,7 +12,9 @@
 //   stead, everything else of this worker's afresh --> waiting for Ready
 //
 // Without rounds (asgd and its kin) there is nothing to compare; at the end all wait for each
-// other, so that the last evaluation is of the weights that have everybody's pushes in them.
+// other, so that the last evaluation is of the weights that have everybody's pushes in them. The
+// servers' checkpoints are the job's there; a worker's have batch norms' statistics and what it
+// trains on its own.
 #pragma once
 
 #include <functional>
@@ -69,6 +71,9 @@ class Trainer {
   // Back to Run, to begin from there.
   Status Unwind(Beginning from);
   Status LoadCheckpoint(const pb::Checkpoint& from);
+  // Without rounds, of a new process: what its newest checkpoint of this run has, whatever the
+  // clock that the servers have counted it to.
+  Status TakeUpOwn();
   // What only an algorithm that has begun can take, of the checkpoint that was loaded.
   Status RestoreOwn();
   Status WriteCheckpointIfDue();

@@ -29,11 +29,13 @@ void Append(const SavedState& more, SavedState* state) {
 }  // namespace
 
 Status Trainer::WriteCheckpointIfDue() {
-  if (p_.checkpoints == nullptr || !has_rounds_ || steps_done_ <= checkpointed_at_) return Ok();
+  if (p_.checkpoints == nullptr || steps_done_ <= checkpointed_at_) return Ok();
   const uint64_t every = p_.checkpoints->every();
   if (steps_done_ / every == checkpointed_at_ / every && steps_done_ < last_step_) return Ok();
-  TERN_RETURN_IF_ERROR(algorithm_->Rest());
-  if (!algorithm_->MeetsAfter(steps_done_)) return Ok();  // at the next meeting
+  if (has_rounds_) {
+    TERN_RETURN_IF_ERROR(algorithm_->Rest());
+    if (!algorithm_->MeetsAfter(steps_done_)) return Ok();  // at the next meeting
+  }
   checkpointed_at_ = steps_done_;
   return WriteCheckpoint();
 }
@@ -59,6 +61,11 @@ Status Trainer::WriteCheckpoint() {
 
 Status Trainer::LoadCheckpoint(const pb::Checkpoint& from) {
   if (p_.checkpoints == nullptr) return Status(Code::kInternal, "this job has no checkpoints");
+  if (!has_rounds_) {
+    LOG(WARNING) << "the servers go on from their checkpoint of step " << from.step();
+    p_.port.Installed(from.round());
+    return Ok();
+  }
   Result<models::TensorFile> file = p_.checkpoints->Read(from);
   if (!file.ok()) return file.status();
   const std::string name = Cat("the checkpoint of step ", from.step());
@@ -74,17 +81,31 @@ Status Trainer::LoadCheckpoint(const pb::Checkpoint& from) {
   return Ok();
 }
 
+Status Trainer::TakeUpOwn() {
+  if (p_.checkpoints == nullptr || has_rounds_ || steps_done_ != 0) return Ok();
+  const std::optional<pb::Checkpoint> newest = p_.checkpoints->NewestOf(run_);
+  if (!newest.has_value()) return Ok();
+  Result<models::TensorFile> file = p_.checkpoints->Read(*newest);
+  if (!file.ok()) return file.status();
+  const std::string name = Cat("this worker's checkpoint of step ", newest->step());
+  TERN_RETURN_IF_ERROR(p_.replica.LoadViews(*file).Within(name));
+  resumed_ = std::move(*file);
+  LOG(WARNING) << "what this worker had of its own is taken up as it was in " << name;
+  return Ok();
+}
+
 Status Trainer::RestoreOwn() {
   if (!resumed_.has_value()) return Ok();
   const models::TensorFile file = *std::exchange(resumed_, std::nullopt);
-  TERN_RETURN_IF_ERROR(p_.replica.LoadPoint(file));
+  if (has_rounds_ || algorithm_->keeps_point()) TERN_RETURN_IF_ERROR(p_.replica.LoadPoint(file));
   SavedState own;
   algorithm_->AddState(&own);
   SavedLosses losses;
   losses.AddState(&own);
   Status restored;
   p_.coder.WithKept([&](const SavedState& kept) {
-    Append(kept, &own);
+    // Without rounds servers may have counted what the codecs had left out by then.
+    if (has_rounds_) Append(kept, &own);
     restored = checkpoint::Restore(file, own);
   });
   gradient_.SetLosses({std::bit_cast<double>(losses.sum_bits), losses.samples});

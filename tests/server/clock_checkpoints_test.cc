@@ -1,0 +1,148 @@
+// Checkpoints of a lane without rounds: all that it goes on from, also where it has moved on since.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "server/lane_checkpoints.h"
+#include "tests/server/central_job.h"
+
+namespace tern::server {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+
+constexpr uint64_t kRun = 77;
+
+pb::Checkpoint At(uint64_t step) {
+  pb::Checkpoint checkpoint;
+  checkpoint.set_run(kRun);
+  checkpoint.set_step(step);
+  return checkpoint;
+}
+
+std::vector<uint64_t> StepsOf(const LaneCheckpoints& checkpoints) {
+  std::vector<uint64_t> steps;
+  for (const pb::Checkpoint& one : checkpoints.Offers()) steps.push_back(one.step());
+  return steps;
+}
+
+// A folder of its own, gone at the end; a checkpoint every 5 steps of 4 workers.
+class ClockCheckpoints : public testing::Test {
+ protected:
+  ClockCheckpoints()
+      : dir_(fs::path(testing::TempDir()) / ("tern_clock_checkpoints_" + std::to_string(getpid()) +
+                                             "_" + std::to_string(std::rand()))) {}
+  ~ClockCheckpoints() override { fs::remove_all(dir_); }
+
+  std::unique_ptr<setup::Setup> Job(std::vector<std::string> overrides) const {
+    for (const char* one : {"checkpoints.every_steps=5", "train.optimizer.name=momentum",
+                            "evaluation.ema_decay=0.9", "faults.snapshot_every_steps=3"})
+      overrides.emplace_back(one);
+    overrides.push_back("output_dir=" + dir_.string());
+    return CentralJob(overrides);
+  }
+
+  const fs::path dir_;
+};
+
+class EveryClockCheckpoint : public ClockCheckpoints,
+                             public testing::WithParamInterface<std::vector<std::string>> {};
+
+TEST_P(EveryClockCheckpoint, HoldAllThatALaneGoesOnFrom) {
+  const auto job = Job(GetParam());
+  LaneCheckpoints written(*job, 0, 1);
+  ClockDrill whole(*job, &written);
+  written.Begin(kRun);
+  EXPECT_EQ(whole.central().BeginRun(kRun), "");
+  whole.PushOn(0, 43);  // in the middle of a clock; those of pushes 20 and 40 are written
+  EXPECT_THAT(StepsOf(written), ElementsAre(5, 10));
+
+  ClockDrill before(*job);  // the workers, at the moment of the second
+  before.PushOn(0, 40);
+  LaneCheckpoints read(*job, 0, 1);
+  ClockDrill restarted(*job, &read);
+  ASSERT_TRUE(restarted.central().ResumeFrom(At(10)).ok());
+  EXPECT_EQ(restarted.central().step(), 10u);
+  restarted.TakeWorkersOf(before);
+  restarted.GreetAll();
+  restarted.PushOn(40, 70);
+  whole.PushOn(43, 70);
+  for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(restarted.held(rank), whole.held(rank));
+  EXPECT_EQ(restarted.PullAverage(0), whole.PullAverage(0));
+}
+
+// The daemon lives, and has moved on: what came after the checkpoint never was.
+TEST_P(EveryClockCheckpoint, TakeALaneThatLivesBack) {
+  const auto job = Job(GetParam());
+  LaneCheckpoints checkpoints(*job, 0, 1);
+  ClockDrill drill(*job, &checkpoints);
+  checkpoints.Begin(kRun);
+  EXPECT_EQ(drill.central().BeginRun(kRun), "");
+  drill.PushOn(0, 20);
+  ClockDrill workers(*job);
+  workers.PushOn(0, 20);
+  drill.PushOn(20, 50);
+  EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 10));
+  const std::vector<float> end = drill.held(0);
+  ASSERT_TRUE(drill.central().ResumeFrom(At(5)).ok());
+  EXPECT_EQ(drill.central().step(), 5u);
+  EXPECT_FALSE(drill.central().lane().open()) << "nobody is known";
+  EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5));
+  drill.TakeWorkersOf(workers);
+  drill.GreetAll();
+  drill.PushOn(20, 50);
+  EXPECT_EQ(drill.held(0), end);
+  EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 10)) << "written again";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, EveryClockCheckpoint,
+    testing::Values(std::vector<std::string>{"train.algorithm=asgd"},
+                    std::vector<std::string>{"train.algorithm=dcasgd_a", "exchange.pull=changes",
+                                             "exchange.pull_codec=fp16"},
+                    std::vector<std::string>{"train.algorithm=softsync", "train.softsync.n=1"},
+                    std::vector<std::string>{"train.algorithm=easgd_async",
+                                             "train.easgd_async.tau=1"}));
+
+TEST_F(ClockCheckpoints, OfTheEndIsWrittenWhateverItsStep) {
+  const auto job = Job({"train.algorithm=asgd"});
+  LaneCheckpoints checkpoints(*job, 0, 1);
+  ClockDrill drill(*job, &checkpoints);
+  checkpoints.Begin(kRun);
+  drill.PushOn(0, 33);
+  drill.central().Finish();
+  EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 8));
+}
+
+TEST_F(ClockCheckpoints, ALaneBeginsAfreshWhereThereIsNone) {
+  const auto job = Job({"train.algorithm=asgd"});
+  LaneCheckpoints checkpoints(*job, 0, 1);
+  ClockDrill drill(*job, &checkpoints), fresh(*job);
+  drill.PushOn(0, 30);
+  ASSERT_TRUE(drill.central().RollBackTo(0).ok());
+  EXPECT_EQ(drill.central().step(), 0u);
+  drill.TakeWorkersOf(fresh);
+  drill.GreetAll();
+  drill.PushOn(0, 12);
+  fresh.PushOn(0, 12);
+  EXPECT_EQ(drill.held(1), fresh.held(1));
+}
+
+// A server that restarts alone goes on from its snapshot only where that is of this beginning.
+TEST_F(ClockCheckpoints, SnapshotsKnowTheirBeginning) {
+  const auto job = Job({"train.algorithm=asgd"});
+  ClockDrill drill(*job);
+  EXPECT_EQ(drill.central().BeginRun(kRun), "");
+  drill.central().SetBeginning(4);
+  drill.PushOn(0, 30);
+  drill.central().Flush();
+  ClockDrill restarted(*job);
+  EXPECT_EQ(restarted.central().beginning(), 0u);
+  EXPECT_NE(restarted.central().BeginRun(kRun), "");
+  EXPECT_EQ(restarted.central().beginning(), 4u);
+}
+
+}  // namespace
+}  // namespace tern::server
