@@ -16,8 +16,10 @@ add_library(tern_flags INTERFACE)
 target_include_directories(tern_flags INTERFACE ${CMAKE_SOURCE_DIR})
 # Contraction is off everywhere: codes and updates must be bit-equal on every device and compiler.
 # -Wno-restrict: g++ 12 warns of std::string's own operator+ (GCC bug 105329).
-target_compile_options(tern_flags INTERFACE -Wall -Wextra -Werror
-                       $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> -ffp-contract=off)
+target_compile_options(
+  tern_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror;$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>;-ffp-contract=off>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;--fmad=false;-Xcompiler=-Wall,-Wextra,-Werror,-ffp-contract=off>)
 if(TERN_SANITIZE)
   target_compile_options(tern_flags INTERFACE -fsanitize=${TERN_SANITIZE} -fno-sanitize-recover=all
                                               -fno-omit-frame-pointer -g1)

@@ -24,12 +24,21 @@ add_library(DNNL::dnnl SHARED IMPORTED)
 set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION ${TERN_DNNL_LIBRARY}
                                             INTERFACE_INCLUDE_DIRECTORIES ${TERN_DNNL_INCLUDE})
 
+# TERN_WITH_CUDA: whether the CUDA side is built. Turing is the oldest that the toolkit still knows.
+set(TERN_WITH_CUDA OFF)
 if(TERN_CUDA)
-  # The CUDA side comes with a later issue; today the preset only tells whether its tools are here.
-  find_package(CUDAToolkit)
+  find_package(CUDAToolkit 13)
   if(CUDAToolkit_FOUND)
-    find_path(TERN_CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-    message(STATUS "CUDA ${CUDAToolkit_VERSION} found; cuDNN header: ${TERN_CUDNN_INCLUDE}")
+    set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+    set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90-real 90-virtual CACHE STRING "")
+    enable_language(CUDA)
+    # Of Debian 12's CMake, which does not know nvcc's flag for C++20.
+    foreach(kind STANDARD EXTENSION)
+      if(NOT CMAKE_CUDA20_${kind}_COMPILE_OPTION)
+        set(CMAKE_CUDA20_${kind}_COMPILE_OPTION -std=c++20)
+      endif()
+    endforeach()
+    set(TERN_WITH_CUDA ON)
   else()
     message(STATUS "CUDA toolkit not found: building the CPU side only")
   endif()

@@ -1,7 +1,7 @@
-#include <cmath>
 #include <cstring>
 
 #include "kernels/ternary.h"
+#include "kernels/ternary_inl.h"
 
 namespace tern::kernels {
 namespace {
@@ -13,14 +13,7 @@ void SetBit(uint8_t* plane, size_t i) { plane[i / 8] |= static_cast<uint8_t>(1 <
 }  // namespace
 
 bool TernaryFires(float g, float s, float clip, const NoiseKey& key, uint64_t element) {
-  const float magnitude = std::abs(g);
-  if (!(magnitude > 0) || !(s > 0)) return false;
-  const float x = magnitude < clip ? magnitude : clip;
-  if (x >= s) return true;
-  const float p = x / s;
-  if (!(p > 0)) return false;
-  const auto threshold = static_cast<uint64_t>(static_cast<double>(p) * 0x1p32);
-  return Draw32(key, element) < threshold;
+  return Fires(g, s, clip, key, element);
 }
 
 size_t TernarizeRef(const float* g, size_t n, float s, float clip, const NoiseKey& key,

@@ -1,0 +1,136 @@
+// Kernels that run on a GPU, as their callers see them. Each stands beside its CPU form (x_cuda.cu)
+// and gives the same bits. They run over many tensors of an arena at once, which is cut into tiles.
+//
+// All arrays are in device memory unless it is said; launches are in order on their stream and wait
+// for nothing. What is returned is a cudaError_t: 0 where the launch was taken.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/host_device_inl.h"
+#include "kernels/optimizer_inl.h"
+#include "kernels/philox.h"
+#include "kernels/stats.h"
+
+struct CUstream_st;
+
+namespace tern::kernels {
+
+using DeviceStream = CUstream_st*;  // cudaStream_t
+
+// Elements of a tile: a block of stats.h, so that a thread block can fold it alone.
+constexpr uint32_t kTile = 4096;
+
+TERN_HOST_DEVICE uint32_t TilesOf(uint64_t count) {
+  return static_cast<uint32_t>((count + kTile - 1) / kTile);
+}
+
+// A run of elements of one tensor: a tensor, or a segment of a chunk.
+struct Part {
+  uint64_t begin = 0;  // in the arena
+  uint64_t count = 0;  // 1 to 2^32 - 1
+  uint64_t first = 0;  // of the tensor's elements, its first
+  uint32_t tensor = 0;
+  uint32_t chunk = 0;  // parts of a chunk are neighbours; cut into tiles, chunks count from 0
+};
+
+struct Tile {
+  uint32_t part = 0;
+  uint32_t index = 0;  // in its part
+};
+
+struct TiledPart {
+  Part part;
+  uint32_t tile_begin = 0;  // its first tile
+};
+
+struct TiledChunk {
+  uint32_t part_begin = 0, part_end = 0;
+  uint32_t tile_begin = 0, tile_end = 0;
+  uint64_t out = 0;  // where its code begins: a multiple of 256
+};
+
+// In host memory; the caller copies the arrays to the device once.
+struct Tiling {
+  std::vector<Tile> tiles;
+  std::vector<TiledPart> parts;
+  std::vector<TiledChunk> chunks;
+  uint64_t out_bytes = 0;  // room for the codes of all chunks
+};
+Tiling CutIntoTiles(std::span<const Part> parts);
+
+// The same on the device.
+struct DeviceTiling {
+  const Tile* tiles = nullptr;
+  const TiledPart* parts = nullptr;
+  const TiledChunk* chunks = nullptr;
+  uint32_t tile_count = 0, part_count = 0, chunk_count = 0;
+};
+
+// Stats (stats.h) as plain words.
+struct DeviceStats {
+  double sum, sum_squares;
+  float max_abs;
+  uint32_t finite;
+};
+inline Stats ToStats(const DeviceStats& s) {
+  return {s.sum, s.sum_squares, s.max_abs, s.finite != 0};
+}
+
+// stats[p] = ComputeStats of part p. `partial`: room for one a tile. `done`: a zero a part, and
+// zeros again after it. One launch.
+[[nodiscard]] int ComputeStatsOnDevice(DeviceStream stream, const float* arena,
+                                       const DeviceTiling& tiling, DeviceStats* partial,
+                                       uint32_t* done, DeviceStats* stats);
+
+// What a part is coded with.
+struct TernaryScale {
+  float scaler = 0, clip = 0;
+};
+
+// Room that it needs; all of it may be anything but `done`, a zero a chunk, which are zeros again
+// after it.
+struct TernaryRoom {
+  uint8_t* masks = nullptr;        // kTile / 8 bytes a tile
+  uint8_t* signs = nullptr;        // as many
+  uint32_t* ones = nullptr;        // a tile
+  uint32_t* sign_bit = nullptr;    // a tile: where its signs begin among those of its part
+  uint64_t* mask_begin = nullptr;  // a part: bytes, in the code of its chunk
+  uint32_t* done = nullptr;        // a chunk
+};
+
+// The code of chunk c, as AppendMaskSigns writes its parts one after the other: sizes[c] bytes at
+// out + chunks[c].out. `key`: its tensor is that of each part. Two launches.
+[[nodiscard]] int TernarizeOnDevice(DeviceStream stream, const float* arena,
+                                    const DeviceTiling& tiling, const TernaryScale* scales,
+                                    const NoiseKey& key, const TernaryRoom& room, uint8_t* out,
+                                    uint64_t* sizes);
+
+// Where the planes of a part's sum begin (planes.h: SumBits(contributors) of them, each of
+// PlaneBytes(count)), and the scaler that they are of.
+struct SumPlace {
+  uint64_t begin = 0;
+  float scaler = 0;
+};
+
+// The arenas of a model on the device: the weights, and what the rule keeps of them (null where it
+// keeps nothing).
+struct ModelArenas {
+  float* weights = nullptr;
+  float* first = nullptr;   // momentum; Adam's m
+  float* second = nullptr;  // Adam's v
+};
+
+// The means of `contributors` workers' codes (DecodeMean), and the step that is made with them, in
+// one pass over the model. `bad` goes up where there are sums that cannot be: what becomes of those
+// elements means nothing. `rates`: one a part. REQUIRES 1 to 2047 contributors.
+[[nodiscard]] int DecodeAndUpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling,
+                                          const uint8_t* sums, const SumPlace* places,
+                                          uint32_t contributors, const UpdateStep& step,
+                                          const TensorRates* rates, const ModelArenas& model,
+                                          uint32_t* bad);
+
+}  // namespace tern::kernels

@@ -1,0 +1,9 @@
+// Mathematics that CPU and GPU compile from the same lines, so that a device need not be at hand to
+// test it.
+#pragma once
+
+#ifdef __CUDACC__
+#define TERN_HOST_DEVICE __host__ __device__ inline
+#else
+#define TERN_HOST_DEVICE inline
+#endif

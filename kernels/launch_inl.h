@@ -1,0 +1,48 @@
+// What kernels on a GPU share. For *_cuda.cu only.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace tern::kernels {
+
+// A launch of `blocks` blocks; nothing where there are none.
+template <typename... Parameters, typename... Arguments>
+int Launch(void (*kernel)(Parameters...), uint32_t blocks, uint32_t threads, cudaStream_t stream,
+           Arguments&&... arguments) {
+  if (blocks == 0) return 0;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(threads);
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, static_cast<Arguments&&>(arguments)...);
+}
+
+// Whether this is the last of `count` blocks to come here; all that they wrote before is to be seen
+// then (by LoadFresh). The counter is zero again after the last. Called by all threads of a block.
+__device__ inline bool IsLastOf(uint32_t* counter, uint32_t count) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(counter, 1u) == count - 1;
+    if (last) *counter = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return last;
+}
+
+// Of what other blocks of the same launch have written: past this multiprocessor's own cache.
+template <typename T>
+__device__ T LoadFresh(const T* from) {
+  static_assert(sizeof(T) % 4 == 0);
+  T value;
+  const auto* words = reinterpret_cast<const volatile uint32_t*>(from);
+  auto* to = reinterpret_cast<uint32_t*>(&value);
+  for (uint32_t i = 0; i < sizeof(T) / 4; ++i) to[i] = words[i];
+  return value;
+}
+
+}  // namespace tern::kernels

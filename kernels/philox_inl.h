@@ -1,0 +1,48 @@
+// Philox (philox.h), as CPU and GPU compute it.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/host_device_inl.h"
+#include "kernels/philox.h"
+
+namespace tern::kernels {
+
+struct PhiloxWords {
+  uint32_t w[4];
+};
+
+// The constants are those of the paper's table 2: multipliers, and Weyl increments of the key.
+TERN_HOST_DEVICE PhiloxWords PhiloxBlock(PhiloxWords counter, uint32_t key0, uint32_t key1) {
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t product0 = uint64_t{0xD2511F53} * counter.w[0];
+    const uint64_t product1 = uint64_t{0xCD9E8D57} * counter.w[2];
+    counter = {{static_cast<uint32_t>(product1 >> 32) ^ counter.w[1] ^ key0,
+                static_cast<uint32_t>(product1),
+                static_cast<uint32_t>(product0 >> 32) ^ counter.w[3] ^ key1,
+                static_cast<uint32_t>(product0)}};
+    key0 += 0x9E3779B9;
+    key1 += 0xBB67AE85;
+  }
+  return counter;
+}
+
+TERN_HOST_DEVICE PhiloxWords NoiseWords(const NoiseKey& key, uint32_t block, uint8_t level) {
+  const uint32_t place =
+      uint32_t{static_cast<uint8_t>(key.stream)} << 24 | uint32_t{level} << 16 | uint32_t{key.rank};
+  return PhiloxBlock({{block, key.tensor, static_cast<uint32_t>(key.round), place}},
+                     static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32));
+}
+
+// The draw of place e % 8 of a block.
+TERN_HOST_DEVICE uint32_t DrawOf(const PhiloxWords& words, uint32_t place) {
+  const uint32_t word = words.w[place / 2];
+  return place % 2 == 0 ? word & 0xFFFF : word >> 16;
+}
+
+TERN_HOST_DEVICE uint32_t NoiseDraw(const NoiseKey& key, uint64_t element, uint8_t level) {
+  const PhiloxWords words = NoiseWords(key, static_cast<uint32_t>(element / 8), level);
+  return DrawOf(words, static_cast<uint32_t>(element % 8));
+}
+
+}  // namespace tern::kernels
