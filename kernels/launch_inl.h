@@ -45,4 +45,33 @@ __device__ T LoadFresh(const T* from) {
   return value;
 }
 
+constexpr uint32_t kElementThreads = 256;
+
+template <typename Work>
+__global__ void EachElement(uint64_t n, Work work) {
+  const uint64_t i = uint64_t{blockIdx.x} * kElementThreads + threadIdx.x;
+  if (i < n) work(i);
+}
+
+// work(i) for every i in [0, n), a thread each. REQUIRES fewer than 2^39 of them.
+template <typename Work>
+int ForEach(cudaStream_t stream, uint64_t n, const Work& work) {
+  const auto blocks = static_cast<uint32_t>((n + kElementThreads - 1) / kElementThreads);
+  return Launch(EachElement<Work>, blocks, kElementThreads, stream, n, work);
+}
+
+// The sum over the threads of a block, in a fixed order; by all of them, who all get it. `row` has
+// kThreads places in shared memory.
+template <uint32_t kThreads>
+__device__ double SumOfBlock(double value, double* row) {
+  __syncthreads();  // who reads the row of before
+  row[threadIdx.x] = value;
+  for (uint32_t half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) row[threadIdx.x] += row[threadIdx.x + half];
+  }
+  __syncthreads();
+  return row[0];
+}
+
 }  // namespace tern::kernels

@@ -8,6 +8,7 @@
 #include "models/safetensors.h"
 #include "worker/compute_threads.h"
 #include "worker/read_samples.h"
+#include "worker/train/compute.h"
 #include "worker/train/confusion.h"
 #include "worker/train/evaluate.h"
 #include "worker/train/progress.h"
@@ -36,8 +37,8 @@ Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string
   if (!test.ok()) return test.status();
   Registry registry;
   train::Progress progress(registry);
-  auto evaluate =
-      train::Evaluate::Make(setup, **test, parameters.data(), statistics.data(), progress);
+  auto evaluate = train::Evaluate::Make(setup, **test, parameters.data(), statistics.data(),
+                                        progress, train::DeviceOf(job));
   if (!evaluate.ok()) return evaluate.status();
   const bool confused = job.evaluation().confusion();
   train::Confusion confusion;

@@ -54,7 +54,8 @@ Status Worker::Open() {
   if (!replica.ok()) return replica.status();
   replica_ = std::move(*replica);
   TERN_RETURN_IF_ERROR(MakeCompute());
-  auto evaluate = train::Evaluate::Make(setup_, *test_, *replica_, progress_);
+  auto evaluate =
+      train::Evaluate::Make(setup_, *test_, *replica_, progress_, train::DeviceOf(job_));
   if (!evaluate.ok()) return evaluate.status();
   evaluate_ = std::move(*evaluate);
   if (job_.metrics().port() == 0) return Ok();

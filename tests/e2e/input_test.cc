@@ -114,6 +114,16 @@ faults: {on_worker_loss: shrug, heartbeat_ms: often}
   }
 }
 
+// Without a GPU, whatever the build; with one, this is not the test.
+TEST(JobFile, ADeviceThatIsNotThereIsNamedWithExitCode78) {
+  if (std::ifstream("/dev/nvidiactl").good()) GTEST_SKIP() << "there is a GPU here";
+  TestJob job({.train_images = 40, .test_images = 20});
+  TestProgram& worker = job.StartWorker(0, {"--set", "workers.device=cuda"});
+  EXPECT_EQ(worker.Wait(), 78);
+  EXPECT_THAT(job.Log("worker", 0),
+              AllOf(HasSubstr("workers.device is cuda, but"), HasSubstr("set it to cpu")));
+}
+
 TEST(JobFile, AliasesAreRefused) {
   TestJob job;
   const std::string path = WriteText(job, "alias.yaml", "name: &n a\noutput_dir: *n\n");

@@ -116,7 +116,7 @@ class Case {
 
   std::unique_ptr<Net> Make(bool training) {
     auto made =
-        Net::Make(net_, {.batch = samples_, .training = training},
+        Net::Make(net_, {.device = DeviceUnderTest(), .batch = samples_, .training = training},
                   {parameters_.data(), training ? gradients_.data() : nullptr, statistics_.data()});
     EXPECT_TRUE(made.ok()) << made.status().message();
     return std::move(*made);

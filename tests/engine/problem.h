@@ -13,6 +13,7 @@
 #include "kernels/philox.h"
 #include "models/models.h"
 #include "models/shapes.h"
+#include "tests/engine/device_under_test.h"
 #include "tests/engine/reference_net.h"
 #include "worker/engine/net.h"
 
@@ -87,7 +88,12 @@ class Problem {
 
   std::unique_ptr<Net> Make(bool training = true, bool bf16 = false) {
     auto made =
-        Net::Make(net, {.batch = batch, .training = training, .seed = kSeed, .bf16 = bf16},
+        Net::Make(net,
+                  {.device = DeviceUnderTest(),
+                   .batch = batch,
+                   .training = training,
+                   .seed = kSeed,
+                   .bf16 = bf16},
                   {parameters.data(), training ? gradients.data() : nullptr, statistics.data()});
     EXPECT_TRUE(made.ok()) << made.status().message();
     return std::move(*made);

@@ -297,7 +297,8 @@ std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& opt
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
     Member& member = *members[rank];
     member.replica = std::move(*Replica::Make(job));
-    member.evaluate = std::move(*Evaluate::Make(job, *test, *member.replica, member.progress));
+    member.evaluate = std::move(
+        *Evaluate::Make(job, *test, *member.replica, member.progress, engine::Device::kCpu));
     member.port = std::make_unique<ClusterPort>(rank, job, member, servers);
     member.coder = std::make_unique<Coder>(job, rank, *member.port, member.events, member.progress);
   }

@@ -103,7 +103,8 @@ class Step : public testing::Test {
     replica_ = std::move(*Replica::Make(*job_));
     compute_ = std::move(*MakeNetCompute(
         *job_, 0, {replica_->point(), replica_->gradients(), replica_->statistics().data()}));
-    evaluate_ = std::move(*Evaluate::Make(*job_, *test_, *replica_, progress_));
+    evaluate_ =
+        std::move(*Evaluate::Make(*job_, *test_, *replica_, progress_, engine::Device::kCpu));
     port_.emplace(*job_, *replica_, events_);
     coder_.emplace(*job_, 0, *port_, events_, progress_);
     port_->coder = &*coder_;

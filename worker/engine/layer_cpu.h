@@ -5,35 +5,12 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/philox.h"
 #include "models/shapes.h"
 #include "proto/net.pb.h"
+#include "worker/engine/layer_spec.h"
 #include "worker/engine/program_cpu.h"
 
 namespace tern::engine {
-
-// A parameter in the caller's arenas.
-struct ParameterPlace {
-  uint32_t index = 0;         // in the table
-  float* values = nullptr;    // read only
-  float* gradient = nullptr;  // in training
-};
-
-// One layer with all its shapes worked out.
-struct LayerSpec {
-  const pb::LayerDef* def = nullptr;
-  uint32_t batch = 0;
-  bool training = false;
-  bool bf16 = false;  // what convolutions and dense layers multiply; they add up in fp32
-  std::vector<models::ImageDims> inputs;  // without "label"; of a batch norm also what it adds
-  models::ImageDims output;
-  bool relu = false;  // followed by a ReLU that this layer applies itself
-  std::vector<ParameterPlace> parameters;
-  std::vector<float*> statistics;  // in the caller's arena
-  kernels::NoiseKey noise;  // of dropout: its tensor is the layer's place; the round is missing
-
-  const models::ImageDims& input() const { return inputs[0]; }
-};
 
 class Layer {
  public:

@@ -32,6 +32,8 @@ struct Score {
   uint64_t samples = 0;
 };
 
+enum class Device { kCpu, kCuda };
+
 // Asked before the first layer that reads parameter p does so (index in the table): whoever is
 // asked may still write that parameter until it returns. `false` ends the pass there.
 using Need = std::function<bool(uint32_t p)>;
@@ -39,6 +41,7 @@ using Need = std::function<bool(uint32_t p)>;
 class Net {
  public:
   struct Options {
+    Device device = Device::kCpu;
     uint32_t batch = 0;  // samples of one Forward
     bool training = true;
     uint64_t seed = 0;  // of dropout, with the worker's rank and the step
@@ -74,6 +77,9 @@ class Net {
   // layer's bias before its weight. REQUIRES a Forward just before and the parameters unchanged
   // since: layers read them again.
   virtual void Backward(const std::function<void(uint32_t p)>& ready) = 0;
+  // What a device refused, if it has refused anything: nothing since means anything, and Backward
+  // has called nothing ready.
+  virtual Status status() const { return Ok(); }
 };
 
 }  // namespace tern::engine

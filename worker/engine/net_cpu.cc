@@ -1,24 +1,30 @@
 #include <algorithm>
 #include <map>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "common/base/logging.h"
+#include "worker/engine/backends.h"
 #include "worker/engine/layer_cpu.h"
-#include "worker/engine/net.h"
-#include "worker/engine/specs_cpu.h"
+#include "worker/engine/specs.h"
 
 namespace tern::engine {
 namespace {
 
 Status Bad(const std::string& message) { return Status(Code::kBadJob, message); }
 
+std::optional<bool> FusesReluHere(pb::LayerDef::KindCase kind) {
+  const LayerKind* line = FindLayerKind(kind);
+  return line == nullptr ? std::nullopt : std::optional(line->fuses_relu);
+}
+
 class CpuNet : public Net {
  public:
   CpuNet(const pb::NetDef& def, uint32_t batch) : def_(def), batch_(batch) {}
 
   Status MakeLayers(const Options& options, const Arenas& arenas) {
-    auto layers = PlanLayers(def_, options, arenas);
+    auto layers = PlanLayers(def_, options, arenas, FusesReluHere);
     if (!layers.ok()) return layers.status();
     layers_ = std::move(*layers);
     return Ok();
@@ -130,8 +136,8 @@ void CpuNet::Plan(std::string* where) {
 
 }  // namespace
 
-Result<std::unique_ptr<Net>> Net::Make(const pb::NetDef& def, const Options& options,
-                                       const Arenas& arenas) {
+Result<std::unique_ptr<Net>> MakeCpuNet(const pb::NetDef& def, const Net::Options& options,
+                                        const Net::Arenas& arenas) {
   auto net = std::make_unique<CpuNet>(def, options.batch);
   TERN_RETURN_IF_ERROR(net->MakeLayers(options, arenas));
   std::string where = "the engine";

@@ -28,9 +28,9 @@ class Asgd : public Asynchronous {
 
   Status Step(uint64_t, const data::Batch& batch) override {
     if (batch.labels.empty()) return Ok();
-    c_.gradient.Take(batch, [this](uint32_t bucket) {
+    TERN_RETURN_IF_ERROR(c_.gradient.Take(batch, [this](uint32_t bucket) {
       c_.coder.Push(clock() + 1, bucket, c_.replica.gradients());
-    });
+    }));
     TERN_RETURN_IF_ERROR(AwaitExchange());
     return TrainOnThere();
   }
@@ -48,7 +48,7 @@ class Downpour : public Asynchronous {
 
   Status Step(uint64_t step, const data::Batch& batch) override {
     if (batch.labels.empty()) return Ok();
-    c_.gradient.Take(batch);
+    TERN_RETURN_IF_ERROR(c_.gradient.Take(batch));
     const float* g = c_.replica.gradients();
     for (size_t i = 0; i < size_; ++i) gathered_[i] += g[i];
     kernels::SgdUpdate(c_.replica.point(), g, size_, RateOf(step), 0);
@@ -89,7 +89,7 @@ class DelayCompensated : public Asynchronous {
 
   Status Step(uint64_t, const data::Batch& batch) override {
     if (batch.labels.empty()) return Ok();
-    c_.gradient.Take(batch);
+    TERN_RETURN_IF_ERROR(c_.gradient.Take(batch));
     // Changes are against what this worker holds.
     std::copy_n(c_.replica.parameters(), now_.size(), now_.data());
     TERN_RETURN_IF_ERROR(train::Pull(c_, now_.data(), false));

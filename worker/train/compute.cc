@@ -1,9 +1,10 @@
 #include "worker/train/compute.h"
 
+#include <limits>
 #include <map>
 #include <utility>
 
-#include "common/base/logging.h"
+#include "common/config/job.h"
 
 namespace tern::train {
 
@@ -18,6 +19,7 @@ class NetCompute : public Compute {
     std::unique_ptr<engine::Net>& net = nets_[batch];
     if (net == nullptr) {
       const engine::Net::Options options = {
+          .device = DeviceOf(config::ForRank(setup_.job, rank_)),
           .batch = batch,
           .seed = setup_.job.seed(),
           .rank = static_cast<uint16_t>(rank_),
@@ -31,12 +33,12 @@ class NetCompute : public Compute {
   }
   double Forward(const data::Batch& batch, const engine::Need& need) override {
     const auto samples = static_cast<uint32_t>(batch.labels.size());
-    // The first size was tried when this was made; another size of the same net fits too.
-    const Status chosen = Choose(samples);
-    CHECK(chosen.ok()) << chosen.message();
+    if (chosen_.ok()) chosen_ = Choose(samples);
+    if (!chosen_.ok()) return std::numeric_limits<double>::quiet_NaN();
     return net_->Forward({batch.images, batch.labels, samples, batch.step}, nullptr, need);
   }
   void Backward(const std::function<void(uint32_t)>& ready) override { net_->Backward(ready); }
+  Status status() const override { return chosen_.ok() ? net_->status() : chosen_; }
 
  private:
   const setup::Setup& setup_;
@@ -44,9 +46,14 @@ class NetCompute : public Compute {
   const engine::Net::Arenas arenas_;
   std::map<uint32_t, std::unique_ptr<engine::Net>> nets_;  // by batch
   engine::Net* net_ = nullptr;
+  Status chosen_;  // a device may have no room for another size
 };
 
 }  // namespace
+
+engine::Device DeviceOf(const pb::Job& job) {
+  return job.workers().device() == pb::Workers::cuda ? engine::Device::kCuda : engine::Device::kCpu;
+}
 
 Result<std::unique_ptr<Compute>> MakeNetCompute(const setup::Setup& setup, uint32_t rank,
                                                 const engine::Net::Arenas& arenas) {

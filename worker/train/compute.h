@@ -21,7 +21,12 @@ class Compute {
   // Its gradient, into the arena that this was made for. `ready(t)` as tensor t is final, from the
   // last to the first. REQUIRES a Forward just before and the parameters unchanged since.
   virtual void Backward(const std::function<void(uint32_t tensor)>& ready) = 0;
+  // As engine::Net's.
+  virtual Status status() const { return Ok(); }
 };
+
+// What the job says for the rank whose own it is (config::ForRank).
+engine::Device DeviceOf(const pb::Job& job);
 
 // Forward and backward of the net; of one net a batch size, made when it is first needed. The
 // arenas outlive it. Threads: as engine::Net.

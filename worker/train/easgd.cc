@@ -29,12 +29,14 @@ class Easgd : public LocalSteps {
   Status Step(uint64_t step, const data::Batch& batch) override {
     const uint64_t t = step - 1;
     if (t == 0 || t % p_ != 0) {
-      Descend(step, batch);
+      TERN_RETURN_IF_ERROR(Descend(step, batch));
       return Ok();
     }
     const uint64_t round = t / p_;
     if (!c_.sums.Has(round)) PushAll(round, c_.replica.point());  // travels while g is computed
-    if (!batch.labels.empty()) c_.gradient.Take(batch);
+    if (!batch.labels.empty()) {
+      TERN_RETURN_IF_ERROR(c_.gradient.Take(batch));
+    }
     TERN_RETURN_IF_ERROR(AwaitSums(round));
     float* x = c_.replica.point();
     const float* centre = c_.replica.parameters();

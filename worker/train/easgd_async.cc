@@ -30,7 +30,9 @@ class EasgdAsync : public Asynchronous {
     const uint64_t t = step - 1;
     const bool exchanges = t > 0 && t % tau_ == 0;
     if (exchanges) PushAll(clock() + 1, c_.replica.point());  // travels while g is computed
-    if (!batch.labels.empty()) c_.gradient.Take(batch);
+    if (!batch.labels.empty()) {
+      TERN_RETURN_IF_ERROR(c_.gradient.Take(batch));
+    }
     if (exchanges) {
       TERN_RETURN_IF_ERROR(AwaitExchange());
       TERN_RETURN_IF_ERROR(Install(c_.replica.parameters()));

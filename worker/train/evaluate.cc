@@ -10,16 +10,18 @@ namespace tern::train {
 
 Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
                                                  const data::Samples& test, Replica& replica,
-                                                 Progress& progress) {
-  return Make(setup, test, replica.evaluated(), replica.mean_statistics().data(), progress);
+                                                 Progress& progress, engine::Device device) {
+  return Make(setup, test, replica.evaluated(), replica.mean_statistics().data(), progress, device);
 }
 
 Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
                                                  const data::Samples& test, const float* parameters,
-                                                 float* statistics, Progress& progress) {
+                                                 float* statistics, Progress& progress,
+                                                 engine::Device device) {
   std::unique_ptr<Evaluate> evaluate(new Evaluate(setup, test, progress));
   auto net = engine::Net::Make(setup.net,
-                               {.batch = evaluate->batch_,
+                               {.device = device,
+                                .batch = evaluate->batch_,
                                 .training = false,
                                 .bf16 = setup.job.train().precision() == pb::Train::bf16},
                                {.parameters = parameters, .statistics = statistics});
@@ -55,6 +57,7 @@ Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t parts, Confusion* co
     if (!batch.ok()) return batch.status();
     const auto used = static_cast<uint32_t>((*batch)->labels.size());
     net_->Forward({(*batch)->images, (*batch)->labels, used, 0, scores}, &score);
+    TERN_RETURN_IF_ERROR(net_->status());
     for (uint32_t n = 0; confusion != nullptr && n < used; ++n) {
       const auto own = scores.begin() + static_cast<ptrdiff_t>(size_t{n} * classes_);
       const auto taken = std::max_element(own, own + classes_) - own;  // of equal ones the first

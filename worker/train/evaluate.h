@@ -20,11 +20,12 @@ class Evaluate {
   // All outlive it.
   static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup,
                                                 const data::Samples& test, Replica& replica,
-                                                Progress& progress);
+                                                Progress& progress, engine::Device device);
   // The same of weights and statistics in the arenas of a caller, who keeps them as long.
   static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup,
                                                 const data::Samples& test, const float* parameters,
-                                                float* statistics, Progress& progress);
+                                                float* statistics, Progress& progress,
+                                                engine::Device device);
   // Sums over one of `parts` equal parts of the set; part < parts. Unless null, *confusion is what
   // was taken for what. kBadData as Samples::Fill.
   Result<engine::Score> Run(uint32_t part, uint32_t parts, Confusion* confusion = nullptr);

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "common/base/logging.h"
 #include "common/update/clip.h"
 #include "kernels/optimizer.h"
 
@@ -26,15 +25,15 @@ Gradient::Gradient(const setup::Setup& setup, Compute& compute, Replica& replica
     decay_.push_back(DecayOf(setup, t, pb::WeightDecay::in_gradient));
 }
 
-void Gradient::Take(const data::Batch& batch, const Ready& ready) {
-  const Status taken = Take(batch, nullptr, ready);
-  CHECK(taken.ok()) << taken.message();  // only `need` has errors
+Status Gradient::Take(const data::Batch& batch, const Ready& ready) {
+  return Take(batch, nullptr, ready);
 }
 
 Status Gradient::Take(const data::Batch& batch, const Need& need, const Ready& ready) {
   TimeScope time(progress_.compute);
   const Result<double> loss = Forward(batch, need, &time);
   if (!loss.ok()) return loss.status();
+  TERN_RETURN_IF_ERROR(compute_.status());
   const auto samples = batch.labels.size();
   progress_.loss.Set(*loss);
   progress_.samples.Add(samples);
@@ -42,8 +41,7 @@ Status Gradient::Take(const data::Batch& batch, const Need& need, const Ready& r
   losses_.sum += *loss * static_cast<double>(samples);
   losses_.samples += samples;
   progress_.Move();
-  Backward(ready);
-  return Ok();
+  return Backward(ready);
 }
 
 Result<double> Gradient::Forward(const data::Batch& batch, const Need& need, TimeScope* time) {
@@ -59,7 +57,7 @@ Result<double> Gradient::Forward(const data::Batch& batch, const Need& need, Tim
   return loss;
 }
 
-void Gradient::Backward(const Ready& ready) {
+Status Gradient::Backward(const Ready& ready) {
   tensors_left_.clear();
   for (const protocol::Bucket& bucket : setup_.plan.buckets)
     tensors_left_.push_back(bucket.tensors);
@@ -70,10 +68,12 @@ void Gradient::Backward(const Ready& ready) {
       if (--tensors_left_[bucket] == 0) ready(bucket);
     }
   });
+  TERN_RETURN_IF_ERROR(compute_.status());
   progress_.Move();
-  if (in_backward_) return;
+  if (in_backward_) return Ok();
   Clip();
   for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) ready(b);
+  return Ok();
 }
 
 void Gradient::AddDecay(uint32_t tensor) {

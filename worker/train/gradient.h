@@ -25,8 +25,9 @@ class Gradient {
   // put in place. Its error ends this. `ready(bucket)` once a bucket is final: while backward still
   // runs, or all at its end where the exchange is not to overlap (exchange.overlap) or the norm has
   // to be known first.
+  // Where the device has failed it says so, and nothing was ready.
   Status Take(const data::Batch& batch, const Need& need, const Ready& ready);
-  void Take(
+  Status Take(
       const data::Batch& batch, const Ready& ready = [](uint32_t) {});
 
   // Mean losses since the last call, times samples; and those samples.
@@ -41,7 +42,7 @@ class Gradient {
  private:
   // The time in `need` is none of the forward's.
   Result<double> Forward(const data::Batch& batch, const Need& need, TimeScope* time);
-  void Backward(const Ready& ready);
+  Status Backward(const Ready& ready);
   void AddDecay(uint32_t tensor);
   void Clip();
 

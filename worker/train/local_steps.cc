@@ -16,10 +16,11 @@ Status LocalSteps::Begin(uint64_t applied) {
   return Ok();
 }
 
-void LocalSteps::Descend(uint64_t step, const data::Batch& batch) {
-  if (batch.labels.empty()) return;  // no data left in this epoch
-  c_.gradient.Take(batch);
+Status LocalSteps::Descend(uint64_t step, const data::Batch& batch) {
+  if (batch.labels.empty()) return Ok();  // no data left in this epoch
+  TERN_RETURN_IF_ERROR(c_.gradient.Take(batch));
   MovePoint(step);
+  return Ok();
 }
 
 void LocalSteps::MovePoint(uint64_t step) {

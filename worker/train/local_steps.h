@@ -26,7 +26,7 @@ class LocalSteps : public Algorithm {
 
  protected:
   // x_{j+1} = x_j - U(g(x_j)): takes the gradient at the point and moves the point.
-  void Descend(uint64_t step, const data::Batch& batch);
+  Status Descend(uint64_t step, const data::Batch& batch);
   void MovePoint(uint64_t step);  // the second half
   void ResetOptimizer() { descent_.Reset(); }
   bool EndsRound(uint64_t step) const { return step % p_ == 0 || step == c_.steps; }

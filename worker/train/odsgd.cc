@@ -62,12 +62,12 @@ class Odsgd : public Algorithm {
     // The next backward writes over the gradients while these are still being coded.
     std::vector<float>& pushed = pushed_[s % 2];
     if (batch.labels.empty()) return StepWithout(s);
-    c_.gradient.Take(batch, [&](uint32_t b) {
+    TERN_RETURN_IF_ERROR(c_.gradient.Take(batch, [&](uint32_t b) {
       const protocol::Bucket& bucket = c_.setup.plan.buckets[b];
       std::copy_n(c_.replica.gradients() + bucket.begin, bucket.count,
                   pushed.data() + bucket.begin);
       c_.coder.Push(s, b, pushed.data());
-    });
+    }));
     last_pushed_ = s;
     if (s <= warmup_) {
       TERN_RETURN_IF_ERROR(ApplyUpTo(s));

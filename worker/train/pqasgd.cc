@@ -21,7 +21,7 @@ class Pqasgd : public LocalSteps {
   Status Step(uint64_t step, const data::Batch& batch) override {
     const uint64_t round = RoundOf(step);
     if (!c_.sums.Has(round)) {  // else this worker is late: the others have gone on
-      Descend(step, batch);
+      TERN_RETURN_IF_ERROR(Descend(step, batch));
       if (!EndsRound(step)) return Ok();
       const float* x = c_.replica.point();
       const float* before = c_.replica.parameters();

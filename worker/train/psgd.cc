@@ -34,7 +34,7 @@ class Psgd : public LocalSteps {
   Status Step(uint64_t step, const data::Batch& batch) override {
     const uint64_t round = RoundOf(step);
     if (!c_.sums.Has(round)) {  // else this worker is late: the others have gone on
-      Descend(step, batch);
+      TERN_RETURN_IF_ERROR(Descend(step, batch));
       if (!EndsRound(step)) return Ok();
       PushArenas(round);
       TERN_RETURN_IF_ERROR(AwaitSums(round));

@@ -27,7 +27,7 @@ class Rsgd : public LocalSteps {
     const auto part = static_cast<uint32_t>((step - 1) % parts_);
     const uint64_t round = 2 * step;
     if (!c_.sums.Has(round, part)) {  // else this worker is late: the others have gone on
-      Descend(step, batch);
+      TERN_RETURN_IF_ERROR(Descend(step, batch));
       c_.coder.Push(round, part, c_.replica.point());
       TERN_RETURN_IF_ERROR(c_.wait([&] { return c_.sums.Has(round, part); }));
     }

@@ -2,12 +2,12 @@
 // that the layer before applies folded into it. Internal to the engine.
 #pragma once
 
-#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/status.h"
-#include "worker/engine/layer_cpu.h"
+#include "worker/engine/layer_spec.h"
 #include "worker/engine/net.h"
 
 namespace tern::engine {
@@ -18,8 +18,11 @@ struct PlannedLayer {
   std::string makes;
 };
 
+// Whether the backend's layer of that kind applies a ReLU behind it itself; nothing: it has none.
+using FusesRelu = std::optional<bool> (*)(pb::LayerDef::KindCase kind);
+
 // REQUIRES a complete net, which outlives them.
 Result<std::vector<PlannedLayer>> PlanLayers(const pb::NetDef& def, const Net::Options& options,
-                                             const Net::Arenas& arenas);
+                                             const Net::Arenas& arenas, FusesRelu fuses_relu);
 
 }  // namespace tern::engine

@@ -1,4 +1,4 @@
-#include "worker/engine/specs_cpu.h"
+#include "worker/engine/specs.h"
 
 #include <algorithm>
 #include <map>
@@ -9,7 +9,7 @@ namespace {
 
 using Shapes = std::map<std::string, models::ImageDims>;
 
-// oneDNN counts elements of a tensor in int.
+// oneDNN and cuDNN count elements of a tensor in int.
 constexpr uint64_t kMaxElements = (uint64_t{1} << 31) - 1;
 
 Status Bad(const std::string& message) { return Status(Code::kBadJob, message); }
@@ -55,8 +55,8 @@ class Places {
 class LayerPlanner {
  public:
   LayerPlanner(const pb::NetDef& def, const Net::Options& options, const Shapes& shapes,
-               Places places)
-      : def_(def), options_(options), shapes_(shapes), places_(places) {
+               Places places, FusesRelu fuses_relu)
+      : def_(def), options_(options), shapes_(shapes), places_(places), fuses_relu_(fuses_relu) {
     for (const pb::LayerDef& layer : def.layers())
       for (const std::string& input : layer.inputs()) ++readers_[input];
   }
@@ -64,7 +64,7 @@ class LayerPlanner {
   Result<std::vector<PlannedLayer>> Plan() {
     for (int i = 0; i < def_.layers_size(); ++i) {
       const pb::LayerDef& layer = def_.layers(i);
-      if (FindLayerKind(layer.kind_case()) == nullptr)
+      if (!fuses_relu_(layer.kind_case()).has_value())
         return Bad("layer \"" + layer.name() + "\": the engine has no such kind");
       if (!FoldsRelu(layer) && !FoldsAdd(layer)) Add(layer, static_cast<uint32_t>(i));
     }
@@ -84,7 +84,7 @@ class LayerPlanner {
     if (!layer.has_relu() || layer.relu().has_max()) return false;
     PlannedLayer* maker = OnlyMaker(layer.inputs(0));
     if (maker == nullptr || maker->spec.relu) return false;
-    if (!FindLayerKind(maker->spec.def->kind_case())->fuses_relu) return false;
+    if (!*fuses_relu_(maker->spec.def->kind_case())) return false;
     maker->spec.relu = true;
     maker->makes = layer.output();
     return true;
@@ -140,6 +140,7 @@ class LayerPlanner {
   const Net::Options& options_;
   const Shapes& shapes_;
   Places places_;
+  const FusesRelu fuses_relu_;
   std::map<std::string, int> readers_;  // of a tensor
   std::vector<PlannedLayer> layers_;
 };
@@ -147,13 +148,13 @@ class LayerPlanner {
 }  // namespace
 
 Result<std::vector<PlannedLayer>> PlanLayers(const pb::NetDef& def, const Net::Options& options,
-                                             const Net::Arenas& arenas) {
+                                             const Net::Arenas& arenas, FusesRelu fuses_relu) {
   const auto shapes = models::InferShapes(def);
   if (!shapes.ok()) return shapes.status();
   const auto table = models::MakeParameterTable(def);
   if (!table.ok()) return table.status();
   TERN_RETURN_IF_ERROR(CheckBatch(*shapes, options.batch));
-  return LayerPlanner(def, options, *shapes, Places(*table, arenas)).Plan();
+  return LayerPlanner(def, options, *shapes, Places(*table, arenas), fuses_relu).Plan();
 }
 
 }  // namespace tern::engine

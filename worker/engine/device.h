@@ -1,0 +1,66 @@
+// A GPU as the engine sees it: memory, a stream, events. Every status of CUDA is checked and
+// becomes a Status with the call's name. Internal to the engine's *_cuda.cc files.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "common/base/status.h"
+#include "kernels/device.h"
+
+struct CUevent_st;
+
+namespace tern::engine::cuda {
+
+// kPeerLost, "CALL: what CUDA says", unless `error` is 0.
+Status Check(int error, const char* call);
+// The GPU of this process is there and of a kind that Tern is built for; kBadJob otherwise.
+Status FindDevice();
+
+struct FreeDevice {
+  void operator()(void* memory) const;
+};
+using DeviceMemory = std::unique_ptr<void, FreeDevice>;
+// Zeros. kBadJob where there is not so much.
+Result<DeviceMemory> AllocateDevice(size_t bytes);
+
+// Memory of the caller's that copies go from and to without a stop on the way, while this lives.
+// Where the system does not allow it, copies are slower and that is all.
+class PinnedRange {
+ public:
+  PinnedRange(const void* begin, size_t bytes);
+  ~PinnedRange();
+  PinnedRange(const PinnedRange&) = delete;
+  PinnedRange& operator=(const PinnedRange&) = delete;
+
+ private:
+  void* begin_ = nullptr;
+};
+
+class Stream {
+ public:
+  static Result<std::unique_ptr<Stream>> Make();
+  ~Stream();
+  kernels::DeviceStream get() const { return stream_; }
+  Status CopyIn(void* device, const void* host, size_t bytes);
+  Status CopyOut(void* host, const void* device, size_t bytes);
+  Status Wait();  // until all that was given to it is done
+
+ private:
+  Stream() = default;
+  kernels::DeviceStream stream_ = nullptr;
+};
+
+class Event {
+ public:
+  static Result<std::unique_ptr<Event>> Make();
+  ~Event();
+  Status Record(const Stream& stream);  // after what was given to the stream so far
+  Status Wait();
+
+ private:
+  Event() = default;
+  CUevent_st* event_ = nullptr;
+};
+
+}  // namespace tern::engine::cuda

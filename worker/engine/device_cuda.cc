@@ -1,0 +1,108 @@
+#include <cuda_runtime.h>
+
+#include "common/base/text.h"
+#include "worker/engine/device.h"
+
+namespace tern::engine::cuda {
+
+namespace {
+
+constexpr int kLeastMajor = 7, kLeastMinor = 5;  // Turing
+
+Status BadJob(const std::string& what) {
+  return Status(Code::kBadJob, Cat("workers.device is cuda, but ", what, "; set it to cpu"));
+}
+
+}  // namespace
+
+Status Check(int error, const char* call) {
+  if (error == cudaSuccess) return Ok();
+  return Status(Code::kPeerLost,
+                Cat(call, ": ", cudaGetErrorString(static_cast<cudaError_t>(error))));
+}
+
+Status FindDevice() {
+  int devices = 0;
+  const cudaError_t counted = cudaGetDeviceCount(&devices);
+  if (counted != cudaSuccess) return BadJob(Cat("CUDA says: ", cudaGetErrorString(counted)));
+  if (devices == 0) return BadJob("there is no GPU here");
+  int major = 0, minor = 0;
+  TERN_RETURN_IF_ERROR(Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0),
+                             "cudaDeviceGetAttribute"));
+  TERN_RETURN_IF_ERROR(Check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0),
+                             "cudaDeviceGetAttribute"));
+  if (major > kLeastMajor || (major == kLeastMajor && minor >= kLeastMinor)) return Ok();
+  return BadJob(Cat("the GPU has compute capability ", major, ".", minor, ", and ", kLeastMajor,
+                    ".", kLeastMinor, " is the least"));
+}
+
+void FreeDevice::operator()(void* memory) const { cudaFree(memory); }
+
+Result<DeviceMemory> AllocateDevice(size_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t allocated = cudaMalloc(&memory, bytes == 0 ? 1 : bytes);
+  if (allocated != cudaSuccess) {
+    return Status(Code::kBadJob, Cat("the GPU has no ", HumanBytes(bytes),
+                                     " to spare (cudaMalloc: ", cudaGetErrorString(allocated),
+                                     "); take a smaller batch a worker or a smaller net"));
+  }
+  DeviceMemory owned(memory);
+  TERN_RETURN_IF_ERROR(Check(cudaMemset(memory, 0, bytes), "cudaMemset"));
+  return owned;
+}
+
+PinnedRange::PinnedRange(const void* begin, size_t bytes) {
+  void* address = const_cast<void*>(begin);
+  if (bytes == 0) return;
+  if (cudaHostRegister(address, bytes, cudaHostRegisterDefault) == cudaSuccess) {
+    begin_ = address;
+  } else {
+    cudaGetLastError();  // it is no error of the next call's
+  }
+}
+
+PinnedRange::~PinnedRange() {
+  if (begin_ != nullptr) cudaHostUnregister(begin_);
+}
+
+Result<std::unique_ptr<Stream>> Stream::Make() {
+  std::unique_ptr<Stream> stream(new Stream);
+  TERN_RETURN_IF_ERROR(Check(cudaStreamCreateWithFlags(&stream->stream_, cudaStreamNonBlocking),
+                             "cudaStreamCreateWithFlags"));
+  return stream;
+}
+
+Stream::~Stream() {
+  if (stream_ != nullptr) cudaStreamDestroy(stream_);
+}
+
+Status Stream::CopyIn(void* device, const void* host, size_t bytes) {
+  return Check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_),
+               "cudaMemcpyAsync to the device");
+}
+
+Status Stream::CopyOut(void* host, const void* device, size_t bytes) {
+  return Check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_),
+               "cudaMemcpyAsync from the device");
+}
+
+Status Stream::Wait() { return Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+
+Result<std::unique_ptr<Event>> Event::Make() {
+  std::unique_ptr<Event> event(new Event);
+  TERN_RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&event->event_, cudaEventDisableTiming),
+                             "cudaEventCreateWithFlags"));
+  return event;
+}
+
+Event::~Event() {
+  if (event_ != nullptr) cudaEventDestroy(event_);
+}
+
+Status Event::Record(const Stream& stream) {
+  return Check(cudaEventRecord(event_, stream.get()), "cudaEventRecord");
+}
+
+Status Event::Wait() { return Check(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
+
+}  // namespace tern::engine::cuda

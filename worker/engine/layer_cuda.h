@@ -1,0 +1,66 @@
+// A layer of the engine on a GPU: as layer_cpu.h's, it appends its launches to the program once.
+// One file a kind (KIND_cuda.cc) and one line in the table of layer_cuda.cc. Parameters, gradients
+// and statistics of its spec are places on the device. Internal to the engine.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/device_layers.h"
+#include "worker/engine/layer_spec.h"
+#include "worker/engine/program_cuda.h"
+
+namespace tern::engine::cuda {
+
+class Layer {
+ public:
+  virtual ~Layer() = default;
+  // Appends the forward launches; returns the output.
+  virtual Value Forward(Program* program, const std::vector<Value>& inputs) = 0;
+  // Appends the backward launches. `gradient` is that of the output. Returns those of the inputs
+  // that are `wanted`; the others may be anything. REQUIRES Forward before.
+  virtual std::vector<Value> Backward(Program* program, const Value& gradient,
+                                      const std::vector<bool>& wanted) = 0;
+};
+
+// What a batch brings to the layers that need more than its images.
+struct Inputs {
+  const uint64_t* step = nullptr;         // host memory: which draws dropout
+  const uint32_t* labels = nullptr;       // on the device
+  const uint32_t* used = nullptr;         // host memory
+  kernels::DeviceLoss* losses = nullptr;  // on the device, a row each
+};
+
+struct LayerKind {
+  pb::LayerDef::KindCase kind;
+  std::unique_ptr<Layer> (*make)(const LayerSpec& spec, const Inputs& inputs);
+  bool fuses_relu;
+};
+// The kind's line in the table; nullptr if the engine has no such layer.
+const LayerKind* FindLayerKind(pb::LayerDef::KindCase kind);
+
+std::unique_ptr<Layer> MakeAdd(const LayerSpec& spec, const Inputs& inputs);
+std::unique_ptr<Layer> MakeBatchNorm(const LayerSpec& spec, const Inputs& inputs);
+std::unique_ptr<Layer> MakeConcat(const LayerSpec& spec, const Inputs& inputs);
+std::unique_ptr<Layer> MakeConv(const LayerSpec& spec, const Inputs& inputs);
+std::unique_ptr<Layer> MakeDense(const LayerSpec& spec, const Inputs& inputs);
+std::unique_ptr<Layer> MakeDropout(const LayerSpec& spec, const Inputs& inputs);
+std::unique_ptr<Layer> MakeLrn(const LayerSpec& spec, const Inputs& inputs);
+std::unique_ptr<Layer> MakePool(const LayerSpec& spec, const Inputs& inputs);
+std::unique_ptr<Layer> MakeRelu(const LayerSpec& spec, const Inputs& inputs);
+std::unique_ptr<Layer> MakeSoftmaxLoss(const LayerSpec& spec, const Inputs& inputs);
+std::unique_ptr<Layer> MakeStandardize(const LayerSpec& spec, const Inputs& inputs);
+
+inline kernels::DeviceImages ImagesOf(uint32_t batch, const models::ImageDims& image) {
+  return {batch, image.h, image.w, image.c};
+}
+
+// The gradient where the ReLU let it pass.
+Value AddReluBackward(Program* program, const Value& output, const Value& gradient);
+Value AddSum(Program* program, const Value& a, const Value& b, bool relu);
+// The same images as rows of c * h * w, channels first; and back to `image`. One pixel is such a
+// row already.
+Value Flatten(Program* program, const Value& value);
+Value Unflatten(Program* program, const Value& value, const models::ImageDims& image);
+
+}  // namespace tern::engine::cuda

@@ -1,0 +1,259 @@
+// The net on a GPU. Parameters are fetched from the caller's arena as the layers come to need them;
+// gradients are brought there, and told ready, in the order in which they are made.
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "common/base/logging.h"
+#include "worker/engine/backends.h"
+#include "worker/engine/layer_cuda.h"
+#include "worker/engine/specs.h"
+
+namespace tern::engine {
+namespace cuda {
+namespace {
+
+std::optional<bool> FusesReluHere(pb::LayerDef::KindCase kind) {
+  const LayerKind* line = FindLayerKind(kind);
+  return line == nullptr ? std::nullopt : std::optional(line->fuses_relu);
+}
+
+// An arena of the caller's and its image on the device.
+struct Mirror {
+  float* host = nullptr;
+  size_t count = 0;
+  DeviceMemory memory;
+  std::unique_ptr<PinnedRange> pinned;
+
+  float* device() const { return static_cast<float*>(memory.get()); }
+  Status Make(const float* arena, size_t elements) {
+    host = const_cast<float*>(arena);
+    count = elements;
+    auto made = AllocateDevice(count * sizeof(float));
+    if (!made.ok()) return made.status();
+    memory = std::move(*made);
+    pinned = std::make_unique<PinnedRange>(host, count * sizeof(float));
+    return Ok();
+  }
+};
+
+class CudaNet : public Net {
+ public:
+  CudaNet(const pb::NetDef& def, const Options& options)
+      : def_(def), options_(options), program_(options.batch) {}
+
+  Status Plan(const Arenas& arenas);
+  double Forward(const Feed& feed, Score* score, const Need& need) override;
+  void Backward(const std::function<void(uint32_t p)>& ready) override;
+  Status status() const override { return status_; }
+
+ private:
+  Status MakeMemory(const Arenas& arenas);
+  void PlanData();
+  void PlanForward();
+  void PlanBackward();
+  void AddGradient(const std::string& tensor, const Value& gradient);
+  Program::Traffic TrafficOf();
+  Status RunForward(const Feed& feed, const Need& need);
+  double SumUp(const Feed& feed, Score* score) const;
+
+  const pb::NetDef def_;
+  const Options options_;
+  models::ParameterTable table_;
+  std::unique_ptr<Stream> stream_;
+  Mirror parameters_, gradients_, statistics_;
+  DeviceMemory images_, labels_, losses_;
+  std::vector<kernels::DeviceLoss> fresh_losses_;
+  std::vector<std::unique_ptr<Event>> arrived_;  // by parameter
+  uint64_t step_ = 0;
+  uint32_t used_ = 0;
+  uint64_t image_ = 0;  // elements of one
+  Program program_;
+  std::vector<PlannedLayer> layers_;
+  Value scores_;
+  Status status_;
+  // While it is planned:
+  std::vector<std::unique_ptr<Layer>> running_;
+  std::map<std::string, Value> values_, made_gradients_;  // by tensor
+  std::map<std::string, bool> trained_;                   // by tensor: whether parameters made it
+};
+
+Status CudaNet::MakeMemory(const Arenas& arenas) {
+  TERN_RETURN_IF_ERROR(parameters_.Make(arenas.parameters, table_.total));
+  TERN_RETURN_IF_ERROR(gradients_.Make(arenas.gradients, options_.training ? table_.total : 0));
+  TERN_RETURN_IF_ERROR(statistics_.Make(arenas.statistics, table_.statistics_total));
+  const size_t batch = options_.batch;
+  for (const auto& [memory, bytes] : {std::pair{&images_, batch * image_ * sizeof(float)},
+                                      std::pair{&labels_, batch * sizeof(uint32_t)},
+                                      std::pair{&losses_, batch * sizeof(kernels::DeviceLoss)}}) {
+    auto made = AllocateDevice(bytes);
+    if (!made.ok()) return made.status();
+    *memory = std::move(*made);
+  }
+  fresh_losses_.resize(batch);
+  for (size_t p = 0; options_.training && p < table_.parameters.size(); ++p) {
+    auto event = Event::Make();
+    if (!event.ok()) return event.status();
+    arrived_.push_back(std::move(*event));
+  }
+  return Ok();
+}
+
+void CudaNet::PlanData() {
+  const pb::ImageShape& input = def_.input();
+  const Value data = program_.NewValue({input.channels(), input.height(), input.width()});
+  const auto* from = static_cast<const float*>(images_.get());
+  program_.Call("images to channels last", {data},
+                [from, images = ImagesOf(options_.batch, data.image)](auto stream, const auto& to) {
+                  return kernels::ToChannelsLastOnDevice(stream, from, images, to[0]);
+                });
+  values_["data"] = data;
+}
+
+void CudaNet::PlanForward() {
+  const Inputs inputs{&step_, static_cast<const uint32_t*>(labels_.get()), &used_,
+                      static_cast<kernels::DeviceLoss*>(losses_.get())};
+  for (const PlannedLayer& layer : layers_) {
+    bool& trained = trained_[layer.makes] = !layer.spec.parameters.empty();
+    std::vector<Value> values;
+    for (const std::string& tensor : layer.reads) {
+      values.push_back(values_.at(tensor));
+      trained |= trained_[tensor];
+    }
+    for (const ParameterPlace& parameter : layer.spec.parameters) program_.Reads(parameter.index);
+    running_.push_back(FindLayerKind(layer.spec.def->kind_case())->make(layer.spec, inputs));
+    scores_ = values_[layer.makes] = running_.back()->Forward(&program_, values);
+  }
+  program_.EndForward();
+}
+
+// A tensor's gradient is the sum of what each of its readers says; they all come before its maker.
+void CudaNet::AddGradient(const std::string& tensor, const Value& gradient) {
+  const auto [found, first] = made_gradients_.try_emplace(tensor, gradient);
+  if (!first) found->second = AddSum(&program_, found->second, gradient, /*relu=*/false);
+}
+
+void CudaNet::PlanBackward() {
+  for (size_t i = layers_.size(); i-- > 0;) {
+    const PlannedLayer& layer = layers_[i];
+    if (!trained_[layer.makes]) continue;
+    std::vector<bool> wanted;
+    for (const std::string& tensor : layer.reads) wanted.push_back(trained_[tensor]);
+    const std::vector<Value> inputs =
+        running_[i]->Backward(&program_, made_gradients_[layer.makes], wanted);
+    for (size_t k = 0; k < wanted.size(); ++k) {
+      if (wanted[k]) AddGradient(layer.reads[k], inputs[k]);
+    }
+    for (size_t p = layer.spec.parameters.size(); p-- > 0;)
+      program_.Ready(layer.spec.parameters[p].index);
+  }
+}
+
+Status CudaNet::Plan(const Arenas& arenas) {
+  if (options_.bf16) {
+    return Status(Code::kBadJob,
+                  "train.precision is bf16, which workers with a GPU do not have yet: set it to "
+                  "fp32");
+  }
+  TERN_RETURN_IF_ERROR(FindDevice());
+  auto table = models::MakeParameterTable(def_);
+  if (!table.ok()) return table.status();
+  table_ = std::move(*table);
+  const pb::ImageShape& input = def_.input();
+  image_ = models::Elements({input.channels(), input.height(), input.width()});
+  auto stream = Stream::Make();
+  if (!stream.ok()) return stream.status();
+  stream_ = std::move(*stream);
+  TERN_RETURN_IF_ERROR(MakeMemory(arenas));
+  const Arenas on_device{parameters_.device(), gradients_.device(), statistics_.device()};
+  auto layers = PlanLayers(def_, options_, on_device, FusesReluHere);
+  if (!layers.ok()) return layers.status();
+  layers_ = std::move(*layers);
+  PlanData();
+  PlanForward();
+  if (options_.training) PlanBackward();
+  running_.clear();
+  return program_.Bind();
+}
+
+Program::Traffic CudaNet::TrafficOf() {
+  return {[this](uint32_t p) {
+            const models::Parameter& at = table_.parameters[p];
+            return stream_->CopyIn(parameters_.device() + at.offset, parameters_.host + at.offset,
+                                   at.count * sizeof(float));
+          },
+          [this](uint32_t p) {
+            const models::Parameter& at = table_.parameters[p];
+            const Status copied =
+                stream_->CopyOut(gradients_.host + at.offset, gradients_.device() + at.offset,
+                                 at.count * sizeof(float));
+            return copied.ok() ? arrived_[p]->Record(*stream_) : copied;
+          },
+          [this](uint32_t p) { return arrived_[p]->Wait(); }};
+}
+
+Status CudaNet::RunForward(const Feed& feed, const Need& need) {
+  const size_t statistics = statistics_.count * sizeof(float);
+  TERN_RETURN_IF_ERROR(
+      stream_->CopyIn(images_.get(), feed.images.data(), feed.images.size_bytes()));
+  TERN_RETURN_IF_ERROR(
+      stream_->CopyIn(labels_.get(), feed.labels.data(), feed.used * sizeof(uint32_t)));
+  TERN_RETURN_IF_ERROR(stream_->CopyIn(statistics_.device(), statistics_.host, statistics));
+  TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, TrafficOf(), need));
+  if (options_.training) {
+    TERN_RETURN_IF_ERROR(stream_->CopyOut(statistics_.host, statistics_.device(), statistics));
+  }
+  TERN_RETURN_IF_ERROR(stream_->CopyOut(fresh_losses_.data(), losses_.get(),
+                                        feed.used * sizeof(kernels::DeviceLoss)));
+  if (!feed.scores.empty()) {
+    TERN_RETURN_IF_ERROR(stream_->CopyOut(feed.scores.data(), program_.AddressOf(scores_),
+                                          feed.scores.size_bytes()));
+  }
+  return stream_->Wait();
+}
+
+double CudaNet::SumUp(const Feed& feed, Score* score) const {
+  Score sums;
+  sums.samples = feed.used;
+  for (uint32_t n = 0; n < feed.used; ++n) {
+    sums.loss += fresh_losses_[n].loss;
+    sums.correct += fresh_losses_[n].place == 0;
+    sums.among_five += fresh_losses_[n].place < 5;
+  }
+  if (score != nullptr) {
+    score->loss += sums.loss;
+    score->correct += sums.correct;
+    score->among_five += sums.among_five;
+    score->samples += sums.samples;
+  }
+  return sums.loss / feed.used;
+}
+
+double CudaNet::Forward(const Feed& feed, Score* score, const Need& need) {
+  CHECK_EQ(feed.images.size(), options_.batch * image_);
+  CHECK(feed.used >= 1 && feed.used <= options_.batch && feed.labels.size() >= feed.used);
+  for (uint32_t n = 0; n < feed.used; ++n) CHECK_LT(feed.labels[n], def_.classes());
+  step_ = feed.step;
+  used_ = feed.used;
+  if (status_.ok()) status_ = RunForward(feed, need);
+  if (!status_.ok()) return std::numeric_limits<double>::quiet_NaN();
+  return SumUp(feed, score);
+}
+
+void CudaNet::Backward(const std::function<void(uint32_t p)>& ready) {
+  if (status_.ok()) status_ = program_.RunBackward(*stream_, TrafficOf(), ready);
+}
+
+}  // namespace
+}  // namespace cuda
+
+Result<std::unique_ptr<Net>> MakeCudaNet(const pb::NetDef& def, const Net::Options& options,
+                                         const Net::Arenas& arenas) {
+  auto net = std::make_unique<cuda::CudaNet>(def, options);
+  TERN_RETURN_IF_ERROR(net->Plan(arenas));
+  return std::unique_ptr<Net>(std::move(net));
+}
+
+}  // namespace tern::engine
