@@ -11,7 +11,10 @@ function(tern_binary name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE tern_flags ${ARG_DEPS})
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  # Installed, with the libraries beside it, it finds them, and they find each other (scripts/package.sh): the older of
+  # the two kinds of search path, which counts for libraries' libraries too.
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin INSTALL_RPATH "$ORIGIN/../lib")
+  target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
   install(TARGETS ${name} DESTINATION bin)
 endfunction()
 

@@ -6,12 +6,6 @@ namespace {
 
 using kernels::DeviceSlide;
 
-kernels::DeviceAxis AxisOf(const pb::ConvDef& def, uint32_t size) {
-  const models::Window window = models::WindowOf(def, size);
-  const auto plan = models::PlanAxis(size, window);  // it was checked with the net's shapes
-  return {window.kernel, window.stride, window.dilation, plan->pad_begin};
-}
-
 // Weights and a bias over windows of images.
 class Windows {
  public:
@@ -71,12 +65,7 @@ class Conv : public Layer {
  public:
   explicit Conv(const LayerSpec& spec)
       : output_(spec.output),
-        windows_(
-            spec,
-            {ImagesOf(spec.batch, spec.input()),
-             ImagesOf(spec.batch, spec.output),
-             {AxisOf(spec.def->conv(), spec.input().h), AxisOf(spec.def->conv(), spec.input().w)}},
-            spec.def->conv().groups()) {}
+        windows_(spec, SlideOf(spec, spec.def->conv()), spec.def->conv().groups()) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     return windows_.Forward(program, inputs[0], output_);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "common/base/status.h"
 #include "kernels/device.h"
@@ -13,7 +14,7 @@ struct CUevent_st;
 namespace tern::engine::cuda {
 
 // kPeerLost, "CALL: what CUDA says", unless `error` is 0.
-Status Check(int error, const char* call);
+Status Check(int error, const std::string& call);
 // The GPU of this process is there and of a kind that Tern is built for; kBadJob otherwise.
 Status FindDevice();
 

@@ -15,7 +15,7 @@ Status BadJob(const std::string& what) {
 
 }  // namespace
 
-Status Check(int error, const char* call) {
+Status Check(int error, const std::string& call) {
   if (error == cudaSuccess) return Ok();
   return Status(Code::kPeerLost,
                 Cat(call, ": ", cudaGetErrorString(static_cast<cudaError_t>(error))));

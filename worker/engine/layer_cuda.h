@@ -55,6 +55,19 @@ inline kernels::DeviceImages ImagesOf(uint32_t batch, const models::ImageDims& i
   return {batch, image.h, image.w, image.c};
 }
 
+// `def` is a ConvDef or a PoolDef, whose sizes were checked with the net's shapes.
+template <typename Def>
+kernels::DeviceSlide SlideOf(const LayerSpec& spec, const Def& def) {
+  const auto axis = [&def](uint32_t size) -> kernels::DeviceAxis {
+    const models::Window window = models::WindowOf(def, size);
+    return {window.kernel, window.stride, window.dilation,
+            models::PlanAxis(size, window)->pad_begin};
+  };
+  return {ImagesOf(spec.batch, spec.input()),
+          ImagesOf(spec.batch, spec.output),
+          {axis(spec.input().h), axis(spec.input().w)}};
+}
+
 // The gradient where the ReLU let it pass.
 Value AddReluBackward(Program* program, const Value& output, const Value& gradient);
 Value AddSum(Program* program, const Value& a, const Value& b, bool relu);

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <map>
 #include <new>
 #include <optional>
 #include <vector>
@@ -7,7 +6,7 @@
 #include "common/base/logging.h"
 #include "worker/engine/backends.h"
 #include "worker/engine/layer_cpu.h"
-#include "worker/engine/specs.h"
+#include "worker/engine/net_planner.h"
 
 namespace tern::engine {
 namespace {
@@ -54,24 +53,17 @@ class CpuNet : public Net {
   }
 
  private:
-  void PlanData();
-  void PlanForward(std::string* where);
-  void PlanBackward(std::string* where);
-  void AddGradient(const std::string& tensor, const Value& gradient);
+  Value PlanData();
 
   const pb::NetDef def_;
   const uint64_t batch_;
   uint64_t image_ = 0;  // elements of one
   Program program_;
   std::vector<PlannedLayer> layers_;
-  // While it is planned:
-  std::vector<std::unique_ptr<Layer>> running_;
-  std::map<std::string, Value> values_, gradients_;  // by tensor
-  std::map<std::string, bool> trained_;              // by tensor: whether parameters made it
 };
 
 // The images are copied in: Backward reads them too, and the caller's may be gone by then.
-void CpuNet::PlanData() {
+Value CpuNet::PlanData() {
   const pb::ImageShape& input = def_.input();
   const models::ImageDims image = {input.channels(), input.height(), input.width()};
   image_ = models::Elements(image);
@@ -81,57 +73,18 @@ void CpuNet::PlanData() {
   program_.Call({data}, [batch](const std::vector<float*>& to) {
     std::copy(batch->feed.images.begin(), batch->feed.images.end(), to[0]);
   });
-  values_["data"] = data;
-}
-
-void CpuNet::PlanForward(std::string* where) {
-  for (const PlannedLayer& layer : layers_) {
-    *where = "layer \"" + layer.spec.def->name() + "\"";
-    bool& trained = trained_[layer.makes] = !layer.spec.parameters.empty();
-    std::vector<Value> inputs;
-    for (const std::string& tensor : layer.reads) {
-      inputs.push_back(values_.at(tensor));
-      trained |= trained_[tensor];
-    }
-    for (const ParameterPlace& parameter : layer.spec.parameters) program_.Reads(parameter.index);
-    running_.push_back(FindLayerKind(layer.spec.def->kind_case())->make(layer.spec));
-    values_[layer.makes] = running_.back()->Forward(&program_, inputs);
-  }
-  program_.EndForward();
-}
-
-// A tensor's gradient is the sum of what each of its readers says; they all come before its maker.
-void CpuNet::AddGradient(const std::string& tensor, const Value& gradient) {
-  const auto [found, first] = gradients_.try_emplace(tensor, gradient);
-  if (!first) found->second = program_.Add(found->second, gradient, Program::Attributes());
-}
-
-void CpuNet::PlanBackward(std::string* where) {
-  for (size_t i = layers_.size(); i-- > 0;) {
-    const PlannedLayer& layer = layers_[i];
-    if (!trained_[layer.makes]) continue;
-    *where = "the backward pass of layer \"" + layer.spec.def->name() + "\"";
-    std::vector<bool> wanted;
-    for (const std::string& tensor : layer.reads) wanted.push_back(trained_[tensor]);
-    const std::vector<Value> inputs =
-        running_[i]->Backward(&program_, gradients_[layer.makes], wanted);
-    for (size_t k = 0; k < wanted.size(); ++k) {
-      if (wanted[k]) AddGradient(layer.reads[k], inputs[k]);
-    }
-    for (size_t p = layer.spec.parameters.size(); p-- > 0;)
-      program_.Ready(layer.spec.parameters[p].index);
-  }
+  return data;
 }
 
 void CpuNet::Plan(std::string* where) {
-  PlanData();
-  PlanForward(where);
-  if (layers_.front().spec.training) PlanBackward(where);
+  using Planner = NetPlanner<Program, Layer, Value>;
+  const Planner::Backend backend{
+      [](const LayerSpec& spec) { return FindLayerKind(spec.def->kind_case())->make(spec); },
+      [this](const Value& a, const Value& b) { return program_.Add(a, b, Program::Attributes()); },
+      [where](const std::string& at) { *where = at; }};
+  Planner(&program_, backend, PlanData()).Plan(layers_);
   *where = "the arena";
   program_.Bind();
-  running_.clear();
-  values_.clear();
-  gradients_.clear();
 }
 
 }  // namespace

@@ -1,15 +1,13 @@
 // The net on a GPU. Parameters are fetched from the caller's arena as the layers come to need them;
 // gradients are brought there, and told ready, in the order in which they are made.
-#include <cmath>
 #include <limits>
-#include <map>
 #include <optional>
 #include <vector>
 
 #include "common/base/logging.h"
 #include "worker/engine/backends.h"
 #include "worker/engine/layer_cuda.h"
-#include "worker/engine/specs.h"
+#include "worker/engine/net_planner.h"
 
 namespace tern::engine {
 namespace cuda {
@@ -51,10 +49,7 @@ class CudaNet : public Net {
 
  private:
   Status MakeMemory(const Arenas& arenas);
-  void PlanData();
-  void PlanForward();
-  void PlanBackward();
-  void AddGradient(const std::string& tensor, const Value& gradient);
+  Value PlanData();
   Program::Traffic TrafficOf();
   Status RunForward(const Feed& feed, const Need& need);
   double SumUp(const Feed& feed, Score* score) const;
@@ -101,7 +96,7 @@ Status CudaNet::MakeMemory(const Arenas& arenas) {
   return Ok();
 }
 
-void CudaNet::PlanData() {
+Value CudaNet::PlanData() {
   const pb::ImageShape& input = def_.input();
   const Value data = program_.NewValue({input.channels(), input.height(), input.width()});
   const auto* from = static_cast<const float*>(images_.get());
@@ -109,46 +104,7 @@ void CudaNet::PlanData() {
                 [from, images = ImagesOf(options_.batch, data.image)](auto stream, const auto& to) {
                   return kernels::ToChannelsLastOnDevice(stream, from, images, to[0]);
                 });
-  values_["data"] = data;
-}
-
-void CudaNet::PlanForward() {
-  const Inputs inputs{&step_, static_cast<const uint32_t*>(labels_.get()), &used_,
-                      static_cast<kernels::DeviceLoss*>(losses_.get())};
-  for (const PlannedLayer& layer : layers_) {
-    bool& trained = trained_[layer.makes] = !layer.spec.parameters.empty();
-    std::vector<Value> values;
-    for (const std::string& tensor : layer.reads) {
-      values.push_back(values_.at(tensor));
-      trained |= trained_[tensor];
-    }
-    for (const ParameterPlace& parameter : layer.spec.parameters) program_.Reads(parameter.index);
-    running_.push_back(FindLayerKind(layer.spec.def->kind_case())->make(layer.spec, inputs));
-    scores_ = values_[layer.makes] = running_.back()->Forward(&program_, values);
-  }
-  program_.EndForward();
-}
-
-// A tensor's gradient is the sum of what each of its readers says; they all come before its maker.
-void CudaNet::AddGradient(const std::string& tensor, const Value& gradient) {
-  const auto [found, first] = made_gradients_.try_emplace(tensor, gradient);
-  if (!first) found->second = AddSum(&program_, found->second, gradient, /*relu=*/false);
-}
-
-void CudaNet::PlanBackward() {
-  for (size_t i = layers_.size(); i-- > 0;) {
-    const PlannedLayer& layer = layers_[i];
-    if (!trained_[layer.makes]) continue;
-    std::vector<bool> wanted;
-    for (const std::string& tensor : layer.reads) wanted.push_back(trained_[tensor]);
-    const std::vector<Value> inputs =
-        running_[i]->Backward(&program_, made_gradients_[layer.makes], wanted);
-    for (size_t k = 0; k < wanted.size(); ++k) {
-      if (wanted[k]) AddGradient(layer.reads[k], inputs[k]);
-    }
-    for (size_t p = layer.spec.parameters.size(); p-- > 0;)
-      program_.Ready(layer.spec.parameters[p].index);
-  }
+  return data;
 }
 
 Status CudaNet::Plan(const Arenas& arenas) {
@@ -171,10 +127,16 @@ Status CudaNet::Plan(const Arenas& arenas) {
   auto layers = PlanLayers(def_, options_, on_device, FusesReluHere);
   if (!layers.ok()) return layers.status();
   layers_ = std::move(*layers);
-  PlanData();
-  PlanForward();
-  if (options_.training) PlanBackward();
-  running_.clear();
+  const Inputs inputs{&step_, static_cast<const uint32_t*>(labels_.get()), &used_,
+                      static_cast<kernels::DeviceLoss*>(losses_.get())};
+  using Planner = NetPlanner<Program, Layer, Value>;
+  const Planner::Backend backend{
+      [inputs](const LayerSpec& spec) {
+        return FindLayerKind(spec.def->kind_case())->make(spec, inputs);
+      },
+      [this](const Value& a, const Value& b) { return AddSum(&program_, a, b, /*relu=*/false); },
+      [this](const std::string& where) { program_.At(where); }};
+  scores_ = Planner(&program_, backend, PlanData()).Plan(layers_);
   return program_.Bind();
 }
 

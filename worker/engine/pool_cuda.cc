@@ -4,20 +4,12 @@
 namespace tern::engine::cuda {
 namespace {
 
-kernels::DeviceAxis AxisOf(const pb::PoolDef& def, uint32_t size) {
-  const models::Window window = models::WindowOf(def, size);
-  const auto plan = models::PlanAxis(size, window);  // it was checked with the net's shapes
-  return {window.kernel, window.stride, window.dilation, plan->pad_begin};
-}
-
 class Pool : public Layer {
  public:
   explicit Pool(const LayerSpec& spec)
       : spec_(spec),
         def_(spec.def->has_max_pool() ? spec.def->max_pool() : spec.def->avg_pool()),
-        slide_{ImagesOf(spec.batch, spec.input()),
-               ImagesOf(spec.batch, spec.output),
-               {AxisOf(def_, spec.input().h), AxisOf(def_, spec.input().w)}} {}
+        slide_(SlideOf(spec, def_)) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     const Value output = program->NewValue(spec_.output);

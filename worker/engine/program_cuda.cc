@@ -14,7 +14,7 @@ void Program::Call(const char* what, const std::vector<Value>& values, Launch la
   const auto time = static_cast<int>(steps_.size());
   for (const Value& value : values) plan_.Use(value.buffer, time);
   Step& step = steps_.emplace_back();
-  step.what = what;
+  step.what = where_ + ", " + what;
   step.values = values;
   step.launch = std::move(launch);
 }

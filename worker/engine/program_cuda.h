@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "models/shapes.h"
@@ -42,6 +43,8 @@ class Program {
   Value NewArray(size_t bytes);
   // Where the result of an element-wise launch may go: there, unless others read it too.
   Value InPlace(const Value& value) { return value.shared ? NewValue(value.image) : value; }
+  // What is called from now on belongs to this layer, say.
+  void At(const std::string& where) { where_ = where; }
   // `what` names the launch where it fails.
   void Call(const char* what, const std::vector<Value>& values, Launch launch);
   // Parameter p is read from here on; its gradient is final when this is reached.
@@ -64,7 +67,7 @@ class Program {
 
  private:
   struct Step {
-    const char* what = nullptr;
+    std::string what;
     std::vector<Value> values;
     Launch launch;
     std::vector<float*> data;        // since Bind
@@ -74,6 +77,7 @@ class Program {
   static Status RunStep(const Stream& stream, const Step& step);
 
   const uint32_t batch_;
+  std::string where_ = "the net";
   MemoryPlan plan_;
   std::vector<Step> steps_;
   size_t backward_ = 0;

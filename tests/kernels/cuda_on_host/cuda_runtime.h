@@ -24,7 +24,7 @@
 
 struct CUstream_st;
 using cudaStream_t = CUstream_st*;
-enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
+enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorLaunchFailure = 719 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
 enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor };
 struct CUevent_st;
@@ -77,6 +77,9 @@ inline Block& Meeting() {
   return *block;
 }
 
+// So many launches are taken before one fails, and so many bytes are there; for tests of failures.
+inline uint64_t launches_left = ~uint64_t{0}, bytes_left = ~uint64_t{0};
+
 // By kernel: whether its threads met.
 inline std::map<void*, bool>& Known() {
   static std::map<void*, bool> known;
@@ -110,6 +113,8 @@ inline uint32_t atomicOr(uint32_t* to, uint32_t value) {
 template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
+  if (cuda_on_host::launches_left == 0) return cudaErrorLaunchFailure;
+  --cuda_on_host::launches_left;
   const uint32_t threads = config->blockDim.x, blocks = config->gridDim.x;
   const auto run = [&](uint32_t thread, uint32_t b) {
     threadIdx = dim3(thread, 0, 0);
@@ -143,6 +148,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
 
 // Memory, as poorly initialized as a device's.
 inline cudaError_t cudaMalloc(void** to, size_t bytes) {
+  if (bytes > cuda_on_host::bytes_left) return cudaErrorMemoryAllocation;
   *to = std::malloc(bytes);
   if (*to == nullptr) return cudaErrorMemoryAllocation;
   std::memset(*to, 0xA5, bytes);
@@ -176,7 +182,9 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
   *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
   return cudaSuccess;
 }
-inline const char* cudaGetErrorString(cudaError_t) { return "no memory"; }
+inline const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorLaunchFailure ? "launch failure" : "out of memory";
+}
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   *stream = nullptr;

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# A package runs from another place, with nothing of the environment: package_test.sh BUILD_DIR
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+TERN_BUILD_DIR=$1 scripts/package.sh "$folder/made"
+mv "$folder/made" "$folder/moved"
+env -i "$folder/moved/bin/tern" run "$folder/moved/share/tern/configs/lenet_fashion.yaml" --free_ports \
+  --set train.steps=10 --set train.batch_total=16 --set output_dir="$folder/out"
+
+mkdir "$folder/precious"
+if TERN_BUILD_DIR=$1 scripts/package.sh "$folder/precious" 2>"$folder/said"; then
+  echo 'a folder that is no package was taken for one' >&2
+  exit 1
+fi
+grep -q 'is no package of before' "$folder/said"

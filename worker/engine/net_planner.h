@@ -1,0 +1,81 @@
+// From the layers of a net to the steps of a program, whatever the backend: forward, then backward
+// through what parameters have made. Internal to the engine.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/engine/specs.h"
+
+namespace tern::engine {
+
+template <typename Program, typename Layer, typename Value>
+class NetPlanner {
+ public:
+  struct Backend {
+    std::function<std::unique_ptr<Layer>(const LayerSpec& spec)> make;
+    std::function<Value(const Value& a, const Value& b)> add;
+    // Where the planner is, for what may be said about it.
+    std::function<void(const std::string& where)> at = [](const std::string&) {};
+  };
+  // `program` has the step that makes `data`.
+  NetPlanner(Program* program, const Backend& backend, const Value& data)
+      : program_(*program), backend_(backend) {
+    values_["data"] = data;
+  }
+
+  // All steps; of the layers only these are left. Returns what the last layer made.
+  Value Plan(const std::vector<PlannedLayer>& layers) {
+    for (const PlannedLayer& layer : layers) Forward(layer);
+    program_.EndForward();
+    if (layers.front().spec.training) {
+      for (size_t i = layers.size(); i-- > 0;) Backward(layers[i], running_[i].get());
+    }
+    return values_.at(layers.back().makes);
+  }
+
+ private:
+  void Forward(const PlannedLayer& layer) {
+    backend_.at("layer \"" + layer.spec.def->name() + "\"");
+    bool& trained = trained_[layer.makes] = !layer.spec.parameters.empty();
+    std::vector<Value> inputs;
+    for (const std::string& tensor : layer.reads) {
+      inputs.push_back(values_.at(tensor));
+      trained |= trained_[tensor];
+    }
+    for (const ParameterPlace& parameter : layer.spec.parameters) program_.Reads(parameter.index);
+    running_.push_back(backend_.make(layer.spec));
+    values_[layer.makes] = running_.back()->Forward(&program_, inputs);
+  }
+
+  void Backward(const PlannedLayer& layer, Layer* running) {
+    if (!trained_[layer.makes]) return;
+    backend_.at("the backward pass of layer \"" + layer.spec.def->name() + "\"");
+    std::vector<bool> wanted;
+    for (const std::string& tensor : layer.reads) wanted.push_back(trained_[tensor]);
+    const std::vector<Value> inputs = running->Backward(&program_, gradients_[layer.makes], wanted);
+    for (size_t k = 0; k < wanted.size(); ++k) {
+      if (wanted[k]) AddGradient(layer.reads[k], inputs[k]);
+    }
+    for (size_t p = layer.spec.parameters.size(); p-- > 0;)
+      program_.Ready(layer.spec.parameters[p].index);
+  }
+
+  // A tensor's gradient is the sum of what each of its readers says; they all come before its
+  // maker.
+  void AddGradient(const std::string& tensor, const Value& gradient) {
+    const auto [found, first] = gradients_.try_emplace(tensor, gradient);
+    if (!first) found->second = backend_.add(found->second, gradient);
+  }
+
+  Program& program_;
+  const Backend backend_;
+  std::vector<std::unique_ptr<Layer>> running_;
+  std::map<std::string, Value> values_, gradients_;  // by tensor
+  std::map<std::string, bool> trained_;              // by tensor: whether parameters made it
+};
+
+}  // namespace tern::engine
