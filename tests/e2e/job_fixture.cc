@@ -267,12 +267,13 @@ TestProgram& TestJob::Start(const std::string& name, const std::string& path,
 }
 
 TestProgram& TestJob::StartDaemon(const std::string& role, uint32_t rank,
-                                  const std::vector<std::string>& more, int fd) {
+                                  const std::vector<std::string>& more, int fd,
+                                  const std::string& program) {
   std::vector<std::string> words = {"--job",   job_file(),  "--rank",
                                     Cat(rank), "--log_dir", log_dir()};
   if (fd >= 0) words.insert(words.end(), {"--progress_fd", Cat(fd)});
   words.insert(words.end(), more.begin(), more.end());
-  return Start(Cat(role, ".", rank), Binary("tern_" + role), words);
+  return Start(Cat(role, ".", rank), program.empty() ? Binary("tern_" + role) : program, words);
 }
 
 TestProgram& TestJob::StartServer(uint32_t shard, const std::vector<std::string>& more) {
@@ -284,8 +285,9 @@ TestProgram& TestJob::StartServer(uint32_t shard, const std::vector<std::string>
   return *servers_[shard];
 }
 
-TestProgram& TestJob::StartWorker(uint32_t rank, const std::vector<std::string>& more) {
-  workers_[rank] = &StartDaemon("worker", rank, more, -1);
+TestProgram& TestJob::StartWorker(uint32_t rank, const std::vector<std::string>& more,
+                                  const std::string& program) {
+  workers_[rank] = &StartDaemon("worker", rank, more, -1, program);
   return *workers_[rank];
 }
 

@@ -113,7 +113,9 @@ class TestJob {
   // A daemon as a person would start it: --job, --rank, --log_dir, then `more`. The references stay
   // good. A second one of a rank is another program beside the first.
   TestProgram& StartServer(uint32_t shard, const std::vector<std::string>& more = {});
-  TestProgram& StartWorker(uint32_t rank, const std::vector<std::string>& more = {});
+  // Another `program` than bin/tern_worker, where there is one.
+  TestProgram& StartWorker(uint32_t rank, const std::vector<std::string>& more = {},
+                           const std::string& program = {});
   // All servers, then all workers.
   void StartAll(const std::vector<std::string>& more = {});
   // The newest process of a rank that was started here.
@@ -158,7 +160,8 @@ class TestJob {
 
  private:
   TestProgram& StartDaemon(const std::string& role, uint32_t rank,
-                           const std::vector<std::string>& more, int fd);
+                           const std::vector<std::string>& more, int fd,
+                           const std::string& program = {});
   void WriteJob() const;
 
   const JobOptions options_;
