@@ -91,7 +91,7 @@ inline std::map<void*, bool>& Known() {
 inline thread_local dim3 threadIdx(0, 0, 0), blockIdx(0, 0, 0), blockDim, gridDim;
 
 inline void __syncthreads() { cuda_on_host::Meeting().all.arrive_and_wait(); }
-inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+inline void __threadfence() {}  // for other blocks, which run before or after
 
 inline uint32_t __shfl_up_sync(uint32_t /*all*/, uint32_t value, uint32_t delta) {
   auto& warp = *cuda_on_host::Meeting().warps[threadIdx.x / cuda_on_host::kWarp];
