@@ -77,11 +77,13 @@ Stream::~Stream() {
 }
 
 Status Stream::CopyIn(void* device, const void* host, size_t bytes) {
+  if (bytes == 0) return Ok();
   return Check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_),
                "cudaMemcpyAsync to the device");
 }
 
 Status Stream::CopyOut(void* host, const void* device, size_t bytes) {
+  if (bytes == 0) return Ok();
   return Check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_),
                "cudaMemcpyAsync from the device");
 }

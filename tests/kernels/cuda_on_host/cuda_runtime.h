@@ -4,6 +4,7 @@
 // would race on. Slow; for sizes of tests.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <cmath>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <thread>
@@ -80,6 +82,52 @@ inline Block& Meeting() {
 // So many launches are taken before one fails, and so many bytes are there; for tests of failures.
 inline uint64_t launches_left = ~uint64_t{0}, bytes_left = ~uint64_t{0};
 
+// Threads that wait for work: starting them anew for every launch would take most of the time.
+class Pool {
+ public:
+  static Pool& Get() {
+    static Pool pool;
+    return pool;
+  }
+  // work(0), ... work(threads - 1), each on a thread of its own; returns after the last.
+  void Run(uint32_t threads, const std::function<void(uint32_t)>& work) {
+    work_ = &work;
+    wanted_ = threads;
+    running_ = std::max<uint32_t>(threads, static_cast<uint32_t>(threads_.size()));
+    while (threads_.size() < threads) {
+      const auto index = static_cast<uint32_t>(threads_.size());
+      threads_.emplace_back([this, index, seen = turn_.load()] { Serve(index, seen); });
+    }
+    turn_.fetch_add(1);
+    turn_.notify_all();
+    for (uint32_t left = running_; left != 0; left = running_) running_.wait(left);
+  }
+
+ private:
+  Pool() = default;
+  ~Pool() {
+    work_ = nullptr;
+    turn_.fetch_add(1);
+    turn_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  void Serve(uint32_t index, uint64_t seen) {
+    while (true) {
+      turn_.wait(seen);
+      seen = turn_.load();
+      if (work_ == nullptr) return;
+      if (index < wanted_) (*work_)(index);
+      if (running_.fetch_sub(1) == 1) running_.notify_all();
+    }
+  }
+
+  const std::function<void(uint32_t)>* work_ = nullptr;  // these two change between two turns
+  uint32_t wanted_ = 0;
+  std::atomic<uint64_t> turn_ = 0;
+  std::atomic<uint32_t> running_ = 0;
+  std::vector<std::thread> threads_;
+};
+
 // By kernel: whether its threads met.
 inline std::map<void*, bool>& Known() {
   static std::map<void*, bool> known;
@@ -131,17 +179,14 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   }
   cuda_on_host::have_met = false;
   cuda_on_host::Block block(threads);
-  std::vector<std::thread> running;
-  for (uint32_t thread = 0; thread < threads; ++thread) {
-    running.emplace_back([&, thread] {
-      cuda_on_host::block = &block;
-      for (uint32_t b = 0; b < blocks; ++b) {
-        run(thread, b);
-        block.all.arrive_and_wait();
-      }
-    });
-  }
-  for (std::thread& thread : running) thread.join();
+  cuda_on_host::Pool::Get().Run(threads, [&](uint32_t thread) {
+    cuda_on_host::block = &block;
+    for (uint32_t b = 0; b < blocks; ++b) {
+      run(thread, b);
+      block.all.arrive_and_wait();
+    }
+    cuda_on_host::block = nullptr;
+  });
   cuda_on_host::Known()[reinterpret_cast<void*>(kernel)] = cuda_on_host::have_met;
   return cudaSuccess;
 }
