@@ -9,7 +9,9 @@ endif()
 
 find_program(TERN_CCACHE ccache)
 if(TERN_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${TERN_CCACHE})
+  # Paths below the tree count from the tree: another clone finds what this one has compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+                                  ${TERN_CCACHE})
 endif()
 
 add_library(tern_flags INTERFACE)
