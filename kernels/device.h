@@ -133,4 +133,24 @@ struct ModelArenas {
                                           const TensorRates* rates, const ModelArenas& model,
                                           uint32_t* bad);
 
+// half.h, optimizer.h and compensation.h, element by element.
+[[nodiscard]] int FloatToHalfOnDevice(DeviceStream stream, const float* x, size_t n,
+                                      uint16_t* half);
+[[nodiscard]] int HalfToFloatOnDevice(DeviceStream stream, const uint16_t* half, size_t n,
+                                      float* x);
+[[nodiscard]] int FloatToBfloatOnDevice(DeviceStream stream, const float* x, size_t n,
+                                        uint16_t* bfloat);
+[[nodiscard]] int BfloatToFloatOnDevice(DeviceStream stream, const uint16_t* bfloat, size_t n,
+                                        float* x);
+[[nodiscard]] int AddDecayOnDevice(DeviceStream stream, const float* g, const float* w, size_t n,
+                                   float decay, float* out);
+[[nodiscard]] int EmaUpdateOnDevice(DeviceStream stream, float* average, const float* w, size_t n,
+                                    float one_minus_decay);
+[[nodiscard]] int CompensateConstantOnDevice(DeviceStream stream, const float* g, const float* w,
+                                             const float* backup, size_t n, float lambda,
+                                             float* out);
+[[nodiscard]] int CompensateAdaptiveOnDevice(DeviceStream stream, const float* g, const float* w,
+                                             const float* backup, float* ms, size_t n, float lambda,
+                                             float rho, float fresh, float* out);
+
 }  // namespace tern::kernels

@@ -1,54 +1,7 @@
-#include <bit>
-
 #include "kernels/half.h"
+#include "kernels/half_inl.h"
 
 namespace tern::kernels {
-namespace {
-
-uint16_t ToHalf(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
-  const uint32_t magnitude = bits & 0x7FFFFFFF;
-  if (magnitude > 0x7F800000) return sign | 0x7E00;   // NaN
-  if (magnitude == 0x7F800000) return sign | 0x7C00;  // infinity
-  const int exponent = static_cast<int>(magnitude >> 23) - 127;
-  if (exponent < -25) return sign;  // below half of the smallest half
-  const uint32_t significand = (magnitude & 0x7FFFFF) | 0x800000;
-  // A normal half keeps 11 bits of the 24; below 2^-14 one less a power.
-  const int drop = exponent >= -14 ? 13 : -1 - exponent;
-  const uint32_t kept = significand >> drop;
-  const uint32_t rest = significand & ((1u << drop) - 1);
-  const uint32_t tie = 1u << (drop - 1);
-  const uint32_t rounded = kept + (rest > tie || (rest == tie && kept % 2 == 1) ? 1 : 0);
-  // `rounded` holds the leading one, which counts one in the exponent field; a carry does the same.
-  const uint32_t half =
-      exponent >= -14 ? (static_cast<uint32_t>(exponent + 14) << 10) + rounded : rounded;
-  return static_cast<uint16_t>(sign | (half > 0x7BFF ? 0x7BFF : half));
-}
-
-float FromHalf(uint16_t half) {
-  const uint32_t sign = uint32_t{half & 0x8000u} << 16;
-  const uint32_t exponent = half >> 10 & 0x1F;
-  const uint32_t fraction = half & 0x3FF;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000 | fraction << 13);
-  if (exponent > 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
-  const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
-  return sign != 0 ? -magnitude : magnitude;
-}
-
-uint16_t ToBfloat(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  const auto upper = static_cast<uint16_t>(bits >> 16);
-  const uint32_t magnitude = bits & 0x7FFFFFFF;
-  if (magnitude > 0x7F800000) return upper | 0x40;  // NaN: quiet, whatever is left of its payload
-  if (magnitude == 0x7F800000) return upper;        // infinity
-  const uint32_t rest = bits & 0xFFFF;
-  if (rest < 0x8000 || (rest == 0x8000 && upper % 2 == 0)) return upper;
-  return (upper & 0x7FFF) == 0x7F7F ? upper : upper + 1;  // a carry counts the exponent up
-}
-
-}  // namespace
-
 void FloatToHalfRef(const float* x, size_t n, uint16_t* half) {
   for (size_t i = 0; i < n; ++i) half[i] = ToHalf(x[i]);
 }
@@ -62,7 +15,7 @@ void FloatToBfloatRef(const float* x, size_t n, uint16_t* bfloat) {
 }
 
 void BfloatToFloatRef(const uint16_t* bfloat, size_t n, float* x) {
-  for (size_t i = 0; i < n; ++i) x[i] = std::bit_cast<float>(uint32_t{bfloat[i]} << 16);
+  for (size_t i = 0; i < n; ++i) x[i] = FromBfloat(bfloat[i]);
 }
 
 }  // namespace tern::kernels

@@ -8,6 +8,11 @@
 
 namespace tern::kernels {
 
+inline bool ThereIsADevice() {
+  int devices = 0;
+  return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
+}
+
 template <typename T>
 class DeviceArray {
  public:

@@ -23,9 +23,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 class DeviceKernels : public testing::Test {
  protected:
   void SetUp() override {
-    int devices = 0;
-    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
-      GTEST_SKIP() << "there is no GPU here";
+    if (!ThereIsADevice()) GTEST_SKIP() << "there is no GPU here";
   }
 };
 

@@ -1,0 +1,116 @@
+// What is done to each element of an arena by itself: conversions, decay, averages, compensation.
+#include <cuda_runtime.h>
+
+#include <cmath>
+
+#include "kernels/compensation.h"
+#include "kernels/device.h"
+#include "kernels/half_inl.h"
+#include "kernels/launch_inl.h"
+
+namespace tern::kernels {
+namespace {
+
+struct Halve {
+  const float* x;
+  uint16_t* half;
+  __device__ void operator()(uint64_t i) const { half[i] = ToHalf(x[i]); }
+};
+
+struct Unhalve {
+  const uint16_t* half;
+  float* x;
+  __device__ void operator()(uint64_t i) const { x[i] = FromHalf(half[i]); }
+};
+
+struct Cut {
+  const float* x;
+  uint16_t* bfloat;
+  __device__ void operator()(uint64_t i) const { bfloat[i] = ToBfloat(x[i]); }
+};
+
+struct Uncut {
+  const uint16_t* bfloat;
+  float* x;
+  __device__ void operator()(uint64_t i) const { x[i] = FromBfloat(bfloat[i]); }
+};
+
+struct Decay {
+  const float *g, *w;
+  float decay;
+  float* out;
+  __device__ void operator()(uint64_t i) const { out[i] = g[i] + decay * w[i]; }
+};
+
+struct Ema {
+  float* average;
+  const float* w;
+  float one_minus_decay;
+  __device__ void operator()(uint64_t i) const {
+    average[i] -= one_minus_decay * (average[i] - w[i]);
+  }
+};
+
+struct Constant {
+  const float *g, *w, *backup;
+  float lambda;
+  float* out;
+  __device__ void operator()(uint64_t i) const {
+    out[i] = g[i] + lambda * (g[i] * g[i]) * (w[i] - backup[i]);
+  }
+};
+
+struct Adaptive {
+  const float *g, *w, *backup;
+  float* ms;
+  float lambda, rho, fresh;
+  float* out;
+  __device__ void operator()(uint64_t i) const {
+    const float square = g[i] * g[i];
+    const float mean = rho * ms[i] + fresh * square;
+    const float scaled = lambda / sqrtf(mean + kCompensationEpsilon);
+    ms[i] = mean;
+    out[i] = g[i] + scaled * square * (w[i] - backup[i]);
+  }
+};
+
+}  // namespace
+
+int FloatToHalfOnDevice(DeviceStream stream, const float* x, size_t n, uint16_t* half) {
+  return ForEach(stream, n, Halve{x, half});
+}
+
+int HalfToFloatOnDevice(DeviceStream stream, const uint16_t* half, size_t n, float* x) {
+  return ForEach(stream, n, Unhalve{half, x});
+}
+
+int FloatToBfloatOnDevice(DeviceStream stream, const float* x, size_t n, uint16_t* bfloat) {
+  return ForEach(stream, n, Cut{x, bfloat});
+}
+
+int BfloatToFloatOnDevice(DeviceStream stream, const uint16_t* bfloat, size_t n, float* x) {
+  return ForEach(stream, n, Uncut{bfloat, x});
+}
+
+int AddDecayOnDevice(DeviceStream stream, const float* g, const float* w, size_t n, float decay,
+                     float* out) {
+  return ForEach(stream, n, Decay{g, w, decay, out});
+}
+
+int EmaUpdateOnDevice(DeviceStream stream, float* average, const float* w, size_t n,
+                      float one_minus_decay) {
+  return ForEach(stream, n, Ema{average, w, one_minus_decay});
+}
+
+int CompensateConstantOnDevice(DeviceStream stream, const float* g, const float* w,
+                               const float* backup, size_t n, float lambda, float* out) {
+  return ForEach(stream, n, Constant{g, w, backup, lambda, out});
+}
+
+int CompensateAdaptiveOnDevice(DeviceStream stream, const float* g, const float* w,
+                               const float* backup, float* ms, size_t n, float lambda, float rho,
+                               float fresh, float* out) {
+  return ForEach(stream, n, Adaptive{g, w, backup, ms, lambda, rho, fresh, out});
+}
+
+}  // namespace tern::kernels
