@@ -176,7 +176,8 @@ void CentralLane::AfterMessages() {
 void CentralLane::Finish() {
   if (checkpoints_ == nullptr) return;
   if (clock_lane_ != nullptr) {
-    checkpoints_->WriteNow(step());
+    // Lanes may differ by pushes that one of them had lost; of a job that is done all say its end.
+    checkpoints_->WriteNow(clock_lane_->done() ? StepsOf(clock_lane_->target()) : step());
   } else {
     checkpoints_->Finish();
   }
@@ -221,9 +222,12 @@ Status CentralLane::StartAfresh() {
   return Ok();
 }
 
+uint64_t CentralLane::StepsOf(uint64_t pushes) const {
+  return pushes * StepsOfPush(setup_.job.train()) / options_.workers;
+}
+
 uint64_t CentralLane::step() const {
-  if (clock_lane_ != nullptr)
-    return clock_lane_->total() * StepsOfPush(setup_.job.train()) / options_.workers;
+  if (clock_lane_ != nullptr) return StepsOf(clock_lane_->total());
   uint64_t least = std::numeric_limits<uint64_t>::max();
   for (const auto& cell : rounds_) least = std::min(least, cell->round());
   return least;

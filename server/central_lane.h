@@ -73,6 +73,8 @@ class CentralLane {
   void RestoreClocks();
   Status LoadSnapshot(uint64_t step);
   bool HasMoved() const;  // since it was made
+  // Of each worker, on average, that so many pushes of all stand for.
+  uint64_t StepsOf(uint64_t pushes) const;
   Status StartAfresh();
   void AddClocks(const protocol::Cell& cell, SavedState* state);
 

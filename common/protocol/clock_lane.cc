@@ -368,6 +368,15 @@ uint64_t ClockLane::total() const {
   return cells_.empty() ? 0 : least;
 }
 
+bool ClockLane::done() const {
+  if (!open_ || stop_requested_ || target_ == 0) return false;
+  for (const auto& [name, cell] : cells_) {
+    for (uint32_t rank = 0; rank < members_.size(); ++rank)
+      if (members_[rank].incarnation != 0 && !cell.ranks[rank].finished) return false;
+  }
+  return true;
+}
+
 ClockLane::CellState* ClockLane::Find(const Cell& cell) {
   const auto found = cells_.find(cell);
   return found == cells_.end() ? nullptr : &found->second;

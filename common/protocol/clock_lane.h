@@ -108,6 +108,10 @@ class ClockLane : public Lane {
   void GoBack(std::vector<ClockCellSpec> cells);
   // The least total over the cells.
   uint64_t total() const;
+  // Of all ranks to a cell in this job; 0: not known yet.
+  uint64_t target() const { return target_; }
+  // Whether the job is done: nobody was told to stop, and all members take no further part.
+  bool done() const;
   // By how many clocks those that members had answered, by a server before this one, were ahead of
   // the counted ones, at most.
   uint64_t lost_clocks() const { return lost_clocks_; }

@@ -379,6 +379,20 @@ TEST_F(Ssp, IsNotHeldUpByWhoHasLeft) {
   EXPECT_EQ(Refusal(2, Send(2, 1, kFirst, "x", {.incarnation = 0})).then(), pb::Refuse::ignore);
 }
 
+TEST_F(ClockLaneTest, IsDoneWhenAllMembersHavePartedUnstopped) {
+  Make();
+  Join(/*steps=*/2);
+  Tell(2, {10, 11, 0}, /*steps=*/2);  // one is no member any more
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    EXPECT_FALSE(lane_->done()) << rank;
+    for (const Cell& cell : {kFirst, kSecond}) Send(rank, 1, cell, "", {.skip = true});
+  }
+  EXPECT_TRUE(lane_->done());
+  EXPECT_EQ(lane_->target(), 6u);
+  lane_->OnStop();
+  EXPECT_FALSE(lane_->done());
+}
+
 TEST_F(Ssp, IsNotHeldUpByWhoHasFinished) {
   MakeBounded(0);
   Push(0, 1);
