@@ -67,7 +67,7 @@ struct DeviceTiling {
   const Tile* tiles = nullptr;
   const TiledPart* parts = nullptr;
   const TiledChunk* chunks = nullptr;
-  uint32_t tile_count = 0, part_count = 0, chunk_count = 0;
+  uint32_t tile_count = 0;
 };
 
 // Stats (stats.h) as plain words.

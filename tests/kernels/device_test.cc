@@ -54,12 +54,8 @@ struct OnDevice {
         tiled_parts(tiling.parts),
         chunks(tiling.chunks) {}
   DeviceTiling Get() {
-    return {tiles.data(),
-            tiled_parts.data(),
-            chunks.data(),
-            static_cast<uint32_t>(tiling.tiles.size()),
-            static_cast<uint32_t>(tiling.parts.size()),
-            static_cast<uint32_t>(tiling.chunks.size())};
+    return {tiles.data(), tiled_parts.data(), chunks.data(),
+            static_cast<uint32_t>(tiling.tiles.size())};
   }
 
   Tiling tiling;

@@ -4,18 +4,18 @@ namespace tern::engine {
 namespace {
 
 constexpr LayerKind kLayerKinds[] = {
-    {pb::LayerDef::kConv, &MakeConv, /*fuses_relu=*/true},
-    {pb::LayerDef::kDense, &MakeDense, /*fuses_relu=*/true},
-    {pb::LayerDef::kMaxPool, &MakePool, /*fuses_relu=*/false},
-    {pb::LayerDef::kAvgPool, &MakePool, /*fuses_relu=*/false},
-    {pb::LayerDef::kRelu, &MakeRelu, /*fuses_relu=*/false},
-    {pb::LayerDef::kBatchNorm, &MakeBatchNorm, /*fuses_relu=*/true},
-    {pb::LayerDef::kLrn, &MakeLrn, /*fuses_relu=*/false},
-    {pb::LayerDef::kDropout, &MakeDropout, /*fuses_relu=*/false},
-    {pb::LayerDef::kConcat, &MakeConcat, /*fuses_relu=*/false},
-    {pb::LayerDef::kAdd, &MakeAdd, /*fuses_relu=*/true},
-    {pb::LayerDef::kStandardize, &MakeStandardize, /*fuses_relu=*/false},
-    {pb::LayerDef::kSoftmaxLoss, &MakeSoftmaxLoss, /*fuses_relu=*/false},
+    {pb::LayerDef::kConv, &MakeConv},
+    {pb::LayerDef::kDense, &MakeDense},
+    {pb::LayerDef::kMaxPool, &MakePool},
+    {pb::LayerDef::kAvgPool, &MakePool},
+    {pb::LayerDef::kRelu, &MakeRelu},
+    {pb::LayerDef::kBatchNorm, &MakeBatchNorm},
+    {pb::LayerDef::kLrn, &MakeLrn},
+    {pb::LayerDef::kDropout, &MakeDropout},
+    {pb::LayerDef::kConcat, &MakeConcat},
+    {pb::LayerDef::kAdd, &MakeAdd},
+    {pb::LayerDef::kStandardize, &MakeStandardize},
+    {pb::LayerDef::kSoftmaxLoss, &MakeSoftmaxLoss},
 };
 
 }  // namespace

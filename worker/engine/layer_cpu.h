@@ -26,7 +26,6 @@ class Layer {
 struct LayerKind {
   pb::LayerDef::KindCase kind;
   std::unique_ptr<Layer> (*make)(const LayerSpec& spec);
-  bool fuses_relu;
 };
 
 // The kind's line in the table; nullptr if the engine has no such layer.

@@ -34,7 +34,6 @@ struct Inputs {
 struct LayerKind {
   pb::LayerDef::KindCase kind;
   std::unique_ptr<Layer> (*make)(const LayerSpec& spec, const Inputs& inputs);
-  bool fuses_relu;
 };
 // The kind's line in the table; nullptr if the engine has no such layer.
 const LayerKind* FindLayerKind(pb::LayerDef::KindCase kind);

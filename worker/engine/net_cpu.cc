@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <new>
-#include <optional>
 #include <vector>
 
 #include "common/base/logging.h"
@@ -13,17 +12,14 @@ namespace {
 
 Status Bad(const std::string& message) { return Status(Code::kBadJob, message); }
 
-std::optional<bool> FusesReluHere(pb::LayerDef::KindCase kind) {
-  const LayerKind* line = FindLayerKind(kind);
-  return line == nullptr ? std::nullopt : std::optional(line->fuses_relu);
-}
+bool HasLayerHere(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != nullptr; }
 
 class CpuNet : public Net {
  public:
   CpuNet(const pb::NetDef& def, uint32_t batch) : def_(def), batch_(batch) {}
 
   Status MakeLayers(const Options& options, const Arenas& arenas) {
-    auto layers = PlanLayers(def_, options, arenas, FusesReluHere);
+    auto layers = PlanLayers(def_, options, arenas, HasLayerHere);
     if (!layers.ok()) return layers.status();
     layers_ = std::move(*layers);
     return Ok();

@@ -1,7 +1,6 @@
 // The net on a GPU. Parameters are fetched from the caller's arena as the layers come to need them;
 // gradients are brought there, and told ready, in the order in which they are made.
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "common/base/logging.h"
@@ -13,10 +12,7 @@ namespace tern::engine {
 namespace cuda {
 namespace {
 
-std::optional<bool> FusesReluHere(pb::LayerDef::KindCase kind) {
-  const LayerKind* line = FindLayerKind(kind);
-  return line == nullptr ? std::nullopt : std::optional(line->fuses_relu);
-}
+bool HasLayerHere(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != nullptr; }
 
 // An arena of the caller's and its image on the device.
 struct Mirror {
@@ -124,7 +120,7 @@ Status CudaNet::Plan(const Arenas& arenas) {
   stream_ = std::move(*stream);
   TERN_RETURN_IF_ERROR(MakeMemory(arenas));
   const Arenas on_device{parameters_.device(), gradients_.device(), statistics_.device()};
-  auto layers = PlanLayers(def_, options_, on_device, FusesReluHere);
+  auto layers = PlanLayers(def_, options_, on_device, HasLayerHere);
   if (!layers.ok()) return layers.status();
   layers_ = std::move(*layers);
   const Inputs inputs{&step_, static_cast<const uint32_t*>(labels_.get()), &used_,

@@ -14,6 +14,12 @@ constexpr uint64_t kMaxElements = (uint64_t{1} << 31) - 1;
 
 Status Bad(const std::string& message) { return Status(Code::kBadJob, message); }
 
+// Whether a layer of that kind applies a ReLU behind it itself, on every backend.
+bool AppliesRelu(pb::LayerDef::KindCase kind) {
+  return kind == pb::LayerDef::kConv || kind == pb::LayerDef::kDense ||
+         kind == pb::LayerDef::kBatchNorm || kind == pb::LayerDef::kAdd;
+}
+
 Status CheckBatch(const Shapes& shapes, uint32_t batch) {
   if (batch == 0) return Bad("the engine needs a batch of at least one sample");
   for (const auto& [name, dims] : shapes) {
@@ -55,8 +61,8 @@ class Places {
 class LayerPlanner {
  public:
   LayerPlanner(const pb::NetDef& def, const Net::Options& options, const Shapes& shapes,
-               Places places, FusesRelu fuses_relu)
-      : def_(def), options_(options), shapes_(shapes), places_(places), fuses_relu_(fuses_relu) {
+               Places places, HasLayer has_layer)
+      : def_(def), options_(options), shapes_(shapes), places_(places), has_layer_(has_layer) {
     for (const pb::LayerDef& layer : def.layers())
       for (const std::string& input : layer.inputs()) ++readers_[input];
   }
@@ -64,7 +70,7 @@ class LayerPlanner {
   Result<std::vector<PlannedLayer>> Plan() {
     for (int i = 0; i < def_.layers_size(); ++i) {
       const pb::LayerDef& layer = def_.layers(i);
-      if (!fuses_relu_(layer.kind_case()).has_value())
+      if (!has_layer_(layer.kind_case()))
         return Bad("layer \"" + layer.name() + "\": the engine has no such kind");
       if (!FoldsRelu(layer) && !FoldsAdd(layer)) Add(layer, static_cast<uint32_t>(i));
     }
@@ -84,7 +90,7 @@ class LayerPlanner {
     if (!layer.has_relu() || layer.relu().has_max()) return false;
     PlannedLayer* maker = OnlyMaker(layer.inputs(0));
     if (maker == nullptr || maker->spec.relu) return false;
-    if (!*fuses_relu_(maker->spec.def->kind_case())) return false;
+    if (!AppliesRelu(maker->spec.def->kind_case())) return false;
     maker->spec.relu = true;
     maker->makes = layer.output();
     return true;
@@ -140,7 +146,7 @@ class LayerPlanner {
   const Net::Options& options_;
   const Shapes& shapes_;
   Places places_;
-  const FusesRelu fuses_relu_;
+  const HasLayer has_layer_;
   std::map<std::string, int> readers_;  // of a tensor
   std::vector<PlannedLayer> layers_;
 };
@@ -148,13 +154,13 @@ class LayerPlanner {
 }  // namespace
 
 Result<std::vector<PlannedLayer>> PlanLayers(const pb::NetDef& def, const Net::Options& options,
-                                             const Net::Arenas& arenas, FusesRelu fuses_relu) {
+                                             const Net::Arenas& arenas, HasLayer has_layer) {
   const auto shapes = models::InferShapes(def);
   if (!shapes.ok()) return shapes.status();
   const auto table = models::MakeParameterTable(def);
   if (!table.ok()) return table.status();
   TERN_RETURN_IF_ERROR(CheckBatch(*shapes, options.batch));
-  return LayerPlanner(def, options, *shapes, Places(*table, arenas), fuses_relu).Plan();
+  return LayerPlanner(def, options, *shapes, Places(*table, arenas), has_layer).Plan();
 }
 
 }  // namespace tern::engine

@@ -2,7 +2,6 @@
 // that the layer before applies folded into it. Internal to the engine.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,11 +17,11 @@ struct PlannedLayer {
   std::string makes;
 };
 
-// Whether the backend's layer of that kind applies a ReLU behind it itself; nothing: it has none.
-using FusesRelu = std::optional<bool> (*)(pb::LayerDef::KindCase kind);
+// Whether the backend has a layer of that kind.
+using HasLayer = bool (*)(pb::LayerDef::KindCase kind);
 
 // REQUIRES a complete net, which outlives them.
 Result<std::vector<PlannedLayer>> PlanLayers(const pb::NetDef& def, const Net::Options& options,
-                                             const Net::Arenas& arenas, FusesRelu fuses_relu);
+                                             const Net::Arenas& arenas, HasLayer has_layer);
 
 }  // namespace tern::engine
