@@ -1,103 +1,89 @@
-// Batch norm on rows of channels. Two sums a channel are taken by kNormPartials blocks, 32 channels
-// and 4 rows at a time, in double; another launch adds them in order and says what the pass over
-// the elements needs.
+// Batch norm on rows of channels: two sums a channel, then one pass over the elements.
 #include <cuda_runtime.h>
 
 #include <cmath>
 
+#include "kernels/column_sums_inl.h"
 #include "kernels/device_layers.h"
-#include "kernels/launch_inl.h"
 
 namespace tern::kernels {
 namespace {
 
-constexpr uint32_t kWide = 32, kDeep = 4, kThreads = kWide * kDeep;
-
-struct Pair {
-  double first = 0, second = 0;
-};
-
-// Of each row, what it adds to the two sums of channel c.
+// x and x^2, from a pivot that is near the mean.
+template <typename T, uint32_t kCount>
 struct Moments {
-  const float* x;
-  uint32_t channels;
-  __device__ Pair operator()(uint64_t row, uint32_t c) const {
-    const double beyond = double{x[row * channels + c]} - x[c];  // a pivot near the mean
-    return {beyond, beyond * beyond};
-  }
-};
-
-struct Gradients {
-  const float *x, *y, *dy, *mean;
-  uint32_t channels;
-  bool relu;
-  float* g;
-  __device__ Pair operator()(uint64_t row, uint32_t c) const {
-    const uint64_t i = row * channels + c;
-    const float passed = relu && !(y[i] > 0) ? 0 : dy[i];
-    g[i] = passed;
-    return {passed, double{passed} * (x[i] - mean[c])};
-  }
-};
-
-// partial[(2 * c + {0, 1}) * kNormPartials + b]: of block b of channel c's.
-template <typename Of>
-__global__ void __launch_bounds__(kThreads)
-    TakeSums(uint64_t rows, uint32_t channels, Of of, double* partial) {
-  __shared__ double first[kThreads], second[kThreads];
-  const uint32_t groups = (channels + kWide - 1) / kWide;
-  const uint32_t group = blockIdx.x % groups, b = blockIdx.x / groups;
-  const uint32_t c = group * kWide + threadIdx.x % kWide, deep = threadIdx.x / kWide;
-  Pair sum;
-  for (uint64_t row = uint64_t{b} * kDeep + deep; c < channels && row < rows;
-       row += uint64_t{kNormPartials} * kDeep) {
-    const Pair one = of(row, c);
-    sum.first += one.first;
-    sum.second += one.second;
-  }
-  first[threadIdx.x] = sum.first;
-  second[threadIdx.x] = sum.second;
-  __syncthreads();
-  if (deep == 0 && c < channels) {
-    for (uint32_t d = 1; d < kDeep; ++d) {
-      sum.first += first[d * kWide + threadIdx.x];
-      sum.second += second[d * kWide + threadIdx.x];
+  const T* x;
+  struct Mine {
+    const T* x;
+    float pivot[kCount];
+    __device__ void operator()(uint64_t i, float* first, float* second) const {
+      float v[kCount];
+      Load<kCount>(x + i, v);
+#pragma unroll
+      for (uint32_t k = 0; k < kCount; ++k) {
+        const float beyond = v[k] - pivot[k];
+        first[k] += beyond;
+        second[k] += beyond * beyond;
+      }
     }
-    partial[uint64_t{2} * c * kNormPartials + b] = sum.first;
-    partial[(uint64_t{2} * c + 1) * kNormPartials + b] = sum.second;
+  };
+  __device__ Mine For(uint32_t c) const {
+    Mine mine{x, {}};
+    Load<kCount>(x + c, mine.pivot);
+    return mine;
   }
-}
+};
 
-__device__ Pair AllOf(const double* partial, uint64_t c) {
-  Pair sum;
-  for (uint32_t b = 0; b < kNormPartials; ++b) {
-    sum.first += partial[2 * c * kNormPartials + b];
-    sum.second += partial[(2 * c + 1) * kNormPartials + b];
+// g and g (x - mean): g is dy where the output was above 0.
+template <typename T, uint32_t kCount>
+struct Gradients {
+  DeviceNormState state;
+  bool relu;
+  const T *x, *dy, *y;
+  T* g;
+  struct Mine {
+    Gradients of;
+    float mean[kCount], scale[kCount], shift[kCount];
+    __device__ void operator()(uint64_t i, float* first, float* second) const {
+      float v[kCount], d[kCount], out[kCount] = {};
+      Load<kCount>(of.x + i, v);
+      Load<kCount>(of.dy + i, d);
+      if (of.y != nullptr) Load<kCount>(of.y + i, out);
+#pragma unroll
+      for (uint32_t k = 0; k < kCount; ++k) {
+        if (of.y == nullptr) out[k] = scale[k] * v[k] + shift[k];
+        if (of.relu && out[k] <= 0) d[k] = 0;
+        first[k] += d[k];
+        second[k] += d[k] * (v[k] - mean[k]);
+      }
+      if (of.g != nullptr) Store<kCount>(d, of.g + i);
+    }
+  };
+  __device__ Mine For(uint32_t c) const {
+    Mine mine{*this, {}, {}, {}};
+    for (uint32_t k = 0; k < kCount; ++k) {
+      mine.mean[k] = state.mean[c + k];
+      mine.scale[k] = state.scale[c + k];
+      mine.shift[k] = state.shift[c + k];
+    }
+    return mine;
   }
-  return sum;
-}
+};
 
-template <typename Of>
-int Sums(DeviceStream stream, const DeviceNorm& norm, const Of& of, double* partial) {
-  const uint32_t groups = (norm.channels + kWide - 1) / kWide;
-  return Launch(TakeSums<Of>, groups * kNormPartials, kThreads, stream, norm.rows, norm.channels,
-                of, partial);
-}
-
+template <typename T>
 struct SetScale {
   DeviceNorm norm;
   DeviceNormState state;
   bool training;
-  const float* x;
+  const T* x;
 
-  __device__ void operator()(uint64_t c) const {
+  __device__ void operator()(uint64_t c, const Pair& sums) const {
     double mean = state.running_mean[c], variance = state.running_variance[c];
     if (training) {
       const auto n = static_cast<double>(norm.rows);
-      const Pair sums = AllOf(state.partial, c);
       const double beyond = sums.first / n;
       variance = fmax(0.0, sums.second / n - beyond * beyond);
-      mean = x[c] + beyond;
+      mean = AsFloat(x[c]) + beyond;
       const double unbiased = n > 1 ? n / (n - 1) : 1, kept = 1 - norm.momentum;
       state.running_mean[c] =
           static_cast<float>(kept * state.running_mean[c] + norm.momentum * mean);
@@ -110,74 +96,84 @@ struct SetScale {
     state.scale[c] = static_cast<float>(state.gamma[c] * inverse);
     state.shift[c] = static_cast<float>(state.beta[c] - mean * state.gamma[c] * inverse);
   }
+  __device__ void operator()(uint64_t c) const { (*this)(c, {}); }
 };
 
 struct Apply {
-  uint32_t channels;
-  const float *scale, *shift, *x, *r;
+  const float *scale, *shift;
   bool relu;
-  float* y;
-  __device__ void operator()(uint64_t i) const {
-    const uint64_t c = i % channels;
-    float sum = scale[c] * x[i] + shift[c];
-    if (r != nullptr) sum += r[i];
-    y[i] = relu ? fmaxf(sum, 0) : sum;
+  __device__ float operator()(uint32_t c, float x) const {
+    return Bound(scale[c] * x + shift[c]);
   }
+  __device__ float operator()(uint32_t c, float x, float r) const {
+    return Bound(scale[c] * x + shift[c] + r);
+  }
+  __device__ float Bound(float sum) const { return relu && sum <= 0 ? 0 : sum; }
 };
 
 struct ParameterGradients {
-  const double* partial;
   const float* inverse;
-  float *gamma, *beta;
-  __device__ void operator()(uint64_t c) const {
-    const Pair sums = AllOf(partial, c);
-    gamma[c] = static_cast<float>(sums.second * inverse[c]);
-    beta[c] = static_cast<float>(sums.first);
+  const DeviceStep* step;
+  float *sums, *gamma, *beta;
+  __device__ void operator()(uint64_t c, const Pair& pair) const {
+    const double along = pair.second * inverse[c];
+    sums[2 * c] = static_cast<float>(pair.first);
+    sums[2 * c + 1] = static_cast<float>(along);
+    gamma[c] = static_cast<float>(along * step->inverse_scale);
+    beta[c] = static_cast<float>(pair.first * step->inverse_scale);
   }
 };
 
-// dx = scale (g - sum g / n - x^ sum(g x^) / n), the sums as the gradients have them.
+// dx = scale (g - sum g / n - x^ sum(g x^) / n).
 struct ApplyBack {
-  DeviceNorm norm;
   DeviceNormState state;
-  const float *x, *g, *gamma_gradient, *beta_gradient;
-  float* dx;
-  __device__ void operator()(uint64_t i) const {
-    const uint64_t c = i % norm.channels;
-    const float n = static_cast<float>(norm.rows);
-    const float normal = (x[i] - state.mean[c]) * state.inverse[c];
-    dx[i] = state.scale[c] * (g[i] - beta_gradient[c] / n - normal * (gamma_gradient[c] / n));
+  const float* sums;
+  float n;
+  bool mask;  // dy is not g yet
+  __device__ float operator()(uint32_t c, float x, float dy) const {
+    const float g = mask && state.scale[c] * x + state.shift[c] <= 0 ? 0 : dy;
+    const float normal = (x - state.mean[c]) * state.inverse[c];
+    return state.scale[c] * (g - sums[2 * c] / n - normal * (sums[2 * c + 1] / n));
   }
 };
 
 }  // namespace
 
-int BatchNormForwardOnDevice(DeviceStream stream, const DeviceNorm& norm,
-                             const DeviceNormState& state, bool training, const float* x,
-                             const float* r, bool relu, float* y) {
-  if (training) {
-    const int summed = Sums(stream, norm, Moments{x, norm.channels}, state.partial);
+int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceNorm& norm,
+                             const DeviceNormState& state, bool training, const void* x,
+                             const void* r, void* y) {
+  return OfTypeAndPack(type, norm.channels, [&]<typename T, uint32_t kCount>() {
+    const auto* from = static_cast<const T*>(x);
+    const SetScale<T> set{norm, state, training, from};
+    const int summed = training
+                           ? SumColumns<kCount>(stream, norm.rows, norm.channels,
+                                                Moments<T, kCount>{from}, state.partial, set)
+                           : ForEach(stream, norm.channels, set);
     if (summed != 0) return summed;
-  }
-  const int set = ForEach(stream, norm.channels, SetScale{norm, state, training, x});
-  if (set != 0) return set;
-  return ForEach(stream, norm.rows * norm.channels,
-                 Apply{norm.channels, state.scale, state.shift, x, r, relu, y});
+    const Apply apply{state.scale, state.shift, norm.relu};
+    const uint64_t n = norm.rows * norm.channels;
+    auto* to = static_cast<T*>(y);
+    if (r == nullptr) return Map<T, kCount>(stream, n, norm.channels, apply, to, from);
+    return Map<T, kCount>(stream, n, norm.channels, apply, to, from, static_cast<const T*>(r));
+  });
 }
 
-int BatchNormBackwardOnDevice(DeviceStream stream, const DeviceNorm& norm,
-                              const DeviceNormState& state, const float* x, const float* y,
-                              const float* dy, bool relu, float* g, float* dx,
-                              float* gamma_gradient, float* beta_gradient) {
-  const Gradients of{x, y, dy, state.mean, norm.channels, relu, g};
-  const int summed = Sums(stream, norm, of, state.partial);
-  if (summed != 0) return summed;
-  const int set =
-      ForEach(stream, norm.channels,
-              ParameterGradients{state.partial, state.inverse, gamma_gradient, beta_gradient});
-  if (set != 0) return set;
-  return ForEach(stream, norm.rows * norm.channels,
-                 ApplyBack{norm, state, x, g, gamma_gradient, beta_gradient, dx});
+int BatchNormBackwardOnDevice(DeviceStream stream, DeviceType type, const DeviceNorm& norm,
+                              const DeviceNormState& state, const DeviceNormBack& back,
+                              const DeviceStep* step, float* sums, void* dx, float* gamma_gradient,
+                              float* beta_gradient) {
+  return OfTypeAndPack(type, norm.channels, [&]<typename T, uint32_t kCount>() {
+    const auto *x = static_cast<const T*>(back.x), *dy = static_cast<const T*>(back.dy);
+    auto* g = static_cast<T*>(back.g);
+    const Gradients<T, kCount> of{state, norm.relu, x, dy, static_cast<const T*>(back.y), g};
+    const int summed = SumColumns<kCount>(
+        stream, norm.rows, norm.channels, of, state.partial,
+        ParameterGradients{state.inverse, step, sums, gamma_gradient, beta_gradient});
+    if (summed != 0) return summed;
+    const ApplyBack apply{state, sums, static_cast<float>(norm.rows), norm.relu && g == nullptr};
+    return Map<T, kCount>(stream, norm.rows * norm.channels, norm.channels, apply,
+                          static_cast<T*>(dx), x, g == nullptr ? dy : static_cast<const T*>(g));
+  });
 }
 
 }  // namespace tern::kernels

@@ -1,8 +1,10 @@
 // Convolutions by their definition: a thread an output, an input or a weight.
 #include <cuda_runtime.h>
 
+#include <algorithm>
+
 #include "kernels/device_layers.h"
-#include "kernels/launch_inl.h"
+#include "kernels/column_sums_inl.h"
 
 namespace tern::kernels {
 namespace {
@@ -39,39 +41,41 @@ __device__ bool Reader(const DeviceAxis& axis, uint32_t in, uint32_t tap, uint32
   return *out < size;
 }
 
+template <typename T>
 struct Forward {
   DeviceSlide slide;
   uint32_t groups;
-  const float *x, *weight, *bias;
+  const T *x, *weight, *bias;
   bool relu;
-  float* y;
+  T* y;
 
   __device__ void operator()(uint64_t i) const {
     const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
     const auto o = static_cast<uint32_t>(i % slide.out.c);
     const Pixel at = PixelOf(i / slide.out.c, slide.out);
     const uint32_t inputs = slide.in.c / groups, first = o / (slide.out.c / groups) * inputs;
-    const float* w = weight + uint64_t{o} * inputs * rows.kernel * columns.kernel;
-    float sum = bias == nullptr ? 0 : bias[o];
+    const T* w = weight + uint64_t{o} * inputs * rows.kernel * columns.kernel;
+    float sum = bias == nullptr ? 0 : AsFloat(bias[o]);
     Pixel from{at.n, 0, 0};
     for (uint32_t kh = 0; kh < rows.kernel; ++kh) {
       if (!Tap(rows, at.h, kh, slide.in.h, &from.h)) continue;
       for (uint32_t kw = 0; kw < columns.kernel; ++kw) {
         if (!Tap(columns, at.w, kw, slide.in.w, &from.w)) continue;
-        const float* pixel = x + PlaceOf(from, slide.in) + first;
-        for (uint32_t k = 0; k < inputs; ++k)
-          sum += pixel[k] * w[(k * rows.kernel + kh) * columns.kernel + kw];
+        const T* pixel = x + PlaceOf(from, slide.in) + first;
+        const T* tap = w + (kh * columns.kernel + kw) * inputs;
+        for (uint32_t k = 0; k < inputs; ++k) sum += AsFloat(pixel[k]) * AsFloat(tap[k]);
       }
     }
-    y[i] = relu && !(sum > 0) ? 0 : sum;
+    y[i] = FromFloat<T>(relu && sum <= 0 ? 0 : sum);
   }
 };
 
+template <typename T>
 struct BackwardData {
   DeviceSlide slide;
   uint32_t groups;
-  const float *dy, *weight;
-  float* dx;
+  const T *dy, *weight;
+  T* dx;
 
   __device__ void operator()(uint64_t i) const {
     const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
@@ -85,32 +89,35 @@ struct BackwardData {
       if (!Reader(rows, at.h, kh, slide.out.h, &from.h)) continue;
       for (uint32_t kw = 0; kw < columns.kernel; ++kw) {
         if (!Reader(columns, at.w, kw, slide.out.w, &from.w)) continue;
-        const float* pixel = dy + PlaceOf(from, slide.out) + first;
+        const T* pixel = dy + PlaceOf(from, slide.out) + first;
         for (uint32_t o = 0; o < outputs; ++o) {
-          const uint64_t row = uint64_t{first + o} * inputs + c % inputs;
-          sum += pixel[o] * weight[(row * rows.kernel + kh) * columns.kernel + kw];
+          const uint64_t tap =
+              (uint64_t{first + o} * rows.kernel + kh) * columns.kernel + kw;
+          sum += AsFloat(pixel[o]) * AsFloat(weight[tap * inputs + c % inputs]);
         }
       }
     }
-    dx[i] = sum;
+    dx[i] = FromFloat<T>(sum);
   }
 };
 
+template <typename T>
 struct BackwardWeights {
   DeviceSlide slide;
   uint32_t groups;
-  const float *x, *dy;
-  float* gradient;
+  const T *x, *dy;
+  T* gradient;
 
   __device__ void operator()(uint64_t i) const {
     const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
     const uint32_t inputs = slide.in.c / groups;
-    const auto kw = static_cast<uint32_t>(i % columns.kernel);
-    uint64_t rest = i / columns.kernel;
+    const auto input = static_cast<uint32_t>(i % inputs);
+    uint64_t rest = i / inputs;
+    const auto kw = static_cast<uint32_t>(rest % columns.kernel);
+    rest /= columns.kernel;
     const auto kh = static_cast<uint32_t>(rest % rows.kernel);
-    rest /= rows.kernel;
-    const auto o = static_cast<uint32_t>(rest / inputs);
-    const uint32_t c = o / (slide.out.c / groups) * inputs + static_cast<uint32_t>(rest % inputs);
+    const auto o = static_cast<uint32_t>(rest / rows.kernel);
+    const uint32_t c = o / (slide.out.c / groups) * inputs + input;
     double sum = 0;
     Pixel at{0, 0, 0}, from{0, 0, 0};
     for (at.n = from.n = 0; at.n < slide.out.n; from.n = ++at.n) {
@@ -118,50 +125,121 @@ struct BackwardWeights {
         if (!Tap(rows, at.h, kh, slide.in.h, &from.h)) continue;
         for (at.w = 0; at.w < slide.out.w; ++at.w) {
           if (!Tap(columns, at.w, kw, slide.in.w, &from.w)) continue;
-          sum += double{x[PlaceOf(from, slide.in) + c]} * dy[PlaceOf(at, slide.out) + o];
+          sum += double{AsFloat(x[PlaceOf(from, slide.in) + c])} *
+                 AsFloat(dy[PlaceOf(at, slide.out) + o]);
         }
       }
     }
-    gradient[i] = static_cast<float>(sum);
+    gradient[i] = FromFloat<T>(static_cast<float>(sum));
   }
 };
 
-struct SumColumn {
-  const float* x;
-  uint64_t rows;
-  uint32_t columns;
-  float* sums;
+// [o, kh, kw, i] to or from [o, i, kh, kw]: where element i of the first lies in the second.
+struct Kernel {
+  uint32_t inputs, taps;
+  __device__ uint64_t InArena(uint64_t i) const {
+    const uint64_t row = i / inputs;
+    return (row / taps * inputs + i % inputs) * taps + row % taps;
+  }
+};
 
-  __device__ void operator()(uint64_t c) const {
-    double sum = 0;
-    for (uint64_t row = 0; row < rows; ++row) sum += x[row * columns + c];
-    sums[c] = static_cast<float>(sum);
+template <typename T>
+struct ToKernel {
+  Kernel of;
+  const float* weights;
+  T* to;
+  __device__ void operator()(uint64_t i) const { to[i] = FromFloat<T>(weights[of.InArena(i)]); }
+};
+
+template <typename T>
+struct FromKernel {
+  Kernel of;
+  const T* from;
+  const DeviceStep* step;
+  float* gradient;
+  __device__ void operator()(uint64_t i) const {
+    gradient[of.InArena(i)] = AsFloat(from[i]) * step->inverse_scale;
+  }
+};
+
+template <typename T, uint32_t kCount>
+struct Columns {
+  const T* x;
+  __device__ Columns For(uint32_t) const { return *this; }
+  __device__ void operator()(uint64_t i, float* first, float*) const {
+    float v[kCount];
+    Load<kCount>(x + i, v);
+    for (uint32_t k = 0; k < kCount; ++k) first[k] += v[k];
+  }
+};
+
+struct StoreSum {
+  const DeviceStep* step;
+  float* sums;
+  __device__ void operator()(uint64_t c, const Pair& pair) const {
+    sums[c] = static_cast<float>(pair.first * step->inverse_scale);
   }
 };
 
 }  // namespace
 
-int ConvForwardOnDevice(DeviceStream stream, const DeviceSlide& slide, uint32_t groups,
-                        const float* x, const float* weight, const float* bias, bool relu,
-                        float* y) {
-  return ForEach(stream, slide.out.size(), Forward{slide, groups, x, weight, bias, relu, y});
+int ToKernelOnDevice(DeviceStream stream, const float* weights, uint32_t outputs, uint32_t inputs,
+                     uint32_t taps, DeviceType type, void* to) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, uint64_t{outputs} * inputs * taps,
+                   ToKernel<T>{{inputs, taps}, weights, static_cast<T*>(to)});
+  });
 }
 
-int ConvBackwardDataOnDevice(DeviceStream stream, const DeviceSlide& slide, uint32_t groups,
-                             const float* dy, const float* weight, float* dx) {
-  return ForEach(stream, slide.in.size(), BackwardData{slide, groups, dy, weight, dx});
+int FromKernelOnDevice(DeviceStream stream, DeviceType type, const void* from, uint32_t outputs,
+                       uint32_t inputs, uint32_t taps, const DeviceStep* step, float* gradient) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, uint64_t{outputs} * inputs * taps,
+                   FromKernel<T>{{inputs, taps}, static_cast<const T*>(from), step, gradient});
+  });
 }
 
-int ConvBackwardWeightsOnDevice(DeviceStream stream, const DeviceSlide& slide, uint32_t groups,
-                                const float* x, const float* dy, float* weight) {
+int ConvForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
+                        uint32_t groups, const void* x, const void* weight, const void* bias,
+                        bool relu, void* y) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, slide.out.size(),
+                   Forward<T>{slide, groups, static_cast<const T*>(x),
+                              static_cast<const T*>(weight), static_cast<const T*>(bias), relu,
+                              static_cast<T*>(y)});
+  });
+}
+
+int ConvBackwardDataOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
+                             uint32_t groups, const void* dy, const void* weight, void* dx) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, slide.in.size(),
+                   BackwardData<T>{slide, groups, static_cast<const T*>(dy),
+                                   static_cast<const T*>(weight), static_cast<T*>(dx)});
+  });
+}
+
+int ConvBackwardWeightsOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
+                                uint32_t groups, const void* x, const void* dy, void* weight) {
   const uint64_t taps = uint64_t{slide.window.rows.kernel} * slide.window.columns.kernel;
-  return ForEach(stream, uint64_t{slide.out.c} * (slide.in.c / groups) * taps,
-                 BackwardWeights{slide, groups, x, dy, weight});
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, uint64_t{slide.out.c} * (slide.in.c / groups) * taps,
+                   BackwardWeights<T>{slide, groups, static_cast<const T*>(x),
+                                      static_cast<const T*>(dy), static_cast<T*>(weight)});
+  });
 }
 
-int ColumnSumsOnDevice(DeviceStream stream, const float* x, uint64_t rows, uint32_t columns,
-                       float* sums) {
-  return ForEach(stream, columns, SumColumn{x, rows, columns, sums});
+uint32_t PartialsOf(uint64_t rows) {
+  constexpr uint64_t kRows = 256, kMost = 512;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(rows / kRows, 1, kMost));
+}
+
+int ColumnSumsOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t rows,
+                       uint32_t columns, const DeviceStep* step, double* partial, float* sums) {
+  return OfTypeAndPack(type, columns, [&]<typename T, uint32_t kCount>() {
+    return SumColumns<kCount>(stream, rows, columns, Columns<T, kCount>{static_cast<const T*>(x)},
+                              partial, StoreSum{step, sums});
+  });
 }
 
 }  // namespace tern::kernels

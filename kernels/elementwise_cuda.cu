@@ -4,40 +4,31 @@
 #include <cmath>
 
 #include "kernels/device_layers.h"
-#include "kernels/launch_inl.h"
+#include "kernels/elements_inl.h"
 #include "kernels/philox_inl.h"
 
 namespace tern::kernels {
 namespace {
 
 struct Relu {
-  const float* x;
   float upper;
-  float* y;
-  __device__ void operator()(uint64_t i) const { y[i] = fminf(fmaxf(x[i], 0), upper); }
-};
-
-struct ReluBack {
-  const float *y, *dy;
-  float upper;
-  float* dx;
-  __device__ void operator()(uint64_t i) const { dx[i] = y[i] > 0 && y[i] < upper ? dy[i] : 0; }
-};
-
-struct Sum {
-  const float *a, *b;
-  bool relu;
-  float* y;
-  __device__ void operator()(uint64_t i) const {
-    const float sum = a[i] + b[i];
-    y[i] = relu ? fmaxf(sum, 0) : sum;
+  __device__ float operator()(uint32_t, float x) const {
+    return x <= 0 ? 0 : (x > upper ? upper : x);
   }
 };
 
-struct Product {
-  const float *a, *b;
-  float* y;
-  __device__ void operator()(uint64_t i) const { y[i] = a[i] * b[i]; }
+struct ReluBack {
+  float upper;
+  __device__ float operator()(uint32_t, float y, float dy) const {
+    return y > 0 && y < upper ? dy : 0;
+  }
+};
+
+struct Sum {
+  bool relu;
+  __device__ float operator()(uint32_t, float a, float b) const {
+    return relu && a + b <= 0 ? 0 : a + b;
+  }
 };
 
 // Of element i of [n, h, w, c], its place in [n, c, h, w].
@@ -47,84 +38,151 @@ __device__ uint64_t ChannelsFirst(uint64_t i, const DeviceImages& images) {
   return (pixel / pixels * images.c + c) * pixels + pixel % pixels;
 }
 
+template <typename T>
 struct Drop {
-  const float* x;
+  const T* x;
   DeviceImages images;
   NoiseKey key;
+  const DeviceStep* step;
   uint32_t below;
   float kept;
-  float *factors, *y;
+  T* y;
   __device__ void operator()(uint64_t i) const {
-    const float factor = NoiseDraw(key, ChannelsFirst(i, images), 0) < below ? 0 : kept;
-    factors[i] = factor;
-    y[i] = x[i] * factor;
+    NoiseKey of = key;
+    of.round = step->step;
+    const bool dropped = NoiseDraw(of, ChannelsFirst(i, images), 0) < below;
+    y[i] = FromFloat<T>(dropped ? 0 : AsFloat(x[i]) * kept);
   }
 };
 
+template <typename From, typename To>
 struct ToLast {
-  const float* x;
+  const From* x;
   DeviceImages images;
-  float* y;
-  __device__ void operator()(uint64_t i) const { y[i] = x[ChannelsFirst(i, images)]; }
+  To* y;
+  __device__ void operator()(uint64_t i) const {
+    y[i] = FromFloat<To>(AsFloat(x[ChannelsFirst(i, images)]));
+  }
 };
 
+template <typename T>
 struct ToFirst {
-  const float* x;
+  const T* x;
   DeviceImages images;
-  float* y;
+  T* y;
   __device__ void operator()(uint64_t i) const { y[ChannelsFirst(i, images)] = x[i]; }
 };
 
+// In packs of kCount.
+template <typename T, uint32_t kCount>
 struct CopyChannels {
-  const float* x;
+  const T* x;
   DeviceChannels from, to;
-  uint32_t count;
-  float* y;
+  uint32_t packs;
+  T* y;
   __device__ void operator()(uint64_t i) const {
-    const uint64_t pixel = i / count, c = i % count;
-    y[pixel * to.of + to.first + c] = x[pixel * from.of + from.first + c];
+    const uint64_t pixel = i / packs, c = i % packs * kCount;
+    float v[kCount];
+    Load<kCount>(x + pixel * from.of + from.first + c, v);
+    Store<kCount>(v, y + pixel * to.of + to.first + c);
+  }
+};
+
+template <typename From, typename To>
+struct Convert {
+  const From* x;
+  To* y;
+  __device__ void operator()(uint64_t i) const { y[i] = FromFloat<To>(AsFloat(x[i])); }
+};
+
+struct FindNotFinite {
+  const float* x;
+  uint32_t* found;
+  __device__ void operator()(uint64_t i) const {
+    if (!(fabsf(x[i]) < INFINITY)) atomicOr(found, 1u);
   }
 };
 
 }  // namespace
 
-int ReluForwardOnDevice(DeviceStream stream, const float* x, uint64_t n, float upper, float* y) {
-  return ForEach(stream, n, Relu{x, upper, y});
+int ReluForwardOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t n,
+                        float upper, void* y) {
+  return OfType(type, [&]<typename T>() {
+    return Map<T, kPack<T>>(stream, n, 0, Relu{upper}, static_cast<T*>(y),
+                            static_cast<const T*>(x));
+  });
 }
 
-int ReluBackwardOnDevice(DeviceStream stream, const float* y, const float* dy, uint64_t n,
-                         float upper, float* dx) {
-  return ForEach(stream, n, ReluBack{y, dy, upper, dx});
+int ReluBackwardOnDevice(DeviceStream stream, DeviceType type, const void* y, const void* dy,
+                         uint64_t n, float upper, void* dx) {
+  return OfType(type, [&]<typename T>() {
+    return Map<T, kPack<T>>(stream, n, 0, ReluBack{upper}, static_cast<T*>(dx),
+                            static_cast<const T*>(y), static_cast<const T*>(dy));
+  });
 }
 
-int AddOnDevice(DeviceStream stream, const float* a, const float* b, uint64_t n, bool relu,
-                float* y) {
-  return ForEach(stream, n, Sum{a, b, relu, y});
+int AddOnDevice(DeviceStream stream, DeviceType type, const void* a, const void* b, uint64_t n,
+                bool relu, void* y) {
+  return OfType(type, [&]<typename T>() {
+    return Map<T, kPack<T>>(stream, n, 0, Sum{relu}, static_cast<T*>(y), static_cast<const T*>(a),
+                            static_cast<const T*>(b));
+  });
 }
 
-int MultiplyOnDevice(DeviceStream stream, const float* a, const float* b, uint64_t n, float* y) {
-  return ForEach(stream, n, Product{a, b, y});
-}
-
-int DropoutOnDevice(DeviceStream stream, const float* x, const DeviceImages& images,
-                    const NoiseKey& key, float rate, float* factors, float* y) {
+int DropoutOnDevice(DeviceStream stream, DeviceType type, const void* x, const DeviceImages& images,
+                    const NoiseKey& key, const DeviceStep* step, float rate, void* y) {
   const auto below = static_cast<uint32_t>(std::lround(rate * 65536.0));
-  return ForEach(stream, images.size(), Drop{x, images, key, below, 1 / (1 - rate), factors, y});
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, images.size(),
+                   Drop<T>{static_cast<const T*>(x), images, key, step, below, 1 / (1 - rate),
+                           static_cast<T*>(y)});
+  });
 }
 
-int ToChannelsLastOnDevice(DeviceStream stream, const float* x, const DeviceImages& images,
-                           float* y) {
-  return ForEach(stream, images.size(), ToLast{x, images, y});
+int ToChannelsLastOnDevice(DeviceStream stream, DeviceType from, const void* x,
+                           const DeviceImages& images, DeviceType to, void* y) {
+  return OfType(from, [&]<typename From>() {
+    return OfType(to, [&]<typename To>() {
+      return ForEach(
+          stream, images.size(),
+          ToLast<From, To>{static_cast<const From*>(x), images, static_cast<To*>(y)});
+    });
+  });
 }
 
-int ToChannelsFirstOnDevice(DeviceStream stream, const float* x, const DeviceImages& images,
-                            float* y) {
-  return ForEach(stream, images.size(), ToFirst{x, images, y});
+int ToChannelsFirstOnDevice(DeviceStream stream, DeviceType type, const void* x,
+                            const DeviceImages& images, void* y) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, images.size(),
+                   ToFirst<T>{static_cast<const T*>(x), images, static_cast<T*>(y)});
+  });
 }
 
-int CopyChannelsOnDevice(DeviceStream stream, const float* x, const DeviceChannels& from,
-                         uint64_t pixels, uint32_t count, const DeviceChannels& to, float* y) {
-  return ForEach(stream, pixels * count, CopyChannels{x, from, to, count, y});
+int CopyChannelsOnDevice(DeviceStream stream, DeviceType type, const void* x,
+                         const DeviceChannels& from, uint64_t pixels, uint32_t count,
+                         const DeviceChannels& to, void* y) {
+  const uint32_t all = from.first | from.of | to.first | to.of | count;  // a pack divides all or not
+  return OfTypeAndPack(type, all, [&]<typename T, uint32_t kCount>() {
+    return ForEach(stream, pixels * (count / kCount),
+                   CopyChannels<T, kCount>{static_cast<const T*>(x), from, to, count / kCount,
+                                           static_cast<T*>(y)});
+  });
+}
+
+int FromFloatsOnDevice(DeviceStream stream, const float* x, uint64_t n, DeviceType type, void* y) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, n, Convert<float, T>{x, static_cast<T*>(y)});
+  });
+}
+
+int ToFloatsOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t n, float* y) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, n, Convert<T, float>{static_cast<const T*>(x), y});
+  });
+}
+
+int FindNotFiniteOnDevice(DeviceStream stream, const float* x, uint64_t n, uint32_t* found) {
+  return ForEach(stream, n, FindNotFinite{x, found});
 }
 
 }  // namespace tern::kernels

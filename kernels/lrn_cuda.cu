@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/device_layers.h"
-#include "kernels/launch_inl.h"
+#include "kernels/elements_inl.h"
 
 namespace tern::kernels {
 namespace {
@@ -18,55 +18,68 @@ __device__ void Around(uint32_t c, uint32_t channels, uint32_t size, uint32_t* b
 }
 
 // s_c of a pixel.
-__device__ float SumAround(const float* pixel, uint32_t c, uint32_t channels,
+template <typename T>
+__device__ float SumAround(const T* pixel, uint32_t c, uint32_t channels,
                            const DeviceLrn& rule) {
   uint32_t begin, end;
   Around(c, channels, rule.size, &begin, &end);
   float squares = 0;
-  for (uint32_t j = begin; j < end; ++j) squares += pixel[j] * pixel[j];
+  for (uint32_t j = begin; j < end; ++j) squares += AsFloat(pixel[j]) * AsFloat(pixel[j]);
   return rule.k + rule.alpha / static_cast<float>(rule.size) * squares;
 }
 
+template <typename T>
 struct Forward {
-  const float* x;
+  const T* x;
   uint32_t channels;
   DeviceLrn rule;
-  float* y;
+  T* y;
   __device__ void operator()(uint64_t i) const {
     const auto c = static_cast<uint32_t>(i % channels);
-    y[i] = x[i] * powf(SumAround(x + (i - c), c, channels, rule), -rule.beta);
+    y[i] = FromFloat<T>(AsFloat(x[i]) *
+                        powf(SumAround(x + (i - c), c, channels, rule), -rule.beta));
   }
 };
 
+template <typename T>
 struct Backward {
-  const float *x, *dy;
+  const T *x, *dy;
   uint32_t channels;
   DeviceLrn rule;
-  float* dx;
+  T* dx;
   __device__ void operator()(uint64_t i) const {
     const auto c = static_cast<uint32_t>(i % channels);
-    const float *pixel = x + (i - c), *gradient = dy + (i - c);
+    const T *pixel = x + (i - c), *gradient = dy + (i - c);
     uint32_t begin, end;
     Around(c, channels, rule.size, &begin, &end);
     float sum = 0;
     for (uint32_t j = begin; j < end; ++j) {
-      sum += gradient[j] * pixel[j] * powf(SumAround(pixel, j, channels, rule), -rule.beta - 1);
+      sum += AsFloat(gradient[j]) * AsFloat(pixel[j]) *
+             powf(SumAround(pixel, j, channels, rule), -rule.beta - 1);
     }
     const float along = 2 * rule.alpha * rule.beta / static_cast<float>(rule.size);
-    dx[i] = dy[i] * powf(SumAround(pixel, c, channels, rule), -rule.beta) - along * x[i] * sum;
+    const float own = AsFloat(dy[i]) * powf(SumAround(pixel, c, channels, rule), -rule.beta);
+    dx[i] = FromFloat<T>(own - along * AsFloat(x[i]) * sum);
   }
 };
 
 }  // namespace
 
-int LrnForwardOnDevice(DeviceStream stream, const float* x, uint64_t pixels, uint32_t channels,
-                       const DeviceLrn& rule, float* y) {
-  return ForEach(stream, pixels * channels, Forward{x, channels, rule, y});
+int LrnForwardOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t pixels,
+                       uint32_t channels, const DeviceLrn& rule, void* y) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, pixels * channels,
+                   Forward<T>{static_cast<const T*>(x), channels, rule, static_cast<T*>(y)});
+  });
 }
 
-int LrnBackwardOnDevice(DeviceStream stream, const float* x, const float* dy, uint64_t pixels,
-                        uint32_t channels, const DeviceLrn& rule, float* dx) {
-  return ForEach(stream, pixels * channels, Backward{x, dy, channels, rule, dx});
+int LrnBackwardOnDevice(DeviceStream stream, DeviceType type, const void* x, const void* dy,
+                        uint64_t pixels, uint32_t channels, const DeviceLrn& rule, void* dx) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, pixels * channels,
+                   Backward<T>{static_cast<const T*>(x), static_cast<const T*>(dy), channels, rule,
+                               static_cast<T*>(dx)});
+  });
 }
 
 }  // namespace tern::kernels

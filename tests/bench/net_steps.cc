@@ -31,7 +31,7 @@ int Run(const std::string& name, uint32_t batch, int threads, int steps, bool bf
     return 1;
   }
   Problem problem(*def, batch);
-  auto net = problem.Make(/*training=*/true, bf16);
+  auto net = problem.Make(/*training=*/true, bf16 ? Precision::kBf16 : Precision::kFp32);
   std::vector<float> velocity(problem.table.total);
   std::printf("[");
   for (int step = -1; step < steps; ++step) {

@@ -86,14 +86,14 @@ class Problem {
     }
   }
 
-  std::unique_ptr<Net> Make(bool training = true, bool bf16 = false) {
+  std::unique_ptr<Net> Make(bool training = true, Precision precision = Precision::kFp32) {
     auto made =
         Net::Make(net,
                   {.device = DeviceUnderTest(),
                    .batch = batch,
                    .training = training,
                    .seed = kSeed,
-                   .bf16 = bf16},
+                   .precision = precision},
                   {parameters.data(), training ? gradients.data() : nullptr, statistics.data()});
     EXPECT_TRUE(made.ok()) << made.status().message();
     return std::move(*made);

@@ -4,24 +4,26 @@
 namespace tern::engine::cuda {
 namespace {
 
-using kernels::DeviceSlide;
-
 // Weights and a bias over windows of images.
 class Windows {
  public:
-  Windows(const LayerSpec& spec, const DeviceSlide& slide, uint32_t groups)
-      : spec_(spec), slide_(slide), groups_(groups) {}
+  Windows(const LayerSpec& spec, const kernels::DeviceSlide& slide, uint32_t groups,
+          const Inputs& inputs)
+      : spec_(spec), inputs_(inputs) {
+    shape_.slide = slide;
+    shape_.groups = groups;
+    shape_.tf32 = spec.precision == Precision::kTf32;
+    shape_.bias = spec.parameters.size() > 1;
+    shape_.relu = spec.relu;
+  }
 
   Value Forward(Program* program, const Value& input, const models::ImageDims& output) {
+    shape_.type = program->type();
     input_ = input;
     output_ = program->NewValue(output);
-    const float* bias = spec_.parameters.size() > 1 ? spec_.parameters[1].values : nullptr;
-    program->Call("convolution", {input_, output_},
-                  [slide = slide_, groups = groups_, weight = spec_.parameters[0].values, bias,
-                   relu = spec_.relu](auto stream, const auto& data) {
-                    return kernels::ConvForwardOnDevice(stream, slide, groups, data[0], weight,
-                                                        bias, relu, data[1]);
-                  });
+    kernel_ = AddKernel(program);
+    bias_ = shape_.bias ? AddBias(program) : Value();
+    Run(program, "convolution", ConvPass::kForward, input_, kernel_, output_);
     return output_;
   }
 
@@ -30,42 +32,89 @@ class Windows {
     AddParameterGradients(program, masked);
     if (!wanted) return {};
     const Value input_gradient = program->NewValue(input_.image);
-    program->Call("convolution, gradient of its images", {masked, input_gradient},
-                  [slide = slide_, groups = groups_, weight = spec_.parameters[0].values](
-                      auto stream, const auto& data) {
-                    return kernels::ConvBackwardDataOnDevice(stream, slide, groups, data[0], weight,
-                                                             data[1]);
-                  });
+    Run(program, "convolution, gradient of its images", ConvPass::kBackwardData, input_gradient,
+        kernel_, masked);
     return input_gradient;
   }
 
  private:
-  void AddParameterGradients(Program* program, const Value& gradient) {
-    program->Call("convolution, gradient of its weights", {input_, gradient},
-                  [slide = slide_, groups = groups_, to = spec_.parameters[0].gradient](
-                      auto stream, const auto& data) {
-                    return kernels::ConvBackwardWeightsOnDevice(stream, slide, groups, data[0],
-                                                                data[1], to);
+  uint32_t outputs() const { return shape_.slide.out.c; }
+  uint32_t inputs() const { return shape_.slide.in.c / shape_.groups; }
+  uint32_t taps() const {
+    return shape_.slide.window.rows.kernel * shape_.slide.window.columns.kernel;
+  }
+  Value NewKernel(Program* program) const {
+    return program->NewArray(size_t{outputs()} * inputs() * taps() *
+                             kernels::BytesOf(program->type()));
+  }
+
+  Value AddKernel(Program* program) {
+    const Value kernel = NewKernel(program);
+    program->Call("weights as it reads them", {kernel},
+                  [from = spec_.parameters[0].values, outputs = outputs(), inputs = inputs(),
+                   taps = taps(), type = program->type()](auto stream, const auto& data) {
+                    return kernels::ToKernelOnDevice(stream, from, outputs, inputs, taps, type,
+                                                     data[0]);
                   });
-    if (spec_.parameters.size() < 2) return;
-    program->Call("gradient of a bias", {gradient},
-                  [rows = slide_.out.pixels(), columns = slide_.out.c,
-                   to = spec_.parameters[1].gradient](auto stream, const auto& data) {
-                    return kernels::ColumnSumsOnDevice(stream, data[0], rows, columns, to);
+    return kernel;
+  }
+  Value AddBias(Program* program) {
+    const Value bias = program->NewArray(outputs() * kernels::BytesOf(program->type()));
+    program->Call("bias as it reads it", {bias},
+                  [from = spec_.parameters[1].values, n = outputs(), type = program->type()](
+                      auto stream, const auto& data) {
+                    return kernels::FromFloatsOnDevice(stream, from, n, type, data[0]);
+                  });
+    return bias;
+  }
+
+  void Run(Program* program, const char* what, ConvPass pass, const Value& x, const Value& kernel,
+           const Value& y) {
+    const std::shared_ptr<ConvPlan> plan = inputs_.convolutions->Plan(shape_, pass);
+    const Value workspace = program->NewArray(plan->workspace());
+    std::vector<Value> values = {x, kernel, y, workspace};
+    const bool bias = shape_.bias && pass == ConvPass::kForward;
+    if (bias) values.push_back(bias_);
+    program->Do(what, values, [plan, bias](auto stream, const auto& data) {
+      return plan->Run(stream,
+                       {data[0], data[1], data[2], bias ? data[4] : nullptr, data[3]});
+    });
+  }
+
+  void AddParameterGradients(Program* program, const Value& gradient) {
+    const Value kernel_gradient = NewKernel(program);
+    Run(program, "convolution, gradient of its weights", ConvPass::kBackwardWeights, input_,
+        kernel_gradient, gradient);
+    program->Call("gradient of weights as they lie", {kernel_gradient},
+                  [to = spec_.parameters[0].gradient, outputs = outputs(), inputs = inputs(),
+                   taps = taps(), type = program->type(),
+                   step = inputs_.step](auto stream, const auto& data) {
+                    return kernels::FromKernelOnDevice(stream, type, data[0], outputs, inputs, taps,
+                                                       step, to);
+                  });
+    if (!shape_.bias) return;
+    const uint64_t rows = shape_.slide.out.pixels();
+    const Value partial =
+        program->NewArray(size_t{2} * outputs() * kernels::PartialsOf(rows) * sizeof(double));
+    program->Call("gradient of a bias", {gradient, partial},
+                  [rows, columns = outputs(), to = spec_.parameters[1].gradient,
+                   type = program->type(), step = inputs_.step](auto stream, const auto& data) {
+                    return kernels::ColumnSumsOnDevice(stream, type, data[0], rows, columns, step,
+                                                       static_cast<double*>(data[1]), to);
                   });
   }
 
   const LayerSpec spec_;
-  const DeviceSlide slide_;
-  const uint32_t groups_;
-  Value input_, output_;
+  const Inputs inputs_;
+  ConvShape shape_;
+  Value input_, output_, kernel_, bias_;
 };
 
 class Conv : public Layer {
  public:
-  explicit Conv(const LayerSpec& spec)
+  Conv(const LayerSpec& spec, const Inputs& inputs)
       : output_(spec.output),
-        windows_(spec, SlideOf(spec, spec.def->conv()), spec.def->conv().groups()) {}
+        windows_(spec, SlideOf(spec, spec.def->conv()), spec.def->conv().groups(), inputs) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     return windows_.Forward(program, inputs[0], output_);
@@ -82,14 +131,14 @@ class Conv : public Layer {
 
 class Dense : public Layer {
  public:
-  explicit Dense(const LayerSpec& spec)
+  Dense(const LayerSpec& spec, const Inputs& inputs)
       : input_(spec.input()),
         output_(spec.output),
         windows_(spec,
                  {{spec.batch, 1, 1, input_.c * input_.h * input_.w},
                   ImagesOf(spec.batch, spec.output),
                   {}},
-                 /*groups=*/1) {}
+                 /*groups=*/1, inputs) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     return windows_.Forward(program, Flatten(program, inputs[0]), output_);
@@ -107,11 +156,11 @@ class Dense : public Layer {
 
 }  // namespace
 
-std::unique_ptr<Layer> MakeConv(const LayerSpec& spec, const Inputs&) {
-  return std::make_unique<Conv>(spec);
+std::unique_ptr<Layer> MakeConv(const LayerSpec& spec, const Inputs& inputs) {
+  return std::make_unique<Conv>(spec, inputs);
 }
-std::unique_ptr<Layer> MakeDense(const LayerSpec& spec, const Inputs&) {
-  return std::make_unique<Dense>(spec);
+std::unique_ptr<Layer> MakeDense(const LayerSpec& spec, const Inputs& inputs) {
+  return std::make_unique<Dense>(spec, inputs);
 }
 
 }  // namespace tern::engine::cuda

@@ -1,5 +1,4 @@
-// Dropout: what each element was multiplied by is kept for the way back. The same draws as on the
-// CPU.
+// Dropout: the same draws as on the CPU, drawn again on the way back.
 #include "worker/engine/layer_cuda.h"
 
 namespace tern::engine::cuda {
@@ -7,20 +6,12 @@ namespace {
 
 class Dropout : public Layer {
  public:
-  Dropout(const LayerSpec& spec, const uint64_t* step) : spec_(spec), step_(step) {}
+  Dropout(const LayerSpec& spec, const Inputs& inputs) : spec_(spec), step_(inputs.step) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     if (!spec_.training) return inputs[0];
     const Value output = program->NewValue(spec_.output);
-    factors_ = program->NewValue(spec_.output);
-    program->Call("dropout", {inputs[0], factors_, output},
-                  [spec = spec_, step = step_](auto stream, const auto& data) {
-                    kernels::NoiseKey key = spec.noise;
-                    key.round = *step;
-                    return kernels::DropoutOnDevice(stream, data[0],
-                                                    ImagesOf(spec.batch, spec.output), key,
-                                                    spec.def->dropout().rate(), data[1], data[2]);
-                  });
+    AddDrop(program, "dropout", inputs[0], output);
     return output;
   }
 
@@ -28,23 +19,29 @@ class Dropout : public Layer {
                               const std::vector<bool>& wanted) override {
     if (!wanted[0]) return {Value()};
     const Value to = program->InPlace(gradient);
-    program->Call("dropout, backward", {gradient, factors_, to},
-                  [n = ImagesOf(spec_.batch, spec_.output).size()](auto stream, const auto& data) {
-                    return kernels::MultiplyOnDevice(stream, data[0], data[1], n, data[2]);
-                  });
+    AddDrop(program, "dropout, backward", gradient, to);
     return {to};
   }
 
  private:
+  void AddDrop(Program* program, const char* what, const Value& from, const Value& to) {
+    program->Call(what, {from, to},
+                  [spec = spec_, step = step_, type = program->type()](auto stream,
+                                                                       const auto& data) {
+                    return kernels::DropoutOnDevice(stream, type, data[0],
+                                                    ImagesOf(spec.batch, spec.output), spec.noise,
+                                                    step, spec.def->dropout().rate(), data[1]);
+                  });
+  }
+
   const LayerSpec spec_;
-  const uint64_t* step_;
-  Value factors_;
+  const kernels::DeviceStep* const step_;
 };
 
 }  // namespace
 
 std::unique_ptr<Layer> MakeDropout(const LayerSpec& spec, const Inputs& inputs) {
-  return std::make_unique<Dropout>(spec, inputs.step);
+  return std::make_unique<Dropout>(spec, inputs);
 }
 
 }  // namespace tern::engine::cuda

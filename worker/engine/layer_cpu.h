@@ -47,8 +47,10 @@ std::unique_ptr<Layer> MakeStandardize(const LayerSpec& spec);
 bool SuitsWinograd(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeWinograd(const LayerSpec& spec);
 
+// Of its images and weights; sums are taken in fp32.
+inline bool MultipliesBf16(const LayerSpec& spec) { return spec.precision == Precision::kBf16; }
 inline dnnl::memory::data_type FactorType(const LayerSpec& spec) {
-  return spec.bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  return MultipliesBf16(spec) ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
 // [N, C, H, W]

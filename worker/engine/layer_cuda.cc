@@ -33,8 +33,9 @@ Value Flatten(Program* program, const Value& value) {
   if (image.h * image.w == 1) return {flat, value.buffer, value.shared};
   const Value rows = program->NewValue(flat);
   program->Call("to channels first", {value, rows},
-                [images = ImagesOf(program->batch(), image)](auto stream, const auto& data) {
-                  return kernels::ToChannelsFirstOnDevice(stream, data[0], images, data[1]);
+                [images = ImagesOf(program->batch(), image), type = program->type()](
+                    auto stream, const auto& data) {
+                  return kernels::ToChannelsFirstOnDevice(stream, type, data[0], images, data[1]);
                 });
   return rows;
 }
@@ -43,8 +44,9 @@ Value Unflatten(Program* program, const Value& value, const models::ImageDims& i
   if (image.h * image.w == 1) return {image, value.buffer, value.shared};
   const Value images = program->NewValue(image);
   program->Call("to channels last", {value, images},
-                [of = ImagesOf(program->batch(), image)](auto stream, const auto& data) {
-                  return kernels::ToChannelsLastOnDevice(stream, data[0], of, data[1]);
+                [of = ImagesOf(program->batch(), image), type = program->type()](auto stream,
+                                                                                 const auto& data) {
+                  return kernels::ToChannelsLastOnDevice(stream, type, data[0], of, type, data[1]);
                 });
   return images;
 }

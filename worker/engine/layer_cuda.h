@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/device_layers.h"
+#include "worker/engine/conv_library.h"
 #include "worker/engine/layer_spec.h"
 #include "worker/engine/program_cuda.h"
 
@@ -23,12 +24,12 @@ class Layer {
                                       const std::vector<bool>& wanted) = 0;
 };
 
-// What a batch brings to the layers that need more than its images.
+// What layers use beside their images.
 struct Inputs {
-  const uint64_t* step = nullptr;         // host memory: which draws dropout
-  const uint32_t* labels = nullptr;       // on the device
-  const uint32_t* used = nullptr;         // host memory
-  kernels::DeviceLoss* losses = nullptr;  // on the device, a row each
+  const kernels::DeviceStep* step = nullptr;  // on the device, as the next two
+  const uint32_t* labels = nullptr;
+  kernels::DeviceLoss* losses = nullptr;  // a row each
+  ConvLibrary* convolutions = nullptr;    // while it is planned
 };
 
 struct LayerKind {

@@ -7,6 +7,7 @@
 #include "kernels/philox.h"
 #include "models/shapes.h"
 #include "proto/net.pb.h"
+#include "worker/engine/net.h"
 
 namespace tern::engine {
 
@@ -22,7 +23,7 @@ struct LayerSpec {
   const pb::LayerDef* def = nullptr;
   uint32_t batch = 0;
   bool training = false;
-  bool bf16 = false;  // what convolutions and dense layers multiply; they add up in fp32
+  Precision precision = Precision::kFp32;
   std::vector<models::ImageDims> inputs;  // without "label"; of a batch norm also what it adds
   models::ImageDims output;
   bool relu = false;  // followed by a ReLU that this layer applies itself

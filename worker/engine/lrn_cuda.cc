@@ -17,8 +17,8 @@ class Lrn : public Layer {
     const Value output = program->NewValue(spec_.output);
     program->Call(
         "LRN", {input_, output},
-        [pixels = pixels_, c = spec_.output.c, rule = rule_](auto stream, const auto& data) {
-          return kernels::LrnForwardOnDevice(stream, data[0], pixels, c, rule, data[1]);
+        [pixels = pixels_, c = spec_.output.c, rule = rule_, type = program->type()](auto stream, const auto& data) {
+          return kernels::LrnForwardOnDevice(stream, type, data[0], pixels, c, rule, data[1]);
         });
     return output;
   }
@@ -29,8 +29,8 @@ class Lrn : public Layer {
     const Value to = program->NewValue(spec_.output);
     program->Call(
         "LRN, backward", {input_, gradient, to},
-        [pixels = pixels_, c = spec_.output.c, rule = rule_](auto stream, const auto& data) {
-          return kernels::LrnBackwardOnDevice(stream, data[0], data[1], pixels, c, rule, data[2]);
+        [pixels = pixels_, c = spec_.output.c, rule = rule_, type = program->type()](auto stream, const auto& data) {
+          return kernels::LrnBackwardOnDevice(stream, type, data[0], data[1], pixels, c, rule, data[2]);
         });
     return {to};
   }

@@ -34,6 +34,13 @@ struct Score {
 
 enum class Device { kCpu, kCuda };
 
+// What convolutions and dense layers multiply; sums are taken in fp32, and parameters, their
+// gradients and statistics stay so. kTf32: fp32 as a GPU's tensor cores take it, on a CPU fp32
+// itself. kBf16: on a GPU images are kept in bfloat16, too. kFp16: images and products in half, on a
+// GPU only; their gradients are scaled, so that none vanishes: a step whose gradients overflow is
+// taken again with half the scale.
+enum class Precision { kFp32, kTf32, kBf16, kFp16 };
+
 // Asked before the first layer that reads parameter p does so (index in the table): whoever is
 // asked may still write that parameter until it returns. `false` ends the pass there.
 using Need = std::function<bool(uint32_t p)>;
@@ -46,7 +53,7 @@ class Net {
     bool training = true;
     uint64_t seed = 0;  // of dropout, with the worker's rank and the step
     uint16_t rank = 0;
-    bool bf16 = false;  // convolutions and dense layers multiply numbers rounded to bfloat16
+    Precision precision = Precision::kFp32;
   };
   // Of the caller, who keeps them longer than the net: table.total elements, the gradients only in
   // training; table.statistics_total, read in evaluation and updated by each Forward in training.

@@ -6,11 +6,25 @@
 #include "common/base/logging.h"
 #include "worker/engine/backends.h"
 #include "worker/engine/layer_cuda.h"
+#include "worker/engine/loss_scale.h"
 #include "worker/engine/net_planner.h"
 
 namespace tern::engine {
 namespace cuda {
 namespace {
+
+kernels::DeviceType TypeOf(Precision precision) {
+  switch (precision) {
+    case Precision::kBf16:
+      return kernels::DeviceType::kBfloat;
+    case Precision::kFp16:
+      return kernels::DeviceType::kHalf;
+    case Precision::kFp32:
+    case Precision::kTf32:
+      break;
+  }
+  return kernels::DeviceType::kFloat;
+}
 
 bool HasLayerHere(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != nullptr; }
 
@@ -22,13 +36,14 @@ struct Mirror {
   std::unique_ptr<PinnedRange> pinned;
 
   float* device() const { return static_cast<float*>(memory.get()); }
+  size_t bytes() const { return count * sizeof(float); }
   Status Make(const float* arena, size_t elements) {
     host = const_cast<float*>(arena);
     count = elements;
-    auto made = AllocateDevice(count * sizeof(float));
+    auto made = AllocateDevice(bytes());
     if (!made.ok()) return made.status();
     memory = std::move(*made);
-    pinned = std::make_unique<PinnedRange>(host, count * sizeof(float));
+    pinned = std::make_unique<PinnedRange>(host, bytes());
     return Ok();
   }
 };
@@ -36,7 +51,7 @@ struct Mirror {
 class CudaNet : public Net {
  public:
   CudaNet(const pb::NetDef& def, const Options& options)
-      : def_(def), options_(options), program_(options.batch) {}
+      : def_(def), options_(options), program_(options.batch, TypeOf(options.precision)) {}
 
   Status Plan(const Arenas& arenas);
   double Forward(const Feed& feed, Score* score, const Need& need) override;
@@ -46,8 +61,15 @@ class CudaNet : public Net {
  private:
   Status MakeMemory(const Arenas& arenas);
   Value PlanData();
+  void PlanScores(const Value& scores);
   Program::Traffic TrafficOf();
+  Status GiveInputs(const Feed& feed);
   Status RunForward(const Feed& feed, const Need& need);
+  // Forward and backward until no gradient overflows, the loss's scale halved each time.
+  Status RunScaled(const std::function<void(uint32_t p)>& ready);
+  Result<bool> Overflowed();
+  Status TakeAgain();
+  bool Scales() const { return options_.training && options_.precision == Precision::kFp16; }
   double SumUp(const Feed& feed, Score* score) const;
 
   const pb::NetDef def_;
@@ -55,20 +77,16 @@ class CudaNet : public Net {
   models::ParameterTable table_;
   std::unique_ptr<Stream> stream_;
   Mirror parameters_, gradients_, statistics_;
-  DeviceMemory images_, labels_, losses_;
+  DeviceMemory images_, labels_, losses_, device_step_, scores_, overflow_;
   std::vector<kernels::DeviceLoss> fresh_losses_;
   std::vector<std::unique_ptr<Event>> arrived_;  // by parameter
-  uint64_t step_ = 0;
-  uint32_t used_ = 0;
-  uint64_t image_ = 0;  // elements of one
+  kernels::DeviceStep step_;
+  LossScale loss_scale_;
+  std::vector<float> statistics_before_;  // this step's, where it may have to be taken again
+  uint64_t image_ = 0;                    // elements of one
   Program program_;
   std::vector<PlannedLayer> layers_;
-  Value scores_;
   Status status_;
-  // While it is planned:
-  std::vector<std::unique_ptr<Layer>> running_;
-  std::map<std::string, Value> values_, made_gradients_;  // by tensor
-  std::map<std::string, bool> trained_;                   // by tensor: whether parameters made it
 };
 
 Status CudaNet::MakeMemory(const Arenas& arenas) {
@@ -78,7 +96,10 @@ Status CudaNet::MakeMemory(const Arenas& arenas) {
   const size_t batch = options_.batch;
   for (const auto& [memory, bytes] : {std::pair{&images_, batch * image_ * sizeof(float)},
                                       std::pair{&labels_, batch * sizeof(uint32_t)},
-                                      std::pair{&losses_, batch * sizeof(kernels::DeviceLoss)}}) {
+                                      std::pair{&losses_, batch * sizeof(kernels::DeviceLoss)},
+                                      std::pair{&scores_, batch * def_.classes() * sizeof(float)},
+                                      std::pair{&device_step_, sizeof(kernels::DeviceStep)},
+                                      std::pair{&overflow_, sizeof(uint32_t)}}) {
     auto made = AllocateDevice(bytes);
     if (!made.ok()) return made.status();
     *memory = std::move(*made);
@@ -97,18 +118,25 @@ Value CudaNet::PlanData() {
   const Value data = program_.NewValue({input.channels(), input.height(), input.width()});
   const auto* from = static_cast<const float*>(images_.get());
   program_.Call("images to channels last", {data},
-                [from, images = ImagesOf(options_.batch, data.image)](auto stream, const auto& to) {
-                  return kernels::ToChannelsLastOnDevice(stream, from, images, to[0]);
+                [from, images = ImagesOf(options_.batch, data.image), type = program_.type()](
+                    auto stream, const auto& to) {
+                  return kernels::ToChannelsLastOnDevice(stream, kernels::DeviceType::kFloat, from,
+                                                         images, type, to[0]);
                 });
   return data;
 }
 
+// For who wants to see them, when the forward pass has run.
+void CudaNet::PlanScores(const Value& scores) {
+  program_.Call("scores", {scores},
+                [to = static_cast<float*>(scores_.get()),
+                 n = size_t{options_.batch} * def_.classes(),
+                 type = program_.type()](auto stream, const auto& data) {
+                  return kernels::ToFloatsOnDevice(stream, type, data[0], n, to);
+                });
+}
+
 Status CudaNet::Plan(const Arenas& arenas) {
-  if (options_.bf16) {
-    return Status(Code::kBadJob,
-                  "train.precision is bf16, which workers with a GPU do not have yet: set it to "
-                  "fp32");
-  }
   TERN_RETURN_IF_ERROR(FindDevice());
   auto table = models::MakeParameterTable(def_);
   if (!table.ok()) return table.status();
@@ -123,16 +151,20 @@ Status CudaNet::Plan(const Arenas& arenas) {
   auto layers = PlanLayers(def_, options_, on_device, HasLayerHere);
   if (!layers.ok()) return layers.status();
   layers_ = std::move(*layers);
-  const Inputs inputs{&step_, static_cast<const uint32_t*>(labels_.get()), &used_,
-                      static_cast<kernels::DeviceLoss*>(losses_.get())};
+  auto convolutions = MakeConvLibrary(stream_->get());
+  if (!convolutions.ok()) return convolutions.status();
+  const Inputs inputs{static_cast<const kernels::DeviceStep*>(device_step_.get()),
+                      static_cast<const uint32_t*>(labels_.get()),
+                      static_cast<kernels::DeviceLoss*>(losses_.get()), convolutions->get()};
   using Planner = NetPlanner<Program, Layer, Value>;
   const Planner::Backend backend{
       [inputs](const LayerSpec& spec) {
         return FindLayerKind(spec.def->kind_case())->make(spec, inputs);
       },
       [this](const Value& a, const Value& b) { return AddSum(&program_, a, b, /*relu=*/false); },
-      [this](const std::string& where) { program_.At(where); }};
-  scores_ = Planner(&program_, backend, PlanData()).Plan(layers_);
+      [this](const std::string& where) { program_.At(where); },
+      [this](const Value& scores) { PlanScores(scores); }};
+  Planner(&program_, backend, PlanData()).Plan(layers_);
   return program_.Bind();
 }
 
@@ -152,22 +184,32 @@ Program::Traffic CudaNet::TrafficOf() {
           [this](uint32_t p) { return arrived_[p]->Wait(); }};
 }
 
-Status CudaNet::RunForward(const Feed& feed, const Need& need) {
-  const size_t statistics = statistics_.count * sizeof(float);
+Status CudaNet::GiveInputs(const Feed& feed) {
+  step_ = {.step = feed.step, .used = feed.used};
+  if (Scales()) {
+    step_.loss_scale = loss_scale_.scale();
+    step_.inverse_scale = 1 / step_.loss_scale;
+    statistics_before_.assign(statistics_.host, statistics_.host + statistics_.count);
+  }
+  TERN_RETURN_IF_ERROR(stream_->CopyIn(device_step_.get(), &step_, sizeof step_));
   TERN_RETURN_IF_ERROR(
       stream_->CopyIn(images_.get(), feed.images.data(), feed.images.size_bytes()));
   TERN_RETURN_IF_ERROR(
       stream_->CopyIn(labels_.get(), feed.labels.data(), feed.used * sizeof(uint32_t)));
-  TERN_RETURN_IF_ERROR(stream_->CopyIn(statistics_.device(), statistics_.host, statistics));
+  return stream_->CopyIn(statistics_.device(), statistics_.host, statistics_.bytes());
+}
+
+Status CudaNet::RunForward(const Feed& feed, const Need& need) {
+  TERN_RETURN_IF_ERROR(GiveInputs(feed));
   TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, TrafficOf(), need));
   if (options_.training) {
-    TERN_RETURN_IF_ERROR(stream_->CopyOut(statistics_.host, statistics_.device(), statistics));
+    TERN_RETURN_IF_ERROR(
+        stream_->CopyOut(statistics_.host, statistics_.device(), statistics_.bytes()));
   }
   TERN_RETURN_IF_ERROR(stream_->CopyOut(fresh_losses_.data(), losses_.get(),
                                         feed.used * sizeof(kernels::DeviceLoss)));
   if (!feed.scores.empty()) {
-    TERN_RETURN_IF_ERROR(stream_->CopyOut(feed.scores.data(), program_.AddressOf(scores_),
-                                          feed.scores.size_bytes()));
+    TERN_RETURN_IF_ERROR(stream_->CopyOut(feed.scores.data(), scores_.get(), feed.scores.size_bytes()));
   }
   return stream_->Wait();
 }
@@ -193,15 +235,49 @@ double CudaNet::Forward(const Feed& feed, Score* score, const Need& need) {
   CHECK_EQ(feed.images.size(), options_.batch * image_);
   CHECK(feed.used >= 1 && feed.used <= options_.batch && feed.labels.size() >= feed.used);
   for (uint32_t n = 0; n < feed.used; ++n) CHECK_LT(feed.labels[n], def_.classes());
-  step_ = feed.step;
-  used_ = feed.used;
   if (status_.ok()) status_ = RunForward(feed, need);
   if (!status_.ok()) return std::numeric_limits<double>::quiet_NaN();
   return SumUp(feed, score);
 }
 
 void CudaNet::Backward(const std::function<void(uint32_t p)>& ready) {
-  if (status_.ok()) status_ = program_.RunBackward(*stream_, TrafficOf(), ready);
+  if (!status_.ok()) return;
+  status_ = Scales() ? RunScaled(ready) : program_.RunBackward(*stream_, TrafficOf(), ready);
+}
+
+Status CudaNet::RunScaled(const std::function<void(uint32_t p)>& ready) {
+  while (true) {
+    TERN_RETURN_IF_ERROR(program_.RunBackward(*stream_, TrafficOf(), nullptr));
+    const Result<bool> overflowed = Overflowed();
+    if (!overflowed.ok()) return overflowed.status();
+    // What is not finite without a scale is not the scale's fault: who takes it says so.
+    if (!loss_scale_.Follow(*overflowed)) break;
+    TERN_RETURN_IF_ERROR(TakeAgain());
+  }
+  for (size_t p = table_.parameters.size(); ready && p-- > 0;) ready(static_cast<uint32_t>(p));
+  return Ok();
+}
+
+Result<bool> CudaNet::Overflowed() {
+  uint32_t found = 0;
+  auto* flag = static_cast<uint32_t*>(overflow_.get());
+  TERN_RETURN_IF_ERROR(stream_->CopyIn(flag, &found, sizeof found));
+  TERN_RETURN_IF_ERROR(Check(kernels::FindNotFiniteOnDevice(stream_->get(), gradients_.device(),
+                                                            gradients_.count, flag),
+                             "a look at the gradients"));
+  TERN_RETURN_IF_ERROR(stream_->CopyOut(&found, flag, sizeof found));
+  TERN_RETURN_IF_ERROR(stream_->Wait());
+  return found != 0;
+}
+
+Status CudaNet::TakeAgain() {
+  step_.loss_scale = loss_scale_.scale();
+  step_.inverse_scale = 1 / step_.loss_scale;
+  TERN_RETURN_IF_ERROR(stream_->CopyIn(device_step_.get(), &step_, sizeof step_));
+  TERN_RETURN_IF_ERROR(
+      stream_->CopyIn(statistics_.device(), statistics_before_.data(), statistics_.bytes()));
+  TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, TrafficOf(), nullptr));
+  return stream_->Wait();
 }
 
 }  // namespace

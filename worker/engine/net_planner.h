@@ -20,6 +20,8 @@ class NetPlanner {
     std::function<Value(const Value& a, const Value& b)> add;
     // Where the planner is, for what may be said about it.
     std::function<void(const std::string& where)> at = [](const std::string&) {};
+    // The forward pass has made them.
+    std::function<void(const Value& scores)> see = [](const Value&) {};
   };
   // `program` has the step that makes `data`.
   NetPlanner(Program* program, const Backend& backend, const Value& data)
@@ -30,6 +32,7 @@ class NetPlanner {
   // All steps; of the layers only these are left. Returns what the last layer made.
   Value Plan(const std::vector<PlannedLayer>& layers) {
     for (const PlannedLayer& layer : layers) Forward(layer);
+    backend_.see(values_.at(layers.back().makes));
     program_.EndForward();
     if (layers.front().spec.training) {
       for (size_t i = layers.size(); i-- > 0;) Backward(layers[i], running_[i].get());

@@ -16,16 +16,16 @@ class Pool : public Layer {
     if (!spec_.def->has_max_pool()) {
       program->Call(
           "average pool", {inputs[0], output},
-          [slide = slide_, padding = def_.include_padding()](auto stream, const auto& data) {
-            return kernels::AvgPoolForwardOnDevice(stream, slide, padding, data[0], data[1]);
+          [slide = slide_, padding = def_.include_padding(), type = program->type()](auto stream, const auto& data) {
+            return kernels::AvgPoolForwardOnDevice(stream, type, slide, padding, data[0], data[1]);
           });
       return output;
     }
-    winners_ = program->NewArray(slide_.out.size() * sizeof(uint32_t));
+    winners_ = program->NewArray(slide_.out.size() * sizeof(uint16_t));
     program->Call("max pool", {inputs[0], output, winners_},
-                  [slide = slide_](auto stream, const auto& data) {
-                    return kernels::MaxPoolForwardOnDevice(stream, slide, data[0], data[1],
-                                                           reinterpret_cast<uint32_t*>(data[2]));
+                  [slide = slide_, type = program->type()](auto stream, const auto& data) {
+                    return kernels::MaxPoolForwardOnDevice(stream, type, slide, data[0], data[1],
+                                                           static_cast<uint16_t*>(data[2]));
                   });
     return output;
   }
@@ -37,15 +37,15 @@ class Pool : public Layer {
     if (!spec_.def->has_max_pool()) {
       program->Call(
           "average pool, backward", {gradient, to},
-          [slide = slide_, padding = def_.include_padding()](auto stream, const auto& data) {
-            return kernels::AvgPoolBackwardOnDevice(stream, slide, padding, data[0], data[1]);
+          [slide = slide_, padding = def_.include_padding(), type = program->type()](auto stream, const auto& data) {
+            return kernels::AvgPoolBackwardOnDevice(stream, type, slide, padding, data[0], data[1]);
           });
       return {to};
     }
     program->Call("max pool, backward", {gradient, to, winners_},
-                  [slide = slide_](auto stream, const auto& data) {
+                  [slide = slide_, type = program->type()](auto stream, const auto& data) {
                     return kernels::MaxPoolBackwardOnDevice(
-                        stream, slide, data[0], reinterpret_cast<uint32_t*>(data[2]), data[1]);
+                        stream, type, slide, data[0], static_cast<const uint16_t*>(data[2]), data[1]);
                   });
     return {to};
   }

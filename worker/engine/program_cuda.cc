@@ -5,18 +5,30 @@
 namespace tern::engine::cuda {
 
 Value Program::NewValue(const models::ImageDims& image) {
-  return {image, plan_.Add(models::Elements(image) * batch_ * sizeof(float))};
+  return {image, plan_.Add(models::Elements(image) * batch_ * kernels::BytesOf(type_))};
 }
 
 Value Program::NewArray(size_t bytes) { return {{}, plan_.Add(bytes)}; }
 
 void Program::Call(const char* what, const std::vector<Value>& values, Launch launch) {
+  Append(values, [name = where_ + ", " + what, launch = std::move(launch)](
+                     auto stream, const Data& data) { return Check(launch(stream, data), name); });
+}
+
+void Program::Do(const char* what, const std::vector<Value>& values, Work work) {
+  Append(values, [name = where_ + ", " + what, work = std::move(work)](auto stream,
+                                                                       const Data& data) {
+    const Status done = work(stream, data);
+    return done.ok() ? done : done.Within(name);
+  });
+}
+
+void Program::Append(const std::vector<Value>& values, Work work) {
   const auto time = static_cast<int>(steps_.size());
   for (const Value& value : values) plan_.Use(value.buffer, time);
   Step& step = steps_.emplace_back();
-  step.what = where_ + ", " + what;
   step.values = values;
-  step.launch = std::move(launch);
+  step.work = std::move(work);
 }
 
 void Program::AddMark(int64_t Step::*mark, uint32_t p) { steps_.emplace_back().*mark = p; }
@@ -27,22 +39,17 @@ Status Program::Bind() {
   arena_ = std::move(*arena);
   for (Step& step : steps_) {
     for (const Value& value : step.values) {
-      auto* at = static_cast<std::byte*>(arena_.get()) + plan_.OffsetOf(value.buffer);
-      step.data.push_back(reinterpret_cast<float*>(at));
+      step.data.push_back(static_cast<std::byte*>(arena_.get()) + plan_.OffsetOf(value.buffer));
     }
   }
   return Ok();
-}
-
-Status Program::RunStep(const Stream& stream, const Step& step) {
-  return Check(step.launch(stream.get(), step.data), step.what);
 }
 
 Status Program::RunForward(const Stream& stream, const Traffic& traffic, const Need& need) {
   for (size_t i = 0; i < backward_; ++i) {
     const Step& step = steps_[i];
     if (step.reads < 0) {
-      TERN_RETURN_IF_ERROR(RunStep(stream, step));
+      TERN_RETURN_IF_ERROR(step.work(stream.get(), step.data));
       continue;
     }
     const auto p = static_cast<uint32_t>(step.reads);
@@ -58,7 +65,7 @@ Status Program::RunBackward(const Stream& stream, const Traffic& traffic,
   for (size_t i = backward_; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
     if (step.ready < 0) {
-      TERN_RETURN_IF_ERROR(RunStep(stream, step));
+      TERN_RETURN_IF_ERROR(step.work(stream.get(), step.data));
       continue;
     }
     brought.push_back(static_cast<uint32_t>(step.ready));

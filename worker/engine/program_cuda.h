@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/device_layers.h"
 #include "models/shapes.h"
 #include "worker/engine/device.h"
 #include "worker/engine/memory_plan.h"
@@ -19,7 +20,7 @@
 
 namespace tern::engine::cuda {
 
-// [batch, h, w, c] of floats in a buffer of the arena, or whatever its maker says.
+// [batch, h, w, c] of the program's type in a buffer of the arena, or whatever its maker says.
 struct Value {
   models::ImageDims image;
   int buffer = -1;
@@ -28,17 +29,22 @@ struct Value {
 
 class Program {
  public:
-  // A launch: gets the address of each value that was named, in order; a cudaError_t.
-  using Launch = std::function<int(kernels::DeviceStream stream, const std::vector<float*>& data)>;
+  // The address of each value that a launch has named, in order.
+  using Data = std::vector<void*>;
+  // A cudaError_t.
+  using Launch = std::function<int(kernels::DeviceStream stream, const Data& data)>;
+  // The same, of what is no CUDA call.
+  using Work = std::function<Status(kernels::DeviceStream stream, const Data& data)>;
   // What parameters are fetched from, and gradients brought to, in launches' order.
   struct Traffic {
     std::function<Status(uint32_t p)> fetch, bring;
     std::function<Status(uint32_t p)> arrived;  // waits for what was brought
   };
 
-  explicit Program(uint32_t batch) : batch_(batch) {}
+  Program(uint32_t batch, kernels::DeviceType type) : batch_(batch), type_(type) {}
 
   uint32_t batch() const { return batch_; }
+  kernels::DeviceType type() const { return type_; }  // of images
   Value NewValue(const models::ImageDims& image);
   Value NewArray(size_t bytes);
   // Where the result of an element-wise launch may go: there, unless others read it too.
@@ -47,17 +53,13 @@ class Program {
   void At(const std::string& where) { where_ = where; }
   // `what` names the launch where it fails.
   void Call(const char* what, const std::vector<Value>& values, Launch launch);
+  void Do(const char* what, const std::vector<Value>& values, Work work);
   // Parameter p is read from here on; its gradient is final when this is reached.
   void Reads(uint32_t p) { AddMark(&Step::reads, p); }
   void Ready(uint32_t p) { AddMark(&Step::ready, p); }
   void EndForward() { backward_ = steps_.size(); }
   // Lays out the arena. kBadJob where the device has not the room.
   Status Bind();
-  // Since then; what lies there is the value's until the last launch that names it, and a while
-  // after.
-  const void* AddressOf(const Value& value) const {
-    return static_cast<const std::byte*>(arena_.get()) + plan_.OffsetOf(value.buffer);
-  }
 
   // Launches it all; `need` may end it, which is no error.
   Status RunForward(const Stream& stream, const Traffic& traffic, const Need& need);
@@ -67,16 +69,16 @@ class Program {
 
  private:
   struct Step {
-    std::string what;
     std::vector<Value> values;
-    Launch launch;
-    std::vector<float*> data;        // since Bind
+    Work work;
+    Data data;                       // since Bind
     int64_t reads = -1, ready = -1;  // instead
   };
   void AddMark(int64_t Step::*mark, uint32_t p);
-  static Status RunStep(const Stream& stream, const Step& step);
+  void Append(const std::vector<Value>& values, Work work);
 
   const uint32_t batch_;
+  const kernels::DeviceType type_;
   std::string where_ = "the net";
   MemoryPlan plan_;
   std::vector<Step> steps_;

@@ -125,7 +125,7 @@ class LayerPlanner {
     LayerSpec& spec = planned.spec;
     spec.def = &layer;
     spec.batch = options_.batch;
-    spec.bf16 = options_.bf16;
+    spec.precision = options_.precision;
     spec.training = options_.training;
     spec.output = shapes_.at(layer.output());
     spec.noise = {.seed = options_.seed,

@@ -13,9 +13,9 @@ class Standardize : public Layer {
     output_ = program->NewValue(spec_.output);
     scales_ = program->NewArray(spec_.batch * sizeof(float));
     program->Call("standardize", {inputs[0], output_, scales_},
-                  [batch = spec_.batch, n = image_](auto stream, const auto& data) {
-                    return kernels::StandardizeForwardOnDevice(stream, data[0], batch, n, data[1],
-                                                               data[2]);
+                  [batch = spec_.batch, n = image_, type = program->type()](auto stream, const auto& data) {
+                    return kernels::StandardizeForwardOnDevice(stream, type, data[0], batch, n, data[1],
+                                                               static_cast<float*>(data[2]));
                   });
     return output_;
   }
@@ -25,9 +25,9 @@ class Standardize : public Layer {
     if (!wanted[0]) return {Value()};
     const Value to = program->NewValue(spec_.output);
     program->Call("standardize, backward", {output_, gradient, scales_, to},
-                  [batch = spec_.batch, n = image_](auto stream, const auto& data) {
-                    return kernels::StandardizeBackwardOnDevice(stream, data[0], data[1], data[2],
-                                                                batch, n, data[3]);
+                  [batch = spec_.batch, n = image_, type = program->type()](auto stream, const auto& data) {
+                    return kernels::StandardizeBackwardOnDevice(stream, type, data[0], data[1],
+                                                                static_cast<const float*>(data[2]), batch, n, data[3]);
                   });
     return {to};
   }

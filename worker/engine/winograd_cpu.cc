@@ -241,7 +241,7 @@ void Winograd::AddFilterBackward(Program* program, const Value& filters_gradient
 
 bool SuitsWinograd(const LayerSpec& spec) {
   const pb::ConvDef& def = spec.def->conv();
-  return !spec.bf16 && def.kernel() == kernels::kWinogradWindow && def.stride() == 1 &&
+  return !MultipliesBf16(spec) && def.kernel() == kernels::kWinogradWindow && def.stride() == 1 &&
          def.groups() == 1 && def.dilation() == 1 && spec.input().c >= kWinogradChannels &&
          spec.output.c >= kWinogradChannels;
 }

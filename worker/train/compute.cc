@@ -23,7 +23,7 @@ class NetCompute : public Compute {
           .batch = batch,
           .seed = setup_.job.seed(),
           .rank = static_cast<uint16_t>(rank_),
-          .bf16 = setup_.job.train().precision() == pb::Train::bf16};
+          .precision = PrecisionOf(setup_.job.train())};
       auto made = engine::Net::Make(setup_.net, options, arenas_);
       if (!made.ok()) return made.status();
       net = std::move(*made);
@@ -53,6 +53,20 @@ class NetCompute : public Compute {
 
 engine::Device DeviceOf(const pb::Job& job) {
   return job.workers().device() == pb::Workers::cuda ? engine::Device::kCuda : engine::Device::kCpu;
+}
+
+engine::Precision PrecisionOf(const pb::Train& train) {
+  switch (train.precision()) {
+    case pb::Train::tf32:
+      return engine::Precision::kTf32;
+    case pb::Train::bf16:
+      return engine::Precision::kBf16;
+    case pb::Train::fp16:
+      return engine::Precision::kFp16;
+    case pb::Train::fp32:
+      break;
+  }
+  return engine::Precision::kFp32;
 }
 
 Result<std::unique_ptr<Compute>> MakeNetCompute(const setup::Setup& setup, uint32_t rank,

@@ -27,6 +27,7 @@ class Compute {
 
 // What the job says for the rank whose own it is (config::ForRank).
 engine::Device DeviceOf(const pb::Job& job);
+engine::Precision PrecisionOf(const pb::Train& train);
 
 // Forward and backward of the net; of one net a batch size, made when it is first needed. The
 // arenas outlive it. Threads: as engine::Net.

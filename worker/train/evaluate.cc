@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "worker/data/prefetcher.h"
+#include "worker/train/compute.h"
 
 namespace tern::train {
 
@@ -23,7 +24,7 @@ Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
                                {.device = device,
                                 .batch = evaluate->batch_,
                                 .training = false,
-                                .bf16 = setup.job.train().precision() == pb::Train::bf16},
+                                .precision = PrecisionOf(setup.job.train())},
                                {.parameters = parameters, .statistics = statistics});
   if (!net.ok()) return net.status();
   evaluate->net_ = std::move(*net);

@@ -1,0 +1,151 @@
+// Elements of images on a GPU: float, bfloat16 or half where they lie, float in arithmetic; read
+// and written 16 bytes at a time. For *_cuda.cu only.
+#pragma once
+
+#include <cuda_runtime.h>
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/device_layers.h"
+#include "kernels/half_inl.h"
+#include "kernels/launch_inl.h"
+
+namespace tern::kernels {
+
+struct Bfloat {
+  uint16_t bits;
+};
+struct Half {
+  uint16_t bits;
+};
+
+// What is too large becomes infinite, as in a library's arithmetic and unlike on the wire.
+template <typename T>
+__device__ T FromFloat(float x) {
+  if constexpr (sizeof(T) == sizeof(float)) {
+    return x;
+  } else {
+#ifdef __CUDA_ARCH__
+    if constexpr (std::is_same_v<T, Half>) return {__half_as_ushort(__float2half_rn(x))};
+    return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
+#else
+    const uint32_t infinity = std::is_same_v<T, Half> ? 0x7C00 : 0x7F80;
+    const float beyond = std::is_same_v<T, Half> ? 65520.0f : 0x1.FFp+127f;
+    if (fabsf(x) >= beyond) return {static_cast<uint16_t>((BitsOf(x) >> 16 & 0x8000) | infinity)};
+    return {std::is_same_v<T, Half> ? ToHalf(x) : ToBfloat(x)};
+#endif
+  }
+}
+
+__device__ inline float AsFloat(float x) { return x; }
+__device__ inline float AsFloat(Bfloat x) { return FromBfloat(x.bits); }
+__device__ inline float AsFloat(Half x) {
+#ifdef __CUDA_ARCH__
+  return __half2float(__ushort_as_half(x.bits));
+#else
+  return FromHalf(x.bits);
+#endif
+}
+
+// Elements of 16 bytes.
+template <typename T>
+inline constexpr uint32_t kPack = 16 / sizeof(T);
+
+// kCount elements from x on, or to y: one, or a pack at a multiple of 16 bytes.
+template <uint32_t kCount, typename T>
+__device__ void Load(const T* x, float* v) {
+  if constexpr (kCount == kPack<T>) {
+    const float4 raw = *reinterpret_cast<const float4*>(x);
+    T e[kCount];
+    memcpy(e, &raw, sizeof raw);
+#pragma unroll
+    for (uint32_t k = 0; k < kCount; ++k) v[k] = AsFloat(e[k]);
+  } else {
+    static_assert(kCount == 1);
+    v[0] = AsFloat(x[0]);
+  }
+}
+template <uint32_t kCount, typename T>
+__device__ void Store(const float* v, T* y) {
+  if constexpr (kCount == kPack<T>) {
+    T e[kCount];
+#pragma unroll
+    for (uint32_t k = 0; k < kCount; ++k) e[k] = FromFloat<T>(v[k]);
+    float4 raw;
+    memcpy(&raw, e, sizeof raw);
+    *reinterpret_cast<float4*>(y) = raw;
+  } else {
+    static_assert(kCount == 1);
+    y[0] = FromFloat<T>(v[0]);
+  }
+}
+
+template <uint32_t kCount>
+struct Count {
+  static constexpr uint32_t value = kCount;
+};
+
+// work.operator()<T>() for the type; its result.
+template <typename Work>
+int OfType(DeviceType type, const Work& work) {
+  switch (type) {
+    case DeviceType::kBfloat:
+      return work.template operator()<Bfloat>();
+    case DeviceType::kHalf:
+      return work.template operator()<Half>();
+    case DeviceType::kFloat:
+      break;
+  }
+  return work.template operator()<float>();
+}
+// The same, and how many neighbouring channels a thread takes: a pack where they come in packs.
+template <typename Work>
+int OfTypeAndPack(DeviceType type, uint32_t channels, const Work& work) {
+  return OfType(type, [&]<typename T>() {
+    return channels % kPack<T> == 0 ? work.template operator()<T, kPack<T>>()
+                                    : work.template operator()<T, 1>();
+  });
+}
+
+template <uint32_t kCount, typename T, typename F, typename... X>
+__device__ void MapAt(uint64_t i, uint32_t c, const F& f, T* y, const X*... x) {
+  float out[kCount], in[sizeof...(X)][kCount];
+  uint32_t row = 0;
+  (Load<kCount>(x + i, in[row++]), ...);
+#pragma unroll
+  for (uint32_t k = 0; k < kCount; ++k) {
+    if constexpr (sizeof...(X) == 1) out[k] = f(c + k, in[0][k]);
+    if constexpr (sizeof...(X) == 2) out[k] = f(c + k, in[0][k], in[1][k]);
+    if constexpr (sizeof...(X) == 3) out[k] = f(c + k, in[0][k], in[1][k], in[2][k]);
+  }
+  Store<kCount>(out, y + i);
+}
+
+template <uint32_t kCount, typename T, typename F, typename... X>
+__global__ void MapElements(uint64_t n, uint32_t channels, F f, T* y, const X*... x) {
+  const uint64_t i = (uint64_t{blockIdx.x} * kElementThreads + threadIdx.x) * kCount;
+  if (i >= n) return;
+  const auto c = static_cast<uint32_t>(
+      n >> 32 == 0 ? static_cast<uint32_t>(i) % channels : i % channels);
+  if (i + kCount <= n) return MapAt<kCount>(i, c, f, y, x...);
+  for (uint64_t rest = i; rest < n; ++rest) MapAt<1>(rest, c + (rest - i), f, y, x...);
+}
+
+// y[i] = f(c, x[i]...) for n elements, c = i % channels: channels come in packs, or f does not
+// care (channels: 0).
+template <typename T, uint32_t kCount, typename F, typename... X>
+int Map(cudaStream_t stream, uint64_t n, uint32_t channels, const F& f, T* y, const X*... x) {
+  const uint64_t items = (n + kCount - 1) / kCount;
+  const auto blocks = static_cast<uint32_t>((items + kElementThreads - 1) / kElementThreads);
+  const uint32_t of = channels == 0 ? kCount : channels;
+  return Launch(MapElements<kCount, T, F, X...>, blocks, kElementThreads, stream, n, of, f, y,
+                x...);
+}
+
+}  // namespace tern::kernels

@@ -1,0 +1,51 @@
+// Who computes convolutions on a GPU, and dense layers, which are convolutions of one pixel: cuDNN,
+// or plain loops of our own for what it has no kernel for. A plan is made once, for one shape and
+// one pass, and then only runs. Internal to the engine.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "kernels/device_layers.h"
+
+namespace tern::engine::cuda {
+
+enum class ConvPass { kForward, kBackwardData, kBackwardWeights };
+
+struct ConvShape {
+  kernels::DeviceSlide slide;
+  uint32_t groups = 1;
+  kernels::DeviceType type = kernels::DeviceType::kFloat;
+  bool tf32 = false;                // floats may be rounded to TF32 on the way in
+  bool bias = false, relu = false;  // forward
+};
+
+// Images in and out, [n, h, w, c]; the kernel [out.c, kernel, kernel, in.c / groups]; the bias
+// [out.c]; all in the shape's type. A pass reads two of the first three (and the bias) and writes
+// the third. All on the device, at multiples of 16 bytes.
+struct ConvData {
+  void *x = nullptr, *kernel = nullptr, *y = nullptr, *bias = nullptr;
+  void* workspace = nullptr;  // of so many bytes as the plan wants
+};
+
+class ConvPlan {
+ public:
+  virtual ~ConvPlan() = default;
+  virtual size_t workspace() const = 0;
+  // Gives it to the stream. Errors name the call.
+  virtual Status Run(kernels::DeviceStream stream, const ConvData& data) = 0;
+};
+
+class ConvLibrary {
+ public:
+  virtual ~ConvLibrary() = default;
+  virtual std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) = 0;
+};
+
+// Our own loops.
+std::unique_ptr<ConvLibrary> MakeConvLoops();
+// The fastest that this build has. One a net: it uses the net's stream.
+Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream stream);
+
+}  // namespace tern::engine::cuda
