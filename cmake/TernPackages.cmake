@@ -24,8 +24,9 @@ add_library(DNNL::dnnl SHARED IMPORTED)
 set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION ${TERN_DNNL_LIBRARY}
                                             INTERFACE_INCLUDE_DIRECTORIES ${TERN_DNNL_INCLUDE})
 
-# TERN_WITH_CUDA: whether the CUDA side is built. Turing is the oldest that the toolkit still knows.
+# TERN_WITH_CUDA: whether the CUDA side is built; TERN_WITH_CUDNN: and cuDNN is there. Turing is the oldest that the toolkit still knows.
 set(TERN_WITH_CUDA OFF)
+set(TERN_WITH_CUDNN OFF)
 if(TERN_CUDA)
   find_package(CUDAToolkit 13)
   if(CUDAToolkit_FOUND)
@@ -39,6 +40,16 @@ if(TERN_CUDA)
       endif()
     endforeach()
     set(TERN_WITH_CUDA ON)
+    find_path(TERN_CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    find_library(TERN_CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
+    if(TERN_CUDNN_INCLUDE AND TERN_CUDNN_LIBRARY)
+      add_library(CUDNN::cudnn SHARED IMPORTED)
+      set_target_properties(CUDNN::cudnn PROPERTIES IMPORTED_LOCATION ${TERN_CUDNN_LIBRARY}
+                                                    INTERFACE_INCLUDE_DIRECTORIES ${TERN_CUDNN_INCLUDE})
+      set(TERN_WITH_CUDNN ON)
+    else()
+      message(WARNING "cuDNN 9 not found: convolutions on a GPU will be our own loops, which are slow")
+    endif()
   else()
     message(STATUS "CUDA toolkit not found: building the CPU side only")
   endif()

@@ -102,9 +102,7 @@ struct SetScale {
 struct Apply {
   const float *scale, *shift;
   bool relu;
-  __device__ float operator()(uint32_t c, float x) const {
-    return Bound(scale[c] * x + shift[c]);
-  }
+  __device__ float operator()(uint32_t c, float x) const { return Bound(scale[c] * x + shift[c]); }
   __device__ float operator()(uint32_t c, float x, float r) const {
     return Bound(scale[c] * x + shift[c] + r);
   }
@@ -145,10 +143,9 @@ int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceN
   return OfTypeAndPack(type, norm.channels, [&]<typename T, uint32_t kCount>() {
     const auto* from = static_cast<const T*>(x);
     const SetScale<T> set{norm, state, training, from};
-    const int summed = training
-                           ? SumColumns<kCount>(stream, norm.rows, norm.channels,
-                                                Moments<T, kCount>{from}, state.partial, set)
-                           : ForEach(stream, norm.channels, set);
+    const int summed = training ? SumColumns<kCount>(stream, norm.rows, norm.channels,
+                                                     Moments<T, kCount>{from}, state.partial, set)
+                                : ForEach(stream, norm.channels, set);
     if (summed != 0) return summed;
     const Apply apply{state.scale, state.shift, norm.relu};
     const uint64_t n = norm.rows * norm.channels;

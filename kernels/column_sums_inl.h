@@ -61,8 +61,7 @@ __global__ void __launch_bounds__(kSumThreads)
   }
   FoldColumns<kCount>(wide, sums);
   if (threadIdx.x >= wide || c >= channels) return;
-  for (uint32_t k = 0; k < 2 * kCount; ++k)
-    partial[(uint64_t{2} * c + k) * partials + b] = mine[k];
+  for (uint32_t k = 0; k < 2 * kCount; ++k) partial[(uint64_t{2} * c + k) * partials + b] = mine[k];
 }
 
 template <typename Work>

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "kernels/device_layers.h"
 #include "kernels/column_sums_inl.h"
+#include "kernels/device_layers.h"
 
 namespace tern::kernels {
 namespace {
@@ -91,8 +91,7 @@ struct BackwardData {
         if (!Reader(columns, at.w, kw, slide.out.w, &from.w)) continue;
         const T* pixel = dy + PlaceOf(from, slide.out) + first;
         for (uint32_t o = 0; o < outputs; ++o) {
-          const uint64_t tap =
-              (uint64_t{first + o} * rows.kernel + kh) * columns.kernel + kw;
+          const uint64_t tap = (uint64_t{first + o} * rows.kernel + kh) * columns.kernel + kw;
           sum += AsFloat(pixel[o]) * AsFloat(weight[tap * inputs + c % inputs]);
         }
       }
@@ -203,10 +202,10 @@ int ConvForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide&
                         uint32_t groups, const void* x, const void* weight, const void* bias,
                         bool relu, void* y) {
   return OfType(type, [&]<typename T>() {
-    return ForEach(stream, slide.out.size(),
-                   Forward<T>{slide, groups, static_cast<const T*>(x),
-                              static_cast<const T*>(weight), static_cast<const T*>(bias), relu,
-                              static_cast<T*>(y)});
+    return ForEach(
+        stream, slide.out.size(),
+        Forward<T>{slide, groups, static_cast<const T*>(x), static_cast<const T*>(weight),
+                   static_cast<const T*>(bias), relu, static_cast<T*>(y)});
   });
 }
 

@@ -42,14 +42,16 @@ struct DeviceSlide {
   DeviceWindow window;
 };
 
-// Weights [out.c, kernel, kernel, in.c / groups] in the images' type: of those in the arena, which lie
-// [out.c, in.c / groups, kernel, kernel]; and the gradient's way back, which undoes the loss's scale.
+// Weights [out.c, kernel, kernel, in.c / groups] in the images' type: of those in the arena, which
+// lie [out.c, in.c / groups, kernel, kernel]; and the gradient's way back, which undoes the loss's
+// scale.
 [[nodiscard]] int ToKernelOnDevice(DeviceStream stream, const float* weights, uint32_t outputs,
                                    uint32_t inputs, uint32_t taps, DeviceType type, void* to);
 [[nodiscard]] int FromKernelOnDevice(DeviceStream stream, DeviceType type, const void* from,
                                      uint32_t outputs, uint32_t inputs, uint32_t taps,
                                      const DeviceStep* step, float* gradient);
-// Every sum by itself, in plain loops: for what no library has a fast kernel for. `bias` may be null.
+// Every sum by itself, in plain loops: for what no library has a fast kernel for. `bias` may be
+// null.
 [[nodiscard]] int ConvForwardOnDevice(DeviceStream stream, DeviceType type,
                                       const DeviceSlide& slide, uint32_t groups, const void* x,
                                       const void* weight, const void* bias, bool relu, void* y);
@@ -91,8 +93,8 @@ uint32_t PartialsOf(uint64_t rows);
 // y = relu?(a + b); y may be either.
 [[nodiscard]] int AddOnDevice(DeviceStream stream, DeviceType type, const void* a, const void* b,
                               uint64_t n, bool relu, void* y);
-// y = 0 with chance rate (to 2^-16), else x / (1 - rate): draws of `key` in the round step->step, by
-// the element's place in [n, c, h, w]. The same of gradients; y may be x.
+// y = 0 with chance rate (to 2^-16), else x / (1 - rate): draws of `key` in the round step->step,
+// by the element's place in [n, c, h, w]. The same of gradients; y may be x.
 [[nodiscard]] int DropoutOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                   const DeviceImages& images, const NoiseKey& key,
                                   const DeviceStep* step, float rate, void* y);

@@ -131,8 +131,8 @@ template <uint32_t kCount, typename T, typename F, typename... X>
 __global__ void MapElements(uint64_t n, uint32_t channels, F f, T* y, const X*... x) {
   const uint64_t i = (uint64_t{blockIdx.x} * kElementThreads + threadIdx.x) * kCount;
   if (i >= n) return;
-  const auto c = static_cast<uint32_t>(
-      n >> 32 == 0 ? static_cast<uint32_t>(i) % channels : i % channels);
+  const auto c =
+      static_cast<uint32_t>(n >> 32 == 0 ? static_cast<uint32_t>(i) % channels : i % channels);
   if (i + kCount <= n) return MapAt<kCount>(i, c, f, y, x...);
   for (uint64_t rest = i; rest < n; ++rest) MapAt<1>(rest, c + (rest - i), f, y, x...);
 }

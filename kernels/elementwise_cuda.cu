@@ -143,9 +143,8 @@ int ToChannelsLastOnDevice(DeviceStream stream, DeviceType from, const void* x,
                            const DeviceImages& images, DeviceType to, void* y) {
   return OfType(from, [&]<typename From>() {
     return OfType(to, [&]<typename To>() {
-      return ForEach(
-          stream, images.size(),
-          ToLast<From, To>{static_cast<const From*>(x), images, static_cast<To*>(y)});
+      return ForEach(stream, images.size(),
+                     ToLast<From, To>{static_cast<const From*>(x), images, static_cast<To*>(y)});
     });
   });
 }
@@ -161,7 +160,8 @@ int ToChannelsFirstOnDevice(DeviceStream stream, DeviceType type, const void* x,
 int CopyChannelsOnDevice(DeviceStream stream, DeviceType type, const void* x,
                          const DeviceChannels& from, uint64_t pixels, uint32_t count,
                          const DeviceChannels& to, void* y) {
-  const uint32_t all = from.first | from.of | to.first | to.of | count;  // a pack divides all or not
+  const uint32_t all =
+      from.first | from.of | to.first | to.of | count;  // a pack divides all or not
   return OfTypeAndPack(type, all, [&]<typename T, uint32_t kCount>() {
     return ForEach(stream, pixels * (count / kCount),
                    CopyChannels<T, kCount>{static_cast<const T*>(x), from, to, count / kCount,

@@ -19,8 +19,7 @@ __device__ void Around(uint32_t c, uint32_t channels, uint32_t size, uint32_t* b
 
 // s_c of a pixel.
 template <typename T>
-__device__ float SumAround(const T* pixel, uint32_t c, uint32_t channels,
-                           const DeviceLrn& rule) {
+__device__ float SumAround(const T* pixel, uint32_t c, uint32_t channels, const DeviceLrn& rule) {
   uint32_t begin, end;
   Around(c, channels, rule.size, &begin, &end);
   float squares = 0;
@@ -36,8 +35,8 @@ struct Forward {
   T* y;
   __device__ void operator()(uint64_t i) const {
     const auto c = static_cast<uint32_t>(i % channels);
-    y[i] = FromFloat<T>(AsFloat(x[i]) *
-                        powf(SumAround(x + (i - c), c, channels, rule), -rule.beta));
+    y[i] =
+        FromFloat<T>(AsFloat(x[i]) * powf(SumAround(x + (i - c), c, channels, rule), -rule.beta));
   }
 };
 

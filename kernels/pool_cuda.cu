@@ -173,18 +173,18 @@ struct AvgBackward {
 int MaxPoolForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                            const void* x, void* y, uint16_t* winner) {
   return OfTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
-    return ForEach(stream, slide.out.size() / kCount,
-                   MaxForward<T, kCount>{slide, static_cast<const T*>(x), static_cast<T*>(y),
-                                         winner});
+    return ForEach(
+        stream, slide.out.size() / kCount,
+        MaxForward<T, kCount>{slide, static_cast<const T*>(x), static_cast<T*>(y), winner});
   });
 }
 
 int MaxPoolBackwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                             const void* dy, const uint16_t* winner, void* dx) {
   return OfTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
-    return ForEach(stream, slide.in.size() / kCount,
-                   MaxBackward<T, kCount>{slide, static_cast<const T*>(dy), winner,
-                                          static_cast<T*>(dx)});
+    return ForEach(
+        stream, slide.in.size() / kCount,
+        MaxBackward<T, kCount>{slide, static_cast<const T*>(dy), winner, static_cast<T*>(dx)});
   });
 }
 

@@ -48,8 +48,8 @@ __global__ void __launch_bounds__(kThreads)
   squares = SumOfBlock<kThreads>(squares, row);
   const double along = squares > 0.5 * count ? product : 0;  // its own is 1, or much less
   for (uint64_t i = begin + threadIdx.x; i < begin + n; i += kThreads)
-    dx[i] = FromFloat<T>(static_cast<float>((AsFloat(dy[i]) - sum - AsFloat(y[i]) * along) *
-                                            scale[blockIdx.x]));
+    dx[i] = FromFloat<T>(
+        static_cast<float>((AsFloat(dy[i]) - sum - AsFloat(y[i]) * along) * scale[blockIdx.x]));
 }
 
 struct LossOptions {
@@ -65,7 +65,8 @@ __global__ void __launch_bounds__(kThreads)
   const uint32_t n = blockIdx.x, classes = options.classes;
   T* g = gradient == nullptr ? nullptr : gradient + uint64_t{n} * classes;
   if (n >= step->used) {
-    for (uint32_t c = threadIdx.x; g != nullptr && c < classes; c += kThreads) g[c] = FromFloat<T>(0);
+    for (uint32_t c = threadIdx.x; g != nullptr && c < classes; c += kThreads)
+      g[c] = FromFloat<T>(0);
     return;
   }
   const T* x = scores + uint64_t{n} * classes;

@@ -29,8 +29,9 @@ std::vector<Way> WaysFor(const LayerSpec& spec, uint32_t winograd_from) {
   const Tag input = ActivationTag(from), output = ActivationTag(to);
   const bool blocked = input == kBlocked && output == kBlocked;
   std::vector<Way> ways;
-  const bool winograd = !MultipliesBf16(spec) && def.kernel() == 3 && def.stride() == 1 && def.groups() == 1 &&
-                        def.dilation() == 1 && from >= winograd_from && to >= winograd_from;
+  const bool winograd = !MultipliesBf16(spec) && def.kernel() == 3 && def.stride() == 1 &&
+                        def.groups() == 1 && def.dilation() == 1 && from >= winograd_from &&
+                        to >= winograd_from;
   if (blocked && winograd) ways.push_back({input, output, dnnl::algorithm::convolution_winograd});
   if (from == 16 && to == 16) ways.push_back({Tag::nhwc, Tag::nhwc});
   if (from <= 3) ways.push_back({Tag::nchw, output});

@@ -76,8 +76,7 @@ class Windows {
     const bool bias = shape_.bias && pass == ConvPass::kForward;
     if (bias) values.push_back(bias_);
     program->Do(what, values, [plan, bias](auto stream, const auto& data) {
-      return plan->Run(stream,
-                       {data[0], data[1], data[2], bias ? data[4] : nullptr, data[3]});
+      return plan->Run(stream, {data[0], data[1], data[2], bias ? data[4] : nullptr, data[3]});
     });
   }
 
@@ -85,13 +84,13 @@ class Windows {
     const Value kernel_gradient = NewKernel(program);
     Run(program, "convolution, gradient of its weights", ConvPass::kBackwardWeights, input_,
         kernel_gradient, gradient);
-    program->Call("gradient of weights as they lie", {kernel_gradient},
-                  [to = spec_.parameters[0].gradient, outputs = outputs(), inputs = inputs(),
-                   taps = taps(), type = program->type(),
-                   step = inputs_.step](auto stream, const auto& data) {
-                    return kernels::FromKernelOnDevice(stream, type, data[0], outputs, inputs, taps,
-                                                       step, to);
-                  });
+    program->Call(
+        "gradient of weights as they lie", {kernel_gradient},
+        [to = spec_.parameters[0].gradient, outputs = outputs(), inputs = inputs(), taps = taps(),
+         type = program->type(), step = inputs_.step](auto stream, const auto& data) {
+          return kernels::FromKernelOnDevice(stream, type, data[0], outputs, inputs, taps, step,
+                                             to);
+        });
     if (!shape_.bias) return;
     const uint64_t rows = shape_.slide.out.pixels();
     const Value partial =

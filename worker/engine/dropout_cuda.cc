@@ -25,13 +25,12 @@ class Dropout : public Layer {
 
  private:
   void AddDrop(Program* program, const char* what, const Value& from, const Value& to) {
-    program->Call(what, {from, to},
-                  [spec = spec_, step = step_, type = program->type()](auto stream,
-                                                                       const auto& data) {
-                    return kernels::DropoutOnDevice(stream, type, data[0],
-                                                    ImagesOf(spec.batch, spec.output), spec.noise,
-                                                    step, spec.def->dropout().rate(), data[1]);
-                  });
+    program->Call(
+        what, {from, to},
+        [spec = spec_, step = step_, type = program->type()](auto stream, const auto& data) {
+          return kernels::DropoutOnDevice(stream, type, data[0], ImagesOf(spec.batch, spec.output),
+                                          spec.noise, step, spec.def->dropout().rate(), data[1]);
+        });
   }
 
   const LayerSpec spec_;

@@ -37,10 +37,11 @@ class Concat : public Layer {
   void AddCopy(Program* program, const Value& from, const kernels::DeviceChannels& of,
                uint32_t count, const Value& to, const kernels::DeviceChannels& into) {
     const uint64_t pixels = ImagesOf(spec_.batch, spec_.output).pixels();
-    program->Call(
-        "copy of channels", {from, to}, [of, pixels, count, into, type = program->type()](auto stream, const auto& data) {
-          return kernels::CopyChannelsOnDevice(stream, type, data[0], of, pixels, count, into, data[1]);
-        });
+    program->Call("copy of channels", {from, to},
+                  [of, pixels, count, into, type = program->type()](auto stream, const auto& data) {
+                    return kernels::CopyChannelsOnDevice(stream, type, data[0], of, pixels, count,
+                                                         into, data[1]);
+                  });
   }
 
   const LayerSpec spec_;
@@ -76,9 +77,10 @@ class Add : public Layer {
 Value AddSum(Program* program, const Value& a, const Value& b, bool relu) {
   const Value sum = program->NewValue(a.image);
   const uint64_t n = models::Elements(a.image) * program->batch();
-  program->Call("sum", {a, b, sum}, [n, relu, type = program->type()](auto stream, const auto& data) {
-    return kernels::AddOnDevice(stream, type, data[0], data[1], n, relu, data[2]);
-  });
+  program->Call("sum", {a, b, sum},
+                [n, relu, type = program->type()](auto stream, const auto& data) {
+                  return kernels::AddOnDevice(stream, type, data[0], data[1], n, relu, data[2]);
+                });
   return sum;
 }
 

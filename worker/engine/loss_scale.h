@@ -1,5 +1,6 @@
-// The factor that keeps gradients of half precision from vanishing (Micikevicius et al. 2018, section
-// 3.2): halved when one overflows, doubled when none has for a while. Internal to the engine.
+// The factor that keeps gradients of half precision from vanishing (Micikevicius et al. 2018,
+// section 3.2): halved when one overflows, doubled when none has for a while. Internal to the
+// engine.
 #pragma once
 
 #include <cstdint>

@@ -15,11 +15,12 @@ class Lrn : public Layer {
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     input_ = inputs[0];
     const Value output = program->NewValue(spec_.output);
-    program->Call(
-        "LRN", {input_, output},
-        [pixels = pixels_, c = spec_.output.c, rule = rule_, type = program->type()](auto stream, const auto& data) {
-          return kernels::LrnForwardOnDevice(stream, type, data[0], pixels, c, rule, data[1]);
-        });
+    program->Call("LRN", {input_, output},
+                  [pixels = pixels_, c = spec_.output.c, rule = rule_, type = program->type()](
+                      auto stream, const auto& data) {
+                    return kernels::LrnForwardOnDevice(stream, type, data[0], pixels, c, rule,
+                                                       data[1]);
+                  });
     return output;
   }
 
@@ -27,11 +28,12 @@ class Lrn : public Layer {
                               const std::vector<bool>& wanted) override {
     if (!wanted[0]) return {Value()};
     const Value to = program->NewValue(spec_.output);
-    program->Call(
-        "LRN, backward", {input_, gradient, to},
-        [pixels = pixels_, c = spec_.output.c, rule = rule_, type = program->type()](auto stream, const auto& data) {
-          return kernels::LrnBackwardOnDevice(stream, type, data[0], data[1], pixels, c, rule, data[2]);
-        });
+    program->Call("LRN, backward", {input_, gradient, to},
+                  [pixels = pixels_, c = spec_.output.c, rule = rule_, type = program->type()](
+                      auto stream, const auto& data) {
+                    return kernels::LrnBackwardOnDevice(stream, type, data[0], data[1], pixels, c,
+                                                        rule, data[2]);
+                  });
     return {to};
   }
 

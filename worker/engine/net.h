@@ -36,8 +36,8 @@ enum class Device { kCpu, kCuda };
 
 // What convolutions and dense layers multiply; sums are taken in fp32, and parameters, their
 // gradients and statistics stay so. kTf32: fp32 as a GPU's tensor cores take it, on a CPU fp32
-// itself. kBf16: on a GPU images are kept in bfloat16, too. kFp16: images and products in half, on a
-// GPU only; their gradients are scaled, so that none vanishes: a step whose gradients overflow is
+// itself. kBf16: on a GPU images are kept in bfloat16, too. kFp16: images and products in half, on
+// a GPU only; their gradients are scaled, so that none vanishes: a step whose gradients overflow is
 // taken again with half the scale.
 enum class Precision { kFp32, kTf32, kBf16, kFp16 };
 

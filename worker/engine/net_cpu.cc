@@ -88,8 +88,9 @@ void CpuNet::Plan(std::string* where) {
 Result<std::unique_ptr<Net>> MakeCpuNet(const pb::NetDef& def, const Net::Options& options,
                                         const Net::Arenas& arenas) {
   if (options.precision == Precision::kFp16) {
-    return Bad("train.precision is fp16, which a CPU does not have: set it to bf16 or fp32, or "
-               "workers.device to cuda");
+    return Bad(
+        "train.precision is fp16, which a CPU does not have: set it to bf16 or fp32, or "
+        "workers.device to cuda");
   }
   auto net = std::make_unique<CpuNet>(def, options.batch);
   TERN_RETURN_IF_ERROR(net->MakeLayers(options, arenas));

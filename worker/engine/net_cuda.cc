@@ -128,12 +128,12 @@ Value CudaNet::PlanData() {
 
 // For who wants to see them, when the forward pass has run.
 void CudaNet::PlanScores(const Value& scores) {
-  program_.Call("scores", {scores},
-                [to = static_cast<float*>(scores_.get()),
-                 n = size_t{options_.batch} * def_.classes(),
-                 type = program_.type()](auto stream, const auto& data) {
-                  return kernels::ToFloatsOnDevice(stream, type, data[0], n, to);
-                });
+  program_.Call(
+      "scores", {scores},
+      [to = static_cast<float*>(scores_.get()), n = size_t{options_.batch} * def_.classes(),
+       type = program_.type()](auto stream, const auto& data) {
+        return kernels::ToFloatsOnDevice(stream, type, data[0], n, to);
+      });
 }
 
 Status CudaNet::Plan(const Arenas& arenas) {
@@ -209,7 +209,8 @@ Status CudaNet::RunForward(const Feed& feed, const Need& need) {
   TERN_RETURN_IF_ERROR(stream_->CopyOut(fresh_losses_.data(), losses_.get(),
                                         feed.used * sizeof(kernels::DeviceLoss)));
   if (!feed.scores.empty()) {
-    TERN_RETURN_IF_ERROR(stream_->CopyOut(feed.scores.data(), scores_.get(), feed.scores.size_bytes()));
+    TERN_RETURN_IF_ERROR(
+        stream_->CopyOut(feed.scores.data(), scores_.get(), feed.scores.size_bytes()));
   }
   return stream_->Wait();
 }
@@ -262,9 +263,9 @@ Result<bool> CudaNet::Overflowed() {
   uint32_t found = 0;
   auto* flag = static_cast<uint32_t*>(overflow_.get());
   TERN_RETURN_IF_ERROR(stream_->CopyIn(flag, &found, sizeof found));
-  TERN_RETURN_IF_ERROR(Check(kernels::FindNotFiniteOnDevice(stream_->get(), gradients_.device(),
-                                                            gradients_.count, flag),
-                             "a look at the gradients"));
+  TERN_RETURN_IF_ERROR(Check(
+      kernels::FindNotFiniteOnDevice(stream_->get(), gradients_.device(), gradients_.count, flag),
+      "a look at the gradients"));
   TERN_RETURN_IF_ERROR(stream_->CopyOut(&found, flag, sizeof found));
   TERN_RETURN_IF_ERROR(stream_->Wait());
   return found != 0;

@@ -14,11 +14,12 @@ class Pool : public Layer {
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     const Value output = program->NewValue(spec_.output);
     if (!spec_.def->has_max_pool()) {
-      program->Call(
-          "average pool", {inputs[0], output},
-          [slide = slide_, padding = def_.include_padding(), type = program->type()](auto stream, const auto& data) {
-            return kernels::AvgPoolForwardOnDevice(stream, type, slide, padding, data[0], data[1]);
-          });
+      program->Call("average pool", {inputs[0], output},
+                    [slide = slide_, padding = def_.include_padding(), type = program->type()](
+                        auto stream, const auto& data) {
+                      return kernels::AvgPoolForwardOnDevice(stream, type, slide, padding, data[0],
+                                                             data[1]);
+                    });
       return output;
     }
     winners_ = program->NewArray(slide_.out.size() * sizeof(uint16_t));
@@ -35,17 +36,19 @@ class Pool : public Layer {
     if (!wanted[0]) return {Value()};
     const Value to = program->NewValue(spec_.input());
     if (!spec_.def->has_max_pool()) {
-      program->Call(
-          "average pool, backward", {gradient, to},
-          [slide = slide_, padding = def_.include_padding(), type = program->type()](auto stream, const auto& data) {
-            return kernels::AvgPoolBackwardOnDevice(stream, type, slide, padding, data[0], data[1]);
-          });
+      program->Call("average pool, backward", {gradient, to},
+                    [slide = slide_, padding = def_.include_padding(), type = program->type()](
+                        auto stream, const auto& data) {
+                      return kernels::AvgPoolBackwardOnDevice(stream, type, slide, padding, data[0],
+                                                              data[1]);
+                    });
       return {to};
     }
     program->Call("max pool, backward", {gradient, to, winners_},
                   [slide = slide_, type = program->type()](auto stream, const auto& data) {
-                    return kernels::MaxPoolBackwardOnDevice(
-                        stream, type, slide, data[0], static_cast<const uint16_t*>(data[2]), data[1]);
+                    return kernels::MaxPoolBackwardOnDevice(stream, type, slide, data[0],
+                                                            static_cast<const uint16_t*>(data[2]),
+                                                            data[1]);
                   });
     return {to};
   }

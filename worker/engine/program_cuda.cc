@@ -16,11 +16,11 @@ void Program::Call(const char* what, const std::vector<Value>& values, Launch la
 }
 
 void Program::Do(const char* what, const std::vector<Value>& values, Work work) {
-  Append(values, [name = where_ + ", " + what, work = std::move(work)](auto stream,
-                                                                       const Data& data) {
-    const Status done = work(stream, data);
-    return done.ok() ? done : done.Within(name);
-  });
+  Append(values,
+         [name = where_ + ", " + what, work = std::move(work)](auto stream, const Data& data) {
+           const Status done = work(stream, data);
+           return done.ok() ? done : done.Within(name);
+         });
 }
 
 void Program::Append(const std::vector<Value>& values, Work work) {

@@ -13,7 +13,8 @@ Value AddBackward(Program* program, const Value& output, const Value& gradient, 
   const uint64_t n = models::Elements(output.image) * program->batch();
   program->Call("ReLU, backward", {output, gradient, masked},
                 [n, upper, type = program->type()](auto stream, const auto& data) {
-                  return kernels::ReluBackwardOnDevice(stream, type, data[0], data[1], n, upper, data[2]);
+                  return kernels::ReluBackwardOnDevice(stream, type, data[0], data[1], n, upper,
+                                                       data[2]);
                 });
   return {output.image, masked.buffer, masked.shared};
 }
@@ -26,9 +27,10 @@ class Relu : public Layer {
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     output_ = program->NewValue(inputs[0].image);
     const uint64_t n = models::Elements(output_.image) * program->batch();
-    program->Call("ReLU", {inputs[0], output_}, [n, upper = upper_, type = program->type()](auto stream, const auto& data) {
-      return kernels::ReluForwardOnDevice(stream, type, data[0], n, upper, data[1]);
-    });
+    program->Call("ReLU", {inputs[0], output_},
+                  [n, upper = upper_, type = program->type()](auto stream, const auto& data) {
+                    return kernels::ReluForwardOnDevice(stream, type, data[0], n, upper, data[1]);
+                  });
     return output_;
   }
 

@@ -14,12 +14,13 @@ class SoftmaxLoss : public Layer {
       gradient_ = program->NewValue(spec_.input());
       values.push_back(gradient_);
     }
-    program->Call("softmax loss", values, [spec = spec_, of = of_, type = program->type()](auto stream, const auto& data) {
-      return kernels::SoftmaxLossOnDevice(stream, type, data[0], of.labels, spec.batch,
-                                          spec.input().c,
-                                          spec.def->softmax_loss().label_smoothing(), of.step,
-                                          of.losses, data.size() > 1 ? data[1] : nullptr);
-    });
+    program->Call("softmax loss", values,
+                  [spec = spec_, of = of_, type = program->type()](auto stream, const auto& data) {
+                    return kernels::SoftmaxLossOnDevice(
+                        stream, type, data[0], of.labels, spec.batch, spec.input().c,
+                        spec.def->softmax_loss().label_smoothing(), of.step, of.losses,
+                        data.size() > 1 ? data[1] : nullptr);
+                  });
     return inputs[0];
   }
 

@@ -12,11 +12,12 @@ class Standardize : public Layer {
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     output_ = program->NewValue(spec_.output);
     scales_ = program->NewArray(spec_.batch * sizeof(float));
-    program->Call("standardize", {inputs[0], output_, scales_},
-                  [batch = spec_.batch, n = image_, type = program->type()](auto stream, const auto& data) {
-                    return kernels::StandardizeForwardOnDevice(stream, type, data[0], batch, n, data[1],
-                                                               static_cast<float*>(data[2]));
-                  });
+    program->Call(
+        "standardize", {inputs[0], output_, scales_},
+        [batch = spec_.batch, n = image_, type = program->type()](auto stream, const auto& data) {
+          return kernels::StandardizeForwardOnDevice(stream, type, data[0], batch, n, data[1],
+                                                     static_cast<float*>(data[2]));
+        });
     return output_;
   }
 
@@ -24,11 +25,13 @@ class Standardize : public Layer {
                               const std::vector<bool>& wanted) override {
     if (!wanted[0]) return {Value()};
     const Value to = program->NewValue(spec_.output);
-    program->Call("standardize, backward", {output_, gradient, scales_, to},
-                  [batch = spec_.batch, n = image_, type = program->type()](auto stream, const auto& data) {
-                    return kernels::StandardizeBackwardOnDevice(stream, type, data[0], data[1],
-                                                                static_cast<const float*>(data[2]), batch, n, data[3]);
-                  });
+    program->Call(
+        "standardize, backward", {output_, gradient, scales_, to},
+        [batch = spec_.batch, n = image_, type = program->type()](auto stream, const auto& data) {
+          return kernels::StandardizeBackwardOnDevice(stream, type, data[0], data[1],
+                                                      static_cast<const float*>(data[2]), batch, n,
+                                                      data[3]);
+        });
     return {to};
   }
 

@@ -18,12 +18,11 @@ class NetCompute : public Compute {
   Status Choose(uint32_t batch) {
     std::unique_ptr<engine::Net>& net = nets_[batch];
     if (net == nullptr) {
-      const engine::Net::Options options = {
-          .device = DeviceOf(config::ForRank(setup_.job, rank_)),
-          .batch = batch,
-          .seed = setup_.job.seed(),
-          .rank = static_cast<uint16_t>(rank_),
-          .precision = PrecisionOf(setup_.job.train())};
+      const engine::Net::Options options = {.device = DeviceOf(config::ForRank(setup_.job, rank_)),
+                                            .batch = batch,
+                                            .seed = setup_.job.seed(),
+                                            .rank = static_cast<uint16_t>(rank_),
+                                            .precision = PrecisionOf(setup_.job.train())};
       auto made = engine::Net::Make(setup_.net, options, arenas_);
       if (!made.ok()) return made.status();
       net = std::move(*made);

@@ -1,0 +1,56 @@
+// The passes of conv_library.h as operation graphs of cuDNN: a graph, the library's candidates for
+// it, a plan of one of them. No GPU is needed up to the plan, where the device is described.
+// Internal to the engine.
+//
+//   Target -> MakeGraph -> FindCandidates -> MakePlan, or PlanFromJson of what a plan said before
+#pragma once
+
+#include <cudnn.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "worker/engine/conv_library.h"
+
+namespace tern::engine::cuda::cudnn {
+
+// kPeerLost, "CALL: what cuDNN says", unless it is a success.
+Status Check(cudnnStatus_t status, const std::string& call);
+
+struct Destroy {
+  void operator()(void* descriptor) const;
+};
+using Descriptor = std::unique_ptr<void, Destroy>;
+
+// The device that plans are for: that of a handle, which outlives it, or one that cuDNN's JSON of
+// device properties describes.
+struct Target {
+  cudnnHandle_t handle = nullptr;
+  Descriptor properties;  // without a handle
+};
+Result<Target> TargetOf(const std::string& json);
+
+// What tensors are named by in a plan's data.
+enum Uid : int64_t { kImagesIn = 1, kKernel, kImagesOut, kBias, kBeforeBias, kBeforeRelu };
+
+Result<Descriptor> MakeGraph(const Target& target, const ConvShape& shape, ConvPass pass);
+
+// Engine configurations that give the same bits each time and do not round what the shape does not
+// allow them to; the library's favourites first, at most `most`. None where it has none.
+Result<std::vector<Descriptor>> FindCandidates(const Target& target, const Descriptor& graph,
+                                               const ConvShape& shape, size_t most);
+
+struct Plan {
+  Descriptor descriptor;
+  size_t workspace = 0;  // bytes
+  std::string json;
+};
+Result<Plan> MakePlan(const Target& target, const Descriptor& candidate);
+Result<Plan> PlanFromJson(const Target& target, const std::string& json);
+
+// Which tensors a pass takes, and where they lie: for cudnnBackendExecute.
+Result<Descriptor> MakeVariantPack(const ConvShape& shape, ConvPass pass, const ConvData& data);
+
+}  // namespace tern::engine::cuda::cudnn
