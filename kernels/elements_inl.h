@@ -86,11 +86,6 @@ __device__ void Store(const float* v, T* y) {
   }
 }
 
-template <uint32_t kCount>
-struct Count {
-  static constexpr uint32_t value = kCount;
-};
-
 // work.operator()<T>() for the type; its result.
 template <typename Work>
 int OfType(DeviceType type, const Work& work) {

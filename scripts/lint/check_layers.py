@@ -45,7 +45,7 @@ VENDORS = {
     "CUDA": (("cuda", "cudnn", "cublas"), ["kernels", "worker/engine"]),
     "Highway": (("hwy/",), ["kernels"]),
     "cpp-httplib": (("httplib",), ["common/net", "tools"]),
-    "nlohmann-json": (("nlohmann/",), ["models", "common/setup", "tools"]),
+    "nlohmann-json": (("nlohmann/",), ["models", "common/setup", "tools", "worker/engine"]),
     "libsodium": (("sodium",), ["common/base", "common/net", "common/setup"]),
     "zlib": (("zlib",), ["worker/data"]),
     "libjpeg-turbo": (("jpeglib", "jerror"), ["worker/data"]),

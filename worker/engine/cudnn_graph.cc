@@ -1,5 +1,7 @@
 #include "worker/engine/cudnn_graph.h"
 
+#include <cudnn.h>
+
 #include <algorithm>
 #include <array>
 #include <span>
@@ -10,29 +12,16 @@
 namespace tern::engine::cuda::cudnn {
 namespace {
 
-template <typename T>
-extern const cudnnBackendAttributeType_t kTypeOf;
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<int64_t> = CUDNN_TYPE_INT64;
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<float> = CUDNN_TYPE_FLOAT;
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<bool> = CUDNN_TYPE_BOOLEAN;
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<char> = CUDNN_TYPE_CHAR;
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<cudnnDataType_t> = CUDNN_TYPE_DATA_TYPE;
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<cudnnConvolutionMode_t> = CUDNN_TYPE_CONVOLUTION_MODE;
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<cudnnPointwiseMode_t> = CUDNN_TYPE_POINTWISE_MODE;
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<cudnnBackendHeurMode_t> = CUDNN_TYPE_HEUR_MODE;
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<cudnnBackendDescriptor_t> =
-    CUDNN_TYPE_BACKEND_DESCRIPTOR;
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<cudnnHandle_t> = CUDNN_TYPE_HANDLE;
+constexpr auto TypeOf(int64_t) { return CUDNN_TYPE_INT64; }
+constexpr auto TypeOf(float) { return CUDNN_TYPE_FLOAT; }
+constexpr auto TypeOf(bool) { return CUDNN_TYPE_BOOLEAN; }
+constexpr auto TypeOf(char) { return CUDNN_TYPE_CHAR; }
+constexpr auto TypeOf(cudnnDataType_t) { return CUDNN_TYPE_DATA_TYPE; }
+constexpr auto TypeOf(cudnnConvolutionMode_t) { return CUDNN_TYPE_CONVOLUTION_MODE; }
+constexpr auto TypeOf(cudnnPointwiseMode_t) { return CUDNN_TYPE_POINTWISE_MODE; }
+constexpr auto TypeOf(cudnnBackendHeurMode_t) { return CUDNN_TYPE_HEUR_MODE; }
+constexpr auto TypeOf(cudnnBackendDescriptor_t) { return CUDNN_TYPE_BACKEND_DESCRIPTOR; }
+constexpr auto TypeOf(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }
 
 // A descriptor while it is made; the first error is the one that counts.
 class Maker {
@@ -44,7 +33,7 @@ class Maker {
   }
   template <typename T>
   Maker& Set(cudnnBackendAttributeName_t name, std::span<const T> values) {
-    return SetRaw(name, kTypeOf<T>, values.size(), values.data());
+    return SetRaw(name, TypeOf(T()), values.size(), values.data());
   }
   template <typename T>
   Maker& Set(cudnnBackendAttributeName_t name, const T& value) {
@@ -328,12 +317,13 @@ Result<Plan> Describe(Descriptor descriptor) {
 
 }  // namespace
 
-Status Check(cudnnStatus_t status, const std::string& call) {
+Status Check(int status, const std::string& call) {
   if (status == CUDNN_STATUS_SUCCESS) return Ok();
   std::array<char, 512> last = {};
   cudnnGetLastErrorString(last.data(), last.size());
   return Status(Code::kPeerLost,
-                Cat(call, ": ", cudnnGetErrorString(status), " (", last.data(), ")"));
+                Cat(call, ": ", cudnnGetErrorString(static_cast<cudnnStatus_t>(status)), " (",
+                    last.data(), ")"));
 }
 
 void Destroy::operator()(void* descriptor) const { cudnnBackendDestroyDescriptor(descriptor); }

@@ -5,8 +5,6 @@
 //   Target -> MakeGraph -> FindCandidates -> MakePlan, or PlanFromJson of what a plan said before
 #pragma once
 
-#include <cudnn.h>
-
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,10 +12,12 @@
 #include "common/base/status.h"
 #include "worker/engine/conv_library.h"
 
+struct cudnnContext;
+
 namespace tern::engine::cuda::cudnn {
 
-// kPeerLost, "CALL: what cuDNN says", unless it is a success.
-Status Check(cudnnStatus_t status, const std::string& call);
+// kPeerLost, "CALL: what cuDNN says", unless the cudnnStatus_t is a success.
+Status Check(int status, const std::string& call);
 
 struct Destroy {
   void operator()(void* descriptor) const;
@@ -27,7 +27,7 @@ using Descriptor = std::unique_ptr<void, Destroy>;
 // The device that plans are for: that of a handle, which outlives it, or one that cuDNN's JSON of
 // device properties describes.
 struct Target {
-  cudnnHandle_t handle = nullptr;
+  cudnnContext* handle = nullptr;
   Descriptor properties;  // without a handle
 };
 Result<Target> TargetOf(const std::string& json);
