@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "kernels/device.h"
 
 struct CUevent_st;
+struct CUgraphExec_st;
 
 namespace tern::engine::cuda {
 
@@ -62,6 +64,21 @@ class Event {
  private:
   Event() = default;
   CUevent_st* event_ = nullptr;
+};
+
+// Launches that were given to a stream once and go to it together from then on: the same kernels on
+// the same places.
+class Graph {
+ public:
+  // What `launch` gives to the stream is taken down, and does not run. Its error, or CUDA's.
+  static Result<std::unique_ptr<Graph>> Capture(const Stream& stream,
+                                                const std::function<Status()>& launch);
+  ~Graph();
+  Status Launch(const Stream& stream);
+
+ private:
+  Graph() = default;
+  CUgraphExec_st* graph_ = nullptr;
 };
 
 }  // namespace tern::engine::cuda

@@ -105,6 +105,34 @@ Status Event::Record(const Stream& stream) {
   return Check(cudaEventRecord(event_, stream.get()), "cudaEventRecord");
 }
 
+Result<std::unique_ptr<Graph>> Graph::Capture(const Stream& stream,
+                                              const std::function<Status()>& launch) {
+  TERN_RETURN_IF_ERROR(Check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal),
+                             "cudaStreamBeginCapture"));
+  const Status launched = launch();
+  cudaGraph_t captured = nullptr;
+  const Status ended = Check(cudaStreamEndCapture(stream.get(), &captured), "cudaStreamEndCapture");
+  if (!launched.ok() || !ended.ok()) {
+    if (captured != nullptr) cudaGraphDestroy(captured);
+    cudaGetLastError();  // it is no error of the next call's
+    return launched.ok() ? ended : launched;
+  }
+  std::unique_ptr<Graph> graph(new Graph);
+  const Status made =
+      Check(cudaGraphInstantiate(&graph->graph_, captured, 0), "cudaGraphInstantiate");
+  cudaGraphDestroy(captured);
+  if (!made.ok()) return made;
+  return graph;
+}
+
+Graph::~Graph() {
+  if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+}
+
+Status Graph::Launch(const Stream& stream) {
+  return Check(cudaGraphLaunch(graph_, stream.get()), "cudaGraphLaunch");
+}
+
 Status Event::Wait() { return Check(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
 
 }  // namespace tern::engine::cuda

@@ -63,6 +63,7 @@ class CudaNet : public Net {
   Value PlanData();
   void PlanScores(const Value& scores);
   Program::Traffic TrafficOf();
+  std::pair<size_t, size_t> PlaceOf(const Program::Range& range) const;
   Status GiveInputs(const Feed& feed);
   Status RunForward(const Feed& feed, const Need& need);
   // Forward and backward until no gradient overflows, the loss's scale halved each time.
@@ -165,23 +166,35 @@ Status CudaNet::Plan(const Arenas& arenas) {
       [this](const std::string& where) { program_.At(where); },
       [this](const Value& scores) { PlanScores(scores); }};
   Planner(&program_, backend, PlanData()).Plan(layers_);
-  return program_.Bind();
+  std::vector<size_t> sizes;
+  for (const models::Parameter& parameter : table_.parameters)
+    sizes.push_back(parameter.count * sizeof(float));
+  return program_.Bind(sizes);
 }
 
 Program::Traffic CudaNet::TrafficOf() {
-  return {[this](uint32_t p) {
-            const models::Parameter& at = table_.parameters[p];
-            return stream_->CopyIn(parameters_.device() + at.offset, parameters_.host + at.offset,
-                                   at.count * sizeof(float));
+  return {[this](const Program::Range& range) {
+            const auto [offset, bytes] = PlaceOf(range);
+            return stream_->CopyIn(parameters_.device() + offset, parameters_.host + offset, bytes);
           },
-          [this](uint32_t p) {
-            const models::Parameter& at = table_.parameters[p];
+          [this](const Program::Range& range) {
+            if (range.begin == range.end) return Ok();
+            const auto [offset, bytes] = PlaceOf(range);
             const Status copied =
-                stream_->CopyOut(gradients_.host + at.offset, gradients_.device() + at.offset,
-                                 at.count * sizeof(float));
-            return copied.ok() ? arrived_[p]->Record(*stream_) : copied;
+                stream_->CopyOut(gradients_.host + offset, gradients_.device() + offset, bytes);
+            return copied.ok() ? arrived_[range.begin]->Record(*stream_) : copied;
           },
-          [this](uint32_t p) { return arrived_[p]->Wait(); }};
+          [this](const Program::Range& range) {
+            return range.begin == range.end ? Ok() : arrived_[range.begin]->Wait();
+          }};
+}
+
+// In the arenas: the first element, and bytes.
+std::pair<size_t, size_t> CudaNet::PlaceOf(const Program::Range& range) const {
+  if (range.begin == range.end) return {0, 0};
+  const models::Parameter &first = table_.parameters[range.begin],
+                          &last = table_.parameters[range.end - 1];
+  return {first.offset, (last.offset + last.count - first.offset) * sizeof(float)};
 }
 
 Status CudaNet::GiveInputs(const Feed& feed) {

@@ -4,6 +4,9 @@
 //
 //   { NewValue, Call, Reads }*  -> EndForward -> { the same, Ready }* -> Bind
 //   -> { RunForward -> RunBackward? }*
+//
+// It runs in segments: parameters are fetched before, and gradients brought after, a few megabytes
+// of them at a time. A segment's launches are taken down the second time and replayed from then on.
 #pragma once
 
 #include <cstdint>
@@ -32,13 +35,17 @@ class Program {
   // The address of each value that a launch has named, in order.
   using Data = std::vector<void*>;
   // A cudaError_t.
-  using Launch = std::function<int(kernels::DeviceStream stream, const Data& data)>;
+  using Kernel = std::function<int(kernels::DeviceStream stream, const Data& data)>;
   // The same, of what is no CUDA call.
   using Work = std::function<Status(kernels::DeviceStream stream, const Data& data)>;
+  // Parameters [begin, end).
+  struct Range {
+    uint32_t begin = 0, end = 0;
+  };
   // What parameters are fetched from, and gradients brought to, in launches' order.
   struct Traffic {
-    std::function<Status(uint32_t p)> fetch, bring;
-    std::function<Status(uint32_t p)> arrived;  // waits for what was brought
+    std::function<Status(const Range&range)> fetch, bring;
+    std::function<Status(const Range& range)> arrived;  // waits for what was brought
   };
 
   Program(uint32_t batch, kernels::DeviceType type) : batch_(batch), type_(type) {}
@@ -52,14 +59,14 @@ class Program {
   // What is called from now on belongs to this layer, say.
   void At(const std::string& where) { where_ = where; }
   // `what` names the launch where it fails.
-  void Call(const char* what, const std::vector<Value>& values, Launch launch);
+  void Call(const char* what, const std::vector<Value>& values, Kernel kernel);
   void Do(const char* what, const std::vector<Value>& values, Work work);
   // Parameter p is read from here on; its gradient is final when this is reached.
   void Reads(uint32_t p) { AddMark(&Step::reads, p); }
   void Ready(uint32_t p) { AddMark(&Step::ready, p); }
   void EndForward() { backward_ = steps_.size(); }
-  // Lays out the arena. kBadJob where the device has not the room.
-  Status Bind();
+  // Lays out the arena. `sizes`: bytes, by parameter. kBadJob where the device has not the room.
+  Status Bind(const std::vector<size_t>& sizes);
 
   // Launches it all; `need` may end it, which is no error.
   Status RunForward(const Stream& stream, const Traffic& traffic, const Need& need);
@@ -74,15 +81,28 @@ class Program {
     Data data;                       // since Bind
     int64_t reads = -1, ready = -1;  // instead
   };
+  struct Segment {
+    size_t begin = 0, end = 0;  // steps
+    Range parameters;           // read, or ready
+    size_t bytes = 0;           // of those
+    uint64_t runs = 0;
+    std::unique_ptr<Graph> graph;  // from the second run on, where CUDA can
+    void Add(uint32_t p, size_t size);
+  };
   void AddMark(int64_t Step::*mark, uint32_t p);
   void Append(const std::vector<Value>& values, Work work);
+  void CutForward(const std::vector<size_t>& sizes);
+  void CutBackward(const std::vector<size_t>& sizes);
+  Status Run(const Stream& stream, Segment* segment);
+  Status Launch(const Stream& stream, const Segment& segment);
 
   const uint32_t batch_;
   const kernels::DeviceType type_;
   std::string where_ = "the net";
   MemoryPlan plan_;
   std::vector<Step> steps_;
-  size_t backward_ = 0;
+  size_t backward_ = 0;  // its first step
+  std::vector<Segment> forward_segments_, backward_segments_;
   DeviceMemory arena_;
 };
 

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #define __global__
@@ -158,9 +159,58 @@ inline uint32_t atomicOr(uint32_t* to, uint32_t value) {
   return std::atomic_ref<uint32_t>(*to).fetch_or(value);
 }
 
+namespace cuda_on_host {
+
+// What a stream is given while it is captured.
+using Captured = std::vector<std::function<cudaError_t()>>;
+inline thread_local Captured* capturing = nullptr;
+inline uint64_t graphs_launched = 0;
+
+inline cudaError_t RunOrCapture(std::function<cudaError_t()> work) {
+  if (capturing == nullptr) return work();
+  capturing->push_back(std::move(work));
+  return cudaSuccess;
+}
+
+}  // namespace cuda_on_host
+
+using cudaGraph_t = cuda_on_host::Captured*;
+struct CUgraphExec_st {
+  cuda_on_host::Captured work;
+};
+using cudaGraphExec_t = CUgraphExec_st*;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  cuda_on_host::capturing = new cuda_on_host::Captured;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
+  *graph = std::exchange(cuda_on_host::capturing, nullptr);
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned) {
+  *exec = new CUgraphExec_st{*graph};
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete exec;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
+  ++cuda_on_host::graphs_launched;
+  for (const auto& work : exec->work) {
+    if (const cudaError_t error = work(); error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
 template <typename... Parameters, typename... Arguments>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
-                               Arguments&&... arguments) {
+cudaError_t cudaLaunchKernelNow(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                                const Arguments&... arguments) {
   if (cuda_on_host::launches_left == 0) return cudaErrorLaunchFailure;
   --cuda_on_host::launches_left;
   const uint32_t threads = config->blockDim.x, blocks = config->gridDim.x;
@@ -191,6 +241,14 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   return cudaSuccess;
 }
 
+template <typename... Parameters, typename... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
+  return cuda_on_host::RunOrCapture([config = *config, kernel, ... copies = arguments] {
+    return cudaLaunchKernelNow(&config, kernel, copies...);
+  });
+}
+
 // Memory, as poorly initialized as a device's.
 inline cudaError_t cudaMalloc(void** to, size_t bytes) {
   if (bytes > cuda_on_host::bytes_left) return cudaErrorMemoryAllocation;
@@ -209,7 +267,7 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemc
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                                    cudaStream_t) {
-  return cudaMemcpy(to, from, bytes, kind);
+  return cuda_on_host::RunOrCapture([=] { return cudaMemcpy(to, from, bytes, kind); });
 }
 inline cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
   std::memset(memory, value, bytes);
