@@ -142,14 +142,14 @@ class Ternarizing {
     const std::string about =
         Cat(tensors_.host.parts.size(), " tensors of ", elements_, " elements in ", sizes.size(),
             " chunks; codes of ", HumanBytes(static_cast<uint64_t>(written)));
-    PrintFigure(name + "_codes", codes, read + written, about + ", 2 launches");
+    PrintFigure(name + "_codes", codes, read + written, about, 2);
     const auto stats = SecondsOf(regions, [this](uint64_t turn) { TakeStats(turn); });
-    PrintFigure(name + "_statistics", stats, read, about + ", 1 launch");
+    PrintFigure(name + "_statistics", stats, read, about);
     const auto both = SecondsOf(regions, [this](uint64_t turn) {
       TakeStats(turn);
       Code(turn);
     });
-    PrintFigure(name + "_statistics_and_codes", both, 2 * read + written, about + ", 3 launches");
+    PrintFigure(name + "_statistics_and_codes", both, 2 * read + written, about, 3);
   }
 
  private:

@@ -88,7 +88,7 @@ std::vector<double> HostSecondsOf(const Regions& regions, const std::function<vo
 }
 
 void PrintFigure(const std::string& name, const std::vector<double>& seconds, double bytes,
-                 const std::string& note) {
+                 const std::string& note, int launches) {
   std::string samples;
   for (const double value : seconds) {
     char text[32];
@@ -96,9 +96,10 @@ void PrintFigure(const std::string& name, const std::vector<double>& seconds, do
     samples += text;
   }
   std::printf(
-      "{\"name\": \"%s\", \"seconds\": %.6g, \"bytes\": %.12g, \"samples\": [%s], \"note\": "
-      "\"%s\"}\n",
-      name.c_str(), Median(seconds), bytes, samples.c_str(), note.c_str());
+      "{\"name\": \"%s\", \"seconds\": %.6g, \"bytes\": %.12g, \"launches\": %d, \"samples\": "
+      "[%s], "
+      "\"note\": \"%s\"}\n",
+      name.c_str(), Median(seconds), bytes, launches, samples.c_str(), note.c_str());
   std::fflush(stdout);
 }
 

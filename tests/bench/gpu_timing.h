@@ -65,9 +65,9 @@ std::vector<double> SecondsOf(const Regions& regions,
 // The same by the host's clock, for work that waits itself.
 std::vector<double> HostSecondsOf(const Regions& regions, const std::function<void()>& work);
 
-// One line of JSON: {"name", "seconds": the median, "bytes", "samples", "note"}. `bytes`: what a
-// call has to move at least; 0 where that means nothing.
+// One line of JSON: {"name", "seconds": the median, "bytes", "launches", "samples", "note"}.
+// `bytes`: what a call has to move at least; 0 where that means nothing. `launches`: of a call.
 void PrintFigure(const std::string& name, const std::vector<double>& seconds, double bytes,
-                 const std::string& note);
+                 const std::string& note, int launches = 1);
 
 }  // namespace tern::bench
