@@ -320,6 +320,8 @@ void PrintDevice() {
   }
   cudaDeviceProp properties;
   Check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
+  size_t free_bytes = 0, bytes = 0;
+  Check(cudaMemGetInfo(&free_bytes, &bytes), "cudaMemGetInfo");
   Check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   Check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
   const auto ask = [](int* to, cudaDeviceAttr attribute) {
@@ -335,8 +337,8 @@ void PrintDevice() {
       "{\"name\": \"device\", \"device\": \"%s\", \"compute_capability\": \"%d.%d\", "
       "\"memory_bytes\": %zu, \"multiprocessors\": %d, \"l2_bytes\": %d, \"clock_khz\": %d, "
       "\"memory_clock_khz\": %d, \"cuda_of_driver\": %d, \"cuda_runtime\": %d}\n",
-      properties.name, major, minor, properties.totalGlobalMem, multiprocessors, l2, clock_khz,
-      memory_khz, driver, runtime);
+      properties.name, major, minor, bytes, multiprocessors, l2, clock_khz, memory_khz, driver,
+      runtime);
   std::fflush(stdout);
 }
 

@@ -92,6 +92,9 @@ class Budget:
         return None
 
     def _keep(self, words, code, seconds, said):
+        self.note(f"\n== {' '.join(words)}\n{said[0][-20000:]}{said[1][-20000:]}\n"
+                  f"== {'stopped' if code is None else f'exit code {code}'}, {seconds:.1f} s\n")
+
+    def note(self, text):
         with self.lock, self.log.open("a") as log:
-            log.write(f"\n== {' '.join(words)}\n{said[0][-20000:]}{said[1][-20000:]}\n"
-                      f"== {'stopped' if code is None else f'exit code {code}'}, {seconds:.1f} s\n")
+            log.write(text)

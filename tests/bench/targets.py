@@ -103,9 +103,10 @@ class Figures:
         lines = ["| target | asked | goal | limit | measured | verdict | note |", "|---|---|---|---|---|---|---|"]
         for row in self.rows.values():
             sign = "<= " if row["at_most"] else ">= "
+            note = " ".join(row["note"].split()).replace("|", "/")
             asked, goal = (sign + number(row[which]) if row[which] is not None else "" for which in ("bar", "goal"))
             lines.append(f"| {row['what']} | {asked} | {goal} | {number(row['limit'])} | "
-                         f"{number(row['value'])} | {row['verdict']} | {row['note']} |")
+                         f"{number(row['value'])} | {row['verdict']} | {note} |")
         return "\n".join(lines)
 
     def missed(self):

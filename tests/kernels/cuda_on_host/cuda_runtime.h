@@ -239,10 +239,13 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
 }
 struct cudaDeviceProp {
   char name[256];
-  size_t totalGlobalMem;
 };
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
-  *properties = {"a CPU in place of a GPU", 0};
+  *properties = {"a CPU in place of a GPU"};
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemGetInfo(size_t* free, size_t* all) {
+  *free = *all = cuda_on_host::bytes_left;
   return cudaSuccess;
 }
 inline cudaError_t cudaDriverGetVersion(int* version) {
