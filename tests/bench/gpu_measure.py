@@ -14,6 +14,10 @@ class Unmeasured(Exception):
     """Why a figure is not there."""
 
 
+class Stopped(Unmeasured):
+    """It took too long, which says nothing of what it would have said."""
+
+
 def lines_of(text):
     """{name: figure} of a program that prints a line of JSON each; others are left out."""
     figures = {}
