@@ -238,10 +238,10 @@ def main():
         print(f"{check.about.get('device', 'a GPU')}; at most {options.seconds:.0f} s\n", flush=True)
         run_stages(check, chosen)
         check.about["nvidia_smi_after"] = check.smi() if check.budget.left() > 1 else "no time was left"
-    for key, why in gpu_targets.NOT_MEASURED.items() if not options.only else ():
-        check.figures.add_missing(key, why)
     if "device" not in check.figures.rows:
         check.figures.add_outcome("device", True, str(check.about.get("device")))
+    for key in set(gpu_targets.GPU_TARGETS) - set(check.figures.rows) if not options.only else ():
+        check.figures.add_missing(key, gpu_targets.NOT_MEASURED.get(key, "not with --quick"))
     check.about["seconds"] = round(options.seconds - check.budget.left())
     check.write()
     print("\n" + check.report() + f"\nwritten to {options.out}/gpu_check.md, .json, .log")

@@ -142,7 +142,7 @@ def steps_of(ended):
 def own_steps(check, model, precision):
     """Of Tern; made once."""
     if (model, precision) not in check.steps:
-        words = [check.place.program("net_steps"), model, BATCHES[model], check.cores, 9, precision, "cuda",
+        words = [check.place.program("net_steps"), model, BATCHES[model], 1, 9, precision, "cuda",
                  STEP_S / 2 if check.options.quick else STEP_S]
         try:
             check.steps[model, precision] = steps_of(check.tern_run(words, 40))
