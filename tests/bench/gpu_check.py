@@ -75,7 +75,7 @@ def stages(quick):
     yield [tests("tests_kernels"), tests("tests_engine"), mixed("momentum"), mixed("adam"),
            Step("train_lenet", ("train_lenet",), gpu_train.lenet)]
     yield [Step("bench", BENCH, gpu_measure.bench)]
-    for model in ("resnet20", "resnet50", "lenet"):
+    for model in ("resnet20", "lenet", "resnet50"):
         yield [eager(model)]
     yield [Step("torch", TORCH, gpu_measure.torch_device, 20)]
     # The tool slows programs down ten times and more: of the nets' tests, those of each kind of layer.
@@ -96,6 +96,8 @@ class Check:
         self.options, self.folder = options, folder
         self.place = gpu_place.find_place()
         self.environment = gpu_place.environment_of_programs()
+        # Plans that one step has timed serve the next, and the next run of the check.
+        self.environment["XDG_CACHE_HOME"] = str(options.out.resolve() / "cache")
         self.budget = gpu_budget.Budget(options.seconds, options.out / "gpu_check.log")
         self.figures = targets.Figures(gpu_targets.GPU_TARGETS)
         self.cores = os.cpu_count() or 1

@@ -129,23 +129,24 @@ def attempt(check, key, measure):
 
 def steps_of(ended):
     """(seconds a step, all that it printed)."""
-    try:
-        figures = json.loads(ended.out.strip().splitlines()[-1])
-        seconds = statistics.median(figures["seconds"])
-    except (ValueError, IndexError, KeyError, statistics.StatisticsError):
-        raise Unmeasured(ended.error or "it printed no figures") from None
+    if ended.code is None:
+        raise Stopped(ended.error)
     if not ended:
         raise Unmeasured(ended.error)
-    return seconds, figures
+    try:
+        figures = json.loads(ended.out.strip().splitlines()[-1])
+        return statistics.median(figures["seconds"]), figures
+    except (ValueError, IndexError, KeyError, statistics.StatisticsError):
+        raise Unmeasured("it printed no figures") from None
 
 
 def own_steps(check, model, precision):
-    """Of Tern; made once."""
+    """Of Tern; made once. The first time on a device it times cuDNN's plans, which takes longer than the steps."""
     if (model, precision) not in check.steps:
         words = [check.place.program("net_steps"), model, BATCHES[model], 1, 9, precision, "cuda",
                  STEP_S / 2 if check.options.quick else STEP_S]
         try:
-            check.steps[model, precision] = steps_of(check.tern_run(words, 40))
+            check.steps[model, precision] = steps_of(check.tern_run(words, 100))
         except Unmeasured as why:
             check.steps[model, precision] = why
     made = check.steps[model, precision]
@@ -155,16 +156,16 @@ def own_steps(check, model, precision):
 
 
 def best_steps(check, model):
-    """(precision, seconds, figures): bf16 where there is one and it is quicker."""
-    made, whys = [], []
-    for precision in ("bf16", "fp32"):
+    """(precision, seconds, figures) of the first precision that the device and the build have."""
+    whys = []
+    for precision in ("bf16", "tf32", "fp32"):
         try:
-            made.append((precision, *own_steps(check, model, precision)))
+            return precision, *own_steps(check, model, precision)
+        except Stopped as why:  # another precision would take no less
+            raise Stopped("; ".join([*whys, f"{precision}: {why}"])) from None
         except Unmeasured as why:
             whys.append(f"{precision}: {why}")
-    if not made:
-        raise Unmeasured("; ".join(whys))
-    return min(made, key=lambda one: one[1])
+    raise Unmeasured("; ".join(whys))
 
 
 def torch_steps(check, model, precision, *more, limit_s=60):
@@ -200,7 +201,7 @@ def eager(model, check):
     against(check, key, alone, lambda: compared(model, own, torch_steps(check, model, "bf16"), peer))
     if model == "resnet50":
         against(check, "tf32_resnet50", alone, lambda: compared(
-            model, ("fp32", *own_steps(check, model, "fp32")), torch_steps(check, model, "tf32"), peer))
+            model, ("tf32", *own_steps(check, model, "tf32")), torch_steps(check, model, "tf32"), peer))
 
 
 def step_keys(model):

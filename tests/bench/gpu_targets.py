@@ -34,7 +34,7 @@ GPU_TARGETS = {
     "step_resnet20": Target("ResNet-20, batch 128: images/s, Tern / PyTorch eager bf16 channels-last", 6, 10),
     "step_resnet50": Target("ResNet-50, batch 256: images/s, Tern / PyTorch eager bf16 channels-last", 1.2, 1.6),
     "rate_resnet50": Target("ResNet-50, batch 256: images/s", None, 4500, 9640),
-    "tf32_resnet50": Target("ResNet-50, batch 256: images/s, Tern fp32 / PyTorch eager TF32 channels-last", None, 1.35),
+    "tf32_resnet50": Target("ResNet-50, batch 256: images/s, Tern TF32 / PyTorch eager TF32 channels-last", None, 1.35),
     "step_lenet": Target("LeNet, batch 64: images/s, Tern / PyTorch eager bf16 channels-last", None, 12),
     "step_vgg16": Target("VGG-16, batch 64: images/s, Tern / PyTorch eager bf16 channels-last"),
     "step_alexnet": Target("AlexNet, batch 256: images/s, Tern / PyTorch eager bf16 channels-last"),

@@ -122,7 +122,7 @@ def step_seconds(check, settings):
                        [*settings, f"train.epochs={epochs}", "data.test_limit=256"], 60)
 
     short = run(0.1)
-    if short["train_s"] > 8:  # whatever part of it is the steps', two probes would take too much of the time
+    if short["train_s"] > 30:  # whatever part of it is the steps', two probes would take too much of the time
         return short["train_s"] / short["rounds"]
     longer = run(0.5)
     return max(0, longer["train_s"] - short["train_s"]) / max(1, longer["rounds"] - short["rounds"])
