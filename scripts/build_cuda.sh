@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds what is for GPUs, for all architectures, with warnings as errors, in build/cuda, and runs its tests, which skip
-# where there is no GPU. Without a CUDA toolkit it says so and builds nothing.
+# where there is no GPU. What it is measured by (gpu_check.sh) is built, too. Without a CUDA toolkit it says so and builds nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,5 +11,5 @@ if [ ! -x "$nvcc" ]; then
 fi
 scripts/install_deps.sh
 cmake --preset cuda --log-level=WARNING
-cmake --build --preset cuda -j "$(nproc)" --target gpu_kernels_test gpu_engine_test cudnn_plans_test
+cmake --build --preset cuda -j "$(nproc)" --target gpu_kernels_test gpu_engine_test cudnn_plans_test gpu_bench net_steps
 ctest --test-dir build/cuda -L gpu --output-on-failure

@@ -2,7 +2,8 @@
 # A folder with the programs and the shared libraries that a bare node lacks: copy it anywhere on an x86-64 Linux with
 # glibc 2.36 or newer (Debian 12, Ubuntu 24.04 ...), start bin/tern there. The C library is the node's, and so are CUDA's.
 #   scripts/package.sh [FOLDER]     (out/tern) has to be new or a package of before
-# TERN_BUILD_DIR=build/cuda takes the programs of that build instead of building them.
+# TERN_BUILD_DIR=build/cuda takes the programs of that build instead of building them, and all that scripts/gpu_check.sh
+# needs, which is then in the folder, too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,7 +24,15 @@ needed() { ldd "$@" | awk '$2 == "=>" {print $1, $3}' | sort -u; }
 
 rm -rf "$to"
 mkdir -p "$to/lib" "$to/share/doc"
-cmake --install "$(dirname "$bin")" --prefix "$to" >/dev/null
+build=$(dirname "$bin")
+cmake --install "$build" --prefix "$to" >/dev/null
+programs=("$to"/bin/*)
+check=''
+if [ -x "$build/tests/bench/gpu_bench" ]; then
+  check=', scripts/gpu_check.sh'
+  cmake --install "$build" --prefix "$to" --component gpu_check >/dev/null
+  programs+=("$to"/tests/bench/gpu_bench "$to"/tests/bench/net_steps "$to"/tests/*/gpu_*_test)
+fi
 while read -r name path; do
   [[ $name =~ $node_has ]] && continue
   if [ "$path" = not ]; then
@@ -35,7 +44,7 @@ while read -r name path; do
   if [ -n "$package" ] && [ -r "/usr/share/doc/$package/copyright" ]; then
     cp "/usr/share/doc/$package/copyright" "$to/share/doc/$package.copyright"
   fi
-done < <(needed "$bin"/tern "$bin"/tern_server "$bin"/tern_worker)
+done < <(needed "${programs[@]}")
 
 # Nothing of this machine's but what every node has.
 while read -r name path; do
@@ -43,5 +52,5 @@ while read -r name path; do
     echo "package: $name comes from $path, expected it in $to/lib" >&2
     exit 1
   fi
-done < <(env -u LD_LIBRARY_PATH ldd "$to"/bin/* | awk '$2 == "=>" {print $1, $3}' | sort -u)
-echo "package: $to, $(du -sh "$to" | cut -f1), $(find "$to/lib" -type f | wc -l) libraries"
+done < <(env -u LD_LIBRARY_PATH ldd "${programs[@]}" | awk '$2 == "=>" {print $1, $3}' | sort -u)
+echo "package: $to, $(du -sh "$to" | cut -f1), $(find "$to/lib" -type f | wc -l) libraries$check"

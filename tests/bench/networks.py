@@ -64,7 +64,7 @@ class Bench:
         times = {way: [] for way in ways}
         for _ in range(self.rounds):
             for way, command in ways.items():
-                times[way] += json.loads(self.output(*command, threads=threads))
+                times[way] += json.loads(self.output(*command, threads=threads))["seconds"]
         return {way: statistics.median(seconds) for way, seconds in times.items()}
 
 

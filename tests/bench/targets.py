@@ -1,5 +1,5 @@
 """What is asked of each figure, in one table, and the verdict on what was measured. A benchmark names its figures by the
-keys here; scripts/bench.sh gathers them."""
+keys here; scripts/bench.sh gathers them. gpu_targets.py has those of a GPU."""
 import dataclasses
 import json
 import pathlib
@@ -8,7 +8,7 @@ import pathlib
 @dataclasses.dataclass
 class Target:
     what: str
-    bar: float  # what must hold
+    bar: float | None = None  # what must hold
     goal: float | None = None  # the direction beyond it
     limit: float | None = None  # what arithmetic allows
     at_most: bool = False
@@ -65,9 +65,11 @@ def verdict(target, value):
     def meets(asked):
         return value <= asked if target.at_most else value >= asked
 
-    if not meets(target.bar):
+    if target.bar is not None and not meets(target.bar):
         return "MISSED"
-    return "beyond the goal" if target.goal is not None and meets(target.goal) else "met"
+    if target.goal is None:
+        return "met" if target.bar is not None else "measured"
+    return "beyond the goal" if meets(target.goal) else "met" if target.bar is not None else "below the goal"
 
 
 def number(value):
@@ -75,34 +77,40 @@ def number(value):
 
 
 class Figures:
-    """Measured values by key of TARGETS, with what they were made of."""
+    """Measured values by key of a table of targets, with what they were made of."""
 
-    def __init__(self):
+    def __init__(self, targets=None):
+        self.targets = TARGETS if targets is None else targets
         self.rows = {}
 
     def add(self, key, value, samples=(), note=""):
-        target = TARGETS[key]
-        self.rows[key] = {"what": target.what, "value": value, "bar": target.bar, "goal": target.goal,
-                          "limit": target.limit, "at_most": target.at_most, "verdict": verdict(target, value),
-                          "samples": list(samples), "note": note}
+        self._put(key, value, verdict(self.targets[key], value), samples, note)
 
     def add_missing(self, key, why):
-        target = TARGETS[key]
-        self.rows[key] = {"what": target.what, "value": None, "bar": target.bar, "goal": target.goal,
-                          "limit": target.limit, "at_most": target.at_most, "verdict": "not measured",
-                          "samples": [], "note": why}
+        self._put(key, None, "not measured", (), why)
+
+    def add_outcome(self, key, passed, note=""):
+        """Of what has no number."""
+        self._put(key, None, "passed" if passed else "FAILED", (), note)
+
+    def _put(self, key, value, word, samples, note):
+        target = self.targets[key]
+        self.rows[key] = {"what": target.what, "value": value, "bar": target.bar, "goal": target.goal,
+                          "limit": target.limit, "at_most": target.at_most, "verdict": word,
+                          "samples": list(samples), "note": note}
 
     def table(self):
         lines = ["| target | asked | goal | limit | measured | verdict | note |", "|---|---|---|---|---|---|---|"]
         for row in self.rows.values():
             sign = "<= " if row["at_most"] else ">= "
-            goal = sign + number(row["goal"]) if row["goal"] is not None else ""
-            lines.append(f"| {row['what']} | {sign}{number(row['bar'])} | {goal} | {number(row['limit'])} | "
-                         f"{number(row['value'])} | {row['verdict']} | {row['note']} |")
+            note = " ".join(row["note"].split()).replace("|", "/")
+            asked, goal = (sign + number(row[which]) if row[which] is not None else "" for which in ("bar", "goal"))
+            lines.append(f"| {row['what']} | {asked} | {goal} | {number(row['limit'])} | "
+                         f"{number(row['value'])} | {row['verdict']} | {note} |")
         return "\n".join(lines)
 
     def missed(self):
-        return [key for key, row in self.rows.items() if row["verdict"] == "MISSED"]
+        return [key for key, row in self.rows.items() if row["verdict"] in ("MISSED", "FAILED")]
 
     def write(self, path):
         if path:

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -28,9 +29,18 @@
 struct CUstream_st;
 using cudaStream_t = CUstream_st*;
 enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorLaunchFailure = 719 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
-enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor };
-struct CUevent_st;
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum cudaDeviceAttr {
+  cudaDevAttrComputeCapabilityMajor,
+  cudaDevAttrComputeCapabilityMinor,
+  cudaDevAttrMultiProcessorCount,
+  cudaDevAttrL2CacheSize,
+  cudaDevAttrClockRate,
+  cudaDevAttrMemoryClockRate
+};
+struct CUevent_st {
+  std::chrono::steady_clock::time_point at;
+};
 using cudaEvent_t = CUevent_st*;
 constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 constexpr unsigned cudaHostRegisterDefault = 0;
@@ -285,6 +295,22 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
   *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
   return cudaSuccess;
 }
+struct cudaDeviceProp {
+  char name[256];
+};
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {"a CPU in place of a GPU"};
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemGetInfo(size_t* free, size_t* all) {
+  *free = *all = cuda_on_host::bytes_left;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
 inline const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaErrorLaunchFailure ? "launch failure" : "out of memory";
 }
@@ -295,10 +321,23 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
 }
 inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = nullptr;
+inline cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  *event = new CUevent_st;
   return cudaSuccess;
 }
-inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
-inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  return cudaEventCreate(event);
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  event->at = std::chrono::steady_clock::now();
+  return cudaSuccess;
+}
 inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
+  *ms = std::chrono::duration<float, std::milli>(end->at - begin->at).count();
+  return cudaSuccess;
+}

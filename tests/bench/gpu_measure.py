@@ -1,0 +1,225 @@
+"""Steps of gpu_check.py that time: the device's ceilings, kernels, and training steps beside PyTorch's."""
+import functools
+import json
+import pathlib
+import statistics
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+BATCHES = {"resnet20": 128, "resnet50": 256, "lenet": 64, "alexnet": 256, "vgg16": 64, "googlenet": 128, "mobilenet": 128}
+STEP_S = 4  # of steps in one process, once it has warmed up
+
+
+class Unmeasured(Exception):
+    """Why a figure is not there."""
+
+
+class Stopped(Unmeasured):
+    """It took too long, which says nothing of what it would have said."""
+
+
+def lines_of(text):
+    """{name: figure} of a program that prints a line of JSON each; others are left out."""
+    figures = {}
+    for line in text.splitlines():
+        try:
+            figure = json.loads(line)
+            figures[figure["name"]] = figure
+        except (ValueError, TypeError, KeyError):
+            continue
+    return figures
+
+
+def bench(check):
+    """gpu_bench: ceilings, codes and updates."""
+    quick = ["--regions", "3"] if check.options.quick else []
+    ended = check.tern_run([check.place.program("gpu_bench"), *quick], 75)
+    check.bench = lines_of(ended.out)
+    rate = functools.partial(rate_of, check.bench)
+    put = functools.partial(put_figure, check, ended.error or "gpu_bench does not print it")
+    put("copy", lambda: rate("copy") / 1e12, "copy")
+    put("to_device", lambda: rate("to_device") / 1e9, "to_device")
+    put("from_device", lambda: rate("from_device") / 1e9, "from_device")
+    put("launch", lambda: check.bench["launch"]["seconds"] * 1e6, "launch",
+        lambda: f"each waited for: {check.bench['launch_and_wait']['seconds'] * 1e6:.3g} us")
+
+    def of_copy(key, name):
+        put(key, lambda: rate(name) / rate("copy"), name, lambda: said(check.bench[name]))
+
+    of_copy("ternarize", "alexnet_statistics_and_codes")
+    of_copy("codes", "alexnet_codes")
+    of_copy("ternarize_one", "one_tensor_statistics_and_codes")
+    put("resnet50_us", lambda: check.bench["resnet50_statistics_and_codes"]["seconds"] * 1e6,
+        "resnet50_statistics_and_codes", lambda: said(check.bench["resnet50_statistics_and_codes"])
+        + f"; codes alone {check.bench['resnet50_codes']['seconds'] * 1e6:.3g} us")
+    put("resnet50_launches", lambda: check.bench["resnet50_statistics_and_codes"]["launches"],
+        "resnet50_statistics_and_codes",
+        lambda: f"of the codes alone {check.bench['resnet50_codes']['launches']}")
+    for rule in ("momentum", "adam"):
+        names = [f"alexnet_decode_{rule}_{workers}" for workers in (2, 4, 8)]
+        try:
+            shares = [rate(name) / rate("copy") for name in names]
+        except KeyError:
+            check.figures.add_missing(f"decode_{rule}", ended.error or "gpu_bench does not print it")
+        else:
+            check.figures.add(f"decode_{rule}", min(shares), shares, said(check.bench[names[1]]))
+
+
+def rate_of(figures, name):
+    return figures[name]["bytes"] / figures[name]["seconds"]
+
+
+def said(figure):
+    note = f"{figure['seconds'] * 1e6:.4g} us, {figure['note']}"
+    return note + (f"; {figure['bytes'] / figure['seconds'] / 1e12:.3g} TB/s" if figure.get("bytes") else "")
+
+
+def put_figure(check, otherwise, key, value, name, note=None):
+    try:
+        check.figures.add(key, value(), check.bench[name]["samples"], note() if note else check.bench[name]["note"])
+    except KeyError:
+        check.figures.add_missing(key, otherwise)
+
+
+def net_file(check, model):
+    path = check.folder / f"{model}.json"
+    if not path.exists():
+        ended = check.tern_run([check.place.tern, "model", model, "--json"], 20)
+        if not ended:
+            raise Unmeasured(ended.error)
+        path.write_text(ended.out)
+    return path
+
+
+def torch_device(check):
+    """Ceilings of matrix products, and the peers of the kernels."""
+    nets = [net_file(check, "alexnet"), net_file(check, "resnet50")]
+    words = ["-B", HERE / "torch_device.py", "--nets", ",".join(map(str, nets))]
+    words += ["--regions", "3"] if check.options.quick else ["--compile"]
+    ended = check.torch_run(words, 80)
+    peers = lines_of(ended.out)
+
+    def peer(name):
+        figure = peers.get(name, {})
+        if "seconds" not in figure:
+            raise Unmeasured(figure.get("failed") or ended.error or "not with --quick")
+        return figure["seconds"]
+
+    for key in ("product_bf16", "product_tf32"):
+        attempt(check, key, lambda: (peers[key]["operations"] / peer(key) / 1e12, peers[key]["note"]))
+    pairs = {"ternarize_vs_eager": ("alexnet_eager", "alexnet_statistics_and_codes"),
+             "ternarize_vs_compiled": ("alexnet_compiled", "alexnet_statistics_and_codes"),
+             "resnet50_vs_eager": ("resnet50_eager", "resnet50_statistics_and_codes"),
+             "decode_vs_torch": ("alexnet_momentum", "alexnet_decode_momentum_4")}
+    for key, (theirs, ours) in pairs.items():
+        attempt(check, key, lambda: (peer(theirs) / check.bench[ours]["seconds"],
+                                     f"PyTorch {check.torch_version}: {peer(theirs) * 1e6:.4g} us"))
+
+
+def attempt(check, key, measure):
+    """measure() returns a value and a note."""
+    try:
+        value, note = measure()
+        check.figures.add(key, value, note=note)
+    except Unmeasured as why:
+        check.figures.add_missing(key, str(why))
+    except KeyError as name:
+        check.figures.add_missing(key, f"there is no figure {name} to compare with")
+
+
+def steps_of(ended):
+    """(seconds a step, all that it printed)."""
+    if ended.code is None:
+        raise Stopped(ended.error)
+    if not ended:
+        raise Unmeasured(ended.error)
+    try:
+        figures = json.loads(ended.out.strip().splitlines()[-1])
+        return statistics.median(figures["seconds"]), figures
+    except (ValueError, IndexError, KeyError, statistics.StatisticsError):
+        raise Unmeasured("it printed no figures") from None
+
+
+def own_steps(check, model, precision):
+    """Of Tern; made once. The first time on a device it times cuDNN's plans, which takes longer than the steps."""
+    if (model, precision) not in check.steps:
+        words = [check.place.program("net_steps"), model, BATCHES[model], 1, 9, precision, "cuda",
+                 STEP_S / 2 if check.options.quick else STEP_S]
+        try:
+            check.steps[model, precision] = steps_of(check.tern_run(words, 100))
+        except Unmeasured as why:
+            check.steps[model, precision] = why
+    made = check.steps[model, precision]
+    if isinstance(made, Unmeasured):
+        raise made
+    return made
+
+
+def best_steps(check, model):
+    """(precision, seconds, figures) of the first precision that the device and the build have."""
+    whys = []
+    for precision in ("bf16", "tf32", "fp32"):
+        try:
+            return precision, *own_steps(check, model, precision)
+        except Stopped as why:  # another precision would take no less
+            raise Stopped("; ".join([*whys, f"{precision}: {why}"])) from None
+        except Unmeasured as why:
+            whys.append(f"{precision}: {why}")
+    raise Unmeasured("; ".join(whys))
+
+
+def torch_steps(check, model, precision, *more, limit_s=60):
+    words = ["-B", HERE / "torch_steps.py", net_file(check, model), BATCHES[model], check.cores, 9, "channels_last",
+             "--device", "cuda", "--precision", precision, "--seconds", STEP_S / 2 if check.options.quick else STEP_S, *more]
+    return steps_of(check.torch_run(words, limit_s))
+
+
+def compared(model, own, theirs, peer):
+    """What a row says of two steps: (value, note)."""
+    precision, seconds, figures = own
+    other, _ = theirs
+    batch = BATCHES[model]
+    return other / seconds, (f"Tern {precision} {seconds * 1e3:.4g} ms, {batch / seconds:.4g} images/s, CPU "
+                             f"{figures['cpu_seconds'] * 1e6:.4g} us a step; {peer} {other * 1e3:.4g} ms, {batch / other:.4g} images/s")
+
+
+def eager(model, check):
+    """Steps of one network beside PyTorch's."""
+    key = f"step_{model}"
+    try:
+        own = best_steps(check, model)
+    except Unmeasured as why:
+        for each in step_keys(model):
+            check.figures.add_missing(each, f"Tern's step: {why}")
+        return
+    if model == "resnet20":
+        check.figures.add("cpu_us", own[2]["cpu_seconds"] * 1e6, note=f"{own[0]}, over {own[2]['steps']} steps")
+    if model == "resnet50":
+        check.figures.add("rate_resnet50", BATCHES[model] / own[1], note=f"{own[0]}, {own[1] * 1e3:.4g} ms a step")
+    alone = f"Tern {own[0]} {own[1] * 1e3:.4g} ms a step, {BATCHES[model] / own[1]:.4g} images/s; PyTorch: "
+    peer = f"PyTorch {check.torch_version}"
+    against(check, key, alone, lambda: compared(model, own, torch_steps(check, model, "bf16"), peer))
+    if model == "resnet50":
+        against(check, "tf32_resnet50", alone, lambda: compared(
+            model, ("tf32", *own_steps(check, model, "tf32")), torch_steps(check, model, "tf32"), peer))
+
+
+def step_keys(model):
+    more = {"resnet20": ["cpu_us"], "resnet50": ["rate_resnet50", "tf32_resnet50"]}
+    return [f"step_{model}", *more.get(model, [])]
+
+
+def against(check, key, alone, measure):
+    """A row that says at least what Tern's step takes."""
+    try:
+        value, note = measure()
+        check.figures.add(key, value, note=note)
+    except Unmeasured as why:
+        check.figures.add_missing(key, alone + str(why))
+
+
+def compiled(model, check):
+    """The same beside torch.compile, which takes a minute or more to begin."""
+    attempt(check, f"compile_{model}", lambda: compared(
+        model, best_steps(check, model), torch_steps(check, model, "bf16", "--compile", limit_s=150),
+        f"torch.compile of PyTorch {check.torch_version}"))
