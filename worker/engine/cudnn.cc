@@ -93,16 +93,13 @@ class Room {
 class Cudnn : public ConvLibrary {
  public:
   Cudnn() : store_(PlanStore::DefaultPath()) {}
-  ~Cudnn() override {
-    const Status saved = store_.Save();
-    if (!saved.ok()) LOG(WARNING) << saved.message();
-  }
   Status Open(kernels::DeviceStream stream);
   std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) override;
 
  private:
   std::string KeyOf(const ConvShape& shape, ConvPass pass) const;
   Result<cudnn::Plan> Choose(const ConvShape& shape, ConvPass pass);
+  void Keep();
   // Milliseconds of the fastest of a few runs.
   Result<float> TimeOf(CudnnPlan* plan, const ConvData& data);
 
@@ -111,6 +108,7 @@ class Cudnn : public ConvLibrary {
   kernels::DeviceStream stream_ = nullptr;
   std::string device_;
   PlanStore store_;
+  bool warned_ = false;  // that the file cannot be written
   std::map<std::string, SharedPlan> plans_;  // null: cuDNN has none
 };
 
@@ -154,6 +152,7 @@ std::unique_ptr<ConvPlan> Cudnn::Plan(const ConvShape& shape, ConvPass pass) {
       auto chosen = Choose(shape, pass);
       if (chosen.ok()) {
         store_.Put(key, chosen->json);
+        Keep();
         found->second = std::make_shared<const cudnn::Plan>(std::move(*chosen));
       } else {
         LOG(WARNING) << "cuDNN has nothing for " << key << " (" << chosen.status().message()
@@ -163,6 +162,13 @@ std::unique_ptr<ConvPlan> Cudnn::Plan(const ConvShape& shape, ConvPass pass) {
   }
   if (found->second == nullptr) return MakeConvLoops()->Plan(shape, pass);
   return std::make_unique<CudnnPlan>(handle_, found->second, shape, pass);
+}
+
+// At once: a net has many shapes, and who stops it in between is to find them the next time.
+void Cudnn::Keep() {
+  const Status saved = store_.Save();
+  LOG_IF(WARNING, !saved.ok() && !warned_) << saved.message();
+  warned_ = !saved.ok();
 }
 
 Result<cudnn::Plan> Cudnn::Choose(const ConvShape& shape, ConvPass pass) {
