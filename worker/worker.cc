@@ -14,6 +14,7 @@
 #include "worker/read_samples.h"
 #include "worker/train/algorithm.h"
 #include "worker/train/coder.h"
+#include "worker/train/on_device.h"
 #include "worker/train/trainer.h"
 
 namespace tern::worker {
@@ -82,8 +83,16 @@ Status Worker::MakeCompute() {
     compute_ = train::MakeWaitCompute(setup_, job_.train(), rank_, replica_->gradients());
     return Ok();
   }
-  auto compute = train::MakeNetCompute(
-      setup_, rank_, {replica_->point(), replica_->gradients(), replica_->statistics().data()});
+  if (train::StaysOnDevice(setup_, job_)) {
+    auto model =
+        engine::DeviceModel::Make(train::LayoutOf(setup_, replica_->optimizer().Slots().size()));
+    if (!model.ok()) return model.status();
+    TERN_RETURN_IF_ERROR(replica_->MoveTo(std::move(*model)));
+    LOG(INFO) << "weights, gradients, codes and updates stay on the GPU";
+  }
+  auto compute = train::MakeNetCompute(setup_, rank_,
+                                       {replica_->point(), replica_->gradients(),
+                                        replica_->statistics().data(), replica_->device()});
   if (!compute.ok()) return compute.status();
   compute_ = std::move(*compute);
   return Ok();
@@ -118,6 +127,7 @@ Status Worker::Run() {
   const auto board = train::Board::Make(setup_, rank_, progress_, traffic_);
   train::Coder coder(setup_, rank_, loop, events, progress_);
   coder.ShowOn(board.get());
+  coder.TakeFrom(replica_->device());
   coder_for_net = &coder;
   loop.Start();
   auto trainer = train::Trainer::Make({setup_, rank_, steps_, *batches_, *compute_, *evaluate_,

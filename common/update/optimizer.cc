@@ -28,6 +28,9 @@ class Sgd : public Optimizer {
   void Update(float* w, const float* g, size_t, size_t n, const Step& step, float decay) override {
     kernels::SgdUpdate(w, g, n, static_cast<float>(step.learning_rate), decay);
   }
+  std::optional<kernels::UpdateStep> NumbersOf(const Step& step) const override {
+    return kernels::UpdateStep{.lr = static_cast<float>(step.learning_rate)};
+  }
 };
 
 // What optimizers with one velocity share.
@@ -39,6 +42,10 @@ class WithVelocity : public Optimizer {
   std::vector<Slot> Slots() override { return {{"momentum", velocity_}}; }
 
  protected:
+  kernels::UpdateStep Numbers(kernels::Rule rule, const Step& step) const {
+    return {.rule = rule, .lr = static_cast<float>(step.learning_rate), .momentum = momentum_};
+  }
+
   const float momentum_;
   Floats velocity_;
 };
@@ -51,6 +58,9 @@ class Momentum : public WithVelocity {
     kernels::MomentumUpdate(w, velocity_.data() + first, g, n,
                             static_cast<float>(step.learning_rate), momentum_, decay);
   }
+  std::optional<kernels::UpdateStep> NumbersOf(const Step& step) const override {
+    return Numbers(kernels::Rule::kMomentum, step);
+  }
 };
 
 class Nesterov : public WithVelocity {
@@ -60,6 +70,9 @@ class Nesterov : public WithVelocity {
               float decay) override {
     kernels::NesterovUpdate(w, velocity_.data() + first, g, n,
                             static_cast<float>(step.learning_rate), momentum_, decay);
+  }
+  std::optional<kernels::UpdateStep> NumbersOf(const Step& step) const override {
+    return Numbers(kernels::Rule::kNesterov, step);
   }
 };
 
@@ -78,6 +91,8 @@ class Lars : public WithVelocity {
     kernels::LarsUpdate(w, velocity_.data() + first, g, n, static_cast<float>(step.learning_rate),
                         static_cast<float>(rate), momentum_, decay);
   }
+  // Norms of whole tensors come into it.
+  std::optional<kernels::UpdateStep> NumbersOf(const Step&) const override { return std::nullopt; }
 
  private:
   const double trust_;
@@ -106,19 +121,25 @@ class Adam : public Optimizer {
   }
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
               float decay) override {
-    const auto single = [](double number) { return static_cast<float>(number); };
-    const kernels::AdamStep adam = {
-        .rate = single(step.learning_rate / (1 - Power(beta1_, step.number))),
-        .root = single(1 / std::sqrt(1 - Power(beta2_, step.number))),
-        .beta1 = single(beta1_),
-        .fresh1 = single(1 - beta1_),
-        .beta2 = single(beta2_),
-        .fresh2 = single(1 - beta2_),
-        .epsilon = single(epsilon_)};
-    kernels::AdamUpdate(w, first_.data() + first, second_.data() + first, g, n, adam, decay);
+    kernels::AdamUpdate(w, first_.data() + first, second_.data() + first, g, n, AdamOf(step),
+                        decay);
+  }
+  std::optional<kernels::UpdateStep> NumbersOf(const Step& step) const override {
+    return kernels::UpdateStep{.rule = kernels::Rule::kAdam, .adam = AdamOf(step)};
   }
 
  private:
+  kernels::AdamStep AdamOf(const Step& step) const {
+    const auto single = [](double number) { return static_cast<float>(number); };
+    return {.rate = single(step.learning_rate / (1 - Power(beta1_, step.number))),
+            .root = single(1 / std::sqrt(1 - Power(beta2_, step.number))),
+            .beta1 = single(beta1_),
+            .fresh1 = single(1 - beta1_),
+            .beta2 = single(beta2_),
+            .fresh2 = single(1 - beta2_),
+            .epsilon = single(epsilon_)};
+  }
+
   const double beta1_, beta2_, epsilon_;
   Floats first_, second_;
 };

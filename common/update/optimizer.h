@@ -18,12 +18,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
+#include "kernels/optimizer_inl.h"
 #include "proto/job.pb.h"
 
 namespace tern::update {
@@ -52,6 +54,9 @@ class Optimizer {
   // element once a step.
   virtual void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
                       float decay) = 0;
+  // The numbers of the step for who does it elsewhere, with arenas as Slots' (kernels/device.h);
+  // none of a rule that needs more than those.
+  virtual std::optional<kernels::UpdateStep> NumbersOf(const Step& step) const = 0;
 };
 
 // `parameters` is the number of elements of the model. kBadJob for an unknown name.

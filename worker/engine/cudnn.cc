@@ -108,7 +108,7 @@ class Cudnn : public ConvLibrary {
   kernels::DeviceStream stream_ = nullptr;
   std::string device_;
   PlanStore store_;
-  bool warned_ = false;  // that the file cannot be written
+  bool warned_ = false;                      // that the file cannot be written
   std::map<std::string, SharedPlan> plans_;  // null: cuDNN has none
 };
 

@@ -24,6 +24,8 @@
 
 namespace tern::engine {
 
+class DeviceModel;
+
 // Sums over a set of samples.
 struct Score {
   double loss = 0;       // sum of the losses
@@ -61,6 +63,8 @@ class Net {
     const float* parameters = nullptr;
     float* gradients = nullptr;
     float* statistics = nullptr;
+    // Of a GPU's net: where its weights and gradients lie in place of the first two.
+    DeviceModel* model = nullptr;
   };
   static Result<std::unique_ptr<Net>> Make(const pb::NetDef& def, const Options& options,
                                            const Arenas& arenas);

@@ -7,6 +7,7 @@
 #include "worker/engine/backends.h"
 #include "worker/engine/layer_cuda.h"
 #include "worker/engine/loss_scale.h"
+#include "worker/engine/model_cuda.h"
 #include "worker/engine/net_planner.h"
 
 namespace tern::engine {
@@ -30,12 +31,13 @@ bool HasLayerHere(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != n
 
 // An arena of the caller's and its image on the device.
 struct Mirror {
-  float* host = nullptr;
+  float* host = nullptr;  // null: it lives on the device
   size_t count = 0;
+  float* there = nullptr;
   DeviceMemory memory;
   std::unique_ptr<PinnedRange> pinned;
 
-  float* device() const { return static_cast<float*>(memory.get()); }
+  float* device() const { return there; }
   size_t bytes() const { return count * sizeof(float); }
   Status Make(const float* arena, size_t elements) {
     host = const_cast<float*>(arena);
@@ -43,8 +45,13 @@ struct Mirror {
     auto made = AllocateDevice(bytes());
     if (!made.ok()) return made.status();
     memory = std::move(*made);
+    there = static_cast<float*>(memory.get());
     pinned = std::make_unique<PinnedRange>(host, bytes());
     return Ok();
+  }
+  void Take(float* device, size_t elements) {
+    there = device;
+    count = elements;
   }
 };
 
@@ -76,7 +83,7 @@ class CudaNet : public Net {
   const pb::NetDef def_;
   const Options options_;
   models::ParameterTable table_;
-  std::unique_ptr<Stream> stream_;
+  std::shared_ptr<Stream> stream_;
   Mirror parameters_, gradients_, statistics_;
   DeviceMemory images_, labels_, losses_, device_step_, scores_, overflow_;
   std::vector<kernels::DeviceLoss> fresh_losses_;
@@ -91,8 +98,18 @@ class CudaNet : public Net {
 };
 
 Status CudaNet::MakeMemory(const Arenas& arenas) {
-  TERN_RETURN_IF_ERROR(parameters_.Make(arenas.parameters, table_.total));
-  TERN_RETURN_IF_ERROR(gradients_.Make(arenas.gradients, options_.training ? table_.total : 0));
+  if (arenas.model != nullptr) {
+    const auto& model = static_cast<const CudaModel&>(*arenas.model);
+    stream_ = model.stream();
+    parameters_.Take(model.weights(), table_.total);
+    gradients_.Take(model.gradients(), options_.training ? table_.total : 0);
+  } else {
+    auto stream = Stream::Make();
+    if (!stream.ok()) return stream.status();
+    stream_ = std::move(*stream);
+    TERN_RETURN_IF_ERROR(parameters_.Make(arenas.parameters, table_.total));
+    TERN_RETURN_IF_ERROR(gradients_.Make(arenas.gradients, options_.training ? table_.total : 0));
+  }
   TERN_RETURN_IF_ERROR(statistics_.Make(arenas.statistics, table_.statistics_total));
   const size_t batch = options_.batch;
   for (const auto& [memory, bytes] : {std::pair{&images_, batch * image_ * sizeof(float)},
@@ -144,9 +161,6 @@ Status CudaNet::Plan(const Arenas& arenas) {
   table_ = std::move(*table);
   const pb::ImageShape& input = def_.input();
   image_ = models::Elements({input.channels(), input.height(), input.width()});
-  auto stream = Stream::Make();
-  if (!stream.ok()) return stream.status();
-  stream_ = std::move(*stream);
   TERN_RETURN_IF_ERROR(MakeMemory(arenas));
   const Arenas on_device{parameters_.device(), gradients_.device(), statistics_.device()};
   auto layers = PlanLayers(def_, options_, on_device, HasLayerHere);
@@ -174,15 +188,18 @@ Status CudaNet::Plan(const Arenas& arenas) {
 
 Program::Traffic CudaNet::TrafficOf() {
   return {[this](const Program::Range& range) {
+            if (parameters_.host == nullptr) return Ok();
             const auto [offset, bytes] = PlaceOf(range);
             return stream_->CopyIn(parameters_.device() + offset, parameters_.host + offset, bytes);
           },
           [this](const Program::Range& range) {
             if (range.begin == range.end) return Ok();
-            const auto [offset, bytes] = PlaceOf(range);
-            const Status copied =
-                stream_->CopyOut(gradients_.host + offset, gradients_.device() + offset, bytes);
-            return copied.ok() ? arrived_[range.begin]->Record(*stream_) : copied;
+            if (gradients_.host != nullptr) {
+              const auto [offset, bytes] = PlaceOf(range);
+              TERN_RETURN_IF_ERROR(
+                  stream_->CopyOut(gradients_.host + offset, gradients_.device() + offset, bytes));
+            }
+            return arrived_[range.begin]->Record(*stream_);
           },
           [this](const Program::Range& range) {
             return range.begin == range.end ? Ok() : arrived_[range.begin]->Wait();

@@ -4,6 +4,7 @@
 
 #include "common/protocol/elasticity.h"
 #include "worker/train/gradient.h"
+#include "worker/train/on_device.h"
 
 namespace tern::train {
 
@@ -29,6 +30,7 @@ Status Apply::Run(uint64_t round) {
 
 Status Apply::Run(uint64_t round, uint32_t bucket) {
   const update::Step step{sums_.learning_rate(round), round};
+  if (replica_.device() != nullptr) return RunOnDevice(round, bucket, step);
   const Sums::Use update = [&](uint32_t t, uint64_t first, std::span<const float> mean) {
     replica_.Update(mean.data(), first, mean.size(), step, decay_[t]);
   };
@@ -44,6 +46,22 @@ Status Apply::Run(uint64_t round, uint32_t bucket) {
     update(t, setup_.plan.tensor_begin[t],
            {mean + setup_.plan.tensor_begin[t], setup_.plan.tensor_count[t]});
   return Ok();
+}
+
+Status Apply::RunOnDevice(uint64_t round, uint32_t bucket, const update::Step& step) {
+  engine::DeviceModel& device = replica_.UseDevice();
+  // Once a round, when what it waits for has long been done.
+  if (bucket == 0) TERN_RETURN_IF_ERROR(device.CheckSums());
+  const auto numbers = replica_.optimizer().NumbersOf(step);
+  return sums_.OpenSums(
+      round, bucket, [&](const protocol::Chunk& chunk, const Sums::Opened& opened) {
+        std::vector<kernels::TensorRates> rates;
+        for (const codec::Segment& segment : chunk.segments)
+          rates.push_back({.decay = decay_[segment.tensor]});
+        return device.Update(ChunkIndex(setup_.plan, bucket, chunk.index), opened.sums,
+                             static_cast<uint32_t>(opened.contributors), opened.scalers, *numbers,
+                             rates);
+      });
 }
 
 }  // namespace tern::train

@@ -29,6 +29,7 @@ class Apply {
   bool by_bucket() const { return by_bucket_; }
 
  private:
+  Status RunOnDevice(uint64_t round, uint32_t bucket, const update::Step& step);
   const setup::Setup& setup_;
   Replica& replica_;
   const Sums& sums_;

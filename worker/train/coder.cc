@@ -10,6 +10,7 @@
 #include "common/config/algorithms.h"
 #include "common/protocol/cells.h"
 #include "kernels/stats.h"
+#include "worker/train/on_device.h"
 
 namespace tern::train {
 
@@ -148,7 +149,9 @@ void Coder::Prepare(const Ready& ready) {
   const protocol::ExchangePlan& plan = setup_.plan;
   const protocol::Bucket& bucket = plan.buckets[ready.bucket];
   Waiting values{ready.arena, ready.request, {}, {}, ready.show_as};
-  for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
+  if (device_ != nullptr && !PrepareOnDevice(ready, &values)) return;
+  for (uint32_t p = bucket.first_part; device_ == nullptr && p < bucket.first_part + bucket.parts;
+       ++p) {
     values.prepared.emplace_back();
     const protocol::Part& part = plan.parts[p];
     // What an earlier round leaves out is known only when it has been coded.
@@ -190,19 +193,57 @@ uint64_t Coder::CountClamped(const float* arena, const protocol::Part& part,
 
 bool Coder::PreparePart(const float* arena, const protocol::Part& part, kernels::NoiseKey noise,
                         codec::Prepared* prepared) {
-  const uint32_t t = noise.tensor = part.tensor;
-  const std::span<const float> to_code = ToCode(arena, t).subspan(part.begin, part.count);
-  const kernels::Stats stats = kernels::ComputeStats(to_code.data(), to_code.size());
+  noise.tensor = part.tensor;
+  const std::span<const float> to_code = ToCode(arena, part.tensor).subspan(part.begin, part.count);
+  return PreparePart(kernels::ComputeStats(to_code.data(), to_code.size()), to_code, noise,
+                     prepared);
+}
+
+bool Coder::PreparePart(const kernels::Stats& stats, std::span<const float> to_code,
+                        kernels::NoiseKey noise, codec::Prepared* prepared) {
+  const uint32_t t = noise.tensor;
   if (!stats.finite) {
-    events_.Push(Ended{Status(Code::kBadData,
-                              Cat(WhatIsPushed(setup_.job.train()), setup_.table.parameters[t].name,
-                                  " is not finite at round ", noise.round, " on worker ", rank_,
-                                  "; lower the learning rate"))});
-    return false;
+    return End(Status(Code::kBadData,
+                      Cat(WhatIsPushed(setup_.job.train()), setup_.table.parameters[t].name,
+                          " is not finite at round ", noise.round, " on worker ", rank_,
+                          "; lower the learning rate")));
   }
   const codec::Codec& codec = *setup_.plan.codec_of[t];
   if (!codec.prepares_model()) *prepared = codec.Prepare(stats, to_code, noise);
   return true;
+}
+
+// Of ternary codes, which look at statistics alone (on_device.h): the arena's values are of no
+// matter.
+bool Coder::PrepareOnDevice(const Ready& ready, Waiting* values) {
+  const protocol::Bucket& bucket = setup_.plan.buckets[ready.bucket];
+  const auto stats = device_->StatsOf(ready.bucket);
+  if (!stats.ok()) return End(stats.status());
+  for (uint32_t i = 0; i < bucket.parts; ++i) {
+    const protocol::Part& part = setup_.plan.parts[bucket.first_part + i];
+    kernels::NoiseKey noise = NoiseOf(ready.round);
+    noise.tensor = part.tensor;
+    const auto to_code = ToCode(ready.arena, part.tensor).subspan(part.begin, part.count);
+    if (!PreparePart((*stats)[i], to_code, noise, &values->prepared.emplace_back())) return false;
+  }
+  return true;
+}
+
+bool Coder::End(const Status& status) {
+  events_.Push(Ended{status});
+  return false;
+}
+
+Status Coder::EncodeOnDevice(const Waiting& values, const protocol::Chunk& chunk, uint64_t round,
+                             std::vector<uint8_t>* codes) {
+  const protocol::Bucket& bucket = setup_.plan.buckets[chunk.bucket];
+  std::vector<kernels::TernaryScale> scales;
+  for (const uint32_t p : chunk.part_of) {
+    const codec::Prepared& prepared = values.prepared[p - bucket.first_part];
+    scales.push_back({prepared.scaler, prepared.clip});
+  }
+  return device_->Encode(ChunkIndex(setup_.plan, chunk.bucket, chunk.index), scales, NoiseOf(round),
+                         codes);
 }
 
 void Coder::PrepareTogether(uint64_t round, const protocol::Bucket& bucket, Waiting* values) {
@@ -289,7 +330,11 @@ void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint6
       const auto* own = reinterpret_cast<const uint8_t*>(values.own.data());
       codes.insert(codes.end(), own, own + values.own.size() * sizeof(float));
     }
-    for (size_t i = 0; i < chunk.segments.size(); ++i) {
+    if (device_ != nullptr) {
+      const Status encoded = EncodeOnDevice(values, chunk, round, &codes);
+      if (!encoded.ok()) return void(End(encoded));
+    }
+    for (size_t i = 0; device_ == nullptr && i < chunk.segments.size(); ++i) {
       Encode(values, chunk.segments[i],
              values.prepared[chunk.part_of[i] - plan.buckets[bucket].first_part], NoiseOf(round),
              &codes);

@@ -30,6 +30,7 @@
 #include "common/base/threads.h"
 #include "common/codec/codec.h"
 #include "common/setup/setup.h"
+#include "worker/engine/device_model.h"
 #include "worker/train/board.h"
 #include "worker/train/port.h"
 #include "worker/train/progress.h"
@@ -52,6 +53,9 @@ class Coder {
   // Where pushes are shown, on the steps that it wants; null: nowhere. It outlives the coder.
   // Before the first one.
   void ShowOn(Board* board) { board_ = board; }
+  // What is pushed are gradients that lie there; null: they lie in the arena. It outlives the
+  // coder. Before the first one.
+  void TakeFrom(engine::DeviceModel* device) { device_ = device; }
   // This worker takes no part in the round.
   void Skip(uint64_t round);
   // Drops what waits for its scalers, and what codecs have kept; returns when nothing is being
@@ -102,6 +106,11 @@ class Coder {
   // False, and the worker ends: what is to be coded is not finite.
   bool PreparePart(const float* arena, const protocol::Part& part, kernels::NoiseKey noise,
                    codec::Prepared* prepared);
+  bool PreparePart(const kernels::Stats& stats, std::span<const float> to_code,
+                   kernels::NoiseKey noise, codec::Prepared* prepared);
+  // The same of all parts of a bucket on the device.
+  bool PrepareOnDevice(const Ready& ready, Waiting* values);
+  bool End(const Status& status);
   // The tensors whose codecs keep something, when the bucket is coded: another round of it may wait
   // for its scalers before that.
   bool PrepareKept(uint64_t round, const protocol::Bucket& bucket, Waiting* values);
@@ -114,6 +123,8 @@ class Coder {
   }
   void Encode(const Waiting& values, const codec::Segment& segment, const codec::Prepared& prepared,
               kernels::NoiseKey noise, std::vector<uint8_t>* codes);
+  Status EncodeOnDevice(const Waiting& values, const protocol::Chunk& chunk, uint64_t round,
+                        std::vector<uint8_t>* codes);
   kernels::NoiseKey NoiseOf(uint64_t round) const;
   void OnScaled(Answer answer);
   void CodeWith(const Answer& scaled, Waiting values);
@@ -131,6 +142,7 @@ class Coder {
   Progress& progress_;
   ScalersBefore scalers_before_;
   Board* board_ = nullptr;
+  engine::DeviceModel* device_ = nullptr;
   // By round, bucket. Maxima may come before this worker has contributed to them, where a round
   // does not wait for all.
   std::map<std::pair<uint64_t, uint32_t>, Waiting> waiting_;

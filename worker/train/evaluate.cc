@@ -12,20 +12,23 @@ namespace tern::train {
 Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
                                                  const data::Samples& test, Replica& replica,
                                                  Progress& progress, engine::Device device) {
-  return Make(setup, test, replica.evaluated(), replica.mean_statistics().data(), progress, device);
+  return Make(setup, test, replica.evaluated(), replica.mean_statistics().data(), progress, device,
+              replica.device());
 }
 
 Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
                                                  const data::Samples& test, const float* parameters,
                                                  float* statistics, Progress& progress,
-                                                 engine::Device device) {
+                                                 engine::Device device,
+                                                 engine::DeviceModel* model) {
   std::unique_ptr<Evaluate> evaluate(new Evaluate(setup, test, progress));
-  auto net = engine::Net::Make(setup.net,
-                               {.device = device,
-                                .batch = evaluate->batch_,
-                                .training = false,
-                                .precision = PrecisionOf(setup.job.train())},
-                               {.parameters = parameters, .statistics = statistics});
+  auto net =
+      engine::Net::Make(setup.net,
+                        {.device = device,
+                         .batch = evaluate->batch_,
+                         .training = false,
+                         .precision = PrecisionOf(setup.job.train())},
+                        {.parameters = parameters, .statistics = statistics, .model = model});
   if (!net.ok()) return net.status();
   evaluate->net_ = std::move(*net);
   return evaluate;

@@ -25,7 +25,8 @@ class Evaluate {
   static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup,
                                                 const data::Samples& test, const float* parameters,
                                                 float* statistics, Progress& progress,
-                                                engine::Device device);
+                                                engine::Device device,
+                                                engine::DeviceModel* model = nullptr);
   // Sums over one of `parts` equal parts of the set; part < parts. Unless null, *confusion is what
   // was taken for what. kBadData as Samples::Fill.
   Result<engine::Score> Run(uint32_t part, uint32_t parts, Confusion* confusion = nullptr);

@@ -61,14 +61,16 @@ Status Gradient::Backward(const Ready& ready) {
   tensors_left_.clear();
   for (const protocol::Bucket& bucket : setup_.plan.buckets)
     tensors_left_.push_back(bucket.tensors);
+  Status decayed;
   compute_.Backward([&](uint32_t tensor) {
-    AddDecay(tensor);
-    if (!in_backward_) return;
+    if (decayed.ok()) decayed = AddDecay(tensor);
+    if (!in_backward_ || !decayed.ok()) return;
     for (uint32_t bucket : buckets_of_[tensor]) {
       if (--tensors_left_[bucket] == 0) ready(bucket);
     }
   });
   TERN_RETURN_IF_ERROR(compute_.status());
+  TERN_RETURN_IF_ERROR(decayed);
   progress_.Move();
   if (in_backward_) return Ok();
   Clip();
@@ -76,12 +78,14 @@ Status Gradient::Backward(const Ready& ready) {
   return Ok();
 }
 
-void Gradient::AddDecay(uint32_t tensor) {
-  if (decay_[tensor] == 0) return;
-  const uint64_t begin = setup_.plan.tensor_begin[tensor];
+Status Gradient::AddDecay(uint32_t tensor) {
+  if (decay_[tensor] == 0) return Ok();
+  const uint64_t begin = setup_.plan.tensor_begin[tensor], count = setup_.plan.tensor_count[tensor];
+  if (replica_.device() != nullptr)
+    return replica_.device()->AddDecay(begin, count, decay_[tensor]);
   float* g = replica_.gradients() + begin;
-  kernels::AddDecay(g, replica_.point() + begin, setup_.plan.tensor_count[tensor], decay_[tensor],
-                    g);
+  kernels::AddDecay(g, replica_.point() + begin, count, decay_[tensor], g);
+  return Ok();
 }
 
 void Gradient::Clip() {

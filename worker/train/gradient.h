@@ -43,7 +43,7 @@ class Gradient {
   // The time in `need` is none of the forward's.
   Result<double> Forward(const data::Batch& batch, const Need& need, TimeScope* time);
   Status Backward(const Ready& ready);
-  void AddDecay(uint32_t tensor);
+  Status AddDecay(uint32_t tensor);
   void Clip();
 
   const setup::Setup& setup_;

@@ -43,6 +43,33 @@ Replica::Replica(const setup::Setup& setup)
   if (setup.job.evaluation().ema_decay() > 0) average_ = parameters_;
 }
 
+engine::DeviceModel::Host Replica::HostArenas() {
+  engine::DeviceModel::Host host;
+  host.weights = parameters_.data();
+  for (const update::Optimizer::Slot& slot : optimizer_->Slots())
+    host.slots.push_back(slot.values.data());
+  return host;
+}
+
+Status Replica::MoveTo(std::unique_ptr<engine::DeviceModel> device) {
+  device_ = std::move(device);
+  return Send();
+}
+
+Status Replica::Send() {
+  newer_there_ = false;
+  return device_ == nullptr ? Ok() : device_->Send(HostArenas());
+}
+
+Status Replica::Bring() {
+  if (!std::exchange(newer_there_, false)) return Ok();
+  Status brought = device_->CheckSums();
+  if (brought.ok()) brought = device_->Bring(HostArenas());
+  LOG_IF(ERROR, !brought.ok()) << brought.message();
+  newer_there_ = !brought.ok();
+  return brought;
+}
+
 float* Replica::scratch() {
   scratch_.resize(parameters_.size());
   return scratch_.data();
@@ -66,7 +93,9 @@ void Replica::ResetOptimizer() {
     std::fill(slot.values.begin(), slot.values.end(), 0.f);
 }
 
-uint64_t Replica::Hash() const {
+// Where the device has failed, the next step says so.
+uint64_t Replica::Hash() {
+  (void)Bring();
   return Digest(std::span(reinterpret_cast<const uint8_t*>(parameters_.data()),
                           parameters_.size() * sizeof(float)));
 }
@@ -87,6 +116,7 @@ std::vector<models::TensorView> Replica::Views(const float* weights,
 }
 
 std::vector<models::TensorView> Replica::Views() {
+  (void)Bring();
   std::vector<const float*> slots;
   for (const update::Optimizer::Slot& slot : optimizer_->Slots())
     slots.push_back(slot.values.data());
@@ -97,6 +127,7 @@ std::vector<models::TensorView> Replica::Views() {
 
 Bytes Replica::Save(uint64_t applied, const float* weights,
                     const std::vector<const float*>& slots) {
+  (void)Bring();
   return Bytes::Own(
       models::EncodeSafetensors(Views(weights, slots), {{"applied", std::to_string(applied)}}));
 }
@@ -148,6 +179,11 @@ Status Replica::LoadPoint(const models::TensorFile& file) {
 }
 
 Status Replica::Load(const models::TensorFile& file, bool whole) {
+  TERN_RETURN_IF_ERROR(LoadArenas(file, whole));
+  return Send();
+}
+
+Status Replica::LoadArenas(const models::TensorFile& file, bool whole) {
   TERN_RETURN_IF_ERROR(models::LoadArena(file, setup_.table, parameters_.data()));
   for (const SavedState::Array& array : also_) TERN_RETURN_IF_ERROR(LoadAlso(file, array));
   const std::string& first = setup_.table.parameters[0].name;
@@ -175,6 +211,7 @@ uint64_t Replica::MaxStateBytes(const setup::Setup& setup) {
 }
 
 Status Replica::WriteWeights(const std::string& folder, uint64_t step) {
+  TERN_RETURN_IF_ERROR(Bring());
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   TERN_RETURN_IF_ERROR(WriteFile(folder + "/weights.safetensors", parameters_, step));

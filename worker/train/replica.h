@@ -15,6 +15,7 @@
 #include "common/setup/setup.h"
 #include "common/update/optimizer.h"
 #include "models/safetensors.h"
+#include "worker/engine/device_model.h"
 
 namespace tern::train {
 
@@ -36,6 +37,19 @@ class Replica {
   Floats& average() { return average_; }
   update::Optimizer& optimizer() { return *optimizer_; }
   bool needs_whole_tensors() const { return optimizer_->needs_whole_tensors(); }
+  // From now on weights and the optimizer's state are those on the device, where there is one:
+  // what this class gives to others is brought from there first, what it loads is sent there.
+  Status MoveTo(std::unique_ptr<engine::DeviceModel> device);
+  engine::DeviceModel* device() { return device_.get(); }
+  // To change what lies there.
+  engine::DeviceModel& UseDevice() {
+    newer_there_ = true;
+    return *device_;
+  }
+  // All of it here as it is there; and there as it is here, when others have written into it.
+  Status Bring();
+  Status Send();
+
   // An arena for whoever has to see a whole round before it can update.
   float* scratch();
 
@@ -47,7 +61,7 @@ class Replica {
 
   // The optimizer's own state is that of the start again.
   void ResetOptimizer();
-  uint64_t Hash() const;  // of W
+  uint64_t Hash();  // of W
   // What travels with the state beside the arenas; read when it is saved, written when it is
   // loaded.
   void SaveAlso(SavedState::Array array) { also_.push_back(std::move(array)); }
@@ -76,8 +90,13 @@ class Replica {
                                         const std::vector<const float*>& slots);
   Bytes Save(uint64_t applied, const float* weights, const std::vector<const float*>& slots);
   Status Load(const models::TensorFile& file, bool whole);
+  Status LoadArenas(const models::TensorFile& file, bool whole);
+
+  engine::DeviceModel::Host HostArenas();
 
   const setup::Setup& setup_;
+  std::unique_ptr<engine::DeviceModel> device_;
+  bool newer_there_ = false;  // weights, on the device
   std::vector<SavedState::Array> also_;
   Floats parameters_, point_, gradients_, average_, scratch_;
   std::vector<float> statistics_, mean_statistics_;

@@ -167,34 +167,65 @@ Status Sums::Install(uint64_t round, float* w) const {
   return Ok();
 }
 
+namespace {
+
+Status WrongSize(const protocol::Chunk& chunk, size_t seen, size_t expected) {
+  return Status(Code::kMismatch, Cat(seen, " bytes for bucket ", chunk.bucket, ", chunk ",
+                                     chunk.index, ", expected ", expected));
+}
+
+}  // namespace
+
+Result<Sums::Opened> Sums::OpenChunk(const protocol::Chunk& chunk,
+                                     const std::vector<float>& scalers, const Part& part) const {
+  const protocol::ExchangePlan& plan = setup_.plan;
+  const size_t bytes = part.payload.size(), whole_bytes = chunk.count * sizeof(float);
+  if (part.whole && bytes != whole_bytes) return WrongSize(chunk, bytes, whole_bytes);
+  Opened opened;
+  opened.contributors = plan.central ? 1 : static_cast<int>(part.contributors);
+  // Nobody took part: nothing has changed.
+  if (opened.contributors == 0 || (plan.central && bytes == 0)) {
+    if (bytes != 0) return WrongSize(chunk, bytes, 0);
+    return Opened();
+  }
+  opened.sums = part.payload.span();
+  if (const auto largest = protocol::TakeScalers(opened.sums, chunk.scalers); !largest.ok())
+    return largest.status();
+  opened.sums = opened.sums.subspan(chunk.scalers * sizeof(float));
+  const auto& shared = plan.buckets[chunk.bucket].shared;
+  for (const uint32_t p : chunk.part_of) {
+    const auto place = std::lower_bound(shared.begin(), shared.end(), p);
+    const bool here = place != shared.end() && *place == p && !scalers.empty();
+    opened.scalers.push_back(here ? scalers[static_cast<size_t>(place - shared.begin())] : 0);
+  }
+  return opened;
+}
+
+Status Sums::OpenSums(uint64_t round, uint32_t bucket, const UseSums& use) const {
+  const Bucket& answers = BucketOf(round, bucket);
+  const std::vector<float> scalers = ScalersOf(round, bucket);
+  for (const protocol::Chunk& chunk : setup_.plan.buckets[bucket].chunks) {
+    const auto opened = OpenChunk(chunk, scalers, answers.parts[chunk.index]);
+    Status used = opened.status();
+    if (opened.ok() && opened->contributors > 0) used = use(chunk, *opened);
+    if (!used.ok()) return used.Within(Cat("the answer of round ", round));
+  }
+  return Ok();
+}
+
 Status Sums::DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>& scalers,
                          const Part& part, const Use& use) const {
   const protocol::ExchangePlan& plan = setup_.plan;
-  const auto wrong_size = [&](size_t expected) {
-    return Status(Code::kMismatch, Cat(part.payload.size(), " bytes for bucket ", chunk.bucket,
-                                       ", chunk ", chunk.index, ", expected ", expected));
-  };
-  const size_t whole_bytes = chunk.count * sizeof(float);
-  if (part.whole && part.payload.size() != whole_bytes) return wrong_size(whole_bytes);
-  const int contributors = plan.central ? 1 : static_cast<int>(part.contributors);
-  // Nobody took part: nothing has changed.
-  if (contributors == 0 || (plan.central && part.payload.size() == 0))
-    return part.payload.size() == 0 ? Ok() : wrong_size(0);
-  std::span<const uint8_t> rest = part.payload.span();
-  if (const auto largest = protocol::TakeScalers(rest, chunk.scalers); !largest.ok())
-    return largest.status();
-  rest = rest.subspan(chunk.scalers * sizeof(float));
-  const auto& shared = plan.buckets[chunk.bucket].shared;
+  const auto opened = OpenChunk(chunk, scalers, part);
+  if (!opened.ok()) return opened.status();
+  if (opened->contributors == 0) return Ok();
+  std::span<const uint8_t> rest = opened->sums;
   for (size_t i = 0; i < chunk.segments.size(); ++i) {
     const codec::Segment& segment = chunk.segments[i];
     const codec::Codec& codec = plan.central ? *plan.pull_codec : *plan.codec_of[segment.tensor];
     Result<size_t> size = segment.count * sizeof(float);
-    if (!part.whole) size = codec.SumPart(rest, segment, contributors);
+    if (!part.whole) size = codec.SumPart(rest, segment, opened->contributors);
     if (!size.ok()) return size.status();
-    float scaler = 0;
-    const auto place = std::lower_bound(shared.begin(), shared.end(), chunk.part_of[i]);
-    if (place != shared.end() && *place == chunk.part_of[i] && !scalers.empty())
-      scaler = scalers[static_cast<size_t>(place - shared.begin())];
     const uint64_t base = plan.tensor_begin[segment.tensor] + segment.begin;
     const auto use_part = [&](uint64_t at, std::span<const float> values) {
       use(segment.tensor, base + at, values);
@@ -202,12 +233,13 @@ Status Sums::DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>&
     if (part.whole) {
       UseFloats(rest.first(*size), use_part);
     } else {
-      TERN_RETURN_IF_ERROR(
-          codec.DecodeTo(rest.first(*size), segment, contributors, scaler, use_part));
+      TERN_RETURN_IF_ERROR(codec.DecodeTo(rest.first(*size), segment, opened->contributors,
+                                          opened->scalers[i], use_part));
     }
     rest = rest.subspan(*size);
   }
-  return rest.empty() ? Ok() : wrong_size(part.payload.size() - rest.size());
+  return rest.empty() ? Ok()
+                      : WrongSize(chunk, part.payload.size(), part.payload.size() - rest.size());
 }
 
 }  // namespace tern::train

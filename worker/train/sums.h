@@ -38,6 +38,14 @@ class Sums {
   Status Decode(uint64_t round, uint32_t bucket, const Use& use) const;
   // Of all buckets.
   Status Decode(uint64_t round, const Use& use) const;
+  // The sums themselves, chunk by chunk; nothing for one that nobody contributed to.
+  struct Opened {
+    std::span<const uint8_t> sums;  // segment after segment, codec.h
+    std::vector<float> scalers;     // by segment; 0 where none is shared
+    int contributors = 0;
+  };
+  using UseSums = std::function<Status(const protocol::Chunk& chunk, const Opened& opened)>;
+  Status OpenSums(uint64_t round, uint32_t bucket, const UseSums& use) const;
 
   // From servers that hold the parameters: puts what they sent, weights or changes, into w.
   // REQUIRES Has(round).
@@ -86,6 +94,9 @@ class Sums {
   const Bucket& BucketOf(uint64_t round, uint32_t bucket) const {
     return rounds_.at(round).buckets.at(bucket);
   }
+  // `scalers`: of the bucket's shared parts. Without contributors where nothing has changed.
+  Result<Opened> OpenChunk(const protocol::Chunk& chunk, const std::vector<float>& scalers,
+                           const Part& part) const;
   Status DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>& scalers,
                      const Part& part, const Use& use) const;
   // Of the bucket's shared parts, in order; empty where none came.

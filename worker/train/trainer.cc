@@ -99,6 +99,7 @@ Status Trainer::BeginAnew() {
   TERN_RETURN_IF_ERROR(Pull(context_, p_.replica.parameters(), false));
   if (!p_.replica.average().empty())
     TERN_RETURN_IF_ERROR(Pull(context_, p_.replica.average().data(), true));
+  TERN_RETURN_IF_ERROR(p_.replica.Send());
   LOG(WARNING)
       << "went back to round " << applied
       << ": the parameters are the servers'; what this worker had of its own (local steps, "
