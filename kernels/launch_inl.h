@@ -34,6 +34,22 @@ __device__ inline bool IsLastOf(uint32_t* counter, uint32_t count) {
   return last;
 }
 
+constexpr uint32_t kAllLanes = 0xFFFFFFFF;
+
+// The same of warps, each of which has written by its first lane. Called by all lanes of a warp.
+__device__ inline bool IsLastWarpOf(uint32_t* counter, uint32_t count) {
+  uint32_t last = 0;
+  if (threadIdx.x % 32 == 0) {
+    __threadfence();
+    last = atomicAdd(counter, 1u) == count - 1 ? 1 : 0;
+    if (last != 0) *counter = 0;
+  }
+  last = __shfl_sync(kAllLanes, last, 0);
+  __syncwarp();
+  __threadfence();
+  return last != 0;
+}
+
 // Of what other blocks of the same launch have written: past this multiprocessor's own cache.
 template <typename T>
 __device__ T LoadFresh(const T* from) {

@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/device.h"
+#include "kernels/eight_inl.h"
 #include "kernels/launch_inl.h"
 #include "kernels/ternary.h"
 #include "kernels/ternary_inl.h"
@@ -50,38 +51,22 @@ struct ByteOfCodes {
   uint32_t mask = 0, signs = 0, ones = 0;
 };
 
-__device__ void LoadEight(const float* from, uint32_t count, float* to) {
-  if (count == 8 && reinterpret_cast<uintptr_t>(from) % sizeof(float4) == 0) {
-    const float4 a = *reinterpret_cast<const float4*>(from);
-    const float4 b = *reinterpret_cast<const float4*>(from + 4);
-    to[0] = a.x, to[1] = a.y, to[2] = a.z, to[3] = a.w;
-    to[4] = b.x, to[5] = b.y, to[6] = b.z, to[7] = b.w;
-    return;
-  }
-  for (uint32_t k = 0; k < 8; ++k) to[k] = k < count ? from[k] : 0;
-}
-
 // `element`: of the tensor, the first of them.
 __device__ ByteOfCodes CodeEight(const float* from, uint32_t count, const TernaryScale& scale,
                                  float inverse, const NoiseKey& key, uint64_t element) {
-  float g[8];
-  LoadEight(from, count, g);
-  const auto shift = static_cast<uint32_t>(element % 8);  // most often 0
-  const auto block = static_cast<uint32_t>(element / 8);
-  const PhiloxWords words = NoiseWords(key, block, 0);
-  const PhiloxWords next = shift == 0 ? words : NoiseWords(key, block + 1, 0);
+  const Eight g = Load(from, count);
+  const PhiloxWords draws = NoiseOfEight(key, element);
   ByteOfCodes codes;
 #pragma unroll
   for (uint32_t k = 0; k < 8; ++k) {
-    const uint32_t place = k + shift;
-    const uint32_t draw = place < 8 ? DrawOf(words, place) : DrawOf(next, place - 8);
-    const Fire quickly = FiresQuickly(g[k], inverse, scale.clip, draw);
+    const uint32_t draw = DrawOf(draws, k);
+    const Fire quickly = FiresQuickly(g.x[k], inverse, scale.clip, draw);
     const bool fires = quickly == Fire::kUncertain
-                           ? Fires(g[k], scale.scaler, scale.clip, key, element + k)
+                           ? Fires(g.x[k], scale.scaler, scale.clip, key, element + k)
                            : quickly == Fire::kYes;
     if (!fires) continue;
     codes.mask |= 1u << k;
-    codes.signs |= (g[k] < 0 ? 1u : 0u) << codes.ones;
+    codes.signs |= (g.x[k] < 0 ? 1u : 0u) << codes.ones;
     ++codes.ones;
   }
   return codes;

@@ -1,0 +1,65 @@
+// Codes other than ternary's on a GPU: bytes and floats as those of common/codec, whose codecs say
+// what they mean. As in device.h: many tensors at once, arrays in device memory, launches in order
+// on their stream; what is returned is a cudaError_t.
+//
+// Rows of codes begin at a multiple of 4 and have room to one: whole words of them are read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "kernels/device.h"
+
+namespace tern::kernels {
+
+// Where a part's code is.
+struct CodePlace {
+  uint64_t begin = 0, size = 0;  // bytes
+};
+
+// Gives the chunks of a tiling room for other codes than ternary's, of which a part has size(p)
+// bytes or fewer: chunks[c].out and out_bytes. Returns where each part's is if none has fewer.
+std::vector<CodePlace> PlaceCodes(const std::function<uint64_t(size_t part)>& size, Tiling* tiling);
+
+// What of a part is coded together: so many neighbours from its first element on (the last group
+// has what is left).
+struct GroupedPart {
+  uint64_t size = 1;         // at least 1
+  uint64_t first_group = 0;  // where its groups are among those of all parts
+};
+// With these sizes; *all: the groups of all parts.
+std::vector<GroupedPart> GroupParts(const Tiling& tiling, std::span<const uint64_t> sizes,
+                                    uint64_t* all);
+
+// --- 1bitSGD (codecs.h). A group is a column or a bucket; a part's code has OneBitSize bytes.
+
+struct OneBitSums {
+  double lower, upper;  // of negatives, of others
+  uint64_t negatives;
+};
+
+// Room that it needs; all of it may be anything but `done`, zeros that are zeros again after it.
+struct OneBitRoom {
+  OneBitSums* partial = nullptr;  // two a tile
+  uint32_t* done = nullptr;       // a tile
+  float* means = nullptr;         // two a group: of negatives, of others
+};
+
+// The codes of v, which is g, or, where there is a residual, fl(g + residual): the residual is then
+// fl(v - what the code makes of it) (error_feedback.h). `bad` goes up for groups with a value that
+// is not finite: what their code is means nothing. Two launches.
+[[nodiscard]] int OneBitOnDevice(DeviceStream stream, const float* g, float* residual,
+                                 const DeviceTiling& tiling, const GroupedPart* groups,
+                                 const CodePlace* places, const OneBitRoom& room, uint8_t* out,
+                                 uint32_t* bad);
+
+// The values of codes, or of sums that were coded anew, to their parts of the arena. `bad` goes up
+// for codes that Codec::Decode refuses: what becomes of their parts means nothing. One launch.
+[[nodiscard]] int ReadOneBitOnDevice(DeviceStream stream, const DeviceTiling& tiling,
+                                     const uint8_t* codes, const GroupedPart* groups,
+                                     const CodePlace* places, float* arena, uint32_t* bad);
+
+}  // namespace tern::kernels
