@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/device.h"
+#include "kernels/qsgd_inl.h"
 
 namespace tern::kernels {
 
@@ -61,5 +62,52 @@ struct OneBitRoom {
 [[nodiscard]] int ReadOneBitOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                      const uint8_t* codes, const GroupedPart* groups,
                                      const CodePlace* places, float* arena, uint32_t* bad);
+
+// --- QSGD (qsgd_form.h). A group is a bucket: all have the same size, or each part is one.
+
+struct QsgdSums {
+  double squares;
+  uint32_t largest;  // bits of the largest magnitude
+  uint32_t unused;
+};
+
+// Room that it needs; all of it may be anything but `done` and `chunk_done`, zeros that are zeros
+// again after it.
+struct QsgdRoom {
+  QsgdSums* partial = nullptr;  // two a tile
+  uint32_t* done = nullptr;     // a tile
+  float* norms = nullptr;       // a bucket
+  // For a rule whose buckets differ in width:
+  uint8_t* widths = nullptr;       // a bucket
+  uint64_t* bits = nullptr;        // a bucket: at which of the levels' bits its own begin
+  uint64_t* levels = nullptr;      // a part: at which byte of `out` its levels begin
+  uint32_t* chunk_done = nullptr;  // a chunk
+};
+
+// Which codes, where they go, and what is drawn for them.
+struct QsgdCoding {
+  QsgdRule rule;
+  uint64_t bucket = 512;  // elements; 0: a part
+  const GroupedPart* groups = nullptr;
+  // Of QsgdMaxSize; read where all buckets have one width, for then no code has fewer bytes.
+  const CodePlace* places = nullptr;
+  NoiseKey key;  // its tensor is that of each part
+};
+
+// The codes of all parts, as QsgdForm::Append writes them. Where buckets differ in width, a part's
+// follows the one before it in its chunk, and chunk c has sizes[c] bytes; out[0, out_bytes) is room
+// for all. `bad` goes up for buckets with a value that is not finite: what their code is means
+// nothing. One launch where tiles hold whole buckets of one width, else two.
+[[nodiscard]] int QsgdOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
+                               const QsgdCoding& coding, const QsgdRoom& room, uint8_t* out,
+                               uint64_t out_bytes, uint64_t* sizes, uint32_t* bad);
+
+// The values of codes, or of sums that were coded anew, to their parts of the arena. `bits`: a word
+// a bucket for a rule whose buckets differ in width. `bad` goes up for codes that Codec::Decode
+// refuses: what becomes of their parts means nothing. One launch, or two where widths differ.
+[[nodiscard]] int ReadQsgdOnDevice(DeviceStream stream, const DeviceTiling& tiling,
+                                   const uint8_t* codes, const QsgdRule& rule,
+                                   const GroupedPart* groups, const CodePlace* places,
+                                   uint64_t* bits, float* arena, uint32_t* bad);
 
 }  // namespace tern::kernels

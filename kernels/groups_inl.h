@@ -153,24 +153,30 @@ class GroupsOfTile {
     group_ = begin / size;
     inside_ = begin - group_ * size;
   }
-  // visit(k) for the tile's elements first + k, k in [0, 8), all of them, so that what it has by k
-  // is in registers; before it enter(group, k), where k is 0 or the first of a group, and below
-  // `count`.
-  template <typename Enter, typename Visit>
-  __device__ void ForEight(uint32_t first, uint32_t count, const Enter& enter,
-                           const Visit& visit) const {
-    const uint64_t inside = inside_ + first;
+  struct Place {
+    uint64_t group, inside;  // so many elements of it come before
+  };
+  // Of the tile's element i.
+  __device__ Place At(uint32_t i) const {
+    const uint64_t inside = inside_ + i;
     uint64_t further = inside >= size_ ? 1 : 0;
     if (size_ < kTile) further = static_cast<uint32_t>(inside) / static_cast<uint32_t>(size_);
-    uint64_t group = group_ + further;
-    const uint64_t rest = (further + 1) * size_ - inside;  // of the group
-    uint32_t next = rest < kEight ? static_cast<uint32_t>(rest) : kEight;
-    enter(group, 0);
+    return {group_ + further, inside - further * size_};
+  }
+  // visit(k) for the k-th element from a place on, k in [0, 8), all of them, so that what it has by
+  // k is in registers; before it enter(group, k) where k is 0 or the first of a group, and below
+  // `count`.
+  template <typename Enter, typename Visit>
+  __device__ void ForEight(const Place& from, uint32_t count, const Enter& enter,
+                           const Visit& visit) const {
+    uint64_t group = from.group;
+    uint32_t next = EightOf(size_ - from.inside);
+    enter(group, 0u);
 #pragma unroll
     for (uint32_t k = 0; k < kEight; ++k) {
       if (k == next && k < count) {
         enter(++group, k);
-        next += size_ < kEight ? static_cast<uint32_t>(size_) : kEight;
+        next += EightOf(size_);
       }
       visit(k);
     }

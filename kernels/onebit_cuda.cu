@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kThreads)
     if constexpr (!kFeedback) continue;
     Means here{};
     groups_here.ForEight(
-        first, count,
+        groups_here.At(first), count,
         [&](uint64_t group, uint32_t) {
           here = {means[2 * group], means[2 * group + 1]};
         },
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kThreads)
     Means here{};
     Eight v;
     groups_here.ForEight(
-        first, count,
+        groups_here.At(first), count,
         [&](uint64_t group, uint32_t) {
           const uint64_t from = place.begin + group * kOneBitMeansBytes;
           here = {LoadFloat(codes, from), LoadFloat(codes, from + sizeof(float))};

@@ -17,33 +17,12 @@ namespace {
 constexpr uint32_t kThreads = 128;
 constexpr uint32_t kWarps = kThreads / 32;
 constexpr uint32_t kTileBytes = kTile / 8;  // of a mask
-constexpr uint32_t kAll = 0xFFFFFFFF;
 
 __device__ uint64_t BytesOf(uint64_t bits) { return (bits + 7) / 8; }
 
 __device__ uint32_t CountOf(const Part& part, uint32_t tile) {
   const uint64_t rest = part.count - uint64_t{tile} * kTile;
   return static_cast<uint32_t>(rest < kTile ? rest : kTile);
-}
-
-// The sum of the threads before this one; *total: of all. `row` has kWarps elements.
-__device__ uint32_t SumBefore(uint32_t value, uint32_t* row, uint32_t* total) {
-  const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  uint32_t sum = value;
-  for (uint32_t step = 1; step < 32; step *= 2) {
-    const uint32_t before = __shfl_up_sync(kAll, sum, step);
-    if (lane >= step) sum += before;
-  }
-  __syncthreads();  // who reads the row of before
-  if (lane == 31) row[warp] = sum;
-  __syncthreads();
-  uint32_t warps_before = 0;
-  *total = 0;
-  for (uint32_t w = 0; w < kWarps; ++w) {
-    if (w < warp) warps_before += row[w];
-    *total += row[w];
-  }
-  return warps_before + sum - value;
 }
 
 // Eight elements, the codes of one byte of the mask.
@@ -85,7 +64,7 @@ __device__ void PlanChunk(const DeviceTiling& tiling, uint32_t c, const TernaryR
       const uint32_t i = begin + threadIdx.x;
       const uint32_t mine = i < tiles ? LoadFresh(room.ones + part.tile_begin + i) : 0;
       uint32_t total;
-      const uint32_t before = SumBefore(mine, row, &total);
+      const uint32_t before = SumBefore<kThreads>(mine, row, &total);
       if (i < tiles) room.sign_bit[part.tile_begin + i] = ones + before;
       ones += total;
     }
@@ -119,7 +98,8 @@ __global__ void __launch_bounds__(kThreads)
       room.masks[uint64_t{blockIdx.x} * kTileBytes + byte] = static_cast<uint8_t>(codes.mask);
     }
     uint32_t total;
-    const uint32_t at = ones + SumBefore(codes.ones, row, &total);  // all have zeroed `signs` then
+    const uint32_t at =
+        ones + SumBefore<kThreads>(codes.ones, row, &total);  // all have zeroed `signs` then
     if (codes.signs != 0) {
       atomicOr(signs + at / 32, codes.signs << at % 32);
       if (at % 32 + codes.ones > 32) atomicOr(signs + at / 32 + 1, codes.signs >> (32 - at % 32));

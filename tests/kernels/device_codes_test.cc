@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 
+#include "common/codec/qsgd_levels.h"
 #include "kernels/onebit_inl.h"
 #include "tests/kernels/device_coded.h"
 
@@ -178,6 +180,241 @@ TEST_F(DeviceCodes, OfOneBitThatAreNoneAreCounted) {
     std::memcpy(other.data() + 100 * 8 + 4, &mean, 4);
     expect(other, false);
   }
+}
+
+struct QsgdCase {
+  const char* name;
+  Options::Qsgd options;
+};
+
+class QsgdCoder {
+ public:
+  QsgdCoder(const std::vector<Part>& parts, const Options::Qsgd& options)
+      : parts_(parts),
+        options_(options),
+        rule_(codec::QsgdLevels(options).rule()),
+        cut_(CutIntoTiles(parts)),
+        sizes_(SizesOf(parts, options)),
+        places_(PlaceCodes([&](size_t p) { return QsgdMaxSize(rule_, parts[p].count, sizes_[p]); },
+                           &cut_)),
+        tiling_(cut_),
+        place_(places_),
+        group_(GroupParts(cut_, sizes_, &buckets_)),
+        partial_(2 * cut_.tiles.size()),
+        done_(std::vector<uint32_t>(cut_.tiles.size())),
+        chunk_done_(std::vector<uint32_t>(cut_.chunks.size())),
+        norms_(buckets_),
+        widths_(buckets_),
+        bits_(buckets_),
+        levels_(parts.size()),
+        bad_(std::vector<uint32_t>(1)) {}
+
+  Rows Code(const std::vector<float>& g, const NoiseKey& key) {
+    DeviceArray<float> arena(g);
+    DeviceArray<uint8_t> out(cut_.out_bytes);
+    DeviceArray<uint64_t> sizes(cut_.chunks.size());
+    EXPECT_EQ(QsgdOnDevice(nullptr, arena.data(), tiling_.Get(),
+                           {rule_, options_.bucket, group_.data(), place_.data(), key},
+                           {partial_.data(), done_.data(), norms_.data(), widths_.data(),
+                            bits_.data(), levels_.data(), chunk_done_.data()},
+                           out.data(), cut_.out_bytes, sizes.data(), bad_.data()),
+              0);
+    if (rule_.bits == 0) return ChunksOf(out.Read(), cut_, sizes.Read());
+    std::vector<uint64_t> known(cut_.chunks.size());
+    for (size_t p = 0; p < parts_.size(); ++p) known[cut_.parts[p].part.chunk] += places_[p].size;
+    return ChunksOf(out.Read(), cut_, known);
+  }
+  std::vector<float> Read(const CodeRow& row) {
+    DeviceArray<uint8_t> codes(row.bytes);
+    DeviceArray<CodePlace> places(row.places);
+    DeviceArray<float> arena(std::vector<float>(EndOf(parts_)));
+    EXPECT_EQ(ReadQsgdOnDevice(nullptr, tiling_.Get(), codes.data(), rule_, group_.data(),
+                               places.data(), bits_.data(), arena.data(), bad_.data()),
+              0);
+    return arena.Read();
+  }
+  uint32_t bad() const { return bad_.Read()[0]; }
+
+ private:
+  static std::vector<uint64_t> SizesOf(const std::vector<Part>& parts,
+                                       const Options::Qsgd& options) {
+    std::vector<uint64_t> sizes;
+    for (const Part& part : parts)
+      sizes.push_back(options.bucket == 0 ? part.count : options.bucket);
+    return sizes;
+  }
+
+  std::vector<Part> parts_;
+  Options::Qsgd options_;
+  QsgdRule rule_;
+  Tiling cut_;
+  std::vector<uint64_t> sizes_;
+  std::vector<CodePlace> places_;
+  uint64_t buckets_ = 0;
+  OnDevice tiling_;
+  DeviceArray<CodePlace> place_;
+  DeviceArray<GroupedPart> group_;
+  DeviceArray<QsgdSums> partial_;
+  DeviceArray<uint32_t> done_, chunk_done_;
+  DeviceArray<float> norms_;
+  DeviceArray<uint8_t> widths_;
+  DeviceArray<uint64_t> bits_, levels_;
+  DeviceArray<uint32_t> bad_;
+};
+
+class QsgdCodes : public DeviceCodes, public testing::WithParamInterface<QsgdCase> {};
+
+// What the codec makes of each part: its code, and what that means.
+void ExpectQsgd(const std::vector<Part>& parts, const Options::Qsgd& qsgd,
+                const std::vector<float>& g) {
+  Options options;
+  options.qsgd = qsgd;
+  const auto codec = Made("qsgd", options);
+  const NoiseKey key{77, Stream::kCodes, 3, 1234567, 0};
+  QsgdCoder coder(parts, qsgd);
+  Rows expected;
+  CodeRow row;
+  std::vector<float> read(EndOf(parts));
+  for (const Part& part : parts) {
+    if (part.chunk == expected.size()) expected.emplace_back();
+    std::vector<uint8_t> code;
+    codec->Encode(g.data() + part.begin, SegmentOf(part), {}, key, &code);
+    expected[part.chunk].insert(expected[part.chunk].end(), code.begin(), code.end());
+    row.Add(code);
+    ASSERT_TRUE(codec->DecodeAlone(code, SegmentOf(part), read.data() + part.begin).ok());
+  }
+  for (int again = 0; again < 2; ++again) {
+    const Rows coded = coder.Code(g, key);
+    ASSERT_EQ(coded.size(), expected.size());
+    for (size_t c = 0; c < coded.size(); ++c) EXPECT_EQ(coded[c], expected[c]) << "chunk " << c;
+  }
+  ExpectSameBits(coder.Read(row), read);
+  EXPECT_EQ(coder.bad(), 0u);
+}
+
+TEST_P(QsgdCodes, AreTheCpus) {
+  const auto parts = PartsOf({1, 7, 512, 4096, 4097, 12345, 100, 8191, 600});
+  std::vector<float> g = Normal(EndOf(parts), 0.01f, 4);
+  std::fill_n(g.begin() + static_cast<std::ptrdiff_t>(parts[4].begin), 1500, 0.0f);
+  std::fill_n(g.begin() + static_cast<std::ptrdiff_t>(parts[6].begin), parts[6].count, 0.0f);
+  ExpectQsgd(parts, GetParam().options, g);
+}
+
+TEST_P(QsgdCodes, OfOddValuesAreTheCpus) {
+  const auto parts = PartsOf({5, 3000, 5000});
+  std::vector<float> g = Normal(EndOf(parts), 1, 5);
+  AddOddValues(&g);
+  for (size_t i = 0; i < 2000; ++i) g[parts[2].begin + i] *= i % 3 == 0 ? 1e-41f : 0;
+  ExpectQsgd(parts, GetParam().options, g);
+}
+
+using Norm = Options::Qsgd::Norm;
+using Layout = Options::Qsgd::Layout;
+using Levels = Options::Qsgd::Levels;
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, QsgdCodes,
+    testing::Values(
+        QsgdCase{"Default", {}}, QsgdCase{"TwoBits", {.bits = 2, .bucket = 64}},
+        QsgdCase{"EightBitsIntervals", {.bits = 8, .layout = Layout::kIntervals}},
+        QsgdCase{"FiveBitsOddBuckets", {.bits = 5, .bucket = 300, .norm = Norm::kTwo}},
+        QsgdCase{"SixteenBitsTensor", {.bits = 16, .bucket = 0, .norm = Norm::kTwo}},
+        QsgdCase{"SmallBuckets", {.bits = 3, .bucket = 5}},
+        QsgdCase{"LargeBuckets", {.bits = 7, .bucket = 5000, .layout = Layout::kIntervals}},
+        QsgdCase{"OneLevel", {.norm = Norm::kTwo, .levels = Levels::kGiven, .s = 1}},
+        QsgdCase{"GivenLevels", {.bucket = 100, .levels = Levels::kGiven, .s = 100.5}},
+        QsgdCase{"SqrtN", {.bucket = 512, .norm = Norm::kTwo, .levels = Levels::kSqrtN}},
+        QsgdCase{"SqrtNOfTensor", {.bucket = 0, .norm = Norm::kTwo, .levels = Levels::kSqrtN}},
+        QsgdCase{"SqrtMPN",
+                 {.bucket = 7,
+                  .norm = Norm::kTwo,
+                  .levels = Levels::kSqrtMPN,
+                  .samples = 100,
+                  .local_steps = 5000}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_F(DeviceCodes, OfQsgdTellOfWhatIsNotFinite) {
+  const auto parts = PartsOf({5000, 100});
+  std::vector<float> g = Normal(EndOf(parts), 1, 1);
+  QsgdCoder coder(parts, {});
+  coder.Code(g, {});
+  EXPECT_EQ(coder.bad(), 0u);
+  g[4999] = std::nanf("");
+  g[parts[1].begin + 7] = -INFINITY;
+  coder.Code(g, {});
+  EXPECT_EQ(coder.bad(), 2u);
+}
+
+// Every byte of a code is changed in many ways: the device refuses what the codec does, and what it
+// does not, it reads alike.
+void ExpectRefusals(const Options::Qsgd& qsgd, uint64_t count, uint64_t seed) {
+  const std::vector<Part> parts = {{0, count, 0, 1, 0}};
+  const codec::Segment segment = SegmentOf(parts[0]);
+  Options options;
+  options.qsgd = qsgd;
+  const auto codec = Made("qsgd", options);
+  std::vector<uint8_t> code;
+  codec->Encode(Normal(count, 1, seed).data(), segment, {}, {}, &code);
+  std::mt19937_64 random(seed);
+  uint32_t refused = 0;
+  for (int i = 0; i < 150; ++i) {
+    auto other = code;
+    if (i % 10 == 0) {
+      other.resize(random() % (code.size() + 2));
+    } else {
+      other[i % 2 == 0 ? random() % code.size() : random() % std::min<size_t>(code.size(), 200)] ^=
+          static_cast<uint8_t>(1 + random() % 255);
+    }
+    std::vector<float> mean(count);
+    const bool good = codec->Decode(other, segment, 1, 0, 0, count, mean.data()).ok();
+    QsgdCoder coder(parts, qsgd);
+    CodeRow row;
+    row.Add(other);
+    const std::vector<float> read = coder.Read(row);
+    ASSERT_EQ(coder.bad() == 0, good) << "change " << i;
+    if (good) ExpectSameBits(read, mean);
+    refused += good ? 0 : 1;
+  }
+  EXPECT_GT(refused, 20u);
+}
+
+TEST_F(DeviceCodes, OfQsgdThatAreNoneAreCounted) {
+  ExpectRefusals({}, 5003, 1);
+  ExpectRefusals({.bits = 3, .bucket = 7}, 401, 2);
+  ExpectRefusals({.bucket = 16, .norm = Norm::kTwo, .levels = Levels::kSqrtN}, 1401, 3);
+  ExpectRefusals({.bucket = 0, .levels = Levels::kGiven, .s = 9.5}, 301, 4);
+}
+
+// Against the bounds of what a draw of level 1 can still change.
+TEST(QuickLevels, AreNeverWrong) {
+  std::mt19937_64 random(5);
+  std::uniform_real_distribution<float> exponent(-110, 110), share(-1, 1);
+  const double levels[] = {1, 3, 7, 15, 100.5, 255, 32767, kQsgdMostLevels};
+  uint64_t uncertain = 0, all = 0;
+  for (int i = 0; i < 40000; ++i) {
+    const bool intervals = i % 2 == 1;
+    const QsgdBucket bucket{std::exp2(exponent(random)), 0, levels[i / 2 % 8]};
+    const float v = i % 11 == 0 ? bucket.norm : bucket.norm * share(random);
+    const double x = intervals ? (double{v / bucket.norm} + 1) * (bucket.s / 2)
+                               : double{std::abs(v) / bucket.norm} * bucket.s;
+    const auto near = static_cast<int64_t>((x - std::floor(x)) * 65536);
+    for (int64_t d = near - 3; d <= near + 3; ++d) {
+      if (d < 0 || d > 65535) continue;
+      const auto draw = static_cast<uint32_t>(d);
+      const auto level = [&](uint32_t finer) {
+        return QsgdLevel(intervals, v, bucket, draw, [finer] { return finer; });
+      };
+      uint32_t quick = 0;
+      all += bucket.s <= 15;
+      if (!QuickLevel(QuicklyOf(intervals, bucket), intervals ? v : std::abs(v), draw, &quick)) {
+        uncertain += bucket.s <= 15;
+        continue;
+      }
+      ASSERT_EQ(quick, level(0)) << v << " of " << bucket.norm << ", draw " << d;
+      ASSERT_EQ(quick, level(65535)) << v << " of " << bucket.norm << ", draw " << d;
+    }
+  }
+  EXPECT_LT(uncertain * 2, all) << "of few levels it decides most of the seven nearest draws";
 }
 
 }  // namespace
