@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/device.h"
+#include "kernels/dgc_inl.h"
 #include "kernels/qsgd_inl.h"
 
 namespace tern::kernels {
@@ -109,5 +110,70 @@ struct QsgdCoding {
                                    const uint8_t* codes, const QsgdRule& rule,
                                    const GroupedPart* groups, const CodePlace* places,
                                    uint64_t* bits, float* arena, uint32_t* bad);
+
+// --- Deep gradient compression (dgc_memory.h, topk.cc). Sampling and the choice of a threshold are
+// the host's, by what these count.
+
+// Compensate: g to U (null where m is 0) and V, of which all is to be coded. Parts are whole
+// tensors, of whose g are `stats`; null where g is not clipped. One launch.
+[[nodiscard]] int AddToDgcOnDevice(DeviceStream stream, const float* g, const DeviceTiling& tiling,
+                                   const DgcStep& step, const DeviceStats* stats, float* u,
+                                   float* v);
+
+// counts[p] = how many of part p have the magnitude thresholds[p] or more; 0 where it is below 0 or
+// no number. `partial`: room for one a tile. `done`: a zero a part, and zeros again after it. One
+// launch.
+[[nodiscard]] int CountFromOnDevice(DeviceStream stream, const float* arena,
+                                    const DeviceTiling& tiling, const float* thresholds,
+                                    uint32_t* partial, uint32_t* done, uint32_t* counts);
+
+// Room that a selection needs; `histograms` and `done` are zeros, and zeros again after it.
+constexpr uint32_t kSelectRows = 2048;
+struct SelectRoom {
+  uint32_t* histograms = nullptr;  // kSelectRows a part
+  uint32_t* done = nullptr;        // a part
+  uint32_t* upper = nullptr;       // a part
+  uint32_t* left = nullptr;        // a part
+};
+
+// kth[p] = KthMagnitude (select.h) of part p for k = ks[p]; it stays as it is where that is 0.
+// Element i of a part is arena[begin + i * strides[p]], so that parts may be samples. REQUIRES
+// ks[p] at most the part's count. Three launches.
+[[nodiscard]] int KthMagnitudeOnDevice(DeviceStream stream, const float* arena,
+                                       const DeviceTiling& tiling, const uint64_t* strides,
+                                       const uint32_t* ks, const SelectRoom& room, float* kth);
+
+// --- Codes of few elements (sparse.h), as floats.
+
+// What holds what is not sent yet, arenas as that which is coded: what is sent becomes 0 in both
+// (the Keep of dgc_memory.h, and of error_feedback.h for codes that send floats). Each may be null;
+// without masking, the momentum is.
+struct SparseMemory {
+  float* accumulated = nullptr;
+  float* momentum = nullptr;
+};
+
+// Room that it needs; all of it may be anything but `done`, zeros that are zeros again after it.
+struct SparseRoom {
+  uint32_t* masks = nullptr;   // kTile / 32 a tile
+  uint32_t* sent = nullptr;    // a tile
+  uint64_t* bodies = nullptr;  // a tile: at which byte of `out` it begins
+  uint32_t* done = nullptr;    // a chunk
+};
+
+// The codes of what has the magnitude thresholds[p] or more, as AppendFrom writes them, each part's
+// after the one before it in its chunk; chunk c has sizes[c] bytes. REQUIRES finite values. Two
+// launches.
+[[nodiscard]] int SparseOnDevice(DeviceStream stream, const float* arena,
+                                 const DeviceTiling& tiling, const float* thresholds,
+                                 const SparseMemory& memory, const SparseRoom& room, uint8_t* out,
+                                 uint64_t* sizes);
+
+// The values of codes, or of sums, to their parts of the arena. `bodies`: room for a word a tile.
+// `bad` goes up for codes that Codec::Decode refuses: what becomes of their parts means nothing.
+// Two launches.
+[[nodiscard]] int ReadSparseOnDevice(DeviceStream stream, const DeviceTiling& tiling,
+                                     const uint8_t* codes, const CodePlace* places,
+                                     uint64_t* bodies, float* arena, uint32_t* bad);
 
 }  // namespace tern::kernels
