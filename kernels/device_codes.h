@@ -2,7 +2,8 @@
 // what they mean. As in device.h: many tensors at once, arrays in device memory, launches in order
 // on their stream; what is returned is a cudaError_t.
 //
-// Rows of codes begin at a multiple of 4 and have room to one: whole words of them are read.
+// Rows of codes begin at a multiple of 4 and have room to one: whole words of them are read and
+// written.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +37,7 @@ struct GroupedPart {
 std::vector<GroupedPart> GroupParts(const Tiling& tiling, std::span<const uint64_t> sizes,
                                     uint64_t* all);
 
-// --- 1bitSGD (codecs.h). A group is a column or a bucket; a part's code has OneBitSize bytes.
+// --- 1bitSGD (onebit_inl.h). A group is a column or a bucket; a part's code has OneBitSize bytes.
 
 struct OneBitSums {
   double lower, upper;  // of negatives, of others

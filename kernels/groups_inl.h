@@ -18,6 +18,12 @@ namespace tern::kernels {
 
 constexpr uint32_t kGroupThreads = 64;
 
+// Of a group of a part of `count` elements.
+__device__ inline uint64_t LengthOfGroup(uint64_t count, uint64_t size, uint64_t group) {
+  const uint64_t rest = count - group * size;
+  return rest < size ? rest : size;
+}
+
 // By a warp; only its first lane's is the sum. load(i): element i.
 template <typename Sum, typename LoadOne>
 __device__ Sum SumOfRun(uint32_t count, const LoadOne& load) {
@@ -52,10 +58,7 @@ struct GroupedTile {
   Sum* partial;         // of the part
   uint32_t* done;
 
-  __device__ uint64_t LengthOf(uint64_t group) const {
-    const uint64_t rest = count - group * size;
-    return rest < size ? rest : size;
-  }
+  __device__ uint64_t LengthOf(uint64_t group) const { return LengthOfGroup(count, size, group); }
 };
 
 // Of groups that are a block each: a power of 2 of lanes a group where it has few elements.

@@ -52,8 +52,7 @@ __global__ void __launch_bounds__(kGroupThreads)
     return v;
   };
   const auto finish = [&](uint64_t group, const Sums& sums) {
-    const uint64_t rest = part.count - group * groups.size;
-    const uint64_t length = rest < groups.size ? rest : groups.size;
+    const uint64_t length = LengthOfGroup(part.count, groups.size, group);
     const float lower = OneBitMean(sums.lower, sums.negatives);
     const float upper = OneBitMean(sums.upper, length - sums.negatives);
     if (!AreOneBitMeans(lower, upper)) atomicAdd(bad, 1u);

@@ -53,11 +53,6 @@ struct Sums : QsgdSums {
   }
 };
 
-__device__ uint64_t LengthOf(const Part& part, uint64_t size, uint64_t bucket) {
-  const uint64_t rest = part.count - bucket * size;
-  return rest < size ? rest : size;
-}
-
 template <bool kTwoNorm>
 __device__ void MeasureTile(const Work& work) {
   const uint32_t p = work.tiling.tiles[blockIdx.x].part;
@@ -67,7 +62,7 @@ __device__ void MeasureTile(const Work& work) {
   const float* v = work.arena + part.begin;
   const auto finish = [&](uint64_t bucket, const Sums<kTwoNorm>& sums) {
     const QsgdBucket measured = QsgdMeasured(rule, FloatOf(sums.largest), sums.squares,
-                                             LengthOf(part, groups.size, bucket));
+                                             LengthOfGroup(part.count, groups.size, bucket));
     if (sums.largest >= kInfinityBits) atomicAdd(work.bad, 1u);
     work.room.norms[groups.first_group + bucket] = measured.norm;
     if (rule.bits == 0) {
@@ -96,7 +91,7 @@ __device__ uint64_t PlanPart(const Work& work, uint32_t p, uint64_t at, uint64_t
     uint64_t mine = 0;
     if (bucket < buckets) {
       const uint8_t width = *static_cast<volatile uint8_t*>(work.room.widths + group);
-      mine = LengthOf(part, groups.size, bucket) * width;
+      mine = LengthOfGroup(part.count, groups.size, bucket) * width;
       widths[bucket] = width;
       StoreFloat(LoadFresh(work.room.norms + group), norms + bucket * sizeof(float));
     }
@@ -174,7 +169,7 @@ struct CodedTile {
     row = 8 * (rule.bits == 0 ? all.room.levels[tile.part]
                               : all.coding.places[tile.part].begin + QsgdHeaderSize(rule, buckets));
     last = buckets - 1;
-    last_s = QsgdLevelCount(rule, LengthOf(part, size, last));
+    last_s = QsgdLevelCount(rule, LengthOfGroup(part.count, size, last));
     s = last == 0 ? last_s : QsgdLevelCount(rule, size);
     key = all.coding.key;
     key.tensor = part.tensor;

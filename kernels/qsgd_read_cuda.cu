@@ -61,8 +61,7 @@ struct CodeOfPart {
     return LoadWord(work.codes, at) | uint64_t{LoadWord(work.codes, at + 4)} << 32;
   }
   __device__ uint64_t LengthOf(uint64_t bucket) const {
-    const uint64_t rest = part.count - bucket * size;
-    return rest < size ? rest : size;
+    return LengthOfGroup(part.count, size, bucket);
   }
   __device__ float NormOf(uint64_t bucket) const {
     return LoadFloat(work.codes, norms + bucket * sizeof(float));

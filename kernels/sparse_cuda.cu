@@ -18,11 +18,6 @@ constexpr uint32_t kWarps = kThreads / 32;
 constexpr uint32_t kWords = kTile / 32;  // of a tile's mask
 static_assert(kTile == kSparseBlock && kWords == 2 * kThreads);
 
-__device__ uint32_t CountOf(const Part& part, uint32_t tile) {
-  const uint64_t rest = part.count - uint64_t{tile} * kTile;
-  return static_cast<uint32_t>(rest < kTile ? rest : kTile);
-}
-
 // Of a block of which k are not zero: what its directory says.
 __device__ uint32_t EntryOf(uint32_t k, uint32_t length) {
   return IsSparseDense(k, length) ? length : k;

@@ -26,11 +26,6 @@ struct Work {
   uint32_t* bad;
 };
 
-__device__ uint32_t CountOf(const Part& part, uint32_t tile) {
-  const uint64_t rest = part.count - uint64_t{tile} * kTile;
-  return static_cast<uint32_t>(rest < kTile ? rest : kTile);
-}
-
 __device__ uint32_t EntryOf(const Work& work, uint32_t part, uint32_t tile) {
   const uint8_t* entry = work.codes + work.places[part].begin + uint64_t{tile} * kSparseEntry;
   return entry[0] | uint32_t{entry[1]} << 8;

@@ -20,11 +20,6 @@ constexpr uint32_t kTileBytes = kTile / 8;  // of a mask
 
 __device__ uint64_t BytesOf(uint64_t bits) { return (bits + 7) / 8; }
 
-__device__ uint32_t CountOf(const Part& part, uint32_t tile) {
-  const uint64_t rest = part.count - uint64_t{tile} * kTile;
-  return static_cast<uint32_t>(rest < kTile ? rest : kTile);
-}
-
 // Eight elements, the codes of one byte of the mask.
 struct ByteOfCodes {
   uint32_t mask = 0, signs = 0, ones = 0;
@@ -38,14 +33,14 @@ __device__ ByteOfCodes CodeEight(const float* from, uint32_t count, const Ternar
   ByteOfCodes codes;
 #pragma unroll
   for (uint32_t k = 0; k < 8; ++k) {
-    const uint32_t draw = DrawOf(draws, k);
-    const Fire quickly = FiresQuickly(g.x[k], inverse, scale.clip, draw);
+    const float value = g.x[k];
+    const Fire quickly = FiresQuickly(value, inverse, scale.clip, DrawOf(draws, k));
     const bool fires = quickly == Fire::kUncertain
-                           ? Fires(g.x[k], scale.scaler, scale.clip, key, element + k)
+                           ? Fires(value, scale.scaler, scale.clip, key, element + k)
                            : quickly == Fire::kYes;
     if (!fires) continue;
     codes.mask |= 1u << k;
-    codes.signs |= (g.x[k] < 0 ? 1u : 0u) << codes.ones;
+    codes.signs |= (value < 0 ? 1u : 0u) << codes.ones;
     ++codes.ones;
   }
   return codes;

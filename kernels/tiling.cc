@@ -6,7 +6,7 @@ namespace tern::kernels {
 
 namespace {
 
-constexpr uint64_t kAlignment = 256;
+uint64_t Aligned(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
 
@@ -32,14 +32,13 @@ std::vector<CodePlace> PlaceCodes(const std::function<uint64_t(size_t part)>& si
   std::vector<CodePlace> places;
   uint64_t at = 0;
   for (TiledChunk& chunk : tiling->chunks) {
-    at = (at + kAlignment - 1) / kAlignment * kAlignment;
-    chunk.out = at;
+    chunk.out = at = Aligned(at);
     for (size_t p = chunk.part_begin; p < chunk.part_end; ++p) {
       places.push_back({at, size(p)});
       at += places.back().size;
     }
   }
-  tiling->out_bytes = at;
+  tiling->out_bytes = Aligned(at);
   return places;
 }
 

@@ -12,11 +12,6 @@ namespace {
 
 constexpr uint32_t kThreads = 128;
 
-__device__ uint32_t CountOf(const Part& part, uint32_t tile) {
-  const uint64_t rest = part.count - uint64_t{tile} * kTile;
-  return static_cast<uint32_t>(rest < kTile ? rest : kTile);
-}
-
 template <bool kMomentum>
 __global__ void __launch_bounds__(kThreads)
     AddTiles(const float* g, DeviceTiling tiling, DgcStep step, const DeviceStats* stats, float* u,

@@ -247,7 +247,7 @@ inline cudaError_t cudaFree(void* memory) {
   return cudaSuccess;
 }
 inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
-  std::memcpy(to, from, bytes);
+  if (bytes != 0) std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
