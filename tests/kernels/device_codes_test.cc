@@ -293,9 +293,9 @@ void ExpectQsgd(const std::vector<Part>& parts, const Options::Qsgd& qsgd,
 }
 
 TEST_P(QsgdCodes, AreTheCpus) {
-  const auto parts = PartsOf({1, 7, 512, 600, 2500, 9001, 100});
+  const auto parts = PartsOf({1, 7, 512, 600, 4096, 2500, 100, 9001});
   std::vector<float> g = Normal(EndOf(parts), 0.01f, 4);
-  std::fill_n(g.begin() + static_cast<std::ptrdiff_t>(parts[4].begin), 1500, 0.0f);
+  std::fill_n(g.begin() + static_cast<std::ptrdiff_t>(parts[5].begin), 1500, 0.0f);
   std::fill_n(g.begin() + static_cast<std::ptrdiff_t>(parts[6].begin), parts[6].count, 0.0f);
   ExpectQsgd(parts, GetParam().options, g);
 }

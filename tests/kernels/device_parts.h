@@ -10,13 +10,14 @@
 
 namespace tern::kernels {
 
-// Parts of these sizes, every other one after a gap that leaves it unaligned. Two to four a chunk.
+// Parts of these sizes, every other one after a gap that leaves it unaligned, and each beginning
+// elsewhere among the draws of its tensor. Two to four a chunk.
 inline std::vector<Part> PartsOf(const std::vector<uint64_t>& counts) {
   std::vector<Part> parts;
   uint64_t begin = 0;
   for (uint32_t p = 0; p < counts.size(); ++p) {
     begin += p % 2 * 3;
-    parts.push_back({begin, counts[p], uint64_t{p} * 4096 + p % 3, 5 + p, p / 3});
+    parts.push_back({begin, counts[p], uint64_t{p} * 4096 + p * 3 % 8, 5 + p, p / 3});
     begin += counts[p];
   }
   return parts;
