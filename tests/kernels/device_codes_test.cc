@@ -345,16 +345,35 @@ TEST_F(DeviceCodes, OfQsgdTellOfWhatIsNotFinite) {
   EXPECT_EQ(coder.bad(), 2u);
 }
 
-// Every byte of a code is changed in many ways: the device refuses what the codec does, and what it
-// does not, it reads alike.
-void ExpectRefusals(const Options::Qsgd& qsgd, uint64_t count, uint64_t seed) {
+// The device refuses what the codec does, and what it does not, it reads alike. Whether it was
+// refused.
+bool IsRefused(const std::vector<uint8_t>& code, const Options::Qsgd& qsgd, uint64_t count) {
   const std::vector<Part> parts = {{0, count, 0, 1, 0}};
-  const codec::Segment segment = SegmentOf(parts[0]);
   Options options;
   options.qsgd = qsgd;
-  const auto codec = Made("qsgd", options);
+  std::vector<float> mean(count);
+  const bool good =
+      Made("qsgd", options)->Decode(code, SegmentOf(parts[0]), 1, 0, 0, count, mean.data()).ok();
+  QsgdCoder coder(parts, qsgd);
+  CodeRow row;
+  row.Add(code);
+  const std::vector<float> read = coder.Read(row);
+  EXPECT_EQ(coder.bad() == 0, good);
+  if (good) ExpectSameBits(read, mean);
+  return !good;
+}
+
+std::vector<uint8_t> QsgdCodeOf(const Options::Qsgd& qsgd, uint64_t count, uint64_t seed) {
+  Options options;
+  options.qsgd = qsgd;
   std::vector<uint8_t> code;
-  codec->Encode(Normal(count, 1, seed).data(), segment, {}, {}, &code);
+  Made("qsgd", options)->Encode(Normal(count, 1, seed).data(), {1, 0, count}, {}, {}, &code);
+  return code;
+}
+
+// Changes of a code, many of which are refused.
+void ExpectRefusals(const Options::Qsgd& qsgd, uint64_t count, uint64_t seed) {
+  const std::vector<uint8_t> code = QsgdCodeOf(qsgd, count, seed);
   std::mt19937_64 random(seed);
   uint32_t refused = 0;
   for (int i = 0; i < 60; ++i) {
@@ -365,15 +384,7 @@ void ExpectRefusals(const Options::Qsgd& qsgd, uint64_t count, uint64_t seed) {
       other[i % 2 == 0 ? random() % code.size() : random() % std::min<size_t>(code.size(), 200)] ^=
           static_cast<uint8_t>(1 + random() % 255);
     }
-    std::vector<float> mean(count);
-    const bool good = codec->Decode(other, segment, 1, 0, 0, count, mean.data()).ok();
-    QsgdCoder coder(parts, qsgd);
-    CodeRow row;
-    row.Add(other);
-    const std::vector<float> read = coder.Read(row);
-    ASSERT_EQ(coder.bad() == 0, good) << "change " << i;
-    if (good) ExpectSameBits(read, mean);
-    refused += good ? 0 : 1;
+    refused += IsRefused(other, qsgd, count) ? 1 : 0;
   }
   EXPECT_GT(refused, 10u);
 }
@@ -383,6 +394,28 @@ TEST_F(DeviceCodes, OfQsgdThatAreNoneAreCounted) {
   ExpectRefusals({.bits = 3, .bucket = 7}, 401, 2);
   ExpectRefusals({.bucket = 16, .norm = Norm::kTwo, .levels = Levels::kSqrtN}, 1401, 3);
   ExpectRefusals({.bucket = 0, .levels = Levels::kGiven, .s = 9.5}, 301, 4);
+}
+
+// 150 buckets: three ends behind 150 norms and widths.
+TEST_F(DeviceCodes, OfQsgdThatEndElsewhereAreNone) {
+  const Options::Qsgd qsgd{.bucket = 4, .levels = Levels::kSqrtMN, .samples = 20};
+  const std::vector<uint8_t> code = QsgdCodeOf(qsgd, 600, 5);
+  EXPECT_FALSE(IsRefused(code, qsgd, 600));
+  for (size_t byte = 150 * 5; byte < 150 * 5 + 3 * 8; ++byte) {
+    for (const unsigned change : {1u, 0x80u}) {
+      auto other = code;
+      other[byte] ^= static_cast<uint8_t>(change);
+      EXPECT_TRUE(IsRefused(other, qsgd, 600)) << "byte " << byte;
+    }
+  }
+  // 64 buckets end later than they do, and the next, of 4 elements, has as many bits fewer.
+  auto other = code;
+  uint64_t end = 0;
+  std::memcpy(&end, other.data() + 150 * 5, sizeof end);
+  end += 4;
+  std::memcpy(other.data() + 150 * 5, &end, sizeof end);
+  --other[150 * 4 + 64];
+  EXPECT_TRUE(IsRefused(other, qsgd, 600));
 }
 
 // Against the bounds of what a draw of level 1 can still change.

@@ -243,15 +243,26 @@ TEST_F(DeviceCodes, StatisticsOfManyTensorsAreTheCpus) {
   }
 }
 
-// Every byte of a code is changed in many ways: the device refuses what the codec does, and what it
-// does not, it reads alike.
+// The device refuses what the codec does, and what it does not, it reads alike. Whether it was
+// refused.
+bool IsRefused(const std::vector<uint8_t>& code, uint64_t count) {
+  const std::vector<Part> parts = {{0, count, 0, 1, 0}};
+  std::vector<float> mean(count);
+  const bool good =
+      Made("topk", {})->Decode(code, SegmentOf(parts[0]), 1, 0, 0, count, mean.data()).ok();
+  CodeRow row;
+  row.Add(code);
+  uint32_t bad = 0;
+  const std::vector<float> read = SparseCoder(parts).Read(row, &bad);
+  EXPECT_EQ(bad == 0, good);
+  if (good) ExpectSameBits(read, mean);
+  return !good;
+}
+
+// How many of a code's changes are refused.
 uint32_t ExpectRefusals(const std::vector<float>& v, float threshold, uint64_t seed) {
-  const std::vector<Part> parts = {{0, v.size(), 0, 1, 0}};
-  const codec::Segment segment = SegmentOf(parts[0]);
-  const auto codec = Made("topk", {});
-  const CodeRow right = Coded(parts, v, {threshold}).row;
+  const CodeRow right = Coded({{0, v.size(), 0, 1, 0}}, v, {threshold}).row;
   std::mt19937_64 random(seed);
-  SparseCoder coder(parts);
   uint32_t refused = 0;
   for (int i = 0; i < 48; ++i) {
     std::vector<uint8_t> other(right.bytes.begin(),
@@ -263,15 +274,7 @@ uint32_t ExpectRefusals(const std::vector<float>& v, float threshold, uint64_t s
       other[random() % std::min(among, other.size())] ^=
           static_cast<uint8_t>(i % 2 == 0 ? 1u << random() % 8 : 1 + random() % 255);
     }
-    std::vector<float> mean(v.size());
-    const bool good = codec->Decode(other, segment, 1, 0, 0, v.size(), mean.data()).ok();
-    CodeRow row;
-    row.Add(other);
-    uint32_t bad = 0;
-    const std::vector<float> read = coder.Read(row, &bad);
-    EXPECT_EQ(bad == 0, good) << "change " << i;
-    if (good) ExpectSameBits(read, mean);
-    refused += good ? 0 : 1;
+    refused += IsRefused(other, v.size()) ? 1 : 0;
   }
   return refused;
 }
@@ -284,6 +287,18 @@ TEST_F(DeviceCodes, OfFewElementsThatAreNoneAreCounted) {
   EXPECT_GT(ExpectRefusals(v, 3.9f, 4), 20u);  // next to nothing
   std::vector<float> small(v.begin(), v.begin() + 37);
   EXPECT_GT(ExpectRefusals(small, 1, 5), 20u);
+}
+
+// One of 1000 elements is the 999th: 9 low bits, 487, and an upper one.
+TEST_F(DeviceCodes, OfAPlaceBeyondTheLastIsNone) {
+  std::vector<float> v(1000);
+  v[999] = 3;
+  std::vector<uint8_t> code = Coded({{0, 1000, 0, 1, 0}}, v, {1}).row.bytes;
+  code.resize(2 + 2 + 4);
+  ASSERT_EQ(code[2], 487 % 256);
+  EXPECT_FALSE(IsRefused(code, 1000));
+  code[2] = 0xFF;
+  EXPECT_TRUE(IsRefused(code, 1000));
 }
 
 }  // namespace
