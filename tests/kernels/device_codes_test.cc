@@ -408,13 +408,17 @@ TEST_F(DeviceCodes, OfQsgdThatEndElsewhereAreNone) {
       EXPECT_TRUE(IsRefused(other, qsgd, 600)) << "byte " << byte;
     }
   }
-  // 64 buckets end later than they do, and the next, of 4 elements, has as many bits fewer.
+  // 64 buckets end later than they do, and the next, of 4 zeros, has as many bits fewer.
   auto other = code;
   uint64_t end = 0;
   std::memcpy(&end, other.data() + 150 * 5, sizeof end);
+  uint8_t& width = other[150 * 4 + 64];
+  for (uint64_t bit = end; bit < end + 4 * uint64_t{width}; ++bit)
+    other[150 * 5 + 3 * 8 + bit / 8] &= static_cast<uint8_t>(~(1u << bit % 8));
+  EXPECT_FALSE(IsRefused(other, qsgd, 600));
   end += 4;
   std::memcpy(other.data() + 150 * 5, &end, sizeof end);
-  --other[150 * 4 + 64];
+  --width;
   EXPECT_TRUE(IsRefused(other, qsgd, 600));
 }
 
