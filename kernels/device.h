@@ -37,6 +37,12 @@ struct Part {
   uint32_t chunk = 0;  // parts of a chunk are neighbours; cut into tiles, chunks count from 0
 };
 
+// How many of them a tile of it has.
+TERN_HOST_DEVICE uint32_t CountOf(const Part& part, uint32_t tile) {
+  const uint64_t rest = part.count - uint64_t{tile} * kTile;
+  return static_cast<uint32_t>(rest < kTile ? rest : kTile);
+}
+
 struct Tile {
   uint32_t part = 0;
   uint32_t index = 0;  // in its part

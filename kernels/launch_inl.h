@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cstring>
 
 namespace tern::kernels {
 
@@ -34,14 +35,31 @@ __device__ inline bool IsLastOf(uint32_t* counter, uint32_t count) {
   return last;
 }
 
+constexpr uint32_t kAllLanes = 0xFFFFFFFF;
+
+// The same of warps, each of which has written by its first lane. Called by all lanes of a warp.
+__device__ inline bool IsLastWarpOf(uint32_t* counter, uint32_t count) {
+  uint32_t last = 0;
+  if (threadIdx.x % 32 == 0) {
+    __threadfence();
+    last = atomicAdd(counter, 1u) == count - 1 ? 1 : 0;
+    if (last != 0) *counter = 0;
+  }
+  last = __shfl_sync(kAllLanes, last, 0);
+  __syncwarp();
+  __threadfence();
+  return last != 0;
+}
+
 // Of what other blocks of the same launch have written: past this multiprocessor's own cache.
 template <typename T>
 __device__ T LoadFresh(const T* from) {
   static_assert(sizeof(T) % 4 == 0);
+  uint32_t words[sizeof(T) / 4];
+  const auto* fresh = reinterpret_cast<const volatile uint32_t*>(from);
+  for (uint32_t i = 0; i < sizeof(T) / 4; ++i) words[i] = fresh[i];
   T value;
-  const auto* words = reinterpret_cast<const volatile uint32_t*>(from);
-  auto* to = reinterpret_cast<uint32_t*>(&value);
-  for (uint32_t i = 0; i < sizeof(T) / 4; ++i) to[i] = words[i];
+  memcpy(&value, words, sizeof value);
   return value;
 }
 
@@ -58,6 +76,28 @@ template <typename Work>
 int ForEach(cudaStream_t stream, uint64_t n, const Work& work) {
   const auto blocks = static_cast<uint32_t>((n + kElementThreads - 1) / kElementThreads);
   return Launch(EachElement<Work>, blocks, kElementThreads, stream, n, work);
+}
+
+// The sum of the threads before this one; *total: of all. `row` has kThreads / 32 elements. By all
+// threads of a block.
+template <uint32_t kThreads, typename T>
+__device__ T SumBefore(T value, T* row, T* total) {
+  const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  T sum = value;
+  for (uint32_t step = 1; step < 32; step *= 2) {
+    const T before = __shfl_up_sync(kAllLanes, sum, step);
+    if (lane >= step) sum += before;
+  }
+  __syncthreads();  // who reads the row of before
+  if (lane == 31) row[warp] = sum;
+  __syncthreads();
+  T warps_before = 0;
+  *total = 0;
+  for (uint32_t w = 0; w < kThreads / 32; ++w) {
+    if (w < warp) warps_before += row[w];
+    *total += row[w];
+  }
+  return warps_before + sum - value;
 }
 
 // The sum over the threads of a block, in a fixed order; by all of them, who all get it. `row` has

@@ -40,6 +40,22 @@ TERN_HOST_DEVICE uint32_t DrawOf(const PhiloxWords& words, uint32_t place) {
   return place % 2 == 0 ? word & 0xFFFF : word >> 16;
 }
 
+// The draws of elements [element, element + 8): of the first that of place 0, and so on.
+TERN_HOST_DEVICE PhiloxWords NoiseOfEight(const NoiseKey& key, uint64_t element) {
+  const auto block = static_cast<uint32_t>(element / 8);
+  const PhiloxWords words = NoiseWords(key, block, 0);
+  const auto shift = static_cast<uint32_t>(element % 8);
+  if (shift == 0) return words;  // most often
+  const PhiloxWords next = NoiseWords(key, block + 1, 0);
+  // By constant steps, so that a GPU keeps the words in registers.
+  uint32_t w[8] = {words.w[0], words.w[1], words.w[2], words.w[3],
+                   next.w[0],  next.w[1],  next.w[2],  next.w[3]};
+  for (int i = 0; i < 6; ++i) w[i] = (shift & 4) != 0 ? w[i + 2] : w[i];
+  for (int i = 0; i < 5; ++i) w[i] = (shift & 2) != 0 ? w[i + 1] : w[i];
+  for (int i = 0; i < 4; ++i) w[i] = (shift & 1) != 0 ? w[i] >> 16 | w[i + 1] << 16 : w[i];
+  return {{w[0], w[1], w[2], w[3]}};
+}
+
 TERN_HOST_DEVICE uint32_t NoiseDraw(const NoiseKey& key, uint64_t element, uint8_t level) {
   const PhiloxWords words = NoiseWords(key, static_cast<uint32_t>(element / 8), level);
   return DrawOf(words, static_cast<uint32_t>(element % 8));

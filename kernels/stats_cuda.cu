@@ -57,9 +57,7 @@ __global__ void __launch_bounds__(kLanes)
   const Tile tile = tiling.tiles[blockIdx.x];
   const TiledPart part = tiling.parts[tile.part];
   const uint64_t begin = uint64_t{tile.index} * kTile;
-  const uint64_t rest = part.part.count - begin;
-  lanes[threadIdx.x] =
-      Gather(arena + part.part.begin + begin, static_cast<uint32_t>(rest < kTile ? rest : kTile));
+  lanes[threadIdx.x] = Gather(arena + part.part.begin + begin, CountOf(part.part, tile.index));
   Fold(lanes);
   if (threadIdx.x == 0) partial[blockIdx.x] = lanes[0];
   const uint32_t tiles = TilesOf(part.part.count);

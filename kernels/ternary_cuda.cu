@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/device.h"
+#include "kernels/eight_inl.h"
 #include "kernels/launch_inl.h"
 #include "kernels/ternary.h"
 #include "kernels/ternary_inl.h"
@@ -16,72 +17,30 @@ namespace {
 constexpr uint32_t kThreads = 128;
 constexpr uint32_t kWarps = kThreads / 32;
 constexpr uint32_t kTileBytes = kTile / 8;  // of a mask
-constexpr uint32_t kAll = 0xFFFFFFFF;
 
 __device__ uint64_t BytesOf(uint64_t bits) { return (bits + 7) / 8; }
-
-__device__ uint32_t CountOf(const Part& part, uint32_t tile) {
-  const uint64_t rest = part.count - uint64_t{tile} * kTile;
-  return static_cast<uint32_t>(rest < kTile ? rest : kTile);
-}
-
-// The sum of the threads before this one; *total: of all. `row` has kWarps elements.
-__device__ uint32_t SumBefore(uint32_t value, uint32_t* row, uint32_t* total) {
-  const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  uint32_t sum = value;
-  for (uint32_t step = 1; step < 32; step *= 2) {
-    const uint32_t before = __shfl_up_sync(kAll, sum, step);
-    if (lane >= step) sum += before;
-  }
-  __syncthreads();  // who reads the row of before
-  if (lane == 31) row[warp] = sum;
-  __syncthreads();
-  uint32_t warps_before = 0;
-  *total = 0;
-  for (uint32_t w = 0; w < kWarps; ++w) {
-    if (w < warp) warps_before += row[w];
-    *total += row[w];
-  }
-  return warps_before + sum - value;
-}
 
 // Eight elements, the codes of one byte of the mask.
 struct ByteOfCodes {
   uint32_t mask = 0, signs = 0, ones = 0;
 };
 
-__device__ void LoadEight(const float* from, uint32_t count, float* to) {
-  if (count == 8 && reinterpret_cast<uintptr_t>(from) % sizeof(float4) == 0) {
-    const float4 a = *reinterpret_cast<const float4*>(from);
-    const float4 b = *reinterpret_cast<const float4*>(from + 4);
-    to[0] = a.x, to[1] = a.y, to[2] = a.z, to[3] = a.w;
-    to[4] = b.x, to[5] = b.y, to[6] = b.z, to[7] = b.w;
-    return;
-  }
-  for (uint32_t k = 0; k < 8; ++k) to[k] = k < count ? from[k] : 0;
-}
-
 // `element`: of the tensor, the first of them.
 __device__ ByteOfCodes CodeEight(const float* from, uint32_t count, const TernaryScale& scale,
                                  float inverse, const NoiseKey& key, uint64_t element) {
-  float g[8];
-  LoadEight(from, count, g);
-  const auto shift = static_cast<uint32_t>(element % 8);  // most often 0
-  const auto block = static_cast<uint32_t>(element / 8);
-  const PhiloxWords words = NoiseWords(key, block, 0);
-  const PhiloxWords next = shift == 0 ? words : NoiseWords(key, block + 1, 0);
+  const Eight g = Load(from, count);
+  const PhiloxWords draws = NoiseOfEight(key, element);
   ByteOfCodes codes;
 #pragma unroll
   for (uint32_t k = 0; k < 8; ++k) {
-    const uint32_t place = k + shift;
-    const uint32_t draw = place < 8 ? DrawOf(words, place) : DrawOf(next, place - 8);
-    const Fire quickly = FiresQuickly(g[k], inverse, scale.clip, draw);
+    const float value = g.x[k];
+    const Fire quickly = FiresQuickly(value, inverse, scale.clip, DrawOf(draws, k));
     const bool fires = quickly == Fire::kUncertain
-                           ? Fires(g[k], scale.scaler, scale.clip, key, element + k)
+                           ? Fires(value, scale.scaler, scale.clip, key, element + k)
                            : quickly == Fire::kYes;
     if (!fires) continue;
     codes.mask |= 1u << k;
-    codes.signs |= (g[k] < 0 ? 1u : 0u) << codes.ones;
+    codes.signs |= (value < 0 ? 1u : 0u) << codes.ones;
     ++codes.ones;
   }
   return codes;
@@ -100,7 +59,7 @@ __device__ void PlanChunk(const DeviceTiling& tiling, uint32_t c, const TernaryR
       const uint32_t i = begin + threadIdx.x;
       const uint32_t mine = i < tiles ? LoadFresh(room.ones + part.tile_begin + i) : 0;
       uint32_t total;
-      const uint32_t before = SumBefore(mine, row, &total);
+      const uint32_t before = SumBefore<kThreads>(mine, row, &total);
       if (i < tiles) room.sign_bit[part.tile_begin + i] = ones + before;
       ones += total;
     }
@@ -134,7 +93,8 @@ __global__ void __launch_bounds__(kThreads)
       room.masks[uint64_t{blockIdx.x} * kTileBytes + byte] = static_cast<uint8_t>(codes.mask);
     }
     uint32_t total;
-    const uint32_t at = ones + SumBefore(codes.ones, row, &total);  // all have zeroed `signs` then
+    const uint32_t at =
+        ones + SumBefore<kThreads>(codes.ones, row, &total);  // all have zeroed `signs` then
     if (codes.signs != 0) {
       atomicOr(signs + at / 32, codes.signs << at % 32);
       if (at % 32 + codes.ones > 32) atomicOr(signs + at / 32 + 1, codes.signs >> (32 - at % 32));

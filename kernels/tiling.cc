@@ -1,11 +1,12 @@
 #include "kernels/device.h"
+#include "kernels/device_codes.h"
 #include "kernels/ternary.h"
 
 namespace tern::kernels {
 
 namespace {
 
-constexpr uint64_t kAlignment = 256;
+uint64_t Aligned(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
 
@@ -14,18 +15,42 @@ Tiling CutIntoTiles(std::span<const Part> parts) {
   for (size_t p = 0; p < parts.size(); ++p) {
     const auto part = static_cast<uint32_t>(p);
     const auto tile = static_cast<uint32_t>(tiling.tiles.size());
-    if (p == 0 || parts[p].chunk != parts[p - 1].chunk) {
-      tiling.out_bytes = (tiling.out_bytes + kAlignment - 1) / kAlignment * kAlignment;
-      tiling.chunks.push_back({part, part, tile, tile, tiling.out_bytes});
-    }
+    if (p == 0 || parts[p].chunk != parts[p - 1].chunk)
+      tiling.chunks.push_back({part, part, tile, tile, 0});
     tiling.parts.push_back({parts[p], tile});
     tiling.parts.back().part.chunk = static_cast<uint32_t>(tiling.chunks.size() - 1);
     for (uint32_t i = 0; i < TilesOf(parts[p].count); ++i) tiling.tiles.push_back({part, i});
     tiling.chunks.back().part_end = part + 1;
     tiling.chunks.back().tile_end = static_cast<uint32_t>(tiling.tiles.size());
-    tiling.out_bytes += 2 * PlaneBytes(parts[p].count);
   }
+  PlaceCodes([&](size_t p) { return 2 * PlaneBytes(parts[p].count); }, &tiling);
   return tiling;
+}
+
+std::vector<CodePlace> PlaceCodes(const std::function<uint64_t(size_t part)>& size,
+                                  Tiling* tiling) {
+  std::vector<CodePlace> places;
+  uint64_t at = 0;
+  for (TiledChunk& chunk : tiling->chunks) {
+    chunk.out = at = Aligned(at);
+    for (size_t p = chunk.part_begin; p < chunk.part_end; ++p) {
+      places.push_back({at, size(p)});
+      at += places.back().size;
+    }
+  }
+  tiling->out_bytes = Aligned(at);
+  return places;
+}
+
+std::vector<GroupedPart> GroupParts(const Tiling& tiling, std::span<const uint64_t> sizes,
+                                    uint64_t* all) {
+  std::vector<GroupedPart> groups;
+  *all = 0;
+  for (size_t p = 0; p < tiling.parts.size(); ++p) {
+    groups.push_back({sizes[p], *all});
+    *all += (tiling.parts[p].part.count + sizes[p] - 1) / sizes[p];
+  }
+  return groups;
 }
 
 }  // namespace tern::kernels

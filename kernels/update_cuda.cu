@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/device.h"
+#include "kernels/eight_inl.h"
 #include "kernels/launch_inl.h"
 #include "kernels/planes.h"
 
@@ -10,37 +11,7 @@ namespace tern::kernels {
 namespace {
 
 constexpr uint32_t kThreads = 128;
-constexpr uint32_t kEight = 8;
 constexpr uint32_t kMostContributors = 2047;
-
-// Eight neighbours of an arena, some of which may be beyond the end.
-struct Eight {
-  float x[kEight];
-};
-
-__device__ bool IsWhole(const float* at, uint32_t count) {
-  return count == kEight && reinterpret_cast<uintptr_t>(at) % sizeof(float4) == 0;
-}
-
-__device__ Eight Load(const float* at, uint32_t count) {
-  Eight e;
-  if (IsWhole(at, count)) {
-    const float4 a = *reinterpret_cast<const float4*>(at);
-    const float4 b = *reinterpret_cast<const float4*>(at + 4);
-    return {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
-  }
-  for (uint32_t k = 0; k < kEight; ++k) e.x[k] = k < count ? at[k] : 0;
-  return e;
-}
-
-__device__ void Store(const Eight& e, float* at, uint32_t count) {
-  if (IsWhole(at, count)) {
-    *reinterpret_cast<float4*>(at) = {e.x[0], e.x[1], e.x[2], e.x[3]};
-    *reinterpret_cast<float4*>(at + 4) = {e.x[4], e.x[5], e.x[6], e.x[7]};
-    return;
-  }
-  for (uint32_t k = 0; k < count; ++k) at[k] = e.x[k];
-}
 
 struct Sums {
   const uint8_t* planes;  // of the part

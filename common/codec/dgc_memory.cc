@@ -1,7 +1,6 @@
 #include "common/codec/dgc_memory.h"
 
-#include <cmath>
-
+#include "kernels/dgc_inl.h"
 #include "kernels/stats.h"
 
 namespace tern::codec {
@@ -11,21 +10,20 @@ DgcMemory::DgcMemory(uint64_t count, const Options::TopK& options)
 
 void DgcMemory::Compensate(uint64_t begin, std::span<const float> g, std::span<float> v) {
   float scale = 1;
-  if (options_.clip_norm > 0) {
-    const double norm = std::sqrt(kernels::ComputeStats(g.data(), g.size()).sum_squares);
-    if (norm > options_.clip_norm) scale = static_cast<float>(options_.clip_norm / norm);
-  }
-  const auto m = static_cast<float>(options_.momentum);
+  if (options_.clip_norm > 0)
+    scale = kernels::DgcScale(options_.clip_norm,
+                              kernels::ComputeStats(g.data(), g.size()).sum_squares);
+  const kernels::DgcStep step{static_cast<float>(options_.momentum), options_.nesterov,
+                              options_.clip_norm};
+  float* accumulated = accumulated_.data() + begin;
+  float* momentum = momentum_.empty() ? nullptr : momentum_.data() + begin;
   for (size_t i = 0; i < g.size(); ++i) {
-    float step = scale * g[i];
-    if (!momentum_.empty()) {
-      float& u = momentum_[begin + i];
-      const float pushed = u + step;
-      u = options_.nesterov ? m * pushed : m * u + step;
-      step = options_.nesterov ? u + step : u;
+    if (momentum == nullptr) {
+      kernels::DgcElement<false>(step, scale, g[i], nullptr, accumulated + i);
+    } else {
+      kernels::DgcElement<true>(step, scale, g[i], momentum + i, accumulated + i);
     }
-    accumulated_[begin + i] += step;
-    v[i] = accumulated_[begin + i];
+    v[i] = accumulated[i];
   }
 }
 

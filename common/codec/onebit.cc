@@ -11,6 +11,7 @@
 #include "common/codec/error_feedback.h"
 #include "common/codec/float_sum.h"
 #include "common/codec/mask_signs.h"
+#include "kernels/onebit_inl.h"
 #include "kernels/stats.h"
 #include "kernels/ternary.h"
 
@@ -28,8 +29,6 @@ struct Means {
   float upper = 0;
 };
 
-constexpr size_t kMeansBytes = 2 * sizeof(float);
-
 // The code of one segment: the means of its groups, lower and upper, IEEE single, little-endian;
 // then a plane of segment.count bits (kernels/ternary.h), one = negative.
 class Form {
@@ -39,7 +38,7 @@ class Form {
         group_(std::max<uint64_t>(1, bucket == 0 ? segment.column : bucket)) {}
 
   uint64_t count() const { return count_; }
-  size_t size() const { return means_bytes() + kernels::PlaneBytes(count_); }
+  size_t size() const { return kernels::OneBitSize(count_, group_); }
 
   void Append(const float* g, std::vector<uint8_t>* out) const;
   // What every code is checked for: its size, its means, and that both fit the signs.
@@ -50,7 +49,7 @@ class Form {
   Status Read(std::span<const uint8_t> code, uint64_t first, uint64_t n, float* values) const;
 
  private:
-  size_t means_bytes() const { return (count_ + group_ - 1) / group_ * kMeansBytes; }
+  size_t means_bytes() const { return kernels::OneBitMeansSize(count_, group_); }
   // kMismatch for means that cannot be.
   Status MeansAt(std::span<const uint8_t> code, uint64_t group, Means* means) const;
 
@@ -74,10 +73,7 @@ Means MeansOf(std::span<const float> v) {
       sums[negative] += kernels::ComputeStats(only.data(), block.size()).sum;
     }
   }
-  Means means;
-  if (counts[1] > 0) means.lower = static_cast<float>(sums[1] / static_cast<double>(counts[1]));
-  if (counts[0] > 0) means.upper = static_cast<float>(sums[0] / static_cast<double>(counts[0]));
-  return means;
+  return {kernels::OneBitMean(sums[1], counts[1]), kernels::OneBitMean(sums[0], counts[0])};
 }
 
 void Form::Append(const float* g, std::vector<uint8_t>* out) const {
@@ -98,11 +94,9 @@ void Form::Append(const float* g, std::vector<uint8_t>* out) const {
 
 Status Form::MeansAt(std::span<const uint8_t> code, uint64_t group, Means* means) const {
   std::array<float, 2> pair;
-  ReadFloats(code.subspan(group * kMeansBytes), pair);
+  ReadFloats(code.subspan(group * kernels::kOneBitMeansBytes), pair);
   *means = {pair[0], pair[1]};
-  const bool lower = pair[0] < 0 || (pair[0] == 0 && !std::signbit(pair[0]));
-  const bool upper = !std::signbit(pair[1]);
-  if (lower && upper && std::isfinite(pair[0]) && std::isfinite(pair[1])) return Ok();
+  if (kernels::AreOneBitMeans(means->lower, means->upper)) return Ok();
   return Status(Code::kMismatch, Cat("onebit means of group ", group, " are ", pair[0], " and ",
                                      pair[1], ", expected finite ones, at most 0 and at least 0"));
 }

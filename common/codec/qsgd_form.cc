@@ -14,8 +14,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are copied as they lie");
 
-constexpr uint64_t kStride = 64;  // buckets for which there is one end
-constexpr size_t kBlock = 1024;   // elements that are coded or decoded at a time
+using kernels::kQsgdStride;
+constexpr size_t kBlock = 1024;  // elements that are coded or decoded at a time
 
 uint64_t DivideUp(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
@@ -37,26 +37,19 @@ struct QsgdForm::Parts {
 };
 
 uint64_t QsgdForm::Buckets(uint64_t count) const {
-  return count == 0 ? 0 : DivideUp(count, BucketSize(count));
+  return count == 0 ? 0 : kernels::QsgdBuckets(count, BucketSize(count));
 }
 
 size_t QsgdForm::HeaderSize(uint64_t count) const {
-  const uint64_t buckets = Buckets(count);
-  const size_t norms = buckets * sizeof(float);
-  if (levels_.SameWidth()) return norms;
-  return norms + buckets + DivideUp(buckets, kStride) * sizeof(uint64_t);
+  return kernels::QsgdHeaderSize(levels_.rule(), Buckets(count));
 }
 
 uint64_t QsgdForm::MaxBits(uint64_t count) const {
-  if (count == 0) return 0;
-  const uint64_t size = BucketSize(count);
-  const uint64_t last = count % size;
-  return (count - last) * static_cast<uint64_t>(levels_.MaxWidth(size)) +
-         last * static_cast<uint64_t>(levels_.MaxWidth(last));
+  return count == 0 ? 0 : kernels::QsgdMaxBits(levels_.rule(), count, BucketSize(count));
 }
 
 size_t QsgdForm::MaxSize(uint64_t count) const {
-  return HeaderSize(count) + DivideUp(MaxBits(count), 8);
+  return count == 0 ? 0 : kernels::QsgdMaxSize(levels_.rule(), count, BucketSize(count));
 }
 
 void QsgdForm::Append(const float* g, const Segment& segment, kernels::NoiseKey noise,
@@ -66,7 +59,7 @@ void QsgdForm::Append(const float* g, const Segment& segment, kernels::NoiseKey 
   std::vector<QsgdLevels::Bucket> measured(buckets);
   std::vector<float> norms(buckets);
   std::vector<uint8_t> widths(buckets);
-  std::vector<uint64_t> ends(DivideUp(buckets, kStride));
+  std::vector<uint64_t> ends(DivideUp(buckets, kQsgdStride));
   uint64_t bits = 0;
   for (uint64_t b = 0; b < buckets; ++b) {
     const uint64_t length = std::min(size, count - b * size);
@@ -74,10 +67,10 @@ void QsgdForm::Append(const float* g, const Segment& segment, kernels::NoiseKey 
     norms[b] = measured[b].norm;
     widths[b] = static_cast<uint8_t>(measured[b].width);
     bits += length * widths[b];
-    ends[b / kStride] = bits;
+    ends[b / kQsgdStride] = bits;
   }
   AppendFloats(norms, out);
-  if (!levels_.SameWidth()) {
+  if (!SameWidth()) {
     out->insert(out->end(), widths.begin(), widths.end());
     const auto* from = reinterpret_cast<const uint8_t*>(ends.data());
     out->insert(out->end(), from, from + ends.size() * sizeof(uint64_t));
@@ -104,7 +97,7 @@ Result<size_t> QsgdForm::Size(std::span<const uint8_t> bytes, uint64_t count) co
   const size_t header = HeaderSize(count);
   if (bytes.size() < header) return cut_short(header);
   uint64_t bits = MaxBits(count);
-  if (!levels_.SameWidth()) {
+  if (!SameWidth()) {
     const uint64_t said = ReadEnd(bytes.first(header).last(sizeof(uint64_t)), 0);
     if (said > bits) {
       return Status(Code::kMismatch, Cat("qsgd levels of ", said, " bits, expected at most ", bits,
@@ -128,7 +121,7 @@ QsgdForm::Parts QsgdForm::Split(std::span<const uint8_t> code, uint64_t count) c
   parts.norms = code.first(buckets * sizeof(float));
   parts.levels = code.subspan(header);
   parts.bits = MaxBits(count);
-  if (levels_.SameWidth()) return parts;
+  if (SameWidth()) return parts;
   parts.widths = code.subspan(parts.norms.size(), buckets);
   const size_t before = parts.norms.size() + buckets;
   parts.ends = code.subspan(before, header - before);
@@ -147,8 +140,9 @@ Status QsgdForm::ReadBucket(const Parts& parts, uint64_t bucket, uint64_t at,
   if (!possible.ok()) return possible.Within(Cat("qsgd bucket ", bucket));
   *end = at + length * static_cast<uint64_t>(header->width);
   if (parts.ends.empty()) return Ok();
-  const bool last = bucket % kStride == kStride - 1 || (bucket + 1) * parts.size >= parts.count;
-  const uint64_t said = ReadEnd(parts.ends, bucket / kStride);
+  const bool last =
+      bucket % kQsgdStride == kQsgdStride - 1 || (bucket + 1) * parts.size >= parts.count;
+  const uint64_t said = ReadEnd(parts.ends, bucket / kQsgdStride);
   if (said <= parts.bits && (last ? *end == said : *end <= said)) return Ok();
   return Status(Code::kMismatch, Cat("qsgd bucket ", bucket, " ends at bit ", *end, " of ",
                                      parts.bits, ", expected ", said, last ? "" : " at most"));
@@ -163,9 +157,9 @@ Status QsgdForm::Read(std::span<const uint8_t> code, uint64_t count, uint64_t fi
   if (parts.ends.empty()) {
     at = bucket * parts.size * static_cast<uint64_t>(levels_.MaxWidth(parts.size));
   } else {
-    if (bucket >= kStride) at = ReadEnd(parts.ends, bucket / kStride - 1);
+    if (bucket >= kQsgdStride) at = ReadEnd(parts.ends, bucket / kQsgdStride - 1);
     at = std::min(at, parts.bits);  // of one beyond, the bucket's end will say so
-    for (uint64_t b = bucket / kStride * kStride; b < bucket; ++b)
+    for (uint64_t b = bucket / kQsgdStride * kQsgdStride; b < bucket; ++b)
       at += parts.size * parts.widths[b];
   }
   std::array<uint32_t, kBlock> codes;

@@ -42,6 +42,8 @@ class QsgdForm {
   Parts Split(std::span<const uint8_t> code, uint64_t count) const;
   Status ReadBucket(const Parts& parts, uint64_t bucket, uint64_t at, QsgdLevels::Bucket* header,
                     uint64_t* end) const;
+  // Whether every bucket has the same number of bits an element.
+  bool SameWidth() const { return levels_.rule().bits > 0; }
   // Elements of a bucket, but for the last.
   uint64_t BucketSize(uint64_t count) const { return bucket_ == 0 ? count : bucket_; }
   uint64_t Buckets(uint64_t count) const;

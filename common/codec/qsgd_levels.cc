@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
-#include <limits>
 #include <string>
 
 #include "common/base/text.h"
@@ -16,30 +14,21 @@ namespace {
 
 using Qsgd = Options::Qsgd;
 
-constexpr double kLargest = std::numeric_limits<float>::max();
-// 2 s + 1 values in kMaxPackedBits.
-constexpr double kMaxLevels = (1 << (kMaxPackedBits - 1)) - 1;
-
+using kernels::kQsgdMostLevels;
+static_assert(kernels::kQsgdMostBits == kMaxPackedBits);
 constexpr uint64_t kMaxBucket = uint64_t{1} << 31;
 
-// ceil(log2(2 c + 1)).
-int BitsFor(uint64_t c) { return static_cast<int>(std::bit_width(2 * c)); }
-
-// Whether an event of probability p in [0, 1) happens, element by element in ascending order.
+// Draws of level 0, element by element in ascending order.
 class Draws {
  public:
   explicit Draws(const kernels::NoiseKey& key) : key_(key) {}
 
-  bool Fires(double p, uint64_t element) {
-    const auto threshold = static_cast<uint32_t>(p * 0x1p32);
+  uint32_t Of(uint64_t element) {
     if (const uint64_t block = element / 8; block != block_) {
       block_ = block;
       words_ = kernels::NoiseBlock(key_, static_cast<uint32_t>(block), 0);
     }
-    const uint32_t draw = words_[element % 8 / 2] >> (16 * (element % 2)) & 0xFFFF;
-    const uint32_t high = threshold >> 16;
-    if (draw != high) return draw < high;
-    return kernels::Draw16(key_, element, 1) < (threshold & 0xFFFF);
+    return words_[element % 8 / 2] >> (16 * (element % 2)) & 0xFFFF;
   }
 
  private:
@@ -48,54 +37,45 @@ class Draws {
   std::array<uint32_t, 4> words_{};
 };
 
-}  // namespace
-
-bool QsgdLevels::SameWidth() const { return options_.levels == Qsgd::Levels::kBits; }
-
-double QsgdLevels::LevelCount(uint64_t n) const {
-  double s = 0;
-  switch (options_.levels) {
+kernels::QsgdRule RuleOf(const Qsgd& options) {
+  const bool sign = options.layout == Qsgd::Layout::kSign;
+  kernels::QsgdRule rule{options.norm == Qsgd::Norm::kTwo, !sign, 0, 0, 0};
+  switch (options.levels) {
     case Qsgd::Levels::kBits:
-      return options_.layout == Qsgd::Layout::kSign ? (1 << (options_.bits - 1)) - 1
-                                                    : (1 << options_.bits) - 1;
+      rule.bits = options.bits;
+      rule.levels = (1 << (sign ? options.bits - 1 : options.bits)) - 1;
+      break;
     case Qsgd::Levels::kGiven:
-      return options_.s;
+      rule.levels = options.s;
+      break;
     case Qsgd::Levels::kSqrtN:
-      s = static_cast<double>(n);
+      rule.per_element = 1;
       break;
     case Qsgd::Levels::kSqrtMN:
-      s = static_cast<double>(options_.samples) * static_cast<double>(n);
+      rule.per_element = static_cast<double>(options.samples);
       break;
     case Qsgd::Levels::kSqrtMPN:
-      s = static_cast<double>(options_.samples) * static_cast<double>(options_.local_steps) *
-          static_cast<double>(n);
+      rule.per_element =
+          static_cast<double>(options.samples) * static_cast<double>(options.local_steps);
       break;
   }
-  return std::min(std::sqrt(s) / 2, kMaxLevels);
+  return rule;
 }
 
-int QsgdLevels::MaxWidth(uint64_t n) const {
-  return SameWidth() ? options_.bits : BitsFor(static_cast<uint64_t>(std::ceil(LevelCount(n))));
-}
+}  // namespace
+
+QsgdLevels::QsgdLevels(const Qsgd& options) : rule_(RuleOf(options)) {}
 
 QsgdLevels::Bucket QsgdLevels::Measure(std::span<const float> v) const {
   const kernels::Stats stats = kernels::ComputeStats(v.data(), v.size());
-  Bucket bucket{stats.max_abs, options_.bits, LevelCount(v.size())};
-  // Rounded upwards or downwards, it is not below the largest magnitude, which is a float.
-  if (options_.norm == Qsgd::Norm::kTwo)
-    bucket.norm = static_cast<float>(std::min(std::sqrt(stats.sum_squares), kLargest));
-  if (SameWidth()) return bucket;
-  const float largest = bucket.norm > 0 ? stats.max_abs / bucket.norm : 0;
-  bucket.width = BitsFor(static_cast<uint64_t>(std::ceil(bucket.s * double{largest})));
-  return bucket;
+  return kernels::QsgdMeasured(rule_, stats.max_abs, stats.sum_squares, v.size());
 }
 
 Status QsgdLevels::Check(float norm, int width, uint64_t n) const {
+  if (kernels::QsgdCanBe(rule_, norm, width, n)) return Ok();
   if (!std::isfinite(norm) || std::signbit(norm))
     return Status(Code::kMismatch, Cat("norm is ", norm, ", expected finite and not negative"));
-  const int largest = MaxWidth(n);
-  const int least = norm > 0 ? 2 : 0, most = norm > 0 ? largest : 0;
-  if (SameWidth() || (width >= least && width <= most)) return Ok();
+  const int least = norm > 0 ? 2 : 0, most = norm > 0 ? kernels::QsgdMaxWidth(rule_, n) : 0;
   return Status(Code::kMismatch, Cat(width, " bits an element in a bucket of ", n, " with norm ",
                                      norm, ", expected ", least, " to ", most));
 }
@@ -108,18 +88,18 @@ void QsgdLevels::Encode(std::span<const float> v, const Bucket& bucket,
     return;
   }
   Draws draws(noise);
-  const auto level = [&](double x, uint64_t element) {
-    const auto below = static_cast<uint32_t>(x);
-    return below + uint32_t{draws.Fires(x - below, element)};
+  const auto level = [&](bool intervals, size_t i) {
+    const uint64_t element = first + i;
+    return kernels::QsgdLevel(intervals, v[i], bucket, draws.Of(element),
+                              [&] { return kernels::Draw16(noise, element, 1); });
   };
-  if (options_.layout == Qsgd::Layout::kIntervals) {
-    for (size_t i = 0; i < v.size(); ++i)
-      codes[i] = level((double{v[i] / bucket.norm} + 1) * (bucket.s / 2), first + i);
+  if (rule_.intervals) {
+    for (size_t i = 0; i < v.size(); ++i) codes[i] = level(true, i);
     return;
   }
   const uint32_t minus = uint32_t{1} << (bucket.width - 1);
   for (size_t i = 0; i < v.size(); ++i) {
-    const uint32_t l = level(double{std::abs(v[i]) / bucket.norm} * bucket.s, first + i);
+    const uint32_t l = level(false, i);
     codes[i] = l | minus * (uint32_t{v[i] < 0} & uint32_t{l > 0});  // no branch can foresee it
   }
 }
@@ -127,30 +107,23 @@ void QsgdLevels::Encode(std::span<const float> v, const Bucket& bucket,
 bool QsgdLevels::Decode(std::span<const uint32_t> codes, const Bucket& bucket,
                         std::span<float> values) const {
   const double unit = double{bucket.norm} / bucket.s;
-  // At s that is no whole number the last level lies above the norm.
-  const auto value = [unit](int32_t c) {
-    return static_cast<float>(std::clamp(c * unit, -kLargest, kLargest));
-  };
   if (!(bucket.norm > 0)) {
     uint32_t any = 0;
     for (const uint32_t code : codes) any |= code;
     std::fill(values.begin(), values.end(), 0.0f);
     return any == 0;
   }
-  if (options_.layout == Qsgd::Layout::kIntervals) {
-    const int32_t m = (int32_t{1} << options_.bits) - 1;
+  if (rule_.intervals) {
+    const int32_t m = (int32_t{1} << rule_.bits) - 1;
     for (size_t i = 0; i < codes.size(); ++i)
-      values[i] = value(2 * static_cast<int32_t>(codes[i]) - m);
+      values[i] = kernels::QsgdValue(2 * static_cast<int32_t>(codes[i]) - m, unit);
     return true;
   }
   const uint32_t minus = uint32_t{1} << (bucket.width - 1);
-  const auto last = static_cast<int32_t>(std::ceil(bucket.s));
+  const auto last = static_cast<uint32_t>(std::ceil(bucket.s));
   bool good = true;
-  for (size_t i = 0; i < codes.size(); ++i) {
-    const auto l = static_cast<int32_t>(codes[i] & (minus - 1));
-    good &= codes[i] != minus && l <= last;  // minus nothing is no code
-    values[i] = value((codes[i] & minus) != 0 ? -l : l);
-  }
+  for (size_t i = 0; i < codes.size(); ++i)
+    values[i] = kernels::QsgdValue(kernels::QsgdSigned(codes[i], minus, last, &good), unit);
   return good;
 }
 
@@ -167,8 +140,8 @@ Status CheckQsgd(const Qsgd& options) {
     return bad(
         "layout is intervals, whose number is 2^bits - 1: leave levels at bits, or set layout "
         "to sign");
-  if (options.levels == Qsgd::Levels::kGiven && !(options.s >= 1 && options.s <= kMaxLevels))
-    return bad(Cat("s is ", options.s, ", expected 1 to ", kMaxLevels, " levels"));
+  if (options.levels == Qsgd::Levels::kGiven && !(options.s >= 1 && options.s <= kQsgdMostLevels))
+    return bad(Cat("s is ", options.s, ", expected 1 to ", kQsgdMostLevels, " levels"));
   if (options.samples == 0 || options.local_steps == 0)
     return Status(Code::kInternal, "qsgd without samples or local steps");
   return Ok();

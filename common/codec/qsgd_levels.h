@@ -27,27 +27,22 @@
 
 #include "common/codec/codec.h"
 #include "kernels/philox.h"
+#include "kernels/qsgd_inl.h"
 
 namespace tern::codec {
 
 class QsgdLevels {
  public:
-  // One bucket's.
-  struct Bucket {
-    float norm = 0;
-    int width = 0;  // bits an element
-    double s = 1;
-  };
+  using Bucket = kernels::QsgdBucket;
 
   // REQUIRES options that CheckQsgd takes.
-  explicit QsgdLevels(const Options::Qsgd& options) : options_(options) {}
+  explicit QsgdLevels(const Options::Qsgd& options);
 
-  // Whether every bucket has the same number of bits an element.
-  bool SameWidth() const;
-  // The largest of a bucket of n elements.
-  int MaxWidth(uint64_t n) const;
+  const kernels::QsgdRule& rule() const { return rule_; }
+  // The largest width of a bucket of n elements.
+  int MaxWidth(uint64_t n) const { return kernels::QsgdMaxWidth(rule_, n); }
   // s of a bucket of n elements.
-  double LevelCount(uint64_t n) const;
+  double LevelCount(uint64_t n) const { return kernels::QsgdLevelCount(rule_, n); }
   // Norm and width of v. REQUIRES finite values.
   Bucket Measure(std::span<const float> v) const;
   // Whether a norm and a width may go together in a bucket of n elements; kMismatch if not.
@@ -60,7 +55,7 @@ class QsgdLevels {
   bool Decode(std::span<const uint32_t> codes, const Bucket& bucket, std::span<float> values) const;
 
  private:
-  Options::Qsgd options_;
+  kernels::QsgdRule rule_;
 };
 
 // kBadJob, with the key, for options outside their ranges.

@@ -8,11 +8,16 @@
 #include <string>
 
 #include "common/codec/float_sum.h"
+#include "kernels/sparse_inl.h"
 
 namespace tern::codec {
 namespace {
 
-constexpr size_t kEntry = 2;  // bytes of the directory a block
+using kernels::IsSparseDense;
+using kernels::SparseForm;
+using kernels::SparseFormOf;
+constexpr size_t kEntry = kernels::kSparseEntry;
+static_assert(kSparseBlock == kernels::kSparseBlock);
 constexpr size_t kPairBytes = 2 * sizeof(float);
 
 using Block = std::array<float, kSparseBlock>;
@@ -22,30 +27,9 @@ uint64_t Blocks(uint64_t count) { return (count + kSparseBlock - 1) / kSparseBlo
 size_t Header(SparseValues values) { return values == SparseValues::kPair ? kPairBytes : 0; }
 size_t ByteCount(size_t bits) { return (bits + 7) / 8; }
 
-// How the places of k of `length` elements are written. REQUIRES 0 < k <= length.
-struct Form {
-  bool bitmap = false;
-  int low_bits = 0;  // l
-  size_t bits = 0;
-};
-
-Form FormOf(size_t k, size_t length) {
-  const int low_bits = static_cast<int>(std::bit_width(length / k)) - 1;
-  const size_t bits = k * low_bits + k + ((length - 1) >> low_bits);
-  if (ByteCount(length) <= ByteCount(bits)) return {true, 0, length};
-  return {false, low_bits, bits};
-}
-
-// Whether a block of floats of which k are not zero is written whole.
-bool IsDense(size_t k, size_t length) {
-  return k != 0 && 4 * length <= 4 * k + ByteCount(FormOf(k, length).bits);
-}
-
-size_t BodySizeOf(SparseValues values, size_t k, size_t length) {
-  if (k == 0) return 0;
-  if (values == SparseValues::kFloats && k == length) return 4 * length;
-  const size_t places = ByteCount(FormOf(k, length).bits);
-  return places + (values == SparseValues::kFloats ? 4 * k : ByteCount(k));
+size_t BodySizeOf(SparseValues values, uint32_t k, uint32_t length) {
+  if (values == SparseValues::kFloats) return kernels::SparseBodySize(k, length);
+  return k == 0 ? 0 : SparseFormOf(k, length).bytes + ByteCount(k);
 }
 
 // REQUIRES zeros there, value < 2^16.
@@ -63,7 +47,7 @@ uint32_t GetBits(std::span<const uint8_t> row, size_t at, int bits) {
 }
 
 void PutPlaces(std::span<const uint16_t> places, size_t length, uint8_t* row) {
-  const Form form = FormOf(places.size(), length);
+  const SparseForm form = SparseFormOf(places.size(), length);
   const size_t upper = places.size() * form.low_bits;
   const uint32_t low_mask = (1u << form.low_bits) - 1;
   for (size_t i = 0; i < places.size(); ++i) {
@@ -90,9 +74,9 @@ size_t OnesOf(std::span<const uint8_t> row, size_t at, size_t k, Places* ones) {
   return found;
 }
 
-// places[0, k) of the row that FormOf tells the length of; false if they are none.
+// places[0, k) of the row that SparseFormOf tells the length of; false if they are none.
 bool GetPlaces(std::span<const uint8_t> row, size_t k, size_t length, Places* places) {
-  const Form form = FormOf(k, length);
+  const SparseForm form = SparseFormOf(k, length);
   const size_t upper = form.bitmap ? 0 : k * form.low_bits;
   if (form.bits % 8 != 0 && row.back() >> (form.bits % 8) != 0) return false;
   if (OnesOf(row, upper, k, places) != k) return false;
@@ -119,7 +103,7 @@ size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<ui
   const bool floats = values == SparseValues::kFloats;
   if (k == 0) return 0;
   const size_t begin = out->size();
-  if (floats && IsDense(k, x.size())) {
+  if (floats && IsSparseDense(k, x.size())) {
     Block whole;
     for (size_t i = 0; i < x.size(); ++i) whole[i] = x[i] + 0.0f;  // -0 becomes 0
     AppendFloats(std::span(whole).first(x.size()), out);
@@ -128,7 +112,7 @@ size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<ui
   out->resize(begin + BodySizeOf(values, k, x.size()));
   uint8_t* body = out->data() + begin;
   PutPlaces(std::span(places).first(k), x.size(), body);
-  body += ByteCount(FormOf(k, x.size()).bits);
+  body += SparseFormOf(k, x.size()).bytes;
   for (size_t i = 0; i < k; ++i) {
     const float value = x[places[i]];
     if (floats) {
@@ -278,13 +262,14 @@ Status SparseCode::DecodeBlock(uint64_t block, std::span<const uint8_t> body, fl
     const auto minus_zero = [](float v) { return v == 0 && std::signbit(v); };
     if (std::any_of(x, x + length, minus_zero)) return NotABlock(block, "has a -0");
     const auto sent = length - static_cast<size_t>(std::count(x, x + length, 0.0f));
-    return IsDense(sent, length) ? Ok()
-                                 : NotABlock(block, "is written whole, but has few non-zeros");
+    return IsSparseDense(sent, length)
+               ? Ok()
+               : NotABlock(block, "is written whole, but has few non-zeros");
   }
   std::fill_n(x, length, 0.0f);
   if (k == 0) return Ok();
-  if (floats && IsDense(k, length)) return NotABlock(block, "has many non-zeros, but places");
-  const size_t place_bytes = ByteCount(FormOf(k, length).bits);
+  if (floats && IsSparseDense(k, length)) return NotABlock(block, "has many non-zeros, but places");
+  const size_t place_bytes = SparseFormOf(k, length).bytes;
   Places places;
   if (!GetPlaces(body.first(place_bytes), k, length, &places))
     return NotABlock(block, "has no " + std::to_string(k) + " places in order");

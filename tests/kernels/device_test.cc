@@ -14,6 +14,7 @@
 #include "kernels/ternary.h"
 #include "kernels/ternary_inl.h"
 #include "tests/kernels/device_array.h"
+#include "tests/kernels/device_parts.h"
 
 namespace tern::kernels {
 namespace {
@@ -26,45 +27,6 @@ class DeviceKernels : public testing::Test {
     if (!ThereIsADevice()) GTEST_SKIP() << "there is no GPU here";
   }
 };
-
-// Parts of these sizes, every other one after a gap that leaves it unaligned. Two to four a chunk.
-std::vector<Part> PartsOf(const std::vector<uint64_t>& counts) {
-  std::vector<Part> parts;
-  uint64_t begin = 0;
-  for (uint32_t p = 0; p < counts.size(); ++p) {
-    begin += p % 2 * 3;
-    parts.push_back({begin, counts[p], uint64_t{p} * 4096 + p % 3, 5 + p, p / 3});
-    begin += counts[p];
-  }
-  return parts;
-}
-
-std::vector<float> Normal(size_t n, float sigma, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal(0, sigma);
-  std::vector<float> values(n);
-  for (float& value : values) value = normal(random);
-  return values;
-}
-
-struct OnDevice {
-  explicit OnDevice(const std::vector<Part>& parts)
-      : tiling(CutIntoTiles(parts)),
-        tiles(tiling.tiles),
-        tiled_parts(tiling.parts),
-        chunks(tiling.chunks) {}
-  DeviceTiling Get() {
-    return {tiles.data(), tiled_parts.data(), chunks.data(),
-            static_cast<uint32_t>(tiling.tiles.size())};
-  }
-
-  Tiling tiling;
-  DeviceArray<Tile> tiles;
-  DeviceArray<TiledPart> tiled_parts;
-  DeviceArray<TiledChunk> chunks;
-};
-
-uint64_t EndOf(const std::vector<Part>& parts) { return parts.back().begin + parts.back().count; }
 
 std::vector<Stats> StatsOf(const std::vector<float>& values, const std::vector<Part>& parts) {
   OnDevice tiling(parts);

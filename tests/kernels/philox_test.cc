@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "kernels/philox_inl.h"
+
 namespace tern::kernels {
 namespace {
 
@@ -42,6 +44,14 @@ TEST(Philox, RefinesADrawByTheSamePlaceAtLevelOne) {
   for (const uint64_t element : {0, 1, 17, 123456}) {
     EXPECT_EQ(Draw32(kKey, element),
               uint32_t{Draw16(kKey, element, 0)} << 16 | Draw16(kKey, element, 1));
+  }
+}
+
+TEST(Philox, GivesEightDrawsFromAnyElementOn) {
+  for (uint64_t element = 40; element < 56; ++element) {
+    const PhiloxWords draws = NoiseOfEight(kKey, element);
+    for (uint32_t k = 0; k < 8; ++k)
+      EXPECT_EQ(DrawOf(draws, k), Draw16(kKey, element + k, 0)) << element << " + " << k;
   }
 }
 

@@ -70,8 +70,17 @@ struct Block {
   }
   struct Warp {
     explicit Warp(uint32_t threads) : meet(threads) {}
+    // What each lane says, to be read by all; what they say next goes elsewhere, so that they meet
+    // but once for it.
+    const uint64_t* Say(uint32_t lane, uint64_t word) {
+      uint64_t* said = words[turns[lane]++ % 2];
+      said[lane] = word;
+      meet.arrive_and_wait();
+      return said;
+    }
     std::barrier<> meet;
-    uint32_t words[kWarp] = {};
+    uint64_t words[2][kWarp] = {};
+    uint32_t turns[kWarp] = {};
   };
   std::barrier<> all;
   std::vector<std::unique_ptr<Warp>> warps;
@@ -152,15 +161,49 @@ inline thread_local dim3 threadIdx(0, 0, 0), blockIdx(0, 0, 0), blockDim, gridDi
 inline void __syncthreads() { cuda_on_host::Meeting().all.arrive_and_wait(); }
 inline void __threadfence() {}  // for other blocks, which run before or after
 
-inline uint32_t __shfl_up_sync(uint32_t /*all*/, uint32_t value, uint32_t delta) {
-  auto& warp = *cuda_on_host::Meeting().warps[threadIdx.x / cuda_on_host::kWarp];
-  const uint32_t lane = threadIdx.x % cuda_on_host::kWarp;
-  warp.words[lane] = value;
-  warp.meet.arrive_and_wait();
-  const uint32_t got = lane >= delta ? warp.words[lane - delta] : value;
-  warp.meet.arrive_and_wait();
-  return got;
+namespace cuda_on_host {
+
+inline uint32_t Lane() { return threadIdx.x % kWarp; }
+
+inline Block::Warp& MyWarp() { return *Meeting().warps[threadIdx.x / kWarp]; }
+
+// The value of another lane, which there must be.
+template <typename T>
+T FromLane(T value, uint32_t lane) {
+  static_assert(sizeof(T) <= sizeof(uint64_t));
+  uint64_t word = 0;
+  std::memcpy(&word, &value, sizeof value);
+  word = MyWarp().Say(Lane(), word)[lane];
+  std::memcpy(&value, &word, sizeof value);
+  return value;
 }
+
+}  // namespace cuda_on_host
+
+template <typename T>
+T __shfl_sync(uint32_t /*all*/, T value, uint32_t lane) {
+  return cuda_on_host::FromLane(value, lane);
+}
+template <typename T>
+T __shfl_up_sync(uint32_t /*all*/, T value, uint32_t delta) {
+  const uint32_t lane = cuda_on_host::Lane();
+  return cuda_on_host::FromLane(value, lane >= delta ? lane - delta : lane);
+}
+template <typename T>
+T __shfl_down_sync(uint32_t /*all*/, T value, uint32_t delta) {
+  const uint32_t lane = cuda_on_host::Lane();
+  return cuda_on_host::FromLane(value, lane + delta < cuda_on_host::kWarp ? lane + delta : lane);
+}
+inline void __syncwarp() { cuda_on_host::MyWarp().meet.arrive_and_wait(); }
+inline uint32_t __ballot_sync(uint32_t /*all*/, bool mine) {
+  const uint64_t* said = cuda_on_host::MyWarp().Say(cuda_on_host::Lane(), mine ? 1 : 0);
+  uint32_t ones = 0;
+  for (uint32_t lane = 0; lane < cuda_on_host::kWarp; ++lane)
+    ones |= static_cast<uint32_t>(said[lane]) << lane;
+  return ones;
+}
+inline int __popc(uint32_t word) { return __builtin_popcount(word); }
+inline int __ffs(int word) { return __builtin_ffs(word); }
 
 inline uint32_t atomicAdd(uint32_t* to, uint32_t value) {
   return std::atomic_ref<uint32_t>(*to).fetch_add(value);
@@ -272,7 +315,7 @@ inline cudaError_t cudaFree(void* memory) {
   return cudaSuccess;
 }
 inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
-  std::memcpy(to, from, bytes);
+  if (bytes != 0) std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
@@ -282,6 +325,9 @@ inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cud
 inline cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
   std::memset(memory, value, bytes);
   return cudaSuccess;
+}
+inline cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t) {
+  return cudaMemset(memory, value, bytes);
 }
 inline cudaError_t cudaHostRegister(void*, size_t, unsigned) { return cudaSuccess; }
 inline cudaError_t cudaHostUnregister(void*) { return cudaSuccess; }

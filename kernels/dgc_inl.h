@@ -1,0 +1,38 @@
+// A gradient to the memory of deep gradient compression (common/codec/dgc_memory.h says what and
+// why), as CPU and GPU compute it.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/host_device_inl.h"
+
+namespace tern::kernels {
+
+struct DgcStep {
+  float momentum = 0;  // m
+  bool nesterov = false;
+  double clip_norm = 0;  // 0: none
+};
+
+// What the gradient of a tensor is multiplied with; `sum_squares`: of all of it.
+TERN_HOST_DEVICE float DgcScale(double clip_norm, double sum_squares) {
+  const double norm = sqrt(sum_squares);
+  return norm > clip_norm ? static_cast<float>(clip_norm / norm) : 1;
+}
+
+// One element of U, which is left alone where m is 0, and of V.
+template <bool kMomentum>
+TERN_HOST_DEVICE void DgcElement(const DgcStep& step, float scale, float g, float* u, float* v) {
+  float moved = scale * g;
+  if constexpr (kMomentum) {
+    if (step.nesterov) {
+      *u = step.momentum * (*u + moved);
+      moved = *u + moved;
+    } else {
+      moved = *u = step.momentum * *u + moved;
+    }
+  }
+  *v += moved;
+}
+
+}  // namespace tern::kernels
