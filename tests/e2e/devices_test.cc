@@ -2,7 +2,9 @@
 // (tests/kernels/cuda_on_host).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -21,24 +23,79 @@ constexpr char kSmall[] = R"({net: {layers: [
     {name: scores, dense: {outputs: 10}},
     {name: loss, softmax_loss: {}}]}})";
 
-class Devices : public testing::TestWithParam<const char*> {};
+// Settings of the job, and whether the model stays on the GPU under them.
+struct Kind {
+  const char* name;
+  std::vector<std::string> settings;
+  bool stays = true;
+};
+
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
+std::vector<std::string> Words(const Kind& kind, bool cuda) {
+  std::vector<std::string> words;
+  for (const std::string& setting : kind.settings) words.insert(words.end(), {"--set", setting});
+  if (cuda) words.insert(words.end(), {"--set", "workers.device=cuda"});
+  return words;
+}
+
+// Whether worker 1's log has the line.
+bool SaysThatItStays(const TestJob& job) {
+  for (const auto& file : std::filesystem::directory_iterator(job.log_dir())) {
+    const std::string path = file.path();
+    if (path.find("tern_worker.worker.1.") != std::string::npos &&
+        ReadFile(path).find("stay on the GPU") != std::string::npos)
+      return true;
+  }
+  return false;
+}
+
+class Devices : public testing::TestWithParam<Kind> {};
 
 TEST_P(Devices, OfTwoKindsAgreeOnEveryBitOfTheWeights) {
   TestJob job({.steps = 100, .model = kSmall, .yaml = "evaluation: {every_steps: 50}\n"});
-  const std::vector<std::string> set = {"--set", std::string("train.optimizer.name=") + GetParam()};
-  const std::vector<std::string> with_gpu = {set[0], set[1], "--set", "workers.device=cuda"};
-  job.StartServer(0, set);
-  job.StartWorker(0, set);
-  job.StartWorker(1, with_gpu, TERN_DEVICE_WORKER);
+  job.StartServer(0, Words(GetParam(), false));
+  job.StartWorker(0, Words(GetParam(), false));
+  job.StartWorker(1, Words(GetParam(), true), TERN_DEVICE_WORKER);
   job.ExpectAllEnd(0, 280);  // a stand-in takes its time, under a sanitizer most of all
   const nlohmann::json figures = job.Output("server.0.json");
   EXPECT_EQ(figures["replicas_agree"], true);
   EXPECT_EQ(figures["rounds"], 100);
   EXPECT_LT(figures["loss"], 2.2) << "it learns";
+  EXPECT_EQ(SaysThatItStays(job), GetParam().stays);
 }
 
-INSTANTIATE_TEST_SUITE_P(With, Devices, testing::Values("momentum", "adam"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(
+    With, Devices,
+    testing::Values(Kind{"momentum",
+                         {"train.optimizer.name=momentum", "train.weight_decay.rate=0.001",
+                          "train.weight_decay.where=in_gradient"}},
+                    Kind{"adam",
+                         {"train.optimizer.name=adam", "train.weight_decay.rate=0.001",
+                          "train.weight_decay.where=local"}},
+                    Kind{"odsgd", {"train.algorithm=odsgd"}, false}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// A worker that comes back has the state from the other one: from the GPU, then on it.
+TEST(DevicesOfTwoKinds, GiveEachOtherTheState) {
+  JobOptions options{.steps = 150, .model = kSmall};
+  options.yaml =
+      "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1}\n";
+  TestJob job(options);
+  const Kind kind{"momentum", {"train.optimizer.name=momentum"}};
+  job.StartServer(0, Words(kind, false));
+  job.StartWorker(0, Words(kind, false));
+  job.StartWorker(1, Words(kind, true), TERN_DEVICE_WORKER);
+  for (const uint32_t rank : {0u, 1u}) {
+    ASSERT_TRUE(job.WaitForRound(5 + 10 * rank));
+    job.worker(rank).Signal(SIGKILL);
+    ASSERT_EQ(job.worker(rank).Wait(), 128 + SIGKILL) << "it had ended before";
+    job.StartWorker(rank, Words(kind, rank == 1), rank == 1 ? TERN_DEVICE_WORKER : "");
+    ASSERT_TRUE(job.worker(rank).WaitForErr("took over the state after round"));
+  }
+  job.ExpectAllEnd(0, 280);
+  EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+}
 
 }  // namespace
 }  // namespace tern::e2e

@@ -1,0 +1,58 @@
+#include "worker/train/on_device.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/worker/train_job.h"
+
+namespace tern::train {
+namespace {
+
+bool Stays(std::vector<std::string> settings) {
+  settings.insert(settings.begin(), "workers.device=cuda");
+  const auto setup = SmallJob(settings);
+  return setup != nullptr && StaysOnDevice(*setup, setup->job);
+}
+
+TEST(StaysOnDevice, WhereOnlyTheExchangeLooksAtGradients) {
+  EXPECT_TRUE(Stays({}));
+  EXPECT_TRUE(Stays({"train.optimizer.name=adam", "exchange.scaler_elements=64"}));
+  EXPECT_FALSE(Stays({"workers.device=cpu"}));
+  EXPECT_FALSE(Stays({"train.algorithm=odsgd"})) << "local updates take the gradient, too";
+  EXPECT_FALSE(Stays({"train.algorithm=asgd"}));
+  EXPECT_FALSE(Stays({"train.parameters=central"}));
+  EXPECT_FALSE(Stays({"train.compute=wait", "train.compute_wait_ms=1"}));
+}
+
+TEST(StaysOnDevice, WithTernaryCodesOfScalersOfTheRound) {
+  EXPECT_FALSE(Stays({"exchange.codec=fp32"}));
+  EXPECT_FALSE(Stays({"exchange.codec=ternary_ans"})) << "its sums are coded";
+  EXPECT_FALSE(Stays({"exchange.scaler=previous"})) << "what is clamped is counted";
+}
+
+TEST(StaysOnDevice, WithRulesOfOneElement) {
+  EXPECT_FALSE(Stays({"train.optimizer.name=lars"}));
+  EXPECT_FALSE(Stays({"train.clip_norm=1"}));
+  EXPECT_FALSE(Stays({"evaluation.ema_decay=0.9"}));
+  EXPECT_FALSE(Stays({"metrics.tensorboard=true"})) << "it shows gradients";
+}
+
+TEST(LayoutOf, HasEveryElementOnceInChunks) {
+  const auto setup = SmallJob({"exchange.chunk_kib=1"});
+  ASSERT_NE(setup, nullptr);
+  const auto layout = LayoutOf(*setup, 1);
+  EXPECT_EQ(layout.elements, setup->table.total);
+  EXPECT_EQ(layout.buckets.size(), setup->plan.buckets.size());
+  std::vector<int> seen(layout.elements);
+  for (const auto& chunk : layout.chunks) {
+    for (const kernels::Part& part : chunk) {
+      EXPECT_EQ(part.begin, setup->plan.tensor_begin[part.tensor] + part.first);
+      for (uint64_t i = 0; i < part.count; ++i) ++seen[part.begin + i];
+    }
+  }
+  for (const int times : seen) ASSERT_EQ(times, 1);
+  const auto& last = setup->plan.buckets.back().chunks.back();
+  EXPECT_EQ(ChunkIndex(setup->plan, last.bucket, last.index) + 1, layout.chunks.size());
+}
+
+}  // namespace
+}  // namespace tern::train
