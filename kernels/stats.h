@@ -1,7 +1,8 @@
 // What a scaler is made of, over one tensor, in one pass. The order of additions is fixed and suits
 // SIMD and warps alike, so every device gives the same bits: blocks of 4096 elements; in a block
 // 128 lanes, lane l adds elements l, l + 128, ... as doubles; lanes are folded by halves
-// (l += l + 64, then 32, ... 1); blocks are added in index order. Missing elements count as +0.
+// (l += l + 64, then 32, ... 1). Sums of blocks are added as elements of a block are, block b by
+// lane b % 128. Missing elements and blocks count as +0.
 #pragma once
 
 #include <cstddef>

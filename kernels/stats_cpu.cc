@@ -75,7 +75,8 @@ int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, do
   return hn::GetLane(hn::MaxOfLanes(di, hn::Max(m0, m1)));
 }
 
-void AddBlock(const float* x, size_t rows, Stats* stats, int32_t* max_bits) {
+// Block `block` into its lane of `all`.
+void AddBlock(const float* x, size_t rows, size_t block, BlockSums* all, int32_t* max_bits) {
   const size_t strip = 4 * hn::Lanes(hn::CappedTag<double, 8>());
   BlockSums sums;
   for (size_t lane = 0; lane < kLanes; lane += strip) {
@@ -83,16 +84,17 @@ void AddBlock(const float* x, size_t rows, Stats* stats, int32_t* max_bits) {
         AddStrip(x + lane, x + kAhead + rows * lane, rows, sums.sum + lane, sums.squares + lane);
     if (bits > *max_bits) *max_bits = bits;
   }
-  stats->sum += Fold(sums.sum);
-  stats->sum_squares += Fold(sums.squares);
+  all->sum[block % kLanes] += Fold(sums.sum);
+  all->squares[block % kLanes] += Fold(sums.squares);
 }
 
 Stats ComputeStats(const float* x, size_t n) {
   Stats stats;
+  BlockSums all = {};
   int32_t max_bits = 0;
   size_t begin = 0;
   for (; n - begin >= kBlock; begin += kBlock) {
-    AddBlock(x + begin, kBlock / kLanes, &stats, &max_bits);
+    AddBlock(x + begin, kBlock / kLanes, begin / kBlock, &all, &max_bits);
   }
   if (begin < n) {
     alignas(64) float last[kBlock];
@@ -100,8 +102,10 @@ Stats ComputeStats(const float* x, size_t n) {
     const size_t rows = (count + kLanes - 1) / kLanes;
     std::memcpy(last, x + begin, count * sizeof(float));
     std::memset(last + count, 0, (rows * kLanes - count) * sizeof(float));
-    AddBlock(last, rows, &stats, &max_bits);
+    AddBlock(last, rows, begin / kBlock, &all, &max_bits);
   }
+  stats.sum = Fold(all.sum);
+  stats.sum_squares = Fold(all.squares);
   stats.finite = max_bits < kInfinityBits;
   std::memcpy(&stats.max_abs, &max_bits, sizeof(float));
   return stats;

@@ -36,18 +36,13 @@ __device__ void Fold(DeviceStats* lanes) {
   }
 }
 
-// The tiles of a part, in index order: read by all, added by the first thread.
-__device__ DeviceStats AddTiles(const DeviceStats* partial, uint32_t tiles, DeviceStats* row) {
-  DeviceStats all{0, 0, 0, 1};
-  for (uint32_t begin = 0; begin < tiles; begin += kLanes) {
-    const uint32_t here = begin + threadIdx.x;
-    __syncthreads();
-    if (here < tiles) row[threadIdx.x] = LoadFresh(partial + here);
-    __syncthreads();
-    for (uint32_t i = 0; threadIdx.x == 0 && i < kLanes && begin + i < tiles; ++i)
-      Add(row[i], &all);
-  }
-  return all;
+// The tiles of a part, a lane's; then those of all lanes: the first has them.
+__device__ void AddTiles(const DeviceStats* partial, uint32_t tiles, DeviceStats* lanes) {
+  DeviceStats mine{0, 0, 0, 1};
+  for (uint32_t i = threadIdx.x; i < tiles; i += kLanes) Add(LoadFresh(partial + i), &mine);
+  __syncthreads();  // who reads the lanes of before
+  lanes[threadIdx.x] = mine;
+  Fold(lanes);
 }
 
 __global__ void __launch_bounds__(kLanes)
@@ -62,8 +57,8 @@ __global__ void __launch_bounds__(kLanes)
   if (threadIdx.x == 0) partial[blockIdx.x] = lanes[0];
   const uint32_t tiles = TilesOf(part.part.count);
   if (!IsLastOf(done + tile.part, tiles)) return;
-  const DeviceStats all = AddTiles(partial + part.tile_begin, tiles, lanes);
-  if (threadIdx.x == 0) stats[tile.part] = all;
+  AddTiles(partial + part.tile_begin, tiles, lanes);
+  if (threadIdx.x == 0) stats[tile.part] = lanes[0];
 }
 
 }  // namespace

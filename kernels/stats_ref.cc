@@ -22,6 +22,7 @@ double Fold(Lanes lanes) {
 
 Stats ComputeStatsRef(const float* x, size_t n) {
   Stats stats;
+  Lanes sums{}, sums_squares{};  // of blocks
   for (size_t begin = 0; begin < n; begin += kBlock) {
     const size_t count = std::min(kBlock, n - begin);
     Lanes sum{};
@@ -34,9 +35,11 @@ Stats ComputeStatsRef(const float* x, size_t n) {
       stats.max_abs = std::max(stats.max_abs, std::abs(value));
       stats.finite = stats.finite && std::isfinite(value);
     }
-    stats.sum += Fold(sum);
-    stats.sum_squares += Fold(sum_squares);
+    sums[begin / kBlock % kLanes] += Fold(sum);
+    sums_squares[begin / kBlock % kLanes] += Fold(sum_squares);
   }
+  stats.sum = Fold(sums);
+  stats.sum_squares = Fold(sums_squares);
   return stats;
 }
 
