@@ -122,7 +122,7 @@ TEST_F(DeviceModelTest, CodesAreTheCpus) {
   Make("sgd");
   const kernels::NoiseKey noise{.seed = 9, .rank = 1, .round = 4};
   for (uint32_t c = 0; c < layout_.chunks.size(); ++c) {
-    std::vector<uint8_t> expected = {1, 2, 3}, seen = expected;  // what stands before stays
+    std::vector<uint8_t> expected;
     std::vector<kernels::TernaryScale> scales;
     for (const kernels::Part& part : layout_.chunks[c]) {
       const codec::Prepared prepared{.scaler = 0.5f + 0.1f * part.tensor, .clip = 0.6f};
@@ -130,9 +130,29 @@ TEST_F(DeviceModelTest, CodesAreTheCpus) {
                              &expected);
       scales.push_back({prepared.scaler, prepared.clip});
     }
-    ASSERT_TRUE(model_->Encode(c, scales, noise, &seen).ok());
-    EXPECT_EQ(seen, expected) << "chunk " << c;
+    const auto code = model_->Encode(c, scales, noise);
+    ASSERT_TRUE(code.ok());
+    const std::span<const uint8_t> seen = code->span();
+    EXPECT_EQ(std::vector<uint8_t>(seen.begin(), seen.end()), expected) << "chunk " << c;
   }
+}
+
+// A socket may still send what was coded before.
+TEST_F(DeviceModelTest, CodesStayAsTheyAreWhileSomeoneHasThem) {
+  Make("sgd");
+  const kernels::TernaryScale scale{0.5f, 0.6f};
+  const auto first = model_->Encode(0, {&scale, 1}, {.seed = 1});
+  ASSERT_TRUE(first.ok());
+  const std::vector<uint8_t> before(first->span().begin(), first->span().end());
+  const uint8_t* again = nullptr;
+  for (uint64_t round = 1; round < 4; ++round) {
+    const auto other = model_->Encode(0, {&scale, 1}, {.seed = 1, .round = round});
+    ASSERT_TRUE(other.ok());
+    EXPECT_NE(other->data(), first->data());
+    if (again != nullptr) EXPECT_EQ(other->data(), again) << "memory is used again";
+    again = other->data();
+  }
+  EXPECT_EQ(before, std::vector<uint8_t>(first->span().begin(), first->span().end()));
 }
 
 class DeviceUpdate : public DeviceModelTest, public testing::WithParamInterface<const char*> {};

@@ -11,6 +11,7 @@
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "worker/engine/conv_library.h"
+#include "worker/engine/cublas.h"
 #include "worker/engine/cudnn_graph.h"
 #include "worker/engine/device.h"
 #include "worker/engine/plan_store.h"
@@ -221,7 +222,7 @@ Result<float> Cudnn::TimeOf(CudnnPlan* plan, const ConvData& data) {
 Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream stream) {
   auto library = std::make_unique<Cudnn>();
   TERN_RETURN_IF_ERROR(library->Open(stream));
-  return std::unique_ptr<ConvLibrary>(std::move(library));
+  return MakeCublas(std::move(library));
 }
 
 }  // namespace tern::engine::cuda

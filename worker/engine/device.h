@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "common/base/status.h"
 #include "kernels/device.h"
@@ -38,6 +40,24 @@ class PinnedRange {
 
  private:
   void* begin_ = nullptr;
+};
+
+// Pieces of memory that copies from the device go to at full speed, given out again and again.
+// Any thread.
+class PinnedPool {
+ public:
+  struct Free {
+    void operator()(uint8_t* memory) const;
+  };
+  using Slab = std::shared_ptr<uint8_t>;
+  explicit PinnedPool(size_t bytes) : bytes_(bytes) {}
+  Result<Slab> Take();
+  void Put(Slab slab);
+
+ private:
+  const size_t bytes_;  // of a slab
+  std::mutex mutex_;
+  std::vector<Slab> free_;
 };
 
 class Stream {

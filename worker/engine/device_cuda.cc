@@ -65,6 +65,27 @@ PinnedRange::~PinnedRange() {
   if (begin_ != nullptr) cudaHostUnregister(begin_);
 }
 
+void PinnedPool::Free::operator()(uint8_t* memory) const { cudaFreeHost(memory); }
+
+Result<PinnedPool::Slab> PinnedPool::Take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      Slab slab = std::move(free_.back());
+      free_.pop_back();
+      return slab;
+    }
+  }
+  void* memory = nullptr;
+  TERN_RETURN_IF_ERROR(Check(cudaMallocHost(&memory, bytes_), "cudaMallocHost"));
+  return Slab(static_cast<uint8_t*>(memory), Free());
+}
+
+void PinnedPool::Put(Slab slab) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(slab));
+}
+
 Result<std::unique_ptr<Stream>> Stream::Make() {
   std::unique_ptr<Stream> stream(new Stream);
   TERN_RETURN_IF_ERROR(Check(cudaStreamCreateWithFlags(&stream->stream_, cudaStreamNonBlocking),

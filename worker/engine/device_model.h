@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "common/base/bytes.h"
 #include "common/base/status.h"
 #include "kernels/device.h"
 
@@ -52,9 +53,10 @@ class DeviceModel {
 
   // By part of the bucket, of gradients that are ready.
   virtual Result<std::vector<kernels::Stats>> StatsOf(uint32_t bucket) = 0;
-  // Appends the chunk's code: scales by segment; the tensor of `noise` is each segment's.
-  virtual Status Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
-                        const kernels::NoiseKey& noise, std::vector<uint8_t>* out) = 0;
+  // The chunk's code, in memory that the device writes and a socket may send from: scales by
+  // segment; the tensor of `noise` is each segment's.
+  virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
+                               const kernels::NoiseKey& noise) = 0;
 };
 
 }  // namespace tern::engine

@@ -80,8 +80,8 @@ class Model : public CudaModel {
                 std::span<const kernels::TensorRates> rates) override;
   Status CheckSums() override;
   Result<std::vector<kernels::Stats>> StatsOf(uint32_t bucket) override;
-  Status Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
-                const kernels::NoiseKey& noise, std::vector<uint8_t>* out) override;
+  Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
+                       const kernels::NoiseKey& noise) override;
 
  private:
   Status AllocateRoom(const Most& most);
@@ -97,6 +97,7 @@ class Model : public CudaModel {
   Array<uint32_t> parts_done_, ones_, sign_bit_, chunk_done_;
   Array<uint64_t> mask_begin_, code_size_;
   Array<uint8_t> masks_, signs_, code_;
+  std::shared_ptr<PinnedPool> codes_;  // on their way
   Array<kernels::TernaryScale> scales_;
   // The compute thread's.
   Array<uint8_t> planes_;
@@ -131,6 +132,7 @@ Status Model::Allocate(const Layout& layout) {
 }
 
 Status Model::AllocateRoom(const Most& most) {
+  codes_ = std::make_shared<PinnedPool>(most.out_bytes);
   const size_t tile_bytes = most.tiles * kernels::kTile / 8;
   for (const Status& allocated :
        {tile_stats_.Allocate(most.tiles), stats_.Allocate(most.parts),
@@ -219,8 +221,8 @@ Result<std::vector<kernels::Stats>> Model::StatsOf(uint32_t bucket) {
   return stats;
 }
 
-Status Model::Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
-                     const kernels::NoiseKey& noise, std::vector<uint8_t>* out) {
+Result<Bytes> Model::Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
+                            const kernels::NoiseKey& noise) {
   const Group& group = chunks_[chunk];
   TERN_RETURN_IF_ERROR(coding_->CopyIn(scales_.get(), scales.data(), scales.size_bytes()));
   const kernels::TernaryRoom room{masks_.get(),    signs_.get(),      ones_.get(),
@@ -232,10 +234,15 @@ Status Model::Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scal
   uint64_t size = 0;
   TERN_RETURN_IF_ERROR(coding_->CopyOut(&size, code_size_.get(), sizeof size));
   TERN_RETURN_IF_ERROR(coding_->Wait());
-  const size_t begin = out->size();
-  out->resize(begin + size);
-  TERN_RETURN_IF_ERROR(coding_->CopyOut(out->data() + begin, code_.get(), size));
-  return coding_->Wait();
+  auto slab = codes_->Take();
+  if (!slab.ok()) return slab.status();
+  uint8_t* const to = slab->get();
+  Bytes code = Bytes::Share(to, size, [pool = codes_, slab = std::move(*slab)]() mutable {
+    pool->Put(std::move(slab));
+  });
+  TERN_RETURN_IF_ERROR(coding_->CopyOut(to, code_.get(), size));
+  TERN_RETURN_IF_ERROR(coding_->Wait());
+  return code;
 }
 
 }  // namespace

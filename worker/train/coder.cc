@@ -234,16 +234,16 @@ bool Coder::End(const Status& status) {
   return false;
 }
 
-Status Coder::EncodeOnDevice(const Waiting& values, const protocol::Chunk& chunk, uint64_t round,
-                             std::vector<uint8_t>* codes) {
+Result<Bytes> Coder::CodesOnDevice(const Waiting& values, const protocol::Chunk& chunk,
+                                   uint64_t round) {
   const protocol::Bucket& bucket = setup_.plan.buckets[chunk.bucket];
   std::vector<kernels::TernaryScale> scales;
   for (const uint32_t p : chunk.part_of) {
     const codec::Prepared& prepared = values.prepared[p - bucket.first_part];
     scales.push_back({prepared.scaler, prepared.clip});
   }
-  return device_->Encode(ChunkIndex(setup_.plan, chunk.bucket, chunk.index), scales, NoiseOf(round),
-                         codes);
+  return device_->Encode(ChunkIndex(setup_.plan, chunk.bucket, chunk.index), scales,
+                         NoiseOf(round));
 }
 
 void Coder::PrepareTogether(uint64_t round, const protocol::Bucket& bucket, Waiting* values) {
@@ -324,23 +324,11 @@ void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint6
   Board::Pushed shown;
   if (values.show_as != 0) shown = board_->Copy(values.show_as, bucket, values.arena);
   for (const protocol::Chunk& chunk : plan.buckets[bucket].chunks) {
-    std::vector<uint8_t> codes;
-    codes.reserve(chunk.max_push_bytes);
-    if (chunk.scalers != 0) {
-      const auto* own = reinterpret_cast<const uint8_t*>(values.own.data());
-      codes.insert(codes.end(), own, own + values.own.size() * sizeof(float));
-    }
-    if (device_ != nullptr) {
-      const Status encoded = EncodeOnDevice(values, chunk, round, &codes);
-      if (!encoded.ok()) return void(End(encoded));
-    }
-    for (size_t i = 0; device_ == nullptr && i < chunk.segments.size(); ++i) {
-      Encode(values, chunk.segments[i],
-             values.prepared[chunk.part_of[i] - plan.buckets[bucket].first_part], NoiseOf(round),
-             &codes);
-    }
-    progress_.push_bytes.Add(codes.size());
-    const Bytes payload = Bytes::Own(std::move(codes));
+    const Result<Bytes> codes =
+        device_ != nullptr ? CodesOnDevice(values, chunk, round) : CodesOf(values, chunk, round);
+    if (!codes.ok()) return void(End(codes.status()));
+    const Bytes& payload = *codes;
+    progress_.push_bytes.Add(payload.size());
     if (values.show_as != 0) shown.codes.push_back(payload);
     port_.Contribute({protocol::Kind::kPush, bucket, chunk.index}, round, digest, payload,
                      values.request);
@@ -348,6 +336,20 @@ void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint6
   if (values.show_as == 0) return;
   for (const codec::Prepared& prepared : values.prepared) shown.scalers.push_back(prepared.scaler);
   board_->Show(std::move(shown));
+}
+
+Result<Bytes> Coder::CodesOf(const Waiting& values, const protocol::Chunk& chunk, uint64_t round) {
+  std::vector<uint8_t> codes;
+  codes.reserve(chunk.max_push_bytes);
+  if (chunk.scalers != 0) {
+    const auto* own = reinterpret_cast<const uint8_t*>(values.own.data());
+    codes.insert(codes.end(), own, own + values.own.size() * sizeof(float));
+  }
+  const uint32_t first = setup_.plan.buckets[chunk.bucket].first_part;
+  for (size_t i = 0; i < chunk.segments.size(); ++i)
+    Encode(values, chunk.segments[i], values.prepared[chunk.part_of[i] - first], NoiseOf(round),
+           &codes);
+  return Bytes::Own(std::move(codes));
 }
 
 void Coder::Encode(const Waiting& values, const codec::Segment& segment,

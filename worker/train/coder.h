@@ -123,8 +123,8 @@ class Coder {
   }
   void Encode(const Waiting& values, const codec::Segment& segment, const codec::Prepared& prepared,
               kernels::NoiseKey noise, std::vector<uint8_t>* codes);
-  Status EncodeOnDevice(const Waiting& values, const protocol::Chunk& chunk, uint64_t round,
-                        std::vector<uint8_t>* codes);
+  Result<Bytes> CodesOf(const Waiting& values, const protocol::Chunk& chunk, uint64_t round);
+  Result<Bytes> CodesOnDevice(const Waiting& values, const protocol::Chunk& chunk, uint64_t round);
   kernels::NoiseKey NoiseOf(uint64_t round) const;
   void OnScaled(Answer answer);
   void CodeWith(const Answer& scaled, Waiting values);

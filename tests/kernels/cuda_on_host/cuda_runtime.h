@@ -329,6 +329,8 @@ inline cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
 inline cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t) {
   return cudaMemset(memory, value, bytes);
 }
+inline cudaError_t cudaMallocHost(void** to, size_t bytes) { return cudaMalloc(to, bytes); }
+inline cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
 inline cudaError_t cudaHostRegister(void*, size_t, unsigned) { return cudaSuccess; }
 inline cudaError_t cudaHostUnregister(void*) { return cudaSuccess; }
 
