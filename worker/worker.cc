@@ -83,7 +83,8 @@ Status Worker::MakeCompute() {
     return Ok();
   }
   auto compute = train::MakeNetCompute(
-      setup_, rank_, {replica_->point(), replica_->gradients(), replica_->statistics().data()});
+      setup_, rank_, {replica_->point(), replica_->gradients(), replica_->statistics().data()},
+      train_->rule());
   if (!compute.ok()) return compute.status();
   compute_ = std::move(*compute);
   return Ok();

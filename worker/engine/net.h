@@ -93,10 +93,15 @@ class Net {
   // since: layers read them again.
   virtual void Backward(const std::function<void(uint32_t p)>& ready) = 0;
   // What the next Forward will be given, as bytes: a device fetches them while it is at work on
-  // these. They stay as they are until that Forward has returned, or Unstage. In training, between
-  // Forward and Backward.
-  virtual void Stage(const Feed&) {}
+  // these. It stays as it is until that Forward has returned, or Unstage. Of a training net, between
+  // Forward and Backward. Elsewhere than on a GPU it is nothing.
+  virtual void Stage(const Feed& /*next*/) {}
   virtual void Unstage() {}  // another feed will be given, or none
+  // While what is returned lives, a device fetches faster, and beside its work, from this memory of
+  // the caller's. Any thread.
+  virtual std::shared_ptr<void> Pin(const void* /*begin*/, size_t /*bytes*/) const {
+    return nullptr;
+  }
   // What a device refused, if it has refused anything: nothing since means anything, and Backward
   // has called nothing ready.
   virtual Status status() const { return Ok(); }

@@ -59,6 +59,9 @@ class CudaNet : public Net {
   void Backward(const std::function<void(uint32_t p)>& ready) override;
   void Stage(const Feed& next) override;
   void Unstage() override;
+  std::shared_ptr<void> Pin(const void* begin, size_t bytes) const override {
+    return std::make_shared<PinnedRange>(begin, bytes);
+  }
   Status status() const override { return status_; }
 
  private:
@@ -280,7 +283,8 @@ void CudaNet::Stage(const Feed& next) {
 }
 
 void CudaNet::Unstage() {
-  if (status_.ok() && pixels_ != nullptr) status_ = pixels_->Unstage();
+  const Status unstaged = pixels_ != nullptr ? pixels_->Unstage() : Ok();
+  if (status_.ok()) status_ = unstaged;
 }
 
 double CudaNet::Forward(const Feed& feed, Score* score, const Need& need) {
