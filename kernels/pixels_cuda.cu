@@ -48,10 +48,10 @@ struct Pixels {
   }
 };
 
-// The sum of term(i), i < n; by all threads of a block, who all get it.
+// The sum of term(i), i < n; by all threads of a block, who all get it. `terms` and `lanes` are in
+// shared memory, of kTerms and kPixelLanes.
 template <typename Term>
-__device__ double SumInLanes(uint32_t n, const Term& term) {
-  __shared__ double terms[kTerms], lanes[kPixelLanes];
+__device__ double SumInLanes(uint32_t n, double* terms, double* lanes, const Term& term) {
   double lane = 0;
   for (uint32_t begin = 0; begin < n; begin += kTerms) {
     const uint32_t count = n - begin < kTerms ? n - begin : kTerms;
@@ -68,11 +68,15 @@ __device__ double SumInLanes(uint32_t n, const Term& term) {
 
 __global__ void __launch_bounds__(kThreads)
     TakeMoments(const DeviceStep* step, DeviceImages images, DevicePixelRule rule, Moments all) {
+  __shared__ double terms[kTerms], lanes[kPixelLanes];
+  const auto sum_of = [&](uint32_t n, const auto& term) {
+    return SumInLanes(n, terms, lanes, term);
+  };
   const Pixels pixels(*step, images, rule, all, blockIdx.x);
   float* to = all.At(blockIdx.x);
   for (uint32_t c = 0; rule.colors && c < images.c; ++c) {
     const double sum =
-        SumInLanes(pixels.plane, [&](uint32_t i) -> double { return pixels.Brighter(c, i); });
+        sum_of(pixels.plane, [&](uint32_t i) -> double { return pixels.Brighter(c, i); });
     if (threadIdx.x == 0) to[c] = static_cast<float>(sum / pixels.plane);
   }
   if (!rule.standardize) return;
@@ -81,9 +85,9 @@ __global__ void __launch_bounds__(kThreads)
   const auto value = [&](uint32_t i) -> double {
     return pixels.Value(i / pixels.plane, i % pixels.plane);
   };
-  const double mean = SumInLanes(n, value) / n;
+  const double mean = sum_of(n, value) / n;
   const double squares =
-      SumInLanes(n, [&](uint32_t i) { return (value(i) - mean) * (value(i) - mean); });
+      sum_of(n, [&](uint32_t i) { return (value(i) - mean) * (value(i) - mean); });
   if (threadIdx.x != 0) return;
   to[images.c] = static_cast<float>(mean);
   to[images.c + 1] = StandardFactor(squares, n);

@@ -67,8 +67,8 @@ TEST(Prefetcher, GivesBytesThatAreTheSameImages) {
     std::vector<float> images(expected.images.size());
     for (size_t i = 0; i < expected.labels.size(); ++i) {
       const size_t begin = i * samples->image_size();
-      tables.ToFloats((*batch)->bytes.data() + begin, samples->size().height,
-                      samples->size().width, (*batch)->draws[i], images.data() + begin);
+      tables.ToFloats((*batch)->bytes.data() + begin, samples->size().height, samples->size().width,
+                      (*batch)->draws[i], images.data() + begin);
     }
     ASSERT_EQ(images, expected.images);
   }

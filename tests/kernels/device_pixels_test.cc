@@ -1,6 +1,4 @@
 // A GPU's images are the CPU's floats, bit for bit, in the type and the order that its nets take.
-#include "kernels/pixels.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +6,7 @@
 #include <random>
 
 #include "kernels/half.h"
+#include "kernels/pixels.h"
 #include "tests/kernels/device_array.h"
 
 namespace tern::kernels {
@@ -57,8 +56,8 @@ std::vector<T> ByTheDevice(const Batch& batch, const PixelRule& rule, DeviceType
   DeviceArray<DeviceStep> steps(std::vector<DeviceStep>{step});
   DeviceArray<T> y(images.size());
   EXPECT_EQ(PixelsToImagesOnDevice(nullptr, steps.data(), images,
-                                   {channels.data(), rule.colors, rule.standardize},
-                                   moments.data(), type, y.data()),
+                                   {channels.data(), rule.colors, rule.standardize}, moments.data(),
+                                   type, y.data()),
             0);
   return y.Read();
 }

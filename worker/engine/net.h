@@ -93,8 +93,8 @@ class Net {
   // since: layers read them again.
   virtual void Backward(const std::function<void(uint32_t p)>& ready) = 0;
   // What the next Forward will be given, as bytes: a device fetches them while it is at work on
-  // these. It stays as it is until that Forward has returned, or Unstage. Of a training net, between
-  // Forward and Backward. Elsewhere than on a GPU it is nothing.
+  // these. It stays as it is until that Forward has returned, or Unstage. Of a training net,
+  // between Forward and Backward. Elsewhere than on a GPU it is nothing.
   virtual void Stage(const Feed& /*next*/) {}
   virtual void Unstage() {}  // another feed will be given, or none
   // While what is returned lives, a device fetches faster, and beside its work, from this memory of

@@ -89,7 +89,7 @@ class CudaNet : public Net {
   DeviceMemory images_, labels_, losses_, device_step_, scores_, overflow_;
   std::vector<kernels::DeviceLoss> fresh_losses_;
   std::vector<std::unique_ptr<Event>> arrived_;  // by parameter
-  std::unique_ptr<PixelInput> pixels_;  // where images come as bytes
+  std::unique_ptr<PixelInput> pixels_;           // where images come as bytes
   kernels::DeviceStep step_;
   LossScale loss_scale_;
   std::vector<float> statistics_before_;  // this step's, where it may have to be taken again
@@ -104,12 +104,13 @@ Status CudaNet::MakeMemory(const Arenas& arenas) {
   TERN_RETURN_IF_ERROR(gradients_.Make(arenas.gradients, options_.training ? table_.total : 0));
   TERN_RETURN_IF_ERROR(statistics_.Make(arenas.statistics, table_.statistics_total));
   const size_t batch = options_.batch;
-  for (const auto& [memory, bytes] : {std::pair{&images_, pixels_ != nullptr ? 0 : batch * image_ * sizeof(float)},
-                                      std::pair{&labels_, batch * sizeof(uint32_t)},
-                                      std::pair{&losses_, batch * sizeof(kernels::DeviceLoss)},
-                                      std::pair{&scores_, batch * def_.classes() * sizeof(float)},
-                                      std::pair{&device_step_, sizeof(kernels::DeviceStep)},
-                                      std::pair{&overflow_, sizeof(uint32_t)}}) {
+  for (const auto& [memory, bytes] :
+       {std::pair{&images_, pixels_ != nullptr ? 0 : batch * image_ * sizeof(float)},
+        std::pair{&labels_, batch * sizeof(uint32_t)},
+        std::pair{&losses_, batch * sizeof(kernels::DeviceLoss)},
+        std::pair{&scores_, batch * def_.classes() * sizeof(float)},
+        std::pair{&device_step_, sizeof(kernels::DeviceStep)},
+        std::pair{&overflow_, sizeof(uint32_t)}}) {
     auto made = AllocateDevice(bytes);
     if (!made.ok()) return made.status();
     *memory = std::move(*made);
@@ -164,8 +165,7 @@ Status CudaNet::Plan(const Arenas& arenas) {
   if (!stream.ok()) return stream.status();
   stream_ = std::move(*stream);
   if (options_.pixels.has_value()) {
-    const auto images =
-        ImagesOf(options_.batch, {input.channels(), input.height(), input.width()});
+    const auto images = ImagesOf(options_.batch, {input.channels(), input.height(), input.width()});
     auto made = PixelInput::Make(*options_.pixels, images, options_.training);
     if (!made.ok()) return made.status();
     pixels_ = std::move(*made);

@@ -70,7 +70,7 @@ class NetCompute : public Compute {
   engine::Net* net_ = nullptr;
   uint32_t batch_ = 0;                 // of that one
   const data::Batch* next_ = nullptr;  // to be staged
-  Status chosen_;  // a device may have no room for another size
+  Status chosen_;                      // a device may have no room for another size
 };
 
 }  // namespace

@@ -26,8 +26,8 @@ Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
                                   .training = false,
                                   .precision = PrecisionOf(setup.job.train())};
   if (as_bytes) options.pixels = test.rule();
-  auto net = engine::Net::Make(setup.net, options,
-                               {.parameters = parameters, .statistics = statistics});
+  auto net =
+      engine::Net::Make(setup.net, options, {.parameters = parameters, .statistics = statistics});
   if (!net.ok()) return net.status();
   evaluate->net_ = std::move(*net);
   return evaluate;
@@ -50,7 +50,8 @@ Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t parts, Confusion* co
     for (uint64_t at = begin; at < std::min(begin + batch_, range.end); ++at) of.push_back({0, at});
     return of;
   };
-  data::Prefetcher prefetcher(test_, places, {.threads = threads_, .room = batch_, .as_bytes = as_bytes_});
+  data::Prefetcher prefetcher(test_, places,
+                              {.threads = threads_, .room = batch_, .as_bytes = as_bytes_});
   engine::Score score;
   std::vector<float> scores;
   if (confusion != nullptr) {

@@ -31,8 +31,7 @@ class Evaluate {
   Result<engine::Score> Run(uint32_t part, uint32_t parts, Confusion* confusion = nullptr);
 
  private:
-  Evaluate(const setup::Setup& setup, const data::Samples& test, Progress& progress,
-           bool as_bytes);
+  Evaluate(const setup::Setup& setup, const data::Samples& test, Progress& progress, bool as_bytes);
 
   const data::Samples& test_;
   Progress& progress_;
