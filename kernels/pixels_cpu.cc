@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <utility>
 
 #include "kernels/pixels.h"
@@ -44,8 +43,11 @@ void PixelTables::ToFloats(const uint8_t* bytes, uint32_t height, uint32_t width
   float* to = out;
   for (const auto& table : tables_) {
     for (uint32_t y = 0; y < height; ++y, bytes += width, to += width) {
-      for (uint32_t x = 0; x < width; ++x) to[x] = table[bytes[x]];
-      if (draws.mirrored != 0) std::reverse(to, to + width);
+      if (draws.mirrored != 0) {
+        for (uint32_t x = 0; x < width; ++x) to[x] = table[bytes[width - 1 - x]];
+      } else {
+        for (uint32_t x = 0; x < width; ++x) to[x] = table[bytes[x]];
+      }
     }
   }
   if (rule_.colors) Color(draws, plane, out);
