@@ -51,6 +51,7 @@ class NetCompute : public Compute {
   }
   bool TakesBytes() const override { return pixels_.has_value(); }
   data::Pin PinOfBytes() const override {
+    if (!TakesBytes()) return nullptr;
     return [net = net_](const void* begin, size_t bytes) { return net->Pin(begin, bytes); };
   }
   void Expect(const data::Batch* next) override { next_ = TakesBytes() ? next : nullptr; }
