@@ -14,10 +14,15 @@ namespace tern::kernels {
 enum class DeviceType : uint8_t { kFloat, kBfloat, kHalf };
 inline size_t BytesOf(DeviceType type) { return type == DeviceType::kFloat ? 4 : 2; }
 
+struct PixelDraws;
+
 // What a step is taken with, on the device, so that launches stay the same from step to step.
 struct DeviceStep {
   uint64_t step = 0;  // which draws dropout
   uint32_t used = 0;  // samples that count
+  // The batch, where images come as bytes (pixels.h).
+  const uint8_t* bytes = nullptr;
+  const PixelDraws* draws = nullptr;
   // Gradients of images are so many times as large as they are: those of parameters are not.
   float loss_scale = 1, inverse_scale = 1;
 };

@@ -11,5 +11,5 @@ if [ ! -x "$nvcc" ]; then
 fi
 scripts/install_deps.sh
 cmake --preset cuda --log-level=WARNING
-cmake --build --preset cuda -j "$(nproc)" --target gpu_kernels_test gpu_engine_test cudnn_plans_test gpu_bench net_steps
+cmake --build --preset cuda -j "$(nproc)" --target gpu_programs
 ctest --test-dir build/cuda -L gpu --output-on-failure

@@ -21,15 +21,26 @@ constexpr Time kLongEnough = std::chrono::milliseconds(2500);
 constexpr int kMostSteps = 20, kLeastSteps = 3;
 
 // Images and labels drawn evenly.
-data::Batch RandomBatch(const setup::Setup& setup, uint32_t samples) {
+data::Batch RandomBatch(const setup::Setup& setup, uint32_t samples, bool as_bytes) {
   const pb::ImageShape& input = setup.net.input();
+  const size_t elements = size_t{samples} * input.channels() * input.height() * input.width();
   data::Batch batch;
-  batch.images.resize(size_t{samples} * input.channels() * input.height() * input.width());
+  if (as_bytes) {
+    batch.bytes.resize(elements);
+    batch.draws.resize(samples);
+  } else {
+    batch.images.resize(elements);
+  }
   const kernels::NoiseKey key{.seed = 1, .stream = kernels::Stream::kOrder};
-  for (size_t i = 0; i < batch.images.size(); i += 4) {
+  for (size_t i = 0; i < elements; i += 4) {
     const auto words = kernels::NoiseBlock(key, static_cast<uint32_t>(i / 4), 0);
-    for (size_t k = 0; k < 4 && i + k < batch.images.size(); ++k)
-      batch.images[i + k] = static_cast<float>(words[k]) * 0x1p-32f;
+    for (size_t k = 0; k < 4 && i + k < elements; ++k) {
+      if (as_bytes) {
+        batch.bytes[i + k] = static_cast<uint8_t>(words[k]);
+      } else {
+        batch.images[i + k] = static_cast<float>(words[k]) * 0x1p-32f;
+      }
+    }
   }
   for (uint32_t i = 0; i < samples; ++i)
     batch.labels.push_back(kernels::NoiseBlock(key, i, 1)[0] % setup.net.classes());
@@ -55,15 +66,17 @@ std::vector<double> MediansOf(const std::vector<std::vector<double>>& values) {
 }
 
 Steps TimeSteps(train::Compute& compute, const setup::Setup& setup, uint32_t samples) {
-  data::Batch batch = RandomBatch(setup, samples);
+  const data::Batch batch = RandomBatch(setup, samples, compute.TakesBytes());
+  const data::Pin pin = compute.PinOfBytes();
+  const auto pinned = pin ? pin(batch.bytes.data(), batch.bytes.size()) : nullptr;
   const size_t tensors = setup.table.parameters.size();
   std::vector<double> steps;
   std::vector<std::vector<double>> need(tensors), ready(tensors);
   const Time until = Now() + kLongEnough;
   for (int i = -1; i < kLeastSteps || (i < kMostSteps && Now() < until); ++i) {
     const Time begin = Now();
-    batch.step = static_cast<uint64_t>(i + 1);
     std::vector<double> needed(tensors), at(tensors);
+    compute.Expect(&batch);  // as it is ahead in training
     compute.Forward(batch, [&](uint32_t t) {
       needed[t] = Seconds(Now() - begin);
       return true;
@@ -76,6 +89,7 @@ Steps TimeSteps(train::Compute& compute, const setup::Setup& setup, uint32_t sam
       ready[t].push_back(at[t]);
     }
   }
+  compute.LetGo();
   Steps out;
   out.step_s = MedianOf(steps);
   out.need = MediansOf(need);
@@ -87,7 +101,10 @@ Result<std::unique_ptr<train::Compute>> MakeCompute(const setup::Setup& setup,
                                                     const engine::Net::Arenas& arenas) {
   if (setup.job.train().compute() == pb::Train::wait)
     return train::MakeWaitCompute(setup, setup.job.train(), 0, arenas.gradients);
-  return train::MakeNetCompute(setup, 0, arenas);
+  const auto augmenter = data::Augmenter::Make(setup.job.data(), setup.job.seed(),
+                                               data::Split::kTrain, setup.net.input().channels());
+  if (!augmenter.ok()) return augmenter.status();
+  return train::MakeNetCompute(setup, 0, arenas, augmenter->rule());
 }
 
 Status MeasureCompute(const setup::Setup& setup, Profile* profile) {

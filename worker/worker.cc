@@ -90,9 +90,10 @@ Status Worker::MakeCompute() {
     TERN_RETURN_IF_ERROR(replica_->MoveTo(std::move(*model)));
     LOG(INFO) << "weights, gradients, codes and updates stay on the GPU";
   }
-  auto compute = train::MakeNetCompute(setup_, rank_,
-                                       {replica_->point(), replica_->gradients(),
-                                        replica_->statistics().data(), replica_->device()});
+  auto compute = train::MakeNetCompute(
+      setup_, rank_,
+      {replica_->point(), replica_->gradients(), replica_->statistics().data(), replica_->device()},
+      train_->rule());
   if (!compute.ok()) return compute.status();
   compute_ = std::move(*compute);
   return Ok();

@@ -11,7 +11,7 @@ CAMEL = re.compile(r"[A-Z][A-Za-z0-9]*")
 CONSTANT = re.compile(r"k[A-Z0-9]\w*")
 LOWER_CAMEL = re.compile(r"\b(?!k[A-Z0-9])[a-z][a-z0-9]*(?:[A-Z][a-z0-9]*)+\b")
 # Functions and types of C libraries that name them so.
-FOREIGN = re.compile(r"(inflate|deflate|cuda|cudnn|cublas)[A-Z]|uInt\b|aBcd16b\b|(thread|block)Idx\b|atomic(Add|Or)\b|(block|grid)Dim\b")
+FOREIGN = re.compile(r"(inflate|deflate|cuda|cudnn|cublas)[A-Z]|uInt\b|aBcd16b\b|(thread|block)Idx\b|atomic(Add|Or)\b|(block|grid)Dim\b|workspaceSize\b")
 # Files that stand in for a library's own, with its names.
 STAND_INS = {"tests/kernels/cuda_on_host/cuda_runtime.h"}
 STANDARD_TYPES = {"value_type", "iterator", "is_transparent", "difference_type", "iterator_category"}

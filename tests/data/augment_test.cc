@@ -27,8 +27,8 @@ std::vector<float> Apply(const Augmenter& augmenter, const Image& image,
   const auto size = augmenter.OutputOf({image.height, image.width});
   EXPECT_TRUE(size.ok()) << size.status().message();
   std::vector<float> out(uint64_t{image.channels} * size->height * size->width);
-  Image scaled;
-  augmenter.Apply(image, place, &scaled, out.data());
+  Augmenter::Room room;
+  augmenter.Apply(image, place, &room, out.data());
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <thread>
 
 #include "tests/data/idx_files.h"
@@ -22,7 +23,8 @@ Prefetcher::Plan PlanOf(const Samples& samples) {
 
 // Image by image, without threads.
 Batch Direct(const Samples& samples, uint64_t step) {
-  Batch batch{.step = step, .images = {}, .labels = {}};
+  Batch batch;
+  batch.step = step;
   Samples::Scratch scratch;
   for (const auto& place : PlanOf(samples)(step)) {
     std::vector<float> image(samples.image_size());
@@ -48,6 +50,66 @@ TEST(Prefetcher, GivesTheSameBatchesInOrderWhateverItsThreads) {
       ASSERT_EQ((*batch)->labels, expected.labels);
     }
   }
+}
+
+// The same batches as bytes: what makes floats of them makes the same floats.
+TEST(Prefetcher, GivesBytesThatAreTheSameImages) {
+  const auto samples = SmallSamples(50, DataOf(kAugmented));
+  const kernels::PixelTables tables(samples->rule());
+  Prefetcher prefetcher(*samples, PlanOf(*samples), {.threads = 3, .as_bytes = true});
+  for (uint64_t step = 0; step < 20; ++step) {
+    const auto batch = prefetcher.Next();
+    const Batch expected = Direct(*samples, step);
+    ASSERT_TRUE(batch.ok());
+    EXPECT_TRUE((*batch)->images.empty());
+    ASSERT_EQ((*batch)->labels, expected.labels);
+    ASSERT_EQ((*batch)->bytes.size(), expected.images.size());
+    std::vector<float> images(expected.images.size());
+    for (size_t i = 0; i < expected.labels.size(); ++i) {
+      const size_t begin = i * samples->image_size();
+      tables.ToFloats((*batch)->bytes.data() + begin, samples->size().height, samples->size().width,
+                      (*batch)->draws[i], images.data() + begin);
+    }
+    ASSERT_EQ(images, expected.images);
+  }
+}
+
+// What is seen ahead of its turn is what then comes, and stays while it is in hand.
+TEST(Prefetcher, ShowsTheNextBatch) {
+  const auto samples = SmallSamples(50);
+  Prefetcher prefetcher(*samples, PlanOf(*samples), {.threads = 2, .depth = 2, .as_bytes = true});
+  for (uint64_t step = 0; step < 50; ++step) {
+    ASSERT_TRUE(prefetcher.Next().ok());
+    const Batch* next = nullptr;
+    while ((next = prefetcher.Peek()) == nullptr) std::this_thread::yield();
+    EXPECT_EQ(next->step, ++step);
+    const Batch before = *next;
+    const auto batch = prefetcher.Next();
+    ASSERT_EQ(*batch, next);
+    EXPECT_EQ(next->bytes, before.bytes);
+  }
+}
+
+TEST(Prefetcher, PinsBytesOnceAndUnpinsThemBeforeTheyGo) {
+  const auto samples = SmallSamples(50);
+  std::atomic<int> pinned = 0, times = 0;
+  const Pin pin = [&](const void* begin, size_t bytes) {
+    EXPECT_GE(bytes, 22 * samples->image_size());
+    ++times;
+    ++pinned;
+    return std::shared_ptr<void>(const_cast<void*>(begin), [&pinned](void* memory) {
+      EXPECT_GE(*static_cast<uint8_t*>(memory), 0) << "it is there";
+      --pinned;
+    });
+  };
+  {
+    Prefetcher prefetcher(*samples, PlanOf(*samples),
+                          {.threads = 2, .depth = 2, .as_bytes = true, .pin = pin});
+    for (int step = 0; step < 20; ++step) EXPECT_TRUE(prefetcher.Next().ok());
+    EXPECT_EQ(pinned, 3) << "two ahead and the one in hand";
+  }
+  EXPECT_EQ(pinned, 0);
+  EXPECT_EQ(times, 3);
 }
 
 // The batch in hand stays as it is while the threads run as far ahead as they may.

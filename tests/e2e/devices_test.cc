@@ -97,5 +97,30 @@ TEST(DevicesOfTwoKinds, GiveEachOtherTheState) {
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
+// Both kinds of worker train on, and are judged by, the same images, though a GPU makes its own of
+// bytes: a job of both is a job of two CPUs, but for what rounding makes of its codes.
+TEST(DevicesOfTwoKinds, SeeTheSameAugmentedImages) {
+  std::vector<std::string> set;
+  for (const char* word :
+       {"standardize=true", "augmentation.pad=2", "augmentation.random_crop=true",
+        "augmentation.mirror=true", "augmentation.brightness=60", "augmentation.contrast_min=0.5",
+        "augmentation.contrast_max=1.5"})
+    set.insert(set.end(), {"--set", std::string("data.") + word});
+  std::vector<double> losses;
+  for (const bool with_gpu : {false, true}) {
+    TestJob job({.steps = 40, .model = kSmall, .yaml = "exchange: {codec: fp32}\n"});
+    job.StartServer(0, set);
+    job.StartWorker(0, set);
+    std::vector<std::string> words = set;
+    if (with_gpu) words.insert(words.end(), {"--set", "workers.device=cuda"});
+    job.StartWorker(1, words, with_gpu ? TERN_DEVICE_WORKER : std::string());
+    job.ExpectAllEnd(0, 280);
+    const nlohmann::json figures = job.Output("server.0.json");
+    EXPECT_EQ(figures["replicas_agree"], true);
+    losses.push_back(figures["loss"]);
+  }
+  EXPECT_NEAR(losses[1], losses[0], 1e-3 * losses[0]);
+}
+
 }  // namespace
 }  // namespace tern::e2e

@@ -71,6 +71,35 @@ TEST_F(Replay, PassThatIsEndedRunsNoFurther) {
   EXPECT_TRUE(net->status().ok()) << "that is no error";
 }
 
+// A batch that was staged is not fetched again: here, where a copy is done at once, what becomes of
+// the caller's bytes later does not matter. From another place, or for another step, it is fetched.
+TEST_F(Replay, StagedBatchIsFetchedOnce) {
+  Problem problem(Chain("dense { outputs: 10 }", Image(1, 8, 8), 10), 3);
+  auto net = problem.Make(true, Precision::kFp32, kernels::PixelRule{.channels = {{}}});
+  std::vector<uint8_t> bytes(3 * 64, 100), others(3 * 64, 200);
+  const std::vector<kernels::PixelDraws> draws(3);
+  Net::Feed feed{{}, problem.labels, 3, 1};
+  feed.bytes = bytes;
+  feed.draws = draws;
+  const auto take = [&](uint64_t step) {
+    feed.step = step;
+    const double loss = net->Forward(feed, nullptr);
+    feed.step = step + 1;
+    net->Stage(feed);
+    net->Backward(nullptr);
+    return loss;
+  };
+  const double of_bytes = take(1);
+  bytes = others;
+  EXPECT_EQ(take(2), of_bytes);
+  const double of_others = take(3);
+  EXPECT_NE(of_others, of_bytes);
+  std::fill(bytes.begin(), bytes.end(), 100);
+  EXPECT_EQ(take(7), of_bytes) << "another step than was staged";
+  feed.bytes = others;
+  EXPECT_EQ(take(8), of_others) << "another place";
+}
+
 TEST_F(Replay, FailureInAReplayIsSeen) {
   Problem problem(Chain(kLayers, Image(1, 8, 8), 10), 3);
   auto net = problem.Make();

@@ -6,6 +6,7 @@
 #include <omp.h>
 
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -86,14 +87,17 @@ class Problem {
     }
   }
 
-  std::unique_ptr<Net> Make(bool training = true, Precision precision = Precision::kFp32) {
+  // With `pixels` it takes bytes.
+  std::unique_ptr<Net> Make(bool training = true, Precision precision = Precision::kFp32,
+                            const std::optional<kernels::PixelRule>& pixels = std::nullopt) {
     auto made =
         Net::Make(net,
                   {.device = DeviceUnderTest(),
                    .batch = batch,
                    .training = training,
                    .seed = kSeed,
-                   .precision = precision},
+                   .precision = precision,
+                   .pixels = pixels},
                   {parameters.data(), training ? gradients.data() : nullptr, statistics.data()});
     EXPECT_TRUE(made.ok()) << made.status().message();
     return std::move(*made);

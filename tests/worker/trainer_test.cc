@@ -267,6 +267,63 @@ class WatchedCompute : public Compute {
   std::function<void(uint64_t, uint32_t)> asked_;
 };
 
+// Takes batches as a GPU does: as bytes, each as it was said to come.
+class ByteCompute : public Compute {
+ public:
+  ByteCompute(std::unique_ptr<Compute> inner, const kernels::PixelRule& rule)
+      : inner_(std::move(inner)), tables_(rule) {}
+  double Forward(const data::Batch& batch, const engine::Need& need) override {
+    EXPECT_TRUE(due_ == nullptr || due_ == &batch);
+    due_ = std::exchange(coming_, nullptr);
+    EXPECT_TRUE(batch.images.empty());
+    floats_.step = batch.step;
+    floats_.labels = batch.labels;
+    floats_.images.resize(batch.bytes.size());
+    for (size_t n = 0; n < batch.labels.size(); ++n) {
+      tables_.ToFloats(batch.bytes.data() + n * 16, 4, 4, batch.draws[n],
+                       floats_.images.data() + n * 16);
+    }
+    return inner_->Forward(floats_, need);
+  }
+  void Backward(const std::function<void(uint32_t)>& ready) override { inner_->Backward(ready); }
+  bool TakesBytes() const override { return true; }
+  data::Pin PinOfBytes() const override {
+    return [this](const void*, size_t) {
+      return std::shared_ptr<void>(nullptr, [this](void*) { EXPECT_EQ(let_go, 1); });
+    };
+  }
+  void Expect(const data::Batch* next) override {
+    ++expected;
+    coming_ = next;
+  }
+  void LetGo() override { ++let_go; }
+
+  uint64_t expected = 0;
+  int let_go = 0;
+
+ private:
+  std::unique_ptr<Compute> inner_;
+  const kernels::PixelTables tables_;
+  data::Batch floats_;
+  const data::Batch *due_ = nullptr, *coming_ = nullptr;
+};
+
+TEST_F(Step, IsTheSameOfBytes) {
+  events_.Push(Ready{0});
+  ASSERT_TRUE(Run().ok());
+  const auto by_floats = port_->hash_after;
+
+  Reset();
+  auto compute = std::make_unique<ByteCompute>(std::move(compute_), train_->rule());
+  const ByteCompute& seen = *compute;
+  compute_ = std::move(compute);
+  events_.Push(Ready{0});
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(port_->hash_after, by_floats);
+  EXPECT_EQ(seen.expected, kSteps);
+  EXPECT_EQ(seen.let_go, 1) << "before the batches went";
+}
+
 class StepOfManyBuckets : public Step {
  protected:
   StepOfManyBuckets() : Step({"exchange.bucket_kib=1"}) {}

@@ -17,30 +17,6 @@ uint32_t Below(uint32_t word, uint32_t places) {
 }
 double Between(uint32_t word, double low, double high) { return low + Unit(word) * (high - low); }
 
-// A sum in an order of its own, the same everywhere: eight lanes, then the lanes.
-template <typename Term>
-double Sum(const float* values, uint64_t n, const Term& term) {
-  std::array<double, 8> lanes{};
-  uint64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    for (uint64_t lane = 0; lane < 8; ++lane) lanes[lane] += term(values[i + lane]);
-  }
-  for (uint64_t lane = 0; i < n; ++i, ++lane) lanes[lane] += term(values[i]);
-  double sum = 0;
-  for (const double lane : lanes) sum += lane;
-  return sum;
-}
-
-void Standardize(float* values, uint64_t n) {
-  const auto count = static_cast<double>(n);
-  const double mean = Sum(values, n, [](double x) { return x; }) / count;
-  const double variance =
-      Sum(values, n, [mean](double x) { return (x - mean) * (x - mean); }) / count;
-  const auto center = static_cast<float>(mean);
-  const auto factor = static_cast<float>(1 / std::max(std::sqrt(variance), 1 / std::sqrt(count)));
-  for (uint64_t i = 0; i < n; ++i) values[i] = (values[i] - center) * factor;
-}
-
 // Evaluation knows the sizes alone.
 pb::Augmentation WordsOf(const pb::Augmentation& all, Split split) {
   if (split == Split::kTrain) return all;
@@ -49,6 +25,22 @@ pb::Augmentation WordsOf(const pb::Augmentation& all, Split split) {
   if (all.has_width()) sizes.set_width(all.width());
   sizes.set_resize_shorter(all.resize_shorter());
   return sizes;
+}
+
+kernels::PixelRule RuleOf(const pb::Data& data, const pb::Augmentation& words, uint32_t channels) {
+  kernels::PixelRule rule;
+  for (int c = 0; c < static_cast<int>(channels); ++c) {
+    if (data.mean_size() == 0) {
+      rule.channels.push_back(
+          {.scale = static_cast<float>(data.scale()), .offset = static_cast<float>(data.offset())});
+    } else {
+      rule.channels.push_back({.mean = static_cast<float>(data.mean(c)),
+                               .deviation = static_cast<float>(data.deviation(c))});
+    }
+  }
+  rule.colors = words.brightness() > 0 || words.contrast_min() != 1 || words.contrast_max() != 1;
+  rule.standardize = data.standardize();
+  return rule;
 }
 
 }  // namespace
@@ -76,26 +68,7 @@ Result<Augmenter> Augmenter::Make(const pb::Data& data, uint64_t seed, Split spl
 Augmenter::Augmenter(const pb::Data& data, uint64_t seed, Split split, uint32_t channels)
     : words_(WordsOf(data.augmentation(), split)),
       seed_(seed),
-      channels_(channels),
-      standardize_(data.standardize()),
-      colors_(words_.brightness() > 0 || words_.contrast_min() != 1 || words_.contrast_max() != 1),
-      scale_(static_cast<float>(data.scale())),
-      offset_(static_cast<float>(data.offset())),
-      mean_(data.mean().begin(), data.mean().end()),
-      deviation_(data.deviation().begin(), data.deviation().end()),
-      tables_(channels) {
-  for (uint32_t c = 0; c < channels; ++c) {
-    for (size_t x = 0; x < tables_[c].size(); ++x) {
-      const auto value = static_cast<float>(x);
-      tables_[c][x] = colors_ ? value : Normalized(c, value);
-    }
-  }
-}
-
-float Augmenter::Normalized(uint32_t channel, float value) const {
-  if (mean_.empty()) return value / 255.0f * scale_ + offset_;
-  return (value / 255.0f - mean_[channel]) / deviation_[channel];
-}
+      tables_(RuleOf(data, words_, channels)) {}
 
 Size Augmenter::ScaledOf(Size image) const {
   const uint32_t shorter = words_.resize_shorter();
@@ -165,27 +138,41 @@ Box Augmenter::DrawBox(const Image& image, const Place& place) const {
   return box;
 }
 
-void Augmenter::Apply(const Image& image, const Place& place, Image* scaled, float* out) const {
-  const Size size{image.height, image.width};
-  const Image* from = &image;
-  if (words_.random_resized_crop()) {
-    ResizeBox(image, DrawBox(image, place), words_.height(), words_.width(), scaled);
-    from = scaled;
-  } else if (const Size to = ScaledOf(size); to != size) {
-    ResizeBox(image, {0, 0, size.height, size.width}, to.height, to.width, scaled);
-    from = scaled;
-  }
-  const bool random = words_.random_crop() || words_.mirror() || words_.brightness() > 0;
-  const Draws draws = random ? DrawsOf(place, 0) : Draws{};
-  Crop(*from, draws, out);
-  const Size crop = CropOf({from->height, from->width});
-  const uint64_t plane = uint64_t{crop.height} * crop.width;
-  if (colors_) Color(place, draws, plane, out);
-  if (standardize_) Standardize(out, channels_ * plane);
+void Augmenter::Apply(const Image& image, const Place& place, Room* room, float* out) const {
+  const Size size = *OutputOf({image.height, image.width});
+  room->bytes.resize(image.channels * uint64_t{size.height} * size.width);
+  const kernels::PixelDraws draws = Cut(image, place, &room->scaled, room->bytes.data());
+  tables_.ToFloats(room->bytes.data(), size.height, size.width, draws, out);
 }
 
-// Pads, cuts and mirrors at once, byte by byte through the table.
-void Augmenter::Crop(const Image& image, const Draws& draws, float* out) const {
+kernels::PixelDraws Augmenter::Cut(const Image& image, const Place& place, Image* scaled,
+                                   uint8_t* out) const {
+  const bool random = words_.random_crop() || words_.mirror() || words_.brightness() > 0;
+  const Draws draws = random ? DrawsOf(place, 0) : Draws{};
+  Crop(Scale(image, place, scaled), draws, out);
+  kernels::PixelDraws drawn;
+  drawn.mirrored = words_.mirror() && (draws[0] >> 31) != 0;
+  if (!rule().colors) return drawn;
+  drawn.brighter = static_cast<float>(Between(draws[3], -words_.brightness(), words_.brightness()));
+  drawn.contrast = static_cast<float>(
+      Between(DrawsOf(place, 1)[0], words_.contrast_min(), words_.contrast_max()));
+  return drawn;
+}
+
+const Image& Augmenter::Scale(const Image& image, const Place& place, Image* scaled) const {
+  const Size size{image.height, image.width};
+  if (words_.random_resized_crop()) {
+    ResizeBox(image, DrawBox(image, place), words_.height(), words_.width(), scaled);
+    return *scaled;
+  }
+  const Size to = ScaledOf(size);
+  if (to == size) return image;
+  ResizeBox(image, {0, 0, size.height, size.width}, to.height, to.width, scaled);
+  return *scaled;
+}
+
+// Pads and cuts at once, row by row.
+void Augmenter::Crop(const Image& image, const Draws& draws, uint8_t* out) const {
   const Size crop = CropOf({image.height, image.width});
   const auto pad = static_cast<int64_t>(words_.pad());
   const auto begin = [&](uint32_t side, uint32_t part, uint32_t word) {
@@ -194,43 +181,22 @@ void Augmenter::Crop(const Image& image, const Draws& draws, float* out) const {
   };
   const int64_t top = begin(image.height, crop.height, draws[1]);
   const int64_t left = begin(image.width, crop.width, draws[2]);
-  const bool mirrored = words_.mirror() && (draws[0] >> 31) != 0;
   // Places [first, end) of a row are in the image.
   const int64_t width = crop.width;
   const int64_t first = std::clamp<int64_t>(-left, 0, width);
   const int64_t end = std::clamp<int64_t>(image.width - left, first, width);
-  for (uint32_t c = 0; c < channels_; ++c) {
-    const Table& table = tables_[c];
+  for (uint32_t c = 0; c < image.channels; ++c) {
     const uint8_t* plane = image.pixels.data() + c * image.plane();
-    for (int64_t y = 0; y < crop.height; ++y, out += width) {
-      const int64_t from_y = top + y;
-      if (from_y < 0 || from_y >= image.height) {
-        std::fill_n(out, width, table[0]);
+    for (int64_t y = top; y < top + crop.height; ++y, out += width) {
+      if (y < 0 || y >= image.height || first == end) {
+        std::fill_n(out, width, 0);
         continue;
       }
-      const uint8_t* row = plane + from_y * image.width;
-      std::fill(out, out + first, table[0]);
-      for (int64_t x = first; x < end; ++x) out[x] = table[row[left + x]];
-      std::fill(out + end, out + width, table[0]);
-      if (mirrored) std::reverse(out, out + width);
+      const uint8_t* row = plane + y * image.width;
+      std::fill(out, out + first, 0);
+      std::copy(row + (left + first), row + (left + end), out + first);
+      std::fill(out + end, out + width, 0);
     }
-  }
-}
-
-void Augmenter::Color(const Place& place, const Draws& draws, uint64_t plane, float* out) const {
-  const auto brighter =
-      static_cast<float>(Between(draws[3], -words_.brightness(), words_.brightness()));
-  const auto contrast = static_cast<float>(
-      Between(DrawsOf(place, 1)[0], words_.contrast_min(), words_.contrast_max()));
-  for (uint32_t c = 0; c < channels_; ++c) {
-    float* values = out + c * plane;
-    if (words_.brightness() > 0) {
-      for (uint64_t i = 0; i < plane; ++i) values[i] = std::clamp(values[i] + brighter, 0.f, 255.f);
-    }
-    const auto mean = static_cast<float>(Sum(values, plane, [](double x) { return x; }) /
-                                         static_cast<double>(plane));
-    for (uint64_t i = 0; i < plane; ++i)
-      values[i] = Normalized(c, (values[i] - mean) * contrast + mean);
   }
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "kernels/pixels.h"
 #include "proto/job.pb.h"
 #include "worker/data/dataset.h"
 #include "worker/data/image.h"
@@ -35,30 +36,34 @@ class Augmenter {
   struct Place {
     uint64_t epoch = 0, sample = 0;
   };
-  // The image as floats, [C, H, W] of OutputOf. `scaled` is room to work in. REQUIRES that OutputOf
-  // is ok for it, and `channels`. Any thread.
-  void Apply(const Image& image, const Place& place, Image* scaled, float* out) const;
+  // Room to work in.
+  struct Room {
+    Image scaled;
+    std::vector<uint8_t> bytes;
+  };
+  // The image as floats, [C, H, W] of OutputOf. REQUIRES that OutputOf is ok for it, and
+  // `channels`. Any thread.
+  void Apply(const Image& image, const Place& place, Room* room, float* out) const;
+  // The first half of that, scaled, padded and cut: bytes of which `rule` makes those floats, here
+  // or on a GPU.
+  kernels::PixelDraws Cut(const Image& image, const Place& place, Image* scaled,
+                          uint8_t* out) const;
+  const kernels::PixelRule& rule() const { return tables_.rule(); }
 
  private:
-  using Table = std::array<float, 256>;
   using Draws = std::array<uint32_t, 4>;
 
   Augmenter(const pb::Data& data, uint64_t seed, Split split, uint32_t channels);
-  float Normalized(uint32_t channel, float value) const;
   Size ScaledOf(Size image) const;
   Size CropOf(Size scaled) const;
   Draws DrawsOf(const Place& place, uint32_t block) const;
   Box DrawBox(const Image& image, const Place& place) const;
-  void Crop(const Image& image, const Draws& draws, float* out) const;
-  void Color(const Place& place, const Draws& draws, uint64_t plane, float* out) const;
+  const Image& Scale(const Image& image, const Place& place, Image* scaled) const;
+  void Crop(const Image& image, const Draws& draws, uint8_t* out) const;
 
   pb::Augmentation words_;  // without what is for training alone, in evaluation
   uint64_t seed_;
-  uint32_t channels_;
-  bool standardize_, colors_;
-  float scale_, offset_;
-  std::vector<float> mean_, deviation_;
-  std::vector<Table> tables_;  // [C], of a byte: what the net sees, or where colors change itself
+  kernels::PixelTables tables_;
 };
 
 }  // namespace tern::data

@@ -17,6 +17,7 @@ constexpr size_t kPiece = 8;  // images that a thread takes at once
 // A batch on its way. The same few go round, so that no step allocates.
 struct Slot {
   Batch batch;
+  std::shared_ptr<void> pinned;  // of the batch's bytes
   std::vector<Augmenter::Place> places;
   size_t taken = 0, done = 0;  // images that threads have begun, and have made
   Status status;
@@ -31,6 +32,8 @@ struct Prefetcher::Impl {
       : samples(samples_in),
         plan(std::move(plan_in)),
         room(options.room),
+        as_bytes(options.as_bytes),
+        pin(options.pin),
         step(options.first_step) {
     for (uint32_t i = 0; i < std::max(options.depth, 1u) + 1; ++i)  // and the one in hand
       free.push_back(std::make_unique<Slot>());
@@ -79,14 +82,34 @@ struct Prefetcher::Impl {
     slot->taken = slot->done = 0;
     slot->status = Ok();
     slot->batch.step = of;
-    const size_t count = slot->places.size();
-    slot->batch.images.resize(std::max<size_t>(count, room) * samples.image_size());
-    slot->batch.labels.resize(count);
+    MakeRoom(slot.get());
     lock->lock();
     planning = false;
     queue.push_back(std::move(slot));
     work.notify_all();
     ready.notify_one();  // there may be nothing to make
+  }
+
+  void MakeRoom(Slot* slot) {
+    Batch& batch = slot->batch;
+    batch.labels.resize(slot->places.size());
+    const size_t count = std::max<size_t>(slot->places.size(), room);
+    const size_t elements = count * samples.image_size();
+    if (!as_bytes) return batch.images.resize(elements);
+    batch.draws.resize(count);
+    const bool grows = elements > batch.bytes.capacity();
+    if (grows) slot->pinned.reset();
+    batch.bytes.resize(elements);
+    if (grows && pin) slot->pinned = pin(batch.bytes.data(), batch.bytes.capacity());
+  }
+
+  Status Fill(Slot* slot, size_t i, Samples::Scratch* scratch) {
+    Batch& batch = slot->batch;
+    const size_t begin = i * samples.image_size();
+    if (!as_bytes)
+      return samples.Fill(slot->places[i], scratch, batch.images.data() + begin, &batch.labels[i]);
+    return samples.FillBytes(slot->places[i], scratch, batch.bytes.data() + begin, &batch.draws[i],
+                             &batch.labels[i]);
   }
 
   void MakePiece(Slot* slot, Samples::Scratch* scratch, std::unique_lock<std::mutex>* lock) {
@@ -95,11 +118,7 @@ struct Prefetcher::Impl {
     slot->taken = end;
     lock->unlock();
     Status status;
-    for (size_t i = begin; i < end && status.ok(); ++i) {
-      status = samples.Fill(slot->places[i], scratch,
-                            slot->batch.images.data() + i * samples.image_size(),
-                            &slot->batch.labels[i]);
-    }
+    for (size_t i = begin; i < end && status.ok(); ++i) status = Fill(slot, i, scratch);
     lock->lock();
     if (slot->status.ok()) slot->status = status;
     slot->done += end - begin;
@@ -109,6 +128,8 @@ struct Prefetcher::Impl {
   const Samples& samples;
   const Plan plan;  // the planning thread's
   const uint32_t room;
+  const bool as_bytes;
+  const Pin pin;
   std::mutex mutex;  // guards all below but what is in a slot's hands
   std::condition_variable work, ready;
   std::deque<std::unique_ptr<Slot>> queue, free;  // planned, in order of their steps
@@ -132,6 +153,13 @@ Result<const Batch*> Prefetcher::Next() {
   impl_->queue.pop_front();
   impl_->work.notify_one();
   return &impl_->in_hand->batch;
+}
+
+const Batch* Prefetcher::Peek() {
+  const std::lock_guard lock(impl_->mutex);
+  if (impl_->queue.empty()) return nullptr;
+  const Slot& slot = *impl_->queue.front();
+  return slot.complete() && slot.status.ok() ? &slot.batch : nullptr;
 }
 
 }  // namespace tern::data

@@ -13,9 +13,16 @@ namespace tern::data {
 
 struct Batch {
   uint64_t step = 0;
-  std::vector<float> images;     // [B / N, C, H, W]
-  std::vector<uint32_t> labels;  // [B / N]; empty: this worker takes no part in the step
+  // [B / N, C, H, W]: floats, or bytes and what makes floats of them (Samples::rule).
+  std::vector<float> images;
+  std::vector<uint8_t> bytes;
+  std::vector<kernels::PixelDraws> draws;  // [B / N]
+  std::vector<uint32_t> labels;            // [B / N]; empty: this worker takes no part in the step
 };
+
+// Makes memory fit for copies to a device while what it returns lives (null: it cannot). Any
+// thread.
+using Pin = std::function<std::shared_ptr<void>(const void* begin, size_t bytes)>;
 
 // The threads share the images of a batch, so what comes out is the same however many they are.
 class Prefetcher {
@@ -27,6 +34,8 @@ class Prefetcher {
     uint32_t threads = 1;
     uint32_t depth = 3;  // batches ahead, at least 1
     uint32_t room = 0;   // images that a batch has at least; those beyond its labels are of no use
+    bool as_bytes = false;  // not as floats
+    Pin pin = nullptr;      // where there is one: for the bytes
   };
   // `samples` outlives it.
   Prefetcher(const Samples& samples, Plan plan, const Options& options);
@@ -36,6 +45,9 @@ class Prefetcher {
   // One thread calls this and destroys the prefetcher. kBadData as Samples::Fill; then it has
   // ended.
   Result<const Batch*> Next();
+  // The batch that Next will give, if it is there and whole; null otherwise. It stays until Next
+  // has been called twice, or the end.
+  const Batch* Peek();
 
  private:
   struct Impl;

@@ -40,19 +40,32 @@ Status Samples::TakeSize() {
   return Ok();
 }
 
-Status Samples::Fill(const Augmenter::Place& place, Scratch* scratch, float* out,
-                     uint32_t* label) const {
+Result<Augmenter::Place> Samples::Decode(const Augmenter::Place& place, Scratch* scratch) const {
   for (uint64_t tries = 0; tries < count(); ++tries) {
     const uint64_t sample = (place.sample + tries) % count();
     const Status decoded = dataset_->Decode(sample, &scratch->image);
-    if (decoded.ok()) {
-      *label = dataset_->labels[sample];
-      augmenter_.Apply(scratch->image, {place.epoch, sample}, &scratch->scaled, out);
-      return Ok();
-    }
+    if (decoded.ok()) return Augmenter::Place{place.epoch, sample};
     TERN_RETURN_IF_ERROR(dataset_->corrupt->Add(dataset_->NameOf(sample), decoded));
   }
   return Status(Code::kBadData, Cat(dataset_->NameOf(0), " and all other images are damaged"));
+}
+
+Status Samples::Fill(const Augmenter::Place& place, Scratch* scratch, float* out,
+                     uint32_t* label) const {
+  const auto decoded = Decode(place, scratch);
+  if (!decoded.ok()) return decoded.status();
+  *label = dataset_->labels[decoded->sample];
+  augmenter_.Apply(scratch->image, *decoded, &scratch->room, out);
+  return Ok();
+}
+
+Status Samples::FillBytes(const Augmenter::Place& place, Scratch* scratch, uint8_t* out,
+                          kernels::PixelDraws* draws, uint32_t* label) const {
+  const auto decoded = Decode(place, scratch);
+  if (!decoded.ok()) return decoded.status();
+  *label = dataset_->labels[decoded->sample];
+  *draws = augmenter_.Cut(scratch->image, *decoded, &scratch->room.scaled, out);
+  return Ok();
 }
 
 }  // namespace tern::data

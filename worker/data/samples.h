@@ -30,16 +30,23 @@ class Samples {
 
   // Room to work in, one a thread.
   struct Scratch {
-    Image image, scaled;
+    Image image;
+    Augmenter::Room room;
   };
   // Writes sample `place` into out[image_size()]. A damaged image is named, counted and replaced by
   // the next of the set; kBadData once there are more of them than data.max_corrupt. Any thread.
   Status Fill(const Augmenter::Place& place, Scratch* scratch, float* out, uint32_t* label) const;
+  // The same as bytes, which `rule` makes floats of.
+  Status FillBytes(const Augmenter::Place& place, Scratch* scratch, uint8_t* out,
+                   kernels::PixelDraws* draws, uint32_t* label) const;
+  const kernels::PixelRule& rule() const { return augmenter_.rule(); }
 
  private:
   Samples(std::unique_ptr<const Dataset> dataset, Augmenter augmenter)
       : dataset_(std::move(dataset)), augmenter_(std::move(augmenter)) {}
   Status TakeSize();
+  // Where the image is that stands for it, which is in scratch->image.
+  Result<Augmenter::Place> Decode(const Augmenter::Place& place, Scratch* scratch) const;
 
   const std::unique_ptr<const Dataset> dataset_;
   const Augmenter augmenter_;

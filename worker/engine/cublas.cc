@@ -1,11 +1,12 @@
 // Dense layers by cuBLASLt, bias and ReLU in its epilogue; all else goes on to another library.
+#include "worker/engine/cublas.h"
+
 #include <cublasLt.h>
 
 #include <utility>
 
 #include "common/base/logging.h"
 #include "common/base/text.h"
-#include "worker/engine/cublas.h"
 #include "worker/engine/device.h"
 
 namespace tern::engine::cuda {
@@ -20,7 +21,8 @@ Status CheckBlas(cublasStatus_t status, const std::string& call) {
 
 using Handle = std::shared_ptr<cublasLtContext>;
 using Matmul = std::unique_ptr<cublasLtMatmulDescOpaque_t, decltype(&cublasLtMatmulDescDestroy)>;
-using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, decltype(&cublasLtMatrixLayoutDestroy)>;
+using Layout =
+    std::unique_ptr<cublasLtMatrixLayoutOpaque_t, decltype(&cublasLtMatrixLayoutDestroy)>;
 
 cudaDataType_t DataType(kernels::DeviceType type) {
   switch (type) {
@@ -76,17 +78,17 @@ class DensePlan : public ConvPlan {
   Status FindAlgorithm();
   template <typename T>
   Status Set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
-    return CheckBlas(
-        cublasLtMatmulDescSetAttribute(matmul_.get(), attribute, &value, sizeof value),
-        "cublasLtMatmulDescSetAttribute");
+    return CheckBlas(cublasLtMatmulDescSetAttribute(matmul_.get(), attribute, &value, sizeof value),
+                     "cublasLtMatmulDescSetAttribute");
   }
 
   const Handle handle_;
   const ConvShape shape_;
   const ConvPass pass_;
   Matmul matmul_{nullptr, &cublasLtMatmulDescDestroy};
-  Layout a_{nullptr, &cublasLtMatrixLayoutDestroy}, b_ = {nullptr, &cublasLtMatrixLayoutDestroy},
-         result_ = {nullptr, &cublasLtMatrixLayoutDestroy};
+  Layout a_{nullptr, &cublasLtMatrixLayoutDestroy},
+      b_ = {nullptr, &cublasLtMatrixLayoutDestroy},
+      result_ = {nullptr, &cublasLtMatrixLayoutDestroy};
   cublasLtMatmulHeuristicResult_t found_ = {};
 };
 

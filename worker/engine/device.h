@@ -60,6 +60,8 @@ class PinnedPool {
   std::vector<Slab> free_;
 };
 
+class Event;
+
 class Stream {
  public:
   static Result<std::unique_ptr<Stream>> Make();
@@ -68,6 +70,8 @@ class Stream {
   Status CopyIn(void* device, const void* host, size_t bytes);
   Status CopyOut(void* host, const void* device, size_t bytes);
   Status Wait();  // until all that was given to it is done
+  // What it is given from now on comes after what the event was recorded after.
+  Status WaitFor(const Event& event) const;
 
  private:
   Stream() = default;
@@ -80,6 +84,7 @@ class Event {
   ~Event();
   Status Record(const Stream& stream);  // after what was given to the stream so far
   Status Wait();
+  CUevent_st* get() const { return event_; }
 
  private:
   Event() = default;

@@ -111,6 +111,10 @@ Status Stream::CopyOut(void* host, const void* device, size_t bytes) {
 
 Status Stream::Wait() { return Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
 
+Status Stream::WaitFor(const Event& event) const {
+  return Check(cudaStreamWaitEvent(stream_, event.get(), 0), "cudaStreamWaitEvent");
+}
+
 Result<std::unique_ptr<Event>> Event::Make() {
   std::unique_ptr<Event> event(new Event);
   TERN_RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&event->event_, cudaEventDisableTiming),

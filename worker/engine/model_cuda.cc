@@ -237,9 +237,8 @@ Result<Bytes> Model::Encode(uint32_t chunk, std::span<const kernels::TernaryScal
   auto slab = codes_->Take();
   if (!slab.ok()) return slab.status();
   uint8_t* const to = slab->get();
-  Bytes code = Bytes::Share(to, size, [pool = codes_, slab = std::move(*slab)]() mutable {
-    pool->Put(std::move(slab));
-  });
+  Bytes code = Bytes::Share(
+      to, size, [pool = codes_, slab = std::move(*slab)]() mutable { pool->Put(std::move(slab)); });
   TERN_RETURN_IF_ERROR(coding_->CopyOut(to, code_.get(), size));
   TERN_RETURN_IF_ERROR(coding_->Wait());
   return code;

@@ -16,9 +16,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "common/base/status.h"
+#include "kernels/pixels.h"
 #include "models/shapes.h"
 #include "proto/net.pb.h"
 
@@ -56,6 +58,9 @@ class Net {
     uint64_t seed = 0;  // of dropout, with the worker's rank and the step
     uint16_t rank = 0;
     Precision precision = Precision::kFp32;
+    // Where there is one, images come as bytes, and the device makes of them what it says: the bits
+    // that kernels::PixelTables would. On a GPU only.
+    std::optional<kernels::PixelRule> pixels = std::nullopt;
   };
   // Of the caller, who keeps them longer than the net: table.total elements, the gradients only in
   // training; table.statistics_total, read in evaluation and updated by each Forward in training.
@@ -77,6 +82,9 @@ class Net {
     uint64_t step = 0;  // which draws dropout
     // Unless empty, where the scores go that the loss is taken of: [batch, classes].
     std::span<float> scores = {};
+    // With Options::pixels, instead of `images`: [batch, C, H, W], and [batch].
+    std::span<const uint8_t> bytes = {};
+    std::span<const kernels::PixelDraws> draws = {};
   };
   // Copies the images and reads the parameters afresh. Returns the mean loss of the samples that
   // count (training uses all), adding the sums to *score (nullptr: to nothing). `need(p)` is called
@@ -88,6 +96,16 @@ class Net {
   // layer's bias before its weight. REQUIRES a Forward just before and the parameters unchanged
   // since: layers read them again.
   virtual void Backward(const std::function<void(uint32_t p)>& ready) = 0;
+  // What the next Forward will be given, as bytes: a device fetches them while it is at work on
+  // these. It stays as it is until that Forward has returned, or Unstage. Of a training net,
+  // between Forward and Backward. Elsewhere than on a GPU it is nothing.
+  virtual void Stage(const Feed& /*next*/) {}
+  virtual void Unstage() {}  // another feed will be given, or none
+  // While what is returned lives, a device fetches faster, and beside its work, from this memory of
+  // the caller's. Any thread.
+  virtual std::shared_ptr<void> Pin(const void* /*begin*/, size_t /*bytes*/) const {
+    return nullptr;
+  }
   // What a device refused, if it has refused anything: nothing since means anything, and Backward
   // has called nothing ready.
   virtual Status status() const { return Ok(); }

@@ -87,6 +87,7 @@ void CpuNet::Plan(std::string* where) {
 
 Result<std::unique_ptr<Net>> MakeCpuNet(const pb::NetDef& def, const Net::Options& options,
                                         const Net::Arenas& arenas) {
+  CHECK(!options.pixels.has_value());
   if (options.precision == Precision::kFp16) {
     return Bad(
         "train.precision is fp16, which a CPU does not have: set it to bf16 or fp32, or "

@@ -9,6 +9,7 @@
 #include "worker/engine/loss_scale.h"
 #include "worker/engine/model_cuda.h"
 #include "worker/engine/net_planner.h"
+#include "worker/engine/pixel_input.h"
 
 namespace tern::engine {
 namespace cuda {
@@ -63,6 +64,11 @@ class CudaNet : public Net {
   Status Plan(const Arenas& arenas);
   double Forward(const Feed& feed, Score* score, const Need& need) override;
   void Backward(const std::function<void(uint32_t p)>& ready) override;
+  void Stage(const Feed& next) override;
+  void Unstage() override;
+  std::shared_ptr<void> Pin(const void* begin, size_t bytes) const override {
+    return std::make_shared<PinnedRange>(begin, bytes);
+  }
   Status status() const override { return status_; }
 
  private:
@@ -71,7 +77,9 @@ class CudaNet : public Net {
   void PlanScores(const Value& scores);
   Program::Traffic TrafficOf();
   std::pair<size_t, size_t> PlaceOf(const Program::Range& range) const;
+  void CheckFeed(const Feed& feed) const;
   Status GiveInputs(const Feed& feed);
+  Status GiveImages(const Feed& feed);
   Status RunForward(const Feed& feed, const Need& need);
   // Forward and backward until no gradient overflows, the loss's scale halved each time.
   Status RunScaled(const std::function<void(uint32_t p)>& ready);
@@ -88,6 +96,7 @@ class CudaNet : public Net {
   DeviceMemory images_, labels_, losses_, device_step_, scores_, overflow_;
   std::vector<kernels::DeviceLoss> fresh_losses_;
   std::vector<std::unique_ptr<Event>> arrived_;  // by parameter
+  std::unique_ptr<PixelInput> pixels_;           // where images come as bytes
   kernels::DeviceStep step_;
   LossScale loss_scale_;
   std::vector<float> statistics_before_;  // this step's, where it may have to be taken again
@@ -112,12 +121,13 @@ Status CudaNet::MakeMemory(const Arenas& arenas) {
   }
   TERN_RETURN_IF_ERROR(statistics_.Make(arenas.statistics, table_.statistics_total));
   const size_t batch = options_.batch;
-  for (const auto& [memory, bytes] : {std::pair{&images_, batch * image_ * sizeof(float)},
-                                      std::pair{&labels_, batch * sizeof(uint32_t)},
-                                      std::pair{&losses_, batch * sizeof(kernels::DeviceLoss)},
-                                      std::pair{&scores_, batch * def_.classes() * sizeof(float)},
-                                      std::pair{&device_step_, sizeof(kernels::DeviceStep)},
-                                      std::pair{&overflow_, sizeof(uint32_t)}}) {
+  for (const auto& [memory, bytes] :
+       {std::pair{&images_, pixels_ != nullptr ? 0 : batch * image_ * sizeof(float)},
+        std::pair{&labels_, batch * sizeof(uint32_t)},
+        std::pair{&losses_, batch * sizeof(kernels::DeviceLoss)},
+        std::pair{&scores_, batch * def_.classes() * sizeof(float)},
+        std::pair{&device_step_, sizeof(kernels::DeviceStep)},
+        std::pair{&overflow_, sizeof(uint32_t)}}) {
     auto made = AllocateDevice(bytes);
     if (!made.ok()) return made.status();
     *memory = std::move(*made);
@@ -134,6 +144,13 @@ Status CudaNet::MakeMemory(const Arenas& arenas) {
 Value CudaNet::PlanData() {
   const pb::ImageShape& input = def_.input();
   const Value data = program_.NewValue({input.channels(), input.height(), input.width()});
+  if (pixels_ != nullptr) {
+    const auto* step = static_cast<const kernels::DeviceStep*>(device_step_.get());
+    program_.Call("bytes to images", {data}, [this, step](auto to_stream, const auto& to) {
+      return pixels_->Launch(to_stream, step, program_.type(), to[0]);
+    });
+    return data;
+  }
   const auto* from = static_cast<const float*>(images_.get());
   program_.Call("images to channels last", {data},
                 [from, images = ImagesOf(options_.batch, data.image), type = program_.type()](
@@ -161,6 +178,12 @@ Status CudaNet::Plan(const Arenas& arenas) {
   table_ = std::move(*table);
   const pb::ImageShape& input = def_.input();
   image_ = models::Elements({input.channels(), input.height(), input.width()});
+  if (options_.pixels.has_value()) {
+    const auto images = ImagesOf(options_.batch, {input.channels(), input.height(), input.width()});
+    auto made = PixelInput::Make(*options_.pixels, images, options_.training);
+    if (!made.ok()) return made.status();
+    pixels_ = std::move(*made);
+  }
   TERN_RETURN_IF_ERROR(MakeMemory(arenas));
   const Arenas on_device{parameters_.device(), gradients_.device(), statistics_.device()};
   auto layers = PlanLayers(def_, options_, on_device, HasLayerHere);
@@ -221,12 +244,16 @@ Status CudaNet::GiveInputs(const Feed& feed) {
     step_.inverse_scale = 1 / step_.loss_scale;
     statistics_before_.assign(statistics_.host, statistics_.host + statistics_.count);
   }
+  TERN_RETURN_IF_ERROR(GiveImages(feed));
   TERN_RETURN_IF_ERROR(stream_->CopyIn(device_step_.get(), &step_, sizeof step_));
-  TERN_RETURN_IF_ERROR(
-      stream_->CopyIn(images_.get(), feed.images.data(), feed.images.size_bytes()));
   TERN_RETURN_IF_ERROR(
       stream_->CopyIn(labels_.get(), feed.labels.data(), feed.used * sizeof(uint32_t)));
   return stream_->CopyIn(statistics_.device(), statistics_.host, statistics_.bytes());
+}
+
+Status CudaNet::GiveImages(const Feed& feed) {
+  if (pixels_ != nullptr) return pixels_->Give(*stream_, feed, &step_);
+  return stream_->CopyIn(images_.get(), feed.images.data(), feed.images.size_bytes());
 }
 
 Status CudaNet::RunForward(const Feed& feed, const Need& need) {
@@ -262,8 +289,23 @@ double CudaNet::SumUp(const Feed& feed, Score* score) const {
   return sums.loss / feed.used;
 }
 
+void CudaNet::CheckFeed(const Feed& feed) const {
+  CHECK_EQ(pixels_ != nullptr ? feed.bytes.size() : feed.images.size(), options_.batch * image_);
+  CHECK(pixels_ == nullptr || feed.draws.size() == options_.batch);
+}
+
+void CudaNet::Stage(const Feed& next) {
+  CheckFeed(next);
+  if (status_.ok() && pixels_ != nullptr) status_ = pixels_->Stage(next);
+}
+
+void CudaNet::Unstage() {
+  const Status unstaged = pixels_ != nullptr ? pixels_->Unstage() : Ok();
+  if (status_.ok()) status_ = unstaged;
+}
+
 double CudaNet::Forward(const Feed& feed, Score* score, const Need& need) {
-  CHECK_EQ(feed.images.size(), options_.batch * image_);
+  CheckFeed(feed);
   CHECK(feed.used >= 1 && feed.used <= options_.batch && feed.labels.size() >= feed.used);
   for (uint32_t n = 0; n < feed.used; ++n) CHECK_LT(feed.labels[n], def_.classes());
   if (status_.ok()) status_ = RunForward(feed, need);

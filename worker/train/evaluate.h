@@ -32,11 +32,12 @@ class Evaluate {
   Result<engine::Score> Run(uint32_t part, uint32_t parts, Confusion* confusion = nullptr);
 
  private:
-  Evaluate(const setup::Setup& setup, const data::Samples& test, Progress& progress);
+  Evaluate(const setup::Setup& setup, const data::Samples& test, Progress& progress, bool as_bytes);
 
   const data::Samples& test_;
   Progress& progress_;
   const uint32_t batch_, threads_, classes_;
+  const bool as_bytes_;  // of the images
   std::unique_ptr<engine::Net> net_;
 };
 

@@ -11,6 +11,15 @@
 #include "worker/train/pull.h"
 
 namespace tern::train {
+namespace {
+
+// Before the batches go.
+struct LetGoOfBatches {
+  Compute& compute;
+  ~LetGoOfBatches() { compute.LetGo(); }
+};
+
+}  // namespace
 
 Result<std::unique_ptr<Trainer>> Trainer::Make(const Parts& parts) {
   auto schedule = update::Schedule::Make(parts.setup.job.train(), parts.steps);
@@ -118,7 +127,11 @@ Status Trainer::TrainSteps() {
   data::Prefetcher prefetcher(
       p_.batches.samples(),
       [batches = p_.batches](uint64_t step) mutable { return batches.Places(step); },
-      {.first_step = steps_done_, .threads = threads});
+      {.first_step = steps_done_,
+       .threads = threads,
+       .as_bytes = p_.compute.TakesBytes(),
+       .pin = p_.compute.PinOfBytes()});
+  const LetGoOfBatches at_the_end{p_.compute};
   LOG(INFO) << "training from step " << steps_done_ + 1 << " to "
             << (has_rounds_ ? last_step_ : p_.steps);
   while (true) {
@@ -137,6 +150,7 @@ Status Trainer::TrainSteps() {
     TimeScope time(p_.progress.train);
     const Result<const data::Batch*> batch = prefetcher.Next();
     if (!batch.ok()) return batch.status();
+    p_.compute.Expect(prefetcher.Peek());
     TERN_RETURN_IF_ERROR(algorithm_->Step(steps_done_ + 1, **batch));
     ++steps_done_;
     p_.progress.rounds.Add();
