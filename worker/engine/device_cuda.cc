@@ -48,6 +48,8 @@ Result<DeviceMemory> AllocateDevice(size_t bytes) {
   }
   DeviceMemory owned(memory);
   TERN_RETURN_IF_ERROR(Check(cudaMemset(memory, 0, bytes), "cudaMemset"));
+  // It may return before it is done, and streams of ours do not wait for it.
+  TERN_RETURN_IF_ERROR(Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"));
   return owned;
 }
 
