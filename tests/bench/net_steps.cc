@@ -1,4 +1,8 @@
-// Training steps of one network on this machine's cores or its GPU: forward, backward, momentum.
+// Training steps of one network on this machine's cores or its GPU: forward, backward, momentum. On
+// a GPU all that a worker does in a step but waiting: images go up as bytes while the step before
+// computes, ternary codes of the gradient come to the CPU, and sums of codes (of nobody's: zeros)
+// go up and into the weights.
+//
 // Prints one line of JSON: {"seconds": [a step's, region by region], "cpu_seconds": a step's CPU
 // time over all threads, "steps": how many were measured}.
 //
@@ -9,19 +13,26 @@
 #include <omp.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/text.h"
 #include "kernels/optimizer.h"
+#include "kernels/planes.h"
+#include "kernels/stats.h"
 #include "models/models.h"
 #include "models/shapes.h"
 #include "tests/engine/problem.h"
+#include "worker/engine/device_model.h"
 #include "worker/engine/net.h"
 
 namespace tern::engine {
@@ -50,27 +61,143 @@ double CpuSeconds() {
 
 class Trained {
  public:
-  Trained(Problem& problem, Net& net)
-      : problem_(problem), net_(net), velocity_(problem.table.total) {}
-
+  virtual ~Trained() = default;
   // Returns the seconds of so many steps.
   double Steps(int steps) {
     const Time begin = Now();
-    for (int i = 0; i < steps; ++i) {
-      net_.Forward({problem_.images, problem_.labels, problem_.batch, step_++}, nullptr);
-      net_.Backward(nullptr);
-      kernels::MomentumUpdate(problem_.parameters.data(), velocity_.data(),
-                              problem_.gradients.data(), problem_.table.total, 1e-3f, 0.9f, 0);
-    }
+    for (int i = 0; i < steps && status_.ok(); ++i) status_ = Step(step_++);
     return Seconds(Now() - begin);
+  }
+  const Status& status() const { return status_; }
+
+ protected:
+  virtual Status Step(uint64_t step) = 0;
+
+ private:
+  uint64_t step_ = 0;
+  Status status_;
+};
+
+constexpr float kRate = 1e-3f, kMomentum = 0.9f;
+
+class TrainedOnCpu : public Trained {
+ public:
+  TrainedOnCpu(Problem& problem, std::unique_ptr<Net> net)
+      : problem_(problem), net_(std::move(net)), velocity_(problem.table.total) {}
+
+ protected:
+  Status Step(uint64_t step) override {
+    net_->Forward({problem_.images, problem_.labels, problem_.batch, step}, nullptr);
+    net_->Backward(nullptr);
+    kernels::MomentumUpdate(problem_.parameters.data(), velocity_.data(), problem_.gradients.data(),
+                            problem_.table.total, kRate, kMomentum, 0);
+    return net_->status();
   }
 
  private:
   Problem& problem_;
-  Net& net_;
+  const std::unique_ptr<Net> net_;
   std::vector<float> velocity_;
-  uint64_t step_ = 0;
 };
+
+class TrainedOnGpu : public Trained {
+ public:
+  static Result<std::unique_ptr<Trained>> Make(const Problem& problem, Net::Options options) {
+    auto made = std::unique_ptr<TrainedOnGpu>(new TrainedOnGpu(problem));
+    std::vector<kernels::Part> parts;
+    for (uint32_t t = 0; t < problem.table.parameters.size(); ++t) {
+      const models::Parameter& at = problem.table.parameters[t];
+      parts.push_back({.begin = at.offset, .count = at.count, .first = 0, .tensor = t, .chunk = 0});
+      made->plane_bytes_ += kernels::PlaneBytes(at.count);
+    }
+    DeviceModel::Layout layout;
+    layout.elements = problem.table.total;
+    layout.slots = 1;
+    layout.buckets = layout.chunks = {parts};
+    auto model = DeviceModel::Make(layout);
+    if (!model.ok()) return model.status();
+    made->model_ = std::move(*model);
+    std::vector<float> weights = problem.parameters, velocity(weights.size());
+    TERN_RETURN_IF_ERROR(made->model_->Send({weights.data(), {velocity.data()}}));
+    options.pixels = kernels::PixelRule{
+        .channels = std::vector<kernels::ChannelScale>(problem.net.input().channels())};
+    Net::Arenas arenas;
+    arenas.statistics = made->statistics_.data();
+    arenas.model = made->model_.get();
+    auto net = Net::Make(problem.net, options, arenas);
+    if (!net.ok()) return net.status();
+    made->net_ = std::move(*net);
+    made->PinBatches();
+    return std::unique_ptr<Trained>(std::move(made));
+  }
+
+ protected:
+  Status Step(uint64_t step) override {
+    net_->Forward(FeedOf(step), nullptr);
+    net_->Stage(FeedOf(step + 1));
+    net_->Backward(nullptr);
+    TERN_RETURN_IF_ERROR(net_->status());
+    const auto stats = model_->StatsOf(0);
+    if (!stats.ok()) return stats.status();
+    std::vector<kernels::TernaryScale> scales;
+    for (size_t t = 0; t < stats->size(); ++t) {
+      const auto bound =
+          static_cast<float>(2.5 * kernels::Sigma((*stats)[t], problem_.table.parameters[t].count));
+      scales.push_back({std::min(bound, (*stats)[t].max_abs), bound});
+    }
+    const auto codes = model_->Encode(0, scales, {.round = step});
+    if (!codes.ok()) return codes.status();
+    const std::vector<float> scalers(scales.size());
+    const std::vector<kernels::TensorRates> rates(scales.size());
+    return model_->Update(0, sums_, /*contributors=*/1, scalers,
+                          {.rule = kernels::Rule::kMomentum, .lr = kRate, .momentum = kMomentum},
+                          rates);
+  }
+
+ private:
+  explicit TrainedOnGpu(const Problem& problem)
+      : problem_(problem), statistics_(problem.statistics), draws_(problem.batch) {}
+
+  void PinBatches() {
+    sums_.resize(kernels::SumBits(1) * plane_bytes_);
+    for (std::vector<uint8_t>& batch : batches_) {
+      batch.resize(problem_.images.size());
+      for (size_t i = 0; i < batch.size(); ++i)
+        batch[i] = static_cast<uint8_t>(255 * problem_.images[i]);
+      pinned_.push_back(net_->Pin(batch.data(), batch.size()));
+    }
+  }
+  Net::Feed FeedOf(uint64_t step) {
+    Net::Feed feed;
+    feed.labels = problem_.labels;
+    feed.used = problem_.batch;
+    feed.step = step;
+    feed.bytes = batches_[step % batches_.size()];
+    feed.draws = draws_;
+    return feed;
+  }
+
+  const Problem& problem_;
+  std::vector<float> statistics_;
+  std::vector<kernels::PixelDraws> draws_;
+  std::array<std::vector<uint8_t>, 2> batches_;
+  std::vector<uint8_t> sums_;
+  size_t plane_bytes_ = 0;
+  std::unique_ptr<DeviceModel> model_;
+  std::unique_ptr<Net> net_;
+  std::vector<std::shared_ptr<void>> pinned_;  // goes before what it pins
+};
+
+Result<std::unique_ptr<Trained>> MakeTrained(const Setting& setting, Problem& problem) {
+  const Net::Options options = {
+      .device = setting.device, .batch = setting.batch, .precision = setting.precision};
+  if (setting.device == Device::kCuda) return TrainedOnGpu::Make(problem, options);
+  auto net =
+      Net::Make(problem.net, options,
+                {problem.parameters.data(), problem.gradients.data(), problem.statistics.data()});
+  if (!net.ok()) return net.status();
+  return std::unique_ptr<Trained>(std::make_unique<TrainedOnCpu>(problem, std::move(*net)));
+}
 
 void Measure(const Setting& setting, Trained* trained) {
   const Time begin = Now();
@@ -108,13 +235,10 @@ int Run(const Setting& setting) {
       models::BuildNet(model, Image(image.channels, image.side, image.side), image.classes);
   if (!def.ok()) return Fail(def.status());
   Problem problem(*def, setting.batch);
-  auto net = Net::Make(
-      *def, {.device = setting.device, .batch = setting.batch, .precision = setting.precision},
-      {problem.parameters.data(), problem.gradients.data(), problem.statistics.data()});
-  if (!net.ok()) return Fail(net.status());
-  Trained trained(problem, **net);
-  Measure(setting, &trained);
-  return (*net)->status().ok() ? 0 : Fail((*net)->status());
+  auto trained = MakeTrained(setting, problem);
+  if (!trained.ok()) return Fail(trained.status());
+  Measure(setting, trained->get());
+  return (*trained)->status().ok() ? 0 : Fail((*trained)->status());
 }
 
 int Main(int argc, char** argv) {
