@@ -83,5 +83,59 @@ TEST(Replica, WritesWeightsThatReadBack) {
   std::filesystem::remove_all(folder);
 }
 
+// A device's memory, for what the replica does with it.
+class MemoryAsDevice : public engine::DeviceModel {
+ public:
+  std::vector<float> weights;
+  Status refuses;  // what it says to Bring
+
+  Status Send(const Host& from) override {
+    weights.assign(from.weights, from.weights + weights.size());
+    return Ok();
+  }
+  Status Bring(const Host& to) override {
+    if (refuses.ok()) std::copy(weights.begin(), weights.end(), to.weights);
+    return refuses;
+  }
+  Status AddDecay(uint64_t, uint64_t, float) override { return Ok(); }
+  Status Update(uint32_t, std::span<const uint8_t>, uint32_t, std::span<const float>,
+                const kernels::UpdateStep&, std::span<const kernels::TensorRates>) override {
+    return Ok();
+  }
+  Status CheckSums() override { return Ok(); }
+  Result<std::vector<kernels::Stats>> StatsOf(uint32_t) override {
+    return std::vector<kernels::Stats>();
+  }
+  Result<Bytes> Encode(uint32_t, std::span<const kernels::TernaryScale>,
+                       const kernels::NoiseKey&) override {
+    return Bytes();
+  }
+};
+
+TEST(Replica, HasTheDevicesWeightsWhenTheyAreBrought) {
+  const auto job = SmallJob();
+  auto replica = std::move(*Replica::Make(*job));
+  auto made = std::make_unique<MemoryAsDevice>();
+  MemoryAsDevice& device = *made;
+  device.weights.resize(job->table.total);
+  ASSERT_TRUE(replica->MoveTo(std::move(made)).ok());
+  const float first = replica->parameters()[0];
+  EXPECT_EQ(device.weights[0], first);
+  const Bytes before = replica->SaveState(0);
+
+  replica->UseDevice();
+  device.weights[0] = first + 1;
+  device.refuses = Status(Code::kPeerLost, "it has fallen off the bus");
+  const std::string folder = testing::TempDir() + "/tern_weights_of_device";
+  EXPECT_EQ(replica->WriteWeights(folder, 1).code(), Code::kPeerLost) << "nothing stale is written";
+  EXPECT_EQ(replica->Bring().code(), Code::kPeerLost);
+  device.refuses = Ok();
+  ASSERT_TRUE(replica->Bring().ok()) << "they are still newer there";
+  EXPECT_EQ(replica->parameters()[0], first + 1);
+
+  ASSERT_TRUE(replica->LoadState(before).ok());
+  EXPECT_EQ(device.weights[0], first) << "what is loaded goes there";
+}
+
 }  // namespace
 }  // namespace tern::train

@@ -64,6 +64,19 @@ TEST(Sums, HasARoundThatNobodyTookPartIn) {
   EXPECT_EQ(elements, 0u);
 }
 
+TEST(Sums, OfMoreWorkersThanThereAreIsRefused) {
+  const auto job = SmallJob();
+  Sums sums(*job);
+  PutPushes(*job, 1, 3, &sums);
+  for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) {
+    const std::vector<float> scalers(job->plan.buckets[b].shared.size(), 1.f);
+    sums.Put(Of({protocol::Kind::kScale, b, 0}, 1, 3, protocol::EncodeScalers(scalers)));
+  }
+  const Status decoded = sums.Decode(1, [](uint32_t, uint64_t, std::span<const float>) {});
+  EXPECT_EQ(decoded.code(), Code::kMismatch);
+  EXPECT_NE(decoded.message().find("3 contributors"), std::string::npos) << decoded.message();
+}
+
 TEST(Sums, WithScalersOfItsOwnNeedsNone) {
   const auto job = SmallJob({"exchange.scaler=per_worker"});
   Sums sums(*job);

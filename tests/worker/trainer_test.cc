@@ -219,7 +219,7 @@ class StepWithNorm : public Step {
     Figures figures(*job_, 0, *evaluate_, *replica_, gradient);
     pb::FiguresOfAll all;
     for (const std::vector<float>& of_one : statistics) {
-      pb::Figures one = figures.Compared();
+      pb::Figures one = *figures.Compared();
       one.mutable_statistics()->Assign(of_one.begin(), of_one.end());
       all.add_by_rank(one.SerializeAsString());
     }

@@ -149,15 +149,8 @@ void Coder::Prepare(const Ready& ready) {
   const protocol::ExchangePlan& plan = setup_.plan;
   const protocol::Bucket& bucket = plan.buckets[ready.bucket];
   Waiting values{ready.arena, ready.request, {}, {}, ready.show_as};
-  if (device_ != nullptr && !PrepareOnDevice(ready, &values)) return;
-  for (uint32_t p = bucket.first_part; device_ == nullptr && p < bucket.first_part + bucket.parts;
-       ++p) {
-    values.prepared.emplace_back();
-    const protocol::Part& part = plan.parts[p];
-    // What an earlier round leaves out is known only when it has been coded.
-    if (memories_[part.tensor] != nullptr) continue;
-    if (!PreparePart(ready.arena, part, NoiseOf(ready.round), &values.prepared.back())) return;
-  }
+  if (!(device_ != nullptr ? PrepareOnDevice(ready, &values) : PrepareParts(ready, &values)))
+    return;
   if (bucket.shared.empty()) return EncodeAndPush(ready.round, ready.bucket, std::move(values), 0);
   for (uint32_t p : bucket.shared)
     values.own.push_back(values.prepared[p - bucket.first_part].scaler);
@@ -210,6 +203,18 @@ bool Coder::PreparePart(const kernels::Stats& stats, std::span<const float> to_c
   }
   const codec::Codec& codec = *setup_.plan.codec_of[t];
   if (!codec.prepares_model()) *prepared = codec.Prepare(stats, to_code, noise);
+  return true;
+}
+
+bool Coder::PrepareParts(const Ready& ready, Waiting* values) {
+  const protocol::Bucket& bucket = setup_.plan.buckets[ready.bucket];
+  for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
+    codec::Prepared& prepared = values->prepared.emplace_back();
+    const protocol::Part& part = setup_.plan.parts[p];
+    // What an earlier round leaves out is known only when it has been coded.
+    if (memories_[part.tensor] != nullptr) continue;
+    if (!PreparePart(ready.arena, part, NoiseOf(ready.round), &prepared)) return false;
+  }
   return true;
 }
 

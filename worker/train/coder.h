@@ -108,7 +108,8 @@ class Coder {
                    codec::Prepared* prepared);
   bool PreparePart(const kernels::Stats& stats, std::span<const float> to_code,
                    kernels::NoiseKey noise, codec::Prepared* prepared);
-  // The same of all parts of a bucket on the device.
+  // The same of all parts of a bucket whose codecs keep nothing; and on the device.
+  bool PrepareParts(const Ready& ready, Waiting* values);
   bool PrepareOnDevice(const Ready& ready, Waiting* values);
   bool End(const Status& status);
   // The tensors whose codecs keep something, when the bucket is coded: another round of it may wait

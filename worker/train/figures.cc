@@ -19,7 +19,8 @@ bool Figures::Due(uint64_t steps) const {
          (steps % setup_.job.faults().compare_every_steps() == 0 || EvaluationIsDue(steps));
 }
 
-pb::Figures Figures::Compared() {
+Result<pb::Figures> Figures::Compared() {
+  TERN_RETURN_IF_ERROR(replica_.Bring());
   pb::Figures mine;
   mine.set_parameters_hash(replica_.Hash());
   const Gradient::Losses losses = gradient_.TakeLosses();

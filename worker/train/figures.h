@@ -28,7 +28,7 @@ class Figures {
 
   // This worker's, now: for kCompare; for kEvaluate, after the answer to the other:
   // kBadData where test images are damaged.
-  pb::Figures Compared();
+  Result<pb::Figures> Compared();
   // `last`: the job's; with the confusion where it wants that.
   Result<pb::Figures> Evaluated(bool last);
   // Everybody's, W having been that of `steps` steps. kMismatch, naming both, where two W differ.

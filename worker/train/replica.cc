@@ -62,12 +62,11 @@ Status Replica::Send() {
 }
 
 Status Replica::Bring() {
-  if (!std::exchange(newer_there_, false)) return Ok();
-  Status brought = device_->CheckSums();
-  if (brought.ok()) brought = device_->Bring(HostArenas());
-  LOG_IF(ERROR, !brought.ok()) << brought.message();
-  newer_there_ = !brought.ok();
-  return brought;
+  if (!newer_there_) return Ok();
+  TERN_RETURN_IF_ERROR(device_->CheckSums());
+  TERN_RETURN_IF_ERROR(device_->Bring(HostArenas()));
+  newer_there_ = false;
+  return Ok();
 }
 
 float* Replica::scratch() {
@@ -93,9 +92,7 @@ void Replica::ResetOptimizer() {
     std::fill(slot.values.begin(), slot.values.end(), 0.f);
 }
 
-// Where the device has failed, the next step says so.
-uint64_t Replica::Hash() {
-  (void)Bring();
+uint64_t Replica::Hash() const {
   return Digest(std::span(reinterpret_cast<const uint8_t*>(parameters_.data()),
                           parameters_.size() * sizeof(float)));
 }
@@ -116,7 +113,6 @@ std::vector<models::TensorView> Replica::Views(const float* weights,
 }
 
 std::vector<models::TensorView> Replica::Views() {
-  (void)Bring();
   std::vector<const float*> slots;
   for (const update::Optimizer::Slot& slot : optimizer_->Slots())
     slots.push_back(slot.values.data());
@@ -127,7 +123,6 @@ std::vector<models::TensorView> Replica::Views() {
 
 Bytes Replica::Save(uint64_t applied, const float* weights,
                     const std::vector<const float*>& slots) {
-  (void)Bring();
   return Bytes::Own(
       models::EncodeSafetensors(Views(weights, slots), {{"applied", std::to_string(applied)}}));
 }

@@ -37,8 +37,8 @@ class Replica {
   Floats& average() { return average_; }
   update::Optimizer& optimizer() { return *optimizer_; }
   bool needs_whole_tensors() const { return optimizer_->needs_whole_tensors(); }
-  // From now on weights and the optimizer's state are those on the device, where there is one:
-  // what this class gives to others is brought from there first, what it loads is sent there.
+  // From now on weights and the optimizer's state are those on the device. What is loaded is sent
+  // there; whoever wants to see them here (a hash, a state, views) calls Bring first.
   Status MoveTo(std::unique_ptr<engine::DeviceModel> device);
   engine::DeviceModel* device() { return device_.get(); }
   // To change what lies there.
@@ -61,7 +61,7 @@ class Replica {
 
   // The optimizer's own state is that of the start again.
   void ResetOptimizer();
-  uint64_t Hash();  // of W
+  uint64_t Hash() const;  // of W
   // What travels with the state beside the arenas; read when it is saved, written when it is
   // loaded.
   void SaveAlso(SavedState::Array array) { also_.push_back(std::move(array)); }

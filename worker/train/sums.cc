@@ -188,6 +188,11 @@ Result<Sums::Opened> Sums::OpenChunk(const protocol::Chunk& chunk,
     if (bytes != 0) return WrongSize(chunk, bytes, 0);
     return Opened();
   }
+  if (!plan.central && part.contributors > plan.workers) {
+    return Status(Code::kMismatch,
+                  Cat(part.contributors, " contributors to bucket ", chunk.bucket, ", chunk ",
+                      chunk.index, ", expected at most ", plan.workers));
+  }
   opened.sums = part.payload.span();
   if (const auto largest = protocol::TakeScalers(opened.sums, chunk.scalers); !largest.ok())
     return largest.status();

@@ -179,7 +179,7 @@ Status Trainer::EndTogether() {
 bool Trainer::GoesOnAfterTheEnd() {
   while (std::optional<Event> event = p_.events.Pop()) {
     if (std::holds_alternative<Ended>(*event)) return false;
-    if (std::holds_alternative<SnapshotWanted>(*event)) GiveState();
+    if (std::holds_alternative<SnapshotWanted>(*event) && !GiveState().ok()) return false;
     if (std::holds_alternative<WentBack>(*event)) return !Unwind(std::get<WentBack>(*event)).ok();
     if (std::holds_alternative<ResumeWanted>(*event))
       return !Unwind(std::get<ResumeWanted>(*event)).ok();
@@ -193,9 +193,11 @@ void Trainer::CopyScalers() {
     std::copy(scalers[i].begin(), scalers[i].end(), scalers_[i].begin());
 }
 
-void Trainer::GiveState() {
+Status Trainer::GiveState() {
+  TERN_RETURN_IF_ERROR(p_.replica.Bring());
   CopyScalers();
   p_.port.Snapshot(algorithm_->SaveState(), algorithm_->applied());
+  return Ok();
 }
 
 Status Trainer::WaitUntil(const std::function<bool()>& done) {
@@ -230,7 +232,8 @@ Status Trainer::Handle(Event event) {
     stop_after_ = ready->stop_after;
     run_ = ready->run;
   } else if (std::holds_alternative<SnapshotWanted>(event)) {
-    GiveState();  // between two rounds: while this thread waits, the parameters stand at W(applied)
+    // Between two rounds: while this thread waits, the parameters stand at W(applied).
+    return GiveState();
   } else if (auto* state = std::get_if<StateArrived>(&event)) {
     return Unwind(std::move(*state));
   } else if (const auto* back = std::get_if<WentBack>(&event)) {

@@ -92,7 +92,7 @@ class Trainer {
   Status MakeAlgorithm();
   // The same, of what is there: who is late sees by it that rounds have closed without it.
   Status HandleWhatCame();
-  void GiveState();
+  Status GiveState();
   Status Handle(Event event);
   Status OnAnswer(const Answer& answer);
   void StopAfter(uint64_t round);

@@ -43,6 +43,7 @@ Status Trainer::WriteCheckpointIfDue() {
 // Where the disk will not have it the job goes on: the checkpoints before are still there.
 Status Trainer::WriteCheckpoint() {
   TimeScope time(p_.progress.checkpoint);
+  TERN_RETURN_IF_ERROR(p_.replica.Bring());
   CopyScalers();
   SavedState own;
   algorithm_->AddState(&own);
