@@ -1,4 +1,5 @@
-// What is done to each element of an arena by itself: conversions, decay, averages, compensation.
+// What is done to each element of an arena by itself: conversions, scaling, decay, averages,
+// compensation.
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -33,6 +34,20 @@ struct Uncut {
   const uint16_t* bfloat;
   float* x;
   __device__ void operator()(uint64_t i) const { x[i] = FromBfloat(bfloat[i]); }
+};
+
+struct Multiply {
+  float* x;
+  float factor;
+  __device__ void operator()(uint64_t i) const { x[i] *= factor; }
+};
+
+struct CountNotFinite {
+  const float* x;
+  uint32_t* bad;
+  __device__ void operator()(uint64_t i) const {
+    if (!(fabsf(x[i]) < INFINITY)) atomicAdd(bad, 1u);
+  }
 };
 
 struct Decay {
@@ -90,6 +105,14 @@ int FloatToBfloatOnDevice(DeviceStream stream, const float* x, size_t n, uint16_
 
 int BfloatToFloatOnDevice(DeviceStream stream, const uint16_t* bfloat, size_t n, float* x) {
   return ForEach(stream, n, Uncut{bfloat, x});
+}
+
+int ScaleOnDevice(DeviceStream stream, float* x, size_t n, float factor) {
+  return ForEach(stream, n, Multiply{x, factor});
+}
+
+int CountNotFiniteOnDevice(DeviceStream stream, const float* x, size_t n, uint32_t* bad) {
+  return ForEach(stream, n, CountNotFinite{x, bad});
 }
 
 int AddDecayOnDevice(DeviceStream stream, const float* g, const float* w, size_t n, float decay,

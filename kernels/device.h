@@ -139,6 +139,19 @@ struct ModelArenas {
                                           const TensorRates* rates, const ModelArenas& model,
                                           uint32_t* bad);
 
+// The two halves of it, for who has to see the means (or has others): those to their parts of an
+// arena, and a step by them.
+[[nodiscard]] int DecodeOnDevice(DeviceStream stream, const DeviceTiling& tiling,
+                                 const uint8_t* sums, const SumPlace* places, uint32_t contributors,
+                                 float* means, uint32_t* bad);
+[[nodiscard]] int UpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling,
+                                 const float* means, const UpdateStep& step,
+                                 const TensorRates* rates, const ModelArenas& model);
+
+// `bad` goes up by the values that are not finite.
+[[nodiscard]] int CountNotFiniteOnDevice(DeviceStream stream, const float* x, size_t n,
+                                         uint32_t* bad);
+
 // half.h, optimizer.h and compensation.h, element by element.
 [[nodiscard]] int FloatToHalfOnDevice(DeviceStream stream, const float* x, size_t n,
                                       uint16_t* half);
@@ -148,6 +161,7 @@ struct ModelArenas {
                                         uint16_t* bfloat);
 [[nodiscard]] int BfloatToFloatOnDevice(DeviceStream stream, const uint16_t* bfloat, size_t n,
                                         float* x);
+[[nodiscard]] int ScaleOnDevice(DeviceStream stream, float* x, size_t n, float factor);
 [[nodiscard]] int AddDecayOnDevice(DeviceStream stream, const float* g, const float* w, size_t n,
                                    float decay, float* out);
 [[nodiscard]] int EmaUpdateOnDevice(DeviceStream stream, float* average, const float* w, size_t n,

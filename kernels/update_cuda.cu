@@ -1,4 +1,4 @@
-// Sums to weights on a GPU, in one pass: a thread block a tile; a thread takes eight elements at a
+// Sums to weights on a GPU, in one pass or by their means: a thread block a tile; a thread takes eight elements at a
 // time, a byte of each plane.
 #include <cuda_runtime.h>
 
@@ -48,52 +48,117 @@ __device__ void FillMeans(uint32_t contributors, float scaler, float* means) {
     means[i] = static_cast<float>(static_cast<double>(scaler) * (i - n) / n);
 }
 
+// work(at, count) for the eights of this block's tile: `count` elements of the
+// part from `at` on.
+template <typename Work>
+__device__ void ForEights(const Part& part, uint32_t tile, const Work& work) {
+  const uint64_t tile_begin = uint64_t{tile} * kTile;
+  for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
+    const uint64_t at = tile_begin + first;
+    if (at >= part.count) break;
+    work(at, EightOf(part.count - at));
+  }
+}
+
+// `at`: in the arenas.
 template <Rule kRule>
-__global__ void __launch_bounds__(kThreads)
-    UpdateTiles(DeviceTiling tiling, const uint8_t* bytes, const SumPlace* places,
-                uint32_t contributors, uint32_t bits, UpdateStep step, const TensorRates* rates,
-                ModelArenas model, uint32_t* bad) {
+__device__ void UpdateEight(const UpdateStep& step, const TensorRates& rate, const Eight& g,
+                            uint64_t at, uint32_t count, const ModelArenas& model) {
+  Eight w = Load(model.weights + at, count), m{}, v{};
+  if constexpr (kRule != Rule::kSgd) m = Load(model.first + at, count);
+  if constexpr (kRule == Rule::kAdam) v = Load(model.second + at, count);
+#pragma unroll
+  for (uint32_t i = 0; i < kEight; ++i)
+    UpdateElement<kRule>(step, rate, g.x[i], &w.x[i], &m.x[i], &v.x[i]);
+  Store(w, model.weights + at, count);
+  if constexpr (kRule != Rule::kSgd) Store(m, model.first + at, count);
+  if constexpr (kRule == Rule::kAdam) Store(v, model.second + at, count);
+}
+
+// use(at, count, g) with the means of the tile's eights, `at` as UpdateEight's.
+template <typename Use>
+__device__ void DecodeTile(const DeviceTiling& tiling, const uint8_t* bytes,
+                           const SumPlace* places, uint32_t contributors, uint32_t bits,
+                           uint32_t* bad, const Use& use) {
   __shared__ float means[2 * kMostContributors + 1];
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
   const SumPlace place = places[tile.part];
-  const TensorRates rate = rates[tile.part];
   FillMeans(contributors, place.scaler, means);
   __syncthreads();
   const Sums sums{bytes + place.begin, (part.count + 7) / 8, bits, contributors, means};
-  const uint64_t tile_begin = uint64_t{tile.index} * kTile;
-  for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
-    const uint64_t at = tile_begin + first;
-    if (at >= part.count) break;
-    const uint64_t rest = part.count - at;
-    const uint32_t count = rest < kEight ? static_cast<uint32_t>(rest) : kEight;
-    Eight g, w = Load(model.weights + part.begin + at, count), m{}, v{};
-    if constexpr (kRule != Rule::kSgd) m = Load(model.first + part.begin + at, count);
-    if constexpr (kRule == Rule::kAdam) v = Load(model.second + part.begin + at, count);
+  ForEights(part, tile.index, [&](uint64_t at, uint32_t count) {
+    Eight g;
     if (!DecodeEight(sums, at / kEight, count, &g)) atomicAdd(bad, 1u);
-#pragma unroll
-    for (uint32_t i = 0; i < kEight; ++i)
-      UpdateElement<kRule>(step, rate, g.x[i], &w.x[i], &m.x[i], &v.x[i]);
-    Store(w, model.weights + part.begin + at, count);
-    if constexpr (kRule != Rule::kSgd) Store(m, model.first + part.begin + at, count);
-    if constexpr (kRule == Rule::kAdam) Store(v, model.second + part.begin + at, count);
-  }
+    use(part.begin + at, count, g);
+  });
 }
 
+__global__ void __launch_bounds__(kThreads)
+    DecodeTiles(DeviceTiling tiling, const uint8_t* bytes, const SumPlace* places,
+                uint32_t contributors, uint32_t bits, float* to, uint32_t* bad) {
+  DecodeTile(tiling, bytes, places, contributors, bits, bad,
+             [&](uint64_t at, uint32_t count, const Eight& g) { Store(g, to + at, count); });
+}
+
+template <Rule kRule>
+__global__ void __launch_bounds__(kThreads)
+    DecodeAndUpdateTiles(DeviceTiling tiling, const uint8_t* bytes, const SumPlace* places,
+                         uint32_t contributors, uint32_t bits, UpdateStep step,
+                         const TensorRates* rates, ModelArenas model, uint32_t* bad) {
+  const TensorRates rate = rates[tiling.tiles[blockIdx.x].part];
+  DecodeTile(tiling, bytes, places, contributors, bits, bad,
+             [&](uint64_t at, uint32_t count, const Eight& g) {
+               UpdateEight<kRule>(step, rate, g, at, count, model);
+             });
+}
+
+template <Rule kRule>
+__global__ void __launch_bounds__(kThreads)
+    UpdateTiles(DeviceTiling tiling, const float* means, UpdateStep step, const TensorRates* rates,
+                ModelArenas model) {
+  const Tile tile = tiling.tiles[blockIdx.x];
+  const Part part = tiling.parts[tile.part].part;
+  const TensorRates rate = rates[tile.part];
+  ForEights(part, tile.index, [&](uint64_t at, uint32_t count) {
+    const uint64_t place = part.begin + at;
+    UpdateEight<kRule>(step, rate, Load(means + place, count), place, count, model);
+  });
+}
+
+// Kernels::Get<kRule>() of a step's rule.
+template <typename Kernels>
 auto KernelOf(Rule rule) {
   switch (rule) {
     case Rule::kMomentum:
-      return UpdateTiles<Rule::kMomentum>;
+      return Kernels::template Get<Rule::kMomentum>();
     case Rule::kNesterov:
-      return UpdateTiles<Rule::kNesterov>;
+      return Kernels::template Get<Rule::kNesterov>();
     case Rule::kLars:
-      return UpdateTiles<Rule::kLars>;
+      return Kernels::template Get<Rule::kLars>();
     case Rule::kAdam:
-      return UpdateTiles<Rule::kAdam>;
+      return Kernels::template Get<Rule::kAdam>();
     case Rule::kSgd:
       break;
   }
-  return UpdateTiles<Rule::kSgd>;
+  return Kernels::template Get<Rule::kSgd>();
+}
+
+struct OfSums {
+  template <Rule kRule>
+  static auto Get() {
+    return DecodeAndUpdateTiles<kRule>;
+  }
+};
+struct OfMeans {
+  template <Rule kRule>
+  static auto Get() {
+    return UpdateTiles<kRule>;
+  }
+};
+
+uint32_t PlanesOf(uint32_t contributors) {
+  return static_cast<uint32_t>(SumBits(static_cast<int>(contributors)));
 }
 
 }  // namespace
@@ -101,9 +166,20 @@ auto KernelOf(Rule rule) {
 int DecodeAndUpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* sums,
                             const SumPlace* places, uint32_t contributors, const UpdateStep& step,
                             const TensorRates* rates, const ModelArenas& model, uint32_t* bad) {
-  const auto bits = static_cast<uint32_t>(SumBits(static_cast<int>(contributors)));
-  return Launch(KernelOf(step.rule), tiling.tile_count, kThreads, stream, tiling, sums, places,
-                contributors, bits, step, rates, model, bad);
+  return Launch(KernelOf<OfSums>(step.rule), tiling.tile_count, kThreads, stream, tiling, sums,
+                places, contributors, PlanesOf(contributors), step, rates, model, bad);
+}
+
+int DecodeOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* sums,
+                   const SumPlace* places, uint32_t contributors, float* means, uint32_t* bad) {
+  return Launch(DecodeTiles, tiling.tile_count, kThreads, stream, tiling, sums, places,
+                contributors, PlanesOf(contributors), means, bad);
+}
+
+int UpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling, const float* means,
+                   const UpdateStep& step, const TensorRates* rates, const ModelArenas& model) {
+  return Launch(KernelOf<OfMeans>(step.rule), tiling.tile_count, kThreads, stream, tiling, means,
+                step, rates, model);
 }
 
 }  // namespace tern::kernels

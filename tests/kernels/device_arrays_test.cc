@@ -1,6 +1,7 @@
 // Element by element, a GPU's arrays are the CPU's.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -70,6 +71,24 @@ TEST_F(DeviceArrays, OfSixteenBitsAreTheCpus) {
   BfloatToFloat(half_here.data(), kCount, back_here.data());
   ExpectSameBits(half.Read(), half_here);
   ExpectSameBits(back.Read(), back_here);
+}
+
+TEST_F(DeviceArrays, ScaledAreTheCpus) {
+  std::vector<float> x = Normal(1);
+  DeviceArray<float> xd(x);
+  ASSERT_EQ(ScaleOnDevice(nullptr, xd.data(), kCount, 0.3f), 0);
+  Scale(x.data(), kCount, 0.3f);
+  ExpectSameBits(xd.Read(), x);
+}
+
+TEST_F(DeviceArrays, WhatIsNotFiniteIsCounted) {
+  const std::vector<float> x = AllKinds();
+  DeviceArray<float> xd(x);
+  DeviceArray<uint32_t> bad(std::vector<uint32_t>{5});
+  ASSERT_EQ(CountNotFiniteOnDevice(nullptr, xd.data(), kCount, bad.data()), 0);
+  const auto here = std::count_if(x.begin(), x.end(), [](float v) { return !std::isfinite(v); });
+  ASSERT_GT(here, 2);
+  EXPECT_EQ(bad.Read()[0], 5u + here);
 }
 
 TEST_F(DeviceArrays, DecayedAndAveragedAreTheCpus) {

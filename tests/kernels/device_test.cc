@@ -208,17 +208,28 @@ TEST_P(DeviceUpdates, AreTheCpus) {
                 cpu.m.data() + part.begin, cpu.v.data() + part.begin);
   }
   OnDevice tiling(parts);
-  DeviceArray<float> w(before.w), m(before.m), v(before.v);
   DeviceArray<uint8_t> bytes(sums);
   DeviceArray<SumPlace> place(places);
   DeviceArray<TensorRates> rate(rates);
   DeviceArray<uint32_t> bad(std::vector<uint32_t>(1));
-  EXPECT_EQ(DecodeAndUpdateOnDevice(nullptr, tiling.Get(), bytes.data(), place.data(), workers,
-                                    step, rate.data(), {w.data(), m.data(), v.data()}, bad.data()),
-            0);
-  EXPECT_EQ(w.Read(), cpu.w);
-  EXPECT_EQ(m.Read(), cpu.m);
-  EXPECT_EQ(v.Read(), cpu.v);
+  DeviceArray<float> means(EndOf(parts));
+  for (const bool by_means : {false, true}) {
+    DeviceArray<float> w(before.w), m(before.m), v(before.v);
+    const ModelArenas model{w.data(), m.data(), v.data()};
+    if (by_means) {
+      EXPECT_EQ(DecodeOnDevice(nullptr, tiling.Get(), bytes.data(), place.data(), workers,
+                               means.data(), bad.data()),
+                0);
+      EXPECT_EQ(UpdateOnDevice(nullptr, tiling.Get(), means.data(), step, rate.data(), model), 0);
+    } else {
+      EXPECT_EQ(DecodeAndUpdateOnDevice(nullptr, tiling.Get(), bytes.data(), place.data(), workers,
+                                        step, rate.data(), model, bad.data()),
+                0);
+    }
+    EXPECT_EQ(w.Read(), cpu.w);
+    EXPECT_EQ(m.Read(), cpu.m);
+    EXPECT_EQ(v.Read(), cpu.v);
+  }
   EXPECT_EQ(bad.Read()[0], 0u);
 }
 

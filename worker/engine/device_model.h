@@ -1,9 +1,10 @@
-// A model that stays on a GPU while it trains there: weights, what the optimizer keeps of them, and
-// gradients. Codes are made of the gradients, and sums of codes go into the weights, where they
-// lie; only codes, sums and scalers travel. Ternary codes as kernels/device.h makes them.
+// A model that stays on a GPU while it trains there: weights, what the optimizer keeps of them,
+// their moving average, gradients, and what the codec keeps of those. Codes are made of the
+// gradients, and sums of codes go into the weights, where they lie; only codes, sums and scalers
+// travel.
 //
-// Threads: the compute thread calls Send, Bring, AddDecay, Update and the nets that train on it,
-// all of one stream; another one, the coder, StatsOf and Encode. A device that refuses something is
+// Threads: the compute thread makes the steps of the nets that train on it, all on one stream, and
+// another one, the coder, the codes; whose a call is, is said. A device that refuses something is
 // reported by each call from then on; kPeerLost names the call.
 #pragma once
 
@@ -14,6 +15,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/status.h"
+#include "common/codec/codec.h"
 #include "kernels/device.h"
 
 namespace tern::engine {
@@ -24,17 +26,28 @@ class DeviceModel {
   struct Layout {
     uint64_t elements = 0;
     uint32_t slots = 0;                               // arenas that the optimizer keeps, at most 2
+    bool average = false;                             // there is one
     std::vector<std::vector<kernels::Part>> buckets;  // what StatsOf is asked of, in order
     std::vector<std::vector<kernels::Part>> chunks;   // what Encode and Update are
+    std::vector<uint64_t> columns;                    // by tensor, as codec::Segment's
+    uint32_t workers = 1;                             // that a sum is of, at most
+    const codec::Codec* codec = nullptr;              // of all tensors; it outlives the model
+    codec::Options options;                           // that it was made with
   };
+  // Whether there are kernels for the codec; REQUIRES its name for a model's.
+  static bool Codes(const codec::Codec& codec);
   // Zeros. kBadJob where there is no GPU, or not so much room.
   static Result<std::unique_ptr<DeviceModel>> Make(const Layout& layout);
   virtual ~DeviceModel() = default;
 
-  // Copies of the caller's, in its memory: weights, and slots in the optimizer's order.
+  // --- The compute thread's.
+
+  // Copies of the caller's, in its memory: weights, slots in the optimizer's order, and the average
+  // where there is one.
   struct Host {
     float* weights = nullptr;
     std::vector<float*> slots;
+    float* average = nullptr;
   };
   virtual Status Send(const Host& from) = 0;
   // Waits for what is under way.
@@ -42,21 +55,55 @@ class DeviceModel {
 
   // g += decay w over elements [begin, begin + count).
   virtual Status AddDecay(uint64_t begin, uint64_t count, float decay) = 0;
-  // One step of a chunk's elements by the sums of so many workers' codes: their planes (planes.h),
-  // segment after segment; scalers and rates by segment. kMismatch for another number of bytes.
-  // Sums that cannot be are found by CheckSums.
-  virtual Status Update(uint32_t chunk, std::span<const uint8_t> planes, uint32_t contributors,
-                        std::span<const float> scalers, const kernels::UpdateStep& step,
+  // Of all gradients, as kernels/stats.h adds them up; waits. And g *= factor.
+  virtual Result<double> SquaresOfGradients() = 0;
+  virtual Status ScaleGradients(float factor) = 0;
+
+  // What has come back of so many workers' codes of a chunk: bytes as the codec's sums, segment
+  // after segment, and the segments' scalers.
+  struct Sums {
+    std::span<const uint8_t> bytes;
+    uint32_t contributors = 0;
+    std::span<const float> scalers;
+  };
+  // One step of the chunk's elements; rates by segment. kMismatch for another number of bytes. Sums
+  // that cannot be are found by CheckSums.
+  virtual Status Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
                         std::span<const kernels::TensorRates> rates) = 0;
-  // Of all updates so far; waits for them. kMismatch where there were some.
+  // The same for rules that look at whole tensors. All gradients of a bucket's parts are 0 after
+  // ClearMeans and what came after ReadMeans; Squares tells of them and of the weights, by part,
+  // and waits; then comes a step, with rates by part.
+  virtual Status ClearMeans(uint32_t bucket) = 0;
+  virtual Status ReadMeans(uint32_t chunk, const Sums& sums) = 0;
+  struct Squares {
+    double weights = 0, means = 0;
+  };
+  virtual Result<std::vector<Squares>> SquaresOf(uint32_t bucket) = 0;
+  virtual Status UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
+                              std::span<const kernels::TensorRates> rates) = 0;
+  // The moving average of elements [begin, begin + count) (kernels::EmaUpdate).
+  virtual Status Average(uint64_t begin, uint64_t count, float one_minus_decay) = 0;
+  // Of all sums so far; waits for them. kMismatch where there were some that cannot be.
   virtual Status CheckSums() = 0;
 
-  // By part of the bucket, of gradients that are ready.
+  // --- The coder's.
+
+  // Before the chunks of a bucket are coded, of gradients that are ready: statistics of what is to
+  // be coded, by part. Empty where the codec does not look at them. `noise` as Encode's.
+  virtual Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
+                                                      const kernels::NoiseKey& noise) = 0;
+  // The same whatever the codec looks at; nothing is prepared.
   virtual Result<std::vector<kernels::Stats>> StatsOf(uint32_t bucket) = 0;
-  // The chunk's code, in memory that the device writes and a socket may send from: scales by
-  // segment; the tensor of `noise` is each segment's.
+  // The chunk's code, in memory that the device writes and a socket may send from. Scales by
+  // segment, of ternary codes; the tensor of `noise` is each segment's. kBadData where what is to
+  // be coded is not finite and nobody had looked.
   virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                                const kernels::NoiseKey& noise) = 0;
+  // What the codec keeps of elements [begin, begin + size): arrays as those of its Memory's state,
+  // in that order. Here, there, and nothing there.
+  virtual Status BringKept(uint64_t begin, std::span<const std::span<float>> to) = 0;
+  virtual Status SendKept(uint64_t begin, std::span<const std::span<float>> from) = 0;
+  virtual Status ForgetKept() = 0;
 };
 
 }  // namespace tern::engine

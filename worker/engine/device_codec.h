@@ -1,0 +1,76 @@
+// What a codec (common/codec) does on a worker, where the gradients lie on a GPU: codes of a
+// model's gradients, byte by byte the codec's, and means of sums. Internal to the engine.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "worker/engine/device_model.h"
+#include "worker/engine/device_parts.h"
+
+namespace tern::engine::cuda {
+
+class DeviceCodec {
+ public:
+  // What all of them work with; it outlives them. Groups as the layout's.
+  struct Work {
+    const DeviceModel::Layout& layout;
+    const Groups &buckets, &chunks;
+    const float* gradients;
+    Stream* coding;   // the coder's
+    Stream* compute;  // the compute thread's
+    StatsRoom* stats;  // the coder's
+  };
+  // Of layout.codec. REQUIRES DeviceModel::Codes of it.
+  static Result<std::unique_ptr<DeviceCodec>> Make(const Work& work);
+  virtual ~DeviceCodec() = default;
+
+  // The coder's, as DeviceModel's.
+  virtual Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
+                                                      const kernels::NoiseKey& noise);
+  virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
+                               const kernels::NoiseKey& noise) = 0;
+  // The arena that is coded, as far as it is known before.
+  virtual const float* coded() const { return work_.gradients; }
+  // Arenas of what it keeps.
+  virtual std::vector<float*> Kept() const { return {}; }
+
+  // The compute thread's. Means of sums to their places in the arena; `bad` goes up for sums that
+  // cannot be.
+  virtual Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
+                      uint32_t* bad) = 0;
+  // The same, and a step by them, in one pass: null where that is not done.
+  struct Step {
+    const kernels::UpdateStep& numbers;
+    const kernels::TensorRates* rates;  // on the device
+    kernels::ModelArenas model;
+  };
+  virtual bool UpdatesAtOnce() const { return false; }
+  virtual Status Update(uint32_t chunk, const DeviceModel::Sums& sums, const Step& step,
+                        uint32_t* bad);
+
+ protected:
+  explicit DeviceCodec(const Work& work) : work_(work) {}
+  // Room for a chunk's code and for its sums. The first of all that is allocated.
+  Status AllocateBytes();
+  codec::Segment SegmentOf(const kernels::Part& part) const {
+    return {part.tensor, part.first, part.count, work_.layout.columns[part.tensor]};
+  }
+  // Where each of the chunk's segments is in its sums; kMismatch where they are no row of sums.
+  Result<std::vector<kernels::CodePlace>> PlacesOf(uint32_t chunk, const DeviceModel::Sums& sums);
+  // To sums_.
+  Status BringUp(const DeviceModel::Sums& sums);
+  // The first so many bytes of code_ when the stream has come so far; `size` on the device.
+  Result<Bytes> Take(uint64_t size);
+  Result<Bytes> TakeOf(const uint64_t* size);
+
+  const Work work_;
+  Array<uint8_t> code_, sums_;
+  Array<kernels::CodePlace> places_;  // PlacesOf
+
+ private:
+  std::shared_ptr<PinnedPool> pool_;  // codes on their way
+};
+
+}  // namespace tern::engine::cuda
