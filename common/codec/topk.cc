@@ -6,15 +6,10 @@
 #include "common/codec/dgc_memory.h"
 #include "common/codec/select.h"
 #include "common/codec/sparse.h"
+#include "common/codec/topk_threshold.h"
 
 namespace tern::codec {
 namespace {
-
-// The authors' figures (synxlin/deep-gradient-compression): by how far what is sent may miss the
-// ratio before the threshold is adapted, by as much, and how often.
-constexpr double kTooMany = 1.3;
-constexpr double kTooFew = 0.8;
-constexpr int kAdaptations = 10;
 
 uint64_t CountFrom(std::span<const float> values, float threshold) {
   uint64_t count = 0;
@@ -25,10 +20,7 @@ uint64_t CountFrom(std::span<const float> values, float threshold) {
 class TopK : public SparseCodec {
  public:
   explicit TopK(const Options::TopK& options)
-      : SparseCodec(SparseValues::kFloats), options_(options) {
-    for (double ratio = options.warmup_ratio; ratio > options.ratio; ratio *= options.warmup_ratio)
-      ++stages_;
-  }
+      : SparseCodec(SparseValues::kFloats), options_(options), threshold_(options) {}
 
   std::string_view name() const override { return "topk"; }
   Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
@@ -45,56 +37,22 @@ class TopK : public SparseCodec {
   }
 
  private:
-  // The paper's warm-up: from stage to stage the ratio falls by the same factor.
-  double RatioAt(uint64_t round) const {
-    if (round >= options_.warmup_rounds || stages_ == 0) return options_.ratio;
-    double ratio = options_.warmup_ratio;
-    for (uint64_t stage = round * stages_ / options_.warmup_rounds; stage > 0; --stage)
-      ratio *= options_.warmup_ratio;
-    return ratio;
-  }
-  // The magnitude from which elements are sent, so that about the round's ratio of them is. Equals
-  // are sent or stay together.
   float Threshold(std::span<const float> values, const kernels::NoiseKey& noise) const {
-    const double ratio = RatioAt(noise.round);
-    const uint64_t wanted = ShareOf(ratio, values.size());
-    if (wanted == values.size()) return 0;
-    const std::vector<float> samples = Sample(values, ratio, noise);
-    const float threshold = KthMagnitude(samples, ShareOf(ratio, samples.size()));
-    if (samples.size() == values.size()) return threshold;
-    return Adapt(values, wanted, threshold);
-  }
-  // Elements at a stride from a random place on, two at least of what is sent; all of a tensor
-  // that has no more. The stride is odd, so that it does not stay in one column of a matrix.
-  std::vector<float> Sample(std::span<const float> values, double ratio,
-                            const kernels::NoiseKey& noise) const {
-    const auto n = static_cast<double>(values.size());
-    const double samples = std::ceil(std::max(n * options_.sample_ratio, 2 / ratio));
-    uint64_t stride = samples >= n ? 1 : static_cast<uint64_t>(n / samples);
-    if (stride % 2 == 0) --stride;
+    const TopKThreshold::Plan plan = threshold_.PlanOf(values.size(), noise);
+    if (plan.wanted == values.size()) return 0;
     std::vector<float> sample;
-    for (uint64_t i = kernels::Draw32(noise, 0) % stride; i < values.size(); i += stride)
-      sample.push_back(values[i]);
-    return sample;
-  }
-  float Adapt(std::span<const float> values, uint64_t wanted, float threshold) const {
-    const auto target = static_cast<double>(wanted);
-    for (int i = 0; i < kAdaptations; ++i) {
-      const auto sent = static_cast<double>(CountFrom(values, threshold));
-      if (sent < kTooFew * target) {
-        threshold *= static_cast<float>(kTooFew);
-      } else if (sent > kTooMany * target) {
-        if (options_.resample || threshold == 0) return KthMagnitude(values, wanted);
-        threshold *= static_cast<float>(kTooMany);
-      } else {
-        break;
-      }
+    for (uint64_t i = plan.first; i < values.size(); i += plan.stride) sample.push_back(values[i]);
+    float threshold = KthMagnitude(sample, plan.k);
+    for (int i = 0; i < TopKThreshold::kAdaptations && !plan.exact; ++i) {
+      const auto next = threshold_.Adapt(plan, CountFrom(values, threshold), &threshold);
+      if (next == TopKThreshold::Next::kExact) return KthMagnitude(values, plan.wanted);
+      if (next == TopKThreshold::Next::kDone) break;
     }
     return threshold;
   }
 
   const Options::TopK options_;
-  uint64_t stages_ = 0;  // powers of warmup_ratio above the final ratio
+  const TopKThreshold threshold_;
 };
 
 Status Refuse(const std::string& key, double value, const std::string& expected) {

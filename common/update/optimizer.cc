@@ -28,7 +28,7 @@ class Sgd : public Optimizer {
   void Update(float* w, const float* g, size_t, size_t n, const Step& step, float decay) override {
     kernels::SgdUpdate(w, g, n, static_cast<float>(step.learning_rate), decay);
   }
-  std::optional<kernels::UpdateStep> NumbersOf(const Step& step) const override {
+  kernels::UpdateStep NumbersOf(const Step& step) const override {
     return kernels::UpdateStep{.lr = static_cast<float>(step.learning_rate)};
   }
 };
@@ -58,7 +58,7 @@ class Momentum : public WithVelocity {
     kernels::MomentumUpdate(w, velocity_.data() + first, g, n,
                             static_cast<float>(step.learning_rate), momentum_, decay);
   }
-  std::optional<kernels::UpdateStep> NumbersOf(const Step& step) const override {
+  kernels::UpdateStep NumbersOf(const Step& step) const override {
     return Numbers(kernels::Rule::kMomentum, step);
   }
 };
@@ -71,7 +71,7 @@ class Nesterov : public WithVelocity {
     kernels::NesterovUpdate(w, velocity_.data() + first, g, n,
                             static_cast<float>(step.learning_rate), momentum_, decay);
   }
-  std::optional<kernels::UpdateStep> NumbersOf(const Step& step) const override {
+  kernels::UpdateStep NumbersOf(const Step& step) const override {
     return Numbers(kernels::Rule::kNesterov, step);
   }
 };
@@ -84,15 +84,18 @@ class Lars : public WithVelocity {
   bool needs_whole_tensors() const override { return true; }
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
               float decay) override {
-    const double weights = std::sqrt(kernels::ComputeStats(w, n).sum_squares);
-    const double gradient = std::sqrt(kernels::ComputeStats(g, n).sum_squares);
-    const double rate =
-        weights > 0 && gradient > 0 ? trust_ * weights / (gradient + double{decay} * weights) : 1;
+    const float rate = RateOf(kernels::ComputeStats(w, n).sum_squares,
+                              kernels::ComputeStats(g, n).sum_squares, decay);
     kernels::LarsUpdate(w, velocity_.data() + first, g, n, static_cast<float>(step.learning_rate),
-                        static_cast<float>(rate), momentum_, decay);
+                        rate, momentum_, decay);
   }
-  // Norms of whole tensors come into it.
-  std::optional<kernels::UpdateStep> NumbersOf(const Step&) const override { return std::nullopt; }
+  kernels::UpdateStep NumbersOf(const Step& step) const override {
+    return Numbers(kernels::Rule::kLars, step);
+  }
+  float RateOf(double weights, double gradient, float decay) const override {
+    const double w = std::sqrt(weights), g = std::sqrt(gradient);
+    return w > 0 && g > 0 ? static_cast<float>(trust_ * w / (g + double{decay} * w)) : 1;
+  }
 
  private:
   const double trust_;
@@ -124,7 +127,7 @@ class Adam : public Optimizer {
     kernels::AdamUpdate(w, first_.data() + first, second_.data() + first, g, n, AdamOf(step),
                         decay);
   }
-  std::optional<kernels::UpdateStep> NumbersOf(const Step& step) const override {
+  kernels::UpdateStep NumbersOf(const Step& step) const override {
     return kernels::UpdateStep{.rule = kernels::Rule::kAdam, .adam = AdamOf(step)};
   }
 

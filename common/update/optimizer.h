@@ -18,7 +18,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,8 +54,9 @@ class Optimizer {
   virtual void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
                       float decay) = 0;
   // The numbers of the step for who does it elsewhere, with arenas as Slots' (kernels/device.h);
-  // none of a rule that needs more than those.
-  virtual std::optional<kernels::UpdateStep> NumbersOf(const Step& step) const = 0;
+  // and the rate of a tensor whose w and g have these sums of squares, where rules have one.
+  virtual kernels::UpdateStep NumbersOf(const Step& step) const = 0;
+  virtual float RateOf(double /*weights*/, double /*gradient*/, float /*decay*/) const { return 1; }
 };
 
 // `parameters` is the number of elements of the model. kBadJob for an unknown name.

@@ -27,7 +27,8 @@ LAYERS = {
     # What both daemons do before they differ; the one folder of common that knows models.
     "common/setup": COMMON + LEAVES + ["models"],
     "worker/data": LEAVES + ["models"],
-    "worker/engine": LEAVES + ["models"],
+    # Codes are made where the gradients lie.
+    "worker/engine": LEAVES + ["common/codec", "models"],
     "worker/tensorboard": ["common/base", "proto"],
     "server": COMMON + ["models", "proto"],
     "worker": COMMON + LEAVES + ["models", "worker/data", "worker/engine", "worker/tensorboard",

@@ -114,6 +114,8 @@ class TrainedOnGpu : public Trained {
     layout.elements = problem.table.total;
     layout.slots = 1;
     layout.buckets = layout.chunks = {parts};
+    layout.columns.resize(parts.size(), 1);
+    layout.codec = made->codec_.get();
     auto model = DeviceModel::Make(layout);
     if (!model.ok()) return model.status();
     made->model_ = std::move(*model);
@@ -137,7 +139,7 @@ class TrainedOnGpu : public Trained {
     net_->Stage(FeedOf(step + 1));
     net_->Backward(nullptr);
     TERN_RETURN_IF_ERROR(net_->status());
-    const auto stats = model_->StatsOf(0);
+    const auto stats = model_->Prepare(0, {.round = step});
     if (!stats.ok()) return stats.status();
     std::vector<kernels::TernaryScale> scales;
     for (size_t t = 0; t < stats->size(); ++t) {
@@ -149,7 +151,7 @@ class TrainedOnGpu : public Trained {
     if (!codes.ok()) return codes.status();
     const std::vector<float> scalers(scales.size());
     const std::vector<kernels::TensorRates> rates(scales.size());
-    return model_->Update(0, sums_, /*contributors=*/1, scalers,
+    return model_->Update(0, {sums_, /*contributors=*/1, scalers},
                           {.rule = kernels::Rule::kMomentum, .lr = kRate, .momentum = kMomentum},
                           rates);
   }
@@ -183,6 +185,7 @@ class TrainedOnGpu : public Trained {
   std::array<std::vector<uint8_t>, 2> batches_;
   std::vector<uint8_t> sums_;
   size_t plane_bytes_ = 0;
+  const std::unique_ptr<codec::Codec> codec_ = std::move(*codec::MakeCodec("ternary", {}));
   std::unique_ptr<DeviceModel> model_;
   std::unique_ptr<Net> net_;
   std::vector<std::shared_ptr<void>> pinned_;  // goes before what it pins

@@ -73,6 +73,15 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{"adam",
                          {"train.optimizer.name=adam", "train.weight_decay.rate=0.001",
                           "train.weight_decay.where=local"}},
+                    Kind{"lars_clipped_averaged",
+                         {"train.optimizer.name=lars", "train.clip_norm=0.5",
+                          "evaluation.ema_decay=0.9"}},
+                    Kind{"fp32", {"exchange.codec=fp32", "train.optimizer.name=nesterov"}},
+                    Kind{"qsgd", {"exchange.codec=qsgd"}},
+                    Kind{"onebit", {"exchange.codec=onebit"}},
+                    Kind{"topk",
+                         {"exchange.codec=topk", "exchange.topk.ratio=0.01",
+                          "exchange.topk.momentum=0.9", "train.optimizer.name=sgd"}},
                     Kind{"odsgd", {"train.algorithm=odsgd"}, false}),
     [](const auto& info) { return std::string(info.param.name); });
 
@@ -96,6 +105,48 @@ TEST(DevicesOfTwoKinds, GiveEachOtherTheState) {
   job.ExpectAllEnd(0, 280);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
+
+// What codecs keep of gradients lies on the GPU, and is in a checkpoint as a CPU's is.
+class KilledWhole : public testing::TestWithParam<Kind> {};
+
+TEST_P(KilledWhole, GoesOnToTheSameBytes) {
+  const JobOptions options{
+      .steps = 60, .model = kSmall, .yaml = "checkpoints: {every_steps: 10}\n"};
+  const auto start = [](TestJob& job) {
+    job.StartServer(0, Words(GetParam(), false));
+    job.StartWorker(0, Words(GetParam(), false));
+    job.StartWorker(1, Words(GetParam(), true), TERN_DEVICE_WORKER);
+  };
+  std::string weights;
+  {
+    TestJob job(options);
+    start(job);
+    job.ExpectAllEnd(0, 280);
+    EXPECT_TRUE(SaysThatItStays(job));
+    weights = job.Weights();
+  }
+  TestJob job(options);
+  start(job);
+  ASSERT_TRUE(WaitUntil([&] {
+    return std::filesystem::exists(job.output_dir() + "/checkpoints/worker.1/step.20.json");
+  }));
+  for (TestProgram* program : {&job.worker(0), &job.worker(1), &job.server(0)}) {
+    program->Signal(SIGKILL);
+    ASSERT_EQ(program->Wait(), 128 + SIGKILL) << "it had ended before";
+  }
+  start(job);
+  job.ExpectAllEnd(0, 280);
+  EXPECT_TRUE(job.Weights() == weights);
+  EXPECT_NE(job.Log("worker", 1).find("goes on from the checkpoint"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(With, KilledWhole,
+                         testing::Values(Kind{"onebit", {"exchange.codec=onebit"}},
+                                         Kind{"topk",
+                                              {"exchange.codec=topk", "exchange.topk.momentum=0.9",
+                                               "train.optimizer.name=sgd",
+                                               "evaluation.ema_decay=0.9"}}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 // Both kinds of worker train on, and are judged by, the same images, though a GPU makes its own of
 // bytes: a job of both is a job of two CPUs, but for what rounding makes of its codes.

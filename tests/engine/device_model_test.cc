@@ -4,12 +4,15 @@
 
 #include <gmock/gmock.h>
 
-#include <array>
+#include <cmath>
 #include <cstring>
+#include <limits>
+#include <map>
 
 #include "common/codec/codec.h"
-#include "common/codec/mask_signs.h"
+#include "common/update/clip.h"
 #include "common/update/optimizer.h"
+#include "kernels/optimizer.h"
 #include "kernels/philox.h"
 #include "worker/engine/model_cuda.h"
 
@@ -19,19 +22,19 @@ namespace {
 constexpr uint64_t kElements = 12000;
 constexpr int kWorkers = 2;
 
-// Two tensors in two buckets; the second one is cut into two chunks, of which the first has the end
-// of the first tensor, too.
-DeviceModel::Layout TwoTensors(uint32_t slots) {
-  const kernels::Part first{.begin = 0, .count = 2000, .first = 0, .tensor = 0, .chunk = 0};
-  const kernels::Part second{.begin = 2000, .count = 10000, .first = 0, .tensor = 1, .chunk = 0};
+// Two tensors, a bucket each; the second one is cut into two chunks, of which the first has the end
+// of the first tensor, too. Cuts are where columns and buckets of the codecs here end.
+DeviceModel::Layout TwoTensors() {
   DeviceModel::Layout layout;
   layout.elements = kElements;
-  layout.slots = slots;
-  layout.buckets = {{first}, {first, second}};
-  layout.chunks = {{{.begin = 0, .count = 1000, .first = 0, .tensor = 0, .chunk = 0}},
-                   {{.begin = 1000, .count = 1000, .first = 1000, .tensor = 0, .chunk = 0},
-                    {.begin = 2000, .count = 4099, .first = 0, .tensor = 1, .chunk = 0}},
-                   {{.begin = 6099, .count = 5901, .first = 4099, .tensor = 1, .chunk = 0}}};
+  layout.workers = kWorkers;
+  layout.columns = {10, 20};
+  layout.buckets = {{{.begin = 0, .count = 2000, .first = 0, .tensor = 0}},
+                    {{.begin = 2000, .count = 10000, .first = 0, .tensor = 1}}};
+  layout.chunks = {{{.begin = 0, .count = 1000, .first = 0, .tensor = 0}},
+                   {{.begin = 1000, .count = 1000, .first = 1000, .tensor = 0},
+                    {.begin = 2000, .count = 4100, .first = 0, .tensor = 1}},
+                   {{.begin = 6100, .count = 5900, .first = 4100, .tensor = 1}}};
   return layout;
 }
 
@@ -44,60 +47,185 @@ std::vector<float> Numbers(uint32_t tensor) {
   return numbers;
 }
 
+std::vector<uint8_t> BytesOf(const Result<Bytes>& bytes) {
+  EXPECT_TRUE(bytes.ok()) << bytes.status().message();
+  if (!bytes.ok()) return {};
+  return {bytes->span().begin(), bytes->span().end()};
+}
+
+// What a worker without a GPU makes of gradients, round by round.
+class CpuCoder {
+ public:
+  explicit CpuCoder(const DeviceModel::Layout& layout) : layout_(layout) {
+    for (const auto& bucket : layout.buckets) {
+      memories_.push_back(layout.codec->NewMemory(bucket[0].count));
+      prepared_.emplace_back();
+    }
+  }
+  // The chunks' codes.
+  std::vector<std::vector<uint8_t>> Code(const std::vector<float>& gradients,
+                                         kernels::NoiseKey noise) {
+    std::vector<float> v = gradients;
+    for (uint32_t t = 0; t < memories_.size(); ++t) {
+      const kernels::Part& part = layout_.buckets[t][0];
+      const std::span<float> here{v.data() + part.begin, part.count};
+      if (memories_[t] != nullptr) memories_[t]->Compensate(0, here, here);
+      noise.tensor = t;
+      prepared_[t] = layout_.codec->Prepare(kernels::ComputeStats(here.data(), here.size()), here,
+                                            noise);
+    }
+    std::vector<std::vector<uint8_t>> codes;
+    for (const auto& chunk : layout_.chunks) {
+      codes.emplace_back();
+      for (const kernels::Part& part : chunk)
+        Encode(part, {v.data() + part.begin, part.count}, noise, &codes.back());
+    }
+    return codes;
+  }
+  const codec::Prepared& prepared(uint32_t tensor) const { return prepared_[tensor]; }
+  // By array, as the tensors lie.
+  std::map<std::string, std::vector<float>> Kept() {
+    std::map<std::string, std::vector<float>> kept;
+    for (const auto& memory : memories_) {
+      if (memory == nullptr) continue;
+      SavedState state;
+      memory->AddState(&state);
+      for (const SavedState::Array& array : state.arrays)
+        kept[array.name].insert(kept[array.name].end(), array.values.begin(), array.values.end());
+    }
+    return kept;
+  }
+
+ private:
+  void Encode(const kernels::Part& part, std::span<const float> v, const kernels::NoiseKey& noise,
+              std::vector<uint8_t>* codes) {
+    const codec::Segment segment{part.tensor, part.first, part.count, layout_.columns[part.tensor]};
+    const size_t before = codes->size();
+    layout_.codec->Encode(v.data(), segment, prepared_[part.tensor], noise, codes);
+    codec::Memory* memory = memories_[part.tensor].get();
+    if (memory == nullptr) return;
+    std::vector<float> sent(part.count);
+    ASSERT_TRUE(
+        layout_.codec->DecodeAlone(std::span(*codes).subspan(before), segment, sent.data()).ok());
+    memory->Keep(part.first, v, sent);
+  }
+
+  const DeviceModel::Layout& layout_;
+  std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor
+  std::vector<codec::Prepared> prepared_;
+};
+
+struct CodecCase {
+  const char* name;
+  const char* codec = "ternary";
+  codec::Options options = {};
+};
+
+void PrintTo(const CodecCase& of, std::ostream* out) { *out << of.name; }
+
 class DeviceModelTest : public testing::Test {
  protected:
-  void Make(const std::string& optimizer) {
+  void Make(const std::string& optimizer, const CodecCase& of = {"ternary"}, bool average = false) {
     pb::Optimizer def;
     def.set_name(optimizer);
     optimizer_ = std::move(*update::MakeOptimizer(def, kElements));
-    layout_ = TwoTensors(static_cast<uint32_t>(optimizer_->Slots().size()));
+    codec_ = std::move(*codec::MakeCodec(of.codec, of.options));
+    layout_ = TwoTensors();
+    layout_.slots = static_cast<uint32_t>(optimizer_->Slots().size());
+    layout_.average = average;
+    layout_.codec = codec_.get();
+    layout_.options = of.options;
+    ASSERT_TRUE(DeviceModel::Codes(*codec_));
     auto made = DeviceModel::Make(layout_);
     ASSERT_TRUE(made.ok()) << made.status().message();
     model_ = std::move(*made);
-    const auto& device = static_cast<const cuda::CudaModel&>(*model_);
-    std::memcpy(device.gradients(), gradients_.data(), kElements * sizeof(float));
+    PutGradients(gradients_);
     ASSERT_TRUE(model_->Send(Host()).ok());
+  }
+  void PutGradients(const std::vector<float>& gradients) {
+    std::memcpy(static_cast<const cuda::CudaModel&>(*model_).gradients(), gradients.data(),
+                kElements * sizeof(float));
   }
   DeviceModel::Host Host() {
     DeviceModel::Host host;
     host.weights = weights_.data();
     for (const auto& slot : optimizer_->Slots()) host.slots.push_back(slot.values.data());
+    host.average = average_.data();
     return host;
   }
-  static codec::Segment SegmentOf(const kernels::Part& part) {
-    return {.tensor = part.tensor, .begin = part.first, .count = part.count};
+  codec::Segment SegmentOf(const kernels::Part& part) const {
+    return {part.tensor, part.first, part.count, layout_.columns[part.tensor]};
   }
-  // The planes of a chunk's sums over two workers, one with these gradients and one with their
-  // opposites' first half; the scaler is the same for all.
+  void Prepare(const kernels::NoiseKey& noise) {
+    for (uint32_t b = 0; b < layout_.buckets.size(); ++b)
+      ASSERT_TRUE(model_->Prepare(b, noise).ok());
+  }
+  Result<Bytes> Encode(uint32_t chunk, const CpuCoder& cpu, const kernels::NoiseKey& noise) {
+    std::vector<kernels::TernaryScale> scales;
+    for (const kernels::Part& part : layout_.chunks[chunk])
+      scales.push_back({cpu.prepared(part.tensor).scaler, cpu.prepared(part.tensor).clip});
+    return model_->Encode(chunk, scales, noise);
+  }
+  // The sums of a chunk over two workers, one of these gradients and one of others. Scalers are
+  // those of kPrepared.
   std::vector<uint8_t> SumsOf(uint32_t chunk) {
     std::vector<uint8_t> sums;
     for (const kernels::Part& part : layout_.chunks[chunk]) {
-      const auto sum = ternary_->NewAccumulator(SegmentOf(part), kWorkers);
-      for (int rank = 0; rank < kWorkers; ++rank) {
+      const auto sum = codec_->NewAccumulator(SegmentOf(part), kWorkers);
+      for (uint16_t rank = 0; rank < kWorkers; ++rank) {
+        const std::vector<float> g = Numbers(2 + rank);
         std::vector<uint8_t> code;
-        kernels::NoiseKey noise{.seed = 1, .rank = static_cast<uint16_t>(rank), .round = 1};
-        noise.tensor = part.tensor;
-        ternary_->Encode(gradients_.data() + part.begin, SegmentOf(part), kPrepared, noise, &code);
+        codec_->Encode(g.data() + part.begin, SegmentOf(part), kPrepared,
+                       {.seed = 1, .rank = rank, .round = 1, .tensor = part.tensor}, &code);
         EXPECT_TRUE(sum->Add(rank, code).ok());
       }
       sum->EncodeSum(&sums);
     }
     return sums;
   }
+  // Their means, by the codec.
+  std::vector<float> MeansOf(uint32_t chunk, std::span<const uint8_t> sums) {
+    std::vector<float> means;
+    for (const kernels::Part& part : layout_.chunks[chunk]) {
+      const size_t size = *codec_->SumPart(sums, SegmentOf(part), kWorkers);
+      std::vector<float> mean(part.count);
+      EXPECT_TRUE(codec_
+                      ->Decode(sums.first(size), SegmentOf(part), kWorkers, kPrepared.scaler, 0,
+                               part.count, mean.data())
+                      .ok());
+      means.insert(means.end(), mean.begin(), mean.end());
+      sums = sums.subspan(size);
+    }
+    return means;
+  }
   Status Update(uint32_t chunk, std::span<const uint8_t> sums) {
     const size_t segments = layout_.chunks[chunk].size();
-    return model_->Update(chunk, sums, kWorkers, std::vector<float>(segments, kPrepared.scaler),
-                          *optimizer_->NumbersOf(kStep),
+    const std::vector<float> scalers(segments, kPrepared.scaler);
+    return model_->Update(chunk, {sums, kWorkers, scalers}, optimizer_->NumbersOf(kStep),
                           std::vector<kernels::TensorRates>(segments, {.decay = kDecay}));
   }
+  // The weights and slots that are there, beside what they were to be.
+  void ExpectOnDevice(const std::vector<float>& expected) {
+    std::vector<std::vector<float>> slots;
+    for (const auto& slot : optimizer_->Slots())
+      slots.emplace_back(slot.values.begin(), slot.values.end());
+    ASSERT_TRUE(model_->CheckSums().ok());
+    ASSERT_TRUE(model_->Bring(Host()).ok());
+    EXPECT_EQ(weights_, expected);
+    for (size_t i = 0; i < slots.size(); ++i) {
+      const auto brought = optimizer_->Slots()[i].values;
+      EXPECT_EQ(std::vector<float>(brought.begin(), brought.end()), slots[i]) << "slot " << i;
+    }
+  }
 
-  static constexpr codec::Prepared kPrepared{.scaler = 0.8f, .clip = 0.7f};
+  static constexpr codec::Prepared kPrepared{
+      .scaler = 0.8f, .clip = 0.7f, .low = -0.5f, .high = 0.5f};
   static constexpr update::Step kStep{0.05, 3};
   static constexpr float kDecay = 0.01f;
-  const std::unique_ptr<codec::Codec> ternary_ = std::move(*codec::MakeCodec("ternary", {}));
+  std::unique_ptr<codec::Codec> codec_;
   std::unique_ptr<update::Optimizer> optimizer_;
   DeviceModel::Layout layout_;
-  std::vector<float> weights_ = Numbers(1), gradients_ = Numbers(2);
+  std::vector<float> weights_ = Numbers(1), gradients_ = Numbers(2), average_ = Numbers(5);
   std::unique_ptr<DeviceModel> model_;
 };
 
@@ -115,25 +243,6 @@ TEST_F(DeviceModelTest, StatisticsAreTheCpus) {
       EXPECT_EQ((*stats)[i].max_abs, own.max_abs);
       EXPECT_TRUE((*stats)[i].finite);
     }
-  }
-}
-
-TEST_F(DeviceModelTest, CodesAreTheCpus) {
-  Make("sgd");
-  const kernels::NoiseKey noise{.seed = 9, .rank = 1, .round = 4};
-  for (uint32_t c = 0; c < layout_.chunks.size(); ++c) {
-    std::vector<uint8_t> expected;
-    std::vector<kernels::TernaryScale> scales;
-    for (const kernels::Part& part : layout_.chunks[c]) {
-      const codec::Prepared prepared{.scaler = 0.5f + 0.1f * part.tensor, .clip = 0.6f};
-      codec::AppendMaskSigns(gradients_.data() + part.begin, SegmentOf(part), prepared, noise,
-                             &expected);
-      scales.push_back({prepared.scaler, prepared.clip});
-    }
-    const auto code = model_->Encode(c, scales, noise);
-    ASSERT_TRUE(code.ok());
-    const std::span<const uint8_t> seen = code->span();
-    EXPECT_EQ(std::vector<uint8_t>(seen.begin(), seen.end()), expected) << "chunk " << c;
   }
 }
 
@@ -155,49 +264,185 @@ TEST_F(DeviceModelTest, CodesStayAsTheyAreWhileSomeoneHasThem) {
   EXPECT_EQ(before, std::vector<uint8_t>(first->span().begin(), first->span().end()));
 }
 
+class DeviceCodecs : public DeviceModelTest, public testing::WithParamInterface<CodecCase> {};
+
+TEST_P(DeviceCodecs, CodeAndKeepAsTheCpuDoes) {
+  Make("sgd", GetParam());
+  CpuCoder cpu(layout_);
+  for (uint64_t round = 0; round < 4; ++round) {
+    const std::vector<float> gradients = Numbers(static_cast<uint32_t>(20 + round));
+    const kernels::NoiseKey noise{.seed = 9, .rank = 1, .round = round};
+    const auto expected = cpu.Code(gradients, noise);
+    PutGradients(gradients);
+    Prepare(noise);
+    for (uint32_t c = 0; c < layout_.chunks.size(); ++c)
+      EXPECT_EQ(BytesOf(Encode(c, cpu, noise)), expected[c]) << "round " << round << ", chunk " << c;
+  }
+  const auto kept = cpu.Kept();
+  std::vector<std::vector<float>> brought(kept.size(), std::vector<float>(kElements));
+  std::vector<std::span<float>> spans(brought.begin(), brought.end());
+  ASSERT_TRUE(model_->BringKept(0, spans).ok());
+  size_t i = 0;
+  for (const auto& [name, values] : kept) EXPECT_EQ(brought[i++], values) << name;
+}
+
+TEST_P(DeviceCodecs, GoOnFromWhatWasKept) {
+  Make("sgd", GetParam());
+  CpuCoder cpu(layout_);
+  const kernels::NoiseKey noise{.seed = 9, .rank = 1, .round = 1};
+  cpu.Code(Numbers(30), noise);
+  auto kept = cpu.Kept();
+  std::vector<std::span<float>> spans;
+  for (auto& [name, values] : kept) spans.emplace_back(values);
+  std::vector<std::span<float>> first, second;
+  for (const std::span<float> all : spans) {
+    first.push_back(all.first(2000));
+    second.push_back(all.subspan(2000));
+  }
+  ASSERT_TRUE(model_->SendKept(0, first).ok());
+  ASSERT_TRUE(model_->SendKept(2000, second).ok());
+  const auto expected = cpu.Code(gradients_, noise);
+  Prepare(noise);
+  for (uint32_t c = 0; c < layout_.chunks.size(); ++c)
+    EXPECT_EQ(BytesOf(Encode(c, cpu, noise)), expected[c]) << "chunk " << c;
+
+  ASSERT_TRUE(model_->ForgetKept().ok());
+  ASSERT_TRUE(model_->BringKept(0, spans).ok());
+  for (const auto& [name, values] : kept) EXPECT_EQ(values, std::vector<float>(kElements)) << name;
+}
+
+TEST_P(DeviceCodecs, SumsMakeTheCpusStep) {
+  Make("momentum", GetParam());
+  std::vector<float> expected = weights_;
+  for (uint32_t c = 0; c < layout_.chunks.size(); ++c) {
+    const std::vector<uint8_t> sums = SumsOf(c);
+    const std::vector<float> means = MeansOf(c, sums);
+    const uint64_t begin = layout_.chunks[c][0].begin;
+    optimizer_->Update(expected.data() + begin, means.data(), begin, means.size(), kStep, kDecay);
+    ASSERT_TRUE(Update(c, sums).ok());
+  }
+  ExpectOnDevice(expected);
+}
+
+TEST_P(DeviceCodecs, RefuseSumsOfAnotherSize) {
+  Make("sgd", GetParam());
+  std::vector<uint8_t> sums = SumsOf(1);
+  sums.pop_back();
+  EXPECT_EQ(Update(1, sums).code(), Code::kMismatch);
+  sums.resize(sums.size() + 2);
+  EXPECT_EQ(Update(1, sums).code(), Code::kMismatch);
+}
+
+// By who looked: statistics, or the codes themselves.
+TEST_P(DeviceCodecs, SayWhatIsNotFinite) {
+  Make("sgd", GetParam());
+  std::vector<float> gradients = gradients_;
+  gradients[7000] = std::numeric_limits<float>::quiet_NaN();
+  PutGradients(gradients);
+  const auto prepared = model_->Prepare(1, {});
+  ASSERT_TRUE(prepared.ok());
+  if (prepared->empty()) {
+    EXPECT_EQ(model_->Encode(2, {}, {}).status().code(), Code::kBadData);
+    EXPECT_TRUE(model_->Encode(0, {}, {}).ok()) << "it is not counted again";
+  }
+  const auto stats = model_->StatsOf(1);
+  ASSERT_TRUE(stats.ok());
+  EXPECT_FALSE(stats->front().finite);
+}
+
+using codec::Options;
+
+Options With(const Options::Qsgd& qsgd) {
+  Options options;
+  options.qsgd = qsgd;
+  return options;
+}
+Options With(const Options::OneBit& onebit) {
+  Options options;
+  options.onebit = onebit;
+  return options;
+}
+Options With(const Options::TopK& topk) {
+  Options options;
+  options.topk = topk;
+  return options;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, DeviceCodecs,
+    testing::Values(
+        CodecCase{"ternary"}, CodecCase{"fp32", "fp32"}, CodecCase{"fp16", "fp16"},
+        CodecCase{"bf16", "bf16"}, CodecCase{"qsgd", "qsgd", With(Options::Qsgd{.bucket = 100})},
+        CodecCase{"pqasgd", "qsgd",
+                  With(Options::Qsgd{.bucket = 100,
+                                     .norm = Options::Qsgd::Norm::kTwo,
+                                     .levels = Options::Qsgd::Levels::kSqrtN})},
+        CodecCase{"onebit", "onebit"},
+        CodecCase{"onebit_buckets", "onebit", With(Options::OneBit{.bucket = 100})},
+        CodecCase{"topk", "topk"},
+        CodecCase{"dgc", "topk",
+                  With(Options::TopK{.ratio = 0.01,
+                                     .sample_ratio = 0.05,
+                                     .momentum = 0.9,
+                                     .nesterov = true,
+                                     .clip_norm = 5,
+                                     .warmup_rounds = 3})},
+        CodecCase{"dgc_adapts", "topk",
+                  With(Options::TopK{.ratio = 0.02,
+                                     .sample_ratio = 0.01,
+                                     .resample = false,
+                                     .momentum = 0.5,
+                                     .masking = false})},
+        CodecCase{"all", "topk", With(Options::TopK{.ratio = 1})}),
+    [](const auto& info) { return std::string(info.param.name); });
+
 class DeviceUpdate : public DeviceModelTest, public testing::WithParamInterface<const char*> {};
 
 TEST_P(DeviceUpdate, IsTheCpus) {
   Make(GetParam());
   std::vector<float> expected = weights_;
-  for (uint32_t c = 0; c < layout_.chunks.size(); ++c) ASSERT_TRUE(Update(c, SumsOf(c)).ok());
   for (uint32_t c = 0; c < layout_.chunks.size(); ++c) {
     const std::vector<uint8_t> sums = SumsOf(c);
-    std::span<const uint8_t> rest = sums;
-    for (const kernels::Part& part : layout_.chunks[c]) {
-      const size_t size = *ternary_->SumPart(rest, SegmentOf(part), kWorkers);
-      std::vector<float> mean(part.count);
-      ASSERT_TRUE(ternary_
-                      ->Decode(rest.first(size), SegmentOf(part), kWorkers, kPrepared.scaler, 0,
-                               part.count, mean.data())
-                      .ok());
-      optimizer_->Update(expected.data() + part.begin, mean.data(), part.begin, part.count, kStep,
-                         kDecay);
-      rest = rest.subspan(size);
-    }
+    const std::vector<float> means = MeansOf(c, sums);
+    const uint64_t begin = layout_.chunks[c][0].begin;
+    optimizer_->Update(expected.data() + begin, means.data(), begin, means.size(), kStep, kDecay);
+    ASSERT_TRUE(Update(c, sums).ok());
   }
-  std::vector<std::vector<float>> slots;
-  for (const auto& slot : optimizer_->Slots())
-    slots.emplace_back(slot.values.begin(), slot.values.end());
-  ASSERT_TRUE(model_->CheckSums().ok());
-  ASSERT_TRUE(model_->Bring(Host()).ok());
-  EXPECT_EQ(weights_, expected);
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const auto brought = optimizer_->Slots()[i].values;
-    EXPECT_EQ(std::vector<float>(brought.begin(), brought.end()), slots[i]) << "slot " << i;
-  }
+  ExpectOnDevice(expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, DeviceUpdate,
                          testing::Values("sgd", "momentum", "nesterov", "adam"));
 
-TEST_F(DeviceModelTest, SumsOfAnotherSizeAreRefused) {
-  Make("sgd");
-  std::vector<uint8_t> sums = SumsOf(1);
-  sums.pop_back();
-  const Status updated = Update(1, sums);
-  EXPECT_EQ(updated.code(), Code::kMismatch);
-  EXPECT_THAT(updated.message(), testing::HasSubstr("the sums of chunk 1 are"));
+// Of the last chunk nobody has sent anything.
+TEST_F(DeviceModelTest, RulesOfWholeTensorsMakeTheCpusStep) {
+  Make("lars");
+  std::vector<float> expected = weights_, means(kElements);
+  for (uint32_t c = 0; c < 2; ++c) {
+    const std::vector<float> of = MeansOf(c, SumsOf(c));
+    std::copy(of.begin(), of.end(),
+              means.begin() + static_cast<std::ptrdiff_t>(layout_.chunks[c][0].begin));
+  }
+  for (int again = 0; again < 2; ++again) {
+    for (uint32_t b = 0; b < 2; ++b) ASSERT_TRUE(model_->ClearMeans(b).ok());
+    for (uint32_t c = 0; c < 2; ++c) {
+      const std::vector<float> scalers(layout_.chunks[c].size(), kPrepared.scaler);
+      const std::vector<uint8_t> sums = SumsOf(c);
+      ASSERT_TRUE(model_->ReadMeans(c, {sums, kWorkers, scalers}).ok());
+    }
+    for (uint32_t b = 0; b < 2; ++b) {
+      const auto squares = model_->SquaresOf(b);
+      ASSERT_TRUE(squares.ok());
+      const kernels::TensorRates rates{
+          kDecay,
+          optimizer_->RateOf(squares->front().weights, squares->front().means, kDecay)};
+      ASSERT_TRUE(model_->UpdateBucket(b, optimizer_->NumbersOf(kStep), {&rates, 1}).ok());
+      const kernels::Part& part = layout_.buckets[b][0];
+      optimizer_->Update(expected.data() + part.begin, means.data() + part.begin, part.begin,
+                         part.count, kStep, kDecay);
+    }
+  }
+  ExpectOnDevice(expected);
 }
 
 // Three planes hold -4 to 3, and two workers make -2 to 2.
@@ -210,6 +455,16 @@ TEST_F(DeviceModelTest, SumsThatCannotBeAreFound) {
   EXPECT_EQ(model_->CheckSums().code(), Code::kMismatch);
 }
 
+TEST_F(DeviceModelTest, MeansThatAreNotFiniteAreFound) {
+  for (const char* name : {"fp32", "fp16", "bf16"}) {
+    Make("sgd", {name, name});
+    std::vector<uint8_t> sums = SumsOf(0);
+    std::fill(sums.end() - 4, sums.end(), 0xFF);
+    ASSERT_TRUE(Update(0, sums).ok());
+    EXPECT_EQ(model_->CheckSums().code(), Code::kMismatch) << name;
+  }
+}
+
 TEST_F(DeviceModelTest, DecayIsAdded) {
   Make("sgd");
   ASSERT_TRUE(model_->AddDecay(2000, 500, 0.5f).ok());
@@ -217,6 +472,39 @@ TEST_F(DeviceModelTest, DecayIsAdded) {
   EXPECT_EQ(g[1999], gradients_[1999]);
   EXPECT_EQ(g[2000], gradients_[2000] + 0.5f * weights_[2000]);
   EXPECT_EQ(g[2500], gradients_[2500]);
+}
+
+TEST_F(DeviceModelTest, IsClippedAsTheCpuDoes) {
+  Make("sgd");
+  const auto squares = model_->SquaresOfGradients();
+  ASSERT_TRUE(squares.ok());
+  EXPECT_EQ(std::sqrt(*squares), update::Norm(gradients_.data(), kElements));
+  ASSERT_TRUE(model_->ScaleGradients(0.3f).ok());
+  std::vector<float> expected = gradients_;
+  kernels::Scale(expected.data(), kElements, 0.3f);
+  const float* g = static_cast<const cuda::CudaModel&>(*model_).gradients();
+  EXPECT_EQ(std::vector<float>(g, g + kElements), expected);
+}
+
+TEST_F(DeviceModelTest, AverageIsTheCpus) {
+  Make("sgd", {"ternary"}, /*average=*/true);
+  std::vector<float> expected = average_;
+  kernels::EmaUpdate(expected.data() + 100, weights_.data() + 100, 5000, 0.1f);
+  ASSERT_TRUE(model_->Average(100, 5000, 0.1f).ok());
+  ASSERT_TRUE(model_->Bring(Host()).ok());
+  EXPECT_EQ(average_, expected);
+}
+
+TEST(DeviceModelCodes, AreThoseThatThereAreKernelsFor) {
+  for (const std::string& name : codec::CodecNames()) {
+    const auto codec = std::move(*codec::MakeCodec(name, {}));
+    DeviceModel::Layout layout = TwoTensors();
+    layout.codec = codec.get();
+    EXPECT_EQ(DeviceModel::Make(layout).ok(), DeviceModel::Codes(*codec)) << name;
+  }
+  Options fed;
+  fed.error_feedback = true;
+  EXPECT_FALSE(DeviceModel::Codes(**codec::MakeCodec("fp16", fed)));
 }
 
 }  // namespace

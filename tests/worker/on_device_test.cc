@@ -23,16 +23,19 @@ TEST(StaysOnDevice, WhereOnlyTheExchangeLooksAtGradients) {
   EXPECT_FALSE(Stays({"train.compute=wait", "train.compute_wait_ms=1"}));
 }
 
-TEST(StaysOnDevice, WithTernaryCodesOfScalersOfTheRound) {
-  EXPECT_FALSE(Stays({"exchange.codec=fp32"}));
+TEST(StaysOnDevice, WithCodesThatAGpuMakes) {
+  for (const char* codec : {"ternary", "qsgd", "onebit", "topk", "fp32", "fp16", "bf16"})
+    EXPECT_TRUE(Stays({std::string("exchange.codec=") + codec})) << codec;
   EXPECT_FALSE(Stays({"exchange.codec=ternary_ans"})) << "its sums are coded";
+  EXPECT_FALSE(Stays({"exchange.codec=fp16", "exchange.error_feedback=true"}));
   EXPECT_FALSE(Stays({"exchange.scaler=previous"})) << "what is clamped is counted";
 }
 
-TEST(StaysOnDevice, WithRulesOfOneElement) {
-  EXPECT_FALSE(Stays({"train.optimizer.name=lars"}));
-  EXPECT_FALSE(Stays({"train.clip_norm=1"}));
-  EXPECT_FALSE(Stays({"evaluation.ema_decay=0.9"}));
+TEST(StaysOnDevice, WithAllRules) {
+  EXPECT_TRUE(Stays({"train.optimizer.name=lars"}));
+  EXPECT_FALSE(Stays({"train.optimizer.name=lars", "exchange.scaler_elements=64"}))
+      << "its tensors are not whole";
+  EXPECT_TRUE(Stays({"train.clip_norm=1", "evaluation.ema_decay=0.9"}));
   EXPECT_FALSE(Stays({"metrics.tensorboard=true"})) << "it shows gradients";
 }
 

@@ -98,11 +98,24 @@ class MemoryAsDevice : public engine::DeviceModel {
     return refuses;
   }
   Status AddDecay(uint64_t, uint64_t, float) override { return Ok(); }
-  Status Update(uint32_t, std::span<const uint8_t>, uint32_t, std::span<const float>,
-                const kernels::UpdateStep&, std::span<const kernels::TensorRates>) override {
+  Result<double> SquaresOfGradients() override { return 0; }
+  Status ScaleGradients(float) override { return Ok(); }
+  Status Update(uint32_t, const Sums&, const kernels::UpdateStep&,
+                std::span<const kernels::TensorRates>) override {
     return Ok();
   }
+  Status ClearMeans(uint32_t) override { return Ok(); }
+  Status ReadMeans(uint32_t, const Sums&) override { return Ok(); }
+  Result<std::vector<Squares>> SquaresOf(uint32_t) override { return std::vector<Squares>(); }
+  Status UpdateBucket(uint32_t, const kernels::UpdateStep&,
+                      std::span<const kernels::TensorRates>) override {
+    return Ok();
+  }
+  Status Average(uint64_t, uint64_t, float) override { return Ok(); }
   Status CheckSums() override { return Ok(); }
+  Result<std::vector<kernels::Stats>> Prepare(uint32_t, const kernels::NoiseKey&) override {
+    return std::vector<kernels::Stats>();
+  }
   Result<std::vector<kernels::Stats>> StatsOf(uint32_t) override {
     return std::vector<kernels::Stats>();
   }
@@ -110,6 +123,9 @@ class MemoryAsDevice : public engine::DeviceModel {
                        const kernels::NoiseKey&) override {
     return Bytes();
   }
+  Status BringKept(uint64_t, std::span<const std::span<float>>) override { return Ok(); }
+  Status SendKept(uint64_t, std::span<const std::span<float>>) override { return Ok(); }
+  Status ForgetKept() override { return Ok(); }
 };
 
 TEST(Replica, HasTheDevicesWeightsWhenTheyAreBrought) {

@@ -69,6 +69,8 @@ class Stream {
   kernels::DeviceStream get() const { return stream_; }
   Status CopyIn(void* device, const void* host, size_t bytes);
   Status CopyOut(void* host, const void* device, size_t bytes);
+  Status CopyOver(void* to, const void* from, size_t bytes);  // both on the device
+  Status Zero(void* device, size_t bytes);
   Status Wait();  // until all that was given to it is done
   // What it is given from now on comes after what the event was recorded after.
   Status WaitFor(const Event& event) const;

@@ -6,10 +6,14 @@
 #include <span>
 #include <vector>
 
+#include "kernels/device_codes.h"
 #include "worker/engine/device_model.h"
 #include "worker/engine/device_parts.h"
 
 namespace tern::engine::cuda {
+
+// Rows of codes are read and written as whole words.
+constexpr uint64_t Words(uint64_t bytes) { return (bytes + 3) / 4 * 4; }
 
 class DeviceCodec {
  public:
@@ -18,12 +22,13 @@ class DeviceCodec {
     const DeviceModel::Layout& layout;
     const Groups &buckets, &chunks;
     const float* gradients;
-    Stream* coding;   // the coder's
-    Stream* compute;  // the compute thread's
+    Stream* coding;    // the coder's
+    Stream* compute;   // the compute thread's
     StatsRoom* stats;  // the coder's
   };
   // Of layout.codec. REQUIRES DeviceModel::Codes of it.
   static Result<std::unique_ptr<DeviceCodec>> Make(const Work& work);
+  explicit DeviceCodec(const Work& work) : work_(work) {}
   virtual ~DeviceCodec() = default;
 
   // The coder's, as DeviceModel's.
@@ -40,7 +45,7 @@ class DeviceCodec {
   // cannot be.
   virtual Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
                       uint32_t* bad) = 0;
-  // The same, and a step by them, in one pass: null where that is not done.
+  // The same, and a step by them, in one pass, where that is done.
   struct Step {
     const kernels::UpdateStep& numbers;
     const kernels::TensorRates* rates;  // on the device
@@ -51,7 +56,6 @@ class DeviceCodec {
                         uint32_t* bad);
 
  protected:
-  explicit DeviceCodec(const Work& work) : work_(work) {}
   // Room for a chunk's code and for its sums. The first of all that is allocated.
   Status AllocateBytes();
   codec::Segment SegmentOf(const kernels::Part& part) const {
@@ -59,15 +63,17 @@ class DeviceCodec {
   }
   // Where each of the chunk's segments is in its sums; kMismatch where they are no row of sums.
   Result<std::vector<kernels::CodePlace>> PlacesOf(uint32_t chunk, const DeviceModel::Sums& sums);
-  // To sums_.
+  // To sums_; and PlacesOf them to places_.
   Status BringUp(const DeviceModel::Sums& sums);
-  // The first so many bytes of code_ when the stream has come so far; `size` on the device.
-  Result<Bytes> Take(uint64_t size);
-  Result<Bytes> TakeOf(const uint64_t* size);
+  Status BringUpWithPlaces(uint32_t chunk, const DeviceModel::Sums& sums);
+  // The first so many bytes of code_ when the stream has come so far; `size` and `bad`, how many
+  // values are not finite, on the device. kBadData where there are some.
+  Result<Bytes> Take(uint64_t size, uint32_t* bad = nullptr);
+  Result<Bytes> TakeOf(const uint64_t* size, uint32_t* bad = nullptr);
 
   const Work work_;
   Array<uint8_t> code_, sums_;
-  Array<kernels::CodePlace> places_;  // PlacesOf
+  Array<kernels::CodePlace> places_;
 
  private:
   std::shared_ptr<PinnedPool> pool_;  // codes on their way

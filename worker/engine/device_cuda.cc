@@ -111,6 +111,16 @@ Status Stream::CopyOut(void* host, const void* device, size_t bytes) {
                "cudaMemcpyAsync from the device");
 }
 
+Status Stream::CopyOver(void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return Ok();
+  return Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_),
+               "cudaMemcpyAsync on the device");
+}
+
+Status Stream::Zero(void* device, size_t bytes) {
+  return Check(cudaMemsetAsync(device, 0, bytes, stream_), "cudaMemsetAsync");
+}
+
 Status Stream::Wait() { return Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
 
 Status Stream::WaitFor(const Event& event) const {

@@ -34,7 +34,7 @@ class DeviceModel {
     const codec::Codec* codec = nullptr;              // of all tensors; it outlives the model
     codec::Options options;                           // that it was made with
   };
-  // Whether there are kernels for the codec; REQUIRES its name for a model's.
+  // Whether there are kernels for the codec, and what it keeps; a model's is one of those.
   static bool Codes(const codec::Codec& codec);
   // Zeros. kBadJob where there is no GPU, or not so much room.
   static Result<std::unique_ptr<DeviceModel>> Make(const Layout& layout);

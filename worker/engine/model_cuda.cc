@@ -3,70 +3,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/text.h"
-#include "kernels/planes.h"
+#include "worker/engine/device_codec.h"
 
 namespace tern::engine {
 namespace cuda {
 namespace {
 
-// An array on the device that is written before it is read.
-template <typename T>
-class Array {
- public:
-  Status Allocate(size_t count) {
-    auto made = AllocateDevice(count * sizeof(T));
-    if (made.ok()) memory_ = std::move(*made);
-    return made.status();
-  }
-  Status Fill(const std::vector<T>& from, Stream* stream) {
-    TERN_RETURN_IF_ERROR(Allocate(from.size()));
-    return stream->CopyIn(get(), from.data(), from.size() * sizeof(T));
-  }
-  T* get() const { return static_cast<T*>(memory_.get()); }
-
- private:
-  DeviceMemory memory_;
-};
-
-// Parts that are worked on together, cut into tiles there.
-struct Group {
-  kernels::Tiling host;
-  Array<kernels::Tile> tiles;
-  Array<kernels::TiledPart> parts;
-  Array<kernels::TiledChunk> chunks;
-
-  Status Make(std::vector<kernels::Part> of, Stream* stream) {
-    for (kernels::Part& part : of) part.chunk = 0;
-    host = kernels::CutIntoTiles(of);
-    TERN_RETURN_IF_ERROR(tiles.Fill(host.tiles, stream));
-    TERN_RETURN_IF_ERROR(parts.Fill(host.parts, stream));
-    return chunks.Fill(host.chunks, stream);
-  }
-  kernels::DeviceTiling tiling() const {
-    return {tiles.get(), parts.get(), chunks.get(), static_cast<uint32_t>(host.tiles.size())};
-  }
-};
-
-// The largest that any of the groups has.
-struct Most {
-  size_t tiles = 0, parts = 0, out_bytes = 0, plane_bytes = 0;
-  void See(const kernels::Tiling& tiling) {
-    size_t planes = 0;
-    for (const kernels::TiledPart& part : tiling.parts)
-      planes += kernels::PlaneBytes(part.part.count);
-    tiles = std::max(tiles, tiling.tiles.size());
-    parts = std::max(parts, tiling.parts.size());
-    out_bytes = std::max<size_t>(out_bytes, tiling.out_bytes);
-    plane_bytes = std::max(plane_bytes, planes);
-  }
-};
-
-constexpr int kMostPlanes = 12;  // of 2047 workers
-
 class Model : public CudaModel {
  public:
-  Status Allocate(const Layout& layout);
+  explicit Model(const Layout& layout) : layout_(layout) {}
+  Status Allocate();
 
   const std::shared_ptr<Stream>& stream() const override { return stream_; }
   float* weights() const override { return weights_.get(); }
@@ -75,126 +21,194 @@ class Model : public CudaModel {
   Status Send(const Host& from) override;
   Status Bring(const Host& to) override;
   Status AddDecay(uint64_t begin, uint64_t count, float decay) override;
-  Status Update(uint32_t chunk, std::span<const uint8_t> planes, uint32_t contributors,
-                std::span<const float> scalers, const kernels::UpdateStep& step,
+  Result<double> SquaresOfGradients() override;
+  Status ScaleGradients(float factor) override;
+  Status Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
                 std::span<const kernels::TensorRates> rates) override;
+  Status ClearMeans(uint32_t bucket) override;
+  Status ReadMeans(uint32_t chunk, const Sums& sums) override;
+  Result<std::vector<Squares>> SquaresOf(uint32_t bucket) override;
+  Status UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
+                      std::span<const kernels::TensorRates> rates) override;
+  Status Average(uint64_t begin, uint64_t count, float one_minus_decay) override;
   Status CheckSums() override;
+  Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
+                                              const kernels::NoiseKey& noise) override;
   Result<std::vector<kernels::Stats>> StatsOf(uint32_t bucket) override;
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                        const kernels::NoiseKey& noise) override;
+  Status BringKept(uint64_t begin, std::span<const std::span<float>> to) override;
+  Status SendKept(uint64_t begin, std::span<const std::span<float>> from) override;
+  Status ForgetKept() override;
 
  private:
-  Status AllocateRoom(const Most& most);
+  Status AllocateArenas();
+  Status AllocateGroups();
+  // The host's arrays beside those here, each of all elements.
+  std::vector<std::pair<float*, float*>> Pairs(const Host& host) const;
+  Status BringUp(std::span<const kernels::TensorRates> rates);
+  kernels::ModelArenas Arenas() const;
+  Status UpdateBy(const Group& group, const kernels::UpdateStep& step);
 
+  const Layout layout_;
   std::shared_ptr<Stream> stream_;
   std::unique_ptr<Stream> coding_;
-  size_t bytes_ = 0;  // of an arena
-  Array<float> weights_, gradients_;
+  Array<float> weights_, gradients_, average_;
+  Array<float> means_;  // where a step goes by means that lie there
   std::vector<Array<float>> slots_;
-  std::vector<Group> buckets_, chunks_;
-  // The coder's.
-  Array<kernels::DeviceStats> tile_stats_, stats_;
-  Array<uint32_t> parts_done_, ones_, sign_bit_, chunk_done_;
-  Array<uint64_t> mask_begin_, code_size_;
-  Array<uint8_t> masks_, signs_, code_;
-  std::shared_ptr<PinnedPool> codes_;  // on their way
-  Array<kernels::TernaryScale> scales_;
+  Groups buckets_, chunks_;
+  Group all_;  // elements, as one part
   // The compute thread's.
-  Array<uint8_t> planes_;
-  Array<kernels::SumPlace> places_;
+  StatsRoom sums_stats_;
   Array<kernels::TensorRates> rates_;
   Array<uint32_t> bad_;
+  // The coder's.
+  StatsRoom stats_;
+  std::unique_ptr<DeviceCodec> codec_;
 };
 
-Status Model::Allocate(const Layout& layout) {
+Status Model::Allocate() {
   TERN_RETURN_IF_ERROR(FindDevice());
   auto stream = Stream::Make(), coding = Stream::Make();
   if (!stream.ok()) return stream.status();
   if (!coding.ok()) return coding.status();
   stream_ = std::move(*stream);
   coding_ = std::move(*coding);
-  bytes_ = layout.elements * sizeof(float);
-  TERN_RETURN_IF_ERROR(weights_.Allocate(layout.elements));
-  TERN_RETURN_IF_ERROR(gradients_.Allocate(layout.elements));
-  slots_.resize(layout.slots);
-  for (Array<float>& slot : slots_) TERN_RETURN_IF_ERROR(slot.Allocate(layout.elements));
-  Most most;
-  for (const auto& [groups, parts] :
-       {std::pair{&buckets_, &layout.buckets}, std::pair{&chunks_, &layout.chunks}}) {
-    groups->resize(parts->size());
-    for (size_t i = 0; i < parts->size(); ++i) {
-      TERN_RETURN_IF_ERROR((*groups)[i].Make((*parts)[i], stream_.get()));
-      most.See((*groups)[i].host);
-    }
-  }
-  TERN_RETURN_IF_ERROR(AllocateRoom(most));
+  TERN_RETURN_IF_ERROR(AllocateArenas());
+  TERN_RETURN_IF_ERROR(AllocateGroups());
+  auto codec = DeviceCodec::Make(
+      {layout_, buckets_, chunks_, gradients_.get(), coding_.get(), stream_.get(), &stats_});
+  if (!codec.ok()) return codec.status();
+  codec_ = std::move(*codec);
   return stream_->Wait();
 }
 
-Status Model::AllocateRoom(const Most& most) {
-  codes_ = std::make_shared<PinnedPool>(most.out_bytes);
-  const size_t tile_bytes = most.tiles * kernels::kTile / 8;
+Status Model::AllocateArenas() {
+  TERN_RETURN_IF_ERROR(weights_.Allocate(layout_.elements));
+  TERN_RETURN_IF_ERROR(gradients_.Allocate(layout_.elements));
+  if (layout_.average) TERN_RETURN_IF_ERROR(average_.Allocate(layout_.elements));
+  slots_.resize(layout_.slots);
+  for (Array<float>& slot : slots_) TERN_RETURN_IF_ERROR(slot.Allocate(layout_.elements));
+  return Ok();
+}
+
+Status Model::AllocateGroups() {
+  for (const auto& [groups, parts] :
+       {std::pair{&buckets_, &layout_.buckets}, std::pair{&chunks_, &layout_.chunks}}) {
+    groups->resize(parts->size());
+    for (size_t i = 0; i < parts->size(); ++i)
+      TERN_RETURN_IF_ERROR((*groups)[i].Make((*parts)[i], stream_.get()));
+  }
+  TERN_RETURN_IF_ERROR(all_.Make({{.begin = 0, .count = layout_.elements}}, stream_.get()));
+  Most most{all_.host.tiles.size(), 1};
+  most.See(buckets_);
+  most.See(chunks_);
   for (const Status& allocated :
-       {tile_stats_.Allocate(most.tiles), stats_.Allocate(most.parts),
-        parts_done_.Allocate(most.parts), ones_.Allocate(most.tiles),
-        sign_bit_.Allocate(most.tiles), chunk_done_.Allocate(1), mask_begin_.Allocate(most.parts),
-        code_size_.Allocate(1), masks_.Allocate(tile_bytes), signs_.Allocate(tile_bytes),
-        code_.Allocate(most.out_bytes), scales_.Allocate(most.parts),
-        planes_.Allocate(kMostPlanes * most.plane_bytes), places_.Allocate(most.parts),
-        rates_.Allocate(most.parts), bad_.Allocate(1)})
+       {stats_.Allocate(most), sums_stats_.Allocate(most), rates_.Allocate(most.parts),
+        bad_.Allocate(1)})
     TERN_RETURN_IF_ERROR(allocated);
   return Ok();
 }
 
+std::vector<std::pair<float*, float*>> Model::Pairs(const Host& host) const {
+  std::vector<std::pair<float*, float*>> pairs = {{host.weights, weights_.get()}};
+  for (size_t i = 0; i < slots_.size(); ++i) pairs.push_back({host.slots[i], slots_[i].get()});
+  if (layout_.average) pairs.push_back({host.average, average_.get()});
+  return pairs;
+}
+
 Status Model::Send(const Host& from) {
-  TERN_RETURN_IF_ERROR(stream_->CopyIn(weights_.get(), from.weights, bytes_));
-  for (size_t i = 0; i < slots_.size(); ++i)
-    TERN_RETURN_IF_ERROR(stream_->CopyIn(slots_[i].get(), from.slots[i], bytes_));
+  for (const auto& [here, there] : Pairs(from))
+    TERN_RETURN_IF_ERROR(stream_->CopyIn(there, here, layout_.elements * sizeof(float)));
   return stream_->Wait();
 }
 
 Status Model::Bring(const Host& to) {
-  TERN_RETURN_IF_ERROR(stream_->CopyOut(to.weights, weights_.get(), bytes_));
-  for (size_t i = 0; i < slots_.size(); ++i)
-    TERN_RETURN_IF_ERROR(stream_->CopyOut(to.slots[i], slots_[i].get(), bytes_));
+  for (const auto& [here, there] : Pairs(to))
+    TERN_RETURN_IF_ERROR(stream_->CopyOut(here, there, layout_.elements * sizeof(float)));
   return stream_->Wait();
 }
 
 // The coder's stream does not know of this one's: the gradient is waited for.
 Status Model::AddDecay(uint64_t begin, uint64_t count, float decay) {
   float* g = gradients_.get() + begin;
-  TERN_RETURN_IF_ERROR(
-      Check(kernels::AddDecayOnDevice(coding_->get(), g, weights_.get() + begin, count, decay, g),
-            "weight decay"));
-  return Ok();
+  return Check(kernels::AddDecayOnDevice(coding_->get(), g, weights_.get() + begin, count, decay, g),
+               "weight decay");
 }
 
-Status Model::Update(uint32_t chunk, std::span<const uint8_t> planes, uint32_t contributors,
-                     std::span<const float> scalers, const kernels::UpdateStep& step,
-                     std::span<const kernels::TensorRates> rates) {
-  const Group& group = chunks_[chunk];
-  std::vector<kernels::SumPlace> places;
-  size_t bytes = 0;
-  for (size_t i = 0; i < group.host.parts.size(); ++i) {
-    places.push_back({bytes, scalers[i]});
-    bytes += kernels::SumBits(static_cast<int>(contributors)) *
-             kernels::PlaneBytes(group.host.parts[i].part.count);
-  }
-  if (bytes != planes.size()) {
-    return Status(Code::kMismatch, Cat("the sums of chunk ", chunk, " are ", planes.size(),
-                                       " bytes, expected ", bytes));
-  }
-  TERN_RETURN_IF_ERROR(stream_->CopyIn(planes_.get(), planes.data(), planes.size()));
-  TERN_RETURN_IF_ERROR(
-      stream_->CopyIn(places_.get(), places.data(), places.size() * sizeof(kernels::SumPlace)));
-  TERN_RETURN_IF_ERROR(stream_->CopyIn(rates_.get(), rates.data(), rates.size_bytes()));
+Result<double> Model::SquaresOfGradients() {
+  const auto stats = sums_stats_.Compute(gradients_.get(), all_, coding_.get());
+  if (!stats.ok()) return stats.status();
+  return stats->front().sum_squares;
+}
+
+Status Model::ScaleGradients(float factor) {
+  return Check(
+      kernels::ScaleOnDevice(coding_->get(), gradients_.get(), layout_.elements, factor),
+      "clipping by norm");
+}
+
+Status Model::BringUp(std::span<const kernels::TensorRates> rates) {
+  return stream_->CopyIn(rates_.get(), rates.data(), rates.size_bytes());
+}
+
+kernels::ModelArenas Model::Arenas() const {
   kernels::ModelArenas arenas{weights_.get()};
   if (!slots_.empty()) arenas.first = slots_[0].get();
   if (slots_.size() > 1) arenas.second = slots_[1].get();
-  return Check(
-      kernels::DecodeAndUpdateOnDevice(stream_->get(), group.tiling(), planes_.get(), places_.get(),
-                                       contributors, step, rates_.get(), arenas, bad_.get()),
-      "an update of the weights");
+  return arenas;
+}
+
+Status Model::UpdateBy(const Group& group, const kernels::UpdateStep& step) {
+  return Check(kernels::UpdateOnDevice(stream_->get(), group.tiling(), means_.get(), step,
+                                       rates_.get(), Arenas()),
+               "an update of the weights");
+}
+
+Status Model::Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
+                     std::span<const kernels::TensorRates> rates) {
+  TERN_RETURN_IF_ERROR(BringUp(rates));
+  if (codec_->UpdatesAtOnce())
+    return codec_->Update(chunk, sums, {step, rates_.get(), Arenas()}, bad_.get());
+  TERN_RETURN_IF_ERROR(ReadMeans(chunk, sums));
+  return UpdateBy(chunks_[chunk], step);
+}
+
+Status Model::ClearMeans(uint32_t bucket) {
+  if (means_.get() == nullptr) TERN_RETURN_IF_ERROR(means_.Allocate(layout_.elements));
+  for (size_t i = 0; i < buckets_[bucket].size(); ++i) {
+    const kernels::Part& part = buckets_[bucket].part(i);
+    TERN_RETURN_IF_ERROR(stream_->Zero(means_.get() + part.begin, part.count * sizeof(float)));
+  }
+  return Ok();
+}
+
+Status Model::ReadMeans(uint32_t chunk, const Sums& sums) {
+  if (means_.get() == nullptr) TERN_RETURN_IF_ERROR(means_.Allocate(layout_.elements));
+  return codec_->Read(chunk, sums, means_.get(), bad_.get());
+}
+
+Result<std::vector<DeviceModel::Squares>> Model::SquaresOf(uint32_t bucket) {
+  const auto weights = sums_stats_.Compute(weights_.get(), buckets_[bucket], stream_.get());
+  if (!weights.ok()) return weights.status();
+  const auto means = sums_stats_.Compute(means_.get(), buckets_[bucket], stream_.get());
+  if (!means.ok()) return means.status();
+  std::vector<Squares> squares;
+  for (size_t i = 0; i < weights->size(); ++i)
+    squares.push_back({(*weights)[i].sum_squares, (*means)[i].sum_squares});
+  return squares;
+}
+
+Status Model::UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
+                           std::span<const kernels::TensorRates> rates) {
+  TERN_RETURN_IF_ERROR(BringUp(rates));
+  return UpdateBy(buckets_[bucket], step);
+}
+
+Status Model::Average(uint64_t begin, uint64_t count, float one_minus_decay) {
+  return Check(kernels::EmaUpdateOnDevice(stream_->get(), average_.get() + begin,
+                                          weights_.get() + begin, count, one_minus_decay),
+               "the moving average");
 }
 
 Status Model::CheckSums() {
@@ -206,50 +220,46 @@ Status Model::CheckSums() {
                 "sums of codes have come that no codes of so many workers can have");
 }
 
+Result<std::vector<kernels::Stats>> Model::Prepare(uint32_t bucket,
+                                                   const kernels::NoiseKey& noise) {
+  return codec_->Prepare(bucket, noise);
+}
+
 Result<std::vector<kernels::Stats>> Model::StatsOf(uint32_t bucket) {
-  const Group& group = buckets_[bucket];
-  TERN_RETURN_IF_ERROR(
-      Check(kernels::ComputeStatsOnDevice(coding_->get(), gradients_.get(), group.tiling(),
-                                          tile_stats_.get(), parts_done_.get(), stats_.get()),
-            "statistics of gradients"));
-  std::vector<kernels::DeviceStats> raw(group.host.parts.size());
-  TERN_RETURN_IF_ERROR(
-      coding_->CopyOut(raw.data(), stats_.get(), raw.size() * sizeof(kernels::DeviceStats)));
-  TERN_RETURN_IF_ERROR(coding_->Wait());
-  std::vector<kernels::Stats> stats;
-  for (const kernels::DeviceStats& one : raw) stats.push_back(kernels::ToStats(one));
-  return stats;
+  return stats_.Compute(codec_->coded(), buckets_[bucket], coding_.get());
 }
 
 Result<Bytes> Model::Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                             const kernels::NoiseKey& noise) {
-  const Group& group = chunks_[chunk];
-  TERN_RETURN_IF_ERROR(coding_->CopyIn(scales_.get(), scales.data(), scales.size_bytes()));
-  const kernels::TernaryRoom room{masks_.get(),    signs_.get(),      ones_.get(),
-                                  sign_bit_.get(), mask_begin_.get(), chunk_done_.get()};
-  TERN_RETURN_IF_ERROR(
-      Check(kernels::TernarizeOnDevice(coding_->get(), gradients_.get(), group.tiling(),
-                                       scales_.get(), noise, room, code_.get(), code_size_.get()),
-            "codes of gradients"));
-  uint64_t size = 0;
-  TERN_RETURN_IF_ERROR(coding_->CopyOut(&size, code_size_.get(), sizeof size));
-  TERN_RETURN_IF_ERROR(coding_->Wait());
-  auto slab = codes_->Take();
-  if (!slab.ok()) return slab.status();
-  uint8_t* const to = slab->get();
-  Bytes code = Bytes::Share(
-      to, size, [pool = codes_, slab = std::move(*slab)]() mutable { pool->Put(std::move(slab)); });
-  TERN_RETURN_IF_ERROR(coding_->CopyOut(to, code_.get(), size));
-  TERN_RETURN_IF_ERROR(coding_->Wait());
-  return code;
+  return codec_->Encode(chunk, scales, noise);
+}
+
+Status Model::BringKept(uint64_t begin, std::span<const std::span<float>> to) {
+  const std::vector<float*> kept = codec_->Kept();
+  for (size_t i = 0; i < to.size(); ++i)
+    TERN_RETURN_IF_ERROR(coding_->CopyOut(to[i].data(), kept[i] + begin, to[i].size_bytes()));
+  return coding_->Wait();
+}
+
+Status Model::SendKept(uint64_t begin, std::span<const std::span<float>> from) {
+  const std::vector<float*> kept = codec_->Kept();
+  for (size_t i = 0; i < from.size(); ++i)
+    TERN_RETURN_IF_ERROR(coding_->CopyIn(kept[i] + begin, from[i].data(), from[i].size_bytes()));
+  return coding_->Wait();
+}
+
+Status Model::ForgetKept() {
+  for (float* arena : codec_->Kept())
+    TERN_RETURN_IF_ERROR(coding_->Zero(arena, layout_.elements * sizeof(float)));
+  return coding_->Wait();
 }
 
 }  // namespace
 }  // namespace cuda
 
 Result<std::unique_ptr<DeviceModel>> DeviceModel::Make(const Layout& layout) {
-  auto model = std::make_unique<cuda::Model>();
-  TERN_RETURN_IF_ERROR(model->Allocate(layout));
+  auto model = std::make_unique<cuda::Model>(layout);
+  TERN_RETURN_IF_ERROR(model->Allocate());
   return std::unique_ptr<DeviceModel>(std::move(model));
 }
 

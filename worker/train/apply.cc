@@ -8,6 +8,14 @@
 
 namespace tern::train {
 
+namespace {
+
+engine::DeviceModel::Sums OnDevice(const Sums::Opened& opened) {
+  return {opened.sums, static_cast<uint32_t>(opened.contributors), opened.scalers};
+}
+
+}  // namespace
+
 Apply::Apply(const setup::Setup& setup, Replica& replica, const Sums& sums)
     : setup_(setup),
       replica_(replica),
@@ -52,16 +60,37 @@ Status Apply::RunOnDevice(uint64_t round, uint32_t bucket, const update::Step& s
   engine::DeviceModel& device = replica_.UseDevice();
   // Once a round, when what it waits for has long been done.
   if (bucket == 0) TERN_RETURN_IF_ERROR(device.CheckSums());
-  const auto numbers = replica_.optimizer().NumbersOf(step);
+  if (replica_.needs_whole_tensors()) return RunTensorsOnDevice(round, bucket, step, device);
+  const kernels::UpdateStep numbers = replica_.optimizer().NumbersOf(step);
   return sums_.OpenSums(
       round, bucket, [&](const protocol::Chunk& chunk, const Sums::Opened& opened) {
         std::vector<kernels::TensorRates> rates;
         for (const codec::Segment& segment : chunk.segments)
           rates.push_back({.decay = decay_[segment.tensor]});
-        return device.Update(ChunkIndex(setup_.plan, bucket, chunk.index), opened.sums,
-                             static_cast<uint32_t>(opened.contributors), opened.scalers, *numbers,
-                             rates);
+        TERN_RETURN_IF_ERROR(device.Update(ChunkIndex(setup_.plan, bucket, chunk.index),
+                                           OnDevice(opened), numbers, rates));
+        return replica_.AverageOnDevice(chunk.begin, chunk.count, step.number);
       });
+}
+
+Status Apply::RunTensorsOnDevice(uint64_t round, uint32_t bucket, const update::Step& step,
+                                 engine::DeviceModel& device) {
+  TERN_RETURN_IF_ERROR(device.ClearMeans(bucket));
+  TERN_RETURN_IF_ERROR(sums_.OpenSums(
+      round, bucket, [&](const protocol::Chunk& chunk, const Sums::Opened& opened) {
+        return device.ReadMeans(ChunkIndex(setup_.plan, bucket, chunk.index), OnDevice(opened));
+      }));
+  const auto squares = device.SquaresOf(bucket);
+  if (!squares.ok()) return squares.status();
+  const protocol::Bucket& planned = setup_.plan.buckets[bucket];
+  std::vector<kernels::TensorRates> rates;
+  for (const engine::DeviceModel::Squares& of : *squares) {
+    const float decay = decay_[setup_.plan.parts[planned.first_part + rates.size()].tensor];
+    rates.push_back({decay, replica_.optimizer().RateOf(of.weights, of.means, decay)});
+  }
+  TERN_RETURN_IF_ERROR(
+      device.UpdateBucket(bucket, replica_.optimizer().NumbersOf(step), rates));
+  return replica_.AverageOnDevice(planned.begin, planned.count, step.number);
 }
 
 }  // namespace tern::train

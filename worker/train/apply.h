@@ -30,6 +30,10 @@ class Apply {
 
  private:
   Status RunOnDevice(uint64_t round, uint32_t bucket, const update::Step& step);
+  // Where the rule looks at tensors as a whole.
+  Status RunTensorsOnDevice(uint64_t round, uint32_t bucket, const update::Step& step,
+                            engine::DeviceModel& device);
+
   const setup::Setup& setup_;
   Replica& replica_;
   const Sums& sums_;

@@ -32,11 +32,15 @@ std::string WhatIsPushed(const pb::Train& train) {
 
 Coder::Coder(const setup::Setup& setup, uint32_t rank, Port& port, Events& events,
              Progress& progress)
-    : setup_(setup), rank_(rank), port_(port), events_(events), progress_(progress) {
-  for (size_t t = 0; t < setup.plan.codec_of.size(); ++t) {
+    : setup_(setup),
+      rank_(rank),
+      port_(port),
+      events_(events),
+      progress_(progress),
+      keeps_(KeepsSomething(setup)),
+      compensated_(keeps_ ? setup.plan.parameters() : 0) {
+  for (size_t t = 0; t < setup.plan.codec_of.size(); ++t)
     memories_.push_back(setup.plan.codec_of[t]->NewMemory(setup.plan.tensor_count[t]));
-    if (memories_.back() != nullptr) compensated_.resize(setup.plan.parameters());
-  }
   thread_ = Thread("coder", [this] { Run(); });
 }
 
@@ -77,32 +81,36 @@ void Coder::Forget() {
   done.get_future().wait();
 }
 
-void Coder::WithKept(const std::function<void(SavedState)>& use) {
-  std::promise<void> done;
+Status Coder::WithKept(const std::function<void(SavedState)>& use) {
+  std::promise<Status> done;
   work_.Push(UseKept{&use, &done});
-  done.get_future().wait();
+  return done.get_future().get();
 }
 
-void Coder::Show(const UseKept& to) {
+Status Coder::Show(const UseKept& to) {
   SavedState all;
-  for (size_t t = 0; t < memories_.size(); ++t) {
+  std::map<uint32_t, SavedState> kept;
+  for (uint32_t t = 0; t < memories_.size(); ++t) {
     if (memories_[t] == nullptr) continue;
-    SavedState one;
+    SavedState& one = kept[t];
     memories_[t]->AddState(&one);
+    TERN_RETURN_IF_ERROR(BringKept(t, one));
     const std::string prefix = Cat("codec.", setup_.table.parameters[t].name, ".");
-    for (SavedState::Array& array : one.arrays)
+    for (const SavedState::Array& array : one.arrays)
       all.arrays.push_back({prefix + array.name, array.values});
-    for (SavedState::Number& number : one.numbers)
+    for (const SavedState::Number& number : one.numbers)
       all.numbers.push_back({prefix + number.name, number.value});
   }
   (*to.use)(std::move(all));
-  to.done->set_value();
+  for (const auto& [t, one] : kept) TERN_RETURN_IF_ERROR(SendKept(t, one));
+  return Ok();
 }
 
 void Coder::Run() {
   while (Gather()) {
     if (wanted_.has_value() && scaled_.empty() && ready_.empty()) {
-      Show(*std::exchange(wanted_, std::nullopt));
+      const UseKept wanted = *std::exchange(wanted_, std::nullopt);
+      wanted.done->set_value(Show(wanted));
       continue;
     }
     TimeScope time(progress_.encode);
@@ -141,6 +149,9 @@ void Coder::ForgetAllOf(const ForgetAll& forget) {
   early_.clear();
   for (const auto& memory : memories_) {
     if (memory != nullptr) memory->Forget();
+  }
+  if (device_ != nullptr && keeps_) {
+    if (const Status forgot = device_->ForgetKept(); !forgot.ok()) End(forgot);
   }
   forget.done->set_value();
 }
@@ -188,22 +199,20 @@ bool Coder::PreparePart(const float* arena, const protocol::Part& part, kernels:
                         codec::Prepared* prepared) {
   noise.tensor = part.tensor;
   const std::span<const float> to_code = ToCode(arena, part.tensor).subspan(part.begin, part.count);
-  return PreparePart(kernels::ComputeStats(to_code.data(), to_code.size()), to_code, noise,
-                     prepared);
-}
-
-bool Coder::PreparePart(const kernels::Stats& stats, std::span<const float> to_code,
-                        kernels::NoiseKey noise, codec::Prepared* prepared) {
-  const uint32_t t = noise.tensor;
-  if (!stats.finite) {
-    return End(Status(Code::kBadData,
-                      Cat(WhatIsPushed(setup_.job.train()), setup_.table.parameters[t].name,
-                          " is not finite at round ", noise.round, " on worker ", rank_,
-                          "; lower the learning rate")));
-  }
-  const codec::Codec& codec = *setup_.plan.codec_of[t];
+  const kernels::Stats stats = kernels::ComputeStats(to_code.data(), to_code.size());
+  if (const Status finite = Finite(stats, part.tensor, noise.round); !finite.ok())
+    return End(finite);
+  const codec::Codec& codec = *setup_.plan.codec_of[part.tensor];
   if (!codec.prepares_model()) *prepared = codec.Prepare(stats, to_code, noise);
   return true;
+}
+
+Status Coder::Finite(const kernels::Stats& stats, uint32_t tensor, uint64_t round) const {
+  if (stats.finite) return Ok();
+  return Status(Code::kBadData,
+                Cat(WhatIsPushed(setup_.job.train()), setup_.table.parameters[tensor].name,
+                    " is not finite at round ", round, " on worker ", rank_,
+                    "; lower the learning rate"));
 }
 
 bool Coder::PrepareParts(const Ready& ready, Waiting* values) {
@@ -218,37 +227,9 @@ bool Coder::PrepareParts(const Ready& ready, Waiting* values) {
   return true;
 }
 
-// Of ternary codes, which look at statistics alone (on_device.h): the arena's values are of no
-// matter.
-bool Coder::PrepareOnDevice(const Ready& ready, Waiting* values) {
-  const protocol::Bucket& bucket = setup_.plan.buckets[ready.bucket];
-  const auto stats = device_->StatsOf(ready.bucket);
-  if (!stats.ok()) return End(stats.status());
-  for (uint32_t i = 0; i < bucket.parts; ++i) {
-    const protocol::Part& part = setup_.plan.parts[bucket.first_part + i];
-    kernels::NoiseKey noise = NoiseOf(ready.round);
-    noise.tensor = part.tensor;
-    const auto to_code = ToCode(ready.arena, part.tensor).subspan(part.begin, part.count);
-    if (!PreparePart((*stats)[i], to_code, noise, &values->prepared.emplace_back())) return false;
-  }
-  return true;
-}
-
 bool Coder::End(const Status& status) {
   events_.Push(Ended{status});
   return false;
-}
-
-Result<Bytes> Coder::CodesOnDevice(const Waiting& values, const protocol::Chunk& chunk,
-                                   uint64_t round) {
-  const protocol::Bucket& bucket = setup_.plan.buckets[chunk.bucket];
-  std::vector<kernels::TernaryScale> scales;
-  for (const uint32_t p : chunk.part_of) {
-    const codec::Prepared& prepared = values.prepared[p - bucket.first_part];
-    scales.push_back({prepared.scaler, prepared.clip});
-  }
-  return device_->Encode(ChunkIndex(setup_.plan, chunk.bucket, chunk.index), scales,
-                         NoiseOf(round));
 }
 
 void Coder::PrepareTogether(uint64_t round, const protocol::Bucket& bucket, Waiting* values) {
@@ -325,7 +306,7 @@ kernels::NoiseKey Coder::NoiseOf(uint64_t round) const {
 
 void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint64_t digest) {
   const protocol::ExchangePlan& plan = setup_.plan;
-  if (!PrepareKept(round, plan.buckets[bucket], &values)) return;
+  if (device_ == nullptr && !PrepareKept(round, plan.buckets[bucket], &values)) return;
   Board::Pushed shown;
   if (values.show_as != 0) shown = board_->Copy(values.show_as, bucket, values.arena);
   for (const protocol::Chunk& chunk : plan.buckets[bucket].chunks) {

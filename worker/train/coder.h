@@ -53,21 +53,21 @@ class Coder {
   // Where pushes are shown, on the steps that it wants; null: nowhere. It outlives the coder.
   // Before the first one.
   void ShowOn(Board* board) { board_ = board; }
-  // What is pushed are gradients that lie there; null: they lie in the arena. It outlives the
-  // coder. Before the first one.
-  void TakeFrom(engine::DeviceModel* device) { device_ = device; }
+  // What is pushed are gradients that lie there, as what codecs keep of them; null: all of it lies
+  // here. It outlives the coder. Before the first one.
+  void TakeFrom(engine::DeviceModel* device);
   // This worker takes no part in the round.
   void Skip(uint64_t round);
   // Drops what waits for its scalers, and what codecs have kept; returns when nothing is being
   // coded any more. From the compute thread.
   void Forget();
   // Whether codecs keep anything.
-  bool keeps() const { return !compensated_.empty(); }
+  bool keeps() const { return keeps_; }
   // The same, of a coder that is not there yet.
   static bool KeepsSomething(const setup::Setup& setup);
   // Calls `use` with what codecs have kept, when nothing is being coded; on the coder's thread,
-  // while this one, the compute thread, waits.
-  void WithKept(const std::function<void(SavedState kept)>& use);
+  // while this one, the compute thread, waits. Where a device does not give it, `use` is not called.
+  Status WithKept(const std::function<void(SavedState kept)>& use);
   // The maxima have come. From the net thread.
   void Scaled(Answer answer) { work_.Push(std::move(answer)); }
 
@@ -94,24 +94,27 @@ class Coder {
   };
   struct UseKept {
     const std::function<void(SavedState)>* use;
-    std::promise<void>* done;
+    std::promise<Status>* done;
   };
 
   void Run();
   // Waits for work. False: there is none, and never will be.
   bool Gather();
   void ForgetAllOf(const ForgetAll& forget);
-  void Show(const UseKept& to);
+  Status Show(const UseKept& to);
+  // What tensor t's codec keeps: from the device, and to it.
+  Status BringKept(uint32_t t, const SavedState& kept);
+  Status SendKept(uint32_t t, const SavedState& kept);
   void Prepare(const Ready& ready);
   // False, and the worker ends: what is to be coded is not finite.
   bool PreparePart(const float* arena, const protocol::Part& part, kernels::NoiseKey noise,
                    codec::Prepared* prepared);
-  bool PreparePart(const kernels::Stats& stats, std::span<const float> to_code,
-                   kernels::NoiseKey noise, codec::Prepared* prepared);
+  Status Finite(const kernels::Stats& stats, uint32_t tensor, uint64_t round) const;
   // The same of all parts of a bucket whose codecs keep nothing; and on the device.
   bool PrepareParts(const Ready& ready, Waiting* values);
   bool PrepareOnDevice(const Ready& ready, Waiting* values);
   bool End(const Status& status);
+  Status WhichIsNotFinite(uint32_t bucket, uint64_t round) const;
   // The tensors whose codecs keep something, when the bucket is coded: another round of it may wait
   // for its scalers before that.
   bool PrepareKept(uint64_t round, const protocol::Bucket& bucket, Waiting* values);
@@ -149,7 +152,8 @@ class Coder {
   std::map<std::pair<uint64_t, uint32_t>, Waiting> waiting_;
   std::map<std::pair<uint64_t, uint32_t>, Answer> early_;
   std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor, null: nothing is kept
-  Floats compensated_;                                    // as the model, where something is
+  const bool keeps_;
+  Floats compensated_;  // as the model, where something is kept
   Floats sent_;
   Floats together_;  // what one Prepare is to see
   Channel<std::variant<Ready, Answer, ForgetAll, UseKept>> work_;

@@ -12,8 +12,9 @@ namespace tern::train {
 Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
                                                  const data::Samples& test, Replica& replica,
                                                  Progress& progress, engine::Device device) {
+  // An average that lies there is seen here when all of it has been brought.
   return Make(setup, test, replica.evaluated(), replica.mean_statistics().data(), progress, device,
-              replica.device());
+              replica.average().empty() ? replica.device() : nullptr);
 }
 
 Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,

@@ -1,5 +1,6 @@
 #include "worker/train/gradient.h"
 
+#include <cmath>
 #include <utility>
 
 #include "common/update/clip.h"
@@ -73,7 +74,7 @@ Status Gradient::Backward(const Ready& ready) {
   TERN_RETURN_IF_ERROR(decayed);
   progress_.Move();
   if (in_backward_) return Ok();
-  Clip();
+  TERN_RETURN_IF_ERROR(Clip());
   for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) ready(b);
   return Ok();
 }
@@ -88,8 +89,18 @@ Status Gradient::AddDecay(uint32_t tensor) {
   return Ok();
 }
 
-void Gradient::Clip() {
-  update::ClipByNorm(replica_.gradients(), setup_.table.total, setup_.job.train().clip_norm());
+Status Gradient::Clip() {
+  const double clip = setup_.job.train().clip_norm();
+  engine::DeviceModel* device = replica_.device();
+  if (clip == 0) return Ok();
+  if (device == nullptr) {
+    update::ClipByNorm(replica_.gradients(), setup_.table.total, clip);
+    return Ok();
+  }
+  const auto squares = device->SquaresOfGradients();
+  if (!squares.ok()) return squares.status();
+  const double scale = update::ClipScale(std::sqrt(*squares), clip);
+  return scale == 1 ? Ok() : device->ScaleGradients(static_cast<float>(scale));
 }
 
 Gradient::Losses Gradient::TakeLosses() { return std::exchange(losses_, {}); }

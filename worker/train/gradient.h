@@ -44,7 +44,7 @@ class Gradient {
   Result<double> Forward(const data::Batch& batch, const Need& need, TimeScope* time);
   Status Backward(const Ready& ready);
   Status AddDecay(uint32_t tensor);
-  void Clip();
+  Status Clip();
 
   const setup::Setup& setup_;
   Compute& compute_;

@@ -1,6 +1,6 @@
 #include "worker/train/on_device.h"
 
-#include <algorithm>
+#include "common/protocol/codec_options.h"
 
 namespace tern::train {
 
@@ -9,13 +9,12 @@ bool StaysOnDevice(const setup::Setup& setup, const pb::Job& own) {
   if (own.workers().device() != pb::Workers::cuda || train.compute() != pb::Train::net ||
       train.algorithm() != "ssgd" || setup.plan.central)
     return false;
-  const auto& codecs = setup.plan.codec_of;
-  const bool ternary = std::all_of(codecs.begin(), codecs.end(), [](const auto* codec) {
-    return codec->name() == "ternary" && codec->NewMemory(1) == nullptr;
-  });
-  return ternary && setup.plan.scalers_from == 0 && train.optimizer().name() != "lars" &&
-         train.clip_norm() == 0 && own.evaluation().ema_decay() == 0 &&
-         !own.metrics().tensorboard();
+  if (setup.plan.codecs.size() != 1 || !engine::DeviceModel::Codes(*setup.plan.codecs.front()))
+    return false;
+  const codec::Codec& codec = *setup.plan.codecs.front();
+  // A rule that looks at tensors as a whole finds them in the parts of buckets.
+  const bool whole = codec.scaler_elements() == 0 || train.optimizer().name() != "lars";
+  return whole && setup.plan.scalers_from == 0 && !own.metrics().tensorboard();
 }
 
 engine::DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t slots) {
@@ -23,6 +22,11 @@ engine::DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t slots) {
   engine::DeviceModel::Layout layout;
   layout.elements = setup.table.total;
   layout.slots = static_cast<uint32_t>(slots);
+  layout.average = setup.job.evaluation().ema_decay() > 0;
+  layout.columns = plan.column;
+  layout.workers = plan.workers;
+  layout.codec = plan.codecs.front().get();
+  layout.options = protocol::CodecOptions(setup.job);
   for (const protocol::Bucket& bucket : plan.buckets) {
     std::vector<kernels::Part>& parts = layout.buckets.emplace_back();
     for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {

@@ -48,6 +48,7 @@ engine::DeviceModel::Host Replica::HostArenas() {
   host.weights = parameters_.data();
   for (const update::Optimizer::Slot& slot : optimizer_->Slots())
     host.slots.push_back(slot.values.data());
+  host.average = average_.data();
   return host;
 }
 
@@ -82,9 +83,16 @@ void Replica::Update(const float* g, size_t first, size_t n, const update::Step&
 
 void Replica::Average(size_t first, size_t n, uint64_t update) {
   if (average_.empty()) return;
+  kernels::EmaUpdate(average_.data() + first, parameters_.data() + first, n, OneMinusDecay(update));
+}
+
+Status Replica::AverageOnDevice(size_t first, size_t n, uint64_t update) {
+  return average_.empty() ? Ok() : device_->Average(first, n, OneMinusDecay(update));
+}
+
+float Replica::OneMinusDecay(uint64_t update) const {
   const double keep = update::EmaDecay(setup_.job.evaluation().ema_decay(), update - 1);
-  kernels::EmaUpdate(average_.data() + first, parameters_.data() + first, n,
-                     static_cast<float>(1 - keep));
+  return static_cast<float>(1 - keep);
 }
 
 void Replica::ResetOptimizer() {

@@ -56,8 +56,10 @@ class Replica {
   // One update of elements [first, first + n) of W with mean gradient g (design section 7), and of
   // their average.
   void Update(const float* g, size_t first, size_t n, const update::Step& step, float decay);
-  // The moving average of elements of W that change number `update` (from 1) has made.
+  // The moving average of elements of W that change number `update` (from 1) has made; here, or on
+  // the device.
   void Average(size_t first, size_t n, uint64_t update);
+  Status AverageOnDevice(size_t first, size_t n, uint64_t update);
 
   // The optimizer's own state is that of the start again.
   void ResetOptimizer();
@@ -93,6 +95,7 @@ class Replica {
   Status LoadArenas(const models::TensorFile& file, bool whole);
 
   engine::DeviceModel::Host HostArenas();
+  float OneMinusDecay(uint64_t update) const;
 
   const setup::Setup& setup_;
   std::unique_ptr<engine::DeviceModel> device_;

@@ -50,10 +50,11 @@ Status Trainer::WriteCheckpoint() {
   SavedLosses losses{std::bit_cast<uint64_t>(gradient_.losses().sum), gradient_.losses().samples};
   losses.AddState(&own);
   Status written;
-  p_.coder.WithKept([&](const SavedState& kept) {
+  const Status kept_here = p_.coder.WithKept([&](const SavedState& kept) {
     Append(kept, &own);
     written = p_.checkpoints->Write(steps_done_, algorithm_->applied(), p_.replica, own);
   });
+  TERN_RETURN_IF_ERROR(kept_here);
   (written.ok() ? p_.progress.checkpoints : p_.progress.checkpoint_failures).Add();
   p_.port.Offer(p_.checkpoints->Offers());
   p_.progress.Move();
@@ -104,11 +105,12 @@ Status Trainer::RestoreOwn() {
   SavedLosses losses;
   losses.AddState(&own);
   Status restored;
-  p_.coder.WithKept([&](const SavedState& kept) {
+  const Status kept_there = p_.coder.WithKept([&](const SavedState& kept) {
     // Without rounds servers may have counted what the codecs had left out by then.
     if (has_rounds_) Append(kept, &own);
     restored = checkpoint::Restore(file, own);
   });
+  TERN_RETURN_IF_ERROR(kept_there);
   gradient_.SetLosses({std::bit_cast<double>(losses.sum_bits), losses.samples});
   return restored.Within("the checkpoint");
 }

@@ -1,0 +1,59 @@
+#include "common/codec/topk_threshold.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/codec/select.h"
+
+namespace tern::codec {
+namespace {
+
+// The authors' figures (synxlin/deep-gradient-compression): by how far what is sent may miss the
+// ratio before the threshold is adapted, and by how much.
+constexpr double kTooMany = 1.3;
+constexpr double kTooFew = 0.8;
+
+}  // namespace
+
+TopKThreshold::TopKThreshold(const Options::TopK& options) : options_(options) {
+  for (double ratio = options.warmup_ratio; ratio > options.ratio; ratio *= options.warmup_ratio)
+    ++stages_;
+}
+
+// The paper's warm-up: from stage to stage the ratio falls by the same factor.
+double TopKThreshold::RatioAt(uint64_t round) const {
+  if (round >= options_.warmup_rounds || stages_ == 0) return options_.ratio;
+  double ratio = options_.warmup_ratio;
+  for (uint64_t stage = round * stages_ / options_.warmup_rounds; stage > 0; --stage)
+    ratio *= options_.warmup_ratio;
+  return ratio;
+}
+
+TopKThreshold::Plan TopKThreshold::PlanOf(uint64_t count, const kernels::NoiseKey& noise) const {
+  const double ratio = RatioAt(noise.round);
+  Plan plan;
+  plan.wanted = ShareOf(ratio, count);
+  const auto n = static_cast<double>(count);
+  const double samples = std::ceil(std::max(n * options_.sample_ratio, 2 / ratio));
+  plan.stride = samples >= n ? 1 : static_cast<uint64_t>(n / samples);
+  if (plan.stride % 2 == 0) --plan.stride;
+  plan.first = kernels::Draw32(noise, 0) % plan.stride;
+  plan.samples = (count - plan.first + plan.stride - 1) / plan.stride;
+  plan.k = ShareOf(ratio, plan.samples);
+  plan.exact = plan.samples == count;
+  return plan;
+}
+
+TopKThreshold::Next TopKThreshold::Adapt(const Plan& plan, uint64_t sent, float* threshold) const {
+  const auto target = static_cast<double>(plan.wanted);
+  if (static_cast<double>(sent) < kTooFew * target) {
+    *threshold *= static_cast<float>(kTooFew);
+    return Next::kCount;
+  }
+  if (!(static_cast<double>(sent) > kTooMany * target)) return Next::kDone;
+  if (options_.resample || *threshold == 0) return Next::kExact;
+  *threshold *= static_cast<float>(kTooMany);
+  return Next::kCount;
+}
+
+}  // namespace tern::codec

@@ -1,0 +1,75 @@
+// The coder where gradients lie on a GPU (engine/device_model.h).
+#include "common/base/text.h"
+#include "worker/train/coder.h"
+#include "worker/train/on_device.h"
+
+namespace tern::train {
+
+namespace {
+
+std::vector<std::span<float>> ArraysOf(const SavedState& kept) {
+  std::vector<std::span<float>> arrays;
+  for (const SavedState::Array& array : kept.arrays) arrays.push_back(array.values);
+  return arrays;
+}
+
+}  // namespace
+
+void Coder::TakeFrom(engine::DeviceModel* device) {
+  device_ = device;
+  if (device != nullptr) compensated_ = Floats();
+}
+
+Status Coder::BringKept(uint32_t t, const SavedState& kept) {
+  if (device_ == nullptr) return Ok();
+  return device_->BringKept(setup_.plan.tensor_begin[t], ArraysOf(kept));
+}
+
+Status Coder::SendKept(uint32_t t, const SavedState& kept) {
+  if (device_ == nullptr) return Ok();
+  return device_->SendKept(setup_.plan.tensor_begin[t], ArraysOf(kept));
+}
+
+// Codecs whose scalers are shared look at nothing but statistics; the others have prepared what
+// they need there.
+bool Coder::PrepareOnDevice(const Ready& ready, Waiting* values) {
+  const protocol::Bucket& bucket = setup_.plan.buckets[ready.bucket];
+  kernels::NoiseKey noise = NoiseOf(ready.round);
+  const auto stats = device_->Prepare(ready.bucket, noise);
+  if (!stats.ok()) return End(stats.status());
+  values->prepared.resize(bucket.parts);
+  for (uint32_t i = 0; i < stats->size(); ++i) {
+    noise.tensor = setup_.plan.parts[bucket.first_part + i].tensor;
+    if (const Status finite = Finite((*stats)[i], noise.tensor, ready.round); !finite.ok())
+      return End(finite);
+    const codec::Codec& codec = *setup_.plan.codec_of[noise.tensor];
+    if (codec.shares_scaler()) values->prepared[i] = codec.Prepare((*stats)[i], {}, noise);
+  }
+  return true;
+}
+
+Result<Bytes> Coder::CodesOnDevice(const Waiting& values, const protocol::Chunk& chunk,
+                                   uint64_t round) {
+  const protocol::Bucket& bucket = setup_.plan.buckets[chunk.bucket];
+  std::vector<kernels::TernaryScale> scales;
+  for (const uint32_t p : chunk.part_of) {
+    const codec::Prepared& prepared = values.prepared[p - bucket.first_part];
+    scales.push_back({prepared.scaler, prepared.clip});
+  }
+  auto codes = device_->Encode(ChunkIndex(setup_.plan, chunk.bucket, chunk.index), scales,
+                               NoiseOf(round));
+  if (codes.status().code() == Code::kBadData) return WhichIsNotFinite(chunk.bucket, round);
+  return codes;
+}
+
+// Of what a device found while it coded.
+Status Coder::WhichIsNotFinite(uint32_t bucket, uint64_t round) const {
+  const auto stats = device_->StatsOf(bucket);
+  if (!stats.ok()) return stats.status();
+  const uint32_t first = setup_.plan.buckets[bucket].first_part;
+  for (uint32_t i = 0; i < stats->size(); ++i)
+    TERN_RETURN_IF_ERROR(Finite((*stats)[i], setup_.plan.parts[first + i].tensor, round));
+  return Status(Code::kBadData, Cat("a code of bucket ", bucket, " is of what is not finite"));
+}
+
+}  // namespace tern::train
