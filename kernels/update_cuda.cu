@@ -1,5 +1,5 @@
-// Sums to weights on a GPU, in one pass or by their means: a thread block a tile; a thread takes eight elements at a
-// time, a byte of each plane.
+// Sums to weights on a GPU, in one pass or by their means: a thread block a tile; a thread takes
+// eight elements at a time, a byte of each plane.
 #include <cuda_runtime.h>
 
 #include "kernels/device.h"
@@ -77,9 +77,8 @@ __device__ void UpdateEight(const UpdateStep& step, const TensorRates& rate, con
 
 // use(at, count, g) with the means of the tile's eights, `at` as UpdateEight's.
 template <typename Use>
-__device__ void DecodeTile(const DeviceTiling& tiling, const uint8_t* bytes,
-                           const SumPlace* places, uint32_t contributors, uint32_t bits,
-                           uint32_t* bad, const Use& use) {
+__device__ void DecodeTile(const DeviceTiling& tiling, const uint8_t* bytes, const SumPlace* places,
+                           uint32_t contributors, uint32_t bits, uint32_t* bad, const Use& use) {
   __shared__ float means[2 * kMostContributors + 1];
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;

@@ -1,6 +1,6 @@
 // The magnitude from which topk sends a tensor's elements, so that about the round's ratio of them
-// is: the k-th largest of a sample, adapted by how many it sends (Lin et al. 2018, section 3 and the
-// authors' code). Equals are sent or stay together. What looks at the tensor (a k-th largest, a
+// is: the k-th largest of a sample, adapted by how many it sends (Lin et al. 2018, section 3 and
+// the authors' code). Equals are sent or stay together. What looks at the tensor (a k-th largest, a
 // count) is the caller's: topk.cc, or a GPU.
 #pragma once
 

@@ -71,8 +71,8 @@ class CpuCoder {
       const std::span<float> here{v.data() + part.begin, part.count};
       if (memories_[t] != nullptr) memories_[t]->Compensate(0, here, here);
       noise.tensor = t;
-      prepared_[t] = layout_.codec->Prepare(kernels::ComputeStats(here.data(), here.size()), here,
-                                            noise);
+      prepared_[t] =
+          layout_.codec->Prepare(kernels::ComputeStats(here.data(), here.size()), here, noise);
     }
     std::vector<std::vector<uint8_t>> codes;
     for (const auto& chunk : layout_.chunks) {
@@ -276,7 +276,8 @@ TEST_P(DeviceCodecs, CodeAndKeepAsTheCpuDoes) {
     PutGradients(gradients);
     Prepare(noise);
     for (uint32_t c = 0; c < layout_.chunks.size(); ++c)
-      EXPECT_EQ(BytesOf(Encode(c, cpu, noise)), expected[c]) << "round " << round << ", chunk " << c;
+      EXPECT_EQ(BytesOf(Encode(c, cpu, noise)), expected[c])
+          << "round " << round << ", chunk " << c;
   }
   const auto kept = cpu.Kept();
   std::vector<std::vector<float>> brought(kept.size(), std::vector<float>(kElements));
@@ -370,30 +371,30 @@ Options With(const Options::TopK& topk) {
 
 INSTANTIATE_TEST_SUITE_P(
     Each, DeviceCodecs,
-    testing::Values(
-        CodecCase{"ternary"}, CodecCase{"fp32", "fp32"}, CodecCase{"fp16", "fp16"},
-        CodecCase{"bf16", "bf16"}, CodecCase{"qsgd", "qsgd", With(Options::Qsgd{.bucket = 100})},
-        CodecCase{"pqasgd", "qsgd",
-                  With(Options::Qsgd{.bucket = 100,
-                                     .norm = Options::Qsgd::Norm::kTwo,
-                                     .levels = Options::Qsgd::Levels::kSqrtN})},
-        CodecCase{"onebit", "onebit"},
-        CodecCase{"onebit_buckets", "onebit", With(Options::OneBit{.bucket = 100})},
-        CodecCase{"topk", "topk"},
-        CodecCase{"dgc", "topk",
-                  With(Options::TopK{.ratio = 0.01,
-                                     .sample_ratio = 0.05,
-                                     .momentum = 0.9,
-                                     .nesterov = true,
-                                     .clip_norm = 5,
-                                     .warmup_rounds = 3})},
-        CodecCase{"dgc_adapts", "topk",
-                  With(Options::TopK{.ratio = 0.02,
-                                     .sample_ratio = 0.01,
-                                     .resample = false,
-                                     .momentum = 0.5,
-                                     .masking = false})},
-        CodecCase{"all", "topk", With(Options::TopK{.ratio = 1})}),
+    testing::Values(CodecCase{"ternary"}, CodecCase{"fp32", "fp32"}, CodecCase{"fp16", "fp16"},
+                    CodecCase{"bf16", "bf16"},
+                    CodecCase{"qsgd", "qsgd", With(Options::Qsgd{.bucket = 100})},
+                    CodecCase{"pqasgd", "qsgd",
+                              With(Options::Qsgd{.bucket = 100,
+                                                 .norm = Options::Qsgd::Norm::kTwo,
+                                                 .levels = Options::Qsgd::Levels::kSqrtN})},
+                    CodecCase{"onebit", "onebit"},
+                    CodecCase{"onebit_buckets", "onebit", With(Options::OneBit{.bucket = 100})},
+                    CodecCase{"topk", "topk"},
+                    CodecCase{"dgc", "topk",
+                              With(Options::TopK{.ratio = 0.01,
+                                                 .sample_ratio = 0.05,
+                                                 .momentum = 0.9,
+                                                 .nesterov = true,
+                                                 .clip_norm = 5,
+                                                 .warmup_rounds = 3})},
+                    CodecCase{"dgc_adapts", "topk",
+                              With(Options::TopK{.ratio = 0.02,
+                                                 .sample_ratio = 0.01,
+                                                 .resample = false,
+                                                 .momentum = 0.5,
+                                                 .masking = false})},
+                    CodecCase{"all", "topk", With(Options::TopK{.ratio = 1})}),
     [](const auto& info) { return std::string(info.param.name); });
 
 class DeviceUpdate : public DeviceModelTest, public testing::WithParamInterface<const char*> {};
@@ -434,8 +435,7 @@ TEST_F(DeviceModelTest, RulesOfWholeTensorsMakeTheCpusStep) {
       const auto squares = model_->SquaresOf(b);
       ASSERT_TRUE(squares.ok());
       const kernels::TensorRates rates{
-          kDecay,
-          optimizer_->RateOf(squares->front().weights, squares->front().means, kDecay)};
+          kDecay, optimizer_->RateOf(squares->front().weights, squares->front().means, kDecay)};
       ASSERT_TRUE(model_->UpdateBucket(b, optimizer_->NumbersOf(kStep), {&rates, 1}).ok());
       const kernels::Part& part = layout_.buckets[b][0];
       optimizer_->Update(expected.data() + part.begin, means.data() + part.begin, part.begin,

@@ -1,5 +1,3 @@
-#include "worker/engine/device_codec.h"
-
 #include <algorithm>
 #include <map>
 #include <string>
@@ -7,6 +5,7 @@
 #include <utility>
 
 #include "common/base/text.h"
+#include "worker/engine/device_codec.h"
 #include "worker/engine/device_codecs.h"
 
 namespace tern::engine::cuda {
@@ -94,8 +93,8 @@ Result<std::vector<kernels::CodePlace>> DeviceCodec::PlacesOf(uint32_t chunk,
   std::vector<kernels::CodePlace> places;
   size_t at = 0;
   for (size_t i = 0; i < group.size(); ++i) {
-    const auto size = work_.layout.codec->SumPart(sums.bytes.subspan(at),
-                                                  SegmentOf(group.part(i)), contributors);
+    const auto size =
+        work_.layout.codec->SumPart(sums.bytes.subspan(at), SegmentOf(group.part(i)), contributors);
     if (!size.ok()) return size.status().Within(Cat("the sums of chunk ", chunk));
     places.push_back({at, *size});
     at += *size;

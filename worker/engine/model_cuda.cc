@@ -103,9 +103,8 @@ Status Model::AllocateGroups() {
   Most most{all_.host.tiles.size(), 1};
   most.See(buckets_);
   most.See(chunks_);
-  for (const Status& allocated :
-       {stats_.Allocate(most), sums_stats_.Allocate(most), rates_.Allocate(most.parts),
-        bad_.Allocate(1)})
+  for (const Status& allocated : {stats_.Allocate(most), sums_stats_.Allocate(most),
+                                  rates_.Allocate(most.parts), bad_.Allocate(1)})
     TERN_RETURN_IF_ERROR(allocated);
   return Ok();
 }
@@ -132,8 +131,9 @@ Status Model::Bring(const Host& to) {
 // The coder's stream does not know of this one's: the gradient is waited for.
 Status Model::AddDecay(uint64_t begin, uint64_t count, float decay) {
   float* g = gradients_.get() + begin;
-  return Check(kernels::AddDecayOnDevice(coding_->get(), g, weights_.get() + begin, count, decay, g),
-               "weight decay");
+  return Check(
+      kernels::AddDecayOnDevice(coding_->get(), g, weights_.get() + begin, count, decay, g),
+      "weight decay");
 }
 
 Result<double> Model::SquaresOfGradients() {
@@ -143,9 +143,8 @@ Result<double> Model::SquaresOfGradients() {
 }
 
 Status Model::ScaleGradients(float factor) {
-  return Check(
-      kernels::ScaleOnDevice(coding_->get(), gradients_.get(), layout_.elements, factor),
-      "clipping by norm");
+  return Check(kernels::ScaleOnDevice(coding_->get(), gradients_.get(), layout_.elements, factor),
+               "clipping by norm");
 }
 
 Status Model::BringUp(std::span<const kernels::TensorRates> rates) {

@@ -1,5 +1,6 @@
 // Codes of 1bitSGD (kernels/device_codes.h), with what they leave out.
 #include <algorithm>
+
 #include "kernels/onebit_inl.h"
 #include "worker/engine/device_codecs.h"
 #include "worker/engine/device_groups.h"
@@ -30,13 +31,12 @@ class OneBitCodes : public DeviceCodec {
 
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale>,
                        const kernels::NoiseKey&) override {
-    TERN_RETURN_IF_ERROR(
-        Check(kernels::OneBitOnDevice(work_.coding->get(), work_.gradients, residual_.get(),
-                                      work_.chunks[chunk].tiling(), grouped_.groups(chunk),
-                                      grouped_.places(chunk),
-                                      {partial_.get(), done_.get(), means_.get()}, code_.get(),
-                                      bad_.get()),
-              "codes of one bit"));
+    TERN_RETURN_IF_ERROR(Check(
+        kernels::OneBitOnDevice(work_.coding->get(), work_.gradients, residual_.get(),
+                                work_.chunks[chunk].tiling(), grouped_.groups(chunk),
+                                grouped_.places(chunk), {partial_.get(), done_.get(), means_.get()},
+                                code_.get(), bad_.get()),
+        "codes of one bit"));
     return Take(grouped_.bytes(chunk), bad_.get());
   }
   // By then what was to be coded, and is not finite, has left that here.
@@ -45,10 +45,10 @@ class OneBitCodes : public DeviceCodec {
 
   Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {
     TERN_RETURN_IF_ERROR(BringUpWithPlaces(chunk, sums));
-    return Check(kernels::ReadOneBitOnDevice(work_.compute->get(), work_.chunks[chunk].tiling(),
-                                             sums_.get(), grouped_.groups(chunk), places_.get(),
-                                             means, bad),
-                 "means of one bit's codes");
+    return Check(
+        kernels::ReadOneBitOnDevice(work_.compute->get(), work_.chunks[chunk].tiling(), sums_.get(),
+                                    grouped_.groups(chunk), places_.get(), means, bad),
+        "means of one bit's codes");
   }
 
  private:

@@ -35,13 +35,13 @@ class QsgdCodes : public DeviceCodec {
                        const kernels::NoiseKey& noise) override {
     const kernels::QsgdCoding coding{rule_, work_.layout.options.qsgd.bucket,
                                      grouped_.groups(chunk), grouped_.places(chunk), noise};
-    const kernels::QsgdRoom room{partial_.get(), done_.get(), norms_.get(),     widths_.get(),
+    const kernels::QsgdRoom room{partial_.get(), done_.get(),   norms_.get(),     widths_.get(),
                                  bits_.get(),    levels_.get(), chunk_done_.get()};
-    TERN_RETURN_IF_ERROR(Check(
-        kernels::QsgdOnDevice(work_.coding->get(), work_.gradients, work_.chunks[chunk].tiling(),
-                              coding, room, code_.get(), Words(grouped_.bytes(chunk)), size_.get(),
-                              bad_.get()),
-        "codes of QSGD"));
+    TERN_RETURN_IF_ERROR(
+        Check(kernels::QsgdOnDevice(work_.coding->get(), work_.gradients,
+                                    work_.chunks[chunk].tiling(), coding, room, code_.get(),
+                                    Words(grouped_.bytes(chunk)), size_.get(), bad_.get()),
+              "codes of QSGD"));
     return rule_.bits > 0 ? Take(grouped_.bytes(chunk), bad_.get())
                           : TakeOf(size_.get(), bad_.get());
   }

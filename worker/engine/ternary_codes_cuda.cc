@@ -31,20 +31,20 @@ class TernaryCodes : public DeviceCodec {
     TERN_RETURN_IF_ERROR(work_.coding->CopyIn(scales_.get(), scales.data(), scales.size_bytes()));
     const kernels::TernaryRoom room{masks_.get(),    signs_.get(),      ones_.get(),
                                     sign_bit_.get(), mask_begin_.get(), chunk_done_.get()};
-    TERN_RETURN_IF_ERROR(Check(
-        kernels::TernarizeOnDevice(work_.coding->get(), work_.gradients,
-                                   work_.chunks[chunk].tiling(), scales_.get(), noise, room,
-                                   code_.get(), size_.get()),
-        "ternary codes"));
+    TERN_RETURN_IF_ERROR(
+        Check(kernels::TernarizeOnDevice(work_.coding->get(), work_.gradients,
+                                         work_.chunks[chunk].tiling(), scales_.get(), noise, room,
+                                         code_.get(), size_.get()),
+              "ternary codes"));
     return TakeOf(size_.get());
   }
 
   Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {
     TERN_RETURN_IF_ERROR(BringUpWithScalers(chunk, sums));
-    return Check(kernels::DecodeOnDevice(work_.compute->get(), work_.chunks[chunk].tiling(),
-                                         sums_.get(), sum_places_.get(), sums.contributors, means,
-                                         bad),
-                 "means of ternary codes");
+    return Check(
+        kernels::DecodeOnDevice(work_.compute->get(), work_.chunks[chunk].tiling(), sums_.get(),
+                                sum_places_.get(), sums.contributors, means, bad),
+        "means of ternary codes");
   }
 
   bool UpdatesAtOnce() const override { return true; }

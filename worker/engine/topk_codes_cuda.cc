@@ -29,12 +29,13 @@ class TopKCodes : public DeviceCodec {
     for (const Status& allocated :
          {sample_tiles_.Allocate(most.tiles), sample_parts_.Allocate(most.parts),
           strides_.Allocate(most.parts), ks_.Allocate(most.parts),
-          histograms_.Allocate(most.parts * kernels::kSelectRows), select_done_.Allocate(most.parts),
-          upper_.Allocate(most.parts), left_.Allocate(most.parts), found_.Allocate(most.parts),
-          counts_.Allocate(most.parts), count_done_.Allocate(most.parts),
-          partial_.Allocate(most.tiles), masks_.Allocate(most.tiles * kernels::kTile / 32),
-          sent_.Allocate(most.tiles), bodies_.Allocate(most.tiles),
-          read_bodies_.Allocate(most.tiles), chunk_done_.Allocate(1), size_.Allocate(1)})
+          histograms_.Allocate(most.parts * kernels::kSelectRows),
+          select_done_.Allocate(most.parts), upper_.Allocate(most.parts),
+          left_.Allocate(most.parts), found_.Allocate(most.parts), counts_.Allocate(most.parts),
+          count_done_.Allocate(most.parts), partial_.Allocate(most.tiles),
+          masks_.Allocate(most.tiles * kernels::kTile / 32), sent_.Allocate(most.tiles),
+          bodies_.Allocate(most.tiles), read_bodies_.Allocate(most.tiles), chunk_done_.Allocate(1),
+          size_.Allocate(1)})
       TERN_RETURN_IF_ERROR(allocated);
     return Ok();
   }
@@ -61,12 +62,12 @@ class TopKCodes : public DeviceCodec {
     TERN_RETURN_IF_ERROR(BringThresholds(thresholds));
     const kernels::SparseMemory memory{accumulated_.get(),
                                        options_.masking ? momentum_.get() : nullptr};
-    TERN_RETURN_IF_ERROR(Check(
-        kernels::SparseOnDevice(work_.coding->get(), accumulated_.get(), group.tiling(),
-                                found_.get(), memory,
-                                {masks_.get(), sent_.get(), bodies_.get(), chunk_done_.get()},
-                                code_.get(), size_.get()),
-        "codes of few elements"));
+    TERN_RETURN_IF_ERROR(
+        Check(kernels::SparseOnDevice(work_.coding->get(), accumulated_.get(), group.tiling(),
+                                      found_.get(), memory,
+                                      {masks_.get(), sent_.get(), bodies_.get(), chunk_done_.get()},
+                                      code_.get(), size_.get()),
+              "codes of few elements"));
     return TakeOf(size_.get());
   }
   const float* coded() const override { return accumulated_.get(); }
@@ -78,10 +79,10 @@ class TopKCodes : public DeviceCodec {
 
   Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {
     TERN_RETURN_IF_ERROR(BringUpWithPlaces(chunk, sums));
-    return Check(kernels::ReadSparseOnDevice(work_.compute->get(), work_.chunks[chunk].tiling(),
-                                             sums_.get(), places_.get(), read_bodies_.get(), means,
-                                             bad),
-                 "means of few elements");
+    return Check(
+        kernels::ReadSparseOnDevice(work_.compute->get(), work_.chunks[chunk].tiling(), sums_.get(),
+                                    places_.get(), read_bodies_.get(), means, bad),
+        "means of few elements");
   }
 
  private:
@@ -102,10 +103,9 @@ class TopKCodes : public DeviceCodec {
       if (!launched.ok()) return launched.status();
       stats = *launched;
     }
-    return Check(
-        kernels::AddToDgcOnDevice(work_.coding->get(), work_.gradients, group.tiling(), step, stats,
-                                  momentum_.get(), accumulated_.get()),
-        "deep gradient compression's memory");
+    return Check(kernels::AddToDgcOnDevice(work_.coding->get(), work_.gradients, group.tiling(),
+                                           step, stats, momentum_.get(), accumulated_.get()),
+                 "deep gradient compression's memory");
   }
 
   Status ChooseThresholds(const Group& group, const kernels::NoiseKey& noise) {
@@ -147,8 +147,7 @@ class TopKCodes : public DeviceCodec {
                   {histograms_.get(), select_done_.get(), upper_.get(), left_.get()}, found_.get()),
               "the choice of a threshold"));
     std::vector<float> found(choices->size());
-    TERN_RETURN_IF_ERROR(
-        stream.CopyOut(found.data(), found_.get(), found.size() * sizeof(float)));
+    TERN_RETURN_IF_ERROR(stream.CopyOut(found.data(), found_.get(), found.size() * sizeof(float)));
     TERN_RETURN_IF_ERROR(stream.Wait());
     for (size_t p = 0; p < found.size(); ++p) {
       if (ks[p] != 0) (*choices)[p].threshold = found[p];
@@ -192,11 +191,10 @@ class TopKCodes : public DeviceCodec {
     std::vector<float> thresholds;
     for (const Choice& choice : *choices) thresholds.push_back(choice.open ? choice.threshold : -1);
     TERN_RETURN_IF_ERROR(BringThresholds(thresholds));
-    TERN_RETURN_IF_ERROR(
-        Check(kernels::CountFromOnDevice(work_.coding->get(), accumulated_.get(), group.tiling(),
-                                         found_.get(), partial_.get(), count_done_.get(),
-                                         counts_.get()),
-              "a count of what is sent"));
+    TERN_RETURN_IF_ERROR(Check(
+        kernels::CountFromOnDevice(work_.coding->get(), accumulated_.get(), group.tiling(),
+                                   found_.get(), partial_.get(), count_done_.get(), counts_.get()),
+        "a count of what is sent"));
     std::vector<uint32_t> counts(choices->size());
     TERN_RETURN_IF_ERROR(
         work_.coding->CopyOut(counts.data(), counts_.get(), counts.size() * sizeof(uint32_t)));
@@ -212,8 +210,7 @@ class TopKCodes : public DeviceCodec {
   }
 
   Status BringThresholds(const std::vector<float>& thresholds) {
-    return work_.coding->CopyIn(found_.get(), thresholds.data(),
-                                thresholds.size() * sizeof(float));
+    return work_.coding->CopyIn(found_.get(), thresholds.data(), thresholds.size() * sizeof(float));
   }
 
   const codec::Options::TopK options_;

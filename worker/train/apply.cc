@@ -76,8 +76,8 @@ Status Apply::RunOnDevice(uint64_t round, uint32_t bucket, const update::Step& s
 Status Apply::RunTensorsOnDevice(uint64_t round, uint32_t bucket, const update::Step& step,
                                  engine::DeviceModel& device) {
   TERN_RETURN_IF_ERROR(device.ClearMeans(bucket));
-  TERN_RETURN_IF_ERROR(sums_.OpenSums(
-      round, bucket, [&](const protocol::Chunk& chunk, const Sums::Opened& opened) {
+  TERN_RETURN_IF_ERROR(
+      sums_.OpenSums(round, bucket, [&](const protocol::Chunk& chunk, const Sums::Opened& opened) {
         return device.ReadMeans(ChunkIndex(setup_.plan, bucket, chunk.index), OnDevice(opened));
       }));
   const auto squares = device.SquaresOf(bucket);
@@ -88,8 +88,7 @@ Status Apply::RunTensorsOnDevice(uint64_t round, uint32_t bucket, const update::
     const float decay = decay_[setup_.plan.parts[planned.first_part + rates.size()].tensor];
     rates.push_back({decay, replica_.optimizer().RateOf(of.weights, of.means, decay)});
   }
-  TERN_RETURN_IF_ERROR(
-      device.UpdateBucket(bucket, replica_.optimizer().NumbersOf(step), rates));
+  TERN_RETURN_IF_ERROR(device.UpdateBucket(bucket, replica_.optimizer().NumbersOf(step), rates));
   return replica_.AverageOnDevice(planned.begin, planned.count, step.number);
 }
 

@@ -66,7 +66,8 @@ class Coder {
   // The same, of a coder that is not there yet.
   static bool KeepsSomething(const setup::Setup& setup);
   // Calls `use` with what codecs have kept, when nothing is being coded; on the coder's thread,
-  // while this one, the compute thread, waits. Where a device does not give it, `use` is not called.
+  // while this one, the compute thread, waits. Where a device does not give it, `use` is not
+  // called.
   Status WithKept(const std::function<void(SavedState kept)>& use);
   // The maxima have come. From the net thread.
   void Scaled(Answer answer) { work_.Push(std::move(answer)); }

@@ -56,8 +56,8 @@ Result<Bytes> Coder::CodesOnDevice(const Waiting& values, const protocol::Chunk&
     const codec::Prepared& prepared = values.prepared[p - bucket.first_part];
     scales.push_back({prepared.scaler, prepared.clip});
   }
-  auto codes = device_->Encode(ChunkIndex(setup_.plan, chunk.bucket, chunk.index), scales,
-                               NoiseOf(round));
+  auto codes =
+      device_->Encode(ChunkIndex(setup_.plan, chunk.bucket, chunk.index), scales, NoiseOf(round));
   if (codes.status().code() == Code::kBadData) return WhichIsNotFinite(chunk.bucket, round);
   return codes;
 }
