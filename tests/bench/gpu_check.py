@@ -53,8 +53,8 @@ def sanitized(name, filter_):
                 lambda check: gpu_train.sanitizer(check, f"sanitizer_{name}", f"gpu_{name}_test", filter_))
 
 
-def mixed(optimizer):
-    return Step(f"mixed_{optimizer}", (f"mixed_{optimizer}",), functools.partial(gpu_train.mixed, optimizer))
+def mixed(name):
+    return Step(f"mixed_{name}", (f"mixed_{name}",), functools.partial(gpu_train.mixed, name))
 
 
 def eager(model):
@@ -72,7 +72,7 @@ TORCH = ("product_bf16", "product_tf32", "ternarize_vs_eager", "ternarize_vs_com
 
 def stages(quick):
     """Steps in order; those of a list run beside each other, as nothing of them is timed that counts."""
-    yield [tests("tests_kernels"), tests("tests_engine"), mixed("momentum"), mixed("adam"),
+    yield [tests("tests_kernels"), tests("tests_engine"), *map(mixed, gpu_train.MIXED),
            Step("train_lenet", ("train_lenet",), gpu_train.lenet)]
     yield [Step("bench", BENCH, gpu_measure.bench)]
     for model in ("resnet20", "lenet", "resnet50"):

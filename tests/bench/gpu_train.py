@@ -15,6 +15,16 @@ LENET_EPOCHS = 2
 RESNET20_ON_CPU = {1: 0.5707, 2: 0.6645, 5: 0.767, 10: 0.8092}
 EPOCH_STEPS = 391
 MIXED_ROUNDS = 100
+# What a job of a CPU's and a GPU's worker is told.
+MIXED = {
+    "momentum": ["train.optimizer.name=momentum"],
+    "adam": ["train.optimizer.name=adam", "train.schedule.learning_rate=0.001"],
+    "lars": ["train.optimizer.name=lars", "train.clip_norm=5", "evaluation.ema_decay=0.9"],
+    "fp32": ["exchange.codec=fp32"],
+    "qsgd": ["exchange.codec=qsgd"],
+    "onebit": ["exchange.codec=onebit"],
+    "topk": ["exchange.codec=topk", "exchange.topk.momentum=0.9", "train.optimizer.name=sgd"],
+}
 
 
 def unit_tests(name, check, tool=(), filter_=None, limit_s=110, key=None):
@@ -74,14 +84,11 @@ def random_digits(folder, train=512, test=64):
     return folder
 
 
-def mixed(optimizer, check):
+def mixed(name, check):
     """One worker of each kind: the weights agree, or the job says that they do not."""
-    folder = random_digits(check.folder / f"noise_{optimizer}")
-    settings = [f"data.dir={folder}", f"train.steps={MIXED_ROUNDS}", f"train.optimizer.name={optimizer}",
-                "workers.overrides=[{rank: 1, device: cuda}]"]
-    if optimizer == "adam":
-        settings.append("train.schedule.learning_rate=0.001")
-    key = f"mixed_{optimizer}"
+    folder = random_digits(check.folder / f"noise_{name}")
+    settings = [f"data.dir={folder}", f"train.steps={MIXED_ROUNDS}", "workers.overrides=[{rank: 1, device: cuda}]", *MIXED[name]]
+    key = f"mixed_{name}"
     try:
         figures = run_job(check, "lenet_fashion.yaml", key, settings, 60)
     except Stopped:

@@ -63,7 +63,9 @@ TEST_P(Devices, OfTwoKindsAgreeOnEveryBitOfTheWeights) {
   const nlohmann::json figures = job.Output("server.0.json");
   EXPECT_EQ(figures["replicas_agree"], true);
   EXPECT_EQ(figures["rounds"], steps);
-  if (steps >= 100) EXPECT_LT(figures["loss"], 2.2) << "it learns";
+  if (steps >= 100) {
+    EXPECT_LT(figures["loss"], 2.2) << "it learns";
+  }
   EXPECT_EQ(SaysThatItStays(job), GetParam().stays);
 }
 

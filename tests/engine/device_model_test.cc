@@ -1,11 +1,10 @@
-// The model that stays on a GPU, here on the CPU: what comes of its gradients and goes into its
-// weights is what the CPU's codec and optimizer make of the same.
+// The model that stays on a GPU: what comes of its gradients and goes into its weights is what the
+// CPU's codec and optimizer make of the same.
 #include "worker/engine/device_model.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
 
@@ -143,8 +142,22 @@ class DeviceModelTest : public testing::Test {
     ASSERT_TRUE(model_->Send(Host()).ok());
   }
   void PutGradients(const std::vector<float>& gradients) {
-    std::memcpy(static_cast<const cuda::CudaModel&>(*model_).gradients(), gradients.data(),
-                kElements * sizeof(float));
+    const auto& device = static_cast<const cuda::CudaModel&>(*model_);
+    ASSERT_TRUE(device.stream()
+                    ->CopyIn(device.gradients(), gradients.data(), kElements * sizeof(float))
+                    .ok());
+    ASSERT_TRUE(device.stream()->Wait().ok());
+  }
+  // As they are when all else has been done.
+  std::vector<float> Gradients() {
+    EXPECT_TRUE(model_->StatsOf(0).ok());  // of the coder's stream: by then it is
+    const auto& device = static_cast<const cuda::CudaModel&>(*model_);
+    std::vector<float> gradients(kElements);
+    EXPECT_TRUE(device.stream()
+                    ->CopyOut(gradients.data(), device.gradients(), kElements * sizeof(float))
+                    .ok());
+    EXPECT_TRUE(device.stream()->Wait().ok());
+    return gradients;
   }
   DeviceModel::Host Host() {
     DeviceModel::Host host;
@@ -203,6 +216,17 @@ class DeviceModelTest : public testing::Test {
     const std::vector<float> scalers(segments, kPrepared.scaler);
     return model_->Update(chunk, {sums, kWorkers, scalers}, optimizer_->NumbersOf(kStep),
                           std::vector<kernels::TensorRates>(segments, {.decay = kDecay}));
+  }
+  void ExpectTheCpusStep() {
+    std::vector<float> expected = weights_;
+    for (uint32_t c = 0; c < layout_.chunks.size(); ++c) {
+      const std::vector<uint8_t> sums = SumsOf(c);
+      const std::vector<float> means = MeansOf(c, sums);
+      const uint64_t begin = layout_.chunks[c][0].begin;
+      optimizer_->Update(expected.data() + begin, means.data(), begin, means.size(), kStep, kDecay);
+      ASSERT_TRUE(Update(c, sums).ok());
+    }
+    ExpectOnDevice(expected);
   }
   // The weights and slots that are there, beside what they were to be.
   void ExpectOnDevice(const std::vector<float>& expected) {
@@ -314,15 +338,7 @@ TEST_P(DeviceCodecs, GoOnFromWhatWasKept) {
 
 TEST_P(DeviceCodecs, SumsMakeTheCpusStep) {
   Make("momentum", GetParam());
-  std::vector<float> expected = weights_;
-  for (uint32_t c = 0; c < layout_.chunks.size(); ++c) {
-    const std::vector<uint8_t> sums = SumsOf(c);
-    const std::vector<float> means = MeansOf(c, sums);
-    const uint64_t begin = layout_.chunks[c][0].begin;
-    optimizer_->Update(expected.data() + begin, means.data(), begin, means.size(), kStep, kDecay);
-    ASSERT_TRUE(Update(c, sums).ok());
-  }
-  ExpectOnDevice(expected);
+  ExpectTheCpusStep();
 }
 
 TEST_P(DeviceCodecs, RefuseSumsOfAnotherSize) {
@@ -401,15 +417,7 @@ class DeviceUpdate : public DeviceModelTest, public testing::WithParamInterface<
 
 TEST_P(DeviceUpdate, IsTheCpus) {
   Make(GetParam());
-  std::vector<float> expected = weights_;
-  for (uint32_t c = 0; c < layout_.chunks.size(); ++c) {
-    const std::vector<uint8_t> sums = SumsOf(c);
-    const std::vector<float> means = MeansOf(c, sums);
-    const uint64_t begin = layout_.chunks[c][0].begin;
-    optimizer_->Update(expected.data() + begin, means.data(), begin, means.size(), kStep, kDecay);
-    ASSERT_TRUE(Update(c, sums).ok());
-  }
-  ExpectOnDevice(expected);
+  ExpectTheCpusStep();
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, DeviceUpdate,
@@ -468,7 +476,7 @@ TEST_F(DeviceModelTest, MeansThatAreNotFiniteAreFound) {
 TEST_F(DeviceModelTest, DecayIsAdded) {
   Make("sgd");
   ASSERT_TRUE(model_->AddDecay(2000, 500, 0.5f).ok());
-  const float* g = static_cast<const cuda::CudaModel&>(*model_).gradients();
+  const std::vector<float> g = Gradients();
   EXPECT_EQ(g[1999], gradients_[1999]);
   EXPECT_EQ(g[2000], gradients_[2000] + 0.5f * weights_[2000]);
   EXPECT_EQ(g[2500], gradients_[2500]);
@@ -482,8 +490,7 @@ TEST_F(DeviceModelTest, IsClippedAsTheCpuDoes) {
   ASSERT_TRUE(model_->ScaleGradients(0.3f).ok());
   std::vector<float> expected = gradients_;
   kernels::Scale(expected.data(), kElements, 0.3f);
-  const float* g = static_cast<const cuda::CudaModel&>(*model_).gradients();
-  EXPECT_EQ(std::vector<float>(g, g + kElements), expected);
+  EXPECT_EQ(Gradients(), expected);
 }
 
 TEST_F(DeviceModelTest, AverageIsTheCpus) {

@@ -8,32 +8,12 @@
 #include <map>
 
 #include "common/protocol/cells.h"
+#include "tests/worker/recording_port.h"
 #include "tests/worker/train_job.h"
 #include "worker/train/apply.h"
 
 namespace tern::train {
 namespace {
-
-// Keeps what the coder says, for the test to carry.
-class RecordingPort : public Port {
- public:
-  struct Said {
-    protocol::Cell cell;
-    uint64_t round = 0, digest = 0;
-    Bytes payload;
-  };
-  void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload,
-                  protocol::Request) override {
-    said.Push({cell, round, digest, std::move(payload)});
-  }
-  void Applied(uint64_t) override {}
-  void Snapshot(Bytes, uint64_t) override {}
-  void Offer(std::vector<pb::Checkpoint>) override {}
-  void Installed(uint64_t) override {}
-  void Finish(Status, pb::Figures) override {}
-
-  Channel<Said> said;
-};
 
 struct OneWorker {
   OneWorker(const setup::Setup& job, uint32_t rank)

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "models/safetensors.h"
+#include "tests/worker/memory_as_device.h"
 #include "tests/worker/train_job.h"
 
 namespace tern::train {
@@ -83,57 +84,11 @@ TEST(Replica, WritesWeightsThatReadBack) {
   std::filesystem::remove_all(folder);
 }
 
-// A device's memory, for what the replica does with it.
-class MemoryAsDevice : public engine::DeviceModel {
- public:
-  std::vector<float> weights;
-  Status refuses;  // what it says to Bring
-
-  Status Send(const Host& from) override {
-    weights.assign(from.weights, from.weights + weights.size());
-    return Ok();
-  }
-  Status Bring(const Host& to) override {
-    if (refuses.ok()) std::copy(weights.begin(), weights.end(), to.weights);
-    return refuses;
-  }
-  Status AddDecay(uint64_t, uint64_t, float) override { return Ok(); }
-  Result<double> SquaresOfGradients() override { return 0; }
-  Status ScaleGradients(float) override { return Ok(); }
-  Status Update(uint32_t, const Sums&, const kernels::UpdateStep&,
-                std::span<const kernels::TensorRates>) override {
-    return Ok();
-  }
-  Status ClearMeans(uint32_t) override { return Ok(); }
-  Status ReadMeans(uint32_t, const Sums&) override { return Ok(); }
-  Result<std::vector<Squares>> SquaresOf(uint32_t) override { return std::vector<Squares>(); }
-  Status UpdateBucket(uint32_t, const kernels::UpdateStep&,
-                      std::span<const kernels::TensorRates>) override {
-    return Ok();
-  }
-  Status Average(uint64_t, uint64_t, float) override { return Ok(); }
-  Status CheckSums() override { return Ok(); }
-  Result<std::vector<kernels::Stats>> Prepare(uint32_t, const kernels::NoiseKey&) override {
-    return std::vector<kernels::Stats>();
-  }
-  Result<std::vector<kernels::Stats>> StatsOf(uint32_t) override {
-    return std::vector<kernels::Stats>();
-  }
-  Result<Bytes> Encode(uint32_t, std::span<const kernels::TernaryScale>,
-                       const kernels::NoiseKey&) override {
-    return Bytes();
-  }
-  Status BringKept(uint64_t, std::span<const std::span<float>>) override { return Ok(); }
-  Status SendKept(uint64_t, std::span<const std::span<float>>) override { return Ok(); }
-  Status ForgetKept() override { return Ok(); }
-};
-
 TEST(Replica, HasTheDevicesWeightsWhenTheyAreBrought) {
   const auto job = SmallJob();
   auto replica = std::move(*Replica::Make(*job));
-  auto made = std::make_unique<MemoryAsDevice>();
+  auto made = std::make_unique<MemoryAsDevice>(job->table.total);
   MemoryAsDevice& device = *made;
-  device.weights.resize(job->table.total);
   ASSERT_TRUE(replica->MoveTo(std::move(made)).ok());
   const float first = replica->parameters()[0];
   EXPECT_EQ(device.weights[0], first);

@@ -1,0 +1,70 @@
+// What others do with a model on a device, with memory in its place.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "worker/engine/device_model.h"
+
+namespace tern::train {
+
+class MemoryAsDevice : public engine::DeviceModel {
+ public:
+  explicit MemoryAsDevice(size_t elements) : weights(elements), kept(elements) {}
+
+  std::vector<float> weights;
+  std::vector<float> kept;            // what a codec keeps: one array
+  Status refuses;                     // what it says to Bring and BringKept
+  std::vector<kernels::Stats> stats;  // of each bucket, by part
+  Result<Bytes> code = Bytes();       // of each chunk
+
+  Status Send(const Host& from) override {
+    weights.assign(from.weights, from.weights + weights.size());
+    return Ok();
+  }
+  Status Bring(const Host& to) override {
+    if (refuses.ok()) std::copy(weights.begin(), weights.end(), to.weights);
+    return refuses;
+  }
+  Status AddDecay(uint64_t, uint64_t, float) override { return Ok(); }
+  Result<double> SquaresOfGradients() override { return 0; }
+  Status ScaleGradients(float) override { return Ok(); }
+  Status Update(uint32_t, const Sums&, const kernels::UpdateStep&,
+                std::span<const kernels::TensorRates>) override {
+    return Ok();
+  }
+  Status ClearMeans(uint32_t) override { return Ok(); }
+  Status ReadMeans(uint32_t, const Sums&) override { return Ok(); }
+  Result<std::vector<Squares>> SquaresOf(uint32_t) override { return std::vector<Squares>(); }
+  Status UpdateBucket(uint32_t, const kernels::UpdateStep&,
+                      std::span<const kernels::TensorRates>) override {
+    return Ok();
+  }
+  Status Average(uint64_t, uint64_t, float) override { return Ok(); }
+  Status CheckSums() override { return Ok(); }
+  Result<std::vector<kernels::Stats>> Prepare(uint32_t, const kernels::NoiseKey&) override {
+    return std::vector<kernels::Stats>();
+  }
+  Result<std::vector<kernels::Stats>> StatsOf(uint32_t) override { return stats; }
+  Result<Bytes> Encode(uint32_t, std::span<const kernels::TernaryScale>,
+                       const kernels::NoiseKey&) override {
+    return code;
+  }
+  Status BringKept(uint64_t begin, std::span<const std::span<float>> to) override {
+    if (refuses.ok()) std::copy_n(kept.begin() + Place(begin), to[0].size(), to[0].begin());
+    return refuses;
+  }
+  Status SendKept(uint64_t begin, std::span<const std::span<float>> from) override {
+    std::copy(from[0].begin(), from[0].end(), kept.begin() + Place(begin));
+    return Ok();
+  }
+  Status ForgetKept() override {
+    std::fill(kept.begin(), kept.end(), 0.f);
+    return Ok();
+  }
+
+ private:
+  static std::ptrdiff_t Place(uint64_t begin) { return static_cast<std::ptrdiff_t>(begin); }
+};
+
+}  // namespace tern::train
