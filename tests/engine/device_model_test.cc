@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -491,6 +492,20 @@ TEST_F(DeviceModelTest, IsClippedAsTheCpuDoes) {
   std::vector<float> expected = gradients_;
   kernels::Scale(expected.data(), kElements, 0.3f);
   EXPECT_EQ(Gradients(), expected);
+}
+
+TEST_F(DeviceModelTest, GradientsAreCountedAndBrought) {
+  Make("sgd");
+  const float least = std::abs(gradients_[2100]);
+  const auto count = model_->CountFrom(1, std::vector<float>{least});
+  ASSERT_TRUE(count.ok());
+  const auto expected = std::count_if(gradients_.begin() + 2000, gradients_.end(),
+                                      [&](float g) { return std::abs(g) >= least; });
+  EXPECT_EQ(*count, static_cast<uint64_t>(expected));
+  EXPECT_EQ(*model_->CountFrom(1, std::vector<float>{-1}), 0u);
+  std::vector<float> some(50);
+  ASSERT_TRUE(model_->BringGradients(1990, some).ok());
+  EXPECT_EQ(some, std::vector<float>(gradients_.begin() + 1990, gradients_.begin() + 2040));
 }
 
 TEST_F(DeviceModelTest, AverageIsTheCpus) {

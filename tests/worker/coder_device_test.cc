@@ -1,6 +1,8 @@
 // The coder of gradients that lie on a device.
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "tests/worker/memory_as_device.h"
 #include "tests/worker/recording_port.h"
 #include "tests/worker/train_job.h"
@@ -10,8 +12,8 @@ namespace tern::train {
 namespace {
 
 struct OnMemory {
-  explicit OnMemory(const std::string& codec)
-      : job(SmallJob({"exchange.codec=" + codec})),
+  explicit OnMemory(const std::string& codec, const std::string& more = "seed=1")
+      : job(SmallJob({"exchange.codec=" + codec, more})),
         device(job->table.total),
         progress(registry),
         coder(*job, 1, port, events, progress) {
@@ -47,6 +49,29 @@ TEST(CoderOnDevice, SaysWhichTensorIsNotFinite) {
   EXPECT_THAT(ended.message(),
               testing::HasSubstr("the gradient of " + on.job->table.parameters[second].name +
                                  " is not finite at round 3 on worker 1"));
+}
+
+// The first part's own scaler is above that of the round before, the others' are below.
+TEST(CoderOnDevice, CodesWithTheScalersOfTheRoundBefore) {
+  OnMemory on("ternary", "exchange.scaler=previous");
+  const protocol::Bucket& bucket = on.job->plan.buckets[0];
+  on.device.prepared.resize(bucket.parts, {.sum_squares = 1e6, .max_abs = 2, .finite = true});
+  on.device.code = Bytes::Own(std::string("a code"));
+  std::vector<float> before(bucket.shared.size(), 3);
+  before[0] = 1;
+  on.coder.TakeScalersFrom([&](uint64_t, uint32_t) { return before; });
+  on.coder.Push(3, 0, nullptr);
+  const std::string payload(on.port.said.Pop()->payload.view());
+  const std::vector<float> own(bucket.shared.size(), 2);
+  EXPECT_EQ(payload,
+            std::string(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(float)) +
+                "a code");
+  ASSERT_EQ(on.device.counted_from.size(), bucket.parts);
+  for (uint32_t p = 0; p < bucket.parts; ++p) {
+    const bool clamped = p == bucket.shared[0] - bucket.first_part;
+    EXPECT_EQ(on.device.counted_from[p], clamped ? std::nextafter(1.f, 2.f) : -1) << p;
+  }
+  EXPECT_EQ(on.progress.clamped.value(), 7u);
 }
 
 TEST(CoderOnDevice, ShowsWhatIsKeptThereAndTakesItBack) {

@@ -13,10 +13,12 @@ class MemoryAsDevice : public engine::DeviceModel {
   explicit MemoryAsDevice(size_t elements) : weights(elements), kept(elements) {}
 
   std::vector<float> weights;
-  std::vector<float> kept;            // what a codec keeps: one array
-  Status refuses;                     // what it says to Bring and BringKept
-  std::vector<kernels::Stats> stats;  // of each bucket, by part
-  Result<Bytes> code = Bytes();       // of each chunk
+  std::vector<float> kept;               // what a codec keeps: one array
+  Status refuses;                        // what it says to Bring and BringKept
+  std::vector<kernels::Stats> stats;     // of each bucket, by part
+  std::vector<kernels::Stats> prepared;  // what Prepare says
+  std::vector<float> counted_from;       // what CountFrom was asked last
+  Result<Bytes> code = Bytes();          // of each chunk
 
   Status Send(const Host& from) override {
     weights.assign(from.weights, from.weights + weights.size());
@@ -43,9 +45,14 @@ class MemoryAsDevice : public engine::DeviceModel {
   Status Average(uint64_t, uint64_t, float) override { return Ok(); }
   Status CheckSums() override { return Ok(); }
   Result<std::vector<kernels::Stats>> Prepare(uint32_t, const kernels::NoiseKey&) override {
-    return std::vector<kernels::Stats>();
+    return prepared;
   }
   Result<std::vector<kernels::Stats>> StatsOf(uint32_t) override { return stats; }
+  Result<uint64_t> CountFrom(uint32_t, std::span<const float> magnitudes) override {
+    counted_from.assign(magnitudes.begin(), magnitudes.end());
+    return uint64_t{7};
+  }
+  Status BringGradients(uint64_t, std::span<float>) override { return Ok(); }
   Result<Bytes> Encode(uint32_t, std::span<const kernels::TernaryScale>,
                        const kernels::NoiseKey&) override {
     return code;

@@ -94,6 +94,11 @@ class DeviceModel {
                                                       const kernels::NoiseKey& noise) = 0;
   // The same whatever the codec looks at; nothing is prepared.
   virtual Result<std::vector<kernels::Stats>> StatsOf(uint32_t bucket) = 0;
+  // How many gradients of the bucket have the magnitude that their part has here, or more; none of
+  // parts where that is below 0.
+  virtual Result<uint64_t> CountFrom(uint32_t bucket, std::span<const float> magnitudes) = 0;
+  // Gradients [begin, begin + size).
+  virtual Status BringGradients(uint64_t begin, std::span<float> to) = 0;
   // The chunk's code, in memory that the device writes and a socket may send from. Scales by
   // segment, of ternary codes; the tensor of `noise` is each segment's. kBadData where what is to
   // be coded is not finite and nobody had looked.

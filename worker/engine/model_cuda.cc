@@ -1,8 +1,10 @@
 #include "worker/engine/model_cuda.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
+#include "kernels/device_codes.h"
 #include "worker/engine/device_codec.h"
 
 namespace tern::engine {
@@ -35,6 +37,8 @@ class Model : public CudaModel {
   Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                               const kernels::NoiseKey& noise) override;
   Result<std::vector<kernels::Stats>> StatsOf(uint32_t bucket) override;
+  Result<uint64_t> CountFrom(uint32_t bucket, std::span<const float> magnitudes) override;
+  Status BringGradients(uint64_t begin, std::span<float> to) override;
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                        const kernels::NoiseKey& noise) override;
   Status BringKept(uint64_t begin, std::span<const std::span<float>> to) override;
@@ -64,6 +68,8 @@ class Model : public CudaModel {
   Array<uint32_t> bad_;
   // The coder's.
   StatsRoom stats_;
+  Array<float> magnitudes_;
+  Array<uint32_t> counts_, counts_of_tiles_, counts_done_;
   std::unique_ptr<DeviceCodec> codec_;
 };
 
@@ -103,8 +109,10 @@ Status Model::AllocateGroups() {
   Most most{all_.host.tiles.size(), 1};
   most.See(buckets_);
   most.See(chunks_);
-  for (const Status& allocated : {stats_.Allocate(most), sums_stats_.Allocate(most),
-                                  rates_.Allocate(most.parts), bad_.Allocate(1)})
+  for (const Status& allocated :
+       {stats_.Allocate(most), sums_stats_.Allocate(most), rates_.Allocate(most.parts),
+        bad_.Allocate(1), magnitudes_.Allocate(most.parts), counts_.Allocate(most.parts),
+        counts_of_tiles_.Allocate(most.tiles), counts_done_.Allocate(most.parts)})
     TERN_RETURN_IF_ERROR(allocated);
   return Ok();
 }
@@ -226,6 +234,26 @@ Result<std::vector<kernels::Stats>> Model::Prepare(uint32_t bucket,
 
 Result<std::vector<kernels::Stats>> Model::StatsOf(uint32_t bucket) {
   return stats_.Compute(codec_->coded(), buckets_[bucket], coding_.get());
+}
+
+Result<uint64_t> Model::CountFrom(uint32_t bucket, std::span<const float> magnitudes) {
+  TERN_RETURN_IF_ERROR(
+      coding_->CopyIn(magnitudes_.get(), magnitudes.data(), magnitudes.size_bytes()));
+  TERN_RETURN_IF_ERROR(
+      Check(kernels::CountFromOnDevice(coding_->get(), gradients_.get(), buckets_[bucket].tiling(),
+                                       magnitudes_.get(), counts_of_tiles_.get(),
+                                       counts_done_.get(), counts_.get()),
+            "a count of gradients"));
+  std::vector<uint32_t> counts(magnitudes.size());
+  TERN_RETURN_IF_ERROR(
+      coding_->CopyOut(counts.data(), counts_.get(), counts.size() * sizeof(uint32_t)));
+  TERN_RETURN_IF_ERROR(coding_->Wait());
+  return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+}
+
+Status Model::BringGradients(uint64_t begin, std::span<float> to) {
+  TERN_RETURN_IF_ERROR(coding_->CopyOut(to.data(), gradients_.get() + begin, to.size_bytes()));
+  return coding_->Wait();
 }
 
 Result<Bytes> Model::Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,

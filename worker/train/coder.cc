@@ -176,23 +176,28 @@ void Coder::Prepare(const Ready& ready) {
 
 void Coder::CodeWithScalersBefore(const Ready& ready, Waiting values) {
   const protocol::Bucket& bucket = setup_.plan.buckets[ready.bucket];
-  for (size_t i = 0; i < bucket.shared.size(); ++i) {
-    codec::Prepared& prepared = values.prepared[bucket.shared[i] - bucket.first_part];
-    prepared.scaler = ready.scalers[i];
-    if (values.own[i] > prepared.scaler)
-      progress_.clamped.Add(
-          CountClamped(values.arena, setup_.plan.parts[bucket.shared[i]], prepared));
-  }
+  for (size_t i = 0; i < bucket.shared.size(); ++i)
+    values.prepared[bucket.shared[i] - bucket.first_part].scaler = ready.scalers[i];
+  const auto clamped =
+      device_ != nullptr ? CountClampedOnDevice(bucket, values) : CountClamped(bucket, values);
+  if (!clamped.ok()) return void(End(clamped.status()));
+  progress_.clamped.Add(*clamped);
   const uint64_t digest = Digest(protocol::EncodeScalers(ready.scalers).span());
   EncodeAndPush(ready.round, ready.bucket, std::move(values), digest);
 }
 
-uint64_t Coder::CountClamped(const float* arena, const protocol::Part& part,
-                             const codec::Prepared& prepared) const {
-  const std::span<const float> values = ToCode(arena, part.tensor).subspan(part.begin, part.count);
-  return static_cast<uint64_t>(std::count_if(values.begin(), values.end(), [&](float v) {
-    return std::min(std::abs(v), prepared.clip) > prepared.scaler;
-  }));
+Result<uint64_t> Coder::CountClamped(const protocol::Bucket& bucket, const Waiting& values) const {
+  int64_t clamped = 0;
+  for (size_t i = 0; i < bucket.shared.size(); ++i) {
+    const codec::Prepared& prepared = values.prepared[bucket.shared[i] - bucket.first_part];
+    if (values.own[i] <= prepared.scaler) continue;
+    const protocol::Part& part = setup_.plan.parts[bucket.shared[i]];
+    const auto to_code = ToCode(values.arena, part.tensor).subspan(part.begin, part.count);
+    clamped += std::count_if(to_code.begin(), to_code.end(), [&](float v) {
+      return std::min(std::abs(v), prepared.clip) > prepared.scaler;
+    });
+  }
+  return static_cast<uint64_t>(clamped);
 }
 
 bool Coder::PreparePart(const float* arena, const protocol::Part& part, kernels::NoiseKey noise,
@@ -308,7 +313,12 @@ void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint6
   const protocol::ExchangePlan& plan = setup_.plan;
   if (device_ == nullptr && !PrepareKept(round, plan.buckets[bucket], &values)) return;
   Board::Pushed shown;
-  if (values.show_as != 0) shown = board_->Copy(values.show_as, bucket, values.arena);
+  if (values.show_as != 0) {
+    auto copied = device_ != nullptr ? CopyOfDevice(values.show_as, bucket)
+                                     : board_->Copy(values.show_as, bucket, values.arena);
+    if (!copied.ok()) return void(End(copied.status()));
+    shown = std::move(*copied);
+  }
   for (const protocol::Chunk& chunk : plan.buckets[bucket].chunks) {
     const Result<Bytes> codes =
         device_ != nullptr ? CodesOnDevice(values, chunk, round) : CodesOf(values, chunk, round);
@@ -324,13 +334,18 @@ void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint6
   board_->Show(std::move(shown));
 }
 
-Result<Bytes> Coder::CodesOf(const Waiting& values, const protocol::Chunk& chunk, uint64_t round) {
+std::vector<uint8_t> Coder::BeginOf(const protocol::Chunk& chunk, const Waiting& values) {
   std::vector<uint8_t> codes;
   codes.reserve(chunk.max_push_bytes);
   if (chunk.scalers != 0) {
     const auto* own = reinterpret_cast<const uint8_t*>(values.own.data());
     codes.insert(codes.end(), own, own + values.own.size() * sizeof(float));
   }
+  return codes;
+}
+
+Result<Bytes> Coder::CodesOf(const Waiting& values, const protocol::Chunk& chunk, uint64_t round) {
+  std::vector<uint8_t> codes = BeginOf(chunk, values);
   const uint32_t first = setup_.plan.buckets[chunk.bucket].first_part;
   for (size_t i = 0; i < chunk.segments.size(); ++i)
     Encode(values, chunk.segments[i], values.prepared[chunk.part_of[i] - first], NoiseOf(round),

@@ -128,15 +128,20 @@ class Coder {
   }
   void Encode(const Waiting& values, const codec::Segment& segment, const codec::Prepared& prepared,
               kernels::NoiseKey noise, std::vector<uint8_t>* codes);
+  // What comes before a chunk's codes.
+  static std::vector<uint8_t> BeginOf(const protocol::Chunk& chunk, const Waiting& values);
   Result<Bytes> CodesOf(const Waiting& values, const protocol::Chunk& chunk, uint64_t round);
   Result<Bytes> CodesOnDevice(const Waiting& values, const protocol::Chunk& chunk, uint64_t round);
   kernels::NoiseKey NoiseOf(uint64_t round) const;
   void OnScaled(Answer answer);
   void CodeWith(const Answer& scaled, Waiting values);
   void CodeWithScalersBefore(const Ready& ready, Waiting values);
-  // Values of the part that are larger than the scaler.
-  uint64_t CountClamped(const float* arena, const protocol::Part& part,
-                        const codec::Prepared& prepared) const;
+  // Values that are larger than their part's scaler.
+  Result<uint64_t> CountClamped(const protocol::Bucket& bucket, const Waiting& values) const;
+  Result<uint64_t> CountClampedOnDevice(const protocol::Bucket& bucket,
+                                        const Waiting& values) const;
+  // What the bucket is before it is coded, to be shown.
+  Result<Board::Pushed> CopyOfDevice(uint64_t step, uint32_t bucket) const;
   void ForgetBefore(uint64_t round);
   void EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint64_t digest);
 

@@ -1,4 +1,8 @@
 // The coder where gradients lie on a GPU (engine/device_model.h).
+#include <cmath>
+#include <limits>
+#include <utility>
+
 #include "common/base/text.h"
 #include "worker/train/coder.h"
 #include "worker/train/on_device.h"
@@ -59,7 +63,31 @@ Result<Bytes> Coder::CodesOnDevice(const Waiting& values, const protocol::Chunk&
   auto codes =
       device_->Encode(ChunkIndex(setup_.plan, chunk.bucket, chunk.index), scales, NoiseOf(round));
   if (codes.status().code() == Code::kBadData) return WhichIsNotFinite(chunk.bucket, round);
-  return codes;
+  if (!codes.ok() || chunk.scalers == 0) return codes;
+  std::vector<uint8_t> all = BeginOf(chunk, values);
+  all.insert(all.end(), codes->span().begin(), codes->span().end());
+  return Bytes::Own(std::move(all));
+}
+
+Result<uint64_t> Coder::CountClampedOnDevice(const protocol::Bucket& bucket,
+                                             const Waiting& values) const {
+  std::vector<float> from(bucket.parts, -1);  // nothing is counted
+  bool some = false;
+  for (size_t i = 0; i < bucket.shared.size(); ++i) {
+    const uint32_t p = bucket.shared[i] - bucket.first_part;
+    const codec::Prepared& prepared = values.prepared[p];
+    if (values.own[i] <= prepared.scaler || prepared.clip <= prepared.scaler) continue;
+    from[p] = std::nextafter(prepared.scaler, std::numeric_limits<float>::infinity());
+    some = true;
+  }
+  return some ? device_->CountFrom(bucket.chunks.front().bucket, from) : uint64_t{0};
+}
+
+Result<Board::Pushed> Coder::CopyOfDevice(uint64_t step, uint32_t bucket) const {
+  const protocol::Bucket& of = setup_.plan.buckets[bucket];
+  Board::Pushed shown{step, bucket, std::vector<float>(of.count), {}, {}};
+  TERN_RETURN_IF_ERROR(device_->BringGradients(of.begin, shown.values));
+  return shown;
 }
 
 // Of what a device found while it coded.

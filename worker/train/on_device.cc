@@ -13,8 +13,7 @@ bool StaysOnDevice(const setup::Setup& setup, const pb::Job& own) {
     return false;
   const codec::Codec& codec = *setup.plan.codecs.front();
   // A rule that looks at tensors as a whole finds them in the parts of buckets.
-  const bool whole = codec.scaler_elements() == 0 || train.optimizer().name() != "lars";
-  return whole && setup.plan.scalers_from == 0 && !own.metrics().tensorboard();
+  return codec.scaler_elements() == 0 || train.optimizer().name() != "lars";
 }
 
 engine::DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t slots) {

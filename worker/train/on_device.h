@@ -8,9 +8,8 @@
 namespace tern::train {
 
 // Nothing but the exchange looks at gradients and nothing but the optimizer at weights: ssgd with
-// localized parameters, and codes of one kind that a GPU makes (engine::DeviceModel::Codes), with
-// scalers of the round where those are shared. `own`: the job as this rank has it
-// (config::ForRank).
+// localized parameters, and codes of one kind that a GPU makes (engine::DeviceModel::Codes). `own`:
+// the job as this rank has it (config::ForRank).
 bool StaysOnDevice(const setup::Setup& setup, const pb::Job& own);
 
 // Chunks are counted over all buckets.
