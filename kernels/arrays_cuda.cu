@@ -1,10 +1,8 @@
-// What is done to each element of an arena by itself: conversions, scaling, decay, averages,
-// compensation.
+// What is done to each element of an arena by itself: conversions, scaling, decay, averages.
 #include <cuda_runtime.h>
 
 #include <cmath>
 
-#include "kernels/compensation.h"
 #include "kernels/device.h"
 #include "kernels/half_inl.h"
 #include "kernels/launch_inl.h"
@@ -66,29 +64,6 @@ struct Ema {
   }
 };
 
-struct Constant {
-  const float *g, *w, *backup;
-  float lambda;
-  float* out;
-  __device__ void operator()(uint64_t i) const {
-    out[i] = g[i] + lambda * (g[i] * g[i]) * (w[i] - backup[i]);
-  }
-};
-
-struct Adaptive {
-  const float *g, *w, *backup;
-  float* ms;
-  float lambda, rho, fresh;
-  float* out;
-  __device__ void operator()(uint64_t i) const {
-    const float square = g[i] * g[i];
-    const float mean = rho * ms[i] + fresh * square;
-    const float scaled = lambda / sqrtf(mean + kCompensationEpsilon);
-    ms[i] = mean;
-    out[i] = g[i] + scaled * square * (w[i] - backup[i]);
-  }
-};
-
 }  // namespace
 
 int FloatToHalfOnDevice(DeviceStream stream, const float* x, size_t n, uint16_t* half) {
@@ -123,17 +98,6 @@ int AddDecayOnDevice(DeviceStream stream, const float* g, const float* w, size_t
 int EmaUpdateOnDevice(DeviceStream stream, float* average, const float* w, size_t n,
                       float one_minus_decay) {
   return ForEach(stream, n, Ema{average, w, one_minus_decay});
-}
-
-int CompensateConstantOnDevice(DeviceStream stream, const float* g, const float* w,
-                               const float* backup, size_t n, float lambda, float* out) {
-  return ForEach(stream, n, Constant{g, w, backup, lambda, out});
-}
-
-int CompensateAdaptiveOnDevice(DeviceStream stream, const float* g, const float* w,
-                               const float* backup, float* ms, size_t n, float lambda, float rho,
-                               float fresh, float* out) {
-  return ForEach(stream, n, Adaptive{g, w, backup, ms, lambda, rho, fresh, out});
 }
 
 }  // namespace tern::kernels

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/host_device_inl.h"
+#include "kernels/local_step_inl.h"
 #include "kernels/optimizer_inl.h"
 #include "kernels/philox.h"
 #include "kernels/stats.h"
@@ -152,7 +153,7 @@ struct ModelArenas {
 [[nodiscard]] int CountNotFiniteOnDevice(DeviceStream stream, const float* x, size_t n,
                                          uint32_t* bad);
 
-// half.h, optimizer.h and compensation.h, element by element.
+// half.h and optimizer.h, element by element.
 [[nodiscard]] int FloatToHalfOnDevice(DeviceStream stream, const float* x, size_t n,
                                       uint16_t* half);
 [[nodiscard]] int HalfToFloatOnDevice(DeviceStream stream, const uint16_t* half, size_t n,
@@ -166,11 +167,20 @@ struct ModelArenas {
                                    float decay, float* out);
 [[nodiscard]] int EmaUpdateOnDevice(DeviceStream stream, float* average, const float* w, size_t n,
                                     float one_minus_decay);
-[[nodiscard]] int CompensateConstantOnDevice(DeviceStream stream, const float* g, const float* w,
-                                             const float* backup, size_t n, float lambda,
-                                             float* out);
-[[nodiscard]] int CompensateAdaptiveOnDevice(DeviceStream stream, const float* g, const float* w,
-                                             const float* backup, float* ms, size_t n, float lambda,
-                                             float rho, float fresh, float* out);
+
+// A worker's own weights w' between two rounds (local_step_inl.h); null what a step has none of.
+// `reference` may be `point`.
+struct LocalArenas {
+  const float* weights = nullptr;  // W
+  const float* gradients = nullptr;
+  const float* reference = nullptr;  // what the compensation takes gradients to be from
+  float* velocity = nullptr;
+  float* mean_square = nullptr;
+  float* point = nullptr;  // w'
+};
+// w' = W + U_local(g) of all parts, whose weight decay is `decay`. One launch.
+[[nodiscard]] int MoveLocallyOnDevice(DeviceStream stream, const DeviceTiling& tiling,
+                                      const LocalStep& step, const float* decay,
+                                      const LocalArenas& model);
 
 }  // namespace tern::kernels

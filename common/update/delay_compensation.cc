@@ -22,6 +22,14 @@ std::vector<Optimizer::Slot> DelayCompensation::Slots() {
   return {{"mean_square", mean_square_}};
 }
 
+void DelayCompensation::AddTo(kernels::LocalStep* step) const {
+  using Compensation = kernels::LocalStep::Compensation;
+  step->compensation = adaptive_ ? Compensation::kAdaptive : Compensation::kConstant;
+  step->lambda = lambda_;
+  step->rho = rho_;
+  step->fresh = fresh_;
+}
+
 void DelayCompensation::Apply(const float* g, const float* w, const float* backup, size_t first,
                               size_t n, float* out) {
   if (adaptive_) {

@@ -15,6 +15,7 @@
 
 #include "common/base/floats.h"
 #include "common/update/optimizer.h"
+#include "kernels/local_step_inl.h"
 
 namespace tern::update {
 
@@ -32,6 +33,8 @@ class DelayCompensation {
   // g or backup. REQUIRES each element once a gradient.
   void Apply(const float* g, const float* w, const float* backup, size_t first, size_t n,
              float* out);
+  // Its numbers, for who does it elsewhere.
+  void AddTo(kernels::LocalStep* step) const;
 
  private:
   DelayCompensation(bool adaptive, double lambda, double rho, size_t parameters);

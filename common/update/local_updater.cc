@@ -66,6 +66,17 @@ std::vector<Optimizer::Slot> LocalUpdater::Slots() {
   return slots;
 }
 
+kernels::LocalStep LocalUpdater::NumbersOf(float learning_rate) const {
+  kernels::LocalStep step;
+  step.moves = moves_;
+  step.scale = scale_;
+  if (compensation_.has_value()) compensation_->AddTo(&step);
+  step.velocity = !velocity_.empty();
+  step.lr = learning_rate_.value_or(learning_rate);
+  step.momentum = momentum_;
+  return step;
+}
+
 void LocalUpdater::Next(const float* w_global, const float* g, const float* reference,
                         float learning_rate, float* w_next, size_t n, size_t first, float decay) {
   const float rate = learning_rate_.value_or(learning_rate);

@@ -19,6 +19,7 @@
 #include "common/base/floats.h"
 #include "common/base/status.h"
 #include "common/update/delay_compensation.h"
+#include "kernels/local_step_inl.h"
 #include "proto/job.pb.h"
 
 namespace tern::update {
@@ -37,6 +38,8 @@ class LocalUpdater {
   // another. REQUIRES each element once a step.
   void Next(const float* w_global, const float* g, const float* reference, float learning_rate,
             float* w_next, size_t n, size_t first = 0, float decay = 0);
+  // The numbers of that for who does it elsewhere, with state as Slots'.
+  kernels::LocalStep NumbersOf(float learning_rate) const;
 
  private:
   friend Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater&, size_t,

@@ -7,7 +7,6 @@
 #include <limits>
 #include <random>
 
-#include "kernels/compensation.h"
 #include "kernels/device.h"
 #include "kernels/half.h"
 #include "kernels/optimizer.h"
@@ -100,24 +99,6 @@ TEST_F(DeviceArrays, DecayedAndAveragedAreTheCpus) {
   ASSERT_EQ(EmaUpdateOnDevice(nullptr, gd.data(), wd.data(), kCount, 0.001f), 0);
   EmaUpdate(g.data(), w.data(), kCount, 0.001f);
   ExpectSameBits(gd.Read(), g);
-}
-
-TEST_F(DeviceArrays, CompensatedAreTheCpus) {
-  const std::vector<float> g = Normal(1), w = Normal(2), backup = Normal(3);
-  std::vector<float> ms(kCount, 0.01f), out(kCount);
-  DeviceArray<float> gd(g), wd(w), bd(backup), msd(ms), outd(kCount);
-  ASSERT_EQ(CompensateConstantOnDevice(nullptr, gd.data(), wd.data(), bd.data(), kCount, 0.04f,
-                                       outd.data()),
-            0);
-  CompensateConstant(g.data(), w.data(), backup.data(), kCount, 0.04f, out.data());
-  ExpectSameBits(outd.Read(), out);
-  ASSERT_EQ(CompensateAdaptiveOnDevice(nullptr, gd.data(), wd.data(), bd.data(), msd.data(), kCount,
-                                       2.f, 0.95f, 0.05f, outd.data()),
-            0);
-  CompensateAdaptive(g.data(), w.data(), backup.data(), ms.data(), kCount, 2.f, 0.95f, 0.05f,
-                     out.data());
-  ExpectSameBits(outd.Read(), out);
-  ExpectSameBits(msd.Read(), ms);
 }
 
 }  // namespace

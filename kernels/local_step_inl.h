@@ -1,0 +1,40 @@
+// U_local of OD-SGD (common/update/local_updater.h says what and why) on one element, for a GPU.
+#pragma once
+
+#include "kernels/compensation_inl.h"
+#include "kernels/host_device_inl.h"
+#include "kernels/optimizer_inl.h"
+
+namespace tern::kernels {
+
+// The numbers of one step.
+struct LocalStep {
+  enum class Compensation { kNone, kConstant, kAdaptive };
+  bool moves = true;  // else w' = W
+  float scale = 1;    // of g
+  Compensation compensation = Compensation::kNone;
+  float lambda = 0, rho = 0, fresh = 0;
+  bool velocity = false;  // there is one
+  float lr = 0, momentum = 0;
+};
+
+// w'; `velocity` and `mean_square` are left alone where the step has none.
+TERN_HOST_DEVICE float LocalElement(const LocalStep& step, float decay, float w, float g,
+                                    float reference, float* velocity, float* mean_square) {
+  float d = step.scale != 1 ? g * step.scale : g;
+  if (step.compensation == LocalStep::Compensation::kConstant)
+    d = CompensatedConstant(d, w, reference, step.lambda);
+  if (step.compensation == LocalStep::Compensation::kAdaptive)
+    d = CompensatedAdaptive(d, w, reference, step.lambda, step.rho, step.fresh, mean_square);
+  if (!step.moves) return w;
+  const UpdateStep numbers{.lr = step.lr, .momentum = step.momentum};
+  float next = w;
+  if (step.velocity) {
+    UpdateElement<Rule::kMomentum>(numbers, {.decay = decay}, d, &next, velocity, nullptr);
+  } else {
+    UpdateElement<Rule::kSgd>(numbers, {.decay = decay}, d, &next, nullptr, nullptr);
+  }
+  return next;
+}
+
+}  // namespace tern::kernels
