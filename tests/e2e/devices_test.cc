@@ -94,7 +94,15 @@ INSTANTIATE_TEST_SUITE_P(
               "train.optimizer.name=sgd"},
              true,
              30},
-        Kind{"odsgd", {"train.algorithm=odsgd"}, false}),
+        Kind{"odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=10"}},
+        Kind{"odsgd_compensated",
+             {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
+              "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.momentum=0.9",
+              "train.odsgd.local.reference=prev_global", "train.weight_decay.rate=0.001",
+              "train.weight_decay.where=in_gradient"},
+             true,
+             30},
+        Kind{"psgd", {"train.algorithm=psgd", "train.psgd.p=4"}, false, 30}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // A worker that comes back has the state from the other one: from the GPU, then on it.
@@ -151,13 +159,17 @@ TEST_P(KilledWhole, GoesOnToTheSameBytes) {
   EXPECT_NE(job.Log("worker", 1).find("goes on from the checkpoint"), std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(With, KilledWhole,
-                         testing::Values(Kind{"onebit", {"exchange.codec=onebit"}},
-                                         Kind{"topk",
-                                              {"exchange.codec=topk", "exchange.topk.momentum=0.9",
-                                               "train.optimizer.name=sgd",
-                                               "evaluation.ema_decay=0.9"}}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    With, KilledWhole,
+    testing::Values(Kind{"onebit", {"exchange.codec=onebit"}},
+                    Kind{"topk",
+                         {"exchange.codec=topk", "exchange.topk.momentum=0.9",
+                          "train.optimizer.name=sgd", "evaluation.ema_decay=0.9"}},
+                    Kind{"odsgd",
+                         {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
+                          "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.momentum=0.9",
+                          "train.odsgd.local.reference=prev_global"}}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 // Both kinds of worker train on, and are judged by, the same images, though a GPU makes its own of
 // bytes: a job of both is a job of two CPUs, but for what rounding makes of its codes.

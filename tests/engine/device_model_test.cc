@@ -151,7 +151,7 @@ class DeviceModelTest : public testing::Test {
   }
   // As they are when all else has been done.
   std::vector<float> Gradients() {
-    EXPECT_TRUE(model_->StatsOf(0).ok());  // of the coder's stream: by then it is
+    EXPECT_TRUE(model_->StatsOf(0, 0).ok());  // of the coder's stream: by then it is
     const auto& device = static_cast<const cuda::CudaModel&>(*model_);
     std::vector<float> gradients(kElements);
     EXPECT_TRUE(device.stream()
@@ -257,7 +257,7 @@ class DeviceModelTest : public testing::Test {
 TEST_F(DeviceModelTest, StatisticsAreTheCpus) {
   Make("sgd");
   for (uint32_t b = 0; b < layout_.buckets.size(); ++b) {
-    const auto stats = model_->StatsOf(b);
+    const auto stats = model_->StatsOf(0, b);
     ASSERT_TRUE(stats.ok());
     ASSERT_EQ(stats->size(), layout_.buckets[b].size());
     for (size_t i = 0; i < stats->size(); ++i) {
@@ -363,7 +363,7 @@ TEST_P(DeviceCodecs, SayWhatIsNotFinite) {
     EXPECT_EQ(model_->Encode(2, {}, {}).status().code(), Code::kBadData);
     EXPECT_TRUE(model_->Encode(0, {}, {}).ok()) << "it is not counted again";
   }
-  const auto stats = model_->StatsOf(1);
+  const auto stats = model_->StatsOf(0, 1);
   ASSERT_TRUE(stats.ok());
   EXPECT_FALSE(stats->front().finite);
 }
@@ -497,14 +497,14 @@ TEST_F(DeviceModelTest, IsClippedAsTheCpuDoes) {
 TEST_F(DeviceModelTest, GradientsAreCountedAndBrought) {
   Make("sgd");
   const float least = std::abs(gradients_[2100]);
-  const auto count = model_->CountFrom(1, std::vector<float>{least});
+  const auto count = model_->CountFrom(0, 1, std::vector<float>{least});
   ASSERT_TRUE(count.ok());
   const auto expected = std::count_if(gradients_.begin() + 2000, gradients_.end(),
                                       [&](float g) { return std::abs(g) >= least; });
   EXPECT_EQ(*count, static_cast<uint64_t>(expected));
-  EXPECT_EQ(*model_->CountFrom(1, std::vector<float>{-1}), 0u);
+  EXPECT_EQ(*model_->CountFrom(0, 1, std::vector<float>{-1}), 0u);
   std::vector<float> some(50);
-  ASSERT_TRUE(model_->BringGradients(1990, some).ok());
+  ASSERT_TRUE(model_->BringGradients(0, 1990, some).ok());
   EXPECT_EQ(some, std::vector<float>(gradients_.begin() + 1990, gradients_.begin() + 2040));
 }
 

@@ -33,7 +33,8 @@ TEST_P(DeviceLocalSteps, AreTheCpus) {
   std::vector<float> velocity(n), mean_square(n), decay;
   for (const Part& part : parts) decay.push_back(part.tensor % 2 == 0 ? 0.01f : 0);
   OnDevice tiling(parts);
-  DeviceArray<float> w(Normal(n, 1, 1)), reference(Normal(n, 1, 2)), point(std::vector<float>(n, 0));
+  DeviceArray<float> w(Normal(n, 1, 1)), reference(Normal(n, 1, 2)),
+      point(std::vector<float>(n, 0));
   DeviceArray<float> velocity_there(velocity), mean_square_there(mean_square), decay_there(decay);
   std::vector<float> expected(n);
   const std::vector<float> w_here = w.Read(), reference_here = reference.Read();
@@ -56,20 +57,19 @@ TEST_P(DeviceLocalSteps, AreTheCpus) {
     }
     ExpectSameBits(point.Read(), expected);
     for (const update::Optimizer::Slot& slot : updater->Slots()) {
-      ExpectSameBits(
-          (slot.name == "local_momentum" ? velocity_there : mean_square_there).Read(),
-          {slot.values.begin(), slot.values.end()});
+      ExpectSameBits((slot.name == "local_momentum" ? velocity_there : mean_square_there).Read(),
+                     {slot.values.begin(), slot.values.end()});
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Each, DeviceLocalSteps,
-    testing::Values(LocalCase{"none", "none"}, LocalCase{"sgd", "sgd"},
-                    LocalCase{"momentum", "sgd", 0.9f, true}, LocalCase{"constant", "dcasgd_c"},
-                    LocalCase{"adaptive", "dcasgd_a", 0.9f},
-                    LocalCase{"adaptive_of_mean", "dcasgd_a", 0, true}),
-    [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Each, DeviceLocalSteps,
+                         testing::Values(LocalCase{"none", "none"}, LocalCase{"sgd", "sgd"},
+                                         LocalCase{"momentum", "sgd", 0.9f, true},
+                                         LocalCase{"constant", "dcasgd_c"},
+                                         LocalCase{"adaptive", "dcasgd_a", 0.9f},
+                                         LocalCase{"adaptive_of_mean", "dcasgd_a", 0, true}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace tern::kernels

@@ -31,6 +31,11 @@ class MemoryAsDevice : public engine::DeviceModel {
   Status AddDecay(uint64_t, uint64_t, float) override { return Ok(); }
   Result<double> SquaresOfGradients() override { return 0; }
   Status ScaleGradients(float) override { return Ok(); }
+  Status KeepGradients(uint64_t, uint32_t) override { return Ok(); }
+  Status CopyWeights(Local) override { return Ok(); }
+  Status SendLocal(Local, const float*) override { return Ok(); }
+  Status BringLocal(Local, float*) override { return Ok(); }
+  Status MoveLocally(const kernels::LocalStep&, std::span<const float>) override { return Ok(); }
   Status Update(uint32_t, const Sums&, const kernels::UpdateStep&,
                 std::span<const kernels::TensorRates>) override {
     return Ok();
@@ -47,12 +52,12 @@ class MemoryAsDevice : public engine::DeviceModel {
   Result<std::vector<kernels::Stats>> Prepare(uint32_t, const kernels::NoiseKey&) override {
     return prepared;
   }
-  Result<std::vector<kernels::Stats>> StatsOf(uint32_t) override { return stats; }
-  Result<uint64_t> CountFrom(uint32_t, std::span<const float> magnitudes) override {
+  Result<std::vector<kernels::Stats>> StatsOf(uint64_t, uint32_t) override { return stats; }
+  Result<uint64_t> CountFrom(uint64_t, uint32_t, std::span<const float> magnitudes) override {
     counted_from.assign(magnitudes.begin(), magnitudes.end());
     return uint64_t{7};
   }
-  Status BringGradients(uint64_t, std::span<float>) override { return Ok(); }
+  Status BringGradients(uint64_t, uint64_t, std::span<float>) override { return Ok(); }
   Result<Bytes> Encode(uint32_t, std::span<const kernels::TernaryScale>,
                        const kernels::NoiseKey&) override {
     return code;

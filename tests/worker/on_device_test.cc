@@ -17,7 +17,9 @@ TEST(StaysOnDevice, WhereOnlyTheExchangeLooksAtGradients) {
   EXPECT_TRUE(Stays({}));
   EXPECT_TRUE(Stays({"train.optimizer.name=adam", "exchange.scaler_elements=64"}));
   EXPECT_FALSE(Stays({"workers.device=cpu"}));
-  EXPECT_FALSE(Stays({"train.algorithm=odsgd"})) << "local updates take the gradient, too";
+  EXPECT_TRUE(Stays({"train.algorithm=odsgd"}));
+  EXPECT_FALSE(Stays({"train.algorithm=psgd", "train.psgd.p=4"}))
+      << "its own optimizer is the CPU's";
   EXPECT_FALSE(Stays({"train.algorithm=asgd"}));
   EXPECT_FALSE(Stays({"train.parameters=central"}));
   EXPECT_FALSE(Stays({"train.compute=wait", "train.compute_wait_ms=1"}));

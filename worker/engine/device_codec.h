@@ -21,10 +21,10 @@ class DeviceCodec {
   struct Work {
     const DeviceModel::Layout& layout;
     const Groups &buckets, &chunks;
-    const float* gradients;
-    Stream* coding;    // the coder's
-    Stream* compute;   // the compute thread's
-    StatsRoom* stats;  // the coder's
+    std::vector<const float*> gradients;  // by round, over and over
+    Stream* coding;                       // the coder's
+    Stream* compute;                      // the compute thread's
+    StatsRoom* stats;                     // the coder's
   };
   // Of layout.codec. REQUIRES DeviceModel::Codes of it.
   static Result<std::unique_ptr<DeviceCodec>> Make(const Work& work);
@@ -36,8 +36,11 @@ class DeviceCodec {
                                                       const kernels::NoiseKey& noise);
   virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                                const kernels::NoiseKey& noise) = 0;
-  // The arena that is coded, as far as it is known before.
-  virtual const float* coded() const { return work_.gradients; }
+  // The arena that is coded in a round, as far as it is known before.
+  virtual const float* CodedIn(uint64_t round) const { return GradientsOf(round); }
+  const float* GradientsOf(uint64_t round) const {
+    return work_.gradients[round % work_.gradients.size()];
+  }
   // Arenas of what it keeps.
   virtual std::vector<float*> Kept() const { return {}; }
 

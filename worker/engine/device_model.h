@@ -22,11 +22,16 @@ namespace tern::engine {
 
 class DeviceModel {
  public:
+  // What an algorithm that trains elsewhere than at W has of its own, each as the model: w', where
+  // nets that train take their gradients; the W of before; and the state of its local updater.
+  enum class Local { kPoint, kBefore, kVelocity, kMeanSquare };
   // Elements as kernels::Part has them; `chunk` is of no matter.
   struct Layout {
     uint64_t elements = 0;
-    uint32_t slots = 0;                               // arenas that the optimizer keeps, at most 2
-    bool average = false;                             // there is one
+    uint32_t slots = 0;        // arenas that the optimizer keeps, at most 2
+    bool average = false;      // there is one
+    std::vector<Local> local;  // that there are
+    uint32_t rounds = 1;  // whose gradients are wanted at a time; of more than one: KeepGradients
     std::vector<std::vector<kernels::Part>> buckets;  // what StatsOf is asked of, in order
     std::vector<std::vector<kernels::Part>> chunks;   // what Encode and Update are
     std::vector<uint64_t> columns;                    // by tensor, as codec::Segment's
@@ -53,11 +58,22 @@ class DeviceModel {
   // Waits for what is under way.
   virtual Status Bring(const Host& to) = 0;
 
-  // g += decay w over elements [begin, begin + count).
+  // g += decay w over elements [begin, begin + count), w where gradients are taken.
   virtual Status AddDecay(uint64_t begin, uint64_t count, float decay) = 0;
   // Of all gradients, as kernels/stats.h adds them up; waits. And g *= factor.
   virtual Result<double> SquaresOfGradients() = 0;
   virtual Status ScaleGradients(float factor) = 0;
+
+  // Gradients of a bucket that are ready stay as they are for the round's codes, while others come
+  // in their place.
+  virtual Status KeepGradients(uint64_t round, uint32_t bucket) = 0;
+
+  // W to one of the others; and those, of all elements, from here and to here.
+  virtual Status CopyWeights(Local to) = 0;
+  virtual Status SendLocal(Local to, const float* from) = 0;
+  virtual Status BringLocal(Local from, float* to) = 0;
+  // w' = W + U_local(g) of all tensors; their weight decay, by tensor.
+  virtual Status MoveLocally(const kernels::LocalStep& step, std::span<const float> decay) = 0;
 
   // What has come back of so many workers' codes of a chunk: bytes as the codec's sums, segment
   // after segment, and the segments' scalers.
@@ -92,13 +108,14 @@ class DeviceModel {
   // be coded, by part. Empty where the codec does not look at them. `noise` as Encode's.
   virtual Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                                       const kernels::NoiseKey& noise) = 0;
-  // The same whatever the codec looks at; nothing is prepared.
-  virtual Result<std::vector<kernels::Stats>> StatsOf(uint32_t bucket) = 0;
+  // The same of a round whatever the codec looks at; nothing is prepared.
+  virtual Result<std::vector<kernels::Stats>> StatsOf(uint64_t round, uint32_t bucket) = 0;
   // How many gradients of the bucket have the magnitude that their part has here, or more; none of
   // parts where that is below 0.
-  virtual Result<uint64_t> CountFrom(uint32_t bucket, std::span<const float> magnitudes) = 0;
+  virtual Result<uint64_t> CountFrom(uint64_t round, uint32_t bucket,
+                                     std::span<const float> magnitudes) = 0;
   // Gradients [begin, begin + size).
-  virtual Status BringGradients(uint64_t begin, std::span<float> to) = 0;
+  virtual Status BringGradients(uint64_t round, uint64_t begin, std::span<float> to) = 0;
   // The chunk's code, in memory that the device writes and a socket may send from. Scales by
   // segment, of ternary codes; the tensor of `noise` is each segment's. kBadData where what is to
   // be coded is not finite and nobody had looked.

@@ -16,17 +16,18 @@ class FloatCodes : public DeviceCodec {
 
   Status Allocate() { return AllocateBytes(); }
 
-  Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket, const kernels::NoiseKey&) override {
-    return work_.stats->Compute(work_.gradients, work_.buckets[bucket], work_.coding);
+  Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
+                                              const kernels::NoiseKey& noise) override {
+    return work_.stats->Compute(GradientsOf(noise.round), work_.buckets[bucket], work_.coding);
   }
 
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale>,
-                       const kernels::NoiseKey&) override {
+                       const kernels::NoiseKey& noise) override {
     const Group& group = work_.chunks[chunk];
     size_t at = 0;
     for (size_t i = 0; i < group.size(); ++i) {
       const kernels::Part& part = group.part(i);
-      const float* g = work_.gradients + part.begin;
+      const float* g = GradientsOf(noise.round) + part.begin;
       TERN_RETURN_IF_ERROR(
           bytes_ == 4 ? work_.coding->CopyOver(code_.get() + at, g, part.count * sizeof(float))
                       : Check(to_(work_.coding->get(), g, part.count,

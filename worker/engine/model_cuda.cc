@@ -1,6 +1,7 @@
 #include "worker/engine/model_cuda.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -18,6 +19,10 @@ class Model : public CudaModel {
 
   const std::shared_ptr<Stream>& stream() const override { return stream_; }
   float* weights() const override { return weights_.get(); }
+  float* point() const override {
+    float* point = LocalArena(Local::kPoint);
+    return point != nullptr ? point : weights_.get();
+  }
   float* gradients() const override { return gradients_.get(); }
 
   Status Send(const Host& from) override;
@@ -25,6 +30,11 @@ class Model : public CudaModel {
   Status AddDecay(uint64_t begin, uint64_t count, float decay) override;
   Result<double> SquaresOfGradients() override;
   Status ScaleGradients(float factor) override;
+  Status KeepGradients(uint64_t round, uint32_t bucket) override;
+  Status CopyWeights(Local to) override;
+  Status SendLocal(Local to, const float* from) override;
+  Status BringLocal(Local from, float* to) override;
+  Status MoveLocally(const kernels::LocalStep& step, std::span<const float> decay) override;
   Status Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
                 std::span<const kernels::TensorRates> rates) override;
   Status ClearMeans(uint32_t bucket) override;
@@ -36,9 +46,10 @@ class Model : public CudaModel {
   Status CheckSums() override;
   Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                               const kernels::NoiseKey& noise) override;
-  Result<std::vector<kernels::Stats>> StatsOf(uint32_t bucket) override;
-  Result<uint64_t> CountFrom(uint32_t bucket, std::span<const float> magnitudes) override;
-  Status BringGradients(uint64_t begin, std::span<float> to) override;
+  Result<std::vector<kernels::Stats>> StatsOf(uint64_t round, uint32_t bucket) override;
+  Result<uint64_t> CountFrom(uint64_t round, uint32_t bucket,
+                             std::span<const float> magnitudes) override;
+  Status BringGradients(uint64_t round, uint64_t begin, std::span<float> to) override;
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                        const kernels::NoiseKey& noise) override;
   Status BringKept(uint64_t begin, std::span<const std::span<float>> to) override;
@@ -48,6 +59,11 @@ class Model : public CudaModel {
  private:
   Status AllocateArenas();
   Status AllocateGroups();
+  // Null: there is none.
+  float* LocalArena(Local local) const {
+    const auto found = local_.find(local);
+    return found == local_.end() ? nullptr : found->second.get();
+  }
   // The host's arrays beside those here, each of all elements.
   std::vector<std::pair<float*, float*>> Pairs(const Host& host) const;
   Status BringUp(std::span<const kernels::TensorRates> rates);
@@ -60,8 +76,13 @@ class Model : public CudaModel {
   Array<float> weights_, gradients_, average_;
   Array<float> means_;  // where a step goes by means that lie there
   std::vector<Array<float>> slots_;
+  std::map<Local, Array<float>> local_;
+  std::vector<Array<float>> rounds_;  // their gradients, over and over
+  std::unique_ptr<Event> kept_;       // what was kept last is
+  Array<float> decay_;                // by part of all buckets
   Groups buckets_, chunks_;
-  Group all_;  // elements, as one part
+  Group all_;      // elements, as one part
+  Group tensors_;  // all parts of all buckets
   // The compute thread's.
   StatsRoom sums_stats_;
   Array<kernels::TensorRates> rates_;
@@ -82,8 +103,11 @@ Status Model::Allocate() {
   coding_ = std::move(*coding);
   TERN_RETURN_IF_ERROR(AllocateArenas());
   TERN_RETURN_IF_ERROR(AllocateGroups());
+  std::vector<const float*> gradients;
+  for (const Array<float>& kept : rounds_) gradients.push_back(kept.get());
+  if (gradients.empty()) gradients.push_back(gradients_.get());
   auto codec = DeviceCodec::Make(
-      {layout_, buckets_, chunks_, gradients_.get(), coding_.get(), stream_.get(), &stats_});
+      {layout_, buckets_, chunks_, gradients, coding_.get(), stream_.get(), &stats_});
   if (!codec.ok()) return codec.status();
   codec_ = std::move(*codec);
   return stream_->Wait();
@@ -95,6 +119,14 @@ Status Model::AllocateArenas() {
   if (layout_.average) TERN_RETURN_IF_ERROR(average_.Allocate(layout_.elements));
   slots_.resize(layout_.slots);
   for (Array<float>& slot : slots_) TERN_RETURN_IF_ERROR(slot.Allocate(layout_.elements));
+  for (const Local local : layout_.local)
+    TERN_RETURN_IF_ERROR(local_[local].Allocate(layout_.elements));
+  if (layout_.rounds == 1) return Ok();
+  auto event = Event::Make();
+  if (!event.ok()) return event.status();
+  kept_ = std::move(*event);
+  rounds_.resize(layout_.rounds);
+  for (Array<float>& kept : rounds_) TERN_RETURN_IF_ERROR(kept.Allocate(layout_.elements));
   return Ok();
 }
 
@@ -106,6 +138,13 @@ Status Model::AllocateGroups() {
       TERN_RETURN_IF_ERROR((*groups)[i].Make((*parts)[i], stream_.get()));
   }
   TERN_RETURN_IF_ERROR(all_.Make({{.begin = 0, .count = layout_.elements}}, stream_.get()));
+  std::vector<kernels::Part> parts;
+  for (const auto& bucket : layout_.buckets)
+    parts.insert(parts.end(), bucket.begin(), bucket.end());
+  if (!layout_.local.empty()) {
+    TERN_RETURN_IF_ERROR(tensors_.Make(parts, stream_.get()));
+    TERN_RETURN_IF_ERROR(decay_.Allocate(parts.size()));
+  }
   Most most{all_.host.tiles.size(), 1};
   most.See(buckets_);
   most.See(chunks_);
@@ -139,9 +178,8 @@ Status Model::Bring(const Host& to) {
 // The coder's stream does not know of this one's: the gradient is waited for.
 Status Model::AddDecay(uint64_t begin, uint64_t count, float decay) {
   float* g = gradients_.get() + begin;
-  return Check(
-      kernels::AddDecayOnDevice(coding_->get(), g, weights_.get() + begin, count, decay, g),
-      "weight decay");
+  return Check(kernels::AddDecayOnDevice(coding_->get(), g, point() + begin, count, decay, g),
+               "weight decay");
 }
 
 Result<double> Model::SquaresOfGradients() {
@@ -153,6 +191,51 @@ Result<double> Model::SquaresOfGradients() {
 Status Model::ScaleGradients(float factor) {
   return Check(kernels::ScaleOnDevice(coding_->get(), gradients_.get(), layout_.elements, factor),
                "clipping by norm");
+}
+
+// The copy is before the round's codes, and the next gradients are behind it.
+Status Model::KeepGradients(uint64_t round, uint32_t bucket) {
+  const Group& group = buckets_[bucket];
+  float* to = rounds_[round % rounds_.size()].get();
+  for (size_t i = 0; i < group.size(); ++i) {
+    const kernels::Part& part = group.part(i);
+    TERN_RETURN_IF_ERROR(coding_->CopyOver(to + part.begin, gradients_.get() + part.begin,
+                                           part.count * sizeof(float)));
+  }
+  TERN_RETURN_IF_ERROR(kept_->Record(*coding_));
+  return stream_->WaitFor(*kept_);
+}
+
+Status Model::CopyWeights(Local to) {
+  return stream_->CopyOver(LocalArena(to), weights_.get(), layout_.elements * sizeof(float));
+}
+
+Status Model::SendLocal(Local to, const float* from) {
+  TERN_RETURN_IF_ERROR(stream_->CopyIn(LocalArena(to), from, layout_.elements * sizeof(float)));
+  return stream_->Wait();
+}
+
+Status Model::BringLocal(Local from, float* to) {
+  TERN_RETURN_IF_ERROR(stream_->CopyOut(to, LocalArena(from), layout_.elements * sizeof(float)));
+  return stream_->Wait();
+}
+
+Status Model::MoveLocally(const kernels::LocalStep& step, std::span<const float> decay) {
+  std::vector<float> by_part;
+  for (const kernels::TiledPart& tiled : tensors_.host.parts)
+    by_part.push_back(decay[tiled.part.tensor]);
+  TERN_RETURN_IF_ERROR(
+      stream_->CopyIn(decay_.get(), by_part.data(), by_part.size() * sizeof(float)));
+  const float* before = LocalArena(Local::kBefore);
+  const kernels::LocalArenas arenas{.weights = weights_.get(),
+                                    .gradients = gradients_.get(),
+                                    .reference = before != nullptr ? before : point(),
+                                    .velocity = LocalArena(Local::kVelocity),
+                                    .mean_square = LocalArena(Local::kMeanSquare),
+                                    .point = point()};
+  return Check(
+      kernels::MoveLocallyOnDevice(stream_->get(), tensors_.tiling(), step, decay_.get(), arenas),
+      "a local update");
 }
 
 Status Model::BringUp(std::span<const kernels::TensorRates> rates) {
@@ -232,17 +315,18 @@ Result<std::vector<kernels::Stats>> Model::Prepare(uint32_t bucket,
   return codec_->Prepare(bucket, noise);
 }
 
-Result<std::vector<kernels::Stats>> Model::StatsOf(uint32_t bucket) {
-  return stats_.Compute(codec_->coded(), buckets_[bucket], coding_.get());
+Result<std::vector<kernels::Stats>> Model::StatsOf(uint64_t round, uint32_t bucket) {
+  return stats_.Compute(codec_->CodedIn(round), buckets_[bucket], coding_.get());
 }
 
-Result<uint64_t> Model::CountFrom(uint32_t bucket, std::span<const float> magnitudes) {
+Result<uint64_t> Model::CountFrom(uint64_t round, uint32_t bucket,
+                                  std::span<const float> magnitudes) {
   TERN_RETURN_IF_ERROR(
       coding_->CopyIn(magnitudes_.get(), magnitudes.data(), magnitudes.size_bytes()));
   TERN_RETURN_IF_ERROR(
-      Check(kernels::CountFromOnDevice(coding_->get(), gradients_.get(), buckets_[bucket].tiling(),
-                                       magnitudes_.get(), counts_of_tiles_.get(),
-                                       counts_done_.get(), counts_.get()),
+      Check(kernels::CountFromOnDevice(coding_->get(), codec_->GradientsOf(round),
+                                       buckets_[bucket].tiling(), magnitudes_.get(),
+                                       counts_of_tiles_.get(), counts_done_.get(), counts_.get()),
             "a count of gradients"));
   std::vector<uint32_t> counts(magnitudes.size());
   TERN_RETURN_IF_ERROR(
@@ -251,8 +335,9 @@ Result<uint64_t> Model::CountFrom(uint32_t bucket, std::span<const float> magnit
   return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
 }
 
-Status Model::BringGradients(uint64_t begin, std::span<float> to) {
-  TERN_RETURN_IF_ERROR(coding_->CopyOut(to.data(), gradients_.get() + begin, to.size_bytes()));
+Status Model::BringGradients(uint64_t round, uint64_t begin, std::span<float> to) {
+  TERN_RETURN_IF_ERROR(
+      coding_->CopyOut(to.data(), codec_->GradientsOf(round) + begin, to.size_bytes()));
   return coding_->Wait();
 }
 

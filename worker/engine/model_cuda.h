@@ -13,6 +13,7 @@ class CudaModel : public DeviceModel {
   // The compute thread's, of all its nets: what is given to it is in order.
   virtual const std::shared_ptr<Stream>& stream() const = 0;
   virtual float* weights() const = 0;
+  virtual float* point() const = 0;  // where nets that train take their gradients: W, or w'
   virtual float* gradients() const = 0;
 };
 

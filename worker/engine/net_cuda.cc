@@ -110,7 +110,7 @@ Status CudaNet::MakeMemory(const Arenas& arenas) {
   if (arenas.model != nullptr) {
     const auto& model = static_cast<const CudaModel&>(*arenas.model);
     stream_ = model.stream();
-    parameters_.Take(model.weights(), table_.total);
+    parameters_.Take(options_.training ? model.point() : model.weights(), table_.total);
     gradients_.Take(model.gradients(), options_.training ? table_.total : 0);
   } else {
     auto stream = Stream::Make();

@@ -30,9 +30,9 @@ class OneBitCodes : public DeviceCodec {
   }
 
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale>,
-                       const kernels::NoiseKey&) override {
+                       const kernels::NoiseKey& noise) override {
     TERN_RETURN_IF_ERROR(Check(
-        kernels::OneBitOnDevice(work_.coding->get(), work_.gradients, residual_.get(),
+        kernels::OneBitOnDevice(work_.coding->get(), GradientsOf(noise.round), residual_.get(),
                                 work_.chunks[chunk].tiling(), grouped_.groups(chunk),
                                 grouped_.places(chunk), {partial_.get(), done_.get(), means_.get()},
                                 code_.get(), bad_.get()),
@@ -40,7 +40,7 @@ class OneBitCodes : public DeviceCodec {
     return Take(grouped_.bytes(chunk), bad_.get());
   }
   // By then what was to be coded, and is not finite, has left that here.
-  const float* coded() const override { return residual_.get(); }
+  const float* CodedIn(uint64_t) const override { return residual_.get(); }
   std::vector<float*> Kept() const override { return {residual_.get()}; }
 
   Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {

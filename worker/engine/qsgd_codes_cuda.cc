@@ -38,7 +38,7 @@ class QsgdCodes : public DeviceCodec {
     const kernels::QsgdRoom room{partial_.get(), done_.get(),   norms_.get(),     widths_.get(),
                                  bits_.get(),    levels_.get(), chunk_done_.get()};
     TERN_RETURN_IF_ERROR(
-        Check(kernels::QsgdOnDevice(work_.coding->get(), work_.gradients,
+        Check(kernels::QsgdOnDevice(work_.coding->get(), GradientsOf(noise.round),
                                     work_.chunks[chunk].tiling(), coding, room, code_.get(),
                                     Words(grouped_.bytes(chunk)), size_.get(), bad_.get()),
               "codes of QSGD"));

@@ -22,8 +22,9 @@ class TernaryCodes : public DeviceCodec {
     return Ok();
   }
 
-  Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket, const kernels::NoiseKey&) override {
-    return work_.stats->Compute(work_.gradients, work_.buckets[bucket], work_.coding);
+  Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
+                                              const kernels::NoiseKey& noise) override {
+    return work_.stats->Compute(GradientsOf(noise.round), work_.buckets[bucket], work_.coding);
   }
 
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
@@ -32,7 +33,7 @@ class TernaryCodes : public DeviceCodec {
     const kernels::TernaryRoom room{masks_.get(),    signs_.get(),      ones_.get(),
                                     sign_bit_.get(), mask_begin_.get(), chunk_done_.get()};
     TERN_RETURN_IF_ERROR(
-        Check(kernels::TernarizeOnDevice(work_.coding->get(), work_.gradients,
+        Check(kernels::TernarizeOnDevice(work_.coding->get(), GradientsOf(noise.round),
                                          work_.chunks[chunk].tiling(), scales_.get(), noise, room,
                                          code_.get(), size_.get()),
               "ternary codes"));

@@ -43,7 +43,7 @@ class TopKCodes : public DeviceCodec {
   Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                               const kernels::NoiseKey& noise) override {
     const Group& group = work_.buckets[bucket];
-    TERN_RETURN_IF_ERROR(Compensate(group));
+    TERN_RETURN_IF_ERROR(Compensate(group, GradientsOf(noise.round)));
     auto stats = work_.stats->Compute(accumulated_.get(), group, work_.coding);
     if (!stats.ok()) return stats.status();
     for (const kernels::Stats& one : *stats) {
@@ -70,7 +70,7 @@ class TopKCodes : public DeviceCodec {
               "codes of few elements"));
     return TakeOf(size_.get());
   }
-  const float* coded() const override { return accumulated_.get(); }
+  const float* CodedIn(uint64_t) const override { return accumulated_.get(); }
   std::vector<float*> Kept() const override {
     std::vector<float*> kept = {accumulated_.get()};
     if (momentum_.get() != nullptr) kept.push_back(momentum_.get());
@@ -94,17 +94,17 @@ class TopKCodes : public DeviceCodec {
   };
   using Choices = std::vector<Choice>;
 
-  Status Compensate(const Group& group) {
+  Status Compensate(const Group& group, const float* gradients) {
     const kernels::DgcStep step{static_cast<float>(options_.momentum), options_.nesterov,
                                 options_.clip_norm};
     const kernels::DeviceStats* stats = nullptr;
     if (options_.clip_norm > 0) {
-      const auto launched = work_.stats->Launch(work_.gradients, group, work_.coding);
+      const auto launched = work_.stats->Launch(gradients, group, work_.coding);
       if (!launched.ok()) return launched.status();
       stats = *launched;
     }
-    return Check(kernels::AddToDgcOnDevice(work_.coding->get(), work_.gradients, group.tiling(),
-                                           step, stats, momentum_.get(), accumulated_.get()),
+    return Check(kernels::AddToDgcOnDevice(work_.coding->get(), gradients, group.tiling(), step,
+                                           stats, momentum_.get(), accumulated_.get()),
                  "deep gradient compression's memory");
   }
 

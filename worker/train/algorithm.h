@@ -66,7 +66,10 @@ class Algorithm {
   virtual bool MeetsAfter(uint64_t step) const {
     return applied_ != 0 && StepOfRound(applied_) == step;
   }
-  // What is this worker's own beside the replica, at rest. Restored after Begin.
+  // What is this worker's own beside the replica, at rest. Restored after Begin. Where it lies on a
+  // device, it is seen here after the one, and there after the other.
+  virtual Status BringState() { return Ok(); }
+  virtual Status SendState() { return Ok(); }
   virtual void AddState(SavedState* /*state*/) {}
   // Without rounds: whether a worker that comes back goes on at its own point, not at the weights
   // that the servers have.

@@ -178,8 +178,8 @@ void Coder::CodeWithScalersBefore(const Ready& ready, Waiting values) {
   const protocol::Bucket& bucket = setup_.plan.buckets[ready.bucket];
   for (size_t i = 0; i < bucket.shared.size(); ++i)
     values.prepared[bucket.shared[i] - bucket.first_part].scaler = ready.scalers[i];
-  const auto clamped =
-      device_ != nullptr ? CountClampedOnDevice(bucket, values) : CountClamped(bucket, values);
+  const auto clamped = device_ != nullptr ? CountClampedOnDevice(ready.round, bucket, values)
+                                          : CountClamped(bucket, values);
   if (!clamped.ok()) return void(End(clamped.status()));
   progress_.clamped.Add(*clamped);
   const uint64_t digest = Digest(protocol::EncodeScalers(ready.scalers).span());
@@ -314,7 +314,7 @@ void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint6
   if (device_ == nullptr && !PrepareKept(round, plan.buckets[bucket], &values)) return;
   Board::Pushed shown;
   if (values.show_as != 0) {
-    auto copied = device_ != nullptr ? CopyOfDevice(values.show_as, bucket)
+    auto copied = device_ != nullptr ? CopyOfDevice(values.show_as, round, bucket)
                                      : board_->Copy(values.show_as, bucket, values.arena);
     if (!copied.ok()) return void(End(copied.status()));
     shown = std::move(*copied);

@@ -138,10 +138,10 @@ class Coder {
   void CodeWithScalersBefore(const Ready& ready, Waiting values);
   // Values that are larger than their part's scaler.
   Result<uint64_t> CountClamped(const protocol::Bucket& bucket, const Waiting& values) const;
-  Result<uint64_t> CountClampedOnDevice(const protocol::Bucket& bucket,
+  Result<uint64_t> CountClampedOnDevice(uint64_t round, const protocol::Bucket& bucket,
                                         const Waiting& values) const;
   // What the bucket is before it is coded, to be shown.
-  Result<Board::Pushed> CopyOfDevice(uint64_t step, uint32_t bucket) const;
+  Result<Board::Pushed> CopyOfDevice(uint64_t step, uint64_t round, uint32_t bucket) const;
   void ForgetBefore(uint64_t round);
   void EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint64_t digest);
 

@@ -69,7 +69,7 @@ Result<Bytes> Coder::CodesOnDevice(const Waiting& values, const protocol::Chunk&
   return Bytes::Own(std::move(all));
 }
 
-Result<uint64_t> Coder::CountClampedOnDevice(const protocol::Bucket& bucket,
+Result<uint64_t> Coder::CountClampedOnDevice(uint64_t round, const protocol::Bucket& bucket,
                                              const Waiting& values) const {
   std::vector<float> from(bucket.parts, -1);  // nothing is counted
   bool some = false;
@@ -80,19 +80,19 @@ Result<uint64_t> Coder::CountClampedOnDevice(const protocol::Bucket& bucket,
     from[p] = std::nextafter(prepared.scaler, std::numeric_limits<float>::infinity());
     some = true;
   }
-  return some ? device_->CountFrom(bucket.chunks.front().bucket, from) : uint64_t{0};
+  return some ? device_->CountFrom(round, bucket.chunks.front().bucket, from) : uint64_t{0};
 }
 
-Result<Board::Pushed> Coder::CopyOfDevice(uint64_t step, uint32_t bucket) const {
+Result<Board::Pushed> Coder::CopyOfDevice(uint64_t step, uint64_t round, uint32_t bucket) const {
   const protocol::Bucket& of = setup_.plan.buckets[bucket];
   Board::Pushed shown{step, bucket, std::vector<float>(of.count), {}, {}};
-  TERN_RETURN_IF_ERROR(device_->BringGradients(of.begin, shown.values));
+  TERN_RETURN_IF_ERROR(device_->BringGradients(round, of.begin, shown.values));
   return shown;
 }
 
 // Of what a device found while it coded.
 Status Coder::WhichIsNotFinite(uint32_t bucket, uint64_t round) const {
-  const auto stats = device_->StatsOf(bucket);
+  const auto stats = device_->StatsOf(round, bucket);
   if (!stats.ok()) return stats.status();
   const uint32_t first = setup_.plan.buckets[bucket].first_part;
   for (uint32_t i = 0; i < stats->size(); ++i)

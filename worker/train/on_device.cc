@@ -1,13 +1,14 @@
 #include "worker/train/on_device.h"
 
 #include "common/protocol/codec_options.h"
+#include "worker/train/local_point.h"
 
 namespace tern::train {
 
 bool StaysOnDevice(const setup::Setup& setup, const pb::Job& own) {
   const pb::Train& train = own.train();
   if (own.workers().device() != pb::Workers::cuda || train.compute() != pb::Train::net ||
-      train.algorithm() != "ssgd" || setup.plan.central)
+      (train.algorithm() != "ssgd" && train.algorithm() != "odsgd") || setup.plan.central)
     return false;
   if (setup.plan.codecs.size() != 1 || !engine::DeviceModel::Codes(*setup.plan.codecs.front()))
     return false;
@@ -22,6 +23,10 @@ engine::DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t slots) {
   layout.elements = setup.table.total;
   layout.slots = static_cast<uint32_t>(slots);
   layout.average = setup.job.evaluation().ema_decay() > 0;
+  if (setup.job.train().algorithm() == "odsgd") {
+    layout.local = LocalPoint::Arenas(setup.job);
+    layout.rounds = 2;  // are open
+  }
   layout.columns = plan.column;
   layout.workers = plan.workers;
   layout.codec = plan.codecs.front().get();

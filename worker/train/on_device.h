@@ -7,9 +7,9 @@
 
 namespace tern::train {
 
-// Nothing but the exchange looks at gradients and nothing but the optimizer at weights: ssgd with
-// localized parameters, and codes of one kind that a GPU makes (engine::DeviceModel::Codes). `own`:
-// the job as this rank has it (config::ForRank).
+// Nothing but the exchange and local updates look at gradients, and nothing but the optimizer at
+// weights: ssgd and odsgd with localized parameters, and codes of one kind that a GPU makes
+// (engine::DeviceModel::Codes). `own`: the job as this rank has it (config::ForRank).
 bool StaysOnDevice(const setup::Setup& setup, const pb::Job& own);
 
 // Chunks are counted over all buckets.

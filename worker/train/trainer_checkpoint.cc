@@ -44,6 +44,7 @@ Status Trainer::WriteCheckpointIfDue() {
 Status Trainer::WriteCheckpoint() {
   TimeScope time(p_.progress.checkpoint);
   TERN_RETURN_IF_ERROR(p_.replica.Bring());
+  TERN_RETURN_IF_ERROR(algorithm_->BringState());
   CopyScalers();
   SavedState own;
   algorithm_->AddState(&own);
@@ -112,7 +113,8 @@ Status Trainer::RestoreOwn() {
   });
   TERN_RETURN_IF_ERROR(kept_there);
   gradient_.SetLosses({std::bit_cast<double>(losses.sum_bits), losses.samples});
-  return restored.Within("the checkpoint");
+  TERN_RETURN_IF_ERROR(restored.Within("the checkpoint"));
+  return algorithm_->SendState();
 }
 
 }  // namespace tern::train

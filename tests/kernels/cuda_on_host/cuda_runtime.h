@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -148,6 +149,9 @@ class Pool {
   std::vector<std::thread> threads_;
 };
 
+// Threads of the host may launch at the same time: one kernel runs after the other.
+inline std::mutex launching;
+
 // By kernel: whether its threads met.
 inline std::map<void*, bool>& Known() {
   static std::map<void*, bool> known;
@@ -264,6 +268,7 @@ inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
 template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelNow(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                 const Arguments&... arguments) {
+  const std::lock_guard one_at_a_time(cuda_on_host::launching);
   if (cuda_on_host::launches_left == 0) return cudaErrorLaunchFailure;
   --cuda_on_host::launches_left;
   const uint32_t threads = config->blockDim.x, blocks = config->gridDim.x;
