@@ -13,6 +13,7 @@ GPU_TARGETS = {
     "mixed_momentum": Target("a CPU's and a GPU's worker, momentum, 100 rounds: replicas agree"),
     "mixed_adam": Target("a CPU's and a GPU's worker, Adam, 100 rounds: replicas agree"),
     "mixed_lars": Target("a CPU's and a GPU's worker, LARS, clipping, a moving average, 100 rounds: replicas agree"),
+    "mixed_odsgd": Target("a CPU's and a GPU's worker, OD-SGD, compensated local momentum, 100 rounds: replicas agree"),
     "mixed_fp32": Target("a CPU's and a GPU's worker, fp32, 100 rounds: replicas agree"),
     "mixed_qsgd": Target("a CPU's and a GPU's worker, qsgd, 100 rounds: replicas agree"),
     "mixed_onebit": Target("a CPU's and a GPU's worker, onebit, 100 rounds: replicas agree"),

@@ -20,6 +20,8 @@ MIXED = {
     "momentum": ["train.optimizer.name=momentum"],
     "adam": ["train.optimizer.name=adam", "train.schedule.learning_rate=0.001"],
     "lars": ["train.optimizer.name=lars", "train.clip_norm=5", "evaluation.ema_decay=0.9"],
+    "odsgd": ["train.algorithm=odsgd", "train.odsgd.warmup_steps=10", "train.odsgd.local.name=dcasgd_a",
+              "train.odsgd.local.momentum=0.9"],
     "fp32": ["exchange.codec=fp32"],
     "qsgd": ["exchange.codec=qsgd"],
     "onebit": ["exchange.codec=onebit"],

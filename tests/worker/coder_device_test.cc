@@ -37,6 +37,17 @@ TEST(CoderOnDevice, PushesWhatIsCodedThere) {
   EXPECT_EQ(said->round, 3u);
 }
 
+TEST(CoderOnDevice, FinishesWhatWasPushed) {
+  OnMemory on("qsgd");
+  for (uint64_t round = 1; round <= 20; ++round) on.coder.Push(round, 0, nullptr);
+  on.coder.Finish();
+  for (uint64_t round = 1; round <= 20; ++round) {
+    const auto said = on.port.said.TryPop();
+    ASSERT_TRUE(said.has_value());
+    EXPECT_EQ(said->round, round);
+  }
+}
+
 TEST(CoderOnDevice, SaysWhichTensorIsNotFinite) {
   OnMemory on("qsgd");
   on.device.code = Status(Code::kBadData, "what is to be coded is not finite");

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/base/saved_state.h"
+#include "common/protocol/elasticity.h"
 #include "common/base/status.h"
 #include "common/setup/setup.h"
 #include "common/update/schedule.h"
@@ -48,7 +49,9 @@ struct Context {
 
 class Algorithm {
  public:
-  explicit Algorithm(const Context& context) : c_(context) {}
+  explicit Algorithm(const Context& context)
+      : c_(context),
+        closes_without_(protocol::Elasticity::Of(context.setup.job).unsolicited()) {}
   virtual ~Algorithm() = default;
 
   // Before the first step: the parameters stand at W(applied).
@@ -101,6 +104,8 @@ class Algorithm {
   }
   // W(round) is in place.
   void MarkApplied(uint64_t round) {
+    // What was pushed in it stays as it is until then.
+    if (closes_without_) c_.coder.Finish();
     applied_ = round;
     c_.sums.Drop(round);
     c_.port.Applied(round);
@@ -110,6 +115,9 @@ class Algorithm {
 
   Context c_;
   uint64_t applied_ = 0;
+
+ private:
+  const bool closes_without_;  // a round may, of this worker
 };
 
 // kBadJob where no algorithm of that name is in the table.

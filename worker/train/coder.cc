@@ -81,6 +81,12 @@ void Coder::Forget() {
   done.get_future().wait();
 }
 
+void Coder::Finish() {
+  std::promise<Status> done;
+  work_.Push(UseKept{nullptr, &done});
+  done.get_future().wait();
+}
+
 Status Coder::WithKept(const std::function<void(SavedState)>& use) {
   std::promise<Status> done;
   work_.Push(UseKept{&use, &done});
@@ -88,6 +94,7 @@ Status Coder::WithKept(const std::function<void(SavedState)>& use) {
 }
 
 Status Coder::Show(const UseKept& to) {
+  if (to.use == nullptr) return Ok();
   SavedState all;
   std::map<uint32_t, SavedState> kept;
   for (uint32_t t = 0; t < memories_.size(); ++t) {

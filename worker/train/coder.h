@@ -56,6 +56,9 @@ class Coder {
   // What is pushed are gradients that lie there, as what codecs keep of them; null: all of it lies
   // here. It outlives the coder. Before the first one.
   void TakeFrom(engine::DeviceModel* device);
+  // Returns when all that was pushed is coded, but for what waits for its scalers. Where rounds may
+  // close without this worker, before what it pushed is written over. From the compute thread.
+  void Finish();
   // This worker takes no part in the round.
   void Skip(uint64_t round);
   // Drops what waits for its scalers, and what codecs have kept; returns when nothing is being
@@ -94,7 +97,7 @@ class Coder {
     std::promise<void>* done;
   };
   struct UseKept {
-    const std::function<void(SavedState)>* use;
+    const std::function<void(SavedState)>* use;  // null: it was only to be waited for
     std::promise<Status>* done;
   };
 
