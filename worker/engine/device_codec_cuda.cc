@@ -116,19 +116,34 @@ Status DeviceCodec::BringUpWithPlaces(uint32_t chunk, const DeviceModel::Sums& s
                                places->size() * sizeof(kernels::CodePlace));
 }
 
+Bytes DeviceCodec::Share(PinnedPool::Slab slab, uint64_t size) {
+  uint8_t* const begin = slab.get();
+  return Bytes::Share(begin, size, [pool = pool_, slab = std::move(slab)]() mutable {
+    pool->Put(std::move(slab));
+  });
+}
+
 Result<Bytes> DeviceCodec::Take(uint64_t size, uint32_t* bad) {
   auto slab = pool_->Take();
   if (!slab.ok()) return slab.status();
-  uint8_t* const to = slab->get();
-  Bytes code = Bytes::Share(
-      to, size, [pool = pool_, slab = std::move(*slab)]() mutable { pool->Put(std::move(slab)); });
   uint32_t not_finite = 0;
   if (bad != nullptr) TERN_RETURN_IF_ERROR(work_.coding->CopyOut(&not_finite, bad, sizeof *bad));
-  TERN_RETURN_IF_ERROR(work_.coding->CopyOut(to, code_.get(), size));
+  TERN_RETURN_IF_ERROR(work_.coding->CopyOut(slab->get(), code_.get(), size));
   TERN_RETURN_IF_ERROR(work_.coding->Wait());
+  Bytes code = Share(std::move(*slab), size);
   if (not_finite == 0) return code;
   TERN_RETURN_IF_ERROR(work_.coding->Zero(bad, sizeof *bad));
   return Status(Code::kBadData, "what is to be coded is not finite");
+}
+
+Result<Bytes> DeviceCodec::TakeWithin(uint64_t most, const uint64_t* size) {
+  auto slab = pool_->Take();
+  if (!slab.ok()) return slab.status();
+  uint64_t bytes = 0;
+  TERN_RETURN_IF_ERROR(work_.coding->CopyOut(&bytes, size, sizeof bytes));
+  TERN_RETURN_IF_ERROR(work_.coding->CopyOut(slab->get(), code_.get(), most));
+  TERN_RETURN_IF_ERROR(work_.coding->Wait());
+  return Share(std::move(*slab), bytes);
 }
 
 Result<Bytes> DeviceCodec::TakeOf(const uint64_t* size, uint32_t* bad) {

@@ -37,7 +37,10 @@ class TernaryCodes : public DeviceCodec {
                                          work_.chunks[chunk].tiling(), scales_.get(), noise, room,
                                          code_.get(), size_.get()),
               "ternary codes"));
-    return TakeOf(size_.get());
+    uint64_t most = 0;
+    for (const kernels::TiledPart& tiled : work_.chunks[chunk].host.parts)
+      most += work_.layout.codec->MaxEncodedSize(SegmentOf(tiled.part));
+    return TakeWithin(most, size_.get());
   }
 
   Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "common/base/saved_state.h"
-#include "common/protocol/elasticity.h"
 #include "common/base/status.h"
+#include "common/protocol/elasticity.h"
 #include "common/setup/setup.h"
 #include "common/update/schedule.h"
 #include "worker/data/prefetcher.h"
@@ -50,8 +50,7 @@ struct Context {
 class Algorithm {
  public:
   explicit Algorithm(const Context& context)
-      : c_(context),
-        closes_without_(protocol::Elasticity::Of(context.setup.job).unsolicited()) {}
+      : c_(context), closes_without_(protocol::Elasticity::Of(context.setup.job).unsolicited()) {}
   virtual ~Algorithm() = default;
 
   // Before the first step: the parameters stand at W(applied).
