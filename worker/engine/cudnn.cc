@@ -22,7 +22,9 @@ namespace {
 
 constexpr size_t kMostCandidates = 8;
 constexpr size_t kMostWorkspace = size_t{1} << 30;  // bytes
-constexpr float kTimedRuns = 8, kTimedFor = 8;  // at most, and milliseconds; but once at least
+// How often a candidate's time is taken: so many runs, fewer where they would take longer than so
+// many milliseconds, but one at least. A net may have a thousand candidates.
+constexpr float kTimedRuns = 8, kTimedFor = 8;
 
 using SharedHandle = std::shared_ptr<cudnnContext>;
 using SharedPlan = std::shared_ptr<const cudnn::Plan>;
@@ -41,9 +43,9 @@ class CudnnPlan : public ConvPlan {
       pack_ = std::move(*made);
       where_ = data;
     }
-    const Status ran = cudnn::Check(
-        cudnnBackendExecute(handle_.get(), plan_->descriptor.get(), pack_.get()),
-        "cudnnBackendExecute");
+    const Status ran =
+        cudnn::Check(cudnnBackendExecute(handle_.get(), plan_->descriptor.get(), pack_.get()),
+                     "cudnnBackendExecute");
     if (!ran.ok()) cudaGetLastError();  // it is no error of the next call's
     return ran;
   }
@@ -130,10 +132,12 @@ Status Cudnn::Open(kernels::DeviceStream stream) {
   stream_ = stream;
   cudaDeviceProp properties;
   TERN_RETURN_IF_ERROR(Check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties"));
-  int driver = 0;
+  int processors = 0, driver = 0;
+  TERN_RETURN_IF_ERROR(Check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0),
+                             "cudaDeviceGetAttribute"));
   TERN_RETURN_IF_ERROR(Check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion"));
-  device_ = Cat(properties.name, " of ", properties.multiProcessorCount, " SMs, driver ", driver,
-                ", cuDNN ", cudnnGetVersion());
+  device_ = Cat(properties.name, " of ", processors, " SMs, driver ", driver, ", cuDNN ",
+                cudnnGetVersion());
   return Ok();
 }
 
@@ -224,7 +228,8 @@ Result<SharedPlan> Cudnn::Choose(const ConvShape& shape, ConvPass pass, Room* ro
 }
 
 Status Cudnn::Try(CudnnPlan* plan, Room* room) {
-  if (plan->workspace() > kMostWorkspace) return Status(Code::kBadJob, "its workspace is too large");
+  if (plan->workspace() > kMostWorkspace)
+    return Status(Code::kBadJob, "its workspace is too large");
   TERN_RETURN_IF_ERROR(room->SetWorkspace(plan->workspace()));
   TERN_RETURN_IF_ERROR(plan->Run(stream_, room->data()));
   return Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");

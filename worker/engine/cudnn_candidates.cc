@@ -77,9 +77,8 @@ std::vector<Descriptor> Ask(const Target& target, const Descriptor& graph,
 int64_t EngineOf(const Descriptor& candidate) {
   const Descriptor engine = DescribeEngine(candidate);
   int64_t index = -1, count = 0;
-  if (engine == nullptr ||
-      cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1,
-                               &count, &index) != 0)
+  if (engine == nullptr || cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_GLOBAL_INDEX,
+                                                    CUDNN_TYPE_INT64, 1, &count, &index) != 0)
     return -1;
   return index;
 }

@@ -91,10 +91,10 @@ Result<std::unique_ptr<Stream>> Stream::Make(Priority priority) {
   int least = 0, greatest = 0;  // numbers that fall as priorities rise; 0 is the usual one
   TERN_RETURN_IF_ERROR(Check(cudaDeviceGetStreamPriorityRange(&least, &greatest),
                              "cudaDeviceGetStreamPriorityRange"));
-  TERN_RETURN_IF_ERROR(Check(
-      cudaStreamCreateWithPriority(&stream->stream_, cudaStreamNonBlocking,
-                                   priority == Priority::kFirst ? greatest : 0),
-      "cudaStreamCreateWithPriority"));
+  TERN_RETURN_IF_ERROR(
+      Check(cudaStreamCreateWithPriority(&stream->stream_, cudaStreamNonBlocking,
+                                         priority == Priority::kFirst ? greatest : 0),
+            "cudaStreamCreateWithPriority"));
   return stream;
 }
 
