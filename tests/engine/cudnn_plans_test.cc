@@ -5,13 +5,14 @@
 #include <map>
 
 #include "models/models.h"
-#include "worker/engine/cudnn_graph.h"
+#include "worker/engine/cudnn_candidates.h"
 #include "worker/engine/layer_cuda.h"
 #include "worker/engine/specs.h"
 
 namespace tern::engine::cuda {
 namespace {
 
+using cudnn::Heuristic;
 using kernels::DeviceType;
 
 // What cuDNN asks of a device, in figures of a T4, an A100 and an H100.
@@ -81,11 +82,13 @@ class Plans : public testing::TestWithParam<std::string> {
                                     ConvPass pass) {
     auto graph = cudnn::MakeGraph(target, shape, pass);
     if (!graph.ok()) return graph.status();
-    auto candidates = cudnn::FindCandidates(target, *graph, shape, 4);
-    if (!candidates.ok()) return candidates.status();
     Result<cudnn::Plan> plan = Status(Code::kBadJob, "no candidate");
-    for (size_t i = 0; i < candidates->size() && !plan.ok(); ++i)
-      plan = cudnn::MakePlan(target, (*candidates)[i]);
+    for (const Heuristic heuristic : {Heuristic::kFast, Heuristic::kFallback}) {
+      for (const auto& candidate : cudnn::FindCandidates(target, *graph, shape, heuristic, 4)) {
+        plan = cudnn::MakePlan(target, candidate);
+        if (plan.ok()) return plan;
+      }
+    }
     return plan;
   }
   static void ExpectAll(int capability, const Precise& precise, std::vector<ConvShape> shapes) {
@@ -133,9 +136,9 @@ TEST(CudnnPlan, IsTheSameFromItsJson) {
   ConvShape shape = ShapesOf("lenet", 8).front();
   auto graph = cudnn::MakeGraph(*target, shape, ConvPass::kForward);
   ASSERT_TRUE(graph.ok()) << graph.status().message();
-  auto candidates = cudnn::FindCandidates(*target, *graph, shape, 1);
-  ASSERT_TRUE(candidates.ok() && !candidates->empty());
-  auto plan = cudnn::MakePlan(*target, candidates->front());
+  const auto candidates = cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 1);
+  ASSERT_EQ(candidates.size(), 1u);
+  auto plan = cudnn::MakePlan(*target, candidates.front());
   ASSERT_TRUE(plan.ok()) << plan.status().message();
   auto again = cudnn::PlanFromJson(*target, plan->json);
   ASSERT_TRUE(again.ok()) << again.status().message();
@@ -150,12 +153,40 @@ TEST(CudnnPlan, ExactFloatsHaveNoRounding) {
   ConvShape shape = ShapesOf("resnet20", 8).front();
   auto graph = cudnn::MakeGraph(*target, shape, ConvPass::kBackwardData);
   ASSERT_TRUE(graph.ok());
-  const auto exact = cudnn::FindCandidates(*target, *graph, shape, 1000);
+  const auto exact = cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 1000);
   shape.tf32 = true;
-  const auto rounding = cudnn::FindCandidates(*target, *graph, shape, 1000);
-  ASSERT_TRUE(exact.ok() && rounding.ok());
-  EXPECT_GT(exact->size(), 0u);
-  EXPECT_GT(rounding->size(), exact->size());
+  const auto rounding = cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 1000);
+  EXPECT_GT(exact.size(), 0u);
+  EXPECT_GT(rounding.size(), exact.size());
+}
+
+// The window does not reach the last row that is padded; cuDNN is not to know of it.
+TEST(CudnnPlan, PaddingThatCanBeSymmetricIs) {
+  auto target = cudnn::TargetOf(Properties(900));
+  ASSERT_TRUE(target.ok());
+  const kernels::DeviceAxis axis{.kernel = 3, .stride = 2, .pad = 1};
+  const ConvShape shape{.slide = {{32, 56, 56, 128}, {32, 28, 28, 128}, {axis, axis}}};
+  auto graph = cudnn::MakeGraph(*target, shape, ConvPass::kBackwardData);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_FALSE(cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 8).empty());
+}
+
+TEST(CudnnPlan, CandidatesAreOfMoreThanOneEngine) {
+  auto target = cudnn::TargetOf(Properties(900));
+  ASSERT_TRUE(target.ok());
+  const kernels::DeviceAxis axis{.kernel = 3, .pad = 1};
+  const ConvShape shape{.slide = {{32, 28, 28, 128}, {32, 28, 28, 128}, {axis, axis}},
+                        .type = DeviceType::kBfloat};
+  auto graph = cudnn::MakeGraph(*target, shape, ConvPass::kForward);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  std::map<int64_t, int> of_engine;
+  for (const auto& one : cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 8))
+    ++of_engine[cudnn::EngineOf(one)];
+  EXPECT_GT(of_engine.size(), 1u);
+  for (const auto& [engine, count] : of_engine) {
+    EXPECT_GE(engine, 0);
+    EXPECT_LE(count, cudnn::kMostOfOneEngine) << engine;
+  }
 }
 
 TEST(CudnnPlan, DeviceThatIsNoneIsASentence) {

@@ -15,6 +15,7 @@ class DeviceFailure : public testing::Test {
  protected:
   void TearDown() override {
     cuda_on_host::launches_left = cuda_on_host::bytes_left = ~uint64_t{0};
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "the next call would be blamed for it";
   }
   double Forward() {
     return net_->Forward({problem_.images, problem_.labels, problem_.batch}, nullptr);
@@ -46,6 +47,15 @@ TEST_F(DeviceFailure, InBackwardMakesNothingReady) {
   EXPECT_THAT(net_->status().message(), HasSubstr("the backward pass of layer"));
   cuda_on_host::launches_left = 1000;
   EXPECT_TRUE(std::isnan(Forward())) << "it does not come back";
+}
+
+TEST_F(DeviceFailure, WithoutGraphsLaunchesStaySingle) {
+  net_ = problem_.Make();
+  EXPECT_FALSE(std::isnan(Forward()));
+  cuda_on_host::bytes_left = 0;
+  const uint64_t before = cuda_on_host::graphs_launched;
+  EXPECT_FALSE(std::isnan(Forward())) << net_->status().message();
+  EXPECT_EQ(cuda_on_host::graphs_launched, before);
 }
 
 TEST_F(DeviceFailure, WithoutRoomSaysSo) {

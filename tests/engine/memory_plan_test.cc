@@ -44,7 +44,8 @@ TEST(MemoryPlan, NeverOverlapsWhatLivesAtOnce) {
       b.id = plan.Add(b.bytes);
       plan.Use(b.id, b.last);
       plan.Use(b.id, b.first);
-      sum += (b.bytes + 63) / 64 * 64;
+      sum +=
+          (b.bytes + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment * MemoryPlan::kAlignment;
       buffers.push_back(b);
     }
     const size_t arena = plan.Place();

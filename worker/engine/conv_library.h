@@ -23,7 +23,8 @@ struct ConvShape {
 
 // Images in and out, [n, h, w, c]; the kernel [out.c, kernel, kernel, in.c / groups]; the bias
 // [out.c]; all in the shape's type. A pass reads two of the first three (and the bias) and writes
-// the third. All on the device, at multiples of 16 bytes.
+// the third. All on the device, at multiples of MemoryPlan::kAlignment, which the libraries take
+// for granted.
 struct ConvData {
   void *x = nullptr, *kernel = nullptr, *y = nullptr, *bias = nullptr;
   void* workspace = nullptr;  // of so many bytes as the plan wants

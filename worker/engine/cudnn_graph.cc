@@ -4,70 +4,14 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 #include <utility>
+#include <vector>
 
 #include "common/base/text.h"
+#include "worker/engine/cudnn_maker.h"
 
 namespace tern::engine::cuda::cudnn {
 namespace {
-
-constexpr auto TypeOf(int64_t) { return CUDNN_TYPE_INT64; }
-constexpr auto TypeOf(float) { return CUDNN_TYPE_FLOAT; }
-constexpr auto TypeOf(bool) { return CUDNN_TYPE_BOOLEAN; }
-constexpr auto TypeOf(char) { return CUDNN_TYPE_CHAR; }
-constexpr auto TypeOf(cudnnDataType_t) { return CUDNN_TYPE_DATA_TYPE; }
-constexpr auto TypeOf(cudnnConvolutionMode_t) { return CUDNN_TYPE_CONVOLUTION_MODE; }
-constexpr auto TypeOf(cudnnPointwiseMode_t) { return CUDNN_TYPE_POINTWISE_MODE; }
-constexpr auto TypeOf(cudnnBackendHeurMode_t) { return CUDNN_TYPE_HEUR_MODE; }
-constexpr auto TypeOf(cudnnBackendDescriptor_t) { return CUDNN_TYPE_BACKEND_DESCRIPTOR; }
-constexpr auto TypeOf(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }
-
-// A descriptor while it is made; the first error is the one that counts.
-class Maker {
- public:
-  Maker(cudnnBackendDescriptorType_t type, const char* what) : what_(what) {
-    cudnnBackendDescriptor_t made = nullptr;
-    status_ = Check(cudnnBackendCreateDescriptor(type, &made), "cudnnBackendCreateDescriptor");
-    descriptor_.reset(made);
-  }
-  template <typename T>
-  Maker& Set(cudnnBackendAttributeName_t name, std::span<const T> values) {
-    return SetRaw(name, TypeOf(T()), values.size(), values.data());
-  }
-  template <typename T>
-  Maker& Set(cudnnBackendAttributeName_t name, const T& value) {
-    return Set(name, std::span<const T>(&value, 1));
-  }
-  Maker& Set(cudnnBackendAttributeName_t name, const Descriptor& value) {
-    const cudnnBackendDescriptor_t raw = value.get();
-    return Set<cudnnBackendDescriptor_t>(name, raw);
-  }
-  Maker& SetPointers(cudnnBackendAttributeName_t name, std::span<void* const> pointers) {
-    return SetRaw(name, CUDNN_TYPE_VOID_PTR, pointers.size(), pointers.data());
-  }
-  Result<Descriptor> Finish() {
-    if (status_.ok())
-      status_ =
-          Check(cudnnBackendFinalize(descriptor_.get()), Cat("cudnnBackendFinalize of ", what_));
-    if (!status_.ok()) return status_;
-    return std::move(descriptor_);
-  }
-
- private:
-  Maker& SetRaw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, size_t count,
-                const void* values) {
-    if (!status_.ok()) return *this;
-    status_ = Check(cudnnBackendSetAttribute(descriptor_.get(), name, type,
-                                             static_cast<int64_t>(count), values),
-                    Cat("cudnnBackendSetAttribute of ", what_));
-    return *this;
-  }
-
-  const char* what_;
-  Descriptor descriptor_;
-  Status status_ = Ok();
-};
 
 cudnnDataType_t DataType(kernels::DeviceType type) {
   switch (type) {
@@ -100,10 +44,14 @@ std::array<int64_t, 4> DimsOf(const kernels::DeviceImages& images) {
   return {images.n, images.c, images.h, images.w};
 }
 
-// What lies behind the image so that there are so many outputs.
+// Behind the image: as before it where that makes so many outputs, for which cuDNN has more and
+// faster engines, even if no window comes to read all of it; else what the last window reads.
 int64_t PadEnd(const kernels::DeviceAxis& axis, int64_t in, int64_t out) {
-  const int64_t covered = (out - 1) * axis.stride + (int64_t{axis.kernel} - 1) * axis.dilation + 1;
-  return std::max<int64_t>(0, covered - in - axis.pad);
+  const int64_t pad = axis.pad, stride = axis.stride;
+  const int64_t extent = (int64_t{axis.kernel} - 1) * axis.dilation + 1;
+  const int64_t room = in + 2 * pad - extent;
+  if (room >= 0 && room / stride + 1 == out) return pad;
+  return std::max<int64_t>(0, (out - 1) * stride + extent - in - pad);
 }
 
 Result<Descriptor> MakeConvolution(const kernels::DeviceSlide& slide) {
@@ -240,58 +188,6 @@ class Operations {
   std::vector<Descriptor> made_;
 };
 
-// Whether the engine keeps to what FindCandidates promises.
-bool Suits(const Descriptor& candidate, const ConvShape& shape) {
-  cudnnBackendDescriptor_t raw = nullptr;
-  if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &raw) != 0) return false;
-  const Descriptor engine(raw);
-  int64_t count = 0;
-  if (cudnnBackendGetAttribute(candidate.get(), CUDNN_ATTR_ENGINECFG_ENGINE,
-                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &raw) != 0)
-    return false;
-  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes;
-  if (cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                               CUDNN_TYPE_NUMERICAL_NOTE, notes.size(), &count, notes.data()) != 0)
-    return false;
-  const bool exact = shape.type == kernels::DeviceType::kFloat && !shape.tf32;
-  return std::none_of(notes.begin(), notes.begin() + count, [exact](auto note) {
-    // Transforms of large tiles lose more than 1e-4, whatever they are computed in.
-    const bool rounds = note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
-                        note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
-                        note == CUDNN_NUMERICAL_NOTE_FFT ||
-                        note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 ||
-                        note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 ||
-                        note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13;
-    return note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC ||
-           note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION || (exact && rounds);
-  });
-}
-
-// All that one heuristic has; nothing where it has no answer for such a graph.
-std::vector<Descriptor> Ask(const Target& target, const Descriptor& graph,
-                            cudnnBackendHeurMode_t mode) {
-  Maker maker(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "a heuristic");
-  maker.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).Set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
-  if (target.handle == nullptr) maker.Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, target.properties);
-  const Result<Descriptor> heuristic = maker.Finish();
-  int64_t count = 0;
-  if (!heuristic.ok() ||
-      cudnnBackendGetAttribute(heuristic->get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr) != 0)
-    return {};
-  std::vector<Descriptor> found;
-  std::vector<cudnnBackendDescriptor_t> raw(static_cast<size_t>(count));
-  for (cudnnBackendDescriptor_t& one : raw) {
-    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &one) != 0) return {};
-    found.emplace_back(one);
-  }
-  if (cudnnBackendGetAttribute(heuristic->get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                               CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()) != 0)
-    return {};
-  found.resize(static_cast<size_t>(count));
-  return found;
-}
-
 void SetTarget(const Target& target, Maker* plan) {
   if (target.handle == nullptr) {
     plan->Set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, target.properties);
@@ -349,18 +245,6 @@ Result<Descriptor> MakeGraph(const Target& target, const ConvShape& shape, ConvP
   maker.Set<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATIONGRAPH_OPS, raw);
   if (target.handle != nullptr) maker.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, target.handle);
   return maker.Finish();
-}
-
-Result<std::vector<Descriptor>> FindCandidates(const Target& target, const Descriptor& graph,
-                                               const ConvShape& shape, size_t most) {
-  std::vector<Descriptor> suiting;
-  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (Descriptor& candidate : Ask(target, graph, mode)) {
-      if (suiting.size() < most && Suits(candidate, shape)) suiting.push_back(std::move(candidate));
-    }
-    if (!suiting.empty()) break;
-  }
-  return suiting;
 }
 
 Result<Plan> MakePlan(const Target& target, const Descriptor& candidate) {

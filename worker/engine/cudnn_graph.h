@@ -1,13 +1,12 @@
 // The passes of conv_library.h as operation graphs of cuDNN: a graph, the library's candidates for
-// it, a plan of one of them. No GPU is needed up to the plan, where the device is described.
-// Internal to the engine.
+// it (cudnn_candidates.h), a plan of one of them. No GPU is needed up to the plan, where the device
+// is described. Internal to the engine.
 //
 //   Target -> MakeGraph -> FindCandidates -> MakePlan, or PlanFromJson of what a plan said before
 #pragma once
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "common/base/status.h"
 #include "worker/engine/conv_library.h"
@@ -36,11 +35,6 @@ Result<Target> TargetOf(const std::string& json);
 enum Uid : int64_t { kImagesIn = 1, kKernel, kImagesOut, kBias, kBeforeBias, kBeforeRelu };
 
 Result<Descriptor> MakeGraph(const Target& target, const ConvShape& shape, ConvPass pass);
-
-// Engine configurations that give the same bits each time and do not round what the shape does not
-// allow them to; the library's favourites first, at most `most`. None where it has none.
-Result<std::vector<Descriptor>> FindCandidates(const Target& target, const Descriptor& graph,
-                                               const ConvShape& shape, size_t most);
 
 struct Plan {
   Descriptor descriptor;

@@ -17,7 +17,8 @@ struct CUgraphExec_st;
 
 namespace tern::engine::cuda {
 
-// kPeerLost, "CALL: what CUDA says", unless `error` is 0.
+// kPeerLost, "CALL: what CUDA says", unless `error` is 0; CUDA's own note of it is taken away, as a
+// library that reads it later would blame an innocent call.
 Status Check(int error, const std::string& call);
 // The GPU of this process is there and of a kind that Tern is built for; kBadJob otherwise.
 Status FindDevice();
@@ -64,7 +65,10 @@ class Event;
 
 class Stream {
  public:
-  static Result<std::unique_ptr<Stream>> Make();
+  // Blocks of kernels of a first stream are the next to run where some end, before those that wait
+  // on a usual one.
+  enum class Priority { kUsual, kFirst };
+  static Result<std::unique_ptr<Stream>> Make(Priority priority = Priority::kUsual);
   ~Stream();
   kernels::DeviceStream get() const { return stream_; }
   Status CopyIn(void* device, const void* host, size_t bytes);

@@ -17,14 +17,15 @@ Status BadJob(const std::string& what) {
 
 Status Check(int error, const std::string& call) {
   if (error == cudaSuccess) return Ok();
+  cudaGetLastError();
   return Status(Code::kPeerLost,
                 Cat(call, ": ", cudaGetErrorString(static_cast<cudaError_t>(error))));
 }
 
 Status FindDevice() {
   int devices = 0;
-  const cudaError_t counted = cudaGetDeviceCount(&devices);
-  if (counted != cudaSuccess) return BadJob(Cat("CUDA says: ", cudaGetErrorString(counted)));
+  const Status counted = Check(cudaGetDeviceCount(&devices), "CUDA says");
+  if (!counted.ok()) return BadJob(counted.message());
   if (devices == 0) return BadJob("there is no GPU here");
   int major = 0, minor = 0;
   TERN_RETURN_IF_ERROR(Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0),
@@ -40,11 +41,11 @@ void FreeDevice::operator()(void* memory) const { cudaFree(memory); }
 
 Result<DeviceMemory> AllocateDevice(size_t bytes) {
   void* memory = nullptr;
-  const cudaError_t allocated = cudaMalloc(&memory, bytes == 0 ? 1 : bytes);
-  if (allocated != cudaSuccess) {
-    return Status(Code::kBadJob, Cat("the GPU has no ", HumanBytes(bytes),
-                                     " to spare (cudaMalloc: ", cudaGetErrorString(allocated),
-                                     "); take a smaller batch a worker or a smaller net"));
+  const Status allocated = Check(cudaMalloc(&memory, bytes == 0 ? 1 : bytes), "cudaMalloc");
+  if (!allocated.ok()) {
+    return Status(Code::kBadJob,
+                  Cat("the GPU has no ", HumanBytes(bytes), " to spare (", allocated.message(),
+                      "); take a smaller batch a worker or a smaller net"));
   }
   DeviceMemory owned(memory);
   TERN_RETURN_IF_ERROR(Check(cudaMemset(memory, 0, bytes), "cudaMemset"));
@@ -56,11 +57,8 @@ Result<DeviceMemory> AllocateDevice(size_t bytes) {
 PinnedRange::PinnedRange(const void* begin, size_t bytes) {
   void* address = const_cast<void*>(begin);
   if (bytes == 0) return;
-  if (cudaHostRegister(address, bytes, cudaHostRegisterDefault) == cudaSuccess) {
+  if (Check(cudaHostRegister(address, bytes, cudaHostRegisterDefault), "cudaHostRegister").ok())
     begin_ = address;
-  } else {
-    cudaGetLastError();  // it is no error of the next call's
-  }
 }
 
 PinnedRange::~PinnedRange() {
@@ -88,10 +86,15 @@ void PinnedPool::Put(Slab slab) {
   free_.push_back(std::move(slab));
 }
 
-Result<std::unique_ptr<Stream>> Stream::Make() {
+Result<std::unique_ptr<Stream>> Stream::Make(Priority priority) {
   std::unique_ptr<Stream> stream(new Stream);
-  TERN_RETURN_IF_ERROR(Check(cudaStreamCreateWithFlags(&stream->stream_, cudaStreamNonBlocking),
-                             "cudaStreamCreateWithFlags"));
+  int least = 0, greatest = 0;  // numbers that fall as priorities rise; 0 is the usual one
+  TERN_RETURN_IF_ERROR(Check(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+                             "cudaDeviceGetStreamPriorityRange"));
+  TERN_RETURN_IF_ERROR(
+      Check(cudaStreamCreateWithPriority(&stream->stream_, cudaStreamNonBlocking,
+                                         priority == Priority::kFirst ? greatest : 0),
+            "cudaStreamCreateWithPriority"));
   return stream;
 }
 
@@ -151,7 +154,7 @@ Result<std::unique_ptr<Graph>> Graph::Capture(const Stream& stream,
   const Status ended = Check(cudaStreamEndCapture(stream.get(), &captured), "cudaStreamEndCapture");
   if (!launched.ok() || !ended.ok()) {
     if (captured != nullptr) cudaGraphDestroy(captured);
-    cudaGetLastError();  // it is no error of the next call's
+    cudaGetLastError();  // of a library's call among the launches
     return launched.ok() ? ended : launched;
   }
   std::unique_ptr<Graph> graph(new Graph);

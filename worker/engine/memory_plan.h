@@ -8,7 +8,9 @@ namespace tern::engine {
 
 class MemoryPlan {
  public:
-  static constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
+  // Of CUDA's own allocations, and what its libraries choose algorithms for; enough for a cache
+  // line and the widest vector.
+  static constexpr size_t kAlignment = 256;
 
   // A new buffer, not alive yet.
   int Add(size_t bytes);

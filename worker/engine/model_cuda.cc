@@ -96,7 +96,7 @@ class Model : public CudaModel {
 
 Status Model::Allocate() {
   TERN_RETURN_IF_ERROR(FindDevice());
-  auto stream = Stream::Make(), coding = Stream::Make();
+  auto stream = Stream::Make(), coding = Stream::Make(Stream::Priority::kFirst);
   if (!stream.ok()) return stream.status();
   if (!coding.ok()) return coding.status();
   stream_ = std::move(*stream);

@@ -47,10 +47,11 @@ Result<std::unique_ptr<PixelInput>> PixelInput::Make(const kernels::PixelRule& r
 
 Status PixelInput::Upload(const Net::Feed& feed) {
   const Place& place = places_[next_];
-  TERN_RETURN_IF_ERROR(
-      stream_->CopyIn(place.bytes.get(), feed.bytes.data(), feed.bytes.size_bytes()));
+  // Draws first: their memory is not pinned, and such a copy may wait for those before it.
   TERN_RETURN_IF_ERROR(
       stream_->CopyIn(place.draws.get(), feed.draws.data(), feed.draws.size_bytes()));
+  TERN_RETURN_IF_ERROR(
+      stream_->CopyIn(place.bytes.get(), feed.bytes.data(), feed.bytes.size_bytes()));
   return arrived_->Record(*stream_);
 }
 

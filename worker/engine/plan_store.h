@@ -1,4 +1,5 @@
-// Plans that were chosen by timing, kept in a file from run to run: by device, library and shape.
+// Plans that were chosen by timing, kept in a file from run to run: by device, driver, library and
+// shape. What no key of today's asks for stays in the file, unread.
 // Internal to the engine.
 #pragma once
 

@@ -102,6 +102,11 @@ inline Block& Meeting() {
 
 // So many launches are taken before one fails, and so many bytes are there; for tests of failures.
 inline uint64_t launches_left = ~uint64_t{0}, bytes_left = ~uint64_t{0};
+inline thread_local cudaError_t last_error = cudaSuccess;
+inline cudaError_t Fail(cudaError_t error) { return last_error = error; }
+
+// Of the streams that this thread has made, in order.
+inline thread_local std::vector<int> stream_priorities;
 
 // Threads that wait for work: starting them anew for every launch would take most of the time.
 class Pool {
@@ -246,6 +251,7 @@ inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned) {
+  if (cuda_on_host::bytes_left == 0) return cuda_on_host::Fail(cudaErrorMemoryAllocation);
   *exec = new CUgraphExec_st{*graph};
   return cudaSuccess;
 }
@@ -269,7 +275,7 @@ template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelNow(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                 const Arguments&... arguments) {
   const std::lock_guard one_at_a_time(cuda_on_host::launching);
-  if (cuda_on_host::launches_left == 0) return cudaErrorLaunchFailure;
+  if (cuda_on_host::launches_left == 0) return cuda_on_host::Fail(cudaErrorLaunchFailure);
   --cuda_on_host::launches_left;
   const uint32_t threads = config->blockDim.x, blocks = config->gridDim.x;
   const auto run = [&](uint32_t thread, uint32_t b) {
@@ -309,7 +315,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
 
 // Memory, as poorly initialized as a device's.
 inline cudaError_t cudaMalloc(void** to, size_t bytes) {
-  if (bytes > cuda_on_host::bytes_left) return cudaErrorMemoryAllocation;
+  if (bytes > cuda_on_host::bytes_left) return cuda_on_host::Fail(cudaErrorMemoryAllocation);
   *to = std::malloc(bytes);
   if (*to == nullptr) return cudaErrorMemoryAllocation;
   std::memset(*to, 0xA5, bytes);
@@ -367,9 +373,17 @@ inline cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVer
 inline const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaErrorLaunchFailure ? "launch failure" : "out of memory";
 }
-inline cudaError_t cudaGetLastError() { return cudaSuccess; }
-inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+inline cudaError_t cudaGetLastError() {
+  return std::exchange(cuda_on_host::last_error, cudaSuccess);
+}
+inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) {
   *stream = nullptr;
+  cuda_on_host::stream_priorities.push_back(priority);
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
