@@ -163,11 +163,13 @@ struct FromKernel {
 
 template <typename T, uint32_t kCount>
 struct Columns {
+  using Row = Raw<T, kCount>;
   const T* x;
   __device__ Columns For(uint32_t) const { return *this; }
-  __device__ void operator()(uint64_t i, float* first, float*) const {
+  __device__ Row LoadRow(uint64_t i) const { return LoadRaw<kCount>(x + i); }
+  __device__ void Add(const Row& row, uint64_t, float* first, float*) const {
     float v[kCount];
-    Load<kCount>(x + i, v);
+    AsFloats<T, kCount>(row, v);
     for (uint32_t k = 0; k < kCount; ++k) first[k] += v[k];
   }
 };
@@ -229,7 +231,7 @@ int ConvBackwardWeightsOnDevice(DeviceStream stream, DeviceType type, const Devi
 }
 
 uint32_t PartialsOf(uint64_t rows) {
-  constexpr uint64_t kRows = 256, kMost = 512;
+  constexpr uint64_t kRows = 128, kMost = 512;
   return static_cast<uint32_t>(std::clamp<uint64_t>(rows / kRows, 1, kMost));
 }
 
