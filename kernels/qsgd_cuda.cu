@@ -53,13 +53,18 @@ struct Sums : QsgdSums {
   }
 };
 
+struct Source {
+  const float* v;
+  __device__ float Load(uint64_t i) const { return v[i]; }
+  __device__ void Keep(uint64_t, float) const {}
+};
+
 template <bool kTwoNorm>
 __device__ void MeasureTile(const Work& work) {
   const uint32_t p = work.tiling.tiles[blockIdx.x].part;
   const Part part = work.tiling.parts[p].part;
   const GroupedPart groups = work.coding.groups[p];
   const QsgdRule& rule = work.coding.rule;
-  const float* v = work.arena + part.begin;
   const auto finish = [&](uint64_t bucket, const Sums<kTwoNorm>& sums) {
     const QsgdBucket measured = QsgdMeasured(rule, FloatOf(sums.largest), sums.squares,
                                              LengthOfGroup(part.count, groups.size, bucket));
@@ -71,9 +76,8 @@ __device__ void MeasureTile(const Work& work) {
       StoreFloat(measured.norm, work.out + work.coding.places[p].begin + bucket * sizeof(float));
     }
   };
-  SumGroups(
-      work.tiling, groups.size, static_cast<Sums<kTwoNorm>*>(work.room.partial), work.room.done,
-      [v](uint64_t i) { return v[i]; }, finish);
+  SumGroups(work.tiling, groups.size, static_cast<Sums<kTwoNorm>*>(work.room.partial),
+            work.room.done, Source{work.arena + part.begin}, finish);
 }
 
 // The header of a part whose buckets differ in width, from byte `at` of `out` on. Returns where the
