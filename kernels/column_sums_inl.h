@@ -12,6 +12,8 @@ struct Pair {
 };
 
 constexpr uint32_t kSumThreads = 128, kRowsInFloat = 16;
+constexpr uint32_t kRowsAtOnce = 4;  // that a thread loads before it looks at the first
+static_assert(kRowsInFloat % kRowsAtOnce == 0);
 // More shares than these are added by a block a channel, fewer by a thread.
 constexpr uint32_t kFewPartials = 16;
 
@@ -22,46 +24,66 @@ inline uint32_t WideOf(uint32_t packs) {
   return wide;
 }
 
+// How many rows of threads take one row's channels.
+TERN_HOST_DEVICE uint32_t GroupsOf(uint32_t packs, uint32_t wide) {
+  return (packs + wide - 1) / wide;
+}
+
 // By the threads of a block that have the same channels: the first gets the sum.
-template <uint32_t kCount>
-__device__ void FoldColumns(uint32_t wide, double (*sums)[2 * kCount]) {
+template <uint32_t kSums>
+__device__ void FoldColumns(uint32_t wide, double (*sums)[kSumThreads]) {
   for (uint32_t half = kSumThreads / 2; half >= wide; half /= 2) {
     __syncthreads();
     if (threadIdx.x >= half) continue;
-    for (uint32_t k = 0; k < 2 * kCount; ++k) sums[threadIdx.x][k] += sums[threadIdx.x + half][k];
+    for (uint32_t k = 0; k < kSums; ++k) sums[k][threadIdx.x] += sums[k][threadIdx.x + half];
   }
 }
 
-// What `of` adds of each row: of.For(c) is what a thread has of channels [c, c + kCount), whose
-// operator()(i, first, second) adds those at element i to both.
+// The rows at i, i + step, ... to both sums.
+template <uint32_t kRows, typename Mine>
+__device__ void AddRows(uint64_t i, uint64_t step, const Mine& mine, float* first, float* second) {
+  typename Mine::Row rows[kRows];
+#pragma unroll
+  for (uint32_t r = 0; r < kRows; ++r) rows[r] = mine.LoadRow(i + r * step);
+#pragma unroll
+  for (uint32_t r = 0; r < kRows; ++r) mine.Add(rows[r], i + r * step, first, second);
+}
+
+// What `of` adds of each row: of.For(c) is what a thread has of channels [c, c + kCount); its
+// LoadRow(i) is what lies at element i, and Add(row, i, first, second) adds that to both. A place
+// of `sums` has a column a thread: neighbours are in different banks.
 template <uint32_t kCount, typename Of>
 __global__ void __launch_bounds__(kSumThreads)
     TakeSums(uint64_t rows, uint32_t channels, uint32_t wide, uint32_t partials, Of of,
              double* partial) {
-  __shared__ double sums[kSumThreads][2 * kCount];
-  const uint32_t groups = (channels / kCount + wide - 1) / wide;
-  const uint32_t b = blockIdx.x / groups, deep = kSumThreads / wide;
-  const uint32_t c = (blockIdx.x % groups * wide + threadIdx.x % wide) * kCount;
-  double* mine = sums[threadIdx.x];
-  for (uint32_t k = 0; k < 2 * kCount; ++k) mine[k] = 0;
+  __shared__ double sums[2 * kCount][kSumThreads];
+  const uint32_t groups = GroupsOf(channels / kCount, wide);
+  const uint32_t b = blockIdx.x / groups, deep = kSumThreads / wide, thread = threadIdx.x;
+  const uint32_t c = (blockIdx.x % groups * wide + thread % wide) * kCount;
+  for (uint32_t k = 0; k < 2 * kCount; ++k) sums[k][thread] = 0;
   if (c < channels) {
-    auto adds = of.For(c);
+    const auto mine = of.For(c);
     float first[kCount] = {}, second[kCount] = {};
-    uint32_t taken = 0;
-    for (uint64_t row = uint64_t{b} * deep + threadIdx.x / wide; row < rows;
-         row += uint64_t{partials} * deep) {
-      adds(row * channels + c, first, second);
-      if (++taken % kRowsInFloat != 0) continue;
+    const auto keep = [&] {
       for (uint32_t k = 0; k < kCount; ++k) {
-        mine[2 * k] += first[k], mine[2 * k + 1] += second[k];
+        sums[2 * k][thread] += first[k], sums[2 * k + 1][thread] += second[k];
         first[k] = second[k] = 0;
       }
+    };
+    const uint64_t rows_apart = uint64_t{partials} * deep, step = rows_apart * channels;
+    uint64_t row = uint64_t{b} * deep + thread / wide;
+    for (uint32_t taken = 0; row + (kRowsAtOnce - 1) * rows_apart < rows;
+         row += kRowsAtOnce * rows_apart) {
+      AddRows<kRowsAtOnce>(row * channels + c, step, mine, first, second);
+      if ((taken += kRowsAtOnce) % kRowsInFloat == 0) keep();
     }
-    for (uint32_t k = 0; k < kCount; ++k) mine[2 * k] += first[k], mine[2 * k + 1] += second[k];
+    for (; row < rows; row += rows_apart) AddRows<1>(row * channels + c, step, mine, first, second);
+    keep();
   }
-  FoldColumns<kCount>(wide, sums);
-  if (threadIdx.x >= wide || c >= channels) return;
-  for (uint32_t k = 0; k < 2 * kCount; ++k) partial[(uint64_t{2} * c + k) * partials + b] = mine[k];
+  FoldColumns<2 * kCount>(wide, sums);
+  if (thread >= wide || c >= channels) return;
+  for (uint32_t k = 0; k < 2 * kCount; ++k)
+    partial[(uint64_t{2} * c + k) * partials + b] = sums[k][thread];
 }
 
 template <typename Work>
@@ -99,7 +121,7 @@ template <uint32_t kCount, typename Of, typename Work>
 int SumColumns(cudaStream_t stream, uint64_t rows, uint32_t channels, const Of& of, double* partial,
                const Work& work) {
   const uint32_t wide = WideOf(channels / kCount), partials = PartialsOf(rows);
-  const uint32_t groups = (channels / kCount + wide - 1) / wide;
+  const uint32_t groups = GroupsOf(channels / kCount, wide);
   const int summed = Launch(TakeSums<kCount, Of>, groups * partials, kSumThreads, stream, rows,
                             channels, wide, partials, of, partial);
   if (summed != 0) return summed;

@@ -1,4 +1,4 @@
-// Convolutions by their definition: a thread an output, an input or a weight.
+// Convolutions by their definition: a thread an output or an input, and one or many a weight.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -107,7 +107,8 @@ struct BackwardWeights {
   const T *x, *dy;
   T* gradient;
 
-  __device__ void operator()(uint64_t i) const {
+  // Of weight i, over the rows first, first + step, ... of all output images.
+  __device__ double SumOf(uint64_t i, uint64_t first, uint64_t step) const {
     const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
     const uint32_t inputs = slide.in.c / groups;
     const auto input = static_cast<uint32_t>(i % inputs);
@@ -117,21 +118,58 @@ struct BackwardWeights {
     const auto kh = static_cast<uint32_t>(rest % rows.kernel);
     const auto o = static_cast<uint32_t>(rest / rows.kernel);
     const uint32_t c = o / (slide.out.c / groups) * inputs + input;
+    const uint64_t all = uint64_t{slide.out.n} * slide.out.h;
+    // Not on the padding are outputs [begin, end) of a row.
+    const uint32_t before = kw * columns.dilation, past = columns.pad + slide.in.w;
+    const uint32_t begin = before < columns.pad ? Ceil(columns.pad - before, columns.stride) : 0;
+    const uint32_t reads = before < past ? Ceil(past - before, columns.stride) : 0;
+    const uint32_t end = reads < slide.out.w ? reads : slide.out.w;
     double sum = 0;
-    Pixel at{0, 0, 0}, from{0, 0, 0};
-    for (at.n = from.n = 0; at.n < slide.out.n; from.n = ++at.n) {
-      for (at.h = 0; at.h < slide.out.h; ++at.h) {
-        if (!Tap(rows, at.h, kh, slide.in.h, &from.h)) continue;
-        for (at.w = 0; at.w < slide.out.w; ++at.w) {
-          if (!Tap(columns, at.w, kw, slide.in.w, &from.w)) continue;
-          sum += double{AsFloat(x[PlaceOf(from, slide.in) + c])} *
-                 AsFloat(dy[PlaceOf(at, slide.out) + o]);
-        }
+    for (uint64_t row = first; row < all; row += step) {
+      const Pixel at{static_cast<uint32_t>(row / slide.out.h),
+                     static_cast<uint32_t>(row % slide.out.h), begin};
+      Pixel from{at.n, 0, begin * columns.stride + before - columns.pad};
+      if (begin >= end || !Tap(rows, at.h, kh, slide.in.h, &from.h)) continue;
+      const T* input_at = x + PlaceOf(from, slide.in) + c;
+      const T* gradient_at = dy + PlaceOf(at, slide.out) + o;
+#pragma unroll 4
+      for (uint32_t w = begin; w < end; ++w) {
+        sum += double{AsFloat(*input_at)} * AsFloat(*gradient_at);
+        input_at += uint64_t{columns.stride} * slide.in.c;
+        gradient_at += slide.out.c;
       }
     }
+    return sum;
+  }
+  __device__ static uint32_t Ceil(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+  __device__ void Keep(uint64_t i, double sum) const {
     gradient[i] = FromFloat<T>(static_cast<float>(sum));
   }
+  __device__ void operator()(uint64_t i) const { Keep(i, SumOf(i, 0, 1)); }
 };
+
+// Weights too few for a thread each share the rows out: `wide` neighbours a block, who read the
+// same pixels or channels.
+template <typename T>
+__global__ void __launch_bounds__(kSumThreads)
+    SumWeights(uint64_t weights, uint32_t wide, BackwardWeights<T> of) {
+  __shared__ double sums[1][kSumThreads];
+  const uint64_t i = uint64_t{blockIdx.x} * wide + threadIdx.x % wide;
+  sums[0][threadIdx.x] = i < weights ? of.SumOf(i, threadIdx.x / wide, kSumThreads / wide) : 0;
+  FoldColumns<1>(wide, sums);
+  if (threadIdx.x < wide && i < weights) of.Keep(i, sums[0][threadIdx.x]);
+}
+
+template <typename T>
+int BackwardOfWeights(cudaStream_t stream, uint64_t weights, const BackwardWeights<T>& of) {
+  constexpr uint64_t kFewRows = 64, kManyWeights = 1 << 18, kEnoughBlocks = 256;
+  if (uint64_t{of.slide.out.n} * of.slide.out.h < kFewRows || weights >= kManyWeights)
+    return ForEach(stream, weights, of);
+  uint32_t wide = 1;
+  while (wide < 32 && weights >= 2 * wide * kEnoughBlocks) wide *= 2;
+  const auto blocks = static_cast<uint32_t>((weights + wide - 1) / wide);
+  return Launch(SumWeights<T>, blocks, kSumThreads, stream, weights, wide, of);
+}
 
 // [o, kh, kw, i] to or from [o, i, kh, kw]: where element i of the first lies in the second.
 struct Kernel {
@@ -163,11 +201,13 @@ struct FromKernel {
 
 template <typename T, uint32_t kCount>
 struct Columns {
+  using Row = Raw<T, kCount>;
   const T* x;
   __device__ Columns For(uint32_t) const { return *this; }
-  __device__ void operator()(uint64_t i, float* first, float*) const {
+  __device__ Row LoadRow(uint64_t i) const { return LoadRaw<kCount>(x + i); }
+  __device__ void Add(const Row& row, uint64_t, float* first, float*) const {
     float v[kCount];
-    Load<kCount>(x + i, v);
+    AsFloats<T, kCount>(row, v);
     for (uint32_t k = 0; k < kCount; ++k) first[k] += v[k];
   }
 };
@@ -222,14 +262,15 @@ int ConvBackwardWeightsOnDevice(DeviceStream stream, DeviceType type, const Devi
                                 uint32_t groups, const void* x, const void* dy, void* weight) {
   const uint64_t taps = uint64_t{slide.window.rows.kernel} * slide.window.columns.kernel;
   return OfType(type, [&]<typename T>() {
-    return ForEach(stream, uint64_t{slide.out.c} * (slide.in.c / groups) * taps,
-                   BackwardWeights<T>{slide, groups, static_cast<const T*>(x),
-                                      static_cast<const T*>(dy), static_cast<T*>(weight)});
+    return BackwardOfWeights(
+        stream, uint64_t{slide.out.c} * (slide.in.c / groups) * taps,
+        BackwardWeights<T>{slide, groups, static_cast<const T*>(x), static_cast<const T*>(dy),
+                           static_cast<T*>(weight)});
   });
 }
 
 uint32_t PartialsOf(uint64_t rows) {
-  constexpr uint64_t kRows = 256, kMost = 512;
+  constexpr uint64_t kRows = 128, kMost = 512;
   return static_cast<uint32_t>(std::clamp<uint64_t>(rows / kRows, 1, kMost));
 }
 

@@ -131,7 +131,8 @@ struct DeviceNorm {
   double epsilon = 0, momentum = 0;
   bool relu = false;  // behind it
 };
-// A number a channel each, but `partial`: 2 * PartialsOf(rows) of them, in double.
+// A number a channel each, but `partial`: 2 * PartialsOf(rows) of them, in double. `mean`, `scale`
+// and `shift`, and the `sums` below, are at multiples of 16 bytes.
 struct DeviceNormState {
   const float *gamma = nullptr, *beta = nullptr;
   float *running_mean = nullptr, *running_variance = nullptr;

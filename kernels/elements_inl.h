@@ -57,19 +57,27 @@ __device__ inline float AsFloat(Half x) {
 template <typename T>
 inline constexpr uint32_t kPack = 16 / sizeof(T);
 
+// kCount elements as they lie: one, or a pack. Several of these can be on their way to registers
+// before the first is looked at.
+template <typename T, uint32_t kCount>
+using Raw = std::conditional_t<kCount == 1, T, float4>;
+template <uint32_t kCount, typename T>
+__device__ Raw<T, kCount> LoadRaw(const T* x) {
+  static_assert(kCount == 1 || kCount == kPack<T>);
+  return *reinterpret_cast<const Raw<T, kCount>*>(x);
+}
+template <typename T, uint32_t kCount>
+__device__ void AsFloats(const Raw<T, kCount>& raw, float* v) {
+  T e[kCount];
+  memcpy(e, &raw, sizeof raw);
+#pragma unroll
+  for (uint32_t k = 0; k < kCount; ++k) v[k] = AsFloat(e[k]);
+}
+
 // kCount elements from x on, or to y: one, or a pack at a multiple of 16 bytes.
 template <uint32_t kCount, typename T>
 __device__ void Load(const T* x, float* v) {
-  if constexpr (kCount == kPack<T>) {
-    const float4 raw = *reinterpret_cast<const float4*>(x);
-    T e[kCount];
-    memcpy(e, &raw, sizeof raw);
-#pragma unroll
-    for (uint32_t k = 0; k < kCount; ++k) v[k] = AsFloat(e[k]);
-  } else {
-    static_assert(kCount == 1);
-    v[0] = AsFloat(x[0]);
-  }
+  AsFloats<T, kCount>(LoadRaw<kCount>(x), v);
 }
 template <uint32_t kCount, typename T>
 __device__ void Store(const float* v, T* y) {
@@ -109,38 +117,33 @@ int OfTypeAndPack(DeviceType type, uint32_t channels, const Work& work) {
 }
 
 template <uint32_t kCount, typename T, typename F, typename... X>
-__device__ void MapAt(uint64_t i, uint32_t c, const F& f, T* y, const X*... x) {
+__device__ void MapAt(uint64_t i, const F& f, T* y, const X*... x) {
   float out[kCount], in[sizeof...(X)][kCount];
   uint32_t row = 0;
   (Load<kCount>(x + i, in[row++]), ...);
 #pragma unroll
   for (uint32_t k = 0; k < kCount; ++k) {
-    if constexpr (sizeof...(X) == 1) out[k] = f(c + k, in[0][k]);
-    if constexpr (sizeof...(X) == 2) out[k] = f(c + k, in[0][k], in[1][k]);
-    if constexpr (sizeof...(X) == 3) out[k] = f(c + k, in[0][k], in[1][k], in[2][k]);
+    if constexpr (sizeof...(X) == 1) out[k] = f(in[0][k]);
+    if constexpr (sizeof...(X) == 2) out[k] = f(in[0][k], in[1][k]);
   }
   Store<kCount>(out, y + i);
 }
 
 template <uint32_t kCount, typename T, typename F, typename... X>
-__global__ void MapElements(uint64_t n, uint32_t channels, F f, T* y, const X*... x) {
+__global__ void MapElements(uint64_t n, F f, T* y, const X*... x) {
   const uint64_t i = (uint64_t{blockIdx.x} * kElementThreads + threadIdx.x) * kCount;
   if (i >= n) return;
-  const auto c =
-      static_cast<uint32_t>(n >> 32 == 0 ? static_cast<uint32_t>(i) % channels : i % channels);
-  if (i + kCount <= n) return MapAt<kCount>(i, c, f, y, x...);
-  for (uint64_t rest = i; rest < n; ++rest) MapAt<1>(rest, c + (rest - i), f, y, x...);
+  if (i + kCount <= n) return MapAt<kCount>(i, f, y, x...);
+  for (uint64_t rest = i; rest < n; ++rest) MapAt<1>(rest, f, y, x...);
 }
 
-// y[i] = f(c, x[i]...) for n elements, c = i % channels: channels come in packs, or f does not
-// care (channels: 0).
-template <typename T, uint32_t kCount, typename F, typename... X>
-int Map(cudaStream_t stream, uint64_t n, uint32_t channels, const F& f, T* y, const X*... x) {
+// y[i] = f(x[i]...) for n elements.
+template <typename T, typename F, typename... X>
+int Map(cudaStream_t stream, uint64_t n, const F& f, T* y, const X*... x) {
+  constexpr uint32_t kCount = kPack<T>;
   const uint64_t items = (n + kCount - 1) / kCount;
   const auto blocks = static_cast<uint32_t>((items + kElementThreads - 1) / kElementThreads);
-  const uint32_t of = channels == 0 ? kCount : channels;
-  return Launch(MapElements<kCount, T, F, X...>, blocks, kElementThreads, stream, n, of, f, y,
-                x...);
+  return Launch(MapElements<kCount, T, F, X...>, blocks, kElementThreads, stream, n, f, y, x...);
 }
 
 }  // namespace tern::kernels

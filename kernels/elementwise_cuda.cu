@@ -12,23 +12,17 @@ namespace {
 
 struct Relu {
   float upper;
-  __device__ float operator()(uint32_t, float x) const {
-    return x <= 0 ? 0 : (x > upper ? upper : x);
-  }
+  __device__ float operator()(float x) const { return x <= 0 ? 0 : (x > upper ? upper : x); }
 };
 
 struct ReluBack {
   float upper;
-  __device__ float operator()(uint32_t, float y, float dy) const {
-    return y > 0 && y < upper ? dy : 0;
-  }
+  __device__ float operator()(float y, float dy) const { return y > 0 && y < upper ? dy : 0; }
 };
 
 struct Sum {
   bool relu;
-  __device__ float operator()(uint32_t, float a, float b) const {
-    return relu && a + b <= 0 ? 0 : a + b;
-  }
+  __device__ float operator()(float a, float b) const { return relu && a + b <= 0 ? 0 : a + b; }
 };
 
 // Of element i of [n, h, w, c], its place in [n, c, h, w].
@@ -108,24 +102,23 @@ struct FindNotFinite {
 int ReluForwardOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t n,
                         float upper, void* y) {
   return OfType(type, [&]<typename T>() {
-    return Map<T, kPack<T>>(stream, n, 0, Relu{upper}, static_cast<T*>(y),
-                            static_cast<const T*>(x));
+    return Map<T>(stream, n, Relu{upper}, static_cast<T*>(y), static_cast<const T*>(x));
   });
 }
 
 int ReluBackwardOnDevice(DeviceStream stream, DeviceType type, const void* y, const void* dy,
                          uint64_t n, float upper, void* dx) {
   return OfType(type, [&]<typename T>() {
-    return Map<T, kPack<T>>(stream, n, 0, ReluBack{upper}, static_cast<T*>(dx),
-                            static_cast<const T*>(y), static_cast<const T*>(dy));
+    return Map<T>(stream, n, ReluBack{upper}, static_cast<T*>(dx), static_cast<const T*>(y),
+                  static_cast<const T*>(dy));
   });
 }
 
 int AddOnDevice(DeviceStream stream, DeviceType type, const void* a, const void* b, uint64_t n,
                 bool relu, void* y) {
   return OfType(type, [&]<typename T>() {
-    return Map<T, kPack<T>>(stream, n, 0, Sum{relu}, static_cast<T*>(y), static_cast<const T*>(a),
-                            static_cast<const T*>(b));
+    return Map<T>(stream, n, Sum{relu}, static_cast<T*>(y), static_cast<const T*>(a),
+                  static_cast<const T*>(b));
   });
 }
 

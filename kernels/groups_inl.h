@@ -3,7 +3,9 @@
 // index order. A warp sums up a block; that tile's does where the block begins. For *_cuda.cu only.
 //
 // A Sum has Add(x) for one more element, Join(sum) to add what another lane has, and Get(from),
-// which is what `from` makes of each of its words: the same of another lane.
+// which is what `from` makes of each of its words: the same of another lane. A Source has Load(i),
+// the part's element i, and Keep(i, x) for what is to be done with it: each once for every element,
+// but many are loaded before the first is kept, so that they are under way together.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -24,29 +26,41 @@ __device__ inline uint64_t LengthOfGroup(uint64_t count, uint64_t size, uint64_t
   return rest < size ? rest : size;
 }
 
-// By a warp; only its first lane's is the sum. load(i): element i.
-template <typename Sum, typename LoadOne>
-__device__ Sum SumOfRun(uint32_t count, const LoadOne& load) {
-  const uint32_t lane = threadIdx.x % 32;
-  Sum a{}, b{}, c{}, d{};  // lanes l, l + 32, l + 64 and l + 96 of the 128
-  const uint32_t whole = count / 128 * 128;
-#pragma unroll 4
-  for (uint32_t i = lane; i < whole; i += 128) {
-    a.Add(load(i));
-    b.Add(load(i + 32));
-    c.Add(load(i + 64));
-    d.Add(load(i + 96));
+// Elements i, i + 32, ...: kTurns of each of a lane's four sums.
+template <uint32_t kTurns, typename Sum, typename Source>
+__device__ void AddTurns(uint64_t i, const Source& source, Sum* sums) {
+  float x[4 * kTurns];
+#pragma unroll
+  for (uint32_t k = 0; k < 4 * kTurns; ++k) x[k] = source.Load(i + 32 * k);
+#pragma unroll
+  for (uint32_t k = 0; k < 4 * kTurns; ++k) {
+    source.Keep(i + 32 * k, x[k]);
+    sums[k % 4].Add(x[k]);
   }
-  if (whole + lane < count) a.Add(load(whole + lane));
-  if (whole + lane + 32 < count) b.Add(load(whole + lane + 32));
-  if (whole + lane + 64 < count) c.Add(load(whole + lane + 64));
-  if (whole + lane + 96 < count) d.Add(load(whole + lane + 96));
-  a.Join(c);
-  b.Join(d);
-  a.Join(b);
+}
+
+// Of `count` elements from `from` on, by a warp; only its first lane's is the sum.
+template <typename Sum, typename Source>
+__device__ Sum SumOfRun(uint64_t from, uint32_t count, const Source& source) {
+  constexpr uint32_t kTurns = 4;
+  Sum sums[4] = {};  // lanes l, l + 32, l + 64 and l + 96 of the 128
+  uint32_t i = threadIdx.x % 32;
+  for (; i + 128 * kTurns - 32 < count; i += 128 * kTurns) AddTurns<kTurns>(from + i, source, sums);
+  for (; i + 128 - 32 < count; i += 128) AddTurns<1>(from + i, source, sums);
+#pragma unroll
+  for (uint32_t k = 0; k < 4; ++k, i += 32) {
+    if (i >= count) break;
+    const float x = source.Load(from + i);
+    source.Keep(from + i, x);
+    sums[k].Add(x);
+  }
+  sums[0].Join(sums[2]);
+  sums[1].Join(sums[3]);
+  sums[0].Join(sums[1]);
+  Sum all = sums[0];
   for (uint32_t half = 16; half > 0; half /= 2)
-    a.Join(a.Get([half](auto word) { return __shfl_down_sync(kAllLanes, word, half); }));
-  return a;
+    all.Join(all.Get([half](auto word) { return __shfl_down_sync(kAllLanes, word, half); }));
+  return all;
 }
 
 // What is known of a tile whose groups are summed up.
@@ -62,8 +76,8 @@ struct GroupedTile {
 };
 
 // Of groups that are a block each: a power of 2 of lanes a group where it has few elements.
-template <typename Sum, typename LoadOne, typename Finish>
-__device__ void SumSmallGroups(const GroupedTile<Sum>& tile, const LoadOne& load,
+template <typename Sum, typename Source, typename Finish>
+__device__ void SumSmallGroups(const GroupedTile<Sum>& tile, const Source& source,
                                const Finish& finish) {
   const uint64_t size = tile.size;
   const uint64_t first = (tile.begin + size - 1) / size, last = (tile.end + size - 1) / size;
@@ -73,8 +87,7 @@ __device__ void SumSmallGroups(const GroupedTile<Sum>& tile, const LoadOne& load
   if (width == 32) {
     for (uint64_t group = first + warp; group < last; group += kGroupThreads / 32) {
       const auto length = static_cast<uint32_t>(tile.LengthOf(group));
-      const uint64_t from = group * size;
-      const Sum sum = SumOfRun<Sum>(length, [&](uint32_t i) { return load(from + i); });
+      const Sum sum = SumOfRun<Sum>(group * size, length, source);
       if (lane == 0) finish(group, sum);
     }
     return;
@@ -83,7 +96,11 @@ __device__ void SumSmallGroups(const GroupedTile<Sum>& tile, const LoadOne& load
   for (uint64_t of_warps = first; of_warps < last; of_warps += at_once) {
     const uint64_t group = of_warps + threadIdx.x / width;
     Sum sum{};
-    if (group < last && place < tile.LengthOf(group)) sum.Add(load(group * size + place));
+    if (group < last && place < tile.LengthOf(group)) {
+      const float x = source.Load(group * size + place);
+      source.Keep(group * size + place, x);
+      sum.Add(x);
+    }
     for (uint32_t half = width / 2; half > 0; half /= 2)
       sum.Join(sum.Get([half](auto word) { return __shfl_down_sync(kAllLanes, word, half); }));
     if (group < last && place == 0) finish(group, sum);
@@ -107,13 +124,13 @@ __device__ Sum SumOfBlocks(const GroupedTile<Sum>& tile, uint64_t group, uint32_
 }
 
 // The block of a group that begins `inside` it.
-template <typename Sum, typename LoadOne, typename Finish>
+template <typename Sum, typename Source, typename Finish>
 __device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t inside,
-                         const LoadOne& load, const Finish& finish) {
+                         const Source& source, const Finish& finish) {
   const uint64_t length = tile.LengthOf(group), rest = length - inside;
   const uint64_t from = group * tile.size + inside;
   const auto count = static_cast<uint32_t>(rest < kTile ? rest : kTile);
-  Sum sum = SumOfRun<Sum>(count, [&](uint32_t i) { return load(from + i); });
+  Sum sum = SumOfRun<Sum>(from, count, source);
   const bool writes = threadIdx.x % 32 == 0;
   const uint32_t blocks = TilesOf(length);
   if (blocks > 1) {
@@ -126,11 +143,11 @@ __device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t 
 }
 
 // finish(group, sum) for every group of this block's part: once, by one thread of whichever block
-// has summed up the last of it. load(i), of the part's element i, is called once for each; by all
-// threads of kGroupThreads. `partial`: two a tile, `done`: a zero a tile, and zeros after.
-template <typename Sum, typename LoadOne, typename Finish>
+// has summed up the last of it. By all threads of kGroupThreads. `partial`: two a tile, `done`: a
+// zero a tile, and zeros after.
+template <typename Sum, typename Source, typename Finish>
 __device__ void SumGroups(const DeviceTiling& tiling, uint64_t size, Sum* partial, uint32_t* done,
-                          const LoadOne& load, const Finish& finish) {
+                          const Source& source, const Finish& finish) {
   const Tile here = tiling.tiles[blockIdx.x];
   const TiledPart part = tiling.parts[here.part];
   const uint64_t count = part.part.count, begin = uint64_t{here.index} * kTile;
@@ -138,13 +155,13 @@ __device__ void SumGroups(const DeviceTiling& tiling, uint64_t size, Sum* partia
   const GroupedTile<Sum> tile{
       size, count, begin, end, partial + 2 * uint64_t{part.tile_begin}, done + part.tile_begin};
   __syncwarp();
-  if (size <= kTile) return SumSmallGroups(tile, load, finish);
+  if (size <= kTile) return SumSmallGroups(tile, source, finish);
   const uint64_t group = begin / size;
   if (threadIdx.x < 32) {
     const uint64_t inside = (begin - group * size + kTile - 1) / kTile * kTile;
-    if (inside < tile.LengthOf(group)) SumBlock(tile, group, inside, load, finish);
+    if (inside < tile.LengthOf(group)) SumBlock(tile, group, inside, source, finish);
   } else if ((group + 1) * size < end) {
-    SumBlock(tile, group + 1, 0, load, finish);
+    SumBlock(tile, group + 1, 0, source, finish);
   }
 }
 

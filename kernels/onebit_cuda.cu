@@ -36,6 +36,16 @@ struct Sums : OneBitSums {
 };
 
 template <bool kFeedback>
+struct Source {
+  const float* g;
+  float* residual;
+  __device__ float Load(uint64_t i) const { return kFeedback ? g[i] + residual[i] : g[i]; }
+  __device__ void Keep(uint64_t i, float v) const {
+    if constexpr (kFeedback) residual[i] = v;
+  }
+};
+
+template <bool kFeedback>
 __global__ void __launch_bounds__(kGroupThreads)
     MeansOfGroups(const float* __restrict__ g, float* __restrict__ residual, DeviceTiling tiling,
                   const GroupedPart* parts, const CodePlace* places, OneBitRoom room, uint8_t* out,
@@ -43,14 +53,7 @@ __global__ void __launch_bounds__(kGroupThreads)
   const uint32_t p = tiling.tiles[blockIdx.x].part;
   const Part part = tiling.parts[p].part;
   const GroupedPart groups = parts[p];
-  g += part.begin;
-  if constexpr (kFeedback) residual += part.begin;
-  const auto load = [&](uint64_t i) {
-    if constexpr (!kFeedback) return g[i];
-    const float v = g[i] + residual[i];
-    residual[i] = v;
-    return v;
-  };
+  const Source<kFeedback> source{g + part.begin, kFeedback ? residual + part.begin : nullptr};
   const auto finish = [&](uint64_t group, const Sums& sums) {
     const uint64_t length = LengthOfGroup(part.count, groups.size, group);
     const float lower = OneBitMean(sums.lower, sums.negatives);
@@ -63,7 +66,7 @@ __global__ void __launch_bounds__(kGroupThreads)
     StoreFloat(lower, code);
     StoreFloat(upper, code + sizeof(float));
   };
-  SumGroups(tiling, groups.size, static_cast<Sums*>(room.partial), room.done, load, finish);
+  SumGroups(tiling, groups.size, static_cast<Sums*>(room.partial), room.done, source, finish);
 }
 
 struct Means {

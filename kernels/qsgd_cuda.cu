@@ -53,13 +53,18 @@ struct Sums : QsgdSums {
   }
 };
 
+struct Source {
+  const float* v;
+  __device__ float Load(uint64_t i) const { return v[i]; }
+  __device__ void Keep(uint64_t, float) const {}
+};
+
 template <bool kTwoNorm>
 __device__ void MeasureTile(const Work& work) {
   const uint32_t p = work.tiling.tiles[blockIdx.x].part;
   const Part part = work.tiling.parts[p].part;
   const GroupedPart groups = work.coding.groups[p];
   const QsgdRule& rule = work.coding.rule;
-  const float* v = work.arena + part.begin;
   const auto finish = [&](uint64_t bucket, const Sums<kTwoNorm>& sums) {
     const QsgdBucket measured = QsgdMeasured(rule, FloatOf(sums.largest), sums.squares,
                                              LengthOfGroup(part.count, groups.size, bucket));
@@ -71,9 +76,8 @@ __device__ void MeasureTile(const Work& work) {
       StoreFloat(measured.norm, work.out + work.coding.places[p].begin + bucket * sizeof(float));
     }
   };
-  SumGroups(
-      work.tiling, groups.size, static_cast<Sums<kTwoNorm>*>(work.room.partial), work.room.done,
-      [v](uint64_t i) { return v[i]; }, finish);
+  SumGroups(work.tiling, groups.size, static_cast<Sums<kTwoNorm>*>(work.room.partial),
+            work.room.done, Source{work.arena + part.begin}, finish);
 }
 
 // The header of a part whose buckets differ in width, from byte `at` of `out` on. Returns where the
@@ -185,34 +189,56 @@ struct CodedTile {
     return row + bits[place.group] + place.inside * widths[place.group];
   }
 
-  // Elements [at, at + count) of the part, which are at `place`.
+  __device__ QsgdBucket BucketOf(uint64_t b) const { return {norms[b], 0, b == last ? last_s : s}; }
+  __device__ uint32_t SignedCode(float v, uint32_t level, uint32_t width) const {
+    const bool minus = v < 0 && level > 0 && !work.coding.rule.intervals;
+    return minus ? level | 1u << (width - 1) : level;
+  }
+
+  // Of an element whose bucket has a norm above 0: what is certain, and slow.
+  __device__ uint32_t ExactCode(uint64_t at) const {
+    const float v = work.arena[part.begin + at];
+    const uint64_t b = at / size, element = part.first + at;
+    const uint32_t level =
+        QsgdLevel(work.coding.rule.intervals, v, BucketOf(b), NoiseDraw(key, element, 0),
+                  [&] { return NoiseDraw(key, element, 1); });
+    return SignedCode(v, level, WidthOf(b));
+  }
+
+  // Elements [at, at + count) of the part, which are at `place`. What is certain of all of them
+  // comes first, so that the rest is there but once.
   __device__ void CodeEight(uint64_t at, uint32_t count, const GroupsOfTile::Place& place,
                             Putter* to) const {
     const bool intervals = work.coding.rule.intervals;
     const Eight v = Load(work.arena + part.begin + at, count);
-    const uint64_t element = part.first + at;
-    const PhiloxWords draws = NoiseOfEight(key, element);
-    QsgdBucket bucket;
+    const PhiloxWords draws = NoiseOfEight(key, part.first + at);
+    bool any = false;  // not only zeros
     QsgdQuick quick;
-    uint32_t width = 0, minus = 0;
+    uint32_t codes[kEight] = {}, width = 0, unsure = 0;
     const auto enter = [&](uint64_t b, uint32_t) {
-      width = WidthOf(b);
-      minus = width == 0 || intervals ? 0 : 1u << (width - 1);
-      bucket = {norms[b], 0, b == last ? last_s : s};
+      const QsgdBucket bucket = BucketOf(b);
+      any = bucket.norm > 0;
       quick = QuicklyOf(intervals, bucket);
+      width = WidthOf(b);
     };
     groups.ForEight(place, count, enter, [&](uint32_t k) {
       if (k >= count) return;
       uint32_t level = 0;
-      const uint32_t draw = DrawOf(draws, k);
-      const bool certain = QuickLevel(quick, intervals ? v.x[k] : fabsf(v.x[k]), draw, &level);
-      if (!certain)
-        level = !(bucket.norm > 0) ? 0 : QsgdLevel(intervals, v.x[k], bucket, draw, [&] {
-          return NoiseDraw(key, element + k, 1);
-        });
-      if (v.x[k] < 0 && level > 0) level |= minus;
-      to->Put(level, width);
+      const float x = intervals ? v.x[k] : fabsf(v.x[k]);
+      if (!QuickLevel(quick, x, DrawOf(draws, k), &level) && any) unsure |= 1u << k;
+      codes[k] = SignedCode(v.x[k], level, width);
     });
+    for (; unsure != 0; unsure &= unsure - 1) {
+      const auto which = static_cast<uint32_t>(__ffs(static_cast<int>(unsure))) - 1;
+      const uint32_t code = ExactCode(at + which);
+#pragma unroll
+      for (uint32_t k = 0; k < kEight; ++k) codes[k] = k == which ? code : codes[k];
+    }
+    groups.ForEight(
+        place, count, [&](uint64_t b, uint32_t) { width = WidthOf(b); },
+        [&](uint32_t k) {
+          if (k < count) to->Put(codes[k], width);
+        });
     to->Finish();
   }
 

@@ -122,8 +122,8 @@ TERN_HOST_DEVICE QsgdQuick QuicklyOf(bool intervals, const QsgdBucket& bucket) {
   if (!(bucket.norm > 0x1p-100f && bucket.norm < 0x1p100f)) return {};
   const auto s = static_cast<float>(bucket.s);
   const float error = (s + 1) * 0x1p-21f;
-  if (intervals) return {s / 2 / bucket.norm, s / 2, error};
-  return {s / bucket.norm, 0, error};
+  const float most = intervals ? s / 2 : s;
+  return {most / bucket.norm, intervals ? most : 0, error};
 }
 
 // `x` is v of intervals, and |v| else. False: it is not certain.
