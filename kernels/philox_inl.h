@@ -34,9 +34,11 @@ TERN_HOST_DEVICE PhiloxWords NoiseWords(const NoiseKey& key, uint32_t block, uin
                      static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32));
 }
 
-// The draw of place e % 8 of a block.
+// The draw of place e % 8 of a block. By choices, so that a GPU keeps the words in registers.
 TERN_HOST_DEVICE uint32_t DrawOf(const PhiloxWords& words, uint32_t place) {
-  const uint32_t word = words.w[place / 2];
+  const uint32_t low = (place & 2) == 0 ? words.w[0] : words.w[1];
+  const uint32_t high = (place & 2) == 0 ? words.w[2] : words.w[3];
+  const uint32_t word = (place & 4) == 0 ? low : high;
   return place % 2 == 0 ? word & 0xFFFF : word >> 16;
 }
 

@@ -20,35 +20,94 @@ constexpr uint32_t kTileBytes = kTile / 8;  // of a mask
 
 __device__ uint64_t BytesOf(uint64_t bits) { return (bits + 7) / 8; }
 
-// Eight elements, the codes of one byte of the mask.
-struct ByteOfCodes {
-  uint32_t mask = 0, signs = 0, ones = 0;
+// A thread's elements: an eight of every turn, the codes of a byte of the mask.
+constexpr uint32_t kTurns = kTileBytes / kThreads;
+static_assert(kTurns == 4, "a thread's codes are a word");
+
+struct Elements {
+  const float* from;     // the tile's first of the arena
+  uint32_t count;        // of the tile
+  uint64_t of_tensor;    // the first of the tile, of its tensor
+  __device__ uint32_t First(uint32_t turn) const { return (turn * kThreads + threadIdx.x) * kEight; }
+  // How many there are from First(turn) on, of eight.
+  __device__ uint32_t Count(uint32_t turn) const {
+    const uint32_t first = First(turn);
+    return first < count ? EightOf(count - first) : 0;
+  }
 };
 
-// `element`: of the tensor, the first of them.
-__device__ ByteOfCodes CodeEight(const float* from, uint32_t count, const TernaryScale& scale,
-                                 float inverse, const NoiseKey& key, uint64_t element) {
-  const Eight g = Load(from, count);
-  const PhiloxWords draws = NoiseOfEight(key, element);
-  ByteOfCodes codes;
-#pragma unroll
-  for (uint32_t k = 0; k < 8; ++k) {
-    const float value = g.x[k];
-    const Fire quickly = FiresQuickly(value, inverse, scale.clip, DrawOf(draws, k));
-    const bool fires = quickly == Fire::kUncertain
-                           ? Fires(value, scale.scaler, scale.clip, key, element + k)
-                           : quickly == Fire::kYes;
-    if (!fires) continue;
-    codes.mask |= 1u << k;
-    codes.signs |= (value < 0 ? 1u : 0u) << codes.ones;
-    ++codes.ones;
+// Those that the quick test could not tell; few, so it is one loop for all of them.
+__device__ uint32_t FireSlowly(const Elements& elements, uint32_t unsure, const TernaryScale& scale,
+                               const NoiseKey& key) {
+  uint32_t fires = 0;
+  while (unsure != 0) {
+    const auto place = static_cast<uint32_t>(__ffs(static_cast<int>(unsure))) - 1;
+    unsure &= unsure - 1;
+    const uint32_t i = elements.First(place / kEight) + place % kEight;
+    if (i < elements.count &&
+        Fires(elements.from[i], scale.scaler, scale.clip, key, elements.of_tensor + i))
+      fires |= 1u << place;
   }
+  return fires;
+}
+
+// All loads are on their way before the first value is needed.
+__device__ QuickCodes CodeThreads(const Elements& elements, const TernaryScale& scale,
+                                  const NoiseKey& key) {
+  const QuickScale by = QuickScaleOf(scale.scaler, scale.clip);
+  Eight g[kTurns];
+#pragma unroll
+  for (uint32_t turn = 0; turn < kTurns; ++turn)
+    g[turn] = Load(elements.from + elements.First(turn), elements.Count(turn));
+  QuickCodes codes;
+#pragma unroll
+  for (uint32_t turn = kTurns; turn-- > 0;) {
+    const PhiloxWords draws = NoiseOfEight(key, elements.of_tensor + elements.First(turn));
+#pragma unroll
+    for (uint32_t k = kEight; k-- > 0;) PutBefore(g[turn].x[k], DrawOf(draws, k), by, &codes);
+  }
+  codes.fires &= ~codes.unsure;
+  codes.fires |= FireSlowly(elements, codes.unsure, scale, key);
   return codes;
+}
+
+// Where the ones of a turn are counted in a word for all four: 16 bits hold those of a tile.
+__device__ uint32_t PlaceOfTurn(uint32_t turn) { return turn % 2 * 32 + turn / 2 * 16; }
+
+__device__ uint64_t CountTurns(uint32_t fires) {
+  const uint32_t ones = OnesOfBytes(fires);
+  return uint64_t{ones >> 8 & 0x00FF00FF} << 32 | (ones & 0x00FF00FF);
+}
+
+// The signs of this thread's codes among those of the tile, which are zero before; the number of
+// those.
+__device__ uint32_t GatherSigns(const QuickCodes& codes, uint32_t* signs) {
+  __shared__ uint64_t row[kWarps];
+  const uint64_t mine = CountTurns(codes.fires);
+  const uint32_t packed = CompressBytes(codes.negative, codes.fires);
+  uint64_t totals;
+  const uint64_t before = SumBefore<kThreads>(mine, row, &totals);  // all have zeroed `signs` then
+  uint32_t ones = 0;
+#pragma unroll
+  for (uint32_t turn = 0; turn < kTurns; ++turn) {
+    const uint32_t place = PlaceOfTurn(turn);
+    const uint32_t at = ones + static_cast<uint32_t>(before >> place & 0xFFFF);
+    const uint32_t few = packed >> 8 * turn & 0xFF;
+    if (few != 0) {
+      const uint64_t spread = uint64_t{few} << at % 32;
+      atomicOr(signs + at / 32, static_cast<uint32_t>(spread));
+      const auto rest = static_cast<uint32_t>(spread >> 32);
+      if (rest != 0) atomicOr(signs + at / 32 + 1, rest);
+    }
+    ones += static_cast<uint32_t>(totals >> place & 0xFFFF);
+  }
+  return ones;
 }
 
 // By the last block of a chunk.
 __device__ void PlanChunk(const DeviceTiling& tiling, uint32_t c, const TernaryRoom& room,
-                          uint32_t* row, uint64_t* sizes) {
+                          uint64_t* sizes) {
+  __shared__ uint32_t row[kWarps];
   const TiledChunk chunk = tiling.chunks[c];
   uint64_t at = 0;
   for (uint32_t p = chunk.part_begin; p < chunk.part_end; ++p) {
@@ -73,41 +132,26 @@ __global__ void __launch_bounds__(kThreads)
     CodeTiles(const float* arena, DeviceTiling tiling, const TernaryScale* scales, NoiseKey key,
               TernaryRoom room, uint64_t* sizes) {
   __shared__ uint32_t signs[kTileBytes / 4];
-  __shared__ uint32_t row[kWarps];
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
-  const TernaryScale scale = scales[tile.part];
-  const uint32_t count = CountOf(part, tile.index);
   const uint64_t begin = uint64_t{tile.index} * kTile;
-  const float inverse = InverseScaler(scale.scaler);
   key.tensor = part.tensor;
+  const Elements elements{arena + part.begin + begin, CountOf(part, tile.index),
+                          part.first + begin};
   signs[threadIdx.x] = 0;
-  uint32_t ones = 0;
-  for (uint32_t byte = threadIdx.x; byte < kTileBytes; byte += kThreads) {
-    const uint32_t first = byte * 8;
-    ByteOfCodes codes;
-    if (first < count) {
-      const uint32_t here = count - first < 8 ? count - first : 8;
-      codes = CodeEight(arena + part.begin + begin + first, here, scale, inverse, key,
-                        part.first + begin + first);
-      room.masks[uint64_t{blockIdx.x} * kTileBytes + byte] = static_cast<uint8_t>(codes.mask);
-    }
-    uint32_t total;
-    const uint32_t at =
-        ones + SumBefore<kThreads>(codes.ones, row, &total);  // all have zeroed `signs` then
-    if (codes.signs != 0) {
-      atomicOr(signs + at / 32, codes.signs << at % 32);
-      if (at % 32 + codes.ones > 32) atomicOr(signs + at / 32 + 1, codes.signs >> (32 - at % 32));
-    }
-    ones += total;
-  }
+  const QuickCodes codes = CodeThreads(elements, scales[tile.part], key);
+  uint8_t* masks = room.masks + uint64_t{blockIdx.x} * kTileBytes + threadIdx.x;
+#pragma unroll
+  for (uint32_t turn = 0; turn < kTurns; ++turn)
+    masks[turn * kThreads] = static_cast<uint8_t>(codes.fires >> 8 * turn);
+  const uint32_t ones = GatherSigns(codes, signs);
   __syncthreads();
   reinterpret_cast<uint32_t*>(room.signs)[uint64_t{blockIdx.x} * (kTileBytes / 4) + threadIdx.x] =
       signs[threadIdx.x];
   if (threadIdx.x == 0) room.ones[blockIdx.x] = ones;
   const TiledChunk chunk = tiling.chunks[part.chunk];
   if (IsLastOf(room.done + part.chunk, chunk.tile_end - chunk.tile_begin))
-    PlanChunk(tiling, part.chunk, room, row, sizes);
+    PlanChunk(tiling, part.chunk, room, sizes);
 }
 
 // Eight signs of a part from bit `at` on, of which the first is of `tile`; zeros behind the last.
