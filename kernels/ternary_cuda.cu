@@ -51,24 +51,29 @@ __device__ uint32_t FireSlowly(const Elements& elements, uint32_t unsure, const 
   return fires;
 }
 
+struct Codes {
+  uint32_t fires, negative;  // bit k of byte `turn`: element k of an eight
+};
+
 // All loads are on their way before the first value is needed.
-__device__ QuickCodes CodeThreads(const Elements& elements, const TernaryScale& scale,
-                                  const NoiseKey& key) {
+__device__ Codes CodeThreads(const Elements& elements, const TernaryScale& scale,
+                             const NoiseKey& key) {
   const QuickScale by = QuickScaleOf(scale.scaler, scale.clip);
   Eight g[kTurns];
 #pragma unroll
   for (uint32_t turn = 0; turn < kTurns; ++turn)
     g[turn] = Load(elements.from + elements.First(turn), elements.Count(turn));
-  QuickCodes codes;
+  QuickCodes all;
 #pragma unroll
-  for (uint32_t turn = kTurns; turn-- > 0;) {
+  for (uint32_t turn = 0; turn < kTurns; ++turn) {
     const PhiloxWords draws = NoiseOfEight(key, elements.of_tensor + elements.First(turn));
-#pragma unroll
-    for (uint32_t k = kEight; k-- > 0;) PutBefore(g[turn].x[k], DrawOf(draws, k), by, &codes);
+    const QuickCodes codes = DecideQuickly(g[turn].x, draws, by);
+    all.below |= codes.below << 8 * turn;
+    all.negative |= codes.negative << 8 * turn;
+    all.unsure |= codes.unsure << 8 * turn;
   }
-  codes.fires &= ~codes.unsure;
-  codes.fires |= FireSlowly(elements, codes.unsure, scale, key);
-  return codes;
+  const uint32_t slowly = FireSlowly(elements, all.unsure, scale, key);
+  return {(~all.below & ~all.unsure) | slowly, all.negative};
 }
 
 // Where the ones of a turn are counted in a word for all four: 16 bits hold those of a tile.
@@ -81,7 +86,7 @@ __device__ uint64_t CountTurns(uint32_t fires) {
 
 // The signs of this thread's codes among those of the tile, which are zero before; the number of
 // those.
-__device__ uint32_t GatherSigns(const QuickCodes& codes, uint32_t* signs) {
+__device__ uint32_t GatherSigns(const Codes& codes, uint32_t* signs) {
   __shared__ uint64_t row[kWarps];
   const uint64_t mine = CountTurns(codes.fires);
   const uint32_t packed = CompressBytes(codes.negative, codes.fires);
@@ -139,7 +144,7 @@ __global__ void __launch_bounds__(kThreads)
   const Elements elements{arena + part.begin + begin, CountOf(part, tile.index),
                           part.first + begin};
   signs[threadIdx.x] = 0;
-  const QuickCodes codes = CodeThreads(elements, scales[tile.part], key);
+  const Codes codes = CodeThreads(elements, scales[tile.part], key);
   uint8_t* masks = room.masks + uint64_t{blockIdx.x} * kTileBytes + threadIdx.x;
 #pragma unroll
   for (uint32_t turn = 0; turn < kTurns; ++turn)

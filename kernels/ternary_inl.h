@@ -22,10 +22,11 @@ TERN_HOST_DEVICE bool Fires(float g, float s, float clip, const NoiseKey& key, u
   return draw < threshold;
 }
 
-// The same for many elements without a division, without the draw of level 1 and without a branch
-// each: bit i of every word is element i's. Which are not `unsure` are decided; nearly all are.
+// The same for eight elements without a division, without the draw of level 1 and without a branch
+// each: bit k of every word is element k's. Those that are not `unsure` fire if not `below`; nearly
+// all are decided.
 struct QuickCodes {
-  uint32_t fires = 0, negative = 0, unsure = 0;
+  uint32_t below = 0, negative = 0, unsure = 0;
 };
 
 // What a part's quick decisions need. A scale of 0: none fires; NaN: none is certain, as 1 / s, or
@@ -39,20 +40,37 @@ TERN_HOST_DEVICE QuickScale QuickScaleOf(float s, float clip) {
   return {clip, s > 0x1p-100f && s < 0x1p100f ? 0x1p16f / s : NAN};
 }
 
-// The element before those that are in `codes`; draw16 = d is its draw. With T = x / s * 2^16
-// (rounded), draw32 lies in [2^16 d, 2^16 (d + 1)): it is below floor(2^16 T) if d + 1 <= T, and is
-// not if d >= T. So T - (d + 1/2) decides from 1/2 on, and below -1/2. T <= 2^16, or x >= s; x *
-// scale is within 2^-23 of it (relative: 2^16 / s, and x / s itself, are rounded once each), which
-// is 2^-7; the fma's own rounding of a result near 1/2 adds 2^-25. The margin is twice that.
-TERN_HOST_DEVICE void PutBefore(float g, uint32_t draw16, const QuickScale& by, QuickCodes* codes) {
+// draw + 1/2, exactly, of the draw of place e % 8 of a block: its bits are those of 2^23 + draw.
+TERN_HOST_DEVICE float DrawAndHalf(const PhiloxWords& draws, uint32_t place) {
+#ifdef __CUDA_ARCH__
+  const uint32_t bits = __byte_perm(draws.w[place / 2], 0x4B00, place % 2 == 0 ? 0x5410 : 0x5432);
+#else
+  const uint32_t bits = 0x4B000000 | DrawOf(draws, place);
+#endif
+  return FloatOf(bits) - (0x1p23f - 0.5f);
+}
+
+// With T = x / s * 2^16 (rounded) and draw16 = d, draw32 lies in [2^16 d, 2^16 (d + 1)): it is below
+// floor(2^16 T) if d + 1 <= T, and is not if d >= T. So T - (d + 1/2) decides from 1/2 on, and up
+// to -1/2. T <= 2^16, or x >= s; x * scale is within 2^-23 of it (relative: 2^16 / s, and x / s
+// itself, are rounded once each), which is 2^-7; the fma's own rounding of a result near 1/2 adds
+// 2^-25. The margin is twice that.
+TERN_HOST_DEVICE QuickCodes DecideQuickly(const float* g, const PhiloxWords& draws,
+                                          const QuickScale& by) {
   constexpr float kDecides = 0.5f + 0x1p-6f;
-  const float magnitude = fabsf(g);
-  const float x = magnitude > by.clip ? by.clip : magnitude;      // a NaN stays one
-  const float d = FloatOf(0x4B000000 | draw16) - (0x1p23f - 0.5f);  // draw16 + 1/2, exactly
-  const float above = fmaf(x, by.scale, -d);
-  codes->fires = codes->fires << 1 | (BitsOf(above) >> 31 ^ 1);
-  codes->negative = codes->negative << 1 | BitsOf(g) >> 31;
-  codes->unsure = codes->unsure << 1 | (fabsf(above) >= kDecides ? 0u : 1u);
+  QuickCodes codes;
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+  for (uint32_t k = 8; k-- > 0;) {
+    const float magnitude = fabsf(g[k]);
+    const float x = magnitude > by.clip ? by.clip : magnitude;  // a NaN stays one
+    const float above = fmaf(x, by.scale, -DrawAndHalf(draws, k));
+    codes.below = codes.below << 1 | BitsOf(above) >> 31;
+    codes.negative = codes.negative << 1 | BitsOf(g[k]) >> 31;
+    codes.unsure |= fabsf(above) >= kDecides ? 0 : 1u << k;
+  }
+  return codes;
 }
 
 // Of each byte the bits at the ones of `mask`, together at its low end: by halves of the way, like

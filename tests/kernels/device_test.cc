@@ -256,9 +256,15 @@ TEST_F(DeviceKernels, SumsThatCannotBeAreCounted) {
   EXPECT_EQ(bad.Read()[0], 1u);
 }
 
+// The codes of eight like one, of which this is one.
 QuickCodes DecideOne(float g, float s, float clip, uint32_t draw16) {
-  QuickCodes codes;
-  PutBefore(g, draw16, QuickScaleOf(s, clip), &codes);
+  const float eight[8] = {g, g, g, g, g, g, g, g};
+  const uint32_t draws = draw16 * 0x10001;
+  QuickCodes codes = DecideQuickly(eight, {{draws, draws, draws, draws}}, QuickScaleOf(s, clip));
+  for (uint32_t* bits : {&codes.below, &codes.negative, &codes.unsure}) {
+    EXPECT_TRUE(*bits == 0 || *bits == 0xFF) << *bits;
+    *bits &= 1;
+  }
   return codes;
 }
 
@@ -280,7 +286,7 @@ TEST(QuickDecisions, AreNeverWrong) {
       const QuickCodes codes = DecideOne(i % 3 == 0 ? -g : g, s, clip, static_cast<uint32_t>(d));
       ASSERT_EQ(codes.negative, i % 3 == 0 ? 1u : 0u);
       const bool right = codes.unsure != 0 ||
-                         (codes.fires != 0 ? draw + 65535 < threshold : draw >= threshold);
+                         (codes.below == 0 ? draw + 65535 < threshold : draw >= threshold);
       ASSERT_TRUE(right) << g << " of " << s << ", clip " << clip << ", draw " << d;
       unsure += codes.unsure;
       ++all;
@@ -308,7 +314,7 @@ TEST(QuickDecisions, DecideThatNoneFires) {
            {0.f, kInfinity}, {-1.f, kInfinity}, {nan, kInfinity}, {1.f, nan}, {1.f, -1.f}}) {
     for (const float g : {0.f, 1.f, -3e38f}) {
       const QuickCodes codes = DecideOne(g, s, clip, 1);
-      EXPECT_EQ(codes.fires | codes.unsure, 0u) << g << " of " << s << ", clip " << clip;
+      EXPECT_EQ(codes.below & ~codes.unsure, 1u) << g << " of " << s << ", clip " << clip;
     }
   }
 }
