@@ -25,10 +25,12 @@ constexpr uint32_t kTurns = kTileBytes / kThreads;
 static_assert(kTurns == 4, "a thread's codes are a word");
 
 struct Elements {
-  const float* from;     // the tile's first of the arena
-  uint32_t count;        // of the tile
-  uint64_t of_tensor;    // the first of the tile, of its tensor
-  __device__ uint32_t First(uint32_t turn) const { return (turn * kThreads + threadIdx.x) * kEight; }
+  const float* from;   // the first of the tile, in the arena
+  uint32_t count;      // of the tile
+  uint64_t of_tensor;  // the first of the tile, in its tensor
+  __device__ uint32_t First(uint32_t turn) const {
+    return (turn * kThreads + threadIdx.x) * kEight;
+  }
   // How many there are from First(turn) on, of eight.
   __device__ uint32_t Count(uint32_t turn) const {
     const uint32_t first = First(turn);
@@ -55,22 +57,28 @@ struct Codes {
   uint32_t fires, negative;  // bit k of byte `turn`: element k of an eight
 };
 
-// All loads are on their way before the first value is needed.
+// Two turns' loads are on their way at once; with all four a block would take registers that more
+// blocks need more.
 __device__ Codes CodeThreads(const Elements& elements, const TernaryScale& scale,
                              const NoiseKey& key) {
+  constexpr uint32_t kAtOnce = 2;
   const QuickScale by = QuickScaleOf(scale.scaler, scale.clip);
-  Eight g[kTurns];
-#pragma unroll
-  for (uint32_t turn = 0; turn < kTurns; ++turn)
-    g[turn] = Load(elements.from + elements.First(turn), elements.Count(turn));
   QuickCodes all;
+#pragma unroll 1
+  for (uint32_t turn = 0; turn < kTurns; turn += kAtOnce) {
+    Eight g[kAtOnce];
 #pragma unroll
-  for (uint32_t turn = 0; turn < kTurns; ++turn) {
-    const PhiloxWords draws = NoiseOfEight(key, elements.of_tensor + elements.First(turn));
-    const QuickCodes codes = DecideQuickly(g[turn].x, draws, by);
-    all.below |= codes.below << 8 * turn;
-    all.negative |= codes.negative << 8 * turn;
-    all.unsure |= codes.unsure << 8 * turn;
+    for (uint32_t i = 0; i < kAtOnce; ++i)
+      g[i] = Load(elements.from + elements.First(turn + i), elements.Count(turn + i));
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      const uint32_t bits = 8 * (turn + i);
+      const PhiloxWords draws = NoiseOfEight(key, elements.of_tensor + elements.First(turn + i));
+      const QuickCodes codes = DecideQuickly(g[i].x, draws, by);
+      all.below |= codes.below << bits;
+      all.negative |= codes.negative << bits;
+      all.unsure |= codes.unsure << bits;
+    }
   }
   const uint32_t slowly = FireSlowly(elements, all.unsure, scale, key);
   return {(~all.below & ~all.unsure) | slowly, all.negative};
@@ -159,37 +167,76 @@ __global__ void __launch_bounds__(kThreads)
     PlanChunk(tiling, part.chunk, room, sizes);
 }
 
-// Eight signs of a part from bit `at` on, of which the first is of `tile`; zeros behind the last.
-__device__ uint8_t EightSigns(const TernaryRoom& room, uint32_t tile, uint32_t tile_end,
-                              uint32_t at) {
-  const uint8_t* bytes = room.signs + uint64_t{tile} * kTileBytes;
-  const uint32_t from = at - room.sign_bit[tile];
-  uint32_t word = bytes[from / 8];
-  if (from / 8 + 1 < kTileBytes) word |= uint32_t{bytes[from / 8 + 1]} << 8;
-  uint32_t got = room.ones[tile] - from;
-  uint32_t signs = word >> from % 8 & (got < 8 ? (1u << got) - 1 : 0xFF);
-  for (uint32_t next = tile + 1; got < 8 && next < tile_end; ++next) {
-    signs |= uint32_t{room.signs[uint64_t{next} * kTileBytes]} << got;
+// Up to four bytes of a row: those from `begin` to `end` of an aligned word of it.
+struct PiecePlace {
+  uint8_t* to;
+  uint32_t begin, end;  // of the row
+  __device__ bool IsThere() const { return begin < end; }
+  __device__ void Put(uint32_t bytes) const {
+    if (end - begin == 4) {
+      *reinterpret_cast<uint32_t*>(to + begin) = bytes;
+      return;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < 3; ++i) {
+      if (begin + i < end) to[begin + i] = static_cast<uint8_t>(bytes >> 8 * i);
+    }
+  }
+};
+
+// Word `word`, as they lie in memory, of bytes [begin, end) of the row at `to`.
+__device__ PiecePlace PieceOf(uint8_t* to, uint32_t begin, uint32_t end, uint32_t word) {
+  const auto inside = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to + begin) % 4);
+  const uint32_t first = begin + 4 * word;
+  return {to, word == 0 ? begin : first - inside,
+          first + 4 - inside < end ? first + 4 - inside : end};
+}
+// What a tile's bytes may take of them: as many as fit, and one more where they begin inside one.
+constexpr uint32_t kPieces = kTileBytes / 4 + 1;
+
+// 32 bits from bit `from` on of a tile's; zeros behind its last.
+__device__ uint32_t BitsOfTile(const uint8_t* of_tiles, uint32_t tile, uint32_t from) {
+  const auto* words =
+      reinterpret_cast<const uint32_t*>(of_tiles + uint64_t{tile} * kTileBytes) + from / 32;
+  const uint32_t shift = from % 32;
+  const uint32_t low = words[0] >> shift;
+  return shift == 0 || from / 32 + 1 == kTileBytes / 4 ? low : low | words[1] << (32 - shift);
+}
+
+// 32 signs of a part from bit `at` on, of which the first is of `tile`; zeros behind the last.
+__device__ uint32_t SignsFrom(const TernaryRoom& room, uint32_t tile, uint32_t tile_end,
+                              uint32_t first, uint32_t ones, uint32_t at) {
+  uint32_t signs = BitsOfTile(room.signs, tile, at - first), got = first + ones - at;
+  for (uint32_t next = tile + 1; got < 32 && next < tile_end; ++next) {
+    signs |= BitsOfTile(room.signs, next, 0) << got;
     got += room.ones[next];
   }
-  return static_cast<uint8_t>(signs);
+  return signs;
 }
 
 __global__ void __launch_bounds__(kThreads)
     PlaceTiles(DeviceTiling tiling, TernaryRoom room, uint8_t* out) {
   const uint32_t t = blockIdx.x;
+  const uint32_t first = room.sign_bit[t], ones = room.ones[t];
   const Tile tile = tiling.tiles[t];
   const TiledPart part = tiling.parts[tile.part];
   const uint32_t tile_end = part.tile_begin + TilesOf(part.part.count);
   uint8_t* masks = out + tiling.chunks[part.part.chunk].out + room.mask_begin[tile.part];
   uint8_t* signs = masks + BytesOf(part.part.count);
-  const auto bytes = static_cast<uint32_t>(BytesOf(CountOf(part.part, tile.index)));
-  for (uint32_t i = threadIdx.x; i < bytes; i += kThreads)
-    masks[uint64_t{tile.index} * kTileBytes + i] = room.masks[uint64_t{t} * kTileBytes + i];
+  const uint32_t mask_begin = tile.index * kTileBytes;
+  const auto mask_bytes = static_cast<uint32_t>(BytesOf(CountOf(part.part, tile.index)));
   // The bytes whose first bit is this tile's.
-  const uint32_t first = room.sign_bit[t], end = first + room.ones[t];
-  for (uint32_t i = (first + 7) / 8 + threadIdx.x; i * 8 < end; i += kThreads)
-    signs[i] = EightSigns(room, t, tile_end, i * 8);
+  const auto sign_begin = static_cast<uint32_t>(BytesOf(first));
+  const auto sign_end = static_cast<uint32_t>(BytesOf(uint64_t{first} + ones));
+  for (uint32_t i = threadIdx.x; i < kPieces; i += kThreads) {
+    const PiecePlace mask = PieceOf(masks, mask_begin, mask_begin + mask_bytes, i);
+    const PiecePlace sign = PieceOf(signs, sign_begin, sign_end, i);
+    uint32_t mask_word = 0, sign_word = 0;  // read before either is written
+    if (mask.IsThere()) mask_word = BitsOfTile(room.masks, t, 8 * (mask.begin - mask_begin));
+    if (sign.IsThere()) sign_word = SignsFrom(room, t, tile_end, first, ones, 8 * sign.begin);
+    if (mask.IsThere()) mask.Put(mask_word);
+    if (sign.IsThere()) sign.Put(sign_word);
+  }
 }
 
 }  // namespace

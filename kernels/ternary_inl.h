@@ -50,11 +50,11 @@ TERN_HOST_DEVICE float DrawAndHalf(const PhiloxWords& draws, uint32_t place) {
   return FloatOf(bits) - (0x1p23f - 0.5f);
 }
 
-// With T = x / s * 2^16 (rounded) and draw16 = d, draw32 lies in [2^16 d, 2^16 (d + 1)): it is below
-// floor(2^16 T) if d + 1 <= T, and is not if d >= T. So T - (d + 1/2) decides from 1/2 on, and up
-// to -1/2. T <= 2^16, or x >= s; x * scale is within 2^-23 of it (relative: 2^16 / s, and x / s
-// itself, are rounded once each), which is 2^-7; the fma's own rounding of a result near 1/2 adds
-// 2^-25. The margin is twice that.
+// With T = x / s * 2^16 (rounded) and draw16 = d, draw32 lies in [2^16 d, 2^16 (d + 1)): it is
+// below floor(2^16 T) if d + 1 <= T, and is not if d >= T. So T - (d + 1/2) decides from 1/2 on,
+// and up to -1/2. T <= 2^16, or x >= s; x * scale is within 2^-23 of it (relative: 2^16 / s, and x
+// / s itself, are rounded once each), which is 2^-7; the fma's own rounding of a result near 1/2
+// adds 2^-25. The margin is twice that.
 TERN_HOST_DEVICE QuickCodes DecideQuickly(const float* g, const PhiloxWords& draws,
                                           const QuickScale& by) {
   constexpr float kDecides = 0.5f + 0x1p-6f;

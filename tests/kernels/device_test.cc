@@ -285,8 +285,8 @@ TEST(QuickDecisions, AreNeverWrong) {
       const auto draw = static_cast<uint64_t>(d) << 16;
       const QuickCodes codes = DecideOne(i % 3 == 0 ? -g : g, s, clip, static_cast<uint32_t>(d));
       ASSERT_EQ(codes.negative, i % 3 == 0 ? 1u : 0u);
-      const bool right = codes.unsure != 0 ||
-                         (codes.below == 0 ? draw + 65535 < threshold : draw >= threshold);
+      const bool right =
+          codes.unsure != 0 || (codes.below == 0 ? draw + 65535 < threshold : draw >= threshold);
       ASSERT_TRUE(right) << g << " of " << s << ", clip " << clip << ", draw " << d;
       unsure += codes.unsure;
       ++all;
@@ -327,7 +327,8 @@ TEST(BytesOfCodes, AreCompressedEach) {
       for (uint32_t k = 0; k < 8; ++k) {
         if ((mask >> k & 1) != 0) packed |= (bits >> k & 1) << ones++;
       }
-      const uint32_t three = CompressBytes(bits * 0x01010001, mask * 0x01010001 | 0xA500) & ~0xFF00u;
+      const uint32_t three =
+          CompressBytes(bits * 0x01010001, mask * 0x01010001 | 0xA500) & ~0xFF00u;
       ASSERT_EQ(three, packed * 0x01010001) << mask << " " << bits;
       ASSERT_EQ(CompressBytes(bits << 8 | 0xFFFF00FF, mask << 8 | 0xFFFF00FF),
                 packed << 8 | 0xFFFF00FF);
