@@ -237,7 +237,7 @@ INSTANTIATE_TEST_SUITE_P(Each, DeviceUpdates,
                          testing::Combine(testing::Values(Rule::kSgd, Rule::kMomentum,
                                                           Rule::kNesterov, Rule::kLars,
                                                           Rule::kAdam),
-                                          testing::Values(1, 2, 7, 100)));
+                                          testing::Values(1, 2, 7, 12, 100, 2047)));
 
 // Three workers' sums have three bits, of which -4 is none.
 TEST_F(DeviceKernels, SumsThatCannotBeAreCounted) {
