@@ -42,12 +42,7 @@ TERN_HOST_DEVICE QuickScale QuickScaleOf(float s, float clip) {
 
 // draw + 1/2, exactly, of the draw of place e % 8 of a block: its bits are those of 2^23 + draw.
 TERN_HOST_DEVICE float DrawAndHalf(const PhiloxWords& draws, uint32_t place) {
-#ifdef __CUDA_ARCH__
-  const uint32_t bits = __byte_perm(draws.w[place / 2], 0x4B00, place % 2 == 0 ? 0x5410 : 0x5432);
-#else
-  const uint32_t bits = 0x4B000000 | DrawOf(draws, place);
-#endif
-  return FloatOf(bits) - (0x1p23f - 0.5f);
+  return FloatOf(0x4B000000 | DrawOf(draws, place)) - (0x1p23f - 0.5f);
 }
 
 // With T = x / s * 2^16 (rounded) and draw16 = d, draw32 lies in [2^16 d, 2^16 (d + 1)): it is
