@@ -12,12 +12,12 @@ struct PhiloxWords {
   uint32_t w[4];
 };
 
-struct Product {
+struct WideProduct {
   uint32_t low, high;
 };
 
 // As halves: of a product of 64 bits a GPU's compiler makes a longer one.
-TERN_HOST_DEVICE Product Multiply(uint32_t a, uint32_t b) {
+TERN_HOST_DEVICE WideProduct MultiplyWide(uint32_t a, uint32_t b) {
 #ifdef __CUDA_ARCH__
   return {a * b, __umulhi(a, b)};
 #else
@@ -29,8 +29,8 @@ TERN_HOST_DEVICE Product Multiply(uint32_t a, uint32_t b) {
 // The constants are those of the paper's table 2: multipliers, and Weyl increments of the key.
 TERN_HOST_DEVICE PhiloxWords PhiloxBlock(PhiloxWords counter, uint32_t key0, uint32_t key1) {
   for (int round = 0; round < 10; ++round) {
-    const Product product0 = Multiply(0xD2511F53, counter.w[0]);
-    const Product product1 = Multiply(0xCD9E8D57, counter.w[2]);
+    const WideProduct product0 = MultiplyWide(0xD2511F53, counter.w[0]);
+    const WideProduct product1 = MultiplyWide(0xCD9E8D57, counter.w[2]);
     counter = {{product1.high ^ counter.w[1] ^ key0, product1.low,
                 product0.high ^ counter.w[3] ^ key1, product0.low}};
     key0 += 0x9E3779B9;
