@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace tern::kernels {
 
@@ -24,14 +25,16 @@ int Launch(void (*kernel)(Parameters...), uint32_t blocks, uint32_t threads, cud
 // then (by LoadFresh). The counter is zero again after the last. Called by all threads of a block.
 __device__ inline bool IsLastOf(uint32_t* counter, uint32_t count) {
   __shared__ bool last;
-  __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
+    __threadfence();  // for the whole block: it is cumulative over the barrier, as that behind it
     last = atomicAdd(counter, 1u) == count - 1;
-    if (last) *counter = 0;
+    if (last) {
+      *counter = 0;
+      __threadfence();
+    }
   }
   __syncthreads();
-  __threadfence();
   return last;
 }
 
@@ -43,21 +46,22 @@ __device__ inline bool IsLastWarpOf(uint32_t* counter, uint32_t count) {
   if (threadIdx.x % 32 == 0) {
     __threadfence();
     last = atomicAdd(counter, 1u) == count - 1 ? 1 : 0;
+    __threadfence();  // for the lanes behind __syncwarp, too
     if (last != 0) *counter = 0;
   }
   last = __shfl_sync(kAllLanes, last, 0);
   __syncwarp();
-  __threadfence();
   return last != 0;
 }
 
 // Of what other blocks of the same launch have written: past this multiprocessor's own cache.
 template <typename T>
 __device__ T LoadFresh(const T* from) {
-  static_assert(sizeof(T) % 4 == 0);
-  uint32_t words[sizeof(T) / 4];
-  const auto* fresh = reinterpret_cast<const volatile uint32_t*>(from);
-  for (uint32_t i = 0; i < sizeof(T) / 4; ++i) words[i] = fresh[i];
+  using Word = std::conditional_t<alignof(T) % 8 == 0, uint64_t, uint32_t>;
+  static_assert(sizeof(T) % sizeof(Word) == 0);
+  Word words[sizeof(T) / sizeof(Word)];
+  const auto* fresh = reinterpret_cast<const volatile Word*>(from);
+  for (uint32_t i = 0; i < sizeof(T) / sizeof(Word); ++i) words[i] = fresh[i];
   T value;
   memcpy(&value, words, sizeof value);
   return value;

@@ -12,15 +12,27 @@ struct PhiloxWords {
   uint32_t w[4];
 };
 
+struct WideProduct {
+  uint32_t low, high;
+};
+
+// As halves: of a product of 64 bits a GPU's compiler makes a longer one.
+TERN_HOST_DEVICE WideProduct MultiplyWide(uint32_t a, uint32_t b) {
+#ifdef __CUDA_ARCH__
+  return {a * b, __umulhi(a, b)};
+#else
+  const uint64_t product = uint64_t{a} * b;
+  return {static_cast<uint32_t>(product), static_cast<uint32_t>(product >> 32)};
+#endif
+}
+
 // The constants are those of the paper's table 2: multipliers, and Weyl increments of the key.
 TERN_HOST_DEVICE PhiloxWords PhiloxBlock(PhiloxWords counter, uint32_t key0, uint32_t key1) {
   for (int round = 0; round < 10; ++round) {
-    const uint64_t product0 = uint64_t{0xD2511F53} * counter.w[0];
-    const uint64_t product1 = uint64_t{0xCD9E8D57} * counter.w[2];
-    counter = {{static_cast<uint32_t>(product1 >> 32) ^ counter.w[1] ^ key0,
-                static_cast<uint32_t>(product1),
-                static_cast<uint32_t>(product0 >> 32) ^ counter.w[3] ^ key1,
-                static_cast<uint32_t>(product0)}};
+    const WideProduct product0 = MultiplyWide(0xD2511F53, counter.w[0]);
+    const WideProduct product1 = MultiplyWide(0xCD9E8D57, counter.w[2]);
+    counter = {{product1.high ^ counter.w[1] ^ key0, product1.low,
+                product0.high ^ counter.w[3] ^ key1, product0.low}};
     key0 += 0x9E3779B9;
     key1 += 0xBB67AE85;
   }
@@ -34,9 +46,11 @@ TERN_HOST_DEVICE PhiloxWords NoiseWords(const NoiseKey& key, uint32_t block, uin
                      static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32));
 }
 
-// The draw of place e % 8 of a block.
+// The draw of place e % 8 of a block. By choices, so that a GPU keeps the words in registers.
 TERN_HOST_DEVICE uint32_t DrawOf(const PhiloxWords& words, uint32_t place) {
-  const uint32_t word = words.w[place / 2];
+  const uint32_t low = (place & 2) == 0 ? words.w[0] : words.w[1];
+  const uint32_t high = (place & 2) == 0 ? words.w[2] : words.w[3];
+  const uint32_t word = (place & 4) == 0 ? low : high;
   return place % 2 == 0 ? word & 0xFFFF : word >> 16;
 }
 

@@ -11,40 +11,54 @@ namespace tern::kernels {
 namespace {
 
 constexpr uint32_t kThreads = 128;
-constexpr uint32_t kMostContributors = 2047;
+constexpr uint32_t kMostBits = 12;  // of the sums of 2047 contributors
 
+// Kernels are built for sums of these numbers of bits (1 to 15 contributors), so that what is read
+// of all planes is on its way at once and the means take little shared memory; 0: any.
+constexpr uint32_t kAnyBits = 0;
+
+template <uint32_t kBits>
 struct Sums {
+  __device__ uint32_t Bits() const { return kBits == kAnyBits ? any_bits : kBits; }
+
   const uint8_t* planes;  // of the part
   uint64_t stride;
-  uint32_t bits, contributors;
+  uint32_t any_bits, contributors;
   const float* means;  // by the sum + contributors, in shared memory
 };
 
 // Elements [8 byte, 8 byte + 8) of a part; whether all are sums that can be.
-__device__ bool DecodeEight(const Sums& sums, uint64_t byte, uint32_t count, Eight* g) {
+template <uint32_t kBits>
+__device__ bool DecodeEight(const Sums<kBits>& sums, uint64_t byte, uint32_t count, Eight* g) {
+  constexpr uint32_t kAtOnce = kBits == kAnyBits ? 1 : kBits;
+  const uint32_t there = (1u << count) - 1;
   uint32_t k[kEight] = {};
-  for (uint32_t p = 0; p < sums.bits; ++p) {
-    const uint32_t plane = sums.planes[p * sums.stride + byte];
+  for (uint32_t first = 0; first < sums.Bits(); first += kAtOnce) {
+    uint32_t planes[kAtOnce];
 #pragma unroll
-    for (uint32_t i = 0; i < kEight; ++i) k[i] |= (plane >> i & 1) << p;
+    for (uint32_t p = 0; p < kAtOnce; ++p)
+      planes[p] = sums.planes[(first + p) * sums.stride + byte] & there;
+#pragma unroll
+    for (uint32_t p = 0; p < kAtOnce; ++p) {
+#pragma unroll
+      for (uint32_t i = 0; i < kEight; ++i) k[i] |= (planes[p] >> i & 1) << (first + p);
+    }
   }
-  const uint32_t unused = 32 - sums.bits;
-  bool good = true;
+  uint32_t most = 0;
 #pragma unroll
   for (uint32_t i = 0; i < kEight; ++i) {
-    const int32_t sum = static_cast<int32_t>(k[i] << unused) >> unused;
-    const auto place = static_cast<uint32_t>(sum + static_cast<int32_t>(sums.contributors));
-    const bool can_be = place <= 2 * sums.contributors;
-    good = good && (can_be || i >= count);
-    g->x[i] = sums.means[can_be ? place : 0];
+    // The sum is k less 2^bits where it is negative, which the mask does for it.
+    const uint32_t place = (k[i] + sums.contributors) & ((1u << sums.Bits()) - 1);
+    most = most > place ? most : place;
+    g->x[i] = sums.means[place];
   }
-  return good;
+  return most <= 2 * sums.contributors;
 }
 
-// As MeanTable's.
-__device__ void FillMeans(uint32_t contributors, float scaler, float* means) {
+// As MeanTable's; and something for the sums of as many bits that cannot be.
+__device__ void FillMeans(uint32_t bits, uint32_t contributors, float scaler, float* means) {
   const double n = contributors;
-  for (uint32_t i = threadIdx.x; i <= 2 * contributors; i += kThreads)
+  for (uint32_t i = threadIdx.x; i < 1u << bits; i += kThreads)
     means[i] = static_cast<float>(static_cast<double>(scaler) * (i - n) / n);
 }
 
@@ -60,13 +74,14 @@ __device__ void ForEights(const Part& part, uint32_t tile, const Work& work) {
   }
 }
 
-// `at`: in the arenas.
-template <Rule kRule>
-__device__ void UpdateEight(const UpdateStep& step, const TensorRates& rate, const Eight& g,
-                            uint64_t at, uint32_t count, const ModelArenas& model) {
+// `at`: in the arenas. means(): what is decoded or read last, when the rest is on its way.
+template <Rule kRule, typename Means>
+__device__ void UpdateEight(const UpdateStep& step, const TensorRates& rate, uint64_t at,
+                            uint32_t count, const ModelArenas& model, const Means& means) {
   Eight w = Load(model.weights + at, count), m{}, v{};
   if constexpr (kRule != Rule::kSgd) m = Load(model.first + at, count);
   if constexpr (kRule == Rule::kAdam) v = Load(model.second + at, count);
+  const Eight g = means();
 #pragma unroll
   for (uint32_t i = 0; i < kEight; ++i)
     UpdateElement<kRule>(step, rate, g.x[i], &w.x[i], &m.x[i], &v.x[i]);
@@ -75,41 +90,50 @@ __device__ void UpdateEight(const UpdateStep& step, const TensorRates& rate, con
   if constexpr (kRule == Rule::kAdam) Store(v, model.second + at, count);
 }
 
-// use(at, count, g) with the means of the tile's eights, `at` as UpdateEight's.
-template <typename Use>
-__device__ void DecodeTile(const DeviceTiling& tiling, const uint8_t* bytes, const SumPlace* places,
-                           uint32_t contributors, uint32_t bits, uint32_t* bad, const Use& use) {
-  __shared__ float means[2 * kMostContributors + 1];
+// Where the sums of a launch are, and what they are of.
+struct Coded {
+  const uint8_t* bytes;
+  const SumPlace* places;
+  uint32_t contributors, bits;
+  uint32_t* bad;
+};
+
+// use(at, count, means) for the tile's eights, `at` as UpdateEight's; means() decodes them.
+template <uint32_t kBits, typename Use>
+__device__ void DecodeTile(const DeviceTiling& tiling, const Coded& coded, const Use& use) {
+  __shared__ float means[1u << (kBits == kAnyBits ? kMostBits : kBits)];
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
-  const SumPlace place = places[tile.part];
-  FillMeans(contributors, place.scaler, means);
+  const SumPlace place = coded.places[tile.part];
+  const Sums<kBits> sums{coded.bytes + place.begin, (part.count + 7) / 8, coded.bits,
+                         coded.contributors, means};
+  FillMeans(sums.Bits(), coded.contributors, place.scaler, means);
   __syncthreads();
-  const Sums sums{bytes + place.begin, (part.count + 7) / 8, bits, contributors, means};
   ForEights(part, tile.index, [&](uint64_t at, uint32_t count) {
-    Eight g;
-    if (!DecodeEight(sums, at / kEight, count, &g)) atomicAdd(bad, 1u);
-    use(part.begin + at, count, g);
+    use(part.begin + at, count, [&] {
+      Eight g;
+      if (!DecodeEight(sums, at / kEight, count, &g)) atomicAdd(coded.bad, 1u);
+      return g;
+    });
   });
 }
 
+template <uint32_t kBits>
 __global__ void __launch_bounds__(kThreads)
-    DecodeTiles(DeviceTiling tiling, const uint8_t* bytes, const SumPlace* places,
-                uint32_t contributors, uint32_t bits, float* to, uint32_t* bad) {
-  DecodeTile(tiling, bytes, places, contributors, bits, bad,
-             [&](uint64_t at, uint32_t count, const Eight& g) { Store(g, to + at, count); });
+    DecodeTiles(DeviceTiling tiling, Coded coded, float* to) {
+  DecodeTile<kBits>(tiling, coded, [&](uint64_t at, uint32_t count, const auto& means) {
+    Store(means(), to + at, count);
+  });
 }
 
-template <Rule kRule>
+template <Rule kRule, uint32_t kBits>
 __global__ void __launch_bounds__(kThreads)
-    DecodeAndUpdateTiles(DeviceTiling tiling, const uint8_t* bytes, const SumPlace* places,
-                         uint32_t contributors, uint32_t bits, UpdateStep step,
-                         const TensorRates* rates, ModelArenas model, uint32_t* bad) {
+    DecodeAndUpdateTiles(DeviceTiling tiling, Coded coded, UpdateStep step,
+                         const TensorRates* rates, ModelArenas model) {
   const TensorRates rate = rates[tiling.tiles[blockIdx.x].part];
-  DecodeTile(tiling, bytes, places, contributors, bits, bad,
-             [&](uint64_t at, uint32_t count, const Eight& g) {
-               UpdateEight<kRule>(step, rate, g, at, count, model);
-             });
+  DecodeTile<kBits>(tiling, coded, [&](uint64_t at, uint32_t count, const auto& means) {
+    UpdateEight<kRule>(step, rate, at, count, model, means);
+  });
 }
 
 template <Rule kRule>
@@ -121,40 +145,42 @@ __global__ void __launch_bounds__(kThreads)
   const TensorRates rate = rates[tile.part];
   ForEights(part, tile.index, [&](uint64_t at, uint32_t count) {
     const uint64_t place = part.begin + at;
-    UpdateEight<kRule>(step, rate, Load(means + place, count), place, count, model);
+    UpdateEight<kRule>(step, rate, place, count, model, [&] { return Load(means + place, count); });
   });
 }
 
-// Kernels::Get<kRule>() of a step's rule.
-template <typename Kernels>
-auto KernelOf(Rule rule) {
+// get.operator()<kRule>() of a step's rule, get.operator()<kBits>() of a number of bits.
+template <typename Get>
+auto OfRule(Rule rule, const Get& get) {
   switch (rule) {
     case Rule::kMomentum:
-      return Kernels::template Get<Rule::kMomentum>();
+      return get.template operator()<Rule::kMomentum>();
     case Rule::kNesterov:
-      return Kernels::template Get<Rule::kNesterov>();
+      return get.template operator()<Rule::kNesterov>();
     case Rule::kLars:
-      return Kernels::template Get<Rule::kLars>();
+      return get.template operator()<Rule::kLars>();
     case Rule::kAdam:
-      return Kernels::template Get<Rule::kAdam>();
+      return get.template operator()<Rule::kAdam>();
     case Rule::kSgd:
       break;
   }
-  return Kernels::template Get<Rule::kSgd>();
+  return get.template operator()<Rule::kSgd>();
 }
-
-struct OfSums {
-  template <Rule kRule>
-  static auto Get() {
-    return DecodeAndUpdateTiles<kRule>;
+template <typename Get>
+auto OfBits(uint32_t bits, const Get& get) {
+  switch (bits) {
+    case 2:
+      return get.template operator()<2>();
+    case 3:
+      return get.template operator()<3>();
+    case 4:
+      return get.template operator()<4>();
+    case 5:
+      return get.template operator()<5>();
+    default:
+      return get.template operator()<kAnyBits>();
   }
-};
-struct OfMeans {
-  template <Rule kRule>
-  static auto Get() {
-    return UpdateTiles<kRule>;
-  }
-};
+}
 
 uint32_t PlanesOf(uint32_t contributors) {
   return static_cast<uint32_t>(SumBits(static_cast<int>(contributors)));
@@ -165,20 +191,24 @@ uint32_t PlanesOf(uint32_t contributors) {
 int DecodeAndUpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* sums,
                             const SumPlace* places, uint32_t contributors, const UpdateStep& step,
                             const TensorRates* rates, const ModelArenas& model, uint32_t* bad) {
-  return Launch(KernelOf<OfSums>(step.rule), tiling.tile_count, kThreads, stream, tiling, sums,
-                places, contributors, PlanesOf(contributors), step, rates, model, bad);
+  const Coded coded{sums, places, contributors, PlanesOf(contributors), bad};
+  const auto kernel = OfBits(coded.bits, [&]<uint32_t kBits>() {
+    return OfRule(step.rule, [&]<Rule kRule>() { return DecodeAndUpdateTiles<kRule, kBits>; });
+  });
+  return Launch(kernel, tiling.tile_count, kThreads, stream, tiling, coded, step, rates, model);
 }
 
 int DecodeOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* sums,
                    const SumPlace* places, uint32_t contributors, float* means, uint32_t* bad) {
-  return Launch(DecodeTiles, tiling.tile_count, kThreads, stream, tiling, sums, places,
-                contributors, PlanesOf(contributors), means, bad);
+  const Coded coded{sums, places, contributors, PlanesOf(contributors), bad};
+  const auto kernel = OfBits(coded.bits, [&]<uint32_t kBits>() { return DecodeTiles<kBits>; });
+  return Launch(kernel, tiling.tile_count, kThreads, stream, tiling, coded, means);
 }
 
 int UpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling, const float* means,
                    const UpdateStep& step, const TensorRates* rates, const ModelArenas& model) {
-  return Launch(KernelOf<OfMeans>(step.rule), tiling.tile_count, kThreads, stream, tiling, means,
-                step, rates, model);
+  const auto kernel = OfRule(step.rule, [&]<Rule kRule>() { return UpdateTiles<kRule>; });
+  return Launch(kernel, tiling.tile_count, kThreads, stream, tiling, means, step, rates, model);
 }
 
 }  // namespace tern::kernels

@@ -237,15 +237,17 @@ INSTANTIATE_TEST_SUITE_P(Each, DeviceUpdates,
                          testing::Combine(testing::Values(Rule::kSgd, Rule::kMomentum,
                                                           Rule::kNesterov, Rule::kLars,
                                                           Rule::kAdam),
-                                          testing::Values(1, 2, 7, 100)));
+                                          testing::Values(1, 2, 7, 12, 100, 2047)));
 
-// Three workers' sums have three bits, of which -4 is none.
+// Three workers' sums have three bits, of which -4 is none. What is behind the last element does
+// not count.
 TEST_F(DeviceKernels, SumsThatCannotBeAreCounted) {
-  const auto parts = PartsOf({5000});
-  std::vector<uint8_t> planes(3 * PlaneBytes(5000));
-  planes[2 * PlaneBytes(5000) + 77] = 1;
+  const auto parts = PartsOf({4999});
+  std::vector<uint8_t> planes(3 * PlaneBytes(4999));
+  planes[2 * PlaneBytes(4999) + 77] = 1;
+  planes.back() = 0x80;
   OnDevice tiling(parts);
-  DeviceArray<float> w(Normal(5000, 1, 1));
+  DeviceArray<float> w(Normal(4999, 1, 1));
   DeviceArray<uint8_t> bytes(planes);
   DeviceArray<SumPlace> place(std::vector<SumPlace>{{0, 1}});
   DeviceArray<TensorRates> rate(std::vector<TensorRates>(1));
@@ -256,30 +258,85 @@ TEST_F(DeviceKernels, SumsThatCannotBeAreCounted) {
   EXPECT_EQ(bad.Read()[0], 1u);
 }
 
+// The codes of eight like one, of which this is one.
+QuickCodes DecideOne(float g, float s, float clip, uint32_t draw16) {
+  const float eight[8] = {g, g, g, g, g, g, g, g};
+  const uint32_t draws = draw16 * 0x10001;
+  QuickCodes codes = DecideQuickly(eight, {{draws, draws, draws, draws}}, QuickScaleOf(s, clip));
+  for (uint32_t* bits : {&codes.below, &codes.negative, &codes.unsure}) {
+    EXPECT_TRUE(*bits == 0 || *bits == 0xFF) << *bits;
+    *bits &= 1;
+  }
+  return codes;
+}
+
 // Against equation 2 by the bounds of what a draw of level 1 can still change.
 TEST(QuickDecisions, AreNeverWrong) {
   std::mt19937_64 random(5);
   std::uniform_real_distribution<float> exponent(-90, 90), share(0, 1.2f);
-  uint64_t uncertain = 0, all = 0;
-  for (int i = 0; i < 20000; ++i) {
+  uint64_t unsure = 0, all = 0;
+  for (int i = 0; i < 40000; ++i) {
     const float s = std::exp2(exponent(random)), g = s * share(random);
-    const float x = g < s ? g : s;
+    const float clip = i % 2 == 0 ? kInfinity : s * share(random);
+    const float clipped = g < clip ? g : clip, x = clipped < s ? clipped : s;
     const auto threshold =
         static_cast<uint64_t>(static_cast<double>(x / s) * 0x1p32);  // x = s: all fire
     const auto near = static_cast<int64_t>(threshold >> 16);
     for (int64_t d = near - 3; d <= near + 3; ++d) {
       if (d < 0 || d > 65535) continue;
       const auto draw = static_cast<uint64_t>(d) << 16;
-      const Fire fire = FiresQuickly(g, InverseScaler(s), kInfinity, static_cast<uint32_t>(d));
-      const bool right = fire == Fire::kYes  ? draw + 65535 < threshold
-                         : fire == Fire::kNo ? draw >= threshold
-                                             : true;
-      ASSERT_TRUE(right) << g << " of " << s << ", draw " << d;
-      uncertain += fire == Fire::kUncertain;
+      const QuickCodes codes = DecideOne(i % 3 == 0 ? -g : g, s, clip, static_cast<uint32_t>(d));
+      ASSERT_EQ(codes.negative, i % 3 == 0 ? 1u : 0u);
+      const bool right =
+          codes.unsure != 0 || (codes.below == 0 ? draw + 65535 < threshold : draw >= threshold);
+      ASSERT_TRUE(right) << g << " of " << s << ", clip " << clip << ", draw " << d;
+      unsure += codes.unsure;
       ++all;
     }
   }
-  EXPECT_LT(uncertain * 4, all) << "of the seven nearest draws it decides nearly all";
+  EXPECT_LT(unsure * 6, all) << "of the seven nearest draws it decides nearly all others";
+}
+
+TEST(QuickDecisions, LeaveOddValuesToTheSlowTest) {
+  const float nan = std::nanf("");
+  for (const uint32_t d : {0u, 1u, 40000u, 65535u}) {
+    for (const float clip : {kInfinity, 0.5f}) {
+      EXPECT_EQ(DecideOne(nan, 1, clip, d).unsure, 1u) << d;
+      EXPECT_EQ(DecideOne(-nan, 1, clip, d).unsure, 1u) << d;
+    }
+    EXPECT_EQ(DecideOne(1, 0x1p-120f, kInfinity, d).unsure, 1u) << d;
+    EXPECT_EQ(DecideOne(1, 0x1p120f, kInfinity, d).unsure, 1u) << d;
+  }
+}
+
+// A tensor of zeros has a scaler of zero: that must not be slow.
+TEST(QuickDecisions, DecideThatNoneFires) {
+  const float nan = std::nanf("");
+  for (const auto& [s, clip] : std::vector<std::pair<float, float>>{
+           {0.f, kInfinity}, {-1.f, kInfinity}, {nan, kInfinity}, {1.f, nan}, {1.f, -1.f}}) {
+    for (const float g : {0.f, 1.f, -3e38f}) {
+      const QuickCodes codes = DecideOne(g, s, clip, 1);
+      EXPECT_EQ(codes.below & ~codes.unsure, 1u) << g << " of " << s << ", clip " << clip;
+    }
+  }
+}
+
+// The lowest byte of all words' and its neighbour's complement: bytes do not disturb each other.
+TEST(BytesOfCodes, AreCompressedEach) {
+  for (uint32_t mask = 0; mask < 256; ++mask) {
+    for (uint32_t bits = 0; bits < 256; ++bits) {
+      uint32_t packed = 0, ones = 0;
+      for (uint32_t k = 0; k < 8; ++k) {
+        if ((mask >> k & 1) != 0) packed |= (bits >> k & 1) << ones++;
+      }
+      const uint32_t three =
+          CompressBytes(bits * 0x01010001, mask * 0x01010001 | 0xA500) & ~0xFF00u;
+      ASSERT_EQ(three, packed * 0x01010001) << mask << " " << bits;
+      ASSERT_EQ(CompressBytes(bits << 8 | 0xFFFF00FF, mask << 8 | 0xFFFF00FF),
+                packed << 8 | 0xFFFF00FF);
+      ASSERT_EQ(OnesOfBytes(mask * 0x01010001), ones * 0x01010001);
+    }
+  }
 }
 
 }  // namespace
