@@ -14,6 +14,7 @@
 #include "common/update/optimizer.h"
 #include "kernels/optimizer.h"
 #include "kernels/philox.h"
+#include "kernels/sparse_inl.h"
 #include "worker/engine/model_cuda.h"
 
 namespace tern::engine {
@@ -462,6 +463,22 @@ TEST_F(DeviceModelTest, SumsThatCannotBeAreFound) {
   sums[sums.size() / 3] = 1;  // ... and in the second: 3
   ASSERT_TRUE(Update(0, sums).ok());
   EXPECT_EQ(model_->CheckSums().code(), Code::kMismatch);
+}
+
+// Of nearly all elements with their places, where all of them would be fewer bytes.
+TEST_F(DeviceModelTest, SumsThatThereIsNoRoomForAreRefused) {
+  Make("sgd", {"topk", "topk"});
+  const uint16_t sent[] = {4095, 1803};  // of 4096, of 1804
+  std::vector<uint8_t> sums;
+  size_t size = sizeof sent;
+  for (const uint16_t k : sent) {
+    sums.push_back(static_cast<uint8_t>(k));
+    sums.push_back(static_cast<uint8_t>(k >> 8));
+    size += kernels::SparseBodySize(k, k + 1u);
+  }
+  sums.resize(size);
+  ASSERT_GT(size, codec_->MaxSumSize(SegmentOf(layout_.chunks[2][0]), kWorkers));
+  EXPECT_EQ(Update(2, sums).code(), Code::kMismatch);
 }
 
 TEST_F(DeviceModelTest, MeansThatAreNotFiniteAreFound) {

@@ -78,6 +78,7 @@ class DeviceCodec {
 
   const Work work_;
   Array<uint8_t> code_, sums_;
+  uint64_t most_sums_ = 0;  // bytes of that
   Array<kernels::CodePlace> places_;
 
  private:
