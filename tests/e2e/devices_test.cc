@@ -126,41 +126,67 @@ TEST(DevicesOfTwoKinds, GiveEachOtherTheState) {
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
-// What codecs keep of gradients lies on the GPU, and is in a checkpoint as a CPU's is.
-class KilledWhole : public testing::TestWithParam<Kind> {};
-
-TEST_P(KilledWhole, GoesOnToTheSameBytes) {
-  const JobOptions options{.steps = 30, .model = kSmall, .yaml = "checkpoints: {every_steps: 5}\n"};
-  const auto start = [](TestJob& job) {
+// What codecs keep of gradients, and what is OD-SGD's own, lies on the GPU, and is in a checkpoint
+// as a CPU's is.
+class Killed : public testing::TestWithParam<Kind> {
+ protected:
+  static void Start(TestJob& job) {
     job.StartServer(0, Words(GetParam(), false));
     job.StartWorker(0, Words(GetParam(), false));
     job.StartWorker(1, Words(GetParam(), true), TERN_DEVICE_WORKER);
-  };
-  std::string weights;
-  {
+  }
+  static std::string Undisturbed(const JobOptions& options) {
     TestJob job(options);
-    start(job);
+    Start(job);
     job.ExpectAllEnd(0, 280);
     EXPECT_TRUE(SaysThatItStays(job));
-    weights = job.Weights();
+    return job.Weights();
   }
+  static void AwaitCheckpoint(const TestJob& job) {
+    const std::string path = job.output_dir() + "/checkpoints/worker.1/step.10.json";
+    ASSERT_TRUE(WaitUntil([&] { return std::filesystem::exists(path); }));
+  }
+  static void Kill(TestProgram& program) {
+    program.Signal(SIGKILL);
+    ASSERT_EQ(program.Wait(), 128 + SIGKILL) << "it had ended before";
+  }
+  static void ExpectItGoesOn(TestJob& job, const std::string& weights) {
+    job.ExpectAllEnd(0, 280);
+    EXPECT_TRUE(job.Weights() == weights);
+    EXPECT_NE(job.Log("worker", 1).find("goes on from the checkpoint"), std::string::npos);
+  }
+};
+
+TEST_P(Killed, WholeItGoesOnToTheSameBytes) {
+  const JobOptions options{.steps = 30, .model = kSmall, .yaml = "checkpoints: {every_steps: 5}\n"};
+  const std::string weights = Undisturbed(options);
   TestJob job(options);
-  start(job);
-  ASSERT_TRUE(WaitUntil([&] {
-    return std::filesystem::exists(job.output_dir() + "/checkpoints/worker.1/step.10.json");
-  }));
-  for (TestProgram* program : {&job.worker(0), &job.worker(1), &job.server(0)}) {
-    program->Signal(SIGKILL);
-    ASSERT_EQ(program->Wait(), 128 + SIGKILL) << "it had ended before";
-  }
-  start(job);
-  job.ExpectAllEnd(0, 280);
-  EXPECT_TRUE(job.Weights() == weights);
-  EXPECT_NE(job.Log("worker", 1).find("goes on from the checkpoint"), std::string::npos);
+  Start(job);
+  AwaitCheckpoint(job);
+  for (TestProgram* program : {&job.worker(0), &job.worker(1), &job.server(0)}) Kill(*program);
+  Start(job);
+  ExpectItGoesOn(job, weights);
+}
+
+// The GPU's worker lives on, and goes back.
+TEST_P(Killed, OneAloneTakesTheOtherBackToTheSameBytes) {
+  const JobOptions options{
+      .steps = 30,
+      .model = kSmall,
+      .yaml =
+          "checkpoints: {every_steps: 5}\nfaults: {on_worker_loss: wait, heartbeat_ms: 50, "
+          "suspect_after_s: 0.4, dead_after_s: 1}\n"};
+  const std::string weights = Undisturbed(options);
+  TestJob job(options);
+  Start(job);
+  AwaitCheckpoint(job);
+  Kill(job.worker(0));
+  job.StartWorker(0, Words(GetParam(), false));
+  ExpectItGoesOn(job, weights);
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    With, KilledWhole,
+    With, Killed,
     testing::Values(Kind{"onebit", {"exchange.codec=onebit"}},
                     Kind{"topk",
                          {"exchange.codec=topk", "exchange.topk.momentum=0.9",
