@@ -19,7 +19,7 @@ struct Stats {
 Stats ComputeStats(const float* x, size_t n);
 Stats ComputeStatsRef(const float* x, size_t n);
 
-// Population standard deviation about the mean (docs/ALGORITHMS.md, T1); 0 for n == 0.
+// Population standard deviation about the mean (docs/ALGORITHMS.md, section 2); 0 for n == 0.
 double Sigma(const Stats& stats, size_t n);
 
 }  // namespace tern::kernels
