@@ -19,13 +19,12 @@ struct Node {
   enum class Kind { kNull, kScalar, kMap, kList };
   Kind kind = Kind::kNull;
   Position at;
-  std::string text;     // kScalar
-  bool quoted = false;  // kScalar: "2", not 2
-  bool text_format =
-      false;  // protobuf text: items of a repeated field may each repeat the key
-  bool at_fault = false;    // already reported
-  std::vector<Node> keys;   // kMap: scalars, as many as items
-  std::vector<Node> items;  // kMap, kList
+  std::string text;          // kScalar
+  bool quoted = false;       // kScalar: "2", not 2
+  bool text_format = false;  // protobuf text: items of a repeated field may each repeat the key
+  bool at_fault = false;     // already reported
+  std::vector<Node> keys;    // kMap: scalars, as many as items
+  std::vector<Node> items;   // kMap, kList
 };
 
 // The dotted names in messages: "servers[0].address".
