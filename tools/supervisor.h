@@ -4,8 +4,8 @@
 //
 //   1         a failure that is not mended; or shard 0 reports that the job ended; or a stop signal
 //             while shard 0 is not running. While ending, processes leave by themselves
-//   deadline  3 s after the job's end; after a failure the lost member's `grace`, or `settle` if the
-//             job had not begun
+//   deadline  3 s after the job's end; after a failure the lost member's `grace`, or `settle` if
+//             the job had not begun
 //
 // Mending a failure means starting the process again. That needs restarts left and a job that waits
 // for the process. After a signal it happens at once; otherwise after `settle`, when it is clear

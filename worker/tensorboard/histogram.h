@@ -1,6 +1,6 @@
-// Histograms as TensorBoard shows them, with its usual buckets, whose limits grow by a factor of 1.1
-// from 1e-12 on either side of 0. The few distinct values of ternary codes fall into a narrow bucket
-// each.
+// Histograms as TensorBoard shows them, with its usual buckets, whose limits grow by a factor of
+// 1.1 from 1e-12 on either side of 0. The few distinct values of ternary codes fall into a narrow
+// bucket each.
 #pragma once
 
 #include <span>
