@@ -26,9 +26,10 @@ struct Slab {
   size_t rows = 0, stride = 0, channels = 0;
 };
 
-// sum += x - pivot
-// squares += (x - pivot)^2
-// A pivot near the mean preserves precision.
+// A pivot near the mean preserves precision:
+//
+//   sum     += x - pivot
+//   squares += (x - pivot)^2
 void NormMoments(const float* x, const Slab& slab, const float* pivot, float* sum, float* squares);
 
 // y from x and, if not nullptr, r. y may be x or r. `past_caches`: use non-temporal stores, for a y
@@ -44,8 +45,9 @@ struct NormMask {
   const float* scale = nullptr;  // these
   const float* shift = nullptr;
 };
-// sum += g
-// product += g (x - mean)
+//   sum     += g
+//   product += g (x - mean)
+//
 // Also writes g to `g` if that is not nullptr (it may be dy).
 void NormBackwardSums(const float* x, const float* dy, const Slab& slab, const NormMask& mask,
                       const float* mean, float* sum, float* product, float* g);

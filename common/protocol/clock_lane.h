@@ -4,19 +4,18 @@
 //
 //   push(rank, clock) --counted once by (cell, rank, clock)--> Cell::Push --> answer: Cell::Pull
 //
-//   Repeats: a push with the newest clock of its rank is answered again and not counted again. An
-//   older one is refused as stale; if another process has the rank meanwhile, the sender is told to
-//   leave. Clocks may skip: a returning worker continues from the newest clock of any cell.
+// Repeats: a push with the newest clock of its rank is answered again and not counted again. An
+// older one is refused as stale; if another process has the rank meanwhile, the sender is told to
+// leave. Clocks may skip: a returning worker continues from the newest clock of any cell.
 //
-//   ssp: the answer to a push waits while a member's clock is more than `bound` behind. A rank that
-//   is no longer a member, or has said that it takes no further part (skip), does not delay
-//   anybody.
+// ssp: the answer to a push waits while a member's clock is more than `bound` behind. A rank that
+// is no longer a member, or has said that it takes no further part (skip), does not delay anybody.
 //
-//   pull_only: answered at once; Outcome.round is the newest counted clock of the rank. push_only:
-//   counted, and answered without weights.
+// pull_only: answered at once; Outcome.round is the newest counted clock of the rank. push_only:
+// counted, and answered without weights.
 //
-//   A retained reply proves that a previous incarnation of the server had committed this clock: the
-//   worker that hands it back does not push that clock again.
+// A retained reply proves that a previous incarnation of the server had committed this clock: the
+// worker that hands it back does not push that clock again.
 //
 // When the pushes of all ranks to a cell reach `pushes` (or a stop is requested), every later
 // answer says stop_after (the clock of the worker that gets it), and waiting pushes are answered.

@@ -11,8 +11,9 @@ namespace tern::update {
 // section 6).
 double EmaDecay(double decay, uint64_t t);
 
-// Call after update number `update` (from 1) has made w. By element, with
-// d = EmaDecay(decay, update - 1):
+// Call after update number `update` (from 1) has made w. By element:
+//
+//   d       = EmaDecay(decay, update - 1)
 //   average = d average + (1 - d) w
 void AverageWeights(float* average, const float* w, size_t n, double decay, uint64_t update);
 

@@ -56,9 +56,8 @@ class Optimizer {
   };
   virtual std::vector<Slot> Slots() = 0;
   // Updates elements [first, first + n) of the model: w and g point at element `first`. `decay` is
-  // the weight decay to add to g here (weight_decay.where: local; docs/ALGORITHMS.md, section 1),
-  // or
-  // 0. REQUIRES exactly one call per element and step.
+  // the weight decay to add to g here (weight_decay.where: local; docs/ALGORITHMS.md, section 1);
+  // 0: none. REQUIRES exactly one call per element and step.
   virtual void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
                       float decay) = 0;
   // For a caller that computes on a device with arenas like Slots() (kernels/device.h): the
