@@ -15,8 +15,8 @@
 
 namespace tern::server {
 
-// What every rule is made of: one chunk of central parameters and its way down to each worker. A
-// rule says in Take what a push does. Belongs to the thread of its lane.
+// The base of every rule: one chunk of central parameters and its links to the workers. A rule's
+// Take defines what a push does. Belongs to the thread of its lane.
 class ClockRule : public protocol::ClockCell {
  public:
   ClockRule(std::unique_ptr<CentralChunk> central, Rate rate);
@@ -28,19 +28,21 @@ class ClockRule : public protocol::ClockCell {
 
   protocol::Cell cell() const;
   uint64_t pushes() const { return pushes_; }
-  // Rules with state of their own add it.
+  // Rules with state of their own override it.
   virtual void AddState(SavedState* state);
 
  protected:
-  // The push of `rank`, taken at version `base`: values[0, count), to be used up.
+  // Applies the push of `rank`, computed at version `base`: values[0, count), which it may
+  // overwrite.
   virtual void Take(uint32_t rank, uint64_t base, std::span<float> values) = 0;
 
   CentralChunk& central() { return *central_; }
   const pb::Train& train() const { return central_->setup().job.train(); }
   uint32_t workers() const { return central_->setup().plan.workers; }
-  // Of this push. Schedules run on global steps: so many samples as all workers' steps make.
+  // The rate of this push. Schedules run on global steps: the number of steps in which all workers
+  // together process as many samples.
   double learning_rate() const;
-  // The weights that `rank` holds since its newest answer, which was of w.
+  // The weights that `rank` holds since its newest answer, which encoded w.
   std::span<const float> Held(uint32_t rank, std::span<const float> w) const {
     return down_.Held(rank, w);
   }
@@ -57,14 +59,14 @@ class ClockRule : public protocol::ClockCell {
   std::vector<float> values_;
 };
 
-// The rule of job's algorithm. kBadJob if it has none, or the parts do not go together.
+// The rule of the job's algorithm. kBadJob if it has none, or if its keys do not fit together.
 Result<std::unique_ptr<ClockRule>> MakeClockRule(const setup::Setup& setup,
                                                  const protocol::Chunk& chunk,
                                                  std::span<const float> initial, Rate rate);
 
-// Steps of a worker that one of its pushes stands for (Downpour's period, EASGD's tau).
+// How many steps of a worker one push covers (Downpour's period, EASGD's tau).
 uint32_t StepsOfPush(const pb::Train& train);
-// Pushes of all workers to a cell in a job of so many global steps.
+// The number of pushes of all workers to a cell in a job of `steps` global steps.
 uint64_t PushesOfJob(const setup::Setup& setup, uint64_t steps);
 
 }  // namespace tern::server

@@ -1,4 +1,4 @@
-// The rules, one a file, for the table in clock_rule.cc.
+// The constructors of the rules, one rule per file, for the table in clock_rule.cc.
 #pragma once
 
 #include <memory>

@@ -1,3 +1,4 @@
+// The table of the codecs, and the defaults of Codec's methods.
 #include "common/codec/codec.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Deep gradient compression (Lin et al. 2018): selects by magnitude; dgc_memory.h keeps the rest.
 #include <cmath>
 #include <limits>
 #include <string>

@@ -1,5 +1,4 @@
-// What job.proto says of the algorithms: each is a section of Train with the option (traits), so
-// this folder knows none of them by name.
+// What job.proto says about the algorithms: each is a section of Train with the option (traits).
 #pragma once
 
 #include <string>
@@ -9,22 +8,22 @@
 
 namespace tern::config {
 
-// In the order of job.proto: what train.algorithm may be.
+// The values of train.algorithm, in the order of job.proto.
 const std::vector<std::string>& AlgorithmNames();
-// Of the algorithm that the job names; null if there is none of that name.
+// The traits of the job's algorithm; null if its name is unknown.
 const pb::AlgorithmTraits* TraitsOf(const pb::Train& train);
-// Sections of other algorithms that are written in `train`.
+// Sections in `train` that belong to other algorithms.
 std::vector<std::string> SectionsOfOthers(const pb::Train& train);
 
-// Names of the algorithms whose rounds close so.
+// Names of the algorithms whose rounds close in this way.
 std::vector<std::string> AlgorithmsThatClose(pb::AlgorithmTraits::Closes closes);
 
-// Whether a local updater compensates a delay, and whether by a mean square: without, keys that are
-// about it are neither filled in nor allowed.
+// Whether a local updater compensates for delay, and whether it keeps a mean square. If not, the
+// keys about it are neither filled in nor allowed.
 bool HasCompensation(const pb::LocalUpdater& local);
 bool HasMeanSquare(const pb::LocalUpdater& local);
 
-// Whether a tensor, or what is pulled, may be coded by the codec of that name.
+// Whether some tensor, or the pull, may be coded by the codec of this name.
 bool UsesCodec(const pb::Exchange& exchange, const std::string& name);
 
 inline bool IsCentral(const pb::Job& job) { return job.train().parameters() == pb::Train::central; }

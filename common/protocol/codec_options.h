@@ -1,4 +1,4 @@
-// What a job says about its codecs, as they take it.
+// Translates a job's codec keys to codec::Options.
 #pragma once
 
 #include "common/codec/codec.h"

@@ -1,4 +1,4 @@
-// What the session builds its actions with.
+// Helpers that build the session's actions.
 #pragma once
 
 #include <string>

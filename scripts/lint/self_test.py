@@ -7,6 +7,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+CHECKS = ("layers", "files", "names", "comments")
 HEAD = "#pragma once\n"
 LONG_BODY = "void F() {\n" + "  G();\n" * 60 + "}\n"
 
@@ -37,6 +38,35 @@ FAULTS = [
     ("names", "server/b.h", "class A {\n private:\n  std::vector<int> items = {};\n};\n", "private member items"),
     ("names", "server/l.cc", "namespace tern::other {\n", "the namespace of this folder is tern::server"),
     ("names", "tests/a_test.cc", "TEST(Frame, rejects_it) {}\n", "rejects_it: names of tests"),
+    ("comments", "server/c.h", HEAD + f"//   sgd   w -= lr g{' ' * 40}(TensorFlow's\n//   form) adam m = 1\n", "c.h:3: the end of a row"),
+    ("comments", "server/d.h", HEAD + "//   y = x s      dx = dy s\n", "d.h:2: two formulas on one line"),
+    ("comments", "server/e.h", HEAD + "//   y = x s dw = dy x\n", "e.h:2: two formulas without anything between"),
+    ("comments", "server/f.h", HEAD + "//   y = A^T m A    dw =\n//   G^T df G\n", "f.h:2: a formula ends with '='"),
+    ("comments", "server/g.h", HEAD + f"//   w   {'word ' * 16}of what\n//   the\n", "g.h:3: the end of a row stands on a line of its"),
+    ("comments", "server/h.h", HEAD + f"//      +---+ {'word ' * 16}tells\n//      of\n", "h.h:3: the end of a row stands on"),
+    ("comments", "server/i.h", HEAD + f"//   on --{'go ' * 22}--> at, last\n//   work of all --> the end of the job\n", "i.h:3: a diagram goes on in"),
+    ("comments", "server/j.h", HEAD + "//   a  u8   one\n//   b  u16  two\n//   c d       u32      of\n", "j.h:4: its columns stand"),
+    ("comments", "server/k.h", HEAD + "//   | a | b | c |\n//   | d | e |\n", "k.h:3: 3 bars, and 4 in the row above"),
+    ("comments", "server/l.h", HEAD + "// A sentence with   columns\n// that goes on.\n", "l.h:2: columns in a sentence"),
+    ("comments", "server/m.h", HEAD + f"// {'x' * 98}\n", "m.h:2: a comment of 101 columns; at most 100"),
+    ("comments", "server/m.cc", "// See notes.md.\n", "m.cc:1: notes.md is not in the tree"),
+    ("comments", "server/n.cc", "int x;  // As gone.cc does.\n", "n.cc:1: gone.cc is not in the tree"),
+    ("comments", "server/o.cc", "// As section 3\n// says.\n", "o.cc:1: 'section 3' of nothing"),
+    ("comments", "server/p.cc", "// As the design section 3 says.\n", "p.cc:1: 'design section' of a page that is not"),
+    ("comments", "server/q.cc", "// As correction 5 says.\n", "q.cc:1: 'correction 5' of a page that is not"),
+    ("comments", "server/r.cc", "// As page.md, section 2.\n", "r.cc:1: page.md has no section 2"),
+    ("comments", "tests/b.py", '"""As gone.md says."""\n', "b.py:1: gone.md is not in the tree"),
+    ("comments", "server/s.cc", """// The paper, section 3; page.md,
+// section 1; ok.h, x_ref.cc, *_cpu.cc and FILE.h.
+//
+//   sgd    w -= lr g             (PyTorch's form)
+//   adam   m  = b1 m + g         b1 below 1
+//          v  = b2 v + g g; w -= m / v
+//
+//   on --a--> off --b--> on
+//             |          ^
+//             +----------+ of
+""", None),
 ]
 SOUND = """#pragma once
 // A comment may say doThing, and a string too.
@@ -69,12 +99,13 @@ def main():
         for path in ("common/base/ok.h", "proto/ok.h", "worker/engine/net.h"):
             (tree / path).parent.mkdir(parents=True, exist_ok=True)
             (tree / path).write_text(SOUND if path.startswith("common") else HEAD)
-        missed = [f"on a sound tree: {check}: {run(tree, check).stdout}" for check in ("layers", "files", "names")
+        (tree / "page.md").write_text("# Page\n\n## 1. One\n")
+        missed = [f"on a sound tree: {check}: {run(tree, check).stdout}" for check in CHECKS
                   if run(tree, check).returncode != 0]
         for _, path, text, _ in FAULTS:
             (tree / path).parent.mkdir(parents=True, exist_ok=True)
             (tree / path).write_text(text)
-        said = {check: run(tree, check).stdout for check in ("layers", "files", "names")}
+        said = {check: run(tree, check).stdout for check in CHECKS}
         for check, path, _, sentence in FAULTS:
             lines = [line for line in said[check].splitlines() if line.startswith(path + ":")]
             if (sentence is None and lines) or (sentence and not any(sentence in line for line in lines)):

@@ -244,7 +244,7 @@ TEST(Qsgd, VarianceKeepsTheBoundOfThePaper) {
   }
 }
 
-// Correction 15 of algorithms.md.
+// docs/ALGORITHMS.md, section 19.
 TEST(Qsgd, TwoBitsOfTheLargestAreTernaryUnclippedBitForBit) {
   Options options;
   options.clip = Clip::kNone;

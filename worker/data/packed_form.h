@@ -1,4 +1,4 @@
-// The numbers of a packed file as its bytes hold them; for those who read and write it (packed.h).
+// The structures of a packed file as they are stored, for its reader and writer (packed.h).
 #pragma once
 
 #include <cstdint>

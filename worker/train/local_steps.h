@@ -1,4 +1,4 @@
-// What the algorithms with local steps share: each worker descends on its own point with its own
+// The base of the algorithms with local steps: each worker descends on its own point with its own
 // optimizer, and every p steps (and after the last) the workers agree on W again.
 #pragma once
 
@@ -17,11 +17,11 @@ class LocalSteps : public Algorithm {
 
   Status Begin(uint64_t applied) override;
   uint64_t StepOfRound(uint64_t round) const override { return std::min(round * p_, c_.steps); }
-  // The last round of a job may be shorter: not of one that is longer.
+  // The last round may be shorter than p: such a round is no place to resume a longer job.
   bool MeetsAfter(uint64_t step) const override {
     return step % p_ == 0 && Algorithm::MeetsAfter(step);
   }
-  // W alone: the state of an optimizer is each worker's own.
+  // W alone: each worker's optimizer state is its own.
   Bytes SaveState() override { return c_.replica.SaveWeights(applied_); }
 
  protected:
