@@ -1,5 +1,6 @@
 """Runs the commands of the sh blocks of README.md and docs/*.md in a copy of the tree's configs and scripts, with a
-build's programs, and checks the pages' links and what README shows of the output.
+build's programs, and checks the pages' links and paths, what README shows of the output, and that the lists of messages
+and of exit codes are whole.
 
   readme_test.py SOURCE_DIR BUILD_DIR
 
@@ -141,6 +142,28 @@ def check_links(page, text):
             fail(f"{page} links to {target}#{anchor}; that page has no such heading")
 
 
+def check_paths(source, page, text):
+    """Files of the tree that a page names; "foo" stands for one that a reader will make."""
+    folders = "common|configs|docs|kernels|models|proto|scripts|server|tests|tools|worker"
+    for path in re.findall(rf"`((?:{folders})/[\w./-]+\.\w+)`", text):
+        if "foo" not in path and not (source / path).exists():
+            fail(f"{page} names {path}, which does not exist")
+
+
+def check_lists(source):
+    """Every message has a row in WIRE.md, every exit code one in FAULTS.md."""
+    wire, faults = ((source / "docs" / name).read_text() for name in ("WIRE.md", "FAULTS.md"))
+    envelope = re.search(r"oneof body \{(.*?)\n  \}", (source / "proto/wire.proto").read_text(), re.DOTALL).group(1)
+    for name, number in re.findall(r"^    \w+ (\w+) = (\d+);", envelope, re.MULTILINE):
+        if not any(number in re.findall(r"\d+", row.split("|")[1]) and f"`{name}`" in row
+                   for row in wire.splitlines() if row.startswith("| ")):
+            fail(f"docs/WIRE.md has no row for message {number}, {name}")
+    codes = re.search(r"enum class Code : int \{(.*?)\};", (source / "common/base/status.h").read_text(), re.DOTALL).group(1)
+    for number in re.findall(r"= (\d+),", codes):
+        if not any(number in re.findall(r"\d+", row.split("|")[1]) for row in faults.splitlines() if row.startswith("| ")):
+            fail(f"docs/FAULTS.md has no row for exit code {number}")
+
+
 def check_shown(readme, output):
     """Each row of the closing table that README shows has to be one of the output."""
     label = re.compile(r"^ +(\S.*?)(?:  |$)")
@@ -224,6 +247,8 @@ def main():
     others = {page: page.read_text() for page in source.glob("*.md") if page != readme}
     for page, text in [*pages.items(), *others.items()]:
         check_links(page, text)
+        check_paths(source, page, text)
+    check_lists(source)
     if len(pages[readme].splitlines()) > README_LINES:
         fail(f"README.md has more than {README_LINES} lines: what users look up belongs into docs")
     check_commands(pages)
