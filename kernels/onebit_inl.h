@@ -1,4 +1,4 @@
-// 1bitSGD (common/codec/codecs.h), as CPU and GPU compute it. The code of a part: of each group the
+// 1bitSGD (common/codec/makers.h), as CPU and GPU compute it. The code of a part: of each group the
 // means of its negatives and of its others, IEEE single, little-endian; then a plane of signs (one
 // = negative).
 #pragma once

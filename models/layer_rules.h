@@ -1,12 +1,12 @@
 // What holds for a kind of layer whatever runs it: its inputs, defaults, bounds, shapes and
-// parameters. A file of a family each, a line in the table of rules.cc. Internal to models.
+// parameters. A file of a family each, a line in the table of layer_rules.cc. Internal to models.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "common/base/status.h"
-#include "models/shapes.h"
+#include "models/parameters.h"
 #include "proto/net.pb.h"
 
 namespace tern::models {

@@ -213,9 +213,4 @@ class Codec {
                           float scaler, const Use& use) const;
 };
 
-// The table of codecs: names that a job may use, in order. (codec.cc; a new codec adds one line.)
-const std::vector<std::string>& CodecNames();
-// kBadJob with the known names if there is none of that name.
-Result<std::unique_ptr<Codec>> MakeCodec(std::string_view name, const Options& options);
-
 }  // namespace tern::codec

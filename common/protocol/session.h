@@ -36,6 +36,7 @@
 #include "common/base/status.h"
 #include "common/protocol/exchange.h"
 #include "common/protocol/message.h"
+#include "common/protocol/session_actions.h"
 #include "common/protocol/state_transfer.h"
 
 namespace tern::protocol {
@@ -47,37 +48,6 @@ struct Timings {
   Time hello_retry{}, resend_after{};
   Time progress_timeout{};  // zero: the larger of a minute and ten steps
 };
-
-struct SessionAction {
-  enum class Type {
-    kConnect,   // open a new connection for `lane` (closing the one before): to `port`, or 0: the
-                // shard's address
-    kSend,      // `message` on `lane`'s connection; may be lost
-    kReady,     // the first step may begin, after `applied`; `stop_after`: the job's last round if
-                // that is decided
-    kDeliver,   // an answer
-    kSnapshot,  // give OnSnapshot() the state after `applied`, copied between two rounds
-    kInstall,   // `state` is the State after round `applied`
-    kResume,    // `checkpoint`: load it from this worker's disk, OnInstalled()
-    kGoBack,    // drop all that came after round `applied`, pull the parameters as they were then
-                // (Contribute, pull_only), OnInstalled()
-    kEnded,     // `status`; nothing more will come
-    kLog,       // `text`
-  };
-  Type type = Type::kLog;
-  LaneRef lane;
-  uint32_t port = 0;
-  Message message;
-  Exchange::Delivery delivery;
-  Bytes state;
-  uint64_t applied = 0;
-  uint64_t stop_after = 0;
-  uint64_t run = 0;  // kReady: of the job, as checkpoints carry it
-  pb::Checkpoint checkpoint;
-  Status status;
-  std::string text;
-};
-using SessionActions = std::vector<SessionAction>;
 
 class Session {
  public:

@@ -1,4 +1,4 @@
-// The engine's backends: a net of each device. Internal to the engine; net.cc has the table.
+// The engine's backends: a net of each device. Internal to the engine; backends.cc has the table.
 #pragma once
 
 #include <memory>
