@@ -6,6 +6,7 @@
 #pragma once
 
 #include "common/config/fill.h"
+#include "proto/job.pb.h"
 
 namespace tern::config {
 
