@@ -1,4 +1,4 @@
-// 1bitSGD (common/codec/codecs.h), with the same arithmetic on CPU and GPU. The code of a part: for
+// 1bitSGD (common/codec/makers.h), with the same arithmetic on CPU and GPU. The code of a part: for
 // each group the means of its negatives and of its others, IEEE single, little-endian; then a plane
 // of signs (one = negative).
 #pragma once

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "models/shapes.h"
+#include "models/parameters.h"
 #include "proto/net.pb.h"
 
 namespace tern::models {

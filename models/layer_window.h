@@ -2,7 +2,8 @@
 #pragma once
 
 #include "common/base/status.h"
-#include "models/shapes.h"
+#include "models/layer_rules.h"
+#include "models/window.h"
 #include "proto/net.pb.h"
 
 namespace tern::models {

@@ -7,6 +7,7 @@
 
 #include "common/base/text.h"
 #include "common/codec/codec.h"
+#include "common/codec/codecs.h"
 #include "common/config/algorithms.h"
 #include "tools/arguments.h"
 

@@ -15,7 +15,7 @@
 #include <limits>
 #include <string>
 
-#include "common/codec/codecs.h"
+#include "common/codec/makers.h"
 #include "common/codec/sparse.h"
 #include "kernels/stats.h"
 

@@ -212,10 +212,4 @@ class Codec {
                           float scaler, const Use& use) const;
 };
 
-// The names of the codecs that a job may use, in order. The table is in codec.cc; a new codec adds
-// one line to it.
-const std::vector<std::string>& CodecNames();
-// kBadJob, with the known names, if there is no codec of that name.
-Result<std::unique_ptr<Codec>> MakeCodec(std::string_view name, const Options& options);
-
 }  // namespace tern::codec

@@ -4,8 +4,8 @@
 #include <limits>
 #include <string>
 
-#include "common/codec/codecs.h"
 #include "common/codec/float_sum.h"
+#include "common/codec/makers.h"
 
 namespace tern::codec {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "common/base/logging.h"
 #include "common/base/text.h"
-#include "common/codec/codecs.h"
 #include "common/codec/error_feedback.h"
 #include "common/codec/float_sum.h"
+#include "common/codec/makers.h"
 #include "common/codec/mask_signs.h"
 #include "kernels/onebit_inl.h"
 #include "kernels/stats.h"

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "common/base/logging.h"
-#include "common/codec/codecs.h"
 #include "common/codec/float_sum.h"
+#include "common/codec/makers.h"
 #include "common/codec/qsgd_form.h"
 
 namespace tern::codec {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/codec/clip.h"
-#include "common/codec/codecs.h"
+#include "common/codec/makers.h"
 #include "common/codec/mask_signs.h"
 #include "common/codec/ternary_wire.h"
 #include "kernels/planes.h"

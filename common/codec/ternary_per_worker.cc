@@ -5,8 +5,8 @@
 #include <string>
 
 #include "common/codec/clip.h"
-#include "common/codec/codecs.h"
 #include "common/codec/float_sum.h"
+#include "common/codec/makers.h"
 #include "common/codec/mask_signs.h"
 #include "common/codec/ternary_wire.h"
 

@@ -4,8 +4,8 @@
 #include <limits>
 #include <string>
 
-#include "common/codec/codecs.h"
 #include "common/codec/error_feedback.h"
+#include "common/codec/makers.h"
 #include "common/codec/select.h"
 #include "common/codec/sparse.h"
 #include "kernels/ternary.h"

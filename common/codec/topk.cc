@@ -3,8 +3,8 @@
 #include <limits>
 #include <string>
 
-#include "common/codec/codecs.h"
 #include "common/codec/dgc_memory.h"
+#include "common/codec/makers.h"
 #include "common/codec/select.h"
 #include "common/codec/sparse.h"
 #include "common/codec/topk_threshold.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/config/fill.h"
+#include "proto/job.pb.h"
 
 namespace tern::config {
 

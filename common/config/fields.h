@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "common/config/faults.h"
-#include "common/config/job.h"
+#include "common/config/name_tables.h"
+#include "proto/rule.pb.h"
 
 namespace tern::config {
 

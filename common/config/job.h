@@ -5,18 +5,14 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/config/name_tables.h"
 #include "proto/job.pb.h"
 
 namespace tern::config {
-
-// The names that a key with (rule).table may take, by table: {"models": {...}, "codecs": {...},
-// ...}. The caller passes them: common/config itself knows none.
-using NameTables = std::map<std::string, std::vector<std::string>>;
 
 // Reads a job file (*.textproto, *.pbtxt, *.prototxt: protobuf text; anything else: YAML), applies
 // `overrides`, fills in defaults and validates. kBadJob with all faults, one per line, in the order

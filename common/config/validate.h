@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/config/fill.h"
+#include "proto/job.pb.h"
 
 namespace tern::config {
 

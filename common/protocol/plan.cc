@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/hash.h"
+#include "common/codec/codecs.h"
 #include "common/config/algorithms.h"
 #include "common/protocol/codec_options.h"
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/codec/codec.h"
+#include "common/codec/codecs.h"
 #include "common/config/algorithms.h"
 #include "common/protocol/cells.h"
 #include "common/update/local_updater.h"

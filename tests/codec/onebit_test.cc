@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "common/codec/codecs.h"
 #include "common/codec/error_feedback.h"
 #include "tests/conformance/codec_conformance.h"
 

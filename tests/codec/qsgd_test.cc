@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "common/codec/codecs.h"
 #include "common/codec/qsgd_levels.h"
 #include "tests/conformance/codec_conformance.h"
 

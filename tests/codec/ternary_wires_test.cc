@@ -8,6 +8,7 @@
 #include <random>
 
 #include "common/codec/ans_row.h"
+#include "common/codec/codecs.h"
 #include "common/codec/mask_signs.h"
 #include "kernels/planes.h"
 #include "kernels/ternary.h"

@@ -1,5 +1,7 @@
 // Every codec as real processes: three workers and two servers, with parameters held by the workers
 // and by the servers, and through the death of a server.
+#include "common/codec/codecs.h"
+
 #include <gtest/gtest.h>
 
 #include <csignal>

@@ -39,19 +39,9 @@
 
 #include "common/base/status.h"
 #include "worker/data/dataset.h"
+#include "worker/data/packed_form.h"
 
 namespace tern::data {
-
-inline constexpr char kPackedMagic[] = "TERNPACK";
-inline constexpr uint32_t kPackedVersion = 1;
-inline constexpr size_t kPackedHeader = 96, kPackedEntry = 32;
-
-struct PackedEntry {
-  uint64_t offset = 0;
-  uint32_t bytes = 0, label = 0;
-  uint32_t height = 0, width = 0;
-  uint64_t digest = 0;
-};
 
 // Opens DIR/train.tpk or DIR/test.tpk: reads and checks the header, the index and the names; images
 // are read, and checked by their digests, on use. kBadData: not such a file, another version,

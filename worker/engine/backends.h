@@ -1,4 +1,4 @@
-// The engine's backends: one Net class per device. Internal to the engine; net.cc has the table.
+// The engine's backends: one Net class per device. Internal to the engine. The table is in backends.cc.
 #pragma once
 
 #include <memory>

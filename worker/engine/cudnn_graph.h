@@ -11,18 +11,11 @@
 
 #include "common/base/status.h"
 #include "worker/engine/conv_library.h"
+#include "worker/engine/cudnn_descriptor.h"
 
 struct cudnnContext;
 
 namespace tern::engine::cuda::cudnn {
-
-// kPeerLost, "CALL: cuDNN's message", unless the cudnnStatus_t is a success.
-Status Check(int status, const std::string& call);
-
-struct Destroy {
-  void operator()(void* descriptor) const;
-};
-using Descriptor = std::unique_ptr<void, Destroy>;
 
 // The device of the plans: that of a handle, which outlives it, or one described by cuDNN's JSON of
 // device properties.

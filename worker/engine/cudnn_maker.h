@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/base/text.h"
-#include "worker/engine/cudnn_graph.h"
+#include "worker/engine/cudnn_descriptor.h"
 
 namespace tern::engine::cuda::cudnn {
 
