@@ -16,9 +16,28 @@ MAX_METHODS = 25
 PRODUCT = ("common", "kernels", "models", "proto", "server", "tools", "worker")
 
 # Units without their ending. The house plan allows three in the end; the list may only become shorter.
-KNOTS = []
+KNOTS = [
+    # A table that stands in the file of its interface.
+    ["server/clock_rule", "server/clock_rules"],
+    # Snapshots, a second way to save what checkpoints save.
+    ["server/snapshot", "server/snapshot_files"],
+    # The interface of the algorithms knows the parts that it is made of, and they ask it for facts.
+    ["worker/train/algorithm", "worker/train/apply", "worker/train/coder", "worker/train/gradient",
+     "worker/train/local_point", "worker/train/on_device", "worker/train/open_round", "worker/train/replica"],
+]
 # Class: its methods today.
-CLASSES = {}
+CLASSES = {
+    "common/protocol/clock_lane.h:ClockLane": 38,
+    "common/protocol/coordinator.h:Coordinator": 61,
+    "common/protocol/exchange.h:Exchange": 30,
+    "common/protocol/round_lane.h:RoundLane": 38,
+    "common/protocol/session.h:Session": 43,
+    "tools/predict_model.cc:Play": 31,
+    "worker/engine/device_model.h:DeviceModel": 27,
+    "worker/engine/model_cuda.cc:Model": 37,
+    "worker/train/coder.h:Coder": 40,
+    "worker/train/replica.h:Replica": 36,
+}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 CLASS = re.compile(r"\b(?:class|struct)\s+(?:TERN_\w+\s+)?(\w+)(?:\s+final)?\s*(?::[^;{]*)?\{")
@@ -88,17 +107,21 @@ def unit_of(path):
 
 def check_folders():
     for circle in components(graph_of(folder_of)):
-        yield f"folders include each other in a circle: {', '.join(sorted(circle))}"
+        for path in filter(is_product, sources.cpp_files()):
+            for include in INCLUDE.findall(sources.text(path)):
+                target = folder_of(include)
+                if folder_of(path) in circle and target in circle and target != folder_of(path):
+                    yield f"{path}: includes {include}, in a circle of folders: {', '.join(sorted(circle))}"
 
 
 def check_units():
-    allowed = [set(knot) for knot in KNOTS]
-    for knot in components(graph_of(unit_of)):
-        if not any(knot <= known for known in allowed):
-            yield f"units include each other in a circle: {', '.join(sorted(knot))}"
-    for known in allowed:
-        if not any(knot <= known and len(knot) == len(known) for knot in components(graph_of(unit_of))):
-            yield f"KNOTS of scripts/lint/check_structure.py names a knot that has changed: {', '.join(sorted(known))}"
+    knots = components(graph_of(unit_of))
+    for knot in knots:
+        if not any(knot <= set(known) for known in KNOTS):
+            yield f"{min(knot)}.h: includes itself through others: {', '.join(sorted(knot))}"
+    for known in KNOTS:
+        if (sources.ROOT / f"{known[0]}.h").is_file() and set(known) not in knots:
+            yield f"scripts/lint/check_structure.py: this knot is open or smaller by now: {', '.join(known)}"
 
 
 def body_of(code, start):
@@ -141,8 +164,8 @@ def check_classes():
             if count > CLASSES.get(key, MAX_METHODS):
                 yield f"{path}: class {name} has {count} methods; at most {CLASSES.get(key, MAX_METHODS)}"
     for key, most in CLASSES.items():
-        if seen.get(key, 0) < most:
-            yield f"CLASSES of scripts/lint/check_structure.py: {key} has {seen.get(key, 0)} methods by now, not {most}"
+        if (sources.ROOT / key.split(":")[0]).is_file() and seen.get(key, 0) < most:
+            yield f"scripts/lint/check_structure.py: {key} has {seen.get(key, 0)} methods by now, not {most}"
 
 
 if __name__ == "__main__":

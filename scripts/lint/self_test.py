@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-CHECKS = ("layers", "files", "names", "comments")
+CHECKS = ("layers", "files", "names", "comments", "structure")
 HEAD = "#pragma once\n"
 LONG_BODY = "void F() {\n" + "  G();\n" * 60 + "}\n"
 
@@ -38,6 +38,14 @@ FAULTS = [
     ("names", "server/b.h", "class A {\n private:\n  std::vector<int> items = {};\n};\n", "private member items"),
     ("names", "server/l.cc", "namespace tern::other {\n", "the namespace of this folder is tern::server"),
     ("names", "tests/a_test.cc", "TEST(Frame, rejects_it) {}\n", "rejects_it: names of tests"),
+    ("structure", "tools/a.h", HEAD + '#include "tools/b.h"\n', "includes itself through others: tools/a, tools/b"),
+    ("structure", "tools/b.cc", '#include "tools/b.h"\n#include "tools/a.h"\n', None),
+    ("structure", "tools/b.h", HEAD, None),
+    ("structure", "models/a.h", HEAD + '#include "kernels/a.h"\n', "in a circle of folders: kernels, models"),
+    ("structure", "kernels/a.h", HEAD, None),
+    ("structure", "kernels/b.cc", '#include "models/a.h"\n', "in a circle of folders: kernels, models"),
+    ("structure", "tools/c.h", HEAD + "class A {\n" + "".join(f"  void F{i}();\n" for i in range(26)) + "};\n",
+     "class A has 26 methods; at most 25"),
     ("comments", "server/c.h", HEAD + f"//   sgd   w -= lr g{' ' * 40}(TensorFlow's\n//   form) adam m = 1\n", "c.h:3: the end of a row"),
     ("comments", "server/d.h", HEAD + "//   y = x s      dx = dy s\n", "d.h:2: two formulas on one line"),
     ("comments", "server/e.h", HEAD + "//   y = x s dw = dy x\n", "e.h:2: two formulas without anything between"),

@@ -1,4 +1,5 @@
-// The engine's backends: one Net class per device. Internal to the engine. The table is in backends.cc.
+// The engine's backends: one Net class per device. Internal to the engine. The table is in
+// backends.cc.
 #pragma once
 
 #include <memory>
