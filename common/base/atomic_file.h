@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/base/clock.h"
 #include "common/base/status.h"
 
 namespace tern {
@@ -19,6 +20,10 @@ bool IsLeftBehind(std::string_view name);
 // The whole of a regular file of at most `most_bytes`. kBadData: it is something else (a folder, a
 // pipe), longer, or cannot be read.
 Result<std::string> ReadWholeFile(const std::string& path, uint64_t most_bytes = UINT64_MAX);
+
+// The first `most_bytes` of whatever stands there, to its end: of a pipe, too, but kBadData where
+// that gives nothing for `patience`. A terminal is waited for as long as it takes.
+Result<std::string> ReadAtMost(const std::string& path, uint64_t most_bytes, Time patience);
 
 // That what was created, renamed or removed in a folder stays so. A file system that cannot flush
 // a folder is let be.
