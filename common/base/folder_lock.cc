@@ -1,6 +1,7 @@
 #include "common/base/folder_lock.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,11 +32,16 @@ std::string LocalTime() {
   return {text.data(), strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S %z", &local)};
 }
 
-// "job 'lenet', process 4711 on node3, since ...", as its holder wrote it. The holder may not have
-// come to write it yet, and anybody may have written there: a part that is missing is left out.
+// "job 'lenet', process 4711 on node3, since ...", as its holder wrote it. Anybody may have written
+// there: a part that is missing is left out.
 std::string HolderIn(int fd) {
   std::array<char, 4096> bytes{};
-  const ssize_t got = pread(fd, bytes.data(), bytes.size(), 0);
+  ssize_t got = 0;
+  // The holder writes it right after it took the lock.
+  for (int tries = 0; got <= 0 && tries < 20; ++tries) {
+    if (tries > 0) poll(nullptr, 0, 5);
+    got = pread(fd, bytes.data(), bytes.size(), 0);
+  }
   std::istringstream lines(std::string(bytes.data(), static_cast<size_t>(got < 0 ? 0 : got)));
   std::string pid, host, job, since;
   for (std::string line; std::getline(lines, line);) {

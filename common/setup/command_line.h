@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,11 +29,14 @@ struct CommandLine {
 // too: --v, --vmodule.
 Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role);
 
-// Reads the job that the command line names and checks the rank against it; opens the log and says
+// Reads the job that the command line names and checks the rank against it; calls `before_writing`,
+// if there is one, and leaves with its error; opens the log and says
 // in it what the job resolved to, and, with `security: none`, that nobody checks who the peers are.
 // From here on a reader that goes away (of progress, of metrics) is an error of that write, not the
 // end of the process (SIGPIPE).
-Result<std::unique_ptr<Setup>> Begin(const CommandLine& line, const std::string& role);
+Result<std::unique_ptr<Setup>> Begin(
+    const CommandLine& line, const std::string& role,
+    const std::function<Status(const pb::Job&)>& before_writing = {});
 
 // Ends a program: one sentence on stderr and in the log if `status` is not ok. Returns the exit
 // code.

@@ -42,6 +42,10 @@ size_t MaxPayload(const Setup& setup, uint32_t lane);
 checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_dir,
                                   const std::string& name);
 
+// Locked in output_dir while shard 0 of a job lives, so that no second job writes there
+// (common/base/folder_lock.h). Workers of other hosts have folders of their own.
+inline constexpr const char* kServerLock = "server.lock";
+
 // A random number that is not 0: an incarnation.
 uint64_t RandomIncarnation();
 
