@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/base/clock.h"
 #include "common/base/status.h"
 
 namespace tern {
@@ -19,6 +20,10 @@ bool IsLeftBehind(std::string_view name);
 // Reads a whole regular file of at most `most_bytes`. kBadData if it is something else (a folder, a
 // pipe), is longer, or cannot be read.
 Result<std::string> ReadWholeFile(const std::string& path, uint64_t most_bytes = UINT64_MAX);
+
+// Reads the first `most_bytes` of a file or pipe, or all of it if it is shorter. kBadData if a pipe
+// gives nothing for `patience`. Waits for a terminal without limit.
+Result<std::string> ReadAtMost(const std::string& path, uint64_t most_bytes, Time patience);
 
 // Flushes a folder, so that files created, renamed or removed in it stay so. Does nothing on a file
 // system that cannot flush folders.

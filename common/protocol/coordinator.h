@@ -77,6 +77,9 @@ class Coordinator : public Control {
   bool running() const { return gathered_ && !farewell_.started(); }
   bool ending() const { return farewell_.started(); }
   uint64_t steps() const { return steps_; }
+  // Another value: all have gone back, to a checkpoint or a snapshot, or begun from one. Workers
+  // that have yet to take it up are `joining`.
+  uint64_t beginning() const { return beginning_; }
 
  private:
   struct Follower {

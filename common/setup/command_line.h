@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,11 +31,13 @@ struct CommandLine {
 // --v, --vmodule.
 Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role);
 
-// Reads the job of the command line and checks the rank against it; opens the log and writes the
-// resolved job to it, and, with `security: none`, a warning that peers are not authenticated. From
-// here on a reader that goes away (of progress, of metrics) fails that write instead of ending the
-// process (SIGPIPE).
-Result<std::unique_ptr<Setup>> Begin(const CommandLine& line, const std::string& role);
+// Reads the job of the command line and checks the rank against it; calls `before_writing`, if it is
+// set, and returns its error; opens the log and writes the resolved job to it, and, with `security:
+// none`, a warning that peers are not authenticated. From here on a reader that goes away (of
+// progress, of metrics) fails that write instead of ending the process (SIGPIPE).
+Result<std::unique_ptr<Setup>> Begin(
+    const CommandLine& line, const std::string& role,
+    const std::function<Status(const pb::Job&)>& before_writing = {});
 
 // Ends a program: writes one sentence to stderr and the log if `status` is not ok. Returns the exit
 // code.

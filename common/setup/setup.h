@@ -42,6 +42,10 @@ size_t MaxPayload(const Setup& setup, uint32_t lane);
 checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_dir,
                                   const std::string& name);
 
+// The file in output_dir that shard 0 locks while the job runs, so that no second job writes there
+// (common/base/folder_lock.h). Workers on other hosts have their own folders.
+inline constexpr const char* kServerLock = "server.lock";
+
 // A random non-zero number, for an incarnation.
 uint64_t RandomIncarnation();
 

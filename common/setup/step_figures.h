@@ -10,7 +10,7 @@
 namespace tern::setup {
 
 struct StepFigures {
-  // Seconds; means over the workers, 0 if nothing was counted.
+  // Seconds; means over the workers that counted something, 0 if none did.
   double t_cop_s = 0;  // forward and backward of one gradient
   double t_com_s = 0;  // one exchange of the whole model, first push to last answer
   double busy_s = 0;   // the same without counting overlap twice: how long the link is busy
