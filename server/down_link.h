@@ -3,9 +3,12 @@
 //
 //   weights  code(w)
 //   changes  code(w - h), h what the receiver holds; then h += what the code decodes to. What the
-//   code
-//            lost is in the next difference. One h a receiver: the workers of a synchronous job are
-//            one, for they all hold the same.
+//            code lost is in the next difference. One h a receiver: the workers of a synchronous
+//            job are one, for they all hold the same.
+//
+// The code travels as it is, for there is one sender and nothing to add up. Changes need a codec
+// that leaves out less than the difference it was given. A drawn code may leave out more, and w - h
+// then grows from version to version: validation refuses those codecs.
 //
 // Where a difference would be of no use (nobody knows what the receiver holds) it gets the weights
 // whole, in fp32. Belongs to the thread of its lane.

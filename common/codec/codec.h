@@ -169,6 +169,9 @@ class Codec {
   virtual bool prepares_model() const { return false; }
   // Whether a code is drawn, so that its square does not stand for the gradient's.
   virtual bool stochastic() const { return false; }
+  // Whether a code is the values themselves, rounded at most: it is not drawn, and nothing of an
+  // earlier gradient was added.
+  bool SendsValues() const { return !stochastic() && NewMemory(1) == nullptr; }
   // How many neighbouring elements are coded together, from the tensor's first on: chunks are cut
   // between them, so that how a tensor is cut never shows.
   virtual uint64_t Granularity(uint64_t /*column*/) const { return 1; }
@@ -202,13 +205,18 @@ class Codec {
   // REQUIRES a codec that shares no scalers.
   virtual Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
                                      float* values) const;
+  // The same, part by part and in order as DecodeTo does; an error may come after some parts. The
+  // server that sends such a code and the workers that get it all read it by this function, so that
+  // they have the same values bit for bit.
+  using Use = std::function<void(uint64_t first, std::span<const float> values)>;
+  Result<size_t> DecodeAloneTo(std::span<const uint8_t> code, const Segment& segment,
+                               const Use& use) const;
   // mean[0, n) = mean over the contributors of elements [first, first + n) of the segment whose sum
   // is `sum` (SumPart bytes). kMismatch if the bytes are not a possible
   // sum.
   virtual Status Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const = 0;
   // The whole segment, part by part and in order: what `use` makes of a part meets it in a cache.
-  using Use = std::function<void(uint64_t first, std::span<const float> mean)>;
   virtual Status DecodeTo(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                           float scaler, const Use& use) const;
 };

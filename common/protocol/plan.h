@@ -72,10 +72,10 @@ struct ExchangePlan {
   // all where it is 0, with scalers that are shared before (Kind::kScale).
   uint32_t scalers_from = 0;
   float scaler_margin = 1;
-  bool central = false;                      // servers hold the parameters
-  bool rounds = true;                        // false: every push is answered at once (ClockLane)
-  const codec::Codec* pull_codec = nullptr;  // central: of the weights on their way to the workers,
-                                             // as the sum of one worker
+  bool central = false;  // servers hold the parameters
+  bool rounds = true;    // false: every push is answered at once (ClockLane)
+  // Central: of the weights on their way to the workers, as the code of one sender.
+  const codec::Codec* pull_codec = nullptr;
   std::vector<Bucket> buckets;
   uint64_t digest = 0;
   uint64_t statistics = 0;  // floats that come with a worker's figures: those of batch norms
