@@ -1,8 +1,10 @@
 // The rules between keys of a job: what no option of a single key can say.
 //
 // Beside the tables that keys take their names from, they want to know of the codecs, in tables
-// too: "float_codecs" are those whose codes are not drawn, "sharing_codecs" those whose workers
-// share scalers unless the job says otherwise.
+// too: "rounding_codecs" are those whose codes are not drawn, "float_codecs" those of them that
+// keep nothing of a gradient for later, "exact_codecs" those that keep nothing even with
+// error_feedback, "unbiased_codecs" those that live without keeping anything, "sharing_codecs"
+// those whose workers share scalers unless the job says otherwise.
 #pragma once
 
 #include "common/config/fill.h"

@@ -5,13 +5,14 @@
 //   g = gradient at the weights that it holds;  push g;  the answer is the weights to go on at
 //
 // Downpour (asgd.push_every, pull_every above 1): the worker descends on its own copy between,
-// pushes the sum of its gradients, and pulls after so many steps. DC-ASGD where pushes are
-// stochastic codes: the square of a code is not the gradient's, so the worker forms the term
-// itself, against the weights as they are just before its push.
+// pushes the sum of its gradients, and pulls after so many steps. DC-ASGD where a push is a drawn
+// code, or holds what was left of older gradients: its square is not the gradient's, so the worker
+// forms the term itself, against the weights as they are just before its push.
 #include <algorithm>
 #include <optional>
 
 #include "common/base/text.h"
+#include "common/protocol/codec_options.h"
 #include "common/update/delay_compensation.h"
 #include "kernels/optimizer.h"
 #include "worker/train/algorithms.h"
@@ -111,16 +112,9 @@ class DelayCompensated : public Asynchronous {
   update::DelayCompensation compensation_;
 };
 
-bool FormsTheTerm(const Context& context, const pb::Dcasgd& job) {
-  if (job.has_formed()) return job.formed() == pb::Dcasgd::on_worker;
-  const auto& codecs = context.setup.plan.codec_of;
-  return std::any_of(codecs.begin(), codecs.end(),
-                     [](const codec::Codec* codec) { return codec->stochastic(); });
-}
-
 std::unique_ptr<Algorithm> MakeDcasgd(const Context& context, const pb::Dcasgd& job,
                                       bool adaptive) {
-  if (!FormsTheTerm(context, job)) return std::make_unique<Asgd>(context);
+  if (!protocol::WorkersFormTerm(context.setup.job)) return std::make_unique<Asgd>(context);
   return std::make_unique<DelayCompensated>(context, job, adaptive);
 }
 
