@@ -5,6 +5,10 @@
 //   changes  code(w - h)
 //            h += decoded code
 //
+// The code travels as it is, since it has one sender and nothing is added up. Changes need a codec
+// that leaves out less than the difference that it was given. A drawn code may leave out more, and
+// w - h then grows from version to version: validation refuses those codecs.
+//
 // h is what the receiver holds, so the next change contains what the code lost. There is one h per
 // receiver; the workers of a synchronous job are one receiver, because they all hold the same.
 //

@@ -27,6 +27,19 @@ Result<size_t> Codec::DecodeAlone(std::span<const uint8_t> code, const Segment& 
   return size;
 }
 
+Result<size_t> Codec::DecodeAloneTo(std::span<const uint8_t> code, const Segment& segment,
+                                    const Use& use) const {
+  if (CodeIsSum()) {
+    Result<size_t> size = SumPart(code, segment, 1);
+    if (size.ok()) TERN_RETURN_IF_ERROR(DecodeTo(code.first(*size), segment, 1, 0, use));
+    return size;
+  }
+  std::vector<float> values(segment.count);
+  Result<size_t> size = DecodeAlone(code, segment, values.data());
+  if (size.ok()) use(0, values);
+  return size;
+}
+
 Status Codec::DecodeTo(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                        float scaler, const Use& use) const {
   std::array<float, 16384> mean;  // a few blocks of what is coded in blocks

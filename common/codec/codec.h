@@ -168,6 +168,9 @@ class Codec {
   virtual bool prepares_model() const { return false; }
   // Whether codes are random, so that the square of a code does not approximate the gradient's.
   virtual bool stochastic() const { return false; }
+  // Whether a code is the values themselves, rounded at most: it is not drawn, and no remainder of
+  // an earlier gradient was added.
+  bool SendsValues() const { return !stochastic() && NewMemory(1) == nullptr; }
   // How many neighbouring elements are coded together, from the tensor's first on. Chunks are cut
   // only between such groups, so that the cut does not change the codes.
   virtual uint64_t Granularity(uint64_t /*column*/) const { return 1; }
@@ -201,13 +204,18 @@ class Codec {
   // as in Add and Decode. REQUIRES a codec that shares no scalers.
   virtual Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
                                      float* values) const;
+  // The same in order and block-wise, as DecodeTo; an error may come after some blocks. The server
+  // that sends such a code and the workers that receive it all read it with this function, so that
+  // they have the same values bit for bit.
+  using Use = std::function<void(uint64_t first, std::span<const float> values)>;
+  Result<size_t> DecodeAloneTo(std::span<const uint8_t> code, const Segment& segment,
+                               const Use& use) const;
   // mean[0, n) = the mean over the contributors of elements [first, first + n) of the segment whose
   // sum is `sum` (the first SumPart bytes). kMismatch if the bytes are not a valid sum.
   virtual Status Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const = 0;
   // Decodes the whole segment in order, block-wise, so each block is still in cache when `use`
   // runs.
-  using Use = std::function<void(uint64_t first, std::span<const float> mean)>;
   virtual Status DecodeTo(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                           float scaler, const Use& use) const;
 };

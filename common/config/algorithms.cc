@@ -67,4 +67,9 @@ bool UsesCodec(const pb::Exchange& exchange, const std::string& name) {
                      [&](const pb::CodecRule& rule) { return rule.codec() == name; });
 }
 
+bool WorkersFormTerm(const pb::Train& train, bool values_pushed) {
+  const pb::Dcasgd& job = train.algorithm() == "dcasgd_c" ? train.dcasgd_c() : train.dcasgd_a();
+  return job.has_formed() ? job.formed() == pb::Dcasgd::on_worker : !values_pushed;
+}
+
 }  // namespace tern::config

@@ -26,6 +26,12 @@ bool HasMeanSquare(const pb::LocalUpdater& local);
 // Whether some tensor, or the pull, may be coded by the codec of this name.
 bool UsesCodec(const pb::Exchange& exchange, const std::string& name);
 
+// Whether DC-ASGD's workers form the term that compensates the delay, and not the servers. The job
+// may say so (formed); if it does not, servers form it only if `values_pushed`: every push is the
+// gradient itself, rounded at most (Codec::SendsValues), for the term takes the gradient's square.
+// REQUIRES dcasgd_c or dcasgd_a. protocol::WorkersFormTerm asks it of a whole job.
+bool WorkersFormTerm(const pb::Train& train, bool values_pushed);
+
 inline bool IsCentral(const pb::Job& job) { return job.train().parameters() == pb::Train::central; }
 
 }  // namespace tern::config

@@ -1,7 +1,9 @@
 // The rules between keys of a job, which options of single keys cannot express.
 //
-// Besides the tables of names, the checks use two tables of codecs: "float_codecs", whose codes are
-// deterministic, and "sharing_codecs", whose workers share scalers unless the job says otherwise.
+// Besides the tables of names, the checks use tables of codecs: "rounding_codecs" draw no codes;
+// "float_codecs" are those of them that keep nothing of a gradient for later; "exact_codecs" keep
+// nothing even with error_feedback; "unbiased_codecs" need no memory; the workers of
+// "sharing_codecs" share scalers unless the job says otherwise.
 #pragma once
 
 #include "common/config/fill.h"

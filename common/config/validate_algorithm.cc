@@ -186,10 +186,18 @@ class AlgorithmChecker : private BetweenKeys {
                "fp32" + why);
       return;
     }
+    const std::string& codec = exchange.pull_codec();
+    const bool drawn = !Names("rounding_codecs").empty() && !IsIn("rounding_codecs", codec);
+    if (exchange.pull() == pb::Exchange::changes && drawn) {
+      Report("exchange.pull_codec", codec + " with pull: changes",
+             OneOf(Names("rounding_codecs")) + ", for the codes of " + codec +
+                 " are drawn: what one leaves out is noise, which must not be carried over into "
+                 "the next change");
+    }
     if (exchange.pull() == pb::Exchange::weights && !Names("float_codecs").empty() &&
-        !IsIn("float_codecs", exchange.pull_codec())) {
-      Report("exchange.pull_codec", exchange.pull_codec() + " with pull: weights",
-             OneOf(Names("float_codecs")) + "; or set exchange.pull: changes");
+        !IsIn("float_codecs", codec)) {
+      Report("exchange.pull_codec", codec + " with pull: weights",
+             OneOf(Names("float_codecs")) + (drawn ? "" : "; or set exchange.pull: changes"));
     }
   }
 
@@ -266,15 +274,18 @@ class AlgorithmChecker : private BetweenKeys {
     const bool constant = name() == "dcasgd_c";
     if (name() != "dcasgd_c" && name() != "dcasgd_a") return;
     const pb::Dcasgd& dcasgd = constant ? train_.dcasgd_c() : train_.dcasgd_a();
-    const std::string drawn = FirstCodec("float_codecs", false);
+    const std::string other = CodecOfOtherThanValues();
     const std::string formed = Section("formed");
     if (Sound({formed}) && dcasgd.has_formed() && dcasgd.formed() == pb::Dcasgd::on_server &&
-        !drawn.empty()) {
-      Report(
-          formed, "on_server with codec " + drawn,
-          "on_worker, for the square of a drawn code is not the gradient's; or leave the key out");
+        !other.empty()) {
+      Report(formed, "on_server with codec " + other,
+             "on_worker, for the term takes the gradient's square, which a code that is drawn, or "
+             "that older gradients were added to, does not have; or leave the key out");
     }
-    if (!constant) return;
+    if (!constant) {
+      if (Sound({formed})) CheckOneMeanSquare(dcasgd, other);
+      return;
+    }
     const pb::Dcasgd plain;
     const auto check = [&](const std::string& key, const std::string& saw, bool differs) {
       if (differs && Sound({Section(key)}))
@@ -283,6 +294,33 @@ class AlgorithmChecker : private BetweenKeys {
     check("rho", NumberText(dcasgd.rho()), dcasgd.rho() != plain.rho());
     check("ms_scope", pb::Dcasgd::MsScope_Name(dcasgd.ms_scope()),
           dcasgd.ms_scope() != plain.ms_scope());
+  }
+
+  // The first codec of the up-link that pushes something else than the gradient, rounded at most;
+  // empty if there is none.
+  std::string CodecOfOtherThanValues() {
+    if (!job_.exchange().error_feedback()) return FirstCodec("float_codecs", false);
+    const std::string first = FirstCodec("exact_codecs", false);
+    return IsIn("float_codecs", first) ? first + " and error_feedback: true" : first;
+  }
+
+  // `other`: the codec for which workers form the term; empty if only the job says so.
+  void CheckOneMeanSquare(const pb::Dcasgd& dcasgd, const std::string& other) {
+    const std::string key = Section("ms_scope");
+    if (!Sound({key}) || dcasgd.ms_scope() != pb::Dcasgd::global ||
+        !WorkersFormTerm(train_, other.empty()))
+      return;
+    const std::string why =
+        "worker, for the workers form the term, each with the mean square of "
+        "its own gradients; or ";
+    if (other.empty()) {
+      Report(key, "global with formed: on_worker",
+             why + "set " + Section("formed") + ": on_server");
+    } else {
+      Report(key, "global with codec " + other,
+             why + "push by " + OneOf(Names("float_codecs")) +
+                 " without error_feedback, and leave " + Section("formed") + " out");
+    }
   }
 
   void CheckSoftsync() {

@@ -72,10 +72,10 @@ struct ExchangePlan {
   // scalers_from rounds: scalers are shared in the round itself (Kind::kScale).
   uint32_t scalers_from = 0;
   float scaler_margin = 1;
-  bool central = false;                      // servers hold the parameters
-  bool rounds = true;                        // false: every push is answered at once (ClockLane)
-  const codec::Codec* pull_codec = nullptr;  // central: codec of the weights sent to the workers,
-                                             // coded as a sum of one worker
+  bool central = false;  // servers hold the parameters
+  bool rounds = true;    // false: every push is answered at once (ClockLane)
+  // Central: codec of the weights sent to the workers, coded as by one sender.
+  const codec::Codec* pull_codec = nullptr;
   std::vector<Bucket> buckets;
   uint64_t digest = 0;
   uint64_t statistics = 0;  // floats in a worker's figures: the statistics of batch norms

@@ -31,7 +31,7 @@ struct CommandLine {
 // --v, --vmodule.
 Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role);
 
-// Reads the job of the command line and checks the rank against it; calls `before_writing`, if it is
+// Reads the job of the command line and checks the rank against it; calls `before_writing`, if
 // set, and returns its error; opens the log and writes the resolved job to it, and, with `security:
 // none`, a warning that peers are not authenticated. From here on a reader that goes away (of
 // progress, of metrics) fails that write instead of ending the process (SIGPIPE).

@@ -7,13 +7,15 @@
 //   its weights = the answer
 //
 // Downpour (asgd.push_every, pull_every above 1): in between, the worker descends on its own copy;
-// it pushes the sum of its gradients, and pulls after pull_every steps. DC-ASGD with stochastic
-// codes: the square of a code is not that of the gradient, so the worker forms the term itself,
-// against the weights just before its push (docs/ALGORITHMS.md, section 9).
+// it pushes the sum of its gradients, and pulls after pull_every steps. DC-ASGD where a push is a
+// drawn code, or contains remainders of older gradients: its square is not that of the gradient, so
+// the worker forms the term itself, against the weights just before its push (docs/ALGORITHMS.md,
+// section 9).
 #include <algorithm>
 #include <optional>
 
 #include "common/base/text.h"
+#include "common/protocol/codec_options.h"
 #include "common/update/delay_compensation.h"
 #include "kernels/optimizer.h"
 #include "worker/train/algorithms.h"
@@ -113,16 +115,9 @@ class DelayCompensated : public Asynchronous {
   update::DelayCompensation compensation_;
 };
 
-bool FormsTheTerm(const Context& context, const pb::Dcasgd& job) {
-  if (job.has_formed()) return job.formed() == pb::Dcasgd::on_worker;
-  const auto& codecs = context.setup.plan.codec_of;
-  return std::any_of(codecs.begin(), codecs.end(),
-                     [](const codec::Codec* codec) { return codec->stochastic(); });
-}
-
 std::unique_ptr<Algorithm> MakeDcasgd(const Context& context, const pb::Dcasgd& job,
                                       bool adaptive) {
-  if (!FormsTheTerm(context, job)) return std::make_unique<Asgd>(context);
+  if (!protocol::WorkersFormTerm(context.setup.job)) return std::make_unique<Asgd>(context);
   return std::make_unique<DelayCompensated>(context, job, adaptive);
 }
 
