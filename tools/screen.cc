@@ -26,7 +26,9 @@ void Screen::Progress(const std::string& json, Time now) {
   const std::optional<setup::News> news = setup::ReadNews(json);
   if (!news.has_value()) return;
   SayWhereItGoesOn(*news);
-  if (!terminal_ && (news->samples == 0 || (shown_ && now - shown_at_ < kBetweenLines))) return;
+  if (!terminal_ &&
+      (news->rounds == 0 || news->samples == 0 || (shown_ && now - shown_at_ < kBetweenLines)))
+    return;
   // The interval begins with the newest line that is old enough.
   if (!newest_.empty() && now - newest_at_ >= kInterval) {
     interval_begin_ = newest_;
