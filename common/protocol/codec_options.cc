@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "common/codec/codecs.h"
 #include "common/config/algorithms.h"
 
 namespace tern::protocol {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <random>
 
+#include "common/codec/codecs.h"
 #include "common/protocol/cells.h"
 #include "kernels/stats.h"
 #include "tests/server/central_job.h"

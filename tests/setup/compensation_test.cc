@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "common/codec/codec.h"
+#include "common/codec/codecs.h"
 #include "common/protocol/codec_options.h"
 #include "tests/setup/small_job.h"
 

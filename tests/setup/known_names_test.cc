@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "common/codec/codec.h"
+#include "common/codec/codecs.h"
 #include "tests/setup/small_job.h"
 
 namespace tern::setup {

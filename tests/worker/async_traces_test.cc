@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/codec/codec.h"
+#include "common/codec/codecs.h"
 #include "server/clock_rule.h"
 #include "tests/worker/cluster.h"
 #include "tests/worker/train_job.h"

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "common/codec/codec.h"
+#include "common/codec/codecs.h"
 #include "common/protocol/cells.h"
 #include "kernels/stats.h"
 #include "tests/worker/train_job.h"
