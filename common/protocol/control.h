@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/protocol/elasticity.h"
 #include "common/protocol/message.h"
+#include "common/protocol/resume.h"
 #include "common/protocol/round_lane.h"
 #include "common/protocol/session.h"
 
@@ -53,7 +54,7 @@ struct ControlOptions {
   // By shard, whether it keeps something from round to round, and has to offer a checkpoint too.
   std::vector<bool> keeps;
   // Where this one does: what it has on its disk now.
-  std::function<std::vector<pb::Checkpoint>()> checkpoints;
+  std::function<Saved()> saved;
   bool Keeps(uint32_t s) const { return s < keeps.size() && keeps[s]; }
   Safeguards safeguards;
 };
@@ -67,6 +68,9 @@ class Control {
   virtual void OnTimer(Time now, ControlActions* out) = 0;
   // A signal asks for the end: `code` is 130 or 143.
   virtual void OnStop(Code code, Time now, ControlActions* out) = 0;
+  // This shard cannot take part any more: it ends with `status`, and shard 0 ends the job with it.
+  // May be said again.
+  virtual void OnFailure(const Status& status, Time now, ControlActions* out) = 0;
   virtual void OnMessageFromShard0(const Message&, Time, ControlActions*) {}
   // The connection to shard 0 was lost, as far as its socket knows (silence tells as well, but
   // later).

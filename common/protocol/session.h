@@ -36,6 +36,7 @@
 #include "common/base/status.h"
 #include "common/protocol/exchange.h"
 #include "common/protocol/message.h"
+#include "common/protocol/resume.h"
 #include "common/protocol/state_transfer.h"
 
 namespace tern::protocol {
@@ -95,7 +96,7 @@ class Session {
     bool unsolicited = false;  // as Exchange's: with a quorum, and under shrink
     std::function<bool(const Cell&, LaneRef)> in_plan;  // as Exchange's
     bool shrink = false;                                // on_worker_loss
-    std::vector<pb::Checkpoint> checkpoints;            // on this worker's disk
+    Saved saved;                                        // on this worker's disk
     bool keeps_own = false;                             // as Hello's
   };
 
@@ -116,9 +117,10 @@ class Session {
   // REQUIRES every answer of the rounds up to `applied` delivered, figures too.
   void SetApplied(uint64_t applied);
   void SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters);
-  // What is on this worker's disk by now.
+  // What is on this worker's disk by now, of the run that it takes part in: there is nothing else
+  // any more.
   void SetCheckpoints(std::vector<pb::Checkpoint> checkpoints) {
-    options_.checkpoints = std::move(checkpoints);
+    options_.saved = {std::move(checkpoints), {}, run_};
   }
   void OnSnapshot(Bytes state, uint64_t applied, Time now, SessionActions* out);
   // After kInstall, kResume or kGoBack, when the state after `applied` is in place.
