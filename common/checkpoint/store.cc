@@ -208,6 +208,8 @@ std::vector<std::string> Store::Open() {
   }
   points_.clear();
   refused_.clear();
+  if (error && error != std::errc::no_such_file_or_directory)
+    refused_.push_back({0, false, 0, "the folder cannot be read: " + error.message()});
   ReadRecord();
   for (const uint64_t step : StepsHere()) {
     const Result<pb::Manifest> manifest = ReadManifest(step);
@@ -225,9 +227,11 @@ std::vector<std::string> Store::Open() {
     }
   }
   std::vector<std::string> sentences;
-  for (const Refused& one : refused_)
-    sentences.push_back(
-        Cat("the checkpoint ", PathOf(one.step, kState), " is not used: ", one.why));
+  for (const Refused& one : refused_) {
+    sentences.push_back(one.step == 0 ? Cat(owner_.folder, ": ", one.why)
+                                      : Cat("the checkpoint ", PathOf(one.step, kState),
+                                            " is not used: ", one.why));
+  }
   return sentences;
 }
 
@@ -278,9 +282,8 @@ Result<std::string> Store::Begin(uint64_t run, bool anew,
     }
     const std::string name = FreeName(owner_.folder, now);
     TERN_RETURN_IF_ERROR(MoveTo(name, steps));
-    sentence = Cat("what ", owner_.folder, " had of before is kept in ", name, ": ", steps.size(),
-                   steps.size() == 1 ? " checkpoint" : " checkpoints", ", the newest of step ",
-                   steps.back(), ", ", bytes, " bytes");
+    sentence = Cat("the checkpoints that ", owner_.folder, " had before are kept in ", name, ": ",
+                   steps.size(), ", the newest of step ", steps.back(), ", ", HumanBytes(bytes));
   }
   std::erase_if(points_, [&](const Point& point) { return anew || point.run != run; });
   refused_.clear();

@@ -45,7 +45,7 @@ struct Owner {
 
 // One that is not used.
 struct Refused {
-  uint64_t step = 0;
+  uint64_t step = 0;   // 0: nobody knows which, since the folder cannot be read
   bool other = false;  // it is of another owner, job, model, plan or number of workers
   uint64_t run = 0;    // with `other`
   std::string why;     // "its digest is A, expected B"
@@ -57,8 +57,8 @@ class Store {
   Store(Owner owner, uint32_t keep);
 
   // Looks through the folder: removes what was half written, checks every checkpoint, byte for
-  // byte. A sentence for each that is not used, and why. Nothing is an error: no folder, no
-  // checkpoints.
+  // byte. A sentence for each that is not used, and why. No folder, no checkpoints; but one that
+  // cannot be read may have some.
   std::vector<std::string> Open();
   // Those that are whole and ours, by step, rising.
   const std::vector<Point>& points() const { return points_; }

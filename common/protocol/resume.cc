@@ -16,7 +16,7 @@ constexpr size_t kMostNamed = 6;       // groups of daemons, and daemons of a gr
 constexpr size_t kMostSentence = 600;  // bytes of what another daemon says
 
 constexpr const char* kAnew =
-    "--set checkpoints.resume=false begins anew and keeps under another name what is there";
+    "begin anew with --set checkpoints.resume=false, which keeps what is there under another name";
 
 std::string AndMore(size_t more) { return more == 0 ? "" : Cat(" and ", more, " more"); }
 
@@ -39,8 +39,8 @@ std::string OtherJob(const std::vector<Offer>& offers) {
   if (first == nullptr) return "";
   return Cat("this job does not fit the checkpoints of ", first->who,
              more == 0 ? "" : Cat(AndMore(more), more == 1 ? " daemon" : " daemons"), ": ",
-             SentenceOf(*first->hello), "; start the job that wrote them, or ", kAnew,
-             ", or give another output_dir");
+             SentenceOf(*first->hello),
+             "; start the job that wrote them, give another output_dir, or ", kAnew);
 }
 
 // Each that counts has begun the same run, and has no more than its first checkpoint of it.

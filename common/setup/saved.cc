@@ -58,8 +58,12 @@ protocol::Saved SavedIn(const Setup& setup, const checkpoint::Store& store) {
   std::string why = is_other ? DifferencesOf(store.JobTextOf(newest.run), setup.job) : "";
   if (why.empty()) why = newest.why;
   saved.unfit.set_other_job(is_other);
-  saved.unfit.set_sentence(Cat(store.folder(), " has checkpoints up to step ", newest.step,
-                               is_other ? " of another job: " : ", which are damaged: ", why));
+  const std::string upto = Cat(" has checkpoints up to step ", newest.step);
+  saved.unfit.set_sentence(Cat(store.folder(),
+                               is_other           ? upto + " of another job: "
+                               : newest.step != 0 ? upto + ", which are damaged: "
+                                                  : ": ",
+                               why));
   return saved;
 }
 

@@ -176,8 +176,8 @@ TEST_F(StoreTest, MovesWhatIsOfAnotherRunToAFolderWithTheDateAndSaysSo) {
   for (const char* name : {"step.90.json", "step.90.safetensors", "step.100.json", "run.json"})
     EXPECT_TRUE(fs::exists(Cat(dated, "/", name))) << name;
   EXPECT_THAT(sentence, HasSubstr(dated));
-  EXPECT_THAT(sentence, HasSubstr("2 checkpoints, the newest of step 100"));
-  EXPECT_THAT(sentence, HasSubstr(Cat(bytes, " bytes")));
+  EXPECT_THAT(sentence, HasSubstr(": 2, the newest of step 100"));
+  EXPECT_THAT(sentence, HasSubstr(HumanBytes(bytes)));
 }
 
 TEST_F(StoreTest, KeepsAllThatWasMovedHoweverOftenAndFast) {
@@ -214,7 +214,7 @@ TEST_F(StoreTest, ARunThatGoesOnKeepsItsOwnInPlaceAndMovesAllElse) {
   fs::remove(Path(60, ".safetensors"));
   Store again = MakeStore(6);
   again.Open();
-  EXPECT_THAT(Begin(again, 7), HasSubstr("4 checkpoints, the newest of step 60"));
+  EXPECT_THAT(Begin(again, 7), HasSubstr(": 4, the newest of step 60"));
   EXPECT_THAT(again.points(), ElementsAre(Point{7, 10, 10}, Point{7, 20, 20}));
   EXPECT_THAT(again.refused(), IsEmpty());
   const std::string dated = owner_.folder + ".2026-11-22T22-26-01/step.";

@@ -372,7 +372,7 @@ TEST(Checkpoints, AJobThatBeginsAnewTwiceKeepsBoth) {
     const bool worker = owner.starts_with("worker");
     const std::string log = worker ? job.Log("worker", owner.back() - '0') : job.Log("server", 0);
     for (const std::string& folder : kept)
-      EXPECT_NE(log.find("had of before is kept in " + folder), std::string::npos) << folder;
+      EXPECT_NE(log.find("had before are kept in " + folder), std::string::npos) << folder;
   }
   EXPECT_TRUE(fs::exists(Folder(job, "worker.0.before")));
 }

@@ -61,8 +61,8 @@ std::string WhyNot(const std::vector<pb::Hello>& hellos) {
 }
 
 constexpr char kMissing[] =
-    "; mount or restore what is missing and start again, or --set checkpoints.resume=false begins "
-    "anew and keeps under another name what is there";
+    "; mount or restore what is missing and start again, or begin anew with --set "
+    "checkpoints.resume=false, which keeps what is there under another name";
 
 TEST(WhyNotAnew, IsEmptyWhereNobodyHasAny) {
   EXPECT_EQ(WhyNot({Had({}), Had({})}), "");
@@ -110,9 +110,9 @@ TEST(WhyNotAnew, TellsOfAnotherJobFirst) {
   EXPECT_EQ(
       why,
       "this job does not fit the checkpoints of worker 1 (node1): /a has checkpoints up to "
-      "step 390 of another job: seed was 1, is now 2; start the job that wrote them, or --set "
-      "checkpoints.resume=false begins anew and keeps under another name what is there, or "
-      "give another output_dir");
+      "step 390 of another job: seed was 1, is now 2; start the job that wrote them, give another "
+      "output_dir, or begin anew with --set checkpoints.resume=false, which keeps what is there "
+      "under another name");
   EXPECT_THAT(WhyNot({HadUnfit(true, "x"), HadUnfit(true, "y"), HadUnfit(true, "z")}),
               HasSubstr("of worker 0 (node0) and 2 more daemons: x;"));
 }

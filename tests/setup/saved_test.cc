@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "common/base/text.h"
 #include "tests/setup/small_job.h"
@@ -108,6 +109,15 @@ TEST_F(SavedTest, ThatAreDamagedAreNotOfAnotherJob) {
   EXPECT_FALSE(saved.unfit.other_job());
   EXPECT_THAT(saved.unfit.sentence(),
               HasSubstr(" has checkpoints up to step 20, which are damaged: its size in bytes"));
+}
+
+// A file in the folder's place: root, too, cannot read it as one.
+TEST_F(SavedTest, MayBeWhereTheFolderCannotBeRead) {
+  fs::create_directories(dir_ + "/checkpoints");
+  std::ofstream(Folder()) << "no folder";
+  const protocol::Saved saved = Look({});
+  EXPECT_FALSE(saved.unfit.other_job());
+  EXPECT_EQ(saved.unfit.sentence(), Folder() + ": the folder cannot be read: Not a directory");
 }
 
 TEST_F(SavedTest, AreNoneWhereNothingIs) {
