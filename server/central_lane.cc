@@ -185,7 +185,7 @@ void CentralLane::Finish() {
 
 Status CentralLane::RollBackTo(uint64_t to) {
   TERN_RETURN_IF_ERROR(to == 0 ? StartAfresh() : LoadSnapshot(to));
-  if (checkpoints_ != nullptr) checkpoints_->GoBack(to);
+  if (checkpoints_ != nullptr) TERN_RETURN_IF_ERROR(checkpoints_->GoBack(to));
   if (round_lane_ != nullptr) round_lane_->GoBack(to);
   return Ok();
 }

@@ -1,11 +1,11 @@
 #include "server/lane_checkpoints.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/checkpoint/saved.h"
+#include "common/setup/saved.h"
 
 namespace tern::server {
 
@@ -29,7 +29,7 @@ LaneCheckpoints::LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint
                                     Cat("shard.", shard, ".lane.", lane)),
              setup.job.checkpoints().keep()) {
   for (const std::string& sentence : store_.Open()) LOG(WARNING) << sentence;
-  if (setup.job.checkpoints().resume()) UpdateOffers();
+  if (setup.job.checkpoints().resume()) UpdateSaved();
 }
 
 void LaneCheckpoints::AddCell(const protocol::Cell& cell, State state) {
@@ -50,17 +50,21 @@ bool LaneCheckpoints::IsDue(uint64_t round) const {
   return StepOf(round) / every_ > StepOf(round - 1) / every_;
 }
 
-void LaneCheckpoints::Begin(uint64_t run) {
-  if (run == 0 || run == run_) return;
+Status LaneCheckpoints::Begin(uint64_t run) {
+  if (run == 0 || run == run_) return failure();
   run_ = run;
-  const auto& points = store_.points();
-  const bool of_others = std::any_of(points.begin(), points.end(),
-                                     [run](const auto& point) { return point.run != run; });
-  if (of_others && store_.SetAside()) {
-    LOG(WARNING) << "the checkpoints of another run are put aside: they are in " << store_.folder()
-                 << ".before";
+  return cells_.empty() ? Ok() : BeginRun(run, false);
+}
+
+Status LaneCheckpoints::BeginRun(uint64_t run, bool anew) {
+  const Result<std::string> aside = store_.Begin(run, anew);
+  if (!aside.ok()) {
+    const std::lock_guard lock(mutex_);
+    return failure_ = aside.status();
   }
-  UpdateOffers();
+  if (!aside->empty()) LOG(WARNING) << *aside;
+  UpdateSaved();
+  return Ok();
 }
 
 void LaneCheckpoints::Copy(const protocol::Cell& cell, Open* to) const {
@@ -104,17 +108,19 @@ void LaneCheckpoints::Write(const checkpoint::Point& point, const Open& open) {
   const Status written = store_.Write(point, views, open.metadata);
   if (!written.ok())
     LOG(ERROR) << "no checkpoint of step " << point.step << ": " << written.message();
-  UpdateOffers();
+  UpdateSaved();
 }
 
-void LaneCheckpoints::GoBack(uint64_t round) { GoBackTo({run_, StepOf(round), round}); }
+Status LaneCheckpoints::GoBack(uint64_t round) { return GoBackTo({run_, StepOf(round), round}); }
 
-void LaneCheckpoints::GoBackTo(const checkpoint::Point& point) {
+Status LaneCheckpoints::GoBackTo(const checkpoint::Point& point) {
   open_.clear();
   closed_.clear();
   next_ = point.step + every_ - point.step % every_;
+  if (point.step == 0 && run_ != 0) return BeginRun(run_, true);
   store_.RemoveAfter(point);
-  UpdateOffers();
+  UpdateSaved();
+  return Ok();
 }
 
 Status LaneCheckpoints::Load(const pb::Checkpoint& from) {
@@ -130,7 +136,7 @@ Status LaneCheckpoints::Load(const pb::Checkpoint& from) {
   }
   TERN_RETURN_IF_ERROR(checkpoint::Restore(*file, all));
   run_ = from.run();
-  GoBackTo(point);
+  TERN_RETURN_IF_ERROR(GoBackTo(point));
   LOG(WARNING) << "goes on from the checkpoint of step " << from.step();
   return Ok();
 }
@@ -146,21 +152,20 @@ void LaneCheckpoints::Finish() {
   Write({run_, StepOf(round), round}, open);
 }
 
-void LaneCheckpoints::UpdateOffers() {
-  std::vector<pb::Checkpoint> offers;
-  for (const checkpoint::Point& point : store_.points()) {
-    pb::Checkpoint& offer = offers.emplace_back();
-    offer.set_run(point.run);
-    offer.set_step(point.step);
-    offer.set_round(point.round);
-  }
+void LaneCheckpoints::UpdateSaved() {
+  protocol::Saved saved = setup::SavedIn(setup_, store_);
   const std::lock_guard lock(mutex_);
-  offers_ = std::move(offers);
+  saved_ = std::move(saved);
 }
 
-std::vector<pb::Checkpoint> LaneCheckpoints::Offers() const {
+protocol::Saved LaneCheckpoints::Saved() const {
   const std::lock_guard lock(mutex_);
-  return offers_;
+  return saved_;
+}
+
+Status LaneCheckpoints::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
 }
 
 }  // namespace tern::server

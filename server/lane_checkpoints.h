@@ -6,7 +6,7 @@
 // Without rounds: all cells as they are when the workers have made so many steps each, on average.
 // Each lane sees for itself when that is; they differ by pushes that are under way.
 //
-// Belongs to the thread of the lane, but for Offers().
+// Belongs to the thread of the lane, but for Saved() and failure().
 #pragma once
 
 #include <cstdint>
@@ -34,22 +34,26 @@ class LaneCheckpoints {
   // Before anything else. `state`: REQUIRES the same names and sizes whenever it is asked.
   void AddCell(const protocol::Cell& cell, State state);
   bool empty() const { return cells_.empty(); }
-  // The membership of `run` has begun: what is here of another run is put aside.
-  void Begin(uint64_t run);
+  // The membership of `run` has begun: what is here of another run is put aside (Store::Begin).
+  // kBadData: it cannot be; failure() says the same then.
+  Status Begin(uint64_t run);
   // `cell` has closed `round`, and has the state after it.
   void OnClosed(const protocol::Cell& cell, uint64_t round);
   // Without rounds: all cells have reached `step`. Writes one if one is due, or in any case.
   void WriteIfDue(uint64_t step);
   void WriteNow(uint64_t step);
-  // The cells are those after `round` again: what came later never was.
-  void GoBack(uint64_t round);
+  // The cells are those after `round` again: what came later never was. Errors as of Begin.
+  Status GoBack(uint64_t round);
   // Puts the cells where they were. kBadData: it is not whole; nothing has changed.
   Status Load(const pb::Checkpoint& from);
   // The process ends: the state as it is, if it is that after one round.
   void Finish();
 
-  // What the lane can go on from now: nothing where the job does not want it. From any thread.
-  std::vector<pb::Checkpoint> Offers() const;
+  // What the lane can go on from now, and what is there beside it: nothing where the job does not
+  // want it. From any thread.
+  protocol::Saved Saved() const;
+  // Why the lane cannot take part any more. From any thread.
+  Status failure() const;
 
  private:
   struct Open {
@@ -62,8 +66,10 @@ class LaneCheckpoints {
   bool IsDue(uint64_t round) const;
   void Copy(const protocol::Cell& cell, Open* to) const;
   void Write(const checkpoint::Point& point, const Open& open);
-  void GoBackTo(const checkpoint::Point& point);
-  void UpdateOffers();
+  // Of the run, or `anew`.
+  Status BeginRun(uint64_t run, bool anew);
+  Status GoBackTo(const checkpoint::Point& point);
+  void UpdateSaved();
 
   const setup::Setup& setup_;
   const uint64_t every_;
@@ -73,8 +79,9 @@ class LaneCheckpoints {
   std::map<protocol::Cell, uint64_t> closed_;  // the newest round
   std::map<uint64_t, Open> open_;              // by round; of some cells
   uint64_t next_ = 0;                          // without rounds: the step of the next one
-  mutable std::mutex mutex_;                   // guards offers_
-  std::vector<pb::Checkpoint> offers_;
+  mutable std::mutex mutex_;                   // guards the rest
+  protocol::Saved saved_;
+  Status failure_;
 };
 
 }  // namespace tern::server

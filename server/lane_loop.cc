@@ -131,9 +131,9 @@ std::vector<protocol::CellSpec> LaneLoop::LocalizedCells(uint32_t lane) {
   return cells;
 }
 
-std::optional<std::vector<pb::Checkpoint>> LaneLoop::Offers() const {
+std::optional<protocol::Saved> LaneLoop::Saved() const {
   if (checkpoints_ == nullptr || checkpoints_->empty()) return std::nullopt;
-  return checkpoints_->Offers();
+  return checkpoints_->Saved();
 }
 
 void LaneLoop::Run() {
@@ -187,7 +187,7 @@ void LaneLoop::OnMembers(const pb::Members& members, protocol::Sends* out) {
 }
 
 bool LaneLoop::Begin(const pb::Members& members) {
-  if (checkpoints_ != nullptr) checkpoints_->Begin(members.run());
+  if (checkpoints_ != nullptr && !checkpoints_->Begin(members.run()).ok()) return false;
   if (central_ == nullptr) return GoBack(members);
   const std::string sentence = central_->BeginRun(members.run());
   LOG_IF(WARNING, !sentence.empty()) << "lane " << central_->owner().lane << " " << sentence;

@@ -41,8 +41,10 @@ class LaneLoop {
                                                  std::span<const float> initial = {});
   ~LaneLoop();  // stops and joins
 
-  // What this lane can go on from, and whether it keeps anything. From any thread.
-  std::optional<std::vector<pb::Checkpoint>> Offers() const;
+  // What this lane has on its disk; nothing where it keeps nothing. From any thread.
+  std::optional<protocol::Saved> Saved() const;
+  // Why this lane cannot take part any more. From any thread.
+  Status failure() const { return checkpoints_ == nullptr ? Ok() : checkpoints_->failure(); }
   uint16_t port() const { return socket_->port(); }
   void Tell(LaneCommand command) { commands_.Push(std::move(command)); }
 

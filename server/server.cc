@@ -92,7 +92,7 @@ void Server::MakeControl() {
   control.resumes = setup_.job.checkpoints().every_steps() != 0;
   if (control.resumes) {
     control.keeps = protocol::ShardsThatKeep(setup_.plan);
-    if (control.Keeps(options_.shard)) control.checkpoints = [this] { return Checkpoints(); };
+    if (control.Keeps(options_.shard)) control.saved = [this] { return Saved(); };
   }
   std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(setup_.plan, options_.shard, 0);
   if (options_.shard == 0) {
@@ -104,19 +104,19 @@ void Server::MakeControl() {
   }
 }
 
-std::vector<pb::Checkpoint> Server::Checkpoints() const {
-  std::optional<std::vector<pb::Checkpoint>> common;
+protocol::Saved Server::Saved() const {
+  std::vector<protocol::Saved> of_lanes;
   for (const auto& lane : lanes_) {
-    const auto offers = lane->Offers();
-    if (!offers.has_value()) continue;
-    if (!common.has_value()) common = *offers;
-    std::erase_if(*common, [&](const pb::Checkpoint& one) {
-      return std::none_of(offers->begin(), offers->end(), [&](const pb::Checkpoint& other) {
-        return protocol::KeyOf(other) == protocol::KeyOf(one);
-      });
-    });
+    if (auto saved = lane->Saved(); saved.has_value()) of_lanes.push_back(std::move(*saved));
   }
-  return common.value_or(std::vector<pb::Checkpoint>());
+  return protocol::CommonOf(of_lanes);
+}
+
+void Server::CheckLanes(protocol::ControlActions* out) {
+  for (const auto& lane : lanes_) {
+    if (const Status failure = lane->failure(); !failure.ok())
+      return control_->OnFailure(failure, clock_.Now(), out);
+  }
 }
 
 Status Server::ConnectShard0() {
@@ -146,6 +146,7 @@ Status Server::Run() {
     if (signals_.Take() != 0) control_->OnStop(signals_.status().code(), clock_.Now(), &out);
     Receive(&out);
     control_->OnTimer(clock_.Now(), &out);
+    CheckLanes(&out);
     Carry(std::move(out));
     counters_.Export(control_->lane());
     ReportProgress();

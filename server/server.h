@@ -41,7 +41,9 @@ class Server {
   Status Open();
   void MakeControl();
   // What all lanes that keep something have.
-  std::vector<pb::Checkpoint> Checkpoints() const;
+  protocol::Saved Saved() const;
+  // Whether a lane cannot take part any more: then all end.
+  void CheckLanes(protocol::ControlActions* out);
   Status ConnectShard0();
   void Receive(protocol::ControlActions* out);
   void ReceiveFromShard0(protocol::ControlActions* out);

@@ -24,7 +24,7 @@ protocol::Session::Options SessionOptions(const setup::Setup& setup,
   session.hello.set_steps(options.steps);
   session.credit_bytes = uint64_t{setup.job.exchange().credit_kib()} * 1024;
   session.max_state_bytes = options.max_state_bytes;
-  session.checkpoints = options.checkpoints;
+  session.saved = options.saved;
   session.keeps_own = options.keeps_own;
   session.timings = setup.timings;
   const protocol::Elasticity elasticity = protocol::Elasticity::Of(setup.job);

@@ -30,7 +30,7 @@ class NetLoop : public train::Port {
     uint32_t rank = 0;
     uint64_t steps = 0;
     uint64_t max_state_bytes = 0;
-    std::vector<pb::Checkpoint> checkpoints;
+    protocol::Saved saved;                         // on this worker's disk
     bool keeps_own = false;                        // as pb::Hello's
     std::function<void(train::Answer)> on_scaled;  // the coder's; called on the net thread
   };

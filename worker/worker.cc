@@ -121,7 +121,7 @@ Status Worker::Run() {
       rank_,
       steps_,
       train::Replica::MaxStateBytes(setup_),
-      checkpoints ? checkpoints->Offers() : std::vector<pb::Checkpoint>(),
+      checkpoints ? checkpoints->Saved() : protocol::Saved(),
       train::HasOwnPoint(job_.train().algorithm()) || train::Coder::KeepsSomething(setup_),
       [&coder_for_net](train::Answer answer) { coder_for_net->Scaled(std::move(answer)); }};
   NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events, std::move(options));

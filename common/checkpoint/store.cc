@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <ctime>
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr uint32_t kFormat = 1;
 constexpr uint64_t kMostManifestBytes = 64 << 10;
+constexpr uint64_t kMostRecordBytes = 16 << 20;
 constexpr std::string_view kBegin = "step.";
 constexpr const char* kState = ".safetensors";
 constexpr const char* kManifest = ".json";
@@ -56,6 +58,27 @@ std::optional<uint64_t> StepOf(std::string_view name) {
   if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
   return step;
 }
+
+// "2026-11-22T22-26-01"
+std::string DateOf(std::chrono::system_clock::time_point now) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm date = {};
+  gmtime_r(&seconds, &date);
+  char text[32] = {};
+  (void)std::strftime(text, sizeof text, "%Y-%m-%dT%H-%M-%S", &date);
+  return text;
+}
+
+// FOLDER.DATE, or the first of FOLDER.DATE.2, FOLDER.DATE.3, ... where nothing is.
+std::string FreeName(const std::string& folder, std::chrono::system_clock::time_point now) {
+  const std::string first = Cat(folder, ".", DateOf(now));
+  std::string name = first;
+  std::error_code ignored;
+  for (int i = 2; fs::exists(name, ignored); ++i) name = Cat(first, ".", i);
+  return name;
+}
+
+std::string Parent(const std::string& folder) { return fs::path(folder).parent_path().string(); }
 
 Status Differs(const std::string& what, const std::string& seen, const std::string& expected) {
   return Status(Code::kBadData,
@@ -123,7 +146,6 @@ Result<pb::Manifest> Store::ReadManifest(uint64_t step) const {
   if (manifest.checksum() != ChecksumOf(manifest))
     return Differs("manifest's checksum", manifest.checksum(), ChecksumOf(manifest));
   if (manifest.step() != step) return Differs("step", Cat(manifest.step()), Cat(step));
-  TERN_RETURN_IF_ERROR(CheckOwner(manifest, Expected()));
   if (!ParseHex(manifest.run()).has_value())
     return Differs("run", manifest.run(), "16 hexadecimal digits");
   return manifest;
@@ -140,8 +162,39 @@ Result<std::string> Store::ReadState(const pb::Manifest& manifest) const {
   return bytes;
 }
 
+void Store::ReadRecord() {
+  began_ = record_run_ = 0;
+  job_text_.clear();
+  const Result<std::string> text = ReadWholeFile(RecordPath(), kMostRecordBytes);
+  pb::Manifest record;
+  if (!text.ok() || !google::protobuf::util::JsonStringToMessage(*text, &record).ok()) return;
+  if (record.format() != kFormat || record.checksum() != ChecksumOf(record)) return;
+  record_run_ = ParseHex(record.run()).value_or(0);
+  job_text_ = record.job_text();
+  if (CheckOwner(record, Expected()).ok()) began_ = record_run_;
+}
+
+Status Store::WriteRecord(uint64_t run) {
+  std::error_code error;
+  if (fs::create_directories(owner_.folder, error); error) {
+    return Status(Code::kBadData,
+                  Cat("cannot create the folder ", owner_.folder, ": ", error.message()));
+  }
+  pb::Manifest record = Expected();
+  record.set_run(Hex(run));
+  record.set_job_text(owner_.job_text);
+  record.set_checksum(ChecksumOf(record));
+  TERN_RETURN_IF_ERROR(WriteFileAtomically(RecordPath(), ToJson(record)));
+  began_ = record_run_ = run;
+  job_text_ = owner_.job_text;
+  return Ok();
+}
+
+std::string Store::JobTextOf(uint64_t run) const {
+  return run != 0 && run == record_run_ ? job_text_ : std::string();
+}
+
 std::vector<std::string> Store::Open() {
-  std::vector<std::string> sentences;
   std::error_code error;
   for (fs::directory_iterator at(owner_.folder, error), end; !error && at != end;
        at.increment(error)) {
@@ -154,33 +207,96 @@ std::vector<std::string> Store::Open() {
     }
   }
   points_.clear();
+  refused_.clear();
+  if (error && error != std::errc::no_such_file_or_directory)
+    refused_.push_back({0, false, 0, "the folder cannot be read: " + error.message()});
+  ReadRecord();
   for (const uint64_t step : StepsHere()) {
-    const auto refuse = [&](const Status& status) {
-      sentences.push_back(
-          Cat("the checkpoint ", PathOf(step, kState), " is not used: ", status.message()));
-    };
     const Result<pb::Manifest> manifest = ReadManifest(step);
     if (!manifest.ok()) {
-      refuse(manifest.status());
+      refused_.push_back({step, false, 0, manifest.status().message()});
       continue;
     }
-    if (const Result<std::string> state = ReadState(*manifest); !state.ok()) {
-      refuse(state.status());
-      continue;
+    const uint64_t run = *ParseHex(manifest->run());
+    if (const Status ours = CheckOwner(*manifest, Expected()); !ours.ok()) {
+      refused_.push_back({step, true, run, ours.message()});
+    } else if (const Result<std::string> state = ReadState(*manifest); !state.ok()) {
+      refused_.push_back({step, false, 0, state.status().message()});
+    } else {
+      points_.push_back({run, step, manifest->round()});
     }
-    points_.push_back({*ParseHex(manifest->run()), step, manifest->round()});
+  }
+  std::vector<std::string> sentences;
+  for (const Refused& one : refused_) {
+    sentences.push_back(one.step == 0 ? Cat(owner_.folder, ": ", one.why)
+                                      : Cat("the checkpoint ", PathOf(one.step, kState),
+                                            " is not used: ", one.why));
   }
   return sentences;
+}
+
+Status Store::MoveTo(const std::string& folder, const std::vector<uint64_t>& steps) const {
+  std::error_code error;
+  if (steps.size() == StepsHere().size()) {
+    fs::rename(owner_.folder, folder, error);
+  } else {
+    fs::create_directories(folder, error);
+    // The manifest last: a state without one counts as half written, and is removed.
+    for (const char* ending : {kState, kManifest}) {
+      for (const uint64_t step : steps) {
+        if (error) break;
+        fs::rename(PathOf(step, ending), Cat(folder, "/", kBegin, step, ending), error);
+        if (ending == kState && error == std::errc::no_such_file_or_directory) error.clear();
+      }
+    }
+    FlushFolder(folder);
+    FlushFolder(owner_.folder);
+  }
+  FlushFolder(Parent(folder));
+  if (!error) return Ok();
+  return Status(Code::kBadData,
+                Cat("cannot move the checkpoints in ", owner_.folder,
+                    " that are not of this run to ", folder, ": ", error.message(),
+                    "; they are still there: move them by hand, or give another output_dir"));
+}
+
+Result<std::string> Store::Begin(uint64_t run, bool anew,
+                                 std::chrono::system_clock::time_point now) {
+  std::vector<uint64_t> steps = StepsHere();
+  if (!anew) {
+    std::erase_if(steps, [&](uint64_t step) {
+      return std::any_of(points_.begin(), points_.end(), [&](const Point& point) {
+        return point.step == step && point.run == run;
+      });
+    });
+  }
+  std::string sentence;
+  if (!steps.empty()) {
+    uint64_t bytes = 0;
+    for (const uint64_t step : steps) {
+      for (const char* ending : {kState, kManifest}) {
+        std::error_code error;
+        if (const uintmax_t size = fs::file_size(PathOf(step, ending), error); !error)
+          bytes += size;
+      }
+    }
+    const std::string name = FreeName(owner_.folder, now);
+    TERN_RETURN_IF_ERROR(MoveTo(name, steps));
+    sentence = Cat("the checkpoints that ", owner_.folder, " had before are kept in ", name, ": ",
+                   steps.size(), ", the newest of step ", steps.back(), ", ", HumanBytes(bytes));
+  }
+  std::erase_if(points_, [&](const Point& point) { return anew || point.run != run; });
+  refused_.clear();
+  if (!steps.empty() && points_.empty()) began_ = record_run_ = 0;  // the record went with them
+  // A disk that refuses costs checkpoints, not the job: the first one says so.
+  if (record_run_ != run || began_ != run) (void)WriteRecord(run);
+  return sentence;
 }
 
 Status Store::Write(const Point& point, const std::vector<models::TensorView>& tensors,
                     const models::Metadata& metadata) {
   if (std::find(points_.begin(), points_.end(), point) != points_.end()) return Ok();
-  std::error_code error;
-  if (fs::create_directories(owner_.folder, error); error) {
-    return Status(Code::kBadData,
-                  Cat("cannot create the folder ", owner_.folder, ": ", error.message()));
-  }
+  if (began_ != point.run) TERN_RETURN_IF_ERROR(WriteRecord(point.run));
   const std::string bytes = models::EncodeSafetensors(tensors, metadata);
   pb::Manifest manifest = Expected();
   manifest.set_run(Hex(point.run));
@@ -189,9 +305,13 @@ Status Store::Write(const Point& point, const std::vector<models::TensorView>& t
   manifest.set_bytes(bytes.size());
   manifest.set_digest(Hex(Digest(std::string_view(bytes))));
   manifest.set_checksum(ChecksumOf(manifest));
-  Remove(point.step);  // one of another run, or that is not whole
+  Remove(point.step);  // one that is not whole
   TERN_RETURN_IF_ERROR(WriteFileAtomically(PathOf(point.step, kState), bytes));
-  TERN_RETURN_IF_ERROR(WriteFileAtomically(PathOf(point.step, kManifest), ToJson(manifest)));
+  if (const Status written = WriteFileAtomically(PathOf(point.step, kManifest), ToJson(manifest));
+      !written.ok()) {
+    Remove(point.step);
+    return written;
+  }
   points_.push_back(point);
   std::sort(points_.begin(), points_.end(),
             [](const Point& a, const Point& b) { return a.step < b.step; });
@@ -203,6 +323,7 @@ Result<models::TensorFile> Store::Read(const Point& point) const {
   const std::string path = PathOf(point.step, kState);
   const Result<pb::Manifest> manifest = ReadManifest(point.step);
   if (!manifest.ok()) return manifest.status().Within(path);
+  TERN_RETURN_IF_ERROR(CheckOwner(*manifest, Expected()).Within(path));
   if (manifest->run() != Hex(point.run))
     return Differs("run", manifest->run(), Hex(point.run)).Within(path);
   if (manifest->round() != point.round)
@@ -222,20 +343,9 @@ void Store::Remove(uint64_t step) {
 }
 
 void Store::RemoveAfter(const Point& point) {
-  for (const uint64_t step : StepsHere()) {
-    if (step > point.step) Remove(step);
+  for (const Point& one : std::vector<Point>(points_)) {
+    if (one.run == point.run && one.step > point.step) Remove(one.step);
   }
-}
-
-bool Store::SetAside() {
-  points_.clear();
-  std::error_code error;
-  if (!fs::exists(owner_.folder, error) || fs::is_empty(owner_.folder, error)) return false;
-  const std::string before = owner_.folder + ".before";
-  fs::remove_all(before, error);
-  fs::rename(owner_.folder, before, error);
-  if (error) fs::remove_all(owner_.folder, error);
-  return true;
 }
 
 }  // namespace tern::checkpoint

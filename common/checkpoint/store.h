@@ -5,11 +5,15 @@
 //   FOLDER/step.STEP.json          the manifest (proto/checkpoint.proto): whose, of which run, the
 //                                  digest of the other file. Written last: a checkpoint is whole
 //                                  once it is there
+//   FOLDER/run.json                of which run the others are, and its job. There before the first
 //
-// Both are written under other names, flushed and renamed (common/base/atomic_file.h), and removed
-// in the other order, so that the newest whole one stays whatever dies when. Belongs to one thread.
+// All are written under other names, flushed and renamed (common/base/atomic_file.h), and removed
+// in the other order, so that the newest whole one stays whatever dies when. Nothing is removed but
+// the oldest of the run that writes here, and what came after the point that it goes on from: all
+// else is moved to FOLDER.DATE (UTC, 2026-11-22T22-26-01). Belongs to one thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -36,6 +40,15 @@ struct Owner {
   uint64_t job_digest = 0;  // config::StateDigest
   uint64_t model_digest = 0;
   uint64_t plan_digest = 0;
+  std::string job_text;  // config::JobText
+};
+
+// One that is not used.
+struct Refused {
+  uint64_t step = 0;   // 0: nobody knows which, since the folder cannot be read
+  bool other = false;  // it is of another owner, job, model, plan or number of workers
+  uint64_t run = 0;    // with `other`
+  std::string why;     // "its digest is A, expected B"
 };
 
 class Store {
@@ -44,13 +57,26 @@ class Store {
   Store(Owner owner, uint32_t keep);
 
   // Looks through the folder: removes what was half written, checks every checkpoint, byte for
-  // byte. A sentence for each that is not used, and why. Nothing is an error: no folder, no
-  // checkpoints.
+  // byte. A sentence for each that is not used, and why. No folder, no checkpoints; but one that
+  // cannot be read may have some.
   std::vector<std::string> Open();
   // Those that are whole and ours, by step, rising.
   const std::vector<Point>& points() const { return points_; }
+  // As Open found them, by step, rising; none once a run has begun.
+  const std::vector<Refused>& refused() const { return refused_; }
+  // The run of this owner that began here last; 0: none has.
+  uint64_t began() const { return began_; }
+  // The job of that run, of whomever, as its Owner had it; empty: it is not known.
+  std::string JobTextOf(uint64_t run) const;
   const std::string& folder() const { return owner_.folder; }
 
+  // `run` begins here or, unless it begins `anew`, goes on. All that is not a whole checkpoint of
+  // it, or anew simply all, is moved to FOLDER.DATE, or FOLDER.DATE.2 and so on where that is
+  // there. A sentence for the log, empty where nothing was moved. kBadData: it could not be moved,
+  // and is still here.
+  Result<std::string> Begin(
+      uint64_t run, bool anew,
+      std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
   // Writes one, unless it is there already, and removes those that are too old then. kBadData says
   // what the system says (a full disk, a folder that may not be written); those before are still
   // there then.
@@ -58,24 +84,30 @@ class Store {
                const models::Metadata& metadata);
   // Checked once more. kBadData: it is gone or not whole.
   Result<models::TensorFile> Read(const Point& point) const;
-  // Of a job that goes on from `point`: what came after it is of another past.
+  // Its run goes on from `point`: removes those of that run that came after it.
   void RemoveAfter(const Point& point);
-  // Of a job that begins anew: puts all that is here, of whomever, into FOLDER.before, in place of
-  // what was there. Whether there was anything.
-  bool SetAside();
 
  private:
   std::string PathOf(uint64_t step, const char* ending) const;
+  std::string RecordPath() const { return owner_.folder + "/run.json"; }
   pb::Manifest Expected() const;
+  // Whole, of whomever.
   Result<pb::Manifest> ReadManifest(uint64_t step) const;
+  void ReadRecord();
+  Status WriteRecord(uint64_t run);
   // The bytes of the state, as the manifest has them.
   Result<std::string> ReadState(const pb::Manifest& manifest) const;
   void Remove(uint64_t step);
+  Status MoveTo(const std::string& folder, const std::vector<uint64_t>& steps) const;
   std::vector<uint64_t> StepsHere() const;
 
   const Owner owner_;
   const uint32_t keep_;
   std::vector<Point> points_;
+  std::vector<Refused> refused_;
+  uint64_t began_ = 0;
+  uint64_t record_run_ = 0;  // of run.json, whosever
+  std::string job_text_;     // ... and its job
 };
 
 }  // namespace tern::checkpoint

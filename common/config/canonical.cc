@@ -111,6 +111,17 @@ void FillByAlgorithm(pb::Job* job) {
   if (!exchange->has_scaler() && alone) exchange->set_scaler(pb::Exchange::per_worker);
 }
 
+uint64_t DigestOf(const pb::Job& job) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream out(&stream);
+    out.SetSerializationDeterministic(true);
+    job.SerializeToCodedStream(&out);
+  }
+  return Digest(std::string_view(bytes));
+}
+
 }  // namespace
 
 void FillDefaults(Message* message) {
@@ -128,21 +139,14 @@ void FillDefaults(Message* message) {
   }
 }
 
-uint64_t JobDigest(const pb::Job& job) {
+pb::Job SharedJob(const pb::Job& job) {
   pb::Job shared = job;
   FillDefaults(&shared);
   ClearLocal(&shared);
-  std::string bytes;
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    google::protobuf::io::CodedOutputStream out(&stream);
-    out.SetSerializationDeterministic(true);
-    shared.SerializeToCodedStream(&out);
-  }
-  return Digest(std::string_view(bytes));
+  return shared;
 }
 
-uint64_t StateDigest(const pb::Job& job) {
+pb::Job StateJob(const pb::Job& job) {
   pb::Job same = job;
   same.clear_servers();
   same.clear_faults();
@@ -152,8 +156,12 @@ uint64_t StateDigest(const pb::Job& job) {
   same.mutable_train()->clear_epochs();
   same.clear_evaluation();
   same.mutable_evaluation()->set_ema_decay(job.evaluation().ema_decay());
-  return JobDigest(same);
+  return SharedJob(same);
 }
+
+uint64_t JobDigest(const pb::Job& job) { return DigestOf(SharedJob(job)); }
+
+uint64_t StateDigest(const pb::Job& job) { return DigestOf(StateJob(job)); }
 
 pb::Job ForRank(const pb::Job& job, uint32_t rank) {
   pb::Job own = job;

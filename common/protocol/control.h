@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/protocol/elasticity.h"
 #include "common/protocol/message.h"
+#include "common/protocol/resume.h"
 #include "common/protocol/round_lane.h"
 #include "common/protocol/session.h"
 
@@ -52,8 +53,8 @@ struct ControlOptions {
   bool resumes = false;
   // By shard: whether it keeps state from round to round, and so has to offer a checkpoint too.
   std::vector<bool> keeps;
-  // If this shard does: the checkpoints on its disk now.
-  std::function<std::vector<pb::Checkpoint>()> checkpoints;
+  // If this shard keeps something: what is on its disk now.
+  std::function<Saved()> saved;
   bool Keeps(uint32_t s) const { return s < keeps.size() && keeps[s]; }
   Safeguards safeguards;
 };
@@ -67,6 +68,9 @@ class Control {
   virtual void OnTimer(Time now, ControlActions* out) = 0;
   // A signal asks for an orderly end: `code` is 130 or 143.
   virtual void OnStop(Code code, Time now, ControlActions* out) = 0;
+  // This shard cannot take part any more: it ends with `status`, and shard 0 ends the job with it.
+  // May be said again.
+  virtual void OnFailure(const Status& status, Time now, ControlActions* out) = 0;
   virtual void OnMessageFromShard0(const Message&, Time, ControlActions*) {}
   // The socket reports that the connection to shard 0 is lost. (Silence shows it as well, later.)
   virtual void OnShard0Disconnected() {}

@@ -46,6 +46,8 @@ void Coordinator::OnMessage(Peer from, const Message& message, Time now, Control
       return OnPulse(from, message.head.pulse(), now, out);
     case pb::Envelope::kGoBack:
       return OnSnapshots(from, message.head.go_back(), now, out);
+    case pb::Envelope::kAbort:
+      return OnShardAbort(from, message.head.abort(), now, out);
     case pb::Envelope::kEnd:
       return;  // the answer to what we said in a life before
     default:
@@ -65,7 +67,7 @@ void Coordinator::OnShardHello(Peer from, const pb::Hello& hello, Time now, Cont
   const uint64_t before = found->second.incarnation;
   const bool again = before != 0 && before != hello.incarnation();
   if (again) poll_.Forget(hello.rank());
-  found->second = {from, hello.incarnation(), now, false, hello.checkpoints()};
+  found->second = {from, hello.incarnation(), now, false, hello};
   Message message;
   message.head.mutable_welcome()->set_incarnation(options_.incarnation);
   EmitSend(from, std::move(message), out);
@@ -76,6 +78,20 @@ void Coordinator::OnShardHello(Peer from, const pb::Hello& hello, Time now, Cont
   Message members;
   *members.head.mutable_members() = Members();
   EmitSend(from, std::move(members), out);
+}
+
+void Coordinator::OnShardAbort(Peer from, const pb::Abort& abort, Time now, ControlActions* out) {
+  for (const auto& [shard, follower] : followers_) {
+    if (follower.peer != from || abort.code() == 0) continue;
+    return Abort(static_cast<Code>(abort.code()),
+                 "server shard " + std::to_string(shard) + " cannot go on: " + abort.sentence(),
+                 now, out);
+  }
+}
+
+void Coordinator::OnFailure(const Status& status, Time now, ControlActions* out) {
+  if (!farewell_.started())
+    Abort(status.code(), "server shard 0 cannot go on: " + status.message(), now, out);
 }
 
 void Coordinator::OnPulse(Peer from, const pb::Pulse& pulse, Time now, ControlActions* out) {

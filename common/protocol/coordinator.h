@@ -49,6 +49,7 @@ class Coordinator : public Control {
   void OnMessage(Peer from, const Message& message, Time now, ControlActions* out) override;
   void OnTimer(Time now, ControlActions* out) override;
   void OnStop(Code code, Time now, ControlActions* out) override;
+  void OnFailure(const Status& status, Time now, ControlActions* out) override;
   const RoundLane& lane() const override { return lane_; }
 
   struct Worker {
@@ -87,7 +88,7 @@ class Coordinator : public Control {
     uint64_t incarnation = 0;
     Time heard_at{};
     bool silent = false;
-    google::protobuf::RepeatedPtrField<pb::Checkpoint> checkpoints;
+    pb::Hello hello;
   };
 
   void OnHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
@@ -106,6 +107,7 @@ class Coordinator : public Control {
   void Welcome(const Worker& worker, ControlActions* out);
   pb::Members Members() const;
   void PublishMembers(ControlActions* out);
+  void OnShardAbort(Peer from, const pb::Abort& abort, Time now, ControlActions* out);
   void OnPulse(Peer from, const pb::Pulse& pulse, Time now, ControlActions* out);
   void OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, ControlActions* out);
   void OnRound(Peer from, const Message& message, Time now, ControlActions* out);
@@ -126,7 +128,12 @@ class Coordinator : public Control {
   // The same where nobody holds the state of the job; see resume.h.
   bool MayResume(Time now, ControlActions* out);
   bool NobodyHoldsState() const;
+  // What all daemons that are here have on their disks; `own` becomes this one's.
+  std::vector<Offer> Offers(pb::Hello* own) const;
   std::optional<pb::Checkpoint> NewestCheckpoint() const;
+  // Nobody has begun, and there is no checkpoint to go on from. False: it ends, since some are
+  // there.
+  bool MayBeginAnew(Time now, ControlActions* out);
   bool ShardsHaveOffered() const;
   void AskForCheckpoints(Time now, ControlActions* out);
   // One comes back to a job that runs, without what only its checkpoints have.

@@ -1,9 +1,18 @@
 // The coordinator's part in going on from checkpoints: see resume.h.
 #include <algorithm>
 
+#include "common/base/text.h"
 #include "common/protocol/coordinator.h"
 
 namespace tern::protocol {
+
+namespace {
+
+std::string WhoOffers(const char* role, uint32_t rank, const std::string& host) {
+  return Cat(role, rank, " (", Printable(host), ")");
+}
+
+}  // namespace
 
 bool Coordinator::NobodyHoldsState() const {
   return std::none_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
@@ -11,22 +20,52 @@ bool Coordinator::NobodyHoldsState() const {
   });
 }
 
-std::optional<pb::Checkpoint> Coordinator::NewestCheckpoint() const {
-  using Offer = google::protobuf::RepeatedPtrField<pb::Checkpoint>;
-  std::vector<const Offer*> offers;
+std::vector<Offer> Coordinator::Offers(pb::Hello* own) const {
+  std::vector<Offer> offers;
   for (const Worker& worker : workers_) {
-    if (options_.workers_hold_state && IsLive(worker))
-      offers.push_back(&worker.hello.checkpoints());
+    if (!IsLive(worker)) continue;
+    offers.push_back({WhoOffers("worker ", worker.hello.rank(), worker.hello.host()), &worker.hello,
+                      options_.workers_hold_state});
   }
-  Offer own;
   if (options_.Keeps(0)) {
-    for (const pb::Checkpoint& one : options_.checkpoints()) *own.Add() = one;
-    offers.push_back(&own);
+    options_.saved().AddTo(own);
+    offers.push_back({WhoOffers("server shard ", 0, options_.expected.host()), own});
   }
   for (const auto& [shard, follower] : followers_) {
-    if (options_.Keeps(shard)) offers.push_back(&follower.checkpoints);
+    if (options_.Keeps(shard))
+      offers.push_back({WhoOffers("server shard ", shard, follower.hello.host()), &follower.hello});
   }
-  return NewestOfAll(offers);
+  return offers;
+}
+
+std::optional<pb::Checkpoint> Coordinator::NewestCheckpoint() const {
+  pb::Hello own;
+  std::vector<const google::protobuf::RepeatedPtrField<pb::Checkpoint>*> counted;
+  for (const Offer& offer : Offers(&own)) {
+    if (offer.counts) counted.push_back(&offer.hello->checkpoints());
+  }
+  return NewestOfAll(counted);
+}
+
+bool Coordinator::MayBeginAnew(Time now, ControlActions* out) {
+  if (!options_.resumes) return true;
+  pb::Hello own;
+  const std::vector<Offer> offers = Offers(&own);
+  if (const std::string why = WhyNotAnew(offers); !why.empty()) {
+    // Shards that keep nothing are told too, once they are here.
+    const bool all_here = std::all_of(followers_.begin(), followers_.end(),
+                                      [](const auto& one) { return one.second.peer != 0; });
+    if (all_here) Abort(Code::kBadData, why, now, out);
+    return false;
+  }
+  if (std::any_of(offers.begin(), offers.end(),
+                  [](const Offer& offer) { return offer.hello->checkpoints_size() != 0; })) {
+    EmitLog(
+        "the run before ended before all had written their first checkpoint: the job begins at the "
+        "start",
+        out);
+  }
+  return true;
 }
 
 bool Coordinator::TakesAllBack(const pb::Hello& hello) const {
@@ -87,6 +126,7 @@ bool Coordinator::MayResume(Time now, ControlActions* out) {
           now, out);
     return false;
   }
+  if (!resume_.has_value() && !MayBeginAnew(now, out)) return false;
   // Also where all begins anew: shards that have not died may be in the middle of a run whose
   // workers, and shard 0, have.
   begin_ = 0;

@@ -89,6 +89,8 @@ bool Coordinator::MayBegin(Time now, ControlActions* out) {
     if (!newest.has_value()) return false;
     begin_ = *newest;
     if (resume_.has_value() && resume_->round() < begin_) resume_.reset();
+  } else if (!resume_.has_value() && !MayBeginAnew(now, out)) {
+    return false;
   }
   if (resume_.has_value()) {
     GoOnFrom(*resume_, out);

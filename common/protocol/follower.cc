@@ -51,9 +51,7 @@ void Follower::Greet(Time now, ControlActions* out) {
   hello->set_role(pb::Hello::shard);
   hello->set_rank(options_.shard);
   hello->set_incarnation(options_.incarnation);
-  if (options_.checkpoints) {
-    for (const pb::Checkpoint& one : options_.checkpoints()) *hello->add_checkpoints() = one;
-  }
+  if (options_.saved) options_.saved().AddTo(hello);
   SendShard0(std::move(message), out);
 }
 
@@ -165,6 +163,10 @@ void Follower::OnTimer(Time now, ControlActions* out) {
   if (ended_) return;
   if (stop_code_ != Code::kOk && now - heard_at_ > options_.timings.dead_after)
     return StopAlone(out);
+  if (!failure_.ok() && (!greeted_ || now - heard_at_ > options_.timings.dead_after)) {
+    ended_ = true;
+    return EmitEnded(failure_, out);
+  }
   if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
   if (!greeted_ && now - hello_at_ >= options_.timings.hello_retry) Greet(now, out);
   const Time silent = now - heard_at_;
@@ -192,6 +194,18 @@ void Follower::SendPulses(Time now, ControlActions* out) {
   ToWorkers(message, out);
   if (stop_code_ != Code::kOk) pulse->set_stop(static_cast<uint32_t>(stop_code_));
   if (greeted_) SendShard0(std::move(message), out);
+  if (failure_.ok() || !greeted_) return;
+  Message abort;
+  abort.head.mutable_abort()->set_code(static_cast<uint32_t>(ExitCode(failure_)));
+  abort.head.mutable_abort()->set_sentence(failure_.message());
+  SendShard0(std::move(abort), out);
+}
+
+void Follower::OnFailure(const Status& status, Time now, ControlActions* out) {
+  if (ended_ || !failure_.ok()) return;
+  failure_ = status;
+  EmitLog("this shard cannot go on: " + status.message(), out);
+  SendPulses(now, out);
 }
 
 void Follower::OnStop(Code code, Time now, ControlActions* out) {

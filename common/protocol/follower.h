@@ -33,6 +33,7 @@ class Follower : public Control {
   // Asks shard 0 to stop the job in order, in every pulse until the end. If shard 0 is not there,
   // this shard ends alone, and the others by their deadlines.
   void OnStop(Code code, Time now, ControlActions* out) override;
+  void OnFailure(const Status& status, Time now, ControlActions* out) override;
   const RoundLane& lane() const override { return lane_; }
 
  private:
@@ -55,6 +56,7 @@ class Follower : public Control {
   bool greeted_ = false, disconnected_ = false;
   bool ended_ = false;
   Code stop_code_ = Code::kOk;  // 130 or 143 once asked to stop
+  Status failure_;              // why this shard cannot take part any more
   uint64_t shard0_incarnation_ = 0;
   uint64_t members_of_ = 0;  // shard 0's incarnation that sent them: two may use equal epochs
   Time heard_at_{}, hello_at_{}, connected_at_{}, pulse_at_{};

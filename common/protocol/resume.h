@@ -9,8 +9,10 @@
 //   gathering  workers without state, and shards, offer their checkpoints in their hellos. A worker
 //              that was admitted before first says hello as a new incarnation (GoBack, as in
 //              roll_back.h)
-//   choosing   the newest (run, step, round) that all offer. If there is none, a new job starts
-//              from the beginning, as another run; a job that had begun ends
+//   choosing   the newest (run, step, round) that all offer. If nobody has any, a new job starts
+//              from the beginning, as another run. If somebody has some, the job ends with a
+//              sentence (WhyNotAnew): a disk may be missing, or the checkpoints may be of another
+//              job. A job that had begun ends, too
 //   running    Members, with a new `beginning` and `resume`: the shards' lanes go to that round,
 //              load their state and forget all members. Welcome with `resume`: a worker loads its
 //              own checkpoint and begins (session.h)
@@ -25,7 +27,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -51,5 +55,29 @@ std::optional<pb::Checkpoint> NewestOfAll(const std::vector<const Offer*>& offer
   }
   return newest;
 }
+
+// What a daemon has on its disk, as its hello says it.
+struct Saved {
+  std::vector<pb::Checkpoint> checkpoints;  // whole
+  pb::Unfit unfit;                          // has a sentence where there are others
+  uint64_t began = 0;                       // as Hello's
+
+  void AddTo(pb::Hello* hello) const;
+};
+// What one daemon has of which each lane keeps its part.
+Saved CommonOf(const std::vector<Saved>& lanes);
+
+// A daemon that has come to a job whose state nobody holds.
+struct Offer {
+  std::string who;  // "worker 0 (node1)"
+  const pb::Hello* hello = nullptr;
+  bool counts = true;  // the job goes on from what these have in common
+};
+
+// Of offers without a checkpoint in common: why the job must not begin anew, or empty where it may.
+// It may where nobody has anything, and where a run ended so early that some had written their
+// first checkpoint and some had not: each that counts says that this run began on its disk, and has
+// one at most. (Who has two of a run knows that all others have one: worker/train/checkpoints.h.)
+std::string WhyNotAnew(const std::vector<Offer>& offers);
 
 }  // namespace tern::protocol

@@ -38,6 +38,7 @@
 #include "common/base/status.h"
 #include "common/protocol/exchange.h"
 #include "common/protocol/message.h"
+#include "common/protocol/resume.h"
 #include "common/protocol/session_actions.h"
 #include "common/protocol/state_transfer.h"
 
@@ -67,7 +68,7 @@ class Session {
     bool unsolicited = false;  // as in Exchange: with a quorum, and under shrink
     std::function<bool(const Cell&, LaneRef)> in_plan;  // as in Exchange
     bool shrink = false;                                // on_worker_loss
-    std::vector<pb::Checkpoint> checkpoints;            // on this worker's disk
+    Saved saved;                                        // on this worker's disk
     bool keeps_own = false;                             // as in Hello
   };
 
@@ -88,9 +89,9 @@ class Session {
   // REQUIRES that every answer of the rounds up to `applied` was delivered, figures included.
   void SetApplied(uint64_t applied);
   void SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters);
-  // Sets the checkpoints that are on this worker's disk now.
+  // Sets what is on this worker's disk now: checkpoints of the run that it takes part in.
   void SetCheckpoints(std::vector<pb::Checkpoint> checkpoints) {
-    options_.checkpoints = std::move(checkpoints);
+    options_.saved = {std::move(checkpoints), {}, run_};
   }
   void OnSnapshot(Bytes state, uint64_t applied, Time now, SessionActions* out);
   // Call after kInstall, kResume or kGoBack, when the state after `applied` is in place.

@@ -32,7 +32,7 @@ void Session::SendHello(LaneRef lane, Time now, SessionActions* out) {
   if (run_ != 0) hello->set_run(run_);
   if (!has_state_ && lane == LaneRef{}) {
     hello->set_keeps_own(options_.keeps_own);
-    for (const pb::Checkpoint& one : options_.checkpoints) *hello->add_checkpoints() = one;
+    options_.saved.AddTo(hello);
   }
   if (options_.shrink && lane == LaneRef{}) hello->mutable_gone()->Add(gone_.begin(), gone_.end());
   link(lane).hello_at = now;

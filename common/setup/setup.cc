@@ -10,6 +10,7 @@
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
 #include "common/config/algorithms.h"
+#include "common/config/differences.h"
 #include "common/protocol/cells.h"
 #include "common/update/local_updater.h"
 #include "common/update/optimizer.h"
@@ -161,7 +162,8 @@ checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_
           setup.plan.workers,
           config::StateDigest(setup.job),
           setup.hello.model_digest(),
-          setup.hello.plan_digest()};
+          setup.hello.plan_digest(),
+          config::JobText(setup.job)};
 }
 
 uint64_t RandomIncarnation() {

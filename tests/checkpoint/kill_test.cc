@@ -75,7 +75,7 @@ class KillTest : public testing::Test {
   }
   ~KillTest() override { fs::remove_all(folder_); }
   Owner OwnerIn(const std::string& name) const {
-    return {folder_ + "/" + name, "worker.0", 2, 11, 12, 13};
+    return {folder_ + "/" + name, "worker.0", 2, 11, 12, 13, "seed: 1"};
   }
   // The newest whole step, its bytes checked; 0: none.
   static uint64_t NewestWhole(const Owner& owner) {

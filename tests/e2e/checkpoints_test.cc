@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -260,17 +262,151 @@ TEST(Checkpoints, ATornOneIsRefusedAndTheOneBeforeUsed) {
             std::string::npos);
 }
 
-TEST(Checkpoints, WhereOneRankHasLostAllTheJobBeginsAnewAndPutsTheOthersAside) {
+// Name and bytes of all files of all checkpoints.
+std::map<std::string, std::string> AllSaved(const TestJob& job) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(job.output_dir() + "/checkpoints")) {
+    if (entry.is_regular_file()) files[entry.path()] = ReadFile(entry.path());
+  }
+  return files;
+}
+
+// What an owner's checkpoints were moved to, by name: the oldest first.
+std::vector<std::string> Dated(const TestJob& job, const std::string& owner) {
+  std::vector<std::string> folders;
+  for (const auto& entry : fs::directory_iterator(job.output_dir() + "/checkpoints")) {
+    if (entry.path().filename().string().starts_with(owner + ".2")) folders.push_back(entry.path());
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+void ExpectSaid(const TestJob& job, const JobOptions& options, const std::string& text) {
+  for (uint32_t rank = 0; rank < options.workers; ++rank)
+    EXPECT_NE(job.Log("worker", rank).find(text), std::string::npos) << text;
+  EXPECT_NE(job.Log("server", 0).find(text), std::string::npos) << text;
+}
+
+const std::vector<std::string> kAnew = {"--set", "checkpoints.resume=false"};
+
+class Mistaken : public testing::TestWithParam<Case> {};
+
+TEST_P(Mistaken, StartsAreRefusedByTheKeyThatDiffersAndLoseNothing) {
+  const JobOptions options = Job();
+  const std::string weights = Undisturbed(options, GetParam().set);
+  TestJob job(options);
+  RunUntil(job, options, 20, GetParam().set);
+  const auto saved = AllSaved(job);
+  const uint64_t newest = Newest(job, "worker.0");
+  std::vector<std::string> other = GetParam().set;
+  other.insert(other.end(), {"--set", "train.schedule.learning_rate=0.025"});
+  job.StartAll(other);
+  job.ExpectAllEnd(65);
+  EXPECT_TRUE(AllSaved(job) == saved);
+  ExpectSaid(job, options,
+             Cat("worker.0 has checkpoints up to step ", newest,
+                 " of another job: train.schedule.learning_rate was 0.01, is now 0.025"));
+  ExpectSaid(job, options, "--set checkpoints.resume=false");
+  // The second time by the tool.
+  other.insert(other.begin(), {"run", job.job_file()});
+  TestProgram& tern = job.StartTern(other);
+  EXPECT_EQ(tern.Wait(), 65);
+  EXPECT_NE(tern.err().find("train.schedule.learning_rate was 0.01, is now 0.025"),
+            std::string::npos)
+      << tern.err();
+  EXPECT_TRUE(AllSaved(job) == saved);
+  ExpectResumes(job, options, weights, GetParam().set);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, Mistaken,
+                         testing::Values(Of("Ternary", {}),
+                                         Of("Central", {"train.parameters=central"})),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(Checkpoints, AMissingFolderIsRefusedAndPutBackTheJobGoesOnToTheSameBytes) {
   const JobOptions options = Job();
   const std::string weights = Undisturbed(options);
   TestJob job(options);
   RunUntil(job, options, 20);
-  fs::remove_all(Folder(job, "worker.1"));
+  const auto saved = AllSaved(job);
+  const std::string elsewhere = job.folder() + "/elsewhere";
+  fs::rename(Folder(job, "worker.1"), elsewhere);
+  job.StartAll();
+  job.ExpectAllEnd(65);
+  ExpectSaid(job, options, "no checkpoint is on the disks of all: worker 0 (");
+  ExpectSaid(job, options, ") has none; mount or restore what is missing");
+  EXPECT_FALSE(fs::exists(Folder(job, "worker.1")));
+  fs::rename(elsewhere, Folder(job, "worker.1"));
+  EXPECT_TRUE(AllSaved(job) == saved);
+  ExpectResumes(job, options, weights);
+}
+
+TEST(Checkpoints, WhereAllOfOneAreDamagedTheStartIsRefused) {
+  const JobOptions options = Job();
+  TestJob job(options);
+  RunUntil(job, options, 20);
+  for (const auto& [path, bytes] : AllSaved(job)) {
+    if (path.find("worker.1/step.") != std::string::npos) fs::resize_file(path, bytes.size() / 2);
+  }
+  const auto saved = AllSaved(job);
+  job.StartAll();
+  job.ExpectAllEnd(65);
+  EXPECT_TRUE(AllSaved(job) == saved);
+  ExpectSaid(job, options, "has none that is whole: ");
+  ExpectSaid(job, options, "which are damaged: its manifest does not parse");
+}
+
+// OneBit: of a server, too.
+TEST(Checkpoints, AJobThatBeginsAnewTwiceKeepsBoth) {
+  const JobOptions options = Job("exchange: {codec: onebit}\n");
+  const std::string weights = Undisturbed(options);
+  TestJob job(options);
+  RunUntil(job, options, 20);
+  fs::create_directories(Folder(job, "worker.0.before"));
+  const auto saved = AllSaved(job);
+  for (int i = 0; i < 2; ++i) {
+    job.StartAll(kAnew);
+    job.ExpectAllEnd(0);
+    EXPECT_TRUE(job.Weights() == weights);
+  }
+  for (const std::string owner : {"worker.0", "worker.1", "shard.0.lane.1"}) {
+    const std::vector<std::string> kept = Dated(job, owner);
+    ASSERT_EQ(kept.size(), 2u) << owner;
+    for (const auto& [path, bytes] : saved) {
+      const fs::path file(path);
+      if (file.parent_path() != Folder(job, owner)) continue;
+      EXPECT_TRUE(ReadFile(Cat(kept[0], "/", file.filename().string())) == bytes) << path;
+    }
+    EXPECT_TRUE(fs::exists(Cat(kept[1], "/step.", kSteps, ".json"))) << "of the second start";
+    EXPECT_EQ(Newest(job, owner), kSteps) << "of the third";
+    const bool worker = owner.starts_with("worker");
+    const std::string log = worker ? job.Log("worker", owner.back() - '0') : job.Log("server", 0);
+    for (const std::string& folder : kept)
+      EXPECT_NE(log.find("had before are kept in " + folder), std::string::npos) << folder;
+  }
+  EXPECT_TRUE(fs::exists(Folder(job, "worker.0.before")));
+}
+
+// Everybody was killed after worker 0 had written its first, and before worker 1 had: no disk is
+// missing, so nobody has to be asked.
+TEST(Checkpoints, ARunThatEndedBeforeItsFirstCommonOneBeginsAnewByItself) {
+  const JobOptions options = Job();
+  const std::string weights = Undisturbed(options);
+  TestJob job(options);
+  RunUntil(job, options, 10);
+  const uint64_t newest = Newest(job, "worker.0");
+  for (const auto& [path, bytes] : AllSaved(job)) {
+    const bool first = path.find(Cat("worker.0/step.", newest, ".")) != std::string::npos;
+    if (path.find("/step.") != std::string::npos && !first) fs::remove(path);
+  }
   job.StartAll();
   job.ExpectAllEnd(0);
   EXPECT_TRUE(job.Weights() == weights);
-  EXPECT_TRUE(fs::exists(Folder(job, "worker.0.before")));
-  EXPECT_EQ(job.Log("worker", 0).find("goes on from the checkpoint"), std::string::npos);
+  EXPECT_NE(job.Log("server", 0).find("before all had written their first checkpoint"),
+            std::string::npos);
+  const std::vector<std::string> kept = Dated(job, "worker.0");
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_TRUE(fs::exists(Cat(kept[0], "/step.", newest, ".safetensors")));
 }
 
 TEST(Checkpoints, AnEndedJobIsSaidToBeDoneAndWritesItsWeightsAgain) {

@@ -174,5 +174,34 @@ TEST_F(FollowerTest, LeavesWhereShard0RefusesIt) {
   EXPECT_THAT(out.back().status.message(), HasSubstr("another job"));
 }
 
+TEST_F(FollowerTest, TellsShard0WhyItCannotGoOnAndEndsAsShard0Says) {
+  Follow();
+  const auto aborts = [](const ControlActions& actions) {
+    return std::count_if(actions.begin(), actions.end(), [](const auto& action) {
+      return action.type == Type::kSendShard0 &&
+             action.send.message.head.abort().sentence() == "no disk";
+    });
+  };
+  ControlActions out;
+  follower_->OnFailure(Status(Code::kBadData, "no disk"), now_, &out);
+  follower_->OnFailure(Status(Code::kBadData, "no disk"), now_, &out);
+  EXPECT_EQ(aborts(out), 1);
+  EXPECT_EQ(aborts(Timer(milliseconds(300))), 1) << "again, until shard 0 ends the job";
+  Message abort;
+  abort.head.mutable_abort()->set_code(static_cast<uint32_t>(Code::kBadData));
+  abort.head.mutable_abort()->set_sentence("server shard 1 cannot go on: no disk");
+  const ControlActions ended = FromShard0(abort);
+  ASSERT_EQ(Count(ended, Type::kEnded), 1);
+}
+
+TEST_F(FollowerTest, EndsByItselfWhereItCannotGoOnAndShard0IsSilent) {
+  Follow();
+  ControlActions out;
+  follower_->OnFailure(Status(Code::kBadData, "no disk"), now_, &out);
+  const ControlActions ended = Timer(milliseconds(3100));
+  ASSERT_EQ(Count(ended, Type::kEnded), 1);
+  EXPECT_EQ(ended.back().status.message(), "no disk");
+}
+
 }  // namespace
 }  // namespace tern::protocol::test

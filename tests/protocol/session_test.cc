@@ -351,5 +351,34 @@ TEST_F(SessionTest, RefusesAServerWithOtherDataSockets) {
   EXPECT_THAT(EndOf(out).message(), HasSubstr("0 data sockets, expected 1"));
 }
 
+// To shard 0's control alone, and as long as it holds no state.
+TEST_F(SessionTest, TellsWhatIsOnItsDisk) {
+  Session::Options options;
+  options.rank = 1;
+  options.incarnation = 11;
+  options.data_lanes = {1};
+  options.servers = {"alpha:1"};
+  options.hello = TestHello(1, 0);
+  options.timings = TestTimings();
+  options.saved.checkpoints.emplace_back().set_step(20);
+  options.saved.unfit.set_sentence("two are damaged");
+  options.saved.began = 3;
+  session_ = std::make_unique<Session>(std::move(options));
+  SessionActions out;
+  session_->Start(now_, &out);
+  const auto hellos = Sent(pb::Envelope::kHello, out);
+  ASSERT_EQ(hellos.size(), 1u);
+  const pb::Hello& hello = hellos[0].message.head.hello();
+  ASSERT_EQ(hello.checkpoints_size(), 1);
+  EXPECT_EQ(hello.checkpoints(0).step(), 20u);
+  EXPECT_EQ(hello.unfit().sentence(), "two are damaged");
+  EXPECT_EQ(hello.began(), 3u);
+  session_->SetCheckpoints({});  // its run has begun, and put all else aside
+  const auto again = Sent(pb::Envelope::kHello, Timer(milliseconds(100)));
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_FALSE(again[0].message.head.hello().has_unfit());
+  EXPECT_EQ(again[0].message.head.hello().checkpoints_size(), 0);
+}
+
 }  // namespace
 }  // namespace tern::protocol::test

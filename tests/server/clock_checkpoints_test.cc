@@ -24,7 +24,7 @@ pb::Checkpoint At(uint64_t step) {
 
 std::vector<uint64_t> StepsOf(const LaneCheckpoints& checkpoints) {
   std::vector<uint64_t> steps;
-  for (const pb::Checkpoint& one : checkpoints.Offers()) steps.push_back(one.step());
+  for (const pb::Checkpoint& one : checkpoints.Saved().checkpoints) steps.push_back(one.step());
   return steps;
 }
 
@@ -54,7 +54,7 @@ TEST_P(EveryClockCheckpoint, HoldAllThatALaneGoesOnFrom) {
   const auto job = Job(GetParam());
   LaneCheckpoints written(*job, 0, 1);
   ClockDrill whole(*job, &written);
-  written.Begin(kRun);
+  ASSERT_TRUE(written.Begin(kRun).ok());
   EXPECT_EQ(whole.central().BeginRun(kRun), "");
   whole.PushOn(0, 43);  // in the middle of a clock; those of pushes 20 and 40 are written
   EXPECT_THAT(StepsOf(written), ElementsAre(5, 10));
@@ -78,7 +78,7 @@ TEST_P(EveryClockCheckpoint, TakeALaneThatLivesBack) {
   const auto job = Job(GetParam());
   LaneCheckpoints checkpoints(*job, 0, 1);
   ClockDrill drill(*job, &checkpoints);
-  checkpoints.Begin(kRun);
+  ASSERT_TRUE(checkpoints.Begin(kRun).ok());
   EXPECT_EQ(drill.central().BeginRun(kRun), "");
   drill.PushOn(0, 20);
   ClockDrill workers(*job);
@@ -110,7 +110,7 @@ TEST_F(ClockCheckpoints, OfTheEndIsWrittenWhateverItsStep) {
   const auto job = Job({"train.algorithm=asgd"});
   LaneCheckpoints checkpoints(*job, 0, 1);
   ClockDrill drill(*job, &checkpoints);
-  checkpoints.Begin(kRun);
+  ASSERT_TRUE(checkpoints.Begin(kRun).ok());
   drill.PushOn(0, 33);
   drill.central().Finish();
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 8));

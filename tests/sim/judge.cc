@@ -57,6 +57,9 @@ void World::Judge() {
     }
   }
   const bool in_order = end.ok() || (end.code() == Code::kTerminated && stopped_);
+  if (end.code() == Code::kBadData && may_refuse_) return;
+  if (in_order && must_refuse_)
+    return Violation("the job began anew, though a disk with checkpoints was missing");
   if (in_order && !schedule_.has_rounds()) JudgeTotals();
   if (in_order) return schedule_.shrinks() ? JudgeReplicas(end.code()) : JudgeFinished(end.code());
   if (schedule_.elasticity.on_loss == protocol::OnLoss::kFail) return JudgeFailure();

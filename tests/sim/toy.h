@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/protocol/cells.h"
+#include "common/protocol/resume.h"
 #include "common/protocol/round_lane.h"
 #include "tests/sim/schedule.h"
 
@@ -45,11 +46,24 @@ struct ToyCheckpoint {
   pb::Checkpoint at;
   Replica replica;
 };
-using CheckpointDisk = std::vector<ToyCheckpoint>;  // the two newest, rising
+struct CheckpointDisk {
+  std::vector<ToyCheckpoint> points;  // the two newest, rising
+  uint64_t began = 0;                 // the run that it was prepared for
+  bool torn = false;                  // has one that is not whole, too
+  bool struck = false;                // since then: something on it was torn or lost
+  // Whose worker got State from another may have missed one that the others have: until it has
+  // written so many more, all may have nothing in common.
+  int gap = 0;
+};
 inline std::vector<pb::Checkpoint> OffersOf(const CheckpointDisk& disk) {
   std::vector<pb::Checkpoint> offers;
-  for (const ToyCheckpoint& one : disk) offers.push_back(one.at);
+  for (const ToyCheckpoint& one : disk.points) offers.push_back(one.at);
   return offers;
+}
+inline protocol::Saved SavedOn(const CheckpointDisk& disk) {
+  protocol::Saved saved{OffersOf(disk), {}, disk.began};
+  if (disk.torn) saved.unfit.set_sentence("a torn one");
+  return saved;
 }
 Bytes EncodeReplica(const Replica& replica);
 Replica DecodeReplica(const Bytes& bytes);

@@ -41,7 +41,7 @@ ToyWorker::ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t inc
   options.max_state_bytes = sizeof(Replica);
   options.piece_bytes = 40;
   options.timings = schedule.timings;
-  options.checkpoints = OffersOf(world->checkpoints(rank));
+  options.saved = SavedOn(world->checkpoints(rank));
   options.keeps_own = schedule.keeps_own;
   options.unsolicited = schedule.elasticity.unsolicited();
   options.shrink = schedule.shrinks();
@@ -187,6 +187,7 @@ void ToyWorker::Do(SessionAction& action) {
 
 void ToyWorker::Install(const SessionAction& action) {
   Restarts();
+  world_->checkpoints(rank_).gap = 2;
   applied_ = action.applied;
   OnInstall(action.state);
   Later(Task::kInstalled, world_->rng().Ms(0, 150));
@@ -202,9 +203,10 @@ void ToyWorker::GoBack(const protocol::SessionAction& action) {
 }
 
 void ToyWorker::Resume(const protocol::SessionAction& action) {
-  for (const ToyCheckpoint& one : world_->checkpoints(rank_)) {
+  for (const ToyCheckpoint& one : world_->checkpoints(rank_).points) {
     if (protocol::KeyOf(one.at) != protocol::KeyOf(action.checkpoint)) continue;
     Restarts();
+    world_->checkpoints(rank_).gap = 0;
     leaving_ = false;
     applied_ = action.applied;
     OnInstall(EncodeReplica(one.replica));
@@ -216,9 +218,11 @@ void ToyWorker::Resume(const protocol::SessionAction& action) {
 void ToyWorker::BeginRun(uint64_t run) {
   run_ = run;
   CheckpointDisk& disk = world_->checkpoints(rank_);
-  std::erase_if(disk, [&](const ToyCheckpoint& one) {
+  std::erase_if(disk.points, [&](const ToyCheckpoint& one) {
     return one.at.run() != run || one.at.round() > applied_;
   });
+  disk.began = run;
+  disk.torn = disk.struck = false;
   session_->SetCheckpoints(OffersOf(disk));
 }
 
@@ -229,8 +233,9 @@ void ToyWorker::WriteCheckpoint(const Replica& replica) {
   one.at.set_step(applied_);
   one.at.set_round(applied_);
   one.replica = replica;
-  disk.push_back(one);
-  if (disk.size() > 2) disk.erase(disk.begin());
+  disk.points.push_back(one);
+  disk.gap = std::max(0, disk.gap - 1);
+  if (disk.points.size() > 2) disk.points.erase(disk.points.begin());
   session_->SetCheckpoints(OffersOf(disk));
 }
 

@@ -231,16 +231,22 @@ void World::StrikeAll(const Fault& fault) {
     queue_.Post(now_ + fault.down + rng_.Ms(0, 50), Event::Type::kStartWorker, rank);
   }
   CheckpointDisk& disk = checkpoint_disks_[fault.target];
-  if (fault.hold && !disk.empty()) disk.pop_back();
-  if (fault.for_good) disk.clear();
-  if (fault.kind == Fault::Kind::kKillWorkers) {
-    std::vector<std::vector<pb::Checkpoint>> offers;
-    for (const CheckpointDisk& one : checkpoint_disks_) offers.push_back(OffersOf(one));
-    std::vector<const std::vector<pb::Checkpoint>*> pointers;
-    for (const auto& one : offers) pointers.push_back(&one);
-    all_is_lost_ |= !protocol::NewestOfAll(pointers).has_value();
-    return;
+  if (fault.hold && !disk.points.empty()) {
+    disk.points.pop_back();
+    disk.torn = disk.struck = true;
   }
+  if (fault.for_good) {
+    disk = {};
+    disk.struck = true;
+  }
+  const bool lost = !HaveCommonCheckpoint();
+  all_is_lost_ |= lost && fault.kind == Fault::Kind::kKillWorkers;
+  must_refuse_ = lost && SomeIsLostAndSomeIsNot();
+  may_refuse_ =
+      must_refuse_ || (lost && std::any_of(checkpoint_disks_.begin(), checkpoint_disks_.end(),
+                                           [](const auto& one) { return one.gap != 0; }));
+  must_refuse_ &= fault.kind == Fault::Kind::kKillAll;
+  if (fault.kind == Fault::Kind::kKillWorkers) return;
   for (uint32_t shard = 0; shard < schedule_.shards(); ++shard) {
     const uint32_t process = current_server_[shard];
     if (process == kNobody || !servers_[process]->alive()) continue;
@@ -249,6 +255,23 @@ void World::StrikeAll(const Fault& fault) {
     ++starting_;
     queue_.Post(now_ + fault.down + rng_.Ms(0, 50), Event::Type::kStartServer, shard);
   }
+}
+
+bool World::HaveCommonCheckpoint() const {
+  std::vector<std::vector<pb::Checkpoint>> offers;
+  for (const CheckpointDisk& one : checkpoint_disks_) offers.push_back(OffersOf(one));
+  std::vector<const std::vector<pb::Checkpoint>*> pointers;
+  for (const auto& one : offers) pointers.push_back(&one);
+  return protocol::NewestOfAll(pointers).has_value();
+}
+
+bool World::SomeIsLostAndSomeIsNot() const {
+  bool struck = false, saved = false;
+  for (const CheckpointDisk& one : checkpoint_disks_) {
+    struck |= one.struck;
+    saved |= !one.points.empty() || one.torn;
+  }
+  return struck && saved;
 }
 
 void World::StrikeWorker(const Fault& fault) {

@@ -80,6 +80,8 @@ class World : private Network::Host {
   void Strike(const Fault& fault);
   void StrikeWorker(const Fault& fault);
   void StrikeAll(const Fault& fault);
+  bool HaveCommonCheckpoint() const;
+  bool SomeIsLostAndSomeIsNot() const;
   // Where rounds may close without some, what only those had applied never was, if its server is
   // gone as well.
   void ForgetStatesOfTheAbsent();
@@ -118,6 +120,10 @@ class World : private Network::Host {
   CentralDisk central_disk_;
   std::vector<CheckpointDisk> checkpoint_disks_;  // by rank
   bool all_is_lost_ = false;  // all workers died, and no checkpoint was common to them
+  // ... at the last disaster, since something on a disk was torn or lost, and something is left. A
+  // server that lives may have heard that all was done.
+  bool must_refuse_ = false;
+  bool may_refuse_ = false;  // ... or since a worker had missed one
   Report report_;
   Time now_{};
   uint64_t events_ = 0;

@@ -1,10 +1,9 @@
 #include "worker/train/checkpoints.h"
 
-#include <algorithm>
-
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/checkpoint/saved.h"
+#include "common/setup/saved.h"
 
 namespace tern::train {
 
@@ -16,15 +15,12 @@ Checkpoints::Checkpoints(const setup::Setup& setup, uint32_t rank, const std::st
 }
 
 std::vector<pb::Checkpoint> Checkpoints::Offers() const {
-  std::vector<pb::Checkpoint> offers;
-  if (!begun_ && !setup_.job.checkpoints().resume()) return offers;
-  for (const checkpoint::Point& point : store_.points()) {
-    pb::Checkpoint& offer = offers.emplace_back();
-    offer.set_run(point.run);
-    offer.set_step(point.step);
-    offer.set_round(point.round);
-  }
-  return offers;
+  if (!begun_ && !setup_.job.checkpoints().resume()) return {};
+  return setup::OffersOf(store_);
+}
+
+protocol::Saved Checkpoints::Saved() const {
+  return setup_.job.checkpoints().resume() ? setup::SavedIn(setup_, store_) : protocol::Saved();
 }
 
 std::optional<pb::Checkpoint> Checkpoints::NewestOf(uint64_t run) const {
@@ -35,17 +31,14 @@ std::optional<pb::Checkpoint> Checkpoints::NewestOf(uint64_t run) const {
   return newest;
 }
 
-void Checkpoints::Begin(uint64_t run, uint64_t step) {
+Status Checkpoints::Begin(uint64_t run, uint64_t step) {
+  const Result<std::string> aside = store_.Begin(run, step == 0);
+  if (!aside.ok()) return aside.status();
+  if (!aside->empty()) LOG(WARNING) << *aside;
   run_ = run;
   begun_ = true;
-  const auto& points = store_.points();
-  const bool of_others = std::any_of(points.begin(), points.end(),
-                                     [run](const auto& point) { return point.run != run; });
-  if (step != 0 && !of_others) return store_.RemoveAfter({run, step, 0});
-  if (store_.SetAside()) {
-    LOG(WARNING) << "the checkpoints of another run are put aside: they are in " << store_.folder()
-                 << ".before";
-  }
+  store_.RemoveAfter({run, step, 0});
+  return Ok();
 }
 
 Status Checkpoints::Write(uint64_t step, uint64_t round, Replica& replica, const SavedState& also) {

@@ -14,6 +14,7 @@
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
 #include "common/checkpoint/store.h"
+#include "common/protocol/resume.h"
 #include "common/setup/setup.h"
 #include "proto/wire.pb.h"
 #include "worker/train/replica.h"
@@ -29,10 +30,13 @@ class Checkpoints {
   uint64_t every() const { return setup_.job.checkpoints().every_steps(); }
   // What this worker can go on from: nothing where the job does not want it.
   std::vector<pb::Checkpoint> Offers() const;
+  // The same, and what is there beside it; before Begin.
+  protocol::Saved Saved() const;
   // The newest that is here of that run; nothing where the job does not want it.
   std::optional<pb::Checkpoint> NewestOf(uint64_t run) const;
-  // Training begins after `step`, of that run: what is of another run, or of after it, goes.
-  void Begin(uint64_t run, uint64_t step);
+  // Training begins after `step`, of that run: what came after it is removed, and what is of
+  // another run is put aside (Store::Begin). kBadData: it cannot be.
+  Status Begin(uint64_t run, uint64_t step);
   // Everything of the replica, and `also`. A failure is logged: those before are still there.
   Status Write(uint64_t step, uint64_t round, Replica& replica, const SavedState& also);
   Result<models::TensorFile> Read(const pb::Checkpoint& checkpoint) const;

@@ -123,7 +123,7 @@ Status Trainer::TrainSteps() {
   steps_done_ = checkpointed_at_ = algorithm_->first_step() - 1;
   p_.progress.job_step = steps_done_;
   if (p_.checkpoints != nullptr) {
-    p_.checkpoints->Begin(run_, steps_done_);
+    TERN_RETURN_IF_ERROR(p_.checkpoints->Begin(run_, steps_done_));
     p_.port.Offer(p_.checkpoints->Offers());
   }
   const uint32_t threads = p_.setup.job.data().threads();

@@ -1,0 +1,134 @@
+#include "common/config/differences.h"
+
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+
+#include "common/base/text.h"
+#include "common/config/canonical.h"
+#include "common/config/node.h"
+
+namespace tern::config {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+using google::protobuf::TextFormat;
+
+namespace {
+
+constexpr size_t kMostShown = 60;  // bytes of a value
+
+// Keeps protobuf from writing to stderr.
+class NoErrors : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int, int, const std::string&) override {}
+};
+
+// A single field's value (`index` -1), or one of a list.
+std::string ValueText(const Message& message, const FieldDescriptor* field, int index) {
+  std::string text;
+  if (field->message_type() == nullptr) {
+    TextFormat::PrintFieldValueToString(message, field, index, &text);
+    return text;
+  }
+  TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  const Reflection* reflection = message.GetReflection();
+  printer.PrintToString(index < 0 ? reflection->GetMessage(message, field)
+                                  : reflection->GetRepeatedMessage(message, field, index),
+                        &text);
+  if (text.ends_with(' ')) text.pop_back();
+  return "{" + text + "}";
+}
+
+std::string ListText(const Message& message, const FieldDescriptor* field) {
+  std::vector<std::string> items;
+  for (int i = 0; i < message.GetReflection()->FieldSize(message, field); ++i)
+    items.push_back(ValueText(message, field, i));
+  return "[" + tern::Join(items) + "]";
+}
+
+class Comparison {
+ public:
+  std::vector<std::string> Take() { return std::move(phrases_); }
+
+  void Compare(const Message& was, const Message& is, const std::string& above) {
+    const auto* type = was.GetDescriptor();
+    for (int i = 0; i < type->field_count(); ++i) {
+      const FieldDescriptor* field = type->field(i);
+      const std::string key = config::Join(above, field->name());
+      if (field->is_repeated()) {
+        CompareLists(was, is, field, key);
+      } else {
+        CompareOne(was, is, field, key);
+      }
+    }
+  }
+
+ private:
+  void Add(const std::string& key, const std::string& was, const std::string& is) {
+    phrases_.push_back(
+        Cat(key, " was ", Printable(was, kMostShown), ", is now ", Printable(is, kMostShown)));
+  }
+
+  void CompareOne(const Message& was, const Message& is, const FieldDescriptor* field,
+                  const std::string& key) {
+    const Reflection* reflection = was.GetReflection();
+    const bool before = reflection->HasField(was, field), now = reflection->HasField(is, field);
+    if (before && now && field->message_type() != nullptr)
+      return Compare(reflection->GetMessage(was, field), reflection->GetMessage(is, field), key);
+    const auto text = [&](const Message& message, bool there) {
+      return there ? ValueText(message, field, -1) : std::string("left out");
+    };
+    const std::string a = text(was, before), b = text(is, now);
+    if (before != now || a != b) Add(key, a, b);
+  }
+
+  void CompareLists(const Message& was, const Message& is, const FieldDescriptor* field,
+                    const std::string& key) {
+    const Reflection* reflection = was.GetReflection();
+    if (field->message_type() == nullptr) {
+      const std::string a = ListText(was, field), b = ListText(is, field);
+      if (a != b) Add(key, a, b);
+      return;
+    }
+    const int before = reflection->FieldSize(was, field), now = reflection->FieldSize(is, field);
+    if (before != now) Add(key, Cat("a list of ", before), Cat("one of ", now));
+    for (int i = 0; i < std::min(before, now); ++i) {
+      Compare(reflection->GetRepeatedMessage(was, field, i),
+              reflection->GetRepeatedMessage(is, field, i),
+              config::Join(key, static_cast<size_t>(i)));
+    }
+  }
+
+  std::vector<std::string> phrases_;
+};
+
+}  // namespace
+
+std::string JobText(const pb::Job& job) {
+  std::string text;
+  TextFormat::PrintToString(SharedJob(job), &text);
+  return text;
+}
+
+Result<pb::Job> ReadJobText(const std::string& text) {
+  NoErrors errors;
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  parser.SetRecursionLimit(static_cast<int>(kMaxDepth));
+  pb::Job job;
+  if (text.empty() || !parser.ParseFromString(text, &job))
+    return Status(Code::kBadData, "the text is not that of a job of this version");
+  return job;
+}
+
+std::vector<std::string> Differences(const Message& was, const Message& is) {
+  Comparison comparison;
+  comparison.Compare(was, is, "");
+  return comparison.Take();
+}
+
+}  // namespace tern::config

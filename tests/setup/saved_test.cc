@@ -1,0 +1,131 @@
+// What a daemon says of the checkpoints on its disk: which it can go on from, and why not from the
+// others.
+#include "common/setup/saved.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "common/base/text.h"
+#include "tests/setup/small_job.h"
+
+namespace tern::setup {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+using testing::SizeIs;
+
+class SavedTest : public testing::Test {
+ protected:
+  SavedTest() {
+    dir_ = testing::TempDir() + "tern_saved_XXXXXX";
+    EXPECT_NE(mkdtemp(dir_.data()), nullptr);
+  }
+  ~SavedTest() override { fs::remove_all(dir_); }
+
+  // Of worker 0 of that job.
+  std::unique_ptr<checkpoint::Store> StoreOf(const setup::Setup& setup) const {
+    return std::make_unique<checkpoint::Store>(CheckpointOwner(setup, dir_, "worker.0"), 2);
+  }
+  void Write(const std::vector<std::string>& overrides, const std::vector<uint64_t>& steps) const {
+    const auto setup = SmallSetup(overrides);
+    const auto store = StoreOf(*setup);
+    store->Open();
+    ASSERT_TRUE(store->Begin(7, true).ok());
+    const std::vector<float> values(10);
+    for (const uint64_t step : steps)
+      ASSERT_TRUE(store->Write({7, step, step}, {{"weights", {10}, values}}, {}).ok());
+  }
+  protocol::Saved Look(const std::vector<std::string>& overrides) const {
+    const auto setup = SmallSetup(overrides);
+    const auto store = StoreOf(*setup);
+    store->Open();
+    return SavedIn(*setup, *store);
+  }
+  std::string Folder() const { return dir_ + "/checkpoints/worker.0"; }
+
+  std::string dir_;
+};
+
+TEST_F(SavedTest, OfTheSameJobAreOffered) {
+  Write({}, {10, 20});
+  // What may change between a checkpoint and who goes on from it.
+  const protocol::Saved saved =
+      Look({"train.steps=500", "evaluation.every_steps=7", "workers.threads=2",
+            "servers.0.address=127.0.0.1:7777", "checkpoints.keep=3"});
+  ASSERT_THAT(saved.checkpoints, SizeIs(2));
+  EXPECT_EQ(saved.checkpoints[1].step(), 20u);
+  EXPECT_EQ(saved.checkpoints[1].run(), 7u);
+  EXPECT_EQ(saved.began, 7u);
+  EXPECT_FALSE(saved.unfit.has_sentence());
+}
+
+TEST_F(SavedTest, OfAnotherJobNameTheKeyThatDiffers) {
+  Write({"train.schedule.learning_rate=0.01"}, {10, 20});
+  const protocol::Saved saved = Look({"train.schedule.learning_rate=0.02"});
+  EXPECT_THAT(saved.checkpoints, SizeIs(0));
+  EXPECT_EQ(saved.began, 0u);
+  EXPECT_TRUE(saved.unfit.other_job());
+  EXPECT_EQ(saved.unfit.sentence(), Folder() +
+                                        " has checkpoints up to step 20 of another job: "
+                                        "train.schedule.learning_rate was 0.01, is now 0.02");
+}
+
+TEST_F(SavedTest, OfAnotherJobNameThreeKeysAndCountTheRest) {
+  Write({}, {10});
+  const std::string sentence =
+      Look({"seed=2", "workers.count=4", "train.batch_total=32", "exchange.codec=fp32"})
+          .unfit.sentence();
+  EXPECT_THAT(sentence, HasSubstr(": seed was 1, is now 2; workers.count was 2, is now 4; "
+                                  "train.batch_total was 64, is now 32; and 1 key more"));
+}
+
+TEST_F(SavedTest, NameTheServersWhereNothingElseDiffers) {
+  Write({}, {10});
+  const protocol::Saved saved =
+      Look({"servers=[{address: '127.0.0.1:7500'}, {address: '127.0.0.1:7501'}]"});
+  EXPECT_TRUE(saved.unfit.other_job());
+  EXPECT_THAT(saved.unfit.sentence(), HasSubstr("servers was a list of 1, is now one of 2"));
+}
+
+TEST_F(SavedTest, SayWhichDigestDiffersWhereTheirJobIsNotKnown) {
+  Write({}, {10});
+  fs::remove(Folder() + "/run.json");
+  const protocol::Saved saved = Look({"seed=2"});
+  EXPECT_TRUE(saved.unfit.other_job());
+  EXPECT_THAT(saved.unfit.sentence(), HasSubstr("it is of a job with other settings (digest "));
+}
+
+TEST_F(SavedTest, ThatAreDamagedAreNotOfAnotherJob) {
+  Write({}, {10, 20});
+  for (const int step : {10, 20})
+    fs::resize_file(Cat(Folder(), "/step.", step, ".safetensors"), 50);
+  const protocol::Saved saved = Look({});
+  EXPECT_THAT(saved.checkpoints, SizeIs(0));
+  EXPECT_EQ(saved.began, 7u);
+  EXPECT_FALSE(saved.unfit.other_job());
+  EXPECT_THAT(saved.unfit.sentence(),
+              HasSubstr(" has checkpoints up to step 20, which are damaged: its size in bytes"));
+}
+
+// A file in the folder's place: root, too, cannot read it as one.
+TEST_F(SavedTest, MayBeWhereTheFolderCannotBeRead) {
+  fs::create_directories(dir_ + "/checkpoints");
+  std::ofstream(Folder()) << "no folder";
+  const protocol::Saved saved = Look({});
+  EXPECT_FALSE(saved.unfit.other_job());
+  EXPECT_EQ(saved.unfit.sentence(), Folder() + ": the folder cannot be read: Not a directory");
+}
+
+TEST_F(SavedTest, AreNoneWhereNothingIs) {
+  const protocol::Saved saved = Look({});
+  EXPECT_THAT(saved.checkpoints, SizeIs(0));
+  EXPECT_EQ(saved.began, 0u);
+  EXPECT_FALSE(saved.unfit.has_sentence());
+}
+
+}  // namespace
+}  // namespace tern::setup
