@@ -74,7 +74,7 @@ class Control {
   virtual const RoundLane& lane() const = 0;
 };
 
-// Ok, or kMismatch naming both sides' values.
+// Ok, or kMismatch naming both sides' values; also for a hello that no daemon of Tern says.
 Status CheckHello(const pb::Hello& hello, const pb::Hello& expected);
 
 // What both have in common of the options of their lanes.

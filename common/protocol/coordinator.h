@@ -14,6 +14,17 @@
 //   shrink: it is no member from then on, and the others go on, at least `min_workers` of them;
 //           whoever comes gets State. The job ends when all who are left are done
 //
+//   Where shard 0 hears none of those who hold the state of the job, its own link may be down.
+//   Under `wait` and `shrink` nobody is lost then: they are awaited for up to `wait_timeout`, and
+//   go on as if nothing had happened. The state is gone only once each of their processes has left,
+//   or was replaced by one without state.
+//
+//   Who leaves with an error that would come again (IsLasting) ends the job with that error; under
+//   `shrink` the others go on without one whose data are bad.
+//
+//   A message of a worker counts only on the connection that the worker has its place by
+//   (MemberOf).
+//
 //   A worker that has said Bye is done; until all are, it is watched and given up like any other,
 //   since the others may need what it holds. An incarnation that was given up or replaced may come
 //   back only as a new one (Refuse: rejoin), and only while no other process has had its rank.
@@ -54,16 +65,20 @@ class Coordinator : public Control {
     enum class Presence { kAbsent, kPresent, kLost, kDone };
     Presence presence = Presence::kAbsent;
     bool suspect = false;
-    bool joining = false;  // was told to fetch State and has not got it
-    bool begins = false;   // ... from the servers, as all do
+    bool awaited = false;     // silent for longer than dead_after, but not lost: no other is heard
+    bool may_return = false;  // lost, and its process may live and come back with the state
+    bool joining = false;     // was told to fetch State and has not got it
+    bool begins = false;      // ... from the servers, as all do
     uint64_t incarnation = 0;
     uint64_t epoch = 0;        // it was admitted in, as it or we said
     uint64_t first_epoch = 0;  // the first of its process, under whatever incarnation
     Peer peer = 0;
     pb::Hello hello;
     Time heard_at{}, moved_at{}, lost_at{};
+    Time excused_at{};  // its silence until then does not count: shard 0 heard nobody
     uint64_t progress = 0;
     uint64_t applied = 0;
+    uint64_t steps_done = 0;  // from its Bye
     bool waiting = true;
     uint64_t rival = 0;  // another incarnation that asks for this rank, since when
     Time rival_since{};
@@ -86,7 +101,17 @@ class Coordinator : public Control {
     google::protobuf::RepeatedPtrField<pb::Checkpoint> checkpoints;
   };
 
-  void OnHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
+  // Of a worker that is there or was lost: who says so on the connection that it has its place by.
+  // Null for anybody else, whatever it claims to be.
+  Worker* MemberOf(Peer from, uint32_t rank, uint64_t incarnation);
+  // A member whose hello on a newer connection was overtaken by an older one, or is not here yet.
+  bool IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnation) const;
+  // A sign of life of a member.
+  void Hear(Worker* worker, Time now);
+  // The link of shard 0 is up again: whoever is awaited has some time yet to come.
+  void ExcuseAwaited(Time now);
+  void OnHello(Peer from, const pb::Hello& said, Time now, ControlActions* out);
+  void OnWorkerHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
   void OnShardHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
   // Whether a hello of another incarnation may have the rank; answers it if not.
   bool MayTake(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out);
@@ -106,8 +131,10 @@ class Coordinator : public Control {
   void OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, ControlActions* out);
   void OnRound(Peer from, const Message& message, Time now, ControlActions* out);
   void OnStateWant(Peer from, const Message& message, Time now, ControlActions* out);
-  void OnStatePiece(const Message& message, ControlActions* out);
+  void OnStatePiece(Peer from, const Message& message, ControlActions* out);
   void OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out);
+  void OnFailure(Peer from, const pb::Bye& bye, Time now, ControlActions* out);
+  void OnStopFrom(const std::string& who, uint32_t code, Time now, ControlActions* out);
   // Going back; see roll_back.h.
   bool HasSnapshots() const { return static_cast<bool>(options_.snapshots); }
   bool CanGoBack() const { return HasSnapshots() || options_.resumes; }
@@ -122,6 +149,9 @@ class Coordinator : public Control {
   // The same where nobody holds the state of the job; see resume.h.
   bool MayResume(Time now, ControlActions* out);
   bool NobodyHoldsState() const;
+  // Whether a worker, but for this one, holds the state of the running job or may come back with
+  // it.
+  bool MayHoldStateBeside(const Worker* except) const;
   std::optional<pb::Checkpoint> NewestCheckpoint() const;
   bool ShardsHaveOffered() const;
   void AskForCheckpoints(Time now, ControlActions* out);
@@ -130,14 +160,25 @@ class Coordinator : public Control {
   void GoOnFrom(const pb::Checkpoint& checkpoint, ControlActions* out);
   void AskForSnapshots(Time now, ControlActions* out);
   void OnSnapshots(Peer from, const pb::GoBack& answer, Time now, ControlActions* out);
-  void Lose(uint32_t rank, const std::string& why, Time now, ControlActions* out);
-  void GoOnWithout(const std::string& what, Time now, ControlActions* out);  // shrink
+  struct Loss {
+    std::string why;
+    Code code = Code::kPeerLost;  // of the job, if it ends by this
+    bool left = false;            // its process is gone
+  };
+  void Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* out);
+  // shrink
+  void GoOnWithout(const std::string& what, Code code, Time now, ControlActions* out);
   void NameIfLate(uint32_t rank, ControlActions* out);
   Time ProgressTimeout(const Worker& worker) const;
   void CheckSilence(uint32_t rank, Time now, ControlActions* out);
+  // Whether shard 0 hears nobody who holds the state, this one among them.
+  bool MayBeCutOff(const Worker& worker, Time now) const;
+  void Await(uint32_t rank, Time now, ControlActions* out);
   void CheckFollowers(Time now, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);
   void EndIfAllDone(Time now, ControlActions* out);
+  // How a job ends whose workers are all done: well, or stopped before its last step.
+  Status EndOfJob() const;
   void Abort(Code code, const std::string& sentence, Time now, ControlActions* out);
   std::vector<Farewell::Guest> Guests() const;
   // What one whose incarnation is no longer good has to do.

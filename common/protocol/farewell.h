@@ -13,7 +13,7 @@ class Farewell {
   struct Guest {
     pb::Hello::Role role = pb::Hello::worker;
     uint32_t rank = 0;
-    uint64_t incarnation = 0;  // of a worker; a shard may be restarted meanwhile
+    uint64_t incarnation = 0;  // of a worker, 0: nobody; a shard may be restarted meanwhile
     Peer peer = 0;             // 0: not heard of yet
     bool expected = true;      // waited for
   };

@@ -124,9 +124,13 @@ class Session {
   // After kInstall, kResume or kGoBack, when the state after `applied` is in place.
   void OnInstalled(uint64_t applied, Time now, SessionActions* out);
   // The last word: the job is done (ok) or this worker leaves with `status`. Between GoBack and
-  // OnInstalled() it is not done, whatever its owner thought before it heard of it.
+  // OnInstalled() it is not done, whatever its owner thought before it heard of it. `steps` as
+  // Bye.steps; 0 in a job without rounds.
   void Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
-              Time now, SessionActions* out);
+              uint64_t steps, Time now, SessionActions* out);
+  // A signal asks for the end of the job, `status` says which: shard 0 is told until the job ends.
+  // Where shard 0 is not there for dead_after, this worker ends alone with the code of `status`.
+  void Stop(const Status& status, Time now, SessionActions* out);
 
   Phase phase() const { return phase_; }
   // From a heartbeat to its echo.
@@ -176,6 +180,8 @@ class Session {
   void RepairLinks(Time now, SessionActions* out);
   void SendHeartbeats(Time now, SessionActions* out);
   void SendBye(Time now, SessionActions* out);
+  bool MayHearOfStop(Time now) const;
+  void StopAlone(SessionActions* out);
   void CheckSilence(Time now, SessionActions* out);
   void EndWith(Status status, SessionActions* out);
   void Emit(std::vector<Exchange::Outgoing> outgoing, SessionActions* out);
@@ -207,6 +213,8 @@ class Session {
   bool installing_ = false, going_back_ = false;
   pb::Bye bye_;
   Status leave_status_;
+  Status stop_;  // as Stop() said; ok: nobody asked
+  Time stop_at_{};
 };
 
 }  // namespace tern::protocol

@@ -80,6 +80,8 @@ class World : private Network::Host {
   void Strike(const Fault& fault);
   void StrikeWorker(const Fault& fault);
   void StrikeAll(const Fault& fault);
+  void StrikeServer(const Fault& fault);
+  void StrikeBySignal(const Fault& fault);
   // Where rounds may close without some, what only those had applied never was, if its server is
   // gone as well.
   void ForgetStatesOfTheAbsent();
@@ -94,6 +96,7 @@ class World : private Network::Host {
   // judge.cc
   void Judge();
   bool StoppedEarly() const;  // by a signal, and not in order, since a worker was missing
+  bool StoppedWhileCutOff() const;
   void JudgeFailure();
   void JudgeFinished(Code code);
   void JudgeReplicas(Code code);
@@ -126,7 +129,8 @@ class World : private Network::Host {
   std::vector<uint32_t> processes_of_;    // by rank, how many there were
   std::vector<uint32_t> current_server_;  // by shard
   std::vector<bool> struck_;              // by fault
-  bool stopped_ = false;                  // a stop reached shard 0
+  bool stopped_ = false;                  // somebody was asked to stop
+  bool all_stopped_ = false;              // everybody was, while all of them trained
   uint32_t starting_ = 0;
   std::string violation_;
 };
