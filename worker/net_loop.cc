@@ -74,8 +74,8 @@ void NetLoop::Offer(std::vector<pb::Checkpoint> checkpoints) {
   commands_.Push(OfferCommand{std::move(checkpoints)});
 }
 void NetLoop::Installed(uint64_t applied) { commands_.Push(InstalledCommand{applied}); }
-void NetLoop::Finish(Status status, pb::Figures figures) {
-  commands_.Push(FinishCommand{std::move(status), std::move(figures)});
+void NetLoop::Finish(Status status, pb::Figures figures, uint64_t steps) {
+  commands_.Push(FinishCommand{std::move(status), std::move(figures), steps});
 }
 
 void NetLoop::Run() {
@@ -88,7 +88,7 @@ void NetLoop::Run() {
   while (!ended_) {
     if (Status waited = poller_.Wait(tick); !waited.ok()) return EndWith(waited);
     protocol::SessionActions out;
-    if (signals_.Take() != 0) events_.Push(train::LeaveWanted{signals_.status()});
+    if (signals_.Take() != 0) OnSignal(&out);
     while (auto command = commands_.TryPop()) OnCommand(std::move(*command), &out);
     Carry(std::move(out));
     protocol::SessionActions answers;
@@ -99,6 +99,14 @@ void NetLoop::Run() {
     Carry(std::move(answers));
   }
   for (auto& [lane, socket] : sockets_) socket->CloseAfterFlush();
+}
+
+void NetLoop::OnSignal(protocol::SessionActions* out) {
+  if (setup_.job.faults().worker_signal() == pb::Faults::leave) {
+    events_.Push(train::LeaveWanted{signals_.status()});
+  } else {
+    session_.Stop(signals_.status(), clock_.Now(), out);
+  }
 }
 
 void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
@@ -119,7 +127,7 @@ void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
     session_.OnInstalled(installed->applied, now, out);
   } else {
     const auto& finish = std::get<FinishCommand>(command);
-    session_.Finish(finish.status, finish.figures, Counters(), now, out);
+    session_.Finish(finish.status, finish.figures, Counters(), finish.steps, now, out);
   }
 }
 

@@ -50,7 +50,7 @@ class NetLoop : public train::Port {
   void Snapshot(Bytes state, uint64_t applied) override;
   void Offer(std::vector<pb::Checkpoint> checkpoints) override;
   void Installed(uint64_t applied) override;
-  void Finish(Status status, pb::Figures figures) override;
+  void Finish(Status status, pb::Figures figures, uint64_t steps) override;
 
  private:
   struct ContributeCommand {
@@ -75,11 +75,13 @@ class NetLoop : public train::Port {
   struct FinishCommand {
     Status status;
     pb::Figures figures;
+    uint64_t steps;
   };
   using Command = std::variant<ContributeCommand, AppliedCommand, SnapshotCommand, OfferCommand,
                                InstalledCommand, FinishCommand>;
 
   void Run();
+  void OnSignal(protocol::SessionActions* out);
   void OnCommand(Command command, protocol::SessionActions* out);
   void Receive(protocol::SessionActions* out);
   void EndWith(Status status);

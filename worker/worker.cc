@@ -134,7 +134,7 @@ Status Worker::Run() {
   auto trainer = train::Trainer::Make({setup_, rank_, steps_, *batches_, *compute_, *evaluate_,
                                        *replica_, coder, loop, events, progress_,
                                        checkpoints ? &*checkpoints : nullptr, board.get()});
-  if (!trainer.ok()) loop.Finish(trainer.status(), {});
+  if (!trainer.ok()) loop.Finish(trainer.status(), {}, 0);
   const Status trained = trainer.ok() ? (*trainer)->Run() : trainer.status();
   const Status ended = loop.Join();
   const pb::Counters counters = loop.Counters();

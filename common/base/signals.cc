@@ -8,19 +8,26 @@
 namespace tern {
 namespace {
 
-sigset_t BothSignals() {
+sigset_t Signals(bool with_hangup) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  if (with_hangup) sigaddset(&set, SIGHUP);
   return set;
+}
+
+// A blocked signal is kept for sigwaitinfo even where it is ignored.
+bool IsIgnored(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
 }  // namespace
 
-StopSignals::StopSignals(Second second) : second_(second) {
-  const sigset_t both = BothSignals();
-  pthread_sigmask(SIG_BLOCK, &both, &old_mask_);
+StopSignals::StopSignals(Second second) : second_(second), takes_hangup_(!IsIgnored(SIGHUP)) {
+  const sigset_t signals = Signals(takes_hangup_);
+  pthread_sigmask(SIG_BLOCK, &signals, &old_mask_);
   thread_ = Thread("signals", [this] { Run(); });
 }
 
@@ -32,13 +39,17 @@ StopSignals::~StopSignals() {
 }
 
 void StopSignals::Run() {
-  const sigset_t both = BothSignals();
+  const sigset_t signals = Signals(takes_hangup_);
   while (true) {
-    const int signal = sigwaitinfo(&both, nullptr);
+    const int taken = sigwaitinfo(&signals, nullptr);
     if (quit_) return;
-    if (signal != SIGTERM && signal != SIGINT) continue;  // EINTR
+    if (taken != SIGTERM && taken != SIGINT && taken != SIGHUP) continue;  // EINTR
+    const int signal = taken == SIGHUP ? SIGTERM : taken;
     if (first_ != 0 && second_ == Second::kExit) _exit(128 + signal);
-    if (first_ == 0) first_ = signal;
+    if (first_ == 0) {
+      hung_up_ = taken == SIGHUP;
+      first_ = signal;
+    }
     ++(signal == SIGTERM ? pending_term_ : pending_int_);
     event_.Raise();
   }
@@ -63,15 +74,16 @@ Status StopSignals::status() const {
     case 0:
       return Ok();
     case SIGTERM:
-      return Status(Code::kTerminated, "stopped in order by SIGTERM");
+      return Status(Code::kTerminated,
+                    hung_up_ ? "stopped in order by SIGHUP" : "stopped in order by SIGTERM");
     default:
       return Status(Code::kInterrupted, "stopped in order by SIGINT");
   }
 }
 
 void StopSignals::Unblock() {
-  const sigset_t both = BothSignals();
-  sigprocmask(SIG_UNBLOCK, &both, nullptr);
+  const sigset_t signals = Signals(true);
+  sigprocmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
 }  // namespace tern

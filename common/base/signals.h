@@ -1,4 +1,4 @@
-// SIGTERM and SIGINT as an event to poll for.
+// SIGTERM, SIGINT and SIGHUP as an event to poll for.
 #pragma once
 
 #include <signal.h>
@@ -11,9 +11,10 @@
 
 namespace tern {
 
-// Construct first in main, at most one at a time: it blocks both signals in the calling thread, and
+// Construct first in main, at most one at a time: it blocks the signals in the calling thread, and
 // threads started later inherit that. A thread of its own takes the signals, so the second signal
-// works even while everything else hangs.
+// works even while everything else hangs. SIGHUP counts as SIGTERM; a process that was started to
+// ignore it (nohup) keeps ignoring it.
 class StopSignals {
  public:
   enum class Second {
@@ -27,14 +28,14 @@ class StopSignals {
 
   // Readable while Take() has a signal; poll it, never read it. -1: out of file descriptors.
   int fd() const { return event_.fd(); }
-  // The next signal not taken yet; 0 if there is none.
+  // The next signal not taken yet, SIGTERM or SIGINT; 0 if there is none.
   int Take();
-  // The first signal ever, 0 before it.
+  // The first signal ever, SIGTERM or SIGINT; 0 before it.
   int signal() const { return first_; }
   // The status of an orderly end after signal(): kTerminated or kInterrupted; ok before it.
   Status status() const;
 
-  // Unblocks both signals: for a child between fork and exec, which inherits the mask.
+  // Unblocks the signals: for a child between fork and exec, which inherits the mask.
   // Async-signal-safe.
   static void Unblock();
 
@@ -42,10 +43,12 @@ class StopSignals {
   void Run();
 
   const Second second_;
+  const bool takes_hangup_;
   EventFd event_;
   sigset_t old_mask_;
   std::atomic<bool> quit_{false};
   std::atomic<int> first_{0};
+  std::atomic<bool> hung_up_{false};  // the first one was SIGHUP
   std::atomic<int> pending_term_{0}, pending_int_{0};
   Thread thread_;
 };

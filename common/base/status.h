@@ -3,6 +3,8 @@
 // with `return ExitCode(status)`.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,13 +17,44 @@ enum class Code : int {
   kBadData = 65,       // bad data file or checkpoint
   kAddress = 69,       // an address that does not resolve, a port in use
   kInternal = 70,      // our own bug
+  kCannotWrite = 74,   // output cannot be written: a full disk, a read-only folder
   kPeerLost = 75,      // a peer was lost; worth a retry
   kMismatch = 76,      // another wire version, job, model or plan
   kNotAllowed = 77,    // closed by policy: a stranger, a rank already taken
   kBadJob = 78,        // bad job file
+  kDiverged = 79,      // the training diverged: a value that is not finite
   kInterrupted = 130,  // stopped in order by SIGINT
-  kTerminated = 143,   // stopped in order by SIGTERM
+  kTerminated = 143,   // stopped in order by SIGTERM or SIGHUP
 };
+inline constexpr std::array kErrorCodes = {Code::kUsage,    Code::kBadData,     Code::kAddress,
+                                           Code::kInternal, Code::kCannotWrite, Code::kPeerLost,
+                                           Code::kMismatch, Code::kNotAllowed,  Code::kBadJob,
+                                           Code::kDiverged, Code::kInterrupted, Code::kTerminated};
+
+// The error that a number from a peer stands for: one of kErrorCodes, kInternal for any other
+// number, 0 too. A message that may also say "no error" is asked for 0 first.
+constexpr Code ParseErrorCode(uint32_t number) {
+  for (const Code code : kErrorCodes) {
+    if (static_cast<uint32_t>(code) == number) return code;
+  }
+  return Code::kInternal;
+}
+
+// Whether the same process, started again, would fail the same way: the reason lies in its flags,
+// data, disk, job or training, and not in a peer, a port or a signal.
+constexpr bool IsLasting(Code code) {
+  switch (code) {
+    case Code::kUsage:
+    case Code::kBadData:
+    case Code::kCannotWrite:
+    case Code::kMismatch:
+    case Code::kBadJob:
+    case Code::kDiverged:
+      return true;
+    default:
+      return false;
+  }
+}
 
 class [[nodiscard]] Status {
  public:

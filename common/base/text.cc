@@ -40,11 +40,11 @@ std::string HumanTime(Time t) {
   return Format("%" PRId64 "h %02" PRId64 "m", whole / 3600, whole % 3600 / 60);
 }
 
-std::string Printable(std::string_view text, size_t max) {
+static std::string MakePrintable(std::string_view text, size_t max, bool escape_backslashes) {
   std::string out;
   for (const char c : text.substr(0, max)) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte < 0x7f && c != '\\') {
+    if (byte >= 0x20 && byte < 0x7f && (c != '\\' || !escape_backslashes)) {
       out += c;
     } else {
       out += Format("\\x%02x", static_cast<unsigned>(byte));
@@ -52,6 +52,12 @@ std::string Printable(std::string_view text, size_t max) {
   }
   if (text.size() > max) out += "...";
   return out;
+}
+
+std::string Printable(std::string_view text, size_t max) { return MakePrintable(text, max, true); }
+
+std::string PrintableSentence(std::string_view text, size_t max) {
+  return MakePrintable(text, max, false);
 }
 
 std::string Join(const std::vector<std::string>& parts, std::string_view separator) {

@@ -23,6 +23,9 @@ std::string HumanTime(Time t);
 // Bytes from outside made safe for a log line: printable ASCII unchanged, the rest as \xNN; at most
 // `max` input bytes, then "...".
 std::string Printable(std::string_view text, size_t max = 80);
+// The same of a sentence that another daemon sent: backslashes stay as they are, so what its sender
+// has made printable already is not changed again.
+std::string PrintableSentence(std::string_view text, size_t max = 1000);
 // "a, b, c".
 std::string Join(const std::vector<std::string>& parts, std::string_view separator = ", ");
 

@@ -3,10 +3,14 @@
 #include <utility>
 
 #include "common/base/hash.h"
+#include "common/base/text.h"
 
 namespace tern::protocol {
 
 namespace {
+
+// Of rounds, steps and epochs in a hello: what is added to them cannot wrap around.
+constexpr uint64_t kMostCounted = uint64_t{1} << 62;
 
 Status Compare(const char* what, uint64_t theirs, uint64_t ours) {
   if (theirs == ours) return Ok();
@@ -19,12 +23,21 @@ Status Compare(const char* what, uint64_t theirs, uint64_t ours) {
 
 Status CheckHello(const pb::Hello& hello, const pb::Hello& expected) {
   if (hello.job() != expected.job()) {
-    return Status(Code::kMismatch, "the peer runs job '" + hello.job() + "', the server job '" +
-                                       expected.job() + "'");
+    return Status(Code::kMismatch, "the peer runs job '" + Printable(hello.job()) +
+                                       "', the server job '" + expected.job() + "'");
   }
   TERN_RETURN_IF_ERROR(Compare("the job", hello.job_digest(), expected.job_digest()));
   TERN_RETURN_IF_ERROR(Compare("the model", hello.model_digest(), expected.model_digest()));
-  return Compare("the exchange plan", hello.plan_digest(), expected.plan_digest());
+  TERN_RETURN_IF_ERROR(Compare("the exchange plan", hello.plan_digest(), expected.plan_digest()));
+  if (hello.incarnation() == 0)
+    return Status(Code::kMismatch, "the peer's hello names no incarnation of its process");
+  for (const uint64_t count : {hello.epoch(), hello.applied(), hello.floor(), hello.steps()}) {
+    if (count > kMostCounted) {
+      return Status(Code::kMismatch, Cat("the peer's hello has a count of ", count,
+                                         ", expected at most ", kMostCounted));
+    }
+  }
+  return Ok();
 }
 
 RoundLane::Options ControlLaneOptions(const ControlOptions& options) {

@@ -77,7 +77,7 @@ class Control {
   virtual const RoundLane& lane() const = 0;
 };
 
-// Ok, or kMismatch with both sides' values.
+// Ok, or kMismatch with both sides' values. kMismatch also if no daemon of Tern sends such a hello.
 Status CheckHello(const pb::Hello& hello, const pb::Hello& expected);
 
 // The lane options that both have in common.

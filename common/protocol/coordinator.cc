@@ -39,7 +39,7 @@ void Coordinator::OnMessage(Peer from, const Message& message, Time now, Control
     case pb::Envelope::kStateWant:
       return OnStateWant(from, message, now, out);
     case pb::Envelope::kStatePiece:
-      return OnStatePiece(message, out);
+      return OnStatePiece(from, message, out);
     case pb::Envelope::kBye:
       return OnBye(from, message.head.bye(), now, out);
     case pb::Envelope::kPulse:
@@ -101,12 +101,8 @@ void Coordinator::OnPulse(Peer from, const pb::Pulse& pulse, Time now, ControlAc
     known = true;
     follower.heard_at = now;
     follower.silent = false;
-    if (pulse.stop() != 0 && stop_code_ == Code::kOk)
-      EmitLog("server shard " + std::to_string(shard) + " was asked to stop", out);
-  }
-  if (known && pulse.stop() != 0) {
-    const bool interrupted = pulse.stop() == static_cast<uint32_t>(Code::kInterrupted);
-    OnStop(interrupted ? Code::kInterrupted : Code::kTerminated, now, out);
+    if (pulse.stop() != 0)
+      OnStopFrom("server shard " + std::to_string(shard), pulse.stop(), now, out);
   }
   if (farewell_.started() || !known || !gathered_ || pulse.epoch() <= epoch_) return;
   // It follows a membership that ended with our life before, and would take ours for an older one.
@@ -121,19 +117,42 @@ Coordinator::Worker* Coordinator::ByPeer(Peer peer) {
   return nullptr;
 }
 
-void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, ControlActions* out) {
-  if (beat.rank() >= workers_.size() || (workers_[beat.rank()].incarnation != beat.incarnation() &&
-                                         options_.safeguards.fence_incarnations)) {
-    return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
+Coordinator::Worker* Coordinator::MemberOf(Peer from, uint32_t rank, uint64_t incarnation) {
+  if (rank >= workers_.size()) return nullptr;
+  Worker& worker = workers_[rank];
+  if (!options_.safeguards.fence_incarnations) return &worker;
+  if (incarnation == 0 || worker.incarnation != incarnation || worker.peer != from) return nullptr;
+  return worker.presence == Presence::kAbsent ? nullptr : &worker;
+}
+
+bool Coordinator::IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnation) const {
+  return rank < workers_.size() && incarnation != 0 && workers_[rank].incarnation == incarnation &&
+         workers_[rank].peer != from;
+}
+
+void Coordinator::Hear(Worker* worker, Time now) {
+  worker->heard_at = now;
+  if (!worker->awaited) return;
+  ExcuseAwaited(now);
+  for (Worker& other : workers_) other.awaited = false;
+}
+
+void Coordinator::ExcuseAwaited(Time now) {
+  for (Worker& worker : workers_) {
+    if (worker.awaited) worker.excused_at = worker.moved_at = now;
   }
-  Worker& worker = workers_[beat.rank()];
+}
+
+void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, ControlActions* out) {
+  Worker* const member = MemberOf(from, beat.rank(), beat.incarnation());
+  if (member == nullptr)
+    return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
+  Worker& worker = *member;
   if (worker.presence == Presence::kLost) return EmitSend(from, GivenUp(worker.incarnation), out);
   if (worker.suspect) EmitLog(Name(beat.rank()) + " is heard again", out);
   worker.suspect = false;
-  worker.heard_at = now;
-  // Not to a connection whose hello a later one has overtaken: pulses go elsewhere, so it has to
-  // notice that it hears nothing.
-  if (worker.peer == from) EmitEcho(from, beat, out);
+  Hear(&worker, now);
+  EmitEcho(from, beat, out);
   worker.counters = beat.counters();
   if (std::string slow = stragglers_.OnCounters(beat.rank(), worker.counters); !slow.empty())
     EmitLog(Name(beat.rank()) + slow, out);
@@ -141,17 +160,26 @@ void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, Co
   worker.waiting = beat.waiting();
   if (beat.waiting() || beat.progress() != worker.progress) worker.moved_at = now;
   worker.progress = beat.progress();
-  if (!beat.has_applied()) return;
-  worker.joining = worker.begins = false;
-  worker.applied = std::max(worker.applied, beat.applied());
-  lane_.OnApplied(beat.rank(), beat.incarnation(), beat.applied());
+  if (beat.has_applied()) {
+    worker.joining = worker.begins = false;
+    worker.applied = std::max(worker.applied, beat.applied());
+    lane_.OnApplied(beat.rank(), beat.incarnation(), beat.applied());
+  }
+  if (beat.stop() != 0) OnStopFrom(Name(beat.rank()), beat.stop(), now, out);
+}
+
+void Coordinator::OnStopFrom(const std::string& who, uint32_t code, Time now, ControlActions* out) {
+  if (farewell_.started()) return;
+  if (stop_code_ == Code::kOk) EmitLog(who + " was asked to stop", out);
+  const bool interrupted = code == static_cast<uint32_t>(Code::kInterrupted);
+  OnStop(interrupted ? Code::kInterrupted : Code::kTerminated, now, out);
 }
 
 void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlActions* out) {
   if (Worker* worker = ByPeer(from); worker != nullptr) {
     if (worker->presence == Presence::kLost)
       return EmitSend(from, GivenUp(worker->incarnation), out);
-    worker->heard_at = now;
+    Hear(worker, now);
   }
   Sends sends;
   lane_.OnMessage(from, message, &sends);
@@ -161,57 +189,65 @@ void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlAc
 void Coordinator::OnStateWant(Peer from, const Message& message, Time now, ControlActions* out) {
   if (!gathered_) return;  // it will ask again
   const pb::StateWant& want = message.head.state_want();
-  Worker* wants = ByPeer(from);
-  if (wants == nullptr || wants->incarnation != want.incarnation() ||
-      wants != &workers_[want.rank() % workers_.size()]) {
-    return;
-  }
-  wants->heard_at = now;
+  Worker* const wants = MemberOf(from, want.rank(), want.incarnation());
+  if (wants == nullptr || !IsLive(*wants)) return;
+  Hear(wants, now);
   const Worker* donor = nullptr;  // the live worker with the highest applied round
   const auto worth = [](const Worker& worker) {
     return std::make_pair(!worker.suspect, worker.applied);
   };
   for (const Worker& worker : workers_) {
-    const bool live = worker.presence == Presence::kPresent || worker.presence == Presence::kDone;
-    if (&worker == wants || !live || worker.joining) continue;
+    if (&worker == wants || !IsLive(worker) || worker.joining) continue;
     if (donor == nullptr || worth(worker) > worth(*donor)) donor = &worker;
   }
-  if (donor == nullptr) return LoseState("", Code::kPeerLost, now, out);
-  EmitSend(donor->peer, message, out);
+  if (donor != nullptr) return EmitSend(donor->peer, message, out);
+  // It asks again; meanwhile one who has it may come back.
+  if (!MayHoldStateBeside(wants)) LoseState("", Code::kPeerLost, now, out);
 }
 
-void Coordinator::OnStatePiece(const Message& message, ControlActions* out) {
+void Coordinator::OnStatePiece(Peer from, const Message& message, ControlActions* out) {
+  const Worker* const donor = ByPeer(from);
+  if (donor == nullptr || !IsLive(*donor) || donor->joining) return;
   const pb::StatePiece& piece = message.head.state_piece();
-  if (piece.rank() >= workers_.size() || workers_[piece.rank()].incarnation != piece.incarnation())
-    return;
-  EmitSend(workers_[piece.rank()].peer, message, out);
+  if (piece.rank() >= workers_.size()) return;
+  const Worker& wants = workers_[piece.rank()];
+  if (&wants == donor || !IsLive(wants) || wants.incarnation != piece.incarnation()) return;
+  EmitSend(wants.peer, message, out);
 }
 
 void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out) {
-  const bool fenced =
-      bye.rank() >= workers_.size() || (workers_[bye.rank()].incarnation != bye.incarnation() &&
-                                        options_.safeguards.fence_incarnations);
-  if (bye.code() != 0) {
-    Message message;
-    message.head.mutable_end()->set_code(bye.code());
-    message.head.mutable_end()->set_sentence(bye.sentence());
-    EmitSend(from, std::move(message), out);
-    if (fenced) return;
-    Worker& worker = workers_[bye.rank()];
-    worker.counters = bye.counters();
-    if (worker.presence == Presence::kPresent)
-      Lose(bye.rank(), "it left: " + bye.sentence(), now, out);
-    return;
-  }
-  if (fenced)
+  if (bye.code() != 0) return OnFailure(from, bye, now, out);
+  Worker* const member = MemberOf(from, bye.rank(), bye.incarnation());
+  // Before all have gathered only one that was done in a life of shard 0 before can be.
+  if (member == nullptr || (!gathered_ && !member->hello.done()))
     return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
-  Worker& worker = workers_[bye.rank()];
-  if (worker.presence == Presence::kLost) return EmitSend(from, GivenUp(worker.incarnation), out);
-  worker.presence = Presence::kDone;
-  worker.heard_at = now;
-  worker.figures = bye.figures();
-  worker.counters = bye.counters();
+  if (member->presence == Presence::kLost) return EmitSend(from, GivenUp(member->incarnation), out);
+  member->presence = Presence::kDone;
+  Hear(member, now);
+  member->figures = bye.figures();
+  member->counters = bye.counters();
+  member->steps_done = bye.steps();
   EndIfAllDone(now, out);
+}
+
+void Coordinator::OnFailure(Peer from, const pb::Bye& bye, Time now, ControlActions* out) {
+  if (IsOnAnotherConnection(from, bye.rank(), bye.incarnation()))
+    return EmitSend(from, Refusal(Code::kNotAllowed, "say hello first", pb::Refuse::retry), out);
+  const Status error = ErrorFromPeer(bye.code(), bye.sentence());
+  Message end;  // whoever it is may go
+  end.head.mutable_end()->set_code(static_cast<uint32_t>(ExitCode(error)));
+  end.head.mutable_end()->set_sentence(error.message());
+  EmitSend(from, std::move(end), out);
+  Worker* const member = MemberOf(from, bye.rank(), bye.incarnation());
+  if (member == nullptr || member->presence != Presence::kPresent) return;
+  member->counters = bye.counters();
+  const bool data_of_its_own =
+      options_.elasticity.shrink() && error.code() == Code::kBadData && gathered_;
+  if (IsLasting(error.code()) && !data_of_its_own) {
+    return Abort(error.code(), Name(bye.rank()) + " ended the job: " + error.message(), now, out);
+  }
+  const Code code = IsLasting(error.code()) ? error.code() : Code::kPeerLost;
+  Lose(bye.rank(), {"it left: " + error.message(), code, true}, now, out);
 }
 
 Message Coordinator::GivenUp(uint64_t incarnation) const {

@@ -9,21 +9,31 @@
 //                              |   +---------------------+                       |
 //                              +--- `wait`, `shrink`: a new incarnation says hello
 //
-//   With `fail` the job ends when a rank is lost.
-//   A rank whose compute thread stands is lost as well, and one that leaves.
-//   wait:   the others wait for it. It comes back with what it had, or gets State from another
-//   shrink: it is no member from then on, and the others go on, at least `min_workers` of them;
-//           whoever comes gets State. The job ends when all who are left are done
+//   fail:   the job ends when a rank is lost
+//   wait:   the others wait for the rank. It comes back with its state, or gets State from another
+//   shrink: the rank is no longer a member, and the others continue, at least `min_workers` of
+//           them; a newcomer gets State. The job ends when all remaining members are done
 //
-//   A worker that has said Bye is done; until all are, it is watched and given up like any other,
-//   since the others may need what it holds. An incarnation that was given up or replaced may come
-//   back only as a new one (Refuse: rejoin), and only while no other process has had its rank.
+// A rank whose compute thread hangs is lost as well, and so is one that leaves. A worker that leaves
+// with an error that a restart would repeat (IsLasting) ends the job with that error, except under
+// `shrink` where only that worker's data are bad: the others continue.
 //
-// Where servers hold the parameters, running may go back to gathering: roll_back.h. Where the job
-// has checkpoints, too; and what gathers without any state goes on from one: resume.h.
+// If shard 0 hears none of the workers that hold the state of the job, its own link may be down.
+// Under `wait` and `shrink` they are awaited for up to `wait_timeout` instead of lost, and continue
+// when they are heard again. The state is gone only when each of their processes has left or was
+// replaced by one without state.
 //
-// After a restart of shard 0 the gathering rebuilds all of it from the hellos; under `shrink` it
-// does not wait for those who, as the others heard, were gone, nor for anybody beyond the start
+// A worker's message counts only on the connection of the worker's admitted hello (MemberOf).
+//
+// A worker that has said Bye is done. Until all are done it is watched and lost like any other,
+// because the others may need what it holds. An incarnation that was lost or replaced can come back
+// only as a new one (Refuse: rejoin), and only while no other process has its rank.
+//
+// Where servers hold the parameters, a running job can go back to gathering (roll_back.h); so can a
+// job with checkpoints, and a gathering without any state resumes from a checkpoint (resume.h).
+//
+// After a restart of shard 0 the gathering rebuilds everything from the hellos. Under `shrink` it
+// does not wait for ranks that the others report as removed, nor for any rank beyond the start
 // timeout.
 #pragma once
 
@@ -56,16 +66,20 @@ class Coordinator : public Control {
     enum class Presence { kAbsent, kPresent, kLost, kDone };
     Presence presence = Presence::kAbsent;
     bool suspect = false;
-    bool joining = false;  // was told to fetch State and has not got it
-    bool begins = false;   // ... from the servers, as all do
+    bool awaited = false;     // silent for longer than dead_after, but not lost: no other is heard
+    bool may_return = false;  // lost, and its process may live and come back with the state
+    bool joining = false;     // was told to fetch State and has not got it
+    bool begins = false;      // ... from the servers, as all do
     uint64_t incarnation = 0;
     uint64_t epoch = 0;        // it was admitted in, as it or we said
     uint64_t first_epoch = 0;  // the first of its process, under whatever incarnation
     Peer peer = 0;
     pb::Hello hello;
     Time heard_at{}, moved_at{}, lost_at{};
+    Time excused_at{};  // its silence until then does not count: shard 0 heard nobody
     uint64_t progress = 0;
     uint64_t applied = 0;
+    uint64_t steps_done = 0;  // from its Bye
     bool waiting = true;
     uint64_t rival = 0;  // another incarnation that asks for this rank, since when
     Time rival_since{};
@@ -91,7 +105,17 @@ class Coordinator : public Control {
     pb::Hello hello;
   };
 
-  void OnHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
+  // Of a worker that is there or was lost: who says so on the connection that it has its place by.
+  // Null for anybody else, whatever it claims to be.
+  Worker* MemberOf(Peer from, uint32_t rank, uint64_t incarnation);
+  // A member whose hello on a newer connection was overtaken by an older one, or is not here yet.
+  bool IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnation) const;
+  // A sign of life of a member.
+  void Hear(Worker* worker, Time now);
+  // The link of shard 0 is up again: whoever is awaited has some time yet to come.
+  void ExcuseAwaited(Time now);
+  void OnHello(Peer from, const pb::Hello& said, Time now, ControlActions* out);
+  void OnWorkerHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
   void OnShardHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
   // Whether a hello of another incarnation may have the rank; answers it if not.
   bool MayTake(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out);
@@ -112,8 +136,10 @@ class Coordinator : public Control {
   void OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, ControlActions* out);
   void OnRound(Peer from, const Message& message, Time now, ControlActions* out);
   void OnStateWant(Peer from, const Message& message, Time now, ControlActions* out);
-  void OnStatePiece(const Message& message, ControlActions* out);
+  void OnStatePiece(Peer from, const Message& message, ControlActions* out);
   void OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out);
+  void OnFailure(Peer from, const pb::Bye& bye, Time now, ControlActions* out);
+  void OnStopFrom(const std::string& who, uint32_t code, Time now, ControlActions* out);
   // Going back; see roll_back.h.
   bool HasSnapshots() const { return static_cast<bool>(options_.snapshots); }
   bool CanGoBack() const { return HasSnapshots() || options_.resumes; }
@@ -130,6 +156,8 @@ class Coordinator : public Control {
   bool NobodyHoldsState() const;
   // What all daemons that are here have on their disks; `own` becomes this one's.
   std::vector<Offer> Offers(pb::Hello* own) const;
+  // Whether a worker other than `except` holds the state of the running job or may return with it.
+  bool MayHoldStateBeside(const Worker* except) const;
   std::optional<pb::Checkpoint> NewestCheckpoint() const;
   // Nobody has begun, and there is no checkpoint to go on from. False: it ends, since some are
   // there.
@@ -141,14 +169,25 @@ class Coordinator : public Control {
   void GoOnFrom(const pb::Checkpoint& checkpoint, ControlActions* out);
   void AskForSnapshots(Time now, ControlActions* out);
   void OnSnapshots(Peer from, const pb::GoBack& answer, Time now, ControlActions* out);
-  void Lose(uint32_t rank, const std::string& why, Time now, ControlActions* out);
-  void GoOnWithout(const std::string& what, Time now, ControlActions* out);  // shrink
+  struct Loss {
+    std::string why;
+    Code code = Code::kPeerLost;  // of the job, if it ends by this
+    bool left = false;            // its process is gone
+  };
+  void Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* out);
+  // shrink
+  void GoOnWithout(const std::string& what, Code code, Time now, ControlActions* out);
   void NameIfLate(uint32_t rank, ControlActions* out);
   Time ProgressTimeout(const Worker& worker) const;
   void CheckSilence(uint32_t rank, Time now, ControlActions* out);
+  // Whether shard 0 hears nobody who holds the state, this one among them.
+  bool MayBeCutOff(const Worker& worker, Time now) const;
+  void Await(uint32_t rank, Time now, ControlActions* out);
   void CheckFollowers(Time now, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);
   void EndIfAllDone(Time now, ControlActions* out);
+  // How a job ends whose workers are all done: well, or stopped before its last step.
+  Status EndOfJob() const;
   void Abort(Code code, const std::string& sentence, Time now, ControlActions* out);
   std::vector<Farewell::Guest> Guests() const;
   // What one whose incarnation is no longer good has to do.

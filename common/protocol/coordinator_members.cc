@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/text.h"
 #include "common/protocol/coordinator.h"
 
 namespace tern::protocol {
@@ -10,7 +11,8 @@ namespace {
 
 using Presence = Coordinator::Worker::Presence;
 
-constexpr size_t kRetired = 8;  // incarnations of a rank that are remembered
+constexpr size_t kRetired = 8;      // incarnations of a rank that are remembered
+constexpr size_t kHostBytes = 256;  // of a host's name, as messages tell it
 
 Message Replaced(uint32_t rank) {
   return Refusal(Code::kPeerLost,
@@ -21,12 +23,18 @@ Message Replaced(uint32_t rank) {
 
 }  // namespace
 
-void Coordinator::OnHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
+void Coordinator::OnHello(Peer from, const pb::Hello& said, Time now, ControlActions* out) {
+  pb::Hello hello = said;
+  hello.set_host(Printable(said.host(), kHostBytes));
   if (Status checked = CheckHello(hello, options_.expected); !checked.ok()) {
     EmitLog("refused a hello from " + hello.host() + ": " + checked.message(), out);
     return EmitSend(from, Refusal(checked.code(), checked.message(), pb::Refuse::leave), out);
   }
   if (hello.role() == pb::Hello::shard) return OnShardHello(from, hello, now, out);
+  OnWorkerHello(from, hello, now, out);
+}
+
+void Coordinator::OnWorkerHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
   if (hello.rank() >= workers_.size()) {
     return EmitSend(from,
                     Refusal(Code::kMismatch,
@@ -35,8 +43,7 @@ void Coordinator::OnHello(Peer from, const pb::Hello& hello, Time now, ControlAc
                             pb::Refuse::leave),
                     out);
   }
-  if (steps_ == 0) steps_ = hello.steps();
-  if (hello.steps() != steps_) {
+  if (steps_ != 0 && hello.steps() != steps_) {
     const std::string sentence = "worker " + std::to_string(hello.rank()) + " counts " +
                                  std::to_string(hello.steps()) + " steps, others " +
                                  std::to_string(steps_) + "; give all workers the same data";
@@ -54,7 +61,7 @@ void Coordinator::OnHello(Peer from, const pb::Hello& hello, Time now, ControlAc
     return Admit(&worker, from, hello, now, out);
   }
   worker.peer = from;  // said again, perhaps on a new connection
-  worker.heard_at = now;
+  Hear(&worker, now);
   worker.hello = hello;
   worker.joining &= hello.fresh();
   worker.begins &= hello.fresh();
@@ -80,12 +87,12 @@ bool Coordinator::MayTake(Worker* worker, Peer from, const pb::Hello& hello, Tim
     EmitSend(from, GivenUp(hello.incarnation()), out);
     return false;
   }
-  if (worker->presence == Presence::kLost && !hello.fresh() &&
-      hello.epoch() < worker->first_epoch) {
+  const bool lost = worker->presence == Presence::kLost || worker->awaited;
+  if (lost && !hello.fresh() && hello.epoch() < worker->first_epoch) {
     EmitSend(from, Replaced(hello.rank()), out);
     return false;
   }
-  if (worker->presence == Presence::kAbsent || worker->presence == Presence::kLost) return true;
+  if (lost || worker->presence == Presence::kAbsent) return true;
   // The holder was replaced before our restart; but who has state is not put off for who has none.
   const bool poorer = hello.fresh() && !worker->hello.fresh();
   if (!gathered_ && hello.epoch() > worker->epoch && !poorer) return true;
@@ -120,12 +127,18 @@ void Coordinator::Retire(Worker* worker) {
 
 void Coordinator::Admit(Worker* worker, Peer from, const pb::Hello& hello, Time now,
                         ControlActions* out) {
-  const bool back = worker->presence == Presence::kLost;
+  const bool back = worker->presence == Presence::kLost || worker->awaited;
   const uint64_t first_epoch = worker->first_epoch;
-  if (gathered_ && TakesAllBack(hello))
-    GoBack(
-        Name(hello.rank()) + " was started again, and what it had of its own is on its disk alone",
-        now, out);
+  // All who held the state of the job are gone then.
+  const bool without_state =
+      gathered_ && options_.workers_hold_state && hello.fresh() && !MayHoldStateBeside(worker);
+  const std::string again = Name(hello.rank()) + " was started again";
+  if (without_state && CanGoBack()) {
+    LoseState(again, Code::kPeerLost, now, out);
+  } else if (gathered_ && TakesAllBack(hello)) {
+    GoBack(again + ", and what it had of its own is on its disk alone", now, out);
+  }
+  if (worker->awaited) ExcuseAwaited(now);
   Retire(worker);
   stragglers_.Forget(hello.rank());
   worker->presence = Presence::kPresent;
@@ -135,8 +148,10 @@ void Coordinator::Admit(Worker* worker, Peer from, const pb::Hello& hello, Time 
   worker->hello = hello;
   worker->heard_at = worker->moved_at = now;
   worker->applied = hello.applied();
+  steps_ = hello.steps();
   EmitLog(Name(hello.rank()) + (back ? " has come back" : " is here"), out);
   if (!gathered_) return GatherIfComplete(now, out);
+  if (without_state) return LoseState(again, Code::kPeerLost, now, out);
   worker->joining = options_.workers_hold_state && hello.fresh();
   worker->epoch = ++epoch_;
   worker->first_epoch = hello.fresh() ? epoch_ : first_epoch;

@@ -51,6 +51,13 @@ void Coordinator::LoseState(const std::string& what, Code code, Time now, Contro
   Abort(code, sentence, now, out);
 }
 
+bool Coordinator::MayHoldStateBeside(const Worker* except) const {
+  return std::any_of(workers_.begin(), workers_.end(), [except](const Worker& worker) {
+    const bool here = IsLive(worker) && !worker.joining;
+    return &worker != except && (here || worker.may_return);
+  });
+}
+
 bool Coordinator::HasGatheredAgain(Time now) const {
   if (Live() == workers_.size()) return true;
   if (!options_.elasticity.shrink() || Live() < options_.elasticity.min_workers) return false;

@@ -76,13 +76,16 @@ void Coordinator::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
                  now, out);
   }
   if (!IsLive(worker)) return;
-  const Time silent = now - worker.heard_at;
-  if (silent > options_.timings.dead_after)
-    return Lose(rank, "silent for " + SecondsText(silent), now, out);
+  const Time silent = now - std::max(worker.heard_at, worker.excused_at);
+  if (silent > options_.timings.dead_after) {
+    if (MayBeCutOff(worker, now)) return Await(rank, now, out);
+    return Lose(rank, {"silent for " + SecondsText(silent)}, now, out);
+  }
   if (gathered_ && worker.presence == Presence::kPresent &&
       now - worker.moved_at > ProgressTimeout(worker)) {
-    return Lose(rank, "its compute thread has not moved for " + SecondsText(now - worker.moved_at),
-                now, out);
+    return Lose(rank,
+                {"its compute thread has not moved for " + SecondsText(now - worker.moved_at)}, now,
+                out);
   }
   if (silent > options_.timings.suspect_after && !worker.suspect) {
     worker.suspect = true;
@@ -90,6 +93,34 @@ void Coordinator::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
                 std::to_string(worker.applied + 1),
             out);
   }
+}
+
+bool Coordinator::MayBeCutOff(const Worker& worker, Time now) const {
+  if (!gathered_ || worker.joining || options_.elasticity.on_loss == OnLoss::kFail ||
+      stop_code_ != Code::kOk) {
+    return false;
+  }
+  return std::none_of(workers_.begin(), workers_.end(), [&](const Worker& other) {
+    return IsLive(other) && !other.joining &&
+           now - other.heard_at <= options_.timings.suspect_after;
+  });
+}
+
+void Coordinator::Await(uint32_t rank, Time now, ControlActions* out) {
+  Worker& worker = workers_[rank];
+  const Time silent = now - worker.heard_at;
+  const std::string what = Name(rank) + " is silent for " + SecondsText(silent);
+  if (silent > options_.timings.wait_timeout) {
+    if (options_.elasticity.shrink())
+      return Lose(rank, {"silent for " + SecondsText(silent)}, now, out);
+    return Abort(Code::kPeerLost, what + ", as all are who hold the state of the job", now, out);
+  }
+  if (std::exchange(worker.awaited, true)) return;
+  EmitLog(what +
+              ", and nobody else who holds the state of the job is heard: the link of this "
+              "server may be down; waiting for up to " +
+              SecondsText(options_.timings.wait_timeout),
+          out);
 }
 
 void Coordinator::CheckFollowers(Time now, ControlActions* out) {
@@ -109,35 +140,34 @@ void Coordinator::CheckFollowers(Time now, ControlActions* out) {
   }
 }
 
-void Coordinator::Lose(uint32_t rank, const std::string& why, Time now, ControlActions* out) {
+void Coordinator::Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* out) {
   Worker& worker = workers_[rank];
   const std::string what = Name(rank) + " was lost at round " +
-                           std::to_string(std::max(worker.applied, lane_.floor()) + 1) + ": " + why;
-  if (!gathered_ && !(going_back_ && options_.elasticity.on_loss != OnLoss::kWait)) {
+                           std::to_string(std::max(worker.applied, lane_.floor()) + 1) + ": " +
+                           loss.why;
+  const bool waits = options_.elasticity.on_loss == OnLoss::kWait;
+  if (!gathered_ && !(going_back_ && !waits)) {
     EmitLog(what, out);  // its place is free again
     worker = Worker{};
+    if (Live() == 0) steps_ = 0;
     return;
   }
   worker.presence = Presence::kLost;
   worker.lost_at = now;
-  worker.joining = false;
-  if (options_.elasticity.on_loss == OnLoss::kFail) return Abort(Code::kPeerLost, what, now, out);
-  if (options_.elasticity.shrink()) return GoOnWithout(what, now, out);
+  worker.may_return = waits && !loss.left && !worker.joining;
+  worker.joining = worker.awaited = false;
+  if (options_.elasticity.on_loss == OnLoss::kFail) return Abort(loss.code, what, now, out);
+  if (!waits) return GoOnWithout(what, loss.code, now, out);
   if (stop_code_ != Code::kOk) return Abort(stop_code_, "stopped by a signal; " + what, now, out);
-  const bool anyone = std::any_of(workers_.begin(), workers_.end(), [](const Worker& other) {
-    return !other.joining && IsLive(other);
-  });
-  if (!anyone) return LoseState(what, Code::kPeerLost, now, out);
+  if (!MayHoldStateBeside(nullptr)) return LoseState(what, loss.code, now, out);
   EmitLog(what + "; waiting for its return for up to " + SecondsText(options_.timings.wait_timeout),
           out);
 }
 
-void Coordinator::GoOnWithout(const std::string& what, Time now, ControlActions* out) {
+void Coordinator::GoOnWithout(const std::string& what, Code code, Time now, ControlActions* out) {
   if (going_back_) return EmitLog(what, out);  // GatherIfComplete goes on without it
-  const Code code = stop_code_ == Code::kOk ? Code::kPeerLost : stop_code_;
-  const bool anyone = std::any_of(workers_.begin(), workers_.end(), [](const Worker& other) {
-    return !other.joining && IsLive(other);
-  });
+  if (stop_code_ != Code::kOk) code = stop_code_;
+  const bool anyone = MayHoldStateBeside(nullptr);
   const bool too_few = Live() < options_.elasticity.min_workers;
   if (!anyone && !(too_few && CanGoBack())) return LoseState(what, code, now, out);
   if (too_few) {
@@ -165,7 +195,10 @@ void Coordinator::NameIfLate(uint32_t rank, ControlActions* out) {
 void Coordinator::OnStop(Code code, Time now, ControlActions* out) {
   if (farewell_.started() || stop_code_ != Code::kOk) return;
   stop_code_ = code;
-  if (!gathered_ || (!options_.elasticity.shrink() && Live() != workers_.size())) {
+  const bool missing = std::any_of(workers_.begin(), workers_.end(), [this](const Worker& worker) {
+    return IsLive(worker) ? worker.awaited : !options_.elasticity.shrink();
+  });
+  if (!gathered_ || missing) {
     return Abort(code, "stopped by a signal while not all workers were there", now, out);
   }
   EmitLog("stopping: the round in progress is the last", out);
@@ -180,14 +213,26 @@ void Coordinator::EndIfAllDone(Time now, ControlActions* out) {
     anyone = true;
   }
   if (!anyone) return;
+  const Status status = EndOfJob();
   Message end;
-  const std::string sentence =
-      stop_code_ == Code::kOk ? "" : "the job was stopped in order by a signal";
-  end.head.mutable_end()->set_code(static_cast<uint32_t>(stop_code_));
-  end.head.mutable_end()->set_sentence(sentence);
+  end.head.mutable_end()->set_code(static_cast<uint32_t>(ExitCode(status)));
+  end.head.mutable_end()->set_sentence(status.message());
   // A peer whose connection broke without a word needs dead_after to notice.
-  farewell_.Start(std::move(end), Status(stop_code_, sentence), Guests(),
-                  options_.timings.hello_retry, now + 2 * options_.timings.dead_after, now, out);
+  farewell_.Start(std::move(end), status, Guests(), options_.timings.hello_retry,
+                  now + 2 * options_.timings.dead_after, now, out);
+}
+
+Status Coordinator::EndOfJob() const {
+  if (stop_code_ != Code::kOk)
+    return Status(stop_code_, "the job was stopped in order by a signal");
+  uint64_t last = steps_;
+  for (const Worker& worker : workers_) {
+    if (worker.presence == Presence::kDone) last = std::min(last, worker.steps_done);
+  }
+  if (!options_.workers_hold_state || last == steps_) return Ok();
+  // A life of shard 0 before was asked for it.
+  return Status(Code::kTerminated, "the job was stopped in order after step " +
+                                       std::to_string(last) + " of " + std::to_string(steps_));
 }
 
 void Coordinator::Abort(Code code, const std::string& sentence, Time now, ControlActions* out) {

@@ -48,8 +48,10 @@ void Farewell::OnMessage(Peer from, const Message& message, ControlActions* out)
 
 void Farewell::Tell(const Guest& who, ControlActions* out) {
   for (Guest& guest : guests_) {
-    const bool same = guest.role == who.role && guest.rank == who.rank;
-    if (same && guest.incarnation == who.incarnation) guest.peer = who.peer;  // a new connection
+    const bool same =
+        guest.role == who.role && guest.rank == who.rank && guest.incarnation == who.incarnation;
+    const bool nobody = guest.role == pb::Hello::worker && guest.incarnation == 0;
+    if (same && !nobody) guest.peer = who.peer;  // a new connection
   }
   EmitSend(who.peer, message_, out);
 }

@@ -13,7 +13,7 @@ class Farewell {
   struct Guest {
     pb::Hello::Role role = pb::Hello::worker;
     uint32_t rank = 0;
-    uint64_t incarnation = 0;  // of a worker; a shard may have restarted since
+    uint64_t incarnation = 0;  // of a worker, 0: nobody; a shard may have restarted since
     Peer peer = 0;             // 0: not heard from yet
     bool expected = true;      // whether its answer is waited for
   };

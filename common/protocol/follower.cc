@@ -76,21 +76,21 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
     case pb::Envelope::kGoBack:
       return OnGoBack(message.head.go_back(), now, out);
     case pb::Envelope::kEnd:
-      return End(
-          Status(static_cast<Code>(message.head.end().code()), message.head.end().sentence()), out);
+      return End(StatusOf(message.head.end()), out);
     case pb::Envelope::kAbort:
       ToWorkers(message, out);
-      return End(
-          Status(static_cast<Code>(message.head.abort().code()), message.head.abort().sentence()),
-          out);
+      return End(ErrorFromPeer(message.head.abort().code(), message.head.abort().sentence()), out);
     case pb::Envelope::kRefuse:
-      if (message.head.refuse().then() != pb::Refuse::leave) return;
-      return End(Status(static_cast<Code>(message.head.refuse().code()),
-                        "refused by server shard 0: " + message.head.refuse().sentence()),
-                 out);
+      return OnRefuse(message.head.refuse(), out);
     default:
       return EmitLog("dropped a message that shard 0 does not send", out);
   }
+}
+
+void Follower::OnRefuse(const pb::Refuse& refuse, ControlActions* out) {
+  if (refuse.then() != pb::Refuse::leave) return;
+  const Status error = ErrorFromPeer(refuse.code(), refuse.sentence());
+  End(Status(error.code(), "refused by server shard 0: " + error.message()), out);
 }
 
 void Follower::OnMembers(const pb::Members& members, ControlActions* out) {

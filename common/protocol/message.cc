@@ -1,5 +1,7 @@
 #include "common/protocol/message.h"
 
+#include "common/base/text.h"
+
 namespace tern::protocol {
 
 std::string ToString(const Cell& cell, uint64_t round) {
@@ -107,6 +109,18 @@ Message MakeRefuse(int code, std::string sentence, pb::Refuse::Then then) {
   refuse->set_sentence(std::move(sentence));
   refuse->set_then(then);
   return message;
+}
+
+Status ErrorFromPeer(uint32_t code, const std::string& sentence) {
+  const Code known = ParseErrorCode(code);
+  const bool same = static_cast<uint32_t>(known) == code;
+  return Status(known, PrintableSentence(sentence) + (same ? ""
+                                                           : Cat(" (it came with exit code ", code,
+                                                                 ", which is no error of Tern)")));
+}
+
+Status StatusOf(const pb::End& end) {
+  return end.code() == 0 ? Ok() : ErrorFromPeer(end.code(), end.sentence());
 }
 
 }  // namespace tern::protocol

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "common/base/status.h"
 #include "proto/wire.pb.h"
 
 namespace tern::protocol {
@@ -60,5 +61,11 @@ const pb::Outcome* AsOutcome(const pb::Envelope& head, Kind* kind);
 const pb::Outcome* AsHeldOutcome(const pb::Envelope& head, Kind* kind);
 
 Message MakeRefuse(int code, std::string sentence, pb::Refuse::Then then);
+
+// What a peer says of an error, by `code` and `sentence` of its message: never ok, the code one of
+// Tern's (ParseErrorCode), the sentence printable and of a bounded length.
+Status ErrorFromPeer(uint32_t code, const std::string& sentence);
+// The same of an End, which may also say that all is well.
+Status StatusOf(const pb::End& end);
 
 }  // namespace tern::protocol

@@ -47,11 +47,10 @@ void Session::OnMessage(LaneRef lane, const Message& message, Time now, SessionA
     case pb::Envelope::kGoBack:
       return OnGoBack(message.head.go_back(), now, out);
     case pb::Envelope::kAbort:
-      return OnLastWord(
-          Status(static_cast<Code>(message.head.abort().code()), message.head.abort().sentence()),
-          out);
+      return OnLastWord(ErrorFromPeer(message.head.abort().code(), message.head.abort().sentence()),
+                        out);
     case pb::Envelope::kEnd: {
-      Status status(static_cast<Code>(message.head.end().code()), message.head.end().sentence());
+      Status status = StatusOf(message.head.end());
       if (status.ok() && phase_ != Phase::kLeaving) {
         status = Status(Code::kPeerLost, "shard 0 ended the job before this worker had finished");
       }
@@ -201,7 +200,7 @@ void Session::SetProgress(uint64_t progress, bool waiting, const pb::Counters& c
 }
 
 void Session::Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
-                     Time now, SessionActions* out) {
+                     uint64_t steps, Time now, SessionActions* out) {
   if (phase_ == Phase::kEnded || (going_back_ && status.ok())) return;
   phase_ = Phase::kLeaving;
   leaving_since_ = now;
@@ -212,7 +211,35 @@ void Session::Finish(const Status& status, const pb::Figures& figures, const pb:
   bye_.set_sentence(status.message());
   *bye_.mutable_counters() = counters;
   *bye_.mutable_figures() = figures;
+  bye_.set_steps(steps);
   SendBye(now, out);
+}
+
+void Session::Stop(const Status& status, Time now, SessionActions* out) {
+  if (phase_ == Phase::kEnded || !stop_.ok()) return;
+  if (phase_ == Phase::kLeaving && !leave_status_.ok()) return;  // it goes anyway
+  stop_ = status;
+  stop_at_ = now;
+  Log("asking server shard 0 to stop the job", out);
+  SendHeartbeats(now, out);
+}
+
+// Before the job has begun, and where shard 0 does not let this worker in again for long, it hears
+// so by a connection that is not up: it cannot end the job in order then, but at once.
+bool Session::MayHearOfStop(Time now) const {
+  return !stop_.ok() && (phase_ == Phase::kJoining || now - stop_at_ > options_.timings.dead_after);
+}
+
+void Session::StopAlone(SessionActions* out) {
+  const Status status(stop_.code(), "stopped by a signal while server shard 0 was not there");
+  Message message;  // in case that it is back
+  pb::Bye* bye = message.head.mutable_bye();
+  bye->set_rank(options_.rank);
+  bye->set_incarnation(options_.incarnation);
+  bye->set_code(static_cast<uint32_t>(ExitCode(status)));
+  bye->set_sentence(status.message());
+  out->push_back(SendOn({0, 0}, std::move(message)));
+  EndWith(status, out);
 }
 
 void Session::SendBye(Time now, SessionActions* out) {
@@ -249,8 +276,10 @@ void Session::SendHeartbeats(Time now, SessionActions* out) {
   for (uint32_t s = static_cast<uint32_t>(shards_.size()); s-- > 0;) {
     if (s == 0) {  // the others have no use for them
       *beat->mutable_counters() = counters_;
+      if (!stop_.ok()) beat->set_stop(static_cast<uint32_t>(ExitCode(stop_)));
     }
-    if (links_[s][0].state == LinkState::kUp) out->push_back(SendOn({s, 0}, message));
+    if (links_[s][0].state == LinkState::kUp || (s == 0 && MayHearOfStop(now)))
+      out->push_back(SendOn({s, 0}, message));
   }
 }
 

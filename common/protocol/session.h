@@ -98,8 +98,12 @@ class Session {
   void OnInstalled(uint64_t applied, Time now, SessionActions* out);
   // The last message: the job is done (ok), or this worker leaves with `status`. Ignored as an end
   // of the job between GoBack and OnInstalled(): the owner decided before it knew of GoBack.
+  // `steps` as Bye.steps; 0 in a job without rounds.
   void Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
-              Time now, SessionActions* out);
+              uint64_t steps, Time now, SessionActions* out);
+  // A signal asks for the end of the job, `status` says which: shard 0 is told until the job ends.
+  // Where shard 0 is not there for dead_after, this worker ends alone with the code of `status`.
+  void Stop(const Status& status, Time now, SessionActions* out);
 
   Phase phase() const { return phase_; }
   // Times from a heartbeat to its echo.
@@ -149,6 +153,8 @@ class Session {
   void RepairLinks(Time now, SessionActions* out);
   void SendHeartbeats(Time now, SessionActions* out);
   void SendBye(Time now, SessionActions* out);
+  bool MayHearOfStop(Time now) const;
+  void StopAlone(SessionActions* out);
   void CheckSilence(Time now, SessionActions* out);
   void EndWith(Status status, SessionActions* out);
   void Emit(std::vector<Exchange::Outgoing> outgoing, SessionActions* out);
@@ -180,6 +186,8 @@ class Session {
   bool installing_ = false, going_back_ = false;
   pb::Bye bye_;
   Status leave_status_;
+  Status stop_;  // as Stop() said; ok: nobody asked
+  Time stop_at_{};
 };
 
 }  // namespace tern::protocol

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/text.h"
 #include "common/protocol/control.h"
 #include "common/protocol/session.h"
 #include "common/protocol/session_actions.h"
@@ -98,12 +99,13 @@ void Session::ConnectDataLanes(uint32_t shard, Time now, SessionActions* out) {
 
 void Session::OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out) {
   if (IsLeftBehind(refuse.floor(), now, out)) return;
+  const std::string shard = "server shard " + std::to_string(lane.shard) + ": ";
   switch (refuse.then()) {
     case pb::Refuse::retry:
       if (link(lane).state == LinkState::kUp) link(lane).state = LinkState::kGreeting;
       return;
     case pb::Refuse::ignore:
-      return Log("server shard " + std::to_string(lane.shard) + ": " + refuse.sentence(), out);
+      return Log(shard + PrintableSentence(refuse.sentence()), out);
     case pb::Refuse::rejoin:
       return Rejoin(now, out);
     case pb::Refuse::again: {
@@ -114,10 +116,8 @@ void Session::OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, Session
     case pb::Refuse::leave:
       break;
   }
-  EndWith(
-      Status(static_cast<Code>(refuse.code()),
-             "refused by server shard " + std::to_string(lane.shard) + ": " + refuse.sentence()),
-      out);
+  const Status error = ErrorFromPeer(refuse.code(), refuse.sentence());
+  EndWith(Status(error.code(), "refused by " + shard + error.message()), out);
 }
 
 void Session::Rejoin(Time now, SessionActions* out) {
@@ -233,6 +233,7 @@ void Session::RepairLinks(Time now, SessionActions* out) {
 }
 
 void Session::CheckSilence(Time now, SessionActions* out) {
+  if (!stop_.ok() && now - shards_[0].heard_at > options_.timings.dead_after) return StopAlone(out);
   if (phase_ == Phase::kLeaving) {
     // Who has failed may go; who is done stays while others may need what it holds, but a server
     // that is gone for good cannot say that they do not.

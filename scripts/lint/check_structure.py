@@ -28,10 +28,10 @@ KNOTS = [
 # Class: its methods today.
 CLASSES = {
     "common/protocol/clock_lane.h:ClockLane": 38,
-    "common/protocol/coordinator.h:Coordinator": 66,
+    "common/protocol/coordinator.h:Coordinator": 76,
     "common/protocol/exchange.h:Exchange": 30,
     "common/protocol/round_lane.h:RoundLane": 38,
-    "common/protocol/session.h:Session": 43,
+    "common/protocol/session.h:Session": 46,
     "tools/predict_model.cc:Play": 31,
     "worker/engine/device_model.h:DeviceModel": 27,
     "worker/engine/model_cuda.cc:Model": 37,

@@ -61,6 +61,40 @@ TEST_F(StopSignalsDeathTest, SigintIsAnEvent) {
   EXPECT_EXIT(FirstSignalIsAnEvent(SIGINT, Code::kInterrupted), ExitedWithCode(130), "");
 }
 
+[[noreturn]] void AHangupCountsAsSigterm() {
+  alarm(20);
+  signal(SIGHUP, SIG_DFL);
+  StopSignals stop;
+  kill(getpid(), SIGHUP);
+  REQUIRE(WaitFor(stop.fd()));
+  REQUIRE(stop.Take() == SIGTERM);
+  REQUIRE(stop.signal() == SIGTERM);
+  REQUIRE(stop.status().code() == Code::kTerminated);
+  REQUIRE(stop.status().message().find("SIGHUP") != std::string::npos);
+  kill(getpid(), SIGHUP);
+  while (true) pause();
+}
+
+TEST_F(StopSignalsDeathTest, SighupIsASigterm) {
+  EXPECT_EXIT(AHangupCountsAsSigterm(), ExitedWithCode(143), "");
+}
+
+[[noreturn]] void AHangupThatIsIgnoredStaysSo() {
+  alarm(20);
+  signal(SIGHUP, SIG_IGN);  // as nohup starts a program
+  StopSignals stop;
+  kill(getpid(), SIGHUP);
+  kill(getpid(), SIGINT);  // would be the second one
+  REQUIRE(WaitFor(stop.fd()));
+  REQUIRE(stop.Take() == SIGINT);
+  REQUIRE(stop.signal() == SIGINT);
+  _exit(0);
+}
+
+TEST_F(StopSignalsDeathTest, SighupUnderNohupIsIgnored) {
+  EXPECT_EXIT(AHangupThatIsIgnoredStaysSo(), ExitedWithCode(0), "");
+}
+
 [[noreturn]] void SecondSignalEnds(int first, int second) {
   alarm(20);
   StopSignals stop;

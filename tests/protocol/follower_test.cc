@@ -168,6 +168,16 @@ TEST_F(FollowerTest, PassesAnAbortOn) {
   EXPECT_EQ(out.back().status.message(), "worker 1 was lost");
 }
 
+TEST_F(FollowerTest, EndsWithAnErrorWhateverCodeShard0Says) {
+  Follow();
+  Message abort;
+  abort.head.mutable_abort()->set_code(256);
+  abort.head.mutable_abort()->set_sentence("gone\x1b[2J");
+  const ControlActions out = FromShard0(abort);
+  EXPECT_EQ(out.back().status.code(), Code::kInternal);
+  EXPECT_THAT(out.back().status.message(), HasSubstr("gone\\x1b[2J"));
+}
+
 TEST_F(FollowerTest, LeavesWhereShard0RefusesIt) {
   const ControlActions out = FromShard0(MakeRefuse(76, "another job", pb::Refuse::leave));
   EXPECT_EQ(out.back().status.code(), Code::kMismatch);

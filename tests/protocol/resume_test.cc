@@ -359,11 +359,14 @@ TEST_F(Resuming, AWorkerWithStateNeedsNoCheckpoint) {
   EXPECT_FALSE(WelcomeOf(100, out).needs_state());
 }
 
-// Both are lost while the servers live: those who come instead offer what they find.
+// Both are lost while the servers live: those who come instead offer what they find. The first of
+// them comes once more when the second has made it certain that nobody holds the state.
 TEST_F(Resuming, ARunThatLostAllItsWorkersGoesBack) {
   LoseAllWorkers();
   Comes(0, {At(10, 7), At(20, 7)}, 2);
-  const ControlActions out = Comes(1, {At(10, 7), At(20, 7)}, 2);
+  const ControlActions told = Comes(1, {At(10, 7), At(20, 7)}, 2);
+  EXPECT_EQ(First(100, Body::kGoBack, SendsOf(told)).head.go_back().incarnation(), 20u);
+  const ControlActions out = Comes(0, {At(10, 7), At(20, 7)}, 3);
   EXPECT_EQ(WelcomeOf(100, out).resume().step(), 20u) << LogOf(out);
   EXPECT_EQ(WelcomeOf(101, out).resume().step(), 20u);
   EXPECT_EQ(WelcomeOf(101, out).run(), 7u);
@@ -372,7 +375,8 @@ TEST_F(Resuming, ARunThatLostAllItsWorkersGoesBack) {
 TEST_F(Resuming, ARunThatLostAllItsWorkersEndsWithoutACommonCheckpoint) {
   LoseAllWorkers();
   Comes(0, {At(10, 7)}, 2);
-  const ControlActions out = Comes(1, {At(20, 7)}, 2);
+  Comes(1, {At(20, 7)}, 2);
+  const ControlActions out = Comes(0, {At(10, 7)}, 3);
   const pb::Abort abort = First(100, Body::kAbort, SendsOf(out)).head.abort();
   EXPECT_EQ(abort.code(), static_cast<uint32_t>(Code::kPeerLost)) << LogOf(out);
   EXPECT_THAT(abort.sentence(), HasSubstr("no checkpoint that all have"));
@@ -381,7 +385,8 @@ TEST_F(Resuming, ARunThatLostAllItsWorkersEndsWithoutACommonCheckpoint) {
 TEST_F(Resuming, AShardThatKeepsSomethingIsAskedWhatItHasByThen) {
   LoseAllWorkers(true);
   Comes(0, {At(10, 7), At(20, 7)}, 2);
-  const ControlActions asked = Comes(1, {At(10, 7), At(20, 7)}, 2);
+  Comes(1, {At(10, 7), At(20, 7)}, 2);
+  const ControlActions asked = Comes(0, {At(10, 7), At(20, 7)}, 3);
   EXPECT_TRUE(First(200, Body::kGoBack, SendsOf(asked)).head.has_go_back());
   EXPECT_FALSE(coordinator_->running());
   const ControlActions out = ShardComes({At(10, 7)});

@@ -239,10 +239,12 @@ TEST_F(GoingBack, IsNotNeededWhereAllAreDone) {
 
 TEST_F(GoingBack, FollowsTheDeathOfAllWorkers) {
   Run(25, 26);
-  const ControlActions lost = Pass(milliseconds(4000), {});
-  EXPECT_THAT(LogOf(lost), HasSubstr("no live worker holds the state of the job; all go back"));
+  Pass(milliseconds(4000), {});
   ShardSays(1);  // it was heard all the time
-  WorkersCome(2);
+  const ControlActions replaced = WorkersCome(2);
+  EXPECT_THAT(LogOf(replaced), HasSubstr("no live worker holds the state of the job; all go back"));
+  EXPECT_EQ(To1(100, Body::kGoBack, replaced).head.go_back().incarnation(), 20u);
+  WorkersCome(3);
   EXPECT_EQ(asked_of_run_, 7u) << "the run goes on, though no worker knows it";
   EXPECT_EQ(To1(100, Body::kWelcome, Answer({20})).head.welcome().begin(), 20u);
 }
@@ -475,7 +477,7 @@ TEST_F(WorkerGoingBack, LeavesOffWhenItIsToldAgain) {
 TEST_F(WorkerGoingBack, DoesSoAfterItsLastWordToo) {
   Join(std::nullopt);
   SessionActions out;
-  session_->Finish(Ok(), {}, {}, now_, &out);
+  session_->Finish(Ok(), {}, {}, 100, now_, &out);
   GoBack(10);
   EXPECT_EQ(session_->phase(), Session::Phase::kJoining);
   EXPECT_FALSE(hello_.done());
@@ -486,11 +488,11 @@ TEST_F(WorkerGoingBack, IsNotDoneBecauseItsOwnerHadNotHeardOfIt) {
   session_->SetApplied(25);
   GoBack(10);
   SessionActions out;
-  session_->Finish(Ok(), {}, {}, now_, &out);
+  session_->Finish(Ok(), {}, {}, 100, now_, &out);
   EXPECT_EQ(session_->phase(), Session::Phase::kJoining);
   EXPECT_EQ(Count(Join(20), Do::kGoBack), 1);
   session_->OnInstalled(20, now_, &out);
-  session_->Finish(Ok(), {}, {}, now_, &out);
+  session_->Finish(Ok(), {}, {}, 100, now_, &out);
   EXPECT_EQ(session_->phase(), Session::Phase::kLeaving);
 }
 
@@ -512,7 +514,7 @@ TEST_F(WorkerGoingBack, IsNotMovedByAPulseOfBeforeItCame) {
 TEST_F(WorkerGoingBack, DoesNotWhenItLeavesWithAnError) {
   Join(std::nullopt);
   SessionActions out;
-  session_->Finish(Status(Code::kBadData, "no"), {}, {}, now_, &out);
+  session_->Finish(Status(Code::kBadData, "no"), {}, {}, 100, now_, &out);
   EXPECT_TRUE(GoBack(10).empty());
   EXPECT_EQ(session_->phase(), Session::Phase::kLeaving);
 }

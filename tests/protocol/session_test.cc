@@ -14,7 +14,9 @@ using Phase = Session::Phase;
 // Rank 1 of a job with two shards, the first with one data lane, the other with two.
 class SessionTest : public testing::Test {
  protected:
-  SessionTest() {
+  SessionTest() { Make(); }
+  void Make() {
+    started_.clear();
     Session::Options options;
     options.rank = 1;
     options.incarnation = 11;
@@ -295,7 +297,7 @@ TEST_F(SessionTest, GivesAnotherLifeOfShard0ItsTimeAlsoWhereTheFirstHadNoPulse) 
 TEST_F(SessionTest, StaysAfterByeUntilTheEnd) {
   Join();
   SessionActions out;
-  session_->Finish(Ok(), {}, {}, now_, &out);
+  session_->Finish(Ok(), {}, {}, 100, now_, &out);
   EXPECT_EQ(Sent(pb::Envelope::kBye, out).size(), 1u);
   for (int i = 0; i < 40; ++i) {
     Pulse({0, 0}, 70);
@@ -309,7 +311,7 @@ TEST_F(SessionTest, StaysAfterByeUntilTheEnd) {
 TEST_F(SessionTest, SaysByeToARestartedShard0) {
   Join();
   SessionActions out;
-  session_->Finish(Ok(), {}, {}, now_, &out);
+  session_->Finish(Ok(), {}, {}, 100, now_, &out);
   Pulse({0, 0}, 99);
   EXPECT_EQ(Sent(pb::Envelope::kBye, Welcome({0, 0}, 99)).size(), 1u);
 }
@@ -317,7 +319,7 @@ TEST_F(SessionTest, SaysByeToARestartedShard0) {
 TEST_F(SessionTest, GoesWithItsWorkDoneWhereShard0IsGoneForGood) {
   Join();
   SessionActions out;
-  session_->Finish(Ok(), {}, {}, now_, &out);
+  session_->Finish(Ok(), {}, {}, 100, now_, &out);
   EXPECT_EQ(Count(Timer(milliseconds(29'000)), Type::kEnded), 0);
   EXPECT_TRUE(EndOf(Timer(milliseconds(1'500))).ok());
 }
@@ -325,7 +327,7 @@ TEST_F(SessionTest, GoesWithItsWorkDoneWhereShard0IsGoneForGood) {
 TEST_F(SessionTest, GoesSoonAfterAFailure) {
   Join();
   SessionActions out;
-  session_->Finish(Status(Code::kBadData, "bad"), {}, {}, now_, &out);
+  session_->Finish(Status(Code::kBadData, "bad"), {}, {}, 100, now_, &out);
   EXPECT_EQ(Sent(pb::Envelope::kBye, out)[0].message.head.bye().code(), 65u);
   EXPECT_EQ(EndOf(Timer(milliseconds(3'100))).code(), Code::kBadData);
 }
@@ -341,6 +343,64 @@ TEST_F(SessionTest, EndsWithWhatAnAbortSays) {
   abort.head.mutable_abort()->set_code(75);
   abort.head.mutable_abort()->set_sentence("worker 0 was lost at round 3");
   EXPECT_EQ(EndOf(Hear({0, 0}, abort)).message(), "worker 0 was lost at round 3");
+}
+
+TEST_F(SessionTest, EndsWithAnErrorWhateverCodeAnAbortHas) {
+  for (const uint32_t code : {0u, 256u, 4294967295u}) {
+    Make();
+    Join();
+    Message abort;
+    abort.head.mutable_abort()->set_code(code);
+    abort.head.mutable_abort()->set_sentence("worker 0\nwas lost");
+    const Status end = EndOf(Hear({0, 0}, abort));
+    EXPECT_EQ(end.code(), Code::kInternal) << code;
+    EXPECT_THAT(end.message(), HasSubstr("worker 0\\x0awas lost"));
+    EXPECT_EQ(session_->phase(), Phase::kEnded);
+  }
+  Make();
+  EXPECT_EQ(EndOf(Hear({0, 0}, MakeRefuse(0, "go", pb::Refuse::leave))).code(), Code::kInternal);
+}
+
+TEST_F(SessionTest, AsksShard0ToStopTheJobUntilItEnds) {
+  Join();
+  SessionActions out;
+  session_->Stop(Status(Code::kInterrupted, "stopped"), now_, &out);
+  const auto beats = Sent(pb::Envelope::kHeartbeat, out);
+  ASSERT_EQ(beats.size(), 2u) << "at once";
+  EXPECT_EQ(beats[0].message.head.heartbeat().stop(), 0u) << "shard 1 has no use for it";
+  EXPECT_EQ(beats[1].message.head.heartbeat().stop(), 130u);
+  for (int i = 0; i < 20; ++i) {
+    Pulse({0, 0}, 70);
+    Pulse({1, 0}, 71);
+    const auto again = Sent(pb::Envelope::kHeartbeat, Timer(milliseconds(250)));
+    ASSERT_EQ(again.size(), 2u);
+    EXPECT_EQ(again[1].message.head.heartbeat().stop(), 130u);
+  }
+  EXPECT_EQ(session_->phase(), Phase::kRunning);
+  out.clear();
+  session_->Finish(Ok(), {}, {}, 40, now_, &out);
+  EXPECT_EQ(Sent(pb::Envelope::kBye, out)[0].message.head.bye().steps(), 40u);
+  EXPECT_EQ(EndOf(Hear({0, 0}, EndMessage(Code::kInterrupted, "stopped"))).code(),
+            Code::kInterrupted);
+}
+
+TEST_F(SessionTest, AsksForAStopBeforeTheJobHasBegun) {
+  SessionActions out;
+  session_->Stop(Status(Code::kTerminated, "stopped"), now_, &out);
+  const auto beats = Sent(pb::Envelope::kHeartbeat, out);
+  ASSERT_EQ(beats.size(), 1u);
+  EXPECT_EQ(beats[0].lane, (LaneRef{0, 0}));
+  EXPECT_EQ(beats[0].message.head.heartbeat().stop(), 143u);
+}
+
+TEST_F(SessionTest, StopsAloneWhereShard0IsNotThere) {
+  Join();
+  SessionActions out;
+  session_->Stop(Status(Code::kTerminated, "stopped"), now_, &out);
+  EXPECT_EQ(Count(Timer(milliseconds(2'900)), Type::kEnded), 0);
+  out = Timer(milliseconds(200));
+  EXPECT_EQ(EndOf(out).code(), Code::kTerminated);
+  EXPECT_EQ(Sent(pb::Envelope::kBye, out).size(), 1u) << "in case that it is back";
 }
 
 TEST_F(SessionTest, RefusesAServerWithOtherDataSockets) {

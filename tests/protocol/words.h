@@ -93,6 +93,7 @@ inline Message Bye(uint32_t rank, uint64_t incarnation, Code code = Code::kOk,
   message.head.mutable_bye()->set_incarnation(incarnation);
   message.head.mutable_bye()->set_code(static_cast<uint32_t>(code));
   message.head.mutable_bye()->set_sentence(sentence);
+  message.head.mutable_bye()->set_steps(100);
   return message;
 }
 

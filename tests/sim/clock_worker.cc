@@ -164,8 +164,9 @@ void ClockWorker::CheckBound(const Exchange::Delivery& answer) {
   const Schedule& schedule = world_->schedule();
   if (!schedule.clocks.bound.has_value()) return;
   for (uint32_t other = 0; other < schedule.workers; ++other) {
-    if (world_->clocks().HasParted(other) || (schedule.shrinks() && world_->WasStruck(other)))
-      continue;
+    // One that is asked to stop leaves alone where shard 0 is not there.
+    const bool may_go = world_->WasStruck(other) || world_->stopped();
+    if (world_->clocks().HasParted(other) || (schedule.shrinks() && may_go)) continue;
     const uint64_t slowest = world_->clocks().clock(other);
     if (answer.outcome.round() > slowest + *schedule.clocks.bound) {
       Violation(answer, "was answered at clock " + std::to_string(answer.outcome.round()) +

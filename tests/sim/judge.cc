@@ -11,6 +11,11 @@ std::string Told(const Status& status) {
   return std::to_string(ExitCode(status)) + " (" + status.message() + ")";
 }
 
+// One that was asked to stop while shard 0 was not there.
+bool StoppedAlone(const ToyWorker& worker) {
+  return worker.status().message() == "stopped by a signal while server shard 0 was not there";
+}
+
 bool StartsWith(const std::string& text, const std::string& start) {
   return text.rfind(start, 0) == 0;
 }
@@ -44,18 +49,39 @@ bool World::StoppedEarly() const {
   return false;
 }
 
+// Who is asked to stop waits for nobody who is cut off.
+bool World::StoppedWhileCutOff() const {
+  return stopped_ &&
+         std::any_of(schedule_.faults.begin(), schedule_.faults.end(), [this](const Fault& fault) {
+           return fault.kind == Fault::Kind::kCutServer &&
+                  fault.down > schedule_.timings.suspect_after;
+         });
+}
+
 void World::Judge() {
   if (current_server_[0] == kNobody) return Violation("shard 0 never started");
-  if (StoppedEarly()) return;
+  if (StoppedEarly()) {
+    const bool quiet = schedule_.loss + schedule_.delay == 0 && schedule_.faults.size() == 1;
+    if (all_stopped_ && quiet) Violation("all were asked to stop, and did not do so in order");
+    return;
+  }
   const Status& end = Server(0)->status();
   if (all_is_lost_ && end.message().find("no live worker holds the state") != std::string::npos)
     return;
   for (uint32_t s = 1; s < schedule_.shards(); ++s) {
-    if (Server(s)->status().code() != end.code()) {
+    // Shard 0's last word is said for some time, and not for ever.
+    const bool cut_off =
+        Server(s)->status().code() == Code::kPeerLost &&
+        std::any_of(schedule_.faults.begin(), schedule_.faults.end(), [&](const Fault& fault) {
+          return fault.kind == Fault::Kind::kCutServer &&
+                 fault.down > 2 * schedule_.timings.dead_after - schedule_.timings.suspect_after;
+        });
+    if (Server(s)->status().code() != end.code() && !cut_off) {
       return Violation("shard " + std::to_string(s) + " ended with " + Told(Server(s)->status()) +
                        ", shard 0 with " + Told(end));
     }
   }
+  if (StoppedWhileCutOff()) return;
   const bool in_order = end.ok() || (end.code() == Code::kTerminated && stopped_);
   if (end.code() == Code::kBadData && may_refuse_) return;
   if (in_order && must_refuse_)
@@ -83,8 +109,9 @@ void World::JudgeReplicas(Code code) {
   for (const auto& worker : workers_) {
     const std::string name = "worker " + std::to_string(worker->rank());
     if (worker->killed() || worker->frozen() || worker->status().code() != code) {
-      if (!WasStruck(worker->rank())) Violation(name + " ended with " + Told(worker->status()));
-      anyone |= worker->killed() && worker->leaving();
+      if (!WasStruck(worker->rank()) && !StoppedAlone(*worker))
+        Violation(name + " ended with " + Told(worker->status()));
+      anyone |= (worker->killed() || StoppedAlone(*worker)) && worker->leaving();
       continue;
     }
     if (!worker->leaving()) continue;  // it was stopped, and told of the end before it had begun
@@ -116,8 +143,9 @@ void World::JudgeFinished(Code code) {
   uint64_t last = 0;
   for (const auto& worker : workers_) {
     const std::string name = "worker " + std::to_string(worker->rank());
-    const bool done = worker->leaving() &&
-                      (worker->killed() || worker->frozen() || worker->status().code() == code);
+    const bool done =
+        worker->leaving() && (worker->killed() || worker->frozen() || StoppedAlone(*worker) ||
+                              worker->status().code() == code);
     if (done) {
       finished[worker->rank()] = true;
       if (last != 0 && worker->applied() != last)
@@ -125,7 +153,7 @@ void World::JudgeFinished(Code code) {
       last = worker->applied();
       if (!worker->HasRightState()) return Violation(name + " ended with a wrong state");
     } else if (!worker->killed() && !worker->frozen() && worker->admitted() &&
-               !schedule_.Has(Fault::Kind::kReplaceWorker)) {
+               !StoppedAlone(*worker) && !schedule_.Has(Fault::Kind::kReplaceWorker)) {
       return Violation(name + " ended with " + Told(worker->status()));
     }
   }

@@ -70,7 +70,9 @@ void Network::OnEvent(const Event& event, Time now) {
   }
   if (event.type == Event::Type::kConnect) {
     if (!connection.open) return;
-    const uint32_t server = host_.Listening(connection.lane, connection.port);
+    Connection tried = connection;
+    tried.server = host_.Listening(connection.lane, connection.port);
+    const uint32_t server = CutOf(tried, now) == nullptr ? tried.server : kNobody;
     connections_[event.who].server = server;
     if (server == kNobody) queue_.Post(now + milliseconds(50), event.type, event.who);
     return;
@@ -78,13 +80,26 @@ void Network::OnEvent(const Event& event, Time now) {
   if (event.type == Event::Type::kToServer && host_.HeldBack(connection)) {
     return queue_.Post(now + milliseconds(100), event.type, event.who, event.index);
   }
+  const Cut* const cut = CutOf(connection, now);
+  if (cut != nullptr && !cut->lost)
+    return queue_.Post(cut->until, event.type, event.who, event.index);
   const Message message = std::move(in_flight_[event.index]);
   free_.push_back(event.index);
+  if (cut != nullptr) return;
   if (event.type == Event::Type::kToServer) {
     host_.DeliverToServer(connection, Peer{event.who} + 1, message);
   } else if (connection.open) {
     host_.DeliverToClient(connection, message);
   }
+}
+
+const Network::Cut* Network::CutOf(const Connection& connection, Time now) const {
+  const auto of = [&](uint32_t server) -> const Cut* {
+    const auto found = cuts_.find(server);
+    return found != cuts_.end() && now < found->second.until ? &found->second : nullptr;
+  };
+  const Cut* const of_server = of(connection.server);
+  return of_server != nullptr || connection.worker ? of_server : of(connection.client);
 }
 
 void Network::Break(uint32_t index, bool always_told, Time now) {

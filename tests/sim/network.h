@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "common/protocol/cells.h"
@@ -54,6 +55,8 @@ class Network {
   void BreakAllOfServer(uint32_t server, Time now);
   void BreakAllOfWorker(uint32_t worker, Time now);
   void CloseAllOf(bool worker, uint32_t client);
+  // Nothing comes to a server or from it until then; what should have, arrives then or is `lost`.
+  void CutServer(uint32_t server, bool lost, Time until) { cuts_[server] = {until, lost}; }
 
   uint64_t messages() const { return messages_; }
 
@@ -61,6 +64,12 @@ class Network {
   void Send(Event::Type type, uint32_t connection, protocol::Message message, Time* last, Time now);
   void Post(Event::Type type, uint32_t connection, protocol::Message message, Time at);
   void Break(uint32_t connection, bool always_told, Time now);
+  struct Cut {
+    Time until{};
+    bool lost = false;
+  };
+  // The one that a connection is in now, or null.
+  const Cut* CutOf(const Connection& connection, Time now) const;
 
   const Schedule& schedule_;
   Rng& rng_;
@@ -69,6 +78,7 @@ class Network {
   std::vector<Connection> connections_;  // peer of a server: index + 1
   std::vector<protocol::Message> in_flight_;
   std::vector<uint32_t> free_;
+  std::map<uint32_t, Cut> cuts_;  // by server process
   uint64_t messages_ = 0;
 };
 

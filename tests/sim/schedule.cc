@@ -35,10 +35,14 @@ Fault DrawFault(const Schedule& schedule, Rng* rng) {
   using Kind = Fault::Kind;
   constexpr Kind kKinds[] = {Kind::kKillWorker,     Kind::kKillWorker,   Kind::kKillServer,
                              Kind::kKillServer,     Kind::kKillServer,   Kind::kCutConnections,
-                             Kind::kCutConnections, Kind::kFreezeWorker, Kind::kReplaceWorker};
+                             Kind::kCutConnections, Kind::kFreezeWorker, Kind::kReplaceWorker,
+                             Kind::kCutServer,      Kind::kCutServer};
+  constexpr Kind kStops[] = {Kind::kStop, Kind::kStopWorker, Kind::kStopAll};
   Fault fault;
-  fault.kind = rng->Chance(0.05) ? Kind::kStop : kKinds[rng->Below(std::size(kKinds))];
-  const bool server = fault.kind == Kind::kKillServer || fault.kind == Kind::kStop;
+  fault.kind = rng->Chance(0.1) ? kStops[rng->Below(std::size(kStops))]
+                                : kKinds[rng->Below(std::size(kKinds))];
+  const bool server = fault.kind == Kind::kKillServer || fault.kind == Kind::kStop ||
+                      fault.kind == Kind::kCutServer;
   fault.target = static_cast<uint32_t>(rng->Below(server ? schedule.shards() : schedule.workers));
   fault.witness = server ? static_cast<uint32_t>(rng->Below(schedule.workers)) : fault.target;
   fault.point = static_cast<Fault::Point>(rng->Below(5));
@@ -48,6 +52,7 @@ Fault DrawFault(const Schedule& schedule, Rng* rng) {
   // What is worst to hear late is the Bye of one that died.
   if (fault.kind == Kind::kKillWorker && rng->Chance(0.25)) fault.point = Fault::Point::kLeaving;
   if (fault.kind == Kind::kFreezeWorker) fault.down = rng->Ms(1000, 6000);
+  if (fault.kind == Kind::kCutServer) fault.down = rng->Ms(500, 9000);
   if (fault.kind == Kind::kReplaceWorker) fault.down = rng->Ms(3500, 8000);
   fault.hold = rng->Chance(0.7);
   fault.for_good = schedule.shrinks() && rng->Chance(0.4);
@@ -167,7 +172,7 @@ Schedule Schedule::MakeCheckpoints(uint64_t seed) {
   DrawFaults(&rng, &schedule);
   // A stop dies with shard 0, and of two processes of a rank one is sent away: other schedules'.
   std::erase_if(schedule.faults, [](const Fault& fault) {
-    return fault.kind == Fault::Kind::kStop || fault.kind == Fault::Kind::kReplaceWorker;
+    return fault.IsStop() || fault.kind == Fault::Kind::kReplaceWorker;
   });
   const uint64_t disasters = 1 + rng.Below(2);
   for (uint64_t i = 0; i < disasters; ++i) {
@@ -202,7 +207,10 @@ std::string ToString(const Schedule& schedule) {
                          "freeze worker",
                          "replace worker",
                          "cut connections of worker",
+                         "cut server",
                          "stop",
+                         "stop worker",
+                         "stop all, beside",
                          "kill all",
                          "kill all workers"};
   const char* losses[] = {"fail", "wait", "shrink"};

@@ -23,7 +23,11 @@ struct Fault {
     kFreezeWorker,  // SIGSTOP for `down`
     kReplaceWorker,   // SIGSTOP for `down`; meanwhile somebody starts another process of its rank
     kCutConnections,  // every connection of the worker breaks
-    kStop,            // a signal asks shard `target` for the end
+    kCutServer,    // for `down` the link of a shard's machine is down, both ways. `hold`: what is
+                   // on its way arrives after that; else it is lost
+    kStop,         // a signal asks shard `target` for the end
+    kStopWorker,   // ... worker `target`
+    kStopAll,      // ... everybody, one after the other in an order of chance
     kKillAll,      // kill -9 of everybody; all are started again. `hold`: worker `target`'s newest
                    // checkpoint is torn; `for_good`: all of its are lost
     kKillWorkers,  // the same of all workers
@@ -39,6 +43,10 @@ struct Fault {
   Time down{};
   bool for_good = false;
   bool hold = false;  // what the killed worker had sent arrives after its successor was admitted
+
+  bool IsStop() const {
+    return kind == Kind::kStop || kind == Kind::kStopWorker || kind == Kind::kStopAll;
+  }
 };
 
 // A job without rounds.

@@ -110,9 +110,15 @@ void ToyWorker::OnTask(uint32_t posted) {
       if (!current) return;
       world_->Reached(rank_, Fault::Point::kLeaving, applied_);
       leaving_ = true;
-      session_->Finish(Ok(), {}, {}, world_->now(), &actions);
+      session_->Finish(Ok(), {}, {}, applied_, world_->now(), &actions);
       break;
   }
+  Act(std::move(actions));
+}
+
+void ToyWorker::OnStop() {
+  SessionActions actions;
+  session_->Stop(Status(Code::kTerminated, "stopped"), world_->now(), &actions);
   Act(std::move(actions));
 }
 

@@ -25,6 +25,7 @@ class ToyWorker {
   void OnDisconnected(protocol::LaneRef lane);
   void OnTick();
   void OnTask(uint32_t task);  // as it was posted
+  void OnStop();
   void Kill(bool hold);
   void Freeze() { frozen_ = true; }
   void Thaw();

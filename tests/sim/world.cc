@@ -56,7 +56,9 @@ void World::Begins(uint64_t beginning, uint64_t begin) {
 bool World::IsState(uint64_t beginning, uint64_t round, const State& state) {
   if (round > schedule_.rounds) return false;
   // In parts, the last of all depends on the step that a stop makes the last.
-  const bool planned = !schedule_.parts || !schedule_.Has(Fault::Kind::kStop);
+  const bool planned =
+      !schedule_.parts || std::none_of(schedule_.faults.begin(), schedule_.faults.end(),
+                                       [](const Fault& fault) { return fault.IsStop(); });
   if (schedule_.exact() && planned) return state == fault_free_[round];
   std::optional<State>& known = states_.at(beginning)[round];
   if (!known.has_value()) known = state;
@@ -180,9 +182,11 @@ bool World::HasDonorBeside(uint32_t rank) const {
   return false;
 }
 
-// Two processes of a rank may both be sent away; `tern run` starts another then.
+// Two processes of a rank may both be sent away, and one that is asked to stop while shard 0 is not
+// there goes alone; `tern run` starts another then.
 void World::OnWorkerEnded(const ToyWorker& worker) {
-  const bool away = !worker.status().ok() && schedule_.Has(Fault::Kind::kReplaceWorker);
+  const bool alone = worker.status().code() == Code::kTerminated;
+  const bool away = !worker.status().ok() && (alone || schedule_.Has(Fault::Kind::kReplaceWorker));
   if (schedule_.elasticity.on_loss != protocol::OnLoss::kWait || !away || IsEnding() ||
       LiveWorker(worker.rank()) != nullptr)
     return;
@@ -194,27 +198,56 @@ void World::OnWorkerEnded(const ToyWorker& worker) {
 void World::Strike(const Fault& fault) {
   if (IsEnding()) return;
   switch (fault.kind) {
-    case Fault::Kind::kKillServer: {
-      const uint32_t process = current_server_[fault.target];
-      if (process == kNobody || !servers_[process]->alive()) return;
-      Trace([&] { return "FAULT: shard " + std::to_string(fault.target) + " is killed"; });
-      servers_[process]->Kill();
-      network_.BreakAllOfServer(process, now_);
-      ++starting_;
-      return queue_.Post(now_ + fault.down, Event::Type::kStartServer, fault.target);
-    }
-    case Fault::Kind::kStop: {
-      const uint32_t process = current_server_[fault.target];
-      if (process == kNobody || !servers_[process]->alive()) return;
-      Trace([&] { return "FAULT: shard " + std::to_string(fault.target) + " is asked to stop"; });
-      stopped_ = true;
-      return servers_[process]->OnStop();
-    }
+    case Fault::Kind::kKillServer:
+    case Fault::Kind::kCutServer:
+      return StrikeServer(fault);
+    case Fault::Kind::kStop:
+    case Fault::Kind::kStopWorker:
+    case Fault::Kind::kStopAll:
+      return StrikeBySignal(fault);
     case Fault::Kind::kKillAll:
     case Fault::Kind::kKillWorkers:
       return StrikeAll(fault);
     default:
       return StrikeWorker(fault);
+  }
+}
+
+void World::StrikeServer(const Fault& fault) {
+  const uint32_t process = current_server_[fault.target];
+  if (process == kNobody || !servers_[process]->alive()) return;
+  const std::string name = "shard " + std::to_string(fault.target);
+  if (fault.kind == Fault::Kind::kCutServer) {
+    Trace([&] { return "FAULT: the link of " + name + " is down"; });
+    return network_.CutServer(process, !fault.hold, now_ + fault.down);
+  }
+  Trace([&] { return "FAULT: " + name + " is killed"; });
+  servers_[process]->Kill();
+  network_.BreakAllOfServer(process, now_);
+  ++starting_;
+  queue_.Post(now_ + fault.down, Event::Type::kStartServer, fault.target);
+}
+
+void World::StrikeBySignal(const Fault& fault) {
+  std::vector<uint32_t> order;  // servers by shard, then workers by rank
+  for (uint32_t i = 0; i < schedule_.shards() + schedule_.workers; ++i) order.push_back(i);
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng_.Below(i)]);
+  if (fault.kind == Fault::Kind::kStop) order = {fault.target};
+  if (fault.kind == Fault::Kind::kStopWorker) order = {schedule_.shards() + fault.target};
+  const auto trains = [](const auto& one) { return one->alive() && one->ready(); };
+  all_stopped_ |= fault.kind == Fault::Kind::kStopAll && workers_.size() == schedule_.workers &&
+                  std::all_of(workers_.begin(), workers_.end(), trains);
+  for (const uint32_t one : order) {
+    Trace([&] { return "FAULT: " + std::to_string(one) + " is asked to stop"; });
+    if (one >= schedule_.shards()) {
+      ToyWorker* const worker = LiveWorker(one - schedule_.shards());
+      if (worker == nullptr || worker->frozen()) continue;
+      stopped_ = true;
+      worker->OnStop();
+    } else if (current_server_[one] != kNobody && Server(one)->alive()) {
+      stopped_ = true;
+      Server(one)->OnStop();
+    }
   }
 }
 
@@ -320,8 +353,9 @@ void World::ForgetStatesOfTheAbsent() {
 
 bool World::WasStruck(uint32_t rank) const {
   return std::any_of(schedule_.faults.begin(), schedule_.faults.end(), [&](const Fault& fault) {
-    return fault.kind != Fault::Kind::kKillServer && fault.kind != Fault::Kind::kStop &&
-           fault.target == rank;
+    const bool server =
+        fault.kind == Fault::Kind::kKillServer || fault.kind == Fault::Kind::kCutServer;
+    return !server && !fault.IsStop() && fault.target == rank;
   });
 }
 

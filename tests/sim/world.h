@@ -82,6 +82,8 @@ class World : private Network::Host {
   void StrikeAll(const Fault& fault);
   bool HaveCommonCheckpoint() const;
   bool SomeIsLostAndSomeIsNot() const;
+  void StrikeServer(const Fault& fault);
+  void StrikeBySignal(const Fault& fault);
   // Where rounds may close without some, what only those had applied never was, if its server is
   // gone as well.
   void ForgetStatesOfTheAbsent();
@@ -96,6 +98,7 @@ class World : private Network::Host {
   // judge.cc
   void Judge();
   bool StoppedEarly() const;  // by a signal, and not in order, since a worker was missing
+  bool StoppedWhileCutOff() const;
   void JudgeFailure();
   void JudgeFinished(Code code);
   void JudgeReplicas(Code code);
@@ -132,7 +135,8 @@ class World : private Network::Host {
   std::vector<uint32_t> processes_of_;    // by rank, how many there were
   std::vector<uint32_t> current_server_;  // by shard
   std::vector<bool> struck_;              // by fault
-  bool stopped_ = false;                  // a stop reached shard 0
+  bool stopped_ = false;                  // somebody was asked to stop
+  bool all_stopped_ = false;              // everybody was, while all of them trained
   uint32_t starting_ = 0;
   std::string violation_;
 };

@@ -35,7 +35,7 @@ class RecordingPort : public Port {
   void Snapshot(Bytes, uint64_t) override {}
   void Offer(std::vector<pb::Checkpoint>) override {}
   void Installed(uint64_t) override {}
-  void Finish(Status, pb::Figures) override {}
+  void Finish(Status, pb::Figures, uint64_t) override {}
 
   Channel<Bytes> said;
 };

@@ -241,7 +241,7 @@ class ClusterPort : public Port {
   void Snapshot(Bytes, uint64_t) override {}
   void Offer(std::vector<pb::Checkpoint>) override {}
   void Installed(uint64_t) override {}
-  void Finish(Status status, pb::Figures) override {
+  void Finish(Status status, pb::Figures, uint64_t) override {
     member_.trace.last = Weights();
     member_.trace.average = member_.replica->average();
     if (status.ok()) member_.events.Push(Ended{Ok()});

@@ -64,7 +64,7 @@ class AnsweringPort : public Port {
   }
   void Offer(std::vector<pb::Checkpoint>) override {}
   void Installed(uint64_t) override { ++installed; }
-  void Finish(Status status, pb::Figures figures) override {
+  void Finish(Status status, pb::Figures figures, uint64_t) override {
     finished.emplace_back(std::move(status), std::move(figures));
     if (on_finish) on_finish();
   }

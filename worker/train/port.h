@@ -60,8 +60,9 @@ class Port {
   virtual void Offer(std::vector<pb::Checkpoint> checkpoints) = 0;
   // The state after `applied` is in place.
   virtual void Installed(uint64_t applied) = 0;
-  // The last word. `figures` are the job's last evaluation.
-  virtual void Finish(Status status, pb::Figures figures) = 0;
+  // The last word. `figures` are the job's last evaluation; `steps` are those of the job whose
+  // result is in place, 0 in a job without rounds.
+  virtual void Finish(Status status, pb::Figures figures, uint64_t steps) = 0;
 };
 
 }  // namespace tern::train

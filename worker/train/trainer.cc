@@ -64,7 +64,7 @@ Status Trainer::Run() {
     p_.progress.waiting = true;
     // The net thread needs to hear it even when the job ended on its own: it is waiting for nothing
     // else.
-    p_.port.Finish(status, figures_.newest());
+    p_.port.Finish(status, figures_.newest(), has_rounds_ ? steps_done_ : 0);
     if (!status.ok() || !GoesOnAfterTheEnd()) return status;
   }
 }
