@@ -14,7 +14,7 @@
 //   shrink: the rank is no longer a member, and the others continue, at least `min_workers` of
 //           them; a newcomer gets State. The job ends when all remaining members are done
 //
-// A rank whose compute thread hangs is lost as well, and so is one that leaves. A worker that leaves
+// A rank whose compute thread hangs is lost as well, and so is one that leaves. A worker that ends
 // with an error that a restart would repeat (IsLasting) ends the job with that error, except under
 // `shrink` where only that worker's data are bad: the others continue.
 //
