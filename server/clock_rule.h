@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/algorithm/facts.h"
 #include "common/protocol/clock_lane.h"
 #include "server/central.h"
 #include "server/down_link.h"
@@ -52,7 +53,7 @@ class ClockRule : public protocol::ClockCell {
   std::unique_ptr<CentralChunk> central_;
   DownLink down_;
   const Rate rate_;
-  const uint32_t period_;
+  const algorithm::Facts facts_;
   uint64_t pushes_ = 0;  // before this one
   std::vector<float> values_;
 };
@@ -61,10 +62,5 @@ class ClockRule : public protocol::ClockCell {
 Result<std::unique_ptr<ClockRule>> MakeClockRule(const setup::Setup& setup,
                                                  const protocol::Chunk& chunk,
                                                  std::span<const float> initial, Rate rate);
-
-// Steps of a worker that one of its pushes stands for (Downpour's period, EASGD's tau).
-uint32_t StepsOfPush(const pb::Train& train);
-// Pushes of all workers to a cell in a job of so many global steps.
-uint64_t PushesOfJob(const setup::Setup& setup, uint64_t steps);
 
 }  // namespace tern::server

@@ -16,18 +16,18 @@
 namespace tern::server {
 namespace {
 
-bool FormedHere(const CentralChunk& central, const pb::Dcasgd& job) {
-  if (job.has_formed()) return job.formed() == pb::Dcasgd::on_server;
+bool FormedHere(const CentralChunk& central) {
   // The square of a stochastic code is not the gradient's.
   const auto& codecs = central.setup().plan.codec_of;
-  return std::none_of(codecs.begin(), codecs.end(),
-                      [](const codec::Codec* codec) { return codec->stochastic(); });
+  const bool drawn = std::any_of(codecs.begin(), codecs.end(),
+                                 [](const codec::Codec* codec) { return codec->stochastic(); });
+  return !algorithm::FactsOf(central.setup().job).WorkersFormTerm(!drawn);
 }
 
 class Dcasgd : public ClockRule {
  public:
   Dcasgd(std::unique_ptr<CentralChunk> chunk, Rate rate, const pb::Dcasgd& job, bool adaptive)
-      : ClockRule(std::move(chunk), std::move(rate)), formed_here_(FormedHere(central(), job)) {
+      : ClockRule(std::move(chunk), std::move(rate)), formed_here_(FormedHere(central())) {
     if (!formed_here_) return;
     const std::span<const float> w = central().weights();
     backups_.assign(workers(), std::vector<float>(w.begin(), w.end()));

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "common/algorithm/algorithms.h"
 #include "common/base/text.h"
 #include "common/codec/codec.h"
-#include "common/config/algorithms.h"
 
 namespace tern::tools {
 
@@ -61,7 +61,7 @@ Result<const Forecaster::Case*> Forecaster::CaseOf(const Way& way, uint32_t work
     overrides.push_back("train.algorithm=" + way.algorithm);
     for (const char* key_of_own : {"train.parameters", "exchange.scaler", "exchange.clip"})
       overrides.push_back(std::string(key_of_own) + "=null");
-    for (const std::string& name : config::AlgorithmNames())
+    for (const std::string& name : algorithm::AlgorithmNames())
       if (name != way.algorithm) overrides.push_back("train." + name + "=null");
   }
   Case made;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/algorithm/facts.h"
+
 namespace tern::protocol {
 
 namespace {
@@ -20,9 +22,10 @@ codec::Clip ClipOf(pb::Exchange::Clip clip) {
   return codec::Clip::kPaper;
 }
 
-// Steps that a worker makes between two exchanges.
-uint64_t LocalSteps(const pb::Train& train) {
-  return train.algorithm() == "pqasgd" ? train.pqasgd().p() : 1;
+// Steps of a worker that are in what it pushes.
+uint64_t LocalSteps(const pb::Job& job) {
+  const algorithm::Facts facts = algorithm::FactsOf(job);
+  return facts.pushes == pb::AlgorithmTraits::change ? facts.period : 1;
 }
 
 codec::Options::Qsgd QsgdOf(const pb::Job& job) {
@@ -39,7 +42,7 @@ codec::Options::Qsgd QsgdOf(const pb::Job& job) {
   to.levels = kLevels[from.levels()];
   to.s = from.s();
   to.samples = job.train().batch_total() / std::max(1u, job.workers().count());
-  to.local_steps = LocalSteps(job.train());
+  to.local_steps = LocalSteps(job);
   return to;
 }
 

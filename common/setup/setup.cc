@@ -7,8 +7,8 @@
 #include <cmath>
 #include <utility>
 
+#include "common/algorithm/algorithms.h"
 #include "common/codec/codec.h"
-#include "common/config/algorithms.h"
 #include "common/protocol/cells.h"
 #include "common/update/local_updater.h"
 #include "common/update/optimizer.h"
@@ -96,7 +96,7 @@ config::NameTables KnownNames() {
            CodecsThat([](const codec::Codec& c) { return !c.stochastic() && !c.NewMemory(1); })},
           {"unbiased_codecs", CodecsThat([](const codec::Codec& c) { return !c.NewMemory(1); })},
           {"sharing_codecs", CodecsThat([](const codec::Codec& c) { return c.shares_scaler(); })},
-          {"algorithms", config::AlgorithmNames()},
+          {"algorithms", algorithm::AlgorithmNames()},
           {"local_updaters", update::LocalUpdaterNames()},
           {"optimizers", update::OptimizerNames()},
           {"schedules", update::ScheduleNames()}};

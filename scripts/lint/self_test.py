@@ -8,7 +8,13 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 HEAD = "#pragma once\n"
+SECTIONS = """optional Psgd psgd = 1 [(traits) = {window: 1}];
+optional Ssp ssp = 2
+    [(traits) = {window: 1}];
+"""
 LONG_BODY = "void F() {\n" + "  G();\n" * 60 + "}\n"
+
+CHECKS = ("layers", "files", "names", "algorithms")
 
 # check, file, its text, what the check must say of it
 FAULTS = [
@@ -37,6 +43,16 @@ FAULTS = [
     ("names", "server/b.h", "class A {\n private:\n  std::vector<int> items = {};\n};\n", "private member items"),
     ("names", "server/l.cc", "namespace tern::other {\n", "the namespace of this folder is tern::server"),
     ("names", "tests/a_test.cc", "TEST(Frame, rejects_it) {}\n", "rejects_it: names of tests"),
+    ("algorithms", "proto/job.proto", SECTIONS, "proto/job.proto:1: psgd is in 8 files"),
+    ("algorithms", "server/m.cc", "bool A() { return name == \"psgd\"; }\n", "m.cc:1: \"psgd\": asks for the algorithm"),
+    ("algorithms", "tools/a.cc", "int A() { return train.psgd().p(); }\n", "a.cc:1: .psgd(): asks for the algorithm"),
+    ("algorithms", "tools/b.cc", "void A() { train->clear_ssp(); }\n", "->clear_ssp(): asks for the algorithm"),
+    ("algorithms", "common/a.cc", "\n// psgd\nstd::string key = \"train.psgd.p is\";\n", "a.cc:3: \"train.psgd.p is\": asks"),
+    ("algorithms", "models/a.cc", "void A(const pb::Psgd& section);\n", "pb::Psgd: asks for the algorithm"),
+    ("algorithms", "worker/train/ssp.cc", "bool A() { return name == \"psgd\"; }\n", "\"psgd\": asks for the algorithm"),
+    ("algorithms", "worker/train/psgd.cc", "int A() { return train.psgd().p(); }  // not \"ssp\"\n", None),
+    ("algorithms", "worker/train/algorithms.cc", "const Row kTable[] = {{\"psgd\", MakePsgd}, {\"ssp\", MakeSsp}};\n", None),
+    ("algorithms", "tests/b_test.cc", "int A() { return train.psgd().p(); }\n", None),
 ]
 SOUND = """#pragma once
 // A comment may say doThing, and a string too.
@@ -69,12 +85,12 @@ def main():
         for path in ("common/base/ok.h", "proto/ok.h", "worker/engine/net.h"):
             (tree / path).parent.mkdir(parents=True, exist_ok=True)
             (tree / path).write_text(SOUND if path.startswith("common") else HEAD)
-        missed = [f"on a sound tree: {check}: {run(tree, check).stdout}" for check in ("layers", "files", "names")
+        missed = [f"on a sound tree: {check}: {run(tree, check).stdout}" for check in CHECKS
                   if run(tree, check).returncode != 0]
         for _, path, text, _ in FAULTS:
             (tree / path).parent.mkdir(parents=True, exist_ok=True)
             (tree / path).write_text(text)
-        said = {check: run(tree, check).stdout for check in ("layers", "files", "names")}
+        said = {check: run(tree, check).stdout for check in CHECKS}
         for check, path, _, sentence in FAULTS:
             lines = [line for line in said[check].splitlines() if line.startswith(path + ":")]
             if (sentence is None and lines) or (sentence and not any(sentence in line for line in lines)):

@@ -39,6 +39,14 @@ def code(path):
     return _TOKENS.sub(blank, text(path))
 
 
+def uncommented(path):
+    """The text with comments blanked, its strings as they are; lines keep their numbers."""
+    def blank(match):
+        token = match.group(0)
+        return "\n" * token.count("\n") if token.startswith(("//", "/*")) else token
+    return _TOKENS.sub(blank, text(path))
+
+
 def line_of(source, position):
     return source.count("\n", 0, position) + 1
 

@@ -59,7 +59,7 @@ void World::Judge() {
   const bool in_order = end.ok() || (end.code() == Code::kTerminated && stopped_);
   if (in_order && !schedule_.has_rounds()) JudgeTotals();
   if (in_order) return schedule_.shrinks() ? JudgeReplicas(end.code()) : JudgeFinished(end.code());
-  if (schedule_.elasticity.on_loss == protocol::OnLoss::kFail) return JudgeFailure();
+  if (schedule_.elasticity.on_loss == algorithm::OnLoss::kFail) return JudgeFailure();
   if (schedule_.shrinks() && MayHaveLostState()) return;
   Violation("shard 0 ended with " + Told(end));
 }

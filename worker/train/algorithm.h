@@ -14,9 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "common/algorithm/elasticity.h"
+#include "common/algorithm/facts.h"
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
-#include "common/protocol/elasticity.h"
 #include "common/setup/setup.h"
 #include "common/update/schedule.h"
 #include "worker/data/prefetcher.h"
@@ -50,7 +51,9 @@ struct Context {
 class Algorithm {
  public:
   explicit Algorithm(const Context& context)
-      : c_(context), closes_without_(protocol::Elasticity::Of(context.setup.job).unsolicited()) {}
+      : c_(context),
+        facts_(algorithm::FactsOf(context.setup.job)),
+        closes_without_(algorithm::Elasticity::Of(context.setup.job).unsolicited()) {}
   virtual ~Algorithm() = default;
 
   // Before the first step: the parameters stand at W(applied).
@@ -64,9 +67,10 @@ class Algorithm {
   virtual Status Settle() { return Ok(); }
   // The same for whoever wants to look only: nobody is asked for anything new.
   virtual Status Rest() { return Settle(); }
-  // Whether the workers have met at the end of `step`, done and at rest: it can be begun after.
-  virtual bool MeetsAfter(uint64_t step) const {
-    return applied_ != 0 && StepOfRound(applied_) == step;
+  // Whether the workers have met at the end of `step`, done and at rest: it can be begun after. Not
+  // where the end of the job has cut a round short: in a longer job they would not meet there.
+  bool MeetsAfter(uint64_t step) const {
+    return applied_ != 0 && facts_.StepOfRound(applied_) == step;
   }
   // What is this worker's own beside the replica, at rest. Restored after Begin. Where it lies on a
   // device, it is seen here after the one, and there after the other.
@@ -84,9 +88,9 @@ class Algorithm {
   // waiting.
   virtual Bytes SaveState() { return c_.replica.SaveState(applied_); }
 
-  // The step in which a round ends: r p where workers exchange every p steps.
-  virtual uint64_t StepOfRound(uint64_t round) const { return round; }
-  virtual uint64_t first_step() const { return applied_ == 0 ? 1 : StepOfRound(applied_) + 1; }
+  // As Facts::StepOfRound, in this job.
+  uint64_t StepOfRound(uint64_t round) const { return facts_.StepOfRound(round, c_.steps); }
+  virtual uint64_t first_step() const { return StepOfRound(applied_) + 1; }
   uint64_t applied() const { return applied_; }
 
  protected:
@@ -113,6 +117,7 @@ class Algorithm {
   float RateOf(uint64_t step) const { return static_cast<float>(c_.schedule.Rate(step - 1)); }
 
   Context c_;
+  const algorithm::Facts facts_;
   uint64_t applied_ = 0;
 
  private:
@@ -121,7 +126,5 @@ class Algorithm {
 
 // kBadJob where no algorithm of that name is in the table.
 Result<std::unique_ptr<Algorithm>> MakeAlgorithm(const std::string& name, const Context& context);
-// Whether it takes its gradients at other weights than W.
-bool HasOwnPoint(const std::string& name);
 
 }  // namespace tern::train

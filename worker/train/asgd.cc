@@ -44,8 +44,6 @@ class Downpour : public Asynchronous {
         size_(c_.setup.table.total),
         gathered_(size_) {}
 
-  uint64_t StepOfRound(uint64_t clock) const override { return clock * job_.push_every(); }
-
   Status Step(uint64_t step, const data::Batch& batch) override {
     if (batch.labels.empty()) return Ok();
     TERN_RETURN_IF_ERROR(c_.gradient.Take(batch));
@@ -111,16 +109,16 @@ class DelayCompensated : public Asynchronous {
   update::DelayCompensation compensation_;
 };
 
-bool FormsTheTerm(const Context& context, const pb::Dcasgd& job) {
-  if (job.has_formed()) return job.formed() == pb::Dcasgd::on_worker;
+bool FormsTheTerm(const Context& context) {
   const auto& codecs = context.setup.plan.codec_of;
-  return std::any_of(codecs.begin(), codecs.end(),
-                     [](const codec::Codec* codec) { return codec->stochastic(); });
+  const bool drawn = std::any_of(codecs.begin(), codecs.end(),
+                                 [](const codec::Codec* codec) { return codec->stochastic(); });
+  return algorithm::FactsOf(context.setup.job).WorkersFormTerm(!drawn);
 }
 
 std::unique_ptr<Algorithm> MakeDcasgd(const Context& context, const pb::Dcasgd& job,
                                       bool adaptive) {
-  if (!FormsTheTerm(context, job)) return std::make_unique<Asgd>(context);
+  if (!FormsTheTerm(context)) return std::make_unique<Asgd>(context);
   return std::make_unique<DelayCompensated>(context, job, adaptive);
 }
 

@@ -1,0 +1,36 @@
+#include "common/algorithm/rules.h"
+
+namespace tern::algorithm {
+namespace {
+
+// Of both; `section` is "train.dcasgd_c." or "train.dcasgd_a.".
+void CheckFormed(const pb::Dcasgd& dcasgd, const std::string& section, Judge* judge) {
+  const std::string formed = section + "formed";
+  const std::string other = judge->CodecOfOtherThanValues();
+  if (judge->Sound({formed}) && dcasgd.has_formed() && dcasgd.formed() == pb::Dcasgd::on_server &&
+      !other.empty()) {
+    judge->Report(
+        formed, "on_server with codec " + other,
+        "on_worker, for the square of a drawn code is not the gradient's; or leave the key out");
+  }
+}
+
+}  // namespace
+
+void CheckDcasgdA(const pb::Job& job, Judge* judge) {
+  CheckFormed(job.train().dcasgd_a(), "train.dcasgd_a.", judge);
+}
+
+void CheckDcasgdC(const pb::Job& job, Judge* judge) {
+  const pb::Dcasgd& dcasgd = job.train().dcasgd_c();
+  const std::string section = "train.dcasgd_c.";
+  CheckFormed(dcasgd, section, judge);
+  const pb::Dcasgd plain;
+  const std::string allowed = "nothing, for only dcasgd_a has a mean square";
+  if (dcasgd.rho() != plain.rho() && judge->Sound({section + "rho"}))
+    judge->ReportNumber(section + "rho", dcasgd.rho(), allowed);
+  if (dcasgd.ms_scope() != plain.ms_scope() && judge->Sound({section + "ms_scope"}))
+    judge->Report(section + "ms_scope", pb::Dcasgd::MsScope_Name(dcasgd.ms_scope()), allowed);
+}
+
+}  // namespace tern::algorithm
