@@ -1,19 +1,23 @@
 // An entropy coder with a static table: range asymmetric numeral systems (Duda 2013, arXiv
-// 1311.2540, section 5), several states interleaved (Giesen 2014, arXiv 1402.3392), so that neither
-// a CPU's latency nor a vector's width need wait for one of them.
+// 1311.2540, section 5) with several interleaved states (Giesen 2014, arXiv 1402.3392), so that
+// neither a CPU's latency nor a vector's width has to wait for a single state.
 //
-// Symbol s has the frequency f_s of M = 2^12 slots, those from b_s, the sum of the frequencies
-// below, on. A state x lies in [L, 2^16 L), L = 2^16:
-//   encode s:  if x >= 2^20 f_s: put the word x mod 2^16, x = floor(x / 2^16)
+// Symbol s has frequency f_s out of M = 2^12 slots. Its slots are [b_s, b_s + f_s), where b_s is
+// the sum of the frequencies of the symbols below s. A state x lies in [L, 2^16 L), L = 2^16:
+//
+//   encode s:  if x >= 2^20 f_s:  put the word x mod 2^16
+//                                 x = floor(x / 2^16)
 //              x = M floor(x / f_s) + x mod f_s + b_s
-//   decode:    s with b_s <= x mod M < b_s + f_s;  x = f_s floor(x / M) + x mod M - b_s
-//              if x < L: x = 2^16 x + the next word
-// Element i is coded by state i mod 8. The encoder goes from the last element to the first and
-// begins with all states at L; its words are read backwards, so the decoder goes forward.
+//   decode:    s such that b_s <= x mod M < b_s + f_s
+//              x = f_s floor(x / M) + x mod M - b_s
+//              if x < L:          x = 2^16 x + the next word
 //
-// A block: the 8 states before the first element (32 bits each), then the words in the decoder's
-// order (16 bits each), little-endian. A decoder that has all elements must have used all words and
-// be at L in all states: each row of symbols has one block.
+// State i mod 8 codes element i. The encoder goes from the last element to the first and starts
+// with all states at L. Its words are read backwards, so the decoder goes forward.
+//
+// A block holds the 8 states before the first element (32 bits each), then the words in the
+// decoder's order (16 bits each), all little-endian. After the last element the decoder must have
+// consumed all words and all states must be L, so each row of symbols has exactly one block.
 #pragma once
 
 #include <array>
@@ -36,11 +40,12 @@ using AnsFrequencies = std::array<uint16_t, kAnsSymbols>;
 AnsCounts CountSymbols(const uint8_t* symbols, size_t n);
 AnsCounts CountSymbolsRef(const uint8_t* symbols, size_t n);
 
-// Frequencies near counts, in sum M; each symbol that occurs has one slot at least, no other has
-// any. REQUIRES a count above 0, and their sum below 2^52.
+// Frequencies proportional to the counts as nearly as possible, with sum M. A symbol that occurs
+// gets at least one slot, others get none. REQUIRES a count above 0, and a sum of counts below
+// 2^52.
 AnsFrequencies FrequenciesOf(const AnsCounts& counts);
 
-// What both directions look up. REQUIRES frequencies that sum to M.
+// Lookup table of both directions. REQUIRES frequencies that sum to M.
 struct AnsTable {
   explicit AnsTable(const AnsFrequencies& frequencies);
   AnsFrequencies frequency;
@@ -48,22 +53,21 @@ struct AnsTable {
   size_t first = 0, last = 0;               // the lowest and the highest symbol that occur
 };
 
-// The most bytes of a block of n symbols.
+// Upper bound of the bytes of a block of n symbols.
 constexpr size_t MaxAnsBytes(size_t n) { return 4 * kAnsStates + 2 * n; }
 
-// Blocks do not know of each other: the more of them a call has, up to this many, the less it waits
-// for one of them.
+// Blocks are independent, so a call with several of them (up to this many) hides their latencies.
 constexpr size_t kAnsTogether = 8;
 
-// Block k of n symbols, symbols[k n, (k + 1) n), becomes coded[k], a part of `room`, which has
-// MaxAnsBytes(n) bytes for each. REQUIRES symbols that have a frequency.
+// Encodes block k, symbols[k n, (k + 1) n), into coded[k], a range of `room`. `room` has
+// MaxAnsBytes(n) bytes for each block. REQUIRES that every symbol has a frequency.
 void EncodeAns(const AnsTable& table, const uint8_t* symbols, size_t n,
                std::span<std::span<const uint8_t>> coded, uint8_t* room);
 void EncodeAnsRef(const AnsTable& table, const uint8_t* symbols, size_t n,
                   std::span<std::span<const uint8_t>> coded, uint8_t* room);
 
-// Back again; false, with symbols unspecified, if there is no row of n symbols with one of the
-// blocks. Any bytes are safe. Blocks are parts of `row`, anywhere in it: all of it is readable.
+// Decodes. Returns false, with `symbols` unspecified, if a block is not the code of n symbols. Any
+// bytes are safe. Blocks are ranges anywhere in `row`, all of which must be readable.
 bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
                std::span<const std::span<const uint8_t>> blocks, size_t n, uint8_t* symbols);
 bool DecodeAnsRef(const AnsTable& table, std::span<const uint8_t> row,

@@ -1,5 +1,5 @@
-// What ans_cpu.cc works with, for each of Highway's targets: the eight states of a block in
-// vectors, their words, and what is looked up for symbols and slots.
+// The building blocks of ans_cpu.cc for each of Highway's targets: the eight states of a block in
+// vectors, their words, and the lookups by symbol and by slot.
 #ifndef TERN_KERNELS_ANS_INL_ONCE
 #define TERN_KERNELS_ANS_INL_ONCE
 
@@ -19,8 +19,8 @@ constexpr void SetWord(std::array<uint8_t, 16>* order, size_t to, size_t from) {
   (*order)[2 * to + 1] = static_cast<uint8_t>(2 * from + 1);
 }
 
-// The first words to the lanes of the set, zero to the others; and the words of those lanes to the
-// last places.
+// kSpread: the first words go to the lanes of the set, other lanes get zero. kGather: the words of
+// the set's lanes go to the last places.
 alignas(64) constexpr WordOrders kSpread = [] {
   WordOrders orders{};
   for (unsigned set = 0; set < 256; ++set) {
@@ -87,8 +87,8 @@ HWY_INLINE unsigned MaskBits(M mask) {
   return bytes[0];
 }
 
-// LowWords: eight words from the low halves of states; WordsOfPart: the other way round; LookUp: a
-// number of eight by the low three bits of an index.
+// LowWords: the low halves of the states as eight words. WordsOfPart: the reverse. LookUp: one of
+// eight numbers, by the low three bits of an index.
 #if HWY_MAX_BYTES >= 32
 
 HWY_INLINE hn::Vec<D16> LowWords(const States& x) { return hn::TruncateTo(D16(), x.part[0]); }
@@ -123,7 +123,7 @@ HWY_INLINE hn::Vec<D16> Reorder(hn::Vec<D16> words, const WordOrders& orders, un
       D16(), hn::TableLookupBytesOr0(hn::BitCast(d8, words), hn::Load(d8, orders[set].data())));
 }
 
-// A number of 8 kTables. REQUIRES an index below that.
+// A table of 8 kTables numbers. REQUIRES an index below that.
 template <size_t kTables>
 struct Numbers {
   explicit Numbers(const uint32_t* numbers) {
@@ -144,7 +144,7 @@ struct Numbers {
   States eights[kTables];
 };
 
-// From memory: one by one, for which CPUs that have an instruction for it are no faster.
+// Loads one by one: CPUs with a gather instruction are no faster with it.
 HWY_INLINE V GatherFrom(const uint32_t* table, V index) {
   uint32_t lanes[kLanes];
   hn::StoreU(index, D(), lanes);
@@ -154,16 +154,16 @@ HWY_INLINE V GatherFrom(const uint32_t* table, V index) {
 
 HWY_INLINE size_t Ones(unsigned set) { return static_cast<size_t>(__builtin_popcount(set)); }
 
-// The first `active` of eight, as far as they are in part p.
+// The lanes of part p among the first `active` of eight.
 HWY_INLINE M FirstOfPart(size_t active, size_t p) {
   return hn::FirstN(D(), active < p * kLanes ? 0 : active - p * kLanes);
 }
 
-// What the encoder looks up for a symbol. 1 / f is too small by 2^-22 of it: what is then rounded,
-// it, x and their product, adds 3 2^-24 at most, so the product is below x / f, and above x / f -
-// 1/2, for x / f is below 2^20. Added to 2^23 - 1/2 it is rounded to a whole number, in the low
-// bits of the float, which is floor(x / f) or one less; x / f is 16 at least, so the sum is above
-// 2^23.
+// What the encoder looks up for a symbol. The reciprocal of f is too small by a relative 2^-22. The
+// roundings that follow (of the reciprocal, x and their product) add at most 3 2^-24, so the
+// product is below x / f; it is above x / f - 1/2, since x / f < 2^20. Added to 2^23 - 1/2, it is
+// rounded to a whole number in the float's low bits: floor(x / f) or one less. x / f is at least
+// 16, so the sum is above 2^23.
 constexpr float kRound = 0x1p23f - 0.5f;
 constexpr uint32_t kRoundBits = 0x4B000000;  // of 2^23
 struct Coded {
@@ -176,7 +176,8 @@ inline uint32_t ReciprocalBits(uint32_t f) {
   return bits;
 }
 
-// Of alphabets of 8 kTables symbols, from registers; and of any, from memory.
+// FewToEncode: alphabets of up to 8 kTables symbols, from registers. ManyToEncode: any, from
+// memory.
 template <size_t kTables>
 class FewToEncode {
  public:
@@ -223,9 +224,9 @@ struct ManyToEncode {
   const EncodeTable* table;
 };
 
-// Of alphabets of kCount symbols: the symbol of a slot, and how far the slot is from the symbol's
-// first one, are in the least of its distances to the firsts of all. Those that begin behind the
-// slot are farther, for a distance is modulo 2^12.
+// Alphabets of up to kCount symbols. The smallest of the slot's distances to the symbols' first
+// slots gives both the symbol and the offset inside it. Symbols that begin behind the slot are
+// farther, because distances are modulo 2^12.
 template <size_t kCount>
 class FewToDecode {
  public:
@@ -241,14 +242,14 @@ class FewToDecode {
   }
 
  private:
-  // A distance is in the high bits; in the low ones symbol first + j has the index kMost - j, so
-  // that the last of those that begin at a slot is the nearest: the others have no slots.
+  // The distance stands in the high bits. In the low bits symbol first + j has the index kMost - j,
+  // so that among symbols that begin at one slot the last is the nearest: the others have no slots.
   static constexpr size_t kTables = (kCount + 7) / 8;
   static constexpr uint32_t kMost = 8 * kTables - 1;
   static constexpr uint32_t kIndices = kTables == 1 ? 7 : 31;
   struct Arrays {
     explicit Arrays(const AnsTable& table) : highest(static_cast<uint32_t>(table.first + kMost)) {
-      // Those that are not there are the first one again, whose distance is the slot.
+      // Absent entries repeat the first symbol, whose distance is the slot itself.
       for (uint32_t& b : begin) b = 0u - kMost;
       for (size_t s = table.first; s <= table.last; ++s) {
         const auto j = static_cast<uint32_t>(s - table.first);
@@ -262,7 +263,7 @@ class FewToDecode {
       : highest_(hn::Set(D(), a.highest)), frequency_(a.frequency) {
     for (size_t j = 0; j < kCount; ++j) begin_[j] = hn::Set(D(), a.begin[j]);
   }
-  // Of the distances to begin_[kFrom, kTo): as a tree, which is no deeper than it must be.
+  // The minimum of the distances to begin_[kFrom, kTo), as a balanced tree.
   template <size_t kFrom, size_t kTo>
   HWY_INLINE V Least(V slot) const {
     if constexpr (kTo - kFrom == 1) {
@@ -278,7 +279,7 @@ class FewToDecode {
   V begin_[kCount];
 };
 
-// Of each slot: f - 1, how far it is from b, the symbol.
+// Per slot: f - 1, the offset from b, the symbol.
 struct DecodeTable {
   explicit DecodeTable(const AnsTable& table) {
     const V ramp = hn::ShiftLeft<8>(hn::Iota(D(), 0));
@@ -290,7 +291,7 @@ struct DecodeTable {
       }
     }
   }
-  uint32_t slots[kAnsSlots + kAnsStates];  // room for a whole vector behind
+  uint32_t slots[kAnsSlots + kAnsStates];  // with room for a whole vector behind
 };
 
 struct ManyToDecode {

@@ -1,14 +1,19 @@
 // Batch norm (Ioffe and Szegedy 2015) on rows of channels, in four passes over memory: moments and
-// output forward, sums and input gradient backward. An addition before a ReLU, and the ReLU, ride
-// along. Threads and the sums over slabs are the caller's.
+// output forward, sums and input gradient backward. An addition before a ReLU, and the ReLU itself,
+// are fused. The caller does the threading and adds up the sums of the slabs.
 //
 // A slab is `rows` rows of `channels` (1 to 16) neighbouring floats, each row `stride` floats
-// behind the one before; x, y, r and their gradients are slabs of the same form. What is a number a
-// channel has 16 places. With x^ = (x - mean) / d, d = sqrt(variance + epsilon):
+// behind the one before; x, y, r and their gradients are slabs of the same form. Arrays with one
+// number per channel have 16 places. With x^ = (x - mean) / d, d = sqrt(variance + epsilon):
 //
-//   y = relu?(scale x + shift + r?)          scale = gamma / d, shift = beta - mean scale
-//   g = dy where y > 0 (without ReLU: dy)    dr = g, dbeta = sum g, dgamma = sum g x^
-//   dx = scale (g - sum g / n - x^ sum(g x^) / n)
+//   scale  = gamma / d
+//   shift  = beta - mean scale
+//   y      = relu?(scale x + shift + r?)
+//   g      = dy where y > 0 (without ReLU: dy)
+//   dr     = g
+//   dbeta  = sum g
+//   dgamma = sum g x^
+//   dx     = scale (g - sum g / n - x^ sum(g x^) / n)
 #pragma once
 
 #include <cstddef>
@@ -21,26 +26,35 @@ struct Slab {
   size_t rows = 0, stride = 0, channels = 0;
 };
 
-// sum += x - pivot, squares += (x - pivot)^2: a pivot near the mean keeps the digits.
+// A pivot near the mean preserves precision:
+//
+//   sum     += x - pivot
+//   squares += (x - pivot)^2
 void NormMoments(const float* x, const Slab& slab, const float* pivot, float* sum, float* squares);
 
-// y from x and, if not nullptr, r. y may be x or r. `past_caches`: y is better not kept in caches,
-// for there is too much of it; heeded where the stride is a multiple of 16 and y of 64 bytes.
+// y from x and, if not nullptr, r. y may be x or r. `past_caches`: use non-temporal stores, for a y
+// too large for the caches; needs a stride that is a multiple of 16 and a y aligned to 64 bytes,
+// and is ignored otherwise.
 void NormApply(const float* x, const float* r, const Slab& slab, const float* scale,
                const float* shift, bool relu, bool past_caches, float* y);
 
-// How g comes of dy.
+// How g is derived from dy.
 struct NormMask {
   bool relu = false;
   const float* y = nullptr;      // where r was added: the output; else it is recomputed from
   const float* scale = nullptr;  // these
   const float* shift = nullptr;
 };
-// sum += g, product += g (x - mean); g goes to `g` too, if not nullptr (may be dy).
+//   sum     += g
+//   product += g (x - mean)
+//
+// Also writes g to `g` if that is not nullptr (it may be dy).
 void NormBackwardSums(const float* x, const float* dy, const Slab& slab, const NormMask& mask,
                       const float* mean, float* sum, float* product, float* g);
-// dx = scale g + (slope (x - mean) + offset), with slope = -scale sum(g (x - mean)) / (n d^2) and
-// offset = -scale sum(g) / n. dx may be dy.
+// dx = scale g + (slope (x - mean) + offset), where
+//   slope  = -scale sum(g (x - mean)) / (n d^2)
+//   offset = -scale sum(g) / n
+// dx may be dy.
 void NormBackwardApply(const float* x, const float* dy, const Slab& slab, const NormMask& mask,
                        const float* mean, const float* scale, const float* slope,
                        const float* offset, float* dx);

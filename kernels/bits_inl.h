@@ -1,5 +1,5 @@
-// Bits at the ones of a mask, for each of Highway's targets: the signs of ternary codes
-// (kernels/ternary.h), packed and at their places.
+// Moves bits to and from the ones of a mask, for each of Highway's targets: the signs of ternary
+// codes (kernels/ternary.h), packed or at the places of their elements.
 #if defined(TERN_KERNELS_BITS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TERN_KERNELS_BITS_INL
 #undef TERN_KERNELS_BITS_INL
@@ -20,8 +20,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 
-// Compress: the bits of `bits` at the ones of `mask`, together at the low end. Expand: the low bits
-// of `bits` to the ones of `mask`, in order.
+// Compress: gathers the bits of `bits` at the ones of `mask` at the low end (pext). Expand:
+// scatters the low bits of `bits` to the ones of `mask`, in order (pdep).
 #if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2
 
 HWY_INLINE uint64_t Compress(uint64_t bits, uint64_t mask) { return _pext_u64(bits, mask); }
@@ -29,8 +29,8 @@ HWY_INLINE uint64_t Expand(uint64_t bits, uint64_t mask) { return _pdep_u64(bits
 
 #else
 
-// By halves: a bit must move by the number of zeros of `mask` below its place; steps[k] marks the
-// places whose bit moves by 2^k, where it is after the smaller steps on its way down.
+// In powers of two: a bit moves by the number of zeros of `mask` below it; steps[k] marks the
+// places whose bit moves by 2^k, as they stand after the smaller moves of a Compress.
 struct Moves {
   explicit Moves(uint64_t mask) {
     uint64_t zeros = ~mask << 1;
@@ -68,17 +68,17 @@ HWY_INLINE uint64_t Expand(uint64_t bits, uint64_t mask) {
 
 HWY_INLINE size_t Ones(uint64_t word) { return static_cast<size_t>(__builtin_popcountll(word)); }
 
-// At most 8 bytes, little-endian, zeros behind them.
+// Loads at most 8 bytes, little-endian; the bytes behind them are zero.
 HWY_INLINE uint64_t LoadWord(const uint8_t* bytes, size_t size) {
   uint64_t word = 0;
   std::memcpy(&word, bytes, size);
   return word;
 }
 
-// The bytes of a row from `at` on that a word takes.
+// How many bytes a word loads from byte `at` of a row of `size` bytes.
 HWY_INLINE size_t WordBytes(size_t size, size_t at) { return size - at < 8 ? size - at : 8; }
 
-// 64 bits of a row of `size` bytes, from bit `at` on; what lies beyond the row reads as zero.
+// 64 bits of a row of `size` bytes, from bit `at` on; bits beyond the row read as zero.
 HWY_INLINE uint64_t LoadBits(const uint8_t* bytes, size_t size, size_t at) {
   const size_t byte = at / 8, shift = at % 8;
   if (HWY_LIKELY(byte + 9 <= size)) {
@@ -88,7 +88,7 @@ HWY_INLINE uint64_t LoadBits(const uint8_t* bytes, size_t size, size_t at) {
   return LoadWord(bytes + byte, WordBytes(size, byte)) >> shift;
 }
 
-// Reads packed signs from bit `at` on; beyond `size` bytes there are zeros.
+// Reads packed signs from bit `at` on; signs beyond `size` bytes read as zero.
 class SignReader {
  public:
   SignReader(const uint8_t* bytes, size_t size, size_t at)
@@ -110,8 +110,8 @@ class SignReader {
   size_t size_, whole_, at_;  // before bit `whole_` a word begins in a byte that has eight
 };
 
-// Appends packed signs behind the `at` that are there, and zeros to the end of a word. REQUIRES
-// 8 bytes of room behind the last.
+// Appends packed signs behind the first `at`, then zeros up to the end of a word. REQUIRES 8 bytes
+// of room behind the last sign.
 class SignWriter {
  public:
   SignWriter(uint8_t* bytes, size_t at) : to_(bytes + at / 64 * 8), used_(at % 64), at_(at) {
@@ -131,7 +131,7 @@ class SignWriter {
     to_ += full ? 8 : 0;
     used_ &= 63;
   }
-  // How many signs there are.
+  // Returns the number of signs.
   size_t Finish() {
     std::memcpy(to_, &pending_, 8);
     return at_;

@@ -1,4 +1,4 @@
-// Numbers in rows of bytes, wherever they lie. For *_cuda.cu only.
+// Loads and stores numbers at any byte of a row. For *_cuda.cu only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace tern::kernels {
 
-// REQUIRES `bytes` at a multiple of 4. Of words that hold none of the four, none is read.
+// REQUIRES `bytes` aligned to 4. Reads only the words that hold one of the four bytes.
 __device__ inline uint32_t LoadWord(const uint8_t* bytes, uint64_t at) {
   const auto* words = reinterpret_cast<const uint32_t*>(bytes) + at / 4;
   const auto shift = static_cast<uint32_t>(at % 4 * 8);

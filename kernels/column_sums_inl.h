@@ -1,6 +1,6 @@
-// Sums over the rows of channels, two at a time and in an order that does not depend on the device:
-// many blocks take a share of the rows each, 16 rows in float and those in double; another launch
-// adds the shares of a channel and does what is to be done with them. For *_cuda.cu only.
+// Column sums over rows of channels, two sums at a time, in an order that does not depend on the
+// device: each of many blocks sums a share of the rows, 16 rows in float and then in double; a
+// second launch adds the shares of a channel and processes the result. For *_cuda.cu only.
 #pragma once
 
 #include "kernels/elements_inl.h"
@@ -12,24 +12,24 @@ struct Pair {
 };
 
 constexpr uint32_t kSumThreads = 128, kRowsInFloat = 16;
-constexpr uint32_t kRowsAtOnce = 4;  // that a thread loads before it looks at the first
+constexpr uint32_t kRowsAtOnce = 4;  // rows that a thread loads before it uses the first
 static_assert(kRowsInFloat % kRowsAtOnce == 0);
-// More shares than these are added by a block a channel, fewer by a thread.
+// More shares than these are added by one block per channel, fewer by one thread per channel.
 constexpr uint32_t kFewPartials = 16;
 
-// A row of threads is `wide`: a power of 2, as many as there are packs of channels, at most 32.
+// Threads per row of threads: a power of 2, at most 32, large enough for `packs` where possible.
 inline uint32_t WideOf(uint32_t packs) {
   uint32_t wide = 1;
   while (wide < packs && wide < 32) wide *= 2;
   return wide;
 }
 
-// How many rows of threads take one row's channels.
+// How many rows of threads cover the channels of one row.
 TERN_HOST_DEVICE uint32_t GroupsOf(uint32_t packs, uint32_t wide) {
   return (packs + wide - 1) / wide;
 }
 
-// By the threads of a block that have the same channels: the first gets the sum.
+// Adds up the sums of all threads of a block with the same channels, into the first of them.
 template <uint32_t kSums>
 __device__ void FoldColumns(uint32_t wide, double (*sums)[kSumThreads]) {
   for (uint32_t half = kSumThreads / 2; half >= wide; half /= 2) {
@@ -39,7 +39,7 @@ __device__ void FoldColumns(uint32_t wide, double (*sums)[kSumThreads]) {
   }
 }
 
-// The rows at i, i + step, ... to both sums.
+// Adds the rows at i, i + step, ... to both sums.
 template <uint32_t kRows, typename Mine>
 __device__ void AddRows(uint64_t i, uint64_t step, const Mine& mine, float* first, float* second) {
   typename Mine::Row rows[kRows];
@@ -49,9 +49,9 @@ __device__ void AddRows(uint64_t i, uint64_t step, const Mine& mine, float* firs
   for (uint32_t r = 0; r < kRows; ++r) mine.Add(rows[r], i + r * step, first, second);
 }
 
-// What `of` adds of each row: of.For(c) is what a thread has of channels [c, c + kCount); its
-// LoadRow(i) is what lies at element i, and Add(row, i, first, second) adds that to both. A place
-// of `sums` has a column a thread: neighbours are in different banks.
+// Sums what `of` contributes for each row: of.For(c) is the thread's view of channels
+// [c, c + kCount); its LoadRow(i) loads at element i, and Add(row, i, first, second) adds that to
+// both sums. An entry of `sums` has a column per thread: neighbours use different banks.
 template <uint32_t kCount, typename Of>
 __global__ void __launch_bounds__(kSumThreads)
     TakeSums(uint64_t rows, uint32_t channels, uint32_t wide, uint32_t partials, Of of,

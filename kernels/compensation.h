@@ -1,20 +1,22 @@
-// Delay compensation of a gradient (DC-ASGD; OD-SGD, equations 4 to 6): g was taken at `backup`,
-// and is carried over to w by a first-order term whose Hessian is approximated by lambda g g. Float
-// arithmetic in the order written, as kernels/optimizer.h; `out` may be `g`.
+// Delay compensation of a gradient (DC-ASGD; OD-SGD, equations 4 to 6): g was taken at `backup`; a
+// first-order term carries it over to w, with lambda g g in place of the Hessian. Float arithmetic
+// in the order written, as in kernels/optimizer.h; `out` may be `g`.
 #pragma once
 
 #include <cstddef>
 
 namespace tern::kernels {
 
-// epsilon of equation 5: inside the root, and never added to the state.
+// The epsilon of equation 5: inside the root, never added to the state.
 constexpr float kCompensationEpsilon = 1e-7f;
 
-// out = g + lambda * (g * g) * (w - backup)   (equation 4)
+// Equation 4:
+//   out = g + lambda * (g * g) * (w - backup)
 void CompensateConstant(const float* g, const float* w, const float* backup, size_t n, float lambda,
                         float* out);
-// ms = rho * ms + fresh * (g * g); out = g + (lambda / sqrt(ms + epsilon)) * (g * g) * (w - backup)
-// (equations 6 and 5, in this order; fresh: 1 - rho, rounded once)
+// Equations 6 and 5, in this order; fresh is 1 - rho, rounded once:
+//   ms  = rho * ms + fresh * (g * g)
+//   out = g + (lambda / sqrt(ms + epsilon)) * (g * g) * (w - backup)
 void CompensateAdaptive(const float* g, const float* w, const float* backup, float* ms, size_t n,
                         float lambda, float rho, float fresh, float* out);
 

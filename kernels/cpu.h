@@ -1,5 +1,5 @@
-// The instruction sets that the fast kernels are built for. Each call of a kernel takes the best
-// one that the CPU has: one binary for every machine, and the same bits from all of them.
+// The instruction sets that the fast kernels are compiled for. Each call of a kernel uses the best
+// one that the CPU supports: one binary for every machine, with the same bits from all of them.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace tern::kernels {
 
-// Those that this build holds and this CPU runs, best first, as "AVX3", "AVX2", "SSE4", "NEON".
+// The targets in this build that this CPU supports, best first, as "AVX3", "AVX2", "SSE4", "NEON".
 std::vector<std::string> CpuTargets();
 
-// Binds the kernels of the whole process to one of them; an empty name frees them again.
-// False, and the kernels free, if there is none of that name. REQUIRES no kernel running.
+// Pins all kernels of the process to one target; an empty name unpins them. Returns false, with the
+// kernels unpinned, if there is no target of that name. REQUIRES that no kernel is running.
 bool UseCpuTargetForTest(std::string_view name);
 
 }  // namespace tern::kernels

@@ -1,8 +1,8 @@
 // Kernels that run on a GPU, as their callers see them. Each stands beside its CPU form (x_cuda.cu)
-// and gives the same bits. They run over many tensors of an arena at once, which is cut into tiles.
+// and gives the same bits. They process many tensors of an arena at once, cut into tiles.
 //
-// All arrays are in device memory unless it is said; launches are in order on their stream and wait
-// for nothing. What is returned is a cudaError_t: 0 where the launch was taken.
+// All arrays are in device memory unless stated otherwise; launches are ordered on their stream and
+// do not synchronize. Functions return a cudaError_t: 0 if the launch was accepted.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace tern::kernels {
 
 using DeviceStream = CUstream_st*;  // cudaStream_t
 
-// Elements of a tile: a block of stats.h, so that a thread block can fold it alone.
+// Elements per tile: one block of stats.h, so that a thread block can reduce it alone.
 constexpr uint32_t kTile = 4096;
 
 TERN_HOST_DEVICE uint32_t TilesOf(uint64_t count) {
@@ -33,12 +33,12 @@ TERN_HOST_DEVICE uint32_t TilesOf(uint64_t count) {
 struct Part {
   uint64_t begin = 0;  // in the arena
   uint64_t count = 0;  // 1 to 2^32 - 1
-  uint64_t first = 0;  // of the tensor's elements, its first
+  uint64_t first = 0;  // index of its first element in the tensor
   uint32_t tensor = 0;
-  uint32_t chunk = 0;  // parts of a chunk are neighbours; cut into tiles, chunks count from 0
+  uint32_t chunk = 0;  // parts of a chunk are adjacent; once cut into tiles, chunks count from 0
 };
 
-// How many of them a tile of it has.
+// How many elements of the part the tile has.
 TERN_HOST_DEVICE uint32_t CountOf(const Part& part, uint32_t tile) {
   const uint64_t rest = part.count - uint64_t{tile} * kTile;
   return static_cast<uint32_t>(rest < kTile ? rest : kTile);
@@ -46,7 +46,7 @@ TERN_HOST_DEVICE uint32_t CountOf(const Part& part, uint32_t tile) {
 
 struct Tile {
   uint32_t part = 0;
-  uint32_t index = 0;  // in its part
+  uint32_t index = 0;  // within its part
 };
 
 struct TiledPart {
@@ -65,7 +65,7 @@ struct Tiling {
   std::vector<Tile> tiles;
   std::vector<TiledPart> parts;
   std::vector<TiledChunk> chunks;
-  uint64_t out_bytes = 0;  // room for the codes of all chunks
+  uint64_t out_bytes = 0;  // buffer size for the codes of all chunks
 };
 Tiling CutIntoTiles(std::span<const Part> parts);
 
@@ -87,61 +87,61 @@ inline Stats ToStats(const DeviceStats& s) {
   return {s.sum, s.sum_squares, s.max_abs, s.finite != 0};
 }
 
-// stats[p] = ComputeStats of part p. `partial`: room for one a tile. `done`: a zero a part, and
-// zeros again after it. One launch.
+// stats[p] = ComputeStats of part p. `partial`: one per tile. `done`: one zeroed counter per part,
+// reset on return. One launch.
 [[nodiscard]] int ComputeStatsOnDevice(DeviceStream stream, const float* arena,
                                        const DeviceTiling& tiling, DeviceStats* partial,
                                        uint32_t* done, DeviceStats* stats);
 
-// What a part is coded with.
+// The scaler and clip of a part.
 struct TernaryScale {
   float scaler = 0, clip = 0;
 };
 
-// Room that it needs; all of it may be anything but `done`, a zero a chunk, which are zeros again
-// after it.
+// Workspace. Uninitialized, except `done`: one zeroed counter per chunk, reset on return.
 struct TernaryRoom {
-  uint8_t* masks = nullptr;        // kTile / 8 bytes a tile
+  uint8_t* masks = nullptr;        // kTile / 8 bytes per tile
   uint8_t* signs = nullptr;        // as many
-  uint32_t* ones = nullptr;        // a tile
-  uint32_t* sign_bit = nullptr;    // a tile: where its signs begin among those of its part
-  uint64_t* mask_begin = nullptr;  // a part: bytes, in the code of its chunk
-  uint32_t* done = nullptr;        // a chunk
+  uint32_t* ones = nullptr;        // per tile
+  uint32_t* sign_bit = nullptr;    // per tile: where its signs begin among those of its part
+  uint64_t* mask_begin = nullptr;  // per part: byte offset in the code of its chunk
+  uint32_t* done = nullptr;        // per chunk
 };
 
-// The code of chunk c, as AppendMaskSigns writes its parts one after the other: sizes[c] bytes at
-// out + chunks[c].out. `key`: its tensor is that of each part. Two launches.
+// Writes the code of chunk c, its parts one after the other as AppendMaskSigns writes them:
+// sizes[c] bytes at out + chunks[c].out. key.tensor is ignored: each part's own is used. Two
+// launches.
 [[nodiscard]] int TernarizeOnDevice(DeviceStream stream, const float* arena,
                                     const DeviceTiling& tiling, const TernaryScale* scales,
                                     const NoiseKey& key, const TernaryRoom& room, uint8_t* out,
                                     uint64_t* sizes);
 
-// Where the planes of a part's sum begin (planes.h: SumBits(contributors) of them, each of
-// PlaneBytes(count)), and the scaler that they are of.
+// Where the planes of a part's sum begin (planes.h: SumBits(contributors) planes, each of
+// PlaneBytes(count) bytes), and the scaler of the sum.
 struct SumPlace {
   uint64_t begin = 0;
   float scaler = 0;
 };
 
-// The arenas of a model on the device: the weights, and what the rule keeps of them (null where it
-// keeps nothing).
+// The arenas of a model on the device: the weights, and the state of the update rule (null where
+// the rule has none).
 struct ModelArenas {
   float* weights = nullptr;
   float* first = nullptr;   // momentum; Adam's m
   float* second = nullptr;  // Adam's v
 };
 
-// The means of `contributors` workers' codes (DecodeMean), and the step that is made with them, in
-// one pass over the model. `bad` goes up where there are sums that cannot be: what becomes of those
-// elements means nothing. `rates`: one a part. REQUIRES 1 to 2047 contributors.
+// Decodes the means of `contributors` workers' codes (DecodeMean) and applies the update step with
+// them, in one pass over the model. Increments *bad where a sum is invalid; outputs of those
+// elements are unspecified. `rates`: one per part. REQUIRES 1 to 2047 contributors.
 [[nodiscard]] int DecodeAndUpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                           const uint8_t* sums, const SumPlace* places,
                                           uint32_t contributors, const UpdateStep& step,
                                           const TensorRates* rates, const ModelArenas& model,
                                           uint32_t* bad);
 
-// The two halves of it, for who has to see the means (or has others): those to their parts of an
-// arena, and a step by them.
+// The two halves of it, for callers that need the means or bring their own: DecodeOnDevice writes
+// the means to their parts of an arena, UpdateOnDevice applies a step with them.
 [[nodiscard]] int DecodeOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                  const uint8_t* sums, const SumPlace* places, uint32_t contributors,
                                  float* means, uint32_t* bad);
@@ -149,7 +149,7 @@ struct ModelArenas {
                                  const float* means, const UpdateStep& step,
                                  const TensorRates* rates, const ModelArenas& model);
 
-// `bad` goes up by the values that are not finite.
+// Adds the number of non-finite values to *bad.
 [[nodiscard]] int CountNotFiniteOnDevice(DeviceStream stream, const float* x, size_t n,
                                          uint32_t* bad);
 
@@ -168,17 +168,17 @@ struct ModelArenas {
 [[nodiscard]] int EmaUpdateOnDevice(DeviceStream stream, float* average, const float* w, size_t n,
                                     float one_minus_decay);
 
-// A worker's own weights w' between two rounds (local_step_inl.h); null what a step has none of.
-// `reference` may be `point`.
+// A worker's local weights w' between two rounds (local_step_inl.h); null where the step has no
+// such array. `reference` may be `point`.
 struct LocalArenas {
   const float* weights = nullptr;  // W
   const float* gradients = nullptr;
-  const float* reference = nullptr;  // what the compensation takes gradients to be from
+  const float* reference = nullptr;  // the weights that the compensation assumes for the gradients
   float* velocity = nullptr;
   float* mean_square = nullptr;
   float* point = nullptr;  // w'
 };
-// w' = W + U_local(g) of all parts, whose weight decay is `decay`. One launch.
+// w' = W + U_local(g) of all parts. `decay`: the weight decay of each part. One launch.
 [[nodiscard]] int MoveLocallyOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                       const LocalStep& step, const float* decay,
                                       const LocalArenas& model);

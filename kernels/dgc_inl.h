@@ -1,5 +1,5 @@
-// A gradient to the memory of deep gradient compression (common/codec/dgc_memory.h says what and
-// why), as CPU and GPU compute it.
+// Adds a gradient to the memory of deep gradient compression (equations and reasons in
+// common/codec/dgc_memory.h), with the same arithmetic on CPU and GPU.
 #pragma once
 
 #include <cmath>
@@ -14,13 +14,13 @@ struct DgcStep {
   double clip_norm = 0;  // 0: none
 };
 
-// What the gradient of a tensor is multiplied with; `sum_squares`: of all of it.
+// The factor of a tensor's gradient. `sum_squares`: of the whole tensor.
 TERN_HOST_DEVICE float DgcScale(double clip_norm, double sum_squares) {
   const double norm = sqrt(sum_squares);
   return norm > clip_norm ? static_cast<float>(clip_norm / norm) : 1;
 }
 
-// One element of U, which is left alone where m is 0, and of V.
+// Updates one element of V, and of U unless m is 0.
 template <bool kMomentum>
 TERN_HOST_DEVICE void DgcElement(const DgcStep& step, float scale, float g, float* u, float* v) {
   float moved = scale * g;

@@ -1,5 +1,5 @@
-// Runs of eight neighbours of an arena, which is what a thread takes at a time: as many as a byte
-// of a plane and a block of Philox have. For *_cuda.cu only.
+// Runs of eight neighbours of an arena, the unit of work of a thread: as many as a byte of a plane
+// and a block of Philox hold. For *_cuda.cu only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,7 +10,7 @@ namespace tern::kernels {
 
 constexpr uint32_t kEight = 8;
 
-// How many a run has of so many that are left.
+// The length of a run when `left` elements are left.
 __device__ inline uint32_t EightOf(uint64_t left) {
   return left < kEight ? static_cast<uint32_t>(left) : kEight;
 }
@@ -23,7 +23,7 @@ __device__ inline bool IsWhole(const float* at, uint32_t count) {
   return count == kEight && reinterpret_cast<uintptr_t>(at) % sizeof(float4) == 0;
 }
 
-// The first `count` of them, and zeros.
+// Loads the first `count` of them, and zeros behind.
 __device__ inline Eight Load(const float* at, uint32_t count) {
   Eight e;
   if (IsWhole(at, count)) {

@@ -1,5 +1,5 @@
-// Elements of images on a GPU: float, bfloat16 or half where they lie, float in arithmetic; read
-// and written 16 bytes at a time. For *_cuda.cu only.
+// Elements of images on a GPU: float, bfloat16 or half in memory, float in arithmetic; read and
+// written 16 bytes at a time. For *_cuda.cu only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,7 +25,7 @@ struct Half {
   uint16_t bits;
 };
 
-// What is too large becomes infinite, as in a library's arithmetic and unlike on the wire.
+// Values beyond the range become infinite, as in libraries and unlike on the wire.
 template <typename T>
 __device__ T FromFloat(float x) {
   if constexpr (sizeof(T) == sizeof(float)) {
@@ -53,12 +53,12 @@ __device__ inline float AsFloat(Half x) {
 #endif
 }
 
-// Elements of 16 bytes.
+// Elements in 16 bytes.
 template <typename T>
 inline constexpr uint32_t kPack = 16 / sizeof(T);
 
-// kCount elements as they lie: one, or a pack. Several of these can be on their way to registers
-// before the first is looked at.
+// kCount elements in their stored form: one, or a pack. A thread can load several before it uses
+// the first, so that their latencies overlap.
 template <typename T, uint32_t kCount>
 using Raw = std::conditional_t<kCount == 1, T, float4>;
 template <uint32_t kCount, typename T>
@@ -74,7 +74,7 @@ __device__ void AsFloats(const Raw<T, kCount>& raw, float* v) {
   for (uint32_t k = 0; k < kCount; ++k) v[k] = AsFloat(e[k]);
 }
 
-// kCount elements from x on, or to y: one, or a pack at a multiple of 16 bytes.
+// Loads kCount elements from x, or stores them to y: one, or a pack aligned to 16 bytes.
 template <uint32_t kCount, typename T>
 __device__ void Load(const T* x, float* v) {
   AsFloats<T, kCount>(LoadRaw<kCount>(x), v);
@@ -94,7 +94,7 @@ __device__ void Store(const float* v, T* y) {
   }
 }
 
-// work.operator()<T>() for the type; its result.
+// Returns work.operator()<T>() for the element type.
 template <typename Work>
 int OfType(DeviceType type, const Work& work) {
   switch (type) {
@@ -107,7 +107,7 @@ int OfType(DeviceType type, const Work& work) {
   }
   return work.template operator()<float>();
 }
-// The same, and how many neighbouring channels a thread takes: a pack where they come in packs.
+// Also chooses how many neighbouring channels a thread processes: a pack if packs divide them.
 template <typename Work>
 int OfTypeAndPack(DeviceType type, uint32_t channels, const Work& work) {
   return OfType(type, [&]<typename T>() {

@@ -1,11 +1,12 @@
-// Sums over groups of a part's elements (GroupedPart), as stats.h has them: blocks of kTile from a
-// group's first element on, in each of them 128 lanes that are folded by halves, blocks added in
-// index order. A warp sums up a block; that tile's does where the block begins. For *_cuda.cu only.
+// Sums over groups of a part's elements (GroupedPart), in the order of stats.h: blocks of kTile
+// from a group's first element on, in each block 128 lanes that are folded by halves, blocks added
+// in index order. One warp sums a block, in the tile in which the block begins. For *_cuda.cu only.
 //
-// A Sum has Add(x) for one more element, Join(sum) to add what another lane has, and Get(from),
-// which is what `from` makes of each of its words: the same of another lane. A Source has Load(i),
-// the part's element i, and Keep(i, x) for what is to be done with it: each once for every element,
-// but many are loaded before the first is kept, so that they are under way together.
+// A Sum type has Add(x), which adds an element, Join(sum), which adds another lane's sum, and
+// Get(shuffle), which returns the lane value that `shuffle` selects, word by word. A Source type
+// has Load(i), which returns element i of the part, and Keep(i, x), which consumes it. Each is
+// called once per element, but several elements are loaded before the first is kept, so that their
+// latencies overlap.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,13 +21,13 @@ namespace tern::kernels {
 
 constexpr uint32_t kGroupThreads = 64;
 
-// Of a group of a part of `count` elements.
+// The length of a group of a part of `count` elements.
 __device__ inline uint64_t LengthOfGroup(uint64_t count, uint64_t size, uint64_t group) {
   const uint64_t rest = count - group * size;
   return rest < size ? rest : size;
 }
 
-// Elements i, i + 32, ...: kTurns of each of a lane's four sums.
+// Adds elements i, i + 32, ... to a lane's four sums, kTurns to each.
 template <uint32_t kTurns, typename Sum, typename Source>
 __device__ void AddTurns(uint64_t i, const Source& source, Sum* sums) {
   float x[4 * kTurns];
@@ -39,7 +40,7 @@ __device__ void AddTurns(uint64_t i, const Source& source, Sum* sums) {
   }
 }
 
-// Of `count` elements from `from` on, by a warp; only its first lane's is the sum.
+// The sum of `count` elements from `from` on, by a warp; only its first lane has the result.
 template <typename Sum, typename Source>
 __device__ Sum SumOfRun(uint64_t from, uint32_t count, const Source& source) {
   constexpr uint32_t kTurns = 4;
@@ -63,19 +64,19 @@ __device__ Sum SumOfRun(uint64_t from, uint32_t count, const Source& source) {
   return all;
 }
 
-// What is known of a tile whose groups are summed up.
+// The state of a tile whose groups are being summed.
 template <typename Sum>
 struct GroupedTile {
   uint64_t size;        // of a group
   uint64_t count;       // of the part
-  uint64_t begin, end;  // of the part's elements, this tile's
-  Sum* partial;         // of the part
+  uint64_t begin, end;  // this tile's elements, counted in the part
+  Sum* partial;         // of the part's tiles
   uint32_t* done;
 
   __device__ uint64_t LengthOf(uint64_t group) const { return LengthOfGroup(count, size, group); }
 };
 
-// Of groups that are a block each: a power of 2 of lanes a group where it has few elements.
+// Groups of at most one block each. A small group is summed by a power of 2 of lanes.
 template <typename Sum, typename Source, typename Finish>
 __device__ void SumSmallGroups(const GroupedTile<Sum>& tile, const Source& source,
                                const Finish& finish) {
@@ -107,7 +108,7 @@ __device__ void SumSmallGroups(const GroupedTile<Sum>& tile, const Source& sourc
   }
 }
 
-// All blocks of a group, by a warp: all its lanes get the sum.
+// The sum of all blocks of a group, by a warp; all lanes get it.
 template <typename Sum>
 __device__ Sum SumOfBlocks(const GroupedTile<Sum>& tile, uint64_t group, uint32_t blocks) {
   const uint64_t first = group * tile.size / kTile;
@@ -123,7 +124,7 @@ __device__ Sum SumOfBlocks(const GroupedTile<Sum>& tile, uint64_t group, uint32_
   return all;
 }
 
-// The block of a group that begins `inside` it.
+// Sums the block of a group that begins at its element `inside`.
 template <typename Sum, typename Source, typename Finish>
 __device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t inside,
                          const Source& source, const Finish& finish) {
@@ -142,9 +143,9 @@ __device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t 
   if (writes) finish(group, sum);
 }
 
-// finish(group, sum) for every group of this block's part: once, by one thread of whichever block
-// has summed up the last of it. By all threads of kGroupThreads. `partial`: two a tile, `done`: a
-// zero a tile, and zeros after.
+// Calls finish(group, sum) once for every group of this block's part, by one thread of the thread
+// block that sums its last block. Called by all kGroupThreads threads. `partial`: two per tile,
+// `done`: one zeroed counter per tile, reset on return.
 template <typename Sum, typename Source, typename Finish>
 __device__ void SumGroups(const DeviceTiling& tiling, uint64_t size, Sum* partial, uint32_t* done,
                           const Source& source, const Finish& finish) {
@@ -165,7 +166,7 @@ __device__ void SumGroups(const DeviceTiling& tiling, uint64_t size, Sum* partia
   }
 }
 
-// The groups of a tile's elements.
+// Finds the groups of a tile's elements.
 class GroupsOfTile {
  public:
   __device__ GroupsOfTile(uint64_t size, uint32_t tile) : size_(size) {
@@ -174,18 +175,18 @@ class GroupsOfTile {
     inside_ = begin - group_ * size;
   }
   struct Place {
-    uint64_t group, inside;  // so many elements of it come before
+    uint64_t group, inside;  // `inside`: elements of the group before it
   };
-  // Of the tile's element i.
+  // The place of the tile's element i.
   __device__ Place At(uint32_t i) const {
     const uint64_t inside = inside_ + i;
     uint64_t further = inside >= size_ ? 1 : 0;
     if (size_ < kTile) further = static_cast<uint32_t>(inside) / static_cast<uint32_t>(size_);
     return {group_ + further, inside - further * size_};
   }
-  // visit(k) for the k-th element from a place on, k in [0, 8), all of them, so that what it has by
-  // k is in registers; before it enter(group, k) where k is 0 or the first of a group, and below
-  // `count`.
+  // Calls visit(k) for all k in [0, 8), the k-th element from a place on; k is a compile-time
+  // constant after unrolling, so arrays indexed by it stay in registers. Before it, calls
+  // enter(group, k) where k is 0, or is below `count` and begins a group.
   template <typename Enter, typename Visit>
   __device__ void ForEight(const Place& from, uint32_t count, const Enter& enter,
                            const Visit& visit) const {

@@ -1,6 +1,6 @@
-// Floats of 16 bits: IEEE half precision, and bfloat16, the upper half of a float. Round to nearest
-// even; finite values beyond the largest saturate to it (a gradient on the wire must stay finite);
-// NaN stays NaN, quiet. `Ref` is bit-equal, in plain integer code.
+// 16-bit floats: IEEE half precision, and bfloat16, the upper half of a float. Rounds to nearest
+// even. Finite values beyond the range saturate at the largest (a gradient on the wire must stay
+// finite); NaN stays NaN, quiet. `Ref` is bit-equal, in plain integer code.
 #pragma once
 
 #include <cstddef>

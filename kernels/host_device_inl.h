@@ -1,5 +1,4 @@
-// Mathematics that CPU and GPU compile from the same lines, so that a device need not be at hand to
-// test it.
+// Functions that CPU and GPU compile from the same lines, so that tests need no GPU.
 #pragma once
 
 #ifdef __CUDACC__

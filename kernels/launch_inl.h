@@ -1,4 +1,4 @@
-// What kernels on a GPU share. For *_cuda.cu only.
+// What the kernels on a GPU share. For *_cuda.cu only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace tern::kernels {
 
-// A launch of `blocks` blocks; nothing where there are none.
+// Launches `blocks` blocks; does nothing for 0.
 template <typename... Parameters, typename... Arguments>
 int Launch(void (*kernel)(Parameters...), uint32_t blocks, uint32_t threads, cudaStream_t stream,
            Arguments&&... arguments) {
@@ -21,13 +21,13 @@ int Launch(void (*kernel)(Parameters...), uint32_t blocks, uint32_t threads, cud
   return cudaLaunchKernelEx(&config, kernel, static_cast<Arguments&&>(arguments)...);
 }
 
-// Whether this is the last of `count` blocks to come here; all that they wrote before is to be seen
-// then (by LoadFresh). The counter is zero again after the last. Called by all threads of a block.
+// Returns true to the last of `count` blocks that call it, which then sees all that the others
+// wrote before (by LoadFresh). The last call resets the counter. Called by all threads of a block.
 __device__ inline bool IsLastOf(uint32_t* counter, uint32_t count) {
   __shared__ bool last;
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence();  // for the whole block: it is cumulative over the barrier, as that behind it
+    __threadfence();  // covers the whole block: the barriers around it make it cumulative
     last = atomicAdd(counter, 1u) == count - 1;
     if (last) {
       *counter = 0;
@@ -40,13 +40,13 @@ __device__ inline bool IsLastOf(uint32_t* counter, uint32_t count) {
 
 constexpr uint32_t kAllLanes = 0xFFFFFFFF;
 
-// The same of warps, each of which has written by its first lane. Called by all lanes of a warp.
+// The same for warps whose first lane did the writing. Called by all lanes of a warp.
 __device__ inline bool IsLastWarpOf(uint32_t* counter, uint32_t count) {
   uint32_t last = 0;
   if (threadIdx.x % 32 == 0) {
     __threadfence();
     last = atomicAdd(counter, 1u) == count - 1 ? 1 : 0;
-    __threadfence();  // for the lanes behind __syncwarp, too
+    __threadfence();  // for the other lanes too, behind __syncwarp
     if (last != 0) *counter = 0;
   }
   last = __shfl_sync(kAllLanes, last, 0);
@@ -54,7 +54,7 @@ __device__ inline bool IsLastWarpOf(uint32_t* counter, uint32_t count) {
   return last != 0;
 }
 
-// Of what other blocks of the same launch have written: past this multiprocessor's own cache.
+// Loads data written by other blocks of the same launch, bypassing L1.
 template <typename T>
 __device__ T LoadFresh(const T* from) {
   using Word = std::conditional_t<alignof(T) % 8 == 0, uint64_t, uint32_t>;
@@ -75,15 +75,15 @@ __global__ void EachElement(uint64_t n, Work work) {
   if (i < n) work(i);
 }
 
-// work(i) for every i in [0, n), a thread each. REQUIRES fewer than 2^39 of them.
+// Runs work(i) for every i in [0, n), one thread each. REQUIRES n < 2^39.
 template <typename Work>
 int ForEach(cudaStream_t stream, uint64_t n, const Work& work) {
   const auto blocks = static_cast<uint32_t>((n + kElementThreads - 1) / kElementThreads);
   return Launch(EachElement<Work>, blocks, kElementThreads, stream, n, work);
 }
 
-// The sum of the threads before this one; *total: of all. `row` has kThreads / 32 elements. By all
-// threads of a block.
+// The sum of the threads before this one; *total: the sum of all threads. `row` has kThreads / 32
+// elements. Called by all threads of a block.
 template <uint32_t kThreads, typename T>
 __device__ T SumBefore(T value, T* row, T* total) {
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -92,7 +92,7 @@ __device__ T SumBefore(T value, T* row, T* total) {
     const T before = __shfl_up_sync(kAllLanes, sum, step);
     if (lane >= step) sum += before;
   }
-  __syncthreads();  // who reads the row of before
+  __syncthreads();  // wait for readers of the previous `row`
   if (lane == 31) row[warp] = sum;
   __syncthreads();
   T warps_before = 0;
@@ -104,11 +104,11 @@ __device__ T SumBefore(T value, T* row, T* total) {
   return warps_before + sum - value;
 }
 
-// The sum over the threads of a block, in a fixed order; by all of them, who all get it. `row` has
-// kThreads places in shared memory.
+// The sum over the threads of a block, in a fixed order. Called by all threads; all get it. `row`
+// has kThreads places in shared memory.
 template <uint32_t kThreads>
 __device__ double SumOfBlock(double value, double* row) {
-  __syncthreads();  // who reads the row of before
+  __syncthreads();  // wait for readers of the previous `row`
   row[threadIdx.x] = value;
   for (uint32_t half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();

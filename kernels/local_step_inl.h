@@ -1,4 +1,4 @@
-// U_local of OD-SGD (common/update/local_updater.h says what and why) on one element, for a GPU.
+// U_local of OD-SGD on one element, for a GPU. common/update/local_updater.h has the equations.
 #pragma once
 
 #include "kernels/compensation_inl.h"
@@ -7,18 +7,18 @@
 
 namespace tern::kernels {
 
-// The numbers of one step.
+// The coefficients of one step.
 struct LocalStep {
   enum class Compensation { kNone, kConstant, kAdaptive };
   bool moves = true;  // else w' = W
   float scale = 1;    // of g
   Compensation compensation = Compensation::kNone;
   float lambda = 0, rho = 0, fresh = 0;
-  bool velocity = false;  // there is one
+  bool velocity = false;  // whether the arena has a velocity
   float lr = 0, momentum = 0;
 };
 
-// w'; `velocity` and `mean_square` are left alone where the step has none.
+// Returns w'. Leaves `velocity` and `mean_square` alone where the step has none.
 TERN_HOST_DEVICE float LocalElement(const LocalStep& step, float decay, float w, float g,
                                     float reference, float* velocity, float* mean_square) {
   float d = step.scale != 1 ? g * step.scale : g;

@@ -1,8 +1,9 @@
-// Local response normalization across channels (Krizhevsky et al. 2012), of one image:
+// Local response normalization across channels (Krizhevsky et al. 2012) of one image. All sums are
+// over channels j in [c - size / 2, c + size / 2]:
 //
-//   s_c = k + alpha / size * sum of x_j^2, j in [c - size / 2, c + size / 2]      y_c = x_c
-//   s_c^-beta dx_c = dy_c s_c^-beta - 2 alpha beta / size x_c * sum of dy_j x_j s_j^(-beta - 1)
-//   over the same j
+//   s_c  = k + alpha / size * sum of x_j^2
+//   y_c  = x_c s_c^-beta
+//   dx_c = dy_c s_c^-beta - 2 alpha beta / size * x_c * sum of dy_j x_j s_j^(-beta - 1)
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Update rules on raw arrays, float arithmetic in the order written, no contraction, IEEE division
 // and roots: bit-equal on every device. `decay` is the weight decay that a replica adds itself
-// (0: none). Arrays do not overlap unless it is said.
+// (0: none). Arrays do not overlap unless stated.
 #pragma once
 
 #include <cstddef>
@@ -9,19 +9,26 @@ namespace tern::kernels {
 
 // x *= factor
 void Scale(float* x, size_t n, float factor);
-// g += decay * w, into `out` (may be `g`): decay that is coded with the gradient.
+// out = g + decay * w, the decay that is coded with the gradient. `out` may be `g`.
 void AddDecay(const float* g, const float* w, size_t n, float decay, float* out);
 // w -= lr * (g + decay * w)
 void SgdUpdate(float* w, const float* g, size_t n, float lr, float decay);
-// v = m v + (g + decay * w); w -= lr v   (PyTorch's and TensorFlow's form)
+// PyTorch's and TensorFlow's form:
+//   v  = m v + (g + decay * w)
+//   w -= lr v
 void MomentumUpdate(float* w, float* v, const float* g, size_t n, float lr, float m, float decay);
-// d = g + decay * w; v = m v + d; w -= lr (d + m v)   (PyTorch's form of Nesterov's momentum)
+// PyTorch's form of Nesterov's momentum:
+//   d  = g + decay * w
+//   v  = m v + d
+//   w -= lr (d + m v)
 void NesterovUpdate(float* w, float* v, const float* g, size_t n, float lr, float m, float decay);
-// v = m v + local_rate (g + decay * w); w -= lr v   (LARS; the survey's equation 5 with momentum)
+// LARS, the survey's equation 5 with momentum:
+//   v  = m v + local_rate (g + decay * w)
+//   w -= lr v
 void LarsUpdate(float* w, float* v, const float* g, size_t n, float lr, float local_rate, float m,
                 float decay);
 
-// The numbers of one Adam step, in double until they are rounded here.
+// The coefficients of one Adam step, computed in double and rounded here.
 struct AdamStep {
   float rate;           // lr / (1 - beta1^t)
   float root;           // 1 / sqrt(1 - beta2^t)
@@ -29,13 +36,15 @@ struct AdamStep {
   float beta2, fresh2;
   float epsilon;
 };
-// d = g + decay * w; m = beta1 m + fresh1 d; v = beta2 v + fresh2 (d d);
-// w -= rate (m / (sqrt(v) root + epsilon))
+//   d  = g + decay * w
+//   m  = beta1 m + fresh1 d
+//   v  = beta2 v + fresh2 (d d)
+//   w -= rate (m / (sqrt(v) root + epsilon))
 void AdamUpdate(float* w, float* m, float* v, const float* g, size_t n, const AdamStep& step,
                 float decay);
 
-// average = decay * average + (1 - decay) * w, written average -= (1 - decay) * (average - w), as
-// TensorFlow's
+// average = decay * average + (1 - decay) * w, computed as TensorFlow does:
+//   average -= (1 - decay) * (average - w)
 void EmaUpdate(float* average, const float* w, size_t n, float one_minus_decay);
 
 }  // namespace tern::kernels

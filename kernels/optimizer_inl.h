@@ -1,5 +1,5 @@
-// The update rules of optimizer.h on one element, for a GPU. `m` and `v` are the state of the rules
-// that have one; others leave it alone.
+// The update rules of optimizer.h on one element, for a GPU. Rules without the states `m` or `v`
+// leave them alone.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace tern::kernels {
 
 enum class Rule { kSgd, kMomentum, kNesterov, kLars, kAdam };
 
-// The numbers of one step; which count, the rule says.
+// The coefficients of one step; `rule` says which are used.
 struct UpdateStep {
   Rule rule = Rule::kSgd;
   float lr = 0, momentum = 0;

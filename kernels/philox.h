@@ -2,12 +2,15 @@
 // The same bits on every device, whatever the threads or the order of calls.
 //
 // Layout, a promise that codes depend on:
+//
 //   key     = seed (low word, high word)
 //   counter = { element / 8, tensor, low word of round, stream << 24 | level << 16 | rank }
-// A block is four 32-bit words, eight 16-bit draws: element e of a tensor owns draw e % 8, which is
-// the low half (e even) or the high half (e odd) of word (e % 8) / 2.
-// A draw is refined, where 16 bits do not decide, by the draw of the same place at level 1:
-//   draw32 = draw16(level 0) << 16 | draw16(level 1).
+//
+// A block is four 32-bit words, that is eight 16-bit draws. Element e of a tensor owns draw e % 8:
+// the low half (e even) or the high half (e odd) of word (e % 8) / 2. Where 16 bits do not decide,
+// a draw is refined by the draw of the same place at level 1:
+//
+//   draw32 = draw16(level 0) << 16 | draw16(level 1)
 #pragma once
 
 #include <array>
@@ -28,7 +31,7 @@ struct NoiseKey {
   uint64_t seed = 0;
   Stream stream = Stream::kCodes;
   uint16_t rank = 0;
-  uint64_t round = 0;  // only the low 32 bits count
+  uint64_t round = 0;  // only the low 32 bits are used
   uint32_t tensor = 0;
 };
 

@@ -1,4 +1,4 @@
-// Philox (philox.h), as CPU and GPU compute it.
+// Philox (philox.h), with the same arithmetic on CPU and GPU.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct WideProduct {
   uint32_t low, high;
 };
 
-// As halves: of a product of 64 bits a GPU's compiler makes a longer one.
+// In halves: GPU compilers make slower code of a 64-bit product.
 TERN_HOST_DEVICE WideProduct MultiplyWide(uint32_t a, uint32_t b) {
 #ifdef __CUDA_ARCH__
   return {a * b, __umulhi(a, b)};
@@ -46,7 +46,8 @@ TERN_HOST_DEVICE PhiloxWords NoiseWords(const NoiseKey& key, uint32_t block, uin
                      static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32));
 }
 
-// The draw of place e % 8 of a block. By choices, so that a GPU keeps the words in registers.
+// The draw at place e % 8 of a block. Written as selections, so that a GPU keeps the words in
+// registers.
 TERN_HOST_DEVICE uint32_t DrawOf(const PhiloxWords& words, uint32_t place) {
   const uint32_t low = (place & 2) == 0 ? words.w[0] : words.w[1];
   const uint32_t high = (place & 2) == 0 ? words.w[2] : words.w[3];
@@ -54,14 +55,14 @@ TERN_HOST_DEVICE uint32_t DrawOf(const PhiloxWords& words, uint32_t place) {
   return place % 2 == 0 ? word & 0xFFFF : word >> 16;
 }
 
-// The draws of elements [element, element + 8): of the first that of place 0, and so on.
+// The draws of elements [element, element + 8): place 0 has that of the first, and so on.
 TERN_HOST_DEVICE PhiloxWords NoiseOfEight(const NoiseKey& key, uint64_t element) {
   const auto block = static_cast<uint32_t>(element / 8);
   const PhiloxWords words = NoiseWords(key, block, 0);
   const auto shift = static_cast<uint32_t>(element % 8);
-  if (shift == 0) return words;  // most often
+  if (shift == 0) return words;  // the common case
   const PhiloxWords next = NoiseWords(key, block + 1, 0);
-  // By constant steps, so that a GPU keeps the words in registers.
+  // In constant steps, so that a GPU keeps the words in registers.
   uint32_t w[8] = {words.w[0], words.w[1], words.w[2], words.w[3],
                    next.w[0],  next.w[1],  next.w[2],  next.w[3]};
   for (int i = 0; i < 6; ++i) w[i] = (shift & 4) != 0 ? w[i + 2] : w[i];

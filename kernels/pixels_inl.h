@@ -9,7 +9,7 @@
 
 namespace tern::kernels {
 
-constexpr uint32_t kPixelLanes = 8;  // of a sum: lane l takes elements l, l + 8, ... in order
+constexpr uint32_t kPixelLanes = 8;  // of a sum: lane l adds elements l, l + 8, ... in order
 
 TERN_HOST_DEVICE float Scaled(const ChannelScale& s, float x) {
   return (x / 255.0f * s.scale + s.offset - s.mean) / s.deviation;
@@ -24,7 +24,7 @@ TERN_HOST_DEVICE float Contrasted(float x, float mean, float contrast) {
   return (x - mean) * contrast + mean;
 }
 
-// Of n values around their mean: what they are multiplied by.
+// The factor that standardizes n values with this sum of squares around their mean.
 TERN_HOST_DEVICE float StandardFactor(double squares, double n) {
   const double deviation = sqrt(squares / n), least = 1 / sqrt(n);
   return static_cast<float>(1 / (deviation < least ? least : deviation));

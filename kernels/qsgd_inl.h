@@ -1,4 +1,4 @@
-// QSGD (common/codec/qsgd_levels.h and qsgd_form.h say what and why), as CPU and GPU compute it.
+// QSGD (common/codec/qsgd_levels.h, qsgd_form.h), with the same arithmetic on CPU and GPU.
 #pragma once
 
 #include <cmath>
@@ -12,18 +12,18 @@ namespace tern::kernels {
 
 constexpr int kQsgdMostBits = 24;  // an element
 constexpr double kQsgdMostLevels = (1 << (kQsgdMostBits - 1)) - 1;
-constexpr uint64_t kQsgdStride = 64;  // buckets for which there is one end
+constexpr uint64_t kQsgdStride = 64;  // buckets per entry of `ends`
 constexpr double kLargestFloat = 0x1.fffffep127;
 
 struct QsgdRule {
-  bool two_norm = false;   // the norm is the 2-norm, or the largest magnitude
-  bool intervals = false;  // the layout, or sign
-  int bits = 4;            // an element; 0: as many as its bucket needs
-  double levels = 7;       // s; 0: sqrt(per_element n) / 2 of a bucket of n elements
+  bool two_norm = false;   // true: the 2-norm; false: the largest magnitude
+  bool intervals = false;  // layout; false: sign
+  int bits = 4;            // per element; 0: as many as its bucket needs
+  double levels = 7;       // s; 0: sqrt(per_element n) / 2 for a bucket of n elements
   double per_element = 0;
 };
 
-// One bucket's.
+// The parameters of one bucket.
 struct QsgdBucket {
   float norm = 0;
   int width = 0;  // bits an element
@@ -44,7 +44,7 @@ TERN_HOST_DEVICE int QsgdBitsFor(double levels) {
   return bits;
 }
 
-// The largest of a bucket of n elements.
+// The largest width of a bucket of n elements.
 TERN_HOST_DEVICE int QsgdMaxWidth(const QsgdRule& rule, uint64_t n) {
   return rule.bits > 0 ? rule.bits : QsgdBitsFor(QsgdLevelCount(rule, n));
 }
@@ -53,7 +53,7 @@ TERN_HOST_DEVICE QsgdBucket QsgdMeasured(const QsgdRule& rule, float max_abs, do
                                          uint64_t n) {
   QsgdBucket bucket{max_abs, rule.bits, QsgdLevelCount(rule, n)};
   if (rule.two_norm) {
-    // Rounded upwards or downwards, it is not below the largest magnitude, which is a float.
+    // Whichever way it is rounded, it is at least the largest magnitude, which is a float.
     const double norm = sqrt(sum_squares);
     bucket.norm = static_cast<float>(norm < kLargestFloat ? norm : kLargestFloat);
   }
@@ -63,14 +63,14 @@ TERN_HOST_DEVICE QsgdBucket QsgdMeasured(const QsgdRule& rule, float max_abs, do
   return bucket;
 }
 
-// Whether a norm and a width may go together in a bucket of n elements.
+// Whether a bucket of n elements can have this norm and width.
 TERN_HOST_DEVICE bool QsgdCanBe(const QsgdRule& rule, float norm, int width, uint64_t n) {
   if (!(norm < INFINITY) || BitsOf(norm) >> 31 != 0) return false;
   if (rule.bits > 0) return true;
   return norm > 0 ? width >= 2 && width <= QsgdMaxWidth(rule, n) : width == 0;
 }
 
-// How large the code of `count` elements is, in buckets of `size`, both at least 1.
+// Sizes of the code of `count` elements in buckets of `size`, both at least 1.
 TERN_HOST_DEVICE uint64_t QsgdBuckets(uint64_t count, uint64_t size) {
   return count / size + (count % size != 0 ? 1 : 0);
 }
@@ -79,7 +79,7 @@ TERN_HOST_DEVICE uint64_t QsgdHeaderSize(const QsgdRule& rule, uint64_t buckets)
   if (rule.bits > 0) return norms;
   return norms + buckets + (buckets + kQsgdStride - 1) / kQsgdStride * sizeof(uint64_t);
 }
-// Of all levels.
+// The most bits of all levels together.
 TERN_HOST_DEVICE uint64_t QsgdMaxBits(const QsgdRule& rule, uint64_t count, uint64_t size) {
   const uint64_t last = count % size;
   return (count - last) * static_cast<uint64_t>(QsgdMaxWidth(rule, size)) +
@@ -89,8 +89,8 @@ TERN_HOST_DEVICE uint64_t QsgdMaxSize(const QsgdRule& rule, uint64_t count, uint
   return QsgdHeaderSize(rule, QsgdBuckets(count, size)) + (QsgdMaxBits(rule, count, size) + 7) / 8;
 }
 
-// Whether an event of probability p in [0, 1) happens; `draw`: the element's of level 0, finer():
-// that of level 1.
+// Whether an event of probability p in [0, 1) happens. `draw` is the element's draw of level 0,
+// finer() that of level 1.
 template <typename Finer>
 TERN_HOST_DEVICE bool QsgdFires(double p, uint32_t draw, const Finer& finer) {
   const auto threshold = static_cast<uint32_t>(p * 0x1p32);
@@ -99,7 +99,7 @@ TERN_HOST_DEVICE bool QsgdFires(double p, uint32_t draw, const Finer& finer) {
   return finer() < (threshold & 0xFFFF);
 }
 
-// Of a norm above 0: the level of layout sign, or the interval's end.
+// The level (layout sign) or the interval's end (layout intervals) of v. REQUIRES a norm above 0.
 template <typename Finer>
 TERN_HOST_DEVICE uint32_t QsgdLevel(bool intervals, float v, const QsgdBucket& bucket,
                                     uint32_t draw, const Finer& finer) {
@@ -109,15 +109,16 @@ TERN_HOST_DEVICE uint32_t QsgdLevel(bool intervals, float v, const QsgdBucket& b
   return below + uint32_t{QsgdFires(x - below, draw, finer)};
 }
 
-// The same without a division, a double and the draw of level 1, where that is certain; it nearly
-// always is. With u = (draw32 + 1) / 2^32 the level is floor(x - u) + 1, and u lies in
-// (draw16 / 2^16, (draw16 + 1) / 2^16]. |v| * scale + shift is within s 2^-22 of x (four roundings
-// of what is at most s, seven of at most s / 2 in intervals); `error` has room for the others.
+// QuickLevel computes the same without a division, a double and the draw of level 1, and says
+// whether the result is certain; it nearly always is. With u = (draw32 + 1) / 2^32 the level is
+// floor(x - u) + 1, and u lies in (draw16 / 2^16, (draw16 + 1) / 2^16]. |v| * scale + shift is
+// within s 2^-22 of x (four roundings of values up to s, seven of values up to s / 2 in intervals);
+// `error` covers the remaining roundings.
 struct QsgdQuick {
   float scale = NAN, shift = 0, error = 0;
 };
 
-// Nothing is certain of norms with which s / norm or a product with it may overflow.
+// With norms for which s / norm, or a product with it, may overflow, no result is certain.
 TERN_HOST_DEVICE QsgdQuick QuicklyOf(bool intervals, const QsgdBucket& bucket) {
   if (!(bucket.norm > 0x1p-100f && bucket.norm < 0x1p100f)) return {};
   const auto s = static_cast<float>(bucket.s);
@@ -126,7 +127,7 @@ TERN_HOST_DEVICE QsgdQuick QuicklyOf(bool intervals, const QsgdBucket& bucket) {
   return {most / bucket.norm, intervals ? most : 0, error};
 }
 
-// `x` is v of intervals, and |v| else. False: it is not certain.
+// `x` is v for intervals, |v| otherwise. Returns false if the result is not certain.
 TERN_HOST_DEVICE bool QuickLevel(const QsgdQuick& quick, float x, uint32_t draw16,
                                  uint32_t* level) {
   const float least_u = static_cast<float>(draw16) * 0x1p-16f;
@@ -137,15 +138,14 @@ TERN_HOST_DEVICE bool QuickLevel(const QsgdQuick& quick, float x, uint32_t draw1
   return true;
 }
 
-// Of codes that are levels and a sign: which of them, and whether it is one.
+// Decodes a level with a sign bit; clears *good if it is not a valid code.
 TERN_HOST_DEVICE int32_t QsgdSigned(uint32_t code, uint32_t minus, uint32_t last, bool* good) {
   const uint32_t level = code & (minus - 1);
-  *good = *good & (code != minus) & (level <= last);  // minus nothing is no code
+  *good = *good & (code != minus) & (level <= last);  // -0 is no code
   return (code & minus) != 0 ? -static_cast<int32_t>(level) : static_cast<int32_t>(level);
 }
 
-// What a code is worth, |v| / s being the unit. At s that is no whole number the last level lies
-// above the norm.
+// The value of a code; `unit` is |v| / s. If s is not an integer, the last level is above the norm.
 TERN_HOST_DEVICE float QsgdValue(int32_t c, double unit) {
   double value = c * unit;
   value = value < -kLargestFloat ? -kLargestFloat : value;

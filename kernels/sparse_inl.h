@@ -1,5 +1,5 @@
-// How blocks of which few elements are sent are written (common/codec/sparse.h says what and why),
-// as CPU and GPU compute it.
+// The form of blocks of sparse codes (common/codec/sparse.h), with the same arithmetic on CPU and
+// GPU.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 namespace tern::kernels {
 
 constexpr uint32_t kSparseBlock = 4096;
-constexpr uint32_t kSparseEntry = 2;  // bytes of the directory a block
+constexpr uint32_t kSparseEntry = 2;  // bytes of the directory per block
 
-// How the places of k of `length` elements are written.
+// How the places of k of `length` elements are coded.
 struct SparseForm {
   bool bitmap = false;
   uint32_t low_bits = 0;  // l
@@ -27,12 +27,12 @@ TERN_HOST_DEVICE SparseForm SparseFormOf(uint32_t k, uint32_t length) {
   return {false, low_bits, bits, (bits + 7) / 8};
 }
 
-// Whether a block of floats of which k are not zero is written whole.
+// Whether a block of floats with k non-zeros is written in full.
 TERN_HOST_DEVICE bool IsSparseDense(uint32_t k, uint32_t length) {
   return k != 0 && 4 * length <= 4 * k + SparseFormOf(k, length).bytes;
 }
 
-// Of floats, where the directory says k.
+// The bytes of a block of floats whose directory entry is k.
 TERN_HOST_DEVICE uint32_t SparseBodySize(uint32_t k, uint32_t length) {
   if (k == 0) return 0;
   return 4 * k + (k == length ? 0 : SparseFormOf(k, length).bytes);

@@ -1,11 +1,15 @@
-// TernGrad's codes (Wen et al. 2017, eq. 1 and 2) on one segment: n elements of one tensor.
-//   x = min(|g|, clip);  P(code != 0) = x / s;  code = sign(g) * b
-// s is the (shared) scaler, `clip` the worker's own c * sigma (infinity: none). x >= s always
-// fires. s == 0 or g == 0 gives 0. b is decided by draw32 < floor(x / s * 2^32) (philox.h), x / s
-// in IEEE float division, so codes are bit-equal on every device.
+// TernGrad's codes (Wen et al. 2017, eq. 1 and 2) of one segment: n elements of one tensor.
 //
-// Form: `mask`, a plane of n bits (element i is bit i % 8 of byte i / 8; one = not zero), and
-// `signs`, one bit a non-zero in element order, packed the same way (one = negative). Unused bits
+//   x            = min(|g|, clip)
+//   P(code != 0) = x / s
+//   code         = sign(g) * b
+//
+// s is the (shared) scaler, `clip` the worker's own c * sigma (infinity: none). b is 1 if
+// draw32 < floor(x / s * 2^32) (philox.h), with x / s in IEEE float division, so codes are
+// bit-equal on every device. x >= s always gives b = 1; s == 0 or g == 0 gives 0.
+//
+// Format: `mask`, a plane of n bits (element i is bit i % 8 of byte i / 8; one = not zero), and
+// `signs`, one bit per non-zero in element order, packed the same way (one = negative). Unused bits
 // are zero.
 #pragma once
 
@@ -19,15 +23,14 @@ namespace tern::kernels {
 
 inline size_t PlaneBytes(size_t n) { return (n + 7) / 8; }
 
-// Codes g[0, n), which are elements [first, first + n) of the tensor. `mask` has PlaneBytes(n)
-// bytes of room and `signs` as many; both are written, with zeros behind the last sign. Returns the
-// number of non-zeros.
+// Codes g[0, n), elements [first, first + n) of the tensor. `mask` and `signs` have PlaneBytes(n)
+// bytes each; both are written, with zeros behind the last sign. Returns the number of non-zeros.
 size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& key, uint64_t first,
                  uint8_t* mask, uint8_t* signs);
 size_t TernarizeRef(const float* g, size_t n, float s, float clip, const NoiseKey& key,
                     uint64_t first, uint8_t* mask, uint8_t* signs);
 
-// Equation 2 for one element: whether its code is not zero. A NaN gives 0, so does a bad s.
+// Equation 2 for one element: whether its code is not zero. False for a NaN, and for an invalid s.
 bool TernaryFires(float g, float s, float clip, const NoiseKey& key, uint64_t element);
 
 // Number of ones in a plane of n bits. REQUIRES unused bits of the last byte zero.

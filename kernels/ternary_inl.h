@@ -1,4 +1,4 @@
-// Equation 2 for one element (ternary.h), as CPU and GPU compute it.
+// Equation 2 for one element (ternary.h), with the same arithmetic on CPU and GPU.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace tern::kernels {
 
-// Whether the code of a value is not zero. A NaN gives 0, so does a bad s.
+// Whether the code of a value is not zero. False for a NaN, and for an invalid s.
 TERN_HOST_DEVICE bool Fires(float g, float s, float clip, const NoiseKey& key, uint64_t element) {
   const float magnitude = fabsf(g);
   if (!(magnitude > 0) || !(s > 0)) return false;
@@ -22,15 +22,15 @@ TERN_HOST_DEVICE bool Fires(float g, float s, float clip, const NoiseKey& key, u
   return draw < threshold;
 }
 
-// The same for eight elements without a division, without the draw of level 1 and without a branch
-// each: bit k of every word is element k's. Those that are not `unsure` fire if not `below`; nearly
-// all are decided.
+// The same for eight elements, without divisions, draws of level 1 or branches: bit k of every word
+// belongs to element k. An element that is not `unsure` fires unless it is `below`. Nearly all are
+// decided here.
 struct QuickCodes {
   uint32_t below = 0, negative = 0, unsure = 0;
 };
 
-// What a part's quick decisions need. A scale of 0: none fires; NaN: none is certain, as 1 / s, or
-// what it is multiplied with, might overflow.
+// The constants of a part's quick decisions. Scale 0: no element fires. Scale NaN: no element is
+// certain, because 1 / s or a product with it might overflow.
 struct QuickScale {
   float clip, scale;
 };
@@ -40,16 +40,16 @@ TERN_HOST_DEVICE QuickScale QuickScaleOf(float s, float clip) {
   return {clip, s > 0x1p-100f && s < 0x1p100f ? 0x1p16f / s : NAN};
 }
 
-// draw + 1/2, exactly, of the draw of place e % 8 of a block: its bits are those of 2^23 + draw.
+// draw + 1/2, exactly, of the draw at place e % 8 of a block: its bits are those of 2^23 + draw.
 TERN_HOST_DEVICE float DrawAndHalf(const PhiloxWords& draws, uint32_t place) {
   return FloatOf(0x4B000000 | DrawOf(draws, place)) - (0x1p23f - 0.5f);
 }
 
-// With T = x / s * 2^16 (rounded) and draw16 = d, draw32 lies in [2^16 d, 2^16 (d + 1)): it is
-// below floor(2^16 T) if d + 1 <= T, and is not if d >= T. So T - (d + 1/2) decides from 1/2 on,
-// and up to -1/2. T <= 2^16, or x >= s; x * scale is within 2^-23 of it (relative: 2^16 / s, and x
-// / s itself, are rounded once each), which is 2^-7; the fma's own rounding of a result near 1/2
-// adds 2^-25. The margin is twice that.
+// Let T = x / s * 2^16 (rounded) and draw16 = d. Then draw32 lies in [2^16 d, 2^16 (d + 1)): it is
+// below floor(2^16 T) if d + 1 <= T, and not below if d >= T. So T - (d + 1/2) decides if it is at
+// least 1/2 or at most -1/2. T <= 2^16, unless x >= s. x * scale is within a relative 2^-23 of T
+// (2^16 / s and x / s are rounded once each), that is 2^-7; the rounding of the fma near 1/2 adds
+// 2^-25. The margin is twice that.
 TERN_HOST_DEVICE QuickCodes DecideQuickly(const float* g, const PhiloxWords& draws,
                                           const QuickScale& by) {
   constexpr float kDecides = 0.5f + 0x1p-6f;
@@ -68,7 +68,7 @@ TERN_HOST_DEVICE QuickCodes DecideQuickly(const float* g, const PhiloxWords& dra
   return codes;
 }
 
-// Of each byte the bits at the ones of `mask`, together at its low end: by halves of the way, like
+// Gathers the bits of each byte at the ones of `mask` at the byte's low end, by powers of two like
 // Compress (bits_inl.h), four bytes at once.
 TERN_HOST_DEVICE uint32_t CompressBytes(uint32_t bits, uint32_t mask) {
   uint32_t zeros = ~mask << 1 & 0xFEFEFEFE;  // below each place

@@ -62,8 +62,8 @@ __device__ void FillMeans(uint32_t bits, uint32_t contributors, float scaler, fl
     means[i] = static_cast<float>(static_cast<double>(scaler) * (i - n) / n);
 }
 
-// work(at, count) for the eights of this block's tile: `count` elements of the
-// part from `at` on.
+// Calls work(at, count) for the runs of eight of this block's tile: `count` elements of the part,
+// from `at` on.
 template <typename Work>
 __device__ void ForEights(const Part& part, uint32_t tile, const Work& work) {
   const uint64_t tile_begin = uint64_t{tile} * kTile;

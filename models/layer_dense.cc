@@ -1,4 +1,3 @@
-#include "models/complete.h"
 #include "models/layer_rules.h"
 
 namespace tern::models {

@@ -1,6 +1,6 @@
 // Layers of several inputs.
-#include "models/complete.h"
 #include "models/layer_rules.h"
+#include "models/limits.h"
 
 namespace tern::models {
 

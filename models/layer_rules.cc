@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/text.h"
-#include "models/complete.h"
+#include "models/limits.h"
 
 namespace tern::models {
 

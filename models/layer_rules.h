@@ -1,17 +1,17 @@
-// What holds for a kind of layer whatever runs it: its inputs, defaults, bounds, shapes and
-// parameters. A file of a family each, a line in the table of rules.cc. Internal to models.
+// The rules of each kind of layer, whatever runs it: inputs, defaults, bounds, shapes and
+// parameters. One file per family, one line in the table of layer_rules.cc. Internal to models.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "common/base/status.h"
-#include "models/shapes.h"
+#include "models/parameters.h"
 #include "proto/net.pb.h"
 
 namespace tern::models {
 
-// Of a layer: parameters in order, offsets still missing.
+// The parameters and statistics of a layer, in order; their offsets are set later.
 struct LayerState {
   std::vector<Parameter> parameters;
   std::vector<Statistic> statistics;
@@ -23,9 +23,9 @@ struct LayerRules {
   pb::LayerDef::KindCase kind;
   const char* name;
   int least_inputs, most_inputs;
-  // Fills in what was left out, checks bounds that need no shape.
+  // Fills in what was left out and checks bounds that do not depend on shapes.
   Status (*complete)(pb::LayerDef* layer);
-  // REQUIRES complete. The image that it makes of those.
+  // The layer's output image. REQUIRES a completed layer.
   Result<ImageDims> (*output)(const pb::LayerDef& layer, const Inputs& inputs);
   LayerState (*state)(const pb::LayerDef& layer, const Inputs& inputs);
 };
@@ -35,12 +35,12 @@ const LayerRules* FindRules(pb::LayerDef::KindCase kind);
 // "conv, max_pool, ...", in the order of the table.
 std::string KindNames();
 
-// The files' own lines.
+// The rows of the files.
 extern const LayerRules kConvRules, kMaxPoolRules, kAvgPoolRules, kDenseRules, kReluRules,
     kBatchNormRules, kLrnRules, kDropoutRules, kConcatRules, kAddRules, kStandardizeRules,
     kSoftmaxLossRules;
 
-// What several of them need.
+// Helpers of several families.
 Status BadLayer(const std::string& message);  // kBadJob
 std::string Text(const ImageDims& dims);
 Status CheckSize(const std::string& key, uint32_t value);  // 1 to kMaxDim

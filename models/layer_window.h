@@ -2,12 +2,14 @@
 #pragma once
 
 #include "common/base/status.h"
-#include "models/shapes.h"
+#include "models/layer_rules.h"
+#include "models/window.h"
 #include "proto/net.pb.h"
 
 namespace tern::models {
 
-// Defaults and bounds of stride, padding and pad. `def` is a ConvDef or a PoolDef.
+// Sets the defaults of stride, padding and pad, and checks their bounds. `def` is a ConvDef or a
+// PoolDef; `covered` is how many pixels its kernel covers.
 template <typename Def>
 Status CompleteWindow(uint32_t covered, Def* def) {
   if (def->has_pad() && def->has_padding() && def->padding() != pb::Pad::valid)
@@ -21,7 +23,7 @@ Status CompleteWindow(uint32_t covered, Def* def) {
   return CheckSize("stride", def->stride());
 }
 
-// What the window makes of an image.
+// The output image of the window.
 template <typename Def>
 Result<ImageDims> SlideWindow(const ImageDims& input, uint32_t channels, const Def& def) {
   const Result<AxisPlan> rows = PlanAxis(input.h, WindowOf(def, input.h));

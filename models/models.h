@@ -1,4 +1,4 @@
-// The table of network builders: arguments -> NetDef. One file a family, one line in models.cc.
+// The table of network builders: arguments -> NetDef. One file per family, one line in models.cc.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace tern::models {
 
-// Builds the net of a job's `model`: a builder by name, or the user's own NetDef. Every NetDef that
-// comes back is complete (inputs, outputs and defaults filled in) and valid. kBadJob says which
-// layer and why otherwise.
+// Builds the net of a job's `model`: a builder by name, or the user's own NetDef. Every returned
+// NetDef is complete (inputs, outputs and defaults filled in) and valid; otherwise kBadJob says
+// which layer is wrong and why.
 Result<pb::NetDef> BuildNet(const pb::Model& model, const pb::ImageShape& input, uint32_t classes);
 
 const std::vector<std::string>& ModelNames();
 
-// What a builder's net was published for; of a name that is not known, of the first.
+// The image and classes that a builder's net was published for; for an unknown name, the first's.
 struct PublishedImage {
   uint32_t channels, side, classes;
 };

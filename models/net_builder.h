@@ -1,4 +1,5 @@
-// Writes a NetDef layer by layer. Each reads what the one before made, unless From says otherwise.
+// Writes a NetDef layer by layer. Each layer reads the output of the one before, unless From is
+// called.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +35,13 @@ class NetBuilder {
  public:
   explicit NetBuilder(const std::string& name) { net_.set_name(name); }
 
-  // How the layers that are added from now on start.
+  // Initial weights and biases of the layers added from now on.
   void InitConvs(pb::Init weight, pb::Init bias = Constant(0));
   void InitDense(pb::Init weight, pb::Init bias = Constant(0));
 
   // The next layer reads this tensor.
   void From(std::string tensor) { from_ = {std::move(tensor)}; }
-  // The tensor that the newest layer made.
+  // The output tensor of the newest layer.
   const std::string& last() const { return last_; }
 
   void Conv(const std::string& name, const ConvShape& shape);
@@ -55,7 +56,7 @@ class NetBuilder {
   void Add(const std::string& name, std::vector<std::string> tensors);
   void Concat(const std::string& name, std::vector<std::string> tensors);
   void Standardize(const std::string& name) { Layer(name)->mutable_standardize(); }
-  // Adds the loss. REQUIRES nothing after.
+  // Adds the loss. No call may follow.
   pb::NetDef Finish();
 
  private:

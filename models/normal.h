@@ -1,5 +1,5 @@
 // Normal quantiles from additions, multiplications, divisions and square roots only, which IEEE
-// rounds the same everywhere: libm's log, sin and cos may differ in the last bit between machines,
+// rounds the same everywhere. libm's log, sin and cos may differ in the last bit between machines,
 // and initial parameters must not.
 #pragma once
 

@@ -15,7 +15,7 @@
 
 namespace tern::models {
 
-// A named array that lives elsewhere. REQUIRES values.size() == product of shape.
+// A named array, by reference. REQUIRES values.size() == product of shape.
 struct TensorView {
   std::string name;
   std::vector<uint64_t> shape;
@@ -41,8 +41,8 @@ using Metadata = std::map<std::string, std::string>;
 std::string EncodeSafetensors(const std::vector<TensorView>& tensors, const Metadata& metadata);
 Result<TensorFile> DecodeSafetensors(std::string_view bytes);
 
-// To a file: under a temporary name beside it, flushed to disk, then renamed, so that `path` is
-// always either the old file or the whole new one. kBadData if the system refuses.
+// Writes a file under a temporary name beside it, flushes it to disk, and renames it, so that
+// `path` is always either the old file or the whole new one. kBadData if the system refuses.
 Status WriteSafetensors(const std::string& path, const std::vector<TensorView>& tensors,
                         const Metadata& metadata);
 Result<TensorFile> ReadSafetensors(const std::string& path);
@@ -50,11 +50,11 @@ Result<TensorFile> ReadSafetensors(const std::string& path);
 // An arena (parameters, momentum, ...) as named tensors: PREFIX + the parameter's name.
 std::vector<TensorView> ViewArena(const ParameterTable& table, const float* arena,
                                   const std::string& prefix = "");
-// The way back: every PREFIX + parameter must be there with its shape. Other tensors are left
-// alone. On kBadData the arena may be partly written.
+// The reverse: every PREFIX + parameter must exist with its shape. Ignores other tensors. After
+// kBadData the arena may be partly written.
 Status LoadArena(const TensorFile& file, const ParameterTable& table, float* arena,
                  const std::string& prefix = "");
-// The same of the statistics, which stand in a file of weights beside the parameters.
+// The same for the statistics, which weight files hold besides the parameters.
 std::vector<TensorView> ViewStatistics(const ParameterTable& table, const float* arena);
 Status LoadStatistics(const TensorFile& file, const ParameterTable& table, float* arena);
 

@@ -22,6 +22,11 @@ node_has+='|^lib(cuda|cudart|cublas|cublasLt|cudnn[a-z_]*|nvrtc|nvJitLink)\.so'
 # Those of the libraries that it needs, as "NAME PATH".
 needed() { ldd "$@" | awk '$2 == "=>" {print $1, $3}' | sort -u; }
 
+# The package that a file is of, or nothing. Some packages say /lib where the file is in /usr/lib.
+package_of() {
+  { dpkg-query -S "$1" 2>/dev/null || dpkg-query -S "${1#/usr}" 2>/dev/null || true; } | head -n 1 | cut -d: -f1
+}
+
 rm -rf "$to"
 mkdir -p "$to/lib" "$to/share/doc"
 build=$(dirname "$bin")
@@ -40,7 +45,7 @@ while read -r name path; do
     exit 1
   fi
   cp -L "$path" "$to/lib/$name"
-  package=$(dpkg-query -S "$(realpath "$path")" 2>/dev/null | head -n 1 | cut -d: -f1 || true)
+  package=$(package_of "$(realpath "$path")")
   if [ -n "$package" ] && [ -r "/usr/share/doc/$package/copyright" ]; then
     cp "/usr/share/doc/$package/copyright" "$to/share/doc/$package.copyright"
   fi

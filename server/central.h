@@ -1,4 +1,4 @@
-// Central parameters: what a server keeps of one chunk of the model. The weights, the optimizer's
+// Central parameters: a server's state of one chunk of the model: the weights, the optimizer's
 // state for them, their moving average. Belongs to the thread of its lane.
 #pragma once
 
@@ -24,24 +24,24 @@ using Rate = std::function<double(uint64_t step)>;
 
 class CentralChunk {
  public:
-  // `initial`: the weights of the whole model. kBadJob: an exchange or an optimizer that cannot do
-  // with parts of the model. `setup` outlives it.
+  // `initial`: the weights of the whole model. kBadJob: an exchange or an optimizer that does not
+  // support partial models. `setup` outlives it.
   static Result<std::unique_ptr<CentralChunk>> Make(const setup::Setup& setup,
                                                     const protocol::Chunk& chunk,
                                                     std::span<const float> initial);
 
-  // One push of the job, alone: values[0, count). kMismatch: it cannot be one.
+  // Decodes one worker's push into values[0, count). kMismatch if it is invalid.
   Status Decode(const Bytes& push, std::span<float> values) const;
-  // The mean that a sum over `contributors` workers codes.
+  // Decodes the mean of a sum over `contributors` workers.
   Status DecodeMean(const Bytes& sum, uint32_t contributors, std::span<float> values) const;
 
-  // The optimizer's step with gradient g, and one change more.
+  // Takes an optimizer step with gradient g; increments the version.
   void Apply(std::span<const float> g, double learning_rate);
-  // w += alpha (x - w), and one change more (EASGD's centre).
+  // w += alpha (x - w) (EASGD's centre); increments the version.
   void MoveTowards(std::span<const float> x, float alpha);
 
   std::span<const float> weights() const { return weights_; }
-  // The weights themselves where the job asks for no average.
+  // The moving average; the weights themselves if the job asks for no average.
   std::span<const float> average() const { return average_.empty() ? weights_ : average_; }
   uint64_t version() const { return version_; }  // changes so far
   const protocol::Chunk& chunk() const { return chunk_; }
@@ -63,7 +63,7 @@ class CentralChunk {
 
 // The initial weights of the whole model, the same as every worker's.
 std::vector<float> InitialWeights(const setup::Setup& setup);
-// Rows of fp32, as weights travel whole.
+// Encodes a row of fp32, the form of weights that are sent whole.
 Bytes WholeBytes(std::span<const float> values);
 
 }  // namespace tern::server

@@ -7,6 +7,7 @@
 
 #include "common/base/text.h"
 #include "common/protocol/cells.h"
+#include "server/clock_rules.h"
 
 namespace tern::server {
 

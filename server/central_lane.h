@@ -34,9 +34,9 @@ class CentralLane {
   // Null where the algorithm has rounds.
   protocol::ClockLane* clock_lane() { return clock_lane_; }
 
-  // The membership of `run` has begun. Of an earlier one of this lane's snapshots nothing is left;
-  // where there are some of this run, this server has restarted: without rounds it goes on from the
-  // newest; with rounds it is told where to by RollBackTo. A sentence for the log, or empty.
+  // The membership of `run` has begun. Deletes snapshots of earlier runs. If there are snapshots of
+  // this run, this server has restarted: without rounds it resumes from the newest; with rounds it
+  // is told where to resume by RollBackTo. Returns a sentence for the log, or an empty one.
   std::string BeginRun(uint64_t run);
   // Which beginning of the run (roll_back.h, resume.h) this is; 0: none yet. Snapshots of a lane
   // without rounds have it: one of an earlier beginning is of another past.

@@ -1,14 +1,11 @@
 // Central parameters under a synchronous algorithm: the cells of a RoundLane whose closing changes
 // the server's weights, and whose answer is the weights.
 //
-//   ssgd, odsgd  w = optimizer(w, mean of the gradients)            answer: w
-//   easgd        w += alpha sum over the workers of (x_i - w)       answer: w; a worker moves by
-//   the
-//                (survey equation 4)                                difference to the w before,
-//                which
-//                                                                   it still holds
+//   ssgd, odsgd  w = optimizer(w, mean of the gradients)
+//   easgd        w += alpha * sum over the workers of (x_i - w)    survey, equation 4
 //
-// The rounds of a cell close in order, each once.
+// The answer is the new w. In easgd a worker moves by the difference to the old w, which it still
+// holds. The rounds of a cell close in order, each once.
 #pragma once
 
 #include <cstdint>
@@ -27,29 +24,30 @@ namespace tern::server {
 // One chunk. It outlives the sums that it opens.
 class CentralRounds {
  public:
-  // After `round` changed the weights.
+  // Called after `round` changed the weights.
   using OnClosed = std::function<void(uint64_t round)>;
 
   static Result<std::unique_ptr<CentralRounds>> Make(const setup::Setup& setup,
                                                      const protocol::Chunk& chunk,
                                                      std::span<const float> initial, Rate rate);
 
-  // The cell of the lane. `sum` is the same cell as it is where parameters are localized: it adds
-  // up, in whatever way the codec does.
+  // The cell for the lane. `sum` is the cell that this chunk would have with localized parameters:
+  // it adds up the contributions as the codec does.
   protocol::CellSpec Spec(protocol::CellSpec sum);
   void SetOnClosed(OnClosed on_closed) { on_closed_ = std::move(on_closed); }
 
-  // What the sum of `contributors` pushes does; the answer. No contributors: nothing changes, no
-  // answer.
+  // Applies the sum of `contributors` pushes; returns the answer. With no contributors nothing
+  // changes and the answer is empty.
   Bytes Close(const Bytes& sum, uint32_t contributors);
-  // What every worker holds after round(), or the moving average: for those that go back to it.
+  // The weights that every worker has after round(), or the moving average: for workers that go
+  // back.
   protocol::CellSpec::Pulled Pull(bool average);
 
   protocol::Cell cell() const;
   uint64_t round() const { return round_; }  // closed so far
   const CentralChunk& central() const { return *central_; }
   void AddState(SavedState* state);
-  // Before the first round again.
+  // Resets it to its state before the first round.
   Status Restart(std::span<const float> initial);
 
  private:

@@ -1,5 +1,5 @@
 // Algorithms without rounds, as cells of a ClockLane: one short file each, with the paper's
-// equation, and one line in the table of clock_rule.cc.
+// equation, and one line in the table of clock_rules.cc.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace tern::server {
 
-// What every rule is made of: one chunk of central parameters and its way down to each worker. A
-// rule says in Take what a push does. Belongs to the thread of its lane.
+// The base of every rule: one chunk of central parameters and its links to the workers. A rule's
+// Take defines what a push does. Belongs to the thread of its lane.
 class ClockRule : public protocol::ClockCell {
  public:
   ClockRule(std::unique_ptr<CentralChunk> central, Rate rate);
@@ -29,19 +29,21 @@ class ClockRule : public protocol::ClockCell {
 
   protocol::Cell cell() const;
   uint64_t pushes() const { return pushes_; }
-  // Rules with state of their own add it.
+  // Rules with state of their own override it.
   virtual void AddState(SavedState* state);
 
  protected:
-  // The push of `rank`, taken at version `base`: values[0, count), to be used up.
+  // Applies the push of `rank`, computed at version `base`: values[0, count), which it may
+  // overwrite.
   virtual void Take(uint32_t rank, uint64_t base, std::span<float> values) = 0;
 
   CentralChunk& central() { return *central_; }
   const pb::Train& train() const { return central_->setup().job.train(); }
   uint32_t workers() const { return central_->setup().plan.workers; }
-  // Of this push. Schedules run on global steps: so many samples as all workers' steps make.
+  // The rate of this push. Schedules run on global steps: the number of steps in which all workers
+  // together process as many samples.
   double learning_rate() const;
-  // The weights that `rank` holds since its newest answer, which was of w.
+  // The weights that `rank` holds since its newest answer, which encoded w.
   std::span<const float> Held(uint32_t rank, std::span<const float> w) const {
     return down_.Held(rank, w);
   }
@@ -57,10 +59,5 @@ class ClockRule : public protocol::ClockCell {
   uint64_t pushes_ = 0;  // before this one
   std::vector<float> values_;
 };
-
-// The rule of job's algorithm. kBadJob if it has none, or the parts do not go together.
-Result<std::unique_ptr<ClockRule>> MakeClockRule(const setup::Setup& setup,
-                                                 const protocol::Chunk& chunk,
-                                                 std::span<const float> initial, Rate rate);
 
 }  // namespace tern::server

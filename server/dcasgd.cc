@@ -6,28 +6,21 @@
 // and with the answer w_bak(m) = w: the weights that its next gradient is taken at. w_bak starts as
 // the initial weights. A mean square a worker, or one (ms_scope). Where it is not w_bak(m) that the
 // gradient was taken at (an answer was lost and given again), there is no term. Where the worker
-// forms the term from its raw gradient (formed: on_worker), the push is plain.
-#include <algorithm>
+// forms the term from its raw gradient (protocol::WorkersFormTerm), the push is plain.
 #include <utility>
 
+#include "common/protocol/codec_options.h"
 #include "common/update/delay_compensation.h"
 #include "server/clock_rules.h"
 
 namespace tern::server {
 namespace {
 
-bool FormedHere(const CentralChunk& central) {
-  // The square of a stochastic code is not the gradient's.
-  const auto& codecs = central.setup().plan.codec_of;
-  const bool drawn = std::any_of(codecs.begin(), codecs.end(),
-                                 [](const codec::Codec* codec) { return codec->stochastic(); });
-  return !algorithm::FactsOf(central.setup().job).WorkersFormTerm(!drawn);
-}
-
 class Dcasgd : public ClockRule {
  public:
   Dcasgd(std::unique_ptr<CentralChunk> chunk, Rate rate, const pb::Dcasgd& job, bool adaptive)
-      : ClockRule(std::move(chunk), std::move(rate)), formed_here_(FormedHere(central())) {
+      : ClockRule(std::move(chunk), std::move(rate)),
+        formed_here_(!protocol::WorkersFormTerm(central().setup().job)) {
     if (!formed_here_) return;
     const std::span<const float> w = central().weights();
     backups_.assign(workers(), std::vector<float>(w.begin(), w.end()));

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/base/logging.h"
 #include "common/codec/codec.h"
@@ -63,23 +64,13 @@ bool DownLink::EncodeValues(std::span<const float> values, uint32_t receiver, ui
   noise.rank = static_cast<uint16_t>(receiver);
   noise.round = version;
   const float* from = values.data();
-  std::vector<uint8_t> code;
   for (const codec::Segment& segment : chunk_.segments) {
     const kernels::Stats stats = kernels::ComputeStats(from, segment.count);
     if (!stats.finite) {
       out->clear();
       return false;
     }
-    code.clear();
-    std::vector<uint8_t>& coded = codec.CodeIsSum() ? *out : code;
-    codec.Encode(from, segment, codec.Prepare(stats, {from, segment.count}, noise), noise, &coded);
-    if (!codec.CodeIsSum()) {
-      const std::unique_ptr<codec::Accumulator> one =
-          codec.NewAccumulator(segment, 1, {noise, nullptr});
-      const Result<size_t> added = one->Add(0, code);
-      CHECK(added.ok()) << added.status().message();  // we coded it
-      one->EncodeSum(out);
-    }
+    codec.Encode(from, segment, codec.Prepare(stats, {from, segment.count}, noise), noise, out);
     from += segment.count;
   }
   return true;
@@ -87,18 +78,15 @@ bool DownLink::EncodeValues(std::span<const float> values, uint32_t receiver, ui
 
 void DownLink::AddDecoded(std::span<const uint8_t> coded, std::span<float> values) const {
   const codec::Codec& codec = *setup_.plan.pull_codec;
-  std::vector<float> decoded;
-  size_t at = 0;
+  float* to = values.data();
   for (const codec::Segment& segment : chunk_.segments) {
-    const Result<size_t> size = codec.SumPart(coded, segment, 1);
+    const Result<size_t> size =
+        codec.DecodeAloneTo(coded, segment, [to](uint64_t first, std::span<const float> decoded) {
+          for (size_t i = 0; i < decoded.size(); ++i) to[first + i] += decoded[i];
+        });
     CHECK(size.ok()) << size.status().message();  // we coded it
-    decoded.resize(segment.count);
-    const Status status =
-        codec.Decode(coded.first(*size), segment, 1, 0, 0, segment.count, decoded.data());
-    CHECK(status.ok()) << status.message();
     coded = coded.subspan(*size);
-    for (size_t i = 0; i < segment.count; ++i) values[at + i] += decoded[i];
-    at += segment.count;
+    to += segment.count;
   }
 }
 

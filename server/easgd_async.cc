@@ -1,9 +1,9 @@
 // Asynchronous elastic averaging (survey equations 2 to 4, one worker at a time): a push is the
-// worker's own weights x,
+// worker's own weights x; the answer is the centre before the push, so that both use the old
+// difference:
 //
-//   centre += alpha (x - centre),   and the worker, with the answer:   x -= alpha (x - centre)
-//
-// both from the old difference: the answer to a push is the centre as it was before it.
+//   centre = centre + alpha (x - centre)      on the server
+//   x      = x - alpha (x - old centre)       on the worker, with the answer
 #include <utility>
 
 #include "server/clock_rules.h"

@@ -1,4 +1,4 @@
-// What a lane has counted, on the metrics page.
+// A lane's counters on the metrics page.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace tern::server {
 class LaneCounters {
  public:
   LaneCounters(Registry& registry, uint32_t lane);
-  // From the lane's thread, every now and then.
+  // Called from the lane's thread from time to time.
   void Export(const protocol::Lane& lane);
   // Pushes dropped for their staleness, by rank.
   void ExportDropped(const std::vector<uint64_t>& by_rank);
@@ -24,7 +24,7 @@ class LaneCounters {
       &skipped_;
   Gauge& floor_;
   Histogram* staleness_ = nullptr;  // lanes without rounds
-  std::vector<uint64_t> observed_;  // of it
+  std::vector<uint64_t> observed_;  // already in staleness_
   std::vector<Counter*> dropped_;   // by rank
 };
 

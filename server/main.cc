@@ -2,7 +2,11 @@
 #include <malloc.h>
 
 #include <cstdio>
+#include <optional>
+#include <utility>
 
+#include "common/base/folder_lock.h"
+#include "common/base/logging.h"
 #include "common/base/signals.h"
 #include "common/setup/command_line.h"
 #include "server/server.h"
@@ -13,8 +17,17 @@ tern::Status RunServer(int argc, char** argv) {
   tern::Result<tern::setup::CommandLine> line = tern::setup::ParseCommandLine(argc, argv, "server");
   if (!line.ok()) return line.status();
   tern::StopSignals signals;
-  auto setup = tern::setup::Begin(*line, "server");
+  std::optional<tern::FolderLock> lock;  // as long as this process lives
+  const auto take_folder = [&](const tern::pb::Job& job) {
+    if (line->rank != 0) return tern::Ok();
+    auto taken = tern::FolderLock::Take(job.output_dir(), tern::setup::kServerLock, job.name());
+    if (!taken.ok()) return taken.status();
+    lock.emplace(std::move(*taken));
+    return tern::Ok();
+  };
+  auto setup = tern::setup::Begin(*line, "server", take_folder);
   if (!setup.ok()) return setup.status();
+  if (lock.has_value() && !lock->held()) LOG(WARNING) << lock->warning();
   if (line->check) {
     std::printf("%s", tern::config::ToYaml((*setup)->job).c_str());
     return tern::Ok();

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "common/algorithm/elasticity.h"
 #include "common/algorithm/facts.h"
+#include "common/base/atomic_file.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/net/address.h"
@@ -237,34 +237,39 @@ std::vector<setup::WorkerEnd> Server::WorkerEnds() const {
   for (uint32_t rank = 0; coordinator_ != nullptr && rank < coordinator_->workers().size();
        ++rank) {
     const protocol::Coordinator::Worker& worker = coordinator_->workers()[rank];
-    ends.push_back({rank, worker.counters, worker.figures});
+    using Presence = protocol::Coordinator::Worker::Presence;
+    const bool there = worker.presence == Presence::kPresent || worker.presence == Presence::kDone;
+    ends.push_back({rank, worker.counters, worker.figures, there, worker.joining});
   }
+  return ends;
+}
+
+std::vector<setup::WorkerEnd> Server::LookAtWorkers() {
+  std::vector<setup::WorkerEnd> ends = WorkerEnds();
+  if (coordinator_ != nullptr)
+    position_.See(coordinator_->steps(), coordinator_->beginning(), ends);
   return ends;
 }
 
 void Server::ReportProgress() {
   if (coordinator_ == nullptr || Now() - progress_at_ < std::chrono::milliseconds(500)) return;
   progress_at_ = Now();
-  uint32_t present = 0;
-  for (const auto& worker : coordinator_->workers()) {
-    present += worker.presence == protocol::Coordinator::Worker::Presence::kPresent ||
-               worker.presence == protocol::Coordinator::Worker::Presence::kDone;
-  }
-  present_.Set(present);
+  const std::vector<setup::WorkerEnd> ends = LookAtWorkers();
+  present_.Set(static_cast<double>(
+      std::count_if(ends.begin(), ends.end(), [](const auto& end) { return end.there; })));
   if (options_.progress_fd < 0) return;
-  const std::string line =
-      setup::ProgressJson(setup_, WorkerEnds(), coordinator_->steps(), present) + "\n";
+  const std::string line = setup::ProgressJson(setup_, ends, position_) + "\n";
   if (write(options_.progress_fd, line.data(), line.size()) < 0)
     VLOG(1) << "nobody reads the progress";
 }
 
 void Server::WriteSummary() {
-  const std::string summary = setup::SummaryJson(setup_, WorkerEnds(), end_);
+  const std::string summary = setup::SummaryJson(setup_, LookAtWorkers(), position_, end_);
   std::error_code error;
   std::filesystem::create_directories(setup_.job.output_dir(), error);
-  std::ofstream file(Cat(setup_.job.output_dir(), "/server.", options_.shard, ".json"));
-  file << summary << "\n";
-  if (!file) LOG(ERROR) << "cannot write the summary into " << setup_.job.output_dir();
+  const Status written = WriteFileAtomically(
+      Cat(setup_.job.output_dir(), "/server.", options_.shard, ".json"), summary + "\n");
+  if (!written.ok()) LOG(ERROR) << "the summary: " << written.message();
   LOG(INFO) << summary;
   if (coordinator_ != nullptr) LOG(INFO) << "\n" << setup::SummaryTable(summary);
   if (options_.progress_fd >= 0) {

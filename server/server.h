@@ -50,6 +50,8 @@ class Server {
   void ReportProgress();
   void WriteSummary();
   std::vector<setup::WorkerEnd> WorkerEnds() const;
+  // The same, and moves position_ on.
+  std::vector<setup::WorkerEnd> LookAtWorkers();
 
   const setup::Setup& setup_;
   StopSignals& signals_;
@@ -72,6 +74,7 @@ class Server {
   bool ended_ = false;
   Status end_;
   Time progress_at_{};
+  setup::JobPosition position_;  // shard 0
 };
 
 }  // namespace tern::server

@@ -1,10 +1,9 @@
-// n-softsync (survey section on staleness-aware ASGD): the weights change with the mean of every
-// c = floor(N / n) gradients,
+// n-softsync (survey, section on staleness-aware ASGD): the weights change with the mean of every
+// c = floor(N / n) gradients, each with its own factor:
 //
-//   w <- optimizer(w, 1/c sum_i m_i g_i),   m_i = 1 / max(1, staleness of g_i)   (modulation:
-//   by_staleness)
-//
-// so each gradient has its own rate m_i times the job's.
+//   m_i = 1 / max(1, staleness of g_i)    modulation: by_staleness
+//   m_i = 1                               modulation: none
+//   w   = optimizer(w, 1/c sum_i m_i g_i)
 #include <algorithm>
 #include <utility>
 

@@ -1,4 +1,4 @@
-// The words of a subcommand: flags, some with values, and what is no flag.
+// The arguments of a subcommand: flags, some with values, and other words.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ struct Flag {
 
 class Arguments {
  public:
-  // kUsage names the word that is at fault, the known flags and `usage`.
+  // kUsage names the word at fault, the known flags and `usage`.
   static Result<Arguments> Parse(const std::vector<std::string>& words,
                                  const std::vector<Flag>& flags, const std::string& usage);
 
@@ -25,9 +25,9 @@ class Arguments {
   std::vector<std::string> All(const std::string& flag) const;
   // The last value, or `otherwise`.
   std::string Last(const std::string& flag, const std::string& otherwise) const;
-  // The last value as a number of 0 to `max`; kUsage if it is none.
+  // The last value as a number from 0 to `max`; kUsage if it is not one.
   Result<uint32_t> Number(const std::string& flag, uint32_t otherwise, uint32_t max) const;
-  // What is no flag; "--" ends the flags.
+  // The words that are not flags; "--" ends the flags.
   const std::vector<std::string>& rest() const { return rest_; }
 
  private:

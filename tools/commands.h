@@ -8,19 +8,19 @@
 
 namespace tern::tools {
 
-// The words after the subcommand's name. The status is what `tern` ends with: its sentence goes to
-// stderr.
+// The words after the subcommand's name. `tern` ends with the returned status and prints its
+// sentence to stderr.
 using Words = std::vector<std::string>;
 
-// Starts a job's servers and workers on this machine and sees them to the end (run.cc).
+// Starts a job's servers and workers on this machine and supervises them to the end (run.cc).
 Status RunJob(const Words& words);
-// Checks a job and says what it resolves to (check.cc).
+// Checks a job and prints what it resolves to (check.cc).
 Status CheckJob(const Words& words);
-// Says what a network is made of (model.cc).
+// Prints the layers of a network (model.cc).
 Status ShowModel(const Words& words);
-// Says how fast a job will be elsewhere, from a profile of one step (predict.cc).
+// Forecasts a job's speed elsewhere from a profile of one step (predict.cc).
 Status PredictJob(const Words& words);
-// Files of others into Tern's, and back (convert.cc).
+// Converts files of other programs into Tern's, and back (convert.cc).
 Status Convert(const Words& words);
 
 }  // namespace tern::tools

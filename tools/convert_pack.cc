@@ -12,6 +12,7 @@
 #include "tools/convert.h"
 #include "tools/progress_bar.h"
 #include "worker/data/dataset.h"
+#include "worker/data/datasets.h"
 #include "worker/data/packed.h"
 #include "worker/data/parallel.h"
 

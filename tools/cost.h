@@ -1,4 +1,4 @@
-// What a job takes of the machines that it runs on: bounds from the plan, for `tern check`.
+// The memory that a job needs on its machines: upper bounds from the plan, for `tern check`.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace tern::tools {
 struct CostLine {
   std::string what;
   uint64_t bytes = 0;
-  std::string note;  // how it comes about
+  std::string note;  // how it is composed
 };
 
-// A worker, without its images and what oneDNN takes for itself.
+// A worker, without its images and oneDNN's own memory.
 std::vector<CostLine> WorkerCost(const setup::Setup& setup);
-// A server shard, with every worker as far ahead as it may be.
+// A server shard, when every worker is as far ahead as it can be.
 std::vector<CostLine> ServerCost(const setup::Setup& setup, uint32_t shard);
 
 }  // namespace tern::tools

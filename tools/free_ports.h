@@ -9,10 +9,10 @@
 
 namespace tern::tools {
 
-// Overrides that move every server with a loopback address to a port where nobody listens now, and
-// let the system pick its data ports: "servers.0.address=127.0.0.1:23456". The ports were found by
-// binding them; they lie below the range that systems hand out by themselves, so only another
-// search like this one could take them before the servers do. kAddress if there are none.
+// Overrides that move every server with a loopback address to a port on which nobody listens now,
+// and let the system choose its data ports: "servers.0.address=127.0.0.1:23456". The ports were
+// found by binding them. They are below the range that the system assigns by itself, so only
+// another search like this one could take them before the servers do. kAddress if there are none.
 Result<std::vector<std::string>> FreePortOverrides(const pb::Job& job);
 
 }  // namespace tern::tools

@@ -1,4 +1,4 @@
-// A network as the words of a subcommand name it.
+// Networks named on a command line.
 #pragma once
 
 #include <string>
@@ -10,16 +10,15 @@
 
 namespace tern::tools {
 
-// The flags that say what a known network is for: --channels, --height, --width, --classes,
-// --batch_norm.
+// The flags that size a known network: --channels, --height, --width, --classes, --batch_norm.
 std::vector<Flag> NetFlags();
 
-// The known network of that name, for the image and the classes that it was published for unless
-// the flags say otherwise. kUsage, kBadJob.
+// The known network of that name, for the image and classes that it was published for unless the
+// flags say otherwise. kUsage, kBadJob.
 Result<pb::NetDef> NetByName(const std::string& name, const Arguments& arguments);
 
-// By `words`: the name of a known network; a NetDef in JSON, as `tern model NAME --json` prints
-// it, in a file that ends in .json; else the file of a job, whose network it is. Complete.
+// The network that `words` names: a known network; a NetDef in JSON, as `tern model NAME --json`
+// prints it, in a file that ends in .json; else a job file, whose network it is. Complete.
 Result<pb::NetDef> NetOfWords(const std::string& words, const Arguments& arguments);
 
 }  // namespace tern::tools

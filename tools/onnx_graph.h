@@ -8,9 +8,9 @@
 
 namespace tern::tools {
 
-// The graph takes "data" [batch, C, H, W] and gives "scores" [batch, classes], which softmax was
-// not taken of; dropouts are left out. Parameters keep their names. `net` is complete. kBadData
-// where `weights` has not all parameters and statistics in their shapes.
+// The graph maps "data" [batch, C, H, W] to "scores" [batch, classes], before the softmax; dropouts
+// are left out. Parameters keep their names. REQUIRES a completed `net`. kBadData if `weights`
+// lacks a parameter or statistic, or has it in another shape.
 Result<pb::onnx::Model> MakeOnnx(const pb::NetDef& net, const models::TensorFile& weights);
 
 }  // namespace tern::tools

@@ -1,5 +1,5 @@
-// How fast a codec goes on this machine with the job's own model, for `tern predict`: whole rounds
-// of two workers and the servers on one thread, through what workers and servers use.
+// Measures how fast a codec is on this machine with the job's own model, for `tern predict`: whole
+// rounds of two workers and the servers on one thread, with the code of workers and servers.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace tern::tools {
 
-// Of the codec that `name` is in this job, all tensors by it; goes into profile->codecs under the
-// name that the codec itself has.
+// Measures the codec `name`, used for all tensors of this job; the result goes into profile->codecs
+// under the codec's own name.
 Status MeasureCodec(const setup::Setup& setup, const std::string& name, Profile* profile);
 
-// The optimizer alone and a plain copy: seconds an element.
+// Measures the optimizer alone and a plain copy: seconds per element.
 Status MeasureUpdate(const setup::Setup& setup, Profile* profile);
 
 }  // namespace tern::tools

@@ -1,6 +1,6 @@
-// A small simulation of events in virtual time, for `tern predict`: what threads and connections do
-// to each other when they share cores and links. Deterministic: events of the same time run in the
-// order in which they were asked for. One thread.
+// A small discrete-event simulation in virtual time, for `tern predict`: threads and connections
+// that share cores and links. Deterministic: simultaneous events run in the order in which they
+// were scheduled. One thread.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace tern::tools {
 
 using Then = std::function<void()>;
 
-// The clock, and what is to happen.
+// The clock, and the pending events.
 class Simulation {
  public:
   double now() const { return now_; }  // seconds
@@ -22,7 +22,7 @@ class Simulation {
   // REQUIRES time >= now().
   void At(double time, Then then) { events_.push({time, order_++, std::move(then)}); }
   void After(double seconds, Then then) { At(now_ + seconds, std::move(then)); }
-  // Until `done`, which is asked after every event. False: nothing is left to happen before that.
+  // Runs until `done`, which is called after every event. False: no events were left before that.
   bool RunUntil(const std::function<bool()>& done);
 
  private:
@@ -40,24 +40,23 @@ class Simulation {
   std::priority_queue<Event> events_;
 };
 
-// Something that whoever is at work shares equally: the cores of a machine (capacity: cores, nobody
-// gets more than one), or a link (capacity: bytes a second, and so much for one alone). All who are
-// at work go on at the rate min(most_each, capacity / together).
+// A resource that its users share equally: the cores of a machine (capacity: cores; nobody gets
+// more than one), or a link (capacity: bytes per second, with a limit for each user). All users
+// proceed at the rate min(most_each, capacity / weight of all).
 //
-// A link may be a token bucket: what it did not carry while it was idle, up to `burst`, it carries
-// at once later.
+// A link may be a token bucket: capacity unused while it was idle, up to `burst`, can be used at
+// once later.
 class Shared {
  public:
   Shared(Simulation& simulation, double capacity, double most_each, double burst = 0);
 
-  // Begins now: `amount` of work (seconds on a core, bytes), which counts as `weight` who are at
-  // work.
+  // Begins now: `amount` of work (seconds on a core, bytes), which counts as `weight` users.
   void Begin(double amount, double weight, Then then);
   bool busy() const { return weight_ > 0; }
 
  private:
   struct Job {
-    double end;  // in work done for each since the beginning
+    double end;  // in work done per user since the beginning
     uint64_t order;
     double weight;
     Then then;
@@ -68,27 +67,27 @@ class Shared {
 
   double Rate() const;
   void Advance();
-  void Plan();      // the event of the next end
-  void EndThose();  // whose end has come
+  void Plan();      // schedules the next end
+  void EndThose();  // whose end has been reached
 
   Simulation& simulation_;
   const double capacity_, most_each_, burst_;
   double tokens_;
-  double done_each_ = 0;  // work that one who was there from the beginning would have got
+  double done_each_ = 0;  // work that a user present from the beginning would have got
   double at_ = 0;         // the time of done_each_
   double weight_ = 0;
   uint64_t order_ = 0, plan_ = 0;
   std::priority_queue<Job> jobs_;
 };
 
-// A thread on a machine, or a connection on a link: one piece of work after the other.
+// A thread on a machine, or a connection on a link: does one piece of work after the other.
 class Queue {
  public:
   explicit Queue(Shared& shared) : shared_(&shared) {}
 
-  // `begun` (may be empty) when it is this piece's turn, `then` when it is done.
+  // Calls `begun` (may be empty) when this piece begins, and `then` when it is done.
   void Add(double amount, Then then, double weight = 1, Then begun = nullptr);
-  // Before all that Add has put there: what the thread does before it looks for the next thing.
+  // Queues before everything from Add: work that the thread does before it takes the next item.
   void AddNext(double amount, Then then);
   bool idle() const { return !at_work_ && next_.empty() && waiting_.empty(); }
 

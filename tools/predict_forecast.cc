@@ -7,6 +7,7 @@
 #include "common/algorithm/algorithms.h"
 #include "common/base/text.h"
 #include "common/codec/codec.h"
+#include "common/codec/codecs.h"
 
 namespace tern::tools {
 

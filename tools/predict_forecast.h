@@ -1,4 +1,4 @@
-// Forecasts of one job in many ways (algorithm, codec) and with other numbers of workers, for
+// Forecasts a job with different algorithms and codecs and different numbers of workers, for
 // `tern predict`.
 #pragma once
 
@@ -24,33 +24,34 @@ struct Way {
 
 class Forecaster {
  public:
-  // kBadJob as `tern check`.
+  // kBadJob as in `tern check`.
   static Result<std::unique_ptr<Forecaster>> Make(const std::string& job,
                                                   const std::vector<std::string>& overrides);
 
   const setup::Setup& job() const { return *job_; }
   Way own_way() const { return {job_->job.train().algorithm(), job_->job.exchange().codec()}; }
-  // Samples of a worker in the job itself.
+  // Samples of a worker per step in the job itself.
   double samples() const;
 
-  // The job in that way, with so many workers of as many samples each. kBadJob where it is none.
+  // The job in that way, with `workers` workers of as many samples each. kBadJob if it is
+  // impossible.
   Result<const setup::Setup*> SetupOf(const Way& way, uint32_t workers);
-  // Bytes of a round.
+  // Bytes per round.
   Result<RoundTotals> BytesOf(const Way& way, uint32_t workers);
 
-  // REQUIRES before any forecast; it outlives this.
+  // REQUIRED before any forecast; `profile` outlives this.
   void UseProfile(const Profile& profile) { profile_ = &profile; }
   Result<StepCosts> Costs(const Way& way, uint32_t workers, double samples);
   Result<StepForecast> Step(const Way& way, uint32_t workers, double samples,
                             const Network& network);
 
-  // The rate of the servers' links (and of the workers', where they have one) in Mbit/s below which
-  // a step by `way` is shorter than by `other`: to within 1 %, by bisection. Of a rate that is not
-  // between kLeastMbit and kMostMbit only that it is not.
+  // The rate of the servers' links (and of the workers', if they are limited) in Mbit/s below which
+  // a step by `way` is shorter than by `other`: to within 1 %, by bisection. If it is not between
+  // kLeastMbit and kMostMbit, only `always` is set.
   static constexpr double kLeastMbit = 0.1, kMostMbit = 1e6;
   struct Crossing {
     std::optional<double> mbit;
-    bool always = false;  // without mbit: shorter at any rate; else at none
+    bool always = false;  // if there is no mbit: true: shorter at any rate; false: at none
   };
   Result<Crossing> PaysBelow(const Way& way, const Way& other, uint32_t workers, double samples,
                              const Network& network);

@@ -1,4 +1,4 @@
-// Measures a Profile on this machine, in some 20 seconds.
+// Measures a Profile on this machine, in about 20 seconds.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace tern::tools {
 
-// Of the model and the compute of `setup`; of the codecs of all `ways` to train it, the setup's own
-// included or not.
+// Measures the model and the compute of `setup`, and the codecs of all `ways` to train it; `ways`
+// may or may not include the setup itself.
 Result<Profile> MeasureProfile(const setup::Setup& setup,
                                const std::vector<const setup::Setup*>& ways);
 

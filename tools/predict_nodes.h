@@ -1,4 +1,4 @@
-// The processes of a forecast and what connects them, in virtual time. Internal to the model.
+// The processes of a forecast and their connections, in virtual time. Internal to the model.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tern::tools {
 
-// A process: the link of its machine, and the threads that messages go through.
+// A process: its machine's link, and the threads that handle messages.
 struct Node {
   Node(Simulation& simulation, Shared& cores, double bytes_s, double burst)
       : in(simulation, bytes_s, bytes_s, burst),
@@ -24,7 +24,7 @@ struct Node {
   Queue io, net;  // net: a worker's net thread, a server's control thread
 };
 
-// One way of a connection.
+// One direction of a connection.
 struct Way {
   Way(Node& from, Node& to) : out(from.out), in(to.in) {}
   Queue out, in;
@@ -38,7 +38,7 @@ struct Connection {
   Way up, down;
 };
 
-// A push that waits for credit, and its place: as common/protocol/exchange.h.
+// The place of a push that waits for credit: the order of common/protocol/exchange.h.
 struct Priority {
   uint64_t round;
   size_t bucket, chunk;
@@ -59,22 +59,22 @@ struct Worker {
   Queue compute, coder;
   std::vector<std::unique_ptr<Connection>> control;               // by shard
   std::vector<std::vector<std::unique_ptr<Connection>>> data;     // by shard, lane
-  std::vector<std::vector<double>> unanswered;                    // bytes, the same
-  std::vector<std::vector<std::map<Priority, Waiting>>> waiting;  // pushes for credit
+  std::vector<std::vector<double>> unanswered;                    // bytes, by shard, lane
+  std::vector<std::vector<std::map<Priority, Waiting>>> waiting;  // pushes without credit
   uint64_t step = 0;
   bool waits = false;                               // the step waits for answers
-  std::map<uint64_t, std::vector<size_t>> answers;  // by round, bucket: of chunks
-  std::vector<bool> taken;                          // buckets of the round that is applied
-  uint64_t open = 0;                                // round that the forward waits for
-  std::optional<size_t> needed;                     // and for which bucket, just now
-  double forward_s = 0;                             // of the compute, done then
+  std::map<uint64_t, std::vector<size_t>> answers;  // by round, bucket: number of chunks answered
+  std::vector<bool> taken;                          // buckets applied, of the round being applied
+  uint64_t open = 0;                                // the round that the forward waits for
+  std::optional<size_t> needed;                     // the bucket that it waits for now
+  double forward_s = 0;                             // compute done when it began to wait
   double blocked_since = 0, blocked_s = 0;          // in this step
   double compute_begun = 0, compute_s = 0;
   uint64_t computed = 0;
-  std::map<uint64_t, double> first_push;  // by round that has no last answer
+  std::map<uint64_t, double> first_push;  // by round without its last answer
   double exchange_s = 0, busy_s = 0, busy_since = 0;
   uint64_t exchanges = 0;
-  std::vector<double> begun;  // of step i + 1
+  std::vector<double> begun;  // when step i + 1 began
 };
 
 struct Server {

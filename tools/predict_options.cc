@@ -8,6 +8,7 @@
 #include "common/algorithm/algorithms.h"
 #include "common/base/text.h"
 #include "common/codec/codec.h"
+#include "common/codec/codecs.h"
 #include "tools/arguments.h"
 
 namespace tern::tools {

@@ -14,7 +14,8 @@ struct PredictOptions {
   std::string job;
   std::vector<std::string> overrides;
   std::vector<double> link_mbit = {1000};
-  // All but the rates of the links, which link_mbit gives; worker_mbit below 0: as the servers'.
+  // Everything except the links' rates, which link_mbit gives; worker_mbit below 0: as the
+  // servers'.
   Network network = {.server_mbit = 0, .worker_mbit = -1, .acknowledged = kAcknowledged};
   std::vector<uint32_t> workers = {1, 2, 4, 8, 16};
   std::vector<std::string> codecs;      // empty: fp32 and the job's

@@ -1,13 +1,14 @@
 // The performance model of TernGrad (Wen et al. 2017, Appendix B, equations 15 to 18), to the
-// letter: N = i j GPUs, i a machine on j machines; gradients are added by an all-reduce over the
-// GPUs of a machine, then over the machines. Seconds, bytes, bytes a second.
+// letter: N = i j GPUs, i per machine on j machines; gradients are added by an all-reduce over the
+// GPUs of a machine, then over the machines. Seconds, bytes, bytes per second.
 //
-//   |g|      gradient_bytes       what a gradient takes on its way
-//   C_gwd    gpu_bandwidth        between the GPUs of a machine
-//   C_cwd    cpu_bandwidth        between GPU and CPU
-//   C_nwd    network_bandwidth    between machines;   C_ncost  network_latency_s
-//   K        samples              of a mini-batch; in weak scaling, of each worker
-//   T(1,1,K,|g|) - |g| / C_cwd    compute_s: what the profile of one GPU has without its copy
+//   |g|            gradient_bytes       size of a gradient on its way
+//   C_gwd          gpu_bandwidth        between the GPUs of a machine
+//   C_cwd          cpu_bandwidth        between GPU and CPU
+//   C_nwd          network_bandwidth    between machines
+//   C_ncost        network_latency_s    between machines
+//   K              samples              of a mini-batch; in weak scaling, of each worker
+//   T(1,1,K,|g|)   compute_s            step of one GPU: compute_s + |g| / C_cwd
 #pragma once
 
 #include <cstdint>
@@ -29,31 +30,31 @@ struct Workload {
 
 // T_comm(i, j, K, |g|) = |g|/C_gwd log2 i + |g|/C_cwd + (C_ncost + |g|/C_nwd) log2 j
 double CommunicationSeconds(const Cluster& cluster, uint32_t i, uint32_t j, double gradient_bytes);
-// Equation 15: T_strong = (T(1,1,K,|g|) - |g|/C_cwd) / N + T_comm. Equation 16: K / T_strong.
+// Equation 15:  T_strong = (T(1,1,K,|g|) - |g|/C_cwd) / N + T_comm
+// Equation 16:  throughput = K / T_strong
 double StrongSeconds(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j);
 double StrongThroughput(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j);
-// Equation 17: T_weak = T(1,1,K,|g|) + |g|/C_gwd log2 i + (C_ncost + |g|/C_nwd) log2 j.
-// Equation 18: N K / T_weak.
+// Equation 17:  T_weak = T(1,1,K,|g|) + |g|/C_gwd log2 i + (C_ncost + |g|/C_nwd) log2 j
+// Equation 18:  throughput = N K / T_weak
 double WeakSeconds(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j);
 double WeakThroughput(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j);
 
-// The compute_s with which equation 17 makes the same step with gradients `times` smaller faster by
-// `speedup`.
+// The compute_s for which equation 17 gives this speed-up with gradients `times` smaller.
 double ComputeFromSpeedup(const Cluster& cluster, double gradient_bytes, double times,
                           double speedup, uint32_t i, uint32_t j);
 
-// Figure 5. What the text gives: the two clusters' kinds of links, 4 GPUs a machine, 1 to 128
-// machines, the batch of each GPU, two speed-ups (anchors below). What it does not give, and where
-// ours comes from:
-//   bandwidths of PCIe and NVLink, latencies   data sheets, as each constant says
-//   |g|                                         4 bytes a parameter of the nets as published, and
-//                                               for TernGrad a 16th: two bits
-//   T(1,1,K,|g|)                                of one net a cluster, from the speed-up that the
-//                                               text prints; of the others, by their multiply-adds
+// Figure 5. The text gives the two clusters' kinds of links, 4 GPUs per machine, 1 to 128 machines,
+// the batch of each GPU, and two speed-ups (anchors below). Our sources for the rest:
+//
+//   bandwidths of PCIe and NVLink, latencies   data sheets, named at each constant
+//   |g|                                        4 bytes per parameter of the published nets; for
+//                                              TernGrad 1/16 of that (2 bits)
+//   T(1,1,K,|g|)                               for one net per cluster, from the printed speed-up;
+//                                              for the others, by their multiply-adds
 struct Net {
   const char* name;
   double parameters;
-  uint32_t batch;        // of a GPU, as the caption says
+  uint32_t batch;        // per GPU, from the caption
   double multiply_adds;  // of one image, forward
 };
 // "TernGrad can have 3.04x training speedup for AlexNet on 8 GPUs" (a), "double the training speed
@@ -72,19 +73,19 @@ const std::vector<Net>& Nets();
 const std::vector<Panel>& Panels();
 inline constexpr double kTimesSmaller = 16;
 
-// With `times` smaller gradients than fp32's.
+// With gradients `times` smaller than in fp32.
 Workload WorkloadOf(const Panel& panel, const Net& net, double times);
 
 struct Point {
   std::string panel, net;
   uint32_t gpus = 0, machines = 0;
   double fp32_weak = 0, ternary_weak = 0;      // images a second, equation 18
-  double fp32_strong = 0, ternary_strong = 0;  // equation 16, K the batch of one GPU times 512
+  double fp32_strong = 0, ternary_strong = 0;  // equation 16, K = 512 times the batch of one GPU
 };
 // The figure's series: 1, 2, 4 GPUs of one machine, then 4 on each of 2, 4, ... 128 machines.
 std::vector<Point> Figure5();
 
-// Tables of all of that, with where the constants come from; and as CSV.
+// Tables of all of that, with the sources of the constants; and as CSV.
 std::string Text(const std::vector<Point>& points);
 std::string Csv(const std::vector<Point>& points);
 

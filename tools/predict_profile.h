@@ -1,4 +1,4 @@
-// What one step of a job takes on one machine, for `tern predict`: measured here
+// The costs of one step of a job on one machine, for `tern predict`: measured here
 // (predict_measure.h) or read from a file that was written where the workers are.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace tern::tools {
 
-// Seconds an element, on one core.
+// Seconds per element, on one core.
 struct CodecSpeed {
   double prepare = 0;  // worker: statistics and scaler
   double encode = 0;   // worker
@@ -26,20 +26,21 @@ struct Profile {
   std::string model;
   uint64_t parameters = 0;
   std::string machine;
-  bool waits = false;  // train.compute: wait; a step takes no core
+  bool waits = false;  // train.compute: wait; a step uses no core
   // Forward and backward of b samples take compute_fixed_s + b compute_sample_s.
   double compute_fixed_s = 0, compute_sample_s = 0;
-  // By tensor, as shares of that time: when the first layer reads it, when its gradient is final.
+  // By tensor, as fractions of that time: when the first layer reads it, when its gradient is
+  // final.
   std::vector<double> need, ready;
-  double update_s = 0;  // an element: the optimizer alone
-  double copy_s = 0;    // an element: one array into another
-  // A message without payload from one thread's send to the other's receive over loopback; what of
-  // that is work, on each side; and the work for each byte of a payload, on each side.
+  double update_s = 0;  // per element: the optimizer alone
+  double copy_s = 0;    // per element: one array into another
+  // A message without payload over loopback, from one thread's send to the other's receive; the CPU
+  // time in it, on each side; and the CPU time per byte of payload, on each side.
   double message_s = 0, message_cpu_s = 0, byte_cpu_s = 0;
   double hop_s = 0;                          // from one thread to the next
   std::map<std::string, CodecSpeed> codecs;  // by codec::Codec::name()
 
-  // kBadData: keys that are missing or make no sense; `name` is for messages.
+  // kBadData: keys are missing or invalid; `name` is used in messages.
   static Result<Profile> Parse(const std::string& json, const std::string& name);
   static Result<Profile> Read(const std::string& path);
   std::string ToJson() const;
@@ -47,11 +48,11 @@ struct Profile {
 
   // kBadData if it was measured for another model.
   Status CheckFor(const setup::Setup& setup) const;
-  // kBadData, with those that there are, if that codec was not measured.
+  // kBadData, with the measured codecs, if that codec was not measured.
   Result<CodecSpeed> SpeedOf(const std::string& codec) const;
 };
 
-// The names of the codecs that an exchange plan works with, each once.
+// The names of the codecs that an exchange plan uses, each once.
 std::vector<std::string> CodecsOf(const protocol::ExchangePlan& plan);
 
 }  // namespace tern::tools

@@ -13,12 +13,12 @@ namespace tern::tools {
 struct ForecastRow {
   Way way;
   double link_mbit = 0;
-  bool strong = false;  // the total batch is the job's; else each worker's is
+  bool strong = false;  // the total batch is the job's; else each worker's batch is
   uint32_t workers = 0;
-  double samples = 0;  // of a worker
+  double samples = 0;  // per worker
   RoundTotals bytes;   // of a round of one worker
   StepForecast step;
-  double one_worker_rate = 0;  // samples a second of one worker alone, by the same way
+  double one_worker_rate = 0;  // samples per second of one worker alone, in the same way
 
   double rate() const { return workers * samples / step.step_s; }
 };
@@ -29,8 +29,8 @@ struct CrossingRow {
   Forecaster::Crossing crossing;
 };
 
-// OD-SGD's equations 1 and 2 (and the link as a bound, algorithms.md correction 3) beside what the
-// played step says.
+// OD-SGD's equations 1 and 2, and the link as a bound (docs/ALGORITHMS.md, section 8), beside the
+// played step.
 struct OdsgdRow {
   Way way;
   double link_mbit = 0;
@@ -39,7 +39,7 @@ struct OdsgdRow {
   StepForecast ssgd;  // without overlap: T_cop + T'_com
 
   double equation_2_s() const;
-  double equation_1() const;  // the improvement over ssgd that equation 2 makes
+  double equation_1() const;  // the improvement over ssgd according to equation 2
   double bounded_s() const;
 };
 

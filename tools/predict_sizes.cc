@@ -152,10 +152,13 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
             up.Code(*plan.codec_of[segment.tensor], segment.count, segment.column);
         if (!one.ok()) return one.status();
         sizes.up += one->up;
-        const Result<Sizes> answer =
-            plan.central ? pulled.Code(*plan.pull_codec, segment.count, segment.column) : one;
-        if (!answer.ok()) return answer.status();
-        sizes.down += answer->down;
+        if (plan.central) {  // servers send a code, as one worker does
+          const Result<Sizes> answer = pulled.Code(*plan.pull_codec, segment.count, segment.column);
+          if (!answer.ok()) return answer.status();
+          sizes.down += answer->up;
+        } else {
+          sizes.down += one->down;
+        }
       }
       constexpr auto kPush = protocol::Kind::kPush;
       const bool digest = !bucket.shared.empty();

@@ -1,6 +1,6 @@
-// What travels in a round, in bytes of a connection: from the codecs themselves, which code
-// Gaussian gradients, because the size of some codes depends on what is coded. Headers and ZMTP's
-// framing are in it; TCP's and the link's are not. A pure function of the plan.
+// The bytes of a round on a connection: measured with the codecs themselves on Gaussian gradients,
+// because the size of some codes depends on their values. Includes headers and ZMTP's framing, not
+// TCP's and the link's. A pure function of the plan.
 #pragma once
 
 #include <vector>
@@ -11,12 +11,12 @@
 namespace tern::tools {
 
 struct BucketBytes {
-  double scale = 0, scaled = 0;   // up and down of one worker; 0: no scaler of it is shared
-  std::vector<double> push, sum;  // by chunk: up and down of one worker
+  double scale = 0, scaled = 0;   // up and down, of one worker; 0: no scaler of it is shared
+  std::vector<double> push, sum;  // by chunk: up and down, of one worker
 };
 
-// By bucket, with all workers in every sum; what the servers send where they hold the parameters.
-// Long segments are coded as far as kSampledElements and taken as many times as they are longer.
+// By bucket, with all workers in every sum; where servers hold the parameters, `sum` is their
+// answer. Of long segments the first kSampledElements are coded, and the size is extrapolated.
 inline constexpr uint64_t kSampledElements = 32768;
 Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan);
 
@@ -25,7 +25,7 @@ struct RoundTotals {
 };
 RoundTotals TotalsOf(const std::vector<BucketBytes>& sizes);
 
-// Independent values of N(0, 1e-3), the same for the same `rank`.
+// Independent values from N(0, 1e-3), a function of `rank`.
 std::vector<float> GaussianValues(uint16_t rank, uint64_t count);
 
 }  // namespace tern::tools

@@ -1,4 +1,5 @@
-// A child process: its output in files, a process group of its own, and never outliving its parent.
+// A child process: its output goes to files, it has its own process group, and never outlives its
+// parent.
 #pragma once
 
 #include <sys/types.h>
@@ -17,22 +18,22 @@ struct ProcessSpec {
   std::string program;                 // a path
   std::vector<std::string> arguments;  // without the program's name
   std::vector<std::string>
-      environment;  // KEY=VALUE, for what the parent's environment does not set
+      environment;  // KEY=VALUE, for variables that the parent's environment does not set
   std::string stdout_path, stderr_path;
-  bool append = false;  // to files that exist, instead of emptying them
-  int fd = -1;          // the child has it under the same number; at least 3
+  bool append = false;  // append to existing files instead of truncating them
+  int fd = -1;          // passed to the child under the same number; at least 3
 };
 
 // How a process ended.
 struct Exit {
   int code = 0;
-  int signal = 0;  // 0: it exited by itself, with `code`
+  int signal = 0;  // 0: it exited, with `code`
 };
 // "exited with code 65", "was killed by signal 9 (Killed)".
 std::string Describe(const Exit& exit);
 
-// Threads: one. The parent's thread that starts children must be its main thread, or live as long:
-// the kernel kills them when that thread ends, however it ends.
+// One thread. Children must be started by the parent's main thread, or one that lives as long: the
+// kernel kills them when that thread ends.
 class Process {
  public:
   // kAddress if the program cannot be run, kUsage if a file cannot be written.
@@ -41,15 +42,15 @@ class Process {
 
   const std::string& name() const { return spec_.name; }
   pid_t pid() const { return pid_; }
-  // Readable once it has ended. Only to wait on.
+  // Readable once the process has ended. Poll it, never read it.
   int pidfd() const { return pidfd_; }
 
   // How it ended; nothing while it runs. Never waits.
   std::optional<Exit> TryWait();
-  // To the process alone; nothing once it has ended.
+  // Signals the process only, not its group; does nothing once it has ended.
   void Signal(int signal);
-  // What it said last on stderr: the sentence that it left with, else its newest line. Empty: it
-  // said nothing.
+  // Its last words on stderr: the sentence that it ended with, else its newest line; empty if it
+  // wrote nothing.
   std::string LastSentence() const;
 
  private:
@@ -63,7 +64,7 @@ class Process {
   std::optional<Exit> exit_;
 };
 
-// The path of a program of ours: from the folder of the running one, else from PATH. kAddress names
+// The path of one of our programs: in the folder of the running one, else in PATH. kAddress names
 // both places.
 Result<std::string> FindProgram(const std::string& name);
 

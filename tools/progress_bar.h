@@ -1,4 +1,4 @@
-// A bar for what takes a while: in place on a terminal, else a new line now and then.
+// A progress bar: in place on a terminal, else a new line from time to time.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@ std::string BarText(const std::string& name, uint64_t done, uint64_t total, cons
 
 class ProgressBar {
  public:
-  // Writes to stdout. The time that it tells begins here.
+  // Writes to stdout. The times shown start here.
   ProgressBar(std::string name, std::string unit);
   ~ProgressBar() { EndLine(); }
 
   void Show(uint64_t done, uint64_t total);
-  // A line that stays, above the bar.
+  // Prints a permanent line above the bar.
   void Say(const std::string& line);
 
  private:
   void EndLine();
 
-  static constexpr Time kBetweenLines = std::chrono::seconds(5);  // where it is no terminal
+  static constexpr Time kBetweenLines = std::chrono::seconds(5);  // when not on a terminal
   static constexpr Time kBetweenFrames = std::chrono::milliseconds(50);
 
   const std::string name_, unit_;

@@ -8,10 +8,10 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/folder_lock.h"
 #include "common/base/signals.h"
 #include "common/base/text.h"
 #include "common/setup/report.h"
@@ -19,6 +19,7 @@
 #include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/free_ports.h"
+#include "tools/run_result.h"
 #include "tools/screen.h"
 #include "tools/supervisor.h"
 
@@ -27,6 +28,8 @@ namespace {
 
 constexpr const char* kUsage =
     "tern run JOB [--set KEY=VALUE]... [--restarts N] [--log_dir DIR] [--free_ports]";
+
+constexpr Time kForever = std::chrono::hours(24 * 365 * 10);
 
 struct Plan {
   std::string job_file;
@@ -85,7 +88,8 @@ Result<std::vector<Supervisor::Member>> MembersOf(const Plan& plan, int progress
   const Result<std::string> worker = FindProgram("tern_worker");
   if (!worker.ok()) return worker.status();
   const protocol::Timings& timings = plan.setup->timings;
-  const bool waits = plan.setup->job.faults().on_worker_loss() == pb::Faults::wait;
+  const auto on_loss = plan.setup->job.faults().on_worker_loss();
+  const bool waits = on_loss == pb::Faults::wait, shrinks = on_loss == pb::Faults::shrink;
   const Time slack = timings.dead_after + std::chrono::seconds(2);
   std::vector<Supervisor::Member> members;
   for (uint32_t shard = 0; shard < plan.setup->plan.data_lanes.size(); ++shard) {
@@ -99,8 +103,11 @@ Result<std::vector<Supervisor::Member>> MembersOf(const Plan& plan, int progress
         {std::move(spec), true, shard == 0 ? slack : slack + timings.server_return_timeout});
   }
   for (uint32_t rank = 0; rank < plan.setup->plan.workers; ++rank) {
-    members.push_back({SpecOf(plan, "worker", rank, *worker), waits,
-                       waits ? slack + timings.wait_timeout : slack});
+    // Under `shrink` the others go on without it, to the end of the job.
+    members.push_back({SpecOf(plan, "worker", rank, *worker), waits || shrinks,
+                       shrinks ? kForever
+                       : waits ? slack + timings.wait_timeout
+                               : slack});
   }
   return members;
 }
@@ -140,18 +147,29 @@ Status PrepareFolders(const Plan& plan) {
   return Ok();
 }
 
-Status Report(const Plan& plan, const Supervisor& supervisor, Time began) {
+// Nobody else may write into the job's folder from now on: no other `tern run`, whose server would
+// be refused only after it had emptied our logs, and no server that a person started.
+Result<FolderLock> TakeFolder(const pb::Job& job) {
+  Result<FolderLock> lock = FolderLock::Take(job.output_dir(), "run.lock", job.name());
+  if (!lock.ok()) return lock;
+  TERN_RETURN_IF_ERROR(FolderLock::CheckFree(job.output_dir(), setup::kServerLock));
+  if (!lock->held()) std::fprintf(stderr, "tern: %s\n", lock->warning().c_str());
+  return lock;
+}
+
+Status Report(const Plan& plan, const Supervisor& supervisor, const RunResult& result, Time began,
+              Screen* screen) {
   const Status status = supervisor.verdict();
   const std::string summary = setup::RunSummaryJson(
       supervisor.newest(),
       {ExitCode(status), status.message(), supervisor.restarts(), Seconds(Now() - began)});
-  const std::string path = plan.setup->job.output_dir() + "/summary.json";
-  std::ofstream file(path);
-  file << summary << "\n";
-  if (!file.flush())
-    std::fprintf(stderr, "tern: cannot write %s: %s\n", path.c_str(), std::strerror(errno));
-  if (!supervisor.newest().empty()) std::printf("%s", setup::SummaryTable(summary).c_str());
-  std::printf("logs are in %s, the figures in %s\n", plan.log_dir.c_str(), path.c_str());
+  const RunResult::Written written = result.Write(summary, ExitCode(status));
+  const std::string table = supervisor.newest().empty() ? "" : setup::SummaryTable(summary);
+  screen->Say(Cat(table, "logs are in ", plan.log_dir, ", the figures in ", written.path));
+  if (written.kept_older)
+    screen->Say("summary.json and weights.safetensors there are still those of an earlier run");
+  if (!written.status.ok())
+    std::fprintf(stderr, "tern: the figures: %s\n", written.status.message().c_str());
   return status;
 }
 
@@ -162,6 +180,9 @@ Status RunJob(const Words& words) {
   const Result<Plan> plan = MakePlan(words);
   if (!plan.ok()) return plan.status();
   TERN_RETURN_IF_ERROR(PrepareFolders(*plan));
+  const Result<FolderLock> lock = TakeFolder(plan->setup->job);
+  if (!lock.ok()) return lock.status();
+  const RunResult result(plan->setup->job.output_dir());
   signal(SIGPIPE, SIG_IGN);  // who reads our output may go; the job stays
   StopSignals signals(StopSignals::Second::kReport);
   const ProgressPipe pipe;
@@ -179,7 +200,7 @@ Status RunJob(const Words& words) {
   options.settle = 2 * plan->setup->timings.heartbeat + std::chrono::milliseconds(700);
   Supervisor supervisor(std::move(options), signals, screen);
   TERN_RETURN_IF_ERROR(supervisor.Run());
-  return Report(*plan, supervisor, began);
+  return Report(*plan, supervisor, result, began, &screen);
 }
 
 }  // namespace tern::tools

@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "common/setup/report.h"
+#include "common/base/text.h"
 
 namespace tern::tools {
 
@@ -25,7 +25,8 @@ void Screen::Say(const std::string& line) {
 void Screen::Progress(const std::string& json, Time now) {
   const std::optional<setup::News> news = setup::ReadNews(json);
   if (!news.has_value()) return;
-  if (!terminal_ && (news->rounds == 0 || (shown_ && now - shown_at_ < kBetweenLines))) return;
+  SayWhereItGoesOn(*news);
+  if (!terminal_ && (news->samples == 0 || (shown_ && now - shown_at_ < kBetweenLines))) return;
   // The interval begins with the newest line that is old enough.
   if (!newest_.empty() && now - newest_at_ >= kInterval) {
     interval_begin_ = newest_;
@@ -43,6 +44,22 @@ void Screen::Progress(const std::string& json, Time now) {
   std::printf("\r%s\x1b[K", line.c_str());
   std::fflush(stdout);
   line_open_ = true;
+}
+
+void Screen::SayWhereItGoesOn(const setup::News& news) {
+  if (!news.beginning.empty() && news.beginning != beginning_) {
+    beginning_ = news.beginning;
+    begins_ = true;
+  }
+  const bool fell = news.rounds > 0 && news.rounds < rounds_;
+  if (begins_ && (news.from_step > 0 || fell)) {
+    Say(news.from_step < rounds_ ? Cat("goes back from step ", rounds_, " to step ", news.from_step)
+                                 : Cat("goes on from step ", news.from_step));
+    begins_ = false;
+  } else if (news.rounds > rounds_) {
+    begins_ = false;  // from the very beginning
+  }
+  if (news.rounds > 0) rounds_ = news.rounds;
 }
 
 void Screen::EndLine() {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "common/base/clock.h"
+#include "common/setup/report.h"
 
 namespace tern::tools {
 
@@ -18,13 +20,15 @@ class Screen {
   Screen();
   ~Screen() { EndLine(); }
 
-  // A line that stays.
+  // A line that stays, or several.
   void Say(const std::string& line);
-  // Progress as shard 0 wrote it (a ProgressJson).
+  // Progress as shard 0 wrote it (a ProgressJson). Where the job goes on from a checkpoint, or back
+  // to one, a line that stays says so.
   void Progress(const std::string& json, Time now);
 
  private:
   void EndLine();
+  void SayWhereItGoesOn(const setup::News& news);
 
   static constexpr Time kBetweenLines = std::chrono::seconds(5);  // where it is no terminal
   static constexpr Time kInterval =
@@ -33,6 +37,9 @@ class Screen {
   const bool terminal_;
   bool line_open_ = false;
   bool shown_ = false;
+  uint64_t rounds_ = 0;    // of the newest progress
+  std::string beginning_;  // the newest
+  bool begins_ = false;    // it has not been said where that goes on
   Time shown_at_{};
   std::string interval_begin_, newest_;
   Time newest_at_{};

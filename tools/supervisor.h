@@ -1,13 +1,16 @@
 // The processes of a job on this machine, from start to end.
 //
-//   running --a failure that is not mended, or shard 0 says that the job ended--> ending (others
-//   end by themselves)
-//           --time is over--> SIGTERM to all --2 s--> SIGKILL to all
+//   running --1--> ending --deadline--> SIGTERM to all --2 s--> SIGKILL to all
 //
-// A failure is mended by starting the process again, while there are restarts left and the job
-// waits for such a one: at once after a signal killed it, else when it is clear that it did not
-// leave because the job ended. The first SIGTERM or SIGINT goes on to shard 0, which stops the job
-// in order; the second one to all; a third one kills them.
+//   1         a failure that is not mended; or shard 0 reports that the job ended; or a stop signal
+//             while shard 0 is not running. While ending, processes leave by themselves
+//   deadline  3 s after the job's end; after a failure the lost member's `grace`, or `settle` if
+//             the job had not begun
+//
+// Mending a failure means starting the process again. That needs restarts left and a job that waits
+// for the process. After a signal it happens at once; otherwise after `settle`, when it is clear
+// that the process did not leave because the job ended. The first SIGTERM or SIGINT is passed to
+// shard 0, which stops the job in order; the second to all processes; a third one kills them.
 #pragma once
 
 #include <cstdint>
@@ -30,25 +33,24 @@ class Supervisor {
  public:
   struct Member {
     ProcessSpec spec;
-    bool job_waits = false;  // the job goes on when this one comes back
-    Time grace{};            // how long the others may take to end by themselves once it is lost
+    bool job_waits = false;  // the job continues when this process comes back
+    Time grace{};            // how long the others may take to end by themselves after its loss
   };
   struct Options {
     std::vector<Member> members;  // shard 0 first
-    uint32_t restarts = 0;        // of all together
-    int progress_fd = -1;         // shard 0's JSON lines; does not block
-    Time settle{};  // after a process left: time for shard 0 to say that the job ended, or that it
-                    // has begun
+    uint32_t restarts = 0;        // for all together
+    int progress_fd = -1;         // shard 0's JSON lines; non-blocking
+    Time settle{};  // time for shard 0, after a process left, to report that the job ended or has
+                    // begun
   };
   // `signals` reports second signals; it and `screen` outlive the supervisor.
   Supervisor(Options options, StopSignals& signals, Screen& screen);
 
-  // Until all processes have ended. An error means that one could not be started: the others are
-  // killed.
+  // Runs until all processes have ended. An error means that one could not be started; the others
+  // are killed.
   Status Run();
 
-  // After Run: how it ended, the last JSON line of shard 0, and how often something was started
-  // again.
+  // After Run: how it ended, the last JSON line of shard 0, and the number of restarts.
   Status verdict() const { return Judge(failures_, ended_, stop_); }
   const std::string& newest() const { return newest_; }
   uint32_t restarts() const { return restarts_; }
@@ -58,7 +60,7 @@ class Supervisor {
     Member member;
     std::unique_ptr<Process> process;
     bool running = false;
-    bool told_to_end = false;  // by a signal of ours, so it may end as it will
+    bool told_to_end = false;  // by our signal: any exit is then fine
     std::optional<Time> restart_at;
   };
 
@@ -80,10 +82,10 @@ class Supervisor {
   Screen& screen_;
   std::vector<Child> children_;
   std::string buffer_, newest_;
-  std::vector<Failure> failures_;  // since the job last went on after one
+  std::vector<Failure> failures_;  // since the job last continued after one
   std::optional<setup::News> ended_;
-  bool started_ = false;  // all workers were there once
-  bool gave_up_ = false;  // we ended the job ourselves: what shard 0 says then is no news
+  bool started_ = false;  // all workers were present once
+  bool gave_up_ = false;  // we ended the job ourselves: ignore what shard 0 reports then
   StopSignal stop_;
   int stops_ = 0;
   uint32_t restarts_ = 0;

@@ -1,4 +1,4 @@
-// The threads that compute: the one that trains, and OpenMP's team that it starts.
+// The compute threads: the thread that trains, and the OpenMP team that it starts.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace tern::worker {
 
-// So many as workers.threads says, on the CPUs of workers.cpus only, where the job gives some; all
-// other threads stay free. `job` as this rank sees it. On the thread that will train, before the
-// first parallel region. kBadJob where this machine lets this process have no such CPU.
+// Sets their number to workers.threads, and binds them to workers.cpus if the job has that; other
+// threads are not bound. `job` as this rank sees it. Call on the thread that will train, before its
+// first parallel region. kBadJob if this process may not run on such a CPU.
 Status SetComputeThreads(const pb::Job& job, uint32_t rank);
 
 }  // namespace tern::worker

@@ -1,4 +1,4 @@
-// A job's test set on given weights, with no server and no training.
+// Evaluates given weights on a job's test set, without servers and training.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 namespace tern::worker {
 
 // Reads the test set as worker `rank` of the job would, and `weights`, a safetensors file with
-// every parameter and statistic of the job's model in its shape (others are let be). Prints a line
-// with top-1, top-5 and the loss; where the job wants it, writes output_dir/confusion.csv. kBadData
-// says what is wrong with either.
+// every parameter and statistic of the job's model in its shape (other tensors are ignored). Prints
+// a line with top-1, top-5 and the loss; if the job asks for it, writes output_dir/confusion.csv.
+// kBadData says what is wrong with the data or the weights.
 Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string& weights);
 
 }  // namespace tern::worker

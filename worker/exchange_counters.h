@@ -1,4 +1,4 @@
-// How long this worker's exchanges take, and how stale its pushes were: counted where pushes leave
+// Measures how long this worker's exchanges take and how stale its pushes were, where pushes leave
 // and answers arrive. Belongs to the net thread; the metrics page reads the registry.
 #pragma once
 
@@ -21,26 +21,26 @@ class ExchangeCounters {
 
   void OnPush(const protocol::Cell& cell, uint64_t round, Time now);
   void OnAnswer(const protocol::Exchange::Delivery& answer, Time now);
-  // Those of the session so far.
+  // The session's round trips so far.
   void OnRoundTrips(const protocol::Session::RoundTrips& trips);
-  // What was pushed will have no answer.
+  // Drops the open exchanges: their pushes will not be answered.
   void Forget() { open_.clear(); }
-  // Exchanges of the whole model so far: rounds, or this worker's clock.
+  // Completed exchanges of the whole model: rounds, or this worker's clock.
   uint64_t exchanges() const;
-  // exchange_s, exchanges, staleness, dropped, control round trips.
+  // Adds exchange_s, exchanges, staleness, dropped, control round trips.
   void AddTo(pb::Counters* counters) const;
 
  private:
-  static constexpr size_t kBins = 33;  // 0 to 31, and all beyond
+  static constexpr size_t kBins = 33;  // 0 to 31, and all above
 
   struct Open {
     Time begin{};
-    std::set<protocol::Cell> pushes;  // without an answer
+    std::set<protocol::Cell> pushes;  // unanswered
   };
 
   size_t chunks_ = 0;
   std::map<uint64_t, Open> open_;  // by round
-  Time busy_since_{};              // while some are
+  Time busy_since_{};              // while an exchange is open
   TimeCounter &exchange_, &busy_;
   Counter &answers_, &dropped_;
   Histogram& staleness_;

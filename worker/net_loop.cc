@@ -252,6 +252,8 @@ pb::Counters NetLoop::Counters() const {
   counters.set_refusals(traffic_.Refused());
   counters.set_steps(progress_.steps.value());
   counters.set_clamped(progress_.clamped.value());
+  counters.set_job_step(progress_.job_step);
+  counters.set_from_step(progress_.from_step);
   counters.set_late(session_.exchange().late());
   exchanges_.AddTo(&counters);
   return counters;

@@ -1,4 +1,4 @@
-// A split of a job's data, fit for its model.
+// Reads a split of a job's data for its model.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace tern::worker {
 
-// `job` is the setup's as the rank sees it. Logs how far a long scan is, and what there is.
-// kBadData names what cannot be read, or what of images and labels the model does not take.
+// `job` is the setup's job as the rank sees it. Logs the progress of a long scan, and the result.
+// kBadData names what cannot be read, or what the model does not accept in images and labels.
 Result<std::unique_ptr<data::Samples>> ReadSamples(const setup::Setup& setup, const pb::Job& job,
                                                    data::Split split);
 

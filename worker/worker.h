@@ -26,7 +26,7 @@ class Worker {
   // Reads the data and plans the net. `setup` and `signals` outlive the worker.
   static Result<std::unique_ptr<Worker>> Make(const setup::Setup& setup, StopSignals& signals,
                                               uint32_t rank);
-  // Trains until the job ends; the status to leave with.
+  // Trains until the job ends; returns the status to exit with.
   Status Run();
 
  private:

@@ -11,18 +11,17 @@
 
 namespace tern::algorithm {
 
-// In the order of job.proto: what train.algorithm may be.
+// The values of train.algorithm, in the order of job.proto.
 const std::vector<std::string>& AlgorithmNames();
 
-// The section and the traits of the algorithm that the job names; null if there is none of that
-// name.
+// The section and the traits of the job's algorithm; null if its name is unknown.
 const google::protobuf::FieldDescriptor* SectionOf(const pb::Train& train);
 const pb::AlgorithmTraits* TraitsOf(const pb::Train& train);
 
-// Sections of other algorithms that are written in `train`.
+// Sections in `train` that belong to other algorithms.
 std::vector<std::string> SectionsOfOthers(const pb::Train& train);
 
-// Names of the algorithms whose rounds close so.
+// Names of the algorithms whose rounds close in this way.
 std::vector<std::string> AlgorithmsThatClose(pb::AlgorithmTraits::Closes closes);
 
 }  // namespace tern::algorithm

@@ -1,4 +1,4 @@
-// What a job says of rounds that go on without some of their workers.
+// What a job says about rounds that continue without some of their workers.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +7,20 @@
 
 namespace tern::algorithm {
 
-// What becomes of the job when a worker is lost.
+// What happens to the job when a worker is lost.
 enum class OnLoss {
   kFail,    // it ends
-  kWait,    // it waits for the worker, or another in its place
-  kShrink,  // it goes on with those who are left
+  kWait,    // it waits for the worker, or a replacement
+  kShrink,  // it continues with the remaining workers
 };
 
 struct Elasticity {
-  uint32_t quorum = 0;  // a round closes with so many contributions; 0: it waits for all
+  uint32_t quorum = 0;  // contributions that close a round; 0: all are needed
   OnLoss on_loss = OnLoss::kFail;
-  uint32_t min_workers = 1;  // with kShrink: fewer, and the job ends
+  uint32_t min_workers = 1;  // with kShrink: with fewer workers the job ends
 
   bool shrink() const { return on_loss == OnLoss::kShrink; }
-  // Whether a worker may be sent the outcome of a round that it had no part in.
+  // Whether a worker may get the outcome of a round to which it did not contribute.
   bool unsolicited() const { return quorum != 0 || shrink(); }
   static Elasticity Of(const pb::Job& job);
 };

@@ -65,9 +65,10 @@ struct Facts {
   bool applied_in_forward = false;  // by_bucket, and in the forward of the next step
   bool stays_on_device = false;     // localized weights and gradients may stay on a worker's GPU
 
-  // Whether the workers, not the servers, form the term that the algorithm adds to a gradient: as
-  // the job says, or else unless `values_pushed`: what is pushed is the gradient itself, rounded at
-  // most, so that a server can form the same term.
+  // Whether the workers, and not the servers, form the term that the algorithm adds to a gradient.
+  // The job may say so; if it does not, servers form it only if `values_pushed`: every push is the
+  // gradient itself, rounded at most (Codec::SendsValues), so that a server can form the same term.
+  // protocol::WorkersFormTerm asks it of a whole job.
   bool WorkersFormTerm(bool values_pushed) const { return term_on_worker.value_or(!values_pushed); }
   std::optional<bool> term_on_worker;  // what the job says; empty: it leaves it to the codecs
 };

@@ -21,9 +21,11 @@ class Judge {
   virtual void Report(const std::string& key, const std::string& saw,
                       const std::string& allowed) = 0;
   virtual void ReportNumber(const std::string& key, double saw, const std::string& allowed) = 0;
-  // The first codec of the up-link that sends anything but the values themselves, rounded at most;
-  // empty if there is none.
+  // The first codec of the up-link that pushes something else than the gradient, rounded at most,
+  // and what makes it so if that is another key; empty if there is none.
   virtual std::string CodecOfOtherThanValues() const = 0;
+  // What to choose from instead, unless there is error feedback: "fp32, fp16 or bf16".
+  virtual std::string CodecsOfValues() const = 0;
 };
 
 // Checks the rules of the job's algorithm, on a job with its defaults filled in.

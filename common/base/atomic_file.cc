@@ -1,10 +1,12 @@
 #include "common/base/atomic_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -102,6 +104,33 @@ Result<std::string> ReadWholeFile(const std::string& path, uint64_t most_bytes) 
     at += static_cast<size_t>(n);
   }
   bytes.resize(at);
+  return bytes;
+}
+
+Result<std::string> ReadAtMost(const std::string& path, uint64_t most_bytes, Time patience) {
+  // O_NONBLOCK: opening a pipe must not wait for a writer; poll does, as long as we want it to.
+  File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+  if (file.fd() < 0) return SystemError("cannot open " + path);
+  const auto wait_ms = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
+  std::string bytes;
+  std::array<char, 65536> piece;
+  while (bytes.size() < most_bytes) {
+    pollfd readable{file.fd(), POLLIN, 0};
+    const int ready = poll(&readable, 1, isatty(file.fd()) == 1 ? -1 : static_cast<int>(wait_ms));
+    if (ready == 0) {
+      return Status(Code::kBadData,
+                    Cat(path, " is not a regular file, and nothing came out of it for ",
+                        HumanTime(patience), "; give a file"));
+    }
+    const uint64_t most = std::min<uint64_t>(piece.size(), most_bytes - bytes.size());
+    const ssize_t n = read(file.fd(), piece.data(), most);
+    if (n == 0) break;
+    if (n > 0) {
+      bytes.append(piece.data(), static_cast<size_t>(n));
+    } else if (errno != EINTR && errno != EAGAIN) {
+      return SystemError("cannot read " + path);
+    }
+  }
   return bytes;
 }
 

@@ -1,5 +1,5 @@
 // Channel<T>: a first-in, first-out queue between threads. Many may push; many may pop, though one
-// is the usual case. A closed channel takes nothing more, and gives what it still holds.
+// is the usual case. A closed channel accepts no more items, and still returns those that it holds.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +17,7 @@ namespace tern {
 template <typename T>
 class Channel {
  public:
-  // At most `capacity` items wait; 0: no bound, where something else (credits) bounds them.
+  // Holds at most `capacity` items; 0: unbounded, for uses that something else (credits) bounds.
   explicit Channel(size_t capacity = 0) : capacity_(capacity) {}
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
@@ -60,7 +60,7 @@ class Channel {
     return TakeLocked();
   }
 
-  // Wakes everybody who waits. May be called more than once.
+  // Wakes all waiting threads. May be called more than once.
   void Close() {
     std::lock_guard lock(mutex_);
     closed_ = true;
@@ -73,7 +73,7 @@ class Channel {
     std::lock_guard lock(mutex_);
     return closed_;
   }
-  // Closed and empty: no item will ever come.
+  // Closed and empty: no item will come any more.
   bool drained() const {
     std::lock_guard lock(mutex_);
     return closed_ && items_.empty();
@@ -83,8 +83,9 @@ class Channel {
     return items_.size();
   }
 
-  // Readable while an item waits, and for ever once closed. Owned by the channel and made on the
-  // first call; -1 where the process is out of file descriptors. Only to wait on, never to read.
+  // A descriptor that is readable while an item waits, and always once closed. Poll it, never read
+  // it. The channel owns it and makes it on the first call; -1 if the process is out of
+  // descriptors.
   int event_fd() {
     std::lock_guard lock(mutex_);
     if (!event_) {

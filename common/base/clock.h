@@ -1,4 +1,4 @@
-// Monotonic time. It never jumps and means nothing outside this process.
+// Monotonic time. It never jumps; its values have no meaning outside this process.
 #pragma once
 
 #include <algorithm>
@@ -8,17 +8,17 @@ namespace tern {
 
 using Time = std::chrono::nanoseconds;
 
-// Time since some fixed moment before this process asked first.
+// Time since a fixed moment before the process's first call.
 inline Time Now() {
   return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
 }
 
-// The clock of a loop that judges others by their silence: it stands still while the loop itself
-// was stopped (SIGSTOP, a machine that slept or had no core to spare), because what others said
-// then still waits to be read. One thread.
+// The clock of a loop that judges its peers by their silence. It stands still while the loop itself
+// was stopped (SIGSTOP, a machine that slept or had no free core), because messages that arrived
+// then are still unread. One thread.
 class LoopClock {
  public:
-  // The loop asks at least so often, unless it is held up.
+  // `longest`: the longest time between two calls of Now() while the loop is not held up.
   explicit LoopClock(Time longest) : longest_(longest), asked_at_(tern::Now()) {}
 
   Time Now() {

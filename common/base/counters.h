@@ -1,9 +1,9 @@
-// What a process counts about itself, and its Prometheus text. A Registry is an object, so that two
-// daemons in one test process count apart.
+// The counters of a process, and their Prometheus text. A Registry is an object, so that two
+// daemons in one test process count separately.
 //
 // Threads: registering locks; counting and reading are lock-free and may happen on any thread.
 // References stay valid as long as the registry. Names and labels come from the program, never from
-// a peer: they are not bounded here.
+// a peer, so their number is not bounded here.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ class Counter {
   std::atomic<uint64_t> value_{0};
 };
 
-// Time spent: grows too, and is shown in seconds.
+// Time spent: only grows, too; shown in seconds.
 class TimeCounter {
  public:
   void Add(Time t) { nanoseconds_.Add(static_cast<uint64_t>(t.count())); }
@@ -41,12 +41,12 @@ class TimeCounter {
   Counter nanoseconds_;
 };
 
-// Adds the time from here to the end of the scope.
+// Adds the time from its construction to the end of the scope.
 class TimeScope {
  public:
   explicit TimeScope(TimeCounter& counter) : counter_(counter), begin_(Now()) {}
   ~TimeScope() { counter_.Add(Now() - begin_); }
-  // That much of the time so far belongs elsewhere.
+  // Excludes `out` from the time counted.
   void Leave(Time out) { begin_ += out; }
   TimeScope(const TimeScope&) = delete;
   TimeScope& operator=(const TimeScope&) = delete;
@@ -67,17 +67,17 @@ class Gauge {
   std::atomic<double> value_{0};
 };
 
-// Counts of observations by upper bound, as Prometheus has them.
+// Counts of observations by upper bound, as in Prometheus.
 class Histogram {
  public:
-  // `bounds`: upper bounds, inclusive, rising; a bucket for everything above them comes by itself.
+  // `bounds`: upper bounds, inclusive, rising. A bucket for everything above them is added.
   explicit Histogram(std::vector<double> bounds);
   void Observe(double v);
 
   uint64_t count() const;
   double sum() const { return sum_.value(); }
-  // The smallest bound that at least a share `q` of the observations do not exceed; infinity where
-  // that is above the last bound, 0 where nothing was observed.
+  // The smallest bound that at least a share `q` of the observations do not exceed; infinity if
+  // that is above the last bound, 0 if there were no observations.
   double Quantile(double q) const;
 
   const std::vector<double>& bounds() const { return bounds_; }
@@ -107,12 +107,13 @@ class Registry {
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
-  // The one of this name and these labels, made on the first call. `name` is Prometheus style
-  // ("tern_rounds_total", unit at the end); `help` is one line. A name of two kinds is our own bug.
+  // Returns the counter with this name and these labels, and creates it on the first call. `name`
+  // is Prometheus style ("tern_rounds_total", unit at the end); `help` is one line. Using one name
+  // for two kinds is a bug.
   Counter& GetCounter(const std::string& name, const std::string& help, Labels labels = {});
   TimeCounter& GetTimeCounter(const std::string& name, const std::string& help, Labels labels = {});
   Gauge& GetGauge(const std::string& name, const std::string& help, Labels labels = {});
-  // `bounds` of the first call of a name count.
+  // The `bounds` of a name's first call are used.
   Histogram& GetHistogram(const std::string& name, const std::string& help,
                           const std::vector<double>& bounds, Labels labels = {});
 

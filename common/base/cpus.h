@@ -11,24 +11,24 @@
 
 namespace tern {
 
-// A larger number is none of a CPU.
+// The highest number of a CPU.
 inline constexpr uint32_t kMaxCpu = 1023;
 
-// "0-3,8" -> 0, 1, 2, 3, 8: rising, each once. Nothing where the text is no such list.
+// "0-3,8" -> 0, 1, 2, 3, 8: rising, without repeats. Nothing if the text is not such a list.
 std::optional<std::vector<uint32_t>> ParseCpus(std::string_view text);
-// The other way: "0-3,8". REQUIRES rising numbers.
+// The reverse: "0-3,8". REQUIRES rising numbers.
 std::string CpusText(const std::vector<uint32_t>& cpus);
 
-// Those that the calling thread may run on.
+// The CPUs that the calling thread may run on.
 Result<std::vector<uint32_t>> CpusOfThisThread();
 
-// From now on the calling thread runs on these CPUs only, and so does what it starts: OpenMP's team
-// is, once it has been started by this thread's first parallel region. A Thread (threads.h) is not:
-// it runs wherever this thread could before. Before others ask for it, from one thread of a
-// process. kBadJob, with the CPUs that are allowed, where this thread may not run on one of them.
+// Binds the calling thread to these CPUs. OpenMP's team inherits that, once this thread's first
+// parallel region has started it; a Thread (threads.h) does not: it runs wherever this thread could
+// before. Call once per process, before other threads depend on it. kBadJob, with the CPUs that are
+// allowed, if this thread may not run on one of them.
 Status RunOnlyOn(const std::vector<uint32_t>& cpus);
 
-// What a Thread begins with: takes back what RunOnlyOn did to the thread that started it.
+// Called first in every Thread: undoes the RunOnlyOn of the thread that started it.
 void RunAnywhere();
 
 }  // namespace tern

@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli): reflected, polynomial 0x1EDC6F41, as iSCSI and TFRecord have it.
+// CRC-32C (Castagnoli): reflected, polynomial 0x1EDC6F41, as in iSCSI and TFRecord.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace tern {
 
-// 0xE3069283 of "123456789".
+// Crc32c("123456789") is 0xE3069283.
 uint32_t Crc32c(std::string_view bytes);
 
 }  // namespace tern

@@ -1,6 +1,6 @@
-// Arrays as long as a model. Passes over them run at the speed of memory only where pages are
-// large: with pages of 4 KiB they wait for the walks of the page tables (an update reads and writes
-// two such arrays, 1.3 times as fast so). What is small begins at a cache line.
+// Arrays as long as a model. Passes over them reach the speed of memory only with large pages: with
+// 4 KiB pages they wait for page-table walks (an update, which reads and writes two such arrays, is
+// 1.3 times as fast with large pages). Smaller arrays are aligned to cache lines.
 #pragma once
 
 #include <sys/mman.h>
@@ -11,15 +11,15 @@
 
 namespace tern {
 
-// Asks the system for huge pages (transparent_hugepage: madvise or always); without them it is as
-// any other memory.
+// Asks the system for huge pages (transparent_hugepage: madvise or always); falls back to normal
+// pages.
 template <class T>
 class LargePages {
  public:
   using value_type = T;
   LargePages() = default;
   template <class U>
-  LargePages(const LargePages<U>&) {}  // NOLINT(google-explicit-constructor): allocators are so
+  LargePages(const LargePages<U>&) {}  // NOLINT(google-explicit-constructor): as allocators must
 
   T* allocate(size_t n) {
     const size_t bytes = n * sizeof(T);

@@ -10,7 +10,7 @@ namespace tern {
 
 uint64_t Digest(std::span<const uint8_t> bytes);
 uint64_t Digest(std::string_view text);
-// "f00dcafe01234567", as logs and messages show digests.
+// "f00dcafe01234567": the form of digests in logs and messages.
 std::string Hex(uint64_t digest);
 
 }  // namespace tern

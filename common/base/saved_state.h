@@ -1,5 +1,5 @@
-// What an object has to save: named arrays and numbers, where they lie, to be read and to be
-// written back.
+// The state that an object has to save: named arrays and numbers, by reference, to read them or to
+// write them back.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tern {
 
-// Belongs to the object that added to it. Names and sizes are the same whenever it is asked.
+// Valid as long as the object that filled it. An object gives the same names and sizes every time.
 struct SavedState {
   struct Array {
     std::string name;

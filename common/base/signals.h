@@ -12,8 +12,8 @@
 namespace tern {
 
 // Construct first in main, at most one at a time: it blocks both signals in the calling thread, and
-// threads started later inherit that. A small thread of its own takes the signals, so the second
-// one works even while everything else hangs.
+// threads started later inherit that. A thread of its own takes the signals, so the second signal
+// works even while everything else hangs.
 class StopSignals {
  public:
   enum class Second {
@@ -21,20 +21,21 @@ class StopSignals {
     kReport,  // further signals are reported by Take, too
   };
   explicit StopSignals(Second second = Second::kExit);
-  ~StopSignals();  // gives the calling thread its old signal mask back
+  ~StopSignals();  // restores the calling thread's signal mask
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // Readable while Take() has something; only to wait on. -1: out of file descriptors.
+  // Readable while Take() has a signal; poll it, never read it. -1: out of file descriptors.
   int fd() const { return event_.fd(); }
-  // The next signal not taken yet, 0 where there is none.
+  // The next signal not taken yet; 0 if there is none.
   int Take();
   // The first signal ever, 0 before it.
   int signal() const { return first_; }
-  // How the process ends in order after signal(): kTerminated or kInterrupted; ok before it.
+  // The status of an orderly end after signal(): kTerminated or kInterrupted; ok before it.
   Status status() const;
 
-  // Unblocks both signals: for a child between fork and exec, which inherits the mask. Safe there.
+  // Unblocks both signals: for a child between fork and exec, which inherits the mask.
+  // Async-signal-safe.
   static void Unblock();
 
  private:

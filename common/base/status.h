@@ -1,6 +1,6 @@
 // Errors are values. A Status is either ok or a code with one sentence that says what was seen,
-// what was expected, where, and what to do. The code is the process's exit code (design section 9),
-// so `main` ends with `return ExitCode(status)`.
+// what was expected, where, and what to do. The code is the process's exit code, so `main` ends
+// with `return ExitCode(status)`.
 #pragma once
 
 #include <optional>
@@ -32,7 +32,7 @@ class [[nodiscard]] Status {
   Code code() const { return code_; }
   const std::string& message() const { return message_; }
 
-  // The same error, told with where it happened: "CONTEXT: message". Ok stays ok.
+  // The same error with its context: "CONTEXT: message". Ok stays ok.
   Status Within(const std::string& context) const {
     return ok() ? *this : Status(code_, context + ": " + message_);
   }
@@ -66,7 +66,7 @@ class [[nodiscard]] Result {
 
 }  // namespace tern
 
-// Leaves the function with the error, if there is one.
+// Returns from the function if the expression is an error.
 #define TERN_RETURN_IF_ERROR(expr)                                                     \
   do {                                                                                 \
     if (::tern::Status tern_status_ = (expr); !tern_status_.ok()) return tern_status_; \

@@ -11,8 +11,8 @@
 
 namespace tern {
 
-// One text of strings, characters and numbers: Cat("rank ", 3, " of ", n). Floating-point numbers
-// as %g.
+// Concatenates strings, characters and numbers: Cat("rank ", 3, " of ", n). Floating-point numbers
+// are printed as with %g.
 template <typename... Parts>
 std::string Cat(const Parts&... parts);
 
@@ -20,8 +20,8 @@ std::string Cat(const Parts&... parts);
 std::string HumanBytes(uint64_t bytes);
 // "350 us", "12.5 ms", "3.2 s", "4m 05s", "2h 03m".
 std::string HumanTime(Time t);
-// Bytes from outside made safe for a log line: printable ASCII as it is, the rest as \xNN, at most
-// `max` bytes of it and "..." where it was cut.
+// Bytes from outside made safe for a log line: printable ASCII unchanged, the rest as \xNN; at most
+// `max` input bytes, then "...".
 std::string Printable(std::string_view text, size_t max = 80);
 // "a, b, c".
 std::string Join(const std::vector<std::string>& parts, std::string_view separator = ", ");

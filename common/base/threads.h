@@ -1,6 +1,6 @@
-// A thread with a name that joins when it goes out of scope. The owner tells it to stop by other
-// means (a closed channel, a flag) before that. It runs on any CPU, whatever the thread that starts
-// it is bound to by cpus.h.
+// A thread with a name that joins when it goes out of scope. Before that the owner tells it to stop
+// by other means (a closed channel, a flag). It may run on any CPU, whatever cpus.h bound the
+// starting thread to.
 #pragma once
 
 #include <pthread.h>
@@ -14,8 +14,8 @@ namespace tern {
 class Thread {
  public:
   Thread() = default;
-  // Runs `body` at once. `name` is what ps and debuggers show, cut to 15 characters. Where the
-  // system gives no further thread, the process ends with a sentence and exit code 70.
+  // Runs `body` at once. `name` is shown by ps and debuggers, cut to 15 characters. If the system
+  // cannot start another thread, the process ends with a sentence and exit code 70.
   Thread(const std::string& name, std::function<void()> body);
   ~Thread() { Join(); }
   Thread(Thread&& other) noexcept = default;

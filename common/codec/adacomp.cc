@@ -1,28 +1,28 @@
+// AdaComp (Chen et al. 2018, algorithm 2). For a bin of T neighbours with their share of the
+// residue and the step's gradient dW:
+//
+//   G       = residue + dW
+//   H       = G + dW
+//   code(i) = sign(G(i)) s where |H(i)| >= max |G| over the bin, else nothing
+//   s       = mean over the tensor's non-zero bins of max |G|
+//   residue = G - code
+//
+// Encoding is idempotent: codes encode as themselves. So the memory selects, and returns the codes
+// as the values to encode.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
 
-#include "common/codec/codecs.h"
+#include "common/codec/makers.h"
 #include "common/codec/sparse.h"
 #include "kernels/stats.h"
 
 namespace tern::codec {
 namespace {
 
-// AdaComp (Chen et al. 2018, algorithm 2). Of a bin of T neighbours, with the residue's share G and
-// the step dW
-//
-//   G = residue + dW,  H = G + dW
-//   code(i) = sign(G(i)) * s where |H(i)| >= max |G| over the bin, else nothing
-//   s = mean over the tensor's bins of max |G|
-//   residue = G - code
-//
-// A bin of zeros has nothing to send; it does not count in s. So a row of codes has itself for its
-// codes: a memory hands them on as values.
-
-// Magnitudes are ordered as their bits, and compilers add lanes to integers.
+// Compares magnitudes by their bits, because compilers vectorize integer maxima.
 float MaxAbs(std::span<const float> g) {
   int32_t max = 0;
   for (float v : g) max = std::max(max, std::bit_cast<int32_t>(v) & 0x7FFFFFFF);

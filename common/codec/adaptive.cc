@@ -1,9 +1,11 @@
+// Adaptive quantization (Dryden et al. 2016): sends the largest of the positive and of the negative
+// elements, a share pi of each, as the mean of those that are sent. Error feedback keeps the rest.
 #include <bit>
 #include <limits>
 #include <string>
 
-#include "common/codec/codecs.h"
 #include "common/codec/error_feedback.h"
+#include "common/codec/makers.h"
 #include "common/codec/select.h"
 #include "common/codec/sparse.h"
 
@@ -17,7 +19,7 @@ struct Side {
   float value = 0;              // mu: the mean of those
 };
 
-// The largest of the values whose sign is `sign`, a share of how many there are.
+// The threshold and mean of the largest `share` of the values with this sign.
 Side LargestOf(std::span<const float> values, float sign, double share) {
   uint64_t there = 0;
   for (float v : values) there += static_cast<uint64_t>(sign * v > 0);
@@ -40,9 +42,6 @@ Side LargestOf(std::span<const float> values, float sign, double share) {
   return side;
 }
 
-// Adaptive quantization (Dryden et al. 2016): of the positive and of the negative elements the
-// largest are sent, a share pi of either, each as the mean of those that are. What that leaves is
-// added to the next gradient.
 class Adaptive : public SparseCodec {
  public:
   explicit Adaptive(double share) : SparseCodec(SparseValues::kPair), share_(share) {}

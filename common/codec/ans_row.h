@@ -1,10 +1,13 @@
-// A row of symbols, entropy-coded in blocks by one table of its own (kernels/ans.h):
-//   u8   first, the lowest symbol that occurs
-//   u8   last, the highest
-//   u16  the frequencies of first to last - 1; that of `last` is what they leave of M
-//   u32  for each block, where it ends, in bytes from where the first one begins
-//        the blocks, of `block` symbols, the last one of the rest
-// All little-endian. Any block decodes without the others.
+// A row of symbols, entropy-coded in blocks by a table of its own (kernels/ans.h), all
+// little-endian:
+//
+//   u8      first, the lowest symbol that occurs
+//   u8      last, the highest
+//   u16     for each symbol from first to last - 1: its frequency; `last` gets the rest of M
+//   u32     for each block: its end, in bytes from the beginning of the first block
+//   blocks  of `block` symbols each; the last one may be shorter
+//
+// Any block can be decoded without the others.
 #pragma once
 
 #include <cstdint>
@@ -17,33 +20,35 @@
 
 namespace tern::codec {
 
-// Symbols [first, first + n) of a row, which is asked for once and from its beginning on: a part is
-// some blocks, so that symbols need not leave a cache.
+// Writes symbols [first, first + n) of a row. Called once per range, in order from the beginning of
+// the row; a range is a few blocks, so that the symbols stay in a cache.
 using AnsSource = std::function<void(uint64_t first, size_t n, uint8_t* symbols)>;
 
-// `counts` says how often each symbol occurs among the `count`. REQUIRES a symbol at least, and
-// fewer than 2^30.
+// Appends a row of `count` symbols; `counts` has how often each occurs. REQUIRES at least one
+// symbol and fewer than 2^30.
 void AppendAnsRow(uint64_t count, size_t block, const kernels::AnsCounts& counts,
                   const AnsSource& source, std::vector<uint8_t>* out);
 
-// A row at the front of bytes that came: its table and its size are checked, its blocks are when
-// they are decoded. A view of those bytes.
+// A row at the front of received bytes. Parse checks its table and its size; Decode checks the
+// blocks that it decodes. A view of those bytes.
 class AnsRow {
  public:
-  // Of `count` symbols below `levels`. kMismatch if there is no such row.
+  // A row of `count` symbols below `levels`. kMismatch if the bytes do not begin with one.
   static Result<AnsRow> Parse(std::span<const uint8_t> bytes, uint64_t count, size_t block,
                               size_t levels);
 
   size_t size() const { return size_; }
   const kernels::AnsFrequencies& frequencies() const { return frequencies_; }
-  // All symbols of `blocks` blocks from block `index` on: fastest by kernels::kAnsTogether. `table`
-  // is of frequencies(). kMismatch if one is not a block.
+  // Decodes all symbols of `blocks` blocks from block `index` on; fastest with
+  // kernels::kAnsTogether blocks. `table` must be made from frequencies(). kMismatch if a block is
+  // invalid.
   Status Decode(const kernels::AnsTable& table, uint64_t index, size_t blocks,
                 uint8_t* symbols) const;
 
  private:
   AnsRow() = default;
-  // The bytes of a block, none if it ends before it begins or beyond the row: no block has none.
+  // The bytes of a block; empty (which no valid block is) if its end is before its beginning or
+  // beyond the row.
   std::span<const uint8_t> Block(uint64_t index) const;
   Status NoBlock(uint64_t index) const;
 

@@ -1,6 +1,6 @@
-// Numbers of a few bits each, one after the other with nothing between them: number i of `width`
-// bits is bits [i * width, (i + 1) * width) of the row, its lowest bit first; bit k of a row is bit
-// k % 8 of byte k / 8.
+// Numbers of a few bits each, packed without gaps: number i of `width` bits occupies bits
+// [i * width, (i + 1) * width) of the row, lowest bit first; bit k of a row is bit k % 8 of byte
+// k / 8.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,23 @@
 
 namespace tern::codec {
 
-// The widest numbers that pass.
+// The largest width.
 inline constexpr int kMaxPackedBits = 24;
 
-// Writes a row from `to` on, which has room for all that is put.
+// Writes a row to `to`, which must have room for all of it.
 class BitWriter {
  public:
   explicit BitWriter(uint8_t* to) : to_(to) {}
 
   // REQUIRES every value below 2^width and width at most kMaxPackedBits.
   void Put(std::span<const uint32_t> values, int width);
-  // Writes the last bits, and zeros up to the byte's end. Nothing is put after it.
+  // Writes the last bits, and zeros up to the byte's end. No Put after it.
   void Finish();
 
  private:
   uint8_t* to_;
-  uint64_t held_ = 0;  // bits that are not yet written, fewer than 32
-  int bits_ = 0;       // so many
+  uint64_t held_ = 0;  // bits not written yet, fewer than 32
+  int bits_ = 0;       // their number
 };
 
 // values[i] = the number at bits [at + i * width, at + (i + 1) * width) of the row. REQUIRES that

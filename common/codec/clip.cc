@@ -1,3 +1,5 @@
+// TernGrad's gradient clipping (Wen et al. 2017, equation 9, and the variants of the authors' code
+// and of GRACE; docs/ALGORITHMS.md, section 3).
 #include "common/codec/clip.h"
 
 #include <algorithm>

@@ -3,23 +3,23 @@
 // segments (parts of tensors), each coded by its tensor's codec and starting at a byte boundary.
 // A codec's name is a promise about its bytes: change the bytes, change the name.
 //
-//   worker:  Prepare (whole tensor: statistics -> scaler, clip), [scalers are shared],
+//   worker:  Prepare (whole tensor: statistics -> scaler, clip)
+//            exchange of scalers, if they are shared
 //            Encode (segment)
 //   server:  NewAccumulator, Add (any subset of the ranks, once each, any order), EncodeSum
 //   worker:  Decode (any range of the segment, as often as wanted)
 //
-// A sum is over whoever was added, its contributors: their number goes beside it, and the mean is
-// over them.
+// The ranks that were added to a sum are its contributors. Their number travels with the sum, and
+// the mean is over them.
 //
-// What a code leaves out of a gradient, some codecs add to the next one. What they keep for that is
-// a Memory, one a tensor on each worker and, where sums are coded anew, one a segment on the
-// server:
+// Some codecs add what a code left out of a gradient to the next gradient. They keep it in a
+// Memory: one per tensor on each worker and, if sums are coded anew, one per segment on the server:
 //
 //   worker:  Compensate (whole tensor), Prepare, Encode, DecodeAlone, Keep (segment)
 //   server:  EncodeSum does all of it
 //
-// Codecs have no state and may be used by any number of threads; an accumulator and a memory belong
-// to one.
+// Codecs have no state and may be used by any number of threads; an accumulator or a memory belongs
+// to one thread.
 #pragma once
 
 #include <cstdint>
@@ -38,73 +38,72 @@
 
 namespace tern::codec {
 
-// Variants of TernGrad's clipping (eq. 9); clip.h says what each makes of a tensor.
+// Variants of TernGrad's clipping (eq. 9), defined in clip.h.
 enum class Clip { kPaper, kOfficial, kGrace, kNone };
 
 struct Options {
   Clip clip = Clip::kPaper;
   double clip_sigma = 2.5;         // c of eq. 9
   bool scaler_per_worker = false;  // scalers travel in the payload and the server adds floats
-  uint64_t scaler_elements = 0;    // ternary: elements with a scaler of their own; 0: the tensor
-  bool error_feedback = false;     // for codecs that round and keep nothing of their own
-  // Sums of codecs that code them anew go down as codes; else as floats, for a server that works
-  // with them itself.
+  uint64_t scaler_elements = 0;    // ternary: elements per scaler; 0: the whole tensor
+  bool error_feedback = false;     // for deterministic codecs without a memory
+  // Codecs that code sums anew send them down as codes; if false, as floats, for a server that uses
+  // them itself.
   bool coded_sums = true;
 
   struct Qsgd {
     enum class Norm { kMax, kTwo };
     enum class Layout { kSign, kIntervals };
     enum class Levels { kBits, kGiven, kSqrtN, kSqrtMN, kSqrtMPN };
-    int bits = 4;           // 2 to 16 an element, where levels is kBits
-    uint64_t bucket = 512;  // elements with one norm; 0: the tensor
+    int bits = 4;           // 2 to 16 per element, if levels is kBits
+    uint64_t bucket = 512;  // elements per norm; 0: the tensor
     Norm norm = Norm::kMax;
     Layout layout = Layout::kSign;
-    // How many there are between 0 and the norm (qsgd_levels.h): as many as the bits hold; s; or
-    // sqrt(n) / 2, sqrt(m n) / 2, sqrt(m p n) / 2 for a bucket of n elements (PQASGD).
+    // How many levels lie between 0 and the norm (qsgd_levels.h): as many as the bits allow; s; or,
+    // for a bucket of n elements, sqrt(n) / 2, sqrt(m n) / 2, sqrt(m p n) / 2 (PQASGD).
     Levels levels = Levels::kBits;
     double s = 0;
-    uint64_t samples = 1;      // m: of a worker in a step
-    uint64_t local_steps = 1;  // p: between two exchanges
+    uint64_t samples = 1;      // m: samples of a worker per step
+    uint64_t local_steps = 1;  // p: steps between two exchanges
   } qsgd;
 
   struct OneBit {
-    uint64_t bucket = 0;  // elements with one pair of means; 0: a column (Segment)
+    uint64_t bucket = 0;  // elements per pair of means; 0: a column (Segment)
   } onebit;
 
-  // Deep gradient compression (dgc_memory.h says what momentum, nesterov, masking and clip_norm
-  // do).
+  // Deep gradient compression; dgc_memory.h defines momentum, nesterov, masking and clip_norm.
   struct TopK {
     double ratio = 0.001;        // share of a tensor that is sent
-    double sample_ratio = 0.01;  // share of it that the threshold is first taken from
-    bool resample = true;  // what is too many is chosen from exactly, not by a higher threshold
+    double sample_ratio = 0.01;  // share of a tensor that the first threshold is computed from
+    bool resample = true;  // if too many pass: select exactly, instead of raising the threshold
     double momentum = 0;   // m
     bool nesterov = false;
     bool masking = true;
-    double clip_norm = 0;  // of a worker's tensor; the paper's is N^-1/2 of the one of the mean
-    uint64_t warmup_rounds = 0;  // in which the ratio falls by steps
-    double warmup_ratio = 0.25;  // the first, and the factor from each to the next
+    double clip_norm = 0;  // of a worker's tensor: N^-1/2 of the norm meant for the mean (paper)
+    uint64_t warmup_rounds = 0;  // rounds in which the ratio falls by steps
+    double warmup_ratio = 0.25;  // the first ratio, and the factor from each to the next
   } topk;
 
   struct Threshold {
-    double value = 0.5;   // t; MXNet's, for gradients that are not means
-    double ratio = 0;     // above 0: t is such that this share of a tensor is sent, as it is
-    bool global = false;  // of all tensors, by one t
+    double value = 0.5;   // t; MXNet's default, which is for gradients that are not means
+    double ratio = 0;     // above 0: send this share of a tensor, as floats, instead of using t
+    bool global = false;  // ratio of all tensors together, with one threshold
   } threshold;
 
   struct Adaptive {
-    double share = 0.01;  // pi: of the positive and of the negative elements
+    double share = 0.01;  // pi: share of the positive, and of the negative elements
   } adaptive;
 
   struct AdaComp {
-    uint64_t bin = 500;  // T, elements; the paper: 50 of convolutions, 500 of dense layers
+    uint64_t bin = 500;  // T, elements; the paper: 50 for convolutions, 500 for dense layers
   } adacomp;
 };
 
-// What one worker makes of one tensor before it codes it.
+// What a worker computes from a tensor before it codes it.
 struct Prepared {
-  float scaler = 0;  // shared: the maximum over the workers replaces it before Encode
+  float scaler = 0;  // if shared, the maximum over the workers replaces it before Encode
   float clip = 0;    // values are clamped to +-clip; infinity: not clamped
-  // Codecs that send few: what is at most `low` or at least `high`, and what each becomes.
+  // Sparse codecs: elements of at most `low` or at least `high` are sent, as these values.
   float low = 0, high = 0, low_value = 0, high_value = 0;
 };
 
@@ -114,44 +113,44 @@ struct Segment {
   uint64_t begin = 0;
   uint64_t count = 0;
   uint64_t column =
-      1;  // so many neighbours from the tensor's first on make one output of its layer
+      1;  // neighbours per output of the tensor's layer, counted from the tensor's first element
 };
 
-// What a codec keeps of a tensor (or a segment of it) from round to round.
+// What a codec keeps for a tensor (or a segment of it) from round to round.
 class Memory {
  public:
   virtual ~Memory() = default;
-  // v: what is to be coded in place of g, elements [begin, begin + g.size()). v may be g.
+  // Sets v, the values to code in place of g, for elements [begin, begin + g.size()). v may be g.
   virtual void Compensate(uint64_t begin, std::span<const float> g, std::span<float> v) = 0;
-  // `sent` is what the receivers make of the code of v.
+  // `sent`: what the receivers decode from the code of v.
   virtual void Keep(uint64_t begin, std::span<const float> v, std::span<const float> sent) = 0;
-  // All of it, to save and to restore.
+  // Its whole state, to save and to restore.
   virtual void AddState(SavedState* state) = 0;
-  // As it was when it was made.
+  // Resets it to its initial state.
   virtual void Forget() = 0;
 };
 
-// What the coding of a sum needs beside the sum.
+// What coding a sum needs besides the sum.
 struct Recode {
-  kernels::NoiseKey noise;   // `tensor` is set by the codec
-  Memory* memory = nullptr;  // of NewSumMemory, if that makes one; outlives the accumulator
+  kernels::NoiseKey noise;   // the codec sets `tensor`
+  Memory* memory = nullptr;  // from NewSumMemory, if it makes one; outlives the accumulator
 };
 
-// Adds up one segment over those workers of a round who come.
+// Adds up one segment over the workers that contribute to a round.
 class Accumulator {
  public:
   virtual ~Accumulator() = default;
-  // Consumes this segment's part from the front of `bytes` and returns its size. Everything is
-  // checked before it is added: a Status (kMismatch) leaves the sum as it was. REQUIRES ranks below
+  // Consumes this segment's part from the front of `bytes` and returns its size. Checks everything
+  // before it adds: after an error (kMismatch) the sum is unchanged. REQUIRES ranks below
   // `workers`, each at most once. Codecs that add floats keep a copy until all lower ranks have
-  // come or the sum is asked for, so order of arrival never shows.
+  // been added or the sum is requested, so the result does not depend on the order of arrival.
   virtual Result<size_t> Add(int rank, std::span<const uint8_t> bytes) = 0;
-  // The same of bytes that may be kept: they are checked now and may be added later, a few workers'
-  // in one pass.
+  // The same for bytes that may be retained: they are checked now, and may be added later together
+  // with other workers' in one pass.
   virtual Result<size_t> Take(int rank, const Bytes& bytes) { return Add(rank, bytes.span()); }
-  // Appends the answer, at most MaxSumSize(segment, contributors) bytes for the contributors that
-  // were added. The same again if called again, but where there is a memory. REQUIRES one of them
-  // at least; no Add after it.
+  // Appends the answer, at most MaxSumSize(segment, contributors) bytes, where contributors is the
+  // number of ranks added. Repeating the call gives the same bytes, unless there is a memory.
+  // REQUIRES at least one contributor; no Add after it.
   virtual void EncodeSum(std::vector<uint8_t>* out) = 0;
 };
 
@@ -159,63 +158,66 @@ class Codec {
  public:
   virtual ~Codec() = default;
   virtual std::string_view name() const = 0;
-  // Whether the workers exchange scalers of the tensors coded so.
+  // Whether the workers share the scalers of tensors with this codec.
   virtual bool shares_scaler() const { return false; }
-  // So many elements of a tensor, from the first on, are one to Prepare, and chunks hold a segment
-  // for each; 0: the whole tensor is.
+  // Prepare gets this many elements of a tensor at a time, and chunks hold a segment for each such
+  // range; 0: Prepare gets the whole tensor.
   virtual uint64_t scaler_elements() const { return 0; }
-  // Whether all tensors coded so are one to Prepare: what it makes of all their values together is
-  // each one's. Their gradients are then in one bucket.
+  // Whether Prepare gets the values of all tensors with this codec at once, and its result is used
+  // for each. Their gradients are then in one bucket.
   virtual bool prepares_model() const { return false; }
-  // Whether a code is drawn, so that its square does not stand for the gradient's.
+  // Whether codes are random, so that the square of a code does not approximate the gradient's.
   virtual bool stochastic() const { return false; }
-  // How many neighbouring elements are coded together, from the tensor's first on: chunks are cut
-  // between them, so that how a tensor is cut never shows.
+  // Whether a code is the values themselves, rounded at most: it is not drawn, and no remainder of
+  // an earlier gradient was added.
+  bool SendsValues() const { return !stochastic() && NewMemory(1) == nullptr; }
+  // How many neighbouring elements are coded together, from the tensor's first on. Chunks are cut
+  // only between such groups, so that the cut does not change the codes.
   virtual uint64_t Granularity(uint64_t /*column*/) const { return 1; }
-  // From a whole tensor (or each scaler_elements of it) and its statistics. REQUIRES stats.finite:
-  // the caller reports a gradient that is not, by tensor, worker and round. Ternary: clip.h says
-  // what each variant makes of them.
+  // Computes the scaler and clip of a whole tensor (or of each scaler_elements of it). REQUIRES
+  // stats.finite: the caller reports non-finite gradients, by tensor, worker and round. clip.h
+  // defines the variants of ternary.
   virtual Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
                            const kernels::NoiseKey& noise) const = 0;
-  // Appends the code of g[0, segment.count). `noise.tensor` is segment.tensor, whatever it says.
+  // Appends the code of g[0, segment.count). Ignores noise.tensor: segment.tensor is used.
   virtual void Encode(const float* g, const Segment& segment, const Prepared& prepared,
                       const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const = 0;
-  // The most bytes that Encode of the segment can append.
+  // The most bytes that Encode appends for the segment.
   virtual size_t MaxEncodedSize(const Segment& segment) const = 0;
-  // For the ranks below `workers`.
+  // An accumulator for ranks below `workers`.
   virtual std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
                                                       const Recode& recode = {}) const = 0;
-  // The most bytes that EncodeSum appends; never fewer for more contributors.
+  // The most bytes that EncodeSum appends; does not decrease with the number of contributors.
   virtual size_t MaxSumSize(const Segment& segment, int contributors) const = 0;
-  // The size of the sum at the front of `bytes`; kMismatch if there is none. As it stands here: of
-  // a codec whose sums all have the largest size.
+  // The size of the sum at the front of `bytes`; kMismatch if there is none. This default is for
+  // codecs whose sums always have the largest size.
   virtual Result<size_t> SumPart(std::span<const uint8_t> bytes, const Segment& segment,
                                  int contributors) const;
-  // Of a tensor of `count` elements on a worker; null: it keeps nothing.
+  // For a tensor of `count` elements on a worker; null if the codec keeps nothing.
   virtual std::unique_ptr<Memory> NewMemory(uint64_t /*count*/) const { return nullptr; }
-  // Of a segment on a server.
+  // For a segment on a server.
   virtual std::unique_ptr<Memory> NewSumMemory(const Segment& /*segment*/) const { return nullptr; }
-  // Whether the code of one worker is its own sum, but for the sign of a zero.
+  // Whether the code of one worker is also its sum, except for the signs of zeros.
   virtual bool CodeIsSum() const { return false; }
-  // values[0, segment.count) of one worker's code at the front of `code`, without the others': what
-  // Add, EncodeSum and Decode of it alone make. The size of the code; errors as Add and Decode.
-  // REQUIRES a codec that shares no scalers.
+  // Decodes one worker's code at the front of `code` into values[0, segment.count): the result that
+  // Add, EncodeSum and Decode of this code alone would give. Returns the size of the code; errors
+  // as in Add and Decode. REQUIRES a codec that shares no scalers.
   virtual Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
                                      float* values) const;
-  // mean[0, n) = mean over the contributors of elements [first, first + n) of the segment whose sum
-  // is `sum` (SumPart bytes). kMismatch if the bytes are not a possible
-  // sum.
+  // The same in order and block-wise, as DecodeTo; an error may come after some blocks. The server
+  // that sends such a code and the workers that receive it all read it with this function, so that
+  // they have the same values bit for bit.
+  using Use = std::function<void(uint64_t first, std::span<const float> values)>;
+  Result<size_t> DecodeAloneTo(std::span<const uint8_t> code, const Segment& segment,
+                               const Use& use) const;
+  // mean[0, n) = the mean over the contributors of elements [first, first + n) of the segment whose
+  // sum is `sum` (the first SumPart bytes). kMismatch if the bytes are not a valid sum.
   virtual Status Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const = 0;
-  // The whole segment, part by part and in order: what `use` makes of a part meets it in a cache.
-  using Use = std::function<void(uint64_t first, std::span<const float> mean)>;
+  // Decodes the whole segment in order, block-wise, so each block is still in cache when `use`
+  // runs.
   virtual Status DecodeTo(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                           float scaler, const Use& use) const;
 };
-
-// The table of codecs: names that a job may use, in order. (codec.cc; a new codec adds one line.)
-const std::vector<std::string>& CodecNames();
-// kBadJob with the known names if there is none of that name.
-Result<std::unique_ptr<Codec>> MakeCodec(std::string_view name, const Options& options);
 
 }  // namespace tern::codec

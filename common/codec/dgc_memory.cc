@@ -1,3 +1,5 @@
+// Momentum correction, local clipping and momentum factor masking of deep gradient compression (Lin
+// et al. 2018; the arithmetic is in kernels/dgc_inl.h).
 #include "common/codec/dgc_memory.h"
 
 #include "kernels/dgc_inl.h"

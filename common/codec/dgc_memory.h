@@ -1,14 +1,17 @@
-// What a worker keeps of a tensor for deep gradient compression (Lin et al. 2018; algorithm 7 of
-// the hitchhiker's survey): the momentum U and the sum V of what was not sent yet.
+// A worker's memory of a tensor for deep gradient compression (Lin et al. 2018; algorithm 7 of the
+// hitchhiker's survey): the momentum U, and V, the sum of what was not sent yet.
 //
-//   g = g * min(1, c / ||g||)                   local gradient clipping, c = clip_norm (0: none)
-//   U = m U + g,        V = V + U               momentum correction
-//   U = m (U + g),      V = V + (U + g)         the same with Nesterov's momentum
-//   send V where it is large;  there V = 0, and U = 0                momentum factor masking
+//   g = g min(1, c / ||g||)    local gradient clipping, c = clip_norm (0: none)
+//   U = m U + g                momentum correction
+//   V = V + U
+//   U = m (U + g)              the same two with Nesterov's momentum
+//   V = V + (U + g)
+//   V = 0                      where V was sent
+//   U = 0                      where V was sent: momentum factor masking
 //
-// V is what is to be coded. It holds every gradient until it is sent, also one whose round took
-// place without this worker. The optimizer must then have no momentum of its own. With m = 0 and
-// without clipping V is error feedback (error_feedback.h).
+// V is coded. It holds every gradient until it is sent, also a gradient whose round closed without
+// this worker. The optimizer must not have a momentum of its own. With m = 0 and without clipping,
+// V is error feedback (error_feedback.h).
 #pragma once
 
 #include <vector>
@@ -21,7 +24,7 @@ class DgcMemory : public Memory {
  public:
   DgcMemory(uint64_t count, const Options::TopK& options);
 
-  // REQUIRES the whole tensor where gradients are clipped: ||g|| is the tensor's.
+  // With clipping, REQUIRES the whole tensor: ||g|| is the tensor's norm.
   void Compensate(uint64_t begin, std::span<const float> g, std::span<float> v) override;
   void Keep(uint64_t begin, std::span<const float> v, std::span<const float> sent) override;
   void AddState(SavedState* state) override;

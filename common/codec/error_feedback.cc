@@ -1,3 +1,5 @@
+// Error feedback (Seide et al. 2014): v = g + r is coded, and r becomes what the code of v
+// leaves out.
 #include "common/codec/error_feedback.h"
 
 #include <string>

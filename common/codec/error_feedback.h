@@ -1,9 +1,11 @@
-// Error feedback (Seide et al. 2014): what a code leaves out of a gradient is added to the next.
+// Error feedback (Seide et al. 2014): adds what a code left out of a gradient to the next one.
 //
-//   v = fl(g + r),  send code(v),  r = fl(v - decoded(code(v)))
+//   v = fl(g + r)
+//   send code(v)
+//   r = fl(v - decoded(code(v)))
 //
-// Only for codecs that are biased: an unbiased code of large variance is no contraction, and r
-// would grow.
+// Only for biased codecs: an unbiased code with a large variance is not a contraction, and r would
+// grow (docs/ALGORITHMS.md, section 18).
 #pragma once
 
 #include <memory>
@@ -27,7 +29,7 @@ class ErrorFeedback : public Memory {
   Floats residual_;
 };
 
-// `inner` with error feedback on the workers. kBadJob where its codes are drawn.
+// `inner` with error feedback on the workers. kBadJob if `inner` is stochastic.
 Result<std::unique_ptr<Codec>> WithErrorFeedback(std::unique_ptr<Codec> inner);
 
 }  // namespace tern::codec

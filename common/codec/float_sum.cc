@@ -1,3 +1,5 @@
+// Sums of floats in rank order: parts that arrive early are parked until all lower ranks are in the
+// sum.
 #include "common/codec/float_sum.h"
 
 #include <algorithm>

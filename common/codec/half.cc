@@ -1,3 +1,4 @@
+// IEEE half precision and bfloat16 (kernels/half.h): 2 bytes per element, sums in float.
 #include "kernels/half.h"
 
 #include <algorithm>
@@ -6,15 +7,15 @@
 #include <limits>
 #include <string>
 
-#include "common/codec/codecs.h"
 #include "common/codec/float_sum.h"
+#include "common/codec/makers.h"
 
 namespace tern::codec {
 namespace {
 
 constexpr size_t kBlock = 1024;
 
-// What tells the codecs of 16 bits an element apart.
+// What distinguishes the two 16-bit formats.
 struct Format {
   const char* name;
   void (*encode)(const float* x, size_t n, uint16_t* half);
@@ -34,8 +35,8 @@ void AppendHalves(const Format& format, std::span<const float> values, std::vect
   }
 }
 
-// Visits the halves at the front of `bytes`, `count` of them, as floats, a block at a time. Any
-// alignment.
+// Passes the `count` halves at the front of `bytes` to `visit` as floats, a block at a time.
+// `bytes` may have any alignment.
 template <typename Visit>
 void ForEachBlock(const Format& format, std::span<const uint8_t> bytes, uint64_t count,
                   Visit visit) {

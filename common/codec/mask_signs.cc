@@ -1,3 +1,5 @@
+// The wire of `ternary` (TernGrad, Wen et al. 2017): a mask plane, then the signs of the non-zeros;
+// and its checks.
 #include "common/codec/mask_signs.h"
 
 #include <string>

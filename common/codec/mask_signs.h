@@ -1,4 +1,4 @@
-// The bytes of ternary codes as they travel: PlaneBytes(n) bytes of mask, then one sign bit a
+// The bytes of ternary codes on the wire: PlaneBytes(n) bytes of mask, then one sign bit per
 // non-zero in ceil(nonzeros / 8) bytes (kernels/ternary.h). Unused bits are zero.
 #pragma once
 
@@ -12,12 +12,11 @@
 
 namespace tern::codec {
 
-// Codes g[0, segment.count) and appends mask and signs.
+// Codes g[0, segment.count), and appends mask and signs.
 void AppendMaskSigns(const float* g, const Segment& segment, const Prepared& prepared,
                      kernels::NoiseKey noise, std::vector<uint8_t>* out);
 
-// Bytes that are written before they are read: they stay as they were, and so does their number
-// where less is asked for.
+// A buffer for bytes that are written before they are read: it is not cleared, and never shrinks.
 class Scratch {
  public:
   std::span<uint8_t> Take(size_t size) {
@@ -30,19 +29,19 @@ class Scratch {
   size_t size_ = 0;
 };
 
-// One worker's codes with each sign at the place of its element: two planes, views of the bytes
-// that were parsed and of the scratch.
+// One worker's codes with each sign at the place of its element: two planes, which are views of the
+// parsed bytes and of the scratch.
 struct ParsedCode {
   std::span<const uint8_t> mask;
   std::span<const uint8_t> negative;
-  size_t size = 0;  // bytes at the front that it took
+  size_t size = 0;  // bytes consumed from the front
 };
 
-// The mask and signs of `count` elements at the front of `bytes`; kMismatch if they are cut short
-// or an unused bit is set.
+// Parses the mask and signs of `count` elements at the front of `bytes`; kMismatch if they are cut
+// short or an unused bit is set.
 Result<ParsedCode> ParseMaskSigns(std::span<const uint8_t> bytes, uint64_t count, Scratch* scratch);
 
-// Whether the bits beyond the first `bits` in the last byte of a row of bits are zero.
+// Whether the bits behind the first `bits` in the last byte of a bit row are zero.
 bool UnusedBitsAreZero(std::span<const uint8_t> row, uint64_t bits);
 
 }  // namespace tern::codec

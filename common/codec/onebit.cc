@@ -1,3 +1,6 @@
+// 1bitSGD (Seide et al. 2014; the low-precision study, section 2.2): each element becomes the mean
+// of the negatives or of the non-negatives of its column or bucket. Both ways with error feedback:
+// on the workers, and on the server for the sum (docs/ALGORITHMS.md, section 15).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,9 +10,9 @@
 
 #include "common/base/logging.h"
 #include "common/base/text.h"
-#include "common/codec/codecs.h"
 #include "common/codec/error_feedback.h"
 #include "common/codec/float_sum.h"
+#include "common/codec/makers.h"
 #include "common/codec/mask_signs.h"
 #include "kernels/onebit_inl.h"
 #include "kernels/stats.h"
@@ -22,8 +25,8 @@ constexpr size_t kBlock = 4096;
 constexpr uint64_t kMaxBucket = uint64_t{1} << 31;
 constexpr float kLargest = std::numeric_limits<float>::max();
 
-// avg- and avg+ of Seide et al. (section 2.2 of the study): what a group's negatives and what its
-// others become. 0 for a class that has none.
+// avg- and avg+ of Seide et al.: the values of a group's negatives and of its others; 0 for an
+// empty class.
 struct Means {
   float lower = 0;
   float upper = 0;
@@ -41,23 +44,24 @@ class Form {
   size_t size() const { return kernels::OneBitSize(count_, group_); }
 
   void Append(const float* g, std::vector<uint8_t>* out) const;
-  // What every code is checked for: its size, its means, and that both fit the signs.
+  // Checks a code: its size, its means, and that both agree with the signs.
   Result<size_t> Check(std::span<const uint8_t> bytes) const;
   // Whether the code's last byte has unused bits set. REQUIRES size() bytes.
   Status CheckEnd(std::span<const uint8_t> code) const;
-  // values[0, n) of elements [first, first + n). REQUIRES size() bytes and elements that are there.
+  // values[0, n) of elements [first, first + n). REQUIRES size() bytes, first + n <= count().
   Status Read(std::span<const uint8_t> code, uint64_t first, uint64_t n, float* values) const;
 
  private:
   size_t means_bytes() const { return kernels::OneBitMeansSize(count_, group_); }
-  // kMismatch for means that cannot be.
+  // kMismatch for invalid means.
   Status MeansAt(std::span<const uint8_t> code, uint64_t group, Means* means) const;
 
   uint64_t count_;
   uint64_t group_;
 };
 
-// The sums are those of kernels/stats.h over all of v, with 0 in place of the other class.
+// The sums are those of kernels/stats.h over all of v, with 0 in place of elements of the other
+// class.
 Means MeansOf(std::span<const float> v) {
   std::array<float, kBlock> only;
   double sums[2] = {0, 0};
@@ -162,7 +166,7 @@ class DecodedSum : public RankOrderedSum {
   const Form form_;
 };
 
-// v = mean + what the last sum left out; code v; keep what this one leaves out.
+// v = mean + r, where r is what the code of the last sum left out; encodes v and keeps the new r.
 class RecodedSum : public Accumulator {
  public:
   RecodedSum(const Form& form, int workers, const Recode& recode)
@@ -175,7 +179,7 @@ class RecodedSum : public Accumulator {
     std::vector<float> v(form_.count());
     sum_.Mean(v);
     if (memory_ != nullptr) memory_->Compensate(0, v, v);
-    // A sum of finite numbers may be beyond the largest, which then is what is coded.
+    // A sum of finite numbers may overflow; then the largest finite number is coded.
     for (float& x : v) x = std::clamp(x, -kLargest, kLargest);
     const size_t begin = out->size();
     form_.Append(v.data(), out);
@@ -228,7 +232,7 @@ class OneBit : public Codec {
     if (!coded_sums_) return nullptr;
     return std::make_unique<ErrorFeedback>(segment.count);
   }
-  // Means of equals are these.
+  // Means of equal numbers are these numbers.
   bool CodeIsSum() const override { return coded_sums_; }
   Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
                              float* values) const override {

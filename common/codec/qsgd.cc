@@ -1,11 +1,14 @@
+// QSGD (Alistarh et al. 2017), with the layouts and norms of the low-precision study and the level
+// counts of PQASGD (docs/ALGORITHMS.md, section 14): stochastic levels up, and down for the mean,
+// which is coded anew.
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
 
 #include "common/base/logging.h"
-#include "common/codec/codecs.h"
 #include "common/codec/float_sum.h"
+#include "common/codec/makers.h"
 #include "common/codec/qsgd_form.h"
 
 namespace tern::codec {
@@ -18,7 +21,7 @@ class DecodedSum : public RankOrderedSum {
   DecodedSum(const QsgdForm& form, uint64_t count, int workers)
       : RankOrderedSum(count, workers), form_(form) {}
 
-  // A sum of finite numbers may be beyond the largest, which then is what is coded.
+  // A sum of finite numbers may overflow; then the largest finite number is coded.
   void FiniteMean(std::span<float> mean) {
     constexpr float kLargest = std::numeric_limits<float>::max();
     MeanOf(0, mean);
@@ -36,7 +39,7 @@ class DecodedSum : public RankOrderedSum {
     const Status checked = ForEachBlock(part, [&](uint64_t first, std::span<const float> values) {
       for (size_t i = 0; i < values.size(); ++i) sum[first + i] += values[i];
     });
-    CHECK(checked.ok()) << checked.message();  // it was, before
+    CHECK(checked.ok()) << checked.message();  // Check has accepted it
   }
 
  private:
@@ -54,7 +57,7 @@ class DecodedSum : public RankOrderedSum {
   const QsgdForm& form_;
 };
 
-// The mean is coded anew; what one worker alone sent is its own mean and goes on as it came.
+// Codes the mean anew; the code of a single worker is its own mean and is passed on unchanged.
 class RecodedSum : public Accumulator {
  public:
   RecodedSum(const QsgdForm& form, const Segment& segment, int workers, const Recode& recode)

@@ -1,3 +1,4 @@
+// The bytes of QSGD's codes (Alistarh et al. 2017): norms, widths and ends, levels.
 #include "common/codec/qsgd_form.h"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ uint64_t ReadEnd(std::span<const uint8_t> ends, uint64_t i) {
 
 }  // namespace
 
-// A code, taken apart; widths and ends are empty where all buckets have one width.
+// The sections of a code; widths and ends are empty if all buckets have one width.
 struct QsgdForm::Parts {
   std::span<const uint8_t> norms, widths, ends, levels;
   uint64_t count = 0, size = 0;  // elements, and of a bucket
@@ -129,7 +130,7 @@ QsgdForm::Parts QsgdForm::Split(std::span<const uint8_t> code, uint64_t count) c
   return parts;
 }
 
-// Of a bucket whose levels begin at bit `at`.
+// Reads a bucket whose levels begin at bit `at`.
 Status QsgdForm::ReadBucket(const Parts& parts, uint64_t bucket, uint64_t at,
                             QsgdLevels::Bucket* header, uint64_t* end) const {
   const uint64_t length = parts.LengthOf(bucket);
@@ -158,7 +159,7 @@ Status QsgdForm::Read(std::span<const uint8_t> code, uint64_t count, uint64_t fi
     at = bucket * parts.size * static_cast<uint64_t>(levels_.MaxWidth(parts.size));
   } else {
     if (bucket >= kQsgdStride) at = ReadEnd(parts.ends, bucket / kQsgdStride - 1);
-    at = std::min(at, parts.bits);  // of one beyond, the bucket's end will say so
+    at = std::min(at, parts.bits);  // if it is beyond, the check of the bucket's end fails
     for (uint64_t b = bucket / kQsgdStride * kQsgdStride; b < bucket; ++b)
       at += parts.size * parts.widths[b];
   }

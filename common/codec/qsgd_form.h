@@ -1,12 +1,14 @@
-// What travels of one segment in QSGD: up, and down where sums are coded anew. Buckets are counted
-// from the segment's first element on, where one begins; only the last may be shorter.
+// The bytes of one segment in QSGD, up, and down when sums are coded anew. Buckets are counted from
+// the segment's first element, which begins one; only the last may be shorter.
 //
-//   norms    IEEE single, little-endian, one a bucket
-//   widths   one byte a bucket: bits an element   } only where the job gives s, not the bits:
-//   ends     8 bytes, little-endian, for every    } buckets then differ in width
-//            64 buckets begun: the bit of `levels` at which the last of them ends
-//   levels   a number for every element (qsgd_levels.h), in a row without gaps (bit_pack.h); unused
-//            bits of the last byte are zero
+//   norms    IEEE single, little-endian, one per bucket
+//   widths   one byte per bucket: bits per element
+//   ends     8 bytes, little-endian, per 64 buckets or part of them: the bit of `levels` at which
+//            the last of them ends
+//   levels   a number per element (qsgd_levels.h), packed without gaps (bit_pack.h); unused bits of
+//            the last byte are zero
+//
+// widths and ends exist only if the job gives s instead of the bits: buckets then differ in width.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +22,19 @@ namespace tern::codec {
 
 class QsgdForm {
  public:
-  // REQUIRES options that CheckQsgd takes.
+  // REQUIRES options that pass CheckQsgd.
   explicit QsgdForm(const Options::Qsgd& options) : levels_(options), bucket_(options.bucket) {}
 
-  // The most bytes that Append makes of `count` elements.
+  // The most bytes that Append writes for `count` elements.
   size_t MaxSize(uint64_t count) const;
   // Appends the code of g[0, segment.count).
   void Append(const float* g, const Segment& segment, kernels::NoiseKey noise,
               std::vector<uint8_t>* out) const;
-  // The size of the code at the front of `bytes`, in a time that does not depend on it. kMismatch
-  // if there is none.
+  // The size of the code at the front of `bytes`, in constant time. kMismatch if there is none.
   Result<size_t> Size(std::span<const uint8_t> bytes, uint64_t count) const;
-  // values[0, n) of elements [first, first + n), of which everything is checked, in a time that
-  // does not depend on where they lie. REQUIRES code.size() as Size says, and elements that are
-  // there.
+  // Decodes elements [first, first + n) into values[0, n), and checks everything that it reads; the
+  // time does not depend on `first`. REQUIRES that code.size() is what Size returned, and
+  // first + n <= count.
   Status Read(std::span<const uint8_t> code, uint64_t count, uint64_t first, uint64_t n,
               float* values) const;
 
@@ -42,9 +43,9 @@ class QsgdForm {
   Parts Split(std::span<const uint8_t> code, uint64_t count) const;
   Status ReadBucket(const Parts& parts, uint64_t bucket, uint64_t at, QsgdLevels::Bucket* header,
                     uint64_t* end) const;
-  // Whether every bucket has the same number of bits an element.
+  // Whether every bucket has the same number of bits per element.
   bool SameWidth() const { return levels_.rule().bits > 0; }
-  // Elements of a bucket, but for the last.
+  // Elements of a bucket, except the last.
   uint64_t BucketSize(uint64_t count) const { return bucket_ == 0 ? count : bucket_; }
   uint64_t Buckets(uint64_t count) const;
   size_t HeaderSize(uint64_t count) const;

@@ -1,3 +1,4 @@
+// Stochastic levels of QSGD (Alistarh et al. 2017; equation 1 of the low-precision study).
 #include "common/codec/qsgd_levels.h"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ using kernels::kQsgdMostLevels;
 static_assert(kernels::kQsgdMostBits == kMaxPackedBits);
 constexpr uint64_t kMaxBucket = uint64_t{1} << 31;
 
-// Draws of level 0, element by element in ascending order.
+// Draws of level 0 for elements in ascending order.
 class Draws {
  public:
   explicit Draws(const kernels::NoiseKey& key) : key_(key) {}
@@ -100,7 +101,7 @@ void QsgdLevels::Encode(std::span<const float> v, const Bucket& bucket,
   const uint32_t minus = uint32_t{1} << (bucket.width - 1);
   for (size_t i = 0; i < v.size(); ++i) {
     const uint32_t l = level(false, i);
-    codes[i] = l | minus * (uint32_t{v[i] < 0} & uint32_t{l > 0});  // no branch can foresee it
+    codes[i] = l | minus * (uint32_t{v[i] < 0} & uint32_t{l > 0});  // branch-free: unpredictable
   }
 }
 

@@ -1,25 +1,27 @@
 // The levels of QSGD (Alistarh et al. 2017; eq. 1 of the low-precision study), bucket by bucket: n
 // neighbouring elements v of one tensor, their norm |v| (the largest magnitude, or the 2-norm) and
-// s levels between 0 and the norm. With x = s |v_i| / |v| and l = floor(x),
+// s levels between 0 and the norm. With x = s |v_i| / |v|, l = floor(x) and p = x - l:
 //
-//   Q(v_i) = sgn(v_i) |v| / s (l + 1)  with probability x - l,   sgn(v_i) |v| / s l  otherwise
+//   Q(v_i) = sgn(v_i) |v| / s (l + 1)    with probability p
+//   Q(v_i) = sgn(v_i) |v| / s l          otherwise
 //
-// so that E Q(v_i) = v_i, and the variance is (|v| / s)^2 p (1 - p), p = x - l. Layouts:
+// so that E Q(v_i) = v_i, with variance (|v| / s)^2 p (1 - p). Layouts:
 //
-//   sign       the lowest b - 1 bits are the level, the highest is the sign (1: below 0; a level 0
-//              has none). s = 2^(b-1) - 1 where the job gives the bits.
+//   sign       the lowest b - 1 bits are the level, the highest is the sign (1: negative; level 0
+//              has none). s = 2^(b-1) - 1 if the job gives the bits.
 //   intervals  2^b - 1 equal intervals over [-|v|, |v|], whose ends are the levels: code k is
-//              |v| (2 k - m) / m, m = 2^b - 1. There is no level 0 (|v| = 0: every code is 0 and
+//              |v| (2 k - m) / m, m = 2^b - 1. There is no level 0 (if |v| = 0, every code is 0 and
 //              every value 0).
 //
-// Where the job gives s, the levels that a bucket can reach end at L = s max|v_i| / |v|, and it has
+// If the job gives s, the levels that a bucket can reach end at L = s max|v_i| / |v|, and its
+// elements have
 //
 //   b = ceil(log2(2 ceil(L) + 1))
 //
-// bits an element (algorithms.md A4.3; PQASGD's text is one level short): 0 bits for a norm of 0.
+// bits, 0 for a norm of 0 (docs/ALGORITHMS.md, section 14: PQASGD's text is one level short).
 //
-// |v_i| / |v| is a float, by IEEE division; x is formed in double; the draw fires if draw32 <
-// floor(p * 2^32) (kernels/philox.h). At s = 1 that is TernGrad's rule, bit for bit.
+// |v_i| / |v| is a float, by IEEE division; x is computed in double; the draw fires if
+// draw32 < floor(p * 2^32) (kernels/philox.h). At s = 1 that is TernGrad's rule, bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -35,23 +37,23 @@ class QsgdLevels {
  public:
   using Bucket = kernels::QsgdBucket;
 
-  // REQUIRES options that CheckQsgd takes.
+  // REQUIRES options that pass CheckQsgd.
   explicit QsgdLevels(const Options::Qsgd& options);
 
   const kernels::QsgdRule& rule() const { return rule_; }
   // The largest width of a bucket of n elements.
   int MaxWidth(uint64_t n) const { return kernels::QsgdMaxWidth(rule_, n); }
-  // s of a bucket of n elements.
+  // s for a bucket of n elements.
   double LevelCount(uint64_t n) const { return kernels::QsgdLevelCount(rule_, n); }
   // Norm and width of v. REQUIRES finite values.
   Bucket Measure(std::span<const float> v) const;
-  // Whether a norm and a width may go together in a bucket of n elements; kMismatch if not.
+  // kMismatch if a bucket of n elements cannot have this norm and width.
   Status Check(float norm, int width, uint64_t n) const;
 
-  // codes[i] of v[i], element first + i of its tensor.
+  // Writes codes[i] for v[i], which is element first + i of its tensor.
   void Encode(std::span<const float> v, const Bucket& bucket, const kernels::NoiseKey& noise,
               uint64_t first, std::span<uint32_t> codes) const;
-  // values[i] of codes[i], finite. False if one of the codes is none.
+  // Writes values[i] for codes[i], all finite. False if a code is invalid.
   bool Decode(std::span<const uint32_t> codes, const Bucket& bucket, std::span<float> values) const;
 
  private:

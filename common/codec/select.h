@@ -1,4 +1,4 @@
-// The largest so many: how codecs that send few elements choose them.
+// Selection of the k largest elements, for sparse codecs.
 #pragma once
 
 #include <algorithm>
@@ -12,20 +12,20 @@
 
 namespace tern::codec {
 
-// ceil(share * n), at most n. REQUIRES share > 0: of some elements it is at least one.
+// ceil(share * n), at most n. REQUIRES share > 0, so that for n > 0 it is at least 1.
 inline uint64_t ShareOf(double share, uint64_t n) {
   return std::min(n, static_cast<uint64_t>(std::ceil(share * static_cast<double>(n))));
 }
 
-// The k-th largest of key(v) over the values: k of them, or where some are equal more, are not
-// below it. Keys are finite, not negative and not -0, so they are ordered as their bits: those that
-// share their upper bits with the k-th are all that must be looked at. REQUIRES 0 < k <=
+// The k-th largest of key(v) over the values: at least k values are >= the result, more if there
+// are ties. Keys must be finite, not negative and not -0, so they are ordered like their bits: only
+// the values that share their upper bits with the k-th need a closer look. REQUIRES 0 < k <=
 // values.size().
 template <typename Key>
 float KthLargest(std::span<const float> values, uint64_t k, Key key) {
   constexpr int kLower = 19;  // of a float's 31 bits without the sign
   const auto upper = [&](float v) { return std::bit_cast<uint32_t>(key(v)) >> kLower; };
-  // Four of each row, so that neighbours of one row need not wait for each other.
+  // Four counters per row, so that neighbours with the same row do not wait for each other.
   std::array<std::array<uint32_t, 4>, 1 << (31 - kLower)> histogram{};
   for (size_t i = 0; i < values.size(); ++i) ++histogram[upper(values[i])][i % 4];
   const auto size = [&](uint32_t row) {

@@ -1,3 +1,5 @@
+// The wire of the sparse codecs: a directory, places as a bitmap or by Elias-Fano (Elias 1974), and
+// values; and the base class of these codecs.
 #include "common/codec/sparse.h"
 
 #include <algorithm>
@@ -32,13 +34,13 @@ size_t BodySizeOf(SparseValues values, uint32_t k, uint32_t length) {
   return k == 0 ? 0 : SparseFormOf(k, length).bytes + ByteCount(k);
 }
 
-// REQUIRES zeros there, value < 2^16.
+// REQUIRES that these bits are zero, and value < 2^16.
 void PutBits(uint8_t* row, size_t at, uint32_t value) {
   uint32_t rest = value << (at % 8);
   for (size_t byte = at / 8; rest != 0; ++byte, rest >>= 8) row[byte] |= static_cast<uint8_t>(rest);
 }
 
-// Of at most 16 bits.
+// Reads a value of at most 16 bits.
 uint32_t GetBits(std::span<const uint8_t> row, size_t at, int bits) {
   uint32_t word = 0;
   const size_t byte = at / 8;
@@ -60,7 +62,7 @@ void PutPlaces(std::span<const uint16_t> places, size_t length, uint8_t* row) {
   }
 }
 
-// The places whose bits are one in a row from bit `at` on; how many there are, at most `k`.
+// Finds the ones in a row of bits from bit `at` on; returns how many there are, at most `k`.
 size_t OnesOf(std::span<const uint8_t> row, size_t at, size_t k, Places* ones) {
   size_t found = 0;
   for (size_t byte = at / 8; byte < row.size(); ++byte) {
@@ -74,7 +76,7 @@ size_t OnesOf(std::span<const uint8_t> row, size_t at, size_t k, Places* ones) {
   return found;
 }
 
-// places[0, k) of the row that SparseFormOf tells the length of; false if they are none.
+// Reads places[0, k) from the row, whose length SparseFormOf gives; false if it is invalid.
 bool GetPlaces(std::span<const uint8_t> row, size_t k, size_t length, Places* places) {
   const SparseForm form = SparseFormOf(k, length);
   const size_t upper = form.bitmap ? 0 : k * form.low_bits;
@@ -92,7 +94,7 @@ bool GetPlaces(std::span<const uint8_t> row, size_t k, size_t length, Places* pl
   return true;
 }
 
-// Appends a block's body and returns what the directory says of it.
+// Appends a block's body and returns its directory entry.
 size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<uint8_t>* out) {
   Places places;
   size_t k = 0;

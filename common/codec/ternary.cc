@@ -1,3 +1,5 @@
+// TernGrad (Wen et al. 2017, Algorithm 1 and section 3.3): ternary codes with a scaler that all
+// workers share, so that the server adds integers.
 #include "kernels/ternary.h"
 
 #include <array>
@@ -6,7 +8,7 @@
 #include <string>
 
 #include "common/codec/clip.h"
-#include "common/codec/codecs.h"
+#include "common/codec/makers.h"
 #include "common/codec/mask_signs.h"
 #include "common/codec/ternary_wire.h"
 #include "kernels/planes.h"
@@ -29,8 +31,8 @@ class MaskAndSigns : public TernaryWire {
 };
 
 // Sums are integers: any order of arrival gives the same planes, and the planes are the answer. In
-// two's complement a sum of fewer workers is the same integers in fewer planes, the lowest: only as
-// many are worked on as the workers so far need. Codes that may be kept wait for each other: adding
+// two's complement a sum of fewer workers fits in fewer of the low planes, so only as many planes
+// are processed as the workers so far need. Codes that may be retained are collected first: adding
 // kMostCodes of them reads and writes the planes once.
 class TernarySum : public Accumulator {
  public:

@@ -1,3 +1,5 @@
+// The wire ternary_ans: TernGrad's codes (Wen et al. 2017) and their sums, entropy-coded by rANS
+// (Duda 2013; ans_row.h) where that is smaller (docs/ALGORITHMS.md, section 5).
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -14,24 +16,24 @@
 namespace tern::codec {
 namespace {
 
-// The first byte of a code or a sum that is not empty.
+// The first byte of every non-empty code or sum.
 constexpr uint8_t kStored = 0;  // as `ternary` has it: where that is no larger
 constexpr uint8_t kCoded = 1;   // a row of symbols (ans_row.h): k + N for the integer k in [-N, N]
 
-// What is coded on its own costs some 30 bytes: a code is read whole, a sum 4096 at a time.
+// A block costs about 30 bytes of its own. A code is always read whole, a sum in ranges.
 constexpr size_t kCodeBlock = 16384;
 constexpr size_t kSumBlock = 4096;
-// A symbol is a byte: sums of more contributors are stored.
+// A symbol is a byte, so sums of more contributors are stored as planes.
 constexpr int kMostContributors = 127;
 
-// How often each symbol of a code, its mask and packed signs, occurs.
+// Counts the symbols of a code, from its mask and packed signs.
 kernels::AnsCounts CountsOfCode(const uint8_t* mask, const uint8_t* signs, uint64_t count) {
   const size_t ones = kernels::CountOnes(mask, count);
   const size_t negative = kernels::CountOnes(signs, ones);
   return {negative, count - ones, ones - negative};
 }
 
-// And of a sum: a part at a time, which stays in a cache.
+// Counts the symbols of a sum, a part at a time, so that they stay in a cache.
 kernels::AnsCounts CountsOfSum(std::span<const uint8_t> planes, uint64_t count, int contributors) {
   std::array<uint8_t, kernels::kAnsTogether * kSumBlock> symbols;
   kernels::AnsCounts counts{};
@@ -53,7 +55,7 @@ Status BadForm(std::span<const uint8_t> bytes, uint64_t count) {
                                      ", expected 0 (stored) or 1 (coded)");
 }
 
-// The row of symbols if it is smaller than what is stored.
+// Appends the row of symbols if it is smaller than the stored form.
 void AppendSmaller(uint64_t count, size_t block, const kernels::AnsCounts& counts,
                    const AnsSource& source, std::span<const uint8_t> stored,
                    std::vector<uint8_t>* out) {
@@ -66,7 +68,8 @@ void AppendSmaller(uint64_t count, size_t block, const kernels::AnsCounts& count
   out->insert(out->end(), stored.begin(), stored.end());
 }
 
-// A row behind the form, which AppendSmaller would have made of something stored in `most` bytes.
+// Parses a row behind the form byte. A row that AppendSmaller would not have chosen, given a stored
+// form of at most `most` bytes, is refused.
 Result<AnsRow> ParseSmaller(std::span<const uint8_t> bytes, uint64_t count, size_t block,
                             size_t levels, size_t most) {
   Result<AnsRow> row = AnsRow::Parse(bytes.subspan(1), count, block, levels);

@@ -1,10 +1,12 @@
+// TernGrad (Wen et al. 2017, Algorithm 1) without scaler sharing: every worker has its own scaler,
+// and the server adds floats. The scaler rules of the authors' code and of GRACE are in clip.h.
 #include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "common/codec/clip.h"
-#include "common/codec/codecs.h"
 #include "common/codec/float_sum.h"
+#include "common/codec/makers.h"
 #include "common/codec/mask_signs.h"
 #include "common/codec/ternary_wire.h"
 
@@ -42,7 +44,7 @@ Result<Scaled> ParseScaled(const TernaryWire& wire, std::span<const uint8_t> byt
   return Scaled{scaler, *code, kScalerBytes + code->size};
 }
 
-// Without branches on the codes, which nothing can predict.
+// Branch-free: the codes are unpredictable.
 void AddScaled(const Scaled& scaled, uint64_t count, float* sum) {
   const std::span<const uint8_t> mask = scaled.code.mask;
   const std::span<const uint8_t> negative = scaled.code.negative;

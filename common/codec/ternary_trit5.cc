@@ -1,3 +1,5 @@
+// The wire ternary_trit5: TernGrad's codes (Wen et al. 2017) in base 3, 1.6 bits per element
+// (docs/ALGORITHMS.md, section 5).
 #include <algorithm>
 #include <string>
 
@@ -16,7 +18,7 @@ using kernels::TritBytes;
 constexpr unsigned kPowers[] = {1, 3, 9, 27, 81, 243};
 
 Status CheckTrits(std::span<const uint8_t> bytes, uint64_t count) {
-  // Without branches first; then for what is to be said.
+  // A branch-free check first; the slow one only finds what to report.
   unsigned largest = 0;
   for (const uint8_t byte : bytes) largest = std::max<unsigned>(largest, byte);
   const bool full = count % kTritsInByte == 0;

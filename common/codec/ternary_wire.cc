@@ -1,3 +1,4 @@
+// The defaults of the wires of TernGrad's codes: sums as bit planes (kernels/planes.h).
 #include "common/codec/ternary_wire.h"
 
 #include <algorithm>

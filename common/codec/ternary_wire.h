@@ -1,4 +1,4 @@
-// The wires of ternary: the same codes, noise, scalers and sums in other bytes, so that decoded
+// The wires of ternary: the same codes, noise, scalers and sums in different bytes, so that decoded
 // means are the same bit for bit. A wire has no state and may be used by any number of threads.
 #pragma once
 
@@ -16,33 +16,33 @@ namespace tern::codec {
 class TernaryWire {
  public:
   virtual ~TernaryWire() = default;
-  // Of the codec that shares scalers.
+  // The name of the codec with shared scalers.
   virtual std::string_view name() const = 0;
 
-  // Up: codes g[0, segment.count) and appends them, at most MaxCodeSize(segment.count) bytes.
+  // Up: codes g[0, segment.count) and appends the code, at most MaxCodeSize(segment.count) bytes.
   virtual void Encode(const float* g, const Segment& segment, const Prepared& prepared,
                       const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const = 0;
   virtual size_t MaxCodeSize(uint64_t count) const = 0;
-  // Checks everything: kMismatch if there is no code of `count` elements at the front of `bytes`.
+  // Checks everything: kMismatch if `bytes` does not begin with a code of `count` elements.
   virtual Result<ParsedCode> Parse(std::span<const uint8_t> bytes, uint64_t count,
                                    Scratch* scratch) const = 0;
 
-  // Down: the sum of `contributors` codes, in SumBits(contributors) planes (kernels/planes.h). As
-  // they stand here the planes are the bytes: sums_are_planes says that AppendSum only copies them.
+  // Down: the sum of `contributors` codes, in SumBits(contributors) planes (kernels/planes.h). In
+  // these defaults the planes are the bytes; sums_are_planes says that AppendSum only copies them.
   virtual bool sums_are_planes() const { return true; }
   virtual void AppendSum(std::span<const uint8_t> planes, uint64_t count, int contributors,
                          std::vector<uint8_t>* out) const;
   virtual size_t MaxSumSize(uint64_t count, int contributors) const;
   virtual Result<size_t> SumPart(std::span<const uint8_t> bytes, uint64_t count,
                                  int contributors) const;
-  // As Codec's. REQUIRES a scaler that can be.
+  // As in Codec. REQUIRES a valid scaler.
   virtual Status Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const;
   virtual Status DecodeTo(std::span<const uint8_t> sum, uint64_t count, int contributors,
                           float scaler, const Codec::Use& use) const;
 };
 
-// One a file, each for the life of the program; codecs.h says what travels.
+// One per file, static; codecs.h defines their bytes.
 const TernaryWire& MaskSignsWire();  // ternary.cc
 const TernaryWire& TwoBitWire();
 const TernaryWire& Trit5Wire();

@@ -1,9 +1,11 @@
+// Threshold quantization (Strom 2015), as MXNet's two-bit compression (docs/ALGORITHMS.md, section
+// 16); and gradient dropping (Aji and Heafield 2017). Both with error feedback.
 #include <cmath>
 #include <limits>
 #include <string>
 
-#include "common/codec/codecs.h"
 #include "common/codec/error_feedback.h"
+#include "common/codec/makers.h"
 #include "common/codec/select.h"
 #include "common/codec/sparse.h"
 #include "kernels/ternary.h"
@@ -11,8 +13,8 @@
 namespace tern::codec {
 namespace {
 
-// Strom 2015, MXNet's two bits: +t from t on, -t from -t down, else nothing. Codes, their sums and
-// what decodes them are ternary's, with t, which everybody knows, for the scaler.
+// Sends +t for v >= t, -t for v <= -t, else nothing. Codes, sums and decoding are those of ternary
+// with the scaler t, which everybody knows.
 class Threshold : public Codec {
  public:
   Threshold(float threshold, std::unique_ptr<Codec> ternary)
@@ -64,8 +66,7 @@ class Threshold : public Codec {
   std::unique_ptr<Codec> ternary_;
 };
 
-// Aji and Heafield 2017, gradient dropping: the smallest of a tensor stay, the others are sent as
-// they are; with one threshold of all tensors where it is global.
+// Sends the largest elements of a tensor as floats, or of all tensors with one threshold (global).
 class ThresholdRatio : public SparseCodec {
  public:
   ThresholdRatio(double ratio, bool global)

@@ -1,9 +1,10 @@
+// Deep gradient compression (Lin et al. 2018): selects by magnitude; dgc_memory.h keeps the rest.
 #include <cmath>
 #include <limits>
 #include <string>
 
-#include "common/codec/codecs.h"
 #include "common/codec/dgc_memory.h"
+#include "common/codec/makers.h"
 #include "common/codec/select.h"
 #include "common/codec/sparse.h"
 #include "common/codec/topk_threshold.h"

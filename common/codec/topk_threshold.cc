@@ -1,3 +1,5 @@
+// The sampled, adaptive threshold and the warm-up of deep gradient compression (Lin et al. 2018,
+// section 3; docs/ALGORITHMS.md, section 17).
 #include "common/codec/topk_threshold.h"
 
 #include <algorithm>
@@ -8,8 +10,8 @@
 namespace tern::codec {
 namespace {
 
-// The authors' figures (synxlin/deep-gradient-compression): by how far what is sent may miss the
-// ratio before the threshold is adapted, and by how much.
+// The authors' constants (synxlin/deep-gradient-compression): how far the number of sent elements
+// may miss the ratio before the threshold is adapted, and by how much it is adapted.
 constexpr double kTooMany = 1.3;
 constexpr double kTooFew = 0.8;
 

@@ -1,7 +1,8 @@
-// The magnitude from which topk sends a tensor's elements, so that about the round's ratio of them
-// is: the k-th largest of a sample, adapted by how many it sends (Lin et al. 2018, section 3 and
-// the authors' code). Equals are sent or stay together. What looks at the tensor (a k-th largest, a
-// count) is the caller's: topk.cc, or a GPU.
+// Chooses the magnitude from which topk sends a tensor's elements, so that about the round's ratio
+// of them is sent: the k-th largest of a sample, adapted by how many elements it would send (Lin et
+// al. 2018, section 3, and the authors' code; docs/ALGORITHMS.md, section 17). Equal magnitudes are
+// sent together or not at all. The caller (topk.cc, or a GPU) does what needs the tensor: finding a
+// k-th largest, counting.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +15,23 @@ class TopKThreshold {
  public:
   explicit TopKThreshold(const Options::TopK& options);
 
-  // Of a tensor of `count` elements; the rank, round and tensor of `noise`. Elements first, first +
-  // stride, ... are the sample; two at least of what is sent, all of a tensor that has no more. The
-  // stride is odd, so that it does not stay in one column of a matrix.
+  // For a tensor of `count` elements; `noise` has its rank, round and tensor. The sample is
+  // elements first, first + stride, ...: large enough that two of it are expected to be sent, or
+  // all of a small tensor. The stride is odd, so that it does not stay in one column of a matrix.
   struct Plan {
-    uint64_t wanted = 0;  // elements to send; all: by the threshold 0
+    uint64_t wanted = 0;  // elements to send; if all, the threshold is 0
     uint64_t first = 0, stride = 1, samples = 0;
-    uint64_t k = 0;      // the k-th largest magnitude of the sample is the first threshold ...
-    bool exact = false;  // ... and, where the sample is all, the last one
+    uint64_t k = 0;      // the first threshold is the k-th largest magnitude of the sample
+    bool exact = false;  // the sample is the whole tensor: the first threshold is final
   };
   Plan PlanOf(uint64_t count, const kernels::NoiseKey& noise) const;
 
   enum class Next {
     kDone,
-    kCount,  // of the new threshold
-    kExact,  // the wanted-th largest of all is the threshold
+    kCount,  // count again, with the new threshold
+    kExact,  // the threshold is the wanted-th largest of all
   };
-  // By how many a threshold sends, at most kAdaptations times.
+  // Adapts the threshold to the number of elements that it sends; at most kAdaptations times.
   static constexpr int kAdaptations = 10;
   Next Adapt(const Plan& plan, uint64_t sent, float* threshold) const;
 

@@ -1,4 +1,5 @@
-// Passes everything on to the codec within; what wraps one overrides what it changes.
+// The base of a codec that changes another one: passes name, coding, sums and memories on to the
+// inner codec. Keeps Codec's defaults for scaler_elements, prepares_model and DecodeTo.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What the checks of rules between keys share.
+// The base of the checks of rules between keys.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/config/fill.h"
+#include "proto/job.pb.h"
 
 namespace tern::config {
 
@@ -14,7 +15,7 @@ class BetweenKeys {
  protected:
   BetweenKeys(const pb::Job& job, const Reading& reading) : job_(job), reading_(reading) {}
 
-  // Whether all of these keys can be judged.
+  // Whether none of these keys has a fault already.
   bool Sound(std::initializer_list<std::string> keys) const {
     return std::none_of(keys.begin(), keys.end(),
                         [&](const std::string& key) { return reading_.faults->About(key); });
@@ -22,7 +23,7 @@ class BetweenKeys {
   void Report(const std::string& key, const std::string& saw, const std::string& allowed) {
     reading_.faults->Add(PositionOf(*reading_.origins, key), key, saw, allowed);
   }
-  // The names of a table that the caller of validation handed in; empty if it did not.
+  // The names in a table that the caller of the validation passed; empty if it passed none.
   const std::vector<std::string>& Names(const std::string& table) const {
     static const std::vector<std::string> none;
     const auto names = reading_.tables.find(table);

@@ -1,7 +1,7 @@
-// What is wrong with a job: all of it, one line each, in the order of the file.
+// Everything that is wrong with a job, one line per fault, in the order of the file:
+//
 //   job.yaml:12:16: train.batch_total: saw 0; allowed: a whole number, at least 1
-//   --set train.stesp=5: train.stesp: saw an unknown key; allowed: algorithm, ...; did you mean
-//   train.steps?
+//   --set sede=5: sede: saw an unknown key; allowed: ..., seed, ...; did you mean seed?
 #pragma once
 
 #include <set>
@@ -28,13 +28,13 @@ class Faults {
 
   void Add(const Position& at, const std::string& key, const std::string& saw,
            const std::string& allowed, const std::string& meant = "");
-  // No further fault about `key` is worth telling: a known fault already is its cause.
+  // Suppresses further faults of `key`: a known fault is already their cause.
   void Mute(const std::string& key) { muted_.insert(key); }
-  // Whether `key`, or a key that it stands in, is muted or was found at fault.
+  // Whether `key`, or a key that contains it, has a fault or is muted.
   bool About(std::string_view key) const;
 
   bool empty() const { return faults_.empty(); }
-  // kBadJob; at most 200 lines, and how many more there are.
+  // kBadJob with at most 200 lines, and the number of further faults.
   Status ToStatus() const;
 
  private:
@@ -48,7 +48,7 @@ class Faults {
   std::set<std::string, std::less<>> muted_;
 };
 
-// `text` for a message: on one line, printable, at most some 60 bytes.
+// `text` for a message: on one line, printable, at most about 60 bytes.
 std::string Shown(std::string_view text);
 
 }  // namespace tern::config

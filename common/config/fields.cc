@@ -8,6 +8,7 @@
 
 #include "common/base/text.h"
 #include "common/config/node.h"
+#include "proto/job.pb.h"
 
 namespace tern::config {
 

@@ -1,5 +1,5 @@
-// What job.proto says about a key, by reflection: its rule, its type in words, where its value was
-// written.
+// What job.proto says about a key, by reflection: its rule, its type in words; and where its value
+// was written.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -10,15 +10,16 @@
 #include <vector>
 
 #include "common/config/faults.h"
-#include "common/config/job.h"
+#include "common/config/name_tables.h"
+#include "proto/rule.pb.h"
 
 namespace tern::config {
 
-// Where each key that was written stands, by its dotted name.
+// The position of each key that was written, by its dotted name.
 using Origins = std::map<std::string, Position>;
 
-// The position of `key` or of the nearest key above it that was written; of a key that is missing,
-// its map's.
+// The position of `key`, or of the nearest key above it that was written. For a missing key, that
+// of the map that lacks it.
 Position PositionOf(const Origins& origins, const std::string& key);
 
 const pb::Rule& RuleOf(const google::protobuf::FieldDescriptor* field);
@@ -34,13 +35,13 @@ std::string OneOf(const std::vector<std::string>& names);
 
 // One value of `field` in words: "a whole number, 1 to 127", "one of loopback, none", "a text".
 std::string AllowedValue(const google::protobuf::FieldDescriptor* field, const NameTables& tables);
-// The same of the whole field: repeated ones are lists.
+// The same for the whole field: repeated ones are lists.
 std::string AllowedField(const google::protobuf::FieldDescriptor* field, const NameTables& tables);
 
 // The dotted name of a key called `name` anywhere in a job; empty if there is none.
 std::string KeyElsewhere(const std::string& name);
 
-// The shortest text that reads as this number again: "0.1", "64", "1e-05".
+// The shortest text that parses to the same number: "0.1", "64", "1e-05".
 std::string NumberText(double number);
 std::string NumberText(float number);
 

@@ -1,9 +1,6 @@
 #include "common/config/job.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-
+#include "common/base/atomic_file.h"
 #include "common/config/canonical.h"
 #include "common/config/overrides.h"
 #include "common/config/rules.h"
@@ -14,6 +11,9 @@
 
 namespace tern::config {
 namespace {
+
+// For whoever writes a job into a pipe: a script that has to begin first.
+constexpr Time kPatience = std::chrono::seconds(5);
 
 bool IsTextFormat(const std::string& name) {
   for (const std::string ending : {".textproto", ".pbtxt", ".prototxt"}) {
@@ -53,10 +53,6 @@ std::string WithoutMark(const std::string& text) {
   return text.compare(0, 3, "\xef\xbb\xbf") == 0 ? text.substr(3) : text;
 }
 
-Status CannotRead(const std::string& path, const std::string& why) {
-  return Status(Code::kBadData, "the job file " + path + " cannot be read: " + why);
-}
-
 }  // namespace
 
 Result<pb::Job> ParseJob(const std::string& bytes, const std::string& name,
@@ -93,13 +89,9 @@ Result<pb::Job> ParseJob(const std::string& bytes, const std::string& name,
 
 Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides,
                         const NameTables& tables) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return CannotRead(path, std::strerror(errno));
-  std::string text(kMaxText + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) return CannotRead(path, std::strerror(errno));
-  text.resize(static_cast<size_t>(in.gcount()));
-  return ParseJob(text, path, overrides, tables);
+  const Result<std::string> text = ReadAtMost(path, kMaxText + 1, kPatience);
+  if (!text.ok()) return text.status().Within("the job file");
+  return ParseJob(*text, path, overrides, tables);
 }
 
 }  // namespace tern::config

@@ -5,37 +5,35 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/config/name_tables.h"
 #include "proto/job.pb.h"
 
 namespace tern::config {
 
-// Names that a key with (rule).table may take, by table: {"models": {...}, "codecs": {...}, ...}.
-// common/config knows none of them itself.
-using NameTables = std::map<std::string, std::vector<std::string>>;
-
 // Reads a job file (*.textproto, *.pbtxt, *.prototxt: protobuf text; anything else: YAML), applies
-// `overrides`, fills in defaults and validates. kBadJob with all faults, one a line, in the order
-// of the file; kBadData if the file cannot be read. A fault's line is
+// `overrides`, fills in defaults and validates. kBadJob with all faults, one per line, in the order
+// of the file; kBadData if the file cannot be read. The form of a fault is
+//
 //   FILE:LINE:COLUMN: KEY: saw X; allowed: Y; did you mean Z?
-// with "--set KEY=VALUE" instead of the place in the file where an override is at fault.
-// An override is "train.batch_total=64" or "servers.0.address=127.0.0.1:7501"; its value is YAML,
-// `null` takes the key away, and of two for one key the later wins.
+//
+// with "--set KEY=VALUE" in place of FILE:LINE:COLUMN if an override is at fault. An override is
+// "train.batch_total=64" or "servers.0.address=127.0.0.1:7501"; its value is YAML, `null` removes
+// the key, and of two overrides of one key the later wins.
 Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides,
                         const NameTables& tables);
-// The same from text; `name` is for messages and chooses the syntax by its ending.
+// The same from text; `name` is used in messages, and its ending chooses the syntax.
 Result<pb::Job> ParseJob(const std::string& text, const std::string& name,
                          const std::vector<std::string>& overrides, const NameTables& tables);
 
-// Digest of the job without what is (local): equal on all peers of a job.
+// Digest of the job without its (local) keys: equal on all peers of a job.
 uint64_t JobDigest(const pb::Job& job);
-// The same of what must not change between a checkpoint and a job that goes on from it: without the
-// job's length, its servers' addresses, faults, evaluation (but for the moving average), metrics
-// and checkpoints.
+// Digest of the keys that must not change between a checkpoint and a job that resumes from it: it
+// leaves out the job's length, its servers' addresses, faults, evaluation (except the moving
+// average), metrics and checkpoints.
 uint64_t StateDigest(const pb::Job& job);
 
 // The job as loadable YAML with every key written out.

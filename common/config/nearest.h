@@ -7,12 +7,12 @@
 
 namespace tern::config {
 
-// Insertions, deletions, changes and swaps of neighbours that turn `a` into `b`. REQUIRES short
+// How many insertions, deletions, changes and swaps of neighbours turn `a` into `b`. REQUIRES short
 // texts.
 size_t EditDistance(std::string_view a, std::string_view b);
 
-// The nearest of `known`, the first of equals; empty if none is near (a third of its letters, at
-// least 2).
+// The nearest name in `known`, the first of equally near ones; empty if none is near (at most a
+// third of its letters differ, or 2).
 std::string Nearest(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace tern::config

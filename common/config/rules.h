@@ -1,5 +1,5 @@
-// The rules about single keys, which stand as options in job.proto: required, ranges, numbers of
-// items, table names.
+// The rules about single keys, written as options in job.proto: required, ranges, numbers of items,
+// table names.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -8,7 +8,7 @@
 
 namespace tern::config {
 
-// Checks `message`, which stands at `key`, and all below it. Keys at fault already are passed over.
+// Checks `message`, whose key is `key`, and everything in it. Skips keys that already have a fault.
 void CheckRules(const google::protobuf::Message& message, const std::string& key,
                 const Reading& reading);
 

@@ -1,4 +1,4 @@
-// The text of one value -> the field of a message.
+// Parses the text of one value into the field of a message.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -7,10 +7,10 @@
 
 namespace tern::config {
 
-// Sets `field` (adds to it, if repeated) from a scalar. False, and nothing set, if it is no value
-// of the field's type: whole numbers are decimal without a leading zero, numbers are finite,
-// booleans are `true` and `false`, and a quoted value is a text. Rules (ranges, tables) are not
-// looked at. REQUIRES that `field` is no message.
+// Sets `field` (or adds to it, if repeated) from a scalar. Returns false, and sets nothing, if it
+// is not a value of the field's type: integers are decimal without a leading zero, numbers are
+// finite, booleans are `true` and `false`, and a quoted value is a text. Does not check rules
+// (ranges, tables). REQUIRES that `field` is not a message.
 bool PutScalar(const Node& scalar, const google::protobuf::FieldDescriptor* field,
                google::protobuf::Message* message);
 

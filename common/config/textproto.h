@@ -1,5 +1,5 @@
 // Protobuf text -> Node, over protobuf's own tokenizer. TextFormat itself stops at the first fault
-// and takes 010 for 8; what is accepted here, TextFormat reads the same way (a test compares them).
+// and reads 010 as 8; TextFormat reads everything accepted here in the same way (a test compares).
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace tern::config {
 
-// Syntax faults and more than the bounds of node.h go to `faults`. Extensions and Any are not part
-// of a job's text.
+// Reports syntax faults, and input beyond the limits of node.h, to `faults`. Extensions and Any are
+// not part of a job's text.
 Node ParseTextFormat(const std::string& text, Faults* faults);
 
 }  // namespace tern::config

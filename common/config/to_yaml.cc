@@ -2,6 +2,8 @@
 
 #include "common/config/canonical.h"
 #include "common/config/fields.h"
+#include "common/config/job.h"
+#include "proto/job.pb.h"
 
 namespace tern::config {
 

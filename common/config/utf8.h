@@ -6,9 +6,9 @@
 
 namespace tern::config {
 
-// The bytes of the character that `text` begins with; 0 if it is no UTF-8 or not printable (control
-// characters, also tab and newline; line and paragraph separators; byte order marks). REQUIRES text
-// not empty.
+// The number of bytes of the character at the front of `text`; 0 if it is not UTF-8 or not
+// printable (control characters, also tab and newline; line and paragraph separators; byte order
+// marks). REQUIRES text not empty.
 size_t PrintableSize(std::string_view text);
 
 // Whether all of `text` is printable.

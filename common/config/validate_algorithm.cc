@@ -50,7 +50,12 @@ class AlgorithmChecker : private BetweenKeys, private algorithm::Judge {
   void ReportNumber(const std::string& key, double saw, const std::string& allowed) override {
     Report(key, NumberText(saw), allowed);
   }
-  std::string CodecOfOtherThanValues() const override { return FirstCodec("float_codecs", false); }
+  std::string CodecOfOtherThanValues() const override {
+    if (!job_.exchange().error_feedback()) return FirstCodec("float_codecs", false);
+    const std::string first = FirstCodec("exact_codecs", false);
+    return IsIn("float_codecs", first) ? first + " and error_feedback: true" : first;
+  }
+  std::string CodecsOfValues() const override { return OneOf(Names("float_codecs")); }
 
   const std::string& name() const { return train_.algorithm(); }
   std::string Section(const std::string& key) const { return Join(Join("train", name()), key); }
@@ -202,10 +207,18 @@ class AlgorithmChecker : private BetweenKeys, private algorithm::Judge {
                "fp32" + why);
       return;
     }
+    const std::string& codec = exchange.pull_codec();
+    const bool drawn = !Names("rounding_codecs").empty() && !IsIn("rounding_codecs", codec);
+    if (exchange.pull() == pb::Exchange::changes && drawn) {
+      Report("exchange.pull_codec", codec + " with pull: changes",
+             OneOf(Names("rounding_codecs")) + ", for the codes of " + codec +
+                 " are drawn: what one leaves out is noise, which must not be carried over into "
+                 "the next change");
+    }
     if (exchange.pull() == pb::Exchange::weights && !Names("float_codecs").empty() &&
-        !IsIn("float_codecs", exchange.pull_codec())) {
-      Report("exchange.pull_codec", exchange.pull_codec() + " with pull: weights",
-             OneOf(Names("float_codecs")) + "; or set exchange.pull: changes");
+        !IsIn("float_codecs", codec)) {
+      Report("exchange.pull_codec", codec + " with pull: weights",
+             OneOf(Names("float_codecs")) + (drawn ? "" : "; or set exchange.pull: changes"));
     }
   }
 

@@ -9,9 +9,9 @@
 
 namespace tern::config {
 
-// One document. Aliases, anchors, tags, duplicate keys, keys that are no plain names, a second
-// document, and more than the bounds of node.h go to `faults`. An empty text is kNull. `set` marks
-// the positions (see Position). `at_key` is the dotted key at which the text stands.
+// Parses one document. Reports aliases, anchors, tags, duplicate keys, keys that are not plain
+// names, a second document, and input beyond the limits of node.h to `faults`. An empty text gives
+// kNull. `set` marks the positions (see Position). `at_key` is the dotted key of the text.
 Node ParseYaml(const std::string& text, const std::string& at_key, int set, Faults* faults);
 
 }  // namespace tern::config

@@ -17,17 +17,17 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
-// kAddress with a sentence that names the text, where it is not HOST:PORT.
+// kAddress with a sentence that quotes the text, if it is not HOST:PORT.
 Result<Address> ParseAddress(std::string_view text);
-// "10.0.0.1:70", "[::1]:70": ParseAddress gives the same address back.
+// "10.0.0.1:70", "[::1]:70"; ParseAddress returns the same address.
 std::string ToString(const Address& address);
 
 // The numeric addresses of `host` (brackets allowed), in the system's order of preference, at least
 // one. May ask name servers, and so may take seconds. kAddress: it does not resolve.
 Result<std::vector<std::string>> Resolve(const std::string& host);
 
-// Whether `host` is of this machine's loopback only: 127.0.0.0/8, ::1, or a name all of whose
-// addresses are. A name that does not resolve is not; neither is "*".
+// Whether `host` is on this machine's loopback only: 127.0.0.0/8, ::1, or a name all of whose
+// addresses are. False for "*" and for a name that does not resolve.
 bool IsLoopback(const std::string& host);
 
 }  // namespace tern::net

@@ -1,12 +1,12 @@
 // The frames of one message. Pure functions: no socket, no clock.
 //
-// A message is a header frame and, where its payload is not empty, one payload frame.
+// A message is a header frame and, if its payload is not empty, one payload frame.
 //
 //   header   "TERN"    4 bytes  magic
-//            version   u16 LE   kWireVersion; its place never moves, whatever the version
-//            type      u16 LE   field number of the envelope's body, so that an unknown one has a
-//            name envelope  ...      pb::Envelope
-//   payload  raw bytes, whose meaning the envelope tells
+//            version   u16 LE   kWireVersion; stays at this offset in every version
+//            type      u16 LE   field number of the envelope's body; identifies unknown ones too
+//            envelope  ...      a serialized pb::Envelope
+//   payload  raw bytes; the envelope defines their meaning
 #pragma once
 
 #include <cstddef>
@@ -22,17 +22,17 @@ namespace tern::net {
 
 inline constexpr uint16_t kWireVersion = 1;
 inline constexpr size_t kPreambleBytes = 8;
-// Repeated empty submessages take some 36 times their size in memory, so the header stays small.
+// Repeated empty submessages take about 36 times their size in memory, so the header stays small.
 inline constexpr size_t kMaxHeaderBytes = 64 * 1024;
 inline constexpr int kMaxNesting = 16;
 
 // Why a message was refused.
 enum class Fault {
-  kEmpty,         // a frame of no bytes
+  kEmpty,         // a frame of no bytes, or a message of no frames
   kTruncated,     // shorter than the preamble
   kNotOurs,       // another magic: a stranger
   kOtherVersion,  // the only fault with code kMismatch; all others have kNotAllowed
-  kUnparsable,    // not an envelope, nested too deep, or not of the type that it says
+  kUnparsable,    // not an envelope, nested too deep, or its body is not of the header's type
   kUnsetBody,     // an envelope without a body
   kUnknownType,   // a body that this build does not know
   kHeaderTooLarge,
@@ -40,7 +40,7 @@ enum class Fault {
   kTooManyFrames,
 };
 inline constexpr int kFaults = 10;
-// "other_version", as counters label it.
+// The label of its counter: "other_version".
 const char* FaultName(Fault fault);
 
 struct FrameError {
@@ -48,21 +48,21 @@ struct FrameError {
   Status status;  // the sentence
 };
 
-// "push", "hello": the name of the body's field; "unset" without one.
+// The name of the body's field: "push", "hello"; "unset" without a body.
 std::string TypeName(const pb::Envelope& envelope);
-// The same from a field number of the body; "unknown" where there is none.
+// The same from a field number of the body; "unknown" if there is no such field.
 std::string TypeName(int body_case);
 
-// The header frame. kInternal: no body, or larger than kMaxHeaderBytes.
+// Returns the header frame. kInternal: no body, or larger than kMaxHeaderBytes.
 Result<std::string> EncodeHeader(const pb::Envelope& envelope);
 
-// Reads a header frame into `envelope`, which is cleared first and is meaningless after an error.
+// Reads a header frame into `envelope`, which is cleared first and is unspecified after an error.
 std::optional<FrameError> DecodeHeader(std::span<const uint8_t> frame, pb::Envelope* envelope);
 
-// Checks the shape of a received message: `frames` of them, the second of `payload_bytes`.
+// Checks the shape of a received message of `frames` frames, the second of `payload_bytes` bytes.
 std::optional<FrameError> CheckShape(size_t frames, size_t payload_bytes, size_t max_payload);
 
-// What a frame of `bytes` takes on the wire: ZMTP puts 2 bytes before it up to 255, else 9.
+// The bytes of a frame on the wire: ZMTP adds 2 bytes to a frame of up to 255, else 9.
 constexpr uint64_t WireBytes(size_t bytes) { return bytes + (bytes <= 255 ? 2 : 9); }
 
 }  // namespace tern::net

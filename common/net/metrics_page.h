@@ -12,12 +12,12 @@ namespace tern::net {
 
 class MetricsPage {
  public:
-  // Serves `text()`, called on the page's own threads at every request, on host:port; port 0 takes
-  // any free one. kAddress: the port is in use or the host is not of this machine. Makes the
-  // process ignore SIGPIPE.
+  // Serves the result of `text()` at host:port; port 0 takes any free one. The page's own threads
+  // call `text` for every request. kAddress: the port is in use or the host is not of this machine.
+  // Makes the process ignore SIGPIPE.
   static Result<std::unique_ptr<MetricsPage>> Start(const std::string& host, uint16_t port,
                                                     std::function<std::string()> text);
-  ~MetricsPage();  // stops, and waits for requests under way (some seconds at most)
+  ~MetricsPage();  // stops, and waits for requests in progress (a few seconds at most)
 
   uint16_t port() const;
 

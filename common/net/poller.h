@@ -16,8 +16,8 @@ class Poller {
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
-  // Neither takes ownership; remove a socket or descriptor before it goes. A DealerSocket is ready
-  // also when its link() changed, so a lost server wakes its worker at once.
+  // Neither takes ownership; remove a socket or descriptor before it is destroyed. A DealerSocket
+  // is ready also after its link() changed, so a lost server wakes its worker at once.
   void Add(RouterSocket* socket);
   void Add(DealerSocket* socket);
   void AddFd(int fd);
@@ -25,12 +25,12 @@ class Poller {
   void Remove(DealerSocket* socket);
   void RemoveFd(int fd);
 
-  // Waits until something is ready or `timeout` is over (rounded up to a millisecond; negative: for
-  // ever). May return early with nothing ready. kInternal: a descriptor that is not one (an
+  // Waits until something is ready or `timeout` has passed (rounded up to a millisecond; negative:
+  // no timeout). May return early with nothing ready. kInternal: an invalid descriptor (such as an
   // event_fd of -1: the process is out of file descriptors).
   Status Wait(Time timeout);
 
-  // As the last Wait saw it. False for what is not here.
+  // The state at the last Wait. False for what was not added.
   bool Ready(const RouterSocket* socket) const;
   bool Ready(const DealerSocket* socket) const;
   bool ReadyFd(int fd) const;

@@ -1,5 +1,5 @@
-// ZeroMQ sockets that carry Tern's messages: the profile of sockets that bounds what a peer can do,
-// and every error a value. A socket belongs to one thread at a time; a Context to all.
+// ZeroMQ sockets that carry Tern's messages. Their settings bound what a peer can do, and every
+// error is a value. A socket belongs to one thread at a time; a Context to all.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@
 
 namespace tern::net {
 
-// Owns the I/O threads. Outlives its sockets; does not survive a fork. Its destructor waits for
-// what sockets closed with a flush still send, at most kFlushTimeMs.
+// Owns the I/O threads. Outlives its sockets; does not survive a fork. Its destructor waits until
+// the sockets closed with a flush have sent everything, at most kFlushTimeMs.
 class Context {
  public:
   explicit Context(int io_threads = 1);
@@ -35,15 +35,16 @@ class Context {
 inline constexpr int kFlushTimeMs = 2000;
 
 struct SocketOptions {
-  // Largest payload, in bytes, either way. libzmq cuts the connection of whoever sends a frame
+  // Largest payload in bytes, both ways. libzmq closes the connection of a peer that sends a frame
   // larger than both this and a header.
   size_t max_payload = (1 << 20) + (64 << 10);
-  // Whole messages a peer and direction; at least twice the credits, so that it is never reached.
+  // Messages queued per peer and direction; at least twice the credits, so that it is never
+  // reached.
   int high_water_mark = 1000;
-  Traffic* traffic = nullptr;  // counts what goes, where given; outlives the socket
+  Traffic* traffic = nullptr;  // if given, counts all frames; outlives the socket
 };
 
-// A peer of one RouterSocket. Never reused, never 0. The same as long as the peer's socket lives.
+// A peer of one RouterSocket: constant as long as the peer's socket lives, never reused, never 0.
 using PeerId = uint64_t;
 
 struct Received {
@@ -51,13 +52,13 @@ struct Received {
   pb::Envelope envelope;
   Bytes payload;            // the received frame itself, not a copy
   uint64_t wire_bytes = 0;  // of all frames, malformed ones included
-  // Set where the message was refused; envelope and payload are then empty. `peer` may be answered.
+  // Set if the message was refused; envelope and payload are then empty. `peer` may be answered.
   std::optional<FrameError> error;
 };
 
 enum class Sent {
   kOk,           // handed to libzmq; delivered at most once
-  kUnreachable,  // no such peer, or not any more; nothing of it was or will be sent
+  kUnreachable,  // no such peer, or no longer; no part of it was or will be sent
   kFull,         // at the high water mark; nothing was sent, try again later
   kRefused,      // our own bug: no body, too large, or the socket is closed
 };
@@ -67,7 +68,7 @@ struct [[nodiscard]] SendResult {
   bool ok() const { return outcome == Sent::kOk; }
 };
 
-// Payloads from here on are sent without a copy: their Bytes is dropped by an I/O thread, later.
+// Payloads of at least this size are sent without a copy: an I/O thread drops their Bytes, later.
 inline constexpr size_t kZeroCopyBytes = 64 * 1024;
 
 class PeerMap;
@@ -77,23 +78,24 @@ class SocketImpl;  // the only one that sees ZeroMQ; in socket_impl.h
 class RouterSocket {
  public:
   // Binds to host:port; port 0 takes any free one. `host` is an IPv4 or IPv6 address (brackets
-  // allowed), a name, of which the first address counts, or "*" for all. kAddress with a sentence
-  // of its own: the port is in use, the name does not resolve, the address is not of this machine.
+  // allowed), a name, of which the first address is used, or "*" for all. kAddress, each with its
+  // own sentence: the port is in use, the name does not resolve, the address is not of this
+  // machine.
   static Result<std::unique_ptr<RouterSocket>> Bind(Context& context, const std::string& host,
                                                     uint16_t port, const SocketOptions& options);
-  ~RouterSocket();  // drops what was not sent yet, unless closed with a flush before
+  ~RouterSocket();  // drops unsent messages, unless closed with a flush before
 
   uint16_t port() const;
 
   // Never waits. The payload must not change until its Bytes is dropped.
   SendResult Send(PeerId peer, const pb::Envelope& envelope, const Bytes& payload = {});
-  // The next message, malformed ones included; nothing where none waits. Never waits.
+  // The next message, malformed ones included; nothing if none waits. Never waits.
   std::optional<Received> Receive();
-  // Forgets a peer: Send to it is kUnreachable. If it speaks again, it gets a new PeerId. Beyond
+  // Forgets a peer: Send to it is kUnreachable. If it sends again, it gets a new PeerId. Beyond
   // 65,536 peers the one heard least recently is forgotten, so that strangers cannot fill memory.
   void Forget(PeerId peer);
 
-  // Closes in order: the context's destructor goes on sending for up to kFlushTimeMs.
+  // Closes; the context's destructor continues to send for up to kFlushTimeMs.
   void CloseAfterFlush();
 
  private:
@@ -105,25 +107,25 @@ class RouterSocket {
   const uint16_t port_;
 };
 
-// The worker's end: one peer. One socket is one connection: make a new one after a loss, so that
-// nothing of before is sent to a restarted server.
+// The worker's end: one peer. One socket is one connection: make a new one after a loss, so that no
+// old message reaches a restarted server.
 class DealerSocket {
  public:
-  // Starts to connect to host:port and goes on trying, from 100 ms to 2 s apart, as long as link(),
-  // Send, Receive or a Poller is called. A name is resolved once, and its addresses are tried in
-  // turn, beginning with number `attempt` modulo their number. kAddress: does not resolve.
+  // Starts to connect to host:port and retries, 100 ms to 2 s apart, whenever link(), Send, Receive
+  // or a Poller is called. A name is resolved once; its addresses are tried in turn, beginning with
+  // number `attempt` modulo their count. kAddress: does not resolve.
   static Result<std::unique_ptr<DealerSocket>> Connect(Context& context, const std::string& host,
                                                        uint16_t port, const SocketOptions& options,
                                                        unsigned attempt = 0);
   ~DealerSocket();
 
-  // What libzmq last said of the connection: fast, but not the truth, which heartbeats tell (a
-  // stopped or partitioned peer stays kUp). kLost is final: Send is then kUnreachable, Receive
-  // still gives what came before.
+  // libzmq's view of the connection: fast but unreliable; heartbeats give the truth (a stopped or
+  // partitioned peer stays kUp). kLost is final: Send then returns kUnreachable, and Receive still
+  // returns what arrived before.
   enum class Link { kConnecting, kUp, kLost };
   Link link();
 
-  // Never waits. kUnreachable before the connection stands and after its loss.
+  // Never waits. kUnreachable before the connection is up and after its loss.
   SendResult Send(const pb::Envelope& envelope, const Bytes& payload = {});
   std::optional<Received> Receive();
   void CloseAfterFlush();

@@ -1,4 +1,4 @@
-// A ZeroMQ socket with Tern's profile, in frames. For net/'s own .cc files only.
+// A ZeroMQ socket with Tern's settings, in frames. For net/'s own .cc files only.
 #pragma once
 
 #include <zmq.h>
@@ -13,7 +13,7 @@
 
 namespace tern::net {
 
-// One received frame. Its address does not matter to libzmq, but it may not be copied.
+// One received frame. May not be copied; libzmq does not mind if it moves.
 class Frame {
  public:
   Frame() { zmq_msg_init(&message_); }
@@ -42,13 +42,13 @@ class SocketImpl {
   void* handle() const { return handle_; }    // null once closed
   void* monitor() const { return monitor_; }  // null without one
 
-  // Starts to watch the connections: before zmq_connect.
+  // Starts to watch the connections. Call before zmq_connect.
   Status Watch(Context& context, int events);
-  // The next event, 0 where there is none.
+  // The next event; 0 if there is none.
   int NextEvent();
   void StopWatching();
 
-  // kFull stands for any EAGAIN; a dealer without a peer says so, too.
+  // kFull for any EAGAIN, which a dealer without a peer returns, too.
   SendResult Send(const std::string* routing_id, const pb::Envelope& envelope,
                   const Bytes& payload);
   // `routing_id` is null for a dealer.
@@ -60,7 +60,7 @@ class SocketImpl {
   Status SetProfile(int type);
   int SendFirst(const void* data, size_t size, int flags);
   SendResult SendPayload(const Bytes& payload);
-  // False: none waits.
+  // False if none waits.
   bool ReceiveFrame(Frame* frame);
 
   void* handle_;
@@ -68,9 +68,9 @@ class SocketImpl {
   const SocketOptions options_;
 };
 
-// What zmq_errno() says.
+// The text of zmq_errno().
 std::string ZmqError();
-// tcp://HOST:PORT of a numeric host, or of "*".
+// tcp://HOST:PORT for a numeric host, or "*".
 std::string Endpoint(const std::string& host, uint16_t port);
 
 }  // namespace tern::net

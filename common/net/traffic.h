@@ -1,5 +1,5 @@
-// What really went over the sockets: messages and bytes by type and direction, frame headers
-// included, connection handshakes not. Any thread may count and read; both are lock-free.
+// What was really sent and received: messages and bytes by type and direction, with frame headers,
+// without connection handshakes. Any thread may count and read; both are lock-free.
 #pragma once
 
 #include <array>
@@ -17,16 +17,18 @@ enum class Direction { kIn, kOut };
 
 class Traffic {
  public:
-  // Counts in `registry` (which outlives this) as
+  // Counts in `registry` (which outlives this) under these names; refused bytes have
+  // type="refused":
+  //
   //   tern_net_messages_total{direction="in|out",type="push"}
   //   tern_net_bytes_total{direction="in|out",type="push"}
-  //   tern_net_refused_total{fault="not_ours"}    (bytes under type="refused")
+  //   tern_net_refused_total{fault="not_ours"}
   explicit Traffic(Registry& registry);
 
   void Count(Direction direction, int body_case, uint64_t wire_bytes);
   void CountRefused(Fault fault, uint64_t wire_bytes);
 
-  // Rows that are not zero, by type in the order of the envelope's fields, out before in.
+  // The non-zero rows, by type in the order of the envelope's fields, out before in.
   struct Row {
     std::string type;
     Direction direction = Direction::kIn;
@@ -34,9 +36,9 @@ class Traffic {
     uint64_t bytes = 0;
   };
   std::vector<Row> Snapshot() const;
-  // Sum over all types, refused ones included.
+  // The sum over all types, refused ones included.
   uint64_t Bytes(Direction direction) const;
-  // Of one type, by the field number of the body (pb::Envelope::kPush).
+  // For one type, by the field number of the body (pb::Envelope::kPush).
   uint64_t Bytes(Direction direction, int body_case) const;
   uint64_t Messages(Direction direction, int body_case) const;
   uint64_t Refused() const;

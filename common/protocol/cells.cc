@@ -219,9 +219,10 @@ Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payl
   if (!scalers.ok()) return scalers.status();
   rest = rest.subspan(chunk.scalers * sizeof(float));
   for (const codec::Segment& segment : chunk.segments) {
-    const codec::Codec& codec = plan.central ? *plan.pull_codec : *plan.codec_of[segment.tensor];
-    const int workers = plan.central ? 1 : static_cast<int>(contributors);
-    Result<size_t> size = codec.SumPart(rest, segment, workers);
+    const Result<size_t> size =
+        plan.central
+            ? plan.pull_codec->DecodeAloneTo(rest, segment, [](uint64_t, std::span<const float>) {})
+            : plan.codec_of[segment.tensor]->SumPart(rest, segment, static_cast<int>(contributors));
     if (!size.ok()) return size.status().Within("tensor " + std::to_string(segment.tensor));
     rest = rest.subspan(*size);
   }

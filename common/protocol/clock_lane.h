@@ -1,22 +1,26 @@
 // A lane without rounds: every push changes the cell's weights at once (asgd, dcasgd, ssp,
-// softsync, asynchronous easgd). `round` in its messages is the clock of the worker that sends: its
-// own count of exchanges, from 1.
+// softsync, asynchronous easgd). `round` in its messages is the sending worker's clock: its own
+// count of exchanges, from 1.
 //
 //   push(rank, clock) --counted once by (cell, rank, clock)--> Cell::Push --> answer: Cell::Pull
 //
-//   A repeated push (the newest clock of its rank) is answered again and not counted again; an
-//   older one is refused as stale, and whose rank another process has taken further leaves. Clocks
-//   may leap: who returns goes on from the newest that any cell has. ssp: the answer waits until no
-//   member's clock is more than `bound` behind. Who is no longer a member, or has said that it
-//   takes no further part (skip), holds nobody up. pull_only: answered at once; Outcome.round is
-//   the newest counted clock of that rank. push_only: counted, and answered without weights. An
-//   answer that is handed back: so far had a server before this one counted; it is the clock of its
-//   sender, who does not push that again.
+// Repeats: a push with the newest clock of its rank is answered again and not counted again. An
+// older one is refused as stale; if another process has the rank meanwhile, the sender is told to
+// leave. Clocks may skip: a returning worker continues from the newest clock of any cell.
 //
-// When the pushes of all ranks to a cell reach `pushes` (or a stop is asked for) every answer from
-// then on says stop_after (the asker's own clock), and what waits is answered.
+// ssp: the answer to a push waits while a member's clock is more than `bound` behind. A rank that
+// is no longer a member, or has said that it takes no further part (skip), does not delay anybody.
 //
-// A cell keeps, beside its weights, some numbers a rank: nothing that is said to it makes it grow.
+// pull_only: answered at once; Outcome.round is the newest counted clock of the rank. push_only:
+// counted, and answered without weights.
+//
+// A retained reply proves that a previous incarnation of the server had committed this clock: the
+// worker that hands it back does not push that clock again.
+//
+// When the pushes of all ranks to a cell reach `pushes` (or a stop is requested), every later
+// answer says stop_after (the clock of the worker that gets it), and waiting pushes are answered.
+//
+// Besides its weights a cell keeps a few numbers per rank: no message makes it grow.
 #pragma once
 
 #include <cstdint>
@@ -41,13 +45,13 @@ class ClockCell {
     bool whole = false;  // weights in fp32, whatever the job's pull codec
   };
   virtual ~ClockCell() = default;
-  // Counts a push in. `base`: the version of the weights that `rank` took it at, at most version().
-  // A Status: the payload is no possible push, nothing has changed.
+  // Applies a push. `base`: the version of the weights that `rank` computed it at, at most
+  // version(). An error: the payload is not a valid push, and nothing has changed.
   virtual Status Push(uint32_t rank, uint64_t base, const Bytes& payload) = 0;
-  // Changes so far.
+  // The number of changes so far.
   virtual uint64_t version() const = 0;
-  // What `rank` goes on from. `holds`: the version of the weights that it has; nothing: it has
-  // none. A difference is made only for one that holds what the cell answered it last.
+  // The weights from which `rank` continues. `holds`: the version that it has; nothing: none. The
+  // answer is a difference only if `rank` holds this cell's last answer to it.
   virtual Answer Pull(uint32_t rank, std::optional<uint64_t> holds) = 0;
   // The moving average of the weights (the weights where none is kept), fp32.
   virtual Bytes Average() const = 0;
@@ -58,7 +62,7 @@ struct ClockCellSpec {
   std::unique_ptr<ClockCell> weights;
 };
 
-// What a cell has counted; part of snapshots.
+// What a cell has counted; saved in snapshots.
 struct CellClocks {
   uint64_t total = 0;              // pushes of all ranks
   std::vector<uint64_t> counted;   // by rank: the newest clock
@@ -70,16 +74,16 @@ class ClockLane : public Lane {
   struct Options {
     uint32_t workers = 1;
     uint64_t incarnation = 0;
-    // Of all ranks to a cell, in a job of `steps` steps.
+    // The pushes of all ranks to a cell in a job of `steps` steps.
     std::function<uint64_t(uint64_t steps)> pushes;
     std::optional<uint64_t> bound;  // ssp
-    uint64_t max_staleness = 0;     // a push staler than this is dropped; 0: none is
-    // After `total` pushes to a cell; told with answers. Shard 0 only.
+    uint64_t max_staleness = 0;     // pushes staler than this are dropped; 0: never
+    // The rate after `total` pushes to a cell; sent with answers. Shard 0 only.
     std::function<double(uint64_t total)> learning_rate;
     Safeguards safeguards;
   };
-  static constexpr size_t kStalenessBins = 33;              // 0 to 31, and all beyond
-  static constexpr uint64_t kMaxClock = uint64_t{1} << 62;  // a greater one is no clock
+  static constexpr size_t kStalenessBins = 33;              // 0 to 31, and all above
+  static constexpr uint64_t kMaxClock = uint64_t{1} << 62;  // greater clocks are invalid
 
   ClockLane(Options options, std::vector<ClockCellSpec> cells);
 
@@ -87,48 +91,49 @@ class ClockLane : public Lane {
   void OnHello(Peer from, const pb::Hello& hello, Sends* out) override;
   void OnMessage(Peer from, const Message& message, Sends* out) override;
   void OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) override;
-  // What waits is answered with the next message.
+  // Waiting pushes are answered with the next message.
   void OnStop() override { stop_requested_ = true; }
-  // As OnStop, and answers what waits now.
+  // As OnStop, and answers waiting pushes now.
   void Stop(Sends* out);
 
   bool open() const override { return open_; }
   uint64_t floor() const override { return 0; }
   const Counters& counters() const override { return counters_; }
-  // By rank: pushes that were staler than allowed.
+  // By rank: pushes that were too stale.
   const std::vector<uint64_t>& dropped() const { return dropped_; }
-  // Answers that wait for slower workers.
+  // Pushes whose answers wait for slower workers.
   size_t waiting() const;
 
-  // Snapshots. REQUIRES the cell is of this lane; Restore: before the first hello.
+  // For snapshots. REQUIRES a cell of this lane; Restore: before the first hello.
   const CellClocks& clocks(const Cell& cell) const;
   void Restore(const Cell& cell, CellClocks clocks);
-  // The lane as it was made, of `cells` as they were made: the pushes of before never were, and
-  // nobody is a member. What it has counted goes on.
+  // Resets the lane to its initial state, with new cells: earlier pushes are undone, and nobody is
+  // a member. Its counters continue.
   void GoBack(std::vector<ClockCellSpec> cells);
   // The least total over the cells.
   uint64_t total() const;
-  // Of all ranks to a cell in this job; 0: not known yet.
+  // The pushes of all ranks to a cell in this job; 0: not known yet.
   uint64_t target() const { return target_; }
-  // Whether the job is done: nobody was told to stop, and all members take no further part.
+  // Whether the job is done: no stop was requested, and no member takes part any more.
   bool done() const;
-  // By how many clocks those that members had answered, by a server before this one, were ahead of
-  // the counted ones, at most.
+  // The most clocks that a previous incarnation had answered to a member and this one had not
+  // counted.
   uint64_t lost_clocks() const { return lost_clocks_; }
 
  private:
   struct Waiting {
-    Peer peer = 0;  // who asked last
+    Peer peer = 0;  // the connection that asked last
     std::optional<uint64_t> holds;
   };
   struct Rank {
-    // As if counted: where it joined, or what a server before this one answered it.
+    // The least clock that it is taken to have: where it joined, or a previous incarnation's
+    // answer.
     uint64_t at_least = 0;
-    uint64_t counted_by = 0;  // the incarnation of its newest push; 0: a server before this one
+    uint64_t counted_by = 0;  // incarnation of its newest push; 0: counted before a restart
     bool finished = false;
     uint64_t staleness = 0;  // of its newest push
     bool dropped = false;
-    std::optional<Waiting> waiting;  // its newest push has no answer yet
+    std::optional<Waiting> waiting;  // its newest push is not answered yet
   };
   struct CellState {
     ClockCellSpec spec;
@@ -140,11 +145,11 @@ class ClockLane : public Lane {
   void OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload,
                       Sends* out);
   void OnHeld(Peer from, Kind kind, const pb::Outcome& held, Sends* out);
-  // What is wrong with a contribution, or nothing.
+  // What is wrong with a contribution; empty if nothing is.
   static std::string Check(const pb::Contribution& c, const Bytes& payload);
   void OnPush(Peer from, CellState* cell, const pb::Contribution& c, const Bytes& payload,
               Sends* out);
-  // False (and refused) if the payload is none.
+  // Returns false, and refuses the push, if the payload is invalid.
   bool CountIn(Peer from, CellState* cell, const pb::Contribution& c, const Bytes& payload,
                Sends* out);
   void OnPull(Peer from, CellState* cell, const pb::Contribution& c, Sends* out);
@@ -155,10 +160,10 @@ class ClockLane : public Lane {
   Send MakeAnswer(Peer to, const CellState& cell, uint64_t round) const;
   void Release(CellState* cell, Sends* out);
   void ReleaseAll(Sends* out);
-  // Of all members that take part, the least; the greatest number if there is none.
+  // The least clock of all members that take part; the greatest number if there is none.
   uint64_t LeastClock(const CellState& cell) const;
-  // Whoever pushes clock c to a cell is done with c - 1 everywhere, also where a process of its
-  // rank died before it had pushed that.
+  // A worker that pushes clock c to some cell has finished c - 1 in all cells, even if an earlier
+  // process of its rank died before it had pushed c - 1 here.
   uint64_t ClockOf(const CellState& cell, uint32_t rank) const;
   bool MustWait(const CellState& cell, uint32_t rank) const;
   bool Stopped(const CellState& cell) const;
@@ -169,11 +174,11 @@ class ClockLane : public Lane {
   Options options_;
   std::map<Cell, CellState> cells_;
   LaneMembers members_;
-  std::vector<uint64_t> incarnations_;  // as the last membership said
+  std::vector<uint64_t> incarnations_;  // of the last membership
   std::vector<uint64_t> newest_;        // by rank: the newest clock that any cell has counted
   bool open_ = false;
   bool stop_requested_ = false;
-  uint64_t target_ = 0;  // pushes to a cell; 0: the length of the job is not known
+  uint64_t target_ = 0;  // pushes to a cell; 0: the job's length is not known
   std::vector<uint64_t> dropped_;
   uint64_t lost_clocks_ = 0;
   Counters counters_;

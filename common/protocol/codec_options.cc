@@ -1,8 +1,10 @@
 #include "common/protocol/codec_options.h"
 
 #include <algorithm>
+#include <string>
 
 #include "common/algorithm/facts.h"
+#include "common/codec/codecs.h"
 
 namespace tern::protocol {
 
@@ -80,6 +82,19 @@ codec::Options CodecOptions(const pb::Job& job) {
   options.adaptive.share = exchange.adaptive().share();
   options.adacomp.bin = exchange.adacomp().bin();
   return options;
+}
+
+bool WorkersFormTerm(const pb::Job& job) {
+  const auto sends_values = [&job](const std::string& name) {
+    const auto codec = codec::MakeCodec(name, CodecOptions(job));
+    return codec.ok() && (*codec)->SendsValues();
+  };
+  const auto& rules = job.exchange().rules();
+  const bool values_pushed =
+      sends_values(job.exchange().codec()) &&
+      std::all_of(rules.begin(), rules.end(),
+                  [&](const pb::CodecRule& rule) { return sends_values(rule.codec()); });
+  return algorithm::FactsOf(job).WorkersFormTerm(values_pushed);
 }
 
 }  // namespace tern::protocol

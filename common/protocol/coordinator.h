@@ -5,10 +5,11 @@
 //               +-- deadlines, losses, refusals (everybody is told) --+
 //
 //   a rank: absent --Hello--> present --silent 1.5 s--> suspect --silent 3 s--> lost
-//                              ^   ^                     |heard                  |
+//                              ^   ^                     | heard                 |
 //                              |   +---------------------+                       |
-//                              +-- `wait`, `shrink`: a new incarnation says hello+ `fail`: the end
+//                              +--- `wait`, `shrink`: a new incarnation says hello
 //
+//   With `fail` the job ends when a rank is lost.
 //   A rank whose compute thread stands is lost as well, and one that leaves.
 //   wait:   the others wait for it. It comes back with what it had, or gets State from another
 //   shrink: it is no member from then on, and the others go on, at least `min_workers` of them;
@@ -76,6 +77,9 @@ class Coordinator : public Control {
   bool running() const { return gathered_ && !farewell_.started(); }
   bool ending() const { return farewell_.started(); }
   uint64_t steps() const { return steps_; }
+  // Another value: all have gone back, to a checkpoint or a snapshot, or begun from one. Workers
+  // that have yet to take it up are `joining`.
+  uint64_t beginning() const { return beginning_; }
 
  private:
   struct Follower {

@@ -1,5 +1,5 @@
-// Shard 0's last word, End or Abort: said to all, and said again until each has answered or some
-// time has passed, so that one lost message or connection leaves nobody behind.
+// Shard 0's last message, End or Abort: sent to all, and repeated until each has answered or a
+// deadline has passed, so that one lost message or connection leaves nobody behind.
 #pragma once
 
 #include <vector>
@@ -13,14 +13,14 @@ class Farewell {
   struct Guest {
     pb::Hello::Role role = pb::Hello::worker;
     uint32_t rank = 0;
-    uint64_t incarnation = 0;  // of a worker; a shard may be restarted meanwhile
-    Peer peer = 0;             // 0: not heard of yet
-    bool expected = true;      // waited for
+    uint64_t incarnation = 0;  // of a worker; a shard may have restarted since
+    Peer peer = 0;             // 0: not heard from yet
+    bool expected = true;      // whether its answer is waited for
   };
 
   void Start(Message message, Status status, std::vector<Guest> guests, Time again_after,
              Time until, Time now, ControlActions* out);
-  // An End is the answer; whoever says hello, Bye or that it is alive is told (again).
+  // An End is an answer; whoever sends a hello, Bye or heartbeat is told (again).
   void OnMessage(Peer from, const Message& message, ControlActions* out);
   void OnTimer(Time now, ControlActions* out);
 

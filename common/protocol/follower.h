@@ -1,11 +1,17 @@
-// A server shard other than 0: takes membership and the end from shard 0, keeps its own lane of
-// scalers.
+// A server shard other than 0: takes membership and the end of the job from shard 0, and keeps its
+// own lane of scalers.
 //
-//   greeting --Welcome--> following --End, Abort--> ended
-//      ^                      | shard 0 silent or its connection lost: new connection, hello again,
-//      +----------------------+ until server_return_timeout; also hello again where a pulse tells
-//      of
-//                               members that it has not heard of
+//   greeting --Welcome--> following
+//      ^                      |
+//      +----------1-----------+
+//
+//   any state --End, Abort, Refuse (leave), deadline--> ended
+//
+//   1         says hello again: on a new connection when shard 0 is silent or its connection is
+//             lost; on the old one when a pulse shows another incarnation of shard 0, or members
+//             that this shard has not heard of
+//   deadline  silence of shard 0: of start_timeout before its first Welcome, of
+//             server_return_timeout after it; or, once a stop was requested, of dead_after
 #pragma once
 
 #include <cstdint>
@@ -24,8 +30,8 @@ class Follower : public Control {
   void OnMessageFromShard0(const Message& message, Time now, ControlActions* out) override;
   void OnTimer(Time now, ControlActions* out) override;
   void OnShard0Disconnected() override { disconnected_ = true; }
-  // Asks shard 0 to stop the job in order, with every pulse until the end; where shard 0 is not
-  // there it leaves the job to the deadlines.
+  // Asks shard 0 to stop the job in order, in every pulse until the end. If shard 0 is not there,
+  // this shard ends alone, and the others by their deadlines.
   void OnStop(Code code, Time now, ControlActions* out) override;
   const RoundLane& lane() const override { return lane_; }
 
@@ -50,7 +56,7 @@ class Follower : public Control {
   bool ended_ = false;
   Code stop_code_ = Code::kOk;  // 130 or 143 once asked to stop
   uint64_t shard0_incarnation_ = 0;
-  uint64_t members_of_ = 0;  // shard 0's incarnation that told them: epochs of two may be equal
+  uint64_t members_of_ = 0;  // shard 0's incarnation that sent them: two may use equal epochs
   Time heard_at_{}, hello_at_{}, connected_at_{}, pulse_at_{};
 };
 

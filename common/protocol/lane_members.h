@@ -1,5 +1,4 @@
-// The workers as a lane knows them: who is a member, by which connection, and what each has
-// applied.
+// A lane's view of the workers: who is a member, on which connection, and what each has applied.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +12,15 @@
 namespace tern::protocol {
 
 struct LaneMember {
-  uint64_t incarnation = 0;  // 0: nobody, for the job goes on without this rank
+  uint64_t incarnation = 0;  // 0: nobody; the job goes on without this rank
   Peer peer = 0;
   bool greeted = false;  // has said hello on this lane
   bool joining = false;  // has to fetch State first
-  bool known = false;    // `applied` is of this incarnation
+  bool known = false;    // `applied` belongs to this incarnation
   uint64_t applied = 0;
 
   bool present() const { return incarnation != 0; }
-  // Present, and not still fetching State as far as this lane knows.
+  // Present, and not fetching State, as far as this lane knows.
   bool settled() const { return present() && (known || !joining); }
 };
 
@@ -29,17 +28,17 @@ class LaneMembers {
  public:
   explicit LaneMembers(uint32_t workers) : members_(workers) {}
 
-  // Takes over a newer membership. Whoever comes may hold State as old as the floor: it is not
-  // known until it shows what it has. A rank with incarnation 0 is removed.
+  // Takes over a newer membership. A newcomer may hold State as old as the floor, so its `applied`
+  // is unknown until it reports it. A rank with incarnation 0 is removed.
   void OnMembers(const pb::Members& members);
-  // The member that says hello; null (and refused with `retry`, for the membership may still be on
-  // its way to this shard) if it is none.
+  // The member that says hello. Null if it is not a member: then it is refused with `retry`,
+  // because the membership may still be on its way to this shard.
   LaneMember* OnHello(Peer from, const pb::Hello& hello, Sends* out);
-  // The member of this rank, if this is its incarnation (or `fence` is off); else null.
+  // The member of this rank if it has this incarnation (or `fence` is off); else null.
   LaneMember* Find(uint32_t rank, uint64_t incarnation, bool fence);
   static void ShowApplied(LaneMember* member, uint64_t applied);
 
-  // Whether there is a membership, and everybody present has greeted.
+  // Whether there is a membership and every present member has greeted.
   bool complete() const;
   bool IsPeer(Peer peer) const;
   uint64_t epoch() const { return epoch_; }

@@ -1,6 +1,6 @@
-// What the machines of this folder take in and give out. They know neither sockets nor clocks:
-// whoever drives them (a daemon, or the simulator of the tests) hands in messages and the time, and
-// carries out what comes back.
+// What the machines of this folder consume and produce. They know neither sockets nor clocks: their
+// driver (a daemon, or the tests' simulator) passes in messages and the time, and executes the
+// actions that they return.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 namespace tern::protocol {
 
 using Time = std::chrono::nanoseconds;  // on one monotonic clock
-using Peer = uint64_t;                  // one connection, as its socket names it; 0: none
+using Peer = uint64_t;                  // a connection, as numbered by its socket; 0: none
 
 struct Message {
   pb::Envelope head;
@@ -30,7 +30,7 @@ using Sends = std::vector<Send>;
 
 enum class Kind : uint8_t { kScale, kPush, kFigures };
 
-// One thing that is added up over the workers, once a round.
+// One reduction over the workers, done once per round.
 struct Cell {
   Kind kind = Kind::kPush;
   uint32_t bucket = 0;
@@ -39,22 +39,22 @@ struct Cell {
 };
 std::string ToString(const Cell& cell, uint64_t round);  // "push of bucket 0, chunk 3, round 17"
 
-// What a contribution may say besides.
+// Options of a contribution.
 struct Request {
   bool skip = false;  // takes no part in this round
   // Algorithms without rounds:
-  bool pull_only = false;  // only weights are asked for; round 0; one at a time of a cell
-  bool push_only = false;  // none are
-  bool average = false;    // pull_only: of the moving average
+  bool pull_only = false;  // only asks for weights; round 0; one at a time per cell
+  bool push_only = false;  // asks for no weights
+  bool average = false;    // pull_only: asks for the moving average
 };
 
-// The envelopes of a contribution, its outcome and the outcome handed back to a restarted server,
-// by kind.
+// The fields of a contribution, of its outcome, and of an outcome handed back to a restarted
+// server, by kind.
 pb::Contribution* MutableContribution(Kind kind, pb::Envelope* head);
 pb::Outcome* MutableOutcome(Kind kind, pb::Envelope* head);
 pb::Outcome* MutableHeldOutcome(Kind kind, pb::Envelope* head);
 
-// What `head` is, if it is one of those; `kind` says which.
+// `head`'s field, and its kind in *kind, if it is one of those; else null.
 const pb::Contribution* AsContribution(const pb::Envelope& head, Kind* kind);
 const pb::Outcome* AsOutcome(const pb::Envelope& head, Kind* kind);
 const pb::Outcome* AsHeldOutcome(const pb::Envelope& head, Kind* kind);

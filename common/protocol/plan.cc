@@ -8,6 +8,7 @@
 
 #include "common/algorithm/facts.h"
 #include "common/base/hash.h"
+#include "common/codec/codecs.h"
 #include "common/protocol/codec_options.h"
 
 namespace tern::protocol {
@@ -135,7 +136,7 @@ Chunk MakeChunk(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin, 
     chunk.segments.push_back(segment);
     chunk.part_of.push_back(p);
     chunk.max_push_bytes += codec.MaxEncodedSize(segment);
-    chunk.max_sum_bytes += plan.central ? plan.pull_codec->MaxSumSize(segment, 1)
+    chunk.max_sum_bytes += plan.central ? plan.pull_codec->MaxEncodedSize(segment)
                                         : codec.MaxSumSize(segment, static_cast<int>(plan.workers));
   }
   return chunk;
@@ -192,7 +193,10 @@ uint64_t DigestOf(const ExchangePlan& plan) {
   std::string text = "plan 2 " + std::to_string(plan.workers);
   const auto add = [&text](uint64_t value) { text += " " + std::to_string(value); };
   for (const codec::Codec* codec : plan.codec_of) text += " " + std::string(codec->name());
-  if (plan.central) text += " pull " + std::string(plan.pull_codec->name());
+  // "code": earlier builds sent such a code's sum; their plan is another.
+  if (plan.central)
+    text += (plan.pull_codec->CodeIsSum() ? " pull " : " pull code ") +
+            std::string(plan.pull_codec->name());
   if (plan.parts.size() != plan.tensor_count.size()) {
     text += " parts";
     for (const Part& part : plan.parts) add(part.count);

@@ -1,11 +1,11 @@
-// ExchangePlan: what travels as what, and where. A pure function of the parameter table and the
-// job, the same on every peer; its digest is in the hello.
+// ExchangePlan: which messages carry which elements, and where they go. A pure function of the
+// parameter table and the job, the same on every peer; its digest is in the hello.
 //
 // A bucket is whole neighbouring tensors (so a contiguous range of the arena) up to a size; bucket
 // 0 holds the last tensors, whose gradients are ready first. (rsgd: bucket i is the i-th of p equal
-// parts of the arena, which end anywhere in a tensor.) A chunk is a fixed range of a bucket,
-// coded on its own, and belongs to one shard and one of its data lanes. A part is a tensor or,
-// where the codec wants it, so many elements of it: what has a scaler. A chunk is a row of
+// parts of the arena, which may end inside a tensor.) A chunk is a fixed range of a bucket, coded
+// on its own, and belongs to one shard and one of its data lanes. A part is the range of one
+// scaler: a tensor, or a fixed number of its elements if the codec wants that. A chunk is a row of
 // segments, each within a part and with its tensor's codec.
 #pragma once
 
@@ -24,7 +24,7 @@ namespace tern::protocol {
 struct TensorInfo {
   std::string name;
   uint64_t count = 0;
-  uint64_t column = 1;  // neighbours that make one output of its layer
+  uint64_t column = 1;  // neighbours per output of its layer
 };
 
 // Elements [begin, begin + count) of the tensor.
@@ -38,8 +38,8 @@ struct Chunk {
   uint64_t begin = 0, count = 0;  // elements of the arena
   std::vector<codec::Segment> segments;
   std::vector<uint32_t> part_of;  // by segment
-  // Before the segments, up and down, are so many scalers (scaler: previous): those of the bucket,
-  // in its first chunk.
+  // How many scalers precede the segments, up and down (scaler: previous): those of the bucket, in
+  // its first chunk.
   size_t scalers = 0;
   uint32_t shard = 0;
   uint32_t lane = 0;  // 1..data sockets of the shard
@@ -49,12 +49,12 @@ struct Chunk {
 
 struct Bucket {
   uint64_t begin = 0, count = 0;
-  uint32_t first_tensor = 0, tensors = 0;  // that have elements in it
-  uint32_t first_part = 0, parts = 0;      // of those tensors, all
+  uint32_t first_tensor = 0, tensors = 0;  // tensors with elements in it
+  uint32_t first_part = 0, parts = 0;      // all parts of those tensors
   std::vector<uint32_t>
       shared;          // parts whose scalers are shared, in order; empty: no Scale for this bucket
   uint32_t home = 0;   // shard of the Scale: that of the first chunk
-  uint32_t arena = 0;  // 0: the model; k: the k-th slot of an optimizer whose state travels too
+  uint32_t arena = 0;  // 0: the model; k: the k-th state array of an optimizer whose state travels
   std::vector<Chunk> chunks;
 };
 
@@ -68,26 +68,26 @@ struct ExchangePlan {
   std::vector<const codec::Codec*> codec_of;  // by tensor
   std::vector<Part> parts;                    // in order of the arena
   std::vector<uint32_t> first_part;           // by tensor, and behind the last
-  // A round is coded with margin times the scalers of so many rounds before; the first ones, and
-  // all where it is 0, with scalers that are shared before (Kind::kScale).
+  // Round r uses scaler_margin x the maximum scalers of round r - scalers_from. 0, and the first
+  // scalers_from rounds: scalers are shared in the round itself (Kind::kScale).
   uint32_t scalers_from = 0;
   float scaler_margin = 1;
-  bool central = false;                      // servers hold the parameters
-  bool rounds = true;                        // false: every push is answered at once (ClockLane)
-  const codec::Codec* pull_codec = nullptr;  // central: of the weights on their way to the workers,
-                                             // as the sum of one worker
+  bool central = false;  // servers hold the parameters
+  bool rounds = true;    // false: every push is answered at once (ClockLane)
+  // Central: codec of the weights sent to the workers, coded as by one sender.
+  const codec::Codec* pull_codec = nullptr;
   std::vector<Bucket> buckets;
   uint64_t digest = 0;
-  uint64_t statistics = 0;  // floats that come with a worker's figures: those of batch norms
-  uint64_t confusion = 0;   // counts that come with its last ones
+  uint64_t statistics = 0;  // floats in a worker's figures: the statistics of batch norms
+  uint64_t confusion = 0;   // counts in its last figures
 
-  // Of one worker.
+  // The most bytes of one worker's figures.
   size_t max_figures_bytes() const { return 1024 + statistics * sizeof(float) + confusion * 5; }
   const Chunk& chunk(uint32_t bucket, uint32_t index) const {
     return buckets[bucket].chunks[index];
   }
   bool shares_before(uint64_t round) const { return scalers_from == 0 || round <= scalers_from; }
-  // Those that each tensor has elements in.
+  // For each tensor, the buckets that have elements of it.
   std::vector<std::vector<uint32_t>> BucketsOfTensors() const;
   uint64_t parameters() const {
     return tensor_begin.empty() ? 0 : tensor_begin.back() + tensor_count.back();
@@ -95,16 +95,16 @@ struct ExchangePlan {
 
   std::vector<std::shared_ptr<const codec::Codec>> codecs;  // owns what codec_of points at
 
-  // kBadJob for a codec that is not known or a combination that makes no sense.
-  // `slots`: arrays of state of the job's optimizer, each as long as the model.
+  // kBadJob for an unknown codec or an impossible combination.
+  // `slots`: the number of the optimizer's state arrays, each as long as the model.
   static Result<ExchangePlan> Make(const pb::Job& job, const std::vector<TensorInfo>& tensors,
                                    uint32_t slots = 0);
 };
 
-// Sizes that `tern check` prints and sockets are bounded by.
+// Sizes that `tern check` prints and that bound the sockets.
 struct RoundBytes {
   uint64_t push = 0;     // at most, by one worker
-  uint64_t sum = 0;      // to one worker
+  uint64_t sum = 0;      // at most, to one worker
   uint64_t scalers = 0;  // one way, one worker
   uint64_t largest_payload = 0;
 };

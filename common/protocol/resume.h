@@ -1,25 +1,27 @@
-// A job whose state nobody holds (all its daemons are new, or the last worker that held it is gone)
-// goes on from the newest checkpoint that every daemon has on its disk:
+// A job whose state is lost (all its daemons are new, or the last worker that held it is gone)
+// resumes from the newest checkpoint that every daemon has on its disk:
 //
-//   gathering --all workers, and all shards that keep something, have come--> choosing --> running
+//   gathering --all workers, and all shards that keep state, have come--> choosing --> running
 //
-// So does a job of which one worker alone was lost and comes back, where workers have state of
-// their own that no other can give it (Hello.keeps_own) and it still has its checkpoints.
+// A job also resumes if one worker was lost and comes back, when workers have private state that no
+// other worker can provide (Hello.keeps_own) and the worker still has its checkpoints.
 //
-//   gathering  hellos of workers without state, and of shards, offer what they have. Whoever was
-//              admitted before says hello as a new incarnation first (GoBack, as in roll_back.h)
-//   choosing   the newest (run, step, round) that all offer. None: a job that is new begins at the
-//              start, as another run; one that had begun ends
-//   running    Members, with another `beginning` and `resume`: the shards' lanes go to that round,
-//              load what they keep, forget everybody. Welcome with `resume`: a worker loads its own
-//              checkpoint, and begins (session.h)
+//   gathering  workers without state, and shards, offer their checkpoints in their hellos. A worker
+//              that was admitted before first says hello as a new incarnation (GoBack, as in
+//              roll_back.h)
+//   choosing   the newest (run, step, round) that all offer. If there is none, a new job starts
+//              from the beginning, as another run; a job that had begun ends
+//   running    Members, with a new `beginning` and `resume`: the shards' lanes go to that round,
+//              load their state and forget all members. Welcome with `resume`: a worker loads its
+//              own checkpoint and begins (session.h)
 //
-// Without rounds the shards hold the state of the job: they alone offer, of step s what each had
-// when the workers had made s steps each, on average. A worker goes on at the clock that they
-// counted, and takes up what it has of its own (worker/train/trainer.h).
+// Without rounds the shards hold the state of the job, so they alone offer checkpoints; that of
+// step s is each shard's state when the workers had made s steps each, on average. A worker
+// continues at the clock that the shards have counted, with its own private state
+// (worker/train/trainer.h).
 //
-// The run goes on under its name. Nobody takes a step before all have been told, and what a daemon
-// wrote after the checkpoint that was chosen it removes: those of two pasts never mix.
+// The run keeps its name. Nobody takes a step before all have been told. A daemon removes
+// checkpoints newer than the chosen one: files of two histories never mix.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +37,7 @@ inline std::tuple<uint64_t, uint64_t, uint64_t> KeyOf(const pb::Checkpoint& chec
   return {checkpoint.step(), checkpoint.round(), checkpoint.run()};
 }
 
-// The newest that is in every one of the offers; nothing where there is none.
+// The newest checkpoint that is in every offer; nothing if there is none.
 template <typename Offer>
 std::optional<pb::Checkpoint> NewestOfAll(const std::vector<const Offer*>& offers) {
   std::optional<pb::Checkpoint> newest;

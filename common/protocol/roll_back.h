@@ -1,6 +1,6 @@
-// Where servers hold the parameters and there are rounds, a server that dies takes the newest of
-// them with it. Then the whole job goes back to the newest round that every shard has a snapshot of
-// (or to the initial parameters), which shard 0 finds out so:
+// Where servers hold the parameters and there are rounds, the newest parameters are lost with a
+// server. Then the whole job goes back to the newest round of which every shard has a snapshot (or
+// to the initial parameters). Shard 0 drives it:
 //
 //                       all workers              all shards
 //                       have come anew           have answered
@@ -8,19 +8,19 @@
 //                      ^                      |                   |
 //                      +----------1-----------+---------1---------+
 //
-//   1          a shard says hello as another process; or no live worker holds the parameters any
+//   1          a shard says hello as a new process; or no live worker holds the parameters any
 //              more; or shard 0 itself is new, and the workers that it gathers had begun
-//   gathering  GoBack to every worker that was ever admitted: what it holds is void, and it says
-//              hello as a new incarnation, which knows nothing but the run
+//   gathering  GoBack to every worker that was ever admitted: its state is void, and it says hello
+//              as a new incarnation that knows nothing but the run
 //   asking     GoBack to every shard, which answers with its snapshots of this run
-//   running    Members to every shard, with another `beginning`: its lanes go back to what they
-//              were after round `begin`, forget everybody and let in who is a member now. Welcome
-//              to every worker, with `begin`: it pulls the parameters from the lanes (session.h)
+//   running    Members to every shard, with a new `beginning`: its lanes restore their state after
+//              round `begin`, forget all members and admit the new ones. Welcome with `begin` to
+//              every worker: it pulls the parameters from the lanes (session.h)
 //
-// Nothing but snapshots is needed for it, and one that all shards have stays until all have a newer
-// one (SnapshotsToKeep), so it may be begun again at any point. Messages of before are fenced by
+// Going back needs only snapshots, and a snapshot that all shards have is kept until all have a
+// newer one (SnapshotsToKeep), so it may start again at any point. Old messages are fenced by
 // incarnations: all workers have new ones, so no lane that has gone back takes an old push; and
-// their connections are new, so none hears an old answer. The first beginning of a job is the same
+// their connections are new, so no worker hears an old answer. A job's first start is the same
 // without the questions.
 #pragma once
 
@@ -34,15 +34,15 @@
 
 namespace tern::protocol {
 
-// How many of its newest snapshots, one every so many rounds, a lane keeps on disk. When it closes
-// round r, all lanes have closed r - window, and have older snapshots on disk, since none closes a
-// round before the snapshot of an earlier one is there. So that the oldest one kept is one of
-// those:
+// How many snapshots, taken every `every` rounds, a lane keeps on disk. When a lane closes round r,
+// all lanes have closed round r - window, and have the snapshots before it on disk, because no lane
+// closes a round before the snapshot of an earlier one is written. With this many, the oldest one
+// kept is a snapshot that all lanes have.
 constexpr uint64_t SnapshotsToKeep(uint64_t every, uint64_t window) {
   return 1 + (window + every) / every;  // 1 + (window + 1) / every, rounded up
 }
 
-// What the shards answered.
+// The shards' answers.
 class SnapshotPoll {
  public:
   explicit SnapshotPoll(uint32_t shards) : shards_(shards) {}
@@ -55,7 +55,7 @@ class SnapshotPoll {
   }
   bool Has(uint32_t shard) const { return answers_.contains(shard); }
 
-  // The newest round that all have, 0 if there is none; nothing while an answer is missing.
+  // The newest round that all shards have, 0 if there is none; nothing while an answer is missing.
   std::optional<uint64_t> NewestOfAll() const {
     if (answers_.size() < shards_) return std::nullopt;
     std::vector<uint64_t> common = answers_.begin()->second;

@@ -1,32 +1,34 @@
-// The round machine of one lane of a server shard: everything that arrives at one socket and is
-// added up over the workers (scalers and figures on control, pushes on a data socket). One instance
-// a thread.
+// The state machine of one lane of a server shard in rounds: everything that arrives at one socket
+// and is added up over the workers (scalers and figures on control, pushes on a data socket). One
+// instance per thread.
 //
-// A cell of a round is a slot:
+// A slot is a cell in one round:
 //
-//        first contribution       enough have come, or a worker
-//   (none) -------------> open -------------------------------> closed -------------> gone
-//      |                          held it for a restarted server ^   floor at the round
-//      +---------------------------------------------------------+
+//        first contribution       enough contributions
+//   (none) -------------> open ---------------------------> closed -------------> gone
+//      |                                                      ^   floor at its round
+//      +------------------------------------------------------+
+//          a worker hands back an outcome to a restarted server
 //
-//   open:   a contribution counts once; a repeated one is dropped; one that cannot be is refused,
-//           and the slot starts again from nothing (workers repeat what is not answered). One that
-//           says that it takes no part has come, and adds nothing
-//   closed: the outcome is kept, and sent again to whoever repeats a contribution or comes late
+//   open:   each contribution counts once; repeats are dropped; an invalid one is refused, and the
+//           slot starts again empty (workers repeat what is not answered). A contribution that
+//           takes no part (skip) counts as arrived, and adds nothing
+//   closed: the outcome is kept, and sent again to workers that repeat a contribution or come late
 //
-// Enough: all members; with `quorum` the first so many of them; under `shrink` those members that
-// are not still fetching State. Who was removed is not waited for, but what it gave counts. The
-// slots of a cell close in the order of rounds. Who a sum is over goes with it.
+// Enough contributions: of all members; with `quorum` the first that many of them; under `shrink`
+// of those members that are not fetching State. A removed member is not waited for, but its
+// contribution counts. The slots of a cell close in the order of rounds. An outcome says who
+// contributed.
 //
-// An outcome is final once anybody has it, also for a server that was restarted and has lost it. So
-// a blank lane closes no round for which a member said that it may hold an outcome before all have
-// come to it: whoever holds it does not come, but hands it back.
+// An outcome is final once any worker has it, even if the server restarts and loses it. So a blank
+// lane does not close a round of which a member may hold an outcome until all members have
+// contributed to it: the member that holds it does not contribute, but hands it back.
 //
-// The floor is the least applied round over the members. It stands still while a member that
-// replaced another has not shown what it has applied (it may get State as old as the floor). A lane
-// is born blank and opens when every member has said hello on it, so a restarted server knows its
-// floor before it takes anything: the least applied round, or 0 while a member has not shown its
-// own.
+// The floor is the least applied round over the members. It does not move while a member that
+// replaced another has not reported what it has applied (its State may be as old as the floor). A
+// lane starts blank, and opens when every member has said hello on it, so a restarted server knows
+// its floor before it takes contributions: the least applied round, or 0 while a member has not
+// reported its own.
 #pragma once
 
 #include <cstdint>
@@ -47,33 +49,34 @@ namespace tern::protocol {
 class CellSum {
  public:
   virtual ~CellSum() = default;
-  // A Status (the payload is not a possible contribution) ends the use of this sum. REQUIRES each
-  // rank at most once.
+  // After an error (the payload is not a valid contribution) the sum must not be used any more.
+  // REQUIRES each rank at most once.
   virtual Status Add(uint32_t rank, const Bytes& payload) = 0;
-  // The answer, over whoever was added. REQUIRES one rank at least, but for cells of every round:
-  // nothing, where nobody was.
+  // The answer, over the ranks added. REQUIRES at least one, except for cells with every_round:
+  // their answer may be empty.
   virtual Bytes Close() = 0;
 };
 
 struct CellSpec {
   Cell cell;
   std::function<std::unique_ptr<CellSum>(uint64_t round)> open;
-  // Whether bytes could be the outcome of this cell over so many contributors (1 or more): what a
-  // worker hands back is checked before it is used.
+  // Whether the bytes are a possible outcome of this cell over `contributors` (at least 1).
+  // Outcomes that workers hand back are checked with it.
   std::function<Status(const Bytes&, uint32_t contributors)> check_outcome;
-  bool waits_for_all = false;  // a quorum does not close it
-  bool of_members = false;     // who was removed before it closed does not count (under `shrink`)
-  // It has a part in every round, and round r + 1 builds on r: they close one after the other, also
-  // where nothing of r has come yet.
+  bool waits_for_all = false;  // ignores the quorum
+  // Under `shrink`: drops the contributions of members that are removed before it closes.
+  bool of_members = false;
+  // Takes part in every round, and round r + 1 builds on r: rounds close in order, even if r has no
+  // contributions.
   bool every_round = false;
-  // What a pull (of the moving average, if asked for) is answered with, where servers hold the
-  // parameters; empty: there is nothing to pull.
+  // The answer to a pull (of the moving average, if asked for), where servers hold the parameters;
+  // empty: the cell cannot be pulled.
   struct Pulled {
     Bytes payload;
     bool whole = false;  // in fp32, whatever the job's pull codec
   };
   std::function<Pulled(bool average)> pull = nullptr;
-  // What it keeps from round to round, for checkpoints; empty: nothing.
+  // Adds its state between rounds, for checkpoints; empty: it has none.
   std::function<void(SavedState*)> state = nullptr;
 };
 
@@ -81,49 +84,49 @@ class RoundLane : public Lane {
  public:
   struct Options {
     uint32_t workers = 1;
-    uint32_t window = 1;  // rounds that a worker may have open: 1, for OD-SGD 2
-    uint32_t quorum = 0;  // a slot closes with so many contributions; 0: it waits for all
+    uint32_t window = 1;  // rounds that a worker may have open: 1; 2 for OD-SGD
+    uint32_t quorum = 0;  // contributions that close a slot; 0: all are needed
     bool shrink = false;  // members may be removed, and are not waited for while they fetch State
-    uint32_t max_ahead = 16;  // with a quorum or shrink: rounds beyond the floor that a cell keeps
+    uint32_t max_ahead = 16;  // with quorum or shrink: rounds beyond the floor that a cell keeps
     uint64_t incarnation = 0;
-    std::vector<uint32_t> data_ports;  // told in Welcome; control only
-    bool welcomes = true;  // data lanes answer hellos themselves; on control the coordinator does
+    std::vector<uint32_t> data_ports;  // sent in Welcome; control only
+    bool welcomes = true;  // data lanes answer hellos themselves; for control the coordinator does
     std::function<double(uint64_t round)> learning_rate;  // shard 0 only
-    bool leads = false;  // owns the cell whose closing decides the last round after a stop request
+    bool leads = false;  // has the cell whose closing fixes the last round after a stop request
     Safeguards safeguards;
   };
   RoundLane(Options options, std::vector<CellSpec> cells);
 
   void OnMembers(const pb::Members& members, Sends* out) override;
   void OnHello(Peer from, const pb::Hello& hello, Sends* out) override;
-  // Contributions and held outcomes; anything else is refused.
+  // Takes contributions and retained outcomes; refuses anything else.
   void OnMessage(Peer from, const Message& message, Sends* out) override;
-  // What a heartbeat says of a rank.
+  // A heartbeat reports what a rank has applied.
   void OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) override;
-  // The next round of the leading cell to close is the job's last.
+  // The next round that closes in the leading cell is the job's last.
   void OnStop() override { stop_requested_ = true; }
-  // The job goes on after `round`, whatever was before: all slots are gone, and so are the members,
-  // who have to be told and to say hello again. No round after the next closes before they are all
-  // in it, so that they all find the same to pull.
+  // The job continues after `round`, whatever happened since: all slots are dropped, and all
+  // members, who are told elsewhere and say hello again. The next round does not close before all
+  // of them have contributed, so that they all pull the same state.
   void GoBack(uint64_t round);
 
   bool open() const override { return open_; }
   uint64_t floor() const override { return floor_; }
   const Counters& counters() const override { return counters_; }
-  // Contributions of each rank that came after their slot had closed without it.
+  // By rank: contributions that arrived after their slot had closed without them.
   const std::vector<uint64_t>& late_by_rank() const { return late_by_rank_; }
-  // Slots of the cell that has most; at most MaxSlots().
+  // The number of slots of the cell that has most; at most MaxSlots().
   size_t slots() const;
   size_t MaxSlots() const;
-  // Ranks whose contribution to the oldest open slot is missing, for messages.
+  // For messages: the ranks whose contribution to the oldest open slot is missing.
   std::vector<uint32_t> Missing() const;
 
  private:
   struct Slot {
     std::unique_ptr<CellSum> sum;  // while open
-    std::vector<uint64_t> come;    // by rank: the incarnation that has come (or came late), or 0
-    std::vector<bool> added;       // by rank: it is in the sum
-    uint32_t contributors = 0;     // how many are
+    std::vector<uint64_t> come;    // by rank: the incarnation that contributed (or came late), or 0
+    std::vector<bool> added;       // by rank: whether it is in the sum
+    uint32_t contributors = 0;     // how many are in the sum
     uint64_t digest = 0;           // of the scalers that all of them used
     bool closed = false;
     pb::Outcome outcome;
@@ -139,19 +142,19 @@ class RoundLane : public Lane {
   void OnPull(Peer from, const CellState& state, const pb::Contribution& c, Sends* out);
   void OnHeld(Peer from, Kind kind, const pb::Outcome& outcome, const Bytes& payload, Sends* out);
   Status CheckHeld(const CellState& state, const pb::Outcome& held, const Bytes& payload) const;
-  // The slot of a contribution, opened if need be; null where it is stale or early.
+  // The slot of a contribution, opened if needed; null if the contribution is stale or early.
   Slot* SlotFor(Peer from, CellState* state, const pb::Contribution& c, Sends* out);
   bool HasRoomFor(const CellState& state, uint64_t round) const;
   void StartSlot(const CellState& state, uint64_t round, Slot* slot) const;
   void CountIn(Peer from, CellState* state, Slot* slot, const pb::Contribution& c,
                const Bytes& payload, Sends* out);
   void CountClosed(Slot* slot, const pb::Contribution& c);
-  // A contribution that takes part; false where it was refused.
+  // Adds a contribution that takes part; false if it was refused.
   bool AddTo(Peer from, CellState* state, Slot* slot, const pb::Contribution& c,
              const Bytes& payload, Sends* out);
-  // Whether all that are in the sum are members no more.
+  // Whether none of the contributors is still a member.
   bool IsOfThoseGone(const Slot& slot) const;
-  // Open slots of a cell of members start again where one of those gone is in them.
+  // Restarts the open slots of an of_members cell that have contributions of removed members.
   void DropThoseGone(CellState* state);
   bool HasEnough(const CellState& state, uint64_t round, const Slot& slot) const;
   bool IsRequired(const LaneMember& member) const {
@@ -162,12 +165,12 @@ class RoundLane : public Lane {
   void Close(CellState* cell, uint64_t round, Slot* slot, Sends* out);
   void SendOutcome(const CellState& cell, const Slot& slot, Peer to, Sends* out) const;
   void SendTaken(Peer to, Kind kind, const pb::Outcome& held, Sends* out) const;
-  // What closed without it, perhaps, and it has not applied.
+  // Sends the closed outcomes that the member has not applied: it may have missed them.
   void SendWhatItMissed(const LaneMember& member, Sends* out) const;
   void OpenIfComplete(Sends* out);
   void Welcome(Peer to, Sends* out) const;
   void AdvanceFloor();
-  // To those whose contributions found no room: there is some now.
+  // Tells workers whose contributions were refused for lack of room that there is room now.
   void AskAgain(Sends* out);
   CellState* Find(const Cell& cell);
 
@@ -176,11 +179,11 @@ class RoundLane : public Lane {
   LaneMembers members_;
   uint64_t floor_ = 0;
   bool open_ = false;
-  // Of a blank lane: the newest round that a member said it holds an outcome of.
+  // While the lane is blank: the newest round of which a member may hold an outcome.
   uint64_t held_until_ = 0;
   bool stop_requested_ = false;
   uint64_t stop_after_ = 0;        // 0: not decided
-  std::vector<bool> turned_away_;  // by rank: contributions found no room
+  std::vector<bool> turned_away_;  // by rank: contributions were refused for lack of room
   bool has_room_again_ = false;
   Counters counters_;
   std::vector<uint64_t> late_by_rank_;

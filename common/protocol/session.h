@@ -7,22 +7,24 @@
 //             +-- needs state --> fetching -+
 //
 //   any state --Abort, Refuse(leave), deadlines--> ended
-//   any state but ended --GoBack--> joining, as a new incarnation without state (roll_back.h); then
-//              fetching is from the servers: the owner pulls, and says so by OnInstalled; or from a
-//              checkpoint on this worker's disk (resume.h), as a job's first fetching may be
+//   any state but ended --GoBack--> joining, as a new incarnation without state (roll_back.h)
+//
+// After GoBack a worker fetches its state from the servers (its owner pulls it and calls
+// OnInstalled), or from a checkpoint on its own disk (resume.h). So may a job's first fetching.
 //
 // A link (one lane):
+//
 //   down --connect, Hello--> greeting --Welcome--> up --server silent or replaced--> down
-// Data links of a shard follow its control link, whose Welcome tells their ports, and wait for
-// shard 0's Welcome, which tells whether this worker's initial weights are current. A newcomer
-// greets every lane before it asks for State: from then on no lane's floor can pass what it will
-// get. A floor that does pass what this worker has applied tells that others took its place: it
-// ends.
+//
+// Data links of a shard follow its control link, whose Welcome has their ports, and wait for shard
+// 0's Welcome, which says whether this worker's initial weights are current. A newcomer greets
+// every lane before it asks for State: from then on no lane's floor can pass the State that it will
+// get. If a floor does pass what this worker has applied, others have taken its place, and it ends.
 //
 // A worker that was given up while it was silent (Refuse: rejoin) says hello as a new incarnation
-// and goes on where it was, in whatever phase. Under `shrink` the others have gone on without it:
-// it drops its state and joins again (kInstall and kReady come once more), unless it is leaving. A
-// leaving worker stays until shard 0 says End: others may need what it holds.
+// and continues where it was, in any phase. Under `shrink` the others have gone on without it: it
+// drops its state and joins again (kInstall and kReady are emitted again), unless it is leaving. A
+// leaving worker stays until shard 0 says End, because others may need what it holds.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +38,7 @@
 #include "common/base/status.h"
 #include "common/protocol/exchange.h"
 #include "common/protocol/message.h"
+#include "common/protocol/session_actions.h"
 #include "common/protocol/state_transfer.h"
 
 namespace tern::protocol {
@@ -45,39 +48,8 @@ struct Timings {
   Time heartbeat{}, suspect_after{}, dead_after{}, start_timeout{}, wait_timeout{},
       server_return_timeout{};
   Time hello_retry{}, resend_after{};
-  Time progress_timeout{};  // zero: the larger of a minute and ten steps
+  Time progress_timeout{};  // zero: the larger of one minute and ten steps
 };
-
-struct SessionAction {
-  enum class Type {
-    kConnect,   // open a new connection for `lane` (closing the one before): to `port`, or 0: the
-                // shard's address
-    kSend,      // `message` on `lane`'s connection; may be lost
-    kReady,     // the first step may begin, after `applied`; `stop_after`: the job's last round if
-                // that is decided
-    kDeliver,   // an answer
-    kSnapshot,  // give OnSnapshot() the state after `applied`, copied between two rounds
-    kInstall,   // `state` is the State after round `applied`
-    kResume,    // `checkpoint`: load it from this worker's disk, OnInstalled()
-    kGoBack,    // drop all that came after round `applied`, pull the parameters as they were then
-                // (Contribute, pull_only), OnInstalled()
-    kEnded,     // `status`; nothing more will come
-    kLog,       // `text`
-  };
-  Type type = Type::kLog;
-  LaneRef lane;
-  uint32_t port = 0;
-  Message message;
-  Exchange::Delivery delivery;
-  Bytes state;
-  uint64_t applied = 0;
-  uint64_t stop_after = 0;
-  uint64_t run = 0;  // kReady: of the job, as checkpoints carry it
-  pb::Checkpoint checkpoint;
-  Status status;
-  std::string text;
-};
-using SessionActions = std::vector<SessionAction>;
 
 class Session {
  public:
@@ -92,44 +64,44 @@ class Session {
     uint64_t max_state_bytes = 0;
     uint32_t piece_bytes = 256 << 10;
     Timings timings;
-    bool unsolicited = false;  // as Exchange's: with a quorum, and under shrink
-    std::function<bool(const Cell&, LaneRef)> in_plan;  // as Exchange's
+    bool unsolicited = false;  // as in Exchange: with a quorum, and under shrink
+    std::function<bool(const Cell&, LaneRef)> in_plan;  // as in Exchange
     bool shrink = false;                                // on_worker_loss
     std::vector<pb::Checkpoint> checkpoints;            // on this worker's disk
-    bool keeps_own = false;                             // as Hello's
+    bool keeps_own = false;                             // as in Hello
   };
 
   explicit Session(Options options);
 
   void Start(Time now, SessionActions* out);
   void OnMessage(LaneRef lane, const Message& message, Time now, SessionActions* out);
-  // The connection of `lane` is known to be gone. On control silence tells as well, but later; on
-  // data lanes nothing else does.
+  // The connection of `lane` is known to be lost. On control lanes silence shows it as well, but
+  // later; on data lanes nothing else does.
   void OnDisconnected(LaneRef lane, Time now, SessionActions* out);
   // Call at least every hello_retry / 2.
   void OnTimer(Time now, SessionActions* out);
 
-  // Dropped while this worker has no state (but for pulls of it): what it was computed from is
-  // gone.
+  // Ignored while this worker has no state (except for pulls of it): the state that the
+  // contribution was computed from is gone.
   void Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest, Bytes payload,
                   Time now, SessionActions* out, const Request& request = {});
-  // REQUIRES every answer of the rounds up to `applied` delivered, figures too.
+  // REQUIRES that every answer of the rounds up to `applied` was delivered, figures included.
   void SetApplied(uint64_t applied);
   void SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters);
-  // What is on this worker's disk by now.
+  // Sets the checkpoints that are on this worker's disk now.
   void SetCheckpoints(std::vector<pb::Checkpoint> checkpoints) {
     options_.checkpoints = std::move(checkpoints);
   }
   void OnSnapshot(Bytes state, uint64_t applied, Time now, SessionActions* out);
-  // After kInstall, kResume or kGoBack, when the state after `applied` is in place.
+  // Call after kInstall, kResume or kGoBack, when the state after `applied` is in place.
   void OnInstalled(uint64_t applied, Time now, SessionActions* out);
-  // The last word: the job is done (ok) or this worker leaves with `status`. Between GoBack and
-  // OnInstalled() it is not done, whatever its owner thought before it heard of it.
+  // The last message: the job is done (ok), or this worker leaves with `status`. Ignored as an end
+  // of the job between GoBack and OnInstalled(): the owner decided before it knew of GoBack.
   void Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
               Time now, SessionActions* out);
 
   Phase phase() const { return phase_; }
-  // From a heartbeat to its echo.
+  // Times from a heartbeat to its echo.
   struct RoundTrips {
     uint64_t count = 0;
     Time total{}, longest{};
@@ -158,7 +130,7 @@ class Session {
   void OnControlWelcome(uint32_t shard, const pb::Welcome& welcome, Time now, SessionActions* out);
   void OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out);
   void OnRound(LaneRef lane, const Message& message, Time now, SessionActions* out);
-  // And then it ends, or (shrink) joins again.
+  // If this worker was left behind, ends it or (shrink) makes it join again.
   bool IsLeftBehind(uint64_t floor, Time now, SessionActions* out);
   void OnLastWord(const Status& status, SessionActions* out);
   void OnEcho(const pb::Echo& echo, Time now);
@@ -188,13 +160,13 @@ class Session {
   std::vector<Shard> shards_;
   bool welcomed_ = false;  // by shard 0
   bool has_state_ = false;
-  std::optional<uint64_t> begin_;  // its state is to come from the servers, and is after this round
-  std::optional<pb::Checkpoint> resume_;  // ... or from this checkpoint
+  std::optional<uint64_t> begin_;  // its state comes from the servers and is after this round
+  std::optional<pb::Checkpoint> resume_;  // ... or comes from this checkpoint
   uint64_t epoch_ = 0;
   Time started_at_{}, heartbeat_at_{}, bye_at_{}, leaving_since_{};
-  std::vector<uint32_t> absent_;  // as shard 0's last pulse said
+  std::vector<uint32_t> absent_;  // from shard 0's last pulse
   std::vector<uint32_t> gone_;    // ... while the job ran
-  uint64_t pulses_of_ = 0;        // shard 0's incarnation, by its pulses
+  uint64_t pulses_of_ = 0;        // shard 0's incarnation, from its pulses
   uint64_t run_ = 0;
   uint64_t progress_ = 0;
   bool waiting_ = false;

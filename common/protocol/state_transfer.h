@@ -1,5 +1,5 @@
-// State, the parameters and all else that a worker needs to go on, on its way from one worker to
-// another through shard 0, a piece at a time: the taker asks for each.
+// Transfers State (the parameters and everything else that a worker needs to continue) from one
+// worker to another through shard 0, in pieces: the taker requests each.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace tern::protocol {
 
-// The side that has the state. Keeps one snapshot for each taker: whatever it asked for first stays
-// good for as long as it has not contributed, since no floor can pass it.
+// The side that has the state. Keeps one snapshot per taker, which stays valid until the taker has
+// contributed, because no floor can pass it before.
 class StateGiver {
  public:
   StateGiver(uint64_t incarnation, uint32_t piece_bytes)
       : incarnation_(incarnation), piece_bytes_(piece_bytes) {}
 
-  // Whether a snapshot has to be taken; several takers may wait for one. Otherwise the piece asked
-  // for, if there is one.
+  // Returns whether a snapshot has to be taken; several takers may wait for one. Otherwise sets
+  // *piece to the requested piece, if there is one.
   bool OnWant(const pb::StateWant& want, std::optional<Message>* piece);
-  // The pieces that takers wait for. `stop_after`: the job's last round as far as it is known, or
+  // Returns the pieces that takers wait for. `stop_after`: the job's last round if it is known, or
   // 0.
   std::vector<Message> OnSnapshot(const Bytes& state, uint64_t applied, uint64_t stop_after);
-  // Drops what every taker is known to have.
+  // Drops the snapshots of takers that are known to have them.
   void OnFloor(uint64_t floor);
 
   size_t snapshots() const { return snapshots_.size(); }
@@ -46,14 +46,14 @@ class StateGiver {
   std::map<uint32_t, Snapshot> snapshots_;  // by rank of the taker
 };
 
-// The side that wants it.
+// The side that needs the state.
 class StateTaker {
  public:
   enum class Progress { kIgnored, kNext, kComplete, kTooLarge };
 
   explicit StateTaker(uint64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  Message Want(uint32_t rank, uint64_t incarnation) const;  // the next piece
+  Message Want(uint32_t rank, uint64_t incarnation) const;  // a request for the next piece
   Progress OnPiece(const pb::StatePiece& piece, const Bytes& payload);
   uint64_t applied() const { return applied_; }
   uint64_t stop_after() const { return stop_after_; }

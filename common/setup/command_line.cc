@@ -147,7 +147,8 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
   return line;
 }
 
-Result<std::unique_ptr<Setup>> Begin(const CommandLine& line, const std::string& role) {
+Result<std::unique_ptr<Setup>> Begin(const CommandLine& line, const std::string& role,
+                                     const std::function<Status(const pb::Job&)>& before_writing) {
   signal(SIGPIPE, SIG_IGN);
   auto setup = MakeSetup(line.job, line.overrides);
   if (!setup.ok()) return setup;
@@ -160,6 +161,7 @@ Result<std::unique_ptr<Setup>> Begin(const CommandLine& line, const std::string&
                       count == 1 ? "" : "s", ", so the rank is at most ", count - 1));
   }
   if (line.check) return setup;
+  if (before_writing) TERN_RETURN_IF_ERROR(before_writing(job));
   TERN_RETURN_IF_ERROR(
       InitLogging("tern_" + role, Cat(role, ".", line.rank),
                   line.log_dir.empty() ? job.output_dir() + "/logs" : line.log_dir));

@@ -1,9 +1,12 @@
 // The command line that both daemons share:
+//
 //   --job FILE --rank N [--set KEY=VALUE]... [--check] [--log_dir DIR] [--version] [--help]
-// and of a worker: --evaluate FILE, which needs no rank.
+//
+// A worker also has --evaluate FILE, which needs no rank.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,21 +23,23 @@ struct CommandLine {
   bool check = false;
   std::string evaluate;  // weights to evaluate instead of training; empty: train
   std::string log_dir;   // default: output_dir/logs
-  int progress_fd = -1;  // a descriptor for progress as JSON lines, for `tern run`
+  int progress_fd = -1;  // where to write progress as JSON lines, for `tern run`
 };
 
-// `role` is "server" or "worker". Prints help or the version and exits 0 when asked to; kUsage for
-// anything it does not know, with what it knows. The flags live in gflags, so glog's own count,
-// too: --v, --vmodule.
+// `role` is "server" or "worker". Prints help or the version and exits 0 if asked to; kUsage, with
+// the known flags, for an unknown one. The flags are defined with gflags, so glog's own work, too:
+// --v, --vmodule.
 Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role);
 
-// Reads the job that the command line names and checks the rank against it; opens the log and says
-// in it what the job resolved to, and, with `security: none`, that nobody checks who the peers are.
-// From here on a reader that goes away (of progress, of metrics) is an error of that write, not the
-// end of the process (SIGPIPE).
-Result<std::unique_ptr<Setup>> Begin(const CommandLine& line, const std::string& role);
+// Reads the job of the command line and checks the rank against it; calls `before_writing`, if
+// set, and returns its error; opens the log and writes the resolved job to it, and, with `security:
+// none`, a warning that peers are not authenticated. From here on a reader that goes away (of
+// progress, of metrics) fails that write instead of ending the process (SIGPIPE).
+Result<std::unique_ptr<Setup>> Begin(
+    const CommandLine& line, const std::string& role,
+    const std::function<Status(const pb::Job&)>& before_writing = {});
 
-// Ends a program: one sentence on stderr and in the log if `status` is not ok. Returns the exit
+// Ends a program: writes one sentence to stderr and the log if `status` is not ok. Returns the exit
 // code.
 int Finish(const std::string& program, const Status& status);
 

@@ -16,23 +16,34 @@ namespace {
 const std::set<std::string> kRoundTypes = {"scale", "push", "scaled", "sum"};
 
 struct Totals {
-  uint64_t most_rounds = 0;  // of any worker
-  uint64_t rounds = 0;       // of all, as the bytes are
+  uint64_t rounds = 0;  // of all, as the bytes are
   uint64_t samples = 0, refusals = 0;
   double samples_per_s = 0;
   double compute_s = 0, encode_s = 0, decode_s = 0, communication_s = 0, train_s = 0, loss = 0;
   RoundTraffic traffic;
 };
 
-// Times and loss are means over the workers, the rest sums.
+size_t Present(const std::vector<WorkerEnd>& workers) {
+  return static_cast<size_t>(std::count_if(workers.begin(), workers.end(),
+                                           [](const WorkerEnd& worker) { return worker.there; }));
+}
+
+// Times and loss are means over the workers that are there (of all, where none is), the rest sums.
 Totals Total(const std::vector<WorkerEnd>& workers) {
   Totals t;
-  const auto n = static_cast<double>(workers.size());
+  const size_t present = Present(workers);
+  const auto n = static_cast<double>(present == 0 ? workers.size() : present);
   for (const WorkerEnd& worker : workers) {
     const pb::Counters& c = worker.counters;
-    t.most_rounds = std::max(t.most_rounds, c.rounds());
     t.rounds += c.rounds();
     t.samples += c.samples();
+    t.refusals += c.refusals();
+    const RoundTraffic traffic = TrafficOf(c);
+    t.traffic.up += traffic.up;
+    t.traffic.down += traffic.down;
+    t.traffic.all_up += traffic.all_up;
+    t.traffic.all_down += traffic.all_down;
+    if (present != 0 && !worker.there) continue;
     if (c.train_s() > 0) t.samples_per_s += static_cast<double>(c.samples()) / c.train_s();
     t.compute_s += c.compute_s() / n;
     t.encode_s += c.encode_s() / n;
@@ -42,12 +53,6 @@ Totals Total(const std::vector<WorkerEnd>& workers) {
     const double rest = std::max(0.0, c.train_s() - c.compute_s() - c.decode_s());
     t.communication_s += std::min(c.wait_s(), rest) / n;
     t.loss += c.loss() / n;
-    t.refusals += c.refusals();
-    const RoundTraffic traffic = TrafficOf(c);
-    t.traffic.up += traffic.up;
-    t.traffic.down += traffic.down;
-    t.traffic.all_up += traffic.all_up;
-    t.traffic.all_down += traffic.all_down;
   }
   return t;
 }
@@ -72,7 +77,8 @@ void AddStepFigures(const std::vector<WorkerEnd>& workers, json* j) {
   (*j)["mean_staleness"] = f.mean_staleness;
 }
 
-json FiguresOf(const Setup& setup, const std::vector<WorkerEnd>& workers) {
+json FiguresOf(const Setup& setup, const std::vector<WorkerEnd>& workers,
+               const JobPosition& position) {
   const Totals t = Total(workers);
   const uint64_t parameters = setup.table.total;
   json j;
@@ -80,7 +86,15 @@ json FiguresOf(const Setup& setup, const std::vector<WorkerEnd>& workers) {
   j["parameters"] = parameters;
   j["workers"] = setup.plan.workers;
   j["servers"] = setup.plan.data_lanes.size();
-  j["rounds"] = t.most_rounds;
+  j["present"] = Present(workers);
+  j["lost"] = json::array();
+  for (const WorkerEnd& worker : workers) {
+    if (!worker.there) j["lost"].push_back(worker.rank);
+  }
+  j["rounds"] = position.done();
+  j["steps"] = position.steps();
+  j["from_step"] = position.from();
+  j["beginning"] = position.beginning() == 0 ? "" : Hex(position.beginning());
   j["samples"] = t.samples;
   j["samples_per_s"] = t.samples_per_s;
   j["loss"] = t.loss;
@@ -126,23 +140,27 @@ double RatioToFp32(uint64_t parameters, uint64_t rounds, uint64_t bytes) {
          static_cast<double>(bytes);
 }
 
-std::string ProgressJson(const Setup& setup, const std::vector<WorkerEnd>& workers, uint64_t steps,
-                         uint32_t present) {
-  json j = FiguresOf(setup, workers);
+std::string ProgressJson(const Setup& setup, const std::vector<WorkerEnd>& workers,
+                         const JobPosition& position) {
+  json j = FiguresOf(setup, workers, position);
   j["event"] = "progress";
-  j["steps"] = steps;
-  j["present"] = present;
   return Dump(j);
 }
 
 std::string SummaryJson(const Setup& setup, const std::vector<WorkerEnd>& workers,
-                        const Status& status) {
-  json j = FiguresOf(setup, workers);
+                        const JobPosition& position, const Status& status) {
+  json j = FiguresOf(setup, workers, position);
   j["event"] = "ended";
   j["code"] = ExitCode(status);
   j["sentence"] = status.message();
-  if (workers.empty()) return Dump(j);
-  const pb::Figures& figures = workers.front().figures;
+  std::vector<const pb::Figures*> finished;  // of those who are left
+  for (const WorkerEnd& worker : workers) {
+    if (worker.there) finished.push_back(&worker.figures);
+  }
+  if (finished.empty()) return Dump(j);
+  const auto has_hash = [](const pb::Figures* f) { return f->has_parameters_hash(); };
+  const auto first = std::find_if(finished.begin(), finished.end(), has_hash);
+  const pb::Figures& figures = first == finished.end() ? *finished.front() : **first;
   if (figures.test_samples() > 0) {
     const auto samples = static_cast<double>(figures.test_samples());
     j["accuracy"] = static_cast<double>(figures.test_correct()) / samples;
@@ -152,11 +170,10 @@ std::string SummaryJson(const Setup& setup, const std::vector<WorkerEnd>& worker
   if (figures.train_samples() > 0) {
     j["train_loss"] = figures.train_loss() / static_cast<double>(figures.train_samples());
   }
-  const auto has_hash = [](const WorkerEnd& w) { return w.figures.has_parameters_hash(); };
-  if (std::all_of(workers.begin(), workers.end(), has_hash)) {
+  if (std::all_of(finished.begin(), finished.end(), has_hash)) {
     j["parameters_hash"] = Hex(figures.parameters_hash());
-    j["replicas_agree"] = std::all_of(workers.begin(), workers.end(), [&](const WorkerEnd& w) {
-      return w.figures.parameters_hash() == figures.parameters_hash();
+    j["replicas_agree"] = std::all_of(finished.begin(), finished.end(), [&](const pb::Figures* f) {
+      return f->parameters_hash() == figures.parameters_hash();
     });
   }
   return Dump(j);
@@ -179,6 +196,9 @@ std::optional<News> ReadNews(const std::string& json_line) {
   news.code = static_cast<int>(whole("code"));
   news.sentence = text("sentence");
   news.rounds = whole("rounds");
+  news.from_step = whole("from_step");
+  news.samples = whole("samples");
+  news.beginning = text("beginning");
   news.workers = static_cast<uint32_t>(whole("workers"));
   news.present = static_cast<uint32_t>(whole("present"));
   return news;
@@ -206,6 +226,7 @@ std::string CountersJson(const pb::Counters& c) {
             {"loss", c.loss()},
             {"refusals", c.refusals()},
             {"steps", c.steps()},
+            {"job_step", c.job_step()},
             {"late", c.late()},
             {"dropped", c.dropped()},
             {"exchanges", c.exchanges()},

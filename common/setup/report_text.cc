@@ -38,6 +38,15 @@ class Figures {
   std::string Text(const char* key) const {
     return Has(key) && j_[key].is_string() ? j_[key].get<std::string>() : "";
   }
+  // "0, 2" of [0, 2].
+  std::string List(const char* key) const {
+    std::vector<std::string> parts;
+    if (!Has(key) || !j_[key].is_array()) return "";
+    for (const json& one : j_[key]) {
+      if (one.is_number_unsigned()) parts.push_back(std::to_string(one.get<uint64_t>()));
+    }
+    return Join(parts);
+  }
   bool True(const char* key) const { return Has(key) && j_[key] == true; }
   std::string Loss(const char* key) const {
     return IsNumber(key) ? Format("%.4f", Number(key)) : "not finite";
@@ -48,6 +57,20 @@ class Figures {
 };
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
+
+void AddJob(const Figures& f, Rows* rows) {
+  rows->emplace_back("job", f.Text("job"));
+  rows->emplace_back("parameters", f.Count("parameters"));
+  std::string workers = f.Count("workers");
+  if (const std::string lost = f.List("lost"); !lost.empty())
+    workers = f.Count("present") + " of " + workers + " (without worker " + lost + ")";
+  rows->emplace_back("servers, workers", f.Count("servers") + ", " + workers);
+  std::string rounds = f.Count("rounds");
+  if (f.Whole("steps") > f.Whole("rounds")) rounds += " of " + f.Count("steps");
+  if (f.Whole("from_step") > 0)
+    rounds += " (this run went on from step " + f.Count("from_step") + ")";
+  rows->emplace_back("rounds", rounds);
+}
 
 void AddTimes(const Figures& f, Rows* rows) {
   const auto share = [&f](const char* key) {
@@ -110,15 +133,16 @@ std::string SummaryTable(const std::string& summary_json) {
   const Figures f(summary_json);
   if (!f.valid()) return "no summary\n";
   Rows rows;
-  rows.emplace_back("job", f.Text("job"));
-  rows.emplace_back("parameters", f.Count("parameters"));
-  rows.emplace_back("servers, workers", f.Count("servers") + ", " + f.Count("workers"));
-  rows.emplace_back("rounds", f.Count("rounds"));
-  rows.emplace_back("samples",
-                    f.Count("samples") + Format(", %.0f a second", f.Number("samples_per_s")));
-  AddTimes(f, &rows);
-  AddSteps(f, &rows);
-  AddTraffic(f, &rows);
+  const bool trained = f.Whole("samples") > 0;
+  if (f.Whole("code") != 0 && f.Whole("rounds") == 0 && !trained) return "";
+  AddJob(f, &rows);
+  if (trained) {
+    rows.emplace_back("samples",
+                      f.Count("samples") + Format(", %.0f a second", f.Number("samples_per_s")));
+    AddTimes(f, &rows);
+    AddSteps(f, &rows);
+    AddTraffic(f, &rows);
+  }
   AddQuality(f, &rows);
   if (f.Has("wall_s")) {
     rows.emplace_back("whole run", f.Time("wall_s") + ", " + f.Count("restarts") + " restarts");
@@ -138,26 +162,33 @@ std::string ProgressLine(const std::string& progress_json, const std::string& pr
   if (!now.valid()) return "";
   const std::string workers = "workers " + now.Count("present") + "/" + now.Count("workers");
   const double rounds = now.Number("rounds"), steps = now.Number("steps");
+  const std::string step = "step " + now.Count("rounds") + "/" + now.Count("steps");
   if (rounds == 0) return "waiting for the first step  " + workers;
+  if (now.Whole("samples") == 0)
+    return step + "  waiting for the first step from there  " + workers;
   Figures before(previous_json);
-  // A worker that was started again counts from 0: such an interval tells nothing.
+  // A worker that was started again counts from 0, and a job that went on from a checkpoint has
+  // steps that took no time: such an interval tells nothing.
   for (const char* key : {"rounds", "samples", "train_s", "communication_s"}) {
     if (before.valid() && Since(now, before, key) < 0) before = Figures("");
   }
+  if (before.valid() && Since(now, before, "from_step") != 0) before = Figures("");
   if (before.valid() && Since(now, before, "train_s") <= 0) before = Figures("");
   const double seconds = Since(now, before, "train_s");
   const double speed =
       before.valid() ? Since(now, before, "samples") / seconds : now.Number("samples_per_s");
   const double share = seconds > 0 ? Since(now, before, "communication_s") / seconds : 0;
-  std::string line = "step " + now.Count("rounds") + "/" + now.Count("steps") + "  loss " +
-                     now.Loss("loss") + Format("  %.0f img/s", speed) +
+  std::string line = step + "  loss " + now.Loss("loss") + Format("  %.0f img/s", speed) +
                      Format("  communication %.0f %%", 100 * share) + "  " +
                      HumanBytes(now.Whole("up_bytes_per_step") + now.Whole("down_bytes_per_step")) +
                      " a step" + Format(", fp32 / %.1f up", now.Number("up_ratio")) +
                      Format(" %.1f down", now.Number("down_ratio")) + "  " + workers;
+  // Without an interval, a step of the processes that are there: others may have done the steps
+  // before.
   const double done = Since(now, before, "rounds");
-  if (steps > rounds && done > 0) {
-    const double left = std::min(1e9, seconds / done * (steps - rounds));
+  const double step_s = !before.valid() ? now.Number("step_s") : done > 0 ? seconds / done : 0;
+  if (steps > rounds && step_s > 0) {
+    const double left = std::min(1e9, step_s * (steps - rounds));
     line += "  " + HumanTime(Time(static_cast<int64_t>(left * 1e9))) + " left";
   }
   return line;

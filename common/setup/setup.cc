@@ -9,6 +9,7 @@
 
 #include "common/algorithm/algorithms.h"
 #include "common/codec/codec.h"
+#include "common/codec/codecs.h"
 #include "common/protocol/cells.h"
 #include "common/update/local_updater.h"
 #include "common/update/optimizer.h"
@@ -79,10 +80,12 @@ uint32_t ClassesOf(const pb::Model& model) {
   return model.net().has_classes() ? model.net().classes() : model.classes();
 }
 
-std::vector<std::string> CodecsThat(bool (*are)(const codec::Codec& codec)) {
+std::vector<std::string> CodecsThat(bool (*are)(const codec::Codec& codec),
+                                    const codec::Options& options = {}) {
   std::vector<std::string> names;
   for (const std::string& name : codec::CodecNames()) {
-    if (auto codec = codec::MakeCodec(name, {}); codec.ok() && are(**codec)) names.push_back(name);
+    const auto codec = codec::MakeCodec(name, options);
+    if (codec.ok() && are(**codec)) names.push_back(name);
   }
   return names;
 }
@@ -90,16 +93,20 @@ std::vector<std::string> CodecsThat(bool (*are)(const codec::Codec& codec)) {
 }  // namespace
 
 config::NameTables KnownNames() {
-  return {{"models", models::ModelNames()},
-          {"codecs", codec::CodecNames()},
-          {"float_codecs",
-           CodecsThat([](const codec::Codec& c) { return !c.stochastic() && !c.NewMemory(1); })},
-          {"unbiased_codecs", CodecsThat([](const codec::Codec& c) { return !c.NewMemory(1); })},
-          {"sharing_codecs", CodecsThat([](const codec::Codec& c) { return c.shares_scaler(); })},
-          {"algorithms", algorithm::AlgorithmNames()},
-          {"local_updaters", update::LocalUpdaterNames()},
-          {"optimizers", update::OptimizerNames()},
-          {"schedules", update::ScheduleNames()}};
+  codec::Options feedback;
+  feedback.error_feedback = true;
+  return {
+      {"models", models::ModelNames()},
+      {"codecs", codec::CodecNames()},
+      {"float_codecs", CodecsThat([](const codec::Codec& c) { return c.SendsValues(); })},
+      {"exact_codecs", CodecsThat([](const codec::Codec& c) { return c.SendsValues(); }, feedback)},
+      {"rounding_codecs", CodecsThat([](const codec::Codec& c) { return !c.stochastic(); })},
+      {"unbiased_codecs", CodecsThat([](const codec::Codec& c) { return !c.NewMemory(1); })},
+      {"sharing_codecs", CodecsThat([](const codec::Codec& c) { return c.shares_scaler(); })},
+      {"algorithms", algorithm::AlgorithmNames()},
+      {"local_updaters", update::LocalUpdaterNames()},
+      {"optimizers", update::OptimizerNames()},
+      {"schedules", update::ScheduleNames()}};
 }
 
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,

@@ -1,6 +1,6 @@
-// What every program makes of a job before it does anything: the net, its parameters, the exchange
-// plan, the words of its hello. The one folder of common/ that knows models/, because servers,
-// workers and tools all need the same.
+// What every program derives from a job first: the net, its parameters, the exchange plan, the
+// hello message. The one folder of common/ that includes models/, because servers, workers and
+// tools all need it.
 #pragma once
 
 #include <cstdint>
@@ -28,21 +28,25 @@ struct Setup {
   pb::Hello hello;  // job and digests, host and pid of this process
 };
 
-// The names that a job may use, by table: what this build knows.
+// The names that a job may use in this build, by table.
 config::NameTables KnownNames();
 
 // Reads, validates and resolves a job file. kBadJob or kBadData with every fault found.
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
                                          const std::vector<std::string>& overrides);
 
-// Largest payload that a data socket (lane > 0) or control socket of this job can carry.
+// Largest payload of a data socket (lane > 0) or control socket of this job.
 size_t MaxPayload(const Setup& setup, uint32_t lane);
 
-// Whose checkpoints a daemon of this job reads and writes: OUTPUT_DIR/checkpoints/NAME.
+// The owner of a daemon's checkpoints, in OUTPUT_DIR/checkpoints/NAME.
 checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_dir,
                                   const std::string& name);
 
-// A random number that is not 0: an incarnation.
+// The file in output_dir that shard 0 locks while the job runs, so that no second job writes there
+// (common/base/folder_lock.h). Workers on other hosts have their own folders.
+inline constexpr const char* kServerLock = "server.lock";
+
+// A random non-zero number, for an incarnation.
 uint64_t RandomIncarnation();
 
 }  // namespace tern::setup

@@ -11,6 +11,20 @@ double Ratio(double seconds, uint64_t count) {
   return count == 0 ? 0 : seconds / static_cast<double>(count);
 }
 
+// Of the ratios of those who counted something.
+class Mean {
+ public:
+  void Add(double seconds, uint64_t count) {
+    sum_ += Ratio(seconds, count);
+    if (count != 0) ++n_;
+  }
+  double value() const { return Ratio(sum_, n_); }
+
+ private:
+  double sum_ = 0;
+  uint64_t n_ = 0;
+};
+
 }  // namespace
 
 double StepFigures::equation_2_s() const {
@@ -23,12 +37,12 @@ double StepFigures::bounded_s() const {
 
 StepFigures StepFiguresOf(const std::vector<pb::Counters>& workers) {
   StepFigures f;
-  const auto n = static_cast<double>(std::max<size_t>(workers.size(), 1));
+  Mean t_cop_s, t_com_s, busy_s, step_s;
   for (const pb::Counters& c : workers) {
-    f.t_cop_s += Ratio(c.compute_s(), c.steps()) / n;
-    f.t_com_s += Ratio(c.exchange_s(), c.exchanges()) / n;
-    f.busy_s += Ratio(c.exchange_busy_s(), c.exchanges()) / n;
-    f.step_s += Ratio(c.train_s(), c.rounds()) / n;
+    t_cop_s.Add(c.compute_s(), c.steps());
+    t_com_s.Add(c.exchange_s(), c.exchanges());
+    busy_s.Add(c.exchange_busy_s(), c.exchanges());
+    step_s.Add(c.train_s(), c.rounds());
     f.gradients += c.steps();
     f.exchanges += c.exchanges();
     f.local_steps += c.steps() - std::min(c.steps(), c.exchanges());
@@ -37,6 +51,10 @@ StepFigures StepFiguresOf(const std::vector<pb::Counters>& workers) {
     f.staleness.resize(std::max<size_t>(f.staleness.size(), c.staleness_size()));
     for (int i = 0; i < c.staleness_size(); ++i) f.staleness[i] += c.staleness(i);
   }
+  f.t_cop_s = t_cop_s.value();
+  f.t_com_s = t_com_s.value();
+  f.busy_s = busy_s.value();
+  f.step_s = step_s.value();
   const uint64_t pushes = std::accumulate(f.staleness.begin(), f.staleness.end(), uint64_t{0});
   double sum = 0;
   for (size_t i = 0; i < f.staleness.size(); ++i)

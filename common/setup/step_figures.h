@@ -1,5 +1,5 @@
-// The papers' own quantities, out of the counters of all workers: what a step and an exchange take,
-// what the OD-SGD model makes of that, and how stale gradients were.
+// The papers' own quantities, from the counters of all workers: the times of a step and an
+// exchange, the OD-SGD model's prediction from them, and the staleness of gradients.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,26 @@
 namespace tern::setup {
 
 struct StepFigures {
-  // Seconds; means over the workers, 0 where nothing was counted.
+  // Seconds; means over the workers that counted something, 0 if none did.
   double t_cop_s = 0;  // forward and backward of one gradient
   double t_com_s = 0;  // one exchange of the whole model, first push to last answer
-  double busy_s = 0;  // the same, where two exchanges at once count once: what the link is busy for
-  double step_s = 0;  // measured
+  double busy_s = 0;   // the same without counting overlap twice: how long the link is busy
+  double step_s = 0;   // measured
 
-  // OD-SGD equation 2: T_cop where T_com is no longer, else (T_cop + T_com) / 2. It holds where an
-  // exchange is latency.
+  // OD-SGD equation 2: T_cop if T_com <= T_cop, else (T_cop + T_com) / 2. Holds where an exchange
+  // is latency (docs/ALGORITHMS.md, section 8).
   double equation_2_s() const;
-  // With the link as a bound: max(T_cop, busy, (T_cop + T_com) / 2).
+  // With the link as a lower bound: max(T_cop, busy, (T_cop + T_com) / 2).
   double bounded_s() const;
 
   // Sums over the workers.
   uint64_t gradients = 0;
   uint64_t exchanges = 0;
-  uint64_t local_steps = 0;  // gradients that no exchange of their own followed
-  uint64_t late = 0;         // rounds that closed without a worker that came later
+  uint64_t local_steps = 0;  // gradients without an exchange of their own
+  uint64_t late = 0;         // rounds that closed before this worker's contribution
   uint64_t dropped = 0;      // pushes that were too stale
 
-  std::vector<uint64_t> staleness;  // pushes by staleness 0, 1, ...; the last counts all beyond
+  std::vector<uint64_t> staleness;  // pushes by staleness 0, 1, ...; the last counts all above
   double mean_staleness = 0;
 };
 

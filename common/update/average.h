@@ -1,4 +1,5 @@
-// Moving average of the weights (EMA), for evaluation: of a replica or of a server's part of them.
+// Exponential moving average (EMA) of the weights, for evaluation: of a replica, or of the weights
+// on a server.
 #pragma once
 
 #include <cstddef>
@@ -6,11 +7,14 @@
 
 namespace tern::update {
 
-// min(decay, (1 + t) / (10 + t)), t the number of updates done before.
+// min(decay, (1 + t) / (10 + t)), where t is the number of earlier updates (docs/ALGORITHMS.md,
+// section 6).
 double EmaDecay(double decay, uint64_t t);
 
-// After update `update` (from 1) has made w: average = d average + (1 - d) w, by element, with
-// d = EmaDecay(decay, update - 1).
+// Call after update number `update` (from 1) has made w. By element:
+//
+//   d       = EmaDecay(decay, update - 1)
+//   average = d average + (1 - d) w
 void AverageWeights(float* average, const float* w, size_t n, double decay, uint64_t update);
 
 }  // namespace tern::update

@@ -1,17 +1,16 @@
-// Clipping by norm: a gradient whose 2-norm is larger than the job's clip_norm is scaled down to
-// it.
+// Clipping by norm: scales a gradient down to the job's clip_norm if its 2-norm is larger.
 #pragma once
 
 #include <cstddef>
 
 namespace tern::update {
 
-// The 2-norm, added up in the fixed order of kernels/stats.h: the same bits on every device.
+// The 2-norm, added in the fixed order of kernels/stats.h: the same bits on every device.
 double Norm(const float* x, size_t n);
-// What to multiply a gradient of this norm by: clip / norm where norm > clip, else 1. A clip of 0
-// clips nothing; a norm that is not finite is left to whoever reports the gradient.
+// The factor for a gradient with this norm: clip / norm if norm > clip, else 1. A clip of 0
+// disables clipping. A non-finite norm gives 1: whoever checks the gradient reports it.
 double ClipScale(double norm, double clip);
-// Both: scales g[0, n) and returns by how much.
+// Both: scales g[0, n) and returns the factor.
 double ClipByNorm(float* g, size_t n, double clip);
 
 }  // namespace tern::update

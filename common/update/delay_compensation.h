@@ -1,13 +1,13 @@
-// Delay compensation (DC-ASGD; OD-SGD, equations 4 to 6): a gradient g(w_bak) that was taken at
-// older weights becomes one for the weights w of now:
+// Delay compensation (DC-ASGD; OD-SGD, equations 4 to 6): turns a gradient g taken at older weights
+// w_bak into one for the current weights w. By element:
 //
-//   constant (dcasgd_c)  g + lambda g g (w - w_bak)
-//   adaptive (dcasgd_a)  MS = rho MS + (1 - rho) g g, then g + lambda / sqrt(MS + 1e-7) g g (w -
-//   w_bak)
+//   constant (dcasgd_c)  g' = g + lambda g g (w - w_bak)
+//   adaptive (dcasgd_a)  MS = rho MS + (1 - rho) g g
+//                        g' = g + lambda / sqrt(MS + 1e-7) g g (w - w_bak)
 //
-// by element. g is as the worker took it: with the decay that is coded with it, without the decay
-// that an optimizer adds later. MS starts at zero, is updated before it is used, and holds no
-// epsilon (the released code adds it to the state each time; algorithms.md A2.6).
+// g is the worker's gradient: it includes the weight decay that is coded with it, not the decay
+// that an optimizer adds later. MS starts at zero, is updated before it is used, and never contains
+// the epsilon (the released code adds epsilon to MS in every step; docs/ALGORITHMS.md, section 9).
 #pragma once
 
 #include <cstddef>
@@ -21,19 +21,19 @@ namespace tern::update {
 
 class DelayCompensation {
  public:
-  // Of `parameters` elements. One object has one MS: a caller that keeps one a worker
-  // (Dcasgd.ms_scope) keeps an object a worker.
+  // For a model of `parameters` elements. An object has one MS: with a mean square per worker
+  // (Dcasgd.ms_scope), the caller keeps one object per worker.
   static DelayCompensation Constant(double lambda);
   static DelayCompensation Adaptive(double lambda, double rho, size_t parameters);
 
-  // State, as an optimizer's: "mean_square" where adaptive.
+  // State, as in Optimizer: "mean_square" if adaptive.
   std::vector<Optimizer::Slot> Slots();
 
-  // out[0, n) for elements [first, first + n): all pointers stand at element `first`. `out` may be
-  // g or backup. REQUIRES each element once a gradient.
+  // Writes out[0, n) for elements [first, first + n); all pointers point at element `first`. `out`
+  // may be g or backup. REQUIRES exactly one call per element and gradient.
   void Apply(const float* g, const float* w, const float* backup, size_t first, size_t n,
              float* out);
-  // Its numbers, for who does it elsewhere.
+  // Copies its coefficients, for a caller that computes on a device.
   void AddTo(kernels::LocalStep* step) const;
 
  private:

@@ -1,13 +1,14 @@
-// U_local of OD-SGD (Algorithm 2): the weights at which a worker goes on while its gradient's round
-// is under way, w' = W + U_local(g). It starts from W every time: local updates never add up, only
-// the state of its momentum and mean square does.
+// U_local of OD-SGD (Algorithm 2): makes the weights w' = W + U_local(g), at which a worker
+// continues while its gradient's round is in progress. It starts from W every time: local updates
+// do not accumulate; only the states of momentum and mean square do. In this order:
 //
-//   d  = g, or g / workers (grad_scale)
-//   d  = d compensated from the point of reference to W   (dcasgd_c, dcasgd_a;
-//   delay_compensation.h) v  = m v + (d + decay W); w' = W - lr v               (PyTorch's form, as
-//   the optimizers')
+//   d  = g                      grad_scale: worker_mean
+//   d  = g / workers            grad_scale: global_mean
+//   d  = d compensated          dcasgd_c, dcasgd_a: from `reference` to W (delay_compensation.h)
+//   v  = m v + (d + decay W)    PyTorch's form, as in the optimizers
+//   w' = W - lr v
 //
-// `none` is pure delay: w' = W. With momentum and without, the bits are those of the optimizers
+// `none` is pure delay: w' = W. With and without momentum, the bits are those of the optimizers
 // `momentum` and `sgd`.
 #pragma once
 
@@ -26,19 +27,19 @@ namespace tern::update {
 
 class LocalUpdater {
  public:
-  // State, as an optimizer's: "local_momentum", "local_mean_square", where there is any.
+  // State, as in Optimizer: "local_momentum" and "local_mean_square", if used.
   std::vector<Optimizer::Slot> Slots();
   // Whether w' depends on `reference`.
   bool compensates() const { return compensation_.has_value(); }
 
-  // w_next[0, n) for elements [first, first + n): all pointers stand at element `first`.
-  // `reference`: the weights that the compensation takes g to be from (the train point, or the
-  // global weights of the step before). `learning_rate`: the schedule's; a rate of the updater's
-  // own takes its place. `decay`: weight decay that is not in g. w_next may be reference, not
-  // another. REQUIRES each element once a step.
+  // Writes w_next[0, n) for elements [first, first + n); all pointers point at element `first`.
+  // `reference`: the weights that the compensation assumes for g (the train point, or the global
+  // weights of the step before). `learning_rate`: the schedule's; the updater's own rate, if set,
+  // replaces it. `decay`: weight decay that is not in g. w_next may alias `reference`, but no other
+  // array. REQUIRES exactly one call per element and step.
   void Next(const float* w_global, const float* g, const float* reference, float learning_rate,
             float* w_next, size_t n, size_t first = 0, float decay = 0);
-  // The numbers of that for who does it elsewhere, with state as Slots'.
+  // The coefficients of a step, for a caller that computes on a device with the state of Slots().
   kernels::LocalStep NumbersOf(float learning_rate) const;
 
  private:

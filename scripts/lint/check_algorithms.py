@@ -12,7 +12,7 @@ ROOMS = ("common/", "kernels/", "models/", "server/", "tools/", "worker/")
 OWN_FOLDERS = ("common/algorithm/", "server/", "worker/train/")
 MAX_FILES, MAX_FILES_WITH_RULE = 6, 9  # proto/job.proto with them; CMake, configs, docs and tests apart
 
-RULES = "server/clock_rule.cc"
+RULES = "server/clock_rules.cc"
 TABLES = {"common/algorithm/rules.cc", RULES, "server/clock_rules.h", "worker/train/algorithms.cc", "worker/train/algorithms.h"}
 # Own files that several algorithms share.
 SHARED = {

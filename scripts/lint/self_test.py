@@ -7,14 +7,13 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+CHECKS = ("layers", "files", "names", "comments", "structure", "algorithms")
 HEAD = "#pragma once\n"
 SECTIONS = """optional Psgd psgd = 1 [(traits) = {window: 1}];
 optional Ssp ssp = 2
     [(traits) = {window: 1}];
 """
 LONG_BODY = "void F() {\n" + "  G();\n" * 60 + "}\n"
-
-CHECKS = ("layers", "files", "names", "algorithms")
 
 # check, file, its text, what the check must say of it
 FAULTS = [
@@ -44,15 +43,52 @@ FAULTS = [
     ("names", "server/l.cc", "namespace tern::other {\n", "the namespace of this folder is tern::server"),
     ("names", "tests/a_test.cc", "TEST(Frame, rejects_it) {}\n", "rejects_it: names of tests"),
     ("algorithms", "proto/job.proto", SECTIONS, "proto/job.proto:1: psgd is in 8 files"),
-    ("algorithms", "server/m.cc", "bool A() { return name == \"psgd\"; }\n", "m.cc:1: \"psgd\": asks for the algorithm"),
+    ("algorithms", "server/t.cc", "bool A() { return name == \"psgd\"; }\n", "t.cc:1: \"psgd\": asks for the algorithm"),
     ("algorithms", "tools/a.cc", "int A() { return train.psgd().p(); }\n", "a.cc:1: .psgd(): asks for the algorithm"),
-    ("algorithms", "tools/b.cc", "void A() { train->clear_ssp(); }\n", "->clear_ssp(): asks for the algorithm"),
+    ("algorithms", "tools/d.cc", "void A() { train->clear_ssp(); }\n", "->clear_ssp(): asks for the algorithm"),
     ("algorithms", "common/a.cc", "\n// psgd\nstd::string key = \"train.psgd.p is\";\n", "a.cc:3: \"train.psgd.p is\": asks"),
     ("algorithms", "models/a.cc", "void A(const pb::Psgd& section);\n", "pb::Psgd: asks for the algorithm"),
     ("algorithms", "worker/train/ssp.cc", "bool A() { return name == \"psgd\"; }\n", "\"psgd\": asks for the algorithm"),
     ("algorithms", "worker/train/psgd.cc", "int A() { return train.psgd().p(); }  // not \"ssp\"\n", None),
     ("algorithms", "worker/train/algorithms.cc", "const Row kTable[] = {{\"psgd\", MakePsgd}, {\"ssp\", MakeSsp}};\n", None),
     ("algorithms", "tests/b_test.cc", "int A() { return train.psgd().p(); }\n", None),
+    ("structure", "tools/a.h", HEAD + '#include "tools/b.h"\n', "includes itself through others: tools/a, tools/b"),
+    ("structure", "tools/b.cc", '#include "tools/b.h"\n#include "tools/a.h"\n', None),
+    ("structure", "tools/b.h", HEAD, None),
+    ("structure", "models/a.h", HEAD + '#include "kernels/a.h"\n', "in a circle of folders: kernels, models"),
+    ("structure", "kernels/a.h", HEAD, None),
+    ("structure", "kernels/b.cc", '#include "models/a.h"\n', "in a circle of folders: kernels, models"),
+    ("structure", "tools/c.h", HEAD + "class A {\n" + "".join(f"  void F{i}();\n" for i in range(26)) + "};\n",
+     "class A has 26 methods; at most 25"),
+    ("comments", "server/c.h", HEAD + f"//   sgd   w -= lr g{' ' * 40}(TensorFlow's\n//   form) adam m = 1\n", "c.h:3: the end of a row"),
+    ("comments", "server/d.h", HEAD + "//   y = x s      dx = dy s\n", "d.h:2: two formulas on one line"),
+    ("comments", "server/e.h", HEAD + "//   y = x s dw = dy x\n", "e.h:2: two formulas without anything between"),
+    ("comments", "server/f.h", HEAD + "//   y = A^T m A    dw =\n//   G^T df G\n", "f.h:2: a formula ends with '='"),
+    ("comments", "server/g.h", HEAD + f"//   w   {'word ' * 16}of what\n//   the\n", "g.h:3: the end of a row stands on a line of its"),
+    ("comments", "server/h.h", HEAD + f"//      +---+ {'word ' * 16}tells\n//      of\n", "h.h:3: the end of a row stands on"),
+    ("comments", "server/i.h", HEAD + f"//   on --{'go ' * 22}--> at, last\n//   work of all --> the end of the job\n", "i.h:3: a diagram goes on in"),
+    ("comments", "server/j.h", HEAD + "//   a  u8   one\n//   b  u16  two\n//   c d       u32      of\n", "j.h:4: its columns stand"),
+    ("comments", "server/k.h", HEAD + "//   | a | b | c |\n//   | d | e |\n", "k.h:3: 3 bars, and 4 in the row above"),
+    ("comments", "server/l.h", HEAD + "// A sentence with   columns\n// that goes on.\n", "l.h:2: columns in a sentence"),
+    ("comments", "server/m.h", HEAD + f"// {'x' * 98}\n", "m.h:2: a comment of 101 columns; at most 100"),
+    ("comments", "server/m.cc", "// See notes.md.\n", "m.cc:1: notes.md is not in the tree"),
+    ("comments", "server/n.cc", "int x;  // As gone.cc does.\n", "n.cc:1: gone.cc is not in the tree"),
+    ("comments", "server/o.cc", "// As section 3\n// says.\n", "o.cc:1: 'section 3' of nothing"),
+    ("comments", "server/p.cc", "// As the design section 3 says.\n", "p.cc:1: 'design section' of a page that is not"),
+    ("comments", "server/q.cc", "// As correction 5 says.\n", "q.cc:1: 'correction 5' of a page that is not"),
+    ("comments", "server/r.cc", "// As page.md, section 2.\n", "r.cc:1: page.md has no section 2"),
+    ("comments", "tests/b.py", '"""As gone.md says."""\n', "b.py:1: gone.md is not in the tree"),
+    ("comments", "server/s.cc", """// The paper, section 3; page.md,
+// section 1; ok.h, x_ref.cc, *_cpu.cc and FILE.h.
+//
+//   sgd    w -= lr g             (PyTorch's form)
+//   adam   m  = b1 m + g         b1 below 1
+//          v  = b2 v + g g; w -= m / v
+//
+//   on --a--> off --b--> on
+//             |          ^
+//             +----------+ of
+""", None),
 ]
 SOUND = """#pragma once
 // A comment may say doThing, and a string too.
@@ -85,6 +121,7 @@ def main():
         for path in ("common/base/ok.h", "proto/ok.h", "worker/engine/net.h"):
             (tree / path).parent.mkdir(parents=True, exist_ok=True)
             (tree / path).write_text(SOUND if path.startswith("common") else HEAD)
+        (tree / "page.md").write_text("# Page\n\n## 1. One\n")
         missed = [f"on a sound tree: {check}: {run(tree, check).stdout}" for check in CHECKS
                   if run(tree, check).returncode != 0]
         for _, path, text, _ in FAULTS:

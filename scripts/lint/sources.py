@@ -47,6 +47,16 @@ def uncommented(path):
     return _TOKENS.sub(blank, text(path))
 
 
+def comments_of(source):
+    """The comments in C++ text, as (position, words without the marker)."""
+    for match in _TOKENS.finditer(source):
+        token = match.group(0)
+        if token.startswith("//"):
+            yield match.start(), token[2:]
+        elif token.startswith("/*"):
+            yield match.start(), token[2:-2]
+
+
 def line_of(source, position):
     return source.count("\n", 0, position) + 1
 

@@ -26,6 +26,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/text.h"
+#include "common/codec/codecs.h"
 #include "kernels/optimizer.h"
 #include "kernels/planes.h"
 #include "kernels/stats.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """OD-SGD's step beside synchronous SGD's, with compute replaced by a calibrated wait and the server's link slowed by tc
-in network namespaces, at Tw/Tc = 0.5, 1 and 2 (equation 2 of the OD-SGD paper; algorithms.md, correction 3).
+in network namespaces, at Tw/Tc = 0.5, 1 and 2 (equation 2 of the OD-SGD paper; docs/ALGORITHMS.md, section 8).
 
   odsgd_overlap.py BIN_FOLDER [--rate_mbit 400] [--steps 60] [--repeats 3]
 

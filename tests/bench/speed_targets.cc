@@ -17,6 +17,7 @@
 
 #include "common/base/floats.h"
 #include "common/codec/codec.h"
+#include "common/codec/codecs.h"
 #include "common/update/optimizer.h"
 #include "kernels/planes.h"
 #include "kernels/stats.h"

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/codec/codec.h"
+#include "common/codec/codecs.h"
 
 namespace tern::codec {
 namespace {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/codec/codecs.h"
 #include "kernels/optimizer.h"
 #include "kernels/stats.h"
 #include "kernels/ternary.h"

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "common/codec/codecs.h"
 #include "kernels/half.h"
 #include "tests/conformance/codec_conformance.h"
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "common/codec/codecs.h"
 #include "tests/conformance/codec_conformance.h"
 
 namespace tern::codec {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "common/codec/codecs.h"
 #include "common/codec/error_feedback.h"
 #include "tests/conformance/codec_conformance.h"
 
@@ -156,7 +157,7 @@ TEST(OneBit, BytesAnElement) {
     constexpr uint64_t kCount = 57600;
     return 8.0 * static_cast<double>(Make(bucket)->MaxEncodedSize({0, 0, kCount, column})) / kCount;
   };
-  EXPECT_EQ(bits(64, 1), 2);  // correction 9
+  EXPECT_EQ(bits(64, 1), 2);  // docs/ALGORITHMS.md, section 15
   EXPECT_EQ(bits(512, 1), 1 + 64.0 * 113 / 57600);
   EXPECT_EQ(bits(0, 800), 1.08);
   EXPECT_EQ(bits(0, 25), 3.56);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "common/codec/codecs.h"
 #include "common/codec/qsgd_levels.h"
 #include "tests/conformance/codec_conformance.h"
 
@@ -244,7 +245,7 @@ TEST(Qsgd, VarianceKeepsTheBoundOfThePaper) {
   }
 }
 
-// Correction 15 of algorithms.md.
+// docs/ALGORITHMS.md, section 19.
 TEST(Qsgd, TwoBitsOfTheLargestAreTernaryUnclippedBitForBit) {
   Options options;
   options.clip = Clip::kNone;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "common/codec/codecs.h"
 #include "kernels/stats.h"
 
 namespace tern::codec {

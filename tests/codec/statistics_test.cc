@@ -6,6 +6,7 @@
 #include <numbers>
 #include <random>
 
+#include "common/codec/codecs.h"
 #include "kernels/ternary.h"
 #include "tests/codec/algorithm1_mutants.h"
 

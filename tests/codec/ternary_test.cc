@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "common/codec/codecs.h"
 #include "kernels/planes.h"
 #include "tests/conformance/codec_conformance.h"
 

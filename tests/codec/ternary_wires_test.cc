@@ -8,6 +8,7 @@
 #include <random>
 
 #include "common/codec/ans_row.h"
+#include "common/codec/codecs.h"
 #include "common/codec/mask_signs.h"
 #include "kernels/planes.h"
 #include "kernels/ternary.h"
@@ -242,8 +243,8 @@ std::vector<std::vector<float>> NormalGradients(size_t n, int workers) {
   return gradients;
 }
 
-// performance.md: the limits of independent Gaussians at 2.5 sigma are 26.3x up and, of 2, 4 and 8
-// workers, 18.6x, 14.4x and 11.8x down.
+// docs/ALGORITHMS.md, section 5: the limits for independent Gaussians at 2.5 sigma are 26.3x up
+// and, for 2, 4 and 8 workers, 18.6x, 14.4x and 11.8x down.
 TEST(TernaryAns, SizesAreNearTheEntropy) {
   constexpr size_t kN = 1 << 18;
   const struct {

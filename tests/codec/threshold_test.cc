@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(
                               .sizes_vary = true}),
     CaseName);
 
-// MXNet's kernel, as algorithms.md A4.1 has it: r += g; r >= t: +t, r -= t; r <= -t: -t, r += t.
+// MXNet's kernel (docs/ALGORITHMS.md, section 16).
 TEST(Threshold, IsMxnetsTwoBits) {
   const float t = 0.7f;
   const auto codec = MadeOf("threshold", Static(0.7));

@@ -184,7 +184,7 @@ TEST(TopK, TheRatioFallsByStepsDuringWarmUp) {
   EXPECT_EQ(Sent(worker.Send(g, 0)), 50000u);
 }
 
-// Correction 15: at 100 %, with neither correction nor masking, fp32.
+// docs/ALGORITHMS.md, section 19: at 100 %, with neither correction nor masking, fp32.
 TEST(TopK, AllOfItIsFp32) {
   Options options = With(1);
   options.topk.masking = false;

@@ -128,7 +128,8 @@ INSTANTIATE_TEST_SUITE_P(
              "exchange.qsgd: saw a section of qsgd, by which nothing is coded; allowed: sections "
              "of the codecs in use; take this one away, or set exchange.codec: qsgd"},
         Case{"parameters: central",
-             "exchange: {codec: fp32, pull: changes, pull_codec: qsgd, qsgd: {bits: 2}}\n", ""},
+             "exchange: {codec: fp32, pull: changes, pull_codec: onebit, onebit: {bucket: 64}}\n",
+             ""},
         Case{"algorithm: ssgd", "exchange: {codec: qsgd, qsgd: {bits: 1}}\n",
              "exchange.qsgd.bits: saw 1"},
         Case{"optimizer: {name: sgd}", "exchange: {codec: topk, topk: {momentum: 0.9}}\n", ""},
@@ -144,8 +145,21 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"parameters: central", "exchange: {pull_codec: bf16}\n", ""},
         Case{"parameters: central", "exchange: {pull_codec: ternary}\n",
              "exchange.pull_codec: saw ternary with pull: weights; allowed: one of fp32, fp16, "
+             "bf16"},
+        Case{"parameters: central", "exchange: {pull_codec: onebit}\n",
+             "exchange.pull_codec: saw onebit with pull: weights; allowed: one of fp32, fp16, "
              "bf16; or set exchange.pull: changes"},
-        Case{"parameters: central", "exchange: {pull: changes, pull_codec: ternary}\n", ""},
+        Case{"parameters: central", "exchange: {pull: changes, pull_codec: ternary}\n",
+             "13:39: exchange.pull_codec: saw ternary with pull: changes; allowed: one of fp32, "
+             "fp16, bf16, onebit, topk, threshold, adaptive, adacomp, for the codes of ternary are "
+             "drawn: what one leaves out is noise, which must not be carried over into the next "
+             "change"},
+        // No rule changes what central parameters come down by.
+        Case{"parameters: central",
+             "exchange: {pull: changes, pull_codec: qsgd, rules: [{codec: fp32}]}\n",
+             "exchange.pull_codec: saw qsgd with pull: changes"},
+        Case{"parameters: central",
+             "exchange: {pull: changes, pull_codec: topk, rules: [{codec: qsgd}]}\n", ""},
         Case{"", "exchange: {pull: changes}\n",
              "exchange.pull: saw changes with parameters: localized; allowed: weights, for only "
              "central parameters are pulled; or set train.parameters: central"},
@@ -207,7 +221,20 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Case{"algorithm: dcasgd_a\ndcasgd_a: {formed: on_server}", kOwnScalers,
              "train.dcasgd_a.formed: saw on_server with codec ternary; allowed: on_worker, for the "
-             "square of a drawn code is not the gradient's; or leave the key out"},
+             "term takes the gradient's square, which a code that is drawn, or that older "
+             "gradients were added to, does not have; or leave the key out"},
+        Case{"algorithm: dcasgd_a\ndcasgd_a: {formed: on_server}", "exchange: {codec: onebit}\n",
+             "train.dcasgd_a.formed: saw on_server with codec onebit; allowed: on_worker"},
+        Case{"algorithm: dcasgd_c\ndcasgd_c: {formed: on_server}",
+             "exchange: {codec: fp32, rules: [{codec: adacomp}]}\n",
+             "train.dcasgd_c.formed: saw on_server with codec adacomp; allowed: on_worker"},
+        Case{"algorithm: dcasgd_c\ndcasgd_c: {formed: on_server}", "exchange: {codec: bf16}\n", ""},
+        Case{"algorithm: dcasgd_c\ndcasgd_c: {formed: on_server}",
+             "exchange: {codec: bf16, error_feedback: true}\n",
+             "train.dcasgd_c.formed: saw on_server with codec bf16 and error_feedback: true; "
+             "allowed: on_worker"},
+        Case{"algorithm: dcasgd_c\ndcasgd_c: {formed: on_server}",
+             "exchange: {codec: fp32, error_feedback: true}\n", ""},
         Case{"algorithm: dcasgd_c\ndcasgd_c: {formed: on_worker}", kOwnScalers, ""},
         Case{"algorithm: dcasgd_c\ndcasgd_c: {formed: on_server}", kFloats, ""},
         Case{"algorithm: dcasgd_c", kOwnScalers, ""},
@@ -216,7 +243,23 @@ INSTANTIATE_TEST_SUITE_P(
              "train.dcasgd_c.rho: saw 0.9; allowed: nothing, for only dcasgd_a has a mean square"},
         Case{"algorithm: dcasgd_c\ndcasgd_c: {ms_scope: global}", kFloats,
              "train.dcasgd_c.ms_scope: saw global; allowed: nothing"},
-        Case{"algorithm: dcasgd_a\ndcasgd_a: {rho: 0.9, ms_scope: global}", kFloats, ""}));
+        Case{"algorithm: dcasgd_a\ndcasgd_a: {rho: 0.9, ms_scope: global}", kFloats, ""},
+        Case{"algorithm: dcasgd_a\ndcasgd_a: {ms_scope: global}", kOwnScalers,
+             "13:24: train.dcasgd_a.ms_scope: saw global with codec ternary; allowed: worker, for "
+             "the workers form the term, each with the mean square of its own gradients; or push "
+             "by one of fp32, fp16, bf16 without error_feedback, and leave train.dcasgd_a.formed "
+             "out"},
+        Case{"algorithm: dcasgd_a\ndcasgd_a: {ms_scope: global, formed: on_worker}", kFloats,
+             "train.dcasgd_a.ms_scope: saw global with formed: on_worker; allowed: worker, for the "
+             "workers form the term, each with the mean square of its own gradients; or set "
+             "train.dcasgd_a.formed: on_server"},
+        Case{"algorithm: dcasgd_a\ndcasgd_a: {ms_scope: global}",
+             "exchange: {codec: fp16, error_feedback: true}\n",
+             "train.dcasgd_a.ms_scope: saw global with codec fp16 and error_feedback: true"},
+        Case{"algorithm: dcasgd_a\ndcasgd_a: {ms_scope: worker}", kOwnScalers, ""},
+        // Where the servers were to form it, that is what is wrong.
+        Case{"algorithm: dcasgd_a\ndcasgd_a: {ms_scope: global, formed: on_server}", kOwnScalers,
+             "train.dcasgd_a.formed: saw on_server with codec ternary"}));
 
 INSTANTIATE_TEST_SUITE_P(
     OptimizerAndSchedule, TrainRule,

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/data/idx_files.h"
+#include "worker/data/datasets.h"
 
 namespace tern::data {
 namespace {

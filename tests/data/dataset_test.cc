@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "tests/data/idx_files.h"
+#include "worker/data/datasets.h"
 
 namespace tern::data {
 namespace {

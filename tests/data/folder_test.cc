@@ -8,6 +8,7 @@
 
 #include "tests/data/idx_files.h"
 #include "tests/data/image_files.h"
+#include "worker/data/datasets.h"
 #include "worker/data/samples.h"
 
 namespace tern::data {

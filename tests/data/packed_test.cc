@@ -12,6 +12,7 @@
 #include "common/base/hash.h"
 #include "tests/data/idx_files.h"
 #include "tests/data/image_files.h"
+#include "worker/data/datasets.h"
 #include "worker/data/packed_form.h"
 
 namespace tern::data {

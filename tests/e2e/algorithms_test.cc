@@ -59,7 +59,7 @@ std::vector<Case> WithTernaryCodes() {
       {"ssgd_central", {"train.algorithm=ssgd", "train.parameters=central", codec, own}},
       {"ssgd_changes",
        {"train.algorithm=ssgd", "train.parameters=central", codec, own, "exchange.pull=changes",
-        "exchange.pull_codec=ternary"}},
+        "exchange.pull_codec=onebit"}},
       {"ssgd_half",
        {"train.algorithm=ssgd", "train.parameters=central", codec, own,
         "exchange.pull_codec=bf16"}},

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,13 @@ void ExpectResumes(TestJob& job, const JobOptions& options, const std::string& w
   EXPECT_TRUE(job.Weights() == weights);
   for (uint32_t rank = 0; rank < options.workers; ++rank)
     EXPECT_NE(job.Log("worker", rank).find("goes on from the checkpoint"), std::string::npos);
+  // Steps are the job's, and the log of shard 0 says where this run began.
+  const nlohmann::json summary = job.Output("server.0.json");
+  EXPECT_EQ(summary["rounds"], options.steps);
+  const uint64_t from = summary["from_step"];
+  EXPECT_GE(from, 10u);
+  EXPECT_NE(job.Log("server", 0).find(Cat("all go on from the checkpoint of step ", from)),
+            std::string::npos);
 }
 
 struct Case {
@@ -225,6 +233,8 @@ TEST_P(KilledAlone, TakesAllBackToTheSameBytes) {
   EXPECT_TRUE(job.Weights() == weights);
   for (uint32_t rank = 0; rank < options.workers; ++rank)
     EXPECT_NE(job.Log("worker", rank).find("goes on from the checkpoint"), std::string::npos);
+  EXPECT_EQ(job.Output("server.0.json")["rounds"], kSteps);
+  EXPECT_GE(job.Output("server.0.json")["from_step"], 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "tests/e2e/job_fixture.h"
@@ -82,6 +83,31 @@ TEST(KilledWorker, IsKilledAgainWhileItFetchesTheState) {
   job.worker(0).Signal(SIGCONT);
   job.StartWorker(1);
   ExpectEndsUndisturbed(job);
+}
+
+TEST(KilledWorker, OneAfterTheOtherTheJobsStepsNeverFall) {
+  JobOptions options = Waits();
+  options.steps = 500;
+  TestJob job(options);
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(5));
+  for (const uint32_t rank : {1, 0}) {
+    Kill(job.worker(rank));
+    job.StartWorker(rank);
+    ASSERT_TRUE(job.worker(rank).WaitForErr("took over the state after round"));
+    ASSERT_TRUE(job.WaitForRound(job.Progress().value("rounds", uint64_t{0}) + 5));
+  }
+  job.ExpectAllEnd(0);
+  EXPECT_LT(job.Output("worker.0.json")["rounds"], 500);
+  EXPECT_LT(job.Output("worker.1.json")["rounds"], 500);
+  EXPECT_EQ(job.Output("server.0.json")["rounds"], 500);
+  uint64_t newest = 0;
+  std::istringstream progress(ReadFile(job.folder() + "/progress"));
+  for (std::string line; std::getline(progress, line);) {
+    const uint64_t rounds = nlohmann::json::parse(line)["rounds"];
+    EXPECT_GE(rounds, newest) << line;
+    newest = rounds;
+  }
 }
 
 TEST(KilledServer, ComesBack) {

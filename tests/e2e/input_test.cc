@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -168,10 +169,28 @@ TEST(Address, APortInUseIsNamedAndItsOwnerGoesOn) {
   job.StartWorker(0);
   ASSERT_TRUE(job.server(0).WaitForErr("worker 0"));  // bound by now
   TestProgram& first = job.server(0);
-  TestProgram& second = job.StartServer(0);
+  TestProgram& second = job.StartServer(0, {"--set", Cat("output_dir=", job.folder(), "/other")});
   EXPECT_EQ(second.Wait(), 69);
   EXPECT_THAT(second.err(), HasSubstr(Cat("port ", job.port(0), " is in use")));
   job.StartWorker(1);
+  EXPECT_EQ(first.Wait(), 0) << first.err();
+}
+
+TEST(Address, AFolderInUseIsNamedAndItsOwnerGoesOn) {
+  TestJob job;
+  job.StartServer(0);
+  ASSERT_TRUE(job.WaitForLog("server", 0, "the job as this server"));
+  TestProgram& first = job.server(0);
+  TestProgram& second =
+      job.StartServer(0, {"--set", Cat("servers.0.address=127.0.0.1:", FreePorts(1).at(0)), "--set",
+                          "name=other", "--log_dir", job.folder() + "/other_logs"});
+  EXPECT_EQ(second.Wait(), 69);
+  EXPECT_THAT(second.err(),
+              ContainsRegex(Cat("folder ", job.output_dir(), " is in use by job 'test', process ",
+                                first.pid(), " on .*, since .*--set output_dir=")));
+  EXPECT_FALSE(std::filesystem::exists(job.folder() + "/other_logs"))
+      << "before it writes anything";
+  for (const uint32_t rank : {0, 1}) job.StartWorker(rank);
   EXPECT_EQ(first.Wait(), 0) << first.err();
 }
 

@@ -7,6 +7,13 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 TERN_BUILD_DIR=$1 scripts/package.sh "$folder/made"
 mv "$folder/made" "$folder/moved"
+# Whoever gets a copy gets the licences.
+cmp LICENSE "$folder/moved/share/doc/tern/LICENSE"
+if command -v dpkg-query >/dev/null; then
+  for package in libzmq5 zlib1g libcom-err2; do
+    test -s "$folder/moved/share/doc/$package.copyright"
+  done
+fi
 env -i "$folder/moved/bin/tern" run "$folder/moved/share/tern/configs/lenet_fashion.yaml" --free_ports \
   --set train.steps=10 --set train.batch_total=16 --set output_dir="$folder/out"
 

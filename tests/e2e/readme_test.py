@@ -1,10 +1,13 @@
-"""Runs the commands of README.md's sh blocks in a copy of the tree's configs and scripts, with a build's programs.
+"""Runs the commands of the sh blocks of README.md and docs/*.md in a copy of the tree's configs and scripts, with a
+build's programs, and checks the pages' links and paths, what README shows of the output, and that the lists of messages
+and of exit codes are whole.
 
   readme_test.py SOURCE_DIR BUILD_DIR
 
 Two lines are not run as they stand: the test command (it would run this) is left out, and the quickstart is made
-short. Ports become free ones, since another job may use README's on this machine; without IPv6 its loopback becomes
-IPv4's.
+short. Ports become free ones, since another job may use the pages' on this machine; without IPv6 its loopback becomes
+IPv4's. A yaml block whose first line is "# NAME.yaml" is a whole job: it is written to that file first. The folder of
+images that README's job reads is made of a few small ones.
 """
 import json
 import os
@@ -13,17 +16,20 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import time
+import zlib
 
 TEST_COMMAND = "scripts/test.sh"
 QUICKSTART = "scripts/quickstart.sh"
 SHORT = " --set train.steps=30"
 MUST_SHOW = (QUICKSTART, TEST_COMMAND, "tern check", "tern run", "tern_server", "tern_worker")
+README_LINES = 150
 SECONDS_A_BLOCK = 200
-PORT = re.compile(r"(?<![\w.])7[5-7]\d\d(?!\d)")  # the ports of README and configs: 7500 to 7799
+PORT = re.compile(r"(?<![\w.])7[5-7]\d\d(?!\d)")  # the ports of the pages and configs: 7500 to 7799
 
 
 def fail(sentence):
@@ -61,6 +67,23 @@ def shift_of_ports(texts):
     fail(f"found no free ports in place of {used}")
 
 
+def write_png(path, side, color):
+    """One color, as an RGB image."""
+    rows = (b"\0" + bytes(color) * side) * side
+    parts = (b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts))
+
+
+def make_images(folder):
+    """Two classes, red and blue: 12 images of each to train, 4 to test."""
+    for split, count in (("train", 12), ("test", 4)):
+        for i in range(count):
+            write_png(folder / split / "red" / f"{i}.png", 40 + i, (200 + i, 40, 40))
+            write_png(folder / split / "blue" / f"{i}.png", 40 + i, (40, 40, 200 + i))
+
+
 def copy_tree(source, tree):
     for folder in ("configs", "scripts"):
         shutil.copytree(source / folder, tree / folder)
@@ -68,35 +91,90 @@ def copy_tree(source, tree):
         print("no IPv6 here: ::1 becomes 127.0.0.1")
         for path in (tree / "configs").iterdir():
             path.write_text(path.read_text().replace("[::1]", "127.0.0.1"))
+    make_images(tree / "images")
 
 
-def move_ports(tree, readme):
-    """README's text with other ports, after the same in all configs."""
+def move_ports(tree, pages):
+    """The pages' texts with other ports, after the same in all configs."""
     configs = {path: path.read_text() for path in (tree / "configs").iterdir()}
-    shift = shift_of_ports([readme, *configs.values()])
+    shift = shift_of_ports([*pages.values(), *configs.values()])
 
     def moved(text):
         return PORT.sub(lambda match: str(int(match.group()) + shift), text)
 
     for path, text in configs.items():
         path.write_text(moved(text))
-    return moved(readme)
+    return {page: moved(text) for page, text in pages.items()}
 
 
-def blocks_of(readme):
+def blocks_of(text, language):
     """Lists of lines."""
-    found = [block.splitlines() for block in re.findall(r"^```sh\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)]
-    lines = [line for block in found for line in block]
+    found = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [block.splitlines() for block in found]
+
+
+def check_commands(pages):
+    lines = [line for text in pages.values() for block in blocks_of(text, "sh") for line in block]
     for command in MUST_SHOW:
         if not any(line.startswith(command) for line in lines):
-            fail(f"no line of README.md's sh blocks begins with '{command}'")
-    return found
+            fail(f"no line of the pages' sh blocks begins with '{command}'")
 
 
-def check_links(source, readme):
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", readme):
-        if not (source / target).exists():
-            fail(f"README.md links to {target}, which does not exist")
+def write_jobs(tree, text):
+    for block in blocks_of(text, "yaml"):
+        name = re.fullmatch(r"# (\w+\.yaml)", block[0])
+        if name:
+            (tree / name.group(1)).write_text("\n".join(block) + "\n")
+
+
+def anchors_of(text):
+    """As GitHub makes them of headings."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+def check_links(page, text):
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", text):
+        linked = (page.parent / target).resolve() if target else page
+        if not linked.exists():
+            fail(f"{page} links to {target}, which does not exist")
+        if anchor and anchor not in anchors_of(linked.read_text()):
+            fail(f"{page} links to {target}#{anchor}; that page has no such heading")
+
+
+def check_paths(source, page, text):
+    """Files of the tree that a page names; "foo" stands for one that a reader will make."""
+    folders = "common|configs|docs|kernels|models|proto|scripts|server|tests|tools|worker"
+    for path in re.findall(rf"`((?:{folders})/[\w./-]+\.\w+)`", text):
+        if "foo" not in path and not (source / path).exists():
+            fail(f"{page} names {path}, which does not exist")
+
+
+def check_lists(source):
+    """Every message has a row in WIRE.md, every exit code one in FAULTS.md."""
+    wire, faults = ((source / "docs" / name).read_text() for name in ("WIRE.md", "FAULTS.md"))
+    envelope = re.search(r"oneof body \{(.*?)\n  \}", (source / "proto/wire.proto").read_text(), re.DOTALL).group(1)
+    for name, number in re.findall(r"^    \w+ (\w+) = (\d+);", envelope, re.MULTILINE):
+        if not any(number in re.findall(r"\d+", row.split("|")[1]) and f"`{name}`" in row
+                   for row in wire.splitlines() if row.startswith("| ")):
+            fail(f"docs/WIRE.md has no row for message {number}, {name}")
+    codes = re.search(r"enum class Code : int \{(.*?)\};", (source / "common/base/status.h").read_text(), re.DOTALL).group(1)
+    for number in re.findall(r"= (\d+),", codes):
+        if not any(number in re.findall(r"\d+", row.split("|")[1]) for row in faults.splitlines() if row.startswith("| ")):
+            fail(f"docs/FAULTS.md has no row for exit code {number}")
+
+
+def check_shown(readme, output):
+    """Each row of the closing table that README shows has to be one of the output."""
+    label = re.compile(r"^ +(\S.*?)(?:  |$)")
+    said = {match.group(1) for match in map(label.match, output.splitlines()) if match}
+    shown = [match.group(1) for block in blocks_of(readme, "text") if any(line.startswith("  job ") for line in block)
+             for match in map(label.match, block) if match]
+    if not shown:
+        fail("README.md shows no closing table")
+    for row in shown:
+        if row not in said:
+            fail(f"README.md shows a row '{row}' that the closing table does not have")
 
 
 def jobs_that_train(block):
@@ -123,42 +201,65 @@ def check_training(tree, job):
 
 
 def run_block(tree, block, environment):
+    """What it printed."""
     script = "\n".join(line + SHORT if line == QUICKSTART else line for line in block)
     print(f"\n== {script}", flush=True)
     begin = time.monotonic()
-    process = subprocess.Popen(["bash", "-euo", "pipefail", "-c", script], cwd=tree, env=environment,
-                               stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, start_new_session=True)
-    try:
-        code = process.wait(SECONDS_A_BLOCK)
-    except subprocess.TimeoutExpired:
-        code = f"none within {SECONDS_A_BLOCK} s"
-    finally:
+    with tempfile.TemporaryFile("w+", errors="replace") as printed:
+        process = subprocess.Popen(["bash", "-euo", "pipefail", "-c", script], cwd=tree, env=environment, stdout=printed,
+                                   stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            os.killpg(process.pid, signal.SIGKILL)  # whatever a failed block left in the background
-        except ProcessLookupError:
-            pass
-        process.wait()
+            code = process.wait(SECONDS_A_BLOCK)
+        except subprocess.TimeoutExpired:
+            code = f"none within {SECONDS_A_BLOCK} s"
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)  # whatever a failed block left in the background
+            except ProcessLookupError:
+                pass
+            process.wait()
+        printed.seek(0)
+        output = printed.read()
+    print(output)
     print(f"== exit code {code}, {time.monotonic() - begin:.1f} s", flush=True)
     if code != 0:
         fail(f"exit code {code} of:\n{script}")
+    return output
+
+
+def run_page(tree, text, environment, readme):
+    write_jobs(tree, text)
+    for block in blocks_of(text, "sh"):
+        if [line.strip() for line in block] == [TEST_COMMAND]:
+            continue
+        shutil.rmtree(tree / "out", ignore_errors=True)
+        output = run_block(tree, block, environment)
+        if QUICKSTART in block:
+            check_shown(readme, output)
+        for job in jobs_that_train(block):
+            check_training(tree, job)
 
 
 def main():
     source, build = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
-    readme = (source / "README.md").read_text()
-    check_links(source, readme)
+    readme = source / "README.md"
+    pages = {page: page.read_text() for page in [readme, *sorted((source / "docs").glob("*.md"))]}
+    others = {page: page.read_text() for page in source.glob("*.md") if page != readme}
+    for page, text in [*pages.items(), *others.items()]:
+        check_links(page, text)
+        check_paths(source, page, text)
+    check_lists(source)
+    if len(pages[readme].splitlines()) > README_LINES:
+        fail(f"README.md has more than {README_LINES} lines: what users look up belongs into docs")
+    check_commands(pages)
     environment = dict(os.environ, TERN_BUILD_DIR=str(build), PATH=f"{build / 'bin'}:{os.environ['PATH']}")
     with tempfile.TemporaryDirectory(prefix="tern_readme.") as folder:
         tree = pathlib.Path(folder)
         copy_tree(source, tree)
-        for block in blocks_of(move_ports(tree, readme)):
-            if [line.strip() for line in block] == [TEST_COMMAND]:
-                continue
-            shutil.rmtree(tree / "out", ignore_errors=True)
-            run_block(tree, block, environment)
-            for job in jobs_that_train(block):
-                check_training(tree, job)
-    print("README.md: all its commands run")
+        for page, text in move_ports(tree, pages).items():
+            print(f"\n=== {page.relative_to(source)}", flush=True)
+            run_page(tree, text, environment, pages[readme])
+    print("README.md and docs: all their commands run")
 
 
 if __name__ == "__main__":

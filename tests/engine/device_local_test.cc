@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/codec/codec.h"
+#include "common/codec/codecs.h"
 #include "common/update/local_updater.h"
 #include "tests/engine/problem.h"
 #include "worker/engine/model_cuda.h"

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "common/codec/codec.h"
+#include "common/codec/codecs.h"
 #include "common/update/clip.h"
 #include "common/update/optimizer.h"
 #include "kernels/optimizer.h"

@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 
+#include "common/codec/codecs.h"
 #include "worker/engine/device_model.h"
 
 namespace tern::engine {

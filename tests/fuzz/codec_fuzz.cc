@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/codec/codec.h"
+#include "common/codec/codecs.h"
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/codec/codec.h"
+#include "common/codec/codecs.h"
 #include "kernels/device_codes.h"
 #include "tests/kernels/device_parts.h"
 

@@ -96,7 +96,7 @@ TEST(TernaryLaw, DrawsOfNeighboursRoundsAndRanksAreIndependent) {
   EXPECT_LT(std::abs(agreement(Codes(g, 1, 1, {.seed = 5, .tensor = 1}), 0)), 4);
 }
 
-// algorithms.md, A1.2: what theory says of a Gaussian at c = 2.5.
+// The theory of a Gaussian at c = 2.5 (docs/ALGORITHMS.md, section 3).
 TEST(TernaryLaw, MeetsTheAnchorsOfAGaussianClippedAtTwoAndAHalfSigma) {
   const std::vector<float> g = Gaussian(4'000'000, 42, 0.01);
   const Stats stats = ComputeStats(g.data(), g.size());

@@ -7,6 +7,7 @@
 #include "common/algorithm/algorithms.h"
 #include "common/algorithm/facts.h"
 #include "common/codec/codec.h"
+#include "common/codec/codecs.h"
 #include "common/protocol/cells.h"
 #include "common/setup/setup.h"
 #include "tests/setup/small_job.h"

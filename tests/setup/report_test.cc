@@ -57,6 +57,23 @@ pb::Figures Evaluation(uint64_t hash) {
   return figures;
 }
 
+WorkerEnd Lost(WorkerEnd worker) {
+  worker.there = false;
+  return worker;
+}
+
+JobPosition At(const std::vector<WorkerEnd>& workers, uint64_t steps = 100) {
+  JobPosition position;
+  position.See(steps, 0, workers);
+  return position;
+}
+std::string Progress(const std::vector<WorkerEnd>& workers) {
+  return ProgressJson(*SmallSetup(), workers, At(workers));
+}
+std::string Summary(const std::vector<WorkerEnd>& workers, const Status& status = Ok()) {
+  return SummaryJson(*SmallSetup(), workers, At(workers, 10), status);
+}
+
 TEST(Report, CountsTheFramesOfTrainingRoundsApart) {
   const RoundTraffic traffic = TrafficOf(WorkerAfter(0, 10).counters);
   EXPECT_EQ(traffic.up, 11000u);
@@ -71,9 +88,7 @@ TEST(Report, RatioIsFp32BytesOverBytesThatWent) {
 }
 
 TEST(Report, SumsBytesAndSamplesAndAveragesTimes) {
-  const auto setup = SmallSetup();
-  const json j =
-      json::parse(ProgressJson(*setup, {WorkerAfter(0, 10), WorkerAfter(1, 10)}, 100, 2));
+  const json j = json::parse(Progress({WorkerAfter(0, 10), WorkerAfter(1, 10)}));
   EXPECT_EQ(j["event"], "progress");
   EXPECT_EQ(j["rounds"], 10);
   EXPECT_EQ(j["steps"], 100);
@@ -93,25 +108,22 @@ TEST(Report, SumsBytesAndSamplesAndAveragesTimes) {
 }
 
 TEST(Report, CommunicationIsWhatRoundsWaitedForNotTheStart) {
-  const auto setup = SmallSetup();
   // 3.2 s of waiting, but only 0.4 s of the rounds were neither computing nor decoding.
-  const json j = json::parse(ProgressJson(*setup, {WorkerAfter(0, 10)}, 100, 1));
+  const json j = json::parse(Progress({WorkerAfter(0, 10)}));
   EXPECT_NEAR(j["communication_s"], 0.4, 1e-9);
   EXPECT_NEAR(j["communication_share"], 0.4, 1e-9);
 }
 
 TEST(Report, RoundsAreThoseOfTheWorkerThatCountedMost) {
-  const auto setup = SmallSetup();
-  const json j = json::parse(ProgressJson(*setup, {WorkerAfter(0, 50), WorkerAfter(1, 5)}, 100, 2));
+  const json j = json::parse(Progress({WorkerAfter(0, 50), WorkerAfter(1, 5)}));
   EXPECT_EQ(j["rounds"], 50);  // worker 1 was started again at 45
   EXPECT_NEAR(j["up_ratio"], 4.0 * 431080 / 1100, 1e-9);
 }
 
 TEST(Report, SummaryHasAccuracyAndComparesTheReplicas) {
-  const auto setup = SmallSetup();
   WorkerEnd a = WorkerAfter(0, 10), b = WorkerAfter(1, 10);
   a.figures = b.figures = Evaluation(0xabc);
-  const json same = json::parse(SummaryJson(*setup, {a, b}, Ok()));
+  const json same = json::parse(Summary({a, b}));
   EXPECT_EQ(same["event"], "ended");
   EXPECT_EQ(same["code"], 0);
   EXPECT_DOUBLE_EQ(same["accuracy"], 0.75);
@@ -119,30 +131,27 @@ TEST(Report, SummaryHasAccuracyAndComparesTheReplicas) {
   EXPECT_DOUBLE_EQ(same["train_loss"], 0.4);
   EXPECT_EQ(same["replicas_agree"], true);
   b.figures.set_parameters_hash(0xabd);
-  EXPECT_EQ(json::parse(SummaryJson(*setup, {a, b}, Ok()))["replicas_agree"], false);
+  EXPECT_EQ(json::parse(Summary({a, b}))["replicas_agree"], false);
 }
 
 TEST(Report, SummaryClaimsNothingAboutReplicasThatNobodyCompared) {
-  const auto setup = SmallSetup();
   WorkerEnd a = WorkerAfter(0, 10);
   a.figures = Evaluation(1);
-  const json j = json::parse(
-      SummaryJson(*setup, {a, WorkerAfter(1, 10)}, Status(Code::kPeerLost, "worker 1 was lost")));
+  const json j =
+      json::parse(Summary({a, WorkerAfter(1, 10)}, Status(Code::kPeerLost, "worker 1 was lost")));
   EXPECT_FALSE(j.contains("replicas_agree"));
   EXPECT_EQ(j["code"], 75);
   EXPECT_EQ(j["sentence"], "worker 1 was lost");
 }
 
 TEST(Report, NewsSurviveTheJourney) {
-  const auto setup = SmallSetup();
-  const auto progress =
-      ReadNews(ProgressJson(*setup, {WorkerAfter(0, 12), WorkerAfter(1, 12)}, 100, 1));
+  const auto progress = ReadNews(Progress({WorkerAfter(0, 12), Lost(WorkerAfter(1, 12))}));
   ASSERT_TRUE(progress.has_value());
   EXPECT_FALSE(progress->ended);
   EXPECT_EQ(progress->rounds, 12u);
   EXPECT_EQ(progress->workers, 2u);
   EXPECT_EQ(progress->present, 1u);
-  const auto ended = ReadNews(SummaryJson(*setup, {}, Status(Code::kTerminated, "stopped \xff")));
+  const auto ended = ReadNews(Summary({}, Status(Code::kTerminated, "stopped \xff")));
   ASSERT_TRUE(ended.has_value());
   EXPECT_TRUE(ended->ended);
   EXPECT_EQ(ended->code, 143);
@@ -157,8 +166,7 @@ TEST(Report, WhatIsNoNewsIsIgnored) {
 }
 
 TEST(Report, RunSummaryKeepsFiguresAndSaysHowTheRunEnded) {
-  const auto setup = SmallSetup();
-  const std::string newest = ProgressJson(*setup, {WorkerAfter(0, 12)}, 100, 1);
+  const std::string newest = Progress({WorkerAfter(0, 12)});
   const json j = json::parse(RunSummaryJson(newest, {75, "worker 0 is gone", 2, 12.5}));
   EXPECT_EQ(j["event"], "ended");
   EXPECT_EQ(j["rounds"], 12);
@@ -169,11 +177,64 @@ TEST(Report, RunSummaryKeepsFiguresAndSaysHowTheRunEnded) {
   EXPECT_EQ(json::parse(RunSummaryJson("", {69, "no port", 0, 1}))["code"], 69);
 }
 
+TEST(Report, FiguresAreOfThoseWhoFinishedWhereOthersWereLost) {
+  WorkerEnd left = WorkerAfter(1, 10);
+  left.figures = Evaluation(0xabc);
+  const std::string summary = Summary({Lost(WorkerAfter(0, 4)), left});
+  const json j = json::parse(summary);
+  EXPECT_DOUBLE_EQ(j["accuracy"], 0.75);
+  EXPECT_DOUBLE_EQ(j["train_loss"], 0.4);
+  EXPECT_EQ(j["parameters_hash"], "0000000000000abc");
+  EXPECT_EQ(j["replicas_agree"], true);
+  EXPECT_EQ(j["present"], 1);
+  EXPECT_EQ(j["lost"], json::array({0}));
+  EXPECT_DOUBLE_EQ(j["train_s"], 1.0) << "of those who are there";
+  EXPECT_EQ(j["samples"], 32 * 14) << "of all";
+  EXPECT_THAT(SummaryTable(summary),
+              AllOf(HasSubstr("servers, workers      1, 1 of 2 (without worker 0)\n"),
+                    HasSubstr("replicas              agree"),
+                    HasSubstr("test accuracy         0.7500 of 200")));
+}
+
+TEST(Report, ALineOfAResumedRunCountsStepsOfTheJob) {
+  // 10 rounds of 0.1 s in this run, after 150 that another has done.
+  WorkerEnd worker = WorkerAfter(0, 10);
+  worker.counters.set_job_step(160);
+  worker.counters.set_from_step(150);
+  const std::string now = ProgressJson(*SmallSetup(), {worker}, At({worker}, 250));
+  EXPECT_EQ(json::parse(now)["rounds"], 160);
+  EXPECT_THAT(ProgressLine(now), AllOf(HasSubstr("step 160/250"), HasSubstr("9.0 s left"),
+                                       HasSubstr("320 img/s"), HasSubstr("3.2 KB a step")));
+  // Nobody trained the 150 steps in the interval since the run began.
+  EXPECT_EQ(ProgressLine(now, Progress({WorkerEnd{}})), ProgressLine(now));
+  EXPECT_THAT(SummaryTable(now),
+              HasSubstr("rounds                160 of 250 (this run went on from step 150)\n"));
+  WorkerEnd loaded;
+  loaded.counters.set_job_step(150);
+  loaded.counters.set_from_step(150);
+  EXPECT_EQ(ProgressLine(ProgressJson(*SmallSetup(), {loaded}, At({loaded}, 250))),
+            "step 150/250  waiting for the first step from there  workers 1/2");
+}
+
+TEST(Report, TableOfAFailedRunHasOnlyWhatWasReached) {
+  const Status failed(Code::kPeerLost, "worker 1 was lost");
+  EXPECT_EQ(SummaryTable(Summary({WorkerEnd{}, Lost(WorkerEnd{})}, failed)), "");
+  WorkerEnd loaded;
+  loaded.counters.set_job_step(5);
+  loaded.counters.set_from_step(5);
+  EXPECT_EQ(SummaryTable(Summary({loaded}, failed)),
+            "  job               small\n  parameters        431080\n  servers, workers  1, 2\n"
+            "  rounds            5 of 10 (this run went on from step 5)\n"
+            "  exit code         75\n");
+  EXPECT_THAT(SummaryTable(Summary({WorkerAfter(0, 4)}, failed)),
+              AllOf(HasSubstr("rounds                4 of 10\n"), HasSubstr("samples   "),
+                    Not(HasSubstr("accuracy"))));
+}
+
 TEST(Report, TableShowsTheFigures) {
-  const auto setup = SmallSetup();
   WorkerEnd a = WorkerAfter(0, 10), b = WorkerAfter(1, 10);
   a.figures = b.figures = Evaluation(0xabc);
-  const std::string table = SummaryTable(SummaryJson(*setup, {a, b}, Ok()));
+  const std::string table = SummaryTable(Summary({a, b}));
   EXPECT_THAT(table, AllOf(HasSubstr("parameters            431080\n"),
                            HasSubstr("rounds                10\n"),
                            HasSubstr("samples               640, 640 a second"),
@@ -182,15 +243,13 @@ TEST(Report, TableShowsTheFigures) {
                            HasSubstr("test accuracy         0.7500 of 200"),
                            HasSubstr("replicas              agree, hash 0000000000000abc")));
   b.figures.set_parameters_hash(1);
-  EXPECT_THAT(SummaryTable(SummaryJson(*setup, {a, b}, Ok())), HasSubstr("DIFFER"));
-  EXPECT_THAT(SummaryTable(SummaryJson(*setup, {}, Ok())), Not(HasSubstr("accuracy")));
+  EXPECT_THAT(SummaryTable(Summary({a, b})), HasSubstr("DIFFER"));
+  EXPECT_THAT(SummaryTable(Summary({})), Not(HasSubstr("accuracy")));
   EXPECT_EQ(SummaryTable("nonsense"), "no summary\n");
 }
 
 TEST(Report, ProgressLineHasAllThatPeopleAskFor) {
-  const auto setup = SmallSetup();
-  const std::string line =
-      ProgressLine(ProgressJson(*setup, {WorkerAfter(0, 10), WorkerAfter(1, 10)}, 100, 2));
+  const std::string line = ProgressLine(Progress({WorkerAfter(0, 10), WorkerAfter(1, 10)}));
   EXPECT_EQ(line,
             "step 10/100  loss 0.5000  640 img/s  communication 40 %  3.2 KB a step, fp32 / 1567.6 "
             "up 821.1 down  "
@@ -198,39 +257,35 @@ TEST(Report, ProgressLineHasAllThatPeopleAskFor) {
 }
 
 TEST(Report, ProgressLineIsOfTheIntervalSinceTheOneBefore) {
-  const auto setup = SmallSetup();
   WorkerEnd later = WorkerAfter(0, 20);
   // Ten rounds in 2 s instead of 1 s, 1.5 of them waiting.
   later.counters.set_train_s(3);
   later.counters.set_wait_s(WorkerAfter(0, 10).counters.wait_s() + 1.5);
   later.counters.set_compute_s(0.7);
   later.counters.set_decode_s(0.3);
-  const std::string before = ProgressJson(*setup, {WorkerAfter(0, 10)}, 100, 1);
-  const std::string line = ProgressLine(ProgressJson(*setup, {later}, 100, 1), before);
+  const std::string before = Progress({WorkerAfter(0, 10)});
+  const std::string line = ProgressLine(Progress({later}), before);
   EXPECT_THAT(line, AllOf(HasSubstr("160 img/s"), HasSubstr("communication 80 %"),
                           HasSubstr("16.0 s left")));
 }
 
 TEST(Report, ProgressLineForgetsALineBeforeARestart) {
-  const auto setup = SmallSetup();
-  const std::string before = ProgressJson(*setup, {WorkerAfter(0, 10)}, 100, 1);
-  const std::string after = ProgressJson(*setup, {WorkerAfter(0, 5)}, 100, 1);
+  const std::string before = Progress({WorkerAfter(0, 10)});
+  const std::string after = Progress({WorkerAfter(0, 5)});
   EXPECT_EQ(ProgressLine(after, before), ProgressLine(after));
   EXPECT_EQ(ProgressLine(before, before), ProgressLine(before));
 }
 
 TEST(Report, ProgressLineOfNoRoundSaysThatItWaits) {
-  const auto setup = SmallSetup();
-  EXPECT_EQ(ProgressLine(ProgressJson(*setup, {WorkerEnd{}, WorkerEnd{}}, 0, 1)),
+  EXPECT_EQ(ProgressLine(Progress({WorkerEnd{}, Lost(WorkerEnd{})})),
             "waiting for the first step  workers 1/2");
   EXPECT_EQ(ProgressLine("nonsense"), "");
 }
 
 TEST(Report, ALossThatIsNotFiniteIsSaidSo) {
-  const auto setup = SmallSetup();
   WorkerEnd worker = WorkerAfter(0, 10);
   worker.counters.set_loss(std::nan(""));
-  EXPECT_THAT(ProgressLine(ProgressJson(*setup, {worker}, 100, 1)), HasSubstr("loss not finite"));
+  EXPECT_THAT(ProgressLine(Progress({worker})), HasSubstr("loss not finite"));
 }
 
 TEST(Report, CountersGoByTypeOfMessage) {

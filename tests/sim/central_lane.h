@@ -1,5 +1,6 @@
 // A data lane's share of the parameters of a toy job with rounds, where servers hold them: a cell's
-// word, the one before it, and their snapshots, which outlive the process.
+// word, the one before it, and their snapshots, which outlive the process. Payloads:
+//
 //   push     word
 //   answer   sum, word now, the beginning that it is of
 //   pulled   word before, word now, the beginning

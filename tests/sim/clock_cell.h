@@ -1,7 +1,8 @@
-// A cell of the toy job without rounds: one integer, which every push (or every second one)
-// changes.
+// A cell of the toy job without rounds: one integer, which every push, or every change_every-th,
+// changes. Payloads are rows of words:
+//
 //   push     clock, word
-//   answer   version and word that it is a difference from (0, 0: it is none), version and word now
+//   answer   version and word of the base (0, 0: the answer is whole), version and word now
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // A worker of a toy job without rounds:
 //
 //   begin (pull) --> push --> ... --> push, told to stop --> parted (skip) --> all done (figures)
-//                     ^ |  now and then                          --> pull --> last figures --> Bye
-//                     +-+  a pull
+//                     ^ |  now and then                                             |
+//                     +-+  a pull                          Bye <-- last figures <-- pull
 #pragma once
 
 #include <array>

@@ -1,8 +1,7 @@
-// 100,000 schedules of the protocol with rounds, 50,000 without and 50,000 in which everybody is
-// lost, under faults, and the proof
-// that the simulator would see each of its safeguards missing. TERN_SIM_SEED=n plays schedule n of
-// either alone and tells every event (with --gtest_filter, for there are two); TERN_SIM_FROM=n
-// plays others.
+// Plays the protocol under faults: 100,000 schedules with rounds, 50,000 without, and 50,000 in
+// which everybody is lost; and proves that the simulator would notice if one of its safeguards were
+// missing. TERN_SIM_SEED=n plays schedule n alone and logs every event (choose the test with
+// --gtest_filter); TERN_SIM_FROM=n plays the schedules from n on.
 #include <gtest/gtest.h>
 
 #include <atomic>

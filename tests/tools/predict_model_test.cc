@@ -151,9 +151,9 @@ TEST(Model, ShardsAddTheirLinks) {
   EXPECT_NEAR(StepOf(costs, 2, Link(1)), 3 + 4 + 2, 1e-9);
 }
 
-// OD-SGD: a step waits for the exchange before its own. With T_com = 2 + 1 no longer than T_cop
-// nothing is left of it; with T_com = 4 + 4 on a link that carries both ways at once, the busier
-// way is the floor (algorithms.md, correction 3), and equation 2 would be (3 + 8) / 2.
+// OD-SGD: a step waits for the exchange before its own. If T_com = 2 + 1 is at most T_cop, it is
+// hidden. With T_com = 4 + 4 on a link that carries both directions at once, the busier direction
+// is the bound (docs/ALGORITHMS.md, section 8); equation 2 would give (3 + 8) / 2.
 TEST(Model, OdsgdTakesTheExchangeOffThePath) {
   StepCosts costs = OneChunk(1, 2, 1);
   costs.pace.lag = 1;

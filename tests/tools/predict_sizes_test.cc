@@ -37,8 +37,8 @@ TEST(Sizes, CountAHeaderForEveryChunk) {
   EXPECT_LT(many.up, one.up + 35 * 80);
 }
 
-// performance.md, section 1: of a Gaussian clipped at 2.5 sigma .318 are not zero, so a mask and
-// signs take 1.318 bits; the sum of 2 workers 3 planes, of 8 workers 5.
+// docs/ALGORITHMS.md, section 5: 31.8 % of the codes of a Gaussian clipped at 2.5 sigma are not
+// zero, so mask and signs take 1.318 bits; the sum of 2 workers takes 3 planes, of 8 workers 5.
 TEST(Sizes, OfTernaryCodesAreThoseOfGaussians) {
   const RoundTotals two = TotalsFor({"exchange.codec=ternary"});
   EXPECT_NEAR(two.up * 8 / kParameters, 1.318, 0.015);

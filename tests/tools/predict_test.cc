@@ -66,7 +66,7 @@ TEST(OdsgdRow, HasTheEquationsOfThePaper) {
   row.ssgd.step_s = 14;
   EXPECT_DOUBLE_EQ(row.equation_2_s(), 7);
   EXPECT_DOUBLE_EQ(row.equation_1(), 0.5);
-  EXPECT_DOUBLE_EQ(row.bounded_s(), 8) << "correction 3: the link is busy";
+  EXPECT_DOUBLE_EQ(row.bounded_s(), 8) << "the link is busy: docs/ALGORITHMS.md, section 8";
   row.odsgd.exchange_s = 3;
   EXPECT_DOUBLE_EQ(row.equation_2_s(), 4);
 }

@@ -9,6 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "common/base/text.h"
 
@@ -24,6 +27,12 @@ std::string Progress(int round, int present = 2) {
   return Cat(R"({"event":"progress","rounds":)", round, R"(,"steps":100,"samples":)", 10 * round,
              R"(,"train_s":)", round, R"(,"workers":2,"samples_per_s":10,"present":)", present,
              R"(,"loss":0.5})");
+}
+
+// Of a job that goes on from `from`, in the beginning of that name.
+std::string ProgressFrom(const std::string& beginning, int from, int round, int samples) {
+  return Cat(R"({"event":"progress","rounds":)", round, R"(,"steps":250,"samples":)", samples,
+             R"(,"beginning":")", beginning, R"(","from_step":)", from, "}");
 }
 
 int LinesOf(const std::string& text) {
@@ -52,6 +61,42 @@ TEST(Screen, IgnoresWhatIsNoProgress) {
     screen.Progress("{\"event\":", seconds(9));
   }
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+}
+
+std::string SaidOf(const std::vector<std::string>& progress) {
+  testing::internal::CaptureStdout();
+  {
+    Screen screen;
+    for (const std::string& one : progress) screen.Progress(one, seconds(1));
+  }
+  std::string said;
+  std::istringstream lines(testing::internal::GetCapturedStdout());
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("goes ")) said += line + "\n";
+  }
+  return said;
+}
+
+TEST(Screen, SaysOnceWhereAJobGoesOn) {
+  EXPECT_EQ(
+      SaidOf({ProgressFrom("", 0, 0, 0), ProgressFrom("b", 0, 0, 0), ProgressFrom("b", 150, 150, 0),
+              ProgressFrom("b", 150, 160, 80), ProgressFrom("b", 150, 170, 160)}),
+      "goes on from step 150\n");
+  EXPECT_EQ(SaidOf({ProgressFrom("b", 150, 153, 24)}), "goes on from step 150\n");
+  EXPECT_EQ(SaidOf({ProgressFrom("b", 0, 0, 0), ProgressFrom("b", 0, 5, 40)}), "");
+}
+
+TEST(Screen, SaysWhereAJobGoesBack) {
+  EXPECT_EQ(SaidOf({ProgressFrom("b", 0, 100, 800), ProgressFrom("c", 0, 100, 800),
+                    ProgressFrom("c", 90, 100, 0), ProgressFrom("c", 90, 91, 8),
+                    ProgressFrom("c", 90, 101, 88)}),
+            "goes back from step 100 to step 90\n");
+  EXPECT_EQ(SaidOf({ProgressFrom("b", 0, 100, 800), ProgressFrom("c", 0, 4, 800)}),
+            "goes back from step 100 to step 0\n");
+  // A shard 0 that was started again and hears of the slowest worker first: nobody goes back.
+  EXPECT_EQ(SaidOf({ProgressFrom("b", 50, 100, 800), ProgressFrom("", 0, 0, 0),
+                    ProgressFrom("", 50, 97, 776)}),
+            "goes on from step 50\n");
 }
 
 // What a Screen writes to a terminal of 40 columns.

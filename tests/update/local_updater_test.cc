@@ -145,7 +145,7 @@ TEST(LocalUpdater, ItsOwnRateTakesThePlaceOfTheSchedules) {
   EXPECT_EQ(a, b);
 }
 
-// algorithms.md, corrections 2 and 15: with one worker, OD-SGD is SSGD exactly.
+// docs/ALGORITHMS.md, section 19: with one worker, OD-SGD is SSGD exactly.
 TEST(LocalUpdater, HasTheBitsOfTheOptimizers) {
   for (const double momentum : {0.0, 0.9}) {
     pb::Optimizer def;

@@ -2,8 +2,12 @@
 // precision under the order of pushes that was drawn: what each worker trained at.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "common/codec/codec.h"
+#include "common/codec/codecs.h"
+#include "server/clock_rules.h"
 #include "tests/worker/cluster.h"
 #include "tests/worker/train_job.h"
 #include "worker/train/replica.h"
@@ -105,6 +109,44 @@ TEST(DcasgdA, DividesByTheRootOfAMeanSquareAWorker) {
           }
           *x = *w;
         });
+}
+
+// Whether a server of the job keeps what it compensates against.
+bool ServersFormTerm(const setup::Setup& job) {
+  auto rule = server::MakeClockRule(job, job.plan.chunk(0, 0), server::InitialWeights(job),
+                                    [](uint64_t) { return kRate; });
+  EXPECT_TRUE(rule.ok()) << rule.status().message();
+  SavedState state;
+  (*rule)->AddState(&state);
+  return std::any_of(state.arrays.begin(), state.arrays.end(),
+                     [](const auto& array) { return array.name == "backup.0"; });
+}
+
+// Whether its workers pull before every push, to compensate against what they get.
+bool WorkersFormTerm(const setup::Setup& job) {
+  constexpr uint64_t kFew = 4;
+  uint64_t pulls = 0;
+  for (const Trace& trace : RunCluster(job, {kFew, 7})) pulls += trace.pulls;
+  size_t chunks = 0;
+  for (const protocol::Bucket& bucket : job.plan.buckets) chunks += bucket.chunks.size();
+  return pulls >= kFew * kWorkers * chunks;
+}
+
+TEST(Dcasgd, FormsItsTermOnOneSideAlone) {
+  for (const std::string& name : codec::CodecNames()) {
+    const auto codec = codec::MakeCodec(name, {});
+    for (const bool feedback : {false, true}) {
+      if (feedback && (*codec)->stochastic()) continue;  // refuses the key
+      SCOPED_TRACE(name + (feedback ? " with error feedback" : ""));
+      std::vector<std::string> keys = {"exchange.codec=" + name, "train.dcasgd_a.lambda=0.1"};
+      if (feedback) keys.emplace_back("exchange.error_feedback=true");
+      const auto job = Job("dcasgd_a", keys);
+      ASSERT_NE(job, nullptr);
+      const bool on_servers = name == "fp32" || (!feedback && (name == "fp16" || name == "bf16"));
+      EXPECT_EQ(ServersFormTerm(*job), on_servers);
+      EXPECT_EQ(WorkersFormTerm(*job), !on_servers);
+    }
+  }
 }
 
 TEST(Ssp, IsAsgdWhereNobodyIsTooFarAhead) {

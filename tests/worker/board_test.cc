@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "common/codec/codecs.h"
 #include "common/protocol/cells.h"
 #include "tests/tensorboard/read_events.h"
 #include "tests/worker/train_job.h"

@@ -231,6 +231,7 @@ class ClusterPort : public Port {
 
   void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload,
                   protocol::Request request) override {
+    if (request.pull_only) ++member_.trace.pulls;
     servers_.Contribute(rank_, cell, round, digest, payload, request);
   }
   void Applied(uint64_t round) override {

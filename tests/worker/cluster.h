@@ -28,6 +28,7 @@ struct Trace {
   std::map<uint64_t, std::vector<float>> weights;  // W by round
   std::vector<float> last;                         // W at the end
   Floats average;                                  // its moving average then, where the job has one
+  uint64_t pulls = 0;                              // chunks that it asked for without a push
   Status status;
 };
 

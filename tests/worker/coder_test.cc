@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "common/codec/codecs.h"
 #include "common/protocol/cells.h"
 #include "tests/worker/recording_port.h"
 #include "tests/worker/train_job.h"

@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "common/codec/codec.h"
+#include "common/codec/codecs.h"
 #include "common/protocol/cells.h"
+#include "kernels/stats.h"
 #include "tests/worker/train_job.h"
 
 namespace tern::train {
@@ -123,6 +128,44 @@ TEST(Sums, KeepsScalersThroughARoundThatNobodyTookPartIn) {
   sums.Put(Of({protocol::Kind::kPush, 0, 0}, 1, 2, Bytes::Own(std::move(payload))));
   sums.Put(Of({protocol::Kind::kPush, 0, 0}, 2, 0, {}));
   EXPECT_EQ(sums.ScalersFromBefore(3, 0), std::vector<float>(count, 7.f));
+}
+
+// Changes of central weights are the code of one sender, whatever its sum would look like.
+TEST(Sums, AddChangesToWhatTheWorkerHolds) {
+  for (const std::string& name : codec::CodecNames()) {
+    const auto drawn = codec::MakeCodec(name, {});
+    if ((*drawn)->stochastic()) continue;  // not for changes
+    SCOPED_TRACE(name);
+    const auto job = SmallJob({"train.parameters=central", "exchange.pull=changes",
+                               "exchange.pull_codec=" + name, "exchange.chunk_kib=1"});
+    ASSERT_NE(job, nullptr);
+    Sums sums(*job);
+    std::vector<float> w(job->plan.parameters(), 1), expected = w;
+    for (const protocol::Bucket& bucket : job->plan.buckets) {
+      for (const protocol::Chunk& chunk : bucket.chunks) {
+        std::vector<uint8_t> codes;
+        float* to = expected.data() + chunk.begin;
+        for (const codec::Segment& segment : chunk.segments) {
+          std::vector<float> change(segment.count), sent(segment.count);
+          for (size_t i = 0; i < change.size(); ++i)
+            change[i] = std::sin(static_cast<float>(chunk.begin + 7 * i));
+          const codec::Codec& codec = *job->plan.pull_codec;
+          const auto stats = kernels::ComputeStats(change.data(), change.size());
+          const size_t before = codes.size();
+          codec.Encode(change.data(), segment, codec.Prepare(stats, change, {}), {}, &codes);
+          const auto code = std::span(codes).subspan(before);
+          ASSERT_TRUE(codec.DecodeAlone(code, segment, sent.data()).ok());
+          for (const float value : sent) *to++ += value;
+        }
+        sums.Put(Of({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1, 2,
+                    Bytes::Own(std::move(codes))));
+      }
+    }
+    const Status installed = sums.Install(1, w.data());
+    ASSERT_TRUE(installed.ok()) << installed.message();
+    EXPECT_EQ(w, expected);
+    EXPECT_NE(w, std::vector<float>(w.size(), 1));
+  }
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
-// Which samples a worker sees at a step. A pure function of (job, rank, step): a worker that comes
+// The samples of a worker at each step. A pure function of (job, rank, step): a worker that comes
 // back continues anywhere without history.
 //
-// `shared`: step t takes samples [t * B, (t + 1) * B) of a row of shuffled epochs (B the total
-// batch; an epoch's order is a permutation by (seed, epoch)); rank r takes its r-th of N equal
-// parts. So every N sees the same samples at the same step. `by_sample`: rank r owns the images r,
-// r + N, ... and draws B / N from its own row. `by_class`: the same, rank r owns the r-th part of
-// the images in the order of their labels (of equal ones, as they lie in the set), as many as with
-// by_sample. Where an epoch ends, and batches that grow: epochs.h.
+// `shared`: step t takes samples [t * B, (t + 1) * B) of a row of shuffled epochs (B: the total
+// batch; an epoch's order is a permutation by (seed, epoch)); rank r takes part r of N equal parts.
+// So the samples of a step do not depend on N. `by_sample`: rank r owns the images r, r + N, ...
+// and draws B / N from a row of its own. `by_class`: the same, but rank r owns part r of the images
+// sorted by label (stable), as many as with by_sample. epochs.h has the ends of epochs, and growing
+// batches.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,12 @@ class Batches {
     pb::Data::EpochEnd epoch_end = pb::Data::wrap;
     std::vector<pb::BatchGrowth> growth = {};
   };
-  // `samples` outlives this. kBadJob if the batch does not divide by the workers or is larger than
+  // `samples` outlives this. kBadJob if the workers do not divide the batch, or it is larger than
   // the set.
   static Result<Batches> Make(const Samples& samples, const Options& options);
 
-  // This rank's samples of a step, each with the epoch that it is of. Not thread-safe (keeps the
-  // current epoch's order).
+  // This rank's samples of a step, each with its epoch. Not thread-safe (caches the current epoch's
+  // order).
   std::vector<Augmenter::Place> Places(uint64_t step);
   const Epochs& epochs() const { return epochs_; }
   const Samples& samples() const { return *samples_; }
@@ -49,7 +49,7 @@ class Batches {
   std::vector<uint32_t> order_;
 };
 
-// The part of the test set that `rank` evaluates: [begin, end), equal parts up to one.
+// The part of the test set that `rank` evaluates: [begin, end). Parts differ by at most one sample.
 struct Range {
   uint64_t begin = 0, end = 0;
 };

@@ -1,5 +1,5 @@
 // CIFAR-10 and CIFAR-100 in their binary form: records of one label (cifar100: a coarse and a fine
-// one) and 3 x 32 x 32 pixels, plane by plane.
+// label) and 3 x 32 x 32 pixels, plane by plane.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace tern::data {
 
 struct CifarForm {
   uint32_t classes;
-  size_t label_bytes;  // the last of them counts
+  size_t label_bytes;  // the last one is used
   const char* train_files;
   const char* test_files;
 };
@@ -24,12 +24,12 @@ inline constexpr CifarForm kCifar10 = {
     "test_batch.bin"};
 inline constexpr CifarForm kCifar100 = {100, 2, "train.bin", "test.bin"};
 
-// Appends the records of one file to the set; `name` is for messages. kBadData: not a whole number
-// of records, none, a label that is too large.
+// Appends the records of one file to the set; `name` is used in messages. kBadData: no records, a
+// fraction of a record, a label that is too large.
 Status ParseCifar(const std::vector<uint8_t>& bytes, const CifarForm& form, const std::string& name,
                   MemoryDataset* dataset);
 
-// The first `limit` images (0: all) of the files of one split in `dir`.
+// Reads the first `limit` images (0: all) of the files of one split in `dir`.
 Result<std::unique_ptr<Dataset>> ReadCifar(const std::string& dir, const CifarForm& form,
                                            bool train, uint64_t limit);
 

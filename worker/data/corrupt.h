@@ -1,4 +1,4 @@
-// The damaged images of a set: each is named once in the log and counted, up to a limit.
+// The damaged images of a set: each is logged once and counted, up to a limit.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace tern::data {
 
-// Where a warning goes that somebody should see; nothing: to the log.
+// Receives warnings that a user should see; empty: they go to the log.
 using Warn = std::function<void(const std::string& sentence)>;
 void SayWarning(const Warn& warn, const std::string& sentence);
 
 class Corrupt {
  public:
-  // `max` as data.max_corrupt. `warn` is called by whoever calls Add, one at a time.
+  // `max`: data.max_corrupt. Add calls `warn`, on its caller's thread, one call at a time.
   explicit Corrupt(uint64_t max, Warn warn = nullptr) : max_(max), warn_(std::move(warn)) {}
 
-  // Damage of image `name`, told by `why`. Ok while no more than the limit are known, else kBadData
-  // of this one, and from then on of every one. Any thread.
+  // Reports that image `name` is damaged, and `why`. Ok up to the limit; beyond it kBadData for
+  // this image and every later one. Any thread.
   Status Add(const std::string& name, const Status& why);
   uint64_t count() const;
 

@@ -1,7 +1,7 @@
 // A set of images with labels. Read and checked once; constant afterwards, so any thread may read.
 //
-// Images are pixels in memory (idx, cifar, packed pixels) or encoded (a folder, packed JPEG and
-// PNG), and then decoded whenever one is asked for.
+// Images are pixels in memory (idx, cifar, packed pixels), or encoded (a folder, packed JPEG and
+// PNG) and decoded at each use.
 #pragma once
 
 #include <cstdint>
@@ -27,27 +27,27 @@ class Dataset {
   virtual ~Dataset() = default;
 
   uint32_t channels = 0;           // of a decoded image
-  uint32_t height = 0, width = 0;  // of all images; 0 where they differ
-  std::vector<Size> sizes;         // [count] where images are encoded, else empty
-  uint32_t classes = 0;            // labels are less; where no names are known, 1 + the largest
+  uint32_t height = 0, width = 0;  // of all images; 0 if they differ
+  std::vector<Size> sizes;         // [count] if images are encoded, else empty
+  uint32_t classes = 0;            // above all labels; without names 1 + the largest label
   std::vector<std::string> names;  // [classes], or empty
   std::vector<uint32_t> labels;    // [count]
-  bool encoded = false;            // Read gives JPEG or PNG, else pixels [C, H, W]
+  bool encoded = false;            // Read returns JPEG or PNG; else pixels [C, H, W]
   std::shared_ptr<Corrupt> corrupt = std::make_shared<Corrupt>(0);
 
   uint64_t count() const { return labels.size(); }
   uint64_t image_size() const { return uint64_t{channels} * height * width; }
   Size SizeOf(uint64_t i) const { return sizes.empty() ? Size{height, width} : sizes[i]; }
 
-  // What a person would look for: a path, or a place in a file.
+  // How a user finds the image: a path, or a place in a file.
   virtual std::string NameOf(uint64_t i) const = 0;
-  // The bytes of image i < count(), as they are stored. kBadData names it.
+  // Reads the stored bytes of image i < count(). kBadData names it.
   virtual Status Read(uint64_t i, std::vector<uint8_t>* bytes) const = 0;
-  // Image i as pixels. kBadData names it: damaged, or of another size than the scan saw.
+  // Reads image i as pixels. kBadData names it: damaged, or not of the size that the scan saw.
   Status Decode(uint64_t i, Image* image) const;
 
  protected:
-  // From `sizes`: height and width, if all are alike.
+  // Sets height and width from `sizes`, if all are equal.
   void TakeSizes();
 };
 
@@ -64,16 +64,10 @@ class MemoryDataset : public Dataset {
 enum class Split { kTrain, kTest };
 
 struct ReadOptions {
-  uint32_t channels = 3;  // that JPEG and PNG are decoded to: 1 or 3
-  // How many of how many images of a folder are scanned; called on the thread that reads.
+  uint32_t channels = 3;  // of decoded JPEG and PNG images: 1 or 3
+  // Reports how many of a folder's images are scanned; called on the thread that reads.
   std::function<void(uint64_t done, uint64_t total)> progress = nullptr;
-  Warn warn = nullptr;  // of damaged images, and of files that are passed over
+  Warn warn = nullptr;  // for damaged images and skipped files
 };
-
-// Reads one split of the job's data, or its first train_limit or test_limit images if that is
-// fewer. Of a folder, the headers of all images; up to max_corrupt damaged ones are left out.
-// kBadData names the file, what was seen and what was expected.
-Result<std::unique_ptr<Dataset>> ReadDataset(const pb::Data& data, Split split,
-                                             const ReadOptions& options = {});
 
 }  // namespace tern::data

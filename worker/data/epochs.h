@@ -1,7 +1,7 @@
-// Which places of the shuffled epochs a worker's step takes: batches that grow, and what happens
-// where an epoch does not divide into steps or workers own parts of unequal size. A pure function
-// of its options, and the number of steps is the same on every rank, so that no round waits for a
-// worker without data.
+// The places of the shuffled epochs that a worker's steps take, with growing batches, epochs that
+// do not divide into steps, and workers that own parts of unequal size. A pure function of its
+// options. All ranks have the same number of steps, so that no round waits for a worker without
+// data.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace tern::data {
 
 // A worker's samples of a step: [begin, begin + count) of its row's epoch, modulo the row's length
-// where the epoch is padded. count 0: it takes no part.
+// if the epoch is padded. count 0: the worker takes no part.
 struct Place {
   uint64_t epoch = 0;
   uint64_t begin = 0;
@@ -29,20 +29,20 @@ class Epochs {
     std::vector<pb::BatchGrowth> growth = {};
     uint64_t images = 0;
   };
-  // kBadJob where a batch does not divide by the workers or is larger than an epoch.
+  // kBadJob if the workers do not divide a batch, or it is larger than an epoch.
   static Result<Epochs> Make(const Options& options);
 
   Place At(uint64_t step) const;
-  // Samples of one epoch of the row that this rank draws from: of all images, or of its own.
+  // Samples per epoch of the row that this rank draws from: all images, or its own.
   uint64_t row_length() const { return row_length_; }
-  // In the first epoch.
+  // Steps in the first epoch.
   uint64_t steps_per_epoch() const;
-  // The steps that so many epochs take, at least 1.
+  // The steps of that many epochs, at least 1.
   uint64_t StepsOf(double epochs) const;
   uint32_t largest_part() const;  // samples of a worker in a step
 
  private:
-  // Steps with one size of batch.
+  // A range of steps with one batch size.
   struct Stage {
     uint64_t first_step = 0;
     double first_epoch = 0;
@@ -50,12 +50,12 @@ class Epochs {
     uint32_t part = 0;         // samples of a worker in a step
   };
   explicit Epochs(const Options& options) : options_(options) {}
-  // Of the row of a rank.
+  // The length of a rank's row.
   uint64_t LengthOf(uint32_t rank) const;
-  uint64_t StepsOfAnEpoch(uint32_t part) const;  // not where epochs wrap
-  // What one step takes from a row.
+  uint64_t StepsOfAnEpoch(uint32_t part) const;  // not if epochs wrap
+  // How many samples one step takes from a row.
   uint64_t Stride(uint32_t part) const;
-  uint64_t Offset(uint32_t part) const;  // of this rank's samples in it
+  uint64_t Offset(uint32_t part) const;  // of this rank's samples within them
   void AddStage(double at_epoch, uint32_t batch_total);
 
   Options options_;

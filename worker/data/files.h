@@ -1,4 +1,4 @@
-// Files as data comes in them: regular ones, of bounded size. Nothing waits for a pipe or a device.
+// Access to data files: regular files of bounded size only. Never blocks on a pipe or a device.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ namespace tern::data {
 // A regular file, open for reading. Any thread may read.
 class InFile {
  public:
-  // kBadData: not there, not a regular file (`expected` says what would be), no permission.
+  // kBadData: missing, not a regular file (`expected` says what it should be), no permission.
   static Result<InFile> Open(const std::string& path, const std::string& expected);
   InFile(InFile&& other) noexcept;
   InFile& operator=(InFile&& other) noexcept;
   ~InFile();
 
   uint64_t size() const { return size_; }  // when it was opened
-  // Reads up to into.size() bytes from `offset` on; fewer at the end, or where the device fails.
+  // Reads up to into.size() bytes from `offset` on; fewer at the end, or if the device fails.
   size_t ReadAt(uint64_t offset, std::span<uint8_t> into) const;
 
  private:
@@ -29,7 +29,7 @@ class InFile {
   uint64_t size_;
 };
 
-// The whole file, of at most `max` bytes.
+// Reads a whole file of at most `max` bytes.
 template <typename Bytes>  // std::string or std::vector<uint8_t>
 Status ReadWhole(const std::string& path, const std::string& expected, uint64_t max, Bytes* bytes);
 

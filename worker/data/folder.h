@@ -1,8 +1,8 @@
 // A folder of images: DIR/train/CLASS/FILE and DIR/test/CLASS/FILE (or DIR/val/CLASS/FILE), where a
 // FILE ends in .jpg, .jpeg or .png.
 //
-// Classes are numbered in the order of their names, images lie in the order of (class, name), byte
-// by byte: the same on every machine. Other files and names that begin with a dot are passed over.
+// Classes are numbered in the order of their names, images are ordered by (class, name), byte by
+// byte: the same on every machine. Other files, and names that begin with a dot, are ignored.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@
 namespace tern::data {
 
 // Scans one split: lists it, and reads the header of each image with data.threads threads.
-// kBadData: no such folder, no classes or another list of them than the other split has, a class
-// without images or with folders in it, more damaged images than data.max_corrupt.
+// kBadData: no such folder, no classes or not those of the other split, a class without images or
+// with folders in it, more damaged images than data.max_corrupt.
 Result<std::unique_ptr<Dataset>> ReadFolder(const pb::Data& data, bool train, uint64_t limit,
                                             const ReadOptions& options);
 

@@ -1,4 +1,4 @@
-// Unpacking of gzip (RFC 1952) in memory.
+// Decompression of gzip (RFC 1952) in memory.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace tern::data {
 
-// Whether `bytes` begin as every gzip file does (1f 8b).
+// Whether `bytes` begin with gzip's magic number (1f 8b).
 bool IsGzip(std::string_view bytes);
 
-// Unpacks all members of `bytes`. Memory grows with what really comes out, never beyond `cap`
-// bytes. kBadData for what is not gzip, truncated, damaged, longer than `cap` or followed by other
-// bytes; `name` is for messages.
+// Decompresses all members of `bytes`. Memory grows with the actual output, never beyond `cap`
+// bytes. kBadData if the input is not gzip, truncated, damaged, longer than `cap` or followed by
+// other bytes; `name` is used in messages.
 Result<std::string> Gunzip(std::string_view bytes, const std::string& name, uint64_t cap);
 
 }  // namespace tern::data

@@ -15,13 +15,13 @@ struct IdxArray {
   std::vector<uint8_t> values;
 };
 
-// Parses the bytes of an IDX file (already unpacked). `name` is for messages. Never allocates more
-// than `bytes` holds. kBadData, with a sentence of its own, for another magic or type, no
-// dimensions or a dimension of zero, fewer or more bytes than the dimensions promise.
+// Parses the (decompressed) bytes of an IDX file. `name` is used in messages. Never allocates more
+// than `bytes` holds. kBadData, each with its own sentence: another magic or type, no dimensions or
+// a dimension of zero, fewer or more bytes than the dimensions need.
 Result<IdxArray> ParseIdx(const std::string& bytes, const std::string& name);
 
-// Reads `path`, or `path`.gz if only that exists. What begins like gzip is unpacked, whatever its
-// name, to at most 4 GiB.
+// Reads `path`, or `path`.gz if only that exists. Content that begins like gzip is decompressed,
+// whatever the file's name, to at most 4 GiB.
 Result<IdxArray> ReadIdx(const std::string& path);
 
 }  // namespace tern::data

@@ -6,7 +6,7 @@
 
 namespace tern::data {
 
-// The most pixels of an image that is decoded, and the most bytes of one that is read.
+// The most pixels of a decoded image, and the most bytes of an encoded one.
 inline constexpr uint64_t kMaxPixels = uint64_t{1} << 26;
 inline constexpr uint64_t kMaxEncodedBytes = uint64_t{1} << 28;
 
@@ -15,7 +15,7 @@ struct Image {
   std::vector<uint8_t> pixels;  // [C, H, W]
 
   uint64_t plane() const { return uint64_t{height} * width; }
-  // The pixels are those of before where they are as many, else anything.
+  // Keeps the pixels if their number stays the same; otherwise they are unspecified.
   void Resize(uint32_t c, uint32_t h, uint32_t w) {
     channels = c;
     height = h;

@@ -9,9 +9,9 @@
 
 namespace tern::data {
 
-// Decodes to one plane where the file is gray, else to RGB (CMYK, as Adobe writes it, too), with
+// Decodes to one plane if the file is gray, else to RGB (also from CMYK as Adobe writes it), with
 // the exact integer DCT and smooth chroma. kBadData, without a name: damaged or truncated anywhere,
-// too large, more than kMaxJpegScans passes over the image, a process that is not supported.
+// too large, more than kMaxJpegScans scans, an unsupported process.
 Status DecodeJpeg(std::span<const uint8_t> bytes, Image* image);
 
 inline constexpr int kMaxJpegScans = 200;

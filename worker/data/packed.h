@@ -2,17 +2,29 @@
 // pixels, and an index of them. All numbers little-endian.
 //
 //   header, 96 bytes:
-//      0  "TERNPACK"            8  version (u32), 1           12  1: encoded, 0: pixels (u32)
-//     16  images (u64)         24  classes (u32)              28  channels of pixels (u32), or 0
-//     32  where the index begins (u64)                        40  bytes of the index (u64)
-//     48  where the names begin (u64)                         56  bytes of the names (u64)
-//     64  digest of the index (u64)                           72  digest of the names (u64)
-//     80  bytes of the file (u64)                             88  digest of the header before (u64)
-//   records: the bytes of each image, one behind the other
-//   index, 32 bytes an image:
-//      0  where its bytes begin (u64)    8  how many (u32)    12  label (u32)
-//     16  height (u32)                  20  width (u32)       24  digest of its bytes (u64)
-//   names of the classes: bytes of each (u32), and these; nothing where they have none
+//      0  char[8]  "TERNPACK"
+//      8  u32      version, 1
+//     12  u32      1: encoded, 0: pixels
+//     16  u64      number of images
+//     24  u32      number of classes
+//     28  u32      channels of pixels, or 0
+//     32  u64      offset of the index
+//     40  u64      bytes of the index
+//     48  u64      offset of the names
+//     56  u64      bytes of the names
+//     64  u64      digest of the index
+//     72  u64      digest of the names
+//     80  u64      bytes of the file
+//     88  u64      digest of the header up to here
+//   records: the bytes of each image, one after the other
+//   index, 32 bytes per image:
+//      0  u64      offset of its bytes
+//      8  u32      number of its bytes
+//     12  u32      label
+//     16  u32      height
+//     20  u32      width
+//     24  u64      digest of its bytes
+//   names of the classes: length (u32) and bytes of each; nothing if they have none
 //
 // Digests are those of common/base/hash.h. The same images give the same file.
 #pragma once
@@ -27,39 +39,29 @@
 
 #include "common/base/status.h"
 #include "worker/data/dataset.h"
+#include "worker/data/packed_form.h"
 
 namespace tern::data {
 
-inline constexpr char kPackedMagic[] = "TERNPACK";
-inline constexpr uint32_t kPackedVersion = 1;
-inline constexpr size_t kPackedHeader = 96, kPackedEntry = 32;
-
-struct PackedEntry {
-  uint64_t offset = 0;
-  uint32_t bytes = 0, label = 0;
-  uint32_t height = 0, width = 0;
-  uint64_t digest = 0;
-};
-
 // Opens DIR/train.tpk or DIR/test.tpk: reads and checks the header, the index and the names; images
-// are read, and checked by their digests, when they are asked for. kBadData: not such a file,
-// another version, truncated, or anything that does not fit together.
+// are read, and checked by their digests, on use. kBadData: not such a file, another version,
+// truncated, or inconsistent.
 Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool train, uint64_t limit,
                                             const ReadOptions& options);
 
-// Writes one file, under another name until it is whole. One thread.
+// Writes one file, under a temporary name until it is complete. One thread.
 class PackWriter {
  public:
-  // What holds for all images.
+  // Properties of all images.
   struct Kind {
     bool encoded = true;
     uint32_t channels = 0;  // of pixels
     uint32_t classes = 0;
     std::vector<std::string> names;  // [classes], or empty
   };
-  // kBadData: the file cannot be made.
+  // kBadData: the file cannot be created.
   static Result<std::unique_ptr<PackWriter>> Make(const std::string& path, const Kind& kind);
-  ~PackWriter();  // what is not finished is removed
+  ~PackWriter();  // removes an unfinished file
   PackWriter(const PackWriter&) = delete;
   PackWriter& operator=(const PackWriter&) = delete;
 

@@ -1,16 +1,23 @@
-// The numbers of a packed file as its bytes hold them; for those who read and write it (packed.h).
+// The structures of a packed file as they are stored, for its reader and writer (packed.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <string>
-#include <vector>
-
-#include "worker/data/packed.h"
 
 namespace tern::data {
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "packed files are read as they lie");
+
+inline constexpr char kPackedMagic[] = "TERNPACK";
+inline constexpr uint32_t kPackedVersion = 1;
+inline constexpr size_t kPackedHeader = 96, kPackedEntry = 32;
+
+struct PackedEntry {
+  uint64_t offset = 0;
+  uint32_t bytes = 0, label = 0;
+  uint32_t height = 0, width = 0;
+  uint64_t digest = 0;
+};
 
 struct PackedHeader {
   char magic[8];

@@ -9,9 +9,9 @@
 
 namespace tern::data {
 
-// Decodes to one plane where the file is gray, else to RGB; palettes and fewer than 8 bits are
-// spread out, 16 bits rounded to 8, alpha left out, gamma and profiles not applied. kBadData,
-// without a name: damaged or truncated anywhere, too large.
+// Decodes to one plane if the file is gray, else to RGB; palettes and depths below 8 bits are
+// expanded, 16 bits rounded to 8, alpha dropped, gamma and profiles ignored. kBadData, without a
+// name: damaged or truncated anywhere, too large.
 Status DecodePng(std::span<const uint8_t> bytes, Image* image);
 
 }  // namespace tern::data

@@ -8,15 +8,15 @@
 
 namespace tern::data {
 
-// A part of an image, in pixels.
+// A range of an image, in pixels.
 struct Box {
   uint32_t top = 0, left = 0, height = 0, width = 0;
 };
 
 // Scales `box` of `from` to height x width, bilinear with antialiasing: output pixel i of n lies at
-// (i + 0.5) * s / n of the box's s pixels and is the mean of those within max(1, s / n) of there,
-// weighed by a triangle (as PIL's and torchvision's do). Nothing outside of the box counts. Rows
-// first, then columns; sums in float, rounded to the nearest once, so the same on every machine.
+// (i + 0.5) * s / n of the box's s pixels and is the mean of the pixels within max(1, s / n) of it,
+// weighted by a triangle (as in PIL and torchvision). Pixels outside the box are not used. Rows
+// first, then columns; sums in float, rounded to nearest once, so the same on every machine.
 // REQUIRES sides above 0, a box within the image, and `from` != `to`. Any thread.
 void ResizeBox(const Image& from, const Box& box, uint32_t height, uint32_t width, Image* to);
 

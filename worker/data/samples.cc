@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/text.h"
+#include "worker/data/datasets.h"
 
 namespace tern::data {
 

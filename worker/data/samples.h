@@ -13,30 +13,30 @@ namespace tern::data {
 
 class Samples {
  public:
-  // Takes over `dataset`. kBadData where its images do not all come out in one size, with what to
-  // set; kBadJob as Augmenter's.
+  // Takes over `dataset`. kBadData, with the key to set, if its images do not all get one size;
+  // kBadJob as in Augmenter.
   static Result<std::unique_ptr<Samples>> Make(std::unique_ptr<const Dataset> dataset,
                                                const pb::Data& data, uint64_t seed, Split split);
-  // Reads the split, too.
+  // Reads the split first.
   static Result<std::unique_ptr<Samples>> Read(const pb::Data& data, uint64_t seed, Split split,
                                                const ReadOptions& options);
 
   const Dataset& dataset() const { return *dataset_; }
   uint64_t count() const { return dataset_->count(); }
-  // Of a sample, as floats [C, H, W].
+  // The shape of a sample, as floats [C, H, W].
   uint32_t channels() const { return dataset_->channels; }
   Size size() const { return size_; }
   uint64_t image_size() const { return uint64_t{channels()} * size_.height * size_.width; }
 
-  // Room to work in, one a thread.
+  // Workspace, one per thread.
   struct Scratch {
     Image image;
     Augmenter::Room room;
   };
-  // Writes sample `place` into out[image_size()]. A damaged image is named, counted and replaced by
-  // the next of the set; kBadData once there are more of them than data.max_corrupt. Any thread.
+  // Writes sample `place` into out[image_size()]. A damaged image is logged, counted and replaced
+  // by the next of the set; kBadData once more than data.max_corrupt are damaged. Any thread.
   Status Fill(const Augmenter::Place& place, Scratch* scratch, float* out, uint32_t* label) const;
-  // The same as bytes, which `rule` makes floats of.
+  // The same as bytes, which `rule` turns into floats.
   Status FillBytes(const Augmenter::Place& place, Scratch* scratch, uint8_t* out,
                    kernels::PixelDraws* draws, uint32_t* label) const;
   const kernels::PixelRule& rule() const { return augmenter_.rule(); }
@@ -45,7 +45,7 @@ class Samples {
   Samples(std::unique_ptr<const Dataset> dataset, Augmenter augmenter)
       : dataset_(std::move(dataset)), augmenter_(std::move(augmenter)) {}
   Status TakeSize();
-  // Where the image is that stands for it, which is in scratch->image.
+  // Decodes the sample or its replacement into scratch->image; returns where it was.
   Result<Augmenter::Place> Decode(const Augmenter::Place& place, Scratch* scratch) const;
 
   const std::unique_ptr<const Dataset> dataset_;

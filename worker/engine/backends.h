@@ -1,4 +1,5 @@
-// The engine's backends: a net of each device. Internal to the engine; net.cc has the table.
+// The engine's backends: one Net class per device. Internal to the engine. The table is in
+// backends.cc.
 #pragma once
 
 #include <memory>
@@ -9,7 +10,7 @@ namespace tern::engine {
 
 Result<std::unique_ptr<Net>> MakeCpuNet(const pb::NetDef& def, const Net::Options& options,
                                         const Net::Arenas& arenas);
-// Built without CUDA (no_cuda.cc) or where there is no GPU: kBadJob says so.
+// kBadJob if this build has no CUDA (no_cuda.cc) or there is no GPU.
 Result<std::unique_ptr<Net>> MakeCudaNet(const pb::NetDef& def, const Net::Options& options,
                                          const Net::Arenas& arenas);
 

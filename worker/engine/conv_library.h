@@ -1,6 +1,6 @@
-// Who computes convolutions on a GPU, and dense layers, which are convolutions of one pixel: cuDNN,
-// or plain loops of our own for what it has no kernel for. A plan is made once, for one shape and
-// one pass, and then only runs. Internal to the engine.
+// The library that computes convolutions on a GPU, and dense layers, which are convolutions of one
+// pixel: cuDNN, or our own plain loops for shapes without a kernel there. A plan is made once, for
+// one shape and one pass, and then only runs. Internal to the engine.
 #pragma once
 
 #include <memory>
@@ -17,24 +17,23 @@ struct ConvShape {
   kernels::DeviceSlide slide;
   uint32_t groups = 1;
   kernels::DeviceType type = kernels::DeviceType::kFloat;
-  bool tf32 = false;                // floats may be rounded to TF32 on the way in
+  bool tf32 = false;                // floats may be rounded to TF32 on input
   bool bias = false, relu = false;  // forward
 };
 
 // Images in and out, [n, h, w, c]; the kernel [out.c, kernel, kernel, in.c / groups]; the bias
 // [out.c]; all in the shape's type. A pass reads two of the first three (and the bias) and writes
-// the third. All on the device, at multiples of MemoryPlan::kAlignment, which the libraries take
-// for granted.
+// the third. All on the device, aligned to MemoryPlan::kAlignment, on which the libraries rely.
 struct ConvData {
   void *x = nullptr, *kernel = nullptr, *y = nullptr, *bias = nullptr;
-  void* workspace = nullptr;  // of so many bytes as the plan wants
+  void* workspace = nullptr;  // ConvPlan::workspace() bytes
 };
 
 class ConvPlan {
  public:
   virtual ~ConvPlan() = default;
   virtual size_t workspace() const = 0;
-  // Gives it to the stream. Errors name the call.
+  // Launches it on the stream. Errors name the call.
   virtual Status Run(kernels::DeviceStream stream, const ConvData& data) = 0;
 };
 
@@ -46,7 +45,7 @@ class ConvLibrary {
 
 // Our own loops.
 std::unique_ptr<ConvLibrary> MakeConvLoops();
-// The fastest that this build has. One a net: it uses the net's stream.
+// The fastest library in this build. One per net: it uses the net's stream.
 Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream stream);
 
 }  // namespace tern::engine::cuda

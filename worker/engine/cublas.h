@@ -7,7 +7,7 @@
 
 namespace tern::engine::cuda {
 
-// What is no dense layer, or none that cuBLASLt has an algorithm for, is planned by `others`.
+// Passes everything else, and dense layers for which cuBLASLt has no algorithm, on to `others`.
 Result<std::unique_ptr<ConvLibrary>> MakeCublas(std::unique_ptr<ConvLibrary> others);
 
 }  // namespace tern::engine::cuda

@@ -22,8 +22,8 @@ namespace {
 
 constexpr size_t kMostCandidates = 8;
 constexpr size_t kMostWorkspace = size_t{1} << 30;  // bytes
-// How often a candidate's time is taken: so many runs, fewer where they would take longer than so
-// many milliseconds, but one at least. A net may have a thousand candidates.
+// At most 8 timed runs or 8 ms per candidate, at least one run. A net may have a thousand
+// candidates.
 constexpr float kTimedRuns = 8, kTimedFor = 8;
 
 using SharedHandle = std::shared_ptr<cudnnContext>;

@@ -218,17 +218,6 @@ Result<Plan> Describe(Descriptor descriptor) {
 
 }  // namespace
 
-Status Check(int status, const std::string& call) {
-  if (status == CUDNN_STATUS_SUCCESS) return Ok();
-  std::array<char, 512> last = {};
-  cudnnGetLastErrorString(last.data(), last.size());
-  return Status(Code::kPeerLost,
-                Cat(call, ": ", cudnnGetErrorString(static_cast<cudnnStatus_t>(status)), " (",
-                    last.data(), ")"));
-}
-
-void Destroy::operator()(void* descriptor) const { cudnnBackendDestroyDescriptor(descriptor); }
-
 Result<Target> TargetOf(const std::string& json) {
   auto properties = Maker(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, "a device")
                         .Set<char>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, json)

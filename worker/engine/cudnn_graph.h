@@ -1,8 +1,9 @@
 // The passes of conv_library.h as operation graphs of cuDNN: a graph, the library's candidates for
-// it (cudnn_candidates.h), a plan of one of them. No GPU is needed up to the plan, where the device
+// it (cudnn_candidates.h), a plan of one of them. No GPU is needed before the plan, if the device
 // is described. Internal to the engine.
 //
-//   Target -> MakeGraph -> FindCandidates -> MakePlan, or PlanFromJson of what a plan said before
+//   Target -> MakeGraph -> FindCandidates -> MakePlan
+//   Target -> PlanFromJson, with the json of an earlier plan
 #pragma once
 
 #include <memory>
@@ -10,28 +11,21 @@
 
 #include "common/base/status.h"
 #include "worker/engine/conv_library.h"
+#include "worker/engine/cudnn_descriptor.h"
 
 struct cudnnContext;
 
 namespace tern::engine::cuda::cudnn {
 
-// kPeerLost, "CALL: what cuDNN says", unless the cudnnStatus_t is a success.
-Status Check(int status, const std::string& call);
-
-struct Destroy {
-  void operator()(void* descriptor) const;
-};
-using Descriptor = std::unique_ptr<void, Destroy>;
-
-// The device that plans are for: that of a handle, which outlives it, or one that cuDNN's JSON of
-// device properties describes.
+// The device of the plans: that of a handle, which outlives it, or one described by cuDNN's JSON of
+// device properties.
 struct Target {
   cudnnContext* handle = nullptr;
   Descriptor properties;  // without a handle
 };
 Result<Target> TargetOf(const std::string& json);
 
-// What tensors are named by in a plan's data.
+// The names of tensors in a plan's data.
 enum Uid : int64_t { kImagesIn = 1, kKernel, kImagesOut, kBias, kBeforeBias, kBeforeRelu };
 
 Result<Descriptor> MakeGraph(const Target& target, const ConvShape& shape, ConvPass pass);
@@ -44,7 +38,7 @@ struct Plan {
 Result<Plan> MakePlan(const Target& target, const Descriptor& candidate);
 Result<Plan> PlanFromJson(const Target& target, const std::string& json);
 
-// Which tensors a pass takes, and where they lie: for cudnnBackendExecute.
+// The tensors of a pass and their addresses, for cudnnBackendExecute.
 Result<Descriptor> MakeVariantPack(const ConvShape& shape, ConvPass pass, const ConvData& data);
 
 }  // namespace tern::engine::cuda::cudnn

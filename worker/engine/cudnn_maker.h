@@ -1,4 +1,4 @@
-// How descriptors of cuDNN's backend are made: attributes by name, then an end. Internal to
+// Builds descriptors of cuDNN's backend: sets attributes by name, then finalizes. Internal to
 // cudnn_graph.cc and cudnn_candidates.cc.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/base/text.h"
-#include "worker/engine/cudnn_graph.h"
+#include "worker/engine/cudnn_descriptor.h"
 
 namespace tern::engine::cuda::cudnn {
 
@@ -24,7 +24,7 @@ constexpr auto TypeOf(cudnnBackendHeurMode_t) { return CUDNN_TYPE_HEUR_MODE; }
 constexpr auto TypeOf(cudnnBackendDescriptor_t) { return CUDNN_TYPE_BACKEND_DESCRIPTOR; }
 constexpr auto TypeOf(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }
 
-// A descriptor while it is made; the first error is the one that counts.
+// A descriptor under construction; keeps the first error.
 class Maker {
  public:
   Maker(cudnnBackendDescriptorType_t type, const char* what) : what_(what) {

@@ -1,5 +1,5 @@
-// A GPU as the engine sees it: memory, a stream, events. Every status of CUDA is checked and
-// becomes a Status with the call's name. Internal to the engine's *_cuda.cc files.
+// A GPU as the engine sees it: memory, a stream, events. Every CUDA error becomes a Status with the
+// call's name. Internal to the engine's *_cuda.cc files.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +17,21 @@ struct CUgraphExec_st;
 
 namespace tern::engine::cuda {
 
-// kPeerLost, "CALL: what CUDA says", unless `error` is 0; CUDA's own note of it is taken away, as a
+// kPeerLost, "CALL: CUDA's message", unless `error` is 0. Also clears CUDA's last error, because a
 // library that reads it later would blame an innocent call.
 Status Check(int error, const std::string& call);
-// The GPU of this process is there and of a kind that Tern is built for; kBadJob otherwise.
+// Checks that this process has a GPU that Tern is built for; kBadJob otherwise.
 Status FindDevice();
 
 struct FreeDevice {
   void operator()(void* memory) const;
 };
 using DeviceMemory = std::unique_ptr<void, FreeDevice>;
-// Zeros. kBadJob where there is not so much.
+// Zeroed memory. kBadJob if there is not enough.
 Result<DeviceMemory> AllocateDevice(size_t bytes);
 
-// Memory of the caller's that copies go from and to without a stop on the way, while this lives.
-// Where the system does not allow it, copies are slower and that is all.
+// Page-locks memory of the caller while this lives, so that copies to and from a device need no
+// staging. If the system does not allow it, copies are only slower.
 class PinnedRange {
  public:
   PinnedRange(const void* begin, size_t bytes);
@@ -43,8 +43,7 @@ class PinnedRange {
   void* begin_ = nullptr;
 };
 
-// Pieces of memory that copies from the device go to at full speed, given out again and again.
-// Any thread.
+// A pool of page-locked buffers for copies from the device. Any thread.
 class PinnedPool {
  public:
   struct Free {
@@ -65,8 +64,7 @@ class Event;
 
 class Stream {
  public:
-  // Blocks of kernels of a first stream are the next to run where some end, before those that wait
-  // on a usual one.
+  // Waiting thread blocks of a kFirst stream are scheduled before those of a kUsual one.
   enum class Priority { kUsual, kFirst };
   static Result<std::unique_ptr<Stream>> Make(Priority priority = Priority::kUsual);
   ~Stream();
@@ -75,8 +73,8 @@ class Stream {
   Status CopyOut(void* host, const void* device, size_t bytes);
   Status CopyOver(void* to, const void* from, size_t bytes);  // both on the device
   Status Zero(void* device, size_t bytes);
-  Status Wait();  // until all that was given to it is done
-  // What it is given from now on comes after what the event was recorded after.
+  Status Wait();  // until everything launched on it is done
+  // Work launched on this stream from now on waits for what the event was recorded after.
   Status WaitFor(const Event& event) const;
 
  private:
@@ -88,7 +86,7 @@ class Event {
  public:
   static Result<std::unique_ptr<Event>> Make();
   ~Event();
-  Status Record(const Stream& stream);  // after what was given to the stream so far
+  Status Record(const Stream& stream);  // after everything launched on the stream so far
   Status Wait();
   CUevent_st* get() const { return event_; }
 
@@ -97,11 +95,10 @@ class Event {
   CUevent_st* event_ = nullptr;
 };
 
-// Launches that were given to a stream once and go to it together from then on: the same kernels on
-// the same places.
+// A captured sequence of launches that is replayed as one: the same kernels on the same addresses.
 class Graph {
  public:
-  // What `launch` gives to the stream is taken down, and does not run. Its error, or CUDA's.
+  // Captures what `launch` gives to the stream, without running it. Returns its error, or CUDA's.
   static Result<std::unique_ptr<Graph>> Capture(const Stream& stream,
                                                 const std::function<Status()>& launch);
   ~Graph();

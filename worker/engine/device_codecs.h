@@ -1,4 +1,4 @@
-// The codecs of device_codec_cuda.cc's table.
+// The constructors of the codecs in device_codec_cuda.cc's table.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace tern::engine::cuda {
 
-// With the room that it needs.
+// Makes one and allocates its buffers.
 template <typename Codes>
 Result<std::unique_ptr<DeviceCodec>> MakeCodes(const DeviceCodec::Work& work) {
   auto codes = std::make_unique<Codes>(work);

@@ -1,5 +1,5 @@
-// Chunks whose codes are of groups of neighbours (kernels/device_codes.h), all of the same size.
-// Internal to the engine's *_cuda.cc files.
+// Chunks that are coded in groups of neighbours of one size (kernels/device_codes.h). Internal to
+// the engine's *_cuda.cc files.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace tern::engine::cuda {
 class GroupedChunks {
  public:
   using OfPart = std::function<uint64_t(const kernels::Part& part)>;
-  // `group`: elements of a part's groups; `size`: bytes of its code, at most.
+  // `group`: elements per group of a part; `size`: the most bytes of its code.
   Status Make(const Groups& chunks, const OfPart& group, const OfPart& size, Stream* stream) {
     chunks_.resize(chunks.size());
     for (size_t c = 0; c < chunks.size(); ++c) {
@@ -27,7 +27,7 @@ class GroupedChunks {
       TERN_RETURN_IF_ERROR(
           chunks_[c].groups.Fill(kernels::GroupParts(tiling, sizes, &all), stream));
       TERN_RETURN_IF_ERROR(chunks_[c].places.Fill(places, stream));
-      TERN_RETURN_IF_ERROR(stream->Wait());  // they go
+      TERN_RETURN_IF_ERROR(stream->Wait());  // the host's copies are destroyed next
       chunks_[c].bytes = places.back().begin + places.back().size;
       most_ = std::max(most_, all);
     }
@@ -36,7 +36,7 @@ class GroupedChunks {
   const kernels::GroupedPart* groups(uint32_t chunk) const { return chunks_[chunk].groups.get(); }
   const kernels::CodePlace* places(uint32_t chunk) const { return chunks_[chunk].places.get(); }
   uint64_t bytes(uint32_t chunk) const { return chunks_[chunk].bytes; }  // of its code, at most
-  uint64_t most() const { return most_; }                                // groups of a chunk
+  uint64_t most() const { return most_; }                                // groups per chunk
 
  private:
   struct Chunk {

@@ -1,5 +1,5 @@
-// Arrays on a GPU, and parts of a model's arenas that are worked on together there. Internal to the
-// engine's *_cuda.cc files.
+// Arrays on a GPU, and groups of parts of a model's arenas that are processed together there.
+// Internal to the engine's *_cuda.cc files.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace tern::engine::cuda {
 template <typename T>
 class Array {
  public:
-  // Zeros.
+  // Zeroed.
   Status Allocate(size_t count) {
     auto made = AllocateDevice(count * sizeof(T));
     if (made.ok()) memory_ = std::move(*made);
@@ -31,7 +31,7 @@ class Array {
   DeviceMemory memory_;
 };
 
-// Parts as one chunk, cut into tiles there.
+// Parts as one chunk, cut into tiles on the device.
 struct Group {
   kernels::Tiling host;
   Array<kernels::Tile> tiles;
@@ -54,7 +54,7 @@ struct Group {
 
 using Groups = std::vector<Group>;
 
-// The largest numbers that one of the groups has.
+// The maxima over groups, for sizing buffers.
 struct Most {
   size_t tiles = 0, parts = 0;
   void See(const Groups& groups) {
@@ -65,14 +65,14 @@ struct Most {
   }
 };
 
-// Statistics of a group's parts, and the room that they need.
+// Computes the statistics of a group's parts; has the workspace for it.
 class StatsRoom {
  public:
   Status Allocate(const Most& most);
-  // Of the arena, by part; waits.
+  // Of the arena, by part; waits for the result.
   Result<std::vector<kernels::Stats>> Compute(const float* arena, const Group& group,
                                               Stream* stream);
-  // The same, left on the device: valid until the next.
+  // The same, left on the device: valid until the next call.
   Result<const kernels::DeviceStats*> Launch(const float* arena, const Group& group,
                                              Stream* stream);
 

@@ -1,5 +1,5 @@
-// A layer of the CPU engine: it appends its steps to the program, once, and is then gone. One file
-// a kind (KIND_cpu.cc) and one line in the table of layer_cpu.cc. Internal to the engine.
+// A layer of the CPU engine: it appends its steps to the program once, and is then destroyed. One
+// file per kind (KIND_cpu.cc) and one line in the table of layer_cpu.cc. Internal to the engine.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class Layer {
   // Appends the forward steps; returns the output, [N, C, H, W] in any layout.
   virtual Value Forward(Program* program, const std::vector<Value>& inputs) = 0;
   // Appends the backward steps. `gradient` is that of the output. Returns those of the inputs that
-  // are `wanted`; the others may be anything. REQUIRES Forward before.
+  // are `wanted`; the others are unspecified. REQUIRES Forward before.
   virtual std::vector<Value> Backward(Program* program, const Value& gradient,
                                       const std::vector<bool>& wanted) = 0;
 };
@@ -43,11 +43,11 @@ std::unique_ptr<Layer> MakeRelu(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeSoftmaxLoss(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeStandardize(const LayerSpec& spec);
 
-// The form of MakeConv for 5 x 5 windows, where it is the faster one.
+// The form of MakeConv for 5 x 5 windows, used where it is faster.
 bool SuitsWinograd(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeWinograd(const LayerSpec& spec);
 
-// Of its images and weights; sums are taken in fp32.
+// Whether images and weights are multiplied in bfloat16; sums are in fp32.
 inline bool MultipliesBf16(const LayerSpec& spec) { return spec.precision == Precision::kBf16; }
 inline dnnl::memory::data_type FactorType(const LayerSpec& spec) {
   return MultipliesBf16(spec) ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
@@ -58,11 +58,11 @@ inline dnnl::memory::dims DimsOf(uint32_t batch, const models::ImageDims& image)
   return {batch, image.c, image.h, image.w};
 }
 
-// Where windows lie on an image, as oneDNN wants it: rows and columns.
+// The places of windows on an image, in oneDNN's terms: rows and columns.
 struct WindowPlaces {
   dnnl::memory::dims kernel, strides, dilates, pad_begin, pad_end;
 };
-// `def` is a ConvDef or a PoolDef, whose sizes were checked when the net's shapes were inferred.
+// `def` is a ConvDef or a PoolDef; its sizes were checked when the net's shapes were inferred.
 template <typename Def>
 WindowPlaces PlaceWindow(const Def& def, const models::ImageDims& input) {
   const models::Window windows[] = {models::WindowOf(def, input.h), models::WindowOf(def, input.w)};
@@ -79,8 +79,9 @@ WindowPlaces PlaceWindow(const Def& def, const models::ImageDims& input) {
   return places;
 }
 
-// The ReLU of spec.relu inside another primitive, and its backward from the output (exact, for the
-// output is zero or less just where the input is): gradient masked, in the output's layout.
+// The ReLU of spec.relu fused into another primitive, and its backward from the output (exact,
+// because the output is at most zero exactly where the input is): the masked gradient, in the
+// output's layout.
 dnnl::primitive_attr AttributesWithRelu(bool relu);
 Value AddReluBackward(Program* program, const Value& output, const Value& gradient);
 

@@ -1,6 +1,6 @@
-// A layer of the engine on a GPU: as layer_cpu.h's, it appends its launches to the program once.
-// One file a kind (KIND_cuda.cc) and one line in the table of layer_cuda.cc. Parameters, gradients
-// and statistics of its spec are places on the device. Internal to the engine.
+// A layer of the engine on a GPU: as in layer_cpu.h, it appends its launches to the program once.
+// One file per kind (KIND_cuda.cc) and one line in the table of layer_cuda.cc. The parameters,
+// gradients and statistics of its spec are on the device. Internal to the engine.
 #pragma once
 
 #include <memory>
@@ -19,17 +19,17 @@ class Layer {
   // Appends the forward launches; returns the output.
   virtual Value Forward(Program* program, const std::vector<Value>& inputs) = 0;
   // Appends the backward launches. `gradient` is that of the output. Returns those of the inputs
-  // that are `wanted`; the others may be anything. REQUIRES Forward before.
+  // that are `wanted`; the others are unspecified. REQUIRES Forward before.
   virtual std::vector<Value> Backward(Program* program, const Value& gradient,
                                       const std::vector<bool>& wanted) = 0;
 };
 
-// What layers use beside their images.
+// What layers use besides their images.
 struct Inputs {
-  const kernels::DeviceStep* step = nullptr;  // on the device, as the next two
+  const kernels::DeviceStep* step = nullptr;  // on the device, like the next two
   const uint32_t* labels = nullptr;
-  kernels::DeviceLoss* losses = nullptr;  // a row each
-  ConvLibrary* convolutions = nullptr;    // while it is planned
+  kernels::DeviceLoss* losses = nullptr;  // one per row
+  ConvLibrary* convolutions = nullptr;    // used during planning only
 };
 
 struct LayerKind {
@@ -55,7 +55,7 @@ inline kernels::DeviceImages ImagesOf(uint32_t batch, const models::ImageDims& i
   return {batch, image.h, image.w, image.c};
 }
 
-// `def` is a ConvDef or a PoolDef, whose sizes were checked with the net's shapes.
+// `def` is a ConvDef or a PoolDef; its sizes were checked with the net's shapes.
 template <typename Def>
 kernels::DeviceSlide SlideOf(const LayerSpec& spec, const Def& def) {
   const auto axis = [&def](uint32_t size) -> kernels::DeviceAxis {
@@ -68,11 +68,11 @@ kernels::DeviceSlide SlideOf(const LayerSpec& spec, const Def& def) {
           {axis(spec.input().h), axis(spec.input().w)}};
 }
 
-// The gradient where the ReLU let it pass.
+// The gradient, masked by the ReLU.
 Value AddReluBackward(Program* program, const Value& output, const Value& gradient);
 Value AddSum(Program* program, const Value& a, const Value& b, bool relu);
-// The same images as rows of c * h * w, channels first; and back to `image`. One pixel is such a
-// row already.
+// Converts images to rows of c * h * w, channels first; and back to `image`. One pixel already is
+// such a row.
 Value Flatten(Program* program, const Value& value);
 Value Unflatten(Program* program, const Value& value, const models::ImageDims& image);
 

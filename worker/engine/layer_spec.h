@@ -1,4 +1,4 @@
-// What a layer of any backend is made from. Internal to the engine.
+// The specification of a layer, for any backend. Internal to the engine.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@ struct ParameterPlace {
   float* gradient = nullptr;  // in training
 };
 
-// One layer with all its shapes worked out.
+// One layer with all its shapes.
 struct LayerSpec {
   const pb::LayerDef* def = nullptr;
   uint32_t batch = 0;
   bool training = false;
   Precision precision = Precision::kFp32;
-  std::vector<models::ImageDims> inputs;  // without "label"; of a batch norm also what it adds
+  std::vector<models::ImageDims> inputs;  // without "label"; with the addend of a batch norm
   models::ImageDims output;
-  bool relu = false;  // followed by a ReLU that this layer applies itself
+  bool relu = false;  // this layer also applies the ReLU that follows it
   std::vector<ParameterPlace> parameters;
   std::vector<float*> statistics;  // in the caller's arena
-  kernels::NoiseKey noise;  // of dropout: its tensor is the layer's place; the round is missing
+  kernels::NoiseKey noise;  // of dropout: `tensor` is the layer's place; `round` is set per step
 
   const models::ImageDims& input() const { return inputs[0]; }
 };

@@ -1,6 +1,5 @@
-// The factor that keeps gradients of half precision from vanishing (Micikevicius et al. 2018,
-// section 3.2): halved when one overflows, doubled when none has for a while. Internal to the
-// engine.
+// The factor that keeps half-precision gradients from vanishing (Micikevicius et al. 2018, section
+// 3.2): halved after an overflow, doubled after many steps without one. Internal to the engine.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +9,8 @@ namespace tern::engine {
 class LossScale {
  public:
   float scale() const { return scale_; }
-  // Of a step that was taken with it. Whether it is to be taken again, with the scale as it is now:
-  // not where there is none left to halve.
+  // Call after each step. Returns whether the step has to be repeated with the new scale; false if
+  // the scale cannot be halved any more.
   bool Follow(bool overflowed) {
     if (!overflowed) {
       if (++good_ % kPatience == 0 && scale_ < kLargest) scale_ *= 2;

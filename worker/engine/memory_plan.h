@@ -1,4 +1,4 @@
-// Shares one arena among buffers that do not live at the same time.
+// Shares one arena among buffers with disjoint lifetimes.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,17 @@ namespace tern::engine {
 
 class MemoryPlan {
  public:
-  // Of CUDA's own allocations, and what its libraries choose algorithms for; enough for a cache
+  // The alignment of CUDA's own allocations, which its libraries assume; also enough for a cache
   // line and the widest vector.
   static constexpr size_t kAlignment = 256;
 
-  // A new buffer, not alive yet.
+  // Adds a buffer, not used yet.
   int Add(size_t bytes);
-  // It must be intact at step `time`: it lives from its first use to its last, both included.
+  // The buffer must be intact at step `time`: it lives from its first use to its last, inclusive.
   void Use(int buffer, int time);
-  // Gives every used buffer its place; returns the size of the arena. REQUIRES no Add or Use after.
+  // Places every used buffer; returns the size of the arena. REQUIRES no Add or Use after it.
   size_t Place();
-  // Where it begins. REQUIRES Place.
+  // The buffer's offset. REQUIRES Place.
   size_t OffsetOf(int buffer) const { return buffers_[buffer].offset; }
 
  private:

@@ -1,4 +1,4 @@
-// DeviceModel as the nets of a GPU see it. Internal to the engine.
+// DeviceModel as a GPU's nets see it. Internal to the engine.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@ namespace tern::engine::cuda {
 
 class CudaModel : public DeviceModel {
  public:
-  // The compute thread's, of all its nets: what is given to it is in order.
+  // The compute thread's stream, shared by all its nets: their work runs in order.
   virtual const std::shared_ptr<Stream>& stream() const = 0;
   virtual float* weights() const = 0;
-  virtual float* point() const = 0;  // where nets that train take their gradients: W, or w'
+  virtual float* point() const = 0;  // the weights at which training nets take gradients: W, or w'
   virtual float* gradients() const = 0;
 };
 

@@ -1,5 +1,5 @@
-// From the layers of a net to the steps of a program, whatever the backend: forward, then backward
-// through what parameters have made. Internal to the engine.
+// Turns a net's layers into the steps of a program, for any backend: forward, then backward through
+// the tensors that depend on parameters. Internal to the engine.
 #pragma once
 
 #include <functional>
@@ -18,18 +18,18 @@ class NetPlanner {
   struct Backend {
     std::function<std::unique_ptr<Layer>(const LayerSpec& spec)> make;
     std::function<Value(const Value& a, const Value& b)> add;
-    // Where the planner is, for what may be said about it.
+    // Called with the planner's current place, for messages.
     std::function<void(const std::string& where)> at = [](const std::string&) {};
-    // The forward pass has made them.
+    // Called with the scores after the forward pass is planned.
     std::function<void(const Value& scores)> see = [](const Value&) {};
   };
-  // `program` has the step that makes `data`.
+  // `program` already has the step that makes `data`.
   NetPlanner(Program* program, const Backend& backend, const Value& data)
       : program_(*program), backend_(backend) {
     values_["data"] = data;
   }
 
-  // All steps; of the layers only these are left. Returns what the last layer made.
+  // Appends all steps; the layers are not needed afterwards. Returns the last layer's output.
   Value Plan(const std::vector<PlannedLayer>& layers) {
     for (const PlannedLayer& layer : layers) Forward(layer);
     backend_.see(values_.at(layers.back().makes));
@@ -67,8 +67,8 @@ class NetPlanner {
       program_.Ready(layer.spec.parameters[p].index);
   }
 
-  // A tensor's gradient is the sum of what each of its readers says; they all come before its
-  // maker.
+  // A tensor's gradient is the sum of what its readers return; their backward steps all precede its
+  // maker's.
   void AddGradient(const std::string& tensor, const Value& gradient) {
     const auto [found, first] = gradients_.try_emplace(tensor, gradient);
     if (!first) found->second = backend_.add(found->second, gradient);
@@ -78,7 +78,7 @@ class NetPlanner {
   const Backend backend_;
   std::vector<std::unique_ptr<Layer>> running_;
   std::map<std::string, Value> values_, gradients_;  // by tensor
-  std::map<std::string, bool> trained_;              // by tensor: whether parameters made it
+  std::map<std::string, bool> trained_;              // by tensor: whether it depends on parameters
 };
 
 }  // namespace tern::engine

@@ -1,5 +1,5 @@
-// Batches that come as bytes, on a GPU: two places for them, so that the next one is uploaded while
-// a step uses this one, and the launch that makes images of them. Internal to the engine's
+// Input batches as bytes, on a GPU: two buffers, so that the next batch is uploaded while a step
+// uses the current one, and the launch that converts them to images. Internal to the engine's
 // *_cuda.cc files.
 #pragma once
 
@@ -14,18 +14,18 @@ namespace tern::engine::cuda {
 
 class PixelInput {
  public:
-  // kBadJob where the device has not the room. `ahead`: Stage will be called.
+  // kBadJob if the device has not enough memory. `ahead`: Stage will be called.
   static Result<std::unique_ptr<PixelInput>> Make(const kernels::PixelRule& rule,
                                                   const kernels::DeviceImages& images, bool ahead);
 
-  // Begins to upload what will be given next, beside the net's stream. REQUIRES `ahead`, and that
-  // all Launches so far are done.
+  // Begins to upload the next batch, beside the net's stream. REQUIRES `ahead`, and that all
+  // Launches so far are done.
   Status Stage(const Net::Feed& next);
-  // Forgets what was staged; its memory is the caller's again.
+  // Forgets the staged batch; the caller may change its memory again.
   Status Unstage();
-  // `step` says where the feed's batch is for what goes to the stream from now on.
+  // Uploads the feed's batch, unless it is staged, and sets its addresses in *step.
   Status Give(const Stream& stream, const Net::Feed& feed, kernels::DeviceStep* step);
-  // A cudaError_t.
+  // Returns a cudaError_t.
   int Launch(kernels::DeviceStream stream, const kernels::DeviceStep* step,
              kernels::DeviceType type, void* images) const;
 
@@ -40,10 +40,10 @@ class PixelInput {
   kernels::DevicePixelRule rule_;
   DeviceMemory channels_, moments_;
   std::array<Place, 2> places_;
-  size_t next_ = 0, count_ = 1;  // of the places: where the next batch goes, and how many there are
+  size_t next_ = 0, count_ = 1;  // the place for the next batch, and the number of places
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Event> arrived_;
-  const uint8_t* staged_ = nullptr;  // the bytes that were
+  const uint8_t* staged_ = nullptr;  // the staged bytes
   uint64_t staged_step_ = 0;
 };
 

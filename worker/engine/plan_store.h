@@ -1,6 +1,5 @@
 // Plans that were chosen by timing, kept in a file from run to run: by device, driver, library and
-// shape. What no key of today's asks for stays in the file, unread.
-// Internal to the engine.
+// shape. Unknown keys stay in the file. Internal to the engine.
 #pragma once
 
 #include <map>
@@ -13,15 +12,15 @@ namespace tern::engine {
 
 class PlanStore {
  public:
-  // What the file holds; empty where there is none or it is none of ours.
+  // Reads the file; empty if there is none or it is not one of ours.
   explicit PlanStore(std::string path);
-  // $XDG_CACHE_HOME/tern/plans.json, or ~/.cache's; "", which keeps nothing, where there is no
+  // $XDG_CACHE_HOME/tern/plans.json, or the same in ~/.cache; "", which stores nothing, without a
   // home.
   static std::string DefaultPath();
 
   std::optional<std::string> Find(const std::string& key) const;
   void Put(const std::string& key, const std::string& plan);
-  // Writes what was put, beside what others have written meanwhile.
+  // Writes what was put, merged with what others have written since.
   Status Save();
 
  private:

@@ -22,10 +22,10 @@ struct Value {
   dnnl::memory::desc desc;
   int buffer = -1;
   float* outside = nullptr;
-  bool shared = false;  // a gradient that others read too: not to be written in place
+  bool shared = false;  // a gradient with several readers: must not be written in place
 };
 
-// What one RunForward is about, and what came of it.
+// The input and result of one RunForward.
 struct Batch {
   Net::Feed feed;
   Score score;
@@ -34,23 +34,23 @@ struct Batch {
 class Program {
  public:
   using Arguments = std::vector<std::pair<int, Value>>;  // DNNL_ARG_... -> value
-  // Gets the address of each value that was named, in order.
+  // Gets the addresses of the values passed to Call, in order.
   using Function = std::function<void(const std::vector<float*>& data)>;
 
   Program();
 
   const dnnl::engine& engine() const { return engine_; }
-  // For every primitive: scratch memory is ours, so that it lies in the arena.
+  // For every primitive: we provide its scratch memory, from the arena.
   static dnnl::primitive_attr Attributes();
 
   Value NewValue(const dnnl::memory::desc& desc);
-  // `from` in another layout: the same memory where the layouts agree, or a reordered copy.
+  // `from` in another layout: the same memory if the layouts agree, else a reordered copy.
   Value Convert(const Value& from, const dnnl::memory::desc& desc);
-  // Reorders into a given place.
+  // Reorders into the given value.
   void Copy(const Value& from, const Value& to);
   // a + b, in a's layout.
   Value Add(const Value& a, const Value& b, const dnnl::primitive_attr& attributes);
-  // Where the result of an element-wise step on `value` may go: there, unless others read it too.
+  // Where an element-wise step on `value` writes its result: in place, unless `value` is shared.
   Value InPlace(const Value& value) {
     return value.shared || value.buffer < 0 ? NewValue(value.desc) : value;
   }
@@ -69,7 +69,7 @@ class Program {
   void Bind();
 
   Batch& batch() { return batch_; }
-  // Ends where `need` (may be empty) says no.
+  // Ends where `need` (may be empty) returns false.
   void RunForward(const std::function<bool(uint32_t p)>& need);
   void RunBackward(const std::function<void(uint32_t p)>& ready);
 
@@ -108,7 +108,7 @@ class Program {
 };
 
 // Whether both describe the same bytes: strides that agree wherever they matter. A single block of
-// channels lies as channels last do.
+// channels is stored like channels last.
 bool SameBytes(const dnnl::memory::desc& a, const dnnl::memory::desc& b);
 
 // An array in a plain layout.
@@ -118,8 +118,8 @@ dnnl::memory::desc Plain(const dnnl::memory::dims& dims, dnnl::memory::format_ta
 // Channels in blocks of 16.
 constexpr auto kBlocked = dnnl::memory::format_tag::aBcd16b;
 
-// How activations lie: channels in blocks of 16 where they divide into them, which the most and the
-// fastest kernels take, else channels last.
+// The layout of activations: channels in blocks of 16 if 16 divides their number, for which most of
+// the fastest kernels exist; else channels last.
 inline dnnl::memory::format_tag ActivationTag(dnnl::memory::dim channels) {
   return channels % 16 == 0 ? kBlocked : dnnl::memory::format_tag::nhwc;
 }
@@ -127,7 +127,7 @@ inline dnnl::memory::desc Activation(const dnnl::memory::dims& dims) {
   return Plain(dims, ActivationTag(dims[1]));
 }
 
-// oneDNN's readable, slow implementation, which it falls back to.
+// Whether it is oneDNN's slow reference implementation, its last resort.
 bool IsReference(const dnnl::primitive_desc_base& desc);
 
 }  // namespace tern::engine

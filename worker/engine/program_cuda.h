@@ -1,12 +1,13 @@
-// A net as a flat list of launches over one arena of the device, as program_cpu.h's is of steps on
-// the CPU. Layers append launches once (layer_cuda.h); then the program only runs. Internal to the
-// engine.
+// A net as a flat list of launches over one arena of the device, as program_cpu.h is one of steps
+// on the CPU. Layers append launches once (layer_cuda.h); then the program only runs. Internal to
+// the engine.
 //
 //   { NewValue, Call, Reads }*  -> EndForward -> { the same, Ready }* -> Bind
 //   -> { RunForward -> RunBackward? }*
 //
-// It runs in segments: parameters are fetched before, and gradients brought after, a few megabytes
-// of them at a time. A segment's launches are taken down the second time and replayed from then on.
+// It runs in segments: a few megabytes of parameters are fetched before each segment, or of
+// gradients copied back after it. A segment's launches are captured on its second run and replayed
+// from then on.
 #pragma once
 
 #include <cstdint>
@@ -23,29 +24,29 @@
 
 namespace tern::engine::cuda {
 
-// [batch, h, w, c] of the program's type in a buffer of the arena, or whatever its maker says.
+// [batch, h, w, c] of the program's type in a buffer of the arena, or an array in another form.
 struct Value {
   models::ImageDims image;
   int buffer = -1;
-  bool shared = false;  // a gradient that others read too: not to be written in place
+  bool shared = false;  // a gradient with several readers: must not be written in place
 };
 
 class Program {
  public:
-  // The address of each value that a launch has named, in order.
+  // The addresses of the values passed to Call, in order.
   using Data = std::vector<void*>;
-  // A cudaError_t.
+  // Returns a cudaError_t.
   using Kernel = std::function<int(kernels::DeviceStream stream, const Data& data)>;
-  // The same, of what is no CUDA call.
+  // The same for work other than a CUDA call.
   using Work = std::function<Status(kernels::DeviceStream stream, const Data& data)>;
   // Parameters [begin, end).
   struct Range {
     uint32_t begin = 0, end = 0;
   };
-  // What parameters are fetched from, and gradients brought to, in launches' order.
+  // How parameters are fetched and gradients copied back, in stream order.
   struct Traffic {
     std::function<Status(const Range&range)> fetch, bring;
-    std::function<Status(const Range& range)> arrived;  // waits for what was brought
+    std::function<Status(const Range& range)> arrived;  // waits for copied gradients
   };
 
   Program(uint32_t batch, kernels::DeviceType type) : batch_(batch), type_(type) {}
@@ -54,23 +55,23 @@ class Program {
   kernels::DeviceType type() const { return type_; }  // of images
   Value NewValue(const models::ImageDims& image);
   Value NewArray(size_t bytes);
-  // Where the result of an element-wise launch may go: there, unless others read it too.
+  // Where an element-wise launch writes its result: in place, unless `value` is shared.
   Value InPlace(const Value& value) { return value.shared ? NewValue(value.image) : value; }
-  // What is called from now on belongs to this layer, say.
+  // Calls from now on belong to this layer, for messages.
   void At(const std::string& where) { where_ = where; }
-  // `what` names the launch where it fails.
+  // `what` names the launch in its error.
   void Call(const char* what, const std::vector<Value>& values, Kernel kernel);
   void Do(const char* what, const std::vector<Value>& values, Work work);
   // Parameter p is read from here on; its gradient is final when this is reached.
   void Reads(uint32_t p) { AddMark(&Step::reads, p); }
   void Ready(uint32_t p) { AddMark(&Step::ready, p); }
   void EndForward() { backward_ = steps_.size(); }
-  // Lays out the arena. `sizes`: bytes, by parameter. kBadJob where the device has not the room.
+  // Lays out the arena. `sizes`: bytes, by parameter. kBadJob if the device has not enough memory.
   Status Bind(const std::vector<size_t>& sizes);
 
-  // Launches it all; `need` may end it, which is no error.
+  // Launches everything; `need` may end the pass, which is not an error.
   Status RunForward(const Stream& stream, const Traffic& traffic, const Need& need);
-  // The same, then ready(p) as the gradients arrive.
+  // The same for backward, then calls ready(p) as the gradients arrive.
   Status RunBackward(const Stream& stream, const Traffic& traffic,
                      const std::function<void(uint32_t p)>& ready);
 
@@ -86,7 +87,7 @@ class Program {
     Range parameters;           // read, or ready
     size_t bytes = 0;           // of those
     uint64_t runs = 0;
-    std::unique_ptr<Graph> graph;  // from the second run on, where CUDA can
+    std::unique_ptr<Graph> graph;  // from the second run on, if CUDA can capture it
     void Add(uint32_t p, size_t size);
   };
   void AddMark(int64_t Step::*mark, uint32_t p);
@@ -101,7 +102,7 @@ class Program {
   std::string where_ = "the net";
   MemoryPlan plan_;
   std::vector<Step> steps_;
-  size_t backward_ = 0;  // its first step
+  size_t backward_ = 0;  // first step of the backward pass
   std::vector<Segment> forward_segments_, backward_segments_;
   DeviceMemory arena_;
 };

@@ -1,5 +1,5 @@
-// NetDef -> the layers that the engine runs: shapes and places of parameters worked out, a ReLU
-// that the layer before applies folded into it. Internal to the engine.
+// NetDef -> the layers that the engine runs: with shapes and places of parameters, and with a ReLU
+// folded into the layer before it that applies it. Internal to the engine.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ struct PlannedLayer {
 // Whether the backend has a layer of that kind.
 using HasLayer = bool (*)(pb::LayerDef::KindCase kind);
 
-// REQUIRES a complete net, which outlives them.
+// REQUIRES a completed net, which outlives the layers.
 Result<std::vector<PlannedLayer>> PlanLayers(const pb::NetDef& def, const Net::Options& options,
                                              const Net::Arenas& arenas, HasLayer has_layer);
 

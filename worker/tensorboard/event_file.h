@@ -1,8 +1,11 @@
-// A file of TensorBoard's events: TFRecords, each
+// A file of TensorBoard's events. It is a sequence of TFRecords, little-endian:
 //
-//   uint64 length, uint32 masked CRC-32C of it, the event, uint32 masked CRC-32C of that
+//   u64    length of the event
+//   u32    masked CRC-32C of the length
+//   bytes  the event
+//   u32    masked CRC-32C of the event
 //
-// little-endian; masked: ((crc >> 15) | (crc << 17)) + 0xA282EAD8. One thread.
+// The masked form of a CRC is ((crc >> 15) | (crc << 17)) + 0xA282EAD8. One thread.
 #pragma once
 
 #include <string>
@@ -14,8 +17,8 @@ namespace tern::tensorboard {
 
 class EventFile {
  public:
-  // FOLDER/events.out.tfevents.SECONDS.tern, with seconds since 1970 that no file there has yet,
-  // and its first event. Makes the folder. kBadData where that cannot be.
+  // Creates FOLDER/events.out.tfevents.SECONDS.tern, with seconds since 1970 that no file there
+  // uses yet, and queues its first event. Creates the folder. kBadData if that fails.
   static Result<EventFile> Make(const std::string& folder);
   ~EventFile() { Close(); }
   EventFile(EventFile&& other) noexcept;
@@ -23,10 +26,10 @@ class EventFile {
 
   const std::string& path() const { return path_; }
   bool is_open() const { return fd_ >= 0; }
-  // To be written by the next Flush.
+  // Queues an event for the next Flush.
   void Add(const pb::Event& event);
-  // Writes what was added, whole records at a time: who is killed leaves a file that can be read.
-  // kBadData where that fails; then the file is closed, and what is added later goes nowhere.
+  // Writes what was added, whole records at a time, so a killed process leaves a readable file.
+  // kBadData if that fails; then the file is closed, and later events are dropped.
   Status Flush();
 
  private:
@@ -39,7 +42,7 @@ class EventFile {
   std::string records_;
 };
 
-// Seconds since 1970, as events have them.
+// Seconds since 1970, the time in events.
 double WallTime();
 
 }  // namespace tern::tensorboard

@@ -1,6 +1,6 @@
-// Values by size, as TensorBoard shows them: its usual buckets, whose limits grow by a factor
-// of 1.1 from 1e-12 on either side of 0. Few values that many elements share, as those of ternary
-// codes, stand in a narrow bucket each.
+// Histograms as TensorBoard shows them, with its usual buckets, whose limits grow by a factor of
+// 1.1 from 1e-12 on either side of 0. The few distinct values of ternary codes fall into a narrow
+// bucket each.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace tern::tensorboard {
 
-// Of finite values. Zeros are in the bucket of the smallest positive numbers; neighbouring buckets
-// without any value are one. Nothing of no values.
+// REQUIRES finite values. Zeros go into the bucket of the smallest positive numbers; neighbouring
+// empty buckets are merged. Empty for no values.
 pb::HistogramProto HistogramOf(std::span<const float> values);
 
 }  // namespace tern::tensorboard

@@ -1,5 +1,5 @@
-// The thread that writes an event file: what others tell it is in the file a second later.
-// Where it cannot be written, the log says so once.
+// The thread that writes an event file: events are in the file a second after they were added. If
+// the file cannot be written, the log says so once.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ namespace tern::tensorboard {
 
 class Writer {
  public:
-  // So many calls of AddLater may wait for the thread.
+  // `room`: how many calls of AddLater may wait for the thread.
   Writer(EventFile file, size_t room);
-  ~Writer();  // writes all that was told, and joins
+  ~Writer();  // writes all that was added, and joins
 
-  // From any thread; never waits. Where a file system stands still so long that 65536 events have
-  // come, further ones are lost.
+  // Any thread; never waits. If a file system hangs so long that 65536 events wait, further ones
+  // are dropped.
   void Add(pb::Event event);
-  // `make` fills in an event, on the writer's thread. Waits while `room` others do.
+  // `make` fills in an event, on the writer's thread. Waits while `room` calls wait already.
   void AddLater(std::function<void(pb::Event* event)> make);
 
  private:

@@ -1,8 +1,8 @@
-// A way of training: what a worker does in a step. Each stands in a file of its own and reads like
-// its paper's box; algorithms.cc has the table, job.proto a section for each with what servers must
-// know.
+// A training algorithm: what a worker does in a step. Each has a file of its own that reads like
+// its paper's box; algorithms.cc has the table, and job.proto a section for each with what servers
+// need to know.
 //
-//   W(r)    replica.parameters(): the weights after round r, which the workers agree on
+//   W(r)    replica.parameters(): the weights after round r, on which the workers agree
 //   point   replica.point(): the weights at which this worker takes its gradients
 //
 // Threads: the compute thread.
@@ -31,7 +31,7 @@
 
 namespace tern::train {
 
-// What an algorithm works with. All outlive it.
+// What an algorithm uses. All of it outlives the algorithm.
 struct Context {
   const setup::Setup& setup;
   uint32_t rank;
@@ -44,7 +44,7 @@ struct Context {
   Sums& sums;
   Port& port;
   Progress& progress;
-  // Takes events until `done`; the error that ends the worker otherwise.
+  // Handles events until `done` returns true, or returns the error that ends the worker.
   std::function<Status(const std::function<bool()>& done)> wait;
 };
 
@@ -56,36 +56,37 @@ class Algorithm {
         closes_without_(algorithm::Elasticity::Of(context.setup.job).unsolicited()) {}
   virtual ~Algorithm() = default;
 
-  // Before the first step: the parameters stand at W(applied).
+  // Called before the first step; the parameters are W(applied).
   virtual Status Begin(uint64_t applied) {
     applied_ = applied;
     return Ok();
   }
-  // Steps are counted from 1; each is done once, in order, from first_step().
+  // Called once per step, in order, from first_step(); steps count from 1.
   virtual Status Step(uint64_t step, const data::Batch& batch) = 0;
-  // Waits for what is under way, so that parameters() are the newest that the workers agree on.
+  // Waits for open exchanges, so that parameters() are the newest on which the workers agree.
   virtual Status Settle() { return Ok(); }
-  // The same for whoever wants to look only: nobody is asked for anything new.
+  // The same without asking anybody for anything new.
   virtual Status Rest() { return Settle(); }
-  // Whether the workers have met at the end of `step`, done and at rest: it can be begun after. Not
-  // where the end of the job has cut a round short: in a longer job they would not meet there.
+  // Whether the workers agree on W after `step` when all is quiet: training can resume after it. A
+  // round that the end of the job has cut short is no place to resume a longer job.
   bool MeetsAfter(uint64_t step) const {
     return applied_ != 0 && facts_.StepOfRound(applied_) == step;
   }
-  // What is this worker's own beside the replica, at rest. Restored after Begin. Where it lies on a
-  // device, it is seen here after the one, and there after the other.
+  // The private state of this worker besides the replica; REQUIRES that all is quiet. It is
+  // restored after Begin. If it is on a device: BringState: device -> host; SendState: host ->
+  // device.
   virtual Status BringState() { return Ok(); }
   virtual Status SendState() { return Ok(); }
   virtual void AddState(SavedState* /*state*/) {}
-  // Without rounds: whether a worker that comes back goes on at its own point, not at the weights
-  // that the servers have.
+  // Without rounds: whether a returning worker continues at its own point instead of at the
+  // servers' weights.
   virtual bool keeps_point() const { return false; }
-  // After the last step, where there are no rounds: nobody is to wait for this worker any more.
+  // Without rounds, after the last step: tells the servers that nobody has to wait for this worker.
   virtual Status Part() { return Ok(); }
-  // What applied() is after that.
+  // The value of applied() after that.
   virtual uint64_t pushed() const { return applied_; }
-  // What another worker needs to go on after round applied(). REQUIRES between two steps, or
-  // waiting.
+  // The state that another worker needs to continue after round applied(). REQUIRES that it is
+  // called between two steps, or while waiting.
   virtual Bytes SaveState() { return c_.replica.SaveState(applied_); }
 
   // As Facts::StepOfRound, in this job.
@@ -97,7 +98,7 @@ class Algorithm {
   Status AwaitSums(uint64_t round) {
     return c_.wait([this, round] { return c_.sums.Has(round); });
   }
-  // For a round that makes W(round) of W(round - 1).
+  // For a round that turns W(round - 1) into W(round).
   OpenRound MakeOpenRound() {
     return {c_.setup,    c_.replica, c_.sums,
             c_.progress, c_.wait,    [this](uint64_t round) { MarkApplied(round); }};
@@ -105,15 +106,15 @@ class Algorithm {
   void PushAll(uint64_t round, const float* arena) {
     for (uint32_t b = 0; b < c_.setup.plan.buckets.size(); ++b) c_.coder.Push(round, b, arena);
   }
-  // W(round) is in place.
+  // Call when W(round) is in place.
   void MarkApplied(uint64_t round) {
-    // What was pushed in it stays as it is until then.
+    // The pushed values must not change until they are coded.
     if (closes_without_) c_.coder.Finish();
     applied_ = round;
     c_.sums.Drop(round);
     c_.port.Applied(round);
   }
-  // Of the schedule, for updates that a worker makes on its own.
+  // The schedule's rate, for a worker's own updates.
   float RateOf(uint64_t step) const { return static_cast<float>(c_.schedule.Rate(step - 1)); }
 
   Context c_;
@@ -121,10 +122,10 @@ class Algorithm {
   uint64_t applied_ = 0;
 
  private:
-  const bool closes_without_;  // a round may, of this worker
+  const bool closes_without_;  // a round may close without this worker
 };
 
-// kBadJob where no algorithm of that name is in the table.
+// kBadJob if no algorithm of that name is in the table.
 Result<std::unique_ptr<Algorithm>> MakeAlgorithm(const std::string& name, const Context& context);
 
 }  // namespace tern::train

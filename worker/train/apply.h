@@ -1,4 +1,4 @@
-// From the answers of a round to the next W, in one pass over the model.
+// Turns the answers of a round into the next W, in one pass over the model.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@ class Apply {
   // All outlive it.
   Apply(const setup::Setup& setup, Replica& replica, const Sums& sums);
 
-  // W(round - 1) -> W(round). Localized parameters: the mean gradient through the optimizer
-  // (TernGrad, Algorithm 1, lines 5 and 6). Central ones: what the servers sent. kMismatch for an
-  // answer that cannot be one. REQUIRES all answers of the round.
+  // W(round - 1) -> W(round). Localized parameters: applies the mean gradient with the optimizer
+  // (TernGrad, Algorithm 1, lines 5 and 6). Central ones: takes what the servers sent. kMismatch
+  // for an invalid answer. REQUIRES all answers of the round.
   Status Run(uint64_t round);
-  // The same of one bucket, for localized parameters: all of them, once each and in any order, make
-  // W(round). REQUIRES its answers.
+  // The same for one bucket, with localized parameters: all buckets, once each and in any order,
+  // make W(round). REQUIRES the bucket's answers.
   Status Run(uint64_t round, uint32_t bucket);
-  // Whether a round may be applied bucket by bucket while others are still on their way. Between
-  // two of them the parameters are no W at all, so nobody may be able to ask for one: a worker that
-  // joins would (on_worker_loss: wait, shrink).
+  // Whether a round may be applied bucket by bucket while other answers are on their way. Between
+  // two buckets the parameters are not a valid W, so nobody may be able to request one, as a
+  // joining worker could (on_worker_loss: wait, shrink).
   bool by_bucket() const { return by_bucket_; }
 
  private:
   Status RunOnDevice(uint64_t round, uint32_t bucket, const update::Step& step);
-  // Where the rule looks at tensors as a whole.
+  // For rules that need whole tensors.
   Status RunTensorsOnDevice(uint64_t round, uint32_t bucket, const update::Step& step,
                             engine::DeviceModel& device);
 
@@ -38,7 +38,7 @@ class Apply {
   Replica& replica_;
   const Sums& sums_;
   const bool by_bucket_;
-  std::vector<float> decay_;  // by tensor, where replicas add it
+  std::vector<float> decay_;  // by tensor, if replicas add it
 };
 
 }  // namespace tern::train

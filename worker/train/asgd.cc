@@ -1,17 +1,21 @@
-// Asynchronous SGD and its kin (survey, section on asynchronous SGD; OD-SGD equations 4 to 6): the
-// worker's part is the same, what a push does and when it is answered is the servers'
-// (server/asgd.cc, dcasgd.cc, ssp.cc, softsync.cc).
+// Asynchronous SGD and its relatives (survey, section on asynchronous SGD; OD-SGD equations 4 to
+// 6). Their workers do the same; the servers decide what a push does and when it is answered
+// (server/asgd.cc, dcasgd.cc, ssp.cc, softsync.cc). A worker, in every step:
 //
-//   g = gradient at the weights that it holds;  push g;  the answer is the weights to go on at
+//   g = gradient at its weights
+//   push g
+//   its weights = the answer
 //
-// Downpour (asgd.push_every, pull_every above 1): the worker descends on its own copy between,
-// pushes the sum of its gradients, and pulls after so many steps. DC-ASGD where pushes are
-// stochastic codes: the square of a code is not the gradient's, so the worker forms the term
-// itself, against the weights as they are just before its push.
+// Downpour (asgd.push_every, pull_every above 1): in between, the worker descends on its own copy;
+// it pushes the sum of its gradients, and pulls after pull_every steps. DC-ASGD where a push is a
+// drawn code, or contains remainders of older gradients: its square is not that of the gradient, so
+// the worker forms the term itself, against the weights just before its push (docs/ALGORITHMS.md,
+// section 9).
 #include <algorithm>
 #include <optional>
 
 #include "common/base/text.h"
+#include "common/protocol/codec_options.h"
 #include "common/update/delay_compensation.h"
 #include "kernels/optimizer.h"
 #include "worker/train/algorithms.h"
@@ -109,16 +113,9 @@ class DelayCompensated : public Asynchronous {
   update::DelayCompensation compensation_;
 };
 
-bool FormsTheTerm(const Context& context) {
-  const auto& codecs = context.setup.plan.codec_of;
-  const bool drawn = std::any_of(codecs.begin(), codecs.end(),
-                                 [](const codec::Codec* codec) { return codec->stochastic(); });
-  return algorithm::FactsOf(context.setup.job).WorkersFormTerm(!drawn);
-}
-
 std::unique_ptr<Algorithm> MakeDcasgd(const Context& context, const pb::Dcasgd& job,
                                       bool adaptive) {
-  if (!FormsTheTerm(context)) return std::make_unique<Asgd>(context);
+  if (!protocol::WorkersFormTerm(context.setup.job)) return std::make_unique<Asgd>(context);
   return std::make_unique<DelayCompensated>(context, job, adaptive);
 }
 

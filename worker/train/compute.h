@@ -1,4 +1,4 @@
-// What computes gradients: the net, or, where a job asks for it, a calibrated wait.
+// Computes gradients: with the net, or, if a job asks for it, by waiting for a calibrated time.
 #pragma once
 
 #include <functional>
@@ -16,42 +16,43 @@ namespace tern::train {
 class Compute {
  public:
   virtual ~Compute() = default;
-  // The mean loss of the batch at the parameters that this was made for. `need` as engine::Net's;
-  // where it ends the pass, no Backward may follow.
+  // Returns the mean loss of the batch, at the parameters passed to the constructor. `need` as in
+  // engine::Net; if it ends the pass, Backward must not be called.
   virtual double Forward(const data::Batch& batch, const engine::Need& need) = 0;
-  // Its gradient, into the arena that this was made for. `ready(t)` as tensor t is final, from the
-  // last to the first. REQUIRES a Forward just before and the parameters unchanged since.
+  // Computes the gradient, into the arena passed to the constructor. Calls `ready(t)` when tensor t
+  // is final, from the last to the first. REQUIRES a Forward just before and the parameters
+  // unchanged since.
   virtual void Backward(const std::function<void(uint32_t tensor)>& ready) = 0;
-  // Whether batches are wanted as bytes, and what their memory is pinned with (null: nothing), as
-  // long as this lives.
+  // Whether it takes batches as bytes, and how to pin their memory (null: not needed); the latter
+  // is valid as long as this lives.
   virtual bool TakesBytes() const { return false; }
   virtual data::Pin PinOfBytes() const { return nullptr; }
-  // What comes after the batch that Forward is given next, so that it is fetched meanwhile; null:
-  // not known yet. It stays as it is until the Forward of it has returned, or LetGo.
+  // Announces the batch after the one that Forward gets next, so that it is fetched meanwhile;
+  // null: not known yet. It must not change until the Forward that gets it has returned, or until
+  // LetGo.
   virtual void Expect(const data::Batch* /*next*/) {}
   virtual void LetGo() {}
-  // As engine::Net's.
+  // As in engine::Net.
   virtual Status status() const { return Ok(); }
 };
 
-// What the job says for the rank whose own it is (config::ForRank).
+// The job's settings for this rank. REQUIRES the rank's own job (config::ForRank).
 engine::Device DeviceOf(const pb::Job& job);
 engine::Precision PrecisionOf(const pb::Train& train);
 
-// For a net that takes the batch as it is.
+// For a net that takes the batch in its form, floats or bytes.
 engine::Net::Feed FeedOf(const data::Batch& batch);
 
-// Forward and backward of the net; of one net a batch size, made when it is first needed. The
-// arenas outlive it. With `pixels`, batches come as bytes where the rank has a GPU; else as floats.
-// Threads: as engine::Net.
+// Forward and backward of the net; there is one net per batch size, made on first use. The arenas
+// outlive it. With `pixels`, batches are bytes if the rank has a GPU; else floats. Threads: as in
+// engine::Net.
 Result<std::unique_ptr<Compute>> MakeNetCompute(
     const setup::Setup& setup, uint32_t rank, const engine::Net::Arenas& arenas,
     const std::optional<kernels::PixelRule>& pixels = std::nullopt);
-// train.compute: wait. A step takes train.compute_wait_ms (longer while this worker is slow), a
-// third of it in Forward; a tensor is needed, and its gradient is ready, when its share of the time
-// has passed. What `need` takes comes on top.
-// Gradients are Gaussian noise, other for each worker and the same every step. `train`, of this
-// rank's job, outlives it.
+// train.compute: wait. A step takes train.compute_wait_ms (longer while this worker is made slow),
+// a third of it in Forward; a tensor is needed, and its gradient is ready, after its share of the
+// time. Time spent in `need` is added. Gradients are Gaussian noise, different for each worker and
+// the same in every step. `train`, of this rank's job, outlives it.
 std::unique_ptr<Compute> MakeWaitCompute(const setup::Setup& setup, const pb::Train& train,
                                          uint32_t rank, float* gradients);
 

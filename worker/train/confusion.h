@@ -1,4 +1,4 @@
-// How often each class of the test set was taken for each.
+// The confusion matrix of the test set.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace tern::train {
 
-// [true class, predicted class], row-major; empty where nothing was counted.
+// [true class, predicted class], row-major; empty if nothing was counted.
 using Confusion = std::vector<uint64_t>;
 
-// FOLDER/confusion.csv: a row a true class, a column a predicted one, their numbers first. Makes
-// the folder. REQUIRES counts.size() = classes^2. kBadData if the system refuses.
+// Writes FOLDER/confusion.csv: one row per true class, one column per predicted class, with their
+// numbers first. Creates the folder. REQUIRES counts.size() = classes^2. kBadData if the system
+// refuses.
 Status WriteConfusion(const std::string& folder, const Confusion& counts, uint32_t classes);
 
 }  // namespace tern::train

@@ -15,16 +15,16 @@ class Descent {
   // All outlive it.
   Descent(const setup::Setup& setup, Replica& replica, const update::Schedule& schedule);
 
-  // With the gradient in replica.gradients(); `step` is counted from 1.
+  // Uses the gradient in replica.gradients(); `step` counts from 1.
   void MovePoint(uint64_t step);
-  // The optimizer's state starts again.
+  // Resets the optimizer's state.
   void Reset();
 
  private:
   const setup::Setup& setup_;
   Replica& replica_;
   const update::Schedule& schedule_;
-  std::vector<float> decay_;  // by tensor, where it is not in the gradient
+  std::vector<float> decay_;  // by tensor, if it is not in the gradient
 };
 
 }  // namespace tern::train

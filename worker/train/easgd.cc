@@ -1,12 +1,12 @@
-// EASGD (survey, equations 2 to 4), synchronous: every tau steps the workers and the centre pull at
-// each other, both from the difference before (algorithms.md, correction 5; alpha = eta rho).
+// EASGD (survey, equations 2 to 4; docs/ALGORITHMS.md, section 11), synchronous: every tau steps
+// the workers and the centre move towards each other, both by the old difference; alpha = eta rho.
 //
-//   x^i_{t+1} = x^i_t - eta g(x^i_t) - alpha (x^i_t - c_t)
-//   c_{t+1}   = c_t + alpha sum_i (x^i_t - c_t)
+//   x^i_{t+1} = x^i_t - eta g(x^i_t) - alpha (x^i_t - c_t)    if tau divides t
+//   x^i_{t+1} = x^i_t - eta g(x^i_t)                          else
+//   c_{t+1}   = c_t + alpha sum_i (x^i_t - c_t)               if tau divides t
 //
-// for t that tau divides, and x^i_{t+1} = x^i_t - eta g(x^i_t) between. The servers hold the
-// centre; W is the centre as the workers were last told it. With momentum or nesterov as the
-// optimizer it is EAMSGD. At t = 0 nobody has moved yet: nothing is exchanged.
+// The servers hold the centre; W is the centre as the workers last received it. With momentum or
+// nesterov as the optimizer it is EAMSGD. At t = 0 nobody has moved yet, so nothing is exchanged.
 #include "worker/train/algorithms.h"
 #include "worker/train/apply.h"
 #include "worker/train/local_steps.h"

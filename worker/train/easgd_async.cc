@@ -1,9 +1,9 @@
-// Asynchronous EASGD (Zhang et al. 2015; survey, equations 2 to 4): every tau steps of its own,
-// whatever the others do, a worker and the centre pull at each other, both from the difference
-// before.
+// Asynchronous EASGD (Zhang et al. 2015; survey, equations 2 to 4): every tau of its own steps, a
+// worker and the centre move towards each other, both by the old difference. The worker pushes x_t;
+// the answer is the centre c before the push:
 //
-//   push x_t; the answer is the centre c before it:   c <- c + alpha (x_t - c)   (on the server)
-//   x_{t+1} = x_t - eta g(x_t) - alpha (x_t - c)
+//   c       = c + alpha (x_t - c)                     on the server
+//   x_{t+1} = x_t - eta g(x_t) - alpha (x_t - c)      on the worker, with the old c
 //
 // With momentum or nesterov as the optimizer it is EAMSGD.
 #include "worker/train/algorithms.h"

@@ -1,4 +1,4 @@
-// A part of the test set, through the net in its evaluation form.
+// Evaluates a part of the test set with the net in its evaluation form.
 #pragma once
 
 #include <memory>
@@ -21,14 +21,14 @@ class Evaluate {
   static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup,
                                                 const data::Samples& test, Replica& replica,
                                                 Progress& progress, engine::Device device);
-  // The same of weights and statistics in the arenas of a caller, who keeps them as long.
+  // The same for weights and statistics in the caller's arenas, which outlive it.
   static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup,
                                                 const data::Samples& test, const float* parameters,
                                                 float* statistics, Progress& progress,
                                                 engine::Device device,
                                                 engine::DeviceModel* model = nullptr);
-  // Sums over one of `parts` equal parts of the set; part < parts. Unless null, *confusion is what
-  // was taken for what. kBadData as Samples::Fill.
+  // Sums over part `part` of `parts` equal parts of the set; part < parts. If not null, *confusion
+  // gets the counts. kBadData as in Samples::Fill.
   Result<engine::Score> Run(uint32_t part, uint32_t parts, Confusion* confusion = nullptr);
 
  private:
@@ -37,7 +37,7 @@ class Evaluate {
   const data::Samples& test_;
   Progress& progress_;
   const uint32_t batch_, threads_, classes_;
-  const bool as_bytes_;  // of the images
+  const bool as_bytes_;  // the images
   std::unique_ptr<engine::Net> net_;
 };
 

@@ -1,6 +1,7 @@
-// What the workers tell each other now and then, counted once like the rest and answered with
-// everybody's: the hashes of their W and their losses; then, where an evaluation is due, what each
-// scored on its part of the test set, which those divide whose hashes came.
+// What the workers exchange about themselves from time to time, as a reduction whose answer has
+// everybody's entry: first the hashes of their W and their losses (kCompare); then, if an
+// evaluation is due, the scores on their parts of the test set (kEvaluate), which is divided among
+// the workers of the first answer.
 #pragma once
 
 #include <cstdint>
@@ -22,26 +23,27 @@ class Figures {
           Gradient& gradient)
       : setup_(setup), rank_(rank), evaluate_(evaluate), replica_(replica), gradient_(gradient) {}
 
-  // Whether they are exchanged when `steps` steps are done; with an evaluation.
+  // Whether they are exchanged after `steps` steps; and whether with an evaluation.
   bool Due(uint64_t steps) const;
   bool EvaluationIsDue(uint64_t steps) const;
 
-  // This worker's, now: for kCompare; for kEvaluate, after the answer to the other:
-  // kBadData where test images are damaged.
+  // This worker's current entry for kCompare; and, after the answer to it, for kEvaluate. kBadData
+  // if test images are damaged.
   Result<pb::Figures> Compared();
-  // `last`: the job's; with the confusion where it wants that.
+  // `last`: the job's last evaluation, with the confusion matrix if the job asks for it.
   Result<pb::Figures> Evaluated(bool last);
-  // Everybody's, W having been that of `steps` steps. kMismatch, naming both, where two W differ.
+  // Takes everybody's entries for W after `steps` steps. kMismatch, with both hashes, if two W
+  // differ.
   Status OnAnswer(const Answer& answer, uint64_t steps);
-  // Whether no worker of a lower rank was there at the newest figures.
+  // Whether no worker with a lower rank took part in the newest figures.
   bool IsLowest() const { return !present_.empty() && present_.front() == rank_; }
-  // Of all workers, at the newest evaluation.
+  // The newest evaluation, over all workers.
   const pb::Figures& newest() const { return newest_; }
-  // Writes what the last evaluation confused, if the job wants that.
+  // Writes the confusion matrix of the last evaluation, if the job asks for it.
   Status WriteConfusion() const;
 
  private:
-  // Of all who were compared: means, and second moments (design section 7).
+  // Averages over the compared workers: means, and second moments (docs/ALGORITHMS.md, section 1).
   Status AverageStatistics(const std::vector<pb::Figures>& by_rank);
   Status OnCompared(const std::vector<pb::Figures>& by_rank, uint64_t steps);
   void OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t steps);
@@ -52,9 +54,9 @@ class Figures {
   Replica& replica_;
   Gradient& gradient_;
   std::vector<uint32_t> present_;  // ranks, at the newest comparison
-  pb::Figures compared_;           // of all, then
+  pb::Figures compared_;           // over all workers, then
   pb::Figures newest_;
-  Confusion confusion_;  // of all, at the last evaluation
+  Confusion confusion_;  // over all workers, at the last evaluation
 };
 
 }  // namespace tern::train

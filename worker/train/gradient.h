@@ -15,22 +15,22 @@ namespace tern::train {
 
 class Gradient {
  public:
-  // All outlive it. The gradient is taken at replica.point() and lies in replica.gradients().
+  // All arguments outlive it. The gradient is taken at replica.point(), into replica.gradients().
   Gradient(const setup::Setup& setup, Compute& compute, Replica& replica, Progress& progress);
 
   using Need = std::function<Status(uint32_t tensor)>;
   using Ready = std::function<void(uint32_t bucket)>;
 
-  // `need(tensor)` before the first layer reads it at the point: what is not there yet can still be
-  // put in place. Its error ends this. `ready(bucket)` once a bucket is final: while backward still
-  // runs, or all at its end where the exchange is not to overlap (exchange.overlap) or the norm has
-  // to be known first.
-  // Where the device has failed it says so, and nothing was ready.
+  // Calls `need(tensor)` before the first layer reads the tensor at the point, so that the caller
+  // can put it in place in time; its error ends this. Calls `ready(bucket)` when a bucket is final:
+  // while backward still runs, or for all buckets at the end if the exchange does not overlap
+  // (exchange.overlap) or the norm must be known first. Returns the device's error if it has
+  // failed; then no bucket was ready.
   Status Take(const data::Batch& batch, const Need& need, const Ready& ready);
   Status Take(
       const data::Batch& batch, const Ready& ready = [](uint32_t) {});
 
-  // Mean losses since the last call, times samples; and those samples.
+  // The sum of mean losses times samples since the last call, and the number of those samples.
   struct Losses {
     double sum = 0;
     uint64_t samples = 0;
@@ -40,7 +40,7 @@ class Gradient {
   void SetLosses(const Losses& losses) { losses_ = losses; }
 
  private:
-  // The time in `need` is none of the forward's.
+  // `time` excludes the time in `need`.
   Result<double> Forward(const data::Batch& batch, const Need& need, TimeScope* time);
   Status Backward(const Ready& ready);
   Status AddDecay(uint32_t tensor);
@@ -52,12 +52,12 @@ class Gradient {
   Progress& progress_;
   std::vector<float> decay_;                       // by tensor, added to the gradient
   std::vector<std::vector<uint32_t>> buckets_of_;  // by tensor
-  std::vector<uint32_t> tensors_left_;             // by bucket, in the backward that runs
+  std::vector<uint32_t> tensors_left_;             // by bucket, in the running backward
   bool in_backward_;
   Losses losses_;
 };
 
-// The weight decay of tensor `t` in the place `where`; 0 where the job has none there.
+// The weight decay of tensor `t` at the place `where`; 0 if the job has none there.
 float DecayOf(const setup::Setup& setup, uint32_t t, pb::WeightDecay::Where where);
 
 }  // namespace tern::train

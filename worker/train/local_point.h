@@ -1,5 +1,5 @@
-// w', where OD-SGD's workers take their gradients, with what it is made of: here, or on the device
-// where the model lies. Threads: the compute thread.
+// w', the weights at which OD-SGD's workers take their gradients, with its state: on the host, or
+// on the device that has the model. Threads: the compute thread.
 #pragma once
 
 #include <memory>
@@ -19,24 +19,24 @@ class LocalPoint {
   // Both outlive it. REQUIRES an algorithm with a local updater.
   LocalPoint(const setup::Setup& setup, Replica& replica);
 
-  // w' = W, and W is the one of before.
+  // Sets w' = W, and takes W for the previous one, too.
   Status Begin();
   // w' = W
   Status StandAtW();
-  // W becomes the next one now.
+  // Call before W becomes the next one: saves what the compensation needs of it.
   Status LeaveW();
-  // The bucket's gradient stays for the codes of the round, while the next backward writes over
-  // it: where they find it. Two rounds are open.
+  // Retains the bucket's gradient for the codes of the round, while the next backward overwrites
+  // it; returns where the codes find it. Two rounds are open.
   Result<const float*> Keep(uint64_t round, uint32_t bucket);
   // w' = W + U_local(g)
   Status Move(float learning_rate);
 
-  // Its state, seen here between Bring and Send.
+  // Copies its state between device and host: device -> host; host -> device.
   Status Bring();
   Status Send();
   void AddState(SavedState* state);
 
-  // What a device has of it.
+  // The arrays that a device holds for it.
   static std::vector<engine::DeviceModel::Local> Arenas(const pb::Job& job);
 
  private:
@@ -50,9 +50,9 @@ class LocalPoint {
   const setup::Setup& setup_;
   Replica& replica_;
   std::vector<float> kept_[2];  // gradients of the open rounds, by round
-  std::vector<float> before_;   // W(s-2), where the compensation is against it
+  std::vector<float> before_;   // W(s-2), if the compensation uses it
   std::unique_ptr<update::LocalUpdater> updater_;
-  std::vector<float> decay_;  // by tensor, where it is not in the gradient
+  std::vector<float> decay_;  // by tensor, if it is not in the gradient
 };
 
 }  // namespace tern::train

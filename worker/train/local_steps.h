@@ -1,4 +1,4 @@
-// What the algorithms with local steps share: each worker descends on its own point with its own
+// The base of the algorithms with local steps: each worker descends on its own point with its own
 // optimizer, and every p steps (and after the last) the workers agree on W again.
 #pragma once
 
@@ -15,7 +15,7 @@ class LocalSteps : public Algorithm {
   explicit LocalSteps(const Context& context);
 
   Status Begin(uint64_t applied) override;
-  // W alone: the state of an optimizer is each worker's own.
+  // W alone: each worker's optimizer state is its own.
   Bytes SaveState() override { return c_.replica.SaveWeights(applied_); }
 
  protected:

@@ -1,13 +1,13 @@
-// OD-SGD, Algorithm 2 (wp: warm-up; num = step - 1). Every step computes g_s at point w'_s and
-// pushes it as round s.
+// OD-SGD, Algorithm 2 (wp: warm-up; num = step - 1; docs/ALGORITHMS.md, section 7). Every step s
+// computes g_s at the point w'_s and pushes it as round s:
 //
-//   s <= wp       wait for the sum of s; w'_{s+1} = W(s), as ssgd
-//   s == wp + 1   still at W(s-1): w'_{s+1} = W(s-1) + U_local(g_s), whose compensation is 0
-//   s >  wp + 1   wait for the sum of s - 1 only; w'_{s+1} = W(s-1) + U_local(g_s)
+//   s <= wp       w'_{s+1} = W(s)                        after the sum of s, as in ssgd
+//   s == wp + 1   w'_{s+1} = W(s-1) + U_local(g_s)       g_s is taken at W(s-1): no compensation
+//   s >  wp + 1   w'_{s+1} = W(s-1) + U_local(g_s)       after the sum of s - 1 only
 //
-// so from wp + 1 on the exchange of g_s is under way while g_{s+1} is computed: two rounds are
-// open. The point starts from W again each step: local updates never add up. U_local gets the raw
-// gradient, whatever the codec. Evaluation and weights are of W, never of w'.
+// so from wp + 1 on the exchange of g_s is in progress while g_{s+1} is computed: two rounds are
+// open. The point starts from W in each step: local updates do not accumulate. U_local gets the raw
+// gradient, whatever the codec. Evaluation and saved weights use W, never w'.
 #include <cmath>
 
 #include "worker/train/algorithms.h"

@@ -1,5 +1,5 @@
-// A round whose answers are on their way: what has come is applied while the rest still travels,
-// and, where the next forward runs meanwhile, each tensor just before the layer that reads it.
+// A round whose answers are arriving: buckets are applied while others are still on their way, and,
+// if the next forward runs meanwhile, each tensor just before the layer that reads it.
 //
 //   none --Open--> waiting --{ Need | Finish: wait for a bucket, apply it }*--> applied = none
 #pragma once
@@ -20,28 +20,29 @@ namespace tern::train {
 
 class OpenRound {
  public:
-  using Wait = std::function<Status(const std::function<bool()>& done)>;  // as Context::wait
+  using Wait = std::function<Status(const std::function<bool()>& done)>;  // as in Context
 
-  // All outlive it. `applied(round)`: W(round) is in place.
+  // All arguments outlive it. Calls `applied(round)` when W(round) is in place.
   OpenRound(const setup::Setup& setup, Replica& replica, Sums& sums, Progress& progress, Wait wait,
             std::function<void(uint64_t round)> applied);
 
-  // This worker has contributed to `round` what it will. REQUIRES none open.
+  // This worker has made all its contributions to `round`. REQUIRES that no round is open.
   void Open(uint64_t round);
-  // The round that is open.
+  // The open round, if there is one.
   std::optional<uint64_t> round() const { return round_; }
-  // Whether Need can wait for less than all of it (Apply::by_bucket).
+  // Whether Need can wait for less than the whole round (Apply::by_bucket).
   bool by_bucket() const { return apply_.by_bucket(); }
 
-  // Waits until tensor t is that of the open round; of none, it is already. REQUIRES by_bucket().
+  // Waits until tensor t has its value of the open round; does nothing without one. REQUIRES
+  // by_bucket().
   Status Need(uint32_t tensor);
-  // The same of all tensors.
+  // The same for all tensors.
   Status Finish();
 
  private:
   Status AwaitBucket(uint32_t bucket);
   bool Here(uint32_t bucket) const;
-  // A bucket that is here and not applied; `wanted` before others.
+  // A bucket that has arrived and is not applied; prefers `wanted`.
   std::optional<uint32_t> Next(uint32_t wanted) const;
 
   const setup::Setup& setup_;

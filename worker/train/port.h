@@ -1,6 +1,5 @@
-// Between the training threads and the net thread: what the step can say to the job, and what it
-// hears. The step knows nothing of sockets, shards or membership; another exchange (a ring, say)
-// would be another Port.
+// The interface between the training threads and the net thread. Training knows nothing about
+// sockets, shards or membership; another exchange (a ring, for example) would be another Port.
 #pragma once
 
 #include <cstdint>

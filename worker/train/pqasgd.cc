@@ -1,9 +1,10 @@
 // PQASGD, Algorithm 2: local steps, and after every p-th (and the last) the mean of the quantized
-// changes since the last synchronization.
+// changes since the last synchronization. In iteration j, from 0, and if p divides j + 1:
 //
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
-//   if p divides j + 1:  G_i = x_{j+1,i} - x_{j+1-p};  Delta_i = Q(G_i)
-//                        x_{j+1} = x_{j+1-p} + 1/n sum_k Delta_k
+//   G_i       = x_{j+1,i} - x_{j+1-p}            if p divides j + 1, as the next two
+//   Delta_i   = Q(G_i)
+//   x_{j+1}   = x_{j+1-p} + 1/n sum_k Delta_k
 #include "worker/train/algorithms.h"
 #include "worker/train/local_steps.h"
 

@@ -43,6 +43,8 @@ struct Progress {
   Counter &checkpoints, &checkpoint_failures;
   TimeCounter &checkpoint, &train;
   Gauge &loss, &learning_rate;
+  // As Counters of proto/wire.proto.
+  std::atomic<uint64_t> job_step{0}, from_step{0};
   std::atomic<uint64_t> moves{0};   // goes up whenever the compute thread does something
   std::atomic<bool> waiting{true};  // the compute thread waits for others
 

@@ -1,11 +1,11 @@
-// PSGD (PQASGD paper, section 3.2; algorithms.md, correction 1): local steps, and after every p-th,
-// and the last, the mean of all parameters.
+// PSGD (PQASGD paper, section 3.2; docs/ALGORITHMS.md, section 10, on its phase): local steps, and
+// after every p-th, and the last, the mean of all parameters. In iteration j, from 0:
 //
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
-//   if p divides j + 1:  x_{j+1,i} = 1/n sum_k x_{j+1,k}
+//   x_{j+1,i} = 1/n sum_k x_{j+1,k}           if p divides j + 1
 //
-// What the optimizer's state does there is psgd.at_sync: `keep` leaves it each worker's own,
-// `reset` starts it again, `average` averages it with the parameters.
+// psgd.at_sync is what then happens to the optimizer's state: `keep` leaves each worker its own,
+// `reset` resets it, `average` averages it like the parameters.
 #include "worker/train/algorithms.h"
 #include "worker/train/local_steps.h"
 

@@ -1,4 +1,4 @@
-// Asking the servers for the parameters that they hold.
+// Pulls the parameters that servers hold.
 #pragma once
 
 #include "common/base/status.h"
@@ -6,8 +6,8 @@
 
 namespace tern::train {
 
-// The weights (or their moving average) as the servers have them, into w. With changes on the way
-// down, w is what this worker holds, or they send the weights whole.
+// Writes the servers' current weights (or their moving average) into w. If the servers send
+// changes, w must be what this worker holds, or they send the weights whole.
 Status Pull(const Context& context, float* w, bool average);
 
 }  // namespace tern::train

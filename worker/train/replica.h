@@ -1,7 +1,7 @@
 // A worker's replica of the model: W, gradients, optimizer state and moving average, each one arena
-// in canonical order; and, where the algorithm trains elsewhere than at W, the point where it does.
-// Under localized parameters every worker's W is bit-identical after every round. Threads: the
-// compute thread owns it; the coder reads what it was given until the round's sums have come.
+// in canonical order; and, if the algorithm trains at other weights than W, those, the point. Under
+// localized parameters every worker's W is bit-identical after every round. Threads: the compute
+// thread owns it; the coder reads pushed arrays until the round's sums have arrived.
 #pragma once
 
 #include <cstdint>
@@ -27,66 +27,66 @@ class Replica {
   float* parameters() { return parameters_.data(); }  // W
   float* point() { return point_.empty() ? parameters_.data() : point_.data(); }
   float* gradients() { return gradients_.data(); }  // taken at point()
-  // The statistics of batch norms: as this worker's steps have left them; and their mean over the
-  // workers when they were compared last, for evaluation and for who uses the weights.
+  // The statistics of batch norms: this worker's own; and their mean over the workers at the last
+  // comparison, for evaluation and for users of the weights.
   std::vector<float>& statistics() { return statistics_; }
   std::vector<float>& mean_statistics() { return mean_statistics_; }
-  // What evaluation uses: the moving average where the job has one, else W.
+  // What evaluation uses: the moving average if the job has one, else W.
   const float* evaluated() const { return average_.empty() ? parameters_.data() : average_.data(); }
-  // The moving average; empty where the job has none.
+  // The moving average; empty if the job has none.
   Floats& average() { return average_; }
   update::Optimizer& optimizer() { return *optimizer_; }
   bool needs_whole_tensors() const { return optimizer_->needs_whole_tensors(); }
-  // From now on weights and the optimizer's state are those on the device. What is loaded is sent
-  // there; whoever wants to see them here (a hash, a state, views) calls Bring first.
+  // Moves weights and optimizer state to the device, which owns them from now on. Loaded states are
+  // copied there; a caller that reads them on the host (a hash, a state, views) calls Bring first.
   Status MoveTo(std::unique_ptr<engine::DeviceModel> device);
   engine::DeviceModel* device() { return device_.get(); }
-  // To change what lies there.
+  // For changing the arenas on the device: marks the host's copies as stale.
   engine::DeviceModel& UseDevice() {
     newer_there_ = true;
     return *device_;
   }
-  // All of it here as it is there; and there as it is here, when others have written into it.
+  // Bring: copies all arenas from device to host. Send: from host to device, after a change there.
   Status Bring();
   Status Send();
 
-  // An arena for whoever has to see a whole round before it can update.
+  // An arena as long as the model, for a caller that needs a whole round before it can update.
   float* scratch();
 
-  // One update of elements [first, first + n) of W with mean gradient g (design section 7), and of
-  // their average.
+  // Updates elements [first, first + n) of W with the mean gradient g (docs/ALGORITHMS.md, section
+  // 1), and their moving average.
   void Update(const float* g, size_t first, size_t n, const update::Step& step, float decay);
-  // The moving average of elements of W that change number `update` (from 1) has made; here, or on
-  // the device.
+  // Updates the moving average of elements of W after change number `update` (from 1); on the host,
+  // or on the device.
   void Average(size_t first, size_t n, uint64_t update);
   Status AverageOnDevice(size_t first, size_t n, uint64_t update);
 
-  // The optimizer's own state is that of the start again.
+  // Resets the optimizer's state.
   void ResetOptimizer();
   uint64_t Hash() const;  // of W
-  // What travels with the state beside the arenas; read when it is saved, written when it is
-  // loaded.
+  // Adds an array that travels with the state besides the arenas; it is read when the state is
+  // saved, and written when it is loaded.
   void SaveAlso(SavedState::Array array) { also_.push_back(std::move(array)); }
-  // State: all that another worker needs to go on after round `applied`. With `slots`, those stand
-  // for the optimizer's.
+  // State: everything that another worker needs to continue after round `applied`. `slots` replace
+  // the optimizer's own.
   Bytes SaveState(uint64_t applied);
   Bytes SaveState(uint64_t applied, const std::vector<std::vector<float>>& slots);
-  // Without the optimizer's state, where that is each worker's own; of W or of other `weights`.
+  // Without the optimizer's state, if each worker has its own; with W or other `weights`.
   Bytes SaveWeights(uint64_t applied, const float* weights = nullptr);
-  // What a state does not have starts afresh, and the log says so.
+  // Arrays missing in the state are reset, which is logged.
   Status LoadState(const Bytes& state);
-  // All that is this worker's own, for its checkpoints: the state, and the point where it has one.
+  // Everything of this worker, for its checkpoints: the state, and the point if it has one.
   std::vector<models::TensorView> Views();
-  // kBadData names what is missing; the replica may be partly written then.
+  // kBadData names what is missing; the replica may then be partly written.
   Status LoadViews(const models::TensorFile& file);
   Status LoadPoint(const models::TensorFile& file);  // the point alone
   static uint64_t MaxStateBytes(const setup::Setup& setup);
-  // W as a safetensors file; the moving average beside it where the job has one.
+  // Writes W as a safetensors file, and the moving average beside it if the job has one.
   Status WriteWeights(const std::string& folder, uint64_t step);
 
  private:
   explicit Replica(const setup::Setup& setup);
-  // `arena` by name, and the mean statistics.
+  // Writes `arena` by parameter names, and the mean statistics.
   Status WriteFile(const std::string& path, const Floats& arena, uint64_t step) const;
   std::vector<models::TensorView> Views(const float* weights,
                                         const std::vector<const float*>& slots);
@@ -99,7 +99,7 @@ class Replica {
 
   const setup::Setup& setup_;
   std::unique_ptr<engine::DeviceModel> device_;
-  bool newer_there_ = false;  // weights, on the device
+  bool newer_there_ = false;  // the weights on the device are newer than the host's
   std::vector<SavedState::Array> also_;
   Floats parameters_, point_, gradients_, average_, scratch_;
   std::vector<float> statistics_, mean_statistics_;

@@ -1,11 +1,11 @@
 // RSGD (PQASGD paper, section 5): local steps, and after each the mean of one of p parts of the
-// model.
+// model. In iteration j, from 0:
 //
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
-//   part i = j mod p of x_{j+1} becomes its mean over the workers
+//   part (j mod p) of x_{j+1,i} becomes its mean over the workers
 //
-// Bucket i of the plan is part i. Step s makes round 2 s. Before an evaluation all parts are
-// exchanged once, as round 2 s + 1, so that W is the mean of all workers; x stays as it is.
+// Bucket k of the plan is part k. Step s makes round 2 s. Before an evaluation all parts are
+// exchanged once, as round 2 s + 1, so that W is the mean of all workers; x does not change.
 #include "worker/train/algorithms.h"
 #include "worker/train/local_steps.h"
 

@@ -3,12 +3,12 @@
 //   input z_t^(i)          the batch of this worker
 //   compute g_t^(i)        forward, backward at W(t-1); buckets leave while backward still runs
 //   ternarize, push        coder.h
-//   pull mean gradient     wait for the answers of all chunks;
-//   update w               apply.h, each bucket as it comes where that may be
+//   pull mean gradient     wait for the answers of all chunks
+//   update w               apply.h, each bucket as it arrives if that is possible
 //
-// Where buckets may be applied as they come, the last two wait until the next forward wants them:
-// its first layers run while the answers to the last ones travel (open_round.h). It is the same W
-// at the same places, so the same bits.
+// If buckets may be applied as they arrive, the last two lines wait until the next forward needs
+// them: its first layers run while the answers to the last ones travel (open_round.h). W is the
+// same at every layer that reads it, so the bits are, too.
 #include "worker/train/algorithms.h"
 
 namespace tern::train {

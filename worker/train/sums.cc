@@ -227,20 +227,23 @@ Status Sums::DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>&
   std::span<const uint8_t> rest = opened->sums;
   for (size_t i = 0; i < chunk.segments.size(); ++i) {
     const codec::Segment& segment = chunk.segments[i];
-    const codec::Codec& codec = plan.central ? *plan.pull_codec : *plan.codec_of[segment.tensor];
-    Result<size_t> size = segment.count * sizeof(float);
-    if (!part.whole) size = codec.SumPart(rest, segment, opened->contributors);
-    if (!size.ok()) return size.status();
     const uint64_t base = plan.tensor_begin[segment.tensor] + segment.begin;
     const auto use_part = [&](uint64_t at, std::span<const float> values) {
       use(segment.tensor, base + at, values);
     };
+    Result<size_t> size = segment.count * sizeof(float);
     if (part.whole) {
       UseFloats(rest.first(*size), use_part);
+    } else if (plan.central) {
+      size = plan.pull_codec->DecodeAloneTo(rest, segment, use_part);
     } else {
-      TERN_RETURN_IF_ERROR(codec.DecodeTo(rest.first(*size), segment, opened->contributors,
-                                          opened->scalers[i], use_part));
+      const codec::Codec& codec = *plan.codec_of[segment.tensor];
+      size = codec.SumPart(rest, segment, opened->contributors);
+      if (size.ok())
+        TERN_RETURN_IF_ERROR(codec.DecodeTo(rest.first(*size), segment, opened->contributors,
+                                            opened->scalers[i], use_part));
     }
+    if (!size.ok()) return size.status();
     rest = rest.subspan(*size);
   }
   return rest.empty() ? Ok()

@@ -85,6 +85,7 @@ Status Trainer::Train() {
 
 Status Trainer::BeginAnew() {
   const Beginning from = *std::exchange(anew_, std::nullopt);
+  p_.progress.job_step = p_.progress.from_step = 0;
   const auto* resume = std::get_if<ResumeWanted>(&from);
   p_.coder.Forget();
   LOG_IF(WARNING, p_.coder.keeps() && (resume == nullptr || !has_rounds_))
@@ -113,12 +114,14 @@ Status Trainer::BeginAnew() {
       << "went back to round " << applied
       << ": the parameters are the servers'; what this worker had of its own (local steps, "
          "local updaters, momentum of its own) starts afresh";
+  if (applied != 0) p_.progress.from_step = algorithm_->StepOfRound(applied);
   p_.port.Installed(applied);
   return Ok();
 }
 
 Status Trainer::TrainSteps() {
   steps_done_ = checkpointed_at_ = algorithm_->first_step() - 1;
+  p_.progress.job_step = steps_done_;
   if (p_.checkpoints != nullptr) {
     p_.checkpoints->Begin(run_, steps_done_);
     p_.port.Offer(p_.checkpoints->Offers());
@@ -152,7 +155,7 @@ Status Trainer::TrainSteps() {
     if (!batch.ok()) return batch.status();
     p_.compute.Expect(prefetcher.Peek());
     TERN_RETURN_IF_ERROR(algorithm_->Step(steps_done_ + 1, **batch));
-    ++steps_done_;
+    p_.progress.job_step = ++steps_done_;
     p_.progress.rounds.Add();
     p_.progress.learning_rate.Set(schedule_.Rate(steps_done_ - 1));
     p_.progress.Move();

@@ -1,20 +1,21 @@
-// A worker's training, whatever the algorithm: waits for its place in the job, does its steps,
-// compares and evaluates with the other workers now and then, gives its state to whoever needs it,
+// A worker's training, whatever the algorithm: waits for its place in the job, trains, compares and
+// evaluates with the other workers from time to time, gives its state to workers that need it,
 // ends.
 //
-//   waiting for Ready --> { figures due? -> settle, exchange them;  step }* --> settle, last
-//   figures, weights --> last word --> serving state until the job is over
+//   waiting for Ready --> training --last step--> ending --last word--> serving --> job is over
 //
-//   where it goes on from a checkpoint of its own, it puts that in place, says so, and waits for
-//   Ready; it writes them between two steps, with nothing under way (checkpoints.h)
+//   training  { if figures are due: settle, exchange them;  step }*
+//   ending    settles, exchanges the last figures, writes the weights
+//   serving   gives its state to other workers until the job is over
 //
-//   anywhere: State arrived, or all go back to an earlier round --> put in place what stands in its
-//   stead, everything else of this worker's afresh --> waiting for Ready
+// In any of these, if State arrives or all go back to an earlier round, the worker installs that
+// state, resets everything else of its own, and is waiting for Ready again. To resume from its own
+// checkpoint it loads it, reports that, and waits for Ready. It writes checkpoints between two
+// steps, with no exchange open (checkpoints.h).
 //
-// Without rounds (asgd and its kin) there is nothing to compare; at the end all wait for each
-// other, so that the last evaluation is of the weights that have everybody's pushes in them. The
-// servers' checkpoints are the job's there; a worker's have batch norms' statistics and what it
-// trains on its own.
+// Without rounds (asgd and its kin) there is nothing to compare. At the end all workers wait for
+// each other, so that the last evaluation has everybody's pushes. There the servers' checkpoints
+// are the job's; a worker's hold the statistics of batch norms and what it trains privately.
 #pragma once
 
 #include <functional>
@@ -54,13 +55,13 @@ class Trainer {
     Port& port;
     Events& events;
     Progress& progress;
-    Checkpoints* checkpoints = nullptr;  // where the job has some
+    Checkpoints* checkpoints = nullptr;  // null: the job has none
     Board* board = nullptr;              // null: nothing is shown
   };
-  // kBadJob for an algorithm or schedule that is not known.
+  // kBadJob for an unknown algorithm or schedule.
   static Result<std::unique_ptr<Trainer>> Make(const Parts& parts);
 
-  // Trains to the end of the job; says the last word on the port. The status to leave with.
+  // Trains to the end of the job and calls Port::Finish. Returns the status to exit with.
   Status Run();
 
  private:
@@ -68,13 +69,13 @@ class Trainer {
   Status Train();
   using Beginning = std::variant<StateArrived, WentBack, ResumeWanted>;
   Status BeginAnew();
-  // Back to Run, to begin from there.
+  // Returns to Run, which begins again from there.
   Status Unwind(Beginning from);
   Status LoadCheckpoint(const pb::Checkpoint& from);
-  // Without rounds, of a new process: what its newest checkpoint of this run has, whatever the
-  // clock that the servers have counted it to.
+  // Without rounds, in a new process: restores its private state from its newest checkpoint of this
+  // run, whatever clock the servers have counted.
   Status TakeUpOwn();
-  // What only an algorithm that has begun can take, of the checkpoint that was loaded.
+  // Restores the parts of the loaded checkpoint that need an algorithm that has begun.
   Status RestoreOwn();
   Status WriteCheckpointIfDue();
   Status WriteCheckpoint();
@@ -82,15 +83,15 @@ class Trainer {
   Status TrainSteps();
   Status EndTogether();
   void ShowProgress();
-  // What steps left under way belongs to the time that they took.
+  // Waits for open exchanges; counts the time as that of the steps that opened them.
   Status Settle();
-  // Takes events until `done`; the error that ends the worker otherwise.
+  // Handles events until `done` returns true, or returns the error that ends the worker.
   Status WaitUntil(const std::function<bool()>& done);
-  // After the last word: a worker that was lost near the end and is back needs State from one that
-  // is done. Whether the job goes on, from an earlier round.
+  // After the last word: serves State, which a worker lost near the end may need. Returns whether
+  // the job continues, from an earlier round.
   bool GoesOnAfterTheEnd();
   Status MakeAlgorithm();
-  // The same, of what is there: who is late sees by it that rounds have closed without it.
+  // Handles the events that have arrived: a late worker learns from them that rounds have closed.
   Status HandleWhatCame();
   Status GiveState();
   Status Handle(Event event);
@@ -107,17 +108,17 @@ class Trainer {
   const Context context_;
   const bool has_rounds_;
   std::unique_ptr<Algorithm> algorithm_;
-  std::optional<Beginning> anew_;              // to begin from
-  std::optional<models::TensorFile> resumed_;  // loaded, until it is all in place
-  std::optional<uint64_t> ready_;  // the round to go on after, once the first step may begin
-  uint64_t stop_after_ = 0;        // the job's last round, once that is decided early
+  std::optional<Beginning> anew_;              // where to begin again
+  std::optional<models::TensorFile> resumed_;  // loaded, until all of it is restored
+  std::optional<uint64_t> ready_;  // the round to continue after, once the first step may begin
+  uint64_t stop_after_ = 0;        // the job's last round, once it is decided early
   uint64_t last_step_;
   uint64_t run_ = 0;  // of the job
   uint64_t steps_done_ = 0;
-  uint64_t checkpointed_at_ = 0;  // steps done when one was due last
+  uint64_t checkpointed_at_ = 0;  // steps done when a checkpoint was last due
   uint64_t compared_at_ = 0;      // applied round of the newest figures
   bool figures_answered_ = false;
-  std::vector<std::vector<float>> scalers_;  // as Sums::SaveScalers, where they travel with a state
+  std::vector<std::vector<float>> scalers_;  // as Sums::SaveScalers, if they travel with a state
   std::optional<Status> leave_;              // asked for by a signal
 };
 

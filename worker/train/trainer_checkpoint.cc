@@ -64,6 +64,7 @@ Status Trainer::WriteCheckpoint() {
 
 Status Trainer::LoadCheckpoint(const pb::Checkpoint& from) {
   if (p_.checkpoints == nullptr) return Status(Code::kInternal, "this job has no checkpoints");
+  p_.progress.from_step = from.step();
   if (!has_rounds_) {
     LOG(WARNING) << "the servers go on from their checkpoint of step " << from.step();
     p_.port.Installed(from.round());

@@ -1,5 +1,4 @@
-#include "worker/engine/net.h"
-
+// The table of the backends.
 #include "worker/engine/backends.h"
 
 namespace tern::engine {

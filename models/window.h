@@ -1,0 +1,29 @@
+// Windows of convolutions and pools: padding and output sizes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "common/base/status.h"
+#include "proto/net.pb.h"
+
+namespace tern::models {
+
+// A window along one axis of an image: `kernel` taps, `dilation` elements apart.
+struct Window {
+  uint32_t kernel = 1, stride = 1, dilation = 1;
+  pb::Pad::Kind padding = pb::Pad::valid;
+  std::optional<uint32_t> pad = std::nullopt;  // on both sides, instead of `padding`
+};
+// The window of a completed layer, on an axis of `input` elements.
+Window WindowOf(const pb::ConvDef& conv, uint32_t input);
+Window WindowOf(const pb::PoolDef& pool, uint32_t input);
+
+// Padding and output size of one axis. `same` pads so that output = ceil(input / stride), the odd
+// element at the end. kBadJob if the kernel does not fit or a size is not 1 to 65536.
+struct AxisPlan {
+  uint32_t output = 0, pad_begin = 0, pad_end = 0;
+};
+Result<AxisPlan> PlanAxis(uint32_t input, const Window& window);
+
+}  // namespace tern::models

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Checks the include graph and the size of classes.
+
+- Folders do not include each other in a circle.
+- Units (a .h and its .cc) that include each other, directly or through others, form a knot. KNOTS names those that stand, each with a
+  reason. A knot that is not named, or has grown, is a fault; so is a name that is no longer needed.
+- A class has at most MAX_METHODS methods. CLASSES names those that have more, with their number, which may only fall.
+"""
+import collections
+import pathlib
+import re
+
+import sources
+
+MAX_METHODS = 25
+PRODUCT = ("common", "kernels", "models", "proto", "server", "tools", "worker")
+
+# Units without their ending. The house plan allows three in the end; the list may only become shorter.
+KNOTS = [
+    # Snapshots, a second way to save what checkpoints save.
+    ["server/snapshot", "server/snapshot_files"],
+]
+# Class: its methods today.
+CLASSES = {
+    "common/protocol/clock_lane.h:ClockLane": 38,
+    "common/protocol/coordinator.h:Coordinator": 62,
+    "common/protocol/exchange.h:Exchange": 30,
+    "common/protocol/round_lane.h:RoundLane": 38,
+    "common/protocol/session.h:Session": 43,
+    "tools/predict_model.cc:Play": 31,
+    "worker/engine/device_model.h:DeviceModel": 27,
+    "worker/engine/model_cuda.cc:Model": 37,
+    "worker/train/coder.h:Coder": 40,
+    "worker/train/replica.h:Replica": 36,
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+CLASS = re.compile(r"\b(?:class|struct)\s+(?:TERN_\w+\s+)?(\w+)(?:\s+final)?\s*(?::[^;{]*)?\{")
+
+
+def components(graph):
+    """Sets of more than one node that reach each other (Tarjan, without recursion)."""
+    index, low, on_stack, stack, found = {}, {}, set(), [], []
+    for root in sorted(graph):
+        if root in index:
+            continue
+        work = [(root, iter(sorted(graph[root])))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            node, targets = work[-1]
+            for target in targets:
+                if target not in index:
+                    index[target] = low[target] = len(index)
+                    stack.append(target)
+                    on_stack.add(target)
+                    work.append((target, iter(sorted(graph[target]))))
+                    break
+                if target in on_stack:
+                    low[node] = min(low[node], index[target])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    members = set()
+                    while node not in members:
+                        member = stack.pop()
+                        on_stack.discard(member)
+                        members.add(member)
+                    if len(members) > 1:
+                        found.append(members)
+    return found
+
+
+def is_product(path):
+    return path.split("/")[0] in PRODUCT
+
+
+def graph_of(node_of):
+    graph = collections.defaultdict(set)
+    for path in filter(is_product, sources.cpp_files()):
+        own = node_of(path)
+        graph[own]  # also one that includes nothing
+        for include in INCLUDE.findall(sources.text(path)):
+            if is_product(include) and (sources.ROOT / include).is_file() and node_of(include) != own:
+                graph[own].add(node_of(include))
+    for targets in list(graph.values()):
+        for target in targets:
+            graph.setdefault(target, set())
+    return graph
+
+
+def folder_of(path):
+    return str(pathlib.PurePosixPath(path).parent)
+
+
+def unit_of(path):
+    return re.sub(r"\.\w+$", "", path)
+
+
+def check_folders():
+    for circle in components(graph_of(folder_of)):
+        for path in filter(is_product, sources.cpp_files()):
+            for include in INCLUDE.findall(sources.text(path)):
+                target = folder_of(include)
+                if folder_of(path) in circle and target in circle and target != folder_of(path):
+                    yield f"{path}: includes {include}, in a circle of folders: {', '.join(sorted(circle))}"
+
+
+def check_units():
+    knots = components(graph_of(unit_of))
+    for knot in knots:
+        if not any(knot <= set(known) for known in KNOTS):
+            yield f"{min(knot)}.h: includes itself through others: {', '.join(sorted(knot))}"
+    for known in KNOTS:
+        if (sources.ROOT / f"{known[0]}.h").is_file() and set(known) not in knots:
+            yield f"scripts/lint/check_structure.py: this knot is open or smaller by now: {', '.join(known)}"
+
+
+def body_of(code, start):
+    """The text between the brace before `start` and its partner, with the insides of inner braces left out."""
+    depth, out, at = 1, [], start
+    while at < len(code) and depth > 0:
+        char = code[at]
+        depth += (char == "{") - (char == "}")
+        if depth == 1 and char != "}":
+            out.append(char)
+        elif char == "{" and depth == 2:
+            out.append(";")
+        at += 1
+    return "".join(out)
+
+
+def methods_of(body):
+    """Names declared with parentheses, once each; not constructors, destructors and operators' uses."""
+    names = set()
+    for statement in re.split(r"[;]|\b(?:public|private|protected)\s*:", body):
+        statement = re.sub(r"<[^<>()]*>", "", statement)
+        head = statement.split("=")[0] if "operator" not in statement else statement
+        match = re.search(r"(~?\w+)\s*\(", head)
+        if match and not re.match(r"\s*(using|friend|static_assert|typedef|return|if|for|while)\b", statement):
+            names.add(match.group(1))
+    return names
+
+
+def check_classes():
+    seen = {}
+    for path in filter(is_product, sources.cpp_files()):
+        code = sources.code(path)
+        code = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", "", code, flags=re.MULTILINE)
+        for match in CLASS.finditer(code):
+            name = match.group(1)
+            count = len(methods_of(body_of(code, match.end())) - {name, "~" + name})
+            key = f"{path}:{name}"
+            if key in CLASSES:
+                seen[key] = count
+            if count > CLASSES.get(key, MAX_METHODS):
+                yield f"{path}: class {name} has {count} methods; at most {CLASSES.get(key, MAX_METHODS)}"
+    for key, most in CLASSES.items():
+        if (sources.ROOT / key.split(":")[0]).is_file() and seen.get(key, 0) < most:
+            yield f"scripts/lint/check_structure.py: {key} has {seen.get(key, 0)} methods by now, not {most}"
+
+
+if __name__ == "__main__":
+    sources.finish([*check_folders(), *check_units(), *check_classes()])

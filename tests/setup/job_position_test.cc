@@ -1,0 +1,83 @@
+#include "common/setup/job_position.h"
+
+#include <gtest/gtest.h>
+
+namespace tern::setup {
+namespace {
+
+// Of a process that has done `rounds`, and stands at `job_step` of the job.
+WorkerEnd Worker(uint32_t rank, uint64_t rounds, uint64_t job_step, uint64_t from_step = 0) {
+  WorkerEnd worker;
+  worker.rank = rank;
+  worker.counters.set_rounds(rounds);
+  worker.counters.set_job_step(job_step);
+  worker.counters.set_from_step(from_step);
+  return worker;
+}
+
+WorkerEnd Joining(WorkerEnd worker) {
+  worker.joining = true;
+  return worker;
+}
+
+WorkerEnd Lost(WorkerEnd worker) {
+  worker.there = false;
+  return worker;
+}
+
+TEST(JobPosition, IsWhereTheWorkerStandsThatIsFarthest) {
+  JobPosition position;
+  position.See(0, 0, {Worker(0, 0, 0)});
+  EXPECT_EQ(position.steps(), 0u);
+  EXPECT_EQ(position.done(), 0u);
+  position.See(100, 0, {Worker(0, 7, 7), Worker(1, 8, 8)});
+  EXPECT_EQ(position.steps(), 100u);
+  EXPECT_EQ(position.done(), 8u);
+  EXPECT_EQ(position.from(), 0u);
+}
+
+TEST(JobPosition, CountsStepsOfTheJobInARunThatGoesOn) {
+  JobPosition position;
+  position.See(250, 9, {Joining(Worker(0, 0, 0)), Joining(Worker(1, 0, 0))});
+  position.See(250, 9, {Worker(0, 3, 153, 150), Joining(Worker(1, 0, 0))});
+  EXPECT_EQ(position.done(), 153u);
+  EXPECT_EQ(position.from(), 150u);
+}
+
+TEST(JobPosition, DoesNotFallWhereOneWorkerAfterTheOtherCountsAnew) {
+  JobPosition position;
+  position.See(500, 0, {Worker(0, 200, 200), Worker(1, 200, 200)});
+  position.See(500, 0, {Lost(Worker(0, 200, 200)), Worker(1, 200, 200)});
+  position.See(500, 0, {Joining(Worker(0, 0, 0)), Worker(1, 201, 201)});
+  EXPECT_EQ(position.done(), 201u);
+  position.See(500, 0, {Worker(0, 4, 205), Joining(Worker(1, 0, 0))});
+  EXPECT_EQ(position.done(), 205u);
+  // Without rounds, where each has its own clock, the fastest may be lost.
+  position.See(500, 0, {Lost(Worker(0, 4, 205)), Worker(1, 2, 190)});
+  position.See(500, 0, {Worker(0, 0, 0), Worker(1, 3, 191)});
+  EXPECT_EQ(position.done(), 205u);
+}
+
+TEST(JobPosition, FallsWhereAllWentBackOnceTheyTrainAgain) {
+  JobPosition position;
+  position.See(500, 1, {Worker(0, 200, 200), Worker(1, 200, 200)});
+  // Worker 0 lives on, and its counters are still those from before.
+  position.See(500, 2, {Joining(Worker(0, 200, 200)), Joining(Worker(1, 0, 0))});
+  EXPECT_EQ(position.done(), 200u);
+  position.See(500, 2, {Worker(0, 200, 0, 180), Worker(1, 0, 0, 180)});
+  EXPECT_EQ(position.done(), 200u) << "nothing is known yet";
+  EXPECT_EQ(position.from(), 180u);
+  position.See(500, 2, {Worker(0, 201, 181, 180), Worker(1, 0, 180, 180)});
+  EXPECT_EQ(position.done(), 181u);
+}
+
+TEST(JobPosition, OfAWorkerThatSaysNoStepIsWhatItsProcessCounted) {
+  WorkerEnd worker;
+  worker.counters.set_rounds(12);
+  JobPosition position;
+  position.See(100, 0, {worker});
+  EXPECT_EQ(position.done(), 12u);
+}
+
+}  // namespace
+}  // namespace tern::setup

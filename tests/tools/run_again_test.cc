@@ -1,0 +1,179 @@
+// `tern run` in a folder where another run was, or is: what goes on, what is refused, what is kept.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+#include "common/base/text.h"
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+JobOptions Endless(const std::string& yaml = "") {
+  JobOptions options;
+  options.steps = 1'000'000;
+  options.yaml = yaml;
+  return options;
+}
+
+size_t CountOf(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// The N of every "step N/".
+std::vector<uint64_t> StepsShown(const std::string& out) {
+  std::vector<uint64_t> steps;
+  std::istringstream lines(out);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("step ")) steps.push_back(std::stoull(line.substr(5)));
+  }
+  return steps;
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  EXPECT_EQ(gethostname(name.data(), name.size() - 1), 0);
+  return name.data();
+}
+
+TEST(RunAgain, AResumedRunCountsStepsOfTheJob) {
+  JobOptions options;
+  options.steps = 90;
+  options.yaml = "checkpoints: {every_steps: 10}\n";
+  TestJob job(options);
+  TestProgram& first = job.StartTern({"run", job.job_file(), "--set", "train.steps=30"});
+  ASSERT_EQ(first.Wait(), 0) << first.err();
+  EXPECT_THAT(first.out(),
+              AllOf(Not(HasSubstr("goes on")), HasSubstr("rounds                30\n")));
+  TestProgram& second = job.StartTern({"run", job.job_file()});
+  ASSERT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_THAT(second.out(),
+              AllOf(HasSubstr("goes on from step 30\n"),
+                    HasSubstr("rounds                90 (this run went on from step 30)\n")));
+  for (const uint64_t step : StepsShown(second.out())) EXPECT_GT(step, 30u);
+  const nlohmann::json summary = job.Output("summary.json");
+  EXPECT_EQ(summary["rounds"], 90);
+  EXPECT_EQ(summary["steps"], 90);
+  EXPECT_EQ(summary["from_step"], 30);
+  EXPECT_EQ(summary["samples"], 60 * 8) << "of this run";
+}
+
+TEST(RunAgain, AJobThatLostAWorkerForGoodStillTellsItsResult) {
+  JobOptions options = Endless(
+      "faults: {on_worker_loss: shrink, min_workers: 2, heartbeat_ms: 50, suspect_after_s: 0.3, "
+      "dead_after_s: 0.6}\n");
+  options.workers = 3;
+  options.batch_total = 12;
+  TestJob job(options);
+  TestProgram& tern = job.StartTern({"run", job.job_file()});
+  ASSERT_TRUE(job.WaitForTraining());
+  const pid_t worker = TestJob::PidOf(tern, "worker 0");
+  ASSERT_GT(worker, 0);
+  kill(worker, SIGKILL);
+  // Two lines are 5 s apart: longer than a job that cannot go on is given to end.
+  ASSERT_TRUE(
+      WaitUntil([&] { return CountOf(tern.out(), "workers 2/3") >= 2 || !tern.running(); }));
+  tern.Signal(SIGTERM);
+  EXPECT_EQ(tern.Wait(), 143) << tern.err();
+  EXPECT_THAT(tern.out(),
+              AllOf(HasSubstr("servers, workers      1, 2 of 3 (without worker 0)\n"),
+                    HasSubstr("test accuracy         "), HasSubstr("training loss         "),
+                    HasSubstr("replicas              agree, hash ")));
+  const nlohmann::json summary = job.Output("summary.json");
+  EXPECT_EQ(summary["workers"], 3);
+  EXPECT_EQ(summary["present"], 2);
+  EXPECT_EQ(summary["lost"], nlohmann::json::array({0}));
+  EXPECT_EQ(summary["test_samples"], 60);
+  EXPECT_TRUE(summary.contains("parameters_hash"));
+}
+
+TEST(RunAgain, ASecondJobInAFolderInUseIsRefusedBeforeItTouchesAnything) {
+  TestJob job(Endless());
+  TestProgram& first = job.StartTern({"run", job.job_file()});
+  ASSERT_TRUE(job.WaitForTraining());
+  const std::string worker_err = job.OutputBytes("logs/worker.0.stderr");
+  const std::vector<std::string> again = {"run", job.job_file(), "--free_ports", "--set", "seed=2"};
+  TestProgram& second = job.StartTern(again);
+  EXPECT_EQ(second.Wait(), 69);
+  EXPECT_EQ(second.out(), "") << "nothing is started";
+  EXPECT_THAT(second.err(),
+              AllOf(HasSubstr("the folder " + job.output_dir() + " is in use by job 'test'"),
+                    HasSubstr(Cat("process ", first.pid(), " on ", HostName(), ", since ")),
+                    HasSubstr("--set output_dir=")));
+  EXPECT_EQ(job.OutputBytes("logs/worker.0.stderr"), worker_err);
+  EXPECT_FALSE(std::filesystem::exists(job.output_dir() + "/summary.json"));
+  first.Signal(SIGTERM);
+  EXPECT_EQ(first.Wait(), 143) << first.err();
+  EXPECT_EQ(job.Output("summary.json")["code"], 143);
+  // Both kinds of holder are gone.
+  std::vector<std::string> once_more = again;
+  once_more.insert(once_more.end(), {"--set", "train.steps=3"});
+  EXPECT_EQ(job.StartTern(once_more).Wait(), 0);
+}
+
+TEST(RunAgain, OfTwoThatStartAtOnceOneRunsAndTheOtherIsRefused) {
+  TestJob job(Endless());
+  TestProgram* a = &job.StartTern({"run", job.job_file(), "--free_ports"});
+  TestProgram* b = &job.StartTern({"run", job.job_file(), "--free_ports"});
+  ASSERT_TRUE(WaitUntil([&] { return !a->running() || !b->running(); })) << "both run";
+  if (!b->running()) std::swap(a, b);
+  EXPECT_EQ(a->Wait(), 69);
+  EXPECT_THAT(a->err(), HasSubstr(Cat("is in use by job 'test', process ", b->pid())));
+  ASSERT_TRUE(job.WaitForTraining());
+  b->Signal(SIGTERM);
+  EXPECT_EQ(b->Wait(), 143) << b->err();
+  EXPECT_EQ(job.Output("summary.json")["code"], 143);
+}
+
+TEST(RunAgain, AFolderOfAServerThatAPersonStartedIsInUseToo) {
+  TestJob job;
+  TestProgram& server = job.StartServer(0);
+  ASSERT_TRUE(job.WaitForLog("server", 0, "the job as this server"));
+  TestProgram& tern = job.StartTern({"run", job.job_file(), "--free_ports"});
+  EXPECT_EQ(tern.Wait(), 69);
+  EXPECT_EQ(tern.out(), "");
+  EXPECT_THAT(tern.err(), HasSubstr(Cat("process ", server.pid(), " on ")));
+  // A kill frees the folder, for the same job as for another.
+  server.Signal(SIGKILL);
+  EXPECT_EQ(server.Wait(), 128 + SIGKILL);
+  EXPECT_EQ(job.StartTern({"run", job.job_file(), "--free_ports"}).Wait(), 0);
+}
+
+TEST(RunAgain, AFailedRunLeavesSummaryAndWeightsOfTheOneThatSucceeded) {
+  TestJob job({.steps = 5});
+  TestProgram& good = job.StartTern({"run", job.job_file()});
+  ASSERT_EQ(good.Wait(), 0) << good.err();
+  const std::string summary = job.OutputBytes("summary.json"), weights = job.Weights();
+  TestProgram& bad =
+      job.StartTern({"run", job.job_file(), "--set", "data.dir=" + job.folder() + "/nothing"});
+  EXPECT_EQ(bad.Wait(20), 65) << bad.err();
+  EXPECT_EQ(job.OutputBytes("summary.json"), summary);
+  EXPECT_TRUE(job.Weights() == weights);
+  EXPECT_EQ(job.Output("summary.failed.json")["code"], 65);
+  EXPECT_THAT(bad.out(),
+              AllOf(HasSubstr("the figures in " + job.output_dir() + "/summary.failed.json"),
+                    HasSubstr("still those of an earlier run"), Not(HasSubstr("rounds  ")),
+                    Not(HasSubstr(" 0.0 s"))))
+      << "no table of zeros";
+  TestProgram& another = job.StartTern({"run", job.job_file(), "--set", "seed=2"});
+  ASSERT_EQ(another.Wait(), 0) << another.err();
+  EXPECT_NE(job.OutputBytes("summary.json"), summary);
+  EXPECT_FALSE(job.Weights() == weights);
+  EXPECT_FALSE(std::filesystem::exists(job.output_dir() + "/summary.failed.json"));
+}
+
+}  // namespace
+}  // namespace tern::e2e

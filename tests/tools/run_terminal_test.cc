@@ -1,0 +1,114 @@
+// What a person sees of `tern run`: its bytes on a terminal.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kColumns = 100;
+
+// A terminal that a program writes to.
+class Terminal {
+ public:
+  Terminal() {
+    winsize size{};
+    size.ws_col = kColumns;
+    size.ws_row = 50;
+    std::array<char, 256> name{};
+    if (openpty(&master_, &inside_, name.data(), nullptr, &size) != 0) ADD_FAILURE();
+    name_ = name.data();
+  }
+  ~Terminal() {
+    for (const int fd : {master_, inside_}) close(fd);
+  }
+  const std::string& name() const { return name_; }
+
+  // All that comes until the program has ended, which must not wait for a reader meanwhile.
+  std::string ReadToTheEnd(TestProgram& program) const {
+    std::string bytes;
+    std::array<char, 4096> piece{};
+    const Time until = Now() + std::chrono::seconds(60);
+    for (bool over = false; !over && Now() < until;) {
+      over = !program.running();  // asked first: what it wrote before its end is there
+      pollfd readable{master_, POLLIN, 0};
+      while (poll(&readable, 1, over ? 0 : 20) > 0) {
+        const ssize_t got = read(master_, piece.data(), piece.size());
+        if (got <= 0) break;
+        bytes.append(piece.data(), static_cast<size_t>(got));
+      }
+    }
+    return bytes;
+  }
+
+ private:
+  int master_ = -1, inside_ = -1;
+  std::string name_;
+};
+
+// The rows that a terminal shows after these bytes, without the colors and moves that tern does not
+// use. Adds a failure where a row is longer than the terminal.
+std::vector<std::string> RowsOf(const std::string& bytes) {
+  std::vector<std::string> rows(1);
+  size_t column = 0;
+  const std::string erase = "\x1b[K";
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] == '\r') {
+      column = 0;
+    } else if (bytes[i] == '\n') {
+      rows.emplace_back();
+    } else if (bytes.compare(i, erase.size(), erase) == 0) {
+      rows.back().resize(column, ' ');
+      i += erase.size() - 1;
+    } else {
+      if (rows.back().size() <= column) rows.back().resize(column + 1, ' ');
+      rows.back()[column++] = bytes[i];
+    }
+  }
+  return rows;
+}
+
+TEST(Terminal, TheClosingTableBeginsOnALineOfItsOwnAndNothingComesAfterIt) {
+  TestJob job({.steps = 60});
+  const Terminal terminal;
+  tools::ProcessSpec spec;
+  spec.name = "tern";
+  spec.program = TestJob::Binary("tern");
+  spec.arguments = {"run", job.job_file()};
+  spec.environment = {"OMP_WAIT_POLICY=passive"};
+  spec.stdout_path = terminal.name();
+  spec.stderr_path = job.folder() + "/tern.err";
+  TestProgram tern(spec);
+  ASSERT_TRUE(tern.started());
+  const std::string bytes = terminal.ReadToTheEnd(tern);
+  ASSERT_EQ(tern.Wait(), 0) << tern.err();
+  const std::vector<std::string> rows = RowsOf(bytes);
+
+  size_t table = 0;
+  while (table < rows.size() && rows[table].find("  job   ") == std::string::npos) ++table;
+  ASSERT_LT(table, rows.size()) << bytes;
+  EXPECT_TRUE(rows[table].starts_with("  job   ")) << "'" << rows[table] << "'";
+  ASSERT_GT(table, 0u);
+  EXPECT_TRUE(rows[table - 1].starts_with("step ") || rows[table - 1].starts_with("waiting"))
+      << "the progress stays above the table: '" << rows[table - 1] << "'";
+  ASSERT_GE(rows.size(), 2u);
+  EXPECT_EQ(rows.back(), "") << "it ends with the end of a line";
+  EXPECT_THAT(rows[rows.size() - 2], HasSubstr("summary.json"));
+  for (size_t row = 0; row + 1 < rows.size(); ++row)
+    EXPECT_NE(rows[row], "") << "row " << row << " is empty:\n" << bytes;
+}
+
+}  // namespace
+}  // namespace tern::e2e

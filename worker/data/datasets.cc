@@ -1,0 +1,31 @@
+// The table of the formats: one case each.
+#include "worker/data/datasets.h"
+
+#include "common/base/text.h"
+#include "worker/data/cifar.h"
+#include "worker/data/folder.h"
+#include "worker/data/idx_dataset.h"
+#include "worker/data/packed.h"
+
+namespace tern::data {
+
+Result<std::unique_ptr<Dataset>> ReadDataset(const pb::Data& data, Split split,
+                                             const ReadOptions& options) {
+  const bool train = split == Split::kTrain;
+  const uint64_t limit = train ? data.train_limit() : data.test_limit();
+  switch (data.format()) {
+    case pb::Data::idx:
+      return ReadIdxDataset(data.dir() + (train ? "/train" : "/t10k"), limit);
+    case pb::Data::cifar10:
+    case pb::Data::cifar100:
+      return ReadCifar(data.dir(), data.format() == pb::Data::cifar10 ? kCifar10 : kCifar100, train,
+                       limit);
+    case pb::Data::folder:
+      return ReadFolder(data, train, limit, options);
+    case pb::Data::packed:
+      return OpenPacked(data, train, limit, options);
+  }
+  return Status(Code::kBadJob, Cat("data.format: unknown value ", static_cast<int>(data.format())));
+}
+
+}  // namespace tern::data

@@ -1,0 +1,59 @@
+#include "worker/data/idx_dataset.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/text.h"
+#include "worker/data/idx.h"
+
+namespace tern::data {
+namespace {
+
+// Reads one of the two files and checks that it has as many dimensions as its kind.
+Result<IdxArray> ReadKind(const std::string& path, size_t dims, const char* kind,
+                          const char* other_kind) {
+  Result<IdxArray> array = ReadIdx(path);
+  if (!array.ok() || array->dims.size() == dims) return array;
+  const size_t seen = array->dims.size();
+  const auto magic = [](size_t n) { return "0x0000080" + std::to_string(n); };
+  const bool swapped = seen == (dims == 3 ? 1 : 3);
+  return Status(Code::kBadData, path + ": holds " + std::to_string(seen) + " dimensions (" +
+                                    magic(seen) + "), expected " + std::to_string(dims) + " for " +
+                                    kind + " (" + magic(dims) + ")" +
+                                    (swapped ? std::string("; it looks like ") + other_kind +
+                                                   ": are images and labels swapped?"
+                                             : ""));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Dataset>> ReadIdxDataset(const std::string& stem, uint64_t limit) {
+  const std::string images_path = stem + "-images-idx3-ubyte";
+  const std::string labels_path = stem + "-labels-idx1-ubyte";
+  Result<IdxArray> images = ReadKind(images_path, 3, "images", "labels");
+  if (!images.ok()) return images.status();
+  Result<IdxArray> labels = ReadKind(labels_path, 1, "labels", "images");
+  if (!labels.ok()) return labels.status();
+  if (images->dims[0] != labels->dims[0]) {
+    return Status(Code::kBadData, images_path + " holds " + std::to_string(images->dims[0]) +
+                                      " images but " + labels_path + " " +
+                                      std::to_string(labels->dims[0]) +
+                                      " labels; expected as many: take both from one source");
+  }
+  auto dataset = std::make_unique<MemoryDataset>();
+  dataset->file = images_path;
+  dataset->channels = 1;
+  dataset->height = images->dims[1];
+  dataset->width = images->dims[2];
+  dataset->classes = 1u + *std::max_element(labels->values.begin(), labels->values.end());
+  dataset->pixels = std::move(images->values);
+  dataset->labels.assign(labels->values.begin(), labels->values.end());
+  if (limit > 0 && limit < dataset->count()) {
+    dataset->labels.resize(limit);
+    dataset->pixels.resize(limit * dataset->image_size());
+    dataset->pixels.shrink_to_fit();
+  }
+  return Result<std::unique_ptr<Dataset>>(std::move(dataset));
+}
+
+}  // namespace tern::data

@@ -1,0 +1,18 @@
+// A split of MNIST or Fashion-MNIST: two IDX files, images and labels.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "worker/data/dataset.h"
+
+namespace tern::data {
+
+// Reads STEM-images-idx3-ubyte and STEM-labels-idx1-ubyte, or the same with .gz, and keeps the
+// first `limit` images (0: all). kBadData: a file has other dimensions than its kind, or their
+// counts differ.
+Result<std::unique_ptr<Dataset>> ReadIdxDataset(const std::string& stem, uint64_t limit);
+
+}  // namespace tern::data
