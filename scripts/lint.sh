@@ -55,7 +55,7 @@ case "${1:-}" in
 esac
 
 check 'format (scripts/lint.sh --fix mends it)' formatted
-for name in layers files names comments structure; do
+for name in layers files names comments structure algorithms; do
   check "$name" python3 -B "scripts/lint/check_$name.py"
 done
 check 'the checks themselves' python3 -B scripts/lint/self_test.py

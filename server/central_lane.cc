@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/base/text.h"
-#include "common/config/algorithms.h"
 #include "common/protocol/cells.h"
+#include "server/clock_rules.h"
 
 namespace tern::server {
 
@@ -15,11 +15,6 @@ namespace {
 
 SnapshotOwner OwnerOf(const setup::Setup& setup, uint32_t shard, uint32_t lane, uint64_t run) {
   return {setup.job.output_dir(), shard, lane, setup.hello.job_digest(), run};
-}
-
-bool HasRounds(const setup::Setup& setup) {
-  const pb::AlgorithmTraits* traits = config::TraitsOf(setup.job.train());
-  return traits == nullptr || traits->closes() == pb::AlgorithmTraits::all_come;
 }
 
 }  // namespace
@@ -32,7 +27,7 @@ Result<std::unique_ptr<CentralLane>> CentralLane::Make(const setup::Setup& setup
                                                        LaneCheckpoints* checkpoints) {
   std::unique_ptr<CentralLane> central(
       new CentralLane(setup, shard, lane, options, rate, checkpoints));
-  if (HasRounds(setup)) {
+  if (central->facts_.rounds) {
     TERN_RETURN_IF_ERROR(central->AddRounds(initial));
     central->MakeRoundLane();
   } else {
@@ -47,6 +42,7 @@ CentralLane::CentralLane(const setup::Setup& setup, uint32_t shard, uint32_t lan
                          const protocol::RoundLane::Options& options, const Rate& rate,
                          LaneCheckpoints* checkpoints)
     : setup_(setup),
+      facts_(algorithm::FactsOf(setup.job)),
       shard_(shard),
       lane_number_(lane),
       options_(options),
@@ -110,20 +106,16 @@ void CentralLane::MakeRoundLane() {
 }
 
 void CentralLane::MakeClockLane(std::vector<protocol::ClockCellSpec> cells) {
-  const pb::Train& train = setup_.job.train();
   protocol::ClockLane::Options options;
   options.workers = options_.workers;
   options.incarnation = options_.incarnation;
   options.safeguards = options_.safeguards;
-  options.pushes = [this](uint64_t steps) { return PushesOfJob(setup_, steps); };
-  if (train.algorithm() == "ssp") options.bound = train.ssp().staleness();
-  options.max_staleness = train.max_staleness();
-  if (shard_ == 0) {
-    const uint64_t period = StepsOfPush(train);
-    options.learning_rate = [this, period](uint64_t total) {
-      return rate_(total * period / options_.workers);
-    };
-  }
+  options.pushes = [this](uint64_t steps) {
+    return facts_.PushesOfJob(steps, setup_.plan.workers);
+  };
+  options.bound = facts_.bound;
+  options.max_staleness = setup_.job.train().max_staleness();
+  if (shard_ == 0) options.learning_rate = [this](uint64_t total) { return rate_(StepsOf(total)); };
   for (const protocol::ClockCellSpec& cell : cells) {
     protocol::CellClocks& clocks = clocks_[cell.cell];
     clocks.counted.resize(options_.workers);
@@ -223,7 +215,7 @@ Status CentralLane::StartAfresh() {
 }
 
 uint64_t CentralLane::StepsOf(uint64_t pushes) const {
-  return pushes * StepsOfPush(setup_.job.train()) / options_.workers;
+  return facts_.StepsOfPushes(pushes, options_.workers);
 }
 
 uint64_t CentralLane::step() const {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/algorithm/facts.h"
 #include "common/protocol/clock_lane.h"
 #include "common/protocol/round_lane.h"
 #include "server/central_rounds.h"
@@ -79,6 +80,7 @@ class CentralLane {
   void AddClocks(const protocol::Cell& cell, SavedState* state);
 
   const setup::Setup& setup_;
+  const algorithm::Facts facts_;
   const uint32_t shard_, lane_number_;
   const protocol::RoundLane::Options options_;
   const Rate rate_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/algorithm/facts.h"
 #include "common/base/logging.h"
 #include "common/protocol/cells.h"
 
@@ -45,8 +46,7 @@ CentralRounds::CentralRounds(std::unique_ptr<CentralChunk> central, Rate rate)
     : central_(std::move(central)),
       down_(std::in_place, central_->setup(), central_->chunk(), 1, central_->weights()),
       rate_(std::move(rate)),
-      elastic_(central_->setup().job.train().algorithm() == "easgd"),
-      alpha_(static_cast<float>(central_->setup().job.train().easgd().alpha())),
+      elastic_(algorithm::FactsOf(central_->setup().job).elastic),
       mean_(central_->chunk().count) {}
 
 protocol::Cell CentralRounds::cell() const {
@@ -75,9 +75,10 @@ Bytes CentralRounds::Close(const Bytes& sum, uint32_t contributors) {
   if (contributors != 0) {
     const Status decoded = central_->DecodeMean(sum, contributors, mean_);
     CHECK(decoded.ok()) << decoded.message();  // we added it up
-    if (elastic_) {
+    if (elastic_.has_value()) {
       // alpha sum (x_i - w) = alpha n (mean - w)
-      central_->MoveTowards(mean_, alpha_ * static_cast<float>(contributors));
+      central_->MoveTowards(mean_,
+                            static_cast<float>(*elastic_) * static_cast<float>(contributors));
     } else {
       central_->Apply(mean_, rate_(round_ - 1));
     }

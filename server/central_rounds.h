@@ -56,8 +56,7 @@ class CentralRounds {
   std::unique_ptr<CentralChunk> central_;
   std::optional<DownLink> down_;
   const Rate rate_;
-  const bool elastic_;
-  const float alpha_;
+  const std::optional<double> elastic_;  // alpha
   uint64_t round_ = 0;
   std::vector<float> mean_;
   OnClosed on_closed_;

@@ -1,32 +1,15 @@
 #include "server/clock_rule.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "server/clock_rules.h"
-
 namespace tern::server {
-
-namespace {
-
-struct Row {
-  const char* algorithm;
-  std::unique_ptr<ClockRule> (*make)(std::unique_ptr<CentralChunk> central, Rate rate);
-};
-
-const Row kTable[] = {
-    {"asgd", MakeAsgd}, {"dcasgd_c", MakeDcasgdC},  {"dcasgd_a", MakeDcasgdA},
-    {"ssp", MakeSsp},   {"softsync", MakeSoftsync}, {"easgd_async", MakeEasgdAsync},
-};
-
-}  // namespace
 
 ClockRule::ClockRule(std::unique_ptr<CentralChunk> central, Rate rate)
     : central_(std::move(central)),
       down_(central_->setup(), central_->chunk(), central_->setup().plan.workers,
             central_->weights()),
       rate_(std::move(rate)),
-      period_(StepsOfPush(central_->setup().job.train())),
+      facts_(algorithm::FactsOf(central_->setup().job)),
       values_(central_->chunk().count) {}
 
 Status ClockRule::Push(uint32_t rank, uint64_t base, const Bytes& payload) {
@@ -44,36 +27,12 @@ protocol::Cell ClockRule::cell() const {
   return {protocol::Kind::kPush, central_->chunk().bucket, central_->chunk().index};
 }
 
-double ClockRule::learning_rate() const { return rate_(pushes_ * period_ / workers()); }
+double ClockRule::learning_rate() const { return rate_(facts_.StepsOfPushes(pushes_, workers())); }
 
 void ClockRule::AddState(SavedState* state) {
   central_->AddState(state);
   down_.AddState(state);
   state->numbers.push_back({"pushes", &pushes_});
-}
-
-Result<std::unique_ptr<ClockRule>> MakeClockRule(const setup::Setup& setup,
-                                                 const protocol::Chunk& chunk,
-                                                 std::span<const float> initial, Rate rate) {
-  for (const Row& row : kTable) {
-    if (setup.job.train().algorithm() != row.algorithm) continue;
-    auto central = CentralChunk::Make(setup, chunk, initial);
-    if (!central.ok()) return central.status();
-    return row.make(std::move(*central), std::move(rate));
-  }
-  return Status(Code::kBadJob, "train.algorithm '" + setup.job.train().algorithm() +
-                                   "' has no rule for pushes without rounds");
-}
-
-uint32_t StepsOfPush(const pb::Train& train) {
-  if (train.algorithm() == "asgd") return std::max(1u, train.asgd().push_every());
-  if (train.algorithm() == "easgd_async") return std::max(1u, train.easgd_async().tau());
-  return 1;
-}
-
-uint64_t PushesOfJob(const setup::Setup& setup, uint64_t steps) {
-  const uint64_t period = StepsOfPush(setup.job.train());
-  return (steps * setup.plan.workers + period - 1) / period;
 }
 
 }  // namespace tern::server

@@ -1,5 +1,5 @@
 // Algorithms without rounds, as cells of a ClockLane: one short file each, with the paper's
-// equation, and one line in the table of clock_rule.cc.
+// equation, and one line in the table of clock_rules.cc.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/algorithm/facts.h"
 #include "common/protocol/clock_lane.h"
 #include "server/central.h"
 #include "server/down_link.h"
@@ -54,19 +55,9 @@ class ClockRule : public protocol::ClockCell {
   std::unique_ptr<CentralChunk> central_;
   DownLink down_;
   const Rate rate_;
-  const uint32_t period_;
+  const algorithm::Facts facts_;
   uint64_t pushes_ = 0;  // before this one
   std::vector<float> values_;
 };
-
-// The rule of the job's algorithm. kBadJob if it has none, or if its keys do not fit together.
-Result<std::unique_ptr<ClockRule>> MakeClockRule(const setup::Setup& setup,
-                                                 const protocol::Chunk& chunk,
-                                                 std::span<const float> initial, Rate rate);
-
-// How many steps of a worker one push covers (Downpour's period, EASGD's tau).
-uint32_t StepsOfPush(const pb::Train& train);
-// The number of pushes of all workers to a cell in a job of `steps` global steps.
-uint64_t PushesOfJob(const setup::Setup& setup, uint64_t steps);
 
 }  // namespace tern::server

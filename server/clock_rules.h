@@ -1,4 +1,4 @@
-// The constructors of the rules, one rule per file, for the table in clock_rule.cc.
+// The constructors of the rules, one rule per file, and the table of them.
 #pragma once
 
 #include <memory>
@@ -13,5 +13,10 @@ std::unique_ptr<ClockRule> MakeDcasgdA(std::unique_ptr<CentralChunk> central, Ra
 std::unique_ptr<ClockRule> MakeSsp(std::unique_ptr<CentralChunk> central, Rate rate);
 std::unique_ptr<ClockRule> MakeSoftsync(std::unique_ptr<CentralChunk> central, Rate rate);
 std::unique_ptr<ClockRule> MakeEasgdAsync(std::unique_ptr<CentralChunk> central, Rate rate);
+
+// The rule of the job's algorithm. kBadJob if it has none, or if its keys do not fit together.
+Result<std::unique_ptr<ClockRule>> MakeClockRule(const setup::Setup& setup,
+                                                 const protocol::Chunk& chunk,
+                                                 std::span<const float> initial, Rate rate);
 
 }  // namespace tern::server

@@ -23,7 +23,7 @@ SavedState Named(const protocol::Cell& cell, const LaneCheckpoints::State& state
 }  // namespace
 
 LaneCheckpoints::LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint32_t lane)
-    : setup_(setup),
+    : facts_(algorithm::FactsOf(setup.job)),
       every_(setup.job.checkpoints().every_steps()),
       store_(setup::CheckpointOwner(setup, setup.job.output_dir(),
                                     Cat("shard.", shard, ".lane.", lane)),
@@ -36,15 +36,7 @@ void LaneCheckpoints::AddCell(const protocol::Cell& cell, State state) {
   cells_[cell] = std::move(state);
 }
 
-uint64_t LaneCheckpoints::StepOf(uint64_t round) const {
-  const pb::Train& train = setup_.job.train();
-  if (round == 0) return 0;
-  if (train.algorithm() == "easgd") return round * train.easgd().tau() + 1;
-  if (train.algorithm() == "psgd") return round * train.psgd().p();
-  if (train.algorithm() == "pqasgd") return round * train.pqasgd().p();
-  if (train.algorithm() == "rsgd") return round / 2;
-  return round;
-}
+uint64_t LaneCheckpoints::StepOf(uint64_t round) const { return facts_.StepOfRound(round); }
 
 bool LaneCheckpoints::IsDue(uint64_t round) const {
   return StepOf(round) / every_ > StepOf(round - 1) / every_;

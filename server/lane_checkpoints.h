@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "common/algorithm/facts.h"
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
 #include "common/checkpoint/store.h"
@@ -71,7 +72,7 @@ class LaneCheckpoints {
   Status GoBackTo(const checkpoint::Point& point);
   void UpdateSaved();
 
-  const setup::Setup& setup_;
+  const algorithm::Facts facts_;
   const uint64_t every_;
   checkpoint::Store store_;
   uint64_t run_ = 0;

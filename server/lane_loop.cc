@@ -5,11 +5,11 @@
 #include <string>
 #include <utility>
 
+#include "common/algorithm/elasticity.h"
+#include "common/algorithm/facts.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
-#include "common/config/algorithms.h"
 #include "common/protocol/cells.h"
-#include "common/protocol/elasticity.h"
 
 namespace tern::server {
 
@@ -20,9 +20,8 @@ protocol::RoundLane::Options LaneOptions(const setup::Setup& setup, uint32_t sha
   protocol::RoundLane::Options options;
   options.workers = setup.plan.workers;
   options.incarnation = incarnation;
-  if (const pb::AlgorithmTraits* traits = config::TraitsOf(setup.job.train()))
-    options.window = traits->window();
-  const protocol::Elasticity elasticity = protocol::Elasticity::Of(setup.job);
+  options.window = algorithm::FactsOf(setup.job).window;
+  const algorithm::Elasticity elasticity = algorithm::Elasticity::Of(setup.job);
   options.quorum = elasticity.quorum;
   options.shrink = elasticity.shrink();
   if (shard == 0) {

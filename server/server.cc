@@ -6,10 +6,11 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/algorithm/elasticity.h"
+#include "common/algorithm/facts.h"
 #include "common/base/atomic_file.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
-#include "common/config/algorithms.h"
 #include "common/net/address.h"
 #include "common/protocol/cells.h"
 #include "common/protocol/follower.h"
@@ -79,11 +80,10 @@ void Server::MakeControl() {
   for (const auto& lane : lanes_) control.data_ports.push_back(lane->port());
   control.expected = setup_.hello;
   control.timings = setup_.timings;
-  control.elasticity = protocol::Elasticity::Of(setup_.job);
-  if (const pb::AlgorithmTraits* traits = config::TraitsOf(setup_.job.train())) {
-    control.window = traits->window();
-    control.workers_hold_state = traits->closes() == pb::AlgorithmTraits::all_come;
-  }
+  control.elasticity = algorithm::Elasticity::Of(setup_.job);
+  const algorithm::Facts facts = algorithm::FactsOf(setup_.job);
+  control.window = facts.window;
+  control.workers_hold_state = facts.rounds;
   if (setup_.plan.central && setup_.plan.rounds) {
     control.snapshots = [this](uint64_t run) {
       return SnapshotsOfShard(setup_, options_.shard, run);

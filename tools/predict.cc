@@ -111,7 +111,7 @@ class Prediction {
     for (const uint32_t workers : options_.workers) {
       TERN_RETURN_IF_ERROR(
           AddRow(way, network, {false, workers, samples}, samples / alone->step_s));
-      if (way.algorithm == "odsgd") TERN_RETURN_IF_ERROR(AddOdsgd(way, network, workers));
+      TERN_RETURN_IF_ERROR(AddOdsgd(way, network, workers));
     }
     for (const uint32_t workers : options_.workers) {
       const double share = total / workers;
@@ -141,9 +141,11 @@ class Prediction {
     return Ok();
   }
 
+  // Of a way whose workers run ahead of their rounds, as in the OD-SGD paper's equations.
   Status AddOdsgd(const Way& way, const Network& network, uint32_t workers) {
     auto costs = forecaster_.Costs(way, workers, forecaster_.samples());
     if (!costs.ok()) return costs.status();
+    if (costs->pace.lag == 0) return Ok();
     const auto odsgd = PlayStep(*costs, profile_, workers, network);
     if (!odsgd.ok()) return odsgd.status();
     costs->pace.lag = 0;

@@ -25,7 +25,7 @@ constexpr int kMostRounds = 15, kLeastRounds = 3;
 Result<setup::Setup> SetupFor(const setup::Setup& from, const std::string& codec) {
   setup::Setup to = from;
   to.job.mutable_workers()->set_count(kWorkers);
-  to.job.mutable_train()->set_algorithm("ssgd");
+  to.job.mutable_train()->clear_algorithm();  // pushes gradients in rounds
   to.job.mutable_train()->set_parameters(pb::Train::localized);
   to.job.mutable_exchange()->set_codec(codec);
   to.job.mutable_exchange()->clear_rules();

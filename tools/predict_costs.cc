@@ -4,8 +4,7 @@
 #include <map>
 #include <string>
 
-#include "common/config/algorithms.h"
-#include "common/protocol/elasticity.h"
+#include "common/algorithm/facts.h"
 
 namespace tern::tools {
 
@@ -30,43 +29,25 @@ Result<Speeds> SpeedsFor(const protocol::ExchangePlan& plan, const Profile& prof
   return speeds;
 }
 
-uint64_t PeriodOf(const pb::Train& train) {
-  const std::string& name = train.algorithm();
-  if (name == "psgd") return train.psgd().p();
-  if (name == "pqasgd") return train.pqasgd().p();
-  if (name == "easgd") return train.easgd().tau();
-  if (name == "easgd_async") return train.easgd_async().tau();
-  if (name == "asgd") return train.asgd().push_every();
-  return 1;
-}
-
 Pace PaceOf(const setup::Setup& setup, const Profile& profile) {
-  const pb::Train& train = setup.job.train();
-  const std::string& name = train.algorithm();
-  const pb::AlgorithmTraits& traits = *config::TraitsOf(train);
+  const algorithm::Facts facts = algorithm::FactsOf(setup.job);
   const double update_s = profile.update_s * static_cast<double>(setup.table.total);
   Pace pace;
   pace.rounds = setup.plan.rounds;
-  pace.enough = setup.plan.workers;
-  pace.period = PeriodOf(train);
-  const bool elastic = name == "easgd" || name == "easgd_async";
-  const bool descends = traits.pushes() != pb::AlgorithmTraits::gradient || pace.period > 1;
+  pace.enough = setup.plan.workers - std::min(setup.plan.workers - 1, facts.backup);
+  pace.period = facts.period;
+  const bool descends = facts.pushes != pb::AlgorithmTraits::gradient || facts.period > 1;
   if (descends) {
-    pace.push = elastic ? Pace::Push::kBeforeCompute : Pace::Push::kAfterCompute;
+    pace.push = facts.in_next_step ? Pace::Push::kBeforeCompute : Pace::Push::kAfterCompute;
     pace.local_s = update_s;
-  } else if (!setup.job.exchange().overlap() || train.clip_norm() > 0) {
+  } else if (!setup.job.exchange().overlap() || setup.job.train().clip_norm() > 0) {
     pace.push = Pace::Push::kAfterCompute;
   }
-  pace.one_bucket = name == "rsgd";
-  if (name == "odsgd") {
-    pace.lag = 1;
-    pace.local_s = update_s;
-  }
-  // As worker/train/apply.cc and ssgd.cc have it.
-  pace.by_bucket = traits.pushes() == pb::AlgorithmTraits::gradient && !setup.plan.central &&
-                   protocol::Elasticity::Of(setup.job).on_loss == protocol::OnLoss::kFail;
-  pace.in_forward = name == "ssgd" && pace.by_bucket && setup.job.exchange().overlap();
-  if (name == "ssgd") pace.enough -= std::min(pace.enough - 1, train.ssgd().backup_workers());
+  pace.one_bucket = facts.parts != 0;
+  pace.lag = facts.ahead;
+  if (pace.lag > 0) pace.local_s = update_s;
+  pace.by_bucket = facts.by_bucket;
+  pace.in_forward = facts.applied_in_forward;
   return pace;
 }
 
@@ -76,8 +57,7 @@ class Costs {
       : plan_(setup.plan),
         profile_(profile),
         speeds_(speeds),
-        pushes_gradients_(config::TraitsOf(setup.job.train())->pushes() ==
-                          pb::AlgorithmTraits::gradient) {}
+        pushes_gradients_(algorithm::FactsOf(setup.job).pushes == pb::AlgorithmTraits::gradient) {}
 
   void Add(const codec::Segment& segment, BucketCost* bucket, ChunkCost* chunk) const {
     const CodecSpeed& speed = speeds_.of.at(plan_.codec_of[segment.tensor]);

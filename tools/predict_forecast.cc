@@ -4,10 +4,10 @@
 #include <cmath>
 #include <utility>
 
+#include "common/algorithm/algorithms.h"
 #include "common/base/text.h"
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
-#include "common/config/algorithms.h"
 
 namespace tern::tools {
 
@@ -62,7 +62,7 @@ Result<const Forecaster::Case*> Forecaster::CaseOf(const Way& way, uint32_t work
     overrides.push_back("train.algorithm=" + way.algorithm);
     for (const char* key_of_own : {"train.parameters", "exchange.scaler", "exchange.clip"})
       overrides.push_back(std::string(key_of_own) + "=null");
-    for (const std::string& name : config::AlgorithmNames())
+    for (const std::string& name : algorithm::AlgorithmNames())
       if (name != way.algorithm) overrides.push_back("train." + name + "=null");
   }
   Case made;

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <utility>
 
+#include "common/algorithm/algorithms.h"
 #include "common/base/text.h"
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
-#include "common/config/algorithms.h"
 #include "tools/arguments.h"
 
 namespace tern::tools {
@@ -148,7 +148,7 @@ Result<PredictOptions> ParsePredictOptions(const std::vector<std::string>& words
   auto codecs = Names(*arguments, "codecs", codec::CodecNames());
   if (!codecs.ok()) return codecs.status();
   options.codecs = std::move(*codecs);
-  auto algorithms = Names(*arguments, "algorithms", config::AlgorithmNames());
+  auto algorithms = Names(*arguments, "algorithms", algorithm::AlgorithmNames());
   if (!algorithms.ok()) return algorithms.status();
   options.algorithms = std::move(*algorithms);
   Numbers numbers(*arguments);

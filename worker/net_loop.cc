@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/algorithm/elasticity.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/net/address.h"
 #include "common/protocol/cells.h"
-#include "common/protocol/elasticity.h"
 
 namespace tern::worker {
 
@@ -27,7 +27,7 @@ protocol::Session::Options SessionOptions(const setup::Setup& setup,
   session.saved = options.saved;
   session.keeps_own = options.keeps_own;
   session.timings = setup.timings;
-  const protocol::Elasticity elasticity = protocol::Elasticity::Of(setup.job);
+  const algorithm::Elasticity elasticity = algorithm::Elasticity::Of(setup.job);
   session.unsolicited = elasticity.unsolicited() && setup.plan.rounds;
   session.shrink = elasticity.shrink();
   session.in_plan = [&setup](const protocol::Cell& cell, protocol::LaneRef lane) {

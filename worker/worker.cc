@@ -6,13 +6,13 @@
 #include <fstream>
 #include <utility>
 
+#include "common/algorithm/facts.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/protocol/plan.h"
 #include "common/setup/report.h"
 #include "worker/compute_threads.h"
 #include "worker/read_samples.h"
-#include "worker/train/algorithm.h"
 #include "worker/train/coder.h"
 #include "worker/train/on_device.h"
 #include "worker/train/trainer.h"
@@ -122,7 +122,7 @@ Status Worker::Run() {
       steps_,
       train::Replica::MaxStateBytes(setup_),
       checkpoints ? checkpoints->Saved() : protocol::Saved(),
-      train::HasOwnPoint(job_.train().algorithm()) || train::Coder::KeepsSomething(setup_),
+      algorithm::FactsOf(job_).own_point || train::Coder::KeepsSomething(setup_),
       [&coder_for_net](train::Answer answer) { coder_for_net->Scaled(std::move(answer)); }};
   NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events, std::move(options));
   const auto board = train::Board::Make(setup_, rank_, progress_, traffic_);

@@ -5,9 +5,10 @@
 
 #include <string>
 
+#include "common/algorithm/algorithms.h"
 #include "common/base/hash.h"
-#include "common/config/algorithms.h"
 #include "common/config/fields.h"
+#include "common/config/uses_codec.h"
 
 namespace tern::config {
 
@@ -75,6 +76,7 @@ bool IsOfCodec(const google::protobuf::Descriptor* message) {
 // What a job has whether or not it is written; a net is as it is written.
 bool IsOfJob(const google::protobuf::Descriptor* message) {
   return message->file() == pb::Job::descriptor()->file() ||
+         message->file() == pb::Optimizer::descriptor()->file() ||
          message->file() == pb::Exchange::descriptor()->file() || IsOfCodec(message);
 }
 
@@ -86,19 +88,10 @@ bool IsIdle(const FieldDescriptor* field, const Message& message) {
          field->name() != static_cast<const pb::Train&>(message).algorithm();
 }
 
-// A key that means nothing beside the others of its section stays away too.
-bool IsMeaningless(const FieldDescriptor* field, const Message& message) {
-  if (field->containing_type() != pb::LocalUpdater::descriptor()) return false;
-  const auto& local = static_cast<const pb::LocalUpdater&>(message);
-  const std::string& key = field->name();
-  return ((key == "lambda" || key == "reference") && !HasCompensation(local)) ||
-         (key == "rho" && !HasMeanSquare(local));
-}
-
 // What an algorithm can do with is what it gets where the job says nothing: before the defaults of
 // the keys.
 void FillByAlgorithm(pb::Job* job) {
-  const pb::AlgorithmTraits* traits = TraitsOf(job->train());
+  const pb::AlgorithmTraits* traits = algorithm::TraitsOf(job->train());
   if (traits == nullptr) return;
   if (!job->train().has_parameters()) job->mutable_train()->set_parameters(traits->holding(0));
   pb::Exchange* exchange = job->mutable_exchange();
@@ -106,7 +99,8 @@ void FillByAlgorithm(pb::Job* job) {
     exchange->set_codec("fp32");
   if (!exchange->has_clip() && traits->pushes() == pb::AlgorithmTraits::change)
     exchange->set_clip(pb::Exchange::none);
-  const bool alone = traits->closes() == pb::AlgorithmTraits::every_push || IsCentral(*job) ||
+  const bool alone = traits->closes() == pb::AlgorithmTraits::every_push ||
+                     job->train().parameters() == pb::Train::central ||
                      exchange->clip() == pb::Exchange::grace;
   if (!exchange->has_scaler() && alone) exchange->set_scaler(pb::Exchange::per_worker);
 }
@@ -133,7 +127,7 @@ void FillDefaults(Message* message) {
     const bool is_section = field->message_type() != nullptr && IsOfJob(field->message_type());
     if (!field->is_repeated() && !reflection->HasField(*message, field)) {
       if (is_section && !IsIdle(field, *message)) reflection->MutableMessage(message, field);
-      if (field->has_default_value() && !IsMeaningless(field, *message)) SetDefault(field, message);
+      if (field->has_default_value() && HasMeaning(field, *message)) SetDefault(field, message);
     }
     if (field->message_type() != nullptr) ForEachMessage(field, message, FillDefaults);
   }

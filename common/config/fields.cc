@@ -1,5 +1,6 @@
 #include "common/config/fields.h"
 
+#include <algorithm>
 #include <charconv>
 #include <deque>
 #include <set>
@@ -53,6 +54,14 @@ Position PositionOf(const Origins& origins, const std::string& key) {
 
 const pb::Rule& RuleOf(const FieldDescriptor* field) {
   return field->options().GetExtension(pb::rule);
+}
+
+bool HasMeaning(const FieldDescriptor* field, const google::protobuf::Message& message) {
+  const auto& names = RuleOf(field).only_for();
+  if (names.empty()) return true;
+  const FieldDescriptor* beside = message.GetDescriptor()->FindFieldByName("name");
+  const std::string name = message.GetReflection()->GetString(message, beside);
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 std::vector<std::string> KeysOf(const Descriptor* message) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 
 #include <map>
 #include <string>
@@ -22,6 +23,9 @@ using Origins = std::map<std::string, Position>;
 Position PositionOf(const Origins& origins, const std::string& key);
 
 const pb::Rule& RuleOf(const google::protobuf::FieldDescriptor* field);
+// Whether the key `field` of `message` has a meaning beside the others there ((rule).only_for).
+bool HasMeaning(const google::protobuf::FieldDescriptor* field,
+                const google::protobuf::Message& message);
 
 std::vector<std::string> KeysOf(const google::protobuf::Descriptor* message);
 std::vector<std::string> NamesOf(const google::protobuf::EnumDescriptor* type);

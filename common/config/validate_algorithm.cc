@@ -1,8 +1,11 @@
 #include <functional>
 
+#include "common/algorithm/algorithms.h"
+#include "common/algorithm/facts.h"
+#include "common/algorithm/rules.h"
 #include "common/base/text.h"
-#include "common/config/algorithms.h"
 #include "common/config/between_keys.h"
+#include "common/config/uses_codec.h"
 #include "common/config/validate.h"
 
 namespace tern::config {
@@ -10,15 +13,18 @@ namespace {
 
 using Traits = pb::AlgorithmTraits;
 
-class AlgorithmChecker : private BetweenKeys {
+class AlgorithmChecker : private BetweenKeys, private algorithm::Judge {
  public:
   AlgorithmChecker(const pb::Job& job, const Reading& reading)
-      : BetweenKeys(job, reading), train_(job.train()), with_(" with algorithm: " + name()) {}
+      : BetweenKeys(job, reading),
+        train_(job.train()),
+        facts_(algorithm::FactsOf(job)),
+        with_(" with algorithm: " + name()) {}
 
   void Check() {
     // Whatever stands in the way of knowing the algorithm has been told.
-    if (!Sound({"train.algorithm"}) || TraitsOf(train_) == nullptr) return;
-    traits_ = TraitsOf(train_);
+    traits_ = algorithm::TraitsOf(train_);
+    if (!Sound({"train.algorithm"}) || traits_ == nullptr) return;
     CheckSections();
     CheckCodecSections();
     CheckMomentumOfTopK();
@@ -28,14 +34,29 @@ class AlgorithmChecker : private BetweenKeys {
     CheckStaleness();
     CheckLars();
     CheckShrink();
-    CheckSsgd();
-    CheckOdsgd();
-    CheckDcasgd();
-    CheckSoftsync();
-    CheckEasgd();
+    CheckBackup();
+    CheckLocalUpdater();
+    algorithm::CheckOwnRules(job_, this);
   }
 
  private:
+  // As a judge of the algorithm's own rules.
+  bool Sound(std::initializer_list<std::string> keys) const override {
+    return BetweenKeys::Sound(keys);
+  }
+  void Report(const std::string& key, const std::string& saw, const std::string& allowed) override {
+    BetweenKeys::Report(key, saw, allowed);
+  }
+  void ReportNumber(const std::string& key, double saw, const std::string& allowed) override {
+    Report(key, NumberText(saw), allowed);
+  }
+  std::string CodecOfOtherThanValues() const override {
+    if (!job_.exchange().error_feedback()) return FirstCodec("float_codecs", false);
+    const std::string first = FirstCodec("exact_codecs", false);
+    return IsIn("float_codecs", first) ? first + " and error_feedback: true" : first;
+  }
+  std::string CodecsOfValues() const override { return OneOf(Names("float_codecs")); }
+
   const std::string& name() const { return train_.algorithm(); }
   std::string Section(const std::string& key) const { return Join(Join("train", name()), key); }
   std::string Count() const {
@@ -43,7 +64,7 @@ class AlgorithmChecker : private BetweenKeys {
   }
 
   void CheckSections() {
-    for (const std::string& other : SectionsOfOthers(train_)) {
+    for (const std::string& other : algorithm::SectionsOfOthers(train_)) {
       const std::string key = Join("train", other);
       if (!Sound({key})) continue;
       Report(key, "a section of " + other + with_,
@@ -90,7 +111,7 @@ class AlgorithmChecker : private BetweenKeys {
 
   // Calls `visit` with the key and the name of each codec of the up-link.
   void ForEachCodec(
-      const std::function<void(const std::string& key, const std::string& codec)>& visit) {
+      const std::function<void(const std::string& key, const std::string& codec)>& visit) const {
     visit("exchange.codec", job_.exchange().codec());
     for (int i = 0; i < job_.exchange().rules_size(); ++i) {
       visit(Join(Join("exchange.rules", static_cast<size_t>(i)), "codec"),
@@ -99,7 +120,7 @@ class AlgorithmChecker : private BetweenKeys {
   }
   // The first codec of the up-link in this table, or (`in` false) not in it; empty if there is
   // none.
-  std::string FirstCodec(const std::string& table, bool in) {
+  std::string FirstCodec(const std::string& table, bool in) const {
     std::string first;
     ForEachCodec([&](const std::string& key, const std::string& codec) {
       if (Sound({key}) && first.empty() && IsIn(table, codec) == in) first = codec;
@@ -121,7 +142,7 @@ class AlgorithmChecker : private BetweenKeys {
     CheckKept();
     const std::string sharing = FirstCodec("sharing_codecs", true);
     const bool alone = traits_->closes() == Traits::every_push;
-    const bool central = Sound({"train.parameters"}) && IsCentral(job_);
+    const bool central = Sound({"train.parameters"}) && facts_.central;
     CheckScalerBefore(alone || central);
     if ((alone || central) && Sound({"exchange.scaler"}) &&
         exchange.scaler() == pb::Exchange::shared && !sharing.empty()) {
@@ -149,7 +170,7 @@ class AlgorithmChecker : private BetweenKeys {
     const bool previous = exchange.scaler() == pb::Exchange::previous;
     if (previous && (no_sharing || traits_->pushes() != Traits::gradient)) {
       Report(
-          "exchange.scaler", "previous" + with_ + (IsCentral(job_) ? ", parameters: central" : ""),
+          "exchange.scaler", "previous" + with_ + (facts_.central ? ", parameters: central" : ""),
           "shared or per_worker: the scalers of a round before are those of gradients, in rounds, "
           "of workers that hold the parameters");
     }
@@ -176,7 +197,7 @@ class AlgorithmChecker : private BetweenKeys {
   void CheckPull() {
     const pb::Exchange& exchange = job_.exchange();
     if (!Sound({"exchange.pull", "exchange.pull_codec", "train.parameters"})) return;
-    if (!IsCentral(job_)) {
+    if (!facts_.central) {
       const std::string why =
           ", for only central parameters are pulled; or set train.parameters: central";
       if (exchange.pull() != pb::Exchange::weights)
@@ -207,13 +228,13 @@ class AlgorithmChecker : private BetweenKeys {
       return;
     Report("train.max_staleness", std::to_string(train_.max_staleness()) + with_,
            "0, for in rounds no gradient is stale; it is for algorithms without: " +
-               tern::Join(AlgorithmsThatClose(Traits::every_push)));
+               tern::Join(algorithm::AlgorithmsThatClose(Traits::every_push)));
   }
 
   // Central parameters are cut into ranges; only where servers run the optimizer does it matter.
   void CheckLars() {
     if (!Sound({"train.optimizer.name", "train.parameters"}) ||
-        train_.optimizer().name() != "lars" || !IsCentral(job_) ||
+        train_.optimizer().name() != "lars" || !facts_.central ||
         traits_->pushes() != Traits::gradient)
       return;
     Report(
@@ -230,118 +251,39 @@ class AlgorithmChecker : private BetweenKeys {
     }
   }
 
-  void CheckSsgd() {
-    const uint32_t backup = train_.ssgd().backup_workers();
-    if (!train_.has_ssgd() || !Sound({"train.ssgd.backup_workers"}) || backup == 0) return;
-    if (Sound({"workers.count"}) && backup >= job_.workers().count()) {
-      Report("train.ssgd.backup_workers", std::to_string(backup), "less than " + Count());
+  void CheckBackup() {
+    if (facts_.backup == 0) return;
+    const std::string& name = traits_->backup_key();
+    const std::string key = Section(name), count = std::to_string(facts_.backup);
+    if (!Sound({key})) return;
+    if (Sound({"workers.count"}) && facts_.backup >= job_.workers().count()) {
+      Report(key, count, "less than " + Count());
     } else if (Sound({"faults.on_worker_loss"}) &&
                job_.faults().on_worker_loss() == pb::Faults::shrink) {
-      Report("faults.on_worker_loss", "shrink with backup_workers: " + std::to_string(backup),
-             "fail or wait, for a round's size is fixed with backup workers; or set "
-             "train.ssgd.backup_workers: 0");
+      Report(
+          "faults.on_worker_loss", "shrink with " + name + ": " + count,
+          "fail or wait, for a round's size is fixed with backup workers; or set " + key + ": 0");
     }
   }
 
-  void CheckOdsgd() {
-    if (!train_.has_odsgd()) return;
-    const pb::Odsgd& odsgd = train_.odsgd();
-    if (odsgd.has_warmup_steps() && odsgd.has_warmup_epochs() &&
-        Sound({"train.odsgd.warmup_steps", "train.odsgd.warmup_epochs"})) {
-      Report("train.odsgd.warmup_epochs", "both warmup_steps and warmup_epochs",
-             "at most one of the two");
+  void CheckLocalUpdater() {
+    if (facts_.local == nullptr || !Sound({Join(facts_.local_key, "name")})) return;
+    const std::string& updater = facts_.local->name();
+    std::vector<const google::protobuf::FieldDescriptor*> set;
+    facts_.local->GetReflection()->ListFields(*facts_.local, &set);
+    for (const auto* field : set) {
+      const std::string key = Join(facts_.local_key, field->name());
+      if (HasMeaning(field, *facts_.local) || !Sound({key})) continue;
+      const auto& names = RuleOf(field).only_for();
+      Report(key, "a key of the compensation with the local updater " + updater,
+             "nothing, for " + updater + " has none of it; take the key away, or set " +
+                 Join(facts_.local_key, "name") + ": " +
+                 tern::Join({names.begin(), names.end()}, " or "));
     }
-    const pb::LocalUpdater& local = odsgd.local();
-    const std::string& updater = local.name();
-    if (!Sound({"train.odsgd.local.name"})) return;
-    const auto check = [&](const std::string& key, bool written, const std::string& meant) {
-      const std::string whole = Join("train.odsgd.local", key);
-      if (!written || !Sound({whole})) return;
-      Report(whole, "a key of the compensation with the local updater " + updater,
-             "nothing, for " + updater +
-                 " has none of it; take the key away, or set "
-                 "train.odsgd.local.name: " +
-                 meant);
-    };
-    if (!HasCompensation(local)) {
-      check("lambda", local.has_lambda(), "dcasgd_c or dcasgd_a");
-      check("reference", local.has_reference(), "dcasgd_c or dcasgd_a");
-    }
-    if (!HasMeanSquare(local)) check("rho", local.has_rho(), "dcasgd_a");
-  }
-
-  void CheckDcasgd() {
-    const bool constant = name() == "dcasgd_c";
-    if (name() != "dcasgd_c" && name() != "dcasgd_a") return;
-    const pb::Dcasgd& dcasgd = constant ? train_.dcasgd_c() : train_.dcasgd_a();
-    const std::string other = CodecOfOtherThanValues();
-    const std::string formed = Section("formed");
-    if (Sound({formed}) && dcasgd.has_formed() && dcasgd.formed() == pb::Dcasgd::on_server &&
-        !other.empty()) {
-      Report(formed, "on_server with codec " + other,
-             "on_worker, for the term takes the gradient's square, which a code that is drawn, or "
-             "that older gradients were added to, does not have; or leave the key out");
-    }
-    if (!constant) {
-      if (Sound({formed})) CheckOneMeanSquare(dcasgd, other);
-      return;
-    }
-    const pb::Dcasgd plain;
-    const auto check = [&](const std::string& key, const std::string& saw, bool differs) {
-      if (differs && Sound({Section(key)}))
-        Report(Section(key), saw, "nothing, for only dcasgd_a has a mean square");
-    };
-    check("rho", NumberText(dcasgd.rho()), dcasgd.rho() != plain.rho());
-    check("ms_scope", pb::Dcasgd::MsScope_Name(dcasgd.ms_scope()),
-          dcasgd.ms_scope() != plain.ms_scope());
-  }
-
-  // The first codec of the up-link that pushes something else than the gradient, rounded at most;
-  // empty if there is none.
-  std::string CodecOfOtherThanValues() {
-    if (!job_.exchange().error_feedback()) return FirstCodec("float_codecs", false);
-    const std::string first = FirstCodec("exact_codecs", false);
-    return IsIn("float_codecs", first) ? first + " and error_feedback: true" : first;
-  }
-
-  // `other`: the codec for which workers form the term; empty if only the job says so.
-  void CheckOneMeanSquare(const pb::Dcasgd& dcasgd, const std::string& other) {
-    const std::string key = Section("ms_scope");
-    if (!Sound({key}) || dcasgd.ms_scope() != pb::Dcasgd::global ||
-        !WorkersFormTerm(train_, other.empty()))
-      return;
-    const std::string why =
-        "worker, for the workers form the term, each with the mean square of "
-        "its own gradients; or ";
-    if (other.empty()) {
-      Report(key, "global with formed: on_worker",
-             why + "set " + Section("formed") + ": on_server");
-    } else {
-      Report(key, "global with codec " + other,
-             why + "push by " + OneOf(Names("float_codecs")) +
-                 " without error_feedback, and leave " + Section("formed") + " out");
-    }
-  }
-
-  void CheckSoftsync() {
-    if (!train_.has_softsync() || !Sound({"train.softsync.n", "workers.count"}) ||
-        train_.softsync().n() <= job_.workers().count())
-      return;
-    Report("train.softsync.n", std::to_string(train_.softsync().n()), "at most " + Count());
-  }
-
-  void CheckEasgd() {
-    const double workers = job_.workers().count();
-    if (!train_.has_easgd() || !Sound({"train.easgd.alpha", "workers.count"}) ||
-        workers * train_.easgd().alpha() < 1)
-      return;
-    Report("train.easgd.alpha", NumberText(train_.easgd().alpha()),
-           "less than 1 / " + Count() +
-               ": the centre goes that part of the way to every worker, "
-               "and from there on it swings without end");
   }
 
   const pb::Train& train_;
+  const algorithm::Facts facts_;
   const std::string with_;
   const Traits* traits_ = nullptr;
 };

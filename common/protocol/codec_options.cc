@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "common/algorithm/facts.h"
 #include "common/codec/codecs.h"
-#include "common/config/algorithms.h"
 
 namespace tern::protocol {
 
@@ -24,9 +24,10 @@ codec::Clip ClipOf(pb::Exchange::Clip clip) {
   return codec::Clip::kPaper;
 }
 
-// Steps that a worker makes between two exchanges.
-uint64_t LocalSteps(const pb::Train& train) {
-  return train.algorithm() == "pqasgd" ? train.pqasgd().p() : 1;
+// Steps of a worker that are in what it pushes.
+uint64_t LocalSteps(const pb::Job& job) {
+  const algorithm::Facts facts = algorithm::FactsOf(job);
+  return facts.pushes == pb::AlgorithmTraits::change ? facts.period : 1;
 }
 
 codec::Options::Qsgd QsgdOf(const pb::Job& job) {
@@ -43,7 +44,7 @@ codec::Options::Qsgd QsgdOf(const pb::Job& job) {
   to.levels = kLevels[from.levels()];
   to.s = from.s();
   to.samples = job.train().batch_total() / std::max(1u, job.workers().count());
-  to.local_steps = LocalSteps(job.train());
+  to.local_steps = LocalSteps(job);
   return to;
 }
 
@@ -93,7 +94,7 @@ bool WorkersFormTerm(const pb::Job& job) {
       sends_values(job.exchange().codec()) &&
       std::all_of(rules.begin(), rules.end(),
                   [&](const pb::CodecRule& rule) { return sends_values(rule.codec()); });
-  return config::WorkersFormTerm(job.train(), values_pushed);
+  return algorithm::FactsOf(job).WorkersFormTerm(values_pushed);
 }
 
 }  // namespace tern::protocol

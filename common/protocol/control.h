@@ -7,14 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "common/algorithm/elasticity.h"
 #include "common/base/status.h"
-#include "common/protocol/elasticity.h"
 #include "common/protocol/message.h"
 #include "common/protocol/resume.h"
 #include "common/protocol/round_lane.h"
 #include "common/protocol/session.h"
 
 namespace tern::protocol {
+
+using algorithm::Elasticity;
+using algorithm::OnLoss;
 
 struct ControlAction {
   enum class Type {

@@ -6,9 +6,9 @@
 #include <map>
 #include <utility>
 
+#include "common/algorithm/facts.h"
 #include "common/base/hash.h"
 #include "common/codec/codecs.h"
-#include "common/config/algorithms.h"
 #include "common/protocol/codec_options.h"
 
 namespace tern::protocol {
@@ -80,13 +80,12 @@ void CutBuckets(uint64_t limit, ExchangePlan* plan) {
   }
 }
 
-// The arena in `parts` equal ranges.
-Status CutRanges(uint64_t parts, ExchangePlan* plan) {
+// The arena in `parts` equal ranges; `key` is where the job says how many.
+Status CutRanges(uint64_t parts, const std::string& key, ExchangePlan* plan) {
   const uint64_t total = plan->parameters();
   if (parts > total) {
-    return Status(Code::kBadJob, "train.rsgd.p is " + std::to_string(parts) +
-                                     ", expected at most " + std::to_string(total) +
-                                     ", the number of parameters");
+    return Status(Code::kBadJob, key + " is " + std::to_string(parts) + ", expected at most " +
+                                     std::to_string(total) + ", the number of parameters");
   }
   for (uint64_t i = 0; i < parts; ++i) {
     Bucket& bucket = plan->buckets.emplace_back();
@@ -239,24 +238,21 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
   if (tensors.empty()) return Status(Code::kBadJob, "model: there are no parameters to train");
   TERN_RETURN_IF_ERROR(ChooseCodecs(job, tensors, &plan));
   CutParts(&plan);
-  if (const pb::AlgorithmTraits* traits = config::TraitsOf(job.train())) {
-    plan.rounds = traits->closes() == pb::AlgorithmTraits::all_come;
-    if (job.exchange().scaler() == pb::Exchange::previous) plan.scalers_from = traits->window();
-  }
+  const algorithm::Facts facts = algorithm::FactsOf(job);
+  plan.rounds = facts.rounds;
+  if (job.exchange().scaler() == pb::Exchange::previous) plan.scalers_from = facts.window;
   plan.scaler_margin = static_cast<float>(job.exchange().scaler_margin());
   if (job.train().parameters() == pb::Train::central)
     TERN_RETURN_IF_ERROR(ChoosePullCodec(job, &plan));
-  if (job.train().algorithm() == "rsgd") {
-    TERN_RETURN_IF_ERROR(CutRanges(job.train().rsgd().p(), &plan));
+  if (facts.parts != 0) {
+    TERN_RETURN_IF_ERROR(CutRanges(facts.parts, facts.parts_key, &plan));
   } else {
     const bool together = std::any_of(plan.codec_of.begin(), plan.codec_of.end(),
                                       [](const auto& codec) { return codec->prepares_model(); });
     const uint64_t kib = job.exchange().bucket_kib();
     CutBuckets(together ? plan.parameters() : kib * 256, &plan);  // 256 fp32 elements a KiB
   }
-  const bool averages_state =
-      job.train().algorithm() == "psgd" && job.train().psgd().at_sync() == pb::Psgd::average;
-  if (averages_state) RepeatBuckets(slots, &plan);
+  if (facts.averages_state) RepeatBuckets(slots, &plan);
   FindSharedScalers(&plan);
   CutChunks(uint64_t{job.exchange().chunk_kib()} * 256, &plan);
   plan.digest = DigestOf(plan);

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <utility>
 
+#include "common/algorithm/algorithms.h"
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
-#include "common/config/algorithms.h"
 #include "common/config/differences.h"
 #include "common/protocol/cells.h"
 #include "common/update/local_updater.h"
@@ -104,7 +104,7 @@ config::NameTables KnownNames() {
       {"rounding_codecs", CodecsThat([](const codec::Codec& c) { return !c.stochastic(); })},
       {"unbiased_codecs", CodecsThat([](const codec::Codec& c) { return !c.NewMemory(1); })},
       {"sharing_codecs", CodecsThat([](const codec::Codec& c) { return c.shares_scaler(); })},
-      {"algorithms", config::AlgorithmNames()},
+      {"algorithms", algorithm::AlgorithmNames()},
       {"local_updaters", update::LocalUpdaterNames()},
       {"optimizers", update::OptimizerNames()},
       {"schedules", update::ScheduleNames()}};

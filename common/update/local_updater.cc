@@ -52,7 +52,7 @@ Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& d
     if (updater->moves_ && def.momentum() > 0) updater->velocity_.resize(parameters);
     return updater;
   }
-  return Status(Code::kBadJob, "train.odsgd.local.name is '" + def.name() + "', expected one of " +
+  return Status(Code::kBadJob, "the local updater is named '" + def.name() + "', expected one of " +
                                    Join(LocalUpdaterNames()));
 }
 

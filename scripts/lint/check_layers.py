@@ -10,20 +10,21 @@ import re
 import sources
 
 LEAVES = ["proto", "kernels", "common/base"]
-COMMON = ["common/" + name for name in ("base", "checkpoint", "codec", "config", "net", "protocol", "setup", "update")]
+COMMON = ["common/" + name for name in ("algorithm", "base", "checkpoint", "codec", "config", "net", "protocol", "setup", "update")]
 
 # folder: what it may include besides itself. A file may be named alone.
 LAYERS = {
     "proto": [],
     "kernels": [],
     "common/base": [],
-    "common/config": ["common/base", "proto"],
+    "common/algorithm": ["common/base", "proto"],
+    "common/config": ["common/algorithm", "common/base", "proto"],
     "common/net": ["common/base", "proto"],
     "common/codec": LEAVES,
     "common/update": LEAVES,
     "models": ["proto", "common/base", "kernels/philox.h"],
     "common/checkpoint": ["common/base", "models", "proto"],
-    "common/protocol": ["common/codec", "common/base", "common/config/algorithms.h", "proto"],
+    "common/protocol": ["common/algorithm", "common/base", "common/codec", "proto"],
     # What both daemons do before they differ; the one folder of common that knows models.
     "common/setup": COMMON + LEAVES + ["models"],
     "worker/data": LEAVES + ["models"],

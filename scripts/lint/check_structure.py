@@ -17,13 +17,8 @@ PRODUCT = ("common", "kernels", "models", "proto", "server", "tools", "worker")
 
 # Units without their ending. The house plan allows three in the end; the list may only become shorter.
 KNOTS = [
-    # A table that stands in the file of its interface.
-    ["server/clock_rule", "server/clock_rules"],
     # Snapshots, a second way to save what checkpoints save.
     ["server/snapshot", "server/snapshot_files"],
-    # The interface of the algorithms knows the parts that it is made of, and they ask it for facts.
-    ["worker/train/algorithm", "worker/train/apply", "worker/train/coder", "worker/train/gradient",
-     "worker/train/local_point", "worker/train/on_device", "worker/train/open_round", "worker/train/replica"],
 ]
 # Class: its methods today.
 CLASSES = {

@@ -7,8 +7,12 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-CHECKS = ("layers", "files", "names", "comments", "structure")
+CHECKS = ("layers", "files", "names", "comments", "structure", "algorithms")
 HEAD = "#pragma once\n"
+SECTIONS = """optional Psgd psgd = 1 [(traits) = {window: 1}];
+optional Ssp ssp = 2
+    [(traits) = {window: 1}];
+"""
 LONG_BODY = "void F() {\n" + "  G();\n" * 60 + "}\n"
 
 # check, file, its text, what the check must say of it
@@ -38,6 +42,16 @@ FAULTS = [
     ("names", "server/b.h", "class A {\n private:\n  std::vector<int> items = {};\n};\n", "private member items"),
     ("names", "server/l.cc", "namespace tern::other {\n", "the namespace of this folder is tern::server"),
     ("names", "tests/a_test.cc", "TEST(Frame, rejects_it) {}\n", "rejects_it: names of tests"),
+    ("algorithms", "proto/job.proto", SECTIONS, "proto/job.proto:1: psgd is in 8 files"),
+    ("algorithms", "server/t.cc", "bool A() { return name == \"psgd\"; }\n", "t.cc:1: \"psgd\": asks for the algorithm"),
+    ("algorithms", "tools/a.cc", "int A() { return train.psgd().p(); }\n", "a.cc:1: .psgd(): asks for the algorithm"),
+    ("algorithms", "tools/d.cc", "void A() { train->clear_ssp(); }\n", "->clear_ssp(): asks for the algorithm"),
+    ("algorithms", "common/a.cc", "\n// psgd\nstd::string key = \"train.psgd.p is\";\n", "a.cc:3: \"train.psgd.p is\": asks"),
+    ("algorithms", "models/a.cc", "void A(const pb::Psgd& section);\n", "pb::Psgd: asks for the algorithm"),
+    ("algorithms", "worker/train/ssp.cc", "bool A() { return name == \"psgd\"; }\n", "\"psgd\": asks for the algorithm"),
+    ("algorithms", "worker/train/psgd.cc", "int A() { return train.psgd().p(); }  // not \"ssp\"\n", None),
+    ("algorithms", "worker/train/algorithms.cc", "const Row kTable[] = {{\"psgd\", MakePsgd}, {\"ssp\", MakeSsp}};\n", None),
+    ("algorithms", "tests/b_test.cc", "int A() { return train.psgd().p(); }\n", None),
     ("structure", "tools/a.h", HEAD + '#include "tools/b.h"\n', "includes itself through others: tools/a, tools/b"),
     ("structure", "tools/b.cc", '#include "tools/b.h"\n#include "tools/a.h"\n', None),
     ("structure", "tools/b.h", HEAD, None),

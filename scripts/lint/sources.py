@@ -39,6 +39,14 @@ def code(path):
     return _TOKENS.sub(blank, text(path))
 
 
+def uncommented(path):
+    """The text with comments blanked, its strings as they are; lines keep their numbers."""
+    def blank(match):
+        token = match.group(0)
+        return "\n" * token.count("\n") if token.startswith(("//", "/*")) else token
+    return _TOKENS.sub(blank, text(path))
+
+
 def comments_of(source):
     """The comments in C++ text, as (position, words without the marker)."""
     for match in _TOKENS.finditer(source):

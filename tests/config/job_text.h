@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/config/algorithms.h"
+#include "common/algorithm/algorithms.h"
 #include "common/config/job.h"
 
 namespace tern::config {
@@ -23,7 +23,7 @@ inline const NameTables& TestTables() {
        {"fp32", "fp16", "bf16", "onebit", "topk", "threshold", "adaptive", "adacomp"}},
       {"unbiased_codecs", {"fp32", "fp16", "bf16", "ternary", "qsgd"}},
       {"sharing_codecs", {"ternary"}},
-      {"algorithms", AlgorithmNames()},
+      {"algorithms", algorithm::AlgorithmNames()},
       {"local_updaters", {"none", "sgd", "dcasgd_c", "dcasgd_a"}},
       {"optimizers", {"sgd", "momentum", "nesterov", "adam", "lars"}},
       {"schedules", {"fixed", "step", "multistep", "poly", "exponential", "cosine", "one_cycle"}}};

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <string>
 
-#include "common/config/algorithms.h"
+#include "common/algorithm/algorithms.h"
 #include "common/config/fill.h"
 #include "common/config/yaml.h"
 #include "tests/config/every_key.h"
@@ -130,7 +130,7 @@ TEST(ReferenceYaml, ShowsSectionsThatAreAccepted) {
   const Reference reference = ReadWhole();
   const auto base = LoadJob("configs/reference.yaml", {}, TestTables());
   ASSERT_TRUE(base.ok()) << base.status().message();
-  for (const std::string& name : AlgorithmNames()) {
+  for (const std::string& name : algorithm::AlgorithmNames()) {
     pb::Job job = *base;
     pb::Train& train = *job.mutable_train();
     train.clear_ssgd();

@@ -4,12 +4,16 @@
 
 #include <string>
 
+#include "tests/config/every_key.h"
 #include "tests/config/job_text.h"
 
 namespace tern::config {
 namespace {
 
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -215,6 +219,29 @@ TEST(Rules, BoundTheNumberOfServers) {
   for (int i = 0; i < 100; ++i) more += "\n  - address: 127.0.0.1:" + std::to_string(8000 + i);
   EXPECT_THAT(FaultsOf(SmallJobWith(":7500", ":7500" + more)),
               ElementsAre("job.yaml:1:1: servers: saw 101 items; allowed: at most 100"));
+}
+
+// A key that has a meaning for some names only: they are names that the key `name` beside it takes.
+TEST(Rules, NameTheNamesThatAKeyIsFor) {
+  pb::Job job;
+  Populate(&job);
+  int keys = 0;
+  ForEachScalar(&job, "", false,
+                [&](Message* message, const FieldDescriptor* field, const std::string& key, bool) {
+                  const auto& names = RuleOf(field).only_for();
+                  if (names.empty()) return;
+                  ++keys;
+                  const auto* beside = message->GetDescriptor()->FindFieldByName("name");
+                  ASSERT_NE(beside, nullptr) << key;
+                  for (const std::string& name : names) {
+                    EXPECT_THAT(TestTables().at(RuleOf(beside).table()), Contains(name)) << key;
+                    message->GetReflection()->SetString(message, beside, name);
+                    EXPECT_TRUE(HasMeaning(field, *message)) << key << " with " << name;
+                  }
+                  message->GetReflection()->SetString(message, beside, "another");
+                  EXPECT_FALSE(HasMeaning(field, *message)) << key;
+                });
+  EXPECT_GE(keys, 3);
 }
 
 }  // namespace

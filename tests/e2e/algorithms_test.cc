@@ -1,6 +1,6 @@
 // Every algorithm of job.proto, in every way of holding parameters that it knows, as real
 // processes: three workers, two servers, real gradients.
-#include "common/config/algorithms.h"
+#include "common/algorithm/algorithms.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,10 +36,10 @@ std::vector<std::string> Words(const std::vector<std::string>& settings) {
 // here.
 std::vector<Case> EveryAlgorithm() {
   std::vector<Case> cases;
-  for (const std::string& name : config::AlgorithmNames()) {
+  for (const std::string& name : algorithm::AlgorithmNames()) {
     pb::Train train;
     train.set_algorithm(name);
-    for (const int holding : config::TraitsOf(train)->holding()) {
+    for (const int holding : algorithm::TraitsOf(train)->holding()) {
       const std::string way = pb::Train::Parameters_Name(holding);
       cases.push_back({name + "_" + way,
                        {"train.algorithm=" + name, "train.parameters=" + way, "exchange.codec=fp32",

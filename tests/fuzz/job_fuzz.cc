@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "common/config/algorithms.h"
+#include "common/algorithm/algorithms.h"
 #include "common/config/job.h"
 
 namespace {
@@ -31,7 +31,7 @@ void Read(const std::string& text, const std::string& name,
       {"rounding_codecs", {"fp32", "fp16", "bf16", "onebit", "topk"}},
       {"unbiased_codecs", {"fp32", "fp16", "bf16", "ternary", "qsgd"}},
       {"sharing_codecs", {"ternary"}},
-      {"algorithms", tern::config::AlgorithmNames()},
+      {"algorithms", tern::algorithm::AlgorithmNames()},
       {"local_updaters", {"none", "sgd", "dcasgd_c", "dcasgd_a"}},
       {"optimizers", {"sgd", "momentum", "nesterov", "adam", "lars"}},
       {"schedules", {"fixed", "step", "multistep", "poly", "exponential", "cosine", "one_cycle"}}};

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include "common/protocol/coordinator.h"
-#include "common/protocol/elasticity.h"
 #include "tests/protocol/words.h"
 
 namespace tern::protocol::test {
@@ -134,34 +133,6 @@ TEST_P(StragglersOfAJob, AreNamedInTheLog) {
 }
 
 INSTANTIATE_TEST_SUITE_P(WithAndWithoutBackups, StragglersOfAJob, testing::Values(0, 2));
-
-TEST(Elasticity, IsWhatTheJobSays) {
-  pb::Job job;
-  job.mutable_workers()->set_count(4);
-  job.mutable_train()->set_algorithm("ssgd");
-  job.mutable_train()->mutable_ssgd()->set_backup_workers(1);
-  job.mutable_faults()->set_on_worker_loss(pb::Faults::wait);
-  Elasticity elasticity = Elasticity::Of(job);
-  EXPECT_EQ(elasticity.quorum, 3u);
-  EXPECT_EQ(elasticity.on_loss, OnLoss::kWait);
-  EXPECT_FALSE(elasticity.shrink());
-  EXPECT_TRUE(elasticity.unsolicited());
-  // Only ssgd has backups, and never as many as there are workers.
-  job.mutable_train()->set_algorithm("odsgd");
-  EXPECT_EQ(Elasticity::Of(job).quorum, 0u);
-  EXPECT_FALSE(Elasticity::Of(job).unsolicited());
-  job.mutable_train()->set_algorithm("ssgd");
-  job.mutable_train()->mutable_ssgd()->set_backup_workers(4);
-  EXPECT_EQ(Elasticity::Of(job).quorum, 0u);
-  job.mutable_faults()->set_on_worker_loss(pb::Faults::fail);
-  EXPECT_EQ(Elasticity::Of(job).on_loss, OnLoss::kFail);
-  job.mutable_faults()->set_on_worker_loss(pb::Faults::shrink);
-  job.mutable_faults()->set_min_workers(2);
-  elasticity = Elasticity::Of(job);
-  EXPECT_TRUE(elasticity.shrink());
-  EXPECT_TRUE(elasticity.unsolicited());
-  EXPECT_EQ(elasticity.min_workers, 2u);
-}
 
 }  // namespace
 }  // namespace tern::protocol::test

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "server/clock_rules.h"
 #include "tests/server/central_job.h"
 
 namespace tern::server {

@@ -88,7 +88,7 @@ void World::Judge() {
     return Violation("the job began anew, though a disk with checkpoints was missing");
   if (in_order && !schedule_.has_rounds()) JudgeTotals();
   if (in_order) return schedule_.shrinks() ? JudgeReplicas(end.code()) : JudgeFinished(end.code());
-  if (schedule_.elasticity.on_loss == protocol::OnLoss::kFail) return JudgeFailure();
+  if (schedule_.elasticity.on_loss == algorithm::OnLoss::kFail) return JudgeFailure();
   if (schedule_.shrinks() && MayHaveLostState()) return;
   Violation("shard 0 ended with " + Told(end));
 }

@@ -61,7 +61,7 @@ Fault DrawFault(const Schedule& schedule, Rng* rng) {
 
 // One worker dies for good, and the job fails.
 void DrawFailure(Rng* rng, Schedule* schedule) {
-  schedule->elasticity.on_loss = protocol::OnLoss::kFail;
+  schedule->elasticity.on_loss = algorithm::OnLoss::kFail;
   schedule->loss = rng->Chance(0.5) ? 0.02 : 0;
   schedule->delay = 0;
   Fault fault = DrawFault(*schedule, rng);
@@ -73,9 +73,9 @@ void DrawFailure(Rng* rng, Schedule* schedule) {
 
 // Jobs whose rounds may close without some of their workers.
 void DrawElasticity(Rng* rng, Schedule* schedule) {
-  protocol::Elasticity& elasticity = schedule->elasticity;
+  algorithm::Elasticity& elasticity = schedule->elasticity;
   const bool shrink = rng->Chance(0.6);
-  if (shrink) elasticity.on_loss = protocol::OnLoss::kShrink;
+  if (shrink) elasticity.on_loss = algorithm::OnLoss::kShrink;
   if (!shrink || rng->Chance(0.3))
     elasticity.quorum = schedule->workers - 1 - (schedule->workers == 4 && rng->Chance(0.3));
   // After a restart of shard 0 nobody waits for ever for who is gone.
@@ -152,7 +152,7 @@ Schedule Schedule::MakeClocks(uint64_t seed) {
   if (way == 3) clocks.pull_every = 2 + rng.Below(2);
   if (rng.Chance(0.25)) clocks.max_staleness = schedule.workers - 1 + rng.Below(4);
   if (rng.Chance(0.3)) {
-    schedule.elasticity.on_loss = protocol::OnLoss::kShrink;
+    schedule.elasticity.on_loss = algorithm::OnLoss::kShrink;
     schedule.timings.start_timeout = milliseconds(12'000);
   } else if (rng.Chance(0.05)) {
     DrawFailure(&rng, &schedule);

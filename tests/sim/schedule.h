@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/protocol/elasticity.h"
+#include "common/algorithm/elasticity.h"
 #include "common/protocol/session.h"
 #include "tests/sim/rng.h"
 
@@ -72,7 +72,7 @@ struct Schedule {
   uint64_t checkpoint_every = 0;  // rounds; 0: the job has no checkpoints
   bool keeps_own = false;  // workers say so: one that comes back takes all back to a checkpoint
   Clocks clocks;
-  protocol::Elasticity elasticity{0, protocol::OnLoss::kWait, 1};
+  algorithm::Elasticity elasticity{0, algorithm::OnLoss::kWait, 1};
   double loss = 0, duplicate = 0, delay = 0, reorder = 0;
   Time longest_delay{};
   std::vector<Fault> faults;

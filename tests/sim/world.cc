@@ -187,7 +187,7 @@ bool World::HasDonorBeside(uint32_t rank) const {
 void World::OnWorkerEnded(const ToyWorker& worker) {
   const bool alone = worker.status().code() == Code::kTerminated;
   const bool away = !worker.status().ok() && (alone || schedule_.Has(Fault::Kind::kReplaceWorker));
-  if (schedule_.elasticity.on_loss != protocol::OnLoss::kWait || !away || IsEnding() ||
+  if (schedule_.elasticity.on_loss != algorithm::OnLoss::kWait || !away || IsEnding() ||
       LiveWorker(worker.rank()) != nullptr)
     return;
   if (processes_of_[worker.rank()] >= 5 || StoppedEarly()) return;
@@ -317,7 +317,7 @@ void World::StrikeWorker(const Fault& fault) {
         [&] { return "FAULT: connections of worker " + std::to_string(fault.target) + " break"; });
     return network_.BreakAllOfWorker(process, now_);
   }
-  const bool fails = schedule_.elasticity.on_loss == protocol::OnLoss::kFail;
+  const bool fails = schedule_.elasticity.on_loss == algorithm::OnLoss::kFail;
   if (!fails && !HasDonorBeside(fault.target)) return;
   bool for_good = fails;
   if (fault.kind == Fault::Kind::kKillWorker) {

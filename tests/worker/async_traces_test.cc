@@ -7,7 +7,7 @@
 
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
-#include "server/clock_rule.h"
+#include "server/clock_rules.h"
 #include "tests/worker/cluster.h"
 #include "tests/worker/train_job.h"
 #include "worker/train/replica.h"

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <thread>
 
-#include "common/config/algorithms.h"
+#include "common/algorithm/algorithms.h"
 #include "common/protocol/cells.h"
 #include "common/protocol/exchange.h"
 #include "server/central_lane.h"
@@ -82,7 +82,7 @@ class Servers {
     EXPECT_TRUE(schedule.ok());
     schedule_.emplace(std::move(*schedule));
     for (const protocol::Bucket& bucket : job.plan.buckets) chunks_ += bucket.chunks.size();
-    has_rounds_ = config::TraitsOf(job.job.train())->closes() == pb::AlgorithmTraits::all_come;
+    has_rounds_ = algorithm::TraitsOf(job.job.train())->closes() == pb::AlgorithmTraits::all_come;
     MakeLane();
     pb::Members membership;
     membership.set_epoch(1);
@@ -135,7 +135,7 @@ class Servers {
   void MakeLane() {
     protocol::RoundLane::Options options;
     options.workers = static_cast<uint32_t>(members_.size());
-    options.window = config::TraitsOf(job_.job.train())->window();
+    options.window = algorithm::TraitsOf(job_.job.train())->window();
     options.incarnation = 7;
     options.welcomes = false;
     options.learning_rate = [this](uint64_t round) { return schedule_->Rate(round - 1); };

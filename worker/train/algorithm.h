@@ -14,9 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "common/algorithm/elasticity.h"
+#include "common/algorithm/facts.h"
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
-#include "common/protocol/elasticity.h"
 #include "common/setup/setup.h"
 #include "common/update/schedule.h"
 #include "worker/data/prefetcher.h"
@@ -50,7 +51,9 @@ struct Context {
 class Algorithm {
  public:
   explicit Algorithm(const Context& context)
-      : c_(context), closes_without_(protocol::Elasticity::Of(context.setup.job).unsolicited()) {}
+      : c_(context),
+        facts_(algorithm::FactsOf(context.setup.job)),
+        closes_without_(algorithm::Elasticity::Of(context.setup.job).unsolicited()) {}
   virtual ~Algorithm() = default;
 
   // Called before the first step; the parameters are W(applied).
@@ -64,9 +67,10 @@ class Algorithm {
   virtual Status Settle() { return Ok(); }
   // The same without asking anybody for anything new.
   virtual Status Rest() { return Settle(); }
-  // Whether the workers agree on W after `step` when all is quiet: training can resume after it.
-  virtual bool MeetsAfter(uint64_t step) const {
-    return applied_ != 0 && StepOfRound(applied_) == step;
+  // Whether the workers agree on W after `step` when all is quiet: training can resume after it. A
+  // round that the end of the job has cut short is no place to resume a longer job.
+  bool MeetsAfter(uint64_t step) const {
+    return applied_ != 0 && facts_.StepOfRound(applied_) == step;
   }
   // The private state of this worker besides the replica; REQUIRES that all is quiet. It is
   // restored after Begin. If it is on a device: BringState: device -> host; SendState: host ->
@@ -85,9 +89,9 @@ class Algorithm {
   // called between two steps, or while waiting.
   virtual Bytes SaveState() { return c_.replica.SaveState(applied_); }
 
-  // The last step of a round: r p if workers exchange every p steps.
-  virtual uint64_t StepOfRound(uint64_t round) const { return round; }
-  virtual uint64_t first_step() const { return applied_ == 0 ? 1 : StepOfRound(applied_) + 1; }
+  // As Facts::StepOfRound, in this job.
+  uint64_t StepOfRound(uint64_t round) const { return facts_.StepOfRound(round, c_.steps); }
+  virtual uint64_t first_step() const { return StepOfRound(applied_) + 1; }
   uint64_t applied() const { return applied_; }
 
  protected:
@@ -114,6 +118,7 @@ class Algorithm {
   float RateOf(uint64_t step) const { return static_cast<float>(c_.schedule.Rate(step - 1)); }
 
   Context c_;
+  const algorithm::Facts facts_;
   uint64_t applied_ = 0;
 
  private:
@@ -122,7 +127,5 @@ class Algorithm {
 
 // kBadJob if no algorithm of that name is in the table.
 Result<std::unique_ptr<Algorithm>> MakeAlgorithm(const std::string& name, const Context& context);
-// Whether it takes its gradients at weights other than W.
-bool HasOwnPoint(const std::string& name);
 
 }  // namespace tern::train

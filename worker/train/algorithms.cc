@@ -10,39 +10,26 @@ namespace {
 
 struct Row {
   const char* name;
-  bool own_point;
   std::unique_ptr<Algorithm> (*make)(const Context& context);
 };
 
 const Row kTable[] = {
-    {"ssgd", false, MakeSsgd},         {"odsgd", true, MakeOdsgd},
-    {"asgd", true, MakeAsgd},          {"dcasgd_c", false, MakeDcasgdC},
-    {"dcasgd_a", false, MakeDcasgdA},  {"ssp", false, MakeSsp},
-    {"softsync", false, MakeSoftsync}, {"psgd", true, MakePsgd},
-    {"rsgd", true, MakeRsgd},          {"pqasgd", true, MakePqasgd},
-    {"easgd", true, MakeEasgd},        {"easgd_async", true, MakeEasgdAsync},
+    {"ssgd", MakeSsgd},         {"odsgd", MakeOdsgd},      {"asgd", MakeAsgd},
+    {"dcasgd_c", MakeDcasgdC},  {"dcasgd_a", MakeDcasgdA}, {"ssp", MakeSsp},
+    {"softsync", MakeSoftsync}, {"psgd", MakePsgd},        {"rsgd", MakeRsgd},
+    {"pqasgd", MakePqasgd},     {"easgd", MakeEasgd},      {"easgd_async", MakeEasgdAsync},
 };
-
-const Row* Find(const std::string& name) {
-  for (const Row& row : kTable) {
-    if (name == row.name) return &row;
-  }
-  return nullptr;
-}
 
 }  // namespace
 
 Result<std::unique_ptr<Algorithm>> MakeAlgorithm(const std::string& name, const Context& context) {
-  if (const Row* row = Find(name)) return row->make(context);
   std::vector<std::string> names;
-  for (const Row& row : kTable) names.emplace_back(row.name);
+  for (const Row& row : kTable) {
+    if (name == row.name) return row.make(context);
+    names.emplace_back(row.name);
+  }
   return Status(Code::kBadJob,
                 Cat("train.algorithm is '", name, "', expected one of ", Join(names)));
-}
-
-bool HasOwnPoint(const std::string& name) {
-  const Row* row = Find(name);
-  return row != nullptr && row->own_point;
 }
 
 }  // namespace tern::train

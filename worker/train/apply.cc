@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/protocol/elasticity.h"
+#include "common/algorithm/facts.h"
 #include "worker/train/gradient.h"
 #include "worker/train/on_device.h"
 
@@ -20,8 +20,7 @@ Apply::Apply(const setup::Setup& setup, Replica& replica, const Sums& sums)
     : setup_(setup),
       replica_(replica),
       sums_(sums),
-      by_bucket_(!setup.plan.central &&
-                 protocol::Elasticity::Of(setup.job).on_loss == protocol::OnLoss::kFail) {
+      by_bucket_(algorithm::FactsOf(setup.job).by_bucket) {
   for (uint32_t t = 0; t < setup.table.parameters.size(); ++t)
     decay_.push_back(DecayOf(setup, t, pb::WeightDecay::local));
 }

@@ -48,8 +48,6 @@ class Downpour : public Asynchronous {
         size_(c_.setup.table.total),
         gathered_(size_) {}
 
-  uint64_t StepOfRound(uint64_t clock) const override { return clock * job_.push_every(); }
-
   Status Step(uint64_t step, const data::Batch& batch) override {
     if (batch.labels.empty()) return Ok();
     TERN_RETURN_IF_ERROR(c_.gradient.Take(batch));

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <utility>
 
+#include "common/algorithm/facts.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
-#include "common/config/algorithms.h"
 #include "worker/tensorboard/histogram.h"
 
 namespace tern::train {
@@ -60,7 +60,7 @@ Board::Board(const setup::Setup& setup, const Progress& progress, const net::Tra
       progress_(progress),
       traffic_(traffic),
       histograms_every_(setup.job.metrics().histograms_every_steps()),
-      pushed_(pb::AlgorithmTraits::Pushes_Name(config::TraitsOf(setup.job.train())->pushes())),
+      pushed_(pb::AlgorithmTraits::Pushes_Name(algorithm::FactsOf(setup.job).pushes)),
       rates_at_(Now()),
       writer_(std::move(file), setup.plan.buckets.size()) {}
 

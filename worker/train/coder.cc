@@ -4,10 +4,10 @@
 #include <cmath>
 #include <utility>
 
+#include "common/algorithm/facts.h"
 #include "common/base/hash.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
-#include "common/config/algorithms.h"
 #include "common/protocol/cells.h"
 #include "kernels/stats.h"
 #include "worker/train/on_device.h"
@@ -16,8 +16,8 @@ namespace tern::train {
 
 namespace {
 
-std::string WhatIsPushed(const pb::Train& train) {
-  switch (config::TraitsOf(train)->pushes()) {
+std::string WhatIsPushed(const pb::Job& job) {
+  switch (algorithm::FactsOf(job).pushes) {
     case pb::AlgorithmTraits::gradient:
       return "the gradient of ";
     case pb::AlgorithmTraits::parameters:
@@ -221,10 +221,9 @@ bool Coder::PreparePart(const float* arena, const protocol::Part& part, kernels:
 
 Status Coder::Finite(const kernels::Stats& stats, uint32_t tensor, uint64_t round) const {
   if (stats.finite) return Ok();
-  return Status(
-      Code::kBadData,
-      Cat(WhatIsPushed(setup_.job.train()), setup_.table.parameters[tensor].name,
-          " is not finite at round ", round, " on worker ", rank_, "; lower the learning rate"));
+  return Status(Code::kBadData, Cat(WhatIsPushed(setup_.job), setup_.table.parameters[tensor].name,
+                                    " is not finite at round ", round, " on worker ", rank_,
+                                    "; lower the learning rate"));
 }
 
 bool Coder::PrepareParts(const Ready& ready, Waiting* values) {

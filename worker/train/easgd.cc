@@ -18,21 +18,15 @@ namespace {
 class Easgd : public LocalSteps {
  public:
   explicit Easgd(const Context& context)
-      : LocalSteps(context, context.setup.job.train().easgd().tau()),
+      : LocalSteps(context),
         alpha_(static_cast<float>(c_.setup.job.train().easgd().alpha())),
         apply_(c_.setup, c_.replica, c_.sums),
         pull_(size_) {}
 
-  uint64_t StepOfRound(uint64_t round) const override { return round * p_ + 1; }
-  bool MeetsAfter(uint64_t step) const override { return Algorithm::MeetsAfter(step); }
-
   Status Step(uint64_t step, const data::Batch& batch) override {
-    const uint64_t t = step - 1;
-    if (t == 0 || t % p_ != 0) {
-      TERN_RETURN_IF_ERROR(Descend(step, batch));
-      return Ok();
-    }
-    const uint64_t round = t / p_;
+    // Step t + 1 ends a round where tau divides t, but for t = 0.
+    if (!EndsRound(step)) return Descend(step, batch);
+    const uint64_t round = RoundOf(step);
     if (!c_.sums.Has(round)) PushAll(round, c_.replica.point());  // travels while g is computed
     if (!batch.labels.empty()) {
       TERN_RETURN_IF_ERROR(c_.gradient.Take(batch));

@@ -23,7 +23,6 @@ class EasgdAsync : public Asynchronous {
         descent_(c_.setup, c_.replica, c_.schedule),
         pull_(c_.setup.table.total) {}
 
-  uint64_t StepOfRound(uint64_t clock) const override { return clock * tau_; }
   bool keeps_point() const override { return true; }
 
   Status Step(uint64_t step, const data::Batch& batch) override {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/algorithm/facts.h"
 #include "common/base/logging.h"
 #include "worker/train/gradient.h"
 
@@ -15,13 +16,18 @@ Local ArenaOf(const update::Optimizer::Slot& slot) {
   return slot.name == "local_momentum" ? Local::kVelocity : Local::kMeanSquare;
 }
 
+const pb::LocalUpdater& LocalOf(const pb::Job& job) {
+  const pb::LocalUpdater* local = algorithm::FactsOf(job).local;
+  CHECK(local != nullptr) << "the algorithm " << job.train().algorithm() << " has no local updater";
+  return *local;
+}
+
 bool LooksBack(const pb::Job& job) {
-  return job.train().odsgd().local().reference() == pb::LocalUpdater::prev_global;
+  return LocalOf(job).reference() == pb::LocalUpdater::prev_global;
 }
 
 std::unique_ptr<update::LocalUpdater> UpdaterOf(const pb::Job& job, size_t parameters) {
-  auto made =
-      update::MakeLocalUpdater(job.train().odsgd().local(), parameters, job.workers().count());
+  auto made = update::MakeLocalUpdater(LocalOf(job), parameters, job.workers().count());
   CHECK(made.ok()) << made.status().message();  // the setup made one before
   return std::move(*made);
 }

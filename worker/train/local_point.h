@@ -16,7 +16,7 @@ namespace tern::train {
 
 class LocalPoint {
  public:
-  // Both outlive it.
+  // Both outlive it. REQUIRES an algorithm with a local updater.
   LocalPoint(const setup::Setup& setup, Replica& replica);
 
   // Sets w' = W, and takes W for the previous one, too.

@@ -4,9 +4,8 @@
 
 namespace tern::train {
 
-LocalSteps::LocalSteps(const Context& context, uint64_t p)
+LocalSteps::LocalSteps(const Context& context)
     : Algorithm(context),
-      p_(p),
       size_(c_.setup.table.total),
       descent_(c_.setup, c_.replica, c_.schedule) {}
 

@@ -2,7 +2,6 @@
 // optimizer, and every p steps (and after the last) the workers agree on W again.
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -13,14 +12,9 @@ namespace tern::train {
 
 class LocalSteps : public Algorithm {
  public:
-  LocalSteps(const Context& context, uint64_t p);
+  explicit LocalSteps(const Context& context);
 
   Status Begin(uint64_t applied) override;
-  uint64_t StepOfRound(uint64_t round) const override { return std::min(round * p_, c_.steps); }
-  // The last round may be shorter than p: such a round is no place to resume a longer job.
-  bool MeetsAfter(uint64_t step) const override {
-    return step % p_ == 0 && Algorithm::MeetsAfter(step);
-  }
   // W alone: each worker's optimizer state is its own.
   Bytes SaveState() override { return c_.replica.SaveWeights(applied_); }
 
@@ -29,11 +23,10 @@ class LocalSteps : public Algorithm {
   Status Descend(uint64_t step, const data::Batch& batch);
   void MovePoint(uint64_t step);  // the second half
   void ResetOptimizer() { descent_.Reset(); }
-  bool EndsRound(uint64_t step) const { return step % p_ == 0 || step == c_.steps; }
+  bool EndsRound(uint64_t step) const { return facts_.EndsRound(step, c_.steps); }
   // The round that step belongs to.
-  uint64_t RoundOf(uint64_t step) const { return (step + p_ - 1) / p_; }
+  uint64_t RoundOf(uint64_t step) const { return facts_.RoundOfStep(step); }
 
-  const uint64_t p_;
   const size_t size_;
 
  private:

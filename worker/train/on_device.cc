@@ -1,5 +1,6 @@
 #include "worker/train/on_device.h"
 
+#include "common/algorithm/facts.h"
 #include "common/protocol/codec_options.h"
 #include "worker/train/local_point.h"
 
@@ -8,7 +9,7 @@ namespace tern::train {
 bool StaysOnDevice(const setup::Setup& setup, const pb::Job& own) {
   const pb::Train& train = own.train();
   if (own.workers().device() != pb::Workers::cuda || train.compute() != pb::Train::net ||
-      (train.algorithm() != "ssgd" && train.algorithm() != "odsgd") || setup.plan.central)
+      !algorithm::FactsOf(own).stays_on_device || setup.plan.central)
     return false;
   if (setup.plan.codecs.size() != 1 || !engine::DeviceModel::Codes(*setup.plan.codecs.front()))
     return false;
@@ -23,10 +24,9 @@ engine::DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t slots) {
   layout.elements = setup.table.total;
   layout.slots = static_cast<uint32_t>(slots);
   layout.average = setup.job.evaluation().ema_decay() > 0;
-  if (setup.job.train().algorithm() == "odsgd") {
-    layout.local = LocalPoint::Arenas(setup.job);
-    layout.rounds = 2;  // are open
-  }
+  const algorithm::Facts facts = algorithm::FactsOf(setup.job);
+  if (facts.local != nullptr) layout.local = LocalPoint::Arenas(setup.job);
+  layout.rounds = facts.window;
   layout.columns = plan.column;
   layout.workers = plan.workers;
   layout.codec = plan.codecs.front().get();

@@ -15,9 +15,7 @@ namespace {
 class Pqasgd : public LocalSteps {
  public:
   explicit Pqasgd(const Context& context)
-      : LocalSteps(context, context.setup.job.train().pqasgd().p()),
-        at_sync_(c_.setup.job.train().pqasgd().at_sync()),
-        change_(size_) {}
+      : LocalSteps(context), at_sync_(c_.setup.job.train().pqasgd().at_sync()), change_(size_) {}
 
   Status Step(uint64_t step, const data::Batch& batch) override {
     const uint64_t round = RoundOf(step);
@@ -45,12 +43,12 @@ class Pqasgd : public LocalSteps {
           c_.replica.Average(first, mean.size(), round);
         }));
     std::copy_n(c_.replica.parameters(), size_, c_.replica.point());
-    if (at_sync_ == pb::Psgd::reset) ResetOptimizer();
+    if (at_sync_ == pb::OptimizerState::reset) ResetOptimizer();
     MarkApplied(round);
     return Ok();
   }
 
-  const pb::Psgd::AtSync at_sync_;
+  const pb::OptimizerState::AtSync at_sync_;
   std::vector<float> change_;  // G_i
 };
 

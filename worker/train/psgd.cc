@@ -16,9 +16,8 @@ namespace {
 class Psgd : public LocalSteps {
  public:
   explicit Psgd(const Context& context)
-      : LocalSteps(context, context.setup.job.train().psgd().p()),
-        at_sync_(c_.setup.job.train().psgd().at_sync()) {
-    if (at_sync_ != pb::Psgd::average) return;
+      : LocalSteps(context), at_sync_(c_.setup.job.train().psgd().at_sync()) {
+    if (at_sync_ != pb::OptimizerState::average) return;
     for (const update::Optimizer::Slot& slot : c_.replica.optimizer().Slots())
       slots_.push_back(slot.values);
   }
@@ -64,7 +63,7 @@ class Psgd : public LocalSteps {
     }
     c_.replica.Average(0, size_, round);
     std::copy_n(c_.replica.parameters(), size_, c_.replica.point());
-    if (at_sync_ == pb::Psgd::reset) ResetOptimizer();
+    if (at_sync_ == pb::OptimizerState::reset) ResetOptimizer();
     MarkApplied(round);
     KeepSlots();
     return Ok();
@@ -76,7 +75,7 @@ class Psgd : public LocalSteps {
       agreed_slots_.emplace_back(slot.begin(), slot.end());
   }
 
-  const pb::Psgd::AtSync at_sync_;
+  const pb::OptimizerState::AtSync at_sync_;
   std::vector<std::span<float>> slots_;  // where they are averaged
   std::vector<std::vector<float>> agreed_slots_;
 };

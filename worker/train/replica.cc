@@ -5,13 +5,13 @@
 #include <string>
 #include <utility>
 
+#include "common/algorithm/facts.h"
 #include "common/base/hash.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/update/schedule.h"
 #include "kernels/optimizer.h"
 #include "models/safetensors.h"
-#include "worker/train/algorithm.h"
 
 namespace tern::train {
 
@@ -39,7 +39,7 @@ Replica::Replica(const setup::Setup& setup)
     SaveAlso({"statistics", statistics_});
     SaveAlso({"mean_statistics", mean_statistics_});
   }
-  if (HasOwnPoint(setup.job.train().algorithm())) point_ = parameters_;
+  if (algorithm::FactsOf(setup.job).own_point) point_ = parameters_;
   if (setup.job.evaluation().ema_decay() > 0) average_ = parameters_;
 }
 

@@ -15,17 +15,14 @@ namespace {
 
 class Rsgd : public LocalSteps {
  public:
-  explicit Rsgd(const Context& context)
-      : LocalSteps(context, 1), parts_(context.setup.job.train().rsgd().p()) {}
+  explicit Rsgd(const Context& context) : LocalSteps(context), parts_(facts_.parts) {}
 
   // The point is each worker's own; a newcomer takes this worker's.
   Bytes SaveState() override { return c_.replica.SaveWeights(applied_, c_.replica.point()); }
 
-  uint64_t StepOfRound(uint64_t round) const override { return round / 2; }
-
   Status Step(uint64_t step, const data::Batch& batch) override {
     const auto part = static_cast<uint32_t>((step - 1) % parts_);
-    const uint64_t round = 2 * step;
+    const uint64_t round = RoundOf(step);
     if (!c_.sums.Has(round, part)) {  // else this worker is late: the others have gone on
       TERN_RETURN_IF_ERROR(Descend(step, batch));
       c_.coder.Push(round, part, c_.replica.point());

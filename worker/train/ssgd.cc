@@ -18,9 +18,7 @@ namespace {
 class Ssgd : public Algorithm {
  public:
   explicit Ssgd(const Context& context)
-      : Algorithm(context),
-        round_(MakeOpenRound()),
-        in_forward_(c_.setup.job.exchange().overlap() && round_.by_bucket()) {}
+      : Algorithm(context), round_(MakeOpenRound()), in_forward_(facts_.applied_in_forward) {}
 
   Status Step(uint64_t step, const data::Batch& batch) override {
     // Who is late, or has just joined, goes through the rounds that closed without it.

@@ -1,11 +1,13 @@
-#include "common/protocol/elasticity.h"
+#include "common/algorithm/elasticity.h"
 
-namespace tern::protocol {
+#include "common/algorithm/facts.h"
+
+namespace tern::algorithm {
 
 Elasticity Elasticity::Of(const pb::Job& job) {
   Elasticity elasticity;
-  const uint32_t backup = job.train().ssgd().backup_workers();
-  if (job.train().algorithm() == "ssgd" && backup != 0 && backup < job.workers().count())
+  const uint32_t backup = FactsOf(job).backup;
+  if (backup != 0 && backup < job.workers().count())
     elasticity.quorum = job.workers().count() - backup;
   switch (job.faults().on_worker_loss()) {
     case pb::Faults::fail:
@@ -22,4 +24,4 @@ Elasticity Elasticity::Of(const pb::Job& job) {
   return elasticity;
 }
 
-}  // namespace tern::protocol
+}  // namespace tern::algorithm

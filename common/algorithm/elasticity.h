@@ -5,7 +5,7 @@
 
 #include "proto/job.pb.h"
 
-namespace tern::protocol {
+namespace tern::algorithm {
 
 // What happens to the job when a worker is lost.
 enum class OnLoss {
@@ -25,4 +25,4 @@ struct Elasticity {
   static Elasticity Of(const pb::Job& job);
 };
 
-}  // namespace tern::protocol
+}  // namespace tern::algorithm

@@ -1,0 +1,27 @@
+// The algorithms that job.proto has: each is a section of Train with the option (traits), found by
+// reflection. What the traits say of one job is in facts.h.
+#pragma once
+
+#include <google/protobuf/descriptor.h>
+
+#include <string>
+#include <vector>
+
+#include "proto/job.pb.h"
+
+namespace tern::algorithm {
+
+// The values of train.algorithm, in the order of job.proto.
+const std::vector<std::string>& AlgorithmNames();
+
+// The section and the traits of the job's algorithm; null if its name is unknown.
+const google::protobuf::FieldDescriptor* SectionOf(const pb::Train& train);
+const pb::AlgorithmTraits* TraitsOf(const pb::Train& train);
+
+// Sections in `train` that belong to other algorithms.
+std::vector<std::string> SectionsOfOthers(const pb::Train& train);
+
+// Names of the algorithms whose rounds close in this way.
+std::vector<std::string> AlgorithmsThatClose(pb::AlgorithmTraits::Closes closes);
+
+}  // namespace tern::algorithm

@@ -1,0 +1,139 @@
+#include "common/algorithm/facts.h"
+
+#include <google/protobuf/descriptor.h>
+
+#include <algorithm>
+
+#include "common/algorithm/algorithms.h"
+#include "common/base/logging.h"
+
+namespace tern::algorithm {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// The section of a job's algorithm, by the keys that its traits name. A key that is not written has
+// its default.
+class Section {
+ public:
+  Section(const pb::Train& train, const FieldDescriptor* field)
+      : name_("train." + field->name()),
+        message_(train.GetReflection()->GetMessage(train, field)),
+        reflection_(*message_.GetReflection()) {}
+
+  uint32_t Whole(const std::string& key, uint32_t otherwise) const {
+    return key.empty() ? otherwise : reflection_.GetUInt32(message_, FieldOf(key));
+  }
+  double Number(const std::string& key) const {
+    return reflection_.GetDouble(message_, FieldOf(key));
+  }
+  // The name of an enum's value.
+  const std::string& Choice(const std::string& key) const {
+    return reflection_.GetEnum(message_, FieldOf(key))->name();
+  }
+  bool IsWritten(const std::string& key) const {
+    return reflection_.HasField(message_, FieldOf(key));
+  }
+  std::string FullName(const std::string& key) const { return name_ + "." + key; }
+
+  // Its key of that type; null if it has none.
+  const FieldDescriptor* KeyOfType(const google::protobuf::Descriptor* type) const {
+    const auto* own = message_.GetDescriptor();
+    for (int i = 0; i < own->field_count(); ++i) {
+      if (own->field(i)->message_type() == type) return own->field(i);
+    }
+    return nullptr;
+  }
+  const Message& MessageOf(const FieldDescriptor* key) const {
+    return reflection_.GetMessage(message_, key);
+  }
+
+ private:
+  const FieldDescriptor* FieldOf(const std::string& key) const {
+    const FieldDescriptor* field = message_.GetDescriptor()->FindFieldByName(key);
+    CHECK(field != nullptr) << "job.proto: the traits of " << name_ << " name a key " << key;
+    return field;
+  }
+
+  const std::string name_;
+  const Message& message_;
+  const Reflection& reflection_;
+};
+
+void SetRounds(const pb::AlgorithmTraits& traits, const Section& section, Facts* facts) {
+  facts->rounds = traits.closes() == pb::AlgorithmTraits::all_come;
+  facts->window = traits.window();
+  facts->period = std::max(1u, section.Whole(traits.period_key(), 1));
+  facts->in_next_step = traits.exchanges() == pb::AlgorithmTraits::in_next_step;
+  facts->cut_short = facts->rounds && traits.has_period_key() && !facts->in_next_step;
+  facts->rounds_a_step = traits.rounds_a_step();
+  facts->ahead = traits.ahead();
+  facts->backup = section.Whole(traits.backup_key(), 0);
+  if (traits.has_bound_key()) facts->bound = section.Whole(traits.bound_key(), 0);
+}
+
+void SetLocalUpdater(const Section& section, Facts* facts) {
+  const FieldDescriptor* key = section.KeyOfType(pb::LocalUpdater::descriptor());
+  if (key == nullptr) return;
+  facts->local = static_cast<const pb::LocalUpdater*>(&section.MessageOf(key));
+  facts->local_key = section.FullName(key->name());
+}
+
+}  // namespace
+
+uint64_t Facts::StepOfRound(uint64_t round) const {
+  if (round == 0) return 0;
+  return round * period / rounds_a_step + (rounds && in_next_step ? 1 : 0);
+}
+
+uint64_t Facts::StepOfRound(uint64_t round, uint64_t steps) const {
+  const uint64_t step = StepOfRound(round);
+  return cut_short ? std::min(step, steps) : step;
+}
+
+uint64_t Facts::RoundOfStep(uint64_t step) const {
+  const uint64_t behind = rounds && in_next_step ? std::max<uint64_t>(step, 2) - 1 : step;
+  return (behind * rounds_a_step + period - 1) / period;
+}
+
+bool Facts::EndsRound(uint64_t step, uint64_t steps) const {
+  return StepOfRound(RoundOfStep(step), steps) == step;
+}
+
+uint64_t Facts::PushesOfJob(uint64_t steps, uint32_t workers) const {
+  return (steps * workers + period - 1) / period;
+}
+
+uint64_t Facts::StepsOfPushes(uint64_t pushes, uint32_t workers) const {
+  return pushes * period / workers;
+}
+
+Facts FactsOf(const pb::Job& job) {
+  Facts facts;
+  const pb::Train& train = job.train();
+  facts.central = train.parameters() == pb::Train::central;
+  const FieldDescriptor* field = SectionOf(train);
+  if (field == nullptr) return facts;
+  const pb::AlgorithmTraits& traits = field->options().GetExtension(pb::traits);
+  const Section section(train, field);
+  SetRounds(traits, section, &facts);
+  SetLocalUpdater(section, &facts);
+  facts.pushes = traits.pushes();
+  facts.averages_state = traits.has_state_key() && section.Choice(traits.state_key()) == "average";
+  facts.parts = section.Whole(traits.parts_key(), 0);
+  if (traits.has_parts_key()) facts.parts_key = section.FullName(traits.parts_key());
+  facts.own_point = traits.own_point();
+  if (traits.has_elastic_key()) facts.elastic = section.Number(traits.elastic_key());
+  facts.by_bucket = facts.pushes == pb::AlgorithmTraits::gradient && !facts.central &&
+                    job.faults().on_worker_loss() == pb::Faults::fail;
+  facts.applied_in_forward =
+      traits.applied_in_forward() && facts.by_bucket && job.exchange().overlap();
+  facts.stays_on_device = traits.stays_on_device();
+  if (traits.has_term_key() && section.IsWritten(traits.term_key()))
+    facts.term_on_worker = section.Choice(traits.term_key()) == "on_worker";
+  return facts;
+}
+
+}  // namespace tern::algorithm

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Checks that nobody but an algorithm's own files asks for it by name: its facts are in common/algorithm/facts.h.
+
+Its own files are those of its name and the tables. Their number has a limit: what a patch that removes it would touch.
+"""
+import re
+
+import sources
+
+PROTO = "proto/job.proto"
+ROOMS = ("common/", "kernels/", "models/", "server/", "tools/", "worker/")
+OWN_FOLDERS = ("common/algorithm/", "server/", "worker/train/")
+MAX_FILES, MAX_FILES_WITH_RULE = 6, 9  # proto/job.proto with them; CMake, configs, docs and tests apart
+
+RULES = "server/clock_rules.cc"
+TABLES = {"common/algorithm/rules.cc", RULES, "server/clock_rules.h", "worker/train/algorithms.cc", "worker/train/algorithms.h"}
+# Own files that several algorithms share.
+SHARED = {
+    "common/algorithm/dcasgd.cc": ("dcasgd_c", "dcasgd_a"),
+    "server/dcasgd.cc": ("dcasgd_c", "dcasgd_a"),
+    "worker/train/asgd.cc": ("asgd", "dcasgd_c", "dcasgd_a", "ssp", "softsync"),
+}
+# Two of OD-SGD's local updaters have the names of algorithms; this is their table.
+LOCAL_UPDATERS = "common/update/local_updater.cc"
+
+SECTION = re.compile(r"^\s*optional\s+(\w+)\s+(\w+)\s*=\s*\d+\s*\[\(traits\)", re.MULTILINE)
+
+
+class Algorithm:
+    def __init__(self, match, proto):
+        self.type, self.name = match.groups()
+        self.where = f"{PROTO}:{sources.line_of(proto, match.start(1))}"
+        name, camel = re.escape(self.name), "".join(word.capitalize() for word in self.name.split("_"))
+        # A literal that is its name or a key of its section, the section's accessors, its message.
+        self.asks = re.compile(rf'"{name}"|"[^"\n]*\btrain\.{name}\b[^"\n]*"|(?:\.|->)(?:clear_|has_|mutable_)?{name}\(\)|'
+                               rf"\bpb::{self.type}\b")
+        self.makes = re.compile(rf"\bMake{camel}\b")
+
+    def owns(self, path):
+        folder, file = path.rsplit("/", 1)
+        return (folder + "/" in OWN_FOLDERS and file == self.name + ".cc") or self.name in SHARED.get(path, ())
+
+
+def code_files():
+    return [path for path in sources.cpp_files() if path.startswith(ROOMS) and path != LOCAL_UPDATERS]
+
+
+def check_names(algorithms, texts):
+    for path, text in texts.items():
+        if path in TABLES:
+            continue
+        owners = {algorithm.type for algorithm in algorithms if algorithm.owns(path)}
+        for algorithm in algorithms:
+            if algorithm.owns(path):
+                continue
+            for match in algorithm.asks.finditer(text):
+                if match.group(0) == f"pb::{algorithm.type}" and algorithm.type in owners:
+                    continue
+                yield (f"{path}:{sources.line_of(text, match.start())}: {match.group(0)}: asks for the algorithm "
+                       f"{algorithm.name} by name; its facts are in common/algorithm/facts.h")
+
+
+def check_budget(algorithms, texts):
+    for algorithm in algorithms:
+        files = [PROTO] + [path for path, text in texts.items() if algorithm.owns(path) or algorithm.asks.search(text)
+                           or algorithm.makes.search(text)]
+        at_most = MAX_FILES_WITH_RULE if algorithm.asks.search(texts.get(RULES, "")) else MAX_FILES
+        if len(files) > at_most:
+            yield f"{algorithm.where}: {algorithm.name} is in {len(files)} files, {', '.join(files)}; at most {at_most}"
+
+
+def main():
+    proto = sources.text(PROTO) if PROTO in sources.files() else ""
+    algorithms = [Algorithm(match, proto) for match in SECTION.finditer(proto)]
+    texts = {path: sources.uncommented(path) for path in code_files()}
+    sources.finish([*check_names(algorithms, texts), *check_budget(algorithms, texts)])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,307 @@
+// The facts of every algorithm of job.proto: as a table that is written out here, and as laws.
+#include "common/algorithm/facts.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "common/algorithm/algorithms.h"
+
+namespace tern::algorithm {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using ::testing::ElementsAreArray;
+using ::testing::UnorderedElementsAreArray;
+
+pb::Job JobOf(const std::string& name) {
+  pb::Job job;
+  job.mutable_train()->set_algorithm(name);
+  job.mutable_train()->set_parameters(
+      static_cast<pb::Train::Parameters>(TraitsOf(job.train())->holding(0)));
+  return job;
+}
+
+Message* MutableSection(pb::Job* job) {
+  pb::Train* train = job->mutable_train();
+  return train->GetReflection()->MutableMessage(train, SectionOf(*train));
+}
+const FieldDescriptor* KeyOf(const pb::Job& job, const std::string& key) {
+  return SectionOf(job.train())->message_type()->FindFieldByName(key);
+}
+// The algorithm with a period of that many steps, where it has periods.
+pb::Job WithPeriod(const std::string& name, uint32_t period) {
+  pb::Job job = JobOf(name);
+  const std::string& key = TraitsOf(job.train())->period_key();
+  if (key.empty()) return job;
+  Message* section = MutableSection(&job);
+  section->GetReflection()->SetUInt32(section, KeyOf(job, key), period);
+  return job;
+}
+
+// Periods of four steps, where there are any; a job of ten.
+struct Row {
+  const char* name;
+  std::vector<uint64_t> step_of_round;  // 1, 2, 3, 4
+  std::vector<uint64_t> round_of_step;  // 1 to 10
+  std::vector<uint64_t> ends;           // steps that end a round
+};
+const std::vector<uint64_t> kEach = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+const std::vector<uint64_t> kByFour = {1, 1, 1, 1, 2, 2, 2, 2, 3, 3};
+const Row kRounds[] = {
+    {"ssgd", {1, 2, 3, 4}, kEach, kEach},
+    {"odsgd", {1, 2, 3, 4}, kEach, kEach},
+    {"asgd", {4, 8, 12, 16}, kByFour, {4, 8}},
+    {"dcasgd_c", {1, 2, 3, 4}, kEach, kEach},
+    {"dcasgd_a", {1, 2, 3, 4}, kEach, kEach},
+    {"ssp", {1, 2, 3, 4}, kEach, kEach},
+    {"softsync", {1, 2, 3, 4}, kEach, kEach},
+    {"psgd", {4, 8, 10, 10}, kByFour, {4, 8, 10}},
+    {"rsgd", {0, 1, 1, 2}, {2, 4, 6, 8, 10, 12, 14, 16, 18, 20}, kEach},
+    {"pqasgd", {4, 8, 10, 10}, kByFour, {4, 8, 10}},
+    {"easgd", {5, 9, 13, 17}, {1, 1, 1, 1, 1, 2, 2, 2, 2, 3}, {5, 9}},
+    {"easgd_async", {4, 8, 12, 16}, kByFour, {4, 8}},
+};
+
+TEST(Facts, SayWhenTheRoundsOfEachAlgorithmClose) {
+  constexpr uint64_t kSteps = 10;
+  std::vector<std::string> names;
+  for (const Row& row : kRounds) {
+    SCOPED_TRACE(row.name);
+    names.emplace_back(row.name);
+    const pb::Job job = WithPeriod(row.name, 4);
+    const Facts facts = FactsOf(job);
+    std::vector<uint64_t> steps, rounds, ends;
+    for (uint64_t round = 1; round <= 4; ++round) steps.push_back(facts.StepOfRound(round, kSteps));
+    for (uint64_t step = 1; step <= kSteps; ++step) {
+      rounds.push_back(facts.RoundOfStep(step));
+      if (facts.EndsRound(step, kSteps)) ends.push_back(step);
+    }
+    EXPECT_THAT(steps, ElementsAreArray(row.step_of_round));
+    EXPECT_THAT(rounds, ElementsAreArray(row.round_of_step));
+    EXPECT_THAT(ends, ElementsAreArray(row.ends));
+    EXPECT_EQ(facts.StepOfRound(0), 0u);
+    EXPECT_EQ(facts.StepOfRound(0, kSteps), 0u);
+  }
+  EXPECT_THAT(names, UnorderedElementsAreArray(AlgorithmNames()));
+}
+
+// All that is not about rounds, with the keys of the section at their defaults.
+std::string Told(const Facts& facts) {
+  std::ostringstream out;
+  out << (facts.rounds ? "rounds" : "pushes") << " of "
+      << pb::AlgorithmTraits::Pushes_Name(facts.pushes)
+      << (facts.central ? ", central" : ", localized") << ", window " << facts.window;
+  if (facts.ahead != 0) out << ", ahead " << facts.ahead;
+  if (facts.bound.has_value()) out << ", bound " << *facts.bound;
+  if (facts.parts != 0) out << ", parts " << facts.parts << " by " << facts.parts_key;
+  if (facts.elastic.has_value()) out << ", elastic " << *facts.elastic;
+  if (facts.local != nullptr) out << ", " << facts.local_key << " " << facts.local->name();
+  if (facts.own_point) out << ", own point";
+  if (facts.by_bucket) out << ", by bucket";
+  if (facts.applied_in_forward) out << ", in forward";
+  if (facts.stays_on_device) out << ", on device";
+  return out.str();
+}
+
+TEST(Facts, SayOfEachAlgorithmWhatItsSectionSays) {
+  const std::pair<const char*, const char*> expected[] = {
+      {"ssgd", "rounds of gradient, localized, window 1, by bucket, in forward, on device"},
+      {"odsgd",
+       "rounds of gradient, localized, window 2, ahead 1, train.odsgd.local sgd, own point, by "
+       "bucket, on device"},
+      {"asgd", "pushes of gradient, central, window 1, own point"},
+      {"dcasgd_c", "pushes of gradient, central, window 1"},
+      {"dcasgd_a", "pushes of gradient, central, window 1"},
+      {"ssp", "pushes of gradient, central, window 1, bound 3"},
+      {"softsync", "pushes of gradient, central, window 1"},
+      {"psgd", "rounds of parameters, localized, window 1, own point"},
+      {"rsgd", "rounds of parameters, localized, window 2, parts 8 by train.rsgd.p, own point"},
+      {"pqasgd", "rounds of change, localized, window 1, own point"},
+      {"easgd", "rounds of parameters, central, window 1, elastic 0.05, own point"},
+      {"easgd_async", "pushes of parameters, central, window 1, elastic 0.05, own point"},
+  };
+  std::vector<std::string> names;
+  for (const auto& [name, told] : expected) {
+    names.emplace_back(name);
+    const pb::Job job = JobOf(name);
+    EXPECT_EQ(Told(FactsOf(job)), told) << name;
+  }
+  EXPECT_THAT(names, UnorderedElementsAreArray(AlgorithmNames()));
+}
+
+// What holds of every algorithm, a new one too, whatever its period and the length of its job.
+class RoundLaws : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(RoundLaws, HoldAtEveryStep) {
+  for (uint32_t period = 1; period <= 5; ++period) {
+    const pb::Job job = WithPeriod(GetParam(), period);
+    const Facts facts = FactsOf(job);
+    for (uint64_t step = 1; step <= 40; ++step) {
+      SCOPED_TRACE(testing::Message() << "period " << period << ", step " << step);
+      const uint64_t round = facts.RoundOfStep(step);
+      ASSERT_GE(round, 1u);
+      // The first that closes at its end or later.
+      EXPECT_GE(facts.StepOfRound(round), step);
+      EXPECT_LT(facts.StepOfRound(round - 1), step);
+      EXPECT_LE(round, facts.RoundOfStep(step + 1));
+    }
+    for (uint64_t round = 1; round <= 40; ++round) {
+      SCOPED_TRACE(testing::Message() << "period " << period << ", round " << round);
+      const uint64_t step = facts.StepOfRound(round);
+      EXPECT_LE(facts.StepOfRound(round - 1), step);
+      if (step == 0) continue;
+      EXPECT_LE(facts.RoundOfStep(step), round);
+      if (facts.rounds_a_step == 1) {
+        EXPECT_EQ(facts.RoundOfStep(step), round);
+      }
+    }
+  }
+}
+
+TEST_P(RoundLaws, HoldAtTheEndOfAJob) {
+  for (uint32_t period = 1; period <= 5; ++period) {
+    const pb::Job job = WithPeriod(GetParam(), period);
+    const Facts facts = FactsOf(job);
+    for (uint64_t steps = 1; steps <= 20; ++steps) {
+      SCOPED_TRACE(testing::Message() << "period " << period << ", " << steps << " steps");
+      for (uint64_t step = 1; step <= steps; ++step) {
+        const uint64_t round = facts.RoundOfStep(step);
+        EXPECT_EQ(facts.EndsRound(step, steps), facts.StepOfRound(round, steps) == step);
+        // The end of the job moves no round that closes before it.
+        if (facts.StepOfRound(round) <= steps) {
+          EXPECT_EQ(facts.StepOfRound(round, steps), facts.StepOfRound(round));
+        }
+      }
+      if (facts.cut_short) {
+        EXPECT_TRUE(facts.EndsRound(steps, steps));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, RoundLaws, ::testing::ValuesIn(AlgorithmNames()),
+                         [](const auto& info) { return info.param; });
+
+TEST(Facts, TakeTheValuesOfTheKeysThatTraitsName) {
+  pb::Job job = JobOf("ssgd");
+  job.mutable_train()->mutable_ssgd()->set_backup_workers(2);
+  EXPECT_EQ(FactsOf(job).backup, 2u);
+  job = JobOf("ssp");
+  job.mutable_train()->mutable_ssp()->set_staleness(0);
+  EXPECT_EQ(FactsOf(job).bound, 0u);
+  job = JobOf("rsgd");
+  job.mutable_train()->mutable_rsgd()->set_p(3);
+  EXPECT_EQ(FactsOf(job).parts, 3u);
+  job = JobOf("easgd");
+  job.mutable_train()->mutable_easgd()->set_alpha(0.25);
+  EXPECT_EQ(FactsOf(job).elastic, 0.25);
+  // A key of another algorithm's section says nothing.
+  job.mutable_train()->mutable_ssgd()->set_backup_workers(2);
+  EXPECT_EQ(FactsOf(job).backup, 0u);
+}
+
+TEST(Facts, SayWhetherTheOptimizersStateTravels) {
+  pb::Job job = JobOf("psgd");
+  EXPECT_FALSE(FactsOf(job).averages_state);
+  job.mutable_train()->mutable_psgd()->set_at_sync(pb::OptimizerState::reset);
+  EXPECT_FALSE(FactsOf(job).averages_state);
+  job.mutable_train()->mutable_psgd()->set_at_sync(pb::OptimizerState::average);
+  EXPECT_TRUE(FactsOf(job).averages_state);
+}
+
+TEST(Facts, LeaveItToTheCodecsWhoFormsATermThatTheJobDoesNotSay) {
+  for (const char* name : {"dcasgd_c", "dcasgd_a"}) {
+    pb::Job job = JobOf(name);
+    EXPECT_FALSE(FactsOf(job).WorkersFormTerm(true));
+    EXPECT_TRUE(FactsOf(job).WorkersFormTerm(false));
+    for (const bool on_worker : {false, true}) {
+      pb::Dcasgd* section = static_cast<pb::Dcasgd*>(MutableSection(&job));
+      section->set_formed(on_worker ? pb::Dcasgd::on_worker : pb::Dcasgd::on_server);
+      for (const bool values_pushed : {false, true})
+        EXPECT_EQ(FactsOf(job).WorkersFormTerm(values_pushed), on_worker);
+    }
+  }
+}
+
+TEST(Facts, ApplyByBucketOnlyWhereNobodyCanAskForTheParametersBetweenTwo) {
+  pb::Job job = JobOf("ssgd");
+  EXPECT_TRUE(FactsOf(job).applied_in_forward);
+  job.mutable_exchange()->set_overlap(false);
+  EXPECT_TRUE(FactsOf(job).by_bucket);
+  EXPECT_FALSE(FactsOf(job).applied_in_forward);
+  job.clear_exchange();
+  for (const auto loss : {pb::Faults::wait, pb::Faults::shrink}) {
+    job.mutable_faults()->set_on_worker_loss(loss);
+    EXPECT_FALSE(FactsOf(job).by_bucket);
+    EXPECT_FALSE(FactsOf(job).applied_in_forward);
+  }
+  job.clear_faults();
+  job.mutable_train()->set_parameters(pb::Train::central);
+  EXPECT_FALSE(FactsOf(job).by_bucket);
+}
+
+TEST(Facts, CountThePushesOfAJob) {
+  const pb::Job job = WithPeriod("asgd", 4);
+  const Facts facts = FactsOf(job);
+  EXPECT_EQ(facts.PushesOfJob(10, 3), 8u);  // 30 steps, the last push of two
+  EXPECT_EQ(facts.PushesOfJob(12, 3), 9u);
+  EXPECT_EQ(facts.StepsOfPushes(8, 3), 10u);
+  EXPECT_EQ(facts.StepsOfPushes(9, 3), 12u);
+  const pb::Job each = JobOf("ssp");
+  EXPECT_EQ(FactsOf(each).PushesOfJob(10, 3), 30u);
+  EXPECT_EQ(FactsOf(each).StepsOfPushes(30, 3), 10u);
+}
+
+TEST(Facts, OfAJobWhoseAlgorithmIsNotKnownAreThoseOfPlainRounds) {
+  pb::Job job;
+  job.mutable_train()->set_algorithm("nonesuch");
+  EXPECT_EQ(Told(FactsOf(job)), "rounds of gradient, localized, window 1");
+  EXPECT_EQ(FactsOf(job).StepOfRound(7), 7u);
+}
+
+// A trait that names a key that is not there would end a daemon.
+TEST(Traits, NameKeysOfTheirSectionOfTheTypeThatFactsRead) {
+  for (const std::string& name : AlgorithmNames()) {
+    const pb::Job job = JobOf(name);
+    const pb::AlgorithmTraits& traits = *TraitsOf(job.train());
+    const auto expect = [&](const std::string& key, FieldDescriptor::CppType type) {
+      if (key.empty()) return;
+      const FieldDescriptor* field = KeyOf(job, key);
+      ASSERT_NE(field, nullptr) << name << ": " << key;
+      EXPECT_EQ(field->cpp_type(), type) << name << ": " << key;
+      EXPECT_FALSE(field->is_repeated()) << name << ": " << key;
+    };
+    expect(traits.period_key(), FieldDescriptor::CPPTYPE_UINT32);
+    expect(traits.parts_key(), FieldDescriptor::CPPTYPE_UINT32);
+    expect(traits.backup_key(), FieldDescriptor::CPPTYPE_UINT32);
+    expect(traits.bound_key(), FieldDescriptor::CPPTYPE_UINT32);
+    expect(traits.elastic_key(), FieldDescriptor::CPPTYPE_DOUBLE);
+    expect(traits.state_key(), FieldDescriptor::CPPTYPE_ENUM);
+    expect(traits.term_key(), FieldDescriptor::CPPTYPE_ENUM);
+    if (traits.has_state_key()) {
+      EXPECT_EQ(KeyOf(job, traits.state_key())->enum_type(),
+                pb::OptimizerState::AtSync_descriptor())
+          << name;
+    }
+    if (traits.has_term_key()) {
+      const auto* values = KeyOf(job, traits.term_key())->enum_type();
+      EXPECT_EQ(values->value_count(), 2) << name;
+      EXPECT_NE(values->FindValueByName("on_server"), nullptr) << name;
+      EXPECT_NE(values->FindValueByName("on_worker"), nullptr) << name;
+    }
+    EXPECT_GE(traits.rounds_a_step(), 1u) << name;
+    EXPECT_GE(traits.window(), 1u) << name;
+    EXPECT_GE(traits.holding_size(), 1) << name;
+    // Laws that Facts is written for.
+    EXPECT_TRUE(traits.rounds_a_step() == 1 || !traits.has_period_key()) << name;
+    EXPECT_LT(traits.ahead(), traits.window()) << name;
+  }
+}
+
+}  // namespace
+}  // namespace tern::algorithm
