@@ -173,17 +173,18 @@ bool Coordinator::CannotGather(Time now, ControlActions* out) {
     Abort(Code::kPeerLost, "no live worker holds the state of the job", now, out);
     return true;
   }
+  bool removed = false;
   for (Worker& worker : workers_) {
-    // What one needs to go on from below the floor is gone: its rank was taken while it was away.
-    // But it may have moved on since it said hello, so it is asked again.
+    // What a worker below the floor needs is gone: its rank was taken while it was away. It may have
+    // advanced since it said hello, so it is asked again.
     if (!IsLive(worker) || worker.hello.fresh() || worker.hello.applied() >= floor) continue;
     Message again = Refusal(Code::kNotAllowed, "say hello again", pb::Refuse::retry);
     again.head.mutable_refuse()->set_floor(floor);
     EmitSend(worker.peer, std::move(again), out);
     worker = Worker{};
-    return true;
+    removed = true;
   }
-  return false;
+  return removed && !HasGathered(now);
 }
 
 bool Coordinator::HasGathered(Time now) const {
