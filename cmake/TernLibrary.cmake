@@ -6,15 +6,25 @@ function(tern_library name)
   target_link_libraries(tern_${name} PUBLIC tern_flags ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
 endfunction()
 
+# tern_installed(FOLDER TARGETS...): programs that find their libraries in FOLDER, which counts from where they are, and
+# those libraries each other (scripts/package.sh): the older of the two kinds of search path, which counts for libraries'
+# libraries too. The build has the same path: one that CMake changes when it installs ends in an empty element, which is
+# the current folder.
+function(tern_installed folder)
+  set_target_properties(${ARGN} PROPERTIES BUILD_WITH_INSTALL_RPATH ON
+                                           INSTALL_RPATH "$ORIGIN/${folder};${TERN_CUDA_LIBRARY_FOLDER}")
+  foreach(target ${ARGN})
+    target_link_options(${target} PRIVATE -Wl,--disable-new-dtags)
+  endforeach()
+endfunction()
+
 # tern_binary(NAME SOURCES ... DEPS ...): an installed program NAME.
 function(tern_binary name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE tern_flags ${ARG_DEPS})
-  # Installed, with the libraries beside it, it finds them, and they find each other (scripts/package.sh): the older of
-  # the two kinds of search path, which counts for libraries' libraries too.
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin INSTALL_RPATH "$ORIGIN/../lib")
-  target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  tern_installed(../lib ${name})
   install(TARGETS ${name} DESTINATION bin)
 endfunction()
 

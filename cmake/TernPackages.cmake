@@ -40,6 +40,7 @@ if(TERN_CUDA)
       endif()
     endforeach()
     set(TERN_WITH_CUDA ON)
+    set(TERN_CUDA_LIBRARY_FOLDER ${CUDAToolkit_LIBRARY_DIR})  # where programs find the toolkit's libraries, too
     find_path(TERN_CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
     find_library(TERN_CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
     if(TERN_CUDNN_INCLUDE AND TERN_CUDNN_LIBRARY)
