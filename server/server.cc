@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "common/base/logging.h"
@@ -13,6 +11,7 @@
 #include "common/net/address.h"
 #include "common/protocol/cells.h"
 #include "common/protocol/follower.h"
+#include "common/setup/command_line.h"
 
 namespace tern::server {
 
@@ -259,12 +258,11 @@ void Server::ReportProgress() {
 }
 
 void Server::WriteSummary() {
+  const std::string path = Cat(setup_.job.output_dir(), "/server.", options_.shard, ".json");
+  const Status written =
+      setup::WriteSummaryFile(path, setup::SummaryJson(setup_, WorkerEnds(), end_));
+  end_ = setup::EndOfProcess(end_, written);
   const std::string summary = setup::SummaryJson(setup_, WorkerEnds(), end_);
-  std::error_code error;
-  std::filesystem::create_directories(setup_.job.output_dir(), error);
-  std::ofstream file(Cat(setup_.job.output_dir(), "/server.", options_.shard, ".json"));
-  file << summary << "\n";
-  if (!file) LOG(ERROR) << "cannot write the summary into " << setup_.job.output_dir();
   LOG(INFO) << summary;
   if (coordinator_ != nullptr) LOG(INFO) << "\n" << setup::SummaryTable(summary);
   if (options_.progress_fd >= 0) {

@@ -14,6 +14,7 @@
 #include "common/base/clock.h"
 #include "common/base/signals.h"
 #include "common/base/text.h"
+#include "common/setup/command_line.h"
 #include "common/setup/report.h"
 #include "common/setup/setup.h"
 #include "tools/arguments.h"
@@ -95,12 +96,12 @@ Result<std::vector<Supervisor::Member>> MembersOf(const Plan& plan, int progress
       spec.arguments.insert(spec.arguments.end(), {"--progress_fd", Cat(progress_fd)});
     }
     // Without shard 0 nobody would tell us how the job goes on.
-    members.push_back(
-        {std::move(spec), true, shard == 0 ? slack : slack + timings.server_return_timeout});
+    members.push_back({std::move(spec), false, true,
+                       shard == 0 ? slack : slack + timings.server_return_timeout, slack});
   }
   for (uint32_t rank = 0; rank < plan.setup->plan.workers; ++rank) {
-    members.push_back({SpecOf(plan, "worker", rank, *worker), waits,
-                       waits ? slack + timings.wait_timeout : slack});
+    members.push_back({SpecOf(plan, "worker", rank, *worker), true, waits,
+                       waits ? slack + timings.wait_timeout : slack, slack});
   }
   return members;
 }
@@ -133,8 +134,9 @@ Status PrepareFolders(const Plan& plan) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) {
-      return Status(Code::kUsage, Cat("cannot make the folder ", folder, ": ", error.message(),
-                                      "; give one that this user may write to"));
+      return Status(Code::kCannotWrite,
+                    Cat("cannot make the folder ", folder, ": ", error.message(),
+                        "; give one that this user may write to"));
     }
   }
   return Ok();
@@ -148,11 +150,13 @@ Status Report(const Plan& plan, const Supervisor& supervisor, Time began) {
   const std::string path = plan.setup->job.output_dir() + "/summary.json";
   std::ofstream file(path);
   file << summary << "\n";
+  Status written;
   if (!file.flush())
-    std::fprintf(stderr, "tern: cannot write %s: %s\n", path.c_str(), std::strerror(errno));
+    written = Status(Code::kCannotWrite, Cat("cannot write ", path, ": ", std::strerror(errno)));
+  if (!written.ok() && !status.ok()) std::fprintf(stderr, "tern: %s\n", written.message().c_str());
   if (!supervisor.newest().empty()) std::printf("%s", setup::SummaryTable(summary).c_str());
   std::printf("logs are in %s, the figures in %s\n", plan.log_dir.c_str(), path.c_str());
-  return status;
+  return setup::EndOfProcess(status, written);
 }
 
 }  // namespace

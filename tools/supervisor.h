@@ -6,8 +6,9 @@
 //
 // A failure is mended by starting the process again, while there are restarts left and the job
 // waits for such a one: at once after a signal killed it, else when it is clear that it did not
-// leave because the job ended. The first SIGTERM or SIGINT goes on to shard 0, which stops the job
-// in order; the second one to all; a third one kills them.
+// leave because the job ended. One that would come again (a full disk, bad data) is not mended. The
+// first SIGTERM or SIGINT goes on to shard 0, which stops the job in order; the second one to all;
+// a third one kills them.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,10 @@ class Supervisor {
  public:
   struct Member {
     ProcessSpec spec;
+    bool is_worker = false;
     bool job_waits = false;  // the job goes on when this one comes back
     Time grace{};            // how long the others may take to end by themselves once it is lost
+    Time notice{};           // ... where nobody will take its place: to hear of it, and to end
   };
   struct Options {
     std::vector<Member> members;  // shard 0 first
@@ -70,6 +73,7 @@ class Supervisor {
   void OnExit(Child* child, const Exit& exit);
   void Mend(Child* child, const Exit& exit);
   Status OnTimers();
+  bool AnyWorkerRuns() const;  // or will again
   void EndWithin(Time grace);
   void CancelRestarts();
   void SignalAll(int signal);

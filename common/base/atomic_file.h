@@ -10,7 +10,7 @@
 namespace tern {
 
 // Writes `bytes` under a temporary name beside `path` ("PATH.tmp.PID"), flushes them to the disk,
-// renames, and flushes the folder. Where it fails `path` is as it was; kBadData with what the
+// renames, and flushes the folder. Where it fails `path` is as it was; kCannotWrite with what the
 // system says.
 Status WriteFileAtomically(const std::string& path, std::string_view bytes);
 // Whether a file name is one that a process left behind that died in there.

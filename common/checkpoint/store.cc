@@ -178,7 +178,7 @@ Status Store::Write(const Point& point, const std::vector<models::TensorView>& t
   if (std::find(points_.begin(), points_.end(), point) != points_.end()) return Ok();
   std::error_code error;
   if (fs::create_directories(owner_.folder, error); error) {
-    return Status(Code::kBadData,
+    return Status(Code::kCannotWrite,
                   Cat("cannot create the folder ", owner_.folder, ": ", error.message()));
   }
   const std::string bytes = models::EncodeSafetensors(tensors, metadata);

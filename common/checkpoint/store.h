@@ -51,9 +51,9 @@ class Store {
   const std::vector<Point>& points() const { return points_; }
   const std::string& folder() const { return owner_.folder; }
 
-  // Writes one, unless it is there already, and removes those that are too old then. kBadData says
-  // what the system says (a full disk, a folder that may not be written); those before are still
-  // there then.
+  // Writes one, unless it is there already, and removes those that are too old then. kCannotWrite
+  // says what the system says (a full disk, a folder that may not be written); those before are
+  // still there then.
   Status Write(const Point& point, const std::vector<models::TensorView>& tensors,
                const models::Metadata& metadata);
   // Checked once more. kBadData: it is gone or not whole.

@@ -138,7 +138,7 @@ void Coordinator::Admit(Worker* worker, Peer from, const pb::Hello& hello, Time 
   } else if (gathered_ && TakesAllBack(hello)) {
     GoBack(again + ", and what it had of its own is on its disk alone", now, out);
   }
-  if (worker->awaited) ExcuseAwaited(now);
+  if (worker->awaited) Excuse(now);
   Retire(worker);
   stragglers_.Forget(hello.rank());
   worker->presence = Presence::kPresent;

@@ -30,9 +30,16 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
 
 // Reads the job that the command line names and checks the rank against it; opens the log and says
 // in it what the job resolved to, and, with `security: none`, that nobody checks who the peers are.
-// From here on a reader that goes away (of progress, of metrics) is an error of that write, not the
-// end of the process (SIGPIPE).
+// From here on a reader that goes away (of progress, of metrics) and a file that grows beyond
+// `ulimit -f` are errors of that write, not the end of the process (SIGPIPE, SIGXFSZ).
 Result<std::unique_ptr<Setup>> Begin(const CommandLine& line, const std::string& role);
+
+// Writes a daemon's last line, its figures, over the file at `path`, atomically; makes the folder.
+// kCannotWrite, which the log says too.
+Status WriteSummaryFile(const std::string& path, const std::string& line);
+// How a process ends that wrote them: as it would without, but where all was in order and they are
+// not there, with `written`.
+Status EndOfProcess(const Status& status, const Status& written);
 
 // Ends a program: one sentence on stderr and in the log if `status` is not ok. Returns the exit
 // code.

@@ -99,6 +99,15 @@ def check_links(source, readme):
             fail(f"README.md links to {target}, which does not exist")
 
 
+def check_exit_codes(source, readme):
+    """The table of exit codes and common/base/status.h have the same."""
+    known = {int(code) for code in re.findall(r"^  k\w+ = (\d+),", (source / "common/base/status.h").read_text(), re.M)}
+    table = readme.split("Exit codes of all three programs:")[1].split("\n\n")[1]
+    told = {int(code) for cell in re.findall(r"^\| ([\d, ]+) \|", table, re.M) for code in cell.split(",")}
+    if not known or known != told:
+        fail(f"README.md's table of exit codes has {sorted(told)}, common/base/status.h {sorted(known)}")
+
+
 def jobs_that_train(block):
     """The job files of the runs that a block starts."""
     for line in block:
@@ -147,6 +156,7 @@ def main():
     source, build = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
     readme = (source / "README.md").read_text()
     check_links(source, readme)
+    check_exit_codes(source, readme)
     environment = dict(os.environ, TERN_BUILD_DIR=str(build), PATH=f"{build / 'bin'}:{os.environ['PATH']}")
     with tempfile.TemporaryDirectory(prefix="tern_readme.") as folder:
         tree = pathlib.Path(folder)

@@ -57,7 +57,7 @@ class PackWriter {
     uint32_t classes = 0;
     std::vector<std::string> names;  // [classes], or empty
   };
-  // kBadData: the file cannot be made.
+  // kCannotWrite: the file cannot be made.
   static Result<std::unique_ptr<PackWriter>> Make(const std::string& path, const Kind& kind);
   ~PackWriter();  // what is not finished is removed
   PackWriter(const PackWriter&) = delete;

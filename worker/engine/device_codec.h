@@ -70,7 +70,7 @@ class DeviceCodec {
   Status BringUp(const DeviceModel::Sums& sums);
   Status BringUpWithPlaces(uint32_t chunk, const DeviceModel::Sums& sums);
   // The first so many bytes of code_ when the stream has come so far; `size` and `bad`, how many
-  // values are not finite, on the device. kBadData where there are some.
+  // values are not finite, on the device. kDiverged where there are some.
   Result<Bytes> Take(uint64_t size, uint32_t* bad = nullptr);
   Result<Bytes> TakeOf(const uint64_t* size, uint32_t* bad = nullptr);
   // The same of at most so many bytes, which all travel: one wait instead of two.

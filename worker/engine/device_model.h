@@ -117,7 +117,7 @@ class DeviceModel {
   // Gradients [begin, begin + size).
   virtual Status BringGradients(uint64_t round, uint64_t begin, std::span<float> to) = 0;
   // The chunk's code, in memory that the device writes and a socket may send from. Scales by
-  // segment, of ternary codes; the tensor of `noise` is each segment's. kBadData where what is to
+  // segment, of ternary codes; the tensor of `noise` is each segment's. kDiverged where what is to
   // be coded is not finite and nobody had looked.
   virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                                const kernels::NoiseKey& noise) = 0;

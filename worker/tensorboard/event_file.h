@@ -15,7 +15,7 @@ namespace tern::tensorboard {
 class EventFile {
  public:
   // FOLDER/events.out.tfevents.SECONDS.tern, with seconds since 1970 that no file there has yet,
-  // and its first event. Makes the folder. kBadData where that cannot be.
+  // and its first event. Makes the folder. kCannotWrite where that cannot be.
   static Result<EventFile> Make(const std::string& folder);
   ~EventFile() { Close(); }
   EventFile(EventFile&& other) noexcept;
@@ -26,7 +26,7 @@ class EventFile {
   // To be written by the next Flush.
   void Add(const pb::Event& event);
   // Writes what was added, whole records at a time: who is killed leaves a file that can be read.
-  // kBadData where that fails; then the file is closed, and what is added later goes nowhere.
+  // kCannotWrite where that fails; then the file is closed, and what is added later goes nowhere.
   Status Flush();
 
  private:

@@ -222,7 +222,7 @@ bool Coder::PreparePart(const float* arena, const protocol::Part& part, kernels:
 Status Coder::Finite(const kernels::Stats& stats, uint32_t tensor, uint64_t round) const {
   if (stats.finite) return Ok();
   return Status(
-      Code::kBadData,
+      Code::kDiverged,
       Cat(WhatIsPushed(setup_.job.train()), setup_.table.parameters[tensor].name,
           " is not finite at round ", round, " on worker ", rank_, "; lower the learning rate"));
 }

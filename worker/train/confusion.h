@@ -13,7 +13,7 @@ namespace tern::train {
 using Confusion = std::vector<uint64_t>;
 
 // FOLDER/confusion.csv: a row a true class, a column a predicted one, their numbers first. Makes
-// the folder. REQUIRES counts.size() = classes^2. kBadData if the system refuses.
+// the folder. REQUIRES counts.size() = classes^2. kCannotWrite if the system refuses.
 Status WriteConfusion(const std::string& folder, const Confusion& counts, uint32_t classes);
 
 }  // namespace tern::train

@@ -81,6 +81,8 @@ class Trainer {
   void CopyScalers();
   Status TrainSteps();
   Status EndTogether();
+  // kDiverged where the last evaluation finds it is not.
+  Status LossIsFinite() const;
   void ShowProgress();
   // What steps left under way belongs to the time that they took.
   Status Settle();
@@ -119,6 +121,7 @@ class Trainer {
   bool figures_answered_ = false;
   std::vector<std::vector<float>> scalers_;  // as Sums::SaveScalers, where they travel with a state
   std::optional<Status> leave_;              // asked for by a signal
+  Status end_checkpoint_;  // kCannotWrite where there should be one of the last step, and is none
 };
 
 }  // namespace tern::train
