@@ -42,7 +42,7 @@ std::string EncodeSafetensors(const std::vector<TensorView>& tensors, const Meta
 Result<TensorFile> DecodeSafetensors(std::string_view bytes);
 
 // Writes a file under a temporary name beside it, flushes it to disk, and renames it, so that
-// `path` is always either the old file or the whole new one. kBadData if the system refuses.
+// `path` is always either the old file or the whole new one. kCannotWrite if the system refuses.
 Status WriteSafetensors(const std::string& path, const std::vector<TensorView>& tensors,
                         const Metadata& metadata);
 Result<TensorFile> ReadSafetensors(const std::string& path);

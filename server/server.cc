@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "common/algorithm/elasticity.h"
@@ -14,6 +13,7 @@
 #include "common/net/address.h"
 #include "common/protocol/cells.h"
 #include "common/protocol/follower.h"
+#include "common/setup/command_line.h"
 
 namespace tern::server {
 
@@ -265,12 +265,11 @@ void Server::ReportProgress() {
 }
 
 void Server::WriteSummary() {
+  const std::string path = Cat(setup_.job.output_dir(), "/server.", options_.shard, ".json");
+  const Status written =
+      setup::WriteSummaryFile(path, setup::SummaryJson(setup_, LookAtWorkers(), position_, end_));
+  end_ = setup::EndOfProcess(end_, written);
   const std::string summary = setup::SummaryJson(setup_, LookAtWorkers(), position_, end_);
-  std::error_code error;
-  std::filesystem::create_directories(setup_.job.output_dir(), error);
-  const Status written = WriteFileAtomically(
-      Cat(setup_.job.output_dir(), "/server.", options_.shard, ".json"), summary + "\n");
-  if (!written.ok()) LOG(ERROR) << "the summary: " << written.message();
   LOG(INFO) << summary;
   if (coordinator_ != nullptr) LOG(INFO) << "\n" << setup::SummaryTable(summary);
   if (options_.progress_fd >= 0) {

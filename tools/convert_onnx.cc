@@ -23,7 +23,7 @@ Status WriteFile(const std::string& path, const std::string& bytes) {
   std::ofstream file(path, std::ios::binary);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
-  if (!file) return Status(Code::kBadData, "cannot write " + path);
+  if (!file) return Status(Code::kCannotWrite, "cannot write " + path);
   return Ok();
 }
 

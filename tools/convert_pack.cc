@@ -119,7 +119,8 @@ Status ConvertPack(const Words& words) {
   const std::string& out = arguments->rest()[1];
   std::error_code error;
   std::filesystem::create_directories(out, error);
-  if (error) return Status(Code::kBadData, Cat(out, ": cannot be made (", error.message(), ")"));
+  if (error)
+    return Status(Code::kCannotWrite, Cat(out, ": cannot be made (", error.message(), ")"));
   TERN_RETURN_IF_ERROR(PackSplit(data, data::Split::kTrain, out + "/train.tpk"));
   return PackSplit(data, data::Split::kTest, out + "/test.tpk");
 }

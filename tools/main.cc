@@ -1,4 +1,6 @@
 // tern: the tool for people. A subcommand is a line in the table and a file of its own.
+#include <signal.h>
+
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -81,6 +83,7 @@ Status Dispatch(const Words& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond `ulimit -f` is an error of its write
   const Status status = Dispatch(Words(argv + 1, argv + argc));
   std::fflush(stdout);
   if (!status.ok()) std::fprintf(stderr, "tern: %s\n", status.message().c_str());

@@ -18,7 +18,7 @@ Status WriteText(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
-  return file ? Ok() : Status(Code::kBadData, "cannot write " + path);
+  return file ? Ok() : Status(Code::kCannotWrite, "cannot write " + path);
 }
 
 // One run of the command: what was asked for, forecast by forecast.

@@ -153,7 +153,7 @@ Status Profile::Write(const std::string& path) const {
   std::ofstream file(path, std::ios::binary);
   file << ToJson();
   file.close();
-  return file ? Ok() : Status(Code::kBadData, "cannot write the profile " + path);
+  return file ? Ok() : Status(Code::kCannotWrite, "cannot write the profile " + path);
 }
 
 Status Profile::CheckFor(const setup::Setup& setup) const {

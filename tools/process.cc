@@ -63,8 +63,8 @@ Result<Fd> OpenOutput(const std::string& path, bool append) {
   Fd fd(
       open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND | (append ? 0 : O_TRUNC), 0664));
   if (fd.get() < 0) {
-    return Status(Code::kUsage, Cat("cannot write ", path, ": ", std::strerror(errno),
-                                    "; give a directory that this user may write to"));
+    return Status(Code::kCannotWrite, Cat("cannot write ", path, ": ", std::strerror(errno),
+                                          "; give a directory that this user may write to"));
   }
   return fd;
 }

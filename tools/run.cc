@@ -14,6 +14,7 @@
 #include "common/base/folder_lock.h"
 #include "common/base/signals.h"
 #include "common/base/text.h"
+#include "common/setup/command_line.h"
 #include "common/setup/report.h"
 #include "common/setup/setup.h"
 #include "tools/arguments.h"
@@ -99,15 +100,16 @@ Result<std::vector<Supervisor::Member>> MembersOf(const Plan& plan, int progress
       spec.arguments.insert(spec.arguments.end(), {"--progress_fd", Cat(progress_fd)});
     }
     // Without shard 0 nobody would tell us how the job goes on.
-    members.push_back(
-        {std::move(spec), true, shard == 0 ? slack : slack + timings.server_return_timeout});
+    members.push_back({std::move(spec), false, true,
+                       shard == 0 ? slack : slack + timings.server_return_timeout, slack});
   }
   for (uint32_t rank = 0; rank < plan.setup->plan.workers; ++rank) {
     // Under `shrink` the others go on without it, to the end of the job.
-    members.push_back({SpecOf(plan, "worker", rank, *worker), waits || shrinks,
+    members.push_back({SpecOf(plan, "worker", rank, *worker), true, waits || shrinks,
                        shrinks ? kForever
                        : waits ? slack + timings.wait_timeout
-                               : slack});
+                               : slack,
+                       shrinks ? kForever : slack});
   }
   return members;
 }
@@ -140,8 +142,9 @@ Status PrepareFolders(const Plan& plan) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) {
-      return Status(Code::kUsage, Cat("cannot make the folder ", folder, ": ", error.message(),
-                                      "; give one that this user may write to"));
+      return Status(Code::kCannotWrite,
+                    Cat("cannot make the folder ", folder, ": ", error.message(),
+                        "; give one that this user may write to"));
     }
   }
   return Ok();
@@ -168,9 +171,9 @@ Status Report(const Plan& plan, const Supervisor& supervisor, const RunResult& r
   screen->Say(Cat(table, "logs are in ", plan.log_dir, ", the figures in ", written.path));
   if (written.kept_older)
     screen->Say("summary.json and weights.safetensors there are still those of an earlier run");
-  if (!written.status.ok())
+  if (!written.status.ok() && !status.ok())
     std::fprintf(stderr, "tern: the figures: %s\n", written.status.message().c_str());
-  return status;
+  return setup::EndOfProcess(status, written.status);
 }
 
 }  // namespace

@@ -147,7 +147,8 @@ void Supervisor::OnExit(Child* child, const Exit& exit) {
   // Before a daemon has its handlers, the signal that asks it to stop kills it.
   const bool stopped =
       stop_.signal != 0 && (exit.signal == stop_.signal || exit.code == 128 + stop_.signal);
-  if (!well && !child->told_to_end && !stopped && (crashed || !ended_.has_value())) {
+  const bool own_reason = ended_.has_value() && NamesReason(exit) && exit.code != ended_->code;
+  if (!well && !child->told_to_end && !stopped && (crashed || own_reason || !ended_.has_value())) {
     lost_at_ = Now();
     const ProcessSpec& spec = child->member.spec;
     failures_.push_back({spec.name, child->process->pid(), exit, child->process->LastSentence(),
@@ -160,8 +161,9 @@ void Supervisor::OnExit(Child* child, const Exit& exit) {
 
 void Supervisor::Mend(Child* child, const Exit& exit) {
   const std::string what = Describe(failures_.back());
-  const bool may =
-      child->member.job_waits && stop_.signal == 0 && !end_at_.has_value() && !ended_.has_value();
+  const bool again = WouldComeAgain(exit);
+  const bool may = child->member.job_waits && !again && stop_.signal == 0 && !end_at_.has_value() &&
+                   !ended_.has_value();
   if (may && restarts_ < options_.restarts) {
     ++restarts_;
     child->restart_at = Now() + (exit.signal != 0 ? Time(0) : options_.settle);
@@ -171,10 +173,17 @@ void Supervisor::Mend(Child* child, const Exit& exit) {
   // Of those who left because another was lost, the verdict tells once.
   if (failures_.size() == 1 || exit.signal != 0 || exit.code != static_cast<int>(Code::kPeerLost))
     screen_.Say(what);
-  grace_ = child->member.grace;
+  // Nobody takes the place of one that would fail again, and of workers that are all gone.
+  grace_ = again || !AnyWorkerRuns() ? child->member.notice : child->member.grace;
   // Before the job has begun there is nothing to wait for; but we may only not know yet that it
   // has.
   EndWithin(started_ ? grace_ : options_.settle);
+}
+
+bool Supervisor::AnyWorkerRuns() const {
+  return std::any_of(children_.begin(), children_.end(), [](const Child& child) {
+    return child.member.is_worker && (child.running || child.restart_at.has_value());
+  });
 }
 
 void Supervisor::EndWithin(Time grace) {

@@ -4,13 +4,14 @@
 //
 //   1         a failure that is not mended; or shard 0 reports that the job ended; or a stop signal
 //             while shard 0 is not running. While ending, processes leave by themselves
-//   deadline  3 s after the job's end; after a failure the lost member's `grace`, or `settle` if
-//             the job had not begun
+//   deadline  3 s after the job's end; after a failure the lost member's `grace`, or its `notice`
+//             if nobody will take its place, or `settle` if the job had not begun
 //
 // Mending a failure means starting the process again. That needs restarts left and a job that waits
-// for the process. After a signal it happens at once; otherwise after `settle`, when it is clear
-// that the process did not leave because the job ended. The first SIGTERM or SIGINT is passed to
-// shard 0, which stops the job in order; the second to all processes; a third one kills them.
+// for the process; a failure that would come again (a full disk, bad data) is not mended. After a
+// signal it happens at once; otherwise after `settle`, when it is clear that the process did not
+// leave because the job ended. The first SIGTERM or SIGINT is passed to shard 0, which stops the
+// job in order; the second to all processes; a third one kills them.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +34,10 @@ class Supervisor {
  public:
   struct Member {
     ProcessSpec spec;
+    bool is_worker = false;
     bool job_waits = false;  // the job continues when this process comes back
     Time grace{};            // how long the others may take to end by themselves after its loss
+    Time notice{};           // ... if nobody will take its place: to hear of it, and to end
   };
   struct Options {
     std::vector<Member> members;  // shard 0 first
@@ -72,6 +75,7 @@ class Supervisor {
   void OnExit(Child* child, const Exit& exit);
   void Mend(Child* child, const Exit& exit);
   Status OnTimers();
+  bool AnyWorkerRuns() const;  // or will again
   void EndWithin(Time grace);
   void CancelRestarts();
   void SignalAll(int signal);

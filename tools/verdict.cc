@@ -8,15 +8,9 @@
 namespace tern::tools {
 namespace {
 
-constexpr std::array kReasons = {Code::kUsage,    Code::kBadData,  Code::kAddress,
-                                 Code::kInternal, Code::kMismatch, Code::kNotAllowed,
-                                 Code::kBadJob};
-
-bool NamesReason(const Exit& exit) {
-  return exit.signal == 0 && std::any_of(kReasons.begin(), kReasons.end(), [&](Code code) {
-           return static_cast<int>(code) == exit.code;
-         });
-}
+constexpr std::array kReasons = {Code::kUsage,      Code::kBadData,     Code::kAddress,
+                                 Code::kInternal,   Code::kCannotWrite, Code::kMismatch,
+                                 Code::kNotAllowed, Code::kBadJob,      Code::kDiverged};
 
 bool IsConsequence(const Failure& failure, const std::optional<setup::News>& ended) {
   if (failure.exit.signal != 0) return false;
@@ -35,6 +29,16 @@ std::string RootCause(const Failure& failure) {
 
 }  // namespace
 
+bool NamesReason(const Exit& exit) {
+  return exit.signal == 0 && std::any_of(kReasons.begin(), kReasons.end(), [&](Code code) {
+           return static_cast<int>(code) == exit.code;
+         });
+}
+
+bool WouldComeAgain(const Exit& exit) {
+  return NamesReason(exit) && IsLasting(static_cast<Code>(exit.code));
+}
+
 std::string Describe(const Failure& failure) {
   return Cat(failure.process, " (process ", failure.pid, ") ", Describe(failure.exit),
              failure.sentence.empty()   ? ""
@@ -51,8 +55,10 @@ Status Judge(const std::vector<Failure>& failures, const std::optional<setup::Ne
     return !IsConsequence(failure, ended) && (!in_order || failure.job_was_over);
   });
   if (root != failures.end() && in_order) {
-    return Status(Code::kInternal,
-                  "the job ended in order, but then a process crashed\n  " + RootCause(*root));
+    const bool reason = NamesReason(root->exit);
+    return Status(reason ? static_cast<Code>(root->exit.code) : Code::kInternal,
+                  Cat("the job ended in order, but then a process ", reason ? "failed" : "crashed",
+                      "\n  ", RootCause(*root)));
   }
   if (in_order) return Status(static_cast<Code>(ended->code), ended->sentence);
   if (root != failures.end()) {

@@ -13,7 +13,8 @@
 
 namespace tern::tools {
 
-// A process that failed before the job ended, or crashed at any time.
+// A process that ended before the job did and not well, or that crashed or failed with a reason of
+// its own at any time.
 struct Failure {
   std::string process;  // "worker 1"
   pid_t pid = 0;
@@ -22,6 +23,10 @@ struct Failure {
   std::string output;    // the file with its stderr
   bool job_was_over = false;
 };
+// Whether a process said by its exit code why it failed; and whether it would fail so again, so
+// that starting it again is of no use.
+bool NamesReason(const Exit& exit);
+bool WouldComeAgain(const Exit& exit);
 // "worker 1 (process 4711) was killed by signal 9 (Killed)", and its last sentence.
 std::string Describe(const Failure& failure);
 

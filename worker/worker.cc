@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "common/algorithm/facts.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/protocol/plan.h"
+#include "common/setup/command_line.h"
 #include "common/setup/report.h"
 #include "worker/compute_threads.h"
 #include "worker/read_samples.h"
@@ -139,12 +138,9 @@ Status Worker::Run() {
   const Status ended = loop.Join();
   const pb::Counters counters = loop.Counters();
   LOG(INFO) << setup::CountersJson(counters);
-  std::error_code error;
-  std::filesystem::create_directories(job_.output_dir(), error);
-  std::ofstream file(Cat(job_.output_dir(), "/worker.", rank_, ".json"));
-  file << setup::CountersJson(counters) << "\n";
-  if (!file) LOG(ERROR) << "cannot write the counters into " << job_.output_dir();
-  return trained.ok() ? ended : trained;
+  const Status written = setup::WriteSummaryFile(Cat(job_.output_dir(), "/worker.", rank_, ".json"),
+                                                 setup::CountersJson(counters));
+  return setup::EndOfProcess(trained.ok() ? ended : trained, written);
 }
 
 }  // namespace tern::worker

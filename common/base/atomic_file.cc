@@ -18,9 +18,11 @@ namespace {
 
 constexpr std::string_view kTemporary = ".tmp.";
 
-Status SystemError(const std::string& what) {
-  return Status(Code::kBadData, what + ": " + std::strerror(errno));
+Status SystemError(Code code, const std::string& what) {
+  return Status(code, what + ": " + std::strerror(errno));
 }
+Status CannotWrite(const std::string& what) { return SystemError(Code::kCannotWrite, what); }
+Status CannotRead(const std::string& what) { return SystemError(Code::kBadData, what); }
 
 class File {
  public:
@@ -49,10 +51,10 @@ bool WriteAll(int fd, std::string_view bytes) {
 
 Status WriteDurably(const std::string& path, std::string_view bytes) {
   File file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (file.fd() < 0) return SystemError("cannot create " + path);
-  if (!WriteAll(file.fd(), bytes)) return SystemError("cannot write " + path);
-  if (fsync(file.fd()) != 0) return SystemError("cannot flush " + path);
-  if (!file.Close()) return SystemError("cannot close " + path);
+  if (file.fd() < 0) return CannotWrite("cannot create " + path);
+  if (!WriteAll(file.fd(), bytes)) return CannotWrite("cannot write " + path);
+  if (fsync(file.fd()) != 0) return CannotWrite("cannot flush " + path);
+  if (!file.Close()) return CannotWrite("cannot close " + path);
   return Ok();
 }
 
@@ -67,7 +69,7 @@ Status WriteFileAtomically(const std::string& path, std::string_view bytes) {
   const std::string temporary = Cat(path, kTemporary, getpid());
   Status status = WriteDurably(temporary, bytes);
   if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0)
-    status = SystemError("cannot rename " + temporary + " to " + path);
+    status = CannotWrite("cannot rename " + temporary + " to " + path);
   if (!status.ok()) {
     unlink(temporary.c_str());
     return status;
@@ -86,9 +88,9 @@ bool IsLeftBehind(std::string_view name) {
 Result<std::string> ReadWholeFile(const std::string& path, uint64_t most_bytes) {
   // O_NONBLOCK: a pipe in the file's place must not make us wait for a writer.
   File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (file.fd() < 0) return SystemError("cannot open " + path);
+  if (file.fd() < 0) return CannotRead("cannot open " + path);
   struct stat info = {};
-  if (fstat(file.fd(), &info) != 0) return SystemError("cannot read " + path);
+  if (fstat(file.fd(), &info) != 0) return CannotRead("cannot read " + path);
   if (!S_ISREG(info.st_mode)) return Status(Code::kBadData, path + " is not a regular file");
   const auto size = static_cast<uint64_t>(info.st_size);
   if (size > most_bytes)
@@ -99,7 +101,7 @@ Result<std::string> ReadWholeFile(const std::string& path, uint64_t most_bytes) 
   while (at < bytes.size()) {
     const ssize_t n = read(file.fd(), bytes.data() + at, bytes.size() - at);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return SystemError("cannot read " + path);
+    if (n < 0) return CannotRead("cannot read " + path);
     if (n == 0) break;
     at += static_cast<size_t>(n);
   }

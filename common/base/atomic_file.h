@@ -11,8 +11,8 @@
 namespace tern {
 
 // Writes `bytes` to a temporary name beside `path` ("PATH.tmp.PID"), flushes it to the disk,
-// renames it, and flushes the folder. On failure `path` is unchanged; kBadData with the system's
-// message.
+// renames it, and flushes the folder. On failure `path` is unchanged; kCannotWrite with the
+// system's message.
 Status WriteFileAtomically(const std::string& path, std::string_view bytes);
 // Whether a file name is that of a temporary file of a process that died while it wrote.
 bool IsLeftBehind(std::string_view name);

@@ -48,19 +48,21 @@ Use TryFile(const std::string& path) {
 }
 
 Result<std::string> ChooseFile(const std::string& stem, const std::string& log_dir) {
+  const auto cannot_write = [](const std::string& path, const std::string& why) {
+    return Status(Code::kCannotWrite, Cat("cannot write the log ", path, ": ", why,
+                                          "; give a directory that this user may write to"));
+  };
+  std::string path = (std::filesystem::path(log_dir) / stem).string() + ".log";
   std::error_code error;
   std::filesystem::create_directories(log_dir, error);
-  std::string path = (std::filesystem::path(log_dir) / stem).string() + ".log";
+  if (error) return cannot_write(path, error.message());
   Use use = TryFile(path);
   if (use == Use::kHeld) {
     path =
         (std::filesystem::path(log_dir) / stem).string() + "." + std::to_string(getpid()) + ".log";
     use = TryFile(path);
   }
-  if (use == Use::kFailed) {
-    return Status(Code::kUsage, Cat("cannot write the log ", path, ": ", std::strerror(errno),
-                                    "; give a directory that this user may write to"));
-  }
+  if (use == Use::kFailed) return cannot_write(path, std::strerror(errno));
   return path;
 }
 

@@ -177,7 +177,7 @@ void Store::ReadRecord() {
 Status Store::WriteRecord(uint64_t run) {
   std::error_code error;
   if (fs::create_directories(owner_.folder, error); error) {
-    return Status(Code::kBadData,
+    return Status(Code::kCannotWrite,
                   Cat("cannot create the folder ", owner_.folder, ": ", error.message()));
   }
   pb::Manifest record = Expected();
@@ -254,7 +254,7 @@ Status Store::MoveTo(const std::string& folder, const std::vector<uint64_t>& ste
   }
   FlushFolder(Parent(folder));
   if (!error) return Ok();
-  return Status(Code::kBadData,
+  return Status(Code::kCannotWrite,
                 Cat("cannot move the checkpoints in ", owner_.folder,
                     " that are not of this run to ", folder, ": ", error.message(),
                     "; they are still there: move them by hand, or give another output_dir"));

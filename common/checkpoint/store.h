@@ -70,16 +70,15 @@ class Store {
   std::string JobTextOf(uint64_t run) const;
   const std::string& folder() const { return owner_.folder; }
 
-  // `run` begins here or, unless it begins `anew`, goes on. All that is not a whole checkpoint of
-  // it, or anew simply all, is moved to FOLDER.DATE, or FOLDER.DATE.2 and so on where that is
-  // there. A sentence for the log, empty where nothing was moved. kBadData: it could not be moved,
-  // and is still here.
+  // `run` begins here or, unless it begins `anew`, continues. Everything that is not a whole
+  // checkpoint of it (with `anew`, everything) moves to FOLDER.DATE, or FOLDER.DATE.2 and so on if
+  // that exists. Returns a sentence for the log, empty if nothing was moved. kCannotWrite: it could
+  // not be moved, and is still here.
   Result<std::string> Begin(
       uint64_t run, bool anew,
       std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
-  // Writes one, unless it is there already, and removes those that are too old then. kBadData says
-  // what the system says (a full disk, a folder that may not be written); those before are still
-  // there then.
+  // Writes a checkpoint, unless it exists, and removes those that are then too old. kCannotWrite
+  // with the system's message (a full disk, a read-only folder); then the older ones are kept.
   Status Write(const Point& point, const std::vector<models::TensorView>& tensors,
                const models::Metadata& metadata);
   // Checked once more. kBadData: it is gone or not whole.

@@ -64,10 +64,11 @@ void Coordinator::OnShardHello(Peer from, const pb::Hello& hello, Time now, Cont
                 pb::Refuse::leave),
         out);
   }
+  if (!MayTakePlace(&found->second, from, hello, now, out)) return;
   const uint64_t before = found->second.incarnation;
   const bool again = before != 0 && before != hello.incarnation();
   if (again) poll_.Forget(hello.rank());
-  found->second = {from, hello.incarnation(), now, false, hello};
+  found->second = {from, hello.incarnation(), now, false, hello, 0, Time(0)};
   Message message;
   message.head.mutable_welcome()->set_incarnation(options_.incarnation);
   EmitSend(from, std::move(message), out);
@@ -82,16 +83,37 @@ void Coordinator::OnShardHello(Peer from, const pb::Hello& hello, Time now, Cont
 
 void Coordinator::OnShardAbort(Peer from, const pb::Abort& abort, Time now, ControlActions* out) {
   for (const auto& [shard, follower] : followers_) {
-    if (follower.peer != from || abort.code() == 0) continue;
-    return Abort(static_cast<Code>(abort.code()),
-                 "server shard " + std::to_string(shard) + " cannot go on: " + abort.sentence(),
-                 now, out);
+    if (follower.peer != from) continue;
+    const Status error = ErrorFromPeer(abort.code(), abort.sentence());
+    return Abort(error.code(),
+                 "server shard " + std::to_string(shard) + " cannot go on: " + error.message(), now,
+                 out);
   }
 }
 
 void Coordinator::OnFailure(const Status& status, Time now, ControlActions* out) {
   if (!farewell_.started())
     Abort(status.code(), "server shard 0 cannot go on: " + status.message(), now, out);
+}
+
+// A shard says something every heartbeat: one that was just heard has not died.
+bool Coordinator::MayTakePlace(Follower* place, Peer from, const pb::Hello& hello, Time now,
+                               ControlActions* out) {
+  const bool free = place->incarnation == 0 || place->incarnation == hello.incarnation() ||
+                    now - place->heard_at > 2 * options_.timings.heartbeat;
+  if (free) return true;
+  if (place->rival != hello.incarnation()) {
+    place->rival = hello.incarnation();
+    place->rival_since = now;
+  }
+  const bool alive = place->heard_at > place->rival_since + options_.timings.suspect_after;
+  EmitSend(from,
+           Refusal(Code::kNotAllowed,
+                   "the place of server shard " + std::to_string(hello.rank()) +
+                       " is taken by another process" + (alive ? ", which is alive" : ""),
+                   alive ? pb::Refuse::leave : pb::Refuse::retry),
+           out);
+  return false;
 }
 
 void Coordinator::OnPulse(Peer from, const pb::Pulse& pulse, Time now, ControlActions* out) {
@@ -131,16 +153,11 @@ bool Coordinator::IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incar
 }
 
 void Coordinator::Hear(Worker* worker, Time now) {
-  worker->heard_at = now;
-  if (!worker->awaited) return;
-  ExcuseAwaited(now);
-  for (Worker& other : workers_) other.awaited = false;
-}
-
-void Coordinator::ExcuseAwaited(Time now) {
-  for (Worker& worker : workers_) {
-    if (worker.awaited) worker.excused_at = worker.moved_at = now;
+  if (now - worker->heard_at > options_.timings.suspect_after && HearsNobody(now)) {
+    Excuse(now);
+    for (Worker& one : workers_) one.awaited = false;
   }
+  worker->heard_at = now;
 }
 
 void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, ControlActions* out) {
@@ -239,7 +256,9 @@ void Coordinator::OnFailure(Peer from, const pb::Bye& bye, Time now, ControlActi
   end.head.mutable_end()->set_sentence(error.message());
   EmitSend(from, std::move(end), out);
   Worker* const member = MemberOf(from, bye.rank(), bye.incarnation());
-  if (member == nullptr || member->presence != Presence::kPresent) return;
+  if (member == nullptr || member->presence == Presence::kDone) return;
+  const bool lost = member->presence == Presence::kLost;
+  if (lost && !member->may_return) return;  // it said so before, or the others go on without it
   member->counters = bye.counters();
   const bool data_of_its_own =
       options_.elasticity.shrink() && error.code() == Code::kBadData && gathered_;

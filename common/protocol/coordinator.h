@@ -103,6 +103,8 @@ class Coordinator : public Control {
     Time heard_at{};
     bool silent = false;
     pb::Hello hello;
+    uint64_t rival = 0;  // another incarnation that asks for this place, since when
+    Time rival_since{};
   };
 
   // Of a worker that is there or was lost: who says so on the connection that it has its place by.
@@ -112,11 +114,16 @@ class Coordinator : public Control {
   bool IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnation) const;
   // A sign of life of a member.
   void Hear(Worker* worker, Time now);
-  // The link of shard 0 is up again: whoever is awaited has some time yet to come.
-  void ExcuseAwaited(Time now);
+  // Whether shard 0 heard nobody, for some time now, who holds the state: its link may be down.
+  bool HearsNobody(Time now) const;
+  // It is up again: whoever was heard as long as anybody has some time to be heard again.
+  void Excuse(Time now);
   void OnHello(Peer from, const pb::Hello& said, Time now, ControlActions* out);
   void OnWorkerHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
   void OnShardHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
+  // Whether a hello may have the shard's place; answers it if not.
+  bool MayTakePlace(Follower* place, Peer from, const pb::Hello& hello, Time now,
+                    ControlActions* out);
   // Whether a hello of another incarnation may have the rank; answers it if not.
   bool MayTake(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out);
   void Admit(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out);
@@ -180,8 +187,6 @@ class Coordinator : public Control {
   void NameIfLate(uint32_t rank, ControlActions* out);
   Time ProgressTimeout(const Worker& worker) const;
   void CheckSilence(uint32_t rank, Time now, ControlActions* out);
-  // Whether shard 0 hears nobody who holds the state, this one among them.
-  bool MayBeCutOff(const Worker& worker, Time now) const;
   void Await(uint32_t rank, Time now, ControlActions* out);
   void CheckFollowers(Time now, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);

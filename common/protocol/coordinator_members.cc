@@ -138,7 +138,7 @@ void Coordinator::Admit(Worker* worker, Peer from, const pb::Hello& hello, Time 
   } else if (gathered_ && TakesAllBack(hello)) {
     GoBack(again + ", and what it had of its own is on its disk alone", now, out);
   }
-  if (worker->awaited) ExcuseAwaited(now);
+  if (worker->awaited) Excuse(now);
   Retire(worker);
   stragglers_.Forget(hello.rank());
   worker->presence = Presence::kPresent;
@@ -175,8 +175,8 @@ bool Coordinator::CannotGather(Time now, ControlActions* out) {
   }
   bool removed = false;
   for (Worker& worker : workers_) {
-    // What a worker below the floor needs is gone: its rank was taken while it was away. It may have
-    // advanced since it said hello, so it is asked again.
+    // What a worker below the floor needs is gone: its rank was taken while it was away. It may
+    // have advanced since it said hello, so it is asked again.
     if (!IsLive(worker) || worker.hello.fresh() || worker.hello.applied() >= floor) continue;
     Message again = Refusal(Code::kNotAllowed, "say hello again", pb::Refuse::retry);
     again.head.mutable_refuse()->set_floor(floor);

@@ -78,7 +78,7 @@ void Coordinator::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
   if (!IsLive(worker)) return;
   const Time silent = now - std::max(worker.heard_at, worker.excused_at);
   if (silent > options_.timings.dead_after) {
-    if (MayBeCutOff(worker, now)) return Await(rank, now, out);
+    if (!worker.joining && HearsNobody(now)) return Await(rank, now, out);
     return Lose(rank, {"silent for " + SecondsText(silent)}, now, out);
   }
   if (gathered_ && worker.presence == Presence::kPresent &&
@@ -95,15 +95,24 @@ void Coordinator::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
   }
 }
 
-bool Coordinator::MayBeCutOff(const Worker& worker, Time now) const {
-  if (!gathered_ || worker.joining || options_.elasticity.on_loss == OnLoss::kFail ||
-      stop_code_ != Code::kOk) {
+bool Coordinator::HearsNobody(Time now) const {
+  if (!gathered_ || options_.elasticity.on_loss == OnLoss::kFail || stop_code_ != Code::kOk)
     return false;
-  }
-  return std::none_of(workers_.begin(), workers_.end(), [&](const Worker& other) {
-    return IsLive(other) && !other.joining &&
-           now - other.heard_at <= options_.timings.suspect_after;
+  return std::none_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
+    return IsLive(worker) && !worker.joining &&
+           now - worker.heard_at <= options_.timings.suspect_after;
   });
+}
+
+void Coordinator::Excuse(Time now) {
+  Time last{};
+  for (const Worker& worker : workers_) {
+    if (IsLive(worker)) last = std::max(last, worker.heard_at);
+  }
+  for (Worker& worker : workers_) {
+    if (IsLive(worker) && worker.heard_at + options_.timings.suspect_after >= last)
+      worker.excused_at = worker.moved_at = now;
+  }
 }
 
 void Coordinator::Await(uint32_t rank, Time now, ControlActions* out) {

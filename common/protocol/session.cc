@@ -138,7 +138,7 @@ void Session::OnStatePiece(const pb::StatePiece& piece, const Bytes& payload, Ti
     case StateTaker::Progress::kNext:
       return AskForState(now, out);
     case StateTaker::Progress::kTooLarge:
-      return EndWith(
+      return LeaveWith(
           Status(Code::kMismatch, "the state sent by another worker is larger than this model's, " +
                                       std::to_string(options_.max_state_bytes) + " bytes"),
           out);
@@ -230,9 +230,8 @@ bool Session::MayHearOfStop(Time now) const {
   return !stop_.ok() && (phase_ == Phase::kJoining || now - stop_at_ > options_.timings.dead_after);
 }
 
-void Session::StopAlone(SessionActions* out) {
-  const Status status(stop_.code(), "stopped by a signal while server shard 0 was not there");
-  Message message;  // in case that it is back
+void Session::LeaveWith(const Status& status, SessionActions* out) {
+  Message message;
   pb::Bye* bye = message.head.mutable_bye();
   bye->set_rank(options_.rank);
   bye->set_incarnation(options_.incarnation);

@@ -154,7 +154,8 @@ class Session {
   void SendHeartbeats(Time now, SessionActions* out);
   void SendBye(Time now, SessionActions* out);
   bool MayHearOfStop(Time now) const;
-  void StopAlone(SessionActions* out);
+  // Ends for a reason of its own, and tells shard 0, if it is there.
+  void LeaveWith(const Status& status, SessionActions* out);
   void CheckSilence(Time now, SessionActions* out);
   void EndWith(Status status, SessionActions* out);
   void Emit(std::vector<Exchange::Outgoing> outgoing, SessionActions* out);

@@ -65,11 +65,11 @@ void Session::OnControlWelcome(uint32_t s, const pb::Welcome& welcome, Time now,
   shard.incarnation = welcome.incarnation();
   shard.data_ports.assign(welcome.data_ports().begin(), welcome.data_ports().end());
   if (shard.data_ports.size() != options_.data_lanes[s]) {
-    return EndWith(Status(Code::kMismatch, "server shard " + std::to_string(s) + " has " +
-                                               std::to_string(shard.data_ports.size()) +
-                                               " data sockets, expected " +
-                                               std::to_string(options_.data_lanes[s])),
-                   out);
+    return LeaveWith(Status(Code::kMismatch, "server shard " + std::to_string(s) + " has " +
+                                                 std::to_string(shard.data_ports.size()) +
+                                                 " data sockets, expected " +
+                                                 std::to_string(options_.data_lanes[s])),
+                     out);
   }
   for (uint32_t l = 1; replaced && l < links_[s].size(); ++l) {
     exchange_.OnLaneDown({s, l});
@@ -117,7 +117,7 @@ void Session::OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, Session
       break;
   }
   const Status error = ErrorFromPeer(refuse.code(), refuse.sentence());
-  EndWith(Status(error.code(), "refused by " + shard + error.message()), out);
+  LeaveWith(Status(error.code(), "refused by " + shard + error.message()), out);
 }
 
 void Session::Rejoin(Time now, SessionActions* out) {
@@ -197,10 +197,11 @@ bool Session::IsLeftBehind(uint64_t floor, Time now, SessionActions* out) {
     Rejoin(now, out);
     return true;
   }
-  EndWith(Status(Code::kPeerLost, "all workers have applied round " + std::to_string(floor) +
-                                      ", but this one only " + std::to_string(exchange_.applied()) +
-                                      ": its rank went on without it; start it again"),
-          out);
+  LeaveWith(
+      Status(Code::kPeerLost, "all workers have applied round " + std::to_string(floor) +
+                                  ", but this one only " + std::to_string(exchange_.applied()) +
+                                  ": its rank went on without it; start it again"),
+      out);
   return true;
 }
 
@@ -233,7 +234,10 @@ void Session::RepairLinks(Time now, SessionActions* out) {
 }
 
 void Session::CheckSilence(Time now, SessionActions* out) {
-  if (!stop_.ok() && now - shards_[0].heard_at > options_.timings.dead_after) return StopAlone(out);
+  if (!stop_.ok() && now - shards_[0].heard_at > options_.timings.dead_after) {
+    return LeaveWith(Status(stop_.code(), "stopped by a signal while server shard 0 was not there"),
+                     out);
+  }
   if (phase_ == Phase::kLeaving) {
     // Who has failed may go; who is done stays while others may need what it holds, but a server
     // that is gone for good cannot say that they do not.
@@ -245,21 +249,21 @@ void Session::CheckSilence(Time now, SessionActions* out) {
     }
   }
   if (phase_ == Phase::kJoining && now - started_at_ > options_.timings.start_timeout) {
-    return EndWith(Status(Code::kPeerLost, "the job did not start within " +
-                                               SecondsText(options_.timings.start_timeout) +
-                                               ": still waiting for " + Waiting()),
-                   out);
+    return LeaveWith(Status(Code::kPeerLost, "the job did not start within " +
+                                                 SecondsText(options_.timings.start_timeout) +
+                                                 ": still waiting for " + Waiting()),
+                     out);
   }
   for (uint32_t s = 0; s < shards_.size(); ++s) {
     Shard& shard = shards_[s];
     const Time silent = now - shard.heard_at;
     if (phase_ != Phase::kJoining && phase_ != Phase::kLeaving &&
         silent > options_.timings.server_return_timeout) {
-      return EndWith(Status(Code::kPeerLost, "server shard " + std::to_string(s) + " (" +
-                                                 options_.servers[s] + ") was lost at round " +
-                                                 std::to_string(exchange_.applied() + 1) +
-                                                 ": silent for " + SecondsText(silent)),
-                     out);
+      return LeaveWith(Status(Code::kPeerLost, "server shard " + std::to_string(s) + " (" +
+                                                   options_.servers[s] + ") was lost at round " +
+                                                   std::to_string(exchange_.applied() + 1) +
+                                                   ": silent for " + SecondsText(silent)),
+                       out);
     }
     // A connection that said nothing for so long is replaced, whatever it was doing, before the
     // other end gives this worker up.

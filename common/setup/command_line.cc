@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 
+#include "common/base/atomic_file.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
 
@@ -150,6 +152,7 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
 Result<std::unique_ptr<Setup>> Begin(const CommandLine& line, const std::string& role,
                                      const std::function<Status(const pb::Job&)>& before_writing) {
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond `ulimit -f` is an error of its write
   auto setup = MakeSetup(line.job, line.overrides);
   if (!setup.ok()) return setup;
   const pb::Job& job = (*setup)->job;
@@ -171,6 +174,20 @@ Result<std::unique_ptr<Setup>> Begin(const CommandLine& line, const std::string&
                     "ports may take part";
   }
   return setup;
+}
+
+Status WriteSummaryFile(const std::string& path, const std::string& line) {
+  std::error_code ignored;  // the write says what is wrong
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  const Status written = WriteFileAtomically(path, line + "\n");
+  if (!written.ok()) LOG(ERROR) << written.message();
+  return written;
+}
+
+Status EndOfProcess(const Status& status, const Status& written) {
+  const bool in_order =
+      status.ok() || status.code() == Code::kInterrupted || status.code() == Code::kTerminated;
+  return in_order && !written.ok() ? written : status;
 }
 
 int Finish(const std::string& program, const Status& status) {

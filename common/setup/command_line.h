@@ -34,10 +34,18 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
 // Reads the job of the command line and checks the rank against it; calls `before_writing`, if
 // set, and returns its error; opens the log and writes the resolved job to it, and, with `security:
 // none`, a warning that peers are not authenticated. From here on a reader that goes away (of
-// progress, of metrics) fails that write instead of ending the process (SIGPIPE).
+// progress, of metrics) and a file that grows beyond `ulimit -f` fail that write instead of ending
+// the process (SIGPIPE, SIGXFSZ).
 Result<std::unique_ptr<Setup>> Begin(
     const CommandLine& line, const std::string& role,
     const std::function<Status(const pb::Job&)>& before_writing = {});
+
+// Writes a daemon's last line, its figures, to the file at `path`, atomically; creates the folder.
+// kCannotWrite, which the log gets, too.
+Status WriteSummaryFile(const std::string& path, const std::string& line);
+// The status that a process ends with after it wrote its figures with the result `written`:
+// `status`, or `written` if only that failed.
+Status EndOfProcess(const Status& status, const Status& written);
 
 // Ends a program: writes one sentence to stderr and the log if `status` is not ok. Returns the exit
 // code.

@@ -23,7 +23,7 @@ KNOTS = [
 # Class: its methods today.
 CLASSES = {
     "common/protocol/clock_lane.h:ClockLane": 38,
-    "common/protocol/coordinator.h:Coordinator": 76,
+    "common/protocol/coordinator.h:Coordinator": 77,
     "common/protocol/exchange.h:Exchange": 30,
     "common/protocol/round_lane.h:RoundLane": 38,
     "common/protocol/session.h:Session": 46,

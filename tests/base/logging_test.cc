@@ -97,7 +97,7 @@ TEST_F(LoggingDeathTest, ASecondProcessOfARankHasAFileOfItsOwn) {
 }
 
 TEST_F(LoggingDeathTest, TellsADirectoryThatCannotBeWritten) {
-  EXPECT_EXIT(InitInBadPlace("/proc/none"), ExitedWithCode(64), "cannot write the log /proc/none");
+  EXPECT_EXIT(InitInBadPlace("/proc/none"), ExitedWithCode(74), "cannot write the log /proc/none");
 }
 
 [[noreturn]] void FailACheck() {

@@ -301,7 +301,7 @@ TEST_F(StoreTest, KeepsWhatItHasWhereTheFolderCannotBeWritten) {
   // A folder in the place of the file: root, too, is refused.
   fs::create_directories(Path(3, ".safetensors") + "/x");
   const Status refused = Write(store, 3);
-  EXPECT_EQ(refused.code(), Code::kBadData);
+  EXPECT_EQ(refused.code(), Code::kCannotWrite);
   EXPECT_THAT(refused.message(), HasSubstr("step.3.safetensors"));
   EXPECT_THAT(store.points(), ElementsAre(Point{7, 1, 1}, Point{7, 2, 2}));
   WriteAll(folder_ + "/file", "");

@@ -204,7 +204,7 @@ TEST_F(PackedTest, TrustsNoNumberOfTheIndex) {
 
 TEST_F(PackedTest, RefusesAFolderThatCannotBeWritten) {
   const auto writer = PackWriter::Make(folder_.path() + "/none/train.tpk", {});
-  EXPECT_EQ(writer.status().code(), Code::kBadData);
+  EXPECT_EQ(writer.status().code(), Code::kCannotWrite);
   EXPECT_THAT(writer.status().message(), HasSubstr("cannot be written (No such file"));
 }
 

@@ -69,8 +69,11 @@ TEST(Signal, SigintToShard0EndsAllWith130) {
   EXPECT_FALSE(job.Weights().empty());
 }
 
-TEST(Signal, SigtermToAWorkerMakesItLeaveAfterItsRoundAndTheOthersSayWhy) {
-  TestJob job({.workers = 3, .steps = kForEver, .batch_total = 9});
+TEST(Signal, SigtermToAWorkerThatMayLeaveMakesItGoAfterItsRoundAndTheOthersSayWhy) {
+  TestJob job({.workers = 3,
+               .steps = kForEver,
+               .batch_total = 9,
+               .yaml = "faults: {worker_signal: leave}\n"});
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(3));
   job.worker(1).Signal(SIGTERM);

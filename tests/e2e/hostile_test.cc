@@ -98,8 +98,18 @@ std::vector<pb::Envelope> LiesOfAStranger() {
     lies.push_back(empty);
   }
   pb::Envelope envelope;
-  envelope.mutable_bye()->set_rank(1);
-  envelope.mutable_bye()->set_code(65);
+  for (const uint32_t rank : {0, 1}) {
+    for (const uint32_t code : {0, 65}) {  // of nobody, as a place is before its worker comes
+      envelope.mutable_bye()->set_rank(rank);
+      envelope.mutable_bye()->set_incarnation(0);
+      envelope.mutable_bye()->set_code(code);
+      lies.push_back(envelope);
+    }
+    envelope.mutable_heartbeat()->set_rank(rank);
+    envelope.mutable_heartbeat()->set_stop(143);
+    lies.push_back(envelope);
+  }
+  envelope.mutable_pulse()->set_stop(143);
   lies.push_back(envelope);
   envelope.mutable_members()->set_epoch(1000);
   lies.push_back(envelope);

@@ -99,17 +99,16 @@ TEST(Images, DamagedOnesAreNamedAndLeftOutUpToTheLimit) {
 
 // What the scan cannot see ends the worker that meets it, and the others do not wait for it.
 TEST(Images, OneDamagedImageTooManyEndsTheJobWhileItTrains) {
-  TestJob job({.steps = 100000, .model = kNet});
+  TestJob job({.steps = 100000, .model = kNet, .yaml = "faults: {on_worker_loss: wait}\n"});
   const std::string root = WriteFolder(job), bad = root + "/train/class1/3.png";
   const std::string whole = ReadFile(bad);
   std::ofstream(bad, std::ios::binary) << whole.substr(0, whole.size() / 2);
   std::vector<std::string> words = DataWords("folder", root, "2");
   words.insert(words.end(), {"--set", "data.max_corrupt=0"});
   job.StartAll(words);
-  const int codes[] = {job.worker(0).Wait(), job.worker(1).Wait()};
-  EXPECT_TRUE(codes[0] == 65 || codes[1] == 65) << codes[0] << ", " << codes[1];
-  EXPECT_THAT(job.worker(codes[0] == 65 ? 0 : 1).err(), HasSubstr(bad + ": damaged PNG"));
-  EXPECT_NE(job.server(0).Wait(), 0);
+  job.ExpectAllEnd(65);
+  for (TestProgram* program : {&job.worker(0), &job.worker(1), &job.server(0)})
+    EXPECT_THAT(program->err(), HasSubstr(bad + ": damaged PNG"));
 }
 
 TEST(Images, ConvertSaysWhatItKnows) {

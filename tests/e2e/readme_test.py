@@ -177,6 +177,15 @@ def check_shown(readme, output):
             fail(f"README.md shows a row '{row}' that the closing table does not have")
 
 
+def check_exit_codes(source, readme):
+    """The table of exit codes and common/base/status.h have the same."""
+    known = {int(code) for code in re.findall(r"^  k\w+ = (\d+),", (source / "common/base/status.h").read_text(), re.M)}
+    table = readme.split("Exit codes of all three programs:")[1].split("\n\n")[1]
+    told = {int(code) for cell in re.findall(r"^\| ([\d, ]+) \|", table, re.M) for code in cell.split(",")}
+    if not known or known != told:
+        fail(f"README.md's table of exit codes has {sorted(told)}, common/base/status.h {sorted(known)}")
+
+
 def jobs_that_train(block):
     """The job files of the runs that a block starts."""
     for line in block:

@@ -171,7 +171,7 @@ TEST_F(SafetensorsFile, IsWrittenWholeAndReadBack) {
 
 TEST_F(SafetensorsFile, SaysWhatTheSystemRefuses) {
   const Status written = WriteSafetensors(folder_ + "/no/such", Views(), {});
-  EXPECT_EQ(written.code(), Code::kBadData);
+  EXPECT_EQ(written.code(), Code::kCannotWrite);
   EXPECT_THAT(written.message(), HasSubstr("No such file"));
   EXPECT_THAT(ReadSafetensors(path_).status().message(), HasSubstr("cannot open"));
   EXPECT_THAT(ReadSafetensors(folder_).status().message(), HasSubstr("not a regular file"));

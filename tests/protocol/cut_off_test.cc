@@ -179,6 +179,16 @@ TEST(CutOffWithoutRounds, ANewProcessShowsThatTheLinkIsBackAndTheOthersHaveTheir
   }
 }
 
+TEST(CutOffUnderWait, WhoLeavesAfterItWasGivenUpDoesNotReturn) {
+  Shard0 shard0(OnLoss::kWait);
+  shard0.Gather();
+  shard0.Pass(milliseconds(3'500), {1});
+  ASSERT_EQ(shard0.workers()[0].presence, Presence::kLost);
+  EXPECT_TRUE(Shard0::EndOf(shard0.Hear(101, Bye(1, 11, Code::kInternal, "a bug"))).ok());
+  EXPECT_THAT(Shard0::EndOf(shard0.Hear(100, Bye(0, 10, Code::kPeerLost, "cut off"))).message(),
+              HasSubstr("no live worker holds the state"));
+}
+
 class CutOffWithCheckpoints : public testing::TestWithParam<bool> {
  protected:
   CutOffWithCheckpoints() : shard0_(Options(GetParam())) {

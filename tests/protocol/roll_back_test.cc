@@ -83,7 +83,10 @@ class GoingBack : public testing::Test {
   static void Append(ControlActions from, ControlActions* to) {
     for (ControlAction& action : from) to->push_back(std::move(action));
   }
+  // A life later than the one before is seen a second after that one was heard last.
   ControlActions ShardSays(uint64_t life) {
+    if (life != life_of_shard_) now_ += milliseconds(1000);
+    life_of_shard_ = life;
     pb::Hello hello = TestHello(1, 50 + life);
     hello.set_role(pb::Hello::shard);
     return Hear(200, Say(hello));
@@ -121,7 +124,7 @@ class GoingBack : public testing::Test {
     return log;
   }
 
-  uint64_t asked_of_run_ = 0;
+  uint64_t asked_of_run_ = 0, life_of_shard_ = 0;
   std::unique_ptr<Coordinator> coordinator_;
   Time now_ = milliseconds(1000);
 };

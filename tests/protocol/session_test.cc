@@ -186,6 +186,9 @@ TEST_F(SessionTest, LeavesWhereItIsRefused) {
       Hear({0, 0}, MakeRefuse(77, "rank 1 is taken by worker 1", pb::Refuse::leave));
   EXPECT_EQ(EndOf(out).code(), Code::kNotAllowed);
   EXPECT_THAT(EndOf(out).message(), HasSubstr("server shard 0: rank 1 is taken"));
+  const auto byes = Sent(pb::Envelope::kBye, out);
+  ASSERT_EQ(byes.size(), 1u) << "shard 0 need not find out by its silence";
+  EXPECT_EQ(byes[0].message.head.bye().code(), 77u);
   EXPECT_TRUE(Timer(milliseconds(1000)).empty());
 }
 
@@ -400,7 +403,7 @@ TEST_F(SessionTest, StopsAloneWhereShard0IsNotThere) {
   EXPECT_EQ(Count(Timer(milliseconds(2'900)), Type::kEnded), 0);
   out = Timer(milliseconds(200));
   EXPECT_EQ(EndOf(out).code(), Code::kTerminated);
-  EXPECT_EQ(Sent(pb::Envelope::kBye, out).size(), 1u) << "in case that it is back";
+  EXPECT_EQ(Sent(pb::Envelope::kBye, out).size(), 1u) << "it may be back";
 }
 
 TEST_F(SessionTest, RefusesAServerWithOtherDataSockets) {

@@ -124,6 +124,31 @@ INSTANTIATE_TEST_SUITE_P(Each, Strangers,
                          testing::Values(OnLoss::kFail, OnLoss::kWait, OnLoss::kShrink),
                          [](const auto& info) { return NameOf(info.param); });
 
+TEST(PlaceOfAShard, IsItsOwnWhileItIsHeard) {
+  Shard0 shard0(OnLoss::kWait, 2);
+  const auto shard = [&](Peer from, uint64_t incarnation) {
+    pb::Hello hello = TestHello(1, incarnation);
+    hello.set_role(pb::Hello::shard);
+    return shard0.Hear(from, Say(hello));
+  };
+  Message pulse;
+  pulse.head.mutable_pulse()->set_incarnation(70);
+  shard(200, 70);
+  shard0.Gather();
+  EXPECT_EQ(Shard0::RefuseTo(201, shard(201, 71)).then(), pb::Refuse::retry);
+  for (int i = 0; i < 20; ++i) {
+    shard0.Pass(milliseconds(100), {0, 1});
+    shard0.Hear(200, pulse);
+  }
+  const ControlActions refused = shard(201, 71);
+  EXPECT_EQ(Shard0::RefuseTo(201, refused).then(), pb::Refuse::leave);
+  EXPECT_EQ(Shard0::RefuseTo(201, refused).code(), 77u);
+  EXPECT_TRUE(To(200, SendsOf(refused)).empty());
+  // One that died says nothing for two heartbeats.
+  shard0.Pass(milliseconds(600), {0, 1});
+  EXPECT_TRUE(First(202, pb::Envelope::kWelcome, SendsOf(shard(202, 72))).head.has_welcome());
+}
+
 TEST(Gathering, AByeOfOneThatWasNeverPartOfTheJobIsNotItsEnd) {
   Shard0 shard0(OnLoss::kFail);
   shard0.Hear(100, Say(TestHello(0, 10)));

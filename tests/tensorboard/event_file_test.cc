@@ -84,7 +84,7 @@ TEST_F(EventFileTest, NeverWritesIntoAFileThatIsThere) {
 TEST_F(EventFileTest, SaysWhereItCannotBe) {
   std::ofstream(folder_ + "/taken") << "no folder";
   const auto file = EventFile::Make(folder_ + "/taken/events");
-  EXPECT_EQ(file.status().code(), Code::kBadData);
+  EXPECT_EQ(file.status().code(), Code::kCannotWrite);
   EXPECT_THAT(file.status().message(), HasSubstr("cannot write " + folder_ + "/taken/events: "));
 }
 

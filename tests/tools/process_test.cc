@@ -179,7 +179,7 @@ TEST_F(ProcessTest, AProgramThatCannotRunIsASentence) {
   EXPECT_THAT(none.status().message(), HasSubstr("/none: No such file or directory"));
   spec = Shell("");
   spec.stderr_path = folder_ + "/no/folder/err";
-  EXPECT_EQ(Process::Start(spec).status().code(), Code::kUsage);
+  EXPECT_EQ(Process::Start(spec).status().code(), Code::kCannotWrite);
 }
 
 TEST_F(ProcessTest, FindsProgramsInPath) {

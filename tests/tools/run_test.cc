@@ -109,6 +109,7 @@ void StopsInOrder(int signal, int code) {
 
 TEST(Run, SigtermStopsTheJobInOrder) { StopsInOrder(SIGTERM, 143); }
 TEST(Run, SigintStopsTheJobInOrder) { StopsInOrder(SIGINT, 130); }
+TEST(Run, AHangupStopsTheJobInOrder) { StopsInOrder(SIGHUP, 143); }
 
 TEST(Run, ASecondSignalStopsAtOnce) {
   TestJob job(Endless());

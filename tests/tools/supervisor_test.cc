@@ -45,7 +45,8 @@ class SupervisorTest : public testing::Test {
     member.spec.stderr_path = folder_ + "/" + member.spec.name + ".err";
     member.spec.fd = progress_[1];
     member.job_waits = job_waits;
-    member.grace = seconds(60);
+    member.is_worker = !options_.members.empty();
+    member.grace = member.notice = seconds(60);
     options_.members.push_back(member);
   }
   // Returns what it showed.
@@ -122,6 +123,38 @@ TEST_F(SupervisorTest, StartsNobodyAgainForWhomTheJobDoesNotWait) {
   EXPECT_EQ(restarts_, 0u);
   EXPECT_EQ(verdict_.code(), Code::kBadData);
   EXPECT_THAT(verdict_.message(), HasSubstr("exited with code 65: no such data"));
+}
+
+TEST_F(SupervisorTest, StartsNobodyAgainWhoWouldFailAgain) {
+  for (const int code : {64, 65, 74, 76, 78, 79}) {
+    options_.members.clear();
+    Add("exec sleep 1000");
+    Add(Cat("echo 'sh: no room' >&2; exit ", code));
+    Add("exec sleep 1000");
+    for (Supervisor::Member& member : options_.members) member.notice = Time(0);
+    const std::string out = Run(5, milliseconds(20));
+    EXPECT_EQ(restarts_, 0u);
+    EXPECT_EQ(ExitCode(verdict_), code);
+    EXPECT_THAT(verdict_.message(), HasSubstr("no room"));
+    EXPECT_THAT(out, testing::Not(HasSubstr("started again")));
+  }
+}
+
+TEST_F(SupervisorTest, DoesNotWaitForSuccessorsOfWorkersThatAreAllGone) {
+  Add(R"(say '{"event":"progress","workers":1,"present":1}'; echo begun > $D/go; exec sleep 1000)");
+  Add("read word < $D/go; kill -9 $$");
+  options_.members.back().notice = Time(0);
+  Run(0, milliseconds(20));  // the grace is a minute
+  EXPECT_EQ(verdict_.code(), Code::kPeerLost);
+  EXPECT_THAT(verdict_.message(), HasSubstr("root cause: worker 0"));
+}
+
+TEST_F(SupervisorTest, AFailureAfterTheEndOfTheJobIsTheRuns) {
+  Add(Cat(kEndedWell, "; echo ended > $D/go"));
+  Add("read word < $D/go; echo 'sh: cannot write worker.0.json' >&2; exit 74");
+  Run(0, Time(0));
+  EXPECT_EQ(verdict_.code(), Code::kCannotWrite);
+  EXPECT_THAT(verdict_.message(), HasSubstr("cannot write worker.0.json"));
 }
 
 TEST_F(SupervisorTest, GivesTheOthersTimeToEndOnceTheJobHasBegun) {

@@ -84,6 +84,24 @@ TEST(Verdict, ACrashAfterTheEndIsNotHidden) {
   EXPECT_THAT(status.message(), HasSubstr("then a process crashed"));
 }
 
+TEST(Verdict, AFailureWithAReasonAfterTheEndIsNotHiddenEither) {
+  Failure failure = Exited("worker 0", 74, "cannot write worker.0.json");
+  failure.job_was_over = true;
+  const Status status = Judge({failure}, Ended(0), {});
+  EXPECT_EQ(CodeOf(status), 74);
+  EXPECT_THAT(status.message(), HasSubstr("then a process failed"));
+}
+
+TEST(Verdict, AReasonThatBecameTheJobsIsTheRuns) {
+  for (const int code : {65, 74, 76, 78, 79}) {
+    const Status status = Judge({Exited("worker 1", code, "its reason"), Exited("worker 0", code)},
+                                Ended(code, "worker 1 ended the job: its reason"), {});
+    EXPECT_EQ(CodeOf(status), code);
+    EXPECT_THAT(status.message(), HasSubstr("its reason"));
+    EXPECT_EQ(CodeOf(Judge({Exited("worker 1", code)}, std::nullopt, {})), code);
+  }
+}
+
 TEST(Verdict, StoppedWithoutOrderIsTheSignal) {
   EXPECT_EQ(CodeOf(Judge({}, std::nullopt, {15})), 143);
   EXPECT_EQ(CodeOf(Judge({}, std::nullopt, {2})), 130);

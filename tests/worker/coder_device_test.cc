@@ -50,12 +50,12 @@ TEST(CoderOnDevice, FinishesWhatWasPushed) {
 
 TEST(CoderOnDevice, SaysWhichTensorIsNotFinite) {
   OnMemory on("qsgd");
-  on.device.code = Status(Code::kBadData, "what is to be coded is not finite");
+  on.device.code = Status(Code::kDiverged, "what is to be coded is not finite");
   on.device.stats.resize(on.job->plan.buckets[0].parts, {.finite = true});
   on.device.stats[1].finite = false;
   on.coder.Push(3, 0, nullptr);
   const Status ended = std::get<Ended>(*on.events.Pop()).status;
-  EXPECT_EQ(ended.code(), Code::kBadData);
+  EXPECT_EQ(ended.code(), Code::kDiverged);
   const uint32_t second = on.job->plan.parts[on.job->plan.buckets[0].first_part + 1].tensor;
   EXPECT_THAT(ended.message(),
               testing::HasSubstr("the gradient of " + on.job->table.parameters[second].name +

@@ -328,7 +328,7 @@ TEST(Coder, NamesTensorRoundAndWorkerOfAGradientThatIsNotFinite) {
     worker.coder.Push(9, b, worker.replica->gradients());
   const auto event = worker.events.Pop();
   const Status status = std::get<Ended>(*event).status;
-  EXPECT_EQ(status.code(), Code::kBadData);
+  EXPECT_EQ(status.code(), Code::kDiverged);
   for (const char* part : {"scores.weight", "round 9", "worker 1"}) {
     EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
   }

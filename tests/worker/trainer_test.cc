@@ -411,7 +411,7 @@ TEST_F(Step, AGradientThatIsNotFiniteNamesTensorWorkerAndRound) {
   std::fill_n(replica_->parameters(), job_->table.total, 3e38f);
   events_.Push(Ready{0});
   const Status status = Run();
-  EXPECT_EQ(status.code(), Code::kBadData);
+  EXPECT_EQ(status.code(), Code::kDiverged);
   EXPECT_THAT(status.message(), HasSubstr("is not finite at round 1 on worker 0"));
 }
 

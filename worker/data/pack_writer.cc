@@ -39,8 +39,8 @@ PackWriter::~PackWriter() {
 }
 
 Status PackWriter::Failed() const {
-  return Status(Code::kBadData, Cat(temporary_, ": cannot be written (", std::strerror(errno),
-                                    "); check the folder, its permissions and the room there"));
+  return Status(Code::kCannotWrite, Cat(temporary_, ": cannot be written (", std::strerror(errno),
+                                        "); check the folder, its permissions and the room there"));
 }
 
 Status PackWriter::Write(std::span<const uint8_t> bytes) {

@@ -59,7 +59,7 @@ class PackWriter {
     uint32_t classes = 0;
     std::vector<std::string> names;  // [classes], or empty
   };
-  // kBadData: the file cannot be created.
+  // kCannotWrite: the file cannot be created.
   static Result<std::unique_ptr<PackWriter>> Make(const std::string& path, const Kind& kind);
   ~PackWriter();  // removes an unfinished file
   PackWriter(const PackWriter&) = delete;

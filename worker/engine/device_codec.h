@@ -70,7 +70,7 @@ class DeviceCodec {
   Status BringUp(const DeviceModel::Sums& sums);
   Status BringUpWithPlaces(uint32_t chunk, const DeviceModel::Sums& sums);
   // Copies the first `size` bytes of code_ to the host once the stream reaches this point. `size`
-  // may be on the device. *bad: device counter of non-finite values; kBadData if it is not 0.
+  // may be on the device. *bad: device counter of non-finite values; kDiverged if it is not 0.
   Result<Bytes> Take(uint64_t size, uint32_t* bad = nullptr);
   Result<Bytes> TakeOf(const uint64_t* size, uint32_t* bad = nullptr);
   // The same, if the size is at most `most`: copies `most` bytes, with one wait instead of two.

@@ -135,7 +135,7 @@ Result<Bytes> DeviceCodec::Take(uint64_t size, uint32_t* bad) {
   Bytes code = Share(std::move(*slab), size);
   if (not_finite == 0) return code;
   TERN_RETURN_IF_ERROR(work_.coding->Zero(bad, sizeof *bad));
-  return Status(Code::kBadData, "what is to be coded is not finite");
+  return Status(Code::kDiverged, "what is to be coded is not finite");
 }
 
 Result<Bytes> DeviceCodec::TakeWithin(uint64_t most, const uint64_t* size) {

@@ -117,7 +117,7 @@ class DeviceModel {
   // Copies gradients [begin, begin + size) to the host.
   virtual Status BringGradients(uint64_t round, uint64_t begin, std::span<float> to) = 0;
   // The chunk's code, in memory that the device writes and a socket may send from. `scales`: by
-  // segment, for ternary codes. noise.tensor is ignored: each segment's own is used. kBadData if a
+  // segment, for ternary codes. noise.tensor is ignored: each segment's own is used. kDiverged if a
   // value to code is not finite and no statistics were taken.
   virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                                const kernels::NoiseKey& noise) = 0;

@@ -60,7 +60,8 @@ Status PlanStore::Save() {
   if (file) std::filesystem::rename(fresh, path_, error);
   if (!file || error) {
     std::filesystem::remove(fresh, error);
-    return Status(Code::kBadData, Cat("cannot write ", path_, ": plans are chosen anew next time"));
+    return Status(Code::kCannotWrite,
+                  Cat("cannot write ", path_, ": plans are chosen anew next time"));
   }
   fresh_.clear();
   return Ok();

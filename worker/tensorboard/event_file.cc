@@ -30,7 +30,7 @@ std::string MaskedCrc(std::string_view bytes) {
 }
 
 Status CannotWrite(const std::string& path, const std::string& why) {
-  return Status(Code::kBadData, Cat("cannot write ", path, ": ", why));
+  return Status(Code::kCannotWrite, Cat("cannot write ", path, ": ", why));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace tern::tensorboard {
 class EventFile {
  public:
   // Creates FOLDER/events.out.tfevents.SECONDS.tern, with seconds since 1970 that no file there
-  // uses yet, and queues its first event. Creates the folder. kBadData if that fails.
+  // uses yet, and queues its first event. Creates the folder. kCannotWrite if that fails.
   static Result<EventFile> Make(const std::string& folder);
   ~EventFile() { Close(); }
   EventFile(EventFile&& other) noexcept;
@@ -29,7 +29,7 @@ class EventFile {
   // Queues an event for the next Flush.
   void Add(const pb::Event& event);
   // Writes what was added, whole records at a time, so a killed process leaves a readable file.
-  // kBadData if that fails; then the file is closed, and later events are dropped.
+  // kCannotWrite if that fails; then the file is closed, and later events are dropped.
   Status Flush();
 
  private:

@@ -221,9 +221,9 @@ bool Coder::PreparePart(const float* arena, const protocol::Part& part, kernels:
 
 Status Coder::Finite(const kernels::Stats& stats, uint32_t tensor, uint64_t round) const {
   if (stats.finite) return Ok();
-  return Status(Code::kBadData, Cat(WhatIsPushed(setup_.job), setup_.table.parameters[tensor].name,
-                                    " is not finite at round ", round, " on worker ", rank_,
-                                    "; lower the learning rate"));
+  return Status(Code::kDiverged, Cat(WhatIsPushed(setup_.job), setup_.table.parameters[tensor].name,
+                                     " is not finite at round ", round, " on worker ", rank_,
+                                     "; lower the learning rate"));
 }
 
 bool Coder::PrepareParts(const Ready& ready, Waiting* values) {

@@ -62,7 +62,7 @@ Result<Bytes> Coder::CodesOnDevice(const Waiting& values, const protocol::Chunk&
   }
   auto codes =
       device_->Encode(ChunkIndex(setup_.plan, chunk.bucket, chunk.index), scales, NoiseOf(round));
-  if (codes.status().code() == Code::kBadData) return WhichIsNotFinite(chunk.bucket, round);
+  if (codes.status().code() == Code::kDiverged) return WhichIsNotFinite(chunk.bucket, round);
   if (!codes.ok() || chunk.scalers == 0) return codes;
   std::vector<uint8_t> all = BeginOf(chunk, values);
   all.insert(all.end(), codes->span().begin(), codes->span().end());
@@ -97,7 +97,7 @@ Status Coder::WhichIsNotFinite(uint32_t bucket, uint64_t round) const {
   const uint32_t first = setup_.plan.buckets[bucket].first_part;
   for (uint32_t i = 0; i < stats->size(); ++i)
     TERN_RETURN_IF_ERROR(Finite((*stats)[i], setup_.plan.parts[first + i].tensor, round));
-  return Status(Code::kBadData, Cat("a code of bucket ", bucket, " is of what is not finite"));
+  return Status(Code::kDiverged, Cat("a code of bucket ", bucket, " is of what is not finite"));
 }
 
 }  // namespace tern::train

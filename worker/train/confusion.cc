@@ -1,7 +1,11 @@
 #include "worker/train/confusion.h"
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+
+#include "common/base/text.h"
 
 namespace tern::train {
 
@@ -19,7 +23,8 @@ Status WriteConfusion(const std::string& folder, const Confusion& counts, uint32
     file << "\n";
   }
   file.close();
-  if (!file) return Status(Code::kBadData, "cannot write " + path);
+  if (!file)
+    return Status(Code::kCannotWrite, Cat("cannot write ", path, ": ", std::strerror(errno)));
   return Ok();
 }
 

@@ -13,7 +13,7 @@ namespace tern::train {
 using Confusion = std::vector<uint64_t>;
 
 // Writes FOLDER/confusion.csv: one row per true class, one column per predicted class, with their
-// numbers first. Creates the folder. REQUIRES counts.size() = classes^2. kBadData if the system
+// numbers first. Creates the folder. REQUIRES counts.size() = classes^2. kCannotWrite if the system
 // refuses.
 Status WriteConfusion(const std::string& folder, const Confusion& counts, uint32_t classes);
 

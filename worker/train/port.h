@@ -34,7 +34,7 @@ struct WentBack {  // give up all that came after round `applied`, pull what the
                    // Port::Installed
   uint64_t applied = 0;
 };
-struct LeaveWanted {  // a signal: finish the round, then go
+struct LeaveWanted {  // a signal, under faults.worker_signal: leave: finish the round, then go
   Status status;
 };
 struct Ended {  // the job is over for this worker, or something failed

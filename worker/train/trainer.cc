@@ -1,6 +1,7 @@
 #include "worker/train/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -78,9 +79,12 @@ Status Trainer::Train() {
   StopAfter(stop_after_);
   TERN_RETURN_IF_ERROR(TrainSteps());
   TERN_RETURN_IF_ERROR(EndTogether());
-  if (!figures_.IsLowest()) return Ok();
-  TERN_RETURN_IF_ERROR(figures_.WriteConfusion());
-  return p_.replica.WriteWeights(p_.setup.job.output_dir(), steps_done_);
+  if (!figures_.IsLowest()) return end_checkpoint_;
+  // Where one of these cannot be written the others are, all the same.
+  const Status confusion = figures_.WriteConfusion();
+  TERN_RETURN_IF_ERROR(p_.replica.WriteWeights(p_.setup.job.output_dir(), steps_done_));
+  TERN_RETURN_IF_ERROR(confusion);
+  return end_checkpoint_;
 }
 
 Status Trainer::BeginAnew() {
@@ -95,6 +99,7 @@ Status Trainer::BeginAnew() {
   stop_after_ = 0;
   last_step_ = p_.steps;
   compared_at_ = 0;
+  end_checkpoint_ = Ok();
   resumed_.reset();
   if (resume != nullptr) return LoadCheckpoint(resume->checkpoint);
   if (const auto* state = std::get_if<StateArrived>(&from)) {
@@ -176,7 +181,16 @@ Status Trainer::EndTogether() {
   TERN_RETURN_IF_ERROR(has_rounds_ ? Settle() : algorithm_->Part());
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, false));
   if (!has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Settle());
-  return ExchangeFigures(protocol::kEvaluate, true);
+  TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, true));
+  return LossIsFinite();
+}
+
+// The gradients of the last step were finite: what they made of the weights need not be.
+Status Trainer::LossIsFinite() const {
+  const bool trains = p_.setup.job.train().compute() != pb::Train::wait;
+  if (!trains || std::isfinite(figures_.newest().test_loss())) return Ok();
+  return Status(Code::kDiverged, Cat("the loss on the test set is not finite after step ",
+                                     steps_done_, "; lower the learning rate"));
 }
 
 bool Trainer::GoesOnAfterTheEnd() {

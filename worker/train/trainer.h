@@ -82,6 +82,8 @@ class Trainer {
   void CopyScalers();
   Status TrainSteps();
   Status EndTogether();
+  // kDiverged where the last evaluation finds it is not.
+  Status LossIsFinite() const;
   void ShowProgress();
   // Waits for open exchanges; counts the time as that of the steps that opened them.
   Status Settle();
@@ -120,6 +122,7 @@ class Trainer {
   bool figures_answered_ = false;
   std::vector<std::vector<float>> scalers_;  // as Sums::SaveScalers, if they travel with a state
   std::optional<Status> leave_;              // asked for by a signal
+  Status end_checkpoint_;  // kCannotWrite where there should be one of the last step, and is none
 };
 
 }  // namespace tern::train

@@ -40,7 +40,8 @@ Status Trainer::WriteCheckpointIfDue() {
   return WriteCheckpoint();
 }
 
-// Where the disk will not have it the job goes on: the checkpoints before are still there.
+// Where the disk will not have it the job goes on: the checkpoints before are still there. But the
+// last one is what the next start relies on.
 Status Trainer::WriteCheckpoint() {
   TimeScope time(p_.progress.checkpoint);
   TERN_RETURN_IF_ERROR(p_.replica.Bring());
@@ -56,6 +57,8 @@ Status Trainer::WriteCheckpoint() {
     written = p_.checkpoints->Write(steps_done_, algorithm_->applied(), p_.replica, own);
   });
   TERN_RETURN_IF_ERROR(kept_here);
+  if (steps_done_ >= last_step_)
+    end_checkpoint_ = written.Within(Cat("the checkpoint of step ", steps_done_));
   (written.ok() ? p_.progress.checkpoints : p_.progress.checkpoint_failures).Add();
   p_.port.Offer(p_.checkpoints->Offers());
   p_.progress.Move();

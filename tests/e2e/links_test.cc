@@ -1,0 +1,71 @@
+// The link of the server's machine is down for longer than a loss takes to be noticed: nobody has
+// died, so the job goes on with the same bytes when it is up again.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/base/text.h"
+#include "tests/e2e/job_fixture.h"
+#include "tests/e2e/tcp_link.h"
+
+namespace tern::e2e {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+struct Case {
+  std::string name, on_loss;
+  std::vector<std::string> set = {};
+  std::string yaml = {};
+};
+
+JobOptions Options(const Case& one) {
+  JobOptions options;
+  options.steps = 150;
+  options.batch_total = 48;
+  options.yaml = Cat("faults: {on_worker_loss: ", one.on_loss,
+                     ", heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1}\n", one.yaml);
+  return options;
+}
+
+class LinkOfTheServer : public testing::TestWithParam<Case> {};
+
+TEST_P(LinkOfTheServer, MayBeDownWithoutHarm) {
+  std::vector<std::string> set;
+  for (const std::string& one : GetParam().set) set.insert(set.end(), {"--set", one});
+  TestJob undisturbed(Options(GetParam()));
+  undisturbed.StartAll(set);
+  undisturbed.ExpectAllEnd(0);
+
+  TestJob job(Options(GetParam()));
+  const uint16_t data_port = FreePorts(1).at(0);
+  TcpLink link({job.port(0), data_port});
+  set.insert(set.end(), {"--set", "servers.0.bind_host=127.0.0.2", "--set",
+                         Cat("servers.0.data_ports=[", data_port, "]")});
+  job.StartAll(set);
+  ASSERT_TRUE(job.WaitForRound(5));
+  link.SetUp(false);
+  ASSERT_TRUE(job.server(0).WaitForErr("nobody else who holds the state of the job is heard"));
+  for (const uint32_t rank : {0, 1})
+    ASSERT_TRUE(job.worker(rank).WaitForErr("is lost: silent for"));
+  link.SetUp(true);
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == undisturbed.Weights()) << "other weights than without the fault";
+  EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+  EXPECT_THAT(job.Log("server", 0), Not(HasSubstr("was lost")));
+  EXPECT_THAT(job.Log("server", 0), Not(HasSubstr("go back")));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, LinkOfTheServer,
+    testing::Values(Case{"Wait", "wait"}, Case{"Shrink", "shrink"},
+                    Case{"WithCheckpoints", "wait", {}, "checkpoints: {every_steps: 20}\n"},
+                    Case{"WithSnapshots", "wait", {"train.parameters=central"}}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace tern::e2e

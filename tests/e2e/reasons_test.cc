@@ -1,0 +1,145 @@
+// A worker that ends for a reason that would come again: the whole job ends with that reason, at
+// once, and nobody is started again.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/base/text.h"
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+// A worker of a job that waits for a successor would be missed for ten minutes.
+JobOptions Options(const std::string& on_loss, const std::string& yaml = "") {
+  JobOptions options;
+  options.yaml = Cat("faults: {on_worker_loss: ", on_loss, "}\n", yaml);
+  return options;
+}
+
+// Nothing can be renamed to `name` of the job's output from now on, not even by root.
+void Block(const TestJob& job, const std::string& name) {
+  fs::create_directories(Cat(job.output_dir(), "/", name, "/in_the_way"));
+}
+
+void ExpectAllSay(TestJob& job, int code, const std::string& sentence) {
+  job.ExpectAllEnd(code);
+  for (TestProgram* program : {&job.server(0), &job.worker(0), &job.worker(1)})
+    EXPECT_THAT(program->err(), HasSubstr(sentence));
+}
+
+class WeightsThatCannotBeWritten : public testing::TestWithParam<std::string> {};
+
+TEST_P(WeightsThatCannotBeWritten, EndTheJobWith74) {
+  TestJob job(Options(GetParam()));
+  Block(job, "weights.safetensors");
+  job.StartAll();
+  ExpectAllSay(job, 74, "weights.safetensors: Is a directory");
+  EXPECT_EQ(job.Output("server.0.json")["code"], 74);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, WeightsThatCannotBeWritten,
+                         testing::Values("fail", "wait", "shrink"),
+                         [](const auto& info) { return info.param; });
+
+TEST(FullDisk, AtTheEndIsTheReasonOfTheRunAndNobodyIsStartedAgain) {
+  TestJob job(Options("wait"));
+  Block(job, "weights.safetensors");
+  TestProgram& tern = job.StartTern({"run", job.job_file(), "--restarts", "3"});
+  EXPECT_EQ(tern.Wait(), 74);
+  EXPECT_THAT(tern.err(), HasSubstr("weights.safetensors: Is a directory"));
+  EXPECT_EQ(job.Output("summary.json")["code"], 74);
+  EXPECT_EQ(job.Output("summary.json")["restarts"], 0);
+}
+
+// `ulimit -f`: what a file may not grow to is an error, and no signal that kills.
+TEST(FullDisk, AlsoWhereFilesMayNotBeSoLong) {
+  TestJob job(Options("wait", "checkpoints: {every_steps: 10}\n"));
+  job.StartServer(0);
+  job.StartWorker(1);
+  TestProgram& worker =
+      job.Start("worker.0", "/bin/sh",
+                {"-c", "ulimit -f 512; exec \"$0\" \"$@\"", TestJob::Binary("tern_worker"), "--job",
+                 job.job_file(), "--rank", "0", "--log_dir", job.log_dir()});
+  EXPECT_EQ(worker.Wait(), 74);
+  EXPECT_THAT(worker.err(), HasSubstr("File too large"));
+  job.ExpectAllEnd(74);
+  EXPECT_THAT(job.Log("worker", 0), HasSubstr("no checkpoint of step 10"))
+      << "which alone does not end the job";
+}
+
+// Who asked for the stop relies on it.
+TEST(FullDisk, WhereTheCheckpointOfAStopCannotBeWritten) {
+  JobOptions options = Options("fail", "checkpoints: {every_steps: 1000000}\n");
+  options.steps = 1000000;
+  TestJob job(options);
+  fs::create_directories(job.output_dir() + "/checkpoints");
+  std::ofstream(job.output_dir() + "/checkpoints/worker.1").flush();  // no folder
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(3));
+  job.server(0).Signal(SIGTERM);
+  ExpectAllSay(job, 74, "the checkpoint of step ");
+  EXPECT_FALSE(job.Weights().empty()) << "they are written all the same";
+}
+
+TEST(FullDisk, WhereTheSummaryCannotBeWritten) {
+  TestJob job(Options("fail"));
+  Block(job, "server.0.json");
+  TestProgram& tern = job.StartTern({"run", job.job_file()});
+  EXPECT_EQ(tern.Wait(), 74);
+  EXPECT_THAT(tern.err(), HasSubstr("server.0.json: Is a directory"));
+}
+
+TEST(FullDisk, WhereAWorkersCountersCannotBeWritten) {
+  TestJob job(Options("fail"));
+  Block(job, "worker.1.json");
+  TestProgram& tern = job.StartTern({"run", job.job_file()});
+  EXPECT_EQ(tern.Wait(), 74);
+  EXPECT_THAT(tern.err(),
+              AllOf(HasSubstr("root cause: worker 1"), HasSubstr("worker.1.json: Is a directory")));
+}
+
+TEST(FullDisk, WhereLogsCannotBeWritten) {
+  TestJob job;
+  std::ofstream(job.folder() + "/taken").flush();
+  TestProgram& server = job.StartServer(0, {"--log_dir", job.folder() + "/taken/logs"});
+  EXPECT_EQ(server.Wait(), 74);
+  EXPECT_THAT(server.err(), AllOf(HasSubstr("cannot write the log"), HasSubstr("Not a directory")));
+  TestProgram& tern = job.StartTern(
+      {"run", job.job_file(), "--set", Cat("output_dir=", job.folder(), "/taken/out")});
+  EXPECT_EQ(tern.Wait(), 74);
+}
+
+TEST(Diverged, IsTheReasonOfTheRunAndNobodyIsStartedAgain) {
+  JobOptions options = Options("wait");
+  options.steps = 1000000;
+  TestJob job(options);
+  TestProgram& tern = job.StartTern(
+      {"run", job.job_file(), "--restarts", "3", "--set", "train.schedule.learning_rate=1e30"});
+  EXPECT_EQ(tern.Wait(), 79);
+  EXPECT_THAT(tern.err(),
+              AllOf(HasSubstr("is not finite at round"), HasSubstr("lower the learning rate")));
+  EXPECT_EQ(job.Output("summary.json")["restarts"], 0);
+}
+
+TEST(Diverged, InTheLastStepIsFoundByTheLastEvaluation) {
+  JobOptions options = Options("fail");
+  options.steps = 1;
+  TestJob job(options);
+  job.StartAll({"--set", "train.schedule.learning_rate=1e30"});
+  ExpectAllSay(job, 79, "the loss on the test set is not finite after step 1");
+  EXPECT_FALSE(fs::exists(job.output_dir() + "/weights.safetensors"));
+}
+
+}  // namespace
+}  // namespace tern::e2e

@@ -1,0 +1,127 @@
+// Signals to every daemon at once, as a cluster's scheduler sends them at the end of a job's time,
+// and to one worker alone: the job ends in order, with a checkpoint of one step.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "common/base/text.h"
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::e2e {
+namespace {
+
+constexpr uint32_t kServers = 2, kWorkers = 3;
+
+// It has no checkpoint but the one that it writes at its end.
+JobOptions Options(const std::string& on_loss) {
+  return {.servers = kServers,
+          .workers = kWorkers,
+          .steps = 150,
+          .batch_total = 48,
+          .yaml = Cat("faults: {on_worker_loss: ", on_loss,
+                      "}\nexchange: {chunk_kib: 256}\ncheckpoints: {every_steps: 1000000}\n")};
+}
+
+const std::string& Undisturbed() {
+  static const std::string weights = [] {
+    TestJob job(Options("fail"));
+    job.StartAll();
+    job.ExpectAllEnd(0);
+    return job.Weights();
+  }();
+  return weights;
+}
+
+// The steps that a worker has a whole checkpoint of.
+std::vector<std::string> StepsOf(const TestJob& job, uint32_t rank) {
+  std::vector<std::string> steps;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           Cat(job.output_dir(), "/checkpoints/worker.", rank), none)) {
+    const std::string name = entry.path().filename();
+    if (name.ends_with(".json")) steps.push_back(name);
+  }
+  return steps;
+}
+
+void ExpectStoppedTogether(TestJob& job, int code) {
+  job.ExpectAllEnd(code);
+  const std::vector<std::string> steps = StepsOf(job, 0);
+  EXPECT_EQ(steps.size(), 1u);
+  for (uint32_t rank = 1; rank < kWorkers; ++rank) EXPECT_EQ(StepsOf(job, rank), steps) << rank;
+}
+
+void ExpectGoesOnToTheSameBytes(TestJob& job) {
+  job.StartAll();
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == Undisturbed());
+  for (uint32_t rank = 0; rank < kWorkers; ++rank)
+    EXPECT_THAT(job.Log("worker", rank), testing::HasSubstr("goes on from the checkpoint"));
+}
+
+class StopOfAll : public testing::TestWithParam<std::tuple<std::string, int>> {};
+
+TEST_P(StopOfAll, IsInOrderWhateverTheirOrder) {
+  const auto& [on_loss, seed] = GetParam();
+  const int signal = seed % 3 == 0 ? SIGHUP : SIGTERM;
+  TestJob job(Options(on_loss));
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(3));
+  std::vector<TestProgram*> all;
+  for (uint32_t shard = 0; shard < kServers; ++shard) all.push_back(&job.server(shard));
+  for (uint32_t rank = 0; rank < kWorkers; ++rank) all.push_back(&job.worker(rank));
+  std::mt19937 random(static_cast<unsigned>(seed));
+  std::shuffle(all.begin(), all.end(), random);
+  for (TestProgram* program : all) program->Signal(signal);
+  ExpectStoppedTogether(job, 143);
+  ExpectGoesOnToTheSameBytes(job);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, StopOfAll,
+                         testing::Combine(testing::Values("wait", "shrink", "fail"),
+                                          testing::Range(1, 5)),
+                         [](const auto& info) {
+                           return Cat(std::get<0>(info.param), std::get<1>(info.param));
+                         });
+
+class StopOfOneWorker : public testing::TestWithParam<std::string> {};
+
+TEST_P(StopOfOneWorker, StopsTheJob) {
+  TestJob job(Options(GetParam()));
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(3));
+  job.worker(1).Signal(SIGINT);
+  ExpectStoppedTogether(job, 130);
+  EXPECT_THAT(job.Log("server", 0), testing::ContainsRegex("worker 1 \\(.*\\) was asked to stop"));
+  ExpectGoesOnToTheSameBytes(job);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, StopOfOneWorker, testing::Values("wait", "shrink", "fail"),
+                         [](const auto& info) { return info.param; });
+
+TEST(StopOfAWorker, ThatWaitsForOthersEndsTheJob) {
+  TestJob job;
+  job.StartServer(0);
+  job.StartWorker(0);
+  ASSERT_TRUE(job.server(0).WaitForErr("worker 0"));
+  job.worker(0).Signal(SIGTERM);
+  job.ExpectAllEnd(143);
+}
+
+TEST(StopOfAWorker, ThatFindsNoServerEndsItSoon) {
+  TestJob job({.yaml = "faults: {heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1}\n"});
+  TestProgram& worker = job.StartWorker(0);
+  ASSERT_TRUE(job.WaitForLog("worker", 0, "worker 0 of 2"));
+  worker.Signal(SIGTERM);
+  EXPECT_EQ(worker.Wait(), 143);
+}
+
+}  // namespace
+}  // namespace tern::e2e
