@@ -112,7 +112,7 @@ Result<std::string> ReadWholeFile(const std::string& path, uint64_t most_bytes) 
 Result<std::string> ReadAtMost(const std::string& path, uint64_t most_bytes, Time patience) {
   // O_NONBLOCK: opening a pipe must not wait for a writer; poll does, as long as we want it to.
   File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-  if (file.fd() < 0) return SystemError("cannot open " + path);
+  if (file.fd() < 0) return CannotRead("cannot open " + path);
   const auto wait_ms = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
   std::string bytes;
   std::array<char, 65536> piece;
@@ -130,7 +130,7 @@ Result<std::string> ReadAtMost(const std::string& path, uint64_t most_bytes, Tim
     if (n > 0) {
       bytes.append(piece.data(), static_cast<size_t>(n));
     } else if (errno != EINTR && errno != EAGAIN) {
-      return SystemError("cannot read " + path);
+      return CannotRead("cannot read " + path);
     }
   }
   return bytes;
