@@ -23,7 +23,8 @@ SavedState Named(const protocol::Cell& cell, const LaneCheckpoints::State& state
 }  // namespace
 
 LaneCheckpoints::LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint32_t lane)
-    : facts_(algorithm::FactsOf(setup.job)),
+    : setup_(setup),
+      facts_(algorithm::FactsOf(setup.job)),
       every_(setup.job.checkpoints().every_steps()),
       store_(setup::CheckpointOwner(setup, setup.job.output_dir(),
                                     Cat("shard.", shard, ".lane.", lane)),

@@ -72,6 +72,7 @@ class LaneCheckpoints {
   Status GoBackTo(const checkpoint::Point& point);
   void UpdateSaved();
 
+  const setup::Setup& setup_;
   const algorithm::Facts facts_;
   const uint64_t every_;
   checkpoint::Store store_;
