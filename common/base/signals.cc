@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 namespace tern {
 namespace {
@@ -41,11 +42,15 @@ StopSignals::~StopSignals() {
 void StopSignals::Run() {
   const sigset_t signals = Signals(takes_hangup_);
   while (true) {
-    const int taken = sigwaitinfo(&signals, nullptr);
+    siginfo_t info{};
+    const int taken = sigwaitinfo(&signals, &info);
     if (quit_) return;
     if (taken != SIGTERM && taken != SIGINT && taken != SIGHUP) continue;  // EINTR
     const int signal = taken == SIGHUP ? SIGTERM : taken;
-    if (first_ != 0 && second_ == Second::kExit) _exit(128 + signal);
+    bool& from = info.si_pid != 0 && info.si_pid == getppid() ? from_parent_ : from_others_;
+    const bool again = std::exchange(from, true);
+    if (second_ == Second::kExit && again) _exit(128 + signal);
+    if (second_ == Second::kExit && first_ != 0) continue;  // the same request
     if (first_ == 0) {
       hung_up_ = taken == SIGHUP;
       first_ = signal;

@@ -18,7 +18,9 @@ namespace tern {
 class StopSignals {
  public:
   enum class Second {
-    kExit,    // the second signal ends the process at once, with 128 + its number
+    kExit,    // a second signal ends the process at once, with 128 + its number. One of the parent
+              // process and one of somebody else are the same request: who stops all processes of
+              // a job stops its supervisor, too, which passes it on
     kReport,  // further signals are reported by Take, too
   };
   explicit StopSignals(Second second = Second::kExit);
@@ -49,6 +51,7 @@ class StopSignals {
   std::atomic<bool> quit_{false};
   std::atomic<int> first_{0};
   std::atomic<bool> hung_up_{false};  // the first one was SIGHUP
+  bool from_parent_ = false, from_others_ = false;
   std::atomic<int> pending_term_{0}, pending_int_{0};
   Thread thread_;
 };

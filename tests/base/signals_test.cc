@@ -7,7 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
+#include <fstream>
+#include <string>
 
 namespace tern {
 namespace {
@@ -107,6 +110,46 @@ TEST_F(StopSignalsDeathTest, SighupUnderNohupIsIgnored) {
 TEST_F(StopSignalsDeathTest, ASecondSignalEndsAProcessThatHangs) {
   EXPECT_EXIT(SecondSignalEnds(SIGTERM, SIGTERM), ExitedWithCode(143), "");
   EXPECT_EXIT(SecondSignalEnds(SIGTERM, SIGINT), ExitedWithCode(130), "");
+}
+
+// Whether a signal to a process has not been taken yet.
+bool IsPending(pid_t process, int signal) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("ShdPnd:"))
+      return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
+  }
+  return false;
+}
+
+// As where all processes of a job are signalled, and the supervisor passes its signal on.
+[[noreturn]] void OneOfTheParentIsTheSameRequest() {
+  alarm(20);
+  std::array<int, 2> ready{};
+  REQUIRE(pipe(ready.data()) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    StopSignals stop;
+    char go = 0;
+    REQUIRE(write(ready[1], &go, 1) == 1);
+    kill(getpid(), SIGTERM);
+    REQUIRE(WaitFor(stop.fd()));
+    REQUIRE(stop.Take() == SIGTERM);
+    REQUIRE(write(ready[1], &go, 1) == 1);
+    while (true) pause();  // as a process that hangs
+  }
+  char go = 0;
+  REQUIRE(read(ready[0], &go, 1) == 1 && read(ready[0], &go, 1) == 1);
+  kill(child, SIGTERM);  // the parent's first
+  while (IsPending(child, SIGTERM)) usleep(1000);
+  kill(child, SIGINT);  // ... and its second
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+TEST_F(StopSignalsDeathTest, OneOfTheParentAndOneOfAnotherAreOneRequest) {
+  EXPECT_EXIT(OneOfTheParentIsTheSameRequest(), ExitedWithCode(130), "");
 }
 
 [[noreturn]] void FurtherSignalsAreReported() {

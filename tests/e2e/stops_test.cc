@@ -91,6 +91,29 @@ INSTANTIATE_TEST_SUITE_P(Each, StopOfAll,
                            return Cat(std::get<0>(info.param), std::get<1>(info.param));
                          });
 
+// So do service managers stop `tern run`: it is signalled itself, with all that it started.
+TEST(StopOfAllProcesses, OfARunIsInOrder) {
+  for (const unsigned seed : {1, 2, 3, 4}) {
+    TestJob job(Options("wait"));
+    TestProgram& tern = job.StartTern({"run", job.job_file()});
+    ASSERT_TRUE(job.WaitForTraining());
+    std::vector<pid_t> all = {tern.pid()};
+    for (uint32_t shard = 0; shard < kServers; ++shard)
+      all.push_back(TestJob::PidOf(tern, Cat("server ", shard)));
+    for (uint32_t rank = 0; rank < kWorkers; ++rank)
+      all.push_back(TestJob::PidOf(tern, Cat("worker ", rank)));
+    std::mt19937 random(seed);
+    std::shuffle(all.begin(), all.end(), random);
+    for (const pid_t pid : all) {
+      ASSERT_GT(pid, 0);
+      kill(pid, SIGTERM);
+    }
+    EXPECT_EQ(tern.Wait(), 143) << tern.err();
+    for (uint32_t rank = 1; rank < kWorkers; ++rank) EXPECT_EQ(StepsOf(job, rank), StepsOf(job, 0));
+    EXPECT_EQ(StepsOf(job, 0).size(), 1u);
+  }
+}
+
 class StopOfOneWorker : public testing::TestWithParam<std::string> {};
 
 TEST_P(StopOfOneWorker, StopsTheJob) {
