@@ -1,8 +1,46 @@
-# tern_library(NAME SOURCES ... DEPS ... PRIVATE_DEPS ...): a static library tern_NAME.
+# Files of one target are compiled several at a time: what they include is read, and its templates are made, once for all,
+# which takes a third of the time. Helpers in unnamed namespaces of one target need names of their own then; a file whose
+# names others have, too, stands under ALONE as well. Off, each file proves that it includes what it needs.
+option(TERN_TOGETHER "Compile files of a target several at a time" ON)
+set(TERN_TOGETHER_FILES 16 CACHE STRING "How many files at a time: more are quicker all in all, and slower after an edit")
+
+# tern_together(OUT TARGET SOURCES... [ALONE ...]): what to compile instead of SOURCES, files that include them. CMake's own
+# "unity builds" name them by absolute paths, which another clone does not share.
+function(tern_together out target)
+  cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})
+  set(alone)
+  set(shared)
+  foreach(source ${ARG_UNPARSED_ARGUMENTS})
+    if(NOT TERN_TOGETHER OR source IN_LIST ARG_ALONE)
+      list(APPEND alone ${source})
+    else()
+      get_filename_component(source ${source} ABSOLUTE)
+      file(RELATIVE_PATH source ${CMAKE_SOURCE_DIR} ${source})
+      list(APPEND shared ${source})
+    endif()
+  endforeach()
+  list(LENGTH shared count)
+  math(EXPR pieces "(${count} + ${TERN_TOGETHER_FILES} - 1) / ${TERN_TOGETHER_FILES}")
+  set(piece 0)
+  while(piece LESS pieces)
+    math(EXPR begin "${count} * ${piece} / ${pieces}")
+    math(EXPR piece "${piece} + 1")
+    math(EXPR size "${count} * ${piece} / ${pieces} - ${begin}")
+    list(SUBLIST shared ${begin} ${size} of_piece)
+    list(TRANSFORM of_piece REPLACE "(.+)" "#include \"\\1\"\n")
+    list(JOIN of_piece "" content)
+    file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${target}_${piece}.cc CONTENT "${content}" @ONLY)
+    list(APPEND alone ${CMAKE_CURRENT_BINARY_DIR}/${target}_${piece}.cc)
+  endwhile()
+  set(${out} ${alone} PARENT_SCOPE)
+endfunction()
+
+# tern_library(NAME SOURCES ... ALONE ... DEPS ... PRIVATE_DEPS ...): a static library tern_NAME.
 # PRIVATE_DEPS are vendor libraries that no header of ours shows.
 function(tern_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
-  add_library(tern_${name} STATIC ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "" "" "SOURCES;ALONE;DEPS;PRIVATE_DEPS" ${ARGN})
+  tern_together(files tern_${name} ${ARG_SOURCES} ALONE ${ARG_ALONE})
+  add_library(tern_${name} STATIC ${files})
   target_link_libraries(tern_${name} PUBLIC tern_flags ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
 endfunction()
 
@@ -28,15 +66,27 @@ function(tern_binary name)
   install(TARGETS ${name} DESTINATION bin)
 endfunction()
 
-# tern_test(NAME SOURCES ... DEPS ... [TIMEOUT S] [LABELS ...]): one GoogleTest program NAME_test, one ctest entry.
-# Labels: `tsan` marks what the thread-sanitizer run covers, `process` what starts real processes.
+# tern_test(NAME SOURCES ... ALONE ... DEPS ... [TIMEOUT S] [LABELS ...]): one GoogleTest program NAME_test, one ctest entry.
+# Labels: `tsan` marks what the thread-sanitizer run covers, `process` what starts real processes, `e2e` what starts whole
+# programs and tests them alone: all others are unit tests. The targets unit_tests and tsan_tests build those.
+add_custom_target(unit_tests)
+add_custom_target(tsan_tests)
 function(tern_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
-  add_executable(${name}_test ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;ALONE;DEPS;LABELS" ${ARGN})
+  tern_together(files ${name}_test ${ARG_SOURCES} ALONE ${ARG_ALONE})
+  add_executable(${name}_test ${files})
   target_link_libraries(${name}_test PRIVATE tern_flags ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  # What tests do themselves need not be quick: they are built in two thirds of the time. What they test is as elsewhere.
+  target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
   add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  if(NOT e2e IN_LIST ARG_LABELS)
+    add_dependencies(unit_tests ${name}_test)
+  endif()
+  if(tsan IN_LIST ARG_LABELS)
+    add_dependencies(tsan_tests ${name}_test)
+  endif()
 endfunction()

@@ -1,15 +1,24 @@
 #!/usr/bin/env bash
-# Builds what is for GPUs, for all architectures, with warnings as errors, in build/cuda, and runs its tests, which skip
-# where there is no GPU. What it is measured by (gpu_check.sh) is built, too. Without a CUDA toolkit it says so and builds nothing.
+# Builds what is for GPUs, with warnings as errors, and runs its tests, which skip where there is no GPU. What it is
+# measured by (gpu_check.sh) is built, too. Without a CUDA toolkit it says so and builds nothing.
+#   scripts/build_cuda.sh         for all architectures, in build/cuda
+#   scripts/build_cuda.sh --one   for Hopper alone, in build/cuda_gate: a third of the time
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/lib/phases.sh
 
+case "${1:-}" in
+  '') preset=cuda ;;
+  --one) preset=cuda_gate ;;
+  *) echo "scripts/build_cuda.sh: unknown argument '$1'; known: --one" >&2; exit 64 ;;
+esac
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 if [ ! -x "$nvcc" ]; then
   echo 'build_cuda: no nvcc here: the CUDA side is not built'
   exit 0
 fi
-scripts/install_deps.sh
-cmake --preset cuda --log-level=WARNING
-cmake --build --preset cuda -j "$(nproc)" --target gpu_programs
-ctest --test-dir build/cuda -L gpu --output-on-failure
+phase install scripts/install_deps.sh
+phase 'cuda: configure' cmake --preset "$preset" --log-level=WARNING
+phase 'cuda: build' cmake --build --preset "$preset" -j "$(nproc)" --target gpu_programs
+phase 'cuda: test' ctest --test-dir "build/$preset" -L gpu --output-on-failure
+echo "cuda, all of it: $SECONDS s"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that Tern needs and that are missing; with none missing it touches nothing.
-#   scripts/install_deps.sh           installs
-#   scripts/install_deps.sh --check   only says what is missing; exit code 1 if anything is
+#   scripts/install_deps.sh             installs
+#   scripts/install_deps.sh --check     only says what is missing; exit code 1 if anything is
+#   scripts/install_deps.sh --release   installs what scripts/release_check.sh needs, too
 set -euo pipefail
 
 packages=(
@@ -37,6 +38,17 @@ packages=(
   iproute2               # ip and tc: benchmarks over links of a set rate
   dataset-fashion-mnist  # the data of the quickstart and of tests
 )
+case "${1:-}" in
+  '' | --check) ;;
+  --release)
+    packages+=(
+      clang-16        # the other compiler
+      libomp-16-dev   # its OpenMP
+      clang-tidy      # names
+      python3-venv    # a place for PyTorch and ONNX Runtime
+    ) ;;
+  *) echo "install_deps: unknown argument '$1'; known: --check, --release" >&2; exit 64 ;;
+esac
 
 if ! command -v dpkg-query >/dev/null; then
   echo 'install_deps: no dpkg-query here: this is not Debian. Install what corresponds to:' "${packages[@]}" >&2
@@ -53,11 +65,7 @@ if [ ${#missing[@]} -eq 0 ]; then
   exit 0
 fi
 echo 'install_deps: missing:' "${missing[@]}"
-case "${1:-}" in
-  --check) exit 1 ;;
-  '') ;;
-  *) echo "install_deps: unknown argument '$1'; known: --check" >&2; exit 64 ;;
-esac
+[ "${1:-}" != --check ] || exit 1
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then

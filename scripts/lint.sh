@@ -2,7 +2,7 @@
 # Checks that need no build: format, layers, names, files, comments, scripts. Under 30 seconds.
 #   scripts/lint.sh          all of them
 #   scripts/lint.sh --fix    formats the C++ files, then all of them
-#   scripts/lint.sh --tidy   besides, names by clang-tidy (minutes; needs clang-tidy and build/cpu configured and built)
+#   scripts/lint.sh --tidy   besides, names by clang-tidy (minutes; needs clang-tidy; configures build/tidy)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -43,7 +43,7 @@ shell_scripts() {
 
 tidy() {
   local out
-  out=$(sources '*.cc' | xargs -0 -n 4 -P 2 clang-tidy -p build/cpu --quiet 2>/dev/null |
+  out=$(sources '*.cc' | xargs -0 -n 4 -P 2 clang-tidy -p build/tidy --quiet 2>/dev/null |
         grep -F '[readability-identifier-naming' | sort -u) || true  # its exit code tells of g++'s flags too
   [ -z "$out" ] || { echo "$out"; return 1; }
 }
@@ -61,8 +61,9 @@ done
 check 'the checks themselves' python3 -B scripts/lint/self_test.py
 check 'shell scripts' shell_scripts
 if [ "${1:-}" = --tidy ]; then
-  [ -f build/cpu/compile_commands.json ] || { echo 'no build/cpu: run scripts/test.sh first' >&2; exit 64; }
   command -v clang-tidy >/dev/null || { echo 'no clang-tidy: apt-get install clang-tidy' >&2; exit 64; }
+  check 'configure' cmake --preset tidy
+  check 'generated headers' cmake --build --preset tidy --target tern_proto
   check 'names by clang-tidy' tidy
 fi
 

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "common/base/clock.h"
+#include "common/base/host_name.h"
 #include "kernels/philox.h"
 #include "tools/predict_codec_speed.h"
 #include "tools/predict_ping.h"
@@ -150,8 +151,7 @@ Result<Profile> MeasureProfile(const setup::Setup& setup,
   Profile profile;
   profile.model = setup.net.name();
   profile.parameters = setup.table.total;
-  char host[256] = {};
-  profile.machine = gethostname(host, sizeof host - 1) == 0 ? host : "unknown";
+  profile.machine = HostName();
   TERN_RETURN_IF_ERROR(MeasureCompute(setup, &profile));
   TERN_RETURN_IF_ERROR(MeasureUpdate(setup, &profile));
   for (const setup::Setup* way : ways) TERN_RETURN_IF_ERROR(MeasureCodecsOf(*way, &profile));

@@ -84,7 +84,7 @@ class Play {
 
   // A message from the thread that sends to the one that receives. The two I/O threads and both
   // links work on it at the same time.
-  void Transmit(Node& from, Queue& sender, Way& way, Node& to, Queue& receiver, double bytes,
+  void Transmit(Node& from, Queue& sender, OneWay& way, Node& to, Queue& receiver, double bytes,
                 Then then) {
     auto left = std::make_shared<int>(4);
     const double delay =
@@ -105,7 +105,7 @@ class Play {
     });
   }
   // Nobody waits for it; it takes its room.
-  void Acknowledge(Way& back, double bytes) {
+  void Acknowledge(OneWay& back, double bytes) {
     if (bytes == 0) return;
     back.out.AddNext(bytes, nullptr);
     back.in.AddNext(bytes, nullptr);

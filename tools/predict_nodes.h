@@ -25,17 +25,17 @@ struct Node {
 };
 
 // One direction of a connection.
-struct Way {
-  Way(Node& from, Node& to) : out(from.out), in(to.in) {}
+struct OneWay {
+  OneWay(Node& from, Node& to) : out(from.out), in(to.in) {}
   Queue out, in;
-  Way* back = nullptr;
+  OneWay* back = nullptr;
 };
 struct Connection {
   Connection(Node& worker, Node& server) : up(worker, server), down(server, worker) {
     up.back = &down;
     down.back = &up;
   }
-  Way up, down;
+  OneWay up, down;
 };
 
 // The place of a push that waits for credit: the order of common/protocol/exchange.h.

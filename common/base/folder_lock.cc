@@ -14,15 +14,11 @@
 #include <sstream>
 #include <utility>
 
+#include "common/base/host_name.h"
 #include "common/base/text.h"
 
 namespace tern {
 namespace {
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
 
 std::string LocalTime() {
   const time_t now = time(nullptr);

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <system_error>
 
+#include "common/base/host_name.h"
 #include "common/base/text.h"
 
 namespace tern {
@@ -25,12 +26,6 @@ std::string log_file;
   std::array<void*, 64> stack;
   backtrace_symbols_fd(stack.data(), backtrace(stack.data(), stack.size()), STDERR_FILENO);
   _exit(static_cast<int>(Code::kInternal));
-}
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "localhost";
-  return name.data();
 }
 
 enum class Use { kFree, kHeld, kFailed };  // errno after kFailed

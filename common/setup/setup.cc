@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/algorithm/algorithms.h"
+#include "common/base/host_name.h"
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
 #include "common/config/differences.h"
@@ -50,11 +51,6 @@ protocol::Timings TimingsOf(const pb::Faults& faults) {
   timings.resend_after = FromSeconds(5);
   timings.progress_timeout = FromSeconds(faults.progress_timeout_s());
   return timings;
-}
-
-std::string HostName() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
 }
 
 pb::Hello HelloOf(const Setup& setup) {

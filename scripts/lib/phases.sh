@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# What test.sh and sanitize.sh share; to be sourced from the root of the tree.
+# What the gate and its scripts share; to be sourced from the root of the tree.
 set -euo pipefail
+
+phases=()
 
 # phase NAME COMMAND...: runs it and prints how long it took.
 phase() {
@@ -8,5 +10,6 @@ phase() {
   shift
   printf '\n== %s\n' "$name"
   "$@"
-  printf '== %s: %d s\n' "$name" $((SECONDS - begin))
+  phases+=("$name: $((SECONDS - begin)) s")
+  printf '== %s\n' "${phases[-1]}"
 }

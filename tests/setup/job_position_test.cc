@@ -20,7 +20,7 @@ WorkerEnd Joining(WorkerEnd worker) {
   return worker;
 }
 
-WorkerEnd Lost(WorkerEnd worker) {
+WorkerEnd WhenLost(WorkerEnd worker) {
   worker.there = false;
   return worker;
 }
@@ -47,13 +47,13 @@ TEST(JobPosition, CountsStepsOfTheJobInARunThatGoesOn) {
 TEST(JobPosition, DoesNotFallWhereOneWorkerAfterTheOtherCountsAnew) {
   JobPosition position;
   position.See(500, 0, {Worker(0, 200, 200), Worker(1, 200, 200)});
-  position.See(500, 0, {Lost(Worker(0, 200, 200)), Worker(1, 200, 200)});
+  position.See(500, 0, {WhenLost(Worker(0, 200, 200)), Worker(1, 200, 200)});
   position.See(500, 0, {Joining(Worker(0, 0, 0)), Worker(1, 201, 201)});
   EXPECT_EQ(position.done(), 201u);
   position.See(500, 0, {Worker(0, 4, 205), Joining(Worker(1, 0, 0))});
   EXPECT_EQ(position.done(), 205u);
   // Without rounds, where each has its own clock, the fastest may be lost.
-  position.See(500, 0, {Lost(Worker(0, 4, 205)), Worker(1, 2, 190)});
+  position.See(500, 0, {WhenLost(Worker(0, 4, 205)), Worker(1, 2, 190)});
   position.See(500, 0, {Worker(0, 0, 0), Worker(1, 3, 191)});
   EXPECT_EQ(position.done(), 205u);
 }

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# What has to hold before a release, is slow and seldom fails, so that the gate (.ci/run) leaves it out. It installs what it
+# needs (packages, and PyTorch and ONNX Runtime into build/release_python), takes hours, and goes on after a failure.
+#   scripts/release_check.sh            all checks
+#   scripts/release_check.sh CHECK...   those alone; see `checks` below
+# Each run writes a table, out/release_check/DATE.md, and beside it a log a check.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/lib/phases.sh
+
+# Each file by itself, with asserts: whether it includes what it needs. All tests.
+each_file() {
+  cmake --preset dev && cmake --build --preset dev -j "$(nproc)" && ctest --preset dev -j "$(nproc)"
+}
+
+# Everything by another compiler. All tests.
+clang() {
+  cmake --preset clang && cmake --build --preset clang -j "$(nproc)" && ctest --preset clang -j "$(nproc)"
+}
+
+names() { scripts/lint.sh --tidy; }
+
+# For all architectures; the gate builds one.
+cuda() {
+  [ -x "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)" ] || { echo 'no CUDA toolkit here'; return 77; }
+  scripts/build_cuda.sh
+}
+
+# Whole programs under the sanitizers; the gate runs the unit tests so.
+asan_programs() { scripts/sanitize.sh asan_programs; }
+
+# Beside PyTorch and ONNX Runtime; none of these tests may be skipped.
+torch() {
+  local python=build/release_python
+  [ -x "$python/bin/python3" ] || python3 -m venv "$python"
+  "$python/bin/pip" install --quiet numpy torch onnx onnxruntime || return
+  cmake --preset cpu && cmake --build --preset cpu -j "$(nproc)" || return
+  PATH="$PWD/$python/bin:$PATH" ctest --preset cpu -R '^torch_' --no-tests=error --output-log build/cpu/ctest_torch.log || return
+  ! grep -E 'Skipped' build/cpu/ctest_torch.log
+}
+
+checks=(each_file clang names cuda asan_programs torch)
+chosen=("$@")
+[ ${#chosen[@]} -gt 0 ] || chosen=("${checks[@]}")
+for check in "${chosen[@]}"; do
+  case " ${checks[*]} " in
+    *" $check "*) ;;
+    *) echo "scripts/release_check.sh: unknown check '$check'; known: ${checks[*]}" >&2; exit 64 ;;
+  esac
+done
+
+out=out/release_check/$(date -u +%Y-%m-%dT%H-%M-%SZ)
+mkdir -p "$out"
+phase install scripts/install_deps.sh --release
+{
+  printf 'Commit %s%s, %s, %s cores\n\n' "$(git rev-parse --short HEAD)" \
+    "$([ -z "$(git status --porcelain)" ] || echo ' with changes')" "$(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release)" "$(nproc)"
+  printf '| check | result | seconds | its last words |\n| --- | --- | ---: | --- |\n'
+} >"$out.md"
+failed=0
+for check in "${chosen[@]}"; do
+  begin=$SECONDS
+  echo "== $check, in $out/$check.log"
+  code=0
+  ("$check") >"$out/$check.log" 2>&1 || code=$?
+  case $code in
+    0) result=holds ;;
+    77) result=skipped ;;
+    *) result="fails ($code)"; failed=$((failed + 1)) ;;
+  esac
+  words=$(grep -E 'tests passed|lint: |all of it|no CUDA' "$out/$check.log" | tail -n 1 || true)
+  printf '| %s | %s | %d | %s |\n' "$check" "$result" $((SECONDS - begin)) "${words//|/ }" >>"$out.md"
+done
+cat "$out.md"
+echo "$out.md, after $((SECONDS / 60)) min"
+[ "$failed" -eq 0 ]
