@@ -95,6 +95,14 @@ struct JobOptions {
   std::string yaml = {};  // further top-level keys: "faults: {on_worker_loss: wait}\n"
 };
 
+// A job that only a test ends.
+inline JobOptions Endless(const std::string& yaml = "") {
+  JobOptions options;
+  options.steps = 1'000'000;
+  options.yaml = yaml;
+  return options;
+}
+
 class TestJob {
  public:
   explicit TestJob(const JobOptions& options = {});

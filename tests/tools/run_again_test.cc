@@ -20,13 +20,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-JobOptions Endless(const std::string& yaml = "") {
-  JobOptions options;
-  options.steps = 1'000'000;
-  options.yaml = yaml;
-  return options;
-}
-
 size_t CountOf(const std::string& text, const std::string& part) {
   size_t count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;

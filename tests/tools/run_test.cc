@@ -16,14 +16,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// A job that only a test ends.
-JobOptions Endless(const std::string& yaml = "") {
-  JobOptions options;
-  options.steps = 1'000'000;
-  options.yaml = yaml;
-  return options;
-}
-
 bool Exists(pid_t pid) { return kill(pid, 0) == 0; }
 
 TEST(Run, TrainsToTheEndAndShowsATable) {
