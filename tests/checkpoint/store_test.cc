@@ -232,7 +232,7 @@ TEST_F(StoreTest, RemovesNothingWhereItCannotBeMoved) {
   ASSERT_TRUE(Write(store, 10).ok());
   const auto begun = store.Begin(8, true, kNow);
   ASSERT_FALSE(begun.ok());
-  EXPECT_EQ(begun.status().code(), Code::kBadData);
+  EXPECT_EQ(begun.status().code(), Code::kCannotWrite);
   EXPECT_THAT(begun.status().message(), HasSubstr("File name too long"));
   EXPECT_THAT(begun.status().message(), HasSubstr("still there"));
   EXPECT_TRUE(fs::exists(Path(10, ".json")));

@@ -327,9 +327,9 @@ TEST_F(CoordinatorTest, DoesNotGatherWithOneWhomTheFloorHasPassed) {
   EXPECT_FALSE(coordinator_->running());
 }
 
-// tests/sim/recorded/1045949.events: worker 1 was frozen, and repeats the same hello.
+// tests/sim/recorded/1045949.events: rank 1 is gone, and rank 2 was frozen and is below the floor.
 TEST_F(CoordinatorTest, ContinuesAfterTheStartTimeoutWithoutAWorkerThatTheFloorHasPassed) {
-  ControlOptions options = TestOptions(1, 2, OnLoss::kShrink);
+  ControlOptions options = TestOptions(1, 3, OnLoss::kShrink);
   const Time start_timeout = options.timings.start_timeout;
   coordinator_ = std::make_unique<Coordinator>(std::move(options),
                                                std::vector{LettersCell({Kind::kScale, 0, 0})});
@@ -340,13 +340,13 @@ TEST_F(CoordinatorTest, ContinuesAfterTheStartTimeoutWithoutAWorkerThatTheFloorH
   applied_[0] = 6;
   Hear(100, Say(hello));
   Pass(start_timeout - milliseconds(200), {0});
-  Hear(101, Say(Veteran(1, 11, 4, 1)));
+  Hear(102, Say(Veteran(2, 12, 4, 1)));
   EXPECT_FALSE(coordinator_->running());
   const ControlActions later = Pass(milliseconds(500), {0});
-  EXPECT_EQ(RefuseTo(101, later).floor(), 5u);
+  EXPECT_EQ(RefuseTo(102, later).floor(), 5u);
   EXPECT_TRUE(coordinator_->running());
   EXPECT_EQ(presence(0), Presence::kPresent);
-  EXPECT_EQ(presence(1), Presence::kAbsent);
+  EXPECT_EQ(presence(2), Presence::kAbsent);
 }
 
 TEST_F(CoordinatorTest, EndsWhereItGathersOnlyNewcomersOfAJobThatHadBegun) {

@@ -135,6 +135,9 @@ void World::StartWorker(uint32_t rank) {
 
 void World::StartServer(uint32_t shard) {
   --starting_;
+  const ToyServer* const shard0 = current_server_[0] == kNobody ? nullptr : Server(0);
+  // Nobody starts a shard again once shard 0 has ended the job.
+  if (shard != 0 && shard0 != nullptr && !shard0->alive() && !shard0->killed()) return;
   const auto process = static_cast<uint32_t>(servers_.size());
   Trace([&] { return "shard " + std::to_string(shard) + " starts"; });
   servers_.push_back(std::make_unique<ToyServer>(this, process, shard, rng_.Next() | 1));
