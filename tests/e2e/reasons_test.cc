@@ -83,10 +83,11 @@ TEST(FullDisk, WhereTheCheckpointOfAStopCannotBeWritten) {
   JobOptions options = Options("fail", "checkpoints: {every_steps: 1000000}\n");
   options.steps = 1000000;
   TestJob job(options);
-  fs::create_directories(job.output_dir() + "/checkpoints");
-  std::ofstream(job.output_dir() + "/checkpoints/worker.1").flush();  // no folder
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(3));
+  const std::string folder = job.output_dir() + "/checkpoints/worker.1";
+  fs::rename(folder, folder + ".moved");
+  std::ofstream(folder).flush();  // a file in its place
   job.server(0).Signal(SIGTERM);
   ExpectAllSay(job, 74, "the checkpoint of step ");
   EXPECT_FALSE(job.Weights().empty()) << "they are written all the same";
