@@ -46,7 +46,7 @@ std::vector<std::string> StepsOf(const TestJob& job, uint32_t rank) {
   for (const auto& entry : std::filesystem::directory_iterator(
            Cat(job.output_dir(), "/checkpoints/worker.", rank), none)) {
     const std::string name = entry.path().filename();
-    if (name.ends_with(".json")) steps.push_back(name);
+    if (name.starts_with("step.") && name.ends_with(".json")) steps.push_back(name);
   }
   return steps;
 }

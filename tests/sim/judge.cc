@@ -69,6 +69,7 @@ void World::Judge() {
   if (all_is_lost_ && end.message().find("no live worker holds the state") != std::string::npos)
     return;
   for (uint32_t s = 1; s < schedule_.shards(); ++s) {
+    if (Server(s)->killed()) continue;  // while the job ended: nobody started it again
     // Shard 0's last word is said for some time, and not for ever.
     const bool cut_off =
         Server(s)->status().code() == Code::kPeerLost &&
