@@ -92,6 +92,13 @@ TEST(Sizes, WhatServersHoldComesDownAsThePullCodecHasIt) {
   EXPECT_NEAR(totals.down, 2 * kParameters, 100);
 }
 
+// The code of one sender: a mask, for no value reaches the threshold; a sum has two planes.
+TEST(Sizes, OfChangesAreThoseOfOneCode) {
+  const RoundTotals totals = TotalsFor({"exchange.codec=fp32", "train.parameters=central",
+                                        "exchange.pull=changes", "exchange.pull_codec=threshold"});
+  EXPECT_NEAR(totals.down * 8 / kParameters, 1, 0.01);
+}
+
 TEST(Forecaster, KnowsTheJobInOtherWays) {
   e2e::TestJob job({.yaml = "exchange: {codec: qsgd, qsgd: {bits: 8}}\n"});
   auto forecaster = Forecaster::Make(job.job_file(), {});
