@@ -25,10 +25,11 @@ class Screen {
   // Progress as shard 0 wrote it (a ProgressJson). Where the job goes on from a checkpoint, or back
   // to one, a line that stays says so.
   void Progress(const std::string& json, Time now);
+  // That line alone, if it has not been said: for a job that ends before any progress is told.
+  void SayWhereItGoesOn(const setup::News& news);
 
  private:
   void EndLine();
-  void SayWhereItGoesOn(const setup::News& news);
 
   static constexpr Time kBetweenLines = std::chrono::seconds(5);  // where it is no terminal
   static constexpr Time kInterval =

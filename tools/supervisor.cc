@@ -96,6 +96,7 @@ void Supervisor::OnNews(const std::string& line) {
   if (!news.has_value()) return;
   newest_ = line;
   if (news->ended) {
+    screen_.SayWhereItGoesOn(*news);
     if (!gave_up_) ended_ = news;
     return EndWithin(kAfterEnd);
   }
