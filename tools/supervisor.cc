@@ -97,7 +97,7 @@ void Supervisor::OnNews(const std::string& line) {
   newest_ = line;
   if (news->ended) {
     screen_.SayWhereItGoesOn(*news);
-    if (!gave_up_) ended_ = news;
+    if (!gave_up_) OnEnd(*news);
     return EndWithin(kAfterEnd);
   }
   if (!started_ && (news->rounds > 0 || (news->workers > 0 && news->present == news->workers))) {
@@ -114,6 +114,19 @@ void Supervisor::OnNews(const std::string& line) {
   }
   rounds_ = news->rounds;
   screen_.Progress(line, Now());
+}
+
+void Supervisor::OnEnd(const setup::News& news) {
+  ended_ = news;
+  if (news.present != news.workers) return;
+  // Shard 0 lost no worker. One that is gone had done its part before it failed: we saw its exit
+  // before we read how the job ended.
+  for (Failure& failure : failures_) {
+    failure.job_was_over |=
+        std::any_of(children_.begin(), children_.end(), [&](const Child& child) {
+          return child.member.is_worker && !child.running && child.process->pid() == failure.pid;
+        });
+  }
 }
 
 void Supervisor::OnStopSignals() {

@@ -71,6 +71,7 @@ class Supervisor {
   void Wait();
   void ReadProgress();
   void OnNews(const std::string& line);
+  void OnEnd(const setup::News& news);  // of the job
   void OnStopSignals();
   void OnExit(Child* child, const Exit& exit);
   void Mend(Child* child, const Exit& exit);

@@ -157,6 +157,19 @@ TEST_F(SupervisorTest, AFailureAfterTheEndOfTheJobIsTheRuns) {
   EXPECT_THAT(verdict_.message(), HasSubstr("cannot write worker.0.json"));
 }
 
+TEST_F(SupervisorTest, AFailureThatIsSeenBeforeTheEndOfTheJobIsTheRunsUnlessTheJobLostTheWorker) {
+  for (const int present : {0, 1}) {
+    options_.members.clear();
+    // Shard 0 says it once the supervisor has seen the worker's exit, and so let its pid go.
+    Add(Cat("read pid < $D/go; while [ -e /proc/$pid ]; do sleep 0.01; done\n",
+            R"(say '{"event":"ended","code":0,"sentence":"","workers":1,"present":)", present,
+            "}'"));
+    Add("echo $$ > $D/go; echo 'sh: cannot write worker.0.json' >&2; exit 74");
+    Run(0, seconds(60));
+    EXPECT_EQ(verdict_.code(), present == 1 ? Code::kCannotWrite : Code::kOk);
+  }
+}
+
 TEST_F(SupervisorTest, GivesTheOthersTimeToEndOnceTheJobHasBegun) {
   // Shard 0 takes longer than the settling time to find out and to say so.
   Add(R"(say '{"event":"progress","workers":1,"present":1}'; echo begun > $D/go; sleep 0.3

@@ -146,7 +146,7 @@ TEST_F(Step, TrainsToTheEndAndWritesTheWeights) {
 
 TEST_F(Step, ReplicasThatDifferEndItNamingBothHashes) {
   const uint64_t other = 0x1234567890abcdef;
-  port_->change = [other](Answer* answer) {
+  port_->change = [](Answer* answer) {
     if (answer->cell.kind != protocol::Kind::kFigures) return;
     pb::FiguresOfAll all;
     ASSERT_TRUE(
