@@ -1,8 +1,8 @@
 #include "models/models.h"
 
 #include "models/builders.h"
-#include "models/complete.h"
-#include "models/shapes.h"
+#include "models/graph/complete.h"
+#include "models/graph/shapes.h"
 
 namespace tern::models {
 namespace {

@@ -13,4 +13,4 @@ build=$(dirname "$bin")
 if [ -z "${TERN_BUILD_DIR:-}" ]; then
   cmake --build --preset cpu -j "$(nproc)" --target echo speed_targets net_steps peak
 fi
-exec python3 -B tests/bench/all.py "$build" "$@"
+exec python3 -B bench/all.py "$build" "$@"

@@ -12,4 +12,4 @@ if ! command -v python3 >/dev/null; then
   echo 'gpu_check: there is no python3 here, which runs it' >&2
   exit 64
 fi
-exec python3 -B "$(dirname "$0")/../tests/bench/gpu_check.py" "$@"
+exec python3 -B "$(dirname "$0")/../bench/gpu_check.py" "$@"

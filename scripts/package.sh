@@ -33,10 +33,10 @@ build=$(dirname "$bin")
 cmake --install "$build" --prefix "$to" >/dev/null
 programs=("$to"/bin/*)
 check=''
-if [ -x "$build/tests/bench/gpu_bench" ]; then
+if [ -x "$build/bench/gpu_bench" ]; then
   check=', scripts/gpu_check.sh'
   cmake --install "$build" --prefix "$to" --component gpu_check >/dev/null
-  programs+=("$to"/tests/bench/gpu_bench "$to"/tests/bench/net_steps "$to"/tests/*/gpu_*_test)
+  programs+=("$to"/bench/gpu_bench "$to"/bench/net_steps "$to"/tests/kernels/gpu_kernels_test "$to"/tests/worker/engine/gpu_engine_test)
 fi
 while read -r name path; do
   [[ $name =~ $node_has ]] && continue

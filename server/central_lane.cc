@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/base/text.h"
-#include "common/protocol/cells.h"
-#include "server/clock_rules.h"
+#include "common/protocol/rounds/cells.h"
+#include "server/rules/clock_rules.h"
 
 namespace tern::server {
 

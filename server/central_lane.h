@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "common/algorithm/facts.h"
-#include "common/protocol/clock_lane.h"
-#include "common/protocol/round_lane.h"
-#include "server/central_rounds.h"
-#include "server/clock_rule.h"
+#include "common/protocol/rounds/clock_lane.h"
+#include "common/protocol/rounds/round_lane.h"
+#include "server/central/central_rounds.h"
 #include "server/lane_checkpoints.h"
+#include "server/rules/clock_rule.h"
 #include "server/snapshot.h"
 
 namespace tern::server {

@@ -5,7 +5,7 @@
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/checkpoint/saved.h"
-#include "common/setup/saved.h"
+#include "setup/saved.h"
 
 namespace tern::server {
 
@@ -95,8 +95,8 @@ void LaneCheckpoints::WriteNow(uint64_t step) {
 }
 
 void LaneCheckpoints::Write(const checkpoint::Point& point, const Open& open) {
-  std::vector<models::TensorView> views;
-  for (const models::Tensor& tensor : open.tensors)
+  std::vector<tensors::TensorView> views;
+  for (const tensors::Tensor& tensor : open.tensors)
     views.push_back({tensor.name, tensor.shape, tensor.values});
   const Status written = store_.Write(point, views, open.metadata);
   if (!written.ok())

@@ -1,6 +1,6 @@
 // The checkpoints of what one data lane keeps from round to round (central parameters; what a codec
 // keeps of its sums), in OUTPUT_DIR/checkpoints/shard.SHARD.lane.LANE. The same rounds as the
-// workers' (worker/train/checkpoints.h): the file is on disk before the last answer of its round
+// workers' (client/train/checkpoints.h): the file is on disk before the last answer of its round
 // leaves, so whatever worker has one, the lanes have it too.
 //
 // Without rounds: all cells as they are when the workers have made so many steps each, on average.
@@ -20,8 +20,8 @@
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
 #include "common/checkpoint/store.h"
-#include "common/protocol/message.h"
-#include "common/setup/setup.h"
+#include "common/protocol/rounds/message.h"
+#include "setup/setup.h"
 
 namespace tern::server {
 
@@ -58,8 +58,8 @@ class LaneCheckpoints {
 
  private:
   struct Open {
-    std::vector<models::Tensor> tensors;
-    models::Metadata metadata;
+    std::vector<tensors::Tensor> tensors;
+    tensors::Metadata metadata;
     size_t cells = 0;
   };
   // The step that the workers meet after with this round.

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/base/counters.h"
-#include "common/protocol/lane.h"
+#include "common/protocol/rounds/lane.h"
 
 namespace tern::server {
 

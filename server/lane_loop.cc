@@ -9,7 +9,7 @@
 #include "common/algorithm/facts.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
-#include "common/protocol/cells.h"
+#include "common/protocol/rounds/cells.h"
 
 namespace tern::server {
 

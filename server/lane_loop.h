@@ -15,12 +15,12 @@
 #include "common/base/threads.h"
 #include "common/net/poller.h"
 #include "common/net/socket.h"
-#include "common/protocol/lane.h"
-#include "common/setup/setup.h"
+#include "common/protocol/rounds/lane.h"
 #include "common/update/schedule.h"
 #include "server/central_lane.h"
 #include "server/lane_checkpoints.h"
 #include "server/lane_counters.h"
+#include "setup/setup.h"
 
 namespace tern::server {
 

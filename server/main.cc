@@ -8,8 +8,8 @@
 #include "common/base/folder_lock.h"
 #include "common/base/logging.h"
 #include "common/base/signals.h"
-#include "common/setup/command_line.h"
 #include "server/server.h"
+#include "setup/command_line.h"
 
 namespace {
 

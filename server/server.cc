@@ -11,9 +11,9 @@
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/net/address.h"
-#include "common/protocol/cells.h"
-#include "common/protocol/follower.h"
-#include "common/setup/command_line.h"
+#include "common/protocol/members/follower.h"
+#include "common/protocol/rounds/cells.h"
+#include "setup/command_line.h"
 
 namespace tern::server {
 

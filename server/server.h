@@ -14,11 +14,11 @@
 #include "common/net/metrics_page.h"
 #include "common/net/socket.h"
 #include "common/net/traffic.h"
-#include "common/protocol/coordinator.h"
-#include "common/setup/report.h"
-#include "common/setup/setup.h"
+#include "common/protocol/members/coordinator.h"
 #include "server/lane_counters.h"
 #include "server/lane_loop.h"
+#include "setup/report.h"
+#include "setup/setup.h"
 
 namespace tern::server {
 

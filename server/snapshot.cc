@@ -8,7 +8,7 @@
 #include "common/base/hash.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
-#include "common/protocol/roll_back.h"
+#include "common/protocol/members/roll_back.h"
 #include "server/snapshot_files.h"
 
 namespace tern::server {
@@ -17,7 +17,7 @@ namespace {
 
 std::string CellName(const protocol::Cell& cell) { return Cat(cell.bucket, ".", cell.chunk, "."); }
 
-models::Metadata MetadataOf(const SnapshotOwner& owner, uint64_t step) {
+tensors::Metadata MetadataOf(const SnapshotOwner& owner, uint64_t step) {
   return {{"job", Hex(owner.job_digest)}, {"run", Hex(owner.run)}, {"step", std::to_string(step)}};
 }
 
@@ -35,12 +35,12 @@ struct Filling {
   std::vector<Number> numbers;
 };
 
-Status Match(const SavedState& state, const std::string& cell, const models::TensorFile& file,
+Status Match(const SavedState& state, const std::string& cell, const tensors::TensorFile& file,
              Filling* filling) {
   for (const SavedState::Array& array : state.arrays) {
     const auto found = std::find_if(
         file.tensors.begin(), file.tensors.end(),
-        [&](const models::Tensor& tensor) { return tensor.name == cell + array.name; });
+        [&](const tensors::Tensor& tensor) { return tensor.name == cell + array.name; });
     if (found == file.tensors.end() || found->values.size() != array.values.size())
       return Status(Code::kBadData,
                     Cat("has no ", cell, array.name, " of ", array.values.size(), " values"));
@@ -58,9 +58,9 @@ Status Match(const SavedState& state, const std::string& cell, const models::Ten
 
 }  // namespace
 
-Result<models::TensorFile> ReadSnapshot(const SnapshotOwner& owner, uint64_t step) {
+Result<tensors::TensorFile> ReadSnapshot(const SnapshotOwner& owner, uint64_t step) {
   const std::string path = SnapshotPath(owner, step);
-  Result<models::TensorFile> file = models::ReadSafetensors(path);
+  Result<tensors::TensorFile> file = tensors::ReadSafetensors(path);
   if (!file.ok()) return file;
   for (const auto& [key, expected] : MetadataOf(owner, step)) {
     const auto found = file->metadata.find(key);
@@ -77,7 +77,7 @@ std::vector<uint64_t> ListSnapshots(const SnapshotOwner& owner) {
   std::vector<uint64_t> steps;
   if (owner.run == 0) return steps;
   for (uint64_t step : StepsOfFiles(owner)) {
-    const Result<models::TensorFile> file = ReadSnapshot(owner, step);
+    const Result<tensors::TensorFile> file = ReadSnapshot(owner, step);
     if (file.ok()) {
       steps.push_back(step);
     } else {
@@ -161,7 +161,7 @@ void LaneSnapshots::RemoveAll() {
 
 Status LaneSnapshots::Load(uint64_t step) {
   writer_.Wait();
-  const Result<models::TensorFile> file = ReadSnapshot(owner_, step);
+  const Result<tensors::TensorFile> file = ReadSnapshot(owner_, step);
   if (!file.ok()) return file.status();
   Filling filling;
   for (const auto& [cell, state] : cells_) {

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/protocol/message.h"
-#include "models/safetensors.h"
-#include "server/central.h"
+#include "common/protocol/rounds/message.h"
+#include "common/tensors/safetensors.h"
+#include "server/central/central.h"
 
 namespace tern::server {
 
@@ -49,8 +49,8 @@ class SnapshotWriter {
     SnapshotOwner owner;
     uint64_t step = 0;
     uint64_t keep = 2;  // so many of the newest stay
-    std::vector<models::Tensor> tensors;
-    models::Metadata metadata;
+    std::vector<tensors::Tensor> tensors;
+    tensors::Metadata metadata;
   };
   SnapshotWriter();
   ~SnapshotWriter();  // after what was submitted

@@ -44,11 +44,11 @@ void Remove(const fs::path& path) {
 Status Write(const SnapshotWriter::Copy& copy) {
   std::error_code error;
   fs::create_directories(copy.owner.dir, error);
-  std::vector<models::TensorView> views;
-  for (const models::Tensor& tensor : copy.tensors)
+  std::vector<tensors::TensorView> views;
+  for (const tensors::Tensor& tensor : copy.tensors)
     views.push_back({tensor.name, tensor.shape, tensor.values});
   TERN_RETURN_IF_ERROR(
-      models::WriteSafetensors(SnapshotPath(copy.owner, copy.step), views, copy.metadata));
+      tensors::WriteSafetensors(SnapshotPath(copy.owner, copy.step), views, copy.metadata));
   std::vector<uint64_t> steps = StepsOfFiles(copy.owner);
   for (size_t i = 0; i + copy.keep < steps.size(); ++i) RemoveSnapshot(copy.owner, steps[i]);
   return Ok();

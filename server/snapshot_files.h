@@ -16,7 +16,7 @@ void RemoveSnapshot(const SnapshotOwner& owner, uint64_t step);
 // What a process that died has left under another name.
 void RemoveHalfWritten(const SnapshotOwner& owner);
 // kBadData: not readable, not whole or not of this job, run and step.
-Result<models::TensorFile> ReadSnapshot(const SnapshotOwner& owner, uint64_t step);
+Result<tensors::TensorFile> ReadSnapshot(const SnapshotOwner& owner, uint64_t step);
 // Decimal digits and nothing else.
 std::optional<uint64_t> ParseNumber(std::string_view text);
 

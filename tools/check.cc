@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "common/base/text.h"
-#include "common/setup/setup.h"
+#include "setup/setup.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/cost.h"

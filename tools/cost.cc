@@ -45,7 +45,8 @@ std::vector<CostLine> WorkerCost(const setup::Setup& setup) {
 }
 
 std::vector<CostLine> ServerCost(const setup::Setup& setup, uint32_t shard) {
-  // Slots of a cell that a lane keeps (protocol/lane.h): 2 * window + 2 with a window of one round.
+  // Slots of a cell that a lane keeps (common/protocol/rounds/lane.h): 2 * window + 2 with a window
+  // of one round.
   constexpr uint64_t kSlots = 4;
   const uint64_t workers = setup.plan.workers;
   uint64_t sums = 0, open = 0, parked = 0;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/setup/setup.h"
+#include "setup/setup.h"
 
 namespace tern::tools {
 

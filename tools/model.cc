@@ -7,9 +7,9 @@
 
 #include "common/base/logging.h"
 #include "common/base/text.h"
-#include "models/complete.h"
+#include "models/graph/complete.h"
+#include "models/graph/shapes.h"
 #include "models/models.h"
-#include "models/shapes.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/net_arguments.h"

@@ -7,9 +7,9 @@
 #include <iterator>
 
 #include "common/base/text.h"
-#include "common/setup/setup.h"
-#include "models/complete.h"
+#include "models/graph/complete.h"
 #include "models/models.h"
+#include "setup/setup.h"
 
 namespace tern::tools {
 namespace {

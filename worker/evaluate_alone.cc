@@ -3,22 +3,24 @@
 #include <cstdio>
 #include <vector>
 
+#include "client/exchange/progress.h"
+#include "client/train/compute.h"
 #include "common/base/counters.h"
 #include "common/config/job.h"
-#include "models/safetensors.h"
+#include "common/tensors/safetensors.h"
+#include "models/graph/arena.h"
 #include "worker/compute_threads.h"
+#include "worker/confusion.h"
+#include "worker/evaluate.h"
+#include "worker/net_compute.h"
 #include "worker/read_samples.h"
-#include "worker/train/compute.h"
-#include "worker/train/confusion.h"
-#include "worker/train/evaluate.h"
-#include "worker/train/progress.h"
 
 namespace tern::worker {
 namespace {
 
 Status LoadWeights(const std::string& path, const models::ParameterTable& table,
                    std::vector<float>* parameters, std::vector<float>* statistics) {
-  const auto file = models::ReadSafetensors(path);
+  const auto file = tensors::ReadSafetensors(path);
   if (!file.ok()) return file.status();
   parameters->resize(table.total);
   statistics->resize(table.statistics_total);
@@ -36,12 +38,12 @@ Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string
   const auto test = ReadSamples(setup, job, data::Split::kTest);
   if (!test.ok()) return test.status();
   Registry registry;
-  train::Progress progress(registry);
-  auto evaluate = train::Evaluate::Make(setup, **test, parameters.data(), statistics.data(),
-                                        progress, train::DeviceOf(job));
+  client::Progress progress(registry);
+  auto evaluate =
+      Evaluate::Make(setup, **test, parameters.data(), statistics.data(), progress, DeviceOf(job));
   if (!evaluate.ok()) return evaluate.status();
   const bool confused = job.evaluation().confusion();
-  train::Confusion confusion;
+  Confusion confusion;
   const Result<engine::Score> score = (*evaluate)->Run(0, 1, confused ? &confusion : nullptr);
   if (!score.ok()) return score.status();
   const auto samples = static_cast<double>(score->samples);
@@ -50,7 +52,7 @@ Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string
               static_cast<double>(score->among_five) / samples, score->loss / samples,
               static_cast<unsigned long long>(score->samples));
   if (!confused) return Ok();
-  return train::WriteConfusion(job.output_dir(), confusion, setup.net.classes());
+  return WriteConfusion(job.output_dir(), confusion, setup.net.classes());
 }
 
 }  // namespace tern::worker

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "common/setup/setup.h"
+#include "setup/setup.h"
 
 namespace tern::worker {
 

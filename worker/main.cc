@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "common/base/signals.h"
-#include "common/setup/command_line.h"
+#include "setup/command_line.h"
 #include "worker/evaluate_alone.h"
 #include "worker/worker.h"
 

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "common/base/status.h"
-#include "common/setup/setup.h"
 #include "proto/job.pb.h"
+#include "setup/setup.h"
 #include "worker/data/samples.h"
 
 namespace tern::worker {

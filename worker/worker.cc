@@ -4,17 +4,19 @@
 #include <cmath>
 #include <utility>
 
+#include "client/exchange/coder.h"
+#include "client/train/on_device.h"
+#include "client/train/trainer.h"
 #include "common/algorithm/facts.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
-#include "common/protocol/plan.h"
-#include "common/setup/command_line.h"
-#include "common/setup/report.h"
+#include "common/protocol/plan/plan.h"
+#include "setup/command_line.h"
+#include "setup/report.h"
 #include "worker/compute_threads.h"
+#include "worker/net_compute.h"
 #include "worker/read_samples.h"
-#include "worker/train/coder.h"
-#include "worker/train/on_device.h"
-#include "worker/train/trainer.h"
+#include "worker/wait_compute.h"
 
 namespace tern::worker {
 
@@ -50,12 +52,11 @@ Status Worker::Open() {
   steps_ = job_.train().has_steps() ? job_.train().steps()
                                     : batches_->epochs().StepsOf(job_.train().epochs());
 
-  auto replica = train::Replica::Make(setup_);
+  auto replica = client::Replica::Make(setup_);
   if (!replica.ok()) return replica.status();
   replica_ = std::move(*replica);
   TERN_RETURN_IF_ERROR(MakeCompute());
-  auto evaluate =
-      train::Evaluate::Make(setup_, *test_, *replica_, progress_, train::DeviceOf(job_));
+  auto evaluate = Evaluate::Make(setup_, *test_, *replica_, progress_, DeviceOf(job_));
   if (!evaluate.ok()) return evaluate.status();
   evaluate_ = std::move(*evaluate);
   if (job_.metrics().port() == 0) return Ok();
@@ -79,17 +80,17 @@ Status Worker::ReadData() {
 
 Status Worker::MakeCompute() {
   if (job_.train().compute() == pb::Train::wait) {
-    compute_ = train::MakeWaitCompute(setup_, job_.train(), rank_, replica_->gradients());
+    compute_ = MakeWaitCompute(setup_, job_.train(), rank_, replica_->gradients());
     return Ok();
   }
-  if (train::StaysOnDevice(setup_, job_)) {
+  if (client::StaysOnDevice(setup_, job_)) {
     auto model =
-        engine::DeviceModel::Make(train::LayoutOf(setup_, replica_->optimizer().Slots().size()));
+        device::DeviceModel::Make(client::LayoutOf(setup_, replica_->optimizer().Slots().size()));
     if (!model.ok()) return model.status();
     TERN_RETURN_IF_ERROR(replica_->MoveTo(std::move(*model)));
     LOG(INFO) << "weights, gradients, codes and updates stay on the GPU";
   }
-  auto compute = train::MakeNetCompute(
+  auto compute = MakeNetCompute(
       setup_, rank_,
       {replica_->point(), replica_->gradients(), replica_->statistics().data(), replica_->device()},
       train_->rule());
@@ -112,27 +113,28 @@ void Worker::LogStart() const {
 
 Status Worker::Run() {
   LogStart();
-  train::Events events;
-  train::Coder* coder_for_net = nullptr;
-  std::optional<train::Checkpoints> checkpoints;
+  client::Events events;
+  client::Coder* coder_for_net = nullptr;
+  std::optional<client::Checkpoints> checkpoints;
   if (job_.checkpoints().every_steps() != 0) checkpoints.emplace(setup_, rank_, job_.output_dir());
-  NetLoop::Options options{
+  client::NetLoop::Options options{
       rank_,
       steps_,
-      train::Replica::MaxStateBytes(setup_),
+      client::Replica::MaxStateBytes(setup_),
       checkpoints ? checkpoints->Saved() : protocol::Saved(),
-      algorithm::FactsOf(job_).own_point || train::Coder::KeepsSomething(setup_),
-      [&coder_for_net](train::Answer answer) { coder_for_net->Scaled(std::move(answer)); }};
-  NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events, std::move(options));
-  const auto board = train::Board::Make(setup_, rank_, progress_, traffic_);
-  train::Coder coder(setup_, rank_, loop, events, progress_);
+      algorithm::FactsOf(job_).own_point || client::Coder::KeepsSomething(setup_),
+      [&coder_for_net](client::Answer answer) { coder_for_net->Scaled(std::move(answer)); }};
+  client::NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events,
+                       std::move(options));
+  const auto board = Board::Make(setup_, rank_, progress_, traffic_);
+  client::Coder coder(setup_, rank_, loop, events, progress_);
   coder.ShowOn(board.get());
   coder.TakeFrom(replica_->device());
   coder_for_net = &coder;
   loop.Start();
-  auto trainer = train::Trainer::Make({setup_, rank_, steps_, *batches_, *compute_, *evaluate_,
-                                       *replica_, coder, loop, events, progress_,
-                                       checkpoints ? &*checkpoints : nullptr, board.get()});
+  auto trainer = client::Trainer::Make({setup_, rank_, steps_, *batches_, *compute_, *evaluate_,
+                                        *replica_, coder, loop, events, progress_,
+                                        checkpoints ? &*checkpoints : nullptr, board.get()});
   if (!trainer.ok()) loop.Finish(trainer.status(), {}, 0);
   const Status trained = trainer.ok() ? (*trainer)->Run() : trainer.status();
   const Status ended = loop.Join();

@@ -5,19 +5,19 @@
 #include <memory>
 #include <optional>
 
+#include "client/exchange/coder.h"
+#include "client/exchange/net_loop.h"
+#include "client/train/compute.h"
+#include "client/train/replica.h"
 #include "common/base/counters.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
 #include "common/net/metrics_page.h"
 #include "common/net/traffic.h"
-#include "common/setup/setup.h"
+#include "setup/setup.h"
 #include "worker/data/batches.h"
 #include "worker/data/samples.h"
-#include "worker/net_loop.h"
-#include "worker/train/coder.h"
-#include "worker/train/compute.h"
-#include "worker/train/evaluate.h"
-#include "worker/train/replica.h"
+#include "worker/evaluate.h"
 
 namespace tern::worker {
 
@@ -42,13 +42,13 @@ class Worker {
   const pb::Job job_;  // as this rank sees it
   Registry registry_;
   net::Traffic traffic_;
-  train::Progress progress_;
+  client::Progress progress_;
   std::unique_ptr<data::Samples> train_, test_;
   std::optional<data::Batches> batches_;
   uint64_t steps_ = 0;
-  std::unique_ptr<train::Replica> replica_;
-  std::unique_ptr<train::Compute> compute_;
-  std::unique_ptr<train::Evaluate> evaluate_;
+  std::unique_ptr<client::Replica> replica_;
+  std::unique_ptr<client::Compute> compute_;
+  std::unique_ptr<Evaluate> evaluate_;
   std::unique_ptr<net::MetricsPage> page_;
 };
 

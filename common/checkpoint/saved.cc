@@ -21,17 +21,17 @@ std::optional<uint64_t> ParseNumber(const std::string& text) {
 
 }  // namespace
 
-void AddSaved(const SavedState& state, std::vector<models::TensorView>* tensors,
-              models::Metadata* metadata) {
+void AddSaved(const SavedState& state, std::vector<tensors::TensorView>* tensors,
+              tensors::Metadata* metadata) {
   for (const SavedState::Array& array : state.arrays)
     tensors->push_back({array.name, {array.values.size()}, array.values});
   for (const SavedState::Number& number : state.numbers)
     (*metadata)[number.name] = std::to_string(*number.value);
 }
 
-Status Restore(const models::TensorFile& file, const SavedState& state) {
-  std::map<std::string, const models::Tensor*> by_name;
-  for (const models::Tensor& tensor : file.tensors) by_name[tensor.name] = &tensor;
+Status Restore(const tensors::TensorFile& file, const SavedState& state) {
+  std::map<std::string, const tensors::Tensor*> by_name;
+  for (const tensors::Tensor& tensor : file.tensors) by_name[tensor.name] = &tensor;
   for (const SavedState::Array& array : state.arrays) {
     const auto found = by_name.find(array.name);
     if (found == by_name.end() || found->second->values.size() != array.values.size())

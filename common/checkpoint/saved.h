@@ -6,15 +6,15 @@
 
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
-#include "models/safetensors.h"
+#include "common/tensors/safetensors.h"
 
 namespace tern::checkpoint {
 
 // Adds the arrays, as they lie there, and the numbers, as text.
-void AddSaved(const SavedState& state, std::vector<models::TensorView>* tensors,
-              models::Metadata* metadata);
+void AddSaved(const SavedState& state, std::vector<tensors::TensorView>* tensors,
+              tensors::Metadata* metadata);
 // The way back. kBadData names what the file does not have, or has in another size; nothing has
 // changed then.
-Status Restore(const models::TensorFile& file, const SavedState& state);
+Status Restore(const tensors::TensorFile& file, const SavedState& state);
 
 }  // namespace tern::checkpoint

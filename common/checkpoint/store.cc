@@ -293,11 +293,11 @@ Result<std::string> Store::Begin(uint64_t run, bool anew,
   return sentence;
 }
 
-Status Store::Write(const Point& point, const std::vector<models::TensorView>& tensors,
-                    const models::Metadata& metadata) {
+Status Store::Write(const Point& point, const std::vector<tensors::TensorView>& tensors,
+                    const tensors::Metadata& metadata) {
   if (std::find(points_.begin(), points_.end(), point) != points_.end()) return Ok();
   if (began_ != point.run) TERN_RETURN_IF_ERROR(WriteRecord(point.run));
-  const std::string bytes = models::EncodeSafetensors(tensors, metadata);
+  const std::string bytes = tensors::EncodeSafetensors(tensors, metadata);
   pb::Manifest manifest = Expected();
   manifest.set_run(Hex(point.run));
   manifest.set_step(point.step);
@@ -319,7 +319,7 @@ Status Store::Write(const Point& point, const std::vector<models::TensorView>& t
   return Ok();
 }
 
-Result<models::TensorFile> Store::Read(const Point& point) const {
+Result<tensors::TensorFile> Store::Read(const Point& point) const {
   const std::string path = PathOf(point.step, kState);
   const Result<pb::Manifest> manifest = ReadManifest(point.step);
   if (!manifest.ok()) return manifest.status().Within(path);
@@ -330,7 +330,7 @@ Result<models::TensorFile> Store::Read(const Point& point) const {
     return Differs("round", Cat(manifest->round()), Cat(point.round)).Within(path);
   const Result<std::string> bytes = ReadState(*manifest);
   if (!bytes.ok()) return bytes.status().Within(path);
-  Result<models::TensorFile> file = models::DecodeSafetensors(*bytes);
+  Result<tensors::TensorFile> file = tensors::DecodeSafetensors(*bytes);
   if (!file.ok()) return file.status().Within(path);
   return file;
 }

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "models/safetensors.h"
+#include "common/tensors/safetensors.h"
 #include "proto/checkpoint.pb.h"
 
 namespace tern::checkpoint {
@@ -79,10 +79,10 @@ class Store {
       std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
   // Writes a checkpoint, unless it exists, and removes those that are then too old. kCannotWrite
   // with the system's message (a full disk, a read-only folder); then the older ones are kept.
-  Status Write(const Point& point, const std::vector<models::TensorView>& tensors,
-               const models::Metadata& metadata);
+  Status Write(const Point& point, const std::vector<tensors::TensorView>& tensors,
+               const tensors::Metadata& metadata);
   // Checked once more. kBadData: it is gone or not whole.
-  Result<models::TensorFile> Read(const Point& point) const;
+  Result<tensors::TensorFile> Read(const Point& point) const;
   // Its run goes on from `point`: removes those of that run that came after it.
   void RemoveAfter(const Point& point);
 

@@ -17,7 +17,7 @@
 
 #include "common/codec/makers.h"
 #include "common/codec/sparse.h"
-#include "kernels/stats.h"
+#include "kernels/codes/stats.h"
 
 namespace tern::codec {
 namespace {

@@ -1,4 +1,4 @@
-// Rows of entropy-coded symbols (rANS: Duda 2013, Giesen 2014; kernels/ans.h): the table, the
+// Rows of entropy-coded symbols (rANS: Duda 2013, Giesen 2014; kernels/codes/ans.h): the table, the
 // directory of blocks and the checks of received rows.
 #include "common/codec/ans_row.h"
 

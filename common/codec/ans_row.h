@@ -1,4 +1,4 @@
-// A row of symbols, entropy-coded in blocks by a table of its own (kernels/ans.h), all
+// A row of symbols, entropy-coded in blocks by a table of its own (kernels/codes/ans.h), all
 // little-endian:
 //
 //   u8      first, the lowest symbol that occurs
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "kernels/ans.h"
+#include "kernels/codes/ans.h"
 
 namespace tern::codec {
 

@@ -33,8 +33,8 @@
 #include "common/base/bytes.h"
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
-#include "kernels/philox.h"
-#include "kernels/stats.h"
+#include "kernels/codes/philox.h"
+#include "kernels/codes/stats.h"
 
 namespace tern::codec {
 

@@ -1,9 +1,9 @@
 // Momentum correction, local clipping and momentum factor masking of deep gradient compression (Lin
-// et al. 2018; the arithmetic is in kernels/dgc_inl.h).
+// et al. 2018; the arithmetic is in kernels/codes/dgc_math.h).
 #include "common/codec/dgc_memory.h"
 
-#include "kernels/dgc_inl.h"
-#include "kernels/stats.h"
+#include "kernels/codes/dgc_math.h"
+#include "kernels/codes/stats.h"
 
 namespace tern::codec {
 

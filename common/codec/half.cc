@@ -1,5 +1,5 @@
-// IEEE half precision and bfloat16 (kernels/half.h): 2 bytes per element, sums in float.
-#include "kernels/half.h"
+// IEEE half precision and bfloat16 (kernels/codes/half.h): 2 bytes per element, sums in float.
+#include "kernels/codes/half.h"
 
 #include <algorithm>
 #include <array>

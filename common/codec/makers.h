@@ -22,8 +22,8 @@ std::unique_ptr<Codec> MakeBf16();
 
 // TernGrad (Wen et al. 2017) with the shared scaler. The names differ in the wire:
 //
-//   ternary        up    a mask plane and the signs of the non-zeros (kernels/ternary.h)
-//                  down  the sum in SumBits(N) bit planes (kernels/planes.h)
+//   ternary        up    a mask plane and the signs of the non-zeros (kernels/codes/ternary.h)
+//                  down  the sum in SumBits(N) bit planes (kernels/codes/planes.h)
 //   ternary_2bit   up    a mask plane and a plane of signs at the places of their elements, so that
 //                        one pass over the planes is enough; signs of zeros are ignored
 //                  down  as ternary

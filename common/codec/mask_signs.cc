@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "kernels/planes.h"
-#include "kernels/ternary.h"
+#include "kernels/codes/planes.h"
+#include "kernels/codes/ternary.h"
 
 namespace tern::codec {
 

@@ -1,5 +1,5 @@
 // The bytes of ternary codes on the wire: PlaneBytes(n) bytes of mask, then one sign bit per
-// non-zero in ceil(nonzeros / 8) bytes (kernels/ternary.h). Unused bits are zero.
+// non-zero in ceil(nonzeros / 8) bytes (kernels/codes/ternary.h). Unused bits are zero.
 #pragma once
 
 #include <cstdint>

@@ -14,9 +14,9 @@
 #include "common/codec/float_sum.h"
 #include "common/codec/makers.h"
 #include "common/codec/mask_signs.h"
-#include "kernels/onebit_inl.h"
-#include "kernels/stats.h"
-#include "kernels/ternary.h"
+#include "kernels/codes/onebit_math.h"
+#include "kernels/codes/stats.h"
+#include "kernels/codes/ternary.h"
 
 namespace tern::codec {
 namespace {
@@ -33,7 +33,7 @@ struct Means {
 };
 
 // The code of one segment: the means of its groups, lower and upper, IEEE single, little-endian;
-// then a plane of segment.count bits (kernels/ternary.h), one = negative.
+// then a plane of segment.count bits (kernels/codes/ternary.h), one = negative.
 class Form {
  public:
   Form(const Segment& segment, uint64_t bucket)
@@ -60,8 +60,8 @@ class Form {
   uint64_t group_;
 };
 
-// The sums are those of kernels/stats.h over all of v, with 0 in place of elements of the other
-// class.
+// The sums are those of kernels/codes/stats.h over all of v, with 0 in place of elements of the
+// other class.
 Means MeansOf(std::span<const float> v) {
   std::array<float, kBlock> only;
   double sums[2] = {0, 0};

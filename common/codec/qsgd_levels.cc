@@ -8,7 +8,7 @@
 
 #include "common/base/text.h"
 #include "common/codec/bit_pack.h"
-#include "kernels/stats.h"
+#include "kernels/codes/stats.h"
 
 namespace tern::codec {
 namespace {

@@ -21,15 +21,15 @@
 // bits, 0 for a norm of 0 (docs/ALGORITHMS.md, section 14: PQASGD's text is one level short).
 //
 // |v_i| / |v| is a float, by IEEE division; x is computed in double; the draw fires if
-// draw32 < floor(p * 2^32) (kernels/philox.h). At s = 1 that is TernGrad's rule, bit for bit.
+// draw32 < floor(p * 2^32) (kernels/codes/philox.h). At s = 1 that is TernGrad's rule, bit for bit.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
 #include "common/codec/codec.h"
-#include "kernels/philox.h"
-#include "kernels/qsgd_inl.h"
+#include "kernels/codes/philox.h"
+#include "kernels/codes/qsgd_math.h"
 
 namespace tern::codec {
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "common/codec/float_sum.h"
-#include "kernels/sparse_inl.h"
+#include "kernels/codes/sparse_math.h"
 
 namespace tern::codec {
 namespace {

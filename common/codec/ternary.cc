@@ -1,6 +1,6 @@
 // TernGrad (Wen et al. 2017, Algorithm 1 and section 3.3): ternary codes with a scaler that all
 // workers share, so that the server adds integers.
-#include "kernels/ternary.h"
+#include "kernels/codes/ternary.h"
 
 #include <array>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "common/codec/makers.h"
 #include "common/codec/mask_signs.h"
 #include "common/codec/ternary_wire.h"
-#include "kernels/planes.h"
+#include "kernels/codes/planes.h"
 
 namespace tern::codec {
 namespace {

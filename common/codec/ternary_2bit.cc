@@ -3,8 +3,8 @@
 
 #include "common/codec/mask_signs.h"
 #include "common/codec/ternary_wire.h"
-#include "kernels/planes.h"
-#include "kernels/ternary.h"
+#include "kernels/codes/planes.h"
+#include "kernels/codes/ternary.h"
 
 namespace tern::codec {
 namespace {

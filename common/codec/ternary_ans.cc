@@ -9,9 +9,9 @@
 #include "common/codec/float_sum.h"
 #include "common/codec/mask_signs.h"
 #include "common/codec/ternary_wire.h"
-#include "kernels/ans_symbols.h"
-#include "kernels/planes.h"
-#include "kernels/ternary.h"
+#include "kernels/codes/ans_symbols.h"
+#include "kernels/codes/planes.h"
+#include "kernels/codes/ternary.h"
 
 namespace tern::codec {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "common/codec/mask_signs.h"
 #include "common/codec/ternary_wire.h"
-#include "kernels/planes.h"
-#include "kernels/ternary.h"
-#include "kernels/trits.h"
+#include "kernels/codes/planes.h"
+#include "kernels/codes/ternary.h"
+#include "kernels/codes/trits.h"
 
 namespace tern::codec {
 namespace {

@@ -1,4 +1,4 @@
-// The defaults of the wires of TernGrad's codes: sums as bit planes (kernels/planes.h).
+// The defaults of the wires of TernGrad's codes: sums as bit planes (kernels/codes/planes.h).
 #include "common/codec/ternary_wire.h"
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 #include <string>
 
 #include "common/codec/float_sum.h"
-#include "kernels/planes.h"
-#include "kernels/ternary.h"
+#include "kernels/codes/planes.h"
+#include "kernels/codes/ternary.h"
 
 namespace tern::codec {
 namespace {

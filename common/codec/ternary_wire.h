@@ -27,8 +27,9 @@ class TernaryWire {
   virtual Result<ParsedCode> Parse(std::span<const uint8_t> bytes, uint64_t count,
                                    Scratch* scratch) const = 0;
 
-  // Down: the sum of `contributors` codes, in SumBits(contributors) planes (kernels/planes.h). In
-  // these defaults the planes are the bytes; sums_are_planes says that AppendSum only copies them.
+  // Down: the sum of `contributors` codes, in SumBits(contributors) planes
+  // (kernels/codes/planes.h). In these defaults the planes are the bytes; sums_are_planes says that
+  // AppendSum only copies them.
   virtual bool sums_are_planes() const { return true; }
   virtual void AppendSum(std::span<const uint8_t> planes, uint64_t count, int contributors,
                          std::vector<uint8_t>* out) const;

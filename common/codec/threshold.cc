@@ -8,7 +8,7 @@
 #include "common/codec/makers.h"
 #include "common/codec/select.h"
 #include "common/codec/sparse.h"
-#include "kernels/ternary.h"
+#include "kernels/codes/ternary.h"
 
 namespace tern::codec {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/optimizer.h"
+#include "kernels/update/optimizer.h"
 
 namespace tern::update {
 

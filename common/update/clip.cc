@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "kernels/optimizer.h"
-#include "kernels/stats.h"
+#include "kernels/codes/stats.h"
+#include "kernels/update/optimizer.h"
 
 namespace tern::update {
 

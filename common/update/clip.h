@@ -5,7 +5,7 @@
 
 namespace tern::update {
 
-// The 2-norm, added in the fixed order of kernels/stats.h: the same bits on every device.
+// The 2-norm, added in the fixed order of kernels/codes/stats.h: the same bits on every device.
 double Norm(const float* x, size_t n);
 // The factor for a gradient with this norm: clip / norm if norm > clip, else 1. A clip of 0
 // disables clipping. A non-finite norm gives 1: whoever checks the gradient reports it.

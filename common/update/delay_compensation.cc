@@ -1,6 +1,6 @@
 #include "common/update/delay_compensation.h"
 
-#include "kernels/compensation.h"
+#include "kernels/update/compensation.h"
 
 namespace tern::update {
 

@@ -15,7 +15,7 @@
 
 #include "common/base/floats.h"
 #include "common/update/optimizer.h"
-#include "kernels/local_step_inl.h"
+#include "kernels/update/local_step_math.h"
 
 namespace tern::update {
 

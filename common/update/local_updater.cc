@@ -4,7 +4,7 @@
 #include <array>
 
 #include "common/base/text.h"
-#include "kernels/optimizer.h"
+#include "kernels/update/optimizer.h"
 
 namespace tern::update {
 namespace {

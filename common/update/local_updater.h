@@ -20,7 +20,7 @@
 #include "common/base/floats.h"
 #include "common/base/status.h"
 #include "common/update/delay_compensation.h"
-#include "kernels/local_step_inl.h"
+#include "kernels/update/local_step_math.h"
 #include "proto/job.pb.h"
 
 namespace tern::update {

@@ -4,8 +4,8 @@
 
 #include "common/base/floats.h"
 #include "common/base/text.h"
-#include "kernels/optimizer.h"
-#include "kernels/stats.h"
+#include "kernels/codes/stats.h"
+#include "kernels/update/optimizer.h"
 
 namespace tern::update {
 namespace {

@@ -1,4 +1,4 @@
-// The optimizer: names and state of the update rules in kernels/optimizer.h, the same for a
+// The optimizer: names and state of the update rules in kernels/update/optimizer.h, the same for a
 // worker's replica and for a server's share of central parameters. It sees what it updates as one
 // arena.
 //
@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "kernels/optimizer_inl.h"
+#include "kernels/update/optimizer_math.h"
 #include "proto/job.pb.h"
 
 namespace tern::update {
@@ -60,7 +60,7 @@ class Optimizer {
   // 0: none. REQUIRES exactly one call per element and step.
   virtual void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
                       float decay) = 0;
-  // For a caller that computes on a device with arenas like Slots() (kernels/device.h): the
+  // For a caller that computes on a device with arenas like Slots() (kernels/update/update.h): the
   // coefficients of the step; and the rate of a tensor whose w and g have these sums of squares, in
   // rules that have one (lars), else 1.
   virtual kernels::UpdateStep NumbersOf(const Step& step) const = 0;

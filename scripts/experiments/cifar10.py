@@ -15,7 +15,7 @@ import report
 import runs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/bench"))
+sys.path.insert(0, str(ROOT / "bench"))
 from processes import python_with  # noqa: E402
 
 EPOCHS, EPOCH_STEPS = 10, 391

@@ -119,7 +119,7 @@ class Augmentation:
 
 
 def fill(tensor, init):
-    """models/init.cc: proto/net.proto's Init."""
+    """models/graph/init.cc: proto/net.proto's Init."""
     fan_in = tensor[0].numel()
     if "constant" in init:
         tensor.fill_(init["constant"])

@@ -8,17 +8,17 @@ import re
 import sources
 
 PROTO = "proto/job.proto"
-ROOMS = ("common/", "kernels/", "models/", "server/", "tools/", "worker/")
-OWN_FOLDERS = ("common/algorithm/", "server/", "worker/train/")
+ROOMS = ("client/", "common/", "kernels/", "models/", "server/", "setup/", "tools/", "worker/")
+OWN_FOLDERS = ("client/train/algorithms/", "common/algorithm/", "server/rules/")
 MAX_FILES, MAX_FILES_WITH_RULE = 6, 9  # proto/job.proto with them; CMake, configs, docs and tests apart
 
-RULES = "server/clock_rules.cc"
-TABLES = {"common/algorithm/rules.cc", RULES, "server/clock_rules.h", "worker/train/algorithms.cc", "worker/train/algorithms.h"}
+RULES = "server/rules/clock_rules.cc"
+TABLES = {"common/algorithm/rules.cc", RULES, "server/rules/clock_rules.h", "client/train/algorithms.cc", "client/train/algorithms.h"}
 # Own files that several algorithms share.
 SHARED = {
     "common/algorithm/dcasgd.cc": ("dcasgd_c", "dcasgd_a"),
-    "server/dcasgd.cc": ("dcasgd_c", "dcasgd_a"),
-    "worker/train/asgd.cc": ("asgd", "dcasgd_c", "dcasgd_a", "ssp", "softsync"),
+    "server/rules/dcasgd.cc": ("dcasgd_c", "dcasgd_a"),
+    "client/train/algorithms/asgd.cc": ("asgd", "dcasgd_c", "dcasgd_a", "ssp", "softsync"),
 }
 # Two of OD-SGD's local updaters have the names of algorithms; this is their table.
 LOCAL_UPDATERS = "common/update/local_updater.cc"

@@ -10,7 +10,7 @@ import re
 import sources
 
 LEAVES = ["proto", "kernels", "common/base"]
-COMMON = ["common/" + name for name in ("algorithm", "base", "checkpoint", "codec", "config", "net", "protocol", "setup", "update")]
+COMMON = ["common/" + name for name in ("algorithm", "base", "checkpoint", "codec", "config", "net", "protocol", "tensors", "update")]
 
 # folder: what it may include besides itself. A file may be named alone.
 LAYERS = {
@@ -20,43 +20,46 @@ LAYERS = {
     "common/algorithm": ["common/base", "proto"],
     "common/config": ["common/algorithm", "common/base", "proto"],
     "common/net": ["common/base", "proto"],
+    "common/tensors": ["common/base"],
     "common/codec": LEAVES,
     "common/update": LEAVES,
-    "models": ["proto", "common/base", "kernels/philox.h"],
-    "common/checkpoint": ["common/base", "models", "proto"],
+    "common/checkpoint": ["common/base", "common/tensors", "proto"],
     "common/protocol": ["common/algorithm", "common/base", "common/codec", "proto"],
-    # What both daemons do before they differ; the one folder of common that knows models.
-    "common/setup": COMMON + LEAVES + ["models"],
+    "models": ["proto", "common/base", "common/tensors", "kernels/codes/philox.h"],
+    # What every program makes of a job first.
+    "setup": COMMON + LEAVES + ["models"],
     "worker/data": LEAVES + ["models"],
     # Codes are made where the gradients lie.
-    "worker/engine": LEAVES + ["common/codec", "models"],
+    "worker/device": LEAVES + ["common/codec"],
+    "worker/engine": LEAVES + ["models", "worker/device/cuda_model.h", "worker/device/device.h"],
     "worker/tensorboard": ["common/base", "proto"],
-    "server": COMMON + ["models", "proto"],
-    "worker": COMMON + LEAVES + ["models", "worker/data", "worker/engine", "worker/tensorboard",
-               "worker/train"],
+    "client": COMMON + LEAVES + ["models", "setup", "worker", "worker/data", "worker/device", "worker/engine"],
+    "server": COMMON + ["models", "proto", "setup"],
+    "worker": COMMON + LEAVES + ["client", "models", "setup", "worker/data", "worker/device", "worker/engine", "worker/tensorboard"],
     # `tern predict` measures what workers do with what workers use.
-    "tools": COMMON + LEAVES + ["models", "worker/data", "worker/train"],
+    "tools": COMMON + LEAVES + ["client", "models", "setup", "worker", "worker/data"],
 }
-LAYERS["worker/train"] = LAYERS["worker"]
 
 # Library: how its includes begin, and the folders that wrap it. Tests may use any.
 VENDORS = {
     "ZeroMQ": (("zmq",), ["common/net"]),
     "yaml-cpp": (("yaml-cpp/",), ["common/config"]),
     "oneDNN": (("dnnl", "oneapi/"), ["worker/engine"]),
-    "CUDA": (("cuda", "cudnn", "cublas"), ["kernels", "worker/engine"]),
+    "CUDA": (("cuda", "cudnn", "cublas"), ["kernels", "worker/device", "worker/engine"]),
     "Highway": (("hwy/",), ["kernels"]),
     "cpp-httplib": (("httplib",), ["common/net", "tools"]),
-    "nlohmann-json": (("nlohmann/",), ["models", "common/setup", "tools", "worker/engine"]),
-    "libsodium": (("sodium",), ["common/base", "common/net", "common/setup"]),
+    "nlohmann-json": (("nlohmann/",), ["common/tensors", "setup", "tools", "worker/engine"]),
+    "libsodium": (("sodium",), ["common/base", "common/net", "setup"]),
     "zlib": (("zlib",), ["worker/data"]),
     "libjpeg-turbo": (("jpeglib", "jerror"), ["worker/data"]),
     "libpng": (("png.h", "pngconf"), ["worker/data"]),
-    "gflags": (("gflags/",), ["common/setup", "tools"]),
+    "gflags": (("gflags/",), ["setup", "tools"]),
     "glog": (("glog/",), ["common/base"]),
 }
 # Headers whose purpose is to show a library to everybody.
 OPEN_HEADERS = {"common/base/logging.h"}
+
+UNBOUND = ("bench", "tests")  # they may include anything
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(<[^>]+>|"[^"]+")', re.MULTILINE)
 
@@ -70,7 +73,7 @@ def folder_of(path):
 
 
 def is_ours(include):
-    return include.split("/")[0] in {folder.split("/")[0] for folder in LAYERS} | {"tests"}
+    return include.split("/")[0] in {folder.split("/")[0] for folder in LAYERS} | set(UNBOUND)
 
 
 def exists(include):
@@ -83,7 +86,7 @@ def check_layer(path, include, where):
     target = folder_of(include)
     if not exists(include):
         yield f'{where}: includes "{include}", which does not exist; paths are from the root'
-    elif own == "tests" or target == own:
+    elif own in UNBOUND or target == own:
         return
     elif own not in LAYERS:
         yield f"{where}: folder {own} has no line in LAYERS of scripts/lint/check_layers.py"
@@ -103,7 +106,7 @@ def reached_folders(header, includers):
 
 def check_vendor(path, include, where, includers):
     for name, (prefixes, folders) in VENDORS.items():
-        if not include.startswith(prefixes) or folder_of(path) == "tests" or path in OPEN_HEADERS:
+        if not include.startswith(prefixes) or folder_of(path) in UNBOUND or path in OPEN_HEADERS:
             continue
         if folder_of(path) not in folders:
             yield f"{where}: <{include}> ({name}) belongs behind a wrapper in {' or '.join(folders)}"

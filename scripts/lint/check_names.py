@@ -5,6 +5,7 @@ scripts/lint.sh --tidy asks clang-tidy instead, by the rules of .clang-tidy: exa
 """
 import re
 
+import check_layers
 import sources
 
 CAMEL = re.compile(r"[A-Z][A-Za-z0-9]*")
@@ -30,8 +31,8 @@ PRIVATE_MEMBER = re.compile(r"^  (?!using|friend|static|return|struct|enum|class
 
 
 def namespace_of(path):
-    """tern::<folder>; common/base is plain tern, and so are the programs."""
-    folder = path.split("/")[-2]
+    """tern::<layer>, whatever its subfolders are called; common/base is plain tern, and so are the programs."""
+    folder = check_layers.folder_of(path).split("/")[-1]
     return "tern" if folder == "base" else "tern::" + folder
 
 
@@ -78,11 +79,11 @@ def check(path):
         for name in private_members(match.group(1)):
             if not name.endswith("_"):
                 yield fault(match, 0, "").split("class")[0] + f"private member {name}: ends in an underscore"
-    first = NAMESPACE.search(source)
-    if first and not path.startswith("tests/"):
+    names = NAMESPACE.findall(source)
+    if names and not path.startswith(check_layers.UNBOUND):
         own = namespace_of(path)
-        if first.group(1) != own and not first.group(1).startswith(own + "::"):
-            yield fault(first, 1, f"the namespace of this folder is {own}")
+        if not any(name == own or name.startswith(own + "::") for name in names):
+            yield f"{path}: {names[0]}: the namespace of this folder is {own}"
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 #include <numeric>
 #include <random>
 
-#include "kernels/stats.h"
-#include "kernels/ternary.h"
+#include "kernels/codes/stats.h"
+#include "kernels/codes/ternary.h"
 #include "tests/conformance/codec_conformance.h"
 
 namespace tern::codec {

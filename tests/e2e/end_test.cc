@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "models/safetensors.h"
+#include "common/tensors/safetensors.h"
 #include "tests/e2e/job_fixture.h"
 
 namespace tern::e2e {
@@ -34,7 +34,7 @@ TEST(Signal, SigtermToShard0EndsAllAfterTheSameRound) {
   ASSERT_TRUE(job.WaitForRound(3));
   job.server(0).Signal(SIGTERM);
   job.ExpectAllEnd(143);
-  Result<models::TensorFile> weights = models::DecodeSafetensors(job.Weights());
+  Result<tensors::TensorFile> weights = tensors::DecodeSafetensors(job.Weights());
   ASSERT_TRUE(weights.ok()) << weights.status().message();
   const uint64_t last = std::stoull(weights->metadata["step"]);
   EXPECT_GE(last, 3u);

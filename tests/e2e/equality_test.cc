@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "models/safetensors.h"
+#include "common/tensors/safetensors.h"
 #include "tests/e2e/job_fixture.h"
 
 namespace tern::e2e {
@@ -22,12 +22,12 @@ std::vector<double> WeightsOf(uint32_t workers) {
   TestJob job(options);
   job.StartAll();
   job.ExpectAllEnd(0);
-  Result<models::TensorFile> file =
-      models::ReadSafetensors(job.output_dir() + "/weights.safetensors");
+  Result<tensors::TensorFile> file =
+      tensors::ReadSafetensors(job.output_dir() + "/weights.safetensors");
   std::vector<double> all;
   EXPECT_TRUE(file.ok()) << file.status().message();
   if (!file.ok()) return all;
-  for (const models::Tensor& tensor : file->tensors)
+  for (const tensors::Tensor& tensor : file->tensors)
     all.insert(all.end(), tensor.values.begin(), tensor.values.end());
   EXPECT_EQ(all.size(), 431080u);
   return all;

@@ -10,7 +10,7 @@
 
 #include "common/base/cpus.h"
 #include "tests/e2e/job_fixture.h"
-#include "tests/tensorboard/read_events.h"
+#include "tests/worker/tensorboard/read_events.h"
 
 namespace tern::e2e {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "common/base/text.h"
 #include "common/net/frame.h"
-#include "common/setup/setup.h"
+#include "setup/setup.h"
 #include "tests/e2e/job_fixture.h"
 #include "tests/e2e/stranger.h"
 

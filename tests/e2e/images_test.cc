@@ -6,8 +6,8 @@
 #include <fstream>
 #include <string>
 
-#include "tests/data/image_files.h"
 #include "tests/e2e/job_fixture.h"
+#include "tests/worker/data/image_files.h"
 
 namespace tern::e2e {
 namespace {

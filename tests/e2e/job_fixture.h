@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/process.h"
+#include "tools/run/process.h"
 
 namespace tern::e2e {
 

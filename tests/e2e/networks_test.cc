@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "models/safetensors.h"
+#include "common/tensors/safetensors.h"
 #include "tests/e2e/job_fixture.h"
 
 namespace tern::e2e {
@@ -26,8 +26,8 @@ constexpr char kBranches[] = R"({net: {layers: [
     {name: scores, dense: {outputs: 10}},
     {name: loss, softmax_loss: {label_smoothing: 0.1}}]}})";
 
-const models::Tensor* Find(const models::TensorFile& file, const std::string& name) {
-  for (const models::Tensor& tensor : file.tensors)
+const tensors::Tensor* Find(const tensors::TensorFile& file, const std::string& name) {
+  for (const tensors::Tensor& tensor : file.tensors)
     if (tensor.name == name) return &tensor;
   return nullptr;
 }
@@ -44,10 +44,10 @@ std::string TrainedWeights(const std::string& model) {
 TEST(Networks, WithNormsDropoutAndBranchesGiveTheSameBytesAgain) {
   const std::string weights = TrainedWeights(kBranches);
   EXPECT_EQ(weights, TrainedWeights(kBranches));
-  const auto file = models::DecodeSafetensors(weights);
+  const auto file = tensors::DecodeSafetensors(weights);
   ASSERT_TRUE(file.ok()) << file.status().message();
   for (const char* name : {"norm.running_mean", "norm.running_var"}) {
-    const models::Tensor* statistic = Find(*file, name);
+    const tensors::Tensor* statistic = Find(*file, name);
     ASSERT_NE(statistic, nullptr) << name;
     EXPECT_EQ(statistic->values.size(), 8u);
     EXPECT_NE(statistic->values[0], std::string(name).ends_with("var") ? 1.f : 0.f)
@@ -56,7 +56,7 @@ TEST(Networks, WithNormsDropoutAndBranchesGiveTheSameBytesAgain) {
 }
 
 TEST(Networks, ResNet20Trains) {
-  const auto file = models::DecodeSafetensors(TrainedWeights("{name: resnet20}"));
+  const auto file = tensors::DecodeSafetensors(TrainedWeights("{name: resnet20}"));
   ASSERT_TRUE(file.ok()) << file.status().message();
   EXPECT_NE(Find(*file, "layer2.0.downsample.1.running_var"), nullptr);
 }

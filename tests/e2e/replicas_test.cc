@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/setup/setup.h"
+#include "setup/setup.h"
 #include "tests/e2e/job_fixture.h"
 
 namespace tern::e2e {

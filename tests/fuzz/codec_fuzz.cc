@@ -13,6 +13,7 @@
 
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
+#include "kernels/codes/stats.h"
 
 namespace {
 

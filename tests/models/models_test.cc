@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "models/shapes.h"
+#include "models/graph/shapes.h"
 #include "tests/models/net_text.h"
 
 namespace tern::models {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "models/graph/shapes.h"
 #include "models/models.h"
-#include "models/shapes.h"
 
 namespace tern::models {
 namespace {

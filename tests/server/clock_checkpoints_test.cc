@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "server/lane_checkpoints.h"
-#include "tests/server/central_job.h"
+#include "tests/server/central/central_job.h"
 
 namespace tern::server {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "server/lane_counters.h"
-#include "tests/net/net_testing.h"
+#include "tests/common/net/net_testing.h"
 
 namespace tern::server {
 namespace {

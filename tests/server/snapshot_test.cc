@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/server/central_job.h"
+#include "tests/server/central/central_job.h"
 
 namespace tern::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/setup/command_line.h"
+#include "setup/command_line.h"
 
 #include <gflags/gflags.h>
 #include <gmock/gmock.h>

@@ -4,7 +4,7 @@
 
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
-#include "common/protocol/codec_options.h"
+#include "common/protocol/plan/codec_options.h"
 #include "tests/setup/small_job.h"
 
 namespace tern::setup {

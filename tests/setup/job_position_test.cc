@@ -1,4 +1,4 @@
-#include "common/setup/job_position.h"
+#include "setup/job_position.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include "common/algorithm/facts.h"
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
-#include "common/protocol/cells.h"
-#include "common/setup/setup.h"
+#include "common/protocol/rounds/cells.h"
+#include "setup/setup.h"
 #include "tests/setup/small_job.h"
 
 namespace tern::setup {
@@ -23,7 +23,8 @@ TEST(LanesThatKeepSums, AreOfAlgorithmsWhoseRoundsTheEndOfAJobDoesNotCutShort) {
       const auto setup =
           MakeSetup(file.path(), {"train.algorithm=" + name, "exchange.codec=" + codec,
                                   "train.optimizer.name=sgd", "exchange.scaler=per_worker"});
-      if (!setup.ok()) continue;  // refused: tests/config/train_rules_test.cc has the sentences
+      if (!setup.ok())
+        continue;  // refused: tests/common/config/train_rules_test.cc has the sentences
       const algorithm::Facts facts = algorithm::FactsOf((*setup)->job);
       const std::vector<bool> shards = protocol::ShardsThatKeep((*setup)->plan);
       const bool keeps = std::find(shards.begin(), shards.end(), true) != shards.end();

@@ -1,4 +1,4 @@
-#include "common/setup/report.h"
+#include "setup/report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // What a daemon says of the checkpoints on its disk: which it can go on from, and why not from the
 // others.
-#include "common/setup/saved.h"
+#include "setup/saved.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-// A small job for the tests of common/setup, from a file of its own.
+// A small job for the tests of setup, from a file of its own.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "common/setup/setup.h"
+#include "setup/setup.h"
 
 namespace tern::setup {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "common/protocol/roll_back.h"
+#include "common/protocol/members/roll_back.h"
 
 namespace tern::sim {
 

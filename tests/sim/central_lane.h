@@ -11,8 +11,8 @@
 #include <map>
 #include <vector>
 
-#include "common/protocol/cells.h"
-#include "common/protocol/round_lane.h"
+#include "common/protocol/rounds/cells.h"
+#include "common/protocol/rounds/round_lane.h"
 #include "tests/sim/toy.h"
 
 namespace tern::sim {

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/protocol/cells.h"
-#include "common/protocol/clock_lane.h"
+#include "common/protocol/rounds/cells.h"
+#include "common/protocol/rounds/clock_lane.h"
 #include "tests/sim/clock_ledger.h"
 #include "tests/sim/schedule.h"
 #include "tests/sim/toy.h"

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "common/protocol/message.h"
+#include "common/protocol/rounds/message.h"
 
 namespace tern::sim {
 

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "common/protocol/exchange.h"
+#include "common/protocol/rounds/exchange.h"
 
 namespace tern::sim {
 

@@ -7,8 +7,8 @@
 #include <map>
 #include <vector>
 
-#include "common/protocol/cells.h"
-#include "common/protocol/message.h"
+#include "common/protocol/rounds/cells.h"
+#include "common/protocol/rounds/message.h"
 #include "tests/sim/queue.h"
 #include "tests/sim/schedule.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/protocol/message.h"
+#include "common/protocol/rounds/message.h"
 
 namespace tern::sim {
 

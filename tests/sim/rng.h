@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "common/protocol/message.h"
+#include "common/protocol/rounds/message.h"
 
 namespace tern::sim {
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "common/protocol/cells.h"
-#include "common/protocol/resume.h"
-#include "common/protocol/round_lane.h"
+#include "common/protocol/members/resume.h"
+#include "common/protocol/rounds/cells.h"
+#include "common/protocol/rounds/round_lane.h"
 #include "tests/sim/schedule.h"
 
 namespace tern::sim {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "common/protocol/follower.h"
+#include "common/protocol/members/follower.h"
 #include "tests/sim/world.h"
 
 namespace tern::sim {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/text.h"
-#include "common/setup/setup.h"
+#include "setup/setup.h"
 #include "tests/e2e/job_fixture.h"
 #include "tools/cost.h"
 

@@ -3,8 +3,8 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include "models/graph/shapes.h"
 #include "models/models.h"
-#include "models/shapes.h"
 #include "tests/e2e/job_fixture.h"
 
 namespace tern::e2e {

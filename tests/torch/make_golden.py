@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What PyTorch, in double precision, makes of the nets of golden_cases.py: losses, scores, gradients, statistics.
 
-    make_golden.py OUT.safetensors            writes them; tests/engine/golden_test.cc holds the engine against it
+    make_golden.py OUT.safetensors            writes them; tests/worker/engine/golden_test.cc holds the engine against it
     make_golden.py --check GOLDEN.safetensors  whether that file is what this script makes
 
 Parameters and images are drawn by a hash that both sides compute. Of a tensor of more than WHOLE elements the file has

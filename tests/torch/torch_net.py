@@ -19,7 +19,7 @@ def option(kind, key, otherwise):
 
 
 def same_padding(size, kernel, stride, dilation=1):
-    """How much `same` pads before and after (models/shapes.h)."""
+    """How much `same` pads before and after (models/graph/shapes.h)."""
     out = -(-size // stride)
     total = max(0, (out - 1) * stride + (kernel - 1) * dilation + 1 - size)
     return total // 2, total - total // 2

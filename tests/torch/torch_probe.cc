@@ -18,10 +18,11 @@
 #include <string>
 #include <vector>
 
-#include "kernels/optimizer.h"
+#include "common/tensors/safetensors.h"
+#include "kernels/update/optimizer.h"
+#include "models/graph/arena.h"
+#include "models/graph/shapes.h"
 #include "models/models.h"
-#include "models/safetensors.h"
-#include "models/shapes.h"
 #include "worker/engine/net.h"
 
 namespace tern::engine {
@@ -43,7 +44,7 @@ Result<Probe> Load(const std::string& net_path, const std::string& weights_path)
   if (!net.ok()) return net.status();
   auto table = models::MakeParameterTable(*net);
   if (!table.ok()) return table.status();
-  const auto weights = models::ReadSafetensors(weights_path);
+  const auto weights = tensors::ReadSafetensors(weights_path);
   if (!weights.ok()) return weights.status();
   Probe probe{*net, *table, std::vector<float>(table->total),
               std::vector<float>(table->statistics_total)};
@@ -59,10 +60,10 @@ struct Batches {
 };
 
 Result<Batches> ReadBatches(const std::string& path) {
-  const auto file = models::ReadSafetensors(path);
+  const auto file = tensors::ReadSafetensors(path);
   if (!file.ok()) return file.status();
   Batches batches;
-  for (const models::Tensor& tensor : file->tensors) {
+  for (const tensors::Tensor& tensor : file->tensors) {
     if (tensor.name == "labels") {
       for (const float label : tensor.values)
         batches.labels.push_back(static_cast<uint32_t>(label));
@@ -93,12 +94,12 @@ Status Follow(Probe probe, const Batches& batches, const std::string& out, float
     kernels::MomentumUpdate(probe.parameters.data(), velocity.data(), gradients.data(),
                             probe.table.total, rate, momentum, 0);
   }
-  std::vector<models::TensorView> tensors = {{"losses", {losses.size()}, losses}};
+  std::vector<tensors::TensorView> tensors = {{"losses", {losses.size()}, losses}};
   for (auto& view : models::ViewArena(probe.table, probe.parameters.data()))
     tensors.push_back(view);
   for (auto& view : models::ViewStatistics(probe.table, probe.statistics.data()))
     tensors.push_back(view);
-  return models::WriteSafetensors(out, tensors, {});
+  return tensors::WriteSafetensors(out, tensors, {});
 }
 
 Status Scores(Probe probe, const Batches& batches, const std::string& out) {
@@ -110,7 +111,7 @@ Status Scores(Probe probe, const Batches& batches, const std::string& out) {
   const std::vector<uint32_t> labels(size);
   std::vector<float> scores(size_t{size} * classes);
   (*net)->Forward({batches.images, labels, size, 0, scores}, nullptr);
-  return models::WriteSafetensors(out, {{"scores", {size, classes}, scores}}, {});
+  return tensors::WriteSafetensors(out, {{"scores", {size, classes}, scores}}, {});
 }
 
 Status Run(const std::vector<std::string>& words) {

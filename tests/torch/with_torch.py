@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "bench"))
+sys.path.insert(0, str(HERE.parents[1] / "bench"))
 from processes import python_with_torch  # noqa: E402
 
 SKIPPED = 77  # SKIP_RETURN_CODE in CMakeLists.txt

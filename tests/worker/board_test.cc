@@ -1,5 +1,5 @@
 // What a worker shows in TensorBoard, of a coder around the cells that a server runs.
-#include "worker/train/board.h"
+#include "worker/board.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,15 +9,15 @@
 #include <map>
 #include <set>
 
+#include "client/exchange/coder.h"
+#include "client/train/apply.h"
 #include "common/codec/codecs.h"
-#include "common/protocol/cells.h"
-#include "tests/tensorboard/read_events.h"
-#include "tests/worker/train_job.h"
+#include "common/protocol/rounds/cells.h"
+#include "tests/client/train/train_job.h"
+#include "tests/worker/tensorboard/read_events.h"
 #include "worker/tensorboard/histogram.h"
-#include "worker/train/apply.h"
-#include "worker/train/coder.h"
 
-namespace tern::train {
+namespace tern::client {
 namespace {
 
 using ::testing::ElementsAre;
@@ -51,7 +51,7 @@ class Alone {
  public:
   Alone(const setup::Setup& job)
       : replica(std::move(*Replica::Make(job))),
-        board(Board::Make(job, 1, progress, traffic)),
+        board(worker::Board::Make(job, 1, progress, traffic)),
         coder(job, 1, port, events, progress),
         job_(job),
         sums_(job),
@@ -91,7 +91,7 @@ class Alone {
   std::unique_ptr<Replica> replica;
   RecordingPort port;
   Events events;
-  std::unique_ptr<Board> board;
+  std::unique_ptr<worker::Board> board;
   Coder coder;
 
  private:
@@ -213,8 +213,8 @@ TEST_F(BoardTest, GoesOnWithoutAFileThatCannotBe) {
   Registry registry;
   const Progress progress(registry);
   const net::Traffic traffic(registry);
-  EXPECT_EQ(Board::Make(*job, 0, progress, traffic), nullptr);
+  EXPECT_EQ(worker::Board::Make(*job, 0, progress, traffic), nullptr);
 }
 
 }  // namespace
-}  // namespace tern::train
+}  // namespace tern::client

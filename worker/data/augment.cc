@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "common/base/text.h"
-#include "kernels/philox.h"
+#include "kernels/codes/philox.h"
 
 namespace tern::data {
 namespace {

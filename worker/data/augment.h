@@ -1,8 +1,8 @@
 // Turns a decoded image into the net's input, by the fields of pb::Augmentation in their order.
 //
 // Everything random is a function of (seed, epoch, sample), so it does not depend on workers and
-// threads. Draws are words of noise blocks (kernels/philox.h: stream kAugmentation, rank 0, round =
-// epoch, tensor = sample, level 0):
+// threads. Draws are words of noise blocks (kernels/codes/philox.h: stream kAugmentation, rank 0,
+// round = epoch, tensor = sample, level 0):
 //
 //   block 0      mirrored (its top bit), top, left, brightness
 //   block 1      contrast
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "kernels/pixels.h"
+#include "kernels/nn/pixels.h"
 #include "proto/job.pb.h"
 #include "worker/data/dataset.h"
 #include "worker/data/image.h"

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "kernels/philox.h"
+#include "kernels/codes/philox.h"
 
 namespace tern::data {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/philox.h"
-#include "models/shapes.h"
+#include "kernels/codes/philox.h"
+#include "models/graph/shapes.h"
 #include "proto/net.pb.h"
 #include "worker/engine/net.h"
 

@@ -4,7 +4,7 @@
 //   Make -> { Forward -> Backward? }*
 //
 // Parameters, gradients and statistics live in the caller's arenas, in canonical order
-// (models/shapes.h), plain row-major; some layers keep copies in the layouts that the backend
+// (models/graph/shapes.h), plain row-major; some layers keep copies in the layouts that the backend
 // prefers. An evaluation net (training = false) is a second Net over the same parameters and
 // statistics; it may run at any time in between.
 //
@@ -21,13 +21,15 @@
 #include <span>
 
 #include "common/base/status.h"
-#include "kernels/pixels.h"
-#include "models/shapes.h"
+#include "kernels/nn/pixels.h"
+#include "models/graph/shapes.h"
 #include "proto/net.pb.h"
 
-namespace tern::engine {
-
+namespace tern::device {
 class DeviceModel;
+}
+
+namespace tern::engine {
 
 // Sums over a set of samples.
 struct Score {
@@ -70,7 +72,7 @@ class Net {
     float* gradients = nullptr;
     float* statistics = nullptr;
     // For a net on a GPU: the model that has its weights and gradients, instead of the first two.
-    DeviceModel* model = nullptr;
+    device::DeviceModel* model = nullptr;
   };
   static Result<std::unique_ptr<Net>> Make(const pb::NetDef& def, const Options& options,
                                            const Arenas& arenas);

@@ -1,0 +1,421 @@
+// What this machine's GPU can do at most, and what Tern's kernels for it do: one line of JSON a
+// figure (gpu_timing.h), as soon as it is there; the first tells of the device. gpu_check.py makes
+// ratios of them.
+//
+//   gpu_bench [--device_only] [--elements 134217728] [--nets alexnet,resnet50] [--regions 7]
+//             [--region_ms 50]
+//
+// Bytes are those that have to move: 4 an element that statistics or codes read, the bytes of the
+// codes that are written, the planes of a sum, and 4 for every read and every write of a weight or
+// of what the optimizer keeps of it. What kernels write and read again on the way does not count.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+
+#include "bench/gpu_timing.h"
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/base/text.h"
+#include "kernels/codes/planes.h"
+#include "kernels/codes/stats.h"
+#include "kernels/codes/ternary.h"
+#include "kernels/device/tiling.h"
+#include "kernels/nn/batch_norm.h"
+#include "kernels/update/arrays.h"
+#include "kernels/update/optimizer_math.h"
+#include "kernels/update/update.h"
+#include "models/graph/shapes.h"
+#include "models/models.h"
+
+namespace tern::bench {
+namespace {
+
+using kernels::Part;
+
+constexpr uint64_t kChunk = uint64_t{4096} * 1024 / sizeof(float);  // exchange.chunk_kib's default
+constexpr float kSigma = 0.01f, kClip = 0.025f;
+constexpr size_t kPattern = size_t{1} << 22;             // random values that arrays repeat
+constexpr uint64_t kBeyondCaches = uint64_t{400} << 20;  // bytes that work goes round among
+
+struct Setting {
+  uint64_t elements = uint64_t{1} << 27;
+  std::string nets = "alexnet,resnet50";
+  Regions regions;
+  bool device_only = false;
+};
+
+std::vector<float> Normal(size_t n, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(0, kSigma);
+  std::vector<float> values(n);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+// Tensors one after the other, as in a model's arena.
+std::vector<Part> TensorsOf(const std::vector<uint64_t>& counts) {
+  std::vector<Part> parts;
+  uint64_t begin = 0;
+  for (uint32_t t = 0; t < counts.size(); ++t) {
+    parts.push_back({begin, counts[t], 0, t, t});
+    begin += counts[t];
+  }
+  return parts;
+}
+
+// The same, cut into chunks as they travel.
+std::vector<Part> SegmentsOf(const std::vector<Part>& tensors) {
+  std::vector<Part> segments;
+  uint64_t room = kChunk;
+  uint32_t chunk = 0;
+  for (const Part& tensor : tensors) {
+    for (uint64_t at = 0; at < tensor.count;) {
+      if (room == 0) room = kChunk, ++chunk;
+      const uint64_t here = std::min(room, tensor.count - at);
+      segments.push_back({tensor.begin + at, here, at, tensor.tensor, chunk});
+      at += here;
+      room -= here;
+    }
+  }
+  return segments;
+}
+
+// Cut into tiles, on the device.
+struct Tiled {
+  explicit Tiled(const std::vector<Part>& parts)
+      : host(kernels::CutIntoTiles(parts)),
+        tiles(host.tiles),
+        parts(host.parts),
+        chunks(host.chunks) {}
+  kernels::DeviceTiling Get() {
+    return {tiles.data(), parts.data(), chunks.data(), static_cast<uint32_t>(host.tiles.size())};
+  }
+
+  kernels::Tiling host;
+  OnDevice<kernels::Tile> tiles;
+  OnDevice<kernels::TiledPart> parts;
+  OnDevice<kernels::TiledChunk> chunks;
+};
+
+uint64_t Elements(const std::vector<Part>& tensors) {
+  return tensors.back().begin + tensors.back().count;
+}
+
+// So many arenas of normal values that no cache holds what the next turn reads.
+std::vector<std::unique_ptr<OnDevice<float>>> Arenas(uint64_t elements) {
+  const std::vector<float> values =
+      Normal(std::min<size_t>(kPattern, static_cast<size_t>(elements)), 1);
+  std::vector<std::unique_ptr<OnDevice<float>>> arenas;
+  do {
+    arenas.push_back(std::make_unique<OnDevice<float>>(elements));
+    arenas.back()->Fill(values.data(), values.size());
+  } while (arenas.size() * elements * sizeof(float) < kBeyondCaches && elements > kPattern);
+  return arenas;
+}
+
+class Ternarizing {
+ public:
+  explicit Ternarizing(const std::vector<Part>& tensors)
+      : elements_(Elements(tensors)),
+        tensors_(tensors),
+        segments_(SegmentsOf(tensors)),
+        arenas_(Arenas(elements_)),
+        partial_(tensors_.host.tiles.size()),
+        stats_(tensors.size()),
+        stats_done_(std::vector<uint32_t>(tensors.size())),
+        scales_(std::vector<kernels::TernaryScale>(segments_.host.parts.size(), {kClip, kClip})),
+        masks_(segments_.host.tiles.size() * kernels::kTile / 8),
+        signs_(masks_.size()),
+        ones_(segments_.host.tiles.size()),
+        sign_bit_(ones_.size()),
+        mask_begin_(segments_.host.parts.size()),
+        done_(std::vector<uint32_t>(segments_.host.chunks.size())),
+        out_(segments_.host.out_bytes),
+        sizes_(segments_.host.chunks.size()) {}
+
+  void Print(const std::string& name, const Regions& regions) {
+    const double read = 4.0 * static_cast<double>(elements_);
+    const auto codes = SecondsOf(regions, [this](uint64_t turn) { Code(turn); });
+    const std::vector<uint64_t> sizes = sizes_.Read();
+    const double written = std::accumulate(sizes.begin(), sizes.end(), 0.0);
+    const std::string about =
+        Cat(tensors_.host.parts.size(), " tensors of ", elements_, " elements in ", sizes.size(),
+            " chunks; codes of ", HumanBytes(static_cast<uint64_t>(written)));
+    PrintFigure(name + "_codes", codes, read + written, about, 2);
+    const auto stats = SecondsOf(regions, [this](uint64_t turn) { TakeStats(turn); });
+    PrintFigure(name + "_statistics", stats, read, about);
+    const auto both = SecondsOf(regions, [this](uint64_t turn) {
+      TakeStats(turn);
+      Code(turn);
+    });
+    PrintFigure(name + "_statistics_and_codes", both, 2 * read + written, about, 3);
+  }
+
+ private:
+  const float* Arena(uint64_t turn) { return arenas_[turn % arenas_.size()]->data(); }
+  void TakeStats(uint64_t turn) {
+    Check(kernels::ComputeStatsOnDevice(nullptr, Arena(turn), tensors_.Get(), partial_.data(),
+                                        stats_done_.data(), stats_.data()),
+          "launch of statistics");
+  }
+  void Code(uint64_t turn) {
+    Check(kernels::TernarizeOnDevice(nullptr, Arena(turn), segments_.Get(), scales_.data(),
+                                     {.seed = 1, .stream = kernels::Stream::kCodes, .round = turn},
+                                     {masks_.data(), signs_.data(), ones_.data(), sign_bit_.data(),
+                                      mask_begin_.data(), done_.data()},
+                                     out_.data(), sizes_.data()),
+          "launch of codes");
+  }
+
+  uint64_t elements_;
+  Tiled tensors_, segments_;
+  std::vector<std::unique_ptr<OnDevice<float>>> arenas_;
+  OnDevice<kernels::DeviceStats> partial_, stats_;
+  OnDevice<uint32_t> stats_done_;
+  OnDevice<kernels::TernaryScale> scales_;
+  OnDevice<uint8_t> masks_, signs_;
+  OnDevice<uint32_t> ones_, sign_bit_;
+  OnDevice<uint64_t> mask_begin_;
+  OnDevice<uint32_t> done_;
+  OnDevice<uint8_t> out_;
+  OnDevice<uint64_t> sizes_;
+};
+
+// Planes of random sums of `workers` codes, of all parts: each repeats those of the longest one.
+struct Sums {
+  Sums(const std::vector<Part>& parts, int workers) {
+    uint64_t longest = 0;
+    for (const Part& part : parts) longest = std::max(longest, part.count);
+    const auto bits = static_cast<size_t>(kernels::SumBits(workers));
+    const size_t bytes = kernels::PlaneBytes(longest);
+    std::vector<uint8_t> planes(bits * bytes);
+    std::mt19937_64 random(6);
+    std::uniform_int_distribution<int> draw(-workers, workers);
+    for (uint64_t i = 0; i < longest; ++i) {
+      const auto sum = static_cast<uint32_t>(draw(random));
+      for (size_t p = 0; p < bits; ++p)
+        planes[p * bytes + i / 8] |= static_cast<uint8_t>((sum >> p & 1) << i % 8);
+    }
+    for (const Part& part : parts) {
+      places.push_back({all.size(), kClip});
+      for (size_t p = 0; p < bits; ++p) {
+        const auto begin = planes.begin() + static_cast<ptrdiff_t>(p * bytes);
+        all.insert(all.end(), begin,
+                   begin + static_cast<ptrdiff_t>(kernels::PlaneBytes(part.count)));
+      }
+    }
+  }
+  std::vector<uint8_t> all;
+  std::vector<kernels::SumPlace> places;
+};
+
+void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
+                  const Regions& regions) {
+  const std::vector<Part> segments = SegmentsOf(tensors);
+  const uint64_t elements = Elements(tensors);
+  const std::vector<float> values = Normal(std::min<size_t>(kPattern, elements), 2);
+  std::vector<float> positive = values;
+  for (float& value : positive) value = std::abs(value);
+  Tiled tiled(segments);
+  OnDevice<float> weights(elements), first(elements), second(elements);
+  weights.Fill(values.data(), values.size());
+  second.Fill(positive.data(), positive.size());
+  OnDevice<kernels::TensorRates> rates(
+      std::vector<kernels::TensorRates>(segments.size(), {1e-4f, 0}));
+  OnDevice<uint32_t> bad(std::vector<uint32_t>(1));
+  for (const uint32_t workers : {2u, 4u, 8u}) {
+    const Sums sums(segments, static_cast<int>(workers));
+    OnDevice<uint8_t> planes(sums.all);
+    OnDevice<kernels::SumPlace> places(sums.places);
+    for (const bool adam : {false, true}) {
+      first.Fill(values.data(), values.size());
+      const kernels::UpdateStep step{adam ? kernels::Rule::kAdam : kernels::Rule::kMomentum,
+                                     1e-6f,
+                                     0.9f,
+                                     {1e-6f, 1.02f, 0.9f, 0.1f, 0.999f, 0.001f, 1e-8f}};
+      const auto seconds = SecondsOf(regions, [&](uint64_t) {
+        Check(kernels::DecodeAndUpdateOnDevice(
+                  nullptr, tiled.Get(), planes.data(), places.data(), workers, step, rates.data(),
+                  {weights.data(), first.data(), second.data()}, bad.data()),
+              "launch of updates");
+      });
+      const double state = (adam ? 24.0 : 16.0) * static_cast<double>(elements);
+      PrintFigure(Cat(name, "_decode_", adam ? "adam" : "momentum", "_", workers), seconds,
+                  static_cast<double>(sums.all.size()) + state,
+                  Cat(elements, " parameters, sums of ", workers, " workers, ",
+                      kernels::SumBits(static_cast<int>(workers)), " planes"));
+    }
+  }
+  if (bad.Read()[0] != 0) {
+    std::fprintf(stderr, "gpu_bench: sums that can be were taken for ones that cannot\n");
+    std::exit(static_cast<int>(Code::kInternal));
+  }
+}
+
+void PrintCopies(const Setting& setting) {
+  const auto bytes = static_cast<double>(setting.elements) * sizeof(float);
+  const std::vector<float> values = Normal(std::min<size_t>(kPattern, setting.elements), 3);
+  OnDevice<float> from(setting.elements), to(setting.elements);
+  from.Fill(values.data(), values.size());
+  const size_t size = setting.elements * sizeof(float);
+  PrintFigure("copy",
+              SecondsOf(setting.regions,
+                        [&](uint64_t) {
+                          Check(cudaMemcpyAsync(to.data(), from.data(), size,
+                                                cudaMemcpyDeviceToDevice, nullptr),
+                                "cudaMemcpyAsync on the device");
+                        }),
+              2 * bytes, Cat(HumanBytes(size), ", bytes read and written"));
+  std::vector<float> host(setting.elements / 2);
+  for (size_t i = 0; i < host.size(); ++i) host[i] = values[i % values.size()];
+  const size_t half = host.size() * sizeof(float);
+  if (cudaHostRegister(host.data(), half, cudaHostRegisterDefault) != cudaSuccess) {
+    cudaGetLastError();  // it is no error of the next call's
+    std::fprintf(stderr, "gpu_bench: the system pins no memory: no copies from and to the host\n");
+    return;
+  }
+  const std::string pinned = Cat(HumanBytes(half), ", pinned");
+  PrintFigure("to_device",
+              SecondsOf(setting.regions,
+                        [&](uint64_t) {
+                          Check(cudaMemcpyAsync(to.data(), host.data(), half,
+                                                cudaMemcpyHostToDevice, nullptr),
+                                "cudaMemcpyAsync to the device");
+                        }),
+              static_cast<double>(half), pinned);
+  PrintFigure("from_device",
+              SecondsOf(setting.regions,
+                        [&](uint64_t) {
+                          Check(cudaMemcpyAsync(host.data(), from.data(), half,
+                                                cudaMemcpyDeviceToHost, nullptr),
+                                "cudaMemcpyAsync from the device");
+                        }),
+              static_cast<double>(half), pinned);
+  Check(cudaHostUnregister(host.data()), "cudaHostUnregister");
+}
+
+void PrintLaunches(const Regions& regions) {
+  OnDevice<float> one(std::vector<float>(1)), other(std::vector<float>(1));
+  const auto launch = [&] {
+    Check(kernels::EmaUpdateOnDevice(nullptr, one.data(), other.data(), 1, 0.5f), "launch");
+  };
+  PrintFigure("launch", SecondsOf(regions, [&](uint64_t) { launch(); }), 0,
+              "a kernel of one element after the other");
+  PrintFigure("launch_and_wait",
+              HostSecondsOf(regions,
+                            [&] {
+                              launch();
+                              Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+                            }),
+              0, "the same, each waited for");
+}
+
+// Ends the program, with 78, where there is none.
+void PrintDevice() {
+  int devices = 0, driver = 0, runtime = 0, multiprocessors = 0, l2 = 0, clock_khz = 0,
+      memory_khz = 0, major = 0, minor = 0;
+  const cudaError_t counted = cudaGetDeviceCount(&devices);
+  if (counted != cudaSuccess || devices == 0) {
+    std::fprintf(stderr, "gpu_bench: there is no GPU here%s%s\n",
+                 counted == cudaSuccess ? "" : ": CUDA says: ",
+                 counted == cudaSuccess ? "" : cudaGetErrorString(counted));
+    std::exit(static_cast<int>(Code::kBadJob));
+  }
+  cudaDeviceProp properties;
+  Check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
+  size_t free_bytes = 0, bytes = 0;
+  Check(cudaMemGetInfo(&free_bytes, &bytes), "cudaMemGetInfo");
+  Check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  Check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  const auto ask = [](int* to, cudaDeviceAttr attribute) {
+    if (cudaDeviceGetAttribute(to, attribute, 0) != cudaSuccess) *to = 0;  // not known, that is all
+  };
+  ask(&multiprocessors, cudaDevAttrMultiProcessorCount);
+  ask(&l2, cudaDevAttrL2CacheSize);
+  ask(&clock_khz, cudaDevAttrClockRate);
+  ask(&memory_khz, cudaDevAttrMemoryClockRate);
+  ask(&major, cudaDevAttrComputeCapabilityMajor);
+  ask(&minor, cudaDevAttrComputeCapabilityMinor);
+  std::printf(
+      "{\"name\": \"device\", \"device\": \"%s\", \"compute_capability\": \"%d.%d\", "
+      "\"memory_bytes\": %zu, \"multiprocessors\": %d, \"l2_bytes\": %d, \"clock_khz\": %d, "
+      "\"memory_clock_khz\": %d, \"cuda_of_driver\": %d, \"cuda_runtime\": %d}\n",
+      properties.name, major, minor, bytes, multiprocessors, l2, clock_khz, memory_khz, driver,
+      runtime);
+  std::fflush(stdout);
+}
+
+std::vector<Part> TensorsOfNet(const std::string& name) {
+  pb::Model model;
+  model.set_name(name);
+  const models::PublishedImage image = models::PublishedFor(name);
+  pb::ImageShape shape;
+  shape.set_channels(image.channels);
+  shape.set_height(image.side);
+  shape.set_width(image.side);
+  const auto net = models::BuildNet(model, shape, image.classes);
+  if (!net.ok()) {
+    std::fprintf(stderr, "gpu_bench: %s\n", net.status().message().c_str());
+    std::exit(static_cast<int>(Code::kUsage));
+  }
+  const auto table = models::MakeParameterTable(*net);
+  std::vector<uint64_t> counts;
+  for (const models::Parameter& parameter : table->parameters) counts.push_back(parameter.count);
+  return TensorsOf(counts);
+}
+
+int Main(int argc, char** argv) {
+  Setting setting;
+  bool understood = true;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--device_only") {
+      setting.device_only = true;
+      continue;
+    }
+    const char* value = ++i < argc ? argv[i] : "";
+    if (flag == "--elements") {
+      setting.elements = std::strtoull(value, nullptr, 10);
+    } else if (flag == "--nets") {
+      setting.nets = value;
+    } else if (flag == "--regions") {
+      setting.regions.count = std::atoi(value);
+    } else if (flag == "--region_ms") {
+      setting.regions.seconds = std::atof(value) / 1e3;
+    } else {
+      understood = false;
+    }
+  }
+  if (!understood || setting.elements < 2 || setting.regions.count < 1) {
+    std::fprintf(stderr,
+                 "gpu_bench [--device_only] [--elements N >= 2] [--nets A,B] [--regions N >= 1] "
+                 "[--region_ms MS]\n");
+    return static_cast<int>(Code::kUsage);
+  }
+  PrintDevice();
+  if (setting.device_only) return 0;
+  PrintCopies(setting);
+  PrintLaunches(setting.regions);
+  for (size_t begin = 0; begin < setting.nets.size();) {
+    const size_t end = std::min(setting.nets.find(',', begin), setting.nets.size());
+    const std::string net = setting.nets.substr(begin, end - begin);
+    const std::vector<Part> tensors = TensorsOfNet(net);
+    Ternarizing(tensors).Print(net, setting.regions);
+    PrintUpdates(net, tensors, setting.regions);
+    begin = end + 1;
+  }
+  Ternarizing(TensorsOf({setting.elements})).Print("one_tensor", setting.regions);
+  return 0;
+}
+
+}  // namespace
+}  // namespace tern::bench
+
+int main(int argc, char** argv) { return tern::bench::Main(argc, argv); }

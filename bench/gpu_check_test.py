@@ -1,0 +1,188 @@
+"""scripts/gpu_check.sh with programs in the place of a GPU's that answer at once, fail or hang; gpu_bench itself is the
+one that runs on the CPU.
+
+  gpu_check_test.py SOURCE_DIR GPU_BENCH_ON_HOST
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE, ON_HOST = (pathlib.Path(word).resolve() for word in (sys.argv.pop(1), sys.argv.pop(1)))
+sys.path.insert(0, str(SOURCE / "bench"))
+import gpu_budget  # noqa: E402: found by the line above
+import gpu_check  # noqa: E402
+import gpu_place  # noqa: E402
+import gpu_targets  # noqa: E402
+import targets  # noqa: E402
+
+# By the name that it is called by. FAIL, HANG: names of those that do.
+PROGRAM = """#!/usr/bin/env python3
+import json, os, pathlib, subprocess, sys, time
+name, words = pathlib.Path(sys.argv[0]).name, sys.argv[1:]
+if name in os.environ.get("HANG", "").split(","):
+    print("hangs", flush=True)
+    time.sleep(100)
+if name in os.environ.get("FAIL", "").split(","):
+    sys.exit(f"{name}: out of memory")
+if name == "gpu_bench":
+    if "NO_GPU" in os.environ:
+        print("gpu_bench: there is no GPU here", file=sys.stderr)
+        sys.exit(78)
+    if "--device_only" in words:
+        sys.exit(subprocess.run([os.environ["ON_HOST"], *words]).returncode)
+    small = ["--elements", "9000", "--nets", "resnet20", "--regions", "1", "--region_ms", "0"]
+    out = subprocess.run([os.environ["ON_HOST"], *small], capture_output=True, text=True, check=True).stdout
+    print(out.replace("resnet20_", "alexnet_") + out.replace("resnet20_", "resnet50_"))
+elif name.endswith("_test"):
+    if name in os.environ.get("SKIP", ""):
+        print("there is no GPU here: CUDA says no")
+    print("[==========] 7 tests ran.\\n[  PASSED  ] 7 tests.")
+elif name == "net_steps":
+    if words[4] in ("bf16", "tf32"):
+        sys.exit(f"net_steps: no {words[4]}")
+    print(json.dumps({"seconds": [0.02, 0.01, 0.03], "cpu_seconds": 5e-5, "steps": 3}))
+elif words[0] == "model":
+    print("{}")
+else:
+    settings = dict(words[i + 1].split("=", 1) for i, word in enumerate(words) if word == "--set")
+    steps = int(settings.get("train.steps", 39))
+    accuracy = 0.885 if settings.get("workers.device") == "cuda" else 0.88
+    folder = pathlib.Path(settings["output_dir"])
+    folder.mkdir()
+    (folder / "summary.json").write_text(json.dumps({
+        "code": 0, "accuracy": accuracy, "replicas_agree": settings.get("train.optimizer.name") != "adam", "rounds": steps,
+        "train_s": 1.0, "samples_per_s": 1e4, "test_samples": 10000, "parameters_hash": "5eed", "train_loss": 1.0}))
+"""
+PROGRAMS = ("bin/tern", "bench/gpu_bench", "bench/net_steps", "tests/kernels/gpu_kernels_test",
+            "tests/worker/engine/gpu_engine_test")
+
+
+class GpuCheck(unittest.TestCase):
+    def setUp(self):
+        kept = tempfile.TemporaryDirectory(prefix="tern_gpu_check.")
+        self.addCleanup(kept.cleanup)
+        self.folder = pathlib.Path(kept.name)
+        for name in PROGRAMS:
+            path = self.folder / "build" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(PROGRAM)
+            path.chmod(0o755)
+        self.data = self.folder / "data"
+        (self.data / "mnist").mkdir(parents=True)
+        for name in gpu_place.IDX:
+            (self.data / "mnist" / name).touch()
+
+    def check(self, *options, code=0, data=None, **environment):
+        done = subprocess.run([SOURCE / "scripts/gpu_check.sh", "--out", self.folder / "out", "--data", data or self.data, *options],
+                              text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=200,
+                              env={**os.environ, "TERN_BUILD_DIR": str(self.folder / "build"), "ON_HOST": str(ON_HOST),
+                                   **environment})
+        self.assertEqual(done.returncode, code, done.stdout)
+        return done.stdout
+
+    def rows(self):
+        return json.loads((self.folder / "out/gpu_check.json").read_text())["targets"]
+
+    def test_says_in_one_sentence_that_there_is_no_gpu(self):
+        self.assertEqual(self.check(code=78, NO_GPU="1"), "gpu_check: there is no GPU here: nothing to check\n")
+
+    def test_makes_a_row_of_every_target(self):
+        out = self.check("--quick", code=1)  # the CPU is slow, and replicas differ with Adam
+        rows = self.rows()
+        self.assertEqual(set(rows), set(gpu_targets.GPU_TARGETS))
+        self.assertEqual(rows["compile_resnet50"]["note"], "not with --quick")
+        for key in ("device", "tests_kernels", "tests_engine", "mixed_momentum"):
+            self.assertEqual(rows[key]["verdict"], "passed", key)
+        self.assertEqual(rows["mixed_adam"]["verdict"], "FAILED")
+        self.assertAlmostEqual(rows["train_lenet"]["value"], -0.5)
+        self.assertEqual(rows["resnet50_launches"]["value"], 3)
+        for key in ("copy", "ternarize", "codes", "ternarize_one", "resnet50_us", "decode_momentum", "decode_adam"):
+            self.assertGreater(rows[key]["value"], 0, key)
+        self.assertAlmostEqual(rows["cpu_us"]["value"], 50)
+        self.assertAlmostEqual(rows["rate_resnet50"]["value"], 256 / 0.02)
+        self.assertIn("fp32, 20 ms", rows["rate_resnet50"]["note"])
+        self.assertIn("PyTorch", rows["step_resnet20"]["note"])  # none here finds a GPU
+        self.assertIn("no data here", rows["train_resnet20"]["note"])
+        self.assertIn("not by this check", rows["cifar10_94"]["note"])
+        self.assertIn("| ternarizing AlexNet's tensors", out)
+        self.assertEqual((self.folder / "out/gpu_check.md").read_text().count("\n| "), len(rows) + 1)
+
+    def test_trains_for_as_many_epochs_as_a_cpu_was_seen_to(self):
+        (self.data / "cifar10").mkdir()
+        (self.data / "cifar10/data_batch_5.bin").touch()
+        self.check("--only", "train_resnet20", code=0)
+        row = self.rows()["train_resnet20"]
+        self.assertAlmostEqual(row["value"], 80.92 - 88.5)
+        self.assertIn("CIFAR-10 (cifar10), 10 epochs", row["note"])
+
+    def test_goes_on_when_programs_fail(self):
+        self.check("--only", "tests_kernels,tests_engine,bench,step_resnet20", code=1, FAIL="gpu_kernels_test,net_steps",
+                   ON_HOST="/does/not/exist")
+        rows = self.rows()
+        self.assertEqual(rows["tests_kernels"]["verdict"], "FAILED")
+        self.assertIn("out of memory", rows["tests_kernels"]["note"])
+        self.assertEqual(rows["tests_engine"]["verdict"], "passed")
+        self.assertEqual(rows["step_resnet20"]["verdict"], "not measured")
+        self.assertIn("fp32: exit code 1: net_steps: out of memory", rows["cpu_us"]["note"])
+        self.assertEqual(rows["device"]["verdict"], "FAILED")
+        self.assertEqual(rows["copy"]["verdict"], "not measured")
+
+    def test_ends_in_time_when_a_program_hangs(self):
+        self.check("--only", "tests_kernels,tests_engine,bench", "--seconds", "16", code=0, HANG="gpu_engine_test")
+        rows = self.rows()
+        self.assertEqual(rows["tests_kernels"]["verdict"], "passed")
+        self.assertIn("no more time was left", rows["tests_engine"]["note"])
+        self.assertEqual(rows["copy"]["note"], "no time was left")
+
+    def test_tests_that_all_skip_have_not_passed(self):
+        self.check("--only", "tests_kernels,tests_engine", code=1, SKIP="gpu_engine_test")
+        self.assertEqual([self.rows()[name]["verdict"] for name in ("tests_kernels", "tests_engine")], ["passed", "FAILED"])
+
+    def test_refuses_a_step_that_is_none(self):
+        self.assertIn("no step is called foo", self.check("--only", "bench,foo", code=64))
+
+    def test_names_every_row_once(self):
+        keys = [key for stage in gpu_check.stages(False) for step in stage for key in step.keys]
+        self.assertEqual(sorted([*keys, "device", *gpu_targets.NOT_MEASURED]), sorted(gpu_targets.GPU_TARGETS))
+
+
+class Pieces(unittest.TestCase):
+    def test_libraries_are_looked_for_only_where_the_loader_does_not_know_them(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("a/libone.so.1", "b/libone.so.1", "b/libtwo.so.2", "b/libthree.so.3"):
+                path = pathlib.Path(folder, name)
+                path.parent.mkdir(exist_ok=True)
+                path.touch()
+            candidates = [f"{folder}/a", f"{folder}/b"]
+            names = ("libone.so.1", "libtwo.so.2", "libnone.so.4")
+            self.assertEqual(gpu_place.library_folders(names, set(), candidates), candidates)
+            self.assertEqual(gpu_place.library_folders(names, {"libone.so.1"}, candidates), candidates[1:])
+            known = gpu_place.on_loaders_path({"LD_LIBRARY_PATH": f"{folder}/b", "PATH": ""})
+            self.assertEqual(gpu_place.library_folders(names, known, candidates), [])
+
+    def test_a_command_ends_with_what_it_started(self):
+        with tempfile.TemporaryDirectory() as folder:
+            budget = gpu_budget.Budget(60, pathlib.Path(folder, "log"))
+            ended = budget.run(["sh", "-c", "echo begun; trap '' TERM; sleep 1000 & wait; wait"], 0.5)
+            self.assertFalse(ended)
+            self.assertEqual((ended.code, ended.out), (None, "begun\n"))
+            self.assertIn("stopped after", ended.error)
+            self.assertIn("exit code 3: why", budget.run(["sh", "-c", "echo why >&2; exit 3"], 9).error)
+            self.assertTrue(budget.run(["true"], 9))
+            self.assertIn("does not start", budget.run([f"{folder}/none"], 9).error)
+            budget.end()
+            self.assertRaises(gpu_budget.OutOfTime, budget.run, ["true"], 9)
+
+    def test_verdicts_with_and_without_a_bar(self):
+        goal, bar = targets.Target("", None, 10), targets.at_most("", 100, 85)
+        self.assertEqual([targets.verdict(goal, 11), targets.verdict(goal, 9)], ["beyond the goal", "below the goal"])
+        self.assertEqual([targets.verdict(bar, value) for value in (80, 90, 101)], ["beyond the goal", "met", "MISSED"])
+        self.assertEqual(targets.verdict(targets.Target(""), 5), "measured")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,116 @@
+"""Where the check finds its programs, the libraries that they need, and data: in the folder that scripts/package.sh
+makes, or in a checkout with build/cuda."""
+import dataclasses
+import glob
+import importlib.util
+import os
+import pathlib
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+TREE = HERE.parent
+
+# What programs for a GPU load, at the start or later.
+LIBRARIES = ("libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libnvrtc.so.13")
+
+
+@dataclasses.dataclass
+class Place:
+    root: pathlib.Path  # bin/, bench/gpu_bench and so on are below it
+    configs: pathlib.Path
+    golden: pathlib.Path
+
+    @property
+    def tern(self):
+        return self.root / "bin/tern"
+
+    def program(self, name):
+        folder = {"gpu_kernels_test": "kernels", "gpu_engine_test": "engine"}.get(name, "bench")
+        return self.root / "tests" / folder / name
+
+
+def find_place():
+    golden = TREE / "tests/worker/engine/golden.safetensors"
+    if (TREE / "bin/tern_worker").exists():
+        return Place(TREE, TREE / "share/tern/configs", golden)
+    return Place(pathlib.Path(os.environ.get("TERN_BUILD_DIR") or TREE / "build/cuda").resolve(), TREE / "configs", golden)
+
+
+def on_loaders_path(environment):
+    """Names of libraries that a program finds without help."""
+    try:
+        cache = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True,
+                               env=dict(environment, PATH=environment.get("PATH", "") + ":/sbin:/usr/sbin")).stdout
+    except OSError:
+        cache = ""
+    names = {line.split()[0] for line in cache.splitlines() if "=>" in line}
+    for folder in filter(None, environment.get("LD_LIBRARY_PATH", "").split(":")):
+        names.update(path.name for path in pathlib.Path(folder).glob("lib*"))
+    return names
+
+
+def candidate_folders():
+    """PyTorch's wheels bring them along in nvidia/*/lib; toolkits have them where they are installed."""
+    spec = importlib.util.find_spec("nvidia")
+    for folder in spec.submodule_search_locations or () if spec else ():
+        yield from sorted(glob.glob(f"{folder}/*/lib"))
+    for pattern in ("/usr/local/cuda*/lib64", "/usr/local/cuda*/lib", "/usr/local/cuda*/targets/*/lib"):
+        yield from sorted(glob.glob(pattern))
+
+
+def library_folders(names, known, candidates):
+    """The first folder of `candidates` with each of those names that are not known."""
+    folders = []
+    for name in names:
+        if name in known:
+            continue
+        folder = next((one for one in candidates if (pathlib.Path(one) / name).exists()), None)
+        if folder is not None and folder not in folders:
+            folders.append(folder)
+    return folders
+
+
+def environment_of_programs():
+    """For Tern's own programs: PyTorch loads what it was built with by itself."""
+    environment = dict(os.environ, OMP_WAIT_POLICY="passive")
+    folders = library_folders(LIBRARIES, on_loaders_path(environment), list(candidate_folders()))
+    before = environment.get("LD_LIBRARY_PATH")
+    if folders:
+        environment["LD_LIBRARY_PATH"] = ":".join([*([before] if before else []), *folders])
+    return environment
+
+
+@dataclasses.dataclass
+class Data:
+    name: str
+    settings: tuple  # KEY=VALUE of a job
+
+
+IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+
+
+def places_of_data(folder):
+    if folder is not None:
+        return [pathlib.Path(folder)]
+    return [pathlib.Path("data"), TREE / "data", TREE.parent / "data", pathlib.Path("/usr/share/datasets")]
+
+
+def find_digits(folder):
+    """Fashion-MNIST or MNIST, as IDX files; None: not here."""
+    for place in places_of_data(folder):
+        for name in ("fashion-mnist", "fashion_mnist", "mnist", "."):
+            files = place / name
+            if all((files / one).exists() or (files / f"{one}.gz").exists() for one in IDX):
+                return Data(files.resolve().name, (f"data.dir={files.resolve()}",))
+    return None
+
+
+def find_cifar10(folder):
+    """CIFAR-10 in its binary form, as a packed file or as images; None: not here."""
+    forms = (("cifar10", "data_batch_5.bin"), ("packed", "train.tpk"), ("folder", "train/airplane"))
+    for place in places_of_data(folder):
+        for name in ("cifar-10-batches-bin", "cifar10", "cifar-10", "."):
+            for form, file in forms:
+                if (place / name / file).exists():
+                    return Data(f"CIFAR-10 ({form})", (f"data.format={form}", f"data.dir={(place / name).resolve()}"))
+    return None

@@ -1,0 +1,137 @@
+// Speed of the kernels on one core, in elements and bytes of float a second.
+//   kernels_bench --benchmark_filter=Ternarize
+#include <benchmark/benchmark.h>
+
+#include <random>
+#include <vector>
+
+#include "kernels/codes/half.h"
+#include "kernels/codes/planes.h"
+#include "kernels/codes/stats.h"
+#include "kernels/codes/ternary.h"
+#include "kernels/update/optimizer.h"
+
+namespace tern::kernels {
+namespace {
+
+std::vector<float> Gradient(size_t n) {
+  std::mt19937 bits(1);
+  std::normal_distribution<float> gaussian;
+  std::vector<float> g(n);
+  for (float& value : g) value = gaussian(bits);
+  return g;
+}
+
+struct Coded {
+  explicit Coded(size_t n) : mask(PlaneBytes(n)), signs(PlaneBytes(n)) {
+    const std::vector<float> g = Gradient(n);
+    Ternarize(g.data(), n, 2.5f, 2.5f, NoiseKey(), 0, mask.data(), signs.data());
+  }
+  std::vector<uint8_t> mask;
+  std::vector<uint8_t> signs;
+};
+
+size_t Elements(const benchmark::State& state) { return static_cast<size_t>(state.range(0)); }
+
+void SetRates(benchmark::State& state, size_t bytes_an_element) {
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+  state.SetBytesProcessed(state.iterations() * state.range(0) *
+                          static_cast<int64_t>(bytes_an_element));
+}
+
+void BenchTernarize(benchmark::State& state) {
+  const size_t n = Elements(state);
+  const std::vector<float> g = Gradient(n);
+  Coded codes(n);
+  NoiseKey key;
+  for (auto _ : state) {
+    ++key.round;
+    benchmark::DoNotOptimize(
+        Ternarize(g.data(), n, 2.5f, 2.5f, key, 0, codes.mask.data(), codes.signs.data()));
+  }
+  SetRates(state, 4);
+}
+
+void BenchTernarizeRef(benchmark::State& state) {
+  const size_t n = Elements(state);
+  const std::vector<float> g = Gradient(n);
+  Coded codes(n);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(TernarizeRef(g.data(), n, 2.5f, 2.5f, NoiseKey(), 0, codes.mask.data(),
+                                          codes.signs.data()));
+  }
+  SetRates(state, 4);
+}
+
+void BenchStats(benchmark::State& state) {
+  const std::vector<float> g = Gradient(Elements(state));
+  for (auto _ : state) benchmark::DoNotOptimize(ComputeStats(g.data(), g.size()));
+  SetRates(state, 4);
+}
+
+void BenchAddCodes(benchmark::State& state) {
+  const size_t n = Elements(state);
+  const int bits = SumBits(static_cast<int>(state.range(1)));
+  const Coded codes(n);
+  std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(n));
+  const WorkerCodes one{codes.mask.data(), codes.signs.data()};  // signs anywhere: any codes do
+  for (auto _ : state) {  // the sums wrap: no matter for the time
+    AddCodes({&one, 1}, n, PlaneBytes(n), bits, bits, planes.data());
+    benchmark::ClobberMemory();
+  }
+  SetRates(state, 4);
+}
+
+void BenchDecodeMean(benchmark::State& state) {
+  const size_t n = Elements(state);
+  const int workers = static_cast<int>(state.range(1));
+  const int bits = SumBits(workers);
+  const Coded codes(n);
+  std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(n));
+  const WorkerCodes one{codes.mask.data(), codes.signs.data()};
+  AddCodes({&one, 1}, n, PlaneBytes(n), bits, bits, planes.data());
+  std::vector<float> mean(n);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(DecodeMean(planes.data(), n, workers, 1.0f, 0, n, mean.data()));
+    benchmark::ClobberMemory();
+  }
+  SetRates(state, 4);
+}
+
+void BenchHalf(benchmark::State& state) {
+  std::vector<float> g = Gradient(Elements(state));
+  std::vector<uint16_t> half(g.size());
+  for (auto _ : state) {
+    FloatToHalf(g.data(), g.size(), half.data());
+    HalfToFloat(half.data(), half.size(), g.data());
+    benchmark::ClobberMemory();
+  }
+  SetRates(state, 8);
+}
+
+void BenchMomentum(benchmark::State& state) {
+  const std::vector<float> g = Gradient(Elements(state));
+  std::vector<float> w = g;
+  std::vector<float> v(g.size());
+  for (auto _ : state) {
+    MomentumUpdate(w.data(), v.data(), g.data(), g.size(), 0.01f, 0.9f, 5e-4f);
+    benchmark::ClobberMemory();
+  }
+  SetRates(state, 20);
+}
+
+constexpr int64_t kInCache = 1 << 16;
+constexpr int64_t kInMemory = 1 << 24;
+
+BENCHMARK(BenchTernarize)->Arg(kInCache)->Arg(kInMemory);
+BENCHMARK(BenchTernarizeRef)->Arg(kInCache);
+BENCHMARK(BenchStats)->Arg(kInCache)->Arg(kInMemory);
+BENCHMARK(BenchAddCodes)->ArgsProduct({{kInCache}, {2, 8, 64}});
+BENCHMARK(BenchDecodeMean)->ArgsProduct({{kInCache}, {2, 4, 8, 16, 64}});
+BENCHMARK(BenchHalf)->Arg(kInCache);
+BENCHMARK(BenchMomentum)->Arg(kInCache)->Arg(kInMemory);
+
+}  // namespace
+}  // namespace tern::kernels
+
+BENCHMARK_MAIN();

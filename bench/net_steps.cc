@@ -1,0 +1,279 @@
+// Training steps of one network on this machine's cores or its GPU: forward, backward, momentum. On
+// a GPU all that a worker does in a step but waiting: images go up as bytes while the step before
+// computes, ternary codes of the gradient come to the CPU, and sums of codes (of nobody's: zeros)
+// go up and into the weights.
+//
+// Prints one line of JSON: {"seconds": [a step's, region by region], "cpu_seconds": a step's CPU
+// time over all threads, "steps": how many were measured}.
+//
+//   net_steps MODEL BATCH THREADS REGIONS fp32|tf32|bf16|fp16 [cpu|cuda [SECONDS]]
+//
+// A region is a step on the CPU, and on a GPU as many as take 50 ms. At most about SECONDS of work,
+// one region at least, where that is given.
+#include <omp.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/text.h"
+#include "common/codec/codecs.h"
+#include "kernels/codes/planes.h"
+#include "kernels/codes/stats.h"
+#include "kernels/codes/ternary.h"
+#include "kernels/device/tiling.h"
+#include "kernels/update/optimizer.h"
+#include "kernels/update/optimizer_math.h"
+#include "models/graph/shapes.h"
+#include "models/models.h"
+#include "tests/worker/engine/problem.h"
+#include "worker/device/device_model.h"
+#include "worker/engine/net.h"
+
+namespace tern::engine {
+
+Device DeviceUnderTest() { return Device::kCpu; }  // of Problem::Make, which is not used here
+
+namespace {
+
+struct Setting {
+  std::string model;
+  uint32_t batch = 0;
+  int threads = 1, regions = 1;
+  Precision precision = Precision::kFp32;
+  Device device = Device::kCpu;
+  double seconds = std::numeric_limits<double>::infinity();
+};
+
+double CpuSeconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+class Trained {
+ public:
+  virtual ~Trained() = default;
+  // Returns the seconds of so many steps.
+  double Steps(int steps) {
+    const Time begin = Now();
+    for (int i = 0; i < steps && status_.ok(); ++i) status_ = Step(step_++);
+    return Seconds(Now() - begin);
+  }
+  const Status& status() const { return status_; }
+
+ protected:
+  virtual Status Step(uint64_t step) = 0;
+
+ private:
+  uint64_t step_ = 0;
+  Status status_;
+};
+
+constexpr float kRate = 1e-3f, kMomentum = 0.9f;
+
+class TrainedOnCpu : public Trained {
+ public:
+  TrainedOnCpu(Problem& problem, std::unique_ptr<Net> net)
+      : problem_(problem), net_(std::move(net)), velocity_(problem.table.total) {}
+
+ protected:
+  Status Step(uint64_t step) override {
+    net_->Forward({problem_.images, problem_.labels, problem_.batch, step}, nullptr);
+    net_->Backward(nullptr);
+    kernels::MomentumUpdate(problem_.parameters.data(), velocity_.data(), problem_.gradients.data(),
+                            problem_.table.total, kRate, kMomentum, 0);
+    return net_->status();
+  }
+
+ private:
+  Problem& problem_;
+  const std::unique_ptr<Net> net_;
+  std::vector<float> velocity_;
+};
+
+class TrainedOnGpu : public Trained {
+ public:
+  static Result<std::unique_ptr<Trained>> Make(const Problem& problem, Net::Options options) {
+    auto made = std::unique_ptr<TrainedOnGpu>(new TrainedOnGpu(problem));
+    std::vector<kernels::Part> parts;
+    for (uint32_t t = 0; t < problem.table.parameters.size(); ++t) {
+      const models::Parameter& at = problem.table.parameters[t];
+      parts.push_back({.begin = at.offset, .count = at.count, .first = 0, .tensor = t, .chunk = 0});
+      made->plane_bytes_ += kernels::PlaneBytes(at.count);
+    }
+    device::DeviceModel::Layout layout;
+    layout.elements = problem.table.total;
+    layout.slots = 1;
+    layout.buckets = layout.chunks = {parts};
+    layout.columns.resize(parts.size(), 1);
+    layout.codec = made->codec_.get();
+    auto model = device::DeviceModel::Make(layout);
+    if (!model.ok()) return model.status();
+    made->model_ = std::move(*model);
+    std::vector<float> weights = problem.parameters, velocity(weights.size());
+    TERN_RETURN_IF_ERROR(made->model_->Send({weights.data(), {velocity.data()}}));
+    options.pixels = kernels::PixelRule{
+        .channels = std::vector<kernels::ChannelScale>(problem.net.input().channels())};
+    Net::Arenas arenas;
+    arenas.statistics = made->statistics_.data();
+    arenas.model = made->model_.get();
+    auto net = Net::Make(problem.net, options, arenas);
+    if (!net.ok()) return net.status();
+    made->net_ = std::move(*net);
+    made->PinBatches();
+    return std::unique_ptr<Trained>(std::move(made));
+  }
+
+ protected:
+  Status Step(uint64_t step) override {
+    net_->Forward(FeedOf(step), nullptr);
+    net_->Stage(FeedOf(step + 1));
+    net_->Backward(nullptr);
+    TERN_RETURN_IF_ERROR(net_->status());
+    const auto stats = model_->Prepare(0, {.round = step});
+    if (!stats.ok()) return stats.status();
+    std::vector<kernels::TernaryScale> scales;
+    for (size_t t = 0; t < stats->size(); ++t) {
+      const auto bound =
+          static_cast<float>(2.5 * kernels::Sigma((*stats)[t], problem_.table.parameters[t].count));
+      scales.push_back({std::min(bound, (*stats)[t].max_abs), bound});
+    }
+    const auto codes = model_->Encode(0, scales, {.round = step});
+    if (!codes.ok()) return codes.status();
+    const std::vector<float> scalers(scales.size());
+    const std::vector<kernels::TensorRates> rates(scales.size());
+    return model_->Update(0, {sums_, /*contributors=*/1, scalers},
+                          {.rule = kernels::Rule::kMomentum, .lr = kRate, .momentum = kMomentum},
+                          rates);
+  }
+
+ private:
+  explicit TrainedOnGpu(const Problem& problem)
+      : problem_(problem), statistics_(problem.statistics), draws_(problem.batch) {}
+
+  void PinBatches() {
+    sums_.resize(kernels::SumBits(1) * plane_bytes_);
+    for (std::vector<uint8_t>& batch : batches_) {
+      batch.resize(problem_.images.size());
+      for (size_t i = 0; i < batch.size(); ++i)
+        batch[i] = static_cast<uint8_t>(255 * problem_.images[i]);
+      pinned_.push_back(net_->Pin(batch.data(), batch.size()));
+    }
+  }
+  Net::Feed FeedOf(uint64_t step) {
+    Net::Feed feed;
+    feed.labels = problem_.labels;
+    feed.used = problem_.batch;
+    feed.step = step;
+    feed.bytes = batches_[step % batches_.size()];
+    feed.draws = draws_;
+    return feed;
+  }
+
+  const Problem& problem_;
+  std::vector<float> statistics_;
+  std::vector<kernels::PixelDraws> draws_;
+  std::array<std::vector<uint8_t>, 2> batches_;
+  std::vector<uint8_t> sums_;
+  size_t plane_bytes_ = 0;
+  const std::unique_ptr<codec::Codec> codec_ = std::move(*codec::MakeCodec("ternary", {}));
+  std::unique_ptr<device::DeviceModel> model_;
+  std::unique_ptr<Net> net_;
+  std::vector<std::shared_ptr<void>> pinned_;  // goes before what it pins
+};
+
+Result<std::unique_ptr<Trained>> MakeTrained(const Setting& setting, Problem& problem) {
+  const Net::Options options = {
+      .device = setting.device, .batch = setting.batch, .precision = setting.precision};
+  if (setting.device == Device::kCuda) return TrainedOnGpu::Make(problem, options);
+  auto net =
+      Net::Make(problem.net, options,
+                {problem.parameters.data(), problem.gradients.data(), problem.statistics.data()});
+  if (!net.ok()) return net.status();
+  return std::unique_ptr<Trained>(std::make_unique<TrainedOnCpu>(problem, std::move(*net)));
+}
+
+void Measure(const Setting& setting, Trained* trained) {
+  const Time begin = Now();
+  const auto spent = [begin] { return Seconds(Now() - begin); };
+  double step = trained->Steps(1);  // plans, first touches
+  int steps = 1;
+  if (setting.device == Device::kCuda) {
+    for (int i = 0; i < 3 && spent() < setting.seconds / 3; ++i) step = trained->Steps(1);
+    while (step * steps < 0.05) steps *= 2;
+  }
+  std::string seconds;
+  int measured = 0;
+  const double cpu_begin = CpuSeconds();
+  for (int i = 0; i < setting.regions && (i == 0 || spent() < setting.seconds); ++i) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%s%.6g", i == 0 ? "" : ", ", trained->Steps(steps) / steps);
+    seconds += text;
+    measured += steps;
+  }
+  std::printf("{\"seconds\": [%s], \"cpu_seconds\": %.6g, \"steps\": %d}\n", seconds.c_str(),
+              (CpuSeconds() - cpu_begin) / measured, measured);
+}
+
+int Fail(const Status& status) {
+  std::fprintf(stderr, "net_steps: %s\n", status.message().c_str());
+  return static_cast<int>(status.code());
+}
+
+int Run(const Setting& setting) {
+  omp_set_num_threads(setting.threads);
+  pb::Model model;
+  model.set_name(setting.model);
+  const models::PublishedImage image = models::PublishedFor(setting.model);
+  const auto def =
+      models::BuildNet(model, Image(image.channels, image.side, image.side), image.classes);
+  if (!def.ok()) return Fail(def.status());
+  Problem problem(*def, setting.batch);
+  auto trained = MakeTrained(setting, problem);
+  if (!trained.ok()) return Fail(trained.status());
+  Measure(setting, trained->get());
+  return (*trained)->status().ok() ? 0 : Fail((*trained)->status());
+}
+
+int Main(int argc, char** argv) {
+  if (argc < 6 || argc > 8) {
+    std::fprintf(
+        stderr, "net_steps MODEL BATCH THREADS REGIONS fp32|tf32|bf16|fp16 [cpu|cuda [SECONDS]]\n");
+    return static_cast<int>(Code::kUsage);
+  }
+  Setting setting;
+  setting.model = argv[1];
+  setting.batch = static_cast<uint32_t>(std::atoi(argv[2]));
+  setting.threads = std::atoi(argv[3]);
+  setting.regions = std::atoi(argv[4]);
+  const std::map<std::string, Precision> precisions = {{"fp32", Precision::kFp32},
+                                                       {"tf32", Precision::kTf32},
+                                                       {"bf16", Precision::kBf16},
+                                                       {"fp16", Precision::kFp16}};
+  const auto precision = precisions.find(argv[5]);
+  if (precision == precisions.end()) {
+    return Fail(Status(Code::kUsage, Cat("no precision is called ", argv[5])));
+  }
+  setting.precision = precision->second;
+  if (argc > 6 && std::string(argv[6]) == "cuda") setting.device = Device::kCuda;
+  if (argc > 7) setting.seconds = std::atof(argv[7]);
+  return Run(setting);
+}
+
+}  // namespace
+}  // namespace tern::engine
+
+int main(int argc, char** argv) { return tern::engine::Main(argc, argv); }

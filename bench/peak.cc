@@ -1,0 +1,64 @@
+// What this machine's cores can multiply and add at most: chains of fused multiplications that wait
+// for nothing but each other. Prints floating-point operations a second.
+//
+//   peak THREADS
+#include <omp.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "common/base/clock.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "bench/peak.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tern::bench::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr size_t kChains = 12;  // more than a unit's latency times the units
+constexpr size_t kRounds = 20'000'000;
+
+// Operations done; `sum` keeps the compiler from leaving them out.
+double MultiplyAndAdd(float* sum) {
+  const hn::ScalableTag<float> d;
+  hn::Vec<decltype(d)> chain[kChains];
+  for (auto& value : chain) value = hn::Set(d, 1.f);
+  const auto factor = hn::Set(d, 0.999f), addend = hn::Set(d, 0.001f);
+  for (size_t i = 0; i < kRounds; ++i)
+    for (auto& value : chain) value = hn::MulAdd(value, factor, addend);
+  for (const auto& value : chain) *sum += hn::GetLane(value);
+  return 2.0 * kChains * kRounds * static_cast<double>(hn::Lanes(d));
+}
+
+}  // namespace tern::bench::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tern::bench {
+
+HWY_EXPORT(MultiplyAndAdd);
+
+double Peak(int threads) {
+  double operations = 0;
+  float sums = 0;
+  const Time begin = Now();
+#pragma omp parallel num_threads(threads) reduction(+ : operations, sums)
+  operations += HWY_DYNAMIC_DISPATCH(MultiplyAndAdd)(&sums);
+  const double rate = operations / Seconds(Now() - begin);
+  return sums > 0 ? rate : 0;
+}
+
+}  // namespace tern::bench
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "peak THREADS\n");
+    return 64;
+  }
+  std::printf("%.6g\n", tern::bench::Peak(std::atoi(argv[1])));
+  return 0;
+}
+#endif

@@ -1,0 +1,51 @@
+// Measures how long this worker's exchanges take and how stale its pushes were, where pushes leave
+// and answers arrive. Belongs to the net thread; the metrics page reads the registry.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+
+#include "common/base/counters.h"
+#include "common/protocol/members/session.h"
+#include "common/protocol/plan/plan.h"
+#include "common/protocol/rounds/exchange.h"
+#include "proto/wire.pb.h"
+
+namespace tern::client {
+
+class ExchangeCounters {
+ public:
+  // `plan` outlives it.
+  ExchangeCounters(const protocol::ExchangePlan& plan, Registry& registry);
+
+  void OnPush(const protocol::Cell& cell, uint64_t round, Time now);
+  void OnAnswer(const protocol::Exchange::Delivery& answer, Time now);
+  // The session's round trips so far.
+  void OnRoundTrips(const protocol::Session::RoundTrips& trips);
+  // Drops the open exchanges: their pushes will not be answered.
+  void Forget() { open_.clear(); }
+  // Completed exchanges of the whole model: rounds, or this worker's clock.
+  uint64_t exchanges() const;
+  // Adds exchange_s, exchanges, staleness, dropped, control round trips.
+  void AddTo(pb::Counters* counters) const;
+
+ private:
+  static constexpr size_t kBins = 33;  // 0 to 31, and all above
+
+  struct Open {
+    Time begin{};
+    std::set<protocol::Cell> pushes;  // unanswered
+  };
+
+  size_t chunks_ = 0;
+  std::map<uint64_t, Open> open_;  // by round
+  Time busy_since_{};              // while an exchange is open
+  TimeCounter &exchange_, &busy_;
+  Counter &answers_, &dropped_;
+  Histogram& staleness_;
+  Histogram& control_;
+  protocol::Session::RoundTrips trips_;
+};
+
+}  // namespace tern::client

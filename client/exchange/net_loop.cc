@@ -1,0 +1,270 @@
+#include "client/exchange/net_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/algorithm/elasticity.h"
+#include "common/base/logging.h"
+#include "common/base/text.h"
+#include "common/net/address.h"
+#include "common/protocol/rounds/cells.h"
+
+namespace tern::client {
+
+namespace {
+
+protocol::Session::Options SessionOptions(const setup::Setup& setup,
+                                          const NetLoop::Options& options) {
+  protocol::Session::Options session;
+  session.rank = options.rank;
+  session.incarnation = setup::RandomIncarnation();
+  session.data_lanes = setup.plan.data_lanes;
+  for (const pb::Server& server : setup.job.servers()) session.servers.push_back(server.address());
+  session.hello = setup.hello;
+  session.hello.set_steps(options.steps);
+  session.credit_bytes = uint64_t{setup.job.exchange().credit_kib()} * 1024;
+  session.max_state_bytes = options.max_state_bytes;
+  session.saved = options.saved;
+  session.keeps_own = options.keeps_own;
+  session.timings = setup.timings;
+  const algorithm::Elasticity elasticity = algorithm::Elasticity::Of(setup.job);
+  session.unsolicited = elasticity.unsolicited() && setup.plan.rounds;
+  session.shrink = elasticity.shrink();
+  session.in_plan = [&setup](const protocol::Cell& cell, protocol::LaneRef lane) {
+    return protocol::IsAt(setup.plan, cell, lane);
+  };
+  return session;
+}
+
+}  // namespace
+
+NetLoop::NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& registry,
+                 net::Traffic& traffic, client::Progress& progress, client::Events& events,
+                 Options options)
+    : setup_(setup),
+      signals_(signals),
+      traffic_(traffic),
+      progress_(progress),
+      events_(events),
+      exchanges_(setup.plan, registry),
+      options_(std::move(options)),
+      clock_(setup.timings.heartbeat),
+      session_(SessionOptions(setup, options_)) {}
+
+NetLoop::~NetLoop() { thread_.Join(); }
+
+void NetLoop::Start() {
+  thread_ = Thread("net", [this] { Run(); });
+}
+
+Status NetLoop::Join() {
+  thread_.Join();
+  return end_;
+}
+
+void NetLoop::Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload,
+                         protocol::Request request) {
+  commands_.Push(ContributeCommand{cell, round, digest, std::move(payload), request});
+}
+void NetLoop::Applied(uint64_t round) { commands_.Push(AppliedCommand{round}); }
+void NetLoop::Snapshot(Bytes state, uint64_t applied) {
+  commands_.Push(SnapshotCommand{std::move(state), applied});
+}
+void NetLoop::Offer(std::vector<pb::Checkpoint> checkpoints) {
+  commands_.Push(OfferCommand{std::move(checkpoints)});
+}
+void NetLoop::Installed(uint64_t applied) { commands_.Push(InstalledCommand{applied}); }
+void NetLoop::Finish(Status status, pb::Figures figures, uint64_t steps) {
+  commands_.Push(FinishCommand{std::move(status), std::move(figures), steps});
+}
+
+void NetLoop::Run() {
+  poller_.AddFd(commands_.event_fd());
+  poller_.AddFd(signals_.fd());
+  protocol::SessionActions actions;
+  session_.Start(clock_.Now(), &actions);
+  Carry(std::move(actions));
+  const Time tick = setup_.timings.hello_retry / 2;
+  while (!ended_) {
+    if (Status waited = poller_.Wait(tick); !waited.ok()) return EndWith(waited);
+    protocol::SessionActions out;
+    if (signals_.Take() != 0) OnSignal(&out);
+    while (auto command = commands_.TryPop()) OnCommand(std::move(*command), &out);
+    Carry(std::move(out));
+    protocol::SessionActions answers;
+    Receive(&answers);
+    exchanges_.OnRoundTrips(session_.round_trips());
+    session_.SetProgress(progress_.moves, progress_.waiting, Counters());
+    session_.OnTimer(clock_.Now(), &answers);
+    Carry(std::move(answers));
+  }
+  for (auto& [lane, socket] : sockets_) socket->CloseAfterFlush();
+}
+
+void NetLoop::OnSignal(protocol::SessionActions* out) {
+  if (setup_.job.faults().worker_signal() == pb::Faults::leave) {
+    events_.Push(client::LeaveWanted{signals_.status()});
+  } else {
+    session_.Stop(signals_.status(), clock_.Now(), out);
+  }
+}
+
+void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
+  const Time now = clock_.Now();
+  if (auto* c = std::get_if<ContributeCommand>(&command)) {
+    const bool pushes = c->cell.kind == protocol::Kind::kPush && !c->request.pull_only;
+    if (pushes && !c->request.skip) exchanges_.OnPush(c->cell, c->round, now);
+    session_.Contribute(c->cell, c->round, protocol::LaneOf(setup_.plan, c->cell), c->digest,
+                        std::move(c->payload), now, out, c->request);
+  } else if (const auto* applied = std::get_if<AppliedCommand>(&command)) {
+    session_.SetApplied(applied->round);
+  } else if (auto* snapshot = std::get_if<SnapshotCommand>(&command)) {
+    session_.OnSnapshot(std::move(snapshot->state), snapshot->applied, now, out);
+  } else if (auto* offer = std::get_if<OfferCommand>(&command)) {
+    session_.SetCheckpoints(std::move(offer->checkpoints));
+  } else if (const auto* installed = std::get_if<InstalledCommand>(&command)) {
+    exchanges_.Forget();
+    session_.OnInstalled(installed->applied, now, out);
+  } else {
+    const auto& finish = std::get<FinishCommand>(command);
+    session_.Finish(finish.status, finish.figures, Counters(), finish.steps, now, out);
+  }
+}
+
+void NetLoop::Receive(protocol::SessionActions* out) {
+  std::vector<protocol::LaneRef> lost;
+  for (auto& [lane, socket] : sockets_) {
+    for (int batch = 0; batch < 256; ++batch) {
+      std::optional<net::Received> received = socket->Receive();
+      if (!received.has_value()) break;
+      if (received->error.has_value()) {
+        if (received->error->fault == net::Fault::kOtherVersion)
+          return EndWith(received->error->status.Within(Cat("server shard ", lane.shard)));
+        LOG_EVERY_N(WARNING, 100) << "refused a frame of server shard " << lane.shard << ": "
+                                  << received->error->status.message();
+        continue;
+      }
+      session_.OnMessage(lane, {std::move(received->envelope), std::move(received->payload)},
+                         clock_.Now(), out);
+    }
+    if (socket->link() == net::DealerSocket::Link::kLost) lost.push_back(lane);
+  }
+  for (const protocol::LaneRef& lane : lost) session_.OnDisconnected(lane, clock_.Now(), out);
+}
+
+void NetLoop::EndWith(Status status) {
+  ended_ = true;
+  end_ = std::move(status);
+  events_.Push(client::Ended{end_});
+}
+
+void NetLoop::Carry(protocol::SessionActions actions) {
+  using Type = protocol::SessionAction::Type;
+  for (protocol::SessionAction& action : actions) {
+    switch (action.type) {
+      case Type::kConnect:
+        Connect(action.lane, action.port);
+        break;
+      case Type::kSend: {
+        const auto socket = sockets_.find(action.lane);
+        // What cannot be sent now is said again: hellos by their timer, the rest when the lane is
+        // up.
+        if (socket == sockets_.end() ||
+            !socket->second->Send(action.message.head, action.message.payload).ok()) {
+          VLOG(1) << "not connected to server shard " << action.lane.shard << ", lane "
+                  << action.lane.lane;
+        }
+        break;
+      }
+      case Type::kReady:
+        events_.Push(client::Ready{action.applied, action.stop_after, action.run});
+        break;
+      case Type::kDeliver:
+        Deliver(std::move(action.delivery));
+        break;
+      case Type::kSnapshot:
+        events_.Push(client::SnapshotWanted{});
+        break;
+      case Type::kInstall:
+        events_.Push(client::StateArrived{std::move(action.state), action.applied});
+        break;
+      case Type::kResume:
+        events_.Push(client::ResumeWanted{std::move(action.checkpoint)});
+        break;
+      case Type::kGoBack:
+        events_.Push(client::WentBack{action.applied});
+        break;
+      case Type::kEnded:
+        EndWith(action.status);
+        break;
+      case Type::kLog:
+        LOG(WARNING) << action.text;
+        break;
+    }
+  }
+}
+
+void NetLoop::Deliver(client::Answer answer) {
+  // The coder codes with the maxima, the update decodes with them.
+  if (answer.cell.kind == protocol::Kind::kScale) options_.on_scaled(answer);
+  exchanges_.OnAnswer(answer, clock_.Now());
+  events_.Push(std::move(answer));
+}
+
+void NetLoop::Connect(protocol::LaneRef lane, uint32_t port) {
+  auto& slot = sockets_[lane];
+  if (slot != nullptr) poller_.Remove(slot.get());
+  slot.reset();
+  const Result<net::Address> address =
+      net::ParseAddress(setup_.job.servers(static_cast<int>(lane.shard)).address());
+  net::SocketOptions options;
+  options.max_payload = setup::MaxPayload(setup_, lane.lane);
+  options.high_water_mark = 100000;  // credits bound the bytes; the mark is never reached
+  options.traffic = &traffic_;
+  auto socket = address.ok() ? net::DealerSocket::Connect(
+                                   context_, address->host,
+                                   static_cast<uint16_t>(port != 0 ? port : address->port), options,
+                                   attempts_++)
+                             : Result<std::unique_ptr<net::DealerSocket>>(address.status());
+  if (!socket.ok()) {
+    sockets_.erase(lane);
+    return EndWith(socket.status().Within(Cat("server shard ", lane.shard)));
+  }
+  slot = std::move(*socket);
+  poller_.Add(slot.get());
+}
+
+pb::Counters NetLoop::Counters() const {
+  pb::Counters counters;
+  std::map<std::string, pb::Traffic> rows;
+  for (const net::Traffic::Row& row : traffic_.Snapshot()) {
+    pb::Traffic& traffic = rows[row.type];
+    traffic.set_type(row.type);
+    if (row.direction == net::Direction::kIn) {
+      traffic.set_messages_in(row.messages);
+      traffic.set_bytes_in(row.bytes);
+    } else {
+      traffic.set_messages_out(row.messages);
+      traffic.set_bytes_out(row.bytes);
+    }
+  }
+  for (auto& [type, row] : rows) *counters.add_traffic() = row;
+  counters.set_rounds(progress_.rounds.value());
+  counters.set_samples(progress_.samples.value());
+  counters.set_compute_s(Seconds(progress_.compute.value()));
+  counters.set_encode_s(Seconds(progress_.encode.value()));
+  counters.set_decode_s(Seconds(progress_.decode.value()));
+  counters.set_wait_s(Seconds(progress_.wait.value()));
+  counters.set_train_s(Seconds(progress_.train.value()));
+  counters.set_loss(progress_.loss.value());
+  counters.set_refusals(traffic_.Refused());
+  counters.set_steps(progress_.steps.value());
+  counters.set_clamped(progress_.clamped.value());
+  counters.set_job_step(progress_.job_step);
+  counters.set_from_step(progress_.from_step);
+  counters.set_late(session_.exchange().late());
+  exchanges_.AddTo(&counters);
+  return counters;
+}
+
+}  // namespace tern::client

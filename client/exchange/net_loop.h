@@ -1,0 +1,112 @@
+// The net thread: owns the worker's sockets and its Session, and is the training threads' Port.
+// Commands come in through one channel, events go out through another; scalers go straight to the
+// coder.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "client/exchange/exchange_counters.h"
+#include "client/exchange/port.h"
+#include "client/exchange/progress.h"
+#include "common/base/channel.h"
+#include "common/base/clock.h"
+#include "common/base/signals.h"
+#include "common/base/threads.h"
+#include "common/net/poller.h"
+#include "common/net/socket.h"
+#include "common/protocol/members/session.h"
+#include "setup/setup.h"
+
+namespace tern::client {
+
+class NetLoop : public client::Port {
+ public:
+  struct Options {
+    uint32_t rank = 0;
+    uint64_t steps = 0;
+    uint64_t max_state_bytes = 0;
+    protocol::Saved saved;                          // on this worker's disk
+    bool keeps_own = false;                         // as pb::Hello's
+    std::function<void(client::Answer)> on_scaled;  // the coder's; called on the net thread
+  };
+  // All outlive the loop.
+  NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& registry,
+          net::Traffic& traffic, client::Progress& progress, client::Events& events,
+          Options options);
+  ~NetLoop() override;  // joins; REQUIRES Finish called, or never started
+
+  void Start();
+  // Waits until the session has ended: the last status heard.
+  Status Join();
+  pb::Counters Counters() const;
+
+  void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload,
+                  protocol::Request request) override;
+  void Applied(uint64_t round) override;
+  void Snapshot(Bytes state, uint64_t applied) override;
+  void Offer(std::vector<pb::Checkpoint> checkpoints) override;
+  void Installed(uint64_t applied) override;
+  void Finish(Status status, pb::Figures figures, uint64_t steps) override;
+
+ private:
+  struct ContributeCommand {
+    protocol::Cell cell;
+    uint64_t round, digest;
+    Bytes payload;
+    protocol::Request request;
+  };
+  struct AppliedCommand {
+    uint64_t round;
+  };
+  struct SnapshotCommand {
+    Bytes state;
+    uint64_t applied;
+  };
+  struct OfferCommand {
+    std::vector<pb::Checkpoint> checkpoints;
+  };
+  struct InstalledCommand {
+    uint64_t applied;
+  };
+  struct FinishCommand {
+    Status status;
+    pb::Figures figures;
+    uint64_t steps;
+  };
+  using Command = std::variant<ContributeCommand, AppliedCommand, SnapshotCommand, OfferCommand,
+                               InstalledCommand, FinishCommand>;
+
+  void Run();
+  void OnSignal(protocol::SessionActions* out);
+  void OnCommand(Command command, protocol::SessionActions* out);
+  void Receive(protocol::SessionActions* out);
+  void EndWith(Status status);
+  void Carry(protocol::SessionActions actions);
+  void Connect(protocol::LaneRef lane, uint32_t port);
+  void Deliver(client::Answer answer);
+
+  const setup::Setup& setup_;
+  StopSignals& signals_;
+  net::Traffic& traffic_;
+  client::Progress& progress_;
+  client::Events& events_;
+  ExchangeCounters exchanges_;
+  const Options options_;
+  LoopClock clock_;
+  net::Context context_;
+  protocol::Session session_;
+  Channel<Command> commands_;
+  net::Poller poller_;
+  std::map<protocol::LaneRef, std::unique_ptr<net::DealerSocket>> sockets_;
+  unsigned attempts_ = 0;
+  bool ended_ = false;
+  Status end_;
+  Thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace tern::client

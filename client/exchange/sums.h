@@ -1,0 +1,113 @@
+// The servers' answers, by round, until they are used; and their decoding.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "client/exchange/port.h"
+#include "common/base/bytes.h"
+#include "common/base/status.h"
+#include "setup/setup.h"
+
+namespace tern::client {
+
+class Sums {
+ public:
+  // `setup` outlives it.
+  explicit Sums(const setup::Setup& setup) : setup_(setup) {}
+
+  // Takes scalers and sums (or weights), of any round, in any order.
+  void Put(const Answer& answer);
+  // Whether all chunks of `bucket` in `round` have arrived, with the scalers that decode them; and
+  // whether those of all buckets have.
+  bool Has(uint64_t round, uint32_t bucket) const;
+  bool Has(uint64_t round) const;
+  // The rate in the answers of a round (only shard 0's have one); 0 before the first of them.
+  double learning_rate(uint64_t round) const;
+  bool has_learning_rate(uint64_t round) const;
+
+  // Calls use(first, values) for the elements [first, first + values.size()) of the arena, in
+  // pieces that lie in one tensor and fit a cache: the mean over the contributors, or, from a
+  // server that holds the parameters, what it sent (weights or changes). Skips chunks without
+  // contributors. kMismatch for an invalid answer. REQUIRES Has(round, bucket).
+  using Use = std::function<void(uint32_t tensor, uint64_t first, std::span<const float> values)>;
+  Status Decode(uint64_t round, uint32_t bucket, const Use& use) const;
+  // The same for all buckets.
+  Status Decode(uint64_t round, const Use& use) const;
+  // Calls `use` with the sums themselves, chunk by chunk; skips chunks without contributors.
+  struct Opened {
+    std::span<const uint8_t> sums;  // segment after segment, codec.h
+    std::vector<float> scalers;     // by segment; 0 if not shared
+    int contributors = 0;
+  };
+  using UseSums = std::function<Status(const protocol::Chunk& chunk, const Opened& opened)>;
+  Status OpenSums(uint64_t round, uint32_t bucket, const UseSums& use) const;
+
+  // If servers hold the parameters: applies what they sent, weights or changes, to w. REQUIRES
+  // Has(round).
+  Status Install(uint64_t round, float* w) const;
+
+  // Answers to pulls are stored as round kPulled, with the newest clock of this rank that a server
+  // has counted.
+  static constexpr uint64_t kPulled = 0;
+  uint64_t counted_clock() const { return counted_clock_; }
+  void DropPulled() { rounds_.erase(kPulled); }
+
+  // The scalers for the shared parts of the bucket in a round that uses those of an earlier round
+  // (plan.scalers_from). REQUIRES that the earlier round was applied.
+  std::vector<float> ScalersFromBefore(uint64_t round, uint32_t bucket) const;
+  // The scalers that the rounds after `applied` will use, to save and to restore: one array per
+  // round, newest first; none if rounds do not use earlier scalers.
+  std::vector<std::vector<float>> SaveScalers(uint64_t applied) const;
+  void RestoreScalers(uint64_t applied, const std::vector<std::vector<float>>& saved);
+
+  // Drops the rounds up to `round`.
+  void Drop(uint64_t round);
+  // Drops all rounds.
+  void Clear() {
+    rounds_.clear();
+    largest_.clear();
+  }
+
+ private:
+  struct Part {
+    bool here = false;
+    bool whole = false;  // weights in fp32, whatever the codec
+    uint32_t contributors = 0;
+    Bytes payload;
+  };
+  struct Bucket {
+    std::vector<float> scalers;  // of its shared parts, in order
+    bool scaled = false;         // whether they have arrived
+    std::vector<Part> parts;     // by chunk
+    size_t here = 0;
+  };
+  struct Round {
+    std::map<uint32_t, Bucket> buckets;
+    std::optional<double> learning_rate;
+  };
+
+  const Bucket& BucketOf(uint64_t round, uint32_t bucket) const {
+    return rounds_.at(round).buckets.at(bucket);
+  }
+  // `scalers`: of the bucket's shared parts. No contributors in the result: nothing has changed.
+  Result<Opened> OpenChunk(const protocol::Chunk& chunk, const std::vector<float>& scalers,
+                           const Part& part) const;
+  Status DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>& scalers,
+                     const Part& part, const Use& use) const;
+  // The scalers of the bucket's shared parts, in order; empty if none arrived.
+  std::vector<float> ScalersOf(uint64_t round, uint32_t bucket) const;
+  void KeepLargest(const Answer& answer);
+
+  const setup::Setup& setup_;
+  std::map<uint64_t, Round> rounds_;
+  // The workers' maximum scalers, as they arrived with sums: by round and bucket.
+  std::map<uint64_t, std::map<uint32_t, std::vector<float>>> largest_;
+  uint64_t counted_clock_ = 0;
+};
+
+}  // namespace tern::client

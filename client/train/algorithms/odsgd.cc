@@ -1,0 +1,107 @@
+// OD-SGD, Algorithm 2 (wp: warm-up; num = step - 1; docs/ALGORITHMS.md, section 7). Every step s
+// computes g_s at the point w'_s and pushes it as round s:
+//
+//   s <= wp       w'_{s+1} = W(s)                        after the sum of s, as in ssgd
+//   s == wp + 1   w'_{s+1} = W(s-1) + U_local(g_s)       g_s is taken at W(s-1): no compensation
+//   s >  wp + 1   w'_{s+1} = W(s-1) + U_local(g_s)       after the sum of s - 1 only
+//
+// so from wp + 1 on the exchange of g_s is in progress while g_{s+1} is computed: two rounds are
+// open. The point starts from W in each step: local updates do not accumulate. U_local gets the raw
+// gradient, whatever the codec. Evaluation and saved weights use W, never w'.
+#include <cmath>
+
+#include "client/train/algorithms.h"
+#include "client/train/local_point.h"
+
+namespace tern::client {
+
+namespace {
+
+uint64_t WarmupSteps(const pb::Odsgd& job, uint64_t steps_an_epoch) {
+  if (job.has_warmup_epochs())
+    return static_cast<uint64_t>(
+        std::llround(job.warmup_epochs() * static_cast<double>(steps_an_epoch)));
+  return job.has_warmup_steps() ? job.warmup_steps() : 200;
+}
+
+class Odsgd : public Algorithm {
+ public:
+  explicit Odsgd(const Context& context)
+      : Algorithm(context),
+        warmup_(WarmupSteps(c_.setup.job.train().odsgd(), context.steps_an_epoch)),
+        round_(MakeOpenRound()),
+        point_(c_.setup, c_.replica) {}
+
+  // A worker that comes back starts w' afresh, at W.
+  Status Begin(uint64_t applied) override {
+    TERN_RETURN_IF_ERROR(Algorithm::Begin(applied));
+    last_pushed_ = applied;
+    return point_.Begin();
+  }
+
+  Status Step(uint64_t s, const data::Batch& batch) override {
+    if (c_.sums.Has(s)) {  // this worker is late: it goes through the rounds that closed without it
+      last_pushed_ = s;
+      TERN_RETURN_IF_ERROR(ApplyUpTo(s));
+      return point_.StandAtW();
+    }
+    if (batch.labels.empty()) return StepWithout(s);
+    TERN_RETURN_IF_ERROR(Push(s, batch));
+    if (s <= warmup_) {
+      TERN_RETURN_IF_ERROR(ApplyUpTo(s));
+      return point_.StandAtW();
+    }
+    TERN_RETURN_IF_ERROR(ApplyUpTo(s - 1));
+    TimeScope decode(c_.progress.decode);
+    return point_.Move(RateOf(s));  // w'_{s+1} = W(s-1) + U_local(g_s)
+  }
+
+  // The point stays what it is: the next step is the same whether or not somebody looked.
+  Status Settle() override { return ApplyUpTo(last_pushed_); }
+  uint64_t pushed() const override { return last_pushed_; }
+  Status BringState() override { return point_.Bring(); }
+  Status SendState() override { return point_.Send(); }
+  void AddState(SavedState* state) override { point_.AddState(state); }
+
+ private:
+  Status Push(uint64_t s, const data::Batch& batch) {
+    Status pushed;
+    TERN_RETURN_IF_ERROR(c_.gradient.Take(batch, [&](uint32_t bucket) {
+      const Result<const float*> kept = point_.Keep(s, bucket);
+      if (pushed.ok()) pushed = kept.status();
+      if (kept.ok()) c_.coder.Push(s, bucket, *kept);
+    }));
+    last_pushed_ = s;
+    return pushed;
+  }
+
+  // No data left in this epoch: no gradient, no local update.
+  Status StepWithout(uint64_t s) {
+    c_.coder.Skip(s);
+    last_pushed_ = s;
+    TERN_RETURN_IF_ERROR(ApplyUpTo(s <= warmup_ ? s : s - 1));
+    return point_.StandAtW();
+  }
+
+  Status ApplyUpTo(uint64_t round) {
+    while (applied_ < round) {
+      TERN_RETURN_IF_ERROR(point_.LeaveW());
+      round_.Open(applied_ + 1);
+      TERN_RETURN_IF_ERROR(round_.Finish());
+    }
+    return Ok();
+  }
+
+  const uint64_t warmup_;  // wp
+  OpenRound round_;
+  LocalPoint point_;  // w'
+  uint64_t last_pushed_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> MakeOdsgd(const Context& context) {
+  return std::make_unique<Odsgd>(context);
+}
+
+}  // namespace tern::client

@@ -1,0 +1,89 @@
+// PSGD (PQASGD paper, section 3.2; docs/ALGORITHMS.md, section 10, on its phase): local steps, and
+// after every p-th, and the last, the mean of all parameters. In iteration j, from 0:
+//
+//   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
+//   x_{j+1,i} = 1/n sum_k x_{j+1,k}           if p divides j + 1
+//
+// psgd.at_sync is what then happens to the optimizer's state: `keep` leaves each worker its own,
+// `reset` resets it, `average` averages it like the parameters.
+#include "client/train/algorithms.h"
+#include "client/train/local_steps.h"
+
+namespace tern::client {
+
+namespace {
+
+class Psgd : public LocalSteps {
+ public:
+  explicit Psgd(const Context& context)
+      : LocalSteps(context), at_sync_(c_.setup.job.train().psgd().at_sync()) {
+    if (at_sync_ != pb::OptimizerState::average) return;
+    for (const update::Optimizer::Slot& slot : c_.replica.optimizer().Slots())
+      slots_.push_back(slot.values);
+  }
+
+  Bytes SaveState() override { return c_.replica.SaveState(applied_, agreed_slots_); }
+
+  Status Begin(uint64_t applied) override {
+    TERN_RETURN_IF_ERROR(LocalSteps::Begin(applied));
+    KeepSlots();
+    return Ok();
+  }
+
+  Status Step(uint64_t step, const data::Batch& batch) override {
+    const uint64_t round = RoundOf(step);
+    if (!c_.sums.Has(round)) {  // else this worker is late: the others have gone on
+      TERN_RETURN_IF_ERROR(Descend(step, batch));
+      if (!EndsRound(step)) return Ok();
+      PushArenas(round);
+      TERN_RETURN_IF_ERROR(AwaitSums(round));
+    } else if (!EndsRound(step)) {
+      return Ok();
+    }
+    return Synchronize(round);
+  }
+
+ private:
+  // Bucket b of arena a: 0 the parameters, then the slots of the optimizer.
+  float* Arena(uint32_t bucket) {
+    const uint32_t arena = c_.setup.plan.buckets[bucket].arena;
+    return arena == 0 ? c_.replica.point() : slots_[arena - 1].data();
+  }
+  void PushArenas(uint64_t round) {
+    for (uint32_t b = 0; b < c_.setup.plan.buckets.size(); ++b) c_.coder.Push(round, b, Arena(b));
+  }
+  Status Synchronize(uint64_t round) {
+    TimeScope decode(c_.progress.decode);
+    for (uint32_t b = 0; b < c_.setup.plan.buckets.size(); ++b) {
+      float* arena = c_.setup.plan.buckets[b].arena == 0 ? c_.replica.parameters() : Arena(b);
+      TERN_RETURN_IF_ERROR(
+          c_.sums.Decode(round, b, [&](uint32_t, uint64_t first, std::span<const float> mean) {
+            std::copy(mean.begin(), mean.end(), arena + first);
+          }));
+    }
+    c_.replica.Average(0, size_, round);
+    std::copy_n(c_.replica.parameters(), size_, c_.replica.point());
+    if (at_sync_ == pb::OptimizerState::reset) ResetOptimizer();
+    MarkApplied(round);
+    KeepSlots();
+    return Ok();
+  }
+  // As they are after a synchronization, for whoever needs State while this worker goes on.
+  void KeepSlots() {
+    agreed_slots_.clear();
+    for (const std::span<float>& slot : slots_)
+      agreed_slots_.emplace_back(slot.begin(), slot.end());
+  }
+
+  const pb::OptimizerState::AtSync at_sync_;
+  std::vector<std::span<float>> slots_;  // where they are averaged
+  std::vector<std::vector<float>> agreed_slots_;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> MakePsgd(const Context& context) {
+  return std::make_unique<Psgd>(context);
+}
+
+}  // namespace tern::client

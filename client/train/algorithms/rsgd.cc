@@ -1,0 +1,67 @@
+// RSGD (PQASGD paper, section 5): local steps, and after each the mean of one of p parts of the
+// model. In iteration j, from 0:
+//
+//   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
+//   part (j mod p) of x_{j+1,i} becomes its mean over the workers
+//
+// Bucket k of the plan is part k. Step s makes round 2 s. Before an evaluation all parts are
+// exchanged once, as round 2 s + 1, so that W is the mean of all workers; x does not change.
+#include "client/train/algorithms.h"
+#include "client/train/local_steps.h"
+
+namespace tern::client {
+
+namespace {
+
+class Rsgd : public LocalSteps {
+ public:
+  explicit Rsgd(const Context& context) : LocalSteps(context), parts_(facts_.parts) {}
+
+  // The point is each worker's own; a newcomer takes this worker's.
+  Bytes SaveState() override { return c_.replica.SaveWeights(applied_, c_.replica.point()); }
+
+  Status Step(uint64_t step, const data::Batch& batch) override {
+    const auto part = static_cast<uint32_t>((step - 1) % parts_);
+    const uint64_t round = RoundOf(step);
+    if (!c_.sums.Has(round, part)) {  // else this worker is late: the others have gone on
+      TERN_RETURN_IF_ERROR(Descend(step, batch));
+      c_.coder.Push(round, part, c_.replica.point());
+      TERN_RETURN_IF_ERROR(c_.wait([&] { return c_.sums.Has(round, part); }));
+    }
+    const uint64_t times = (step - 1) / parts_ + 1;  // that this part has been averaged
+    TERN_RETURN_IF_ERROR(
+        c_.sums.Decode(round, part, [&](uint32_t, uint64_t first, std::span<const float> mean) {
+          std::copy(mean.begin(), mean.end(), c_.replica.point() + first);
+          std::copy(mean.begin(), mean.end(), c_.replica.parameters() + first);
+          c_.replica.Average(first, mean.size(), times);
+        }));
+    MarkApplied(round);
+    return Ok();
+  }
+
+  Status Rest() override { return Ok(); }  // each step waits for its own part
+
+  Status Settle() override {
+    const uint64_t round = applied_ + 1;
+    if (round % 2 == 0) return Ok();  // done since the last step
+    if (!c_.sums.Has(round)) PushAll(round, c_.replica.point());
+    TERN_RETURN_IF_ERROR(AwaitSums(round));
+    TERN_RETURN_IF_ERROR(
+        c_.sums.Decode(round, [this](uint32_t, uint64_t first, std::span<const float> mean) {
+          std::copy(mean.begin(), mean.end(), c_.replica.parameters() + first);
+        }));
+    MarkApplied(round);
+    return Ok();
+  }
+
+ private:
+  const uint64_t parts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> MakeRsgd(const Context& context) {
+  return std::make_unique<Rsgd>(context);
+}
+
+}  // namespace tern::client

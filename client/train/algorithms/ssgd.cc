@@ -1,0 +1,51 @@
+// Synchronous SGD; with localized parameters and ternary codes, TernGrad's Algorithm 1.
+//
+//   input z_t^(i)          the batch of this worker
+//   compute g_t^(i)        forward, backward at W(t-1); buckets leave while backward still runs
+//   ternarize, push        coder.h
+//   pull mean gradient     wait for the answers of all chunks
+//   update w               apply.h, each bucket as it arrives if that is possible
+//
+// If buckets may be applied as they arrive, the last two lines wait until the next forward needs
+// them: its first layers run while the answers to the last ones travel (open_round.h). W is the
+// same at every layer that reads it, so the bits are, too.
+#include "client/train/algorithms.h"
+
+namespace tern::client {
+
+namespace {
+
+class Ssgd : public Algorithm {
+ public:
+  explicit Ssgd(const Context& context)
+      : Algorithm(context), round_(MakeOpenRound()), in_forward_(facts_.applied_in_forward) {}
+
+  Status Step(uint64_t step, const data::Batch& batch) override {
+    // Who is late, or has just joined, goes through the rounds that closed without it.
+    if (c_.sums.Has(step) || batch.labels.empty()) {
+      TERN_RETURN_IF_ERROR(round_.Finish());
+      if (!c_.sums.Has(step)) c_.coder.Skip(step);
+    } else {
+      TERN_RETURN_IF_ERROR(c_.gradient.Take(
+          batch, [this](uint32_t tensor) { return round_.Need(tensor); },
+          [&](uint32_t bucket) { c_.coder.Push(step, bucket, c_.replica.gradients()); }));
+    }
+    round_.Open(step);
+    return in_forward_ ? Ok() : round_.Finish();
+  }
+
+  Status Settle() override { return round_.Finish(); }
+  uint64_t pushed() const override { return round_.round().value_or(applied_); }
+
+ private:
+  OpenRound round_;
+  const bool in_forward_;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> MakeSsgd(const Context& context) {
+  return std::make_unique<Ssgd>(context);
+}
+
+}  // namespace tern::client

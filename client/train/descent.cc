@@ -1,0 +1,26 @@
+#include "client/train/descent.h"
+
+#include <algorithm>
+
+#include "client/train/gradient.h"
+
+namespace tern::client {
+
+Descent::Descent(const setup::Setup& setup, Replica& replica, const update::Schedule& schedule)
+    : setup_(setup), replica_(replica), schedule_(schedule) {
+  for (uint32_t t = 0; t < setup.table.parameters.size(); ++t)
+    decay_.push_back(DecayOf(setup, t, pb::WeightDecay::local));
+}
+
+void Descent::MovePoint(uint64_t step) {
+  const update::Step at{schedule_.Rate(step - 1), step};
+  for (uint32_t t = 0; t < decay_.size(); ++t) {
+    const uint64_t first = setup_.plan.tensor_begin[t];
+    replica_.optimizer().Update(replica_.point() + first, replica_.gradients() + first, first,
+                                setup_.plan.tensor_count[t], at, decay_[t]);
+  }
+}
+
+void Descent::Reset() { replica_.ResetOptimizer(); }
+
+}  // namespace tern::client

@@ -1,0 +1,30 @@
+// A worker's own step on its own point: x_{j+1} = x_j - U(g(x_j)), with the job's optimizer and
+// schedule.
+#pragma once
+
+#include <vector>
+
+#include "client/train/replica.h"
+#include "common/update/schedule.h"
+#include "setup/setup.h"
+
+namespace tern::client {
+
+class Descent {
+ public:
+  // All outlive it.
+  Descent(const setup::Setup& setup, Replica& replica, const update::Schedule& schedule);
+
+  // Uses the gradient in replica.gradients(); `step` counts from 1.
+  void MovePoint(uint64_t step);
+  // Resets the optimizer's state.
+  void Reset();
+
+ private:
+  const setup::Setup& setup_;
+  Replica& replica_;
+  const update::Schedule& schedule_;
+  std::vector<float> decay_;  // by tensor, if it is not in the gradient
+};
+
+}  // namespace tern::client

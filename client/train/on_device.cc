@@ -1,0 +1,64 @@
+#include "client/train/on_device.h"
+
+#include "client/train/local_point.h"
+#include "common/algorithm/facts.h"
+#include "common/protocol/plan/codec_options.h"
+#include "kernels/device/tiling.h"
+
+namespace tern::client {
+
+bool StaysOnDevice(const setup::Setup& setup, const pb::Job& own) {
+  const pb::Train& train = own.train();
+  if (own.workers().device() != pb::Workers::cuda || train.compute() != pb::Train::net ||
+      !algorithm::FactsOf(own).stays_on_device || setup.plan.central)
+    return false;
+  if (setup.plan.codecs.size() != 1 || !device::DeviceModel::Codes(*setup.plan.codecs.front()))
+    return false;
+  const codec::Codec& codec = *setup.plan.codecs.front();
+  // A rule that looks at tensors as a whole finds them in the parts of buckets.
+  return codec.scaler_elements() == 0 || train.optimizer().name() != "lars";
+}
+
+device::DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t slots) {
+  const protocol::ExchangePlan& plan = setup.plan;
+  device::DeviceModel::Layout layout;
+  layout.elements = setup.table.total;
+  layout.slots = static_cast<uint32_t>(slots);
+  layout.average = setup.job.evaluation().ema_decay() > 0;
+  const algorithm::Facts facts = algorithm::FactsOf(setup.job);
+  if (facts.local != nullptr) layout.local = LocalPoint::Arenas(setup.job);
+  layout.rounds = facts.window;
+  layout.columns = plan.column;
+  layout.workers = plan.workers;
+  layout.codec = plan.codecs.front().get();
+  layout.options = protocol::CodecOptions(setup.job);
+  for (const protocol::Bucket& bucket : plan.buckets) {
+    std::vector<kernels::Part>& parts = layout.buckets.emplace_back();
+    for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
+      const protocol::Part& part = plan.parts[p];
+      parts.push_back({.begin = plan.tensor_begin[part.tensor] + part.begin,
+                       .count = part.count,
+                       .first = part.begin,
+                       .tensor = part.tensor});
+    }
+    for (const protocol::Chunk& chunk : bucket.chunks) {
+      std::vector<kernels::Part>& segments = layout.chunks.emplace_back();
+      for (const codec::Segment& segment : chunk.segments) {
+        segments.push_back({.begin = plan.tensor_begin[segment.tensor] + segment.begin,
+                            .count = segment.count,
+                            .first = segment.begin,
+                            .tensor = segment.tensor});
+      }
+    }
+  }
+  return layout;
+}
+
+uint32_t ChunkIndex(const protocol::ExchangePlan& plan, uint32_t bucket, uint32_t chunk) {
+  uint32_t before = 0;
+  for (uint32_t b = 0; b < bucket; ++b)
+    before += static_cast<uint32_t>(plan.buckets[b].chunks.size());
+  return before + chunk;
+}
+
+}  // namespace tern::client

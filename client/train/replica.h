@@ -1,0 +1,109 @@
+// A worker's replica of the model: W, gradients, optimizer state and moving average, each one arena
+// in canonical order; and, if the algorithm trains at other weights than W, those, the point. Under
+// localized parameters every worker's W is bit-identical after every round. Threads: the compute
+// thread owns it; the coder reads pushed arrays until the round's sums have arrived.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/base/bytes.h"
+#include "common/base/floats.h"
+#include "common/base/saved_state.h"
+#include "common/base/status.h"
+#include "common/tensors/safetensors.h"
+#include "common/update/optimizer.h"
+#include "setup/setup.h"
+#include "worker/device/device_model.h"
+
+namespace tern::client {
+
+class Replica {
+ public:
+  // The initial weights of the job's seed. `setup` outlives the replica.
+  static Result<std::unique_ptr<Replica>> Make(const setup::Setup& setup);
+
+  float* parameters() { return parameters_.data(); }  // W
+  float* point() { return point_.empty() ? parameters_.data() : point_.data(); }
+  float* gradients() { return gradients_.data(); }  // taken at point()
+  // The statistics of batch norms: this worker's own; and their mean over the workers at the last
+  // comparison, for evaluation and for users of the weights.
+  std::vector<float>& statistics() { return statistics_; }
+  std::vector<float>& mean_statistics() { return mean_statistics_; }
+  // What evaluation uses: the moving average if the job has one, else W.
+  const float* evaluated() const { return average_.empty() ? parameters_.data() : average_.data(); }
+  // The moving average; empty if the job has none.
+  Floats& average() { return average_; }
+  update::Optimizer& optimizer() { return *optimizer_; }
+  bool needs_whole_tensors() const { return optimizer_->needs_whole_tensors(); }
+  // Moves weights and optimizer state to the device, which owns them from now on. Loaded states are
+  // copied there; a caller that reads them on the host (a hash, a state, views) calls Bring first.
+  Status MoveTo(std::unique_ptr<device::DeviceModel> device);
+  device::DeviceModel* device() { return device_.get(); }
+  // For changing the arenas on the device: marks the host's copies as stale.
+  device::DeviceModel& UseDevice() {
+    newer_there_ = true;
+    return *device_;
+  }
+  // Bring: copies all arenas from device to host. Send: from host to device, after a change there.
+  Status Bring();
+  Status Send();
+
+  // An arena as long as the model, for a caller that needs a whole round before it can update.
+  float* scratch();
+
+  // Updates elements [first, first + n) of W with the mean gradient g (docs/ALGORITHMS.md, section
+  // 1), and their moving average.
+  void Update(const float* g, size_t first, size_t n, const update::Step& step, float decay);
+  // Updates the moving average of elements of W after change number `update` (from 1); on the host,
+  // or on the device.
+  void Average(size_t first, size_t n, uint64_t update);
+  Status AverageOnDevice(size_t first, size_t n, uint64_t update);
+
+  // Resets the optimizer's state.
+  void ResetOptimizer();
+  uint64_t Hash() const;  // of W
+  // Adds an array that travels with the state besides the arenas; it is read when the state is
+  // saved, and written when it is loaded.
+  void SaveAlso(SavedState::Array array) { also_.push_back(std::move(array)); }
+  // State: everything that another worker needs to continue after round `applied`. `slots` replace
+  // the optimizer's own.
+  Bytes SaveState(uint64_t applied);
+  Bytes SaveState(uint64_t applied, const std::vector<std::vector<float>>& slots);
+  // Without the optimizer's state, if each worker has its own; with W or other `weights`.
+  Bytes SaveWeights(uint64_t applied, const float* weights = nullptr);
+  // Arrays missing in the state are reset, which is logged.
+  Status LoadState(const Bytes& state);
+  // Everything of this worker, for its checkpoints: the state, and the point if it has one.
+  std::vector<tensors::TensorView> Views();
+  // kBadData names what is missing; the replica may then be partly written.
+  Status LoadViews(const tensors::TensorFile& file);
+  Status LoadPoint(const tensors::TensorFile& file);  // the point alone
+  static uint64_t MaxStateBytes(const setup::Setup& setup);
+  // Writes W as a safetensors file, and the moving average beside it if the job has one.
+  Status WriteWeights(const std::string& folder, uint64_t step);
+
+ private:
+  explicit Replica(const setup::Setup& setup);
+  // Writes `arena` by parameter names, and the mean statistics.
+  Status WriteFile(const std::string& path, const Floats& arena, uint64_t step) const;
+  std::vector<tensors::TensorView> Views(const float* weights,
+                                         const std::vector<const float*>& slots);
+  Bytes Save(uint64_t applied, const float* weights, const std::vector<const float*>& slots);
+  Status Load(const tensors::TensorFile& file, bool whole);
+  Status LoadArenas(const tensors::TensorFile& file, bool whole);
+
+  device::DeviceModel::Host HostArenas();
+  float OneMinusDecay(uint64_t update) const;
+
+  const setup::Setup& setup_;
+  std::unique_ptr<device::DeviceModel> device_;
+  bool newer_there_ = false;  // the weights on the device are newer than the host's
+  std::vector<SavedState::Array> also_;
+  Floats parameters_, point_, gradients_, average_, scratch_;
+  std::vector<float> statistics_, mean_statistics_;
+  std::unique_ptr<update::Optimizer> optimizer_;
+};
+
+}  // namespace tern::client

@@ -1,0 +1,97 @@
+#include "common/protocol/members/control.h"
+
+#include <utility>
+
+#include "common/base/hash.h"
+#include "common/base/text.h"
+
+namespace tern::protocol {
+
+namespace {
+
+// Of rounds, steps and epochs in a hello: what is added to them cannot wrap around.
+constexpr uint64_t kMostCounted = uint64_t{1} << 62;
+
+Status Compare(const char* what, uint64_t theirs, uint64_t ours) {
+  if (theirs == ours) return Ok();
+  return Status(Code::kMismatch, std::string(what) + " differs: the peer's digest is " +
+                                     Hex(theirs) + ", the server's " + Hex(ours) +
+                                     "; start all from the same job file");
+}
+
+}  // namespace
+
+Status CheckHello(const pb::Hello& hello, const pb::Hello& expected) {
+  if (hello.job() != expected.job()) {
+    return Status(Code::kMismatch, "the peer runs job '" + Printable(hello.job()) +
+                                       "', the server job '" + expected.job() + "'");
+  }
+  TERN_RETURN_IF_ERROR(Compare("the job", hello.job_digest(), expected.job_digest()));
+  TERN_RETURN_IF_ERROR(Compare("the model", hello.model_digest(), expected.model_digest()));
+  TERN_RETURN_IF_ERROR(Compare("the exchange plan", hello.plan_digest(), expected.plan_digest()));
+  if (hello.incarnation() == 0)
+    return Status(Code::kMismatch, "the peer's hello names no incarnation of its process");
+  for (const uint64_t count : {hello.epoch(), hello.applied(), hello.floor(), hello.steps()}) {
+    if (count > kMostCounted) {
+      return Status(Code::kMismatch, Cat("the peer's hello has a count of ", count,
+                                         ", expected at most ", kMostCounted));
+    }
+  }
+  return Ok();
+}
+
+RoundLane::Options ControlLaneOptions(const ControlOptions& options) {
+  RoundLane::Options lane;
+  lane.workers = options.workers;
+  lane.window = options.window;
+  lane.quorum = options.elasticity.quorum;
+  lane.shrink = options.elasticity.shrink();
+  lane.incarnation = options.incarnation;
+  lane.safeguards = options.safeguards;
+  return lane;
+}
+
+Message Refusal(Code code, std::string sentence, pb::Refuse::Then then) {
+  return MakeRefuse(static_cast<int>(code), std::move(sentence), then);
+}
+
+void EmitSend(Peer to, Message message, ControlActions* out) {
+  ControlAction& action = out->emplace_back();
+  action.type = ControlAction::Type::kSend;
+  action.send = {to, std::move(message)};
+}
+
+void EmitEcho(Peer to, const pb::Heartbeat& beat, ControlActions* out) {
+  Message message;
+  message.head.mutable_echo()->set_said_ns(beat.said_ns());
+  EmitSend(to, std::move(message), out);
+}
+
+void EmitSends(Sends sends, ControlActions* out) {
+  for (Send& send : sends) EmitSend(send.to, std::move(send.message), out);
+}
+
+void EmitLog(std::string text, ControlActions* out) {
+  ControlAction& action = out->emplace_back();
+  action.type = ControlAction::Type::kLog;
+  action.text = std::move(text);
+}
+
+void EmitMembers(const pb::Members& members, ControlActions* out) {
+  ControlAction& action = out->emplace_back();
+  action.type = ControlAction::Type::kMembers;
+  action.members = members;
+}
+
+void EmitEnded(Status status, ControlActions* out) {
+  ControlAction& action = out->emplace_back();
+  action.type = ControlAction::Type::kEnded;
+  action.status = std::move(status);
+}
+
+std::string SecondsText(Time time) {
+  const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(time).count() / 100;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+}  // namespace tern::protocol

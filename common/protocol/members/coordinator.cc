@@ -1,0 +1,287 @@
+#include "common/protocol/members/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tern::protocol {
+
+namespace {
+
+using Presence = Coordinator::Worker::Presence;
+
+RoundLane::Options LaneOptions(const ControlOptions& options) {
+  RoundLane::Options lane = ControlLaneOptions(options);
+  lane.welcomes = false;  // the coordinator does, with more to say
+  return lane;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(ControlOptions options, std::vector<CellSpec> cells)
+    : options_(std::move(options)),
+      lane_(LaneOptions(options_), std::move(cells)),
+      workers_(options_.workers),
+      stragglers_(options_.workers),
+      poll_(options_.shards) {}
+
+void Coordinator::Start(Time now, ControlActions*) {
+  started_at_ = now;
+  for (uint32_t s = 1; s < options_.shards; ++s) followers_[s].heard_at = now;
+}
+
+void Coordinator::OnMessage(Peer from, const Message& message, Time now, ControlActions* out) {
+  if (farewell_.started()) return farewell_.OnMessage(from, message, out);
+  switch (message.head.body_case()) {
+    case pb::Envelope::kHello:
+      return OnHello(from, message.head.hello(), now, out);
+    case pb::Envelope::kHeartbeat:
+      return OnHeartbeat(from, message.head.heartbeat(), now, out);
+    case pb::Envelope::kStateWant:
+      return OnStateWant(from, message, now, out);
+    case pb::Envelope::kStatePiece:
+      return OnStatePiece(from, message, out);
+    case pb::Envelope::kBye:
+      return OnBye(from, message.head.bye(), now, out);
+    case pb::Envelope::kPulse:
+      return OnPulse(from, message.head.pulse(), now, out);
+    case pb::Envelope::kGoBack:
+      return OnSnapshots(from, message.head.go_back(), now, out);
+    case pb::Envelope::kAbort:
+      return OnShardAbort(from, message.head.abort(), now, out);
+    case pb::Envelope::kEnd:
+      return;  // the answer to what we said in a life before
+    default:
+      return OnRound(from, message, now, out);
+  }
+}
+
+void Coordinator::OnShardHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
+  const auto found = followers_.find(hello.rank());
+  if (found == followers_.end()) {
+    return EmitSend(
+        from,
+        Refusal(Code::kMismatch, "there is no server shard " + std::to_string(hello.rank()),
+                pb::Refuse::leave),
+        out);
+  }
+  if (!MayTakePlace(&found->second, from, hello, now, out)) return;
+  const uint64_t before = found->second.incarnation;
+  const bool again = before != 0 && before != hello.incarnation();
+  if (again) poll_.Forget(hello.rank());
+  found->second = {from, hello.incarnation(), now, false, hello, 0, Time(0)};
+  Message message;
+  message.head.mutable_welcome()->set_incarnation(options_.incarnation);
+  EmitSend(from, std::move(message), out);
+  if (!gathered_) return GatherIfComplete(now, out);
+  if (again && HasSnapshots()) {
+    return GoBack("server shard " + std::to_string(hello.rank()) + " was started again", now, out);
+  }
+  Message members;
+  *members.head.mutable_members() = Members();
+  EmitSend(from, std::move(members), out);
+}
+
+void Coordinator::OnShardAbort(Peer from, const pb::Abort& abort, Time now, ControlActions* out) {
+  for (const auto& [shard, follower] : followers_) {
+    if (follower.peer != from) continue;
+    const Status error = ErrorFromPeer(abort.code(), abort.sentence());
+    return Abort(error.code(),
+                 "server shard " + std::to_string(shard) + " cannot go on: " + error.message(), now,
+                 out);
+  }
+}
+
+void Coordinator::OnFailure(const Status& status, Time now, ControlActions* out) {
+  if (!farewell_.started())
+    Abort(status.code(), "server shard 0 cannot go on: " + status.message(), now, out);
+}
+
+// A shard says something every heartbeat: one that was just heard has not died.
+bool Coordinator::MayTakePlace(Follower* place, Peer from, const pb::Hello& hello, Time now,
+                               ControlActions* out) {
+  const bool free = place->incarnation == 0 || place->incarnation == hello.incarnation() ||
+                    now - place->heard_at > 2 * options_.timings.heartbeat;
+  if (free) return true;
+  if (place->rival != hello.incarnation()) {
+    place->rival = hello.incarnation();
+    place->rival_since = now;
+  }
+  const bool alive = place->heard_at > place->rival_since + options_.timings.suspect_after;
+  EmitSend(from,
+           Refusal(Code::kNotAllowed,
+                   "the place of server shard " + std::to_string(hello.rank()) +
+                       " is taken by another process" + (alive ? ", which is alive" : ""),
+                   alive ? pb::Refuse::leave : pb::Refuse::retry),
+           out);
+  return false;
+}
+
+void Coordinator::OnPulse(Peer from, const pb::Pulse& pulse, Time now, ControlActions* out) {
+  bool known = false;
+  for (auto& [shard, follower] : followers_) {
+    if (follower.peer != from) continue;
+    known = true;
+    follower.heard_at = now;
+    follower.silent = false;
+    if (pulse.stop() != 0)
+      OnStopFrom("server shard " + std::to_string(shard), pulse.stop(), now, out);
+  }
+  if (farewell_.started() || !known || !gathered_ || pulse.epoch() <= epoch_) return;
+  // It follows a membership that ended with our life before, and would take ours for an older one.
+  epoch_ = pulse.epoch() + 1;
+  PublishMembers(out);
+}
+
+Coordinator::Worker* Coordinator::ByPeer(Peer peer) {
+  for (Worker& worker : workers_) {
+    if (worker.peer == peer && peer != 0) return &worker;
+  }
+  return nullptr;
+}
+
+Coordinator::Worker* Coordinator::MemberOf(Peer from, uint32_t rank, uint64_t incarnation) {
+  if (rank >= workers_.size()) return nullptr;
+  Worker& worker = workers_[rank];
+  if (!options_.safeguards.fence_incarnations) return &worker;
+  if (incarnation == 0 || worker.incarnation != incarnation || worker.peer != from) return nullptr;
+  return worker.presence == Presence::kAbsent ? nullptr : &worker;
+}
+
+bool Coordinator::IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnation) const {
+  return rank < workers_.size() && incarnation != 0 && workers_[rank].incarnation == incarnation &&
+         workers_[rank].peer != from;
+}
+
+void Coordinator::Hear(Worker* worker, Time now) {
+  if (now - worker->heard_at > options_.timings.suspect_after && HearsNobody(now)) {
+    Excuse(now);
+    for (Worker& one : workers_) one.awaited = false;
+  }
+  worker->heard_at = now;
+}
+
+void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, ControlActions* out) {
+  Worker* const member = MemberOf(from, beat.rank(), beat.incarnation());
+  if (member == nullptr)
+    return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
+  Worker& worker = *member;
+  if (worker.presence == Presence::kLost) return EmitSend(from, GivenUp(worker.incarnation), out);
+  if (worker.suspect) EmitLog(Name(beat.rank()) + " is heard again", out);
+  worker.suspect = false;
+  Hear(&worker, now);
+  EmitEcho(from, beat, out);
+  worker.counters = beat.counters();
+  if (std::string slow = stragglers_.OnCounters(beat.rank(), worker.counters); !slow.empty())
+    EmitLog(Name(beat.rank()) + slow, out);
+  NameIfLate(beat.rank(), out);
+  worker.waiting = beat.waiting();
+  if (beat.waiting() || beat.progress() != worker.progress) worker.moved_at = now;
+  worker.progress = beat.progress();
+  if (beat.has_applied()) {
+    worker.joining = worker.begins = false;
+    worker.applied = std::max(worker.applied, beat.applied());
+    lane_.OnApplied(beat.rank(), beat.incarnation(), beat.applied());
+  }
+  if (beat.stop() != 0) OnStopFrom(Name(beat.rank()), beat.stop(), now, out);
+}
+
+void Coordinator::OnStopFrom(const std::string& who, uint32_t code, Time now, ControlActions* out) {
+  if (farewell_.started()) return;
+  if (stop_code_ == Code::kOk) EmitLog(who + " was asked to stop", out);
+  const bool interrupted = code == static_cast<uint32_t>(Code::kInterrupted);
+  OnStop(interrupted ? Code::kInterrupted : Code::kTerminated, now, out);
+}
+
+void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlActions* out) {
+  if (Worker* worker = ByPeer(from); worker != nullptr) {
+    if (worker->presence == Presence::kLost)
+      return EmitSend(from, GivenUp(worker->incarnation), out);
+    Hear(worker, now);
+  }
+  Sends sends;
+  lane_.OnMessage(from, message, &sends);
+  EmitSends(std::move(sends), out);
+}
+
+void Coordinator::OnStateWant(Peer from, const Message& message, Time now, ControlActions* out) {
+  if (!gathered_) return;  // it will ask again
+  const pb::StateWant& want = message.head.state_want();
+  Worker* const wants = MemberOf(from, want.rank(), want.incarnation());
+  if (wants == nullptr || !IsLive(*wants)) return;
+  Hear(wants, now);
+  const Worker* donor = nullptr;  // the live worker with the highest applied round
+  const auto worth = [](const Worker& worker) {
+    return std::make_pair(!worker.suspect, worker.applied);
+  };
+  for (const Worker& worker : workers_) {
+    if (&worker == wants || !IsLive(worker) || worker.joining) continue;
+    if (donor == nullptr || worth(worker) > worth(*donor)) donor = &worker;
+  }
+  if (donor != nullptr) return EmitSend(donor->peer, message, out);
+  // It asks again; meanwhile one who has it may come back.
+  if (!MayHoldStateBeside(wants)) LoseState("", Code::kPeerLost, now, out);
+}
+
+void Coordinator::OnStatePiece(Peer from, const Message& message, ControlActions* out) {
+  const Worker* const donor = ByPeer(from);
+  if (donor == nullptr || !IsLive(*donor) || donor->joining) return;
+  const pb::StatePiece& piece = message.head.state_piece();
+  if (piece.rank() >= workers_.size()) return;
+  const Worker& wants = workers_[piece.rank()];
+  if (&wants == donor || !IsLive(wants) || wants.incarnation != piece.incarnation()) return;
+  EmitSend(wants.peer, message, out);
+}
+
+void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out) {
+  if (bye.code() != 0) return OnFailure(from, bye, now, out);
+  Worker* const member = MemberOf(from, bye.rank(), bye.incarnation());
+  // Before all have gathered only one that was done in a life of shard 0 before can be.
+  if (member == nullptr || (!gathered_ && !member->hello.done()))
+    return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
+  if (member->presence == Presence::kLost) return EmitSend(from, GivenUp(member->incarnation), out);
+  member->presence = Presence::kDone;
+  Hear(member, now);
+  member->figures = bye.figures();
+  member->counters = bye.counters();
+  member->steps_done = bye.steps();
+  EndIfAllDone(now, out);
+}
+
+void Coordinator::OnFailure(Peer from, const pb::Bye& bye, Time now, ControlActions* out) {
+  if (IsOnAnotherConnection(from, bye.rank(), bye.incarnation()))
+    return EmitSend(from, Refusal(Code::kNotAllowed, "say hello first", pb::Refuse::retry), out);
+  const Status error = ErrorFromPeer(bye.code(), bye.sentence());
+  Message end;  // whoever it is may go
+  end.head.mutable_end()->set_code(static_cast<uint32_t>(ExitCode(error)));
+  end.head.mutable_end()->set_sentence(error.message());
+  EmitSend(from, std::move(end), out);
+  Worker* const member = MemberOf(from, bye.rank(), bye.incarnation());
+  if (member == nullptr || member->presence == Presence::kDone) return;
+  const bool lost = member->presence == Presence::kLost;
+  if (lost && !member->may_return) return;  // it said so before, or the others go on without it
+  member->counters = bye.counters();
+  const bool data_of_its_own =
+      options_.elasticity.shrink() && error.code() == Code::kBadData && gathered_;
+  if (IsLasting(error.code()) && !data_of_its_own) {
+    return Abort(error.code(), Name(bye.rank()) + " ended the job: " + error.message(), now, out);
+  }
+  const Code code = IsLasting(error.code()) ? error.code() : Code::kPeerLost;
+  Lose(bye.rank(), {"it left: " + error.message(), code, true}, now, out);
+}
+
+Message Coordinator::GivenUp(uint64_t incarnation) const {
+  if (CanGoBack() && !gathered_) {
+    Message message;
+    message.head.mutable_go_back()->set_incarnation(incarnation);
+    return message;
+  }
+  return Refusal(Code::kNotAllowed, "given up while silent", pb::Refuse::rejoin);
+}
+
+std::string Coordinator::Name(uint32_t rank) const {
+  const pb::Hello& hello = workers_[rank].hello;
+  return "worker " + std::to_string(rank) + " (" + hello.host() + ", pid " +
+         std::to_string(hello.pid()) + ")";
+}
+
+}  // namespace tern::protocol

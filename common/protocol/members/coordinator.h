@@ -1,0 +1,233 @@
+// Shard 0: decides membership, passes State on, stops and ends the job.
+//
+//   job:    gathering --all said hello--> running --all said Bye--> ending --all answered--> ended
+//               |                            |                        ^
+//               +-- deadlines, losses, refusals (everybody is told) --+
+//
+//   a rank: absent --Hello--> present --silent 1.5 s--> suspect --silent 3 s--> lost
+//                              ^   ^                     | heard                 |
+//                              |   +---------------------+                       |
+//                              +--- `wait`, `shrink`: a new incarnation says hello
+//
+//   fail:   the job ends when a rank is lost
+//   wait:   the others wait for the rank. It comes back with its state, or gets State from another
+//   shrink: the rank is no longer a member, and the others continue, at least `min_workers` of
+//           them; a newcomer gets State. The job ends when all remaining members are done
+//
+// A rank whose compute thread hangs is lost as well, and so is one that leaves. A worker that ends
+// with an error that a restart would repeat (IsLasting) ends the job with that error, except under
+// `shrink` where only that worker's data are bad: the others continue.
+//
+// If shard 0 hears none of the workers that hold the state of the job, its own link may be down.
+// Under `wait` and `shrink` they are awaited for up to `wait_timeout` instead of lost, and continue
+// when they are heard again. The state is gone only when each of their processes has left or was
+// replaced by one without state.
+//
+// A worker's message counts only on the connection of the worker's admitted hello (MemberOf).
+//
+// A worker that has said Bye is done. Until all are done it is watched and lost like any other,
+// because the others may need what it holds. An incarnation that was lost or replaced can come back
+// only as a new one (Refuse: rejoin), and only while no other process has its rank.
+//
+// Where servers hold the parameters, a running job can go back to gathering (roll_back.h); so can a
+// job with checkpoints, and a gathering without any state resumes from a checkpoint (resume.h).
+//
+// After a restart of shard 0 the gathering rebuilds everything from the hellos. Under `shrink` it
+// does not wait for ranks that the others report as removed, nor for any rank beyond the start
+// timeout.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/protocol/members/control.h"
+#include "common/protocol/members/farewell.h"
+#include "common/protocol/members/resume.h"
+#include "common/protocol/members/roll_back.h"
+#include "common/protocol/members/stragglers.h"
+
+namespace tern::protocol {
+
+class Coordinator : public Control {
+ public:
+  explicit Coordinator(ControlOptions options, std::vector<CellSpec> cells);
+
+  void Start(Time now, ControlActions* out) override;
+  void OnMessage(Peer from, const Message& message, Time now, ControlActions* out) override;
+  void OnTimer(Time now, ControlActions* out) override;
+  void OnStop(Code code, Time now, ControlActions* out) override;
+  void OnFailure(const Status& status, Time now, ControlActions* out) override;
+  const RoundLane& lane() const override { return lane_; }
+
+  struct Worker {
+    enum class Presence { kAbsent, kPresent, kLost, kDone };
+    Presence presence = Presence::kAbsent;
+    bool suspect = false;
+    bool awaited = false;     // silent for longer than dead_after, but not lost: no other is heard
+    bool may_return = false;  // lost, and its process may live and come back with the state
+    bool joining = false;     // was told to fetch State and has not got it
+    bool begins = false;      // ... from the servers, as all do
+    uint64_t incarnation = 0;
+    uint64_t epoch = 0;        // it was admitted in, as it or we said
+    uint64_t first_epoch = 0;  // the first of its process, under whatever incarnation
+    Peer peer = 0;
+    pb::Hello hello;
+    Time heard_at{}, moved_at{}, lost_at{};
+    Time excused_at{};  // its silence until then does not count: shard 0 heard nobody
+    uint64_t progress = 0;
+    uint64_t applied = 0;
+    uint64_t steps_done = 0;  // from its Bye
+    bool waiting = true;
+    uint64_t rival = 0;  // another incarnation that asks for this rank, since when
+    Time rival_since{};
+    pb::Counters counters;
+    uint64_t late_told = 0;         // of counters.late, in the log
+    pb::Figures figures;            // from its Bye
+    std::vector<uint64_t> retired;  // incarnations that were given up or replaced; the newest few
+  };
+  const std::vector<Worker>& workers() const { return workers_; }
+  bool running() const { return gathered_ && !farewell_.started(); }
+  bool ending() const { return farewell_.started(); }
+  uint64_t steps() const { return steps_; }
+  // Another value: all have gone back, to a checkpoint or a snapshot, or begun from one. Workers
+  // that have yet to take it up are `joining`.
+  uint64_t beginning() const { return beginning_; }
+
+ private:
+  struct Follower {
+    Peer peer = 0;
+    uint64_t incarnation = 0;
+    Time heard_at{};
+    bool silent = false;
+    pb::Hello hello;
+    uint64_t rival = 0;  // another incarnation that asks for this place, since when
+    Time rival_since{};
+  };
+
+  // Of a worker that is there or was lost: who says so on the connection that it has its place by.
+  // Null for anybody else, whatever it claims to be.
+  Worker* MemberOf(Peer from, uint32_t rank, uint64_t incarnation);
+  // A member whose hello on a newer connection was overtaken by an older one, or is not here yet.
+  bool IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnation) const;
+  // A sign of life of a member.
+  void Hear(Worker* worker, Time now);
+  // Whether shard 0 heard nobody, for some time now, who holds the state: its link may be down.
+  bool HearsNobody(Time now) const;
+  // It is up again: whoever was heard as long as anybody has some time to be heard again.
+  void Excuse(Time now);
+  void OnHello(Peer from, const pb::Hello& said, Time now, ControlActions* out);
+  void OnWorkerHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
+  void OnShardHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
+  // Whether a hello may have the shard's place; answers it if not.
+  bool MayTakePlace(Follower* place, Peer from, const pb::Hello& hello, Time now,
+                    ControlActions* out);
+  // Whether a hello of another incarnation may have the rank; answers it if not.
+  bool MayTake(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out);
+  void Admit(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out);
+  void GreetLane(const Worker& worker, ControlActions* out);
+  bool HasGathered(Time now) const;
+  bool HasGatheredAgain(Time now) const;
+  void GatherIfComplete(Time now, ControlActions* out);
+  void AdmitGathered(Time now);
+  // Whether the state of the job is lost, or one who gathered is too far behind to have been a
+  // member; acts on it.
+  bool CannotGather(Time now, ControlActions* out);
+  void Welcome(const Worker& worker, ControlActions* out);
+  pb::Members Members() const;
+  void PublishMembers(ControlActions* out);
+  void OnShardAbort(Peer from, const pb::Abort& abort, Time now, ControlActions* out);
+  void OnPulse(Peer from, const pb::Pulse& pulse, Time now, ControlActions* out);
+  void OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, ControlActions* out);
+  void OnRound(Peer from, const Message& message, Time now, ControlActions* out);
+  void OnStateWant(Peer from, const Message& message, Time now, ControlActions* out);
+  void OnStatePiece(Peer from, const Message& message, ControlActions* out);
+  void OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out);
+  void OnFailure(Peer from, const pb::Bye& bye, Time now, ControlActions* out);
+  void OnStopFrom(const std::string& who, uint32_t code, Time now, ControlActions* out);
+  // Going back; see roll_back.h.
+  bool HasSnapshots() const { return static_cast<bool>(options_.snapshots); }
+  bool CanGoBack() const { return HasSnapshots() || options_.resumes; }
+  void GoBack(const std::string& why, Time now, ControlActions* out);
+  // No live worker holds the state of the job: it goes back where it can, or ends.
+  void LoseState(const std::string& what, Code code, Time now, ControlActions* out);
+  void TellToGoBack(Worker* worker, ControlActions* out);
+  // Whether all that gathered may begin, and `begin_` says where; sees to it if not.
+  bool MayBegin(Time now, ControlActions* out);
+  // Of workers that were ever admitted: whether there are any, who are told to come anew then.
+  bool CallAnew(Time now, ControlActions* out);
+  // The same where nobody holds the state of the job; see resume.h.
+  bool MayResume(Time now, ControlActions* out);
+  bool NobodyHoldsState() const;
+  // What all daemons that are here have on their disks; `own` becomes this one's.
+  std::vector<Offer> Offers(pb::Hello* own) const;
+  // Whether a worker other than `except` holds the state of the running job or may return with it.
+  bool MayHoldStateBeside(const Worker* except) const;
+  std::optional<pb::Checkpoint> NewestCheckpoint() const;
+  // Nobody has begun, and there is no checkpoint to go on from. False: it ends, since some are
+  // there.
+  bool MayBeginAnew(Time now, ControlActions* out);
+  bool ShardsHaveOffered() const;
+  void AskForCheckpoints(Time now, ControlActions* out);
+  // One comes back to a job that runs, without what only its checkpoints have.
+  bool TakesAllBack(const pb::Hello& hello) const;
+  void GoOnFrom(const pb::Checkpoint& checkpoint, ControlActions* out);
+  void AskForSnapshots(Time now, ControlActions* out);
+  void OnSnapshots(Peer from, const pb::GoBack& answer, Time now, ControlActions* out);
+  struct Loss {
+    std::string why;
+    Code code = Code::kPeerLost;  // of the job, if it ends by this
+    bool left = false;            // its process is gone
+  };
+  void Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* out);
+  // shrink
+  void GoOnWithout(const std::string& what, Code code, Time now, ControlActions* out);
+  void NameIfLate(uint32_t rank, ControlActions* out);
+  Time ProgressTimeout(const Worker& worker) const;
+  void CheckSilence(uint32_t rank, Time now, ControlActions* out);
+  void Await(uint32_t rank, Time now, ControlActions* out);
+  void CheckFollowers(Time now, ControlActions* out);
+  void SendPulses(Time now, ControlActions* out);
+  void EndIfAllDone(Time now, ControlActions* out);
+  // How a job ends whose workers are all done: well, or stopped before its last step.
+  Status EndOfJob() const;
+  void Abort(Code code, const std::string& sentence, Time now, ControlActions* out);
+  std::vector<Farewell::Guest> Guests() const;
+  // What one whose incarnation is no longer good has to do.
+  Message GivenUp(uint64_t incarnation) const;
+  // Makes it nobody, and remembers its incarnation.
+  static void Retire(Worker* worker);
+  static bool IsLive(const Worker& worker) {
+    return worker.presence == Worker::Presence::kPresent ||
+           worker.presence == Worker::Presence::kDone;
+  }
+  size_t Live() const;
+  std::string LiveText() const;           // "3 of 4 workers"
+  std::string Name(uint32_t rank) const;  // "worker 1 (node3, pid 4711)"
+  Worker* ByPeer(Peer peer);
+
+  ControlOptions options_;
+  RoundLane lane_;
+  std::vector<Worker> workers_;
+  Stragglers stragglers_;
+  std::map<uint32_t, Follower> followers_;  // by shard
+  bool gathered_ = false;
+  bool going_back_ = false;  // gathering what had begun
+  bool called_ = false;      // ... and everybody who was there has been told to come
+  SnapshotPoll poll_;
+  Time asked_at_{};
+  uint64_t begin_ = 0;  // all get the parameters after this round from the servers
+  std::optional<pb::Checkpoint> resume_;  // ... or from this checkpoint of their own
+  uint64_t beginning_ = 0;
+  uint64_t reached_ = 0;  // round before going back
+  Farewell farewell_;
+  uint64_t epoch_ = 0;
+  uint64_t run_ = 0;            // of this run of the job
+  uint64_t steps_ = 0;          // rounds of the job, as the first worker said
+  Code stop_code_ = Code::kOk;  // 130 or 143 once asked to stop
+  Time started_at_{}, pulse_at_{};
+};
+
+}  // namespace tern::protocol

@@ -1,0 +1,228 @@
+#include "common/protocol/members/follower.h"
+
+#include <utility>
+
+namespace tern::protocol {
+
+namespace {
+
+RoundLane::Options LaneOptions(const ControlOptions& options) {
+  RoundLane::Options lane = ControlLaneOptions(options);
+  lane.data_ports = options.data_ports;
+  return lane;
+}
+
+}  // namespace
+
+Follower::Follower(ControlOptions options, std::vector<CellSpec> cells)
+    : options_(std::move(options)), lane_(LaneOptions(options_), std::move(cells)) {}
+
+void Follower::Start(Time now, ControlActions* out) {
+  heard_at_ = now;
+  Connect(now, out);
+}
+
+void Follower::Connect(Time now, ControlActions* out) {
+  connected_at_ = now;
+  disconnected_ = greeted_ = false;
+  out->emplace_back().type = ControlAction::Type::kConnectShard0;
+  Greet(now, out);
+}
+
+void Follower::SendShard0(Message message, ControlActions* out) {
+  ControlAction& action = out->emplace_back();
+  action.type = ControlAction::Type::kSendShard0;
+  action.send.message = std::move(message);
+}
+
+void Follower::End(Status status, ControlActions* out) {
+  ended_ = true;
+  Message answer;
+  answer.head.mutable_end();
+  SendShard0(std::move(answer), out);
+  EmitEnded(std::move(status), out);
+}
+
+void Follower::Greet(Time now, ControlActions* out) {
+  hello_at_ = now;
+  Message message;
+  pb::Hello* hello = message.head.mutable_hello();
+  *hello = options_.expected;
+  hello->set_role(pb::Hello::shard);
+  hello->set_rank(options_.shard);
+  hello->set_incarnation(options_.incarnation);
+  if (options_.saved) options_.saved().AddTo(hello);
+  SendShard0(std::move(message), out);
+}
+
+void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActions* out) {
+  if (ended_) return;
+  heard_at_ = now;
+  switch (message.head.body_case()) {
+    case pb::Envelope::kWelcome:
+      greeted_ = true;
+      shard0_incarnation_ = message.head.welcome().incarnation();
+      return;
+    case pb::Envelope::kPulse:
+      // Started again, or its Members were lost on the way.
+      if (message.head.pulse().incarnation() != shard0_incarnation_) greeted_ = false;
+      if (message.head.pulse().epoch() >
+          (members_of_ == shard0_incarnation_ ? members_.epoch() : 0)) {
+        greeted_ = false;
+      }
+      return;
+    case pb::Envelope::kMembers:
+      return OnMembers(message.head.members(), out);
+    case pb::Envelope::kGoBack:
+      return OnGoBack(message.head.go_back(), now, out);
+    case pb::Envelope::kEnd:
+      return End(StatusOf(message.head.end()), out);
+    case pb::Envelope::kAbort:
+      ToWorkers(message, out);
+      return End(ErrorFromPeer(message.head.abort().code(), message.head.abort().sentence()), out);
+    case pb::Envelope::kRefuse:
+      return OnRefuse(message.head.refuse(), out);
+    default:
+      return EmitLog("dropped a message that shard 0 does not send", out);
+  }
+}
+
+void Follower::OnRefuse(const pb::Refuse& refuse, ControlActions* out) {
+  if (refuse.then() != pb::Refuse::leave) return;
+  const Status error = ErrorFromPeer(refuse.code(), refuse.sentence());
+  End(Status(error.code(), "refused by server shard 0: " + error.message()), out);
+}
+
+void Follower::OnMembers(const pb::Members& members, ControlActions* out) {
+  if (members.epoch() < members_.epoch()) {
+    // Of another life of shard 0, perhaps: it has to hear that it must go beyond ours.
+    Message message;
+    pb::Pulse* pulse = message.head.mutable_pulse();
+    pulse->set_incarnation(options_.incarnation);
+    pulse->set_epoch(members_.epoch());
+    pulse->set_floor(lane_.floor());
+    return SendShard0(std::move(message), out);
+  }
+  if (members.has_beginning() && members.beginning() != members_.beginning()) {
+    lane_.GoBack(members.begin());
+    peers_.clear();  // who still speaks has to say hello again
+  }
+  members_ = members;
+  members_of_ = shard0_incarnation_;
+  Sends sends;
+  lane_.OnMembers(members_, &sends);
+  EmitSends(std::move(sends), out);
+  EmitMembers(members_, out);
+}
+
+void Follower::OnGoBack(const pb::GoBack& question, Time now, ControlActions* out) {
+  if (!options_.snapshots) return Greet(now, out);  // with the checkpoints that are here now
+  Message answer;
+  answer.head.mutable_go_back()->set_run(question.run());
+  for (uint64_t round : options_.snapshots(question.run()))
+    answer.head.mutable_go_back()->add_snapshots(round);
+  SendShard0(std::move(answer), out);
+}
+
+void Follower::OnMessage(Peer from, const Message& message, Time, ControlActions* out) {
+  if (ended_) return;
+  if (message.head.has_hello()) return OnHello(from, message.head.hello(), out);
+  if (message.head.has_heartbeat()) return OnHeartbeat(from, message.head.heartbeat(), out);
+  Sends sends;
+  lane_.OnMessage(from, message, &sends);
+  EmitSends(std::move(sends), out);
+}
+
+void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
+  if (Status checked = CheckHello(hello, options_.expected); !checked.ok()) {
+    return EmitSend(from, MakeRefuse(ExitCode(checked), checked.message(), pb::Refuse::leave), out);
+  }
+  const auto rank = static_cast<int>(hello.rank());
+  const bool member = rank >= 0 && rank < members_.incarnations_size() &&
+                      members_.incarnations(rank) == hello.incarnation();
+  // Pulses also go to whoever may become one, but not to a late word of one who is no more.
+  if (hello.rank() < options_.workers && (member || !peers_.contains(hello.rank())))
+    peers_[hello.rank()] = from;
+  Sends sends;
+  lane_.OnHello(from, hello, &sends);
+  EmitSends(std::move(sends), out);
+}
+
+void Follower::OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out) {
+  const auto found = peers_.find(beat.rank());
+  if (found == peers_.end() || found->second != from) {  // of a life before
+    return EmitSend(
+        from, MakeRefuse(static_cast<int>(Code::kNotAllowed), "say hello first", pb::Refuse::retry),
+        out);
+  }
+  EmitEcho(from, beat, out);
+  if (beat.has_applied()) lane_.OnApplied(beat.rank(), beat.incarnation(), beat.applied());
+}
+
+void Follower::OnTimer(Time now, ControlActions* out) {
+  if (ended_) return;
+  if (stop_code_ != Code::kOk && now - heard_at_ > options_.timings.dead_after)
+    return StopAlone(out);
+  if (!failure_.ok() && (!greeted_ || now - heard_at_ > options_.timings.dead_after)) {
+    ended_ = true;
+    return EmitEnded(failure_, out);
+  }
+  if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
+  if (!greeted_ && now - hello_at_ >= options_.timings.hello_retry) Greet(now, out);
+  const Time silent = now - heard_at_;
+  const bool never = shard0_incarnation_ == 0;
+  if (silent > (never ? options_.timings.start_timeout : options_.timings.server_return_timeout)) {
+    ended_ = true;
+    return EmitEnded(
+        Status(Code::kPeerLost, "server shard 0 was lost: silent for " + SecondsText(silent)), out);
+  }
+  const bool stale =
+      silent > options_.timings.dead_after && now - connected_at_ > options_.timings.dead_after;
+  if (stale || (disconnected_ && now - connected_at_ >= options_.timings.hello_retry)) {
+    EmitLog("server shard 0 is silent for " + SecondsText(silent) + "; connecting again", out);
+    Connect(now, out);
+  }
+}
+
+void Follower::SendPulses(Time now, ControlActions* out) {
+  pulse_at_ = now;
+  Message message;
+  pb::Pulse* pulse = message.head.mutable_pulse();
+  pulse->set_incarnation(options_.incarnation);
+  pulse->set_epoch(members_.epoch());
+  pulse->set_floor(lane_.floor());
+  ToWorkers(message, out);
+  if (stop_code_ != Code::kOk) pulse->set_stop(static_cast<uint32_t>(stop_code_));
+  if (greeted_) SendShard0(std::move(message), out);
+  if (failure_.ok() || !greeted_) return;
+  Message abort;
+  abort.head.mutable_abort()->set_code(static_cast<uint32_t>(ExitCode(failure_)));
+  abort.head.mutable_abort()->set_sentence(failure_.message());
+  SendShard0(std::move(abort), out);
+}
+
+void Follower::OnFailure(const Status& status, Time now, ControlActions* out) {
+  if (ended_ || !failure_.ok()) return;
+  failure_ = status;
+  EmitLog("this shard cannot go on: " + status.message(), out);
+  SendPulses(now, out);
+}
+
+void Follower::OnStop(Code code, Time now, ControlActions* out) {
+  if (ended_ || stop_code_ != Code::kOk) return;
+  stop_code_ = code;
+  if (!greeted_) return StopAlone(out);
+  EmitLog("asking shard 0 to stop the job", out);
+  SendPulses(now, out);
+}
+
+void Follower::StopAlone(ControlActions* out) {
+  ended_ = true;
+  EmitEnded(Status(stop_code_, "stopped by a signal while server shard 0 was not there"), out);
+}
+
+void Follower::ToWorkers(const Message& message, ControlActions* out) {
+  for (const auto& [rank, peer] : peers_) EmitSend(peer, message, out);
+}
+
+}  // namespace tern::protocol

@@ -1,0 +1,132 @@
+#include "common/protocol/members/resume.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "common/base/hash.h"
+#include "common/base/text.h"
+
+namespace tern::protocol {
+
+namespace {
+
+constexpr size_t kMostNamed = 6;       // groups of daemons, and daemons of a group
+constexpr size_t kMostSentence = 600;  // bytes of what another daemon says
+
+constexpr const char* kAnew =
+    "begin anew with --set checkpoints.resume=false, which keeps what is there under another name";
+
+std::string AndMore(size_t more) { return more == 0 ? "" : Cat(" and ", more, " more"); }
+
+std::string SentenceOf(const pb::Hello& hello) {
+  return Printable(hello.unfit().sentence(), kMostSentence);
+}
+
+bool HasAny(const Offer& offer) {
+  return offer.hello->checkpoints_size() != 0 || offer.hello->has_unfit();
+}
+
+std::string OtherJob(const std::vector<Offer>& offers) {
+  const Offer* first = nullptr;
+  size_t more = 0;
+  for (const Offer& offer : offers) {
+    if (!offer.hello->unfit().other_job()) continue;
+    more += first != nullptr;
+    if (first == nullptr) first = &offer;
+  }
+  if (first == nullptr) return "";
+  return Cat("this job does not fit the checkpoints of ", first->who,
+             more == 0 ? "" : Cat(AndMore(more), more == 1 ? " daemon" : " daemons"), ": ",
+             SentenceOf(*first->hello),
+             "; start the job that wrote them, give another output_dir, or ", kAnew);
+}
+
+// Each that counts has begun the same run, and has no more than its first checkpoint of it.
+bool EndedBeforeItsFirst(const std::vector<Offer>& offers) {
+  std::set<uint64_t> runs;
+  for (const Offer& offer : offers) {
+    if (offer.hello->has_unfit()) return false;
+    if (!offer.counts) continue;
+    runs.insert(offer.hello->began());
+    if (offer.hello->checkpoints_size() > 1) return false;
+    for (const pb::Checkpoint& one : offer.hello->checkpoints()) runs.insert(one.run());
+  }
+  return runs.size() == 1 && *runs.begin() != 0;
+}
+
+std::string StepsOf(const pb::Hello& hello, bool name_runs) {
+  const auto& all = hello.checkpoints();
+  std::string text = "none";
+  if (hello.has_unfit()) text = "none that is whole: " + SentenceOf(hello);
+  if (all.empty()) return text;
+  const uint64_t oldest = all[0].step(), newest = all[all.size() - 1].step();
+  text = all.size() == 1 ? Cat("step ", oldest)
+                         : Cat("steps ", oldest, all.size() == 2 ? " and " : " to ", newest);
+  return name_runs ? Cat(text, " of run ", Hex(all[all.size() - 1].run())) : text;
+}
+
+// "worker 0 (node1), worker 1 (node2) have steps 10 and 20, worker 2 (node3) has none"
+std::string WhoHasWhat(const std::vector<Offer>& offers) {
+  std::set<uint64_t> runs;
+  for (const Offer& offer : offers) {
+    for (const pb::Checkpoint& one : offer.hello->checkpoints()) runs.insert(one.run());
+  }
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // what, who
+  std::map<std::string, size_t> place;
+  for (const Offer& offer : offers) {
+    if (!offer.counts && !HasAny(offer)) continue;
+    const std::string what = StepsOf(*offer.hello, runs.size() > 1);
+    const auto [at, is_new] = place.emplace(what, groups.size());
+    if (is_new) groups.push_back({what, {}});
+    groups[at->second].second.push_back(offer.who);
+  }
+  std::vector<std::string> phrases;
+  for (auto& [what, who] : groups) {
+    const size_t all = who.size(), named = std::min(all, kMostNamed);
+    who.resize(named);
+    phrases.push_back(Cat(Join(who), AndMore(all - named), all == 1 ? " has " : " have ", what));
+  }
+  const size_t all = phrases.size(), named = std::min(all, kMostNamed);
+  phrases.resize(named);
+  return Join(phrases, "; ") +
+         (all == named ? "" : Cat("; the others differ too (", all, " kinds)"));
+}
+
+}  // namespace
+
+void Saved::AddTo(pb::Hello* hello) const {
+  for (const pb::Checkpoint& one : checkpoints) *hello->add_checkpoints() = one;
+  if (unfit.has_sentence()) *hello->mutable_unfit() = unfit;
+  if (began != 0) hello->set_began(began);
+}
+
+Saved CommonOf(const std::vector<Saved>& lanes) {
+  if (lanes.empty()) return {};
+  Saved common = lanes.front();
+  bool any = false, early = true;  // early: all are at most at the first of one run
+  for (const Saved& lane : lanes) {
+    any |= !lane.checkpoints.empty();
+    early &= lane.checkpoints.size() <= 1 && lane.began == common.began;
+    std::erase_if(common.checkpoints, [&](const pb::Checkpoint& one) {
+      return std::none_of(lane.checkpoints.begin(), lane.checkpoints.end(),
+                          [&](const pb::Checkpoint& other) { return KeyOf(other) == KeyOf(one); });
+    });
+    if (!common.unfit.other_job() && lane.unfit.has_sentence()) common.unfit = lane.unfit;
+  }
+  if (early || !common.checkpoints.empty()) return common;
+  common.began = 0;
+  if (any && !common.unfit.has_sentence())
+    common.unfit.set_sentence("its data lanes have no checkpoint in common");
+  return common;
+}
+
+std::string WhyNotAnew(const std::vector<Offer>& offers) {
+  if (std::string other = OtherJob(offers); !other.empty()) return other;
+  if (std::none_of(offers.begin(), offers.end(), HasAny) || EndedBeforeItsFirst(offers)) return "";
+  return Cat("no checkpoint is on the disks of all: ", WhoHasWhat(offers),
+             "; mount or restore what is missing and start again, or ", kAnew);
+}
+
+}  // namespace tern::protocol

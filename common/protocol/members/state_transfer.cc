@@ -1,0 +1,83 @@
+#include "common/protocol/members/state_transfer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tern::protocol {
+
+bool StateGiver::OnWant(const pb::StateWant& want, std::optional<Message>* piece) {
+  Snapshot& snapshot = snapshots_[want.rank()];
+  const bool another = snapshot.incarnation != want.incarnation();
+  if (another) {
+    snapshot = Snapshot{};
+    snapshot.incarnation = want.incarnation();
+    snapshot.transfer = incarnation_ + ++transfers_;
+  }
+  snapshot.asked = want.piece();
+  if (snapshot.ready) *piece = Piece(want.rank(), snapshot);
+  return another;
+}
+
+std::vector<Message> StateGiver::OnSnapshot(const Bytes& state, uint64_t applied,
+                                            uint64_t stop_after) {
+  std::vector<Message> pieces;
+  for (auto& [rank, snapshot] : snapshots_) {
+    if (snapshot.ready) continue;
+    snapshot.ready = true;
+    snapshot.state = state;
+    snapshot.applied = applied;
+    snapshot.stop_after = stop_after;
+    if (auto piece = Piece(rank, snapshot)) pieces.push_back(std::move(*piece));
+  }
+  return pieces;
+}
+
+void StateGiver::OnFloor(uint64_t floor) {
+  std::erase_if(snapshots_, [floor](const auto& one) {
+    return one.second.ready && one.second.applied < floor;
+  });
+}
+
+std::optional<Message> StateGiver::Piece(uint32_t rank, const Snapshot& snapshot) const {
+  const uint64_t size = snapshot.state.size();
+  const uint64_t pieces = std::max<uint64_t>(1, (size + piece_bytes_ - 1) / piece_bytes_);
+  if (snapshot.asked >= pieces) return std::nullopt;
+  Message message;
+  pb::StatePiece* piece = message.head.mutable_state_piece();
+  piece->set_rank(rank);
+  piece->set_incarnation(snapshot.incarnation);
+  piece->set_piece(snapshot.asked);
+  piece->set_pieces(static_cast<uint32_t>(pieces));
+  piece->set_applied(snapshot.applied);
+  piece->set_transfer(snapshot.transfer);
+  if (snapshot.stop_after != 0) piece->set_stop_after(snapshot.stop_after);
+  const uint64_t begin = uint64_t{snapshot.asked} * piece_bytes_;
+  message.payload = snapshot.state.Slice(begin, std::min<uint64_t>(piece_bytes_, size - begin));
+  return message;
+}
+
+Message StateTaker::Want(uint32_t rank, uint64_t incarnation) const {
+  Message message;
+  pb::StateWant* want = message.head.mutable_state_want();
+  want->set_rank(rank);
+  want->set_incarnation(incarnation);
+  want->set_piece(next_);
+  return message;
+}
+
+StateTaker::Progress StateTaker::OnPiece(const pb::StatePiece& piece, const Bytes& payload) {
+  if (piece.transfer() != transfer_) {  // another snapshot (or the first): from its first piece
+    *this = StateTaker(max_bytes_);
+    transfer_ = piece.transfer();
+    pieces_ = piece.pieces();
+    applied_ = piece.applied();
+    stop_after_ = piece.stop_after();
+    if (piece.piece() != 0) return Progress::kNext;
+  }
+  if (piece.piece() != next_ || next_ >= pieces_) return Progress::kIgnored;  // repeated
+  if (payload.size() > max_bytes_ - state_.size()) return Progress::kTooLarge;
+  state_.append(payload.view());
+  return ++next_ < pieces_ ? Progress::kNext : Progress::kComplete;
+}
+
+}  // namespace tern::protocol

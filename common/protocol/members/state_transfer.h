@@ -1,0 +1,71 @@
+// Transfers State (the parameters and everything else that a worker needs to continue) from one
+// worker to another through shard 0, in pieces: the taker requests each.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "common/protocol/rounds/message.h"
+
+namespace tern::protocol {
+
+// The side that has the state. Keeps one snapshot per taker, which stays valid until the taker has
+// contributed, because no floor can pass it before.
+class StateGiver {
+ public:
+  StateGiver(uint64_t incarnation, uint32_t piece_bytes)
+      : incarnation_(incarnation), piece_bytes_(piece_bytes) {}
+
+  // Returns whether a snapshot has to be taken; several takers may wait for one. Otherwise sets
+  // *piece to the requested piece, if there is one.
+  bool OnWant(const pb::StateWant& want, std::optional<Message>* piece);
+  // Returns the pieces that takers wait for. `stop_after`: the job's last round if it is known, or
+  // 0.
+  std::vector<Message> OnSnapshot(const Bytes& state, uint64_t applied, uint64_t stop_after);
+  // Drops the snapshots of takers that are known to have them.
+  void OnFloor(uint64_t floor);
+
+  size_t snapshots() const { return snapshots_.size(); }
+
+ private:
+  struct Snapshot {
+    uint64_t incarnation = 0;  // of the taker
+    uint64_t transfer = 0;
+    uint32_t asked = 0;
+    bool ready = false;
+    uint64_t applied = 0, stop_after = 0;
+    Bytes state;
+  };
+  std::optional<Message> Piece(uint32_t rank, const Snapshot& snapshot) const;
+
+  uint64_t incarnation_;
+  uint32_t piece_bytes_;
+  uint64_t transfers_ = 0;
+  std::map<uint32_t, Snapshot> snapshots_;  // by rank of the taker
+};
+
+// The side that needs the state.
+class StateTaker {
+ public:
+  enum class Progress { kIgnored, kNext, kComplete, kTooLarge };
+
+  explicit StateTaker(uint64_t max_bytes) : max_bytes_(max_bytes) {}
+
+  Message Want(uint32_t rank, uint64_t incarnation) const;  // a request for the next piece
+  Progress OnPiece(const pb::StatePiece& piece, const Bytes& payload);
+  uint64_t applied() const { return applied_; }
+  uint64_t stop_after() const { return stop_after_; }
+  // REQUIRES kComplete.
+  Bytes Take() { return Bytes::Own(std::move(state_)); }
+
+ private:
+  uint64_t max_bytes_;
+  uint64_t transfer_ = 0;
+  uint32_t next_ = 0, pieces_ = 0;
+  uint64_t applied_ = 0, stop_after_ = 0;
+  std::string state_;
+};
+
+}  // namespace tern::protocol

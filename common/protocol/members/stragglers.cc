@@ -1,0 +1,62 @@
+#include "common/protocol/members/stragglers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace tern::protocol {
+
+namespace {
+
+constexpr uint64_t kSteps = 5;
+constexpr double kSlow = 1.5, kSlowNoMore = 1.3;
+
+std::string Ms(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof(text), seconds < 0.01 ? "%.1f ms" : "%.0f ms", 1000 * seconds);
+  return text;
+}
+
+}  // namespace
+
+std::string Stragglers::OnCounters(uint32_t rank, const pb::Counters& counters) {
+  Worker& worker = workers_[rank];
+  if (!std::isfinite(counters.compute_s()) || counters.compute_s() < 0) return "";
+  const uint64_t steps = counters.has_steps() ? counters.steps() : counters.rounds();
+  if (!worker.samples.empty() && steps <= worker.samples.back().steps) return "";
+  worker.samples.push_back({steps, counters.compute_s()});
+  while (worker.samples.size() > 2 && worker.samples[1].steps + kSteps <= steps)
+    worker.samples.pop_front();
+  const Sample& first = worker.samples.front();
+  if (first.steps + kSteps > steps) return "";
+  worker.step_s =
+      (counters.compute_s() - first.compute_s) / static_cast<double>(steps - first.steps);
+  const double others_s = MedianOfOthers(rank);
+  if (others_s <= 0) return "";
+  const std::string times = Ms(worker.step_s) + " a step, the others " + Ms(others_s);
+  if (worker.told_s != 0 && worker.step_s < kSlowNoMore * others_s) {
+    worker.told_s = 0;
+    return " is not slow any more: " + times;
+  }
+  const bool slow = worker.step_s > kSlow * others_s;
+  // Once, and again when it has become another matter.
+  if (!slow || (worker.told_s != 0 && worker.step_s < kSlow * worker.told_s &&
+                worker.told_s < kSlow * worker.step_s)) {
+    return "";
+  }
+  worker.told_s = worker.step_s;
+  return " is slow: " + times;
+}
+
+double Stragglers::MedianOfOthers(uint32_t rank) const {
+  std::vector<double> others;
+  for (uint32_t other = 0; other < workers_.size(); ++other) {
+    if (other != rank && workers_[other].step_s > 0) others.push_back(workers_[other].step_s);
+  }
+  if (others.empty()) return 0;
+  std::sort(others.begin(), others.end());
+  const size_t half = others.size() / 2;
+  return others.size() % 2 == 1 ? others[half] : (others[half - 1] + others[half]) / 2;
+}
+
+}  // namespace tern::protocol

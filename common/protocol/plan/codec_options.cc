@@ -1,0 +1,100 @@
+#include "common/protocol/plan/codec_options.h"
+
+#include <algorithm>
+#include <string>
+
+#include "common/algorithm/facts.h"
+#include "common/codec/codecs.h"
+
+namespace tern::protocol {
+
+namespace {
+
+codec::Clip ClipOf(pb::Exchange::Clip clip) {
+  switch (clip) {
+    case pb::Exchange::paper:
+      break;
+    case pb::Exchange::official:
+      return codec::Clip::kOfficial;
+    case pb::Exchange::grace:
+      return codec::Clip::kGrace;
+    case pb::Exchange::none:
+      return codec::Clip::kNone;
+  }
+  return codec::Clip::kPaper;
+}
+
+// Steps of a worker that are in what it pushes.
+uint64_t LocalSteps(const pb::Job& job) {
+  const algorithm::Facts facts = algorithm::FactsOf(job);
+  return facts.pushes == pb::AlgorithmTraits::change ? facts.period : 1;
+}
+
+codec::Options::Qsgd QsgdOf(const pb::Job& job) {
+  const pb::Qsgd& from = job.exchange().qsgd();
+  using Qsgd = codec::Options::Qsgd;
+  Qsgd to;
+  to.bits = static_cast<int>(from.bits());
+  to.bucket = from.bucket();
+  to.norm = from.norm() == pb::Qsgd::two ? Qsgd::Norm::kTwo : Qsgd::Norm::kMax;
+  to.layout = from.layout() == pb::Qsgd::intervals ? Qsgd::Layout::kIntervals : Qsgd::Layout::kSign;
+  constexpr Qsgd::Levels kLevels[] = {Qsgd::Levels::kBits, Qsgd::Levels::kGiven,
+                                      Qsgd::Levels::kSqrtN, Qsgd::Levels::kSqrtMN,
+                                      Qsgd::Levels::kSqrtMPN};
+  to.levels = kLevels[from.levels()];
+  to.s = from.s();
+  to.samples = job.train().batch_total() / std::max(1u, job.workers().count());
+  to.local_steps = LocalSteps(job);
+  return to;
+}
+
+codec::Options::TopK TopKOf(const pb::TopK& from) {
+  codec::Options::TopK to;
+  to.ratio = from.ratio();
+  to.sample_ratio = from.sample_ratio();
+  to.resample = from.resample();
+  to.momentum = from.momentum();
+  to.nesterov = from.nesterov();
+  to.masking = from.masking();
+  to.clip_norm = from.clip_norm();
+  to.warmup_rounds = from.warmup_rounds();
+  to.warmup_ratio = from.warmup_ratio();
+  return to;
+}
+
+}  // namespace
+
+codec::Options CodecOptions(const pb::Job& job) {
+  const pb::Exchange& exchange = job.exchange();
+  codec::Options options;
+  options.clip = ClipOf(exchange.clip());
+  options.clip_sigma = exchange.clip_sigma();
+  options.scaler_per_worker = exchange.scaler() == pb::Exchange::per_worker;
+  options.scaler_elements = exchange.scaler_elements();
+  options.error_feedback = exchange.error_feedback();
+  // Servers that hold the parameters work with the sums themselves.
+  options.coded_sums = job.train().parameters() != pb::Train::central;
+  options.qsgd = QsgdOf(job);
+  options.onebit.bucket = exchange.onebit().bucket();
+  options.topk = TopKOf(exchange.topk());
+  options.threshold = {exchange.threshold().value(), exchange.threshold().ratio(),
+                       exchange.threshold().scope() == pb::Threshold::global};
+  options.adaptive.share = exchange.adaptive().share();
+  options.adacomp.bin = exchange.adacomp().bin();
+  return options;
+}
+
+bool WorkersFormTerm(const pb::Job& job) {
+  const auto sends_values = [&job](const std::string& name) {
+    const auto codec = codec::MakeCodec(name, CodecOptions(job));
+    return codec.ok() && (*codec)->SendsValues();
+  };
+  const auto& rules = job.exchange().rules();
+  const bool values_pushed =
+      sends_values(job.exchange().codec()) &&
+      std::all_of(rules.begin(), rules.end(),
+                  [&](const pb::CodecRule& rule) { return sends_values(rule.codec()); });
+  return algorithm::FactsOf(job).WorkersFormTerm(values_pushed);
+}
+
+}  // namespace tern::protocol

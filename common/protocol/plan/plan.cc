@@ -1,0 +1,287 @@
+#include "common/protocol/plan/plan.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "common/algorithm/facts.h"
+#include "common/base/hash.h"
+#include "common/codec/codecs.h"
+#include "common/protocol/plan/codec_options.h"
+
+namespace tern::protocol {
+
+namespace {
+
+std::string CodecNameOf(const pb::Exchange& exchange, const TensorInfo& tensor) {
+  for (const pb::CodecRule& rule : exchange.rules()) {
+    if (rule.max_elements() != 0 && tensor.count > rule.max_elements()) continue;
+    if (fnmatch(rule.tensors().c_str(), tensor.name.c_str(), 0) == 0) return rule.codec();
+  }
+  return exchange.codec();
+}
+
+Status ChooseCodecs(const pb::Job& job, const std::vector<TensorInfo>& tensors,
+                    ExchangePlan* plan) {
+  const pb::Exchange& exchange = job.exchange();
+  std::map<std::string, std::shared_ptr<const codec::Codec>> by_name;
+  for (const TensorInfo& tensor : tensors) {
+    std::shared_ptr<const codec::Codec>& codec = by_name[CodecNameOf(exchange, tensor)];
+    if (codec == nullptr) {
+      Result<std::unique_ptr<codec::Codec>> made =
+          codec::MakeCodec(CodecNameOf(exchange, tensor), CodecOptions(job));
+      if (!made.ok()) return made.status().Within("exchange, tensor " + tensor.name);
+      codec = std::move(*made);
+      plan->codecs.push_back(codec);
+    }
+    plan->codec_of.push_back(codec.get());
+  }
+  return Ok();
+}
+
+Status ChoosePullCodec(const pb::Job& job, ExchangePlan* plan) {
+  codec::Options options = CodecOptions(job);
+  options.scaler_per_worker = true;  // a server shares its scaler with nobody
+  options.clip = codec::Clip::kNone;
+  options.coded_sums = true;
+  options.error_feedback = false;  // what a code left out of the changes it carries over itself
+  Result<std::unique_ptr<codec::Codec>> made =
+      codec::MakeCodec(job.exchange().pull_codec(), options);
+  if (!made.ok()) return made.status().Within("exchange.pull_codec");
+  plan->codecs.push_back(std::move(*made));
+  plan->pull_codec = plan->codecs.back().get();
+  plan->central = true;
+  return Ok();
+}
+
+void CutParts(ExchangePlan* plan) {
+  for (uint32_t t = 0; t < plan->tensor_count.size(); ++t) {
+    plan->first_part.push_back(static_cast<uint32_t>(plan->parts.size()));
+    const uint64_t wanted = plan->codec_of[t]->scaler_elements();
+    const uint64_t size = wanted == 0 ? plan->tensor_count[t] : wanted;
+    for (uint64_t at = 0; at < plan->tensor_count[t]; at += size)
+      plan->parts.push_back({t, at, std::min(size, plan->tensor_count[t] - at)});
+  }
+  plan->first_part.push_back(static_cast<uint32_t>(plan->parts.size()));
+}
+
+// Whole tensors from the last to the first, closed before they would outgrow `limit` elements.
+void CutBuckets(uint64_t limit, ExchangePlan* plan) {
+  for (size_t t = plan->tensor_count.size(); t-- > 0;) {
+    if (plan->buckets.empty() || plan->buckets.back().count + plan->tensor_count[t] > limit)
+      plan->buckets.emplace_back();
+    Bucket& bucket = plan->buckets.back();
+    bucket.begin = plan->tensor_begin[t];
+    bucket.count += plan->tensor_count[t];
+    bucket.first_tensor = static_cast<uint32_t>(t);
+    ++bucket.tensors;
+  }
+}
+
+// The arena in `parts` equal ranges; `key` is where the job says how many.
+Status CutRanges(uint64_t parts, const std::string& key, ExchangePlan* plan) {
+  const uint64_t total = plan->parameters();
+  if (parts > total) {
+    return Status(Code::kBadJob, key + " is " + std::to_string(parts) + ", expected at most " +
+                                     std::to_string(total) + ", the number of parameters");
+  }
+  for (uint64_t i = 0; i < parts; ++i) {
+    Bucket& bucket = plan->buckets.emplace_back();
+    bucket.begin = i * total / parts;
+    bucket.count = (i + 1) * total / parts - bucket.begin;
+    for (uint32_t t = 0; t < plan->tensor_count.size(); ++t) {
+      const uint64_t end = plan->tensor_begin[t] + plan->tensor_count[t];
+      if (end <= bucket.begin || plan->tensor_begin[t] >= bucket.begin + bucket.count) continue;
+      if (bucket.tensors++ == 0) bucket.first_tensor = t;
+    }
+  }
+  return Ok();
+}
+
+// The same cut for each slot of the optimizer.
+void RepeatBuckets(uint32_t slots, ExchangePlan* plan) {
+  const std::vector<Bucket> model = plan->buckets;
+  for (uint32_t slot = 1; slot <= slots; ++slot) {
+    for (Bucket bucket : model) {
+      bucket.arena = slot;
+      plan->buckets.push_back(std::move(bucket));
+    }
+  }
+}
+
+void FindSharedScalers(ExchangePlan* plan) {
+  for (Bucket& bucket : plan->buckets) {
+    bucket.first_part = plan->first_part[bucket.first_tensor];
+    bucket.parts = plan->first_part[bucket.first_tensor + bucket.tensors] - bucket.first_part;
+    for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
+      if (plan->codec_of[plan->parts[p].tensor]->shares_scaler()) bucket.shared.push_back(p);
+    }
+  }
+}
+
+Chunk MakeChunk(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin, uint64_t count) {
+  Chunk chunk;
+  chunk.begin = begin;
+  chunk.count = count;
+  for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
+    const Part& part = plan.parts[p];
+    const uint64_t base = plan.tensor_begin[part.tensor];
+    const uint64_t from = std::max(begin, base + part.begin);
+    const uint64_t to = std::min(begin + count, base + part.begin + part.count);
+    if (from >= to) continue;
+    const codec::Segment segment{part.tensor, from - base, to - from, plan.column[part.tensor]};
+    const codec::Codec& codec = *plan.codec_of[part.tensor];
+    chunk.segments.push_back(segment);
+    chunk.part_of.push_back(p);
+    chunk.max_push_bytes += codec.MaxEncodedSize(segment);
+    chunk.max_sum_bytes += plan.central ? plan.pull_codec->MaxEncodedSize(segment)
+                                        : codec.MaxSumSize(segment, static_cast<int>(plan.workers));
+  }
+  return chunk;
+}
+
+// `at`, or the last place before it between what its tensor's codec codes together.
+uint64_t CutBefore(const ExchangePlan& plan, const Bucket& bucket, uint64_t at) {
+  for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
+    if (at <= plan.tensor_begin[t] || at >= plan.tensor_begin[t] + plan.tensor_count[t]) continue;
+    const uint64_t within = at - plan.tensor_begin[t];
+    return at - within % plan.codec_of[t]->Granularity(plan.column[t]);
+  }
+  return at;
+}
+
+// Where what is coded together from `begin` on ends.
+uint64_t EndOfGroup(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin) {
+  uint32_t t = bucket.first_tensor;
+  while (begin >= plan.tensor_begin[t] + plan.tensor_count[t]) ++t;
+  const uint64_t left = plan.tensor_begin[t] + plan.tensor_count[t] - begin;
+  return begin + std::min(left, plan.codec_of[t]->Granularity(plan.column[t]));
+}
+
+// Chunks of about `limit` elements, dealt to the shards in turn and to the data lanes of a
+// shard in turn.
+void CutChunks(uint64_t limit, ExchangePlan* plan) {
+  uint64_t dealt = 0;
+  const uint64_t shards = plan->data_lanes.size();
+  for (size_t b = 0; b < plan->buckets.size(); ++b) {
+    Bucket& bucket = plan->buckets[b];
+    const uint64_t pieces = std::max<uint64_t>(1, (bucket.count + limit - 1) / limit);
+    const uint64_t size = (bucket.count + pieces - 1) / pieces;
+    for (uint64_t begin = bucket.begin, end = bucket.begin + bucket.count; begin < end; ++dealt) {
+      uint64_t to = CutBefore(*plan, bucket, std::min(begin + size, end));
+      if (to <= begin) to = std::min(end, EndOfGroup(*plan, bucket, begin));  // larger than a chunk
+      Chunk chunk = MakeChunk(*plan, bucket, begin, to - begin);
+      chunk.bucket = static_cast<uint32_t>(b);
+      chunk.index = static_cast<uint32_t>(bucket.chunks.size());
+      if (chunk.index == 0 && plan->scalers_from != 0) {
+        chunk.scalers = bucket.shared.size();
+        chunk.max_push_bytes += chunk.scalers * sizeof(float);
+        chunk.max_sum_bytes += chunk.scalers * sizeof(float);
+      }
+      chunk.shard = static_cast<uint32_t>(dealt % shards);
+      chunk.lane = 1 + static_cast<uint32_t>(dealt / shards % plan->data_lanes[chunk.shard]);
+      bucket.chunks.push_back(std::move(chunk));
+      begin = to;
+    }
+    bucket.home = bucket.chunks.front().shard;
+  }
+}
+
+uint64_t DigestOf(const ExchangePlan& plan) {
+  std::string text = "plan 2 " + std::to_string(plan.workers);
+  const auto add = [&text](uint64_t value) { text += " " + std::to_string(value); };
+  for (const codec::Codec* codec : plan.codec_of) text += " " + std::string(codec->name());
+  // "code": earlier builds sent such a code's sum; their plan is another.
+  if (plan.central)
+    text += (plan.pull_codec->CodeIsSum() ? " pull " : " pull code ") +
+            std::string(plan.pull_codec->name());
+  if (plan.parts.size() != plan.tensor_count.size()) {
+    text += " parts";
+    for (const Part& part : plan.parts) add(part.count);
+  }
+  if (plan.scalers_from != 0) {
+    text += " scalers " + std::to_string(plan.scaler_margin);
+    add(plan.scalers_from);
+  }
+  for (uint32_t lanes : plan.data_lanes) add(lanes);
+  for (const Bucket& bucket : plan.buckets) {
+    add(bucket.begin);
+    for (const Chunk& chunk : bucket.chunks) {
+      add(chunk.begin);
+      add(chunk.count);
+      add(chunk.shard);
+      add(chunk.lane);
+    }
+  }
+  return Digest(text);
+}
+
+}  // namespace
+
+Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<TensorInfo>& tensors,
+                                        uint32_t slots) {
+  ExchangePlan plan;
+  plan.workers = job.workers().count();
+  plan.seed = job.seed();
+  for (const pb::Server& server : job.servers()) plan.data_lanes.push_back(server.data_sockets());
+  uint64_t begin = 0;
+  for (const TensorInfo& tensor : tensors) {
+    if (tensor.count == 0)
+      return Status(Code::kBadJob, "model: tensor " + tensor.name + " has no elements");
+    plan.tensor_begin.push_back(begin);
+    plan.tensor_count.push_back(tensor.count);
+    plan.column.push_back(tensor.column);
+    begin += tensor.count;
+  }
+  if (tensors.empty()) return Status(Code::kBadJob, "model: there are no parameters to train");
+  TERN_RETURN_IF_ERROR(ChooseCodecs(job, tensors, &plan));
+  CutParts(&plan);
+  const algorithm::Facts facts = algorithm::FactsOf(job);
+  plan.rounds = facts.rounds;
+  if (job.exchange().scaler() == pb::Exchange::previous) plan.scalers_from = facts.window;
+  plan.scaler_margin = static_cast<float>(job.exchange().scaler_margin());
+  if (job.train().parameters() == pb::Train::central)
+    TERN_RETURN_IF_ERROR(ChoosePullCodec(job, &plan));
+  if (facts.parts != 0) {
+    TERN_RETURN_IF_ERROR(CutRanges(facts.parts, facts.parts_key, &plan));
+  } else {
+    const bool together = std::any_of(plan.codec_of.begin(), plan.codec_of.end(),
+                                      [](const auto& codec) { return codec->prepares_model(); });
+    const uint64_t kib = job.exchange().bucket_kib();
+    CutBuckets(together ? plan.parameters() : kib * 256, &plan);  // 256 fp32 elements a KiB
+  }
+  if (facts.averages_state) RepeatBuckets(slots, &plan);
+  FindSharedScalers(&plan);
+  CutChunks(uint64_t{job.exchange().chunk_kib()} * 256, &plan);
+  plan.digest = DigestOf(plan);
+  return plan;
+}
+
+std::vector<std::vector<uint32_t>> ExchangePlan::BucketsOfTensors() const {
+  std::vector<std::vector<uint32_t>> of(tensor_count.size());
+  for (uint32_t b = 0; b < buckets.size(); ++b) {
+    const Bucket& bucket = buckets[b];
+    for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)
+      of[t].push_back(b);
+  }
+  return of;
+}
+
+RoundBytes CountRoundBytes(const ExchangePlan& plan) {
+  RoundBytes bytes;
+  for (const Bucket& bucket : plan.buckets) {
+    if (plan.scalers_from == 0) bytes.scalers += bucket.shared.size() * sizeof(float);
+    for (const Chunk& chunk : bucket.chunks) {
+      bytes.push += chunk.max_push_bytes;
+      bytes.sum += chunk.max_sum_bytes;
+      const uint64_t whole = plan.central ? chunk.count * sizeof(float) : 0;
+      bytes.largest_payload = std::max<uint64_t>(
+          {bytes.largest_payload, chunk.max_push_bytes, chunk.max_sum_bytes, whole});
+    }
+  }
+  return bytes;
+}
+
+}  // namespace tern::protocol

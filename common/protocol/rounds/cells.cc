@@ -1,0 +1,285 @@
+#include "common/protocol/rounds/cells.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace tern::protocol {
+
+static_assert(std::endian::native == std::endian::little,
+              "scalers travel as little-endian float32");
+
+Result<std::vector<float>> ParseScalers(const Bytes& payload, size_t count) {
+  if (payload.size() != count * sizeof(float)) {
+    return Status(Code::kMismatch, std::to_string(payload.size()) + " bytes of scalers, expected " +
+                                       std::to_string(count * sizeof(float)));
+  }
+  return TakeScalers(payload.span(), count);
+}
+
+Result<std::vector<float>> TakeScalers(std::span<const uint8_t> bytes, size_t count) {
+  if (bytes.size() < count * sizeof(float)) {
+    return Status(Code::kMismatch, std::to_string(bytes.size()) + " bytes, expected " +
+                                       std::to_string(count) + " scalers before the codes");
+  }
+  std::vector<float> scalers(count);
+  if (count != 0) std::memcpy(scalers.data(), bytes.data(), count * sizeof(float));
+  for (size_t i = 0; i < count; ++i) {
+    if (!std::isfinite(scalers[i]) || std::signbit(scalers[i])) {
+      return Status(Code::kMismatch, "scaler " + std::to_string(i) + " is " +
+                                         std::to_string(scalers[i]) +
+                                         ", expected a finite value that is not negative");
+    }
+  }
+  return scalers;
+}
+
+Bytes EncodeScalers(const std::vector<float>& scalers) {
+  return Bytes::Own(
+      std::string(reinterpret_cast<const char*>(scalers.data()), scalers.size() * sizeof(float)));
+}
+
+namespace {
+
+void TakeMax(const std::vector<float>& values, std::vector<float>* max) {
+  for (size_t i = 0; i < max->size(); ++i) (*max)[i] = std::max((*max)[i], values[i]);
+}
+
+// Scaler sharing (TernGrad section 3.3): s = max over the workers, tensor by tensor.
+class MaxOfScalers : public CellSum {
+ public:
+  explicit MaxOfScalers(size_t count) : max_(count, 0.f) {}
+
+  Status Add(uint32_t, const Bytes& payload) override {
+    Result<std::vector<float>> scalers = ParseScalers(payload, max_.size());
+    if (!scalers.ok()) return scalers.status();
+    TakeMax(*scalers, &max_);
+    return Ok();
+  }
+  Bytes Close() override { return EncodeScalers(max_); }
+
+ private:
+  std::vector<float> max_;
+};
+
+// Everybody gets everybody's figures, by rank, and adds them up in that order.
+class GatheredFigures : public CellSum {
+ public:
+  explicit GatheredFigures(const ExchangePlan& plan)
+      : by_rank_(plan.workers), most_(plan.max_figures_bytes()) {}
+
+  Status Add(uint32_t rank, const Bytes& payload) override {
+    pb::Figures figures;
+    if (payload.size() > most_ ||
+        !figures.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
+      return Status(Code::kMismatch,
+                    "figures of " + std::to_string(payload.size()) + " bytes that do not parse");
+    }
+    by_rank_[rank] = std::string(payload.view());
+    return Ok();
+  }
+  Bytes Close() override {
+    pb::FiguresOfAll all;
+    for (std::string& figures : by_rank_) all.add_by_rank(std::move(figures));
+    return Bytes::Own(all.SerializeAsString());
+  }
+
+ private:
+  std::vector<std::string> by_rank_;
+  const size_t most_;  // bytes of one
+};
+
+// What the codecs of a chunk's segments keep between the sums of one round and the next.
+using SumMemories = std::vector<std::unique_ptr<codec::Memory>>;
+
+// Line 7 of Algorithm 1, chunk by chunk, in the code domain wherever the codec can.
+class ChunkSum : public CellSum {
+ public:
+  ChunkSum(const ExchangePlan& plan, const Chunk& chunk, uint64_t round,
+           const SumMemories& memories)
+      : chunk_(chunk), max_(chunk.scalers, 0.f) {
+    codec::Recode recode;
+    recode.noise.seed = plan.seed;
+    recode.noise.stream = kernels::Stream::kServerCodes;
+    recode.noise.round = round;
+    for (size_t i = 0; i < chunk.segments.size(); ++i) {
+      recode.memory = memories[i].get();
+      sums_.push_back(plan.codec_of[chunk.segments[i].tensor]->NewAccumulator(
+          chunk.segments[i], static_cast<int>(plan.workers), recode));
+    }
+  }
+
+  Status Add(uint32_t rank, const Bytes& payload) override {
+    std::span<const uint8_t> rest = payload.span();
+    const Result<std::vector<float>> scalers = TakeScalers(rest, max_.size());
+    if (!scalers.ok()) return scalers.status();
+    rest = rest.subspan(max_.size() * sizeof(float));
+    for (size_t i = 0; i < sums_.size(); ++i) {
+      const Bytes part = payload.Slice(payload.size() - rest.size(), rest.size());
+      Result<size_t> used = sums_[i]->Take(static_cast<int>(rank), part);
+      if (!used.ok())
+        return used.status().Within("tensor " + std::to_string(chunk_.segments[i].tensor));
+      rest = rest.subspan(*used);
+    }
+    if (!rest.empty())
+      return Status(Code::kMismatch,
+                    std::to_string(rest.size()) + " bytes more than the chunk has");
+    TakeMax(*scalers, &max_);
+    return Ok();
+  }
+  Bytes Close() override {
+    std::vector<uint8_t> out;
+    out.reserve(chunk_.max_sum_bytes);
+    const auto* scalers = reinterpret_cast<const uint8_t*>(max_.data());
+    out.insert(out.end(), scalers, scalers + max_.size() * sizeof(float));
+    for (auto& sum : sums_) sum->EncodeSum(&out);
+    return Bytes::Own(std::move(out));
+  }
+
+ private:
+  const Chunk& chunk_;
+  std::vector<float> max_;  // of the scalers that came along
+  std::vector<std::unique_ptr<codec::Accumulator>> sums_;
+};
+
+Status CheckFigures(const Bytes& payload, uint32_t workers, size_t most) {
+  pb::FiguresOfAll all;
+  if (payload.size() > workers * (most + 8) ||
+      !all.ParseFromArray(payload.data(), static_cast<int>(payload.size())) ||
+      all.by_rank_size() != static_cast<int>(workers)) {
+    return Status(Code::kMismatch, "not the figures of " + std::to_string(workers) + " workers");
+  }
+  return Ok();
+}
+
+}  // namespace
+
+CellSpec ScaleCell(uint32_t bucket, size_t tensors) {
+  CellSpec spec;
+  spec.cell = {Kind::kScale, bucket, 0};
+  spec.open = [tensors](uint64_t) { return std::make_unique<MaxOfScalers>(tensors); };
+  spec.check_outcome = [tensors](const Bytes& payload, uint32_t) {
+    return ParseScalers(payload, tensors).status();
+  };
+  return spec;
+}
+
+CellSpec FiguresCell(const ExchangePlan& plan, uint32_t which) {
+  CellSpec spec;
+  spec.cell = {Kind::kFigures, 0, which};
+  spec.open = [&plan](uint64_t) { return std::make_unique<GatheredFigures>(plan); };
+  spec.check_outcome = [workers = plan.workers, most = plan.max_figures_bytes()](
+                           const Bytes& payload, uint32_t) {
+    return CheckFigures(payload, workers, most);
+  };
+  spec.waits_for_all = true;
+  // A hash of one whom the others have gone on without tells nothing about them.
+  spec.of_members = which == kCompare;
+  return spec;
+}
+
+void AddMemories(const SumMemories& memories, SavedState* state) {
+  for (size_t i = 0; i < memories.size(); ++i) {
+    if (memories[i] == nullptr) continue;
+    SavedState one;
+    memories[i]->AddState(&one);
+    const std::string prefix = std::to_string(i) + ".";
+    for (const SavedState::Array& array : one.arrays)
+      state->arrays.push_back({prefix + array.name, array.values});
+    for (const SavedState::Number& number : one.numbers)
+      state->numbers.push_back({prefix + number.name, number.value});
+  }
+}
+
+CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk) {
+  CellSpec spec;
+  spec.cell = {Kind::kPush, chunk.bucket, chunk.index};
+  auto memories = std::make_shared<SumMemories>();
+  for (const codec::Segment& segment : chunk.segments)
+    memories->push_back(plan.codec_of[segment.tensor]->NewSumMemory(segment));
+  spec.open = [&plan, &chunk, memories](uint64_t round) {
+    return std::make_unique<ChunkSum>(plan, chunk, round, *memories);
+  };
+  spec.check_outcome = [&plan, &chunk](const Bytes& payload, uint32_t contributors) {
+    return CheckSums(plan, chunk, payload, contributors);
+  };
+  if (std::any_of(memories->begin(), memories->end(),
+                  [](const auto& one) { return one != nullptr; }))
+    spec.state = [memories](SavedState* state) { AddMemories(*memories, state); };
+  return spec;
+}
+
+Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payload,
+                 uint32_t contributors) {
+  std::span<const uint8_t> rest = payload.span();
+  const Result<std::vector<float>> scalers = TakeScalers(rest, chunk.scalers);
+  if (!scalers.ok()) return scalers.status();
+  rest = rest.subspan(chunk.scalers * sizeof(float));
+  for (const codec::Segment& segment : chunk.segments) {
+    const Result<size_t> size =
+        plan.central
+            ? plan.pull_codec->DecodeAloneTo(rest, segment, [](uint64_t, std::span<const float>) {})
+            : plan.codec_of[segment.tensor]->SumPart(rest, segment, static_cast<int>(contributors));
+    if (!size.ok()) return size.status().Within("tensor " + std::to_string(segment.tensor));
+    rest = rest.subspan(*size);
+  }
+  if (rest.empty()) return Ok();
+  return Status(Code::kMismatch, std::to_string(rest.size()) + " bytes more than the chunk has");
+}
+
+std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint32_t lane) {
+  std::vector<CellSpec> cells;
+  for (uint32_t which : {kCompare, kEvaluate}) {
+    if (lane == 0 && shard == 0) cells.push_back(FiguresCell(plan, which));
+  }
+  for (uint32_t b = 0; b < plan.buckets.size(); ++b) {
+    const Bucket& bucket = plan.buckets[b];
+    if (lane == 0 && bucket.home == shard && !bucket.shared.empty())
+      cells.push_back(ScaleCell(b, bucket.shared.size()));
+    for (const Chunk& chunk : bucket.chunks) {
+      if (chunk.shard == shard && chunk.lane == lane) cells.push_back(PushCell(plan, chunk));
+    }
+  }
+  return cells;
+}
+
+std::vector<bool> ShardsThatKeep(const ExchangePlan& plan) {
+  std::vector<bool> keeps(plan.data_lanes.size());
+  for (const Bucket& bucket : plan.buckets) {
+    for (const Chunk& chunk : bucket.chunks) {
+      bool here = plan.central;
+      for (const codec::Segment& segment : chunk.segments)
+        here |= plan.codec_of[segment.tensor]->NewSumMemory(segment) != nullptr;
+      if (here) keeps[chunk.shard] = true;
+    }
+  }
+  return keeps;
+}
+
+LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell) {
+  switch (cell.kind) {
+    case Kind::kFigures:
+      return {0, 0};
+    case Kind::kScale:
+      return {plan.buckets[cell.bucket].home, 0};
+    case Kind::kPush:
+      break;
+  }
+  const Chunk& chunk = plan.chunk(cell.bucket, cell.chunk);
+  return {chunk.shard, chunk.lane};
+}
+
+bool IsAt(const ExchangePlan& plan, const Cell& cell, LaneRef lane) {
+  if (cell.kind == Kind::kFigures)
+    return cell.bucket == 0 && cell.chunk <= kEvaluate && lane == LaneRef{};
+  if (cell.bucket >= plan.buckets.size()) return false;
+  const Bucket& bucket = plan.buckets[cell.bucket];
+  if (cell.kind == Kind::kScale && (cell.chunk != 0 || bucket.shared.empty())) return false;
+  if (cell.kind == Kind::kPush && cell.chunk >= bucket.chunks.size()) return false;
+  return LaneOf(plan, cell) == lane;
+}
+
+}  // namespace tern::protocol

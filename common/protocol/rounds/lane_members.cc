@@ -1,0 +1,71 @@
+#include "common/protocol/rounds/lane_members.h"
+
+#include <algorithm>
+
+namespace tern::protocol {
+
+void LaneMembers::OnMembers(const pb::Members& members) {
+  if (members.epoch() < epoch_) return;
+  epoch_ = members.epoch();
+  const size_t ranks = std::min<size_t>(members_.size(), members.incarnations_size());
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const uint64_t incarnation = members.incarnations(static_cast<int>(rank));
+    const bool joining = std::find(members.joining().begin(), members.joining().end(), rank) !=
+                         members.joining().end();
+    if (incarnation == members_[rank].incarnation) {
+      members_[rank].joining &= joining;
+      continue;
+    }
+    members_[rank] = LaneMember{};
+    members_[rank].incarnation = incarnation;
+    members_[rank].joining = joining;
+  }
+}
+
+LaneMember* LaneMembers::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
+  if (Find(hello.rank(), hello.incarnation(), true) == nullptr) {
+    out->push_back(
+        {from, MakeRefuse(static_cast<int>(Code::kNotAllowed),
+                          "this incarnation is not (or no longer) a member", pb::Refuse::retry)});
+    return nullptr;
+  }
+  LaneMember& member = members_[hello.rank()];
+  member.peer = from;
+  member.greeted = true;
+  if (!hello.fresh()) ShowApplied(&member, hello.applied());
+  return &member;
+}
+
+LaneMember* LaneMembers::Find(uint32_t rank, uint64_t incarnation, bool fence) {
+  if (rank >= members_.size() || !members_[rank].present()) return nullptr;
+  if (fence && members_[rank].incarnation != incarnation) return nullptr;
+  return &members_[rank];
+}
+
+void LaneMembers::ShowApplied(LaneMember* member, uint64_t applied) {
+  member->known = true;
+  member->applied = std::max(member->applied, applied);
+}
+
+bool LaneMembers::complete() const {
+  return epoch_ != 0 && std::all_of(members_.begin(), members_.end(), [](const LaneMember& member) {
+           return member.greeted || !member.present();
+         });
+}
+
+bool LaneMembers::IsPeer(Peer peer) const {
+  return peer != 0 && std::any_of(members_.begin(), members_.end(),
+                                  [&](const LaneMember& member) { return member.peer == peer; });
+}
+
+Message MakeLaneWelcome(uint64_t incarnation, uint64_t epoch,
+                        const std::vector<uint32_t>& data_ports) {
+  Message message;
+  pb::Welcome* welcome = message.head.mutable_welcome();
+  welcome->set_incarnation(incarnation);
+  welcome->set_epoch(epoch);
+  for (uint32_t port : data_ports) welcome->add_data_ports(port);
+  return message;
+}
+
+}  // namespace tern::protocol

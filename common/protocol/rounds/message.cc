@@ -1,0 +1,126 @@
+#include "common/protocol/rounds/message.h"
+
+#include "common/base/text.h"
+
+namespace tern::protocol {
+
+std::string ToString(const Cell& cell, uint64_t round) {
+  const std::string at = "round " + std::to_string(round);
+  switch (cell.kind) {
+    case Kind::kScale:
+      return "scale of bucket " + std::to_string(cell.bucket) + ", " + at;
+    case Kind::kFigures:
+      return "figures of " + at;
+    case Kind::kPush:
+      break;
+  }
+  return "push of bucket " + std::to_string(cell.bucket) + ", chunk " + std::to_string(cell.chunk) +
+         ", " + at;
+}
+
+pb::Contribution* MutableContribution(Kind kind, pb::Envelope* head) {
+  switch (kind) {
+    case Kind::kScale:
+      return head->mutable_scale();
+    case Kind::kFigures:
+      return head->mutable_figures();
+    case Kind::kPush:
+      break;
+  }
+  return head->mutable_push();
+}
+
+pb::Outcome* MutableOutcome(Kind kind, pb::Envelope* head) {
+  switch (kind) {
+    case Kind::kScale:
+      return head->mutable_scaled();
+    case Kind::kFigures:
+      return head->mutable_all_figures();
+    case Kind::kPush:
+      break;
+  }
+  return head->mutable_sum();
+}
+
+pb::Outcome* MutableHeldOutcome(Kind kind, pb::Envelope* head) {
+  switch (kind) {
+    case Kind::kScale:
+      return head->mutable_held_scaled();
+    case Kind::kFigures:
+      return head->mutable_held_figures();
+    case Kind::kPush:
+      break;
+  }
+  return head->mutable_held_sum();
+}
+
+const pb::Contribution* AsContribution(const pb::Envelope& head, Kind* kind) {
+  switch (head.body_case()) {
+    case pb::Envelope::kScale:
+      *kind = Kind::kScale;
+      return &head.scale();
+    case pb::Envelope::kPush:
+      *kind = Kind::kPush;
+      return &head.push();
+    case pb::Envelope::kFigures:
+      *kind = Kind::kFigures;
+      return &head.figures();
+    default:
+      return nullptr;
+  }
+}
+
+const pb::Outcome* AsOutcome(const pb::Envelope& head, Kind* kind) {
+  switch (head.body_case()) {
+    case pb::Envelope::kScaled:
+      *kind = Kind::kScale;
+      return &head.scaled();
+    case pb::Envelope::kSum:
+      *kind = Kind::kPush;
+      return &head.sum();
+    case pb::Envelope::kAllFigures:
+      *kind = Kind::kFigures;
+      return &head.all_figures();
+    default:
+      return nullptr;
+  }
+}
+
+const pb::Outcome* AsHeldOutcome(const pb::Envelope& head, Kind* kind) {
+  switch (head.body_case()) {
+    case pb::Envelope::kHeldScaled:
+      *kind = Kind::kScale;
+      return &head.held_scaled();
+    case pb::Envelope::kHeldSum:
+      *kind = Kind::kPush;
+      return &head.held_sum();
+    case pb::Envelope::kHeldFigures:
+      *kind = Kind::kFigures;
+      return &head.held_figures();
+    default:
+      return nullptr;
+  }
+}
+
+Message MakeRefuse(int code, std::string sentence, pb::Refuse::Then then) {
+  Message message;
+  pb::Refuse* refuse = message.head.mutable_refuse();
+  refuse->set_code(static_cast<uint32_t>(code));
+  refuse->set_sentence(std::move(sentence));
+  refuse->set_then(then);
+  return message;
+}
+
+Status ErrorFromPeer(uint32_t code, const std::string& sentence) {
+  const Code known = ParseErrorCode(code);
+  const bool same = static_cast<uint32_t>(known) == code;
+  return Status(known, PrintableSentence(sentence) + (same ? ""
+                                                           : Cat(" (it came with exit code ", code,
+                                                                 ", which is no error of Tern)")));
+}
+
+Status StatusOf(const pb::End& end) {
+  return end.code() == 0 ? Ok() : ErrorFromPeer(end.code(), end.sentence());
+}
+
+}  // namespace tern::protocol

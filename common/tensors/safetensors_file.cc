@@ -1,0 +1,19 @@
+#include "common/base/atomic_file.h"
+#include "common/tensors/safetensors.h"
+
+namespace tern::tensors {
+
+Status WriteSafetensors(const std::string& path, const std::vector<TensorView>& tensors,
+                        const Metadata& metadata) {
+  return WriteFileAtomically(path, EncodeSafetensors(tensors, metadata));
+}
+
+Result<TensorFile> ReadSafetensors(const std::string& path) {
+  const Result<std::string> bytes = ReadWholeFile(path);
+  if (!bytes.ok()) return bytes.status();
+  Result<TensorFile> decoded = DecodeSafetensors(*bytes);
+  if (!decoded.ok()) return decoded.status().Within(path);
+  return decoded;
+}
+
+}  // namespace tern::tensors

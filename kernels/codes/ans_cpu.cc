@@ -1,0 +1,324 @@
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "kernels/codes/ans.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/codes/ans_cpu.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/codes/ans_hwy.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tern::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// One lane has nothing to gain over the reference; vectors of unknown length cannot be members.
+#if HWY_TARGET == HWY_SCALAR || HWY_HAVE_SCALABLE
+
+AnsCounts CountSymbols(const uint8_t* symbols, size_t n) { return CountSymbolsRef(symbols, n); }
+void EncodeAns(const AnsTable& table, const uint8_t* symbols, size_t n,
+               std::span<std::span<const uint8_t>> coded, uint8_t* room) {
+  EncodeAnsRef(table, symbols, n, coded, room);
+}
+bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
+               std::span<const std::span<const uint8_t>> blocks, size_t n, uint8_t* symbols) {
+  return DecodeAnsRef(table, row, blocks, n, symbols);
+}
+
+#else
+
+// Blocks under way. Their states and places stay in registers as long as each is a name of its own:
+// so what is done to all of them is written as a pack, not as a loop.
+struct Encoding {
+  States x;
+  uint8_t* out;
+};
+
+// Eight symbols before those that are coded; `active` of them if not all. The words go below `out`,
+// which sinks by their size.
+template <bool kAll, class Look>
+HWY_INLINE void EncodeStep(const Look& look, const uint8_t* symbols, size_t active, Encoding* e) {
+  const hn::RebindToSigned<D> di;
+  const hn::RebindToFloat<D> df;
+  const hn::Rebind<uint8_t, D> d8;
+  Coded s[kParts];
+  M stays[kParts];
+  unsigned set = 0;
+  for (size_t p = 0; p < kParts; ++p) {
+    s[p] = look(hn::PromoteTo(D(), hn::LoadU(d8, symbols + p * kLanes)));
+    stays[p] = hn::RebindMask(D(), hn::Gt(hn::BitCast(di, s[p].frequency),
+                                          hn::BitCast(di, hn::ShiftRight<20>(e->x.part[p]))));
+    set |= (~MaskBits(stays[p]) & ((1u << kLanes) - 1)) << (p * kLanes);
+  }
+  if (!kAll) set &= (1u << active) - 1;
+  hn::StoreU(Reorder(LowWords(e->x), kGather, set), D16(),
+             reinterpret_cast<uint16_t*>(e->out - 2 * kAnsStates));
+  e->out -= 2 * Ones(set);
+  for (size_t p = 0; p < kParts; ++p) {
+    const V old = e->x.part[p];
+    const V full = hn::IfThenElse(stays[p], old, hn::ShiftRight<16>(old));
+    const auto ratio =
+        hn::MulAdd(hn::ConvertTo(df, full), hn::BitCast(df, s[p].reciprocal), hn::Set(df, kRound));
+    const V quotient = hn::Sub(hn::BitCast(D(), ratio), hn::Set(D(), kRoundBits));
+    const V rest = hn::Sub(full, hn::Mul(quotient, s[p].frequency));
+    const M right =
+        hn::RebindMask(D(), hn::Gt(hn::BitCast(di, s[p].frequency), hn::BitCast(di, rest)));
+    const V more = hn::IfThenZeroElse(right, hn::Sub(hn::Set(D(), kAnsSlots), s[p].frequency));
+    const V next =
+        hn::Add(hn::Add(hn::ShiftLeft<kAnsBits>(quotient), rest), hn::Add(s[p].begin, more));
+    e->x.part[p] = kAll ? next : hn::IfThenElse(FirstOfPart(active, p), next, old);
+  }
+}
+
+// Up to the last whole eight symbols.
+template <class Look>
+HWY_INLINE Encoding BeginEncoding(const Look& look, const uint8_t* symbols, size_t n, uint8_t first,
+                                  uint8_t* end) {
+  Encoding e;
+  for (V& part : e.x.part) part = hn::Set(D(), kAnsLow);
+  e.out = end;
+  const size_t rest = n % kAnsStates;
+  if (rest == 0) return e;
+  uint8_t last[kAnsStates];
+  std::memset(last, first, sizeof last);
+  std::memcpy(last, symbols + n - rest, rest);
+  EncodeStep<false>(look, last, rest, &e);
+  return e;
+}
+
+HWY_INLINE std::span<const uint8_t> EndEncoding(const Encoding& e, const uint8_t* end) {
+  uint32_t states[kAnsStates];
+  for (size_t p = 0; p < kParts; ++p) hn::StoreU(e.x.part[p], D(), states + p * kLanes);
+  uint8_t* const out = e.out - sizeof states;
+  std::memcpy(out, states, sizeof states);
+  return {out, end};
+}
+
+template <class Look, size_t... k>
+void EncodeBlocks(const Look& shared, uint8_t first, const uint8_t* symbols, size_t n,
+                  std::span<const uint8_t>* coded, uint8_t* room, std::index_sequence<k...>) {
+  const Look look = shared;  // nobody else's: may stay in registers
+  const size_t size = MaxAnsBytes(n);
+  Encoding blocks[] = {BeginEncoding(look, symbols + k * n, n, first, room + (k + 1) * size)...};
+  for (size_t i = n / kAnsStates * kAnsStates; i != 0; i -= kAnsStates) {
+    const uint8_t* const eight = symbols + i - kAnsStates;
+    (EncodeStep<true>(look, eight + k * n, kAnsStates, blocks + k), ...);
+  }
+  ((coded[k] = EndEncoding(blocks[k], room + (k + 1) * size)), ...);
+}
+
+struct Decoding {
+  States x;
+  const uint8_t* in;
+};
+
+// Eight symbols, `active` of them if not all. REQUIRES 16 bytes at `in`, which rises by the words'.
+template <bool kAll, class Look>
+HWY_INLINE void DecodeStep(const Look& look, size_t active, uint8_t* symbols, Decoding* d) {
+  const hn::Rebind<uint8_t, D> d8;
+  States next;
+  M low[kParts];
+  unsigned set = 0;
+  for (size_t p = 0; p < kParts; ++p) {
+    V symbol;
+    next.part[p] = look(d->x.part[p], &symbol);
+    hn::StoreU(hn::TruncateTo(d8, symbol), d8, symbols + p * kLanes);
+    low[p] = hn::Eq(hn::ShiftRight<16>(next.part[p]), hn::Zero(D()));
+    set |= MaskBits(low[p]) << (p * kLanes);
+  }
+  if (!kAll) set &= (1u << active) - 1;
+  const auto words =
+      Reorder(hn::LoadU(D16(), reinterpret_cast<const uint16_t*>(d->in)), kSpread, set);
+  d->in += 2 * Ones(set);
+  for (size_t p = 0; p < kParts; ++p) {
+    const V full = hn::Or(hn::IfThenElse(low[p], hn::ShiftLeft<16>(next.part[p]), next.part[p]),
+                          WordsOfPart(words, p));
+    d->x.part[p] = kAll ? full : hn::IfThenElse(FirstOfPart(active, p), full, d->x.part[p]);
+  }
+}
+
+// False if these are no states of a block.
+HWY_INLINE bool BeginDecoding(std::span<const uint8_t> block, Decoding* d) {
+  uint32_t states[kAnsStates] = {};
+  const bool whole = block.size() >= sizeof states && block.size() % 2 == 0;
+  if (whole) std::memcpy(states, block.data(), sizeof states);
+  d->x = LoadStates(states);
+  d->in = block.data() + (whole ? sizeof states : 0);
+  bool all = true;
+  for (const V& part : d->x.part) {
+    all &= hn::AllFalse(D(), hn::Eq(hn::ShiftRight<16>(part), hn::Zero(D())));
+  }
+  return all;
+}
+
+// A block whose elements [0, i) are decoded, alone: to the end of the bytes that may be read.
+template <class Look>
+bool EndDecoding(const Look& look, Decoding d, std::span<const uint8_t> block, const uint8_t* limit,
+                 size_t i, size_t n, uint8_t* symbols) {
+  for (; n - i >= kAnsStates && d.in <= limit; i += kAnsStates) {
+    DecodeStep<true>(look, kAnsStates, symbols + i, &d);
+  }
+  const uint8_t* const end = block.data() + block.size();
+  if (d.in > end) return false;
+  // What is left, or more than the last eight elements can use, and zeros.
+  uint8_t rest[6 * kAnsStates] = {};
+  const size_t left = static_cast<size_t>(end - d.in);
+  std::memcpy(rest, d.in, left < 2 * kAnsStates ? left : 2 * kAnsStates);
+  d.in = rest;
+  for (; i < n; i += kAnsStates) {
+    uint8_t decoded[kAnsStates];
+    const size_t active = n - i < kAnsStates ? n - i : kAnsStates;
+    DecodeStep<false>(look, active, decoded, &d);
+    if (static_cast<size_t>(d.in - rest) > left) return false;
+    std::memcpy(symbols + i, decoded, active);
+  }
+  bool ended = static_cast<size_t>(d.in - rest) == left;
+  for (const V& part : d.x.part) {
+    ended &= hn::AllTrue(D(), hn::Eq(part, hn::Set(D(), kAnsLow)));
+  }
+  return ended;
+}
+
+template <class Look, size_t... k>
+bool DecodeBlocks(const Look& shared, std::span<const uint8_t> row,
+                  const std::span<const uint8_t>* parts, size_t n, uint8_t* symbols,
+                  std::index_sequence<k...>) {
+  const Look look = shared;  // nobody else's: may stay in registers
+  Decoding blocks[sizeof...(k)];
+  if (!(BeginDecoding(parts[k], blocks + k) && ...)) return false;
+  // A block that is none may read what follows it; its end will show that.
+  const uint8_t* const limit = row.data() + row.size() - 2 * kAnsStates;
+  size_t i = 0;
+  for (; n - i >= kAnsStates && ((blocks[k].in <= limit) && ...); i += kAnsStates) {
+    (DecodeStep<true>(look, kAnsStates, symbols + k * n + i, blocks + k), ...);
+  }
+  return (EndDecoding(look, blocks[k], parts[k], limit, i, n, symbols + k * n) && ...);
+}
+
+template <class Look>
+void EncodeAll(const Look& look, const AnsTable& table, const uint8_t* symbols, size_t n,
+               std::span<std::span<const uint8_t>> coded, uint8_t* room) {
+  const auto first = static_cast<uint8_t>(table.first);
+  size_t k = 0;
+  const auto encode = [&](auto blocks) HWY_ATTR {
+    EncodeBlocks(look, first, symbols + k * n, n, coded.data() + k, room + k * MaxAnsBytes(n),
+                 blocks);
+    k += blocks.size();
+  };
+  // Four keep an encoder's ports busy; a decoder waits longer for each, and takes all.
+  while (coded.size() - k >= 4) encode(std::make_index_sequence<4>());
+  while (coded.size() - k >= 2) encode(std::make_index_sequence<2>());
+  if (k < coded.size()) encode(std::make_index_sequence<1>());
+}
+
+void EncodeAns(const AnsTable& table, const uint8_t* symbols, size_t n,
+               std::span<std::span<const uint8_t>> coded, uint8_t* room) {
+  const size_t count = table.last - table.first + 1;
+  if (count <= 8) return EncodeAll(FewToEncode<1>(table), table, symbols, n, coded, room);
+  if (count <= 16) return EncodeAll(FewToEncode<2>(table), table, symbols, n, coded, room);
+  if (count <= 24) return EncodeAll(FewToEncode<3>(table), table, symbols, n, coded, room);
+  const EncodeTable symbols_table(table);
+  EncodeAll(ManyToEncode{&symbols_table}, table, symbols, n, coded, room);
+}
+
+template <class Look>
+bool DecodeAll(const Look& look, std::span<const uint8_t> row,
+               std::span<const std::span<const uint8_t>> parts, size_t n, uint8_t* symbols) {
+  size_t k = 0;
+  bool decoded = true;
+  const auto decode = [&](auto blocks) HWY_ATTR {
+    decoded = decoded && DecodeBlocks(look, row, parts.data() + k, n, symbols + k * n, blocks);
+    k += blocks.size();
+  };
+  while (parts.size() - k >= kAnsTogether) decode(std::make_index_sequence<kAnsTogether>());
+  while (parts.size() - k >= 4) decode(std::make_index_sequence<4>());
+  while (parts.size() - k >= 2) decode(std::make_index_sequence<2>());
+  if (k < parts.size()) decode(std::make_index_sequence<1>());
+  return decoded;
+}
+
+bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
+               std::span<const std::span<const uint8_t>> blocks, size_t n, uint8_t* symbols) {
+  const size_t count = table.last - table.first + 1;
+  if (count <= 3) return DecodeAll(FewToDecode<3>(table), row, blocks, n, symbols);
+  if (count <= 5) return DecodeAll(FewToDecode<5>(table), row, blocks, n, symbols);
+  if (count <= 9) return DecodeAll(FewToDecode<9>(table), row, blocks, n, symbols);
+  if (count <= 17) return DecodeAll(FewToDecode<17>(table), row, blocks, n, symbols);
+  const DecodeTable slots(table);
+  return DecodeAll(ManyToDecode{&slots}, row, blocks, n, symbols);
+}
+
+// Symbols below this are counted by comparing with each of them.
+constexpr size_t kCompared = 32;
+
+// counts[first, first + 4) of symbols[0, 255 vectors at most).
+void CountFour(const uint8_t* symbols, size_t n, size_t first, AnsCounts* counts) {
+  const hn::ScalableTag<uint8_t> d;
+  const auto one = static_cast<uint8_t>(first);
+  const auto s0 = hn::Set(d, one), s1 = hn::Set(d, static_cast<uint8_t>(one + 1)),
+             s2 = hn::Set(d, static_cast<uint8_t>(one + 2)),
+             s3 = hn::Set(d, static_cast<uint8_t>(one + 3));
+  auto c0 = hn::Zero(d), c1 = c0, c2 = c0, c3 = c0;
+  for (size_t i = 0; i < n; i += hn::Lanes(d)) {
+    const auto v = hn::LoadU(d, symbols + i);
+    c0 = hn::Sub(c0, hn::VecFromMask(d, hn::Eq(v, s0)));
+    c1 = hn::Sub(c1, hn::VecFromMask(d, hn::Eq(v, s1)));
+    c2 = hn::Sub(c2, hn::VecFromMask(d, hn::Eq(v, s2)));
+    c3 = hn::Sub(c3, hn::VecFromMask(d, hn::Eq(v, s3)));
+  }
+  const hn::Repartition<uint64_t, decltype(d)> d64;
+  const auto sum = [&](auto c) { return hn::GetLane(hn::SumOfLanes(d64, hn::SumsOf8(c))); };
+  (*counts)[first] += sum(c0);
+  (*counts)[first + 1] += sum(c1);
+  (*counts)[first + 2] += sum(c2);
+  (*counts)[first + 3] += sum(c3);
+}
+
+AnsCounts CountSymbols(const uint8_t* symbols, size_t n) {
+  const hn::ScalableTag<uint8_t> d;
+  const size_t step = hn::Lanes(d);
+  const size_t whole = n / step * step;
+  auto largest = hn::Zero(d);
+  for (size_t i = 0; i < whole; i += step) largest = hn::Max(largest, hn::LoadU(d, symbols + i));
+  if (!hn::AllTrue(d, hn::Lt(largest, hn::Set(d, kCompared)))) return CountSymbolsRef(symbols, n);
+  AnsCounts counts = CountSymbolsRef(symbols + whole, n - whole);
+  for (size_t s = 0; s < kCompared; s += 4) {
+    const auto below = hn::Lt(largest, hn::Set(d, static_cast<uint8_t>(s)));
+    if (hn::AllTrue(d, below)) break;
+    for (size_t i = 0; i < whole; i += 255 * step) {
+      CountFour(symbols + i, whole - i < 255 * step ? whole - i : 255 * step, s, &counts);
+    }
+  }
+  return counts;
+}
+
+#endif
+
+}  // namespace tern::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tern::kernels {
+
+HWY_EXPORT(CountSymbols);
+HWY_EXPORT(EncodeAns);
+HWY_EXPORT(DecodeAns);
+
+AnsCounts CountSymbols(const uint8_t* symbols, size_t n) {
+  return HWY_DYNAMIC_DISPATCH(CountSymbols)(symbols, n);
+}
+
+void EncodeAns(const AnsTable& table, const uint8_t* symbols, size_t n,
+               std::span<std::span<const uint8_t>> coded, uint8_t* room) {
+  HWY_DYNAMIC_DISPATCH(EncodeAns)(table, symbols, n, coded, room);
+}
+
+bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
+               std::span<const std::span<const uint8_t>> blocks, size_t n, uint8_t* symbols) {
+  return HWY_DYNAMIC_DISPATCH(DecodeAns)(table, row, blocks, n, symbols);
+}
+
+}  // namespace tern::kernels
+#endif

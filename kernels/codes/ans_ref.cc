@@ -1,0 +1,123 @@
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <numeric>
+
+#include "kernels/codes/ans.h"
+
+namespace tern::kernels {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "words are stored as they lie");
+
+using SymbolOfSlot = std::array<uint8_t, kAnsSlots>;
+
+std::span<const uint8_t> EncodeBlock(const AnsTable& table, const uint8_t* symbols, size_t n,
+                                     std::span<uint8_t> room) {
+  std::array<uint32_t, kAnsStates> states;
+  states.fill(kAnsLow);
+  uint8_t* out = room.data() + room.size();
+  for (size_t i = n; i-- > 0;) {
+    const uint32_t f = table.frequency[symbols[i]];
+    uint32_t& x = states[i % kAnsStates];
+    if (x >> 20 >= f) {
+      const auto word = static_cast<uint16_t>(x);
+      out -= sizeof word;
+      std::memcpy(out, &word, sizeof word);
+      x >>= 16;
+    }
+    x = (x / f << kAnsBits) + x % f + table.begin[symbols[i]];
+  }
+  out -= sizeof states;
+  std::memcpy(out, states.data(), sizeof states);
+  return {out, room.data() + room.size()};
+}
+
+bool DecodeBlock(const AnsTable& table, const SymbolOfSlot& symbol_of_slot,
+                 std::span<const uint8_t> block, size_t n, uint8_t* symbols) {
+  std::array<uint32_t, kAnsStates> states;
+  if (block.size() < sizeof states || block.size() % 2 != 0) return false;
+  std::memcpy(states.data(), block.data(), sizeof states);
+  for (uint32_t x : states) {
+    if (x < kAnsLow) return false;
+  }
+  size_t at = sizeof states;
+  for (size_t i = 0; i < n; ++i) {
+    uint32_t& x = states[i % kAnsStates];
+    const uint32_t slot = x % kAnsSlots;
+    const uint8_t s = symbols[i] = symbol_of_slot[slot];
+    x = table.frequency[s] * (x >> kAnsBits) + slot - table.begin[s];
+    if (x >= kAnsLow) continue;
+    if (at == block.size()) return false;
+    uint16_t word;
+    std::memcpy(&word, block.data() + at, sizeof word);
+    at += sizeof word;
+    x = x << 16 | word;
+  }
+  return at == block.size() &&
+         std::all_of(states.begin(), states.end(), [](uint32_t x) { return x == kAnsLow; });
+}
+
+}  // namespace
+
+AnsCounts CountSymbolsRef(const uint8_t* symbols, size_t n) {
+  // Four rows, so that equal neighbours need not wait for each other.
+  std::array<AnsCounts, 4> rows{};
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    for (size_t r = 0; r < 4; ++r) ++rows[r][symbols[i + r]];
+  }
+  for (; i < n; ++i) ++rows[0][symbols[i]];
+  for (size_t s = 0; s < kAnsSymbols; ++s) rows[0][s] += rows[1][s] + rows[2][s] + rows[3][s];
+  return rows[0];
+}
+
+AnsFrequencies FrequenciesOf(const AnsCounts& counts) {
+  const uint64_t total = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+  AnsFrequencies frequencies{};
+  uint32_t sum = 0;
+  for (size_t s = 0; s < kAnsSymbols; ++s) {
+    if (counts[s] == 0) continue;
+    const uint64_t rounded = (counts[s] * kAnsSlots + total / 2) / total;
+    frequencies[s] = static_cast<uint16_t>(std::max<uint64_t>(1, rounded));
+    sum += frequencies[s];
+  }
+  // What rounding left over goes to the largest, what it took too much comes from the largest. That
+  // one has more than a slot while there are too many, for there are fewer symbols than slots.
+  for (; sum != kAnsSlots; sum < kAnsSlots ? ++sum : --sum) {
+    uint16_t& largest = *std::max_element(frequencies.begin(), frequencies.end());
+    largest = static_cast<uint16_t>(sum < kAnsSlots ? largest + 1 : largest - 1);
+  }
+  return frequencies;
+}
+
+AnsTable::AnsTable(const AnsFrequencies& frequencies) : frequency(frequencies) {
+  std::exclusive_scan(frequency.begin(), frequency.end(), begin.begin(), uint16_t{0});
+  while (frequency[first] == 0) ++first;
+  last = kAnsSymbols - 1;
+  while (frequency[last] == 0) --last;
+}
+
+void EncodeAnsRef(const AnsTable& table, const uint8_t* symbols, size_t n,
+                  std::span<std::span<const uint8_t>> coded, uint8_t* room) {
+  for (auto& block : coded) {
+    block = EncodeBlock(table, symbols, n, {room, MaxAnsBytes(n)});
+    symbols += n;
+    room += MaxAnsBytes(n);
+  }
+}
+
+bool DecodeAnsRef(const AnsTable& table, std::span<const uint8_t>,
+                  std::span<const std::span<const uint8_t>> blocks, size_t n, uint8_t* symbols) {
+  SymbolOfSlot symbol_of_slot;
+  for (size_t s = table.first; s <= table.last; ++s) {
+    std::fill_n(symbol_of_slot.begin() + table.begin[s], table.frequency[s],
+                static_cast<uint8_t>(s));
+  }
+  for (size_t k = 0; k < blocks.size(); ++k) {
+    if (!DecodeBlock(table, symbol_of_slot, blocks[k], n, symbols + k * n)) return false;
+  }
+  return true;
+}
+
+}  // namespace tern::kernels

@@ -1,0 +1,204 @@
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "kernels/codes/ans_symbols.h"
+#include "kernels/codes/planes.h"
+#include "kernels/codes/ternary.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/codes/ans_symbols_cpu.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/codes/bits_hwy.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tern::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_SCALAR  // one lane: nothing to gain over the reference
+
+size_t SymbolsOfCode(const uint8_t* mask, size_t n, const uint8_t* signs, size_t sign_bytes,
+                     size_t at, uint8_t* symbols) {
+  return SymbolsOfCodeRef(mask, n, signs, sign_bytes, at, symbols);
+}
+size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t at, uint8_t* mask, uint8_t* signs) {
+  return CodeOfSymbolsRef(symbols, n, at, mask, signs);
+}
+void SymbolsOfSum(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
+                  uint8_t* symbols) {
+  SymbolsOfSumRef(planes, n, workers, first, count, symbols);
+}
+void MeansOfSymbols(const uint8_t* symbols, size_t n, int workers, float s, float* mean) {
+  MeansOfSymbolsRef(symbols, n, workers, s, mean);
+}
+
+#else
+
+using D = hn::CappedTag<uint8_t, 64>;
+
+// Lanes of a part of 64 bits.
+HWY_INLINE hn::Mask<D> LanesOf(const uint64_t& word, size_t i) {
+  uint8_t bytes[8];
+  const uint64_t rest = word >> i;
+  std::memcpy(bytes, &rest, 8);
+  return hn::LoadMaskBits(D(), bytes);
+}
+
+HWY_INLINE uint64_t BitsOf(hn::Mask<D> mask) {
+  uint8_t bytes[8] = {};
+  hn::StoreMaskBits(D(), mask, bytes);
+  return LoadWord(bytes, 8);
+}
+
+size_t SymbolsOfCode(const uint8_t* mask, size_t n, const uint8_t* signs, size_t sign_bytes,
+                     size_t at, uint8_t* symbols) {
+  const D d;
+  SignReader reader(signs, sign_bytes, at);
+  for (size_t i = 0; i < n; i += 64) {
+    const uint64_t ones = LoadWord(mask + i / 8, WordBytes(PlaneBytes(n), i / 8));
+    const uint64_t negative = reader.Next(ones), positive = ones & ~negative;
+    uint8_t last[64];
+    uint8_t* const to = n - i < 64 ? last : symbols + i;
+    for (size_t j = 0; j < 64; j += hn::Lanes(d)) {
+      const auto up = hn::VecFromMask(d, LanesOf(positive, j));  // -1 in two's complement
+      const auto down = hn::VecFromMask(d, LanesOf(negative, j));
+      hn::StoreU(hn::Add(hn::Sub(hn::Set(d, 1), up), down), d, to + j);
+    }
+    if (to == last) std::memcpy(symbols + i, last, n - i);
+  }
+  return reader.at();
+}
+
+size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t at, uint8_t* mask, uint8_t* signs) {
+  const D d;
+  SignWriter writer(signs, at);
+  for (size_t i = 0; i < n; i += 64) {
+    uint8_t last[64];
+    const uint8_t* from = symbols + i;
+    if (n - i < 64) {
+      std::memset(last, 1, sizeof last);
+      std::memcpy(last, from, n - i);
+      from = last;
+    }
+    uint64_t zero = 0, negative = 0;
+    for (size_t j = 0; j < 64; j += hn::Lanes(d)) {
+      const auto v = hn::LoadU(d, from + j);
+      zero |= BitsOf(hn::Eq(v, hn::Set(d, 1))) << j;
+      negative |= BitsOf(hn::Eq(v, hn::Zero(d))) << j;
+    }
+    const uint64_t ones = ~zero;
+    std::memcpy(mask + i / 8, &ones, WordBytes(PlaneBytes(n), i / 8));
+    writer.Put(negative, ones);
+  }
+  return writer.Finish();
+}
+
+// 64 symbols, of which `words` has the bits.
+template <size_t... p>
+HWY_INLINE void SumsOfWords(const uint64_t* words, int workers, uint8_t* symbols,
+                            std::index_sequence<p...>) {
+  const D d;
+  const auto modulo = hn::Set(d, static_cast<uint8_t>((1 << sizeof...(p)) - 1));
+  for (size_t j = 0; j < 64; j += hn::Lanes(d)) {
+    auto k = hn::Set(d, static_cast<uint8_t>(workers));
+    ((k = hn::Add(k, hn::IfThenElseZero(LanesOf(words[p], j), hn::Set(d, uint8_t{1 << p})))), ...);
+    hn::StoreU(hn::And(k, modulo), d, symbols + j);
+  }
+}
+
+template <size_t kBits>
+void SymbolsOfSumBits(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
+                      uint8_t* symbols) {
+  const size_t plane = PlaneBytes(n);
+  for (size_t i = 0; i < count; i += 64) {
+    const size_t byte = (first + i) / 8, size = WordBytes(plane, byte);
+    uint64_t words[kBits];
+    for (size_t p = 0; p < kBits; ++p) {
+      words[p] = size == 8 ? LoadWord(planes + p * plane + byte, 8)
+                           : LoadWord(planes + p * plane + byte, size);
+    }
+    uint8_t last[64];
+    uint8_t* const to = count - i < 64 ? last : symbols + i;
+    SumsOfWords(words, workers, to, std::make_index_sequence<kBits>());
+    if (to == last) std::memcpy(symbols + i, last, count - i);
+  }
+}
+
+void SymbolsOfSum(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
+                  uint8_t* symbols) {
+  constexpr decltype(&SymbolsOfSumRef) kOfBits[] = {
+      SymbolsOfSumBits<2>, SymbolsOfSumBits<3>, SymbolsOfSumBits<4>, SymbolsOfSumBits<5>,
+      SymbolsOfSumBits<6>, SymbolsOfSumBits<7>, SymbolsOfSumBits<8>};
+  kOfBits[SumBits(workers) - 2](planes, n, workers, first, count, symbols);
+}
+
+// table[index] of `size` entries, rounded up to whole vectors: from registers while a few hold it.
+template <class DF, class V>
+HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, V index) {
+  const hn::RebindToSigned<DF> di;
+  const size_t step = hn::Lanes(d);
+  if (size > 4 * step) return hn::GatherIndex(d, table, index);
+  const auto low = hn::Set(di, static_cast<int32_t>(step - 1));
+  const auto lane = hn::IndicesFromVec(d, hn::And(index, low));
+  auto value = hn::TableLookupLanes(hn::LoadU(d, table), lane);
+  for (size_t begin = step; begin < size; begin += step) {
+    const auto beyond = hn::Gt(index, hn::Set(di, static_cast<int32_t>(begin - 1)));
+    value = hn::IfThenElse(hn::RebindMask(d, beyond),
+                           hn::TableLookupLanes(hn::LoadU(d, table + begin), lane), value);
+  }
+  return value;
+}
+
+void MeansOfSymbols(const uint8_t* symbols, size_t n, int workers, float s, float* mean) {
+  const hn::CappedTag<float, 16> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const size_t step = hn::Lanes(d);
+  const size_t entries = 2 * static_cast<size_t>(workers) + 1;
+  alignas(64) float table[256 + 16] = {};
+  for (size_t k = 0; k < entries; ++k) {
+    const auto symbol = static_cast<uint8_t>(k);
+    MeansOfSymbolsRef(&symbol, 1, workers, s, table + k);
+  }
+  size_t i = 0;
+  for (; i + step <= n; i += step) {
+    const auto index = hn::PromoteTo(di, hn::LoadU(d8, symbols + i));
+    hn::StoreU(Lookup(d, table, entries, index), d, mean + i);
+  }
+  for (; i < n; ++i) mean[i] = table[symbols[i]];
+}
+
+#endif
+
+}  // namespace tern::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tern::kernels {
+
+HWY_EXPORT(SymbolsOfCode);
+HWY_EXPORT(CodeOfSymbols);
+HWY_EXPORT(SymbolsOfSum);
+HWY_EXPORT(MeansOfSymbols);
+
+size_t SymbolsOfCode(const uint8_t* mask, size_t n, const uint8_t* signs, size_t sign_bytes,
+                     size_t at, uint8_t* symbols) {
+  return HWY_DYNAMIC_DISPATCH(SymbolsOfCode)(mask, n, signs, sign_bytes, at, symbols);
+}
+
+size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t at, uint8_t* mask, uint8_t* signs) {
+  return HWY_DYNAMIC_DISPATCH(CodeOfSymbols)(symbols, n, at, mask, signs);
+}
+
+void SymbolsOfSum(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
+                  uint8_t* symbols) {
+  HWY_DYNAMIC_DISPATCH(SymbolsOfSum)(planes, n, workers, first, count, symbols);
+}
+
+void MeansOfSymbols(const uint8_t* symbols, size_t n, int workers, float s, float* mean) {
+  HWY_DYNAMIC_DISPATCH(MeansOfSymbols)(symbols, n, workers, s, mean);
+}
+
+}  // namespace tern::kernels
+#endif

@@ -1,0 +1,56 @@
+#include <algorithm>
+
+#include "kernels/codes/ans_symbols.h"
+#include "kernels/codes/planes.h"
+#include "kernels/codes/ternary.h"
+
+namespace tern::kernels {
+namespace {
+
+unsigned Bit(const uint8_t* plane, size_t i) { return plane[i / 8] >> (i % 8) & 1; }
+
+void SetBit(uint8_t* plane, size_t i) { plane[i / 8] |= static_cast<uint8_t>(1 << (i % 8)); }
+
+}  // namespace
+
+size_t SymbolsOfCodeRef(const uint8_t* mask, size_t n, const uint8_t* signs, size_t, size_t at,
+                        uint8_t* symbols) {
+  for (size_t i = 0; i < n; ++i) {
+    symbols[i] = 1;
+    if (Bit(mask, i) != 0) symbols[i] = Bit(signs, at++) != 0 ? 0 : 2;
+  }
+  return at;
+}
+
+size_t CodeOfSymbolsRef(const uint8_t* symbols, size_t n, size_t at, uint8_t* mask,
+                        uint8_t* signs) {
+  std::fill_n(mask, PlaneBytes(n), uint8_t{0});
+  for (size_t i = 0; i < n; ++i) {
+    if (symbols[i] == 1) continue;
+    SetBit(mask, i);
+    if (at % 8 == 0) signs[at / 8] = 0;
+    if (symbols[i] == 0) SetBit(signs, at);
+    ++at;
+  }
+  return at;
+}
+
+void SymbolsOfSumRef(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
+                     uint8_t* symbols) {
+  const int bits = SumBits(workers);
+  for (size_t i = 0; i < count; ++i) {
+    unsigned k = 0;  // modulo 2^bits
+    for (int p = 0; p < bits; ++p) {
+      k |= Bit(planes + static_cast<size_t>(p) * PlaneBytes(n), first + i) << p;
+    }
+    symbols[i] = static_cast<uint8_t>((k + static_cast<unsigned>(workers)) & ((1u << bits) - 1));
+  }
+}
+
+void MeansOfSymbolsRef(const uint8_t* symbols, size_t n, int workers, float s, float* mean) {
+  for (size_t i = 0; i < n; ++i) {
+    mean[i] = static_cast<float>(static_cast<double>(s) * (symbols[i] - workers) / workers);
+  }
+}
+
+}  // namespace tern::kernels

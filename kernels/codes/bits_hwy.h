@@ -1,0 +1,149 @@
+// Moves bits to and from the ones of a mask, for each of Highway's targets: the signs of ternary
+// codes (kernels/codes/ternary.h), packed or at the places of their elements.
+#if defined(TERN_KERNELS_BITS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef TERN_KERNELS_BITS_INL
+#undef TERN_KERNELS_BITS_INL
+#else
+#define TERN_KERNELS_BITS_INL
+#endif
+
+#include <cstdint>
+#include <cstring>
+
+#include "hwy/highway.h"
+
+#if HWY_ARCH_X86_64 && !defined(TERN_KERNELS_HAVE_BMI_HEADER)
+#define TERN_KERNELS_HAVE_BMI_HEADER
+#include <immintrin.h>
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tern::kernels::HWY_NAMESPACE {
+
+// Compress: gathers the bits of `bits` at the ones of `mask` at the low end (pext). Expand:
+// scatters the low bits of `bits` to the ones of `mask`, in order (pdep).
+#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2
+
+HWY_INLINE uint64_t Compress(uint64_t bits, uint64_t mask) { return _pext_u64(bits, mask); }
+HWY_INLINE uint64_t Expand(uint64_t bits, uint64_t mask) { return _pdep_u64(bits, mask); }
+
+#else
+
+// In powers of two: a bit moves by the number of zeros of `mask` below it; steps[k] marks the
+// places whose bit moves by 2^k, as they stand after the smaller moves of a Compress.
+struct Moves {
+  explicit Moves(uint64_t mask) {
+    uint64_t zeros = ~mask << 1;
+    for (int k = 0; k < 6; ++k) {
+      uint64_t parity = zeros;  // of the zeros below each place
+      for (int shift = 1; shift < 64; shift *= 2) parity ^= parity << shift;
+      steps[k] = parity & mask;
+      mask = (mask ^ steps[k]) | steps[k] >> (1 << k);
+      zeros &= ~parity;
+    }
+  }
+  uint64_t steps[6];
+};
+
+HWY_INLINE uint64_t Compress(uint64_t bits, uint64_t mask) {
+  const Moves moves(mask);
+  bits &= mask;
+  for (int k = 0; k < 6; ++k) {
+    const uint64_t moving = bits & moves.steps[k];
+    bits = (bits ^ moving) | moving >> (1 << k);
+  }
+  return bits;
+}
+
+HWY_INLINE uint64_t Expand(uint64_t bits, uint64_t mask) {
+  const Moves moves(mask);
+  for (int k = 5; k >= 0; --k) {
+    const uint64_t moved = bits << (1 << k);
+    bits = (bits & ~moves.steps[k]) | (moved & moves.steps[k]);
+  }
+  return bits & mask;
+}
+
+#endif
+
+HWY_INLINE size_t Ones(uint64_t word) { return static_cast<size_t>(__builtin_popcountll(word)); }
+
+// Loads at most 8 bytes, little-endian; the bytes behind them are zero.
+HWY_INLINE uint64_t LoadWord(const uint8_t* bytes, size_t size) {
+  uint64_t word = 0;
+  std::memcpy(&word, bytes, size);
+  return word;
+}
+
+// How many bytes a word loads from byte `at` of a row of `size` bytes.
+HWY_INLINE size_t WordBytes(size_t size, size_t at) { return size - at < 8 ? size - at : 8; }
+
+// 64 bits of a row of `size` bytes, from bit `at` on; bits beyond the row read as zero.
+HWY_INLINE uint64_t LoadBits(const uint8_t* bytes, size_t size, size_t at) {
+  const size_t byte = at / 8, shift = at % 8;
+  if (HWY_LIKELY(byte + 9 <= size)) {
+    return LoadWord(bytes + byte, 8) >> shift | uint64_t{bytes[byte + 8]} << 1 << (63 - shift);
+  }
+  if (byte >= size) return 0;
+  return LoadWord(bytes + byte, WordBytes(size, byte)) >> shift;
+}
+
+// Reads packed signs from bit `at` on; signs beyond `size` bytes read as zero.
+class SignReader {
+ public:
+  SignReader(const uint8_t* bytes, size_t size, size_t at)
+      : bytes_(bytes), size_(size), whole_(size < 8 ? 0 : 8 * (size - 7)), at_(at) {}
+  // The signs of the ones of `mask`, at their places.
+  HWY_INLINE uint64_t Next(uint64_t mask) {
+    const size_t ones = Ones(mask);
+    // Eight bytes hold all signs of a word, wherever they begin, unless it has more than 57.
+    const uint64_t bits = HWY_LIKELY(ones <= 57 && at_ < whole_)
+                              ? LoadWord(bytes_ + at_ / 8, 8) >> at_ % 8
+                              : LoadBits(bytes_, size_, at_);
+    at_ += ones;
+    return Expand(bits, mask);
+  }
+  size_t at() const { return at_; }
+
+ private:
+  const uint8_t* bytes_;
+  size_t size_, whole_, at_;  // before bit `whole_` a word begins in a byte that has eight
+};
+
+// Appends packed signs behind the first `at`, then zeros up to the end of a word. REQUIRES 8 bytes
+// of room behind the last sign.
+class SignWriter {
+ public:
+  SignWriter(uint8_t* bytes, size_t at) : to_(bytes + at / 64 * 8), used_(at % 64), at_(at) {
+    if (used_ != 0) pending_ = LoadWord(to_, 8) & ((uint64_t{1} << used_) - 1);
+  }
+  // The signs of the ones of `mask`.
+  HWY_INLINE void Put(uint64_t signs, uint64_t mask) {
+    const uint64_t bits = Compress(signs, mask);
+    const size_t count = Ones(mask);
+    const uint64_t filled = pending_ | bits << used_;
+    std::memcpy(to_, &filled, 8);
+    const uint64_t rest = bits >> 1 >> (63 - used_);
+    used_ += count;
+    at_ += count;
+    const bool full = used_ >= 64;
+    pending_ = full ? rest : filled;
+    to_ += full ? 8 : 0;
+    used_ &= 63;
+  }
+  // Returns the number of signs.
+  size_t Finish() {
+    std::memcpy(to_, &pending_, 8);
+    return at_;
+  }
+
+ private:
+  uint8_t* to_;
+  size_t used_, at_;
+  uint64_t pending_ = 0;
+};
+
+}  // namespace tern::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

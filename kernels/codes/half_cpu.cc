@@ -1,0 +1,143 @@
+#include <bit>
+#include <cstdint>
+
+#include "kernels/codes/half.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/codes/half_cpu.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+// Integer code on every target, not the CPU's own conversions: those differ in what they make of
+// NaN and of overflow, and the time goes to memory in any case.
+HWY_BEFORE_NAMESPACE();
+namespace tern::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_SCALAR  // one lane: nothing to gain over the reference
+
+void FloatToHalf(const float* x, size_t n, uint16_t* half) { FloatToHalfRef(x, n, half); }
+void HalfToFloat(const uint16_t* half, size_t n, float* x) { HalfToFloatRef(half, n, x); }
+
+#else
+
+constexpr int32_t kSignBit = INT32_MIN;
+constexpr int32_t kInfinity = 0x7F800000;
+constexpr int32_t kLargestHalf = 0x477FE000;     // 65504
+constexpr int32_t kSmallestNormal = 0x38800000;  // 2^-14
+constexpr int32_t kRebias = 112;                 // 127 - 15
+
+template <class D>
+auto ToHalf(D df, hn::Vec<D> x) {
+  const hn::RebindToSigned<D> di;
+  const hn::Rebind<uint16_t, D> dh;
+  const auto bits = hn::BitCast(di, x);
+  const auto sign = hn::And(bits, hn::Set(di, kSignBit));
+  const auto magnitude = hn::Xor(bits, sign);
+  const auto m = hn::Min(magnitude, hn::Set(di, kLargestHalf));
+  const auto odd = hn::And(hn::ShiftRight<13>(m), hn::Set(di, 1));
+  const auto rounded = hn::Add(hn::Add(m, odd), hn::Set(di, 0xFFF));
+  const auto normal = hn::Sub(hn::ShiftRight<13>(rounded), hn::Set(di, kRebias << 10));
+  // Added to 0.5, whose last bit is worth 2^-24 as a subnormal half's is, the float adder rounds.
+  const auto half = hn::Set(df, 0.5f);
+  const auto subnormal =
+      hn::Sub(hn::BitCast(di, hn::Add(hn::BitCast(df, m), half)), hn::BitCast(di, half));
+  auto h = hn::IfThenElse(hn::Lt(m, hn::Set(di, kSmallestNormal)), subnormal, normal);
+  const auto infinity = hn::Set(di, kInfinity);
+  h = hn::IfThenElse(hn::Eq(magnitude, infinity), hn::Set(di, 0x7C00), h);
+  h = hn::IfThenElse(hn::Gt(magnitude, infinity), hn::Set(di, 0x7E00), h);
+  const hn::RebindToUnsigned<D> du;
+  const auto high = hn::BitCast(di, hn::ShiftRight<16>(hn::BitCast(du, sign)));
+  return hn::DemoteTo(dh, hn::Or(h, high));
+}
+
+template <class D, class V>
+hn::Vec<D> FromHalf(D df, V half) {
+  const hn::RebindToSigned<D> di;
+  const auto wide = hn::PromoteTo(di, half);
+  const auto sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(di, 0x8000)));
+  const auto m = hn::ShiftLeft<13>(hn::And(wide, hn::Set(di, 0x7FFF)));
+  const auto rebias = hn::Set(di, kRebias << 23);
+  const auto normal = hn::Add(m, rebias);
+  const auto special = hn::Add(normal, rebias);
+  // 2^-14 + the fraction, less 2^-14: exact.
+  const auto smallest = hn::Set(di, kSmallestNormal);
+  const auto subnormal =
+      hn::BitCast(di, hn::Sub(hn::BitCast(df, hn::Add(m, smallest)), hn::BitCast(df, smallest)));
+  auto magnitude = hn::IfThenElse(hn::Lt(m, hn::Set(di, 1 << 23)), subnormal, normal);
+  magnitude = hn::IfThenElse(hn::Lt(m, hn::Set(di, 31 << 23)), magnitude, special);
+  return hn::BitCast(df, hn::Or(magnitude, sign));
+}
+
+void FloatToHalf(const float* x, size_t n, uint16_t* half) {
+  const hn::ScalableTag<float> df;
+  const hn::Rebind<uint16_t, decltype(df)> dh;
+  const size_t step = hn::Lanes(df);
+  size_t i = 0;
+  for (; i + step <= n; i += step) hn::StoreU(ToHalf(df, hn::LoadU(df, x + i)), dh, half + i);
+  const hn::CappedTag<float, 1> d1;
+  const hn::Rebind<uint16_t, decltype(d1)> dh1;
+  for (; i < n; ++i) hn::StoreU(ToHalf(d1, hn::LoadU(d1, x + i)), dh1, half + i);
+}
+
+void HalfToFloat(const uint16_t* half, size_t n, float* x) {
+  const hn::ScalableTag<float> df;
+  const hn::Rebind<uint16_t, decltype(df)> dh;
+  const size_t step = hn::Lanes(df);
+  size_t i = 0;
+  for (; i + step <= n; i += step) hn::StoreU(FromHalf(df, hn::LoadU(dh, half + i)), df, x + i);
+  const hn::CappedTag<float, 1> d1;
+  const hn::Rebind<uint16_t, decltype(d1)> dh1;
+  for (; i < n; ++i) hn::StoreU(FromHalf(d1, hn::LoadU(dh1, half + i)), d1, x + i);
+}
+
+#endif
+
+// Simple enough for the compiler to widen.
+void FloatToBfloat(const float* HWY_RESTRICT x, size_t n, uint16_t* HWY_RESTRICT bfloat) {
+  for (size_t i = 0; i < n; ++i) {
+    const auto bits = std::bit_cast<uint32_t>(x[i]);
+    const uint32_t sign = bits & 0x80000000;
+    const uint32_t magnitude = bits ^ sign;
+    const uint32_t largest = 0x7F7F0000;
+    const uint32_t m = magnitude < largest ? magnitude : largest;
+    const uint32_t rounded = (m + 0x7FFF + (m >> 16 & 1)) & 0xFFFF0000;
+    const uint32_t quiet = magnitude > 0x7F800000 ? 0x400000 : 0;
+    const uint32_t result = magnitude < 0x7F800000 ? rounded : magnitude | quiet;
+    bfloat[i] = static_cast<uint16_t>((sign | result) >> 16);
+  }
+}
+
+void BfloatToFloat(const uint16_t* HWY_RESTRICT bfloat, size_t n, float* HWY_RESTRICT x) {
+  for (size_t i = 0; i < n; ++i) x[i] = std::bit_cast<float>(uint32_t{bfloat[i]} << 16);
+}
+
+}  // namespace tern::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tern::kernels {
+
+HWY_EXPORT(FloatToHalf);
+HWY_EXPORT(HalfToFloat);
+HWY_EXPORT(FloatToBfloat);
+HWY_EXPORT(BfloatToFloat);
+
+void FloatToHalf(const float* x, size_t n, uint16_t* half) {
+  HWY_DYNAMIC_DISPATCH(FloatToHalf)(x, n, half);
+}
+
+void HalfToFloat(const uint16_t* half, size_t n, float* x) {
+  HWY_DYNAMIC_DISPATCH(HalfToFloat)(half, n, x);
+}
+
+void FloatToBfloat(const float* x, size_t n, uint16_t* bfloat) {
+  HWY_DYNAMIC_DISPATCH(FloatToBfloat)(x, n, bfloat);
+}
+
+void BfloatToFloat(const uint16_t* bfloat, size_t n, float* x) {
+  HWY_DYNAMIC_DISPATCH(BfloatToFloat)(bfloat, n, x);
+}
+
+}  // namespace tern::kernels
+#endif

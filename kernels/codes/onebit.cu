@@ -1,0 +1,169 @@
+// 1bitSGD on a GPU, of many tensors in two launches:
+//
+//   MeansOfGroups  a warp a block of a group: v, and the means of its two classes
+//   SignsOfTiles   a thread block a tile: signs, and what the means leave out
+#include <cuda_runtime.h>
+
+#include "kernels/codes/code_bytes.cuh"
+#include "kernels/codes/onebit.h"
+#include "kernels/codes/onebit_math.h"
+#include "kernels/device/eight.cuh"
+#include "kernels/device/groups.cuh"
+#include "kernels/device/launch.cuh"
+#include "kernels/device/tiling.h"
+
+namespace tern::kernels {
+namespace {
+
+constexpr uint32_t kThreads = 128;
+
+struct Sums : OneBitSums {
+  __device__ void Add(float v) {
+    const bool negative = v < 0;
+    const double wide = v;
+    lower += negative ? wide : 0;
+    upper += negative ? 0 : wide;
+    negatives += negative ? 1 : 0;
+  }
+  __device__ void Join(const Sums& more) {
+    lower += more.lower;
+    upper += more.upper;
+    negatives += more.negatives;
+  }
+  template <typename From>
+  __device__ Sums Get(const From& from) const {
+    return {{from(lower), from(upper), from(negatives)}};
+  }
+};
+
+template <bool kFeedback>
+struct Source {
+  const float* g;
+  float* residual;
+  __device__ float Load(uint64_t i) const { return kFeedback ? g[i] + residual[i] : g[i]; }
+  __device__ void Keep(uint64_t i, float v) const {
+    if constexpr (kFeedback) residual[i] = v;
+  }
+};
+
+template <bool kFeedback>
+__global__ void __launch_bounds__(kGroupThreads)
+    MeansOfGroups(const float* __restrict__ g, float* __restrict__ residual, DeviceTiling tiling,
+                  const GroupedPart* parts, const CodePlace* places, OneBitRoom room, uint8_t* out,
+                  uint32_t* bad) {
+  const uint32_t p = tiling.tiles[blockIdx.x].part;
+  const Part part = tiling.parts[p].part;
+  const GroupedPart groups = parts[p];
+  const Source<kFeedback> source{g + part.begin, kFeedback ? residual + part.begin : nullptr};
+  const auto finish = [&](uint64_t group, const Sums& sums) {
+    const uint64_t length = LengthOfGroup(part.count, groups.size, group);
+    const float lower = OneBitMean(sums.lower, sums.negatives);
+    const float upper = OneBitMean(sums.upper, length - sums.negatives);
+    if (!AreOneBitMeans(lower, upper)) atomicAdd(bad, 1u);
+    float* means = room.means + 2 * (groups.first_group + group);
+    means[0] = lower;
+    means[1] = upper;
+    uint8_t* code = out + places[p].begin + group * kOneBitMeansBytes;
+    StoreFloat(lower, code);
+    StoreFloat(upper, code + sizeof(float));
+  };
+  SumGroups(tiling, groups.size, static_cast<Sums*>(room.partial), room.done, source, finish);
+}
+
+struct Means {
+  float lower, upper;
+};
+
+template <bool kFeedback>
+__global__ void __launch_bounds__(kThreads)
+    SignsOfTiles(const float* g, float* residual, DeviceTiling tiling, const GroupedPart* parts,
+                 const CodePlace* places, const float* means, uint8_t* out) {
+  const Tile tile = tiling.tiles[blockIdx.x];
+  const Part part = tiling.parts[tile.part].part;
+  const GroupedPart groups = parts[tile.part];
+  const GroupsOfTile groups_here(groups.size, tile.index);
+  uint8_t* signs = out + places[tile.part].begin + OneBitMeansSize(part.count, groups.size);
+  means += 2 * groups.first_group;
+  for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
+    const uint64_t at = uint64_t{tile.index} * kTile + first;
+    if (at >= part.count) break;
+    const uint32_t count = EightOf(part.count - at);
+    Eight v = Load((kFeedback ? residual : g) + part.begin + at, count);
+    uint32_t byte = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < kEight; ++k) byte |= (v.x[k] < 0 ? 1u : 0u) << k;
+    signs[at / kEight] = static_cast<uint8_t>(byte);
+    if constexpr (!kFeedback) continue;
+    Means here{};
+    groups_here.ForEight(
+        groups_here.At(first), count,
+        [&](uint64_t group, uint32_t) {
+          here = {means[2 * group], means[2 * group + 1]};
+        },
+        [&](uint32_t k) { v.x[k] -= v.x[k] < 0 ? here.lower : here.upper; });
+    Store(v, residual + part.begin + at, count);
+  }
+}
+
+// Whether a part's code can be one, but for its means.
+__device__ bool CanBe(const uint8_t* codes, const CodePlace& place, uint64_t count,
+                      uint64_t group) {
+  if (place.size != OneBitSize(count, group)) return false;
+  const uint32_t last = codes[place.begin + place.size - 1];
+  return count % 8 == 0 || last >> count % 8 == 0;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    ReadTiles(DeviceTiling tiling, const uint8_t* codes, const GroupedPart* parts,
+              const CodePlace* places, float* arena, uint32_t* bad) {
+  const Tile tile = tiling.tiles[blockIdx.x];
+  const Part part = tiling.parts[tile.part].part;
+  const GroupedPart groups = parts[tile.part];
+  const CodePlace place = places[tile.part];
+  if (!CanBe(codes, place, part.count, groups.size)) {
+    if (threadIdx.x == 0) atomicAdd(bad, 1u);
+    return;
+  }
+  const GroupsOfTile groups_here(groups.size, tile.index);
+  const uint8_t* signs = codes + place.begin + OneBitMeansSize(part.count, groups.size);
+  for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
+    const uint64_t at = uint64_t{tile.index} * kTile + first;
+    if (at >= part.count) break;
+    const uint32_t count = EightOf(part.count - at);
+    const uint32_t byte = signs[at / kEight];
+    Means here{};
+    Eight v;
+    groups_here.ForEight(
+        groups_here.At(first), count,
+        [&](uint64_t group, uint32_t) {
+          const uint64_t from = place.begin + group * kOneBitMeansBytes;
+          here = {LoadFloat(codes, from), LoadFloat(codes, from + sizeof(float))};
+          if (!AreOneBitMeans(here.lower, here.upper)) atomicAdd(bad, 1u);
+        },
+        [&](uint32_t k) { v.x[k] = (byte >> k & 1) != 0 ? here.lower : here.upper; });
+    Store(v, arena + part.begin + at, count);
+  }
+}
+
+}  // namespace
+
+int OneBitOnDevice(DeviceStream stream, const float* g, float* residual, const DeviceTiling& tiling,
+                   const GroupedPart* groups, const CodePlace* places, const OneBitRoom& room,
+                   uint8_t* out, uint32_t* bad) {
+  const bool feedback = residual != nullptr;
+  const int summed =
+      Launch(feedback ? MeansOfGroups<true> : MeansOfGroups<false>, tiling.tile_count,
+             kGroupThreads, stream, g, residual, tiling, groups, places, room, out, bad);
+  if (summed != 0) return summed;
+  return Launch(feedback ? SignsOfTiles<true> : SignsOfTiles<false>, tiling.tile_count, kThreads,
+                stream, g, residual, tiling, groups, places, room.means, out);
+}
+
+int ReadOneBitOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* codes,
+                       const GroupedPart* groups, const CodePlace* places, float* arena,
+                       uint32_t* bad) {
+  return Launch(ReadTiles, tiling.tile_count, kThreads, stream, tiling, codes, groups, places,
+                arena, bad);
+}
+
+}  // namespace tern::kernels

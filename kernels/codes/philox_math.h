@@ -1,0 +1,79 @@
+// Philox (philox.h), with the same arithmetic on CPU and GPU.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/codes/philox.h"
+#include "kernels/device/host_device.h"
+
+namespace tern::kernels {
+
+struct PhiloxWords {
+  uint32_t w[4];
+};
+
+struct WideProduct {
+  uint32_t low, high;
+};
+
+// In halves: GPU compilers make slower code of a 64-bit product.
+TERN_HOST_DEVICE WideProduct MultiplyWide(uint32_t a, uint32_t b) {
+#ifdef __CUDA_ARCH__
+  return {a * b, __umulhi(a, b)};
+#else
+  const uint64_t product = uint64_t{a} * b;
+  return {static_cast<uint32_t>(product), static_cast<uint32_t>(product >> 32)};
+#endif
+}
+
+// The constants are those of the paper's table 2: multipliers, and Weyl increments of the key.
+TERN_HOST_DEVICE PhiloxWords PhiloxBlock(PhiloxWords counter, uint32_t key0, uint32_t key1) {
+  for (int round = 0; round < 10; ++round) {
+    const WideProduct product0 = MultiplyWide(0xD2511F53, counter.w[0]);
+    const WideProduct product1 = MultiplyWide(0xCD9E8D57, counter.w[2]);
+    counter = {{product1.high ^ counter.w[1] ^ key0, product1.low,
+                product0.high ^ counter.w[3] ^ key1, product0.low}};
+    key0 += 0x9E3779B9;
+    key1 += 0xBB67AE85;
+  }
+  return counter;
+}
+
+TERN_HOST_DEVICE PhiloxWords NoiseWords(const NoiseKey& key, uint32_t block, uint8_t level) {
+  const uint32_t place =
+      uint32_t{static_cast<uint8_t>(key.stream)} << 24 | uint32_t{level} << 16 | uint32_t{key.rank};
+  return PhiloxBlock({{block, key.tensor, static_cast<uint32_t>(key.round), place}},
+                     static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32));
+}
+
+// The draw at place e % 8 of a block. Written as selections, so that a GPU keeps the words in
+// registers.
+TERN_HOST_DEVICE uint32_t DrawOf(const PhiloxWords& words, uint32_t place) {
+  const uint32_t low = (place & 2) == 0 ? words.w[0] : words.w[1];
+  const uint32_t high = (place & 2) == 0 ? words.w[2] : words.w[3];
+  const uint32_t word = (place & 4) == 0 ? low : high;
+  return place % 2 == 0 ? word & 0xFFFF : word >> 16;
+}
+
+// The draws of elements [element, element + 8): place 0 has that of the first, and so on.
+TERN_HOST_DEVICE PhiloxWords NoiseOfEight(const NoiseKey& key, uint64_t element) {
+  const auto block = static_cast<uint32_t>(element / 8);
+  const PhiloxWords words = NoiseWords(key, block, 0);
+  const auto shift = static_cast<uint32_t>(element % 8);
+  if (shift == 0) return words;  // the common case
+  const PhiloxWords next = NoiseWords(key, block + 1, 0);
+  // In constant steps, so that a GPU keeps the words in registers.
+  uint32_t w[8] = {words.w[0], words.w[1], words.w[2], words.w[3],
+                   next.w[0],  next.w[1],  next.w[2],  next.w[3]};
+  for (int i = 0; i < 6; ++i) w[i] = (shift & 4) != 0 ? w[i + 2] : w[i];
+  for (int i = 0; i < 5; ++i) w[i] = (shift & 2) != 0 ? w[i + 1] : w[i];
+  for (int i = 0; i < 4; ++i) w[i] = (shift & 1) != 0 ? w[i] >> 16 | w[i + 1] << 16 : w[i];
+  return {{w[0], w[1], w[2], w[3]}};
+}
+
+TERN_HOST_DEVICE uint32_t NoiseDraw(const NoiseKey& key, uint64_t element, uint8_t level) {
+  const PhiloxWords words = NoiseWords(key, static_cast<uint32_t>(element / 8), level);
+  return DrawOf(words, static_cast<uint32_t>(element % 8));
+}
+
+}  // namespace tern::kernels

@@ -1,0 +1,324 @@
+#include <cstdint>
+#include <cstring>
+
+#include "hwy/cache_control.h"
+#include "kernels/codes/planes.h"
+#include "kernels/codes/ternary.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/codes/planes_cpu.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/codes/bits_hwy.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tern::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_SCALAR  // one lane: nothing to gain over the reference
+
+void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
+              uint8_t* planes) {
+  AddCodesRef(codes, n, stride, held, bits, planes);
+}
+
+size_t PlaceSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed) {
+  return PlaceSignsRef(mask, n, signs, placed);
+}
+
+bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,
+                float* mean) {
+  return DecodeMeanRef(planes, n, table.workers(), table.scaler(), first, count, mean);
+}
+
+#else
+
+constexpr size_t kAhead = 512;  // bytes of a plane that are fetched before their turn
+
+// Whom to add to what.
+struct Batch {
+  WorkerCodes codes[kMostCodes];
+  uint8_t* planes;
+  size_t size, stride;  // of a plane
+  int held, bits;
+};
+
+// a + b + carry, bit by bit; `carry` becomes the next one.
+template <class D, class V>
+HWY_INLINE V FullAdd(D, V a, V b, V* carry) {
+  const V half = hn::Xor(a, b);
+  const V sum = hn::Xor(half, *carry);
+  *carry = hn::Or(hn::And(a, b), hn::And(half, *carry));
+  return sum;
+}
+
+// A sum of up to 4 codes in two's complement; above bit 3 as in bit 3.
+template <class V>
+struct Digits {
+  V d0, d1, d2, d3;
+};
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE Digits<V> SumOfTwo(D d, const Batch& batch, size_t c, size_t i) {
+  const V mask_a = hn::LoadU(d, batch.codes[c].mask + i);
+  const V mask_b = hn::LoadU(d, batch.codes[c + 1].mask + i);
+  const V sign_a = hn::And(mask_a, hn::LoadU(d, batch.codes[c].signs + i));
+  const V sign_b = hn::And(mask_b, hn::LoadU(d, batch.codes[c + 1].signs + i));
+  Digits<V> sum;
+  V carry = hn::And(mask_a, mask_b);
+  sum.d0 = hn::Xor(mask_a, mask_b);
+  sum.d1 = FullAdd(d, sign_a, sign_b, &carry);
+  sum.d2 = sum.d3 = FullAdd(d, sign_a, sign_b, &carry);
+  return sum;
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE Digits<V> OneCode(D d, const Batch& batch, size_t c, size_t i) {
+  const V mask = hn::LoadU(d, batch.codes[c].mask + i);
+  const V sign = hn::And(mask, hn::LoadU(d, batch.codes[c].signs + i));
+  return {mask, sign, sign, sign};
+}
+
+template <size_t kCodes, class D, class V = hn::Vec<D>>
+HWY_INLINE Digits<V> SumOfCodes(D d, const Batch& batch, size_t i) {
+  if constexpr (kCodes == 1) return OneCode(d, batch, 0, i);
+  const Digits<V> a = SumOfTwo(d, batch, 0, i);
+  if constexpr (kCodes == 2) return a;
+  const Digits<V> b = kCodes == 3 ? OneCode(d, batch, 2, i) : SumOfTwo(d, batch, 2, i);
+  Digits<V> sum;
+  V carry = hn::And(a.d0, b.d0);
+  sum.d0 = hn::Xor(a.d0, b.d0);
+  sum.d1 = FullAdd(d, a.d1, b.d1, &carry);
+  sum.d2 = FullAdd(d, a.d2, b.d2, &carry);
+  sum.d3 = FullAdd(d, a.d2, b.d2, &carry);
+  return sum;
+}
+
+// Lanes(d) bytes of each plane, from `i` on.
+template <size_t kCodes, class D, class V = hn::Vec<D>>
+HWY_INLINE void AddBytes(D d, const Batch& batch, size_t i) {
+  const Digits<V> codes = SumOfCodes<kCodes>(d, batch, i);
+  uint8_t* at = batch.planes + i;
+  V carry = hn::Zero(d);
+  V plane = hn::Zero(d);  // beyond those held as the sign below
+  int p = 0;
+  const auto add = [&](V digit) HWY_ATTR {
+    if (p < batch.held) plane = hn::LoadU(d, at);
+    hn::StoreU(FullAdd(d, plane, digit, &carry), d, at);
+    ++p;
+    at += batch.stride;
+  };
+  add(codes.d0);
+  add(codes.d1);
+  if constexpr (kCodes > 1) add(codes.d2);
+  while (p < batch.bits) add(codes.d3);
+}
+
+template <size_t kCodes>
+HWY_INLINE void AddBatch(const Batch& batch) {
+  const hn::CappedTag<uint8_t, 64> d;
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= batch.size; i += hn::Lanes(d)) {
+    for (size_t c = 0; c < kCodes; ++c) {
+      hwy::Prefetch(batch.codes[c].mask + i + kAhead);
+      hwy::Prefetch(batch.codes[c].signs + i + kAhead);
+    }
+    AddBytes<kCodes>(d, batch, i);
+  }
+  for (; i < batch.size; ++i) AddBytes<kCodes>(hn::CappedTag<uint8_t, 1>(), batch, i);
+}
+
+void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
+              uint8_t* planes) {
+  Batch batch{{}, planes, PlaneBytes(n), stride, held, bits};
+  for (size_t c = 0; c < codes.size(); ++c) batch.codes[c] = codes[c];
+  if (codes.size() == 1) return AddBatch<1>(batch);
+  if (codes.size() == 2) return AddBatch<2>(batch);
+  if (codes.size() == 3) return AddBatch<3>(batch);
+  AddBatch<4>(batch);
+}
+
+size_t PlaceSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed) {
+  const size_t size = PlaneBytes(n);
+  SignReader reader(signs.data(), signs.size(), 0);
+  size_t i = 0;
+  for (; i + 8 <= size; i += 8) {
+    if (i % 64 == 0) {
+      hwy::Prefetch(mask + i + 2 * kAhead);
+      hwy::Prefetch(signs.data() + reader.at() / 8 + kAhead);
+    }
+    const uint64_t negative = reader.Next(LoadWord(mask + i, 8));
+    std::memcpy(placed + i, &negative, 8);
+  }
+  if (i < size) {
+    const uint64_t negative = reader.Next(LoadWord(mask + i, size - i));
+    std::memcpy(placed + i, &negative, size - i);
+  }
+  return reader.at();
+}
+
+using D8 = hn::CappedTag<uint8_t, 64>;
+using DF = hn::CappedTag<float, 16>;
+using DI = hn::RebindToSigned<DF>;
+using DI8 = hn::Rebind<uint8_t, DF>;
+
+// Sums of 64 elements as they index the table: k + workers, from two's complement; above
+// 2 * workers: not a sum. REQUIRES bits <= 8.
+HWY_INLINE void SumIndices(const uint64_t* words, int bits, int workers, uint8_t* indices,
+                           hn::Vec<D8>* largest) {
+  const D8 d;
+  const auto offset = hn::Set(d, static_cast<uint8_t>(workers));
+  const auto all = hn::Set(d, static_cast<uint8_t>((1 << bits) - 1));
+  for (size_t i = 0; i < 64; i += hn::Lanes(d)) {
+    auto k = hn::Zero(d);
+    for (int p = 0; p < bits; ++p) {
+      uint8_t lanes[8];
+      const uint64_t word = words[p] >> i;
+      std::memcpy(lanes, &word, 8);
+      const auto bit = hn::Set(d, static_cast<uint8_t>(1 << p));
+      k = hn::Or(k, hn::IfThenElseZero(hn::LoadMaskBits(d, lanes), bit));
+    }
+    const auto index = hn::And(hn::Add(k, offset), all);
+    *largest = hn::Max(*largest, index);
+    hn::Store(index, d, indices + i);
+  }
+}
+
+// The same of a few elements, for any number of bits.
+HWY_INLINE hn::Vec<DI> SumIndex(DI di, const uint64_t* words, int bits, int workers, size_t i) {
+  auto k = hn::Zero(di);
+  for (int p = 0; p < bits; ++p) {
+    uint8_t lanes[8];
+    const uint64_t word = words[p] >> i;
+    std::memcpy(lanes, &word, 8);
+    k = hn::Or(k, hn::IfThenElseZero(hn::LoadMaskBits(di, lanes), hn::Set(di, 1 << p)));
+  }
+  return hn::And(hn::Add(k, hn::Set(di, workers)), hn::Set(di, (1 << bits) - 1));
+}
+
+// table[index] of `size` entries, a power of 2: from registers while a few hold it.
+HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, hn::Vec<DI> index) {
+  const DI di;
+  const size_t step = hn::Lanes(d);
+  if (size <= step) return hn::TableLookupLanes(hn::Load(d, table), hn::IndicesFromVec(d, index));
+  if (size > 4 * step) return hn::GatherIndex(d, table, index);
+  const auto low = hn::Set(di, static_cast<int32_t>(step - 1));
+  const auto lane = hn::IndicesFromVec(d, hn::And(index, low));
+  const auto part = hn::AndNot(low, index);
+  auto value = hn::TableLookupLanes(hn::LoadU(d, table), lane);
+  for (size_t begin = step; begin < size; begin += step) {
+    const auto mine = hn::Eq(part, hn::Set(di, static_cast<int32_t>(begin)));
+    value = hn::IfThenElse(hn::RebindMask(d, mine),
+                           hn::TableLookupLanes(hn::LoadU(d, table + begin), lane), value);
+  }
+  return value;
+}
+
+// What DecodeMean is to decode, and by what.
+struct Decoding {
+  const uint8_t* planes;
+  size_t stride, first, count;
+  const MeanTable& table;
+};
+
+// The largest indices so far: above 2 * workers there was something that is no sum.
+struct Largest {
+  hn::Vec<D8> of_bytes;
+  hn::Vec<DI> of_any;
+};
+
+// The means of 64 elements whose planes have these words. kBits: of the usual few workers, known to
+// the compiler; 0: any.
+template <int kBits>
+HWY_INLINE void MeansOfWords(const uint64_t* words, const MeanTable& table, float* mean,
+                             Largest* largest) {
+  const int bits = kBits == 0 ? table.bits() : kBits;
+  const size_t size = size_t{1} << bits;
+  const DF d;
+  alignas(64) uint8_t indices[64];
+  if (bits <= 8) SumIndices(words, bits, table.workers(), indices, &largest->of_bytes);
+  for (size_t i = 0; i < 64; i += hn::Lanes(d)) {
+    const auto index = bits <= 8 ? hn::PromoteTo(DI(), hn::Load(DI8(), indices + i))
+                                 : SumIndex(DI(), words, bits, table.workers(), i);
+    if (bits > 8) largest->of_any = hn::Max(largest->of_any, index);
+    hn::StoreU(Lookup(d, table.values(), size, index), d, mean + i);
+  }
+}
+
+template <int kBits>
+bool DecodeRange(const Decoding& in, float* mean) {
+  const int bits = kBits == 0 ? in.table.bits() : kBits;
+  Largest largest{hn::Zero(D8()), hn::Zero(DI())};
+  uint64_t words[MeanTable::kMostBits];
+  size_t j = 0;
+  if (in.first % 8 == 0) {
+    for (; j + 64 <= in.count; j += 64) {
+      const uint8_t* at = in.planes + (in.first + j) / 8;
+      for (int p = 0; p < bits; ++p, at += in.stride) words[p] = LoadWord(at, 8);
+      MeansOfWords<kBits>(words, in.table, mean + j, &largest);
+    }
+  }
+  for (; j < in.count; j += 64) {
+    const size_t todo = in.count - j < 64 ? in.count - j : 64;
+    for (int p = 0; p < bits; ++p) {
+      const uint8_t* plane = in.planes + static_cast<size_t>(p) * in.stride;
+      words[p] = LoadBits(plane, in.stride, in.first + j) & ~uint64_t{0} >> (64 - todo);
+    }
+    float means[64];
+    MeansOfWords<kBits>(words, in.table, means, &largest);
+    std::memcpy(mean + j, means, todo * sizeof(float));
+  }
+  const int most = 2 * in.table.workers();
+  if (bits > 8) return hn::AllFalse(DI(), hn::Gt(largest.of_any, hn::Set(DI(), most)));
+  const auto most8 = hn::Set(D8(), static_cast<uint8_t>(most));
+  return hn::AllFalse(D8(), hn::Gt(largest.of_bytes, most8));
+}
+
+bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,
+                float* mean) {
+  if (table.values() == nullptr) {
+    return DecodeMeanRef(planes, n, table.workers(), table.scaler(), first, count, mean);
+  }
+  const Decoding in{planes, PlaneBytes(n), first, count, table};
+  switch (table.bits()) {
+    case 2:
+      return DecodeRange<2>(in, mean);
+    case 3:
+      return DecodeRange<3>(in, mean);
+    case 4:
+      return DecodeRange<4>(in, mean);
+    case 5:
+      return DecodeRange<5>(in, mean);
+    default:
+      return DecodeRange<0>(in, mean);
+  }
+}
+
+#endif
+
+}  // namespace tern::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tern::kernels {
+
+HWY_EXPORT(AddCodes);
+HWY_EXPORT(PlaceSigns);
+HWY_EXPORT(DecodeMean);
+
+void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
+              uint8_t* planes) {
+  HWY_DYNAMIC_DISPATCH(AddCodes)(codes, n, stride, held, bits, planes);
+}
+
+size_t PlaceSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed) {
+  return HWY_DYNAMIC_DISPATCH(PlaceSigns)(mask, n, signs, placed);
+}
+
+bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,
+                float* mean) {
+  return HWY_DYNAMIC_DISPATCH(DecodeMean)(planes, n, table, first, count, mean);
+}
+
+}  // namespace tern::kernels
+#endif

@@ -1,0 +1,83 @@
+#include <algorithm>
+
+#include "kernels/codes/planes.h"
+
+namespace tern::kernels {
+namespace {
+
+unsigned Bit(const uint8_t* plane, size_t i) { return plane[i / 8] >> (i % 8) & 1; }
+
+// +1 is 0...01, -1 is 1...11.
+int CodeOf(const WorkerCodes& codes, size_t i) {
+  if (Bit(codes.mask, i) == 0) return 0;
+  return Bit(codes.signs, i) == 0 ? 1 : -1;
+}
+
+}  // namespace
+
+int SumBits(int workers) {
+  int bits = 1;
+  while ((int64_t{1} << bits) < 2 * int64_t{workers} + 1) ++bits;
+  return bits;
+}
+
+void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
+                 uint8_t* planes) {
+  for (size_t p = static_cast<size_t>(held); p < static_cast<size_t>(bits); ++p) {
+    std::fill_n(planes + p * stride, PlaneBytes(n), uint8_t{0});
+  }
+  for (size_t i = 0; i < n; ++i) {
+    int k = 0;
+    for (int p = 0; p < held; ++p) {
+      const int bit = static_cast<int>(Bit(planes + static_cast<size_t>(p) * stride, i));
+      k += p + 1 == held ? -(bit << p) : bit << p;  // two's complement
+    }
+    for (size_t c = 0; c < codes.size(); ++c) k += CodeOf(codes[c], i);
+    for (int p = 0; p < bits; ++p) {
+      uint8_t& byte = planes[static_cast<size_t>(p) * stride + i / 8];
+      byte = static_cast<uint8_t>((byte & ~(1 << (i % 8))) | (k >> p & 1) << (i % 8));
+    }
+  }
+}
+
+size_t PlaceSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
+                     uint8_t* placed) {
+  std::fill_n(placed, PlaneBytes(n), uint8_t{0});
+  size_t ones = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (Bit(mask, i) == 0) continue;
+    const unsigned sign = ones / 8 < signs.size() ? Bit(signs.data(), ones) : 0;
+    placed[i / 8] = static_cast<uint8_t>(placed[i / 8] | sign << (i % 8));
+    ++ones;
+  }
+  return ones;
+}
+
+MeanTable::MeanTable(int workers, float s)
+    : workers_(workers), bits_(SumBits(workers)), scaler_(s) {
+  if (bits_ > kMostBits) return;
+  const size_t entries = 2 * static_cast<size_t>(workers) + 1;
+  for (size_t k = 0; k < entries; ++k) {
+    const double sum = static_cast<double>(k) - workers;
+    values_[k] = static_cast<float>(static_cast<double>(s) * sum / workers);
+  }
+  for (size_t k = entries; k < size_t{1} << bits_ || k < 64; ++k) values_[k] = 0;
+}
+
+bool DecodeMeanRef(const uint8_t* planes, size_t n, int workers, float s, size_t first,
+                   size_t count, float* mean) {
+  const int bits = SumBits(workers);
+  for (size_t j = 0; j < count; ++j) {
+    int64_t k = 0;
+    for (int p = 0; p < bits; ++p) {
+      const int64_t weight = int64_t{1} << p;
+      const bool one = Bit(planes + static_cast<size_t>(p) * PlaneBytes(n), first + j) != 0;
+      if (one) k += p + 1 == bits ? -weight : weight;  // two's complement
+    }
+    if (k < -workers || k > workers) return false;
+    mean[j] = static_cast<float>(static_cast<double>(s) * static_cast<double>(k) / workers);
+  }
+  return true;
+}
+
+}  // namespace tern::kernels

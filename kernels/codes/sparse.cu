@@ -1,0 +1,177 @@
+// Codes of few elements on a GPU, of many tensors in two launches:
+//
+//   MarkTiles   a thread block a tile: which elements are sent. The last block of a chunk adds up
+//               where each part's directory and each tile's body begin
+//   WriteTiles  a thread block a tile: its body, and what is sent is forgotten
+#include <cuda_runtime.h>
+
+#include "kernels/codes/code_bytes.cuh"
+#include "kernels/codes/sparse.h"
+#include "kernels/codes/sparse_math.h"
+#include "kernels/device/launch.cuh"
+#include "kernels/device/tiling.h"
+
+namespace tern::kernels {
+namespace {
+
+constexpr uint32_t kThreads = 64;
+constexpr uint32_t kWarps = kThreads / 32;
+constexpr uint32_t kWords = kTile / 32;  // of a tile's mask
+static_assert(kTile == kSparseBlock && kWords == 2 * kThreads);
+
+// Of a block of which k are not zero: what its directory says.
+__device__ uint32_t EntryOf(uint32_t k, uint32_t length) {
+  return IsSparseDense(k, length) ? length : k;
+}
+
+// By the last block of a chunk: directories, and where bodies begin.
+__device__ void PlanChunk(const DeviceTiling& tiling, uint32_t c, const SparseRoom& room,
+                          uint64_t* row, uint8_t* out, uint64_t* sizes) {
+  const TiledChunk chunk = tiling.chunks[c];
+  uint64_t at = chunk.out;
+  for (uint32_t p = chunk.part_begin; p < chunk.part_end; ++p) {
+    const TiledPart part = tiling.parts[p];
+    const uint32_t tiles = TilesOf(part.part.count);
+    uint8_t* directory = out + at;
+    at += uint64_t{tiles} * kSparseEntry;
+    for (uint32_t begin = 0; begin < tiles; begin += kThreads) {
+      const uint32_t i = begin + threadIdx.x;
+      uint64_t size = 0;
+      if (i < tiles) {
+        const uint32_t length = CountOf(part.part, i);
+        const uint32_t entry = EntryOf(LoadFresh(room.sent + part.tile_begin + i), length);
+        directory[i * kSparseEntry] = static_cast<uint8_t>(entry);
+        directory[i * kSparseEntry + 1] = static_cast<uint8_t>(entry >> 8);
+        size = SparseBodySize(entry, length);
+      }
+      uint64_t total;
+      const uint64_t before = SumBefore<kThreads>(size, row, &total);
+      if (i < tiles) room.bodies[part.tile_begin + i] = at + before;
+      at += total;
+    }
+  }
+  if (threadIdx.x == 0) sizes[c] = at - chunk.out;
+}
+
+// The mask of a tile's first `count` elements; how many are sent of those that this lane's words
+// have. A warp takes half of the tile.
+__device__ uint32_t Mark(const float* v, uint32_t count, float threshold, uint32_t* mask) {
+  const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  uint32_t ones = 0;
+  for (uint32_t first = warp * 32; first < kWords; first += kWarps * 32) {
+    uint32_t mine = 0;
+#pragma unroll 8
+    for (uint32_t j = 0; j < 32; ++j) {
+      const uint32_t i = (first + j) * 32 + lane;
+      const float x = i < count ? v[i] : 0;
+      const uint32_t word = __ballot_sync(kAllLanes, fabsf(x) >= threshold && x != 0);
+      if (lane == j) mine = word;
+    }
+    mask[first + lane] = mine;
+    ones += static_cast<uint32_t>(__popc(mine));
+  }
+  return ones;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    MarkTiles(const float* arena, DeviceTiling tiling, const float* thresholds, SparseRoom room,
+              uint8_t* out, uint64_t* sizes) {
+  __shared__ uint32_t counts[kWarps];
+  __shared__ uint64_t row[kWarps];
+  const Tile tile = tiling.tiles[blockIdx.x];
+  const Part part = tiling.parts[tile.part].part;
+  const uint32_t ones =
+      Mark(arena + part.begin + uint64_t{tile.index} * kTile, CountOf(part, tile.index),
+           thresholds[tile.part], room.masks + uint64_t{blockIdx.x} * kWords);
+  uint32_t sent;
+  SumBefore<kThreads>(ones, counts, &sent);
+  if (threadIdx.x == 0) room.sent[blockIdx.x] = sent;
+  const TiledChunk chunk = tiling.chunks[part.chunk];
+  if (IsLastOf(room.done + part.chunk, chunk.tile_end - chunk.tile_begin))
+    PlanChunk(tiling, part.chunk, room, row, out, sizes);
+}
+
+// REQUIRES zeros there, value < 2^16.
+__device__ void PutBits(uint32_t* row, uint32_t at, uint32_t value) {
+  atomicOr(row + at / 32, value << at % 32);
+  if (at % 32 > 16) atomicOr(row + at / 32 + 1, value >> (32 - at % 32));
+}
+
+// A tile, its mask, and where its body goes.
+struct SparseTile {
+  const float* v;
+  const uint32_t* mask;
+  uint8_t* body;
+  float* accumulated;  // these may be null
+  float* momentum;
+
+  __device__ void Forget(uint32_t place) const {
+    if (accumulated != nullptr) accumulated[place] = 0;
+    if (momentum != nullptr) momentum[place] = 0;
+  }
+  __device__ void WriteDense(uint32_t length) const {
+    for (uint32_t i = threadIdx.x; i < length; i += kThreads) {
+      const bool is_sent = (mask[i / 32] >> i % 32 & 1) != 0;
+      StoreFloat(is_sent ? v[i] : 0, body + sizeof(float) * i);
+      if (is_sent) Forget(i);
+    }
+  }
+  // The ones of word w of the mask, of which the first is the i-th that is sent of k.
+  __device__ void WriteWord(uint32_t w, uint32_t i, uint32_t k, const SparseForm& form,
+                            uint32_t* row) const {
+    const uint32_t upper = k * form.low_bits, low_mask = (1u << form.low_bits) - 1;
+    if (form.bitmap) row[w] = mask[w];
+    for (uint32_t word = mask[w]; word != 0; word &= word - 1, ++i) {
+      const uint32_t place = w * 32 + static_cast<uint32_t>(__ffs(static_cast<int>(word))) - 1;
+      if (!form.bitmap) {
+        PutBits(row, i * form.low_bits, place & low_mask);
+        PutBits(row, upper + (place >> form.low_bits) + i, 1);
+      }
+      StoreFloat(v[place], body + form.bytes + sizeof(float) * i);
+      Forget(place);
+    }
+  }
+};
+
+__global__ void __launch_bounds__(kThreads)
+    WriteTiles(const float* arena, DeviceTiling tiling, SparseMemory memory, SparseRoom room,
+               uint8_t* out) {
+  __shared__ uint32_t row[kWords + 1];
+  __shared__ uint32_t counts[kWarps];
+  const Tile here = tiling.tiles[blockIdx.x];
+  const Part part = tiling.parts[here.part].part;
+  const uint64_t begin = part.begin + uint64_t{here.index} * kTile;
+  const uint32_t length = CountOf(part, here.index), k = room.sent[blockIdx.x];
+  const SparseTile tile{arena + begin, room.masks + uint64_t{blockIdx.x} * kWords,
+                        out + room.bodies[blockIdx.x],
+                        memory.accumulated == nullptr ? nullptr : memory.accumulated + begin,
+                        memory.momentum == nullptr ? nullptr : memory.momentum + begin};
+  for (uint32_t w = threadIdx.x; w <= kWords; w += kThreads) row[w] = 0;
+  __syncthreads();
+  if (k == 0) return;
+  if (IsSparseDense(k, length)) return tile.WriteDense(length);
+  const SparseForm form = SparseFormOf(k, length);
+  const uint32_t w = 2 * threadIdx.x;
+  const auto first = static_cast<uint32_t>(__popc(tile.mask[w]));
+  const auto second = static_cast<uint32_t>(__popc(tile.mask[w + 1]));
+  uint32_t total;
+  const uint32_t before = SumBefore<kThreads>(first + second, counts, &total);
+  tile.WriteWord(w, before, k, form, row);
+  tile.WriteWord(w + 1, before + first, k, form, row);
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < form.bytes; i += kThreads)
+    tile.body[i] = static_cast<uint8_t>(row[i / 4] >> 8 * (i % 4));
+}
+
+}  // namespace
+
+int SparseOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
+                   const float* thresholds, const SparseMemory& memory, const SparseRoom& room,
+                   uint8_t* out, uint64_t* sizes) {
+  const int marked = Launch(MarkTiles, tiling.tile_count, kThreads, stream, arena, tiling,
+                            thresholds, room, out, sizes);
+  if (marked != 0) return marked;
+  return Launch(WriteTiles, tiling.tile_count, kThreads, stream, arena, tiling, memory, room, out);
+}
+
+}  // namespace tern::kernels

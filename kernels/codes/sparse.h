@@ -1,0 +1,45 @@
+// Sparse codes with float values. GPU kernels: the same bytes and floats as in
+// common/codec/sparse.h, which defines them.
+//
+// Rows of codes begin at a multiple of 4 bytes and have room up to the next one: whole words of
+// them are read and written.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/device/tiling.h"
+
+namespace tern::kernels {
+
+// What a memory holds back, in arenas parallel to the coded one. Sent elements become 0 in both
+// arrays: the Keep of dgc_memory.h, and of error_feedback.h for codes that send floats. Each may be
+// null; without masking, the momentum is null.
+struct SparseMemory {
+  float* accumulated = nullptr;
+  float* momentum = nullptr;
+};
+
+// Workspace. Uninitialized, except `done`: zeroed counters, reset on return.
+struct SparseRoom {
+  uint32_t* masks = nullptr;   // kTile / 32 per tile
+  uint32_t* sent = nullptr;    // per tile
+  uint64_t* bodies = nullptr;  // per tile: the byte of `out` at which its body begins
+  uint32_t* done = nullptr;    // per chunk
+};
+
+// Encodes the elements whose magnitude is at least thresholds[p], as AppendFrom does, each part's
+// code after the one before it in its chunk; chunk c takes sizes[c] bytes. REQUIRES finite values.
+// Two launches.
+[[nodiscard]] int SparseOnDevice(DeviceStream stream, const float* arena,
+                                 const DeviceTiling& tiling, const float* thresholds,
+                                 const SparseMemory& memory, const SparseRoom& room, uint8_t* out,
+                                 uint64_t* sizes);
+
+// Decodes codes, or sums, into their parts of the arena. `bodies`: workspace, one word per tile.
+// Increments *bad for codes that Codec::Decode refuses; the values of those parts are unspecified.
+// Two launches.
+[[nodiscard]] int ReadSparseOnDevice(DeviceStream stream, const DeviceTiling& tiling,
+                                     const uint8_t* codes, const CodePlace* places,
+                                     uint64_t* bodies, float* arena, uint32_t* bad);
+
+}  // namespace tern::kernels

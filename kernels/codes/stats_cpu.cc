@@ -1,0 +1,126 @@
+#include <cstdint>
+#include <cstring>
+
+#include "hwy/cache_control.h"
+#include "kernels/codes/stats.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/codes/stats_cpu.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tern::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_SCALAR  // one lane: nothing to gain over the reference
+
+Stats ComputeStats(const float* x, size_t n) { return ComputeStatsRef(x, n); }
+
+#else
+
+constexpr size_t kBlock = 4096;
+constexpr size_t kLanes = 128;
+constexpr size_t kAhead = kBlock;  // elements fetched ahead
+constexpr int32_t kInfinityBits = 0x7F800000;
+
+struct BlockSums {
+  alignas(64) double sum[kLanes];
+  alignas(64) double squares[kLanes];
+};
+
+double Fold(double* lanes) {
+  for (size_t half = kLanes / 2; half > 0; half /= 2) {
+    for (size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  }
+  return lanes[0];
+}
+
+// Four vectors of lanes down all rows of a block: what fits in the registers of every target.
+// Returns the largest magnitude's bits, which order as magnitudes do; infinity or above: not
+// finite. `next` is fetched meanwhile, as many floats as the strip has: the rows of a strip are too
+// far apart for the hardware to see where it goes.
+int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, double* squares) {
+  const hn::CappedTag<double, 8> d;
+  const hn::Rebind<float, decltype(d)> df;
+  const hn::Rebind<int32_t, decltype(d)> di;
+  const size_t step = hn::Lanes(d);
+  const auto magnitude = hn::Set(di, 0x7FFFFFFF);
+  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+  auto q0 = s0, q1 = s0, q2 = s0, q3 = s0;
+  auto m0 = hn::Zero(di), m1 = m0;
+  const auto add = [&](const float* p, auto& s, auto& q, auto& m) HWY_ATTR {
+    const auto v = hn::LoadU(df, p);
+    const auto wide = hn::PromoteTo(d, v);
+    s = hn::Add(s, wide);
+    q = hn::MulAdd(wide, wide, q);  // the square is exact in double: fused or not, the same
+    m = hn::Max(m, hn::And(hn::BitCast(di, v), magnitude));
+  };
+  for (size_t row = 0; row < rows; ++row, x += kLanes) {
+    add(x, s0, q0, m0);
+    add(x + step, s1, q1, m1);
+    add(x + 2 * step, s2, q2, m0);
+    add(x + 3 * step, s3, q3, m1);
+    for (size_t line = 0; line < 4 * step; line += 16) hwy::Prefetch(next + line);
+    next += 4 * step;
+  }
+  hn::Store(s0, d, sum);
+  hn::Store(s1, d, sum + step);
+  hn::Store(s2, d, sum + 2 * step);
+  hn::Store(s3, d, sum + 3 * step);
+  hn::Store(q0, d, squares);
+  hn::Store(q1, d, squares + step);
+  hn::Store(q2, d, squares + 2 * step);
+  hn::Store(q3, d, squares + 3 * step);
+  return hn::GetLane(hn::MaxOfLanes(di, hn::Max(m0, m1)));
+}
+
+// Block `block` into its lane of `all`.
+void AddBlock(const float* x, size_t rows, size_t block, BlockSums* all, int32_t* max_bits) {
+  const size_t strip = 4 * hn::Lanes(hn::CappedTag<double, 8>());
+  BlockSums sums;
+  for (size_t lane = 0; lane < kLanes; lane += strip) {
+    const int32_t bits =
+        AddStrip(x + lane, x + kAhead + rows * lane, rows, sums.sum + lane, sums.squares + lane);
+    if (bits > *max_bits) *max_bits = bits;
+  }
+  all->sum[block % kLanes] += Fold(sums.sum);
+  all->squares[block % kLanes] += Fold(sums.squares);
+}
+
+Stats ComputeStats(const float* x, size_t n) {
+  Stats stats;
+  BlockSums all = {};
+  int32_t max_bits = 0;
+  size_t begin = 0;
+  for (; n - begin >= kBlock; begin += kBlock) {
+    AddBlock(x + begin, kBlock / kLanes, begin / kBlock, &all, &max_bits);
+  }
+  if (begin < n) {
+    alignas(64) float last[kBlock];
+    const size_t count = n - begin;
+    const size_t rows = (count + kLanes - 1) / kLanes;
+    std::memcpy(last, x + begin, count * sizeof(float));
+    std::memset(last + count, 0, (rows * kLanes - count) * sizeof(float));
+    AddBlock(last, rows, begin / kBlock, &all, &max_bits);
+  }
+  stats.sum = Fold(all.sum);
+  stats.sum_squares = Fold(all.squares);
+  stats.finite = max_bits < kInfinityBits;
+  std::memcpy(&stats.max_abs, &max_bits, sizeof(float));
+  return stats;
+}
+
+#endif
+
+}  // namespace tern::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tern::kernels {
+
+HWY_EXPORT(ComputeStats);
+Stats ComputeStats(const float* x, size_t n) { return HWY_DYNAMIC_DISPATCH(ComputeStats)(x, n); }
+
+}  // namespace tern::kernels
+#endif

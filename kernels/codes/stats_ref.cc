@@ -1,0 +1,53 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "kernels/codes/stats.h"
+
+namespace tern::kernels {
+namespace {
+
+constexpr size_t kBlock = 4096;
+constexpr size_t kLanes = 128;
+using Lanes = std::array<double, kLanes>;
+
+double Fold(Lanes lanes) {
+  for (size_t half = kLanes / 2; half > 0; half /= 2) {
+    for (size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  }
+  return lanes[0];
+}
+
+}  // namespace
+
+Stats ComputeStatsRef(const float* x, size_t n) {
+  Stats stats;
+  Lanes sums{}, sums_squares{};  // of blocks
+  for (size_t begin = 0; begin < n; begin += kBlock) {
+    const size_t count = std::min(kBlock, n - begin);
+    Lanes sum{};
+    Lanes sum_squares{};
+    for (size_t i = 0; i < count; ++i) {
+      const float value = x[begin + i];
+      const double wide = value;
+      sum[i % kLanes] += wide;
+      sum_squares[i % kLanes] += wide * wide;
+      stats.max_abs = std::max(stats.max_abs, std::abs(value));
+      stats.finite = stats.finite && std::isfinite(value);
+    }
+    sums[begin / kBlock % kLanes] += Fold(sum);
+    sums_squares[begin / kBlock % kLanes] += Fold(sum_squares);
+  }
+  stats.sum = Fold(sums);
+  stats.sum_squares = Fold(sums_squares);
+  return stats;
+}
+
+double Sigma(const Stats& stats, size_t n) {
+  if (n == 0) return 0;
+  const double mean = stats.sum / static_cast<double>(n);
+  const double variance = stats.sum_squares / static_cast<double>(n) - mean * mean;
+  return variance > 0 ? std::sqrt(variance) : 0;
+}
+
+}  // namespace tern::kernels

@@ -1,0 +1,380 @@
+#include <cstdint>
+#include <cstring>
+
+#include "hwy/cache_control.h"
+#include "kernels/codes/ternary.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/codes/ternary_cpu.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/codes/bits_hwy.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tern::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+size_t CountOnes(const uint8_t* plane, size_t n) {
+  const size_t size = PlaneBytes(n);
+  const auto of_word = [plane](size_t at) HWY_ATTR {
+    uint64_t word;
+    std::memcpy(&word, plane + at, 8);
+    return static_cast<size_t>(__builtin_popcountll(word));
+  };
+  size_t even = 0, odd = 0;
+  size_t i = 0;
+  for (; i + 64 <= size; i += 64) {
+    hwy::Prefetch(plane + i + 2048);
+    for (size_t word = 0; word < 64; word += 16) {
+      even += of_word(i + word);
+      odd += of_word(i + word + 8);
+    }
+  }
+  for (; i + 8 <= size; i += 8) even += of_word(i);
+  for (; i < size; ++i) odd += static_cast<size_t>(__builtin_popcount(plane[i]));
+  return even + odd;
+}
+
+#if HWY_TARGET == HWY_SCALAR  // one lane: nothing to gain over the reference
+
+size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& key, uint64_t first,
+                 uint8_t* mask, uint8_t* signs) {
+  return TernarizeRef(g, n, s, clip, key, first, mask, signs);
+}
+
+#else
+
+constexpr size_t kAhead = 1024;  // elements fetched ahead of their coding
+constexpr int32_t kInfinityBits = 0x7F800000;
+
+// A vector of blocks holds the draws of two vectors of 16-bit lanes, which belong to four vectors
+// of floats.
+using D64 = hn::CappedTag<uint64_t, 8>;
+using D32 = hn::Repartition<uint32_t, D64>;
+using D16 = hn::Repartition<uint16_t, D64>;
+using DF = hn::Repartition<float, D64>;
+using DI = hn::Repartition<int32_t, D64>;
+using V64 = hn::Vec<D64>;
+using V16 = hn::Vec<D16>;
+using VF = hn::Vec<DF>;
+
+// Philox (philox_ref.cc) for the blocks of one key, in the low halves of 64-bit lanes; the high
+// halves are rubbish. Of a counter only word 0 differs from block to block, so half of the first
+// two rounds is done here.
+struct Philox {
+  explicit Philox(const NoiseKey& key) {
+    for (uint32_t round = 0; round < 10; ++round) {
+      key0[round] = static_cast<uint32_t>(key.seed) + round * 0x9E3779B9;
+      key1[round] = static_cast<uint32_t>(key.seed >> 32) + round * 0xBB67AE85;
+    }
+    const uint64_t place = uint64_t{static_cast<uint8_t>(key.stream)} << 24 | uint64_t{key.rank};
+    const uint64_t product1 = kMultiplier1 * static_cast<uint32_t>(key.round);
+    const uint64_t word0 = static_cast<uint32_t>(product1 >> 32 ^ key.tensor ^ key0[0]);
+    const uint64_t product0 = kMultiplier0 * word0;
+    first2 = place ^ key1[0];
+    second0 = static_cast<uint32_t>(product1) ^ key0[1];
+    second2 = product0 >> 32 ^ key1[1];
+    second3 = product0;
+  }
+  static constexpr uint64_t kMultiplier0 = 0xD2511F53;
+  static constexpr uint64_t kMultiplier1 = 0xCD9E8D57;
+  uint64_t key0[10], key1[10];  // by round
+  // What the first and the second round add to words 0 and 2, and word 3 behind the second.
+  uint64_t first2, second0, second2, second3;
+};
+
+HWY_INLINE V64 Product(V64 word, uint64_t multiplier) {
+  return hn::BitCast(D64(), hn::MulEven(hn::BitCast(D32(), word),
+                                        hn::Set(D32(), static_cast<uint32_t>(multiplier))));
+}
+
+HWY_INLINE V64 High(V64 product) { return hn::ShiftRight<32>(product); }
+
+// The first two rounds of a vector of blocks.
+HWY_INLINE void Begin(const Philox& philox, V64 blocks, V64* c0, V64* c1, V64* c2, V64* c3) {
+  const D64 d;
+  const V64 product0 = Product(blocks, Philox::kMultiplier0);
+  const V64 product1 =
+      Product(hn::Xor(High(product0), hn::Set(d, philox.first2)), Philox::kMultiplier1);
+  *c0 = hn::Xor(High(product1), hn::Set(d, philox.second0));
+  *c1 = product1;
+  *c2 = hn::Xor(product0, hn::Set(d, philox.second2));
+  *c3 = hn::Set(d, philox.second3);
+}
+
+HWY_INLINE void Round(V64 k0, V64 k1, V64* c0, V64* c1, V64* c2, V64* c3) {
+  const V64 product0 = Product(*c0, Philox::kMultiplier0);
+  const V64 product1 = Product(*c2, Philox::kMultiplier1);
+  *c0 = hn::Xor3(High(product1), *c1, k0);
+  *c1 = product1;
+  *c2 = hn::Xor3(High(product0), *c3, k1);
+  *c3 = product0;
+}
+
+// The draws, in the order of lanes where the blocks are in InBlockOrder.
+HWY_INLINE void End(V64 c0, V64 c1, V64 c2, V64 c3, V16* lower, V16* upper) {
+  const D64 d;
+  const auto both = [&](V64 low, V64 high) HWY_ATTR {
+    const auto moved = hn::BitCast(D32(), hn::ShiftLeft<32>(high));
+    return hn::BitCast(d, hn::OddEven(moved, hn::BitCast(D32(), low)));
+  };
+  const V64 first = both(c0, c1);
+  const V64 second = both(c2, c3);
+  *lower = hn::BitCast(D16(), hn::InterleaveLower(d, first, second));
+  *upper = hn::BitCast(D16(), hn::InterleaveUpper(d, first, second));
+}
+
+// Interleaving brings lanes 2 L and 2 L + 1 to 128-bit lane L of the lower and of the upper vector:
+// so these take blocks L and Lanes / 2 + L.
+HWY_INLINE V64 InBlockOrder(uint32_t first) {
+  const D64 d;
+  const V64 lane = hn::Iota(d, 0);
+  const V64 odd = hn::And(lane, hn::Set(d, 1));
+  const V64 block =
+      hn::Add(hn::ShiftRight<1>(lane),
+              hn::IfThenElseZero(hn::Eq(odd, hn::Set(d, 1)), hn::Set(d, hn::Lanes(d) / 2)));
+  return hn::Add(block, hn::Set(d, first));
+}
+
+// Equation 2 on the level 0 draw, an integer d, without a division. With the threshold
+// t = 65536 p, p = x / s in float: d < floor(t) fires, d > floor(t) does not, d == floor(t) is for
+// level 1. Here T = round(x * rate), rate = 65536 / s. Three roundings of 2^-24 each and t <= 65536
+// keep x * rate within 3 / 256 of t, so T is floor(t) or floor(t) + 1: d < T - 1 fires, d > T does
+// not, and the two draws between are left to the rule for one element. `limit` keeps T below 65536:
+// from there on those two are the only ones that may not fire.
+struct Rule {
+  Rule(float s, float clip) : rate(65536.0f / s) {
+    const float most = s * (65535.0f / 65536.0f);
+    limit = clip < most ? clip : most;
+  }
+  float rate, limit;
+};
+
+// So many elements are coded in one go, as bits.
+constexpr size_t kStep = 128;
+struct Codes {
+  uint64_t fires[kStep / 64] = {};
+  uint64_t ties[kStep / 64] = {};  // left to the rule for one element, whatever `fires` says
+  uint64_t negative[kStep / 64] = {};
+
+  HWY_INLINE uint64_t Signs(size_t w) const { return Compress(negative[w], fires[w]); }
+  HWY_INLINE size_t Ones(size_t w) const {
+    return static_cast<size_t>(__builtin_popcountll(fires[w]));
+  }
+};
+
+template <class D>
+HWY_INLINE uint64_t MaskBits(D d, hn::Mask<D> mask) {
+  uint32_t bits = 0;
+  hn::StoreMaskBits(d, mask, reinterpret_cast<uint8_t*>(&bits));
+#if defined(__GNUC__)
+  // g++ 12 widens a mask register that it spills by storing 4 bytes and loading 8 (it did so in the
+  // build for ThreadSanitizer): the bits are to be in a general register before.
+  asm("" : "+r"(bits));
+#endif
+  return bits;
+}
+
+// Codes g[i, i + Lanes(D16)) by their draws. `largest` takes the bits of the largest magnitudes, by
+// which NaNs are found.
+HWY_INLINE void CodeLanes(const float* g, size_t i, const Rule& rule, V16 draw, Codes* codes,
+                          hn::Vec<DI>* largest) {
+  const DF d;
+  const DI di;
+  const D16 d16;
+  const hn::RebindToSigned<D16> di16;
+  // In [2^23, 2^24) floats are the integers: adding rounds, and T is in the low half of the bits.
+  const auto threshold = [&](VF v) HWY_ATTR {
+    const VF magnitude = hn::Abs(v);
+    *largest = hn::Max(*largest, hn::BitCast(di, magnitude));
+    const VF x = hn::Min(magnitude, hn::Set(d, rule.limit));
+    return hn::BitCast(d16, hn::MulAdd(x, hn::Set(d, rule.rate), hn::Set(d, 0x1p23f)));
+  };
+  const VF low = hn::LoadU(d, g + i);
+  const VF high = hn::LoadU(d, g + i + hn::Lanes(d));
+  const V16 t = hn::ConcatEven(d16, threshold(high), threshold(low));
+  const V16 top = hn::ConcatOdd(d16, hn::BitCast(d16, high), hn::BitCast(d16, low));
+  codes->fires[i / 64] |= MaskBits(d16, hn::Gt(t, draw)) << i % 64;
+  codes->ties[i / 64] |= MaskBits(d16, hn::Lt(hn::Sub(t, draw), hn::Set(d16, 2))) << i % 64;
+  codes->negative[i / 64] |= MaskBits(di16, hn::Lt(hn::BitCast(di16, top), hn::Zero(di16)))
+                             << i % 64;
+}
+
+// The draws of as many elements as are coded between two steps of Philox.
+struct Draws {
+  V16 q0, q1, q2, q3;
+};
+
+HWY_INLINE Draws FirstDraws(const Philox& philox, V64* blocks) {
+  const D64 d;
+  Draws draws;
+  const auto two = [&](V16* lower, V16* upper) HWY_ATTR {
+    V64 c0, c1, c2, c3;
+    Begin(philox, *blocks, &c0, &c1, &c2, &c3);
+    *blocks = hn::Add(*blocks, hn::Set(d, hn::Lanes(d)));
+    for (int round = 2; round < 10; ++round) {
+      Round(hn::Set(d, philox.key0[round]), hn::Set(d, philox.key1[round]), &c0, &c1, &c2, &c3);
+    }
+    End(c0, c1, c2, c3, lower, upper);
+  };
+  two(&draws.q0, &draws.q1);
+  two(&draws.q2, &draws.q3);
+  return draws;
+}
+
+// Codes kStep elements. Two vectors of blocks run through Philox at a time, and the elements that
+// have their draws are coded between its rounds: neither waits for its own results.
+HWY_INLINE void CodeStep(const Philox& philox, const Rule& rule, const float* g, V64* blocks,
+                         Draws* draws, Codes* codes, hn::Vec<DI>* largest) {
+  const D64 d;
+  const size_t lanes = hn::Lanes(D16());
+  for (size_t i = 0; i < kStep; i += 4 * lanes) {
+    V64 a0, a1, a2, a3, b0, b1, b2, b3;
+    Begin(philox, *blocks, &a0, &a1, &a2, &a3);
+    *blocks = hn::Add(*blocks, hn::Set(d, hn::Lanes(d)));
+    Begin(philox, *blocks, &b0, &b1, &b2, &b3);
+    *blocks = hn::Add(*blocks, hn::Set(d, hn::Lanes(d)));
+    const auto round = [&](int r) HWY_ATTR {
+      const V64 k0 = hn::Set(d, philox.key0[r]);
+      const V64 k1 = hn::Set(d, philox.key1[r]);
+      Round(k0, k1, &a0, &a1, &a2, &a3);
+      Round(k0, k1, &b0, &b1, &b2, &b3);
+    };
+    round(2);
+    round(3);
+    CodeLanes(g, i, rule, draws->q0, codes, largest);
+    round(4);
+    round(5);
+    CodeLanes(g, i + lanes, rule, draws->q1, codes, largest);
+    round(6);
+    round(7);
+    CodeLanes(g, i + 2 * lanes, rule, draws->q2, codes, largest);
+    round(8);
+    round(9);
+    CodeLanes(g, i + 3 * lanes, rule, draws->q3, codes, largest);
+    End(a0, a1, a2, a3, &draws->q0, &draws->q1);
+    End(b0, b1, b2, b3, &draws->q2, &draws->q3);
+  }
+}
+
+// Appends bits to a row of `room` bytes, a word at a time.
+class BitWriter {
+ public:
+  BitWriter(uint8_t* bytes, size_t room) : bytes_(bytes), room_(room) {}
+
+  // REQUIRES the bits above `count` zero, and 8 bytes of room from the word being filled on.
+  HWY_INLINE void Append(uint64_t bits, size_t count) {
+    const uint64_t filled = pending_ | bits << used_;
+    std::memcpy(bytes_ + size_, &filled, 8);
+    const uint64_t rest = bits >> 1 >> (63 - used_);
+    used_ += count;
+    const bool full = used_ >= 64;
+    pending_ = full ? rest : filled;
+    size_ += full ? 8 : 0;
+    used_ &= 63;
+  }
+
+  // The last bits, and zeros behind them. Returns the number of bits in all.
+  size_t Finish(uint64_t bits, size_t count) {
+    const uint64_t last[2] = {pending_ | bits << used_, bits >> 1 >> (63 - used_)};
+    const size_t left = room_ - size_;
+    std::memcpy(bytes_ + size_, last, left < sizeof(last) ? left : sizeof(last));
+    if (left > sizeof(last)) std::memset(bytes_ + size_ + sizeof(last), 0, left - sizeof(last));
+    return 8 * size_ + used_ + count;
+  }
+
+ private:
+  uint8_t* bytes_;
+  size_t room_;
+  size_t size_ = 0;
+  uint64_t pending_ = 0;
+  size_t used_ = 0;
+};
+
+// Which of the ties, one element in 32768, fire by the rule for one element.
+HWY_NOINLINE uint64_t Resolve(const float* g, float s, float clip, const NoiseKey& key,
+                              uint64_t first, uint64_t ties) {
+  uint64_t all = 0;
+  for (; ties != 0; ties &= ties - 1) {
+    const int i = __builtin_ctzll(ties);
+    const bool fires = TernaryFires(g[i], s, clip, key, first + static_cast<uint64_t>(i));
+    all |= uint64_t{fires} << i;
+  }
+  return all;
+}
+
+size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& key, uint64_t first,
+                 uint8_t* mask, uint8_t* signs) {
+  // Not what a scaler should be, or one with a rate beyond the floats, is left to the reference.
+  if (n == 0 || !(s > 1e-30f) || s > 3.4e38f || !(clip >= 0)) {
+    return TernarizeRef(g, n, s, clip, key, first, mask, signs);
+  }
+  const Philox philox(key);
+  const Rule rule(s, clip);
+  BitWriter masks(mask, PlaneBytes(n));
+  BitWriter negatives(signs, PlaneBytes(n));
+  V64 blocks = InBlockOrder(static_cast<uint32_t>(first / 8));
+  Draws draws = FirstDraws(philox, &blocks);
+  auto largest = hn::Zero(DI());
+  Codes codes;
+  const auto append = [&](size_t w, size_t count) HWY_ATTR {
+    masks.Append(codes.fires[w], count);
+    negatives.Append(codes.Signs(w), codes.Ones(w));
+  };
+  size_t skip = first % 8;  // elements of the first block that are others'
+  size_t count = 0;
+  for (size_t i = 0;; i += count, skip = 0) {
+    count = n - i < kStep - skip ? n - i : kStep - skip;
+    for (size_t line = 0; line < kStep; line += 16) hwy::Prefetch(g + i + kAhead + line);
+    const float* x = g + i;
+    float part[kStep];
+    if (HWY_UNLIKELY(count < kStep)) {
+      std::memset(part, 0, sizeof(part));
+      std::memcpy(part + skip, x, count * sizeof(float));
+      x = part;
+    }
+    codes = Codes();
+    CodeStep(philox, rule, x, &blocks, &draws, &codes, &largest);
+    if (HWY_UNLIKELY((codes.ties[0] | codes.ties[1]) != 0)) {
+      for (size_t w = 0; w < kStep / 64; ++w) {
+        const uint64_t ties = codes.ties[w];
+        codes.fires[w] &= ~ties;
+        codes.fires[w] |= Resolve(x + 64 * w, s, clip, key, first + i - skip + 64 * w, ties);
+      }
+    }
+    codes.fires[0] >>= skip;
+    codes.negative[0] >>= skip;
+    if (i + count == n) break;
+    append(0, 64 - skip);
+    append(1, 64);
+  }
+  const size_t last = count > 64 - skip ? 1 : 0;
+  if (last == 1) append(0, 64 - skip);
+  masks.Finish(codes.fires[last], last == 1 ? count - (64 - skip) : count);
+  const size_t ones = negatives.Finish(codes.Signs(last), codes.Ones(last));
+  const bool has_nan = !hn::AllFalse(DI(), hn::Gt(largest, hn::Set(DI(), kInfinityBits)));
+  return has_nan ? TernarizeRef(g, n, s, clip, key, first, mask, signs) : ones;
+}
+
+#endif
+
+}  // namespace tern::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tern::kernels {
+
+HWY_EXPORT(CountOnes);
+HWY_EXPORT(Ternarize);
+
+size_t CountOnes(const uint8_t* plane, size_t n) {
+  return HWY_DYNAMIC_DISPATCH(CountOnes)(plane, n);
+}
+
+size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& key, uint64_t first,
+                 uint8_t* mask, uint8_t* signs) {
+  return HWY_DYNAMIC_DISPATCH(Ternarize)(g, n, s, clip, key, first, mask, signs);
+}
+
+}  // namespace tern::kernels
+#endif

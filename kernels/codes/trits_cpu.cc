@@ -1,0 +1,177 @@
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/codes/ternary.h"
+#include "kernels/codes/trits.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/codes/trits_cpu.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/codes/bits_hwy.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tern::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_SCALAR  // one lane: nothing to gain over the reference
+
+void TritsOfCode(const uint8_t* mask, const uint8_t* signs, size_t sign_bytes, size_t n,
+                 uint8_t* trits) {
+  TritsOfCodeRef(mask, signs, sign_bytes, n, trits);
+}
+size_t CodeOfTrits(const uint8_t* trits, size_t n, uint8_t* mask, uint8_t* signs) {
+  return CodeOfTritsRef(trits, n, mask, signs);
+}
+
+#else
+
+// 320 elements at a time: five words of a plane, 64 bytes of trits. Eight bytes of trits have five
+// bytes of a plane, whose bits are five in each of eight bytes on the way.
+constexpr size_t kWords = 5;
+constexpr size_t kElements = 64 * kWords;
+constexpr size_t kTrits = kElements / kTritsInByte;
+
+using D = hn::CappedTag<uint8_t, kTrits>;
+using D64 = hn::Repartition<uint64_t, D>;
+using V64 = hn::Vec<D64>;
+
+// The bits of `lower` and, moved by kShift, those that are or come to be `upper`'s.
+template <int kShift>
+HWY_INLINE V64 Apart(V64 bits, uint64_t lower, uint64_t upper) {
+  return hn::Or(hn::And(bits, hn::Set(D64(), lower)),
+                hn::ShiftLeft<kShift>(hn::And(bits, hn::Set(D64(), upper))));
+}
+template <int kShift>
+HWY_INLINE V64 Together(V64 bits, uint64_t lower, uint64_t upper) {
+  return hn::Or(hn::And(bits, hn::Set(D64(), lower)),
+                hn::And(hn::ShiftRight<kShift>(bits), hn::Set(D64(), upper)));
+}
+
+// 40 bits, five to each of eight bytes, by halves: all, 20 to a half of the word, ten to a quarter;
+// and the other way round.
+constexpr uint64_t kLower20 = 0x00000000000FFFFF, kUpper20 = kLower20 << 20;
+constexpr uint64_t kLower10 = 0x000003FF000003FF, kUpper10 = kLower10 << 10;
+constexpr uint64_t kLower5 = 0x001F001F001F001F, kUpper5 = kLower5 << 5;
+HWY_INLINE V64 Fives(V64 forty) {
+  const V64 twenties = Apart<12>(forty, kLower20, kUpper20);
+  const V64 tens = Apart<6>(twenties, kLower10, kUpper10);
+  return Apart<3>(tens, kLower5, kUpper5);
+}
+HWY_INLINE V64 Forty(V64 fives) {
+  const V64 tens = Together<3>(fives, kLower5, kUpper5);
+  const V64 twenties = Together<6>(tens, kLower10, kUpper10);
+  return Together<12>(twenties, kLower20, kUpper20);
+}
+
+// Five bits of each byte as digits in base 3.
+HWY_INLINE hn::Vec<D> Base3(hn::Vec<D> fives) {
+  alignas(16) static constexpr uint8_t kSums[16] = {0,  1,  3,  4,  9,  10, 12, 13,
+                                                    27, 28, 30, 31, 36, 37, 39, 40};
+  const D d;
+  const auto low = hn::And(fives, hn::Set(d, 15));
+  const auto top = hn::Gt(fives, hn::Set(d, 15));
+  return hn::Add(hn::TableLookupBytes(hn::LoadDup128(d, kSums), low),
+                 hn::IfThenElseZero(top, hn::Set(d, 81)));
+}
+
+void TritsOfWords(const uint64_t* mask, const uint64_t* negative, uint8_t* trits) {
+  const D d;
+  uint64_t forties[2][kTrits / 8];
+  const uint64_t* const planes[] = {mask, negative};
+  for (size_t p = 0; p < 2; ++p) {
+    uint8_t bytes[8 * kWords + 3] = {};
+    std::memcpy(bytes, planes[p], 8 * kWords);
+    for (size_t k = 0; k < kTrits / 8; ++k) std::memcpy(&forties[p][k], bytes + kWords * k, 8);
+  }
+  for (size_t i = 0; i < kTrits; i += hn::Lanes(d)) {
+    const auto ones = Fives(hn::LoadU(D64(), forties[0] + i / 8));
+    const auto signs = Fives(hn::LoadU(D64(), forties[1] + i / 8));
+    hn::StoreU(hn::Add(Base3(hn::BitCast(d, ones)), Base3(hn::BitCast(d, signs))), d, trits + i);
+  }
+}
+
+void TritsOfCode(const uint8_t* mask, const uint8_t* signs, size_t sign_bytes, size_t n,
+                 uint8_t* trits) {
+  const size_t size = PlaneBytes(n);
+  SignReader reader(signs, sign_bytes, 0);
+  for (size_t i = 0; i < n; i += kElements) {
+    uint64_t ones[kWords] = {}, negative[kWords];
+    const size_t bytes = size - i / 8 < sizeof ones ? size - i / 8 : sizeof ones;
+    std::memcpy(ones, mask + i / 8, bytes);
+    for (size_t w = 0; w < kWords; ++w) negative[w] = reader.Next(ones[w]);
+    if (n - i >= kElements) {
+      TritsOfWords(ones, negative, trits + i / kTritsInByte);
+      continue;
+    }
+    uint8_t last[kTrits];
+    TritsOfWords(ones, negative, last);
+    std::memcpy(trits + i / kTritsInByte, last, TritBytes(n - i));
+  }
+}
+
+// Digit by digit from the highest: what is at least one of its power is no zero, what is at least
+// two is negative.
+void WordsOfTrits(const uint8_t* trits, uint64_t* mask, uint64_t* negative) {
+  const D d;
+  uint64_t forties[2][kTrits / 8];
+  for (size_t i = 0; i < kTrits; i += hn::Lanes(d)) {
+    auto v = hn::LoadU(d, trits + i);
+    auto ones = hn::Zero(d), signs = hn::Zero(d);
+    for (uint8_t digit = kTritsInByte, power = 81; digit-- > 0; power /= 3) {
+      const auto bit = hn::Set(d, static_cast<uint8_t>(1 << digit));
+      const auto one = hn::Gt(v, hn::Set(d, static_cast<uint8_t>(power - 1)));
+      const auto two = hn::Gt(v, hn::Set(d, static_cast<uint8_t>(2 * power - 1)));
+      ones = hn::Or(ones, hn::IfThenElseZero(one, bit));
+      signs = hn::Or(signs, hn::IfThenElseZero(two, bit));
+      v = hn::Sub(v, hn::IfThenElseZero(one, hn::Set(d, power)));
+      v = hn::Sub(v, hn::IfThenElseZero(two, hn::Set(d, power)));
+    }
+    hn::StoreU(Forty(hn::BitCast(D64(), ones)), D64(), forties[0] + i / 8);
+    hn::StoreU(Forty(hn::BitCast(D64(), signs)), D64(), forties[1] + i / 8);
+  }
+  uint64_t* const planes[] = {mask, negative};
+  for (size_t p = 0; p < 2; ++p) {
+    uint8_t bytes[8 * kWords + 3];
+    for (size_t k = 0; k < kTrits / 8; ++k) std::memcpy(bytes + kWords * k, &forties[p][k], 8);
+    std::memcpy(planes[p], bytes, 8 * kWords);
+  }
+}
+
+size_t CodeOfTrits(const uint8_t* trits, size_t n, uint8_t* mask, uint8_t* signs) {
+  const size_t size = PlaneBytes(n);
+  SignWriter writer(signs, 0);
+  for (size_t i = 0; i < n; i += kElements) {
+    uint64_t ones[kWords], negative[kWords];
+    uint8_t last[kTrits] = {};
+    const uint8_t* from = trits + i / kTritsInByte;
+    if (n - i < kElements) from = static_cast<uint8_t*>(std::memcpy(last, from, TritBytes(n - i)));
+    WordsOfTrits(from, ones, negative);
+    std::memcpy(mask + i / 8, ones, size - i / 8 < sizeof ones ? size - i / 8 : sizeof ones);
+    for (size_t w = 0; w < kWords; ++w) writer.Put(negative[w], ones[w]);
+  }
+  return writer.Finish();
+}
+
+#endif
+
+}  // namespace tern::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tern::kernels {
+
+HWY_EXPORT(TritsOfCode);
+HWY_EXPORT(CodeOfTrits);
+
+void TritsOfCode(const uint8_t* mask, const uint8_t* signs, size_t sign_bytes, size_t n,
+                 uint8_t* trits) {
+  HWY_DYNAMIC_DISPATCH(TritsOfCode)(mask, signs, sign_bytes, n, trits);
+}
+
+size_t CodeOfTrits(const uint8_t* trits, size_t n, uint8_t* mask, uint8_t* signs) {
+  return HWY_DYNAMIC_DISPATCH(CodeOfTrits)(trits, n, mask, signs);
+}
+
+}  // namespace tern::kernels
+#endif

@@ -1,0 +1,56 @@
+#include "kernels/device/tiling.h"
+
+namespace tern::kernels {
+namespace {
+
+uint64_t Aligned(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+// Two planes of a bit an element: what a ternary code takes (kernels/codes/ternary.h).
+uint64_t TwoPlanes(uint64_t elements) { return 2 * ((elements + 7) / 8); }
+
+}  // namespace
+
+Tiling CutIntoTiles(std::span<const Part> parts) {
+  Tiling tiling;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    const auto part = static_cast<uint32_t>(p);
+    const auto tile = static_cast<uint32_t>(tiling.tiles.size());
+    if (p == 0 || parts[p].chunk != parts[p - 1].chunk)
+      tiling.chunks.push_back({part, part, tile, tile, 0});
+    tiling.parts.push_back({parts[p], tile});
+    tiling.parts.back().part.chunk = static_cast<uint32_t>(tiling.chunks.size() - 1);
+    for (uint32_t i = 0; i < TilesOf(parts[p].count); ++i) tiling.tiles.push_back({part, i});
+    tiling.chunks.back().part_end = part + 1;
+    tiling.chunks.back().tile_end = static_cast<uint32_t>(tiling.tiles.size());
+  }
+  PlaceCodes([&](size_t p) { return TwoPlanes(parts[p].count); }, &tiling);
+  return tiling;
+}
+
+std::vector<CodePlace> PlaceCodes(const std::function<uint64_t(size_t part)>& size,
+                                  Tiling* tiling) {
+  std::vector<CodePlace> places;
+  uint64_t at = 0;
+  for (TiledChunk& chunk : tiling->chunks) {
+    chunk.out = at = Aligned(at);
+    for (size_t p = chunk.part_begin; p < chunk.part_end; ++p) {
+      places.push_back({at, size(p)});
+      at += places.back().size;
+    }
+  }
+  tiling->out_bytes = Aligned(at);
+  return places;
+}
+
+std::vector<GroupedPart> GroupParts(const Tiling& tiling, std::span<const uint64_t> sizes,
+                                    uint64_t* all) {
+  std::vector<GroupedPart> groups;
+  *all = 0;
+  for (size_t p = 0; p < tiling.parts.size(); ++p) {
+    groups.push_back({sizes[p], *all});
+    *all += (tiling.parts[p].part.count + sizes[p] - 1) / sizes[p];
+  }
+  return groups;
+}
+
+}  // namespace tern::kernels

@@ -1,0 +1,161 @@
+#include <cstdint>
+#include <limits>
+
+#include "kernels/nn/batch_norm.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/nn/batch_norm_cpu.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tern::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Wide = hn::CappedTag<float, kNormChannels>;
+using One = hn::CappedTag<float, 1>;
+
+constexpr size_t kVectorBytes = 64;  // the widest
+
+// pass(d, c) for the channels c of the slab, a vector of them at a time.
+template <typename Pass>
+HWY_INLINE void ForChannels(size_t channels, const Pass& pass) {
+  const Wide d;
+  size_t c = 0;
+  for (; c + hn::Lanes(d) <= channels; c += hn::Lanes(d)) pass(d, c);
+  for (; c < channels; ++c) pass(One(), c);
+}
+
+// dy where the output was positive.
+template <typename D>
+struct Masking {
+  HWY_INLINE Masking(D tag, const NormMask& mask, size_t c)
+      : d(tag), relu(mask.relu), y(mask.y == nullptr ? nullptr : mask.y + c) {
+    scale = hn::LoadU(d, mask.scale + c);
+    shift = hn::LoadU(d, mask.shift + c);
+  }
+  // Of the element at `at`, whose input is x.
+  HWY_INLINE hn::Vec<D> operator()(hn::Vec<D> dy, hn::Vec<D> x, size_t at) const {
+    if (!relu) return dy;
+    const auto out = y != nullptr ? hn::LoadU(d, y + at) : hn::MulAdd(x, scale, shift);
+    return hn::IfThenElseZero(hn::Gt(out, hn::Zero(d)), dy);
+  }
+  D d;
+  bool relu;
+  const float* y;
+  hn::Vec<D> scale, shift;
+};
+
+template <typename D>
+HWY_INLINE void AddTo(D d, hn::Vec<D> value, float* to) {
+  hn::StoreU(hn::Add(hn::LoadU(d, to), value), d, to);
+}
+
+void NormMoments(const float* x, const Slab& slab, const float* pivot, float* sum, float* squares) {
+  ForChannels(slab.channels, [&](auto d, size_t c) HWY_ATTR {
+    const auto middle = hn::LoadU(d, pivot + c);
+    auto sum0 = hn::Zero(d), sum1 = hn::Zero(d), squares0 = hn::Zero(d), squares1 = hn::Zero(d);
+    const float* at = x + c;
+    size_t row = 0;
+    for (; row + 2 <= slab.rows; row += 2, at += 2 * slab.stride) {
+      const auto a = hn::Sub(hn::LoadU(d, at), middle);
+      const auto b = hn::Sub(hn::LoadU(d, at + slab.stride), middle);
+      sum0 = hn::Add(sum0, a);
+      sum1 = hn::Add(sum1, b);
+      squares0 = hn::MulAdd(a, a, squares0);
+      squares1 = hn::MulAdd(b, b, squares1);
+    }
+    if (row < slab.rows) {
+      const auto a = hn::Sub(hn::LoadU(d, at), middle);
+      sum0 = hn::Add(sum0, a);
+      squares0 = hn::MulAdd(a, a, squares0);
+    }
+    AddTo(d, hn::Add(sum0, sum1), sum + c);
+    AddTo(d, hn::Add(squares0, squares1), squares + c);
+  });
+}
+
+void NormApply(const float* x, const float* r, const Slab& slab, const float* scale,
+               const float* shift, bool relu, bool past_caches, float* y) {
+  const bool aligned =
+      slab.stride % kNormChannels == 0 && reinterpret_cast<uintptr_t>(y) % kVectorBytes == 0;
+  const bool streams = past_caches && aligned;
+  ForChannels(slab.channels, [&](auto d, size_t c) HWY_ATTR {
+    const auto by = hn::LoadU(d, scale + c), up = hn::LoadU(d, shift + c);
+    const auto least = hn::Set(d, relu ? 0 : -std::numeric_limits<float>::infinity());
+    for (size_t row = 0, at = c; row < slab.rows; ++row, at += slab.stride) {
+      auto out = hn::MulAdd(hn::LoadU(d, x + at), by, up);
+      if (r != nullptr) out = hn::Add(out, hn::LoadU(d, r + at));
+      out = hn::Max(least, out);  // in this order a NaN stays one
+      streams ? hn::Stream(out, d, y + at) : hn::StoreU(out, d, y + at);
+    }
+  });
+}
+
+void NormBackwardSums(const float* x, const float* dy, const Slab& slab, const NormMask& mask,
+                      const float* mean, float* sum, float* product, float* g) {
+  ForChannels(slab.channels, [&](auto d, size_t c) HWY_ATTR {
+    const Masking masked(d, mask, c);
+    const auto middle = hn::LoadU(d, mean + c);
+    auto all = hn::Zero(d), along = hn::Zero(d);
+    for (size_t row = 0, at = c; row < slab.rows; ++row, at += slab.stride) {
+      const auto input = hn::LoadU(d, x + at);
+      const auto gradient = masked(hn::LoadU(d, dy + at), input, at - c);
+      if (g != nullptr) hn::StoreU(gradient, d, g + at);
+      all = hn::Add(all, gradient);
+      along = hn::MulAdd(gradient, hn::Sub(input, middle), along);
+    }
+    AddTo(d, all, sum + c);
+    AddTo(d, along, product + c);
+  });
+}
+
+void NormBackwardApply(const float* x, const float* dy, const Slab& slab, const NormMask& mask,
+                       const float* mean, const float* scale, const float* slope,
+                       const float* offset, float* dx) {
+  ForChannels(slab.channels, [&](auto d, size_t c) HWY_ATTR {
+    const Masking masked(d, mask, c);
+    const auto middle = hn::LoadU(d, mean + c), by = hn::LoadU(d, scale + c);
+    const auto along = hn::LoadU(d, slope + c), up = hn::LoadU(d, offset + c);
+    for (size_t row = 0, at = c; row < slab.rows; ++row, at += slab.stride) {
+      const auto input = hn::LoadU(d, x + at);
+      const auto gradient = masked(hn::LoadU(d, dy + at), input, at - c);
+      const auto rest = hn::MulAdd(along, hn::Sub(input, middle), up);
+      hn::StoreU(hn::MulAdd(by, gradient, rest), d, dx + at);
+    }
+  });
+}
+
+}  // namespace tern::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tern::kernels {
+
+HWY_EXPORT(NormMoments);
+HWY_EXPORT(NormApply);
+HWY_EXPORT(NormBackwardSums);
+HWY_EXPORT(NormBackwardApply);
+
+void NormMoments(const float* x, const Slab& slab, const float* pivot, float* sum, float* squares) {
+  HWY_DYNAMIC_DISPATCH(NormMoments)(x, slab, pivot, sum, squares);
+}
+
+void NormApply(const float* x, const float* r, const Slab& slab, const float* scale,
+               const float* shift, bool relu, bool past_caches, float* y) {
+  HWY_DYNAMIC_DISPATCH(NormApply)(x, r, slab, scale, shift, relu, past_caches, y);
+}
+
+void NormBackwardSums(const float* x, const float* dy, const Slab& slab, const NormMask& mask,
+                      const float* mean, float* sum, float* product, float* g) {
+  HWY_DYNAMIC_DISPATCH(NormBackwardSums)(x, dy, slab, mask, mean, sum, product, g);
+}
+
+void NormBackwardApply(const float* x, const float* dy, const Slab& slab, const NormMask& mask,
+                       const float* mean, const float* scale, const float* slope,
+                       const float* offset, float* dx) {
+  HWY_DYNAMIC_DISPATCH(NormBackwardApply)(x, dy, slab, mask, mean, scale, slope, offset, dx);
+}
+
+}  // namespace tern::kernels
+#endif

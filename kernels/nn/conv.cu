@@ -1,0 +1,282 @@
+// Convolutions by their definition: a thread an output or an input, and one or many a weight.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "kernels/device/tiling.h"
+#include "kernels/nn/column_sums.cuh"
+#include "kernels/nn/conv.h"
+#include "kernels/nn/device_images.h"
+
+namespace tern::kernels {
+namespace {
+
+struct Pixel {
+  uint32_t n, h, w;
+};
+
+__device__ Pixel PixelOf(uint64_t i, const DeviceImages& images) {
+  const auto w = static_cast<uint32_t>(i % images.w);
+  const uint64_t row = i / images.w;
+  return {static_cast<uint32_t>(row / images.h), static_cast<uint32_t>(row % images.h), w};
+}
+
+__device__ uint64_t PlaceOf(const Pixel& p, const DeviceImages& images) {
+  return ((uint64_t{p.n} * images.h + p.h) * images.w + p.w) * images.c;
+}
+
+// Where tap `tap` of output `out` lies; false: on the padding.
+__device__ bool Tap(const DeviceAxis& axis, uint32_t out, uint32_t tap, uint32_t size,
+                    uint32_t* in) {
+  const uint32_t at = out * axis.stride + tap * axis.dilation;
+  if (at < axis.pad || at - axis.pad >= size) return false;
+  *in = at - axis.pad;
+  return true;
+}
+
+// Which output reads `in` by tap `tap`; false: none.
+__device__ bool Reader(const DeviceAxis& axis, uint32_t in, uint32_t tap, uint32_t size,
+                       uint32_t* out) {
+  const uint32_t at = in + axis.pad, before = tap * axis.dilation;
+  if (at < before || (at - before) % axis.stride != 0) return false;
+  *out = (at - before) / axis.stride;
+  return *out < size;
+}
+
+template <typename T>
+struct Forward {
+  DeviceSlide slide;
+  uint32_t groups;
+  const T *x, *weight, *bias;
+  bool relu;
+  T* y;
+
+  __device__ void operator()(uint64_t i) const {
+    const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
+    const auto o = static_cast<uint32_t>(i % slide.out.c);
+    const Pixel at = PixelOf(i / slide.out.c, slide.out);
+    const uint32_t inputs = slide.in.c / groups, first = o / (slide.out.c / groups) * inputs;
+    const T* w = weight + uint64_t{o} * inputs * rows.kernel * columns.kernel;
+    float sum = bias == nullptr ? 0 : AsFloat(bias[o]);
+    Pixel from{at.n, 0, 0};
+    for (uint32_t kh = 0; kh < rows.kernel; ++kh) {
+      if (!Tap(rows, at.h, kh, slide.in.h, &from.h)) continue;
+      for (uint32_t kw = 0; kw < columns.kernel; ++kw) {
+        if (!Tap(columns, at.w, kw, slide.in.w, &from.w)) continue;
+        const T* pixel = x + PlaceOf(from, slide.in) + first;
+        const T* tap = w + (kh * columns.kernel + kw) * inputs;
+        for (uint32_t k = 0; k < inputs; ++k) sum += AsFloat(pixel[k]) * AsFloat(tap[k]);
+      }
+    }
+    y[i] = FromFloat<T>(relu && sum <= 0 ? 0 : sum);
+  }
+};
+
+template <typename T>
+struct BackwardData {
+  DeviceSlide slide;
+  uint32_t groups;
+  const T *dy, *weight;
+  T* dx;
+
+  __device__ void operator()(uint64_t i) const {
+    const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
+    const auto c = static_cast<uint32_t>(i % slide.in.c);
+    const Pixel at = PixelOf(i / slide.in.c, slide.in);
+    const uint32_t inputs = slide.in.c / groups, outputs = slide.out.c / groups;
+    const uint32_t first = c / inputs * outputs;
+    float sum = 0;
+    Pixel from{at.n, 0, 0};
+    for (uint32_t kh = 0; kh < rows.kernel; ++kh) {
+      if (!Reader(rows, at.h, kh, slide.out.h, &from.h)) continue;
+      for (uint32_t kw = 0; kw < columns.kernel; ++kw) {
+        if (!Reader(columns, at.w, kw, slide.out.w, &from.w)) continue;
+        const T* pixel = dy + PlaceOf(from, slide.out) + first;
+        for (uint32_t o = 0; o < outputs; ++o) {
+          const uint64_t tap = (uint64_t{first + o} * rows.kernel + kh) * columns.kernel + kw;
+          sum += AsFloat(pixel[o]) * AsFloat(weight[tap * inputs + c % inputs]);
+        }
+      }
+    }
+    dx[i] = FromFloat<T>(sum);
+  }
+};
+
+template <typename T>
+struct BackwardWeights {
+  DeviceSlide slide;
+  uint32_t groups;
+  const T *x, *dy;
+  T* gradient;
+
+  // Of weight i, over the rows first, first + step, ... of all output images.
+  __device__ double SumOf(uint64_t i, uint64_t first, uint64_t step) const {
+    const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
+    const uint32_t inputs = slide.in.c / groups;
+    const auto input = static_cast<uint32_t>(i % inputs);
+    uint64_t rest = i / inputs;
+    const auto kw = static_cast<uint32_t>(rest % columns.kernel);
+    rest /= columns.kernel;
+    const auto kh = static_cast<uint32_t>(rest % rows.kernel);
+    const auto o = static_cast<uint32_t>(rest / rows.kernel);
+    const uint32_t c = o / (slide.out.c / groups) * inputs + input;
+    const uint64_t all = uint64_t{slide.out.n} * slide.out.h;
+    // Not on the padding are outputs [begin, end) of a row.
+    const uint32_t before = kw * columns.dilation, past = columns.pad + slide.in.w;
+    const uint32_t begin = before < columns.pad ? Ceil(columns.pad - before, columns.stride) : 0;
+    const uint32_t reads = before < past ? Ceil(past - before, columns.stride) : 0;
+    const uint32_t end = reads < slide.out.w ? reads : slide.out.w;
+    double sum = 0;
+    for (uint64_t row = first; row < all; row += step) {
+      const Pixel at{static_cast<uint32_t>(row / slide.out.h),
+                     static_cast<uint32_t>(row % slide.out.h), begin};
+      Pixel from{at.n, 0, begin * columns.stride + before - columns.pad};
+      if (begin >= end || !Tap(rows, at.h, kh, slide.in.h, &from.h)) continue;
+      const T* input_at = x + PlaceOf(from, slide.in) + c;
+      const T* gradient_at = dy + PlaceOf(at, slide.out) + o;
+#pragma unroll 4
+      for (uint32_t w = begin; w < end; ++w) {
+        sum += double{AsFloat(*input_at)} * AsFloat(*gradient_at);
+        input_at += uint64_t{columns.stride} * slide.in.c;
+        gradient_at += slide.out.c;
+      }
+    }
+    return sum;
+  }
+  __device__ static uint32_t Ceil(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+  __device__ void Keep(uint64_t i, double sum) const {
+    gradient[i] = FromFloat<T>(static_cast<float>(sum));
+  }
+  __device__ void operator()(uint64_t i) const { Keep(i, SumOf(i, 0, 1)); }
+};
+
+// Weights too few for a thread each share the rows out: `wide` neighbours a block, who read the
+// same pixels or channels.
+template <typename T>
+__global__ void __launch_bounds__(kSumThreads)
+    SumWeights(uint64_t weights, uint32_t wide, BackwardWeights<T> of) {
+  __shared__ double sums[1][kSumThreads];
+  const uint64_t i = uint64_t{blockIdx.x} * wide + threadIdx.x % wide;
+  sums[0][threadIdx.x] = i < weights ? of.SumOf(i, threadIdx.x / wide, kSumThreads / wide) : 0;
+  FoldColumns<1>(wide, sums);
+  if (threadIdx.x < wide && i < weights) of.Keep(i, sums[0][threadIdx.x]);
+}
+
+template <typename T>
+int BackwardOfWeights(cudaStream_t stream, uint64_t weights, const BackwardWeights<T>& of) {
+  constexpr uint64_t kFewRows = 64, kManyWeights = 1 << 18, kEnoughBlocks = 256;
+  if (uint64_t{of.slide.out.n} * of.slide.out.h < kFewRows || weights >= kManyWeights)
+    return ForEach(stream, weights, of);
+  uint32_t wide = 1;
+  while (wide < 32 && weights >= 2 * wide * kEnoughBlocks) wide *= 2;
+  const auto blocks = static_cast<uint32_t>((weights + wide - 1) / wide);
+  return Launch(SumWeights<T>, blocks, kSumThreads, stream, weights, wide, of);
+}
+
+// [o, kh, kw, i] to or from [o, i, kh, kw]: where element i of the first lies in the second.
+struct Kernel {
+  uint32_t inputs, taps;
+  __device__ uint64_t InArena(uint64_t i) const {
+    const uint64_t row = i / inputs;
+    return (row / taps * inputs + i % inputs) * taps + row % taps;
+  }
+};
+
+template <typename T>
+struct ToKernel {
+  Kernel of;
+  const float* weights;
+  T* to;
+  __device__ void operator()(uint64_t i) const { to[i] = FromFloat<T>(weights[of.InArena(i)]); }
+};
+
+template <typename T>
+struct FromKernel {
+  Kernel of;
+  const T* from;
+  const DeviceStep* step;
+  float* gradient;
+  __device__ void operator()(uint64_t i) const {
+    gradient[of.InArena(i)] = AsFloat(from[i]) * step->inverse_scale;
+  }
+};
+
+template <typename T, uint32_t kCount>
+struct Columns {
+  using Row = Raw<T, kCount>;
+  const T* x;
+  __device__ Columns For(uint32_t) const { return *this; }
+  __device__ Row LoadRow(uint64_t i) const { return LoadRaw<kCount>(x + i); }
+  __device__ void Add(const Row& row, uint64_t, float* first, float*) const {
+    float v[kCount];
+    AsFloats<T, kCount>(row, v);
+    for (uint32_t k = 0; k < kCount; ++k) first[k] += v[k];
+  }
+};
+
+struct StoreSum {
+  const DeviceStep* step;
+  float* sums;
+  __device__ void operator()(uint64_t c, const Pair& pair) const {
+    sums[c] = static_cast<float>(pair.first * step->inverse_scale);
+  }
+};
+
+}  // namespace
+
+int ToKernelOnDevice(DeviceStream stream, const float* weights, uint32_t outputs, uint32_t inputs,
+                     uint32_t taps, DeviceType type, void* to) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, uint64_t{outputs} * inputs * taps,
+                   ToKernel<T>{{inputs, taps}, weights, static_cast<T*>(to)});
+  });
+}
+
+int FromKernelOnDevice(DeviceStream stream, DeviceType type, const void* from, uint32_t outputs,
+                       uint32_t inputs, uint32_t taps, const DeviceStep* step, float* gradient) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, uint64_t{outputs} * inputs * taps,
+                   FromKernel<T>{{inputs, taps}, static_cast<const T*>(from), step, gradient});
+  });
+}
+
+int ConvForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
+                        uint32_t groups, const void* x, const void* weight, const void* bias,
+                        bool relu, void* y) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(
+        stream, slide.out.size(),
+        Forward<T>{slide, groups, static_cast<const T*>(x), static_cast<const T*>(weight),
+                   static_cast<const T*>(bias), relu, static_cast<T*>(y)});
+  });
+}
+
+int ConvBackwardDataOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
+                             uint32_t groups, const void* dy, const void* weight, void* dx) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, slide.in.size(),
+                   BackwardData<T>{slide, groups, static_cast<const T*>(dy),
+                                   static_cast<const T*>(weight), static_cast<T*>(dx)});
+  });
+}
+
+int ConvBackwardWeightsOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
+                                uint32_t groups, const void* x, const void* dy, void* weight) {
+  const uint64_t taps = uint64_t{slide.window.rows.kernel} * slide.window.columns.kernel;
+  return OfType(type, [&]<typename T>() {
+    return BackwardOfWeights(
+        stream, uint64_t{slide.out.c} * (slide.in.c / groups) * taps,
+        BackwardWeights<T>{slide, groups, static_cast<const T*>(x), static_cast<const T*>(dy),
+                           static_cast<T*>(weight)});
+  });
+}
+
+int ColumnSumsOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t rows,
+                       uint32_t columns, const DeviceStep* step, double* partial, float* sums) {
+  return OfTypeAndPack(type, columns, [&]<typename T, uint32_t kCount>() {
+    return SumColumns<kCount>(stream, rows, columns, Columns<T, kCount>{static_cast<const T*>(x)},
+                              partial, StoreSum{step, sums});
+  });
+}
+
+}  // namespace tern::kernels

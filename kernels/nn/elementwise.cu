@@ -1,0 +1,183 @@
+// What happens to each element by itself, and where it goes.
+#include <cuda_runtime.h>
+
+#include <cmath>
+
+#include "kernels/codes/philox_math.h"
+#include "kernels/device/tiling.h"
+#include "kernels/nn/device_images.h"
+#include "kernels/nn/elements.cuh"
+#include "kernels/nn/elementwise.h"
+
+namespace tern::kernels {
+namespace {
+
+struct Relu {
+  float upper;
+  __device__ float operator()(float x) const { return x <= 0 ? 0 : (x > upper ? upper : x); }
+};
+
+struct ReluBack {
+  float upper;
+  __device__ float operator()(float y, float dy) const { return y > 0 && y < upper ? dy : 0; }
+};
+
+struct Sum {
+  bool relu;
+  __device__ float operator()(float a, float b) const { return relu && a + b <= 0 ? 0 : a + b; }
+};
+
+// Of element i of [n, h, w, c], its place in [n, c, h, w].
+__device__ uint64_t ChannelsFirst(uint64_t i, const DeviceImages& images) {
+  const uint64_t pixels = uint64_t{images.h} * images.w;
+  const uint64_t c = i % images.c, pixel = i / images.c;
+  return (pixel / pixels * images.c + c) * pixels + pixel % pixels;
+}
+
+template <typename T>
+struct Drop {
+  const T* x;
+  DeviceImages images;
+  NoiseKey key;
+  const DeviceStep* step;
+  uint32_t below;
+  float kept;
+  T* y;
+  __device__ void operator()(uint64_t i) const {
+    NoiseKey of = key;
+    of.round = step->step;
+    const bool dropped = NoiseDraw(of, ChannelsFirst(i, images), 0) < below;
+    y[i] = FromFloat<T>(dropped ? 0 : AsFloat(x[i]) * kept);
+  }
+};
+
+template <typename From, typename To>
+struct ToLast {
+  const From* x;
+  DeviceImages images;
+  To* y;
+  __device__ void operator()(uint64_t i) const {
+    y[i] = FromFloat<To>(AsFloat(x[ChannelsFirst(i, images)]));
+  }
+};
+
+template <typename T>
+struct ToFirst {
+  const T* x;
+  DeviceImages images;
+  T* y;
+  __device__ void operator()(uint64_t i) const { y[ChannelsFirst(i, images)] = x[i]; }
+};
+
+// In packs of kCount.
+template <typename T, uint32_t kCount>
+struct CopyChannels {
+  const T* x;
+  DeviceChannels from, to;
+  uint32_t packs;
+  T* y;
+  __device__ void operator()(uint64_t i) const {
+    const uint64_t pixel = i / packs, c = i % packs * kCount;
+    float v[kCount];
+    Load<kCount>(x + pixel * from.of + from.first + c, v);
+    Store<kCount>(v, y + pixel * to.of + to.first + c);
+  }
+};
+
+template <typename From, typename To>
+struct Convert {
+  const From* x;
+  To* y;
+  __device__ void operator()(uint64_t i) const { y[i] = FromFloat<To>(AsFloat(x[i])); }
+};
+
+struct FindNotFinite {
+  const float* x;
+  uint32_t* found;
+  __device__ void operator()(uint64_t i) const {
+    if (!(fabsf(x[i]) < INFINITY)) atomicOr(found, 1u);
+  }
+};
+
+}  // namespace
+
+int ReluForwardOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t n,
+                        float upper, void* y) {
+  return OfType(type, [&]<typename T>() {
+    return Map<T>(stream, n, Relu{upper}, static_cast<T*>(y), static_cast<const T*>(x));
+  });
+}
+
+int ReluBackwardOnDevice(DeviceStream stream, DeviceType type, const void* y, const void* dy,
+                         uint64_t n, float upper, void* dx) {
+  return OfType(type, [&]<typename T>() {
+    return Map<T>(stream, n, ReluBack{upper}, static_cast<T*>(dx), static_cast<const T*>(y),
+                  static_cast<const T*>(dy));
+  });
+}
+
+int AddOnDevice(DeviceStream stream, DeviceType type, const void* a, const void* b, uint64_t n,
+                bool relu, void* y) {
+  return OfType(type, [&]<typename T>() {
+    return Map<T>(stream, n, Sum{relu}, static_cast<T*>(y), static_cast<const T*>(a),
+                  static_cast<const T*>(b));
+  });
+}
+
+int DropoutOnDevice(DeviceStream stream, DeviceType type, const void* x, const DeviceImages& images,
+                    const NoiseKey& key, const DeviceStep* step, float rate, void* y) {
+  const auto below = static_cast<uint32_t>(std::lround(rate * 65536.0));
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, images.size(),
+                   Drop<T>{static_cast<const T*>(x), images, key, step, below, 1 / (1 - rate),
+                           static_cast<T*>(y)});
+  });
+}
+
+int ToChannelsLastOnDevice(DeviceStream stream, DeviceType from, const void* x,
+                           const DeviceImages& images, DeviceType to, void* y) {
+  return OfType(from, [&]<typename From>() {
+    return OfType(to, [&]<typename To>() {
+      return ForEach(stream, images.size(),
+                     ToLast<From, To>{static_cast<const From*>(x), images, static_cast<To*>(y)});
+    });
+  });
+}
+
+int ToChannelsFirstOnDevice(DeviceStream stream, DeviceType type, const void* x,
+                            const DeviceImages& images, void* y) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, images.size(),
+                   ToFirst<T>{static_cast<const T*>(x), images, static_cast<T*>(y)});
+  });
+}
+
+int CopyChannelsOnDevice(DeviceStream stream, DeviceType type, const void* x,
+                         const DeviceChannels& from, uint64_t pixels, uint32_t count,
+                         const DeviceChannels& to, void* y) {
+  const uint32_t all =
+      from.first | from.of | to.first | to.of | count;  // a pack divides all or not
+  return OfTypeAndPack(type, all, [&]<typename T, uint32_t kCount>() {
+    return ForEach(stream, pixels * (count / kCount),
+                   CopyChannels<T, kCount>{static_cast<const T*>(x), from, to, count / kCount,
+                                           static_cast<T*>(y)});
+  });
+}
+
+int FromFloatsOnDevice(DeviceStream stream, const float* x, uint64_t n, DeviceType type, void* y) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, n, Convert<float, T>{x, static_cast<T*>(y)});
+  });
+}
+
+int ToFloatsOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t n, float* y) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, n, Convert<T, float>{static_cast<const T*>(x), y});
+  });
+}
+
+int FindNotFiniteOnDevice(DeviceStream stream, const float* x, uint64_t n, uint32_t* found) {
+  return ForEach(stream, n, FindNotFinite{x, found});
+}
+
+}  // namespace tern::kernels

@@ -1,0 +1,86 @@
+// lrn.h on a GPU: a thread an element.
+#include <cuda_runtime.h>
+
+#include <cmath>
+
+#include "kernels/device/tiling.h"
+#include "kernels/nn/device_images.h"
+#include "kernels/nn/elements.cuh"
+#include "kernels/nn/lrn.h"
+
+namespace tern::kernels {
+namespace {
+
+// The channels around c.
+__device__ void Around(uint32_t c, uint32_t channels, uint32_t size, uint32_t* begin,
+                       uint32_t* end) {
+  const uint32_t half = size / 2;
+  *begin = c > half ? c - half : 0;
+  *end = c + half + 1 < channels ? c + half + 1 : channels;
+}
+
+// s_c of a pixel.
+template <typename T>
+__device__ float SumAround(const T* pixel, uint32_t c, uint32_t channels, const DeviceLrn& rule) {
+  uint32_t begin, end;
+  Around(c, channels, rule.size, &begin, &end);
+  float squares = 0;
+  for (uint32_t j = begin; j < end; ++j) squares += AsFloat(pixel[j]) * AsFloat(pixel[j]);
+  return rule.k + rule.alpha / static_cast<float>(rule.size) * squares;
+}
+
+template <typename T>
+struct Forward {
+  const T* x;
+  uint32_t channels;
+  DeviceLrn rule;
+  T* y;
+  __device__ void operator()(uint64_t i) const {
+    const auto c = static_cast<uint32_t>(i % channels);
+    y[i] =
+        FromFloat<T>(AsFloat(x[i]) * powf(SumAround(x + (i - c), c, channels, rule), -rule.beta));
+  }
+};
+
+template <typename T>
+struct Backward {
+  const T *x, *dy;
+  uint32_t channels;
+  DeviceLrn rule;
+  T* dx;
+  __device__ void operator()(uint64_t i) const {
+    const auto c = static_cast<uint32_t>(i % channels);
+    const T *pixel = x + (i - c), *gradient = dy + (i - c);
+    uint32_t begin, end;
+    Around(c, channels, rule.size, &begin, &end);
+    float sum = 0;
+    for (uint32_t j = begin; j < end; ++j) {
+      sum += AsFloat(gradient[j]) * AsFloat(pixel[j]) *
+             powf(SumAround(pixel, j, channels, rule), -rule.beta - 1);
+    }
+    const float along = 2 * rule.alpha * rule.beta / static_cast<float>(rule.size);
+    const float own = AsFloat(dy[i]) * powf(SumAround(pixel, c, channels, rule), -rule.beta);
+    dx[i] = FromFloat<T>(own - along * AsFloat(x[i]) * sum);
+  }
+};
+
+}  // namespace
+
+int LrnForwardOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t pixels,
+                       uint32_t channels, const DeviceLrn& rule, void* y) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, pixels * channels,
+                   Forward<T>{static_cast<const T*>(x), channels, rule, static_cast<T*>(y)});
+  });
+}
+
+int LrnBackwardOnDevice(DeviceStream stream, DeviceType type, const void* x, const void* dy,
+                        uint64_t pixels, uint32_t channels, const DeviceLrn& rule, void* dx) {
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, pixels * channels,
+                   Backward<T>{static_cast<const T*>(x), static_cast<const T*>(dy), channels, rule,
+                               static_cast<T*>(dx)});
+  });
+}
+
+}  // namespace tern::kernels

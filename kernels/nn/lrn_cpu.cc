@@ -1,0 +1,149 @@
+#include <cstring>
+#include <vector>
+
+#include "kernels/nn/lrn.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/nn/lrn_cpu.cc"
+// The mathematics is for the target at hand, so it comes behind.
+// clang-format off
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "hwy/contrib/math/math-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace tern::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Tag = hn::CappedTag<float, 16>;
+using V = hn::Vec<Tag>;
+
+constexpr size_t kBlock = 16;
+
+// The channels of one pixel, one after the other, between zeros where windows reach over the ends.
+class Row {
+ public:
+  Row(const LrnImage& image, size_t size)
+      : image_(image),
+        before_(size / 2),
+        whole_((image.channels + kBlock - 1) / kBlock * kBlock),
+        values_(whole_ + size + kBlock) {}
+
+  size_t whole() const { return whole_; }  // channels, rounded up to vectors
+  float* at(size_t c) { return &values_[before_ + c]; }
+  // The sum over the window around each of the channels from c on.
+  HWY_INLINE V WindowSum(size_t c) const {
+    V sum = hn::LoadU(Tag(), &values_[c]);
+    for (size_t j = 1; j <= 2 * before_; ++j) sum = hn::Add(sum, hn::LoadU(Tag(), &values_[c + j]));
+    return sum;
+  }
+  void Read(const float* x, size_t pixel) {
+    ForBlocks(pixel, [&](size_t c, size_t place, size_t count) {
+      std::memcpy(at(c), x + place, count * sizeof(float));
+    });
+  }
+  void Write(size_t pixel, float* y) {
+    ForBlocks(pixel, [&](size_t c, size_t place, size_t count) {
+      std::memcpy(y + place, at(c), count * sizeof(float));
+    });
+  }
+
+ private:
+  template <typename Visit>
+  void ForBlocks(size_t pixel, const Visit& visit) const {
+    if (!image_.blocked) return visit(0, pixel * image_.channels, image_.channels);
+    for (size_t c = 0; c < image_.channels; c += kBlock)
+      visit(c, (c * image_.pixels) + pixel * kBlock, kBlock);
+  }
+
+  const LrnImage image_;
+  const size_t before_, whole_;
+  std::vector<float> values_;
+};
+
+// s^-beta
+HWY_INLINE V Power(V s, float beta) {
+  const Tag d;
+  if (beta == 0.75f) {
+    const V root = hn::Sqrt(s);
+    return hn::Div(hn::Set(d, 1), hn::Mul(root, hn::Sqrt(root)));
+  }
+  return hn::Exp(d, hn::Mul(hn::Set(d, -beta), hn::Log(d, s)));
+}
+
+struct Pass {
+  Pass(const LrnImage& image, const LrnRule& rule)
+      : x(image, rule.size),
+        squares(image, rule.size),
+        each(hn::Set(Tag(), rule.alpha / static_cast<float>(rule.size))),
+        k(hn::Set(Tag(), rule.k)) {}
+
+  void Read(const float* from, size_t pixel) {
+    x.Read(from, pixel);
+    for (size_t c = 0; c < x.whole(); c += hn::Lanes(Tag())) {
+      const V value = hn::LoadU(Tag(), x.at(c));
+      hn::StoreU(hn::Mul(value, value), Tag(), squares.at(c));
+    }
+  }
+  HWY_INLINE V Sum(size_t c) const { return hn::MulAdd(each, squares.WindowSum(c), k); }
+
+  Row x, squares;
+  V each, k;
+};
+
+void LrnForward(const float* x, const LrnImage& image, const LrnRule& rule, float* y) {
+  const Tag d;
+  Pass pass(image, rule);
+  Row out(image, rule.size);
+  for (size_t pixel = 0; pixel < image.pixels; ++pixel) {
+    pass.Read(x, pixel);
+    for (size_t c = 0; c < out.whole(); c += hn::Lanes(d))
+      hn::StoreU(hn::Mul(hn::LoadU(d, pass.x.at(c)), Power(pass.Sum(c), rule.beta)), d, out.at(c));
+    out.Write(pixel, y);
+  }
+}
+
+void LrnBackward(const float* x, const float* dy, const LrnImage& image, const LrnRule& rule,
+                 float* dx) {
+  const Tag d;
+  Pass pass(image, rule);
+  Row gradient(image, rule.size), direct(image, rule.size), along(image, rule.size);
+  const V factor = hn::Set(d, -2 * rule.alpha * rule.beta / static_cast<float>(rule.size));
+  for (size_t pixel = 0; pixel < image.pixels; ++pixel) {
+    pass.Read(x, pixel);
+    gradient.Read(dy, pixel);
+    for (size_t c = 0; c < along.whole(); c += hn::Lanes(d)) {
+      const V s = pass.Sum(c);
+      const V straight = hn::Mul(hn::LoadU(d, gradient.at(c)), Power(s, rule.beta));
+      hn::StoreU(straight, d, direct.at(c));
+      hn::StoreU(hn::Div(hn::Mul(straight, hn::LoadU(d, pass.x.at(c))), s), d, along.at(c));
+    }
+    for (size_t c = 0; c < along.whole(); c += hn::Lanes(d)) {
+      const V rest = hn::Mul(hn::Mul(factor, hn::LoadU(d, pass.x.at(c))), along.WindowSum(c));
+      hn::StoreU(hn::Add(hn::LoadU(d, direct.at(c)), rest), d, gradient.at(c));
+    }
+    gradient.Write(pixel, dx);
+  }
+}
+
+}  // namespace tern::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tern::kernels {
+
+HWY_EXPORT(LrnForward);
+HWY_EXPORT(LrnBackward);
+
+void LrnForward(const float* x, const LrnImage& image, const LrnRule& rule, float* y) {
+  HWY_DYNAMIC_DISPATCH(LrnForward)(x, image, rule, y);
+}
+
+void LrnBackward(const float* x, const float* dy, const LrnImage& image, const LrnRule& rule,
+                 float* dx) {
+  HWY_DYNAMIC_DISPATCH(LrnBackward)(x, dy, image, rule, dx);
+}
+
+}  // namespace tern::kernels
+#endif

@@ -1,0 +1,133 @@
+// Bytes to images. Where there are sums, a block an image takes them first, in the CPU's order: all
+// its threads make the terms, eight of them add.
+#include <cuda_runtime.h>
+
+#include "kernels/nn/elements.cuh"
+#include "kernels/nn/pixels.h"
+#include "kernels/nn/pixels_math.h"
+
+namespace tern::kernels {
+namespace {
+
+constexpr uint32_t kThreads = 128, kTerms = 2048;
+
+// Of image n: the means of its channels, then the mean and the factor of its standardization.
+struct Moments {
+  float* of;
+  uint32_t channels;
+  __device__ float* At(uint32_t n) const { return of + uint64_t{n} * (channels + 2); }
+};
+
+// One image, mirrored as it will be.
+struct Pixels {
+  const uint8_t* bytes;
+  PixelDraws draws;
+  uint32_t plane, width;
+  DevicePixelRule rule;
+  const float* moments;
+
+  __device__ Pixels(const DeviceStep& step, const DeviceImages& images, const DevicePixelRule& how,
+                    const Moments& all, uint32_t n)
+      : draws(step.draws[n]),
+        plane(images.h * images.w),
+        width(images.w),
+        rule(how),
+        moments(all.At(n)) {
+    bytes = step.bytes + uint64_t{n} * images.c * plane;
+  }
+  // Pixel i of channel c.
+  __device__ float Brighter(uint32_t c, uint32_t i) const {
+    const uint32_t x = i % width, from = draws.mirrored != 0 ? i - x + (width - 1 - x) : i;
+    const float value = bytes[uint64_t{c} * plane + from];
+    return rule.colors ? Brightened(value, draws.brighter) : value;
+  }
+  __device__ float Value(uint32_t c, uint32_t i) const {
+    const float value = Brighter(c, i);
+    return Scaled(rule.channels[c],
+                  rule.colors ? Contrasted(value, moments[c], draws.contrast) : value);
+  }
+};
+
+// The sum of term(i), i < n; by all threads of a block, who all get it. `terms` and `lanes` are in
+// shared memory, of kTerms and kPixelLanes.
+template <typename Term>
+__device__ double SumInLanes(uint32_t n, double* terms, double* lanes, const Term& term) {
+  double lane = 0;
+  for (uint32_t begin = 0; begin < n; begin += kTerms) {
+    const uint32_t count = n - begin < kTerms ? n - begin : kTerms;
+    __syncthreads();  // who reads what was there
+    for (uint32_t i = threadIdx.x; i < count; i += kThreads) terms[i] = term(begin + i);
+    __syncthreads();
+    if (threadIdx.x >= kPixelLanes) continue;
+    for (uint32_t i = threadIdx.x; i < count; i += kPixelLanes) lane += terms[i];
+  }
+  if (threadIdx.x < kPixelLanes) lanes[threadIdx.x] = lane;
+  __syncthreads();
+  return SumOfLanes(lanes);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    TakeMoments(const DeviceStep* step, DeviceImages images, DevicePixelRule rule, Moments all) {
+  __shared__ double terms[kTerms], lanes[kPixelLanes];
+  const auto sum_of = [&](uint32_t n, const auto& term) {
+    return SumInLanes(n, terms, lanes, term);
+  };
+  const Pixels pixels(*step, images, rule, all, blockIdx.x);
+  float* to = all.At(blockIdx.x);
+  for (uint32_t c = 0; rule.colors && c < images.c; ++c) {
+    const double sum =
+        sum_of(pixels.plane, [&](uint32_t i) -> double { return pixels.Brighter(c, i); });
+    if (threadIdx.x == 0) to[c] = static_cast<float>(sum / pixels.plane);
+  }
+  if (!rule.standardize) return;
+  __syncthreads();
+  const uint32_t n = images.c * pixels.plane;
+  const auto value = [&](uint32_t i) -> double {
+    return pixels.Value(i / pixels.plane, i % pixels.plane);
+  };
+  const double mean = sum_of(n, value) / n;
+  const double squares =
+      sum_of(n, [&](uint32_t i) { return (value(i) - mean) * (value(i) - mean); });
+  if (threadIdx.x != 0) return;
+  to[images.c] = static_cast<float>(mean);
+  to[images.c + 1] = StandardFactor(squares, n);
+}
+
+// A thread a pixel: all its channels.
+template <typename T>
+struct ToImages {
+  const DeviceStep* step;
+  DeviceImages images;
+  DevicePixelRule rule;
+  Moments moments;
+  T* y;
+  __device__ void operator()(uint64_t at) const {
+    const uint32_t plane = images.h * images.w;
+    const auto n = static_cast<uint32_t>(at / plane);
+    const auto i = static_cast<uint32_t>(at % plane);
+    const Pixels pixels(*step, images, rule, moments, n);
+    for (uint32_t c = 0; c < images.c; ++c) {
+      float value = pixels.Value(c, i);
+      if (rule.standardize)
+        value = (value - pixels.moments[images.c]) * pixels.moments[images.c + 1];
+      y[at * images.c + c] = FromFloat<T>(value);
+    }
+  }
+};
+
+}  // namespace
+
+int PixelsToImagesOnDevice(DeviceStream stream, const DeviceStep* step, const DeviceImages& images,
+                           const DevicePixelRule& rule, float* moments, DeviceType type, void* y) {
+  const Moments all{moments, images.c};
+  if (rule.colors || rule.standardize) {
+    const int taken = Launch(TakeMoments, images.n, kThreads, stream, step, images, rule, all);
+    if (taken != 0) return taken;
+  }
+  return OfType(type, [&]<typename T>() {
+    return ForEach(stream, images.pixels(),
+                   ToImages<T>{step, images, rule, all, static_cast<T*>(y)});
+  });
+}
+
+}  // namespace tern::kernels

@@ -1,0 +1,39 @@
+// The arithmetic of pixels.h on one value.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/device/host_device.h"
+#include "kernels/nn/pixels.h"
+
+namespace tern::kernels {
+
+constexpr uint32_t kPixelLanes = 8;  // of a sum: lane l adds elements l, l + 8, ... in order
+
+TERN_HOST_DEVICE float Scaled(const ChannelScale& s, float x) {
+  return (x / 255.0f * s.scale + s.offset - s.mean) / s.deviation;
+}
+
+TERN_HOST_DEVICE float Brightened(float x, float brighter) {
+  const float sum = x + brighter;
+  return sum < 0.f ? 0.f : (sum > 255.f ? 255.f : sum);
+}
+
+TERN_HOST_DEVICE float Contrasted(float x, float mean, float contrast) {
+  return (x - mean) * contrast + mean;
+}
+
+// The factor that standardizes n values with this sum of squares around their mean.
+TERN_HOST_DEVICE float StandardFactor(double squares, double n) {
+  const double deviation = sqrt(squares / n), least = 1 / sqrt(n);
+  return static_cast<float>(1 / (deviation < least ? least : deviation));
+}
+
+TERN_HOST_DEVICE double SumOfLanes(const double* lanes) {
+  double sum = 0;
+  for (uint32_t lane = 0; lane < kPixelLanes; ++lane) sum += lanes[lane];
+  return sum;
+}
+
+}  // namespace tern::kernels

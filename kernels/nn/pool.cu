@@ -1,0 +1,211 @@
+// Maximum and mean over windows: a thread an output, and on the way back a thread an input, of as
+// many neighbouring channels as lie in 16 bytes.
+#include <cuda_runtime.h>
+
+#include "kernels/device/tiling.h"
+#include "kernels/nn/device_images.h"
+#include "kernels/nn/elements.cuh"
+#include "kernels/nn/pool.h"
+
+namespace tern::kernels {
+namespace {
+
+// Channels from c on, of a pixel of [n, h, w, c].
+struct Place {
+  uint32_t n, h, w, c;
+};
+
+// Of pack i.
+template <uint32_t kCount>
+__device__ Place PlaceAt(uint64_t i, const DeviceImages& images) {
+  const uint32_t packs = images.c / kCount;
+  const auto c = static_cast<uint32_t>(i % packs) * kCount;
+  i /= packs;
+  const auto w = static_cast<uint32_t>(i % images.w);
+  i /= images.w;
+  return {static_cast<uint32_t>(i / images.h), static_cast<uint32_t>(i % images.h), w, c};
+}
+
+__device__ uint64_t IndexOf(const Place& p, const DeviceImages& images) {
+  return ((uint64_t{p.n} * images.h + p.h) * images.w + p.w) * images.c + p.c;
+}
+
+// [begin, end) of an axis.
+struct Span {
+  uint32_t begin, end;
+  __device__ uint32_t size() const { return end - begin; }
+};
+
+// What output `out` covers of the image.
+__device__ Span Covered(const DeviceAxis& axis, uint32_t out, uint32_t size) {
+  const uint32_t begin = out * axis.stride, end = begin + axis.kernel;
+  const uint32_t last = end > axis.pad ? end - axis.pad : 0;
+  return {begin > axis.pad ? begin - axis.pad : 0, last < size ? last : size};
+}
+
+// The outputs that cover input `in`.
+__device__ Span Covering(const DeviceAxis& axis, uint32_t in, uint32_t size) {
+  const uint32_t at = in + axis.pad, last = at / axis.stride + 1;
+  const uint32_t begin = at < axis.kernel ? 0 : (at - axis.kernel) / axis.stride + 1;
+  return {begin, last < size ? last : size};
+}
+
+// Which element of the window of output `out` lies at `in`.
+__device__ uint32_t TapOf(const DeviceAxis& axis, uint32_t out, uint32_t in) {
+  return in + axis.pad - out * axis.stride;
+}
+
+template <typename T, uint32_t kCount>
+struct MaxForward {
+  DeviceSlide slide;
+  const T* x;
+  T* y;
+  uint16_t* winner;
+
+  __device__ void operator()(uint64_t i) const {
+    const Place at = PlaceAt<kCount>(i, slide.out);
+    const DeviceAxis &down = slide.window.rows, &across = slide.window.columns;
+    const Span rows = Covered(down, at.h, slide.in.h), columns = Covered(across, at.w, slide.in.w);
+    float largest[kCount], value[kCount];
+    uint16_t taps[kCount];
+    for (uint32_t k = 0; k < kCount; ++k) {
+      largest[k] = -INFINITY;
+      taps[k] = static_cast<uint16_t>(TapOf(down, at.h, rows.begin) * across.kernel +
+                                      TapOf(across, at.w, columns.begin));
+    }
+    for (uint32_t h = rows.begin; h < rows.end; ++h) {
+      for (uint32_t w = columns.begin; w < columns.end; ++w) {
+        const uint32_t tap = TapOf(down, at.h, h) * across.kernel + TapOf(across, at.w, w);
+        Load<kCount>(x + IndexOf({at.n, h, w, at.c}, slide.in), value);
+#pragma unroll
+        for (uint32_t k = 0; k < kCount; ++k) {
+          if (!(value[k] > largest[k])) continue;
+          largest[k] = value[k];
+          taps[k] = static_cast<uint16_t>(tap);
+        }
+      }
+    }
+    Store<kCount>(largest, y + i * kCount);
+    for (uint32_t k = 0; k < kCount; ++k) winner[i * kCount + k] = taps[k];
+  }
+};
+
+template <typename T, uint32_t kCount>
+struct MaxBackward {
+  DeviceSlide slide;
+  const T* dy;
+  const uint16_t* winner;
+  T* dx;
+
+  __device__ void operator()(uint64_t i) const {
+    const Place at = PlaceAt<kCount>(i, slide.in);
+    const DeviceAxis &down = slide.window.rows, &across = slide.window.columns;
+    const Span rows = Covering(down, at.h, slide.out.h);
+    const Span columns = Covering(across, at.w, slide.out.w);
+    float sum[kCount] = {}, passed[kCount];
+    for (uint32_t h = rows.begin; h < rows.end; ++h) {
+      for (uint32_t w = columns.begin; w < columns.end; ++w) {
+        const uint64_t out = IndexOf({at.n, h, w, at.c}, slide.out);
+        const uint32_t tap = TapOf(down, h, at.h) * across.kernel + TapOf(across, w, at.w);
+        Load<kCount>(dy + out, passed);
+#pragma unroll
+        for (uint32_t k = 0; k < kCount; ++k) sum[k] += winner[out + k] == tap ? passed[k] : 0;
+      }
+    }
+    Store<kCount>(sum, dx + i * kCount);
+  }
+};
+
+// What a mean is divided by.
+__device__ float CountOf(const DeviceSlide& slide, bool include_padding, uint32_t h, uint32_t w) {
+  const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
+  if (include_padding) return static_cast<float>(rows.kernel * columns.kernel);
+  return static_cast<float>(Covered(rows, h, slide.in.h).size() *
+                            Covered(columns, w, slide.in.w).size());
+}
+
+template <typename T, uint32_t kCount>
+struct AvgForward {
+  DeviceSlide slide;
+  bool include_padding;
+  const T* x;
+  T* y;
+
+  __device__ void operator()(uint64_t i) const {
+    const Place at = PlaceAt<kCount>(i, slide.out);
+    const Span rows = Covered(slide.window.rows, at.h, slide.in.h);
+    const Span columns = Covered(slide.window.columns, at.w, slide.in.w);
+    float sum[kCount] = {}, value[kCount];
+    for (uint32_t h = rows.begin; h < rows.end; ++h) {
+      for (uint32_t w = columns.begin; w < columns.end; ++w) {
+        Load<kCount>(x + IndexOf({at.n, h, w, at.c}, slide.in), value);
+        for (uint32_t k = 0; k < kCount; ++k) sum[k] += value[k];
+      }
+    }
+    for (uint32_t k = 0; k < kCount; ++k) sum[k] /= CountOf(slide, include_padding, at.h, at.w);
+    Store<kCount>(sum, y + i * kCount);
+  }
+};
+
+template <typename T, uint32_t kCount>
+struct AvgBackward {
+  DeviceSlide slide;
+  bool include_padding;
+  const T* dy;
+  T* dx;
+
+  __device__ void operator()(uint64_t i) const {
+    const Place at = PlaceAt<kCount>(i, slide.in);
+    const Span rows = Covering(slide.window.rows, at.h, slide.out.h);
+    const Span columns = Covering(slide.window.columns, at.w, slide.out.w);
+    float sum[kCount] = {}, passed[kCount];
+    for (uint32_t h = rows.begin; h < rows.end; ++h) {
+      for (uint32_t w = columns.begin; w < columns.end; ++w) {
+        const float count = CountOf(slide, include_padding, h, w);
+        Load<kCount>(dy + IndexOf({at.n, h, w, at.c}, slide.out), passed);
+        for (uint32_t k = 0; k < kCount; ++k) sum[k] += passed[k] / count;
+      }
+    }
+    Store<kCount>(sum, dx + i * kCount);
+  }
+};
+
+}  // namespace
+
+int MaxPoolForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
+                           const void* x, void* y, uint16_t* winner) {
+  return OfTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
+    return ForEach(
+        stream, slide.out.size() / kCount,
+        MaxForward<T, kCount>{slide, static_cast<const T*>(x), static_cast<T*>(y), winner});
+  });
+}
+
+int MaxPoolBackwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
+                            const void* dy, const uint16_t* winner, void* dx) {
+  return OfTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
+    return ForEach(
+        stream, slide.in.size() / kCount,
+        MaxBackward<T, kCount>{slide, static_cast<const T*>(dy), winner, static_cast<T*>(dx)});
+  });
+}
+
+int AvgPoolForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
+                           bool include_padding, const void* x, void* y) {
+  return OfTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
+    return ForEach(stream, slide.out.size() / kCount,
+                   AvgForward<T, kCount>{slide, include_padding, static_cast<const T*>(x),
+                                         static_cast<T*>(y)});
+  });
+}
+
+int AvgPoolBackwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
+                            bool include_padding, const void* dy, void* dx) {
+  return OfTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
+    return ForEach(stream, slide.in.size() / kCount,
+                   AvgBackward<T, kCount>{slide, include_padding, static_cast<const T*>(dy),
+                                          static_cast<T*>(dx)});
+  });
+}
+
+}  // namespace tern::kernels

@@ -1,0 +1,128 @@
+// What a block does with a row: an image's standardization, a sample's loss. In double, as on the
+// CPU.
+#include <cuda_runtime.h>
+
+#include <cmath>
+
+#include "kernels/device/tiling.h"
+#include "kernels/nn/device_images.h"
+#include "kernels/nn/elements.cuh"
+#include "kernels/nn/rows.h"
+
+namespace tern::kernels {
+namespace {
+
+constexpr uint32_t kThreads = 128;
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    StandardizeRow(const T* x, uint64_t n, T* y, float* scale) {
+  __shared__ double row[kThreads];
+  const T* from = x + blockIdx.x * n;
+  double sum = 0, squares = 0;
+  for (uint64_t i = threadIdx.x; i < n; i += kThreads) sum += AsFloat(from[i]);
+  const double mean = SumOfBlock<kThreads>(sum, row) / static_cast<double>(n);
+  for (uint64_t i = threadIdx.x; i < n; i += kThreads)
+    squares += (AsFloat(from[i]) - mean) * (AsFloat(from[i]) - mean);
+  const double deviation = sqrt(SumOfBlock<kThreads>(squares, row) / static_cast<double>(n));
+  const double factor = 1 / fmax(deviation, 1 / sqrt(static_cast<double>(n)));
+  for (uint64_t i = threadIdx.x; i < n; i += kThreads)
+    y[blockIdx.x * n + i] = FromFloat<T>(static_cast<float>((AsFloat(from[i]) - mean) * factor));
+  if (threadIdx.x == 0) scale[blockIdx.x] = static_cast<float>(factor);
+}
+
+// dx = (dy - mean(dy) - y mean(dy y)) / d; where d is not the deviation, without the last term.
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    StandardizeRowBack(const T* y, const T* dy, const float* scale, uint64_t n, T* dx) {
+  __shared__ double row[kThreads];
+  const uint64_t begin = blockIdx.x * n;
+  double sum = 0, product = 0, squares = 0;
+  for (uint64_t i = begin + threadIdx.x; i < begin + n; i += kThreads) {
+    const double passed = AsFloat(dy[i]), out = AsFloat(y[i]);
+    sum += passed;
+    product += passed * out;
+    squares += out * out;
+  }
+  const auto count = static_cast<double>(n);
+  sum = SumOfBlock<kThreads>(sum, row) / count;
+  product = SumOfBlock<kThreads>(product, row) / count;
+  squares = SumOfBlock<kThreads>(squares, row);
+  const double along = squares > 0.5 * count ? product : 0;  // its own is 1, or much less
+  for (uint64_t i = begin + threadIdx.x; i < begin + n; i += kThreads)
+    dx[i] = FromFloat<T>(
+        static_cast<float>((AsFloat(dy[i]) - sum - AsFloat(y[i]) * along) * scale[blockIdx.x]));
+}
+
+struct LossOptions {
+  uint32_t classes;
+  double spread, at_label;
+};
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    LossOfRow(const T* scores, const uint32_t* labels, LossOptions options, const DeviceStep* step,
+              DeviceLoss* losses, T* gradient) {
+  __shared__ double row[kThreads];
+  const uint32_t n = blockIdx.x, classes = options.classes;
+  T* g = gradient == nullptr ? nullptr : gradient + uint64_t{n} * classes;
+  if (n >= step->used) {
+    for (uint32_t c = threadIdx.x; g != nullptr && c < classes; c += kThreads)
+      g[c] = FromFloat<T>(0);
+    return;
+  }
+  const T* x = scores + uint64_t{n} * classes;
+  const uint32_t label = labels[n];
+  double largest = AsFloat(x[0]);  // by every thread: of a few hundred, or a thousand
+  for (uint32_t c = 1; c < classes; ++c) largest = fmax(largest, double{AsFloat(x[c])});
+  const float own = AsFloat(x[label]);
+  double sum = 0, linear = 0, before = 0;
+  for (uint32_t c = threadIdx.x; c < classes; c += kThreads) {
+    const float score = AsFloat(x[c]);
+    sum += exp(score - largest);
+    linear += score - largest;
+    before += score > own || (score == own && c < label);
+  }
+  sum = SumOfBlock<kThreads>(sum, row);
+  linear = SumOfBlock<kThreads>(linear, row);
+  before = SumOfBlock<kThreads>(before, row);
+  if (threadIdx.x == 0) {
+    losses[n] = {log(sum) - options.at_label * (own - largest) - options.spread * linear,
+                 static_cast<uint32_t>(before), 0};
+  }
+  for (uint32_t c = threadIdx.x; g != nullptr && c < classes; c += kThreads) {
+    const double q = options.spread + (c == label ? options.at_label : 0);
+    const double one = (exp(AsFloat(x[c]) - largest) / sum - q) / step->used;
+    g[c] = FromFloat<T>(static_cast<float>(one * step->loss_scale));
+  }
+}
+
+}  // namespace
+
+int StandardizeForwardOnDevice(DeviceStream stream, DeviceType type, const void* x, uint32_t images,
+                               uint64_t n, void* y, float* scale) {
+  return OfType(type, [&]<typename T>() {
+    return Launch(StandardizeRow<T>, images, kThreads, stream, static_cast<const T*>(x), n,
+                  static_cast<T*>(y), scale);
+  });
+}
+
+int StandardizeBackwardOnDevice(DeviceStream stream, DeviceType type, const void* y, const void* dy,
+                                const float* scale, uint32_t images, uint64_t n, void* dx) {
+  return OfType(type, [&]<typename T>() {
+    return Launch(StandardizeRowBack<T>, images, kThreads, stream, static_cast<const T*>(y),
+                  static_cast<const T*>(dy), scale, n, static_cast<T*>(dx));
+  });
+}
+
+int SoftmaxLossOnDevice(DeviceStream stream, DeviceType type, const void* scores,
+                        const uint32_t* labels, uint32_t rows, uint32_t classes, float smoothing,
+                        const DeviceStep* step, DeviceLoss* losses, void* gradient) {
+  const LossOptions options{classes, double{smoothing} / classes, 1 - double{smoothing}};
+  return OfType(type, [&]<typename T>() {
+    return Launch(LossOfRow<T>, rows, kThreads, stream, static_cast<const T*>(scores), labels,
+                  options, step, losses, static_cast<T*>(gradient));
+  });
+}
+
+}  // namespace tern::kernels

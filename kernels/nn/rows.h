@@ -1,0 +1,31 @@
+// Layers that work row by row, on a GPU.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/nn/device_images.h"
+
+namespace tern::kernels {
+
+// Standardizes each of `images` rows of n elements to mean 0 and deviation 1 (net.proto). scale[i]:
+// what row i was multiplied by.
+[[nodiscard]] int StandardizeForwardOnDevice(DeviceStream stream, DeviceType type, const void* x,
+                                             uint32_t images, uint64_t n, void* y, float* scale);
+[[nodiscard]] int StandardizeBackwardOnDevice(DeviceStream stream, DeviceType type, const void* y,
+                                              const void* dy, const float* scale, uint32_t images,
+                                              uint64_t n, void* dx);
+
+// The result of one row of scores.
+struct DeviceLoss {
+  double loss;
+  uint32_t place;  // how many scores rank before the label's
+  uint32_t unused;
+};
+// softmax_loss of worker/engine/softmax_loss.h, row by row. `gradient` is that of the scaled loss;
+// it may be null.
+[[nodiscard]] int SoftmaxLossOnDevice(DeviceStream stream, DeviceType type, const void* scores,
+                                      const uint32_t* labels, uint32_t rows, uint32_t classes,
+                                      float smoothing, const DeviceStep* step, DeviceLoss* losses,
+                                      void* gradient);
+
+}  // namespace tern::kernels

@@ -1,0 +1,105 @@
+// What is done to each element of an arena by itself: conversions, scaling, decay, averages.
+#include <cuda_runtime.h>
+
+#include <cmath>
+
+#include "kernels/codes/half_math.h"
+#include "kernels/device/launch.cuh"
+#include "kernels/device/tiling.h"
+#include "kernels/nn/batch_norm.h"
+#include "kernels/update/arrays.h"
+
+namespace tern::kernels {
+namespace {
+
+struct Halve {
+  const float* x;
+  uint16_t* half;
+  __device__ void operator()(uint64_t i) const { half[i] = ToHalf(x[i]); }
+};
+
+struct Unhalve {
+  const uint16_t* half;
+  float* x;
+  __device__ void operator()(uint64_t i) const { x[i] = FromHalf(half[i]); }
+};
+
+struct Cut {
+  const float* x;
+  uint16_t* bfloat;
+  __device__ void operator()(uint64_t i) const { bfloat[i] = ToBfloat(x[i]); }
+};
+
+struct Uncut {
+  const uint16_t* bfloat;
+  float* x;
+  __device__ void operator()(uint64_t i) const { x[i] = FromBfloat(bfloat[i]); }
+};
+
+struct Multiply {
+  float* x;
+  float factor;
+  __device__ void operator()(uint64_t i) const { x[i] *= factor; }
+};
+
+struct CountNotFinite {
+  const float* x;
+  uint32_t* bad;
+  __device__ void operator()(uint64_t i) const {
+    if (!(fabsf(x[i]) < INFINITY)) atomicAdd(bad, 1u);
+  }
+};
+
+struct Decay {
+  const float *g, *w;
+  float decay;
+  float* out;
+  __device__ void operator()(uint64_t i) const { out[i] = g[i] + decay * w[i]; }
+};
+
+struct Ema {
+  float* average;
+  const float* w;
+  float one_minus_decay;
+  __device__ void operator()(uint64_t i) const {
+    average[i] -= one_minus_decay * (average[i] - w[i]);
+  }
+};
+
+}  // namespace
+
+int FloatToHalfOnDevice(DeviceStream stream, const float* x, size_t n, uint16_t* half) {
+  return ForEach(stream, n, Halve{x, half});
+}
+
+int HalfToFloatOnDevice(DeviceStream stream, const uint16_t* half, size_t n, float* x) {
+  return ForEach(stream, n, Unhalve{half, x});
+}
+
+int FloatToBfloatOnDevice(DeviceStream stream, const float* x, size_t n, uint16_t* bfloat) {
+  return ForEach(stream, n, Cut{x, bfloat});
+}
+
+int BfloatToFloatOnDevice(DeviceStream stream, const uint16_t* bfloat, size_t n, float* x) {
+  return ForEach(stream, n, Uncut{bfloat, x});
+}
+
+int ScaleOnDevice(DeviceStream stream, float* x, size_t n, float factor) {
+  return ForEach(stream, n, Multiply{x, factor});
+}
+
+int CountNotFiniteOnDevice(DeviceStream stream, const float* x, size_t n, uint32_t* bad) {
+  return ForEach(stream, n, CountNotFinite{x, bad});
+}
+
+int AddDecayOnDevice(DeviceStream stream, const float* g, const float* w, size_t n, float decay,
+                     float* out) {
+  return ForEach(stream, n, Decay{g, w, decay, out});
+}
+
+int EmaUpdateOnDevice(DeviceStream stream, float* average, const float* w, size_t n,
+                      float one_minus_decay) {
+  return ForEach(stream, n, Ema{average, w, one_minus_decay});
+}
+
+}  // namespace tern::kernels

@@ -1,0 +1,125 @@
+#include <cmath>
+
+#include "kernels/update/optimizer.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/update/optimizer_cpu.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+// The rules as written are the reference; the compiler widens the loops for each target. It may:
+// elements do not meet, contraction is off, and roots set no errno (CMakeLists.txt).
+HWY_BEFORE_NAMESPACE();
+namespace tern::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+void Scale(float* x, size_t n, float factor) {
+  for (size_t i = 0; i < n; ++i) x[i] *= factor;
+}
+
+void AddDecay(const float* g, const float* w, size_t n, float decay, float* out) {
+  for (size_t i = 0; i < n; ++i) out[i] = g[i] + decay * w[i];
+}
+
+void SgdUpdate(float* w, const float* g, size_t n, float lr, float decay) {
+  for (size_t i = 0; i < n; ++i) w[i] -= lr * (g[i] + decay * w[i]);
+}
+
+// The rule that most jobs use, at the speed of memory: by hand it gets the widest vectors, which
+// compilers think twice about.
+void MomentumUpdate(float* HWY_RESTRICT w, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,
+                    size_t n, float lr, float m, float decay) {
+  const hn::CappedTag<float, 16> d;
+  const auto update = [&](auto d, size_t i) HWY_ATTR {
+    const auto old = hn::LoadU(d, w + i);
+    const auto fresh = hn::Add(hn::LoadU(d, g + i), hn::Mul(hn::Set(d, decay), old));
+    const auto velocity = hn::Add(hn::Mul(hn::Set(d, m), hn::LoadU(d, v + i)), fresh);
+    hn::StoreU(velocity, d, v + i);
+    hn::StoreU(hn::Sub(old, hn::Mul(hn::Set(d, lr), velocity)), d, w + i);
+  };
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) update(d, i);
+  for (; i < n; ++i) update(hn::CappedTag<float, 1>(), i);
+}
+
+void NesterovUpdate(float* HWY_RESTRICT w, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,
+                    size_t n, float lr, float m, float decay) {
+  for (size_t i = 0; i < n; ++i) {
+    const float d = g[i] + decay * w[i];
+    v[i] = m * v[i] + d;
+    w[i] -= lr * (d + m * v[i]);
+  }
+}
+
+void LarsUpdate(float* HWY_RESTRICT w, float* HWY_RESTRICT v, const float* HWY_RESTRICT g, size_t n,
+                float lr, float local_rate, float m, float decay) {
+  for (size_t i = 0; i < n; ++i) {
+    v[i] = m * v[i] + local_rate * (g[i] + decay * w[i]);
+    w[i] -= lr * v[i];
+  }
+}
+
+void AdamUpdate(float* HWY_RESTRICT w, float* HWY_RESTRICT m, float* HWY_RESTRICT v,
+                const float* HWY_RESTRICT g, size_t n, const AdamStep& step, float decay) {
+  const AdamStep s = step;
+  for (size_t i = 0; i < n; ++i) {
+    const float d = g[i] + decay * w[i];
+    m[i] = s.beta1 * m[i] + s.fresh1 * d;
+    v[i] = s.beta2 * v[i] + s.fresh2 * (d * d);
+    w[i] -= s.rate * (m[i] / (std::sqrt(v[i]) * s.root + s.epsilon));
+  }
+}
+
+void EmaUpdate(float* average, const float* w, size_t n, float one_minus_decay) {
+  for (size_t i = 0; i < n; ++i) average[i] -= one_minus_decay * (average[i] - w[i]);
+}
+
+}  // namespace tern::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tern::kernels {
+
+HWY_EXPORT(Scale);
+HWY_EXPORT(AddDecay);
+HWY_EXPORT(SgdUpdate);
+HWY_EXPORT(MomentumUpdate);
+HWY_EXPORT(NesterovUpdate);
+HWY_EXPORT(LarsUpdate);
+HWY_EXPORT(AdamUpdate);
+HWY_EXPORT(EmaUpdate);
+
+void Scale(float* x, size_t n, float factor) { HWY_DYNAMIC_DISPATCH(Scale)(x, n, factor); }
+
+void AddDecay(const float* g, const float* w, size_t n, float decay, float* out) {
+  HWY_DYNAMIC_DISPATCH(AddDecay)(g, w, n, decay, out);
+}
+
+void SgdUpdate(float* w, const float* g, size_t n, float lr, float decay) {
+  HWY_DYNAMIC_DISPATCH(SgdUpdate)(w, g, n, lr, decay);
+}
+
+void MomentumUpdate(float* w, float* v, const float* g, size_t n, float lr, float m, float decay) {
+  HWY_DYNAMIC_DISPATCH(MomentumUpdate)(w, v, g, n, lr, m, decay);
+}
+
+void NesterovUpdate(float* w, float* v, const float* g, size_t n, float lr, float m, float decay) {
+  HWY_DYNAMIC_DISPATCH(NesterovUpdate)(w, v, g, n, lr, m, decay);
+}
+
+void LarsUpdate(float* w, float* v, const float* g, size_t n, float lr, float local_rate, float m,
+                float decay) {
+  HWY_DYNAMIC_DISPATCH(LarsUpdate)(w, v, g, n, lr, local_rate, m, decay);
+}
+
+void AdamUpdate(float* w, float* m, float* v, const float* g, size_t n, const AdamStep& step,
+                float decay) {
+  HWY_DYNAMIC_DISPATCH(AdamUpdate)(w, m, v, g, n, step, decay);
+}
+
+void EmaUpdate(float* average, const float* w, size_t n, float one_minus_decay) {
+  HWY_DYNAMIC_DISPATCH(EmaUpdate)(average, w, n, one_minus_decay);
+}
+
+}  // namespace tern::kernels
+#endif

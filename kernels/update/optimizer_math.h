@@ -1,0 +1,49 @@
+// The update rules of optimizer.h on one element, for a GPU. Rules without the states `m` or `v`
+// leave them alone.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/device/host_device.h"
+#include "kernels/update/optimizer.h"
+
+namespace tern::kernels {
+
+enum class Rule { kSgd, kMomentum, kNesterov, kLars, kAdam };
+
+// The coefficients of one step; `rule` says which are used.
+struct UpdateStep {
+  Rule rule = Rule::kSgd;
+  float lr = 0, momentum = 0;
+  AdamStep adam{};
+};
+
+// What differs from tensor to tensor.
+struct TensorRates {
+  float decay = 0;
+  float local_rate = 0;  // LARS
+};
+
+template <Rule kRule>
+TERN_HOST_DEVICE void UpdateElement(const UpdateStep& s, const TensorRates& rates, float g,
+                                    float* w, float* m, float* v) {
+  const float d = g + rates.decay * *w;
+  if constexpr (kRule == Rule::kSgd) {
+    *w -= s.lr * d;
+  } else if constexpr (kRule == Rule::kMomentum) {
+    *m = s.momentum * *m + d;
+    *w -= s.lr * *m;
+  } else if constexpr (kRule == Rule::kNesterov) {
+    *m = s.momentum * *m + d;
+    *w -= s.lr * (d + s.momentum * *m);
+  } else if constexpr (kRule == Rule::kLars) {
+    *m = s.momentum * *m + rates.local_rate * d;
+    *w -= s.lr * *m;
+  } else {
+    *m = s.adam.beta1 * *m + s.adam.fresh1 * d;
+    *v = s.adam.beta2 * *v + s.adam.fresh2 * (d * d);
+    *w -= s.adam.rate * (*m / (sqrtf(*v) * s.adam.root + s.adam.epsilon));
+  }
+}
+
+}  // namespace tern::kernels

@@ -1,0 +1,79 @@
+#include "models/graph/arena.h"
+
+#include <algorithm>
+#include <map>
+
+namespace tern::models {
+
+std::vector<tensors::TensorView> ViewArena(const ParameterTable& table, const float* arena,
+                                           const std::string& prefix) {
+  std::vector<tensors::TensorView> views;
+  for (const Parameter& parameter : table.parameters) {
+    views.push_back({prefix + parameter.name,
+                     {parameter.shape.begin(), parameter.shape.end()},
+                     {arena + parameter.offset, parameter.count}});
+  }
+  return views;
+}
+
+namespace {
+
+Status NotThisModels(const std::string& message) {
+  return Status(Code::kBadData, message + "; it is another model's");
+}
+
+std::string Text(const std::vector<uint64_t>& shape) {
+  std::string text = "[";
+  for (const uint64_t dim : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(dim);
+  return text + "]";
+}
+
+using ByName = std::map<std::string, const tensors::Tensor*>;
+
+ByName IndexOf(const tensors::TensorFile& file) {
+  ByName by_name;
+  for (const tensors::Tensor& tensor : file.tensors) by_name[tensor.name] = &tensor;
+  return by_name;
+}
+
+Status LoadOne(const ByName& tensors, const std::string& name, const std::vector<uint64_t>& shape,
+               float* to) {
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) return NotThisModels("the tensor \"" + name + "\" is missing");
+  const tensors::Tensor& tensor = *found->second;
+  if (tensor.shape != shape) {
+    return NotThisModels("the tensor \"" + name + "\" has shape " + Text(tensor.shape) +
+                         ", the model's is " + Text(shape));
+  }
+  std::copy(tensor.values.begin(), tensor.values.end(), to);
+  return Ok();
+}
+
+}  // namespace
+
+Status LoadArena(const tensors::TensorFile& file, const ParameterTable& table, float* arena,
+                 const std::string& prefix) {
+  const ByName tensors = IndexOf(file);
+  for (const Parameter& p : table.parameters) {
+    TERN_RETURN_IF_ERROR(
+        LoadOne(tensors, prefix + p.name, {p.shape.begin(), p.shape.end()}, arena + p.offset));
+  }
+  return Ok();
+}
+
+std::vector<tensors::TensorView> ViewStatistics(const ParameterTable& table, const float* arena) {
+  std::vector<tensors::TensorView> views;
+  for (const Statistic& statistic : table.statistics)
+    views.push_back(
+        {statistic.name, {statistic.count}, {arena + statistic.offset, statistic.count}});
+  return views;
+}
+
+Status LoadStatistics(const tensors::TensorFile& file, const ParameterTable& table, float* arena) {
+  const ByName tensors = IndexOf(file);
+  for (const Statistic& s : table.statistics)
+    TERN_RETURN_IF_ERROR(LoadOne(tensors, s.name, {s.count}, arena + s.offset));
+  return Ok();
+}
+
+}  // namespace tern::models

@@ -1,0 +1,168 @@
+#include "models/graph/complete.h"
+
+#include <map>
+#include <set>
+
+#include "common/base/text.h"
+#include "models/graph/layer_rules.h"
+
+namespace tern::models {
+namespace {
+
+constexpr char kData[] = "data";
+constexpr char kLabel[] = "label";
+
+Status Bad(const std::string& message) { return Status(Code::kBadJob, message); }
+
+std::string Quote(const std::string& text) { return '"' + text + '"'; }
+
+bool IsPlainName(const std::string& name) {
+  if (name.empty() || name.size() > kMaxLayerName) return false;
+  for (char c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '-' || c == '.' || c == '/';
+    if (!plain) return false;
+  }
+  return true;
+}
+
+Status CompleteKind(pb::LayerDef* layer) {
+  const LayerRules* rules = FindRules(layer->kind_case());
+  if (rules == nullptr) return Bad("it has no kind; give it one of " + KindNames());
+  return rules->complete(layer);
+}
+
+// The wiring so far: who made each tensor, and which tensors nobody has read yet.
+class Wiring {
+ public:
+  Wiring() {
+    made_[kData] = "the data";
+    unread_.insert(kData);
+  }
+
+  // Fills in and checks the inputs and the output of the next layer.
+  Status Connect(pb::LayerDef* layer) {
+    const bool loss = layer->has_softmax_loss();
+    if (layer->inputs().empty()) layer->add_inputs(last_);
+    if (loss && layer->inputs_size() == 1) layer->add_inputs(kLabel);
+    if (!layer->has_output()) layer->set_output(layer->name());
+    TERN_RETURN_IF_ERROR(CheckInputs(*layer));
+    for (const std::string& input : layer->inputs()) {
+      if (!loss || input != kLabel) TERN_RETURN_IF_ERROR(Read(input));
+    }
+    return Make(layer);
+  }
+
+  // Some tensor that no layer reads, the last layer's apart; "" if there is none.
+  std::string Unread() const {
+    for (const std::string& name : unread_) {
+      if (name != last_) return name;
+    }
+    return "";
+  }
+
+ private:
+  static Status CheckInputs(const pb::LayerDef& layer) {
+    const std::string saw = Cat("it has ", layer.inputs_size(), " inputs; ", KindName(layer));
+    if (layer.has_softmax_loss()) {
+      if (layer.inputs_size() != 2) return Bad(saw + " takes two, the scores and \"label\"");
+      if (layer.inputs(1) == kLabel && layer.inputs(0) != kLabel) return Ok();
+      return Bad("its inputs are " + Quote(layer.inputs(0)) + " and " + Quote(layer.inputs(1)) +
+                 "; they must be the scores and \"label\"");
+    }
+    const LayerRules& rules = *FindRules(layer.kind_case());
+    if (layer.inputs_size() >= rules.least_inputs && layer.inputs_size() <= rules.most_inputs)
+      return Ok();
+    return Bad(saw + (rules.most_inputs == 1
+                          ? " takes one"
+                          : Cat(" takes ", rules.least_inputs, " to ", rules.most_inputs)));
+  }
+
+  Status Read(const std::string& name) {
+    if (name == kLabel) return Bad("it reads \"label\", which only softmax_loss can");
+    if (!made_.count(name)) {
+      return Bad("its input " + Quote(name.substr(0, kMaxLayerName)) +
+                 " is made by no earlier layer; name the output of one, or \"data\"");
+    }
+    unread_.erase(name);
+    return Ok();
+  }
+
+  Status Make(const pb::LayerDef* layer) {
+    const std::string& name = layer->output();
+    if (!IsPlainName(name)) return Bad("its output's name must be plain, as a layer's");
+    if (name == kLabel || made_.count(name)) {
+      const std::string maker = name == kLabel ? "the data" : made_[name];
+      return Bad("its output " + Quote(name) + " is already made by " + maker +
+                 "; give it another name");
+    }
+    made_[name] = "layer " + Quote(layer->name());
+    unread_.insert(name);
+    last_ = name;
+    return Ok();
+  }
+
+  std::map<std::string, std::string> made_;
+  std::set<std::string> unread_;
+  std::string last_ = kData;
+};
+
+Status CheckHead(const pb::NetDef& net) {
+  TERN_RETURN_IF_ERROR(CheckSize("input.channels", net.input().channels()).Within("net"));
+  TERN_RETURN_IF_ERROR(CheckSize("input.height", net.input().height()).Within("net"));
+  TERN_RETURN_IF_ERROR(CheckSize("input.width", net.input().width()).Within("net"));
+  TERN_RETURN_IF_ERROR(CheckSize("classes", net.classes()).Within("net"));
+  if (net.layers().empty()) return Bad("net: it has no layers; give at least a dense and a loss");
+  if (net.layers_size() > kMaxLayers) {
+    return Bad("net: it has " + std::to_string(net.layers_size()) + " layers; at most " +
+               std::to_string(kMaxLayers) + " are allowed");
+  }
+  return Ok();
+}
+
+Status CheckNames(const pb::NetDef& net) {
+  std::set<std::string> names;
+  for (int i = 0; i < net.layers_size(); ++i) {
+    const std::string& name = net.layers(i).name();
+    if (!IsPlainName(name)) {
+      return Bad("net: layer number " + std::to_string(i + 1) + " needs a name of 1 to " +
+                 std::to_string(kMaxLayerName) + " letters, digits, '_', '-', '.' or '/'");
+    }
+    if (!names.insert(name).second) {
+      return Bad("net: two layers are called " + Quote(name) + "; names must be unique");
+    }
+  }
+  return Ok();
+}
+
+}  // namespace
+
+std::string KindName(const pb::LayerDef& layer) {
+  const LayerRules* rules = FindRules(layer.kind_case());
+  return rules == nullptr ? "none" : rules->name;
+}
+
+std::string Describe(const pb::LayerDef& layer) {
+  return "layer " + Quote(layer.name()) + " (" + KindName(layer) + ")";
+}
+
+Result<pb::NetDef> CompleteNet(pb::NetDef net) {
+  TERN_RETURN_IF_ERROR(CheckHead(net));
+  TERN_RETURN_IF_ERROR(CheckNames(net));
+  Wiring wiring;
+  for (int i = 0; i < net.layers_size(); ++i) {
+    pb::LayerDef* layer = net.mutable_layers(i);
+    TERN_RETURN_IF_ERROR(CompleteKind(layer).Within(Describe(*layer)));
+    TERN_RETURN_IF_ERROR(wiring.Connect(layer).Within(Describe(*layer)));
+    const bool last = i + 1 == net.layers_size();
+    if (layer->has_softmax_loss() == last) continue;
+    return Bad(Describe(*layer) + (last ? ": the last layer must be a softmax_loss"
+                                        : ": softmax_loss must be the last layer, and only once"));
+  }
+  if (const std::string name = wiring.Unread(); !name.empty()) {
+    return Bad("net: no layer reads " + Quote(name) + "; take out what makes it, or use it");
+  }
+  return net;
+}
+
+}  // namespace tern::models

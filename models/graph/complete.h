@@ -1,0 +1,22 @@
+// Completes a NetDef (spells out every input, output and default) and checks its wiring.
+#pragma once
+
+#include <string>
+
+#include "common/base/status.h"
+#include "models/graph/limits.h"
+#include "proto/net.pb.h"
+
+namespace tern::models {
+
+// "conv", "max_pool", ...; "none" if the layer has no kind.
+std::string KindName(const pb::LayerDef& layer);
+// `layer "conv1" (conv)`: how messages name a layer.
+std::string Describe(const pb::LayerDef& layer);
+
+// Fills in what was left out, and checks everything that does not depend on shapes: names (unique,
+// plain), sizes in bounds, inputs made by earlier layers, every output read, softmax_loss exactly
+// once and last. Idempotent. kBadJob names the layer.
+Result<pb::NetDef> CompleteNet(pb::NetDef net);
+
+}  // namespace tern::models

@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "kernels/codes/philox.h"
+#include "models/graph/normal.h"
+#include "models/graph/shapes.h"
+
+namespace tern::models {
+namespace {
+
+// P(N(0, 1) < -2); redrawing beyond 2 std is the same as a quantile between this and its mirror.
+constexpr double kBelowMinusTwo = 0.022750131948179207200;
+
+// Calls put(element, u) for all elements, u = (Draw32 + 0.5) / 2^32, uniform in (0, 1).
+template <typename Put>
+void ForEachUniform(const kernels::NoiseKey& key, uint64_t count, const Put& put) {
+  for (uint64_t block = 0; 8 * block < count; ++block) {
+    const std::array<uint32_t, 4> high =
+        kernels::NoiseBlock(key, static_cast<uint32_t>(block), /*level=*/0);
+    const std::array<uint32_t, 4> low =
+        kernels::NoiseBlock(key, static_cast<uint32_t>(block), /*level=*/1);
+    for (uint32_t i = 0; i < 8 && 8 * block + i < count; ++i) {
+      const uint32_t shift = i % 2 * 16;
+      const uint32_t draw = (high[i / 2] >> shift & 0xffff) << 16 | (low[i / 2] >> shift & 0xffff);
+      put(8 * block + i, (draw + 0.5) * 0x1p-32);
+    }
+  }
+}
+
+void InitOne(const Parameter& parameter, const kernels::NoiseKey& key, float* values) {
+  const pb::Init& init = parameter.init;
+  const auto for_each = [&](const auto& value_of) {
+    ForEachUniform(key, parameter.count, [&](uint64_t element, double u) {
+      values[element] = static_cast<float>(value_of(u));
+    });
+  };
+  switch (init.kind_case()) {
+    case pb::Init::kConstant:
+      for (uint64_t i = 0; i < parameter.count; ++i) values[i] = init.constant();
+      return;
+    case pb::Init::kNormalStd:
+      return for_each([&](double u) { return init.normal_std() * NormalQuantile(u); });
+    case pb::Init::kTruncatedNormalStd:
+      return for_each([&](double u) {
+        const double p = kBelowMinusTwo + u * (1 - 2 * kBelowMinusTwo);
+        return init.truncated_normal_std() * NormalQuantile(p);
+      });
+    case pb::Init::kHe: {
+      const uint64_t fan = init.he().fan_out() ? parameter.fan_out : parameter.fan_in;
+      const double std = std::sqrt(2.0 / static_cast<double>(fan));
+      return for_each([&](double u) { return std * NormalQuantile(u); });
+    }
+    case pb::Init::kXavier:
+    case pb::Init::KIND_NOT_SET: {
+      const double a = std::sqrt(3.0 / static_cast<double>(parameter.fan_in));
+      return for_each([&](double u) { return a * (2 * u - 1); });
+    }
+  }
+}
+
+}  // namespace
+
+void InitParameters(const ParameterTable& table, uint64_t seed, float* arena) {
+  for (size_t i = 0; i < table.parameters.size(); ++i) {
+    kernels::NoiseKey key;
+    key.seed = seed;
+    key.stream = kernels::Stream::kInit;
+    key.tensor = static_cast<uint32_t>(i);
+    InitOne(table.parameters[i], key, arena + table.parameters[i].offset);
+  }
+}
+
+void InitStatistics(const ParameterTable& table, float* arena) {
+  for (const Statistic& s : table.statistics) std::fill_n(arena + s.offset, s.count, s.initial);
+}
+
+}  // namespace tern::models

@@ -1,0 +1,37 @@
+// Layers that work on each element, and the loss.
+#include "models/graph/layer_rules.h"
+
+namespace tern::models {
+
+namespace {
+
+Status CompleteRelu(pb::LayerDef* layer) {
+  const pb::ReluDef& relu = layer->relu();
+  return relu.has_max() ? CheckNumber("max", relu.max(), 1e-6f, 1e6f) : Ok();
+}
+
+Status CompleteDropout(pb::LayerDef* layer) {
+  pb::DropoutDef* dropout = layer->mutable_dropout();
+  dropout->set_rate(dropout->rate());
+  return CheckNumber("rate", dropout->rate(), 0, 0.999f);
+}
+
+Status CompleteLoss(pb::LayerDef* layer) {
+  pb::SoftmaxLossDef* loss = layer->mutable_softmax_loss();
+  loss->set_label_smoothing(loss->label_smoothing());
+  return CheckNumber("label_smoothing", loss->label_smoothing(), 0, 0.999f);
+}
+
+Result<ImageDims> OneNumber(const pb::LayerDef&, const Inputs&) { return ImageDims{1, 1, 1}; }
+
+}  // namespace
+
+constinit const LayerRules kReluRules = {pb::LayerDef::kRelu, "relu",     1,       1,
+                                         &CompleteRelu,       &SameShape, &NoState};
+constinit const LayerRules kDropoutRules = {pb::LayerDef::kDropout, "dropout",  1,       1,
+                                            &CompleteDropout,       &SameShape, &NoState};
+// The scores, and "label".
+constinit const LayerRules kSoftmaxLossRules = {
+    pb::LayerDef::kSoftmaxLoss, "softmax_loss", 1, 1, &CompleteLoss, &OneNumber, &NoState};
+
+}  // namespace tern::models

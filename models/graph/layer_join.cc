@@ -1,0 +1,43 @@
+// Layers of several inputs.
+#include "models/graph/layer_rules.h"
+#include "models/graph/limits.h"
+
+namespace tern::models {
+
+namespace {
+
+Status NothingToComplete(pb::LayerDef*) { return Ok(); }
+
+Result<ImageDims> Concat(const pb::LayerDef&, const Inputs& inputs) {
+  ImageDims output = inputs[0];
+  uint64_t channels = 0;
+  for (const ImageDims& input : inputs) {
+    channels += input.c;
+    if (input.h == output.h && input.w == output.w) continue;
+    return BadLayer("its inputs are " + Text(inputs[0]) + " and " + Text(input) +
+                    "; images to be put together must be as high and as wide as each other");
+  }
+  if (channels > kMaxDim)
+    return BadLayer("its output has " + std::to_string(channels) + " channels; at most " +
+                    std::to_string(kMaxDim) + " are allowed");
+  output.c = static_cast<uint32_t>(channels);
+  return output;
+}
+
+Result<ImageDims> Add(const pb::LayerDef&, const Inputs& inputs) {
+  for (const ImageDims& input : inputs) {
+    if (input.c == inputs[0].c && input.h == inputs[0].h && input.w == inputs[0].w) continue;
+    return BadLayer("its inputs are " + Text(inputs[0]) + " and " + Text(input) +
+                    "; what is added must have one shape");
+  }
+  return inputs[0];
+}
+
+}  // namespace
+
+constinit const LayerRules kConcatRules = {pb::LayerDef::kConcat, "concat", 2,       kMaxInputs,
+                                           &NothingToComplete,    &Concat,  &NoState};
+constinit const LayerRules kAddRules = {pb::LayerDef::kAdd, "add", 2,       kMaxInputs,
+                                        &NothingToComplete, &Add,  &NoState};
+
+}  // namespace tern::models

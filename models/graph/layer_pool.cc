@@ -1,0 +1,51 @@
+// Maximum and mean over windows, or over the whole image.
+#include "models/graph/layer_rules.h"
+#include "models/graph/layer_window.h"
+
+namespace tern::models {
+
+namespace {
+
+Status CompletePool(bool average, pb::PoolDef* pool) {
+  if (!average && pool->has_include_padding())
+    return BadLayer("include_padding is for avg_pool; padded elements never win a maximum");
+  if (average) pool->set_include_padding(pool->include_padding());
+  pool->set_global(pool->global());
+  if (pool->global()) {
+    if (pool->has_kernel() || pool->has_stride() || pool->has_padding() || pool->has_pad())
+      return BadLayer("global takes the whole image; leave kernel, stride, padding and pad out");
+    return Ok();
+  }
+  TERN_RETURN_IF_ERROR(CheckSize("kernel", pool->kernel()));
+  if (!pool->has_stride()) pool->set_stride(pool->kernel());
+  return CompleteWindow(pool->kernel(), pool);
+}
+
+const pb::PoolDef& PoolOf(const pb::LayerDef& layer) {
+  return layer.has_max_pool() ? layer.max_pool() : layer.avg_pool();
+}
+
+Result<ImageDims> Output(const pb::LayerDef& layer, const Inputs& inputs) {
+  return SlideWindow(inputs[0], inputs[0].c, PoolOf(layer));
+}
+
+}  // namespace
+
+constinit const LayerRules kMaxPoolRules = {
+    pb::LayerDef::kMaxPool,
+    "max_pool",
+    1,
+    1,
+    [](pb::LayerDef* layer) { return CompletePool(false, layer->mutable_max_pool()); },
+    &Output,
+    &NoState};
+constinit const LayerRules kAvgPoolRules = {
+    pb::LayerDef::kAvgPool,
+    "avg_pool",
+    1,
+    1,
+    [](pb::LayerDef* layer) { return CompletePool(true, layer->mutable_avg_pool()); },
+    &Output,
+    &NoState};
+
+}  // namespace tern::models

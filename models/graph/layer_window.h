@@ -1,0 +1,36 @@
+// Windows that slide over an image: those of conv and of the pools.
+#pragma once
+
+#include "common/base/status.h"
+#include "models/graph/layer_rules.h"
+#include "models/graph/window.h"
+#include "proto/net.pb.h"
+
+namespace tern::models {
+
+// Sets the defaults of stride, padding and pad, and checks their bounds. `def` is a ConvDef or a
+// PoolDef; `covered` is how many pixels its kernel covers.
+template <typename Def>
+Status CompleteWindow(uint32_t covered, Def* def) {
+  if (def->has_pad() && def->has_padding() && def->padding() != pb::Pad::valid)
+    return BadLayer("both pad and padding are given; give one of them");
+  if (def->has_pad() && def->pad() >= covered) {
+    return BadLayer("pad is " + std::to_string(def->pad()) + "; it must be less than the " +
+                    std::to_string(covered) + " pixels that the kernel covers");
+  }
+  def->set_padding(def->padding());
+  def->set_stride(def->stride());
+  return CheckSize("stride", def->stride());
+}
+
+// The output image of the window.
+template <typename Def>
+Result<ImageDims> SlideWindow(const ImageDims& input, uint32_t channels, const Def& def) {
+  const Result<AxisPlan> rows = PlanAxis(input.h, WindowOf(def, input.h));
+  const Result<AxisPlan> columns = PlanAxis(input.w, WindowOf(def, input.w));
+  if (!rows.ok()) return rows.status().Within("height");
+  if (!columns.ok()) return columns.status().Within("width");
+  return ImageDims{channels, rows->output, columns->output};
+}
+
+}  // namespace tern::models

@@ -1,0 +1,94 @@
+#include "models/graph/shapes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/text.h"
+#include "models/graph/complete.h"
+#include "models/graph/layer_rules.h"
+
+namespace tern::models {
+namespace {
+
+// What a complete layer reads.
+Inputs InputsOf(const pb::LayerDef& layer, const std::map<std::string, ImageDims>& shapes) {
+  Inputs inputs;
+  for (const std::string& name : layer.inputs()) {
+    if (const auto found = shapes.find(name); found != shapes.end())  // not "label"
+      inputs.push_back(found->second);
+  }
+  return inputs;
+}
+
+Status CheckScores(const ImageDims& scores, uint32_t classes) {
+  if (scores.c == classes && scores.h == 1 && scores.w == 1) return Ok();
+  return BadLayer(Cat("its input is ", Text(scores), ", but there are ", classes,
+                      " classes; the layer before must have ", classes, " outputs of one element"));
+}
+
+Result<ImageDims> OutputOf(const pb::LayerDef& layer, const Inputs& inputs, uint32_t classes) {
+  if (layer.has_softmax_loss()) TERN_RETURN_IF_ERROR(CheckScores(inputs[0], classes));
+  Result<ImageDims> output = FindRules(layer.kind_case())->output(layer, inputs);
+  if (output.ok() && Elements(*output) > kMaxElements)
+    return BadLayer(
+        Cat("its output of ", Text(*output), " has more than 2^31 elements for one image"));
+  return output;
+}
+
+// REQUIRES a complete net.
+Result<std::map<std::string, ImageDims>> ShapesOf(const pb::NetDef& net) {
+  std::map<std::string, ImageDims> shapes;
+  const ImageDims data = {net.input().channels(), net.input().height(), net.input().width()};
+  if (Elements(data) > kMaxElements)
+    return BadLayer(Cat("net: an image of ", Text(data), " has more than 2^31 elements"));
+  shapes["data"] = data;
+  for (const pb::LayerDef& layer : net.layers()) {
+    const Result<ImageDims> output = OutputOf(layer, InputsOf(layer, shapes), net.classes());
+    if (!output.ok()) return output.status().Within(Describe(layer));
+    shapes[layer.output()] = *output;
+  }
+  return shapes;
+}
+
+Status AddState(const pb::LayerDef& layer, LayerState state, ParameterTable* table) {
+  for (Parameter& parameter : state.parameters) {
+    parameter.offset = table->total;
+    table->total += parameter.count;
+    if (table->total > kMaxElements)
+      return BadLayer(Describe(layer) + ": with it the net has more than 2^31 parameters");
+    table->parameters.push_back(std::move(parameter));
+  }
+  for (Statistic& statistic : state.statistics) {
+    statistic.offset = table->statistics_total;
+    table->statistics_total += statistic.count;
+    table->statistics.push_back(std::move(statistic));
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<std::map<std::string, ImageDims>> InferShapes(const pb::NetDef& net) {
+  Result<pb::NetDef> complete = CompleteNet(net);
+  if (!complete.ok()) return complete.status();
+  return ShapesOf(*complete);
+}
+
+Result<ParameterTable> MakeParameterTable(const pb::NetDef& net) {
+  Result<pb::NetDef> complete = CompleteNet(net);
+  if (!complete.ok()) return complete.status();
+  const Result<std::map<std::string, ImageDims>> shapes = ShapesOf(*complete);
+  if (!shapes.ok()) return shapes.status();
+  ParameterTable table;
+  for (const pb::LayerDef& layer : complete->layers()) {
+    LayerState state = FindRules(layer.kind_case())->state(layer, InputsOf(layer, *shapes));
+    TERN_RETURN_IF_ERROR(AddState(layer, std::move(state), &table));
+  }
+  if (table.parameters.empty()) {
+    return BadLayer(
+        "net: no layer has parameters, so there is nothing to train; add a dense or a conv");
+  }
+  return table;
+}
+
+}  // namespace tern::models

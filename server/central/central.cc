@@ -1,0 +1,132 @@
+#include "server/central/central.h"
+
+#include "common/base/text.h"
+#include "common/codec/float_sum.h"
+#include "common/update/average.h"
+#include "models/graph/shapes.h"
+
+namespace tern::server {
+
+namespace {
+
+// What the server adds to the mean gradient of tensor t.
+float LocalDecay(const setup::Setup& setup, uint32_t t) {
+  const pb::WeightDecay& decay = setup.job.train().weight_decay();
+  if (decay.where() != pb::WeightDecay::local) return 0;
+  if (setup.table.parameters[t].is_bias && !decay.biases()) return 0;
+  return static_cast<float>(decay.rate());
+}
+
+Status CheckSegment(const setup::Setup& setup, const codec::Segment& segment, bool whole_tensors) {
+  const std::string tensor = "tensor " + setup.table.parameters[segment.tensor].name;
+  if (setup.plan.codec_of[segment.tensor]->shares_scaler()) {
+    return Status(Code::kBadJob,
+                  tensor +
+                      " is coded with scalers that the workers share, but servers that hold the "
+                      "parameters must read every push alone: set exchange.scaler to per_worker");
+  }
+  if (whole_tensors && segment.count != setup.plan.tensor_count[segment.tensor]) {
+    return Status(Code::kBadJob,
+                  Cat("train.optimizer.name is '", setup.job.train().optimizer().name(),
+                      "', which needs whole tensors, but ", tensor,
+                      " is cut over several chunks: set exchange.chunk_kib to at least ",
+                      (setup.plan.tensor_count[segment.tensor] + 255) / 256));
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CentralChunk>> CentralChunk::Make(const setup::Setup& setup,
+                                                         const protocol::Chunk& chunk,
+                                                         std::span<const float> initial) {
+  std::unique_ptr<CentralChunk> central(new CentralChunk(setup, chunk));
+  auto optimizer = update::MakeOptimizer(setup.job.train().optimizer(), chunk.count);
+  if (!optimizer.ok()) return optimizer.status();
+  central->optimizer_ = std::move(*optimizer);
+  for (const codec::Segment& segment : chunk.segments) {
+    TERN_RETURN_IF_ERROR(CheckSegment(setup, segment, central->optimizer_->needs_whole_tensors()));
+    central->decay_.push_back(LocalDecay(setup, segment.tensor));
+  }
+  const std::span<const float> part = initial.subspan(chunk.begin, chunk.count);
+  central->weights_.assign(part.begin(), part.end());
+  if (setup.job.evaluation().ema_decay() > 0) central->average_ = central->weights_;
+  return central;
+}
+
+Status CentralChunk::Decode(const Bytes& push, std::span<float> values) const {
+  std::span<const uint8_t> rest = push.span();
+  float* to = values.data();
+  for (const codec::Segment& segment : chunk_.segments) {
+    const codec::Codec& codec = *setup_.plan.codec_of[segment.tensor];
+    const Result<size_t> used = codec.DecodeAlone(rest, segment, to);
+    if (!used.ok()) return used.status().Within(Cat("tensor ", segment.tensor));
+    rest = rest.subspan(*used);
+    to += segment.count;
+  }
+  if (rest.empty()) return Ok();
+  return Status(Code::kMismatch, Cat(rest.size(), " bytes more than the chunk has"));
+}
+
+Status CentralChunk::DecodeMean(const Bytes& sum, uint32_t contributors,
+                                std::span<float> values) const {
+  std::span<const uint8_t> rest = sum.span();
+  float* to = values.data();
+  for (const codec::Segment& segment : chunk_.segments) {
+    const codec::Codec& codec = *setup_.plan.codec_of[segment.tensor];
+    const auto workers = static_cast<int>(contributors);
+    const Result<size_t> size = codec.SumPart(rest, segment, workers);
+    if (!size.ok()) return size.status();
+    TERN_RETURN_IF_ERROR(
+        codec.Decode(rest.first(*size), segment, workers, 0, 0, segment.count, to));
+    rest = rest.subspan(*size);
+    to += segment.count;
+  }
+  return Ok();
+}
+
+void CentralChunk::Apply(std::span<const float> g, double learning_rate) {
+  const update::Step step{learning_rate, version_ + 1};
+  size_t at = 0;
+  for (size_t i = 0; i < chunk_.segments.size(); ++i) {
+    const size_t n = chunk_.segments[i].count;
+    optimizer_->Update(weights_.data() + at, g.data() + at, at, n, step, decay_[i]);
+    at += n;
+  }
+  CountChange();
+}
+
+void CentralChunk::MoveTowards(std::span<const float> x, float alpha) {
+  for (size_t i = 0; i < weights_.size(); ++i) weights_[i] += alpha * (x[i] - weights_[i]);
+  CountChange();
+}
+
+void CentralChunk::CountChange() {
+  ++version_;
+  if (average_.empty()) return;
+  update::AverageWeights(average_.data(), weights_.data(), weights_.size(),
+                         setup_.job.evaluation().ema_decay(), version_);
+}
+
+void CentralChunk::AddState(SavedState* state) {
+  state->arrays.push_back({"weights", weights_});
+  if (!average_.empty()) state->arrays.push_back({"average", average_});
+  for (const update::Optimizer::Slot& slot : optimizer_->Slots())
+    state->arrays.push_back({slot.name, slot.values});
+  state->numbers.push_back({"version", &version_});
+}
+
+std::vector<float> InitialWeights(const setup::Setup& setup) {
+  std::vector<float> weights(setup.table.total);
+  models::InitParameters(setup.table, setup.job.seed(), weights.data());
+  return weights;
+}
+
+Bytes WholeBytes(std::span<const float> values) {
+  std::vector<uint8_t> out;
+  out.reserve(values.size_bytes());
+  codec::AppendFloats(values, &out);
+  return Bytes::Own(std::move(out));
+}
+
+}  // namespace tern::server

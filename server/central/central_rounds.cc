@@ -1,0 +1,114 @@
+#include "server/central/central_rounds.h"
+
+#include <utility>
+
+#include "common/algorithm/facts.h"
+#include "common/base/logging.h"
+#include "common/protocol/rounds/cells.h"
+
+namespace tern::server {
+
+namespace {
+
+// Adds up as where parameters are localized; only what its closing means is another.
+class CentralSum : public protocol::CellSum {
+ public:
+  CentralSum(std::unique_ptr<protocol::CellSum> sum, CentralRounds* rounds)
+      : sum_(std::move(sum)), rounds_(rounds) {}
+
+  Status Add(uint32_t rank, const Bytes& payload) override {
+    TERN_RETURN_IF_ERROR(sum_->Add(rank, payload));
+    ++contributors_;
+    return Ok();
+  }
+  Bytes Close() override {
+    return rounds_->Close(contributors_ == 0 ? Bytes() : sum_->Close(), contributors_);
+  }
+
+ private:
+  std::unique_ptr<protocol::CellSum> sum_;
+  CentralRounds* rounds_;
+  uint32_t contributors_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<CentralRounds>> CentralRounds::Make(const setup::Setup& setup,
+                                                           const protocol::Chunk& chunk,
+                                                           std::span<const float> initial,
+                                                           Rate rate) {
+  auto central = CentralChunk::Make(setup, chunk, initial);
+  if (!central.ok()) return central.status();
+  return std::unique_ptr<CentralRounds>(new CentralRounds(std::move(*central), std::move(rate)));
+}
+
+CentralRounds::CentralRounds(std::unique_ptr<CentralChunk> central, Rate rate)
+    : central_(std::move(central)),
+      down_(std::in_place, central_->setup(), central_->chunk(), 1, central_->weights()),
+      rate_(std::move(rate)),
+      elastic_(algorithm::FactsOf(central_->setup().job).elastic),
+      mean_(central_->chunk().count) {}
+
+protocol::Cell CentralRounds::cell() const {
+  return {protocol::Kind::kPush, central_->chunk().bucket, central_->chunk().index};
+}
+
+protocol::CellSpec CentralRounds::Spec(protocol::CellSpec sum) {
+  protocol::CellSpec spec;
+  spec.cell = cell();
+  spec.open = [this, open = std::move(sum.open)](uint64_t round) {
+    return std::make_unique<CentralSum>(open(round), this);
+  };
+  spec.check_outcome = [this](const Bytes& payload, uint32_t) {
+    const protocol::Chunk& chunk = central_->chunk();
+    if (payload.size() == chunk.count * sizeof(float)) return Ok();  // whole
+    return protocol::CheckSums(central_->setup().plan, chunk, payload, 1);
+  };
+  spec.pull = [this](bool average) { return Pull(average); };
+  spec.every_round = true;
+  return spec;
+}
+
+Bytes CentralRounds::Close(const Bytes& sum, uint32_t contributors) {
+  ++round_;
+  Bytes answer;
+  if (contributors != 0) {
+    const Status decoded = central_->DecodeMean(sum, contributors, mean_);
+    CHECK(decoded.ok()) << decoded.message();  // we added it up
+    if (elastic_.has_value()) {
+      // alpha sum (x_i - w) = alpha n (mean - w)
+      central_->MoveTowards(mean_,
+                            static_cast<float>(*elastic_) * static_cast<float>(contributors));
+    } else {
+      central_->Apply(mean_, rate_(round_ - 1));
+    }
+    answer = down_->Encode(0, central_->weights(), round_, down_->sent(0)).payload;
+  }
+  if (on_closed_) on_closed_(round_);
+  return answer;
+}
+
+protocol::CellSpec::Pulled CentralRounds::Pull(bool average) {
+  if (average) return {WholeBytes(central_->average()), true};
+  // The initial weights they made themselves.
+  if (round_ == 0) return {WholeBytes(central_->weights()), true};
+  const protocol::ClockCell::Answer same = down_->Repeat(0, central_->weights(), round_);
+  return {same.payload, same.whole};
+}
+
+Status CentralRounds::Restart(std::span<const float> initial) {
+  auto central = CentralChunk::Make(central_->setup(), central_->chunk(), initial);
+  if (!central.ok()) return central.status();
+  central_ = std::move(*central);
+  down_.emplace(central_->setup(), central_->chunk(), 1, central_->weights());
+  round_ = 0;
+  return Ok();
+}
+
+void CentralRounds::AddState(SavedState* state) {
+  central_->AddState(state);
+  down_->AddState(state);
+  state->numbers.push_back({"round", &round_});
+}
+
+}  // namespace tern::server

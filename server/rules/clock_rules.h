@@ -1,0 +1,22 @@
+// The constructors of the rules, one rule per file, and the table of them.
+#pragma once
+
+#include <memory>
+
+#include "server/rules/clock_rule.h"
+
+namespace tern::server {
+
+std::unique_ptr<ClockRule> MakeAsgd(std::unique_ptr<CentralChunk> central, Rate rate);
+std::unique_ptr<ClockRule> MakeDcasgdC(std::unique_ptr<CentralChunk> central, Rate rate);
+std::unique_ptr<ClockRule> MakeDcasgdA(std::unique_ptr<CentralChunk> central, Rate rate);
+std::unique_ptr<ClockRule> MakeSsp(std::unique_ptr<CentralChunk> central, Rate rate);
+std::unique_ptr<ClockRule> MakeSoftsync(std::unique_ptr<CentralChunk> central, Rate rate);
+std::unique_ptr<ClockRule> MakeEasgdAsync(std::unique_ptr<CentralChunk> central, Rate rate);
+
+// The rule of the job's algorithm. kBadJob if it has none, or if its keys do not fit together.
+Result<std::unique_ptr<ClockRule>> MakeClockRule(const setup::Setup& setup,
+                                                 const protocol::Chunk& chunk,
+                                                 std::span<const float> initial, Rate rate);
+
+}  // namespace tern::server

@@ -1,0 +1,70 @@
+#include "setup/saved.h"
+
+#include <algorithm>
+#include <string>
+
+#include "common/base/text.h"
+#include "common/config/canonical.h"
+#include "common/config/differences.h"
+
+namespace tern::setup {
+
+namespace {
+
+constexpr size_t kMostKeys = 3;
+
+// The keys by which the job of that text differs from ours, as far as checkpoints go; empty if none
+// does.
+std::string DifferencesOf(const std::string& text, const pb::Job& job) {
+  const Result<pb::Job> was = config::ReadJobText(text);
+  if (!was.ok()) return "";
+  std::vector<std::string> all = config::Differences(config::StateJob(*was), config::StateJob(job));
+  if (all.empty()) {  // how many servers there are decides who keeps what
+    pb::Job before, now;
+    *before.mutable_servers() = config::SharedJob(*was).servers();
+    *now.mutable_servers() = config::SharedJob(job).servers();
+    for (pb::Job* one : {&before, &now}) {
+      for (pb::Server& server : *one->mutable_servers()) server.clear_address();
+    }
+    all = config::Differences(before, now);
+  }
+  const size_t named = std::min(all.size(), kMostKeys), more = all.size() - named;
+  all.resize(named);
+  return Join(all, "; ") +
+         (more == 0 ? "" : Cat("; and ", more, more == 1 ? " key" : " keys", " more"));
+}
+
+}  // namespace
+
+std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store) {
+  std::vector<pb::Checkpoint> offers;
+  for (const checkpoint::Point& point : store.points()) {
+    pb::Checkpoint& offer = offers.emplace_back();
+    offer.set_run(point.run);
+    offer.set_step(point.step);
+    offer.set_round(point.round);
+  }
+  return offers;
+}
+
+protocol::Saved SavedIn(const Setup& setup, const checkpoint::Store& store) {
+  protocol::Saved saved{OffersOf(store), {}, store.began()};
+  const auto& refused = store.refused();
+  if (refused.empty()) return saved;
+  const auto other = std::find_if(refused.rbegin(), refused.rend(),
+                                  [](const checkpoint::Refused& one) { return one.other; });
+  const bool is_other = other != refused.rend();
+  const checkpoint::Refused& newest = is_other ? *other : refused.back();
+  std::string why = is_other ? DifferencesOf(store.JobTextOf(newest.run), setup.job) : "";
+  if (why.empty()) why = newest.why;
+  saved.unfit.set_other_job(is_other);
+  const std::string upto = Cat(" has checkpoints up to step ", newest.step);
+  saved.unfit.set_sentence(Cat(store.folder(),
+                               is_other           ? upto + " of another job: "
+                               : newest.step != 0 ? upto + ", which are damaged: "
+                                                  : ": ",
+                               why));
+  return saved;
+}
+
+}  // namespace tern::setup

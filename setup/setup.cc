@@ -1,0 +1,171 @@
+#include "setup/setup.h"
+
+#include <sodium.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/algorithm/algorithms.h"
+#include "common/base/host_name.h"
+#include "common/codec/codec.h"
+#include "common/codec/codecs.h"
+#include "common/config/differences.h"
+#include "common/protocol/rounds/cells.h"
+#include "common/update/local_updater.h"
+#include "common/update/optimizer.h"
+#include "common/update/schedule.h"
+#include "models/models.h"
+
+namespace tern::setup {
+
+namespace {
+
+protocol::Time FromSeconds(double seconds) {
+  return protocol::Time(static_cast<int64_t>(seconds * 1e9));
+}
+
+// How many counts a job's table of confusions has.
+Result<uint64_t> ConfusionCounts(const Setup& setup) {
+  constexpr uint64_t kMostClasses = 2000;
+  const uint64_t classes = setup.net.classes();
+  if (!setup.job.evaluation().confusion()) return uint64_t{0};
+  if (classes <= kMostClasses) return classes * classes;
+  return Status(Code::kBadJob, "evaluation.confusion: the model has " + std::to_string(classes) +
+                                   " classes; a table is made of at most " +
+                                   std::to_string(kMostClasses) + "; leave it out");
+}
+
+protocol::Timings TimingsOf(const pb::Faults& faults) {
+  protocol::Timings timings;
+  timings.heartbeat = FromSeconds(faults.heartbeat_ms() / 1000);
+  timings.suspect_after = FromSeconds(faults.suspect_after_s());
+  timings.dead_after = FromSeconds(faults.dead_after_s());
+  timings.start_timeout = FromSeconds(faults.start_timeout_s());
+  timings.wait_timeout = FromSeconds(faults.wait_timeout_s());
+  timings.server_return_timeout = FromSeconds(faults.server_return_timeout_s());
+  timings.hello_retry = FromSeconds(0.1);
+  // Connections lose nothing while they stand, so this is only the last resort: a repeat is whole
+  // pushes.
+  timings.resend_after = FromSeconds(5);
+  timings.progress_timeout = FromSeconds(faults.progress_timeout_s());
+  return timings;
+}
+
+pb::Hello HelloOf(const Setup& setup) {
+  pb::Hello hello;
+  hello.set_job(setup.job.name());
+  hello.set_job_digest(config::JobDigest(setup.job));
+  hello.set_model_digest(models::ModelDigest(setup.net));
+  hello.set_plan_digest(setup.plan.digest);
+  hello.set_host(HostName());
+  hello.set_pid(static_cast<uint32_t>(getpid()));
+  return hello;
+}
+
+pb::ImageShape InputOf(const pb::Model& model) {
+  if (model.net().has_input()) return model.net().input();
+  pb::ImageShape shape;
+  shape.set_channels(model.input_channels());
+  shape.set_height(model.input_height());
+  shape.set_width(model.input_width());
+  return shape;
+}
+
+uint32_t ClassesOf(const pb::Model& model) {
+  return model.net().has_classes() ? model.net().classes() : model.classes();
+}
+
+std::vector<std::string> CodecsThat(bool (*are)(const codec::Codec& codec),
+                                    const codec::Options& options = {}) {
+  std::vector<std::string> names;
+  for (const std::string& name : codec::CodecNames()) {
+    const auto codec = codec::MakeCodec(name, options);
+    if (codec.ok() && are(**codec)) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+config::NameTables KnownNames() {
+  codec::Options feedback;
+  feedback.error_feedback = true;
+  return {
+      {"models", models::ModelNames()},
+      {"codecs", codec::CodecNames()},
+      {"float_codecs", CodecsThat([](const codec::Codec& c) { return c.SendsValues(); })},
+      {"exact_codecs", CodecsThat([](const codec::Codec& c) { return c.SendsValues(); }, feedback)},
+      {"rounding_codecs", CodecsThat([](const codec::Codec& c) { return !c.stochastic(); })},
+      {"unbiased_codecs", CodecsThat([](const codec::Codec& c) { return !c.NewMemory(1); })},
+      {"sharing_codecs", CodecsThat([](const codec::Codec& c) { return c.shares_scaler(); })},
+      {"algorithms", algorithm::AlgorithmNames()},
+      {"local_updaters", update::LocalUpdaterNames()},
+      {"optimizers", update::OptimizerNames()},
+      {"schedules", update::ScheduleNames()}};
+}
+
+Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
+                                         const std::vector<std::string>& overrides) {
+  Result<pb::Job> job = config::LoadJob(path, overrides, KnownNames());
+  if (!job.ok()) return job.status();
+  auto setup = std::make_unique<Setup>();
+  setup->job = std::move(*job);
+  const pb::Model& model = setup->job.model();
+  Result<pb::NetDef> net = models::BuildNet(model, InputOf(model), ClassesOf(model));
+  if (!net.ok()) return net.status().Within(path);
+  setup->net = std::move(*net);
+  Result<models::ParameterTable> table = models::MakeParameterTable(setup->net);
+  if (!table.ok()) return table.status().Within(path);
+  setup->table = std::move(*table);
+  std::vector<protocol::TensorInfo> tensors;
+  for (const models::Parameter& p : setup->table.parameters)
+    tensors.push_back({p.name, p.count, p.is_bias ? p.count : p.fan_in});
+  auto optimizer = update::MakeOptimizer(setup->job.train().optimizer(), 0);
+  if (!optimizer.ok()) return optimizer.status().Within(path);
+  Result<protocol::ExchangePlan> plan = protocol::ExchangePlan::Make(
+      setup->job, tensors, static_cast<uint32_t>((*optimizer)->Slots().size()));
+  if (!plan.ok()) return plan.status().Within(path);
+  setup->plan = std::move(*plan);
+  setup->plan.statistics = setup->table.statistics_total;
+  const Result<uint64_t> confusion = ConfusionCounts(*setup);
+  if (!confusion.ok()) return confusion.status().Within(path);
+  setup->plan.confusion = *confusion;
+  // Faults of a schedule show now, not when the first worker has come; its length does not matter
+  // for that.
+  if (auto schedule = update::Schedule::Make(setup->job.train(), 1); !schedule.ok()) {
+    return schedule.status().Within(path);
+  }
+  setup->timings = TimingsOf(setup->job.faults());
+  setup->hello = HelloOf(*setup);
+  return setup;
+}
+
+size_t MaxPayload(const Setup& setup, uint32_t lane) {
+  const protocol::RoundBytes bytes = protocol::CountRoundBytes(setup.plan);
+  constexpr size_t kStatePiece = 256 << 10;  // the largest payload on control
+  const size_t figures = setup.plan.workers * (setup.plan.max_figures_bytes() + 8);
+  return (lane == 0 ? std::max({kStatePiece, figures, static_cast<size_t>(bytes.scalers)})
+                    : bytes.largest_payload) +
+         (64 << 10);
+}
+
+checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_dir,
+                                  const std::string& name) {
+  return {output_dir + "/checkpoints/" + name,
+          name,
+          setup.plan.workers,
+          config::StateDigest(setup.job),
+          setup.hello.model_digest(),
+          setup.hello.plan_digest(),
+          config::JobText(setup.job)};
+}
+
+uint64_t RandomIncarnation() {
+  uint64_t value = 0;
+  while (value == 0) randombytes_buf(&value, sizeof value);
+  return value;
+}
+
+}  // namespace tern::setup

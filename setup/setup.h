@@ -1,0 +1,52 @@
+// What every program derives from a job first: the net, its parameters, the exchange plan, the
+// hello message. The one folder of common/ that includes models/, because servers, workers and
+// tools all need it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/checkpoint/store.h"
+#include "common/config/job.h"
+#include "common/protocol/members/control.h"
+#include "common/protocol/plan/plan.h"
+#include "models/graph/shapes.h"
+#include "proto/job.pb.h"
+#include "proto/wire.pb.h"
+
+namespace tern::setup {
+
+struct Setup {
+  pb::Job job;
+  pb::NetDef net;
+  models::ParameterTable table;
+  protocol::ExchangePlan plan;
+  protocol::Timings timings;
+  pb::Hello hello;  // job and digests, host and pid of this process
+};
+
+// The names that a job may use in this build, by table.
+config::NameTables KnownNames();
+
+// Reads, validates and resolves a job file. kBadJob or kBadData with every fault found.
+Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
+                                         const std::vector<std::string>& overrides);
+
+// Largest payload of a data socket (lane > 0) or control socket of this job.
+size_t MaxPayload(const Setup& setup, uint32_t lane);
+
+// The owner of a daemon's checkpoints, in OUTPUT_DIR/checkpoints/NAME.
+checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_dir,
+                                  const std::string& name);
+
+// The file in output_dir that shard 0 locks while the job runs, so that no second job writes there
+// (common/base/folder_lock.h). Workers on other hosts have their own folders.
+inline constexpr const char* kServerLock = "server.lock";
+
+// A random non-zero number, for an incarnation.
+uint64_t RandomIncarnation();
+
+}  // namespace tern::setup

@@ -1,0 +1,172 @@
+#include "client/exchange/sums.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/codec/codec.h"
+#include "common/codec/codecs.h"
+#include "common/protocol/rounds/cells.h"
+#include "kernels/codes/stats.h"
+#include "tests/client/train/train_job.h"
+
+namespace tern::client {
+namespace {
+
+Answer Of(protocol::Cell cell, uint64_t round, uint32_t contributors, Bytes payload) {
+  Answer answer{cell, {}, std::move(payload)};
+  answer.outcome.set_round(round);
+  answer.outcome.set_contributors(contributors);
+  return answer;
+}
+
+size_t SumBytes(const protocol::ExchangePlan& plan, const protocol::Chunk& chunk,
+                uint32_t contributors) {
+  size_t bytes = 0;
+  for (const codec::Segment& segment : chunk.segments) {
+    if (contributors == 0) break;
+    bytes += plan.codec_of[segment.tensor]->MaxSumSize(segment, static_cast<int>(contributors));
+  }
+  return bytes;
+}
+
+void PutPushes(const setup::Setup& job, uint64_t round, uint32_t contributors, Sums* sums) {
+  for (const protocol::Bucket& bucket : job.plan.buckets) {
+    for (const protocol::Chunk& chunk : bucket.chunks) {
+      std::string zeros(SumBytes(job.plan, chunk, contributors), '\0');
+      sums->Put(Of({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, contributors,
+                   Bytes::Own(std::move(zeros))));
+    }
+  }
+}
+
+// A worker that is late may hear a sum before the scalers that it is read with: they travel on
+// other connections.
+TEST(Sums, HasARoundOnlyWithItsScalers) {
+  const auto job = SmallJob();
+  Sums sums(*job);
+  PutPushes(*job, 3, 2, &sums);
+  EXPECT_FALSE(sums.Has(3));
+  for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) {
+    const std::vector<float> scalers(job->plan.buckets[b].shared.size(), 1.f);
+    sums.Put(Of({protocol::Kind::kScale, b, 0}, 3, 2, protocol::EncodeScalers(scalers)));
+  }
+  EXPECT_TRUE(sums.Has(3));
+  EXPECT_FALSE(sums.Has(2));
+}
+
+TEST(Sums, HasARoundThatNobodyTookPartIn) {
+  const auto job = SmallJob();
+  Sums sums(*job);
+  PutPushes(*job, 1, 0, &sums);
+  for (uint32_t b = 0; b < job->plan.buckets.size(); ++b)
+    sums.Put(Of({protocol::Kind::kScale, b, 0}, 1, 0, {}));
+  ASSERT_TRUE(sums.Has(1));
+  size_t elements = 0;
+  EXPECT_TRUE(sums.Decode(1, [&](uint32_t, uint64_t,
+                                 std::span<const float> values) { elements += values.size(); })
+                  .ok());
+  EXPECT_EQ(elements, 0u);
+}
+
+TEST(Sums, OfMoreWorkersThanThereAreIsRefused) {
+  const auto job = SmallJob();
+  Sums sums(*job);
+  PutPushes(*job, 1, 3, &sums);
+  for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) {
+    const std::vector<float> scalers(job->plan.buckets[b].shared.size(), 1.f);
+    sums.Put(Of({protocol::Kind::kScale, b, 0}, 1, 3, protocol::EncodeScalers(scalers)));
+  }
+  const Status decoded = sums.Decode(1, [](uint32_t, uint64_t, std::span<const float>) {});
+  EXPECT_EQ(decoded.code(), Code::kMismatch);
+  EXPECT_NE(decoded.message().find("3 contributors"), std::string::npos) << decoded.message();
+}
+
+TEST(Sums, WithScalersOfItsOwnNeedsNone) {
+  const auto job = SmallJob({"exchange.scaler=per_worker"});
+  Sums sums(*job);
+  PutPushes(*job, 1, 2, &sums);
+  EXPECT_TRUE(sums.Has(1));
+  sums.Drop(1);
+  EXPECT_FALSE(sums.Has(1));
+}
+
+TEST(Sums, GivesANewcomerTheScalersOfTheRoundsToCome) {
+  const auto job = SmallJob({"train.algorithm=odsgd", "exchange.scaler=previous"});
+  ASSERT_EQ(job->plan.scalers_from, 2u);
+  Sums sums(*job), newcomer(*job);
+  for (uint64_t round = 1; round <= 3; ++round) {
+    for (const protocol::Bucket& bucket : job->plan.buckets) {
+      for (const protocol::Chunk& chunk : bucket.chunks) {
+        std::vector<float> scalers(chunk.scalers, static_cast<float>(10 * round + chunk.bucket));
+        std::string payload(protocol::EncodeScalers(scalers).view());
+        payload.append(SumBytes(job->plan, chunk, 2), '\0');
+        sums.Put(Of({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, 2,
+                    Bytes::Own(std::move(payload))));
+      }
+    }
+    sums.Drop(round);
+  }
+  newcomer.RestoreScalers(3, sums.SaveScalers(3));
+  for (const uint64_t round : {4, 5}) {
+    for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) {
+      const std::vector<float> scalers = newcomer.ScalersFromBefore(round, b);
+      EXPECT_EQ(scalers, sums.ScalersFromBefore(round, b));
+      ASSERT_EQ(scalers.size(), job->plan.buckets[b].shared.size());
+      EXPECT_EQ(scalers[0], 1.1f * static_cast<float>(10 * (round - 2) + b));
+    }
+  }
+}
+
+// What a round without contributors would have been coded with is what the one after it is.
+TEST(Sums, KeepsScalersThroughARoundThatNobodyTookPartIn) {
+  const auto job = SmallJob({"exchange.scaler=previous", "exchange.scaler_margin=1"});
+  Sums sums(*job);
+  const size_t count = job->plan.buckets[0].shared.size();
+  std::string payload(protocol::EncodeScalers(std::vector<float>(count, 7.f)).view());
+  payload.append(SumBytes(job->plan, job->plan.chunk(0, 0), 2), '\0');
+  sums.Put(Of({protocol::Kind::kPush, 0, 0}, 1, 2, Bytes::Own(std::move(payload))));
+  sums.Put(Of({protocol::Kind::kPush, 0, 0}, 2, 0, {}));
+  EXPECT_EQ(sums.ScalersFromBefore(3, 0), std::vector<float>(count, 7.f));
+}
+
+// Changes of central weights are the code of one sender, whatever its sum would look like.
+TEST(Sums, AddChangesToWhatTheWorkerHolds) {
+  for (const std::string& name : codec::CodecNames()) {
+    const auto drawn = codec::MakeCodec(name, {});
+    if ((*drawn)->stochastic()) continue;  // not for changes
+    SCOPED_TRACE(name);
+    const auto job = SmallJob({"train.parameters=central", "exchange.pull=changes",
+                               "exchange.pull_codec=" + name, "exchange.chunk_kib=1"});
+    ASSERT_NE(job, nullptr);
+    Sums sums(*job);
+    std::vector<float> w(job->plan.parameters(), 1), expected = w;
+    for (const protocol::Bucket& bucket : job->plan.buckets) {
+      for (const protocol::Chunk& chunk : bucket.chunks) {
+        std::vector<uint8_t> codes;
+        float* to = expected.data() + chunk.begin;
+        for (const codec::Segment& segment : chunk.segments) {
+          std::vector<float> change(segment.count), sent(segment.count);
+          for (size_t i = 0; i < change.size(); ++i)
+            change[i] = std::sin(static_cast<float>(chunk.begin + 7 * i));
+          const codec::Codec& codec = *job->plan.pull_codec;
+          const auto stats = kernels::ComputeStats(change.data(), change.size());
+          const size_t before = codes.size();
+          codec.Encode(change.data(), segment, codec.Prepare(stats, change, {}), {}, &codes);
+          const auto code = std::span(codes).subspan(before);
+          ASSERT_TRUE(codec.DecodeAlone(code, segment, sent.data()).ok());
+          for (const float value : sent) *to++ += value;
+        }
+        sums.Put(Of({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1, 2,
+                    Bytes::Own(std::move(codes))));
+      }
+    }
+    const Status installed = sums.Install(1, w.data());
+    ASSERT_TRUE(installed.ok()) << installed.message();
+    EXPECT_EQ(w, expected);
+    EXPECT_NE(w, std::vector<float>(w.size(), 1));
+  }
+}
+
+}  // namespace
+}  // namespace tern::client

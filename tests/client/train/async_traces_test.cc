@@ -1,0 +1,220 @@
+// The algorithms without rounds, workers and servers together, against their equations in double
+// precision under the order of pushes that was drawn: what each worker trained at.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "client/train/replica.h"
+#include "common/codec/codec.h"
+#include "common/codec/codecs.h"
+#include "server/rules/clock_rules.h"
+#include "tests/client/train/cluster.h"
+#include "tests/client/train/train_job.h"
+
+namespace tern::client {
+namespace {
+
+constexpr uint32_t kWorkers = 3;
+constexpr uint64_t kSteps = 14;  // of the job: 42 pushes
+constexpr double kClose = 1e-5;
+constexpr double kRate = 0.05;
+
+using Vector = std::vector<double>;
+
+std::unique_ptr<setup::Setup> Job(const std::string& algorithm, std::vector<std::string> more) {
+  std::vector<std::string> all = {"workers.count=" + std::to_string(kWorkers),
+                                  "train.batch_total=" + std::to_string(2 * kWorkers),
+                                  "train.algorithm=" + algorithm,
+                                  "train.optimizer.name=sgd",
+                                  "exchange.codec=fp32",
+                                  "exchange.chunk_kib=1",
+                                  "exchange.bucket_kib=2",
+                                  "train.schedule.learning_rate=0.05",
+                                  "train.steps=" + std::to_string(kSteps),
+                                  "output_dir=" + testing::TempDir() + "tern_async_" + algorithm};
+  all.insert(all.end(), more.begin(), more.end());
+  return SmallJob(all);
+}
+
+Vector Initial(const setup::Setup& job) {
+  auto replica = std::move(*Replica::Make(job));
+  return {replica->parameters(), replica->parameters() + job.table.total};
+}
+
+Vector Gradient(uint32_t rank, uint64_t step, const Vector& w) {
+  Vector g(w.size());
+  AnalyticGradient(rank, step, w.data(), w.size(), g.data());
+  return g;
+}
+
+// What a push of rank i, its s-th, does: w is the servers', x what rank i holds (and gets).
+using Take = std::function<void(uint32_t rank, uint64_t step, Vector* w, Vector* x)>;
+
+void Check(const setup::Setup& job, const Take& take, uint64_t steps_of_push = 1) {
+  std::vector<uint32_t> order;
+  const auto traces = RunCluster(job, {kSteps, 7}, &order);
+  ASSERT_GE(order.size(), 30u / steps_of_push);
+  Vector w = Initial(job);
+  std::vector<Vector> x(kWorkers, w);
+  std::vector<uint64_t> step(kWorkers, 1);
+  for (uint32_t rank : order) {
+    ASSERT_GE(traces[rank].points.size(), step[rank]);
+    EXPECT_LT(RelativeDistance(traces[rank].points[step[rank] - 1], x[rank]), kClose)
+        << "rank " << rank << " at step " << step[rank];
+    take(rank, step[rank]++, &w, &x[rank]);
+  }
+  for (const Trace& trace : traces) EXPECT_LT(RelativeDistance(trace.last, w), kClose);
+}
+
+TEST(Asgd, AppliesEveryPushAsItComes) {
+  Check(*Job("asgd", {}), [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
+    const Vector g = Gradient(rank, step, *x);
+    for (size_t k = 0; k < w->size(); ++k) (*w)[k] -= kRate * g[k];
+    *x = *w;
+  });
+}
+
+TEST(Asgd, TakesChangesInsteadOfWeightsToTheSameEnd) {
+  Check(*Job("asgd", {"exchange.pull=changes"}),
+        [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
+          const Vector g = Gradient(rank, step, *x);
+          for (size_t k = 0; k < w->size(); ++k) (*w)[k] -= kRate * g[k];
+          *x = *w;
+        });
+}
+
+void CheckDcasgd(const std::string& formed) {
+  Check(*Job("dcasgd_c", {"train.dcasgd_c.lambda=2", "train.dcasgd_c.formed=" + formed}),
+        [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
+          const Vector g = Gradient(rank, step, *x);
+          for (size_t k = 0; k < w->size(); ++k)
+            (*w)[k] -= kRate * (g[k] + 2 * g[k] * g[k] * ((*w)[k] - (*x)[k]));
+          *x = *w;
+        });
+}
+TEST(DcasgdC, CompensatesAgainstTheWorkersBackup) { CheckDcasgd("on_server"); }
+
+TEST(DcasgdA, DividesByTheRootOfAMeanSquareAWorker) {
+  std::vector<Vector> ms(kWorkers);
+  Check(*Job("dcasgd_a", {"train.dcasgd_a.lambda=2", "train.dcasgd_a.rho=0.9"}),
+        [&ms](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
+          const Vector g = Gradient(rank, step, *x);
+          ms[rank].resize(g.size());
+          for (size_t k = 0; k < w->size(); ++k) {
+            double& mean = ms[rank][k];
+            mean = 0.9 * mean + 0.1 * g[k] * g[k];
+            (*w)[k] -=
+                kRate * (g[k] + 2 / std::sqrt(mean + 1e-7) * g[k] * g[k] * ((*w)[k] - (*x)[k]));
+          }
+          *x = *w;
+        });
+}
+
+// Whether a server of the job keeps what it compensates against.
+bool ServersFormTerm(const setup::Setup& job) {
+  auto rule = server::MakeClockRule(job, job.plan.chunk(0, 0), server::InitialWeights(job),
+                                    [](uint64_t) { return kRate; });
+  EXPECT_TRUE(rule.ok()) << rule.status().message();
+  SavedState state;
+  (*rule)->AddState(&state);
+  return std::any_of(state.arrays.begin(), state.arrays.end(),
+                     [](const auto& array) { return array.name == "backup.0"; });
+}
+
+// Whether its workers pull before every push, to compensate against what they get.
+bool WorkersFormTerm(const setup::Setup& job) {
+  constexpr uint64_t kFew = 4;
+  uint64_t pulls = 0;
+  for (const Trace& trace : RunCluster(job, {kFew, 7})) pulls += trace.pulls;
+  size_t chunks = 0;
+  for (const protocol::Bucket& bucket : job.plan.buckets) chunks += bucket.chunks.size();
+  return pulls >= kFew * kWorkers * chunks;
+}
+
+TEST(Dcasgd, FormsItsTermOnOneSideAlone) {
+  for (const std::string& name : codec::CodecNames()) {
+    const auto codec = codec::MakeCodec(name, {});
+    for (const bool feedback : {false, true}) {
+      if (feedback && (*codec)->stochastic()) continue;  // refuses the key
+      SCOPED_TRACE(name + (feedback ? " with error feedback" : ""));
+      std::vector<std::string> keys = {"exchange.codec=" + name, "train.dcasgd_a.lambda=0.1"};
+      if (feedback) keys.emplace_back("exchange.error_feedback=true");
+      const auto job = Job("dcasgd_a", keys);
+      ASSERT_NE(job, nullptr);
+      const bool on_servers = name == "fp32" || (!feedback && (name == "fp16" || name == "bf16"));
+      EXPECT_EQ(ServersFormTerm(*job), on_servers);
+      EXPECT_EQ(WorkersFormTerm(*job), !on_servers);
+    }
+  }
+}
+
+TEST(Ssp, IsAsgdWhereNobodyIsTooFarAhead) {
+  Check(*Job("ssp", {"train.ssp.staleness=100"}),
+        [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
+          const Vector g = Gradient(rank, step, *x);
+          for (size_t k = 0; k < w->size(); ++k) (*w)[k] -= kRate * g[k];
+          *x = *w;
+        });
+}
+
+TEST(Ssp, KeepsEverybodyWithinItsBound) {
+  std::vector<uint32_t> order;
+  RunCluster(*Job("ssp", {"train.ssp.staleness=2"}), {kSteps, 3}, &order);
+  std::vector<uint64_t> clock(kWorkers);
+  for (uint32_t rank : order) {
+    ++clock[rank];
+    // Who pushes clock c was let go on after c - 1: then nobody was more than 2 behind c - 1.
+    for (uint32_t other = 0; other < kWorkers; ++other) EXPECT_LE(clock[rank], clock[other] + 3);
+  }
+}
+
+TEST(EasgdAsync, PullsWorkerAndCentreByTheOldDifference) {
+  const uint64_t tau = 2;
+  const auto job = Job("easgd_async", {"train.easgd_async.tau=2", "train.easgd_async.alpha=0.2"});
+  std::vector<uint32_t> order;
+  const auto traces = RunCluster(*job, {kSteps, 7}, &order);
+  Vector centre = Initial(*job);
+  std::vector<Vector> x(kWorkers, centre);
+  std::vector<uint64_t> t(kWorkers);
+  const auto descend = [&](uint32_t i, const Vector& pull) {
+    EXPECT_LT(RelativeDistance(traces[i].points[t[i]], x[i]), kClose) << i << " at " << t[i];
+    const Vector g = Gradient(i, t[i] + 1, x[i]);
+    for (size_t k = 0; k < g.size(); ++k) x[i][k] -= kRate * g[k] + (pull.empty() ? 0 : pull[k]);
+    ++t[i];
+  };
+  ASSERT_GE(order.size(), 15u);
+  for (uint32_t i : order) {
+    while (t[i] == 0 || t[i] % tau != 0) descend(i, {});
+    Vector pull(centre.size());
+    for (size_t k = 0; k < pull.size(); ++k) pull[k] = 0.2 * (x[i][k] - centre[k]);
+    for (size_t k = 0; k < pull.size(); ++k) centre[k] += pull[k];
+    descend(i, pull);
+  }
+  for (const Trace& trace : traces) EXPECT_LT(RelativeDistance(trace.last, centre), kClose);
+}
+
+TEST(Asgd, DescendsOnItsOwnBetweenPushesAndPulls) {
+  std::vector<uint32_t> order;
+  const auto job = Job("asgd", {"train.asgd.push_every=2", "train.asgd.pull_every=2"});
+  const auto traces = RunCluster(*job, {kSteps, 5}, &order);
+  Vector w = Initial(*job);
+  std::vector<Vector> x(kWorkers, w);
+  std::vector<uint64_t> step(kWorkers, 1);
+  for (uint32_t i : order) {
+    Vector gathered(w.size());
+    for (int n = 0; n < 2; ++n, ++step[i]) {
+      EXPECT_LT(RelativeDistance(traces[i].points[step[i] - 1], x[i]), kClose) << step[i];
+      const Vector g = Gradient(i, step[i], x[i]);
+      for (size_t k = 0; k < g.size(); ++k) {
+        gathered[k] += g[k];
+        x[i][k] -= kRate * g[k];
+      }
+    }
+    for (size_t k = 0; k < w.size(); ++k) w[k] -= kRate * gathered[k];
+    x[i] = w;
+  }
+}
+
+}  // namespace
+}  // namespace tern::client

@@ -1,0 +1,331 @@
+#include "tests/client/train/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mutex>
+#include <thread>
+
+#include "client/exchange/coder.h"
+#include "client/train/trainer.h"
+#include "common/algorithm/algorithms.h"
+#include "common/protocol/rounds/cells.h"
+#include "common/protocol/rounds/exchange.h"
+#include "server/central_lane.h"
+#include "tests/sim/rng.h"
+
+namespace tern::client {
+
+namespace {
+
+double Unit(uint64_t word) { return static_cast<double>(sim::Mix(word) >> 11) * 0x1p-53; }
+
+std::unique_ptr<data::Samples> Images(size_t count) {
+  data::MemoryDataset dataset;
+  dataset.channels = 1;
+  dataset.height = dataset.width = 4;
+  dataset.classes = 3;
+  dataset.labels.resize(count);
+  dataset.pixels.resize(count * 16);
+  return std::move(*data::Samples::Make(std::make_unique<data::MemoryDataset>(std::move(dataset)),
+                                        {}, 1, data::Split::kTrain));
+}
+
+class AnalyticCompute : public Compute {
+ public:
+  AnalyticCompute(const setup::Setup& job, uint32_t rank, Replica& replica, Trace* trace)
+      : job_(job), rank_(rank), replica_(replica), trace_(trace) {}
+
+  double Forward(const data::Batch& batch, const engine::Need& need) override {
+    for (uint32_t t = 0; need && t < job_.table.parameters.size(); ++t) {
+      if (!need(t)) return 1;
+    }
+    step_ = batch.step + 1;
+    const float* point = replica_.point();
+    trace_->points.emplace_back(point, point + job_.table.total);
+    return 1;
+  }
+  void Backward(const std::function<void(uint32_t)>& ready) override {
+    AnalyticGradient(rank_, step_, replica_.point(), job_.table.total, replica_.gradients());
+    for (auto t = static_cast<uint32_t>(job_.table.parameters.size()); t-- > 0;) ready(t);
+  }
+
+ private:
+  const setup::Setup& job_;
+  const uint32_t rank_;
+  Replica& replica_;
+  Trace* trace_;
+  uint64_t step_ = 0;
+};
+
+struct Member {
+  Registry registry;
+  Progress progress{registry};
+  Events events;
+  std::unique_ptr<Replica> replica;
+  std::unique_ptr<Coder> coder;
+  std::unique_ptr<worker::Evaluate> evaluate;
+  std::unique_ptr<Port> port;
+  Trace trace;
+};
+
+// The servers' side: one shard's lane machine, around the very cells that servers run, and the half
+// of the protocol that each worker runs, without sockets. Messages arrive as they are sent; the
+// pushes of algorithms without rounds, whole exchanges at a time, in an order drawn from a seed,
+// each when no worker is computing.
+class Servers {
+ public:
+  Servers(const setup::Setup& job, const ClusterOptions& options,
+          std::vector<std::unique_ptr<Member>>* members, std::vector<uint32_t>* order)
+      : job_(job), members_(*members), order_(*order), dice_(options.seed) {
+    auto schedule = update::Schedule::Make(job.job.train(), options.steps);
+    EXPECT_TRUE(schedule.ok());
+    schedule_.emplace(std::move(*schedule));
+    for (const protocol::Bucket& bucket : job.plan.buckets) chunks_ += bucket.chunks.size();
+    has_rounds_ = algorithm::TraitsOf(job.job.train())->closes() == pb::AlgorithmTraits::all_come;
+    MakeLane();
+    pb::Members membership;
+    membership.set_epoch(1);
+    membership.set_steps(options.steps);
+    for (uint32_t rank = 0; rank < members_.size(); ++rank) {
+      membership.add_incarnations(10 + rank);
+      exchanges_.emplace_back(protocol::Exchange::Options{rank, 10 + rank, 1 << 30, {}});
+    }
+    protocol::Sends out;
+    lane().OnMembers(membership, &out);
+    for (uint32_t rank = 0; rank < members_.size(); ++rank) {
+      pb::Hello hello;
+      hello.set_rank(rank);
+      hello.set_incarnation(10 + rank);
+      lane().OnHello(100 + rank, hello, &out);
+      std::vector<protocol::Exchange::Outgoing> nothing;
+      exchanges_[rank].OnLaneUp(kLane, 7, {}, &nothing);
+    }
+    states_.resize(members_.size());
+  }
+
+  void Contribute(uint32_t rank, protocol::Cell cell, uint64_t round, uint64_t digest,
+                  const Bytes& payload, const protocol::Request& request) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (cell.kind == protocol::Kind::kFigures) return Gather(rank, cell, round, payload);
+    std::vector<protocol::Exchange::Outgoing> out;
+    exchanges_[rank].Contribute(cell, round, kLane, digest, payload, {}, &out, request);
+    for (auto& one : out) {
+      if (has_rounds_ || request.pull_only || request.skip) {
+        Process(rank, one.message);
+        continue;
+      }
+      states_[rank].pending.push_back(std::move(one.message));
+      if (states_[rank].pending.size() == chunks_) ProcessNext();
+    }
+  }
+  void Applied(uint32_t rank, uint64_t round) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    exchanges_[rank].SetApplied(round);
+  }
+
+ private:
+  static constexpr protocol::LaneRef kLane{0, 1};
+  struct State {
+    std::vector<protocol::Message> pending;
+    size_t unanswered = 0;
+    bool finished = false;
+  };
+
+  void MakeLane() {
+    protocol::RoundLane::Options options;
+    options.workers = static_cast<uint32_t>(members_.size());
+    options.window = algorithm::TraitsOf(job_.job.train())->window();
+    options.incarnation = 7;
+    options.welcomes = false;
+    options.learning_rate = [this](uint64_t round) { return schedule_->Rate(round - 1); };
+    if (job_.plan.central) {
+      auto made =
+          server::CentralLane::Make(job_, 0, 1, options, server::InitialWeights(job_),
+                                    [this](uint64_t step) { return schedule_->Rate(step); });
+      EXPECT_TRUE(made.ok()) << made.status().message();
+      central_ = std::move(*made);
+      return;
+    }
+    std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(job_.plan, 0, 0);
+    for (auto& spec : protocol::CellsOfLane(job_.plan, 0, 1)) cells.push_back(std::move(spec));
+    rounds_ = std::make_unique<protocol::RoundLane>(options, std::move(cells));
+  }
+  protocol::Lane& lane() { return central_ ? central_->lane() : *rounds_; }
+
+  void Process(uint32_t rank, const protocol::Message& message) {
+    protocol::Sends sends;
+    lane().OnMessage(100 + rank, message, &sends);
+    for (const protocol::Send& send : sends) Deliver(static_cast<uint32_t>(send.to - 100), send);
+  }
+
+  void Deliver(uint32_t rank, const protocol::Send& send) {
+    protocol::Kind kind;
+    const pb::Outcome* outcome = protocol::AsOutcome(send.message.head, &kind);
+    ASSERT_NE(outcome, nullptr) << send.message.head.ShortDebugString();
+    std::vector<protocol::Exchange::Outgoing> out;
+    for (auto& answer :
+         exchanges_[rank].OnOutcome(kLane, kind, *outcome, send.message.payload, {}, &out)) {
+      if (!outcome->pulled() && states_[rank].unanswered > 0) --states_[rank].unanswered;
+      if (kind == protocol::Kind::kScale) members_[rank]->coder->Scaled(answer);
+      members_[rank]->events.Push(std::move(answer));
+    }
+  }
+
+  // One whole exchange of a worker, when none is computing.
+  void ProcessNext() {
+    for (;;) {
+      std::vector<uint32_t> ready;
+      for (uint32_t rank = 0; rank < states_.size(); ++rank) {
+        const State& state = states_[rank];
+        if (state.pending.size() == chunks_) {
+          ready.push_back(rank);
+        } else if (!state.finished && state.unanswered == 0) {
+          return;  // it computes
+        }
+      }
+      if (ready.empty()) return;
+      const uint32_t rank = ready[dice_.Below(ready.size())];
+      order_.push_back(rank);
+      states_[rank].unanswered = chunks_;
+      for (const protocol::Message& message : std::exchange(states_[rank].pending, {}))
+        Process(rank, message);
+    }
+  }
+
+  void Gather(uint32_t rank, const protocol::Cell& cell, uint64_t round, const Bytes& payload) {
+    std::vector<std::string>& all = figures_[{cell, round}];
+    all.resize(members_.size());
+    all[rank] = payload.view();
+    if (!has_rounds_) states_[rank].finished = true;
+    if (std::any_of(all.begin(), all.end(), [](const auto& one) { return one.empty(); }))
+      return has_rounds_ ? void() : ProcessNext();
+    pb::FiguresOfAll together;
+    for (const std::string& one : all) together.add_by_rank(one);
+    Answer answer;
+    answer.cell = cell;
+    answer.outcome.set_round(round);
+    answer.payload = Bytes::Own(together.SerializeAsString());
+    for (auto& member : members_) member->events.Push(answer);
+  }
+
+  const setup::Setup& job_;
+  std::vector<std::unique_ptr<Member>>& members_;
+  std::vector<uint32_t>& order_;
+  sim::Rng dice_;
+  std::optional<update::Schedule> schedule_;
+  size_t chunks_ = 0;
+  bool has_rounds_ = true;
+  std::mutex mutex_;
+  std::unique_ptr<server::CentralLane> central_;
+  std::unique_ptr<protocol::RoundLane> rounds_;
+  std::vector<protocol::Exchange> exchanges_;
+  std::vector<State> states_;
+  std::map<std::pair<protocol::Cell, uint64_t>, std::vector<std::string>> figures_;
+};
+
+class ClusterPort : public Port {
+ public:
+  ClusterPort(uint32_t rank, const setup::Setup& job, Member& member, Servers& servers)
+      : rank_(rank), job_(job), member_(member), servers_(servers) {}
+
+  void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload,
+                  protocol::Request request) override {
+    if (request.pull_only) ++member_.trace.pulls;
+    servers_.Contribute(rank_, cell, round, digest, payload, request);
+  }
+  void Applied(uint64_t round) override {
+    member_.trace.weights[round] = Weights();
+    servers_.Applied(rank_, round);
+  }
+  void Snapshot(Bytes, uint64_t) override {}
+  void Offer(std::vector<pb::Checkpoint>) override {}
+  void Installed(uint64_t) override {}
+  void Finish(Status status, pb::Figures, uint64_t) override {
+    member_.trace.last = Weights();
+    member_.trace.average = member_.replica->average();
+    if (status.ok()) member_.events.Push(Ended{Ok()});
+  }
+
+ private:
+  std::vector<float> Weights() const {
+    const float* w = member_.replica->parameters();
+    return {w, w + job_.table.total};
+  }
+  const uint32_t rank_;
+  const setup::Setup& job_;
+  Member& member_;
+  Servers& servers_;
+};
+
+void RunMember(const setup::Setup& job, uint32_t rank, uint64_t steps, const data::Samples& train,
+               Member* member) {
+  data::Batches::Options options;
+  options.rank = rank;
+  options.workers = job.plan.workers;
+  options.batch_total = job.job.train().batch_total();
+  const auto batches = data::Batches::Make(train, options);
+  AnalyticCompute compute(job, rank, *member->replica, &member->trace);
+  auto trainer =
+      Trainer::Make({job, rank, steps, *batches, compute, *member->evaluate, *member->replica,
+                     *member->coder, *member->port, member->events, member->progress});
+  ASSERT_TRUE(trainer.ok()) << trainer.status().message();
+  member->events.Push(Ready{0, 0});
+  member->trace.status = (*trainer)->Run();
+}
+
+}  // namespace
+
+template <typename Float>
+void AnalyticGradient(uint32_t rank, uint64_t step, const Float* w, size_t n, Float* g) {
+  for (size_t k = 0; k < n; ++k) {
+    const auto a = static_cast<Float>(0.5 + Unit(k));
+    const auto b = static_cast<Float>(Unit(k * 1000003 + rank * 10007 + step) - 0.5);
+    g[k] = a * (w[k] - b);
+  }
+}
+template void AnalyticGradient(uint32_t, uint64_t, const float*, size_t, float*);
+template void AnalyticGradient(uint32_t, uint64_t, const double*, size_t, double*);
+
+std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& options,
+                              std::vector<uint32_t>* order) {
+  std::vector<uint32_t> ignored;
+  const auto train = Images(64), test = Images(9);
+  std::vector<std::unique_ptr<Member>> members;
+  for (uint32_t rank = 0; rank < job.plan.workers; ++rank)
+    members.push_back(std::make_unique<Member>());
+  Servers servers(job, options, &members, order == nullptr ? &ignored : order);
+  for (uint32_t rank = 0; rank < members.size(); ++rank) {
+    Member& member = *members[rank];
+    member.replica = std::move(*Replica::Make(job));
+    member.evaluate = std::move(*worker::Evaluate::Make(job, *test, *member.replica,
+                                                        member.progress, engine::Device::kCpu));
+    member.port = std::make_unique<ClusterPort>(rank, job, member, servers);
+    member.coder = std::make_unique<Coder>(job, rank, *member.port, member.events, member.progress);
+  }
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < members.size(); ++rank) {
+    threads.emplace_back(
+        [&, rank] { RunMember(job, rank, options.steps, *train, members[rank].get()); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<Trace> traces;
+  for (auto& member : members) {
+    EXPECT_TRUE(member->trace.status.ok()) << member->trace.status.message();
+    member->coder.reset();
+    traces.push_back(std::move(member->trace));
+  }
+  return traces;
+}
+
+double RelativeDistance(std::span<const float> a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return 1e9;
+  double distance = 0, norm = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    distance += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += b[i] * b[i];
+  }
+  return std::sqrt(distance / norm);
+}
+
+}  // namespace tern::client

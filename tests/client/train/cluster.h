@@ -1,0 +1,48 @@
+// Several workers of one job in one process, each on a thread of its own around the real Trainer,
+// with gradients of a given analytic problem and the very cells that servers run between them. What
+// each worker trained at, and W after each round, is kept for a reference to compare with.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/train/compute.h"
+#include "common/base/floats.h"
+#include "setup/setup.h"
+
+namespace tern::client {
+
+// g_k = a_k (w_k - b_k(rank, step)): quadratic, different for every worker and step (from 1).
+template <typename Float>
+void AnalyticGradient(uint32_t rank, uint64_t step, const Float* w, size_t n, Float* g);
+extern template void AnalyticGradient(uint32_t, uint64_t, const float*, size_t, float*);
+extern template void AnalyticGradient(uint32_t, uint64_t, const double*, size_t, double*);
+
+// What one worker went through.
+struct Trace {
+  std::vector<std::vector<float>> points;          // where it took its gradients, by step
+  std::map<uint64_t, std::vector<float>> weights;  // W by round
+  std::vector<float> last;                         // W at the end
+  Floats average;                                  // its moving average then, where the job has one
+  uint64_t pulls = 0;                              // chunks that it asked for without a push
+  Status status;
+};
+
+struct ClusterOptions {
+  uint64_t steps = 30;
+  uint64_t seed = 1;  // of the order of pushes, where there are no rounds
+};
+
+// Runs all workers of the job to its end. `order`: where there are no rounds, whose exchange was
+// taken when.
+std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& options,
+                              std::vector<uint32_t>* order = nullptr);
+
+// |a - b| / |b|, 2-norms.
+double RelativeDistance(std::span<const float> a, const std::vector<double>& b);
+
+}  // namespace tern::client

@@ -1,0 +1,86 @@
+// What others do with a model on a device, with memory in its place.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/codes/stats.h"
+#include "kernels/codes/ternary.h"
+#include "kernels/update/local_step_math.h"
+#include "kernels/update/optimizer_math.h"
+#include "worker/device/device_model.h"
+
+namespace tern::client {
+
+class MemoryAsDevice : public device::DeviceModel {
+ public:
+  explicit MemoryAsDevice(size_t elements) : weights(elements), kept(elements) {}
+
+  std::vector<float> weights;
+  std::vector<float> kept;               // what a codec keeps: one array
+  Status refuses;                        // what it says to Bring and BringKept
+  std::vector<kernels::Stats> stats;     // of each bucket, by part
+  std::vector<kernels::Stats> prepared;  // what Prepare says
+  std::vector<float> counted_from;       // what CountFrom was asked last
+  Result<Bytes> code = Bytes();          // of each chunk
+
+  Status Send(const Host& from) override {
+    weights.assign(from.weights, from.weights + weights.size());
+    return Ok();
+  }
+  Status Bring(const Host& to) override {
+    if (refuses.ok()) std::copy(weights.begin(), weights.end(), to.weights);
+    return refuses;
+  }
+  Status AddDecay(uint64_t, uint64_t, float) override { return Ok(); }
+  Result<double> SquaresOfGradients() override { return 0; }
+  Status ScaleGradients(float) override { return Ok(); }
+  Status KeepGradients(uint64_t, uint32_t) override { return Ok(); }
+  Status CopyWeights(Local) override { return Ok(); }
+  Status SendLocal(Local, const float*) override { return Ok(); }
+  Status BringLocal(Local, float*) override { return Ok(); }
+  Status MoveLocally(const kernels::LocalStep&, std::span<const float>) override { return Ok(); }
+  Status Update(uint32_t, const Sums&, const kernels::UpdateStep&,
+                std::span<const kernels::TensorRates>) override {
+    return Ok();
+  }
+  Status ClearMeans(uint32_t) override { return Ok(); }
+  Status ReadMeans(uint32_t, const Sums&) override { return Ok(); }
+  Result<std::vector<Squares>> SquaresOf(uint32_t) override { return std::vector<Squares>(); }
+  Status UpdateBucket(uint32_t, const kernels::UpdateStep&,
+                      std::span<const kernels::TensorRates>) override {
+    return Ok();
+  }
+  Status Average(uint64_t, uint64_t, float) override { return Ok(); }
+  Status CheckSums() override { return Ok(); }
+  Result<std::vector<kernels::Stats>> Prepare(uint32_t, const kernels::NoiseKey&) override {
+    return prepared;
+  }
+  Result<std::vector<kernels::Stats>> StatsOf(uint64_t, uint32_t) override { return stats; }
+  Result<uint64_t> CountFrom(uint64_t, uint32_t, std::span<const float> magnitudes) override {
+    counted_from.assign(magnitudes.begin(), magnitudes.end());
+    return uint64_t{7};
+  }
+  Status BringGradients(uint64_t, uint64_t, std::span<float>) override { return Ok(); }
+  Result<Bytes> Encode(uint32_t, std::span<const kernels::TernaryScale>,
+                       const kernels::NoiseKey&) override {
+    return code;
+  }
+  Status BringKept(uint64_t begin, std::span<const std::span<float>> to) override {
+    if (refuses.ok()) std::copy_n(kept.begin() + Place(begin), to[0].size(), to[0].begin());
+    return refuses;
+  }
+  Status SendKept(uint64_t begin, std::span<const std::span<float>> from) override {
+    std::copy(from[0].begin(), from[0].end(), kept.begin() + Place(begin));
+    return Ok();
+  }
+  Status ForgetKept() override {
+    std::fill(kept.begin(), kept.end(), 0.f);
+    return Ok();
+  }
+
+ private:
+  static std::ptrdiff_t Place(uint64_t begin) { return static_cast<std::ptrdiff_t>(begin); }
+};
+
+}  // namespace tern::client

@@ -1,0 +1,64 @@
+#include "client/train/on_device.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/device/tiling.h"
+#include "tests/client/train/train_job.h"
+
+namespace tern::client {
+namespace {
+
+bool Stays(std::vector<std::string> settings) {
+  settings.insert(settings.begin(), "workers.device=cuda");
+  const auto setup = SmallJob(settings);
+  return setup != nullptr && StaysOnDevice(*setup, setup->job);
+}
+
+TEST(StaysOnDevice, WhereOnlyTheExchangeLooksAtGradients) {
+  EXPECT_TRUE(Stays({}));
+  EXPECT_TRUE(Stays({"train.optimizer.name=adam", "exchange.scaler_elements=64"}));
+  EXPECT_FALSE(Stays({"workers.device=cpu"}));
+  EXPECT_TRUE(Stays({"train.algorithm=odsgd"}));
+  EXPECT_FALSE(Stays({"train.algorithm=psgd", "train.psgd.p=4"}))
+      << "its own optimizer is the CPU's";
+  EXPECT_FALSE(Stays({"train.algorithm=asgd"}));
+  EXPECT_FALSE(Stays({"train.parameters=central"}));
+  EXPECT_FALSE(Stays({"train.compute=wait", "train.compute_wait_ms=1"}));
+}
+
+TEST(StaysOnDevice, WithCodesThatAGpuMakes) {
+  for (const char* codec : {"ternary", "qsgd", "onebit", "topk", "fp32", "fp16", "bf16"})
+    EXPECT_TRUE(Stays({std::string("exchange.codec=") + codec})) << codec;
+  EXPECT_FALSE(Stays({"exchange.codec=ternary_ans"})) << "its sums are coded";
+  EXPECT_FALSE(Stays({"exchange.codec=fp16", "exchange.error_feedback=true"}));
+  EXPECT_TRUE(Stays({"exchange.scaler=previous", "metrics.tensorboard=true"}));
+  EXPECT_FALSE(Stays({"exchange.scaler=per_worker"})) << "its sums are floats";
+}
+
+TEST(StaysOnDevice, WithAllRules) {
+  EXPECT_TRUE(Stays({"train.optimizer.name=lars"}));
+  EXPECT_FALSE(Stays({"train.optimizer.name=lars", "exchange.scaler_elements=64"}))
+      << "its tensors are not whole";
+  EXPECT_TRUE(Stays({"train.clip_norm=1", "evaluation.ema_decay=0.9"}));
+}
+
+TEST(LayoutOf, HasEveryElementOnceInChunks) {
+  const auto setup = SmallJob({"exchange.chunk_kib=1"});
+  ASSERT_NE(setup, nullptr);
+  const auto layout = LayoutOf(*setup, 1);
+  EXPECT_EQ(layout.elements, setup->table.total);
+  EXPECT_EQ(layout.buckets.size(), setup->plan.buckets.size());
+  std::vector<int> seen(layout.elements);
+  for (const auto& chunk : layout.chunks) {
+    for (const kernels::Part& part : chunk) {
+      EXPECT_EQ(part.begin, setup->plan.tensor_begin[part.tensor] + part.first);
+      for (uint64_t i = 0; i < part.count; ++i) ++seen[part.begin + i];
+    }
+  }
+  for (const int times : seen) ASSERT_EQ(times, 1);
+  const auto& last = setup->plan.buckets.back().chunks.back();
+  EXPECT_EQ(ChunkIndex(setup->plan, last.bucket, last.index) + 1, layout.chunks.size());
+}
+
+}  // namespace
+}  // namespace tern::client

@@ -1,0 +1,113 @@
+#include "client/train/replica.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "common/tensors/safetensors.h"
+#include "models/graph/arena.h"
+#include "tests/client/train/memory_as_device.h"
+#include "tests/client/train/train_job.h"
+
+namespace tern::client {
+namespace {
+
+void TrainALittle(Replica* replica, uint64_t total, uint64_t rounds) {
+  std::vector<float> g(total);
+  for (uint64_t round = 1; round <= rounds; ++round) {
+    for (uint64_t i = 0; i < total; ++i) g[i] = static_cast<float>((i * 7 + round * 13) % 11) - 5;
+    replica->Update(g.data(), 0, total, {0.01, round}, 0);
+  }
+}
+
+TEST(Replica, StartsAlikeForOneSeedAndNotForAnother) {
+  const auto job = SmallJob();
+  const auto other = SmallJob({"seed=2"});
+  EXPECT_EQ((*Replica::Make(*job))->Hash(), (*Replica::Make(*job))->Hash());
+  EXPECT_NE((*Replica::Make(*job))->Hash(), (*Replica::Make(*other))->Hash());
+}
+
+TEST(Replica, GoesOnFromStateBitForBit) {
+  const auto job = SmallJob({"evaluation.ema_decay=0.99"});
+  auto first = std::move(*Replica::Make(*job));
+  TrainALittle(first.get(), job->table.total, 3);
+  auto second = std::move(*Replica::Make(*job));
+  ASSERT_TRUE(second->LoadState(first->SaveState(3)).ok());
+  EXPECT_EQ(first->Hash(), second->Hash());
+  // Momentum and the moving average came along: the next rounds are alike, too.
+  TrainALittle(first.get(), job->table.total, 2);
+  TrainALittle(second.get(), job->table.total, 2);
+  EXPECT_EQ(first->Hash(), second->Hash());
+  EXPECT_EQ(first->SaveState(5), second->SaveState(5));
+}
+
+TEST(Replica, StateStaysWithinItsBound) {
+  const auto job = SmallJob({"evaluation.ema_decay=0.99"});
+  auto replica = std::move(*Replica::Make(*job));
+  EXPECT_LE(replica->SaveState(1).size(), Replica::MaxStateBytes(*job));
+}
+
+TEST(Replica, RefusesStateOfAnotherModel) {
+  const auto job = SmallJob();
+  auto replica = std::move(*Replica::Make(*job));
+  const Status loaded = replica->LoadState(Bytes::Own(std::string("not a state at all")));
+  EXPECT_EQ(loaded.code(), Code::kBadData);
+  EXPECT_NE(loaded.message().find("state sent by another worker"), std::string::npos);
+}
+
+TEST(Replica, AveragesTheWeightsAsTensorFlowDoes) {
+  const auto job = SmallJob({"evaluation.ema_decay=0.9999", "train.optimizer.name=sgd"});
+  auto replica = std::move(*Replica::Make(*job));
+  double expected = replica->parameters()[0];
+  double w = expected;
+  const std::vector<float> g(job->table.total, 1.f);
+  for (uint64_t t = 0; t < 20; ++t) {
+    replica->Update(g.data(), 0, g.size(), {0.5, t + 1}, 0);
+    w -= 0.5;
+    const double decay =
+        std::min(0.9999, (1.0 + static_cast<double>(t)) / (10.0 + static_cast<double>(t)));
+    expected = decay * expected + (1 - decay) * w;
+  }
+  EXPECT_NEAR(replica->evaluated()[0], expected, 1e-4);
+}
+
+TEST(Replica, WritesWeightsThatReadBack) {
+  const auto job = SmallJob();
+  auto replica = std::move(*Replica::Make(*job));
+  const std::string folder = testing::TempDir() + "/tern_weights";
+  ASSERT_TRUE(replica->WriteWeights(folder, 7).ok());
+  auto file = tensors::ReadSafetensors(folder + "/weights.safetensors");
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file->metadata["step"], "7");
+  std::vector<float> arena(job->table.total);
+  ASSERT_TRUE(models::LoadArena(*file, job->table, arena.data()).ok());
+  EXPECT_TRUE(std::equal(arena.begin(), arena.end(), replica->parameters()));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Replica, HasTheDevicesWeightsWhenTheyAreBrought) {
+  const auto job = SmallJob();
+  auto replica = std::move(*Replica::Make(*job));
+  auto made = std::make_unique<MemoryAsDevice>(job->table.total);
+  MemoryAsDevice& device = *made;
+  ASSERT_TRUE(replica->MoveTo(std::move(made)).ok());
+  const float first = replica->parameters()[0];
+  EXPECT_EQ(device.weights[0], first);
+  const Bytes before = replica->SaveState(0);
+
+  replica->UseDevice();
+  device.weights[0] = first + 1;
+  device.refuses = Status(Code::kPeerLost, "it has fallen off the bus");
+  const std::string folder = testing::TempDir() + "/tern_weights_of_device";
+  EXPECT_EQ(replica->WriteWeights(folder, 1).code(), Code::kPeerLost) << "nothing stale is written";
+  EXPECT_EQ(replica->Bring().code(), Code::kPeerLost);
+  device.refuses = Ok();
+  ASSERT_TRUE(replica->Bring().ok()) << "they are still newer there";
+  EXPECT_EQ(replica->parameters()[0], first + 1);
+
+  ASSERT_TRUE(replica->LoadState(before).ok());
+  EXPECT_EQ(device.weights[0], first) << "what is loaded goes there";
+}
+
+}  // namespace
+}  // namespace tern::client

@@ -1,0 +1,45 @@
+// A small job, resolved, for tests of the training parts without processes.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "setup/setup.h"
+
+namespace tern::client {
+
+inline constexpr char kTwoDenseLayers[] = R"(
+      - {name: hidden, dense: {outputs: 40}}
+      - {name: rectified, relu: {}}
+      - {name: scores, dense: {outputs: 3}}
+)";
+
+// A net of those layers on 4 x 4 images of 3 classes, two workers; `overrides` as of --set.
+inline std::unique_ptr<setup::Setup> SmallJob(const std::vector<std::string>& overrides = {},
+                                              const std::string& layers = kTwoDenseLayers) {
+  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) /
+                                     ("tern_job_" + std::to_string(std::rand()) + ".yaml");
+  std::ofstream(path) << R"(
+servers: [{address: "127.0.0.1:7500"}]
+workers: {count: 2}
+data: {dir: nowhere}
+train: {batch_total: 4, steps: 10}
+model:
+  net:
+    input: {channels: 1, height: 4, width: 4}
+    classes: 3
+    layers:)" << layers
+                      << "      - {name: loss, softmax_loss: {}}\n";
+  auto setup = setup::MakeSetup(path.string(), overrides);
+  std::filesystem::remove(path);
+  EXPECT_TRUE(setup.ok()) << setup.status().message();
+  return setup.ok() ? std::move(*setup) : nullptr;
+}
+
+}  // namespace tern::client

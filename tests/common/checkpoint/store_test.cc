@@ -1,0 +1,336 @@
+#include "common/checkpoint/store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "common/base/text.h"
+#include "common/checkpoint/saved.h"
+
+namespace tern::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+const auto kNow = std::chrono::system_clock::from_time_t(1795386361);  // 2026-11-22T22:26:01Z
+
+class StoreTest : public testing::Test {
+ protected:
+  StoreTest() {
+    folder_ = testing::TempDir() + "tern_store_XXXXXX";
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+    owner_ = {folder_ + "/checkpoints/worker.0", "worker.0", 2, 11, 12, 13, "seed: 1"};
+  }
+  ~StoreTest() override { fs::remove_all(folder_); }
+
+  Store MakeStore(uint32_t keep = 2) { return {owner_, keep}; }
+  static Status Write(Store& store, uint64_t step, uint64_t run = 7) {
+    const std::vector<float> values(100, static_cast<float>(step));
+    return store.Write({run, step, step}, {{"weights", {10, 10}, values}}, {{"a", "b"}});
+  }
+  // The sentence; the test fails where it cannot.
+  static std::string Begin(Store& store, uint64_t run, bool anew = false) {
+    const auto begun = store.Begin(run, anew, kNow);
+    EXPECT_TRUE(begun.ok()) << begun.status().message();
+    return begun.ok() ? *begun : "";
+  }
+  // Of all checkpoints there.
+  static uint64_t BytesIn(const std::string& folder) {
+    uint64_t bytes = 0;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      if (entry.path().filename().string().starts_with("step.")) bytes += entry.file_size();
+    }
+    return bytes;
+  }
+  std::string Path(uint64_t step, const std::string& ending) const {
+    return Cat(owner_.folder, "/step.", step, ending);
+  }
+  static std::string ReadAll(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  static void WriteAll(const std::string& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
+
+  std::string folder_;
+  Owner owner_;
+};
+
+TEST_F(StoreTest, GivesBackWhatWasWritten) {
+  Store store = MakeStore();
+  ASSERT_TRUE(Write(store, 10).ok());
+  Store again = MakeStore();
+  EXPECT_THAT(again.Open(), IsEmpty());
+  ASSERT_THAT(again.points(), ElementsAre(Point{7, 10, 10}));
+  const auto file = again.Read({7, 10, 10});
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_EQ(file->tensors.at(0).values, std::vector<float>(100, 10.f));
+  EXPECT_EQ(file->metadata.at("a"), "b");
+}
+
+TEST_F(StoreTest, KeepsTheNewestOnly) {
+  Store store = MakeStore(3);
+  for (uint64_t step = 1; step <= 5; ++step) ASSERT_TRUE(Write(store, step).ok());
+  EXPECT_THAT(store.points(), ElementsAre(Point{7, 3, 3}, Point{7, 4, 4}, Point{7, 5, 5}));
+  EXPECT_FALSE(fs::exists(Path(2, ".json")));
+  EXPECT_FALSE(fs::exists(Path(2, ".safetensors")));
+}
+
+TEST_F(StoreTest, RefusesWhateverByteWasChangedAndHasTheOneBefore) {
+  Store store = MakeStore();
+  ASSERT_TRUE(Write(store, 1).ok());
+  ASSERT_TRUE(Write(store, 2).ok());
+  for (const std::string ending : {".safetensors", ".json"}) {
+    const std::string bytes = ReadAll(Path(2, ending));
+    for (size_t at = 0; at < bytes.size(); at += ending == ".json" ? 1 : 7) {
+      if (ending == ".json" && std::isspace(bytes[at])) continue;  // says nothing
+      std::string changed = bytes;
+      changed[at] = static_cast<char>(changed[at] ^ 1);
+      WriteAll(Path(2, ending), changed);
+      Store again = MakeStore();
+      EXPECT_THAT(again.Open(), SizeIs(1)) << ending << " byte " << at;
+      EXPECT_THAT(again.points(), ElementsAre(Point{7, 1, 1})) << ending << " byte " << at;
+      EXPECT_FALSE(again.Read({7, 2, 2}).ok());
+    }
+    WriteAll(Path(2, ending), bytes);
+  }
+}
+
+TEST_F(StoreTest, RefusesWhateverWasCutOffAndHasTheOneBefore) {
+  Store store = MakeStore();
+  ASSERT_TRUE(Write(store, 1).ok());
+  ASSERT_TRUE(Write(store, 2).ok());
+  for (const std::string ending : {".safetensors", ".json"}) {
+    const std::string bytes = ReadAll(Path(2, ending));
+    for (size_t size = 0; size < bytes.size(); size += 13) {
+      WriteAll(Path(2, ending), bytes.substr(0, size));
+      Store again = MakeStore();
+      EXPECT_THAT(again.Open(), SizeIs(1));
+      EXPECT_THAT(again.points(), ElementsAre(Point{7, 1, 1})) << ending << " " << size;
+    }
+    WriteAll(Path(2, ending), bytes + "x");
+    Store again = MakeStore();
+    EXPECT_THAT(again.Open(), SizeIs(1));
+    WriteAll(Path(2, ending), bytes);
+  }
+}
+
+TEST_F(StoreTest, SaysWhyAnothersAreNotUsed) {
+  Store store = MakeStore();
+  ASSERT_TRUE(Write(store, 1).ok());
+  const Owner mine = owner_;
+  const auto sentence = [&] {
+    Store other = MakeStore();
+    const auto sentences = other.Open();
+    EXPECT_THAT(other.points(), IsEmpty());
+    owner_ = mine;
+    return sentences.empty() ? std::string() : sentences[0];
+  };
+  owner_.job_digest = 99;
+  EXPECT_THAT(sentence(), HasSubstr("a job with other settings"));
+  owner_.model_digest = 99;
+  EXPECT_THAT(sentence(), HasSubstr("its model digest is 000000000000000c"));
+  owner_.plan_digest = 99;
+  EXPECT_THAT(sentence(), HasSubstr("its plan digest is"));
+  owner_.workers = 3;
+  EXPECT_THAT(sentence(), HasSubstr("its number of workers is 2, expected 3"));
+  owner_.name = "worker.1";
+  EXPECT_THAT(sentence(), HasSubstr("its owner is worker.0, expected worker.1"));
+}
+
+TEST_F(StoreTest, RemovesWhatWasHalfWritten) {
+  Store store = MakeStore();
+  ASSERT_TRUE(Write(store, 1).ok());
+  WriteAll(Path(2, ".safetensors.tmp.4711"), "half");
+  WriteAll(Path(3, ".safetensors"), "without a manifest");
+  Store again = MakeStore();
+  EXPECT_THAT(again.Open(), IsEmpty());
+  EXPECT_FALSE(fs::exists(Path(2, ".safetensors.tmp.4711")));
+  EXPECT_FALSE(fs::exists(Path(3, ".safetensors")));
+  EXPECT_THAT(again.points(), ElementsAre(Point{7, 1, 1}));
+}
+
+TEST_F(StoreTest, MovesWhatIsOfAnotherRunToAFolderWithTheDateAndSaysSo) {
+  Store store = MakeStore();
+  EXPECT_EQ(Begin(store, 7), "");
+  ASSERT_TRUE(Write(store, 90).ok());
+  ASSERT_TRUE(Write(store, 100).ok());
+  const uint64_t bytes = BytesIn(owner_.folder);
+  const std::string sentence = Begin(store, 8);
+  EXPECT_THAT(store.points(), IsEmpty());
+  EXPECT_FALSE(fs::exists(Path(100, ".json")));
+  const std::string dated = owner_.folder + ".2026-11-22T22-26-01";
+  for (const char* name : {"step.90.json", "step.90.safetensors", "step.100.json", "run.json"})
+    EXPECT_TRUE(fs::exists(Cat(dated, "/", name))) << name;
+  EXPECT_THAT(sentence, HasSubstr(dated));
+  EXPECT_THAT(sentence, HasSubstr(": 2, the newest of step 100"));
+  EXPECT_THAT(sentence, HasSubstr(HumanBytes(bytes)));
+}
+
+TEST_F(StoreTest, KeepsAllThatWasMovedHoweverOftenAndFast) {
+  for (uint64_t run = 1; run <= 4; ++run) {
+    Store store = MakeStore();
+    store.Open();
+    Begin(store, run);
+    ASSERT_TRUE(Write(store, 10 * run, run).ok());
+  }
+  const std::string dated = owner_.folder + ".2026-11-22T22-26-01";
+  EXPECT_TRUE(fs::exists(dated + "/step.10.json"));
+  EXPECT_TRUE(fs::exists(dated + ".2/step.20.json"));
+  EXPECT_TRUE(fs::exists(dated + ".3/step.30.json"));
+  EXPECT_TRUE(fs::exists(Path(40, ".json")));
+}
+
+TEST_F(StoreTest, ARunThatBeginsAnewKeepsItsOwnToo) {
+  Store store = MakeStore();
+  ASSERT_TRUE(Write(store, 10).ok());
+  EXPECT_NE(Begin(store, 7, true), "");
+  EXPECT_THAT(store.points(), IsEmpty());
+  EXPECT_TRUE(fs::exists(owner_.folder + ".2026-11-22T22-26-01/step.10.safetensors"));
+  EXPECT_EQ(Begin(store, 7, true), "") << "nothing is left to be moved";
+}
+
+// A run goes on: what is not of it, and what is damaged, must neither be lost nor be in its way.
+TEST_F(StoreTest, ARunThatGoesOnKeepsItsOwnInPlaceAndMovesAllElse) {
+  Store store = MakeStore(6);
+  for (uint64_t step = 10; step <= 40; step += 10) ASSERT_TRUE(Write(store, step).ok());
+  ASSERT_TRUE(Write(store, 50, 8).ok());
+  ASSERT_TRUE(Write(store, 60).ok());
+  WriteAll(Path(30, ".safetensors"), "damaged");
+  WriteAll(Path(40, ".json"), "damaged");
+  fs::remove(Path(60, ".safetensors"));
+  Store again = MakeStore(6);
+  again.Open();
+  EXPECT_THAT(Begin(again, 7), HasSubstr(": 4, the newest of step 60"));
+  EXPECT_THAT(again.points(), ElementsAre(Point{7, 10, 10}, Point{7, 20, 20}));
+  EXPECT_THAT(again.refused(), IsEmpty());
+  const std::string dated = owner_.folder + ".2026-11-22T22-26-01/step.";
+  for (const char* name : {"30.json", "30.safetensors", "40.json", "40.safetensors", "50.json",
+                           "50.safetensors", "60.json"}) {
+    EXPECT_TRUE(fs::exists(dated + name)) << name;
+    EXPECT_FALSE(fs::exists(Cat(owner_.folder, "/step.", name))) << name;
+  }
+}
+
+// Of an owner whose folder's name leaves no room for a date: root, too, is refused.
+TEST_F(StoreTest, RemovesNothingWhereItCannotBeMoved) {
+  owner_.folder = folder_ + "/" + std::string(250, 'w');
+  Store store = MakeStore();
+  ASSERT_TRUE(Write(store, 10).ok());
+  const auto begun = store.Begin(8, true, kNow);
+  ASSERT_FALSE(begun.ok());
+  EXPECT_EQ(begun.status().code(), Code::kCannotWrite);
+  EXPECT_THAT(begun.status().message(), HasSubstr("File name too long"));
+  EXPECT_THAT(begun.status().message(), HasSubstr("still there"));
+  EXPECT_TRUE(fs::exists(Path(10, ".json")));
+  EXPECT_TRUE(fs::exists(Path(10, ".safetensors")));
+}
+
+TEST_F(StoreTest, RemovesWhatCameAfterThePointThatAJobGoesOnFrom) {
+  Store store = MakeStore(5);
+  for (uint64_t step = 1; step <= 4; ++step) ASSERT_TRUE(Write(store, step).ok());
+  ASSERT_TRUE(Write(store, 5, 8).ok());
+  store.RemoveAfter({7, 2, 2});
+  EXPECT_THAT(store.points(), ElementsAre(Point{7, 1, 1}, Point{7, 2, 2}, Point{8, 5, 5}));
+  EXPECT_FALSE(fs::exists(Path(3, ".json")));
+  EXPECT_TRUE(fs::exists(Path(5, ".json"))) << "of another run";
+}
+
+TEST_F(StoreTest, KnowsWhichRunBeganHereAndItsJobBeforeTheFirstCheckpoint) {
+  Store store = MakeStore();
+  Begin(store, 7);
+  Store again = MakeStore();
+  EXPECT_THAT(again.Open(), IsEmpty());
+  EXPECT_EQ(again.began(), 7u);
+  EXPECT_EQ(again.JobTextOf(7), "seed: 1");
+  EXPECT_EQ(again.JobTextOf(8), "");
+  owner_.job_digest = 99;
+  owner_.job_text = "seed: 2";
+  Store other = MakeStore();
+  other.Open();
+  EXPECT_EQ(other.began(), 0u) << "it was another job's";
+  EXPECT_EQ(other.JobTextOf(7), "seed: 1");
+  Begin(other, 9);
+  EXPECT_EQ(other.began(), 9u);
+  EXPECT_EQ(other.JobTextOf(9), "seed: 2");
+}
+
+TEST_F(StoreTest, TellsDamagedOnesFromThoseOfOthers) {
+  Store store = MakeStore();
+  ASSERT_TRUE(Write(store, 1).ok());
+  ASSERT_TRUE(Write(store, 2).ok());
+  WriteAll(Path(1, ".json"), "{");
+  owner_.job_digest = 99;
+  Store other = MakeStore();
+  EXPECT_THAT(other.Open(), SizeIs(2));
+  ASSERT_THAT(other.refused(), SizeIs(2));
+  EXPECT_EQ(other.refused()[0].step, 1u);
+  EXPECT_FALSE(other.refused()[0].other);
+  EXPECT_EQ(other.refused()[1].step, 2u);
+  EXPECT_TRUE(other.refused()[1].other);
+  EXPECT_EQ(other.refused()[1].run, 7u);
+}
+
+// A folder in the manifest's place: root, too, is refused.
+TEST_F(StoreTest, LeavesNoStateBehindWhoseManifestCannotBeWritten) {
+  Store store = MakeStore();
+  ASSERT_TRUE(Write(store, 1).ok());
+  fs::create_directories(Path(2, ".json") + "/x");
+  EXPECT_FALSE(Write(store, 2).ok());
+  EXPECT_FALSE(fs::exists(Path(2, ".safetensors")));
+  EXPECT_THAT(store.points(), ElementsAre(Point{7, 1, 1}));
+}
+
+TEST_F(StoreTest, KeepsWhatItHasWhereTheFolderCannotBeWritten) {
+  Store store = MakeStore();
+  ASSERT_TRUE(Write(store, 1).ok());
+  ASSERT_TRUE(Write(store, 2).ok());
+  // A folder in the place of the file: root, too, is refused.
+  fs::create_directories(Path(3, ".safetensors") + "/x");
+  const Status refused = Write(store, 3);
+  EXPECT_EQ(refused.code(), Code::kCannotWrite);
+  EXPECT_THAT(refused.message(), HasSubstr("step.3.safetensors"));
+  EXPECT_THAT(store.points(), ElementsAre(Point{7, 1, 1}, Point{7, 2, 2}));
+  WriteAll(folder_ + "/file", "");
+  owner_.folder = folder_ + "/file/checkpoints";
+  Store nowhere = MakeStore();
+  EXPECT_THAT(Write(nowhere, 1).message(), HasSubstr("cannot create the folder"));
+}
+
+TEST_F(StoreTest, NamesWhatAStateDoesNotHave) {
+  std::vector<float> values = {1, 2};
+  uint64_t number = 5;
+  SavedState state{{{"residual", values}}, {{"clock", &number}}};
+  std::vector<tensors::TensorView> tensors;
+  tensors::Metadata metadata;
+  AddSaved(state, &tensors, &metadata);
+  Store store = MakeStore();
+  ASSERT_TRUE(store.Write({7, 1, 1}, tensors, metadata).ok());
+  const auto file = store.Read({7, 1, 1});
+  ASSERT_TRUE(file.ok());
+  values = {0, 0};
+  number = 0;
+  EXPECT_TRUE(Restore(*file, state).ok());
+  EXPECT_THAT(values, ElementsAre(1, 2));
+  EXPECT_EQ(number, 5u);
+  std::vector<float> more(3);
+  EXPECT_THAT(Restore(*file, {{{"residual", more}}, {}}).message(),
+              HasSubstr("no residual of 3 values"));
+  EXPECT_THAT(Restore(*file, {{}, {{"other", &number}}}).message(), HasSubstr("no number other"));
+}
+
+}  // namespace
+}  // namespace tern::checkpoint

@@ -1,0 +1,150 @@
+// AdaComp (Chen et al. 2018).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tests/common/codec/sparse_cases.h"
+
+namespace tern::codec {
+namespace {
+
+std::unique_ptr<Codec> AdaComp(uint64_t bin) {
+  Options options;
+  options.adacomp.bin = bin;
+  return MadeOf("adacomp", options);
+}
+
+INSTANTIATE_TEST_SUITE_P(AdaComp, CodecConformance,
+                         testing::Values(CodecCase{
+                             .name = "AdaComp",
+                             .make = [] { return AdaComp(6); },
+                             .plausible =
+                                 [](float g, float scaler, float mean) {
+                                   return mean == 0 || (std::abs(mean) == scaler &&
+                                                        std::signbit(mean) == std::signbit(g));
+                                 },
+                             .unused_bits = UnusedBitsOfPairs,
+                             .golden_payloads = {"000070bf0000703f"
+                                                 "0600"
+                                                 "3306"
+                                                 "29",
+                                                 "000090bf0000903f"
+                                                 "0600"
+                                                 "c505"
+                                                 "3a"},
+                             .golden_sum = "0a00"
+                                           "f707"
+                                           "0000c0bd0000f0be0000103f0000f0be0000f03e"
+                                           "000010bf0000103f0000103f0000f0be0000843f",
+                             .sizes_vary = true,
+                             .random_codes = 3}),
+                         CaseName);
+
+// Algorithm 2 of the paper, for one worker and one tensor.
+struct Reference {
+  explicit Reference(size_t n, size_t bin) : bin(bin), residue(n) {}
+
+  std::vector<float> Pack(const std::vector<float>& dw) {
+    const size_t n = dw.size();
+    std::vector<float> g(n), sent(n), max((n + bin - 1) / bin);
+    double sum = 0, bins = 0;
+    for (size_t i = 0; i < n; ++i) {
+      g[i] = residue[i] + dw[i];
+      max[i / bin] = std::max(max[i / bin], std::abs(g[i]));
+    }
+    for (float m : max) {
+      sum += static_cast<double>(m);
+      bins += m > 0 ? 1 : 0;
+    }
+    const float scale = bins > 0 ? static_cast<float>(sum / bins) : 0;
+    for (size_t i = 0; i < n; ++i) {
+      const float h = g[i] + dw[i];
+      if (std::abs(h) >= max[i / bin])
+        sent[i] = scale * static_cast<float>((g[i] > 0) - (g[i] < 0));
+      residue[i] = g[i] - sent[i];
+    }
+    return sent;
+  }
+
+  size_t bin;
+  std::vector<float> residue;
+};
+
+TEST(AdaComp, IsThePapersAlgorithm) {
+  for (uint64_t bin : {1, 7, 50, 500, 5000}) {
+    const auto codec = AdaComp(bin);
+    const size_t n = 3017;
+    Sender worker(*codec, n);
+    Reference reference(n, bin);
+    for (uint64_t round = 0; round < 25; ++round) {
+      std::vector<float> g = SomeGradient(n, round);
+      if (round % 5 == 4) std::fill(g.begin() + 200, g.begin() + 1600, 0.f);
+      ASSERT_EQ(worker.Send(g, round, 2 * bin), reference.Pack(g)) << bin << " " << round;
+      ASSERT_EQ(worker.Saved("residual"), reference.residue) << bin << " " << round;
+    }
+  }
+}
+
+TEST(AdaComp, BinsOfZerosNeitherSendNorCount) {
+  const auto codec = AdaComp(3);
+  Sender worker(*codec, 9);
+  EXPECT_EQ(worker.Send({0, 0, 0, 4, 1, -3, -8, 0, 1}),
+            (std::vector<float>{0, 0, 0, 6, 0, -6, -6, 0, 0}));
+  EXPECT_EQ(worker.Saved("residual"), (std::vector<float>{0, 0, 0, -2, 1, 3, -2, 0, 1}));
+  Sender zeros(*codec, 9);
+  EXPECT_EQ(zeros.Send(std::vector<float>(9)), std::vector<float>(9));
+}
+
+TEST(AdaComp, ChunksAreCutBetweenBins) {
+  EXPECT_EQ(AdaComp(50)->Granularity(7), 50u);
+  const auto codec = AdaComp(50);
+  const std::vector<float> g = SomeGradient(20011, 6);
+  Sender whole(*codec, g.size()), cut(*codec, g.size());
+  for (uint64_t round = 0; round < 3; ++round)
+    ASSERT_EQ(whole.Send(g, round), cut.Send(g, round, 1250));
+}
+
+TEST(AdaComp, WhatIsSavedGoesOnBitForBit) {
+  const auto codec = AdaComp(50);
+  Sender straight(*codec, 5000), resumed(*codec, 5000);
+  for (uint64_t round = 0; round < 10; ++round) {
+    if (round == 5) resumed.Restore(straight);
+    const std::vector<float> g = SomeGradient(5000, round);
+    const std::vector<float> sent = straight.Send(g, round);
+    if (round < 5) continue;
+    ASSERT_EQ(resumed.Send(g, round), sent);
+  }
+  ASSERT_NE(straight.Saved("residual"), std::vector<float>(5000));
+  straight.memory().Forget();
+  EXPECT_EQ(straight.Saved("residual"), std::vector<float>(5000));
+}
+
+TEST(AdaComp, AGradientThatIsNotFiniteShows) {
+  for (float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    std::vector<float> g = SomeGradient(100, 1);
+    g[50] = bad;
+    const auto codec = AdaComp(10);
+    Sender worker(*codec, 100);
+    worker.Send(g);
+    EXPECT_FALSE(std::isfinite(worker.compensated()[50]));
+  }
+}
+
+TEST(AdaComp, SendsFewOfLargeBins) {
+  const size_t n = 1 << 18;
+  const auto codec = AdaComp(500);
+  Sender worker(*codec, n);
+  for (uint64_t round = 0; round < 20; ++round) worker.Send(SomeGradient(n, round), round);
+  EXPECT_LT(8 * static_cast<double>(worker.code().size()) / static_cast<double>(n), 0.32);
+}
+
+TEST(AdaComp, RefusesBinsOfNothing) {
+  Options options;
+  options.adacomp.bin = 0;
+  ExpectRefused("adacomp", options, "exchange.adacomp.bin");
+}
+
+}  // namespace
+}  // namespace tern::codec

@@ -1,0 +1,138 @@
+// Adaptive quantization (Dryden et al. 2016).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/codes/stats.h"
+#include "tests/common/codec/sparse_cases.h"
+
+namespace tern::codec {
+namespace {
+
+std::unique_ptr<Codec> Adaptive(double share) {
+  Options options;
+  options.adaptive.share = share;
+  return MadeOf("adaptive", options);
+}
+
+INSTANTIATE_TEST_SUITE_P(Adaptive, CodecConformance,
+                         testing::Values(CodecCase{
+                             .name = "Adaptive",
+                             .make = [] { return Adaptive(0.3); },
+                             .plausible =
+                                 [](float g, float, float mean) {
+                                   return mean == 0 || std::signbit(mean) == std::signbit(g);
+                                 },
+                             .unused_bits = UnusedBitsOfPairs,
+                             .golden_payloads = {"000060bf0000703f"
+                                                 "0400"
+                                                 "3204"
+                                                 "0c",
+                                                 "000080bf5555153f"
+                                                 "0500"
+                                                 "5604"
+                                                 "16"},
+                             .golden_sum = "0600"
+                                           "7604"
+                                           "000070bf5555953e565515be0000f03e000000bfaaaa423f",
+                             .sizes_vary = true,
+                             .random_codes = 3}),
+                         CaseName);
+
+Prepared PrepareOf(const Codec& codec, const std::vector<float>& g) {
+  return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g, {});
+}
+
+TEST(Adaptive, SendsAShareOfEitherSignAsItsMean) {
+  const auto codec = Adaptive(0.5);
+  // 4 positive, 3 negative, 1 zero: the 2 largest of either.
+  const std::vector<float> g = {1, -8, 4, 0, 2, -1, 3, -4};
+  EXPECT_EQ(Mean(*codec, MakeRound(*codec, {g})),
+            (std::vector<float>{0, -6, 3.5, 0, 0, 0, 3.5, -6}));
+  const Prepared prepared = PrepareOf(*codec, g);
+  EXPECT_EQ(prepared.high, 3);
+  EXPECT_EQ(prepared.low, -4);
+  EXPECT_EQ(prepared.high_value, 3.5);
+  EXPECT_EQ(prepared.low_value, -6);
+}
+
+TEST(Adaptive, WhatThereIsNoneOfIsNotSent) {
+  const auto codec = Adaptive(1);
+  for (float sign : {1.f, -1.f}) {
+    std::vector<float> g = {1, 2, 0, 3};
+    for (float& v : g) v *= sign;
+    EXPECT_EQ(Mean(*codec, MakeRound(*codec, {g})),
+              (std::vector<float>{2 * sign, 2 * sign, 0, 2 * sign}));
+  }
+}
+
+TEST(Adaptive, EqualsAreSentTogether) {
+  const std::vector<float> g = {1, 1, 1, 1, 0.5};
+  EXPECT_EQ(Mean(*Adaptive(0.2), MakeRound(*Adaptive(0.2), {g})),
+            (std::vector<float>{1, 1, 1, 1, 0}));
+}
+
+// From the paper's description, in double and by sorting.
+TEST(Adaptive, IsThePapersWithErrorFeedback) {
+  const double share = 0.05;
+  const auto codec = Adaptive(share);
+  const size_t n = 4000;
+  Sender worker(*codec, n);
+  std::vector<float> residual(n);
+  for (uint64_t round = 0; round < 20; ++round) {
+    const std::vector<float> g = SomeGradient(n, round);
+    const std::vector<float> sent = worker.Send(g, round, 999);
+    std::vector<float> v(n);
+    for (size_t i = 0; i < n; ++i) v[i] = g[i] + residual[i];
+    for (float sign : {1.f, -1.f}) {
+      std::vector<float> side;
+      for (float x : v) {
+        if (sign * x > 0) side.push_back(sign * x);
+      }
+      std::sort(side.begin(), side.end(), std::greater<>());
+      const auto k = static_cast<size_t>(std::ceil(share * static_cast<double>(side.size())));
+      double mean = 0;
+      for (size_t i = 0; i < k; ++i) mean += static_cast<double>(side[i]) / static_cast<double>(k);
+      size_t count = 0;
+      for (size_t i = 0; i < n; ++i) {
+        if (sign * v[i] < side[k - 1]) continue;
+        ASSERT_NEAR(static_cast<double>(sign * sent[i]), mean, 1e-6);
+        ++count;
+      }
+      ASSERT_EQ(count, k);
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < n; ++i) {
+      residual[i] = v[i] - sent[i];
+      count += sent[i] != 0 ? 1 : 0;
+    }
+    ASSERT_NEAR(static_cast<double>(count), share * static_cast<double>(n), 15);
+    ASSERT_EQ(worker.Saved("residual"), residual);
+  }
+  Sender resumed(*codec, n);
+  resumed.Restore(worker);
+  EXPECT_EQ(resumed.Send(residual, 20), worker.Send(residual, 20));
+}
+
+// Two percent of a gradient: 8.5 bits for each of them.
+TEST(Adaptive, CostsTheEntropyOfThePlacesAndABit) {
+  const size_t n = 1 << 18;
+  const auto codec = Adaptive(0.02);
+  Sender worker(*codec, n);
+  worker.Send(SomeGradient(n, 2));
+  const double bits = 8 * static_cast<double>(worker.code().size()) / static_cast<double>(n);
+  EXPECT_LT(bits, 0.02 * 9.2);
+  EXPECT_GT(bits, 0.02 * 0.94 * 8);
+}
+
+TEST(Adaptive, RefusesAShareThatIsNone) {
+  for (double bad : {0.0, -0.5, 1.01, std::nan("")}) {
+    Options options;
+    options.adaptive.share = bad;
+    ExpectRefused("adaptive", options, "exchange.adaptive.share");
+  }
+}
+
+}  // namespace
+}  // namespace tern::codec

@@ -1,0 +1,35 @@
+// Broken parts for the trace of Algorithm 1: each mutant is a fault that training on MNIST would
+// not show.
+#pragma once
+
+#include <string>
+
+#include "tests/common/codec/algorithm1_pipeline.h"
+
+namespace tern::codec {
+
+enum class Mutant {
+  kServerIgnoresAWorker,
+  kTruncatedNoise,  // 4 bits decide
+  kNoClipping,
+  kScalerNotShared,
+  kSignSwapped,  // one sign of one worker in every payload
+  kTensorLeftOut,
+  kWeightDecayMissing,
+  kMomentumMissing,
+  kNoiseOfOneRank,     // all workers draw rank 0's
+  kNoiseOfOneRound,    // every round draws round 0's
+  kNoiseOfOneSegment,  // every segment draws from element 0 on
+  kSumNotDivided,
+};
+
+std::string NameOf(Mutant mutant);
+// Sound parts with that one fault.
+Parts BrokenParts(const Problem& problem, Mutant mutant);
+
+// `inner` with its noise cut to 4 bits.
+std::unique_ptr<Codec> WithTruncatedNoise(std::unique_ptr<Codec> inner);
+// `inner` with every worker drawing rank 0's noise.
+std::unique_ptr<Codec> WithNoiseOfOneRank(std::unique_ptr<Codec> inner);
+
+}  // namespace tern::codec

@@ -1,0 +1,45 @@
+#include "tests/common/codec/algorithm1_problem.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace tern::codec {
+namespace {
+
+// SplitMix64's finalizer, chained over the words.
+uint64_t Mix(std::initializer_list<uint64_t> words) {
+  uint64_t h = 0;
+  for (uint64_t word : words) {
+    h += word + 0x9E3779B97F4A7C15;
+    h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9;
+    h = (h ^ h >> 27) * 0x94D049BB133111EB;
+    h ^= h >> 31;
+  }
+  return h;
+}
+
+double Uniform(uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }
+
+double Normal(std::initializer_list<uint64_t> words) {
+  const uint64_t bits = Mix(words);
+  return std::sqrt(-2 * std::log(Uniform(bits))) *
+         std::cos(2 * std::numbers::pi * Uniform(Mix({bits})));
+}
+
+}  // namespace
+
+double Problem::InitialWeight(size_t tensor, size_t element) const {
+  return Normal({seed, 1, tensor, element});
+}
+
+double Problem::Gradient(uint64_t step, int worker, size_t tensor, size_t element, double w) const {
+  if (tensor == 4) return 0;
+  const double curvature = 0.1 + Uniform(Mix({seed, 2, tensor, element}));
+  const double minimum = Normal({seed, 3, tensor, element});
+  const auto rank = static_cast<uint64_t>(worker);
+  double noise = Normal({seed, 4, step, rank, tensor, element}) * (0.5 + 0.2 * worker);
+  if (tensor == 0) noise = noise * noise * noise;
+  return curvature * (w - minimum) + noise;
+}
+
+}  // namespace tern::codec

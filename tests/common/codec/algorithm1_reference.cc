@@ -1,0 +1,95 @@
+#include "tests/common/codec/algorithm1_reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tern::codec {
+
+Reference::Reference(const Problem& problem) : problem_(problem) {
+  for (size_t tensor = 0; tensor < problem.sizes.size(); ++tensor) {
+    weights_.emplace_back(problem.sizes[tensor]);
+    velocity_.emplace_back(problem.sizes[tensor]);
+    for (size_t k = 0; k < weights_[tensor].size(); ++k) {
+      weights_[tensor][k] = problem.InitialWeight(tensor, k);
+    }
+  }
+}
+
+// Line 2, and s_t^(i) of the clipped gradient (eq. 9 and its variants).
+Ternarized Reference::Statistics(uint64_t step, int worker, size_t tensor) const {
+  Ternarized t;
+  double mean = 0;
+  double largest = 0;
+  const std::vector<double>& w = weights_[tensor];
+  const auto n = static_cast<double>(w.size());
+  for (size_t k = 0; k < w.size(); ++k) {
+    const double decay = problem_.DecayOf(tensor) * w[k];
+    t.gradient.push_back(problem_.Gradient(step, worker, tensor, k, w[k]) + decay);
+    mean += t.gradient[k] / n;
+    largest = std::max(largest, std::abs(t.gradient[k]));
+  }
+  for (double g : t.gradient) t.sigma += (g - mean) * (g - mean) / n;
+  t.sigma = std::sqrt(t.sigma);
+
+  const double c_sigma = problem_.options.clip_sigma * t.sigma;
+  t.clip = std::numeric_limits<double>::infinity();
+  t.own_scaler = largest;
+  if (t.sigma == 0 || problem_.options.clip == Clip::kNone) return t;
+  if (problem_.options.clip == Clip::kOfficial) {
+    t.own_scaler = c_sigma;
+  } else {
+    t.clip = c_sigma;
+    t.own_scaler = std::min(largest, c_sigma);
+  }
+  return t;
+}
+
+std::vector<std::vector<Ternarized>> Reference::Ternarize(uint64_t step) const {
+  std::vector<std::vector<Ternarized>> all(problem_.workers);
+  for (int i = 0; i < problem_.workers; ++i) {
+    for (size_t tensor = 0; tensor < weights_.size(); ++tensor) {
+      all[i].push_back(Statistics(step, i, tensor));
+    }
+  }
+  for (size_t tensor = 0; tensor < weights_.size(); ++tensor) {
+    double shared = 0;  // scaler sharing: s_t = max(s_t^(i))
+    for (const auto& worker : all) shared = std::max(shared, worker[tensor].own_scaler);
+    for (int i = 0; i < problem_.workers; ++i) {
+      Ternarized& t = all[i][tensor];
+      t.scaler = problem_.options.scaler_per_worker ? t.own_scaler : shared;
+      kernels::NoiseKey key;
+      key.seed = problem_.seed;
+      key.rank = static_cast<uint16_t>(i);
+      key.round = step;
+      key.tensor = static_cast<uint32_t>(tensor);
+      for (size_t k = 0; k < t.gradient.size(); ++k) {
+        const double magnitude = std::min(std::abs(t.gradient[k]), t.clip);
+        const double p = t.scaler == 0 ? 0 : magnitude / t.scaler;  // eq. 2
+        const double u = kernels::Draw32(key, k) * 0x1p-32;
+        const int sign = (t.gradient[k] > 0) - (t.gradient[k] < 0);
+        t.codes.push_back(static_cast<int8_t>(u < p ? sign : 0));
+        t.margins.push_back(std::abs(u - p));
+      }
+    }
+  }
+  return all;
+}
+
+void Reference::Update(uint64_t step, const std::vector<std::vector<Ternarized>>& workers) {
+  const double done = static_cast<double>(step) / static_cast<double>(problem_.steps);
+  const double rate = problem_.learning_rate * std::sqrt(1 - done);
+  for (size_t tensor = 0; tensor < weights_.size(); ++tensor) {
+    for (size_t k = 0; k < weights_[tensor].size(); ++k) {
+      double mean = 0;  // line 7
+      for (const auto& worker : workers) {
+        mean += worker[tensor].scaler * worker[tensor].codes[k] / problem_.workers;
+      }
+      double& v = velocity_[tensor][k];
+      v = problem_.momentum * v + mean;
+      weights_[tensor][k] -= rate * v;  // line 6
+    }
+  }
+}
+
+}  // namespace tern::codec

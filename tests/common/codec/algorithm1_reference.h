@@ -1,0 +1,43 @@
+// Algorithm 1 of TernGrad (Wen et al. 2017) as the paper states it, in double precision, written to
+// be read. It shares nothing with the code under test but the uniform numbers (kernels::Draw32) and
+// the problem.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/common/codec/algorithm1_problem.h"
+
+namespace tern::codec {
+
+// What one worker makes of one tensor in one step.
+struct Ternarized {
+  double sigma = 0;              // standard deviation of the gradient
+  double clip = 0;               // c sigma (eq. 9), infinity where the variant does not clip
+  double own_scaler = 0;         // s_t^(i)
+  double scaler = 0;             // s_t: the maximum over the workers, or the worker's own
+  std::vector<double> gradient;  // g_t^(i), weight decay included
+  std::vector<int8_t> codes;     // sign(g) o b (eq. 1)
+  std::vector<double> margins;   // |u - P(b = 1)|: how far each decision was from the other one
+};
+
+class Reference {
+ public:
+  explicit Reference(const Problem& problem);
+
+  // Lines 1 to 3 at the present weights: [worker][tensor].
+  std::vector<std::vector<Ternarized>> Ternarize(uint64_t step) const;
+  // Lines 5 to 7: the mean of the codes times their scalers, and the update with momentum.
+  void Update(uint64_t step, const std::vector<std::vector<Ternarized>>& workers);
+
+  const Tensors<double>& weights() const { return weights_; }
+
+ private:
+  Ternarized Statistics(uint64_t step, int worker, size_t tensor) const;
+
+  Problem problem_;
+  Tensors<double> weights_;
+  Tensors<double> velocity_;
+};
+
+}  // namespace tern::codec

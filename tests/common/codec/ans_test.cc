@@ -1,0 +1,146 @@
+// The rows of entropy-coded blocks (ans_row.h); the blocks themselves are
+// tests/kernels/codes/ans_test.cc's.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "common/codec/ans_row.h"
+
+namespace tern::codec {
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+// n symbols below `levels`, the low ones more often.
+Bytes SomeSymbols(size_t n, unsigned levels, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Bytes symbols(n);
+  for (uint8_t& s : symbols) {
+    s = static_cast<uint8_t>(std::min(random() % levels, random() % levels));
+  }
+  return symbols;
+}
+
+struct Row {
+  Bytes bytes, symbols;
+};
+Row SomeRow(size_t n, size_t block) {
+  Row row;
+  row.symbols = SomeSymbols(n, 6, n);
+  for (uint8_t& s : row.symbols) s = static_cast<uint8_t>(s + 3);  // 3 to 8
+  const auto source = [&](uint64_t first, size_t count, uint8_t* to) {
+    std::copy_n(row.symbols.begin() + static_cast<ptrdiff_t>(first), count, to);
+  };
+  AppendAnsRow(n, block, kernels::CountSymbols(row.symbols.data(), n), source, &row.bytes);
+  return row;
+}
+
+TEST(AnsRow, BlocksDecodeOneByOne) {
+  for (const size_t n : {1, 99, 100, 101, 950}) {
+    const Row row = SomeRow(n, 100);
+    Bytes longer = row.bytes;
+    longer.push_back(1);
+    const Result<AnsRow> parsed = AnsRow::Parse(longer, n, 100, 9);
+    ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+    EXPECT_EQ(parsed->size(), row.bytes.size());
+    const kernels::AnsTable table(parsed->frequencies());
+    for (size_t begin = (n - 1) / 100 * 100 + 100; begin != 0;) {  // the last one first
+      begin -= 100;
+      const size_t size = std::min<size_t>(100, n - begin);
+      Bytes part(size);
+      ASSERT_TRUE(parsed->Decode(table, begin / 100, 1, part.data()).ok());
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), row.symbols.begin() + begin));
+    }
+  }
+}
+
+TEST(AnsRow, AnyBlocksDecodeTogether) {
+  for (const size_t n : {100, 399, 400, 401, 950, 1001}) {
+    const Row row = SomeRow(n, 100);
+    const Result<AnsRow> parsed = AnsRow::Parse(row.bytes, n, 100, 9);
+    ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+    const kernels::AnsTable table(parsed->frequencies());
+    const size_t blocks = (n + 99) / 100;
+    for (size_t first = 0; first < blocks; ++first) {
+      for (size_t some = 0; some <= blocks - first; ++some) {
+        const size_t size = std::min(n, (first + some) * 100) - first * 100;
+        Bytes part(size + 1, 77);
+        ASSERT_TRUE(parsed->Decode(table, first, some, part.data()).ok());
+        EXPECT_TRUE(std::equal(part.begin(), part.end() - 1, row.symbols.begin() + first * 100));
+        EXPECT_EQ(part.back(), 77);
+      }
+    }
+  }
+}
+
+TEST(AnsRow, NamesTheFirstThatIsNoBlock) {
+  Row row = SomeRow(800, 100);
+  const Result<AnsRow> parsed = AnsRow::Parse(row.bytes, 800, 100, 9);
+  const kernels::AnsTable table(parsed->frequencies());
+  const auto end_of = [&](size_t block) { return row.bytes.data() + 12 + 4 * block; };
+  uint32_t ends[8];
+  std::memcpy(ends, end_of(0), sizeof ends);
+  Bytes symbols(800);
+  for (const size_t bad : {1, 3, 5, 6}) {
+    const Row before = row;
+    const uint32_t end = ends[bad] - 2;  // its last word is the next one's first
+    std::memcpy(end_of(bad), &end, sizeof end);
+    const Result<AnsRow> cut = AnsRow::Parse(row.bytes, 800, 100, 9);
+    ASSERT_TRUE(cut.ok());
+    const Status status = cut->Decode(table, 0, 8, symbols.data());
+    EXPECT_EQ(status.code(), Code::kMismatch);
+    const std::string named =
+        "bytes " + std::to_string(ends[bad - 1]) + " to " + std::to_string(end) + " ";
+    EXPECT_NE(status.message().find(named), std::string::npos) << status.message();
+    EXPECT_EQ(cut->Decode(table, bad, 1, symbols.data()).message(), status.message());
+    EXPECT_TRUE(cut->Decode(table, 0, bad, symbols.data()).ok());
+    row = before;
+  }
+}
+
+// u8 3, u8 8, 5 frequencies, 4 ends of blocks, blocks.
+TEST(AnsRow, TablesAndSizesThatCannotBeAreRefused) {
+  const Row row = SomeRow(400, 100);
+  ASSERT_EQ(row.bytes[0], 3);
+  ASSERT_EQ(row.bytes[1], 8);
+  const auto code = [](const Bytes& bytes, size_t levels) {
+    return AnsRow::Parse(bytes, 400, 100, levels).status().code();
+  };
+  const auto with = [&](size_t at, uint8_t byte) {
+    Bytes bytes = row.bytes;
+    bytes[at] = byte;
+    return code(bytes, 256);
+  };
+  EXPECT_EQ(code(row.bytes, 9), Code::kOk);
+  EXPECT_EQ(code(row.bytes, 8), Code::kMismatch);
+  EXPECT_EQ(with(0, 9), Code::kMismatch);     // first above last
+  EXPECT_EQ(with(3, 0x10), Code::kMismatch);  // 4096 slots and more
+  Bytes none = row.bytes;
+  none[2] = none[3] = 0;  // the first does not occur
+  EXPECT_EQ(code(none, 9), Code::kMismatch);
+  EXPECT_EQ(with(27, 0x7F), Code::kMismatch);  // ends beyond the bytes
+  for (size_t size = 0; size < row.bytes.size(); ++size) {
+    EXPECT_EQ(code(Bytes(row.bytes.begin(), row.bytes.begin() + size), 9), Code::kMismatch);
+  }
+}
+
+TEST(AnsRow, BlocksThatEndBeforeTheyBeginOrBeyondTheRowAreRefused) {
+  Row row = SomeRow(400, 100);
+  for (const uint32_t end : {0u, 1u, 0x10000u, 0xFFFFFFFFu}) {
+    Bytes bytes = row.bytes;
+    std::memcpy(bytes.data() + 12 + 4, &end, sizeof end);  // of block 1
+    const Result<AnsRow> parsed = AnsRow::Parse(bytes, 400, 100, 9);
+    ASSERT_TRUE(parsed.ok());
+    const kernels::AnsTable table(parsed->frequencies());
+    Bytes part(100);
+    EXPECT_TRUE(parsed->Decode(table, 0, 1, part.data()).ok());
+    EXPECT_EQ(parsed->Decode(table, 1, 1, part.data()).code(), Code::kMismatch) << end;
+    EXPECT_EQ(parsed->Decode(table, 2, 1, part.data()).code(), Code::kMismatch) << end;
+    EXPECT_TRUE(parsed->Decode(table, 3, 1, part.data()).ok());
+  }
+}
+
+}  // namespace
+}  // namespace tern::codec

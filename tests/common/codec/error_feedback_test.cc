@@ -1,0 +1,102 @@
+#include "common/codec/error_feedback.h"
+
+#include <gmock/gmock.h>
+
+#include "common/codec/codecs.h"
+#include "kernels/codes/half.h"
+#include "kernels/codes/stats.h"
+#include "tests/conformance/codec_conformance.h"
+
+namespace tern::codec {
+namespace {
+
+using testing::HasSubstr;
+
+std::unique_ptr<Codec> Fp16WithFeedback() {
+  Options options;
+  options.error_feedback = true;
+  auto made = MakeCodec("fp16", options);
+  EXPECT_TRUE(made.ok());
+  return std::move(*made);
+}
+
+// What one worker sends of g: the decoded code of a whole tensor, `memory` being its own.
+std::vector<float> Send(const Codec& codec, const std::vector<float>& g, Memory* memory) {
+  std::vector<float> v(g.size()), sent(g.size());
+  memory->Compensate(0, g, v);
+  std::vector<uint8_t> code;
+  const Segment segment{0, 0, g.size()};
+  codec.Encode(v.data(), segment, codec.Prepare(kernels::ComputeStats(v.data(), v.size()), v, {}),
+               {}, &code);
+  EXPECT_TRUE(codec.DecodeAlone(code, segment, sent.data()).ok());
+  memory->Keep(0, v, sent);
+  return sent;
+}
+
+std::vector<float> Residual(Memory* memory) {
+  SavedState state;
+  memory->AddState(&state);
+  EXPECT_EQ(state.arrays.size(), 1u);
+  return {state.arrays[0].values.begin(), state.arrays[0].values.end()};
+}
+
+TEST(ErrorFeedback, KeepsExactlyWhatTheCodeLeftOut) {
+  const auto codec = Fp16WithFeedback();
+  const auto memory = codec->NewMemory(1000);
+  std::vector<float> residual(1000);
+  for (uint64_t round = 0; round < 30; ++round) {
+    const std::vector<float> g = SomeGradient(1000, round);
+    const std::vector<float> sent = Send(*codec, g, memory.get());
+    bool any = false;
+    for (size_t i = 0; i < g.size(); ++i) {
+      const float v = g[i] + residual[i];
+      uint16_t half = 0;
+      float decoded = 0;
+      kernels::FloatToHalf(&v, 1, &half);
+      kernels::HalfToFloat(&half, 1, &decoded);
+      ASSERT_EQ(sent[i], decoded);
+      residual[i] = v - decoded;
+      any |= residual[i] != 0;
+    }
+    ASSERT_EQ(Residual(memory.get()), residual) << "round " << round;
+    ASSERT_TRUE(any);
+  }
+}
+
+// A gradient too small for a half beside a large one gets through in the end.
+TEST(ErrorFeedback, SendsInTheEndWhatOneCodeCannotHold) {
+  const auto codec = Fp16WithFeedback();
+  const auto memory = codec->NewMemory(1);
+  double total = 0;
+  for (int round = 0; round < 4096; ++round) total += Send(*codec, {1.0001f}, memory.get())[0];
+  EXPECT_NEAR(total, 4096 * 1.0001, 0.001);
+}
+
+TEST(ErrorFeedback, IsSavedRestoredAndForgotten) {
+  const auto codec = Fp16WithFeedback();
+  const auto memory = codec->NewMemory(100), other = codec->NewMemory(100);
+  Send(*codec, SomeGradient(100, 1), memory.get());
+  SavedState from, to;
+  memory->AddState(&from);
+  other->AddState(&to);
+  ASSERT_EQ(from.arrays[0].name, to.arrays[0].name);
+  std::copy(from.arrays[0].values.begin(), from.arrays[0].values.end(),
+            to.arrays[0].values.begin());
+  EXPECT_EQ(Send(*codec, SomeGradient(100, 2), memory.get()),
+            Send(*codec, SomeGradient(100, 2), other.get()));
+  EXPECT_EQ(Residual(memory.get()), Residual(other.get()));
+  memory->Forget();
+  EXPECT_EQ(Residual(memory.get()), std::vector<float>(100));
+}
+
+TEST(ErrorFeedback, IsRefusedWhereCodesAreDrawn) {
+  Options options;
+  options.error_feedback = true;
+  const auto made = MakeCodec("ternary", options);
+  EXPECT_EQ(made.status().code(), Code::kBadJob);
+  EXPECT_THAT(made.status().message(), HasSubstr("exchange.error_feedback"));
+  EXPECT_THAT(made.status().message(), HasSubstr("drawn without bias"));
+}
+
+}  // namespace
+}  // namespace tern::codec

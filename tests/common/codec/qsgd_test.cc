@@ -1,0 +1,583 @@
+// QSGD: the conformance suite, its law, its limit cases, and what must be refused.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "common/codec/codecs.h"
+#include "common/codec/qsgd_levels.h"
+#include "kernels/codes/stats.h"
+#include "tests/conformance/codec_conformance.h"
+
+namespace tern::codec {
+namespace {
+
+using Qsgd = Options::Qsgd;
+using Levels = Qsgd::Levels;
+using Layout = Qsgd::Layout;
+using Norm = Qsgd::Norm;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kLargest = std::numeric_limits<float>::max();
+
+std::unique_ptr<Codec> Make(const Qsgd& qsgd, bool coded_sums = true) {
+  Options options;
+  options.coded_sums = coded_sums;
+  options.qsgd = qsgd;
+  return std::move(*MakeCodec("qsgd", options));
+}
+
+Qsgd Bits(int bits, uint64_t bucket, Norm norm = Norm::kMax, Layout layout = Layout::kSign) {
+  Qsgd qsgd;
+  qsgd.bits = bits;
+  qsgd.bucket = bucket;
+  qsgd.norm = norm;
+  qsgd.layout = layout;
+  return qsgd;
+}
+
+Qsgd GivenLevels(Levels levels, uint64_t bucket, Norm norm = Norm::kTwo, double s = 0) {
+  Qsgd qsgd;
+  qsgd.levels = levels;
+  qsgd.bucket = bucket;
+  qsgd.norm = norm;
+  qsgd.s = s;
+  return qsgd;
+}
+
+std::vector<size_t> BitsFrom(size_t first, std::span<const uint8_t> payload) {
+  std::vector<size_t> bits;
+  for (size_t i = first; i < 8 * payload.size(); ++i) bits.push_back(i);
+  return bits;
+}
+
+uint64_t EndOf(std::span<const uint8_t> payload, size_t at) {
+  uint64_t end = 0;
+  std::memcpy(&end, payload.data() + at, sizeof end);
+  return end;
+}
+
+// |mean - g| is at most `share` of the tensor's largest magnitude.
+auto Within(double share) {
+  return [share](float g, float largest, float mean) {
+    return std::abs(double{mean} - double{g}) <= share * double{largest} * (1 + 1e-6);
+  };
+}
+
+CodecCase OfBits(const char* name, const Qsgd& qsgd, double share, const char* first,
+                 const char* second, const char* sum) {
+  CodecCase c;
+  c.name = name;
+  c.make = [qsgd] { return Make(qsgd); };
+  c.plausible = Within(share);
+  c.unused_bits = [qsgd](std::span<const uint8_t> payload, uint64_t count) {
+    const uint64_t buckets = (count + qsgd.bucket - 1) / qsgd.bucket;
+    return BitsFrom(32 * buckets + count * static_cast<uint64_t>(qsgd.bits), payload);
+  };
+  c.golden_payloads[0] = first;
+  c.golden_payloads[1] = second;
+  c.golden_sum = sum;
+  c.recoding = share * (1 + 1e-6);
+  return c;
+}
+
+CodecCase OfLevels(const char* name, const Qsgd& qsgd, double share, const char* first,
+                   const char* second, const char* sum) {
+  CodecCase c = OfBits(name, qsgd, share, first, second, sum);
+  c.unused_bits = [qsgd](std::span<const uint8_t> payload, uint64_t count) {
+    const uint64_t buckets = (count + qsgd.bucket - 1) / qsgd.bucket;
+    const size_t header = 5 * buckets + 8 * ((buckets + 63) / 64);
+    return BitsFrom(8 * header + EndOf(payload, header - 8), payload);
+  };
+  c.sizes_vary = true;
+  return c;
+}
+
+CodecCase WithFloatSums(CodecCase c, const Qsgd& qsgd, const char* sum) {
+  c.name += "FloatSums";
+  c.make = [qsgd] { return Make(qsgd, false); };
+  c.golden_sum = sum;
+  c.recoding = 0;
+  c.sizes_vary = false;
+  return c;
+}
+
+const CodecCase kFourBits = OfBits("FourBits", Bits(4, 7), 1.0 / 7, "0000803f0000603ff3207db1c007",
+                                   "0000c03f0000003fa903036f9407", "6edb363f0000303ff123500fa207");
+
+INSTANTIATE_TEST_SUITE_P(
+    Qsgd, CodecConformance,
+    testing::Values(
+        kFourBits,
+        WithFloatSums(
+            kFourBits, Bits(4, 7),
+            "b76ddb3d6edb36bf4992a43e2549123e284912bd0000003fdbb62dbfb86ddb3c2549123e254992be"
+            "0000303f"),
+        OfBits("TwoBitsTwoNorm", Bits(2, 16, Norm::kTwo), 4, "58cf004040c000", "e313fb3f007100",
+               "6e5edb3f403000"),
+        OfBits("Intervals", Bits(3, 16, Norm::kMax, Layout::kIntervals), 2.0 / 7,
+               "0000803fc58a739301", "0000c03f53d7a11c01", "2449523f44a9869401"),
+        OfBits("SixteenBits", Bits(16, 8192), 1.0 / 32767,
+               "0000803fff3fffff00000020ffdfff7f001000b00008ffbfff6f",
+               "0000c03f5595aaaaff3f0000ab2aaa0affff002055155585aa2a",
+               "80ff3f3f5515ffffff3f56155495ff5f55f50000aa1affaf5575"),
+        OfLevels("SqrtN", GivenLevels(Levels::kSqrtN, 5), 2,
+                 "6f45af3f0000983f0000603f02020216000000000000004cc400",
+                 "b6c3873fa346c93f0000003f0203021b0000000000000010a10100",
+                 "8c378c3ffadb653f0000000002020014000000000000005c3400"),
+        OfLevels("TenLevels", GivenLevels(Levels::kGiven, 9, Norm::kMax, 10), 0.1,
+                 "0000803f0000603f0505370000000000000045837155a0c02a",
+                 "0000c03f0000003f05053700000000000000721640821e222a",
+                 "9a99393f0000303f050537000000000000004217019006822a")),
+    CaseName);
+
+kernels::NoiseKey NoiseOfRound(uint64_t round) {
+  kernels::NoiseKey noise;
+  noise.seed = 7;
+  noise.round = round;
+  return noise;
+}
+
+std::vector<uint8_t> CodeOf(const Codec& codec, std::span<const float> g, uint64_t round = 0,
+                            uint64_t begin = 0) {
+  std::vector<uint8_t> code;
+  codec.Encode(g.data(), {0, begin, g.size()}, {}, NoiseOfRound(round), &code);
+  return code;
+}
+
+std::vector<float> Alone(const Codec& codec, std::span<const uint8_t> code, uint64_t count) {
+  std::vector<float> values(count);
+  const Result<size_t> size = codec.DecodeAlone(code, {0, 0, count}, values.data());
+  EXPECT_TRUE(size.ok()) << size.status().message();
+  return values;
+}
+
+Code AddedAlone(const Codec& codec, std::span<const uint8_t> code, uint64_t count) {
+  const auto sum = codec.NewAccumulator({0, 0, count}, 1);
+  const Result<size_t> added = sum->Add(0, code);
+  return added.ok() ? Code::kOk : added.status().code();
+}
+
+// The law, element by element: over many draws the mean is v, and the variance unit^2 p (1 - p).
+struct Law {
+  const char* name;
+  Qsgd qsgd;
+};
+class QsgdLaw : public testing::TestWithParam<Law> {};
+INSTANTIATE_TEST_SUITE_P(
+    All, QsgdLaw,
+    testing::Values(Law{"TwoBits", Bits(2, 8)}, Law{"FourBits", Bits(4, 8)},
+                    Law{"FourBitsTwoNorm", Bits(4, 8, Norm::kTwo)}, Law{"EightBits", Bits(8, 5)},
+                    Law{"Intervals", Bits(3, 8, Norm::kMax, Layout::kIntervals)},
+                    Law{"IntervalsTwoNorm", Bits(2, 8, Norm::kTwo, Layout::kIntervals)},
+                    Law{"SqrtN", GivenLevels(Levels::kSqrtN, 0)},
+                    Law{"SqrtNOfTheLargest", GivenLevels(Levels::kSqrtN, 7, Norm::kMax)},
+                    Law{"GivenLevels", GivenLevels(Levels::kGiven, 3, Norm::kTwo, 2.5)}),
+    [](const testing::TestParamInfo<Law>& info) { return std::string(info.param.name); });
+
+const std::vector<float> kValues = {0.5f, -1.0f, 0.0f, 0.25f, -0.7f, 1.5f, 0.1f, -0.3f, 0.9f};
+
+// Between which levels v lies: what is between them, and the share of draws that go up.
+std::pair<double, double> UnitAndChance(const Qsgd& qsgd, std::span<const float> bucket, double v) {
+  double largest = 0, squares = 0;
+  for (double x : bucket) {
+    largest = std::max(largest, std::abs(x));
+    squares += x * x;
+  }
+  const double norm = qsgd.norm == Norm::kMax ? largest : std::sqrt(squares);
+  double unit = 0, x = 0;
+  if (qsgd.layout == Layout::kIntervals) {
+    unit = 2 * norm / ((1 << qsgd.bits) - 1);
+    x = (v + norm) / unit;
+  } else {
+    double s = (1 << (qsgd.bits - 1)) - 1;
+    if (qsgd.levels == Levels::kGiven) s = qsgd.s;
+    if (qsgd.levels == Levels::kSqrtN) s = std::sqrt(static_cast<double>(bucket.size())) / 2;
+    unit = norm / s;
+    x = std::abs(v) / unit;
+  }
+  return {unit, x - std::floor(x + 1e-7)};
+}
+
+TEST_P(QsgdLaw, MeanAndVarianceOverManyDraws) {
+  constexpr int kDraws = 100000;
+  const Qsgd& qsgd = GetParam().qsgd;
+  const auto codec = Make(qsgd);
+  const size_t n = kValues.size(), size = qsgd.bucket == 0 ? n : qsgd.bucket;
+  std::vector<double> sum(n), squares(n);
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const std::vector<float> values = Alone(*codec, CodeOf(*codec, kValues, draw), n);
+    for (size_t i = 0; i < n; ++i) {
+      const double error = double{values[i]} - double{kValues[i]};
+      sum[i] += error;
+      squares[i] += error * error;
+    }
+  }
+  for (size_t i = 0; i < n; ++i) {
+    const size_t first = i / size * size;
+    const auto [unit, p] = UnitAndChance(
+        qsgd, std::span(kValues).subspan(first, std::min(size, n - first)), kValues[i]);
+    const double variance = unit * unit * p * (1 - p);
+    const double deviation = std::sqrt(variance / kDraws);
+    EXPECT_NEAR(sum[i] / kDraws, 0, 4.5 * deviation + 1e-6 * unit) << i;
+    // Of a Bernoulli variable: Var(error^2) = variance unit^2 (1 - 2 p)^2.
+    const double of_square = std::sqrt(variance / kDraws) * unit * std::abs(1 - 2 * p);
+    EXPECT_NEAR(squares[i] / kDraws, variance, 4.5 * of_square + 1e-3 * variance + 1e-9) << i;
+  }
+}
+
+// E |Q(v) - v|^2 <= min(n / (4 s^2), sqrt(n) / s) |v|^2 (PQASGD, section 3.3).
+TEST(Qsgd, VarianceKeepsTheBoundOfThePaper) {
+  const std::vector<float> v = SomeGradient(512, 3);
+  double norm = 0;
+  for (double x : v) norm += x * x;
+  for (const double s : {1.0, 4.0, 11.3, 100.0}) {
+    const auto codec = Make(GivenLevels(Levels::kGiven, 512, Norm::kTwo, s));
+    double error = 0;
+    for (int draw = 0; draw < 400; ++draw) {
+      const std::vector<float> values = Alone(*codec, CodeOf(*codec, v, draw), v.size());
+      for (size_t i = 0; i < v.size(); ++i)
+        error += std::pow(double{values[i]} - double{v[i]}, 2) / 400;
+    }
+    EXPECT_LE(error, std::min(512 / (4 * s * s), std::sqrt(512.0) / s) * norm * 1.01) << s;
+    EXPECT_GT(error, 0) << s;
+  }
+}
+
+// docs/ALGORITHMS.md, section 19.
+TEST(Qsgd, TwoBitsOfTheLargestAreTernaryUnclippedBitForBit) {
+  Options options;
+  options.clip = Clip::kNone;
+  options.scaler_per_worker = true;
+  const auto ternary = std::move(*MakeCodec("ternary", options));
+  for (const size_t bucket : {1, 7, 64, 1000}) {
+    const auto qsgd = Make(Bits(2, bucket));
+    const std::vector<float> g = SomeGradient(1000, bucket);
+    std::vector<uint8_t> code;
+    qsgd->Encode(g.data(), {3, 10 * bucket, g.size()}, {}, NoiseOfRound(5), &code);
+    const std::vector<float> values = Alone(*qsgd, code, g.size());
+    for (size_t first = 0; first < g.size(); first += bucket) {
+      const std::span<const float> part =
+          std::span(g).subspan(first, std::min(bucket, g.size() - first));
+      const Segment segment{3, 10 * bucket + first, part.size()};
+      std::vector<uint8_t> alone;
+      ternary->Encode(part.data(), segment,
+                      ternary->Prepare(kernels::ComputeStats(part.data(), part.size()), part, {}),
+                      NoiseOfRound(5), &alone);
+      std::vector<float> expected(part.size());
+      ASSERT_TRUE(ternary->DecodeAlone(alone, segment, expected.data()).ok());
+      for (size_t i = 0; i < part.size(); ++i) ASSERT_EQ(values[first + i], expected[i]);
+    }
+  }
+}
+
+// An element goes up if its draw of 32 bits is below floor(p 2^32), and not one bit earlier.
+TEST(Qsgd, TheDrawDecidesToItsLastBits) {
+  const auto codec = Make(Bits(2, 0));
+  for (const bool fires : {false, true}) {
+    std::vector<float> g(4000, 1.0f);  // of which the first is the norm
+    for (size_t i = 1; i < g.size(); ++i) {
+      const double draw = kernels::Draw32(NoiseOfRound(0), i);
+      g[i] = static_cast<float>((draw + 1) * 0x1p-32);
+      if (double{g[i]} * 0x1p32 < draw + 1) g[i] = std::nextafter(g[i], 1.0f);
+      if (!fires) g[i] = std::nextafter(g[i], 0.0f);
+    }
+    const std::vector<float> values = Alone(*codec, CodeOf(*codec, g), g.size());
+    for (size_t i = 1; i < g.size(); ++i) ASSERT_EQ(values[i], fires || g[i] == 1 ? 1 : 0) << i;
+  }
+}
+
+TEST(Qsgd, ManyLevelsBoundTheErrorByNormOverS) {
+  const std::vector<float> g = SomeGradient(5000, 8);
+  double largest = 0;
+  for (float v : g) largest = std::max(largest, std::abs(double{v}));
+  for (const double s : {32767.0, 100000.0, 8388607.0}) {
+    const auto codec = Make(GivenLevels(Levels::kGiven, 0, Norm::kMax, s));
+    const std::vector<float> values = Alone(*codec, CodeOf(*codec, g), g.size());
+    for (size_t i = 0; i < g.size(); ++i)
+      ASSERT_LE(std::abs(double{values[i]} - double{g[i]}), largest / s + largest * 0x1p-23) << s;
+  }
+}
+
+// ceil(log2(2 ceil(L) + 1)) bits, L = s max / norm: PQASGD's text is one level short.
+TEST(Qsgd, WidthsAreThoseOfTheLevelsThatABucketReaches) {
+  const std::vector<float> even(16, -3.0f);      // norm 12: L = s / 4
+  const std::vector<float> peak = {0, 0, 2, 0};  // L = s
+  for (const double s : {1.0, 2.0, 4.0, 4.5, 8.0, 12.0, 12.5, 16.0, 28.0, 29.0, 8388607.0}) {
+    const QsgdLevels levels(GivenLevels(Levels::kGiven, 16, Norm::kTwo, s));
+    EXPECT_EQ(levels.Measure(even).width,
+              static_cast<int>(std::ceil(std::log2(2 * std::ceil(s / 4) + 1))))
+        << s;
+    EXPECT_EQ(levels.Measure(peak).width,
+              static_cast<int>(std::ceil(std::log2(2 * std::ceil(s) + 1))))
+        << s;
+    EXPECT_EQ(levels.Measure(peak).width, levels.MaxWidth(4)) << s;
+    EXPECT_EQ(levels.Measure(std::vector<float>(16)).width, 0);
+  }
+  // TernGrad is L = 1, s = |v|_2 / |v|_inf.
+  EXPECT_EQ(QsgdLevels(GivenLevels(Levels::kGiven, 16, Norm::kTwo, 4)).Measure(even).width, 2);
+}
+
+TEST(Qsgd, LevelCountsOfThePapers) {
+  Qsgd qsgd = GivenLevels(Levels::kSqrtN, 512);
+  qsgd.samples = 32;
+  qsgd.local_steps = 8;
+  EXPECT_EQ(QsgdLevels(qsgd).LevelCount(400), 10);
+  qsgd.levels = Levels::kSqrtMN;
+  EXPECT_EQ(QsgdLevels(qsgd).LevelCount(200), 40);
+  qsgd.levels = Levels::kSqrtMPN;
+  EXPECT_EQ(QsgdLevels(qsgd).LevelCount(100), 80);
+  qsgd.samples = uint64_t{1} << 62;  // no more than fit
+  EXPECT_EQ(QsgdLevels(qsgd).LevelCount(100), 8388607);
+  EXPECT_EQ(QsgdLevels(qsgd).MaxWidth(100), 24);
+  EXPECT_EQ(QsgdLevels(Bits(2, 1)).LevelCount(9), 1);
+  EXPECT_EQ(QsgdLevels(Bits(16, 1)).LevelCount(9), 32767);
+  EXPECT_EQ(QsgdLevels(Bits(8, 1, Norm::kMax, Layout::kIntervals)).LevelCount(9), 255);
+}
+
+TEST(Qsgd, BytesAnElementAreThoseOfTheStudy) {
+  const auto bytes = [](int bits, uint64_t bucket) {
+    return static_cast<double>(Make(Bits(bits, bucket))->MaxEncodedSize({0, 0, 1 << 20})) /
+           (1 << 20);
+  };
+  EXPECT_EQ(bytes(2, 128) * 8, 2.25);
+  EXPECT_EQ(bytes(4, 512) * 8, 4.0625);
+  EXPECT_EQ(bytes(8, 512) * 8, 8.0625);
+  EXPECT_EQ(bytes(16, 8192) * 8, 16.00390625);
+}
+
+TEST(Qsgd, HowATensorIsCutNeverShows) {
+  const std::vector<float> g = SomeGradient(2000, 4);
+  for (const Qsgd& qsgd : {Bits(4, 13), GivenLevels(Levels::kSqrtN, 13)}) {
+    const auto codec = Make(qsgd);
+    ASSERT_EQ(codec->Granularity(5), 13u);
+    const std::vector<float> whole = Alone(*codec, CodeOf(*codec, g), g.size());
+    for (size_t first = 0; first < g.size(); first += 7 * 13) {
+      const auto part = std::span(g).subspan(first, std::min<size_t>(7 * 13, g.size() - first));
+      const std::vector<float> values = Alone(*codec, CodeOf(*codec, part, 0, first), part.size());
+      for (size_t i = 0; i < part.size(); ++i) ASSERT_EQ(values[i], whole[first + i]);
+    }
+  }
+  EXPECT_GT(Make(Bits(4, 0))->Granularity(5), uint64_t{1} << 40);
+}
+
+// One norm for the whole tensor, however long.
+TEST(Qsgd, BucketZeroIsTheTensor) {
+  const std::vector<float> g = SomeGradient(100000, 4);
+  EXPECT_EQ(CodeOf(*Make(Bits(4, 0)), g).size(), 4u + 50000);
+  EXPECT_EQ(CodeOf(*Make(Bits(4, 0)), g), CodeOf(*Make(Bits(4, 1 << 30)), g));
+}
+
+TEST(Qsgd, NoiseDependsOnTensorRoundAndRank) {
+  const auto codec = Make(Bits(3, 64));
+  const std::vector<float> g = SomeGradient(256, 9);
+  const auto encode = [&](uint32_t tensor, uint64_t round, uint16_t rank) {
+    kernels::NoiseKey noise = NoiseOfRound(round);
+    noise.rank = rank;
+    noise.tensor = 99;  // the codec sets it from the segment
+    std::vector<uint8_t> code;
+    codec->Encode(g.data(), {tensor, 0, g.size()}, {}, noise, &code);
+    return code;
+  };
+  EXPECT_EQ(encode(1, 1, 1), encode(1, 1, 1));
+  EXPECT_NE(encode(1, 1, 1), encode(2, 1, 1));
+  EXPECT_NE(encode(1, 1, 1), encode(1, 2, 1));
+  EXPECT_NE(encode(1, 1, 1), encode(1, 1, 2));
+}
+
+// A sum, coded anew with the server's noise.
+std::vector<uint8_t> Recoded(const Codec& codec, const Round& round, uint64_t at) {
+  const auto sum =
+      codec.NewAccumulator({2, 0, round.count()}, round.workers(), {NoiseOfRound(at), nullptr});
+  for (int rank = round.workers() - 1; rank >= 0; --rank)
+    EXPECT_TRUE(sum->Add(rank, round.payloads[rank]).ok());
+  std::vector<uint8_t> bytes;
+  sum->EncodeSum(&bytes);
+  return bytes;
+}
+
+TEST(Qsgd, TheAnswerIsTheCodeOfTheMeanOfWhatWasDecoded) {
+  for (const Qsgd& qsgd : {Bits(4, 50), GivenLevels(Levels::kSqrtN, 50),
+                           Bits(3, 50, Norm::kTwo, Layout::kIntervals)}) {
+    const auto codec = Make(qsgd);
+    const Round round =
+        MakeRound(*codec, {SomeGradient(300, 1), SomeGradient(300, 2), SomeGradient(300, 3)});
+    std::vector<float> mean(300);
+    for (const auto& payload : round.payloads) {
+      const std::vector<float> sent = Alone(*codec, payload, 300);
+      for (size_t i = 0; i < 300; ++i) mean[i] += sent[i];
+    }
+    for (float& v : mean) v /= 3.0f;
+    EXPECT_EQ(Mean(*Make(qsgd, false), round), mean);
+    std::vector<uint8_t> expected;
+    codec->Encode(mean.data(), {2, 0, 300}, {}, NoiseOfRound(9), &expected);
+    EXPECT_EQ(Recoded(*codec, round, 9), expected);
+    EXPECT_NE(Recoded(*codec, round, 10), expected);
+  }
+}
+
+TEST(Qsgd, WhatOneWorkerAloneSentIsNotDrawnAgain) {
+  const auto codec = Make(Bits(2, 50, Norm::kTwo));
+  const Round round = MakeRound(*codec, {SomeGradient(300, 1)});
+  EXPECT_TRUE(codec->CodeIsSum());
+  EXPECT_FALSE(Make(Bits(2, 50), false)->CodeIsSum());
+  EXPECT_EQ(Recoded(*codec, round, 9), round.payloads[0]);
+  // Whoever it is, among however many.
+  const auto sum = codec->NewAccumulator({2, 0, 300}, 5, {NoiseOfRound(9), nullptr});
+  ASSERT_TRUE(sum->Add(3, round.payloads[0]).ok());
+  std::vector<uint8_t> bytes;
+  sum->EncodeSum(&bytes);
+  EXPECT_EQ(bytes, round.payloads[0]);
+}
+
+TEST(Qsgd, WhatIsCodedAnewIsUnbiased) {
+  constexpr int kDraws = 100000;
+  const auto codec = Make(Bits(2, 8));
+  const std::vector<std::vector<float>> gradients = {{0.5, -1, 0.25, 0}, {0.1f, 0.3f, 1, -0.5}};
+  const Round round = MakeRound(*codec, gradients);
+  const std::vector<float> mean = Mean(*Make(Bits(2, 8), false), round);
+  double largest = 0;
+  for (float v : mean) largest = std::max(largest, std::abs(double{v}));
+  std::vector<double> sum(4);
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const std::vector<float> values = Alone(*codec, Recoded(*codec, round, draw), 4);
+    for (size_t i = 0; i < 4; ++i) sum[i] += values[i];
+  }
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_NEAR(sum[i] / kDraws, mean[i], 4.5 * largest / 2 / std::sqrt(kDraws)) << i;
+}
+
+TEST(Qsgd, HugeAndTinyGradientsStayFinite) {
+  for (const Qsgd& qsgd :
+       {Bits(4, 8), Bits(4, 8, Norm::kTwo), Bits(2, 8, Norm::kTwo, Layout::kIntervals),
+        GivenLevels(Levels::kSqrtN, 7), GivenLevels(Levels::kGiven, 3, Norm::kTwo, 1.5)}) {
+    const auto codec = Make(qsgd);
+    for (const float size : {kLargest, std::numeric_limits<float>::denorm_min()}) {
+      const std::vector<float> g = {size, -size, size, 0, -size, size, size, size, -size};
+      const Round round = MakeRound(*codec, {g, g, g});
+      for (float v : Mean(*codec, round)) EXPECT_TRUE(std::isfinite(v));
+    }
+  }
+}
+
+TEST(Qsgd, CodesThatCannotBeAreRefused) {
+  const auto codec = Make(Bits(3, 4));
+  const std::vector<uint8_t> good = CodeOf(*codec, std::vector<float>{1, -1, 0, 0.5, 2, 0});
+  ASSERT_EQ(good.size(), 2u * 4 + 3);
+  EXPECT_EQ(AddedAlone(*codec, good, 6), Code::kOk);
+  for (const float norm : {kInfinity, -kInfinity, std::nanf(""), -1.0f, -0.0f, 0.0f}) {
+    std::vector<uint8_t> bad = good;  // 0 fits no level but 0
+    std::memcpy(bad.data() + 4, &norm, sizeof norm);
+    EXPECT_EQ(AddedAlone(*codec, bad, 6), Code::kMismatch) << norm;
+    std::vector<float> values(6);
+    EXPECT_EQ(codec->Decode(bad, {0, 0, 6}, 1, 0, 4, 2, values.data()).code(), Code::kMismatch);
+    EXPECT_TRUE(codec->Decode(bad, {0, 0, 6}, 1, 0, 0, 4, values.data()).ok());
+  }
+  std::vector<uint8_t> minus_nothing = good;  // element 2 is 0, at bits 6 to 8
+  minus_nothing[9] |= 1;
+  EXPECT_EQ(AddedAlone(*codec, minus_nothing, 6), Code::kMismatch);
+}
+
+// s = 4 needs 4 bits, which hold levels up to 7.
+TEST(Qsgd, LevelsBeyondTheLastAreRefused) {
+  const auto codec = Make(GivenLevels(Levels::kGiven, 2, Norm::kMax, 4));
+  const std::vector<uint8_t> good = CodeOf(*codec, std::vector<float>{1, -1});
+  ASSERT_EQ(ToHex(good),
+            "0000803f"
+            "04"
+            "0800000000000000"
+            "c4");
+  for (unsigned code = 0; code < 16; ++code) {
+    std::vector<uint8_t> other = good;
+    other.back() = static_cast<uint8_t>(0xc0 | code);
+    const bool possible = (code & 7) <= 4 && code != 8;
+    EXPECT_EQ(AddedAlone(*codec, other, 2), possible ? Code::kOk : Code::kMismatch) << code;
+  }
+}
+
+// What is not 0 has two bits at least, and what is 0 has none.
+TEST(Qsgd, WidthsThatNoNormHasAreRefused) {
+  const auto codec = Make(GivenLevels(Levels::kGiven, 2, Norm::kMax, 4));
+  for (const float norm : {0.0f, 1.0f}) {
+    for (uint8_t width = 0; width <= 6; ++width) {
+      std::vector<uint8_t> code(13 + (2 * width + 7) / 8);
+      std::memcpy(code.data(), &norm, sizeof norm);
+      code[4] = width;
+      code[5] = static_cast<uint8_t>(2 * width);
+      const bool possible = norm > 0 ? width >= 2 && width <= 4 : width == 0;
+      EXPECT_EQ(AddedAlone(*codec, code, 2), possible ? Code::kOk : Code::kMismatch)
+          << norm << ' ' << int{width};
+    }
+  }
+}
+
+TEST(Qsgd, AnyRangeOfManyBucketsDecodesAsInTheWhole) {
+  const auto codec = Make(GivenLevels(Levels::kSqrtN, 3));
+  const std::vector<float> g = SomeGradient(1000, 2);
+  const std::vector<uint8_t> code = CodeOf(*codec, g);
+  const std::vector<float> whole = Alone(*codec, code, g.size());
+  for (size_t first = 0; first < g.size(); ++first) {
+    std::vector<float> part(std::min<size_t>(40, g.size() - first));
+    ASSERT_TRUE(codec->Decode(code, {0, 0, g.size()}, 1, 0, first, part.size(), part.data()).ok());
+    ASSERT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + first)) << first;
+  }
+}
+
+TEST(Qsgd, HeadersThatDoNotFitAreRefused) {
+  const auto codec = Make(GivenLevels(Levels::kGiven, 2, Norm::kTwo, 9));
+  std::vector<float> g = SomeGradient(400, 6);  // 200 buckets, 4 ends
+  g[0] = 1;                                     // the first is not empty
+  const std::vector<uint8_t> good = CodeOf(*codec, g);
+  ASSERT_EQ(AddedAlone(*codec, good, g.size()), Code::kOk);
+  const auto refused = [&](size_t at, uint8_t to) {
+    std::vector<uint8_t> bad = good;
+    bad[at] = to;
+    bad.resize(2000);  // whatever it says its size is
+    return AddedAlone(*codec, bad, g.size()) == Code::kMismatch;
+  };
+  for (const uint8_t width : {0, 1, 6, 24, 25, 255}) EXPECT_TRUE(refused(800, width)) << width;
+  for (size_t end = 0; end < 4; ++end) {
+    for (size_t byte = 0; byte < 8; ++byte) {
+      const size_t at = 1000 + 8 * end + byte;
+      EXPECT_TRUE(refused(at, good[at] + 1)) << end << ' ' << byte;
+      EXPECT_TRUE(refused(at, good[at] - 1)) << end << ' ' << byte;
+    }
+  }
+  // A range looks at its own buckets only, and never beyond the bytes.
+  std::vector<uint8_t> bad = good;
+  bad[1000 + 5] = 0xFF;
+  std::vector<float> values(g.size());
+  for (size_t first = 0; first + 10 <= g.size(); first += 10) {
+    const Code code = codec->Decode(bad, {0, 0, g.size()}, 1, 0, first, 10, &values[0]).code();
+    EXPECT_TRUE(code == Code::kOk || code == Code::kMismatch);
+    if (first < 256) {
+      EXPECT_EQ(code, Code::kMismatch) << first;
+    }
+  }
+}
+
+TEST(Qsgd, OptionsOutsideTheirRangesAreRefused) {
+  const auto refused = [](const Qsgd& qsgd, const char* key) {
+    Options options;
+    options.qsgd = qsgd;
+    const auto codec = MakeCodec("qsgd", options);
+    return !codec.ok() && codec.status().code() == Code::kBadJob &&
+           codec.status().message().find(key) != std::string::npos;
+  };
+  EXPECT_TRUE(refused(Bits(1, 8), "exchange.qsgd.bits"));
+  EXPECT_TRUE(refused(Bits(17, 8), "exchange.qsgd.bits"));
+  EXPECT_TRUE(refused(Bits(4, ~uint64_t{0}), "exchange.qsgd.bucket"));
+  for (const double s : {0.0, 0.5, -1.0, 8388608.0, HUGE_VAL, std::nan("")})
+    EXPECT_TRUE(refused(GivenLevels(Levels::kGiven, 8, Norm::kTwo, s), "exchange.qsgd.s")) << s;
+  Qsgd both = GivenLevels(Levels::kSqrtN, 8);
+  both.layout = Layout::kIntervals;
+  EXPECT_TRUE(refused(both, "exchange.qsgd.layout"));
+  Options fed;
+  fed.error_feedback = true;
+  EXPECT_EQ(MakeCodec("qsgd", fed).status().code(), Code::kBadJob);
+}
+
+}  // namespace
+}  // namespace tern::codec

@@ -1,0 +1,187 @@
+// Codes as samples of equation 2: chi-square per element, share of non-zeros, variance of the mean.
+// Seeds are fixed, so the limits are wide in standard deviations and the results never change.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+#include <random>
+
+#include "common/codec/codecs.h"
+#include "kernels/codes/stats.h"
+#include "kernels/codes/ternary.h"
+#include "tests/common/codec/algorithm1_mutants.h"
+
+namespace tern::codec {
+namespace {
+
+std::vector<float> Gaussian(size_t n, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> g(n);
+  for (float& v : g) v = normal(random);
+  return g;
+}
+
+std::unique_ptr<Codec> Ternary(Clip clip = Clip::kPaper) {
+  Options options;
+  options.clip = clip;
+  return std::move(*MakeCodec("ternary", options));
+}
+
+Prepared PrepareOf(const Codec& codec, const std::vector<float>& g) {
+  return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g, {});
+}
+
+std::vector<int8_t> Codes(const Codec& codec, const std::vector<float>& g, const Prepared& prepared,
+                          uint64_t round, uint16_t rank) {
+  kernels::NoiseKey noise;
+  noise.seed = 77;
+  noise.round = round;
+  noise.rank = rank;
+  std::vector<uint8_t> payload;
+  codec.Encode(g.data(), {3, 0, g.size()}, prepared, noise, &payload);
+  std::vector<int8_t> codes(g.size());
+  kernels::ExpandCodes(payload.data(), payload.data() + kernels::PlaneBytes(g.size()), g.size(),
+                       codes.data());
+  return codes;
+}
+
+struct ChiSquare {
+  double z = 0;  // (statistic - degrees of freedom) / its standard deviation
+  int cells = 0;
+  bool signs_right = true;
+  bool certain_right = true;  // elements with probability 0 or 1
+};
+
+// Sum over elements of (observed - R p)^2 / (R p (1 - p)), p = min(|g|, clip) / s, over R rounds.
+ChiSquare ChiSquareOf(const Codec& codec, int rounds) {
+  const std::vector<float> g = Gaussian(4096, 5);
+  const Prepared prepared = PrepareOf(codec, g);
+  std::vector<int> fired(g.size());
+  ChiSquare result;
+  for (int round = 0; round < rounds; ++round) {
+    const std::vector<int8_t> codes = Codes(codec, g, prepared, round, 0);
+    for (size_t i = 0; i < g.size(); ++i) {
+      fired[i] += codes[i] != 0;
+      if (codes[i] != 0) result.signs_right &= (codes[i] < 0) == (g[i] < 0);
+    }
+  }
+  double statistic = 0;
+  double variance = 0;
+  for (size_t i = 0; i < g.size(); ++i) {
+    const double p = std::min(std::abs(g[i]), prepared.clip) / static_cast<double>(prepared.scaler);
+    if (p >= 1) result.certain_right &= fired[i] == rounds;
+    const double spread = rounds * p * (1 - p);
+    if (spread < 5) continue;
+    ++result.cells;
+    statistic += (fired[i] - rounds * p) * (fired[i] - rounds * p) / spread;
+    variance += 2 + (1 - 6 * p * (1 - p)) / spread;  // of a squared standardized binomial
+  }
+  result.z = (statistic - result.cells) / std::sqrt(variance);
+  return result;
+}
+
+TEST(TernaryStatistics, CodesAreSamplesOfEquation2) {
+  const ChiSquare result = ChiSquareOf(*Ternary(), 1000);
+  EXPECT_GT(result.cells, 3900);
+  EXPECT_LT(std::abs(result.z), 4) << result.z;
+  EXPECT_TRUE(result.signs_right);
+  EXPECT_TRUE(result.certain_right);
+}
+
+TEST(TernaryStatistics, ChiSquareCatchesTruncatedNoise) {
+  EXPECT_GT(ChiSquareOf(*WithTruncatedNoise(Ternary()), 200).z, 50);
+}
+
+// P(not zero) = E[min(|z|, c)] / c for z normal and s = c sigma.
+TEST(TernaryStatistics, ShareOfNonZerosIsTheory) {
+  const std::vector<float> g = Gaussian(1'000'000, 6);
+  const auto codec = Ternary();
+  const Prepared prepared = PrepareOf(*codec, g);
+  const double c = 2.5;
+  const auto density = [](double x) {
+    return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
+  };
+  const double tail = std::erfc(c / std::numbers::sqrt2) / 2;
+  const double theory = (2 * (density(0) - density(c)) + 2 * c * tail) / c;
+  EXPECT_NEAR(theory, 0.318, 0.001);
+  size_t ones = 0;
+  for (int8_t code : Codes(*codec, g, prepared, 1, 0)) ones += code != 0;
+  EXPECT_NEAR(static_cast<double>(ones) / g.size(), theory, 0.002);
+
+  kernels::NoiseKey noise;
+  noise.seed = 77;
+  std::vector<uint8_t> payload;
+  codec->Encode(g.data(), {3, 0, g.size()}, prepared, noise, &payload);
+  EXPECT_GT(4.0 * g.size() / payload.size(), 24.0) << "times smaller than fp32";
+}
+
+// Empirical over theoretical variance of the mean over workers that hold one gradient:
+// |g| (s - |g|) / N an element (clipped |g|).
+double VarianceRatio(const Codec& codec, int workers) {
+  constexpr int kRounds = 200;
+  const std::vector<float> g = Gaussian(2048, 8);
+  const Prepared prepared = PrepareOf(codec, g);
+  const double s = prepared.scaler;
+  double expected = 0;
+  double observed = 0;
+  for (float v : g) {
+    const double x = std::min(std::abs(v), prepared.clip);
+    expected += x * (s - x) / workers;
+  }
+  std::vector<float> mean(g.size());
+  for (int round = 0; round < kRounds; ++round) {
+    const auto sum = codec.NewAccumulator({0, 0, g.size()}, workers);
+    for (int rank = 0; rank < workers; ++rank) {
+      kernels::NoiseKey noise;
+      noise.round = round;
+      noise.rank = static_cast<uint16_t>(rank);
+      std::vector<uint8_t> payload;
+      codec.Encode(g.data(), {3, 0, g.size()}, prepared, noise, &payload);
+      EXPECT_TRUE(sum->Add(rank, payload).ok());
+    }
+    std::vector<uint8_t> down;
+    sum->EncodeSum(&down);
+    EXPECT_TRUE(
+        codec.Decode(down, {0, 0, g.size()}, workers, prepared.scaler, 0, g.size(), mean.data())
+            .ok());
+    for (size_t i = 0; i < g.size(); ++i) {
+      const double x = std::copysign(std::min(std::abs(g[i]), prepared.clip), g[i]);
+      observed += (mean[i] - x) * (mean[i] - x) / kRounds;
+    }
+  }
+  return observed / expected;
+}
+
+TEST(TernaryStatistics, VarianceOfTheMeanFallsWithTheWorkers) {
+  for (int workers : {1, 2, 8}) {
+    EXPECT_NEAR(VarianceRatio(*Ternary(), workers), 1, 0.02) << workers;
+    EXPECT_NEAR(VarianceRatio(*Ternary(Clip::kNone), workers), 1, 0.02) << workers;
+  }
+}
+
+TEST(TernaryStatistics, WorkersThatShareNoiseWouldShow) {
+  EXPECT_NEAR(VarianceRatio(*WithNoiseOfOneRank(Ternary()), 8), 8, 0.2);
+}
+
+// Equation 7: on average nothing is lost but what is clipped.
+TEST(TernaryStatistics, TheMeanOfManyRoundsIsTheClippedGradient) {
+  constexpr int kRounds = 4000;
+  const std::vector<float> g = Gaussian(64, 9);
+  const auto codec = Ternary();
+  const Prepared prepared = PrepareOf(*codec, g);
+  std::vector<double> total(g.size());
+  for (int round = 0; round < kRounds; ++round) {
+    const std::vector<int8_t> codes = Codes(*codec, g, prepared, round, 1);
+    for (size_t i = 0; i < g.size(); ++i)
+      total[i] += static_cast<double>(prepared.scaler) * codes[i];
+  }
+  for (size_t i = 0; i < g.size(); ++i) {
+    const double x = std::min(std::abs(g[i]), prepared.clip);
+    const double error = std::sqrt(x * (prepared.scaler - x) / kRounds);
+    EXPECT_NEAR(total[i] / kRounds, std::copysign(x, g[i]), 4 * error + 1e-6) << i;
+  }
+}
+
+}  // namespace
+}  // namespace tern::codec

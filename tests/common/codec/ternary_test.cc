@@ -1,0 +1,275 @@
+// The two ternary forms: the conformance suite, the clip variants, and what must be refused.
+#include "kernels/codes/ternary.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "common/codec/codecs.h"
+#include "kernels/codes/planes.h"
+#include "kernels/codes/stats.h"
+#include "tests/conformance/codec_conformance.h"
+
+namespace tern::codec {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+Options OptionsOf(Clip clip, double c, bool per_worker) {
+  Options options;
+  options.clip = clip;
+  options.clip_sigma = c;
+  options.scaler_per_worker = per_worker;
+  return options;
+}
+
+std::unique_ptr<Codec> Ternary(Clip clip = Clip::kPaper, bool per_worker = false, double c = 2.5) {
+  return std::move(*MakeCodec("ternary", OptionsOf(clip, c, per_worker)));
+}
+
+// A code is -1, 0 or 1 with the gradient's sign.
+bool IsCode(float g, float scaler, float mean) {
+  return mean == 0 || (std::abs(mean) == scaler && std::signbit(mean) == std::signbit(g) && g != 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ternary, CodecConformance,
+                         testing::Values(CodecCase{
+                             "Ternary",
+                             [] { return Ternary(); },
+                             IsCode,
+                             [](std::span<const uint8_t> payload, uint64_t count) {
+                               return UnusedBitsOfMaskSigns(payload, count, 0);
+                             },
+                             {"8a0005", "d00002"},
+                             "5a0042004200"}),
+                         CaseName);
+
+INSTANTIATE_TEST_SUITE_P(
+    TernaryPerWorker, CodecConformance,
+    testing::Values(CodecCase{
+        "TernaryPerWorker",
+        [] { return Ternary(Clip::kGrace, true); },
+        IsCode,
+        [](std::span<const uint8_t> payload, uint64_t count) {
+          return UnusedBitsOfMaskSigns(payload, count, sizeof(float));
+        },
+        {"0000803faa0009", "a52dbd3fd00002"},
+        "00000000000000bf000000000000003fa52d3d3f0000003fa52d3dbf94b6743e0000000000000000"
+        "00000000"}),
+    CaseName);
+
+Prepared PrepareOf(const Codec& codec, const std::vector<float>& g) {
+  return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g, {});
+}
+
+// {3, -1, -1, -1}: mean 0, sigma sqrt(3), max 3.
+const std::vector<float> kPeaked = {3, -1, -1, -1};
+const float kSigma = std::sqrt(3.0f);
+
+TEST(TernaryClip, PaperClampsAndTakesTheMaximumOfTheClamped) {
+  const Prepared clipped = PrepareOf(*Ternary(Clip::kPaper, false, 1.5), kPeaked);
+  EXPECT_FLOAT_EQ(clipped.scaler, 1.5f * kSigma);
+  EXPECT_EQ(clipped.clip, clipped.scaler);
+  const Prepared loose = PrepareOf(*Ternary(Clip::kPaper, false, 2.5), kPeaked);
+  EXPECT_EQ(loose.scaler, 3);
+  EXPECT_FLOAT_EQ(loose.clip, 2.5f * kSigma);
+}
+
+TEST(TernaryClip, OfficialScalesByCSigmaEvenAboveTheMaximum) {
+  const Prepared loose = PrepareOf(*Ternary(Clip::kOfficial, false, 2.5), kPeaked);
+  EXPECT_FLOAT_EQ(loose.scaler, 2.5f * kSigma);
+  EXPECT_EQ(loose.clip, kInfinity);
+}
+
+TEST(TernaryClip, GraceIsThePapersPerWorker) {
+  const Prepared grace = PrepareOf(*Ternary(Clip::kGrace, true, 1.5), kPeaked);
+  const Prepared paper = PrepareOf(*Ternary(Clip::kPaper, false, 1.5), kPeaked);
+  EXPECT_EQ(grace.scaler, paper.scaler);
+  EXPECT_EQ(grace.clip, paper.clip);
+}
+
+TEST(TernaryClip, NoneTakesTheMaximum) {
+  const Prepared none = PrepareOf(*Ternary(Clip::kNone, false, 1.5), kPeaked);
+  EXPECT_EQ(none.scaler, 3);
+  EXPECT_EQ(none.clip, kInfinity);
+}
+
+// The standard deviation is about the mean, of the population.
+TEST(TernaryClip, SigmaIsAboutTheMean) {
+  const Prepared prepared = PrepareOf(*Ternary(Clip::kOfficial, false, 1), {101, 103});
+  EXPECT_FLOAT_EQ(prepared.scaler, 1);
+}
+
+TEST(TernaryClip, WithoutSpreadNothingIsClipped) {
+  for (const std::vector<float>& g : {std::vector<float>{-2}, std::vector<float>{-2, -2}}) {
+    for (Clip clip : {Clip::kPaper, Clip::kOfficial, Clip::kNone}) {
+      const auto codec = Ternary(clip);
+      EXPECT_EQ(PrepareOf(*codec, g).scaler, 2);
+      EXPECT_EQ(Mean(*codec, MakeRound(*codec, {g})), g);
+    }
+  }
+}
+
+TEST(TernaryClip, HugeGradientsKeepAFiniteScaler) {
+  const float huge = std::numeric_limits<float>::max();
+  for (Clip clip : {Clip::kPaper, Clip::kOfficial, Clip::kNone}) {
+    const auto codec = Ternary(clip);
+    const Prepared prepared = PrepareOf(*codec, {huge, -huge, huge, -huge});
+    EXPECT_EQ(prepared.scaler, huge);
+  }
+}
+
+TEST(TernaryClip, OfficialFiresBeyondTheSharedScalerOnly) {
+  const auto codec = Ternary(Clip::kOfficial, false, 1);
+  // Rank 0's own c sigma is sqrt(3); the shared scaler is rank 1's, 2 sqrt(3): 3 does not surely
+  // fire, 6 does.
+  const Round round = MakeRound(*codec, {kPeaked, {6, -2, -2, -2}});
+  EXPECT_FLOAT_EQ(round.scaler, 2 * kSigma);
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    kernels::NoiseKey noise;
+    noise.seed = seed;
+    std::vector<uint8_t> code;
+    codec->Encode(round.gradients[1].data(), {0, 0, 4}, round.prepared[1], noise, &code);
+    ASSERT_EQ(code[0] & 1, 1);
+  }
+}
+
+TEST(Ternary, NoiseDependsOnTensorRoundAndRank) {
+  const auto codec = Ternary();
+  const std::vector<float> g = SomeGradient(256, 9);
+  const Prepared prepared = PrepareOf(*codec, g);
+  const auto encode = [&](uint32_t tensor, uint64_t round, uint16_t rank) {
+    kernels::NoiseKey noise;
+    noise.rank = rank;
+    noise.round = round;
+    noise.tensor = 99;  // the codec sets it from the segment
+    std::vector<uint8_t> code;
+    codec->Encode(g.data(), {tensor, 0, g.size()}, prepared, noise, &code);
+    return code;
+  };
+  EXPECT_EQ(encode(1, 1, 1), encode(1, 1, 1));
+  EXPECT_NE(encode(1, 1, 1), encode(2, 1, 1));
+  EXPECT_NE(encode(1, 1, 1), encode(1, 2, 1));
+  EXPECT_NE(encode(1, 1, 1), encode(1, 1, 2));
+}
+
+TEST(Ternary, SumIsTheIntegerSumOfCodes) {
+  const auto codec = Ternary();
+  for (int workers : {1, 2, 3, 4, 7, 8, 16, 127}) {
+    std::vector<std::vector<float>> gradients;
+    for (int rank = 0; rank < workers; ++rank) gradients.push_back(SomeGradient(67, rank));
+    const Round round = MakeRound(*codec, gradients);
+    std::vector<int> sums(67);
+    for (const std::vector<uint8_t>& payload : round.payloads) {
+      std::vector<int8_t> codes(67);
+      const size_t plane = kernels::PlaneBytes(67);
+      kernels::ExpandCodes(payload.data(), payload.data() + plane, 67, codes.data());
+      for (size_t i = 0; i < 67; ++i) sums[i] += codes[i];
+    }
+    const std::vector<float> mean = Mean(*codec, round);
+    for (size_t i = 0; i < 67; ++i) {
+      ASSERT_EQ(mean[i], static_cast<float>(static_cast<double>(round.scaler) * sums[i] / workers));
+    }
+  }
+}
+
+TEST(Ternary, SumsBeyondTheNumberOfWorkersDoNotDecode) {
+  const auto codec = Ternary();
+  // 5 workers: 4 planes hold -8..7; element 3 is k.
+  for (int k = -8; k <= 7; ++k) {
+    std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 5}, 5));
+    ASSERT_EQ(sum.size(), 4u);
+    for (int p = 0; p < 4; ++p) sum[p] = static_cast<uint8_t>((k >> p & 1) << 3);
+    std::vector<float> mean(5);
+    EXPECT_EQ(codec->Decode(sum, {0, 0, 5}, 5, 1, 0, 5, mean.data()).code(),
+              std::abs(k) <= 5 ? Code::kOk : Code::kMismatch)
+        << k;
+  }
+}
+
+TEST(Ternary, SumsWithUnusedBitsSetDoNotDecode) {
+  const auto codec = Ternary();
+  for (size_t bit = 5; bit < 8; ++bit) {
+    std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 5}, 1));
+    sum[1] = static_cast<uint8_t>(1 << bit);
+    std::vector<float> mean(5);
+    EXPECT_EQ(codec->Decode(sum, {0, 0, 5}, 1, 1, 0, 5, mean.data()).code(), Code::kMismatch);
+  }
+}
+
+TEST(Ternary, ScalersThatCannotBeDoNotDecode) {
+  const auto codec = Ternary();
+  const std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 5}, 1));
+  std::vector<float> mean(5);
+  for (float bad : {kInfinity, -kInfinity, std::nanf(""), -1.0f}) {
+    EXPECT_EQ(codec->Decode(sum, {0, 0, 5}, 1, bad, 0, 5, mean.data()).code(), Code::kMismatch);
+  }
+}
+
+TEST(TernaryPerWorker, ScalersThatCannotBeAreRejectedAndLeaveTheSum) {
+  const auto codec = Ternary(Clip::kPaper, true);
+  const Round round = MakeRound(*codec, {SomeGradient(20, 1), SomeGradient(20, 2)});
+  const auto sum = codec->NewAccumulator({0, 0, 20}, 2);
+  for (int rank : {1, 0}) {
+    for (float bad : {kInfinity, -kInfinity, std::nanf(""), -1.0f, -0.0f}) {
+      std::vector<uint8_t> payload = round.payloads[rank];
+      std::memcpy(payload.data(), &bad, sizeof bad);
+      ASSERT_EQ(sum->Add(rank, payload).status().code(), Code::kMismatch) << bad;
+    }
+    ASSERT_TRUE(sum->Add(rank, round.payloads[rank]).ok());
+  }
+  std::vector<uint8_t> bytes;
+  sum->EncodeSum(&bytes);
+  EXPECT_EQ(bytes, Sum(*codec, round));
+}
+
+TEST(TernaryPerWorker, KeepsEachWorkersOwnScaler) {
+  const auto codec = Ternary(Clip::kNone, true);
+  EXPECT_FALSE(codec->shares_scaler());
+  EXPECT_TRUE(Ternary()->shares_scaler());
+  // Each is its own maximum, so both surely fire.
+  const Round round = MakeRound(*codec, {{1.0f, 0.0f}, {-4.0f, 4.0f}});
+  EXPECT_EQ(Mean(*codec, round), (std::vector<float>{-1.5f, 2.0f}));
+}
+
+TEST(MakeCodec, KnowsItsNames) {
+  EXPECT_EQ(CodecNames(),
+            (std::vector<std::string>{"fp32", "fp16", "bf16", "ternary", "ternary_2bit",
+                                      "ternary_trit5", "ternary_ans", "qsgd", "onebit", "topk",
+                                      "threshold", "adaptive", "adacomp"}));
+  for (const std::string& name : CodecNames()) {
+    const auto codec = MakeCodec(name, {});
+    ASSERT_TRUE(codec.ok()) << codec.status().message();
+    EXPECT_EQ((*codec)->name(), name);
+  }
+  EXPECT_EQ(Ternary(Clip::kPaper, true)->name(), "ternary_per_worker");
+}
+
+TEST(MakeCodec, NamesTheKnownOnesForAnUnknown) {
+  for (const char* name : {"ternay", "", "ternary_per_worker"}) {
+    const auto codec = MakeCodec(name, {});
+    ASSERT_FALSE(codec.ok());
+    EXPECT_EQ(codec.status().code(), Code::kBadJob);
+    EXPECT_NE(codec.status().message().find("fp32, fp16, bf16, ternary"), std::string::npos);
+  }
+}
+
+TEST(MakeCodec, GraceNeedsScalersPerWorkerAndSaysSo) {
+  const auto codec = MakeCodec("ternary", OptionsOf(Clip::kGrace, 2.5, false));
+  ASSERT_FALSE(codec.ok());
+  EXPECT_EQ(codec.status().code(), Code::kBadJob);
+  EXPECT_NE(codec.status().message().find("exchange.scaler"), std::string::npos);
+  EXPECT_TRUE(MakeCodec("ternary", OptionsOf(Clip::kGrace, 2.5, true)).ok());
+}
+
+TEST(MakeCodec, RefusesAClipThatIsNoNumberAboveZero) {
+  for (double c : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
+    EXPECT_EQ(MakeCodec("ternary", OptionsOf(Clip::kPaper, c, false)).status().code(),
+              Code::kBadJob);
+  }
+}
+
+}  // namespace
+}  // namespace tern::codec

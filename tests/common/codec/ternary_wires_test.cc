@@ -1,0 +1,427 @@
+// The wires of ternary: the conformance suite, the same means as `ternary` bit for bit, the bytes
+// that each promises, their sizes, and what must be refused.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "common/codec/ans_row.h"
+#include "common/codec/codecs.h"
+#include "common/codec/mask_signs.h"
+#include "kernels/codes/planes.h"
+#include "kernels/codes/ternary.h"
+#include "tests/conformance/codec_conformance.h"
+
+namespace tern::codec {
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+std::unique_ptr<Codec> Make(const std::string& name, bool per_worker = false,
+                            Clip clip = Clip::kPaper) {
+  Options options;
+  options.clip = clip;
+  options.scaler_per_worker = per_worker;
+  return std::move(*MakeCodec(name, options));
+}
+
+// A code is -1, 0 or 1 with the gradient's sign.
+bool IsCode(float g, float scaler, float mean) {
+  return mean == 0 || (std::abs(mean) == scaler && std::signbit(mean) == std::signbit(g) && g != 0);
+}
+
+// Beyond the last element in both planes.
+std::vector<size_t> UnusedBitsOfPlanes(std::span<const uint8_t>, uint64_t count, size_t offset) {
+  std::vector<size_t> bits;
+  const size_t plane = kernels::PlaneBytes(count);
+  for (size_t i = count; i < 8 * plane; ++i) {
+    bits.push_back(8 * offset + i);
+    bits.push_back(8 * (offset + plane) + i);
+  }
+  return bits;
+}
+
+// Of the form, and of what is stored behind it, as all that is short is.
+std::vector<size_t> UnusedBitsOfAns(std::span<const uint8_t> payload, uint64_t count,
+                                    size_t offset) {
+  EXPECT_EQ(payload[offset], 0);
+  std::vector<size_t> bits = UnusedBitsOfMaskSigns(payload, count, offset + 1);
+  for (size_t i = 1; i < 8; ++i) bits.push_back(8 * offset + i);
+  return bits;
+}
+
+using UnusedBits = std::vector<size_t> (*)(std::span<const uint8_t>, uint64_t, size_t);
+
+CodecCase CaseOf(const std::string& name, bool per_worker, UnusedBits unused,
+                 const std::string& payload0, const std::string& payload1, const std::string& sum) {
+  CodecCase c;
+  for (const char letter : name) {
+    if (letter != '_') c.name += letter;
+  }
+  if (per_worker) c.name += "PerWorker";
+  c.make = [=] { return Make(name, per_worker); };
+  c.plausible = IsCode;
+  const size_t offset = per_worker ? sizeof(float) : 0;
+  c.unused_bits = [=](std::span<const uint8_t> payload, uint64_t count) {
+    return unused(payload, count, offset);
+  };
+  c.golden_payloads[0] = payload0;
+  c.golden_payloads[1] = payload1;
+  c.golden_sum = sum;
+  c.sizes_vary = name == "ternary_ans";
+  return c;
+}
+
+std::vector<size_t> None(std::span<const uint8_t>, uint64_t, size_t) { return {}; }
+
+const char kMeanOfTwo[] =
+    "00000000000000bf000000000000003fa52d3d3f0000003fa52d3dbf94b6743e0000000000000000"
+    "00000000";
+
+INSTANTIATE_TEST_SUITE_P(
+    TernaryWires, CodecConformance,
+    testing::Values(
+        CaseOf("ternary_2bit", false, UnusedBitsOfPlanes, "8a008200", "d0004000", "5a0042004200"),
+        CaseOf("ternary_2bit", true, UnusedBitsOfPlanes, "0000803faa008200", "a52dbd3fd0004000",
+               kMeanOfTwo),
+        CaseOf("ternary_trit5", false, None, "211200", "510f00", "5a0042004200"),
+        CaseOf("ternary_trit5", true, None, "0000803f211300", "a52dbd3f510f00", kMeanOfTwo),
+        CaseOf("ternary_ans", false, UnusedBitsOfAns, "008a0005", "00d00002", "005a0042004200"),
+        CaseOf("ternary_ans", true, UnusedBitsOfAns, "0000803f00aa0009", "a52dbd3f00d00002",
+               kMeanOfTwo)),
+    CaseName);
+
+const char* const kWires[] = {"ternary_2bit", "ternary_trit5", "ternary_ans"};
+
+std::vector<std::vector<float>> Gradients(size_t n, int workers) {
+  std::vector<std::vector<float>> gradients;
+  for (int rank = 0; rank < workers; ++rank) {
+    gradients.push_back(SomeGradient(n, static_cast<uint64_t>(rank) + 1));
+  }
+  return gradients;
+}
+
+void ExpectSameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  EXPECT_TRUE(a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+TEST(TernaryWires, MeansAreTernarysBitForBit) {
+  for (const bool per_worker : {false, true}) {
+    for (const Clip clip : {Clip::kPaper, Clip::kOfficial, Clip::kNone, Clip::kGrace}) {
+      if (clip == Clip::kGrace && !per_worker) continue;
+      const auto reference = Make("ternary", per_worker, clip);
+      for (const size_t n : {1, 13, 70, 4095, 4096, 4097, 16385, 40000}) {
+        for (const int workers : {1, 2, 5, 8}) {
+          const Round expected = MakeRound(*reference, Gradients(n, workers), n % 7);
+          for (const char* name : kWires) {
+            const auto codec = Make(name, per_worker, clip);
+            SCOPED_TRACE(testing::Message() << codec->name() << " " << n << " " << workers);
+            const Round round = MakeRound(*codec, expected.gradients, n % 7);
+            EXPECT_EQ(round.scaler, expected.scaler);
+            ExpectSameBits(Mean(*codec, round), Mean(*reference, expected));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(TernaryWires, SumsOfManyAreTernarysBitForBit) {
+  const auto reference = Make("ternary");
+  for (const int workers : {63, 64, 127, 128, 200}) {
+    const Round expected = MakeRound(*reference, Gradients(5000, workers));
+    for (const char* name : kWires) {
+      SCOPED_TRACE(testing::Message() << name << " " << workers);
+      const auto codec = Make(name);
+      ExpectSameBits(Mean(*codec, MakeRound(*codec, expected.gradients)),
+                     Mean(*reference, expected));
+    }
+  }
+}
+
+TEST(TernaryWires, HaveNamesOfTheirOwnAndTheOptionsOfTernary) {
+  for (const std::string name : kWires) {
+    EXPECT_EQ(Make(name)->name(), name);
+    EXPECT_TRUE(Make(name)->shares_scaler());
+    EXPECT_EQ(Make(name, true)->name(), name + "_per_worker");
+    EXPECT_FALSE(Make(name, true)->shares_scaler());
+    Options grace;
+    grace.clip = Clip::kGrace;
+    EXPECT_EQ(MakeCodec(name, grace).status().code(), Code::kBadJob);
+  }
+}
+
+// One worker's code of g[0, n) and the same as {-1, 0, 1}.
+struct Coded {
+  Bytes bytes;
+  std::vector<int> codes;
+};
+Coded CodedBy(const std::string& name, size_t n) {
+  const auto codec = Make(name);
+  const Round round = MakeRound(*codec, Gradients(n, 1));
+  Coded coded{round.payloads[0], {}};
+  for (const float v : Mean(*codec, round)) coded.codes.push_back((v > 0) - (v < 0));
+  return coded;
+}
+
+Status AddTo(const std::string& name, size_t n, std::span<const uint8_t> bytes) {
+  const auto codec = Make(name);
+  const auto sum = codec->NewAccumulator({0, 0, n}, 1);
+  return sum->Add(0, bytes).status();
+}
+
+TEST(Ternary2Bit, IsAPlaneOfOnesAndAPlaneOfSigns) {
+  for (const size_t n : {1, 8, 9, 70, 1000}) {
+    const Coded coded = CodedBy("ternary_2bit", n);
+    Bytes expected(2 * kernels::PlaneBytes(n));
+    for (size_t i = 0; i < n; ++i) {
+      const auto bit = static_cast<uint8_t>(1 << (i % 8));
+      if (coded.codes[i] != 0) expected[i / 8] |= bit;
+      if (coded.codes[i] < 0) expected[kernels::PlaneBytes(n) + i / 8] |= bit;
+    }
+    EXPECT_EQ(coded.bytes, expected);
+  }
+}
+
+TEST(Ternary2Bit, ASignOfWhatIsZeroCountsForNothing) {
+  for (const size_t n : {8, 72, 1000, 4096}) {
+    const auto codec = Make("ternary_2bit", false);
+    const Round round = MakeRound(*codec, Gradients(n, 3));
+    const auto sum = codec->NewAccumulator({0, 0, n}, 3);
+    for (int rank = 0; rank < 3; ++rank) {
+      Bytes code = round.payloads[static_cast<size_t>(rank)];
+      const size_t plane = kernels::PlaneBytes(n);
+      for (size_t i = 0; i < plane; ++i) code[plane + i] |= static_cast<uint8_t>(~code[i]);
+      ASSERT_TRUE(sum->Add(rank, code).ok());
+    }
+    Bytes bytes;
+    sum->EncodeSum(&bytes);
+    EXPECT_EQ(bytes, Sum(*codec, round));
+  }
+}
+
+TEST(TernaryTrit5, IsFiveCodesAByteInBase3) {
+  for (const size_t n : {1, 4, 5, 6, 39, 40, 41, 70, 1000}) {
+    const Coded coded = CodedBy("ternary_trit5", n);
+    Bytes expected((n + 4) / 5);
+    unsigned power = 1;
+    for (size_t i = 0; i < n; ++i) {
+      if (i % 5 == 0) power = 1;
+      const unsigned trit = coded.codes[i] < 0 ? 2 : coded.codes[i];
+      expected[i / 5] = static_cast<uint8_t>(expected[i / 5] + trit * power);
+      power *= 3;
+    }
+    EXPECT_EQ(coded.bytes, expected);
+  }
+}
+
+TEST(TernaryTrit5, TakesTheBytesBelow243AndFewerInTheLast) {
+  const unsigned ends[] = {243, 3, 9, 27, 81};
+  for (size_t n = 6; n <= 15; ++n) {
+    for (const bool last : {false, true}) {
+      const unsigned end = last ? ends[n % 5] : 243;
+      for (unsigned byte = 0; byte < 256; ++byte) {
+        Bytes bytes((n + 4) / 5);
+        (last ? bytes.back() : bytes.front()) = static_cast<uint8_t>(byte);
+        EXPECT_EQ(AddTo("ternary_trit5", n, bytes).code(), byte < end ? Code::kOk : Code::kMismatch)
+            << byte << " of " << n;
+      }
+    }
+  }
+}
+
+std::vector<std::vector<float>> NormalGradients(size_t n, int workers) {
+  std::vector<std::vector<float>> gradients(workers, std::vector<float>(n));
+  for (int rank = 0; rank < workers; ++rank) {
+    std::mt19937_64 random(static_cast<uint64_t>(rank) + 77);
+    std::normal_distribution<float> normal;
+    for (float& v : gradients[rank]) v = normal(random);
+  }
+  return gradients;
+}
+
+// docs/ALGORITHMS.md, section 5: the limits for independent Gaussians at 2.5 sigma are 26.3x up
+// and, for 2, 4 and 8 workers, 18.6x, 14.4x and 11.8x down.
+TEST(TernaryAns, SizesAreNearTheEntropy) {
+  constexpr size_t kN = 1 << 18;
+  const struct {
+    int workers;
+    double down;
+  } cases[] = {{2, 17.8}, {4, 13.9}, {8, 11.4}};
+  const auto codec = Make("ternary_ans");
+  for (const auto& c : cases) {
+    const Round round = MakeRound(*codec, NormalGradients(kN, c.workers));
+    for (const Bytes& payload : round.payloads) EXPECT_GT(4.0 * kN / payload.size(), 25.7);
+    EXPECT_GT(4.0 * kN / Sum(*codec, round).size(), c.down) << c.workers;
+  }
+}
+
+TEST(TernaryAns, StoresWhatIsNoSmallerCoded) {
+  const auto codec = Make("ternary_ans");
+  const auto stored = Make("ternary");
+  for (const size_t n : {1, 40, 100}) {
+    const Round round = MakeRound(*codec, Gradients(n, 3));
+    const Round same = MakeRound(*stored, Gradients(n, 3));
+    Bytes expected = {0};
+    expected.insert(expected.end(), same.payloads[0].begin(), same.payloads[0].end());
+    EXPECT_EQ(round.payloads[0], expected);
+    expected = {0};
+    const Bytes planes = Sum(*stored, same);
+    expected.insert(expected.end(), planes.begin(), planes.end());
+    EXPECT_EQ(Sum(*codec, round), expected);
+  }
+  const Round large = MakeRound(*codec, Gradients(10000, 1));
+  EXPECT_EQ(large.payloads[0][0], 1);
+  EXPECT_EQ(Sum(*codec, large)[0], 1);
+}
+
+TEST(TernaryAns, StoresSumsOfMoreThanABytesSymbols) {
+  const auto codec = Make("ternary_ans");
+  for (const int workers : {127, 128}) {
+    const Bytes sum = Sum(*codec, MakeRound(*codec, Gradients(5000, workers)));
+    EXPECT_EQ(sum[0], workers == 127 ? 1 : 0);
+  }
+}
+
+TEST(TernaryAns, AnyRangeOfACodedSumDecodesAsPartOfTheWhole) {
+  constexpr size_t kN = 13000;
+  const auto codec = Make("ternary_ans");
+  const Round round = MakeRound(*codec, Gradients(kN, 3));
+  const Bytes sum = Sum(*codec, round);
+  ASSERT_EQ(sum[0], 1);
+  const std::vector<float> whole = Mean(*codec, round);
+  for (const size_t first : {0, 1, 4095, 4096, 5000, 8192, 12288, 12999, 13000}) {
+    for (const size_t n : {0, 1, 100, 4096, 4097, 9000}) {
+      if (n > kN - first) continue;
+      std::vector<float> part(n + 1, 77);
+      ASSERT_TRUE(codec->Decode(sum, {0, 0, kN}, 3, round.scaler, first, n, part.data()).ok());
+      EXPECT_EQ(part.back(), 77);
+      part.pop_back();
+      EXPECT_EQ(part, std::vector<float>(whole.begin() + first, whole.begin() + first + n));
+    }
+  }
+}
+
+// A row has one block and a block one row: what is not refused must be another sum.
+TEST(TernaryAns, ADamagedBitIsRefusedOrMakesAnotherSum) {
+  constexpr size_t kN = 5000;
+  const auto codec = Make("ternary_ans");
+  const Round round = MakeRound(*codec, Gradients(kN, 2));
+  const Bytes sum = Sum(*codec, round);
+  const std::vector<float> whole = Mean(*codec, round);
+  Round alone = round;
+  alone.gradients.resize(1), alone.payloads.resize(1);
+  const Bytes own = Sum(*codec, alone);
+  ASSERT_EQ(alone.payloads[0][0], 1);
+  ASSERT_EQ(sum[0], 1);
+  size_t taken = 0;
+  for (size_t bit = 8; bit < 8 * sum.size(); ++bit) {
+    Bytes flipped = sum;
+    flipped[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
+    std::vector<float> mean(kN);
+    const Status status = codec->Decode(flipped, {0, 0, kN}, 2, round.scaler, 0, kN, mean.data());
+    ASSERT_TRUE(status.ok() ? mean != whole : status.code() == Code::kMismatch) << bit;
+    taken += status.ok();
+  }
+  for (size_t bit = 8; bit < 8 * alone.payloads[0].size(); ++bit) {
+    Bytes flipped = alone.payloads[0];
+    flipped[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
+    const auto accumulator = codec->NewAccumulator({0, 0, kN}, 1);
+    const Result<size_t> used = accumulator->Add(0, flipped);
+    if (!used.ok()) {
+      ASSERT_EQ(used.status().code(), Code::kMismatch) << bit;
+      continue;
+    }
+    ++taken;
+    Bytes other;
+    accumulator->EncodeSum(&other);
+    ASSERT_NE(other, own) << bit;
+  }
+  EXPECT_LT(taken, 100u);
+}
+
+TEST(TernaryAns, ATruncatedRowIsNoticed) {
+  constexpr size_t kN = 20000;
+  const auto codec = Make("ternary_ans");
+  const Round round = MakeRound(*codec, Gradients(kN, 2));
+  const Bytes sum = Sum(*codec, round);
+  const Segment segment{0, 0, kN};
+  std::vector<float> mean(kN);
+  for (size_t size = 0; size < sum.size(); ++size) {
+    const auto cut = std::span(sum).first(size);
+    ASSERT_EQ(codec->SumPart(cut, segment, 2).status().code(), Code::kMismatch);
+    ASSERT_EQ(codec->Decode(cut, segment, 2, 1, 0, 1, mean.data()).code(), Code::kMismatch);
+  }
+  Bytes longer = sum;
+  longer.push_back(0);
+  EXPECT_EQ(*codec->SumPart(longer, segment, 2), sum.size());
+  EXPECT_EQ(codec->Decode(longer, segment, 2, 1, 0, 1, mean.data()).code(), Code::kMismatch);
+  for (size_t size = 0; size < round.payloads[0].size(); ++size) {
+    const auto cut = std::span(round.payloads[0]).first(size);
+    ASSERT_EQ(AddTo("ternary_ans", kN, cut).code(), Code::kMismatch) << size;
+  }
+}
+
+// A form and a row of n symbols.
+Bytes RowOf(const Bytes& symbols, size_t block) {
+  Bytes bytes = {1};
+  const auto source = [&](uint64_t first, size_t n, uint8_t* to) {
+    std::copy_n(symbols.begin() + static_cast<ptrdiff_t>(first), n, to);
+  };
+  AppendAnsRow(symbols.size(), block, kernels::CountSymbols(symbols.data(), symbols.size()), source,
+               &bytes);
+  return bytes;
+}
+
+TEST(TernaryAns, RowsThatCannotBeAreRefused) {
+  Bytes codes(4000, 1), sums(4000, 4);
+  for (size_t i = 0; i < codes.size(); i += 10) codes[i] = 2;
+  EXPECT_TRUE(AddTo("ternary_ans", 4000, RowOf(codes, 16384)).ok());
+  codes[7] = 3;  // above +1
+  EXPECT_EQ(AddTo("ternary_ans", 4000, RowOf(codes, 16384)).code(), Code::kMismatch);
+  // What is smaller stored must be stored: nothing is larger than told.
+  const Status large = AddTo("ternary_ans", 40, RowOf(Bytes(40, 1), 16384));
+  EXPECT_NE(large.message().find("stored"), std::string::npos) << large.message();
+
+  const auto codec = Make("ternary_ans");
+  const Segment segment{0, 0, 4000};
+  const auto decode = [&](const Bytes& sum, int contributors) {
+    std::vector<float> mean(4000);
+    return codec->Decode(sum, segment, contributors, 1, 0, 4000, mean.data());
+  };
+  for (size_t i = 0; i < sums.size(); i += 10) sums[i] = 0;
+  EXPECT_TRUE(decode(RowOf(sums, 4096), 2).ok());
+  EXPECT_EQ(decode(RowOf(sums, 4096), 1).code(), Code::kMismatch);  // 4 is +3 of one
+  EXPECT_EQ(decode(RowOf(sums, 4096), 128).code(), Code::kMismatch);
+  EXPECT_EQ(codec->SumPart(RowOf(sums, 4096), segment, 1).status().code(), Code::kMismatch);
+}
+
+// A gradient of zeros: 8 states at L and nothing more.
+TEST(TernaryAns, GoldenBytesOfACodedRowStay) {
+  const auto codec = Make("ternary_ans");
+  const Round zeros = MakeRound(*codec, {std::vector<float>(512)});
+  std::string states;
+  for (int i = 0; i < 8; ++i) states += "00000100";
+  EXPECT_EQ(ToHex(zeros.payloads[0]),
+            "01"
+            "0101"
+            "20000000" +
+                states);
+  EXPECT_EQ(ToHex(Sum(*codec, zeros)),
+            "01"
+            "0101"
+            "20000000" +
+                states);
+  std::vector<float> few(512);
+  for (size_t i = 0; i < few.size(); i += 32) few[i] = i % 64 == 0 ? 1.0f : -1.0f;
+  const Round round = MakeRound(*Make("ternary_ans", false, Clip::kNone), {few});
+  EXPECT_EQ(ToHex(round.payloads[0]),
+            "0100024000800f2c000000fbaf040000a8070000a8070000a8070000a8070000a8070000a8070000a80700"
+            "508ed46c1056de284ece8000");
+}
+
+}  // namespace
+}  // namespace tern::codec

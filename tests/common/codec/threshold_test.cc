@@ -1,0 +1,165 @@
+// Static thresholds (Strom; MXNet's two bits) and gradient dropping (Aji and Heafield).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/codes/ternary.h"
+#include "tests/common/codec/sparse_cases.h"
+
+namespace tern::codec {
+namespace {
+
+Options Static(double value) {
+  Options options;
+  options.threshold.value = value;
+  return options;
+}
+Options Dropping(double ratio) {
+  Options options;
+  options.threshold.ratio = ratio;
+  return options;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Threshold, CodecConformance,
+    testing::Values(CodecCase{.name = "Threshold",
+                              .make = [] { return MadeOf("threshold", Static(0.5)); },
+                              .plausible =
+                                  [](float g, float, float mean) {
+                                    return mean == (g >= 0.5f ? 0.5f : g <= -0.5f ? -0.5f : 0.f);
+                                  },
+                              .unused_bits =
+                                  [](std::span<const uint8_t> payload, uint64_t count) {
+                                    return UnusedBitsOfMaskSigns(payload, count, 0);
+                                  },
+                              .golden_payloads = {"330616", "560409"},
+                              .golden_sum = "650242064202"},
+                    CodecCase{.name = "Ratio",
+                              .make = [] { return MadeOf("threshold", Dropping(0.3)); },
+                              .plausible = [](float g, float,
+                                              float mean) { return mean == 0 || mean == g; },
+                              .unused_bits = UnusedBitsOfFloats,
+                              .golden_payloads = {"0400"
+                                                  "3204"
+                                                  "000080bf000040bf0000803f0000603f",
+                                                  "0500"
+                                                  "5604"
+                                                  "000000bf0000403f0000003f0000c0bf0000003f"},
+                              .golden_sum = "0600"
+                                            "7604"
+                                            "000040bf0000c03e000000be0000003f000040bf0000303f",
+                              .sizes_vary = true}),
+    CaseName);
+
+// MXNet's kernel (docs/ALGORITHMS.md, section 16).
+TEST(Threshold, IsMxnetsTwoBits) {
+  const float t = 0.7f;
+  const auto codec = MadeOf("threshold", Static(0.7));
+  const size_t n = 1000;
+  Sender worker(*codec, n);
+  std::vector<float> r(n);
+  for (uint64_t round = 0; round < 30; ++round) {
+    const std::vector<float> g = SomeGradient(n, round);
+    const std::vector<float> sent = worker.Send(g, round, 111);
+    for (size_t i = 0; i < n; ++i) {
+      r[i] += g[i];
+      float code = 0;
+      if (r[i] >= t) {
+        code = t;
+        r[i] -= t;
+      } else if (r[i] <= -t) {
+        code = -t;
+        r[i] += t;
+      }
+      ASSERT_EQ(sent[i], code);
+    }
+    ASSERT_EQ(worker.Saved("residual"), r);
+  }
+}
+
+// What is as large as the threshold fires, and the next number below it does not.
+TEST(Threshold, FiresFromTheThresholdOn) {
+  const auto codec = MadeOf("threshold", Static(0.25));
+  const float below = std::nextafter(0.25f, 0.f);
+  const std::vector<float> g = {0.25f, -0.25f, below, -below, 0, -0.f, 1e30f, -1e30f};
+  EXPECT_EQ(Mean(*codec, MakeRound(*codec, {g})),
+            (std::vector<float>{0.25f, -0.25f, 0, 0, 0, 0, 0.25f, -0.25f}));
+}
+
+TEST(Threshold, SumsAreIntegersTimesTheThreshold) {
+  const float t = 0.3f;
+  const auto codec = MadeOf("threshold", Static(0.3));
+  for (int workers : {1, 2, 3, 7, 8, 40}) {
+    std::vector<std::vector<float>> gradients;
+    std::vector<int> sums(67);
+    for (int rank = 0; rank < workers; ++rank) {
+      gradients.push_back(SomeGradient(67, rank));
+      for (size_t i = 0; i < 67; ++i)
+        sums[i] += (gradients[rank][i] >= t) - (gradients[rank][i] <= -t);
+    }
+    const std::vector<float> mean = Mean(*codec, MakeRound(*codec, gradients));
+    for (size_t i = 0; i < 67; ++i)
+      ASSERT_EQ(mean[i], static_cast<float>(static_cast<double>(t) * sums[i] / workers));
+  }
+}
+
+TEST(Threshold, ThresholdsBeyondEveryGradientSendNothing) {
+  const auto codec = MadeOf("threshold", Static(100));
+  Sender worker(*codec, 1000);
+  EXPECT_EQ(worker.Send(SomeGradient(1000, 1)), std::vector<float>(1000));
+  EXPECT_EQ(worker.code().size(), kernels::PlaneBytes(1000));
+  EXPECT_EQ(worker.Saved("residual"), worker.compensated());
+}
+
+TEST(ThresholdRatio, DropsTheSmallestAndKeepsThemForLater) {
+  const auto codec = MadeOf("threshold", Dropping(0.02));
+  const size_t n = 10000;
+  Sender worker(*codec, n);
+  std::vector<float> residual(n);
+  for (uint64_t round = 0; round < 20; ++round) {
+    const std::vector<float> g = SomeGradient(n, round);
+    const std::vector<float> sent = worker.Send(g, round, 3333);
+    std::vector<float> magnitudes(n);
+    for (size_t i = 0; i < n; ++i) magnitudes[i] = std::abs(worker.compensated()[i]);
+    std::sort(magnitudes.begin(), magnitudes.end());
+    uint64_t count = 0;
+    for (size_t i = 0; i < n; ++i) {
+      const float v = g[i] + residual[i];
+      const bool large = std::abs(v) >= magnitudes[n - 200];
+      ASSERT_EQ(sent[i], large ? v : 0);
+      residual[i] = v - sent[i];
+      count += large ? 1 : 0;
+    }
+    ASSERT_EQ(count, 200u);
+    ASSERT_EQ(worker.Saved("residual"), residual);
+  }
+  Sender resumed(*codec, n);
+  resumed.Restore(worker);
+  EXPECT_EQ(resumed.Send(residual, 20), worker.Send(residual, 20));
+}
+
+TEST(ThresholdRatio, AllOfItIsFp32) {
+  const auto codec = MadeOf("threshold", Dropping(1));
+  const auto fp32 = MadeOf("fp32", {});
+  const std::vector<std::vector<float>> g = {SomeGradient(5000, 1), SomeGradient(5000, 2)};
+  EXPECT_EQ(Mean(*codec, MakeRound(*codec, g)), Mean(*fp32, MakeRound(*fp32, g)));
+}
+
+TEST(Threshold, NamesAndOptions) {
+  EXPECT_EQ(MadeOf("threshold", Static(1))->name(), "threshold");
+  EXPECT_EQ(MadeOf("threshold", Dropping(0.1))->name(), "threshold_ratio");
+  Options global = Dropping(0.1);
+  global.threshold.global = true;
+  EXPECT_EQ(MadeOf("threshold", global)->name(), "threshold_ratio_global");
+  EXPECT_TRUE(MadeOf("threshold", global)->prepares_model());
+  global.threshold.ratio = 0;
+  ExpectRefused("threshold", global, "exchange.threshold.scope");
+  for (double bad : {0.0, -1.0, std::nan(""), HUGE_VAL, 1e-60})
+    ExpectRefused("threshold", Static(bad), "exchange.threshold.value");
+  for (double bad : {-0.1, 1.1, std::nan("")})
+    ExpectRefused("threshold", Dropping(bad), "exchange.threshold.ratio");
+}
+
+}  // namespace
+}  // namespace tern::codec

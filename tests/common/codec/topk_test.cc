@@ -1,0 +1,349 @@
+// Deep gradient compression: what is sent, and what a worker keeps of it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "kernels/codes/stats.h"
+#include "tests/common/codec/sparse_cases.h"
+
+namespace tern::codec {
+namespace {
+
+Options With(double ratio) {
+  Options options;
+  options.topk.ratio = ratio;
+  return options;
+}
+std::unique_ptr<Codec> TopK(double ratio) { return MadeOf("topk", With(ratio)); }
+
+INSTANTIATE_TEST_SUITE_P(TopK, CodecConformance,
+                         testing::Values(CodecCase{
+                             .name = "TopK",
+                             .make = [] { return TopK(0.25); },
+                             .plausible = [](float g, float,
+                                             float mean) { return mean == 0 || mean == g; },
+                             .unused_bits = UnusedBitsOfFloats,
+                             .golden_payloads = {"0300"
+                                                 "2204"
+                                                 "000080bf0000803f0000603f",
+                                                 "0500"
+                                                 "5604"
+                                                 "000000bf0000403f0000003f0000c0bf0000003f"},
+                             .golden_sum = "0600"
+                                           "7604"
+                                           "000040bf0000c03e0000803e0000003f000040bf0000303f",
+                             .sizes_vary = true}),
+                         CaseName);
+
+// Distinct magnitudes i + 1 in a random order, with random signs.
+std::vector<float> Ranks(size_t n, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<float> g(n);
+  for (size_t i = 0; i < n; ++i) g[i] = static_cast<float>(i + 1);
+  std::shuffle(g.begin(), g.end(), random);
+  for (float& v : g) v = random() % 2 == 0 ? v : -v;
+  return g;
+}
+
+uint64_t Sent(const std::vector<float>& sent) {
+  return sent.size() - static_cast<uint64_t>(std::count(sent.begin(), sent.end(), 0.f));
+}
+
+Prepared PrepareOf(const Codec& codec, const std::vector<float>& g, kernels::NoiseKey noise = {}) {
+  return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g, noise);
+}
+
+TEST(TopK, SendsTheLargestOfASmallTensorAsTheyAre) {
+  const auto codec = TopK(0.1);
+  const std::vector<float> g = Ranks(19, 1);  // fewer than 2 / ratio: no sample
+  Sender worker(*codec, g.size());
+  const std::vector<float> sent = worker.Send(g);
+  for (size_t i = 0; i < g.size(); ++i) EXPECT_EQ(sent[i], std::abs(g[i]) >= 18 ? g[i] : 0);
+}
+
+uint64_t CountFrom(const std::vector<float>& g, float threshold) {
+  return static_cast<uint64_t>(
+      std::count_if(g.begin(), g.end(), [&](float v) { return std::abs(v) >= threshold; }));
+}
+
+TEST(TopK, ASampledThresholdSendsAboutTheRatio) {
+  const auto codec = TopK(0.001);
+  uint64_t total = 0;
+  for (uint64_t round = 0; round < 50; ++round) {
+    const std::vector<float> g = SomeGradient(200000, round);
+    kernels::NoiseKey noise;
+    noise.round = round;
+    const uint64_t sent = CountFrom(g, PrepareOf(*codec, g, noise).high);
+    EXPECT_GE(sent, 160u);
+    EXPECT_LE(sent, 260u);
+    total += sent;
+  }
+  EXPECT_NEAR(static_cast<double>(total) / 50, 200, 20);
+}
+
+// The authors' other way: a threshold that lets too many pass goes up by 1.3, else down by 0.8, ten
+// times at most.
+TEST(TopK, WithoutResamplingTheThresholdMovesBySteps) {
+  Options options = With(0.01);
+  options.topk.resample = false;
+  const auto codec = MadeOf("topk", options);
+  int moved = 0;
+  for (uint64_t round = 0; round < 60; ++round) {
+    const std::vector<float> g = SomeGradient(50000, round);
+    kernels::NoiseKey noise;
+    noise.round = round;
+    uint64_t start = kernels::Draw32(noise, 0) % 99;  // 500 samples, every 99th
+    std::vector<float> sample;
+    for (; start < g.size(); start += 99) sample.push_back(std::abs(g[start]));
+    std::sort(sample.begin(), sample.end(), std::greater<>());
+    float threshold =
+        sample[static_cast<size_t>(std::ceil(0.01 * static_cast<double>(sample.size()))) - 1];
+    for (int step = 0; step < 10; ++step) {
+      const auto sent = static_cast<double>(CountFrom(g, threshold));
+      if (sent >= 0.8 * 500 && sent <= 1.3 * 500) break;
+      threshold *= sent > 500 ? 1.3f : 0.8f;
+      ++moved;
+    }
+    ASSERT_EQ(PrepareOf(*codec, g, noise).high, threshold) << round;
+  }
+  EXPECT_GT(moved, 20);
+}
+
+// What a sample cannot see: a few large ones beside each other, or nothing but zeros and a few.
+TEST(TopK, AdaptsWhereTheSampleMisleads) {
+  const size_t n = 100000;
+  std::vector<float> burst = SomeGradient(n, 1);
+  for (size_t i = 0; i < 5000; ++i) burst[i] *= 100;
+  std::vector<float> zeros(n);
+  for (size_t i = 0; i < 1000; ++i) zeros[97 * i] = static_cast<float>(i + 1);
+  const auto codec = TopK(0.002);
+  for (const std::vector<float>& g : {burst, zeros}) {
+    for (uint64_t round = 0; round < 20; ++round) {
+      Sender worker(*codec, n);
+      const uint64_t sent = Sent(worker.Send(g, round));
+      EXPECT_GE(sent, 160u);
+      EXPECT_LE(sent, 260u);
+    }
+  }
+}
+
+// A sample of zeros alone gives no threshold that steps could move.
+TEST(TopK, ChoosesExactlyWhereTheSampleSawNothing) {
+  Options options = With(0.002);
+  options.topk.resample = false;
+  const auto codec = MadeOf("topk", options);
+  std::vector<float> g(100000);  // every 99th is looked at: one start in 99 sees them
+  for (size_t i = 0; i < 1000; ++i) g[99 * i + 7] = static_cast<float>(i + 1);
+  for (uint64_t round = 0; round < 10; ++round) {
+    Sender worker(*codec, g.size());
+    EXPECT_EQ(Sent(worker.Send(g, round)), 200u);
+  }
+}
+
+TEST(TopK, TheSampleStartsSomewhereElseForEachWorkerAndRound) {
+  Options options = With(0.001);
+  options.topk.resample = false;
+  const auto codec = MadeOf("topk", options);
+  const std::vector<float> g = SomeGradient(300000, 4);
+  const auto threshold = [&](uint16_t rank, uint64_t round, uint32_t tensor) {
+    kernels::NoiseKey noise;
+    noise.rank = rank;
+    noise.round = round;
+    noise.tensor = tensor;
+    return PrepareOf(*codec, g, noise).high;
+  };
+  EXPECT_EQ(threshold(0, 0, 0), threshold(0, 0, 0));
+  EXPECT_NE(threshold(0, 0, 0), threshold(1, 0, 0));
+  EXPECT_NE(threshold(0, 0, 0), threshold(0, 1, 0));
+  EXPECT_NE(threshold(0, 0, 0), threshold(0, 0, 1));
+}
+
+TEST(TopK, TheRatioFallsByStepsDuringWarmUp) {
+  Options options = With(0.001);
+  options.topk.sample_ratio = 1;
+  options.topk.warmup_rounds = 40;  // .25, .0625, .015625, .00390625: ten rounds each
+  const auto codec = MadeOf("topk", options);
+  const std::vector<float> g = Ranks(100000, 3);
+  for (const auto& [round, wanted] : std::vector<std::pair<uint64_t, uint64_t>>{{0, 25000},
+                                                                                {9, 25000},
+                                                                                {10, 6250},
+                                                                                {19, 6250},
+                                                                                {20, 1563},
+                                                                                {30, 391},
+                                                                                {39, 391},
+                                                                                {40, 100},
+                                                                                {1000, 100}}) {
+    Sender worker(*codec, g.size());
+    EXPECT_EQ(Sent(worker.Send(g, round)), wanted) << round;
+  }
+  options.topk.ratio = 0.5;  // above where warm-up would start
+  const auto gentle = MadeOf("topk", options);
+  Sender worker(*gentle, g.size());
+  EXPECT_EQ(Sent(worker.Send(g, 0)), 50000u);
+}
+
+// docs/ALGORITHMS.md, section 19: at 100 %, with neither correction nor masking, fp32.
+TEST(TopK, AllOfItIsFp32) {
+  Options options = With(1);
+  options.topk.masking = false;
+  const auto topk = MadeOf("topk", options);
+  const auto fp32 = MadeOf("fp32", {});
+  const size_t n = 10001;
+  Sender first(*topk, n), second(*topk, n);
+  for (uint64_t round = 0; round < 20; ++round) {
+    const std::vector<std::vector<float>> g = {SomeGradient(n, round), SomeGradient(n, round + 99)};
+    Round sparse;
+    sparse.gradients = g;
+    first.Send(g[0], round);
+    second.Send(g[1], round);
+    sparse.payloads = {first.code(), second.code()};
+    ASSERT_EQ(Mean(*topk, sparse), Mean(*fp32, MakeRound(*fp32, g)));
+    ASSERT_EQ(first.Saved("accumulated"), std::vector<float>(n));
+    ASSERT_LE(first.code().size(), 4 * n + 6);
+  }
+}
+
+// Small integers, so that every sum is exact: what was sent and what is kept are all there was.
+TEST(TopK, NothingIsLost) {
+  const auto codec = TopK(0.05);
+  const size_t n = 3000;
+  Sender worker(*codec, n);
+  std::mt19937_64 random(8);
+  std::vector<float> all(n), received(n);
+  for (uint64_t round = 0; round < 60; ++round) {
+    std::vector<float> g(n);
+    for (size_t i = 0; i < n; ++i) {
+      g[i] = static_cast<float>(random() % 17) - 8;
+      all[i] += g[i];
+    }
+    const std::vector<float> sent = worker.Send(g, round);
+    for (size_t i = 0; i < n; ++i) received[i] += sent[i];
+    const std::vector<float> kept = worker.Saved("accumulated");
+    for (size_t i = 0; i < n; ++i) ASSERT_EQ(received[i] + kept[i], all[i]);
+  }
+  EXPECT_GT(Sent(received), n / 2);
+}
+
+struct Correction {
+  double momentum;
+  bool nesterov, masking;
+  double clip_norm;
+};
+
+class DgcMemoryEquations : public testing::TestWithParam<Correction> {};
+INSTANTIATE_TEST_SUITE_P(
+    All, DgcMemoryEquations,
+    testing::Values(Correction{0, false, true, 0}, Correction{0.9, false, true, 0},
+                    Correction{0.9, false, false, 0}, Correction{0.9, true, true, 0},
+                    Correction{0.5, false, true, 3}, Correction{0, true, false, 1e-3}));
+
+// Algorithm 7 of the survey, line by line, beside the codec.
+TEST_P(DgcMemoryEquations, AreTheAlgorithms) {
+  const Correction& c = GetParam();
+  Options options = With(0.1);
+  options.topk.momentum = c.momentum;
+  options.topk.nesterov = c.nesterov;
+  options.topk.masking = c.masking;
+  options.topk.clip_norm = c.clip_norm;
+  const auto codec = MadeOf("topk", options);
+  const size_t n = 500;
+  const auto m = static_cast<float>(c.momentum);
+  Sender worker(*codec, n);
+  std::vector<float> u(n), v(n);
+  for (uint64_t round = 0; round < 40; ++round) {
+    std::vector<float> g = SomeGradient(n, round);
+    const std::vector<float> sent = worker.Send(g, round, 123);
+    const double norm = std::sqrt(kernels::ComputeStats(g.data(), n).sum_squares);
+    if (c.clip_norm > 0 && norm > c.clip_norm) {
+      for (float& x : g) x *= static_cast<float>(c.clip_norm / norm);
+    }
+    for (size_t i = 0; i < n; ++i) {
+      u[i] = c.nesterov ? m * (u[i] + g[i]) : m * u[i] + g[i];
+      v[i] = v[i] + (c.nesterov ? u[i] + g[i] : u[i]);
+      ASSERT_EQ(worker.compensated()[i], v[i]);
+      if (sent[i] == 0) continue;
+      ASSERT_EQ(sent[i], v[i]);
+      v[i] = 0;
+      if (c.masking) u[i] = 0;
+    }
+    ASSERT_EQ(worker.Saved("accumulated"), v);
+    if (c.momentum > 0) {
+      ASSERT_EQ(worker.Saved("momentum"), u);
+    }
+    ASSERT_GE(Sent(sent), 40u);
+    ASSERT_LE(Sent(sent), 65u);
+  }
+}
+
+TEST(DgcMemory, WhatIsSavedGoesOnBitForBit) {
+  Options options = With(0.01);
+  options.topk.momentum = 0.9;
+  const auto codec = MadeOf("topk", options);
+  Sender straight(*codec, 5000), resumed(*codec, 5000);
+  for (uint64_t round = 0; round < 10; ++round) {
+    if (round == 5) resumed.Restore(straight);
+    const std::vector<float> g = SomeGradient(5000, round);
+    const std::vector<float> sent = straight.Send(g, round);
+    if (round < 5) continue;
+    ASSERT_EQ(resumed.Send(g, round), sent);
+    ASSERT_EQ(resumed.code(), straight.code());
+  }
+  ASSERT_NE(straight.Saved("momentum"), std::vector<float>(5000));
+  straight.memory().Forget();
+  EXPECT_EQ(straight.Saved("momentum"), std::vector<float>(5000));
+  EXPECT_EQ(straight.Saved("accumulated"), std::vector<float>(5000));
+}
+
+TEST(TopK, HowATensorIsCutNeverShows) {
+  const auto codec = TopK(0.02);
+  const std::vector<float> g = SomeGradient(20000, 6);
+  Sender whole(*codec, g.size()), cut(*codec, g.size());
+  for (uint64_t round = 0; round < 3; ++round)
+    ASSERT_EQ(whole.Send(g, round), cut.Send(g, round, 777));
+}
+
+TEST(TopK, AGradientThatIsNotFiniteShows) {
+  Options options = With(0.01);
+  options.topk.momentum = 0.9;
+  options.topk.clip_norm = 1;
+  const auto codec = MadeOf("topk", options);
+  for (float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    std::vector<float> g = SomeGradient(100, 1);
+    g[50] = bad;
+    Sender worker(*codec, 100);
+    worker.Send(g);
+    EXPECT_FALSE(std::isfinite(worker.compensated()[50]));
+  }
+}
+
+// A thousandth of a gradient in about a thousandth of its bytes, and few more for the places.
+TEST(TopK, CostsLittleMoreThanTheValues) {
+  const size_t n = 1 << 20;
+  const auto codec = TopK(0.001);
+  Sender worker(*codec, n);
+  const uint64_t sent = Sent(worker.Send(SomeGradient(n, 2)));
+  EXPECT_LT(static_cast<double>(worker.code().size()), 6.3 * static_cast<double>(sent));
+}
+
+TEST(TopK, MistakenOptionsAreRefusedByName) {
+  const double nan = std::nan("");
+  const auto refused = [](const char* key, double Options::TopK::*field, double value) {
+    Options options;
+    options.topk.*field = value;
+    ExpectRefused("topk", options, std::string("exchange.topk.") + key);
+  };
+  for (double bad : {0.0, -1.0, 1.5, nan}) {
+    refused("ratio", &Options::TopK::ratio, bad);
+    refused("sample_ratio", &Options::TopK::sample_ratio, bad);
+    refused("warmup_ratio", &Options::TopK::warmup_ratio, bad);
+  }
+  refused("warmup_ratio", &Options::TopK::warmup_ratio, 1);
+  for (double bad : {-0.1, 1.0, nan}) refused("momentum", &Options::TopK::momentum, bad);
+  for (double bad : {-0.1, HUGE_VAL, nan}) refused("clip_norm", &Options::TopK::clip_norm, bad);
+}
+
+}  // namespace
+}  // namespace tern::codec

@@ -1,0 +1,149 @@
+// What is made of a job that was read: digest, YAML, the view of one rank.
+#include <gmock/gmock.h>
+#include <google/protobuf/util/message_differencer.h>
+
+#include <map>
+#include <string>
+
+#include "common/config/scalar.h"
+#include "tests/common/config/every_key.h"
+#include "tests/common/config/job_text.h"
+
+namespace tern::config {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::util::MessageDifferencer;
+using ::testing::HasSubstr;
+
+// Gives a scalar another value than it has, its default or not.
+void Change(Message* message, const FieldDescriptor* field) {
+  Node node;
+  node.kind = Node::Kind::kScalar;
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      node.text = message->GetReflection()->GetBool(*message, field) ? "false" : "true";
+      break;
+    case FieldDescriptor::CPPTYPE_ENUM:
+      for (int i = 0; i < field->enum_type()->value_count(); ++i) {
+        const auto* value = field->enum_type()->value(i);
+        const bool same = value == message->GetReflection()->GetEnum(*message, field);
+        if (i == 0 || !same) node.text = value->name();
+      }
+      break;
+    default:
+      node.text = "77";
+  }
+  ASSERT_TRUE(PutScalar(node, field, message)) << field->full_name();
+}
+
+bool HasOneValue(const FieldDescriptor* field) {
+  return field->enum_type() != nullptr && field->enum_type()->value_count() == 1;
+}
+
+TEST(JobDigest, ChangesWithEveryKeyButTheLocalOnes) {
+  pb::Job job;
+  Populate(&job);
+  const uint64_t before = JobDigest(job);
+  std::map<std::string, int> seen;
+  int local_keys = 0, shared_keys = 0;
+  ForEachScalar(
+      &job, "", false,
+      [&](Message* message, const FieldDescriptor* field, const std::string& key, bool local) {
+        // An enum of one value has no other, and may not be there only because it is the default.
+        if (HasOneValue(field) && field->has_default_value()) return;
+        std::unique_ptr<Message> saved(message->New());
+        saved->CopyFrom(*message);
+        Change(message, field);
+        EXPECT_EQ(JobDigest(job) == before, local) << key;
+        (local ? local_keys : shared_keys) += 1;
+        message->CopyFrom(*saved);
+      });
+  EXPECT_EQ(JobDigest(job), before);
+  EXPECT_GE(local_keys, 9);
+  EXPECT_GE(shared_keys, 60);
+}
+
+TEST(JobDigest, TreatsDefaultsAsWritten) {
+  const auto plain = Parse(SmallJob());
+  const auto written = Parse(SmallJob() + "seed: 1\nexchange: {codec: ternary}\n");
+  const auto other = Parse(SmallJob() + "seed: 2\n");
+  const auto local =
+      Parse(SmallJobWith("count: 2", "count: 2\n  threads: 5\n  overrides: [{rank: 0, threads: 9}]",
+                         "output_dir: elsewhere\nmetrics: {port: 9000}\n"));
+  ASSERT_TRUE(plain.ok() && written.ok() && other.ok() && local.ok());
+  EXPECT_EQ(JobDigest(*plain), JobDigest(*written));
+  EXPECT_NE(JobDigest(*plain), JobDigest(*other));
+  EXPECT_EQ(JobDigest(*plain), JobDigest(*local));
+  pb::Job unfilled = *plain;
+  unfilled.clear_exchange();
+  unfilled.clear_seed();
+  EXPECT_EQ(JobDigest(*plain), JobDigest(unfilled));
+}
+
+TEST(JobDigest, TakesOrderOfListsIntoAccount) {
+  const auto one = Parse(SmallJobWith(":7500", ":7500\n  - address: 127.0.0.1:7501"));
+  const auto other = Parse(SmallJobWith(":7500", ":7501\n  - address: 127.0.0.1:7500"));
+  ASSERT_TRUE(one.ok() && other.ok());
+  EXPECT_NE(JobDigest(*one), JobDigest(*other));
+}
+
+TEST(ToYaml, IsReadAsTheSameJob) {
+  for (const std::string& text :
+       {SmallJob(),
+        SmallJobWith("dir: /data", "dir: \"a \\\"b\\\" \\\\ # c: 'd' \xc3\xa9\"",
+                     "name: \"true\"\n"),
+        SmallJobWith(
+            "name: lenet",
+            "net: {name: \"010\", input: {channels: 3}, layers: [{}, {relu: {}, inputs: [a, "
+            "\"*\"]}, "
+            "{conv: {outputs: 3, weight_init: {constant: 0.1}, bias_init: {xavier: {}}}}]}",
+            "seed: 18446744073709551615\ndata2: x\n")
+            .substr(0, 400)}) {
+    const auto job = Parse(text.substr(0, text.find("data2")));
+    ASSERT_TRUE(job.ok()) << job.status().message();
+    const std::string yaml = ToYaml(*job);
+    const auto again = Parse(yaml);
+    ASSERT_TRUE(again.ok()) << again.status().message() << yaml;
+    EXPECT_TRUE(MessageDifferencer::Equals(*job, *again)) << yaml;
+    EXPECT_EQ(ToYaml(*again), yaml);
+  }
+}
+
+TEST(ToYaml, KeepsNumbersToTheLastBit) {
+  auto job = Parse(SmallJob());
+  ASSERT_TRUE(job.ok());
+  for (const double number : {0.1, 1.0 / 3, 1e-300, 1.7976931348623157e308, 5e-324, 1e22, -0.5}) {
+    job->mutable_data()->set_scale(number);
+    const auto again = Parse(ToYaml(*job));
+    ASSERT_TRUE(again.ok()) << again.status().message();
+    EXPECT_EQ(again->data().scale(), number);
+  }
+}
+
+TEST(ToYaml, WritesOutEveryDefault) {
+  const auto job = Parse(SmallJob());
+  ASSERT_TRUE(job.ok());
+  EXPECT_THAT(ToYaml(*job), HasSubstr("  credit_kib: 16384\n"));
+  EXPECT_THAT(ToYaml(*job), HasSubstr("\n    where: in_gradient\n"));
+  EXPECT_THAT(ToYaml(*job), HasSubstr("  overrides: []\n"));
+}
+
+TEST(ForRank, AppliesTheOverridesOfThatRankAlone) {
+  const auto job = Parse(SmallJobWith(
+      "count: 2",
+      "count: 2\n  threads: 3\n  cpus: 0-3\n  overrides:\n    - {rank: 1, threads: 7, cpus: 4}\n"
+      "    - {rank: 0, data_dir: /own, device: cpu}"));
+  ASSERT_TRUE(job.ok()) << job.status().message();
+  EXPECT_EQ(ForRank(*job, 0).workers().threads(), 3u);
+  EXPECT_EQ(ForRank(*job, 0).data().dir(), "/own");
+  EXPECT_EQ(ForRank(*job, 0).workers().cpus(), "0-3");
+  EXPECT_EQ(ForRank(*job, 1).workers().threads(), 7u);
+  EXPECT_EQ(ForRank(*job, 1).workers().cpus(), "4");
+  EXPECT_EQ(ForRank(*job, 1).data().dir(), "/data");
+  EXPECT_EQ(JobDigest(ForRank(*job, 0)), JobDigest(ForRank(*job, 1)));
+}
+
+}  // namespace
+}  // namespace tern::config

@@ -1,0 +1,57 @@
+// The rules between keys of data and its augmentation.
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "tests/common/config/job_text.h"
+
+namespace tern::config {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// SmallJob, whose model takes one channel, with `data` (YAML flow) for its section; what is told
+// about it; nothing: it is accepted.
+struct Case {
+  const char* data;
+  const char* fault;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.data; }
+
+class DataRule : public ::testing::TestWithParam<Case> {};
+TEST_P(DataRule, IsHeld) {
+  const std::string text =
+      SmallJobWith("data:\n  dir: /data\n", std::string("data: ") + GetParam().data + "\n");
+  const auto faults = FaultsOf(text);
+  if (GetParam().fault[0] == '\0') {
+    EXPECT_THAT(faults, ElementsAre()) << text;
+  } else {
+    EXPECT_THAT(faults, ElementsAre(HasSubstr(GetParam().fault))) << text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Data, DataRule,
+    ::testing::Values(
+        Case{"{dir: /d, mean: [0.5], deviation: [0.2]}", ""},
+        Case{"{dir: /d, scale: 2, offset: -1}", ""},
+        Case{"{dir: /d, mean: [0.5], deviation: [0.2], scale: 2}",
+             "data.scale: saw 2; allowed: nothing beside data.mean and data.deviation"},
+        Case{"{dir: /d, mean: [0.5], deviation: [0.2], offset: -1}",
+             "data.offset: saw -1; allowed: nothing beside"},
+        Case{"{dir: /d, mean: [0.5, 0.5, 0.5], deviation: [0.2]}",
+             "data.mean: saw 3 values; allowed: one for each of the model's 1 channels"},
+        Case{"{dir: /d, mean: [0.5]}", "data.deviation: saw 0 values; allowed: one for each"},
+        Case{"{dir: /d, mean: [0.5], deviation: [0]}", "data.deviation[0]: saw 0"},
+        Case{"{dir: /d, augmentation: {area_min: 0.5, area_max: 0.25}}",
+             "data.augmentation.area_min: saw 0.5; allowed: at most data.augmentation.area_max"},
+        Case{"{dir: /d, augmentation: {aspect_min: 2}}", "aspect_min: saw 2; allowed: at most"},
+        Case{"{dir: /d, augmentation: {contrast_min: 2}}",
+             "contrast_min: saw 2; allowed: at most data.augmentation.contrast_max (1)"},
+        Case{"{dir: /d, augmentation: {random_resized_crop: true, height: 8, width: 8}}", ""},
+        Case{"{dir: /d, augmentation: {random_resized_crop: true, height: 8}}",
+             "random_resized_crop: saw true without height and width"}));
+
+}  // namespace
+}  // namespace tern::config

@@ -1,0 +1,204 @@
+// configs/: the reference holds every key of job.proto with its default; every job there is
+// accepted.
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "common/algorithm/algorithms.h"
+#include "common/config/fill.h"
+#include "common/config/yaml.h"
+#include "tests/common/config/every_key.h"
+#include "tests/common/config/job_text.h"
+
+namespace tern::config {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::TextFormat;
+using ::testing::ElementsAre;
+
+std::string ReadText(const std::string& path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  EXPECT_TRUE(in.good()) << path;
+  return text.str();
+}
+
+// The reference with the keys that it leaves out ("#  key: ...") put in.
+std::string Whole(const std::string& reference) {
+  std::istringstream in(reference);
+  std::string whole;
+  for (std::string line; std::getline(in, line);) {
+    whole += (line.rfind("#  ", 0) == 0 ? line.substr(1) : line) + "\n";
+  }
+  return whole;
+}
+
+// "exchange.rules.codec": every key below `type`, list items without their numbers.
+void CollectKeys(const Descriptor* type, const std::string& prefix, std::set<std::string>* keys) {
+  for (int i = 0; i < type->field_count(); ++i) {
+    const FieldDescriptor* field = type->field(i);
+    const std::string key = Join(prefix, field->name());
+    keys->insert(key);
+    if (field->message_type() != nullptr) CollectKeys(field->message_type(), key, keys);
+  }
+}
+
+std::string WithoutNumbers(const std::string& key) {
+  std::string text;
+  bool inside = false;
+  for (const char c : key) {
+    if (c == '[') inside = true;
+    if (!inside) text += c;
+    if (c == ']') inside = false;
+  }
+  return text;
+}
+
+// What has one meaning below several layers is shown once: kinds of initializers, keys of pools.
+std::set<std::string> ShownOnce(const std::set<std::string>& keys) {
+  std::set<std::string> once;
+  for (std::string key : keys) {
+    for (const std::string layer : {"conv", "dense", "batch_norm"}) {
+      for (const std::string init : {".weight_init.", ".bias_init."}) {
+        const std::string below = "model.net.layers." + layer + init;
+        if (key.rfind(below, 0) == 0) key = "any init." + key.substr(below.size());
+      }
+    }
+    for (const std::string below : {"model.net.layers.max_pool.", "model.net.layers.avg_pool."})
+      if (key.rfind(below, 0) == 0) key = "any pool." + key.substr(below.size());
+    once.insert(key);
+  }
+  return once;
+}
+
+struct Reference {
+  pb::Job job;
+  Origins origins;
+  Status status;
+};
+
+Reference ReadWhole() {
+  Reference reference;
+  Faults faults("reference.yaml", {});
+  const Node root = ParseYaml(Whole(ReadText("configs/reference.yaml")), "", -1, &faults);
+  FillMessage(root, "", &reference.job, {TestTables(), &faults, &reference.origins});
+  reference.status = faults.ToStatus();
+  return reference;
+}
+
+TEST(ReferenceYaml, IsAJobAsItStands) {
+  const auto job = LoadJob("configs/reference.yaml", {}, TestTables());
+  ASSERT_TRUE(job.ok()) << job.status().message();
+}
+
+TEST(ReferenceYaml, HasEveryKeyOfTheProto) {
+  const Reference reference = ReadWhole();
+  ASSERT_TRUE(reference.status.ok()) << reference.status.message();  // no unknown key among them
+  std::set<std::string> known, written;
+  CollectKeys(pb::Job::descriptor(), "", &known);
+  for (const auto& [key, position] : reference.origins) written.insert(WithoutNumbers(key));
+  EXPECT_THAT(ShownOnce(written), ::testing::ContainerEq(ShownOnce(known)));
+}
+
+TEST(ReferenceYaml, HasTheDefaultsOfTheProto) {
+  Reference reference = ReadWhole();
+  int compared = 0;
+  ForEachScalar(&reference.job, "", false,
+                [&](Message* message, const FieldDescriptor* field, const std::string& key, bool) {
+                  if (!field->has_default_value()) return;
+                  const std::unique_ptr<Message> empty(message->New());
+                  std::string written, left_out;
+                  TextFormat::PrintFieldValueToString(*message, field, -1, &written);
+                  TextFormat::PrintFieldValueToString(*empty, field, -1, &left_out);
+                  EXPECT_EQ(written, left_out) << key;
+                  ++compared;
+                });
+  EXPECT_GE(compared, 95);
+}
+
+// Each algorithm's section as the reference shows it, in a job that is otherwise the reference's.
+TEST(ReferenceYaml, ShowsSectionsThatAreAccepted) {
+  const Reference reference = ReadWhole();
+  const auto base = LoadJob("configs/reference.yaml", {}, TestTables());
+  ASSERT_TRUE(base.ok()) << base.status().message();
+  for (const std::string& name : algorithm::AlgorithmNames()) {
+    pb::Job job = *base;
+    pb::Train& train = *job.mutable_train();
+    train.clear_ssgd();
+    train.clear_parameters();
+    train.set_algorithm(name);
+    const FieldDescriptor* section = pb::Train::descriptor()->FindFieldByName(name);
+    const auto* reflection = train.GetReflection();
+    reflection->MutableMessage(&train, section)
+        ->CopyFrom(reflection->GetMessage(reference.job.train(), section));
+    // What the comments say is for another local updater, or for one of the two.
+    if (train.has_odsgd()) {
+      train.mutable_odsgd()->mutable_local()->set_name("dcasgd_a");
+      train.mutable_odsgd()->clear_warmup_epochs();
+    }
+    job.mutable_exchange()->set_codec("fp32");
+    job.mutable_exchange()->clear_rules();
+    const auto again = Parse(ToYaml(job));
+    EXPECT_TRUE(again.ok()) << name << ": " << again.status().message();
+  }
+}
+
+TEST(ReferenceYaml, ExplainsEveryKey) {
+  // Each key has a comment above it, its own or that of the group of neighbours that it stands in.
+  std::istringstream in(ReadText("configs/reference.yaml"));
+  bool explained = false;
+  for (std::string line; std::getline(in, line);) {
+    if (line.empty()) explained = false;
+    if (line.find("# ") != std::string::npos) explained = true;
+    const bool top_level = !line.empty() && line[0] != ' ' && line[0] != '#';
+    if (top_level && line.back() == ':') explained = true;
+    EXPECT_TRUE(line.empty() || explained) << line;
+  }
+}
+
+TEST(Configs, AreAllAccepted) {
+  int jobs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("configs")) {
+    const auto job = LoadJob(entry.path(), {}, TestTables());
+    EXPECT_TRUE(job.ok()) << job.status().message();
+    ++jobs;
+  }
+  EXPECT_GE(jobs, 2);
+}
+
+TEST(Corpus, HasAJobThatIsAcceptedForTheFuzzerToMutate) {
+  for (const char* name : {"every_key", "ssp", "reference", "lenet_fashion"}) {
+    const auto job =
+        LoadJob("tests/fuzz/corpus/job/" + std::string(name) + ".yaml", {}, TestTables());
+    EXPECT_TRUE(job.ok()) << job.status().message();
+  }
+}
+
+TEST(Configs, LenetFashionIsTheQuickstartsJob) {
+  const auto job = LoadJob("configs/lenet_fashion.yaml", {}, TestTables());
+  ASSERT_TRUE(job.ok()) << job.status().message();
+  EXPECT_EQ(job->servers_size(), 1);
+  EXPECT_EQ(job->workers().count(), 2u);
+  EXPECT_EQ(job->train().batch_total(), 64u);
+  EXPECT_EQ(job->train().steps(), 3000u);
+  EXPECT_EQ(job->train().optimizer().momentum(), 0.9);
+  EXPECT_EQ(job->train().schedule().name(), "poly");
+  EXPECT_EQ(job->train().schedule().learning_rate(), 0.01);
+  EXPECT_EQ(job->train().schedule().power(), 0.5);
+  EXPECT_EQ(job->train().weight_decay().rate(), 5e-4);
+  EXPECT_EQ(job->train().weight_decay().where(), pb::WeightDecay::in_gradient);
+  EXPECT_EQ(job->exchange().codec(), "ternary");
+  EXPECT_EQ(job->exchange().rules_size(), 0);
+}
+
+}  // namespace
+}  // namespace tern::config

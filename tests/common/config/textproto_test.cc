@@ -1,0 +1,127 @@
+// Jobs in protobuf text: read as TextFormat reads them, with all faults at once.
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/message_differencer.h>
+
+#include <string>
+
+#include "tests/common/config/job_text.h"
+
+namespace tern::config {
+namespace {
+
+using google::protobuf::TextFormat;
+using google::protobuf::util::MessageDifferencer;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr char kName[] = "job.textproto";
+
+std::string SmallText() {
+  return "servers { address: '127.0.0.1:7500' }\n"
+         "workers { count: 2 }\n"
+         "model { name: 'lenet' }\n"
+         "data { dir: '/data' }\n"
+         "train { batch_total: 64 steps: 100 }\n";
+}
+
+TEST(TextJob, MeansTheSameAsTheYamlOne) {
+  const auto text = Parse(SmallText(), {}, kName);
+  const auto yaml = Parse(SmallJob());
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  ASSERT_TRUE(yaml.ok());
+  EXPECT_TRUE(MessageDifferencer::Equals(*text, *yaml));
+  for (const char* name : {"a.pbtxt", "b.prototxt", "dir/c.textproto"})
+    EXPECT_TRUE(Parse(SmallText(), {}, name).ok());
+  EXPECT_FALSE(Parse(SmallText(), {}, "job.yaml").ok());
+}
+
+// All of the grammar that a job can need.
+TEST(TextJob, ReadsWhatTextFormatReads) {
+  const std::string text =
+      SmallText() +
+      "# a comment\n"
+      "name: \"a \\\"quoted\\\" \" 'name'; seed: 7,\n"
+      "servers: < address: '[::1]:7501' data_sockets: 2 data_ports: [7601, 7602] >\n"
+      "servers { address: 'c:1' data_sockets: 2 data_ports: 3 data_ports: 4 bind_host: '::' }\n"
+      "security: none\n"
+      "exchange { rules: [{codec: 'fp32'}, {codec: 'fp16' max_elements: 5}] rules {codec: 'fp32'} "
+      "}\n"
+      "data { }";
+  const std::string once = text.substr(0, text.rfind("data {"));
+  const auto job = Parse(once, {}, kName);
+  ASSERT_TRUE(job.ok()) << job.status().message();
+  EXPECT_EQ(job->exchange().rules_size(), 3);
+  EXPECT_EQ(job->servers(1).data_ports(1), 7602u);
+  pb::Job theirs;
+  ASSERT_TRUE(TextFormat::ParseFromString(once, &theirs));
+  const auto again = ParseJob(theirs.DebugString(), kName, {}, TestTables());
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_TRUE(MessageDifferencer::Equals(*job, *again));
+  EXPECT_THAT(FaultsOf(text, {}, kName),
+              ElementsAre(HasSubstr(": data: saw the key a second time")));
+}
+
+TEST(TextJob, ReportsAllFaultsAtOnce) {
+  const std::string text =
+      "servers { address: '127.0.0.1:7500' data_ports: 70000 }\n"
+      "workers { cuont: 2 }\n"
+      "model { name: lenet }\n"
+      "data { dir: '/data' scale: inf }\n"
+      "train { batch_total: 010 steps: -1 weight_decay { biases: True } }\n"
+      "exchange { clip: 2 }\n";
+  EXPECT_THAT(
+      FaultsOf(text, {}, kName),
+      ElementsAre(
+          AllOf(StartsWith("job.textproto:1:49: servers[0].data_ports[0]: saw 70000"),
+                HasSubstr("allowed: a whole number, 1 to 65535")),
+          AllOf(StartsWith("job.textproto:2:11: workers.cuont: "),
+                HasSubstr("mean workers.count?")),
+          StartsWith("job.textproto:3:15: model.name: saw lenet without quotes"),
+          StartsWith("job.textproto:4:28: data.scale: saw inf; allowed: a number"),
+          StartsWith("job.textproto:5:22: train.batch_total: saw 010"),
+          StartsWith("job.textproto:5:33: train.steps: saw -1"),
+          StartsWith("job.textproto:5:59: train.weight_decay.biases: saw True; allowed: true or"),
+          StartsWith("job.textproto:6:18: exchange.clip: saw 2; allowed: one of paper")));
+}
+
+TEST(TextJob, RefusesDuplicatesOfSingleKeys) {
+  EXPECT_THAT(FaultsOf(SmallText() + "seed: 1\nseed: 2\nworkers { threads: 2 }\n", {}, kName),
+              ElementsAre(StartsWith("job.textproto:7:1: seed: saw the key a second time"),
+                          StartsWith("job.textproto:8:1: workers: saw the key a second time")));
+}
+
+TEST(TextJob, StopsAtASyntaxFaultWithItsPlace) {
+  EXPECT_THAT(FaultsOf(SmallText() + "train { steps 5 }", {}, kName),
+              ElementsAre(AllOf(StartsWith("job.textproto:6:15: saw text that is no protobuf text"),
+                                HasSubstr("'5'"))));
+  EXPECT_THAT(FaultsOf(SmallText() + "train {", {}, kName),
+              ElementsAre(HasSubstr("expected before the end")));
+  EXPECT_THAT(FaultsOf(SmallText() + "name: 'abc", {}, kName),
+              ElementsAre(StartsWith("job.textproto:6:")));
+  EXPECT_THAT(FaultsOf("[tern.pb.rule] { min: 1 }", {}, kName),
+              ElementsAre(HasSubstr("name of a key")));
+}
+
+TEST(TextJob, BoundsDepthAndNodes) {
+  std::string deep;
+  for (int i = 0; i < 50000; ++i) deep += "a<";
+  EXPECT_THAT(FaultsOf(deep, {}, kName), ElementsAre(HasSubstr("saw more than 16 levels")));
+  std::string many;
+  for (int i = 0; i < 20000; ++i) many += "a:1 ";
+  EXPECT_THAT(FaultsOf(many, {}, kName),
+              ElementsAre(HasSubstr("saw more than 10000 keys and values")));
+  EXPECT_THAT(FaultsOf(std::string("a: ") + std::string(50000, '['), {}, kName),
+              ElementsAre(HasSubstr("no protobuf text")));
+}
+
+TEST(TextJob, TakesOverrides) {
+  const auto job = Parse(SmallText(), {"train.steps=7"}, kName);
+  ASSERT_TRUE(job.ok()) << job.status().message();
+  EXPECT_EQ(job->train().steps(), 7u);
+}
+
+}  // namespace
+}  // namespace tern::config

@@ -1,0 +1,234 @@
+// YAML jobs: what is read, and what is refused before any rule is asked.
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "tests/common/config/job_text.h"
+
+namespace tern::config {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(YamlJob, ReadsEveryKindOfValue) {
+  const auto job = Parse(SmallJobWith("count: 2", "count: 2\n  overrides: [{rank: 1, threads: 3}]",
+                                      "  weight_decay: {rate: 5e-4, where: local, biases: true}\n"
+                                      "name: \"a name\"\nseed: 18446744073709551615\n"
+                                      "evaluation:\n"));
+  ASSERT_TRUE(job.ok()) << job.status().message();
+  EXPECT_EQ(job->servers(0).address(), "127.0.0.1:7500");
+  EXPECT_EQ(job->workers().count(), 2u);
+  EXPECT_EQ(job->workers().overrides(0).threads(), 3u);
+  EXPECT_EQ(job->train().weight_decay().rate(), 5e-4);
+  EXPECT_EQ(job->train().weight_decay().where(), pb::WeightDecay::local);
+  EXPECT_TRUE(job->train().weight_decay().biases());
+  EXPECT_EQ(job->name(), "a name");
+  EXPECT_EQ(job->seed(), 18446744073709551615u);
+}
+
+TEST(YamlJob, FillsInDefaults) {
+  const auto job = Parse(SmallJob());
+  ASSERT_TRUE(job.ok()) << job.status().message();
+  EXPECT_TRUE(job->has_seed());
+  EXPECT_EQ(job->exchange().codec(), "ternary");
+  EXPECT_TRUE(job->exchange().has_codec());
+  EXPECT_TRUE(job->faults().has_dead_after_s());
+  EXPECT_FALSE(job->train().has_epochs());
+  EXPECT_FALSE(job->model().has_net());
+}
+
+TEST(YamlJob, ReadsANetwork) {
+  const auto job =
+      Parse(SmallJobWith("  name: lenet\n",
+                         "  net:\n"
+                         "    name: tiny\n"
+                         "    input: {channels: 1, height: 28, width: 28}\n"
+                         "    classes: 10\n"
+                         "    layers:\n"
+                         "      - name: fc\n"
+                         "        dense: {outputs: 10, weight_init: {normal_std: 0.1}}\n"
+                         "      - softmax_loss: {}\n"
+                         "        inputs: [fc, label]\n"));
+  ASSERT_TRUE(job.ok()) << job.status().message();
+  const pb::NetDef& net = job->model().net();
+  ASSERT_EQ(net.layers_size(), 2);
+  EXPECT_EQ(net.layers(0).dense().weight_init().normal_std(), 0.1f);
+  EXPECT_TRUE(net.layers(1).has_softmax_loss());
+  EXPECT_EQ(net.layers(1).inputs(1), "label");
+}
+
+TEST(YamlJob, RefusesASecondKindInOneLayer) {
+  EXPECT_THAT(
+      FaultsOf(SmallJobWith("name: lenet", "net: {layers: [{relu: {}, softmax_loss: {}}]}")),
+      ElementsAre(HasSubstr("model.net.layers[0].softmax_loss: saw softmax_loss beside relu")));
+}
+
+TEST(YamlJob, NamesTheNearestKeyOfAnUnknownOne) {
+  EXPECT_THAT(
+      FaultsOf(SmallJobWith("steps: 100", "stesp: 100",
+                            "momentum: 1\nexchange: {bukcet_kib: 4, xyzzy: 1}\n")),
+      ElementsAre(
+          AllOf(StartsWith(
+                    "job.yaml:11:3: train.stesp: saw an unknown key; allowed: one of algorithm, "),
+                HasSubstr("; did you mean train.steps?")),
+          AllOf(StartsWith(
+                    "job.yaml:12:1: momentum: saw an unknown key; allowed: one of name, seed, "),
+                HasSubstr("; did you mean train.optimizer.momentum?")),
+          AllOf(StartsWith("job.yaml:13:12: exchange.bukcet_kib: "),
+                HasSubstr("; did you mean exchange.bucket_kib?")),
+          AllOf(StartsWith("job.yaml:13:27: exchange.xyzzy: "), Not(HasSubstr("did you mean")))));
+}
+
+TEST(YamlJob, RefusesDuplicateKeys) {
+  EXPECT_THAT(
+      FaultsOf(SmallJobWith("steps: 100", "steps: 100\n  steps: 200")),
+      ElementsAre("job.yaml:12:3: train.steps: saw the key a second time; allowed: each key once"));
+  EXPECT_THAT(FaultsOf(SmallJob() + "workers: {count: 3}\n"),
+              ElementsAre(StartsWith("job.yaml:12:1: workers: saw the key a second time")));
+}
+
+TEST(YamlJob, RefusesAliasesAnchorsAndTags) {
+  EXPECT_THAT(FaultsOf(SmallJobWith("count: 2", "count: &n 2", "evaluation: {batch: *n}\n")),
+              ElementsAre(StartsWith("job.yaml:4:10: workers.count: saw an anchor (&)"),
+                          StartsWith("job.yaml:12:21: evaluation.batch: saw an alias (*)")));
+  EXPECT_THAT(
+      FaultsOf(SmallJobWith("count: 2", "count: !!int 2")),
+      ElementsAre(StartsWith("job.yaml:4:10: workers.count: saw the tag tag:yaml.org,2002:int")));
+  EXPECT_THAT(FaultsOf(SmallJob() + "<<: {name: a}\n"),
+              ElementsAre(StartsWith("job.yaml:12:1: <<: saw an unknown")));
+}
+
+TEST(YamlJob, DoesNotExpandAnAliasBomb) {
+  std::string bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n";
+  for (int i = 1; i < 12; ++i) {
+    const std::string above = "*a" + std::to_string(i - 1);
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + above;
+    for (int k = 0; k < 8; ++k) bomb += "," + above;
+    bomb += "]\n";
+  }
+  EXPECT_THAT(FaultsOf(SmallJob() + bomb), ::testing::Contains(HasSubstr("saw an alias")));
+}
+
+TEST(YamlJob, RefusesASecondDocument) {
+  EXPECT_THAT(FaultsOf(SmallJob() + "---\n" + SmallJob()),
+              ElementsAre(StartsWith("job.yaml:12:1: saw a second document")));
+  EXPECT_THAT(FaultsOf("---\n" + SmallJob() + "...\n"), ElementsAre());
+}
+
+TEST(YamlJob, RefusesWhatIsNoYaml) {
+  EXPECT_THAT(FaultsOf(SmallJobWith("count: 2", "count: [2")),
+              ElementsAre(HasSubstr("saw text that is no YAML")));
+  EXPECT_THAT(FaultsOf(SmallJob() + "name: \"never closed\n"),
+              ElementsAre(HasSubstr("saw text that is no YAML")));
+  EXPECT_THAT(FaultsOf(SmallJobWith("127.0.0.1:7500", "[::1]:7500")),
+              ElementsAre(AllOf(StartsWith("job.yaml:2:"), HasSubstr("in quotes"))));
+  EXPECT_THAT(FaultsOf("- a\n- b\n"),
+              ElementsAre(StartsWith("job.yaml:1:1: saw a list; allowed: a map")));
+  EXPECT_THAT(FaultsOf("hello\n"),
+              ElementsAre(StartsWith("job.yaml:1:1: saw hello; allowed: a map")));
+}
+
+TEST(YamlJob, RefusesBytesThatAreNoText) {
+  EXPECT_THAT(FaultsOf(SmallJob() + "name: f\xfcr\n"),
+              ElementsAre(StartsWith("job.yaml:12:8: saw the byte \\xfc")));
+  EXPECT_THAT(FaultsOf(SmallJob() + std::string("name: a\0b\n", 10)),
+              ElementsAre(StartsWith("job.yaml:12:8: saw the byte \\x00")));
+  EXPECT_THAT(FaultsOf(SmallJob() + "name: \"a\\x07\"\n"),
+              ElementsAre("job.yaml:12:7: name: saw a\\x07; allowed: a text of printable UTF-8"));
+  EXPECT_THAT(FaultsOf("\xef\xbb\xbf" + SmallJob() + "name: f\xc3\xbcr\n"), ElementsAre());
+}
+
+TEST(YamlJob, BoundsDepthNodesAndSize) {
+  EXPECT_THAT(FaultsOf(std::string(100000, '[')),
+              ElementsAre(HasSubstr("saw more than 16 levels")));
+  std::string braces;
+  for (int i = 0; i < 20000; ++i) braces += "{a: ";
+  EXPECT_THAT(FaultsOf(braces), ElementsAre(HasSubstr("saw more than 16 levels")));
+  std::string many = SmallJob() + "x: [";
+  for (int i = 0; i < 20000; ++i) many += "1,";
+  EXPECT_THAT(FaultsOf(many + "]\n"),
+              ElementsAre(HasSubstr("saw more than 10000 keys and values")));
+  EXPECT_THAT(FaultsOf(SmallJob() + std::string(1 << 20, '#')),
+              ElementsAre(HasSubstr("more than 1048576 bytes")));
+  EXPECT_THAT(FaultsOf(SmallJob() + std::string(1 << 19, '#')), ElementsAre());
+}
+
+// Every value that must not be taken for the type of the key.
+struct Mistyped {
+  const char* key;
+  const char* value;
+  const char* allowed;
+};
+class MistypedValue : public ::testing::TestWithParam<Mistyped> {};
+TEST_P(MistypedValue, IsRefusedWithWhatIsAllowed) {
+  const Mistyped& p = GetParam();
+  const std::string key = p.key;
+  const size_t dot = key.find('.');
+  const std::string section = key.substr(0, dot), name = key.substr(dot + 1);
+  std::string text = SmallJob();
+  const size_t line = text.find("  " + name + ":");
+  if (line != std::string::npos) text.erase(line, text.find('\n', line) + 1 - line);
+  const size_t at = text.find(section + ":\n");
+  const std::string own = "  " + name + ": " + p.value + "\n";
+  if (at != std::string::npos) {
+    text.insert(at + section.size() + 2, own);
+  } else {
+    text += section + ":\n" + own;
+  }
+  EXPECT_THAT(FaultsOf(text), ElementsAre(AllOf(HasSubstr(": " + key + ": saw "),
+                                                HasSubstr(std::string("; allowed: ") + p.allowed))))
+      << text;
+}
+INSTANTIATE_TEST_SUITE_P(
+    YamlJob, MistypedValue,
+    ::testing::Values(
+        Mistyped{"workers.count", "010", "a whole number, 1 to 127"},
+        Mistyped{"workers.count", "0x2", "a whole"}, Mistyped{"workers.count", "0o2", "a whole"},
+        Mistyped{"workers.count", "2.0", "a whole"}, Mistyped{"workers.count", "2e0", "a whole"},
+        Mistyped{"workers.count", "+2", "a whole"}, Mistyped{"workers.count", "-2", "a whole"},
+        Mistyped{"workers.count", "1_0", "a whole"}, Mistyped{"workers.count", "\"2\"", "a whole"},
+        Mistyped{"workers.count", "two", "a whole"}, Mistyped{"workers.count", "[2]", "a whole"},
+        Mistyped{"workers.count", "{a: 2}", "a whole"}, Mistyped{"workers.count", "", "a whole"},
+        Mistyped{"workers.count", "null", "a whole"},
+        Mistyped{"workers.count", "4294967296", "a whole"},
+        Mistyped{"train.batch_total", "64 ternary", "a whole"},
+        Mistyped{"train.steps", "18446744073709551616", "a whole number, at least 1"},
+        Mistyped{"data.scale", ".nan", "a number"}, Mistyped{"data.scale", "nan", "a number"},
+        Mistyped{"data.scale", ".inf", "a number"}, Mistyped{"data.scale", "-inf", "a number"},
+        Mistyped{"data.scale", "1e999", "a number"}, Mistyped{"data.scale", "0x1p3", "a number"},
+        Mistyped{"data.scale", "01.5", "a number"}, Mistyped{"data.scale", "1,5", "a number"},
+        Mistyped{"data.format", "id", "one of idx, cifar10"},
+        Mistyped{"data.format", "0", "one of idx"},
+        Mistyped{"data.partition", "Shared", "one of shared, by_sample"},
+        Mistyped{"data.dir", "[a]", "a text"}, Mistyped{"data.dir", "", "a text"},
+        Mistyped{"data.dir", "\"\"", "a text"}, Mistyped{"workers.overrides", "3", "a list"},
+        Mistyped{"workers.overrides", "{rank: 1}", "a list"},
+        Mistyped{"train.optimizer", "sgd", "a map of the keys name, momentum"}));
+
+TEST(YamlJob, TakesOnlyTrueAndFalseAsBooleans) {
+  for (const char* value : {"yes", "no", "on", "True", "TRUE", "1", "0", "t", "\"true\""}) {
+    EXPECT_THAT(FaultsOf(SmallJob() + "  weight_decay: {biases: " + value + "}\n"),
+                ElementsAre(AllOf(HasSubstr("12:26: train.weight_decay.biases: saw"),
+                                  HasSubstr("allowed: true or false"))))
+        << value;
+  }
+}
+
+TEST(YamlJob, SuggestsTheNearestName) {
+  EXPECT_THAT(
+      FaultsOf(SmallJobWith("lenet", "letnet", "exchange: {codec: ternery, clip: papr}\n")),
+      ElementsAre("job.yaml:6:9: model.name: saw letnet; allowed: one of lenet, cifarnet, "
+                  "resnet20; did you mean lenet?",
+                  "job.yaml:12:19: exchange.codec: saw ternery; allowed: one of fp32, fp16, bf16, "
+                  "ternary, qsgd, onebit, topk, threshold, adaptive, adacomp; did you "
+                  "mean ternary?",
+                  "job.yaml:12:34: exchange.clip: saw papr; allowed: one of paper, official, "
+                  "grace, none; did "
+                  "you mean paper?"));
+}
+
+}  // namespace
+}  // namespace tern::config

@@ -1,0 +1,187 @@
+#include "common/net/frame.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/common/net/net_testing.h"
+
+namespace tern::net {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::optional<FrameError> Decode(const std::string& frame, pb::Envelope* envelope) {
+  return DecodeHeader({reinterpret_cast<const uint8_t*>(frame.data()), frame.size()}, envelope);
+}
+
+// The fault of a frame, which must be refused.
+Fault FaultOf(const std::string& frame) {
+  pb::Envelope envelope;
+  const auto error = Decode(frame, &envelope);
+  EXPECT_TRUE(error.has_value());
+  if (!error) return Fault::kEmpty;
+  EXPECT_FALSE(error->status.ok());
+  EXPECT_EQ(error->status.code() == Code::kMismatch, error->fault == Fault::kOtherVersion);
+  return error->fault;
+}
+
+std::string SentenceOf(const std::string& frame) {
+  pb::Envelope envelope;
+  const auto error = Decode(frame, &envelope);
+  return error ? error->status.message() : "";
+}
+
+std::string Good() { return Value(EncodeHeader(Numbered(7))); }
+
+std::string Preamble(const std::string& magic, int version, int type) {
+  std::string out = magic;
+  for (const int v : {version, type}) {
+    out += static_cast<char>(v & 0xff);
+    out += static_cast<char>(v >> 8);
+  }
+  return out;
+}
+
+// An envelope with an unknown field of some bytes, which proto2 keeps.
+pb::Envelope Padded(size_t bytes) {
+  pb::Envelope envelope = Numbered(1);
+  envelope.mutable_unknown_fields()->AddLengthDelimited(9999, std::string(bytes, 'x'));
+  return envelope;
+}
+
+TEST(Frame, LaysTheHeaderOutAsDocumented) {
+  const std::string frame = Good();
+  const int type = pb::Envelope::kPush;
+  EXPECT_EQ(frame.substr(0, kPreambleBytes), Preamble("TERN", 1, type));
+  pb::Envelope body;
+  ASSERT_TRUE(body.ParseFromString(frame.substr(kPreambleBytes)));
+  EXPECT_EQ(body.push().round(), 7u);
+}
+
+TEST(Frame, BringsEveryTypeBack) {
+  const auto* bodies = pb::Envelope::descriptor()->oneof_decl(0);
+  std::set<std::string> names;
+  for (int i = 0; i < bodies->field_count(); ++i) {
+    const pb::Envelope sent = EnvelopeOf(bodies->field(i)->number());
+    pb::Envelope got;
+    EXPECT_FALSE(Decode(Value(EncodeHeader(sent)), &got).has_value());
+    EXPECT_EQ(got.body_case(), sent.body_case());
+    EXPECT_EQ(TypeName(got), bodies->field(i)->name());
+    names.insert(TypeName(got));
+  }
+  EXPECT_EQ(names.size(), static_cast<size_t>(bodies->field_count()));
+}
+
+TEST(Frame, ClearsWhatTheEnvelopeHeldBefore) {
+  pb::Envelope envelope;
+  envelope.mutable_hello()->set_job("old");
+  EXPECT_FALSE(Decode(Good(), &envelope).has_value());
+  EXPECT_FALSE(envelope.has_hello());
+  EXPECT_EQ(envelope.push().round(), 7u);
+}
+
+TEST(Frame, RefusesToEncodeAnUnsetBody) {
+  EXPECT_EQ(EncodeHeader(pb::Envelope()).status().code(), Code::kInternal);
+}
+
+TEST(Frame, RefusesToEncodeMoreThanTheCap) {
+  EXPECT_TRUE(EncodeHeader(Padded(kMaxHeaderBytes - 100)).ok());
+  const auto result = EncodeHeader(Padded(kMaxHeaderBytes));
+  EXPECT_EQ(result.status().code(), Code::kInternal);
+  EXPECT_THAT(result.status().message(), AllOf(HasSubstr("push"), HasSubstr("65536")));
+}
+
+TEST(Frame, RefusesAnEmptyFrame) { EXPECT_EQ(FaultOf(""), Fault::kEmpty); }
+
+TEST(Frame, RefusesAnotherMagic) {
+  EXPECT_EQ(FaultOf("GET / HTTP/1.1\r\n\r\n"), Fault::kNotOurs);
+  EXPECT_EQ(FaultOf("X"), Fault::kNotOurs);
+  EXPECT_EQ(FaultOf("TERM" + Good().substr(4)), Fault::kNotOurs);
+  EXPECT_THAT(SentenceOf("\x16\x03\x01\x02"), HasSubstr("\"\\x16\\x03\\x01\\x02\""));
+}
+
+TEST(Frame, RefusesAnotherVersionAndNamesBoth) {
+  const std::string frame = Preamble("TERN", 513, 1) + "whatever a later build puts here";
+  EXPECT_EQ(FaultOf(frame), Fault::kOtherVersion);
+  EXPECT_THAT(SentenceOf(frame), AllOf(HasSubstr("version 513"), HasSubstr("version 1;")));
+  EXPECT_EQ(FaultOf(frame.substr(0, 6)), Fault::kOtherVersion) << "its place never moves";
+}
+
+TEST(Frame, RefusesEveryTruncatedPreamble) {
+  for (size_t size = 1; size < kPreambleBytes; ++size) {
+    EXPECT_EQ(FaultOf(Good().substr(0, size)), Fault::kTruncated) << size;
+  }
+}
+
+TEST(Frame, RefusesATruncatedEnvelope) {
+  const std::string frame = Good();
+  EXPECT_EQ(FaultOf(frame.substr(0, frame.size() - 1)), Fault::kUnparsable);
+}
+
+TEST(Frame, RefusesGarbageInTheEnvelope) {
+  EXPECT_EQ(FaultOf(Preamble("TERN", 1, pb::Envelope::kPush) + "\xff\xff\xff\xff"),
+            Fault::kUnparsable);
+  EXPECT_EQ(FaultOf(Good() + '\0'), Fault::kUnparsable);
+}
+
+TEST(Frame, RefusesAnEnvelopeWithoutBody) {
+  EXPECT_EQ(FaultOf(Preamble("TERN", 1, 0)), Fault::kUnsetBody);
+  EXPECT_EQ(FaultOf(Preamble("TERN", 1, pb::Envelope::kPush)), Fault::kUnsetBody);
+}
+
+TEST(Frame, RefusesAnUnknownTypeByItsNumber) {
+  const std::string frame = Preamble("TERN", 1, 4711) + "anything";
+  EXPECT_EQ(FaultOf(frame), Fault::kUnknownType);
+  EXPECT_THAT(SentenceOf(frame), HasSubstr("4711"));
+}
+
+TEST(Frame, RefusesABodyOfAnotherTypeThanItSays) {
+  const std::string frame = Preamble("TERN", 1, pb::Envelope::kHello) + Good().substr(8);
+  EXPECT_EQ(FaultOf(frame), Fault::kUnparsable);
+  EXPECT_THAT(SentenceOf(frame), AllOf(HasSubstr("hello"), HasSubstr("push")));
+}
+
+TEST(Frame, RefusesAHeaderOverTheCap) {
+  const std::string frame = Good() + std::string(kMaxHeaderBytes, '\0');
+  EXPECT_EQ(FaultOf(frame), Fault::kHeaderTooLarge);
+}
+
+TEST(Frame, RefusesDeepNesting) {
+  // Unknown groups, one in the other: parsers recurse into them.
+  const auto nested = [](int depth) {
+    return Good() + std::string(depth, '\x0b' + 0x60) + std::string(depth, '\x0c' + 0x60);
+  };
+  pb::Envelope envelope;
+  EXPECT_FALSE(Decode(nested(kMaxNesting - 1), &envelope).has_value());
+  EXPECT_EQ(FaultOf(nested(kMaxNesting + 2)), Fault::kUnparsable);
+  EXPECT_EQ(FaultOf(nested(30000)), Fault::kUnparsable);
+}
+
+TEST(Frame, ChecksTheShapeOfAMessage) {
+  EXPECT_FALSE(CheckShape(1, 0, 10).has_value());
+  EXPECT_FALSE(CheckShape(2, 10, 10).has_value());
+  EXPECT_EQ(CheckShape(0, 0, 10)->fault, Fault::kEmpty);
+  EXPECT_EQ(CheckShape(2, 0, 10)->fault, Fault::kEmpty);
+  EXPECT_EQ(CheckShape(2, 11, 10)->fault, Fault::kPayloadTooLarge);
+  EXPECT_THAT(CheckShape(2, 11, 10)->status.message(), AllOf(HasSubstr("11"), HasSubstr("10")));
+  EXPECT_EQ(CheckShape(3, 5, 10)->fault, Fault::kTooManyFrames);
+}
+
+TEST(Frame, NamesEveryFaultApart) {
+  std::set<std::string> names;
+  for (int i = 0; i < kFaults; ++i) names.insert(FaultName(static_cast<Fault>(i)));
+  EXPECT_EQ(names.size(), static_cast<size_t>(kFaults));
+  EXPECT_EQ(names.count("unknown"), 0u);
+}
+
+TEST(Frame, CountsTheFrameHeadersOfZmtp) {
+  EXPECT_EQ(WireBytes(0), 2u);
+  EXPECT_EQ(WireBytes(255), 257u);
+  EXPECT_EQ(WireBytes(256), 265u);
+}
+
+}  // namespace
+}  // namespace tern::net

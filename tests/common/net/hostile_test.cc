@@ -1,0 +1,182 @@
+// Strangers and broken peers on a port where a good peer works. None may disturb it.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/common/net/net_testing.h"
+
+namespace tern::net {
+namespace {
+
+class Hostile : public ::testing::Test {
+ protected:
+  Hostile() {
+    EXPECT_TRUE(AwaitLink(*good_, DealerSocket::Link::kUp));
+    raw_ = zmq_socket(context_.handle(), ZMQ_DEALER);
+    const int linger = 0;
+    zmq_setsockopt(raw_, ZMQ_LINGER, &linger, sizeof linger);
+    const std::string endpoint = "tcp://127.0.0.1:" + std::to_string(router_->port());
+    EXPECT_EQ(zmq_connect(raw_, endpoint.c_str()), 0);
+  }
+  ~Hostile() override { zmq_close(raw_); }
+
+  void SendRaw(const std::vector<std::string>& frames) {
+    for (size_t i = 0; i < frames.size(); ++i) {
+      const int more = i + 1 < frames.size() ? ZMQ_SNDMORE : 0;
+      ASSERT_EQ(zmq_send(raw_, frames[i].data(), frames[i].size(), more),
+                static_cast<int>(frames[i].size()));
+    }
+  }
+
+  // The next message, which must be malformed in this way.
+  void ExpectFault(Fault fault) {
+    const auto received = Await(*router_);
+    ASSERT_TRUE(received.has_value());
+    ASSERT_TRUE(received->error.has_value());
+    EXPECT_EQ(FaultName(received->error->fault), std::string(FaultName(fault)));
+    EXPECT_TRUE(received->payload.empty());
+    EXPECT_EQ(received->envelope.body_case(), 0);
+    peer_ = received->peer;
+  }
+
+  // The good peer still gets through, and an answer back.
+  void ExpectGoodWorks() {
+    ASSERT_TRUE(good_->Send(Numbered(++number_), Text("fine")).ok());
+    const auto received = Await(*router_);
+    ASSERT_TRUE(received.has_value());
+    ASSERT_FALSE(received->error.has_value()) << received->error->status.message();
+    EXPECT_EQ(received->envelope.push().round(), number_);
+    ASSERT_TRUE(router_->Send(received->peer, Numbered(number_)).ok());
+    EXPECT_EQ(Await(*good_)->envelope.push().round(), number_);
+  }
+
+  static constexpr size_t kMaxPayload = 100000;
+  Registry registry_;
+  Traffic traffic_{registry_};
+  Context context_;
+  std::unique_ptr<RouterSocket> router_ =
+      BindLoopback(context_, {.max_payload = kMaxPayload, .traffic = &traffic_});
+  std::unique_ptr<DealerSocket> good_ = ConnectTo(context_, *router_);
+  void* raw_ = nullptr;
+  PeerId peer_ = 0;
+  uint64_t number_ = 0;
+};
+
+TEST_F(Hostile, MalformedMessagesComeAsValuesAndAreCounted) {
+  const std::string header = Value(EncodeHeader(Numbered(1)));
+  SendRaw({""});
+  ExpectFault(Fault::kEmpty);
+  SendRaw({"", header});  // as a REQ socket would
+  ExpectFault(Fault::kEmpty);
+  SendRaw({header, ""});
+  ExpectFault(Fault::kEmpty);
+  SendRaw({"TERN"});
+  ExpectFault(Fault::kTruncated);
+  SendRaw({"hello?", "payload"});
+  ExpectFault(Fault::kNotOurs);
+  SendRaw({"TERN\x07" + std::string(3, '\0')});
+  ExpectFault(Fault::kOtherVersion);
+  SendRaw({header + "\xff"});
+  ExpectFault(Fault::kUnparsable);
+  SendRaw({header + std::string(kMaxHeaderBytes, 'x')});
+  ExpectFault(Fault::kHeaderTooLarge);
+  SendRaw({header, "one", "two"});
+  ExpectFault(Fault::kTooManyFrames);
+  EXPECT_EQ(traffic_.Refused(), 9u);
+  ExpectGoodWorks();
+}
+
+TEST_F(Hostile, AMalformedPeerCanBeAnswered) {
+  SendRaw({"hello?"});
+  ExpectFault(Fault::kNotOurs);
+  ASSERT_TRUE(router_->Send(peer_, Numbered(9)).ok());
+  char answer[256];
+  const int size = zmq_recv(raw_, answer, sizeof answer, 0);
+  ASSERT_GT(size, 0);
+  pb::Envelope envelope;
+  EXPECT_FALSE(
+      DecodeHeader({reinterpret_cast<uint8_t*>(answer), static_cast<size_t>(size)}, &envelope)
+          .has_value());
+}
+
+TEST_F(Hostile, ABombOfManySmallFramesIsOneRefusedMessage) {
+  std::vector<std::string> bomb(20000, "x");
+  bomb[0] = Value(EncodeHeader(Numbered(1)));
+  SendRaw(bomb);
+  ExpectFault(Fault::kTooManyFrames);
+  EXPECT_EQ(traffic_.Bytes(Direction::kIn), WireBytes(bomb[0].size()) + 19999 * WireBytes(1));
+  EXPECT_FALSE(router_->Receive().has_value()) << "the rest was discarded";
+  ExpectGoodWorks();
+}
+
+TEST_F(Hostile, APayloadOverTheCapCutsItsSenderOff) {
+  SendRaw({Value(EncodeHeader(Numbered(1))), std::string(kMaxPayload + 1, 'x')});
+  ExpectGoodWorks();
+  EXPECT_FALSE(router_->Receive().has_value());
+  EXPECT_EQ(traffic_.Refused(), 0u) << "libzmq never lets it in";
+}
+
+TEST(HostileServer, ADealerTriesAgainAfterAServerThatIsNone) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_GE(listener, 0);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(listener, 5), 0);
+  socklen_t length = sizeof address;
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length), 0);
+
+  Context context;
+  auto dealer =
+      Value(DealerSocket::Connect(context, "127.0.0.1", ntohs(address.sin_port), SocketOptions()));
+  Poller poller;
+  poller.Add(dealer.get());
+  poller.AddFd(listener);
+  const std::string noise = "HTTP/1.1 400 Bad Request and so on and so on and so on and so on\r\n";
+  int tries = 0;
+  for (const Time end = Now() + kPatience; tries < 3 && Now() < end;) {
+    ASSERT_TRUE(poller.Wait(end - Now()).ok());
+    EXPECT_EQ(dealer->link(), DealerSocket::Link::kConnecting);
+    if (!poller.ReadyFd(listener)) continue;
+    const int peer = accept(listener, nullptr, nullptr);
+    // The second one hangs up without a word.
+    if (tries != 1) {
+      EXPECT_GT(send(peer, noise.data(), noise.size(), MSG_NOSIGNAL), 0);
+    }
+    close(peer);
+    ++tries;
+  }
+  EXPECT_EQ(tries, 3);
+  close(listener);
+}
+
+TEST_F(Hostile, GarbageThatIsNoZmqDisturbsNobody) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(router_->port());
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::vector<int> strangers;
+  for (const std::string& garbage :
+       {std::string("GET / HTTP/1.0\r\n\r\n"), std::string(100000, '\xff'), std::string("\xff"),
+        std::string("\xff\0\0\0\0\0\0\0\x01\x7f\x03", 11), std::string()}) {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    ASSERT_GE(fd, 0);
+    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    // The other end may hang up at once; that is no failure of this test.
+    (void)!send(fd, garbage.data(), garbage.size(), MSG_NOSIGNAL);
+    strangers.push_back(fd);
+  }
+  ExpectGoodWorks();
+  for (const int fd : strangers) close(fd);
+  ExpectGoodWorks();
+}
+
+}  // namespace
+}  // namespace tern::net

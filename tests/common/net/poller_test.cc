@@ -1,0 +1,95 @@
+#include "common/net/poller.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "common/base/channel.h"
+#include "common/base/threads.h"
+#include "tests/common/net/net_testing.h"
+
+namespace tern::net {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(Poller, WaitsOutItsTimeout) {
+  Poller poller;
+  const Time begin = Now();
+  ASSERT_TRUE(poller.Wait(milliseconds(20)).ok());
+  EXPECT_GE(Now() - begin, milliseconds(20));
+}
+
+TEST(Poller, RoundsUpSoThatNobodySpins) {
+  Channel<int> channel;
+  Poller poller;
+  poller.AddFd(channel.event_fd());
+  const Time begin = Now();
+  ASSERT_TRUE(poller.Wait(Time(1)).ok());
+  EXPECT_GE(Now() - begin, std::chrono::microseconds(500));
+}
+
+TEST(Poller, WakesForAChannelAndASocket) {
+  Context context;
+  auto router = BindLoopback(context);
+  auto dealer = ConnectTo(context, *router);
+  ASSERT_TRUE(AwaitLink(*dealer, DealerSocket::Link::kUp));
+  Channel<int> channel;
+  Poller poller;
+  poller.Add(router.get());
+  poller.AddFd(channel.event_fd());
+  {
+    Thread pusher("pusher", [&] { channel.Push(1); });
+    const Time end = Now() + kPatience;
+    while (!poller.ReadyFd(channel.event_fd()) && Now() < end)
+      ASSERT_TRUE(poller.Wait(end - Now()).ok());
+  }
+  EXPECT_TRUE(poller.ReadyFd(channel.event_fd()));
+  EXPECT_FALSE(poller.Ready(router.get()));
+  EXPECT_EQ(channel.TryPop(), 1);
+
+  ASSERT_TRUE(dealer->Send(Numbered(1)).ok());
+  const Time end = Now() + kPatience;
+  while (!poller.Ready(router.get()) && Now() < end) ASSERT_TRUE(poller.Wait(end - Now()).ok());
+  EXPECT_TRUE(poller.Ready(router.get()));
+  EXPECT_FALSE(poller.ReadyFd(channel.event_fd()));
+  EXPECT_FALSE(poller.Ready(dealer.get())) << "it is not in this poller";
+}
+
+TEST(Poller, ForgetsWhatIsRemoved) {
+  Channel<int> channel;
+  ASSERT_TRUE(channel.Push(1));
+  Poller poller;
+  poller.AddFd(channel.event_fd());
+  poller.AddFd(channel.event_fd());  // twice is once
+  ASSERT_TRUE(poller.Wait(milliseconds(0)).ok());
+  EXPECT_TRUE(poller.ReadyFd(channel.event_fd()));
+  poller.RemoveFd(channel.event_fd());
+  ASSERT_TRUE(poller.Wait(milliseconds(0)).ok());
+  EXPECT_FALSE(poller.ReadyFd(channel.event_fd()));
+}
+
+TEST(Poller, LeavesClosedAndLostSocketsOut) {
+  Context context;
+  auto router = BindLoopback(context);
+  auto dealer = ConnectTo(context, *router);
+  ASSERT_TRUE(AwaitLink(*dealer, DealerSocket::Link::kUp));
+  Poller poller;
+  poller.Add(router.get());
+  poller.Add(dealer.get());
+  router->CloseAfterFlush();
+  const Time end = Now() + kPatience;
+  while (!poller.Ready(dealer.get()) && Now() < end) ASSERT_TRUE(poller.Wait(end - Now()).ok());
+  EXPECT_EQ(dealer->link(), DealerSocket::Link::kLost);
+  ASSERT_TRUE(poller.Wait(milliseconds(1)).ok());
+  EXPECT_FALSE(poller.Ready(dealer.get())) << "a loss is told once";
+  EXPECT_FALSE(poller.Ready(router.get()));
+}
+
+TEST(Poller, RefusesADescriptorThatIsNone) {
+  Poller poller;
+  poller.AddFd(-1);
+  EXPECT_EQ(poller.Wait(milliseconds(0)).code(), Code::kInternal);
+}
+
+}  // namespace
+}  // namespace tern::net

@@ -1,0 +1,340 @@
+#include "common/net/socket.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <vector>
+
+#include "common/net/address.h"
+#include "tests/common/net/net_testing.h"
+
+namespace tern::net {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Link = DealerSocket::Link;
+
+void RoundTrip(const std::string& host) {
+  Context context;
+  auto router = Value(RouterSocket::Bind(context, host, 0, {}));
+  ASSERT_NE(router->port(), 0);
+  auto dealer = Value(DealerSocket::Connect(context, host, router->port(), {}));
+  ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
+  ASSERT_TRUE(dealer->Send(Numbered(3), Text("up")).ok());
+  const auto up = Await(*router);
+  ASSERT_TRUE(up.has_value());
+  ASSERT_FALSE(up->error.has_value());
+  EXPECT_EQ(up->envelope.push().round(), 3u);
+  EXPECT_EQ(up->payload.view(), "up");
+  EXPECT_NE(up->peer, 0u);
+
+  ASSERT_TRUE(router->Send(up->peer, Numbered(4)).ok());
+  const auto down = Await(*dealer);
+  ASSERT_TRUE(down.has_value());
+  EXPECT_EQ(down->envelope.push().round(), 4u);
+  EXPECT_TRUE(down->payload.empty());
+}
+
+TEST(Socket, GoesThereAndBackOverIpv4) { RoundTrip("127.0.0.1"); }
+TEST(Socket, GoesThereAndBackOverIpv6) { RoundTrip("::1"); }
+TEST(Socket, GoesThereAndBackOverIpv6InBrackets) { RoundTrip("[::1]"); }
+TEST(Socket, GoesThereAndBackByName) { RoundTrip("localhost"); }
+
+TEST(Socket, BoundToAllIsReachedOverBothFamilies) {
+  Context context;
+  auto router = Value(RouterSocket::Bind(context, "*", 0, {}));
+  for (const char* host : {"127.0.0.1", "::1"}) {
+    auto dealer = Value(DealerSocket::Connect(context, host, router->port(), {}));
+    ASSERT_TRUE(AwaitLink(*dealer, Link::kUp)) << host;
+  }
+}
+
+TEST(Socket, TellsPeersApartAndKeepsTheirOrder) {
+  Context context;
+  auto router = BindLoopback(context);
+  auto a = ConnectTo(context, *router), b = ConnectTo(context, *router);
+  ASSERT_TRUE(AwaitLink(*a, Link::kUp) && AwaitLink(*b, Link::kUp));
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(a->Send(Numbered(i)).ok());
+    ASSERT_TRUE(b->Send(Numbered(1000 + i)).ok());
+  }
+  std::map<PeerId, std::vector<uint64_t>> got;
+  for (int i = 0; i < 100; ++i) {
+    const auto received = Await(*router);
+    ASSERT_TRUE(received.has_value());
+    got[received->peer].push_back(received->envelope.push().round());
+  }
+  ASSERT_EQ(got.size(), 2u);
+  for (const auto& [peer, numbers] : got) {
+    ASSERT_EQ(numbers.size(), 50u);
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(numbers[i], numbers[0] + i);
+    ASSERT_TRUE(router->Send(peer, Numbered(numbers[0])).ok());
+  }
+  EXPECT_EQ(Await(*a)->envelope.push().round(), 0u);
+  EXPECT_EQ(Await(*b)->envelope.push().round(), 1000u);
+}
+
+// Sends one payload up and counts the calls of its release function at the end of everything.
+int ReleasesOf(size_t size) {
+  const std::vector<uint8_t> data(size, 0x5a);
+  std::atomic<int> released{0};
+  {
+    Context context;
+    auto router = BindLoopback(context, {.max_payload = 8 << 20});
+    auto dealer = ConnectTo(context, *router, {.max_payload = 8 << 20});
+    EXPECT_TRUE(AwaitLink(*dealer, Link::kUp));
+    Bytes payload = Bytes::Share(data.data(), data.size(), [&] { ++released; });
+    EXPECT_TRUE(dealer->Send(Numbered(1), payload).ok());
+    EXPECT_EQ(released, 0) << "our own copy still holds it";
+    payload = Bytes();
+    if (size < kZeroCopyBytes) {
+      EXPECT_EQ(released, 1) << "small payloads are copied at once";
+    }
+    const auto received = Await(*router);
+    EXPECT_TRUE(received.has_value());
+    if (received) {
+      EXPECT_EQ(received->payload, Bytes::Own(data));
+    }
+  }
+  return released;
+}
+
+TEST(Socket, ReleasesASmallPayloadOnce) { EXPECT_EQ(ReleasesOf(kZeroCopyBytes - 1), 1); }
+TEST(Socket, ReleasesALargePayloadOnce) {
+  EXPECT_EQ(ReleasesOf(kZeroCopyBytes), 1);
+  EXPECT_EQ(ReleasesOf(8 << 20), 1);
+}
+
+TEST(Socket, ReleasesAPayloadThatCouldNotBeSent) {
+  const std::vector<uint8_t> data(kZeroCopyBytes);
+  std::atomic<int> released{0};
+  Context context;
+  auto router = BindLoopback(context);
+  const auto send = [&] {
+    return router->Send(1, Numbered(1),
+                        Bytes::Share(data.data(), data.size(), [&] { ++released; }));
+  };
+  EXPECT_EQ(send().outcome, Sent::kUnreachable);
+  EXPECT_EQ(released, 1);
+}
+
+TEST(Socket, AReceivedPayloadOutlivesItsSocketAndContext) {
+  Bytes payload;
+  {
+    Context context;
+    auto router = BindLoopback(context);
+    auto dealer = ConnectTo(context, *router);
+    ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
+    ASSERT_TRUE(dealer->Send(Numbered(1), Text(std::string(100000, 'p'))).ok());
+    payload = Await(*router)->payload.Slice(10, 20);
+  }
+  EXPECT_EQ(payload.view(), std::string(20, 'p'));
+}
+
+TEST(Socket, SendToAnUnknownPeerIsUnreachable) {
+  Context context;
+  auto router = BindLoopback(context);
+  const SendResult result = router->Send(42, Numbered(1));
+  EXPECT_EQ(result.outcome, Sent::kUnreachable);
+  EXPECT_EQ(result.status.code(), Code::kPeerLost);
+}
+
+TEST(Socket, SendToAForgottenPeerIsUnreachableUntilItSpeaksAgain) {
+  Context context;
+  auto router = BindLoopback(context);
+  auto dealer = ConnectTo(context, *router);
+  ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
+  ASSERT_TRUE(dealer->Send(Numbered(1)).ok());
+  const PeerId first = Await(*router)->peer;
+  router->Forget(first);
+  EXPECT_EQ(router->Send(first, Numbered(1)).outcome, Sent::kUnreachable);
+  ASSERT_TRUE(dealer->Send(Numbered(2)).ok());
+  const PeerId second = Await(*router)->peer;
+  EXPECT_NE(second, first);
+  EXPECT_TRUE(router->Send(second, Numbered(3)).ok());
+}
+
+TEST(Socket, SendToAPeerThatLeftBecomesUnreachable) {
+  Context context;
+  auto router = BindLoopback(context);
+  auto dealer = ConnectTo(context, *router);
+  ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
+  ASSERT_TRUE(dealer->Send(Numbered(1)).ok());
+  const PeerId peer = Await(*router)->peer;
+  dealer.reset();
+  Poller poller;  // only passes the time
+  const Time end = Now() + kPatience;
+  Sent outcome = Sent::kOk;
+  while (outcome == Sent::kOk && Now() < end) {
+    ASSERT_TRUE(poller.Wait(std::chrono::milliseconds(1)).ok());
+    outcome = router->Send(peer, Numbered(2)).outcome;
+  }
+  EXPECT_EQ(outcome, Sent::kUnreachable);
+}
+
+TEST(Socket, FullIsToldAndWhatWasTakenArrives) {
+  Context context;
+  const SocketOptions options{.max_payload = 1 << 20, .high_water_mark = 2};
+  auto router = BindLoopback(context, options);
+  auto dealer = ConnectTo(context, *router, options);
+  ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
+  ASSERT_TRUE(dealer->Send(Numbered(0)).ok());
+  const PeerId peer = Await(*router)->peer;
+  const Bytes payload = Text(std::string(1 << 20, 'p'));
+  uint64_t taken = 0;
+  SendResult result;
+  while ((result = router->Send(peer, Numbered(taken), payload)).ok() && taken < 1000) ++taken;
+  EXPECT_EQ(result.outcome, Sent::kFull);
+  EXPECT_GE(taken, 2u);
+  for (uint64_t i = 0; i < taken; ++i) {
+    const auto received = Await(*dealer);
+    ASSERT_TRUE(received.has_value()) << "message " << i << " of " << taken;
+    EXPECT_EQ(received->envelope.push().round(), i);
+  }
+}
+
+TEST(Socket, RefusesToSendWhatNobodyWouldTake) {
+  Context context;
+  auto router = BindLoopback(context, {.max_payload = 100});
+  auto dealer = ConnectTo(context, *router, {.max_payload = 100});
+  ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
+  EXPECT_EQ(dealer->Send(pb::Envelope()).outcome, Sent::kRefused);
+  const SendResult result = dealer->Send(Numbered(1), Text(std::string(101, 'p')));
+  EXPECT_EQ(result.outcome, Sent::kRefused);
+  EXPECT_EQ(result.status.code(), Code::kInternal);
+  EXPECT_TRUE(dealer->Send(Numbered(2), Text(std::string(100, 'p'))).ok());
+  EXPECT_EQ(Await(*router)->envelope.push().round(), 2u) << "nothing of the refused ones went";
+}
+
+TEST(Socket, DealerWithoutServerIsUnreachableAndFindsItLater) {
+  uint16_t port = 0;
+  {
+    Context elsewhere;  // its end gives the port back
+    port = BindLoopback(elsewhere)->port();
+  }
+  Context context;
+  auto dealer = Value(DealerSocket::Connect(context, "127.0.0.1", port, {}));
+  Poller poller;
+  poller.Add(dealer.get());
+  // Long enough for some tries to fail.
+  for (const Time end = Now() + std::chrono::milliseconds(400); Now() < end;) {
+    EXPECT_EQ(dealer->Send(Numbered(1)).outcome, Sent::kUnreachable);
+    ASSERT_TRUE(poller.Wait(end - Now()).ok());
+  }
+  EXPECT_EQ(dealer->link(), Link::kConnecting);
+  auto router = Value(RouterSocket::Bind(context, "127.0.0.1", port, {}));
+  ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
+  ASSERT_TRUE(dealer->Send(Numbered(2)).ok());
+  EXPECT_EQ(Await(*router)->envelope.push().round(), 2u) << "what was refused never goes";
+}
+
+TEST(Socket, DealerSeesItsServerGoAndReadsItsLastWords) {
+  Context context;
+  auto server = std::make_unique<Context>();
+  auto router = BindLoopback(*server);
+  auto dealer = ConnectTo(context, *router);
+  ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
+  ASSERT_TRUE(dealer->Send(Numbered(1)).ok());
+  const PeerId peer = Await(*router)->peer;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(router->Send(peer, Numbered(i)).ok());
+  router->CloseAfterFlush();
+  server.reset();
+  ASSERT_TRUE(AwaitLink(*dealer, Link::kLost));
+  for (uint64_t i = 0; i < 3; ++i) {
+    const auto received = Await(*dealer);
+    ASSERT_TRUE(received.has_value());
+    EXPECT_EQ(received->envelope.push().round(), i);
+  }
+  EXPECT_EQ(dealer->Send(Numbered(2)).outcome, Sent::kUnreachable);
+}
+
+TEST(Socket, AfterALossNothingGoesToARestartedServer) {
+  Context context;
+  auto server = std::make_unique<Context>();
+  auto first = BindLoopback(*server);
+  const uint16_t port = first->port();
+  auto dealer = ConnectTo(context, *first);
+  ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
+  first.reset();
+  server.reset();
+  ASSERT_TRUE(AwaitLink(*dealer, Link::kLost));
+  auto second = Value(RouterSocket::Bind(context, "127.0.0.1", port, {}));
+  EXPECT_EQ(dealer->Send(Numbered(1)).outcome, Sent::kUnreachable);
+  auto fresh = ConnectTo(context, *second);
+  ASSERT_TRUE(AwaitLink(*fresh, Link::kUp));
+  EXPECT_EQ(dealer->link(), Link::kLost);
+  EXPECT_EQ(dealer->Send(Numbered(1)).outcome, Sent::kUnreachable);
+  ASSERT_TRUE(fresh->Send(Numbered(2)).ok());
+  EXPECT_EQ(Await(*second)->envelope.push().round(), 2u);
+}
+
+TEST(Socket, WhatWasQueuedBeforeALossNeverReachesARestartedServer) {
+  Context context;
+  auto server = std::make_unique<Context>();
+  // A small receive buffer: most of what is sent stays in the dealer's queue.
+  auto first = BindLoopback(*server, {.high_water_mark = 1});
+  const uint16_t port = first->port();
+  auto dealer = ConnectTo(context, *first);
+  ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
+  const Bytes payload = Text(std::string(1 << 20, 'p'));
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(dealer->Send(Numbered(i), payload).ok());
+  first.reset();
+  server.reset();
+  ASSERT_TRUE(AwaitLink(*dealer, Link::kLost));
+  auto second = Value(RouterSocket::Bind(context, "127.0.0.1", port, {}));
+  // libzmq would connect again after 100 ms.
+  EXPECT_FALSE(Await(*second, std::chrono::milliseconds(500)).has_value());
+}
+
+TEST(Socket, ClosingWithAFlushDeliversAndIsFinal) {
+  Context context;
+  auto router = BindLoopback(context);
+  {
+    Context worker;
+    auto dealer = ConnectTo(worker, *router);
+    ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_TRUE(dealer->Send(Numbered(i), Text(std::string(1 << 20, 'p'))).ok());
+    }
+    dealer->CloseAfterFlush();
+    EXPECT_EQ(dealer->Send(Numbered(99)).outcome, Sent::kRefused);
+    EXPECT_FALSE(dealer->Receive().has_value());
+  }
+  for (uint64_t i = 0; i < 20; ++i) EXPECT_EQ(Await(*router)->envelope.push().round(), i);
+}
+
+TEST(Socket, NamesAPortInUse) {
+  Context context;
+  auto router = BindLoopback(context);
+  const auto second = RouterSocket::Bind(context, "127.0.0.1", router->port(), {});
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.status().code(), Code::kAddress);
+  EXPECT_THAT(second.status().message(),
+              AllOf(HasSubstr("127.0.0.1:" + std::to_string(router->port())), HasSubstr("in use")));
+}
+
+TEST(Socket, NamesAHostThatIsNotHere) {
+  Context context;
+  // 192.0.2.0/24 is for documentation: no machine has it.
+  const auto router = RouterSocket::Bind(context, "192.0.2.1", 0, {});
+  ASSERT_FALSE(router.ok());
+  EXPECT_EQ(router.status().code(), Code::kAddress);
+  EXPECT_THAT(router.status().message(), HasSubstr("192.0.2.1 is no address of this machine"));
+}
+
+TEST(Socket, NamesAHostThatDoesNotResolve) {
+  Context context;
+  const std::string host = std::string(70, 'x') + ".invalid";
+  for (const Status& status : {RouterSocket::Bind(context, host, 0, {}).status(),
+                               DealerSocket::Connect(context, host, 7000, {}).status()}) {
+    EXPECT_EQ(status.code(), Code::kAddress);
+    EXPECT_THAT(status.message(), HasSubstr("does not resolve"));
+  }
+  EXPECT_EQ(DealerSocket::Connect(context, "127.0.0.1", 0, {}).status().code(), Code::kAddress);
+}
+
+}  // namespace
+}  // namespace tern::net

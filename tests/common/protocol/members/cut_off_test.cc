@@ -1,0 +1,246 @@
+// A server that hears none of its workers: its own link is down, say. They may all come back as
+// they were, so nobody is given up before `wait_timeout`.
+#include <gmock/gmock.h>
+
+#include "tests/common/protocol/members/shard0.h"
+
+namespace tern::protocol::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using Presence = Coordinator::Worker::Presence;
+
+constexpr char kHearsNobody[] = "nobody else who holds the state of the job is heard";
+
+class CutOff : public testing::TestWithParam<OnLoss> {};
+
+TEST_P(CutOff, GoesOnWithAllWhenTheLinkIsBack) {
+  Shard0 shard0(GetParam());
+  shard0.Gather();
+  shard0.Pass(milliseconds(500), {0, 1});
+  const ControlActions silence = shard0.Pass(milliseconds(15'000), {});
+  EXPECT_TRUE(Shard0::EndOf(silence).ok()) << Shard0::EndOf(silence).message();
+  EXPECT_THAT(Shard0::LogOf(silence), HasSubstr(kHearsNobody));
+  EXPECT_EQ(Count(silence, ControlAction::Type::kMembers), 0) << "nobody went on without anybody";
+  // By other connections, some time one after the other.
+  EXPECT_EQ(To(300, SendsOf(shard0.Hear(300, Say(Veteran(0, 10, 4, 1))))).size(), 1u);
+  const ControlActions one = shard0.Pass(milliseconds(2'000), {0});
+  EXPECT_EQ(Count(one, ControlAction::Type::kMembers), 0);
+  const ControlActions other = shard0.Hear(301, Say(Veteran(1, 11, 4, 1)));
+  EXPECT_FALSE(First(301, pb::Envelope::kWelcome, SendsOf(other)).head.welcome().needs_state());
+  const ControlActions after = shard0.Pass(milliseconds(5'000), {0, 1});
+  EXPECT_TRUE(Shard0::EndOf(after).ok());
+  EXPECT_EQ(shard0.workers()[0].incarnation, 10u);
+  EXPECT_EQ(shard0.workers()[1].incarnation, 11u);
+  EXPECT_EQ(shard0.workers()[1].presence, Presence::kPresent);
+}
+
+TEST_P(CutOff, DoesNotTakeItsOwnDeafnessForAStandstillOfTheirs) {
+  Shard0 shard0(GetParam());
+  shard0.Gather();
+  shard0.Pass(milliseconds(500), {0, 1});
+  shard0.Pass(milliseconds(15'000), {});  // longer than progress_timeout
+  for (const uint32_t rank : {0, 1}) shard0.Hear(300 + rank, Say(Veteran(rank, 10 + rank, 4, 1)));
+  const ControlActions after = shard0.Pass(milliseconds(100), {});  // before a heartbeat came
+  EXPECT_THAT(Shard0::LogOf(after), Not(HasSubstr("lost")));
+}
+
+TEST_P(CutOff, GivesUpOneThatDiedOnceAnotherIsHeardAgain) {
+  Shard0 shard0(GetParam());
+  shard0.Gather();
+  shard0.Pass(milliseconds(500), {0, 1});
+  shard0.Pass(milliseconds(10'000), {});
+  shard0.Hear(300, Say(Veteran(0, 10, 4, 1)));
+  EXPECT_THAT(Shard0::LogOf(shard0.Pass(milliseconds(2'800), {0})), Not(HasSubstr("lost")));
+  EXPECT_THAT(Shard0::LogOf(shard0.Pass(milliseconds(500), {0})),
+              HasSubstr("worker 1 (node1, pid 0) was lost"));
+  EXPECT_EQ(shard0.workers()[1].presence, Presence::kLost);
+}
+
+// Worker 1 died just before the link was down; its successor asked for the rank.
+TEST_P(CutOff, DoesNotTakeOneThatDiedForAlive) {
+  Shard0 shard0(GetParam());
+  shard0.Gather();
+  shard0.Hear(301, Say(TestHello(1, 51)));
+  shard0.Pass(milliseconds(5'000), {});
+  shard0.Hear(300, Say(Veteran(0, 10, 4, 1)));
+  EXPECT_EQ(Shard0::RefuseTo(301, shard0.Hear(301, Say(TestHello(1, 51)))).then(),
+            pb::Refuse::retry);
+  shard0.Pass(milliseconds(3'500), {0});
+  const ControlActions out = shard0.Hear(301, Say(TestHello(1, 51)));
+  EXPECT_TRUE(First(301, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
+}
+
+TEST_P(CutOff, DoesNotWaitForEver) {
+  Shard0 shard0(GetParam());
+  shard0.Gather();
+  shard0.Pass(milliseconds(500), {0, 1});
+  EXPECT_TRUE(Shard0::EndOf(shard0.Pass(milliseconds(19'500), {})).ok());
+  const Status end = Shard0::EndOf(shard0.Pass(milliseconds(1'000), {}));
+  EXPECT_EQ(end.code(), Code::kPeerLost);
+  EXPECT_THAT(end.message(), HasSubstr("silent for 20."));
+}
+
+TEST_P(CutOff, EndsAtOnceWhenAllWereReplacedByNewProcesses) {
+  Shard0 shard0(GetParam());
+  shard0.Gather();
+  shard0.Pass(milliseconds(500), {0, 1});
+  shard0.Pass(milliseconds(3'500), {});
+  const ControlActions first = shard0.Hear(300, Say(TestHello(0, 50)));
+  EXPECT_TRUE(First(300, pb::Envelope::kWelcome, SendsOf(first)).head.welcome().needs_state());
+  EXPECT_TRUE(Shard0::EndOf(shard0.Pass(milliseconds(1'000), {})).ok())
+      << "worker 1 may have the state";
+  const ControlActions second = shard0.Hear(301, Say(TestHello(1, 51)));
+  EXPECT_EQ(Shard0::AbortOf(300, second).code(), 75u);
+  EXPECT_THAT(Shard0::AbortOf(301, second).sentence(),
+              testing::AllOf(HasSubstr("worker 1 (node1, pid 0) was started again"),
+                             HasSubstr("no live worker holds the state")));
+}
+
+TEST_P(CutOff, LetsANewcomerWaitForOneWhoHoldsTheState) {
+  Shard0 shard0(GetParam());
+  shard0.Gather();
+  shard0.Pass(milliseconds(500), {0, 1});
+  shard0.Pass(milliseconds(3'500), {});
+  shard0.Hear(300, Say(TestHello(0, 50)));
+  Message want;
+  want.head.mutable_state_want()->set_rank(0);
+  want.head.mutable_state_want()->set_incarnation(50);
+  shard0.Hear(300, want);
+  shard0.Hear(301, Say(Veteran(1, 11, 4, 1)));
+  EXPECT_TRUE(
+      First(301, pb::Envelope::kStateWant, SendsOf(shard0.Hear(300, want))).head.has_state_want());
+}
+
+TEST_P(CutOff, StopsAtOnceWhereASignalAsksForIt) {
+  Shard0 shard0(GetParam());
+  shard0.Gather();
+  shard0.Pass(milliseconds(500), {0, 1});
+  shard0.Pass(milliseconds(5'000), {});
+  EXPECT_EQ(Shard0::EndOf(shard0.Stop(Code::kTerminated)).code(), Code::kTerminated);
+}
+
+TEST_P(CutOff, WaitsForNobodyOnceTheJobStops) {
+  Shard0 shard0(GetParam());
+  shard0.Gather();
+  shard0.Pass(milliseconds(500), {0, 1});
+  shard0.Stop(Code::kTerminated);
+  EXPECT_EQ(Shard0::EndOf(shard0.Pass(milliseconds(4'000), {})).code(), Code::kTerminated);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, CutOff, testing::Values(OnLoss::kWait, OnLoss::kShrink),
+                         [](const auto& info) { return NameOf(info.param); });
+
+TEST(CutOffUnderFail, EndsTheJobAsBefore) {
+  Shard0 shard0(OnLoss::kFail);
+  shard0.Gather();
+  shard0.Pass(milliseconds(500), {0, 1});
+  const Status end = Shard0::EndOf(shard0.Pass(milliseconds(3'500), {}));
+  EXPECT_EQ(end.code(), Code::kPeerLost);
+}
+
+// Rank 0 was given up while the other was heard: it may still bring the state back.
+TEST(CutOffUnderWait, TheStateMayAlsoComeBackWithOneThatWasGivenUp) {
+  Shard0 shard0(OnLoss::kWait);
+  shard0.Gather();
+  shard0.Pass(milliseconds(3'500), {1});
+  ASSERT_EQ(shard0.workers()[0].presence, Presence::kLost);
+  shard0.Pass(milliseconds(3'500), {});
+  EXPECT_TRUE(Shard0::EndOf(shard0.Hear(301, Say(TestHello(1, 51)))).ok());
+  const ControlActions back = shard0.Hear(300, Say(Veteran(0, 12, 4, 1)));
+  EXPECT_FALSE(First(300, pb::Envelope::kWelcome, SendsOf(back)).head.welcome().needs_state());
+}
+
+// Of what its process says itself there is no doubt.
+TEST(CutOffUnderWait, WhoLeavesTakesItsStateAlong) {
+  Shard0 shard0(OnLoss::kWait);
+  shard0.Gather();
+  EXPECT_TRUE(Shard0::EndOf(shard0.Hear(100, Bye(0, 10, Code::kInternal, "a bug"))).ok());
+  const Status end = Shard0::EndOf(shard0.Hear(101, Bye(1, 11, Code::kInternal, "a bug")));
+  EXPECT_THAT(end.message(), HasSubstr("no live worker holds the state"));
+}
+
+// Servers hold the state: a new process counts like the one before it.
+TEST(CutOffWithoutRounds, ANewProcessShowsThatTheLinkIsBackAndTheOthersHaveTheirTime) {
+  for (const OnLoss on_loss : {OnLoss::kWait, OnLoss::kShrink}) {
+    ControlOptions options = TestOptions(1, 2, on_loss);
+    options.workers_hold_state = false;
+    Shard0 shard0(std::move(options));
+    shard0.Gather();
+    shard0.Pass(milliseconds(500), {0, 1});
+    shard0.Pass(milliseconds(5'000), {});
+    const ControlActions out = shard0.Hear(300, Say(TestHello(0, 50)));
+    EXPECT_FALSE(First(300, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
+    EXPECT_THAT(Shard0::LogOf(shard0.Pass(milliseconds(2'500), {0})), Not(HasSubstr("lost")));
+    shard0.Hear(301, Say(Veteran(1, 11, 4, 1)));
+    EXPECT_EQ(shard0.workers()[1].presence, Presence::kPresent);
+    EXPECT_EQ(shard0.workers()[1].incarnation, 11u);
+  }
+}
+
+TEST(CutOffUnderWait, WhoLeavesAfterItWasGivenUpDoesNotReturn) {
+  Shard0 shard0(OnLoss::kWait);
+  shard0.Gather();
+  shard0.Pass(milliseconds(3'500), {1});
+  ASSERT_EQ(shard0.workers()[0].presence, Presence::kLost);
+  EXPECT_TRUE(Shard0::EndOf(shard0.Hear(101, Bye(1, 11, Code::kInternal, "a bug"))).ok());
+  EXPECT_THAT(Shard0::EndOf(shard0.Hear(100, Bye(0, 10, Code::kPeerLost, "cut off"))).message(),
+              HasSubstr("no live worker holds the state"));
+}
+
+class CutOffWithCheckpoints : public testing::TestWithParam<bool> {
+ protected:
+  CutOffWithCheckpoints() : shard0_(Options(GetParam())) {
+    shard0_.Gather();
+    shard0_.Pass(milliseconds(500), {0, 1});
+  }
+  static ControlOptions Options(bool snapshots) {
+    ControlOptions options = TestOptions(1, 2, OnLoss::kWait);
+    if (snapshots) {
+      options.snapshots = [](uint64_t) { return std::vector<uint64_t>{10}; };
+    } else {
+      options.resumes = true;
+    }
+    return options;
+  }
+  static pb::Hello Newcomer(uint32_t rank, uint64_t incarnation) {
+    pb::Hello hello = TestHello(rank, incarnation);
+    for (const uint64_t step : {10, 20}) {
+      pb::Checkpoint* one = hello.add_checkpoints();
+      one->set_run(7);
+      one->set_step(step);
+      one->set_round(step);
+    }
+    return hello;
+  }
+
+  Shard0 shard0_;
+};
+
+TEST_P(CutOffWithCheckpoints, DoesNotGoBackWhileTheStateMayReturn) {
+  const ControlActions silence = shard0_.Pass(milliseconds(10'000), {});
+  EXPECT_THAT(Shard0::LogOf(silence), Not(HasSubstr("go back")));
+  shard0_.Hear(300, Say(Veteran(0, 10, 4, 1)));
+  shard0_.Hear(301, Say(Veteran(1, 11, 4, 1)));
+  EXPECT_THAT(Shard0::LogOf(shard0_.Pass(milliseconds(2'000), {0, 1})), Not(HasSubstr("go back")));
+  EXPECT_TRUE(shard0_.coordinator().running());
+}
+
+TEST_P(CutOffWithCheckpoints, GoesBackAsSoonAsAllWereReplaced) {
+  shard0_.Pass(milliseconds(3'500), {});
+  shard0_.Hear(300, Say(Newcomer(0, 50)));
+  const ControlActions told = shard0_.Hear(301, Say(Newcomer(1, 51)));
+  EXPECT_THAT(Shard0::LogOf(told), HasSubstr("no live worker holds the state of the job; all go"));
+  EXPECT_EQ(First(300, pb::Envelope::kGoBack, SendsOf(told)).head.go_back().incarnation(), 50u);
+  const ControlActions begun = shard0_.Hear(302, Say(Newcomer(0, 60)));
+  EXPECT_TRUE(shard0_.coordinator().running()) << Shard0::LogOf(begun);
+  const pb::Welcome welcome = First(301, pb::Envelope::kWelcome, SendsOf(begun)).head.welcome();
+  EXPECT_EQ(GetParam() ? welcome.begin() : welcome.resume().step(), GetParam() ? 10u : 20u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, CutOffWithCheckpoints, testing::Bool(),
+                         [](const auto& info) { return info.param ? "OfServers" : "OfWorkers"; });
+
+}  // namespace
+}  // namespace tern::protocol::test

@@ -1,0 +1,217 @@
+#include "common/protocol/members/follower.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/common/protocol/members/words.h"
+
+namespace tern::protocol::test {
+namespace {
+
+using testing::HasSubstr;
+using Type = ControlAction::Type;
+
+class FollowerTest : public testing::Test {
+ protected:
+  FollowerTest() {
+    ControlOptions options;
+    options.shard = 1;
+    options.shards = 2;
+    options.workers = 2;
+    options.incarnation = 9;
+    options.data_ports = {4001};
+    options.expected = TestHello(0, 0);
+    options.timings = TestTimings();
+    follower_ = std::make_unique<Follower>(std::move(options),
+                                           std::vector{LettersCell({Kind::kScale, 0, 0})});
+    follower_->Start(now_, &started_);
+  }
+  ControlActions FromShard0(const Message& message) {
+    ControlActions out;
+    follower_->OnMessageFromShard0(message, now_, &out);
+    return out;
+  }
+  ControlActions Hear(Peer from, const Message& message) {
+    ControlActions out;
+    follower_->OnMessage(from, message, now_, &out);
+    return out;
+  }
+  ControlActions Timer(Time time) {
+    now_ += time;
+    ControlActions out;
+    follower_->OnTimer(now_, &out);
+    return out;
+  }
+  void Follow(uint64_t epoch = 1) {
+    Message welcome;
+    welcome.head.mutable_welcome()->set_incarnation(7);
+    FromShard0(welcome);
+    Message members;
+    *members.head.mutable_members() = MembersOf(epoch, {10, 11});
+    EXPECT_EQ(Count(FromShard0(members), Type::kMembers), 1);
+  }
+  static Message Pulse(uint64_t incarnation, uint64_t epoch) {
+    Message pulse;
+    pulse.head.mutable_pulse()->set_incarnation(incarnation);
+    pulse.head.mutable_pulse()->set_epoch(epoch);
+    return pulse;
+  }
+  static int Hellos(const ControlActions& actions) {
+    return static_cast<int>(std::count_if(actions.begin(), actions.end(), [](const auto& action) {
+      return action.type == Type::kSendShard0 && action.send.message.head.has_hello();
+    }));
+  }
+
+  Time now_ = milliseconds(1000);
+  std::unique_ptr<Follower> follower_;
+  ControlActions started_;
+};
+
+TEST_F(FollowerTest, GreetsShard0UntilItIsWelcome) {
+  EXPECT_EQ(Count(started_, Type::kConnectShard0), 1);
+  EXPECT_EQ(Hellos(started_), 1);
+  EXPECT_EQ(Hellos(Timer(milliseconds(100))), 1);
+  Follow();
+  EXPECT_EQ(Hellos(Timer(milliseconds(100))), 0);
+}
+
+TEST_F(FollowerTest, WelcomesWorkersThatAreMembers) {
+  const auto refuse = [](Peer peer, const ControlActions& out) {
+    return First(peer, pb::Envelope::kRefuse, SendsOf(out)).head.refuse();
+  };
+  EXPECT_EQ(refuse(100, Hear(100, Say(TestHello(0, 10)))).then(), pb::Refuse::retry);
+  Follow();
+  Hear(100, Say(TestHello(0, 10)));
+  const ControlActions out = Hear(101, Say(TestHello(1, 11)));
+  const pb::Welcome welcome = First(100, pb::Envelope::kWelcome, SendsOf(out)).head.welcome();
+  EXPECT_EQ(welcome.incarnation(), 9u);
+  ASSERT_EQ(welcome.data_ports_size(), 1);
+  EXPECT_EQ(welcome.data_ports(0), 4001u);
+  pb::Hello other = TestHello(1, 11);
+  other.set_model_digest(5);
+  EXPECT_EQ(refuse(102, Hear(102, Say(other))).code(), 76u);
+  EXPECT_EQ(refuse(300, Hear(300, Beat(1, 11, 0))).then(), pb::Refuse::retry);  // said no hello
+}
+
+TEST_F(FollowerTest, KeepsItsFloorByHeartbeats) {
+  Follow();
+  Hear(100, Say(TestHello(0, 10)));
+  Hear(101, Say(TestHello(1, 11)));
+  Hear(100, Beat(0, 10, 4));
+  Hear(101, Beat(1, 11, 3));
+  EXPECT_EQ(follower_->lane().floor(), 3u);
+  const ControlActions out = Timer(milliseconds(250));
+  EXPECT_EQ(First(100, pb::Envelope::kPulse, SendsOf(out)).head.pulse().floor(), 3u);
+  EXPECT_EQ(Count(out, Type::kSendShard0), 1);
+}
+
+TEST_F(FollowerTest, AsksForMembersThatItHasNotHeardOf) {
+  Follow();
+  FromShard0(Pulse(7, 1));
+  EXPECT_EQ(Hellos(Timer(milliseconds(100))), 0);
+  FromShard0(Pulse(7, 2));
+  EXPECT_EQ(Hellos(Timer(milliseconds(100))), 1);
+}
+
+TEST_F(FollowerTest, IgnoresOlderMembers) {
+  Follow(5);
+  Message members;
+  *members.head.mutable_members() = MembersOf(4, {20, 21});
+  EXPECT_EQ(Count(FromShard0(members), Type::kMembers), 0);
+}
+
+TEST_F(FollowerTest, TellsShard0AtOnceThatItsMembersAreOlder) {
+  Follow(5);
+  Message members;
+  *members.head.mutable_members() = MembersOf(4, {10, 11});
+  const ControlActions out = FromShard0(members);
+  EXPECT_EQ(Count(out, Type::kMembers), 0);
+  ASSERT_EQ(Count(out, Type::kSendShard0), 1);
+  EXPECT_EQ(out[0].send.message.head.pulse().epoch(), 5u);
+}
+
+TEST_F(FollowerTest, GreetsAgainAfterARestartOfShard0) {
+  Follow();
+  FromShard0(Pulse(8, 0));
+  EXPECT_EQ(Hellos(Timer(milliseconds(100))), 1);
+  follower_->OnShard0Disconnected();
+  EXPECT_EQ(Count(Timer(milliseconds(100)), Type::kConnectShard0), 1);
+  EXPECT_EQ(Count(Timer(milliseconds(2900)), Type::kConnectShard0), 0);
+  EXPECT_EQ(Count(Timer(milliseconds(200)), Type::kConnectShard0), 1);  // silent for too long
+}
+
+TEST_F(FollowerTest, GivesShard0ItsTimeToReturn) {
+  Follow();
+  EXPECT_EQ(Count(Timer(milliseconds(29'000)), Type::kEnded), 0);
+  const ControlActions out = Timer(milliseconds(1'500));
+  ASSERT_EQ(Count(out, Type::kEnded), 1);
+  EXPECT_EQ(out.back().status.code(), Code::kPeerLost);
+  EXPECT_THAT(out.back().status.message(), HasSubstr("server shard 0 was lost"));
+}
+
+TEST_F(FollowerTest, AnswersTheEndAndEnds) {
+  Follow();
+  const ControlActions out = FromShard0(EndMessage(Code::kTerminated, "stopped"));
+  ASSERT_EQ(Count(out, Type::kSendShard0), 1);
+  EXPECT_TRUE(out.front().send.message.head.has_end());
+  EXPECT_EQ(out.back().status.code(), Code::kTerminated);
+  EXPECT_TRUE(Timer(milliseconds(60'000)).empty());
+}
+
+TEST_F(FollowerTest, PassesAnAbortOn) {
+  Follow();
+  Hear(100, Say(TestHello(0, 10)));
+  Message abort;
+  abort.head.mutable_abort()->set_code(75);
+  abort.head.mutable_abort()->set_sentence("worker 1 was lost");
+  const ControlActions out = FromShard0(abort);
+  EXPECT_EQ(First(100, pb::Envelope::kAbort, SendsOf(out)).head.abort().code(), 75u);
+  EXPECT_EQ(out.back().status.message(), "worker 1 was lost");
+}
+
+TEST_F(FollowerTest, EndsWithAnErrorWhateverCodeShard0Says) {
+  Follow();
+  Message abort;
+  abort.head.mutable_abort()->set_code(256);
+  abort.head.mutable_abort()->set_sentence("gone\x1b[2J");
+  const ControlActions out = FromShard0(abort);
+  EXPECT_EQ(out.back().status.code(), Code::kInternal);
+  EXPECT_THAT(out.back().status.message(), HasSubstr("gone\\x1b[2J"));
+}
+
+TEST_F(FollowerTest, LeavesWhereShard0RefusesIt) {
+  const ControlActions out = FromShard0(MakeRefuse(76, "another job", pb::Refuse::leave));
+  EXPECT_EQ(out.back().status.code(), Code::kMismatch);
+  EXPECT_THAT(out.back().status.message(), HasSubstr("another job"));
+}
+
+TEST_F(FollowerTest, TellsShard0WhyItCannotGoOnAndEndsAsShard0Says) {
+  Follow();
+  const auto aborts = [](const ControlActions& actions) {
+    return std::count_if(actions.begin(), actions.end(), [](const auto& action) {
+      return action.type == Type::kSendShard0 &&
+             action.send.message.head.abort().sentence() == "no disk";
+    });
+  };
+  ControlActions out;
+  follower_->OnFailure(Status(Code::kBadData, "no disk"), now_, &out);
+  follower_->OnFailure(Status(Code::kBadData, "no disk"), now_, &out);
+  EXPECT_EQ(aborts(out), 1);
+  EXPECT_EQ(aborts(Timer(milliseconds(300))), 1) << "again, until shard 0 ends the job";
+  Message abort;
+  abort.head.mutable_abort()->set_code(static_cast<uint32_t>(Code::kBadData));
+  abort.head.mutable_abort()->set_sentence("server shard 1 cannot go on: no disk");
+  const ControlActions ended = FromShard0(abort);
+  ASSERT_EQ(Count(ended, Type::kEnded), 1);
+}
+
+TEST_F(FollowerTest, EndsByItselfWhereItCannotGoOnAndShard0IsSilent) {
+  Follow();
+  ControlActions out;
+  follower_->OnFailure(Status(Code::kBadData, "no disk"), now_, &out);
+  const ControlActions ended = Timer(milliseconds(3100));
+  ASSERT_EQ(Count(ended, Type::kEnded), 1);
+  EXPECT_EQ(ended.back().status.message(), "no disk");
+}
+
+}  // namespace
+}  // namespace tern::protocol::test

@@ -1,0 +1,526 @@
+// A job whose servers hold the parameters goes back to a round that all shards have: shard 0's
+// part, a follower's and a worker's.
+#include "common/protocol/members/roll_back.h"
+
+#include <gmock/gmock.h>
+
+#include "common/protocol/members/coordinator.h"
+#include "common/protocol/members/follower.h"
+#include "common/protocol/members/session.h"
+#include "tests/common/protocol/members/words.h"
+
+namespace tern::protocol::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Type = ControlAction::Type;
+using Body = pb::Envelope::BodyCase;
+
+TEST(SnapshotPoll, KnowsTheNewestRoundOfAllOnceAllHaveAnswered) {
+  SnapshotPoll poll(3);
+  EXPECT_FALSE(poll.NewestOfAll().has_value());
+  poll.Put(0, {10, 20});
+  poll.Put(2, {20, 30});
+  EXPECT_FALSE(poll.NewestOfAll().has_value());
+  poll.Put(1, {10, 20, 30});
+  EXPECT_EQ(poll.NewestOfAll(), 20u);
+  poll.Forget(1);
+  EXPECT_FALSE(poll.NewestOfAll().has_value());
+  poll.Put(1, {10});
+  EXPECT_EQ(poll.NewestOfAll(), 0u) << "the beginning is what all have";
+  poll.Clear();
+  EXPECT_FALSE(poll.NewestOfAll().has_value());
+}
+
+// A lane that has closed round r knows of all others that they have closed r - window, and that
+// what they had to write before that is on disk.
+TEST(SnapshotsToKeep, ReachBackToOneThatAllHaveOnDisk) {
+  for (uint64_t every : {1, 2, 3, 10, 1000}) {
+    for (uint64_t window : {1, 2}) {
+      const uint64_t keep = SnapshotsToKeep(every, window);
+      const uint64_t newest = 100 * every, on_disk_everywhere = newest - window - 1;
+      EXPECT_LE(newest - (keep - 1) * every, on_disk_everywhere) << every << ", " << window;
+      EXPECT_GT(newest - (keep - 2) * every, on_disk_everywhere) << "one would be too many";
+    }
+  }
+}
+
+// Shard 0 of two, two workers. Worker r is peer 100 + r, shard 1 is peer 200; incarnations of one's
+// n-th life are 10 n + rank, and 50 + n of shard 1.
+class GoingBack : public testing::Test {
+ protected:
+  GoingBack() { Make(OnLoss::kWait); }
+
+  void Make(OnLoss on_loss) {
+    ControlOptions options = TestOptions(2, 2, on_loss);
+    options.snapshots = [this](uint64_t run) {
+      asked_of_run_ = run;
+      return std::vector<uint64_t>{10, 20};
+    };
+    coordinator_ = std::make_unique<Coordinator>(std::move(options),
+                                                 std::vector{LettersCell({Kind::kFigures, 0, 0})});
+    ControlActions out;
+    coordinator_->Start(now_, &out);
+  }
+  ControlActions Hear(Peer from, const Message& message) {
+    ControlActions out;
+    coordinator_->OnMessage(from, message, now_, &out);
+    return out;
+  }
+  ControlActions Pass(Time time, const std::vector<Message>& beats = {}) {
+    ControlActions all;
+    for (const Time end = now_ + time; now_ < end;) {
+      now_ += milliseconds(100);
+      for (const Message& beat : beats)
+        Append(Hear(100 + beat.head.heartbeat().rank(), beat), &all);
+      ControlActions out;
+      coordinator_->OnTimer(now_, &out);
+      Append(std::move(out), &all);
+    }
+    return all;
+  }
+  static void Append(ControlActions from, ControlActions* to) {
+    for (ControlAction& action : from) to->push_back(std::move(action));
+  }
+  // A life later than the one before is seen a second after that one was heard last.
+  ControlActions ShardSays(uint64_t life) {
+    if (life != life_of_shard_) now_ += milliseconds(1000);
+    life_of_shard_ = life;
+    pb::Hello hello = TestHello(1, 50 + life);
+    hello.set_role(pb::Hello::shard);
+    return Hear(200, Say(hello));
+  }
+  // As the worker that GoBack makes: it holds nothing, was never admitted and knows the run.
+  ControlActions WorkersCome(uint64_t life, uint64_t run = 0) {
+    ControlActions all;
+    for (uint32_t rank : {0, 1}) {
+      pb::Hello hello = TestHello(rank, 10 * life + rank);
+      if (run != 0) hello.set_run(run);
+      Append(Hear(100 + rank, Say(hello)), &all);
+    }
+    return all;
+  }
+  ControlActions Answer(const std::vector<uint64_t>& rounds, uint64_t run = 7) {
+    Message answer;
+    answer.head.mutable_go_back()->set_run(run);
+    for (uint64_t round : rounds) answer.head.mutable_go_back()->add_snapshots(round);
+    return Hear(200, answer);
+  }
+  // A job that runs, at these rounds.
+  void Run(uint64_t first, uint64_t second) {
+    ShardSays(1);
+    WorkersCome(1);
+    ASSERT_TRUE(coordinator_->running());
+    Hear(100, Beat(0, 10, first));
+    Hear(101, Beat(1, 11, second));
+  }
+  static Message To1(Peer peer, Body body, const ControlActions& actions) {
+    return First(peer, body, SendsOf(actions));
+  }
+  static std::string LogOf(const ControlActions& actions) {
+    std::string log;
+    for (const ControlAction& action : actions) log += action.text + "\n";
+    return log;
+  }
+
+  uint64_t asked_of_run_ = 0, life_of_shard_ = 0;
+  std::unique_ptr<Coordinator> coordinator_;
+  Time now_ = milliseconds(1000);
+};
+
+TEST_F(GoingBack, IsNotPartOfTheFirstBeginning) {
+  ShardSays(1);
+  const ControlActions out = WorkersCome(1);
+  const pb::Welcome welcome = To1(101, Body::kWelcome, out).head.welcome();
+  EXPECT_FALSE(welcome.needs_state());
+  EXPECT_FALSE(welcome.has_begin());
+  const pb::Members members = To1(200, Body::kMembers, out).head.members();
+  EXPECT_NE(members.beginning(), 0u);
+  EXPECT_EQ(members.begin(), 0u);
+  EXPECT_EQ(asked_of_run_, 0u);
+}
+
+TEST_F(GoingBack, FollowsTheDeathOfAShardFromGatheringToAskingToTheNewestRoundOfAll) {
+  Run(25, 26);
+  const ControlActions died = ShardSays(2);
+  EXPECT_FALSE(coordinator_->running());
+  EXPECT_EQ(To1(100, Body::kGoBack, died).head.go_back().incarnation(), 10u);
+  EXPECT_EQ(To1(101, Body::kGoBack, died).head.go_back().incarnation(), 11u);
+  EXPECT_TRUE(To1(200, Body::kMembers, died).head.body_case() == Body::BODY_NOT_SET);
+
+  const ControlActions come = WorkersCome(2, 7);
+  EXPECT_EQ(To1(200, Body::kGoBack, come).head.go_back().run(), 7u);
+  EXPECT_EQ(asked_of_run_, 7u);
+  EXPECT_FALSE(coordinator_->running());
+  EXPECT_EQ(To1(200, Body::kGoBack, Pass(milliseconds(200))).head.go_back().run(), 7u) << "again";
+  Answer({20, 30}, 6);  // of another run
+  EXPECT_FALSE(coordinator_->running());
+
+  const ControlActions back = Answer({20, 30});
+  EXPECT_TRUE(coordinator_->running());
+  for (Peer peer : {100, 101}) {
+    const pb::Welcome welcome = To1(peer, Body::kWelcome, back).head.welcome();
+    EXPECT_TRUE(welcome.needs_state());
+    EXPECT_EQ(welcome.begin(), 20u);
+    EXPECT_EQ(welcome.run(), 7u);
+  }
+  const pb::Members members = To1(200, Body::kMembers, back).head.members();
+  EXPECT_EQ(members.begin(), 20u);
+  EXPECT_THAT(members.incarnations(), ElementsAre(20u, 21u));
+  EXPECT_THAT(members.joining(), ElementsAre()) << "all begin together, nobody is waited for less";
+  EXPECT_THAT(LogOf(back), HasSubstr("all go back to round 20, from round 26"));
+  EXPECT_EQ(coordinator_->lane().floor(), 20u);
+}
+
+TEST_F(GoingBack, IsToTheBeginningWhereNoRoundIsCommon) {
+  Run(5, 5);
+  ShardSays(2);
+  WorkersCome(2, 7);
+  const ControlActions back = Answer({});
+  EXPECT_TRUE(To1(100, Body::kWelcome, back).head.welcome().has_begin());
+  EXPECT_EQ(To1(100, Body::kWelcome, back).head.welcome().begin(), 0u);
+}
+
+TEST_F(GoingBack, BeginsOnceMoreWhenAShardDiesMeanwhileOrAfter) {
+  Run(25, 26);
+  ShardSays(2);
+  WorkersCome(2, 7);
+  ShardSays(3);  // before it answered
+  EXPECT_EQ(To1(200, Body::kGoBack, Pass(milliseconds(200))).head.go_back().run(), 7u);
+  const uint64_t first = To1(200, Body::kMembers, Answer({20})).head.members().beginning();
+  const ControlActions again = ShardSays(4);
+  EXPECT_EQ(To1(100, Body::kGoBack, again).head.go_back().incarnation(), 20u);
+  WorkersCome(3, 7);
+  const pb::Members members = To1(200, Body::kMembers, Answer({10})).head.members();
+  EXPECT_EQ(members.begin(), 10u);
+  EXPECT_NE(members.beginning(), first);
+}
+
+TEST_F(GoingBack, TellsAnOldIncarnationAgain) {
+  Run(25, 26);
+  ShardSays(2);
+  EXPECT_EQ(To1(100, Body::kRefuse, Hear(100, Beat(0, 10, 25))).head.refuse().then(),
+            pb::Refuse::retry);
+  pb::Hello hello = Veteran(0, 10, 25, 1);
+  hello.set_run(7);
+  EXPECT_EQ(To1(100, Body::kGoBack, Hear(100, Say(hello))).head.go_back().incarnation(), 10u);
+}
+
+TEST_F(GoingBack, FollowsTheDeathOfShardZeroOnceAllHaveSaidHello) {
+  ShardSays(1);
+  pb::Hello hello = Veteran(0, 10, 25, 3);
+  hello.set_run(99);
+  EXPECT_TRUE(SendsOf(Hear(100, Say(hello))).empty());
+  hello = Veteran(1, 11, 26, 3);
+  hello.set_run(99);
+  const ControlActions out = Hear(101, Say(hello));
+  for (uint32_t rank : {0, 1}) {
+    EXPECT_EQ(To1(100 + rank, Body::kGoBack, out).head.go_back().incarnation(), 10u + rank);
+  }
+  WorkersCome(2, 99);
+  EXPECT_EQ(asked_of_run_, 99u);
+  const ControlActions back = Answer({10}, 99);
+  EXPECT_EQ(To1(101, Body::kWelcome, back).head.welcome().begin(), 10u);
+  EXPECT_EQ(To1(101, Body::kWelcome, back).head.welcome().run(), 99u);
+  EXPECT_GT(To1(101, Body::kWelcome, back).head.welcome().epoch(), 3u);
+}
+
+TEST_F(GoingBack, IsNotNeededWhereAllAreDone) {
+  ShardSays(1);
+  ControlActions out;
+  for (uint32_t rank : {0, 1}) {
+    pb::Hello hello = Veteran(rank, 10 + rank, 100, 3);
+    hello.set_run(99);
+    hello.set_done(true);
+    Append(Hear(100 + rank, Say(hello)), &out);
+  }
+  EXPECT_TRUE(coordinator_->running());
+  EXPECT_FALSE(To1(200, Body::kMembers, out).head.members().has_beginning());
+  EXPECT_FALSE(To1(100, Body::kWelcome, out).head.welcome().needs_state());
+}
+
+TEST_F(GoingBack, FollowsTheDeathOfAllWorkers) {
+  Run(25, 26);
+  Pass(milliseconds(4000), {});
+  ShardSays(1);  // it was heard all the time
+  const ControlActions replaced = WorkersCome(2);
+  EXPECT_THAT(LogOf(replaced), HasSubstr("no live worker holds the state of the job; all go back"));
+  EXPECT_EQ(To1(100, Body::kGoBack, replaced).head.go_back().incarnation(), 20u);
+  WorkersCome(3);
+  EXPECT_EQ(asked_of_run_, 7u) << "the run goes on, though no worker knows it";
+  EXPECT_EQ(To1(100, Body::kWelcome, Answer({20})).head.welcome().begin(), 20u);
+}
+
+TEST_F(GoingBack, BeginsOnceMoreWhenAWorkerDiesBeforeAnyHasTheParameters) {
+  Run(25, 26);
+  ShardSays(2);
+  WorkersCome(2, 7);
+  Answer({20});
+  Message alive = Beat(0, 20, 0);
+  alive.head.mutable_heartbeat()->clear_applied();
+  const ControlActions lost = Pass(milliseconds(3500), {alive});
+  EXPECT_EQ(To1(100, Body::kGoBack, lost).head.go_back().incarnation(), 20u);
+}
+
+TEST_F(GoingBack, LetsAWorkerGetStateFromOneThatHasTheParameters) {
+  Run(25, 26);
+  ShardSays(2);
+  WorkersCome(2, 7);
+  Answer({20});
+  const ControlActions lost = Pass(milliseconds(3500), {Beat(0, 20, 20)});
+  EXPECT_EQ(To1(100, Body::kGoBack, lost).head.body_case(), Body::BODY_NOT_SET);
+  const ControlActions back = Hear(101, Say(TestHello(1, 31)));
+  const pb::Welcome welcome = To1(101, Body::kWelcome, back).head.welcome();
+  EXPECT_TRUE(welcome.needs_state());
+  EXPECT_FALSE(welcome.has_begin());
+}
+
+TEST_F(GoingBack, GoesOnWithoutThoseWhoWereGoneUnderShrink) {
+  Make(OnLoss::kShrink);
+  Run(25, 26);
+  Pass(milliseconds(3500), {Beat(0, 10, 25)});
+  EXPECT_TRUE(coordinator_->running());
+  ShardSays(2);
+  pb::Hello hello = TestHello(0, 20);
+  hello.set_run(7);
+  Hear(100, Say(hello));
+  const ControlActions back = Answer({20});
+  EXPECT_TRUE(coordinator_->running());
+  EXPECT_THAT(To1(200, Body::kMembers, back).head.members().incarnations(), ElementsAre(20u, 0u));
+}
+
+TEST_F(GoingBack, IsNotHeldUpUnderShrinkByOneWhoDiedUnnoticed) {
+  Make(OnLoss::kShrink);
+  Run(25, 26);
+  ShardSays(2);
+  pb::Hello hello = TestHello(0, 20);
+  hello.set_run(7);
+  Hear(100, Say(hello));
+  EXPECT_FALSE(coordinator_->running()) << "worker 1 was told, and may come";
+  const std::vector<Message> beats = {Beat(0, 20, 0)};
+  const ControlActions asked = Pass(milliseconds(3500), beats);
+  EXPECT_EQ(To1(200, Body::kGoBack, asked).head.go_back().run(), 7u);
+  const ControlActions back = Answer({20});
+  EXPECT_TRUE(coordinator_->running());
+  EXPECT_THAT(To1(200, Body::kMembers, back).head.members().incarnations(), ElementsAre(20u, 0u));
+}
+
+TEST_F(GoingBack, EndsInTimeWhereSomebodyDoesNotCome) {
+  Run(25, 26);
+  ShardSays(2);
+  WorkersCome(2, 7);
+  std::string log;
+  Status end;
+  for (int second = 0; second < 65 && end.ok(); ++second) {
+    ShardSays(2);  // alive, but it does not answer
+    for (const ControlAction& action : Pass(milliseconds(1000), {Beat(0, 20, 0), Beat(1, 21, 0)})) {
+      if (action.send.message.head.has_abort())
+        end = Status(Code::kPeerLost, action.send.message.head.abort().sentence());
+    }
+  }
+  EXPECT_THAT(end.message(), HasSubstr("did not start again"));
+  EXPECT_THAT(end.message(), HasSubstr("a server shard did not say what it can go back to"));
+}
+
+TEST(FollowerGoingBack, AnswersWithItsSnapshotsAndForgetsEverybodyAtAnotherBeginning) {
+  ControlOptions options;
+  options.shard = 1;
+  options.shards = 2;
+  options.workers = 1;
+  options.incarnation = 9;
+  options.expected = TestHello(0, 0);
+  options.timings = TestTimings();
+  options.snapshots = [](uint64_t run) { return std::vector<uint64_t>{run, run + 1}; };
+  Follower follower(std::move(options), {LettersCell({Kind::kScale, 0, 0})});
+  ControlActions out;
+  follower.Start(milliseconds(1), &out);
+  const auto from_shard0 = [&](const Message& message) {
+    out.clear();
+    follower.OnMessageFromShard0(message, milliseconds(2), &out);
+  };
+  Message question;
+  question.head.mutable_go_back()->set_run(30);
+  from_shard0(question);
+  ASSERT_EQ(Count(out, Type::kSendShard0), 1);
+  EXPECT_THAT(out[0].send.message.head.go_back().snapshots(), ElementsAre(30u, 31u));
+  EXPECT_EQ(out[0].send.message.head.go_back().run(), 30u);
+
+  const auto tell = [&](uint64_t epoch, uint64_t incarnation, uint64_t beginning, uint64_t begin) {
+    Message message;
+    *message.head.mutable_members() = MembersOf(epoch, {incarnation});
+    message.head.mutable_members()->set_beginning(beginning);
+    message.head.mutable_members()->set_begin(begin);
+    from_shard0(message);
+    EXPECT_EQ(Count(out, Type::kMembers), 1);
+  };
+  tell(1, 10, 1, 0);
+  out.clear();
+  follower.OnMessage(100, Say(TestHello(0, 10)), milliseconds(3), &out);
+  EXPECT_TRUE(follower.lane().open());
+  tell(2, 10, 1, 0);
+  EXPECT_TRUE(follower.lane().open());
+  tell(3, 20, 2, 40);
+  EXPECT_FALSE(follower.lane().open());
+  EXPECT_EQ(follower.lane().floor(), 40u);
+  out.clear();
+  follower.OnMessage(100, Beat(0, 20, 40), milliseconds(4), &out);
+  EXPECT_EQ(out[0].send.message.head.refuse().then(), pb::Refuse::retry);
+}
+
+// Worker 0 of one shard with one data lane.
+class WorkerGoingBack : public testing::Test {
+ protected:
+  using Do = SessionAction::Type;
+  WorkerGoingBack() {
+    Session::Options options;
+    options.incarnation = 10;
+    options.data_lanes = {1};
+    options.servers = {"alpha:1"};
+    options.hello = TestHello(0, 0);
+    options.max_state_bytes = 100;
+    options.timings = TestTimings();
+    session_ = std::make_unique<Session>(std::move(options));
+    SessionActions out;
+    session_->Start(now_, &out);
+  }
+  SessionActions Hear(LaneRef lane, const Message& message) {
+    SessionActions out;
+    session_->OnMessage(lane, message, now_, &out);
+    for (const SessionAction& action : out) {
+      if (action.message.head.has_hello()) hello_ = action.message.head.hello();
+    }
+    return out;
+  }
+  SessionActions Join(std::optional<uint64_t> begin) {
+    Message welcome;
+    welcome.head.mutable_welcome()->set_incarnation(70);
+    welcome.head.mutable_welcome()->set_epoch(4);
+    welcome.head.mutable_welcome()->set_run(7);
+    welcome.head.mutable_welcome()->add_data_ports(5000);
+    if (begin.has_value()) {
+      welcome.head.mutable_welcome()->set_needs_state(true);
+      welcome.head.mutable_welcome()->set_begin(*begin);
+    }
+    Hear({0, 0}, welcome);
+    return Hear({0, 1}, welcome);
+  }
+  SessionActions GoBack(uint64_t incarnation) {
+    Message message;
+    message.head.mutable_go_back()->set_incarnation(incarnation);
+    return Hear({0, 0}, message);
+  }
+  SessionActions Contribute(uint64_t round, bool pull) {
+    Request request;
+    request.pull_only = pull;
+    SessionActions out;
+    session_->Contribute({Kind::kPush, 0, 0}, round, {0, 1}, 0, Text("x"), now_, &out, request);
+    return out;
+  }
+
+  std::unique_ptr<Session> session_;
+  Time now_ = milliseconds(1000);
+  pb::Hello hello_;
+};
+
+TEST_F(WorkerGoingBack, ComesAsANewIncarnationPullsAndGoesOn) {
+  Join(std::nullopt);
+  session_->SetApplied(25);
+  Contribute(26, false);
+  EXPECT_TRUE(GoBack(9).empty()) << "it is for another";
+  GoBack(10);
+  EXPECT_EQ(session_->phase(), Session::Phase::kJoining);
+  EXPECT_NE(hello_.incarnation(), 10u);
+  EXPECT_TRUE(hello_.fresh());
+  EXPECT_EQ(hello_.applied(), 0u) << "it holds nothing";
+  EXPECT_EQ(hello_.epoch(), 0u);
+  EXPECT_EQ(hello_.run(), 7u);
+  EXPECT_TRUE(Contribute(26, false).empty());
+
+  SessionActions out = Join(20);
+  ASSERT_EQ(Count(out, Do::kGoBack), 1);
+  EXPECT_EQ(Count(out, Do::kReady), 0);
+  EXPECT_TRUE(Contribute(26, false).empty()) << "what it was computed from is void";
+  out = Contribute(0, true);
+  ASSERT_EQ(Count(out, Do::kSend), 1);
+  const pb::Contribution asked = out[0].message.head.push();
+  EXPECT_TRUE(asked.pull_only());
+  EXPECT_EQ(asked.incarnation(), hello_.incarnation());
+
+  Message answer;
+  answer.head.mutable_sum()->set_round(20);
+  EXPECT_EQ(Count(Hear({0, 1}, answer), Do::kDeliver), 0) << "not what it asked for";
+  answer.head.mutable_sum()->set_pulled(true);
+  answer.head.mutable_sum()->set_pull(asked.round());
+  EXPECT_EQ(Count(Hear({0, 1}, answer), Do::kDeliver), 1);
+  out.clear();
+  session_->OnInstalled(10, now_, &out);
+  EXPECT_TRUE(out.empty()) << "of another time before";
+  session_->OnInstalled(20, now_, &out);
+  ASSERT_EQ(Count(out, Do::kReady), 1);
+  EXPECT_EQ(out[0].applied, 20u);
+  EXPECT_EQ(Contribute(21, false)[0].message.head.push().applied(), 20u);
+}
+
+TEST_F(WorkerGoingBack, LeavesOffWhenItIsToldAgain) {
+  Join(std::nullopt);
+  GoBack(10);
+  Join(20);
+  const uint64_t second = hello_.incarnation();
+  GoBack(second);
+  EXPECT_NE(hello_.incarnation(), second);
+  SessionActions out;
+  session_->OnInstalled(20, now_, &out);
+  EXPECT_TRUE(out.empty());
+  out = Join(10);
+  ASSERT_EQ(Count(out, Do::kGoBack), 1);
+  EXPECT_EQ(out.back().applied, 10u);
+}
+
+TEST_F(WorkerGoingBack, DoesSoAfterItsLastWordToo) {
+  Join(std::nullopt);
+  SessionActions out;
+  session_->Finish(Ok(), {}, {}, 100, now_, &out);
+  GoBack(10);
+  EXPECT_EQ(session_->phase(), Session::Phase::kJoining);
+  EXPECT_FALSE(hello_.done());
+}
+
+TEST_F(WorkerGoingBack, IsNotDoneBecauseItsOwnerHadNotHeardOfIt) {
+  Join(std::nullopt);
+  session_->SetApplied(25);
+  GoBack(10);
+  SessionActions out;
+  session_->Finish(Ok(), {}, {}, 100, now_, &out);
+  EXPECT_EQ(session_->phase(), Session::Phase::kJoining);
+  EXPECT_EQ(Count(Join(20), Do::kGoBack), 1);
+  session_->OnInstalled(20, now_, &out);
+  session_->Finish(Ok(), {}, {}, 100, now_, &out);
+  EXPECT_EQ(session_->phase(), Session::Phase::kLeaving);
+}
+
+TEST_F(WorkerGoingBack, IsNotMovedByAPulseOfBeforeItCame) {
+  Join(std::nullopt);
+  GoBack(10);
+  Join(20);
+  SessionActions out;
+  session_->OnInstalled(20, now_, &out);
+  Message pulse;
+  pulse.head.mutable_pulse()->set_incarnation(70);
+  pulse.head.mutable_pulse()->set_epoch(0);
+  pulse.head.mutable_pulse()->set_floor(25);
+  EXPECT_EQ(Count(Hear({0, 0}, pulse), Do::kEnded), 0);
+  pulse.head.mutable_pulse()->set_epoch(4);
+  EXPECT_EQ(Count(Hear({0, 0}, pulse), Do::kEnded), 1) << "the job has gone on without it";
+}
+
+TEST_F(WorkerGoingBack, DoesNotWhenItLeavesWithAnError) {
+  Join(std::nullopt);
+  SessionActions out;
+  session_->Finish(Status(Code::kBadData, "no"), {}, {}, 100, now_, &out);
+  EXPECT_TRUE(GoBack(10).empty());
+  EXPECT_EQ(session_->phase(), Session::Phase::kLeaving);
+}
+
+}  // namespace
+}  // namespace tern::protocol::test

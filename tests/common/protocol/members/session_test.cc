@@ -1,0 +1,447 @@
+#include "common/protocol/members/session.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/common/protocol/members/words.h"
+
+namespace tern::protocol::test {
+namespace {
+
+using testing::HasSubstr;
+using Type = SessionAction::Type;
+using Phase = Session::Phase;
+
+// Rank 1 of a job with two shards, the first with one data lane, the other with two.
+class SessionTest : public testing::Test {
+ protected:
+  SessionTest() { Make(); }
+  void Make() {
+    started_.clear();
+    Session::Options options;
+    options.rank = 1;
+    options.incarnation = 11;
+    options.data_lanes = {1, 2};
+    options.servers = {"alpha:1", "beta:2"};
+    options.hello = TestHello(1, 0);
+    options.max_state_bytes = 100;
+    options.piece_bytes = 4;
+    options.timings = TestTimings();
+    session_ = std::make_unique<Session>(std::move(options));
+    session_->Start(now_, &started_);
+  }
+  SessionActions Hear(LaneRef lane, const Message& message) {
+    SessionActions out;
+    session_->OnMessage(lane, message, now_, &out);
+    return out;
+  }
+  SessionActions Timer(Time time) {
+    now_ += time;
+    SessionActions out;
+    session_->OnTimer(now_, &out);
+    return out;
+  }
+  SessionActions Welcome(LaneRef lane, uint64_t incarnation, bool needs_state = false) {
+    Message message;
+    pb::Welcome* welcome = message.head.mutable_welcome();
+    welcome->set_incarnation(incarnation);
+    welcome->set_epoch(1);
+    welcome->set_needs_state(needs_state);
+    for (uint32_t l = 0; lane.lane == 0 && l <= lane.shard; ++l) {
+      welcome->add_data_ports(5000 + lane.shard * 10 + l);
+    }
+    return Hear(lane, message);
+  }
+  SessionActions Join(bool needs_state = false) {
+    SessionActions all;
+    for (LaneRef lane :
+         {LaneRef{0, 0}, LaneRef{1, 0}, LaneRef{0, 1}, LaneRef{1, 1}, LaneRef{1, 2}}) {
+      for (auto& action : Welcome(lane, 70 + lane.shard, needs_state)) all.push_back(action);
+    }
+    return all;
+  }
+  SessionActions Pulse(LaneRef lane, uint64_t incarnation, uint64_t floor = 0) {
+    Message message;
+    message.head.mutable_pulse()->set_incarnation(incarnation);
+    message.head.mutable_pulse()->set_epoch(1);
+    message.head.mutable_pulse()->set_floor(floor);
+    return Hear(lane, message);
+  }
+  static std::vector<LaneRef> Connects(const SessionActions& actions) {
+    std::vector<LaneRef> lanes;
+    for (const auto& action : actions) {
+      if (action.type == Type::kConnect) lanes.push_back(action.lane);
+    }
+    return lanes;
+  }
+  static std::vector<SessionAction> Sent(pb::Envelope::BodyCase body,
+                                         const SessionActions& actions) {
+    std::vector<SessionAction> sent;
+    for (const auto& action : actions) {
+      if (action.type == Type::kSend && action.message.head.body_case() == body) {
+        sent.push_back(action);
+      }
+    }
+    return sent;
+  }
+  static Status EndOf(const SessionActions& actions) {
+    for (const auto& action : actions) {
+      if (action.type == Type::kEnded) return action.status;
+    }
+    return Status(Code::kInternal, "not ended");
+  }
+
+  Time now_ = milliseconds(1000);
+  std::unique_ptr<Session> session_;
+  SessionActions started_;
+};
+
+TEST_F(SessionTest, GreetsEveryControlSocketFirst) {
+  EXPECT_EQ(Connects(started_), (std::vector<LaneRef>{{0, 0}, {1, 0}}));
+  const auto hellos = Sent(pb::Envelope::kHello, started_);
+  ASSERT_EQ(hellos.size(), 2u);
+  EXPECT_TRUE(hellos[0].message.head.hello().fresh());
+  EXPECT_EQ(hellos[0].message.head.hello().incarnation(), 11u);
+  EXPECT_EQ(Sent(pb::Envelope::kHello, Timer(milliseconds(100))).size(), 2u);
+}
+
+TEST_F(SessionTest, ConnectsDataLanesOnceShard0HasWelcomedIt) {
+  EXPECT_TRUE(Connects(Welcome({1, 0}, 71)).empty());
+  const SessionActions out = Welcome({0, 0}, 70);
+  EXPECT_EQ(Connects(out), (std::vector<LaneRef>{{0, 1}, {1, 1}, {1, 2}}));
+  EXPECT_EQ(out[0].port, 5000u);
+  const auto hellos = Sent(pb::Envelope::kHello, out);
+  EXPECT_FALSE(hellos[0].message.head.hello().fresh());  // the initial weights are current
+}
+
+TEST_F(SessionTest, IsReadyOnceAllLanesAreUp) {
+  const SessionActions out = Join();
+  EXPECT_EQ(Count(out, Type::kReady), 1);
+  EXPECT_EQ(session_->phase(), Phase::kRunning);
+}
+
+TEST_F(SessionTest, FetchesStateAfterGreetingEveryLane) {
+  Welcome({0, 0}, 70, true);
+  Welcome({1, 0}, 71, true);
+  Welcome({0, 1}, 70);
+  EXPECT_TRUE(Sent(pb::Envelope::kStateWant, Welcome({1, 1}, 71)).empty());
+  EXPECT_EQ(Sent(pb::Envelope::kStateWant, Welcome({1, 2}, 71)).size(), 1u);
+  EXPECT_EQ(session_->phase(), Phase::kFetching);
+  EXPECT_EQ(Sent(pb::Envelope::kStateWant, Timer(milliseconds(300))).size(), 1u);  // asked again
+  Message message;
+  pb::StatePiece* piece = message.head.mutable_state_piece();
+  piece->set_incarnation(11);
+  piece->set_transfer(1);
+  piece->set_pieces(2);
+  piece->set_applied(5);
+  piece->set_stop_after(8);
+  message.payload = Text("abcd");
+  EXPECT_EQ(Sent(pb::Envelope::kStateWant, Hear({0, 0}, message)).size(), 1u);
+  piece->set_piece(1);
+  message.payload = Text("ef");
+  SessionActions out = Hear({0, 0}, message);
+  ASSERT_EQ(Count(out, Type::kInstall), 1);
+  EXPECT_EQ(View(out[0].state), "abcdef");
+  EXPECT_EQ(out[0].applied, 5u);
+  EXPECT_TRUE(Sent(pb::Envelope::kStateWant, Timer(milliseconds(300))).empty());
+  out.clear();
+  session_->OnInstalled(5, now_, &out);
+  EXPECT_EQ(out[0].type, Type::kReady);
+  EXPECT_EQ(out[0].applied, 5u);
+  EXPECT_EQ(out[0].stop_after, 8u);
+  EXPECT_EQ(Sent(pb::Envelope::kHeartbeat, out)[0].message.head.heartbeat().applied(), 5u);
+}
+
+TEST_F(SessionTest, CountsHowLongItsHeartbeatsTakeThereAndBack) {
+  Join();
+  Timer(milliseconds(300));
+  Message echo;
+  for (const int early : {30, 10}) {
+    echo.head.mutable_echo()->set_said_ns(Time(now_ - milliseconds(early)).count());
+    Hear({0, 0}, echo);
+  }
+  echo.head.mutable_echo()->set_said_ns(Time(now_ + milliseconds(5)).count());
+  Hear({0, 0}, echo);  // not our word
+  EXPECT_EQ(session_->round_trips().count, 2u);
+  EXPECT_EQ(session_->round_trips().total, Time(milliseconds(40)));
+  EXPECT_EQ(session_->round_trips().longest, Time(milliseconds(30)));
+}
+
+TEST_F(SessionTest, GivesItsStateToOthers) {
+  Join();
+  Message want;
+  want.head.mutable_state_want()->set_rank(0);
+  want.head.mutable_state_want()->set_incarnation(20);
+  EXPECT_EQ(Count(Hear({0, 0}, want), Type::kSnapshot), 1);
+  EXPECT_TRUE(Hear({0, 0}, want).empty());
+  SessionActions out;
+  session_->OnSnapshot(Text("abcdef"), 3, now_, &out);
+  const auto pieces = Sent(pb::Envelope::kStatePiece, out);
+  ASSERT_EQ(pieces.size(), 1u);
+  EXPECT_EQ(View(pieces[0].message.payload), "abcd");
+  EXPECT_EQ(pieces[0].message.head.state_piece().applied(), 3u);
+}
+
+TEST_F(SessionTest, LeavesWhereItIsRefused) {
+  const SessionActions out =
+      Hear({0, 0}, MakeRefuse(77, "rank 1 is taken by worker 1", pb::Refuse::leave));
+  EXPECT_EQ(EndOf(out).code(), Code::kNotAllowed);
+  EXPECT_THAT(EndOf(out).message(), HasSubstr("server shard 0: rank 1 is taken"));
+  const auto byes = Sent(pb::Envelope::kBye, out);
+  ASSERT_EQ(byes.size(), 1u) << "shard 0 need not find out by its silence";
+  EXPECT_EQ(byes[0].message.head.bye().code(), 77u);
+  EXPECT_TRUE(Timer(milliseconds(1000)).empty());
+}
+
+TEST_F(SessionTest, SaysHelloAgainWhereItIsAskedTo) {
+  Join();
+  Hear({1, 2}, MakeRefuse(77, "not yet", pb::Refuse::retry));
+  const auto hellos = Sent(pb::Envelope::kHello, Timer(milliseconds(100)));
+  ASSERT_EQ(hellos.size(), 1u);
+  EXPECT_EQ(hellos[0].lane, (LaneRef{1, 2}));
+}
+
+TEST_F(SessionTest, RejoinsAsANewIncarnationWithWhatItHas) {
+  Join();
+  session_->SetApplied(4);
+  const SessionActions out = Hear({0, 0}, MakeRefuse(77, "given up", pb::Refuse::rejoin));
+  const auto hellos = Sent(pb::Envelope::kHello, out);
+  ASSERT_EQ(hellos.size(), 2u);
+  EXPECT_NE(hellos[0].message.head.hello().incarnation(), 11u);
+  EXPECT_FALSE(hellos[0].message.head.hello().fresh());
+  EXPECT_EQ(hellos[0].message.head.hello().applied(), 4u);
+  EXPECT_EQ(Count(Join(), Type::kReady), 0);  // it never stopped
+  EXPECT_EQ(session_->phase(), Phase::kRunning);
+}
+
+TEST_F(SessionTest, EndsWhereAFloorTellsThatItsRankWentOnWithoutIt) {
+  Join();
+  session_->SetApplied(4);
+  EXPECT_EQ(Count(Pulse({1, 0}, 71, 4), Type::kEnded), 0);
+  const SessionActions out = Pulse({1, 0}, 71, 5);
+  EXPECT_EQ(EndOf(out).code(), Code::kPeerLost);
+  EXPECT_THAT(EndOf(out).message(), HasSubstr("round 5, but this one only 4"));
+}
+
+TEST_F(SessionTest, FindsARestartedServerAndGivesItWhatItHolds) {
+  Join();
+  SessionActions out;
+  session_->Contribute({Kind::kPush, 0, 0}, 1, {1, 2}, 0, Text("x"), now_, &out);
+  Message sum;
+  sum.head.mutable_sum()->set_round(1);
+  sum.payload = Text("xx");
+  EXPECT_EQ(Count(Hear({1, 2}, sum), Type::kDeliver), 1);
+  EXPECT_EQ(Connects(Pulse({1, 0}, 99)), (std::vector<LaneRef>{{1, 0}}));
+  EXPECT_TRUE(Connects(Pulse({1, 0}, 99)).empty());  // it is about to be greeted already
+  EXPECT_EQ(Connects(Welcome({1, 0}, 99)), (std::vector<LaneRef>{{1, 1}, {1, 2}}));
+  EXPECT_TRUE(Sent(pb::Envelope::kHeldSum, Welcome({1, 1}, 99)).empty());
+  EXPECT_EQ(Sent(pb::Envelope::kHeldSum, Welcome({1, 2}, 99)).size(), 1u);
+  Message taken;
+  taken.head.mutable_held_sum()->set_round(1);
+  Hear({1, 2}, taken);
+  EXPECT_TRUE(Sent(pb::Envelope::kHeldSum, Timer(milliseconds(300))).empty());
+}
+
+TEST_F(SessionTest, ReplacesAConnectionThatBreaks) {
+  Join();
+  SessionActions out;
+  session_->OnDisconnected({1, 2}, now_, &out);
+  EXPECT_EQ(Connects(out), (std::vector<LaneRef>{{1, 2}}));
+  EXPECT_EQ(out[0].port, 5011u);
+  out.clear();
+  session_->OnDisconnected({1, 0}, now_, &out);
+  EXPECT_EQ(Connects(out), (std::vector<LaneRef>{{1, 0}}));
+}
+
+TEST_F(SessionTest, ReplacesAControlConnectionThatIsSilent) {
+  Join();
+  EXPECT_TRUE(Connects(Timer(milliseconds(1400))).empty());
+  EXPECT_EQ(Connects(Timer(milliseconds(200))).size(), 2u);
+  EXPECT_TRUE(Connects(Timer(milliseconds(1400))).empty());
+  EXPECT_EQ(Connects(Timer(milliseconds(200))).size(), 2u);
+}
+
+TEST_F(SessionTest, GivesAServerItsTimeToReturn) {
+  Join();
+  now_ += milliseconds(29'000);
+  Pulse({0, 0}, 70);
+  const SessionActions out = Timer(milliseconds(1'500));
+  EXPECT_EQ(EndOf(out).code(), Code::kPeerLost);
+  EXPECT_THAT(EndOf(out).message(), HasSubstr("server shard 1 (beta:2) was lost at round 1"));
+}
+
+TEST_F(SessionTest, NamesWhomTheStartWaitsFor) {
+  Message pulse;
+  pulse.head.mutable_pulse()->add_absent(0);
+  Welcome({0, 0}, 70);
+  pulse.head.mutable_pulse()->set_incarnation(70);
+  Hear({0, 0}, pulse);
+  const SessionActions out = Timer(milliseconds(61'000));
+  EXPECT_THAT(EndOf(out).message(),
+              testing::AllOf(HasSubstr("server shard 1 (beta:2)"), HasSubstr("worker 0")));
+}
+
+TEST_F(SessionTest, GivesAnotherLifeOfShard0ItsTimeAlsoWhereTheFirstHadNoPulse) {
+  Welcome({0, 0}, 70);
+  for (int i = 0; i < 610; ++i) {  // 61 s; it was restarted before it had sent its first pulse
+    Pulse({0, 0}, 80);
+    Pulse({1, 0}, 71);
+    Timer(milliseconds(100));
+    ASSERT_EQ(session_->phase(), Phase::kJoining) << i;
+  }
+  SessionActions out;
+  for (int i = 0; i < 30 && session_->phase() == Phase::kJoining; ++i) {
+    Pulse({0, 0}, 80);
+    Pulse({1, 0}, 71);
+    out = Timer(milliseconds(100));
+  }
+  EXPECT_EQ(EndOf(out).code(), Code::kPeerLost);
+}
+
+TEST_F(SessionTest, StaysAfterByeUntilTheEnd) {
+  Join();
+  SessionActions out;
+  session_->Finish(Ok(), {}, {}, 100, now_, &out);
+  EXPECT_EQ(Sent(pb::Envelope::kBye, out).size(), 1u);
+  for (int i = 0; i < 40; ++i) {
+    Pulse({0, 0}, 70);
+    EXPECT_EQ(Sent(pb::Envelope::kBye, Timer(milliseconds(250))).size(), 1u);
+  }
+  out = Hear({0, 0}, EndMessage());
+  EXPECT_EQ(Sent(pb::Envelope::kEnd, out).size(), 1u);
+  EXPECT_TRUE(EndOf(out).ok());
+}
+
+TEST_F(SessionTest, SaysByeToARestartedShard0) {
+  Join();
+  SessionActions out;
+  session_->Finish(Ok(), {}, {}, 100, now_, &out);
+  Pulse({0, 0}, 99);
+  EXPECT_EQ(Sent(pb::Envelope::kBye, Welcome({0, 0}, 99)).size(), 1u);
+}
+
+TEST_F(SessionTest, GoesWithItsWorkDoneWhereShard0IsGoneForGood) {
+  Join();
+  SessionActions out;
+  session_->Finish(Ok(), {}, {}, 100, now_, &out);
+  EXPECT_EQ(Count(Timer(milliseconds(29'000)), Type::kEnded), 0);
+  EXPECT_TRUE(EndOf(Timer(milliseconds(1'500))).ok());
+}
+
+TEST_F(SessionTest, GoesSoonAfterAFailure) {
+  Join();
+  SessionActions out;
+  session_->Finish(Status(Code::kBadData, "bad"), {}, {}, 100, now_, &out);
+  EXPECT_EQ(Sent(pb::Envelope::kBye, out)[0].message.head.bye().code(), 65u);
+  EXPECT_EQ(EndOf(Timer(milliseconds(3'100))).code(), Code::kBadData);
+}
+
+TEST_F(SessionTest, IsNotDoneWhereTheJobEndsBeforeIt) {
+  Join();
+  EXPECT_EQ(EndOf(Hear({0, 0}, EndMessage())).code(), Code::kPeerLost);
+}
+
+TEST_F(SessionTest, EndsWithWhatAnAbortSays) {
+  Join();
+  Message abort;
+  abort.head.mutable_abort()->set_code(75);
+  abort.head.mutable_abort()->set_sentence("worker 0 was lost at round 3");
+  EXPECT_EQ(EndOf(Hear({0, 0}, abort)).message(), "worker 0 was lost at round 3");
+}
+
+TEST_F(SessionTest, EndsWithAnErrorWhateverCodeAnAbortHas) {
+  for (const uint32_t code : {0u, 256u, 4294967295u}) {
+    Make();
+    Join();
+    Message abort;
+    abort.head.mutable_abort()->set_code(code);
+    abort.head.mutable_abort()->set_sentence("worker 0\nwas lost");
+    const Status end = EndOf(Hear({0, 0}, abort));
+    EXPECT_EQ(end.code(), Code::kInternal) << code;
+    EXPECT_THAT(end.message(), HasSubstr("worker 0\\x0awas lost"));
+    EXPECT_EQ(session_->phase(), Phase::kEnded);
+  }
+  Make();
+  EXPECT_EQ(EndOf(Hear({0, 0}, MakeRefuse(0, "go", pb::Refuse::leave))).code(), Code::kInternal);
+}
+
+TEST_F(SessionTest, AsksShard0ToStopTheJobUntilItEnds) {
+  Join();
+  SessionActions out;
+  session_->Stop(Status(Code::kInterrupted, "stopped"), now_, &out);
+  const auto beats = Sent(pb::Envelope::kHeartbeat, out);
+  ASSERT_EQ(beats.size(), 2u) << "at once";
+  EXPECT_EQ(beats[0].message.head.heartbeat().stop(), 0u) << "shard 1 has no use for it";
+  EXPECT_EQ(beats[1].message.head.heartbeat().stop(), 130u);
+  for (int i = 0; i < 20; ++i) {
+    Pulse({0, 0}, 70);
+    Pulse({1, 0}, 71);
+    const auto again = Sent(pb::Envelope::kHeartbeat, Timer(milliseconds(250)));
+    ASSERT_EQ(again.size(), 2u);
+    EXPECT_EQ(again[1].message.head.heartbeat().stop(), 130u);
+  }
+  EXPECT_EQ(session_->phase(), Phase::kRunning);
+  out.clear();
+  session_->Finish(Ok(), {}, {}, 40, now_, &out);
+  EXPECT_EQ(Sent(pb::Envelope::kBye, out)[0].message.head.bye().steps(), 40u);
+  EXPECT_EQ(EndOf(Hear({0, 0}, EndMessage(Code::kInterrupted, "stopped"))).code(),
+            Code::kInterrupted);
+}
+
+TEST_F(SessionTest, AsksForAStopBeforeTheJobHasBegun) {
+  SessionActions out;
+  session_->Stop(Status(Code::kTerminated, "stopped"), now_, &out);
+  const auto beats = Sent(pb::Envelope::kHeartbeat, out);
+  ASSERT_EQ(beats.size(), 1u);
+  EXPECT_EQ(beats[0].lane, (LaneRef{0, 0}));
+  EXPECT_EQ(beats[0].message.head.heartbeat().stop(), 143u);
+}
+
+TEST_F(SessionTest, StopsAloneWhereShard0IsNotThere) {
+  Join();
+  SessionActions out;
+  session_->Stop(Status(Code::kTerminated, "stopped"), now_, &out);
+  EXPECT_EQ(Count(Timer(milliseconds(2'900)), Type::kEnded), 0);
+  out = Timer(milliseconds(200));
+  EXPECT_EQ(EndOf(out).code(), Code::kTerminated);
+  EXPECT_EQ(Sent(pb::Envelope::kBye, out).size(), 1u) << "it may be back";
+}
+
+TEST_F(SessionTest, RefusesAServerWithOtherDataSockets) {
+  Message message;
+  message.head.mutable_welcome()->set_incarnation(70);
+  const SessionActions out = Hear({0, 0}, message);
+  EXPECT_EQ(EndOf(out).code(), Code::kMismatch);
+  EXPECT_THAT(EndOf(out).message(), HasSubstr("0 data sockets, expected 1"));
+}
+
+// To shard 0's control alone, and as long as it holds no state.
+TEST_F(SessionTest, TellsWhatIsOnItsDisk) {
+  Session::Options options;
+  options.rank = 1;
+  options.incarnation = 11;
+  options.data_lanes = {1};
+  options.servers = {"alpha:1"};
+  options.hello = TestHello(1, 0);
+  options.timings = TestTimings();
+  options.saved.checkpoints.emplace_back().set_step(20);
+  options.saved.unfit.set_sentence("two are damaged");
+  options.saved.began = 3;
+  session_ = std::make_unique<Session>(std::move(options));
+  SessionActions out;
+  session_->Start(now_, &out);
+  const auto hellos = Sent(pb::Envelope::kHello, out);
+  ASSERT_EQ(hellos.size(), 1u);
+  const pb::Hello& hello = hellos[0].message.head.hello();
+  ASSERT_EQ(hello.checkpoints_size(), 1);
+  EXPECT_EQ(hello.checkpoints(0).step(), 20u);
+  EXPECT_EQ(hello.unfit().sentence(), "two are damaged");
+  EXPECT_EQ(hello.began(), 3u);
+  session_->SetCheckpoints({});  // its run has begun, and put all else aside
+  const auto again = Sent(pb::Envelope::kHello, Timer(milliseconds(100)));
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_FALSE(again[0].message.head.hello().has_unfit());
+  EXPECT_EQ(again[0].message.head.hello().checkpoints_size(), 0);
+}
+
+}  // namespace
+}  // namespace tern::protocol::test

@@ -1,0 +1,92 @@
+// Shard 0 of a job with two workers, played by hand: messages and the time go in, what it does
+// comes out. Worker r is incarnation 10 + r and peer 100 + r; shard 1, where there is one, is peer
+// 200.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/protocol/members/coordinator.h"
+#include "tests/common/protocol/members/words.h"
+
+namespace tern::protocol::test {
+
+// For names of tests.
+inline std::string NameOf(OnLoss on_loss) {
+  constexpr const char* kNames[] = {"Fail", "Wait", "Shrink"};
+  return kNames[static_cast<int>(on_loss)];
+}
+
+class Shard0 {
+ public:
+  explicit Shard0(ControlOptions options) {
+    coordinator_ = std::make_unique<Coordinator>(std::move(options),
+                                                 std::vector{LettersCell({Kind::kScale, 0, 0})});
+    ControlActions out;
+    coordinator_->Start(now_, &out);
+  }
+  explicit Shard0(OnLoss on_loss, uint32_t shards = 1) : Shard0(TestOptions(shards, 2, on_loss)) {}
+
+  ControlActions Hear(Peer from, const Message& message) {
+    ControlActions out;
+    coordinator_->OnMessage(from, message, now_, &out);
+    return out;
+  }
+  ControlActions Stop(Code code) {
+    ControlActions out;
+    coordinator_->OnStop(code, now_, &out);
+    return out;
+  }
+  // Time goes by in steps of 100 ms; the `alive` send heartbeats, as what they are now.
+  ControlActions Pass(Time time, const std::vector<uint32_t>& alive) {
+    ControlActions all;
+    for (const Time end = now_ + time; now_ < end;) {
+      now_ += milliseconds(100);
+      for (const uint32_t rank : alive) {
+        const Coordinator::Worker& worker = workers()[rank];
+        Append(Hear(worker.peer, Beat(rank, worker.incarnation, worker.applied)), &all);
+      }
+      ControlActions out;
+      coordinator_->OnTimer(now_, &out);
+      Append(std::move(out), &all);
+    }
+    return all;
+  }
+  ControlActions Gather() {
+    ControlActions all = Hear(100, Say(TestHello(0, 10)));
+    Append(Hear(101, Say(TestHello(1, 11))), &all);
+    return all;
+  }
+  const Coordinator& coordinator() const { return *coordinator_; }
+  const std::vector<Coordinator::Worker>& workers() const { return coordinator_->workers(); }
+  // How the job ended; kOk with "it goes on" where it did not.
+  static Status EndOf(const ControlActions& actions) {
+    for (const ControlAction& action : actions) {
+      if (action.type == ControlAction::Type::kEnded) return action.status;
+    }
+    return Status(Code::kOk, "it goes on");
+  }
+  // What all are told by Abort; empty where nobody is.
+  static pb::Abort AbortOf(Peer peer, const ControlActions& actions) {
+    return First(peer, pb::Envelope::kAbort, SendsOf(actions)).head.abort();
+  }
+  static pb::Refuse RefuseTo(Peer peer, const ControlActions& actions) {
+    return First(peer, pb::Envelope::kRefuse, SendsOf(actions)).head.refuse();
+  }
+  static std::string LogOf(const ControlActions& actions) {
+    std::string log;
+    for (const ControlAction& action : actions) log += action.text + "\n";
+    return log;
+  }
+  static void Append(ControlActions from, ControlActions* to) {
+    for (ControlAction& action : from) to->push_back(std::move(action));
+  }
+
+ private:
+  std::unique_ptr<Coordinator> coordinator_;
+  Time now_ = milliseconds(1000);
+};
+
+}  // namespace tern::protocol::test

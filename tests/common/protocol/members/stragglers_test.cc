@@ -1,0 +1,138 @@
+#include "common/protocol/members/stragglers.h"
+
+#include <gmock/gmock.h>
+
+#include "common/protocol/members/coordinator.h"
+#include "tests/common/protocol/members/words.h"
+
+namespace tern::protocol::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+pb::Counters Done(uint64_t steps, double step_s) {
+  pb::Counters counters;
+  counters.set_steps(steps);
+  counters.set_compute_s(static_cast<double>(steps) * step_s);
+  return counters;
+}
+
+TEST(Stragglers, NamesASlowWorkerWithinTenOfItsStepsAndTwentyOfTheOthersWhereItIsHeardOften) {
+  for (uint64_t every : {1, 3, 8, 10}) {
+    Stragglers stragglers(4);
+    uint64_t named_at = 0;
+    for (uint64_t steps = 0; steps <= 40 && named_at == 0; steps += every) {
+      for (uint32_t rank = 0; rank < 3; ++rank)
+        EXPECT_THAT(stragglers.OnCounters(rank, Done(3 * steps, 0.01)), IsEmpty());
+      const std::string said = stragglers.OnCounters(3, Done(steps, 0.03));
+      if (said.empty()) continue;
+      named_at = steps;
+      EXPECT_EQ(said, " is slow: 30 ms a step, the others 10 ms");
+    }
+    EXPECT_GE(named_at, 5u) << every;
+    EXPECT_LE(named_at, 10u) << every;
+    if (every <= 3) {
+      EXPECT_LE(3 * named_at, 20u) << every;
+    }
+  }
+}
+
+TEST(Stragglers, SaysItOnceAndWhenItIsOver) {
+  Stragglers stragglers(2);
+  std::vector<std::string> said;
+  uint64_t steps = 0;
+  double slow_s = 0;
+  const auto go = [&](int times, double step_s) {
+    for (int i = 0; i < times; ++i) {
+      ++steps;
+      slow_s += step_s;
+      stragglers.OnCounters(0, Done(steps, 0.005));
+      pb::Counters counters = Done(steps, 0);
+      counters.set_compute_s(slow_s);
+      if (std::string one = stragglers.OnCounters(1, counters); !one.empty()) said.push_back(one);
+    }
+  };
+  go(30, 0.005);
+  EXPECT_THAT(said, IsEmpty());
+  go(20, 0.015);  // slow from then on
+  ASSERT_GE(said.size(), 1u);
+  EXPECT_THAT(said.back(), HasSubstr(" is slow: "));
+  const size_t told = said.size();
+  go(50, 0.015);
+  EXPECT_EQ(said.size(), told);
+  go(20, 0.005);
+  ASSERT_GT(said.size(), told);
+  EXPECT_THAT(said.back(), HasSubstr(" is not slow any more: "));
+}
+
+TEST(Stragglers, CompareANewProcessAfresh) {
+  Stragglers stragglers(2);
+  for (uint64_t steps = 0; steps <= 20; ++steps) {
+    stragglers.OnCounters(0, Done(steps, 0.01));
+    stragglers.OnCounters(1, Done(steps, 0.01));
+  }
+  stragglers.Forget(1);
+  EXPECT_THAT(stragglers.OnCounters(1, Done(1, 5)), IsEmpty());
+  EXPECT_THAT(stragglers.OnCounters(1, Done(5, 5)), IsEmpty());
+  EXPECT_THAT(stragglers.OnCounters(1, Done(6, 5)), HasSubstr(" is slow: 5000 ms a step"));
+}
+
+TEST(Stragglers, TakeNothingFromCountersThatCannotBe) {
+  Stragglers stragglers(2);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (uint64_t steps = 0; steps <= 40; ++steps) stragglers.OnCounters(0, Done(steps, 0.01));
+  for (double seconds : {nan, infinity, -infinity, -1.0}) {
+    stragglers.Forget(1);
+    pb::Counters counters;
+    stragglers.OnCounters(1, counters);
+    counters.set_steps(~uint64_t{0});
+    counters.set_compute_s(seconds);
+    EXPECT_THAT(stragglers.OnCounters(1, counters), IsEmpty()) << seconds;
+    EXPECT_THAT(stragglers.OnCounters(0, Done(1'000'000, 0.01)), IsEmpty()) << seconds;
+  }
+}
+
+// As its heartbeats come to shard 0, whatever the kind of the data lanes: they are not asked.
+class StragglersOfAJob : public testing::TestWithParam<uint32_t> {};  // the quorum
+
+TEST_P(StragglersOfAJob, AreNamedInTheLog) {
+  ControlOptions options;
+  options.workers = 3;
+  options.incarnation = 7;
+  options.expected = TestHello(0, 0);
+  options.timings = TestTimings();
+  options.elasticity.quorum = GetParam();
+  Coordinator coordinator(std::move(options), {LettersCell({Kind::kScale, 0, 0})});
+  ControlActions out;
+  coordinator.Start({}, &out);
+  for (uint32_t rank = 0; rank < 3; ++rank)
+    coordinator.OnMessage(100 + rank, Say(TestHello(rank, 10 + rank)), {}, &out);
+  std::string log;
+  // Heartbeats every 250 ms; the slow one needs 30 ms a step. All wait for it, unless there is a
+  // quorum.
+  for (int beat = 0; beat <= 3; ++beat) {
+    const auto slow_steps = static_cast<uint64_t>(beat * 250 / 30);
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      Message message = Beat(rank, 10 + rank, 0, static_cast<uint64_t>(beat));
+      const bool slow = rank == 2;
+      *message.head.mutable_heartbeat()->mutable_counters() =
+          Done(slow || GetParam() == 0 ? slow_steps : 3 * slow_steps, slow ? 0.03 : 0.01);
+      out.clear();
+      coordinator.OnMessage(100 + rank, message, milliseconds(250 * beat), &out);
+      for (const ControlAction& action : out) {
+        if (action.type == ControlAction::Type::kLog) log += action.text + "\n";
+      }
+    }
+    if (slow_steps < 5) {
+      EXPECT_THAT(log, IsEmpty());
+    }
+  }
+  EXPECT_EQ(log, "worker 2 (node2, pid 0) is slow: 30 ms a step, the others 10 ms\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(WithAndWithoutBackups, StragglersOfAJob, testing::Values(0, 2));
+
+}  // namespace
+}  // namespace tern::protocol::test

@@ -1,0 +1,249 @@
+// Whoever is no member changes nothing, whatever it says and whoever it claims to be; and what a
+// peer says of errors is checked.
+#include <gmock/gmock.h>
+
+#include "tests/common/protocol/members/shard0.h"
+
+namespace tern::protocol::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr Peer kStranger = 666;
+
+// What the job has come to, as far as shard 0 shows it.
+std::string StateOf(const Shard0& shard0) {
+  const Coordinator& coordinator = shard0.coordinator();
+  std::string state = std::to_string(coordinator.running()) + std::to_string(coordinator.ending()) +
+                      " steps " + std::to_string(coordinator.steps()) + " floor " +
+                      std::to_string(coordinator.lane().floor());
+  for (const Coordinator::Worker& worker : coordinator.workers()) {
+    for (const uint64_t field :
+         {static_cast<uint64_t>(worker.presence), uint64_t{worker.suspect},
+          uint64_t{worker.joining}, worker.incarnation, worker.epoch, worker.peer, worker.progress,
+          worker.applied, worker.steps_done, static_cast<uint64_t>(worker.heard_at.count())}) {
+      state += " " + std::to_string(field);
+    }
+    state += worker.hello.ShortDebugString() + worker.counters.ShortDebugString() +
+             worker.figures.ShortDebugString();
+  }
+  return state;
+}
+
+// Every type of message, with `rank` and `incarnation` wherever it has such fields, and all that
+// could end or stop a job.
+std::vector<Message> SaidAs(uint32_t rank, uint64_t incarnation) {
+  std::vector<Message> all;
+  const auto* envelope = pb::Envelope::descriptor();
+  for (int i = 0; i < envelope->field_count(); ++i) {
+    Message message;
+    auto* body = message.head.GetReflection()->MutableMessage(&message.head, envelope->field(i));
+    const auto* type = body->GetDescriptor();
+    for (const auto& [name, value] :
+         std::vector<std::pair<std::string, uint64_t>>{{"rank", rank},
+                                                       {"incarnation", incarnation},
+                                                       {"applied", 50},
+                                                       {"round", 1},
+                                                       {"steps", 100},
+                                                       {"stop", 143},
+                                                       {"epoch", 9},
+                                                       {"progress", 7},
+                                                       {"floor", 9}}) {
+      const auto* field = type->FindFieldByName(name);
+      if (field == nullptr || field->is_repeated()) continue;
+      if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_UINT32)
+        body->GetReflection()->SetUInt32(body, field, static_cast<uint32_t>(value));
+      if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_UINT64)
+        body->GetReflection()->SetUInt64(body, field, value);
+    }
+    all.push_back(message);
+    for (const uint32_t code : {0, 65, 70, 75, 143, 256}) {
+      const auto* field = type->FindFieldByName("code");
+      if (field == nullptr) continue;
+      body->GetReflection()->SetUInt32(body, field, code);
+      all.push_back(message);
+    }
+  }
+  return all;
+}
+
+class Strangers : public testing::TestWithParam<OnLoss> {
+ protected:
+  Strangers() : shard0_(GetParam(), 2) {
+    pb::Hello hello = TestHello(1, 70);
+    hello.set_role(pb::Hello::shard);
+    shard0_.Hear(200, Say(hello));
+  }
+  // Every message as every rank, as nobody and as who is there, by a connection of its own.
+  void ExpectChangesNothing() {
+    const std::string before = StateOf(shard0_);
+    for (const uint32_t rank : {0u, 1u, 2u, 4000000000u}) {
+      const uint64_t incarnation = rank < 2 ? shard0_.workers()[rank].incarnation : 5;
+      for (const uint64_t claimed : {uint64_t{0}, incarnation}) {
+        for (const Message& message : SaidAs(rank, claimed)) {
+          const ControlActions out = shard0_.Hear(kStranger, message);
+          ASSERT_EQ(StateOf(shard0_), before) << message.head.ShortDebugString();
+          EXPECT_EQ(Count(out, ControlAction::Type::kEnded), 0) << message.head.ShortDebugString();
+          EXPECT_EQ(Count(out, ControlAction::Type::kStop), 0) << message.head.ShortDebugString();
+          for (const Send& send : SendsOf(out))
+            EXPECT_EQ(send.to, kStranger) << message.head.ShortDebugString();
+        }
+      }
+    }
+  }
+
+  Shard0 shard0_;
+};
+
+TEST_P(Strangers, ChangeNothingBeforeTheJobBegins) {
+  ExpectChangesNothing();
+  shard0_.Hear(100, Say(TestHello(0, 10)));
+  ExpectChangesNothing();
+  EXPECT_FALSE(shard0_.coordinator().running());
+  shard0_.Hear(101, Say(TestHello(1, 11)));
+  EXPECT_TRUE(shard0_.coordinator().running());
+}
+
+TEST_P(Strangers, ChangeNothingWhileItRuns) {
+  shard0_.Gather();
+  ExpectChangesNothing();
+  shard0_.Hear(100, Beat(0, 10, 5));
+  ExpectChangesNothing();
+  EXPECT_TRUE(shard0_.coordinator().running());
+}
+
+TEST_P(Strangers, ChangeNothingWhileOneIsDone) {
+  shard0_.Gather();
+  shard0_.Hear(100, Bye(0, 10));
+  ExpectChangesNothing();
+  EXPECT_EQ(shard0_.workers()[0].presence, Coordinator::Worker::Presence::kDone);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, Strangers,
+                         testing::Values(OnLoss::kFail, OnLoss::kWait, OnLoss::kShrink),
+                         [](const auto& info) { return NameOf(info.param); });
+
+TEST(PlaceOfAShard, IsItsOwnWhileItIsHeard) {
+  Shard0 shard0(OnLoss::kWait, 2);
+  const auto shard = [&](Peer from, uint64_t incarnation) {
+    pb::Hello hello = TestHello(1, incarnation);
+    hello.set_role(pb::Hello::shard);
+    return shard0.Hear(from, Say(hello));
+  };
+  Message pulse;
+  pulse.head.mutable_pulse()->set_incarnation(70);
+  shard(200, 70);
+  shard0.Gather();
+  EXPECT_EQ(Shard0::RefuseTo(201, shard(201, 71)).then(), pb::Refuse::retry);
+  for (int i = 0; i < 20; ++i) {
+    shard0.Pass(milliseconds(100), {0, 1});
+    shard0.Hear(200, pulse);
+  }
+  const ControlActions refused = shard(201, 71);
+  EXPECT_EQ(Shard0::RefuseTo(201, refused).then(), pb::Refuse::leave);
+  EXPECT_EQ(Shard0::RefuseTo(201, refused).code(), 77u);
+  EXPECT_TRUE(To(200, SendsOf(refused)).empty());
+  // One that died says nothing for two heartbeats.
+  shard0.Pass(milliseconds(600), {0, 1});
+  EXPECT_TRUE(First(202, pb::Envelope::kWelcome, SendsOf(shard(202, 72))).head.has_welcome());
+}
+
+TEST(Gathering, AByeOfOneThatWasNeverPartOfTheJobIsNotItsEnd) {
+  Shard0 shard0(OnLoss::kFail);
+  shard0.Hear(100, Say(TestHello(0, 10)));
+  EXPECT_EQ(Shard0::RefuseTo(100, shard0.Hear(100, Bye(0, 10))).then(), pb::Refuse::retry);
+  EXPECT_EQ(shard0.workers()[0].presence, Coordinator::Worker::Presence::kPresent);
+}
+
+TEST(Gathering, AByeOfOneThatWasDoneBeforeShard0CameBackCounts) {
+  Shard0 shard0(OnLoss::kFail);
+  for (const uint32_t rank : {0, 1}) {
+    pb::Hello hello = Veteran(rank, 10 + rank, 100, 3);
+    hello.set_done(true);
+    shard0.Hear(100 + rank, Say(hello));
+  }
+  shard0.Hear(100, Bye(0, 10));
+  const ControlActions out = shard0.Hear(101, Bye(1, 11));
+  EXPECT_EQ(First(100, pb::Envelope::kEnd, SendsOf(out)).head.end().code(), 0u);
+}
+
+// Shard 0 asked for the stop in a life before, and knows nothing of it now.
+TEST(EndInOrder, IsNoneOfAJobThatEndedBeforeItsLastStep) {
+  Shard0 shard0(OnLoss::kFail);
+  shard0.Gather();
+  for (const uint32_t rank : {0, 1}) {
+    Message bye = Bye(rank, 10 + rank);
+    bye.head.mutable_bye()->set_steps(40);
+    const ControlActions out = shard0.Hear(100 + rank, bye);
+    if (rank == 0) continue;
+    const pb::End end = First(100, pb::Envelope::kEnd, SendsOf(out)).head.end();
+    EXPECT_EQ(end.code(), 143u);
+    EXPECT_THAT(end.sentence(), HasSubstr("after step 40 of 100"));
+  }
+}
+
+TEST(Hellos, ThatNoDaemonSaysAreRefused) {
+  Shard0 shard0(OnLoss::kFail);
+  EXPECT_EQ(Shard0::RefuseTo(100, shard0.Hear(100, Say(TestHello(0, 0)))).code(), 76u);
+  pb::Hello hello = TestHello(0, 10);
+  hello.set_epoch(UINT64_MAX);
+  const pb::Refuse refuse = Shard0::RefuseTo(100, shard0.Hear(100, Say(hello)));
+  EXPECT_EQ(refuse.then(), pb::Refuse::leave);
+  EXPECT_THAT(refuse.sentence(), HasSubstr("18446744073709551615"));
+  EXPECT_EQ(shard0.workers()[0].incarnation, 0u);
+}
+
+TEST(Hellos, OfOneThatIsNotLetInDoNotSayHowLongTheJobIs) {
+  Shard0 shard0(OnLoss::kFail);
+  pb::Hello hello = TestHello(5, 10);
+  hello.set_steps(7);
+  shard0.Hear(kStranger, Say(hello));
+  EXPECT_EQ(shard0.coordinator().steps(), 0u);
+  hello.set_rank(0);
+  shard0.Hear(100, Say(hello));
+  EXPECT_EQ(shard0.coordinator().steps(), 7u);
+  shard0.Pass(milliseconds(3'500), {});  // it went before anybody else came
+  shard0.Gather();
+  EXPECT_EQ(shard0.coordinator().steps(), 100u);
+}
+
+TEST(WhatPeersSay, ComesIntoLogsWithoutControlCharacters) {
+  Shard0 shard0(OnLoss::kFail);
+  pb::Hello hello = TestHello(0, 10);
+  hello.set_host("node\n\x1b[2J");
+  EXPECT_THAT(Shard0::LogOf(shard0.Hear(100, Say(hello))),
+              HasSubstr("worker 0 (node\\x0a\\x1b[2J, pid 0) is here"));
+  hello.set_job("\x1b]0;title\x07");
+  EXPECT_THAT(Shard0::RefuseTo(300, shard0.Hear(300, Say(hello))).sentence(),
+              testing::AllOf(HasSubstr("\\x1b]0;title"), Not(HasSubstr("\x1b"))));
+  shard0.Hear(101, Say(TestHello(1, 11)));
+  const ControlActions out =
+      shard0.Hear(101, Bye(1, 11, Code::kInternal, "a bug\nstep 30/30 done"));
+  EXPECT_THAT(Shard0::AbortOf(100, out).sentence(), HasSubstr("a bug\\x0astep 30/30 done"));
+}
+
+TEST(WhatPeersSay, OfErrorsHasACodeOfTern) {
+  for (const uint32_t code : {65, 70, 74, 75, 76, 77, 78, 79, 130, 143})
+    EXPECT_EQ(ExitCode(ErrorFromPeer(code, "said")), static_cast<int>(code));
+  for (const uint32_t code : {0u, 1u, 71u, 256u, 321u, 4294967295u}) {
+    const Status error = ErrorFromPeer(code, "said");
+    EXPECT_EQ(error.code(), Code::kInternal) << code;
+    EXPECT_THAT(error.message(), HasSubstr("exit code " + std::to_string(code)));
+  }
+  EXPECT_EQ(ErrorFromPeer(75, "a\\x1b b\x1b c").message(), "a\\x1b b\\x1b c")
+      << "what was made printable before stays as it is";
+  EXPECT_LT(ErrorFromPeer(75, std::string(50'000, 'x')).message().size(), 1100u);
+}
+
+TEST(WhatPeersSay, AnEndMayAlsoSayThatAllIsWell) {
+  pb::End end;
+  EXPECT_TRUE(StatusOf(end).ok());
+  end.set_code(143);
+  EXPECT_EQ(StatusOf(end).code(), Code::kTerminated);
+  end.set_code(512);
+  EXPECT_EQ(StatusOf(end).code(), Code::kInternal);
+}
+
+}  // namespace
+}  // namespace tern::protocol::test

@@ -1,0 +1,208 @@
+#include "common/protocol/plan/plan.h"
+
+#include <gmock/gmock.h>
+
+#include "common/base/hash.h"
+
+namespace tern::protocol {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+pb::Job JobOf(uint32_t workers, const std::vector<uint32_t>& data_sockets, uint32_t bucket_kib,
+              uint32_t chunk_kib) {
+  pb::Job job;
+  job.mutable_workers()->set_count(workers);
+  for (uint32_t sockets : data_sockets) job.add_servers()->set_data_sockets(sockets);
+  job.mutable_exchange()->set_bucket_kib(bucket_kib);
+  job.mutable_exchange()->set_chunk_kib(chunk_kib);
+  return job;
+}
+
+// 1 KiB is 256 elements.
+const std::vector<TensorInfo> kTensors = {
+    {"conv.weight", 300}, {"conv.bias", 7}, {"ip.weight", 1001}, {"ip.bias", 10}};
+
+TEST(Plan, PutsWholeTensorsIntoBucketsFromTheLast) {
+  const auto plan = ExchangePlan::Make(JobOf(2, {1}, 2, 1), kTensors);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->parameters(), 1318u);
+  ASSERT_EQ(plan->buckets.size(), 3u);
+  EXPECT_EQ(plan->buckets[0].begin, 1308u);  // ip.bias; ip.weight alone is more than a bucket
+  EXPECT_EQ(plan->buckets[0].count, 10u);
+  EXPECT_EQ(plan->buckets[1].count, 1001u);
+  EXPECT_EQ(plan->buckets[1].first_tensor, 2u);
+  EXPECT_EQ(plan->buckets[2].begin, 0u);
+  EXPECT_EQ(plan->buckets[2].count, 307u);
+  EXPECT_EQ(plan->buckets[2].tensors, 2u);
+  EXPECT_THAT(plan->buckets[2].shared, ElementsAre(0, 1));
+}
+
+TEST(Plan, CutsABucketIntoEqualChunksThatCoverIt) {
+  const auto plan = ExchangePlan::Make(JobOf(2, {1}, 2, 1), kTensors);
+  ASSERT_TRUE(plan.ok());
+  const Bucket& bucket = plan->buckets[1];
+  ASSERT_EQ(bucket.chunks.size(), 4u);
+  uint64_t at = bucket.begin;
+  for (const Chunk& chunk : bucket.chunks) {
+    EXPECT_EQ(chunk.begin, at);
+    EXPECT_LE(chunk.count, 256u);
+    at += chunk.count;
+  }
+  EXPECT_EQ(at, bucket.begin + bucket.count);
+  EXPECT_EQ(bucket.chunks[0].count, 251u);
+  EXPECT_EQ(bucket.chunks[3].count, 248u);
+}
+
+TEST(Plan, MakesAChunkOfTheTensorsThatItMeets) {
+  const auto plan = ExchangePlan::Make(JobOf(3, {1}, 2, 1), kTensors);
+  ASSERT_TRUE(plan.ok());
+  const Bucket& bucket = plan->buckets[2];  // conv.weight and conv.bias: 154 and 153 elements
+  ASSERT_EQ(bucket.chunks.size(), 2u);
+  ASSERT_EQ(bucket.chunks[0].segments.size(), 1u);
+  ASSERT_EQ(bucket.chunks[1].segments.size(), 2u);
+  EXPECT_EQ(bucket.chunks[1].segments[0].tensor, 0u);
+  EXPECT_EQ(bucket.chunks[1].segments[0].begin, 154u);
+  EXPECT_EQ(bucket.chunks[1].segments[0].count, 146u);
+  EXPECT_EQ(bucket.chunks[1].segments[1].tensor, 1u);
+  EXPECT_EQ(bucket.chunks[1].segments[1].count, 7u);
+  const codec::Codec& codec = *plan->codec_of[0];
+  EXPECT_EQ(bucket.chunks[1].max_sum_bytes,
+            codec.MaxSumSize({0, 0, 146}, 3) + codec.MaxSumSize({0, 0, 7}, 3));
+  EXPECT_EQ(bucket.chunks[1].max_push_bytes,
+            codec.MaxEncodedSize({0, 0, 146}) + codec.MaxEncodedSize({0, 0, 7}));
+}
+
+TEST(Plan, CutsNoGroupThatItsCodecCodesTogether) {
+  for (uint64_t group : {100, 700, 0}) {  // 0: a tensor
+    pb::Job job = JobOf(2, {1}, 4, 1);
+    job.mutable_exchange()->set_codec("qsgd");
+    job.mutable_exchange()->mutable_qsgd()->set_bucket(group);
+    const auto plan = ExchangePlan::Make(job, kTensors);
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    for (const Bucket& bucket : plan->buckets) {
+      uint64_t at = bucket.begin;
+      for (const Chunk& chunk : bucket.chunks) {
+        EXPECT_EQ(chunk.begin, at);
+        at += chunk.count;
+        EXPECT_LE(chunk.count, group == 0 ? 1001 : std::max<uint64_t>(256, group));
+        for (const codec::Segment& segment : chunk.segments)
+          EXPECT_EQ(segment.begin % (group == 0 ? 1001 : group), 0u);
+      }
+      EXPECT_EQ(at, bucket.begin + bucket.count);
+    }
+  }
+}
+
+TEST(Plan, DealsChunksToShardsAndTheirLanesInTurn) {
+  const auto plan = ExchangePlan::Make(JobOf(2, {2, 1}, 2, 1), kTensors);
+  ASSERT_TRUE(plan.ok());
+  std::vector<std::pair<uint32_t, uint32_t>> places;
+  for (const Bucket& bucket : plan->buckets) {
+    EXPECT_EQ(bucket.home, bucket.chunks[0].shard);
+    for (const Chunk& chunk : bucket.chunks) places.emplace_back(chunk.shard, chunk.lane);
+  }
+  using P = std::pair<uint32_t, uint32_t>;
+  EXPECT_THAT(places, ElementsAre(P{0, 1}, P{1, 1}, P{0, 2}, P{1, 1}, P{0, 1}, P{1, 1}, P{0, 2}));
+}
+
+TEST(Plan, ChoosesACodecByTheFirstRuleThatMatches) {
+  pb::Job job = JobOf(2, {1}, 4096, 4096);
+  pb::CodecRule* rule = job.mutable_exchange()->add_rules();
+  rule->set_tensors("*.bias");
+  rule->set_codec("fp32");
+  rule = job.mutable_exchange()->add_rules();
+  rule->set_tensors("*");
+  rule->set_max_elements(300);
+  rule->set_codec("fp16");
+  const auto plan = ExchangePlan::Make(job, kTensors);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->codec_of[0]->name(), "fp16");
+  EXPECT_EQ(plan->codec_of[1]->name(), "fp32");
+  EXPECT_EQ(plan->codec_of[2]->name(), "ternary");
+  EXPECT_EQ(plan->codec_of[3]->name(), "fp32");
+  EXPECT_THAT(plan->buckets[0].shared, ElementsAre(2));
+}
+
+TEST(Plan, GivesSoManyElementsAScalerOfTheirOwnWhereAsked) {
+  pb::Job job = JobOf(2, {1}, 2, 1);
+  job.mutable_exchange()->set_scaler_elements(400);
+  const auto plan = ExchangePlan::Make(job, kTensors);
+  ASSERT_TRUE(plan.ok());
+  // conv.weight, conv.bias, ip.weight in three, ip.bias
+  EXPECT_THAT(plan->first_part, ElementsAre(0, 1, 2, 5, 6));
+  EXPECT_EQ(plan->parts[4].begin, 800u);
+  EXPECT_EQ(plan->parts[4].count, 201u);
+  EXPECT_THAT(plan->buckets[1].shared, ElementsAre(2, 3, 4));
+  // Chunks of 251 elements; no segment is in two parts.
+  const std::vector<Chunk>& chunks = plan->buckets[1].chunks;
+  EXPECT_THAT(chunks[0].part_of, ElementsAre(2));
+  EXPECT_THAT(chunks[1].part_of, ElementsAre(2, 3));
+  EXPECT_EQ(chunks[1].segments[0].count, 149u);
+  EXPECT_EQ(chunks[1].segments[1].begin, 400u);
+  EXPECT_NE(plan->digest, ExchangePlan::Make(JobOf(2, {1}, 2, 1), kTensors)->digest);
+}
+
+TEST(Plan, HasRoomForScalersThatComeAlong) {
+  pb::Job job = JobOf(2, {1}, 2, 1);
+  const auto shared = ExchangePlan::Make(job, kTensors);
+  job.mutable_train()->set_algorithm("odsgd");
+  job.mutable_exchange()->set_scaler(pb::Exchange::previous);
+  const auto plan = ExchangePlan::Make(job, kTensors);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->scalers_from, 2u);  // two rounds are open
+  EXPECT_TRUE(plan->shares_before(2));
+  EXPECT_FALSE(plan->shares_before(3));
+  EXPECT_EQ(plan->buckets[2].chunks[0].scalers, 2u);
+  EXPECT_EQ(plan->buckets[2].chunks[1].scalers, 0u);
+  EXPECT_EQ(plan->buckets[2].chunks[0].max_push_bytes,
+            shared->buckets[2].chunks[0].max_push_bytes + 2 * sizeof(float));
+  EXPECT_NE(plan->digest, shared->digest);
+}
+
+TEST(Plan, SharesNoScalerThatEveryWorkerHasForItself) {
+  pb::Job job = JobOf(2, {1}, 4096, 4096);
+  job.mutable_exchange()->set_scaler(pb::Exchange::per_worker);
+  const auto plan = ExchangePlan::Make(job, kTensors);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_TRUE(plan->buckets[0].shared.empty());
+}
+
+TEST(Plan, RefusesWhatCannotBePlanned) {
+  pb::Job job = JobOf(2, {1}, 4, 4);
+  EXPECT_EQ(ExchangePlan::Make(job, {}).status().code(), Code::kBadJob);
+  EXPECT_THAT(ExchangePlan::Make(job, {{"hollow", 0}}).status().message(), HasSubstr("hollow"));
+  job.mutable_exchange()->set_codec("tertiary");
+  const Status status = ExchangePlan::Make(job, kTensors).status();
+  EXPECT_EQ(status.code(), Code::kBadJob);
+  EXPECT_THAT(status.message(), testing::AllOf(HasSubstr("tertiary"), HasSubstr("ternary")));
+}
+
+TEST(Plan, HasADigestThatTellsPlansApart) {
+  const auto digest = [](const pb::Job& job) { return ExchangePlan::Make(job, kTensors)->digest; };
+  const uint64_t base = digest(JobOf(2, {1}, 2, 1));
+  EXPECT_EQ(digest(JobOf(2, {1}, 2, 1)), base);
+  EXPECT_NE(digest(JobOf(3, {1}, 2, 1)), base);
+  EXPECT_NE(digest(JobOf(2, {2}, 2, 1)), base);
+  EXPECT_NE(digest(JobOf(2, {1, 1}, 2, 1)), base);
+  EXPECT_NE(digest(JobOf(2, {1}, 4, 1)), base);
+  EXPECT_NE(digest(JobOf(2, {1}, 2, 2)), base);
+  // A promise: peers of different builds understand each other only by it.
+  EXPECT_EQ(Hex(base), "67e1b2b3b13afa4b");
+}
+
+TEST(Plan, CountsTheBytesOfARound) {
+  pb::Job job = JobOf(2, {1}, 4096, 4096);
+  job.mutable_exchange()->set_codec("fp32");
+  const auto plan = ExchangePlan::Make(job, kTensors);
+  ASSERT_TRUE(plan.ok());
+  const RoundBytes bytes = CountRoundBytes(*plan);
+  EXPECT_EQ(bytes.push, 4u * 1318);
+  EXPECT_EQ(bytes.sum, 4u * 1318);
+  EXPECT_EQ(bytes.scalers, 0u);
+  EXPECT_EQ(bytes.largest_payload, 4u * 1318);
+}
+
+}  // namespace
+}  // namespace tern::protocol

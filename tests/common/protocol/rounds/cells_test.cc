@@ -1,0 +1,112 @@
+#include "common/protocol/rounds/cells.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "tests/common/protocol/members/words.h"
+
+namespace tern::protocol::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+ExchangePlan PlanOf(const std::string& codec) {
+  pb::Job job;
+  job.mutable_workers()->set_count(2);
+  job.add_servers()->set_data_sockets(2);
+  job.add_servers()->set_data_sockets(1);
+  job.mutable_exchange()->set_codec(codec);
+  job.mutable_exchange()->set_bucket_kib(1);
+  job.mutable_exchange()->set_chunk_kib(1);
+  return *ExchangePlan::Make(job, {{"a", 300}, {"b", 3}, {"c", 200}});
+}
+
+std::vector<Cell> CellsAt(const ExchangePlan& plan, LaneRef lane) {
+  std::vector<Cell> cells;
+  for (const CellSpec& spec : CellsOfLane(plan, lane.shard, lane.lane)) cells.push_back(spec.cell);
+  return cells;
+}
+
+TEST(Cells, AreEachAtTheLaneThatIsTheirs) {
+  const ExchangePlan plan = PlanOf("ternary");
+  size_t cells = 0;
+  for (LaneRef lane : {LaneRef{0, 0}, LaneRef{0, 1}, LaneRef{0, 2}, LaneRef{1, 0}, LaneRef{1, 1}}) {
+    for (const Cell& cell : CellsAt(plan, lane)) {
+      EXPECT_EQ(LaneOf(plan, cell), lane) << ToString(cell, 1);
+      ++cells;
+    }
+  }
+  EXPECT_EQ(cells, 2u + 2 + 3);  // figures: compared, evaluated; buckets (c, b) and a; their chunks
+  EXPECT_THAT(CellsAt(plan, {0, 0}), testing::IsSupersetOf({Cell{Kind::kFigures, 0, kCompare},
+                                                            Cell{Kind::kFigures, 0, kEvaluate}}));
+  EXPECT_EQ(CellsAt(PlanOf("fp32"), {1, 0}).size(), 0u);
+}
+
+TEST(Cells, TakeTheMaximumOfScalers) {
+  const ExchangePlan plan = PlanOf("ternary");
+  const std::vector<CellSpec> cells = CellsOfLane(plan, 0, 0);
+  ASSERT_EQ(cells[2].cell.kind, Kind::kScale);
+  auto sum = cells[2].open(1);
+  EXPECT_TRUE(sum->Add(0, EncodeScalers({1.5f, 0.25f})).ok());
+  EXPECT_TRUE(sum->Add(1, EncodeScalers({0.5f, 2.f})).ok());
+  const Bytes outcome = sum->Close();
+  EXPECT_THAT(*ParseScalers(outcome, 2), ElementsAre(1.5f, 2.f));
+  EXPECT_TRUE(cells[2].check_outcome(outcome, 2).ok());
+  EXPECT_FALSE(cells[2].check_outcome(Text("abc"), 2).ok());
+}
+
+TEST(Cells, RefuseScalersThatCannotBe) {
+  EXPECT_THAT(ParseScalers(EncodeScalers({1.f}), 2).status().message(),
+              HasSubstr("4 bytes of scalers, expected 8"));
+  for (float bad : {std::numeric_limits<float>::quiet_NaN(), -1.f, -0.f,
+                    std::numeric_limits<float>::infinity()}) {
+    const Status status = ParseScalers(EncodeScalers({1.f, bad}), 2).status();
+    EXPECT_EQ(status.code(), Code::kMismatch);
+    EXPECT_THAT(status.message(), HasSubstr("scaler 1 is"));
+  }
+}
+
+TEST(Cells, GatherFiguresByRank) {
+  const ExchangePlan plan = PlanOf("fp32");
+  const std::vector<CellSpec> cells = CellsOfLane(plan, 0, 0);
+  auto sum = cells[0].open(1);
+  pb::Figures figures;
+  for (uint32_t rank : {1, 0}) {
+    figures.set_test_correct(100 + rank);
+    EXPECT_TRUE(sum->Add(rank, Text(figures.SerializeAsString())).ok());
+  }
+  const Bytes outcome = sum->Close();
+  EXPECT_TRUE(cells[0].check_outcome(outcome, 2).ok());
+  pb::FiguresOfAll all;
+  ASSERT_TRUE(all.ParseFromString(View(outcome)));
+  ASSERT_EQ(all.by_rank_size(), 2);
+  ASSERT_TRUE(figures.ParseFromString(all.by_rank(1)));
+  EXPECT_EQ(figures.test_correct(), 101u);
+  EXPECT_FALSE(sum->Add(0, Text(std::string(plan.max_figures_bytes() + 1, 'x'))).ok());
+  EXPECT_FALSE(sum->Add(0, Text("\xff\xff")).ok());
+  EXPECT_FALSE(cells[0].check_outcome(Text(""), 2).ok());
+}
+
+TEST(Cells, AddUpChunks) {
+  const ExchangePlan plan = PlanOf("fp32");
+  for (const CellSpec& spec : CellsOfLane(plan, 0, 1)) {
+    const Chunk& chunk = plan.chunk(spec.cell.bucket, spec.cell.chunk);
+    const std::vector<float> one(chunk.count, 1.f), three(chunk.count, 3.f);
+    auto sum = spec.open(1);
+    EXPECT_FALSE(sum->Add(0, EncodeScalers(std::vector<float>(chunk.count + 1))).ok());
+    EXPECT_FALSE(sum->Add(0, Text("short")).ok());
+    sum = spec.open(1);
+    EXPECT_TRUE(sum->Add(1, EncodeScalers(three)).ok());
+    EXPECT_TRUE(sum->Add(0, EncodeScalers(one)).ok());
+    const Bytes outcome = sum->Close();
+    EXPECT_EQ(outcome.size(), chunk.max_sum_bytes);
+    EXPECT_THAT(*ParseScalers(outcome, chunk.count), testing::Each(2.f));  // the mean
+    EXPECT_TRUE(spec.check_outcome(outcome, 2).ok());
+    EXPECT_FALSE(spec.check_outcome(Text("short"), 2).ok());
+  }
+}
+
+}  // namespace
+}  // namespace tern::protocol::test

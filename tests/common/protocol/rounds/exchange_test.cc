@@ -1,0 +1,359 @@
+#include "common/protocol/rounds/exchange.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/common/protocol/members/words.h"
+
+namespace tern::protocol::test {
+namespace {
+
+constexpr LaneRef kLane{0, 1}, kControl{0, 0};
+constexpr Time kStart = milliseconds(1000);
+
+class ExchangeTest : public testing::Test {
+ protected:
+  ExchangeTest() : exchange_({3, 33, 20, milliseconds(300)}) {}
+
+  using Out = std::vector<Exchange::Outgoing>;
+  Out Up(uint64_t incarnation, LaneRef lane = kLane, Time now = kStart) {
+    Out out;
+    exchange_.OnLaneUp(lane, incarnation, now, &out);
+    return out;
+  }
+  Out Push(uint32_t bucket, const std::string& payload, uint64_t round = 1) {
+    Out out;
+    exchange_.Contribute({Kind::kPush, bucket, 0}, round, kLane, 9, Text(payload), kStart, &out);
+    return out;
+  }
+  std::vector<Exchange::Delivery> Sum(uint32_t bucket, uint64_t round, uint64_t floor, Out* out) {
+    pb::Outcome outcome;
+    outcome.set_round(round);
+    outcome.set_bucket(bucket);
+    outcome.set_floor(floor);
+    return exchange_.OnOutcome(kLane, Kind::kPush, outcome, Text("sum"), kStart, out);
+  }
+  Out Timer(Time now) {
+    Out out;
+    exchange_.OnTimer(now, &out);
+    return out;
+  }
+
+  Exchange exchange_;
+};
+
+TEST_F(ExchangeTest, SendsWhenTheLaneComesUp) {
+  EXPECT_TRUE(Push(0, "abc").empty());
+  const Out out = Up(7);
+  ASSERT_EQ(out.size(), 1u);
+  const pb::Contribution& push = out[0].message.head.push();
+  EXPECT_EQ(push.round(), 1u);
+  EXPECT_EQ(push.rank(), 3u);
+  EXPECT_EQ(push.incarnation(), 33u);
+  EXPECT_EQ(push.digest(), 9u);
+  EXPECT_EQ(View(out[0].message.payload), "abc");
+}
+
+TEST_F(ExchangeTest, HoldsBackPushesBeyondTheCredit) {
+  Up(7);
+  EXPECT_EQ(Push(0, std::string(15, 'a')).size(), 1u);
+  EXPECT_TRUE(Push(2, std::string(15, 'b')).empty());
+  EXPECT_TRUE(Push(1, "c").empty());  // not before the one that waits
+  Out out;
+  EXPECT_EQ(Sum(0, 1, 0, &out).size(), 1u);
+  EXPECT_EQ(out.size(), 2u);
+}
+
+// The last bucket has the first layers, which the next forward wants first.
+TEST_F(ExchangeTest, SendsOfARoundTheLastBucketFirst) {
+  Up(7);
+  EXPECT_EQ(Push(0, std::string(20, 'a')).size(), 1u);
+  for (const uint32_t bucket : {1, 2, 4, 3}) EXPECT_TRUE(Push(bucket, "bbbb").empty());
+  EXPECT_TRUE(Push(5, "c", 2).empty());
+  Out out;
+  Sum(0, 1, 0, &out);
+  std::vector<uint32_t> buckets;
+  for (const Exchange::Outgoing& sent : out) buckets.push_back(sent.message.head.push().bucket());
+  // The first in plan order goes at once, whatever its priority; the next round's is last.
+  EXPECT_THAT(buckets, testing::ElementsAre(1, 4, 3, 2, 5));
+}
+
+TEST_F(ExchangeTest, SendsOnePushHoweverLarge) {
+  Up(7);
+  EXPECT_EQ(Push(0, std::string(1000, 'a')).size(), 1u);
+}
+
+TEST_F(ExchangeTest, LetsAPushGoThatComesBeforeAllThatAreNotAnswered) {
+  Up(7);
+  EXPECT_EQ(Push(1, std::string(20, 'b')).size(), 1u);
+  EXPECT_EQ(Push(0, std::string(20, 'a')).size(), 1u);  // others may wait for it
+  EXPECT_TRUE(Push(2, "c").empty());
+}
+
+TEST_F(ExchangeTest, DoesNotChargeControlForCredit) {
+  Up(7, kControl);
+  for (uint32_t bucket = 0; bucket < 5; ++bucket) {
+    Out out;
+    exchange_.Contribute({Kind::kScale, bucket, 0}, 1, kControl, 0, Text(std::string(30, 's')),
+                         kStart, &out);
+    EXPECT_EQ(out.size(), 1u);
+  }
+}
+
+TEST_F(ExchangeTest, RepeatsWhatIsNotAnswered) {
+  Up(7);
+  Push(0, "abc");
+  EXPECT_TRUE(Timer(kStart + milliseconds(299)).empty());
+  EXPECT_EQ(Timer(kStart + milliseconds(300)).size(), 1u);
+  EXPECT_TRUE(Timer(kStart + milliseconds(301)).empty());
+  EXPECT_EQ(exchange_.resent(), 1u);
+  exchange_.OnLaneDown(kLane);
+  EXPECT_TRUE(Timer(kStart + milliseconds(900)).empty());
+  EXPECT_EQ(Up(7).size(), 1u);
+  EXPECT_EQ(exchange_.resent(), 1u);
+}
+
+// What a slow link has yet to carry is not lost.
+TEST_F(ExchangeTest, RepeatsNothingWhileItsLaneGoesOnAnswering) {
+  Up(7);
+  Push(0, "a");
+  Push(1, "b");
+  pb::Outcome outcome;
+  outcome.set_round(1);
+  Out out;
+  exchange_.OnOutcome(kLane, Kind::kPush, outcome, Text("sum"), kStart + milliseconds(200), &out);
+  EXPECT_TRUE(Timer(kStart + milliseconds(450)).empty());
+  EXPECT_EQ(Timer(kStart + milliseconds(500)).size(), 1u);
+}
+
+TEST_F(ExchangeTest, DeliversAnAnswerOnceAndOnlyFromItsLane) {
+  Up(7);
+  Push(0, "abc");
+  Out out;
+  pb::Outcome outcome;
+  outcome.set_round(1);
+  EXPECT_TRUE(exchange_.OnOutcome({0, 2}, Kind::kPush, outcome, {}, kStart, &out).empty());
+  EXPECT_TRUE(Sum(5, 1, 0, &out).empty());
+  const auto deliveries = Sum(0, 1, 0, &out);
+  ASSERT_EQ(deliveries.size(), 1u);
+  EXPECT_EQ(View(deliveries[0].payload), "sum");
+  EXPECT_TRUE(Sum(0, 1, 0, &out).empty());
+  EXPECT_TRUE(exchange_.idle());
+}
+
+TEST_F(ExchangeTest, HoldsAnAnswerUntilTheFloorReachesIt) {
+  Up(7);
+  Push(0, "abc");
+  Out out;
+  Sum(0, 1, 0, &out);
+  EXPECT_EQ(exchange_.held(), 1u);
+  exchange_.OnFloor(1);
+  EXPECT_EQ(exchange_.held(), 0u);
+  EXPECT_EQ(exchange_.floor(), 1u);
+  exchange_.OnFloor(0);
+  EXPECT_EQ(exchange_.floor(), 1u);
+}
+
+TEST_F(ExchangeTest, GivesWhatItHoldsToABlankServerUntilThatHasIt) {
+  Up(7);
+  Push(0, "abc");
+  Out out;
+  Sum(0, 1, 0, &out);
+  EXPECT_TRUE(Up(7).empty());  // the same server needs nothing
+  const Out given = Up(8);
+  ASSERT_EQ(given.size(), 1u);
+  EXPECT_EQ(given[0].message.head.held_sum().round(), 1u);
+  EXPECT_EQ(View(given[0].message.payload), "sum");
+  EXPECT_EQ(Timer(kStart + milliseconds(300)).size(), 1u);
+  exchange_.OnHeldTaken(kLane, Kind::kPush, given[0].message.head.held_sum());
+  EXPECT_TRUE(Timer(kStart + milliseconds(900)).empty());
+  EXPECT_EQ(Up(9).size(), 1u);  // yet another life
+}
+
+TEST_F(ExchangeTest, ForgetsOlderRoundsWhenItGetsState) {
+  Up(7);
+  Push(0, std::string(20, 'a'));
+  exchange_.Restart(4);
+  EXPECT_TRUE(exchange_.idle());
+  EXPECT_EQ(exchange_.applied(), 4u);
+  EXPECT_EQ(Push(0, std::string(20, 'a'), 5).size(), 1u);  // its credit is back
+}
+
+// Of a job without rounds.
+class ClockExchangeTest : public ExchangeTest {
+ protected:
+  Out Ask(const Request& request, uint64_t round = 0) {
+    Out out;
+    exchange_.Contribute(kCell, round, kLane, 0, round == 0 ? Bytes() : Text("push"), kStart, &out,
+                         request);
+    return out;
+  }
+  Out Pull(bool average = false) {
+    Request request;
+    request.pull_only = true;
+    request.average = average;
+    return Ask(request);
+  }
+  std::vector<Exchange::Delivery> Answer(const pb::Outcome& outcome) {
+    Out out;
+    return exchange_.OnOutcome(kLane, Kind::kPush, outcome, Text("weights"), kStart, &out);
+  }
+  static pb::Outcome Clock(uint64_t clock, uint64_t version) {
+    pb::Outcome outcome;
+    outcome.set_round(clock);
+    outcome.set_total(5);
+    outcome.set_version(version);
+    return outcome;
+  }
+  static pb::Outcome Pulled(uint64_t pull, uint64_t version) {
+    pb::Outcome outcome = Clock(7, version);
+    outcome.set_pulled(true);
+    outcome.set_pull(pull);
+    return outcome;
+  }
+  static constexpr Cell kCell{Kind::kPush, 0, 0};
+};
+
+TEST_F(ClockExchangeTest, TakesNoAnswerToAnOlderPull) {
+  Up(7);
+  EXPECT_EQ(Pull().at(0).message.head.push().round(), 1u);
+  EXPECT_EQ(Answer(Pulled(1, 3)).size(), 1u);
+  EXPECT_TRUE(Answer(Pulled(1, 3)).empty());
+  const pb::Contribution second = Pull(true).at(0).message.head.push();
+  EXPECT_EQ(second.round(), 2u);
+  EXPECT_EQ(second.version(), 3u);
+  EXPECT_TRUE(Answer(Pulled(1, 4)).empty());  // it was repeated before its answer came
+  EXPECT_TRUE(Answer(Clock(0, 4)).empty());
+  pb::Outcome average = Pulled(2, 9);
+  average.set_average(true);
+  EXPECT_EQ(Answer(average).size(), 1u);
+  EXPECT_EQ(Pull().at(0).message.head.push().version(), 3u);  // an average is not what it holds
+  EXPECT_EQ(Pull().at(0).message.head.push().round(), 4u);    // the newest counts
+  EXPECT_TRUE(Answer(Pulled(3, 5)).empty());
+  EXPECT_EQ(Answer(Pulled(4, 5)).size(), 1u);
+}
+
+TEST_F(ClockExchangeTest, ForgetsVersionsOfAServerThatIsGone) {
+  Up(7);
+  Pull();
+  Answer(Pulled(1, 3));
+  EXPECT_EQ(Ask({}, 8).at(0).message.head.push().version(), 3u);
+  const Out again = Up(8);  // another life, whose version 3 may be another
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_FALSE(again[0].message.head.push().has_version());
+}
+
+TEST_F(ClockExchangeTest, HoldsTheClockOfItsNewestAnswerForAnotherLifeOfTheServer) {
+  Up(7);
+  for (uint64_t clock : {1, 2}) {
+    Ask({}, clock);
+    EXPECT_EQ(Answer(Clock(clock, clock)).size(), 1u);
+    EXPECT_TRUE(Answer(Clock(clock, clock)).empty());
+  }
+  EXPECT_EQ(exchange_.held(), 1u);
+  const Out given = Up(8);
+  ASSERT_EQ(given.size(), 1u);
+  EXPECT_EQ(given[0].message.head.held_sum().round(), 2u);
+  EXPECT_FALSE(given[0].message.head.held_sum().parted());
+  EXPECT_TRUE(given[0].message.payload.empty());
+  exchange_.OnHeldTaken(kLane, Kind::kPush, given[0].message.head.held_sum());
+  Request skip;
+  skip.skip = true;
+  Ask(skip, 3);
+  pb::Outcome parted = Clock(3, 0);
+  parted.set_parted(true);
+  Answer(parted);
+  EXPECT_TRUE(Up(9).at(0).message.head.held_sum().parted());
+}
+
+TEST_F(ClockExchangeTest, TellsItsClocksAgainAsANewIncarnation) {
+  Up(7);
+  Ask({}, 1);
+  Answer(Clock(1, 1));
+  EXPECT_TRUE(Up(7).empty());
+  exchange_.SetIncarnation(34);
+  EXPECT_EQ(Up(7).at(0).message.head.held_sum().round(), 1u);
+  EXPECT_TRUE(Up(7).empty());
+}
+
+// Rounds that may close without this worker.
+class UnsolicitedTest : public ClockExchangeTest {
+ protected:
+  UnsolicitedTest() {
+    Exchange::Options options{3, 33, 20, milliseconds(300), true};
+    options.in_plan = [](const Cell& cell, LaneRef) { return cell.bucket < 2; };
+    exchange_ = Exchange(options);
+    Up(7);
+  }
+  static pb::Outcome Of(uint64_t round, const std::string& who) {
+    pb::Outcome outcome;
+    outcome.set_round(round);
+    outcome.set_who(who);
+    return outcome;
+  }
+};
+
+TEST_F(UnsolicitedTest, DeliversWhatItHasNotContributedToOnce) {
+  EXPECT_EQ(Answer(Of(1, "\x01")).size(), 1u);
+  EXPECT_TRUE(Answer(Of(1, "\x01")).empty());
+  pb::Outcome outcome = Of(1, "\x01");
+  outcome.set_bucket(2);
+  EXPECT_TRUE(Answer(outcome).empty());  // not in the plan
+  outcome.set_bucket(1);
+  outcome.set_round(1'000);
+  EXPECT_TRUE(Answer(outcome).empty());  // no server is so far ahead
+  EXPECT_EQ(exchange_.held(), 1u);
+}
+
+TEST_F(UnsolicitedTest, CountsARoundOnceInWhichItIsLateAndTellsTheServer) {
+  Answer(Of(1, "\x01"));
+  const Out out = Push(0, "abc");
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_TRUE(out[0].message.head.push().late());
+  EXPECT_TRUE(out[0].message.payload.empty());
+  EXPECT_EQ(exchange_.late(), 1u);
+  EXPECT_TRUE(exchange_.idle());
+  Push(1, "abc");
+  Out more;
+  pb::Outcome outcome = Of(1, "\x07");  // ranks 0 to 2
+  outcome.set_bucket(1);
+  EXPECT_EQ(exchange_.OnOutcome(kLane, Kind::kPush, outcome, Text("sum"), kStart, &more).size(),
+            1u);
+  EXPECT_EQ(exchange_.late(), 1u);
+  Push(0, "abc", 2);
+  Answer(Of(2, "\x08"));  // rank 3: in time
+  EXPECT_EQ(exchange_.late(), 1u);
+}
+
+TEST_F(UnsolicitedTest, GivesFiguresToThoseWhoGaveSome) {
+  Out out;
+  Up(7, kControl);
+  const pb::Outcome outcome = Of(1, "\x01");
+  EXPECT_TRUE(
+      exchange_.OnOutcome(kControl, Kind::kFigures, outcome, Text("f"), kStart, &out).empty());
+  exchange_.Contribute({Kind::kFigures, 0, 0}, 1, kControl, 0, Text("mine"), kStart, &out);
+  EXPECT_EQ(out.size(), 1u);  // the server has it, and says so
+  EXPECT_EQ(exchange_.OnOutcome(kControl, Kind::kFigures, outcome, Text("f"), kStart, &out).size(),
+            1u);
+}
+
+TEST_F(UnsolicitedTest, DropsWhatIsWaitingForRoundsThatItHasApplied) {
+  Push(0, std::string(20, 'a'));
+  EXPECT_TRUE(Push(1, "b").empty());  // beyond the credit
+  exchange_.SetApplied(1);
+  EXPECT_TRUE(exchange_.idle());
+  EXPECT_EQ(Push(0, std::string(20, 'a'), 2).size(), 1u);  // its credit is back
+  EXPECT_TRUE(Push(0, "late", 1).at(0).message.head.push().late());
+}
+
+TEST_F(UnsolicitedTest, PullsAndPushesWithoutRoundsAreNeverLate) {
+  EXPECT_TRUE(Pull().at(0).message.head.push().pull_only());
+  exchange_.SetApplied(0);
+  EXPECT_EQ(Answer(Pulled(1, 3)).size(), 1u);
+  Ask({}, 1);
+  EXPECT_EQ(Answer(Clock(1, 4)).size(), 1u);
+  EXPECT_TRUE(Answer(Clock(1, 4)).empty());  // repeated
+  EXPECT_EQ(exchange_.late(), 0u);
+}
+
+}  // namespace
+}  // namespace tern::protocol::test

@@ -1,0 +1,407 @@
+#include "common/protocol/rounds/round_lane.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/common/protocol/members/words.h"
+
+namespace tern::protocol::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr Cell kFirst{Kind::kPush, 0, 0}, kSecond{Kind::kPush, 0, 1};
+
+// Two members, ranks 0 and 1, incarnations 10 and 11, peers 100 and 101.
+class RoundLaneTest : public testing::Test {
+ protected:
+  void Make(RoundLane::Options options) {
+    options.workers = 2;
+    options.incarnation = 7;
+    lane_ = std::make_unique<RoundLane>(std::move(options),
+                                        std::vector{LettersCell(kFirst), LettersCell(kSecond)});
+  }
+  void Join(bool fresh = false, uint64_t applied0 = 0, uint64_t applied1 = 0) {
+    lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
+    Greet(0, 10, 100, fresh, applied0);
+    Greet(1, 11, 101, fresh, applied1);
+  }
+  void Greet(uint32_t rank, uint64_t incarnation, Peer peer, bool fresh, uint64_t applied) {
+    pb::Hello hello = Veteran(rank, incarnation, applied, 1);
+    hello.set_fresh(fresh);
+    lane_->OnHello(peer, hello, &out_);
+  }
+  // What is said back.
+  Sends Push(uint32_t rank, uint64_t round, uint64_t applied, const Cell& cell = kFirst,
+             uint64_t digest = 0, const std::string& payload = "x") {
+    Sends out;
+    lane_->OnMessage(100 + rank,
+                     Contribution({cell, round, rank, 10 + rank, applied, digest, payload}), &out);
+    return out;
+  }
+  Sends Held(Peer from, uint64_t round, const std::string& payload, uint64_t stop_after = 0) {
+    Message message;
+    pb::Outcome* outcome = message.head.mutable_held_sum();
+    outcome->set_round(round);
+    outcome->set_contributors(2);
+    outcome->set_who("\x03");
+    if (stop_after != 0) outcome->set_stop_after(stop_after);
+    message.payload = Text(payload);
+    Sends out;
+    lane_->OnMessage(from, message, &out);
+    return out;
+  }
+
+  std::unique_ptr<RoundLane> lane_;
+  Sends out_;
+};
+
+TEST_F(RoundLaneTest, OpensWhenEveryMemberHasSaidHello) {
+  Make({});
+  lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
+  Greet(0, 10, 100, true, 0);
+  EXPECT_FALSE(lane_->open());
+  EXPECT_TRUE(out_.empty());
+  EXPECT_TRUE(Push(0, 1, 0).empty());  // not welcomed yet: it will come again
+  EXPECT_EQ(lane_->counters().counted, 0u);
+  Greet(1, 11, 101, true, 0);
+  EXPECT_TRUE(lane_->open());
+  EXPECT_EQ(First(100, pb::Envelope::kWelcome, out_).head.welcome().incarnation(), 7u);
+  EXPECT_EQ(First(101, pb::Envelope::kWelcome, out_).head.welcome().epoch(), 1u);
+}
+
+TEST_F(RoundLaneTest, LeavesOutOfACellOfMembersWhoWasRemovedBeforeItClosed) {
+  for (bool of_members : {false, true}) {
+    RoundLane::Options options;
+    options.workers = 2;
+    options.shrink = true;
+    CellSpec spec = LettersCell(kFirst);
+    spec.of_members = of_members;
+    lane_ = std::make_unique<RoundLane>(std::move(options), std::vector{spec});
+    Join();
+    Push(1, 1, 0);
+    lane_->OnMembers(MembersOf(2, {10, 0}), &out_);
+    const pb::Outcome sum = First(100, pb::Envelope::kSum, Push(0, 1, 0)).head.sum();
+    EXPECT_EQ(sum.contributors(), of_members ? 1u : 2u);
+    EXPECT_EQ(sum.who(), of_members ? "\x01" : "\x03");
+  }
+}
+
+TEST_F(RoundLaneTest, AsksWhoIsNotAMemberToComeAgain) {
+  Make({});
+  Greet(0, 10, 100, true, 0);
+  EXPECT_EQ(First(100, pb::Envelope::kRefuse, out_).head.refuse().then(), pb::Refuse::retry);
+  lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
+  out_.clear();
+  lane_->OnHello(100, TestHello(5, 10), &out_);  // no such rank
+  EXPECT_EQ(First(100, pb::Envelope::kRefuse, out_).head.refuse().then(), pb::Refuse::retry);
+}
+
+TEST_F(RoundLaneTest, CountsEachRankOnceAndTellsAll) {
+  Make({});
+  Join();
+  EXPECT_TRUE(Push(0, 1, 0).empty());
+  EXPECT_TRUE(Push(0, 1, 0).empty());
+  EXPECT_EQ(lane_->counters().repeated, 1u);
+  EXPECT_EQ(lane_->Missing(), std::vector<uint32_t>{1});
+  const Sends out = Push(1, 1, 0);
+  for (Peer peer : {100, 101}) {
+    const Message sum = First(peer, pb::Envelope::kSum, out);
+    EXPECT_EQ(View(sum.payload), "xx");
+    EXPECT_EQ(sum.head.sum().contributors(), 2u);
+    EXPECT_EQ(sum.head.sum().round(), 1u);
+  }
+  EXPECT_EQ(lane_->counters().counted, 2u);
+  EXPECT_EQ(lane_->counters().closed, 1u);
+  EXPECT_TRUE(lane_->Missing().empty());
+}
+
+TEST_F(RoundLaneTest, SendsAClosedOutcomeAgainToWhoRepeatsItself) {
+  Make({});
+  Join();
+  Push(0, 1, 0);
+  Push(1, 1, 0);
+  const Sends out = Push(0, 1, 0);
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(View(First(100, pb::Envelope::kSum, out).payload), "xx");
+}
+
+TEST_F(RoundLaneTest, DropsARoundThatAllHaveAppliedAndRefusesItAsStale) {
+  Make({});
+  Join();
+  Push(0, 1, 0);
+  Push(1, 1, 0);
+  EXPECT_EQ(lane_->slots(), 1u);
+  lane_->OnApplied(0, 10, 1);
+  EXPECT_EQ(lane_->floor(), 0u);
+  Push(1, 2, 1);  // shows what rank 1 has applied
+  EXPECT_EQ(lane_->floor(), 1u);
+  const Sends out = Push(0, 1, 0);
+  const pb::Refuse refuse = First(100, pb::Envelope::kRefuse, out).head.refuse();
+  EXPECT_EQ(refuse.then(), pb::Refuse::ignore);
+  EXPECT_THAT(refuse.sentence(), HasSubstr("stale"));
+  EXPECT_EQ(lane_->counters().stale, 1u);
+  EXPECT_EQ(lane_->slots(), 1u);
+}
+
+TEST_F(RoundLaneTest, KeepsNoMoreThanItsBoundOfRounds) {
+  Make({});
+  Join();
+  for (uint64_t round = 1; round <= 4; ++round) EXPECT_TRUE(Push(0, round, round - 1).empty());
+  const Sends out = Push(0, 5, 4);
+  EXPECT_THAT(First(100, pb::Envelope::kRefuse, out).head.refuse().sentence(), HasSubstr("early"));
+  EXPECT_EQ(lane_->slots(), 4u);
+  EXPECT_EQ(lane_->counters().early, 1u);
+}
+
+TEST_F(RoundLaneTest, SendsWhoIsBeyondTheWindowOrThePlanAway) {
+  Make({});
+  Join();
+  const auto then = [](const Sends& out) {
+    return First(100, pb::Envelope::kRefuse, out).head.refuse().then();
+  };
+  EXPECT_EQ(then(Push(0, 2, 0)), pb::Refuse::leave);
+  EXPECT_EQ(then(Push(0, 1, 1)), pb::Refuse::leave);
+  EXPECT_EQ(then(Push(0, 1, 0, {Kind::kPush, 9, 0})), pb::Refuse::leave);
+  EXPECT_EQ(lane_->counters().bad, 3u);
+}
+
+TEST_F(RoundLaneTest, HasAWindowOfTwoWhereTheAlgorithmRunsAhead) {
+  RoundLane::Options options;
+  options.window = 2;
+  Make(options);
+  Join();
+  EXPECT_TRUE(Push(0, 2, 0).empty());
+  EXPECT_EQ(lane_->counters().counted, 1u);
+  EXPECT_EQ(Push(0, 3, 0).size(), 1u);
+}
+
+TEST_F(RoundLaneTest, FencesAnIncarnationThatIsNotAMember) {
+  Make({});
+  Join();
+  Sends out;
+  lane_->OnMessage(100, Contribution({kFirst, 1, 0, 99, 0, 0, "x"}), &out);
+  EXPECT_EQ(lane_->counters().fenced, 1u);
+  EXPECT_EQ(First(100, pb::Envelope::kRefuse, out).head.refuse().then(), pb::Refuse::ignore);
+  out.clear();
+  lane_->OnMessage(100, Contribution({kFirst, 1, 7, 10, 0, 0, "x"}), &out);
+  EXPECT_EQ(lane_->counters().fenced, 2u);
+  lane_->OnApplied(0, 99, 1);
+  lane_->OnApplied(1, 11, 1);
+  EXPECT_EQ(lane_->floor(), 0u);
+}
+
+TEST_F(RoundLaneTest, RefusesOtherScalersNamingBothDigests) {
+  Make({});
+  Join();
+  Push(0, 1, 0, kFirst, 0xaaaa);
+  const pb::Refuse refuse =
+      First(101, pb::Envelope::kRefuse, Push(1, 1, 0, kFirst, 0xbbbb)).head.refuse();
+  EXPECT_EQ(refuse.then(), pb::Refuse::leave);
+  EXPECT_THAT(refuse.sentence(), HasSubstr("aaaa"));
+  EXPECT_THAT(refuse.sentence(), HasSubstr("bbbb"));
+}
+
+TEST_F(RoundLaneTest, EmptiesASlotThatGotABadPayload) {
+  Make({});
+  Join();
+  Push(0, 1, 0);
+  const pb::Refuse refuse =
+      First(101, pb::Envelope::kRefuse, Push(1, 1, 0, kFirst, 0, "y")).head.refuse();
+  EXPECT_EQ(refuse.then(), pb::Refuse::leave);
+  EXPECT_THAT(refuse.sentence(), HasSubstr("rank 1: not an x"));
+  EXPECT_EQ(lane_->slots(), 0u);
+  Push(1, 1, 0);
+  EXPECT_EQ(View(First(100, pb::Envelope::kSum, Push(0, 1, 0)).payload), "xx");
+}
+
+TEST_F(RoundLaneTest, StandsStillUntilAReplacementShowsWhatItHas) {
+  Make({});
+  Join(false, 3, 3);
+  EXPECT_EQ(lane_->floor(), 3u);
+  lane_->OnMembers(MembersOf(2, {20, 11}), &out_);
+  lane_->OnHello(102, TestHello(0, 20), &out_);
+  lane_->OnApplied(1, 11, 4);
+  EXPECT_EQ(lane_->floor(), 3u);
+  lane_->OnApplied(0, 20, 4);
+  EXPECT_EQ(lane_->floor(), 4u);
+}
+
+TEST_F(RoundLaneTest, IgnoresAnOlderMembership) {
+  Make({});
+  lane_->OnMembers(MembersOf(5, {10, 11}), &out_);
+  lane_->OnMembers(MembersOf(4, {20, 21}), &out_);
+  Greet(0, 10, 100, true, 0);
+  Greet(1, 11, 101, true, 0);
+  EXPECT_TRUE(lane_->open());
+}
+
+TEST_F(RoundLaneTest, OpensAfterARestartAtTheLeastAppliedRound) {
+  Make({});
+  Join(false, 6, 5);
+  EXPECT_EQ(lane_->floor(), 5u);
+}
+
+TEST_F(RoundLaneTest, OpensAtZeroWhileAMemberHasNotShownWhatItHas) {
+  Make({});
+  lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
+  Greet(0, 10, 100, true, 0);  // may be getting State older than the other has by now
+  Greet(1, 11, 101, false, 6);
+  EXPECT_TRUE(lane_->open());
+  EXPECT_EQ(lane_->floor(), 0u);
+}
+
+TEST_F(RoundLaneTest, TakesAClosedSlotFromWhoHoldsIt) {
+  Make({});
+  Join(false, 4, 4);
+  Push(1, 5, 4);
+  const Sends out = Held(100, 5, "xx");
+  EXPECT_EQ(View(First(101, pb::Envelope::kSum, out).payload), "xx");
+  const Message taken = First(100, pb::Envelope::kHeldSum, out);
+  EXPECT_EQ(taken.head.held_sum().round(), 5u);
+  EXPECT_TRUE(taken.payload.empty());
+  EXPECT_EQ(lane_->counters().restored, 1u);
+  // Once more, and one that nobody needs: only said that it is there.
+  EXPECT_EQ(Held(100, 5, "xx").size(), 1u);
+  EXPECT_EQ(Held(100, 4, "xx").size(), 1u);
+  EXPECT_EQ(lane_->counters().restored, 1u);
+  EXPECT_EQ(View(First(101, pb::Envelope::kSum, Push(1, 5, 4)).payload), "xx");
+}
+
+TEST_F(RoundLaneTest, RefusesAHeldOutcomeThatCannotBeOne) {
+  Make({});
+  Join();
+  const pb::Refuse refuse = First(100, pb::Envelope::kRefuse, Held(100, 1, "zz")).head.refuse();
+  EXPECT_EQ(refuse.then(), pb::Refuse::leave);
+  EXPECT_TRUE(Held(999, 1, "xx").empty());  // of a stranger
+  EXPECT_EQ(lane_->counters().restored, 0u);
+}
+
+TEST_F(RoundLaneTest, NamesTheLastRoundInTheNextOutcomeAfterAStop) {
+  RoundLane::Options options;
+  options.leads = true;
+  options.learning_rate = [](uint64_t round) { return 0.5 / static_cast<double>(round); };
+  Make(options);
+  Join();
+  Push(0, 1, 0);
+  Push(1, 1, 0);
+  Push(0, 2, 1, kSecond);
+  lane_->OnStop();
+  // Only the cell that leads decides.
+  EXPECT_FALSE(First(100, pb::Envelope::kSum, Push(1, 2, 1, kSecond)).head.sum().has_stop_after());
+  Push(0, 2, 1);
+  const pb::Outcome sum = First(100, pb::Envelope::kSum, Push(1, 2, 1)).head.sum();
+  EXPECT_EQ(sum.stop_after(), 3u);  // somebody may compute for it already
+  EXPECT_EQ(sum.learning_rate(), 0.25);
+}
+
+TEST_F(RoundLaneTest, KeepsToTheLastRoundThatAHeldOutcomeNames) {
+  RoundLane::Options options;
+  options.leads = true;
+  Make(options);
+  Join(false, 4, 4);
+  EXPECT_EQ(First(101, pb::Envelope::kSum, Held(100, 5, "xx", 5)).head.sum().stop_after(), 5u);
+}
+
+TEST_F(RoundLaneTest, CountsWhoTakesNoPartAsCome) {
+  Make({});
+  Join();
+  const auto skip = [this](uint32_t rank, const std::string& payload) {
+    Message message = Contribution({kFirst, 1, rank, 10 + rank, 0, 0, payload});
+    message.head.mutable_push()->set_skip(true);
+    Sends out;
+    lane_->OnMessage(100 + rank, message, &out);
+    return out;
+  };
+  EXPECT_EQ(First(100, pb::Envelope::kRefuse, skip(0, "x")).head.refuse().then(),
+            pb::Refuse::leave);
+  EXPECT_EQ(lane_->counters().bad, 1u);
+  EXPECT_TRUE(skip(0, "").empty());
+  EXPECT_EQ(lane_->Missing(), std::vector<uint32_t>{1});
+  const Message sum = First(100, pb::Envelope::kSum, skip(1, ""));
+  EXPECT_EQ(sum.head.sum().contributors(), 0u);
+  EXPECT_TRUE(sum.payload.empty());
+  EXPECT_EQ(lane_->counters().skipped, 2u);
+}
+
+TEST_F(RoundLaneTest, ClosesACellOfEveryRoundAlsoWithNobody) {
+  class Rounds : public CellSum {
+   public:
+    explicit Rounds(int* closed) : closed_(*closed) {}
+    Status Add(uint32_t, const Bytes&) override { return Ok(); }
+    Bytes Close() override {
+      ++closed_;
+      return {};
+    }
+
+   private:
+    int& closed_;
+  };
+  int closed = 0;
+  RoundLane::Options options;
+  options.workers = 1;
+  CellSpec spec = LettersCell(kFirst);
+  spec.open = [&closed](uint64_t) { return std::make_unique<Rounds>(&closed); };
+  spec.every_round = true;
+  lane_ = std::make_unique<RoundLane>(options, std::vector{spec});
+  lane_->OnMembers(MembersOf(1, {10}), &out_);
+  Greet(0, 10, 100, true, 0);
+  Message message = Contribution({kFirst, 1, 0, 10, 0, 0, ""});
+  message.head.mutable_push()->set_skip(true);
+  lane_->OnMessage(100, message, &out_);
+  EXPECT_EQ(closed, 1);
+  EXPECT_EQ(Push(0, 2, 1).size(), 1u);
+  EXPECT_EQ(closed, 2);
+}
+
+TEST_F(RoundLaneTest, PutsItsOwnWordsIntoAnOutcomeThatIsHandedBack) {
+  RoundLane::Options options;
+  options.learning_rate = [](uint64_t round) { return 1.0 / static_cast<double>(round); };
+  Make(options);
+  Join(false, 4, 4);
+  Message message;
+  pb::Outcome* outcome = message.head.mutable_held_sum();
+  outcome->set_round(5);
+  outcome->set_contributors(2);
+  outcome->set_who("\x03\xff\xff\xff");
+  outcome->set_learning_rate(1e30);
+  message.payload = Text("xx");
+  Sends out;
+  lane_->OnMessage(100, message, &out);
+  const pb::Outcome sum = First(101, pb::Envelope::kSum, out).head.sum();
+  EXPECT_EQ(sum.who(), "\x03");
+  EXPECT_EQ(sum.learning_rate(), 0.2);
+}
+
+TEST_F(RoundLaneTest, RefusesRoundsAtTheEndOfNumbers) {
+  Make({});
+  Join();
+  const uint64_t last = ~uint64_t{0};
+  for (auto [round, applied] : {std::pair{last, last}, std::pair{uint64_t{0}, last}}) {
+    const Sends out = Push(0, round, applied);
+    EXPECT_EQ(First(100, pb::Envelope::kRefuse, out).head.refuse().then(), pb::Refuse::leave);
+  }
+  // Rounds that nobody else comes to take no more room than others.
+  for (uint64_t round = last; round > last - 100; --round) Push(0, round, round - 1);
+  EXPECT_LE(lane_->slots(), lane_->MaxSlots());
+  EXPECT_EQ(lane_->floor(), 0u);
+}
+
+TEST_F(RoundLaneTest, WithoutASafeguardDoesWhatItGuardsAgainst) {
+  RoundLane::Options options;
+  options.safeguards.count_once = false;
+  Make(options);
+  Join();
+  Push(0, 1, 0);
+  Push(0, 1, 0);
+  EXPECT_EQ(View(First(100, pb::Envelope::kSum, Push(1, 1, 0)).payload), "xxx");  // rank 0 twice
+  options.safeguards = {};
+  options.safeguards.keep_until_applied = false;
+  Make(options);
+  Join();
+  Push(0, 1, 0);
+  Push(1, 1, 0);
+  EXPECT_TRUE(Push(0, 1, 0).empty());
+}
+
+}  // namespace
+}  // namespace tern::protocol::test

@@ -1,0 +1,29 @@
+#include "common/update/average.h"
+
+#include "tests/common/update/numbers.h"
+
+namespace tern::update {
+namespace {
+
+TEST(EmaDecay, WarmsUpAndThenStays) {
+  EXPECT_DOUBLE_EQ(EmaDecay(0.9999, 0), 0.1);
+  EXPECT_DOUBLE_EQ(EmaDecay(0.9999, 8), 0.5);
+  EXPECT_DOUBLE_EQ(EmaDecay(0.9999, 100'000), 0.9999);
+  EXPECT_DOUBLE_EQ(EmaDecay(0.05, 0), 0.05);
+}
+
+TEST(AverageWeights, FollowsTensorFlowsRule) {
+  std::vector<float> average = Random(100, 1);
+  std::vector<double> expected = Wide(average);
+  for (uint64_t update = 1; update <= 40; ++update) {
+    const std::vector<float> w = Random(100, 10 + update);
+    const double t = static_cast<double>(update) - 1;
+    const double d = std::min(0.7, (1 + t) / (10 + t));
+    for (size_t i = 0; i < w.size(); ++i) expected[i] = d * expected[i] + (1 - d) * w[i];
+    AverageWeights(average.data(), w.data(), w.size(), 0.7, update);
+    ASSERT_LT(Distance(average, expected), 1e-6);
+  }
+}
+
+}  // namespace
+}  // namespace tern::update

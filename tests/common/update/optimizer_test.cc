@@ -1,0 +1,315 @@
+#include "common/update/optimizer.h"
+
+#include <functional>
+
+#include "tests/common/update/numbers.h"
+
+namespace tern::update {
+namespace {
+
+constexpr size_t kSizes[] = {40, 3, 29, 5};  // of the tensors of a model
+constexpr size_t kTotal = 77;
+constexpr int kSteps = 40;
+constexpr float kDecay = 0.01f;
+
+pb::Optimizer Def(const std::string& name, double momentum = 0.9) {
+  pb::Optimizer def;
+  def.set_name(name);
+  def.set_momentum(momentum);
+  def.set_trust(0.02);
+  return def;
+}
+
+double RateOf(int step) { return step < 20 ? 0.1 : 0.03; }  // falls on the way
+// Larger and smaller from step to step, so that it shows where a local rate enters.
+std::vector<float> GradientOf(int step) { return Random(kTotal, 100 + step, 1 + step % 3); }
+
+// The model after kSteps, cut into `ranges`.
+std::vector<float> Train(Optimizer* optimizer, const std::vector<size_t>& ranges, float decay) {
+  std::vector<float> w = Random(kTotal, 1);
+  for (int step = 0; step < kSteps; ++step) {
+    const std::vector<float> g = GradientOf(step);
+    size_t first = 0;
+    for (const size_t n : ranges) {
+      optimizer->Update(w.data() + first, g.data() + first, first, n,
+                        {RateOf(step), static_cast<uint64_t>(step) + 1}, decay);
+      first += n;
+    }
+  }
+  return w;
+}
+
+std::vector<float> Train(const pb::Optimizer& def, float decay) {
+  return Train(std::move(*MakeOptimizer(def, kTotal)).get(), {std::begin(kSizes), std::end(kSizes)},
+               decay);
+}
+
+// The same in double, by tensor: `rule(w, g, t, rate)` makes update t (from 1) of one tensor; it
+// keeps its state between calls, by tensor.
+using Rule = std::function<void(size_t tensor, std::vector<double>& w, const std::vector<double>& g,
+                                int t, double rate)>;
+
+std::vector<double> Follow(const Rule& rule) {
+  const std::vector<float> start = Random(kTotal, 1);
+  std::vector<double> all;
+  size_t first = 0;
+  for (size_t tensor = 0; tensor < std::size(kSizes); first += kSizes[tensor++]) {
+    std::vector<double> w(start.begin() + first, start.begin() + first + kSizes[tensor]);
+    for (int step = 0; step < kSteps; ++step) {
+      const std::vector<float> g = GradientOf(step);
+      rule(tensor, w, {g.begin() + first, g.begin() + first + kSizes[tensor]}, step + 1,
+           RateOf(step));
+    }
+    all.insert(all.end(), w.begin(), w.end());
+  }
+  return all;
+}
+
+using State = std::vector<std::vector<double>>;
+State Zeros() {
+  State state;
+  for (const size_t n : kSizes) state.emplace_back(n);
+  return state;
+}
+
+double NormOf(const std::vector<double>& x) {
+  double sum = 0;
+  for (const double v : x) sum += v * v;
+  return std::sqrt(sum);
+}
+
+// v = m v + g; w -= lr v
+Rule MomentumRule(double m, double decay) {
+  return [m, decay, v = Zeros()](size_t t, auto& w, const auto& g, int, double rate) mutable {
+    for (size_t i = 0; i < w.size(); ++i) {
+      v[t][i] = m * v[t][i] + g[i] + decay * w[i];
+      w[i] -= rate * v[t][i];
+    }
+  };
+}
+
+TEST(Optimizer, SgdFollowsTheFormula) {
+  EXPECT_LT(Distance(Train(Def("sgd"), kDecay), Follow(MomentumRule(0, kDecay))), kClose);
+}
+
+TEST(Optimizer, MomentumFollowsTheFormula) {
+  const std::vector<float> w = Train(Def("momentum"), kDecay);
+  EXPECT_LT(Distance(w, Follow(MomentumRule(0.9, kDecay))), kClose);
+  // With the rate folded into the velocity (MXNet's form) a fall of the rate acts later.
+  const Rule folded = [v = Zeros()](size_t t, auto& x, const auto& g, int, double rate) mutable {
+    for (size_t i = 0; i < x.size(); ++i) {
+      v[t][i] = 0.9 * v[t][i] - rate * (g[i] + kDecay * x[i]);
+      x[i] += v[t][i];
+    }
+  };
+  EXPECT_GT(Distance(w, Follow(folded)), kMutant);
+}
+
+TEST(Optimizer, NesterovFollowsPyTorchsForm) {
+  const Rule rule = [b = Zeros()](size_t t, auto& w, const auto& g, int, double rate) mutable {
+    for (size_t i = 0; i < w.size(); ++i) {
+      const double d = g[i] + kDecay * w[i];
+      b[t][i] = 0.9 * b[t][i] + d;
+      w[i] -= rate * (d + 0.9 * b[t][i]);
+    }
+  };
+  const std::vector<float> w = Train(Def("nesterov"), kDecay);
+  EXPECT_LT(Distance(w, Follow(rule)), kClose);
+  EXPECT_GT(Distance(w, Follow(MomentumRule(0.9, kDecay))), kMutant);
+}
+
+// Nesterov's own form takes the gradient at x + m v and moves x; PyTorch's weights are x + m v.
+TEST(Optimizer, NesterovLooksAhead) {
+  constexpr double kRate = 0.02, kM = 0.9;
+  const std::vector<double> curvature = {0.5, 1, 3, 10};
+  const auto optimizer = std::move(*MakeOptimizer(Def("nesterov", kM), 4));
+  std::vector<float> w = {1, -2, 3, 0.5};
+  std::vector<double> x = Wide(w), v(4);
+  for (uint64_t step = 1; step <= 30; ++step) {
+    std::vector<float> g(4);
+    for (size_t i = 0; i < 4; ++i) {
+      g[i] = static_cast<float>(curvature[i]) * w[i];
+      v[i] = kM * v[i] - kRate * curvature[i] * (x[i] + kM * v[i]);
+      x[i] += v[i];
+    }
+    optimizer->Update(w.data(), g.data(), 0, 4, {kRate, step}, 0);
+  }
+  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(w[i], x[i] + kM * v[i], 1e-5);
+}
+
+// Kingma and Ba, Algorithm 1.
+struct AdamRule {
+  enum Fault { kNone, kNoCorrections, kEpsilonInside, kOneUpdateLate } fault = kNone;
+  State m = Zeros(), v = Zeros();
+
+  void operator()(size_t tensor, std::vector<double>& w, const std::vector<double>& gradient, int t,
+                  double rate) {
+    constexpr double kBeta1 = 0.9, kBeta2 = 0.99, kEpsilon = 1e-3;
+    if (fault == kOneUpdateLate) t += 1;
+    for (size_t i = 0; i < w.size(); ++i) {
+      const double g = gradient[i] + kDecay * w[i];
+      m[tensor][i] = kBeta1 * m[tensor][i] + (1 - kBeta1) * g;
+      v[tensor][i] = kBeta2 * v[tensor][i] + (1 - kBeta2) * g * g;
+      double m_hat = m[tensor][i] / (1 - std::pow(kBeta1, t));
+      double v_hat = v[tensor][i] / (1 - std::pow(kBeta2, t));
+      if (fault == kNoCorrections) m_hat = m[tensor][i], v_hat = v[tensor][i];
+      w[i] -= rate * m_hat /
+              (fault == kEpsilonInside ? std::sqrt(v_hat + kEpsilon) : std::sqrt(v_hat) + kEpsilon);
+    }
+  }
+};
+
+TEST(Optimizer, AdamFollowsItsAlgorithm) {
+  pb::Optimizer def = Def("adam");
+  def.set_beta2(0.99);
+  def.set_epsilon(1e-3);
+  const std::vector<float> w = Train(def, kDecay);
+  EXPECT_LT(Distance(w, Follow(AdamRule{})), kClose);
+  for (const auto fault :
+       {AdamRule::kNoCorrections, AdamRule::kEpsilonInside, AdamRule::kOneUpdateLate}) {
+    EXPECT_GT(Distance(w, Follow(AdamRule{fault})), kMutant) << fault;
+  }
+}
+
+TEST(Optimizer, AdamStandsStillWithoutGradientAndStaysFiniteLate) {
+  const auto optimizer = std::move(*MakeOptimizer(Def("adam"), 2));
+  std::vector<float> w = {1, 2};
+  const std::vector<float> none = {0, 0}, g = {1, -1};
+  optimizer->Update(w.data(), none.data(), 0, 2, {0.1, 1}, 0);
+  EXPECT_EQ(w, (std::vector<float>{1, 2}));
+  optimizer->Update(w.data(), g.data(), 0, 2, {0.1, uint64_t{1} << 62}, 0);
+  EXPECT_TRUE(std::isfinite(w[0]) && w[0] < 1 && w[1] > 2);
+}
+
+// The survey's equations 5 to 7, with momentum after the local rate.
+struct LarsRule {
+  enum Fault { kNone, kRateOnVelocity, kNoDecayInRate, kNormOfTheSum, kWholeModel } fault = kNone;
+  State v = Zeros();
+
+  void operator()(size_t tensor, std::vector<double>& w, const std::vector<double>& g, int,
+                  double gamma) {
+    constexpr double kEta = 0.02, kBeta = kDecay, kM = 0.9;
+    std::vector<double> decayed = g;
+    for (size_t i = 0; i < g.size(); ++i) decayed[i] += kBeta * w[i];
+    double under = NormOf(g) + kBeta * NormOf(w);
+    if (fault == kNoDecayInRate) under = NormOf(g);
+    if (fault == kNormOfTheSum) under = NormOf(decayed);
+    double lambda = kEta * NormOf(w) / under;
+    if (fault == kWholeModel) lambda = kEta * 0.5;
+    for (size_t i = 0; i < w.size(); ++i) {
+      if (fault == kRateOnVelocity) {
+        v[tensor][i] = kM * v[tensor][i] + decayed[i];
+        w[i] -= gamma * lambda * v[tensor][i];
+      } else {
+        v[tensor][i] = kM * v[tensor][i] + lambda * decayed[i];
+        w[i] -= gamma * v[tensor][i];
+      }
+    }
+  }
+};
+
+TEST(Optimizer, LarsFollowsTheEquations) {
+  EXPECT_TRUE((*MakeOptimizer(Def("lars"), kTotal))->needs_whole_tensors());
+  const std::vector<float> w = Train(Def("lars"), kDecay);
+  EXPECT_LT(Distance(w, Follow(LarsRule{})), 1e-6);
+  for (const auto fault : {LarsRule::kRateOnVelocity, LarsRule::kNoDecayInRate,
+                           LarsRule::kNormOfTheSum, LarsRule::kWholeModel}) {
+    EXPECT_GT(Distance(w, Follow(LarsRule{fault})), kClose) << fault;
+  }
+}
+
+TEST(Optimizer, LarsMovesATensorOfZeros) {
+  const auto optimizer = std::move(*MakeOptimizer(Def("lars"), 2));
+  std::vector<float> w = {0, 0};
+  const std::vector<float> g = {1, -2}, none = {0, 0};
+  optimizer->Update(w.data(), none.data(), 0, 2, {0.5, 1}, 0);
+  EXPECT_EQ(w, (std::vector<float>{0, 0}));
+  optimizer->Update(w.data(), g.data(), 0, 2, {0.5, 2}, 0);
+  EXPECT_EQ(w, (std::vector<float>{-0.5, 1}));  // the local rate is 1
+}
+
+TEST(Optimizer, PiecesGiveTheBitsOfTheWhole) {
+  for (const std::string& name : OptimizerNames()) {
+    const auto first = std::move(*MakeOptimizer(Def(name), kTotal));
+    if (first->needs_whole_tensors()) continue;
+    const std::vector<float> whole = Train(first.get(), {kTotal}, kDecay);
+    for (const std::vector<size_t>& ranges :
+         {std::vector<size_t>(kTotal, 1), {7, 16, 40, 14}, {40, 37}}) {
+      const auto other = std::move(*MakeOptimizer(Def(name), kTotal));
+      EXPECT_EQ(Train(other.get(), ranges, kDecay), whole) << name;
+    }
+  }
+}
+
+TEST(Optimizer, NoMomentumIsSgd) {
+  const std::vector<float> sgd = Train(Def("sgd"), 0);
+  EXPECT_EQ(Train(Def("momentum", 0), 0), sgd);
+  EXPECT_EQ(Train(Def("nesterov", 0), 0), sgd);
+}
+
+TEST(Optimizer, SlotsCarryTheWholeState) {
+  const std::vector<std::vector<std::string>> names = {
+      {}, {"momentum"}, {"momentum"}, {"first_moment", "second_moment"}, {"momentum"}};
+  for (size_t k = 0; k < OptimizerNames().size(); ++k) {
+    const pb::Optimizer def = Def(OptimizerNames()[k]);
+    const auto first = std::move(*MakeOptimizer(def, 9));
+    std::vector<std::string> seen;
+    for (const Optimizer::Slot& slot : first->Slots()) {
+      seen.push_back(slot.name);
+      EXPECT_EQ(std::vector<float>(slot.values.begin(), slot.values.end()), std::vector<float>(9));
+    }
+    EXPECT_EQ(seen, names[k]) << def.name();
+    // A replica that takes over weights, slots and the number of the update goes on alike.
+    std::vector<float> w = Random(9, 1);
+    const std::vector<float> g = Random(9, 2);
+    for (uint64_t t = 1; t <= 3; ++t) first->Update(w.data(), g.data(), 0, 9, {0.1, t}, 0);
+    const auto second = std::move(*MakeOptimizer(def, 9));
+    const auto from = first->Slots(), to = second->Slots();
+    for (size_t s = 0; s < from.size(); ++s) {
+      EXPECT_NE(from[s].values[0], 0);
+      std::copy(from[s].values.begin(), from[s].values.end(), to[s].values.begin());
+    }
+    std::vector<float> w2 = w;
+    first->Update(w.data(), g.data(), 0, 9, {0.1, 4}, 0);
+    second->Update(w2.data(), g.data(), 0, 9, {0.1, 4}, 0);
+    EXPECT_EQ(w, w2) << def.name();
+  }
+}
+
+TEST(Optimizer, UnknownNamesGetTheKnownOnes) {
+  const auto made = MakeOptimizer(Def("adamw"), 9);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.status().code(), Code::kBadJob);
+  EXPECT_NE(made.status().message().find("sgd, momentum, nesterov, adam, lars"), std::string::npos);
+  EXPECT_EQ(OptimizerNames(),
+            (std::vector<std::string>{"sgd", "momentum", "nesterov", "adam", "lars"}));
+}
+
+TEST(Optimizer, ImpossibleArgumentsAreNamed) {
+  const auto refusal = [](const pb::Optimizer& def) {
+    const auto made = MakeOptimizer(def, 9);
+    EXPECT_EQ(made.status().code(), Code::kBadJob);
+    return made.status().message();
+  };
+  for (const double bad : {-0.1, 1.1, std::nan("")}) {
+    for (const char* name : {"momentum", "nesterov", "lars"})
+      EXPECT_NE(refusal(Def(name, bad)).find("train.optimizer.momentum"), std::string::npos);
+    pb::Optimizer def = Def("adam");
+    def.set_beta1(bad);
+    EXPECT_NE(refusal(def).find("train.optimizer.beta1"), std::string::npos);
+  }
+  pb::Optimizer def = Def("adam");
+  def.set_beta2(1);
+  EXPECT_NE(refusal(def).find("train.optimizer.beta2"), std::string::npos);
+  for (const double bad : {0.0, 1e-60, -1.0, std::nan("")}) {
+    def = Def("adam");
+    def.set_epsilon(bad);
+    EXPECT_NE(refusal(def).find("train.optimizer.epsilon"), std::string::npos);
+  }
+  def = Def("lars");
+  def.set_trust(0);
+  EXPECT_NE(refusal(def).find("train.optimizer.trust"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tern::update

@@ -1,7 +1,0 @@
-#include "tests/engine/device_under_test.h"
-
-namespace tern::engine {
-
-Device DeviceUnderTest() { return Device::kCpu; }
-
-}  // namespace tern::engine

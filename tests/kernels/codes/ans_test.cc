@@ -1,0 +1,263 @@
+// The entropy coder of kernels/codes/ans.h: the equations, every length, every instruction set, any
+// bytes.
+#include "kernels/codes/ans.h"
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "tests/kernels/device/on_target.h"
+
+namespace tern::kernels {
+namespace {
+
+class AnsOnTarget : public OnTarget {};
+TERN_ON_EVERY_TARGET(AnsOnTarget);
+
+using Bytes = std::vector<uint8_t>;
+using Block = std::span<const uint8_t>;
+
+// n symbols below `levels`, the low ones more often.
+Bytes SomeSymbols(size_t n, unsigned levels, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Bytes symbols(n);
+  for (uint8_t& s : symbols) {
+    s = static_cast<uint8_t>(std::min(random() % levels, random() % levels));
+  }
+  return symbols;
+}
+
+AnsFrequencies FrequenciesIn(const Bytes& symbols) {
+  return FrequenciesOf(CountSymbols(symbols.data(), symbols.size()));
+}
+
+Bytes Encoded(const AnsFrequencies& frequencies, const Bytes& symbols) {
+  Bytes room(MaxAnsBytes(symbols.size()));
+  Block block;
+  EncodeAns(AnsTable(frequencies), symbols.data(), symbols.size(), {&block, 1}, room.data());
+  return Bytes(block.begin(), block.end());
+}
+
+bool Decoded(const AnsTable& table, Block block, size_t n, uint8_t* symbols) {
+  return DecodeAns(table, block, {&block, 1}, n, symbols);
+}
+
+// The header's equations as they stand there.
+Bytes EncodedByTheBook(const AnsFrequencies& f, const Bytes& symbols) {
+  std::vector<uint64_t> x(8, 1 << 16);
+  std::vector<uint16_t> words;
+  for (size_t i = symbols.size(); i-- > 0;) {
+    const uint64_t own = f[symbols[i]];
+    const uint64_t below = std::accumulate(f.begin(), f.begin() + symbols[i], uint64_t{0});
+    uint64_t& state = x[i % 8];
+    if (state >= own << 20) {
+      words.push_back(static_cast<uint16_t>(state));
+      state >>= 16;
+    }
+    state = state / own * 4096 + state % own + below;
+  }
+  Bytes bytes;
+  for (const uint64_t state : x) {
+    for (int shift = 0; shift < 32; shift += 8)
+      bytes.push_back(static_cast<uint8_t>(state >> shift));
+  }
+  for (; !words.empty(); words.pop_back()) {
+    bytes.push_back(static_cast<uint8_t>(words.back()));
+    bytes.push_back(static_cast<uint8_t>(words.back() >> 8));
+  }
+  return bytes;
+}
+
+TEST_P(AnsOnTarget, BlocksAreTheEquationsAndComeBack) {
+  for (const unsigned levels : {1, 2, 3, 4, 5, 8, 9, 16, 17, 24, 25, 256}) {
+    const AnsFrequencies table = FrequenciesIn(SomeSymbols(100000, levels, 1));
+    for (const size_t n : Lengths()) {
+      const Bytes symbols = SomeSymbols(n, levels, n + 2);
+      const Bytes block = Encoded(table, symbols);
+      ASSERT_EQ(block, EncodedByTheBook(table, symbols)) << levels << " " << n;
+      Bytes back(n + 1, 77);
+      ASSERT_TRUE(Decoded(AnsTable(table), block, n, back.data()));
+      EXPECT_EQ(back.back(), 77);
+      back.pop_back();
+      ASSERT_EQ(back, symbols);
+    }
+  }
+}
+
+// Symbols with one slot, with all but one and with all of them: the ends of what division by a
+// reciprocal must get right.
+TEST_P(AnsOnTarget, EveryFrequencyDividesExactly) {
+  for (unsigned f = 1; f < 4096; f += f < 64 || f > 4000 ? 1 : 37) {
+    AnsFrequencies table{};
+    table[0] = static_cast<uint16_t>(f);
+    table[1] = static_cast<uint16_t>(4096 - f);
+    std::mt19937_64 random(f);
+    Bytes symbols(300);
+    for (uint8_t& s : symbols) s = random() % 2;
+    ASSERT_EQ(Encoded(table, symbols), EncodedByTheBook(table, symbols)) << f;
+  }
+}
+
+TEST_P(AnsOnTarget, SizeIsNearTheEntropy) {
+  constexpr size_t kN = 100000;
+  for (const unsigned levels : {2, 3, 9, 17, 200}) {
+    const Bytes symbols = SomeSymbols(kN, levels, 3);
+    double entropy = 0;  // bits of all symbols
+    for (const uint64_t count : CountSymbols(symbols.data(), kN)) {
+      if (count > 0) entropy += count * std::log2(static_cast<double>(kN) / count);
+    }
+    const double bits = 8.0 * Encoded(FrequenciesIn(symbols), symbols).size();
+    EXPECT_GE(bits + 1, entropy);
+    EXPECT_LT(bits, entropy * 1.003 + 8 * 32) << levels;
+  }
+}
+
+TEST_P(AnsOnTarget, CountsAreCounts) {
+  for (const size_t n : {0, 1, 3, 4, 5, 63, 64, 65, 1000, 16320, 16384, 70000}) {
+    for (const unsigned levels : {1, 3, 5, 17, 32, 33, 256}) {
+      const Bytes symbols = SomeSymbols(n, levels, n);
+      AnsCounts expected{};
+      for (const uint8_t s : symbols) ++expected[s];
+      EXPECT_EQ(CountSymbols(symbols.data(), n), expected);
+      EXPECT_EQ(CountSymbolsRef(symbols.data(), n), expected);
+    }
+  }
+}
+
+TEST_P(AnsOnTarget, FrequenciesSumToAllSlotsAndLeaveNobodyOut) {
+  std::vector<AnsCounts> cases(6);
+  cases[0][9] = 5;                                                          // one symbol: all slots
+  cases[1].fill(1);                                                         // 16 each
+  cases[2].fill(1), cases[2][3] = 1000000000000;                            // 255 forced up
+  for (size_t s = 0; s < kAnsSymbols; ++s) cases[3][s] = 31 + 2 * (s % 2);  // all round up
+  for (size_t s = 0; s < kAnsSymbols; ++s) cases[4][s] = s * s * s;
+  for (size_t s = 0; s < 3; ++s) cases[5][s] = 1;
+  for (const AnsCounts& counts : cases) {
+    const AnsFrequencies f = FrequenciesOf(counts);
+    EXPECT_EQ(std::accumulate(f.begin(), f.end(), 0), 4096);
+    for (size_t s = 0; s < kAnsSymbols; ++s) EXPECT_EQ(f[s] > 0, counts[s] > 0) << s;
+  }
+  EXPECT_EQ(FrequenciesOf(cases[0])[9], 4096);
+  EXPECT_EQ(FrequenciesOf(cases[1])[200], 16);
+  EXPECT_EQ(FrequenciesOf(cases[5])[1], 1365);
+}
+
+// One block a row: what is not refused is another row.
+TEST_P(AnsOnTarget, OtherBlocksAreRefusedOrOtherRows) {
+  const Bytes symbols = SomeSymbols(203, 5, 8);
+  const AnsTable table(FrequenciesIn(symbols));
+  const Bytes block = Encoded(table.frequency, symbols);
+  Bytes out(300);
+  for (size_t size = 0; size < block.size(); ++size) {
+    EXPECT_FALSE(Decoded(table, std::span(block).first(size), 203, out.data())) << size;
+  }
+  for (const size_t more : {1, 2, 16}) {
+    Bytes longer = block;
+    longer.insert(longer.end(), more, 0);
+    EXPECT_FALSE(Decoded(table, longer, 203, out.data()));
+  }
+  for (size_t bit = 0; bit < 8 * block.size(); ++bit) {
+    Bytes flipped = block;
+    flipped[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
+    const bool taken = Decoded(table, flipped, 203, out.data());
+    EXPECT_FALSE(taken && std::equal(symbols.begin(), symbols.end(), out.begin())) << bit;
+  }
+  for (const size_t n : {0, 202, 204, 300}) EXPECT_FALSE(Decoded(table, block, n, out.data()));
+}
+
+TEST_P(AnsOnTarget, RandomBytesAreNoBlock) {
+  std::mt19937_64 random(4);
+  const AnsTable table(FrequenciesIn(SomeSymbols(1000, 7, 1)));
+  for (int trial = 0; trial < 2000; ++trial) {
+    Bytes block(random() % 200), out(100);
+    for (uint8_t& b : block) b = static_cast<uint8_t>(random());
+    EXPECT_FALSE(Decoded(table, block, random() % 101, out.data()));
+  }
+}
+
+// Any number of blocks, one behind the other: the reference's bytes, and all of them come back. Of
+// symbols in the middle of a byte, some of which do not occur.
+TEST_P(AnsOnTarget, BlocksTogetherAreTheReferences) {
+  for (const unsigned levels : {1, 2, 4, 9, 12, 40}) {
+    for (const size_t blocks : {1, 2, 3, 4, 7, 8, 15}) {
+      for (const size_t n : {1, 8, 13, 100, 1000, 4096, 4101}) {
+        SCOPED_TRACE(testing::Message() << levels << " levels, " << blocks << " of " << n);
+        Bytes symbols = SomeSymbols(n * blocks, levels, n + blocks);
+        for (uint8_t& s : symbols) s = static_cast<uint8_t>(2 * s + 7);
+        const AnsTable table(FrequenciesIn(symbols));
+        Bytes room(blocks * MaxAnsBytes(n)), reference_room(room);
+        std::vector<Block> coded(blocks), reference(blocks);
+        EncodeAns(table, symbols.data(), n, coded, room.data());
+        EncodeAnsRef(table, symbols.data(), n, reference, reference_room.data());
+        Bytes row;
+        for (size_t k = 0; k < blocks; ++k) {
+          ASSERT_TRUE(std::ranges::equal(coded[k], reference[k])) << k;
+          row.insert(row.end(), coded[k].begin(), coded[k].end());
+        }
+        const uint8_t* at = row.data();
+        for (Block& block : coded) {
+          block = {at, block.size()};
+          at += block.size();
+        }
+        Bytes back(symbols.size() + 1, 77);
+        ASSERT_TRUE(DecodeAns(table, row, coded, n, back.data()));
+        EXPECT_EQ(back.back(), 77);
+        EXPECT_TRUE(std::equal(symbols.begin(), symbols.end(), back.begin()));
+        ASSERT_TRUE(DecodeAnsRef(table, row, coded, n, back.data()));
+        EXPECT_TRUE(std::equal(symbols.begin(), symbols.end(), back.begin()));
+      }
+    }
+  }
+}
+
+// Blocks under attack, among others that are none: bytes of the neighbours may be read, but nothing
+// behind the row, which the address sanitizer watches; and whoever is asked says the same.
+TEST_P(AnsOnTarget, DamagedBlocksAreRefusedAsTheReferenceDoes) {
+  constexpr size_t kN = 211, kBlocks = 4;
+  size_t refused = 0;
+  for (const unsigned levels : {2, 3, 5, 9, 17, 30}) {
+    const Bytes symbols = SomeSymbols(kN * kBlocks, levels, levels);
+    const AnsTable table(FrequenciesIn(symbols));
+    Bytes room(kBlocks * MaxAnsBytes(kN));
+    std::vector<Block> coded(kBlocks);
+    EncodeAns(table, symbols.data(), kN, coded, room.data());
+    std::mt19937_64 random(levels);
+    for (int trial = 0; trial < 400; ++trial) {
+      Bytes bytes;
+      std::vector<size_t> ends = {0};
+      for (const Block block : coded) {
+        bytes.insert(bytes.end(), block.begin(), block.end());
+        ends.push_back(bytes.size());
+      }
+      bytes[random() % bytes.size()] ^= static_cast<uint8_t>(1 << random() % 8);
+      if (trial % 3 == 0) bytes[random() % bytes.size()] = static_cast<uint8_t>(random());
+      if (trial % 4 == 0) ends[1 + random() % (kBlocks - 1)] += 2;
+      if (trial % 5 == 0) ends.back() -= 2 * (random() % 4);
+      const Bytes row(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(ends.back()));
+      std::vector<Block> parts;
+      for (size_t k = 0; k < kBlocks; ++k) {
+        parts.push_back(Block(row).subspan(ends[k], ends[k + 1] - ends[k]));
+      }
+      Bytes fast(symbols.size()), reference(symbols.size());
+      const bool taken = DecodeAns(table, row, parts, kN, fast.data());
+      ASSERT_EQ(taken, DecodeAnsRef(table, row, parts, kN, reference.data())) << trial;
+      ASSERT_TRUE(!taken || fast == reference) << trial;
+      refused += !taken;
+    }
+  }
+  EXPECT_GT(refused, 2000u);
+}
+
+TEST_P(AnsOnTarget, GoldenBytesStay) {
+  AnsFrequencies table{};
+  table[0] = 650, table[1] = 2796, table[2] = 650;
+  const Bytes symbols = {1, 1, 0, 1, 2, 1, 1, 2, 0, 1, 1, 1, 0, 2, 2, 0, 0, 1, 2, 2, 0, 2, 0, 2};
+  const Bytes golden = {0x22, 0xb4, 0x39, 0x00, 0xfa, 0x26, 0x03, 0x00, 0xb6, 0x30, 0x3a,
+                        0x00, 0xfe, 0x87, 0x0d, 0x00, 0xde, 0x2f, 0xf8, 0x00, 0x9a, 0x52,
+                        0x3a, 0x00, 0xac, 0xc6, 0x39, 0x00, 0x9c, 0x8d, 0xfa, 0x00};
+  EXPECT_EQ(Encoded(table, symbols), golden);
+}
+
+}  // namespace
+}  // namespace tern::kernels

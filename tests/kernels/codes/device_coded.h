@@ -1,0 +1,76 @@
+// Codes of a device beside those of a codec, for tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/codec/codec.h"
+#include "common/codec/codecs.h"
+#include "kernels/device/tiling.h"
+#include "kernels/nn/batch_norm.h"
+#include "tests/kernels/device/device_parts.h"
+
+namespace tern::kernels {
+
+class DeviceCodes : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!ThereIsADevice()) GTEST_SKIP() << "there is no GPU here";
+  }
+};
+
+inline std::unique_ptr<codec::Codec> Made(const char* name, const codec::Options& options) {
+  auto made = codec::MakeCodec(name, options);
+  EXPECT_TRUE(made.ok()) << made.status().message();
+  return std::move(*made);
+}
+
+inline codec::Segment SegmentOf(const Part& part, uint64_t column = 1) {
+  return {part.tensor, part.first, part.count, column};
+}
+
+using Rows = std::vector<std::vector<uint8_t>>;
+
+// The chunks that are in `bytes`.
+inline Rows ChunksOf(const std::vector<uint8_t>& bytes, const Tiling& tiling,
+                     const std::vector<uint64_t>& sizes) {
+  Rows chunks;
+  for (size_t c = 0; c < sizes.size(); ++c) {
+    const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(tiling.chunks[c].out);
+    chunks.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(sizes[c]));
+  }
+  return chunks;
+}
+
+// Codes of parts one after the other, and where they are; the row has room to a multiple of 4, and
+// no more.
+struct CodeRow {
+  void Add(const std::vector<uint8_t>& code) {
+    places.push_back({size, code.size()});
+    bytes.resize(size);
+    bytes.insert(bytes.end(), code.begin(), code.end());
+    size = bytes.size();
+    bytes.resize((size + 3) / 4 * 4);
+  }
+  std::vector<uint8_t> bytes;
+  std::vector<CodePlace> places;
+  size_t size = 0;
+};
+
+// What is unlike anything that a normal distribution gives.
+inline void AddOddValues(std::vector<float>* values) {
+  const float odd[] = {0.f, -0.f, 1e-45f, -1e-40f, 3e38f, -3.4e38f, 1e-20f, -1e20f};
+  for (size_t i = 0; i < values->size(); i += 7) (*values)[i] = odd[i / 7 % 8];
+}
+
+inline void ExpectSameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i)
+    ASSERT_EQ(std::memcmp(&a[i], &b[i], sizeof(float)), 0) << i << ": " << a[i] << ", " << b[i];
+}
+
+}  // namespace tern::kernels

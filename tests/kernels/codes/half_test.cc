@@ -1,0 +1,215 @@
+#include "kernels/codes/half.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <utility>
+
+#include "tests/kernels/device/on_target.h"
+
+namespace tern::kernels {
+namespace {
+
+class HalfOnTarget : public OnTarget {};
+TERN_ON_EVERY_TARGET(HalfOnTarget);
+
+uint16_t Half(float x) {
+  uint16_t half;
+  FloatToHalf(&x, 1, &half);
+  return half;
+}
+
+std::vector<uint16_t> AllHalves() {
+  std::vector<uint16_t> halves(65536);
+  for (size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<uint16_t>(i);
+  return halves;
+}
+
+std::vector<uint32_t> Bits(const std::vector<float>& x) {
+  std::vector<uint32_t> bits;
+  for (const float value : x) bits.push_back(std::bit_cast<uint32_t>(value));
+  return bits;
+}
+
+TEST_P(HalfOnTarget, EveryHalfReadsAsTheReference) {
+  const std::vector<uint16_t> halves = AllHalves();
+  std::vector<float> fast(halves.size()), reference(halves.size());
+  HalfToFloat(halves.data(), halves.size(), fast.data());
+  HalfToFloatRef(halves.data(), halves.size(), reference.data());
+  EXPECT_EQ(Bits(fast), Bits(reference));
+}
+
+TEST_P(HalfOnTarget, EveryNumberReadsAsItsDefinition) {
+  const std::vector<uint16_t> halves = AllHalves();
+  std::vector<float> x(halves.size());
+  HalfToFloat(halves.data(), halves.size(), x.data());
+  for (unsigned i = 0; i < 0x7C00; ++i) {
+    const int exponent = static_cast<int>(i >> 10);
+    const int fraction = static_cast<int>(i & 0x3FF);
+    const double expected =
+        exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+    ASSERT_EQ(x[i], expected) << i;
+    ASSERT_EQ(x[i | 0x8000], -expected) << i;
+  }
+  EXPECT_TRUE(std::isinf(x[0x7C00]) && std::isinf(x[0xFC00]));
+  EXPECT_TRUE(std::isnan(x[0x7C01]) && std::isnan(x[0xFFFF]));
+}
+
+TEST_P(HalfOnTarget, EveryNumberComesBack) {
+  std::vector<uint16_t> halves = AllHalves();
+  std::erase_if(halves, [](uint16_t half) { return (half & 0x7FFF) > 0x7C00; });
+  std::vector<float> x(halves.size());
+  std::vector<uint16_t> back(halves.size());
+  HalfToFloat(halves.data(), halves.size(), x.data());
+  FloatToHalf(x.data(), x.size(), back.data());
+  EXPECT_EQ(back, halves);
+}
+
+TEST_P(HalfOnTarget, EqualsTheReferenceOnAllKindsOfFloats) {
+  std::vector<float> x;
+  std::mt19937 random(1);
+  for (int i = 0; i < 300000; ++i)
+    x.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
+  for (const uint16_t half : AllHalves()) {  // on, beside and half way between the halves
+    if ((half & 0x7FFF) >= 0x7C00) continue;
+    float value;
+    HalfToFloatRef(&half, 1, &value);
+    const auto bits = std::bit_cast<uint32_t>(value);
+    for (const uint32_t step : {0u, 1u, 0xFFFu, 0x1000u, 0x1001u, 0x1FFFu}) {
+      x.push_back(std::bit_cast<float>(bits + step));
+    }
+    x.push_back(std::ldexp(static_cast<float>(half & 0x3FF) + 0.5f, -24));
+  }
+  std::vector<uint16_t> fast(x.size()), reference(x.size());
+  FloatToHalf(x.data(), x.size(), fast.data());
+  FloatToHalfRef(x.data(), x.size(), reference.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    ASSERT_EQ(fast[i], reference[i]) << std::hex << std::bit_cast<uint32_t>(x[i]);
+  }
+}
+
+TEST_P(HalfOnTarget, RoundsToTheNearestAndTiesToEven) {
+  EXPECT_EQ(Half(1.0f + 0x1p-11f), 0x3C00);
+  EXPECT_EQ(Half(1.0f + 3 * 0x1p-11f), 0x3C02);
+  EXPECT_EQ(Half(1.0f + 0x1p-11f + 0x1p-23f), 0x3C01);
+  EXPECT_EQ(Half(0x1p-25f), 0x0000);
+  EXPECT_EQ(Half(0x1p-25f + 0x1p-40f), 0x0001);
+  EXPECT_EQ(Half(3 * 0x1p-25f), 0x0002);
+  EXPECT_EQ(Half(0x1p-14f - 0x1p-26f), 0x0400);  // up to the smallest normal
+  EXPECT_EQ(Half(-0.0f), 0x8000);
+}
+
+TEST_P(HalfOnTarget, SaturatesWhatIsFiniteAndKeepsWhatIsNot) {
+  EXPECT_EQ(Half(65504.0f), 0x7BFF);
+  EXPECT_EQ(Half(65520.0f), 0x7BFF);
+  EXPECT_EQ(Half(1e6f), 0x7BFF);
+  EXPECT_EQ(Half(std::numeric_limits<float>::lowest()), 0xFBFF);
+  EXPECT_EQ(Half(std::numeric_limits<float>::infinity()), 0x7C00);
+  EXPECT_EQ(Half(-std::numeric_limits<float>::infinity()), 0xFC00);
+  EXPECT_EQ(Half(std::numeric_limits<float>::quiet_NaN()), 0x7E00);
+}
+
+TEST_P(HalfOnTarget, WorksAtEveryLengthAndPlace) {
+  for (const size_t n : Lengths()) {
+    const std::vector<float> x = Gaussian(n + 1, n);
+    std::vector<uint16_t> fast(n + 2, 7), reference(n);
+    FloatToHalf(x.data() + 1, n, fast.data() + 1);
+    FloatToHalfRef(x.data() + 1, n, reference.data());
+    EXPECT_TRUE(fast[0] == 7 && fast[n + 1] == 7);
+    EXPECT_TRUE(std::equal(reference.begin(), reference.end(), fast.begin() + 1));
+    std::vector<float> back(n + 2, 7), back_reference(n);
+    HalfToFloat(fast.data() + 1, n, back.data() + 1);
+    HalfToFloatRef(reference.data(), n, back_reference.data());
+    EXPECT_TRUE(back[0] == 7 && back[n + 1] == 7);
+    EXPECT_TRUE(std::equal(back_reference.begin(), back_reference.end(), back.begin() + 1));
+  }
+}
+
+uint16_t Bfloat(float x) {
+  uint16_t bfloat;
+  FloatToBfloat(&x, 1, &bfloat);
+  return bfloat;
+}
+
+TEST_P(HalfOnTarget, EveryBfloatIsTheUpperHalfOfItsFloat) {
+  const std::vector<uint16_t> all = AllHalves();
+  std::vector<float> fast(all.size()), reference(all.size());
+  BfloatToFloat(all.data(), all.size(), fast.data());
+  BfloatToFloatRef(all.data(), all.size(), reference.data());
+  for (size_t i = 0; i < all.size(); ++i) {
+    ASSERT_EQ(std::bit_cast<uint32_t>(fast[i]), i << 16);
+    ASSERT_EQ(std::bit_cast<uint32_t>(reference[i]), i << 16);
+  }
+}
+
+TEST_P(HalfOnTarget, EveryBfloatComesBack) {
+  const std::vector<uint16_t> all = AllHalves();
+  std::vector<float> x(all.size());
+  std::vector<uint16_t> back(all.size());
+  BfloatToFloatRef(all.data(), all.size(), x.data());
+  FloatToBfloat(x.data(), x.size(), back.data());
+  for (size_t i = 0; i < all.size(); ++i) {
+    const bool nan = (all[i] & 0x7FFF) > 0x7F80;
+    ASSERT_EQ(back[i], nan ? all[i] | 0x40 : all[i]) << i;  // NaN comes back quiet
+  }
+}
+
+// Between every two neighbours: what is nearer in exact arithmetic (a double holds both distances),
+// and of two that are as near the even one.
+TEST_P(HalfOnTarget, EveryFloatGoesToTheNearestBfloat) {
+  std::vector<float> x;
+  std::vector<uint16_t> expected;
+  for (uint32_t upper = 0; upper < 0x7F7F; ++upper) {
+    const double low = std::bit_cast<float>(upper << 16);
+    const double high = std::bit_cast<float>((upper + 1) << 16);
+    for (const uint32_t rest : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu}) {
+      const float value = std::bit_cast<float>(upper << 16 | rest);
+      const double below = value - low, above = high - value;
+      const bool up = above < below || (above == below && upper % 2 == 1);
+      for (const uint16_t sign : {0, 0x8000}) {
+        x.push_back(sign != 0 ? -value : value);
+        expected.push_back(static_cast<uint16_t>(sign | (up ? upper + 1 : upper)));
+      }
+    }
+  }
+  std::vector<uint16_t> fast(x.size()), reference(x.size());
+  FloatToBfloat(x.data(), x.size(), fast.data());
+  FloatToBfloatRef(x.data(), x.size(), reference.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    ASSERT_EQ(fast[i], expected[i]) << std::hex << std::bit_cast<uint32_t>(x[i]);
+    ASSERT_EQ(reference[i], expected[i]) << std::hex << std::bit_cast<uint32_t>(x[i]);
+  }
+}
+
+TEST_P(HalfOnTarget, BfloatsSaturateWhatIsFiniteAndKeepWhatIsNot) {
+  const std::vector<std::pair<uint32_t, uint16_t>> cases = {
+      {0x7F7F8000, 0x7F7F}, {0x7F7FFFFF, 0x7F7F}, {0xFF7FFFFF, 0xFF7F}, {0x7F800000, 0x7F80},
+      {0xFF800000, 0xFF80}, {0x7F800001, 0x7FC0}, {0xFFC12345, 0xFFC1}, {0x80000000, 0x8000},
+      {0x00000001, 0x0000}, {0x00008001, 0x0001}};
+  for (const auto& [bits, expected] : cases) {
+    const float x = std::bit_cast<float>(bits);
+    uint16_t reference;
+    FloatToBfloatRef(&x, 1, &reference);
+    EXPECT_EQ(Bfloat(x), expected) << std::hex << bits;
+    EXPECT_EQ(reference, expected) << std::hex << bits;
+  }
+}
+
+TEST_P(HalfOnTarget, BfloatsWorkAtEveryLengthAndPlace) {
+  for (const size_t n : Lengths()) {
+    const std::vector<float> x = Gaussian(n + 1, n);
+    std::vector<uint16_t> fast(n + 2, 7), reference(n);
+    FloatToBfloat(x.data() + 1, n, fast.data() + 1);
+    FloatToBfloatRef(x.data() + 1, n, reference.data());
+    EXPECT_TRUE(fast[0] == 7 && fast[n + 1] == 7);
+    EXPECT_TRUE(std::equal(reference.begin(), reference.end(), fast.begin() + 1));
+    std::vector<float> back(n + 2, 7), back_reference(n);
+    BfloatToFloat(fast.data() + 1, n, back.data() + 1);
+    BfloatToFloatRef(reference.data(), n, back_reference.data());
+    EXPECT_TRUE(back[0] == 7 && back[n + 1] == 7);
+    EXPECT_TRUE(std::equal(back_reference.begin(), back_reference.end(), back.begin() + 1));
+  }
+}
+
+}  // namespace
+}  // namespace tern::kernels

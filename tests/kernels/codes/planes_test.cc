@@ -1,0 +1,275 @@
+#include "kernels/codes/planes.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/codes/ternary.h"
+#include "tests/kernels/device/on_target.h"
+
+namespace tern::kernels {
+namespace {
+
+class PlanesOnTarget : public OnTarget {};
+TERN_ON_EVERY_TARGET(PlanesOnTarget);
+
+struct Codes {
+  std::vector<int8_t> values;
+  std::vector<uint8_t> mask;
+  std::vector<uint8_t> signs;  // as many bytes as there are signs, as on the wire
+};
+
+Codes RandomCodes(size_t n, uint64_t seed) {
+  std::mt19937_64 bits(seed);
+  Codes codes;
+  codes.mask.resize(PlaneBytes(n));
+  codes.signs.resize(PlaneBytes(n));
+  size_t ones = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const uint64_t draw = bits() >> 32;
+    codes.values.push_back(draw % 3 == 0 ? 0 : draw % 2 == 0 ? 1 : -1);
+    if (codes.values[i] == 0) continue;
+    codes.mask[i / 8] |= static_cast<uint8_t>(1 << (i % 8));
+    if (codes.values[i] < 0) codes.signs[ones / 8] |= static_cast<uint8_t>(1 << (ones % 8));
+    ++ones;
+  }
+  codes.signs.resize(PlaneBytes(ones));
+  codes.signs.shrink_to_fit();
+  return codes;
+}
+
+std::vector<uint8_t> Placed(const Codes& codes) {
+  std::vector<uint8_t> signs(codes.mask.size());
+  for (size_t i = 0; i < codes.values.size(); ++i) {
+    signs[i / 8] |= static_cast<uint8_t>((codes.values[i] < 0) << (i % 8));
+  }
+  return signs;
+}
+
+// planes += the codes of one worker, the planes behind each other.
+void AddOne(const Codes& codes, size_t n, int bits, uint8_t* planes) {
+  const std::vector<uint8_t> placed = Placed(codes);
+  const WorkerCodes one{codes.mask.data(), placed.data()};
+  AddCodes({&one, 1}, n, PlaneBytes(n), bits, bits, planes);
+}
+
+int SumAt(const std::vector<uint8_t>& planes, size_t n, int bits, size_t i) {
+  int k = 0;
+  for (int p = 0; p < bits; ++p) {
+    const int bit = planes[static_cast<size_t>(p) * PlaneBytes(n) + i / 8] >> (i % 8) & 1;
+    k += p + 1 == bits ? -(bit << p) : bit << p;
+  }
+  return k;
+}
+
+void SetSum(std::vector<uint8_t>* planes, size_t n, int bits, size_t i, unsigned pattern) {
+  for (int p = 0; p < bits; ++p) {
+    uint8_t& byte = (*planes)[static_cast<size_t>(p) * PlaneBytes(n) + i / 8];
+    byte = static_cast<uint8_t>(byte & ~(1 << (i % 8)));
+    byte = static_cast<uint8_t>(byte | (pattern >> p & 1) << (i % 8));
+  }
+}
+
+TEST(SumBits, HoldsAllSums) {
+  const int expected[] = {0, 2, 3, 3, 4, 4, 4, 4, 5};
+  for (int workers = 1; workers <= 8; ++workers) EXPECT_EQ(SumBits(workers), expected[workers]);
+  EXPECT_EQ(SumBits(15), 5);
+  EXPECT_EQ(SumBits(16), 6);
+  EXPECT_EQ(SumBits(64), 8);
+  EXPECT_EQ(SumBits(127), 8);
+  EXPECT_EQ(SumBits(128), 9);
+}
+
+TEST_P(PlanesOnTarget, SumsEqualSumsOfIntegers) {
+  std::vector<int> all = {127, 128};
+  for (int workers = 1; workers <= 16; ++workers) all.push_back(workers);
+  for (const int workers : all) {
+    for (const size_t n : {1, 63, 517, 4096, 9001}) {
+      SCOPED_TRACE(testing::Message() << workers << " workers, n " << n);
+      const int bits = SumBits(workers);
+      std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(n));
+      std::vector<int> sums(n);
+      for (int worker = 0; worker < workers; ++worker) {
+        const Codes codes = RandomCodes(n, n * 1000 + static_cast<size_t>(worker));
+        AddOne(codes, n, bits, planes.data());
+        for (size_t i = 0; i < n; ++i) sums[i] += codes.values[i];
+      }
+      for (size_t i = 0; i < n; ++i) ASSERT_EQ(SumAt(planes, n, bits, i), sums[i]) << i;
+      std::vector<float> mean(n);
+      ASSERT_TRUE(DecodeMean(planes.data(), n, workers, 0.3f, 0, n, mean.data()));
+      for (size_t i = 0; i < n; ++i) {
+        ASSERT_EQ(mean[i], static_cast<float>(double{0.3f} * sums[i] / workers)) << i;
+      }
+    }
+  }
+}
+
+TEST_P(PlanesOnTarget, HoldTheLargestSumsOfBothSigns) {
+  for (const int workers : {1, 2, 3, 7, 8, 127}) {
+    constexpr size_t kN = 200;
+    const int bits = SumBits(workers);
+    const std::vector<uint8_t> ones(PlaneBytes(kN), 0xFF);
+    for (const bool negative : {false, true}) {
+      const std::vector<uint8_t> signs(PlaneBytes(kN), negative ? 0xFF : 0);
+      std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(kN));
+      for (int i = 0; i < workers; ++i) {
+        const WorkerCodes one{ones.data(), signs.data()};
+        AddCodes({&one, 1}, kN, PlaneBytes(kN), bits, bits, planes.data());
+      }
+      for (size_t i = 0; i < kN; ++i) {
+        ASSERT_EQ(SumAt(planes, kN, bits, i), negative ? -workers : workers);
+      }
+    }
+  }
+}
+
+TEST_P(PlanesOnTarget, AddingEqualsTheReferenceAtEveryLength) {
+  for (const size_t n : Lengths()) {
+    SCOPED_TRACE(n);
+    const size_t size = 4 * PlaneBytes(n);
+    std::vector<uint8_t> fast(size + 1);  // from 1 on: off every alignment
+    std::vector<uint8_t> reference(size);
+    for (uint64_t worker = 0; worker < 5; ++worker) {
+      const Codes codes = RandomCodes(n, n + worker * 77);
+      AddOne(codes, n, 4, fast.data() + 1);
+      const std::vector<uint8_t> placed = Placed(codes);
+      const WorkerCodes one{codes.mask.data(), placed.data()};
+      AddCodesRef({&one, 1}, n, PlaneBytes(n), 4, 4, reference.data());
+    }
+    EXPECT_EQ(fast[0], 0);
+    EXPECT_TRUE(std::equal(reference.begin(), reference.end(), fast.begin() + 1));
+  }
+}
+
+// 1 to 4 workers at once onto sums that grow with their workers; signs without a one are nothing.
+TEST_P(PlanesOnTarget, AddingSomeAtOnceEqualsTheReferenceAtEveryLength) {
+  constexpr uint8_t kGuard = 0x5A;
+  for (const size_t n : Lengths()) {
+    const size_t stride = PlaneBytes(n) + n % 3;
+    const size_t size = 5 * stride + 2;
+    std::vector<uint8_t> fast(size, kGuard), reference(size, kGuard);
+    int workers = 0;
+    for (const size_t count : {1, 2, 1, 4, 3}) {
+      SCOPED_TRACE(testing::Message() << count << " onto " << workers << ", n " << n);
+      std::vector<Codes> codes;
+      std::vector<std::vector<uint8_t>> placed;
+      std::vector<WorkerCodes> views;
+      for (size_t c = 0; c < count; ++c) {
+        codes.push_back(RandomCodes(n, n + 31 * count + c));
+        placed.push_back(Placed(codes.back()));
+        if (n != 0) placed.back()[n / 16] |= static_cast<uint8_t>(~codes[c].mask[n / 16]);
+      }
+      for (size_t c = 0; c < count; ++c) views.push_back({codes[c].mask.data(), placed[c].data()});
+      const int held = workers == 0 ? 0 : SumBits(workers);
+      workers += static_cast<int>(count);
+      AddCodes(views, n, stride, held, SumBits(workers), fast.data() + 1);
+      AddCodesRef(views, n, stride, held, SumBits(workers), reference.data() + 1);
+      ASSERT_EQ(fast, reference);  // and nothing between the planes
+    }
+  }
+}
+
+TEST_P(PlanesOnTarget, PlaceSignsAsTheReference) {
+  for (const size_t n : Lengths()) {
+    SCOPED_TRACE(n);
+    const Codes codes = RandomCodes(n, n);
+    std::vector<uint8_t> fast(PlaneBytes(n) + 1, 42), reference(PlaneBytes(n));
+    const size_t ones = CountOnes(codes.mask.data(), n);
+    EXPECT_EQ(PlaceSigns(codes.mask.data(), n, codes.signs, fast.data()), ones);
+    EXPECT_EQ(PlaceSignsRef(codes.mask.data(), n, codes.signs, reference.data()), ones);
+    EXPECT_EQ(reference, Placed(codes));
+    EXPECT_EQ(fast.back(), 42);
+    fast.pop_back();
+    EXPECT_EQ(fast, reference);
+  }
+}
+
+TEST_P(PlanesOnTarget, ReadNoSignBehindTheLast) {
+  // Exact allocations: the address sanitizer watches this one. Dense and sparse masks.
+  for (const size_t n : {8, 64, 72, 128, 4096, 4160}) {
+    for (const uint8_t byte : {0xFF, 0x81, 0x00}) {
+      const std::vector<uint8_t> mask(PlaneBytes(n), byte);
+      const std::vector<uint8_t> signs(PlaneBytes(CountOnes(mask.data(), n)), 0xFF);
+      std::vector<uint8_t> placed(PlaneBytes(n));
+      PlaceSigns(mask.data(), n, signs, placed.data());
+      EXPECT_EQ(placed, mask);
+      // Fewer than there are: zeros.
+      PlaceSigns(mask.data(), n, std::span(signs).first(signs.size() / 2), placed.data());
+      EXPECT_EQ(CountOnes(placed.data(), n), signs.size() / 2 * 8);
+    }
+  }
+}
+
+TEST_P(PlanesOnTarget, DecodeAnyRangeAsTheReference) {
+  constexpr size_t kN = 2000;
+  for (const int workers : {1, 2, 3, 5, 8, 16, 40, 127, 1000, 5000}) {
+    const int bits = SumBits(workers);
+    std::mt19937 random(static_cast<unsigned>(workers));
+    std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(kN));
+    for (size_t i = 0; i < kN; ++i) {
+      const int k = static_cast<int>(random() % static_cast<unsigned>(2 * workers + 1)) - workers;
+      SetSum(&planes, kN, bits, i, static_cast<unsigned>(k));
+    }
+    for (const size_t first : {0, 1, 7, 8, 13, 20, 64, 1000}) {
+      for (const size_t count : {0, 1, 15, 64, 65, 500, 1000}) {
+        SCOPED_TRACE(testing::Message() << workers << " " << first << " " << count);
+        std::vector<float> fast(count + 1, 42), reference(count + 1, 42);
+        ASSERT_TRUE(DecodeMean(planes.data(), kN, workers, 1.7f, first, count, fast.data()));
+        ASSERT_TRUE(
+            DecodeMeanRef(planes.data(), kN, workers, 1.7f, first, count, reference.data()));
+        EXPECT_EQ(fast, reference);
+        EXPECT_EQ(fast.back(), 42);
+      }
+    }
+  }
+}
+
+TEST_P(PlanesOnTarget, DecodeToTheEndOfAnyLength) {
+  for (const size_t n : Lengths()) {
+    std::vector<uint8_t> planes(3 * PlaneBytes(n));
+    const Codes codes = RandomCodes(n, n);
+    AddOne(codes, n, 3, planes.data());
+    std::vector<float> mean(n);
+    ASSERT_TRUE(DecodeMean(planes.data(), n, 2, 4.0f, 0, n, mean.data()));
+    for (size_t i = 0; i < n; ++i) ASSERT_EQ(mean[i], 2.0f * codes.values[i]) << n << " " << i;
+  }
+}
+
+TEST_P(PlanesOnTarget, DecodeRejectsWhatIsNotASum) {
+  constexpr size_t kN = 300;
+  for (const int workers : {1, 2, 4, 5, 8, 16, 17, 64, 100}) {
+    const int bits = SumBits(workers);
+    const int patterns = 1 << bits;
+    for (int pattern = 0; pattern < patterns; ++pattern) {
+      const int k = pattern < patterns / 2 ? pattern : pattern - patterns;
+      const bool sum = std::abs(k) <= workers;
+      for (const size_t at : {0, 63, 64, 299}) {
+        std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(kN));
+        SetSum(&planes, kN, bits, at, static_cast<unsigned>(pattern));
+        std::vector<float> mean(kN);
+        EXPECT_EQ(DecodeMean(planes.data(), kN, workers, 1, 0, kN, mean.data()), sum) << k;
+        EXPECT_EQ(DecodeMeanRef(planes.data(), kN, workers, 1, 0, kN, mean.data()), sum) << k;
+        const size_t next = at + 1;  // what lies outside the range does not count
+        EXPECT_TRUE(DecodeMean(planes.data(), kN, workers, 1, next, kN - next, mean.data()));
+        EXPECT_TRUE(DecodeMean(planes.data(), kN, workers, 1, 0, at, mean.data()));
+      }
+    }
+  }
+}
+
+TEST_P(PlanesOnTarget, MeansAreTheTableOfTheHeaderBitForBit) {
+  constexpr int kWorkers = 7;  // divides nothing evenly
+  constexpr size_t kN = 15;
+  std::vector<uint8_t> planes(4 * PlaneBytes(kN));
+  for (size_t i = 0; i < kN; ++i) SetSum(&planes, kN, 4, i, static_cast<unsigned>(i) - kWorkers);
+  for (const float s : {0.1f, 3.3e-39f, 3.4e38f}) {
+    float mean[kN];
+    ASSERT_TRUE(DecodeMean(planes.data(), kN, kWorkers, s, 0, kN, mean));
+    for (int k = -kWorkers; k <= kWorkers; ++k) {
+      const auto expected = static_cast<float>(double{s} * k / kWorkers);
+      EXPECT_EQ(std::bit_cast<uint32_t>(mean[k + kWorkers]), std::bit_cast<uint32_t>(expected));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tern::kernels

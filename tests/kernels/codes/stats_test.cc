@@ -1,0 +1,144 @@
+#include "kernels/codes/stats.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "tests/kernels/device/on_target.h"
+
+namespace tern::kernels {
+namespace {
+
+class StatsOnTarget : public OnTarget {};
+TERN_ON_EVERY_TARGET(StatsOnTarget);
+
+// Large values that cancel, and small ones whose low bits get lost beside them: the sum keeps what
+// each order of additions lost.
+std::vector<float> Spread(size_t n, uint64_t seed) {
+  std::vector<float> x = Gaussian(n, seed);
+  for (size_t i = 0; i < n; ++i) {
+    if (i % 2 == 1) x[i] *= 0x1p-40f;
+    if (i % 4 == 2) x[i] = -x[i - 2];
+  }
+  return x;
+}
+
+// The order that the header promises, as it reads: whole blocks, zeros for what is missing.
+double Folded(std::vector<double> lanes) {
+  while (lanes.size() > 1) {
+    std::vector<double> folded(lanes.size() / 2);
+    for (size_t l = 0; l < folded.size(); ++l) folded[l] = lanes[l] + lanes[l + folded.size()];
+    lanes = folded;
+  }
+  return lanes[0];
+}
+
+double DocumentedSum(const std::vector<float>& x, bool squares) {
+  std::vector<double> blocks(128, 0.0);
+  for (size_t block = 0; block < x.size(); block += 4096) {
+    std::vector<double> lanes(128, 0.0);
+    for (size_t i = block; i < block + 4096; ++i) {
+      const double value = i < x.size() ? x[i] : 0.0;
+      lanes[i % 128] += squares ? value * value : value;
+    }
+    blocks[block / 4096 % 128] += Folded(lanes);
+  }
+  return Folded(blocks);
+}
+
+void ExpectSameBits(double a, double b) {
+  EXPECT_EQ(std::bit_cast<uint64_t>(a), std::bit_cast<uint64_t>(b)) << a << " and " << b;
+}
+
+TEST_P(StatsOnTarget, EqualTheReferenceAndTheDocumentedOrder) {
+  std::vector<size_t> lengths = Lengths();
+  lengths.push_back(4096 * 130 + 5);  // more blocks than lanes
+  for (const size_t n : lengths) {
+    SCOPED_TRACE(n);
+    const std::vector<float> x = Spread(n, n);
+    const Stats reference = ComputeStatsRef(x.data(), n);
+    ExpectSameBits(reference.sum, DocumentedSum(x, false));
+    ExpectSameBits(reference.sum_squares, DocumentedSum(x, true));
+    for (const size_t shift : {0, 1, 3}) {  // floats off the alignment of a vector
+      std::vector<float> moved(n + shift);
+      std::copy(x.begin(), x.end(), moved.begin() + static_cast<ptrdiff_t>(shift));
+      const Stats stats = ComputeStats(moved.data() + shift, n);
+      ExpectSameBits(stats.sum, reference.sum);
+      ExpectSameBits(stats.sum_squares, reference.sum_squares);
+      EXPECT_EQ(stats.max_abs, reference.max_abs);
+      EXPECT_TRUE(stats.finite);
+    }
+  }
+}
+
+TEST_P(StatsOnTarget, KeepToTheOrderWhereItShows) {
+  std::vector<float> x = Spread(10000, 1);
+  const Stats stats = ComputeStats(x.data(), x.size());
+  double in_a_row = 0;
+  for (const float value : x) in_a_row += value;
+  EXPECT_NE(in_a_row, stats.sum);  // else the test above proves nothing
+
+  int changed = 0;
+  std::mt19937 random(1);
+  for (int i = 0; i < 20; ++i) {
+    std::shuffle(x.begin(), x.end(), random);
+    const Stats other = ComputeStats(x.data(), x.size());
+    ExpectSameBits(other.sum, DocumentedSum(x, false));
+    ExpectSameBits(other.sum_squares, DocumentedSum(x, true));
+    if (other.sum != stats.sum) ++changed;
+  }
+  EXPECT_GE(changed, 19);
+}
+
+TEST_P(StatsOnTarget, FindTheLargestMagnitudeWhereverItIs) {
+  for (const size_t n : {1, 64, 129, 5000}) {
+    for (size_t i = 0; i < n; i += n < 200 ? 1 : 97) {
+      std::vector<float> x(n, 0.5f);
+      x[i] = -3.0f;
+      EXPECT_EQ(ComputeStats(x.data(), n).max_abs, 3.0f) << n << " " << i;
+    }
+  }
+}
+
+TEST_P(StatsOnTarget, NoticeAnyValueThatIsNotFinite) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const size_t n : {1, 7, 64, 129, 4096, 5000}) {
+    for (size_t i = 0; i < n; i += n < 200 ? 1 : 97) {
+      for (const float bad : {kInfinity, -kInfinity, kNan, -kNan}) {
+        std::vector<float> x = Gaussian(n, n);
+        x[i] = bad;
+        EXPECT_FALSE(ComputeStats(x.data(), n).finite) << n << " " << i << " " << bad;
+        EXPECT_FALSE(ComputeStatsRef(x.data(), n).finite) << n << " " << i << " " << bad;
+      }
+    }
+  }
+}
+
+TEST_P(StatsOnTarget, TakeTheLargestFloatAndTheSmallestAsFinite) {
+  const float values[] = {std::numeric_limits<float>::max(), std::numeric_limits<float>::lowest(),
+                          std::numeric_limits<float>::denorm_min(), -0.0f};
+  const Stats stats = ComputeStats(values, 4);
+  EXPECT_TRUE(stats.finite);
+  EXPECT_EQ(stats.max_abs, std::numeric_limits<float>::max());
+  EXPECT_TRUE(std::isfinite(stats.sum_squares));
+}
+
+TEST(Sigma, IsThePopulationDeviationAboutTheMean) {
+  const float x[] = {2, 4, 4, 4, 5, 5, 7, 9};
+  EXPECT_DOUBLE_EQ(Sigma(ComputeStats(x, 8), 8), 2);
+  const std::vector<float> gaussian = Gaussian(100000, 3, 0.25);
+  EXPECT_NEAR(Sigma(ComputeStats(gaussian.data(), gaussian.size()), gaussian.size()), 0.25, 0.003);
+}
+
+TEST(Sigma, OfEqualValuesAndOfNoneIsZero) {
+  EXPECT_EQ(Sigma(Stats(), 0), 0);
+  const std::vector<float> same(1000, 0.1f);
+  EXPECT_NEAR(Sigma(ComputeStats(same.data(), same.size()), same.size()), 0, 1e-8);
+  const std::vector<float> zeros(1000, 0.0f);
+  EXPECT_EQ(Sigma(ComputeStats(zeros.data(), zeros.size()), zeros.size()), 0);
+}
+
+}  // namespace
+}  // namespace tern::kernels

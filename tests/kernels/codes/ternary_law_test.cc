@@ -1,0 +1,170 @@
+// The codes against the law that they promise (TernGrad, eq. 1, 2 and 9): all seeds are fixed.
+#include <algorithm>
+#include <limits>
+
+#include "kernels/codes/stats.h"
+#include "kernels/codes/ternary.h"
+#include "tests/kernels/device/on_target.h"
+
+namespace tern::kernels {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+std::vector<int8_t> Codes(const std::vector<float>& g, float s, float clip, const NoiseKey& key,
+                          uint64_t first = 0) {
+  std::vector<uint8_t> mask(PlaneBytes(g.size()));
+  std::vector<uint8_t> signs(PlaneBytes(g.size()));
+  std::vector<int8_t> codes(g.size());
+  Ternarize(g.data(), g.size(), s, clip, key, first, mask.data(), signs.data());
+  ExpandCodes(mask.data(), signs.data(), g.size(), codes.data());
+  return codes;
+}
+
+TEST(TernaryLaw, IsUnbiasedWithTheVarianceOfTheory) {
+  constexpr int kDraws = 120000;
+  constexpr float kScaler = 1.6f;
+  constexpr float kClip = 1.5f;
+  std::vector<float> g;
+  for (int i = 0; i < 61; ++i) g.push_back(static_cast<float>(i - 30) * 0.0625f);
+  std::vector<int64_t> sum(g.size()), squares(g.size());
+  for (uint64_t round = 0; round < kDraws; ++round) {
+    const std::vector<int8_t> codes = Codes(g, kScaler, kClip, {.seed = 11, .round = round});
+    for (size_t i = 0; i < g.size(); ++i) {
+      sum[i] += codes[i];
+      squares[i] += codes[i] * codes[i];
+    }
+  }
+  for (size_t i = 0; i < g.size(); ++i) {
+    const double s = kScaler;
+    const double clipped = std::clamp<double>(g[i], -kClip, kClip);
+    const double variance = std::abs(clipped) * (s - std::abs(clipped));
+    const double mean = s * static_cast<double>(sum[i]) / kDraws;
+    const double error = std::sqrt(variance / kDraws);
+    EXPECT_NEAR(mean, clipped, 4 * error + 1e-7) << g[i];
+    const double sample_variance = s * s * static_cast<double>(squares[i]) / kDraws - mean * mean;
+    // The variance moves with the share p of non-zeros as s^2 (1 - 2 p).
+    const double slope = std::abs(s - 2 * std::abs(clipped));
+    EXPECT_NEAR(sample_variance, variance, 4 * error * slope + 16 * error * error + 1e-6) << g[i];
+  }
+}
+
+TEST(TernaryLaw, PassesChiSquareOfEquation2OverBinsOfTheMagnitude) {
+  constexpr size_t kBins = 64;
+  constexpr size_t kN = 1 << 20;
+  constexpr float kScaler = 0.7f;
+  for (const uint64_t seed : {1, 2, 3}) {
+    std::mt19937_64 bits(seed);
+    std::vector<float> g(kN);
+    for (float& value : g) {
+      value =
+          static_cast<float>(static_cast<double>(static_cast<int64_t>(bits())) * 0x1p-63 * kScaler);
+    }
+    const std::vector<int8_t> codes = Codes(g, kScaler, kInfinity, {.seed = seed});
+    std::vector<double> observed(kBins), expected(kBins), variance(kBins);
+    for (size_t i = 0; i < kN; ++i) {
+      const double p = std::abs(static_cast<double>(g[i])) / kScaler;
+      const size_t bin = std::min(kBins - 1, static_cast<size_t>(p * kBins));
+      if (codes[i] != 0) {
+        ASSERT_EQ(codes[i] < 0, g[i] < 0);
+        observed[bin] += 1;
+      }
+      expected[bin] += p;
+      variance[bin] += p * (1 - p);
+    }
+    double chi_square = 0;
+    for (size_t bin = 0; bin < kBins; ++bin) {
+      chi_square += std::pow(observed[bin] - expected[bin], 2) / variance[bin];
+    }
+    EXPECT_LT(chi_square, 104.7) << seed;  // the 99.9 % point at 64 degrees of freedom
+    EXPECT_GT(chi_square, 33.0) << seed;   // and the 0.1 % point: too good is wrong too
+  }
+}
+
+TEST(TernaryLaw, DrawsOfNeighboursRoundsAndRanksAreIndependent) {
+  constexpr size_t kN = 1 << 18;
+  const std::vector<float> g(kN, 0.5f);
+  const std::vector<int8_t> codes = Codes(g, 1, 1, {.seed = 5});
+  const auto agreement = [&](const std::vector<int8_t>& other, size_t shift) {
+    size_t same = 0;
+    for (size_t i = 0; i + shift < kN; ++i) same += codes[i] == other[i + shift];
+    return (static_cast<double>(same) / static_cast<double>(kN - shift) - 0.5) * 2 * std::sqrt(kN);
+  };
+  for (size_t shift = 1; shift <= 16; ++shift) EXPECT_LT(std::abs(agreement(codes, shift)), 4);
+  EXPECT_LT(std::abs(agreement(Codes(g, 1, 1, {.seed = 5, .round = 1}), 0)), 4);
+  EXPECT_LT(std::abs(agreement(Codes(g, 1, 1, {.seed = 5, .rank = 1}), 0)), 4);
+  EXPECT_LT(std::abs(agreement(Codes(g, 1, 1, {.seed = 5, .tensor = 1}), 0)), 4);
+}
+
+// The theory of a Gaussian at c = 2.5 (docs/ALGORITHMS.md, section 3).
+TEST(TernaryLaw, MeetsTheAnchorsOfAGaussianClippedAtTwoAndAHalfSigma) {
+  const std::vector<float> g = Gaussian(4'000'000, 42, 0.01);
+  const Stats stats = ComputeStats(g.data(), g.size());
+  const auto s = static_cast<float>(2.5 * Sigma(stats, g.size()));
+  double clipped = 0;
+  double norm = 0;
+  double product = 0;
+  for (const float value : g) {
+    const double after = std::clamp<double>(value, -s, s);
+    clipped += std::abs(value) > s;
+    norm += after * after;
+    product += after * value;
+  }
+  const auto n = static_cast<double>(g.size());
+  EXPECT_NEAR(100 * clipped / n, 1.24, 0.03);
+  EXPECT_NEAR(100 * (1 - std::sqrt(norm / stats.sum_squares)), 1.13, 0.02);
+  const double degrees =
+      std::acos(product / std::sqrt(norm * stats.sum_squares)) * 180 / std::numbers::pi;
+  EXPECT_NEAR(degrees, 2.75, 0.03);
+
+  std::vector<uint8_t> mask(PlaneBytes(g.size()));
+  std::vector<uint8_t> signs(PlaneBytes(g.size()));
+  const size_t ones =
+      Ternarize(g.data(), g.size(), s, s, {.seed = 1}, 0, mask.data(), signs.data());
+  EXPECT_NEAR(100 * (1 - static_cast<double>(ones) / n), 68.2, 0.3);
+}
+
+bool AtRate(double fires, double n, double p) {
+  return std::abs(fires - n * p) <= 4 * std::sqrt(n * p * (1 - p));
+}
+
+TEST(TernaryLaw, ResolvesThresholdsFinerThan16Bits) {
+  constexpr size_t kPiece = 1 << 20;
+  for (const double p : {0x1p-20, 3 * 0x1p-18, 5 * 0x1p-19}) {
+    const std::vector<float> g(kPiece, static_cast<float>(p));
+    std::vector<uint8_t> mask(PlaneBytes(kPiece)), signs(PlaneBytes(kPiece));
+    size_t fires = 0;
+    for (uint64_t piece = 0; piece < 64; ++piece) {
+      fires +=
+          Ternarize(g.data(), kPiece, 1, 1, {.seed = 8}, piece * kPiece, mask.data(), signs.data());
+    }
+    EXPECT_TRUE(AtRate(static_cast<double>(fires), 64.0 * kPiece, p)) << p << " " << fires;
+  }
+}
+
+// Noise cut off at 16 bits, whether thresholds are cut or rounded, does not pass the check above.
+TEST(TernaryLaw, CatchesNoiseOf16BitsOnly) {
+  constexpr uint64_t kN = 1 << 25;
+  const double p = 3 * 0x1p-18;
+  const NoiseKey key = {.seed = 8};
+  const auto cut_threshold = static_cast<uint32_t>(std::floor(p * 65536));
+  const auto rounded_threshold = static_cast<uint32_t>(std::round(p * 65536));
+  size_t cut = 0;
+  size_t rounded = 0;
+  size_t refined = 0;
+  for (uint64_t i = 0; i < kN; i += 8) {
+    const auto words = NoiseBlock(key, static_cast<uint32_t>(i / 8), 0);
+    for (uint64_t place = 0; place < 8; ++place) {
+      const uint32_t draw = words[place / 2] >> (place % 2 * 16) & 0xFFFF;
+      cut += draw < cut_threshold;
+      rounded += draw < rounded_threshold;
+      if (draw == 0) refined += TernaryFires(static_cast<float>(p), 1, 1, key, i + place);
+    }
+  }
+  EXPECT_FALSE(AtRate(static_cast<double>(cut), kN, p)) << cut;
+  EXPECT_FALSE(AtRate(static_cast<double>(rounded), kN, p)) << rounded;
+  EXPECT_TRUE(AtRate(static_cast<double>(refined), kN, p)) << refined;
+}
+
+}  // namespace
+}  // namespace tern::kernels

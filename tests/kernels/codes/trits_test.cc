@@ -1,0 +1,87 @@
+// Codes in base 3: the definition, and the reference at every length.
+#include "kernels/codes/trits.h"
+
+#include <algorithm>
+
+#include "kernels/codes/ternary.h"
+#include "tests/kernels/device/on_target.h"
+
+namespace tern::kernels {
+namespace {
+
+class TritsOnTarget : public OnTarget {};
+TERN_ON_EVERY_TARGET(TritsOnTarget);
+
+using Bytes = std::vector<uint8_t>;
+
+struct Code {
+  Bytes mask, signs;  // as many bytes as there are signs
+};
+Code CodeOf(const Bytes& trits, size_t n) {
+  Code code{Bytes(PlaneBytes(n)), Bytes(PlaneBytes(n) + 8)};
+  const size_t ones = CodeOfTritsRef(trits.data(), n, code.mask.data(), code.signs.data());
+  code.signs.resize(PlaneBytes(ones));
+  code.signs.shrink_to_fit();
+  return code;
+}
+
+// Bytes of n elements; all zero, all -1, or any.
+Bytes SomeTrits(size_t n, int kind) {
+  std::mt19937 random(static_cast<unsigned>(n));
+  Bytes trits(TritBytes(n));
+  for (size_t i = 0, power = 1; i < n; ++i, power = i % 5 == 0 ? 1 : 3 * power) {
+    const unsigned trit = kind == 0 ? 0 : kind == 1 ? 2 : random() % 3;
+    trits[i / 5] = static_cast<uint8_t>(trits[i / 5] + trit * power);
+  }
+  return trits;
+}
+
+TEST_P(TritsOnTarget, EveryByteIsItsDigits) {
+  for (unsigned byte = 0; byte < 243; ++byte) {
+    Bytes trits(64, static_cast<uint8_t>(byte));  // one whole step of 320 elements
+    Bytes mask(40), signs(48);
+    const size_t ones = CodeOfTrits(trits.data(), 320, mask.data(), signs.data());
+    std::vector<int8_t> codes(320);
+    ExpandCodes(mask.data(), signs.data(), 320, codes.data());
+    size_t expected = 0;
+    for (size_t i = 0; i < 320; ++i) {
+      const unsigned powers[] = {1, 3, 9, 27, 81};
+      const unsigned digit = byte / powers[i % 5] % 3;
+      ASSERT_EQ(codes[i], digit == 2 ? -1 : static_cast<int>(digit)) << byte << " " << i;
+      expected += digit != 0;
+    }
+    EXPECT_EQ(ones, expected);
+    Bytes back(64);
+    TritsOfCode(mask.data(), signs.data(), PlaneBytes(ones), 320, back.data());
+    EXPECT_EQ(back, trits);
+  }
+}
+
+TEST_P(TritsOnTarget, EqualTheReferenceAtEveryLength) {
+  std::vector<size_t> lengths = Lengths();
+  for (const size_t n : {319, 320, 321, 639, 640, 641, 1600}) lengths.push_back(n);
+  for (const size_t n : lengths) {
+    for (int kind = 0; kind < 3; ++kind) {
+      SCOPED_TRACE(testing::Message() << n << ", " << kind);
+      const Bytes trits = SomeTrits(n, kind);
+      const Code code = CodeOf(trits, n);
+      Bytes fast(trits.size() + 1, 77), reference(trits.size());
+      TritsOfCode(code.mask.data(), code.signs.data(), code.signs.size(), n, fast.data());
+      TritsOfCodeRef(code.mask.data(), code.signs.data(), code.signs.size(), n, reference.data());
+      EXPECT_EQ(reference, trits);
+      EXPECT_EQ(fast.back(), 77);
+      fast.pop_back();
+      EXPECT_EQ(fast, trits);
+
+      const size_t ones = CountOnes(code.mask.data(), n);
+      Bytes mask(PlaneBytes(n) + 1, 77), signs(PlaneBytes(ones) + 8, 77);
+      EXPECT_EQ(CodeOfTrits(trits.data(), n, mask.data(), signs.data()), ones);
+      EXPECT_EQ(mask.back(), 77);
+      EXPECT_TRUE(std::equal(code.mask.begin(), code.mask.end(), mask.begin()));
+      EXPECT_TRUE(std::equal(code.signs.begin(), code.signs.end(), signs.begin()));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tern::kernels

@@ -1,0 +1,54 @@
+// Parts of an arena for tests of kernels, and their tiles on the device.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "kernels/device/tiling.h"
+#include "kernels/nn/batch_norm.h"
+#include "tests/kernels/device/device_array.h"
+
+namespace tern::kernels {
+
+// Parts of these sizes, every other one after a gap that leaves it unaligned, and each beginning
+// elsewhere among the draws of its tensor. Two to four a chunk.
+inline std::vector<Part> PartsOf(const std::vector<uint64_t>& counts) {
+  std::vector<Part> parts;
+  uint64_t begin = 0;
+  for (uint32_t p = 0; p < counts.size(); ++p) {
+    begin += p % 2 * 3;
+    parts.push_back({begin, counts[p], uint64_t{p} * 4096 + p * 3 % 8, 5 + p, p / 3});
+    begin += counts[p];
+  }
+  return parts;
+}
+
+inline std::vector<float> Normal(size_t n, float sigma, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(0, sigma);
+  std::vector<float> values(n);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+struct OnDevice {
+  explicit OnDevice(const std::vector<Part>& parts) : OnDevice(CutIntoTiles(parts)) {}
+  explicit OnDevice(const Tiling& cut)
+      : tiling(cut), tiles(tiling.tiles), tiled_parts(tiling.parts), chunks(tiling.chunks) {}
+  DeviceTiling Get() {
+    return {tiles.data(), tiled_parts.data(), chunks.data(),
+            static_cast<uint32_t>(tiling.tiles.size())};
+  }
+
+  Tiling tiling;
+  DeviceArray<Tile> tiles;
+  DeviceArray<TiledPart> tiled_parts;
+  DeviceArray<TiledChunk> chunks;
+};
+
+inline uint64_t EndOf(const std::vector<Part>& parts) {
+  return parts.back().begin + parts.back().count;
+}
+
+}  // namespace tern::kernels

@@ -1,0 +1,346 @@
+// The kernels of a GPU give the CPU's bits. Where there is no GPU they run on the CPU
+// (cuda_on_host/); the same tests, built with the toolkit, run on one.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "kernels/codes/planes.h"
+#include "kernels/codes/stats.h"
+#include "kernels/codes/ternary.h"
+#include "kernels/codes/ternary_math.h"
+#include "kernels/device/tiling.h"
+#include "kernels/nn/batch_norm.h"
+#include "kernels/update/optimizer.h"
+#include "kernels/update/optimizer_math.h"
+#include "kernels/update/update.h"
+#include "tests/kernels/device/device_array.h"
+#include "tests/kernels/device/device_parts.h"
+
+namespace tern::kernels {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+class DeviceKernels : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!ThereIsADevice()) GTEST_SKIP() << "there is no GPU here";
+  }
+};
+
+std::vector<Stats> StatsOf(const std::vector<float>& values, const std::vector<Part>& parts) {
+  OnDevice tiling(parts);
+  DeviceArray<float> arena(values);
+  DeviceArray<DeviceStats> partial(tiling.tiling.tiles.size()), stats(parts.size());
+  DeviceArray<uint32_t> done(std::vector<uint32_t>(parts.size()));
+  std::vector<Stats> read;
+  for (int again = 0; again < 2; ++again) {  // what it counts with is zero again
+    EXPECT_EQ(ComputeStatsOnDevice(nullptr, arena.data(), tiling.Get(), partial.data(), done.data(),
+                                   stats.data()),
+              0);
+    read.clear();
+    for (const DeviceStats& one : stats.Read()) read.push_back(ToStats(one));
+  }
+  return read;
+}
+
+TEST_F(DeviceKernels, StatisticsAreTheCpus) {
+  const auto parts = PartsOf({1, 5, 127, 128, 129, 4095, 4096, 4097, 100000, 700000, 64});
+  const std::vector<float> values = Normal(EndOf(parts), 0.01f, 1);
+  const std::vector<Stats> stats = StatsOf(values, parts);
+  for (size_t p = 0; p < parts.size(); ++p) {
+    const Stats expected = ComputeStatsRef(values.data() + parts[p].begin, parts[p].count);
+    EXPECT_EQ(stats[p].sum, expected.sum) << p;
+    EXPECT_EQ(stats[p].sum_squares, expected.sum_squares) << p;
+    EXPECT_EQ(stats[p].max_abs, expected.max_abs) << p;
+    EXPECT_TRUE(stats[p].finite) << p;
+  }
+}
+
+TEST_F(DeviceKernels, StatisticsSeeWhatIsNotFinite) {
+  const auto parts = PartsOf({5000, 10, 9000});
+  std::vector<float> values(EndOf(parts), 1);
+  values[parts[0].begin + 4999] = -kInfinity;
+  values[parts[2].begin + 8000] = std::nanf("");
+  const std::vector<Stats> stats = StatsOf(values, parts);
+  EXPECT_FALSE(stats[0].finite);
+  EXPECT_TRUE(stats[1].finite);
+  EXPECT_FALSE(stats[2].finite);
+}
+
+NoiseKey KeyOf(uint64_t seed) { return {seed, Stream::kCodes, 3, 1234567, 0}; }
+
+// The codes of each chunk, by the readable reference.
+std::vector<std::vector<uint8_t>> Expected(const std::vector<float>& values,
+                                           const std::vector<Part>& parts,
+                                           const std::vector<TernaryScale>& scales, NoiseKey key) {
+  std::vector<std::vector<uint8_t>> chunks;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    const Part& part = parts[p];
+    if (part.chunk == chunks.size()) chunks.emplace_back();
+    key.tensor = part.tensor;
+    std::vector<uint8_t> mask(PlaneBytes(part.count)), signs(PlaneBytes(part.count));
+    const size_t ones = TernarizeRef(values.data() + part.begin, part.count, scales[p].scaler,
+                                     scales[p].clip, key, part.first, mask.data(), signs.data());
+    signs.resize(PlaneBytes(ones));
+    chunks.back().insert(chunks.back().end(), mask.begin(), mask.end());
+    chunks.back().insert(chunks.back().end(), signs.begin(), signs.end());
+  }
+  return chunks;
+}
+
+void ExpectCodes(const std::vector<float>& values, const std::vector<Part>& parts,
+                 const std::vector<TernaryScale>& scales, uint64_t seed) {
+  OnDevice tiling(parts);
+  const size_t tiles = tiling.tiling.tiles.size(), chunks = tiling.tiling.chunks.size();
+  DeviceArray<float> arena(values);
+  DeviceArray<TernaryScale> scale(scales);
+  DeviceArray<uint8_t> masks(tiles * kTile / 8), signs(tiles * kTile / 8);
+  DeviceArray<uint32_t> ones(tiles), sign_bit(tiles), done(std::vector<uint32_t>(chunks, 0));
+  DeviceArray<uint64_t> mask_begin(parts.size()), sizes(chunks);
+  DeviceArray<uint8_t> out(tiling.tiling.out_bytes);
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_EQ(TernarizeOnDevice(nullptr, arena.data(), tiling.Get(), scale.data(), KeyOf(seed),
+                                {masks.data(), signs.data(), ones.data(), sign_bit.data(),
+                                 mask_begin.data(), done.data()},
+                                out.data(), sizes.data()),
+              0);
+  }
+  const std::vector<uint8_t> bytes = out.Read();
+  const std::vector<uint64_t> size = sizes.Read();
+  const auto expected = Expected(values, parts, scales, KeyOf(seed));
+  ASSERT_EQ(chunks, expected.size());
+  for (size_t c = 0; c < chunks; ++c) {
+    ASSERT_EQ(size[c], expected[c].size()) << "chunk " << c;
+    EXPECT_EQ(std::memcmp(bytes.data() + tiling.tiling.chunks[c].out, expected[c].data(), size[c]),
+              0)
+        << "chunk " << c;
+  }
+}
+
+TEST_F(DeviceKernels, TernaryCodesAreTheCpus) {
+  const auto parts =
+      PartsOf({1, 7, 8, 9, 4096, 4097, 40960, 12345, 3, 8191, 100001, 64, 5, 4095, 33000});
+  const std::vector<float> values = Normal(EndOf(parts), 0.01f, 2);
+  std::vector<TernaryScale> scales(parts.size(), {0.025f, 0.025f});
+  scales[4] = {0.03f, kInfinity};
+  scales[5] = {0.01f, 0.02f};  // a scaler that some are above
+  scales[8] = {0, 0.02f};
+  ExpectCodes(values, parts, scales, 11);
+}
+
+// Few signs a tile, so that a byte of them is of many.
+TEST_F(DeviceKernels, SignsOfManyTilesShareAByte) {
+  const auto parts = PartsOf({50000, 60000, 70000});
+  const std::vector<float> values = Normal(EndOf(parts), 0.01f, 3);
+  ExpectCodes(values, parts, {{20, kInfinity}, {300, kInfinity}, {3, kInfinity}}, 12);
+}
+
+TEST_F(DeviceKernels, OddValuesAreCodedAsTheCpuCodesThem) {
+  const auto parts = PartsOf({5000, 5000, 5000, 5000});
+  std::vector<float> values = Normal(EndOf(parts), 1, 4);
+  const float odd[] = {0.f, -0.f, 1e-45f, -1e-40f, kInfinity, -kInfinity, std::nanf(""), 3e38f};
+  for (size_t i = 0; i < values.size(); i += 7) values[i] = odd[i / 7 % 8];
+  ExpectCodes(values, parts,
+              {{2.5f, 2.5f}, {1e-42f, kInfinity}, {3e38f, 3e38f}, {std::nanf(""), 1}}, 13);
+}
+
+// Sums of `workers` codes, each value from -workers to workers, as planes.
+std::vector<uint8_t> RandomPlanes(uint64_t count, uint32_t workers, std::mt19937_64* random) {
+  const auto bits = static_cast<size_t>(SumBits(static_cast<int>(workers)));
+  const size_t stride = PlaneBytes(count);
+  std::vector<uint8_t> planes(bits * stride);
+  std::uniform_int_distribution<int> sum(-static_cast<int>(workers), static_cast<int>(workers));
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto k = static_cast<uint32_t>(sum(*random));
+    for (size_t p = 0; p < bits; ++p)
+      planes[p * stride + i / 8] |= static_cast<uint8_t>((k >> p & 1) << i % 8);
+  }
+  return planes;
+}
+
+// The step on the CPU, with the kernels that workers without a GPU use.
+void UpdateOnCpu(const UpdateStep& step, const TensorRates& rates, const float* g, size_t n,
+                 float* w, float* m, float* v) {
+  switch (step.rule) {
+    case Rule::kSgd:
+      return SgdUpdate(w, g, n, step.lr, rates.decay);
+    case Rule::kMomentum:
+      return MomentumUpdate(w, m, g, n, step.lr, step.momentum, rates.decay);
+    case Rule::kNesterov:
+      return NesterovUpdate(w, m, g, n, step.lr, step.momentum, rates.decay);
+    case Rule::kLars:
+      return LarsUpdate(w, m, g, n, step.lr, rates.local_rate, step.momentum, rates.decay);
+    case Rule::kAdam:
+      return AdamUpdate(w, m, v, g, n, step.adam, rates.decay);
+  }
+}
+
+struct Model {
+  explicit Model(size_t n) : w(Normal(n, 1, 21)), m(Normal(n, 0.1f, 22)), v(Normal(n, 0.1f, 23)) {
+    for (float& one : v) one = std::abs(one);
+  }
+  std::vector<float> w, m, v;
+};
+
+class DeviceUpdates : public DeviceKernels,
+                      public testing::WithParamInterface<std::tuple<Rule, uint32_t>> {};
+
+TEST_P(DeviceUpdates, AreTheCpus) {
+  const auto [rule, workers] = GetParam();
+  const auto parts = PartsOf({1, 7, 4096, 4097, 12345, 9, 20000});
+  UpdateStep step{rule, 0.1f, 0.9f, {0.001f, 1.02f, 0.9f, 0.1f, 0.999f, 0.001f, 1e-8f}};
+  std::mt19937_64 random(6);
+  std::vector<uint8_t> sums;
+  std::vector<SumPlace> places;
+  std::vector<TensorRates> rates;
+  Model cpu(EndOf(parts));
+  const Model before = cpu;
+  for (const Part& part : parts) {
+    const auto planes = RandomPlanes(part.count, workers, &random);
+    places.push_back({sums.size(), 0.01f + 0.001f * static_cast<float>(part.tensor)});
+    rates.push_back({part.tensor % 2 == 0 ? 0.0005f : 0, 0.02f});
+    sums.insert(sums.end(), planes.begin(), planes.end());
+    std::vector<float> mean(part.count);
+    ASSERT_TRUE(DecodeMeanRef(planes.data(), part.count, static_cast<int>(workers),
+                              places.back().scaler, 0, part.count, mean.data()));
+    UpdateOnCpu(step, rates.back(), mean.data(), part.count, cpu.w.data() + part.begin,
+                cpu.m.data() + part.begin, cpu.v.data() + part.begin);
+  }
+  OnDevice tiling(parts);
+  DeviceArray<uint8_t> bytes(sums);
+  DeviceArray<SumPlace> place(places);
+  DeviceArray<TensorRates> rate(rates);
+  DeviceArray<uint32_t> bad(std::vector<uint32_t>(1));
+  DeviceArray<float> means(EndOf(parts));
+  for (const bool by_means : {false, true}) {
+    DeviceArray<float> w(before.w), m(before.m), v(before.v);
+    const ModelArenas model{w.data(), m.data(), v.data()};
+    if (by_means) {
+      EXPECT_EQ(DecodeOnDevice(nullptr, tiling.Get(), bytes.data(), place.data(), workers,
+                               means.data(), bad.data()),
+                0);
+      EXPECT_EQ(UpdateOnDevice(nullptr, tiling.Get(), means.data(), step, rate.data(), model), 0);
+    } else {
+      EXPECT_EQ(DecodeAndUpdateOnDevice(nullptr, tiling.Get(), bytes.data(), place.data(), workers,
+                                        step, rate.data(), model, bad.data()),
+                0);
+    }
+    EXPECT_EQ(w.Read(), cpu.w);
+    EXPECT_EQ(m.Read(), cpu.m);
+    EXPECT_EQ(v.Read(), cpu.v);
+  }
+  EXPECT_EQ(bad.Read()[0], 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, DeviceUpdates,
+                         testing::Combine(testing::Values(Rule::kSgd, Rule::kMomentum,
+                                                          Rule::kNesterov, Rule::kLars,
+                                                          Rule::kAdam),
+                                          testing::Values(1, 2, 7, 12, 100, 2047)));
+
+// Three workers' sums have three bits, of which -4 is none. What is behind the last element does
+// not count.
+TEST_F(DeviceKernels, SumsThatCannotBeAreCounted) {
+  const auto parts = PartsOf({4999});
+  std::vector<uint8_t> planes(3 * PlaneBytes(4999));
+  planes[2 * PlaneBytes(4999) + 77] = 1;
+  planes.back() = 0x80;
+  OnDevice tiling(parts);
+  DeviceArray<float> w(Normal(4999, 1, 1));
+  DeviceArray<uint8_t> bytes(planes);
+  DeviceArray<SumPlace> place(std::vector<SumPlace>{{0, 1}});
+  DeviceArray<TensorRates> rate(std::vector<TensorRates>(1));
+  DeviceArray<uint32_t> bad(std::vector<uint32_t>(1));
+  EXPECT_EQ(DecodeAndUpdateOnDevice(nullptr, tiling.Get(), bytes.data(), place.data(), 3, {},
+                                    rate.data(), {w.data(), nullptr, nullptr}, bad.data()),
+            0);
+  EXPECT_EQ(bad.Read()[0], 1u);
+}
+
+// The codes of eight like one, of which this is one.
+QuickCodes DecideOne(float g, float s, float clip, uint32_t draw16) {
+  const float eight[8] = {g, g, g, g, g, g, g, g};
+  const uint32_t draws = draw16 * 0x10001;
+  QuickCodes codes = DecideQuickly(eight, {{draws, draws, draws, draws}}, QuickScaleOf(s, clip));
+  for (uint32_t* bits : {&codes.below, &codes.negative, &codes.unsure}) {
+    EXPECT_TRUE(*bits == 0 || *bits == 0xFF) << *bits;
+    *bits &= 1;
+  }
+  return codes;
+}
+
+// Against equation 2 by the bounds of what a draw of level 1 can still change.
+TEST(QuickDecisions, AreNeverWrong) {
+  std::mt19937_64 random(5);
+  std::uniform_real_distribution<float> exponent(-90, 90), share(0, 1.2f);
+  uint64_t unsure = 0, all = 0;
+  for (int i = 0; i < 40000; ++i) {
+    const float s = std::exp2(exponent(random)), g = s * share(random);
+    const float clip = i % 2 == 0 ? kInfinity : s * share(random);
+    const float clipped = g < clip ? g : clip, x = clipped < s ? clipped : s;
+    const auto threshold =
+        static_cast<uint64_t>(static_cast<double>(x / s) * 0x1p32);  // x = s: all fire
+    const auto near = static_cast<int64_t>(threshold >> 16);
+    for (int64_t d = near - 3; d <= near + 3; ++d) {
+      if (d < 0 || d > 65535) continue;
+      const auto draw = static_cast<uint64_t>(d) << 16;
+      const QuickCodes codes = DecideOne(i % 3 == 0 ? -g : g, s, clip, static_cast<uint32_t>(d));
+      ASSERT_EQ(codes.negative, i % 3 == 0 ? 1u : 0u);
+      const bool right =
+          codes.unsure != 0 || (codes.below == 0 ? draw + 65535 < threshold : draw >= threshold);
+      ASSERT_TRUE(right) << g << " of " << s << ", clip " << clip << ", draw " << d;
+      unsure += codes.unsure;
+      ++all;
+    }
+  }
+  EXPECT_LT(unsure * 6, all) << "of the seven nearest draws it decides nearly all others";
+}
+
+TEST(QuickDecisions, LeaveOddValuesToTheSlowTest) {
+  const float nan = std::nanf("");
+  for (const uint32_t d : {0u, 1u, 40000u, 65535u}) {
+    for (const float clip : {kInfinity, 0.5f}) {
+      EXPECT_EQ(DecideOne(nan, 1, clip, d).unsure, 1u) << d;
+      EXPECT_EQ(DecideOne(-nan, 1, clip, d).unsure, 1u) << d;
+    }
+    EXPECT_EQ(DecideOne(1, 0x1p-120f, kInfinity, d).unsure, 1u) << d;
+    EXPECT_EQ(DecideOne(1, 0x1p120f, kInfinity, d).unsure, 1u) << d;
+  }
+}
+
+// A tensor of zeros has a scaler of zero: that must not be slow.
+TEST(QuickDecisions, DecideThatNoneFires) {
+  const float nan = std::nanf("");
+  for (const auto& [s, clip] : std::vector<std::pair<float, float>>{
+           {0.f, kInfinity}, {-1.f, kInfinity}, {nan, kInfinity}, {1.f, nan}, {1.f, -1.f}}) {
+    for (const float g : {0.f, 1.f, -3e38f}) {
+      const QuickCodes codes = DecideOne(g, s, clip, 1);
+      EXPECT_EQ(codes.below & ~codes.unsure, 1u) << g << " of " << s << ", clip " << clip;
+    }
+  }
+}
+
+// The lowest byte of all words' and its neighbour's complement: bytes do not disturb each other.
+TEST(BytesOfCodes, AreCompressedEach) {
+  for (uint32_t mask = 0; mask < 256; ++mask) {
+    for (uint32_t bits = 0; bits < 256; ++bits) {
+      uint32_t packed = 0, ones = 0;
+      for (uint32_t k = 0; k < 8; ++k) {
+        if ((mask >> k & 1) != 0) packed |= (bits >> k & 1) << ones++;
+      }
+      const uint32_t three =
+          CompressBytes(bits * 0x01010001, mask * 0x01010001 | 0xA500) & ~0xFF00u;
+      ASSERT_EQ(three, packed * 0x01010001) << mask << " " << bits;
+      ASSERT_EQ(CompressBytes(bits << 8 | 0xFFFF00FF, mask << 8 | 0xFFFF00FF),
+                packed << 8 | 0xFFFF00FF);
+      ASSERT_EQ(OnesOfBytes(mask * 0x01010001), ones * 0x01010001);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tern::kernels

@@ -1,0 +1,126 @@
+// The four passes against the equations of kernels/nn/batch_norm.h in double, on slabs of every
+// shape.
+#include "kernels/nn/batch_norm.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "kernels/codes/philox.h"
+
+namespace tern::kernels {
+namespace {
+
+struct Shape {
+  size_t rows, stride, channels;
+};
+
+class NormOf : public testing::TestWithParam<Shape> {
+ protected:
+  using PerChannel = std::array<float, kNormChannels>;
+
+  // In [-1, 1) around `middle`.
+  std::vector<float> Random(uint32_t tensor, float middle) const {
+    std::vector<float> values(size());
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] =
+          middle + static_cast<float>(Draw32({.seed = 3, .tensor = tensor}, i) * 0x1p-31 - 1);
+    return values;
+  }
+  static PerChannel Each(float first, float step) {
+    PerChannel values;
+    for (size_t c = 0; c < values.size(); ++c) values[c] = first + step * static_cast<float>(c);
+    return values;
+  }
+  size_t size() const { return slab_.rows * slab_.stride; }
+  size_t At(size_t row, size_t c) const { return row * slab_.stride + c; }
+
+  const Slab slab_ = {GetParam().rows, GetParam().stride, GetParam().channels};
+  const std::vector<float> x_ = Random(1, 2), dy_ = Random(2, 0), r_ = Random(3, 0);
+  const PerChannel scale_ = Each(0.5f, -0.1f), shift_ = Each(-1, 0.2f), mean_ = Each(1.9f, 0.01f);
+};
+
+TEST_P(NormOf, MomentsAreAddedToWhatIsThere) {
+  PerChannel sum = Each(7, 0), squares = Each(8, 0);
+  NormMoments(x_.data(), slab_, mean_.data(), sum.data(), squares.data());
+  for (size_t c = 0; c < kNormChannels; ++c) {
+    double expected_sum = 7, expected_squares = 8;
+    for (size_t row = 0; c < slab_.channels && row < slab_.rows; ++row) {
+      const double beyond = double{x_[At(row, c)]} - mean_[c];
+      expected_sum += beyond;
+      expected_squares += beyond * beyond;
+    }
+    EXPECT_NEAR(sum[c], expected_sum, 1e-4) << c;
+    EXPECT_NEAR(squares[c], expected_squares, 1e-4) << c;
+  }
+}
+
+TEST_P(NormOf, OutputIsScaledShiftedAddedAndCut) {
+  for (const bool adds : {false, true}) {
+    for (const bool relu : {false, true}) {
+      for (const bool past_caches : {false, true}) {
+        std::vector<float> y(size(), 99);
+        NormApply(x_.data(), adds ? r_.data() : nullptr, slab_, scale_.data(), shift_.data(), relu,
+                  past_caches, y.data());
+        for (size_t i = 0; i < size(); ++i) {
+          const size_t c = i % slab_.stride;
+          double expected = 99;  // what is no channel of the slab stays
+          if (c < slab_.channels) {
+            expected = double{x_[i]} * scale_[c] + shift_[c] + (adds ? r_[i] : 0);
+            if (relu) expected = std::max(0.0, expected);
+          }
+          EXPECT_NEAR(y[i], expected, 1e-5) << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(NormOf, WhatIsNoNumberStaysSo) {
+  std::vector<float> x = x_, y(size());
+  x[0] = std::nanf("");
+  NormApply(x.data(), nullptr, slab_, scale_.data(), shift_.data(), /*relu=*/true, false, y.data());
+  EXPECT_TRUE(std::isnan(y[0]));
+}
+
+TEST_P(NormOf, BackwardFollowsTheEquations) {
+  std::vector<float> y(size());
+  for (const bool adds : {false, true}) {
+    for (const bool relu : {false, true}) {
+      NormApply(x_.data(), adds ? r_.data() : nullptr, slab_, scale_.data(), shift_.data(), relu,
+                false, y.data());
+      const NormMask mask = {relu, adds ? y.data() : nullptr, scale_.data(), shift_.data()};
+      PerChannel sum = Each(1, 0), product = Each(2, 0);
+      std::vector<float> g = dy_;
+      NormBackwardSums(x_.data(), dy_.data(), slab_, mask, mean_.data(), sum.data(), product.data(),
+                       adds ? g.data() : nullptr);
+      const PerChannel slope = Each(0.3f, 0.1f), offset = Each(-0.2f, 0.1f);
+      std::vector<float> dx = dy_;  // in place
+      NormBackwardApply(x_.data(), dx.data(), slab_, mask, mean_.data(), scale_.data(),
+                        slope.data(), offset.data(), dx.data());
+      for (size_t c = 0; c < slab_.channels; ++c) {
+        double expected_sum = 1, expected_product = 2;
+        for (size_t row = 0; row < slab_.rows; ++row) {
+          const size_t i = At(row, c);
+          const double passed = !relu || y[i] > 0 ? dy_[i] : 0, beyond = double{x_[i]} - mean_[c];
+          expected_sum += passed;
+          expected_product += passed * beyond;
+          EXPECT_EQ(g[i], adds ? static_cast<float>(passed) : dy_[i]);
+          EXPECT_NEAR(dx[i], scale_[c] * passed + (slope[c] * beyond + offset[c]), 1e-5);
+        }
+        EXPECT_NEAR(sum[c], expected_sum, 1e-4);
+        EXPECT_NEAR(product[c], expected_product, 1e-4);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Slabs, NormOf,
+                         testing::Values(Shape{1, 16, 16}, Shape{2, 16, 16}, Shape{49, 16, 16},
+                                         Shape{5, 48, 16}, Shape{7, 20, 16}, Shape{7, 20, 4},
+                                         Shape{3, 1, 1}, Shape{6, 7, 7}, Shape{9, 13, 11}));
+
+}  // namespace
+}  // namespace tern::kernels

@@ -1,0 +1,219 @@
+// The layers' kernels on more rows than the nets of tests/worker/engine have, which are what their
+// threads take in turns and share out.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+
+#include "kernels/nn/batch_norm.h"
+#include "kernels/nn/conv.h"
+#include "kernels/nn/device_images.h"
+#include "kernels/nn/elementwise.h"
+#include "tests/kernels/device/device_array.h"
+
+namespace tern::kernels {
+namespace {
+
+std::vector<float> Normal(size_t n, float mean, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(mean, 1);
+  std::vector<float> values(n);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+// So few and small that no sum of theirs is rounded.
+std::vector<float> Whole(size_t n, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<float> values(n);
+  for (float& value : values) value = static_cast<float>(random() % 7) - 3;
+  return values;
+}
+
+// An array of a type, in and out by floats.
+class Typed {
+ public:
+  Typed(DeviceType type, size_t n) : type_(type), n_(n), bytes_(n * BytesOf(type)) {}
+  Typed(DeviceType type, const std::vector<float>& values) : Typed(type, values.size()) {
+    DeviceArray<float> floats(values);
+    EXPECT_EQ(FromFloatsOnDevice(nullptr, floats.data(), n_, type_, bytes_.data()), 0);
+    EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
+  }
+  void* data() { return bytes_.data(); }
+  std::vector<float> Read() {
+    DeviceArray<float> floats(n_);
+    EXPECT_EQ(ToFloatsOnDevice(nullptr, type_, bytes_.data(), n_, floats.data()), 0);
+    return floats.Read();
+  }
+
+ private:
+  DeviceType type_;
+  size_t n_;
+  DeviceArray<uint8_t> bytes_;
+};
+
+class DeviceLayers : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!ThereIsADevice()) GTEST_SKIP() << "there is no GPU here";
+  }
+  DeviceArray<DeviceStep> step_{std::vector<DeviceStep>(1)};
+};
+
+struct RowsCase {
+  const char* name;
+  DeviceType type;
+  uint64_t rows;
+  uint32_t channels;
+};
+void PrintTo(const RowsCase& of, std::ostream* out) { *out << of.name; }
+std::string NameOf(const testing::TestParamInfo<RowsCase>& of) { return of.param.name; }
+
+class DeviceRows : public DeviceLayers, public testing::WithParamInterface<RowsCase> {
+ protected:
+  size_t size() const { return rows_ * channels_; }
+
+  // y and dx against the equations of kernels/nn/batch_norm.h.
+  void ExpectNorm(bool relu, bool added);
+
+  const DeviceType type_ = GetParam().type;
+  const uint64_t rows_ = GetParam().rows;
+  const uint32_t channels_ = GetParam().channels;
+};
+
+TEST_P(DeviceRows, SumsOfColumns) {
+  const std::vector<float> x = Whole(size(), 1);
+  Typed there(type_, x);
+  DeviceArray<double> partial(2 * channels_ * PartialsOf(rows_));
+  DeviceArray<float> sums(channels_);
+  ASSERT_EQ(ColumnSumsOnDevice(nullptr, type_, there.data(), rows_, channels_, step_.data(),
+                               partial.data(), sums.data()),
+            0);
+  std::vector<float> expected(channels_);
+  for (size_t i = 0; i < size(); ++i) expected[i % channels_] += x[i];
+  EXPECT_EQ(sums.Read(), expected);
+}
+
+void DeviceRows::ExpectNorm(bool relu, bool added) {
+  const DeviceNorm norm{rows_, channels_, 1e-5, 0.1, relu};
+  const double eps = type_ == DeviceType::kFloat ? 1e-5 : 0.01;
+  // A mean that is large beside the deviation is where digits can be lost.
+  Typed x(type_, Normal(size(), 8, 1)), r(type_, Normal(size(), 0, 2));
+  Typed dy(type_, Normal(size(), 0.5f, 3)), y(type_, size()), dx(type_, size());
+  const std::vector<float> ones(channels_, 1.25f), betas(channels_, 0.25f), zeros(channels_);
+  DeviceArray<float> gamma(ones), beta(betas), running_mean(zeros), running_variance(ones);
+  DeviceArray<float> numbers(4 * channels_), sums(2 * channels_), dgamma(channels_);
+  DeviceArray<float> dbeta(channels_);
+  DeviceArray<double> partial(2 * channels_ * PartialsOf(rows_));
+  DeviceNormState state{gamma.data(), beta.data(), running_mean.data(), running_variance.data()};
+  state.mean = numbers.data();
+  state.scale = state.mean + channels_;
+  state.shift = state.scale + channels_;
+  state.inverse = state.shift + channels_;
+  state.partial = partial.data();
+  ASSERT_EQ(BatchNormForwardOnDevice(nullptr, type_, norm, state, /*training=*/true, x.data(),
+                                     added ? r.data() : nullptr, y.data()),
+            0);
+  const std::vector<float> in = x.Read(), plus = r.Read(), out = y.Read(), passed = dy.Read();
+  DeviceNormBack back{x.data(), dy.data()};
+  if (added) back.y = y.data(), back.g = dy.data();
+  ASSERT_EQ(BatchNormBackwardOnDevice(nullptr, type_, norm, state, back, step_.data(), sums.data(),
+                                      dx.data(), dgamma.data(), dbeta.data()),
+            0);
+  const std::vector<float> g_there = dy.Read(), dx_there = dx.Read();
+  const std::vector<float> dgamma_there = dgamma.Read(), dbeta_there = dbeta.Read();
+  const auto n = static_cast<double>(rows_);
+  for (uint32_t c = 0; c < channels_; ++c) {
+    double mean = 0, variance = 0, sum = 0, along = 0;
+    for (size_t i = c; i < size(); i += channels_) mean += in[i] / n;
+    for (size_t i = c; i < size(); i += channels_) variance += std::pow(in[i] - mean, 2) / n;
+    const double inverse = 1 / std::sqrt(variance + norm.epsilon), scale = 1.25 * inverse;
+    // What the output says has stopped is what the gradient must not pass.
+    const auto g = [&](size_t i) { return relu && out[i] <= 0 ? 0.0 : double{passed[i]}; };
+    for (size_t i = c; i < size(); i += channels_) {
+      sum += g(i);
+      along += g(i) * (in[i] - mean) * inverse;
+    }
+    ASSERT_NEAR(dbeta_there[c], sum, 1e-6 * n);
+    ASSERT_NEAR(dgamma_there[c], along, 1e-5 * n);
+    for (size_t i = c; i < size(); i += channels_) {
+      const double normal = (in[i] - mean) * inverse;
+      const double linear = 1.25 * normal + 0.25 + (added ? plus[i] : 0);
+      ASSERT_NEAR(out[i], relu ? std::max(0.0, linear) : linear, eps * (1 + std::abs(linear)));
+      if (added) {
+        ASSERT_EQ(g_there[i], g(i));
+      }
+      const double expected = scale * (g(i) - sum / n - normal * along / n);
+      ASSERT_NEAR(dx_there[i], expected, eps * (1 + std::abs(expected))) << i;
+    }
+  }
+}
+
+TEST_P(DeviceRows, Norm) { ExpectNorm(false, false); }
+TEST_P(DeviceRows, NormBeforeRelu) { ExpectNorm(true, false); }
+TEST_P(DeviceRows, NormAddedToBeforeRelu) { ExpectNorm(true, true); }
+
+INSTANTIATE_TEST_SUITE_P(
+    All, DeviceRows,
+    testing::Values(RowsCase{"Floats", DeviceType::kFloat, 1201, 8},
+                    // A thread has more rows than it adds up in float.
+                    RowsCase{"FloatsOfManyChannels", DeviceType::kFloat, 603, 136},
+                    RowsCase{"FloatsByThemselves", DeviceType::kFloat, 1201, 5},
+                    // As many shares as a block a channel adds up.
+                    RowsCase{"Bfloats", DeviceType::kBfloat, 4500, 8},
+                    RowsCase{"BfloatsOfThreePacks", DeviceType::kBfloat, 700, 24},
+                    RowsCase{"Halves", DeviceType::kHalf, 999, 16}),
+    NameOf);
+
+struct WeightsCase {
+  const char* name;
+  DeviceSlide slide;
+  uint32_t groups;
+};
+void PrintTo(const WeightsCase& of, std::ostream* out) { *out << of.name; }
+
+class DeviceWeights : public DeviceLayers, public testing::WithParamInterface<WeightsCase> {};
+
+TEST_P(DeviceWeights, GradientIsTheSumOfProducts) {
+  const auto& [name, slide, groups] = GetParam();
+  const auto& [in, out, window] = slide;
+  const auto& [rows, columns] = window;
+  const std::vector<float> x = Whole(in.size(), 1), dy = Whole(out.size(), 2);
+  DeviceArray<float> x_there(x), dy_there(dy);
+  const uint32_t inputs = in.c / groups, outputs = out.c / groups;
+  std::vector<float> expected(size_t{out.c} * rows.kernel * columns.kernel * inputs);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const auto o = static_cast<uint32_t>(i % out.c);
+    const size_t w = i / out.c % out.w, h = i / out.c / out.w % out.h,
+                 n = i / out.c / out.w / out.h;
+    for (uint32_t tap = 0; tap < rows.kernel * columns.kernel; ++tap) {
+      const size_t kh = tap / columns.kernel, kw = tap % columns.kernel;
+      const size_t from_h = h * rows.stride + kh * rows.dilation - rows.pad;  // huge where below 0
+      const size_t from_w = w * columns.stride + kw * columns.dilation - columns.pad;
+      if (from_h >= in.h || from_w >= in.w) continue;
+      const float* pixel =
+          x.data() + ((n * in.h + from_h) * in.w + from_w) * in.c + o / outputs * inputs;
+      for (uint32_t k = 0; k < inputs; ++k)
+        expected[(size_t{o} * rows.kernel * columns.kernel + tap) * inputs + k] += pixel[k] * dy[i];
+    }
+  }
+  DeviceArray<float> gradient(expected.size());
+  ASSERT_EQ(ConvBackwardWeightsOnDevice(nullptr, DeviceType::kFloat, slide, groups, x_there.data(),
+                                        dy_there.data(), gradient.data()),
+            0);
+  EXPECT_EQ(gradient.Read(), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, DeviceWeights,
+    testing::Values(
+        WeightsCase{"FewRows", {{2, 6, 9, 3}, {2, 6, 9, 4}, {{3, 1, 1, 1}, {3, 1, 1, 1}}}, 1},
+        WeightsCase{"Depthwise", {{16, 6, 9, 8}, {16, 6, 9, 8}, {{3, 1, 1, 1}, {3, 1, 1, 1}}}, 8},
+        WeightsCase{"Strides", {{20, 9, 8, 4}, {20, 4, 3, 6}, {{3, 2, 1, 0}, {3, 3, 1, 1}}}, 2},
+        WeightsCase{"Dilated", {{20, 5, 4, 2}, {20, 5, 4, 3}, {{3, 1, 2, 2}, {3, 1, 3, 3}}}, 1},
+        WeightsCase{"TwoABlock", {{24, 3, 3, 7}, {24, 3, 3, 11}, {{3, 1, 1, 1}, {3, 1, 1, 1}}}, 1}),
+    [](const auto& of) { return of.param.name; });
+
+}  // namespace
+}  // namespace tern::kernels

@@ -1,0 +1,119 @@
+// A GPU's images are the CPU's floats, bit for bit, in the type and the order that its nets take.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "kernels/codes/half.h"
+#include "kernels/nn/device_images.h"
+#include "kernels/nn/pixels.h"
+#include "tests/kernels/device/device_array.h"
+
+namespace tern::kernels {
+namespace {
+
+struct Batch {
+  Batch(const DeviceImages& images, uint64_t seed) : images(images), bytes(images.size()) {
+    std::mt19937_64 random(seed);
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
+    for (uint32_t n = 0; n < images.n; ++n) {
+      const auto part = [&] { return static_cast<float>(random() >> 11) * 0x1p-53f; };
+      draws.push_back({-60 + 120 * part(), 0.2f + 1.6f * part(), n % 2});
+    }
+    // One that has no deviation, and one with values beyond both ends.
+    std::fill_n(bytes.begin(), images.size() / images.n, 77);
+    draws.back().brighter = 200;
+  }
+  const DeviceImages images;
+  std::vector<uint8_t> bytes;
+  std::vector<PixelDraws> draws;
+};
+
+std::vector<float> ByTheCpu(const Batch& batch, const PixelRule& rule) {
+  const DeviceImages& images = batch.images;
+  const uint64_t image = images.size() / images.n, plane = uint64_t{images.h} * images.w;
+  const PixelTables tables(rule);
+  std::vector<float> first(image), last;
+  for (uint32_t n = 0; n < images.n; ++n) {
+    tables.ToFloats(batch.bytes.data() + n * image, images.h, images.w, batch.draws[n],
+                    first.data());
+    for (uint64_t i = 0; i < plane; ++i)
+      for (uint32_t c = 0; c < images.c; ++c) last.push_back(first[c * plane + i]);
+  }
+  return last;
+}
+
+template <typename T>
+std::vector<T> ByTheDevice(const Batch& batch, const PixelRule& rule, DeviceType type) {
+  const DeviceImages& images = batch.images;
+  DeviceArray<uint8_t> bytes(batch.bytes);
+  DeviceArray<PixelDraws> draws(batch.draws);
+  DeviceArray<ChannelScale> channels(rule.channels);
+  DeviceArray<float> moments(images.n * (images.c + 2));
+  DeviceStep step;
+  step.bytes = bytes.data();
+  step.draws = draws.data();
+  DeviceArray<DeviceStep> steps(std::vector<DeviceStep>{step});
+  DeviceArray<T> y(images.size());
+  EXPECT_EQ(PixelsToImagesOnDevice(nullptr, steps.data(), images,
+                                   {channels.data(), rule.colors, rule.standardize}, moments.data(),
+                                   type, y.data()),
+            0);
+  return y.Read();
+}
+
+template <typename T>
+void ExpectSameBits(const std::vector<T>& a, const std::vector<T>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i)
+    ASSERT_EQ(std::memcmp(&a[i], &b[i], sizeof(T)), 0) << i << ": " << +a[i] << ", " << +b[i];
+}
+
+constexpr ChannelScale kPlain, kWide{.scale = 2, .offset = -1},
+    kNormal{.mean = 0.485f, .deviation = 0.229f}, kOther{.mean = 0.406f, .deviation = 0.225f};
+
+class DevicePixels : public testing::TestWithParam<DeviceImages> {
+ protected:
+  void SetUp() override {
+    if (!ThereIsADevice()) GTEST_SKIP() << "there is no GPU here";
+  }
+  static PixelRule RuleOf(bool colors, bool standardize) {
+    const ChannelScale all[] = {kNormal, kWide, kOther, kPlain};
+    PixelRule rule{{}, colors, standardize};
+    for (uint32_t c = 0; c < GetParam().c; ++c) rule.channels.push_back(all[c % 4]);
+    return rule;
+  }
+};
+
+TEST_P(DevicePixels, AreTheCpus) {
+  const Batch batch(GetParam(), 5);
+  for (const bool colors : {false, true}) {
+    for (const bool standardize : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "colors " << colors << " standardize " << standardize);
+      const PixelRule rule = RuleOf(colors, standardize);
+      const std::vector<float> expected = ByTheCpu(batch, rule);
+      for (const float value : expected) ASSERT_TRUE(std::isfinite(value));
+      ExpectSameBits(ByTheDevice<float>(batch, rule, DeviceType::kFloat), expected);
+      std::vector<uint16_t> rounded(expected.size());
+      FloatToBfloat(expected.data(), expected.size(), rounded.data());
+      ExpectSameBits(ByTheDevice<uint16_t>(batch, rule, DeviceType::kBfloat), rounded);
+      FloatToHalf(expected.data(), expected.size(), rounded.data());
+      ExpectSameBits(ByTheDevice<uint16_t>(batch, rule, DeviceType::kHalf), rounded);
+    }
+  }
+}
+
+// Below a row of lanes, of a block's threads, of its terms; beyond each; and CIFAR's.
+INSTANTIATE_TEST_SUITE_P(Of, DevicePixels,
+                         testing::Values(DeviceImages{3, 1, 5, 1}, DeviceImages{2, 7, 9, 3},
+                                         DeviceImages{5, 32, 32, 3}, DeviceImages{2, 41, 53, 4},
+                                         DeviceImages{1, 67, 64, 1}),
+                         [](const auto& test) {
+                           const DeviceImages& of = test.param;
+                           return std::to_string(of.n) + "x" + std::to_string(of.h) + "x" +
+                                  std::to_string(of.w) + "x" + std::to_string(of.c);
+                         });
+
+}  // namespace
+}  // namespace tern::kernels

@@ -1,0 +1,88 @@
+// LRN against its equations (kernels/nn/lrn.h) in double.
+#include "kernels/nn/lrn.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "kernels/codes/philox.h"
+
+namespace tern::kernels {
+namespace {
+
+struct Case {
+  LrnImage image;
+  LrnRule rule;
+};
+
+class LrnOf : public testing::TestWithParam<Case> {
+ protected:
+  std::vector<float> Random(uint32_t tensor) const {
+    std::vector<float> values(image_.channels * image_.pixels);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(Draw32({.seed = 3, .tensor = tensor}, i) * 0x1p-30 - 2);
+    return values;
+  }
+  size_t At(size_t pixel, size_t c) const {
+    if (!image_.blocked) return pixel * image_.channels + c;
+    return c / 16 * 16 * image_.pixels + pixel * 16 + c % 16;
+  }
+  // visit(j) for the window around c.
+  template <typename Visit>
+  void ForWindow(size_t c, const Visit& visit) const {
+    const size_t half = rule_.size / 2;
+    for (size_t j = c < half ? 0 : c - half; j <= c + half && j < image_.channels; ++j) visit(j);
+  }
+  double Sum(size_t pixel, size_t c) const {
+    double sum = 0;
+    ForWindow(c, [&](size_t j) { sum += std::pow(double{x_[At(pixel, j)]}, 2); });
+    return double{rule_.k} + double{rule_.alpha} / static_cast<double>(rule_.size) * sum;
+  }
+
+  const LrnImage image_ = GetParam().image;
+  const LrnRule rule_ = GetParam().rule;
+  const std::vector<float> x_ = Random(1), dy_ = Random(2);
+};
+
+TEST_P(LrnOf, ForwardFollowsTheEquation) {
+  std::vector<float> y(x_.size());
+  LrnForward(x_.data(), image_, rule_, y.data());
+  for (size_t pixel = 0; pixel < image_.pixels; ++pixel) {
+    for (size_t c = 0; c < image_.channels; ++c) {
+      const size_t i = At(pixel, c);
+      EXPECT_NEAR(y[i], x_[i] * std::pow(Sum(pixel, c), -double{rule_.beta}), 2e-6) << i;
+    }
+  }
+}
+
+TEST_P(LrnOf, BackwardFollowsTheEquation) {
+  std::vector<float> dx = dy_;  // in place
+  LrnBackward(x_.data(), dx.data(), image_, rule_, dx.data());
+  const double beta = rule_.beta;
+  for (size_t pixel = 0; pixel < image_.pixels; ++pixel) {
+    for (size_t c = 0; c < image_.channels; ++c) {
+      double along = 0;
+      ForWindow(c, [&](size_t j) {
+        const size_t at = At(pixel, j);
+        along += double{dy_[at]} * x_[at] * std::pow(Sum(pixel, j), -beta - 1);
+      });
+      const size_t i = At(pixel, c);
+      const double expected =
+          dy_[i] * std::pow(Sum(pixel, c), -beta) -
+          2 * double{rule_.alpha} * beta / static_cast<double>(rule_.size) * x_[i] * along;
+      EXPECT_NEAR(dx[i], expected, 5e-6) << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Images, LrnOf,
+                         testing::Values(Case{{1, 1, false}, {1, 0.5f, 0.75f, 1}},
+                                         Case{{7, 5, false}, {3, 1, 0.75f, 2}},
+                                         Case{{20, 3, false}, {5, 0.3f, 0.6f, 1}},
+                                         Case{{16, 4, true}, {9, 0.9f, 0.75f, 1}},
+                                         Case{{48, 6, true}, {5, 0.4f, 1.3f, 0.5f}},
+                                         Case{{3, 2, false}, {9, 1, 0.5f, 1}}));
+
+}  // namespace
+}  // namespace tern::kernels

@@ -1,0 +1,106 @@
+// Element by element, a GPU's arrays are the CPU's.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "kernels/codes/half.h"
+#include "kernels/nn/batch_norm.h"
+#include "kernels/update/arrays.h"
+#include "kernels/update/optimizer.h"
+#include "tests/kernels/device/device_array.h"
+
+namespace tern::kernels {
+namespace {
+
+constexpr size_t kCount = 5000;
+
+std::vector<float> Normal(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(kCount);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+// Of every exponent, and what is no number.
+std::vector<float> AllKinds() {
+  std::mt19937_64 random(3);
+  std::vector<float> values(kCount);
+  for (float& value : values) {
+    const auto bits = static_cast<uint32_t>(random());
+    std::memcpy(&value, &bits, sizeof value);
+  }
+  const float odd[] = {
+      0.f, -0.f, 65504.f, 65520.f, 1e-45f, std::nanf(""), std::numeric_limits<float>::infinity()};
+  std::copy(std::begin(odd), std::end(odd), values.begin());
+  return values;
+}
+
+template <typename T>
+void ExpectSameBits(const std::vector<T>& a, const std::vector<T>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(T)), 0);
+}
+
+class DeviceArrays : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!ThereIsADevice()) GTEST_SKIP() << "there is no GPU here";
+  }
+};
+
+TEST_F(DeviceArrays, OfSixteenBitsAreTheCpus) {
+  const std::vector<float> values = AllKinds();
+  DeviceArray<float> x(values), back(kCount);
+  DeviceArray<uint16_t> half(kCount);
+  std::vector<uint16_t> half_here(kCount);
+  std::vector<float> back_here(kCount);
+  ASSERT_EQ(FloatToHalfOnDevice(nullptr, x.data(), kCount, half.data()), 0);
+  ASSERT_EQ(HalfToFloatOnDevice(nullptr, half.data(), kCount, back.data()), 0);
+  FloatToHalf(values.data(), kCount, half_here.data());
+  HalfToFloat(half_here.data(), kCount, back_here.data());
+  ExpectSameBits(half.Read(), half_here);
+  ExpectSameBits(back.Read(), back_here);
+  ASSERT_EQ(FloatToBfloatOnDevice(nullptr, x.data(), kCount, half.data()), 0);
+  ASSERT_EQ(BfloatToFloatOnDevice(nullptr, half.data(), kCount, back.data()), 0);
+  FloatToBfloat(values.data(), kCount, half_here.data());
+  BfloatToFloat(half_here.data(), kCount, back_here.data());
+  ExpectSameBits(half.Read(), half_here);
+  ExpectSameBits(back.Read(), back_here);
+}
+
+TEST_F(DeviceArrays, ScaledAreTheCpus) {
+  std::vector<float> x = Normal(1);
+  DeviceArray<float> xd(x);
+  ASSERT_EQ(ScaleOnDevice(nullptr, xd.data(), kCount, 0.3f), 0);
+  Scale(x.data(), kCount, 0.3f);
+  ExpectSameBits(xd.Read(), x);
+}
+
+TEST_F(DeviceArrays, WhatIsNotFiniteIsCounted) {
+  const std::vector<float> x = AllKinds();
+  DeviceArray<float> xd(x);
+  DeviceArray<uint32_t> bad(std::vector<uint32_t>{5});
+  ASSERT_EQ(CountNotFiniteOnDevice(nullptr, xd.data(), kCount, bad.data()), 0);
+  const auto here = std::count_if(x.begin(), x.end(), [](float v) { return !std::isfinite(v); });
+  ASSERT_GT(here, 2);
+  EXPECT_EQ(bad.Read()[0], 5u + here);
+}
+
+TEST_F(DeviceArrays, DecayedAndAveragedAreTheCpus) {
+  std::vector<float> g = Normal(1), w = Normal(2), out(kCount);
+  DeviceArray<float> gd(g), wd(w), outd(kCount);
+  ASSERT_EQ(AddDecayOnDevice(nullptr, gd.data(), wd.data(), kCount, 0.0005f, outd.data()), 0);
+  AddDecay(g.data(), w.data(), kCount, 0.0005f, out.data());
+  ExpectSameBits(outd.Read(), out);
+  ASSERT_EQ(EmaUpdateOnDevice(nullptr, gd.data(), wd.data(), kCount, 0.001f), 0);
+  EmaUpdate(g.data(), w.data(), kCount, 0.001f);
+  ExpectSameBits(gd.Read(), g);
+}
+
+}  // namespace
+}  // namespace tern::kernels

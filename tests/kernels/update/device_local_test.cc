@@ -1,0 +1,77 @@
+// Local updates of OD-SGD on a GPU are the CPU's.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "common/update/local_updater.h"
+#include "kernels/device/tiling.h"
+#include "kernels/update/local_step.h"
+#include "tests/kernels/codes/device_coded.h"
+#include "tests/kernels/device/device_parts.h"
+
+namespace tern::kernels {
+namespace {
+
+struct LocalCase {
+  const char* name;
+  const char* local;
+  float momentum = 0;
+  bool mean = false;
+};
+
+void PrintTo(const LocalCase& of, std::ostream* out) { *out << of.name; }
+
+class DeviceLocalSteps : public DeviceCodes, public testing::WithParamInterface<LocalCase> {};
+
+TEST_P(DeviceLocalSteps, AreTheCpus) {
+  pb::LocalUpdater def;
+  def.set_name(GetParam().local);
+  def.set_momentum(GetParam().momentum);
+  if (GetParam().mean) def.set_grad_scale(pb::LocalUpdater::global_mean);
+  const auto parts = PartsOf({1, 700, 4096, 4097, 9});
+  const size_t n = EndOf(parts);
+  const auto updater = std::move(*update::MakeLocalUpdater(def, n, 3));
+  std::vector<float> velocity(n), mean_square(n), decay;
+  for (const Part& part : parts) decay.push_back(part.tensor % 2 == 0 ? 0.01f : 0);
+  OnDevice tiling(parts);
+  DeviceArray<float> w(Normal(n, 1, 1)), reference(Normal(n, 1, 2)),
+      point(std::vector<float>(n, 0));
+  DeviceArray<float> velocity_there(velocity), mean_square_there(mean_square), decay_there(decay);
+  std::vector<float> expected(n);
+  const std::vector<float> w_here = w.Read(), reference_here = reference.Read();
+  for (uint64_t round = 0; round < 3; ++round) {
+    const std::vector<float> g = Normal(n, 1, 10 + round);
+    DeviceArray<float> g_there(g);
+    LocalArenas model{w.data(), g_there.data(), reference.data()};
+    for (const update::Optimizer::Slot& slot : updater->Slots())
+      (slot.name == "local_momentum" ? model.velocity : model.mean_square) =
+          (slot.name == "local_momentum" ? velocity_there : mean_square_there).data();
+    model.point = point.data();
+    ASSERT_EQ(MoveLocallyOnDevice(nullptr, tiling.Get(), updater->NumbersOf(0.1f),
+                                  decay_there.data(), model),
+              0);
+    for (size_t p = 0; p < parts.size(); ++p) {
+      const Part& part = parts[p];
+      updater->Next(w_here.data() + part.begin, g.data() + part.begin,
+                    reference_here.data() + part.begin, 0.1f, expected.data() + part.begin,
+                    part.count, part.begin, decay[p]);
+    }
+    ExpectSameBits(point.Read(), expected);
+    for (const update::Optimizer::Slot& slot : updater->Slots()) {
+      ExpectSameBits((slot.name == "local_momentum" ? velocity_there : mean_square_there).Read(),
+                     {slot.values.begin(), slot.values.end()});
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, DeviceLocalSteps,
+                         testing::Values(LocalCase{"none", "none"}, LocalCase{"sgd", "sgd"},
+                                         LocalCase{"momentum", "sgd", 0.9f, true},
+                                         LocalCase{"constant", "dcasgd_c"},
+                                         LocalCase{"adaptive", "dcasgd_a", 0.9f},
+                                         LocalCase{"adaptive_of_mean", "dcasgd_a", 0, true}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace tern::kernels

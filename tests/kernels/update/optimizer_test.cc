@@ -1,0 +1,231 @@
+#include "kernels/update/optimizer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "kernels/update/compensation.h"
+#include "tests/kernels/device/on_target.h"
+
+namespace tern::kernels {
+namespace {
+
+class OptimizerOnTarget : public OnTarget {};
+TERN_ON_EVERY_TARGET(OptimizerOnTarget);
+
+constexpr float kRate = 0.03f;
+constexpr float kMomentum = 0.9f;
+constexpr float kDecay = 5e-4f;
+
+// One rounding an operation: what each rule must give, bit for bit. `volatile` keeps the compiler
+// from joining two of them.
+float Times(float a, float b) {
+  volatile float product = a * b;
+  return product;
+}
+
+float Plus(float a, float b) {
+  volatile float sum = a + b;
+  return sum;
+}
+
+float Over(float a, float b) {
+  volatile float quotient = a / b;
+  return quotient;
+}
+
+float Root(float a) {
+  volatile float root = std::sqrt(a);
+  return root;
+}
+
+void ExpectSameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    ASSERT_EQ(std::bit_cast<uint32_t>(a[i]), std::bit_cast<uint32_t>(b[i])) << i;
+  }
+}
+
+TEST_P(OptimizerOnTarget, AddsDecayBitForBitAndInPlace) {
+  for (const size_t n : Lengths()) {
+    const std::vector<float> g = Gaussian(n, n), w = Gaussian(n, n + 1);
+    std::vector<float> expected(n), out(n), in_place = g;
+    for (size_t i = 0; i < n; ++i) expected[i] = Plus(g[i], Times(kDecay, w[i]));
+    AddDecay(g.data(), w.data(), n, kDecay, out.data());
+    AddDecay(in_place.data(), w.data(), n, kDecay, in_place.data());
+    ExpectSameBits(out, expected);
+    ExpectSameBits(in_place, expected);
+  }
+}
+
+TEST_P(OptimizerOnTarget, SgdFollowsTheRuleBitForBit) {
+  for (const size_t n : Lengths()) {
+    for (const float decay : {0.0f, kDecay}) {
+      const std::vector<float> g = Gaussian(n, n);
+      std::vector<float> w = Gaussian(n, n + 1), expected(n);
+      for (size_t i = 0; i < n; ++i) {
+        expected[i] = Plus(w[i], -Times(kRate, Plus(g[i], Times(decay, w[i]))));
+      }
+      SgdUpdate(w.data(), g.data(), n, kRate, decay);
+      ExpectSameBits(w, expected);
+    }
+  }
+}
+
+TEST_P(OptimizerOnTarget, MomentumFollowsTheRuleBitForBit) {
+  for (const size_t n : Lengths()) {
+    for (const float decay : {0.0f, kDecay}) {
+      const std::vector<float> g = Gaussian(n, n);
+      std::vector<float> w = Gaussian(n, n + 1), v = Gaussian(n, n + 2);
+      std::vector<float> expected_w(n), expected_v(n);
+      for (size_t i = 0; i < n; ++i) {
+        expected_v[i] = Plus(Times(kMomentum, v[i]), Plus(g[i], Times(decay, w[i])));
+        expected_w[i] = Plus(w[i], -Times(kRate, expected_v[i]));
+      }
+      MomentumUpdate(w.data(), v.data(), g.data(), n, kRate, kMomentum, decay);
+      ExpectSameBits(v, expected_v);
+      ExpectSameBits(w, expected_w);
+    }
+  }
+}
+
+TEST_P(OptimizerOnTarget, ScalesBitForBit) {
+  for (const size_t n : Lengths()) {
+    std::vector<float> x = Gaussian(n, n), expected(n);
+    for (size_t i = 0; i < n; ++i) expected[i] = Times(x[i], kRate);
+    Scale(x.data(), n, kRate);
+    ExpectSameBits(x, expected);
+  }
+}
+
+TEST_P(OptimizerOnTarget, NesterovFollowsTheRuleBitForBit) {
+  for (const size_t n : Lengths()) {
+    for (const float decay : {0.0f, kDecay}) {
+      const std::vector<float> g = Gaussian(n, n);
+      std::vector<float> w = Gaussian(n, n + 1), v = Gaussian(n, n + 2);
+      std::vector<float> expected_w(n), expected_v(n);
+      for (size_t i = 0; i < n; ++i) {
+        const float d = Plus(g[i], Times(decay, w[i]));
+        expected_v[i] = Plus(Times(kMomentum, v[i]), d);
+        expected_w[i] = Plus(w[i], -Times(kRate, Plus(d, Times(kMomentum, expected_v[i]))));
+      }
+      NesterovUpdate(w.data(), v.data(), g.data(), n, kRate, kMomentum, decay);
+      ExpectSameBits(v, expected_v);
+      ExpectSameBits(w, expected_w);
+    }
+  }
+}
+
+TEST_P(OptimizerOnTarget, LarsFollowsTheRuleBitForBit) {
+  for (const size_t n : Lengths()) {
+    const std::vector<float> g = Gaussian(n, n);
+    std::vector<float> w = Gaussian(n, n + 1), v = Gaussian(n, n + 2);
+    std::vector<float> expected_w(n), expected_v(n);
+    for (size_t i = 0; i < n; ++i) {
+      const float d = Times(0.013f, Plus(g[i], Times(kDecay, w[i])));
+      expected_v[i] = Plus(Times(kMomentum, v[i]), d);
+      expected_w[i] = Plus(w[i], -Times(kRate, expected_v[i]));
+    }
+    LarsUpdate(w.data(), v.data(), g.data(), n, kRate, 0.013f, kMomentum, kDecay);
+    ExpectSameBits(v, expected_v);
+    ExpectSameBits(w, expected_w);
+  }
+}
+
+TEST_P(OptimizerOnTarget, AdamFollowsTheRuleBitForBit) {
+  const AdamStep step = {0.02f, 1.7f, 0.9f, 0.1f, 0.999f, 0.001f, 1e-8f};
+  for (const size_t n : Lengths()) {
+    const std::vector<float> g = Gaussian(n, n);
+    std::vector<float> w = Gaussian(n, n + 1), m = Gaussian(n, n + 2), v = Gaussian(n, n + 3);
+    for (float& x : v) x *= x;
+    std::vector<float> expected_w(n), expected_m(n), expected_v(n);
+    for (size_t i = 0; i < n; ++i) {
+      const float d = Plus(g[i], Times(kDecay, w[i]));
+      expected_m[i] = Plus(Times(step.beta1, m[i]), Times(step.fresh1, d));
+      expected_v[i] = Plus(Times(step.beta2, v[i]), Times(step.fresh2, Times(d, d)));
+      const float under = Plus(Times(Root(expected_v[i]), step.root), step.epsilon);
+      expected_w[i] = Plus(w[i], -Times(step.rate, Over(expected_m[i], under)));
+    }
+    AdamUpdate(w.data(), m.data(), v.data(), g.data(), n, step, kDecay);
+    ExpectSameBits(m, expected_m);
+    ExpectSameBits(v, expected_v);
+    ExpectSameBits(w, expected_w);
+  }
+}
+
+TEST_P(OptimizerOnTarget, CompensatesByAConstantBitForBitAndInPlace) {
+  for (const size_t n : Lengths()) {
+    const std::vector<float> g = Gaussian(n, n), w = Gaussian(n, n + 1), old = Gaussian(n, n + 2);
+    std::vector<float> expected(n), out(n), in_place = g;
+    for (size_t i = 0; i < n; ++i) {
+      const float term = Times(Times(0.04f, Times(g[i], g[i])), Plus(w[i], -old[i]));
+      expected[i] = Plus(g[i], term);
+    }
+    CompensateConstant(g.data(), w.data(), old.data(), n, 0.04f, out.data());
+    CompensateConstant(in_place.data(), w.data(), old.data(), n, 0.04f, in_place.data());
+    ExpectSameBits(out, expected);
+    ExpectSameBits(in_place, expected);
+  }
+}
+
+TEST_P(OptimizerOnTarget, CompensatesByTheMeanSquareBitForBitAndInPlace) {
+  for (const size_t n : Lengths()) {
+    const std::vector<float> g = Gaussian(n, n), w = Gaussian(n, n + 1), old = Gaussian(n, n + 2);
+    std::vector<float> ms = Gaussian(n, n + 3), expected(n), expected_ms(n), out(n), in_place = g;
+    for (float& x : ms) x *= x;
+    std::vector<float> ms_in_place = ms;
+    for (size_t i = 0; i < n; ++i) {
+      const float square = Times(g[i], g[i]);
+      expected_ms[i] = Plus(Times(0.95f, ms[i]), Times(0.05f, square));
+      const float lambda = Over(2.0f, Root(Plus(expected_ms[i], 1e-7f)));
+      expected[i] = Plus(g[i], Times(Times(lambda, square), Plus(w[i], -old[i])));
+    }
+    CompensateAdaptive(g.data(), w.data(), old.data(), ms.data(), n, 2, 0.95f, 0.05f, out.data());
+    CompensateAdaptive(in_place.data(), w.data(), old.data(), ms_in_place.data(), n, 2, 0.95f,
+                       0.05f, in_place.data());
+    ExpectSameBits(ms, expected_ms);
+    ExpectSameBits(ms_in_place, expected_ms);
+    ExpectSameBits(out, expected);
+    ExpectSameBits(in_place, expected);
+  }
+}
+
+TEST_P(OptimizerOnTarget, EmaFollowsTheRuleBitForBit) {
+  for (const size_t n : Lengths()) {
+    const std::vector<float> w = Gaussian(n, n);
+    std::vector<float> average = Gaussian(n, n + 1), expected(n);
+    for (size_t i = 0; i < n; ++i) {
+      expected[i] = Plus(average[i], -Times(0.01f, Plus(average[i], -w[i])));
+    }
+    EmaUpdate(average.data(), w.data(), n, 0.01f);
+    ExpectSameBits(average, expected);
+  }
+}
+
+TEST_P(OptimizerOnTarget, FollowsDoublePrecisionOverManySteps) {
+  constexpr size_t kN = 300;
+  constexpr int kSteps = 200;
+  std::vector<float> w = Gaussian(kN, 1), v(kN), sgd = w, average = w;
+  std::vector<double> w64(w.begin(), w.end()), v64(kN), sgd64 = w64, average64 = w64;
+  const double rate = kRate, momentum = kMomentum, decay = kDecay, kept = 0.01f;
+  for (int step = 0; step < kSteps; ++step) {
+    const std::vector<float> g = Gaussian(kN, 100 + static_cast<uint64_t>(step));
+    MomentumUpdate(w.data(), v.data(), g.data(), kN, kRate, kMomentum, kDecay);
+    SgdUpdate(sgd.data(), g.data(), kN, kRate, kDecay);
+    EmaUpdate(average.data(), w.data(), kN, 0.01f);
+    for (size_t i = 0; i < kN; ++i) {
+      v64[i] = momentum * v64[i] + g[i] + decay * w64[i];
+      w64[i] -= rate * v64[i];
+      sgd64[i] -= rate * (g[i] + decay * sgd64[i]);
+      average64[i] = (1 - kept) * average64[i] + kept * w64[i];
+    }
+  }
+  for (size_t i = 0; i < kN; ++i) {
+    EXPECT_NEAR(w[i], w64[i], 1e-4);
+    EXPECT_NEAR(sgd[i], sgd64[i], 1e-5);
+    EXPECT_NEAR(average[i], average64[i], 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace tern::kernels

@@ -1,0 +1,64 @@
+#include "models/graph/arena.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tern::models {
+namespace {
+
+using testing::HasSubstr;
+
+ParameterTable FcTable() {
+  ParameterTable table;
+  table.total = 8;
+  table.parameters.resize(2);
+  table.parameters[0].name = "fc.weight";
+  table.parameters[0].shape = {2, 3};
+  table.parameters[0].count = 6;
+  table.parameters[1].name = "fc.bias";
+  table.parameters[1].shape = {2};
+  table.parameters[1].offset = 6;
+  table.parameters[1].count = 2;
+  return table;
+}
+
+TEST(Arena, GoesThroughAFileUnderAPrefix) {
+  const std::vector<float> arena = {1, 2, 3, 4, 5, 6, 7, 8};
+  const auto file = tensors::DecodeSafetensors(
+      tensors::EncodeSafetensors(ViewArena(FcTable(), arena.data(), "v."), {}));
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_EQ(file->tensors[1].name, "v.fc.bias");
+  std::vector<float> back(8);
+  ASSERT_TRUE(LoadArena(*file, FcTable(), back.data(), "v.").ok());
+  EXPECT_EQ(back, arena);
+}
+
+TEST(Arena, RefusesAnotherModels) {
+  std::vector<float> arena(8);
+  tensors::TensorFile file = *tensors::DecodeSafetensors(
+      tensors::EncodeSafetensors(ViewArena(FcTable(), arena.data()), {}));
+  EXPECT_THAT(LoadArena(file, FcTable(), arena.data(), "w.").message(),
+              HasSubstr("\"w.fc.weight\" is missing"));
+  file.tensors[0].shape = {3, 2};
+  const Status status = LoadArena(file, FcTable(), arena.data());
+  EXPECT_EQ(status.code(), Code::kBadData);
+  EXPECT_THAT(status.message(), HasSubstr("\"fc.weight\" has shape [3, 2], the model's is [2, 3]"));
+}
+
+TEST(Statistics, GoThroughAFileBesideTheParameters) {
+  ParameterTable table;
+  table.statistics = {{"norm.running_mean", 0, 2, 0}, {"norm.running_var", 2, 2, 1}};
+  table.statistics_total = 4;
+  const std::vector<float> statistics = {1, 2, 3, 4};
+  tensors::TensorFile file = *tensors::DecodeSafetensors(
+      tensors::EncodeSafetensors(ViewStatistics(table, statistics.data()), {}));
+  std::vector<float> read(4);
+  ASSERT_TRUE(LoadStatistics(file, table, read.data()).ok());
+  EXPECT_EQ(read, statistics);
+  file.tensors.pop_back();
+  EXPECT_THAT(LoadStatistics(file, table, read.data()).message(),
+              HasSubstr("\"norm.running_var\" is missing"));
+}
+
+}  // namespace
+}  // namespace tern::models

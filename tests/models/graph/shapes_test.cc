@@ -1,0 +1,126 @@
+#include "models/graph/shapes.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/models/net_text.h"
+
+namespace tern::models {
+namespace {
+
+TEST(PlanAxis, ValidCountsTheWindowsThatFit) {
+  for (uint32_t input = 1; input <= 20; ++input) {
+    for (uint32_t kernel = 1; kernel <= input; ++kernel) {
+      for (uint32_t stride = 1; stride <= 5; ++stride) {
+        uint32_t windows = 0;
+        for (uint32_t at = 0; at + kernel <= input; at += stride) ++windows;
+        const auto plan = PlanAxis(input, {.kernel = kernel, .stride = stride});
+        ASSERT_TRUE(plan.ok());
+        EXPECT_EQ(plan->output, windows);
+        EXPECT_EQ(plan->pad_begin + plan->pad_end, 0u);
+      }
+    }
+  }
+}
+
+TEST(PlanAxis, SameGivesInputOverStrideRoundedUpWithTheOddElementAtTheEnd) {
+  for (uint32_t input = 1; input <= 20; ++input) {
+    for (uint32_t kernel = 1; kernel <= 9; ++kernel) {
+      for (uint32_t stride = 1; stride <= 5; ++stride) {
+        const auto plan =
+            PlanAxis(input, {.kernel = kernel, .stride = stride, .padding = pb::Pad::same});
+        ASSERT_TRUE(plan.ok());
+        EXPECT_EQ(plan->output, (input + stride - 1) / stride);
+        const uint32_t odd = plan->pad_end - plan->pad_begin;
+        EXPECT_LE(odd, 1u);
+        // No window lies wholly in the padding, and no padding is more than needed.
+        EXPECT_LT(plan->pad_begin, kernel);
+        const uint32_t last = (plan->output - 1) * stride;
+        EXPECT_LT(last, input + plan->pad_begin);
+        const uint32_t padded = input + plan->pad_begin + plan->pad_end;
+        EXPECT_GE(padded, last + kernel);
+        EXPECT_TRUE(padded == input || padded == last + kernel);
+      }
+    }
+  }
+}
+
+TEST(PlanAxis, RefusesSizesOutOfBounds) {
+  constexpr auto kSame = pb::Pad::same;
+  EXPECT_FALSE(PlanAxis(0, {.padding = kSame}).ok());
+  EXPECT_FALSE(PlanAxis(4, {.kernel = 0, .padding = kSame}).ok());
+  EXPECT_FALSE(PlanAxis(4, {.stride = 0}).ok());
+  EXPECT_FALSE(PlanAxis(4'294'967'295u, {.kernel = 2, .padding = kSame}).ok());
+  EXPECT_FALSE(PlanAxis(4, {.kernel = 5}).ok());
+  EXPECT_FALSE(PlanAxis(4, {.kernel = 3, .dilation = 2}).ok());
+  EXPECT_TRUE(PlanAxis(65'536, {.kernel = 65'536, .stride = 65'536, .padding = kSame}).ok());
+}
+
+TEST(PlanAxis, CountsPaddingOnBothSidesAndTheGapsOfADilatedKernel) {
+  const auto padded = PlanAxis(7, {.kernel = 3, .stride = 2, .pad = 1});
+  ASSERT_TRUE(padded.ok());
+  EXPECT_EQ(padded->output, 4u);
+  EXPECT_EQ(padded->pad_begin, 1u);
+  EXPECT_EQ(padded->pad_end, 1u);
+  EXPECT_EQ(PlanAxis(7, {.kernel = 3, .dilation = 3})->output, 1u);
+  const auto same = PlanAxis(7, {.kernel = 2, .dilation = 3, .padding = pb::Pad::same});
+  EXPECT_EQ(same->output, 7u);
+  EXPECT_EQ(same->pad_begin + same->pad_end, 3u);
+}
+
+TEST(ModelDigest, IsAPromise) {
+  const auto valid = *BuildNet(LeNetModel(pb::Model::valid), Image(1, 28, 28), 10);
+  const auto same = *BuildNet(LeNetModel(pb::Model::same), Image(1, 28, 28), 10);
+  EXPECT_EQ(ModelDigest(valid), 10664928024121923437u);
+  EXPECT_EQ(ModelDigest(same), 6469477894241892237u);
+}
+
+constexpr char kNet[] = R"(layers { name: "c" conv { outputs: 2 kernel: 3 } }
+                           layers { name: "p" max_pool { kernel: 2 } }
+                           layers { name: "d" dense { outputs: 3 } }
+                           layers { name: "l" softmax_loss {} })";
+
+TEST(ModelDigest, DoesNotSeeHowADefaultIsWritten) {
+  pb::NetDef bare = ModelOf(kNet).net();
+  *bare.mutable_input() = Image(1, 8, 8);
+  bare.set_classes(3);
+  pb::NetDef complete = *Build(kNet);
+  complete.set_name("a name of one's own");
+  EXPECT_EQ(ModelDigest(bare), ModelDigest(complete));
+}
+
+TEST(ModelDigest, SeesEverythingElse) {
+  const pb::NetDef net = *Build(kNet);
+  std::set<uint64_t> digests = {ModelDigest(net)};
+  const auto changed = [&](const auto& change) {
+    pb::NetDef other = net;
+    change(&other);
+    EXPECT_TRUE(digests.insert(ModelDigest(other)).second) << other.DebugString();
+  };
+  changed([](pb::NetDef* n) { n->mutable_input()->set_height(10); });
+  changed([](pb::NetDef* n) { n->mutable_input()->set_width(10); });
+  changed([](pb::NetDef* n) { n->mutable_input()->set_channels(2); });
+  changed([](pb::NetDef* n) { n->set_classes(4); });
+  changed([](pb::NetDef* n) { n->mutable_layers(2)->set_name("e"); });
+  changed([](pb::NetDef* n) { n->mutable_layers(0)->mutable_conv()->set_outputs(4); });
+  changed([](pb::NetDef* n) { n->mutable_layers(0)->mutable_conv()->set_kernel(1); });
+  changed([](pb::NetDef* n) { n->mutable_layers(0)->mutable_conv()->set_stride(2); });
+  changed([](pb::NetDef* n) { n->mutable_layers(0)->mutable_conv()->set_padding(pb::Pad::same); });
+  changed([](pb::NetDef* n) { n->mutable_layers(1)->mutable_max_pool()->set_kernel(3); });
+  changed([](pb::NetDef* n) { n->mutable_layers(1)->mutable_max_pool()->set_stride(1); });
+  const auto weight = [](pb::NetDef* n) {
+    return n->mutable_layers(2)->mutable_dense()->mutable_weight_init();
+  };
+  changed([&](pb::NetDef* n) { weight(n)->set_normal_std(0.1f); });
+  changed([&](pb::NetDef* n) { weight(n)->set_normal_std(0.2f); });
+  changed([&](pb::NetDef* n) { weight(n)->set_truncated_normal_std(0.1f); });
+  changed([&](pb::NetDef* n) { weight(n)->set_constant(0.1f); });
+  changed([](pb::NetDef* n) {
+    n->mutable_layers(2)->mutable_dense()->mutable_bias_init()->set_constant(0.1f);
+  });
+  changed([](pb::NetDef* n) { n->mutable_layers(1)->mutable_relu(); });
+}
+
+}  // namespace
+}  // namespace tern::models

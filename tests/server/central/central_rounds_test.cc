@@ -1,0 +1,275 @@
+// Central parameters under synchronous algorithms, against their equations in double precision; the
+// limits where an algorithm without rounds becomes one with; the way down.
+#include "server/central/central_rounds.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "server/rules/clock_rules.h"
+#include "tests/server/central/central_job.h"
+
+namespace tern::server {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint32_t kWorkers = 4;
+using Values = std::vector<double>;
+
+// The gradients that these ranks push in `round`, taken at w.
+template <typename Float>
+std::vector<std::vector<Float>> Gradients(const std::vector<uint32_t>& ranks, uint64_t round,
+                                          const std::vector<Float>& w) {
+  std::vector<std::vector<Float>> gradients;
+  for (uint32_t rank : ranks) gradients.push_back(GradientAt(rank, round, w));
+  return gradients;
+}
+
+Values Mean(const std::vector<Values>& all) {
+  Values mean(all[0].size());
+  for (const Values& values : all) {
+    for (size_t k = 0; k < mean.size(); ++k) mean[k] += values[k] / static_cast<double>(all.size());
+  }
+  return mean;
+}
+
+TEST(CentralRounds, FollowSynchronousSgdWithMomentumAndDecay) {
+  const auto job = CentralJob({"train.algorithm=ssgd", "train.optimizer.name=momentum",
+                               "train.optimizer.momentum=0.9", "train.weight_decay.rate=0.02",
+                               "train.weight_decay.where=local", "train.weight_decay.biases=true"});
+  RoundDrill drill(*job);
+  Values w = InDouble(InitialWeights(*job)), v(w.size());
+  const std::vector<uint32_t> all = {2, 0, 3, 1};
+  for (uint64_t round = 1; round <= 40; ++round) {
+    drill.Round(Gradients(all, round, drill.held()), all);
+    const Values g = Mean(Gradients(all, round, w));
+    const double rate = 0.1 * std::pow(0.8, (round - 1) / 5);
+    for (size_t k = 0; k < w.size(); ++k) {
+      v[k] = 0.9 * v[k] + (g[k] + 0.02 * w[k]);
+      w[k] -= rate * v[k];
+    }
+    ASSERT_LT(RelativeDistance(drill.held(), w), 1e-5) << "round " << round;
+  }
+  EXPECT_EQ(drill.cells()[0]->round(), 40u);
+}
+
+TEST(CentralRounds, DivideByThoseWhoContributed) {
+  const auto job = CentralJob({"train.algorithm=ssgd"});
+  RoundDrill drill(*job);
+  Values w = InDouble(InitialWeights(*job));
+  Order order(2);
+  for (uint64_t round = 1; round <= 30; ++round) {
+    std::vector<uint32_t> some = {0, 1, 2, 3};
+    some.erase(some.begin() + order.Next(kWorkers));
+    if (round % 3 == 0) some.pop_back();
+    drill.Round(Gradients(some, round, drill.held()), some);
+    const Values g = Mean(Gradients(some, round, w));
+    for (size_t k = 0; k < w.size(); ++k) w[k] -= 0.1 * std::pow(0.8, (round - 1) / 5) * g[k];
+    ASSERT_LT(RelativeDistance(drill.held(), w), 1e-5) << "round " << round;
+  }
+}
+
+// Survey equations 2 to 4: both sides move by the old differences.
+TEST(CentralRounds, FollowElasticAveraging) {
+  const auto job = CentralJob({"train.algorithm=easgd", "train.easgd.alpha=0.1"});
+  RoundDrill drill(*job);
+  const std::vector<uint32_t> all = {0, 1, 2, 3};
+  Values centre = InDouble(InitialWeights(*job));
+  std::vector<std::vector<float>> x(kWorkers, InitialWeights(*job));
+  std::vector<Values> reference(kWorkers, centre);
+  for (uint64_t round = 1; round <= 30; ++round) {
+    for (uint32_t rank : all) {  // local steps
+      const auto g = GradientAt(rank, round, x[rank]);
+      const Values exact = GradientAt(rank, round, reference[rank]);
+      for (size_t k = 0; k < centre.size(); ++k) {
+        x[rank][k] -= 0.1f * g[k];
+        reference[rank][k] -= 0.1 * exact[k];
+      }
+    }
+    const std::vector<float> before = drill.held();
+    drill.Round(x, all);
+    const Values old = centre;
+    for (uint32_t rank : all) {
+      for (size_t k = 0; k < old.size(); ++k) {
+        x[rank][k] -= 0.1f * (x[rank][k] - before[k]);
+        const double difference = reference[rank][k] - old[k];
+        reference[rank][k] -= 0.1 * difference;
+        centre[k] += 0.1 * difference;
+      }
+      ASSERT_LT(RelativeDistance(x[rank], reference[rank]), 1e-5) << "round " << round;
+    }
+    ASSERT_LT(RelativeDistance(drill.held(), centre), 1e-5) << "round " << round;
+  }
+  EXPECT_GT(RelativeDistance(InitialWeights(*job), centre), 0.3);
+}
+
+// The weights of ssgd with plain SGD after so many rounds.
+std::vector<float> AfterSynchronousSgd(uint64_t rounds) {
+  const auto job = CentralJob({"train.algorithm=ssgd"});
+  RoundDrill drill(*job);
+  const std::vector<uint32_t> all = {0, 1, 2, 3};
+  for (uint64_t round = 1; round <= rounds; ++round)
+    drill.Round(Gradients(all, round, drill.held()), all);
+  return drill.held();
+}
+
+TEST(Limits, SspWithBoundZeroAndPartsIsSynchronousSgd) {
+  const auto job =
+      CentralJob({"train.algorithm=ssp", "train.ssp.staleness=0", "train.ssp.weight=part"});
+  ClockDrill drill(*job);
+  Order order(7);
+  for (uint64_t clock = 1; clock <= 30; ++clock) {
+    const uint32_t first = order.Next(kWorkers);
+    const std::vector<float> w = drill.held(0);
+    for (uint32_t i = 0; i < kWorkers; ++i) {
+      const uint32_t rank = (first + 3 * i) % kWorkers;
+      drill.Push(rank, GradientAt(rank, clock, w));
+    }
+  }
+  EXPECT_LT(RelativeDistance(drill.held(2), InDouble(AfterSynchronousSgd(30))), 1e-6);
+}
+
+TEST(Limits, SoftsyncOfOneGroupPulledAfterTheLastPushIsSynchronousSgd) {
+  const auto job = CentralJob({"train.algorithm=softsync", "train.softsync.n=1"});
+  ClockDrill drill(*job);
+  for (uint64_t clock = 1; clock <= 30; ++clock) {
+    const std::vector<float> w = drill.held(0);
+    for (uint32_t rank = 0; rank < kWorkers; ++rank) drill.Push(rank, GradientAt(rank, clock, w));
+    for (uint32_t rank = 0; rank < kWorkers; ++rank) drill.Pull(rank);
+  }
+  EXPECT_LT(RelativeDistance(drill.held(1), InDouble(AfterSynchronousSgd(30))), 1e-6);
+}
+
+TEST(Limits, DelayCompensationWithLambdaZeroIsAsgdBitForBit) {
+  const auto asgd = CentralJob({"train.algorithm=asgd", "train.optimizer.name=momentum"});
+  for (const std::string name : {"dcasgd_c", "dcasgd_a"}) {
+    const auto job = CentralJob({"train.algorithm=" + name, "train." + name + ".lambda=0",
+                                 "train.optimizer.name=momentum"});
+    ClockDrill drill(*job);
+    ClockDrill same(*asgd);
+    Order order(9);
+    for (int push = 0; push < 40; ++push) {
+      const uint32_t rank = order.Next(kWorkers);
+      drill.Push(rank, GradientAt(rank, drill.clock(rank), drill.held(rank)));
+      same.Push(rank, GradientAt(rank, same.clock(rank), same.held(rank)));
+      ASSERT_EQ(drill.held(rank), same.held(rank)) << name << " push " << push;
+    }
+  }
+}
+
+TEST(Pull, CodesWeightsWithThePullCodec) {
+  const auto job = CentralJob({"train.algorithm=ssgd", "exchange.pull_codec=fp16"});
+  RoundDrill drill(*job);
+  const std::vector<uint32_t> all = {0, 1, 2, 3};
+  for (uint64_t round = 1; round <= 5; ++round)
+    drill.Round(Gradients(all, round, drill.held()), all);
+  EXPECT_EQ(drill.answer_bytes(), 2 * job->table.total);
+  size_t at = 0, rounded = 0;
+  std::vector<float> exact(job->table.total);
+  for (const auto& cell : drill.cells()) {
+    const auto w = cell->central().weights();
+    std::copy(w.begin(), w.end(), exact.begin() + static_cast<long>(cell->central().chunk().begin));
+  }
+  for (; at < exact.size(); ++at) rounded += exact[at] != drill.held()[at];
+  EXPECT_GT(rounded, 0u);  // the server keeps more than it tells
+  EXPECT_LT(RelativeDistance(drill.held(), InDouble(exact)), 1e-3);
+}
+
+// What the code lost in one difference is in the next, so the error does not grow: it shrinks with
+// the differences, which weights coded anew each time would not.
+TEST(Pull, CarriesOverWhatTheCodeOfADifferenceLost) {
+  const auto job = CentralJob({"train.algorithm=ssgd", "exchange.pull_codec=fp16",
+                               "exchange.pull=changes", "train.schedule.gamma=0.3"});
+  RoundDrill drill(*job);
+  const std::vector<uint32_t> all = {0, 1, 2, 3};
+  for (uint64_t round = 1; round <= 40; ++round)
+    drill.Round(Gradients(all, round, drill.held()), all);
+  EXPECT_EQ(drill.answer_bytes(), 2 * job->table.total);
+  std::vector<float> exact(job->table.total);
+  for (const auto& cell : drill.cells()) {
+    const auto w = cell->central().weights();
+    std::copy(w.begin(), w.end(), exact.begin() + static_cast<long>(cell->central().chunk().begin));
+  }
+  EXPECT_LT(RelativeDistance(drill.held(), InDouble(exact)), 1e-6);
+}
+
+TEST(Pull, GivesADifferenceOnlyToWhoHoldsWhatItWasGiven) {
+  const auto job =
+      CentralJob({"train.algorithm=dcasgd_c", "exchange.pull_codec=fp16", "exchange.pull=changes"});
+  ClockDrill drill(*job);
+  const auto push = [&](uint32_t rank) {
+    drill.Push(rank, GradientAt(rank, drill.clock(rank), drill.held(rank)));
+  };
+  for (int i = 0; i < 3; ++i) push(0);
+  EXPECT_FALSE(drill.whole());
+  push(1);  // from the initial weights, which all hold
+  EXPECT_FALSE(drill.whole());
+  EXPECT_EQ(drill.answer_bytes(), 2 * job->table.total);
+  drill.Rejoin(2);  // gets them whole
+  EXPECT_LT(RelativeDistance(drill.held(1), InDouble(drill.held(2))), 1e-3);
+  drill.Rejoin(0);
+  EXPECT_TRUE(drill.whole());
+  EXPECT_EQ(drill.answer_bytes(), 4 * job->table.total);
+  push(0);
+  EXPECT_FALSE(drill.whole());
+  const std::vector<float> before = drill.held(0);
+  drill.Pull(0);
+  EXPECT_LT(RelativeDistance(drill.held(0), InDouble(before)), 1e-3);
+}
+
+TEST(CentralChunk, RefusesCodesThatCannotBeReadAlone) {
+  const auto job = CentralJob({"train.algorithm=ssgd", "train.parameters=localized",
+                               "exchange.codec=ternary", "exchange.scaler=shared"});
+  const auto made =
+      CentralChunk::Make(*job, *ChunksOf(*job)[0], std::vector<float>(job->table.total));
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.status().code(), Code::kBadJob);
+  EXPECT_THAT(made.status().message(), HasSubstr("set exchange.scaler to per_worker"));
+}
+
+TEST(CentralChunk, RefusesAnOptimizerThatNeedsWholeTensorsWhereTheyAreCut) {
+  const auto job = CentralJob(
+      {"train.algorithm=ssgd", "train.parameters=localized", "train.optimizer.name=lars"});
+  size_t refused = 0;
+  for (const protocol::Chunk* chunk : ChunksOf(*job)) {
+    const auto made = CentralChunk::Make(*job, *chunk, std::vector<float>(job->table.total));
+    if (made.ok()) continue;
+    ++refused;
+    EXPECT_THAT(made.status().message(), HasSubstr("set exchange.chunk_kib to at least 3"));
+  }
+  EXPECT_EQ(refused, ChunksOf(*job).size());  // 640 weights, in each some of them
+}
+
+TEST(CentralChunk, TakesTernaryPushesByTheScalerOfTheirWorker) {
+  const auto job =
+      CentralJob({"train.algorithm=asgd", "exchange.codec=ternary", "exchange.scaler=per_worker",
+                  "train.schedule.learning_rate=1", "train.schedule.name=fixed"});
+  ClockDrill drill(*job);
+  const std::vector<float> before = drill.held(0);
+  const std::vector<float> g = GradientAt(0, 1, before);
+  drill.Push(0, g);
+  double dot = 0, norm = 0;
+  for (size_t k = 0; k < g.size(); ++k) {
+    dot += (before[k] - drill.held(0)[k]) * g[k];
+    norm += g[k] * g[k];
+  }
+  EXPECT_NEAR(dot / norm, 1, 0.3);  // unbiased but for its clipping
+}
+
+TEST(CentralChunk, RefusesAPushThatIsNotFiniteAndStaysAsItWas) {
+  const auto job = CentralJob({"train.algorithm=asgd"});
+  auto made = MakeClockRule(*job, *ChunksOf(*job)[0], InitialWeights(*job), RateOf(*job));
+  ASSERT_TRUE(made.ok());
+  std::vector<float> values(job->table.total, 1);
+  values[ChunksOf(*job)[0]->begin + 3] = std::nanf("");
+  const Bytes bad = EncodePush(*job, *ChunksOf(*job)[0], values, 0, 1);
+  const Bytes before = (*made)->Pull(0, std::nullopt).payload;
+  EXPECT_EQ((*made)->Push(0, 0, bad).code(), Code::kMismatch);
+  EXPECT_EQ((*made)->Push(0, 0, before.Slice(0, before.size() - 4)).code(), Code::kMismatch);
+  EXPECT_EQ((*made)->Pull(0, std::nullopt).payload, before);
+  EXPECT_EQ((*made)->version(), 0u);
+}
+
+}  // namespace
+}  // namespace tern::server

@@ -1,0 +1,154 @@
+// Data sockets of a server that holds the parameters: its loop, over loopback.
+#include <gmock/gmock.h>
+
+#include "server/lane_loop.h"
+#include "tests/common/net/net_testing.h"
+#include "tests/server/central/central_job.h"
+
+namespace tern::server {
+namespace {
+
+using testing::HasSubstr;
+
+// Two workers and the one lane of their server.
+class CentralSocket : public testing::Test {
+ protected:
+  void Start(std::vector<std::string> overrides, uint64_t steps) {
+    overrides.insert(overrides.end(), {"workers.count=2", "faults.snapshot_every_steps=0"});
+    job_ = CentralJob(overrides);
+    loop_ = net::Value(
+        LaneLoop::Start(*job_, 0, 1, 99, "127.0.0.1", 0, context_, &traffic_, &registry_));
+    pb::Members members;
+    members.set_epoch(1);
+    members.set_steps(steps);
+    members.set_run(5);
+    members.add_incarnations(10);
+    members.add_incarnations(11);
+    loop_->Tell(members);
+    for (auto& peer : peers_) {
+      peer = net::Value(
+          net::DealerSocket::Connect(context_, "127.0.0.1", loop_->port(), net::SocketOptions()));
+      ASSERT_TRUE(net::AwaitLink(*peer, net::DealerSocket::Link::kUp));
+    }
+  }
+  void Hello(uint32_t rank) {
+    pb::Envelope envelope;
+    *envelope.mutable_hello() = job_->hello;
+    envelope.mutable_hello()->set_rank(rank);
+    envelope.mutable_hello()->set_incarnation(incarnation_ + rank);
+    envelope.mutable_hello()->set_lane(1);
+    envelope.mutable_hello()->set_fresh(true);
+    ASSERT_TRUE(peers_[rank]->Send(envelope).ok());
+  }
+  // Both say hello until they are welcome: a hello may overtake the members.
+  void Join() {
+    for (uint32_t rank : {0, 1}) Hello(rank);
+    for (uint32_t rank : {0, 1}) {
+      net::Received answer = Next(rank);
+      for (int tries = 0; tries < 1000 && answer.envelope.has_refuse(); ++tries) {
+        Hello(rank);
+        answer = Next(rank);
+      }
+      ASSERT_TRUE(answer.envelope.has_welcome());
+    }
+  }
+  void Push(uint32_t rank, const std::vector<float>& values) {
+    const protocol::Chunk& chunk = job_->plan.chunk(0, 0);
+    pb::Envelope push;
+    push.mutable_push()->set_round(1);
+    push.mutable_push()->set_rank(rank);
+    push.mutable_push()->set_incarnation(incarnation_ + rank);
+    ASSERT_TRUE(peers_[rank]->Send(push, EncodePush(*job_, chunk, values, rank, 1)).ok());
+  }
+  net::Received Next(uint32_t rank) {
+    auto received = net::Await(*peers_[rank]);
+    EXPECT_TRUE(received.has_value());
+    return received.has_value() ? std::move(*received) : net::Received();
+  }
+
+  Registry registry_;
+  net::Traffic traffic_{registry_};
+  net::Context context_;
+  std::unique_ptr<setup::Setup> job_;
+  std::unique_ptr<LaneLoop> loop_;
+  std::unique_ptr<net::DealerSocket> peers_[2];
+  uint64_t incarnation_ = 10;  // of rank 0
+};
+
+TEST_F(CentralSocket, AnswersPushesWithWeightsByTheScheduleAndStopsAfterTheLast) {
+  Start({"train.algorithm=asgd", "train.asgd.push_every=1"}, 1);
+  Join();
+  std::vector<float> held = InitialWeights(*job_);
+  const float before = held[job_->plan.chunk(0, 0).begin];
+  const std::vector<float> ones(job_->table.total, 1);
+  for (uint32_t rank : {0, 1}) {
+    Push(rank, ones);
+    const net::Received sum = Next(rank);
+    ASSERT_TRUE(sum.envelope.has_sum()) << sum.envelope.ShortDebugString();
+    EXPECT_EQ(sum.envelope.sum().version(), rank + 1);
+    EXPECT_EQ(sum.envelope.sum().staleness(), rank);
+    EXPECT_EQ(sum.envelope.sum().learning_rate(), 0.1);
+    EXPECT_EQ(sum.envelope.sum().has_stop_after(), rank == 1);
+    TakeAnswer(*job_, job_->plan.chunk(0, 0), false, sum.payload, &held);
+    EXPECT_NEAR(held[job_->plan.chunk(0, 0).begin], before - 0.1f * static_cast<float>(rank + 1),
+                1e-6);
+  }
+  loop_.reset();
+  const std::string page = registry_.PrometheusText();
+  EXPECT_THAT(page, HasSubstr("tern_server_staleness_bucket{lane=\"1\",le=\"0\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("tern_server_staleness_bucket{lane=\"1\",le=\"1\"} 2\n"));
+  EXPECT_THAT(page, HasSubstr("tern_server_dropped_total{lane=\"1\",rank=\"1\"} 0\n"));
+}
+
+TEST_F(CentralSocket, ReleasesWhoWaitsWhenTheJobIsToStop) {
+  Start({"train.algorithm=ssp", "train.ssp.staleness=0"}, 100);
+  Join();
+  Push(0, InitialWeights(*job_));
+  loop_->Tell(StopAfterThisRound{});
+  const net::Received sum = Next(0);
+  ASSERT_TRUE(sum.envelope.has_sum());
+  EXPECT_EQ(sum.envelope.sum().stop_after(), 1u);
+}
+
+TEST_F(CentralSocket, GoesBackAtAnotherBeginningAndKnowsNobodyOfBefore) {
+  Start({"train.algorithm=ssgd"}, 100);
+  Join();
+  const std::vector<float> ones(job_->table.total, 1);
+  for (uint32_t rank : {0, 1}) Push(rank, ones);
+  for (uint32_t rank : {0, 1}) ASSERT_TRUE(Next(rank).envelope.has_sum());
+
+  pb::Members members;
+  members.set_epoch(2);
+  members.set_steps(100);
+  members.set_run(5);
+  members.set_beginning(1234);
+  members.set_begin(0);
+  members.add_incarnations(20);
+  members.add_incarnations(21);
+  loop_->Tell(members);
+  incarnation_ = 20;
+  Join();
+  loop_->Tell(members);  // told again: nothing is new
+  incarnation_ = 10;
+  Push(0, ones);  // an old one that was still on its way
+  EXPECT_TRUE(Next(0).envelope.has_refuse());
+  incarnation_ = 20;
+  pb::Envelope pull;
+  pull.mutable_push()->set_rank(0);
+  pull.mutable_push()->set_incarnation(20);
+  pull.mutable_push()->set_pull_only(true);
+  pull.mutable_push()->set_round(3);
+  ASSERT_TRUE(peers_[0]->Send(pull).ok());
+  const net::Received pulled = Next(0);
+  EXPECT_TRUE(pulled.envelope.sum().pulled());
+  EXPECT_EQ(pulled.envelope.sum().pull(), 3u);
+  std::vector<float> held(job_->table.total), initial = InitialWeights(*job_);
+  const protocol::Chunk& chunk = job_->plan.chunk(0, 0);
+  TakeAnswer(*job_, chunk, pulled.envelope.sum().whole(), pulled.payload, &held);
+  for (uint64_t i = chunk.begin; i < chunk.begin + chunk.count; ++i) ASSERT_EQ(held[i], initial[i]);
+  for (uint32_t rank : {0, 1}) Push(rank, ones);
+  EXPECT_EQ(Next(1).envelope.sum().round(), 1u);
+}
+
+}  // namespace
+}  // namespace tern::server

@@ -1,0 +1,184 @@
+// Changes on their way down, by every codec that a job may use for them: how far the workers'
+// weights are from the servers', and how many bytes travel.
+#include "server/central/down_link.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <random>
+
+#include "common/codec/codecs.h"
+#include "common/protocol/rounds/cells.h"
+#include "kernels/codes/stats.h"
+#include "tests/server/central/central_job.h"
+
+namespace tern::server {
+namespace {
+
+constexpr uint64_t kElements = 784 * 40 + 40 + 40 * 3 + 3;
+constexpr double kUpdate = 1e-3;  // root mean square of an element's update
+
+// A job of one chunk: a matrix of 31360 weights in columns of 784, and three small tensors.
+std::unique_ptr<setup::Setup> JobOf(const std::string& codec) {
+  std::vector<std::string> overrides = {"train.algorithm=ssgd",         "exchange.pull=changes",
+                                        "exchange.pull_codec=" + codec, "exchange.chunk_kib=4096",
+                                        "model.net.input.height=28",    "model.net.input.width=28"};
+  if (codec == "topk") overrides.push_back("exchange.topk.ratio=0.01");
+  if (codec == "threshold") overrides.push_back("exchange.threshold.value=0.002");
+  return CentralJob(overrides);
+}
+
+// Servers' weights that walk at random, and a worker that is told of every step.
+class Walk {
+ public:
+  explicit Walk(const setup::Setup& job)
+      : job_(job),
+        chunk_(*ChunksOf(job)[0]),
+        w_(InitialWeights(job)),
+        held_(w_),
+        down_(job, chunk_, 1, w_) {
+    EXPECT_EQ(chunk_.count, kElements);
+  }
+
+  void Step() {
+    std::normal_distribution<double> normal;
+    for (float& w : w_) {
+      const double x = normal(random_);
+      // The third power has heavy tails, as gradients have; its mean square is 15.
+      w += static_cast<float>(kUpdate * x * x * x / std::sqrt(15.0));
+    }
+    change_.clear();
+    for (size_t i = 0; i < w_.size(); ++i) change_.push_back(w_[i] - held_[i]);
+    const auto answer = down_.Encode(0, w_, version_ + 1, version_);
+    ++version_;
+    ASSERT_FALSE(answer.whole);
+    answer_ = answer.payload;
+    ASSERT_NO_FATAL_FAILURE(TakeAnswer(job_, chunk_, false, answer.payload, &held_));
+    const std::span<const float> known = down_.Held(0, w_);
+    ASSERT_TRUE(std::equal(known.begin(), known.end(), held_.begin()));
+  }
+  // Root mean square of what the worker's weights are away, in updates.
+  double Distance() const {
+    double sum = 0;
+    for (size_t i = 0; i < w_.size(); ++i) sum += std::pow(w_[i] - held_[i], 2);
+    return std::sqrt(sum / static_cast<double>(w_.size())) / kUpdate;
+  }
+  // The farthest of so many steps.
+  double FarthestOf(int steps) {
+    double farthest = 0;
+    for (int i = 0; i < steps && !testing::Test::HasFatalFailure(); ++i) {
+      Step();
+      farthest = std::max(farthest, Distance());
+    }
+    return farthest;
+  }
+  // The newest answer, and the change that it tells of.
+  const Bytes& answer() const { return answer_; }
+  const std::vector<float>& change() const { return change_; }
+  uint64_t version() const { return version_; }
+  const protocol::Chunk& chunk() const { return chunk_; }
+
+ private:
+  const setup::Setup& job_;
+  const protocol::Chunk& chunk_;
+  std::mt19937_64 random_{1};
+  std::vector<float> w_, held_, change_;
+  DownLink down_;
+  uint64_t version_ = 0;
+  Bytes answer_;
+};
+
+// Bytes of the newest change as the code of one sender. What topk samples depends on the noise.
+size_t SizeOfCode(const setup::Setup& job, const Walk& walk) {
+  const codec::Codec& codec = *job.plan.pull_codec;
+  kernels::NoiseKey noise;
+  noise.seed = job.job.seed();
+  noise.stream = kernels::Stream::kServerCodes;
+  noise.round = walk.version();
+  std::vector<uint8_t> code;
+  const float* from = walk.change().data();
+  for (const codec::Segment& segment : walk.chunk().segments) {
+    const std::span<const float> values(from, segment.count);
+    const kernels::Stats stats = kernels::ComputeStats(values.data(), values.size());
+    codec.Encode(from, segment, codec.Prepare(stats, values, noise), noise, &code);
+    from += segment.count;
+  }
+  return code.size();
+}
+
+std::vector<std::string> AllowedCodecs() {
+  std::vector<std::string> allowed;
+  for (const std::string& name : codec::CodecNames()) {
+    const auto codec = codec::MakeCodec(name, {});
+    EXPECT_TRUE(codec.ok());
+    if (!(*codec)->stochastic()) allowed.push_back(name);
+  }
+  return allowed;
+}
+
+class Changes : public testing::TestWithParam<std::string> {};
+
+// What a code leaves out is in the next change. A codec that makes it smaller keeps the distance
+// within some updates; that of a drawn one grows (below).
+TEST_P(Changes, KeepWorkersWithinSomeUpdatesOfTheServers) {
+  const auto job = JobOf(GetParam());
+  Walk walk(*job);
+  const double first = walk.FarthestOf(60), second = walk.FarthestOf(60);
+  EXPECT_LT(second, 5);
+  EXPECT_LE(second, 1.15 * first);
+  EXPECT_EQ(second == 0, GetParam() == "fp32");
+}
+
+TEST_P(Changes, CostWhatTheCodeOfOneSenderDoes) {
+  const auto job = JobOf(GetParam());
+  Walk walk(*job);
+  walk.FarthestOf(20);
+  EXPECT_EQ(walk.answer().size(), SizeOfCode(*job, walk));
+  EXPECT_LE(walk.answer().size(), walk.chunk().max_sum_bytes);
+  const std::map<std::string, double> least_ratios = {
+      {"fp32", 1},  {"fp16", 2},       {"bf16", 2},       {"onebit", 29},
+      {"topk", 70}, {"threshold", 28}, {"adaptive", 250}, {"adacomp", 40}};
+  const double ratio = 4.0 * kElements / static_cast<double>(walk.answer().size());
+  EXPECT_GE(ratio, least_ratios.at(GetParam()));
+}
+
+TEST_P(Changes, AreCheckedAsTheCodeOfOneSender) {
+  const auto job = JobOf(GetParam());
+  Walk walk(*job);
+  walk.Step();
+  const auto check = [&](const Bytes& answer) {
+    return protocol::CheckSums(job->plan, walk.chunk(), answer, 1);
+  };
+  EXPECT_TRUE(check(walk.answer()).ok());
+  EXPECT_FALSE(check(walk.answer().Slice(0, walk.answer().size() - 1)).ok());
+  std::vector<uint8_t> longer(walk.answer().span().begin(), walk.answer().span().end());
+  longer.push_back(0);
+  EXPECT_FALSE(check(Bytes::Own(std::move(longer))).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(By, Changes, testing::ValuesIn(AllowedCodecs()),
+                         [](const auto& info) { return info.param; });
+
+// Why validation refuses drawn codes: put in below it, ternary takes the workers ever farther away.
+TEST(ChangesByTernaryCodes, WouldTakeWorkersEverFartherFromTheServers) {
+  const auto job = JobOf("fp32");
+  codec::Options options;
+  options.clip = codec::Clip::kNone;
+  options.scaler_per_worker = true;
+  const auto ternary = codec::MakeCodec("ternary", options);
+  ASSERT_TRUE(ternary.ok());
+  job->plan.pull_codec = ternary->get();
+  for (protocol::Bucket& bucket : job->plan.buckets) {
+    for (protocol::Chunk& chunk : bucket.chunks) chunk.max_sum_bytes = chunk.count * sizeof(float);
+  }
+  Walk walk(*job);
+  const double first = walk.FarthestOf(60), second = walk.FarthestOf(60);
+  EXPECT_GT(first, 20);
+  EXPECT_GT(second, 1.15 * first);
+}
+
+}  // namespace
+}  // namespace tern::server

@@ -1,0 +1,283 @@
+// Every algorithm without rounds against its equations in double precision: 60 pushes of four
+// workers in a recorded random order, each with the gradient at the weights that this worker was
+// given last.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "tests/server/central/central_job.h"
+
+namespace tern::server {
+namespace {
+
+constexpr uint32_t kWorkers = 4;
+constexpr int kPushes = 60;
+constexpr double kDecay = 0.02;
+
+using Values = std::vector<double>;
+
+// The servers and workers of one algorithm, as the papers write them.
+class Reference {
+ public:
+  Reference(const setup::Setup& job)
+      : w(InDouble(InitialWeights(job))), held(kWorkers, w), taken_at(kWorkers, 0) {
+    for (const models::Parameter& p : job.table.parameters)
+      decay.insert(decay.end(), p.count, p.is_bias ? 0 : kDecay);
+  }
+  virtual ~Reference() = default;
+
+  // What `rank` pushes is from held[rank]; this gives the weights that it goes on from.
+  void Push(uint32_t rank, const Values& g) {
+    held[rank] = Change(rank, g);
+    taken_at[rank] = changes;
+    ++pushes;
+  }
+
+  Values w;
+  std::vector<Values> held;
+  uint64_t pushes = 0;
+
+ protected:
+  virtual Values Change(uint32_t rank, const Values& g) = 0;
+
+  // The job's schedule on global steps: 0.1 * 0.8 ^ floor(step / 5).
+  double Rate() const {
+    const uint64_t step = pushes / kWorkers;
+    return 0.1 * std::pow(0.8, static_cast<double>(step / 5));
+  }
+  // Plain SGD with decay that is added where the update is made.
+  void Descend(const Values& g, double rate) {
+    for (size_t k = 0; k < w.size(); ++k) w[k] -= rate * (g[k] + decay[k] * w[k]);
+    ++changes;
+  }
+
+  Values decay;
+  std::vector<uint64_t> taken_at;
+  uint64_t changes = 0;
+};
+
+class AsgdReference : public Reference {
+ public:
+  using Reference::Reference;
+  Values Change(uint32_t, const Values& g) override {
+    Descend(g, Rate());
+    return w;
+  }
+};
+
+// v = m v + g, w -= rate v.
+class MomentumReference : public Reference {
+ public:
+  using Reference::Reference;
+  Values Change(uint32_t, const Values& g) override {
+    v.resize(w.size());
+    for (size_t k = 0; k < w.size(); ++k) {
+      v[k] = 0.5 * v[k] + g[k] + decay[k] * w[k];
+      w[k] -= Rate() * v[k];
+    }
+    return w;
+  }
+  Values v;
+};
+
+// OD-SGD equations 4 to 6; held[rank] is w_bak.
+class DcasgdReference : public Reference {
+ public:
+  DcasgdReference(const setup::Setup& job, bool adaptive, bool global)
+      : Reference(job), adaptive(adaptive), global(global), ms(kWorkers, Values(w.size())) {}
+  Values Change(uint32_t rank, const Values& g) override {
+    Values compensated = g;
+    Values& mean_square = ms[global ? 0 : rank];
+    for (size_t k = 0; k < w.size(); ++k) {
+      double lambda = 0.9;
+      if (adaptive) {
+        mean_square[k] = 0.8 * mean_square[k] + (1 - 0.8) * g[k] * g[k];
+        lambda /= std::sqrt(mean_square[k] + 1e-7);
+      }
+      compensated[k] += lambda * g[k] * g[k] * (w[k] - held[rank][k]);
+    }
+    Descend(compensated, Rate());
+    return w;
+  }
+  const bool adaptive, global;
+  std::vector<Values> ms;
+};
+
+class SspReference : public Reference {
+ public:
+  using Reference::Reference;
+  Values Change(uint32_t, const Values& g) override {
+    Descend(g, Rate() / kWorkers);
+    return w;
+  }
+};
+
+// c = floor(N / n) gradients, each with 1 / max(1, staleness).
+class SoftsyncReference : public Reference {
+ public:
+  using Reference::Reference;
+  Values Change(uint32_t rank, const Values& g) override {
+    const uint64_t c = kWorkers / 2;
+    sum.resize(w.size());
+    const auto staleness = static_cast<double>(std::max<uint64_t>(1, changes - taken_at[rank]));
+    for (size_t k = 0; k < w.size(); ++k) sum[k] += g[k] / staleness;
+    if (++gathered == c) {
+      for (double& value : sum) value /= static_cast<double>(c);
+      Descend(sum, Rate());
+      gathered = 0;
+      sum.clear();
+    }
+    return w;
+  }
+  Values sum;
+  uint64_t gathered = 0;
+};
+
+struct Case {
+  const char* name;
+  std::vector<std::string> overrides;
+  std::function<std::unique_ptr<Reference>(const setup::Setup&)> reference;
+};
+
+template <typename R>
+std::unique_ptr<Reference> New(const setup::Setup& job) {
+  return std::make_unique<R>(job);
+}
+
+const Case kCases[] = {
+    {"asgd", {"train.algorithm=asgd"}, New<AsgdReference>},
+    {"asgd_momentum",
+     {"train.algorithm=asgd", "train.optimizer.name=momentum", "train.optimizer.momentum=0.5"},
+     New<MomentumReference>},
+    {"dcasgd_c",
+     {"train.algorithm=dcasgd_c", "train.dcasgd_c.lambda=0.9"},
+     [](const setup::Setup& job) { return std::make_unique<DcasgdReference>(job, false, false); }},
+    {"dcasgd_a",
+     {"train.algorithm=dcasgd_a", "train.dcasgd_a.lambda=0.9", "train.dcasgd_a.rho=0.8"},
+     [](const setup::Setup& job) { return std::make_unique<DcasgdReference>(job, true, false); }},
+    {"dcasgd_a_global",
+     {"train.algorithm=dcasgd_a", "train.dcasgd_a.lambda=0.9", "train.dcasgd_a.rho=0.8",
+      "train.dcasgd_a.ms_scope=global"},
+     [](const setup::Setup& job) { return std::make_unique<DcasgdReference>(job, true, true); }},
+    {"ssp_unbounded",
+     {"train.algorithm=ssp", "train.ssp.staleness=1000", "train.ssp.weight=part"},
+     New<SspReference>},
+    {"softsync", {"train.algorithm=softsync", "train.softsync.n=2"}, New<SoftsyncReference>},
+};
+
+class ClockRules : public testing::TestWithParam<Case> {};
+
+TEST_P(ClockRules, FollowItsEquations) {
+  std::vector<std::string> overrides = GetParam().overrides;
+  overrides.insert(overrides.end(),
+                   {"train.weight_decay.rate=0.02", "train.weight_decay.where=local"});
+  const auto job = CentralJob(overrides);
+  ClockDrill drill(*job);
+  const auto reference = GetParam().reference(*job);
+  Order order(3);
+  for (int push = 0; push < kPushes; ++push) {
+    const uint32_t rank = order.Next(kWorkers);
+    const uint64_t step = drill.clock(rank) + 1;
+    drill.Push(rank, GradientAt(rank, step, drill.held(rank)));
+    reference->Push(rank, GradientAt(rank, step, reference->held[rank]));
+    ASSERT_LT(RelativeDistance(drill.held(rank), reference->w), 1e-5) << "push " << push;
+  }
+  // The problem moves the weights: agreeing says something.
+  EXPECT_GT(RelativeDistance(InitialWeights(*job), reference->w), 0.3);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ClockRules, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(ClockRulesWithWaiting, GiveWhoWasAheadTheWeightsOfWhenTheSlowestHasCome) {
+  const auto job = CentralJob({"train.algorithm=ssp", "train.ssp.staleness=1"});
+  ClockDrill drill(*job);
+  Values w = InDouble(InitialWeights(*job));
+  std::vector<Values> held(kWorkers, w);
+  std::vector<uint64_t> clocks(kWorkers);
+  std::vector<bool> waits(kWorkers);
+  Order order(11);
+  int waited = 0;
+  for (int push = 0; push < kPushes; ++push) {
+    uint32_t rank = order.Next(kWorkers);
+    while (waits[rank]) rank = (rank + 1) % kWorkers;
+    const Values g = GradientAt(rank, ++clocks[rank], held[rank]);
+    drill.Push(rank, GradientAt(rank, clocks[rank], drill.held(rank)));
+    const double rate = 0.1 * std::pow(0.8, push / static_cast<int>(kWorkers) / 5);
+    for (size_t k = 0; k < w.size(); ++k) w[k] -= rate * g[k];
+    waits[rank] = true;
+    const uint64_t least = *std::min_element(clocks.begin(), clocks.end());
+    for (uint32_t other = 0; other < kWorkers; ++other) {
+      if (waits[other] && clocks[other] <= least + 1) {
+        waits[other] = false;
+        held[other] = w;
+      }
+      ASSERT_EQ(drill.waiting(other), waits[other]) << "push " << push;
+      ASSERT_LT(RelativeDistance(drill.held(other), held[other]), 1e-5) << "push " << push;
+    }
+    waited += waits[rank];
+  }
+  EXPECT_GT(waited, 5);
+}
+
+TEST(ClockRulesWithElasticity, MoveBothSidesByTheOldDifference) {
+  const auto job = CentralJob(
+      {"train.algorithm=easgd_async", "train.easgd_async.alpha=0.2", "train.easgd_async.tau=2"});
+  ClockDrill drill(*job);
+  Values centre = InDouble(InitialWeights(*job));
+  std::vector<std::vector<float>> x(kWorkers, InitialWeights(*job));
+  std::vector<Values> reference(kWorkers, centre);
+  Order order(5);
+  for (int push = 0; push < kPushes; ++push) {
+    const uint32_t rank = order.Next(kWorkers);
+    for (int step = 0; step < 2; ++step) {  // tau local steps
+      const std::vector<float> g = GradientAt(rank, drill.clock(rank), x[rank]);
+      const Values exact = GradientAt(rank, drill.clock(rank), reference[rank]);
+      for (size_t k = 0; k < centre.size(); ++k) {
+        x[rank][k] -= 0.1f * g[k];
+        reference[rank][k] -= 0.1 * exact[k];
+      }
+    }
+    drill.Push(rank, x[rank]);
+    for (size_t k = 0; k < centre.size(); ++k) {
+      x[rank][k] -= 0.2f * (x[rank][k] - drill.held(rank)[k]);
+      const double difference = reference[rank][k] - centre[k];
+      reference[rank][k] -= 0.2 * difference;
+      centre[k] += 0.2 * difference;
+    }
+    ASSERT_LT(RelativeDistance(x[rank], reference[rank]), 1e-5) << "push " << push;
+  }
+  drill.Rejoin(0);  // who only pulls gets the centre of now
+  EXPECT_LT(RelativeDistance(drill.held(0), centre), 1e-5);
+}
+
+TEST(ClockRulesAtTheEnd, CountPushesOfManyStepsAsSteps) {
+  const auto job =
+      CentralJob({"train.algorithm=asgd", "train.asgd.push_every=4", "train.steps=10"});
+  ClockDrill drill(*job);  // 10 * 4 / 4 pushes
+  const std::vector<float> zeros(job->table.total);
+  for (int push = 0; push < 9; ++push) drill.Push(0, zeros);
+  EXPECT_FALSE(drill.stopped(0));
+  EXPECT_EQ(drill.central().step(), 9u);
+  drill.Push(1, zeros);
+  EXPECT_TRUE(drill.stopped(1));
+}
+
+TEST(ClockRulesWithAverage, GiveTheMovingAverageToWhoAsks) {
+  const auto job = CentralJob({"train.algorithm=asgd", "evaluation.ema_decay=0.5"});
+  ClockDrill drill(*job);
+  Values average = InDouble(InitialWeights(*job));
+  for (int push = 0; push < 30; ++push) {
+    drill.Push(0, GradientAt(0, 1, drill.held(0)));
+    const double keep = std::min(0.5, (1.0 + push) / (10.0 + push));
+    for (size_t k = 0; k < average.size(); ++k)
+      average[k] = keep * average[k] + (1 - keep) * drill.held(0)[k];
+  }
+  EXPECT_LT(RelativeDistance(drill.PullAverage(1), average), 1e-5);
+  EXPECT_GT(RelativeDistance(drill.held(0), average), 1e-3);
+}
+
+}  // namespace
+}  // namespace tern::server

@@ -1,0 +1,129 @@
+// `tern convert onnx`: what stands in the file, and what it refuses. tests/torch runs such files.
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/tensors/safetensors.h"
+#include "models/graph/arena.h"
+#include "models/graph/shapes.h"
+#include "models/models.h"
+#include "tests/e2e/job_fixture.h"
+#include "tools/convert/onnx_graph.h"
+
+namespace tern::tools {
+namespace {
+
+using e2e::TestJob;
+using e2e::TestProgram;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+pb::NetDef Net(const std::string& layers, uint32_t channels, uint32_t side) {
+  pb::Model model;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(layers, model.mutable_net()));
+  pb::ImageShape image;
+  image.set_channels(channels);
+  image.set_height(side);
+  image.set_width(side);
+  const auto net = models::BuildNet(model, image, 4);
+  EXPECT_TRUE(net.ok()) << net.status().message();
+  return *net;
+}
+
+// Initial weights, as a file would have them.
+tensors::TensorFile WeightsOf(const pb::NetDef& net) {
+  const models::ParameterTable table = *models::MakeParameterTable(net);
+  std::vector<float> parameters(table.total), statistics(table.statistics_total);
+  models::InitParameters(table, 1, parameters.data());
+  models::InitStatistics(table, statistics.data());
+  auto views = models::ViewArena(table, parameters.data());
+  for (auto& view : models::ViewStatistics(table, statistics.data())) views.push_back(view);
+  return *tensors::DecodeSafetensors(tensors::EncodeSafetensors(views, {}));
+}
+
+std::vector<int64_t> Ints(const pb::onnx::Node& node, const std::string& name) {
+  for (const pb::onnx::Attribute& attribute : node.attribute())
+    if (attribute.name() == name) return {attribute.ints().begin(), attribute.ints().end()};
+  return {};
+}
+
+std::vector<std::string> Kinds(const pb::onnx::Model& model) {
+  std::vector<std::string> kinds;
+  for (const pb::onnx::Node& node : model.graph().node()) kinds.push_back(node.op_type());
+  return kinds;
+}
+
+TEST(Onnx, HasTheNetsLayersWithoutDropoutAndLoss) {
+  const pb::NetDef net = Net(R"(
+      layers { name: 'a' conv { outputs: 5 kernel: 3 stride: 2 padding: same } }
+      layers { name: 'b' batch_norm {} }
+      layers { name: 'c' relu { max: 6 } }
+      layers { name: 'd' dropout {} }
+      layers { name: 'e' dense { outputs: 4 } }
+      layers { name: 'f' softmax_loss {} })",
+                             3, 8);
+  const auto model = MakeOnnx(net, WeightsOf(net));
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_THAT(Kinds(*model),
+              ElementsAre("Conv", "BatchNormalization", "Clip", "Flatten", "Gemm", "Flatten"));
+  EXPECT_THAT(Ints(model->graph().node(0), "pads"), ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(Ints(model->graph().node(0), "strides"), ElementsAre(2, 2));
+  std::map<std::string, const pb::onnx::Tensor*> tensors;
+  for (const auto& tensor : model->graph().initializer()) tensors[tensor.name()] = &tensor;
+  for (const char* name : {"a.weight", "a.bias", "b.weight", "b.running_var", "e.weight"})
+    EXPECT_TRUE(tensors.contains(name)) << name;
+  EXPECT_THAT(tensors["a.weight"]->dims(), ElementsAre(5, 3, 3, 3));
+  EXPECT_EQ(tensors["a.weight"]->raw_data().size(), 5u * 3 * 3 * 3 * 4);
+}
+
+TEST(Onnx, SpreadsOutWhatIsFlatForWhoNeedsAnImage) {
+  const pb::NetDef net = Net(R"(
+      layers { name: 'a' dense { outputs: 6 } }
+      layers { name: 'b' relu {} }
+      layers { name: 'c' conv { outputs: 4 kernel: 1 } }
+      layers { name: 'd' softmax_loss {} })",
+                             2, 3);
+  const auto model = MakeOnnx(net, WeightsOf(net));
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_THAT(Kinds(*model),
+              ElementsAre("Flatten", "Gemm", "Relu", "Unsqueeze", "Conv", "Flatten"));
+}
+
+TEST(Onnx, RefusesAnotherNetsWeights) {
+  const pb::NetDef net =
+      Net("layers { name: 'a' dense { outputs: 4 } } "
+          "layers { name: 'f' softmax_loss {} }",
+          1, 2);
+  const auto model = MakeOnnx(net, {});
+  EXPECT_EQ(model.status().code(), Code::kBadData);
+  EXPECT_THAT(model.status().message(), HasSubstr("\"a.weight\" is missing"));
+}
+
+TEST(ConvertOnnx, SaysWhatIsWrong) {
+  const struct {
+    std::vector<std::string> words;
+    int code;
+    const char* says;
+  } cases[] = {
+      {{"convert"}, 64, "needs a kind after it; known: onnx"},
+      {{"convert", "jpeg"}, 64, "knows no 'jpeg'; known: onnx"},
+      {{"convert", "onnx", "lenet"}, 64, "expected a network, its weights and a file to write"},
+      {{"convert", "onnx", "lenot", "w", "o"}, 64, "there is no network 'lenot'; known: lenet, "},
+      {{"convert", "onnx", "net.json", "w", "o"}, 65, "cannot read net.json"},
+      {{"convert", "onnx", "net.json", "w", "o", "--classes", "9"}, 64, "--classes goes with"},
+      {{"convert", "onnx", "lenet", "/nowhere", "o"}, 65, "cannot open /nowhere"},
+  };
+  TestJob job;
+  for (const auto& one : cases) {
+    TestProgram& tern = job.StartTern(one.words);
+    EXPECT_EQ(tern.Wait(), one.code) << one.says;
+    EXPECT_THAT(tern.err(), HasSubstr(one.says));
+  }
+}
+
+}  // namespace
+}  // namespace tern::tools

@@ -1,0 +1,97 @@
+// TernGrad's performance model: its equations by hand, and what its text says of Figure 5.
+#include "tools/forecast/paper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace tern::tools::paper {
+namespace {
+
+// 10, 5 and 1 bytes a second, half a second of latency.
+constexpr Cluster kCluster{"by hand", 10, 5, 1, 0.5, 4};
+constexpr Workload kWorkload{100, 64, 8};
+
+// 100 / 10 * log2 4 + 100 / 5 + (0.5 + 100 / 1) * log2 8 = 20 + 20 + 301.5
+TEST(Paper, CommunicationByHand) {
+  EXPECT_DOUBLE_EQ(CommunicationSeconds(kCluster, 4, 8, 100), 341.5);
+  EXPECT_DOUBLE_EQ(CommunicationSeconds(kCluster, 1, 1, 100), 20);
+}
+
+// Equation 15: 8 / 32 + 341.5; equation 16: 64 / that.
+TEST(Paper, StrongScalingByHand) {
+  EXPECT_DOUBLE_EQ(StrongSeconds(kCluster, kWorkload, 4, 8), 341.75);
+  EXPECT_DOUBLE_EQ(StrongThroughput(kCluster, kWorkload, 4, 8), 64 / 341.75);
+}
+
+// Equation 17: T(1,1,K,|g|) = 8 + 20, and 20 + 301.5; equation 18: 32 * 64 / that.
+TEST(Paper, WeakScalingByHand) {
+  EXPECT_DOUBLE_EQ(WeakSeconds(kCluster, kWorkload, 4, 8), 28 + 20 + 301.5);
+  EXPECT_DOUBLE_EQ(WeakThroughput(kCluster, kWorkload, 4, 8), 32 * 64 / 349.5);
+}
+
+TEST(Paper, OneGpuIsTheProfile) {
+  EXPECT_DOUBLE_EQ(WeakSeconds(kCluster, kWorkload, 1, 1), 28);
+  EXPECT_DOUBLE_EQ(StrongSeconds(kCluster, kWorkload, 1, 1), 28);
+}
+
+// A tenth of the bytes takes 2 + 2 + (0.5 + 10) * 3 = 35.5 s. (c + 341.5) / (c + 35.5) = 3 for
+// c = (341.5 - 3 * 35.5) / 2 = 117.5.
+TEST(Paper, ComputeFromSpeedupByHand) {
+  EXPECT_DOUBLE_EQ(ComputeFromSpeedup(kCluster, 100, 10, 3, 4, 8), 117.5);
+  EXPECT_DOUBLE_EQ((117.5 + 341.5) / (117.5 + 35.5), 3);
+}
+
+Point At(const std::string& panel, const std::string& net, uint32_t gpus) {
+  const std::vector<Point> points = Figure5();
+  const auto found = std::find_if(points.begin(), points.end(), [&](const Point& p) {
+    return p.panel == panel && p.net == net && p.gpus == gpus;
+  });
+  EXPECT_NE(found, points.end());
+  return *found;
+}
+double Speedup(const Point& p) { return p.ternary_weak / p.fp32_weak; }
+
+// "3.04x training speedup for AlexNet on 8 GPUs"; "double the training speed of VggNet-A on 128
+// nodes".
+TEST(Figure5, HasTheSpeedupsOfTheText) {
+  EXPECT_NEAR(Speedup(At("a", "AlexNet", 8)), 3.04, 1e-9);
+  EXPECT_NEAR(Speedup(At("b", "VggNet-A", 512)), 2, 1e-9);
+  EXPECT_EQ(At("b", "VggNet-A", 512).machines, 128u);
+}
+
+// What the text says without a number.
+TEST(Figure5, SaysWhatTheTextSays) {
+  for (const char* panel : {"a", "b"}) {
+    for (const uint32_t gpus : {8u, 64u, 512u}) {
+      const double google = Speedup(At(panel, "GoogLeNet", gpus));
+      EXPECT_GT(Speedup(At(panel, "AlexNet", gpus)), google) << panel << gpus;
+      EXPECT_GT(Speedup(At(panel, "VggNet-A", gpus)), google) << panel << gpus;
+    }
+  }
+  for (const char* net : {"AlexNet", "GoogLeNet", "VggNet-A"}) {
+    for (uint32_t gpus = 8; gpus <= 512; gpus *= 2)
+      EXPECT_GT(Speedup(At("a", net, gpus)), Speedup(At("b", net, gpus))) << net << gpus;
+  }
+}
+
+// AlexNet on 8 GPUs of (a), by hand: |g| = 244.4 MB, over PCIe 20.367 ms, over Ethernet 1955.2 ms.
+// fp32: c + 3 * 20.367 + 0.05 + 1955.2 = c + 2016.35; ternary: c + 0.05 + 2016.3 / 16 = c + 126.07.
+// 3.04 of the one is the other: c = 800.5 ms. So 8 * 128 / 2.8169 s and / 0.92661 s.
+TEST(Figure5, AlexNetOnEightGpusByHand) {
+  const Point p = At("a", "AlexNet", 8);
+  EXPECT_NEAR(p.fp32_weak, 1024 / 2.8169, 0.1);
+  EXPECT_NEAR(p.ternary_weak, 1024 / 0.92661, 0.3);
+}
+
+TEST(Figure5, TellsWhatIsNotInTheText) {
+  const std::string text = Text(Figure5());
+  EXPECT_THAT(text, testing::HasSubstr("not in it, so ours"));
+  EXPECT_THAT(text, testing::HasSubstr("NVLink"));
+  const std::string csv = Csv(Figure5());
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 2 * 3 * 10);
+}
+
+}  // namespace
+}  // namespace tern::tools::paper

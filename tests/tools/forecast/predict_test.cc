@@ -1,0 +1,155 @@
+// `tern predict`: what it prints, what it writes, how it ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/text.h"
+#include "tests/e2e/job_fixture.h"
+#include "tools/forecast/options.h"
+#include "tools/forecast/profile.h"
+#include "tools/forecast/report.h"
+
+namespace tern::e2e {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+TEST(PredictOptions, TakesListsAndNumbers) {
+  const auto options = tools::ParsePredictOptions(
+      {"job.yaml", "--set", "seed=2", "--link_mbit", "100,1000.5", "--workers=1,8", "--codecs",
+       "fp32,qsgd", "--latency_us", "50", "--burst_kib", "64", "--queue_ms", "2", "--cores_shared",
+       "2", "--worker_link_mbit", "0"});
+  ASSERT_TRUE(options.ok()) << options.status().message();
+  EXPECT_EQ(options->job, "job.yaml");
+  EXPECT_EQ(options->overrides, std::vector<std::string>{"seed=2"});
+  EXPECT_EQ(options->link_mbit, (std::vector<double>{100, 1000.5}));
+  EXPECT_EQ(options->workers, (std::vector<uint32_t>{1, 8}));
+  EXPECT_EQ(options->codecs, (std::vector<std::string>{"fp32", "qsgd"}));
+  EXPECT_DOUBLE_EQ(options->network.latency_s, 50e-6);
+  EXPECT_DOUBLE_EQ(options->network.burst_bytes, 65536);
+  EXPECT_DOUBLE_EQ(options->network.queue_s, 0.002);
+  EXPECT_EQ(options->network.cores_shared, 2u);
+  EXPECT_EQ(options->network.worker_mbit, 0);
+  EXPECT_EQ(tools::ParsePredictOptions({"--job", "a.yaml"})->job, "a.yaml");
+}
+
+TEST(PredictOptions, RefusesWhatMakesNoSense) {
+  const auto fault = [](std::vector<std::string> words) {
+    const auto options = tools::ParsePredictOptions(words);
+    EXPECT_FALSE(options.ok());
+    if (options.ok()) return std::string();
+    EXPECT_EQ(options.status().code(), Code::kUsage);
+    return options.status().message();
+  };
+  EXPECT_THAT(fault({"j", "--link_mbit", "-3"}),
+              HasSubstr("--link_mbit: saw '-3'; allowed: a number above 0"));
+  EXPECT_THAT(fault({"j", "--link_mbit", "100,,10"}), HasSubstr("saw ''"));
+  EXPECT_THAT(fault({"j", "--link_mbit", "nan"}), HasSubstr("saw 'nan'"));
+  EXPECT_THAT(fault({"j", "--workers", "0"}), HasSubstr("a whole number from 1 to 127"));
+  EXPECT_THAT(fault({"j", "--workers", "2.5"}), HasSubstr("a whole number"));
+  EXPECT_THAT(fault({"j", "--latency_us", "-1"}), HasSubstr("--latency_us"));
+  EXPECT_THAT(fault({"j", "--codecs", "fp32,qsgx"}),
+              AllOf(HasSubstr("--codecs: saw 'qsgx'"), HasSubstr("ternary_ans")));
+  EXPECT_THAT(fault({"j", "--algorithms", "sgdd"}),
+              AllOf(HasSubstr("--algorithms: saw 'sgdd'"), HasSubstr("odsgd")));
+  EXPECT_THAT(fault({}), HasSubstr("saw 0 job files, expected one"));
+  EXPECT_THAT(fault({"j", "k"}), HasSubstr("saw 2 job files"));
+  EXPECT_THAT(fault({"--paper", "j"}), HasSubstr("--paper takes no job"));
+  EXPECT_THAT(fault({"--paper", "--workers", "2"}), HasSubstr("--paper takes no --workers"));
+  EXPECT_THAT(fault({"j", "--nonsense"}), HasSubstr("there is no flag"));
+}
+
+TEST(OdsgdRow, HasTheEquationsOfThePaper) {
+  tools::OdsgdRow row;
+  row.odsgd = {.step_s = 8, .compute_s = 4, .exchange_s = 10, .busy_s = 8};
+  row.ssgd.step_s = 14;
+  EXPECT_DOUBLE_EQ(row.equation_2_s(), 7);
+  EXPECT_DOUBLE_EQ(row.equation_1(), 0.5);
+  EXPECT_DOUBLE_EQ(row.bounded_s(), 8) << "the link is busy: docs/ALGORITHMS.md, section 8";
+  row.odsgd.exchange_s = 3;
+  EXPECT_DOUBLE_EQ(row.equation_2_s(), 4);
+}
+
+TEST(Predict, MeasuresForecastsAndWritesFiles) {
+  TestJob job;
+  const std::string profile = job.folder() + "/profile.json", csv = job.folder() + "/rows.csv";
+  TestProgram& tern = job.StartTern(
+      {"predict", job.job_file(), "--set", "train.compute=wait", "--set", "train.compute_wait_ms=2",
+       "--workers", "1,2", "--link_mbit", "100,1000", "--save_profile", profile, "--csv", csv});
+  ASSERT_EQ(tern.Wait(), 0) << tern.err();
+  EXPECT_THAT(tern.out(),
+              AllOf(HasSubstr("431080 parameters"), HasSubstr("a wait"),
+                    ContainsRegex("100 +ssgd +fp32 +1 "), ContainsRegex("1000 +ssgd +ternary +2 "),
+                    HasSubstr("weak scaling"), HasSubstr("strong scaling"),
+                    ContainsRegex("ssgd +ternary +fp32 +2 +.*Mbit/s")));
+  const auto read = tools::Profile::Read(profile);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_TRUE(read->waits);
+  EXPECT_GT(read->codecs.at("ternary").encode, 0);
+  EXPECT_GT(read->message_s, 0);
+  // 2 rates, 2 codecs, 2 numbers of workers; the batch of 8 divides by both.
+  const std::string rows = ReadFile(csv);
+  EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 1 + 2 * 2 * 2 * 2) << rows;
+}
+
+// With a profile there is nothing left that measures: the same words, the same answer.
+TEST(Predict, IsAFunctionOfItsProfile) {
+  TestJob job;
+  const std::string profile = job.folder() + "/profile.json";
+  const std::vector<std::string> words = {"predict",      job.job_file(), "--profile",
+                                          profile,        "--workers",    "1,4",
+                                          "--algorithms", "ssgd,odsgd"};
+  ASSERT_EQ(job.StartTern({"predict", job.job_file(), "--save_profile", profile, "--workers", "1"})
+                .Wait(),
+            0);
+  TestProgram& first = job.StartTern(words);
+  ASSERT_EQ(first.Wait(), 0) << first.err();
+  TestProgram& second = job.StartTern(words);
+  ASSERT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_EQ(first.out(), second.out());
+  EXPECT_THAT(first.out(), HasSubstr("odsgd by the equations of its paper"));
+}
+
+TEST(Predict, GoesThroughEveryAlgorithm) {
+  TestJob job;
+  TestProgram& tern = job.StartTern(
+      {"predict", job.job_file(), "--set", "train.compute=wait", "--workers", "2", "--codecs",
+       "fp32", "--algorithms",
+       "ssgd,odsgd,asgd,dcasgd_c,dcasgd_a,ssp,softsync,psgd,rsgd,pqasgd,easgd,easgd_async"});
+  ASSERT_EQ(tern.Wait(), 0) << tern.err();
+  for (const char* name : {"odsgd", "asgd", "dcasgd_c", "dcasgd_a", "ssp", "softsync", "psgd",
+                           "rsgd", "pqasgd", "easgd", "easgd_async"}) {
+    EXPECT_THAT(tern.out(), ContainsRegex(Cat("1000 +", name, " +fp32 +2 "))) << tern.err();
+  }
+}
+
+TEST(Predict, SaysWhatIsWrong) {
+  TestJob job;
+  TestProgram& file = job.StartTern({"predict", job.job_file(), "--profile", "/nowhere.json"});
+  EXPECT_EQ(file.Wait(), 65);
+  EXPECT_THAT(file.err(), HasSubstr("/nowhere.json"));
+  TestProgram& codec = job.StartTern({"predict", job.job_file(), "--codecs", "qsgx"});
+  EXPECT_EQ(codec.Wait(), 64);
+  EXPECT_THAT(codec.err(), HasSubstr("qsgx"));
+  TestProgram& bad = job.StartTern({"predict", job.job_file(), "--set", "train.batch_total=0"});
+  EXPECT_EQ(bad.Wait(), 78);
+  // The parameters themselves are not for codes that are drawn.
+  TestProgram& none = job.StartTern({"predict", job.job_file(), "--set", "train.compute=wait",
+                                     "--algorithms", "psgd", "--codecs", "ternary"});
+  EXPECT_EQ(none.Wait(), 78);
+  EXPECT_THAT(none.err(), HasSubstr("psgd pushes the parameters themselves"));
+}
+
+TEST(Predict, RedrawsThePapersFigure) {
+  TestJob job;
+  const std::string csv = job.folder() + "/figure5.csv";
+  TestProgram& tern = job.StartTern({"predict", "--paper", "--csv", csv});
+  ASSERT_EQ(tern.Wait(), 0) << tern.err();
+  EXPECT_THAT(tern.out(), AllOf(ContainsRegex("AlexNet +8 +2 +[0-9]+ +[0-9]+ +3\\.04"),
+                                HasSubstr("not in it, so ours")));
+  EXPECT_THAT(ReadFile(csv), HasSubstr("b,VggNet-A,512,128,"));
+}
+
+}  // namespace
+}  // namespace tern::e2e

@@ -1,0 +1,95 @@
+// Profiles: there and back, and what is wrong with one.
+#include "tools/forecast/profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/text.h"
+#include "tests/e2e/job_fixture.h"
+
+namespace tern::tools {
+namespace {
+
+using testing::HasSubstr;
+
+Profile Some() {
+  Profile profile;
+  profile.model = "lenet";
+  profile.machine = "here";
+  profile.parameters = 431080;
+  profile.compute_fixed_s = 0.001;
+  profile.compute_sample_s = 0.0002;
+  profile.need = {0, 0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.3};
+  profile.ready = {1, 0.95, 0.9, 0.5, 0.4, 0.35, 0.3, 0.3};
+  profile.update_s = 1e-9;
+  profile.codecs["fp32"] = {1e-10, 2e-10, 3e-10, 4e-10, 5e-10, 6e-10};
+  return profile;
+}
+
+TEST(Profile, ComesBackAsItWas) {
+  const Profile profile = Some();
+  const auto again = Profile::Parse(profile.ToJson(), "test");
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->ToJson(), profile.ToJson());
+  EXPECT_EQ(again->parameters, 431080u);
+  EXPECT_EQ(again->need, profile.need);
+  EXPECT_EQ(again->ready, profile.ready);
+  EXPECT_EQ(again->codecs.at("fp32").apply, 6e-10);
+  EXPECT_FALSE(again->waits);
+}
+
+std::string Without(std::string json, const std::string& text, const std::string& with) {
+  const size_t at = json.find(text);
+  EXPECT_NE(at, std::string::npos) << text;
+  return at == std::string::npos ? json : json.replace(at, text.size(), with);
+}
+std::string FaultOf(const std::string& json) {
+  const auto read = Profile::Parse(json, "the file");
+  EXPECT_FALSE(read.ok());
+  if (read.ok()) return "";
+  EXPECT_EQ(read.status().code(), Code::kBadData);
+  return read.status().message();
+}
+
+TEST(Profile, NamesAllThatIsWrong) {
+  const std::string json = Some().ToJson();
+  EXPECT_THAT(FaultOf("nonsense"), HasSubstr("the file is not a profile"));
+  EXPECT_THAT(FaultOf("[1]"), HasSubstr("no JSON object"));
+  EXPECT_THAT(FaultOf("{}"), testing::AllOf(HasSubstr("version is missing"),
+                                            HasSubstr("compute_sample_s is missing"),
+                                            HasSubstr("codecs is missing")));
+  EXPECT_THAT(FaultOf(Without(json, "\"version\": 2", "\"version\": 1")),
+              HasSubstr("version is 1, this build reads 2"));
+  EXPECT_THAT(FaultOf(Without(json, "\"hop_s\": 0.0", "\"hop_s\": -1.0")),
+              HasSubstr("hop_s is -1.0, expected a number of seconds, 0 or more"));
+  EXPECT_THAT(FaultOf(Without(json, "0.95", "1.95")), HasSubstr("not between 0 and 1"));
+  EXPECT_THAT(FaultOf(Without(json, "\"encode\"", "\"decoda\"")),
+              HasSubstr("codecs.fp32.encode is missing"));
+  EXPECT_THAT(FaultOf(Without(json, "\"waits\": false", "\"waits\": 3")),
+              HasSubstr("waits is not true or false"));
+}
+
+TEST(Profile, IsOfOneModel) {
+  e2e::TestJob job;
+  const auto setup = setup::MakeSetup(job.job_file(), {});
+  ASSERT_TRUE(setup.ok()) << setup.status().message();
+  EXPECT_TRUE(Some().CheckFor(**setup).ok());
+  Profile other = Some();
+  other.parameters = 12;
+  EXPECT_THAT(other.CheckFor(**setup).message(),
+              HasSubstr("of lenet with 12 parameters in 8 tensors, the job's model has 431080"));
+}
+
+TEST(Profile, SaysWhichCodecsItHas) {
+  EXPECT_TRUE(Some().SpeedOf("fp32").ok());
+  EXPECT_THAT(Some().SpeedOf("qsgd").status().message(),
+              HasSubstr("no speed of qsgd; it has fp32"));
+}
+
+TEST(Profile, MissingFileIsASentence) {
+  EXPECT_THAT(Profile::Read("/nowhere/p.json").status().message(),
+              HasSubstr("cannot read the profile /nowhere/p.json"));
+}
+
+}  // namespace
+}  // namespace tern::tools

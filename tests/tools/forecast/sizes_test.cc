@@ -1,0 +1,143 @@
+// What a round takes on the wire, from the codecs.
+#include "tools/forecast/sizes.h"
+
+#include <gtest/gtest.h>
+
+#include "common/base/text.h"
+#include "tests/e2e/job_fixture.h"
+#include "tools/forecast/forecast.h"
+
+namespace tern::tools {
+namespace {
+
+constexpr double kParameters = 431080;
+
+RoundTotals TotalsFor(const std::vector<std::string>& overrides, uint32_t workers = 2) {
+  e2e::TestJob job({.workers = workers});
+  const auto setup = setup::MakeSetup(job.job_file(), overrides);
+  EXPECT_TRUE(setup.ok()) << setup.status().message();
+  const auto sizes = SizesOf((*setup)->plan);
+  EXPECT_TRUE(sizes.ok()) << sizes.status().message();
+  return TotalsOf(*sizes);
+}
+
+// One bucket, one chunk: four bytes an element and one header each way.
+TEST(Sizes, OfFloatsAreFourBytesAndAHeader) {
+  const RoundTotals totals = TotalsFor({"exchange.codec=fp32"});
+  EXPECT_GT(totals.up, 4 * kParameters + 20);
+  EXPECT_LT(totals.up, 4 * kParameters + 80);
+  EXPECT_GT(totals.down, 4 * kParameters + 20);
+  EXPECT_LT(totals.down, 4 * kParameters + 80);
+}
+
+TEST(Sizes, CountAHeaderForEveryChunk) {
+  const RoundTotals one = TotalsFor({"exchange.codec=fp32"});
+  const RoundTotals many = TotalsFor({"exchange.codec=fp32", "exchange.chunk_kib=64"});
+  EXPECT_GT(many.up, one.up + 25 * 20);
+  EXPECT_LT(many.up, one.up + 35 * 80);
+}
+
+// docs/ALGORITHMS.md, section 5: 31.8 % of the codes of a Gaussian clipped at 2.5 sigma are not
+// zero, so mask and signs take 1.318 bits; the sum of 2 workers takes 3 planes, of 8 workers 5.
+TEST(Sizes, OfTernaryCodesAreThoseOfGaussians) {
+  const RoundTotals two = TotalsFor({"exchange.codec=ternary"});
+  EXPECT_NEAR(two.up * 8 / kParameters, 1.318, 0.015);
+  EXPECT_NEAR(two.down * 8 / kParameters, 3, 0.01);
+  EXPECT_NEAR(TotalsFor({"exchange.codec=ternary"}, 8).down * 8 / kParameters, 5, 0.01);
+}
+
+// H of the code is 1.219 bits, of the sum of 4 workers 2.219; an entropy coder comes close.
+TEST(Sizes, OfEntropyCodesComeNearTheEntropy) {
+  const RoundTotals four = TotalsFor({"exchange.codec=ternary_ans"}, 4);
+  EXPECT_NEAR(four.up * 8 / kParameters, 1.219, 0.05);
+  EXPECT_NEAR(four.down * 8 / kParameters, 2.219, 0.1);
+}
+
+// A segment longer than kSampledElements is coded in part; it has what its parts have, but for
+// their headers and tables: less than 2 %.
+TEST(Sizes, OfLongSegmentsAreThoseOfTheirParts) {
+  const RoundTotals whole = TotalsFor({"exchange.codec=ternary_ans", "exchange.chunk_kib=4096"});
+  const RoundTotals cut = TotalsFor({"exchange.codec=ternary_ans", "exchange.chunk_kib=128"});
+  EXPECT_NEAR(whole.up / cut.up, 1, 0.02);
+  EXPECT_NEAR(whole.down / cut.down, 1, 0.02);
+}
+
+// Without the round trip its messages are gone, and its scalers travel with the codes.
+TEST(Sizes, ScalersOfTheRoundBeforeTravelWithTheCodes) {
+  e2e::TestJob job;
+  const auto sizes_with = [&](const std::string& scaler) {
+    const auto setup = setup::MakeSetup(job.job_file(), {"exchange.scaler=" + scaler});
+    EXPECT_TRUE(setup.ok()) << setup.status().message();
+    return SizesOf((*setup)->plan);
+  };
+  const auto shared = sizes_with("shared"), previous = sizes_with("previous");
+  ASSERT_TRUE(shared.ok() && previous.ok());
+  EXPECT_GT((*shared)[0].scale, 8 * 4);
+  EXPECT_EQ((*previous)[0].scale, 0);
+  EXPECT_NEAR((*previous)[0].push[0], (*shared)[0].push[0] + 8 * 4, 1);
+  EXPECT_NEAR((*previous)[0].sum[0], (*shared)[0].sum[0] + 8 * 4, 1);
+}
+
+// 1 in 1000, a few bytes each, even of codecs that send more at first.
+TEST(Sizes, OfSparseCodesAreThoseOfALongJob) {
+  const RoundTotals topk = TotalsFor({"exchange.codec=topk", "exchange.topk.warmup_rounds=100"});
+  EXPECT_LT(topk.up, kParameters / 1000 * 10 + 500);
+  EXPECT_GT(topk.up, kParameters / 1000 * 4);
+}
+
+TEST(Sizes, WhatServersHoldComesDownAsThePullCodecHasIt) {
+  const RoundTotals totals = TotalsFor({"exchange.codec=ternary", "train.parameters=central",
+                                        "exchange.pull_codec=fp16", "exchange.scaler=per_worker"});
+  EXPECT_LT(totals.up, kParameters / 5);
+  EXPECT_NEAR(totals.down, 2 * kParameters, 100);
+}
+
+// The code of one sender: a mask, for no value reaches the threshold; a sum has two planes.
+TEST(Sizes, OfChangesAreThoseOfOneCode) {
+  const RoundTotals totals = TotalsFor({"exchange.codec=fp32", "train.parameters=central",
+                                        "exchange.pull=changes", "exchange.pull_codec=threshold"});
+  EXPECT_NEAR(totals.down * 8 / kParameters, 1, 0.01);
+}
+
+TEST(Forecaster, KnowsTheJobInOtherWays) {
+  e2e::TestJob job({.yaml = "exchange: {codec: qsgd, qsgd: {bits: 8}}\n"});
+  auto forecaster = Forecaster::Make(job.job_file(), {});
+  ASSERT_TRUE(forecaster.ok()) << forecaster.status().message();
+  const auto own = (*forecaster)->SetupOf((*forecaster)->own_way(), 4);
+  ASSERT_TRUE(own.ok()) << own.status().message();
+  EXPECT_EQ((*own)->plan.workers, 4u);
+  EXPECT_EQ((*own)->job.exchange().qsgd().bits(), 8u);
+  const auto fp32 = (*forecaster)->SetupOf({"ssgd", "fp32"}, 2);
+  EXPECT_TRUE(fp32.ok()) << "keys of qsgd are in nobody's way: " << fp32.status().message();
+  const auto asgd = (*forecaster)->SetupOf({"asgd", "ternary"}, 2);
+  ASSERT_TRUE(asgd.ok()) << asgd.status().message();
+  EXPECT_TRUE((*asgd)->plan.central);
+  EXPECT_FALSE((*forecaster)->SetupOf({"psgd", "ternary"}, 2).ok());
+}
+
+TEST(Forecaster, FindsWhereACodecPays) {
+  e2e::TestJob job;
+  auto forecaster = Forecaster::Make(job.job_file(), {});
+  ASSERT_TRUE(forecaster.ok()) << forecaster.status().message();
+  // Codes of a 3rd of the bytes up (and of half down) that take a second to make pay where the
+  // link takes a second longer for the rest.
+  Profile profile;
+  profile.parameters = static_cast<uint64_t>(kParameters);
+  profile.need.assign(8, 0);
+  profile.ready.assign(8, 1);
+  profile.codecs["fp32"] = {};
+  profile.codecs["fp16"] = {.encode = 1 / kParameters};
+  (*forecaster)->UseProfile(profile);
+  const auto crossing = (*forecaster)->PaysBelow({"ssgd", "fp16"}, {"ssgd", "fp32"}, 2, 8, {});
+  ASSERT_TRUE(crossing.ok()) << crossing.status().message();
+  ASSERT_TRUE(crossing->mbit.has_value());
+  // Both ways and both workers save 2 bytes an element: 8 * P bytes in a second.
+  EXPECT_NEAR(*crossing->mbit, 8 * kParameters * 8 / 1e6 / kGoodput, 0.5);
+  const auto never = (*forecaster)->PaysBelow({"ssgd", "fp32"}, {"ssgd", "fp16"}, 2, 8, {});
+  ASSERT_TRUE(never.ok());
+  EXPECT_FALSE(never->mbit.has_value());
+  EXPECT_FALSE(never->always);
+}
+
+}  // namespace
+}  // namespace tern::tools

@@ -1,0 +1,212 @@
+// The supervisor with shell scripts as the processes of a job.
+#include "tools/run/supervisor.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+
+#include "common/base/text.h"
+
+namespace tern::tools {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+class SupervisorTest : public testing::Test {
+ protected:
+  SupervisorTest() : folder_(testing::TempDir() + "tern_supervisor_XXXXXX") {
+    if (mkdtemp(folder_.data()) == nullptr) ADD_FAILURE() << folder_;
+    EXPECT_EQ(pipe2(progress_.data(), O_CLOEXEC | O_NONBLOCK), 0);
+    EXPECT_EQ(mkfifo((folder_ + "/go").c_str(), 0600), 0);
+  }
+  ~SupervisorTest() override {
+    for (const int end : progress_) close(end);
+    std::filesystem::remove_all(folder_);
+  }
+
+  // Adds a member that runs a script; in it, $D is the test's folder and `say` tells progress. The
+  // first is shard 0.
+  void Add(const std::string& script, bool job_waits = true) {
+    Supervisor::Member member;
+    member.spec.name =
+        options_.members.empty() ? "server 0" : Cat("worker ", options_.members.size() - 1);
+    member.spec.program = "/bin/sh";
+    member.spec.arguments = {
+        "-c", Cat("D=", folder_, "; say() { echo \"$1\" >&", progress_[1], "; }\n", script)};
+    member.spec.stdout_path = folder_ + "/" + member.spec.name + ".out";
+    member.spec.stderr_path = folder_ + "/" + member.spec.name + ".err";
+    member.spec.fd = progress_[1];
+    member.job_waits = job_waits;
+    member.is_worker = !options_.members.empty();
+    member.grace = member.notice = seconds(60);
+    options_.members.push_back(member);
+  }
+  // Returns what it showed.
+  std::string Run(uint32_t restarts, Time settle) {
+    options_.restarts = restarts;
+    options_.settle = settle;
+    options_.progress_fd = progress_[0];
+    testing::internal::CaptureStdout();
+    {
+      Screen screen;
+      StopSignals signals(StopSignals::Second::kReport);
+      Supervisor supervisor(options_, signals, screen);
+      const Status ran = supervisor.Run();
+      EXPECT_TRUE(ran.ok()) << ran.message();
+      verdict_ = supervisor.verdict();
+      restarts_ = supervisor.restarts();
+      newest_ = supervisor.newest();
+    }
+    return testing::internal::GetCapturedStdout();
+  }
+
+  std::string folder_;
+  std::array<int, 2> progress_{};
+  Supervisor::Options options_;
+  Status verdict_;
+  uint32_t restarts_ = 0;
+  std::string newest_;
+};
+
+constexpr const char* kEndedWell = R"(say '{"event":"ended","code":0,"sentence":""}')";
+
+TEST_F(SupervisorTest, SeesAJobToItsEnd) {
+  Add(kEndedWell);
+  Add("exit 0");
+  const std::string out = Run(0, seconds(60));
+  EXPECT_TRUE(verdict_.ok()) << verdict_.message();
+  EXPECT_EQ(newest_, R"({"event":"ended","code":0,"sentence":""})");
+  EXPECT_THAT(out, HasSubstr("worker 0 is process "));
+}
+
+TEST_F(SupervisorTest, StartsAgainWhoLeftWhileTheJobGoesOn) {
+  Add(Cat("read word < $D/go\n", kEndedWell));
+  Add("if [ -e $D/lived ]; then echo go > $D/go; else touch $D/lived; exit 75; fi");
+  const std::string out = Run(1, milliseconds(20));
+  EXPECT_TRUE(verdict_.ok()) << verdict_.message();
+  EXPECT_EQ(restarts_, 1u);
+  EXPECT_THAT(out, HasSubstr("exited with code 75\n  it is started again (1 of 1)"));
+}
+
+TEST_F(SupervisorTest, StartsNobodyAgainWhoLeftBecauseTheJobEnded) {
+  // The worker has gone before shard 0 says that the job was aborted.
+  Add(R"(read word < $D/go; say '{"event":"ended","code":75,"sentence":"worker 1 is silent"}'; exit 75)");
+  Add("echo go > $D/go; echo 'sh: worker 1 is silent' >&2; exit 75");
+  Run(5, seconds(60));
+  EXPECT_EQ(restarts_, 0u);
+  EXPECT_EQ(verdict_.code(), Code::kPeerLost);
+  EXPECT_THAT(verdict_.message(), HasSubstr("root cause: server 0 ended it: worker 1 is silent"));
+}
+
+TEST_F(SupervisorTest, RestartsAreOfAllTogetherThenTheJobIsEnded) {
+  Add("exec sleep 1000");
+  Add("kill -9 $$");
+  Add("exec sleep 1000");
+  Run(2, milliseconds(20));
+  EXPECT_EQ(restarts_, 2u);
+  EXPECT_EQ(verdict_.code(), Code::kPeerLost);
+  EXPECT_THAT(verdict_.message(), HasSubstr("root cause: worker 0 (process "));
+}
+
+TEST_F(SupervisorTest, StartsNobodyAgainForWhomTheJobDoesNotWait) {
+  Add("exec sleep 1000");
+  Add("echo 'sh: no such data' >&2; exit 65", false);
+  Run(5, Time(0));
+  EXPECT_EQ(restarts_, 0u);
+  EXPECT_EQ(verdict_.code(), Code::kBadData);
+  EXPECT_THAT(verdict_.message(), HasSubstr("exited with code 65: no such data"));
+}
+
+TEST_F(SupervisorTest, StartsNobodyAgainWhoWouldFailAgain) {
+  for (const int code : {64, 65, 74, 76, 78, 79}) {
+    options_.members.clear();
+    Add("exec sleep 1000");
+    Add(Cat("echo 'sh: no room' >&2; exit ", code));
+    Add("exec sleep 1000");
+    for (Supervisor::Member& member : options_.members) member.notice = Time(0);
+    const std::string out = Run(5, milliseconds(20));
+    EXPECT_EQ(restarts_, 0u);
+    EXPECT_EQ(ExitCode(verdict_), code);
+    EXPECT_THAT(verdict_.message(), HasSubstr("no room"));
+    EXPECT_THAT(out, testing::Not(HasSubstr("started again")));
+  }
+}
+
+TEST_F(SupervisorTest, DoesNotWaitForSuccessorsOfWorkersThatAreAllGone) {
+  Add(R"(say '{"event":"progress","workers":1,"present":1}'; echo begun > $D/go; exec sleep 1000)");
+  Add("read word < $D/go; kill -9 $$");
+  options_.members.back().notice = Time(0);
+  Run(0, milliseconds(20));  // the grace is a minute
+  EXPECT_EQ(verdict_.code(), Code::kPeerLost);
+  EXPECT_THAT(verdict_.message(), HasSubstr("root cause: worker 0"));
+}
+
+TEST_F(SupervisorTest, AFailureAfterTheEndOfTheJobIsTheRuns) {
+  Add(Cat(kEndedWell, "; echo ended > $D/go"));
+  Add("read word < $D/go; echo 'sh: cannot write worker.0.json' >&2; exit 74");
+  Run(0, Time(0));
+  EXPECT_EQ(verdict_.code(), Code::kCannotWrite);
+  EXPECT_THAT(verdict_.message(), HasSubstr("cannot write worker.0.json"));
+}
+
+TEST_F(SupervisorTest, AFailureThatIsSeenBeforeTheEndOfTheJobIsTheRunsUnlessTheJobLostTheWorker) {
+  for (const int present : {0, 1}) {
+    options_.members.clear();
+    // Shard 0 says it once the supervisor has seen the worker's exit, and so let its pid go.
+    Add(Cat("read pid < $D/go; while [ -e /proc/$pid ]; do sleep 0.01; done\n",
+            R"(say '{"event":"ended","code":0,"sentence":"","workers":1,"present":)", present,
+            "}'"));
+    Add("echo $$ > $D/go; echo 'sh: cannot write worker.0.json' >&2; exit 74");
+    Run(0, seconds(60));
+    EXPECT_EQ(verdict_.code(), present == 1 ? Code::kCannotWrite : Code::kOk);
+  }
+}
+
+TEST_F(SupervisorTest, GivesTheOthersTimeToEndOnceTheJobHasBegun) {
+  // Shard 0 takes longer than the settling time to find out and to say so.
+  Add(R"(say '{"event":"progress","workers":1,"present":1}'; echo begun > $D/go; sleep 0.3
+say '{"event":"ended","code":75,"sentence":"worker 0 was lost"}'; exit 75)");
+  Add("read word < $D/go; kill -9 $$", false);
+  Run(0, milliseconds(20));
+  EXPECT_EQ(verdict_.code(), Code::kPeerLost);
+  EXPECT_THAT(verdict_.message(), testing::AllOf(HasSubstr("root cause: worker 0"),
+                                                 HasSubstr("then the job ended with code 75")));
+}
+
+TEST_F(SupervisorTest, WhatShard0SaysAfterItWasToldToEndIsNoNews) {
+  ASSERT_EQ(mkfifo((folder_ + "/never").c_str(), 0600), 0);
+  Add(R"(trap 'say "{\"event\":\"ended\",\"code\":143}"; exit 143' TERM
+echo go > $D/go; read word < $D/never)");
+  Add("read word < $D/go; exit 65");
+  Run(0, Time(0));
+  EXPECT_EQ(verdict_.code(), Code::kBadData);
+  EXPECT_THAT(newest_, HasSubstr("143"));
+}
+
+TEST_F(SupervisorTest, APileOfNonsenseOnTheProgressPipeHarmsNothing) {
+  Add(Cat("say '{\"event\":'; say ''; say '[1]'; say 'x'\n", kEndedWell));
+  Run(0, Time(0));
+  EXPECT_TRUE(verdict_.ok()) << verdict_.message();
+}
+
+TEST_F(SupervisorTest, AProgramThatCannotStartEndsTheOthers) {
+  Add("echo $$ > $D/pid; exec sleep 1000");
+  Add("true");
+  options_.members.back().spec.program = folder_ + "/none";
+  options_.progress_fd = progress_[0];
+  Screen screen;
+  StopSignals signals(StopSignals::Second::kReport);
+  Supervisor supervisor(options_, signals, screen);
+  EXPECT_EQ(supervisor.Run().code(), Code::kAddress);
+}
+
+}  // namespace
+}  // namespace tern::tools

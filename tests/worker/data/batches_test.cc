@@ -1,0 +1,240 @@
+#include "worker/data/batches.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "tests/worker/data/idx_files.h"
+#include "worker/data/order.h"
+
+namespace tern::data {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Batches MakeBatches(const Samples& samples, const Batches::Options& options) {
+  auto batches = Batches::Make(samples, options);
+  EXPECT_TRUE(batches.ok()) << batches.status().message();
+  return std::move(*batches);
+}
+
+std::vector<uint64_t> IndicesOf(Batches& batches, uint64_t step) {
+  std::vector<uint64_t> indices;
+  for (const auto& place : batches.Places(step)) indices.push_back(place.sample);
+  return indices;
+}
+
+// The samples of a step over all ranks, in rank order.
+std::vector<uint64_t> Union(std::vector<Batches>& ranks, uint64_t step) {
+  std::vector<uint64_t> all;
+  for (Batches& rank : ranks) {
+    for (const uint64_t index : IndicesOf(rank, step)) all.push_back(index);
+  }
+  return all;
+}
+
+std::vector<Batches> MakeRanks(const Samples& samples, Batches::Options options) {
+  std::vector<Batches> ranks;
+  for (options.rank = 0; options.rank < options.workers; ++options.rank) {
+    ranks.push_back(MakeBatches(samples, options));
+  }
+  return ranks;
+}
+
+// Computed by another implementation, in another language, from the text of order.h and philox.h.
+TEST(EpochPermutation, IsTheOrderThatJobsDependOn) {
+  EXPECT_THAT(EpochPermutation(1, 0, 0, 12), ElementsAre(2, 6, 11, 8, 5, 3, 4, 0, 7, 9, 10, 1));
+  EXPECT_THAT(EpochPermutation(1, 0, 1, 12), ElementsAre(6, 4, 10, 0, 3, 9, 2, 1, 8, 5, 11, 7));
+  EXPECT_THAT(EpochPermutation(2, 0, 0, 12), ElementsAre(8, 1, 2, 4, 0, 6, 7, 10, 3, 9, 11, 5));
+  EXPECT_THAT(EpochPermutation(1, 3, 0, 12), ElementsAre(3, 7, 11, 10, 1, 5, 0, 8, 2, 9, 4, 6));
+  EXPECT_THAT(EpochPermutation(uint64_t{7} << 32 | 1, 0, 0, 12),
+              ElementsAre(6, 0, 9, 2, 10, 8, 3, 4, 11, 5, 1, 7));
+  const auto large = EpochPermutation(1, 0, 0, 60000);
+  EXPECT_THAT(std::vector(large.begin(), large.begin() + 4),
+              ElementsAre(19048, 36570, 54303, 52712));
+  EXPECT_THAT(std::vector(large.end() - 4, large.end()), ElementsAre(53009, 55646, 58798, 5498));
+}
+
+TEST(EpochPermutation, HoldsEachPlaceOnce) {
+  for (const uint32_t count : {1u, 2u, 7u, 1000u, 60000u}) {
+    auto order = EpochPermutation(5, 0, 9, count);
+    ASSERT_EQ(order.size(), count);
+    std::sort(order.begin(), order.end());
+    for (uint32_t i = 0; i < count; ++i) ASSERT_EQ(order[i], i);
+  }
+  EXPECT_TRUE(EpochPermutation(5, 0, 9, 0).empty());
+}
+
+// Chi-square over the 24 orders of 4: 23 degrees of freedom, 49.7 is the 0.999 quantile; the seed
+// is fixed.
+TEST(EpochPermutation, FavoursNoOrder) {
+  std::map<std::vector<uint32_t>, int> counts;
+  constexpr int kEpochs = 24'000;
+  for (int epoch = 0; epoch < kEpochs; ++epoch) ++counts[EpochPermutation(1, 0, epoch, 4)];
+  EXPECT_EQ(counts.size(), 24u);
+  double chi_square = 0;
+  for (const auto& [order, count] : counts) chi_square += (count - 1000.) * (count - 1000.) / 1000.;
+  EXPECT_LT(chi_square, 49.7);
+}
+
+TEST(Batches, SharedGivesOneSetForEveryNumberOfWorkers) {
+  const auto samples = SmallSamples(50);  // 12 does not divide 50: batches straddle epochs
+  std::vector<Batches> one = MakeRanks(*samples, {.seed = 3, .workers = 1, .batch_total = 12});
+  for (const uint32_t workers : {2u, 3u, 4u}) {
+    auto ranks = MakeRanks(*samples, {.seed = 3, .workers = workers, .batch_total = 12});
+    for (uint64_t step = 0; step < 30; ++step) {
+      EXPECT_EQ(Union(ranks, step), Union(one, step)) << workers << " workers, step " << step;
+    }
+  }
+}
+
+TEST(Batches, SharedSeesEverySampleOnceAnEpochAndReshuffles) {
+  const auto samples = SmallSamples(50);
+  auto ranks = MakeRanks(*samples, {.seed = 3, .workers = 2, .batch_total = 10});
+  std::vector<std::vector<uint64_t>> epochs(4);
+  for (uint64_t step = 0; step < 20; ++step) {
+    for (const uint64_t index : Union(ranks, step)) epochs[step / 5].push_back(index);
+  }
+  for (const auto& epoch : epochs) {
+    EXPECT_EQ(std::set(epoch.begin(), epoch.end()).size(), 50u);
+  }
+  EXPECT_NE(epochs[0], epochs[1]);
+}
+
+TEST(Batches, StraddlesAnEpochWithoutLosingASample) {
+  const auto samples = SmallSamples(50);
+  auto one = MakeRanks(*samples, {.workers = 1, .batch_total = 12});
+  std::map<uint64_t, int> seen;  // 25 steps of 12 are 6 epochs of 50
+  for (uint64_t step = 0; step < 25; ++step) {
+    for (const uint64_t index : Union(one, step)) ++seen[index];
+  }
+  EXPECT_EQ(seen.size(), 50u);
+  for (const auto& [index, times] : seen) EXPECT_EQ(times, 6) << index;
+}
+
+TEST(Batches, BySampleKeepsEachWorkerToItsOwnImages) {
+  const auto samples = SmallSamples(50);  // rows of 17, 17 and 16
+  auto ranks =
+      MakeRanks(*samples, {.workers = 3, .batch_total = 12, .partition = pb::Data::by_sample});
+  for (uint64_t rank = 0; rank < 3; ++rank) {
+    const uint64_t row = rank < 2 ? 17 : 16;
+    std::map<uint64_t, int> seen;
+    for (uint64_t step = 0; step < row; ++step) {  // 4 * row draws: each image 4 times
+      for (const uint64_t index : IndicesOf(ranks[rank], step)) {
+        ASSERT_EQ(index % 3, rank);
+        ++seen[index];
+      }
+    }
+    EXPECT_EQ(seen.size(), row);
+    for (const auto& [index, times] : seen) EXPECT_EQ(times, 4) << index;
+  }
+}
+
+TEST(Batches, AreTheSameInAnyOrderOfSteps) {
+  const auto samples = SmallSamples(50);
+  for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {
+    const Batches::Options options = {
+        .rank = 1, .workers = 2, .batch_total = 12, .partition = partition};
+    Batches sequential = MakeBatches(*samples, options);
+    std::vector<std::vector<uint64_t>> expected;
+    for (uint64_t step = 0; step <= 1000; ++step) expected.push_back(IndicesOf(sequential, step));
+    Batches random = MakeBatches(*samples, options);
+    for (const uint64_t step : {1000, 3, 4, 500, 0, 999}) {
+      EXPECT_EQ(IndicesOf(random, step), expected[step]) << step;
+    }
+  }
+}
+
+TEST(Batches, ByClassCutsTheImagesInTheOrderOfTheirLabels) {
+  const auto samples = SmallSamples(50);  // labels 0 to 9, five of each; parts of 17, 17 and 16
+  auto ranks =
+      MakeRanks(*samples, {.workers = 3, .batch_total = 12, .partition = pb::Data::by_class});
+  const std::vector<std::set<uint64_t>> labels = {{0, 1, 2, 3}, {3, 4, 5, 6}, {6, 7, 8, 9}};
+  std::set<uint64_t> all;
+  for (uint64_t rank = 0; rank < 3; ++rank) {
+    const uint64_t row = rank < 2 ? 17 : 16;
+    std::map<uint64_t, int> seen;
+    for (uint64_t step = 0; step < row; ++step) {  // 4 * row draws: each image 4 times
+      for (const uint64_t index : IndicesOf(ranks[rank], step)) {
+        ASSERT_TRUE(labels[rank].contains(index % 10)) << index << " on " << rank;
+        ++seen[index];
+        all.insert(index);
+      }
+    }
+    EXPECT_EQ(seen.size(), row);
+    for (const auto& [index, times] : seen) EXPECT_EQ(times, 4) << index;
+  }
+  EXPECT_EQ(all.size(), 50u);
+}
+
+TEST(Batches, PlacesTellTheEpochOfEachSample) {
+  const auto samples = SmallSamples(50);
+  Batches one = MakeBatches(*samples, {.batch_total = 12});
+  std::map<std::pair<uint64_t, uint64_t>, int> seen;  // 25 steps of 12 are 6 epochs of 50
+  for (uint64_t step = 0; step < 25; ++step) {
+    for (const auto& place : one.Places(step)) ++seen[{place.epoch, place.sample}];
+  }
+  EXPECT_EQ(seen.size(), 6u * 50);
+}
+
+TEST(Batches, CountsStepsOfAnEpochAlikeOnAllRanks) {
+  const auto samples = SmallSamples(50);
+  std::vector<uint64_t> steps;
+  for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {
+    for (Batches& rank :
+         MakeRanks(*samples, {.workers = 3, .batch_total = 12, .partition = partition})) {
+      steps.push_back(rank.epochs().steps_per_epoch());
+    }
+  }
+  EXPECT_THAT(steps, Each(4u));
+}
+
+TEST(Batches, RejectsABatchThatDoesNotDivide) {
+  const auto batches = Batches::Make(*SmallSamples(50), {.workers = 3, .batch_total = 10});
+  ASSERT_FALSE(batches.ok());
+  EXPECT_EQ(batches.status().code(), Code::kBadJob);
+  EXPECT_THAT(batches.status().message(),
+              HasSubstr("train.batch_total is 10; expected a multiple of the 3 workers"));
+  EXPECT_FALSE(Batches::Make(*SmallSamples(50), {.batch_total = 0}).ok());
+}
+
+TEST(Batches, RejectsABatchLargerThanTheSet) {
+  EXPECT_TRUE(Batches::Make(*SmallSamples(8), {.batch_total = 8}).ok());
+  const auto batches = Batches::Make(*SmallSamples(7), {.batch_total = 8});
+  ASSERT_FALSE(batches.ok());
+  EXPECT_EQ(batches.status().code(), Code::kBadJob);
+  EXPECT_THAT(batches.status().message(),
+              HasSubstr("holds 7 images, fewer than train.batch_total (8)"));
+}
+
+TEST(Batches, RejectsARankOutOfRange) {
+  for (const uint32_t workers : {0u, 2u}) {
+    const auto batches =
+        Batches::Make(*SmallSamples(50), {.rank = 2, .workers = workers, .batch_total = 2});
+    ASSERT_FALSE(batches.ok());
+    EXPECT_EQ(batches.status().code(), Code::kBadJob);
+  }
+}
+
+TEST(TestPart, CoversTheSetExactlyInEqualParts) {
+  for (const uint64_t count : {0, 1, 5, 10000, 10007}) {
+    for (const uint32_t workers : {1u, 2u, 3u, 4u, 8u, 127u}) {
+      uint64_t next = 0;
+      for (uint32_t rank = 0; rank < workers; ++rank) {
+        const Range part = TestPart(count, rank, workers);
+        EXPECT_EQ(part.begin, next);
+        EXPECT_GE(part.end - part.begin, count / workers);
+        EXPECT_LE(part.end - part.begin, count / workers + 1);
+        next = part.end;
+      }
+      EXPECT_EQ(next, count);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tern::data

@@ -1,0 +1,135 @@
+#include "worker/data/dataset.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/worker/data/idx_files.h"
+#include "worker/data/datasets.h"
+
+namespace tern::data {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string kImages = IdxBytes({3, 2, 1}, {0, 1, 2, 3, 4, 5});
+const std::string kLabels = IdxBytes({3}, {4, 7, 0});
+
+std::vector<uint8_t> PixelsOf(const Dataset& dataset) {
+  std::vector<uint8_t> all;
+  Image image;
+  for (uint64_t i = 0; i < dataset.count(); ++i) {
+    const Status decoded = dataset.Decode(i, &image);
+    EXPECT_TRUE(decoded.ok()) << decoded.message();
+    all.insert(all.end(), image.pixels.begin(), image.pixels.end());
+  }
+  return all;
+}
+
+class DatasetTest : public testing::Test {
+ protected:
+  DatasetTest() { data_.set_dir(folder_.path()); }
+
+  std::string Sentence(Split split = Split::kTrain) const {
+    const auto dataset = ReadDataset(data_, split);
+    EXPECT_FALSE(dataset.ok());
+    EXPECT_EQ(dataset.status().code(), Code::kBadData);
+    return dataset.status().message();
+  }
+
+  TempFolder folder_;
+  pb::Data data_;
+};
+
+TEST_F(DatasetTest, ReadsImagesAndLabels) {
+  folder_.WritePair("train", kImages, kLabels);
+  const auto dataset = ReadDataset(data_, Split::kTrain);
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  EXPECT_EQ((*dataset)->count(), 3u);
+  EXPECT_EQ((*dataset)->channels, 1u);
+  EXPECT_EQ((*dataset)->height, 2u);
+  EXPECT_EQ((*dataset)->width, 1u);
+  EXPECT_EQ((*dataset)->image_size(), 2u);
+  EXPECT_EQ((*dataset)->classes, 8u);
+  EXPECT_THAT(PixelsOf(**dataset), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT((*dataset)->labels, ElementsAre(4, 7, 0));
+}
+
+TEST_F(DatasetTest, ReadsTheTestSplitFromItsOwnFiles) {
+  folder_.WritePair("train", kImages, kLabels);
+  folder_.WritePair("t10k", IdxBytes({1, 2, 1}, {8, 9}), IdxBytes({1}, {255}));
+  const auto dataset = ReadDataset(data_, Split::kTest);
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  EXPECT_THAT(PixelsOf(**dataset), ElementsAre(8, 9));
+  EXPECT_EQ((*dataset)->classes, 256u);
+}
+
+TEST_F(DatasetTest, TakesTheFirstImagesUpToTheLimitOfEachSplit) {
+  folder_.WritePair("train", kImages, kLabels);
+  folder_.WritePair("t10k", kImages, kLabels);
+  data_.set_train_limit(1);
+  data_.set_test_limit(100);
+  const auto train = ReadDataset(data_, Split::kTrain);
+  const auto test = ReadDataset(data_, Split::kTest);
+  ASSERT_TRUE(train.ok() && test.ok());
+  EXPECT_THAT(PixelsOf(**train), ElementsAre(0, 1));
+  EXPECT_THAT((*train)->labels, ElementsAre(4));
+  EXPECT_EQ((*train)->classes, 8u);
+  EXPECT_EQ((*test)->count(), 3u);
+}
+
+TEST_F(DatasetTest, SaysThatImagesAndLabelsLookSwapped) {
+  folder_.WritePair("train", kLabels, kImages);
+  EXPECT_EQ(Sentence(), folder_.path() +
+                            "/train-images-idx3-ubyte: holds 1 dimensions (0x00000801), expected 3 "
+                            "for images (0x00000803); it looks like labels: are images and labels "
+                            "swapped?");
+  folder_.WritePair("train", kImages, kImages);
+  EXPECT_THAT(Sentence(), AllOf(HasSubstr("train-labels-idx1-ubyte: holds 3 dimensions"),
+                                HasSubstr("it looks like images")));
+}
+
+TEST_F(DatasetTest, RejectsImagesOfTwoDimensions) {
+  folder_.WritePair("train", IdxBytes({3, 2}, {0, 1, 2, 3, 4, 5}), kLabels);
+  EXPECT_THAT(Sentence(), AllOf(HasSubstr("holds 2 dimensions (0x00000802), expected 3"),
+                                testing::Not(HasSubstr("swapped"))));
+}
+
+TEST_F(DatasetTest, RejectsImagesAndLabelsOfDifferentCounts) {
+  folder_.WritePair("train", kImages, IdxBytes({2}, {4, 7}));
+  EXPECT_THAT(Sentence(), AllOf(HasSubstr("holds 3 images"), HasSubstr("2 labels")));
+}
+
+TEST_F(DatasetTest, NamesTheMissingFile) {
+  folder_.Write("train-images-idx3-ubyte", kImages);
+  EXPECT_THAT(Sentence(), HasSubstr("train-labels-idx1-ubyte.gz"));
+  EXPECT_THAT(Sentence(Split::kTest), HasSubstr("t10k-images-idx3-ubyte.gz"));
+}
+
+TEST(FashionMnist, IsReadWhole) {
+  const std::string dir = "/usr/share/datasets/fashion-mnist";
+  if (!std::filesystem::exists(dir)) {
+    GTEST_SKIP() << dir << " is not there; Debian's dataset-fashion-mnist brings it";
+  }
+  pb::Data data;
+  data.set_dir(dir);
+  const auto train = ReadDataset(data, Split::kTrain);
+  const auto test = ReadDataset(data, Split::kTest);
+  ASSERT_TRUE(train.ok()) << train.status().message();
+  ASSERT_TRUE(test.ok()) << test.status().message();
+  EXPECT_EQ((*train)->count(), 60000u);
+  EXPECT_EQ((*test)->count(), 10000u);
+  EXPECT_EQ((*train)->image_size(), 28u * 28u);
+  EXPECT_EQ(PixelsOf(**train).size(), 60000u * 28 * 28);
+  EXPECT_EQ((*train)->classes, 10u);
+  for (uint8_t label = 0; label < 10; ++label) {
+    EXPECT_EQ(std::count((*train)->labels.begin(), (*train)->labels.end(), label), 6000);
+    EXPECT_EQ(std::count((*test)->labels.begin(), (*test)->labels.end(), label), 1000);
+  }
+}
+
+}  // namespace
+}  // namespace tern::data

@@ -1,0 +1,208 @@
+#include "worker/data/encoded.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/worker/data/image_files.h"
+#include "worker/data/jpeg.h"
+
+namespace tern::data {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+
+Image Decoded(const std::string& bytes, uint32_t channels) {
+  Image image;
+  const Status status = DecodeImage(AsVector(bytes), channels, &image);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return image;
+}
+
+Status DecodeOf(const std::string& bytes) {
+  Image image;
+  return DecodeImage(AsVector(bytes), 3, &image);
+}
+
+Result<ImageHeader> HeaderOf(const std::string& bytes) {
+  return ReadImageHeader(
+      [&bytes](uint64_t offset, std::span<uint8_t> into) {
+        if (offset >= bytes.size()) return size_t{0};
+        const size_t got = std::min(into.size(), bytes.size() - offset);
+        std::memcpy(into.data(), bytes.data() + offset, got);
+        return got;
+      },
+      bytes.size());
+}
+
+Image Luma(const Image& rgb) {
+  Image gray;
+  gray.Resize(1, rgb.height, rgb.width);
+  for (uint64_t i = 0; i < rgb.plane(); ++i) {
+    const auto at = [&](uint64_t c) { return rgb.pixels[c * rgb.plane() + i]; };
+    gray.pixels[i] = static_cast<uint8_t>(0.299 * at(0) + 0.587 * at(1) + 0.114 * at(2) + 0.5);
+  }
+  return gray;
+}
+
+const std::vector<std::string>& Files() {
+  static const std::vector<std::string> files = {
+      EncodeJpeg(Picture(3, 33, 47)), EncodeJpeg(Picture(3, 33, 47), {.progressive = true}),
+      EncodeJpeg(Picture(1, 33, 47)), EncodePng(Picture(3, 33, 47)),
+      EncodePng(Picture(1, 33, 47), {.alpha = true, .interlaced = true})};
+  return files;
+}
+
+TEST(Jpeg, IsThePictureUpToItsQuality) {
+  for (const bool progressive : {false, true}) {
+    const Image picture = Picture(3, 33, 47);
+    const std::string bytes = EncodeJpeg(picture, {.quality = 98, .progressive = progressive});
+    EXPECT_LE(Distance(Decoded(bytes, 3), picture), 12);
+  }
+  const Image gray = Picture(1, 17, 5);
+  EXPECT_LE(Distance(Decoded(EncodeJpeg(gray, {.quality = 100}), 1), gray), 3);
+}
+
+// Eight rows of one gray, coded exactly: a value that no version of the library may change.
+TEST(Jpeg, OfOneColorIsThatColor) {
+  Image flat;
+  flat.Resize(3, 8, 8);
+  std::fill(flat.pixels.begin(), flat.pixels.end(), 77);
+  EXPECT_EQ(Decoded(EncodeJpeg(flat, {.quality = 100}), 3).pixels, flat.pixels);
+}
+
+TEST(Jpeg, OfInksIsTurnedIntoColors) {
+  const Image picture = Picture(3, 24, 24);
+  EXPECT_LE(Distance(Decoded(EncodeJpeg(picture, {.quality = 98, .cmyk = true}), 3), picture), 12);
+}
+
+TEST(Jpeg, OfTooManyScansIsRefused) {
+  const std::string bytes = EncodeJpeg(Picture(1, 16, 16), {.progressive = true});
+  size_t scan = bytes.find("\xff\xda");
+  const size_t next = bytes.find("\xff\xda", scan + 2);
+  ASSERT_NE(next, std::string::npos);
+  std::string many = bytes.substr(0, scan);
+  for (int i = 0; i <= kMaxJpegScans; ++i) many += bytes.substr(scan, next - scan);
+  many += bytes.substr(next);
+  EXPECT_THAT(DecodeOf(many).message(), HasSubstr("damaged JPEG"));
+}
+
+TEST(Png, IsThePictureExactly) {
+  for (const uint32_t channels : {1u, 3u}) {
+    const Image picture = Picture(channels, 19, 23);
+    for (const int bits : {8, 16}) {
+      for (const bool alpha : {false, true}) {
+        for (const bool interlaced : {false, true}) {
+          const std::string bytes = EncodePng(picture, {bits, alpha, interlaced});
+          EXPECT_EQ(Distance(Decoded(bytes, channels), picture), 0)
+              << channels << " channels, " << bits << " bits, " << alpha << interlaced;
+        }
+      }
+    }
+  }
+}
+
+TEST(Png, SpreadsAPaletteOut) {
+  const Image image = Decoded(EncodePalettePng(5, 7, 9), 3);
+  ASSERT_EQ(image.channels, 3u);
+  for (uint32_t y = 0; y < 5; ++y) {
+    for (uint32_t x = 0; x < 7; ++x) {
+      const int color = static_cast<int>((x + y) % 9);
+      EXPECT_EQ(image.pixels[y * 7 + x], 20 * color);
+      EXPECT_EQ(image.pixels[35 + y * 7 + x], 255 - 20 * color);
+      EXPECT_EQ(image.pixels[70 + y * 7 + x], 10 * color);
+    }
+  }
+}
+
+TEST(DecodeImage, TurnsGrayIntoColorsAndColorsIntoGray) {
+  const Image color = Picture(3, 9, 11), gray = Picture(1, 9, 11);
+  EXPECT_LE(Distance(Decoded(EncodePng(color), 1), Luma(color)), 1);
+  const Image spread = Decoded(EncodePng(gray), 3);
+  ASSERT_EQ(spread.pixels.size(), 3 * gray.pixels.size());
+  for (size_t i = 0; i < spread.pixels.size(); ++i)
+    ASSERT_EQ(spread.pixels[i], gray.pixels[i % gray.pixels.size()]);
+}
+
+TEST(ImageHeader, TellsTheSize) {
+  for (const std::string& bytes : Files()) {
+    const auto header = HeaderOf(bytes);
+    ASSERT_TRUE(header.ok()) << header.status().message();
+    EXPECT_EQ(header->height, 33u);
+    EXPECT_EQ(header->width, 47u);
+  }
+}
+
+// A camera's file: the size stands behind what programs wrote into it.
+TEST(ImageHeader, IsFoundBehindLongSegments) {
+  const std::string plain = EncodeJpeg(Picture(3, 33, 47));
+  std::string bytes = plain.substr(0, 2);
+  for (int i = 0; i < 40; ++i) bytes += "\xff\xe1\xff\xff" + std::string(65533, 'x');
+  bytes += "\xff\xff" + plain.substr(2);
+  const auto header = HeaderOf(bytes);
+  ASSERT_TRUE(header.ok()) << header.status().message();
+  EXPECT_EQ(header->width, 47u);
+  EXPECT_EQ(DecodeOf(bytes).message(), "");
+}
+
+TEST(DecodeImage, RefusesEveryTruncation) {
+  for (const std::string& whole : Files()) {
+    for (size_t length = 0; length < whole.size(); length += length < 700 ? 1 : 13) {
+      const std::string cut = whole.substr(0, length);
+      // The last marker of a JPEG says that it ends; all of the picture is there without it.
+      const bool is_jpeg = whole[1] == '\xd8';
+      if (is_jpeg && length + 2 >= whole.size()) continue;
+      const Status status = DecodeOf(cut);
+      ASSERT_EQ(status.code(), Code::kBadData) << length << " of " << whole.size();
+      (void)HeaderOf(cut);
+    }
+  }
+}
+
+TEST(DecodeImage, SurvivesEveryByteThatIsChanged) {
+  for (const std::string& whole : Files()) {
+    for (size_t at = 0; at < whole.size(); at += 3) {
+      for (const char change : {'\xff', '\x01', '\x80'}) {
+        std::string bytes = whole;
+        bytes[at] = static_cast<char>(bytes[at] ^ change);
+        Image image;
+        if (DecodeImage(AsVector(bytes), 3, &image).ok()) {
+          ASSERT_EQ(image.pixels.size(), 3 * image.plane());
+        }
+        (void)HeaderOf(bytes);
+      }
+    }
+  }
+}
+
+TEST(DecodeImage, RefusesWhatIsNoImage) {
+  EXPECT_THAT(DecodeOf("").message(), HasSubstr("empty (0 bytes)"));
+  EXPECT_THAT(HeaderOf("").status().message(), HasSubstr("empty (0 bytes)"));
+  for (const std::string text : {"<html>not here</html>", "GIF89a......", "\xff", "\x89PN"}) {
+    EXPECT_THAT(DecodeOf(text).message(), HasSubstr("neither JPEG nor PNG"));
+    EXPECT_THAT(HeaderOf(text).status().message(), HasSubstr("neither JPEG nor PNG"));
+  }
+}
+
+TEST(DecodeImage, RefusesGiantSizesBeforeItMakesRoom) {
+  std::string png = EncodePng(Picture(3, 33, 47));
+  png.replace(16, 8, std::string("\x00\x7f\xff\xff\x00\x7f\xff\xff", 8));
+  EXPECT_THAT(HeaderOf(png).status().message(), HasSubstr("more than the"));
+  EXPECT_THAT(DecodeOf(png).message(), HasSubstr("damaged PNG"));
+  std::string jpeg = EncodeJpeg(Picture(3, 33, 47));
+  const size_t frame = jpeg.find("\xff\xc0");
+  jpeg.replace(frame + 5, 4, "\xff\x00\xff\x00", 4);
+  EXPECT_THAT(HeaderOf(jpeg).status().message(), HasSubstr("more than the"));
+  EXPECT_THAT(DecodeOf(jpeg).message(), HasSubstr("promises 65280 x 65280 pixels"));
+  jpeg.replace(frame + 5, 4,
+               std::string("\x1f\x00\x1f\x00", 4));  // allowed, but not in so few bytes
+  EXPECT_THAT(DecodeOf(jpeg).message(), HasSubstr("promises 7936 x 7936 pixels"));
+  jpeg.replace(frame + 5, 4, std::string("\x00\x00\x00\x10", 4));
+  EXPECT_THAT(HeaderOf(jpeg).status().message(), HasSubstr("a size of 16 x 0"));
+  EXPECT_FALSE(DecodeOf(jpeg).ok());
+}
+
+}  // namespace
+}  // namespace tern::data

@@ -1,0 +1,231 @@
+#include "worker/data/folder.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/worker/data/idx_files.h"
+#include "tests/worker/data/image_files.h"
+#include "worker/data/datasets.h"
+#include "worker/data/samples.h"
+
+namespace tern::data {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class FolderTest : public testing::Test {
+ protected:
+  FolderTest() {
+    data_.set_format(pb::Data::folder);
+    data_.set_dir(folder_.path());
+    for (const char* split : {"train", "test"}) {
+      for (const char* name : {"dog", "Cat", "ant"}) {
+        for (const char* file : {"b.JPG", "a.png", "c.jpeg"}) Put(split, name, file);
+      }
+    }
+  }
+
+  std::string Put(const std::string& split, const std::string& name, const std::string& file,
+                  const std::string& bytes) const {
+    std::filesystem::create_directories(folder_.path() + "/" + split + "/" + name);
+    return folder_.Write(split + "/" + name + "/" + file, bytes);
+  }
+  std::string Put(const std::string& split, const std::string& name, const std::string& file,
+                  uint32_t seed = 0) const {
+    const Image image = Picture(3, 12, 10, seed);
+    return Put(split, name, file, file[0] == 'a' ? EncodePng(image) : EncodeJpeg(image));
+  }
+  Result<std::unique_ptr<Dataset>> Read(Split split = Split::kTrain) {
+    ReadOptions options;
+    options.warn = [this](const std::string& sentence) { warnings_.push_back(sentence); };
+    return ReadDataset(data_, split, options);
+  }
+  std::string Sentence(Split split = Split::kTrain) {
+    const auto dataset = Read(split);
+    EXPECT_EQ(dataset.status().code(), Code::kBadData);
+    return dataset.status().message();
+  }
+
+  TempFolder folder_;
+  pb::Data data_;
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(FolderTest, ListsClassesAndFilesInTheOrderOfTheirNames) {
+  const auto train = Read();
+  ASSERT_TRUE(train.ok()) << train.status().message();
+  const Dataset& set = **train;
+  EXPECT_THAT(set.names, ElementsAre("Cat", "ant", "dog"));
+  EXPECT_THAT(set.labels, ElementsAre(0, 0, 0, 1, 1, 1, 2, 2, 2));
+  EXPECT_EQ(set.NameOf(3), folder_.path() + "/train/ant/a.png");
+  EXPECT_EQ(set.NameOf(8), folder_.path() + "/train/dog/c.jpeg");
+  EXPECT_EQ(set.classes, 3u);
+  EXPECT_EQ(set.height, 12u);
+  EXPECT_EQ(set.width, 10u);
+  EXPECT_THAT(warnings_, IsEmpty());
+  Image image;
+  for (uint64_t i = 0; i < set.count(); ++i) {
+    ASSERT_TRUE(set.Decode(i, &image).ok());
+    EXPECT_LE(Distance(image, Picture(3, 12, 10)), 40);
+  }
+}
+
+TEST_F(FolderTest, DecodesToGrayWhereTheModelTakesOneChannel) {
+  const auto train = ReadDataset(data_, Split::kTrain, {.channels = 1});
+  Image image;
+  ASSERT_TRUE((*train)->Decode(0, &image).ok());
+  EXPECT_EQ(image.channels, 1u);
+}
+
+TEST_F(FolderTest, TakesValForTest) {
+  std::filesystem::rename(folder_.path() + "/test", folder_.path() + "/val");
+  const auto test = Read(Split::kTest);
+  ASSERT_TRUE(test.ok()) << test.status().message();
+  EXPECT_THAT((*test)->NameOf(0), HasSubstr("/val/Cat/a.png"));
+}
+
+TEST_F(FolderTest, PassesOverOtherFilesAndSaysSo) {
+  Put("train", "dog", ".hidden.jpg", "x");
+  Put("train", "dog", "notes.txt", "x");
+  Put("train", "dog", "jpg", "x");
+  ASSERT_EQ((*Read())->count(), 9u);
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("2 files with other names than")));
+}
+
+TEST_F(FolderTest, SaysWhenTheFirstImagesAreOfFewClasses) {
+  data_.set_train_limit(4);
+  ASSERT_EQ((*Read())->count(), 4u);
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("the first 4 images are of 2 of 3 classes only")));
+}
+
+TEST_F(FolderTest, TellsItsProgress) {
+  std::vector<std::pair<uint64_t, uint64_t>> told;
+  ASSERT_TRUE(ReadDataset(data_, Split::kTrain,
+                          {.progress = [&](uint64_t done,
+                                           uint64_t total) { told.emplace_back(done, total); }})
+                  .ok());
+  EXPECT_THAT(told, ElementsAre(std::pair(9u, 9u)));
+}
+
+TEST_F(FolderTest, NamesCountsAndLeavesOutDamagedImagesUpToTheLimit) {
+  const std::string empty = Put("train", "dog", "b.JPG", std::string());
+  const std::string text = Put("train", "Cat", "c.jpeg", "<html>not here</html>");
+  EXPECT_THAT(Sentence(), AllOf(HasSubstr(text + ": neither JPEG nor PNG"),
+                                HasSubstr("damaged images so far: 1, allowed: 0")));
+  data_.set_max_corrupt(1);
+  EXPECT_THAT(Sentence(), AllOf(HasSubstr(empty + ": empty (0 bytes)"),
+                                HasSubstr("so far: 2, allowed: 1; replace them, or raise")));
+  data_.set_max_corrupt(2);
+  for (const uint32_t threads : {1u, 2u, 5u}) {
+    data_.set_threads(threads);
+    warnings_.clear();
+    const auto train = Read();
+    ASSERT_TRUE(train.ok());
+    EXPECT_EQ((*train)->count(), 7u);
+    EXPECT_THAT((*train)->labels, ElementsAre(0, 0, 1, 1, 1, 2, 2));
+    EXPECT_THAT((*train)->NameOf(6), HasSubstr("dog/c.jpeg"));
+    EXPECT_EQ((*train)->corrupt->count(), 2u);
+    EXPECT_THAT(warnings_, ElementsAre(HasSubstr(text), HasSubstr(empty)));
+  }
+}
+
+TEST_F(FolderTest, OfDamagedImagesAloneIsRefused) {
+  for (const char* name : {"dog", "Cat", "ant"}) {
+    for (const char* file : {"b.JPG", "a.png", "c.jpeg"}) Put("train", name, file, "no");
+  }
+  data_.set_max_corrupt(100);
+  EXPECT_THAT(Sentence(), HasSubstr("all its images are damaged"));
+}
+
+TEST_F(FolderTest, NeverWaitsForWhatIsNoFile) {
+  data_.set_max_corrupt(4);
+  const std::string dog = folder_.path() + "/train/dog/";
+  ASSERT_EQ(mkfifo((dog + "pipe.jpg").c_str(), 0600), 0);
+  ASSERT_EQ(symlink("loop.jpg", (dog + "loop.jpg").c_str()), 0);
+  ASSERT_EQ(symlink("nowhere", (dog + "dangling.jpg").c_str()), 0);
+  ASSERT_EQ(symlink("a.png", (dog + "link.png").c_str()), 0);  // a good one
+  const auto train = Read();
+  ASSERT_TRUE(train.ok()) << train.status().message();
+  EXPECT_EQ((*train)->count(), 10u);
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("dangling.jpg: cannot be opened"),
+                                     HasSubstr("loop.jpg: cannot be opened (Too many levels"),
+                                     HasSubstr("pipe.jpg: not a regular file")));
+}
+
+TEST_F(FolderTest, NamesAFileThatMayNotBeRead) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may read every file";
+  const std::string path = folder_.path() + "/train/ant/a.png";
+  std::filesystem::permissions(path, std::filesystem::perms::none);
+  EXPECT_THAT(Sentence(), HasSubstr(path + ": cannot be opened (Permission denied)"));
+}
+
+TEST_F(FolderTest, RefusesFoldersThatAreEmptyOrNotThere) {
+  const std::string dog = folder_.path() + "/train/dog";
+  std::filesystem::remove_all(dog);
+  std::filesystem::create_directory(dog);
+  EXPECT_THAT(Sentence(), HasSubstr(dog + ": holds no image"));
+  std::filesystem::create_directory(dog + "/puppy");
+  EXPECT_THAT(Sentence(), HasSubstr(dog + ": holds a folder 'puppy'"));
+  std::filesystem::remove_all(dog);
+  EXPECT_THAT(Sentence(),
+              AllOf(HasSubstr("/test: has a class 'dog'"), HasSubstr("/train has not")));
+  std::filesystem::remove_all(folder_.path() + "/train");
+  EXPECT_THAT(Sentence(), HasSubstr("/train: cannot be listed (No such file"));
+  std::filesystem::create_directory(folder_.path() + "/train");
+  EXPECT_THAT(Sentence(), HasSubstr("/train: holds no folders; expected one for each class"));
+  std::filesystem::remove_all(folder_.path() + "/test");
+  EXPECT_THAT(Sentence(Split::kTest), HasSubstr("/test: cannot be listed"));
+}
+
+TEST_F(FolderTest, OfDifferentSizesNeedsTheSidesOfTheCrop) {
+  Put("train", "dog", "d.png", EncodePng(Picture(3, 20, 11)));
+  const auto read = [this] { return Samples::Read(data_, 1, Split::kTrain, {}); };
+  EXPECT_THAT(read().status().message(),
+              AllOf(HasSubstr("Cat/a.png comes out as 10 x 12"),
+                    HasSubstr("dog/d.png as 11 x 20; set data.augmentation.height and width")));
+  data_.mutable_augmentation()->set_height(11);
+  data_.mutable_augmentation()->set_width(11);
+  EXPECT_THAT(read().status().message(),
+              AllOf(HasSubstr("Cat/a.png: is 10 x 12 pixels"), HasSubstr("resize_shorter")));
+  data_.mutable_augmentation()->set_resize_shorter(11);
+  const auto samples = read();
+  ASSERT_TRUE(samples.ok()) << samples.status().message();
+  EXPECT_EQ((*samples)->size(), (Size{11, 11}));
+}
+
+// A header that is sound, and nothing behind it: only decoding tells.
+TEST_F(FolderTest, ReplacesWhatIsFoundDamagedLaterByTheNextImage) {
+  const std::string whole = EncodePng(Picture(3, 12, 10, 9));
+  const std::string path = Put("train", "ant", "b.JPG", whole.substr(0, whole.size() / 2));
+  Samples::Scratch scratch;
+  uint32_t label = 9;
+  for (const uint64_t limit : {0u, 1u}) {
+    data_.set_max_corrupt(limit);
+    auto samples =
+        Samples::Read(data_, 1, Split::kTrain,
+                      {.warn = [this](const std::string& s) { warnings_.push_back(s); }});
+    ASSERT_TRUE(samples.ok()) << samples.status().message();
+    std::vector<float> out((*samples)->image_size()), next = out;
+    const Status filled = (*samples)->Fill({0, 4}, &scratch, out.data(), &label);
+    if (limit == 0) {
+      EXPECT_EQ(filled.code(), Code::kBadData);
+      EXPECT_THAT(filled.message(), HasSubstr(path + ": damaged PNG"));
+      continue;
+    }
+    ASSERT_TRUE(filled.ok());
+    ASSERT_TRUE((*samples)->Fill({0, 5}, &scratch, next.data(), &label).ok());
+    EXPECT_EQ(out, next);
+    EXPECT_TRUE((*samples)->Fill({0, 4}, &scratch, out.data(), &label).ok());
+    EXPECT_THAT(warnings_, ElementsAre(HasSubstr(path)));  // named once
+  }
+}
+
+}  // namespace
+}  // namespace tern::data

@@ -1,0 +1,151 @@
+#include "worker/data/prefetcher.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/worker/data/idx_files.h"
+#include "worker/data/batches.h"
+
+namespace tern::data {
+namespace {
+
+constexpr char kAugmented[] =
+    "standardize: true augmentation { pad: 1 random_crop: true mirror: true brightness: 60 "
+    "contrast_min: 0.5 contrast_max: 2 }";
+
+Prefetcher::Plan PlanOf(const Samples& samples) {
+  auto batches = Batches::Make(samples, {.rank = 1, .workers = 2, .batch_total = 44});
+  EXPECT_TRUE(batches.ok()) << batches.status().message();
+  return [batches = std::move(*batches)](uint64_t step) mutable { return batches.Places(step); };
+}
+
+// Image by image, without threads.
+Batch Direct(const Samples& samples, uint64_t step) {
+  Batch batch;
+  batch.step = step;
+  Samples::Scratch scratch;
+  for (const auto& place : PlanOf(samples)(step)) {
+    std::vector<float> image(samples.image_size());
+    uint32_t label = 0;
+    EXPECT_TRUE(samples.Fill(place, &scratch, image.data(), &label).ok());
+    batch.images.insert(batch.images.end(), image.begin(), image.end());
+    batch.labels.push_back(label);
+  }
+  return batch;
+}
+
+TEST(Prefetcher, GivesTheSameBatchesInOrderWhateverItsThreads) {
+  const auto samples = SmallSamples(50, DataOf(kAugmented));
+  for (const auto& [threads, depth] : {std::pair{1u, 0u}, {1u, 3u}, {2u, 1u}, {3u, 3u}, {8u, 8u}}) {
+    Prefetcher prefetcher(*samples, PlanOf(*samples),
+                          {.first_step = 1000, .threads = threads, .depth = depth});
+    for (uint64_t step = 1000; step < 1050; ++step) {
+      const auto batch = prefetcher.Next();
+      const Batch expected = Direct(*samples, step);
+      ASSERT_TRUE(batch.ok());
+      ASSERT_EQ((*batch)->step, step);
+      ASSERT_EQ((*batch)->images, expected.images);
+      ASSERT_EQ((*batch)->labels, expected.labels);
+    }
+  }
+}
+
+// The same batches as bytes: what makes floats of them makes the same floats.
+TEST(Prefetcher, GivesBytesThatAreTheSameImages) {
+  const auto samples = SmallSamples(50, DataOf(kAugmented));
+  const kernels::PixelTables tables(samples->rule());
+  Prefetcher prefetcher(*samples, PlanOf(*samples), {.threads = 3, .as_bytes = true});
+  for (uint64_t step = 0; step < 20; ++step) {
+    const auto batch = prefetcher.Next();
+    const Batch expected = Direct(*samples, step);
+    ASSERT_TRUE(batch.ok());
+    EXPECT_TRUE((*batch)->images.empty());
+    ASSERT_EQ((*batch)->labels, expected.labels);
+    ASSERT_EQ((*batch)->bytes.size(), expected.images.size());
+    std::vector<float> images(expected.images.size());
+    for (size_t i = 0; i < expected.labels.size(); ++i) {
+      const size_t begin = i * samples->image_size();
+      tables.ToFloats((*batch)->bytes.data() + begin, samples->size().height, samples->size().width,
+                      (*batch)->draws[i], images.data() + begin);
+    }
+    ASSERT_EQ(images, expected.images);
+  }
+}
+
+// What is seen ahead of its turn is what then comes, and stays while it is in hand.
+TEST(Prefetcher, ShowsTheNextBatch) {
+  const auto samples = SmallSamples(50);
+  Prefetcher prefetcher(*samples, PlanOf(*samples), {.threads = 2, .depth = 2, .as_bytes = true});
+  for (uint64_t step = 0; step < 50; ++step) {
+    ASSERT_TRUE(prefetcher.Next().ok());
+    const Batch* next = nullptr;
+    while ((next = prefetcher.Peek()) == nullptr) std::this_thread::yield();
+    EXPECT_EQ(next->step, ++step);
+    const Batch before = *next;
+    const auto batch = prefetcher.Next();
+    ASSERT_EQ(*batch, next);
+    EXPECT_EQ(next->bytes, before.bytes);
+  }
+}
+
+TEST(Prefetcher, PinsBytesOnceAndUnpinsThemBeforeTheyGo) {
+  const auto samples = SmallSamples(50);
+  std::atomic<int> pinned = 0, times = 0;
+  const Pin pin = [&](const void* begin, size_t bytes) {
+    EXPECT_GE(bytes, 22 * samples->image_size());
+    ++times;
+    ++pinned;
+    return std::shared_ptr<void>(const_cast<void*>(begin), [&pinned](void* memory) {
+      EXPECT_GE(*static_cast<uint8_t*>(memory), 0) << "it is there";
+      --pinned;
+    });
+  };
+  {
+    Prefetcher prefetcher(*samples, PlanOf(*samples),
+                          {.threads = 2, .depth = 2, .as_bytes = true, .pin = pin});
+    for (int step = 0; step < 20; ++step) EXPECT_TRUE(prefetcher.Next().ok());
+    EXPECT_EQ(pinned, 3) << "two ahead and the one in hand";
+  }
+  EXPECT_EQ(pinned, 0);
+  EXPECT_EQ(times, 3);
+}
+
+// The batch in hand stays as it is while the threads run as far ahead as they may.
+TEST(Prefetcher, LeavesTheBatchInHandAlone) {
+  const auto samples = SmallSamples(50);
+  Prefetcher prefetcher(*samples, PlanOf(*samples), {.threads = 2, .depth = 1});
+  for (int i = 0; i < 200; ++i) {
+    const auto batch = prefetcher.Next();
+    const Batch before = **batch;
+    std::this_thread::yield();
+    ASSERT_EQ((*batch)->step, before.step);
+    ASSERT_EQ((*batch)->images, before.images);
+  }
+}
+
+TEST(Prefetcher, StopsAtAnyMoment) {
+  const auto samples = SmallSamples(50);
+  for (uint32_t i = 0; i < 200; ++i) {
+    Prefetcher prefetcher(*samples, PlanOf(*samples),
+                          {.first_step = 7, .threads = 1 + i % 4, .depth = 1 + i % 3});
+    for (uint32_t taken = 0; taken < i % 7; ++taken) EXPECT_TRUE(prefetcher.Next().ok());
+  }
+}
+
+TEST(Prefetcher, GivesEmptyBatchesAndBatchesWithRoom) {
+  const auto samples = SmallSamples(50);
+  Prefetcher prefetcher(*samples,
+                        [](uint64_t step) { return std::vector<Augmenter::Place>(step % 3); },
+                        {.threads = 2, .room = 5});
+  for (uint64_t step = 0; step < 30; ++step) {
+    const auto batch = prefetcher.Next();
+    ASSERT_TRUE(batch.ok());
+    EXPECT_EQ((*batch)->labels.size(), step % 3);
+    EXPECT_EQ((*batch)->images.size(), 5 * samples->image_size());
+  }
+}
+
+}  // namespace
+}  // namespace tern::data

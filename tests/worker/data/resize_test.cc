@@ -1,0 +1,75 @@
+#include "worker/data/resize.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/worker/data/image_files.h"
+
+namespace tern::data {
+namespace {
+
+// The definition, pixel by pixel, in double precision.
+Image Reference(const Image& from, const Box& box, uint32_t height, uint32_t width) {
+  Image to;
+  to.Resize(from.channels, height, width);
+  const auto weight = [](uint32_t i, uint32_t places, uint32_t side, uint32_t x) {
+    const double scale = static_cast<double>(side) / places;
+    return std::max(0.0, 1 - std::abs(x + 0.5 - (i + 0.5) * scale) / std::max(1.0, scale));
+  };
+  for (uint32_t c = 0; c < from.channels; ++c) {
+    for (uint32_t i = 0; i < height; ++i) {
+      for (uint32_t j = 0; j < width; ++j) {
+        double sum = 0, weights = 0;
+        for (uint32_t y = 0; y < box.height; ++y) {
+          for (uint32_t x = 0; x < box.width; ++x) {
+            const double w = weight(i, height, box.height, y) * weight(j, width, box.width, x);
+            sum +=
+                w *
+                from.pixels[(uint64_t{c} * from.height + box.top + y) * from.width + box.left + x];
+            weights += w;
+          }
+        }
+        to.pixels[(uint64_t{c} * height + i) * width + j] =
+            static_cast<uint8_t>(std::lround(sum / weights));
+      }
+    }
+  }
+  return to;
+}
+
+TEST(ResizeBox, IsTheDefinition) {
+  const Image image = Picture(3, 23, 31);
+  for (const Box& box : {Box{0, 0, 23, 31}, Box{3, 5, 11, 9}, Box{22, 30, 1, 1}}) {
+    for (const auto& [height, width] : {std::pair{23u, 31u}, {7u, 5u}, {40u, 64u}, {1u, 1u}}) {
+      Image seen;
+      ResizeBox(image, box, height, width, &seen);
+      EXPECT_LE(Distance(seen, Reference(image, box, height, width)), 1)
+          << box.height << " x " << box.width << " to " << height << " x " << width;
+    }
+  }
+}
+
+TEST(ResizeBox, OfTheSameSizeChangesNothing) {
+  const Image image = Picture(3, 23, 31);
+  Image seen;
+  ResizeBox(image, {0, 0, 23, 31}, 23, 31, &seen);
+  EXPECT_EQ(seen.pixels, image.pixels);
+}
+
+// By PIL 9.4.0's Image.resize with BILINEAR: 8 to 4, and 4 to 8.
+TEST(ResizeBox, GivesTheNumbersOfPil) {
+  Image row, seen;
+  row.Resize(1, 1, 8);
+  row.pixels = {0, 10, 200, 30, 90, 250, 7, 128};
+  ResizeBox(row, {0, 0, 1, 8}, 1, 4, &seen);
+  EXPECT_EQ(seen.pixels, (std::vector<uint8_t>{33, 99, 132, 94}));
+  row.Resize(1, 1, 4);
+  row.pixels = {0, 100, 30, 255};
+  ResizeBox(row, {0, 0, 1, 4}, 1, 8, &seen);
+  EXPECT_EQ(seen.pixels, (std::vector<uint8_t>{0, 25, 75, 83, 48, 86, 199, 255}));
+}
+
+}  // namespace
+}  // namespace tern::data

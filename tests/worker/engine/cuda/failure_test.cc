@@ -1,0 +1,72 @@
+// What becomes of a net whose device refuses something: a sentence, and nothing ready.
+#include <cuda_runtime.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/worker/engine/problem.h"
+
+namespace tern::engine {
+namespace {
+
+using testing::HasSubstr;
+
+class DeviceFailure : public testing::Test {
+ protected:
+  void TearDown() override {
+    cuda_on_host::launches_left = cuda_on_host::bytes_left = ~uint64_t{0};
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "the next call would be blamed for it";
+  }
+  double Forward() {
+    return net_->Forward({problem_.images, problem_.labels, problem_.batch}, nullptr);
+  }
+  uint32_t Backward() {
+    uint32_t ready = 0;
+    net_->Backward([&ready](uint32_t) { ++ready; });
+    return ready;
+  }
+
+  Problem problem_{LeNet(pb::Model::valid), 2};
+  std::unique_ptr<Net> net_;
+};
+
+TEST_F(DeviceFailure, InForwardIsNamedWithItsLayer) {
+  net_ = problem_.Make();
+  cuda_on_host::launches_left = 4;  // the images, and the first layer
+  EXPECT_TRUE(std::isnan(Forward()));
+  EXPECT_EQ(net_->status().code(), Code::kPeerLost);
+  EXPECT_THAT(net_->status().message(), HasSubstr("layer \"pool1\", max pool: launch failure"));
+  EXPECT_EQ(Backward(), 0u);
+}
+
+TEST_F(DeviceFailure, InBackwardMakesNothingReady) {
+  net_ = problem_.Make();
+  EXPECT_FALSE(std::isnan(Forward()));
+  cuda_on_host::launches_left = 3;
+  EXPECT_EQ(Backward(), 0u);
+  EXPECT_THAT(net_->status().message(), HasSubstr("the backward pass of layer"));
+  cuda_on_host::launches_left = 1000;
+  EXPECT_TRUE(std::isnan(Forward())) << "it does not come back";
+}
+
+TEST_F(DeviceFailure, WithoutGraphsLaunchesStaySingle) {
+  net_ = problem_.Make();
+  EXPECT_FALSE(std::isnan(Forward()));
+  cuda_on_host::bytes_left = 0;
+  const uint64_t before = cuda_on_host::graphs_launched;
+  EXPECT_FALSE(std::isnan(Forward())) << net_->status().message();
+  EXPECT_EQ(cuda_on_host::graphs_launched, before);
+}
+
+TEST_F(DeviceFailure, WithoutRoomSaysSo) {
+  cuda_on_host::bytes_left = 100000;
+  const auto made = Net::Make(
+      problem_.net, {.device = Device::kCuda, .batch = 2},
+      {problem_.parameters.data(), problem_.gradients.data(), problem_.statistics.data()});
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.status().code(), Code::kBadJob);
+  EXPECT_THAT(made.status().message(), HasSubstr("take a smaller batch"));
+}
+
+}  // namespace
+}  // namespace tern::engine

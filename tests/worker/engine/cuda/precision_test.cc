@@ -1,0 +1,94 @@
+// All kinds of layers with images of 16 bits, and the loss's scale.
+#include <cuda_runtime.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/worker/engine/problem.h"
+#include "worker/engine/cuda/loss_scale.h"
+
+namespace tern::engine {
+namespace {
+
+constexpr const char* kAll =
+    "conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; relu {}; "
+    "max_pool { kernel: 2 stride: 2 }; lrn {}; conv { outputs: 10 kernel: 3 }; relu { max: 6 }; "
+    "avg_pool { kernel: 3 stride: 2 }; dropout { rate: 0.25 }; dense { outputs: 10 }";
+
+struct Taken {
+  double loss = 0;
+  std::vector<float> gradients, statistics;
+};
+
+Taken Take(Precision precision, float factor = 1) {
+  Problem problem(Chain(kAll, Image(3, 14, 14), 10), 4);
+  for (float& x : problem.images) x *= factor;
+  auto net = problem.Make(/*training=*/true, precision);
+  Taken taken;
+  taken.loss = net->Forward({problem.images, problem.labels, 4}, nullptr);
+  net->Backward(nullptr);
+  EXPECT_TRUE(net->status().ok()) << net->status().message();
+  taken.gradients = problem.gradients;
+  taken.statistics = problem.statistics;
+  return taken;
+}
+
+double Far(const std::vector<float>& a, const std::vector<float>& b) {
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    error += std::pow(double{a[i]} - b[i], 2);
+    norm += std::pow(double{b[i]}, 2);
+  }
+  return std::sqrt(error / norm);
+}
+
+TEST(DevicePrecision, AllLayersAreNearInSixteenBits) {
+  const Taken exact = Take(Precision::kFp32);
+  for (const auto& [precision, far] :
+       {std::pair{Precision::kBf16, 0.06}, std::pair{Precision::kFp16, 0.02}}) {
+    const Taken rounded = Take(precision);
+    EXPECT_NEAR(rounded.loss, exact.loss, far * exact.loss);
+    EXPECT_LT(Far(rounded.gradients, exact.gradients), far);
+    EXPECT_LT(Far(rounded.statistics, exact.statistics), far);
+    EXPECT_NE(rounded.gradients, exact.gradients);
+  }
+}
+
+// With images so large, gradients of the first weights are beyond what a half holds at a scale of
+// 2^16: the step is taken again, and is the same step.
+TEST(DevicePrecision, StepThatOverflowsIsTakenAgain) {
+  constexpr float kLarge = 2000;
+  const Taken exact = Take(Precision::kFp32, kLarge);
+  const Taken rounded = Take(Precision::kFp16, kLarge);
+  for (const float g : rounded.gradients) ASSERT_TRUE(std::isfinite(g));
+  EXPECT_LT(Far(rounded.gradients, exact.gradients), 0.02);
+  EXPECT_LT(Far(rounded.statistics, exact.statistics), 0.02) << "they have followed one step";
+}
+
+TEST(DevicePrecision, WhatIsNotFiniteAtAllIsSeen) {
+  Problem problem(Chain("dense { outputs: 10 }", Image(1, 4, 4), 10), 2);
+  problem.parameters[0] = std::numeric_limits<float>::infinity();
+  auto net = problem.Make(/*training=*/true, Precision::kFp16);
+  net->Forward({problem.images, problem.labels, 2}, nullptr);
+  uint32_t ready = 0;
+  net->Backward([&ready](uint32_t) { ++ready; });
+  EXPECT_EQ(ready, 2u) << "the coder says which gradient it is";
+  EXPECT_FALSE(std::isfinite(problem.gradients[0]));
+}
+
+TEST(LossScale, HalvesAtOnceAndDoublesWithPatience) {
+  LossScale scale;
+  const float first = scale.scale();
+  EXPECT_TRUE(scale.Follow(true));
+  EXPECT_EQ(scale.scale(), first / 2);
+  for (int step = 0; step < 1999; ++step) EXPECT_FALSE(scale.Follow(false));
+  EXPECT_EQ(scale.scale(), first / 2);
+  EXPECT_FALSE(scale.Follow(false));
+  EXPECT_EQ(scale.scale(), first);
+  while (scale.scale() > 1) EXPECT_TRUE(scale.Follow(true));
+  EXPECT_FALSE(scale.Follow(true)) << "nothing is left to halve";
+}
+
+}  // namespace
+}  // namespace tern::engine

@@ -1,0 +1,28 @@
+// How a model's streams stand to each other.
+#include <cuda_runtime.h>
+#include <gmock/gmock.h>
+
+#include "common/codec/codecs.h"
+#include "worker/device/device_model.h"
+
+namespace tern::engine {
+namespace {
+
+TEST(DeviceStreams, CodingGoesBeforeSteps) {
+  const auto codec = codec::MakeCodec("ternary", {});
+  ASSERT_TRUE(codec.ok());
+  device::DeviceModel::Layout layout;
+  layout.elements = 100;
+  layout.columns = {10};
+  layout.buckets = layout.chunks = {{{.begin = 0, .count = 100, .first = 0, .tensor = 0}}};
+  layout.codec = codec->get();
+  cuda_on_host::stream_priorities.clear();
+  const auto model = device::DeviceModel::Make(layout);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  int least = 0, greatest = 0;
+  cudaDeviceGetStreamPriorityRange(&least, &greatest);
+  EXPECT_THAT(cuda_on_host::stream_priorities, testing::ElementsAre(least, greatest));
+}
+
+}  // namespace
+}  // namespace tern::engine

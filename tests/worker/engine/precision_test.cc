@@ -1,0 +1,65 @@
+// What multiplies fewer bits against fp32: near, and not the same.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <tuple>
+
+#include "tests/worker/engine/problem.h"
+
+namespace tern::engine {
+namespace {
+
+struct Step {
+  double loss = 0;
+  std::vector<float> gradients;
+};
+
+Step Take(const pb::NetDef& def, Precision precision) {
+  Problem problem(def, 4);
+  auto net = problem.Make(/*training=*/true, precision);
+  const double loss = net->Forward({problem.images, problem.labels, 4}, nullptr);
+  net->Backward(nullptr);
+  EXPECT_TRUE(net->status().ok()) << net->status().message();
+  return {loss, problem.gradients};
+}
+
+// bfloat16 keeps 8 bits, half 11: each factor is off by at most 2^-9 or 2^-12 of itself. Where that
+// moves a unit across the ReLU's corner, all of its gradient goes, of so many in a thousand units:
+// the root of that share is what the norm is off by.
+double FarOf(Precision precision) { return precision == Precision::kBf16 ? 0.03 : 0.02; }
+
+std::vector<Precision> OfDevice() {
+  if (DeviceUnderTest() == Device::kCpu) return {Precision::kBf16};
+  return {Precision::kBf16, Precision::kFp16};
+}
+
+using Case = std::tuple<const char*, Precision>;
+class PrecisionOfNet : public testing::TestWithParam<Case> {};
+
+TEST_P(PrecisionOfNet, IsNear) {
+  const auto [layers, precision] = GetParam();
+  const pb::NetDef def = Chain(layers, Image(3, 12, 12), 10);
+  const Step exact = Take(def, Precision::kFp32), rounded = Take(def, precision);
+  const double far = FarOf(precision);
+  EXPECT_NEAR(rounded.loss, exact.loss, far * exact.loss);
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < exact.gradients.size(); ++i) {
+    error += std::pow(double{rounded.gradients[i]} - exact.gradients[i], 2);
+    norm += std::pow(double{exact.gradients[i]}, 2);
+  }
+  EXPECT_LT(std::sqrt(error), far * std::sqrt(norm));
+  EXPECT_GT(error, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Nets, PrecisionOfNet,
+    testing::Combine(
+        testing::Values("conv { outputs: 16 kernel: 3 }; relu {}; dense { outputs: 10 }",
+                        "conv { outputs: 32 kernel: 3 padding: same }; "
+                        "conv { outputs: 32 kernel: 3 padding: same groups: 32 }; "
+                        "conv { outputs: 32 kernel: 5 }; relu {}; dense { outputs: 10 }",
+                        "dense { outputs: 33 }; relu {}; dense { outputs: 10 }"),
+        testing::ValuesIn(OfDevice())));
+
+}  // namespace
+}  // namespace tern::engine

@@ -1,0 +1,151 @@
+// A net with parameters and a batch of data, all by seed.
+#pragma once
+
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "kernels/codes/philox.h"
+#include "models/graph/shapes.h"
+#include "models/models.h"
+#include "tests/worker/engine/device_under_test.h"
+#include "tests/worker/engine/reference_net.h"
+#include "worker/engine/net.h"
+
+namespace tern::engine {
+
+inline pb::ImageShape Image(uint32_t channels, uint32_t height, uint32_t width) {
+  pb::ImageShape shape;
+  shape.set_channels(channels);
+  shape.set_height(height);
+  shape.set_width(width);
+  return shape;
+}
+
+// "conv { ... }; relu {}; ..." -> a net of layers a, b, c, ... ending in a softmax_loss.
+inline pb::NetDef Chain(const std::string& kinds, const pb::ImageShape& image, uint32_t classes) {
+  pb::Model model;
+  std::string text;
+  size_t begin = 0;
+  for (char name = 'a'; begin < kinds.size(); ++name) {
+    const size_t end = std::min(kinds.find(';', begin), kinds.size());
+    text +=
+        std::string("layers { name: '") + name + "' " + kinds.substr(begin, end - begin) + " } ";
+    begin = end + 1;
+  }
+  text += "layers { name: 'loss' softmax_loss {} }";
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, model.mutable_net())) << text;
+  const auto net = models::BuildNet(model, image, classes);
+  EXPECT_TRUE(net.ok()) << net.status().message();
+  return *net;
+}
+
+inline pb::NetDef LeNet(pb::Model::Padding padding) {
+  pb::Model model;
+  model.set_name("lenet");
+  model.set_padding(padding);
+  return *models::BuildNet(model, Image(1, 28, 28), 10);
+}
+
+// So many threads of the engine for a while. All tests but those that say otherwise use one: on a
+// busy machine OpenMP's threads wait for each other.
+class Threads {
+ public:
+  explicit Threads(int count) : kept_(omp_get_max_threads()) { omp_set_num_threads(count); }
+  ~Threads() { omp_set_num_threads(kept_); }
+
+ private:
+  const int kept_;
+};
+
+class Problem {
+ public:
+  Problem(const pb::NetDef& def, uint32_t batch, uint64_t seed = 1) : net(def), batch(batch) {
+    table = *models::MakeParameterTable(net);
+    parameters.resize(table.total);
+    gradients.assign(table.total, -77);
+    statistics.resize(table.statistics_total);
+    models::InitStatistics(table, statistics.data());
+    models::InitParameters(table, seed, parameters.data());
+    // Biases too, so that a mistake in them shows.
+    for (const models::Parameter& p : table.parameters) {
+      for (uint64_t i = 0; p.is_bias && i < p.count; ++i) {
+        parameters[p.offset + i] += 0.2f * Uniform(seed, 1, p.offset + i);
+      }
+    }
+    const pb::ImageShape& image = net.input();
+    images.resize(size_t{batch} * image.channels() * image.height() * image.width());
+    for (size_t i = 0; i < images.size(); ++i) images[i] = Uniform(seed, 2, i);
+    for (uint32_t n = 0; n < batch; ++n) {
+      labels.push_back(kernels::Draw32({.seed = seed, .tensor = 3}, n) % net.classes());
+    }
+  }
+
+  // With `pixels` it takes bytes.
+  std::unique_ptr<Net> Make(bool training = true, Precision precision = Precision::kFp32,
+                            const std::optional<kernels::PixelRule>& pixels = std::nullopt) {
+    auto made =
+        Net::Make(net,
+                  {.device = DeviceUnderTest(),
+                   .batch = batch,
+                   .training = training,
+                   .seed = kSeed,
+                   .precision = precision,
+                   .pixels = pixels},
+                  {parameters.data(), training ? gradients.data() : nullptr, statistics.data()});
+    EXPECT_TRUE(made.ok()) << made.status().message();
+    return std::move(*made);
+  }
+
+  // The same, for the reference; its evaluation form.
+  ReferenceFeed Reference(uint32_t used) const {
+    return {.batch = batch,
+            .parameters = parameters,
+            .statistics = statistics,
+            .images = images,
+            .labels = labels,
+            .used = used,
+            .seed = kSeed};
+  }
+  ReferenceFeed EvaluationReference(uint32_t used) const {
+    ReferenceFeed feed = Reference(used);
+    feed.training = false;
+    return feed;
+  }
+
+  // In [-1, 1).
+  static float Uniform(uint64_t seed, uint32_t tensor, uint64_t element) {
+    const uint32_t draw = kernels::Draw32({.seed = seed, .tensor = tensor}, element);
+    return static_cast<float>(draw * 0x1p-31 - 1);
+  }
+
+  static constexpr uint64_t kSeed = 5;  // of dropout
+  pb::NetDef net;
+  uint32_t batch;
+  models::ParameterTable table;
+  std::vector<float> parameters, gradients, statistics, images;
+  std::vector<uint32_t> labels;
+};
+
+struct NetCase {
+  const char* name;
+  const char* kinds;
+  uint32_t channels, height, width, classes, batch;
+};
+
+inline void PrintTo(const NetCase& c, std::ostream* out) { *out << c.kinds; }
+
+// Small nets that between them meet every layer in every situation that differs.
+const std::vector<NetCase>& NetCases();
+
+inline pb::NetDef NetOf(const NetCase& c) {
+  return Chain(c.kinds, Image(c.channels, c.height, c.width), c.classes);
+}
+
+}  // namespace tern::engine

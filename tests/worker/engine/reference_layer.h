@@ -1,0 +1,59 @@
+// A layer by plain loops in double, straight from its definition in net.proto.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "kernels/codes/philox.h"
+#include "models/graph/shapes.h"
+#include "proto/net.pb.h"
+
+namespace tern::engine {
+
+// [N, C, H, W], row-major.
+struct Tensor {
+  Tensor() = default;
+  Tensor(size_t batch, const models::ImageDims& dims)
+      : n(batch), c(dims.c), h(dims.h), w(dims.w), values(n * c * h * w) {}
+  double& At(size_t i, size_t channel, size_t y, size_t x) {
+    return values[((i * c + channel) * h + y) * w + x];
+  }
+  double At(size_t i, size_t channel, size_t y, size_t x) const {
+    return values[((i * c + channel) * h + y) * w + x];
+  }
+  Tensor Zeros() const {
+    Tensor zeros = *this;
+    zeros.values.assign(values.size(), 0);
+    return zeros;
+  }
+  size_t n = 0, c = 0, h = 0, w = 0;
+  std::vector<double> values;
+};
+
+// What a layer works on, of the net's.
+struct ReferenceState {
+  std::vector<std::vector<double>> parameters, gradients;  // of this layer, in order
+  std::vector<std::vector<double>> statistics;
+  bool training = true;
+  kernels::NoiseKey noise;  // of dropout
+};
+
+class ReferenceLayer {
+ public:
+  explicit ReferenceLayer(ReferenceState* state) : state_(*state) {}
+  virtual ~ReferenceLayer() = default;
+  // `inputs` stay where they are; the output has its shape already.
+  virtual void Forward(const std::vector<const Tensor*>& inputs, Tensor* output) = 0;
+  // Adds to the parameters' gradients; returns those of the inputs.
+  virtual std::vector<Tensor> Backward(const Tensor& dy) = 0;
+
+ protected:
+  ReferenceState& state_;
+};
+
+std::unique_ptr<ReferenceLayer> MakeReferenceLayer(const pb::LayerDef& def, ReferenceState* state);
+// The kinds with windows.
+std::unique_ptr<ReferenceLayer> MakeReferenceWindow(const pb::LayerDef& def, ReferenceState* state);
+
+}  // namespace tern::engine

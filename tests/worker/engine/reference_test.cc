@@ -1,0 +1,88 @@
+// The engine against plain loops in double, net by net.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/worker/engine/problem.h"
+#include "tests/worker/engine/reference_net.h"
+
+namespace tern::engine {
+namespace {
+
+// Relative to the norm of the tensor: single elements may cancel. Of a bias that a batch norm takes
+// out again all do: what is left is a rounding error of what was added up.
+void ExpectClose(const Problem& problem, const std::vector<double>& expected) {
+  double whole = 0;
+  for (const double g : expected) whole += g * g;
+  for (const models::Parameter& p : problem.table.parameters) {
+    double error = 0, norm = 0;
+    for (uint64_t i = p.offset; i < p.offset + p.count; ++i) {
+      error += std::pow(problem.gradients[i] - expected[i], 2);
+      norm += std::pow(expected[i], 2);
+    }
+    EXPECT_LE(std::sqrt(error), 1e-5 * std::sqrt(norm) + 1e-6 * std::sqrt(whole)) << p.name;
+  }
+}
+
+void ExpectLikeReference(Problem* problem) {
+  const ReferenceRun expected = RunReference(problem->net, problem->Reference(problem->batch));
+  auto net = problem->Make();
+  Score score;
+  const double loss = net->Forward({problem->images, problem->labels, problem->batch}, &score);
+  EXPECT_NEAR(loss, expected.loss, 1e-5 * expected.loss);
+  EXPECT_NEAR(score.loss, loss * problem->batch, 1e-12 * score.loss);
+  EXPECT_EQ(score.correct, expected.correct);
+  EXPECT_EQ(score.samples, problem->batch);
+  net->Backward(nullptr);
+  ExpectClose(*problem, expected.gradients);
+  for (size_t i = 0; i < expected.statistics.size(); ++i)
+    EXPECT_NEAR(problem->statistics[i], expected.statistics[i], 1e-5) << "statistic " << i;
+}
+
+class Reference : public testing::TestWithParam<NetCase> {};
+
+TEST_P(Reference, LossAndGradientsAgree) {
+  Problem problem(NetOf(GetParam()), GetParam().batch);
+  ExpectLikeReference(&problem);
+}
+
+// Few values, so that windows hold equal elements and ReLUs exact zeros.
+TEST_P(Reference, LossAndGradientsAgreeOnTies) {
+  Problem problem(NetOf(GetParam()), GetParam().batch);
+  for (float& x : problem.images) x = std::round(2 * x) / 2;
+  for (float& w : problem.parameters) w = std::round(2 * w) / 2;
+  ExpectLikeReference(&problem);
+}
+
+TEST_P(Reference, EvaluationGivesTheSameLoss) {
+  Problem problem(NetOf(GetParam()), GetParam().batch);
+  for (size_t i = 0; i < problem.statistics.size(); ++i)
+    problem.statistics[i] += 0.3f * std::fabs(Problem::Uniform(1, 4, i));
+  const ReferenceRun expected =
+      RunReference(problem.net, problem.EvaluationReference(problem.batch));
+  auto net = problem.Make(/*training=*/false);
+  EXPECT_NEAR(net->Forward({problem.images, problem.labels, problem.batch}, nullptr), expected.loss,
+              1e-5 * expected.loss);
+}
+
+INSTANTIATE_TEST_SUITE_P(Nets, Reference, testing::ValuesIn(NetCases()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(ReferenceLeNet, ValidAgrees) {
+  Problem problem(LeNet(pb::Model::valid), 3);
+  ExpectLikeReference(&problem);
+}
+
+TEST(ReferenceLeNet, ValidAgreesOnTwoThreads) {
+  const Threads two(2);
+  Problem problem(LeNet(pb::Model::valid), 3);
+  ExpectLikeReference(&problem);
+}
+
+TEST(ReferenceLeNet, SameAgrees) {
+  Problem problem(LeNet(pb::Model::same), 2);
+  ExpectLikeReference(&problem);
+}
+
+}  // namespace
+}  // namespace tern::engine

@@ -1,0 +1,164 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tests/worker/engine/reference_layer.h"
+
+namespace tern::engine {
+namespace {
+
+// Calls visit(y, x, input y, input x, kernel y, kernel x) for each window's taps that lie in the
+// image, windows and their taps in row-major order.
+template <typename Def, typename Visit>
+void ForEachTap(const Def& def, const Tensor& input, const Tensor& output, const Visit& visit) {
+  const auto height = static_cast<uint32_t>(input.h), width = static_cast<uint32_t>(input.w);
+  const models::Window rows = models::WindowOf(def, height), columns = models::WindowOf(def, width);
+  const size_t top = models::PlanAxis(height, rows)->pad_begin;
+  const size_t left = models::PlanAxis(width, columns)->pad_begin;
+  for (size_t y = 0; y < output.h; ++y) {
+    for (size_t x = 0; x < output.w; ++x) {
+      for (size_t ky = 0; ky < rows.kernel; ++ky) {
+        for (size_t kx = 0; kx < columns.kernel; ++kx) {
+          const size_t iy = y * rows.stride + ky * rows.dilation - top;  // wraps where negative
+          const size_t ix = x * columns.stride + kx * columns.dilation - left;
+          if (iy < input.h && ix < input.w) visit(y, x, iy, ix, ky, kx);
+        }
+      }
+    }
+  }
+}
+
+class Conv : public ReferenceLayer {
+ public:
+  Conv(const pb::LayerDef& def, ReferenceState* state) : ReferenceLayer(state), def_(def.conv()) {}
+
+  void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
+    x_ = *inputs[0];
+    for (size_t n = 0; n < x_.n; ++n) {
+      for (size_t o = 0; o < y->c; ++o) {
+        const double bias = def_.bias() ? state_.parameters[1][o] : 0;
+        for (size_t i = 0; i < y->h * y->w; ++i) y->At(n, o, 0, i) = bias;
+        ForEachTap(
+            def_, x_, *y, [&](size_t yy, size_t yx, size_t iy, size_t ix, size_t ky, size_t kx) {
+              for (size_t c = 0; c < Read(); ++c)
+                y->At(n, o, yy, yx) +=
+                    state_.parameters[0][WeightAt(o, c, ky, kx)] * x_.At(n, First(o) + c, iy, ix);
+            });
+      }
+    }
+  }
+
+  std::vector<Tensor> Backward(const Tensor& dy) override {
+    Tensor dx = x_.Zeros();
+    for (size_t n = 0; n < x_.n; ++n) {
+      for (size_t o = 0; o < dy.c; ++o) {
+        for (size_t i = 0; def_.bias() && i < dy.h * dy.w; ++i)
+          state_.gradients[1][o] += dy.At(n, o, 0, i);
+        ForEachTap(def_, x_, dy,
+                   [&](size_t yy, size_t yx, size_t iy, size_t ix, size_t ky, size_t kx) {
+                     const double d = dy.At(n, o, yy, yx);
+                     for (size_t c = 0; c < Read(); ++c) {
+                       const size_t at = WeightAt(o, c, ky, kx);
+                       state_.gradients[0][at] += d * x_.At(n, First(o) + c, iy, ix);
+                       dx.At(n, First(o) + c, iy, ix) += d * state_.parameters[0][at];
+                     }
+                   });
+      }
+    }
+    return {dx};
+  }
+
+ private:
+  size_t Read() const { return x_.c / def_.groups(); }  // channels that an output reads
+  size_t First(size_t o) const { return o / (def_.outputs() / def_.groups()) * Read(); }
+  size_t WeightAt(size_t o, size_t c, size_t ky, size_t kx) const {
+    return ((o * Read() + c) * def_.kernel() + ky) * def_.kernel() + kx;
+  }
+
+  const pb::ConvDef& def_;
+  Tensor x_;
+};
+
+// Of equal elements the first wins.
+class MaxPool : public ReferenceLayer {
+ public:
+  MaxPool(const pb::LayerDef& def, ReferenceState* state)
+      : ReferenceLayer(state), def_(def.max_pool()) {}
+
+  void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
+    x_ = *inputs[0];
+    y->values.assign(y->values.size(), -INFINITY);
+    winner_.assign(y->values.size(), 0);
+    for (size_t n = 0; n < x_.n; ++n) {
+      for (size_t c = 0; c < x_.c; ++c) {
+        ForEachTap(def_, x_, *y, [&](size_t yy, size_t yx, size_t iy, size_t ix, size_t, size_t) {
+          double& best = y->At(n, c, yy, yx);
+          if (!(x_.At(n, c, iy, ix) > best)) return;
+          best = x_.At(n, c, iy, ix);
+          winner_[static_cast<size_t>(&best - y->values.data())] =
+              static_cast<size_t>(&x_.At(n, c, iy, ix) - x_.values.data());
+        });
+      }
+    }
+  }
+
+  std::vector<Tensor> Backward(const Tensor& dy) override {
+    Tensor dx = x_.Zeros();
+    for (size_t i = 0; i < dy.values.size(); ++i) dx.values[winner_[i]] += dy.values[i];
+    return {dx};
+  }
+
+ private:
+  const pb::PoolDef& def_;
+  Tensor x_;
+  std::vector<size_t> winner_;
+};
+
+class AvgPool : public ReferenceLayer {
+ public:
+  AvgPool(const pb::LayerDef& def, ReferenceState* state)
+      : ReferenceLayer(state), def_(def.avg_pool()) {}
+
+  void Forward(const std::vector<const Tensor*>& inputs, Tensor* y) override {
+    x_ = *inputs[0];
+    Tensor counts = y->Zeros();
+    for (size_t n = 0; n < x_.n; ++n) {
+      for (size_t c = 0; c < x_.c; ++c) {
+        ForEachTap(def_, x_, *y, [&](size_t yy, size_t yx, size_t iy, size_t ix, size_t, size_t) {
+          y->At(n, c, yy, yx) += x_.At(n, c, iy, ix);
+          counts.At(n, c, yy, yx) += 1;
+        });
+      }
+    }
+    if (def_.include_padding())
+      counts.values.assign(counts.values.size(), double{1} * def_.kernel() * def_.kernel());
+    counts_ = counts;
+    for (size_t i = 0; i < y->values.size(); ++i) y->values[i] /= counts.values[i];
+  }
+
+  std::vector<Tensor> Backward(const Tensor& dy) override {
+    Tensor dx = x_.Zeros();
+    for (size_t n = 0; n < x_.n; ++n) {
+      for (size_t c = 0; c < x_.c; ++c) {
+        ForEachTap(def_, x_, dy, [&](size_t yy, size_t yx, size_t iy, size_t ix, size_t, size_t) {
+          dx.At(n, c, iy, ix) += dy.At(n, c, yy, yx) / counts_.At(n, c, yy, yx);
+        });
+      }
+    }
+    return {dx};
+  }
+
+ private:
+  const pb::PoolDef& def_;
+  Tensor x_, counts_;
+};
+
+}  // namespace
+
+std::unique_ptr<ReferenceLayer> MakeReferenceWindow(const pb::LayerDef& def,
+                                                    ReferenceState* state) {
+  if (def.has_conv()) return std::make_unique<Conv>(def, state);
+  if (def.has_max_pool()) return std::make_unique<MaxPool>(def, state);
+  return std::make_unique<AvgPool>(def, state);
+}
+
+}  // namespace tern::engine

@@ -1,0 +1,56 @@
+// tern convert onnx: a network with its weights as a file that ONNX Runtime and others run.
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "common/base/text.h"
+#include "common/tensors/safetensors.h"
+#include "models/graph/shapes.h"
+#include "tools/arguments.h"
+#include "tools/convert/convert.h"
+#include "tools/convert/onnx_graph.h"
+#include "tools/net_arguments.h"
+
+namespace tern::tools {
+namespace {
+
+constexpr const char* kUsage =
+    "tern convert onnx JOB|NAME|NET.json WEIGHTS.safetensors OUT.onnx [--channels N] [--height N] "
+    "[--width N] [--classes N] [--batch_norm]";
+
+Status WriteFile(const std::string& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (!file) return Status(Code::kCannotWrite, "cannot write " + path);
+  return Ok();
+}
+
+}  // namespace
+
+Status ConvertOnnx(const Words& words) {
+  const auto arguments = Arguments::Parse(words, NetFlags(), kUsage);
+  if (!arguments.ok()) return arguments.status();
+  if (arguments->rest().size() != 3)
+    return Status(Code::kUsage,
+                  Cat("expected a network, its weights and a file to write; ", kUsage));
+  const std::string &weights = arguments->rest()[1], &out = arguments->rest()[2];
+  const auto net = NetOfWords(arguments->rest()[0], *arguments);
+  if (!net.ok()) return net.status();
+  const auto file = tensors::ReadSafetensors(weights);
+  if (!file.ok()) return file.status();
+  const auto model = MakeOnnx(*net, *file);
+  if (!model.ok()) return model.status().Within(weights);
+  if (model->ByteSizeLong() > std::numeric_limits<int>::max()) {
+    return Status(Code::kBadData, Cat(out, " would have ", HumanBytes(model->ByteSizeLong()),
+                                      "; an ONNX file has at most 2 GB"));
+  }
+  TERN_RETURN_IF_ERROR(WriteFile(out, model->SerializeAsString()));
+  std::printf("%s: %d nodes; takes \"data\" [batch, %u, %u, %u], gives \"scores\" [batch, %u]\n",
+              out.c_str(), model->graph().node_size(), net->input().channels(),
+              net->input().height(), net->input().width(), net->classes());
+  return Ok();
+}
+
+}  // namespace tern::tools

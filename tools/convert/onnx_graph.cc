@@ -1,0 +1,282 @@
+#include "tools/convert/onnx_graph.h"
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/graph/arena.h"
+#include "models/graph/shapes.h"
+
+namespace tern::tools {
+namespace {
+
+constexpr int64_t kIrVersion = 7, kOpset = 13;
+constexpr char kInput[] = "data", kOutput[] = "scores";
+
+using Names = std::vector<std::string>;
+using Ints = std::vector<int64_t>;
+
+// Writes a graph node by node. Dense layers make [batch, outputs], everything else [batch, C, H,
+// W]; who needs an image of what is flat has it spread out.
+class GraphWriter {
+ public:
+  GraphWriter(const pb::NetDef& net, const std::map<std::string, models::ImageDims>& shapes,
+              pb::onnx::Graph* graph)
+      : net_(net), shapes_(shapes), graph_(graph) {
+    value_of_["data"] = kInput;
+  }
+
+  void Write() {
+    graph_->set_name(net_.name().empty() ? "net" : net_.name());
+    const pb::ImageShape& image = net_.input();
+    Describe(kInput, {image.channels(), image.height(), image.width()}, graph_->add_input());
+    for (const pb::LayerDef& layer : net_.layers()) WriteLayer(layer);
+    Describe(kOutput, {net_.classes()}, graph_->add_output());
+  }
+
+  void AddWeights(const std::string& name, const Ints& dims, const float* values, size_t count) {
+    pb::onnx::Tensor* tensor = graph_->add_initializer();
+    tensor->set_name(name);
+    tensor->set_data_type(pb::onnx::float32);
+    for (const int64_t dim : dims) tensor->add_dims(dim);
+    tensor->set_raw_data(values, count * sizeof(float));
+  }
+
+ private:
+  // Names of tensors of ours never meet those of parameters, which end in .weight and the like.
+  static std::string Tensor(const pb::LayerDef& layer, const std::string& what) {
+    return layer.name() + ":" + what;
+  }
+
+  static void Describe(const std::string& name, const Ints& sizes, pb::onnx::Value* value) {
+    value->set_name(name);
+    pb::onnx::TensorType* type = value->mutable_type()->mutable_tensor_type();
+    type->set_elem_type(pb::onnx::float32);
+    type->mutable_shape()->add_dim()->set_dim_param("batch");
+    for (const int64_t size : sizes) type->mutable_shape()->add_dim()->set_dim_value(size);
+  }
+
+  pb::onnx::Node* Node(const char* kind, const Names& inputs, const std::string& output) {
+    pb::onnx::Node* node = graph_->add_node();
+    node->set_op_type(kind);
+    node->set_name(output);
+    for (const std::string& input : inputs) node->add_input(input);
+    node->add_output(output);
+    return node;
+  }
+
+  static pb::onnx::Attribute* Attribute(const char* name, pb::onnx::Attribute::Type type,
+                                        pb::onnx::Node* node) {
+    pb::onnx::Attribute* attribute = node->add_attribute();
+    attribute->set_name(name);
+    attribute->set_type(type);
+    return attribute;
+  }
+  static void SetFloat(const char* name, float value, pb::onnx::Node* node) {
+    Attribute(name, pb::onnx::Attribute::real, node)->set_f(value);
+  }
+  static void SetInt(const char* name, int64_t value, pb::onnx::Node* node) {
+    Attribute(name, pb::onnx::Attribute::integer, node)->set_i(value);
+  }
+  static void SetInts(const char* name, const Ints& values, pb::onnx::Node* node) {
+    pb::onnx::Attribute* attribute = Attribute(name, pb::onnx::Attribute::integers, node);
+    for (const int64_t value : values) attribute->add_ints(value);
+  }
+
+  std::string Constant(const pb::LayerDef& layer, const std::string& what, float value) {
+    AddWeights(Tensor(layer, what), {}, &value, 1);
+    return Tensor(layer, what);
+  }
+
+  // What the layer's input number `i` is called, as an image.
+  std::string Image(const pb::LayerDef& layer, int i) {
+    const std::string& name = value_of_.at(layer.inputs(i));
+    if (!flat_.contains(name)) return name;
+    const std::string axes = Tensor(layer, "axes" + std::to_string(i));
+    pb::onnx::Tensor* tensor = graph_->add_initializer();
+    tensor->set_name(axes);
+    tensor->set_data_type(pb::onnx::whole64);
+    tensor->add_dims(2);
+    const int64_t values[] = {2, 3};
+    tensor->set_raw_data(values, sizeof values);
+    const std::string image = Tensor(layer, "image" + std::to_string(i));
+    Node("Unsqueeze", {name, axes}, image);
+    return image;
+  }
+  // As it is: for what works on each element or channel.
+  std::string Any(const pb::LayerDef& layer) {
+    const std::string& name = value_of_.at(layer.inputs(0));
+    if (flat_.contains(name)) flat_.insert(Tensor(layer, "out"));
+    return name;
+  }
+
+  void WriteLayer(const pb::LayerDef& layer) {
+    const std::string out = Tensor(layer, "out");
+    value_of_[layer.output()] = out;
+    switch (layer.kind_case()) {
+      case pb::LayerDef::kConv:
+        return WriteConv(layer, out);
+      case pb::LayerDef::kMaxPool:
+        return WritePool(layer, layer.max_pool(), "MaxPool", "GlobalMaxPool", out);
+      case pb::LayerDef::kAvgPool:
+        return WritePool(layer, layer.avg_pool(), "AveragePool", "GlobalAveragePool", out);
+      case pb::LayerDef::kDense:
+        return WriteDense(layer, out);
+      case pb::LayerDef::kRelu:
+        return WriteRelu(layer, out);
+      case pb::LayerDef::kBatchNorm:
+        SetFloat("epsilon", layer.batch_norm().epsilon(),
+                 Node("BatchNormalization",
+                      {Any(layer), layer.name() + ".weight", layer.name() + ".bias",
+                       layer.name() + ".running_mean", layer.name() + ".running_var"},
+                      out));
+        return;
+      case pb::LayerDef::kLrn:
+        return WriteLrn(layer, out);
+      case pb::LayerDef::kDropout:  // in evaluation its input
+        value_of_[layer.output()] = value_of_.at(layer.inputs(0));
+        return;
+      case pb::LayerDef::kConcat:
+        SetInt("axis", 1, Node("Concat", Images(layer), out));
+        return;
+      case pb::LayerDef::kAdd:
+        Node(layer.inputs_size() == 2 ? "Add" : "Sum", Images(layer), out);
+        return;
+      case pb::LayerDef::kStandardize:
+        return WriteStandardize(layer, out);
+      case pb::LayerDef::kSoftmaxLoss:  // the scores, without softmax
+        SetInt("axis", 1, Node("Flatten", {value_of_.at(layer.inputs(0))}, kOutput));
+        return;
+      case pb::LayerDef::KIND_NOT_SET:
+        return;
+    }
+  }
+
+  Names Images(const pb::LayerDef& layer) {
+    Names images;
+    for (int i = 0; i < layer.inputs_size(); ++i) images.push_back(Image(layer, i));
+    return images;
+  }
+
+  // Kernel, stride and padding of a conv or a pool. `same` pads unevenly where it has to.
+  template <typename Def>
+  void SetWindow(const pb::LayerDef& layer, const Def& def, pb::onnx::Node* node) const {
+    const models::ImageDims& image = shapes_.at(layer.inputs(0));
+    const auto rows = *models::PlanAxis(image.h, models::WindowOf(def, image.h));
+    const auto columns = *models::PlanAxis(image.w, models::WindowOf(def, image.w));
+    SetInts("kernel_shape", {def.kernel(), def.kernel()}, node);
+    SetInts("strides", {def.stride(), def.stride()}, node);
+    SetInts("pads", {rows.pad_begin, columns.pad_begin, rows.pad_end, columns.pad_end}, node);
+  }
+
+  void WriteConv(const pb::LayerDef& layer, const std::string& out) {
+    const pb::ConvDef& conv = layer.conv();
+    Names inputs = {Image(layer, 0), layer.name() + ".weight"};
+    if (conv.bias()) inputs.push_back(layer.name() + ".bias");
+    pb::onnx::Node* node = Node("Conv", inputs, out);
+    SetWindow(layer, conv, node);
+    SetInts("dilations", {conv.dilation(), conv.dilation()}, node);
+    SetInt("group", conv.groups(), node);
+  }
+
+  void WritePool(const pb::LayerDef& layer, const pb::PoolDef& pool, const char* kind,
+                 const char* global, const std::string& out) {
+    if (pool.global()) {
+      Node(global, {Image(layer, 0)}, out);
+      return;
+    }
+    pb::onnx::Node* node = Node(kind, {Image(layer, 0)}, out);
+    SetWindow(layer, pool, node);
+    if (layer.has_avg_pool()) SetInt("count_include_pad", pool.include_padding(), node);
+  }
+
+  void WriteDense(const pb::LayerDef& layer, const std::string& out) {
+    std::string input = value_of_.at(layer.inputs(0));
+    if (!flat_.contains(input)) {
+      SetInt("axis", 1, Node("Flatten", {input}, Tensor(layer, "flat")));
+      input = Tensor(layer, "flat");
+    }
+    SetInt("transB", 1,
+           Node("Gemm", {input, layer.name() + ".weight", layer.name() + ".bias"}, out));
+    flat_.insert(out);
+  }
+
+  void WriteRelu(const pb::LayerDef& layer, const std::string& out) {
+    const std::string input = Any(layer);
+    if (!layer.relu().has_max()) {
+      Node("Relu", {input}, out);
+      return;
+    }
+    Node("Clip", {input, Constant(layer, "least", 0), Constant(layer, "most", layer.relu().max())},
+         out);
+  }
+
+  void WriteLrn(const pb::LayerDef& layer, const std::string& out) {
+    const pb::LrnDef& lrn = layer.lrn();
+    pb::onnx::Node* node = Node("LRN", {Image(layer, 0)}, out);
+    SetInt("size", lrn.size(), node);
+    SetFloat("alpha", lrn.alpha(), node);
+    SetFloat("beta", lrn.beta(), node);
+    SetFloat("bias", lrn.k(), node);
+  }
+
+  // (x - mean) / max(deviation, 1 / sqrt(elements)) by ONNX's simpler operators.
+  void WriteStandardize(const pb::LayerDef& layer, const std::string& out) {
+    const models::ImageDims& image = shapes_.at(layer.inputs(0));
+    const auto elements = static_cast<double>(models::Elements(image));
+    const auto mean = [&](const std::string& of, const std::string& into) {
+      pb::onnx::Node* node = Node("ReduceMean", {of}, Tensor(layer, into));
+      SetInts("axes", {1, 2, 3}, node);
+      SetInt("keepdims", 1, node);
+      return Tensor(layer, into);
+    };
+    const std::string input = Image(layer, 0), centred = Tensor(layer, "centred"),
+                      squares = Tensor(layer, "squares"), deviation = Tensor(layer, "deviation"),
+                      divisor = Tensor(layer, "divisor");
+    const std::string least = Constant(layer, "least", static_cast<float>(1 / std::sqrt(elements)));
+    Node("Sub", {input, mean(input, "mean")}, centred);
+    Node("Mul", {centred, centred}, squares);
+    Node("Sqrt", {mean(squares, "variance")}, deviation);
+    Node("Max", {deviation, least}, divisor);
+    Node("Div", {centred, divisor}, out);
+  }
+
+  const pb::NetDef& net_;
+  const std::map<std::string, models::ImageDims>& shapes_;
+  pb::onnx::Graph* graph_;
+  std::map<std::string, std::string> value_of_;  // by NetDef's name of a tensor, the graph's
+  std::set<std::string> flat_;
+};
+
+}  // namespace
+
+Result<pb::onnx::Model> MakeOnnx(const pb::NetDef& net, const tensors::TensorFile& weights) {
+  const auto shapes = models::InferShapes(net);
+  if (!shapes.ok()) return shapes.status();
+  const auto table = models::MakeParameterTable(net);
+  if (!table.ok()) return table.status();
+  std::vector<float> parameters(table->total), statistics(table->statistics_total);
+  TERN_RETURN_IF_ERROR(models::LoadArena(weights, *table, parameters.data()));
+  TERN_RETURN_IF_ERROR(models::LoadStatistics(weights, *table, statistics.data()));
+
+  pb::onnx::Model model;
+  model.set_ir_version(kIrVersion);
+  model.set_producer_name("tern");
+  model.add_opset_import()->set_version(kOpset);
+  GraphWriter writer(net, *shapes, model.mutable_graph());
+  writer.Write();
+  for (const models::Parameter& p : table->parameters) {
+    writer.AddWeights(p.name, {p.shape.begin(), p.shape.end()}, parameters.data() + p.offset,
+                      p.count);
+  }
+  for (const models::Statistic& s : table->statistics) {
+    writer.AddWeights(s.name, {static_cast<int64_t>(s.count)}, statistics.data() + s.offset,
+                      s.count);
+  }
+  return model;
+}
+
+}  // namespace tern::tools

@@ -1,0 +1,128 @@
+// tern convert pack: a data set as two files, which a worker reads without a look at each image.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <thread>
+
+#include "common/base/text.h"
+#include "proto/job.pb.h"
+#include "tools/arguments.h"
+#include "tools/convert/convert.h"
+#include "tools/run/progress_bar.h"
+#include "worker/data/dataset.h"
+#include "worker/data/datasets.h"
+#include "worker/data/packed.h"
+#include "worker/data/parallel.h"
+
+namespace tern::tools {
+namespace {
+
+constexpr const char* kUsage =
+    "tern convert pack DIR OUT_DIR [--format folder | cifar10 | cifar100 | idx] [--max_corrupt N] "
+    "[--threads N]";
+constexpr uint64_t kPiece = 256;  // images that are read before the first of them is written
+
+// An image as it goes into the file, or why it does not.
+struct Read {
+  std::vector<uint8_t> bytes;
+  Status status;
+};
+
+Status WritePiece(const data::Dataset& set, uint64_t begin, const std::vector<Read>& piece,
+                  data::PackWriter* writer) {
+  for (size_t i = 0; i < piece.size(); ++i) {
+    const uint64_t image = begin + i;
+    if (piece[i].status.ok()) {
+      TERN_RETURN_IF_ERROR(writer->Add(piece[i].bytes, set.labels[image], set.SizeOf(image)));
+    } else {
+      TERN_RETURN_IF_ERROR(set.corrupt->Add(set.NameOf(image), piece[i].status));
+    }
+  }
+  return Ok();
+}
+
+// Every image is decoded whole: what a packed file holds has been seen to be sound.
+Status Pack(const data::Dataset& set, uint32_t threads, ProgressBar* bar,
+            data::PackWriter* writer) {
+  for (uint64_t begin = 0; begin < set.count(); begin += kPiece) {
+    const uint64_t end = std::min(begin + kPiece, set.count());
+    std::vector<Read> piece(end - begin);
+    data::ParallelFor(begin, end, threads, [&](uint64_t i) {
+      Read& read = piece[i - begin];
+      data::Image image;
+      read.status = set.Decode(i, &image);
+      if (read.status.ok()) read.status = set.Read(i, &read.bytes);
+    });
+    TERN_RETURN_IF_ERROR(WritePiece(set, begin, piece, writer));
+    bar->Show(end, set.count());
+  }
+  return Ok();
+}
+
+Status PackSplit(const pb::Data& data, data::Split split, const std::string& path) {
+  const std::string name = split == data::Split::kTrain ? "train" : "test ";
+  auto bar = std::make_unique<ProgressBar>(name + " scan", "images");
+  data::ReadOptions options;
+  options.progress = [&](uint64_t done, uint64_t total) { bar->Show(done, total); };
+  options.warn = [&](const std::string& sentence) { bar->Say(sentence); };
+  const auto set = data::ReadDataset(data, split, options);
+  if (!set.ok()) return set.status();
+  const data::Dataset& images = **set;
+  auto writer = data::PackWriter::Make(
+      path, {images.encoded, images.encoded ? 0 : images.channels, images.classes, images.names});
+  if (!writer.ok()) return writer.status();
+  bar = std::make_unique<ProgressBar>(name + " pack", "images");
+  TERN_RETURN_IF_ERROR(Pack(images, data.threads(), bar.get(), writer->get()));
+  const uint64_t count = (*writer)->count();
+  if (count == 0) return Status(Code::kBadData, Cat(data.dir(), ": no sound image to pack"));
+  TERN_RETURN_IF_ERROR((*writer)->Finish());
+  std::printf("%s: %s images in %u classes, %s, %s damaged ones left out\n", path.c_str(),
+              Cat(count).c_str(), images.classes, HumanBytes((*writer)->bytes()).c_str(),
+              Cat(images.corrupt->count()).c_str());
+  return Ok();
+}
+
+Status TakeFormat(const std::string& name, pb::Data* data) {
+  pb::Data::Format format = pb::Data::folder;
+  if (!pb::Data::Format_Parse(name, &format) || format == pb::Data::packed) {
+    return Status(Code::kUsage, Cat("--format: saw '", Printable(name),
+                                    "'; allowed: folder, cifar10, cifar100, idx\nusage: ", kUsage));
+  }
+  data->set_format(format);
+  return Ok();
+}
+
+}  // namespace
+
+Status ConvertPack(const Words& words) {
+  const Result<Arguments> arguments =
+      Arguments::Parse(words, {{"format"}, {"max_corrupt"}, {"threads"}}, kUsage);
+  if (!arguments.ok()) return arguments.status();
+  if (arguments->rest().size() != 2) {
+    return Status(Code::kUsage, Cat("saw ", arguments->rest().size(),
+                                    " folders, expected two: of the images, and for the packed "
+                                    "files\nusage: ",
+                                    kUsage));
+  }
+  pb::Data data;
+  data.set_dir(arguments->rest()[0]);
+  TERN_RETURN_IF_ERROR(TakeFormat(arguments->Last("format", "folder"), &data));
+  const auto max_corrupt = arguments->Number("max_corrupt", 0, 1u << 31);
+  if (!max_corrupt.ok()) return max_corrupt.status();
+  data.set_max_corrupt(*max_corrupt);
+  const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const auto threads = arguments->Number("threads", std::min(cores, 256u), 256);
+  if (!threads.ok()) return threads.status();
+  data.set_threads(std::max(*threads, 1u));
+  const std::string& out = arguments->rest()[1];
+  std::error_code error;
+  std::filesystem::create_directories(out, error);
+  if (error)
+    return Status(Code::kCannotWrite, Cat(out, ": cannot be made (", error.message(), ")"));
+  TERN_RETURN_IF_ERROR(PackSplit(data, data::Split::kTrain, out + "/train.tpk"));
+  return PackSplit(data, data::Split::kTest, out + "/test.tpk");
+}
+
+}  // namespace tern::tools

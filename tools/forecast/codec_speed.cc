@@ -1,0 +1,284 @@
+#include "tools/forecast/codec_speed.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "client/train/apply.h"
+#include "common/base/clock.h"
+#include "common/protocol/rounds/cells.h"
+#include "kernels/codes/stats.h"
+#include "tools/forecast/sizes.h"
+
+namespace tern::tools {
+
+namespace {
+
+constexpr uint32_t kWorkers = 2;
+constexpr Time kLongEnough = std::chrono::milliseconds(300);
+constexpr int kMostRounds = 15, kLeastRounds = 3;
+
+// The setup of a job like this one where `codec` codes every tensor of two workers and the workers
+// hold the parameters.
+Result<setup::Setup> SetupFor(const setup::Setup& from, const std::string& codec) {
+  setup::Setup to = from;
+  to.job.mutable_workers()->set_count(kWorkers);
+  to.job.mutable_train()->clear_algorithm();  // pushes gradients in rounds
+  to.job.mutable_train()->set_parameters(pb::Train::localized);
+  to.job.mutable_exchange()->set_codec(codec);
+  to.job.mutable_exchange()->clear_rules();
+  if (to.job.exchange().scaler() == pb::Exchange::previous)  // the same work with less waiting
+    to.job.mutable_exchange()->set_scaler(pb::Exchange::shared);
+  std::vector<protocol::TensorInfo> tensors;
+  for (const models::Parameter& p : to.table.parameters)
+    tensors.push_back({p.name, p.count, p.is_bias ? p.count : p.fan_in});
+  Result<protocol::ExchangePlan> plan = protocol::ExchangePlan::Make(to.job, tensors);
+  if (!plan.ok()) return plan.status();
+  to.plan = std::move(*plan);
+  return to;
+}
+
+// Adds the seconds of its life to a figure.
+class Watch {
+ public:
+  explicit Watch(double* into) : into_(into), begin_(Now()) {}
+  ~Watch() { *into_ += Seconds(Now() - begin_); }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  double* const into_;
+  const Time begin_;
+};
+
+// A worker's half, as client/exchange/coder.cc has it.
+class Coding {
+ public:
+  Coding(const protocol::ExchangePlan& plan, uint16_t rank, const std::vector<float>& noise)
+      : plan_(plan), rank_(rank), values_(plan.parameters()), prepared_(plan.parts.size()) {
+    for (size_t i = 0; i < values_.size(); ++i)
+      values_[i] = noise[(i + 7919 * size_t{rank}) % noise.size()];
+    for (size_t t = 0; t < plan.codec_of.size(); ++t) {
+      memories_.push_back(plan.codec_of[t]->NewMemory(plan.tensor_count[t]));
+      if (memories_.back() != nullptr) compensated_.resize(values_.size());
+    }
+  }
+
+  std::vector<float> Prepare(const protocol::Bucket& bucket, uint64_t round) {
+    for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
+      const protocol::Part& part = plan_.parts[p];
+      const uint32_t t = part.tensor;
+      const uint64_t begin = plan_.tensor_begin[t] + part.begin;
+      if (memories_[t] != nullptr) {
+        memories_[t]->Compensate(part.begin, {&values_[begin], part.count},
+                                 {&compensated_[begin], part.count});
+      }
+      const std::span<const float> values{ToCode(t) + part.begin, part.count};
+      const kernels::Stats stats = kernels::ComputeStats(values.data(), values.size());
+      prepared_[p] = plan_.codec_of[t]->Prepare(stats, values, NoiseOf(round, t));
+    }
+    std::vector<float> scalers;
+    for (const uint32_t p : bucket.shared) scalers.push_back(prepared_[p].scaler);
+    return scalers;
+  }
+  Bytes Encode(const protocol::Bucket& bucket, const protocol::Chunk& chunk, uint64_t round,
+               const std::vector<float>& scalers) {
+    for (size_t i = 0; i < scalers.size(); ++i) prepared_[bucket.shared[i]].scaler = scalers[i];
+    std::vector<uint8_t> codes;
+    codes.reserve(chunk.max_push_bytes);
+    for (size_t i = 0; i < chunk.segments.size(); ++i) {
+      const codec::Segment& segment = chunk.segments[i];
+      const uint32_t t = segment.tensor;
+      const size_t before = codes.size();
+      const float* values = ToCode(t) + segment.begin;
+      plan_.codec_of[t]->Encode(values, segment, prepared_[chunk.part_of[i]], NoiseOf(round, t),
+                                &codes);
+      if (memories_[t] == nullptr) continue;
+      sent_.resize(segment.count);
+      if (plan_.codec_of[t]
+              ->DecodeAlone(std::span(codes).subspan(before), segment, sent_.data())
+              .ok())
+        memories_[t]->Keep(segment.begin, {values, segment.count}, sent_);
+    }
+    return Bytes::Own(std::move(codes));
+  }
+
+ private:
+  const float* ToCode(uint32_t t) const {
+    return (memories_[t] == nullptr ? values_ : compensated_).data() + plan_.tensor_begin[t];
+  }
+  kernels::NoiseKey NoiseOf(uint64_t round, uint32_t tensor) const {
+    return {.seed = 1, .rank = rank_, .round = round, .tensor = tensor};
+  }
+
+  const protocol::ExchangePlan& plan_;
+  const uint16_t rank_;
+  std::vector<float> values_, compensated_, sent_;
+  std::vector<codec::Prepared> prepared_;
+  std::vector<std::unique_ptr<codec::Memory>> memories_;
+};
+
+class Trial {
+ public:
+  explicit Trial(const setup::Setup& setup) : setup_(setup), sums_(setup) {
+    const std::vector<float> noise = GaussianValues(0, std::min<uint64_t>(1 << 20, Elements()));
+    for (uint32_t rank = 0; rank < kWorkers; ++rank)
+      workers_.push_back(std::make_unique<Coding>(setup.plan, static_cast<uint16_t>(rank), noise));
+    for (const protocol::Bucket& bucket : setup.plan.buckets) {
+      for (const protocol::Chunk& chunk : bucket.chunks)
+        cells_.push_back(protocol::PushCell(setup.plan, chunk));
+    }
+  }
+
+  // Seconds an element.
+  Result<CodecSpeed> Run(client::Replica& replica) {
+    client::Apply apply(setup_, replica, sums_);
+    std::vector<CodecSpeed> rounds;
+    const Time until = Now() + kLongEnough;
+    // The first round finds nothing in place and is not counted.
+    for (int r = 0; r <= kLeastRounds || (r <= kMostRounds && Now() < until); ++r) {
+      CodecSpeed seconds;
+      TERN_RETURN_IF_ERROR(Exchange(static_cast<uint64_t>(r + 1), &seconds));
+      TERN_RETURN_IF_ERROR(TakeIn(static_cast<uint64_t>(r + 1), apply, &seconds));
+      if (r > 0) rounds.push_back(seconds);
+    }
+    CodecSpeed speed;
+    for (double CodecSpeed::*part : {&CodecSpeed::prepare, &CodecSpeed::encode, &CodecSpeed::add,
+                                     &CodecSpeed::close, &CodecSpeed::decode, &CodecSpeed::apply}) {
+      std::nth_element(rounds.begin(), rounds.begin() + static_cast<long>(rounds.size() / 2),
+                       rounds.end(),
+                       [&](const CodecSpeed& a, const CodecSpeed& b) { return a.*part < b.*part; });
+      speed.*part = rounds[rounds.size() / 2].*part / static_cast<double>(Elements());
+    }
+    return speed;
+  }
+
+ private:
+  uint64_t Elements() const { return setup_.plan.parameters(); }
+
+  Status Exchange(uint64_t round, CodecSpeed* seconds) {
+    size_t cell = 0;
+    for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) {
+      const protocol::Bucket& bucket = setup_.plan.buckets[b];
+      std::vector<float> scalers(bucket.shared.size());
+      for (const auto& worker : workers_) {
+        double all = 0;
+        std::vector<float> own;
+        {
+          Watch watch(&all);
+          own = worker->Prepare(bucket, round);
+        }
+        seconds->prepare += all / kWorkers;
+        for (size_t i = 0; i < own.size(); ++i) scalers[i] = std::max(scalers[i], own[i]);
+      }
+      if (!scalers.empty()) {
+        pb::Outcome outcome;
+        outcome.set_round(round);
+        sums_.Put({{protocol::Kind::kScale, b, 0}, outcome, protocol::EncodeScalers(scalers)});
+      }
+      for (const protocol::Chunk& chunk : bucket.chunks)
+        TERN_RETURN_IF_ERROR(AddUp(bucket, chunk, cells_[cell++], round, scalers, seconds));
+    }
+    return Ok();
+  }
+
+  Status AddUp(const protocol::Bucket& bucket, const protocol::Chunk& chunk,
+               const protocol::CellSpec& cell, uint64_t round, const std::vector<float>& scalers,
+               CodecSpeed* seconds) {
+    double encode = 0, add = 0;
+    std::vector<Bytes> pushes;
+    for (const auto& worker : workers_) {
+      Watch watch(&encode);
+      pushes.push_back(worker->Encode(bucket, chunk, round, scalers));
+    }
+    std::unique_ptr<protocol::CellSum> sum;
+    {
+      Watch watch(&add);
+      sum = cell.open(round);
+      for (uint32_t rank = 0; rank < kWorkers; ++rank)
+        TERN_RETURN_IF_ERROR(sum->Add(rank, pushes[rank]));
+    }
+    seconds->encode += encode / kWorkers;
+    seconds->add += add / kWorkers;
+    pb::Outcome outcome;
+    outcome.set_round(round);
+    outcome.set_contributors(kWorkers);
+    Bytes answer;
+    {
+      Watch watch(&seconds->close);
+      answer = sum->Close();
+      sum.reset();
+    }
+    sums_.Put({cell.cell, outcome, std::move(answer)});
+    return Ok();
+  }
+
+  Status TakeIn(uint64_t round, client::Apply& apply, CodecSpeed* seconds) {
+    decoded_.resize(Elements());
+    {
+      Watch watch(&seconds->decode);
+      TERN_RETURN_IF_ERROR(
+          sums_.Decode(round, [this](uint32_t, uint64_t first, std::span<const float> values) {
+            std::copy(values.begin(), values.end(), decoded_.begin() + static_cast<long>(first));
+          }));
+    }
+    {
+      Watch watch(&seconds->apply);
+      TERN_RETURN_IF_ERROR(apply.Run(round));
+    }
+    sums_.Drop(round);
+    return Ok();
+  }
+
+  const setup::Setup& setup_;
+  client::Sums sums_;
+  std::vector<std::unique_ptr<Coding>> workers_;
+  std::vector<protocol::CellSpec> cells_;
+  std::vector<float> decoded_;
+};
+
+}  // namespace
+
+Status MeasureCodec(const setup::Setup& setup, const std::string& name, Profile* profile) {
+  const Result<setup::Setup> own = SetupFor(setup, name);
+  if (!own.ok()) return own.status();
+  const std::string key(own->plan.codec_of[0]->name());
+  if (profile->codecs.contains(key)) return Ok();
+  const auto replica = client::Replica::Make(*own);
+  if (!replica.ok()) return replica.status();
+  const Result<CodecSpeed> speed = Trial(*own).Run(**replica);
+  if (!speed.ok()) return speed.status().Within("measuring " + name);
+  profile->codecs[key] = *speed;
+  return Ok();
+}
+
+Status MeasureUpdate(const setup::Setup& setup, Profile* profile) {
+  const auto replica = client::Replica::Make(setup);
+  if (!replica.ok()) return replica.status();
+  client::Replica& r = **replica;
+  const auto& plan = setup.plan;
+  double update = 1e9, copy = 1e9;  // the least of a few, as nothing else is to be counted
+  for (uint64_t i = 1; i <= 4; ++i) {
+    double now = 0, copied = 0;
+    {
+      Watch watch(&now);
+      for (size_t t = 0; t < plan.tensor_count.size(); ++t) {
+        const uint64_t first = plan.tensor_begin[t];
+        r.Update(r.gradients() + first, first, plan.tensor_count[t], {1e-6, i}, 0);
+      }
+    }
+    {
+      Watch watch(&copied);
+      std::copy_n(r.parameters(), plan.parameters(), r.scratch());
+    }
+    update = std::min(update, now);
+    copy = std::min(copy, copied);
+  }
+  profile->update_s = update / static_cast<double>(plan.parameters());
+  profile->copy_s = copy / static_cast<double>(plan.parameters());
+  return Ok();
+}
+
+}  // namespace tern::tools

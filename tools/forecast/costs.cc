@@ -1,0 +1,135 @@
+#include "tools/forecast/costs.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "common/algorithm/facts.h"
+
+namespace tern::tools {
+
+namespace {
+
+struct Speeds {
+  std::map<const codec::Codec*, CodecSpeed> of;
+  CodecSpeed pull;
+};
+
+Result<Speeds> SpeedsFor(const protocol::ExchangePlan& plan, const Profile& profile) {
+  Speeds speeds;
+  for (const codec::Codec* codec : plan.codec_of) {
+    const Result<CodecSpeed> speed = profile.SpeedOf(std::string(codec->name()));
+    if (!speed.ok()) return speed.status();
+    speeds.of[codec] = *speed;
+  }
+  if (!plan.central) return speeds;
+  const Result<CodecSpeed> pull = profile.SpeedOf(std::string(plan.pull_codec->name()));
+  if (!pull.ok()) return pull.status();
+  speeds.pull = *pull;
+  return speeds;
+}
+
+Pace PaceOf(const setup::Setup& setup, const Profile& profile) {
+  const algorithm::Facts facts = algorithm::FactsOf(setup.job);
+  const double update_s = profile.update_s * static_cast<double>(setup.table.total);
+  Pace pace;
+  pace.rounds = setup.plan.rounds;
+  pace.enough = setup.plan.workers - std::min(setup.plan.workers - 1, facts.backup);
+  pace.period = facts.period;
+  const bool descends = facts.pushes != pb::AlgorithmTraits::gradient || facts.period > 1;
+  if (descends) {
+    pace.push = facts.in_next_step ? Pace::Push::kBeforeCompute : Pace::Push::kAfterCompute;
+    pace.local_s = update_s;
+  } else if (!setup.job.exchange().overlap() || setup.job.train().clip_norm() > 0) {
+    pace.push = Pace::Push::kAfterCompute;
+  }
+  pace.one_bucket = facts.parts != 0;
+  pace.lag = facts.ahead;
+  if (pace.lag > 0) pace.local_s = update_s;
+  pace.by_bucket = facts.by_bucket;
+  pace.in_forward = facts.applied_in_forward;
+  return pace;
+}
+
+class Costs {
+ public:
+  Costs(const setup::Setup& setup, const Profile& profile, const Speeds& speeds)
+      : plan_(setup.plan),
+        profile_(profile),
+        speeds_(speeds),
+        pushes_gradients_(algorithm::FactsOf(setup.job).pushes == pb::AlgorithmTraits::gradient) {}
+
+  void Add(const codec::Segment& segment, BucketCost* bucket, ChunkCost* chunk) const {
+    const CodecSpeed& speed = speeds_.of.at(plan_.codec_of[segment.tensor]);
+    const auto n = static_cast<double>(segment.count);
+    bucket->prepare_s += n * speed.prepare;
+    chunk->encode_s += n * speed.encode;
+    chunk->add_s += n * speed.add;
+    if (plan_.central) {
+      chunk->close_s += n * (profile_.update_s + speeds_.pull.close);
+      bucket->apply_s += n * (speeds_.pull.decode + (pushes_gradients_ ? 0 : profile_.copy_s));
+      return;
+    }
+    chunk->close_s += n * speed.close;
+    bucket->apply_s += n * (pushes_gradients_ ? speed.apply : speed.decode + profile_.copy_s);
+  }
+
+ private:
+  const protocol::ExchangePlan& plan_;
+  const Profile& profile_;
+  const Speeds& speeds_;
+  const bool pushes_gradients_;
+};
+
+// A bucket is needed with the first of its tensors, and ready with the last.
+double NeedOf(const protocol::Bucket& bucket, const Profile& profile) {
+  double share = 1;
+  for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)
+    share = std::min(share, profile.need[t]);
+  return share;
+}
+double ReadyOf(const protocol::Bucket& bucket, const Profile& profile) {
+  double share = 0;
+  for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)
+    share = std::max(share, profile.ready[t]);
+  return share;
+}
+
+}  // namespace
+
+Result<StepCosts> CostsOf(const setup::Setup& setup, const Profile& profile,
+                          const std::vector<BucketBytes>& sizes, double samples) {
+  TERN_RETURN_IF_ERROR(profile.CheckFor(setup));
+  const protocol::ExchangePlan& plan = setup.plan;
+  const Result<Speeds> speeds = SpeedsFor(plan, profile);
+  if (!speeds.ok()) return speeds.status();
+  StepCosts step;
+  step.compute_s = profile.compute_fixed_s + samples * profile.compute_sample_s;
+  step.threads = profile.waits ? 0 : setup.job.workers().threads();
+  step.pace = PaceOf(setup, profile);
+  step.lanes = plan.data_lanes;
+  step.credit_bytes = setup.job.exchange().credit_kib() * 1024.0;
+  const Costs costs(setup, profile, *speeds);
+  for (size_t b = 0; b < plan.buckets.size(); ++b) {
+    const protocol::Bucket& bucket = plan.buckets[b];
+    BucketCost& cost = step.buckets.emplace_back();
+    cost.scale_bytes = sizes[b].scale;
+    cost.scaled_bytes = sizes[b].scaled;
+    cost.home = bucket.home;
+    cost.need_s = NeedOf(bucket, profile) * step.compute_s;
+    cost.ready_s = ReadyOf(bucket, profile) * step.compute_s;
+    if (step.pace.lag > 0)  // the next backward writes over the gradients
+      cost.copy_s = static_cast<double>(bucket.count) * profile.copy_s;
+    for (const protocol::Chunk& chunk : bucket.chunks) {
+      ChunkCost& one = cost.chunks.emplace_back();
+      one.shard = chunk.shard;
+      one.lane = chunk.lane - 1;
+      one.push_bytes = sizes[b].push[chunk.index];
+      one.sum_bytes = sizes[b].sum[chunk.index];
+      for (const codec::Segment& segment : chunk.segments) costs.Add(segment, &cost, &one);
+    }
+  }
+  return step;
+}
+
+}  // namespace tern::tools

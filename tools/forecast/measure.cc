@@ -1,0 +1,168 @@
+#include "tools/forecast/measure.h"
+
+#include <omp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+
+#include "common/base/clock.h"
+#include "common/base/host_name.h"
+#include "kernels/codes/philox.h"
+#include "tools/forecast/codec_speed.h"
+#include "tools/forecast/ping.h"
+#include "worker/net_compute.h"
+#include "worker/wait_compute.h"
+
+namespace tern::tools {
+
+namespace {
+
+constexpr Time kLongEnough = std::chrono::milliseconds(2500);
+constexpr int kMostSteps = 20, kLeastSteps = 3;
+
+// Images and labels drawn evenly.
+data::Batch RandomBatch(const setup::Setup& setup, uint32_t samples, bool as_bytes) {
+  const pb::ImageShape& input = setup.net.input();
+  const size_t elements = size_t{samples} * input.channels() * input.height() * input.width();
+  data::Batch batch;
+  if (as_bytes) {
+    batch.bytes.resize(elements);
+    batch.draws.resize(samples);
+  } else {
+    batch.images.resize(elements);
+  }
+  const kernels::NoiseKey key{.seed = 1, .stream = kernels::Stream::kOrder};
+  for (size_t i = 0; i < elements; i += 4) {
+    const auto words = kernels::NoiseBlock(key, static_cast<uint32_t>(i / 4), 0);
+    for (size_t k = 0; k < 4 && i + k < elements; ++k) {
+      if (as_bytes) {
+        batch.bytes[i + k] = static_cast<uint8_t>(words[k]);
+      } else {
+        batch.images[i + k] = static_cast<float>(words[k]) * 0x1p-32f;
+      }
+    }
+  }
+  for (uint32_t i = 0; i < samples; ++i)
+    batch.labels.push_back(kernels::NoiseBlock(key, i, 1)[0] % setup.net.classes());
+  return batch;
+}
+
+struct Steps {
+  double step_s = 0;  // the median
+  // Seconds from the beginning, by tensor: the median.
+  std::vector<double> need, ready;
+};
+
+double MedianOf(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<long>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::vector<double> MediansOf(const std::vector<std::vector<double>>& values) {
+  std::vector<double> medians;
+  for (const std::vector<double>& of : values) medians.push_back(MedianOf(of));
+  return medians;
+}
+
+Steps TimeSteps(client::Compute& compute, const setup::Setup& setup, uint32_t samples) {
+  const data::Batch batch = RandomBatch(setup, samples, compute.TakesBytes());
+  const data::Pin pin = compute.PinOfBytes();
+  const auto pinned = pin ? pin(batch.bytes.data(), batch.bytes.size()) : nullptr;
+  const size_t tensors = setup.table.parameters.size();
+  std::vector<double> steps;
+  std::vector<std::vector<double>> need(tensors), ready(tensors);
+  const Time until = Now() + kLongEnough;
+  for (int i = -1; i < kLeastSteps || (i < kMostSteps && Now() < until); ++i) {
+    const Time begin = Now();
+    std::vector<double> needed(tensors), at(tensors);
+    compute.Expect(&batch);  // as it is ahead in training
+    compute.Forward(batch, [&](uint32_t t) {
+      needed[t] = Seconds(Now() - begin);
+      return true;
+    });
+    compute.Backward([&](uint32_t t) { at[t] = Seconds(Now() - begin); });
+    if (i < 0) continue;  // finds nothing in place
+    steps.push_back(Seconds(Now() - begin));
+    for (size_t t = 0; t < tensors; ++t) {
+      need[t].push_back(needed[t]);
+      ready[t].push_back(at[t]);
+    }
+  }
+  compute.LetGo();
+  Steps out;
+  out.step_s = MedianOf(steps);
+  out.need = MediansOf(need);
+  out.ready = MediansOf(ready);
+  return out;
+}
+
+Result<std::unique_ptr<client::Compute>> MakeCompute(const setup::Setup& setup,
+                                                     const engine::Net::Arenas& arenas) {
+  if (setup.job.train().compute() == pb::Train::wait)
+    return worker::MakeWaitCompute(setup, setup.job.train(), 0, arenas.gradients);
+  const auto augmenter = data::Augmenter::Make(setup.job.data(), setup.job.seed(),
+                                               data::Split::kTrain, setup.net.input().channels());
+  if (!augmenter.ok()) return augmenter.status();
+  return worker::MakeNetCompute(setup, 0, arenas, augmenter->rule());
+}
+
+Status MeasureCompute(const setup::Setup& setup, Profile* profile) {
+  omp_set_num_threads(static_cast<int>(setup.job.workers().threads()));
+  std::vector<float> parameters(setup.table.total), gradients(setup.table.total);
+  models::InitParameters(setup.table, setup.job.seed(), parameters.data());
+  std::vector<float> statistics(setup.table.statistics_total);
+  models::InitStatistics(setup.table, statistics.data());
+  const auto compute = MakeCompute(setup, {parameters.data(), gradients.data(), statistics.data()});
+  if (!compute.ok()) return compute.status();
+  const uint32_t batch = std::max(1u, setup.job.train().batch_total() / setup.plan.workers);
+  const Steps whole = TimeSteps(**compute, setup, batch);
+  profile->waits = setup.job.train().compute() == pb::Train::wait;
+  // A wait stands for the compute of the job's own batch.
+  profile->compute_sample_s = whole.step_s / batch;
+  profile->compute_fixed_s = 0;
+  if (!profile->waits && batch >= 2) {
+    const uint32_t half = batch / 2;
+    const double less = TimeSteps(**compute, setup, half).step_s;
+    profile->compute_sample_s =
+        std::clamp((whole.step_s - less) / (batch - half), 0.0, whole.step_s / batch);
+    profile->compute_fixed_s = whole.step_s - batch * profile->compute_sample_s;
+  }
+  const auto share = [&](double at) { return std::clamp(at / whole.step_s, 0.0, 1.0); };
+  std::transform(whole.need.begin(), whole.need.end(), std::back_inserter(profile->need), share);
+  std::transform(whole.ready.begin(), whole.ready.end(), std::back_inserter(profile->ready), share);
+  return Ok();
+}
+
+Status MeasureCodecsOf(const setup::Setup& way, Profile* profile) {
+  const pb::Exchange& exchange = way.job.exchange();
+  std::vector<std::string> names = {exchange.codec()};
+  for (const pb::CodecRule& rule : exchange.rules()) names.push_back(rule.codec());
+  if (way.plan.central) names.push_back(exchange.pull_codec());
+  for (const std::string& name : names) TERN_RETURN_IF_ERROR(MeasureCodec(way, name, profile));
+  return Ok();
+}
+
+}  // namespace
+
+Result<Profile> MeasureProfile(const setup::Setup& setup,
+                               const std::vector<const setup::Setup*>& ways) {
+  Profile profile;
+  profile.model = setup.net.name();
+  profile.parameters = setup.table.total;
+  profile.machine = HostName();
+  TERN_RETURN_IF_ERROR(MeasureCompute(setup, &profile));
+  TERN_RETURN_IF_ERROR(MeasureUpdate(setup, &profile));
+  for (const setup::Setup* way : ways) TERN_RETURN_IF_ERROR(MeasureCodecsOf(*way, &profile));
+  const Result<MessageCost> messages = MeasureMessages();
+  if (!messages.ok()) return messages.status();
+  profile.message_s = messages->message_s;
+  profile.message_cpu_s = messages->message_cpu_s;
+  profile.byte_cpu_s = messages->byte_cpu_s;
+  profile.hop_s = messages->hop_s;
+  return profile;
+}
+
+}  // namespace tern::tools

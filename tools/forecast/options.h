@@ -1,0 +1,32 @@
+// The words of `tern predict`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "tools/forecast/model.h"
+
+namespace tern::tools {
+
+struct PredictOptions {
+  std::string job;
+  std::vector<std::string> overrides;
+  std::vector<double> link_mbit = {1000};
+  // Everything except the links' rates, which link_mbit gives; worker_mbit below 0: as the
+  // servers'.
+  Network network = {.server_mbit = 0, .worker_mbit = -1, .acknowledged = kAcknowledged};
+  std::vector<uint32_t> workers = {1, 2, 4, 8, 16};
+  std::vector<std::string> codecs;      // empty: fp32 and the job's
+  std::vector<std::string> algorithms;  // empty: the job's
+  std::string profile, save_profile;    // files; empty: none
+  std::string csv;
+  bool paper = false;
+};
+
+extern const char* const kPredictUsage;
+// kUsage with what was seen and what is allowed.
+Result<PredictOptions> ParsePredictOptions(const std::vector<std::string>& words);
+
+}  // namespace tern::tools

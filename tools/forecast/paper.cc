@@ -1,0 +1,154 @@
+#include "tools/forecast/paper.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "common/base/text.h"
+#include "tools/table.h"
+
+namespace tern::tools::paper {
+
+namespace {
+
+constexpr double kGiga = 1e9;
+constexpr uint32_t kStrongGpus = 512;  // K in strong scaling is their batches together
+
+std::string Fixed(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+}  // namespace
+
+double CommunicationSeconds(const Cluster& c, uint32_t i, uint32_t j, double gradient_bytes) {
+  return gradient_bytes / c.gpu_bandwidth * std::log2(i) + gradient_bytes / c.cpu_bandwidth +
+         (c.network_latency_s + gradient_bytes / c.network_bandwidth) * std::log2(j);
+}
+
+double StrongSeconds(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j) {
+  return workload.compute_s / (static_cast<double>(i) * j) +
+         CommunicationSeconds(cluster, i, j, workload.gradient_bytes);
+}
+double StrongThroughput(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j) {
+  return workload.samples / StrongSeconds(cluster, workload, i, j);
+}
+
+double WeakSeconds(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j) {
+  return workload.compute_s + CommunicationSeconds(cluster, i, j, workload.gradient_bytes);
+}
+double WeakThroughput(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j) {
+  return static_cast<double>(i) * j * workload.samples / WeakSeconds(cluster, workload, i, j);
+}
+
+// (c + T_comm(|g|)) / (c + T_comm(|g| / times)) = speedup, for c.
+double ComputeFromSpeedup(const Cluster& cluster, double gradient_bytes, double times,
+                          double speedup, uint32_t i, uint32_t j) {
+  const double whole = CommunicationSeconds(cluster, i, j, gradient_bytes);
+  const double small = CommunicationSeconds(cluster, i, j, gradient_bytes / times);
+  return (whole - speedup * small) / (speedup - 1);
+}
+
+const std::vector<Net>& Nets() {
+  // Parameters and multiply-adds of the published nets: Krizhevsky et al. 2012 in one column,
+  // Szegedy et al. 2015 without its auxiliary heads, Simonyan and Zisserman 2015, column A.
+  static const std::vector<Net> nets = {{"AlexNet", 61.1e6, 128, 0.71e9},
+                                        {"GoogLeNet", 7.0e6, 64, 1.58e9},
+                                        {"VggNet-A", 132.9e6, 32, 7.61e9}};
+  return nets;
+}
+
+const std::vector<Panel>& Panels() {
+  // PCIe 3.0 x16 carries 12 GB/s of its 15.75; the P100's NVLink 20 GB/s a link and way, two links
+  // to a neighbour. Latencies of an MPI message: 50 us on Ethernet, 2 us on InfiniBand.
+  static const std::vector<Panel> panels = {
+      {"a",
+       {"1 Gbps Ethernet, 4 GTX 1080 and a PCI switch a machine", 12 * kGiga, 12 * kGiga,
+        1 * kGiga / 8, 50e-6, 4},
+       {"AlexNet", 4, 2, 3.04}},
+      {"b",
+       {"100 Gbps InfiniBand, 4 P100 with NVLink a machine", 40 * kGiga, 12 * kGiga,
+        100 * kGiga / 8, 2e-6, 4},
+       {"VggNet-A", 4, 128, 2.0}}};
+  return panels;
+}
+
+Workload WorkloadOf(const Panel& panel, const Net& net, double times) {
+  const Net* known = &Nets()[0];
+  for (const Net& one : Nets()) {
+    if (std::strcmp(one.name, panel.anchor.net) == 0) known = &one;
+  }
+  const double anchor_s = ComputeFromSpeedup(panel.cluster, 4 * known->parameters, kTimesSmaller,
+                                             panel.anchor.speedup, panel.anchor.i, panel.anchor.j);
+  const double more = net.batch * net.multiply_adds / (known->batch * known->multiply_adds);
+  return {4 * net.parameters / times, static_cast<double>(net.batch), anchor_s * more};
+}
+
+std::vector<Point> Figure5() {
+  std::vector<Point> points;
+  for (const Panel& panel : Panels()) {
+    for (const Net& net : Nets()) {
+      const Workload fp32 = WorkloadOf(panel, net, 1);
+      const Workload ternary = WorkloadOf(panel, net, kTimesSmaller);
+      const auto strong = [](Workload workload) {
+        workload.samples *= kStrongGpus;
+        workload.compute_s *= kStrongGpus;
+        return workload;
+      };
+      for (uint32_t gpus = 1; gpus <= kStrongGpus; gpus *= 2) {
+        const uint32_t i = std::min(gpus, panel.cluster.gpus_a_machine), j = gpus / i;
+        points.push_back({panel.name, net.name, gpus, j, WeakThroughput(panel.cluster, fp32, i, j),
+                          WeakThroughput(panel.cluster, ternary, i, j),
+                          StrongThroughput(panel.cluster, strong(fp32), i, j),
+                          StrongThroughput(panel.cluster, strong(ternary), i, j)});
+      }
+    }
+  }
+  return points;
+}
+
+std::string Text(const std::vector<Point>& points) {
+  std::string text =
+      "TernGrad, Appendix B: an all-reduce, equations 15 to 18; Figure 5\n\n"
+      "from the text: the kinds of links, 4 GPUs a machine, batches of 128, 64 and 32 a GPU\n"
+      "not in it, so ours: |g| is 4 bytes a parameter, for TernGrad a 16th (2 bits); PCIe 12 "
+      "GB/s;\n"
+      "NVLink 40 GB/s; latency 50 us (Ethernet), 2 us (InfiniBand); the time of one GPU is the "
+      "one\n"
+      "that makes the speed-up true which the text prints, for the other nets by multiply-adds\n";
+  for (const Panel& panel : Panels()) {
+    text += Cat("\n(", panel.name, ") ", panel.cluster.name, "; from its ",
+                Fixed(panel.anchor.speedup, 2), "x for ", panel.anchor.net, " on ",
+                panel.anchor.i * panel.anchor.j, " GPUs:\n");
+    for (const Net& net : Nets()) {
+      const Workload workload = WorkloadOf(panel, net, 1);
+      text += Cat("  ", net.name, ": ", Fixed(1e3 * workload.compute_s, 1), " ms for ", net.batch,
+                  " images on one GPU\n");
+    }
+    std::vector<TableRow> rows = {{"net", "GPUs", "machines", "fp32 images/s", "TernGrad images/s",
+                                   "speed-up", "strong: fp32", "TernGrad", "speed-up"}};
+    for (const Point& p : points) {
+      if (p.panel != panel.name) continue;
+      rows.push_back({p.net, Cat(p.gpus), Cat(p.machines), Fixed(p.fp32_weak, 0),
+                      Fixed(p.ternary_weak, 0), Fixed(p.ternary_weak / p.fp32_weak, 2),
+                      Fixed(p.fp32_strong, 0), Fixed(p.ternary_strong, 0),
+                      Fixed(p.ternary_strong / p.fp32_strong, 2)});
+    }
+    text += FormatTable(rows);
+  }
+  return text + Cat("\nstrong scaling: the mini-batch is that of ", kStrongGpus,
+                    " GPUs, whatever their number\n");
+}
+
+std::string Csv(const std::vector<Point>& points) {
+  std::string text = "panel,net,gpus,machines,fp32_weak,ternary_weak,fp32_strong,ternary_strong\n";
+  for (const Point& p : points) {
+    text += Cat(p.panel, ",", p.net, ",", p.gpus, ",", p.machines, ",", Fixed(p.fp32_weak, 3), ",",
+                Fixed(p.ternary_weak, 3), ",", Fixed(p.fp32_strong, 3), ",",
+                Fixed(p.ternary_strong, 3), "\n");
+  }
+  return text;
+}
+
+}  // namespace tern::tools::paper

@@ -1,0 +1,164 @@
+#include "tools/forecast/ping.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "common/base/channel.h"
+#include "common/base/clock.h"
+#include "common/base/threads.h"
+#include "common/net/poller.h"
+#include "common/net/socket.h"
+
+namespace tern::tools {
+
+namespace {
+
+double ProcessSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+pb::Envelope SomePush() {
+  pb::Envelope head;
+  pb::Contribution* push = head.mutable_push();
+  push->set_round(1000);
+  push->set_bucket(1);
+  push->set_chunk(1);
+  push->set_rank(1);
+  push->set_incarnation(1);
+  push->set_applied(999);
+  return head;
+}
+
+// The other end: sends back whatever comes.
+class Echo {
+ public:
+  static Result<std::unique_ptr<Echo>> Start(net::Context& context,
+                                             const net::SocketOptions& options) {
+    auto socket = net::RouterSocket::Bind(context, "127.0.0.1", 0, options);
+    if (!socket.ok()) return socket.status();
+    std::unique_ptr<Echo> echo(new Echo(std::move(*socket)));
+    echo->thread_ = Thread("echo", [raw = echo.get()] { raw->Run(); });
+    return echo;
+  }
+  ~Echo() {
+    stop_ = true;
+    thread_.Join();
+  }
+  uint16_t port() const { return socket_->port(); }
+
+ private:
+  explicit Echo(std::unique_ptr<net::RouterSocket> socket) : socket_(std::move(socket)) {}
+  void Run() {
+    net::Poller poller;
+    poller.Add(socket_.get());
+    while (!stop_) {
+      if (!poller.Wait(std::chrono::milliseconds(20)).ok()) return;
+      while (auto message = socket_->Receive()) {
+        if (message->error.has_value()) continue;
+        if (!socket_->Send(message->peer, message->envelope, message->payload).ok()) return;
+      }
+    }
+  }
+
+  const std::unique_ptr<net::RouterSocket> socket_;
+  std::atomic<bool> stop_{false};
+  Thread thread_;
+};
+
+class Pinger {
+ public:
+  Pinger(net::DealerSocket& socket) : socket_(socket) { poller_.Add(&socket); }
+
+  // There and back, with `payload` both ways.
+  Status Ping(const Bytes& payload) {
+    const Time until = Now() + std::chrono::seconds(5);
+    while (!socket_.Send(head_, payload).ok()) {
+      if (Now() > until) return Status(Code::kAddress, "no connection over loopback within 5 s");
+      TERN_RETURN_IF_ERROR(poller_.Wait(std::chrono::milliseconds(5)));
+    }
+    while (!socket_.Receive().has_value()) {
+      if (Now() > until) return Status(Code::kAddress, "no answer over loopback within 5 s");
+      TERN_RETURN_IF_ERROR(poller_.Wait(std::chrono::milliseconds(100)));
+    }
+    return Ok();
+  }
+
+ private:
+  net::DealerSocket& socket_;
+  net::Poller poller_;
+  const pb::Envelope head_ = SomePush();
+};
+
+struct Pings {
+  double median_s = 0;  // there and back
+  double cpu_s = 0;     // of the whole process, a ping
+};
+
+Result<Pings> Repeat(Pinger& pinger, const Bytes& payload, int times) {
+  for (int i = 0; i < times / 8 + 2; ++i) TERN_RETURN_IF_ERROR(pinger.Ping(payload));
+  std::vector<double> seconds;
+  const double before = ProcessSeconds();
+  for (int i = 0; i < times; ++i) {
+    const Time begin = Now();
+    TERN_RETURN_IF_ERROR(pinger.Ping(payload));
+    seconds.push_back(Seconds(Now() - begin));
+  }
+  const double cpu = (ProcessSeconds() - before) / times;
+  std::nth_element(seconds.begin(), seconds.begin() + times / 2, seconds.end());
+  return Pings{seconds[static_cast<size_t>(times) / 2], cpu};
+}
+
+double MeasureHop() {
+  constexpr int kTimes = 1000;
+  Channel<int> there, back;
+  Thread other("hop", [&] {
+    while (const auto ball = there.Pop()) back.Push(*ball);
+  });
+  std::vector<double> seconds;
+  for (int i = 0; i < kTimes; ++i) {
+    const Time begin = Now();
+    there.Push(i);
+    back.Pop();
+    seconds.push_back(Seconds(Now() - begin) / 2);
+  }
+  there.Close();
+  std::nth_element(seconds.begin(), seconds.begin() + kTimes / 2, seconds.end());
+  return seconds[kTimes / 2];
+}
+
+}  // namespace
+
+Result<MessageCost> MeasureMessages() {
+  constexpr size_t kLarge = 1 << 20;
+  constexpr int kSmallTimes = 2000, kLargeTimes = 200;
+  net::Context context;
+  net::SocketOptions options;
+  auto echo = Echo::Start(context, options);
+  if (!echo.ok()) return echo.status();
+  auto socket = net::DealerSocket::Connect(context, "127.0.0.1", (*echo)->port(), options);
+  if (!socket.ok()) return socket.status();
+  Pinger pinger(**socket);
+  const Result<Pings> small = Repeat(pinger, {}, kSmallTimes);
+  if (!small.ok()) return small.status();
+  const Bytes payload = Bytes::Own(std::vector<uint8_t>(kLarge, 1));
+  const Result<Pings> large = Repeat(pinger, payload, kLargeTimes);
+  if (!large.ok()) return large.status();
+  MessageCost cost;
+  cost.message_s = small->median_s / 2;
+  // A ping is two messages, each with two sides.
+  cost.message_cpu_s = std::min(small->cpu_s / 4, cost.message_s / 2);
+  cost.byte_cpu_s = std::max(0.0, large->cpu_s - small->cpu_s) / 4 / kLarge;
+  cost.hop_s = MeasureHop();
+  return cost;
+}
+
+}  // namespace tern::tools

@@ -1,0 +1,187 @@
+#include "tools/forecast/profile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "common/base/text.h"
+#include "common/codec/codec.h"
+
+namespace tern::tools {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kVersion = 2;
+
+struct Number {
+  const char* name;
+  double Profile::*at;
+};
+constexpr Number kNumbers[] = {{"compute_fixed_s", &Profile::compute_fixed_s},
+                               {"compute_sample_s", &Profile::compute_sample_s},
+                               {"update_s", &Profile::update_s},
+                               {"copy_s", &Profile::copy_s},
+                               {"message_s", &Profile::message_s},
+                               {"message_cpu_s", &Profile::message_cpu_s},
+                               {"byte_cpu_s", &Profile::byte_cpu_s},
+                               {"hop_s", &Profile::hop_s}};
+struct SpeedNumber {
+  const char* name;
+  double CodecSpeed::*at;
+};
+constexpr SpeedNumber kSpeeds[] = {
+    {"prepare", &CodecSpeed::prepare}, {"encode", &CodecSpeed::encode},
+    {"add", &CodecSpeed::add},         {"close", &CodecSpeed::close},
+    {"decode", &CodecSpeed::decode},   {"apply", &CodecSpeed::apply}};
+
+// Takes keys out of one object, and remembers what was wrong.
+class Reader {
+ public:
+  Reader(const Json& object, std::string place) : object_(object), place_(std::move(place)) {}
+
+  // A finite number that is not negative.
+  double Seconds(const char* key) {
+    const auto found = object_.find(key);
+    if (found == object_.end()) {
+      Fault(Cat(key, " is missing"));
+      return 0;
+    }
+    const double value = found->is_number() ? found->get<double>() : -1;
+    if (value >= 0 && std::isfinite(value)) return value;
+    Fault(Cat(key, " is ", found->dump(), ", expected a number of seconds, 0 or more"));
+    return 0;
+  }
+  template <typename T>
+  T Get(const char* key, const char* expected) {
+    const auto found = object_.find(key);
+    if (found == object_.end()) {
+      Fault(Cat(key, " is missing"));
+      return T();
+    }
+    try {
+      return found->get<T>();
+    } catch (const Json::exception&) {
+      Fault(Cat(key, " is not ", expected));
+      return T();
+    }
+  }
+  void Fault(const std::string& what) { faults_.push_back(place_ + what); }
+  const std::vector<std::string>& faults() const { return faults_; }
+
+ private:
+  const Json& object_;
+  const std::string place_;
+  std::vector<std::string> faults_;
+};
+
+void ReadCodecs(const Json& json, Profile* profile, Reader* reader) {
+  const auto codecs = json.find("codecs");
+  if (codecs == json.end() || !codecs->is_object()) {
+    reader->Fault("codecs is missing");
+    return;
+  }
+  for (const auto& [key, speeds] : codecs->items()) {
+    Reader one(speeds, "codecs." + key + ".");
+    for (const SpeedNumber& number : kSpeeds)
+      profile->codecs[key].*number.at = one.Seconds(number.name);
+    for (const std::string& fault : one.faults()) reader->Fault(fault);
+  }
+}
+
+std::vector<double> ReadShares(const char* key, Reader* reader) {
+  auto shares = reader->Get<std::vector<double>>(key, "a list of shares");
+  const bool fine =
+      std::all_of(shares.begin(), shares.end(), [](double s) { return s >= 0 && s <= 1; });
+  if (!fine) reader->Fault(Cat(key, " has a share that is not between 0 and 1"));
+  return shares;
+}
+
+}  // namespace
+
+Result<Profile> Profile::Parse(const std::string& text, const std::string& name) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return Status(Code::kBadData, name + " is not a profile: no JSON object");
+  Profile profile;
+  Reader reader(json, "");
+  const int version = reader.Get<int>("version", "a whole number");
+  if (reader.faults().empty() && version != kVersion)
+    reader.Fault(Cat("version is ", version, ", this build reads ", kVersion));
+  profile.model = reader.Get<std::string>("model", "a name");
+  profile.machine = reader.Get<std::string>("machine", "a name");
+  profile.parameters = reader.Get<uint64_t>("parameters", "a whole number");
+  profile.waits = reader.Get<bool>("waits", "true or false");
+  for (const Number& number : kNumbers) profile.*number.at = reader.Seconds(number.name);
+  profile.need = ReadShares("need", &reader);
+  profile.ready = ReadShares("ready", &reader);
+  if (reader.faults().empty() && profile.need.size() != profile.ready.size())
+    reader.Fault("need and ready are not as long as each other");
+  ReadCodecs(json, &profile, &reader);
+  if (reader.faults().empty()) return profile;
+  return Status(Code::kBadData, Cat(name, " is not a profile: ", Join(reader.faults(), "; ")));
+}
+
+Result<Profile> Profile::Read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return Status(Code::kBadData, "cannot read the profile " + path);
+  return Parse(text.str(), path);
+}
+
+std::string Profile::ToJson() const {
+  Json json;
+  json["version"] = kVersion;
+  json["model"] = model;
+  json["machine"] = machine;
+  json["parameters"] = parameters;
+  json["waits"] = waits;
+  for (const Number& number : kNumbers) json[number.name] = this->*number.at;
+  json["need"] = need;
+  json["ready"] = ready;
+  json["codecs"] = Json::object();
+  for (const auto& [key, speed] : codecs) {
+    for (const SpeedNumber& number : kSpeeds) json["codecs"][key][number.name] = speed.*number.at;
+  }
+  return json.dump(2) + "\n";
+}
+
+Status Profile::Write(const std::string& path) const {
+  std::ofstream file(path, std::ios::binary);
+  file << ToJson();
+  file.close();
+  return file ? Ok() : Status(Code::kCannotWrite, "cannot write the profile " + path);
+}
+
+Status Profile::CheckFor(const setup::Setup& setup) const {
+  const size_t tensors = setup.table.parameters.size();
+  if (parameters == setup.table.total && ready.size() == tensors) return Ok();
+  return Status(Code::kBadData,
+                Cat("the profile is of ", model, " with ", parameters, " parameters in ",
+                    ready.size(), " tensors, the job's model has ", setup.table.total, " in ",
+                    tensors, "; measure it with this job"));
+}
+
+Result<CodecSpeed> Profile::SpeedOf(const std::string& codec) const {
+  if (const auto found = codecs.find(codec); found != codecs.end()) return found->second;
+  std::vector<std::string> known;
+  for (const auto& [name, speed] : codecs) known.push_back(name);
+  return Status(Code::kBadData, Cat("the profile has no speed of ", codec, "; it has ", Join(known),
+                                    "; measure again with --codecs"));
+}
+
+std::vector<std::string> CodecsOf(const protocol::ExchangePlan& plan) {
+  std::vector<std::string> names;
+  const auto add = [&](const codec::Codec& codec) {
+    if (std::find(names.begin(), names.end(), codec.name()) == names.end())
+      names.emplace_back(codec.name());
+  };
+  for (const codec::Codec* codec : plan.codec_of) add(*codec);
+  if (plan.central) add(*plan.pull_codec);
+  return names;
+}
+
+}  // namespace tern::tools

@@ -1,0 +1,120 @@
+#include "tools/forecast/report.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "common/base/text.h"
+#include "tools/table.h"
+
+namespace tern::tools {
+
+namespace {
+
+std::string Fixed(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+std::string Millis(double seconds) { return Fixed(1e3 * seconds, 2); }
+std::string Bytes(double bytes) { return HumanBytes(static_cast<uint64_t>(bytes)); }
+
+}  // namespace
+
+double OdsgdRow::equation_2_s() const {
+  return odsgd.exchange_s <= odsgd.compute_s ? odsgd.compute_s
+                                             : (odsgd.exchange_s + odsgd.compute_s) / 2;
+}
+double OdsgdRow::equation_1() const { return 1 - equation_2_s() / ssgd.step_s; }
+double OdsgdRow::bounded_s() const {
+  return std::max({odsgd.compute_s, odsgd.busy_s, (odsgd.compute_s + odsgd.exchange_s) / 2});
+}
+
+std::string ProfileText(const Profile& profile, double samples) {
+  const double compute = profile.compute_fixed_s + samples * profile.compute_sample_s;
+  std::string text =
+      Cat("profile of ", profile.machine, ": ", profile.model, ", ", profile.parameters,
+          " parameters\n  forward and backward of ", samples, " samples: ", Millis(compute), " ms",
+          profile.waits ? ", a wait" : "", "; update ",
+          Millis(profile.update_s * static_cast<double>(profile.parameters)), " ms\n  a message ",
+          Fixed(1e6 * profile.message_s, 0), " us, ", Fixed(1e6 * profile.message_cpu_s, 0),
+          " us of it work on each side, and ", Fixed(1e9 * profile.byte_cpu_s, 2),
+          " ns for each byte; from thread to thread ", Fixed(1e6 * profile.hop_s, 0),
+          " us\n\nmillions of elements a second, one core\n");
+  std::vector<TableRow> rows = {
+      {"codec", "scaler", "code", "add", "code the sum", "decode", "decode and update"}};
+  const auto speed = [](double seconds) {
+    return seconds <= 0 ? std::string("-") : Fixed(1e-6 / seconds, 0);
+  };
+  for (const auto& [name, s] : profile.codecs) {
+    rows.push_back({name, speed(s.prepare), speed(s.encode), speed(s.add), speed(s.close),
+                    speed(s.decode), speed(s.apply)});
+  }
+  return text + FormatTable(rows);
+}
+
+std::string ForecastText(const std::vector<ForecastRow>& rows, bool strong) {
+  std::vector<TableRow> table = {{"Mbit/s", "algorithm", "codec", "workers", "samples a worker",
+                                  "up", "down", "step ms", "compute ms", "exchange ms", "samples/s",
+                                  "over one worker"}};
+  for (const ForecastRow& row : rows) {
+    if (row.strong != strong) continue;
+    table.push_back({Cat(row.link_mbit), row.way.algorithm, row.way.codec, Cat(row.workers),
+                     Cat(row.samples), Bytes(row.bytes.up), Bytes(row.bytes.down),
+                     Millis(row.step.step_s), Millis(row.step.compute_s),
+                     Millis(row.step.exchange_s), Fixed(row.rate(), 1),
+                     Fixed(row.rate() / row.one_worker_rate, 2)});
+  }
+  if (table.size() == 1) return "";
+  return Cat("\n",
+             strong ? "strong scaling: the job's total batch over more workers"
+                    : "weak scaling: each worker has the job's share of its batch",
+             "; bytes of one worker and round\n", FormatTable(table));
+}
+
+std::string CrossingText(const std::vector<CrossingRow>& rows) {
+  if (rows.empty()) return "";
+  std::vector<TableRow> table = {{"algorithm", "codec", "against", "workers", "pays below"}};
+  for (const CrossingRow& row : rows) {
+    const Forecaster::Crossing& c = row.crossing;
+    table.push_back({row.way.algorithm, row.way.codec, row.other.codec, Cat(row.workers),
+                     c.mbit.has_value() ? Cat(Fixed(*c.mbit, *c.mbit < 10 ? 1 : 0), " Mbit/s")
+                     : c.always         ? Cat("any rate up to ", Forecaster::kMostMbit, " Mbit/s")
+                                        : "no rate"});
+  }
+  return "\nthe bandwidth below which a codec makes the step shorter (weak scaling)\n" +
+         FormatTable(table);
+}
+
+std::string OdsgdText(const std::vector<OdsgdRow>& rows) {
+  if (rows.empty()) return "";
+  std::vector<TableRow> table = {{"Mbit/s", "codec", "workers", "T_cop ms", "T_com ms",
+                                  "ssgd, no overlap ms", "equation 2 ms", "equation 1",
+                                  "with the link's bound ms", "step ms"}};
+  for (const OdsgdRow& row : rows) {
+    table.push_back({Cat(row.link_mbit), row.way.codec, Cat(row.workers),
+                     Millis(row.odsgd.compute_s), Millis(row.odsgd.exchange_s),
+                     Millis(row.ssgd.step_s), Millis(row.equation_2_s()),
+                     Fixed(100 * row.equation_1(), 1) + " %", Millis(row.bounded_s()),
+                     Millis(row.odsgd.step_s)});
+  }
+  return "\nodsgd by the equations of its paper, beside the step as played (weak scaling)\n" +
+         FormatTable(table);
+}
+
+std::string ForecastCsv(const std::vector<ForecastRow>& rows) {
+  std::string text =
+      "link_mbit,algorithm,codec,scaling,workers,samples,up_bytes,down_bytes,step_ms,compute_ms,"
+      "exchange_ms,busy_ms,samples_per_s,over_one_worker\n";
+  for (const ForecastRow& row : rows) {
+    text += Cat(row.link_mbit, ",", row.way.algorithm, ",", row.way.codec, ",",
+                row.strong ? "strong" : "weak", ",", row.workers, ",", row.samples, ",",
+                Fixed(row.bytes.up, 0), ",", Fixed(row.bytes.down, 0), ",");
+    for (const double seconds :
+         {row.step.step_s, row.step.compute_s, row.step.exchange_s, row.step.busy_s})
+      text += Fixed(1e3 * seconds, 4) + ",";
+    text += Cat(Fixed(row.rate(), 3), ",", Fixed(row.rate() / row.one_worker_rate, 4), "\n");
+  }
+  return text;
+}
+
+}  // namespace tern::tools

@@ -1,0 +1,183 @@
+#include "tools/forecast/sizes.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "common/net/frame.h"
+#include "common/protocol/rounds/message.h"
+#include "kernels/codes/philox.h"
+#include "kernels/codes/stats.h"
+#include "models/graph/normal.h"
+
+namespace tern::tools {
+
+namespace {
+
+constexpr uint64_t kRound = 100000;  // of a long job: whatever a codec does at first is over
+
+struct Sizes {
+  double up = 0, down = 0;
+};
+
+double WireBytes(const pb::Envelope& head, double payload) {
+  const Result<std::string> header = net::EncodeHeader(head);
+  const double bytes = header.ok() ? static_cast<double>(net::WireBytes(header->size())) : 0;
+  return bytes + (payload <= 0     ? 0
+                  : payload <= 255 ? payload + 2
+                                   : payload + 9);  // as net::WireBytes
+}
+
+pb::Envelope UpHeader(protocol::Kind kind, uint32_t bucket, uint32_t chunk, bool digest) {
+  pb::Envelope head;
+  pb::Contribution* c = protocol::MutableContribution(kind, &head);
+  c->set_round(kRound);
+  c->set_bucket(bucket);
+  c->set_chunk(chunk);
+  c->set_rank(1);
+  c->set_incarnation(1);
+  c->set_applied(kRound - 1);
+  c->set_digest(digest ? 1 : 0);
+  return head;
+}
+
+pb::Envelope DownHeader(protocol::Kind kind, uint32_t bucket, uint32_t chunk, uint32_t workers) {
+  pb::Envelope head;
+  pb::Outcome* outcome = protocol::MutableOutcome(kind, &head);
+  outcome->set_round(kRound);
+  outcome->set_bucket(bucket);
+  outcome->set_chunk(chunk);
+  outcome->set_contributors(workers);
+  outcome->set_floor(kRound - 1);
+  outcome->set_who(std::string((workers + 7) / 8, '\xff'));
+  outcome->set_learning_rate(0.01);
+  return head;
+}
+
+// One segment of `workers` workers, coded and added up.
+class SegmentCoder {
+ public:
+  explicit SegmentCoder(uint32_t workers) : workers_(workers) {}
+
+  Result<Sizes> Code(const codec::Codec& codec, uint64_t count, uint64_t column) {
+    const std::tuple key{&codec, count, column};
+    if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    const uint64_t together = codec.Granularity(column);
+    uint64_t n = std::min(count, kSampledElements);
+    n = std::min(count, (n + together - 1) / together * together);
+    Result<Sizes> sizes = CodeWhole(codec, {0, 0, n, column});
+    if (!sizes.ok()) return sizes;
+    const double times = static_cast<double>(count) / static_cast<double>(n);
+    sizes->up *= times;
+    sizes->down *= times;
+    return known_[key] = *sizes;
+  }
+
+ private:
+  // Values of a rank, of which a codec makes what it sends.
+  std::vector<float> ToCode(const codec::Codec& codec, uint16_t rank, uint64_t count) {
+    std::vector<float> values = GaussianValues(rank, count);
+    if (const auto memory = codec.NewMemory(count)) memory->Compensate(0, values, values);
+    return values;
+  }
+
+  Result<Sizes> CodeWhole(const codec::Codec& codec, const codec::Segment& segment) {
+    std::vector<std::vector<float>> values;
+    std::vector<codec::Prepared> prepared;
+    float scaler = 0;
+    kernels::NoiseKey noise{.seed = 1, .round = kRound};
+    for (uint32_t rank = 0; rank < workers_; ++rank) {
+      noise.rank = static_cast<uint16_t>(rank);
+      values.push_back(ToCode(codec, noise.rank, segment.count));
+      const kernels::Stats stats = kernels::ComputeStats(values[rank].data(), segment.count);
+      prepared.push_back(codec.Prepare(stats, values[rank], noise));
+      scaler = std::max(scaler, prepared.back().scaler);
+    }
+    const auto memory = codec.NewSumMemory(segment);
+    codec::Recode recode{.noise = noise, .memory = memory.get()};
+    recode.noise.stream = kernels::Stream::kServerCodes;
+    const auto sum = codec.NewAccumulator(segment, static_cast<int>(workers_), recode);
+    Sizes sizes;
+    for (uint32_t rank = 0; rank < workers_; ++rank) {
+      if (codec.shares_scaler()) prepared[rank].scaler = scaler;
+      noise.rank = static_cast<uint16_t>(rank);
+      std::vector<uint8_t> code;
+      codec.Encode(values[rank].data(), segment, prepared[rank], noise, &code);
+      sizes.up += static_cast<double>(code.size()) / workers_;
+      const Result<size_t> added = sum->Add(static_cast<int>(rank), code);
+      if (!added.ok()) return added.status();
+    }
+    std::vector<uint8_t> out;
+    sum->EncodeSum(&out);
+    sizes.down = static_cast<double>(out.size());
+    return sizes;
+  }
+
+  const uint32_t workers_;
+  std::map<std::tuple<const codec::Codec*, uint64_t, uint64_t>, Sizes> known_;
+};
+
+}  // namespace
+
+std::vector<float> GaussianValues(uint16_t rank, uint64_t count) {
+  const kernels::NoiseKey key{.seed = 1, .stream = kernels::Stream::kInit, .rank = rank};
+  std::vector<float> values(count);
+  for (uint64_t i = 0; i < count; i += 4) {
+    const auto words = kernels::NoiseBlock(key, static_cast<uint32_t>(i / 4), 0);
+    for (uint64_t k = 0; k < 4 && i + k < count; ++k)
+      values[i + k] = static_cast<float>(1e-3 * models::NormalQuantile((words[k] + 0.5) * 0x1p-32));
+  }
+  return values;
+}
+
+Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
+  SegmentCoder up(plan.workers), pulled(1);
+  std::vector<BucketBytes> all;
+  for (uint32_t b = 0; b < plan.buckets.size(); ++b) {
+    const protocol::Bucket& bucket = plan.buckets[b];
+    BucketBytes& bytes = all.emplace_back();
+    const auto scalers = static_cast<double>(bucket.shared.size() * sizeof(float));
+    if (!bucket.shared.empty() && plan.shares_before(kRound)) {
+      bytes.scale = WireBytes(UpHeader(protocol::Kind::kScale, b, 0, false), scalers);
+      bytes.scaled = WireBytes(DownHeader(protocol::Kind::kScale, b, 0, plan.workers), scalers);
+    }
+    for (const protocol::Chunk& chunk : bucket.chunks) {
+      // Those of the round before travel with the codes.
+      const auto along = static_cast<double>(chunk.scalers * sizeof(float));
+      Sizes sizes{along, along};
+      for (const codec::Segment& segment : chunk.segments) {
+        const Result<Sizes> one =
+            up.Code(*plan.codec_of[segment.tensor], segment.count, segment.column);
+        if (!one.ok()) return one.status();
+        sizes.up += one->up;
+        if (plan.central) {  // servers send a code, as one worker does
+          const Result<Sizes> answer = pulled.Code(*plan.pull_codec, segment.count, segment.column);
+          if (!answer.ok()) return answer.status();
+          sizes.down += answer->up;
+        } else {
+          sizes.down += one->down;
+        }
+      }
+      constexpr auto kPush = protocol::Kind::kPush;
+      const bool digest = !bucket.shared.empty();
+      bytes.push.push_back(WireBytes(UpHeader(kPush, b, chunk.index, digest), sizes.up));
+      bytes.sum.push_back(WireBytes(DownHeader(kPush, b, chunk.index, plan.workers), sizes.down));
+    }
+  }
+  return all;
+}
+
+RoundTotals TotalsOf(const std::vector<BucketBytes>& sizes) {
+  RoundTotals totals;
+  for (const BucketBytes& bucket : sizes) {
+    totals.up += bucket.scale;
+    totals.down += bucket.scaled;
+    for (const double bytes : bucket.push) totals.up += bytes;
+    for (const double bytes : bucket.sum) totals.down += bytes;
+  }
+  return totals;
+}
+
+}  // namespace tern::tools

@@ -1,0 +1,217 @@
+#include "tools/run/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+#include <utility>
+
+#include "common/base/signals.h"
+#include "common/base/text.h"
+
+namespace tern::tools {
+namespace {
+
+// A descriptor that closes itself.
+class Fd {
+ public:
+  explicit Fd(int fd = -1) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Fd() { Close(); }
+  int get() const { return fd_; }
+  void Close() {
+    if (fd_ >= 0) close(std::exchange(fd_, -1));
+  }
+
+ private:
+  int fd_;
+};
+
+std::vector<char*> Pointers(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::vector<std::string> Environment(const std::vector<std::string>& added) {
+  std::vector<std::string> all;
+  for (char** one = environ; *one != nullptr; ++one) all.emplace_back(*one);
+  for (const std::string& one : added) {
+    const std::string key = one.substr(0, one.find('='));
+    if (getenv(key.c_str()) == nullptr) all.push_back(one);
+  }
+  return all;
+}
+
+Result<Fd> OpenOutput(const std::string& path, bool append) {
+  Fd fd(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND | (append ? 0 : O_TRUNC), 0664));
+  if (fd.get() < 0) {
+    return Status(Code::kCannotWrite, Cat("cannot write ", path, ": ", std::strerror(errno),
+                                          "; give a directory that this user may write to"));
+  }
+  return fd;
+}
+
+struct Child {
+  char* const* arguments;
+  char* const* environment;
+  int out, err, fd, failed;
+  pid_t parent;
+};
+
+// Between fork and exec: only calls that are safe there, since the parent has threads.
+[[noreturn]] void BecomeChild(const Child& child) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != child.parent) _exit(128 + SIGKILL);  // it died before the line above
+  const int in = open("/dev/null", O_RDONLY);
+  const bool ready = in >= 0 && dup2(in, STDIN_FILENO) >= 0 &&
+                     dup2(child.out, STDOUT_FILENO) >= 0 && dup2(child.err, STDERR_FILENO) >= 0 &&
+                     (child.fd < 0 || fcntl(child.fd, F_SETFD, 0) == 0);
+  if (in > STDERR_FILENO) close(in);
+  StopSignals::Unblock();
+  if (ready) execve(child.arguments[0], child.arguments, child.environment);
+  const int error = errno;
+  if (write(child.failed, &error, sizeof error) < 0) _exit(126);
+  _exit(127);
+}
+
+// The last line that begins like the sentence a program leaves with, else like a failed check, else
+// the last one.
+std::string PickSentence(const std::string& text, const std::string& program) {
+  std::string last, check, parting;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const bool logged =
+        line.size() > 5 && std::strchr("IWEF", line[0]) != nullptr && std::isdigit(line[1]) != 0;
+    const size_t head = logged ? line.find("] ") : std::string::npos;
+    const std::string said = head == std::string::npos ? line : line.substr(head + 2);
+    last = said;
+    if (logged && line[0] == 'F') check = said;
+    if (line.starts_with(program + ": ")) parting = line.substr(program.size() + 2);
+  }
+  return !parting.empty() ? parting : !check.empty() ? check : last;
+}
+
+}  // namespace
+
+std::string Describe(const Exit& exit) {
+  if (exit.signal == 0) return Cat("exited with code ", exit.code);
+  return Cat("was killed by signal ", exit.signal, " (", strsignal(exit.signal), ")");
+}
+
+Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
+  Result<Fd> out = OpenOutput(spec.stdout_path, spec.append);
+  if (!out.ok()) return out.status();
+  Result<Fd> err = OpenOutput(spec.stderr_path, spec.append);
+  if (!err.ok()) return err.status();
+  const off_t stderr_begin = lseek(err->get(), 0, SEEK_END);
+
+  std::vector<std::string> words = {spec.program};
+  words.insert(words.end(), spec.arguments.begin(), spec.arguments.end());
+  std::vector<std::string> environment = Environment(spec.environment);
+  const std::vector<char*> word_pointers = Pointers(words),
+                           environment_pointers = Pointers(environment);
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0)
+    return Status(Code::kInternal, Cat("cannot make a pipe: ", std::strerror(errno)));
+  Fd failed(ends[0]), failed_end(ends[1]);
+  const Child child{word_pointers.data(),
+                    environment_pointers.data(),
+                    out->get(),
+                    err->get(),
+                    spec.fd,
+                    failed_end.get(),
+                    getpid()};
+  const pid_t pid = fork();
+  if (pid == 0) BecomeChild(child);
+  if (pid < 0)
+    return Status(Code::kInternal, Cat("cannot start ", spec.name, ": ", std::strerror(errno)));
+  setpgid(pid, pid);  // here, too: a signal may follow at once
+  failed_end.Close();
+  int error = 0;
+  if (read(failed.get(), &error, sizeof error) > 0) {  // the end of the file means that exec worked
+    waitpid(pid, nullptr, 0);
+    return Status(Code::kAddress, Cat("cannot run ", spec.program, ": ", std::strerror(error),
+                                      "; is Tern installed whole?"));
+  }
+  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (pidfd < 0) {
+    const int reason = errno;
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    return Status(Code::kInternal, Cat("cannot watch ", spec.name, ": ", std::strerror(reason)));
+  }
+  return std::unique_ptr<Process>(new Process(spec, pid, pidfd, stderr_begin));
+}
+
+Process::~Process() {
+  if (!exit_.has_value()) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  close(pidfd_);
+}
+
+std::optional<Exit> Process::TryWait() {
+  int status = 0;
+  if (!exit_.has_value() && waitpid(pid_, &status, WNOHANG) == pid_) {
+    exit_ = WIFSIGNALED(status) ? Exit{0, WTERMSIG(status)} : Exit{WEXITSTATUS(status), 0};
+  }
+  return exit_;
+}
+
+void Process::Signal(int signal) {
+  if (!exit_.has_value()) kill(pid_, signal);  // not reaped: the number is still its own
+}
+
+std::string Process::LastSentence() const {
+  constexpr off_t kTail = 16 << 10;
+  Fd fd(open(spec_.stderr_path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) return "";
+  const off_t size = lseek(fd.get(), 0, SEEK_END);
+  const off_t begin = std::max(stderr_begin_, size - kTail);
+  std::string text(static_cast<size_t>(std::max<off_t>(0, size - begin)), '\0');
+  const ssize_t got = pread(fd.get(), text.data(), text.size(), begin);
+  text.resize(static_cast<size_t>(std::max<ssize_t>(0, got)));
+  return Printable(PickSentence(text, std::filesystem::path(spec_.program).filename()), 1000);
+}
+
+Result<std::string> FindProgram(const std::string& name) {
+  std::error_code error;
+  const std::filesystem::path beside =
+      std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  std::vector<std::filesystem::path> folders = {beside};
+  const char* path = getenv("PATH");
+  std::istringstream parts(path == nullptr ? "" : path);
+  for (std::string part; std::getline(parts, part, ':');)
+    folders.emplace_back(part.empty() ? "." : part);
+  for (const std::filesystem::path& folder : folders) {
+    const std::string candidate = (folder / name).string();
+    if (access(candidate.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(candidate, error))
+      return candidate;
+  }
+  return Status(Code::kAddress,
+                Cat("cannot find the program ", name, ": it is neither in ", beside.string(),
+                    ", beside tern, nor in PATH; install it there"));
+}
+
+}  // namespace tern::tools

@@ -1,0 +1,209 @@
+// tern run: a job's servers and workers as processes of this machine.
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/folder_lock.h"
+#include "common/base/signals.h"
+#include "common/base/text.h"
+#include "setup/command_line.h"
+#include "setup/report.h"
+#include "setup/setup.h"
+#include "tools/arguments.h"
+#include "tools/commands.h"
+#include "tools/run/free_ports.h"
+#include "tools/run/run_result.h"
+#include "tools/run/screen.h"
+#include "tools/run/supervisor.h"
+
+namespace tern::tools {
+namespace {
+
+constexpr const char* kUsage =
+    "tern run JOB [--set KEY=VALUE]... [--restarts N] [--log_dir DIR] [--free_ports]";
+
+constexpr Time kForever = std::chrono::hours(24 * 365 * 10);
+
+struct Plan {
+  std::string job_file;
+  std::vector<std::string> overrides;
+  std::unique_ptr<setup::Setup> setup;
+  std::string log_dir;
+  uint32_t restarts = 0;
+};
+
+Result<Plan> MakePlan(const Words& words) {
+  const std::vector<Flag> flags = {{"set"}, {"restarts"}, {"log_dir"}, {"free_ports", false}};
+  Result<Arguments> arguments = Arguments::Parse(words, flags, kUsage);
+  if (!arguments.ok()) return arguments.status();
+  if (arguments->rest().size() != 1) {
+    return Status(Code::kUsage, Cat("saw ", arguments->rest().size(),
+                                    " job files, expected one\nusage: ", kUsage));
+  }
+  const Result<uint32_t> restarts = arguments->Number("restarts", 0, 1'000'000);
+  if (!restarts.ok()) return restarts.status();
+  Plan plan;
+  plan.job_file = arguments->rest().front();
+  plan.overrides = arguments->All("set");
+  plan.restarts = *restarts;
+  auto setup = setup::MakeSetup(plan.job_file, plan.overrides);
+  if (!setup.ok()) return setup.status();
+  if (arguments->Has("free_ports")) {
+    const Result<std::vector<std::string>> ports = FreePortOverrides((*setup)->job);
+    if (!ports.ok()) return ports.status();
+    plan.overrides.insert(plan.overrides.end(), ports->begin(), ports->end());
+    setup = setup::MakeSetup(plan.job_file, plan.overrides);
+    if (!setup.ok()) return setup.status();
+  }
+  plan.setup = std::move(*setup);
+  plan.log_dir = arguments->Last("log_dir", plan.setup->job.output_dir() + "/logs");
+  return plan;
+}
+
+ProcessSpec SpecOf(const Plan& plan, const std::string& role, uint32_t rank,
+                   const std::string& program) {
+  ProcessSpec spec;
+  spec.name = Cat(role, " ", rank);
+  spec.program = program;
+  spec.arguments = {"--job", plan.job_file, "--rank", Cat(rank), "--log_dir", plan.log_dir};
+  for (const std::string& one : plan.overrides)
+    spec.arguments.insert(spec.arguments.end(), {"--set", one});
+  // OpenMP threads that spin while they wait would take the cores of the job's other processes.
+  spec.environment = {"OMP_WAIT_POLICY=passive"};
+  spec.stdout_path = Cat(plan.log_dir, "/", role, ".", rank, ".stdout");
+  spec.stderr_path = Cat(plan.log_dir, "/", role, ".", rank, ".stderr");
+  return spec;
+}
+
+Result<std::vector<Supervisor::Member>> MembersOf(const Plan& plan, int progress_fd) {
+  const Result<std::string> server = FindProgram("tern_server");
+  if (!server.ok()) return server.status();
+  const Result<std::string> worker = FindProgram("tern_worker");
+  if (!worker.ok()) return worker.status();
+  const protocol::Timings& timings = plan.setup->timings;
+  const auto on_loss = plan.setup->job.faults().on_worker_loss();
+  const bool waits = on_loss == pb::Faults::wait, shrinks = on_loss == pb::Faults::shrink;
+  const Time slack = timings.dead_after + std::chrono::seconds(2);
+  std::vector<Supervisor::Member> members;
+  for (uint32_t shard = 0; shard < plan.setup->plan.data_lanes.size(); ++shard) {
+    ProcessSpec spec = SpecOf(plan, "server", shard, *server);
+    if (shard == 0) {
+      spec.fd = progress_fd;
+      spec.arguments.insert(spec.arguments.end(), {"--progress_fd", Cat(progress_fd)});
+    }
+    // Without shard 0 nobody would tell us how the job goes on.
+    members.push_back({std::move(spec), false, true,
+                       shard == 0 ? slack : slack + timings.server_return_timeout, slack});
+  }
+  for (uint32_t rank = 0; rank < plan.setup->plan.workers; ++rank) {
+    // Under `shrink` the others go on without it, to the end of the job.
+    members.push_back({SpecOf(plan, "worker", rank, *worker), true, waits || shrinks,
+                       shrinks ? kForever
+                       : waits ? slack + timings.wait_timeout
+                               : slack,
+                       shrinks ? kForever : slack});
+  }
+  return members;
+}
+
+// Two ends that close themselves. The writing one goes to shard 0, which must never wait for us: it
+// does not block.
+class ProgressPipe {
+ public:
+  ProgressPipe() {
+    if (pipe2(ends_.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
+    fcntl(ends_[1], F_SETPIPE_SZ,
+          1 << 20);  // some minutes of progress, while we are stopped (Ctrl-Z)
+  }
+  ~ProgressPipe() {
+    for (const int end : ends_) {
+      if (end >= 0) close(end);
+    }
+  }
+  ProgressPipe(const ProgressPipe&) = delete;
+  ProgressPipe& operator=(const ProgressPipe&) = delete;
+  int reader() const { return ends_[0]; }
+  int writer() const { return ends_[1]; }
+
+ private:
+  std::array<int, 2> ends_ = {-1, -1};
+};
+
+Status PrepareFolders(const Plan& plan) {
+  for (const std::string& folder : {plan.setup->job.output_dir(), plan.log_dir}) {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) {
+      return Status(Code::kCannotWrite,
+                    Cat("cannot make the folder ", folder, ": ", error.message(),
+                        "; give one that this user may write to"));
+    }
+  }
+  return Ok();
+}
+
+// Nobody else may write into the job's folder from now on: no other `tern run`, whose server would
+// be refused only after it had emptied our logs, and no server that a person started.
+Result<FolderLock> TakeFolder(const pb::Job& job) {
+  Result<FolderLock> lock = FolderLock::Take(job.output_dir(), "run.lock", job.name());
+  if (!lock.ok()) return lock;
+  TERN_RETURN_IF_ERROR(FolderLock::CheckFree(job.output_dir(), setup::kServerLock));
+  if (!lock->held()) std::fprintf(stderr, "tern: %s\n", lock->warning().c_str());
+  return lock;
+}
+
+Status Report(const Plan& plan, const Supervisor& supervisor, const RunResult& result, Time began,
+              Screen* screen) {
+  const Status status = supervisor.verdict();
+  const std::string summary = setup::RunSummaryJson(
+      supervisor.newest(),
+      {ExitCode(status), status.message(), supervisor.restarts(), Seconds(Now() - began)});
+  const RunResult::Written written = result.Write(summary, ExitCode(status));
+  const std::string table = supervisor.newest().empty() ? "" : setup::SummaryTable(summary);
+  screen->Say(Cat(table, "logs are in ", plan.log_dir, ", the figures in ", written.path));
+  if (written.kept_older)
+    screen->Say("summary.json and weights.safetensors there are still those of an earlier run");
+  if (!written.status.ok() && !status.ok())
+    std::fprintf(stderr, "tern: the figures: %s\n", written.status.message().c_str());
+  return setup::EndOfProcess(status, written.status);
+}
+
+}  // namespace
+
+Status RunJob(const Words& words) {
+  const Time began = Now();
+  const Result<Plan> plan = MakePlan(words);
+  if (!plan.ok()) return plan.status();
+  TERN_RETURN_IF_ERROR(PrepareFolders(*plan));
+  const Result<FolderLock> lock = TakeFolder(plan->setup->job);
+  if (!lock.ok()) return lock.status();
+  const RunResult result(plan->setup->job.output_dir());
+  signal(SIGPIPE, SIG_IGN);  // who reads our output may go; the job stays
+  StopSignals signals(StopSignals::Second::kReport);
+  const ProgressPipe pipe;
+  if (pipe.reader() < 0)
+    return Status(Code::kInternal, Cat("cannot make a pipe: ", std::strerror(errno)));
+  Result<std::vector<Supervisor::Member>> members = MembersOf(*plan, pipe.writer());
+  if (!members.ok()) return members.status();
+  Screen screen;
+  Supervisor::Options options;
+  options.members = std::move(*members);
+  options.restarts = plan->restarts;
+  options.progress_fd = pipe.reader();
+  // Shard 0 tells of its progress twice a second, and may take two heartbeats to end a job that it
+  // has ended for others.
+  options.settle = 2 * plan->setup->timings.heartbeat + std::chrono::milliseconds(700);
+  Supervisor supervisor(std::move(options), signals, screen);
+  TERN_RETURN_IF_ERROR(supervisor.Run());
+  return Report(*plan, supervisor, result, began, &screen);
+}
+
+}  // namespace tern::tools

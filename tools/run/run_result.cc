@@ -1,0 +1,62 @@
+#include "tools/run/run_result.h"
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "common/base/atomic_file.h"
+
+namespace tern::tools {
+namespace {
+
+constexpr const char* kSummary = "summary.json";
+constexpr const char* kFailed = "summary.failed.json";
+constexpr const char* kWeights = "weights.safetensors";
+constexpr uint64_t kMostBytes = 16 << 20;
+
+std::optional<struct stat> Look(const std::string& path) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) return std::nullopt;
+  return info;
+}
+
+// Weights are written under another name and renamed: new ones are another file.
+bool AreTheSame(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
+         a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
+}
+
+// The code in a summary; nothing where that is none.
+std::optional<int> CodeIn(const std::string& path) {
+  const Result<std::string> text = ReadWholeFile(path, kMostBytes);
+  if (!text.ok()) return std::nullopt;
+  const nlohmann::json summary = nlohmann::json::parse(*text, nullptr, false);
+  if (!summary.is_object() || !summary.contains("code")) return std::nullopt;
+  const nlohmann::json& code = summary["code"];
+  return code.is_number_integer() ? std::optional<int>(code.get<int>()) : std::nullopt;
+}
+
+}  // namespace
+
+RunResult::RunResult(std::string folder)
+    : folder_(std::move(folder)), weights_(Look(Path(kWeights))) {
+  const std::optional<int> code = CodeIn(Path(kSummary));
+  const bool stopped =
+      code == static_cast<int>(Code::kInterrupted) || code == static_cast<int>(Code::kTerminated);
+  worth_keeping_ = code == 0 || (stopped && weights_.has_value());
+}
+
+RunResult::Written RunResult::Write(const std::string& summary, int code) const {
+  const std::optional<struct stat> weights = Look(Path(kWeights));
+  const bool wrote_weights =
+      weights.has_value() && (!weights_.has_value() || !AreTheSame(*weights, *weights_));
+  Written written;
+  written.kept_older = code != 0 && worth_keeping_ && !wrote_weights;
+  written.path = Path(written.kept_older ? kFailed : kSummary);
+  written.status = WriteFileAtomically(written.path, summary + "\n");
+  if (written.status.ok() && !written.kept_older) unlink(Path(kFailed).c_str());
+  return written;
+}
+
+}  // namespace tern::tools

@@ -1,0 +1,244 @@
+#include "tools/run/supervisor.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "common/base/text.h"
+
+namespace tern::tools {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr Time kAfterEnd = seconds(3);        // from the job's end to that of all processes
+constexpr Time kBetweenSignals = seconds(2);  // from SIGTERM to SIGKILL
+constexpr Time kLongLived = seconds(5);       // by then a loss is known to shard 0
+constexpr size_t kMaxLine = 1 << 20;
+
+}  // namespace
+
+Supervisor::Supervisor(Options options, StopSignals& signals, Screen& screen)
+    : options_(std::move(options)), signals_(signals), screen_(screen) {
+  for (const Member& member : options_.members) children_.emplace_back().member = member;
+}
+
+Status Supervisor::Run() {
+  for (Child& child : children_) TERN_RETURN_IF_ERROR(Start(&child, false));
+  while (!Over()) {
+    Wait();
+    ReadProgress();  // before the exits: shard 0 says how the job ended, then leaves
+    OnStopSignals();
+    for (Child& child : children_) {
+      if (!child.running) continue;
+      if (const std::optional<Exit> exit = child.process->TryWait()) OnExit(&child, *exit);
+    }
+    TERN_RETURN_IF_ERROR(OnTimers());
+  }
+  ReadProgress();
+  return Ok();
+}
+
+bool Supervisor::Over() const {
+  return std::none_of(children_.begin(), children_.end(), [](const Child& child) {
+    return child.running || child.restart_at.has_value();
+  });
+}
+
+Status Supervisor::Start(Child* child, bool again) {
+  child->member.spec.append = again;
+  auto process = Process::Start(child->member.spec);
+  if (!process.ok()) return process.status();
+  child->process = std::move(*process);
+  child->running = true;
+  screen_.Say(Cat(child->member.spec.name, " is process ", child->process->pid()));
+  return Ok();
+}
+
+void Supervisor::Wait() {
+  std::vector<pollfd> fds = {{signals_.fd(), POLLIN, 0}, {options_.progress_fd, POLLIN, 0}};
+  std::optional<Time> until = end_at_;
+  const auto wake = [&until](const std::optional<Time>& at) {
+    if (at.has_value() && (!until.has_value() || *at < *until)) until = at;
+  };
+  wake(kill_at_);
+  for (const Child& child : children_) {
+    if (child.running) fds.push_back({child.process->pidfd(), POLLIN, 0});
+    wake(child.restart_at);
+  }
+  int milliseconds = -1;
+  if (until.has_value()) {
+    const int64_t left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(*until - Now()).count() + 1;
+    milliseconds = static_cast<int>(std::clamp<int64_t>(left, 0, 1'000'000));
+  }
+  poll(fds.data(), fds.size(), milliseconds);  // whatever it says, all is looked at
+}
+
+void Supervisor::ReadProgress() {
+  std::array<char, 16384> piece;
+  for (ssize_t got = 0; (got = read(options_.progress_fd, piece.data(), piece.size())) > 0;) {
+    buffer_.append(piece.data(), static_cast<size_t>(got));
+    for (size_t end = 0; (end = buffer_.find('\n')) != std::string::npos;
+         buffer_.erase(0, end + 1)) {
+      OnNews(buffer_.substr(0, end));
+    }
+    if (buffer_.size() > kMaxLine) buffer_.clear();
+  }
+}
+
+void Supervisor::OnNews(const std::string& line) {
+  const std::optional<setup::News> news = setup::ReadNews(line);
+  if (!news.has_value()) return;
+  newest_ = line;
+  if (news->ended) {
+    screen_.SayWhereItGoesOn(*news);
+    if (!gave_up_) OnEnd(*news);
+    return EndWithin(kAfterEnd);
+  }
+  if (!started_ && (news->rounds > 0 || (news->workers > 0 && news->present == news->workers))) {
+    started_ = true;
+    if (end_at_.has_value()) {
+      end_at_.reset();
+      EndWithin(grace_);
+    }
+  }
+  if (Now() - lost_at_ > kLongLived && news->present == news->workers && news->rounds > rounds_) {
+    // The job goes on: what failed was started again, by us or by hand.
+    if (!kill_at_.has_value()) end_at_.reset();
+    failures_.clear();
+  }
+  rounds_ = news->rounds;
+  screen_.Progress(line, Now());
+}
+
+void Supervisor::OnEnd(const setup::News& news) {
+  ended_ = news;
+  if (news.present != news.workers) return;
+  // Shard 0 lost no worker. One that is gone had done its part before it failed: we saw its exit
+  // before we read how the job ended.
+  for (Failure& failure : failures_) {
+    failure.job_was_over |=
+        std::any_of(children_.begin(), children_.end(), [&](const Child& child) {
+          return child.member.is_worker && !child.running && child.process->pid() == failure.pid;
+        });
+  }
+}
+
+void Supervisor::OnStopSignals() {
+  for (int signal = signals_.Take(); signal != 0; signal = signals_.Take()) {
+    if (stop_.signal == 0) stop_.signal = signal;
+    CancelRestarts();
+    switch (++stops_) {
+      case 1:
+        if (!children_[0].running) {
+          EndWithin(Time(0));
+          break;
+        }
+        screen_.Say("stopping in order after this round; once more stops at once");
+        children_[0].process->Signal(signal);
+        break;
+      case 2:
+        stop_.at_once = !ended_.has_value();
+        SignalAll(signal);
+        kill_at_ = Now() + kBetweenSignals;
+        break;
+      default:
+        SignalAll(SIGKILL);
+        break;
+    }
+  }
+}
+
+void Supervisor::OnExit(Child* child, const Exit& exit) {
+  child->running = false;
+  const bool well = exit.signal == 0 && exit.code == 0;
+  const bool crashed = exit.signal != 0 || exit.code == static_cast<int>(Code::kInternal);
+  // Before a daemon has its handlers, the signal that asks it to stop kills it.
+  const bool stopped =
+      stop_.signal != 0 && (exit.signal == stop_.signal || exit.code == 128 + stop_.signal);
+  const bool own_reason = ended_.has_value() && NamesReason(exit) && exit.code != ended_->code;
+  if (!well && !child->told_to_end && !stopped && (crashed || own_reason || !ended_.has_value())) {
+    lost_at_ = Now();
+    const ProcessSpec& spec = child->member.spec;
+    failures_.push_back({spec.name, child->process->pid(), exit, child->process->LastSentence(),
+                         spec.stderr_path, ended_.has_value()});
+    Mend(child, exit);
+  }
+  // Without shard 0 nobody else hears of a stop.
+  if (stop_.signal != 0 && child == &children_[0] && !ended_.has_value()) EndWithin(Time(0));
+}
+
+void Supervisor::Mend(Child* child, const Exit& exit) {
+  const std::string what = Describe(failures_.back());
+  const bool again = WouldComeAgain(exit);
+  const bool may = child->member.job_waits && !again && stop_.signal == 0 && !end_at_.has_value() &&
+                   !ended_.has_value();
+  if (may && restarts_ < options_.restarts) {
+    ++restarts_;
+    child->restart_at = Now() + (exit.signal != 0 ? Time(0) : options_.settle);
+    return screen_.Say(
+        Cat(what, "\n  it is started again (", restarts_, " of ", options_.restarts, ")"));
+  }
+  // Of those who left because another was lost, the verdict tells once.
+  if (failures_.size() == 1 || exit.signal != 0 || exit.code != static_cast<int>(Code::kPeerLost))
+    screen_.Say(what);
+  // Nobody takes the place of one that would fail again, and of workers that are all gone.
+  grace_ = again || !AnyWorkerRuns() ? child->member.notice : child->member.grace;
+  // Before the job has begun there is nothing to wait for; but we may only not know yet that it
+  // has.
+  EndWithin(started_ ? grace_ : options_.settle);
+}
+
+bool Supervisor::AnyWorkerRuns() const {
+  return std::any_of(children_.begin(), children_.end(), [](const Child& child) {
+    return child.member.is_worker && (child.running || child.restart_at.has_value());
+  });
+}
+
+void Supervisor::EndWithin(Time grace) {
+  const Time at = Now() + grace;
+  if (!kill_at_.has_value() && (!end_at_.has_value() || at < *end_at_)) end_at_ = at;
+  CancelRestarts();
+}
+
+void Supervisor::CancelRestarts() {
+  for (Child& child : children_) {
+    if (child.restart_at.has_value()) --restarts_;
+    child.restart_at.reset();
+  }
+}
+
+Status Supervisor::OnTimers() {
+  const Time now = Now();
+  for (Child& child : children_) {
+    if (!child.restart_at.has_value() || now < *child.restart_at) continue;
+    child.restart_at.reset();
+    lost_at_ = now;
+    TERN_RETURN_IF_ERROR(Start(&child, true));
+  }
+  if (end_at_.has_value() && now >= *end_at_) {
+    end_at_.reset();
+    kill_at_ = now + kBetweenSignals;
+    gave_up_ = !ended_.has_value();
+    SignalAll(SIGTERM);
+  } else if (kill_at_.has_value() && now >= *kill_at_) {
+    kill_at_.reset();
+    SignalAll(SIGKILL);
+  }
+  return Ok();
+}
+
+void Supervisor::SignalAll(int signal) {
+  for (Child& child : children_) {
+    if (!child.running) continue;
+    child.told_to_end = true;
+    child.process->Signal(signal);
+  }
+}
+
+}  // namespace tern::tools

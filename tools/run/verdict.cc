@@ -1,0 +1,89 @@
+#include "tools/run/verdict.h"
+
+#include <algorithm>
+#include <array>
+
+#include "common/base/text.h"
+
+namespace tern::tools {
+namespace {
+
+constexpr std::array kReasons = {Code::kUsage,      Code::kBadData,     Code::kAddress,
+                                 Code::kInternal,   Code::kCannotWrite, Code::kMismatch,
+                                 Code::kNotAllowed, Code::kBadJob,      Code::kDiverged};
+
+bool IsConsequence(const Failure& failure, const std::optional<setup::News>& ended) {
+  if (failure.exit.signal != 0) return false;
+  return failure.exit.code == static_cast<int>(Code::kPeerLost) ||
+         (ended.has_value() && failure.exit.code == ended->code);
+}
+
+bool InOrder(int code) {
+  const auto is = [code](Code one) { return code == static_cast<int>(one); };
+  return is(Code::kOk) || is(Code::kInterrupted) || is(Code::kTerminated);
+}
+
+std::string RootCause(const Failure& failure) {
+  return Cat("root cause: ", Describe(failure), "\n  its output: ", failure.output);
+}
+
+}  // namespace
+
+bool NamesReason(const Exit& exit) {
+  return exit.signal == 0 && std::any_of(kReasons.begin(), kReasons.end(), [&](Code code) {
+           return static_cast<int>(code) == exit.code;
+         });
+}
+
+bool WouldComeAgain(const Exit& exit) {
+  return NamesReason(exit) && IsLasting(static_cast<Code>(exit.code));
+}
+
+std::string Describe(const Failure& failure) {
+  return Cat(failure.process, " (process ", failure.pid, ") ", Describe(failure.exit),
+             failure.sentence.empty()   ? ""
+             : failure.exit.signal == 0 ? ": "
+                                        : "; it last said: ",
+             failure.sentence);
+}
+
+Status Judge(const std::vector<Failure>& failures, const std::optional<setup::News>& ended,
+             StopSignal stop) {
+  const bool in_order = ended.has_value() && InOrder(ended->code);
+  const auto root = std::find_if(failures.begin(), failures.end(), [&](const Failure& failure) {
+    // A job that ended in order has got over what failed while it ran.
+    return !IsConsequence(failure, ended) && (!in_order || failure.job_was_over);
+  });
+  if (root != failures.end() && in_order) {
+    const bool reason = NamesReason(root->exit);
+    return Status(reason ? static_cast<Code>(root->exit.code) : Code::kInternal,
+                  Cat("the job ended in order, but then a process ", reason ? "failed" : "crashed",
+                      "\n  ", RootCause(*root)));
+  }
+  if (in_order) return Status(static_cast<Code>(ended->code), ended->sentence);
+  if (root != failures.end()) {
+    const int otherwise = ended.has_value() ? ended->code : static_cast<int>(Code::kPeerLost);
+    const std::string then = ended.has_value() ? Cat("\n  then the job ended with code ",
+                                                     ended->code, ": ", ended->sentence)
+                                               : "";
+    return Status(static_cast<Code>(NamesReason(root->exit) ? root->exit.code : otherwise),
+                  "the job failed\n  " + RootCause(*root) + then);
+  }
+  const bool saw_others_leave =
+      stop.at_once && ended.has_value() && ended->code == static_cast<int>(Code::kPeerLost);
+  if (ended.has_value() && !saw_others_leave) {
+    return Status(static_cast<Code>(ended->code),
+                  "the job failed\n  root cause: server 0 ended it: " + ended->sentence);
+  }
+  if (stop.signal != 0) {
+    return Status(static_cast<Code>(128 + stop.signal),
+                  Cat("stopped by signal ", stop.signal, ", not in order"));
+  }
+  if (!failures.empty()) {
+    return Status(static_cast<Code>(failures.front().exit.code),
+                  "the job failed\n  " + RootCause(failures.front()));
+  }
+  return Ok();
+}
+
+}  // namespace tern::tools

@@ -1,0 +1,179 @@
+#include "worker/board.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "common/algorithm/facts.h"
+#include "common/base/logging.h"
+#include "common/base/text.h"
+#include "worker/tensorboard/histogram.h"
+
+namespace tern::worker {
+
+namespace {
+
+constexpr Time kRatesEvery = std::chrono::seconds(1);
+
+void AddScalar(const char* tag, double value, pb::Event* event) {
+  pb::Summary::Value* scalar = event->mutable_summary()->add_value();
+  scalar->set_tag(tag);
+  scalar->set_simple_value(static_cast<float>(value));
+}
+
+void AddHistogram(const std::string& tag, std::span<const float> values, pb::Event* event) {
+  pb::Summary::Value* value = event->mutable_summary()->add_value();
+  value->set_tag(tag);
+  *value->mutable_histo() = tensorboard::HistogramOf(values);
+}
+
+// One worker's code of a segment, at the front of `code`; its size.
+Result<size_t> DecodeSegment(const codec::Codec& codec, std::span<const uint8_t> code,
+                             const codec::Segment& segment, float scaler, float* values) {
+  if (!codec.shares_scaler()) return codec.DecodeAlone(code, segment, values);
+  const auto alone = codec.NewAccumulator(segment, 1);
+  Result<size_t> size = alone->Add(0, code);
+  if (!size.ok()) return size;
+  std::vector<uint8_t> sum;
+  alone->EncodeSum(&sum);
+  TERN_RETURN_IF_ERROR(codec.Decode(sum, segment, 1, scaler, 0, segment.count, values));
+  return size;
+}
+
+}  // namespace
+
+std::unique_ptr<Board> Board::Make(const setup::Setup& setup, uint32_t rank,
+                                   const client::Progress& progress, const net::Traffic& traffic) {
+  if (!setup.job.metrics().tensorboard()) return nullptr;
+  auto file = tensorboard::EventFile::Make(Cat(setup.job.output_dir(), "/events/worker.", rank));
+  if (!file.ok()) {
+    LOG(ERROR) << file.status().message() << "; training goes on without TensorBoard's events";
+    return nullptr;
+  }
+  LOG(INFO) << "TensorBoard's events go to " << file->path();
+  return std::unique_ptr<Board>(new Board(setup, progress, traffic, std::move(*file)));
+}
+
+Board::Board(const setup::Setup& setup, const client::Progress& progress,
+             const net::Traffic& traffic, tensorboard::EventFile file)
+    : setup_(setup),
+      progress_(progress),
+      traffic_(traffic),
+      histograms_every_(setup.job.metrics().histograms_every_steps()),
+      pushed_(pb::AlgorithmTraits::Pushes_Name(algorithm::FactsOf(setup.job).pushes)),
+      rates_at_(Now()),
+      writer_(std::move(file), setup.plan.buckets.size()) {}
+
+Board::~Board() {
+  if (progress_.rounds.value() > rates_of_.steps) AddRates();
+}
+
+void Board::At(uint64_t steps) {
+  step_ = steps + 1;
+  const uint64_t seen = progress_.rounds.value();
+  if (seen == std::exchange(steps_seen_, seen)) {  // begins here
+    shown_ = steps;
+    if (seen == 0) rates_of_ = Count();
+    return;
+  }
+  pb::Event event = NewEvent(steps);
+  AddScalar("train/loss", progress_.loss.value(), &event);
+  AddScalar("learning_rate", progress_.learning_rate.value(), &event);
+  writer_.Add(std::move(event));
+  if (Now() - rates_at_ >= kRatesEvery) AddRates();
+}
+
+void Board::Evaluated(uint64_t steps, const pb::Figures& figures) {
+  if (figures.test_samples() == 0) return;
+  const auto samples = static_cast<double>(figures.test_samples());
+  pb::Event event = NewEvent(steps);
+  AddScalar("test/accuracy", static_cast<double>(figures.test_correct()) / samples, &event);
+  AddScalar("test/top5", static_cast<double>(figures.test_among_five()) / samples, &event);
+  AddScalar("test/loss", figures.test_loss() / samples, &event);
+  writer_.Add(std::move(event));
+}
+
+uint64_t Board::StepToShow() {
+  if (histograms_every_ == 0) return 0;
+  if (step_ / histograms_every_ > shown_ / histograms_every_) shown_ = step_;
+  return step_ == shown_ ? step_ : 0;
+}
+
+Board::Pushed Board::Copy(uint64_t step, uint32_t bucket, const float* arena) const {
+  const protocol::Bucket& of = setup_.plan.buckets[bucket];
+  const float* begin = arena + of.begin;
+  return {step, bucket, std::vector<float>(begin, begin + of.count), {}, {}};
+}
+
+void Board::Show(Pushed pushed) {
+  if (setup_.plan.buckets[pushed.bucket].arena != 0) return;  // an optimizer's state
+  // A function can be copied, so what it holds is shared.
+  auto shown = std::make_shared<const Pushed>(std::move(pushed));
+  writer_.AddLater([this, shown = std::move(shown)](pb::Event* event) { FillIn(*shown, event); });
+}
+
+Board::Counted Board::Count() const {
+  return {progress_.rounds.value(), progress_.samples.value(), traffic_.Bytes(net::Direction::kOut),
+          traffic_.Bytes(net::Direction::kIn), Seconds(progress_.train.value())};
+}
+
+void Board::AddRates() {
+  const Counted now = Count(), before = std::exchange(rates_of_, now);
+  rates_at_ = Now();
+  pb::Event event = NewEvent(step_ - 1);
+  const auto steps = static_cast<double>(now.steps - before.steps);
+  if (now.seconds > before.seconds) {
+    AddScalar("samples_per_s",
+              static_cast<double>(now.samples - before.samples) / (now.seconds - before.seconds),
+              &event);
+  }
+  AddScalar("bytes_up_per_step", static_cast<double>(now.up - before.up) / steps, &event);
+  AddScalar("bytes_down_per_step", static_cast<double>(now.down - before.down) / steps, &event);
+  writer_.Add(std::move(event));
+}
+
+pb::Event Board::NewEvent(uint64_t step) const {
+  pb::Event event;
+  event.set_wall_time(tensorboard::WallTime());
+  event.set_step(static_cast<int64_t>(step));
+  return event;
+}
+
+void Board::FillIn(const Pushed& pushed, pb::Event* event) const {
+  *event = NewEvent(pushed.step);
+  const std::vector<float> decoded = Decode(pushed);
+  const protocol::Bucket& bucket = setup_.plan.buckets[pushed.bucket];
+  for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
+    // A bucket need not hold all of a tensor (rsgd).
+    const uint64_t tensor_begin = setup_.plan.tensor_begin[t];
+    const uint64_t begin = std::max(tensor_begin, bucket.begin) - bucket.begin;
+    const uint64_t end =
+        std::min(tensor_begin + setup_.plan.tensor_count[t], bucket.begin + bucket.count) -
+        bucket.begin;
+    const std::string& name = setup_.table.parameters[t].name;
+    AddHistogram(Cat(pushed_, "/", name), std::span(pushed.values).subspan(begin, end - begin),
+                 event);
+    AddHistogram(Cat("coded/", name), std::span(decoded).subspan(begin, end - begin), event);
+  }
+}
+
+std::vector<float> Board::Decode(const Pushed& pushed) const {
+  const protocol::Bucket& bucket = setup_.plan.buckets[pushed.bucket];
+  std::vector<float> decoded(bucket.count);
+  for (const protocol::Chunk& chunk : bucket.chunks) {
+    std::span<const uint8_t> codes =
+        pushed.codes[chunk.index].span().subspan(chunk.scalers * sizeof(float));
+    for (size_t i = 0; i < chunk.segments.size(); ++i) {
+      const codec::Segment& segment = chunk.segments[i];
+      const uint64_t at = setup_.plan.tensor_begin[segment.tensor] + segment.begin - bucket.begin;
+      const Result<size_t> size =
+          DecodeSegment(*setup_.plan.codec_of[segment.tensor], codes, segment,
+                        pushed.scalers[chunk.part_of[i] - bucket.first_part], &decoded[at]);
+      CHECK(size.ok()) << size.status().message();  // this worker coded it
+      codes = codes.subspan(*size);
+    }
+  }
+  return decoded;
+}
+
+}  // namespace tern::worker

@@ -1,0 +1,20 @@
+// DeviceModel as a GPU's nets see it. Internal to the engine.
+#pragma once
+
+#include <memory>
+
+#include "worker/device/device.h"
+#include "worker/device/device_model.h"
+
+namespace tern::device {
+
+class CudaModel : public DeviceModel {
+ public:
+  // The compute thread's stream, shared by all its nets: their work runs in order.
+  virtual const std::shared_ptr<Stream>& stream() const = 0;
+  virtual float* weights() const = 0;
+  virtual float* point() const = 0;  // the weights at which training nets take gradients: W, or w'
+  virtual float* gradients() const = 0;
+};
+
+}  // namespace tern::device

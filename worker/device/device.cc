@@ -1,0 +1,179 @@
+#include "worker/device/device.h"
+
+#include <cuda_runtime.h>
+
+#include "common/base/text.h"
+
+namespace tern::device {
+
+namespace {
+
+constexpr int kLeastMajor = 7, kLeastMinor = 5;  // Turing
+
+Status BadJob(const std::string& what) {
+  return Status(Code::kBadJob, Cat("workers.device is cuda, but ", what, "; set it to cpu"));
+}
+
+}  // namespace
+
+Status Check(int error, const std::string& call) {
+  if (error == cudaSuccess) return Ok();
+  cudaGetLastError();
+  return Status(Code::kPeerLost,
+                Cat(call, ": ", cudaGetErrorString(static_cast<cudaError_t>(error))));
+}
+
+Status FindDevice() {
+  int devices = 0;
+  const Status counted = Check(cudaGetDeviceCount(&devices), "CUDA says");
+  if (!counted.ok()) return BadJob(counted.message());
+  if (devices == 0) return BadJob("there is no GPU here");
+  int major = 0, minor = 0;
+  TERN_RETURN_IF_ERROR(Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0),
+                             "cudaDeviceGetAttribute"));
+  TERN_RETURN_IF_ERROR(Check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0),
+                             "cudaDeviceGetAttribute"));
+  if (major > kLeastMajor || (major == kLeastMajor && minor >= kLeastMinor)) return Ok();
+  return BadJob(Cat("the GPU has compute capability ", major, ".", minor, ", and ", kLeastMajor,
+                    ".", kLeastMinor, " is the least"));
+}
+
+void FreeDevice::operator()(void* memory) const { cudaFree(memory); }
+
+Result<DeviceMemory> AllocateDevice(size_t bytes) {
+  void* memory = nullptr;
+  const Status allocated = Check(cudaMalloc(&memory, bytes == 0 ? 1 : bytes), "cudaMalloc");
+  if (!allocated.ok()) {
+    return Status(Code::kBadJob,
+                  Cat("the GPU has no ", HumanBytes(bytes), " to spare (", allocated.message(),
+                      "); take a smaller batch a worker or a smaller net"));
+  }
+  DeviceMemory owned(memory);
+  TERN_RETURN_IF_ERROR(Check(cudaMemset(memory, 0, bytes), "cudaMemset"));
+  // It may return before it is done, and streams of ours do not wait for it.
+  TERN_RETURN_IF_ERROR(Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"));
+  return owned;
+}
+
+PinnedRange::PinnedRange(const void* begin, size_t bytes) {
+  void* address = const_cast<void*>(begin);
+  if (bytes == 0) return;
+  if (Check(cudaHostRegister(address, bytes, cudaHostRegisterDefault), "cudaHostRegister").ok())
+    begin_ = address;
+}
+
+PinnedRange::~PinnedRange() {
+  if (begin_ != nullptr) cudaHostUnregister(begin_);
+}
+
+void PinnedPool::Free::operator()(uint8_t* memory) const { cudaFreeHost(memory); }
+
+Result<PinnedPool::Slab> PinnedPool::Take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      Slab slab = std::move(free_.back());
+      free_.pop_back();
+      return slab;
+    }
+  }
+  void* memory = nullptr;
+  TERN_RETURN_IF_ERROR(Check(cudaMallocHost(&memory, bytes_), "cudaMallocHost"));
+  return Slab(static_cast<uint8_t*>(memory), Free());
+}
+
+void PinnedPool::Put(Slab slab) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(slab));
+}
+
+Result<std::unique_ptr<Stream>> Stream::Make(Priority priority) {
+  std::unique_ptr<Stream> stream(new Stream);
+  int least = 0, greatest = 0;  // numbers that fall as priorities rise; 0 is the usual one
+  TERN_RETURN_IF_ERROR(Check(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+                             "cudaDeviceGetStreamPriorityRange"));
+  TERN_RETURN_IF_ERROR(
+      Check(cudaStreamCreateWithPriority(&stream->stream_, cudaStreamNonBlocking,
+                                         priority == Priority::kFirst ? greatest : 0),
+            "cudaStreamCreateWithPriority"));
+  return stream;
+}
+
+Stream::~Stream() {
+  if (stream_ != nullptr) cudaStreamDestroy(stream_);
+}
+
+Status Stream::CopyIn(void* device, const void* host, size_t bytes) {
+  if (bytes == 0) return Ok();
+  return Check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_),
+               "cudaMemcpyAsync to the device");
+}
+
+Status Stream::CopyOut(void* host, const void* device, size_t bytes) {
+  if (bytes == 0) return Ok();
+  return Check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_),
+               "cudaMemcpyAsync from the device");
+}
+
+Status Stream::CopyOver(void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return Ok();
+  return Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_),
+               "cudaMemcpyAsync on the device");
+}
+
+Status Stream::Zero(void* device, size_t bytes) {
+  return Check(cudaMemsetAsync(device, 0, bytes, stream_), "cudaMemsetAsync");
+}
+
+Status Stream::Wait() { return Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+
+Status Stream::WaitFor(const Event& event) const {
+  return Check(cudaStreamWaitEvent(stream_, event.get(), 0), "cudaStreamWaitEvent");
+}
+
+Result<std::unique_ptr<Event>> Event::Make() {
+  std::unique_ptr<Event> event(new Event);
+  TERN_RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&event->event_, cudaEventDisableTiming),
+                             "cudaEventCreateWithFlags"));
+  return event;
+}
+
+Event::~Event() {
+  if (event_ != nullptr) cudaEventDestroy(event_);
+}
+
+Status Event::Record(const Stream& stream) {
+  return Check(cudaEventRecord(event_, stream.get()), "cudaEventRecord");
+}
+
+Result<std::unique_ptr<Graph>> Graph::Capture(const Stream& stream,
+                                              const std::function<Status()>& launch) {
+  TERN_RETURN_IF_ERROR(Check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal),
+                             "cudaStreamBeginCapture"));
+  const Status launched = launch();
+  cudaGraph_t captured = nullptr;
+  const Status ended = Check(cudaStreamEndCapture(stream.get(), &captured), "cudaStreamEndCapture");
+  if (!launched.ok() || !ended.ok()) {
+    if (captured != nullptr) cudaGraphDestroy(captured);
+    cudaGetLastError();  // of a library's call among the launches
+    return launched.ok() ? ended : launched;
+  }
+  std::unique_ptr<Graph> graph(new Graph);
+  const Status made =
+      Check(cudaGraphInstantiate(&graph->graph_, captured, 0), "cudaGraphInstantiate");
+  cudaGraphDestroy(captured);
+  if (!made.ok()) return made;
+  return graph;
+}
+
+Graph::~Graph() {
+  if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+}
+
+Status Graph::Launch(const Stream& stream) {
+  return Check(cudaGraphLaunch(graph_, stream.get()), "cudaGraphLaunch");
+}
+
+Status Event::Wait() { return Check(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
+
+}  // namespace tern::device

@@ -1,0 +1,138 @@
+// A model that stays on a GPU while it is trained there: weights, the optimizer's state, their
+// moving average, gradients, and the codec's memories of those. Gradients are coded, and sums of
+// codes are applied to the weights, on the GPU; only codes, sums and scalers travel.
+//
+// Threads: the compute thread runs the steps of the nets that train on it, all on one stream; the
+// coder thread does the coding. Each call below belongs to one of them. After an error of the
+// device every call reports it; kPeerLost names the call that failed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/base/bytes.h"
+#include "common/base/status.h"
+#include "common/codec/codec.h"
+#include "kernels/codes/philox.h"
+#include "kernels/codes/stats.h"
+#include "kernels/codes/ternary.h"
+#include "kernels/device/tiling.h"
+#include "kernels/update/local_step.h"
+#include "kernels/update/local_step_math.h"
+#include "kernels/update/optimizer_math.h"
+#include "kernels/update/update.h"
+
+namespace tern::device {
+
+class DeviceModel {
+ public:
+  // Extra per-parameter arrays of algorithms that train at local weights: w', at which training
+  // nets take their gradients; the previous W; and the state of the local updater.
+  enum class Local { kPoint, kBefore, kVelocity, kMeanSquare };
+  // Elements as in kernels::Part; its `chunk` is ignored.
+  struct Layout {
+    uint64_t elements = 0;
+    uint32_t slots = 0;        // the optimizer's state arenas, at most 2
+    bool average = false;      // whether there is a moving average
+    std::vector<Local> local;  // the extra arrays
+    uint32_t rounds = 1;       // gradients retained at a time; if more than one: see KeepGradients
+    std::vector<std::vector<kernels::Part>> buckets;  // the units of StatsOf, in order
+    std::vector<std::vector<kernels::Part>> chunks;   // the units of Encode and Update
+    std::vector<uint64_t> columns;                    // by tensor, as in codec::Segment
+    uint32_t workers = 1;                             // the most contributors of a sum
+    const codec::Codec* codec = nullptr;              // of all tensors; it outlives the model
+    codec::Options options;                           // those it was made with
+  };
+  // Whether a GPU has kernels for the codec and its memory; REQUIRED of a model's codec.
+  static bool Codes(const codec::Codec& codec);
+  // Zeroed arenas. kBadJob if there is no GPU, or not enough memory.
+  static Result<std::unique_ptr<DeviceModel>> Make(const Layout& layout);
+  virtual ~DeviceModel() = default;
+
+  // --- The compute thread's calls.
+
+  // The caller's copies in host memory: weights, slots in the optimizer's order, and the average if
+  // there is one.
+  struct Host {
+    float* weights = nullptr;
+    std::vector<float*> slots;
+    float* average = nullptr;
+  };
+  virtual Status Send(const Host& from) = 0;
+  // Waits for launched work.
+  virtual Status Bring(const Host& to) = 0;
+
+  // g += decay w for elements [begin, begin + count), where w are the weights of the gradients.
+  virtual Status AddDecay(uint64_t begin, uint64_t count, float decay) = 0;
+  // The sum of squares of all gradients, added as in kernels/codes/stats.h; waits. And g *= factor.
+  virtual Result<double> SquaresOfGradients() = 0;
+  virtual Status ScaleGradients(float factor) = 0;
+
+  // Retains a bucket's gradients, which are ready, for the round's codes, while the next ones are
+  // computed.
+  virtual Status KeepGradients(uint64_t round, uint32_t bucket) = 0;
+
+  // Copies W to one of the local arrays; and a local array host -> device, and device -> host.
+  virtual Status CopyWeights(Local to) = 0;
+  virtual Status SendLocal(Local to, const float* from) = 0;
+  virtual Status BringLocal(Local from, float* to) = 0;
+  // w' = W + U_local(g) for all tensors; `decay`: their weight decay, by tensor.
+  virtual Status MoveLocally(const kernels::LocalStep& step, std::span<const float> decay) = 0;
+
+  // The sums of a chunk's codes over `contributors` workers: the bytes of the codec's sums, segment
+  // after segment, and the segments' scalers.
+  struct Sums {
+    std::span<const uint8_t> bytes;
+    uint32_t contributors = 0;
+    std::span<const float> scalers;
+  };
+  // Applies one step to the chunk's elements; rates by segment. kMismatch for a wrong number of
+  // bytes. CheckSums finds invalid sums.
+  virtual Status Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
+                        std::span<const kernels::TensorRates> rates) = 0;
+  // The same for rules that need whole tensors: ClearMeans sets all gradients of a bucket's parts
+  // to 0; ReadMeans decodes a chunk's means into them; SquaresOf returns the sums of squares of
+  // means and weights, by part, and waits; UpdateBucket applies a step, with rates by part.
+  virtual Status ClearMeans(uint32_t bucket) = 0;
+  virtual Status ReadMeans(uint32_t chunk, const Sums& sums) = 0;
+  struct Squares {
+    double weights = 0, means = 0;
+  };
+  virtual Result<std::vector<Squares>> SquaresOf(uint32_t bucket) = 0;
+  virtual Status UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
+                              std::span<const kernels::TensorRates> rates) = 0;
+  // Updates the moving average of elements [begin, begin + count) (kernels::EmaUpdate).
+  virtual Status Average(uint64_t begin, uint64_t count, float one_minus_decay) = 0;
+  // Checks all sums so far; waits for them. kMismatch if any was invalid.
+  virtual Status CheckSums() = 0;
+
+  // --- The coder's calls.
+
+  // Call before the chunks of a bucket are coded, when its gradients are ready. Returns the
+  // statistics of the values to code, by part; empty if the codec does not need them. `noise` as in
+  // Encode.
+  virtual Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
+                                                      const kernels::NoiseKey& noise) = 0;
+  // The statistics of a round's gradients, whatever the codec needs; prepares nothing.
+  virtual Result<std::vector<kernels::Stats>> StatsOf(uint64_t round, uint32_t bucket) = 0;
+  // Counts the gradients of the bucket whose magnitude is at least their part's here; skips parts
+  // for which it is negative.
+  virtual Result<uint64_t> CountFrom(uint64_t round, uint32_t bucket,
+                                     std::span<const float> magnitudes) = 0;
+  // Copies gradients [begin, begin + size) to the host.
+  virtual Status BringGradients(uint64_t round, uint64_t begin, std::span<float> to) = 0;
+  // The chunk's code, in memory that the device writes and a socket may send from. `scales`: by
+  // segment, for ternary codes. noise.tensor is ignored: each segment's own is used. kDiverged if a
+  // value to code is not finite and no statistics were taken.
+  virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
+                               const kernels::NoiseKey& noise) = 0;
+  // The codec's memory of elements [begin, begin + size), as the arrays of its Memory's state, in
+  // that order: device -> host; host -> device; and a reset on the device.
+  virtual Status BringKept(uint64_t begin, std::span<const std::span<float>> to) = 0;
+  virtual Status SendKept(uint64_t begin, std::span<const std::span<float>> from) = 0;
+  virtual Status ForgetKept() = 0;
+};
+
+}  // namespace tern::device

@@ -1,0 +1,16 @@
+// Of a build without CUDA.
+#include "worker/device/device.h"
+#include "worker/device/device_model.h"
+
+namespace tern::device {
+
+Status FindDevice() {
+  return Status(
+      Code::kBadJob,
+      "workers.device is cuda, but this program was built without CUDA: set it to cpu, or "
+      "build with the toolkit there (cmake --preset cuda)");
+}
+
+Result<std::unique_ptr<DeviceModel>> DeviceModel::Make(const Layout&) { return FindDevice(); }
+
+}  // namespace tern::device

@@ -1,0 +1,81 @@
+// Codes of QSGD (kernels/codes/qsgd.h).
+#include "common/codec/qsgd_levels.h"
+#include "kernels/codes/qsgd.h"
+#include "kernels/codes/ternary.h"
+#include "kernels/device/tiling.h"
+#include "worker/device/codecs.h"
+#include "worker/device/groups.h"
+
+namespace tern::device {
+namespace {
+
+class QsgdCodes : public DeviceCodec {
+ public:
+  explicit QsgdCodes(const Work& work)
+      : DeviceCodec(work), rule_(codec::QsgdLevels(work.layout.options.qsgd).rule()) {}
+
+  Status Allocate() {
+    TERN_RETURN_IF_ERROR(AllocateBytes());
+    TERN_RETURN_IF_ERROR(grouped_.Make(
+        work_.chunks, [this](const kernels::Part& part) { return BucketOf(part); },
+        [this](const kernels::Part& part) {
+          return kernels::QsgdMaxSize(rule_, part.count, BucketOf(part));
+        },
+        work_.compute));
+    Most most;
+    most.See(work_.chunks);
+    const uint64_t buckets = grouped_.most();
+    for (const Status& allocated :
+         {partial_.Allocate(2 * most.tiles), done_.Allocate(most.tiles), norms_.Allocate(buckets),
+          widths_.Allocate(buckets), bits_.Allocate(buckets), read_bits_.Allocate(buckets),
+          levels_.Allocate(most.parts), chunk_done_.Allocate(1), size_.Allocate(1),
+          bad_.Allocate(1)})
+      TERN_RETURN_IF_ERROR(allocated);
+    return Ok();
+  }
+
+  Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale>,
+                       const kernels::NoiseKey& noise) override {
+    const kernels::QsgdCoding coding{rule_, work_.layout.options.qsgd.bucket,
+                                     grouped_.groups(chunk), grouped_.places(chunk), noise};
+    const kernels::QsgdRoom room{partial_.get(), done_.get(),   norms_.get(),     widths_.get(),
+                                 bits_.get(),    levels_.get(), chunk_done_.get()};
+    TERN_RETURN_IF_ERROR(
+        Check(kernels::QsgdOnDevice(work_.coding->get(), GradientsOf(noise.round),
+                                    work_.chunks[chunk].tiling(), coding, room, code_.get(),
+                                    Words(grouped_.bytes(chunk)), size_.get(), bad_.get()),
+              "codes of QSGD"));
+    return rule_.bits > 0 ? Take(grouped_.bytes(chunk), bad_.get())
+                          : TakeOf(size_.get(), bad_.get());
+  }
+
+  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {
+    TERN_RETURN_IF_ERROR(BringUpWithPlaces(chunk, sums));
+    return Check(kernels::ReadQsgdOnDevice(work_.compute->get(), work_.chunks[chunk].tiling(),
+                                           sums_.get(), rule_, grouped_.groups(chunk),
+                                           places_.get(), read_bits_.get(), means, bad),
+                 "means of QSGD's codes");
+  }
+
+ private:
+  uint64_t BucketOf(const kernels::Part& part) const {
+    const uint64_t bucket = work_.layout.options.qsgd.bucket;
+    return bucket == 0 ? part.count : bucket;
+  }
+
+  const kernels::QsgdRule rule_;
+  GroupedChunks grouped_;
+  Array<kernels::QsgdSums> partial_;
+  Array<uint32_t> done_, chunk_done_, bad_;
+  Array<float> norms_;
+  Array<uint8_t> widths_;
+  Array<uint64_t> bits_, read_bits_, levels_, size_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<DeviceCodec>> MakeQsgdCodes(const DeviceCodec::Work& work) {
+  return MakeCodes<QsgdCodes>(work);
+}
+
+}  // namespace tern::device

@@ -1,0 +1,238 @@
+// Deep gradient compression (common/codec/dgc_memory.h, topk_threshold.h): its memory lies on the
+// device, where tensors are looked at; thresholds are chosen here, of all tensors of a bucket at a
+// time.
+#include "common/codec/topk_threshold.h"
+#include "kernels/codes/sparse.h"
+#include "kernels/codes/stats.h"
+#include "kernels/codes/ternary.h"
+#include "kernels/codes/topk.h"
+#include "kernels/device/tiling.h"
+#include "kernels/nn/batch_norm.h"
+#include "worker/device/codecs.h"
+
+namespace tern::device {
+namespace {
+
+using codec::TopKThreshold;
+
+class TopKCodes : public DeviceCodec {
+ public:
+  explicit TopKCodes(const Work& work)
+      : DeviceCodec(work),
+        options_(work.layout.options.topk),
+        chooser_(options_),
+        thresholds_(work.layout.columns.size()) {}
+
+  Status Allocate() {
+    TERN_RETURN_IF_ERROR(AllocateBytes());
+    const uint64_t elements = work_.layout.elements;
+    TERN_RETURN_IF_ERROR(accumulated_.Allocate(elements));
+    if (options_.momentum > 0) TERN_RETURN_IF_ERROR(momentum_.Allocate(elements));
+    Most most;
+    most.See(work_.buckets);
+    most.See(work_.chunks);
+    for (const Status& allocated :
+         {sample_tiles_.Allocate(most.tiles), sample_parts_.Allocate(most.parts),
+          strides_.Allocate(most.parts), ks_.Allocate(most.parts),
+          histograms_.Allocate(most.parts * kernels::kSelectRows),
+          select_done_.Allocate(most.parts), upper_.Allocate(most.parts),
+          left_.Allocate(most.parts), found_.Allocate(most.parts), counts_.Allocate(most.parts),
+          count_done_.Allocate(most.parts), partial_.Allocate(most.tiles),
+          masks_.Allocate(most.tiles * kernels::kTile / 32), sent_.Allocate(most.tiles),
+          bodies_.Allocate(most.tiles), read_bodies_.Allocate(most.tiles), chunk_done_.Allocate(1),
+          size_.Allocate(1)})
+      TERN_RETURN_IF_ERROR(allocated);
+    return Ok();
+  }
+
+  Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
+                                              const kernels::NoiseKey& noise) override {
+    const Group& group = work_.buckets[bucket];
+    TERN_RETURN_IF_ERROR(Compensate(group, GradientsOf(noise.round)));
+    auto stats = work_.stats->Compute(accumulated_.get(), group, work_.coding);
+    if (!stats.ok()) return stats.status();
+    for (const kernels::Stats& one : *stats) {
+      if (!one.finite) return stats;  // it is not coded
+    }
+    TERN_RETURN_IF_ERROR(ChooseThresholds(group, noise));
+    return stats;
+  }
+
+  Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale>,
+                       const kernels::NoiseKey&) override {
+    const Group& group = work_.chunks[chunk];
+    std::vector<float> thresholds;
+    for (size_t i = 0; i < group.size(); ++i)
+      thresholds.push_back(thresholds_[group.part(i).tensor]);
+    TERN_RETURN_IF_ERROR(BringThresholds(thresholds));
+    const kernels::SparseMemory memory{accumulated_.get(),
+                                       options_.masking ? momentum_.get() : nullptr};
+    TERN_RETURN_IF_ERROR(
+        Check(kernels::SparseOnDevice(work_.coding->get(), accumulated_.get(), group.tiling(),
+                                      found_.get(), memory,
+                                      {masks_.get(), sent_.get(), bodies_.get(), chunk_done_.get()},
+                                      code_.get(), size_.get()),
+              "codes of few elements"));
+    return TakeOf(size_.get());
+  }
+  const float* CodedIn(uint64_t) const override { return accumulated_.get(); }
+  std::vector<float*> Kept() const override {
+    std::vector<float*> kept = {accumulated_.get()};
+    if (momentum_.get() != nullptr) kept.push_back(momentum_.get());
+    return kept;
+  }
+
+  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {
+    TERN_RETURN_IF_ERROR(BringUpWithPlaces(chunk, sums));
+    return Check(
+        kernels::ReadSparseOnDevice(work_.compute->get(), work_.chunks[chunk].tiling(), sums_.get(),
+                                    places_.get(), read_bodies_.get(), means, bad),
+        "means of few elements");
+  }
+
+ private:
+  struct Choice {
+    TopKThreshold::Plan plan;
+    float threshold = 0;
+    bool open = false;   // it is to be counted
+    bool exact = false;  // it is to be found among all
+  };
+  using Choices = std::vector<Choice>;
+
+  Status Compensate(const Group& group, const float* gradients) {
+    const kernels::DgcStep step{static_cast<float>(options_.momentum), options_.nesterov,
+                                options_.clip_norm};
+    const kernels::DeviceStats* stats = nullptr;
+    if (options_.clip_norm > 0) {
+      const auto launched = work_.stats->Launch(gradients, group, work_.coding);
+      if (!launched.ok()) return launched.status();
+      stats = *launched;
+    }
+    return Check(kernels::AddToDgcOnDevice(work_.coding->get(), gradients, group.tiling(), step,
+                                           stats, momentum_.get(), accumulated_.get()),
+                 "deep gradient compression's memory");
+  }
+
+  Status ChooseThresholds(const Group& group, const kernels::NoiseKey& noise) {
+    Choices choices(group.size());
+    for (size_t p = 0; p < choices.size(); ++p) {
+      kernels::NoiseKey key = noise;
+      key.tensor = group.part(p).tensor;
+      choices[p].plan = chooser_.PlanOf(group.part(p).count, key);
+      const bool some = choices[p].plan.wanted < group.part(p).count;
+      choices[p].open = some && !choices[p].plan.exact;
+      if (!some) choices[p].plan.k = 0;
+    }
+    TERN_RETURN_IF_ERROR(FindInSamples(group, &choices));
+    for (int i = 0; i < TopKThreshold::kAdaptations && IsOpen(choices); ++i)
+      TERN_RETURN_IF_ERROR(Adapt(group, &choices));
+    TERN_RETURN_IF_ERROR(FindExactly(group, &choices));
+    for (size_t p = 0; p < choices.size(); ++p)
+      thresholds_[group.part(p).tensor] = choices[p].threshold;
+    return Ok();
+  }
+
+  static bool IsOpen(const Choices& choices) {
+    for (const Choice& choice : choices) {
+      if (choice.open) return true;
+    }
+    return false;
+  }
+
+  // The ks-th largest magnitudes of the tiling's parts become thresholds; where k is 0, none.
+  Status Find(const kernels::DeviceTiling& tiling, const std::vector<uint64_t>& strides,
+              const std::vector<uint32_t>& ks, Choices* choices) {
+    Stream& stream = *work_.coding;
+    TERN_RETURN_IF_ERROR(
+        stream.CopyIn(strides_.get(), strides.data(), strides.size() * sizeof(uint64_t)));
+    TERN_RETURN_IF_ERROR(stream.CopyIn(ks_.get(), ks.data(), ks.size() * sizeof(uint32_t)));
+    TERN_RETURN_IF_ERROR(
+        Check(kernels::KthMagnitudeOnDevice(
+                  stream.get(), accumulated_.get(), tiling, strides_.get(), ks_.get(),
+                  {histograms_.get(), select_done_.get(), upper_.get(), left_.get()}, found_.get()),
+              "the choice of a threshold"));
+    std::vector<float> found(choices->size());
+    TERN_RETURN_IF_ERROR(stream.CopyOut(found.data(), found_.get(), found.size() * sizeof(float)));
+    TERN_RETURN_IF_ERROR(stream.Wait());
+    for (size_t p = 0; p < found.size(); ++p) {
+      if (ks[p] != 0) (*choices)[p].threshold = found[p];
+    }
+    return Ok();
+  }
+
+  Status FindInSamples(const Group& group, Choices* choices) {
+    std::vector<kernels::Part> samples;
+    std::vector<uint64_t> strides;
+    std::vector<uint32_t> ks;
+    for (size_t p = 0; p < group.size(); ++p) {
+      const TopKThreshold::Plan& plan = (*choices)[p].plan;
+      samples.push_back({.begin = group.part(p).begin + plan.first, .count = plan.samples});
+      strides.push_back(plan.stride);
+      ks.push_back(static_cast<uint32_t>(plan.k));
+    }
+    const kernels::Tiling tiling = kernels::CutIntoTiles(samples);
+    Stream& stream = *work_.coding;
+    TERN_RETURN_IF_ERROR(stream.CopyIn(sample_tiles_.get(), tiling.tiles.data(),
+                                       tiling.tiles.size() * sizeof(kernels::Tile)));
+    TERN_RETURN_IF_ERROR(stream.CopyIn(sample_parts_.get(), tiling.parts.data(),
+                                       tiling.parts.size() * sizeof(kernels::TiledPart)));
+    return Find({sample_tiles_.get(), sample_parts_.get(), nullptr,
+                 static_cast<uint32_t>(tiling.tiles.size())},
+                strides, ks, choices);
+  }
+
+  Status FindExactly(const Group& group, Choices* choices) {
+    std::vector<uint32_t> ks;
+    bool some = false;
+    for (const Choice& choice : *choices) {
+      ks.push_back(choice.exact ? static_cast<uint32_t>(choice.plan.wanted) : 0);
+      some = some || choice.exact;
+    }
+    if (!some) return Ok();
+    return Find(group.tiling(), std::vector<uint64_t>(group.size(), 1), ks, choices);
+  }
+
+  Status Adapt(const Group& group, Choices* choices) {
+    std::vector<float> thresholds;
+    for (const Choice& choice : *choices) thresholds.push_back(choice.open ? choice.threshold : -1);
+    TERN_RETURN_IF_ERROR(BringThresholds(thresholds));
+    TERN_RETURN_IF_ERROR(Check(
+        kernels::CountFromOnDevice(work_.coding->get(), accumulated_.get(), group.tiling(),
+                                   found_.get(), partial_.get(), count_done_.get(), counts_.get()),
+        "a count of what is sent"));
+    std::vector<uint32_t> counts(choices->size());
+    TERN_RETURN_IF_ERROR(
+        work_.coding->CopyOut(counts.data(), counts_.get(), counts.size() * sizeof(uint32_t)));
+    TERN_RETURN_IF_ERROR(work_.coding->Wait());
+    for (size_t p = 0; p < choices->size(); ++p) {
+      Choice& choice = (*choices)[p];
+      if (!choice.open) continue;
+      const auto next = chooser_.Adapt(choice.plan, counts[p], &choice.threshold);
+      choice.open = next == TopKThreshold::Next::kCount;
+      choice.exact = next == TopKThreshold::Next::kExact;
+    }
+    return Ok();
+  }
+
+  Status BringThresholds(const std::vector<float>& thresholds) {
+    return work_.coding->CopyIn(found_.get(), thresholds.data(), thresholds.size() * sizeof(float));
+  }
+
+  const codec::Options::TopK options_;
+  const TopKThreshold chooser_;
+  std::vector<float> thresholds_;  // by tensor, of the bucket prepared last
+  Array<float> accumulated_, momentum_, found_;
+  Array<kernels::Tile> sample_tiles_;
+  Array<kernels::TiledPart> sample_parts_;
+  Array<uint64_t> strides_, bodies_, read_bodies_, size_;
+  Array<uint32_t> ks_, histograms_, select_done_, upper_, left_, counts_, count_done_, partial_;
+  Array<uint32_t> masks_, sent_, chunk_done_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<DeviceCodec>> MakeTopKCodes(const DeviceCodec::Work& work) {
+  return MakeCodes<TopKCodes>(work);
+}
+
+}  // namespace tern::device

@@ -1,0 +1,97 @@
+// Dense (inner product). Weights and their gradients stay where they are, in the canonical arenas
+// (in bf16, a rounded copy): at training batch sizes a copy into a blocked layout and back costs
+// more than it gains.
+#include "worker/engine/cpu/layer.h"
+
+namespace tern::engine {
+namespace {
+
+using dnnl::memory;
+using Tag = dnnl::memory::format_tag;
+using Forwards = dnnl::inner_product_forward;
+using BackwardData = dnnl::inner_product_backward_data;
+using BackwardWeights = dnnl::inner_product_backward_weights;
+
+class Dense : public Layer {
+ public:
+  explicit Dense(const LayerSpec& spec)
+      : spec_(spec),
+        image_(Plain(DimsOf(spec.batch, spec.input()), Tag::nchw)),
+        output_image_(Plain(DimsOf(spec.batch, spec.output), Tag::nhwc)) {
+    const memory::dim outputs = spec.output.c;
+    const memory::dim inputs = memory::dim{spec.input().c} * spec.input().h * spec.input().w;
+    flat_ = Plain({spec.batch, inputs}, Tag::nc);
+    flat_output_ = Plain({spec.batch, outputs}, Tag::nc);
+    flat_factor_ = Plain({spec.batch, inputs}, Tag::nc, FactorType(spec));
+    flat_output_factor_ = Plain({spec.batch, outputs}, Tag::nc, FactorType(spec));
+    weight_factor_ = Plain({outputs, inputs}, Tag::oi, FactorType(spec));
+    weight_ = {Plain({outputs, inputs}, Tag::oi), -1, spec.parameters[0].values};
+    bias_ = {Plain({outputs}, Tag::x), -1, spec.parameters[1].values};
+  }
+
+  Value Forward(Program* program, const std::vector<Value>& inputs) override {
+    const auto kind =
+        spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+    const Forwards::desc desc(kind, flat_factor_, weight_factor_, bias_.desc, flat_output_);
+    forward_ = Forwards::primitive_desc(desc, AttributesWithRelu(spec_.relu), program->engine());
+    input_ = program->Convert(As(flat_, program->Convert(inputs[0], image_)), flat_factor_);
+    rounded_ = program->Convert(weight_, weight_factor_);
+    output_ = program->NewValue(flat_output_);
+    program->Run<Forwards>(forward_, {{DNNL_ARG_SRC, input_},
+                                      {DNNL_ARG_WEIGHTS, rounded_},
+                                      {DNNL_ARG_BIAS, bias_},
+                                      {DNNL_ARG_DST, output_}});
+    return As(output_image_, output_);
+  }
+
+  std::vector<Value> Backward(Program* program, const Value& gradient,
+                              const std::vector<bool>& wanted) override {
+    Value flat_gradient = As(flat_output_, program->Convert(gradient, output_image_));
+    if (spec_.relu) flat_gradient = AddReluBackward(program, output_, flat_gradient);
+    flat_gradient = program->Convert(flat_gradient, flat_output_factor_);
+    AddBackwardWeights(program, flat_gradient);
+    return {wanted[0] ? AddBackwardData(program, flat_gradient) : Value()};
+  }
+
+ private:
+  // The same bytes under other dimensions.
+  static Value As(const memory::desc& desc, const Value& value) {
+    return {desc, value.buffer, value.outside, value.shared};
+  }
+
+  void AddBackwardWeights(Program* program, const Value& gradient) {
+    const BackwardWeights::desc desc(flat_factor_, weight_.desc, bias_.desc, flat_output_factor_);
+    const BackwardWeights::primitive_desc backward(desc, Program::Attributes(), program->engine(),
+                                                   forward_);
+    program->Run<BackwardWeights>(
+        backward, {{DNNL_ARG_SRC, input_},
+                   {DNNL_ARG_DIFF_DST, gradient},
+                   {DNNL_ARG_DIFF_WEIGHTS, {weight_.desc, -1, spec_.parameters[0].gradient}},
+                   {DNNL_ARG_DIFF_BIAS, {bias_.desc, -1, spec_.parameters[1].gradient}}});
+  }
+
+  Value AddBackwardData(Program* program, const Value& gradient) {
+    const BackwardData::desc desc(flat_, weight_factor_, flat_output_factor_);
+    const BackwardData::primitive_desc backward(desc, Program::Attributes(), program->engine(),
+                                                forward_);
+    const Value input_gradient = program->NewValue(flat_);
+    program->Run<BackwardData>(backward, {{DNNL_ARG_DIFF_DST, gradient},
+                                          {DNNL_ARG_WEIGHTS, rounded_},
+                                          {DNNL_ARG_DIFF_SRC, input_gradient}});
+    return As(image_, input_gradient);
+  }
+
+  const LayerSpec spec_;
+  const memory::desc image_, output_image_;  // [N, C, H, W] and [N, O, 1, 1], and flat:
+  memory::desc flat_, flat_output_;          // [N, C * H * W] and [N, O]
+  memory::desc flat_factor_, flat_output_factor_, weight_factor_;  // of FactorType
+  Value weight_, bias_;
+  Forwards::primitive_desc forward_;
+  Value input_, output_, rounded_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> MakeDense(const LayerSpec& spec) { return std::make_unique<Dense>(spec); }
+
+}  // namespace tern::engine

@@ -1,0 +1,73 @@
+// Dropout: what each element was multiplied by is kept for the way back. The draws are a function
+// of (seed, rank, step, layer, element in canonical order).
+#include <cmath>
+
+#include "worker/engine/cpu/layer.h"
+
+namespace tern::engine {
+namespace {
+
+using Tag = dnnl::memory::format_tag;
+
+constexpr size_t kDrawsABlock = 8;
+
+// factors[i] = 0 with chance `rate` (to 2^-16), else 1 / (1 - rate).
+void DrawFactors(const kernels::NoiseKey& key, float rate, size_t n, float* factors) {
+  const auto below = static_cast<uint32_t>(std::lround(rate * 65536.0));
+  const float kept = 1 / (1 - rate);
+  for (size_t block = 0; block * kDrawsABlock < n; ++block) {
+    const auto words = kernels::NoiseBlock(key, static_cast<uint32_t>(block), 0);
+    for (size_t k = 0; k < kDrawsABlock && block * kDrawsABlock + k < n; ++k) {
+      const uint32_t draw = words[k / 2] >> (k % 2 * 16) & 0xffff;
+      factors[block * kDrawsABlock + k] = draw < below ? 0 : kept;
+    }
+  }
+}
+
+class Dropout : public Layer {
+ public:
+  explicit Dropout(const LayerSpec& spec)
+      : spec_(spec), plain_(Plain(DimsOf(spec.batch, spec.output), Tag::nchw)) {}
+
+  Value Forward(Program* program, const std::vector<Value>& inputs) override {
+    if (!spec_.training) return inputs[0];
+    const Value input = program->Convert(inputs[0], plain_);
+    const Value output = program->NewValue(plain_);
+    factors_ = program->NewValue(plain_);
+    const Batch* batch = &program->batch();
+    program->Call({input, output, factors_},
+                  [this_spec = spec_, batch, n = Count()](const std::vector<float*>& data) {
+                    kernels::NoiseKey key = this_spec.noise;
+                    key.round = batch->feed.step;
+                    DrawFactors(key, this_spec.def->dropout().rate(), n, data[2]);
+                    for (size_t i = 0; i < n; ++i) data[1][i] = data[0][i] * data[2][i];
+                  });
+    return output;
+  }
+
+  std::vector<Value> Backward(Program* program, const Value& gradient,
+                              const std::vector<bool>& wanted) override {
+    if (!wanted[0]) return {Value()};
+    const Value from = program->Convert(gradient, plain_);
+    const Value to = program->InPlace(from);
+    program->Call({from, to, factors_}, [n = Count()](const std::vector<float*>& data) {
+      for (size_t i = 0; i < n; ++i) data[1][i] = data[0][i] * data[2][i];
+    });
+    return {to};
+  }
+
+ private:
+  size_t Count() const { return plain_.get_size() / sizeof(float); }
+
+  const LayerSpec spec_;
+  const dnnl::memory::desc plain_;
+  Value factors_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> MakeDropout(const LayerSpec& spec) {
+  return std::make_unique<Dropout>(spec);
+}
+
+}  // namespace tern::engine

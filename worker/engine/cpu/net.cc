@@ -1,0 +1,111 @@
+#include <algorithm>
+#include <new>
+#include <vector>
+
+#include "common/base/logging.h"
+#include "worker/engine/backends.h"
+#include "worker/engine/cpu/layer.h"
+#include "worker/engine/net_planner.h"
+
+namespace tern::engine {
+namespace {
+
+Status Bad(const std::string& message) { return Status(Code::kBadJob, message); }
+
+bool HasLayerHere(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != nullptr; }
+
+class CpuNet : public Net {
+ public:
+  CpuNet(const pb::NetDef& def, uint32_t batch) : def_(def), batch_(batch) {}
+
+  Status MakeLayers(const Options& options, const Arenas& arenas) {
+    auto layers = PlanLayers(def_, options, arenas, HasLayerHere);
+    if (!layers.ok()) return layers.status();
+    layers_ = std::move(*layers);
+    return Ok();
+  }
+  // Appends all steps of the net; throws what oneDNN and new throw, with *where naming the layer it
+  // was at. Of the layers only their steps are left.
+  void Plan(std::string* where);
+
+  double Forward(const Feed& feed, Score* score, const Need& need) override {
+    CHECK_EQ(feed.images.size(), batch_ * image_);
+    CHECK(feed.used >= 1 && feed.used <= batch_ && feed.labels.size() >= feed.used);
+    for (uint32_t n = 0; n < feed.used; ++n) CHECK_LT(feed.labels[n], def_.classes());
+    Batch& batch = program_.batch();
+    batch = {feed, {}};
+    program_.RunForward(need);
+    if (score != nullptr) {
+      score->loss += batch.score.loss;
+      score->correct += batch.score.correct;
+      score->among_five += batch.score.among_five;
+      score->samples += batch.score.samples;
+    }
+    return batch.score.loss / feed.used;
+  }
+
+  void Backward(const std::function<void(uint32_t p)>& ready) override {
+    program_.RunBackward(ready);
+  }
+
+ private:
+  Value PlanData();
+
+  const pb::NetDef def_;
+  const uint64_t batch_;
+  uint64_t image_ = 0;  // elements of one
+  Program program_;
+  std::vector<PlannedLayer> layers_;
+};
+
+// The images are copied in: Backward reads them too, and the caller's may be gone by then.
+Value CpuNet::PlanData() {
+  const pb::ImageShape& input = def_.input();
+  const models::ImageDims image = {input.channels(), input.height(), input.width()};
+  image_ = models::Elements(image);
+  const Value data = program_.NewValue(
+      Plain(DimsOf(static_cast<uint32_t>(batch_), image), dnnl::memory::format_tag::nchw));
+  const Batch* batch = &program_.batch();
+  program_.Call({data}, [batch](const std::vector<float*>& to) {
+    std::copy(batch->feed.images.begin(), batch->feed.images.end(), to[0]);
+  });
+  return data;
+}
+
+void CpuNet::Plan(std::string* where) {
+  using Planner = NetPlanner<Program, Layer, Value>;
+  const Planner::Backend backend{
+      [](const LayerSpec& spec) { return FindLayerKind(spec.def->kind_case())->make(spec); },
+      [this](const Value& a, const Value& b) { return program_.Add(a, b, Program::Attributes()); },
+      [where](const std::string& at) { *where = at; }};
+  Planner(&program_, backend, PlanData()).Plan(layers_);
+  *where = "the arena";
+  program_.Bind();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Net>> MakeCpuNet(const pb::NetDef& def, const Net::Options& options,
+                                        const Net::Arenas& arenas) {
+  CHECK(!options.pixels.has_value());
+  if (options.precision == Precision::kFp16) {
+    return Bad(
+        "train.precision is fp16, which a CPU does not have: set it to bf16 or fp32, or "
+        "workers.device to cuda");
+  }
+  auto net = std::make_unique<CpuNet>(def, options.batch);
+  TERN_RETURN_IF_ERROR(net->MakeLayers(options, arenas));
+  std::string where = "the engine";
+  try {
+    net->Plan(&where);
+    return std::unique_ptr<Net>(std::move(net));
+  } catch (const dnnl::error& error) {
+    return Bad(where + ": oneDNN cannot run it at a batch of " + std::to_string(options.batch) +
+               ": " + error.what());
+  } catch (const std::bad_alloc&) {
+    return Bad(where + ": not enough memory at a batch of " + std::to_string(options.batch) +
+               "; take a smaller batch a worker or a smaller net");
+  }
+}
+
+}  // namespace tern::engine

@@ -1,0 +1,75 @@
+// Maximum and mean over windows. The forward pass of a maximum in training notes which element won;
+// of equal ones the first.
+#include "worker/engine/cpu/layer.h"
+
+namespace tern::engine {
+namespace {
+
+using dnnl::memory;
+using Tag = dnnl::memory::format_tag;
+using Forwards = dnnl::pooling_v2_forward;
+using Backwards = dnnl::pooling_v2_backward;
+
+dnnl::algorithm AlgorithmOf(const pb::LayerDef& def) {
+  if (def.has_max_pool()) return dnnl::algorithm::pooling_max;
+  return def.avg_pool().include_padding() ? dnnl::algorithm::pooling_avg_include_padding
+                                          : dnnl::algorithm::pooling_avg_exclude_padding;
+}
+
+class Pool : public Layer {
+ public:
+  explicit Pool(const LayerSpec& spec)
+      : spec_(spec),
+        algorithm_(AlgorithmOf(*spec.def)),
+        places_(PlaceWindow(spec.def->has_max_pool() ? spec.def->max_pool() : spec.def->avg_pool(),
+                            spec.input())),
+        notes_(spec.training && spec.def->has_max_pool()) {}
+
+  Value Forward(Program* program, const std::vector<Value>& inputs) override {
+    const auto kind =
+        spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+    const memory::desc any = Plain(DimsOf(spec_.batch, spec_.output), Tag::any);
+    const Forwards::desc desc(kind, algorithm_, inputs[0].desc, any, places_.strides,
+                              places_.kernel, places_.dilates, places_.pad_begin, places_.pad_end);
+    forward_ = Forwards::primitive_desc(desc, Program::Attributes(), program->engine());
+    const Value output = program->NewValue(forward_.dst_desc());
+    Program::Arguments arguments = {{DNNL_ARG_SRC, inputs[0]}, {DNNL_ARG_DST, output}};
+    if (notes_) {
+      winners_ = program->NewValue(forward_.workspace_desc());
+      arguments.push_back({DNNL_ARG_WORKSPACE, winners_});
+    }
+    program->Run<Forwards>(forward_, arguments);
+    return output;
+  }
+
+  std::vector<Value> Backward(Program* program, const Value& gradient,
+                              const std::vector<bool>& wanted) override {
+    if (!wanted[0]) return {Value()};
+    const Backwards::desc desc(algorithm_, forward_.src_desc(), forward_.dst_desc(),
+                               places_.strides, places_.kernel, places_.dilates, places_.pad_begin,
+                               places_.pad_end);
+    const Backwards::primitive_desc backward(desc, Program::Attributes(), program->engine(),
+                                             forward_);
+    const Value input_gradient = program->NewValue(backward.diff_src_desc());
+    Program::Arguments arguments = {
+        {DNNL_ARG_DIFF_DST, program->Convert(gradient, backward.diff_dst_desc())},
+        {DNNL_ARG_DIFF_SRC, input_gradient}};
+    if (notes_) arguments.push_back({DNNL_ARG_WORKSPACE, winners_});
+    program->Run<Backwards>(backward, arguments);
+    return {input_gradient};
+  }
+
+ private:
+  const LayerSpec spec_;
+  const dnnl::algorithm algorithm_;
+  const WindowPlaces places_;
+  const bool notes_;
+  Forwards::primitive_desc forward_;
+  Value winners_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> MakePool(const LayerSpec& spec) { return std::make_unique<Pool>(spec); }
+
+}  // namespace tern::engine

@@ -1,0 +1,180 @@
+#include "worker/engine/cpu/program.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string_view>
+
+#include "common/base/logging.h"
+
+namespace tern::engine {
+
+using dnnl::memory;
+
+namespace {
+
+constexpr size_t kHugePage = size_t{1} << 21;
+
+}  // namespace
+
+Program::Program() : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
+
+dnnl::primitive_attr Program::Attributes() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+Value Program::NewValue(const memory::desc& desc) {
+  return {desc, plan_.Add(desc.get_size()), nullptr};
+}
+
+Value Program::Convert(const Value& from, const memory::desc& desc) {
+  if (SameBytes(from.desc, desc)) return {desc, from.buffer, from.outside, from.shared};
+  const Value to = NewValue(desc);
+  Copy(from, to);
+  return to;
+}
+
+void Program::Copy(const Value& from, const Value& to) {
+  const dnnl::reorder::primitive_desc desc(engine_, from.desc, engine_, to.desc, Attributes());
+  Run<dnnl::reorder>(desc, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+}
+
+Value Program::Add(const Value& a, const Value& b, const dnnl::primitive_attr& attributes) {
+  const Value sum = NewValue(a.desc);
+  const dnnl::binary::primitive_desc desc({dnnl::algorithm::binary_add, a.desc, a.desc, a.desc},
+                                          attributes, engine_);
+  Run<dnnl::binary>(
+      desc, {{DNNL_ARG_SRC_0, a}, {DNNL_ARG_SRC_1, Convert(b, a.desc)}, {DNNL_ARG_DST, sum}});
+  return sum;
+}
+
+void Program::AddPrimitive(dnnl::primitive primitive, const memory::desc& scratchpad,
+                           const Arguments& arguments) {
+  Step step;
+  step.primitive = std::move(primitive);
+  for (const auto& [kind, value] : arguments) step.arguments.push_back({kind, value, {}});
+  if (scratchpad.get_size() > 0) {
+    step.arguments.push_back({DNNL_ARG_SCRATCHPAD, NewValue(scratchpad), {}});
+  }
+  AddStep(std::move(step));
+}
+
+void Program::Call(const std::vector<Value>& values, Function function) {
+  Step step;
+  for (const Value& value : values) step.arguments.push_back({0, value, {}});
+  step.function = std::move(function);
+  AddStep(std::move(step));
+}
+
+void Program::AddMark(int64_t Step::*mark, uint32_t p) {
+  Step step;
+  step.*mark = p;
+  AddStep(std::move(step));
+}
+
+void Program::AddStep(Step step) {
+  const int time = static_cast<int>(steps_.size());
+  for (const Argument& argument : step.arguments) {
+    if (argument.value.buffer >= 0) plan_.Use(argument.value.buffer, time);
+  }
+  steps_.push_back(std::move(step));
+}
+
+void Program::Free::operator()(std::byte* arena) const { std::free(arena); }
+
+void Program::Bind() {
+  const size_t bytes = plan_.Place();
+  const size_t padded = (bytes / kHugePage + 1) * kHugePage;
+  arena_.reset(static_cast<std::byte*>(std::aligned_alloc(kHugePage, padded)));
+  if (!arena_) throw std::bad_alloc();
+  // Fewer misses of the TLB; where the system does not do it, nothing is lost.
+  madvise(arena_.get(), padded, MADV_HUGEPAGE);
+  std::memset(arena_.get(), 0, bytes);
+  for (Step& step : steps_) BindStep(&step);
+}
+
+void Program::BindStep(Step* step) {
+  for (Argument& argument : step->arguments) {
+    const Value& value = argument.value;
+    void* data = value.outside;
+    if (value.buffer >= 0) data = arena_.get() + plan_.OffsetOf(value.buffer);
+    step->data.push_back(static_cast<float*>(data));
+    if (step->function) continue;
+    argument.memory = memory(value.desc, engine_, data);
+    step->bound.push_back({argument.kind, argument.memory.get()});
+  }
+}
+
+void Program::RunStep(const Step& step) {
+  if (step.function) return step.function(step.data);
+  // The C function: the C++ one builds a map of arguments at every call.
+  const dnnl_status_t status = dnnl_primitive_execute(
+      step.primitive.get(), stream_.get(), static_cast<int>(step.bound.size()), step.bound.data());
+  CHECK_EQ(status, dnnl_success) << "oneDNN refused to run a step that it had planned";
+}
+
+void Program::RunForward(const std::function<bool(uint32_t p)>& need) {
+  for (size_t i = 0; i < backward_; ++i) {
+    if (steps_[i].reads < 0) {
+      RunStep(steps_[i]);
+    } else if (need && !need(static_cast<uint32_t>(steps_[i].reads))) {
+      return;
+    }
+  }
+}
+
+void Program::RunBackward(const std::function<void(uint32_t p)>& ready) {
+  for (size_t i = backward_; i < steps_.size(); ++i) {
+    if (steps_[i].ready < 0) {
+      RunStep(steps_[i]);
+    } else if (ready) {
+      ready(static_cast<uint32_t>(steps_[i].ready));
+    }
+  }
+}
+
+namespace {
+
+// The strides of a layout that is plain, or plain but for one block of channels; empty: it is
+// neither.
+memory::dims PlainStrides(const memory::desc& desc) {
+  if (desc.data.format_kind != dnnl_blocked) return {};
+  const dnnl_blocking_desc_t& blocking = desc.data.format_desc.blocking;
+  memory::dims strides(blocking.strides, blocking.strides + desc.data.ndims);
+  if (blocking.inner_nblks == 0) return strides;
+  const bool one_block = blocking.inner_nblks == 1 && blocking.inner_idxs[0] == 1 &&
+                         blocking.inner_blks[0] == desc.data.dims[1];
+  if (!one_block) return {};
+  strides[1] = 1;
+  return strides;
+}
+
+}  // namespace
+
+bool SameBytes(const memory::desc& a, const memory::desc& b) {
+  if (a == b) return true;
+  const dnnl_memory_desc_t& x = a.data;
+  const dnnl_memory_desc_t& y = b.data;
+  if (x.ndims != y.ndims || x.data_type != y.data_type || x.offset0 != y.offset0) return false;
+  const memory::dims p = PlainStrides(a), q = PlainStrides(b);
+  if (p.empty() || q.empty()) return false;
+  for (int i = 0; i < x.ndims; ++i) {
+    if (x.dims[i] != y.dims[i]) return false;
+    if (x.dims[i] > 1 && p[i] != q[i]) return false;
+  }
+  return true;
+}
+
+memory::desc Plain(const memory::dims& dims, memory::format_tag tag, memory::data_type type) {
+  return memory::desc(dims, type, tag);
+}
+
+bool IsReference(const dnnl::primitive_desc_base& desc) {
+  return std::string_view(desc.impl_info_str()).find("ref") != std::string_view::npos;
+}
+
+}  // namespace tern::engine

@@ -1,0 +1,54 @@
+#include "worker/engine/softmax_loss.h"
+
+#include <algorithm>
+#include <span>
+
+#include "worker/engine/cpu/layer.h"
+
+namespace tern::engine {
+namespace {
+
+using Tag = dnnl::memory::format_tag;
+
+// The gradient comes with the loss: both need the same exponentials.
+class SoftmaxLossLayer : public Layer {
+ public:
+  explicit SoftmaxLossLayer(const LayerSpec& spec) : spec_(spec) {}
+
+  Value Forward(Program* program, const std::vector<Value>& inputs) override {
+    const auto rows = Plain(DimsOf(spec_.batch, spec_.input()), Tag::nhwc);
+    std::vector<Value> values = {program->Convert(inputs[0], rows)};
+    if (spec_.training) {
+      gradient_ = program->NewValue(rows);
+      values.push_back(gradient_);
+    }
+    Batch* batch = &program->batch();
+    program->Call(values, [batch, rows = spec_.batch, classes = spec_.input().c,
+                           smoothing = spec_.def->softmax_loss().label_smoothing()](
+                              const std::vector<float*>& data) {
+      const std::span<float> wanted = batch->feed.scores;
+      std::copy_n(data[0], wanted.size(), wanted.begin());
+      const SoftmaxSums sums =
+          SoftmaxLoss(data[0], batch->feed.labels, rows, classes, batch->feed.used, smoothing,
+                      data.size() > 1 ? data[1] : nullptr);
+      batch->score = {sums.loss, sums.correct, sums.among_five, batch->feed.used};
+    });
+    return values[0];
+  }
+
+  std::vector<Value> Backward(Program*, const Value&, const std::vector<bool>&) override {
+    return {gradient_};
+  }
+
+ private:
+  const LayerSpec spec_;
+  Value gradient_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> MakeSoftmaxLoss(const LayerSpec& spec) {
+  return std::make_unique<SoftmaxLossLayer>(spec);
+}
+
+}  // namespace tern::engine

@@ -1,0 +1,83 @@
+// Each image to mean 0 and deviation 1.
+#include <algorithm>
+#include <cmath>
+
+#include "worker/engine/cpu/layer.h"
+
+namespace tern::engine {
+namespace {
+
+using Tag = dnnl::memory::format_tag;
+
+// y = (x - mean) / d, d = max(deviation, 1 / sqrt(n)). Returns 1 / d.
+float Standardize(const float* x, size_t n, float* y) {
+  double sum = 0, squares = 0;
+  for (size_t i = 0; i < n; ++i) sum += x[i];
+  const double mean = sum / static_cast<double>(n);
+  for (size_t i = 0; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean);
+  const double deviation = std::sqrt(squares / static_cast<double>(n));
+  const double scale = 1 / std::max(deviation, 1 / std::sqrt(static_cast<double>(n)));
+  for (size_t i = 0; i < n; ++i) y[i] = static_cast<float>((x[i] - mean) * scale);
+  return static_cast<float>(scale);
+}
+
+// dx = (dy - mean(dy) - y mean(dy y)) / d; where d is not the deviation, without the last term.
+void StandardizeBackward(const float* y, const float* dy, float scale, size_t n, float* dx) {
+  double sum = 0, product = 0, squares = 0;
+  for (size_t i = 0; i < n; ++i) {
+    sum += dy[i];
+    product += double{dy[i]} * y[i];
+    squares += double{y[i]} * y[i];
+  }
+  const double count = static_cast<double>(n);
+  const bool by_deviation = squares > 0.5 * count;  // its own is 1, or much less
+  const double along = by_deviation ? product / count : 0;
+  for (size_t i = 0; i < n; ++i)
+    dx[i] = static_cast<float>((dy[i] - sum / count - y[i] * along) * scale);
+}
+
+class StandardizeLayer : public Layer {
+ public:
+  explicit StandardizeLayer(const LayerSpec& spec)
+      : spec_(spec),
+        plain_(Plain(DimsOf(spec.batch, spec.output), Tag::nchw)),
+        image_(plain_.get_size() / sizeof(float) / spec.batch) {}
+
+  Value Forward(Program* program, const std::vector<Value>& inputs) override {
+    output_ = program->NewValue(plain_);
+    scales_ = program->NewValue(Plain({spec_.batch}, Tag::x));
+    program->Call({program->Convert(inputs[0], plain_), output_, scales_},
+                  [batch = spec_.batch, n = image_](const std::vector<float*>& data) {
+                    for (size_t i = 0; i < batch; ++i)
+                      data[2][i] = Standardize(data[0] + i * n, n, data[1] + i * n);
+                  });
+    return output_;
+  }
+
+  std::vector<Value> Backward(Program* program, const Value& gradient,
+                              const std::vector<bool>& wanted) override {
+    if (!wanted[0]) return {Value()};
+    const Value input_gradient = program->NewValue(plain_);
+    program->Call({output_, program->Convert(gradient, plain_), scales_, input_gradient},
+                  [batch = spec_.batch, n = image_](const std::vector<float*>& data) {
+                    for (size_t i = 0; i < batch; ++i)
+                      StandardizeBackward(data[0] + i * n, data[1] + i * n, data[2][i], n,
+                                          data[3] + i * n);
+                  });
+    return {input_gradient};
+  }
+
+ private:
+  const LayerSpec spec_;
+  const dnnl::memory::desc plain_;
+  const size_t image_;  // elements of one
+  Value output_, scales_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> MakeStandardize(const LayerSpec& spec) {
+  return std::make_unique<StandardizeLayer>(spec);
+}
+
+}  // namespace tern::engine

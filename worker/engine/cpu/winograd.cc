@@ -1,0 +1,254 @@
+// Convolution by 5 x 5 windows at every pixel: Winograd's algorithm (kernels/nn/winograd.h) around
+// oneDNN's batched matrix product.
+#include "kernels/nn/winograd.h"
+
+#include <algorithm>
+
+#include "worker/engine/cpu/layer.h"
+
+namespace tern::engine {
+namespace {
+
+using dnnl::memory;
+using Tag = dnnl::memory::format_tag;
+using kernels::kWinogradChannels;
+using kernels::kWinogradMatrices;
+
+// The tiles of a few images at a time, so that they stay in a core's own cache.
+constexpr size_t kChunkBytes = size_t{640} << 10;
+constexpr size_t kLine = 64 / sizeof(float), kPage = 4096 / sizeof(float);
+
+// The images of one side of the layer, in blocks of channels, and their tiles.
+struct Side {
+  size_t channels = 0, height = 0, width = 0;
+  size_t tile_rows = 0, tile_columns = 0;
+  bool blocked = false;
+
+  size_t tiles() const { return tile_rows * tile_columns; }  // of an image
+  size_t At(size_t n, size_t c) const {
+    return n * channels * height * width + c * (blocked ? height * width : 1);
+  }
+  size_t TileAt(size_t n, size_t c) const { return n * tiles() * channels + c; }
+  kernels::WinogradImage ImageOf(size_t c) const {
+    return {height, width, blocked ? kWinogradChannels : channels,
+            std::min(kWinogradChannels, channels - c)};
+  }
+  // From a matrix to the next: not whole pages, for then the 64 elements of a tile would fight for
+  // the same places of the caches.
+  size_t MatrixStride(size_t images) const {
+    const size_t stride = (images * tiles() * channels + kLine - 1) / kLine * kLine;
+    return stride % kPage == 0 ? stride + kLine : stride;
+  }
+  kernels::WinogradTiles Tiles(size_t images) const {
+    return {tile_rows, tile_columns, MatrixStride(images), channels};
+  }
+  memory::desc TilesDesc(size_t images) const {
+    const auto dim = [](size_t size) { return static_cast<memory::dim>(size); };
+    return {memory::dims{kWinogradMatrices, dim(images * tiles()), dim(channels)},
+            memory::data_type::f32, memory::dims{dim(MatrixStride(images)), dim(channels), 1}};
+  }
+};
+
+// Images [first, first + images) of the batch.
+struct Chunk {
+  size_t first = 0, images = 0;
+  // work(n, c): the n-th of them, for all blocks of channels from c on, on all threads.
+  template <typename Work>
+  void ForBlocks(const Side& side, const Work& work) const {
+#pragma omp parallel for collapse(2)
+    for (size_t n = 0; n < images; ++n)
+      for (size_t c = 0; c < side.channels; c += kWinogradChannels) work(n, c);
+  }
+};
+
+Side SideOf(const LayerSpec& spec, const models::ImageDims& image) {
+  return {image.c,
+          image.h,
+          image.w,
+          (spec.output.h + kernels::kWinogradStep - 1) / kernels::kWinogradStep,
+          (spec.output.w + kernels::kWinogradStep - 1) / kernels::kWinogradStep,
+          ActivationTag(image.c) == kBlocked};
+}
+
+class Winograd : public Layer {
+ public:
+  explicit Winograd(const LayerSpec& spec)
+      : spec_(spec),
+        from_(SideOf(spec, spec.input())),
+        to_(SideOf(spec, spec.output)),
+        filters_(Plain({kWinogradMatrices, spec.input().c, spec.output.c}, Tag::abc)) {
+    const WindowPlaces places = PlaceWindow(spec.def->conv(), spec.input());
+    top_ = static_cast<size_t>(places.pad_begin[0]);
+    left_ = static_cast<size_t>(places.pad_begin[1]);
+    const size_t image_bytes =
+        kWinogradMatrices * from_.tiles() * (from_.channels + to_.channels) * sizeof(float);
+    const size_t images = std::max<size_t>(1, kChunkBytes / image_bytes);
+    for (size_t first = 0; first < spec.batch; first += images)
+      chunks_.push_back({first, std::min(images, spec.batch - first)});
+  }
+
+  Value Forward(Program* program, const std::vector<Value>& inputs) override;
+  std::vector<Value> Backward(Program* program, const Value& gradient,
+                              const std::vector<bool>& wanted) override;
+
+ private:
+  static Value Transposed(const Value& value) {
+    Value transposed = value;
+    transposed.desc = value.desc.permute_axes({0, 2, 1});
+    return transposed;
+  }
+  // to = a b, or to += a b.
+  static void AddProduct(Program* program, const Value& a, const Value& b, const Value& to,
+                         bool adds) {
+    dnnl::primitive_attr attributes = Program::Attributes();
+    dnnl::post_ops after;
+    if (adds) after.append_sum();
+    attributes.set_post_ops(after);
+    const dnnl::matmul::primitive_desc desc({a.desc, b.desc, to.desc}, attributes,
+                                            program->engine());
+    program->Run<dnnl::matmul>(desc,
+                               {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, to}});
+  }
+  Value AddFilters(Program* program);
+  void AddInput(Program* program, const Chunk& chunk, const Value& input, const Value& tiles);
+  void AddOutput(Program* program, const Chunk& chunk, const Value& product);
+  void AddOutputBackward(Program* program, const Chunk& chunk, const Value& gradient,
+                         const Value& tiles);
+  void AddInputBackward(Program* program, const Chunk& chunk, const Value& tiles,
+                        const Value& input_gradient);
+  void AddFilterBackward(Program* program, const Value& filters_gradient);
+
+  const LayerSpec spec_;
+  const Side from_, to_;
+  const memory::desc filters_;
+  size_t top_ = 0, left_ = 0;
+  std::vector<Chunk> chunks_;
+  std::vector<Value> tiles_;                // u of each chunk, in training
+  Value output_, transformed_, bias_sums_;  // y, f, sums of dy by image and channel
+};
+
+Value Winograd::Forward(Program* program, const std::vector<Value>& inputs) {
+  const Value input = program->Convert(inputs[0], Activation(DimsOf(spec_.batch, spec_.input())));
+  transformed_ = AddFilters(program);
+  output_ = program->NewValue(Activation(DimsOf(spec_.batch, spec_.output)));
+  for (const Chunk& chunk : chunks_) {
+    const Value tiles = program->NewValue(from_.TilesDesc(chunk.images));
+    AddInput(program, chunk, input, tiles);
+    const Value product = program->NewValue(to_.TilesDesc(chunk.images));
+    AddProduct(program, tiles, transformed_, product, /*adds=*/false);
+    AddOutput(program, chunk, product);
+    if (spec_.training) tiles_.push_back(tiles);
+  }
+  return output_;
+}
+
+std::vector<Value> Winograd::Backward(Program* program, const Value& gradient,
+                                      const std::vector<bool>& wanted) {
+  Value masked = program->Convert(gradient, output_.desc);
+  if (spec_.relu) masked = AddReluBackward(program, output_, masked);
+  const Value filters_gradient = program->NewValue(filters_);
+  bias_sums_ = program->NewValue(Plain({spec_.batch, spec_.output.c}, Tag::ab));
+  Value input_gradient;
+  if (wanted[0]) input_gradient = program->NewValue(Activation(DimsOf(spec_.batch, spec_.input())));
+  for (size_t i = 0; i < chunks_.size(); ++i) {
+    const Value tiles_gradient = program->NewValue(to_.TilesDesc(chunks_[i].images));
+    AddOutputBackward(program, chunks_[i], masked, tiles_gradient);
+    AddProduct(program, Transposed(tiles_[i]), tiles_gradient, filters_gradient, /*adds=*/i > 0);
+    if (!wanted[0]) continue;
+    const Value product = program->NewValue(from_.TilesDesc(chunks_[i].images));
+    AddProduct(program, tiles_gradient, Transposed(transformed_), product, /*adds=*/false);
+    AddInputBackward(program, chunks_[i], product, input_gradient);
+  }
+  AddFilterBackward(program, filters_gradient);
+  return {input_gradient};
+}
+
+Value Winograd::AddFilters(Program* program) {
+  const Value transformed = program->NewValue(filters_);
+  program->Call({transformed}, [weight = spec_.parameters[0].values, outputs = to_.channels,
+                                inputs = from_.channels](const std::vector<float*>& data) {
+#pragma omp parallel for
+    for (size_t i = 0; i < inputs; ++i)
+      kernels::WinogradFilter(weight, outputs, inputs, i, data[0]);
+  });
+  return transformed;
+}
+
+void Winograd::AddInput(Program* program, const Chunk& chunk, const Value& input,
+                        const Value& tiles) {
+  program->Call({input, tiles}, [chunk, from = from_, top = top_,
+                                 left = left_](const std::vector<float*>& data) {
+    chunk.ForBlocks(from, [&](size_t n, size_t c) {
+      kernels::WinogradInput(data[0] + from.At(chunk.first + n, c), from.ImageOf(c), top, left,
+                             from.Tiles(chunk.images), data[1] + from.TileAt(n, c));
+    });
+  });
+}
+
+void Winograd::AddOutput(Program* program, const Chunk& chunk, const Value& product) {
+  const float* bias = spec_.def->conv().bias() ? spec_.parameters[1].values : nullptr;
+  program->Call({product, output_},
+                [chunk, to = to_, bias, relu = spec_.relu](const std::vector<float*>& data) {
+                  chunk.ForBlocks(to, [&](size_t n, size_t c) {
+                    kernels::WinogradOutput(data[0] + to.TileAt(n, c), to.Tiles(chunk.images),
+                                            bias == nullptr ? nullptr : bias + c, relu,
+                                            to.ImageOf(c), data[1] + to.At(chunk.first + n, c));
+                  });
+                });
+}
+
+void Winograd::AddOutputBackward(Program* program, const Chunk& chunk, const Value& gradient,
+                                 const Value& tiles) {
+  program->Call({gradient, tiles, bias_sums_}, [chunk, to = to_](const std::vector<float*>& data) {
+    chunk.ForBlocks(to, [&](size_t n, size_t c) {
+      const size_t image = chunk.first + n;
+      kernels::WinogradOutputBackward(data[0] + to.At(image, c), to.ImageOf(c),
+                                      to.Tiles(chunk.images), data[1] + to.TileAt(n, c),
+                                      data[2] + image * to.channels + c);
+    });
+  });
+}
+
+void Winograd::AddInputBackward(Program* program, const Chunk& chunk, const Value& tiles,
+                                const Value& input_gradient) {
+  program->Call({tiles, input_gradient}, [chunk, from = from_, top = top_,
+                                          left = left_](const std::vector<float*>& data) {
+    chunk.ForBlocks(from, [&](size_t n, size_t c) {
+      kernels::WinogradInputBackward(data[0] + from.TileAt(n, c), from.Tiles(chunk.images), top,
+                                     left, from.ImageOf(c), data[1] + from.At(chunk.first + n, c));
+    });
+  });
+}
+
+// And the bias's gradient: over the images in their order.
+void Winograd::AddFilterBackward(Program* program, const Value& filters_gradient) {
+  program->Call({filters_gradient, bias_sums_},
+                [weight = spec_.parameters[0].gradient,
+                 bias = spec_.def->conv().bias() ? spec_.parameters[1].gradient : nullptr,
+                 outputs = to_.channels, inputs = from_.channels,
+                 batch = spec_.batch](const std::vector<float*>& data) {
+#pragma omp parallel for
+                  for (size_t i = 0; i < inputs; ++i)
+                    kernels::WinogradFilterBackward(data[0], outputs, inputs, i, weight);
+                  for (size_t c = 0; bias != nullptr && c < outputs; ++c) {
+                    double sum = 0;
+                    for (size_t n = 0; n < batch; ++n) sum += data[1][n * outputs + c];
+                    bias[c] = static_cast<float>(sum);
+                  }
+                });
+}
+
+}  // namespace
+
+bool SuitsWinograd(const LayerSpec& spec) {
+  const pb::ConvDef& def = spec.def->conv();
+  return !MultipliesBf16(spec) && def.kernel() == kernels::kWinogradWindow && def.stride() == 1 &&
+         def.groups() == 1 && def.dilation() == 1 && spec.input().c >= kWinogradChannels &&
+         spec.output.c >= kWinogradChannels;
+}
+
+std::unique_ptr<Layer> MakeWinograd(const LayerSpec& spec) {
+  return std::make_unique<Winograd>(spec);
+}
+
+}  // namespace tern::engine

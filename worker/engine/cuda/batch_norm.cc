@@ -1,0 +1,93 @@
+// Batch norm, with the addition and the ReLU behind it in the same pass.
+#include "kernels/nn/batch_norm.h"
+
+#include "kernels/nn/conv.h"
+#include "kernels/nn/device_images.h"
+#include "worker/engine/cuda/layer.h"
+
+namespace tern::engine::cuda {
+namespace {
+
+class BatchNorm : public Layer {
+ public:
+  BatchNorm(const LayerSpec& spec, const Inputs& inputs)
+      : spec_(spec),
+        norm_{ImagesOf(spec.batch, spec.output).pixels(), spec.output.c,
+              spec.def->batch_norm().epsilon(), spec.def->batch_norm().momentum(), spec.relu},
+        step_(inputs.step) {}
+
+  Value Forward(Program* program, const std::vector<Value>& inputs) override {
+    const size_t channels = size_t{spec_.output.c} * sizeof(float);
+    state_ = program->NewArray(6 * channels);
+    partial_ = program->NewArray(size_t{2} * norm_.channels * kernels::PartialsOf(norm_.rows) *
+                                 sizeof(double));
+    input_ = inputs[0];
+    output_ = program->NewValue(spec_.output);
+    std::vector<Value> values = {state_, partial_, input_, output_};
+    if (Adds()) values.push_back(inputs[1]);
+    program->Call(
+        "batch norm", values,
+        [spec = spec_, norm = norm_, type = program->type()](auto stream, const auto& data) {
+          return kernels::BatchNormForwardOnDevice(stream, type, norm, StateOf(spec, data),
+                                                   spec.training, data[2],
+                                                   data.size() > 4 ? data[4] : nullptr, data[3]);
+        });
+    return output_;
+  }
+
+  // Where something was added and the ReLU has stopped some of it, its gradient is one by itself.
+  std::vector<Value> Backward(Program* program, const Value& gradient,
+                              const std::vector<bool>& wanted) override {
+    const bool masks = Adds() && spec_.relu;
+    Value passed = masks ? program->InPlace(gradient) : gradient;
+    passed.shared |= Adds();
+    const Value input_gradient = program->InPlace(passed);
+    std::vector<Value> values = {state_, partial_, input_, gradient, input_gradient};
+    if (masks) values.insert(values.end(), {output_, passed});
+    program->Call("batch norm, backward", values,
+                  [spec = spec_, norm = norm_, type = program->type(), step = step_](
+                      auto stream, const auto& data) {
+                    kernels::DeviceNormBack back{data[2], data[3]};
+                    if (data.size() > 5) back.y = data[5], back.g = data[6];
+                    const kernels::DeviceNormState state = StateOf(spec, data);
+                    return kernels::BatchNormBackwardOnDevice(
+                        stream, type, norm, state, back, step, state.inverse + norm.channels,
+                        data[4], spec.parameters[0].gradient, spec.parameters[1].gradient);
+                  });
+    std::vector<Value> gradients = {input_gradient};
+    if (Adds()) gradients.push_back(passed);
+    gradients.resize(wanted.size());
+    return gradients;
+  }
+
+ private:
+  bool Adds() const { return spec_.inputs.size() > 1; }
+
+  // What lies in the two first arrays of each launch.
+  static kernels::DeviceNormState StateOf(const LayerSpec& spec, const Program::Data& data) {
+    kernels::DeviceNormState state;
+    state.gamma = spec.parameters[0].values;
+    state.beta = spec.parameters[1].values;
+    state.running_mean = spec.statistics[0];
+    state.running_variance = spec.statistics[1];
+    state.mean = static_cast<float*>(data[0]);
+    state.scale = state.mean + spec.output.c;
+    state.shift = state.scale + spec.output.c;
+    state.inverse = state.shift + spec.output.c;
+    state.partial = static_cast<double*>(data[1]);
+    return state;
+  }
+
+  const LayerSpec spec_;
+  const kernels::DeviceNorm norm_;
+  const kernels::DeviceStep* const step_;
+  Value state_, partial_, input_, output_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> MakeBatchNorm(const LayerSpec& spec, const Inputs& inputs) {
+  return std::make_unique<BatchNorm>(spec, inputs);
+}
+
+}  // namespace tern::engine::cuda

@@ -1,0 +1,169 @@
+// Convolution, and the dense layer as the convolution of one pixel by a window of one pixel.
+#include "kernels/nn/conv.h"
+
+#include "kernels/nn/device_images.h"
+#include "kernels/nn/elementwise.h"
+#include "worker/engine/cuda/layer.h"
+
+namespace tern::engine::cuda {
+namespace {
+
+// Weights and a bias over windows of images.
+class Windows {
+ public:
+  Windows(const LayerSpec& spec, const kernels::DeviceSlide& slide, uint32_t groups,
+          const Inputs& inputs)
+      : spec_(spec), inputs_(inputs) {
+    shape_.slide = slide;
+    shape_.groups = groups;
+    shape_.tf32 = spec.precision == Precision::kTf32;
+    shape_.bias = spec.parameters.size() > 1;
+    shape_.relu = spec.relu;
+  }
+
+  Value Forward(Program* program, const Value& input, const models::ImageDims& output) {
+    shape_.type = program->type();
+    input_ = input;
+    output_ = program->NewValue(output);
+    kernel_ = AddKernel(program);
+    bias_ = shape_.bias ? AddBias(program) : Value();
+    Run(program, "convolution", ConvPass::kForward, input_, kernel_, output_);
+    return output_;
+  }
+
+  Value Backward(Program* program, const Value& gradient, bool wanted) {
+    const Value masked = spec_.relu ? AddReluBackward(program, output_, gradient) : gradient;
+    AddParameterGradients(program, masked);
+    if (!wanted) return {};
+    const Value input_gradient = program->NewValue(input_.image);
+    Run(program, "convolution, gradient of its images", ConvPass::kBackwardData, input_gradient,
+        kernel_, masked);
+    return input_gradient;
+  }
+
+ private:
+  uint32_t outputs() const { return shape_.slide.out.c; }
+  uint32_t inputs() const { return shape_.slide.in.c / shape_.groups; }
+  uint32_t taps() const {
+    return shape_.slide.window.rows.kernel * shape_.slide.window.columns.kernel;
+  }
+  Value NewKernel(Program* program) const {
+    return program->NewArray(size_t{outputs()} * inputs() * taps() *
+                             kernels::BytesOf(program->type()));
+  }
+
+  Value AddKernel(Program* program) {
+    const Value kernel = NewKernel(program);
+    program->Call("weights as it reads them", {kernel},
+                  [from = spec_.parameters[0].values, outputs = outputs(), inputs = inputs(),
+                   taps = taps(), type = program->type()](auto stream, const auto& data) {
+                    return kernels::ToKernelOnDevice(stream, from, outputs, inputs, taps, type,
+                                                     data[0]);
+                  });
+    return kernel;
+  }
+  Value AddBias(Program* program) {
+    const Value bias = program->NewArray(outputs() * kernels::BytesOf(program->type()));
+    program->Call("bias as it reads it", {bias},
+                  [from = spec_.parameters[1].values, n = outputs(), type = program->type()](
+                      auto stream, const auto& data) {
+                    return kernels::FromFloatsOnDevice(stream, from, n, type, data[0]);
+                  });
+    return bias;
+  }
+
+  void Run(Program* program, const char* what, ConvPass pass, const Value& x, const Value& kernel,
+           const Value& y) {
+    const std::shared_ptr<ConvPlan> plan = inputs_.convolutions->Plan(shape_, pass);
+    const Value workspace = program->NewArray(plan->workspace());
+    std::vector<Value> values = {x, kernel, y, workspace};
+    const bool bias = shape_.bias && pass == ConvPass::kForward;
+    if (bias) values.push_back(bias_);
+    program->Do(what, values, [plan, bias](auto stream, const auto& data) {
+      return plan->Run(stream, {data[0], data[1], data[2], bias ? data[4] : nullptr, data[3]});
+    });
+  }
+
+  void AddParameterGradients(Program* program, const Value& gradient) {
+    const Value kernel_gradient = NewKernel(program);
+    Run(program, "convolution, gradient of its weights", ConvPass::kBackwardWeights, input_,
+        kernel_gradient, gradient);
+    program->Call(
+        "gradient of weights as they lie", {kernel_gradient},
+        [to = spec_.parameters[0].gradient, outputs = outputs(), inputs = inputs(), taps = taps(),
+         type = program->type(), step = inputs_.step](auto stream, const auto& data) {
+          return kernels::FromKernelOnDevice(stream, type, data[0], outputs, inputs, taps, step,
+                                             to);
+        });
+    if (!shape_.bias) return;
+    const uint64_t rows = shape_.slide.out.pixels();
+    const Value partial =
+        program->NewArray(size_t{2} * outputs() * kernels::PartialsOf(rows) * sizeof(double));
+    program->Call("gradient of a bias", {gradient, partial},
+                  [rows, columns = outputs(), to = spec_.parameters[1].gradient,
+                   type = program->type(), step = inputs_.step](auto stream, const auto& data) {
+                    return kernels::ColumnSumsOnDevice(stream, type, data[0], rows, columns, step,
+                                                       static_cast<double*>(data[1]), to);
+                  });
+  }
+
+  const LayerSpec spec_;
+  const Inputs inputs_;
+  ConvShape shape_;
+  Value input_, output_, kernel_, bias_;
+};
+
+class Conv : public Layer {
+ public:
+  Conv(const LayerSpec& spec, const Inputs& inputs)
+      : output_(spec.output),
+        windows_(spec, SlideOf(spec, spec.def->conv()), spec.def->conv().groups(), inputs) {}
+
+  Value Forward(Program* program, const std::vector<Value>& inputs) override {
+    return windows_.Forward(program, inputs[0], output_);
+  }
+  std::vector<Value> Backward(Program* program, const Value& gradient,
+                              const std::vector<bool>& wanted) override {
+    return {windows_.Backward(program, gradient, wanted[0])};
+  }
+
+ private:
+  const models::ImageDims output_;
+  Windows windows_;
+};
+
+class Dense : public Layer {
+ public:
+  Dense(const LayerSpec& spec, const Inputs& inputs)
+      : input_(spec.input()),
+        output_(spec.output),
+        windows_(spec,
+                 {{spec.batch, 1, 1, input_.c * input_.h * input_.w},
+                  ImagesOf(spec.batch, spec.output),
+                  {}},
+                 /*groups=*/1, inputs) {}
+
+  Value Forward(Program* program, const std::vector<Value>& inputs) override {
+    return windows_.Forward(program, Flatten(program, inputs[0]), output_);
+  }
+  std::vector<Value> Backward(Program* program, const Value& gradient,
+                              const std::vector<bool>& wanted) override {
+    const Value flat = windows_.Backward(program, gradient, wanted[0]);
+    return {wanted[0] ? Unflatten(program, flat, input_) : Value()};
+  }
+
+ private:
+  const models::ImageDims input_, output_;
+  Windows windows_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> MakeConv(const LayerSpec& spec, const Inputs& inputs) {
+  return std::make_unique<Conv>(spec, inputs);
+}
+std::unique_ptr<Layer> MakeDense(const LayerSpec& spec, const Inputs& inputs) {
+  return std::make_unique<Dense>(spec, inputs);
+}
+
+}  // namespace tern::engine::cuda

@@ -1,0 +1,49 @@
+#include "kernels/device/tiling.h"
+#include "kernels/nn/conv.h"
+#include "worker/device/device.h"
+#include "worker/engine/cuda/conv_library.h"
+
+namespace tern::engine::cuda {
+namespace {
+
+class Loops : public ConvPlan {
+ public:
+  Loops(const ConvShape& shape, ConvPass pass) : shape_(shape), pass_(pass) {}
+  size_t workspace() const override { return 0; }
+  Status Run(kernels::DeviceStream stream, const ConvData& data) override {
+    return device::Check(Launch(stream, data), "our own convolution");
+  }
+
+ private:
+  int Launch(kernels::DeviceStream stream, const ConvData& data) const {
+    const auto& [slide, groups, type, tf32, bias, relu] = shape_;
+    switch (pass_) {
+      case ConvPass::kBackwardData:
+        return kernels::ConvBackwardDataOnDevice(stream, type, slide, groups, data.y, data.kernel,
+                                                 data.x);
+      case ConvPass::kBackwardWeights:
+        return kernels::ConvBackwardWeightsOnDevice(stream, type, slide, groups, data.x, data.y,
+                                                    data.kernel);
+      case ConvPass::kForward:
+        break;
+    }
+    return kernels::ConvForwardOnDevice(stream, type, slide, groups, data.x, data.kernel,
+                                        bias ? data.bias : nullptr, relu, data.y);
+  }
+
+  const ConvShape shape_;
+  const ConvPass pass_;
+};
+
+class LoopLibrary : public ConvLibrary {
+ public:
+  std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) override {
+    return std::make_unique<Loops>(shape, pass);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<ConvLibrary> MakeConvLoops() { return std::make_unique<LoopLibrary>(); }
+
+}  // namespace tern::engine::cuda

@@ -1,0 +1,203 @@
+// Dense layers by cuBLASLt, bias and ReLU in its epilogue; all else goes on to another library.
+#include "worker/engine/cuda/cudnn/cublas.h"
+
+#include <cublasLt.h>
+
+#include <utility>
+
+#include "common/base/logging.h"
+#include "common/base/text.h"
+#include "kernels/device/tiling.h"
+#include "worker/device/device.h"
+
+namespace tern::engine::cuda {
+namespace {
+
+constexpr size_t kMostWorkspace = size_t{32} << 20;  // bytes
+
+Status CheckBlas(cublasStatus_t status, const std::string& call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return Ok();
+  return Status(Code::kPeerLost, Cat(call, ": ", cublasLtGetStatusString(status)));
+}
+
+using Handle = std::shared_ptr<cublasLtContext>;
+using Matmul = std::unique_ptr<cublasLtMatmulDescOpaque_t, decltype(&cublasLtMatmulDescDestroy)>;
+using Layout =
+    std::unique_ptr<cublasLtMatrixLayoutOpaque_t, decltype(&cublasLtMatrixLayoutDestroy)>;
+
+cudaDataType_t DataType(kernels::DeviceType type) {
+  switch (type) {
+    case kernels::DeviceType::kBfloat:
+      return CUDA_R_16BF;
+    case kernels::DeviceType::kHalf:
+      return CUDA_R_16F;
+    case kernels::DeviceType::kFloat:
+      break;
+  }
+  return CUDA_R_32F;
+}
+
+// cuBLAS counts columns first: what lies [rows, n] here is a matrix of n rows there, and products
+// change their order. With x [rows, in], weights [out, in] and y [rows, out] it makes
+//   forward   y^T = weights^T' x^T       (out x in) (in x rows)
+//   data      x^T = weights^T y^T        (in x out) (out x rows)
+//   weights   weights^T = x^T y^T'       (in x rows) (rows x out)
+// where ' turns over what lies there.
+struct Product {
+  uint64_t m, n;        // of the result
+  uint64_t a[2], b[2];  // rows and columns of the factors as they lie
+  bool turns_a, turns_b;
+};
+
+Product ProductOf(uint64_t rows, uint64_t in, uint64_t out, ConvPass pass) {
+  switch (pass) {
+    case ConvPass::kBackwardData:
+      return {in, rows, {in, out}, {out, rows}, false, false};
+    case ConvPass::kBackwardWeights:
+      return {in, out, {in, rows}, {out, rows}, false, true};
+    case ConvPass::kForward:
+      break;
+  }
+  return {out, rows, {in, out}, {in, rows}, true, false};
+}
+
+class DensePlan : public ConvPlan {
+ public:
+  DensePlan(Handle handle, const ConvShape& shape, ConvPass pass)
+      : handle_(std::move(handle)), shape_(shape), pass_(pass) {}
+
+  // kPeerLost where cuBLASLt has no algorithm for it.
+  Status Make();
+  size_t workspace() const override { return found_.workspaceSize; }
+  Status Run(kernels::DeviceStream stream, const ConvData& data) override;
+
+ private:
+  bool Forward() const { return pass_ == ConvPass::kForward; }
+  Status MakeMatmul(const Product& product);
+  Status MakeLayout(const uint64_t (&size)[2], Layout* layout);
+  Status SetEpilogue();
+  Status FindAlgorithm();
+  template <typename T>
+  Status Set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
+    return CheckBlas(cublasLtMatmulDescSetAttribute(matmul_.get(), attribute, &value, sizeof value),
+                     "cublasLtMatmulDescSetAttribute");
+  }
+
+  const Handle handle_;
+  const ConvShape shape_;
+  const ConvPass pass_;
+  Matmul matmul_{nullptr, &cublasLtMatmulDescDestroy};
+  Layout a_{nullptr, &cublasLtMatrixLayoutDestroy},
+      b_ = {nullptr, &cublasLtMatrixLayoutDestroy},
+      result_ = {nullptr, &cublasLtMatrixLayoutDestroy};
+  cublasLtMatmulHeuristicResult_t found_ = {};
+};
+
+Status DensePlan::Make() {
+  const auto& [in, out, window] = shape_.slide;
+  const Product product = ProductOf(in.n, in.c, out.c, pass_);
+  TERN_RETURN_IF_ERROR(MakeMatmul(product));
+  TERN_RETURN_IF_ERROR(MakeLayout(product.a, &a_));
+  TERN_RETURN_IF_ERROR(MakeLayout(product.b, &b_));
+  TERN_RETURN_IF_ERROR(MakeLayout({product.m, product.n}, &result_));
+  return FindAlgorithm();
+}
+
+Status DensePlan::MakeMatmul(const Product& product) {
+  cublasLtMatmulDesc_t made = nullptr;
+  TERN_RETURN_IF_ERROR(CheckBlas(
+      cublasLtMatmulDescCreate(
+          &made, shape_.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+      "cublasLtMatmulDescCreate"));
+  matmul_.reset(made);
+  const auto turn = [](bool turns) { return turns ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSA, turn(product.turns_a)));
+  TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSB, turn(product.turns_b)));
+  return Forward() ? SetEpilogue() : Ok();
+}
+
+Status DensePlan::SetEpilogue() {
+  cublasLtEpilogue_t epilogue = shape_.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+  if (shape_.bias) {
+    epilogue = shape_.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+    TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, DataType(shape_.type)));
+  }
+  return Set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+}
+
+Status DensePlan::MakeLayout(const uint64_t (&size)[2], Layout* layout) {
+  cublasLtMatrixLayout_t made = nullptr;
+  TERN_RETURN_IF_ERROR(CheckBlas(cublasLtMatrixLayoutCreate(&made, DataType(shape_.type), size[0],
+                                                            size[1], static_cast<int64_t>(size[0])),
+                                 "cublasLtMatrixLayoutCreate"));
+  layout->reset(made);
+  return Ok();
+}
+
+Status DensePlan::FindAlgorithm() {
+  cublasLtMatmulPreference_t preference = nullptr;
+  TERN_RETURN_IF_ERROR(
+      CheckBlas(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
+  Status status = CheckBlas(
+      cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                           &kMostWorkspace, sizeof kMostWorkspace),
+      "cublasLtMatmulPreferenceSetAttribute");
+  int count = 0;
+  if (status.ok()) {
+    status = CheckBlas(cublasLtMatmulAlgoGetHeuristic(handle_.get(), matmul_.get(), a_.get(),
+                                                      b_.get(), result_.get(), result_.get(),
+                                                      preference, 1, &found_, &count),
+                       "cublasLtMatmulAlgoGetHeuristic");
+  }
+  cublasLtMatmulPreferenceDestroy(preference);
+  if (status.ok() && count == 0) return Status(Code::kPeerLost, "cuBLASLt has no algorithm for it");
+  return status;
+}
+
+Status DensePlan::Run(kernels::DeviceStream stream, const ConvData& data) {
+  if (Forward() && shape_.bias)
+    TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, data.bias));
+  const void *a = data.kernel, *b = data.x;
+  void* result = data.y;
+  if (pass_ == ConvPass::kBackwardData) b = data.y, result = data.x;
+  if (pass_ == ConvPass::kBackwardWeights) a = data.x, b = data.y, result = data.kernel;
+  const float one = 1, zero = 0;
+  return CheckBlas(cublasLtMatmul(handle_.get(), matmul_.get(), &one, a, a_.get(), b, b_.get(),
+                                  &zero, result, result_.get(), result, result_.get(), &found_.algo,
+                                  data.workspace, found_.workspaceSize, stream),
+                   "cublasLtMatmul");
+}
+
+class Cublas : public ConvLibrary {
+ public:
+  Cublas(Handle handle, std::unique_ptr<ConvLibrary> others)
+      : handle_(std::move(handle)), others_(std::move(others)) {}
+
+  std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) override {
+    const auto& [in, out, window] = shape.slide;
+    const bool dense = in.h * in.w == 1 && out.h * out.w == 1 && shape.groups == 1 &&
+                       window.rows.kernel == 1 && window.columns.kernel == 1;
+    if (!dense) return others_->Plan(shape, pass);
+    auto plan = std::make_unique<DensePlan>(handle_, shape, pass);
+    const Status made = plan->Make();
+    if (made.ok()) return plan;
+    LOG(WARNING) << "a dense layer of " << in.c << " to " << out.c
+                 << " is not cuBLASLt's: " << made.message();
+    return others_->Plan(shape, pass);
+  }
+
+ private:
+  const Handle handle_;
+  const std::unique_ptr<ConvLibrary> others_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ConvLibrary>> MakeCublas(std::unique_ptr<ConvLibrary> others) {
+  cublasLtHandle_t handle = nullptr;
+  TERN_RETURN_IF_ERROR(CheckBlas(cublasLtCreate(&handle), "cublasLtCreate"));
+  return std::unique_ptr<ConvLibrary>(
+      std::make_unique<Cublas>(Handle(handle, &cublasLtDestroy), std::move(others)));
+}
+
+}  // namespace tern::engine::cuda

@@ -1,0 +1,274 @@
+// Convolutions by cuDNN: of its candidates for a shape the fastest one here, found once and kept in
+// a file.
+#include <cuda_runtime.h>
+#include <cudnn.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "common/base/logging.h"
+#include "common/base/text.h"
+#include "kernels/device/tiling.h"
+#include "kernels/nn/device_images.h"
+#include "worker/device/device.h"
+#include "worker/engine/cuda/conv_library.h"
+#include "worker/engine/cuda/cudnn/candidates.h"
+#include "worker/engine/cuda/cudnn/cublas.h"
+#include "worker/engine/cuda/cudnn/graph.h"
+#include "worker/engine/cuda/cudnn/plan_store.h"
+
+namespace tern::engine::cuda {
+namespace {
+
+constexpr size_t kMostCandidates = 8;
+constexpr size_t kMostWorkspace = size_t{1} << 30;  // bytes
+// At most 8 timed runs or 8 ms per candidate, at least one run. A net may have a thousand
+// candidates.
+constexpr float kTimedRuns = 8, kTimedFor = 8;
+
+using SharedHandle = std::shared_ptr<cudnnContext>;
+using SharedPlan = std::shared_ptr<const cudnn::Plan>;
+
+class CudnnPlan : public ConvPlan {
+ public:
+  CudnnPlan(SharedHandle handle, SharedPlan plan, const ConvShape& shape, ConvPass pass)
+      : handle_(std::move(handle)), plan_(std::move(plan)), shape_(shape), pass_(pass) {}
+
+  size_t workspace() const override { return plan_->workspace; }
+  // On the stream of the handle, which is the net's. Data lie where they lay the last time.
+  Status Run(kernels::DeviceStream, const ConvData& data) override {
+    if (pack_ == nullptr || !IsWhereItWas(data)) {
+      auto made = cudnn::MakeVariantPack(shape_, pass_, data);
+      if (!made.ok()) return made.status();
+      pack_ = std::move(*made);
+      where_ = data;
+    }
+    const Status ran =
+        cudnn::Check(cudnnBackendExecute(handle_.get(), plan_->descriptor.get(), pack_.get()),
+                     "cudnnBackendExecute");
+    if (!ran.ok()) cudaGetLastError();  // it is no error of the next call's
+    return ran;
+  }
+
+ private:
+  bool IsWhereItWas(const ConvData& data) const {
+    return data.x == where_.x && data.kernel == where_.kernel && data.y == where_.y &&
+           data.bias == where_.bias && data.workspace == where_.workspace;
+  }
+
+  const SharedHandle handle_;  // plans that run outlive their library
+  const SharedPlan plan_;
+  const ConvShape shape_;
+  const ConvPass pass_;
+  cudnn::Descriptor pack_;
+  ConvData where_;
+};
+
+// Places for a pass that is only tried.
+class Room {
+ public:
+  static Result<Room> Make(const ConvShape& shape) {
+    const auto& [slide, groups, type, tf32, bias, relu] = shape;
+    const size_t kernel = size_t{slide.out.c} * (slide.in.c / groups) * slide.window.rows.kernel *
+                          slide.window.columns.kernel;
+    const std::array<size_t, 4> elements = {slide.in.size(), kernel, slide.out.size(), slide.out.c};
+    Room room;
+    for (const size_t count : elements) {
+      auto made = device::AllocateDevice(count * kernels::BytesOf(type));
+      if (!made.ok()) return made.status();
+      room.memory_.push_back(std::move(*made));
+    }
+    return room;
+  }
+  // With a workspace of its own.
+  Status SetWorkspace(size_t bytes) {
+    workspace_.reset();
+    auto made = device::AllocateDevice(bytes);
+    if (made.ok()) workspace_ = std::move(*made);
+    return made.status();
+  }
+  ConvData data() const {
+    return {memory_[0].get(), memory_[1].get(), memory_[2].get(), memory_[3].get(),
+            workspace_.get()};
+  }
+
+ private:
+  std::vector<device::DeviceMemory> memory_;
+  device::DeviceMemory workspace_;
+};
+
+class Cudnn : public ConvLibrary {
+ public:
+  Cudnn() : store_(PlanStore::DefaultPath()) {}
+  Status Open(kernels::DeviceStream stream);
+  std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) override;
+
+ private:
+  std::string KeyOf(const ConvShape& shape, ConvPass pass) const;
+  Result<SharedPlan> Find(const std::string& key, const ConvShape& shape, ConvPass pass);
+  Result<SharedPlan> Choose(const ConvShape& shape, ConvPass pass, Room* room);
+  void Keep();
+  // Runs it once, as it is to be before its time is asked: the first run is slow.
+  Status Try(CudnnPlan* plan, Room* room);
+  // Milliseconds of a run.
+  Result<float> TimeOf(CudnnPlan* plan, const ConvData& data);
+  Result<float> TimeOf(CudnnPlan* plan, const ConvData& data, int runs);
+
+  SharedHandle handle_;
+  cudnn::Target target_;
+  kernels::DeviceStream stream_ = nullptr;
+  std::string device_;
+  PlanStore store_;
+  bool warned_ = false;                      // that the file cannot be written
+  std::map<std::string, SharedPlan> plans_;  // null: cuDNN has none
+};
+
+Status Cudnn::Open(kernels::DeviceStream stream) {
+  cudnnHandle_t handle = nullptr;
+  TERN_RETURN_IF_ERROR(cudnn::Check(cudnnCreate(&handle), "cudnnCreate"));
+  handle_.reset(handle, &cudnnDestroy);
+  TERN_RETURN_IF_ERROR(cudnn::Check(cudnnSetStream(handle, stream), "cudnnSetStream"));
+  target_.handle = handle;
+  stream_ = stream;
+  cudaDeviceProp properties;
+  TERN_RETURN_IF_ERROR(
+      device::Check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties"));
+  int processors = 0, driver = 0;
+  TERN_RETURN_IF_ERROR(
+      device::Check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0),
+                    "cudaDeviceGetAttribute"));
+  TERN_RETURN_IF_ERROR(device::Check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion"));
+  device_ = Cat(properties.name, " of ", processors, " SMs, driver ", driver, ", cuDNN ",
+                cudnnGetVersion());
+  return Ok();
+}
+
+std::string Cudnn::KeyOf(const ConvShape& shape, ConvPass pass) const {
+  const auto& [in, out, window] = shape.slide;
+  const auto axis = [](const kernels::DeviceAxis& a) {
+    return Cat(a.kernel, "/", a.stride, "/", a.dilation, "/", a.pad);
+  };
+  constexpr const char* kPasses[] = {"forward", "data", "weights"};
+  constexpr const char* kTypes[] = {"fp32", "bf16", "fp16"};
+  const bool forward = pass == ConvPass::kForward;
+  return Cat(device_, ", ", kPasses[static_cast<int>(pass)], " ",
+             shape.tf32 ? "tf32" : kTypes[static_cast<int>(shape.type)], " ", in.n, "x", in.h, "x",
+             in.w, "x", in.c, " to ", out.h, "x", out.w, "x", out.c, " by ", axis(window.rows), " ",
+             axis(window.columns), " in ", shape.groups, forward && shape.bias ? ", bias" : "",
+             forward && shape.relu ? ", relu" : "");
+}
+
+std::unique_ptr<ConvPlan> Cudnn::Plan(const ConvShape& shape, ConvPass pass) {
+  const std::string key = KeyOf(shape, pass);
+  const auto [found, unknown] = plans_.try_emplace(key);
+  if (unknown) {
+    auto plan = Find(key, shape, pass);
+    if (plan.ok()) {
+      found->second = std::move(*plan);
+    } else {
+      LOG(WARNING) << "cuDNN has nothing for " << key << " (" << plan.status().message()
+                   << "): our own loops do it, slowly";
+    }
+  }
+  if (found->second == nullptr) return MakeConvLoops()->Plan(shape, pass);
+  return std::make_unique<CudnnPlan>(handle_, found->second, shape, pass);
+}
+
+// What the file has, if it runs here: else every start would fail where it is needed.
+Result<SharedPlan> Cudnn::Find(const std::string& key, const ConvShape& shape, ConvPass pass) {
+  auto room = Room::Make(shape);
+  if (!room.ok()) return room.status();
+  if (const auto stored = store_.Find(key)) {
+    auto loaded = cudnn::PlanFromJson(target_, *stored);
+    Status ran = loaded.status();
+    if (loaded.ok()) {
+      auto plan = std::make_shared<const cudnn::Plan>(std::move(*loaded));
+      CudnnPlan running(handle_, plan, shape, pass);
+      ran = Try(&running, &*room);
+      if (ran.ok()) return SharedPlan(std::move(plan));
+    }
+    LOG(WARNING) << "the plan kept for " << key << " does not run (" << ran.message()
+                 << "): another is chosen";
+  }
+  auto chosen = Choose(shape, pass, &*room);
+  if (!chosen.ok()) return chosen;
+  store_.Put(key, (*chosen)->json);
+  Keep();
+  return chosen;
+}
+
+// At once: a net has many shapes, and who stops it in between is to find them the next time.
+void Cudnn::Keep() {
+  const Status saved = store_.Save();
+  LOG_IF(WARNING, !saved.ok() && !warned_) << saved.message();
+  warned_ = !saved.ok();
+}
+
+Result<SharedPlan> Cudnn::Choose(const ConvShape& shape, ConvPass pass, Room* room) {
+  auto graph = cudnn::MakeGraph(target_, shape, pass);
+  if (!graph.ok()) return graph.status();
+  SharedPlan best;
+  float shortest = 0;
+  for (const auto heuristic : {cudnn::Heuristic::kFast, cudnn::Heuristic::kFallback}) {
+    if (best != nullptr) break;
+    for (const cudnn::Descriptor& candidate :
+         cudnn::FindCandidates(target_, *graph, shape, heuristic, kMostCandidates)) {
+      auto made = cudnn::MakePlan(target_, candidate);
+      if (!made.ok()) continue;
+      auto plan = std::make_shared<const cudnn::Plan>(std::move(*made));
+      CudnnPlan running(handle_, plan, shape, pass);
+      if (!Try(&running, room).ok()) continue;
+      if (best == nullptr) (void)TimeOf(&running, room->data());  // a GPU at rest is slow at first
+      const Result<float> time = TimeOf(&running, room->data());
+      if (!time.ok() || (best != nullptr && *time >= shortest)) continue;
+      shortest = *time;
+      best = std::move(plan);
+    }
+  }
+  if (best == nullptr) return Status(Code::kBadJob, "no engine suits");
+  return best;
+}
+
+Status Cudnn::Try(CudnnPlan* plan, Room* room) {
+  if (plan->workspace() > kMostWorkspace)
+    return Status(Code::kBadJob, "its workspace is too large");
+  TERN_RETURN_IF_ERROR(room->SetWorkspace(plan->workspace()));
+  TERN_RETURN_IF_ERROR(plan->Run(stream_, room->data()));
+  return device::Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+
+// Of several where one is short: alone, it would be mostly the host's time to launch it.
+Result<float> Cudnn::TimeOf(CudnnPlan* plan, const ConvData& data) {
+  const Result<float> one = TimeOf(plan, data, 1);
+  if (!one.ok()) return one;
+  const auto runs = static_cast<int>(std::clamp(kTimedFor / *one, 1.0f, kTimedRuns));
+  return runs == 1 ? one : TimeOf(plan, data, runs);
+}
+
+Result<float> Cudnn::TimeOf(CudnnPlan* plan, const ConvData& data, int runs) {
+  struct Timer {
+    Timer() { cudaEventCreate(&event); }
+    ~Timer() { cudaEventDestroy(event); }
+    cudaEvent_t event = nullptr;
+  } begin, end;
+  float time = 0;
+  TERN_RETURN_IF_ERROR(device::Check(cudaEventRecord(begin.event, stream_), "cudaEventRecord"));
+  for (int run = 0; run < runs; ++run) TERN_RETURN_IF_ERROR(plan->Run(stream_, data));
+  TERN_RETURN_IF_ERROR(device::Check(cudaEventRecord(end.event, stream_), "cudaEventRecord"));
+  TERN_RETURN_IF_ERROR(device::Check(cudaEventSynchronize(end.event), "cudaEventSynchronize"));
+  TERN_RETURN_IF_ERROR(
+      device::Check(cudaEventElapsedTime(&time, begin.event, end.event), "cudaEventElapsedTime"));
+  return time / static_cast<float>(runs);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream stream) {
+  auto library = std::make_unique<Cudnn>();
+  TERN_RETURN_IF_ERROR(library->Open(stream));
+  return MakeCublas(std::move(library));
+}
+
+}  // namespace tern::engine::cuda

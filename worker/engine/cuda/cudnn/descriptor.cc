@@ -1,0 +1,22 @@
+#include "worker/engine/cuda/cudnn/descriptor.h"
+
+#include <cudnn.h>
+
+#include <array>
+
+#include "common/base/text.h"
+
+namespace tern::engine::cuda::cudnn {
+
+Status Check(int status, const std::string& call) {
+  if (status == CUDNN_STATUS_SUCCESS) return Ok();
+  std::array<char, 512> last = {};
+  cudnnGetLastErrorString(last.data(), last.size());
+  return Status(Code::kPeerLost,
+                Cat(call, ": ", cudnnGetErrorString(static_cast<cudnnStatus_t>(status)), " (",
+                    last.data(), ")"));
+}
+
+void Destroy::operator()(void* descriptor) const { cudnnBackendDestroyDescriptor(descriptor); }
+
+}  // namespace tern::engine::cuda::cudnn

@@ -1,0 +1,272 @@
+#include "worker/engine/cuda/cudnn/graph.h"
+
+#include <cudnn.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "common/base/text.h"
+#include "kernels/nn/device_images.h"
+#include "worker/engine/cuda/cudnn/maker.h"
+
+namespace tern::engine::cuda::cudnn {
+namespace {
+
+cudnnDataType_t DataType(kernels::DeviceType type) {
+  switch (type) {
+    case kernels::DeviceType::kBfloat:
+      return CUDNN_DATA_BFLOAT16;
+    case kernels::DeviceType::kHalf:
+      return CUDNN_DATA_HALF;
+    case kernels::DeviceType::kFloat:
+      break;
+  }
+  return CUDNN_DATA_FLOAT;
+}
+
+// [n, c, h, w] that lie channels last.
+Result<Descriptor> MakeTensor(Uid uid, cudnnDataType_t type, const std::array<int64_t, 4>& dims) {
+  const auto [n, c, h, w] = dims;
+  const std::array<int64_t, 4> strides = {h * w * c, 1, w * c, c};
+  const bool between = uid == kBeforeBias || uid == kBeforeRelu;  // two operations, never in memory
+  return Maker(CUDNN_BACKEND_TENSOR_DESCRIPTOR, "a tensor")
+      .Set<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID, uid)
+      .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
+      .Set<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, dims)
+      .Set<int64_t>(CUDNN_ATTR_TENSOR_STRIDES, strides)
+      .Set<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, int64_t{16})
+      .Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, between)
+      .Finish();
+}
+
+std::array<int64_t, 4> DimsOf(const kernels::DeviceImages& images) {
+  return {images.n, images.c, images.h, images.w};
+}
+
+// Behind the image: as before it where that makes so many outputs, for which cuDNN has more and
+// faster engines, even if no window comes to read all of it; else what the last window reads.
+int64_t PadEnd(const kernels::DeviceAxis& axis, int64_t in, int64_t out) {
+  const int64_t pad = axis.pad, stride = axis.stride;
+  const int64_t extent = (int64_t{axis.kernel} - 1) * axis.dilation + 1;
+  const int64_t room = in + 2 * pad - extent;
+  if (room >= 0 && room / stride + 1 == out) return pad;
+  return std::max<int64_t>(0, (out - 1) * stride + extent - in - pad);
+}
+
+Result<Descriptor> MakeConvolution(const kernels::DeviceSlide& slide) {
+  const auto& [rows, columns] = slide.window;
+  const std::array<int64_t, 2> before = {rows.pad, columns.pad},
+                               after = {PadEnd(rows, slide.in.h, slide.out.h),
+                                        PadEnd(columns, slide.in.w, slide.out.w)},
+                               strides = {rows.stride, columns.stride},
+                               dilations = {rows.dilation, columns.dilation};
+  return Maker(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, "a convolution")
+      .Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
+      .Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
+      .Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2})
+      .Set<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, before)
+      .Set<int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, after)
+      .Set<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, strides)
+      .Set<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS, dilations)
+      .Finish();
+}
+
+// How a pass names its operation and the operation its tensors.
+struct PassNames {
+  cudnnBackendDescriptorType_t operation;
+  cudnnBackendAttributeName_t x, kernel, y, convolution, alpha, beta;
+};
+PassNames NamesOf(ConvPass pass) {
+  switch (pass) {
+    case ConvPass::kBackwardData:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+    case ConvPass::kBackwardWeights:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+    case ConvPass::kForward:
+      break;
+  }
+  return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+}
+
+// y = mode(x) or, with b, mode(x, b).
+Result<Descriptor> MakePointwise(cudnnPointwiseMode_t mode, const Descriptor& x,
+                                 const Descriptor* b, const Descriptor& y) {
+  auto pointwise = Maker(CUDNN_BACKEND_POINTWISE_DESCRIPTOR, "what happens to each element")
+                       .Set(CUDNN_ATTR_POINTWISE_MODE, mode)
+                       .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
+                       .Finish();
+  if (!pointwise.ok()) return pointwise.status();
+  Maker maker(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, "an operation on each element");
+  maker.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, *pointwise)
+      .Set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x)
+      .Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  if (b != nullptr) maker.Set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
+  return maker.Finish();
+}
+
+// The operations of a pass, one after the other. Tensors and operations may go once the graph
+// stands: cuDNN has copied them.
+class Operations {
+ public:
+  Operations(const ConvShape& shape, ConvPass pass)
+      : shape_(shape),
+        type_(DataType(shape.type)),
+        bias_(shape.bias && pass == ConvPass::kForward),
+        relu_(shape.relu && pass == ConvPass::kForward) {}
+
+  Status Make(ConvPass pass) {
+    const kernels::DeviceSlide& slide = shape_.slide;
+    const std::array<int64_t, 4> kernel = {slide.out.c, slide.in.c / shape_.groups,
+                                           slide.window.rows.kernel, slide.window.columns.kernel};
+    auto convolution = MakeConvolution(slide);
+    if (!convolution.ok()) return convolution.status();
+    auto x = MakeTensor(kImagesIn, type_, DimsOf(slide.in));
+    auto w = MakeTensor(kKernel, type_, kernel);
+    auto y = MakeOut(bias_ ? kBeforeBias : relu_ ? kBeforeRelu : kImagesOut);
+    for (const auto* made : {&x, &w, &y}) TERN_RETURN_IF_ERROR(made->status());
+    const PassNames names = NamesOf(pass);
+    TERN_RETURN_IF_ERROR(Add(Maker(names.operation, "a pass of a convolution")
+                                 .Set(names.x, *x)
+                                 .Set(names.kernel, *w)
+                                 .Set(names.y, *y)
+                                 .Set(names.convolution, *convolution)
+                                 .Set(names.alpha, 1.0f)
+                                 .Set(names.beta, 0.0f)
+                                 .Finish()));
+    return AddEnd(std::move(*y));
+  }
+  std::vector<cudnnBackendDescriptor_t> raw() const {
+    std::vector<cudnnBackendDescriptor_t> all;
+    for (const Descriptor& one : made_) all.push_back(one.get());
+    return all;
+  }
+
+ private:
+  Result<Descriptor> MakeOut(Uid uid) const {
+    return MakeTensor(uid, uid == kImagesOut ? type_ : CUDNN_DATA_FLOAT, DimsOf(shape_.slide.out));
+  }
+  Status Add(Result<Descriptor> operation) {
+    if (operation.ok()) made_.push_back(std::move(*operation));
+    return operation.status();
+  }
+  Status AddEnd(Descriptor last) {
+    if (bias_) {
+      auto bias = MakeTensor(kBias, type_, {1, shape_.slide.out.c, 1, 1});
+      auto sum = MakeOut(relu_ ? kBeforeRelu : kImagesOut);
+      for (const auto* made : {&bias, &sum}) TERN_RETURN_IF_ERROR(made->status());
+      TERN_RETURN_IF_ERROR(Add(MakePointwise(CUDNN_POINTWISE_ADD, last, &*bias, *sum)));
+      last = std::move(*sum);
+    }
+    if (!relu_) return Ok();
+    auto out = MakeOut(kImagesOut);
+    if (!out.ok()) return out.status();
+    return Add(MakePointwise(CUDNN_POINTWISE_RELU_FWD, last, nullptr, *out));
+  }
+
+  const ConvShape shape_;
+  const cudnnDataType_t type_;
+  const bool bias_, relu_;
+  std::vector<Descriptor> made_;
+};
+
+void SetTarget(const Target& target, Maker* plan) {
+  if (target.handle == nullptr) {
+    plan->Set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, target.properties);
+  } else {
+    plan->Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, target.handle);
+  }
+}
+
+Result<Plan> Describe(Descriptor descriptor) {
+  Plan plan{std::move(descriptor), 0, {}};
+  int64_t workspace = 0, count = 0;
+  TERN_RETURN_IF_ERROR(Check(
+      cudnnBackendGetAttribute(plan.descriptor.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                               CUDNN_TYPE_INT64, 1, &count, &workspace),
+      "a plan's workspace"));
+  plan.workspace = static_cast<size_t>(workspace);
+  constexpr auto kJson = CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
+  TERN_RETURN_IF_ERROR(Check(
+      cudnnBackendGetAttribute(plan.descriptor.get(), kJson, CUDNN_TYPE_CHAR, 0, &count, nullptr),
+      "a plan's JSON"));
+  plan.json.resize(static_cast<size_t>(count));
+  TERN_RETURN_IF_ERROR(Check(cudnnBackendGetAttribute(plan.descriptor.get(), kJson, CUDNN_TYPE_CHAR,
+                                                      count, &count, plan.json.data()),
+                             "a plan's JSON"));
+  while (!plan.json.empty() && plan.json.back() == '\0') plan.json.pop_back();
+  return plan;
+}
+
+}  // namespace
+
+Result<Target> TargetOf(const std::string& json) {
+  auto properties = Maker(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, "a device")
+                        .Set<char>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, json)
+                        .Finish();
+  if (!properties.ok()) return properties.status();
+  return Target{nullptr, std::move(*properties)};
+}
+
+Result<Descriptor> MakeGraph(const Target& target, const ConvShape& shape, ConvPass pass) {
+  Operations operations(shape, pass);
+  TERN_RETURN_IF_ERROR(operations.Make(pass));
+  const std::vector<cudnnBackendDescriptor_t> raw = operations.raw();
+  Maker maker(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "a graph");
+  maker.Set<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATIONGRAPH_OPS, raw);
+  if (target.handle != nullptr) maker.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, target.handle);
+  return maker.Finish();
+}
+
+Result<Plan> MakePlan(const Target& target, const Descriptor& candidate) {
+  Maker maker(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "a plan");
+  maker.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate);
+  SetTarget(target, &maker);
+  auto made = maker.Finish();
+  if (!made.ok()) return made.status();
+  return Describe(std::move(*made));
+}
+
+Result<Plan> PlanFromJson(const Target& target, const std::string& json) {
+  Maker maker(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "a plan");
+  maker.Set<char>(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, json);
+  SetTarget(target, &maker);
+  auto made = maker.Finish();
+  if (!made.ok()) return made.status();
+  return Describe(std::move(*made));
+}
+
+Result<Descriptor> MakeVariantPack(const ConvShape& shape, ConvPass pass, const ConvData& data) {
+  std::vector<int64_t> uids = {kImagesIn, kKernel, kImagesOut};
+  std::vector<void*> pointers = {data.x, data.kernel, data.y};
+  if (shape.bias && pass == ConvPass::kForward) {
+    uids.push_back(kBias);
+    pointers.push_back(data.bias);
+  }
+  return Maker(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, "a plan's data")
+      .Set<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, uids)
+      .SetPointers(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, pointers)
+      .SetPointers(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, {&data.workspace, 1})
+      .Finish();
+}
+
+}  // namespace tern::engine::cuda::cudnn

@@ -1,0 +1,73 @@
+// Builds descriptors of cuDNN's backend: sets attributes by name, then finalizes. Internal to
+// graph.cc and candidates.cc.
+#pragma once
+
+#include <cudnn.h>
+
+#include <span>
+#include <string>
+#include <utility>
+
+#include "common/base/text.h"
+#include "worker/engine/cuda/cudnn/descriptor.h"
+
+namespace tern::engine::cuda::cudnn {
+
+constexpr auto TypeOf(int64_t) { return CUDNN_TYPE_INT64; }
+constexpr auto TypeOf(float) { return CUDNN_TYPE_FLOAT; }
+constexpr auto TypeOf(bool) { return CUDNN_TYPE_BOOLEAN; }
+constexpr auto TypeOf(char) { return CUDNN_TYPE_CHAR; }
+constexpr auto TypeOf(cudnnDataType_t) { return CUDNN_TYPE_DATA_TYPE; }
+constexpr auto TypeOf(cudnnConvolutionMode_t) { return CUDNN_TYPE_CONVOLUTION_MODE; }
+constexpr auto TypeOf(cudnnPointwiseMode_t) { return CUDNN_TYPE_POINTWISE_MODE; }
+constexpr auto TypeOf(cudnnBackendHeurMode_t) { return CUDNN_TYPE_HEUR_MODE; }
+constexpr auto TypeOf(cudnnBackendDescriptor_t) { return CUDNN_TYPE_BACKEND_DESCRIPTOR; }
+constexpr auto TypeOf(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }
+
+// A descriptor under construction; keeps the first error.
+class Maker {
+ public:
+  Maker(cudnnBackendDescriptorType_t type, const char* what) : what_(what) {
+    cudnnBackendDescriptor_t made = nullptr;
+    status_ = Check(cudnnBackendCreateDescriptor(type, &made), "cudnnBackendCreateDescriptor");
+    descriptor_.reset(made);
+  }
+  template <typename T>
+  Maker& Set(cudnnBackendAttributeName_t name, std::span<const T> values) {
+    return SetRaw(name, TypeOf(T()), values.size(), values.data());
+  }
+  template <typename T>
+  Maker& Set(cudnnBackendAttributeName_t name, const T& value) {
+    return Set(name, std::span<const T>(&value, 1));
+  }
+  Maker& Set(cudnnBackendAttributeName_t name, const Descriptor& value) {
+    const cudnnBackendDescriptor_t raw = value.get();
+    return Set<cudnnBackendDescriptor_t>(name, raw);
+  }
+  Maker& SetPointers(cudnnBackendAttributeName_t name, std::span<void* const> pointers) {
+    return SetRaw(name, CUDNN_TYPE_VOID_PTR, pointers.size(), pointers.data());
+  }
+  Result<Descriptor> Finish() {
+    if (status_.ok())
+      status_ =
+          Check(cudnnBackendFinalize(descriptor_.get()), Cat("cudnnBackendFinalize of ", what_));
+    if (!status_.ok()) return status_;
+    return std::move(descriptor_);
+  }
+
+ private:
+  Maker& SetRaw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, size_t count,
+                const void* values) {
+    if (!status_.ok()) return *this;
+    status_ = Check(cudnnBackendSetAttribute(descriptor_.get(), name, type,
+                                             static_cast<int64_t>(count), values),
+                    Cat("cudnnBackendSetAttribute of ", what_));
+    return *this;
+  }
+
+  const char* what_;
+  Descriptor descriptor_;
+  Status status_ = Ok();
+};
+
+}  // namespace tern::engine::cuda::cudnn

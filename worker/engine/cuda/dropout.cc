@@ -1,0 +1,48 @@
+// Dropout: the same draws as on the CPU, drawn again on the way back.
+#include "kernels/nn/device_images.h"
+#include "kernels/nn/elementwise.h"
+#include "worker/engine/cuda/layer.h"
+
+namespace tern::engine::cuda {
+namespace {
+
+class Dropout : public Layer {
+ public:
+  Dropout(const LayerSpec& spec, const Inputs& inputs) : spec_(spec), step_(inputs.step) {}
+
+  Value Forward(Program* program, const std::vector<Value>& inputs) override {
+    if (!spec_.training) return inputs[0];
+    const Value output = program->NewValue(spec_.output);
+    AddDrop(program, "dropout", inputs[0], output);
+    return output;
+  }
+
+  std::vector<Value> Backward(Program* program, const Value& gradient,
+                              const std::vector<bool>& wanted) override {
+    if (!wanted[0]) return {Value()};
+    const Value to = program->InPlace(gradient);
+    AddDrop(program, "dropout, backward", gradient, to);
+    return {to};
+  }
+
+ private:
+  void AddDrop(Program* program, const char* what, const Value& from, const Value& to) {
+    program->Call(
+        what, {from, to},
+        [spec = spec_, step = step_, type = program->type()](auto stream, const auto& data) {
+          return kernels::DropoutOnDevice(stream, type, data[0], ImagesOf(spec.batch, spec.output),
+                                          spec.noise, step, spec.def->dropout().rate(), data[1]);
+        });
+  }
+
+  const LayerSpec spec_;
+  const kernels::DeviceStep* const step_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> MakeDropout(const LayerSpec& spec, const Inputs& inputs) {
+  return std::make_unique<Dropout>(spec, inputs);
+}
+
+}  // namespace tern::engine::cuda

@@ -1,0 +1,56 @@
+#include "worker/engine/cuda/layer.h"
+
+#include "kernels/nn/elementwise.h"
+
+namespace tern::engine::cuda {
+namespace {
+
+constexpr LayerKind kLayerKinds[] = {
+    {pb::LayerDef::kConv, &MakeConv},
+    {pb::LayerDef::kDense, &MakeDense},
+    {pb::LayerDef::kMaxPool, &MakePool},
+    {pb::LayerDef::kAvgPool, &MakePool},
+    {pb::LayerDef::kRelu, &MakeRelu},
+    {pb::LayerDef::kBatchNorm, &MakeBatchNorm},
+    {pb::LayerDef::kLrn, &MakeLrn},
+    {pb::LayerDef::kDropout, &MakeDropout},
+    {pb::LayerDef::kConcat, &MakeConcat},
+    {pb::LayerDef::kAdd, &MakeAdd},
+    {pb::LayerDef::kStandardize, &MakeStandardize},
+    {pb::LayerDef::kSoftmaxLoss, &MakeSoftmaxLoss},
+};
+
+}  // namespace
+
+const LayerKind* FindLayerKind(pb::LayerDef::KindCase kind) {
+  for (const LayerKind& line : kLayerKinds) {
+    if (line.kind == kind) return &line;
+  }
+  return nullptr;
+}
+
+Value Flatten(Program* program, const Value& value) {
+  const models::ImageDims& image = value.image;
+  const models::ImageDims flat = {image.c * image.h * image.w, 1, 1};
+  if (image.h * image.w == 1) return {flat, value.buffer, value.shared};
+  const Value rows = program->NewValue(flat);
+  program->Call("to channels first", {value, rows},
+                [images = ImagesOf(program->batch(), image), type = program->type()](
+                    auto stream, const auto& data) {
+                  return kernels::ToChannelsFirstOnDevice(stream, type, data[0], images, data[1]);
+                });
+  return rows;
+}
+
+Value Unflatten(Program* program, const Value& value, const models::ImageDims& image) {
+  if (image.h * image.w == 1) return {image, value.buffer, value.shared};
+  const Value images = program->NewValue(image);
+  program->Call("to channels last", {value, images},
+                [of = ImagesOf(program->batch(), image), type = program->type()](auto stream,
+                                                                                 const auto& data) {
+                  return kernels::ToChannelsLastOnDevice(stream, type, data[0], of, type, data[1]);
+                });
+  return images;
+}
+
+}  // namespace tern::engine::cuda

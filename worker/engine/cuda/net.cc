@@ -1,0 +1,369 @@
+// The net on a GPU. Parameters are fetched from the caller's arena as the layers come to need them;
+// gradients are brought there, and told ready, in the order in which they are made.
+#include <limits>
+#include <vector>
+
+#include "common/base/logging.h"
+#include "kernels/nn/device_images.h"
+#include "kernels/nn/elementwise.h"
+#include "kernels/nn/rows.h"
+#include "worker/device/cuda_model.h"
+#include "worker/engine/backends.h"
+#include "worker/engine/cuda/layer.h"
+#include "worker/engine/cuda/loss_scale.h"
+#include "worker/engine/cuda/pixel_input.h"
+#include "worker/engine/net_planner.h"
+
+namespace tern::engine {
+namespace cuda {
+namespace {
+
+kernels::DeviceType TypeOf(Precision precision) {
+  switch (precision) {
+    case Precision::kBf16:
+      return kernels::DeviceType::kBfloat;
+    case Precision::kFp16:
+      return kernels::DeviceType::kHalf;
+    case Precision::kFp32:
+    case Precision::kTf32:
+      break;
+  }
+  return kernels::DeviceType::kFloat;
+}
+
+bool HasLayerHere(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != nullptr; }
+
+// An arena of the caller's and its image on the device.
+struct Mirror {
+  float* host = nullptr;  // null: it lives on the device
+  size_t count = 0;
+  float* there = nullptr;
+  device::DeviceMemory memory;
+  std::unique_ptr<device::PinnedRange> pinned;
+
+  float* device() const { return there; }
+  size_t bytes() const { return count * sizeof(float); }
+  Status Make(const float* arena, size_t elements) {
+    host = const_cast<float*>(arena);
+    count = elements;
+    auto made = device::AllocateDevice(bytes());
+    if (!made.ok()) return made.status();
+    memory = std::move(*made);
+    there = static_cast<float*>(memory.get());
+    pinned = std::make_unique<device::PinnedRange>(host, bytes());
+    return Ok();
+  }
+  void Take(float* device, size_t elements) {
+    there = device;
+    count = elements;
+  }
+};
+
+class CudaNet : public Net {
+ public:
+  CudaNet(const pb::NetDef& def, const Options& options)
+      : def_(def), options_(options), program_(options.batch, TypeOf(options.precision)) {}
+
+  Status Plan(const Arenas& arenas);
+  double Forward(const Feed& feed, Score* score, const Need& need) override;
+  void Backward(const std::function<void(uint32_t p)>& ready) override;
+  void Stage(const Feed& next) override;
+  void Unstage() override;
+  std::shared_ptr<void> Pin(const void* begin, size_t bytes) const override {
+    return std::make_shared<device::PinnedRange>(begin, bytes);
+  }
+  Status status() const override { return status_; }
+
+ private:
+  Status MakeMemory(const Arenas& arenas);
+  Value PlanData();
+  void PlanScores(const Value& scores);
+  Program::Traffic TrafficOf();
+  std::pair<size_t, size_t> PlaceOf(const Program::Range& range) const;
+  void CheckFeed(const Feed& feed) const;
+  Status GiveInputs(const Feed& feed);
+  Status GiveImages(const Feed& feed);
+  Status RunForward(const Feed& feed, const Need& need);
+  // Forward and backward until no gradient overflows, the loss's scale halved each time.
+  Status RunScaled(const std::function<void(uint32_t p)>& ready);
+  Result<bool> Overflowed();
+  Status TakeAgain();
+  bool Scales() const { return options_.training && options_.precision == Precision::kFp16; }
+  double SumUp(const Feed& feed, Score* score) const;
+
+  const pb::NetDef def_;
+  const Options options_;
+  models::ParameterTable table_;
+  std::shared_ptr<device::Stream> stream_;
+  Mirror parameters_, gradients_, statistics_;
+  device::DeviceMemory images_, labels_, losses_, device_step_, scores_, overflow_;
+  std::vector<kernels::DeviceLoss> fresh_losses_;
+  std::vector<std::unique_ptr<device::Event>> arrived_;  // by parameter
+  std::unique_ptr<PixelInput> pixels_;                   // where images come as bytes
+  kernels::DeviceStep step_;
+  LossScale loss_scale_;
+  std::vector<float> statistics_before_;  // this step's, where it may have to be taken again
+  uint64_t image_ = 0;                    // elements of one
+  Program program_;
+  std::vector<PlannedLayer> layers_;
+  Status status_;
+};
+
+Status CudaNet::MakeMemory(const Arenas& arenas) {
+  if (arenas.model != nullptr) {
+    const auto& model = static_cast<const device::CudaModel&>(*arenas.model);
+    stream_ = model.stream();
+    parameters_.Take(options_.training ? model.point() : model.weights(), table_.total);
+    gradients_.Take(model.gradients(), options_.training ? table_.total : 0);
+  } else {
+    auto stream = device::Stream::Make();
+    if (!stream.ok()) return stream.status();
+    stream_ = std::move(*stream);
+    TERN_RETURN_IF_ERROR(parameters_.Make(arenas.parameters, table_.total));
+    TERN_RETURN_IF_ERROR(gradients_.Make(arenas.gradients, options_.training ? table_.total : 0));
+  }
+  TERN_RETURN_IF_ERROR(statistics_.Make(arenas.statistics, table_.statistics_total));
+  const size_t batch = options_.batch;
+  for (const auto& [memory, bytes] :
+       {std::pair{&images_, pixels_ != nullptr ? 0 : batch * image_ * sizeof(float)},
+        std::pair{&labels_, batch * sizeof(uint32_t)},
+        std::pair{&losses_, batch * sizeof(kernels::DeviceLoss)},
+        std::pair{&scores_, batch * def_.classes() * sizeof(float)},
+        std::pair{&device_step_, sizeof(kernels::DeviceStep)},
+        std::pair{&overflow_, sizeof(uint32_t)}}) {
+    auto made = device::AllocateDevice(bytes);
+    if (!made.ok()) return made.status();
+    *memory = std::move(*made);
+  }
+  fresh_losses_.resize(batch);
+  for (size_t p = 0; options_.training && p < table_.parameters.size(); ++p) {
+    auto event = device::Event::Make();
+    if (!event.ok()) return event.status();
+    arrived_.push_back(std::move(*event));
+  }
+  return Ok();
+}
+
+Value CudaNet::PlanData() {
+  const pb::ImageShape& input = def_.input();
+  const Value data = program_.NewValue({input.channels(), input.height(), input.width()});
+  if (pixels_ != nullptr) {
+    const auto* step = static_cast<const kernels::DeviceStep*>(device_step_.get());
+    program_.Call("bytes to images", {data}, [this, step](auto to_stream, const auto& to) {
+      return pixels_->Launch(to_stream, step, program_.type(), to[0]);
+    });
+    return data;
+  }
+  const auto* from = static_cast<const float*>(images_.get());
+  program_.Call("images to channels last", {data},
+                [from, images = ImagesOf(options_.batch, data.image), type = program_.type()](
+                    auto stream, const auto& to) {
+                  return kernels::ToChannelsLastOnDevice(stream, kernels::DeviceType::kFloat, from,
+                                                         images, type, to[0]);
+                });
+  return data;
+}
+
+// For who wants to see them, when the forward pass has run.
+void CudaNet::PlanScores(const Value& scores) {
+  program_.Call(
+      "scores", {scores},
+      [to = static_cast<float*>(scores_.get()), n = size_t{options_.batch} * def_.classes(),
+       type = program_.type()](auto stream, const auto& data) {
+        return kernels::ToFloatsOnDevice(stream, type, data[0], n, to);
+      });
+}
+
+Status CudaNet::Plan(const Arenas& arenas) {
+  TERN_RETURN_IF_ERROR(device::FindDevice());
+  auto table = models::MakeParameterTable(def_);
+  if (!table.ok()) return table.status();
+  table_ = std::move(*table);
+  const pb::ImageShape& input = def_.input();
+  image_ = models::Elements({input.channels(), input.height(), input.width()});
+  if (options_.pixels.has_value()) {
+    const auto images = ImagesOf(options_.batch, {input.channels(), input.height(), input.width()});
+    auto made = PixelInput::Make(*options_.pixels, images, options_.training);
+    if (!made.ok()) return made.status();
+    pixels_ = std::move(*made);
+  }
+  TERN_RETURN_IF_ERROR(MakeMemory(arenas));
+  const Arenas on_device{parameters_.device(), gradients_.device(), statistics_.device()};
+  auto layers = PlanLayers(def_, options_, on_device, HasLayerHere);
+  if (!layers.ok()) return layers.status();
+  layers_ = std::move(*layers);
+  auto convolutions = MakeConvLibrary(stream_->get());
+  if (!convolutions.ok()) return convolutions.status();
+  const Inputs inputs{static_cast<const kernels::DeviceStep*>(device_step_.get()),
+                      static_cast<const uint32_t*>(labels_.get()),
+                      static_cast<kernels::DeviceLoss*>(losses_.get()), convolutions->get()};
+  using Planner = NetPlanner<Program, Layer, Value>;
+  const Planner::Backend backend{
+      [inputs](const LayerSpec& spec) {
+        return FindLayerKind(spec.def->kind_case())->make(spec, inputs);
+      },
+      [this](const Value& a, const Value& b) { return AddSum(&program_, a, b, /*relu=*/false); },
+      [this](const std::string& where) { program_.At(where); },
+      [this](const Value& scores) { PlanScores(scores); }};
+  Planner(&program_, backend, PlanData()).Plan(layers_);
+  std::vector<size_t> sizes;
+  for (const models::Parameter& parameter : table_.parameters)
+    sizes.push_back(parameter.count * sizeof(float));
+  return program_.Bind(sizes);
+}
+
+Program::Traffic CudaNet::TrafficOf() {
+  return {[this](const Program::Range& range) {
+            if (parameters_.host == nullptr) return Ok();
+            const auto [offset, bytes] = PlaceOf(range);
+            return stream_->CopyIn(parameters_.device() + offset, parameters_.host + offset, bytes);
+          },
+          [this](const Program::Range& range) {
+            if (range.begin == range.end) return Ok();
+            if (gradients_.host != nullptr) {
+              const auto [offset, bytes] = PlaceOf(range);
+              TERN_RETURN_IF_ERROR(
+                  stream_->CopyOut(gradients_.host + offset, gradients_.device() + offset, bytes));
+            }
+            return arrived_[range.begin]->Record(*stream_);
+          },
+          [this](const Program::Range& range) {
+            return range.begin == range.end ? Ok() : arrived_[range.begin]->Wait();
+          }};
+}
+
+// In the arenas: the first element, and bytes.
+std::pair<size_t, size_t> CudaNet::PlaceOf(const Program::Range& range) const {
+  if (range.begin == range.end) return {0, 0};
+  const models::Parameter &first = table_.parameters[range.begin],
+                          &last = table_.parameters[range.end - 1];
+  return {first.offset, (last.offset + last.count - first.offset) * sizeof(float)};
+}
+
+Status CudaNet::GiveInputs(const Feed& feed) {
+  step_ = {.step = feed.step, .used = feed.used};
+  if (Scales()) {
+    step_.loss_scale = loss_scale_.scale();
+    step_.inverse_scale = 1 / step_.loss_scale;
+    statistics_before_.assign(statistics_.host, statistics_.host + statistics_.count);
+  }
+  TERN_RETURN_IF_ERROR(GiveImages(feed));
+  TERN_RETURN_IF_ERROR(stream_->CopyIn(device_step_.get(), &step_, sizeof step_));
+  TERN_RETURN_IF_ERROR(
+      stream_->CopyIn(labels_.get(), feed.labels.data(), feed.used * sizeof(uint32_t)));
+  return stream_->CopyIn(statistics_.device(), statistics_.host, statistics_.bytes());
+}
+
+Status CudaNet::GiveImages(const Feed& feed) {
+  if (pixels_ != nullptr) return pixels_->Give(*stream_, feed, &step_);
+  return stream_->CopyIn(images_.get(), feed.images.data(), feed.images.size_bytes());
+}
+
+Status CudaNet::RunForward(const Feed& feed, const Need& need) {
+  TERN_RETURN_IF_ERROR(GiveInputs(feed));
+  TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, TrafficOf(), need));
+  if (options_.training) {
+    TERN_RETURN_IF_ERROR(
+        stream_->CopyOut(statistics_.host, statistics_.device(), statistics_.bytes()));
+  }
+  TERN_RETURN_IF_ERROR(stream_->CopyOut(fresh_losses_.data(), losses_.get(),
+                                        feed.used * sizeof(kernels::DeviceLoss)));
+  if (!feed.scores.empty()) {
+    TERN_RETURN_IF_ERROR(
+        stream_->CopyOut(feed.scores.data(), scores_.get(), feed.scores.size_bytes()));
+  }
+  return stream_->Wait();
+}
+
+double CudaNet::SumUp(const Feed& feed, Score* score) const {
+  Score sums;
+  sums.samples = feed.used;
+  for (uint32_t n = 0; n < feed.used; ++n) {
+    sums.loss += fresh_losses_[n].loss;
+    sums.correct += fresh_losses_[n].place == 0;
+    sums.among_five += fresh_losses_[n].place < 5;
+  }
+  if (score != nullptr) {
+    score->loss += sums.loss;
+    score->correct += sums.correct;
+    score->among_five += sums.among_five;
+    score->samples += sums.samples;
+  }
+  return sums.loss / feed.used;
+}
+
+void CudaNet::CheckFeed(const Feed& feed) const {
+  CHECK_EQ(pixels_ != nullptr ? feed.bytes.size() : feed.images.size(), options_.batch * image_);
+  CHECK(pixels_ == nullptr || feed.draws.size() == options_.batch);
+}
+
+void CudaNet::Stage(const Feed& next) {
+  CheckFeed(next);
+  if (status_.ok() && pixels_ != nullptr) status_ = pixels_->Stage(next);
+}
+
+void CudaNet::Unstage() {
+  const Status unstaged = pixels_ != nullptr ? pixels_->Unstage() : Ok();
+  if (status_.ok()) status_ = unstaged;
+}
+
+double CudaNet::Forward(const Feed& feed, Score* score, const Need& need) {
+  CheckFeed(feed);
+  CHECK(feed.used >= 1 && feed.used <= options_.batch && feed.labels.size() >= feed.used);
+  for (uint32_t n = 0; n < feed.used; ++n) CHECK_LT(feed.labels[n], def_.classes());
+  if (status_.ok()) status_ = RunForward(feed, need);
+  if (!status_.ok()) return std::numeric_limits<double>::quiet_NaN();
+  return SumUp(feed, score);
+}
+
+void CudaNet::Backward(const std::function<void(uint32_t p)>& ready) {
+  if (!status_.ok()) return;
+  status_ = Scales() ? RunScaled(ready) : program_.RunBackward(*stream_, TrafficOf(), ready);
+}
+
+Status CudaNet::RunScaled(const std::function<void(uint32_t p)>& ready) {
+  while (true) {
+    TERN_RETURN_IF_ERROR(program_.RunBackward(*stream_, TrafficOf(), nullptr));
+    const Result<bool> overflowed = Overflowed();
+    if (!overflowed.ok()) return overflowed.status();
+    // What is not finite without a scale is not the scale's fault: who takes it says so.
+    if (!loss_scale_.Follow(*overflowed)) break;
+    TERN_RETURN_IF_ERROR(TakeAgain());
+  }
+  for (size_t p = table_.parameters.size(); ready && p-- > 0;) ready(static_cast<uint32_t>(p));
+  return Ok();
+}
+
+Result<bool> CudaNet::Overflowed() {
+  uint32_t found = 0;
+  auto* flag = static_cast<uint32_t*>(overflow_.get());
+  TERN_RETURN_IF_ERROR(stream_->CopyIn(flag, &found, sizeof found));
+  TERN_RETURN_IF_ERROR(device::Check(
+      kernels::FindNotFiniteOnDevice(stream_->get(), gradients_.device(), gradients_.count, flag),
+      "a look at the gradients"));
+  TERN_RETURN_IF_ERROR(stream_->CopyOut(&found, flag, sizeof found));
+  TERN_RETURN_IF_ERROR(stream_->Wait());
+  return found != 0;
+}
+
+Status CudaNet::TakeAgain() {
+  step_.loss_scale = loss_scale_.scale();
+  step_.inverse_scale = 1 / step_.loss_scale;
+  TERN_RETURN_IF_ERROR(stream_->CopyIn(device_step_.get(), &step_, sizeof step_));
+  TERN_RETURN_IF_ERROR(
+      stream_->CopyIn(statistics_.device(), statistics_before_.data(), statistics_.bytes()));
+  TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, TrafficOf(), nullptr));
+  return stream_->Wait();
+}
+
+}  // namespace
+}  // namespace cuda
+
+Result<std::unique_ptr<Net>> MakeCudaNet(const pb::NetDef& def, const Net::Options& options,
+                                         const Net::Arenas& arenas) {
+  auto net = std::make_unique<cuda::CudaNet>(def, options);
+  TERN_RETURN_IF_ERROR(net->Plan(arenas));
+  return std::unique_ptr<Net>(std::move(net));
+}
+
+}  // namespace tern::engine

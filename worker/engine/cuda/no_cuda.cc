@@ -1,0 +1,12 @@
+// Of a build without CUDA.
+#include "worker/device/device.h"
+#include "worker/engine/backends.h"
+
+namespace tern::engine {
+
+Result<std::unique_ptr<Net>> MakeCudaNet(const pb::NetDef&, const Net::Options&,
+                                         const Net::Arenas&) {
+  return device::FindDevice();
+}
+
+}  // namespace tern::engine

@@ -1,0 +1,11 @@
+// Builds without cuDNN, and tests on the CPU.
+#include "kernels/device/tiling.h"
+#include "worker/engine/cuda/conv_library.h"
+
+namespace tern::engine::cuda {
+
+Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream) {
+  return MakeConvLoops();
+}
+
+}  // namespace tern::engine::cuda

@@ -1,0 +1,94 @@
+#include "worker/engine/cuda/pixel_input.h"
+
+#include <utility>
+
+#include "common/base/logging.h"
+#include "kernels/device/tiling.h"
+#include "kernels/nn/device_images.h"
+
+namespace tern::engine::cuda {
+namespace {
+
+Status Allocate(size_t bytes, device::DeviceMemory* memory) {
+  auto made = device::AllocateDevice(bytes);
+  if (!made.ok()) return made.status();
+  *memory = std::move(*made);
+  return Ok();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PixelInput>> PixelInput::Make(const kernels::PixelRule& rule,
+                                                     const kernels::DeviceImages& images,
+                                                     bool ahead) {
+  CHECK_EQ(rule.channels.size(), images.c);
+  std::unique_ptr<PixelInput> input(new PixelInput);
+  input->images_ = images;
+  input->count_ = ahead ? 2 : 1;
+  auto stream = device::Stream::Make();
+  if (!stream.ok()) return stream.status();
+  input->stream_ = std::move(*stream);
+  auto event = device::Event::Make();
+  if (!event.ok()) return event.status();
+  input->arrived_ = std::move(*event);
+  const size_t channels = rule.channels.size() * sizeof(kernels::ChannelScale);
+  TERN_RETURN_IF_ERROR(Allocate(channels, &input->channels_));
+  TERN_RETURN_IF_ERROR(
+      Allocate(size_t{images.n} * (images.c + 2) * sizeof(float), &input->moments_));
+  for (size_t i = 0; i < input->count_; ++i) {
+    TERN_RETURN_IF_ERROR(Allocate(images.size(), &input->places_[i].bytes));
+    TERN_RETURN_IF_ERROR(
+        Allocate(images.n * sizeof(kernels::PixelDraws), &input->places_[i].draws));
+  }
+  TERN_RETURN_IF_ERROR(
+      input->stream_->CopyIn(input->channels_.get(), rule.channels.data(), channels));
+  TERN_RETURN_IF_ERROR(input->stream_->Wait());
+  input->rule_ = {static_cast<const kernels::ChannelScale*>(input->channels_.get()), rule.colors,
+                  rule.standardize};
+  return input;
+}
+
+Status PixelInput::Upload(const Net::Feed& feed) {
+  const Place& place = places_[next_];
+  // Draws first: their memory is not pinned, and such a copy may wait for those before it.
+  TERN_RETURN_IF_ERROR(
+      stream_->CopyIn(place.draws.get(), feed.draws.data(), feed.draws.size_bytes()));
+  TERN_RETURN_IF_ERROR(
+      stream_->CopyIn(place.bytes.get(), feed.bytes.data(), feed.bytes.size_bytes()));
+  return arrived_->Record(*stream_);
+}
+
+Status PixelInput::Stage(const Net::Feed& next) {
+  CHECK_EQ(count_, 2u);
+  TERN_RETURN_IF_ERROR(Unstage());
+  staged_ = next.bytes.data();
+  staged_step_ = next.step;
+  return Upload(next);
+}
+
+Status PixelInput::Unstage() {
+  if (std::exchange(staged_, nullptr) == nullptr) return Ok();
+  return stream_->Wait();
+}
+
+Status PixelInput::Give(const device::Stream& stream, const Net::Feed& feed,
+                        kernels::DeviceStep* step) {
+  if (staged_ == feed.bytes.data() && staged_step_ == feed.step) {
+    staged_ = nullptr;
+  } else {
+    TERN_RETURN_IF_ERROR(Unstage());
+    TERN_RETURN_IF_ERROR(Upload(feed));
+  }
+  step->bytes = static_cast<const uint8_t*>(places_[next_].bytes.get());
+  step->draws = static_cast<const kernels::PixelDraws*>(places_[next_].draws.get());
+  next_ = (next_ + 1) % count_;
+  return stream.WaitFor(*arrived_);
+}
+
+int PixelInput::Launch(kernels::DeviceStream stream, const kernels::DeviceStep* step,
+                       kernels::DeviceType type, void* images) const {
+  return kernels::PixelsToImagesOnDevice(stream, step, images_, rule_,
+                                         static_cast<float*>(moments_.get()), type, images);
+}
+
+}  // namespace tern::engine::cuda

@@ -1,0 +1,144 @@
+#include "worker/engine/cuda/program.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/logging.h"
+
+namespace tern::engine::cuda {
+
+namespace {
+
+// Enough for copies at full speed, and few enough that one waits for little of another.
+constexpr size_t kSegmentBytes = size_t{4} << 20;
+
+}  // namespace
+
+Value Program::NewValue(const models::ImageDims& image) {
+  return {image, plan_.Add(models::Elements(image) * batch_ * kernels::BytesOf(type_))};
+}
+
+Value Program::NewArray(size_t bytes) { return {{}, plan_.Add(bytes)}; }
+
+void Program::Call(const char* what, const std::vector<Value>& values, Kernel kernel) {
+  Append(values,
+         [name = where_ + ", " + what, kernel = std::move(kernel)](auto stream, const Data& data) {
+           return device::Check(kernel(stream, data), name);
+         });
+}
+
+void Program::Do(const char* what, const std::vector<Value>& values, Work work) {
+  Append(values,
+         [name = where_ + ", " + what, work = std::move(work)](auto stream, const Data& data) {
+           const Status done = work(stream, data);
+           return done.ok() ? done : done.Within(name);
+         });
+}
+
+void Program::Append(const std::vector<Value>& values, Work work) {
+  const auto time = static_cast<int>(steps_.size());
+  for (const Value& value : values) plan_.Use(value.buffer, time);
+  Step& step = steps_.emplace_back();
+  step.values = values;
+  step.work = std::move(work);
+}
+
+void Program::AddMark(int64_t Step::*mark, uint32_t p) { steps_.emplace_back().*mark = p; }
+
+Status Program::Bind(const std::vector<size_t>& sizes) {
+  auto arena = device::AllocateDevice(plan_.Place());
+  if (!arena.ok()) return arena.status();
+  arena_ = std::move(*arena);
+  for (Step& step : steps_) {
+    for (const Value& value : step.values) {
+      step.data.push_back(static_cast<std::byte*>(arena_.get()) + plan_.OffsetOf(value.buffer));
+    }
+  }
+  CutForward(sizes);
+  CutBackward(sizes);
+  return Ok();
+}
+
+void Program::Segment::Add(uint32_t p, size_t size) {
+  const bool first = parameters.begin == parameters.end;
+  parameters.begin = first ? p : std::min(parameters.begin, p);
+  parameters.end = first ? p + 1 : std::max(parameters.end, p + 1);
+  bytes += size;
+}
+
+// What is read is marked before the launches that read it: a cut is before a mark.
+void Program::CutForward(const std::vector<size_t>& sizes) {
+  Segment segment;
+  for (size_t i = 0; i < backward_; ++i) {
+    if (steps_[i].reads >= 0 && segment.bytes >= kSegmentBytes) {
+      segment.end = i;
+      forward_segments_.push_back(std::exchange(segment, Segment()));
+      segment.begin = i;
+    }
+    const auto p = static_cast<uint32_t>(steps_[i].reads);
+    if (steps_[i].reads >= 0) segment.Add(p, sizes[p]);
+  }
+  segment.end = backward_;
+  forward_segments_.push_back(std::move(segment));
+}
+
+// What is ready is marked behind the launches that make it: a cut is behind a mark.
+void Program::CutBackward(const std::vector<size_t>& sizes) {
+  Segment segment;
+  segment.begin = backward_;
+  for (size_t i = backward_; i < steps_.size(); ++i) {
+    if (steps_[i].ready < 0) continue;
+    const auto p = static_cast<uint32_t>(steps_[i].ready);
+    segment.Add(p, sizes[p]);
+    segment.end = i + 1;
+    if (segment.bytes < kSegmentBytes) continue;
+    backward_segments_.push_back(std::exchange(segment, Segment()));
+    segment.begin = i + 1;
+  }
+  if (segment.bytes > 0) backward_segments_.push_back(std::move(segment));
+}
+
+Status Program::Launch(const device::Stream& stream, const Segment& segment) {
+  for (size_t i = segment.begin; i < segment.end; ++i) {
+    const Step& step = steps_[i];
+    if (step.work) TERN_RETURN_IF_ERROR(step.work(stream.get(), step.data));
+  }
+  return Ok();
+}
+
+// The first run loads kernels, which cannot be taken down.
+Status Program::Run(const device::Stream& stream, Segment* segment) {
+  if (++segment->runs == 2) {
+    auto graph = device::Graph::Capture(stream, [&] { return Launch(stream, *segment); });
+    if (graph.ok()) segment->graph = std::move(*graph);
+    LOG_IF(WARNING, !graph.ok()) << "launches stay single ones: " << graph.status().message();
+  }
+  return segment->graph != nullptr ? segment->graph->Launch(stream) : Launch(stream, *segment);
+}
+
+Status Program::RunForward(const device::Stream& stream, const Traffic& traffic, const Need& need) {
+  for (Segment& segment : forward_segments_) {
+    const Range& range = segment.parameters;
+    for (uint32_t p = range.begin; need && p < range.end; ++p)
+      if (!need(p)) return Ok();
+    TERN_RETURN_IF_ERROR(traffic.fetch(range));
+    TERN_RETURN_IF_ERROR(Run(stream, &segment));
+  }
+  return Ok();
+}
+
+Status Program::RunBackward(const device::Stream& stream, const Traffic& traffic,
+                            const std::function<void(uint32_t p)>& ready) {
+  for (Segment& segment : backward_segments_) {
+    TERN_RETURN_IF_ERROR(Run(stream, &segment));
+    TERN_RETURN_IF_ERROR(traffic.bring(segment.parameters));
+  }
+  for (const Segment& segment : backward_segments_) {
+    const Range& range = segment.parameters;
+    TERN_RETURN_IF_ERROR(traffic.arrived(range));
+    for (uint32_t p = range.end; ready && p-- > range.begin;) ready(p);
+  }
+  return Ok();
+}
+
+}  // namespace tern::engine::cuda

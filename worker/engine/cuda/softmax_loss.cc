@@ -1,0 +1,44 @@
+#include "kernels/nn/rows.h"
+#include "worker/engine/cuda/layer.h"
+
+namespace tern::engine::cuda {
+namespace {
+
+// The gradient comes with the loss: both need the same exponentials.
+class SoftmaxLoss : public Layer {
+ public:
+  SoftmaxLoss(const LayerSpec& spec, const Inputs& inputs) : spec_(spec), of_(inputs) {}
+
+  Value Forward(Program* program, const std::vector<Value>& inputs) override {
+    std::vector<Value> values = {inputs[0]};
+    if (spec_.training) {
+      gradient_ = program->NewValue(spec_.input());
+      values.push_back(gradient_);
+    }
+    program->Call("softmax loss", values,
+                  [spec = spec_, of = of_, type = program->type()](auto stream, const auto& data) {
+                    return kernels::SoftmaxLossOnDevice(
+                        stream, type, data[0], of.labels, spec.batch, spec.input().c,
+                        spec.def->softmax_loss().label_smoothing(), of.step, of.losses,
+                        data.size() > 1 ? data[1] : nullptr);
+                  });
+    return inputs[0];
+  }
+
+  std::vector<Value> Backward(Program*, const Value&, const std::vector<bool>&) override {
+    return {gradient_};
+  }
+
+ private:
+  const LayerSpec spec_;
+  const Inputs of_;
+  Value gradient_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> MakeSoftmaxLoss(const LayerSpec& spec, const Inputs& inputs) {
+  return std::make_unique<SoftmaxLoss>(spec, inputs);
+}
+
+}  // namespace tern::engine::cuda

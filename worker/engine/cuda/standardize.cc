@@ -1,0 +1,51 @@
+// Each image to mean 0 and deviation 1: the order of its elements does not matter.
+#include "kernels/nn/rows.h"
+#include "worker/engine/cuda/layer.h"
+
+namespace tern::engine::cuda {
+namespace {
+
+class Standardize : public Layer {
+ public:
+  explicit Standardize(const LayerSpec& spec)
+      : spec_(spec), image_(models::Elements(spec.output)) {}
+
+  Value Forward(Program* program, const std::vector<Value>& inputs) override {
+    output_ = program->NewValue(spec_.output);
+    scales_ = program->NewArray(spec_.batch * sizeof(float));
+    program->Call(
+        "standardize", {inputs[0], output_, scales_},
+        [batch = spec_.batch, n = image_, type = program->type()](auto stream, const auto& data) {
+          return kernels::StandardizeForwardOnDevice(stream, type, data[0], batch, n, data[1],
+                                                     static_cast<float*>(data[2]));
+        });
+    return output_;
+  }
+
+  std::vector<Value> Backward(Program* program, const Value& gradient,
+                              const std::vector<bool>& wanted) override {
+    if (!wanted[0]) return {Value()};
+    const Value to = program->NewValue(spec_.output);
+    program->Call(
+        "standardize, backward", {output_, gradient, scales_, to},
+        [batch = spec_.batch, n = image_, type = program->type()](auto stream, const auto& data) {
+          return kernels::StandardizeBackwardOnDevice(stream, type, data[0], data[1],
+                                                      static_cast<const float*>(data[2]), batch, n,
+                                                      data[3]);
+        });
+    return {to};
+  }
+
+ private:
+  const LayerSpec spec_;
+  const uint64_t image_;  // elements of one
+  Value output_, scales_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> MakeStandardize(const LayerSpec& spec, const Inputs&) {
+  return std::make_unique<Standardize>(spec);
+}
+
+}  // namespace tern::engine::cuda

@@ -1,0 +1,84 @@
+#include "worker/evaluate.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "client/train/compute.h"
+#include "worker/data/prefetcher.h"
+#include "worker/net_compute.h"
+
+namespace tern::worker {
+
+Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
+                                                 const data::Samples& test,
+                                                 client::Replica& replica,
+                                                 client::Progress& progress,
+                                                 engine::Device device) {
+  // An average that lies there is seen here when all of it has been brought.
+  return Make(setup, test, replica.evaluated(), replica.mean_statistics().data(), progress, device,
+              replica.average().empty() ? replica.device() : nullptr);
+}
+
+Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
+                                                 const data::Samples& test, const float* parameters,
+                                                 float* statistics, client::Progress& progress,
+                                                 engine::Device device,
+                                                 device::DeviceModel* model) {
+  const bool as_bytes = device == engine::Device::kCuda;
+  std::unique_ptr<Evaluate> evaluate(new Evaluate(setup, test, progress, as_bytes));
+  engine::Net::Options options = {.device = device,
+                                  .batch = evaluate->batch_,
+                                  .training = false,
+                                  .precision = PrecisionOf(setup.job.train())};
+  if (as_bytes) options.pixels = test.rule();
+  auto net = engine::Net::Make(
+      setup.net, options, {.parameters = parameters, .statistics = statistics, .model = model});
+  if (!net.ok()) return net.status();
+  evaluate->net_ = std::move(*net);
+  return evaluate;
+}
+
+Evaluate::Evaluate(const setup::Setup& setup, const data::Samples& test, client::Progress& progress,
+                   bool as_bytes)
+    : test_(test),
+      progress_(progress),
+      batch_(setup.job.evaluation().batch()),
+      threads_(setup.job.data().threads()),
+      classes_(setup.net.classes()),
+      as_bytes_(as_bytes) {}
+
+Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t parts, Confusion* confusion) {
+  const data::Range range = data::TestPart(test_.count(), part, parts);
+  const auto places = [this, range](uint64_t batch) {
+    std::vector<data::Augmenter::Place> of;
+    const uint64_t begin = range.begin + batch * batch_;
+    for (uint64_t at = begin; at < std::min(begin + batch_, range.end); ++at) of.push_back({0, at});
+    return of;
+  };
+  data::Prefetcher prefetcher(test_, places,
+                              {.threads = threads_, .room = batch_, .as_bytes = as_bytes_});
+  engine::Score score;
+  std::vector<float> scores;
+  if (confusion != nullptr) {
+    confusion->assign(size_t{classes_} * classes_, 0);
+    scores.resize(size_t{batch_} * classes_);
+  }
+  for (uint64_t at = range.begin; at < range.end; at += batch_) {
+    const Result<const data::Batch*> batch = prefetcher.Next();
+    if (!batch.ok()) return batch.status();
+    engine::Net::Feed feed = FeedOf(**batch);
+    feed.scores = scores;
+    net_->Forward(feed, &score);
+    TERN_RETURN_IF_ERROR(net_->status());
+    for (uint32_t n = 0; confusion != nullptr && n < feed.used; ++n) {
+      const auto own = scores.begin() + static_cast<ptrdiff_t>(size_t{n} * classes_);
+      const auto taken = std::max_element(own, own + classes_) - own;  // of equal ones the first
+      ++(*confusion)[size_t{(*batch)->labels[n]} * classes_ + static_cast<size_t>(taken)];
+    }
+    progress_.Move();
+  }
+  return score;
+}
+
+}  // namespace tern::worker

@@ -1,0 +1,116 @@
+#include "worker/net_compute.h"
+
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "common/config/job.h"
+
+namespace tern::worker {
+
+namespace {
+
+class NetCompute : public client::Compute {
+ public:
+  NetCompute(const setup::Setup& setup, uint32_t rank, const engine::Net::Arenas& arenas,
+             const std::optional<kernels::PixelRule>& pixels)
+      : setup_(setup),
+        rank_(rank),
+        arenas_(arenas),
+        device_(DeviceOf(config::ForRank(setup.job, rank))),
+        pixels_(device_ == engine::Device::kCuda ? pixels : std::nullopt) {}
+
+  Status Choose(uint32_t batch) {
+    std::unique_ptr<engine::Net>& net = nets_[batch];
+    if (net == nullptr) {
+      const engine::Net::Options options = {.device = device_,
+                                            .batch = batch,
+                                            .seed = setup_.job.seed(),
+                                            .rank = static_cast<uint16_t>(rank_),
+                                            .precision = PrecisionOf(setup_.job.train()),
+                                            .pixels = pixels_};
+      auto made = engine::Net::Make(setup_.net, options, arenas_);
+      if (!made.ok()) return made.status();
+      net = std::move(*made);
+    }
+    net_ = net.get();
+    batch_ = batch;
+    return Ok();
+  }
+  double Forward(const data::Batch& batch, const engine::Need& need) override {
+    const auto samples = static_cast<uint32_t>(batch.labels.size());
+    if (chosen_.ok()) chosen_ = Choose(samples);
+    if (!chosen_.ok()) return std::numeric_limits<double>::quiet_NaN();
+    return net_->Forward(FeedOf(batch), nullptr, need);
+  }
+  // Not before: parameters, which Forward fetches, go first.
+  void Backward(const std::function<void(uint32_t)>& ready) override {
+    const data::Batch* next = std::exchange(next_, nullptr);
+    if (next != nullptr && next->labels.size() == batch_) net_->Stage(FeedOf(*next));
+    net_->Backward(ready);
+  }
+  bool TakesBytes() const override { return pixels_.has_value(); }
+  data::Pin PinOfBytes() const override {
+    if (!TakesBytes()) return nullptr;
+    return [net = net_](const void* begin, size_t bytes) { return net->Pin(begin, bytes); };
+  }
+  void Expect(const data::Batch* next) override { next_ = TakesBytes() ? next : nullptr; }
+  void LetGo() override {
+    next_ = nullptr;
+    net_->Unstage();
+  }
+  Status status() const override { return chosen_.ok() ? net_->status() : chosen_; }
+
+ private:
+  const setup::Setup& setup_;
+  const uint32_t rank_;
+  const engine::Net::Arenas arenas_;
+  const engine::Device device_;
+  const std::optional<kernels::PixelRule> pixels_;
+  std::map<uint32_t, std::unique_ptr<engine::Net>> nets_;  // by batch
+  engine::Net* net_ = nullptr;
+  uint32_t batch_ = 0;                 // of that one
+  const data::Batch* next_ = nullptr;  // to be staged
+  Status chosen_;                      // a device may have no room for another size
+};
+
+}  // namespace
+
+engine::Device DeviceOf(const pb::Job& job) {
+  return job.workers().device() == pb::Workers::cuda ? engine::Device::kCuda : engine::Device::kCpu;
+}
+
+engine::Precision PrecisionOf(const pb::Train& train) {
+  switch (train.precision()) {
+    case pb::Train::tf32:
+      return engine::Precision::kTf32;
+    case pb::Train::bf16:
+      return engine::Precision::kBf16;
+    case pb::Train::fp16:
+      return engine::Precision::kFp16;
+    case pb::Train::fp32:
+      break;
+  }
+  return engine::Precision::kFp32;
+}
+
+engine::Net::Feed FeedOf(const data::Batch& batch) {
+  engine::Net::Feed feed;
+  feed.images = batch.images;
+  feed.labels = batch.labels;
+  feed.used = static_cast<uint32_t>(batch.labels.size());
+  feed.step = batch.step;
+  feed.bytes = batch.bytes;
+  feed.draws = batch.draws;
+  return feed;
+}
+
+Result<std::unique_ptr<client::Compute>> MakeNetCompute(
+    const setup::Setup& setup, uint32_t rank, const engine::Net::Arenas& arenas,
+    const std::optional<kernels::PixelRule>& pixels) {
+  auto compute = std::make_unique<NetCompute>(setup, rank, arenas, pixels);
+  TERN_RETURN_IF_ERROR(compute->Choose(setup.job.train().batch_total() / setup.plan.workers));
+  return std::unique_ptr<client::Compute>(std::move(compute));
+}
+
+}  // namespace tern::worker

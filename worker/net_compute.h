@@ -1,0 +1,28 @@
+// Computes gradients with the net.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "client/train/compute.h"
+#include "common/base/status.h"
+#include "setup/setup.h"
+#include "worker/data/prefetcher.h"
+#include "worker/engine/net.h"
+
+namespace tern::worker {
+
+// The job's settings for this rank. REQUIRES the rank's own job (config::ForRank).
+engine::Device DeviceOf(const pb::Job& job);
+engine::Precision PrecisionOf(const pb::Train& train);
+
+// For a net that takes the batch in its form, floats or bytes.
+engine::Net::Feed FeedOf(const data::Batch& batch);
+
+// Forward and backward of the net; there is one net per batch size, made on first use. The arenas
+// outlive it. With `pixels`, batches are bytes if the rank has a GPU; else floats. Threads: as in
+// engine::Net.
+Result<std::unique_ptr<client::Compute>> MakeNetCompute(
+    const setup::Setup& setup, uint32_t rank, const engine::Net::Arenas& arenas,
+    const std::optional<kernels::PixelRule>& pixels = std::nullopt);
+}  // namespace tern::worker

@@ -1,0 +1,80 @@
+#include "worker/wait_compute.h"
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "kernels/codes/philox.h"
+#include "models/graph/normal.h"
+
+namespace tern::worker {
+
+namespace {
+
+class WaitCompute : public client::Compute {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  WaitCompute(const setup::Setup& setup, const pb::Train& train, uint32_t rank, float* gradients)
+      : setup_(setup), train_(train) {
+    kernels::NoiseKey key{.seed = setup.job.seed(),
+                          .stream = kernels::Stream::kInit,
+                          .rank = static_cast<uint16_t>(rank + 1)};
+    for (uint64_t i = 0; i < setup.table.total; i += 4) {
+      const auto words = kernels::NoiseBlock(key, static_cast<uint32_t>(i / 4), 0);
+      for (uint64_t k = 0; k < 4 && i + k < setup.table.total; ++k) {
+        const double p = (words[k] + 0.5) * 0x1p-32;
+        gradients[i + k] = static_cast<float>(1e-3 * models::NormalQuantile(p));
+      }
+    }
+  }
+
+  double Forward(const data::Batch& batch, const engine::Need& need) override {
+    begin_ = Clock::now();
+    const uint64_t from = train_.compute_slow_from(), steps = train_.compute_slow_steps();
+    const uint64_t step = batch.step + 1;
+    const bool slow = step >= from && (steps == 0 || step < from + steps);
+    wait_ = std::chrono::duration<double, std::milli>(train_.compute_wait_ms() *
+                                                      (slow ? train_.compute_slow_factor() : 1));
+    double done = 0;
+    for (uint32_t t = 0; need && t < setup_.table.parameters.size(); ++t) {
+      WaitUntil(done / 3);
+      const Clock::time_point asked = Clock::now();
+      if (!need(t)) return 0;
+      begin_ += Clock::now() - asked;
+      done += static_cast<double>(setup_.table.parameters[t].count) /
+              static_cast<double>(setup_.table.total);
+    }
+    WaitUntil(1.0 / 3);
+    return 0;
+  }
+  void Backward(const std::function<void(uint32_t)>& ready) override {
+    uint64_t done = 0;
+    for (auto t = static_cast<uint32_t>(setup_.table.parameters.size()); t-- > 0;) {
+      done += setup_.table.parameters[t].count;
+      WaitUntil(1.0 / 3 +
+                2.0 / 3 * static_cast<double>(done) / static_cast<double>(setup_.table.total));
+      ready(t);
+    }
+  }
+
+ private:
+  void WaitUntil(double share) const {
+    std::this_thread::sleep_until(begin_ +
+                                  std::chrono::duration_cast<Clock::duration>(wait_ * share));
+  }
+
+  const setup::Setup& setup_;
+  const pb::Train& train_;
+  std::chrono::duration<double> wait_{};
+  Clock::time_point begin_;
+};
+
+}  // namespace
+
+std::unique_ptr<client::Compute> MakeWaitCompute(const setup::Setup& setup, const pb::Train& train,
+                                                 uint32_t rank, float* gradients) {
+  return std::make_unique<WaitCompute>(setup, train, rank, gradients);
+}
+
+}  // namespace tern::worker
