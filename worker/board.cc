@@ -99,12 +99,6 @@ uint64_t Board::StepToShow() {
   return step_ == shown_ ? step_ : 0;
 }
 
-Board::Pushed Board::Copy(uint64_t step, uint32_t bucket, const float* arena) const {
-  const protocol::Bucket& of = setup_.plan.buckets[bucket];
-  const float* begin = arena + of.begin;
-  return {step, bucket, std::vector<float>(begin, begin + of.count), {}, {}};
-}
-
 void Board::Show(Pushed pushed) {
   if (setup_.plan.buckets[pushed.bucket].arena != 0) return;  // an optimizer's state
   // A function can be copied, so what it holds is shared.

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "client/exchange/observer.h"
 #include "client/exchange/progress.h"
 #include "common/base/bytes.h"
 #include "common/base/clock.h"
@@ -28,37 +29,19 @@
 
 namespace tern::worker {
 
-class Board {
+class Board : public client::Observer {
  public:
   // Null if the job does not want it, or if its file cannot be created, which is logged. All
   // arguments outlive it.
   static std::unique_ptr<Board> Make(const setup::Setup& setup, uint32_t rank,
                                      const client::Progress& progress, const net::Traffic& traffic);
-  ~Board();  // writes what is queued
+  ~Board() override;  // writes what is queued
 
-  // --- From the compute thread.
-
-  // Call between two steps, with the number of steps done.
-  void At(uint64_t steps);
-  // `figures`: of all workers, after `steps` steps.
-  void Evaluated(uint64_t steps, const pb::Figures& figures);
-  // The current step if its pushes are to be shown; else 0.
-  uint64_t StepToShow();
-
-  // --- From the coder thread.
-
-  // A bucket of a push.
-  struct Pushed {
-    uint64_t step = 0;
-    uint32_t bucket = 0;
-    std::vector<float> values;
-    std::vector<Bytes> codes;    // by chunk
-    std::vector<float> scalers;  // by part of the bucket
-  };
-  // Copies its values; `arena` as in Coder::Push. The caller adds codes and scalers later.
-  Pushed Copy(uint64_t step, uint32_t bucket, const float* arena) const;
-  // Queues its histograms. May wait.
-  void Show(Pushed pushed);
+  // As in Observer.
+  void At(uint64_t steps) override;
+  void Evaluated(uint64_t steps, const pb::Figures& figures) override;
+  uint64_t StepToShow() override;
+  void Show(Pushed pushed) override;
 
  private:
   Board(const setup::Setup& setup, const client::Progress& progress, const net::Traffic& traffic,

@@ -48,7 +48,7 @@ Evaluate::Evaluate(const setup::Setup& setup, const data::Samples& test, client:
       classes_(setup.net.classes()),
       as_bytes_(as_bytes) {}
 
-Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t parts, Confusion* confusion) {
+Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t parts, client::Confusion* confusion) {
   const data::Range range = data::TestPart(test_.count(), part, parts);
   const auto places = [this, range](uint64_t batch) {
     std::vector<data::Augmenter::Place> of;

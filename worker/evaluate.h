@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "client/exchange/progress.h"
+#include "client/train/confusion.h"
 #include "client/train/replica.h"
 #include "common/base/status.h"
 #include "setup/setup.h"
-#include "worker/confusion.h"
 #include "worker/data/batches.h"
 #include "worker/data/samples.h"
 #include "worker/engine/net.h"
@@ -29,7 +29,7 @@ class Evaluate {
                                                 device::DeviceModel* model = nullptr);
   // Sums over part `part` of `parts` equal parts of the set; part < parts. If not null, *confusion
   // gets the counts. kBadData as in Samples::Fill.
-  Result<engine::Score> Run(uint32_t part, uint32_t parts, Confusion* confusion = nullptr);
+  Result<engine::Score> Run(uint32_t part, uint32_t parts, client::Confusion* confusion = nullptr);
 
  private:
   Evaluate(const setup::Setup& setup, const data::Samples& test, client::Progress& progress,

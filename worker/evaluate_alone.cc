@@ -5,12 +5,12 @@
 
 #include "client/exchange/progress.h"
 #include "client/train/compute.h"
+#include "client/train/confusion.h"
 #include "common/base/counters.h"
 #include "common/config/job.h"
 #include "common/tensors/safetensors.h"
 #include "models/graph/arena.h"
 #include "worker/compute_threads.h"
-#include "worker/confusion.h"
 #include "worker/evaluate.h"
 #include "worker/net_compute.h"
 #include "worker/read_samples.h"
@@ -43,7 +43,7 @@ Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string
       Evaluate::Make(setup, **test, parameters.data(), statistics.data(), progress, DeviceOf(job));
   if (!evaluate.ok()) return evaluate.status();
   const bool confused = job.evaluation().confusion();
-  Confusion confusion;
+  client::Confusion confusion;
   const Result<engine::Score> score = (*evaluate)->Run(0, 1, confused ? &confusion : nullptr);
   if (!score.ok()) return score.status();
   const auto samples = static_cast<double>(score->samples);
@@ -52,7 +52,7 @@ Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string
               static_cast<double>(score->among_five) / samples, score->loss / samples,
               static_cast<unsigned long long>(score->samples));
   if (!confused) return Ok();
-  return WriteConfusion(job.output_dir(), confusion, setup.net.classes());
+  return client::WriteConfusion(job.output_dir(), confusion, setup.net.classes());
 }
 
 }  // namespace tern::worker

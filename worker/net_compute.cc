@@ -10,7 +10,7 @@ namespace tern::worker {
 
 namespace {
 
-class NetCompute : public client::Compute {
+class NetCompute : public BatchCompute {
  public:
   NetCompute(const setup::Setup& setup, uint32_t rank, const engine::Net::Arenas& arenas,
              const std::optional<kernels::PixelRule>& pixels)
@@ -105,12 +105,12 @@ engine::Net::Feed FeedOf(const data::Batch& batch) {
   return feed;
 }
 
-Result<std::unique_ptr<client::Compute>> MakeNetCompute(
+Result<std::unique_ptr<BatchCompute>> MakeNetCompute(
     const setup::Setup& setup, uint32_t rank, const engine::Net::Arenas& arenas,
     const std::optional<kernels::PixelRule>& pixels) {
   auto compute = std::make_unique<NetCompute>(setup, rank, arenas, pixels);
   TERN_RETURN_IF_ERROR(compute->Choose(setup.job.train().batch_total() / setup.plan.workers));
-  return std::unique_ptr<client::Compute>(std::move(compute));
+  return std::unique_ptr<BatchCompute>(std::move(compute));
 }
 
 }  // namespace tern::worker

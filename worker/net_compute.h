@@ -4,9 +4,9 @@
 #include <memory>
 #include <optional>
 
-#include "client/train/compute.h"
 #include "common/base/status.h"
 #include "setup/setup.h"
+#include "worker/batch_compute.h"
 #include "worker/data/prefetcher.h"
 #include "worker/engine/net.h"
 
@@ -22,7 +22,7 @@ engine::Net::Feed FeedOf(const data::Batch& batch);
 // Forward and backward of the net; there is one net per batch size, made on first use. The arenas
 // outlive it. With `pixels`, batches are bytes if the rank has a GPU; else floats. Threads: as in
 // engine::Net.
-Result<std::unique_ptr<client::Compute>> MakeNetCompute(
+Result<std::unique_ptr<BatchCompute>> MakeNetCompute(
     const setup::Setup& setup, uint32_t rank, const engine::Net::Arenas& arenas,
     const std::optional<kernels::PixelRule>& pixels = std::nullopt);
 }  // namespace tern::worker

@@ -11,7 +11,7 @@ namespace tern::worker {
 
 namespace {
 
-class WaitCompute : public client::Compute {
+class WaitCompute : public BatchCompute {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -72,8 +72,8 @@ class WaitCompute : public client::Compute {
 
 }  // namespace
 
-std::unique_ptr<client::Compute> MakeWaitCompute(const setup::Setup& setup, const pb::Train& train,
-                                                 uint32_t rank, float* gradients) {
+std::unique_ptr<BatchCompute> MakeWaitCompute(const setup::Setup& setup, const pb::Train& train,
+                                              uint32_t rank, float* gradients) {
   return std::make_unique<WaitCompute>(setup, train, rank, gradients);
 }
 

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "client/train/compute.h"
 #include "setup/setup.h"
+#include "worker/batch_compute.h"
 
 namespace tern::worker {
 
@@ -12,7 +12,7 @@ namespace tern::worker {
 // a third of it in Forward; a tensor is needed, and its gradient is ready, after its share of the
 // time. Time spent in `need` is added. Gradients are Gaussian noise, different for each worker and
 // the same in every step. `train`, of this rank's job, outlives it.
-std::unique_ptr<client::Compute> MakeWaitCompute(const setup::Setup& setup, const pb::Train& train,
-                                                 uint32_t rank, float* gradients);
+std::unique_ptr<BatchCompute> MakeWaitCompute(const setup::Setup& setup, const pb::Train& train,
+                                              uint32_t rank, float* gradients);
 
 }  // namespace tern::worker

@@ -13,7 +13,9 @@
 #include "common/protocol/plan/plan.h"
 #include "setup/command_line.h"
 #include "setup/report.h"
+#include "worker/board.h"
 #include "worker/compute_threads.h"
+#include "worker/job_compute.h"
 #include "worker/net_compute.h"
 #include "worker/read_samples.h"
 #include "worker/wait_compute.h"
@@ -128,13 +130,14 @@ Status Worker::Run() {
                        std::move(options));
   const auto board = Board::Make(setup_, rank_, progress_, traffic_);
   client::Coder coder(setup_, rank_, loop, events, progress_);
-  coder.ShowOn(board.get());
+  coder.ShowTo(board.get());
   coder.TakeFrom(replica_->device());
   coder_for_net = &coder;
   loop.Start();
-  auto trainer = client::Trainer::Make({setup_, rank_, steps_, *batches_, *compute_, *evaluate_,
-                                        *replica_, coder, loop, events, progress_,
-                                        checkpoints ? &*checkpoints : nullptr, board.get()});
+  JobCompute compute(*batches_, job_.data().threads(), *compute_, *evaluate_);
+  auto trainer =
+      client::Trainer::Make({setup_, rank_, steps_, compute, *replica_, coder, loop, events,
+                             progress_, checkpoints ? &*checkpoints : nullptr, board.get()});
   if (!trainer.ok()) loop.Finish(trainer.status(), {}, 0);
   const Status trained = trainer.ok() ? (*trainer)->Run() : trainer.status();
   const Status ended = loop.Join();

@@ -7,7 +7,6 @@
 
 #include "client/exchange/coder.h"
 #include "client/exchange/net_loop.h"
-#include "client/train/compute.h"
 #include "client/train/replica.h"
 #include "common/base/counters.h"
 #include "common/base/signals.h"
@@ -15,6 +14,7 @@
 #include "common/net/metrics_page.h"
 #include "common/net/traffic.h"
 #include "setup/setup.h"
+#include "worker/batch_compute.h"
 #include "worker/data/batches.h"
 #include "worker/data/samples.h"
 #include "worker/evaluate.h"
@@ -47,7 +47,7 @@ class Worker {
   std::optional<data::Batches> batches_;
   uint64_t steps_ = 0;
   std::unique_ptr<client::Replica> replica_;
-  std::unique_ptr<client::Compute> compute_;
+  std::unique_ptr<BatchCompute> compute_;
   std::unique_ptr<Evaluate> evaluate_;
   std::unique_ptr<net::MetricsPage> page_;
 };

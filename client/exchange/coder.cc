@@ -59,7 +59,7 @@ void Coder::Push(uint64_t round, uint32_t bucket, const float* arena, protocol::
   Ready ready{round, bucket, arena, request, {}};
   const bool shared = !setup_.plan.buckets[bucket].shared.empty();
   if (shared && !setup_.plan.shares_before(round)) ready.scalers = scalers_before_(round, bucket);
-  if (board_ != nullptr) ready.show_as = board_->StepToShow();
+  if (observer_ != nullptr) ready.show_as = observer_->StepToShow();
   work_.Push(std::move(ready));
 }
 
@@ -318,10 +318,10 @@ kernels::NoiseKey Coder::NoiseOf(uint64_t round) const {
 void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint64_t digest) {
   const protocol::ExchangePlan& plan = setup_.plan;
   if (device_ == nullptr && !PrepareKept(round, plan.buckets[bucket], &values)) return;
-  worker::Board::Pushed shown;
+  Observer::Pushed shown;
   if (values.show_as != 0) {
     auto copied = device_ != nullptr ? CopyOfDevice(values.show_as, round, bucket)
-                                     : board_->Copy(values.show_as, bucket, values.arena);
+                                     : Copy(values.show_as, bucket, values.arena);
     if (!copied.ok()) return void(End(copied.status()));
     shown = std::move(*copied);
   }
@@ -337,7 +337,13 @@ void Coder::EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint6
   }
   if (values.show_as == 0) return;
   for (const codec::Prepared& prepared : values.prepared) shown.scalers.push_back(prepared.scaler);
-  board_->Show(std::move(shown));
+  observer_->Show(std::move(shown));
+}
+
+Result<Observer::Pushed> Coder::Copy(uint64_t step, uint32_t bucket, const float* arena) const {
+  const protocol::Bucket& of = setup_.plan.buckets[bucket];
+  const float* begin = arena + of.begin;
+  return Observer::Pushed{step, bucket, std::vector<float>(begin, begin + of.count), {}, {}};
 }
 
 std::vector<uint8_t> Coder::BeginOf(const protocol::Chunk& chunk, const Waiting& values) {

@@ -21,6 +21,7 @@
 #include <variant>
 #include <vector>
 
+#include "client/exchange/observer.h"
 #include "client/exchange/port.h"
 #include "client/exchange/progress.h"
 #include "common/base/channel.h"
@@ -30,7 +31,6 @@
 #include "common/codec/codec.h"
 #include "kernels/codes/stats.h"
 #include "setup/setup.h"
-#include "worker/board.h"
 #include "worker/device/device_model.h"
 
 namespace tern::client {
@@ -49,9 +49,9 @@ class Coder {
   // a round and bucket. Call before the first Push.
   using ScalersBefore = std::function<std::vector<float>(uint64_t round, uint32_t bucket)>;
   void TakeScalersFrom(ScalersBefore before) { scalers_before_ = std::move(before); }
-  // Shows pushes on `board`, in the steps that it asks for; null: nowhere. `board` outlives the
-  // coder. Call before the first Push.
-  void ShowOn(worker::Board* board) { board_ = board; }
+  // Shows `observer` the pushes of the steps that it asks for; null: nobody. It outlives the coder.
+  // Call before the first Push.
+  void ShowTo(Observer* observer) { observer_ = observer; }
   // Gradients, and the codecs' memories of them, are on this device; null: on the host. `device`
   // outlives the coder. Call before the first Push.
   void TakeFrom(device::DeviceModel* device);
@@ -143,7 +143,8 @@ class Coder {
   Result<uint64_t> CountClampedOnDevice(uint64_t round, const protocol::Bucket& bucket,
                                         const Waiting& values) const;
   // Copies the bucket before coding, to show it.
-  Result<worker::Board::Pushed> CopyOfDevice(uint64_t step, uint64_t round, uint32_t bucket) const;
+  Result<Observer::Pushed> Copy(uint64_t step, uint32_t bucket, const float* arena) const;
+  Result<Observer::Pushed> CopyOfDevice(uint64_t step, uint64_t round, uint32_t bucket) const;
   void ForgetBefore(uint64_t round);
   void EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint64_t digest);
 
@@ -153,7 +154,7 @@ class Coder {
   Events& events_;
   Progress& progress_;
   ScalersBefore scalers_before_;
-  worker::Board* board_ = nullptr;
+  Observer* observer_ = nullptr;
   device::DeviceModel* device_ = nullptr;
   // By round, bucket. Maxima may arrive before this worker has contributed, if a round does not
   // wait for all workers.

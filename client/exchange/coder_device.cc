@@ -84,10 +84,9 @@ Result<uint64_t> Coder::CountClampedOnDevice(uint64_t round, const protocol::Buc
   return some ? device_->CountFrom(round, bucket.chunks.front().bucket, from) : uint64_t{0};
 }
 
-Result<worker::Board::Pushed> Coder::CopyOfDevice(uint64_t step, uint64_t round,
-                                                  uint32_t bucket) const {
+Result<Observer::Pushed> Coder::CopyOfDevice(uint64_t step, uint64_t round, uint32_t bucket) const {
   const protocol::Bucket& of = setup_.plan.buckets[bucket];
-  worker::Board::Pushed shown{step, bucket, std::vector<float>(of.count), {}, {}};
+  Observer::Pushed shown{step, bucket, std::vector<float>(of.count), {}, {}};
   TERN_RETURN_IF_ERROR(device_->BringGradients(round, of.begin, shown.values));
   return shown;
 }

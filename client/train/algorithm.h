@@ -27,7 +27,6 @@
 #include "common/base/status.h"
 #include "common/update/schedule.h"
 #include "setup/setup.h"
-#include "worker/data/prefetcher.h"
 
 namespace tern::client {
 
@@ -62,7 +61,7 @@ class Algorithm {
     return Ok();
   }
   // Called once per step, in order, from first_step(); steps count from 1.
-  virtual Status Step(uint64_t step, const data::Batch& batch) = 0;
+  virtual Status Step(uint64_t step) = 0;
   // Waits for open exchanges, so that parameters() are the newest on which the workers agree.
   virtual Status Settle() { return Ok(); }
   // The same without asking anybody for anything new.

@@ -1,39 +1,55 @@
-// Computes gradients: with the net, or, if a job asks for it, by waiting for a calibrated time.
+// Computes a worker's gradients and evaluates its weights. Which samples it takes is its own affair.
+// Threads: the compute thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
-#include <memory>
-#include <optional>
-#include <vector>
 
+#include "client/train/confusion.h"
 #include "common/base/status.h"
-#include "setup/setup.h"
-#include "worker/data/prefetcher.h"
-#include "worker/engine/net.h"
 
 namespace tern::client {
 
+// Sums over test samples.
+struct Score {
+  double loss = 0;
+  uint64_t correct = 0;     // samples whose label has the largest score
+  uint64_t among_five = 0;  // samples whose label has one of the five largest
+  uint64_t samples = 0;
+};
+
 class Compute {
  public:
+  // Called before the first layer that reads tensor t does so: the tensor may still be written until
+  // it returns. Returning false ends the pass there.
+  using Need = std::function<bool(uint32_t tensor)>;
+  // Called when the gradient of tensor t is final.
+  using Ready = std::function<void(uint32_t tensor)>;
+
   virtual ~Compute() = default;
-  // Returns the mean loss of the batch, at the parameters passed to the constructor. `need` as in
-  // engine::Net; if it ends the pass, Backward must not be called.
-  virtual double Forward(const data::Batch& batch, const engine::Need& need) = 0;
-  // Computes the gradient, into the arena passed to the constructor. Calls `ready(t)` when tensor t
-  // is final, from the last to the first. REQUIRES a Forward just before and the parameters
-  // unchanged since.
-  virtual void Backward(const std::function<void(uint32_t tensor)>& ready) = 0;
-  // Whether it takes batches as bytes, and how to pin their memory (null: not needed); the latter
-  // is valid as long as this lives.
-  virtual bool TakesBytes() const { return false; }
-  virtual data::Pin PinOfBytes() const { return nullptr; }
-  // Announces the batch after the one that Forward gets next, so that it is fetched meanwhile;
-  // null: not known yet. It must not change until the Forward that gets it has returned, or until
-  // LetGo.
-  virtual void Expect(const data::Batch* /*next*/) {}
-  virtual void LetGo() {}
-  // As in engine::Net.
+  virtual uint64_t steps_per_epoch() const = 0;
+
+  // The step after `steps_done` is fetched next. Called before the first step, and again whenever
+  // the worker goes back.
+  virtual void Begin(uint64_t steps_done) = 0;
+  // No step follows, or Begin does.
+  virtual void End() = 0;
+  // Waits for the samples of the next step and returns how many this worker takes: 0 if it takes no
+  // part in the step. kBadData names the sample that is damaged.
+  virtual Result<uint32_t> Fetch() = 0;
+
+  // The mean loss over the fetched samples, at the replica's point. If `need` ends the pass, or
+  // status() is an error then, Backward must not be called. REQUIRES that Fetch returned samples.
+  virtual double Forward(const Need& need) = 0;
+  // Computes the gradient of that loss, into the replica's gradients, from the last tensor to the
+  // first. REQUIRES a Forward just before and the point unchanged since.
+  virtual void Backward(const Ready& ready) = 0;
+  // The error of a device that has failed; losses and gradients are meaningless then.
   virtual Status status() const { return Ok(); }
+
+  // Sums over part `part` of `parts` equal parts of the test set, at the replica's evaluated
+  // weights; part < parts. If not null, *confusion gets the counts. kBadData as in Fetch.
+  virtual Result<Score> Evaluate(uint32_t part, uint32_t parts, Confusion* confusion) = 0;
 };
 
 }  // namespace tern::client

@@ -38,8 +38,8 @@ Result<pb::Figures> Figures::Evaluated(bool last) {
   const auto part = static_cast<uint32_t>(place - present_.begin());
   const auto parts = static_cast<uint32_t>(present_.size());
   const bool confused = last && setup_.plan.confusion > 0;
-  worker::Confusion confusion;
-  const Result<engine::Score> score = evaluate_.Run(part, parts, confused ? &confusion : nullptr);
+  Confusion confusion;
+  const Result<Score> score = compute_.Evaluate(part, parts, confused ? &confusion : nullptr);
   if (!score.ok()) return score.status();
   mine.set_test_loss(score->loss);
   mine.set_test_correct(score->correct);
@@ -145,7 +145,7 @@ void Figures::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t step
 
 Status Figures::WriteConfusion() const {
   if (setup_.plan.confusion == 0 || confusion_.size() != setup_.plan.confusion) return Ok();
-  return worker::WriteConfusion(setup_.job.output_dir(), confusion_, setup_.net.classes());
+  return client::WriteConfusion(setup_.job.output_dir(), confusion_, setup_.net.classes());
 }
 
 }  // namespace tern::client

@@ -8,20 +8,21 @@
 #include <vector>
 
 #include "client/exchange/port.h"
+#include "client/train/compute.h"
+#include "client/train/confusion.h"
 #include "client/train/gradient.h"
 #include "client/train/replica.h"
 #include "common/base/status.h"
 #include "setup/setup.h"
-#include "worker/evaluate.h"
 
 namespace tern::client {
 
 class Figures {
  public:
   // All outlive it.
-  Figures(const setup::Setup& setup, uint32_t rank, worker::Evaluate& evaluate, Replica& replica,
+  Figures(const setup::Setup& setup, uint32_t rank, Compute& compute, Replica& replica,
           Gradient& gradient)
-      : setup_(setup), rank_(rank), evaluate_(evaluate), replica_(replica), gradient_(gradient) {}
+      : setup_(setup), rank_(rank), compute_(compute), replica_(replica), gradient_(gradient) {}
 
   // Whether they are exchanged after `steps` steps; and whether with an evaluation.
   bool Due(uint64_t steps) const;
@@ -50,13 +51,13 @@ class Figures {
 
   const setup::Setup& setup_;
   const uint32_t rank_;
-  worker::Evaluate& evaluate_;
+  Compute& compute_;
   Replica& replica_;
   Gradient& gradient_;
   std::vector<uint32_t> present_;  // ranks, at the newest comparison
   pb::Figures compared_;           // over all workers, then
   pb::Figures newest_;
-  worker::Confusion confusion_;  // over all workers, at the last evaluation
+  Confusion confusion_;  // over all workers, at the last evaluation
 };
 
 }  // namespace tern::client

@@ -26,29 +26,32 @@ Gradient::Gradient(const setup::Setup& setup, Compute& compute, Replica& replica
     decay_.push_back(DecayOf(setup, t, pb::WeightDecay::in_gradient));
 }
 
-Status Gradient::Take(const data::Batch& batch, const Ready& ready) {
-  return Take(batch, nullptr, ready);
+Status Gradient::Fetch() {
+  const Result<uint32_t> samples = compute_.Fetch();
+  samples_ = samples.ok() ? *samples : 0;
+  return samples.status();
 }
 
-Status Gradient::Take(const data::Batch& batch, const Need& need, const Ready& ready) {
+Status Gradient::Take(const Ready& ready) { return Take(nullptr, ready); }
+
+Status Gradient::Take(const Need& need, const Ready& ready) {
   TimeScope time(progress_.compute);
-  const Result<double> loss = Forward(batch, need, &time);
+  const Result<double> loss = Forward(need, &time);
   if (!loss.ok()) return loss.status();
   TERN_RETURN_IF_ERROR(compute_.status());
-  const auto samples = batch.labels.size();
   progress_.loss.Set(*loss);
-  progress_.samples.Add(samples);
+  progress_.samples.Add(samples_);
   progress_.steps.Add();
-  losses_.sum += *loss * static_cast<double>(samples);
-  losses_.samples += samples;
+  losses_.sum += *loss * samples_;
+  losses_.samples += samples_;
   progress_.Move();
   return Backward(ready);
 }
 
-Result<double> Gradient::Forward(const data::Batch& batch, const Need& need, TimeScope* time) {
-  if (!need) return compute_.Forward(batch, nullptr);
+Result<double> Gradient::Forward(const Need& need, TimeScope* time) {
+  if (!need) return compute_.Forward(nullptr);
   Status needed = Ok();
-  const double loss = compute_.Forward(batch, [&](uint32_t tensor) {
+  const double loss = compute_.Forward([&](uint32_t tensor) {
     const Time asked = Now();
     needed = need(tensor);
     time->Leave(Now() - asked);

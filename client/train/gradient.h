@@ -9,7 +9,6 @@
 #include "client/train/compute.h"
 #include "client/train/replica.h"
 #include "setup/setup.h"
-#include "worker/data/prefetcher.h"
 
 namespace tern::client {
 
@@ -17,6 +16,11 @@ class Gradient {
  public:
   // All arguments outlive it. The gradient is taken at replica.point(), into replica.gradients().
   Gradient(const setup::Setup& setup, Compute& compute, Replica& replica, Progress& progress);
+
+  // Waits for the samples of the next step. kBadData as in Compute::Fetch.
+  Status Fetch();
+  // Whether this worker takes part in the step that was fetched.
+  bool has_samples() const { return samples_ != 0; }
 
   using Need = std::function<Status(uint32_t tensor)>;
   using Ready = std::function<void(uint32_t bucket)>;
@@ -26,9 +30,9 @@ class Gradient {
   // while backward still runs, or for all buckets at the end if the exchange does not overlap
   // (exchange.overlap) or the norm must be known first. Returns the device's error if it has
   // failed; then no bucket was ready.
-  Status Take(const data::Batch& batch, const Need& need, const Ready& ready);
-  Status Take(
-      const data::Batch& batch, const Ready& ready = [](uint32_t) {});
+  // REQUIRES has_samples().
+  Status Take(const Need& need, const Ready& ready);
+  Status Take(const Ready& ready = [](uint32_t) {});
 
   // The sum of mean losses times samples since the last call, and the number of those samples.
   struct Losses {
@@ -41,7 +45,7 @@ class Gradient {
 
  private:
   // `time` excludes the time in `need`.
-  Result<double> Forward(const data::Batch& batch, const Need& need, TimeScope* time);
+  Result<double> Forward(const Need& need, TimeScope* time);
   Status Backward(const Ready& ready);
   Status AddDecay(uint32_t tensor);
   Status Clip();
@@ -54,6 +58,7 @@ class Gradient {
   std::vector<std::vector<uint32_t>> buckets_of_;  // by tensor
   std::vector<uint32_t> tensors_left_;             // by bucket, in the running backward
   bool in_backward_;
+  uint32_t samples_ = 0;  // of the step
   Losses losses_;
 };
 

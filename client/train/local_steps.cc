@@ -15,9 +15,9 @@ Status LocalSteps::Begin(uint64_t applied) {
   return Ok();
 }
 
-Status LocalSteps::Descend(uint64_t step, const data::Batch& batch) {
-  if (batch.labels.empty()) return Ok();  // no data left in this epoch
-  TERN_RETURN_IF_ERROR(c_.gradient.Take(batch));
+Status LocalSteps::Descend(uint64_t step) {
+  if (!c_.gradient.has_samples()) return Ok();  // no data left in this epoch
+  TERN_RETURN_IF_ERROR(c_.gradient.Take());
   MovePoint(step);
   return Ok();
 }

@@ -20,7 +20,7 @@ class LocalSteps : public Algorithm {
 
  protected:
   // x_{j+1} = x_j - U(g(x_j)): takes the gradient at the point and moves the point.
-  Status Descend(uint64_t step, const data::Batch& batch);
+  Status Descend(uint64_t step);
   void MovePoint(uint64_t step);  // the second half
   void ResetOptimizer() { descent_.Reset(); }
   bool EndsRound(uint64_t step) const { return facts_.EndsRound(step, c_.steps); }

@@ -9,15 +9,13 @@
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/protocol/rounds/cells.h"
-#include "worker/data/prefetcher.h"
 
 namespace tern::client {
 namespace {
 
-// Before the batches go.
-struct LetGoOfBatches {
+struct EndOfSteps {
   Compute& compute;
-  ~LetGoOfBatches() { compute.LetGo(); }
+  ~EndOfSteps() { compute.End(); }
 };
 
 }  // namespace
@@ -35,9 +33,9 @@ Trainer::Trainer(const Parts& parts, update::Schedule schedule)
       schedule_(std::move(schedule)),
       gradient_(p_.setup, p_.compute, p_.replica, p_.progress),
       sums_(p_.setup),
-      figures_(p_.setup, p_.rank, p_.evaluate, p_.replica, gradient_),
+      figures_(p_.setup, p_.rank, p_.compute, p_.replica, gradient_),
       context_{p_.setup,    p_.rank,
-               p_.steps,    p_.batches.epochs().steps_per_epoch(),
+               p_.steps,    p_.compute.steps_per_epoch(),
                schedule_,   p_.replica,
                gradient_,   p_.coder,
                sums_,       p_.port,
@@ -131,15 +129,8 @@ Status Trainer::TrainSteps() {
     TERN_RETURN_IF_ERROR(p_.checkpoints->Begin(run_, steps_done_));
     p_.port.Offer(p_.checkpoints->Offers());
   }
-  const uint32_t threads = p_.setup.job.data().threads();
-  data::Prefetcher prefetcher(
-      p_.batches.samples(),
-      [batches = p_.batches](uint64_t step) mutable { return batches.Places(step); },
-      {.first_step = steps_done_,
-       .threads = threads,
-       .as_bytes = p_.compute.TakesBytes(),
-       .pin = p_.compute.PinOfBytes()});
-  const LetGoOfBatches at_the_end{p_.compute};
+  p_.compute.Begin(steps_done_);
+  const EndOfSteps at_the_end{p_.compute};
   LOG(INFO) << "training from step " << steps_done_ + 1 << " to "
             << (has_rounds_ ? last_step_ : p_.steps);
   while (true) {
@@ -156,10 +147,8 @@ Status Trainer::TrainSteps() {
     TERN_RETURN_IF_ERROR(HandleWhatCame());
     if (leave_.has_value()) return *leave_;
     TimeScope time(p_.progress.train);
-    const Result<const data::Batch*> batch = prefetcher.Next();
-    if (!batch.ok()) return batch.status();
-    p_.compute.Expect(prefetcher.Peek());
-    TERN_RETURN_IF_ERROR(algorithm_->Step(steps_done_ + 1, **batch));
+    TERN_RETURN_IF_ERROR(gradient_.Fetch());
+    TERN_RETURN_IF_ERROR(algorithm_->Step(steps_done_ + 1));
     p_.progress.job_step = ++steps_done_;
     p_.progress.rounds.Add();
     p_.progress.learning_rate.Set(schedule_.Rate(steps_done_ - 1));
@@ -168,7 +157,7 @@ Status Trainer::TrainSteps() {
 }
 
 void Trainer::ShowProgress() {
-  if (p_.board != nullptr) p_.board->At(steps_done_);
+  if (p_.observer != nullptr) p_.observer->At(steps_done_);
 }
 
 Status Trainer::Settle() {
@@ -270,8 +259,8 @@ Status Trainer::OnAnswer(const Answer& answer) {
   if (answer.cell.kind == protocol::Kind::kFigures) {
     figures_answered_ = true;
     TERN_RETURN_IF_ERROR(figures_.OnAnswer(answer, steps_done_));
-    if (p_.board != nullptr && figures_.IsLowest() && answer.cell.chunk == protocol::kEvaluate)
-      p_.board->Evaluated(steps_done_, figures_.newest());
+    if (p_.observer != nullptr && figures_.IsLowest() && answer.cell.chunk == protocol::kEvaluate)
+      p_.observer->Evaluated(steps_done_, figures_.newest());
     return Ok();
   }
   sums_.Put(answer);

@@ -23,6 +23,7 @@
 #include <optional>
 #include <variant>
 
+#include "client/exchange/observer.h"
 #include "client/exchange/port.h"
 #include "client/exchange/progress.h"
 #include "client/exchange/sums.h"
@@ -35,9 +36,6 @@
 #include "common/base/status.h"
 #include "common/update/schedule.h"
 #include "setup/setup.h"
-#include "worker/board.h"
-#include "worker/data/batches.h"
-#include "worker/evaluate.h"
 
 namespace tern::client {
 
@@ -47,16 +45,14 @@ class Trainer {
     const setup::Setup& setup;
     uint32_t rank;
     uint64_t steps;
-    const data::Batches& batches;  // copied for the prefetcher when the first step is known
     Compute& compute;
-    worker::Evaluate& evaluate;
     Replica& replica;
     Coder& coder;
     Port& port;
     Events& events;
     Progress& progress;
     Checkpoints* checkpoints = nullptr;  // null: the job has none
-    worker::Board* board = nullptr;      // null: nothing is shown
+    Observer* observer = nullptr;        // null: nothing is shown
   };
   // kBadJob for an unknown algorithm or schedule.
   static Result<std::unique_ptr<Trainer>> Make(const Parts& parts);

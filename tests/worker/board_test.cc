@@ -56,7 +56,7 @@ class Alone {
         job_(job),
         sums_(job),
         apply_(job, *replica, sums_) {
-    coder.ShowOn(board.get());
+    coder.ShowTo(board.get());
     coder.TakeScalersFrom(
         [this](uint64_t round, uint32_t bucket) { return sums_.ScalersFromBefore(round, bucket); });
     for (uint32_t lane = 0; lane <= job.plan.data_lanes[0]; ++lane) {

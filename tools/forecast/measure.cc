@@ -67,7 +67,7 @@ std::vector<double> MediansOf(const std::vector<std::vector<double>>& values) {
   return medians;
 }
 
-Steps TimeSteps(client::Compute& compute, const setup::Setup& setup, uint32_t samples) {
+Steps TimeSteps(worker::BatchCompute& compute, const setup::Setup& setup, uint32_t samples) {
   const data::Batch batch = RandomBatch(setup, samples, compute.TakesBytes());
   const data::Pin pin = compute.PinOfBytes();
   const auto pinned = pin ? pin(batch.bytes.data(), batch.bytes.size()) : nullptr;
@@ -99,8 +99,8 @@ Steps TimeSteps(client::Compute& compute, const setup::Setup& setup, uint32_t sa
   return out;
 }
 
-Result<std::unique_ptr<client::Compute>> MakeCompute(const setup::Setup& setup,
-                                                     const engine::Net::Arenas& arenas) {
+Result<std::unique_ptr<worker::BatchCompute>> MakeCompute(const setup::Setup& setup,
+                                                          const engine::Net::Arenas& arenas) {
   if (setup.job.train().compute() == pb::Train::wait)
     return worker::MakeWaitCompute(setup, setup.job.train(), 0, arenas.gradients);
   const auto augmenter = data::Augmenter::Make(setup.job.data(), setup.job.seed(),

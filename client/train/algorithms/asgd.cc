@@ -30,11 +30,10 @@ class Asgd : public Asynchronous {
  public:
   using Asynchronous::Asynchronous;
 
-  Status Step(uint64_t, const data::Batch& batch) override {
-    if (batch.labels.empty()) return Ok();
-    TERN_RETURN_IF_ERROR(c_.gradient.Take(batch, [this](uint32_t bucket) {
-      c_.coder.Push(clock() + 1, bucket, c_.replica.gradients());
-    }));
+  Status Step(uint64_t) override {
+    if (!c_.gradient.has_samples()) return Ok();
+    TERN_RETURN_IF_ERROR(c_.gradient.Take(
+        [this](uint32_t bucket) { c_.coder.Push(clock() + 1, bucket, c_.replica.gradients()); }));
     TERN_RETURN_IF_ERROR(AwaitExchange());
     return TrainOnThere();
   }
@@ -48,9 +47,9 @@ class Downpour : public Asynchronous {
         size_(c_.setup.table.total),
         gathered_(size_) {}
 
-  Status Step(uint64_t step, const data::Batch& batch) override {
-    if (batch.labels.empty()) return Ok();
-    TERN_RETURN_IF_ERROR(c_.gradient.Take(batch));
+  Status Step(uint64_t step) override {
+    if (!c_.gradient.has_samples()) return Ok();
+    TERN_RETURN_IF_ERROR(c_.gradient.Take());
     const float* g = c_.replica.gradients();
     for (size_t i = 0; i < size_; ++i) gathered_[i] += g[i];
     kernels::SgdUpdate(c_.replica.point(), g, size_, RateOf(step), 0);
@@ -89,9 +88,9 @@ class DelayCompensated : public Asynchronous {
             adaptive ? update::DelayCompensation::Adaptive(job.lambda(), job.rho(), now_.size())
                      : update::DelayCompensation::Constant(job.lambda())) {}
 
-  Status Step(uint64_t, const data::Batch& batch) override {
-    if (batch.labels.empty()) return Ok();
-    TERN_RETURN_IF_ERROR(c_.gradient.Take(batch));
+  Status Step(uint64_t) override {
+    if (!c_.gradient.has_samples()) return Ok();
+    TERN_RETURN_IF_ERROR(c_.gradient.Take());
     // Changes are against what this worker holds.
     std::copy_n(c_.replica.parameters(), now_.size(), now_.data());
     TERN_RETURN_IF_ERROR(client::Pull(c_, now_.data(), false));

@@ -23,19 +23,19 @@ class Easgd : public LocalSteps {
         apply_(c_.setup, c_.replica, c_.sums),
         pull_(size_) {}
 
-  Status Step(uint64_t step, const data::Batch& batch) override {
+  Status Step(uint64_t step) override {
     // Step t + 1 ends a round where tau divides t, but for t = 0.
-    if (!EndsRound(step)) return Descend(step, batch);
+    if (!EndsRound(step)) return Descend(step);
     const uint64_t round = RoundOf(step);
     if (!c_.sums.Has(round)) PushAll(round, c_.replica.point());  // travels while g is computed
-    if (!batch.labels.empty()) {
-      TERN_RETURN_IF_ERROR(c_.gradient.Take(batch));
+    if (c_.gradient.has_samples()) {
+      TERN_RETURN_IF_ERROR(c_.gradient.Take());
     }
     TERN_RETURN_IF_ERROR(AwaitSums(round));
     float* x = c_.replica.point();
     const float* centre = c_.replica.parameters();
     for (size_t i = 0; i < size_; ++i) pull_[i] = alpha_ * (x[i] - centre[i]);
-    if (!batch.labels.empty()) MovePoint(step);
+    if (c_.gradient.has_samples()) MovePoint(step);
     for (size_t i = 0; i < size_; ++i) x[i] -= pull_[i];
     TERN_RETURN_IF_ERROR(apply_.Run(round));
     MarkApplied(round);

@@ -25,12 +25,12 @@ class EasgdAsync : public Asynchronous {
 
   bool keeps_point() const override { return true; }
 
-  Status Step(uint64_t step, const data::Batch& batch) override {
+  Status Step(uint64_t step) override {
     const uint64_t t = step - 1;
     const bool exchanges = t > 0 && t % tau_ == 0;
     if (exchanges) PushAll(clock() + 1, c_.replica.point());  // travels while g is computed
-    if (!batch.labels.empty()) {
-      TERN_RETURN_IF_ERROR(c_.gradient.Take(batch));
+    if (c_.gradient.has_samples()) {
+      TERN_RETURN_IF_ERROR(c_.gradient.Take());
     }
     if (exchanges) {
       TERN_RETURN_IF_ERROR(AwaitExchange());
@@ -39,7 +39,7 @@ class EasgdAsync : public Asynchronous {
       const float* centre = c_.replica.parameters();
       for (size_t i = 0; i < pull_.size(); ++i) pull_[i] = alpha_ * (x[i] - centre[i]);
     }
-    if (!batch.labels.empty()) descent_.MovePoint(step);
+    if (c_.gradient.has_samples()) descent_.MovePoint(step);
     float* x = c_.replica.point();
     for (size_t i = 0; exchanges && i < pull_.size(); ++i) x[i] -= pull_[i];
     return Ok();

@@ -39,14 +39,14 @@ class Odsgd : public Algorithm {
     return point_.Begin();
   }
 
-  Status Step(uint64_t s, const data::Batch& batch) override {
+  Status Step(uint64_t s) override {
     if (c_.sums.Has(s)) {  // this worker is late: it goes through the rounds that closed without it
       last_pushed_ = s;
       TERN_RETURN_IF_ERROR(ApplyUpTo(s));
       return point_.StandAtW();
     }
-    if (batch.labels.empty()) return StepWithout(s);
-    TERN_RETURN_IF_ERROR(Push(s, batch));
+    if (!c_.gradient.has_samples()) return StepWithout(s);
+    TERN_RETURN_IF_ERROR(Push(s));
     if (s <= warmup_) {
       TERN_RETURN_IF_ERROR(ApplyUpTo(s));
       return point_.StandAtW();
@@ -64,9 +64,9 @@ class Odsgd : public Algorithm {
   void AddState(SavedState* state) override { point_.AddState(state); }
 
  private:
-  Status Push(uint64_t s, const data::Batch& batch) {
+  Status Push(uint64_t s) {
     Status pushed;
-    TERN_RETURN_IF_ERROR(c_.gradient.Take(batch, [&](uint32_t bucket) {
+    TERN_RETURN_IF_ERROR(c_.gradient.Take([&](uint32_t bucket) {
       const Result<const float*> kept = point_.Keep(s, bucket);
       if (pushed.ok()) pushed = kept.status();
       if (kept.ok()) c_.coder.Push(s, bucket, *kept);

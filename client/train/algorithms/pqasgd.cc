@@ -17,10 +17,10 @@ class Pqasgd : public LocalSteps {
   explicit Pqasgd(const Context& context)
       : LocalSteps(context), at_sync_(c_.setup.job.train().pqasgd().at_sync()), change_(size_) {}
 
-  Status Step(uint64_t step, const data::Batch& batch) override {
+  Status Step(uint64_t step) override {
     const uint64_t round = RoundOf(step);
     if (!c_.sums.Has(round)) {  // else this worker is late: the others have gone on
-      TERN_RETURN_IF_ERROR(Descend(step, batch));
+      TERN_RETURN_IF_ERROR(Descend(step));
       if (!EndsRound(step)) return Ok();
       const float* x = c_.replica.point();
       const float* before = c_.replica.parameters();

@@ -30,10 +30,10 @@ class Psgd : public LocalSteps {
     return Ok();
   }
 
-  Status Step(uint64_t step, const data::Batch& batch) override {
+  Status Step(uint64_t step) override {
     const uint64_t round = RoundOf(step);
     if (!c_.sums.Has(round)) {  // else this worker is late: the others have gone on
-      TERN_RETURN_IF_ERROR(Descend(step, batch));
+      TERN_RETURN_IF_ERROR(Descend(step));
       if (!EndsRound(step)) return Ok();
       PushArenas(round);
       TERN_RETURN_IF_ERROR(AwaitSums(round));

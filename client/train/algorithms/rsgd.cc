@@ -20,11 +20,11 @@ class Rsgd : public LocalSteps {
   // The point is each worker's own; a newcomer takes this worker's.
   Bytes SaveState() override { return c_.replica.SaveWeights(applied_, c_.replica.point()); }
 
-  Status Step(uint64_t step, const data::Batch& batch) override {
+  Status Step(uint64_t step) override {
     const auto part = static_cast<uint32_t>((step - 1) % parts_);
     const uint64_t round = RoundOf(step);
     if (!c_.sums.Has(round, part)) {  // else this worker is late: the others have gone on
-      TERN_RETURN_IF_ERROR(Descend(step, batch));
+      TERN_RETURN_IF_ERROR(Descend(step));
       c_.coder.Push(round, part, c_.replica.point());
       TERN_RETURN_IF_ERROR(c_.wait([&] { return c_.sums.Has(round, part); }));
     }

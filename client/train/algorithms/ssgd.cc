@@ -20,14 +20,14 @@ class Ssgd : public Algorithm {
   explicit Ssgd(const Context& context)
       : Algorithm(context), round_(MakeOpenRound()), in_forward_(facts_.applied_in_forward) {}
 
-  Status Step(uint64_t step, const data::Batch& batch) override {
+  Status Step(uint64_t step) override {
     // Who is late, or has just joined, goes through the rounds that closed without it.
-    if (c_.sums.Has(step) || batch.labels.empty()) {
+    if (c_.sums.Has(step) || !c_.gradient.has_samples()) {
       TERN_RETURN_IF_ERROR(round_.Finish());
       if (!c_.sums.Has(step)) c_.coder.Skip(step);
     } else {
       TERN_RETURN_IF_ERROR(c_.gradient.Take(
-          batch, [this](uint32_t tensor) { return round_.Need(tensor); },
+          [this](uint32_t tensor) { return round_.Need(tensor); },
           [&](uint32_t bucket) { c_.coder.Push(step, bucket, c_.replica.gradients()); }));
     }
     round_.Open(step);

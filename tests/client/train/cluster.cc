@@ -20,35 +20,32 @@ namespace {
 
 double Unit(uint64_t word) { return static_cast<double>(sim::Mix(word) >> 11) * 0x1p-53; }
 
-std::unique_ptr<data::Samples> Images(size_t count) {
-  data::MemoryDataset dataset;
-  dataset.channels = 1;
-  dataset.height = dataset.width = 4;
-  dataset.classes = 3;
-  dataset.labels.resize(count);
-  dataset.pixels.resize(count * 16);
-  return std::move(*data::Samples::Make(std::make_unique<data::MemoryDataset>(std::move(dataset)),
-                                        {}, 1, data::Split::kTrain));
-}
-
 class AnalyticCompute : public Compute {
  public:
   AnalyticCompute(const setup::Setup& job, uint32_t rank, Replica& replica, Trace* trace)
       : job_(job), rank_(rank), replica_(replica), trace_(trace) {}
 
-  double Forward(const data::Batch& batch, const engine::Need& need) override {
+  uint64_t steps_per_epoch() const override { return 16; }
+  void Begin(uint64_t steps_done) override { step_ = steps_done; }
+  void End() override {}
+  Result<uint32_t> Fetch() override {
+    ++step_;
+    return job_.job.train().batch_total() / job_.plan.workers;
+  }
+  double Forward(const Need& need) override {
     for (uint32_t t = 0; need && t < job_.table.parameters.size(); ++t) {
       if (!need(t)) return 1;
     }
-    step_ = batch.step + 1;
     const float* point = replica_.point();
     trace_->points.emplace_back(point, point + job_.table.total);
     return 1;
   }
-  void Backward(const std::function<void(uint32_t)>& ready) override {
+  void Backward(const Ready& ready) override {
     AnalyticGradient(rank_, step_, replica_.point(), job_.table.total, replica_.gradients());
     for (auto t = static_cast<uint32_t>(job_.table.parameters.size()); t-- > 0;) ready(t);
   }
+
+  Result<Score> Evaluate(uint32_t, uint32_t, Confusion*) override { return Score(); }
 
  private:
   const setup::Setup& job_;
@@ -64,7 +61,6 @@ struct Member {
   Events events;
   std::unique_ptr<Replica> replica;
   std::unique_ptr<Coder> coder;
-  std::unique_ptr<worker::Evaluate> evaluate;
   std::unique_ptr<Port> port;
   Trace trace;
 };
@@ -258,17 +254,10 @@ class ClusterPort : public Port {
   Servers& servers_;
 };
 
-void RunMember(const setup::Setup& job, uint32_t rank, uint64_t steps, const data::Samples& train,
-               Member* member) {
-  data::Batches::Options options;
-  options.rank = rank;
-  options.workers = job.plan.workers;
-  options.batch_total = job.job.train().batch_total();
-  const auto batches = data::Batches::Make(train, options);
+void RunMember(const setup::Setup& job, uint32_t rank, uint64_t steps, Member* member) {
   AnalyticCompute compute(job, rank, *member->replica, &member->trace);
-  auto trainer =
-      Trainer::Make({job, rank, steps, *batches, compute, *member->evaluate, *member->replica,
-                     *member->coder, *member->port, member->events, member->progress});
+  auto trainer = Trainer::Make({job, rank, steps, compute, *member->replica, *member->coder,
+                                *member->port, member->events, member->progress});
   ASSERT_TRUE(trainer.ok()) << trainer.status().message();
   member->events.Push(Ready{0, 0});
   member->trace.status = (*trainer)->Run();
@@ -290,7 +279,6 @@ template void AnalyticGradient(uint32_t, uint64_t, const double*, size_t, double
 std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& options,
                               std::vector<uint32_t>* order) {
   std::vector<uint32_t> ignored;
-  const auto train = Images(64), test = Images(9);
   std::vector<std::unique_ptr<Member>> members;
   for (uint32_t rank = 0; rank < job.plan.workers; ++rank)
     members.push_back(std::make_unique<Member>());
@@ -298,15 +286,12 @@ std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& opt
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
     Member& member = *members[rank];
     member.replica = std::move(*Replica::Make(job));
-    member.evaluate = std::move(*worker::Evaluate::Make(job, *test, *member.replica,
-                                                        member.progress, engine::Device::kCpu));
     member.port = std::make_unique<ClusterPort>(rank, job, member, servers);
     member.coder = std::make_unique<Coder>(job, rank, *member.port, member.events, member.progress);
   }
   std::vector<std::thread> threads;
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
-    threads.emplace_back(
-        [&, rank] { RunMember(job, rank, options.steps, *train, members[rank].get()); });
+    threads.emplace_back([&, rank] { RunMember(job, rank, options.steps, members[rank].get()); });
   }
   for (std::thread& thread : threads) thread.join();
   std::vector<Trace> traces;

@@ -12,6 +12,7 @@
 #include "common/protocol/rounds/cells.h"
 #include "common/tensors/safetensors.h"
 #include "tests/client/train/train_job.h"
+#include "worker/job_compute.h"
 #include "worker/net_compute.h"
 
 namespace tern::client {
@@ -112,12 +113,16 @@ class Step : public testing::Test {
     port_->on_finish = [this] { events_.Push(Ended{Ok()}); };
   }
 
-  Status Run() {
+  worker::JobCompute Computing() {
     data::Batches::Options options;
     options.batch_total = 4;
-    auto batches = data::Batches::Make(*train_, options);
-    auto trainer = Trainer::Make({*job_, 0, kSteps, *batches, *compute_, *evaluate_, *replica_,
-                                  *coder_, *port_, events_, progress_});
+    return {*data::Batches::Make(*train_, options), 1, *compute_, *evaluate_};
+  }
+
+  Status Run() {
+    worker::JobCompute compute = Computing();
+    auto trainer =
+        Trainer::Make({*job_, 0, kSteps, compute, *replica_, *coder_, *port_, events_, progress_});
     return trainer.ok() ? (*trainer)->Run() : trainer.status();
   }
 
@@ -128,7 +133,7 @@ class Step : public testing::Test {
   Progress progress_{registry_};
   Events events_;
   std::unique_ptr<Replica> replica_;
-  std::unique_ptr<Compute> compute_;
+  std::unique_ptr<worker::BatchCompute> compute_;
   std::unique_ptr<worker::Evaluate> evaluate_;
   std::optional<AnsweringPort> port_;
   std::optional<Coder> coder_;
@@ -216,8 +221,9 @@ class StepWithNorm : public Step {
 
   // Everybody's figures: the same weights, these statistics.
   Status Compare(const std::vector<std::vector<float>>& statistics) {
-    Gradient gradient(*job_, *compute_, *replica_, progress_);
-    Figures figures(*job_, 0, *evaluate_, *replica_, gradient);
+    worker::JobCompute compute = Computing();
+    Gradient gradient(*job_, compute, *replica_, progress_);
+    Figures figures(*job_, 0, compute, *replica_, gradient);
     pb::FiguresOfAll all;
     for (const std::vector<float>& of_one : statistics) {
       pb::Figures one = *figures.Compared();
@@ -251,9 +257,10 @@ TEST_F(StepWithNorm, TakesOverTheStatisticsOfAStateThatArrives) {
 }
 
 // A forward during which things may happen.
-class WatchedCompute : public Compute {
+class WatchedCompute : public worker::BatchCompute {
  public:
-  WatchedCompute(std::unique_ptr<Compute> inner, std::function<void(uint64_t step, uint32_t)> asked)
+  WatchedCompute(std::unique_ptr<worker::BatchCompute> inner,
+                 std::function<void(uint64_t step, uint32_t)> asked)
       : inner_(std::move(inner)), asked_(std::move(asked)) {}
   double Forward(const data::Batch& batch, const engine::Need& need) override {
     return inner_->Forward(batch, [&](uint32_t tensor) {
@@ -264,14 +271,14 @@ class WatchedCompute : public Compute {
   void Backward(const std::function<void(uint32_t)>& ready) override { inner_->Backward(ready); }
 
  private:
-  std::unique_ptr<Compute> inner_;
+  std::unique_ptr<worker::BatchCompute> inner_;
   std::function<void(uint64_t, uint32_t)> asked_;
 };
 
 // Takes batches as a GPU does: as bytes, each as it was said to come.
-class ByteCompute : public Compute {
+class ByteCompute : public worker::BatchCompute {
  public:
-  ByteCompute(std::unique_ptr<Compute> inner, const kernels::PixelRule& rule)
+  ByteCompute(std::unique_ptr<worker::BatchCompute> inner, const kernels::PixelRule& rule)
       : inner_(std::move(inner)), tables_(rule) {}
   double Forward(const data::Batch& batch, const engine::Need& need) override {
     EXPECT_TRUE(due_ == nullptr || due_ == &batch);
@@ -303,7 +310,7 @@ class ByteCompute : public Compute {
   int let_go = 0;
 
  private:
-  std::unique_ptr<Compute> inner_;
+  std::unique_ptr<worker::BatchCompute> inner_;
   const kernels::PixelTables tables_;
   data::Batch floats_;
   const data::Batch *due_ = nullptr, *coming_ = nullptr;

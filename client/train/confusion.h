@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 
-namespace tern::worker {
+namespace tern::client {
 
 // [true class, predicted class], row-major; empty if nothing was counted.
 using Confusion = std::vector<uint64_t>;
@@ -17,4 +17,4 @@ using Confusion = std::vector<uint64_t>;
 // refuses.
 Status WriteConfusion(const std::string& folder, const Confusion& counts, uint32_t classes);
 
-}  // namespace tern::worker
+}  // namespace tern::client

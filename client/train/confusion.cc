@@ -1,4 +1,4 @@
-#include "worker/confusion.h"
+#include "client/train/confusion.h"
 
 #include <cerrno>
 #include <cstring>
@@ -7,7 +7,7 @@
 
 #include "common/base/text.h"
 
-namespace tern::worker {
+namespace tern::client {
 
 Status WriteConfusion(const std::string& folder, const Confusion& counts, uint32_t classes) {
   std::error_code error;
@@ -28,4 +28,4 @@ Status WriteConfusion(const std::string& folder, const Confusion& counts, uint32
   return Ok();
 }
 
-}  // namespace tern::worker
+}  // namespace tern::client

@@ -1,0 +1,36 @@
+// Computes gradients of batches: with the net (net_compute.h), or, if a job asks for it, by waiting
+// for a calibrated time (wait_compute.h).
+#pragma once
+
+#include <functional>
+
+#include "common/base/status.h"
+#include "worker/data/prefetcher.h"
+#include "worker/engine/net.h"
+
+namespace tern::worker {
+
+class BatchCompute {
+ public:
+  virtual ~BatchCompute() = default;
+  // Returns the mean loss of the batch, at the parameters passed to the constructor. `need` as in
+  // engine::Net; if it ends the pass, Backward must not be called.
+  virtual double Forward(const data::Batch& batch, const engine::Need& need) = 0;
+  // Computes the gradient, into the arena passed to the constructor. Calls `ready(t)` when tensor t
+  // is final, from the last to the first. REQUIRES a Forward just before and the parameters
+  // unchanged since.
+  virtual void Backward(const std::function<void(uint32_t tensor)>& ready) = 0;
+  // Whether it takes batches as bytes, and how to pin their memory (null: not needed); the latter
+  // is valid as long as this lives.
+  virtual bool TakesBytes() const { return false; }
+  virtual data::Pin PinOfBytes() const { return nullptr; }
+  // Announces the batch after the one that Forward gets next, so that it is fetched meanwhile;
+  // null: not known yet. It must not change until the Forward that gets it has returned, or until
+  // LetGo.
+  virtual void Expect(const data::Batch* /*next*/) {}
+  virtual void LetGo() {}
+  // As in engine::Net.
+  virtual Status status() const { return Ok(); }
+};
+
+}  // namespace tern::worker

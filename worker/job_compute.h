@@ -1,0 +1,42 @@
+// A job's training set, prefetched, and its test set, as client::Compute.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "client/train/compute.h"
+#include "worker/batch_compute.h"
+#include "worker/data/batches.h"
+#include "worker/data/prefetcher.h"
+#include "worker/evaluate.h"
+
+namespace tern::worker {
+
+class JobCompute : public client::Compute {
+ public:
+  // `threads` decode and augment. `batches` is copied; its samples and the others outlive this.
+  JobCompute(const data::Batches& batches, uint32_t threads, BatchCompute& compute,
+             worker::Evaluate& evaluate)
+      : batches_(batches), threads_(threads), compute_(compute), evaluate_(evaluate) {}
+  ~JobCompute() override { End(); }
+
+  uint64_t steps_per_epoch() const override { return batches_.epochs().steps_per_epoch(); }
+  void Begin(uint64_t steps_done) override;
+  void End() override;
+  Result<uint32_t> Fetch() override;
+  double Forward(const Need& need) override { return compute_.Forward(*batch_, need); }
+  void Backward(const Ready& ready) override { compute_.Backward(ready); }
+  Status status() const override { return compute_.status(); }
+  Result<client::Score> Evaluate(uint32_t part, uint32_t parts,
+                                 client::Confusion* confusion) override;
+
+ private:
+  const data::Batches batches_;
+  const uint32_t threads_;
+  BatchCompute& compute_;
+  worker::Evaluate& evaluate_;
+  std::optional<data::Prefetcher> prefetcher_;
+  const data::Batch* batch_ = nullptr;
+};
+
+}  // namespace tern::worker
