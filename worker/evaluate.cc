@@ -13,11 +13,11 @@ namespace tern::worker {
 Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
                                                  const data::Samples& test,
                                                  client::Replica& replica,
-                                                 client::Progress& progress,
-                                                 engine::Device device) {
+                                                 client::Progress& progress, engine::Device device,
+                                                 device::DeviceModel* model) {
   // An average that lies there is seen here when all of it has been brought.
   return Make(setup, test, replica.evaluated(), replica.mean_statistics().data(), progress, device,
-              replica.average().empty() ? replica.device() : nullptr);
+              replica.average().empty() ? model : nullptr);
 }
 
 Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,

@@ -20,7 +20,8 @@ class Evaluate {
   // All outlive it.
   static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup,
                                                 const data::Samples& test, client::Replica& replica,
-                                                client::Progress& progress, engine::Device device);
+                                                client::Progress& progress, engine::Device device,
+                                                device::DeviceModel* model = nullptr);
   // The same for weights and statistics in the caller's arenas, which outlive it.
   static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup,
                                                 const data::Samples& test, const float* parameters,

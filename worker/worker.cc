@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "client/exchange/coder.h"
-#include "client/train/on_device.h"
+#include "client/exchange/host_coder.h"
 #include "client/train/trainer.h"
 #include "common/algorithm/facts.h"
 #include "common/base/logging.h"
@@ -15,6 +15,9 @@
 #include "setup/report.h"
 #include "worker/board.h"
 #include "worker/compute_threads.h"
+#include "worker/device/device_arenas.h"
+#include "worker/device/device_coder.h"
+#include "worker/device/layout.h"
 #include "worker/job_compute.h"
 #include "worker/net_compute.h"
 #include "worker/read_samples.h"
@@ -58,7 +61,8 @@ Status Worker::Open() {
   if (!replica.ok()) return replica.status();
   replica_ = std::move(*replica);
   TERN_RETURN_IF_ERROR(MakeCompute());
-  auto evaluate = Evaluate::Make(setup_, *test_, *replica_, progress_, DeviceOf(job_));
+  auto evaluate =
+      Evaluate::Make(setup_, *test_, *replica_, progress_, DeviceOf(job_), model_.get());
   if (!evaluate.ok()) return evaluate.status();
   evaluate_ = std::move(*evaluate);
   if (job_.metrics().port() == 0) return Ok();
@@ -85,20 +89,27 @@ Status Worker::MakeCompute() {
     compute_ = MakeWaitCompute(setup_, job_.train(), rank_, replica_->gradients());
     return Ok();
   }
-  if (client::StaysOnDevice(setup_, job_)) {
+  if (device::StaysOnDevice(setup_, job_)) {
     auto model =
-        device::DeviceModel::Make(client::LayoutOf(setup_, replica_->optimizer().Slots().size()));
+        device::DeviceModel::Make(device::LayoutOf(setup_, replica_->optimizer().Slots().size()));
     if (!model.ok()) return model.status();
-    TERN_RETURN_IF_ERROR(replica_->MoveTo(std::move(*model)));
+    model_ = std::move(*model);
+    TERN_RETURN_IF_ERROR(replica_->MoveTo(
+        std::make_unique<device::DeviceArenas>(setup_, replica_->host_values(), *model_)));
     LOG(INFO) << "weights, gradients, codes and updates stay on the GPU";
   }
   auto compute = MakeNetCompute(
       setup_, rank_,
-      {replica_->point(), replica_->gradients(), replica_->statistics().data(), replica_->device()},
+      {replica_->point(), replica_->gradients(), replica_->statistics().data(), model_.get()},
       train_->rule());
   if (!compute.ok()) return compute.status();
   compute_ = std::move(*compute);
   return Ok();
+}
+
+std::unique_ptr<client::GradientCoder> Worker::MakeGradientCoder() const {
+  if (model_ == nullptr) return std::make_unique<client::HostCoder>(setup_, rank_);
+  return std::make_unique<device::DeviceCoder>(setup_, rank_, *model_);
 }
 
 void Worker::LogStart() const {
@@ -124,14 +135,13 @@ Status Worker::Run() {
       steps_,
       client::Replica::MaxStateBytes(setup_),
       checkpoints ? checkpoints->Saved() : protocol::Saved(),
-      algorithm::FactsOf(job_).own_point || client::Coder::KeepsSomething(setup_),
+      algorithm::FactsOf(job_).own_point || client::KeepsSomething(setup_),
       [&coder_for_net](client::Answer answer) { coder_for_net->Scaled(std::move(answer)); }};
   client::NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events,
                        std::move(options));
   const auto board = Board::Make(setup_, rank_, progress_, traffic_);
-  client::Coder coder(setup_, rank_, loop, events, progress_);
+  client::Coder coder(setup_, MakeGradientCoder(), loop, events, progress_);
   coder.ShowTo(board.get());
-  coder.TakeFrom(replica_->device());
   coder_for_net = &coder;
   loop.Start();
   JobCompute compute(*batches_, job_.data().threads(), *compute_, *evaluate_);

@@ -17,6 +17,7 @@
 #include "worker/batch_compute.h"
 #include "worker/data/batches.h"
 #include "worker/data/samples.h"
+#include "worker/device/device_model.h"
 #include "worker/evaluate.h"
 
 namespace tern::worker {
@@ -34,6 +35,7 @@ class Worker {
   Status Open();
   Status MakeCompute();
   Status ReadData();
+  std::unique_ptr<client::GradientCoder> MakeGradientCoder() const;
   void LogStart() const;
 
   const setup::Setup& setup_;
@@ -46,6 +48,7 @@ class Worker {
   std::unique_ptr<data::Samples> train_, test_;
   std::optional<data::Batches> batches_;
   uint64_t steps_ = 0;
+  std::unique_ptr<device::DeviceModel> model_;  // null: values are on the host
   std::unique_ptr<client::Replica> replica_;
   std::unique_ptr<BatchCompute> compute_;
   std::unique_ptr<Evaluate> evaluate_;

@@ -16,30 +16,27 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "client/exchange/gradient_coder.h"
 #include "client/exchange/observer.h"
 #include "client/exchange/port.h"
 #include "client/exchange/progress.h"
 #include "common/base/channel.h"
-#include "common/base/floats.h"
 #include "common/base/saved_state.h"
 #include "common/base/threads.h"
-#include "common/codec/codec.h"
-#include "kernels/codes/stats.h"
 #include "setup/setup.h"
-#include "worker/device/device_model.h"
 
 namespace tern::client {
 
 class Coder {
  public:
-  // Starts the thread. A non-finite value ends the worker through `events`. All arguments outlive
-  // the coder.
-  Coder(const setup::Setup& setup, uint32_t rank, Port& port, Events& events, Progress& progress);
+  // Starts the thread, which alone uses `codes` from now on. A non-finite value ends the worker
+  // through `events`. The other arguments outlive the coder.
+  Coder(const setup::Setup& setup, std::unique_ptr<GradientCoder> codes, Port& port, Events& events,
+        Progress& progress);
   ~Coder();  // stops and joins
 
   // Codes and pushes a bucket. Its values of this round are final and must not change until its
@@ -52,9 +49,6 @@ class Coder {
   // Shows `observer` the pushes of the steps that it asks for; null: nobody. It outlives the coder.
   // Call before the first Push.
   void ShowTo(Observer* observer) { observer_ = observer; }
-  // Gradients, and the codecs' memories of them, are on this device; null: on the host. `device`
-  // outlives the coder. Call before the first Push.
-  void TakeFrom(device::DeviceModel* device);
   // Waits until all pushes are coded, except those that wait for scalers. If rounds may close
   // without this worker, call it before overwriting pushed values. From the compute thread.
   void Finish();
@@ -65,8 +59,6 @@ class Coder {
   void Forget();
   // Whether any codec has a memory.
   bool keeps() const { return keeps_; }
-  // The same, before there is a coder.
-  static bool KeepsSomething(const setup::Setup& setup);
   // Calls `use` with the codecs' memories while nothing is being coded: on the coder's thread,
   // while the caller, the compute thread, waits. If a device does not return them, `use` is not
   // called.
@@ -76,20 +68,16 @@ class Coder {
 
  private:
   struct Ready {
-    uint64_t round = 0;
-    uint32_t bucket = 0;
-    const float* arena = nullptr;
+    GradientCoder::Values values;
     protocol::Request request;
     std::vector<float> scalers;  // of an earlier round, if it is coded with those
     uint64_t show_as = 0;        // the step under which it is shown; 0: it is not
   };
   // A bucket that waits for its scalers, prepared for coding.
   struct Waiting {
-    const float* arena = nullptr;
-    protocol::Request request;
-    std::vector<codec::Prepared> prepared;  // by part of the bucket
-    std::vector<float> own;                 // this worker's scalers of the shared parts
-    uint64_t show_as = 0;                   // as in Ready
+    Ready of;
+    GradientCoder::Prepared prepared;
+    std::vector<float> own;  // this worker's scalers of the shared parts
   };
 
   struct ForgetAll {
@@ -104,67 +92,26 @@ class Coder {
   // Waits for work. Returns false if the channel is closed and empty.
   bool Gather();
   void ForgetAllOf(const ForgetAll& forget);
-  Status Show(const UseKept& to);
-  // Copies the memory of tensor t's codec: device -> host, and host -> device.
-  Status BringKept(uint32_t t, const SavedState& kept);
-  Status SendKept(uint32_t t, const SavedState& kept);
-  void Prepare(const Ready& ready);
-  // Returns false, and ends the worker, if a value to code is not finite.
-  bool PreparePart(const float* arena, const protocol::Part& part, kernels::NoiseKey noise,
-                   codec::Prepared* prepared);
-  Status Finite(const kernels::Stats& stats, uint32_t tensor, uint64_t round) const;
-  // The same for all parts of a bucket whose codecs have no memory; and on the device.
-  bool PrepareParts(const Ready& ready, Waiting* values);
-  bool PrepareOnDevice(const Ready& ready, Waiting* values);
-  bool End(const Status& status);
-  Status WhichIsNotFinite(uint32_t bucket, uint64_t round) const;
-  // Prepares tensors whose codecs have a memory, when the bucket is coded: an earlier round of the
-  // bucket may be waiting for its scalers until then.
-  bool PrepareKept(uint64_t round, const protocol::Bucket& bucket, Waiting* values);
-  // Prepares the tensors that their codec prepares as one (prepares_model), when all are ready.
-  void PrepareTogether(uint64_t round, const protocol::Bucket& bucket, Waiting* values);
-  // The values of tensor t to code: the arena's, or those with the codec's memory added.
-  std::span<const float> ToCode(const float* arena, uint32_t t) const {
-    const float* from = memories_[t] == nullptr ? arena : compensated_.data();
-    return {from + setup_.plan.tensor_begin[t], setup_.plan.tensor_count[t]};
-  }
-  void Encode(const Waiting& values, const codec::Segment& segment, const codec::Prepared& prepared,
-              kernels::NoiseKey noise, std::vector<uint8_t>* codes);
-  // The bytes before a chunk's codes.
-  static std::vector<uint8_t> BeginOf(const protocol::Chunk& chunk, const Waiting& values);
-  Result<Bytes> CodesOf(const Waiting& values, const protocol::Chunk& chunk, uint64_t round);
-  Result<Bytes> CodesOnDevice(const Waiting& values, const protocol::Chunk& chunk, uint64_t round);
-  kernels::NoiseKey NoiseOf(uint64_t round) const;
-  void OnScaled(Answer answer);
-  void CodeWith(const Answer& scaled, Waiting values);
-  void CodeWithScalersBefore(const Ready& ready, Waiting values);
-  // Counts the values that exceed their part's scaler.
-  Result<uint64_t> CountClamped(const protocol::Bucket& bucket, const Waiting& values) const;
-  Result<uint64_t> CountClampedOnDevice(uint64_t round, const protocol::Bucket& bucket,
-                                        const Waiting& values) const;
-  // Copies the bucket before coding, to show it.
-  Result<Observer::Pushed> Copy(uint64_t step, uint32_t bucket, const float* arena) const;
-  Result<Observer::Pushed> CopyOfDevice(uint64_t step, uint64_t round, uint32_t bucket) const;
+  // Each returns the error that ends the worker.
+  Status Prepare(Ready ready);
+  Status OnScaled(Answer answer);
+  Status CodeWith(const Answer& scaled, Waiting waiting);
+  Status CodeWithScalersBefore(Waiting waiting);
+  Status EncodeAndPush(Waiting waiting, uint64_t digest);
   void ForgetBefore(uint64_t round);
-  void EncodeAndPush(uint64_t round, uint32_t bucket, Waiting values, uint64_t digest);
 
   const setup::Setup& setup_;
-  const uint32_t rank_;
+  const std::unique_ptr<GradientCoder> codes_;
   Port& port_;
   Events& events_;
   Progress& progress_;
   ScalersBefore scalers_before_;
   Observer* observer_ = nullptr;
-  device::DeviceModel* device_ = nullptr;
   // By round, bucket. Maxima may arrive before this worker has contributed, if a round does not
   // wait for all workers.
   std::map<std::pair<uint64_t, uint32_t>, Waiting> waiting_;
   std::map<std::pair<uint64_t, uint32_t>, Answer> early_;
-  std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor; null: none
   const bool keeps_;
-  Floats compensated_;  // as long as the model, if there are memories
-  Floats sent_;
-  Floats together_;  // the values for one Prepare
   Channel<std::variant<Ready, Answer, ForgetAll, UseKept>> work_;
   std::deque<Ready> ready_;  // taken from work_, in order
   std::deque<Answer> scaled_;

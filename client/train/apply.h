@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "client/exchange/sums.h"
 #include "client/train/replica.h"
@@ -22,23 +21,19 @@ class Apply {
   Status Run(uint64_t round);
   // The same for one bucket, with localized parameters: all buckets, once each and in any order,
   // make W(round). REQUIRES the bucket's answers.
-  Status Run(uint64_t round, uint32_t bucket);
+  Status Run(uint64_t round, uint32_t bucket) {
+    return replica_.arenas().Apply(sums_, round, bucket);
+  }
   // Whether a round may be applied bucket by bucket while other answers are on their way. Between
   // two buckets the parameters are not a valid W, so nobody may be able to request one, as a
   // joining worker could (on_worker_loss: wait, shrink).
   bool by_bucket() const { return by_bucket_; }
 
  private:
-  Status RunOnDevice(uint64_t round, uint32_t bucket, const update::Step& step);
-  // For rules that need whole tensors.
-  Status RunTensorsOnDevice(uint64_t round, uint32_t bucket, const update::Step& step,
-                            device::DeviceModel& device);
-
   const setup::Setup& setup_;
   Replica& replica_;
   const Sums& sums_;
   const bool by_bucket_;
-  std::vector<float> decay_;  // by tensor, if replicas add it
 };
 
 }  // namespace tern::client

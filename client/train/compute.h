@@ -1,5 +1,5 @@
-// Computes a worker's gradients and evaluates its weights. Which samples it takes is its own affair.
-// Threads: the compute thread.
+// Computes a worker's gradients and evaluates its weights. Which samples it takes is its own
+// affair. Threads: the compute thread.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct Score {
 
 class Compute {
  public:
-  // Called before the first layer that reads tensor t does so: the tensor may still be written until
-  // it returns. Returning false ends the pass there.
+  // Called before the first layer that reads tensor t does so: the tensor may still be written
+  // until it returns. Returning false ends the pass there.
   using Need = std::function<bool(uint32_t tensor)>;
   // Called when the gradient of tensor t is final.
   using Ready = std::function<void(uint32_t tensor)>;

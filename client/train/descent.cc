@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "client/train/gradient.h"
+#include "client/train/host_arenas.h"
 
 namespace tern::client {
 
 Descent::Descent(const setup::Setup& setup, Replica& replica, const update::Schedule& schedule)
-    : setup_(setup), replica_(replica), schedule_(schedule) {
-  for (uint32_t t = 0; t < setup.table.parameters.size(); ++t)
-    decay_.push_back(DecayOf(setup, t, pb::WeightDecay::local));
-}
+    : setup_(setup),
+      replica_(replica),
+      schedule_(schedule),
+      decay_(DecaysOf(setup, pb::WeightDecay::local)) {}
 
 void Descent::MovePoint(uint64_t step) {
   const update::Step at{schedule_.Rate(step - 1), step};

@@ -1,18 +1,10 @@
 #include "client/train/gradient.h"
 
-#include <cmath>
 #include <utility>
 
-#include "common/update/clip.h"
-#include "kernels/update/optimizer.h"
+#include "client/train/host_arenas.h"
 
 namespace tern::client {
-
-float DecayOf(const setup::Setup& setup, uint32_t t, pb::WeightDecay::Where where) {
-  const pb::WeightDecay& decay = setup.job.train().weight_decay();
-  if (decay.where() != where || (setup.table.parameters[t].is_bias && !decay.biases())) return 0;
-  return static_cast<float>(decay.rate());
-}
 
 Gradient::Gradient(const setup::Setup& setup, Compute& compute, Replica& replica,
                    Progress& progress)
@@ -20,11 +12,9 @@ Gradient::Gradient(const setup::Setup& setup, Compute& compute, Replica& replica
       compute_(compute),
       replica_(replica),
       progress_(progress),
+      decay_(DecaysOf(setup, pb::WeightDecay::in_gradient)),
       buckets_of_(setup.plan.BucketsOfTensors()),
-      in_backward_(setup.job.exchange().overlap() && setup.job.train().clip_norm() == 0) {
-  for (uint32_t t = 0; t < setup.plan.tensor_count.size(); ++t)
-    decay_.push_back(DecayOf(setup, t, pb::WeightDecay::in_gradient));
-}
+      in_backward_(setup.job.exchange().overlap() && setup.job.train().clip_norm() == 0) {}
 
 Status Gradient::Fetch() {
   const Result<uint32_t> samples = compute_.Fetch();
@@ -67,7 +57,8 @@ Status Gradient::Backward(const Ready& ready) {
     tensors_left_.push_back(bucket.tensors);
   Status decayed;
   compute_.Backward([&](uint32_t tensor) {
-    if (decayed.ok()) decayed = AddDecay(tensor);
+    if (decayed.ok() && decay_[tensor] != 0)
+      decayed = replica_.arenas().AddDecay(tensor, decay_[tensor]);
     if (!in_backward_ || !decayed.ok()) return;
     for (uint32_t bucket : buckets_of_[tensor]) {
       if (--tensors_left_[bucket] == 0) ready(bucket);
@@ -77,33 +68,10 @@ Status Gradient::Backward(const Ready& ready) {
   TERN_RETURN_IF_ERROR(decayed);
   progress_.Move();
   if (in_backward_) return Ok();
-  TERN_RETURN_IF_ERROR(Clip());
+  const double clip = setup_.job.train().clip_norm();
+  if (clip != 0) TERN_RETURN_IF_ERROR(replica_.arenas().Clip(clip));
   for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) ready(b);
   return Ok();
-}
-
-Status Gradient::AddDecay(uint32_t tensor) {
-  if (decay_[tensor] == 0) return Ok();
-  const uint64_t begin = setup_.plan.tensor_begin[tensor], count = setup_.plan.tensor_count[tensor];
-  if (replica_.device() != nullptr)
-    return replica_.device()->AddDecay(begin, count, decay_[tensor]);
-  float* g = replica_.gradients() + begin;
-  kernels::AddDecay(g, replica_.point() + begin, count, decay_[tensor], g);
-  return Ok();
-}
-
-Status Gradient::Clip() {
-  const double clip = setup_.job.train().clip_norm();
-  device::DeviceModel* device = replica_.device();
-  if (clip == 0) return Ok();
-  if (device == nullptr) {
-    update::ClipByNorm(replica_.gradients(), setup_.table.total, clip);
-    return Ok();
-  }
-  const auto squares = device->SquaresOfGradients();
-  if (!squares.ok()) return squares.status();
-  const double scale = update::ClipScale(std::sqrt(*squares), clip);
-  return scale == 1 ? Ok() : device->ScaleGradients(static_cast<float>(scale));
 }
 
 Gradient::Losses Gradient::TakeLosses() { return std::exchange(losses_, {}); }

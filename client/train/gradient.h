@@ -47,22 +47,17 @@ class Gradient {
   // `time` excludes the time in `need`.
   Result<double> Forward(const Need& need, TimeScope* time);
   Status Backward(const Ready& ready);
-  Status AddDecay(uint32_t tensor);
-  Status Clip();
 
   const setup::Setup& setup_;
   Compute& compute_;
   Replica& replica_;
   Progress& progress_;
-  std::vector<float> decay_;                       // by tensor, added to the gradient
+  const std::vector<float> decay_;                 // by tensor, added to the gradient
   std::vector<std::vector<uint32_t>> buckets_of_;  // by tensor
   std::vector<uint32_t> tensors_left_;             // by bucket, in the running backward
   bool in_backward_;
   uint32_t samples_ = 0;  // of the step
   Losses losses_;
 };
-
-// The weight decay of tensor `t` at the place `where`; 0 if the job has none there.
-float DecayOf(const setup::Setup& setup, uint32_t t, pb::WeightDecay::Where where);
 
 }  // namespace tern::client

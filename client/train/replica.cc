@@ -5,13 +5,12 @@
 #include <string>
 #include <utility>
 
+#include "client/train/host_arenas.h"
 #include "common/algorithm/facts.h"
 #include "common/base/hash.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/tensors/safetensors.h"
-#include "common/update/schedule.h"
-#include "kernels/update/optimizer.h"
 #include "models/graph/arena.h"
 
 namespace tern::client {
@@ -27,6 +26,7 @@ Result<std::unique_ptr<Replica>> Replica::Make(const setup::Setup& setup) {
   auto optimizer = update::MakeOptimizer(setup.job.train().optimizer(), setup.table.total);
   if (!optimizer.ok()) return optimizer.status();
   replica->optimizer_ = std::move(*optimizer);
+  replica->arenas_ = std::make_unique<HostArenas>(setup, replica->host_values());
   return replica;
 }
 
@@ -44,56 +44,19 @@ Replica::Replica(const setup::Setup& setup)
   if (setup.job.evaluation().ema_decay() > 0) average_ = parameters_;
 }
 
-device::DeviceModel::Host Replica::HostArenas() {
-  device::DeviceModel::Host host;
-  host.weights = parameters_.data();
-  for (const update::Optimizer::Slot& slot : optimizer_->Slots())
-    host.slots.push_back(slot.values.data());
-  host.average = average_.data();
-  return host;
+HostValues Replica::host_values() {
+  return {parameters(), point(), gradients(), average_.empty() ? nullptr : average_.data(),
+          optimizer_.get()};
 }
 
-Status Replica::MoveTo(std::unique_ptr<device::DeviceModel> device) {
-  device_ = std::move(device);
+Status Replica::MoveTo(std::unique_ptr<Arenas> arenas) {
+  arenas_ = std::move(arenas);
   return Send();
 }
 
-Status Replica::Send() {
-  newer_there_ = false;
-  return device_ == nullptr ? Ok() : device_->Send(HostArenas());
-}
-
-Status Replica::Bring() {
-  if (!newer_there_) return Ok();
-  TERN_RETURN_IF_ERROR(device_->CheckSums());
-  TERN_RETURN_IF_ERROR(device_->Bring(HostArenas()));
-  newer_there_ = false;
-  return Ok();
-}
-
-float* Replica::scratch() {
-  scratch_.resize(parameters_.size());
-  return scratch_.data();
-}
-
-void Replica::Update(const float* g, size_t first, size_t n, const update::Step& step,
-                     float decay) {
-  optimizer_->Update(parameters_.data() + first, g, first, n, step, decay);
-  Average(first, n, step.number);
-}
-
 void Replica::Average(size_t first, size_t n, uint64_t update) {
-  if (average_.empty()) return;
-  kernels::EmaUpdate(average_.data() + first, parameters_.data() + first, n, OneMinusDecay(update));
-}
-
-Status Replica::AverageOnDevice(size_t first, size_t n, uint64_t update) {
-  return average_.empty() ? Ok() : device_->Average(first, n, OneMinusDecay(update));
-}
-
-float Replica::OneMinusDecay(uint64_t update) const {
-  const double keep = update::EmaDecay(setup_.job.evaluation().ema_decay(), update - 1);
-  return static_cast<float>(1 - keep);
+  UpdateAverage(setup_, parameters_.data(), first, n, update,
+                average_.empty() ? nullptr : average_.data());
 }
 
 void Replica::ResetOptimizer() {

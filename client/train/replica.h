@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "client/train/arenas.h"
 #include "common/base/bytes.h"
 #include "common/base/floats.h"
 #include "common/base/saved_state.h"
@@ -15,7 +16,6 @@
 #include "common/tensors/safetensors.h"
 #include "common/update/optimizer.h"
 #include "setup/setup.h"
-#include "worker/device/device_model.h"
 
 namespace tern::client {
 
@@ -36,30 +36,18 @@ class Replica {
   // The moving average; empty if the job has none.
   Floats& average() { return average_; }
   update::Optimizer& optimizer() { return *optimizer_; }
-  bool needs_whole_tensors() const { return optimizer_->needs_whole_tensors(); }
-  // Moves weights and optimizer state to the device, which owns them from now on. Loaded states are
-  // copied there; a caller that reads them on the host (a hash, a state, views) calls Bring first.
-  Status MoveTo(std::unique_ptr<device::DeviceModel> device);
-  device::DeviceModel* device() { return device_.get(); }
-  // For changing the arenas on the device: marks the host's copies as stale.
-  device::DeviceModel& UseDevice() {
-    newer_there_ = true;
-    return *device_;
-  }
-  // Bring: copies all arenas from device to host. Send: from host to device, after a change there.
-  Status Bring();
-  Status Send();
-
-  // An arena as long as the model, for a caller that needs a whole round before it can update.
-  float* scratch();
-
-  // Updates elements [first, first + n) of W with the mean gradient g (docs/ALGORITHMS.md, section
-  // 1), and their moving average.
-  void Update(const float* g, size_t first, size_t n, const update::Step& step, float decay);
-  // Updates the moving average of elements of W after change number `update` (from 1); on the host,
-  // or on the device.
+  // Where the values lie: at first in the arrays above. MoveTo: somewhere else, which owns weights
+  // and optimizer state from now on. Loaded states are copied there; a caller that reads them here
+  // (a hash, a state, views) calls Bring first.
+  Arenas& arenas() { return *arenas_; }
+  Status MoveTo(std::unique_ptr<Arenas> arenas);
+  // The arrays above.
+  HostValues host_values();
+  Status Bring() { return arenas_->Bring(); }
+  Status Send() { return arenas_->Send(); }
+  // Updates the moving average of elements [first, first + n) after change number `update` (from 1)
+  // of W, in the arrays above.
   void Average(size_t first, size_t n, uint64_t update);
-  Status AverageOnDevice(size_t first, size_t n, uint64_t update);
 
   // Resets the optimizer's state.
   void ResetOptimizer();
@@ -94,16 +82,12 @@ class Replica {
   Status Load(const tensors::TensorFile& file, bool whole);
   Status LoadArenas(const tensors::TensorFile& file, bool whole);
 
-  device::DeviceModel::Host HostArenas();
-  float OneMinusDecay(uint64_t update) const;
-
   const setup::Setup& setup_;
-  std::unique_ptr<device::DeviceModel> device_;
-  bool newer_there_ = false;  // the weights on the device are newer than the host's
   std::vector<SavedState::Array> also_;
-  Floats parameters_, point_, gradients_, average_, scratch_;
+  Floats parameters_, point_, gradients_, average_;
   std::vector<float> statistics_, mean_statistics_;
   std::unique_ptr<update::Optimizer> optimizer_;
+  std::unique_ptr<Arenas> arenas_;  // last: it uses the arrays
 };
 
 }  // namespace tern::client

@@ -21,11 +21,6 @@ struct SavedLosses {
   }
 };
 
-void Append(const SavedState& more, SavedState* state) {
-  state->arrays.insert(state->arrays.end(), more.arrays.begin(), more.arrays.end());
-  state->numbers.insert(state->numbers.end(), more.numbers.begin(), more.numbers.end());
-}
-
 }  // namespace
 
 Status Trainer::WriteCheckpointIfDue() {
@@ -53,7 +48,7 @@ Status Trainer::WriteCheckpoint() {
   losses.AddState(&own);
   Status written;
   const Status kept_here = p_.coder.WithKept([&](const SavedState& kept) {
-    Append(kept, &own);
+    own.Append(kept);
     written = p_.checkpoints->Write(steps_done_, algorithm_->applied(), p_.replica, own);
   });
   TERN_RETURN_IF_ERROR(kept_here);
@@ -112,7 +107,7 @@ Status Trainer::RestoreOwn() {
   Status restored;
   const Status kept_there = p_.coder.WithKept([&](const SavedState& kept) {
     // Without rounds servers may have counted what the codecs had left out by then.
-    if (has_rounds_) Append(kept, &own);
+    if (has_rounds_) own.Append(kept);
     restored = checkpoint::Restore(file, own);
   });
   TERN_RETURN_IF_ERROR(kept_there);

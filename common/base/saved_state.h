@@ -21,6 +21,13 @@ struct SavedState {
   };
   std::vector<Array> arrays;
   std::vector<Number> numbers;
+
+  // Adds what `more` has, its names after `prefix`.
+  void Append(const SavedState& more, const std::string& prefix = "") {
+    for (const Array& array : more.arrays) arrays.push_back({prefix + array.name, array.values});
+    for (const Number& number : more.numbers)
+      numbers.push_back({prefix + number.name, number.value});
+  }
 };
 
 }  // namespace tern

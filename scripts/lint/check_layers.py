@@ -29,15 +29,15 @@ LAYERS = {
     # What every program makes of a job first.
     "setup": COMMON + LEAVES + ["models"],
     "worker/data": LEAVES + ["models"],
-    # Codes are made where the gradients lie.
-    "worker/device": LEAVES + ["common/codec"],
+    "client": COMMON + LEAVES + ["models", "setup"],
+    # client's interfaces, for values that lie on a GPU.
+    "worker/device": COMMON + LEAVES + ["client", "setup"],
     "worker/engine": LEAVES + ["models", "worker/device/cuda_model.h", "worker/device/device.h"],
     "worker/tensorboard": ["common/base", "proto"],
-    "client": COMMON + LEAVES + ["models", "setup", "worker", "worker/data", "worker/device", "worker/engine"],
     "server": COMMON + ["models", "proto", "setup"],
     "worker": COMMON + LEAVES + ["client", "models", "setup", "worker/data", "worker/device", "worker/engine", "worker/tensorboard"],
     # `tern predict` measures what workers do with what workers use.
-    "tools": COMMON + LEAVES + ["client", "models", "setup", "worker", "worker/data"],
+    "tools": COMMON + LEAVES + ["client", "models", "setup", "worker", "worker/data", "worker/engine"],
 }
 
 # Library: how its includes begin, and the folders that wrap it. Tests may use any.

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "client/exchange/coder.h"
+#include "client/exchange/host_coder.h"
 #include "client/train/apply.h"
 #include "common/codec/codecs.h"
 #include "common/protocol/rounds/cells.h"
@@ -52,7 +53,7 @@ class Alone {
   Alone(const setup::Setup& job)
       : replica(std::move(*Replica::Make(job))),
         board(worker::Board::Make(job, 1, progress, traffic)),
-        coder(job, 1, port, events, progress),
+        coder(job, std::make_unique<HostCoder>(job, 1), port, events, progress),
         job_(job),
         sums_(job),
         apply_(job, *replica, sums_) {

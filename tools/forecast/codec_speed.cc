@@ -259,6 +259,7 @@ Status MeasureUpdate(const setup::Setup& setup, Profile* profile) {
   if (!replica.ok()) return replica.status();
   client::Replica& r = **replica;
   const auto& plan = setup.plan;
+  Floats to(plan.parameters());
   double update = 1e9, copy = 1e9;  // the least of a few, as nothing else is to be counted
   for (uint64_t i = 1; i <= 4; ++i) {
     double now = 0, copied = 0;
@@ -266,12 +267,14 @@ Status MeasureUpdate(const setup::Setup& setup, Profile* profile) {
       Watch watch(&now);
       for (size_t t = 0; t < plan.tensor_count.size(); ++t) {
         const uint64_t first = plan.tensor_begin[t];
-        r.Update(r.gradients() + first, first, plan.tensor_count[t], {1e-6, i}, 0);
+        r.optimizer().Update(r.parameters() + first, r.gradients() + first, first,
+                             plan.tensor_count[t], {1e-6, i}, 0);
+        r.Average(first, plan.tensor_count[t], i);
       }
     }
     {
       Watch watch(&copied);
-      std::copy_n(r.parameters(), plan.parameters(), r.scratch());
+      std::copy_n(r.parameters(), plan.parameters(), to.data());
     }
     update = std::min(update, now);
     copy = std::min(copy, copied);

@@ -259,6 +259,12 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
   return plan;
 }
 
+uint32_t ExchangePlan::ChunkIndex(const Chunk& chunk) const {
+  size_t before = 0;
+  for (uint32_t b = 0; b < chunk.bucket; ++b) before += buckets[b].chunks.size();
+  return static_cast<uint32_t>(before) + chunk.index;
+}
+
 std::vector<std::vector<uint32_t>> ExchangePlan::BucketsOfTensors() const {
   std::vector<std::vector<uint32_t>> of(tensor_count.size());
   for (uint32_t b = 0; b < buckets.size(); ++b) {

@@ -89,6 +89,8 @@ struct ExchangePlan {
   bool shares_before(uint64_t round) const { return scalers_from == 0 || round <= scalers_from; }
   // For each tensor, the buckets that have elements of it.
   std::vector<std::vector<uint32_t>> BucketsOfTensors() const;
+  // The number of a chunk, counted over all buckets.
+  uint32_t ChunkIndex(const Chunk& chunk) const;
   uint64_t parameters() const {
     return tensor_begin.empty() ? 0 : tensor_begin.back() + tensor_count.back();
   }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "client/exchange/host_coder.h"
 #include "client/train/apply.h"
 #include "common/codec/codecs.h"
 #include "common/protocol/rounds/cells.h"
@@ -20,7 +21,7 @@ struct OneWorker {
   OneWorker(const setup::Setup& job, uint32_t rank)
       : replica(std::move(*Replica::Make(job))),
         progress(registry),
-        coder(job, rank, port, events, progress),
+        coder(job, std::make_unique<HostCoder>(job, rank), port, events, progress),
         sums(job),
         apply(job, *replica, sums) {
     coder.TakeScalersFrom(

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "client/exchange/coder.h"
+#include "client/exchange/host_coder.h"
 #include "client/train/trainer.h"
 #include "common/algorithm/algorithms.h"
 #include "common/protocol/rounds/cells.h"
@@ -287,7 +288,8 @@ std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& opt
     Member& member = *members[rank];
     member.replica = std::move(*Replica::Make(job));
     member.port = std::make_unique<ClusterPort>(rank, job, member, servers);
-    member.coder = std::make_unique<Coder>(job, rank, *member.port, member.events, member.progress);
+    member.coder = std::make_unique<Coder>(job, std::make_unique<HostCoder>(job, rank),
+                                           *member.port, member.events, member.progress);
   }
   std::vector<std::thread> threads;
   for (uint32_t rank = 0; rank < members.size(); ++rank) {

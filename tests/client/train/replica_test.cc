@@ -6,17 +6,22 @@
 
 #include "common/tensors/safetensors.h"
 #include "models/graph/arena.h"
-#include "tests/client/train/memory_as_device.h"
 #include "tests/client/train/train_job.h"
 
 namespace tern::client {
 namespace {
 
+// One step of the optimizer and of the average.
+void Update(Replica* replica, const std::vector<float>& g, const update::Step& step) {
+  replica->optimizer().Update(replica->parameters(), g.data(), 0, g.size(), step, 0);
+  replica->Average(0, g.size(), step.number);
+}
+
 void TrainALittle(Replica* replica, uint64_t total, uint64_t rounds) {
   std::vector<float> g(total);
   for (uint64_t round = 1; round <= rounds; ++round) {
     for (uint64_t i = 0; i < total; ++i) g[i] = static_cast<float>((i * 7 + round * 13) % 11) - 5;
-    replica->Update(g.data(), 0, total, {0.01, round}, 0);
+    Update(replica, g, {0.01, round});
   }
 }
 
@@ -62,7 +67,7 @@ TEST(Replica, AveragesTheWeightsAsTensorFlowDoes) {
   double w = expected;
   const std::vector<float> g(job->table.total, 1.f);
   for (uint64_t t = 0; t < 20; ++t) {
-    replica->Update(g.data(), 0, g.size(), {0.5, t + 1}, 0);
+    Update(replica.get(), g, {0.5, t + 1});
     w -= 0.5;
     const double decay =
         std::min(0.9999, (1.0 + static_cast<double>(t)) / (10.0 + static_cast<double>(t)));
@@ -83,30 +88,6 @@ TEST(Replica, WritesWeightsThatReadBack) {
   ASSERT_TRUE(models::LoadArena(*file, job->table, arena.data()).ok());
   EXPECT_TRUE(std::equal(arena.begin(), arena.end(), replica->parameters()));
   std::filesystem::remove_all(folder);
-}
-
-TEST(Replica, HasTheDevicesWeightsWhenTheyAreBrought) {
-  const auto job = SmallJob();
-  auto replica = std::move(*Replica::Make(*job));
-  auto made = std::make_unique<MemoryAsDevice>(job->table.total);
-  MemoryAsDevice& device = *made;
-  ASSERT_TRUE(replica->MoveTo(std::move(made)).ok());
-  const float first = replica->parameters()[0];
-  EXPECT_EQ(device.weights[0], first);
-  const Bytes before = replica->SaveState(0);
-
-  replica->UseDevice();
-  device.weights[0] = first + 1;
-  device.refuses = Status(Code::kPeerLost, "it has fallen off the bus");
-  const std::string folder = testing::TempDir() + "/tern_weights_of_device";
-  EXPECT_EQ(replica->WriteWeights(folder, 1).code(), Code::kPeerLost) << "nothing stale is written";
-  EXPECT_EQ(replica->Bring().code(), Code::kPeerLost);
-  device.refuses = Ok();
-  ASSERT_TRUE(replica->Bring().ok()) << "they are still newer there";
-  EXPECT_EQ(replica->parameters()[0], first + 1);
-
-  ASSERT_TRUE(replica->LoadState(before).ok());
-  EXPECT_EQ(device.weights[0], first) << "what is loaded goes there";
 }
 
 }  // namespace

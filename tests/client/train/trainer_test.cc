@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 
+#include "client/exchange/host_coder.h"
 #include "common/base/hash.h"
 #include "common/protocol/rounds/cells.h"
 #include "common/tensors/safetensors.h"
@@ -108,7 +109,7 @@ class Step : public testing::Test {
     evaluate_ = std::move(
         *worker::Evaluate::Make(*job_, *test_, *replica_, progress_, engine::Device::kCpu));
     port_.emplace(*job_, *replica_, events_);
-    coder_.emplace(*job_, 0, *port_, events_, progress_);
+    coder_.emplace(*job_, std::make_unique<HostCoder>(*job_, 0), *port_, events_, progress_);
     port_->coder = &*coder_;
     port_->on_finish = [this] { events_.Push(Ended{Ok()}); };
   }

@@ -1,31 +1,31 @@
 // The coder of gradients that lie on a device.
+#include "worker/device/device_coder.h"
+
 #include <gmock/gmock.h>
 
 #include <cmath>
 
 #include "client/exchange/coder.h"
-#include "tests/client/train/memory_as_device.h"
 #include "tests/client/train/recording_port.h"
 #include "tests/client/train/train_job.h"
+#include "tests/worker/device/memory_as_device.h"
 
-namespace tern::client {
+namespace tern::device {
 namespace {
 
 struct OnMemory {
   explicit OnMemory(const std::string& codec, const std::string& more = "seed=1")
-      : job(SmallJob({"exchange.codec=" + codec, more})),
+      : job(client::SmallJob({"exchange.codec=" + codec, more})),
         device(job->table.total),
         progress(registry),
-        coder(*job, 1, port, events, progress) {
-    coder.TakeFrom(&device);
-  }
+        coder(*job, std::make_unique<DeviceCoder>(*job, 1, device), port, events, progress) {}
   std::unique_ptr<setup::Setup> job;
   MemoryAsDevice device;
   Registry registry;
-  RecordingPort port;
-  Events events;
-  Progress progress;
-  Coder coder;
+  client::RecordingPort port;
+  client::Events events;
+  client::Progress progress;
+  client::Coder coder;
 };
 
 TEST(CoderOnDevice, PushesWhatIsCodedThere) {
@@ -54,7 +54,7 @@ TEST(CoderOnDevice, SaysWhichTensorIsNotFinite) {
   on.device.stats.resize(on.job->plan.buckets[0].parts, {.finite = true});
   on.device.stats[1].finite = false;
   on.coder.Push(3, 0, nullptr);
-  const Status ended = std::get<Ended>(*on.events.Pop()).status;
+  const Status ended = std::get<client::Ended>(*on.events.Pop()).status;
   EXPECT_EQ(ended.code(), Code::kDiverged);
   const uint32_t second = on.job->plan.parts[on.job->plan.buckets[0].first_part + 1].tensor;
   EXPECT_THAT(ended.message(),
@@ -113,4 +113,4 @@ TEST(CoderOnDevice, ShowsNothingThatItCouldNotBring) {
 }
 
 }  // namespace
-}  // namespace tern::client
+}  // namespace tern::device

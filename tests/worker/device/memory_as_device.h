@@ -10,9 +10,9 @@
 #include "kernels/update/optimizer_math.h"
 #include "worker/device/device_model.h"
 
-namespace tern::client {
+namespace tern::device {
 
-class MemoryAsDevice : public device::DeviceModel {
+class MemoryAsDevice : public DeviceModel {
  public:
   explicit MemoryAsDevice(size_t elements) : weights(elements), kept(elements) {}
 
@@ -83,4 +83,4 @@ class MemoryAsDevice : public device::DeviceModel {
   static std::ptrdiff_t Place(uint64_t begin) { return static_cast<std::ptrdiff_t>(begin); }
 };
 
-}  // namespace tern::client
+}  // namespace tern::device

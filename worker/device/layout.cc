@@ -1,32 +1,48 @@
-#include "client/train/on_device.h"
+#include "worker/device/layout.h"
 
-#include "client/train/local_point.h"
+#include "client/train/arenas.h"
 #include "common/algorithm/facts.h"
 #include "common/protocol/plan/codec_options.h"
 #include "kernels/device/tiling.h"
 
-namespace tern::client {
+namespace tern::device {
+namespace {
+
+std::vector<DeviceModel::Local> LocalArraysOf(const pb::Job& job) {
+  const client::LocalValues one(job, 1);
+  std::vector<DeviceModel::Local> arrays = {DeviceModel::Local::kPoint};
+  if (!one.before.empty()) arrays.push_back(DeviceModel::Local::kBefore);
+  for (const update::Optimizer::Slot& slot : one.updater->Slots()) arrays.push_back(ArenaOf(slot));
+  return arrays;
+}
+
+}  // namespace
+
+DeviceModel::Local ArenaOf(const update::Optimizer::Slot& slot) {
+  return slot.name == "local_momentum" ? DeviceModel::Local::kVelocity
+                                       : DeviceModel::Local::kMeanSquare;
+}
 
 bool StaysOnDevice(const setup::Setup& setup, const pb::Job& own) {
   const pb::Train& train = own.train();
   if (own.workers().device() != pb::Workers::cuda || train.compute() != pb::Train::net ||
       !algorithm::FactsOf(own).stays_on_device || setup.plan.central)
     return false;
-  if (setup.plan.codecs.size() != 1 || !device::DeviceModel::Codes(*setup.plan.codecs.front()))
+  if (setup.plan.codecs.size() != 1 || !DeviceModel::Codes(*setup.plan.codecs.front()))
     return false;
   const codec::Codec& codec = *setup.plan.codecs.front();
   // A rule that looks at tensors as a whole finds them in the parts of buckets.
   return codec.scaler_elements() == 0 || train.optimizer().name() != "lars";
 }
 
-device::DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t slots) {
+DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t slots) {
   const protocol::ExchangePlan& plan = setup.plan;
-  device::DeviceModel::Layout layout;
+  DeviceModel::Layout layout;
   layout.elements = setup.table.total;
   layout.slots = static_cast<uint32_t>(slots);
   layout.average = setup.job.evaluation().ema_decay() > 0;
   const algorithm::Facts facts = algorithm::FactsOf(setup.job);
-  if (facts.local != nullptr) layout.local = LocalPoint::Arenas(setup.job);
+  if (facts.local != nullptr) layout.local = LocalArraysOf(setup.job);
   layout.rounds = facts.window;
   layout.columns = plan.column;
   layout.workers = plan.workers;
@@ -54,11 +70,4 @@ device::DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t slots) {
   return layout;
 }
 
-uint32_t ChunkIndex(const protocol::ExchangePlan& plan, uint32_t bucket, uint32_t chunk) {
-  uint32_t before = 0;
-  for (uint32_t b = 0; b < bucket; ++b)
-    before += static_cast<uint32_t>(plan.buckets[b].chunks.size());
-  return before + chunk;
-}
-
-}  // namespace tern::client
+}  // namespace tern::device

@@ -1,16 +1,16 @@
-#include "client/train/on_device.h"
+#include "worker/device/layout.h"
 
 #include <gtest/gtest.h>
 
 #include "kernels/device/tiling.h"
 #include "tests/client/train/train_job.h"
 
-namespace tern::client {
+namespace tern::device {
 namespace {
 
 bool Stays(std::vector<std::string> settings) {
   settings.insert(settings.begin(), "workers.device=cuda");
-  const auto setup = SmallJob(settings);
+  const auto setup = client::SmallJob(settings);
   return setup != nullptr && StaysOnDevice(*setup, setup->job);
 }
 
@@ -43,7 +43,7 @@ TEST(StaysOnDevice, WithAllRules) {
 }
 
 TEST(LayoutOf, HasEveryElementOnceInChunks) {
-  const auto setup = SmallJob({"exchange.chunk_kib=1"});
+  const auto setup = client::SmallJob({"exchange.chunk_kib=1"});
   ASSERT_NE(setup, nullptr);
   const auto layout = LayoutOf(*setup, 1);
   EXPECT_EQ(layout.elements, setup->table.total);
@@ -57,8 +57,8 @@ TEST(LayoutOf, HasEveryElementOnceInChunks) {
   }
   for (const int times : seen) ASSERT_EQ(times, 1);
   const auto& last = setup->plan.buckets.back().chunks.back();
-  EXPECT_EQ(ChunkIndex(setup->plan, last.bucket, last.index) + 1, layout.chunks.size());
+  EXPECT_EQ(setup->plan.ChunkIndex(last) + 1, layout.chunks.size());
 }
 
 }  // namespace
-}  // namespace tern::client
+}  // namespace tern::device

@@ -1,0 +1,46 @@
+#include "client/exchange/gradient_coder.h"
+
+#include <algorithm>
+
+#include "common/algorithm/facts.h"
+#include "common/base/text.h"
+
+namespace tern::client {
+namespace {
+
+std::string WhatIsPushed(const pb::Job& job) {
+  switch (algorithm::FactsOf(job).pushes) {
+    case pb::AlgorithmTraits::gradient:
+      return "the gradient of ";
+    case pb::AlgorithmTraits::parameters:
+      return "parameter ";
+    case pb::AlgorithmTraits::change:
+      break;
+  }
+  return "the change of ";
+}
+
+}  // namespace
+
+kernels::NoiseKey GradientCoder::NoiseOf(uint64_t round) const {
+  kernels::NoiseKey noise;
+  noise.seed = setup_.job.seed();
+  noise.rank = static_cast<uint16_t>(rank_);
+  noise.round = round;
+  return noise;
+}
+
+Status GradientCoder::Finite(const kernels::Stats& stats, uint32_t tensor, uint64_t round) const {
+  if (stats.finite) return Ok();
+  return Status(Code::kDiverged, Cat(WhatIsPushed(setup_.job), setup_.table.parameters[tensor].name,
+                                     " is not finite at round ", round, " on worker ", rank_,
+                                     "; lower the learning rate"));
+}
+
+bool KeepsSomething(const setup::Setup& setup) {
+  const auto& codecs = setup.plan.codec_of;
+  return std::any_of(codecs.begin(), codecs.end(),
+                     [](const auto& codec) { return codec->NewMemory(1) != nullptr; });
+}
+
+}  // namespace tern::client

@@ -1,0 +1,41 @@
+// The coder of values in a host's memory.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "client/exchange/gradient_coder.h"
+#include "common/base/floats.h"
+
+namespace tern::client {
+
+class HostCoder : public GradientCoder {
+ public:
+  HostCoder(const setup::Setup& setup, uint32_t rank);
+
+  Result<Prepared> Prepare(const Values& values) override;
+  Status PrepareKept(const Values& values, Prepared* prepared) override;
+  Result<uint64_t> CountClamped(const Values& values, const Prepared& prepared,
+                                std::span<const float> own) override;
+  Result<Bytes> Encode(const Values& values, const protocol::Chunk& chunk, const Prepared& prepared,
+                       std::span<const float> before) override;
+  Result<std::vector<float>> Copy(const Values& values) override;
+  Status Forget() override;
+  Status WithKept(const std::function<void(SavedState)>& use) override;
+
+ private:
+  // What to code of a part: the arena's values, or those with the codec's memory added.
+  std::span<const float> ToCode(const float* arena, const protocol::Part& part) const;
+  Status PreparePart(const Values& values, const protocol::Part& part, codec::Prepared* prepared);
+  // Prepares the tensors that their codec prepares as one (prepares_model), when all are ready.
+  void PrepareTogether(const Values& values, Prepared* prepared);
+  void EncodeSegment(const Values& values, const codec::Segment& segment,
+                     const codec::Prepared& prepared, std::vector<uint8_t>* codes);
+
+  std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor; null: none
+  Floats compensated_;  // as long as the model, if there are memories
+  Floats sent_;
+  Floats together_;  // the values for one Prepare
+};
+
+}  // namespace tern::client

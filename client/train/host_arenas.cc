@@ -1,0 +1,108 @@
+#include "client/train/host_arenas.h"
+
+#include <algorithm>
+
+#include "common/update/clip.h"
+#include "common/update/schedule.h"
+#include "kernels/update/optimizer.h"
+
+namespace tern::client {
+
+HostArenas::HostArenas(const setup::Setup& setup, const HostValues& values)
+    : setup_(setup), values_(values), decay_(DecaysOf(setup, pb::WeightDecay::local)) {}
+
+Status HostArenas::AddDecay(uint32_t t, float decay) {
+  const uint64_t begin = setup_.plan.tensor_begin[t];
+  float* g = values_.gradients + begin;
+  kernels::AddDecay(g, values_.point + begin, setup_.plan.tensor_count[t], decay, g);
+  return Ok();
+}
+
+Status HostArenas::Clip(double norm) {
+  update::ClipByNorm(values_.gradients, setup_.table.total, norm);
+  return Ok();
+}
+
+void HostArenas::Update(uint32_t t, uint64_t first, std::span<const float> mean,
+                        const update::Step& step) {
+  values_.optimizer->Update(values_.weights + first, mean.data(), first, mean.size(), step,
+                            decay_[t]);
+  UpdateAverage(setup_, values_.weights, first, mean.size(), step.number, values_.average);
+}
+
+Status HostArenas::Apply(const Sums& sums, uint64_t round, uint32_t bucket) {
+  const update::Step step{sums.learning_rate(round), round};
+  if (values_.optimizer->needs_whole_tensors()) return ApplyTensors(sums, round, bucket, step);
+  return sums.Decode(round, bucket, [&](uint32_t t, uint64_t first, std::span<const float> mean) {
+    Update(t, first, mean, step);
+  });
+}
+
+Status HostArenas::ApplyTensors(const Sums& sums, uint64_t round, uint32_t bucket,
+                                const update::Step& step) {
+  const protocol::Bucket& planned = setup_.plan.buckets[bucket];
+  means_.resize(setup_.table.total);
+  float* const mean = means_.data();
+  std::fill_n(mean + planned.begin, planned.count, 0.f);
+  TERN_RETURN_IF_ERROR(
+      sums.Decode(round, bucket, [&](uint32_t, uint64_t first, std::span<const float> values) {
+        std::copy(values.begin(), values.end(), mean + first);
+      }));
+  for (uint32_t t = planned.first_tensor; t < planned.first_tensor + planned.tensors; ++t) {
+    const uint64_t begin = setup_.plan.tensor_begin[t];
+    Update(t, begin, {mean + begin, setup_.plan.tensor_count[t]}, step);
+  }
+  return Ok();
+}
+
+Status HostArenas::StandAtW() {
+  std::copy_n(values_.weights, setup_.table.total, values_.point);
+  return Ok();
+}
+
+Status HostArenas::LeaveW(LocalValues* local) {
+  std::copy_n(values_.weights, local->before.size(), local->before.data());
+  return Ok();
+}
+
+Result<const float*> HostArenas::Keep(uint64_t round, uint32_t bucket, LocalValues* local) {
+  const protocol::Bucket& of = setup_.plan.buckets[bucket];
+  std::vector<float>& kept = local->kept[round % 2];
+  kept.resize(setup_.table.total);
+  std::copy_n(values_.gradients + of.begin, of.count, kept.data() + of.begin);
+  return static_cast<const float*>(kept.data());
+}
+
+Status HostArenas::Move(float learning_rate, const std::vector<float>& decay, LocalValues* local) {
+  float* point = values_.point;
+  const float* reference = local->before.empty() ? point : local->before.data();
+  for (uint32_t t = 0; t < decay.size(); ++t) {
+    const uint64_t first = setup_.plan.tensor_begin[t];
+    local->updater->Next(values_.weights + first, values_.gradients + first, reference + first,
+                         learning_rate, point + first, setup_.plan.tensor_count[t], first,
+                         decay[t]);
+  }
+  return Ok();
+}
+
+void UpdateAverage(const setup::Setup& setup, const float* weights, uint64_t first, uint64_t count,
+                   uint64_t update, float* average) {
+  if (average == nullptr) return;
+  kernels::EmaUpdate(average + first, weights + first, count, OneMinusDecay(setup, update));
+}
+
+float OneMinusDecay(const setup::Setup& setup, uint64_t update) {
+  return static_cast<float>(1 - update::EmaDecay(setup.job.evaluation().ema_decay(), update - 1));
+}
+
+std::vector<float> DecaysOf(const setup::Setup& setup, pb::WeightDecay::Where where) {
+  const pb::WeightDecay& decay = setup.job.train().weight_decay();
+  std::vector<float> decays;
+  for (const models::Parameter& parameter : setup.table.parameters) {
+    const bool has = decay.where() == where && (!parameter.is_bias || decay.biases());
+    decays.push_back(has ? static_cast<float>(decay.rate()) : 0);
+  }
+  return decays;
+}
+
+}  // namespace tern::client

@@ -1,0 +1,57 @@
+// Values on a GPU (device_model.h).
+#pragma once
+
+#include <vector>
+
+#include "client/train/arenas.h"
+#include "setup/setup.h"
+#include "worker/device/device_model.h"
+
+namespace tern::device {
+
+class DeviceArenas : public client::Arenas {
+ public:
+  // All outlive it.
+  DeviceArenas(const setup::Setup& setup, const client::HostValues& host, DeviceModel& model);
+
+  Status Bring() override;
+  Status Send() override;
+  Status AddDecay(uint32_t t, float decay) override;
+  Status Clip(double norm) override;
+  Status Apply(const client::Sums& sums, uint64_t round, uint32_t bucket) override;
+  Status StandAtW() override;
+  Status LeaveW(client::LocalValues* local) override;
+  Result<const float*> Keep(uint64_t round, uint32_t bucket, client::LocalValues* local) override;
+  Status Move(float learning_rate, const std::vector<float>& decay,
+              client::LocalValues* local) override;
+  Status BringLocal(client::LocalValues* local) override;
+  Status SendLocal(client::LocalValues* local) override;
+
+ private:
+  DeviceModel::Host HostArrays() const;
+  // For changing the arrays: marks the host's as stale.
+  DeviceModel& Change() {
+    newer_here_ = true;
+    return model_;
+  }
+  Status ApplyChunks(const client::Sums& sums, uint64_t round, uint32_t bucket,
+                     const update::Step& step);
+  // For rules that need whole tensors.
+  Status ApplyTensors(const client::Sums& sums, uint64_t round, uint32_t bucket,
+                      const update::Step& step);
+  Status Average(uint64_t first, uint64_t count, uint64_t update);
+
+  struct Local {
+    DeviceModel::Local array;
+    float* here;  // on the host
+  };
+  std::vector<Local> LocalArrays(client::LocalValues* local) const;
+
+  const setup::Setup& setup_;
+  const client::HostValues host_;
+  DeviceModel& model_;
+  const std::vector<float> decay_;  // by tensor, if replicas add it
+  bool newer_here_ = false;         // the device's weights are newer than the host's
+};
+
+}  // namespace tern::device

@@ -1,0 +1,34 @@
+// The coder of gradients that lie on a GPU, with the model that stays there (device_model.h).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "client/exchange/gradient_coder.h"
+#include "worker/device/device_model.h"
+
+namespace tern::device {
+
+class DeviceCoder : public client::GradientCoder {
+ public:
+  // `model` outlives it.
+  DeviceCoder(const setup::Setup& setup, uint32_t rank, DeviceModel& model);
+
+  Result<Prepared> Prepare(const Values& values) override;
+  Result<uint64_t> CountClamped(const Values& values, const Prepared& prepared,
+                                std::span<const float> own) override;
+  Result<Bytes> Encode(const Values& values, const protocol::Chunk& chunk, const Prepared& prepared,
+                       std::span<const float> before) override;
+  Result<std::vector<float>> Copy(const Values& values) override;
+  Status Forget() override;
+  Status WithKept(const std::function<void(SavedState)>& use) override;
+
+ private:
+  // Which of the bucket's tensors the device found a value in that is not finite.
+  Status WhichIsNotFinite(const Values& values);
+
+  DeviceModel& model_;
+  std::vector<std::unique_ptr<codec::Memory>> memories_;  // the host's copies, by tensor; or null
+};
+
+}  // namespace tern::device
