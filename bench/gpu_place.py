@@ -25,8 +25,8 @@ class Place:
         return self.root / "bin/tern"
 
     def program(self, name):
-        folder = {"gpu_kernels_test": "kernels", "gpu_engine_test": "engine"}.get(name, "bench")
-        return self.root / "tests" / folder / name
+        folder = {"gpu_kernels_test": "tests/kernels", "gpu_engine_test": "tests/worker/engine"}.get(name, "bench")
+        return self.root / folder / name
 
 
 def find_place():

@@ -1,7 +1,9 @@
 // The table of the codecs: one line each.
 #include "common/codec/codecs.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "common/base/text.h"
 #include "common/codec/error_feedback.h"
@@ -28,22 +30,27 @@ Made MakeAnyTernary(const TernaryWire& wire, const Options& options) {
                                    : MakeTernary(options, wire);
 }
 
+// What a GPU's worker can do with a codec where the gradients lie (worker/device/codecs.cc).
+enum class OnDevice { kNothing, kCodes, kCodesAndKeeps };
+
 struct Row {
   const char* name;
   Made (*make)(const Options& options);
+  OnDevice on_device = OnDevice::kNothing;
 };
 
 const Row kTable[] = {
-    {"fp32", [](const Options&) -> Made { return MakeFp32(); }},
-    {"fp16", [](const Options&) -> Made { return MakeFp16(); }},
-    {"bf16", [](const Options&) -> Made { return MakeBf16(); }},
-    {"ternary", [](const Options& o) { return MakeAnyTernary(MaskSignsWire(), o); }},
+    {"fp32", [](const Options&) -> Made { return MakeFp32(); }, OnDevice::kCodes},
+    {"fp16", [](const Options&) -> Made { return MakeFp16(); }, OnDevice::kCodes},
+    {"bf16", [](const Options&) -> Made { return MakeBf16(); }, OnDevice::kCodes},
+    {"ternary", [](const Options& o) { return MakeAnyTernary(MaskSignsWire(), o); },
+     OnDevice::kCodes},
     {"ternary_2bit", [](const Options& o) { return MakeAnyTernary(TwoBitWire(), o); }},
     {"ternary_trit5", [](const Options& o) { return MakeAnyTernary(Trit5Wire(), o); }},
     {"ternary_ans", [](const Options& o) { return MakeAnyTernary(AnsWire(), o); }},
-    {"qsgd", MakeQsgd},
-    {"onebit", MakeOneBit},
-    {"topk", MakeTopK},
+    {"qsgd", MakeQsgd, OnDevice::kCodes},
+    {"onebit", MakeOneBit, OnDevice::kCodesAndKeeps},
+    {"topk", MakeTopK, OnDevice::kCodesAndKeeps},
     {"threshold", MakeThreshold},
     {"adaptive", MakeAdaptive},
     {"adacomp", MakeAdaComp},
@@ -58,6 +65,14 @@ const std::vector<std::string>& CodecNames() {
     return all;
   }();
   return names;
+}
+
+bool HasDeviceForm(const Codec& codec) {
+  const OnDevice keeps_or_not =
+      codec.NewMemory(1) != nullptr ? OnDevice::kCodesAndKeeps : OnDevice::kCodes;
+  return std::any_of(std::begin(kTable), std::end(kTable), [&](const Row& row) {
+    return row.name == codec.name() && row.on_device == keeps_or_not;
+  });
 }
 
 Result<std::unique_ptr<Codec>> MakeCodec(std::string_view name, const Options& options) {

@@ -28,7 +28,7 @@ CLASSES = {
     "common/protocol/rounds/round_lane.h:RoundLane": 38,
     "common/protocol/members/session.h:Session": 46,
     "tools/forecast/model.cc:Play": 31,
-    "worker/device/device_model.h:DeviceModel": 27,
+    "worker/device/device_model.h:DeviceModel": 26,
     "worker/device/cuda_model.cc:Model": 37,
     "client/train/replica.h:Replica": 30,
 }

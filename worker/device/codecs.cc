@@ -11,7 +11,7 @@ namespace {
 using Made = std::unique_ptr<DeviceCodec>;
 using Maker = Result<Made> (*)(const DeviceCodec::Work& work);
 
-// By the names of common/codec: those of device_model.cc.
+// By the names of common/codec: each has a column in the table of common/codec/codecs.cc.
 const std::map<std::string_view, Maker>& Makers() {
   static const std::map<std::string_view, Maker> makers = {
       {"ternary", MakeTernaryCodes}, {"qsgd", MakeQsgdCodes},  {"onebit", MakeOneBitCodes},

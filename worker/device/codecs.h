@@ -22,7 +22,7 @@ Result<std::unique_ptr<DeviceCodec>> MakeOneBitCodes(const DeviceCodec::Work& wo
 Result<std::unique_ptr<DeviceCodec>> MakeTopKCodes(const DeviceCodec::Work& work);
 Result<std::unique_ptr<DeviceCodec>> MakeFloatCodes(const DeviceCodec::Work& work);  // 32, 16 bits
 
-// Makes that of layout.codec; kInternal unless DeviceModel::Codes it.
+// Makes that of layout.codec; kInternal unless codec::HasDeviceForm of it.
 Result<std::unique_ptr<DeviceCodec>> MakeDeviceCodec(const DeviceCodec::Work& work);
 
 }  // namespace tern::device

@@ -42,11 +42,9 @@ class DeviceModel {
     std::vector<std::vector<kernels::Part>> chunks;   // the units of Encode and Update
     std::vector<uint64_t> columns;                    // by tensor, as in codec::Segment
     uint32_t workers = 1;                             // the most contributors of a sum
-    const codec::Codec* codec = nullptr;              // of all tensors; it outlives the model
+    const codec::Codec* codec = nullptr;              // codec::HasDeviceForm of it; outlives this
     codec::Options options;                           // those it was made with
   };
-  // Whether a GPU has kernels for the codec and its memory; REQUIRED of a model's codec.
-  static bool Codes(const codec::Codec& codec);
   // Zeroed arenas. kBadJob if there is no GPU, or not enough memory.
   static Result<std::unique_ptr<DeviceModel>> Make(const Layout& layout);
   virtual ~DeviceModel() = default;

@@ -2,6 +2,7 @@
 
 #include "client/train/arenas.h"
 #include "common/algorithm/facts.h"
+#include "common/codec/codecs.h"
 #include "common/protocol/plan/codec_options.h"
 #include "kernels/device/tiling.h"
 
@@ -28,7 +29,7 @@ bool StaysOnDevice(const setup::Setup& setup, const pb::Job& own) {
   if (own.workers().device() != pb::Workers::cuda || train.compute() != pb::Train::net ||
       !algorithm::FactsOf(own).stays_on_device || setup.plan.central)
     return false;
-  if (setup.plan.codecs.size() != 1 || !DeviceModel::Codes(*setup.plan.codecs.front()))
+  if (setup.plan.codecs.size() != 1 || !codec::HasDeviceForm(*setup.plan.codecs.front()))
     return false;
   const codec::Codec& codec = *setup.plan.codecs.front();
   // A rule that looks at tensors as a whole finds them in the parts of buckets.

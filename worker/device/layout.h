@@ -10,7 +10,7 @@ namespace tern::device {
 
 // True if only the exchange and local updates use gradients, and only the optimizer uses weights:
 // ssgd and odsgd with localized parameters, and one codec that a GPU supports
-// (DeviceModel::Codes). `own`: the rank's own job (config::ForRank).
+// (codec::HasDeviceForm). `own`: the rank's own job (config::ForRank).
 bool StaysOnDevice(const setup::Setup& setup, const pb::Job& own);
 
 // Chunks are numbered over all buckets (ExchangePlan::ChunkIndex). `slots`: of the optimizer's

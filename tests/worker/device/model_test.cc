@@ -140,7 +140,7 @@ class DeviceModelTest : public testing::Test {
     layout_.average = average;
     layout_.codec = codec_.get();
     layout_.options = of.options;
-    ASSERT_TRUE(DeviceModel::Codes(*codec_));
+    ASSERT_TRUE(codec::HasDeviceForm(*codec_));
     auto made = DeviceModel::Make(layout_);
     ASSERT_TRUE(made.ok()) << made.status().message();
     model_ = std::move(*made);
@@ -543,11 +543,11 @@ TEST(DeviceModelCodes, AreThoseThatThereAreKernelsFor) {
     const auto codec = std::move(*codec::MakeCodec(name, {}));
     DeviceModel::Layout layout = TwoTensors();
     layout.codec = codec.get();
-    EXPECT_EQ(DeviceModel::Make(layout).ok(), DeviceModel::Codes(*codec)) << name;
+    EXPECT_EQ(DeviceModel::Make(layout).ok(), codec::HasDeviceForm(*codec)) << name;
   }
   Options fed;
   fed.error_feedback = true;
-  EXPECT_FALSE(DeviceModel::Codes(**codec::MakeCodec("fp16", fed)));
+  EXPECT_FALSE(codec::HasDeviceForm(**codec::MakeCodec("fp16", fed)));
 }
 
 }  // namespace
