@@ -133,7 +133,7 @@ Status Worker::Run() {
   client::NetLoop::Options options{
       rank_,
       steps_,
-      client::Replica::MaxStateBytes(setup_),
+      client::ReplicaState::MaxBytes(setup_),
       checkpoints ? checkpoints->Saved() : protocol::Saved(),
       algorithm::FactsOf(job_).own_point || client::KeepsSomething(setup_),
       [&coder_for_net](client::Answer answer) { coder_for_net->Scaled(std::move(answer)); }};

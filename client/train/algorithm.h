@@ -21,6 +21,7 @@
 #include "client/train/gradient.h"
 #include "client/train/open_round.h"
 #include "client/train/replica.h"
+#include "client/train/replica_state.h"
 #include "common/algorithm/elasticity.h"
 #include "common/algorithm/facts.h"
 #include "common/base/saved_state.h"
@@ -38,6 +39,7 @@ struct Context {
   uint64_t steps_an_epoch;
   const update::Schedule& schedule;
   Replica& replica;
+  ReplicaState& state;  // of the replica
   Gradient& gradient;
   Coder& coder;
   Sums& sums;
@@ -63,30 +65,30 @@ class Algorithm {
   // Called once per step, in order, from first_step(); steps count from 1.
   virtual Status Step(uint64_t step) = 0;
   // Waits for open exchanges, so that parameters() are the newest on which the workers agree.
-  virtual Status Settle() { return Ok(); }
+  virtual Status Drain() { return Ok(); }
   // The same without asking anybody for anything new.
-  virtual Status Rest() { return Settle(); }
+  virtual Status Quiesce() { return Drain(); }
   // Whether the workers agree on W after `step` when all is quiet: training can resume after it. A
   // round that the end of the job has cut short is no place to resume a longer job.
   bool MeetsAfter(uint64_t step) const {
     return applied_ != 0 && facts_.StepOfRound(applied_) == step;
   }
   // The private state of this worker besides the replica; REQUIRES that all is quiet. It is
-  // restored after Begin. If it is on a device: BringState: device -> host; SendState: host ->
-  // device.
-  virtual Status BringState() { return Ok(); }
-  virtual Status SendState() { return Ok(); }
+  // restored after Begin. If it is on a device: CopyStateToHost: device -> host; CopyStateFromHost:
+  // host -> device.
+  virtual Status CopyStateToHost() { return Ok(); }
+  virtual Status CopyStateFromHost() { return Ok(); }
   virtual void AddState(SavedState* /*state*/) {}
   // Without rounds: whether a returning worker continues at its own point instead of at the
   // servers' weights.
   virtual bool keeps_point() const { return false; }
   // Without rounds, after the last step: tells the servers that nobody has to wait for this worker.
-  virtual Status Part() { return Ok(); }
+  virtual Status Leave() { return Ok(); }
   // The value of applied() after that.
   virtual uint64_t pushed() const { return applied_; }
   // The state that another worker needs to continue after round applied(). REQUIRES that it is
   // called between two steps, or while waiting.
-  virtual Bytes SaveState() { return c_.replica.SaveState(applied_); }
+  virtual Bytes SaveState() { return c_.state.Save(applied_); }
 
   // As Facts::StepOfRound, in this job.
   uint64_t StepOfRound(uint64_t round) const { return facts_.StepOfRound(round, c_.steps); }

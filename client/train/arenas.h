@@ -16,7 +16,7 @@
 
 namespace tern::client {
 
-// The host's arrays. A device's are read from them (Send) and copied to them (Bring).
+// The host's arrays. A device copies its own from them and to them.
 struct HostValues {
   float* weights = nullptr;
   float* point = nullptr;  // where gradients are taken: `weights`, unless the algorithm has its own
@@ -40,10 +40,10 @@ class Arenas {
  public:
   virtual ~Arenas() = default;
 
-  // Bring: copies weights, optimizer state and average to the host's arrays, if they are not the
-  // newest. Send: from there, after a change there.
-  virtual Status Bring() = 0;
-  virtual Status Send() = 0;
+  // Copies weights, optimizer state and average from where they lie to the host's arrays, if those
+  // are not the newest; and from the host's arrays, after a change there.
+  virtual Status CopyToHost() = 0;
+  virtual Status CopyFromHost() = 0;
 
   // g += decay w, for tensor t, where w are the weights of the gradients.
   virtual Status AddDecay(uint32_t t, float decay) = 0;
@@ -56,17 +56,18 @@ class Arenas {
   // --- Of w' and its state.
 
   // w' = W
-  virtual Status StandAtW() = 0;
+  virtual Status ResetToGlobal() = 0;
   // Saves W as the weights before, if the compensation uses them.
-  virtual Status LeaveW(LocalValues* local) = 0;
+  virtual Status SaveReference(LocalValues* local) = 0;
   // Retains the bucket's gradient for the codes of the round, while the next backward overwrites
   // it; returns where the codes find it. Two rounds are open.
-  virtual Result<const float*> Keep(uint64_t round, uint32_t bucket, LocalValues* local) = 0;
+  virtual Result<const float*> RetainGradient(uint64_t round, uint32_t bucket,
+                                              LocalValues* local) = 0;
   // w' = W + U_local(g). `decay`: by tensor.
   virtual Status Move(float learning_rate, const std::vector<float>& decay, LocalValues* local) = 0;
   // Copies it: from where it lies to the host's arrays, and back.
-  virtual Status BringLocal(LocalValues* local) = 0;
-  virtual Status SendLocal(LocalValues* local) = 0;
+  virtual Status CopyLocalToHost(LocalValues* local) = 0;
+  virtual Status CopyLocalFromHost(LocalValues* local) = 0;
 };
 
 }  // namespace tern::client

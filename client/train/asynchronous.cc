@@ -15,13 +15,13 @@ Status Asynchronous::Begin(uint64_t) {
   return Ok();
 }
 
-Status Asynchronous::Settle() {
+Status Asynchronous::Drain() {
   TERN_RETURN_IF_ERROR(Pull(c_, c_.replica.parameters(), false));
   if (c_.replica.average().empty()) return Ok();
   return Pull(c_, c_.replica.average().data(), true);
 }
 
-Status Asynchronous::Part() {
+Status Asynchronous::Leave() {
   c_.coder.Skip(clock_ + 1);
   return AwaitExchange();
 }

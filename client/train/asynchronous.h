@@ -13,12 +13,12 @@ class Asynchronous : public Algorithm {
   // Pulls the current weights, and the clock up to which the servers have counted this rank.
   Status Begin(uint64_t applied) override;
   // Pulls the newest weights, and their average if the job has one.
-  Status Settle() override;
-  Status Part() override;
+  Status Drain() override;
+  Status Leave() override;
   // The step after the exchanges that the servers have counted.
   uint64_t first_step() const override { return StepOfRound(begun_at_) + 1; }
   // The servers hold the state of the job.
-  Bytes SaveState() override { return c_.replica.SaveWeights(applied_); }
+  Bytes SaveState() override { return c_.state.SaveWeights(applied_); }
 
  protected:
   // Waits for the answers to this worker's exchange number clock() + 1, which it has pushed, and

@@ -41,8 +41,9 @@ Status Checkpoints::Begin(uint64_t run, uint64_t step) {
   return Ok();
 }
 
-Status Checkpoints::Write(uint64_t step, uint64_t round, Replica& replica, const SavedState& also) {
-  std::vector<tensors::TensorView> tensors = replica.Views();
+Status Checkpoints::Write(uint64_t step, uint64_t round, ReplicaState& state,
+                          const SavedState& also) {
+  std::vector<tensors::TensorView> tensors = state.Views();
   tensors::Metadata metadata{{"job", setup_.job.name()}, {"format", "pt"}};
   checkpoint::AddSaved(also, &tensors, &metadata);
   Status written = store_.Write({run_, step, round}, tensors, metadata);

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "client/train/replica.h"
+#include "client/train/replica_state.h"
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
 #include "common/checkpoint/store.h"
@@ -38,7 +38,7 @@ class Checkpoints {
   // another run is put aside (Store::Begin). kBadData: it cannot be.
   Status Begin(uint64_t run, uint64_t step);
   // Everything of the replica, and `also`. A failure is logged: those before are still there.
-  Status Write(uint64_t step, uint64_t round, Replica& replica, const SavedState& also);
+  Status Write(uint64_t step, uint64_t round, ReplicaState& state, const SavedState& also);
   Result<tensors::TensorFile> Read(const pb::Checkpoint& checkpoint) const;
 
  private:

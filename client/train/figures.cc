@@ -20,7 +20,7 @@ bool Figures::Due(uint64_t steps) const {
 }
 
 Result<pb::Figures> Figures::Compared() {
-  TERN_RETURN_IF_ERROR(replica_.Bring());
+  TERN_RETURN_IF_ERROR(replica_.CopyToHost());
   pb::Figures mine;
   mine.set_parameters_hash(replica_.Hash());
   const Gradient::Losses losses = gradient_.TakeLosses();

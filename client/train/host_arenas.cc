@@ -55,17 +55,18 @@ Status HostArenas::ApplyTensors(const Sums& sums, uint64_t round, uint32_t bucke
   return Ok();
 }
 
-Status HostArenas::StandAtW() {
+Status HostArenas::ResetToGlobal() {
   std::copy_n(values_.weights, setup_.table.total, values_.point);
   return Ok();
 }
 
-Status HostArenas::LeaveW(LocalValues* local) {
+Status HostArenas::SaveReference(LocalValues* local) {
   std::copy_n(values_.weights, local->before.size(), local->before.data());
   return Ok();
 }
 
-Result<const float*> HostArenas::Keep(uint64_t round, uint32_t bucket, LocalValues* local) {
+Result<const float*> HostArenas::RetainGradient(uint64_t round, uint32_t bucket,
+                                                LocalValues* local) {
   const protocol::Bucket& of = setup_.plan.buckets[bucket];
   std::vector<float>& kept = local->kept[round % 2];
   kept.resize(setup_.table.total);

@@ -14,17 +14,17 @@ class HostArenas : public Arenas {
   // `setup` and the arrays outlive it.
   HostArenas(const setup::Setup& setup, const HostValues& values);
 
-  Status Bring() override { return Ok(); }
-  Status Send() override { return Ok(); }
+  Status CopyToHost() override { return Ok(); }
+  Status CopyFromHost() override { return Ok(); }
   Status AddDecay(uint32_t t, float decay) override;
   Status Clip(double norm) override;
   Status Apply(const Sums& sums, uint64_t round, uint32_t bucket) override;
-  Status StandAtW() override;
-  Status LeaveW(LocalValues* local) override;
-  Result<const float*> Keep(uint64_t round, uint32_t bucket, LocalValues* local) override;
+  Status ResetToGlobal() override;
+  Status SaveReference(LocalValues* local) override;
+  Result<const float*> RetainGradient(uint64_t round, uint32_t bucket, LocalValues* local) override;
   Status Move(float learning_rate, const std::vector<float>& decay, LocalValues* local) override;
-  Status BringLocal(LocalValues*) override { return Ok(); }
-  Status SendLocal(LocalValues*) override { return Ok(); }
+  Status CopyLocalToHost(LocalValues*) override { return Ok(); }
+  Status CopyLocalFromHost(LocalValues*) override { return Ok(); }
 
  private:
   // Updates elements of tensor t from `first` on with their mean gradient.

@@ -31,9 +31,9 @@ LocalPoint::LocalPoint(const setup::Setup& setup, Replica& replica)
       decay_(DecaysOf(setup, pb::WeightDecay::local)) {}
 
 Status LocalPoint::Begin() {
-  TERN_RETURN_IF_ERROR(Send());  // a device still has that of another beginning
-  TERN_RETURN_IF_ERROR(StandAtW());
-  return LeaveW();
+  TERN_RETURN_IF_ERROR(CopyFromHost());  // a device still has that of another beginning
+  TERN_RETURN_IF_ERROR(ResetToGlobal());
+  return SaveReference();
 }
 
 void LocalPoint::AddState(SavedState* state) {

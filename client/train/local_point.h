@@ -20,19 +20,19 @@ class LocalPoint {
   // Sets w' = W, and takes W for the previous one, too.
   Status Begin();
   // w' = W
-  Status StandAtW() { return arenas_.StandAtW(); }
+  Status ResetToGlobal() { return arenas_.ResetToGlobal(); }
   // Call before W becomes the next one: saves what the compensation needs of it.
-  Status LeaveW() { return arenas_.LeaveW(&local_); }
+  Status SaveReference() { return arenas_.SaveReference(&local_); }
   // As in Arenas.
-  Result<const float*> Keep(uint64_t round, uint32_t bucket) {
-    return arenas_.Keep(round, bucket, &local_);
+  Result<const float*> RetainGradient(uint64_t round, uint32_t bucket) {
+    return arenas_.RetainGradient(round, bucket, &local_);
   }
   // w' = W + U_local(g)
   Status Move(float learning_rate) { return arenas_.Move(learning_rate, decay_, &local_); }
 
   // Copies its state: from where it lies to the host, and back.
-  Status Bring() { return arenas_.BringLocal(&local_); }
-  Status Send() { return arenas_.SendLocal(&local_); }
+  Status CopyToHost() { return arenas_.CopyLocalToHost(&local_); }
+  Status CopyFromHost() { return arenas_.CopyLocalFromHost(&local_); }
   void AddState(SavedState* state);
 
  private:

@@ -16,7 +16,7 @@ class LocalSteps : public Algorithm {
 
   Status Begin(uint64_t applied) override;
   // W alone: each worker's optimizer state is its own.
-  Bytes SaveState() override { return c_.replica.SaveWeights(applied_); }
+  Bytes SaveState() override { return c_.state.SaveWeights(applied_); }
 
  protected:
   // x_{j+1} = x_j - U(g(x_j)): takes the gradient at the point and moves the point.

@@ -9,11 +9,8 @@
 #include <vector>
 
 #include "client/train/arenas.h"
-#include "common/base/bytes.h"
 #include "common/base/floats.h"
-#include "common/base/saved_state.h"
 #include "common/base/status.h"
-#include "common/tensors/safetensors.h"
 #include "common/update/optimizer.h"
 #include "setup/setup.h"
 
@@ -43,8 +40,8 @@ class Replica {
   Status MoveTo(std::unique_ptr<Arenas> arenas);
   // The arrays above.
   HostValues host_values();
-  Status Bring() { return arenas_->Bring(); }
-  Status Send() { return arenas_->Send(); }
+  Status CopyToHost() { return arenas_->CopyToHost(); }
+  Status CopyFromHost() { return arenas_->CopyFromHost(); }
   // Updates the moving average of elements [first, first + n) after change number `update` (from 1)
   // of W, in the arrays above.
   void Average(size_t first, size_t n, uint64_t update);
@@ -52,38 +49,12 @@ class Replica {
   // Resets the optimizer's state.
   void ResetOptimizer();
   uint64_t Hash() const;  // of W
-  // Adds an array that travels with the state besides the arenas; it is read when the state is
-  // saved, and written when it is loaded.
-  void SaveAlso(SavedState::Array array) { also_.push_back(std::move(array)); }
-  // State: everything that another worker needs to continue after round `applied`. `slots` replace
-  // the optimizer's own.
-  Bytes SaveState(uint64_t applied);
-  Bytes SaveState(uint64_t applied, const std::vector<std::vector<float>>& slots);
-  // Without the optimizer's state, if each worker has its own; with W or other `weights`.
-  Bytes SaveWeights(uint64_t applied, const float* weights = nullptr);
-  // Arrays missing in the state are reset, which is logged.
-  Status LoadState(const Bytes& state);
-  // Everything of this worker, for its checkpoints: the state, and the point if it has one.
-  std::vector<tensors::TensorView> Views();
-  // kBadData names what is missing; the replica may then be partly written.
-  Status LoadViews(const tensors::TensorFile& file);
-  Status LoadPoint(const tensors::TensorFile& file);  // the point alone
-  static uint64_t MaxStateBytes(const setup::Setup& setup);
-  // Writes W as a safetensors file, and the moving average beside it if the job has one.
-  Status WriteWeights(const std::string& folder, uint64_t step);
+  // Whether gradients are taken at other weights than W.
+  bool has_point() const { return !point_.empty(); }
 
  private:
   explicit Replica(const setup::Setup& setup);
-  // Writes `arena` by parameter names, and the mean statistics.
-  Status WriteFile(const std::string& path, const Floats& arena, uint64_t step) const;
-  std::vector<tensors::TensorView> Views(const float* weights,
-                                         const std::vector<const float*>& slots);
-  Bytes Save(uint64_t applied, const float* weights, const std::vector<const float*>& slots);
-  Status Load(const tensors::TensorFile& file, bool whole);
-  Status LoadArenas(const tensors::TensorFile& file, bool whole);
-
   const setup::Setup& setup_;
-  std::vector<SavedState::Array> also_;
   Floats parameters_, point_, gradients_, average_;
   std::vector<float> statistics_, mean_statistics_;
   std::unique_ptr<update::Optimizer> optimizer_;

@@ -32,21 +32,28 @@ Trainer::Trainer(const Parts& parts, update::Schedule schedule)
     : p_(parts),
       schedule_(std::move(schedule)),
       gradient_(p_.setup, p_.compute, p_.replica, p_.progress),
+      state_(p_.setup, p_.replica),
       sums_(p_.setup),
       figures_(p_.setup, p_.rank, p_.compute, p_.replica, gradient_),
-      context_{p_.setup,    p_.rank,
-               p_.steps,    p_.compute.steps_per_epoch(),
-               schedule_,   p_.replica,
-               gradient_,   p_.coder,
-               sums_,       p_.port,
-               p_.progress, [this](const std::function<bool()>& done) { return WaitUntil(done); }},
+      context_{p_.setup,
+               p_.rank,
+               p_.steps,
+               p_.compute.steps_per_epoch(),
+               schedule_,
+               p_.replica,
+               state_,
+               gradient_,
+               p_.coder,
+               sums_,
+               p_.port,
+               p_.progress,
+               [this](const std::function<bool()>& done) { return WaitUntil(done); }},
       has_rounds_(p_.setup.plan.rounds),
       last_step_(has_rounds_ ? parts.steps : std::numeric_limits<uint64_t>::max()),
       scalers_(sums_.SaveScalers(0)) {
   p_.coder.TakeScalersFrom(
       [this](uint64_t round, uint32_t bucket) { return sums_.ScalersFromBefore(round, bucket); });
-  for (size_t i = 0; i < scalers_.size(); ++i)
-    p_.replica.SaveAlso({Cat("scalers.", i), scalers_[i]});
+  for (size_t i = 0; i < scalers_.size(); ++i) state_.Also({Cat("scalers.", i), scalers_[i]});
 }
 
 Status Trainer::MakeAlgorithm() {
@@ -64,28 +71,28 @@ Status Trainer::Run() {
     // The net thread needs to hear it even when the job ended on its own: it is waiting for nothing
     // else.
     p_.port.Finish(status, figures_.newest(), has_rounds_ ? steps_done_ : 0);
-    if (!status.ok() || !GoesOnAfterTheEnd()) return status;
+    if (!status.ok() || !ServeUntilJobEnds()) return status;
   }
 }
 
 Status Trainer::Train() {
-  if (anew_.has_value()) TERN_RETURN_IF_ERROR(BeginAnew());
+  if (anew_.has_value()) TERN_RETURN_IF_ERROR(Restart());
   TERN_RETURN_IF_ERROR(WaitUntil([this] { return ready_.has_value(); }));
-  TERN_RETURN_IF_ERROR(TakeUpOwn());
+  TERN_RETURN_IF_ERROR(RestoreLocalCheckpoint());
   TERN_RETURN_IF_ERROR(algorithm_->Begin(*ready_));
-  TERN_RETURN_IF_ERROR(RestoreOwn());
+  TERN_RETURN_IF_ERROR(RestorePrivateState());
   StopAfter(stop_after_);
   TERN_RETURN_IF_ERROR(TrainSteps());
   TERN_RETURN_IF_ERROR(EndTogether());
   if (!figures_.IsLowest()) return end_checkpoint_;
   // Where one of these cannot be written the others are, all the same.
   const Status confusion = figures_.WriteConfusion();
-  TERN_RETURN_IF_ERROR(p_.replica.WriteWeights(p_.setup.job.output_dir(), steps_done_));
+  TERN_RETURN_IF_ERROR(state_.WriteWeights(p_.setup.job.output_dir(), steps_done_));
   TERN_RETURN_IF_ERROR(confusion);
   return end_checkpoint_;
 }
 
-Status Trainer::BeginAnew() {
+Status Trainer::Restart() {
   const Beginning from = *std::exchange(anew_, std::nullopt);
   p_.progress.job_step = p_.progress.from_step = 0;
   const auto* resume = std::get_if<ResumeWanted>(&from);
@@ -101,7 +108,7 @@ Status Trainer::BeginAnew() {
   resumed_.reset();
   if (resume != nullptr) return LoadCheckpoint(resume->checkpoint);
   if (const auto* state = std::get_if<StateArrived>(&from)) {
-    TERN_RETURN_IF_ERROR(p_.replica.LoadState(state->state));
+    TERN_RETURN_IF_ERROR(state_.Load(state->state));
     sums_.RestoreScalers(state->applied, scalers_);
     LOG(WARNING) << "took over the state after round " << state->applied << " from another worker";
     p_.port.Installed(state->applied);
@@ -112,7 +119,7 @@ Status Trainer::BeginAnew() {
   TERN_RETURN_IF_ERROR(Pull(context_, p_.replica.parameters(), false));
   if (!p_.replica.average().empty())
     TERN_RETURN_IF_ERROR(Pull(context_, p_.replica.average().data(), true));
-  TERN_RETURN_IF_ERROR(p_.replica.Send());
+  TERN_RETURN_IF_ERROR(p_.replica.CopyFromHost());
   LOG(WARNING)
       << "went back to round " << applied
       << ": the parameters are the servers'; what this worker had of its own (local steps, "
@@ -139,12 +146,12 @@ Status Trainer::TrainSteps() {
     if (steps_done_ >= last_step_) return Ok();
     const bool moves = algorithm_->pushed() > compared_at_;
     if (has_rounds_ && moves && figures_.Due(steps_done_)) {
-      TERN_RETURN_IF_ERROR(Settle());
+      TERN_RETURN_IF_ERROR(Drain());
       TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, false));
       if (figures_.EvaluationIsDue(steps_done_))
         TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, false));
     }
-    TERN_RETURN_IF_ERROR(HandleWhatCame());
+    TERN_RETURN_IF_ERROR(HandleArrivedEvents());
     if (leave_.has_value()) return *leave_;
     TimeScope time(p_.progress.train);
     TERN_RETURN_IF_ERROR(gradient_.Fetch());
@@ -160,16 +167,16 @@ void Trainer::ShowProgress() {
   if (p_.observer != nullptr) p_.observer->At(steps_done_);
 }
 
-Status Trainer::Settle() {
+Status Trainer::Drain() {
   TimeScope time(p_.progress.train);
-  return algorithm_->Settle();
+  return algorithm_->Drain();
 }
 
 Status Trainer::EndTogether() {
   // With rounds these are of the last W; without, they come when all have pushed their last.
-  TERN_RETURN_IF_ERROR(has_rounds_ ? Settle() : algorithm_->Part());
+  TERN_RETURN_IF_ERROR(has_rounds_ ? Drain() : algorithm_->Leave());
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, false));
-  if (!has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Settle());
+  if (!has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Drain());
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, true));
   return LossIsFinite();
 }
@@ -182,13 +189,14 @@ Status Trainer::LossIsFinite() const {
                                      steps_done_, "; lower the learning rate"));
 }
 
-bool Trainer::GoesOnAfterTheEnd() {
+bool Trainer::ServeUntilJobEnds() {
   while (std::optional<Event> event = p_.events.Pop()) {
     if (std::holds_alternative<Ended>(*event)) return false;
     if (std::holds_alternative<SnapshotWanted>(*event) && !GiveState().ok()) return false;
-    if (std::holds_alternative<WentBack>(*event)) return !Unwind(std::get<WentBack>(*event)).ok();
+    if (std::holds_alternative<WentBack>(*event))
+      return !RestartFrom(std::get<WentBack>(*event)).ok();
     if (std::holds_alternative<ResumeWanted>(*event))
-      return !Unwind(std::get<ResumeWanted>(*event)).ok();
+      return !RestartFrom(std::get<ResumeWanted>(*event)).ok();
   }
   return false;
 }
@@ -200,7 +208,7 @@ void Trainer::CopyScalers() {
 }
 
 Status Trainer::GiveState() {
-  TERN_RETURN_IF_ERROR(p_.replica.Bring());
+  TERN_RETURN_IF_ERROR(p_.replica.CopyToHost());
   CopyScalers();
   p_.port.Snapshot(algorithm_->SaveState(), algorithm_->applied());
   return Ok();
@@ -219,13 +227,13 @@ Status Trainer::WaitUntil(const std::function<bool()>& done) {
   return Ok();
 }
 
-Status Trainer::Unwind(Beginning from) {
+Status Trainer::RestartFrom(Beginning from) {
   anew_ = std::move(from);
   ready_.reset();
   return Status(Code::kPeerLost, "this worker begins anew");  // as far as Run
 }
 
-Status Trainer::HandleWhatCame() {
+Status Trainer::HandleArrivedEvents() {
   while (std::optional<Event> event = p_.events.TryPop())
     TERN_RETURN_IF_ERROR(Handle(std::move(*event)));
   return Ok();
@@ -241,11 +249,11 @@ Status Trainer::Handle(Event event) {
     // Between two rounds: while this thread waits, the parameters stand at W(applied).
     return GiveState();
   } else if (auto* state = std::get_if<StateArrived>(&event)) {
-    return Unwind(std::move(*state));
+    return RestartFrom(std::move(*state));
   } else if (const auto* back = std::get_if<WentBack>(&event)) {
-    return Unwind(*back);
+    return RestartFrom(*back);
   } else if (const auto* resume = std::get_if<ResumeWanted>(&event)) {
-    return Unwind(*resume);
+    return RestartFrom(*resume);
   } else if (const auto* leave = std::get_if<LeaveWanted>(&event)) {
     leave_ = leave->status;
     if (!ready_.has_value()) return *leave_;

@@ -33,6 +33,7 @@
 #include "client/train/figures.h"
 #include "client/train/gradient.h"
 #include "client/train/replica.h"
+#include "client/train/replica_state.h"
 #include "common/base/status.h"
 #include "common/update/schedule.h"
 #include "setup/setup.h"
@@ -64,15 +65,15 @@ class Trainer {
   Trainer(const Parts& parts, update::Schedule schedule);
   Status Train();
   using Beginning = std::variant<StateArrived, WentBack, ResumeWanted>;
-  Status BeginAnew();
+  Status Restart();
   // Returns to Run, which begins again from there.
-  Status Unwind(Beginning from);
+  Status RestartFrom(Beginning from);
   Status LoadCheckpoint(const pb::Checkpoint& from);
   // Without rounds, in a new process: restores its private state from its newest checkpoint of this
   // run, whatever clock the servers have counted.
-  Status TakeUpOwn();
+  Status RestoreLocalCheckpoint();
   // Restores the parts of the loaded checkpoint that need an algorithm that has begun.
-  Status RestoreOwn();
+  Status RestorePrivateState();
   Status WriteCheckpointIfDue();
   Status WriteCheckpoint();
   void CopyScalers();
@@ -82,15 +83,15 @@ class Trainer {
   Status LossIsFinite() const;
   void ShowProgress();
   // Waits for open exchanges; counts the time as that of the steps that opened them.
-  Status Settle();
+  Status Drain();
   // Handles events until `done` returns true, or returns the error that ends the worker.
   Status WaitUntil(const std::function<bool()>& done);
   // After the last word: serves State, which a worker lost near the end may need. Returns whether
   // the job continues, from an earlier round.
-  bool GoesOnAfterTheEnd();
+  bool ServeUntilJobEnds();
   Status MakeAlgorithm();
   // Handles the events that have arrived: a late worker learns from them that rounds have closed.
-  Status HandleWhatCame();
+  Status HandleArrivedEvents();
   Status GiveState();
   Status Handle(Event event);
   Status OnAnswer(const Answer& answer);
@@ -101,6 +102,7 @@ class Trainer {
   Parts p_;
   update::Schedule schedule_;
   Gradient gradient_;
+  ReplicaState state_;
   Sums sums_;
   Figures figures_;
   const Context context_;

@@ -28,7 +28,7 @@ Status Trainer::WriteCheckpointIfDue() {
   const uint64_t every = p_.checkpoints->every();
   if (steps_done_ / every == checkpointed_at_ / every && steps_done_ < last_step_) return Ok();
   if (has_rounds_) {
-    TERN_RETURN_IF_ERROR(algorithm_->Rest());
+    TERN_RETURN_IF_ERROR(algorithm_->Quiesce());
     if (!algorithm_->MeetsAfter(steps_done_)) return Ok();  // at the next meeting
   }
   checkpointed_at_ = steps_done_;
@@ -39,8 +39,8 @@ Status Trainer::WriteCheckpointIfDue() {
 // last one is what the next start relies on.
 Status Trainer::WriteCheckpoint() {
   TimeScope time(p_.progress.checkpoint);
-  TERN_RETURN_IF_ERROR(p_.replica.Bring());
-  TERN_RETURN_IF_ERROR(algorithm_->BringState());
+  TERN_RETURN_IF_ERROR(p_.replica.CopyToHost());
+  TERN_RETURN_IF_ERROR(algorithm_->CopyStateToHost());
   CopyScalers();
   SavedState own;
   algorithm_->AddState(&own);
@@ -49,7 +49,7 @@ Status Trainer::WriteCheckpoint() {
   Status written;
   const Status kept_here = p_.coder.WithKept([&](const SavedState& kept) {
     own.Append(kept);
-    written = p_.checkpoints->Write(steps_done_, algorithm_->applied(), p_.replica, own);
+    written = p_.checkpoints->Write(steps_done_, algorithm_->applied(), state_, own);
   });
   TERN_RETURN_IF_ERROR(kept_here);
   if (steps_done_ >= last_step_)
@@ -71,7 +71,7 @@ Status Trainer::LoadCheckpoint(const pb::Checkpoint& from) {
   Result<tensors::TensorFile> file = p_.checkpoints->Read(from);
   if (!file.ok()) return file.status();
   const std::string name = Cat("the checkpoint of step ", from.step());
-  TERN_RETURN_IF_ERROR(p_.replica.LoadViews(*file).Within(name));
+  TERN_RETURN_IF_ERROR(state_.LoadViews(*file).Within(name));
   sums_.RestoreScalers(from.round(), scalers_);
   resumed_ = std::move(*file);
   LOG(WARNING) << "goes on from " << name;
@@ -83,23 +83,23 @@ Status Trainer::LoadCheckpoint(const pb::Checkpoint& from) {
   return Ok();
 }
 
-Status Trainer::TakeUpOwn() {
+Status Trainer::RestoreLocalCheckpoint() {
   if (p_.checkpoints == nullptr || has_rounds_ || steps_done_ != 0) return Ok();
   const std::optional<pb::Checkpoint> newest = p_.checkpoints->NewestOf(run_);
   if (!newest.has_value()) return Ok();
   Result<tensors::TensorFile> file = p_.checkpoints->Read(*newest);
   if (!file.ok()) return file.status();
   const std::string name = Cat("this worker's checkpoint of step ", newest->step());
-  TERN_RETURN_IF_ERROR(p_.replica.LoadViews(*file).Within(name));
+  TERN_RETURN_IF_ERROR(state_.LoadViews(*file).Within(name));
   resumed_ = std::move(*file);
   LOG(WARNING) << "what this worker had of its own is taken up as it was in " << name;
   return Ok();
 }
 
-Status Trainer::RestoreOwn() {
+Status Trainer::RestorePrivateState() {
   if (!resumed_.has_value()) return Ok();
   const tensors::TensorFile file = *std::exchange(resumed_, std::nullopt);
-  if (has_rounds_ || algorithm_->keeps_point()) TERN_RETURN_IF_ERROR(p_.replica.LoadPoint(file));
+  if (has_rounds_ || algorithm_->keeps_point()) TERN_RETURN_IF_ERROR(state_.LoadPoint(file));
   SavedState own;
   algorithm_->AddState(&own);
   SavedLosses losses;
@@ -113,7 +113,7 @@ Status Trainer::RestoreOwn() {
   TERN_RETURN_IF_ERROR(kept_there);
   gradient_.SetLosses({std::bit_cast<double>(losses.sum_bits), losses.samples});
   TERN_RETURN_IF_ERROR(restored.Within("the checkpoint"));
-  return algorithm_->SendState();
+  return algorithm_->CopyStateFromHost();
 }
 
 }  // namespace tern::client

@@ -30,8 +30,9 @@ CLASSES = {
     "tools/forecast/model.cc:Play": 31,
     "worker/device/device_model.h:DeviceModel": 26,
     "worker/device/cuda_model.cc:Model": 37,
-    "client/train/replica.h:Replica": 30,
 }
+
+ASKS_FOR_DEVICE = re.compile(r"\b\w*device\w*(?:\(\))?\s*[!=]=\s*nullptr|\bif \(!?\w*(?:on_)?device\w*\(?\)|\bkCuda\b|\bDeviceModel\b")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 CLASS = re.compile(r"\b(?:class|struct)\s+(?:TERN_\w+\s+)?(\w+)(?:\s+final)?\s*(?::[^;{]*)?\{")
@@ -163,5 +164,15 @@ def check_classes():
             yield f"scripts/lint/check_structure.py: {key} has {seen.get(key, 0)} methods by now, not {most}"
 
 
+def check_wall():
+    """A step does not ask where values lie: that is what client::Arenas and client::GradientCoder are for."""
+    for path in sources.cpp_files():
+        if not path.startswith("client/"):
+            continue
+        code = sources.code(path)
+        for match in ASKS_FOR_DEVICE.finditer(code):
+            yield f"{path}:{sources.line_of(code, match.start())}: {match.group(0)}: a step asks where values lie"
+
+
 if __name__ == "__main__":
-    sources.finish([*check_folders(), *check_units(), *check_classes()])
+    sources.finish([*check_folders(), *check_units(), *check_classes(), *check_wall()])

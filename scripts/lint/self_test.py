@@ -58,6 +58,7 @@ FAULTS = [
     ("structure", "models/a.h", HEAD + '#include "kernels/a.h"\n', "in a circle of folders: kernels, models"),
     ("structure", "kernels/a.h", HEAD, None),
     ("structure", "kernels/b.cc", '#include "models/a.h"\n', "in a circle of folders: kernels, models"),
+    ("structure", "client/a.cc", "void F() { if (device_ != nullptr) G(); }\n", "a step asks where values lie"),
     ("structure", "tools/c.h", HEAD + "class A {\n" + "".join(f"  void F{i}();\n" for i in range(26)) + "};\n",
      "class A has 26 methods; at most 25"),
     ("comments", "server/c.h", HEAD + f"//   sgd   w -= lr g{' ' * 40}(TensorFlow's\n//   form) adam m = 1\n", "c.h:3: the end of a row"),

@@ -32,12 +32,12 @@ DeviceModel::Host DeviceArenas::HostArrays() const {
   return host;
 }
 
-Status DeviceArenas::Send() {
+Status DeviceArenas::CopyFromHost() {
   newer_here_ = false;
   return model_.Send(HostArrays());
 }
 
-Status DeviceArenas::Bring() {
+Status DeviceArenas::CopyToHost() {
   if (!newer_here_) return Ok();
   TERN_RETURN_IF_ERROR(model_.CheckSums());
   TERN_RETURN_IF_ERROR(model_.Bring(HostArrays()));
@@ -102,13 +102,14 @@ Status DeviceArenas::Average(uint64_t first, uint64_t count, uint64_t update) {
   return model_.Average(first, count, client::OneMinusDecay(setup_, update));
 }
 
-Status DeviceArenas::StandAtW() { return Change().CopyWeights(DeviceModel::Local::kPoint); }
+Status DeviceArenas::ResetToGlobal() { return Change().CopyWeights(DeviceModel::Local::kPoint); }
 
-Status DeviceArenas::LeaveW(client::LocalValues* local) {
+Status DeviceArenas::SaveReference(client::LocalValues* local) {
   return local->before.empty() ? Ok() : Change().CopyWeights(DeviceModel::Local::kBefore);
 }
 
-Result<const float*> DeviceArenas::Keep(uint64_t round, uint32_t bucket, client::LocalValues*) {
+Result<const float*> DeviceArenas::RetainGradient(uint64_t round, uint32_t bucket,
+                                                  client::LocalValues*) {
   TERN_RETURN_IF_ERROR(model_.KeepGradients(round, bucket));
   return static_cast<const float*>(host_.gradients);
 }
@@ -126,13 +127,13 @@ std::vector<DeviceArenas::Local> DeviceArenas::LocalArrays(client::LocalValues* 
   return arrays;
 }
 
-Status DeviceArenas::BringLocal(client::LocalValues* local) {
+Status DeviceArenas::CopyLocalToHost(client::LocalValues* local) {
   for (const Local& of : LocalArrays(local))
     TERN_RETURN_IF_ERROR(model_.BringLocal(of.array, of.here));
   return Ok();
 }
 
-Status DeviceArenas::SendLocal(client::LocalValues* local) {
+Status DeviceArenas::CopyLocalFromHost(client::LocalValues* local) {
   for (const Local& of : LocalArrays(local))
     TERN_RETURN_IF_ERROR(model_.SendLocal(of.array, of.here));
   return Ok();

@@ -14,18 +14,19 @@ class DeviceArenas : public client::Arenas {
   // All outlive it.
   DeviceArenas(const setup::Setup& setup, const client::HostValues& host, DeviceModel& model);
 
-  Status Bring() override;
-  Status Send() override;
+  Status CopyToHost() override;
+  Status CopyFromHost() override;
   Status AddDecay(uint32_t t, float decay) override;
   Status Clip(double norm) override;
   Status Apply(const client::Sums& sums, uint64_t round, uint32_t bucket) override;
-  Status StandAtW() override;
-  Status LeaveW(client::LocalValues* local) override;
-  Result<const float*> Keep(uint64_t round, uint32_t bucket, client::LocalValues* local) override;
+  Status ResetToGlobal() override;
+  Status SaveReference(client::LocalValues* local) override;
+  Result<const float*> RetainGradient(uint64_t round, uint32_t bucket,
+                                      client::LocalValues* local) override;
   Status Move(float learning_rate, const std::vector<float>& decay,
               client::LocalValues* local) override;
-  Status BringLocal(client::LocalValues* local) override;
-  Status SendLocal(client::LocalValues* local) override;
+  Status CopyLocalToHost(client::LocalValues* local) override;
+  Status CopyLocalFromHost(client::LocalValues* local) override;
 
  private:
   DeviceModel::Host HostArrays() const;

@@ -43,13 +43,13 @@ class Odsgd : public Algorithm {
     if (c_.sums.Has(s)) {  // this worker is late: it goes through the rounds that closed without it
       last_pushed_ = s;
       TERN_RETURN_IF_ERROR(ApplyUpTo(s));
-      return point_.StandAtW();
+      return point_.ResetToGlobal();
     }
     if (!c_.gradient.has_samples()) return StepWithout(s);
     TERN_RETURN_IF_ERROR(Push(s));
     if (s <= warmup_) {
       TERN_RETURN_IF_ERROR(ApplyUpTo(s));
-      return point_.StandAtW();
+      return point_.ResetToGlobal();
     }
     TERN_RETURN_IF_ERROR(ApplyUpTo(s - 1));
     TimeScope decode(c_.progress.decode);
@@ -57,17 +57,17 @@ class Odsgd : public Algorithm {
   }
 
   // The point stays what it is: the next step is the same whether or not somebody looked.
-  Status Settle() override { return ApplyUpTo(last_pushed_); }
+  Status Drain() override { return ApplyUpTo(last_pushed_); }
   uint64_t pushed() const override { return last_pushed_; }
-  Status BringState() override { return point_.Bring(); }
-  Status SendState() override { return point_.Send(); }
+  Status CopyStateToHost() override { return point_.CopyToHost(); }
+  Status CopyStateFromHost() override { return point_.CopyFromHost(); }
   void AddState(SavedState* state) override { point_.AddState(state); }
 
  private:
   Status Push(uint64_t s) {
     Status pushed;
     TERN_RETURN_IF_ERROR(c_.gradient.Take([&](uint32_t bucket) {
-      const Result<const float*> kept = point_.Keep(s, bucket);
+      const Result<const float*> kept = point_.RetainGradient(s, bucket);
       if (pushed.ok()) pushed = kept.status();
       if (kept.ok()) c_.coder.Push(s, bucket, *kept);
     }));
@@ -80,12 +80,12 @@ class Odsgd : public Algorithm {
     c_.coder.Skip(s);
     last_pushed_ = s;
     TERN_RETURN_IF_ERROR(ApplyUpTo(s <= warmup_ ? s : s - 1));
-    return point_.StandAtW();
+    return point_.ResetToGlobal();
   }
 
   Status ApplyUpTo(uint64_t round) {
     while (applied_ < round) {
-      TERN_RETURN_IF_ERROR(point_.LeaveW());
+      TERN_RETURN_IF_ERROR(point_.SaveReference());
       round_.Open(applied_ + 1);
       TERN_RETURN_IF_ERROR(round_.Finish());
     }

@@ -22,7 +22,7 @@ class Psgd : public LocalSteps {
       slots_.push_back(slot.values);
   }
 
-  Bytes SaveState() override { return c_.replica.SaveState(applied_, agreed_slots_); }
+  Bytes SaveState() override { return c_.state.Save(applied_, agreed_slots_); }
 
   Status Begin(uint64_t applied) override {
     TERN_RETURN_IF_ERROR(LocalSteps::Begin(applied));

@@ -18,7 +18,7 @@ class Rsgd : public LocalSteps {
   explicit Rsgd(const Context& context) : LocalSteps(context), parts_(facts_.parts) {}
 
   // The point is each worker's own; a newcomer takes this worker's.
-  Bytes SaveState() override { return c_.replica.SaveWeights(applied_, c_.replica.point()); }
+  Bytes SaveState() override { return c_.state.SaveWeights(applied_, c_.replica.point()); }
 
   Status Step(uint64_t step) override {
     const auto part = static_cast<uint32_t>((step - 1) % parts_);
@@ -39,9 +39,9 @@ class Rsgd : public LocalSteps {
     return Ok();
   }
 
-  Status Rest() override { return Ok(); }  // each step waits for its own part
+  Status Quiesce() override { return Ok(); }  // each step waits for its own part
 
-  Status Settle() override {
+  Status Drain() override {
     const uint64_t round = applied_ + 1;
     if (round % 2 == 0) return Ok();  // done since the last step
     if (!c_.sums.Has(round)) PushAll(round, c_.replica.point());

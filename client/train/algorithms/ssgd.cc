@@ -34,7 +34,7 @@ class Ssgd : public Algorithm {
     return in_forward_ ? Ok() : round_.Finish();
   }
 
-  Status Settle() override { return round_.Finish(); }
+  Status Drain() override { return round_.Finish(); }
   uint64_t pushed() const override { return round_.round().value_or(applied_); }
 
  private:

@@ -1,9 +1,8 @@
-#include "client/train/replica.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
+#include "client/train/replica_state.h"
 #include "common/tensors/safetensors.h"
 #include "models/graph/arena.h"
 #include "tests/client/train/train_job.h"
@@ -37,25 +36,26 @@ TEST(Replica, GoesOnFromStateBitForBit) {
   auto first = std::move(*Replica::Make(*job));
   TrainALittle(first.get(), job->table.total, 3);
   auto second = std::move(*Replica::Make(*job));
-  ASSERT_TRUE(second->LoadState(first->SaveState(3)).ok());
+  ASSERT_TRUE(ReplicaState(*job, *second).Load(ReplicaState(*job, *first).Save(3)).ok());
   EXPECT_EQ(first->Hash(), second->Hash());
   // Momentum and the moving average came along: the next rounds are alike, too.
   TrainALittle(first.get(), job->table.total, 2);
   TrainALittle(second.get(), job->table.total, 2);
   EXPECT_EQ(first->Hash(), second->Hash());
-  EXPECT_EQ(first->SaveState(5), second->SaveState(5));
+  EXPECT_EQ(ReplicaState(*job, *first).Save(5), ReplicaState(*job, *second).Save(5));
 }
 
 TEST(Replica, StateStaysWithinItsBound) {
   const auto job = SmallJob({"evaluation.ema_decay=0.99"});
   auto replica = std::move(*Replica::Make(*job));
-  EXPECT_LE(replica->SaveState(1).size(), Replica::MaxStateBytes(*job));
+  EXPECT_LE(ReplicaState(*job, *replica).Save(1).size(), ReplicaState::MaxBytes(*job));
 }
 
 TEST(Replica, RefusesStateOfAnotherModel) {
   const auto job = SmallJob();
   auto replica = std::move(*Replica::Make(*job));
-  const Status loaded = replica->LoadState(Bytes::Own(std::string("not a state at all")));
+  const Status loaded =
+      ReplicaState(*job, *replica).Load(Bytes::Own(std::string("not a state at all")));
   EXPECT_EQ(loaded.code(), Code::kBadData);
   EXPECT_NE(loaded.message().find("state sent by another worker"), std::string::npos);
 }
@@ -80,7 +80,7 @@ TEST(Replica, WritesWeightsThatReadBack) {
   const auto job = SmallJob();
   auto replica = std::move(*Replica::Make(*job));
   const std::string folder = testing::TempDir() + "/tern_weights";
-  ASSERT_TRUE(replica->WriteWeights(folder, 7).ok());
+  ASSERT_TRUE(ReplicaState(*job, *replica).WriteWeights(folder, 7).ok());
   auto file = tensors::ReadSafetensors(folder + "/weights.safetensors");
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(file->metadata["step"], "7");

@@ -184,7 +184,7 @@ TEST_F(Step, GivesStateBetweenTwoRounds) {
   const auto& [state, applied] = port_->snapshots[0];
   EXPECT_EQ(applied, 2u);
   auto newcomer = std::move(*Replica::Make(*job_));
-  ASSERT_TRUE(newcomer->LoadState(state).ok());
+  ASSERT_TRUE(ReplicaState(*job_, *newcomer).Load(state).ok());
   EXPECT_EQ(newcomer->Hash(), port_->hash_after[2]);
 }
 
@@ -202,7 +202,7 @@ TEST_F(Step, GivesStateAlsoWhenItIsDone) {
 TEST_F(Step, GoesOnFromAStateThatArrives) {
   auto donor = std::move(*Replica::Make(*job_));
   std::fill_n(donor->parameters(), job_->table.total, 0.25f);
-  events_.Push(StateArrived{donor->SaveState(7), 7});
+  events_.Push(StateArrived{ReplicaState(*job_, *donor).Save(7), 7});
   events_.Push(Ready{7});
   const uint64_t initial = replica_->Hash();
   EXPECT_TRUE(Run().ok());
@@ -252,7 +252,7 @@ TEST_F(StepWithNorm, TakesOverTheStatisticsOfAStateThatArrives) {
   auto donor = std::move(*Replica::Make(*job_));
   donor->statistics() = {7, 8, 9, 10};
   donor->mean_statistics() = {1, 2, 3, 4};
-  ASSERT_TRUE(replica_->LoadState(donor->SaveState(3)).ok());
+  ASSERT_TRUE(ReplicaState(*job_, *replica_).Load(ReplicaState(*job_, *donor).Save(3)).ok());
   EXPECT_EQ(replica_->statistics(), donor->statistics());
   EXPECT_EQ(replica_->mean_statistics(), donor->mean_statistics());
 }

@@ -1,0 +1,154 @@
+#include "client/train/replica_state.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "common/base/logging.h"
+#include "common/base/text.h"
+#include "models/graph/arena.h"
+
+namespace tern::client {
+namespace {
+
+std::string PrefixOf(const update::Optimizer::Slot& slot) { return "optimizer." + slot.name + "."; }
+
+}  // namespace
+
+ReplicaState::ReplicaState(const setup::Setup& setup, Replica& replica)
+    : setup_(setup), replica_(replica) {
+  if (replica.statistics().empty()) return;
+  Also({"statistics", replica.statistics()});
+  Also({"mean_statistics", replica.mean_statistics()});
+}
+
+std::vector<tensors::TensorView> ReplicaState::Views(const float* weights,
+                                                     const std::vector<const float*>& slots) {
+  std::vector<tensors::TensorView> tensors = models::ViewArena(setup_.table, weights);
+  const auto add = [&](const float* arena, const std::string& prefix) {
+    for (tensors::TensorView& view : models::ViewArena(setup_.table, arena, prefix))
+      tensors.push_back(std::move(view));
+  };
+  const std::vector<update::Optimizer::Slot> named = replica_.optimizer().Slots();
+  for (size_t i = 0; i < slots.size(); ++i) add(slots[i], PrefixOf(named[i]));
+  if (!replica_.average().empty()) add(replica_.average().data(), "average.");
+  for (const SavedState::Array& array : also_)
+    tensors.push_back({array.name, {array.values.size()}, array.values});
+  return tensors;
+}
+
+std::vector<tensors::TensorView> ReplicaState::Views() {
+  std::vector<tensors::TensorView> tensors = Views(replica_.parameters(), Slots());
+  if (replica_.has_point()) tensors.push_back({"local.point", {setup_.table.total}, Point()});
+  return tensors;
+}
+
+std::vector<const float*> ReplicaState::Slots() {
+  std::vector<const float*> slots;
+  for (const update::Optimizer::Slot& slot : replica_.optimizer().Slots())
+    slots.push_back(slot.values.data());
+  return slots;
+}
+
+Bytes ReplicaState::Encode(uint64_t applied, const float* weights,
+                           const std::vector<const float*>& slots) {
+  return Bytes::Own(
+      tensors::EncodeSafetensors(Views(weights, slots), {{"applied", std::to_string(applied)}}));
+}
+
+Bytes ReplicaState::Save(uint64_t applied) {
+  return Encode(applied, replica_.parameters(), Slots());
+}
+
+Bytes ReplicaState::Save(uint64_t applied, const std::vector<std::vector<float>>& slots) {
+  std::vector<const float*> arenas;
+  for (const std::vector<float>& slot : slots) arenas.push_back(slot.data());
+  return Encode(applied, replica_.parameters(), arenas);
+}
+
+Bytes ReplicaState::SaveWeights(uint64_t applied, const float* weights) {
+  return Encode(applied, weights == nullptr ? replica_.parameters() : weights, {});
+}
+
+namespace {
+
+Status LoadAlso(const tensors::TensorFile& file, const SavedState::Array& array) {
+  for (const tensors::Tensor& tensor : file.tensors) {
+    if (tensor.name != array.name || tensor.values.size() != array.values.size()) continue;
+    std::copy(tensor.values.begin(), tensor.values.end(), array.values.begin());
+    return Ok();
+  }
+  return Status(Code::kBadData,
+                Cat("there is no ", array.name, " of ", array.values.size(), " values"));
+}
+
+}  // namespace
+
+Status ReplicaState::Load(const Bytes& state) {
+  Result<tensors::TensorFile> file = tensors::DecodeSafetensors(state.view());
+  if (file.ok()) return LoadTensors(*file, false).Within("the state sent by another worker");
+  return file.status().Within("the state sent by another worker");
+}
+
+Status ReplicaState::LoadViews(const tensors::TensorFile& file) {
+  TERN_RETURN_IF_ERROR(LoadTensors(file, true));
+  return LoadPoint(file);
+}
+
+Status ReplicaState::LoadPoint(const tensors::TensorFile& file) {
+  return !replica_.has_point() ? Ok() : LoadAlso(file, {"local.point", Point()});
+}
+
+Status ReplicaState::LoadTensors(const tensors::TensorFile& file, bool whole) {
+  TERN_RETURN_IF_ERROR(LoadArrays(file, whole));
+  return replica_.CopyFromHost();
+}
+
+Status ReplicaState::LoadArrays(const tensors::TensorFile& file, bool whole) {
+  TERN_RETURN_IF_ERROR(models::LoadArena(file, setup_.table, replica_.parameters()));
+  for (const SavedState::Array& array : also_) TERN_RETURN_IF_ERROR(LoadAlso(file, array));
+  const std::string& first = setup_.table.parameters[0].name;
+  for (const update::Optimizer::Slot& slot : replica_.optimizer().Slots()) {
+    const std::string name = PrefixOf(slot) + first;
+    const bool here = std::any_of(file.tensors.begin(), file.tensors.end(),
+                                  [&](const auto& tensor) { return tensor.name == name; });
+    if (!here && !whole) {
+      LOG(WARNING) << "the " << slot.name << " of this worker's optimizer starts afresh, from zero";
+      std::fill(slot.values.begin(), slot.values.end(), 0.f);
+      continue;
+    }
+    TERN_RETURN_IF_ERROR(models::LoadArena(file, setup_.table, slot.values.data(), PrefixOf(slot)));
+  }
+  if (replica_.average().empty()) return Ok();
+  return models::LoadArena(file, setup_.table, replica_.average().data(), "average.");
+}
+
+uint64_t ReplicaState::MaxBytes(const setup::Setup& setup) {
+  constexpr uint64_t kArrays = 4;  // parameters, two of an optimizer, average
+  return kArrays * setup.table.total * sizeof(float) +
+         setup.plan.scalers_from * setup.plan.parts.size() * sizeof(float) +
+         2 * setup.table.statistics_total * sizeof(float) +
+         kArrays * setup.table.parameters.size() * 1024 + (1 << 20);
+}
+
+Status ReplicaState::WriteWeights(const std::string& folder, uint64_t step) {
+  TERN_RETURN_IF_ERROR(replica_.CopyToHost());
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  TERN_RETURN_IF_ERROR(WriteFile(folder + "/weights.safetensors", replica_.parameters(), step));
+  if (replica_.average().empty()) return Ok();
+  return WriteFile(folder + "/weights_average.safetensors", replica_.average().data(), step);
+}
+
+Status ReplicaState::WriteFile(const std::string& path, const float* arena, uint64_t step) {
+  std::vector<tensors::TensorView> tensors = models::ViewArena(setup_.table, arena);
+  for (tensors::TensorView& view :
+       models::ViewStatistics(setup_.table, replica_.mean_statistics().data()))
+    tensors.push_back(std::move(view));
+  return tensors::WriteSafetensors(
+      path, tensors,
+      {{"job", setup_.job.name()}, {"step", std::to_string(step)}, {"format", "pt"}});
+}
+
+}  // namespace tern::client
