@@ -20,7 +20,7 @@ target_include_directories(tern_flags INTERFACE ${CMAKE_SOURCE_DIR})
 # -Wno-restrict: g++ 12 warns of std::string's own operator+ (GCC bug 105329).
 target_compile_options(
   tern_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror;$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>;-ffp-contract=off>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror;$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>;$<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>;-ffp-contract=off>
   $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;--fmad=false;-Xcompiler=-Wall,-Wextra,-Werror,-ffp-contract=off>)
 if(TERN_SANITIZE)
   # Little optimization and line tables alone (CMakePresets.json) build in half the time and run fast enough; asserts stay on.

@@ -2,15 +2,14 @@
 // is the usual case. A closed channel accepts no more items, and still returns those that it holds.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "common/base/clock.h"
 #include "common/base/event_fd.h"
+#include "common/base/mutex.h"
 
 namespace tern {
 
@@ -24,8 +23,8 @@ class Channel {
 
   // Waits while the channel is full. False: closed, and the item is dropped.
   bool Push(T item) {
-    std::unique_lock lock(mutex_);
-    not_full_.wait(lock, [&] { return closed_ || !FullLocked(); });
+    const MutexLock lock(mutex_);
+    while (!closed_ && FullLocked()) not_full_.Wait(mutex_);
     if (closed_) return false;
     PutLocked(std::move(item));
     return true;
@@ -33,7 +32,7 @@ class Channel {
 
   // Never waits. False: full or closed, and `item` is as it was.
   bool TryPush(T& item) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_ || FullLocked()) return false;
     PutLocked(std::move(item));
     return true;
@@ -41,45 +40,46 @@ class Channel {
 
   // Never waits. Nothing: the channel is empty.
   std::optional<T> TryPop() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return TakeLocked();
   }
 
   // Waits for an item. Nothing: closed and drained.
   std::optional<T> Pop() {
-    std::unique_lock lock(mutex_);
-    not_empty_.wait(lock, [&] { return closed_ || !items_.empty(); });
+    const MutexLock lock(mutex_);
+    while (!closed_ && items_.empty()) not_empty_.Wait(mutex_);
     return TakeLocked();
   }
 
   // As Pop, but gives up when Now() reaches `deadline`; drained() tells the two apart.
   std::optional<T> Pop(Time deadline) {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const std::chrono::steady_clock::time_point until{deadline};
-    not_empty_.wait_until(lock, until, [&] { return closed_ || !items_.empty(); });
+    while (!closed_ && items_.empty() && not_empty_.WaitUntil(mutex_, until)) {
+    }
     return TakeLocked();
   }
 
   // Wakes all waiting threads. May be called more than once.
   void Close() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
-    not_empty_.notify_all();
-    not_full_.notify_all();
+    not_empty_.NotifyAll();
+    not_full_.NotifyAll();
     if (event_) event_->Raise();
   }
 
   bool closed() const {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return closed_;
   }
   // Closed and empty: no item will come any more.
   bool drained() const {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return closed_ && items_.empty();
   }
   size_t size() const {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return items_.size();
   }
 
@@ -87,7 +87,7 @@ class Channel {
   // it. The channel owns it and makes it on the first call; -1 if the process is out of
   // descriptors.
   int event_fd() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!event_) {
       event_.emplace();
       if (closed_ || !items_.empty()) event_->Raise();
@@ -96,29 +96,31 @@ class Channel {
   }
 
  private:
-  bool FullLocked() const { return capacity_ != 0 && items_.size() >= capacity_; }
-
-  void PutLocked(T&& item) {
-    items_.push_back(std::move(item));
-    if (event_ && items_.size() == 1) event_->Raise();
-    not_empty_.notify_one();
+  bool FullLocked() const TERN_REQUIRES(mutex_) {
+    return capacity_ != 0 && items_.size() >= capacity_;
   }
 
-  std::optional<T> TakeLocked() {
+  void PutLocked(T&& item) TERN_REQUIRES(mutex_) {
+    items_.push_back(std::move(item));
+    if (event_ && items_.size() == 1) event_->Raise();
+    not_empty_.NotifyOne();
+  }
+
+  std::optional<T> TakeLocked() TERN_REQUIRES(mutex_) {
     if (items_.empty()) return std::nullopt;
     std::optional<T> item(std::move(items_.front()));
     items_.pop_front();
     if (event_ && items_.empty() && !closed_) event_->Lower();
-    not_full_.notify_one();
+    not_full_.NotifyOne();
     return item;
   }
 
   const size_t capacity_;
-  mutable std::mutex mutex_;  // guards all below
-  std::condition_variable not_empty_, not_full_;
-  std::deque<T> items_;
-  bool closed_ = false;
-  std::optional<EventFd> event_;
+  mutable Mutex mutex_;
+  Condition not_empty_, not_full_;
+  std::deque<T> items_ TERN_GUARDED_BY(mutex_);
+  bool closed_ TERN_GUARDED_BY(mutex_) = false;
+  std::optional<EventFd> event_ TERN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tern

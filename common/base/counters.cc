@@ -124,7 +124,7 @@ Registry::~Registry() = default;
 template <typename T>
 T& Registry::Get(const char* type, const std::string& name, const std::string& help, Labels labels,
                  const std::vector<double>* bounds) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::unique_ptr<Family>& family = families_[name];
   if (!family) {
     family =
@@ -165,7 +165,7 @@ Histogram& Registry::GetHistogram(const std::string& name, const std::string& he
 }
 
 std::vector<Sample> Registry::Snapshot() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<Sample> samples;
   for (const auto& [name, family] : families_) {
     for (const Row& row : family->rows) {
@@ -188,7 +188,7 @@ std::vector<Sample> Registry::Snapshot() const {
 }
 
 std::string Registry::PrometheusText() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::string out;
   for (const auto& [name, family] : families_) {
     out += "# HELP " + name + " " + Escaped(family->help, false) + "\n";

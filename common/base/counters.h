@@ -10,12 +10,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 
 namespace tern {
 
@@ -130,8 +130,9 @@ class Registry {
   T& Get(const char* type, const std::string& name, const std::string& help, Labels labels,
          const std::vector<double>* bounds);
 
-  mutable std::mutex mutex_;  // guards the map; the values behind it are atomics
-  std::map<std::string, std::unique_ptr<Family>> families_;
+  mutable Mutex mutex_;
+  // The values behind it are atomics.
+  std::map<std::string, std::unique_ptr<Family>> families_ TERN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tern

@@ -8,18 +8,18 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <mutex>
 #include <system_error>
 
 #include "common/base/host_name.h"
+#include "common/base/mutex.h"
 #include "common/base/text.h"
 
 namespace tern {
 namespace {
 
-std::mutex mutex;  // guards both
-bool initialized = false;
-std::string log_file;
+Mutex mutex;
+bool initialized TERN_GUARDED_BY(mutex) = false;
+std::string log_file TERN_GUARDED_BY(mutex);
 
 [[noreturn]] void Fail() {
   google::FlushLogFilesUnsafe(google::GLOG_INFO);
@@ -65,7 +65,7 @@ Result<std::string> ChooseFile(const std::string& stem, const std::string& log_d
 
 Status InitLogging(const std::string& program, const std::string& role_and_rank,
                    const std::string& log_dir) {
-  std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   if (initialized) return Status(Code::kInternal, "logging was set up twice in one process");
   std::string file;
   if (!log_dir.empty()) {
@@ -94,7 +94,7 @@ Status InitLogging(const std::string& program, const std::string& role_and_rank,
 }
 
 std::string LogFile() {
-  std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   return log_file;
 }
 

@@ -1,0 +1,74 @@
+// A mutex whose use clang checks at compile time (-Wthread-safety; clang's manual, "Thread Safety
+// Analysis"). g++ ignores the annotations:
+//
+//   TERN_GUARDED_BY(m)   on a member: touch it only while m is held
+//   TERN_REQUIRES(m)     on a function: call it only while m is held
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#ifdef __clang__
+#define TERN_THREAD_ANNOTATION(x) __attribute__((x))
+#else
+#define TERN_THREAD_ANNOTATION(x)
+#endif
+#define TERN_GUARDED_BY(m) TERN_THREAD_ANNOTATION(guarded_by(m))
+#define TERN_REQUIRES(...) TERN_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
+
+namespace tern {
+
+class TERN_THREAD_ANNOTATION(capability("mutex")) Mutex {
+ public:
+  Mutex() = default;
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+  void Lock() TERN_THREAD_ANNOTATION(acquire_capability()) { mutex_.lock(); }
+  void Unlock() TERN_THREAD_ANNOTATION(release_capability()) { mutex_.unlock(); }
+
+ private:
+  friend class Condition;
+  std::mutex mutex_;
+};
+
+// Holds a mutex as long as it lives.
+class TERN_THREAD_ANNOTATION(scoped_lockable) MutexLock {
+ public:
+  explicit MutexLock(Mutex& mutex) TERN_THREAD_ANNOTATION(acquire_capability(mutex))
+      : mutex_(mutex) {
+    mutex_.Lock();
+  }
+  ~MutexLock() TERN_THREAD_ANNOTATION(release_capability()) { mutex_.Unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+// Waits for a change of what a mutex guards. Threads may wake without one: wait in a loop that asks
+// for the condition.
+class Condition {
+ public:
+  // Releases the mutex while it waits.
+  void Wait(Mutex& mutex) TERN_REQUIRES(mutex) {
+    std::unique_lock lock(mutex.mutex_, std::adopt_lock);
+    condition_.wait(lock);
+    lock.release();
+  }
+  // Returns false once `until` is reached.
+  bool WaitUntil(Mutex& mutex, std::chrono::steady_clock::time_point until) TERN_REQUIRES(mutex) {
+    std::unique_lock lock(mutex.mutex_, std::adopt_lock);
+    const bool in_time = condition_.wait_until(lock, until) == std::cv_status::no_timeout;
+    lock.release();
+    return in_time;
+  }
+  void NotifyOne() { condition_.notify_one(); }
+  void NotifyAll() { condition_.notify_all(); }
+
+ private:
+  std::condition_variable condition_;
+};
+
+}  // namespace tern
