@@ -115,13 +115,12 @@ Status Worker::Run() {
   LogStart();
   client::Events events;
   client::Coder* coder_for_net = nullptr;
-  std::optional<client::Checkpoints> checkpoints;
-  if (job_.checkpoints().every_steps() != 0) checkpoints.emplace(setup_, rank_, job_.output_dir());
+  client::Checkpoints checkpoints(setup_, rank_, job_.output_dir());
   client::NetLoop::Options options{
       rank_,
       steps_,
       client::Replica::MaxStateBytes(setup_),
-      checkpoints ? checkpoints->Saved() : protocol::Saved(),
+      checkpoints.Saved(),
       algorithm::FactsOf(job_).own_point || client::Coder::KeepsSomething(setup_),
       [&coder_for_net](client::Answer answer) { coder_for_net->Scaled(std::move(answer)); }};
   client::NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events,
@@ -132,9 +131,9 @@ Status Worker::Run() {
   coder.TakeFrom(replica_->device());
   coder_for_net = &coder;
   loop.Start();
-  auto trainer = client::Trainer::Make({setup_, rank_, steps_, *batches_, *compute_, *evaluate_,
-                                        *replica_, coder, loop, events, progress_,
-                                        checkpoints ? &*checkpoints : nullptr, board.get()});
+  auto trainer =
+      client::Trainer::Make({setup_, rank_, steps_, *batches_, *compute_, *evaluate_, *replica_,
+                             coder, loop, events, progress_, &checkpoints, board.get()});
   if (!trainer.ok()) loop.Finish(trainer.status(), {}, 0);
   const Status trained = trainer.ok() ? (*trainer)->Run() : trainer.status();
   const Status ended = loop.Join();

@@ -1,4 +1,4 @@
-// Losses where servers hold the parameters: a synchronous job goes back to a snapshot that all
+// Losses where servers hold the parameters: a synchronous job goes back to a checkpoint that all
 // shards have, and ends with the bytes of the undisturbed run where the job is deterministic;
 // without rounds the lost shard alone goes back, and says by how much.
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ constexpr uint64_t kSteps = 120, kEvery = 10;
 
 // Long enough that faults strike well before its end; notices a loss after a second. `train` is
 // more of that section, a setting a line.
-JobOptions Central(const std::string& train, uint64_t snapshot_every = kEvery) {
+JobOptions Central(const std::string& train, uint64_t shard_every = kEvery) {
   JobOptions options;
   options.servers = 2;
   options.steps = kSteps;
@@ -30,13 +30,14 @@ JobOptions Central(const std::string& train, uint64_t snapshot_every = kEvery) {
                      "exchange: {codec: fp32, scaler: per_worker, chunk_kib: 256}\n"
                      "evaluation: {ema_decay: 0.9}\n"
                      "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, "
-                     "dead_after_s: 1, compare_every_steps: 10, snapshot_every_steps: ",
-                     snapshot_every, "}\n");
+                     "dead_after_s: 1, compare_every_steps: 10}\n"
+                     "checkpoints: {shard_every_steps: ",
+                     shard_every, "}\n");
   return options;
 }
 
-JobOptions Ssgd(uint64_t snapshot_every = kEvery) {
-  return Central("  algorithm: ssgd\n  optimizer: {name: momentum}\n", snapshot_every);
+JobOptions Ssgd(uint64_t shard_every = kEvery) {
+  return Central("  algorithm: ssgd\n  optimizer: {name: momentum}\n", shard_every);
 }
 
 struct Ends {
@@ -70,19 +71,20 @@ void Kill(TestProgram& program) {
   ASSERT_EQ(program.Wait(), 128 + SIGKILL) << "it had ended before";
 }
 
-// The rounds that the processes of shard 0 took the job back to, as their logs say.
+// The steps that the processes of shard 0 took the job back to, as their logs say.
 std::vector<uint64_t> WentBackTo(const TestJob& job) {
-  std::vector<uint64_t> rounds;
+  std::vector<uint64_t> steps;
   const std::string log = job.Log("server", 0);
-  const std::regex said("all go back to round ([0-9]+), from");
+  const std::regex said(
+      "all go on from the servers' checkpoint of step ([0-9]+)|back to the beginning");
   for (std::sregex_iterator at(log.begin(), log.end(), said), end; at != end; ++at)
-    rounds.push_back(std::stoull((*at)[1]));
-  return rounds;
+    steps.push_back((*at)[1].matched ? std::stoull((*at)[1]) : 0);
+  return steps;
 }
 
 class KilledShard : public testing::TestWithParam<uint32_t> {};
 
-TEST_P(KilledShard, TakesASynchronousJobBackToASnapshotOfAll) {
+TEST_P(KilledShard, TakesASynchronousJobBackToACheckpointOfAllShards) {
   TestJob job(Ssgd());
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(2 * kEvery + 3));
@@ -93,7 +95,7 @@ TEST_P(KilledShard, TakesASynchronousJobBackToASnapshotOfAll) {
   EXPECT_THAT(job.Log("worker", 1), HasSubstr("starts afresh"));
 }
 
-TEST_P(KilledShard, TakesItToTheBeginningWhereThereIsNoSnapshot) {
+TEST_P(KilledShard, TakesItToTheBeginningWhereThereIsNone) {
   TestJob job(Ssgd(0));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
@@ -111,7 +113,7 @@ TEST(KilledShards, OneAfterTheOtherWhileTheyGoBack) {
   ASSERT_TRUE(job.WaitForRound(kEvery + 3));
   Kill(job.server(1));
   job.StartServer(1);
-  ASSERT_TRUE(job.server(0).WaitForErr("all go back to the newest round"));
+  ASSERT_TRUE(job.server(0).WaitForErr("all go back to the newest checkpoint"));
   Kill(job.server(1));
   job.StartServer(1);
   ASSERT_TRUE(job.worker(0).WaitForErr("all go back to an earlier round"));
@@ -199,7 +201,7 @@ TEST(WithoutRounds, AKilledShardGoesBackAloneAndSaysByHowMuch) {
   job.StartServer(1);
   job.ExpectAllEnd(0);
   EXPECT_THAT(job.Log("server", 1),
-              testing::ContainsRegex("goes on from its snapshot of step [0-9]+"));
+              testing::ContainsRegex("goes on from its checkpoint of step [0-9]+"));
   EXPECT_THAT(job.Log("server", 1), testing::ContainsRegex("went back by up to [0-9]+ pushes"));
   EXPECT_THAT(WentBackTo(job), testing::IsEmpty());
 }
@@ -212,7 +214,7 @@ TEST(WithoutRounds, AKilledShardZeroGoesBackAloneToo) {
   job.StartServer(0);
   job.ExpectAllEnd(0);
   EXPECT_THAT(job.Log("server", 0),
-              testing::ContainsRegex("goes on from its snapshot of step [0-9]+"));
+              testing::ContainsRegex("goes on from its checkpoint of step [0-9]+"));
 }
 
 TEST(WithoutRounds, AKilledWorkerComesBackAndTheJobEnds) {
