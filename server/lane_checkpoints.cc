@@ -46,7 +46,8 @@ checkpoint::Keep LaneCheckpoints::KeepOf() const {
   checkpoint::Keep keep{.of_all = 0, .shard = 0};
   if (every_ != 0) keep.of_all = setup_.job.checkpoints().keep();
   if (shard_every_ == 0) return keep;
-  const uint64_t least = protocol::LeastToKeep(shard_every_, facts_.window * facts_.period);
+  const uint64_t apart = std::max(shard_every_, facts_.period);
+  const uint64_t least = protocol::LeastToKeep(apart, facts_.window * facts_.period);
   keep.shard = std::max(setup_.job.checkpoints().shard_keep(), static_cast<uint32_t>(least));
   return keep;
 }

@@ -1,4 +1,4 @@
-// Keys that had another name once. Under the old one they are refused, with the new one in the sentence.
+// Keys that had another name once. They are refused under it, with the new one in the sentence.
 #pragma once
 
 #include <string_view>

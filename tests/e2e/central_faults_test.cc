@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <string>
@@ -15,6 +16,7 @@
 namespace tern::e2e {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 constexpr uint64_t kSteps = 120, kEvery = 10;
@@ -151,6 +153,29 @@ TEST(KilledShards, UnderShrinkToo) {
   Kill(job.server(0));
   job.StartServer(0);
   ExpectEndsUndisturbed(job);
+}
+
+// Nobody but a run under way has any use for them, and still they are not removed.
+TEST(ShardsOwn, OfARunBeforeArePutAsideAndKeepNoneFromBeginning) {
+  TestJob job(Ssgd());
+  job.StartAll();
+  job.ExpectAllEnd(0);
+  for (const std::string seed : {"seed=1", "seed=5"}) {  // the same job; another one
+    job.StartAll({"--set", seed});
+    job.ExpectAllEnd(0);
+    EXPECT_THAT(job.Log("server", 0), HasSubstr("had before are kept in"));
+    EXPECT_EQ(job.Output("server.0.json")["from_step"], 0);
+  }
+  for (const std::string owner : {"shard.0.lane.1", "shard.1.lane.1"}) {
+    size_t folders = 0;
+    for (const auto& entry : fs::directory_iterator(job.output_dir() + "/checkpoints")) {
+      if (!entry.path().filename().string().starts_with(owner)) continue;
+      ++folders;
+      for (const uint64_t step : {kSteps - 2 * kEvery, kSteps - kEvery, kSteps})
+        EXPECT_TRUE(fs::exists(entry.path() / Cat("step.", step, ".safetensors"))) << entry.path();
+    }
+    EXPECT_EQ(folders, 3u) << owner;
+  }
 }
 
 TEST(KilledWorkers, AllOfThemLeaveTheParametersToTheServers) {

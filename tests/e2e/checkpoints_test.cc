@@ -343,6 +343,25 @@ TEST(Checkpoints, AMissingFolderIsRefusedAndPutBackTheJobGoesOnToTheSameBytes) {
   ExpectResumes(job, options, weights);
 }
 
+TEST(Checkpoints, AStartThatWritesNoneLooksAtWhatThereIs) {
+  const JobOptions options = Job();
+  const std::string weights = Undisturbed(options);
+  const std::vector<std::string> none = {"--set", "checkpoints.every_steps=0"};
+  TestJob job(options);
+  RunUntil(job, options, 20);
+  const auto saved = AllSaved(job);
+  const std::string elsewhere = job.folder() + "/elsewhere";
+  fs::rename(Folder(job, "worker.1"), elsewhere);
+  job.StartAll(none);
+  job.ExpectAllEnd(65);
+  ExpectSaid(job, options, "no checkpoint is on the disks of all: worker 0 (");
+  fs::rename(elsewhere, Folder(job, "worker.1"));
+  EXPECT_TRUE(AllSaved(job) == saved);
+  ExpectResumes(job, options, weights, none);
+  for (const auto& [path, bytes] : AllSaved(job))
+    EXPECT_TRUE(saved.contains(path)) << "it wrote " << path;
+}
+
 TEST(Checkpoints, WhereAllOfOneAreDamagedTheStartIsRefused) {
   const JobOptions options = Job();
   TestJob job(options);

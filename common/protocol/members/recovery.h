@@ -1,4 +1,4 @@
-// How a job whose state is lost goes on: from a checkpoint on its daemons' disks. Shard 0 drives it:
+// How a job whose state is lost goes on from checkpoints on its daemons' disks. Shard 0 drives it:
 //
 //                       all workers              all shards that keep
 //                       have come anew           something have offered
@@ -13,20 +13,19 @@
 //   gathering  GoBack to every worker that was ever admitted: its state is void, and it says hello
 //              as a new incarnation that knows nothing but the run. Workers without state offer
 //              their checkpoints in their hellos
-//   asking     GoBack to every shard that keeps something: it says hello again, with the checkpoints
-//              that are on its disk by now
-//   choosing   Choose(). A job's first start is the same without the questions; it may begin anew if
-//              nobody has any checkpoint (WhyNotAnew)
-//   running    Members with a new `beginning` and, as `resume`, what was chosen: the shards' lanes go
-//              to that round, load their state and forget all members. Welcome with `resume`: a
-//              worker loads its own checkpoint; with `begin`: it pulls the parameters from the lanes
-//              (session.h)
+//   asking     GoBack to every shard that keeps something: it says hello again, with the
+//              checkpoints that are on its disk by now
+//   choosing   Choose(). A job's first start is the same without the questions; it may begin anew
+//              if nobody has any checkpoint (WhyNotAnew)
+//   running    Members with a new `beginning` and, as `resume`, what was chosen: the shards' lanes
+//              load it and forget all members. Welcome with `resume`: a worker loads its own
+//              checkpoint; with `begin`: it pulls the parameters from the lanes (session.h)
 //
 // There are two kinds. All daemons write `checkpoints` of the same steps. Shards that hold the
 // parameters write `shard_checkpoints` between those; a run that goes on may use them, where there
 // are rounds, because workers can pull from shards all that they need. Without rounds a shard that
 // comes back alone loads its newest of either kind, by itself, unless that is of another
-// `beginning`; and a job that starts again goes on from `checkpoints` of the shards: that of step s
+// `beginning`; and a job that starts again goes on from the shards' `checkpoints`: that of step s
 // is each shard's state when the workers had made s steps each, on average. A worker continues at
 // the clock that the shards have counted, with its own private state (client/train/trainer.h).
 //
@@ -34,8 +33,8 @@
 // checkpoints newer than the chosen one: files of two histories never mix. Going back needs only
 // checkpoints, and one that all have is kept until all have a newer one (LeastToKeep), so it may
 // start again at any point. Old messages are fenced by incarnations: all workers have new ones, so
-// no lane that has gone back takes an old push; and their connections are new, so no worker hears an
-// old answer.
+// no lane that has gone back takes an old push; and their connections are new, so no worker hears
+// an old answer.
 #pragma once
 
 #include <algorithm>
