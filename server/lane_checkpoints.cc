@@ -39,7 +39,7 @@ LaneCheckpoints::LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint
                                     Cat("shard.", shard, ".lane.", lane)),
              KeepOf()) {
   for (const std::string& sentence : store_.Open()) LOG(WARNING) << sentence;
-  if (setup.job.checkpoints().resume()) UpdateSaved();
+  UpdateSaved();
 }
 
 checkpoint::Keep LaneCheckpoints::KeepOf() const {
@@ -186,6 +186,12 @@ void LaneCheckpoints::Finish() {
 
 void LaneCheckpoints::UpdateSaved() {
   protocol::Saved saved = setup::SavedIn(setup_, store_);
+  if (run_ == 0 && !setup_.job.checkpoints().resume()) {  // for a run under way, and no other
+    std::vector<pb::Checkpoint> all = std::exchange(saved, {}).checkpoints;
+    const std::vector<pb::Checkpoint> own = setup::OffersOf(store_, Kind::kShard);
+    all.insert(all.end(), own.begin(), own.end());
+    saved.shard_checkpoints = std::move(all);
+  }
   const std::lock_guard lock(mutex_);
   saved_ = std::move(saved);
 }

@@ -62,8 +62,8 @@ class LaneCheckpoints {
   // The newest of this run that is whole, of either kind; its step. Nothing: there is none.
   std::optional<uint64_t> LoadNewest();
 
-  // What the lane can go on from now, and what is there beside it: nothing where the job does not
-  // want it. From any thread.
+  // What the lane can go on from now, and what is there beside it. Where the job does not want
+  // that, what is there before its run begins is for a run under way alone. From any thread.
   protocol::Saved Saved() const;
   // Why the lane cannot take part any more. From any thread.
   Status failure() const;

@@ -133,6 +133,17 @@ TEST(KilledShards, BothAtOnce) {
   ExpectEndsUndisturbed(job);
 }
 
+TEST(KilledShards, OfAJobThatWasToBeginAnew) {
+  const std::vector<std::string> anew = {"--set", "checkpoints.resume=false"};
+  TestJob job(Ssgd());
+  job.StartAll(anew);
+  ASSERT_TRUE(job.WaitForRound(2 * kEvery + 3));
+  Kill(job.server(1));
+  job.StartServer(1, anew);
+  ExpectEndsUndisturbed(job);
+  EXPECT_THAT(WentBackTo(job), testing::ElementsAre(testing::Ge(kEvery)));
+}
+
 TEST(KilledShards, WithAWorkerAtTheSameTime) {
   TestJob job(Ssgd());
   job.StartAll();

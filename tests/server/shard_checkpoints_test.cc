@@ -148,6 +148,21 @@ TEST_F(ShardCheckpoints, ATornOneCostsOneAndThoseOfAnotherRunArePutAside) {
   EXPECT_THAT(OwnOf(fresh.checkpoints), IsEmpty());
 }
 
+// The job was told to begin anew, and its servers are started again by the same command.
+TEST_F(ShardCheckpoints, AServerOfARunThatBeganAnewOffersAllOfEitherKindToThatRunAlone) {
+  const auto job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2",
+                        "checkpoints.every_steps=5", "checkpoints.resume=false"});
+  ClockProcess process(*job);
+  process.Begin();
+  process.drill.PushOn(0, 24);
+  EXPECT_THAT(OfAllIn(process.checkpoints), ElementsAre(5));
+  ClockProcess restarted(*job);
+  EXPECT_THAT(OfAllIn(restarted.checkpoints), IsEmpty());
+  EXPECT_THAT(OwnOf(restarted.checkpoints), testing::UnorderedElementsAre(2, 4, 5, 6));
+  EXPECT_EQ(restarted.Begin(), 6u);
+  EXPECT_THAT(OfAllIn(restarted.checkpoints), ElementsAre(5));
+}
+
 // No worker has any of them: another job may begin where they are.
 TEST_F(ShardCheckpoints, OfAnotherJobKeepNoneFromBeginning) {
   const auto one = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
