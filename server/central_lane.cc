@@ -5,26 +5,19 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/protocol/rounds/cells.h"
 #include "server/rules/clock_rules.h"
 
 namespace tern::server {
 
-namespace {
-
-SnapshotOwner OwnerOf(const setup::Setup& setup, uint32_t shard, uint32_t lane, uint64_t run) {
-  return {setup.job.output_dir(), shard, lane, setup.hello.job_digest(), run};
-}
-
-}  // namespace
-
 Result<std::unique_ptr<CentralLane>> CentralLane::Make(const setup::Setup& setup, uint32_t shard,
                                                        uint32_t lane,
                                                        const protocol::RoundLane::Options& options,
                                                        std::span<const float> initial,
                                                        const Rate& rate,
-                                                       LaneCheckpoints* checkpoints) {
+                                                       LaneCheckpoints& checkpoints) {
   std::unique_ptr<CentralLane> central(
       new CentralLane(setup, shard, lane, options, rate, checkpoints));
   if (central->facts_.rounds) {
@@ -40,15 +33,13 @@ Result<std::unique_ptr<CentralLane>> CentralLane::Make(const setup::Setup& setup
 
 CentralLane::CentralLane(const setup::Setup& setup, uint32_t shard, uint32_t lane,
                          const protocol::RoundLane::Options& options, const Rate& rate,
-                         LaneCheckpoints* checkpoints)
+                         LaneCheckpoints& checkpoints)
     : setup_(setup),
       facts_(algorithm::FactsOf(setup.job)),
       shard_(shard),
       lane_number_(lane),
       options_(options),
       rate_(rate),
-      snapshots_(OwnerOf(setup, shard, lane, 0), setup.job.faults().snapshot_every_steps(),
-                 options.window),
       checkpoints_(checkpoints) {
   for (const protocol::Bucket& bucket : setup_.plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
@@ -57,22 +48,14 @@ CentralLane::CentralLane(const setup::Setup& setup, uint32_t shard, uint32_t lan
   }
 }
 
-void CentralLane::AddState(const protocol::Cell& cell, const LaneCheckpoints::State& state) {
-  snapshots_.AddCell(cell, state);
-  if (checkpoints_ != nullptr) checkpoints_->AddCell(cell, state);
-}
-
 Status CentralLane::AddRounds(std::span<const float> initial) {
   for (const protocol::Chunk* chunk : chunks_) {
     auto made = CentralRounds::Make(setup_, *chunk, initial, rate_);
     if (!made.ok()) return made.status();
     CentralRounds* cell = made->get();
     rounds_.push_back(std::move(*made));
-    AddState(cell->cell(), [cell](SavedState* state) { cell->AddState(state); });
-    cell->SetOnClosed([this, cell](uint64_t round) {
-      snapshots_.OnClosed(cell->cell(), round);
-      if (checkpoints_ != nullptr) checkpoints_->OnClosed(cell->cell(), round);
-    });
+    checkpoints_.AddCell(cell->cell(), [cell](SavedState* state) { cell->AddState(state); });
+    cell->SetOnClosed([this, cell](uint64_t round) { checkpoints_.OnClosed(cell->cell(), round); });
   }
   return Ok();
 }
@@ -85,7 +68,7 @@ Result<std::vector<protocol::ClockCellSpec>> CentralLane::MakeClockCells(
     if (!made.ok()) return made.status();
     ClockRule* rule = made->get();
     cells.push_back({rule->cell(), std::move(*made)});
-    AddState(rule->cell(), [this, rule](SavedState* state) {
+    checkpoints_.AddCell(rule->cell(), [this, rule](SavedState* state) {
       rule->AddState(state);
       AddClocks(rule->cell(), state);
     });
@@ -141,56 +124,36 @@ void CentralLane::RestoreClocks() {
   for (const auto& [cell, clocks] : clocks_) clock_lane_->Restore(cell, clocks);
 }
 
-Status CentralLane::LoadSnapshot(uint64_t step) {
-  TERN_RETURN_IF_ERROR(snapshots_.Load(step));
+Status CentralLane::BeginRun(uint64_t run) {
+  if (run == 0 || run == run_) return Ok();
+  const bool another = std::exchange(run_, run) != 0;
+  TERN_RETURN_IF_ERROR(checkpoints_.Begin(run));
+  if (clock_lane_ == nullptr) return Ok();
+  if (another) TERN_RETURN_IF_ERROR(StartAfresh());
+  const std::optional<uint64_t> step = checkpoints_.LoadNewest();
+  if (!step.has_value()) return Ok();
   RestoreClocks();
+  LOG(WARNING) << "lane " << lane_number_ << " goes on from its checkpoint of step " << *step;
   return Ok();
-}
-
-std::string CentralLane::BeginRun(uint64_t run) {
-  if (run == 0 || run == run_) return "";
-  run_ = run;
-  snapshots_.SetRun(run);
-  RemoveSnapshotsOfOthers(snapshots_.owner());
-  const std::vector<uint64_t> steps = ListSnapshots(snapshots_.owner());
-  if (steps.empty() || clock_lane_ == nullptr) return "";
-  const Status loaded = LoadSnapshot(steps.back());
-  if (!loaded.ok()) return "starts again from the initial weights: " + loaded.message();
-  return Cat("goes on from its snapshot of step ", steps.back());
 }
 
 void CentralLane::AfterMessages() {
-  if (clock_lane_ == nullptr) return;
-  if (snapshots_.IsDue(step())) snapshots_.Take(step());
-  if (checkpoints_ != nullptr) checkpoints_->WriteIfDue(step());
+  if (clock_lane_ != nullptr) checkpoints_.WriteIfDue(step());
 }
 
 void CentralLane::Finish() {
-  if (checkpoints_ == nullptr) return;
-  if (clock_lane_ != nullptr) {
-    // Lanes may differ by pushes that one of them had lost; of a job that is done all say its end.
-    checkpoints_->WriteNow(clock_lane_->done() ? StepsOf(clock_lane_->target()) : step());
-  } else {
-    checkpoints_->Finish();
-  }
+  if (clock_lane_ == nullptr) return checkpoints_.Finish();
+  // Lanes may differ by pushes that one of them had lost; of a job that is done all say its end.
+  checkpoints_.FinishAt(clock_lane_->done() ? StepsOf(clock_lane_->target()) : step());
 }
 
-Status CentralLane::RollBackTo(uint64_t to) {
-  TERN_RETURN_IF_ERROR(to == 0 ? StartAfresh() : LoadSnapshot(to));
-  if (checkpoints_ != nullptr) TERN_RETURN_IF_ERROR(checkpoints_->GoBack(to));
-  if (round_lane_ != nullptr) round_lane_->GoBack(to);
-  return Ok();
-}
-
-Status CentralLane::ResumeFrom(const pb::Checkpoint& from) {
-  if (checkpoints_ == nullptr) return Status(Code::kInternal, "this lane has no checkpoints");
-  if (clock_lane_ != nullptr) TERN_RETURN_IF_ERROR(StartAfresh());
-  TERN_RETURN_IF_ERROR(checkpoints_->Load(from));
-  snapshots_.RemoveAll();  // what came after it never was, and what came before is of no use
+Status CentralLane::GoBack(const std::optional<pb::Checkpoint>& to) {
+  if (clock_lane_ != nullptr || !to.has_value()) TERN_RETURN_IF_ERROR(StartAfresh());
+  TERN_RETURN_IF_ERROR(to.has_value() ? checkpoints_.Load(*to) : checkpoints_.BeginAnew());
   if (clock_lane_ != nullptr) {
     RestoreClocks();
   } else {
-    round_lane_->GoBack(from.round());
+    round_lane_->GoBack(to.has_value() ? to->round() : 0);
   }
   return Ok();
 }
@@ -203,7 +166,6 @@ bool CentralLane::HasMoved() const {
 }
 
 Status CentralLane::StartAfresh() {
-  snapshots_.RemoveAll();
   if (!HasMoved()) return Ok();
   const std::vector<float> initial = InitialWeights(setup_);
   for (const auto& cell : rounds_) TERN_RETURN_IF_ERROR(cell->Restart(initial));
@@ -223,21 +185,6 @@ uint64_t CentralLane::step() const {
   uint64_t least = std::numeric_limits<uint64_t>::max();
   for (const auto& cell : rounds_) least = std::min(least, cell->round());
   return least;
-}
-
-std::vector<uint64_t> SnapshotsOfShard(const setup::Setup& setup, uint32_t shard, uint64_t run) {
-  std::vector<SnapshotOwner> owners;
-  for (uint32_t lane = 1; lane <= setup.plan.data_lanes[shard]; ++lane) {
-    const auto has_chunk = [&](const protocol::Bucket& bucket) {
-      return std::any_of(bucket.chunks.begin(), bucket.chunks.end(), [&](const auto& chunk) {
-        return chunk.shard == shard && chunk.lane == lane;
-      });
-    };
-    const auto& buckets = setup.plan.buckets;
-    if (std::any_of(buckets.begin(), buckets.end(), has_chunk))
-      owners.push_back(OwnerOf(setup, shard, lane, run));
-  }
-  return CommonSnapshots(owners);
 }
 
 }  // namespace tern::server

@@ -1,5 +1,6 @@
 #include "server/lane_checkpoints.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/logging.h"
@@ -8,6 +9,8 @@
 #include "setup/saved.h"
 
 namespace tern::server {
+
+using checkpoint::Kind;
 
 namespace {
 
@@ -20,17 +23,33 @@ SavedState Named(const protocol::Cell& cell, const LaneCheckpoints::State& state
   return saved;
 }
 
+// Whether a multiple of `every` is in (from, to].
+bool Passes(uint64_t every, uint64_t from, uint64_t to) {
+  return every != 0 && to / every > from / every;
+}
+
 }  // namespace
 
 LaneCheckpoints::LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint32_t lane)
     : setup_(setup),
       facts_(algorithm::FactsOf(setup.job)),
       every_(setup.job.checkpoints().every_steps()),
+      shard_every_(setup.plan.central ? setup.job.checkpoints().shard_every_steps() : 0),
       store_(setup::CheckpointOwner(setup, setup.job.output_dir(),
                                     Cat("shard.", shard, ".lane.", lane)),
-             setup.job.checkpoints().keep()) {
+             KeepOf()) {
   for (const std::string& sentence : store_.Open()) LOG(WARNING) << sentence;
-  if (setup.job.checkpoints().resume()) UpdateSaved();
+  UpdateSaved();
+}
+
+checkpoint::Keep LaneCheckpoints::KeepOf() const {
+  checkpoint::Keep keep{.of_all = 0, .shard = 0};
+  if (every_ != 0) keep.of_all = setup_.job.checkpoints().keep();
+  if (shard_every_ == 0) return keep;
+  const uint64_t apart = std::max(shard_every_, facts_.period);
+  const uint64_t least = protocol::LeastToKeep(apart, facts_.window * facts_.period);
+  keep.shard = std::max(setup_.job.checkpoints().shard_keep(), static_cast<uint32_t>(least));
+  return keep;
 }
 
 void LaneCheckpoints::AddCell(const protocol::Cell& cell, State state) {
@@ -39,8 +58,11 @@ void LaneCheckpoints::AddCell(const protocol::Cell& cell, State state) {
 
 uint64_t LaneCheckpoints::StepOf(uint64_t round) const { return facts_.StepOfRound(round); }
 
-bool LaneCheckpoints::IsDue(uint64_t round) const {
-  return StepOf(round) / every_ > StepOf(round - 1) / every_;
+std::optional<Kind> LaneCheckpoints::DueAfter(uint64_t round) const {
+  const uint64_t from = StepOf(round - 1), to = StepOf(round);
+  if (Passes(every_, from, to)) return Kind::kOfAll;
+  if (Passes(shard_every_, from, to)) return Kind::kShard;
+  return std::nullopt;
 }
 
 Status LaneCheckpoints::Begin(uint64_t run) {
@@ -49,7 +71,12 @@ Status LaneCheckpoints::Begin(uint64_t run) {
   return cells_.empty() ? Ok() : BeginRun(run, false);
 }
 
+Status LaneCheckpoints::BeginAnew() { return run_ == 0 ? Ok() : BeginRun(run_, true); }
+
 Status LaneCheckpoints::BeginRun(uint64_t run, bool anew) {
+  open_.clear();
+  closed_.clear();
+  newest_ = 0;
   const Result<std::string> aside = store_.Begin(run, anew);
   if (!aside.ok()) {
     const std::lock_guard lock(mutex_);
@@ -73,52 +100,43 @@ void LaneCheckpoints::Copy(const protocol::Cell& cell, Open* to) const {
 
 void LaneCheckpoints::OnClosed(const protocol::Cell& cell, uint64_t round) {
   closed_[cell] = round;
-  if (run_ == 0 || !IsDue(round)) return;
+  const std::optional<Kind> kind = DueAfter(round);
+  if (run_ == 0 || !kind.has_value()) return;
   Open& open = open_[round];
   Copy(cell, &open);
   if (open.cells < cells_.size()) return;
-  Write({run_, StepOf(round), round}, open);
+  Write({run_, StepOf(round), round}, *kind, open);
   open_.erase(open_.begin(), open_.upper_bound(round));
 }
 
 void LaneCheckpoints::WriteIfDue(uint64_t step) {
-  if (step >= next_) WriteNow(step - step % every_);
+  if (Passes(every_, newest_, step)) return WriteAll(step - step % every_, Kind::kOfAll);
+  if (Passes(shard_every_, newest_, step)) WriteAll(step - step % shard_every_, Kind::kShard);
 }
 
-void LaneCheckpoints::WriteNow(uint64_t step) {
+void LaneCheckpoints::FinishAt(uint64_t step) {
+  if (every_ != 0 && step != 0) WriteAll(step, Kind::kOfAll);
+}
+
+void LaneCheckpoints::WriteAll(uint64_t step, Kind kind) {
   if (run_ == 0 || cells_.empty()) return;
-  next_ = step - step % every_ + every_;
-  if (step == 0) return;
+  newest_ = step;
   Open open;
   for (const auto& [cell, state] : cells_) Copy(cell, &open);
-  Write({run_, step, 0}, open);
+  Write({run_, step, 0}, kind, open);
 }
 
-void LaneCheckpoints::Write(const checkpoint::Point& point, const Open& open) {
+void LaneCheckpoints::Write(const checkpoint::Point& point, Kind kind, const Open& open) {
   std::vector<tensors::TensorView> views;
   for (const tensors::Tensor& tensor : open.tensors)
     views.push_back({tensor.name, tensor.shape, tensor.values});
-  const Status written = store_.Write(point, views, open.metadata);
+  const Status written = store_.Write(point, kind, views, open.metadata);
   if (!written.ok())
     LOG(ERROR) << "no checkpoint of step " << point.step << ": " << written.message();
   UpdateSaved();
 }
 
-Status LaneCheckpoints::GoBack(uint64_t round) { return GoBackTo({run_, StepOf(round), round}); }
-
-Status LaneCheckpoints::GoBackTo(const checkpoint::Point& point) {
-  open_.clear();
-  closed_.clear();
-  next_ = point.step + every_ - point.step % every_;
-  if (point.step == 0 && run_ != 0) return BeginRun(run_, true);
-  store_.RemoveAfter(point);
-  UpdateSaved();
-  return Ok();
-}
-
-Status LaneCheckpoints::Load(const pb::Checkpoint& from) {
-  if (cells_.empty()) return Ok();
-  const checkpoint::Point point{from.run(), from.step(), from.round()};
+Status LaneCheckpoints::LoadPoint(const checkpoint::Point& point) {
   const auto file = store_.Read(point);
   if (!file.ok()) return file.status();
   SavedState all;
@@ -128,25 +146,52 @@ Status LaneCheckpoints::Load(const pb::Checkpoint& from) {
     all.numbers.insert(all.numbers.end(), saved.numbers.begin(), saved.numbers.end());
   }
   TERN_RETURN_IF_ERROR(checkpoint::Restore(*file, all));
-  run_ = from.run();
-  TERN_RETURN_IF_ERROR(GoBackTo(point));
+  run_ = point.run;
+  newest_ = point.step;
+  open_.clear();
+  closed_.clear();
+  store_.RemoveAfter(point);
+  UpdateSaved();
+  return Ok();
+}
+
+Status LaneCheckpoints::Load(const pb::Checkpoint& from) {
+  if (cells_.empty()) return Ok();
+  TERN_RETURN_IF_ERROR(LoadPoint({from.run(), from.step(), from.round()}));
   LOG(WARNING) << "goes on from the checkpoint of step " << from.step();
   return Ok();
 }
 
+std::optional<uint64_t> LaneCheckpoints::LoadNewest() {
+  const std::vector<checkpoint::Point> points = store_.points();  // rising
+  for (auto point = points.rbegin(); point != points.rend(); ++point) {
+    if (point->run != run_) continue;
+    const Status loaded = LoadPoint(*point);
+    if (loaded.ok()) return point->step;
+    LOG(ERROR) << "the checkpoint of step " << point->step << " is not used: " << loaded.message();
+  }
+  return std::nullopt;
+}
+
 void LaneCheckpoints::Finish() {
-  if (run_ == 0 || closed_.size() < cells_.size() || cells_.empty()) return;
+  if (every_ == 0 || run_ == 0 || closed_.size() < cells_.size() || cells_.empty()) return;
   const uint64_t round = closed_.begin()->second;
   Open open;
   for (const auto& [cell, newest] : closed_) {
     if (newest != round) return;
     Copy(cell, &open);
   }
-  Write({run_, StepOf(round), round}, open);
+  Write({run_, StepOf(round), round}, Kind::kOfAll, open);
 }
 
 void LaneCheckpoints::UpdateSaved() {
   protocol::Saved saved = setup::SavedIn(setup_, store_);
+  if (run_ == 0 && !setup_.job.checkpoints().resume()) {  // for a run under way, and no other
+    std::vector<pb::Checkpoint> all = std::exchange(saved, {}).checkpoints;
+    const std::vector<pb::Checkpoint> own = setup::OffersOf(store_, Kind::kShard);
+    all.insert(all.end(), own.begin(), own.end());
+    saved.shard_checkpoints = std::move(all);
+  }
   const std::lock_guard lock(mutex_);
   saved_ = std::move(saved);
 }

@@ -56,6 +56,7 @@ LaneLoop::LaneLoop(const setup::Setup& setup, uint32_t shard, uint32_t lane,
                    std::unique_ptr<net::RouterSocket> socket, Registry* registry)
     : setup_(setup),
       shard_(shard),
+      lane_number_(lane),
       socket_(std::move(socket)),
       sum_time_(registry->GetTimeCounter("tern_server_sum_seconds_total",
                                          "Time in adding and answering",
@@ -69,8 +70,7 @@ Status LaneLoop::MakeLane(uint32_t lane, uint64_t incarnation, std::span<const f
     return schedule_.has_value() ? schedule_->Rate(step) : 0;
   };
   protocol::RoundLane::Options options = LaneOptions(setup_, shard_, lane, incarnation, rate);
-  if (setup_.job.checkpoints().every_steps() != 0)
-    checkpoints_ = std::make_unique<LaneCheckpoints>(setup_, shard_, lane);
+  checkpoints_ = std::make_unique<LaneCheckpoints>(setup_, shard_, lane);
   if (!setup_.plan.central) {
     lane_ = std::make_unique<protocol::RoundLane>(std::move(options), LocalizedCells(lane));
     return Ok();
@@ -80,8 +80,7 @@ Status LaneLoop::MakeLane(uint32_t lane, uint64_t incarnation, std::span<const f
     own = InitialWeights(setup_);
     initial = own;
   }
-  auto central =
-      CentralLane::Make(setup_, shard_, lane, options, initial, rate, checkpoints_.get());
+  auto central = CentralLane::Make(setup_, shard_, lane, options, initial, rate, *checkpoints_);
   if (!central.ok()) return central.status();
   central_ = std::move(*central);
   return Ok();
@@ -186,43 +185,30 @@ void LaneLoop::OnMembers(const pb::Members& members, protocol::Sends* out) {
 }
 
 bool LaneLoop::Begin(const pb::Members& members) {
-  if (checkpoints_ != nullptr && !checkpoints_->Begin(members.run()).ok()) return false;
-  if (central_ == nullptr) return GoBack(members);
-  const std::string sentence = central_->BeginRun(members.run());
-  LOG_IF(WARNING, !sentence.empty()) << "lane " << central_->owner().lane << " " << sentence;
-  if (!members.has_beginning() || members.beginning() == beginning_) return true;
-  if (central_->beginning() == members.beginning()) {  // its newest snapshot's
-    beginning_ = members.beginning();
-    return true;
+  if (central_ != nullptr) {
+    if (!central_->BeginRun(members.run()).ok()) return false;
+  } else if (checkpoints_ != nullptr && !checkpoints_->Begin(members.run()).ok()) {
+    return false;
   }
-  const uint64_t from = central_->step();
-  const Status back = members.has_resume() ? central_->ResumeFrom(members.resume())
-                                           : central_->RollBackTo(members.begin());
-  if (!back.ok()) {
-    LOG(ERROR) << "lane " << central_->owner().lane
+  if (!members.has_beginning() || members.beginning() == beginning_) return true;
+  std::optional<pb::Checkpoint> to;
+  if (members.has_resume()) to = members.resume();
+  const bool has_its_newest = central_ != nullptr && central_->beginning() == members.beginning();
+  if (const Status back = has_its_newest ? Ok() : GoBack(to); !back.ok()) {
+    LOG(ERROR) << "lane " << lane_number_
                << " cannot go back, and lets nobody in: " << back.message();
     return false;
   }
   beginning_ = members.beginning();
-  central_->SetBeginning(beginning_);
-  if (central_->clock_lane() == nullptr && from != members.begin()) {
-    LOG(WARNING) << "lane " << central_->owner().lane << " went from round " << from << " to round "
-                 << members.begin();
-  }
+  if (central_ != nullptr) central_->SetBeginning(beginning_);
   return true;
 }
 
-bool LaneLoop::GoBack(const pb::Members& members) {
-  if (!members.has_beginning() || members.beginning() == beginning_) return true;
-  if (checkpoints_ != nullptr && members.has_resume()) {
-    if (const Status loaded = checkpoints_->Load(members.resume()); !loaded.ok()) {
-      LOG(ERROR) << "a lane cannot go back, and lets nobody in: " << loaded.message();
-      return false;
-    }
-  }
-  beginning_ = members.beginning();
-  lane_->GoBack(members.begin());
-  return true;
+Status LaneLoop::GoBack(const std::optional<pb::Checkpoint>& to) {
+  if (central_ != nullptr) return central_->GoBack(to);
+  if (checkpoints_ != nullptr && to.has_value()) TERN_RETURN_IF_ERROR(checkpoints_->Load(*to));
+  lane_->GoBack(to.has_value() ? to->round() : 0);
+  return Ok();
 }
 
 void LaneLoop::AfterMessages() {
@@ -232,9 +218,8 @@ void LaneLoop::AfterMessages() {
     if (clocks != nullptr) counters_.ExportDropped(clocks->dropped());
     if (clocks != nullptr && clocks->lost_clocks() > lost_clocks_told_) {
       lost_clocks_told_ = clocks->lost_clocks();
-      LOG(WARNING) << "lane " << central_->owner().lane << " went back by up to "
-                   << lost_clocks_told_ << " pushes a worker: it has " << clocks->total()
-                   << " pushes of all workers";
+      LOG(WARNING) << "lane " << lane_number_ << " went back by up to " << lost_clocks_told_
+                   << " pushes a worker: it has " << clocks->total() << " pushes of all workers";
     }
   }
   counters_.Export(lane());

@@ -59,14 +59,14 @@ class LaneLoop {
   bool Begin(const pb::Members& members);
   // Localized parameters: the cells, with what their codecs keep of their sums in the checkpoints.
   std::vector<protocol::CellSpec> LocalizedCells(uint32_t lane);
-  bool GoBack(const pb::Members& members);
+  Status GoBack(const std::optional<pb::Checkpoint>& to);
   void AfterMessages();
   protocol::Lane& lane() { return central_ != nullptr ? central_->lane() : *lane_; }
   void OnReceived(net::Received received, protocol::Sends* out);
   void Carry(protocol::Sends sends);
 
   const setup::Setup& setup_;
-  const uint32_t shard_;
+  const uint32_t shard_, lane_number_;
   std::unique_ptr<net::RouterSocket> socket_;
   std::optional<update::Schedule> schedule_;      // once the length of the job is known
   std::unique_ptr<LaneCheckpoints> checkpoints_;  // where the lane keeps something

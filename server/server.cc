@@ -84,16 +84,10 @@ void Server::MakeControl() {
   const algorithm::Facts facts = algorithm::FactsOf(setup_.job);
   control.window = facts.window;
   control.workers_hold_state = facts.rounds;
-  if (setup_.plan.central && setup_.plan.rounds) {
-    control.snapshots = [this](uint64_t run) {
-      return SnapshotsOfShard(setup_, options_.shard, run);
-    };
-  }
+  control.begins_from_shards = setup_.plan.central && setup_.plan.rounds;
   control.resumes = setup_.job.checkpoints().every_steps() != 0;
-  if (control.resumes) {
-    control.keeps = protocol::ShardsThatKeep(setup_.plan);
-    if (control.Keeps(options_.shard)) control.saved = [this] { return Saved(); };
-  }
+  control.keeps = protocol::ShardsThatKeep(setup_.plan);
+  if (control.Keeps(options_.shard)) control.saved = [this] { return Saved(); };
   std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(setup_.plan, options_.shard, 0);
   if (options_.shard == 0) {
     auto coordinator = std::make_unique<protocol::Coordinator>(control, std::move(cells));

@@ -1,7 +1,7 @@
 // How far a job is: in steps of the job, whichever process or run of it did them.
 //
 // It never falls while the job goes on, whoever is lost, comes back or counts anew. It falls where
-// all go back to a checkpoint or a snapshot, and then only once they train again.
+// all go back to a checkpoint, and then only once they train again.
 #pragma once
 
 #include <cstdint>

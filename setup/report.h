@@ -4,9 +4,9 @@
 //
 // Keys of both JSON lines: job, parameters, workers (of the job), present (of them, there or done),
 // lost (the ranks of the others), servers; rounds (steps of the job that are done, over all its
-// runs), steps (of the whole job; 0: unknown), from_step (the step of the checkpoint or snapshot
-// that this run continued from; 0: none), beginning (changes whenever all have gone back or
-// continued from a checkpoint). The other keys cover this run only, the last process of each rank:
+// runs), steps (of the whole job; 0: unknown), from_step (the step of the checkpoint that this
+// run continued from; 0: none), beginning (changes whenever all have gone back or continued from a
+// checkpoint). The other keys cover this run only, the last process of each rank:
 // samples, samples_per_s, loss; train_s, compute_s, decode_s, communication_s (waiting for sums
 // inside training rounds; these three and the data pipeline add up to train_s), encode_s (parallel
 // to the computing): means over the workers present; communication_share (of train_s); up_bytes

@@ -36,9 +36,10 @@ std::string DifferencesOf(const std::string& text, const pb::Job& job) {
 
 }  // namespace
 
-std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store) {
+std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store, checkpoint::Kind kind) {
   std::vector<pb::Checkpoint> offers;
   for (const checkpoint::Point& point : store.points()) {
+    if (store.KindOf(point) != kind) continue;
     pb::Checkpoint& offer = offers.emplace_back();
     offer.set_run(point.run);
     offer.set_step(point.step);
@@ -48,8 +49,11 @@ std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store) {
 }
 
 protocol::Saved SavedIn(const Setup& setup, const checkpoint::Store& store) {
-  protocol::Saved saved{OffersOf(store), {}, store.began()};
-  const auto& refused = store.refused();
+  protocol::Saved saved{
+      OffersOf(store), {}, store.began(), OffersOf(store, checkpoint::Kind::kShard)};
+  std::vector<checkpoint::Refused> refused = store.refused();
+  // A shard's own are of use to their run alone: they keep no other one from beginning.
+  std::erase_if(refused, [](const auto& one) { return one.kind == checkpoint::Kind::kShard; });
   if (refused.empty()) return saved;
   const auto other = std::find_if(refused.rbegin(), refused.rend(),
                                   [](const checkpoint::Refused& one) { return one.other; });

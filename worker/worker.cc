@@ -128,13 +128,12 @@ Status Worker::Run() {
   LogStart();
   client::Events events;
   client::Coder* coder_for_net = nullptr;
-  std::optional<client::Checkpoints> checkpoints;
-  if (job_.checkpoints().every_steps() != 0) checkpoints.emplace(setup_, rank_, job_.output_dir());
+  client::Checkpoints checkpoints(setup_, rank_, job_.output_dir());
   client::NetLoop::Options options{
       rank_,
       steps_,
       client::ReplicaState::MaxBytes(setup_),
-      checkpoints ? checkpoints->Saved() : protocol::Saved(),
+      checkpoints.Saved(),
       algorithm::FactsOf(job_).own_point || client::KeepsSomething(setup_),
       [&coder_for_net](client::Answer answer) { coder_for_net->Scaled(std::move(answer)); }};
   client::NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events,
@@ -145,9 +144,8 @@ Status Worker::Run() {
   coder_for_net = &coder;
   loop.Start();
   JobCompute compute(*batches_, job_.data().threads(), *compute_, *evaluate_);
-  auto trainer =
-      client::Trainer::Make({setup_, rank_, steps_, compute, *replica_, coder, loop, events,
-                             progress_, checkpoints ? &*checkpoints : nullptr, board.get()});
+  auto trainer = client::Trainer::Make({setup_, rank_, steps_, compute, *replica_, coder, loop,
+                                        events, progress_, &checkpoints, board.get()});
   if (!trainer.ok()) loop.Finish(trainer.status(), {}, 0);
   const Status trained = trainer.ok() ? (*trainer)->Run() : trainer.status();
   const Status ended = loop.Join();

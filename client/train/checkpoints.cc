@@ -10,7 +10,7 @@ namespace tern::client {
 Checkpoints::Checkpoints(const setup::Setup& setup, uint32_t rank, const std::string& output_dir)
     : setup_(setup),
       store_(setup::CheckpointOwner(setup, output_dir, Cat("worker.", rank)),
-             setup.job.checkpoints().keep()) {
+             {.of_all = every() == 0 ? 0 : setup.job.checkpoints().keep()}) {
   for (const std::string& sentence : store_.Open()) LOG(WARNING) << sentence;
 }
 
@@ -46,7 +46,7 @@ Status Checkpoints::Write(uint64_t step, uint64_t round, ReplicaState& state,
   std::vector<tensors::TensorView> tensors = state.Views();
   tensors::Metadata metadata{{"job", setup_.job.name()}, {"format", "pt"}};
   checkpoint::AddSaved(also, &tensors, &metadata);
-  Status written = store_.Write({run_, step, round}, tensors, metadata);
+  Status written = store_.Write({run_, step, round}, checkpoint::Kind::kOfAll, tensors, metadata);
   if (written.ok()) {
     LOG(INFO) << "checkpoint of step " << step << " in " << store_.folder();
   } else {

@@ -15,7 +15,7 @@
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
 #include "common/checkpoint/store.h"
-#include "common/protocol/members/resume.h"
+#include "common/protocol/members/recovery.h"
 #include "proto/wire.pb.h"
 #include "setup/setup.h"
 
@@ -27,6 +27,7 @@ class Checkpoints {
   // `setup` outlives it.
   Checkpoints(const setup::Setup& setup, uint32_t rank, const std::string& output_dir);
 
+  // 0: the job writes none.
   uint64_t every() const { return setup_.job.checkpoints().every_steps(); }
   // What this worker can go on from: nothing where the job does not want it.
   std::vector<pb::Checkpoint> Offers() const;

@@ -26,6 +26,7 @@ struct SavedLosses {
 Status Trainer::WriteCheckpointIfDue() {
   if (p_.checkpoints == nullptr || steps_done_ <= checkpointed_at_) return Ok();
   const uint64_t every = p_.checkpoints->every();
+  if (every == 0) return Ok();
   if (steps_done_ / every == checkpointed_at_ / every && steps_done_ < last_step_) return Ok();
   if (has_rounds_) {
     TERN_RETURN_IF_ERROR(algorithm_->Quiesce());

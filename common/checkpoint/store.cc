@@ -107,8 +107,7 @@ Status CheckOwner(const pb::Manifest& manifest, const pb::Manifest& expected) {
 
 }  // namespace
 
-Store::Store(Owner owner, uint32_t keep)
-    : owner_(std::move(owner)), keep_(std::max<uint32_t>(2, keep)) {}
+Store::Store(Owner owner, Keep keep) : owner_(std::move(owner)), keep_(keep) {}
 
 std::string Store::PathOf(uint64_t step, const char* ending) const {
   return Cat(owner_.folder, "/", kBegin, step, ending);
@@ -207,23 +206,27 @@ std::vector<std::string> Store::Open() {
     }
   }
   points_.clear();
+  shard_only_.clear();
   refused_.clear();
   if (error && error != std::errc::no_such_file_or_directory)
-    refused_.push_back({0, false, 0, "the folder cannot be read: " + error.message()});
+    refused_.push_back(
+        {0, false, 0, Kind::kOfAll, "the folder cannot be read: " + error.message()});
   ReadRecord();
   for (const uint64_t step : StepsHere()) {
     const Result<pb::Manifest> manifest = ReadManifest(step);
     if (!manifest.ok()) {
-      refused_.push_back({step, false, 0, manifest.status().message()});
+      refused_.push_back({step, false, 0, Kind::kOfAll, manifest.status().message()});
       continue;
     }
     const uint64_t run = *ParseHex(manifest->run());
+    const Kind kind = manifest->shard_only() ? Kind::kShard : Kind::kOfAll;
     if (const Status ours = CheckOwner(*manifest, Expected()); !ours.ok()) {
-      refused_.push_back({step, true, run, ours.message()});
+      refused_.push_back({step, true, run, kind, ours.message()});
     } else if (const Result<std::string> state = ReadState(*manifest); !state.ok()) {
-      refused_.push_back({step, false, 0, state.status().message()});
+      refused_.push_back({step, false, 0, kind, state.status().message()});
     } else {
       points_.push_back({run, step, manifest->round()});
+      if (kind == Kind::kShard) shard_only_.insert(step);
     }
   }
   std::vector<std::string> sentences;
@@ -289,13 +292,28 @@ Result<std::string> Store::Begin(uint64_t run, bool anew,
   refused_.clear();
   if (!steps.empty() && points_.empty()) began_ = record_run_ = 0;  // the record went with them
   // A disk that refuses costs checkpoints, not the job: the first one says so.
-  if (record_run_ != run || began_ != run) (void)WriteRecord(run);
+  const bool writes = keep_.of_all != 0 || keep_.shard != 0;
+  if (writes && (record_run_ != run || began_ != run)) (void)WriteRecord(run);
   return sentence;
 }
 
-Status Store::Write(const Point& point, const std::vector<tensors::TensorView>& tensors,
+Status Store::WriteManifest(pb::Manifest manifest) const {
+  manifest.set_checksum(ChecksumOf(manifest));
+  return WriteFileAtomically(PathOf(manifest.step(), kManifest), ToJson(manifest));
+}
+
+Status Store::Write(const Point& point, Kind kind, const std::vector<tensors::TensorView>& tensors,
                     const tensors::Metadata& metadata) {
-  if (std::find(points_.begin(), points_.end(), point) != points_.end()) return Ok();
+  if (std::find(points_.begin(), points_.end(), point) != points_.end()) {
+    if (kind == KindOf(point) || kind == Kind::kShard) return Ok();
+    Result<pb::Manifest> manifest = ReadManifest(point.step);
+    if (!manifest.ok()) return manifest.status();
+    manifest->clear_shard_only();
+    TERN_RETURN_IF_ERROR(WriteManifest(*manifest));
+    shard_only_.erase(point.step);
+    RemoveOldest(kind);
+    return Ok();
+  }
   if (began_ != point.run) TERN_RETURN_IF_ERROR(WriteRecord(point.run));
   const std::string bytes = tensors::EncodeSafetensors(tensors, metadata);
   pb::Manifest manifest = Expected();
@@ -304,19 +322,28 @@ Status Store::Write(const Point& point, const std::vector<tensors::TensorView>& 
   manifest.set_round(point.round);
   manifest.set_bytes(bytes.size());
   manifest.set_digest(Hex(Digest(std::string_view(bytes))));
-  manifest.set_checksum(ChecksumOf(manifest));
+  if (kind == Kind::kShard) manifest.set_shard_only(true);
   Remove(point.step);  // one that is not whole
   TERN_RETURN_IF_ERROR(WriteFileAtomically(PathOf(point.step, kState), bytes));
-  if (const Status written = WriteFileAtomically(PathOf(point.step, kManifest), ToJson(manifest));
-      !written.ok()) {
+  if (const Status written = WriteManifest(manifest); !written.ok()) {
     Remove(point.step);
     return written;
   }
   points_.push_back(point);
+  if (kind == Kind::kShard) shard_only_.insert(point.step);
   std::sort(points_.begin(), points_.end(),
             [](const Point& a, const Point& b) { return a.step < b.step; });
-  while (points_.size() > keep_) Remove(points_.front().step);
+  RemoveOldest(kind);
   return Ok();
+}
+
+void Store::RemoveOldest(Kind kind) {
+  std::vector<uint64_t> steps;
+  for (const Point& point : points_) {
+    if (KindOf(point) == kind) steps.push_back(point.step);
+  }
+  const size_t stay = kind == Kind::kShard ? keep_.shard : keep_.of_all;
+  for (size_t i = 0; i + stay < steps.size(); ++i) Remove(steps[i]);
 }
 
 Result<tensors::TensorFile> Store::Read(const Point& point) const {
@@ -340,6 +367,7 @@ void Store::Remove(uint64_t step) {
   fs::remove(PathOf(step, kManifest), ignored);
   fs::remove(PathOf(step, kState), ignored);
   std::erase_if(points_, [step](const Point& point) { return point.step == step; });
+  shard_only_.erase(step);
 }
 
 void Store::RemoveAfter(const Point& point) {

@@ -11,10 +11,14 @@
 // in the other order, so that the newest whole one stays whatever dies when. Nothing is removed but
 // the oldest of the run that writes here, and what came after the point that it goes on from: all
 // else is moved to FOLDER.DATE (UTC, 2026-11-22T22-26-01). Belongs to one thread.
+//
+// There are two kinds, kept apart from each other: those of all daemons, and a shard's own between
+// them.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +34,17 @@ struct Point {
   uint64_t step = 0;
   uint64_t round = 0;
   friend bool operator==(const Point&, const Point&) = default;
+};
+
+enum class Kind {
+  kOfAll,  // every daemon of the job writes one of this step
+  kShard,  // a shard's own
+};
+
+// So many of the newest of a kind stay; 0: none of that kind are written here.
+struct Keep {
+  uint32_t of_all = 2;
+  uint32_t shard = 0;
 };
 
 // Whose checkpoints: those of others are not used.
@@ -48,13 +63,13 @@ struct Refused {
   uint64_t step = 0;   // 0: nobody knows which, since the folder cannot be read
   bool other = false;  // it is of another owner, job, model, plan or number of workers
   uint64_t run = 0;    // with `other`
-  std::string why;     // "its digest is A, expected B"
+  Kind kind = Kind::kOfAll;
+  std::string why;  // "its digest is A, expected B"
 };
 
 class Store {
  public:
-  // The newest `keep` stay, at least 2.
-  Store(Owner owner, uint32_t keep);
+  Store(Owner owner, Keep keep);
 
   // Looks through the folder: removes what was half written, checks every checkpoint, byte for
   // byte. A sentence for each that is not used, and why. No folder, no checkpoints; but one that
@@ -62,6 +77,9 @@ class Store {
   std::vector<std::string> Open();
   // Those that are whole and ours, by step, rising.
   const std::vector<Point>& points() const { return points_; }
+  Kind KindOf(const Point& point) const {
+    return shard_only_.contains(point.step) ? Kind::kShard : Kind::kOfAll;
+  }
   // As Open found them, by step, rising; none once a run has begun.
   const std::vector<Refused>& refused() const { return refused_; }
   // The run of this owner that began here last; 0: none has.
@@ -77,9 +95,10 @@ class Store {
   Result<std::string> Begin(
       uint64_t run, bool anew,
       std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
-  // Writes a checkpoint, unless it exists, and removes those that are then too old. kCannotWrite
-  // with the system's message (a full disk, a read-only folder); then the older ones are kept.
-  Status Write(const Point& point, const std::vector<tensors::TensorView>& tensors,
+  // Writes a checkpoint, unless it exists, and removes those that are then too old. A shard's own
+  // may become one of all. kCannotWrite with the system's message (a full disk, a read-only
+  // folder); then the older ones are kept.
+  Status Write(const Point& point, Kind kind, const std::vector<tensors::TensorView>& tensors,
                const tensors::Metadata& metadata);
   // Checked once more. kBadData: it is gone or not whole.
   Result<tensors::TensorFile> Read(const Point& point) const;
@@ -96,13 +115,16 @@ class Store {
   Status WriteRecord(uint64_t run);
   // The bytes of the state, as the manifest has them.
   Result<std::string> ReadState(const pb::Manifest& manifest) const;
+  Status WriteManifest(pb::Manifest manifest) const;
+  void RemoveOldest(Kind kind);
   void Remove(uint64_t step);
   Status MoveTo(const std::string& folder, const std::vector<uint64_t>& steps) const;
   std::vector<uint64_t> StepsHere() const;
 
   const Owner owner_;
-  const uint32_t keep_;
+  const Keep keep_;
   std::vector<Point> points_;
+  std::set<uint64_t> shard_only_;  // of their steps
   std::vector<Refused> refused_;
   uint64_t began_ = 0;
   uint64_t record_run_ = 0;  // of run.json, whosever

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "common/config/nearest.h"
+#include "common/config/renamed.h"
 #include "common/config/scalar.h"
 
 namespace tern::config {
@@ -102,10 +103,15 @@ bool TakesAnothersPlace(const Node& node, const std::string& key, const FieldDes
 
 void ReportUnknownKey(const Position& at, const std::string& parent, const std::string& name,
                       const Descriptor* type, Faults* faults) {
+  const std::string key = Join(parent, name);
+  if (const std::string now(NameNow(key)); !now.empty()) {
+    faults->Add(at, key, "a key that is called " + now + " now", now);
+    return faults->Mute(now);
+  }
   const std::string nearest = Nearest(name, KeysOf(type));
   std::string meant = nearest.empty() ? KeyElsewhere(name) : Join(parent, nearest);
   const std::string allowed = type->field_count() == 0 ? "no keys here" : OneOf(KeysOf(type));
-  faults->Add(at, Join(parent, name), "an unknown key", allowed, meant);
+  faults->Add(at, key, "an unknown key", allowed, meant);
   if (!meant.empty()) faults->Mute(meant);
 }
 

@@ -20,7 +20,7 @@
 
 namespace tern::net {
 
-inline constexpr uint16_t kWireVersion = 1;
+inline constexpr uint16_t kWireVersion = 2;
 inline constexpr size_t kPreambleBytes = 8;
 // Repeated empty submessages take about 36 times their size in memory, so the header stays small.
 inline constexpr size_t kMaxHeaderBytes = 64 * 1024;

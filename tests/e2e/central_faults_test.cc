@@ -1,10 +1,11 @@
-// Losses where servers hold the parameters: a synchronous job goes back to a snapshot that all
+// Losses where servers hold the parameters: a synchronous job goes back to a checkpoint that all
 // shards have, and ends with the bytes of the undisturbed run where the job is deterministic;
 // without rounds the lost shard alone goes back, and says by how much.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <string>
@@ -15,13 +16,14 @@
 namespace tern::e2e {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 constexpr uint64_t kSteps = 120, kEvery = 10;
 
 // Long enough that faults strike well before its end; notices a loss after a second. `train` is
 // more of that section, a setting a line.
-JobOptions Central(const std::string& train, uint64_t snapshot_every = kEvery) {
+JobOptions Central(const std::string& train, uint64_t shard_every = kEvery) {
   JobOptions options;
   options.servers = 2;
   options.steps = kSteps;
@@ -30,13 +32,14 @@ JobOptions Central(const std::string& train, uint64_t snapshot_every = kEvery) {
                      "exchange: {codec: fp32, scaler: per_worker, chunk_kib: 256}\n"
                      "evaluation: {ema_decay: 0.9}\n"
                      "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, "
-                     "dead_after_s: 1, compare_every_steps: 10, snapshot_every_steps: ",
-                     snapshot_every, "}\n");
+                     "dead_after_s: 1, compare_every_steps: 10}\n"
+                     "checkpoints: {shard_every_steps: ",
+                     shard_every, "}\n");
   return options;
 }
 
-JobOptions Ssgd(uint64_t snapshot_every = kEvery) {
-  return Central("  algorithm: ssgd\n  optimizer: {name: momentum}\n", snapshot_every);
+JobOptions Ssgd(uint64_t shard_every = kEvery) {
+  return Central("  algorithm: ssgd\n  optimizer: {name: momentum}\n", shard_every);
 }
 
 struct Ends {
@@ -70,19 +73,20 @@ void Kill(TestProgram& program) {
   ASSERT_EQ(program.Wait(), 128 + SIGKILL) << "it had ended before";
 }
 
-// The rounds that the processes of shard 0 took the job back to, as their logs say.
+// The steps that the processes of shard 0 took the job back to, as their logs say.
 std::vector<uint64_t> WentBackTo(const TestJob& job) {
-  std::vector<uint64_t> rounds;
+  std::vector<uint64_t> steps;
   const std::string log = job.Log("server", 0);
-  const std::regex said("all go back to round ([0-9]+), from");
+  const std::regex said(
+      "all go on from the servers' checkpoint of step ([0-9]+)|back to the beginning");
   for (std::sregex_iterator at(log.begin(), log.end(), said), end; at != end; ++at)
-    rounds.push_back(std::stoull((*at)[1]));
-  return rounds;
+    steps.push_back((*at)[1].matched ? std::stoull((*at)[1]) : 0);
+  return steps;
 }
 
 class KilledShard : public testing::TestWithParam<uint32_t> {};
 
-TEST_P(KilledShard, TakesASynchronousJobBackToASnapshotOfAll) {
+TEST_P(KilledShard, TakesASynchronousJobBackToACheckpointOfAllShards) {
   TestJob job(Ssgd());
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(2 * kEvery + 3));
@@ -93,7 +97,7 @@ TEST_P(KilledShard, TakesASynchronousJobBackToASnapshotOfAll) {
   EXPECT_THAT(job.Log("worker", 1), HasSubstr("starts afresh"));
 }
 
-TEST_P(KilledShard, TakesItToTheBeginningWhereThereIsNoSnapshot) {
+TEST_P(KilledShard, TakesItToTheBeginningWhereThereIsNone) {
   TestJob job(Ssgd(0));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
@@ -111,7 +115,7 @@ TEST(KilledShards, OneAfterTheOtherWhileTheyGoBack) {
   ASSERT_TRUE(job.WaitForRound(kEvery + 3));
   Kill(job.server(1));
   job.StartServer(1);
-  ASSERT_TRUE(job.server(0).WaitForErr("all go back to the newest round"));
+  ASSERT_TRUE(job.server(0).WaitForErr("all go back to the newest checkpoint"));
   Kill(job.server(1));
   job.StartServer(1);
   ASSERT_TRUE(job.worker(0).WaitForErr("all go back to an earlier round"));
@@ -127,6 +131,17 @@ TEST(KilledShards, BothAtOnce) {
   for (uint32_t shard : {1, 0}) Kill(job.server(shard));
   for (uint32_t shard : {0, 1}) job.StartServer(shard);
   ExpectEndsUndisturbed(job);
+}
+
+TEST(KilledShards, OfAJobThatWasToBeginAnew) {
+  const std::vector<std::string> anew = {"--set", "checkpoints.resume=false"};
+  TestJob job(Ssgd());
+  job.StartAll(anew);
+  ASSERT_TRUE(job.WaitForRound(2 * kEvery + 3));
+  Kill(job.server(1));
+  job.StartServer(1, anew);
+  ExpectEndsUndisturbed(job);
+  EXPECT_THAT(WentBackTo(job), testing::ElementsAre(testing::Ge(kEvery)));
 }
 
 TEST(KilledShards, WithAWorkerAtTheSameTime) {
@@ -149,6 +164,29 @@ TEST(KilledShards, UnderShrinkToo) {
   Kill(job.server(0));
   job.StartServer(0);
   ExpectEndsUndisturbed(job);
+}
+
+// Nobody but a run under way has any use for them, and still they are not removed.
+TEST(ShardsOwn, OfARunBeforeArePutAsideAndKeepNoneFromBeginning) {
+  TestJob job(Ssgd());
+  job.StartAll();
+  job.ExpectAllEnd(0);
+  for (const std::string seed : {"seed=1", "seed=5"}) {  // the same job; another one
+    job.StartAll({"--set", seed});
+    job.ExpectAllEnd(0);
+    EXPECT_THAT(job.Log("server", 0), HasSubstr("had before are kept in"));
+    EXPECT_EQ(job.Output("server.0.json")["from_step"], 0);
+  }
+  for (const std::string owner : {"shard.0.lane.1", "shard.1.lane.1"}) {
+    size_t folders = 0;
+    for (const auto& entry : fs::directory_iterator(job.output_dir() + "/checkpoints")) {
+      if (!entry.path().filename().string().starts_with(owner)) continue;
+      ++folders;
+      for (const uint64_t step : {kSteps - 2 * kEvery, kSteps - kEvery, kSteps})
+        EXPECT_TRUE(fs::exists(entry.path() / Cat("step.", step, ".safetensors"))) << entry.path();
+    }
+    EXPECT_EQ(folders, 3u) << owner;
+  }
 }
 
 TEST(KilledWorkers, AllOfThemLeaveTheParametersToTheServers) {
@@ -199,7 +237,7 @@ TEST(WithoutRounds, AKilledShardGoesBackAloneAndSaysByHowMuch) {
   job.StartServer(1);
   job.ExpectAllEnd(0);
   EXPECT_THAT(job.Log("server", 1),
-              testing::ContainsRegex("goes on from its snapshot of step [0-9]+"));
+              testing::ContainsRegex("goes on from its checkpoint of step [0-9]+"));
   EXPECT_THAT(job.Log("server", 1), testing::ContainsRegex("went back by up to [0-9]+ pushes"));
   EXPECT_THAT(WentBackTo(job), testing::IsEmpty());
 }
@@ -212,7 +250,7 @@ TEST(WithoutRounds, AKilledShardZeroGoesBackAloneToo) {
   job.StartServer(0);
   job.ExpectAllEnd(0);
   EXPECT_THAT(job.Log("server", 0),
-              testing::ContainsRegex("goes on from its snapshot of step [0-9]+"));
+              testing::ContainsRegex("goes on from its checkpoint of step [0-9]+"));
 }
 
 TEST(WithoutRounds, AKilledWorkerComesBackAndTheJobEnds) {

@@ -197,12 +197,14 @@ INSTANTIATE_TEST_SUITE_P(
                                       "exchange.codec=fp32"})),
     [](const auto& info) { return info.param.name; });
 
-// A shard that dies after that goes on from a snapshot of this beginning, not from the checkpoint.
-TEST(WithoutRounds, AfterACheckpointAShardGoesOnFromItsSnapshot) {
-  JobOptions options = Job("faults: {snapshot_every_steps: 5}\n", 250);
+// A shard that dies after that goes on from its newest, not from where the job went on.
+TEST(WithoutRounds, AfterACheckpointAShardGoesOnFromItsNewest) {
+  JobOptions options = Job("", 250);
   options.servers = 2;
   const std::vector<std::string> set =
-      Of("", {"train.algorithm=asgd", "exchange.codec=fp32", "exchange.chunk_kib=64"}).set;
+      Of("", {"train.algorithm=asgd", "exchange.codec=fp32", "exchange.chunk_kib=64",
+              "checkpoints.shard_every_steps=5"})
+          .set;
   TestJob job(options);
   RunUntil(job, options, 20, set);
   job.StartAll(set);
@@ -211,7 +213,7 @@ TEST(WithoutRounds, AfterACheckpointAShardGoesOnFromItsSnapshot) {
   job.server(1).Wait();
   job.StartServer(1, set);
   job.ExpectAllEnd(0);
-  EXPECT_NE(job.Log("server", 1).find("goes on from its snapshot of step"), std::string::npos);
+  EXPECT_NE(job.Log("server", 1).find("goes on from its checkpoint of step"), std::string::npos);
 }
 
 // One worker alone is lost and comes back: what it had of its own (w', momentum, what a codec left
@@ -339,6 +341,25 @@ TEST(Checkpoints, AMissingFolderIsRefusedAndPutBackTheJobGoesOnToTheSameBytes) {
   fs::rename(elsewhere, Folder(job, "worker.1"));
   EXPECT_TRUE(AllSaved(job) == saved);
   ExpectResumes(job, options, weights);
+}
+
+TEST(Checkpoints, AStartThatWritesNoneLooksAtWhatThereIs) {
+  const JobOptions options = Job();
+  const std::string weights = Undisturbed(options);
+  const std::vector<std::string> none = {"--set", "checkpoints.every_steps=0"};
+  TestJob job(options);
+  RunUntil(job, options, 20);
+  const auto saved = AllSaved(job);
+  const std::string elsewhere = job.folder() + "/elsewhere";
+  fs::rename(Folder(job, "worker.1"), elsewhere);
+  job.StartAll(none);
+  job.ExpectAllEnd(65);
+  ExpectSaid(job, options, "no checkpoint is on the disks of all: worker 0 (");
+  fs::rename(elsewhere, Folder(job, "worker.1"));
+  EXPECT_TRUE(AllSaved(job) == saved);
+  ExpectResumes(job, options, weights, none);
+  for (const auto& [path, bytes] : AllSaved(job))
+    EXPECT_TRUE(saved.contains(path)) << "it wrote " << path;
 }
 
 TEST(Checkpoints, WhereAllOfOneAreDamagedTheStartIsRefused) {

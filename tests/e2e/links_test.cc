@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
     Each, LinkOfTheServer,
     testing::Values(Case{"Wait", "wait"}, Case{"Shrink", "shrink"},
                     Case{"WithCheckpoints", "wait", {}, "checkpoints: {every_steps: 20}\n"},
-                    Case{"WithSnapshots", "wait", {"train.parameters=central"}}),
+                    Case{"OfServers", "wait", {"train.parameters=central"}}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -38,7 +38,7 @@ class ClockCheckpoints : public testing::Test {
 
   std::unique_ptr<setup::Setup> Job(std::vector<std::string> overrides) const {
     for (const char* one : {"checkpoints.every_steps=5", "train.optimizer.name=momentum",
-                            "evaluation.ema_decay=0.9", "faults.snapshot_every_steps=3"})
+                            "evaluation.ema_decay=0.9", "checkpoints.shard_every_steps=3"})
       overrides.emplace_back(one);
     overrides.push_back("output_dir=" + dir_.string());
     return CentralJob(overrides);
@@ -54,8 +54,7 @@ TEST_P(EveryClockCheckpoint, HoldAllThatALaneGoesOnFrom) {
   const auto job = Job(GetParam());
   LaneCheckpoints written(*job, 0, 1);
   ClockDrill whole(*job, &written);
-  ASSERT_TRUE(written.Begin(kRun).ok());
-  EXPECT_EQ(whole.central().BeginRun(kRun), "");
+  ASSERT_TRUE(whole.central().BeginRun(kRun).ok());
   whole.PushOn(0, 43);  // in the middle of a clock; those of pushes 20 and 40 are written
   EXPECT_THAT(StepsOf(written), ElementsAre(5, 10));
 
@@ -63,7 +62,7 @@ TEST_P(EveryClockCheckpoint, HoldAllThatALaneGoesOnFrom) {
   before.PushOn(0, 40);
   LaneCheckpoints read(*job, 0, 1);
   ClockDrill restarted(*job, &read);
-  ASSERT_TRUE(restarted.central().ResumeFrom(At(10)).ok());
+  ASSERT_TRUE(restarted.central().GoBack(At(10)).ok());
   EXPECT_EQ(restarted.central().step(), 10u);
   restarted.TakeWorkersOf(before);
   restarted.GreetAll();
@@ -78,15 +77,14 @@ TEST_P(EveryClockCheckpoint, TakeALaneThatLivesBack) {
   const auto job = Job(GetParam());
   LaneCheckpoints checkpoints(*job, 0, 1);
   ClockDrill drill(*job, &checkpoints);
-  ASSERT_TRUE(checkpoints.Begin(kRun).ok());
-  EXPECT_EQ(drill.central().BeginRun(kRun), "");
+  ASSERT_TRUE(drill.central().BeginRun(kRun).ok());
   drill.PushOn(0, 20);
   ClockDrill workers(*job);
   workers.PushOn(0, 20);
   drill.PushOn(20, 50);
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 10));
   const std::vector<float> end = drill.held(0);
-  ASSERT_TRUE(drill.central().ResumeFrom(At(5)).ok());
+  ASSERT_TRUE(drill.central().GoBack(At(5)).ok());
   EXPECT_EQ(drill.central().step(), 5u);
   EXPECT_FALSE(drill.central().lane().open()) << "nobody is known";
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5));
@@ -110,7 +108,7 @@ TEST_F(ClockCheckpoints, OfTheEndIsWrittenWhateverItsStep) {
   const auto job = Job({"train.algorithm=asgd"});
   LaneCheckpoints checkpoints(*job, 0, 1);
   ClockDrill drill(*job, &checkpoints);
-  ASSERT_TRUE(checkpoints.Begin(kRun).ok());
+  ASSERT_TRUE(drill.central().BeginRun(kRun).ok());
   drill.PushOn(0, 33);
   drill.central().Finish();
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 8));
@@ -121,7 +119,7 @@ TEST_F(ClockCheckpoints, ALaneBeginsAfreshWhereThereIsNone) {
   LaneCheckpoints checkpoints(*job, 0, 1);
   ClockDrill drill(*job, &checkpoints), fresh(*job);
   drill.PushOn(0, 30);
-  ASSERT_TRUE(drill.central().RollBackTo(0).ok());
+  ASSERT_TRUE(drill.central().GoBack(std::nullopt).ok());
   EXPECT_EQ(drill.central().step(), 0u);
   drill.TakeWorkersOf(fresh);
   drill.GreetAll();
@@ -130,17 +128,18 @@ TEST_F(ClockCheckpoints, ALaneBeginsAfreshWhereThereIsNone) {
   EXPECT_EQ(drill.held(1), fresh.held(1));
 }
 
-// A server that restarts alone goes on from its snapshot only where that is of this beginning.
-TEST_F(ClockCheckpoints, SnapshotsKnowTheirBeginning) {
+// A server that restarts alone goes on from its newest only where that is of this beginning.
+TEST_F(ClockCheckpoints, KnowTheirBeginning) {
   const auto job = Job({"train.algorithm=asgd"});
-  ClockDrill drill(*job);
-  EXPECT_EQ(drill.central().BeginRun(kRun), "");
+  LaneCheckpoints written(*job, 0, 1);
+  ClockDrill drill(*job, &written);
+  ASSERT_TRUE(drill.central().BeginRun(kRun).ok());
   drill.central().SetBeginning(4);
   drill.PushOn(0, 30);
-  drill.central().Flush();
-  ClockDrill restarted(*job);
+  LaneCheckpoints read(*job, 0, 1);
+  ClockDrill restarted(*job, &read);
   EXPECT_EQ(restarted.central().beginning(), 0u);
-  EXPECT_NE(restarted.central().BeginRun(kRun), "");
+  ASSERT_TRUE(restarted.central().BeginRun(kRun).ok());
   EXPECT_EQ(restarted.central().beginning(), 4u);
 }
 

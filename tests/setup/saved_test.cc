@@ -28,16 +28,18 @@ class SavedTest : public testing::Test {
 
   // Of worker 0 of that job.
   std::unique_ptr<checkpoint::Store> StoreOf(const setup::Setup& setup) const {
-    return std::make_unique<checkpoint::Store>(CheckpointOwner(setup, dir_, "worker.0"), 2);
+    return std::make_unique<checkpoint::Store>(CheckpointOwner(setup, dir_, "worker.0"),
+                                               checkpoint::Keep{.of_all = 2, .shard = 3});
   }
-  void Write(const std::vector<std::string>& overrides, const std::vector<uint64_t>& steps) const {
+  void Write(const std::vector<std::string>& overrides, const std::vector<uint64_t>& steps,
+             checkpoint::Kind kind = checkpoint::Kind::kOfAll) const {
     const auto setup = SmallSetup(overrides);
     const auto store = StoreOf(*setup);
     store->Open();
-    ASSERT_TRUE(store->Begin(7, true).ok());
+    ASSERT_TRUE(store->Begin(7, kind == checkpoint::Kind::kOfAll).ok());
     const std::vector<float> values(10);
     for (const uint64_t step : steps)
-      ASSERT_TRUE(store->Write({7, step, step}, {{"weights", {10}, values}}, {}).ok());
+      ASSERT_TRUE(store->Write({7, step, step}, kind, {{"weights", {10}, values}}, {}).ok());
   }
   protocol::Saved Look(const std::vector<std::string>& overrides) const {
     const auto setup = SmallSetup(overrides);
@@ -72,6 +74,20 @@ TEST_F(SavedTest, OfAnotherJobNameTheKeyThatDiffers) {
   EXPECT_EQ(saved.unfit.sentence(), Folder() +
                                         " has checkpoints up to step 20 of another job: "
                                         "train.schedule.learning_rate was 0.01, is now 0.02");
+}
+
+TEST_F(SavedTest, AShardsOwnAreOfferedApart) {
+  Write({}, {10});
+  Write({}, {14, 18}, checkpoint::Kind::kShard);
+  const protocol::Saved saved = Look({});
+  ASSERT_THAT(saved.checkpoints, SizeIs(1));
+  EXPECT_EQ(saved.checkpoints[0].step(), 10u);
+  ASSERT_THAT(saved.shard_checkpoints, SizeIs(2));
+  EXPECT_EQ(saved.shard_checkpoints[1].step(), 18u);
+  const protocol::Saved other = Look({"seed=2"});
+  EXPECT_THAT(other.shard_checkpoints, SizeIs(0));
+  EXPECT_THAT(other.unfit.sentence(), HasSubstr("has checkpoints up to step 10 of another job"))
+      << "no word of those that no other job has to go on from";
 }
 
 TEST_F(SavedTest, OfAnotherJobNameThreeKeysAndCountTheRest) {

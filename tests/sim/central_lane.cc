@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "common/protocol/members/roll_back.h"
+#include "common/protocol/members/recovery.h"
 
 namespace tern::sim {
 
@@ -67,12 +67,11 @@ std::vector<CellSpec> ToyCentralLane::Cells() {
 }
 
 Bytes ToyCentralLane::Close(const Cell& cell, const Bytes& sum) {
-  Flush();
   CentralWord& word = words_.at(cell);
   word.before = word.now;
   ++word.round;
   if (!sum.empty()) word.now = Combine(word.now, DecodeWord(sum));
-  CopyIfDue(cell);
+  SaveIfDue(cell);
   return sum.empty() ? Bytes() : EncodeWords({DecodeWord(sum), word.now, beginning_});
 }
 
@@ -81,22 +80,16 @@ CellSpec::Pulled ToyCentralLane::Pull(const Cell& cell) const {
   return {EncodeWords({word.before, word.now, beginning_}), true};
 }
 
-void ToyCentralLane::CopyIfDue(const Cell& cell) {
+void ToyCentralLane::SaveIfDue(const Cell& cell) {
   const CentralWord& word = words_.at(cell);
-  if (word.round % schedule_.snapshot_every != 0) return;
-  CentralSnapshot& copy = copies_[word.round];
+  if (word.round % schedule_.save_every != 0) return;
+  CentralWords& copy = copies_[word.round];
   copy[cell] = word;
   if (copy.size() < words_.size()) return;
-  writing_[word.round] = std::move(copy);
+  saved()[word.round] = std::move(copy);
   copies_.erase(word.round);
-}
-
-void ToyCentralLane::Flush() {
-  for (auto& [round, snapshot] : writing_) snapshots()[round] = std::move(snapshot);
-  writing_.clear();
-  const uint64_t keep =
-      protocol::SnapshotsToKeep(schedule_.snapshot_every, schedule_.lane_window());
-  while (snapshots().size() > keep) snapshots().erase(snapshots().begin());
+  const uint64_t keep = protocol::LeastToKeep(schedule_.save_every, schedule_.lane_window());
+  while (saved().size() > keep) saved().erase(saved().begin());
 }
 
 bool ToyCentralLane::Begin(const pb::Members& members) {
@@ -107,38 +100,39 @@ bool ToyCentralLane::Begin(const pb::Members& members) {
   }
   if (!members.has_beginning() || members.beginning() == beginning_) return false;
   beginning_ = members.beginning();
-  Load(members.begin());
+  Load(members.has_resume() ? members.resume().round() : 0);
   return true;
 }
 
 void ToyCentralLane::Load(uint64_t to) {
-  Flush();
   copies_.clear();
-  if (to != 0 && !snapshots().contains(to)) {
+  if (to != 0 && !saved().contains(to)) {
     return (*report_)("lane " + std::to_string(name_.shard) + "." + std::to_string(name_.lane) +
                       " is told to go back to round " + std::to_string(to) +
-                      ", and has no snapshot of it");
+                      ", and has no checkpoint of it");
   }
-  for (auto& [cell, word] : words_) word = to == 0 ? InitialWord(cell) : snapshots()[to].at(cell);
-  snapshots().erase(snapshots().upper_bound(to), snapshots().end());
+  for (auto& [cell, word] : words_) word = to == 0 ? InitialWord(cell) : saved()[to].at(cell);
+  saved().erase(saved().upper_bound(to), saved().end());
 }
 
-std::vector<uint64_t> SnapshotsOf(const CentralDisk& disk, const Layout& layout,
-                                  const Schedule& schedule, uint32_t shard, uint64_t run) {
-  std::map<uint64_t, uint32_t> lanes_with;  // by round
-  uint32_t lanes = 0;
+protocol::Saved SavedOf(const CentralDisk& disk, const Layout& layout, const Schedule& schedule,
+                        uint32_t shard) {
+  std::vector<protocol::Saved> of_lanes;
   for (uint32_t l = 1; l <= schedule.data_lanes[shard]; ++l) {
     if (layout.CellsAt({shard, l}).empty()) continue;
-    ++lanes;
+    protocol::Saved& saved = of_lanes.emplace_back();
     const auto of_lane = disk.find({shard, l});
-    if (of_lane == disk.end() || !of_lane->second.contains(run)) continue;
-    for (const auto& [round, snapshot] : of_lane->second.at(run)) ++lanes_with[round];
+    if (of_lane == disk.end()) continue;
+    for (const auto& [run, rounds] : of_lane->second) {
+      for (const auto& [round, words] : rounds) {
+        pb::Checkpoint& one = saved.shard_checkpoints.emplace_back();
+        one.set_run(run);
+        one.set_step(round);
+        one.set_round(round);
+      }
+    }
   }
-  std::vector<uint64_t> rounds;
-  for (const auto& [round, count] : lanes_with) {
-    if (count == lanes) rounds.push_back(round);
-  }
-  return rounds;
+  return protocol::CommonOf(of_lanes);
 }
 
 }  // namespace tern::sim

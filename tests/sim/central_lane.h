@@ -1,5 +1,5 @@
 // A data lane's share of the parameters of a toy job with rounds, where servers hold them: a cell's
-// word, the one before it, and their snapshots, which outlive the process. Payloads:
+// word, the one before it, and their checkpoints, which outlive the process. Payloads:
 //
 //   push     word
 //   answer   sum, word now, the beginning that it is of
@@ -21,9 +21,9 @@ struct CentralWord {
   uint64_t before = 0, now = 0, round = 0;
 };
 // By lane, run and round.
-using CentralSnapshot = std::map<protocol::Cell, CentralWord>;
+using CentralWords = std::map<protocol::Cell, CentralWord>;
 using CentralDisk =
-    std::map<protocol::LaneRef, std::map<uint64_t, std::map<uint64_t, CentralSnapshot>>>;
+    std::map<protocol::LaneRef, std::map<uint64_t, std::map<uint64_t, CentralWords>>>;
 
 class ToyCentralLane {
  public:
@@ -34,15 +34,13 @@ class ToyCentralLane {
   std::vector<protocol::CellSpec> Cells();
   // What comes before the lane follows a membership. Whether it went back, to members.begin().
   bool Begin(const pb::Members& members);
-  // What was to be written is on disk: before the next round closes, and after a while.
-  void Flush();
 
  private:
   Bytes Close(const protocol::Cell& cell, const Bytes& sum);
   protocol::CellSpec::Pulled Pull(const protocol::Cell& cell) const;
-  void CopyIfDue(const protocol::Cell& cell);
+  void SaveIfDue(const protocol::Cell& cell);
   void Load(uint64_t round);
-  std::map<uint64_t, CentralSnapshot>& snapshots() { return disk_[name_][run_]; }
+  std::map<uint64_t, CentralWords>& saved() { return disk_[name_][run_]; }
 
   protocol::LaneRef name_;
   const Schedule& schedule_;
@@ -50,13 +48,12 @@ class ToyCentralLane {
   const Report* report_;
   CentralDisk& disk_;
   std::map<protocol::Cell, CentralWord> words_;
-  std::map<uint64_t, CentralSnapshot> copies_;   // of some cells, by round
-  std::map<uint64_t, CentralSnapshot> writing_;  // on their way to the disk
+  std::map<uint64_t, CentralWords> copies_;  // of some cells, by round
   uint64_t run_ = 0, beginning_ = 0;
 };
 
-// The rounds that all lanes of a shard have of a run.
-std::vector<uint64_t> SnapshotsOf(const CentralDisk& disk, const Layout& layout,
-                                  const Schedule& schedule, uint32_t shard, uint64_t run);
+// What all lanes of a shard have.
+protocol::Saved SavedOf(const CentralDisk& disk, const Layout& layout, const Schedule& schedule,
+                        uint32_t shard);
 
 }  // namespace tern::sim

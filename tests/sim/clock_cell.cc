@@ -41,7 +41,7 @@ protocol::ClockCell::Answer ToyClockCell::Pull(uint32_t rank, std::optional<uint
 ToyClockLane::ToyClockLane(protocol::LaneRef lane, const Schedule& schedule, const Layout& layout,
                            uint64_t incarnation, const protocol::Safeguards& safeguards,
                            ClockLedger* ledger, const Report* report, Disk* disk)
-    : name_(lane), snapshot_every_(schedule.clocks.snapshot_every), disk_(*disk) {
+    : name_(lane), save_every_(schedule.clocks.save_every), disk_(*disk) {
   protocol::ClockLane::Options options;
   options.workers = schedule.workers;
   options.incarnation = incarnation;
@@ -63,7 +63,7 @@ void ToyClockLane::Load() {
   const auto found = disk_.find(name_);
   if (found == disk_.end()) return;
   for (ToyClockCell* cell : cells_) {
-    const Snapshot::Cell& saved = found->second.cells.at(cell->cell());
+    const SavedLane::Cell& saved = found->second.cells.at(cell->cell());
     cell->Restore(saved.state);
     lane_->Restore(cell->cell(), saved.clocks);
   }
@@ -74,11 +74,11 @@ void ToyClockLane::SaveIfDue() {
   const uint64_t total = lane_->total();
   const auto found = disk_.find(name_);
   const uint64_t saved = found == disk_.end() ? 0 : found->second.total;
-  if (total / snapshot_every_ == saved / snapshot_every_ && total >= saved) return;
-  Snapshot& snapshot = disk_[name_];
-  snapshot.total = total;
+  if (total / save_every_ == saved / save_every_ && total >= saved) return;
+  SavedLane& now = disk_[name_];
+  now.total = total;
   for (const ToyClockCell* cell : cells_)
-    snapshot.cells[cell->cell()] = {cell->state(), lane_->clocks(cell->cell())};
+    now.cells[cell->cell()] = {cell->state(), lane_->clocks(cell->cell())};
 }
 
 }  // namespace tern::sim

@@ -49,8 +49,8 @@ class ToyClockCell : public protocol::ClockCell {
   State state_;
 };
 
-// A data lane of a server process, and its snapshots.
-struct Snapshot {
+// A data lane of a server process, and its checkpoint.
+struct SavedLane {
   struct Cell {
     ToyClockCell::State state;
     protocol::CellClocks clocks;
@@ -58,7 +58,7 @@ struct Snapshot {
   uint64_t total = 0;
   std::map<protocol::Cell, Cell> cells;
 };
-using Disk = std::map<protocol::LaneRef, Snapshot>;
+using Disk = std::map<protocol::LaneRef, SavedLane>;
 
 class ToyClockLane {
  public:
@@ -69,13 +69,13 @@ class ToyClockLane {
   protocol::ClockLane& lane() { return *lane_; }
   const protocol::ClockLane& lane() const { return *lane_; }
   bool has_cells() const { return !cells_.empty(); }
-  // Before it follows its first membership: it goes on from its snapshot.
+  // Before it follows its first membership: it goes on from its checkpoint.
   void Load();
   void SaveIfDue();
 
  private:
   protocol::LaneRef name_;
-  uint64_t snapshot_every_;
+  uint64_t save_every_;
   Disk& disk_;
   std::unique_ptr<protocol::ClockLane> lane_;
   std::vector<ToyClockCell*> cells_;

@@ -91,7 +91,7 @@ void DrawWay(Rng* rng, Schedule* schedule) {
     schedule->elasticity.quorum = 0;
   } else {
     schedule->central = rng->Chance(0.25);
-    schedule->snapshot_every = 1 + rng->Below(3);
+    schedule->save_every = 1 + rng->Below(3);
   }
 }
 
@@ -145,7 +145,7 @@ Schedule Schedule::MakeClocks(uint64_t seed) {
   Schedule schedule = Begin(seed, &rng);
   Clocks& clocks = schedule.clocks;
   clocks.pushes = schedule.rounds * schedule.workers;
-  clocks.snapshot_every = 2 + rng.Below(6);
+  clocks.save_every = 2 + rng.Below(6);
   const uint64_t way = rng.Below(5);
   if (way <= 1) clocks.bound = rng.Below(4);
   if (way == 2) clocks.change_every = 2;
@@ -197,7 +197,7 @@ static std::string ToString(const Clocks& clocks) {
   text << ", " << clocks.pushes << " pushes";
   if (clocks.bound.has_value()) text << ", bound " << *clocks.bound;
   text << ", max_staleness " << clocks.max_staleness << ", a change every " << clocks.change_every
-       << ", a pull every " << clocks.pull_every << ", a snapshot every " << clocks.snapshot_every;
+       << ", a pull every " << clocks.pull_every << ", a checkpoint every " << clocks.save_every;
   return text.str();
 }
 
@@ -221,9 +221,8 @@ std::string ToString(const Schedule& schedule) {
   for (uint32_t lanes : schedule.data_lanes) text << " " << lanes;
   text << ", " << schedule.rounds << " rounds, window " << schedule.window
        << (schedule.skips ? ", some skip" : "") << (schedule.parts ? ", in parts" : "")
-       << (schedule.central
-               ? ", central, a snapshot every " + std::to_string(schedule.snapshot_every)
-               : "")
+       << (schedule.central ? ", central, a checkpoint every " + std::to_string(schedule.save_every)
+                            : "")
        << ", quorum " << schedule.elasticity.quorum << ", "
        << losses[static_cast<int>(schedule.elasticity.on_loss)] << ", loss " << schedule.loss
        << ", duplicate " << schedule.duplicate << ", reorder " << schedule.reorder << ", delay "

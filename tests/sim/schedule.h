@@ -56,7 +56,7 @@ struct Clocks {
   uint64_t max_staleness = 0;
   uint64_t change_every = 1;  // pushes make a change of the weights
   uint64_t pull_every = 1;    // exchanges; the others only push
-  uint64_t snapshot_every = 4;
+  uint64_t save_every = 4;
 };
 
 struct Schedule {
@@ -68,7 +68,7 @@ struct Schedule {
   bool skips = false;    // data are uneven: some take no part in some rounds
   bool parts = false;    // step s makes round 2 s, of one bucket, and now and then 2 s + 1, of all
   bool central = false;  // servers keep the state, and all go back when one dies
-  uint64_t snapshot_every = 1;    // rounds, where they do
+  uint64_t save_every = 1;        // rounds, where they do
   uint64_t checkpoint_every = 0;  // rounds; 0: the job has no checkpoints
   bool keeps_own = false;  // workers say so: one that comes back takes all back to a checkpoint
   Clocks clocks;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "common/protocol/members/resume.h"
+#include "common/protocol/members/recovery.h"
 #include "common/protocol/rounds/cells.h"
 #include "common/protocol/rounds/round_lane.h"
 #include "tests/sim/schedule.h"
@@ -36,7 +36,7 @@ Bytes EncodeWords(const std::vector<uint64_t>& words);
 std::vector<uint64_t> DecodeWords(const Bytes& payload);
 uint64_t Combine(uint64_t a, uint64_t b);
 // What a worker needs to go on: the state after the last round and the one before, and where
-// servers hold it, the beginning that they are of (roll_back.h).
+// servers hold it, the beginning that they are of (recovery.h).
 struct Replica {
   State now{}, before{};
   uint64_t beginning = 0;

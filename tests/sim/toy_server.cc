@@ -33,8 +33,10 @@ ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t in
   options.safeguards = world->safeguards();
   options.resumes = schedule.checkpoint_every != 0;
   if (schedule.central) {
-    options.snapshots = [world, shard](uint64_t run) {
-      return SnapshotsOf(*world->central_disk(), world->layout(), world->schedule(), shard, run);
+    options.begins_from_shards = true;
+    options.keeps.assign(schedule.shards(), true);
+    options.saved = [world, shard] {
+      return SavedOf(*world->central_disk(), world->layout(), world->schedule(), shard);
     };
   }
   for (uint32_t l = 1; l <= data_lanes; ++l) MakeLane(l, incarnation);
@@ -132,7 +134,6 @@ void ToyServer::OnShard0Disconnected() {
 
 void ToyServer::OnTick() {
   if (!alive_) return;
-  for (auto& lane : central_lanes_) lane->Flush();
   ControlActions actions;
   control_->OnTimer(world_->now(), &actions);
   Act(std::move(actions));

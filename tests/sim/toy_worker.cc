@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/protocol/members/resume.h"
+#include "common/protocol/members/recovery.h"
 #include "tests/sim/clock_worker.h"
 #include "tests/sim/round_worker.h"
 #include "tests/sim/world.h"

@@ -12,7 +12,7 @@
 // Connections share the link of their server or worker equally, in each direction. Threads share
 // the cores of their machine, or of the one machine that all processes are on.
 //
-// Not modelled: other load, lost packets, unequal workers, evaluation and snapshots.
+// Not modelled: other load, lost packets, unequal workers, evaluation and checkpoints.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 
 #include "common/algorithm/elasticity.h"
 #include "common/base/status.h"
-#include "common/protocol/members/resume.h"
+#include "common/protocol/members/recovery.h"
 #include "common/protocol/members/session.h"
 #include "common/protocol/rounds/message.h"
 #include "common/protocol/rounds/round_lane.h"
@@ -49,10 +49,11 @@ struct ControlOptions {
   uint32_t window = 1;             // of the control lane, as in RoundLane
   bool workers_hold_state = true;  // false: newcomers pull all state from the data lanes, and those
                                    // lanes' state is what checkpoints hold
-  // If servers hold the parameters and there are rounds: the rounds of `run` that all lanes of this
-  // shard can go back to, rising. Empty: going back is not possible (roll_back.h).
-  std::function<std::vector<uint64_t>(uint64_t run)> snapshots;
-  // Whether a job whose state is lost resumes from the newest common checkpoint (resume.h).
+  // Servers hold the parameters and there are rounds: a job that had begun goes on from what all
+  // shards have, be it the initial parameters (recovery.h).
+  bool begins_from_shards = false;
+  // Whether all daemons write checkpoints, so that a running job whose state is lost may resume
+  // from one. A job that starts looks for them in any case.
   bool resumes = false;
   // By shard: whether it keeps state from round to round, and so has to offer a checkpoint too.
   std::vector<bool> keeps;

@@ -21,8 +21,7 @@ Coordinator::Coordinator(ControlOptions options, std::vector<CellSpec> cells)
     : options_(std::move(options)),
       lane_(LaneOptions(options_), std::move(cells)),
       workers_(options_.workers),
-      stragglers_(options_.workers),
-      poll_(options_.shards) {}
+      stragglers_(options_.workers) {}
 
 void Coordinator::Start(Time now, ControlActions*) {
   started_at_ = now;
@@ -44,8 +43,6 @@ void Coordinator::OnMessage(Peer from, const Message& message, Time now, Control
       return OnBye(from, message.head.bye(), now, out);
     case pb::Envelope::kPulse:
       return OnPulse(from, message.head.pulse(), now, out);
-    case pb::Envelope::kGoBack:
-      return OnSnapshots(from, message.head.go_back(), now, out);
     case pb::Envelope::kAbort:
       return OnShardAbort(from, message.head.abort(), now, out);
     case pb::Envelope::kEnd:
@@ -67,13 +64,12 @@ void Coordinator::OnShardHello(Peer from, const pb::Hello& hello, Time now, Cont
   if (!MayTakePlace(&found->second, from, hello, now, out)) return;
   const uint64_t before = found->second.incarnation;
   const bool again = before != 0 && before != hello.incarnation();
-  if (again) poll_.Forget(hello.rank());
   found->second = {from, hello.incarnation(), now, false, hello, 0, Time(0)};
   Message message;
   message.head.mutable_welcome()->set_incarnation(options_.incarnation);
   EmitSend(from, std::move(message), out);
   if (!gathered_) return GatherIfComplete(now, out);
-  if (again && HasSnapshots()) {
+  if (again && options_.begins_from_shards) {
     return GoBack("server shard " + std::to_string(hello.rank()) + " was started again", now, out);
   }
   Message members;

@@ -29,8 +29,8 @@
 // because the others may need what it holds. An incarnation that was lost or replaced can come back
 // only as a new one (Refuse: rejoin), and only while no other process has its rank.
 //
-// Where servers hold the parameters, a running job can go back to gathering (roll_back.h); so can a
-// job with checkpoints, and a gathering without any state resumes from a checkpoint (resume.h).
+// Where servers hold the parameters, or there are checkpoints, a running job can go back to
+// gathering; and a gathering without any state goes on from a checkpoint (recovery.h).
 //
 // After a restart of shard 0 the gathering rebuilds everything from the hellos. Under `shrink` it
 // does not wait for ranks that the others report as removed, nor for any rank beyond the start
@@ -45,8 +45,7 @@
 
 #include "common/protocol/members/control.h"
 #include "common/protocol/members/farewell.h"
-#include "common/protocol/members/resume.h"
-#include "common/protocol/members/roll_back.h"
+#include "common/protocol/members/recovery.h"
 #include "common/protocol/members/stragglers.h"
 
 namespace tern::protocol {
@@ -92,8 +91,8 @@ class Coordinator : public Control {
   bool running() const { return gathered_ && !farewell_.started(); }
   bool ending() const { return farewell_.started(); }
   uint64_t steps() const { return steps_; }
-  // Another value: all have gone back, to a checkpoint or a snapshot, or begun from one. Workers
-  // that have yet to take it up are `joining`.
+  // Another value: all have gone back to a checkpoint, or begun from one. Workers that have yet to
+  // take it up are `joining`.
   uint64_t beginning() const { return beginning_; }
 
  private:
@@ -147,35 +146,35 @@ class Coordinator : public Control {
   void OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out);
   void OnFailure(Peer from, const pb::Bye& bye, Time now, ControlActions* out);
   void OnStopFrom(const std::string& who, uint32_t code, Time now, ControlActions* out);
-  // Going back; see roll_back.h.
-  bool HasSnapshots() const { return static_cast<bool>(options_.snapshots); }
-  bool CanGoBack() const { return HasSnapshots() || options_.resumes; }
+  // Going back, and where to; see recovery.h.
+  bool CanGoBack() const {
+    return options_.begins_from_shards || options_.resumes || begin_.from.has_value();
+  }
   void GoBack(const std::string& why, Time now, ControlActions* out);
   // No live worker holds the state of the job: it goes back where it can, or ends.
   void LoseState(const std::string& what, Code code, Time now, ControlActions* out);
   void TellToGoBack(Worker* worker, ControlActions* out);
+  // Whether those who gathered have to agree on where they begin.
+  bool NeedsBegin() const;
   // Whether all that gathered may begin, and `begin_` says where; sees to it if not.
   bool MayBegin(Time now, ControlActions* out);
+  // Whether it is a run that was under way; which then goes back.
+  bool HasBegun();
   // Of workers that were ever admitted: whether there are any, who are told to come anew then.
   bool CallAnew(Time now, ControlActions* out);
-  // The same where nobody holds the state of the job; see resume.h.
-  bool MayResume(Time now, ControlActions* out);
   bool NobodyHoldsState() const;
   // What all daemons that are here have on their disks; `own` becomes this one's.
   std::vector<Offer> Offers(pb::Hello* own) const;
   // Whether a worker other than `except` holds the state of the running job or may return with it.
   bool MayHoldStateBeside(const Worker* except) const;
-  std::optional<pb::Checkpoint> NewestCheckpoint() const;
   // Nobody has begun, and there is no checkpoint to go on from. False: it ends, since some are
   // there.
-  bool MayBeginAnew(Time now, ControlActions* out);
-  bool ShardsHaveOffered() const;
-  void AskForCheckpoints(Time now, ControlActions* out);
+  bool MayBeginAnew(const std::vector<Offer>& offers, Time now, ControlActions* out);
+  // Whether all shards that keep something have said what; asks them if not.
+  bool ShardsHaveOffered(Time now, ControlActions* out);
   // One comes back to a job that runs, without what only its checkpoints have.
   bool TakesAllBack(const pb::Hello& hello) const;
-  void GoOnFrom(const pb::Checkpoint& checkpoint, ControlActions* out);
-  void AskForSnapshots(Time now, ControlActions* out);
-  void OnSnapshots(Peer from, const pb::GoBack& answer, Time now, ControlActions* out);
+  void SayWhereFrom(ControlActions* out) const;
   struct Loss {
     std::string why;
     Code code = Code::kPeerLost;  // of the job, if it ends by this
@@ -216,10 +215,9 @@ class Coordinator : public Control {
   bool gathered_ = false;
   bool going_back_ = false;  // gathering what had begun
   bool called_ = false;      // ... and everybody who was there has been told to come
-  SnapshotPoll poll_;
+  bool asking_ = false;      // ... and shards are asked what they have
   Time asked_at_{};
-  uint64_t begin_ = 0;  // all get the parameters after this round from the servers
-  std::optional<pb::Checkpoint> resume_;  // ... or from this checkpoint of their own
+  Begin begin_;
   uint64_t beginning_ = 0;
   uint64_t reached_ = 0;  // round before going back
   Farewell farewell_;

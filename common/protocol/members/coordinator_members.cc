@@ -213,11 +213,9 @@ bool Coordinator::HasGathered(Time now) const {
 
 void Coordinator::GatherIfComplete(Time now, ControlActions* out) {
   if (!HasGathered(now)) return;
-  if (HasSnapshots()) {
+  if (NeedsBegin()) {
     if (!MayBegin(now, out)) return;
-  } else if (options_.resumes && NobodyHoldsState()) {
-    if (!MayResume(now, out)) return;
-  } else if (CannotGather(now, out)) {
+  } else if (!options_.begins_from_shards && CannotGather(now, out)) {
     return;
   }
   AdmitGathered(now);
@@ -242,8 +240,8 @@ void Coordinator::AdmitGathered(Time now) {
     anyone_has_state = true;
     if (worker.hello.run() != 0) run_ = worker.hello.run();
   }
-  const bool goes_back = std::exchange(going_back_, false) || resume_.has_value();
-  called_ = false;
+  const bool goes_back = std::exchange(going_back_, false) || begin_.from.has_value();
+  called_ = asking_ = false;
   if (!anyone_has_state && !goes_back) run_ = options_.incarnation;  // as good a name as any
   gathered_ = true;
   ++epoch_;
@@ -273,10 +271,10 @@ void Coordinator::Welcome(const Worker& worker, ControlActions* out) {
   welcome->set_epoch(worker.epoch);
   welcome->set_needs_state(worker.joining);
   welcome->set_run(run_);
-  if (worker.begins && resume_.has_value()) {
-    *welcome->mutable_resume() = *resume_;
+  if (worker.begins && begin_.workers_load && begin_.from.has_value()) {
+    *welcome->mutable_resume() = *begin_.from;
   } else if (worker.begins) {
-    welcome->set_begin(begin_);
+    welcome->set_begin(begin_.round());
   }
   for (uint32_t port : options_.data_ports) welcome->add_data_ports(port);
   EmitSend(worker.peer, std::move(message), out);
@@ -295,8 +293,8 @@ pb::Members Coordinator::Members() const {
   }
   if (beginning_ != 0) {
     members.set_beginning(beginning_);
-    members.set_begin(begin_);
-    if (resume_.has_value()) *members.mutable_resume() = *resume_;
+    members.set_begin(begin_.round());
+    if (begin_.from.has_value()) *members.mutable_resume() = *begin_.from;
   }
   return members;
 }

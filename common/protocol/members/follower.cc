@@ -74,7 +74,7 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
     case pb::Envelope::kMembers:
       return OnMembers(message.head.members(), out);
     case pb::Envelope::kGoBack:
-      return OnGoBack(message.head.go_back(), now, out);
+      return Greet(now, out);  // with the checkpoints that are here now
     case pb::Envelope::kEnd:
       return End(StatusOf(message.head.end()), out);
     case pb::Envelope::kAbort:
@@ -113,15 +113,6 @@ void Follower::OnMembers(const pb::Members& members, ControlActions* out) {
   lane_.OnMembers(members_, &sends);
   EmitSends(std::move(sends), out);
   EmitMembers(members_, out);
-}
-
-void Follower::OnGoBack(const pb::GoBack& question, Time now, ControlActions* out) {
-  if (!options_.snapshots) return Greet(now, out);  // with the checkpoints that are here now
-  Message answer;
-  answer.head.mutable_go_back()->set_run(question.run());
-  for (uint64_t round : options_.snapshots(question.run()))
-    answer.head.mutable_go_back()->add_snapshots(round);
-  SendShard0(std::move(answer), out);
 }
 
 void Follower::OnMessage(Peer from, const Message& message, Time, ControlActions* out) {

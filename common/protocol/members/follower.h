@@ -39,7 +39,6 @@ class Follower : public Control {
  private:
   void OnMembers(const pb::Members& members, ControlActions* out);
   void OnRefuse(const pb::Refuse& refuse, ControlActions* out);
-  void OnGoBack(const pb::GoBack& question, Time now, ControlActions* out);
   void OnHello(Peer from, const pb::Hello& hello, ControlActions* out);
   void OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out);
   void Connect(Time now, ControlActions* out);

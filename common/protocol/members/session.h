@@ -7,10 +7,10 @@
 //             +-- needs state --> fetching -+
 //
 //   any state --Abort, Refuse(leave), deadlines--> ended
-//   any state but ended --GoBack--> joining, as a new incarnation without state (roll_back.h)
+//   any state but ended --GoBack--> joining, as a new incarnation without state (recovery.h)
 //
 // After GoBack a worker fetches its state from the servers (its owner pulls it and calls
-// OnInstalled), or from a checkpoint on its own disk (resume.h). So may a job's first fetching.
+// OnInstalled), or from a checkpoint on its own disk (recovery.h). So may a job's first fetching.
 //
 // A link (one lane):
 //
@@ -36,7 +36,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/protocol/members/resume.h"
+#include "common/protocol/members/recovery.h"
 #include "common/protocol/members/session_actions.h"
 #include "common/protocol/members/state_transfer.h"
 #include "common/protocol/rounds/exchange.h"

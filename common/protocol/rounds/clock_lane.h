@@ -62,7 +62,7 @@ struct ClockCellSpec {
   std::unique_ptr<ClockCell> weights;
 };
 
-// What a cell has counted; saved in snapshots.
+// What a cell has counted; saved in checkpoints.
 struct CellClocks {
   uint64_t total = 0;              // pushes of all ranks
   std::vector<uint64_t> counted;   // by rank: the newest clock
@@ -104,7 +104,7 @@ class ClockLane : public Lane {
   // Pushes whose answers wait for slower workers.
   size_t waiting() const;
 
-  // For snapshots. REQUIRES a cell of this lane; Restore: before the first hello.
+  // For checkpoints. REQUIRES a cell of this lane; Restore: before the first hello.
   const CellClocks& clocks(const Cell& cell) const;
   void Restore(const Cell& cell, CellClocks clocks);
   // Resets the lane to its initial state, with new cells: earlier pushes are undone, and nobody is

@@ -38,11 +38,12 @@ std::atomic<uint64_t>& Written() {
 [[noreturn]] void WriteAll(const Owner& owner) {
   if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(99);
   raise(SIGSTOP);
-  Store store(owner, 2);
+  Store store(owner, {.of_all = 2});
   (void)store.Open();
   for (uint64_t step = 1; step <= kCheckpoints; ++step) {
     const std::vector<float> values = ValuesOf(step);
-    if (!store.Write({7, step, step}, {{"w", {values.size()}, values}}, {}).ok()) _exit(1);
+    if (!store.Write({7, step, step}, Kind::kOfAll, {{"w", {values.size()}, values}}, {}).ok())
+      _exit(1);
     Written() = step;
   }
   _exit(0);
@@ -79,7 +80,7 @@ class KillTest : public testing::Test {
   }
   // The newest whole step, its bytes checked; 0: none.
   static uint64_t NewestWhole(const Owner& owner) {
-    Store store(owner, 2);
+    Store store(owner, {.of_all = 2});
     (void)store.Open();
     if (store.points().empty()) return 0;
     const auto file = store.Read(store.points().back());

@@ -33,10 +33,10 @@ class StoreTest : public testing::Test {
   }
   ~StoreTest() override { fs::remove_all(folder_); }
 
-  Store MakeStore(uint32_t keep = 2) { return {owner_, keep}; }
-  static Status Write(Store& store, uint64_t step, uint64_t run = 7) {
+  Store MakeStore(uint32_t keep = 2, uint32_t shard = 0) { return {owner_, {keep, shard}}; }
+  static Status Write(Store& store, uint64_t step, uint64_t run = 7, Kind kind = Kind::kOfAll) {
     const std::vector<float> values(100, static_cast<float>(step));
-    return store.Write({run, step, step}, {{"weights", {10, 10}, values}}, {{"a", "b"}});
+    return store.Write({run, step, step}, kind, {{"weights", {10, 10}, values}}, {{"a", "b"}});
   }
   // The sentence; the test fails where it cannot.
   static std::string Begin(Store& store, uint64_t run, bool anew = false) {
@@ -318,7 +318,7 @@ TEST_F(StoreTest, NamesWhatAStateDoesNotHave) {
   tensors::Metadata metadata;
   AddSaved(state, &tensors, &metadata);
   Store store = MakeStore();
-  ASSERT_TRUE(store.Write({7, 1, 1}, tensors, metadata).ok());
+  ASSERT_TRUE(store.Write({7, 1, 1}, Kind::kOfAll, tensors, metadata).ok());
   const auto file = store.Read({7, 1, 1});
   ASSERT_TRUE(file.ok());
   values = {0, 0};
@@ -330,6 +330,48 @@ TEST_F(StoreTest, NamesWhatAStateDoesNotHave) {
   EXPECT_THAT(Restore(*file, {{{"residual", more}}, {}}).message(),
               HasSubstr("no residual of 3 values"));
   EXPECT_THAT(Restore(*file, {{}, {{"other", &number}}}).message(), HasSubstr("no number other"));
+}
+
+TEST_F(StoreTest, KeepsTheTwoKindsApart) {
+  const auto steps = [](const Store& store) {
+    std::vector<std::string> all;
+    for (const Point& point : store.points())
+      all.push_back(Cat(point.step, store.KindOf(point) == Kind::kShard ? " shard" : ""));
+    return all;
+  };
+  Store store = MakeStore(2, 3);
+  for (uint64_t step = 10; step <= 120; step += 10)
+    ASSERT_TRUE(Write(store, step, 7, step % 50 == 0 ? Kind::kOfAll : Kind::kShard).ok());
+  EXPECT_THAT(steps(store), ElementsAre("50", "90 shard", "100", "110 shard", "120 shard"));
+  Store again = MakeStore(2, 3);
+  EXPECT_THAT(again.Open(), IsEmpty());
+  EXPECT_EQ(steps(again), steps(store));
+  // The last one of a job whose end is no multiple: it is of all then, and stays so.
+  ASSERT_TRUE(Write(again, 120).ok());
+  ASSERT_TRUE(Write(again, 120, 7, Kind::kShard).ok());
+  EXPECT_THAT(steps(again), ElementsAre("90 shard", "100", "110 shard", "120"));
+  Store third = MakeStore(2, 3);
+  EXPECT_THAT(third.Open(), IsEmpty());
+  EXPECT_EQ(steps(third), steps(again));
+  EXPECT_TRUE(third.Read({7, 120, 120}).ok());
+}
+
+TEST_F(StoreTest, SaysOfWhichKindAnotherJobsWere) {
+  Store store = MakeStore(2, 3);
+  ASSERT_TRUE(Write(store, 10, 7, Kind::kShard).ok());
+  ASSERT_TRUE(Write(store, 20).ok());
+  owner_.job_digest ^= 1;
+  Store other = MakeStore(2, 3);
+  EXPECT_THAT(other.Open(), SizeIs(2));
+  ASSERT_THAT(other.refused(), SizeIs(2));
+  EXPECT_EQ(other.refused()[0].kind, Kind::kShard);
+  EXPECT_EQ(other.refused()[1].kind, Kind::kOfAll);
+}
+
+TEST_F(StoreTest, LeavesNothingWhereNoneAreWritten) {
+  Store store = MakeStore(0);
+  EXPECT_EQ(Begin(store, 7), "");
+  EXPECT_FALSE(fs::exists(owner_.folder));
 }
 
 }  // namespace

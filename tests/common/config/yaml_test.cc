@@ -82,6 +82,17 @@ TEST(YamlJob, NamesTheNearestKeyOfAnUnknownOne) {
           AllOf(StartsWith("job.yaml:13:27: exchange.xyzzy: "), Not(HasSubstr("did you mean")))));
 }
 
+TEST(YamlJob, NamesTheKeyThatOneOfAnOldNameIsNow) {
+  const std::string now =
+      "saw a key that is called checkpoints.shard_every_steps now; allowed: "
+      "checkpoints.shard_every_steps";
+  EXPECT_THAT(
+      FaultsOf(SmallJob() + "faults: {snapshot_every_steps: 5}\n",
+               {"faults.snapshot_every_steps=5"}),
+      ElementsAre("job.yaml:12:10: faults.snapshot_every_steps: " + now,
+                  "--set faults.snapshot_every_steps=5: faults.snapshot_every_steps: " + now));
+}
+
 TEST(YamlJob, RefusesDuplicateKeys) {
   EXPECT_THAT(
       FaultsOf(SmallJobWith("steps: 100", "steps: 100\n  steps: 200")),

@@ -55,7 +55,7 @@ pb::Envelope Padded(size_t bytes) {
 TEST(Frame, LaysTheHeaderOutAsDocumented) {
   const std::string frame = Good();
   const int type = pb::Envelope::kPush;
-  EXPECT_EQ(frame.substr(0, kPreambleBytes), Preamble("TERN", 1, type));
+  EXPECT_EQ(frame.substr(0, kPreambleBytes), Preamble("TERN", kWireVersion, type));
   pb::Envelope body;
   ASSERT_TRUE(body.ParseFromString(frame.substr(kPreambleBytes)));
   EXPECT_EQ(body.push().round(), 7u);
@@ -106,7 +106,7 @@ TEST(Frame, RefusesAnotherMagic) {
 TEST(Frame, RefusesAnotherVersionAndNamesBoth) {
   const std::string frame = Preamble("TERN", 513, 1) + "whatever a later build puts here";
   EXPECT_EQ(FaultOf(frame), Fault::kOtherVersion);
-  EXPECT_THAT(SentenceOf(frame), AllOf(HasSubstr("version 513"), HasSubstr("version 1;")));
+  EXPECT_THAT(SentenceOf(frame), AllOf(HasSubstr("version 513"), HasSubstr("version 2;")));
   EXPECT_EQ(FaultOf(frame.substr(0, 6)), Fault::kOtherVersion) << "its place never moves";
 }
 
@@ -122,24 +122,24 @@ TEST(Frame, RefusesATruncatedEnvelope) {
 }
 
 TEST(Frame, RefusesGarbageInTheEnvelope) {
-  EXPECT_EQ(FaultOf(Preamble("TERN", 1, pb::Envelope::kPush) + "\xff\xff\xff\xff"),
+  EXPECT_EQ(FaultOf(Preamble("TERN", kWireVersion, pb::Envelope::kPush) + "\xff\xff\xff\xff"),
             Fault::kUnparsable);
   EXPECT_EQ(FaultOf(Good() + '\0'), Fault::kUnparsable);
 }
 
 TEST(Frame, RefusesAnEnvelopeWithoutBody) {
-  EXPECT_EQ(FaultOf(Preamble("TERN", 1, 0)), Fault::kUnsetBody);
-  EXPECT_EQ(FaultOf(Preamble("TERN", 1, pb::Envelope::kPush)), Fault::kUnsetBody);
+  EXPECT_EQ(FaultOf(Preamble("TERN", kWireVersion, 0)), Fault::kUnsetBody);
+  EXPECT_EQ(FaultOf(Preamble("TERN", kWireVersion, pb::Envelope::kPush)), Fault::kUnsetBody);
 }
 
 TEST(Frame, RefusesAnUnknownTypeByItsNumber) {
-  const std::string frame = Preamble("TERN", 1, 4711) + "anything";
+  const std::string frame = Preamble("TERN", kWireVersion, 4711) + "anything";
   EXPECT_EQ(FaultOf(frame), Fault::kUnknownType);
   EXPECT_THAT(SentenceOf(frame), HasSubstr("4711"));
 }
 
 TEST(Frame, RefusesABodyOfAnotherTypeThanItSays) {
-  const std::string frame = Preamble("TERN", 1, pb::Envelope::kHello) + Good().substr(8);
+  const std::string frame = Preamble("TERN", kWireVersion, pb::Envelope::kHello) + Good().substr(8);
   EXPECT_EQ(FaultOf(frame), Fault::kUnparsable);
   EXPECT_THAT(SentenceOf(frame), AllOf(HasSubstr("hello"), HasSubstr("push")));
 }

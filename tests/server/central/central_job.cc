@@ -117,6 +117,7 @@ Rate RateOf(const setup::Setup& job) {
 
 ClockDrill::ClockDrill(const setup::Setup& job, LaneCheckpoints* checkpoints)
     : job_(job),
+      unused_(job, 0, 1),
       held_(job.plan.workers, InitialWeights(job)),
       versions_(job.plan.workers, std::vector<uint64_t>(ChunksOf(job).size())),
       clocks_(job.plan.workers),
@@ -126,7 +127,8 @@ ClockDrill::ClockDrill(const setup::Setup& job, LaneCheckpoints* checkpoints)
   protocol::RoundLane::Options options;
   options.workers = job.plan.workers;
   options.incarnation = 7;
-  auto central = CentralLane::Make(job, 0, 1, options, held_[0], RateOf(job), checkpoints);
+  auto central = CentralLane::Make(job, 0, 1, options, held_[0], RateOf(job),
+                                   checkpoints == nullptr ? unused_ : *checkpoints);
   EXPECT_TRUE(central.ok()) << central.status().message();
   central_ = std::move(*central);
   members_.set_epoch(1);

@@ -55,6 +55,7 @@ Rate RateOf(const setup::Setup& job);
 // The workers of an asynchronous job around its one lane, all in this thread.
 class ClockDrill {
  public:
+  // `checkpoints` outlive it; null: the job has some that no run begins in.
   explicit ClockDrill(const setup::Setup& job, LaneCheckpoints* checkpoints = nullptr);
 
   // `rank` pushes all chunks and takes what comes; so do all whose answers this releases.
@@ -88,6 +89,7 @@ class ClockDrill {
   protocol::Message Say(uint32_t rank, const protocol::Chunk& chunk, uint64_t clock) const;
 
   const setup::Setup& job_;
+  LaneCheckpoints unused_;
   std::unique_ptr<CentralLane> central_;
   pb::Members members_;
   std::vector<std::vector<float>> held_;

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 class CentralSocket : public testing::Test {
  protected:
   void Start(std::vector<std::string> overrides, uint64_t steps) {
-    overrides.insert(overrides.end(), {"workers.count=2", "faults.snapshot_every_steps=0"});
+    overrides.insert(overrides.end(), {"workers.count=2", "checkpoints.shard_every_steps=0"});
     job_ = CentralJob(overrides);
     loop_ = net::Value(
         LaneLoop::Start(*job_, 0, 1, 99, "127.0.0.1", 0, context_, &traffic_, &registry_));

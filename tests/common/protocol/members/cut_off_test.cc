@@ -195,10 +195,12 @@ class CutOffWithCheckpoints : public testing::TestWithParam<bool> {
     shard0_.Gather();
     shard0_.Pass(milliseconds(500), {0, 1});
   }
-  static ControlOptions Options(bool snapshots) {
+  static ControlOptions Options(bool of_servers) {
     ControlOptions options = TestOptions(1, 2, OnLoss::kWait);
-    if (snapshots) {
-      options.snapshots = [](uint64_t) { return std::vector<uint64_t>{10}; };
+    if (of_servers) {
+      options.begins_from_shards = true;
+      options.keeps = {true};
+      options.saved = [] { return Saved{{}, {}, 0, {CheckpointAt(10, 7)}}; };
     } else {
       options.resumes = true;
     }

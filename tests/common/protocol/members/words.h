@@ -46,6 +46,14 @@ inline pb::Hello TestHello(uint32_t rank, uint64_t incarnation) {
   hello.set_host("node" + std::to_string(rank));
   return hello;
 }
+// After that step, which is that round.
+inline pb::Checkpoint CheckpointAt(uint64_t step, uint64_t run) {
+  pb::Checkpoint checkpoint;
+  checkpoint.set_run(run);
+  checkpoint.set_step(step);
+  checkpoint.set_round(step);
+  return checkpoint;
+}
 // Of shard 0 in its seventh life, with one data lane.
 inline ControlOptions TestOptions(uint32_t shards, uint32_t workers, OnLoss on_loss) {
   ControlOptions options;

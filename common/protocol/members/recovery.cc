@@ -1,6 +1,7 @@
-#include "common/protocol/members/resume.h"
+#include "common/protocol/members/recovery.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -24,7 +25,7 @@ std::string SentenceOf(const pb::Hello& hello) {
   return Printable(hello.unfit().sentence(), kMostSentence);
 }
 
-bool HasAny(const Offer& offer) {
+bool HasSome(const Offer& offer) {
   return offer.hello->checkpoints_size() != 0 || offer.hello->has_unfit();
 }
 
@@ -76,7 +77,7 @@ std::string WhoHasWhat(const std::vector<Offer>& offers) {
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // what, who
   std::map<std::string, size_t> place;
   for (const Offer& offer : offers) {
-    if (!offer.counts && !HasAny(offer)) continue;
+    if (!offer.counts && !HasSome(offer)) continue;
     const std::string what = StepsOf(*offer.hello, runs.size() > 1);
     const auto [at, is_new] = place.emplace(what, groups.size());
     if (is_new) groups.push_back({what, {}});
@@ -94,26 +95,50 @@ std::string WhoHasWhat(const std::vector<Offer>& offers) {
          (all == named ? "" : Cat("; the others differ too (", all, " kinds)"));
 }
 
+bool Has(const std::vector<pb::Checkpoint>& all, const pb::Checkpoint& one) {
+  return std::any_of(all.begin(), all.end(),
+                     [&](const pb::Checkpoint& other) { return KeyOf(other) == KeyOf(one); });
+}
+
+// By step, rising.
+std::vector<pb::Checkpoint> CommonOfEitherKind(const std::vector<Saved>& lanes) {
+  std::vector<pb::Checkpoint> common = lanes.front().checkpoints;
+  const auto& others = lanes.front().shard_checkpoints;
+  common.insert(common.end(), others.begin(), others.end());
+  for (const Saved& lane : lanes) {
+    std::erase_if(common, [&](const pb::Checkpoint& one) {
+      return !Has(lane.checkpoints, one) && !Has(lane.shard_checkpoints, one);
+    });
+  }
+  std::sort(common.begin(), common.end(),
+            [](const auto& a, const auto& b) { return KeyOf(a) < KeyOf(b); });
+  return common;
+}
+
 }  // namespace
 
 void Saved::AddTo(pb::Hello* hello) const {
   for (const pb::Checkpoint& one : checkpoints) *hello->add_checkpoints() = one;
   if (unfit.has_sentence()) *hello->mutable_unfit() = unfit;
   if (began != 0) hello->set_began(began);
+  for (const pb::Checkpoint& one : shard_checkpoints) *hello->add_shard_checkpoints() = one;
 }
 
 Saved CommonOf(const std::vector<Saved>& lanes) {
   if (lanes.empty()) return {};
+  const std::vector<pb::Checkpoint> of_either_kind = CommonOfEitherKind(lanes);
   Saved common = lanes.front();
   bool any = false, early = true;  // early: all are at most at the first of one run
   for (const Saved& lane : lanes) {
     any |= !lane.checkpoints.empty();
     early &= lane.checkpoints.size() <= 1 && lane.began == common.began;
-    std::erase_if(common.checkpoints, [&](const pb::Checkpoint& one) {
-      return std::none_of(lane.checkpoints.begin(), lane.checkpoints.end(),
-                          [&](const pb::Checkpoint& other) { return KeyOf(other) == KeyOf(one); });
-    });
+    std::erase_if(common.checkpoints,
+                  [&](const pb::Checkpoint& one) { return !Has(lane.checkpoints, one); });
     if (!common.unfit.other_job() && lane.unfit.has_sentence()) common.unfit = lane.unfit;
+  }
+  common.shard_checkpoints.clear();
+  for (const pb::Checkpoint& one : of_either_kind) {
+    if (!Has(common.checkpoints, one)) common.shard_checkpoints.push_back(one);
   }
   if (early || !common.checkpoints.empty()) return common;
   common.began = 0;
@@ -122,9 +147,32 @@ Saved CommonOf(const std::vector<Saved>& lanes) {
   return common;
 }
 
+Begin Choose(const std::vector<Offer>& offers, std::optional<uint64_t> run) {
+  std::vector<const google::protobuf::RepeatedPtrField<pb::Checkpoint>*> counted;
+  std::vector<std::vector<pb::Checkpoint>> of_shards;
+  for (const Offer& offer : offers) {
+    if (offer.counts) counted.push_back(&offer.hello->checkpoints());
+    if (!run.has_value() || offer.hello->role() != pb::Hello::shard) continue;
+    std::vector<pb::Checkpoint>& all = of_shards.emplace_back();
+    for (const auto* kind : {&offer.hello->checkpoints(), &offer.hello->shard_checkpoints()}) {
+      std::copy_if(kind->begin(), kind->end(), std::back_inserter(all),
+                   [&](const pb::Checkpoint& one) { return one.run() == *run; });
+    }
+  }
+  const Begin of_all{NewestOfAll(counted), true};
+  std::vector<const std::vector<pb::Checkpoint>*> shards;
+  for (const auto& one : of_shards) shards.push_back(&one);
+  const Begin of_all_shards{NewestOfAll(shards), false};
+  return of_all_shards.round() > of_all.round() ? of_all_shards : of_all;
+}
+
+bool HasAny(const std::vector<Offer>& offers) {
+  return std::any_of(offers.begin(), offers.end(), HasSome);
+}
+
 std::string WhyNotAnew(const std::vector<Offer>& offers) {
   if (std::string other = OtherJob(offers); !other.empty()) return other;
-  if (std::none_of(offers.begin(), offers.end(), HasAny) || EndedBeforeItsFirst(offers)) return "";
+  if (!HasAny(offers) || EndedBeforeItsFirst(offers)) return "";
   return Cat("no checkpoint is on the disks of all: ", WhoHasWhat(offers),
              "; mount or restore what is missing and start again, or ", kAnew);
 }

@@ -1,7 +1,5 @@
-// A job whose servers hold the parameters goes back to a round that all shards have: shard 0's
+// A job whose servers hold the parameters goes back to a checkpoint that all shards have: shard 0's
 // part, a follower's and a worker's.
-#include "common/protocol/members/roll_back.h"
-
 #include <gmock/gmock.h>
 
 #include "common/protocol/members/coordinator.h"
@@ -17,35 +15,6 @@ using testing::HasSubstr;
 using Type = ControlAction::Type;
 using Body = pb::Envelope::BodyCase;
 
-TEST(SnapshotPoll, KnowsTheNewestRoundOfAllOnceAllHaveAnswered) {
-  SnapshotPoll poll(3);
-  EXPECT_FALSE(poll.NewestOfAll().has_value());
-  poll.Put(0, {10, 20});
-  poll.Put(2, {20, 30});
-  EXPECT_FALSE(poll.NewestOfAll().has_value());
-  poll.Put(1, {10, 20, 30});
-  EXPECT_EQ(poll.NewestOfAll(), 20u);
-  poll.Forget(1);
-  EXPECT_FALSE(poll.NewestOfAll().has_value());
-  poll.Put(1, {10});
-  EXPECT_EQ(poll.NewestOfAll(), 0u) << "the beginning is what all have";
-  poll.Clear();
-  EXPECT_FALSE(poll.NewestOfAll().has_value());
-}
-
-// A lane that has closed round r knows of all others that they have closed r - window, and that
-// what they had to write before that is on disk.
-TEST(SnapshotsToKeep, ReachBackToOneThatAllHaveOnDisk) {
-  for (uint64_t every : {1, 2, 3, 10, 1000}) {
-    for (uint64_t window : {1, 2}) {
-      const uint64_t keep = SnapshotsToKeep(every, window);
-      const uint64_t newest = 100 * every, on_disk_everywhere = newest - window - 1;
-      EXPECT_LE(newest - (keep - 1) * every, on_disk_everywhere) << every << ", " << window;
-      EXPECT_GT(newest - (keep - 2) * every, on_disk_everywhere) << "one would be too many";
-    }
-  }
-}
-
 // Shard 0 of two, two workers. Worker r is peer 100 + r, shard 1 is peer 200; incarnations of one's
 // n-th life are 10 n + rank, and 50 + n of shard 1.
 class GoingBack : public testing::Test {
@@ -54,10 +23,9 @@ class GoingBack : public testing::Test {
 
   void Make(OnLoss on_loss) {
     ControlOptions options = TestOptions(2, 2, on_loss);
-    options.snapshots = [this](uint64_t run) {
-      asked_of_run_ = run;
-      return std::vector<uint64_t>{10, 20};
-    };
+    options.begins_from_shards = true;
+    options.keeps = {true, true};
+    options.saved = [this] { return SavedAt({10, 20}, run_of_shard0_); };
     coordinator_ = std::make_unique<Coordinator>(std::move(options),
                                                  std::vector{LettersCell({Kind::kFigures, 0, 0})});
     ControlActions out;
@@ -87,9 +55,22 @@ class GoingBack : public testing::Test {
   ControlActions ShardSays(uint64_t life) {
     if (life != life_of_shard_) now_ += milliseconds(1000);
     life_of_shard_ = life;
-    pb::Hello hello = TestHello(1, 50 + life);
+    return Answer({}, 0);
+  }
+  // What its newest process says it has.
+  ControlActions Answer(const std::vector<uint64_t>& rounds, uint64_t run = 7) {
+    pb::Hello hello = TestHello(1, 50 + life_of_shard_);
     hello.set_role(pb::Hello::shard);
+    SavedAt(rounds, run).AddTo(&hello);
     return Hear(200, Say(hello));
+  }
+  static Saved SavedAt(const std::vector<uint64_t>& rounds, uint64_t run) {
+    Saved saved;
+    for (const uint64_t round : rounds) saved.shard_checkpoints.push_back(CheckpointAt(round, run));
+    return saved;
+  }
+  static bool AreAsked(const ControlActions& actions) {
+    return To1(200, Body::kGoBack, actions).head.has_go_back();
   }
   // As the worker that GoBack makes: it holds nothing, was never admitted and knows the run.
   ControlActions WorkersCome(uint64_t life, uint64_t run = 0) {
@@ -100,12 +81,6 @@ class GoingBack : public testing::Test {
       Append(Hear(100 + rank, Say(hello)), &all);
     }
     return all;
-  }
-  ControlActions Answer(const std::vector<uint64_t>& rounds, uint64_t run = 7) {
-    Message answer;
-    answer.head.mutable_go_back()->set_run(run);
-    for (uint64_t round : rounds) answer.head.mutable_go_back()->add_snapshots(round);
-    return Hear(200, answer);
   }
   // A job that runs, at these rounds.
   void Run(uint64_t first, uint64_t second) {
@@ -124,7 +99,7 @@ class GoingBack : public testing::Test {
     return log;
   }
 
-  uint64_t asked_of_run_ = 0, life_of_shard_ = 0;
+  uint64_t run_of_shard0_ = 7, life_of_shard_ = 0;
   std::unique_ptr<Coordinator> coordinator_;
   Time now_ = milliseconds(1000);
 };
@@ -138,7 +113,7 @@ TEST_F(GoingBack, IsNotPartOfTheFirstBeginning) {
   const pb::Members members = To1(200, Body::kMembers, out).head.members();
   EXPECT_NE(members.beginning(), 0u);
   EXPECT_EQ(members.begin(), 0u);
-  EXPECT_EQ(asked_of_run_, 0u);
+  EXPECT_FALSE(AreAsked(out));
 }
 
 TEST_F(GoingBack, FollowsTheDeathOfAShardFromGatheringToAskingToTheNewestRoundOfAll) {
@@ -150,11 +125,9 @@ TEST_F(GoingBack, FollowsTheDeathOfAShardFromGatheringToAskingToTheNewestRoundOf
   EXPECT_TRUE(To1(200, Body::kMembers, died).head.body_case() == Body::BODY_NOT_SET);
 
   const ControlActions come = WorkersCome(2, 7);
-  EXPECT_EQ(To1(200, Body::kGoBack, come).head.go_back().run(), 7u);
-  EXPECT_EQ(asked_of_run_, 7u);
+  EXPECT_TRUE(AreAsked(come)) << "what it has by now, not what it had when it came";
   EXPECT_FALSE(coordinator_->running());
-  EXPECT_EQ(To1(200, Body::kGoBack, Pass(milliseconds(200))).head.go_back().run(), 7u) << "again";
-  Answer({20, 30}, 6);  // of another run
+  EXPECT_TRUE(AreAsked(Pass(milliseconds(200)))) << "again";
   EXPECT_FALSE(coordinator_->running());
 
   const ControlActions back = Answer({20, 30});
@@ -162,14 +135,18 @@ TEST_F(GoingBack, FollowsTheDeathOfAShardFromGatheringToAskingToTheNewestRoundOf
   for (Peer peer : {100, 101}) {
     const pb::Welcome welcome = To1(peer, Body::kWelcome, back).head.welcome();
     EXPECT_TRUE(welcome.needs_state());
+    EXPECT_FALSE(welcome.has_resume()) << "workers have none of it, and pull";
     EXPECT_EQ(welcome.begin(), 20u);
     EXPECT_EQ(welcome.run(), 7u);
   }
   const pb::Members members = To1(200, Body::kMembers, back).head.members();
   EXPECT_EQ(members.begin(), 20u);
+  EXPECT_EQ(members.resume().step(), 20u) << "which lanes load";
+  EXPECT_EQ(members.resume().run(), 7u);
   EXPECT_THAT(members.incarnations(), ElementsAre(20u, 21u));
   EXPECT_THAT(members.joining(), ElementsAre()) << "all begin together, nobody is waited for less";
-  EXPECT_THAT(LogOf(back), HasSubstr("all go back to round 20, from round 26"));
+  EXPECT_THAT(LogOf(back),
+              HasSubstr("all go on from the servers' checkpoint of step 20, from round 26"));
   EXPECT_EQ(coordinator_->lane().floor(), 20u);
 }
 
@@ -180,14 +157,23 @@ TEST_F(GoingBack, IsToTheBeginningWhereNoRoundIsCommon) {
   const ControlActions back = Answer({});
   EXPECT_TRUE(To1(100, Body::kWelcome, back).head.welcome().has_begin());
   EXPECT_EQ(To1(100, Body::kWelcome, back).head.welcome().begin(), 0u);
+  EXPECT_FALSE(To1(200, Body::kMembers, back).head.members().has_resume());
+  EXPECT_THAT(LogOf(back), HasSubstr("all go back to the beginning, from round 5"));
+}
+
+TEST_F(GoingBack, DoesNotMixRuns) {
+  Run(25, 26);
+  ShardSays(2);
+  WorkersCome(2, 7);
+  const ControlActions back = Answer({10, 20}, 6);
+  EXPECT_EQ(To1(100, Body::kWelcome, back).head.welcome().begin(), 0u);
 }
 
 TEST_F(GoingBack, BeginsOnceMoreWhenAShardDiesMeanwhileOrAfter) {
   Run(25, 26);
   ShardSays(2);
   WorkersCome(2, 7);
-  ShardSays(3);  // before it answered
-  EXPECT_EQ(To1(200, Body::kGoBack, Pass(milliseconds(200))).head.go_back().run(), 7u);
+  life_of_shard_ = 3;  // before it answered
   const uint64_t first = To1(200, Body::kMembers, Answer({20})).head.members().beginning();
   const ControlActions again = ShardSays(4);
   EXPECT_EQ(To1(100, Body::kGoBack, again).head.go_back().incarnation(), 20u);
@@ -218,8 +204,8 @@ TEST_F(GoingBack, FollowsTheDeathOfShardZeroOnceAllHaveSaidHello) {
   for (uint32_t rank : {0, 1}) {
     EXPECT_EQ(To1(100 + rank, Body::kGoBack, out).head.go_back().incarnation(), 10u + rank);
   }
-  WorkersCome(2, 99);
-  EXPECT_EQ(asked_of_run_, 99u);
+  run_of_shard0_ = 99;
+  EXPECT_TRUE(AreAsked(WorkersCome(2, 99))) << "and not taken at its first word";
   const ControlActions back = Answer({10}, 99);
   EXPECT_EQ(To1(101, Body::kWelcome, back).head.welcome().begin(), 10u);
   EXPECT_EQ(To1(101, Body::kWelcome, back).head.welcome().run(), 99u);
@@ -248,8 +234,9 @@ TEST_F(GoingBack, FollowsTheDeathOfAllWorkers) {
   EXPECT_THAT(LogOf(replaced), HasSubstr("no live worker holds the state of the job; all go back"));
   EXPECT_EQ(To1(100, Body::kGoBack, replaced).head.go_back().incarnation(), 20u);
   WorkersCome(3);
-  EXPECT_EQ(asked_of_run_, 7u) << "the run goes on, though no worker knows it";
-  EXPECT_EQ(To1(100, Body::kWelcome, Answer({20})).head.welcome().begin(), 20u);
+  const ControlActions back = Answer({20});
+  EXPECT_EQ(To1(100, Body::kWelcome, back).head.welcome().begin(), 20u)
+      << "the run goes on, though no worker knows it";
 }
 
 TEST_F(GoingBack, BeginsOnceMoreWhenAWorkerDiesBeforeAnyHasTheParameters) {
@@ -300,7 +287,7 @@ TEST_F(GoingBack, IsNotHeldUpUnderShrinkByOneWhoDiedUnnoticed) {
   EXPECT_FALSE(coordinator_->running()) << "worker 1 was told, and may come";
   const std::vector<Message> beats = {Beat(0, 20, 0)};
   const ControlActions asked = Pass(milliseconds(3500), beats);
-  EXPECT_EQ(To1(200, Body::kGoBack, asked).head.go_back().run(), 7u);
+  EXPECT_TRUE(AreAsked(asked));
   const ControlActions back = Answer({20});
   EXPECT_TRUE(coordinator_->running());
   EXPECT_THAT(To1(200, Body::kMembers, back).head.members().incarnations(), ElementsAre(20u, 0u));
@@ -313,7 +300,9 @@ TEST_F(GoingBack, EndsInTimeWhereSomebodyDoesNotCome) {
   std::string log;
   Status end;
   for (int second = 0; second < 65 && end.ok(); ++second) {
-    ShardSays(2);  // alive, but it does not answer
+    Message pulse;  // alive, but it does not answer
+    pulse.head.mutable_pulse()->set_incarnation(52);
+    Hear(200, pulse);
     for (const ControlAction& action : Pass(milliseconds(1000), {Beat(0, 20, 0), Beat(1, 21, 0)})) {
       if (action.send.message.head.has_abort())
         end = Status(Code::kPeerLost, action.send.message.head.abort().sentence());
@@ -323,7 +312,7 @@ TEST_F(GoingBack, EndsInTimeWhereSomebodyDoesNotCome) {
   EXPECT_THAT(end.message(), HasSubstr("a server shard did not say what it can go back to"));
 }
 
-TEST(FollowerGoingBack, AnswersWithItsSnapshotsAndForgetsEverybodyAtAnotherBeginning) {
+TEST(FollowerGoingBack, SaysHelloWithItsCheckpointsAndForgetsEverybodyAtAnotherBeginning) {
   ControlOptions options;
   options.shard = 1;
   options.shards = 2;
@@ -331,7 +320,10 @@ TEST(FollowerGoingBack, AnswersWithItsSnapshotsAndForgetsEverybodyAtAnotherBegin
   options.incarnation = 9;
   options.expected = TestHello(0, 0);
   options.timings = TestTimings();
-  options.snapshots = [](uint64_t run) { return std::vector<uint64_t>{run, run + 1}; };
+  uint64_t newest = 30;
+  options.saved = [&newest] {
+    return Saved{{CheckpointAt(newest, 7)}, {}, 7, {CheckpointAt(newest + 1, 7)}};
+  };
   Follower follower(std::move(options), {LettersCell({Kind::kScale, 0, 0})});
   ControlActions out;
   follower.Start(milliseconds(1), &out);
@@ -340,11 +332,16 @@ TEST(FollowerGoingBack, AnswersWithItsSnapshotsAndForgetsEverybodyAtAnotherBegin
     follower.OnMessageFromShard0(message, milliseconds(2), &out);
   };
   Message question;
-  question.head.mutable_go_back()->set_run(30);
+  question.head.mutable_go_back();
+  newest = 40;
   from_shard0(question);
   ASSERT_EQ(Count(out, Type::kSendShard0), 1);
-  EXPECT_THAT(out[0].send.message.head.go_back().snapshots(), ElementsAre(30u, 31u));
-  EXPECT_EQ(out[0].send.message.head.go_back().run(), 30u);
+  const pb::Hello hello = out[0].send.message.head.hello();
+  EXPECT_EQ(hello.incarnation(), 9u);
+  ASSERT_EQ(hello.checkpoints_size(), 1);
+  EXPECT_EQ(hello.checkpoints(0).step(), 40u) << "what is there now";
+  ASSERT_EQ(hello.shard_checkpoints_size(), 1);
+  EXPECT_EQ(hello.shard_checkpoints(0).step(), 41u);
 
   const auto tell = [&](uint64_t epoch, uint64_t incarnation, uint64_t beginning, uint64_t begin) {
     Message message;

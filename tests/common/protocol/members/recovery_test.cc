@@ -1,6 +1,6 @@
 // A job whose state nobody holds goes on from the newest checkpoint that all daemons have: shard
 // 0's part.
-#include "common/protocol/members/resume.h"
+#include "common/protocol/members/recovery.h"
 
 #include <gmock/gmock.h>
 
@@ -10,15 +10,14 @@
 namespace tern::protocol::test {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using Body = pb::Envelope::BodyCase;
 
 using Offers = std::vector<pb::Checkpoint>;
 
 pb::Checkpoint At(uint64_t step, uint64_t run = 3) {
-  pb::Checkpoint checkpoint;
-  checkpoint.set_run(run);
-  checkpoint.set_step(step);
+  pb::Checkpoint checkpoint = CheckpointAt(step, run);
   checkpoint.set_round(step / 2);
   return checkpoint;
 }
@@ -157,16 +156,80 @@ TEST(CommonOf, SaysWhereLanesHaveNothingInCommon) {
   EXPECT_EQ(CommonOf({LaneHad({At(10), At(20)}, 3), other}).unfit.sentence(), "of another job");
 }
 
+std::vector<uint64_t> StepsOf(const Offers& offers) {
+  std::vector<uint64_t> steps;
+  for (const pb::Checkpoint& one : offers) steps.push_back(one.step());
+  return steps;
+}
+
+TEST(CommonOf, TakesALanesOwnForCommonOnlyWhereAllLanesDo) {
+  Saved first = LaneHad({At(10), At(20)}, 3), second = LaneHad({At(10)}, 3);
+  first.shard_checkpoints = {At(14), At(18)};
+  second.shard_checkpoints = {At(12), At(14), At(20)};  // killed before 20 became one of all
+  const Saved common = CommonOf({first, second});
+  EXPECT_THAT(StepsOf(common.checkpoints), ElementsAre(10u));
+  EXPECT_THAT(StepsOf(common.shard_checkpoints), ElementsAre(14u, 20u));
+  EXPECT_FALSE(common.unfit.has_sentence());
+}
+
+// Two lanes pass rounds at most `window` apart, write every `every`, and one may have lost its
+// newest: there is one that both have kept.
+TEST(LeastToKeep, ReachesBackToOneThatAllLanesHave) {
+  for (const uint64_t every : {1, 2, 3, 10, 1000}) {
+    for (const uint64_t window : {1, 2}) {
+      const uint64_t keep = LeastToKeep(every, window);
+      for (uint64_t slow = 100 * every; slow < 101 * every; ++slow) {
+        const uint64_t fast = slow + window;
+        const uint64_t oldest_of_fast = (fast / every - (keep - 1)) * every;
+        const uint64_t newest_of_slow = (slow / every - 1) * every;
+        EXPECT_LE(oldest_of_fast, newest_of_slow) << every << ", " << window;
+      }
+    }
+  }
+}
+
+TEST(Choose, TakesWhatAllHaveUnlessShardsOfARunUnderWayHaveNewer) {
+  pb::Hello worker = Had({At(10, 7), At(20, 7)}), first = worker, second = worker;
+  first.set_role(pb::Hello::shard);
+  second.set_role(pb::Hello::shard);
+  for (const uint64_t step : {24, 26, 28}) *first.add_shard_checkpoints() = At(step, 7);
+  for (const uint64_t step : {22, 24, 26}) *second.add_shard_checkpoints() = At(step, 7);
+  const std::vector<Offer> offers = {{"a", &worker}, {"b", &first}, {"c", &second}};
+  const Begin anew = Choose(offers, std::nullopt);
+  EXPECT_EQ(anew.from->step(), 20u);
+  EXPECT_TRUE(anew.workers_load);
+  const Begin under_way = Choose(offers, 7);
+  EXPECT_EQ(under_way.from->step(), 26u);
+  EXPECT_EQ(under_way.round(), 13u);
+  EXPECT_FALSE(under_way.workers_load);
+  EXPECT_EQ(Choose(offers, 8).from->step(), 20u) << "of another run";
+  second.clear_shard_checkpoints();
+  EXPECT_TRUE(Choose(offers, 7).workers_load) << "as new as the shards', and the workers have it";
+  worker.clear_checkpoints();
+  EXPECT_EQ(Choose(offers, 7).from->step(), 20u) << "shards alone";
+  EXPECT_FALSE(Choose(offers, 7).workers_load);
+  EXPECT_FALSE(Choose(offers, std::nullopt).from.has_value());
+  EXPECT_EQ(Choose(offers, std::nullopt).round(), 0u);
+}
+
+TEST(HasAny, DoesNotCountAShardsOwn) {
+  pb::Hello hello;
+  *hello.add_shard_checkpoints() = At(10);
+  EXPECT_FALSE(HasAny({{"a", &hello}}));
+  *hello.add_checkpoints() = At(10);
+  EXPECT_TRUE(HasAny({{"a", &hello}}));
+}
+
 // Shard 0 of two, two workers; worker r is peer 100 + r, shard 1 is peer 200. Shard 1 keeps
 // something where `keeps`.
 class Resuming : public testing::Test {
  protected:
-  void Make(bool keeps, bool workers_hold_state = true, bool snapshots = false) {
+  void Make(bool keeps, bool workers_hold_state = true, bool from_shards = false) {
     ControlOptions options = TestOptions(2, 2, OnLoss::kWait);
-    options.resumes = true;
+    options.resumes = resumes_;
     options.keeps = {false, keeps};
     options.workers_hold_state = workers_hold_state;
-    if (snapshots) options.snapshots = [](uint64_t) { return std::vector<uint64_t>(); };
+    options.begins_from_shards = from_shards;
     coordinator_ = std::make_unique<Coordinator>(std::move(options),
                                                  std::vector{LettersCell({Kind::kFigures, 0, 0})});
     ControlActions out;
@@ -237,6 +300,7 @@ class Resuming : public testing::Test {
     return log;
   }
 
+  bool resumes_ = true;
   std::unique_ptr<Coordinator> coordinator_;
   Time now_ = milliseconds(1000);
 };
@@ -269,6 +333,28 @@ TEST_F(Resuming, AllGoOnFromTheNewestThatAllHave) {
   EXPECT_EQ(ToldToShard(out).begin(), 10u);
   EXPECT_NE(ToldToShard(out).beginning(), 0u);
   EXPECT_THAT(LogOf(out), HasSubstr("all go on from the checkpoint of step 20"));
+}
+
+// The job was started again without checkpoints.every_steps.
+TEST_F(Resuming, AJobThatWritesNoneLooksAtWhatThereIs) {
+  resumes_ = false;
+  Make(false);
+  ShardComes();
+  Comes(0, {At(10), At(20)});
+  const ControlActions out = Comes(1, {At(10), At(20)});
+  ASSERT_TRUE(coordinator_->running());
+  EXPECT_EQ(WelcomeOf(101, out).resume().step(), 20u);
+  Make(false);
+  ShardComes();
+  Comes(0, {At(10), At(20)});
+  EXPECT_THAT(First(101, Body::kAbort, SendsOf(Comes(1))).head.abort().sentence(),
+              HasSubstr("worker 1 (node1) has none"));
+  Make(false);
+  ShardComes();
+  Comes(0);
+  const pb::Members members = ToldToShard(Comes(1));
+  EXPECT_TRUE(coordinator_->running());
+  EXPECT_FALSE(members.has_beginning()) << "there is nothing to look at";
 }
 
 TEST_F(Resuming, WhereOneHasNoneTheStartEndsAndEverybodyIsToldWhoHasWhat) {

@@ -1,0 +1,361 @@
+// What a shard that holds the parameters writes for itself between the checkpoints of all, and how
+// a lane comes back from it: with and without rounds.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "common/base/text.h"
+#include "server/lane_checkpoints.h"
+#include "tests/server/central/central_job.h"
+
+namespace tern::server {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr uint64_t kRun = 77;
+
+std::vector<uint64_t> StepsOf(const std::vector<pb::Checkpoint>& all) {
+  std::vector<uint64_t> steps;
+  for (const pb::Checkpoint& one : all) steps.push_back(one.step());
+  return steps;
+}
+std::vector<uint64_t> OwnOf(const LaneCheckpoints& checkpoints) {
+  return StepsOf(checkpoints.Saved().shard_checkpoints);
+}
+std::vector<uint64_t> OfAllIn(const LaneCheckpoints& checkpoints) {
+  return StepsOf(checkpoints.Saved().checkpoints);
+}
+
+// A folder of its own, gone at the end.
+class ShardCheckpoints : public testing::Test {
+ protected:
+  ShardCheckpoints()
+      : dir_(fs::path(testing::TempDir()) / ("tern_shard_checkpoints_" + std::to_string(getpid()) +
+                                             "_" + std::to_string(std::rand()))) {}
+  ~ShardCheckpoints() override { fs::remove_all(dir_); }
+
+  std::unique_ptr<setup::Setup> Job(std::vector<std::string> overrides) {
+    overrides.push_back("output_dir=" + dir_.string());
+    return CentralJob(overrides);
+  }
+  // Of the lane; of what was put aside, by date.
+  std::vector<std::string> Folders() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(dir_ / "checkpoints"))
+      names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  fs::path Path(uint64_t step) const {
+    return dir_ / "checkpoints" / "shard.0.lane.1" / Cat("step.", step, ".safetensors");
+  }
+
+  const fs::path dir_;
+};
+
+// A lane without rounds and what is on its disk.
+struct ClockProcess {
+  explicit ClockProcess(const setup::Setup& job)
+      : checkpoints(job, 0, 1), drill(job, &checkpoints) {}
+  uint64_t Begin(uint64_t run = kRun) {
+    EXPECT_TRUE(drill.central().BeginRun(run).ok());
+    return drill.central().step();
+  }
+  LaneCheckpoints checkpoints;
+  ClockDrill drill;
+};
+
+class WithoutRounds : public ShardCheckpoints,
+                      public testing::WithParamInterface<std::vector<std::string>> {};
+
+TEST_P(WithoutRounds, HoldAllThatAServerGoesOnFrom) {
+  std::vector<std::string> overrides = GetParam();
+  overrides.insert(overrides.end(), {"checkpoints.shard_every_steps=5",
+                                     "train.optimizer.name=momentum", "evaluation.ema_decay=0.9"});
+  const auto job = Job(overrides);
+  ClockProcess whole(*job);
+  EXPECT_EQ(whole.Begin(), 0u);
+  whole.drill.PushOn(0, 21);  // in the middle of a clock; the checkpoint is of push 20
+  EXPECT_THAT(OwnOf(whole.checkpoints), ElementsAre(5u));
+  EXPECT_THAT(OfAllIn(whole.checkpoints), IsEmpty());
+
+  ClockDrill before(*job);  // the workers, at that moment
+  before.PushOn(0, 20);
+  ClockProcess restarted(*job);
+  EXPECT_EQ(restarted.Begin(), 5u);
+  restarted.drill.TakeWorkersOf(before);
+  restarted.drill.PushOn(20, 60);
+  whole.drill.PushOn(21, 60);
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(restarted.drill.held(rank), whole.drill.held(rank));
+  EXPECT_EQ(restarted.drill.PullAverage(0), whole.drill.PullAverage(0));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, WithoutRounds,
+    testing::Values(std::vector<std::string>{"train.algorithm=dcasgd_a", "exchange.pull=changes",
+                                             "exchange.pull_codec=fp16"},
+                    std::vector<std::string>{"train.algorithm=softsync", "train.softsync.n=1"},
+                    std::vector<std::string>{"train.algorithm=easgd_async",
+                                             "train.easgd_async.tau=1"}));
+
+TEST_F(ShardCheckpoints, AreTheNewestBesideThoseOfAll) {
+  const auto job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2",
+                        "checkpoints.every_steps=5", "checkpoints.shard_keep=4"});
+  ClockProcess process(*job);
+  process.Begin();
+  process.drill.PushOn(0, 68);
+  EXPECT_THAT(OfAllIn(process.checkpoints), ElementsAre(10, 15));
+  EXPECT_THAT(OwnOf(process.checkpoints), ElementsAre(8, 12, 14, 16));
+}
+
+TEST_F(ShardCheckpoints, AServerTakesTheNewestOfEitherKind) {
+  const auto job =
+      Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2", "checkpoints.every_steps=5"});
+  ClockProcess process(*job);
+  process.Begin();
+  process.drill.PushOn(0, 20);
+  EXPECT_THAT(OfAllIn(process.checkpoints), ElementsAre(5));
+  EXPECT_THAT(OwnOf(process.checkpoints), ElementsAre(2, 4));
+  EXPECT_EQ(ClockProcess(*job).Begin(), 5u);
+  process.drill.PushOn(20, 24);
+  EXPECT_EQ(ClockProcess(*job).Begin(), 6u);
+}
+
+TEST_F(ShardCheckpoints, ATornOneCostsOneAndThoseOfAnotherRunArePutAside) {
+  const auto job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
+  {
+    ClockProcess process(*job);
+    process.Begin();
+    process.drill.PushOn(0, 17);
+    EXPECT_THAT(OwnOf(process.checkpoints), ElementsAre(2, 4));
+  }
+  fs::resize_file(Path(4), fs::file_size(Path(4)) / 2);
+  {
+    ClockProcess restarted(*job);
+    EXPECT_EQ(restarted.Begin(), 2u);
+    EXPECT_THAT(OwnOf(restarted.checkpoints), ElementsAre(2));
+  }
+  EXPECT_EQ(Folders().size(), 2u) << "the torn one is put aside";
+  ClockProcess fresh(*job);  // another run of the same job, into the same folder
+  EXPECT_EQ(fresh.Begin(kRun + 1), 0u);
+  EXPECT_EQ(Folders().size(), 3u);
+  EXPECT_FALSE(fs::exists(Path(2)));
+  EXPECT_THAT(OwnOf(fresh.checkpoints), IsEmpty());
+}
+
+// The job was told to begin anew, and its servers are started again by the same command.
+TEST_F(ShardCheckpoints, AServerOfARunThatBeganAnewOffersAllOfEitherKindToThatRunAlone) {
+  const auto job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2",
+                        "checkpoints.every_steps=5", "checkpoints.resume=false"});
+  ClockProcess process(*job);
+  process.Begin();
+  process.drill.PushOn(0, 24);
+  EXPECT_THAT(OfAllIn(process.checkpoints), ElementsAre(5));
+  ClockProcess restarted(*job);
+  EXPECT_THAT(OfAllIn(restarted.checkpoints), IsEmpty());
+  EXPECT_THAT(OwnOf(restarted.checkpoints), testing::UnorderedElementsAre(2, 4, 5, 6));
+  EXPECT_EQ(restarted.Begin(), 6u);
+  EXPECT_THAT(OfAllIn(restarted.checkpoints), ElementsAre(5));
+}
+
+// No worker has any of them: another job may begin where they are.
+TEST_F(ShardCheckpoints, OfAnotherJobKeepNoneFromBeginning) {
+  const auto one = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
+  {
+    ClockProcess process(*one);
+    process.Begin();
+    process.drill.PushOn(0, 9);
+  }
+  const auto other = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2", "seed=9"});
+  ClockProcess process(*other);
+  EXPECT_FALSE(process.checkpoints.Saved().unfit.has_sentence());
+  EXPECT_EQ(process.Begin(), 0u);
+  EXPECT_EQ(Folders().size(), 2u) << "and they are put aside";
+}
+
+// The server lives while its workers and shard 0 begin another run.
+TEST_F(ShardCheckpoints, ALaneThatLivesBeginsAnotherRunAsNew) {
+  const auto job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
+  ClockProcess process(*job);
+  process.Begin();
+  process.drill.PushOn(0, 18);
+  EXPECT_EQ(process.Begin(kRun + 1), 0u);
+  EXPECT_EQ(Folders().size(), 2u);
+}
+
+// A synchronous lane with its protocol machine: what four workers push, and the answers.
+class SynchronousLane {
+ public:
+  explicit SynchronousLane(const setup::Setup& job)
+      : job_(job), checkpoints_(job, 0, 1), held_(InitialWeights(job)) {
+    protocol::RoundLane::Options options;
+    options.workers = 4;
+    auto made = CentralLane::Make(job, 0, 1, options, held_, RateOf(job), checkpoints_);
+    EXPECT_TRUE(made.ok()) << made.status().message();
+    central_ = std::move(*made);
+    EXPECT_TRUE(central_->BeginRun(kRun).ok());
+  }
+  void Join(uint64_t applied) {
+    pb::Members members;
+    members.set_epoch(1);
+    protocol::Sends out;
+    for (uint32_t rank = 0; rank < 4; ++rank) members.add_incarnations(10 + rank);
+    central_->lane().OnMembers(members, &out);
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      pb::Hello hello = job_.hello;
+      hello.set_rank(rank);
+      hello.set_incarnation(10 + rank);
+      hello.set_fresh(applied == 0);
+      hello.set_applied(applied);
+      central_->lane().OnHello(100 + rank, hello, &out);
+    }
+    ASSERT_TRUE(central_->lane().open());
+  }
+  void Round(uint64_t round, size_t skip_chunk = SIZE_MAX) {
+    const std::vector<float> w = held_;
+    const auto chunks = ChunksOf(job_);
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      for (uint32_t rank = 0; rank < 4 && i != skip_chunk; ++rank) {
+        protocol::Message message;
+        pb::Contribution* c = message.head.mutable_push();
+        c->set_bucket(chunks[i]->bucket);
+        c->set_chunk(chunks[i]->index);
+        c->set_round(round);
+        c->set_applied(round - 1);
+        c->set_rank(rank);
+        c->set_incarnation(10 + rank);
+        message.payload = EncodePush(job_, *chunks[i], GradientAt(rank, round, w), rank, round);
+        protocol::Sends out;
+        central_->lane().OnMessage(100 + rank, message, &out);
+        for (const protocol::Send& send : out) {
+          ASSERT_TRUE(send.message.head.has_sum()) << send.message.head.ShortDebugString();
+          if (send.to == 100) TakeAnswer(job_, *chunks[i], false, send.message.payload, &held_);
+        }
+      }
+    }
+  }
+  // What a worker that goes back gets.
+  std::vector<float> Pull(bool average) {
+    std::vector<float> values(job_.table.total);
+    for (const protocol::Chunk* chunk : ChunksOf(job_)) {
+      protocol::Message message;
+      pb::Contribution* c = message.head.mutable_push();
+      c->set_bucket(chunk->bucket);
+      c->set_chunk(chunk->index);
+      c->set_incarnation(10);
+      c->set_pull_only(true);
+      c->set_average(average);
+      protocol::Sends out;
+      central_->lane().OnMessage(100, message, &out);
+      EXPECT_EQ(out.size(), 1u);
+      const pb::Outcome& outcome = out.at(0).message.head.sum();
+      EXPECT_TRUE(outcome.pulled());
+      TakeAnswer(job_, *chunk, outcome.whole(), out[0].message.payload, &values);
+    }
+    return values;
+  }
+  CentralLane& central() { return *central_; }
+  const LaneCheckpoints& checkpoints() const { return checkpoints_; }
+  std::vector<float>& held() { return held_; }
+
+ private:
+  const setup::Setup& job_;
+  LaneCheckpoints checkpoints_;
+  std::unique_ptr<CentralLane> central_;
+  std::vector<float> held_;
+};
+
+pb::Checkpoint At(uint64_t round) {
+  pb::Checkpoint checkpoint;
+  checkpoint.set_run(kRun);
+  checkpoint.set_step(round);
+  checkpoint.set_round(round);
+  return checkpoint;
+}
+
+TEST_F(ShardCheckpoints, AreWrittenWhenAllCellsHaveClosedTheRound) {
+  const auto job = Job({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2"});
+  SynchronousLane lane(*job);
+  lane.Join(0);
+  lane.Round(1);
+  lane.Round(2, 1);  // one cell has not closed it
+  EXPECT_THAT(OwnOf(lane.checkpoints()), IsEmpty());
+  EXPECT_EQ(lane.central().step(), 1u);
+}
+
+class WithRounds : public ShardCheckpoints,
+                   public testing::WithParamInterface<std::vector<std::string>> {};
+
+TEST_P(WithRounds, TakeAJobBackToTheirRound) {
+  std::vector<std::string> overrides = GetParam();
+  overrides.insert(overrides.end(), {"train.algorithm=ssgd", "checkpoints.shard_every_steps=4",
+                                     "train.optimizer.name=momentum", "evaluation.ema_decay=0.9"});
+  const auto job = Job(overrides);
+  SynchronousLane whole(*job);
+  whole.Join(0);
+  std::vector<float> at8, average8;
+  for (uint64_t round = 1; round <= 13; ++round) {
+    whole.Round(round);
+    if (round == 8) {
+      at8 = whole.held();
+      average8 = whole.Pull(true);
+      EXPECT_THAT(OwnOf(whole.checkpoints()), ElementsAre(4, 8)) << "on disk now";
+    }
+  }
+  EXPECT_THAT(OwnOf(whole.checkpoints()), ElementsAre(4, 8, 12));
+
+  SynchronousLane restarted(*job);
+  EXPECT_EQ(restarted.central().step(), 0u);
+  ASSERT_TRUE(restarted.central().GoBack(At(8)).ok());
+  EXPECT_EQ(restarted.central().step(), 8u);
+  EXPECT_THAT(OwnOf(restarted.checkpoints()), ElementsAre(4, 8)) << "the newer one is void";
+  restarted.Join(0);  // as new incarnations, which hold nothing yet
+  EXPECT_EQ(restarted.Pull(true), average8);
+  restarted.held() = restarted.Pull(false);
+  EXPECT_EQ(restarted.held(), at8);
+  for (uint64_t round = 9; round <= 13; ++round) restarted.Round(round);
+  EXPECT_EQ(restarted.held(), whole.held());
+}
+
+INSTANTIATE_TEST_SUITE_P(Down, WithRounds,
+                         testing::Values(std::vector<std::string>{},
+                                         std::vector<std::string>{"exchange.pull_codec=bf16"},
+                                         std::vector<std::string>{"exchange.pull=changes",
+                                                                  "exchange.pull_codec=fp16"}));
+
+TEST_F(ShardCheckpoints, WhatIsNotThereChangesNothing) {
+  const auto job = Job({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2"});
+  SynchronousLane lane(*job);
+  lane.Join(0);
+  for (uint64_t round = 1; round <= 3; ++round) lane.Round(round);
+  EXPECT_EQ(lane.central().GoBack(At(3)).code(), Code::kBadData);
+  EXPECT_EQ(lane.central().step(), 3u);
+  EXPECT_THAT(OwnOf(lane.checkpoints()), ElementsAre(2));
+}
+
+TEST_F(ShardCheckpoints, AreNotNeededToGoBackToTheBeginning) {
+  const auto job = Job({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2",
+                        "train.optimizer.name=momentum", "exchange.pull_codec=bf16"});
+  SynchronousLane lane(*job);
+  lane.Join(0);
+  for (uint64_t round = 1; round <= 5; ++round) lane.Round(round);
+  const std::vector<float> at5 = lane.held();
+  ASSERT_TRUE(lane.central().GoBack(std::nullopt).ok());
+  EXPECT_THAT(OwnOf(lane.checkpoints()), IsEmpty());
+  EXPECT_EQ(Folders().size(), 2u) << "what came before is put aside";
+  EXPECT_FALSE(lane.central().lane().open());
+  lane.Join(0);
+  lane.held() = lane.Pull(false);
+  EXPECT_EQ(lane.held(), InitialWeights(*job)) << "not rounded on the way down";
+  for (uint64_t round = 1; round <= 5; ++round) lane.Round(round);
+  EXPECT_EQ(lane.held(), at5);
+  EXPECT_THAT(OwnOf(lane.checkpoints()), ElementsAre(2, 4));
+}
+
+}  // namespace
+}  // namespace tern::server
