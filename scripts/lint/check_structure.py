@@ -25,7 +25,6 @@ CLASSES = {
     "common/protocol/rounds/clock_lane.h:ClockLane": 38,
     "common/protocol/members/coordinator.h:Coordinator": 77,
     "common/protocol/rounds/exchange.h:Exchange": 30,
-    "common/protocol/rounds/round_lane.h:RoundLane": 38,
     "common/protocol/members/session.h:Session": 46,
     "tools/forecast/model.cc:Play": 31,
     "worker/device/device_model.h:DeviceModel": 27,

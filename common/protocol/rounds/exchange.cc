@@ -11,11 +11,6 @@ namespace {
 // Servers keep fewer rounds beyond the floor: whoever says more is none of ours.
 constexpr uint64_t kMostAhead = 64;
 
-bool IsIn(const std::string& who, uint32_t rank) {
-  return rank / 8 < who.size() &&
-         (static_cast<unsigned char>(who[rank / 8]) >> (rank % 8) & 1) != 0;
-}
-
 }  // namespace
 
 void Exchange::Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest,

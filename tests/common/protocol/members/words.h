@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/invariants.h"
 #include "common/protocol/members/control.h"
 #include "common/protocol/rounds/message.h"
 #include "common/protocol/rounds/round_lane.h"
@@ -133,6 +134,15 @@ inline pb::Members MembersOf(uint64_t epoch, const std::vector<uint64_t>& incarn
   for (uint64_t incarnation : incarnations) members.add_incarnations(incarnation);
   return members;
 }
+
+// Machines whose safeguards are off are not checked.
+class Unchecked {
+ public:
+  ~Unchecked() { SetOnBroken(before_); }
+
+ private:
+  OnBroken before_ = SetOnBroken(nullptr);
+};
 
 // Takes "x" as a contribution; the outcome is as many as there are contributors.
 class Letters : public CellSum {
