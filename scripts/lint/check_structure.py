@@ -22,7 +22,6 @@ KNOTS = [
 ]
 # Class: its methods today.
 CLASSES = {
-    "common/protocol/rounds/clock_lane.h:ClockLane": 38,
     "common/protocol/members/coordinator.h:Coordinator": 77,
     "common/protocol/rounds/exchange.h:Exchange": 30,
     "common/protocol/members/session.h:Session": 46,

@@ -144,6 +144,17 @@ class Unchecked {
   OnBroken before_ = SetOnBroken(nullptr);
 };
 
+// What a machine that `act` uses finds broken.
+template <typename Act>
+std::string Refused(const Act& act) {
+  static std::string told;
+  told.clear();
+  const OnBroken before = SetOnBroken([](const Status& broken) { told = broken.message(); });
+  act();
+  SetOnBroken(before);
+  return told;
+}
+
 // Takes "x" as a contribution; the outcome is as many as there are contributors.
 class Letters : public CellSum {
  public:

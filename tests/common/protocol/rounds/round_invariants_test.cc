@@ -33,7 +33,7 @@ namespace {
 using testing::HasSubstr;
 using SlotState = RoundSlot::State;
 
-constexpr Cell kCell{Kind::kPush, 0, 0};
+constexpr Cell kSummed{Kind::kPush, 0, 0};
 
 // Two members, ranks 0 and 1, incarnations 10 and 11; round 1 has closed, and rank 0 has
 // contributed to round 2.
@@ -43,7 +43,7 @@ class RoundLaneInvariants : public testing::Test {
   void Make(RoundLane::Options options, bool of_members) {
     options.workers = 2;
     options.window = 2;
-    CellSpec spec = LettersCell(kCell);
+    CellSpec spec = LettersCell(kSummed);
     spec.of_members = of_members;
     lane_ = std::make_unique<RoundLane>(std::move(options), std::vector{spec});
     peer_ = std::make_unique<RoundLanePeer>(lane_.get());
@@ -57,7 +57,7 @@ class RoundLaneInvariants : public testing::Test {
   }
   void Push(uint32_t rank, uint64_t round) {
     Sends out;
-    lane_->OnMessage(100 + rank, Contribution({kCell, round, rank, 10 + rank, 0, 0, "x"}), &out);
+    lane_->OnMessage(100 + rank, Contribution({kSummed, round, rank, 10 + rank, 0, 0, "x"}), &out);
   }
   // What Check() says of it; the lane is not used after that.
   std::string Broken() const {
@@ -177,17 +177,6 @@ TEST_F(RoundLaneInvariants, AContributorToACellOfMembersWhoIsNoneAnyMore) {
   EXPECT_THAT(Broken(), HasSubstr("rank 0 contributed as 77, and is a member as 10"));
 }
 
-// What the caller of a machine broke while `act` ran.
-template <typename Act>
-std::string Refused(const Act& act) {
-  static std::string told;
-  told.clear();
-  const OnBroken before = SetOnBroken([](const Status& broken) { told = broken.message(); });
-  act();
-  SetOnBroken(before);
-  return told;
-}
-
 TEST(RoundSlot, RefusesArrowsThatAreNotDrawn) {
   RoundSlot slot(2);
   EXPECT_EQ(Refused([&] { slot.Close(false); }), "a slot that is new cannot become closed");
@@ -211,7 +200,7 @@ TEST(RoundSlot, HoldsWhatItRequires) {
 }
 
 TEST(Invariants, AreCheckedAtTheEndOfAnEventWhereSomebodyHears) {
-  RoundLane lane({}, {LettersCell(kCell)});
+  RoundLane lane({}, {LettersCell(kSummed)});
   RoundLanePeer(&lane).state().turned_away[0] = true;
   Sends out;
   const auto event = [&] { lane.OnMembers(MembersOf(1, {10}), &out); };

@@ -3,11 +3,11 @@
 
 #include "common/base/invariants.h"
 
-namespace tern::protocol::test {
+namespace tern::test {
 namespace {
 
 [[maybe_unused]] const OnBroken kBefore =
     SetOnBroken([](const Status& broken) { ADD_FAILURE() << broken.message(); });
 
 }  // namespace
-}  // namespace tern::protocol::test
+}  // namespace tern::test
