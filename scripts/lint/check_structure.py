@@ -23,7 +23,6 @@ KNOTS = [
 # Class: its methods today.
 CLASSES = {
     "common/protocol/members/coordinator.h:Coordinator": 77,
-    "common/protocol/rounds/exchange.h:Exchange": 30,
     "common/protocol/members/session.h:Session": 46,
     "tools/forecast/model.cc:Play": 31,
     "worker/device/device_model.h:DeviceModel": 27,
