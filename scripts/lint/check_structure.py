@@ -19,10 +19,7 @@ PRODUCT = ("client", "common", "kernels", "models", "proto", "server", "setup", 
 KNOTS = []
 # Class: its methods today.
 CLASSES = {
-    "common/protocol/rounds/clock_lane.h:ClockLane": 38,
     "common/protocol/members/coordinator.h:Coordinator": 73,
-    "common/protocol/rounds/exchange.h:Exchange": 30,
-    "common/protocol/rounds/round_lane.h:RoundLane": 38,
     "common/protocol/members/session.h:Session": 46,
     "tools/forecast/model.cc:Play": 31,
     "worker/device/device_model.h:DeviceModel": 26,

@@ -30,6 +30,7 @@ void RoundWorker::OnInstall(const Bytes& state) {
   stepped_ = applied_;
   rounds_.clear();
   finishing_ = computing_ = false;
+  figures_of_ = 0;
   if (!HasRightState()) Violation("was given a wrong state");
 }
 
@@ -37,6 +38,7 @@ void RoundWorker::OnGoBack() {
   stepped_ = applied_;
   rounds_.clear();
   finishing_ = computing_ = false;
+  figures_of_ = 0;
   replica_.beginning = 0;
   awaited_ = kBuckets * kChunks;
   protocol::Request request;
@@ -80,8 +82,10 @@ bool RoundWorker::IsDone() const {
 }
 
 void RoundWorker::GiveFigures() {
-  if (HasFiguresAfter(applied_) && !IsDone())
-    Give(kFigures, applied_ + 1, 0, DigestOfState(replica_.now));
+  const bool wanted = finishing_ || (HasFiguresAfter(applied_) && !IsDone());
+  if (!wanted || figures_of_ == applied_ + 1) return;
+  figures_of_ = applied_ + 1;
+  Give(kFigures, figures_of_, 0, DigestOfState(replica_.now));
 }
 
 void RoundWorker::GoOn() {
@@ -90,8 +94,7 @@ void RoundWorker::GoOn() {
   if (!alive() || finishing_ || computing_) return;
   if (IsDone()) {
     finishing_ = true;
-    // The last evaluation, on the final weights.
-    Give(kFigures, applied_ + 1, 0, DigestOfState(replica_.now));
+    GiveFigures();  // of the last evaluation, on the final weights
     return FinishIfDone();
   }
   const Schedule& schedule = world_->schedule();

@@ -53,7 +53,8 @@ class RoundWorker : public ToyWorker {
 
   uint32_t awaited_ = 0;  // cells that it pulls
   bool finishing_ = false;
-  bool computing_ = false;  // a step is on its way
+  uint64_t figures_of_ = 0;  // the newest round to which it gave figures
+  bool computing_ = false;   // a step is on its way
   Replica replica_;
   uint64_t stepped_ = 0, stop_after_ = 0;
   std::map<uint64_t, Round> rounds_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <ostream>
 
+#include "tests/sim/broken.h"
+
 namespace tern::sim {
 
 using protocol::LaneRef;
@@ -85,10 +87,17 @@ std::string World::Run() {
     now_ = event.time;
     ++events_;
     Handle(event);
+    CheckMachines();
     if (IsOver()) break;
   }
   if (violation_.empty()) Judge();
   return violation_;
+}
+
+// A machine without its safeguards promises nothing: the judge has to find what it does.
+void World::CheckMachines() {
+  const std::string broken = TakeBroken();
+  if (!broken.empty() && safeguards_ == protocol::Safeguards{}) Violation(broken);
 }
 
 void World::Handle(const Event& event) {

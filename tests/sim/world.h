@@ -74,6 +74,7 @@ class World : private Network::Host {
   void Disconnected(const Connection& connection) override;
   bool HeldBack(const Connection& connection) override;
 
+  void CheckMachines();
   void Handle(const Event& event);
   void StartWorker(uint32_t rank);
   void StartServer(uint32_t shard);

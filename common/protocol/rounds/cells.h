@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/protocol/plan/plan.h"
-#include "common/protocol/rounds/round_lane.h"
+#include "common/protocol/rounds/cell_sum.h"
 
 namespace tern::protocol {
 

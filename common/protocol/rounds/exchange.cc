@@ -1,8 +1,9 @@
 #include "common/protocol/rounds/exchange.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
+
+#include "common/base/invariants.h"
 
 namespace tern::protocol {
 
@@ -11,9 +12,22 @@ namespace {
 // Servers keep fewer rounds beyond the floor: whoever says more is none of ours.
 constexpr uint64_t kMostAhead = 64;
 
-bool IsIn(const std::string& who, uint32_t rank) {
-  return rank / 8 < who.size() &&
-         (static_cast<unsigned char>(who[rank / 8]) >> (rank % 8) & 1) != 0;
+// Whether the outcome answers a waiting contribution to its cell and round.
+bool Answers(const pb::Outcome& outcome, LaneRef lane, const SendQueue::Entry& waiting) {
+  return waiting.lane == lane && outcome.pulled() == waiting.request.pull_only &&
+         (!outcome.pulled() || outcome.pull() == waiting.pull);
+}
+
+void AddRequest(const SendQueue::Entry& entry, pb::Contribution* c) {
+  const Request& request = entry.request;
+  if (entry.digest != 0) c->set_digest(entry.digest);
+  if (request.skip) c->set_skip(true);
+  if (request.pull_only) {
+    c->set_pull_only(true);
+    c->set_round(entry.pull);
+  }
+  if (request.push_only) c->set_push_only(true);
+  if (request.average) c->set_average(true);
 }
 
 }  // namespace
@@ -21,33 +35,40 @@ bool IsIn(const std::string& who, uint32_t rank) {
 void Exchange::Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest,
                           Bytes payload, Time now, std::vector<Outgoing>* out,
                           const Request& request) {
+  const CheckedAfter checked(*this);
   const Key key{round, cell};
-  if (options_.unsolicited && !request.pull_only && (round <= applied_ || held_.contains(key))) {
+  if (options_.unsolicited && !request.pull_only && (round <= applied_ || held_.Has(key))) {
     if (!request.skip) OnLate(key, lane, out);
     return;
   }
-  Drop(key);  // a pull takes the place of one that is not answered
-  Waiting& waiting = waiting_[key];
-  waiting.request = request;
-  if (request.pull_only) waiting.pull = ++pulls_;
-  waiting.lane = lane;
-  waiting.digest = digest;
-  waiting.payload = std::move(payload);
+  if (request.pull_only) queue_.Drop(key);  // it takes the place of one that is not answered
+  SendQueue::Entry entry;
+  entry.request = request;
+  if (request.pull_only) entry.pull = ++pulls_;
+  entry.lane = lane;
+  entry.digest = digest;
+  entry.payload = std::move(payload);
+  queue_.Put(key, std::move(entry));
   SendWhatCreditAllows(lane, now, out);
 }
 
 void Exchange::OnLate(const Key& key, LaneRef lane, std::vector<Outgoing>* out) {
-  CountLate(key);
-  if (!lanes_[lane].up) return;
+  late_.Count(key);
+  if (!IsUp(lane)) return;
   Outgoing outgoing{lane, MakeContribution(key)};
   MutableContribution(key.cell.kind, &outgoing.message.head)->set_late(true);
   out->push_back(std::move(outgoing));
 }
 
-void Exchange::CountLate(const Key& key) {
-  if (key.cell.kind != Kind::kPush || key.round <= newest_late_) return;
-  newest_late_ = key.round;
-  ++late_;
+void Exchange::Late::Count(const Key& key) {
+  if (key.cell.kind != Kind::kPush || key.round <= newest) return;
+  newest = key.round;
+  ++rounds;
+}
+
+bool Exchange::IsUp(LaneRef lane) const {
+  const auto found = lanes_.find(lane);
+  return found != lanes_.end() && found->second.up;
 }
 
 Message Exchange::MakeContribution(const Key& key) const {
@@ -62,120 +83,74 @@ Message Exchange::MakeContribution(const Key& key) const {
   return message;
 }
 
-void Exchange::SendWaiting(const Key& key, Waiting* waiting, Time now, std::vector<Outgoing>* out) {
-  if (!waiting->sent && key.cell.kind == Kind::kPush)
-    lanes_[waiting->lane].unanswered_bytes += waiting->payload.size();
-  waiting->sent = true;
-  waiting->sent_at = now;
-  Outgoing outgoing{waiting->lane, MakeContribution(key)};
-  pb::Contribution* c = MutableContribution(key.cell.kind, &outgoing.message.head);
-  if (waiting->digest != 0) c->set_digest(waiting->digest);
-  AddRequest(key.cell, *waiting, c);
-  outgoing.message.payload = waiting->payload;
-  out->push_back(std::move(outgoing));
+void Exchange::Send(const std::vector<const SendQueue::Item*>& items,
+                    std::vector<Outgoing>* out) const {
+  for (const SendQueue::Item* item : items) {
+    const auto& [key, entry] = *item;
+    Outgoing outgoing{entry.lane, MakeContribution(key)};
+    pb::Contribution* c = MutableContribution(key.cell.kind, &outgoing.message.head);
+    AddRequest(entry, c);
+    const auto version = versions_.find(key.cell);
+    if (version != versions_.end()) c->set_version(version->second.version);
+    outgoing.message.payload = entry.payload;
+    out->push_back(std::move(outgoing));
+  }
 }
 
-void Exchange::AddRequest(const Cell& cell, const Waiting& waiting, pb::Contribution* c) const {
-  const Request& request = waiting.request;
-  if (request.skip) c->set_skip(true);
-  if (request.pull_only) {
-    c->set_pull_only(true);
-    c->set_round(waiting.pull);
+void Exchange::Send(const std::vector<const HeldOutcomes::Item*>& items,
+                    std::vector<Outgoing>* out) {
+  for (const HeldOutcomes::Item* item : items) {
+    const auto& [key, held] = *item;
+    Outgoing outgoing{held.lane, {}};
+    *MutableHeldOutcome(key.cell.kind, &outgoing.message.head) = held.outcome;
+    outgoing.message.payload = held.payload;
+    out->push_back(std::move(outgoing));
   }
-  if (request.push_only) c->set_push_only(true);
-  if (request.average) c->set_average(true);
-  const auto version = versions_.find(cell);
-  if (version != versions_.end()) c->set_version(version->second.version);
 }
 
 void Exchange::SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out) {
-  LaneState& state = lanes_[lane];
-  if (!state.up) return;
-  if (auto* first = FirstPush(lane); first != nullptr && !first->second.sent)
-    SendWaiting(first->first, &first->second, now, out);
-  for (auto& [key, waiting] : waiting_) {
-    if (waiting.lane != lane || waiting.sent) continue;
-    const bool push = key.cell.kind == Kind::kPush;
-    if (push && state.unanswered_bytes + waiting.payload.size() > options_.credit_bytes) return;
-    SendWaiting(key, &waiting, now, out);
-  }
-}
-
-std::pair<const Exchange::Key, Exchange::Waiting>* Exchange::FirstPush(LaneRef lane) {
-  const auto wanted = [lane](const auto& one) {
-    return one.second.lane == lane && one.first.cell.kind == Kind::kPush;
-  };
-  const auto oldest = std::find_if(waiting_.begin(), waiting_.end(), wanted);
-  if (oldest == waiting_.end()) return nullptr;
-  const uint64_t round = oldest->first.round;
-  const auto end = waiting_.upper_bound(Key{round, {Kind::kPush, 0, UINT32_MAX}});
-  const auto last = std::find_if(std::make_reverse_iterator(end), waiting_.rend(), wanted);
-  const Key first{round, {Kind::kPush, last->first.cell.bucket, 0}};
-  return &*std::find_if(waiting_.lower_bound(first), end, wanted);
+  if (IsUp(lane)) Send(queue_.Next(lane, now), out);
 }
 
 std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
                                                     const pb::Outcome& outcome,
                                                     const Bytes& payload, Time now,
                                                     std::vector<Outgoing>* out) {
+  const CheckedAfter checked(*this);
   std::vector<Delivery> deliveries;
   lanes_[lane].heard_at = now;
   OnFloor(outcome.floor());
   // A pull is known by its cell alone; its answer names the clock that the server has counted.
   const Key key{outcome.pulled() ? 0 : outcome.round(),
                 Cell{kind, outcome.bucket(), outcome.chunk()}};
-  if (const auto found = waiting_.find(key); found != waiting_.end()) {
-    const Waiting& waiting = found->second;
-    if (!Answers(outcome, lane, waiting)) return deliveries;
-    const bool in_rounds = !outcome.has_total() && !outcome.pulled();
-    if (in_rounds && options_.unsolicited && !waiting.request.skip &&
-        !IsIn(outcome.who(), options_.rank))
-      CountLate(key);
-    Drop(key);
+  // Without rounds a server restores no weights from its workers.
+  const bool in_rounds = !outcome.has_total() && !outcome.pulled();
+  if (const SendQueue::Entry* waiting = queue_.Find(key); waiting != nullptr) {
+    if (!Answers(outcome, lane, *waiting)) return deliveries;
+    const bool skips = waiting->request.skip;
+    if (in_rounds && options_.unsolicited && !skips && !IsIn(outcome.who(), options_.rank))
+      late_.Count(key);
+    queue_.Drop(key);
   } else if (outcome.has_total() || !Wants(key, lane)) {
     return deliveries;
   }
   if (outcome.has_version() && !outcome.average()) versions_[key.cell] = {lane, outcome.version()};
-  // Without rounds a server restores no weights from its workers.
-  const bool has_rounds = !outcome.has_total() && !outcome.pulled();
-  if (has_rounds && outcome.round() > floor_) held_[key] = Held{lane, outcome, payload, false, {}};
-  if (outcome.has_total() && !outcome.pulled()) HoldClock(key, lane, outcome.parted());
+  if (in_rounds) held_.Hold(key, lane, outcome, payload);
+  if (outcome.has_total() && !outcome.pulled()) held_.HoldClock(key, lane, outcome.parted());
   deliveries.push_back({key.cell, outcome, payload});
   SendWhatCreditAllows(lane, now, out);
   return deliveries;
 }
 
-bool Exchange::Answers(const pb::Outcome& outcome, LaneRef lane, const Waiting& waiting) {
-  return waiting.lane == lane && outcome.pulled() == waiting.request.pull_only &&
-         (!outcome.pulled() || outcome.pull() == waiting.pull);
-}
-
 bool Exchange::Wants(const Key& key, LaneRef lane) const {
   return options_.unsolicited && key.cell.kind != Kind::kFigures && key.round > applied_ &&
-         key.round <= applied_ + kMostAhead && !held_.contains(key) &&
+         key.round <= applied_ + kMostAhead && !held_.Has(key) &&
          (!options_.in_plan || options_.in_plan(key.cell, lane));
-}
-
-void Exchange::HoldClock(const Key& key, LaneRef lane, bool parted) {
-  uint64_t& clock = clocks_[key.cell];
-  held_.erase({clock, key.cell});
-  clock = key.round;
-  Held& held = held_[key] = Held{lane, {}, {}, false, {}};
-  held.outcome.set_round(key.round);
-  held.outcome.set_bucket(key.cell.bucket);
-  held.outcome.set_chunk(key.cell.chunk);
-  if (parted) held.outcome.set_parted(true);
-}
-
-uint64_t Exchange::newest_held(LaneRef lane) const {
-  for (auto one = held_.rbegin(); one != held_.rend(); ++one) {
-    if (one->second.lane == lane) return one->first.round;
-  }
-  return 0;
 }
 
 void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
                         std::vector<Outgoing>* out) {
+  const CheckedAfter checked(*this);
   LaneState& state = lanes_[lane];
   // (Or not known: outcomes may come before the first Welcome does.)
   const bool blank = state.server_incarnation != server_incarnation;
@@ -184,87 +159,63 @@ void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
   if (blank) std::erase_if(versions_, [&](const auto& one) { return one.second.lane == lane; });
   // To the server another incarnation is one that has not parted, whatever it was before.
   const bool reborn = std::exchange(state.told_as, options_.incarnation) != options_.incarnation;
-  for (auto& [key, held] : held_) {
-    const auto clock = clocks_.find(key.cell);
-    const bool is_clock = clock != clocks_.end() && clock->second == key.round;
-    if (held.lane == lane && (blank || (reborn && is_clock))) Offer(key, &held, now, out);
-  }
+  if (blank || reborn) Send(held_.Offer(lane, /*clocks_alone=*/!blank, now), out);
   OnRoomAgain(lane, now, out);
 }
 
 void Exchange::OnRoomAgain(LaneRef lane, Time now, std::vector<Outgoing>* out) {
-  lanes_[lane].unanswered_bytes = 0;
-  for (auto& [key, waiting] : waiting_) {
-    if (waiting.lane == lane) waiting.sent = false;
-  }
+  const CheckedAfter checked(*this);
+  queue_.Unsend(lane);
   SendWhatCreditAllows(lane, now, out);
 }
 
-void Exchange::Offer(const Key& key, Held* held, Time now, std::vector<Outgoing>* out) {
-  held->offered = true;
-  held->offered_at = now;
-  Outgoing outgoing{held->lane, {}};
-  *MutableHeldOutcome(key.cell.kind, &outgoing.message.head) = held->outcome;
-  outgoing.message.payload = held->payload;
-  out->push_back(std::move(outgoing));
-}
-
 void Exchange::OnHeldTaken(LaneRef lane, Kind kind, const pb::Outcome& outcome) {
-  const auto found =
-      held_.find(Key{outcome.round(), Cell{kind, outcome.bucket(), outcome.chunk()}});
-  if (found != held_.end() && found->second.lane == lane) found->second.offered = false;
+  const CheckedAfter checked(*this);
+  held_.OnTaken(Key{outcome.round(), Cell{kind, outcome.bucket(), outcome.chunk()}}, lane);
 }
 
 void Exchange::OnLaneDown(LaneRef lane) { lanes_[lane].up = false; }
 
-void Exchange::OnFloor(uint64_t floor) {
-  if (floor <= floor_) return;
-  floor_ = floor;
-  while (!held_.empty() && held_.begin()->first.round <= floor_) held_.erase(held_.begin());
-}
-
 void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
-  for (auto& [key, waiting] : waiting_) {
-    const LaneState& lane = lanes_[waiting.lane];
-    const Time since = std::max(waiting.sent_at, lane.heard_at);
-    if (!waiting.sent || !lane.up || now - since < options_.resend_after) continue;
-    ++resent_;
-    SendWaiting(key, &waiting, now, out);
-  }
-  for (auto& [key, held] : held_) {
-    if (!held.offered || !lanes_[held.lane].up || now - held.offered_at < options_.resend_after)
-      continue;
-    ++resent_;
-    Offer(key, &held, now, out);
-  }
+  const CheckedAfter checked(*this);
+  const size_t before = out->size();
+  Send(queue_.Again(now,
+                    [&](LaneRef name, Time sent_at) {
+                      const LaneState& lane = lanes_[name];
+                      const Time since = std::max(sent_at, lane.heard_at);
+                      return lane.up && now - since >= options_.resend_after;
+                    }),
+       out);
+  Send(held_.Again(now,
+                   [&](LaneRef lane, Time offered_at) {
+                     return IsUp(lane) && now - offered_at >= options_.resend_after;
+                   }),
+       out);
+  resent_ += out->size() - before;
 }
 
 void Exchange::SetApplied(uint64_t applied) {
+  const CheckedAfter checked(*this);
+  TERN_REQUIRES(options_.unsolicited || !queue_.HasUpTo(applied), "exchange: applied ", applied,
+                ", and not all answers of these rounds were delivered");
   applied_ = applied;
-  if (!options_.unsolicited) return;
-  for (auto one = waiting_.begin(); one != waiting_.end() && one->first.round <= applied_;) {
-    const Key key = (one++)->first;
-    if (!waiting_[key].request.pull_only) Drop(key);
-  }
-}
-
-void Exchange::Drop(const Key& key) {
-  const auto found = waiting_.find(key);
-  if (found == waiting_.end()) return;
-  const Waiting& waiting = found->second;
-  if (waiting.sent && key.cell.kind == Kind::kPush)
-    lanes_[waiting.lane].unanswered_bytes -= waiting.payload.size();
-  waiting_.erase(found);
+  if (options_.unsolicited) queue_.DropUpTo(applied_);
 }
 
 void Exchange::Restart(uint64_t applied) {
+  const CheckedAfter checked(*this);
   applied_ = applied;
-  floor_ = std::min(floor_, applied);
-  waiting_.clear();
-  held_.clear();
-  clocks_.clear();
+  queue_.Clear();
+  held_.Restart(applied);
   versions_.clear();
-  for (auto& [lane, state] : lanes_) state.unanswered_bytes = 0;
+}
+
+Status Exchange::Check() const {
+  TERN_HOLDS(late_.rounds <= late_.newest, "exchange: ", late_.rounds,
+             " rounds were late, and the newest is ", late_.newest);
+  const auto is_up = [this](LaneRef lane) { return IsUp(lane); };
+  TERN_RETURN_IF_ERROR(queue_.Check(is_up, options_.unsolicited ? applied_ : 0));
+  return held_.Check();
 }
 
 }  // namespace tern::protocol

@@ -16,6 +16,7 @@ struct Safeguards {
   bool fence_incarnations = true;
   bool keep_until_applied = true;
   bool keep_bound = true;  // the bound of ssp
+  bool operator==(const Safeguards&) const = default;
 };
 
 class Lane {

@@ -60,6 +60,10 @@ const pb::Contribution* AsContribution(const pb::Envelope& head, Kind* kind);
 const pb::Outcome* AsOutcome(const pb::Envelope& head, Kind* kind);
 const pb::Outcome* AsHeldOutcome(const pb::Envelope& head, Kind* kind);
 
+// Outcome.who: the ranks that contributed, a bit a rank, least first.
+std::string WhoBytes(const std::vector<bool>& ranks);
+bool IsIn(const std::string& who, uint32_t rank);
+
 Message MakeRefuse(int code, std::string sentence, pb::Refuse::Then then);
 
 // What a peer says of an error, by `code` and `sentence` of its message: never ok, the code one of

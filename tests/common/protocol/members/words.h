@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/invariants.h"
 #include "common/protocol/members/control.h"
 #include "common/protocol/rounds/message.h"
 #include "common/protocol/rounds/round_lane.h"
@@ -140,6 +141,26 @@ inline pb::Members MembersOf(uint64_t epoch, const std::vector<uint64_t>& incarn
   members.set_epoch(epoch);
   for (uint64_t incarnation : incarnations) members.add_incarnations(incarnation);
   return members;
+}
+
+// Machines whose safeguards are off are not checked.
+class Unchecked {
+ public:
+  ~Unchecked() { SetOnBroken(before_); }
+
+ private:
+  OnBroken before_ = SetOnBroken(nullptr);
+};
+
+// What a machine that `act` uses finds broken.
+template <typename Act>
+std::string Refused(const Act& act) {
+  static std::string told;
+  told.clear();
+  const OnBroken before = SetOnBroken([](const Status& broken) { told = broken.message(); });
+  act();
+  SetOnBroken(before);
+  return told;
 }
 
 // Takes "x" as a contribution; the outcome is as many as there are contributors.

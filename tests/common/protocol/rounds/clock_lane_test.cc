@@ -228,7 +228,7 @@ TEST_F(ClockLaneTest, CountsStalenessInAHistogramWhoseLastBinTakesTheRest) {
   Make();
   Join();
   for (uint64_t clock = 1; clock <= 40; ++clock) Push(0, clock);  // its own pushes make none stale
-  EXPECT_EQ(lane_->counters().staleness.size(), ClockLane::kStalenessBins);
+  EXPECT_EQ(lane_->counters().staleness.size(), kStalenessBins);
   EXPECT_EQ(lane_->counters().staleness[0], 40u);
   EXPECT_EQ(Sum(1, Push(1, 1)).head.sum().staleness(), 40u);
   EXPECT_EQ(lane_->counters().staleness[32], 1u);
@@ -460,6 +460,7 @@ TEST_F(Ssp, BelievesMembersWhatARestartedServerHasForgotten) {
   clocks.total = 30;
   clocks.counted = {10, 10, 10};
   clocks.answered = {28, 29, 30};
+  for (Words* words : {first_, second_}) words->pushed.resize(30);
   lane_->Restore(kFirst, clocks);
   lane_->Restore(kSecond, clocks);
   Tell(1, {10, 11, 12});
@@ -530,7 +531,7 @@ TEST_F(ClockLaneTest, SendsAwayAProcessWhoseRankAnotherHasTakenFurther) {
 TEST_F(ClockLaneTest, RefusesClocksThatAreNoneAndPayloadsThatPushNothing) {
   Make();
   Join();
-  for (uint64_t clock : {ClockLane::kMaxClock + 1, ~uint64_t{0}})
+  for (uint64_t clock : {kMaxClock + 1, ~uint64_t{0}})
     EXPECT_EQ(Refusal(0, Push(0, clock)).then(), pb::Refuse::leave);
   EXPECT_EQ(Refusal(0, Send(0, 1, kFirst, "x", {.skip = true})).then(), pb::Refuse::leave);
   EXPECT_EQ(Refusal(0, Send(0, 0, kFirst, "x", {.pull_only = true})).then(), pb::Refuse::leave);
@@ -538,9 +539,9 @@ TEST_F(ClockLaneTest, RefusesClocksThatAreNoneAndPayloadsThatPushNothing) {
   EXPECT_EQ(Refusal(0, Send(~0u - 50, 1, kFirst, "x", {.incarnation = 10})).sentence(), "");
   EXPECT_EQ(lane_->counters().bad, 4u);
   EXPECT_EQ(lane_->clocks(kFirst).total, 0u);
-  EXPECT_EQ(Push(0, ClockLane::kMaxClock).size(), 1u);
+  EXPECT_EQ(Push(0, kMaxClock).size(), 1u);
   EXPECT_EQ(Hand(0, ~uint64_t{0}).size(), 1u);
-  EXPECT_EQ(Sum(0, Pull(0)).head.sum().round(), ClockLane::kMaxClock);
+  EXPECT_EQ(Sum(0, Pull(0)).head.sum().round(), kMaxClock);
 }
 
 TEST_F(ClockLaneTest, SaysWhichPullItAnswers) {
@@ -563,6 +564,7 @@ TEST_F(ClockLaneTest, KeepsAndRestoresWhatItHasCounted) {
   EXPECT_EQ(lane_->total(), 0u);  // of the cell that has least
   const CellClocks saved = clocks;
   Make();
+  first_->pushed.resize(2);
   lane_->Restore(kFirst, saved);
   Join();
   EXPECT_THAT(Refusal(0, Push(0, 2)).sentence(), HasSubstr("rank 0 is at 3"));

@@ -387,6 +387,7 @@ TEST_F(RoundLaneTest, RefusesRoundsAtTheEndOfNumbers) {
 }
 
 TEST_F(RoundLaneTest, WithoutASafeguardDoesWhatItGuardsAgainst) {
+  const Unchecked unchecked;
   RoundLane::Options options;
   options.safeguards.count_once = false;
   Make(options);

@@ -1,0 +1,299 @@
+#include "common/protocol/rounds/counted_cell.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "common/base/invariants.h"
+
+namespace tern::protocol {
+
+namespace {
+
+using RankState = CountedCell::RankState;
+
+constexpr uint64_t kNoClock = std::numeric_limits<uint64_t>::max();
+constexpr const char* kRankStates[] = {"training", "waiting", "parted"};
+
+const char* NameOf(RankState state) { return kRankStates[static_cast<size_t>(state)]; }
+
+bool HasArrow(RankState from, RankState to) {
+  switch (from) {
+    case RankState::kTraining:
+      return true;
+    case RankState::kWaiting:
+      return to != RankState::kWaiting;
+    case RankState::kParted:
+      return to != RankState::kWaiting;
+  }
+  return false;
+}
+
+std::optional<uint64_t> HeldBy(const pb::Contribution& c) {
+  return c.has_version() ? std::optional<uint64_t>(c.version()) : std::nullopt;
+}
+
+Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
+  return {to, MakeRefuse(code, std::move(sentence), then)};
+}
+
+}  // namespace
+
+ClockLaneState::ClockLaneState(ClockLaneOptions with)
+    : options(std::move(with)),
+      members(options.workers),
+      newest(options.workers),
+      dropped(options.workers) {
+  counters.staleness.assign(kStalenessBins, 0);
+}
+
+CountedCell::CountedCell(ClockCellSpec spec, ClockLaneState* lane)
+    : spec_(std::move(spec)), lane_(lane), ranks_(lane->options.workers) {
+  clocks_.counted.assign(ranks_.size(), 0);
+  clocks_.answered.assign(ranks_.size(), 0);
+}
+
+bool CountedCell::Become(uint32_t rank, RankState next) {
+  RankState& state = ranks_[rank].state;
+  const bool drawn = HasArrow(state, next);
+  TERN_REQUIRES(drawn, "rank ", rank, " that is ", NameOf(state), " cannot become ", NameOf(next));
+  if (drawn) state = next;
+  return drawn;
+}
+
+void CountedCell::OnChangedMember(uint32_t rank, bool was_removed) {
+  Rank& r = ranks_[rank];
+  if (lane_->members[rank].incarnation == 0) {
+    if (r.state == RankState::kWaiting) Become(rank, RankState::kTraining);
+    return;
+  }
+  const uint64_t least = LeastClock(rank);
+  Become(rank, RankState::kTraining);
+  // The others went on without it; they need not wait until it has made up for that.
+  if (was_removed && lane_->options.bound.has_value() && least != kNoClock)
+    r.at_least = std::max(r.at_least, least);
+}
+
+void CountedCell::TakeBack(Peer from, const pb::Outcome& held) {
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (lane_->members[rank].peer != from) continue;
+    if (held.parted()) Become(rank, RankState::kParted);
+    const uint64_t counted = clocks_.counted[rank];
+    const uint64_t clock = held.round() - (held.parted() && held.round() != 0 ? 1 : 0);
+    if (clock <= counted || clock > kMaxClock) continue;
+    ranks_[rank].at_least = std::max(ranks_[rank].at_least, clock);
+    lane_->lost_clocks = std::max(lane_->lost_clocks, clock - counted);
+  }
+}
+
+void CountedCell::Push(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out) {
+  const uint32_t rank = c.rank();
+  Rank& r = ranks_[rank];
+  TERN_REQUIRES(!c.pull_only() && !c.skip(), "rank ", rank, " pushes, and says that it does not");
+  if (c.round() < clocks_.counted[rank]) return RefuseAsStale(from, c, out);
+  if (c.round() == clocks_.counted[rank] && lane_->options.safeguards.count_once) {
+    ++lane_->counters.repeated;
+    if (r.state == RankState::kWaiting) {
+      r.peer = from;
+      return;  // its answer is still to come
+    }
+  } else if (!CountIn(from, c, payload, out)) {
+    return;
+  }
+  if (c.push_only()) {
+    Send send = MakeAnswer(from, c.round());
+    pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
+    outcome->set_staleness(r.staleness);
+    if (r.dropped) outcome->set_dropped(true);
+    out->push_back(std::move(send));
+  } else if (r.state == RankState::kTraining && MustWait(rank)) {
+    Become(rank, RankState::kWaiting);
+    r.peer = from;
+    r.holds = HeldBy(c);
+  } else {
+    AnswerPush(from, rank, HeldBy(c), out);
+  }
+}
+
+void CountedCell::RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out) const {
+  ++lane_->counters.stale;
+  std::string sentence = ToString(spec_.cell, c.round()) + " is stale: rank " +
+                         std::to_string(c.rank()) + " is at " +
+                         std::to_string(clocks_.counted[c.rank()]);
+  // After a restart of shard 0 the first to come has the rank, whoever had it last.
+  const bool other = ranks_[c.rank()].counted_by != c.incarnation();
+  if (other) sentence += "; another process had it meanwhile: start this worker again";
+  const Code code = other ? Code::kPeerLost : Code::kNotAllowed;
+  out->push_back(Refuse(from, static_cast<int>(code), std::move(sentence),
+                        other ? pb::Refuse::leave : pb::Refuse::ignore));
+}
+
+bool CountedCell::CountIn(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out) {
+  const uint32_t rank = c.rank();
+  const uint64_t version = spec_.weights->version();
+  // Versions beyond ours were those of a server that is gone.
+  const uint64_t base = std::min(version, c.has_version() ? c.version() : clocks_.answered[rank]);
+  const uint64_t staleness = version - base;
+  const uint64_t most = lane_->options.max_staleness;
+  const bool drop = most != 0 && staleness > most;
+  if (drop) {
+    ++lane_->counters.dropped;
+    ++lane_->dropped[rank];
+  } else if (Status pushed = spec_.weights->Push(rank, base, payload); !pushed.ok()) {
+    ++lane_->counters.bad;
+    out->push_back(Refuse(from, ExitCode(pushed),
+                          ToString(spec_.cell, c.round()) + " of rank " + std::to_string(rank) +
+                              ": " + pushed.message(),
+                          pb::Refuse::leave));
+    return false;
+  } else {
+    ++lane_->counters.counted;
+    ++clocks_.total;
+  }
+  ++lane_->counters.staleness[std::min<uint64_t>(staleness, kStalenessBins - 1)];
+  clocks_.counted[rank] = c.round();
+  lane_->newest[rank] = std::max(lane_->newest[rank], c.round());
+  Become(rank, RankState::kTraining);
+  Rank& r = ranks_[rank];
+  r.counted_by = c.incarnation();
+  r.staleness = staleness;
+  r.dropped = drop;
+  return true;
+}
+
+void CountedCell::Pull(Peer from, const pb::Contribution& c, Sends* out) {
+  TERN_REQUIRES(c.pull_only(), "rank ", c.rank(), " pulls, and says that it does not");
+  Send send = MakeAnswer(from, ClockOf(c.rank()));
+  pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
+  outcome->set_pulled(true);
+  outcome->set_pull(c.round());
+  if (c.average()) {
+    outcome->set_average(true);
+    outcome->set_version(spec_.weights->version());
+    send.message.payload = spec_.weights->Average();
+  } else {
+    AddWeights(c.rank(), HeldBy(c), &send);
+  }
+  out->push_back(std::move(send));
+}
+
+void CountedCell::Skip(Peer from, const pb::Contribution& c, Sends* out) {
+  TERN_REQUIRES(c.skip(), "rank ", c.rank(), " skips, and says that it does not");
+  if (!parted(c.rank())) ++lane_->counters.skipped;
+  Become(c.rank(), RankState::kParted);
+  out->push_back(MakeAnswer(from, c.round()));
+  MutableOutcome(spec_.cell.kind, &out->back().message.head)->set_parted(true);
+}
+
+Send CountedCell::MakeAnswer(Peer to, uint64_t round) const {
+  Send send{to, {}};
+  pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
+  outcome->set_round(round);
+  outcome->set_bucket(spec_.cell.bucket);
+  outcome->set_chunk(spec_.cell.chunk);
+  outcome->set_total(clocks_.total);
+  if (lane_->options.learning_rate)
+    outcome->set_learning_rate(lane_->options.learning_rate(clocks_.total));
+  if (Stopped()) outcome->set_stop_after(round);
+  return send;
+}
+
+void CountedCell::AddWeights(uint32_t rank, std::optional<uint64_t> holds, Send* send) {
+  pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send->message.head);
+  ClockCell::Answer answer = spec_.weights->Pull(rank, holds);
+  outcome->set_version(spec_.weights->version());
+  if (answer.whole) outcome->set_whole(true);
+  clocks_.answered[rank] = spec_.weights->version();
+  send->message.payload = std::move(answer.payload);
+}
+
+void CountedCell::AnswerPush(Peer to, uint32_t rank, std::optional<uint64_t> holds, Sends* out) {
+  const Rank& r = ranks_[rank];
+  Send send = MakeAnswer(to, clocks_.counted[rank]);
+  pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
+  outcome->set_contributors(1);
+  outcome->set_staleness(r.staleness);
+  if (r.dropped) outcome->set_dropped(true);
+  AddWeights(rank, holds, &send);
+  out->push_back(std::move(send));
+}
+
+void CountedCell::Release(Sends* out) {
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].state != RankState::kWaiting || MustWait(rank)) continue;
+    Become(rank, RankState::kTraining);
+    AnswerPush(ranks_[rank].peer, rank, ranks_[rank].holds, out);
+  }
+}
+
+bool CountedCell::Stopped() const {
+  return lane_->stop_requested || (lane_->target != 0 && clocks_.total >= lane_->target);
+}
+
+bool CountedCell::MustWait(uint32_t rank) const {
+  const std::optional<uint64_t>& bound = lane_->options.bound;
+  if (!bound.has_value() || !lane_->options.safeguards.keep_bound || Stopped()) return false;
+  const uint64_t clock = clocks_.counted[rank];
+  return clock > *bound && LeastClock(std::nullopt) < clock - *bound;
+}
+
+uint64_t CountedCell::ClockOf(uint32_t rank) const {
+  const uint64_t newest = lane_->newest[rank];
+  return std::max({clocks_.counted[rank], ranks_[rank].at_least, newest == 0 ? 0 : newest - 1});
+}
+
+uint64_t CountedCell::LeastClock(std::optional<uint32_t> but) const {
+  uint64_t least = kNoClock;
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (rank == but || lane_->members[rank].incarnation == 0 || parted(rank)) continue;
+    least = std::min(least, ClockOf(rank));
+  }
+  return least;
+}
+
+void CountedCell::Restore(CellClocks clocks) {
+  clocks_ = std::move(clocks);
+  clocks_.counted.resize(ranks_.size());
+  clocks_.answered.resize(ranks_.size());
+  for (size_t rank = 0; rank < ranks_.size(); ++rank)
+    lane_->newest[rank] = std::max(lane_->newest[rank], clocks_.counted[rank]);
+}
+
+size_t CountedCell::waiting() const {
+  return std::count_if(ranks_.begin(), ranks_.end(),
+                       [](const Rank& rank) { return rank.state == RankState::kWaiting; });
+}
+
+Status CountedCell::CheckWaiting(uint32_t rank) const {
+  if (ranks_[rank].state != RankState::kWaiting) return Ok();
+  const uint64_t clock = clocks_.counted[rank];
+  TERN_HOLDS(lane_->members[rank].present(), ToString(spec_.cell, clock), ": rank ", rank,
+             " waits, and is no member");
+  // A stop lets all go with the next message.
+  TERN_HOLDS(lane_->stop_requested || MustWait(rank), ToString(spec_.cell, clock), ": rank ", rank,
+             " waits at clock ", clock, ", and the least is ", LeastClock(std::nullopt));
+  return Ok();
+}
+
+Status CountedCell::Check() const {
+  uint64_t most = 0;  // pushes that can have been counted
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    const uint64_t clock = clocks_.counted[rank];
+    const uint64_t answered = clocks_.answered[rank];
+    TERN_HOLDS(clock <= kMaxClock, ToString(spec_.cell, clock), ": rank ", rank,
+               " is at a clock that is none: at most ", kMaxClock);
+    TERN_HOLDS(clock <= lane_->newest[rank], ToString(spec_.cell, clock), ": rank ", rank,
+               " is at clock ", clock, ", and its newest is ", lane_->newest[rank]);
+    TERN_HOLDS(answered <= spec_.weights->version(), ToString(spec_.cell, clock), ": rank ", rank,
+               " was answered with version ", answered, ", and the weights are at ",
+               spec_.weights->version());
+    TERN_RETURN_IF_ERROR(CheckWaiting(rank));
+    most += std::min(clock, kNoClock - most);
+  }
+  TERN_HOLDS(clocks_.total <= most, ToString(spec_.cell, 0), ": counts ", clocks_.total,
+             " pushes, and its clocks are ", most, " together");
+  return Ok();
+}
+
+}  // namespace tern::protocol

@@ -1,0 +1,94 @@
+#include "common/protocol/rounds/held_outcomes.h"
+
+#include <algorithm>
+
+#include "common/base/invariants.h"
+
+namespace tern::protocol {
+
+void HeldOutcomes::Hold(const ExchangeKey& key, LaneRef lane, const pb::Outcome& outcome,
+                        Bytes payload) {
+  if (key.round > floor_) held_[key] = Held{lane, outcome, std::move(payload), State::kKept, {}};
+}
+
+void HeldOutcomes::HoldClock(const ExchangeKey& key, LaneRef lane, bool parted) {
+  uint64_t& clock = clocks_[key.cell];
+  held_.erase({clock, key.cell});
+  clock = key.round;
+  Held& held = held_[key] = Held{lane, {}, {}, State::kKept, {}};
+  held.outcome.set_round(key.round);
+  held.outcome.set_bucket(key.cell.bucket);
+  held.outcome.set_chunk(key.cell.chunk);
+  if (parted) held.outcome.set_parted(true);
+}
+
+void HeldOutcomes::OnFloor(uint64_t floor) {
+  if (floor <= floor_) return;
+  floor_ = floor;
+  while (!held_.empty() && held_.begin()->first.round <= floor_) held_.erase(held_.begin());
+}
+
+void HeldOutcomes::OnTaken(const ExchangeKey& key, LaneRef lane) {
+  const auto found = held_.find(key);
+  if (found != held_.end() && found->second.lane == lane) found->second.state = State::kKept;
+}
+
+void HeldOutcomes::Restart(uint64_t applied) {
+  floor_ = std::min(floor_, applied);
+  held_.clear();
+  clocks_.clear();
+}
+
+std::vector<const HeldOutcomes::Item*> HeldOutcomes::Offer(LaneRef lane, bool clocks_alone,
+                                                           Time now) {
+  std::vector<const Item*> offered;
+  for (Item& item : held_) {
+    auto& [key, held] = item;
+    const auto clock = clocks_.find(key.cell);
+    const bool is_clock = clock != clocks_.end() && clock->second == key.round;
+    if (held.lane != lane || (clocks_alone && !is_clock)) continue;
+    held.state = State::kOffered;
+    held.offered_at = now;
+    offered.push_back(&item);
+  }
+  return offered;
+}
+
+std::vector<const HeldOutcomes::Item*> HeldOutcomes::Again(
+    Time now, const std::function<bool(LaneRef, Time offered_at)>& due) {
+  std::vector<const Item*> offered;
+  for (Item& item : held_) {
+    Held& held = item.second;
+    if (held.state != State::kOffered || !due(held.lane, held.offered_at)) continue;
+    held.offered_at = now;
+    offered.push_back(&item);
+  }
+  return offered;
+}
+
+uint64_t HeldOutcomes::newest(LaneRef lane) const {
+  for (auto one = held_.rbegin(); one != held_.rend(); ++one) {
+    if (one->second.lane == lane) return one->first.round;
+  }
+  return 0;
+}
+
+Status HeldOutcomes::Check() const {
+  for (const auto& [key, held] : held_) {
+    TERN_HOLDS(key.round > floor_, ToString(key.cell, key.round), ": retained, and the floor is ",
+               floor_);
+    const pb::Outcome& outcome = held.outcome;
+    TERN_HOLDS(outcome.round() == key.round, ToString(key.cell, key.round),
+               ": retains an outcome of round ", outcome.round());
+    TERN_HOLDS(outcome.bucket() == key.cell.bucket && outcome.chunk() == key.cell.chunk,
+               ToString(key.cell, key.round), ": retains an outcome of bucket ", outcome.bucket(),
+               ", chunk ", outcome.chunk());
+  }
+  for (const auto& [cell, clock] : clocks_) {
+    TERN_HOLDS(clock <= floor_ || held_.contains({clock, cell}), ToString(cell, clock),
+               ": the newest clock is not retained, and the floor is ", floor_);
+  }
+  return Ok();
+}
+
+}  // namespace tern::protocol

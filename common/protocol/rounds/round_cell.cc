@@ -1,0 +1,345 @@
+#include "common/protocol/rounds/round_cell.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "common/base/hash.h"
+#include "common/base/invariants.h"
+
+namespace tern::protocol {
+
+namespace {
+
+constexpr int kMismatch = static_cast<int>(Code::kMismatch);
+
+Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
+  return {to, MakeRefuse(code, std::move(sentence), then)};
+}
+
+void SendTaken(Peer to, Kind kind, const pb::Outcome& held, Sends* out) {
+  Send send{to, {}};
+  *MutableHeldOutcome(kind, &send.message.head) = held;
+  out->push_back(std::move(send));
+}
+
+// Whether none of the contributors is still a member.
+bool IsOfThoseGone(const RoundSlot& slot, const LaneMembers& members) {
+  for (uint32_t rank = 0; rank < members.size(); ++rank) {
+    if (slot.added(rank) && members[rank].incarnation == slot.come(rank)) return false;
+  }
+  return true;
+}
+
+bool HasOneWhoIsGone(const RoundSlot& slot, const LaneMembers& members) {
+  for (uint32_t rank = 0; rank < members.size(); ++rank) {
+    if (slot.added(rank) && members[rank].incarnation != slot.come(rank)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+RoundLaneState::RoundLaneState(RoundLaneOptions with)
+    : options(std::move(with)),
+      members(options.workers),
+      turned_away(options.workers),
+      late_by_rank(options.workers) {}
+
+size_t RoundLaneState::MaxSlots() const {
+  // Members are at most `window` rounds apart, plus the rounds that a replaced member had
+  // contributed to.
+  const size_t lockstep = 2 * size_t{options.window} + 2;
+  if (!IsElastic()) return lockstep;
+  return std::max<size_t>(lockstep, options.max_ahead) + options.window;
+}
+
+RoundCell::RoundCell(CellSpec spec, bool leads, RoundLaneState* lane)
+    : spec_(std::move(spec)), leads_(leads), lane_(lane) {}
+
+void RoundCell::Pull(Peer from, const pb::Contribution& c, Sends* out) const {
+  TERN_REQUIRES(can_be_pulled(), ToString(spec_.cell, c.round()), ": cannot be pulled");
+  Send send{from, {}};
+  pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
+  outcome->set_bucket(c.bucket());
+  outcome->set_chunk(c.chunk());
+  outcome->set_round(lane_->floor);
+  outcome->set_pulled(true);
+  outcome->set_pull(c.round());
+  CellSpec::Pulled pulled = spec_.pull(c.average());
+  if (pulled.whole) outcome->set_whole(true);
+  if (c.average()) outcome->set_average(true);
+  send.message.payload = std::move(pulled.payload);
+  out->push_back(std::move(send));
+}
+
+void RoundCell::Contribute(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out) {
+  RoundSlot* const slot = SlotFor(from, c, out);
+  if (slot == nullptr) return;
+  if (slot->closed()) {
+    CountClosed(slot, c);
+    if (lane_->options.safeguards.keep_until_applied) SendOutcome(*slot, from, out);
+    return;
+  }
+  if (slot->come(c.rank()) != 0 && lane_->options.safeguards.count_once) {
+    ++lane_->counters.repeated;
+    return;
+  }
+  if (c.skip() && !payload.empty()) {
+    ++lane_->counters.bad;
+    out->push_back(Refuse(from, kMismatch,
+                          ToString(spec_.cell, c.round()) + " of rank " + std::to_string(c.rank()) +
+                              " takes no part, as it says, but has a payload",
+                          pb::Refuse::leave));
+    return;
+  }
+  if (c.skip()) {
+    ++lane_->counters.skipped;
+    slot->Come(c.rank(), c.incarnation());
+  } else if (!AddTo(from, slot, c, payload, out)) {
+    return;
+  }
+  CloseWhatHasEnough(out);
+}
+
+RoundSlot* RoundCell::SlotFor(Peer from, const pb::Contribution& c, Sends* out) {
+  if (c.round() <= lane_->floor) {  // everybody has applied it
+    ++lane_->counters.stale;
+    out->push_back(Refuse(
+        from, static_cast<int>(Code::kNotAllowed),
+        ToString(spec_.cell, c.round()) + " is stale: the floor is " + std::to_string(lane_->floor),
+        pb::Refuse::ignore));
+    out->back().message.head.mutable_refuse()->set_floor(lane_->floor);
+    return nullptr;
+  }
+  if (const auto found = slots_.find(c.round()); found != slots_.end()) return &found->second;
+  if (!HasRoomFor(c.round())) {
+    ++lane_->counters.early;
+    if (lane_->IsElastic()) {
+      lane_->turned_away[c.rank()] = true;
+    } else {
+      out->push_back(Refuse(from, static_cast<int>(Code::kNotAllowed),
+                            ToString(spec_.cell, c.round()) + " is early", pb::Refuse::ignore));
+    }
+    return nullptr;
+  }
+  RoundSlot& slot = slots_.try_emplace(c.round(), lane_->members.size()).first->second;
+  slot.Open(spec_.open(c.round()));
+  return &slot;
+}
+
+bool RoundCell::HasRoomFor(uint64_t round) const {
+  if (!lane_->IsElastic()) return slots_.size() < lane_->MaxSlots();
+  // The last `window` are for whoever is slowest: the floor moves only with it.
+  const uint32_t window = lane_->options.window;
+  const bool slowest = round <= lane_->floor + window;
+  return slots_.size() + (slowest ? 0 : window) < lane_->MaxSlots();
+}
+
+void RoundCell::CountLate(const pb::Contribution& c) {
+  const auto found = slots_.find(c.round());
+  if (found != slots_.end() && found->second.closed()) CountClosed(&found->second, c);
+}
+
+void RoundCell::CountClosed(RoundSlot* slot, const pb::Contribution& c) {
+  if (slot->come(c.rank()) != 0 || c.skip()) {
+    ++lane_->counters.repeated;
+    return;
+  }
+  slot->Come(c.rank(), c.incarnation());
+  ++lane_->counters.late;
+  ++lane_->late_by_rank[c.rank()];
+}
+
+bool RoundCell::AddTo(Peer from, RoundSlot* slot, const pb::Contribution& c, const Bytes& payload,
+                      Sends* out) {
+  if (slot->contributors() != 0 && slot->digest() != c.digest()) {
+    if (!lane_->options.shrink || !IsOfThoseGone(*slot, lane_->members)) {
+      ++lane_->counters.bad;
+      out->push_back(Refuse(from, kMismatch,
+                            ToString(spec_.cell, c.round()) + " was coded with scalers " +
+                                Hex(c.digest()) + ", others with " + Hex(slot->digest()),
+                            pb::Refuse::leave));
+      return false;
+    }
+    // Nobody who is left has those scalers: their server lost them, and they with it.
+    slot->Open(spec_.open(c.round()));
+  }
+  const Status added = slot->Add(c.rank(), c.incarnation(), c.digest(), payload);
+  if (!added.ok()) {
+    ++lane_->counters.bad;
+    // It may be half added: empty the slot, everybody else will repeat.
+    slots_.erase(c.round());
+    out->push_back(Refuse(from, ExitCode(added),
+                          ToString(spec_.cell, c.round()) + " of rank " + std::to_string(c.rank()) +
+                              ": " + added.message(),
+                          pb::Refuse::leave));
+    return false;
+  }
+  ++lane_->counters.counted;
+  return true;
+}
+
+void RoundCell::DropThoseGone() {
+  if (!lane_->options.shrink || !spec_.of_members) return;
+  std::erase_if(slots_, [this](const auto& one) {
+    return !one.second.closed() && HasOneWhoIsGone(one.second, lane_->members);
+  });
+}
+
+void RoundCell::DropUpTo(uint64_t floor) {
+  slots_.erase(slots_.begin(), slots_.upper_bound(floor));
+}
+
+bool RoundCell::HasEnough(uint64_t round, const RoundSlot& slot) const {
+  uint32_t required = 0, come = 0;
+  bool all = true;
+  for (uint32_t rank = 0; rank < lane_->members.size(); ++rank) {
+    come += slot.come(rank) != 0;
+    if (!lane_->IsRequired(lane_->members[rank])) continue;
+    ++required;
+    all &= slot.come(rank) != 0;
+  }
+  if (come == 0) return false;
+  if (all) return true;
+  const uint32_t quorum = lane_->options.quorum;
+  if (quorum == 0 || spec_.waits_for_all || round <= lane_->held_until) return false;
+  return come >= std::min(quorum, required);
+}
+
+void RoundCell::CloseWhatHasEnough(Sends* out) {
+  uint64_t before = lane_->floor;
+  for (auto& [round, slot] : slots_) {
+    if (!slot.closed()) {
+      if (spec_.every_round && round != before + 1) return;
+      if (!HasEnough(round, slot)) return;
+      Close(round, &slot, out);
+    }
+    before = round;
+  }
+}
+
+void RoundCell::Close(uint64_t round, RoundSlot* slot, Sends* out) {
+  slot->Close(spec_.every_round);
+  ++lane_->counters.closed;
+  if (leads_ && lane_->stop_requested && lane_->stop_after == 0) {
+    // Nobody can have passed it. (A step may have begun without this outcome, but for its pushes.)
+    lane_->stop_after = round + lane_->options.window;
+  }
+  pb::Outcome& outcome = slot->outcome();
+  outcome.set_round(round);
+  outcome.set_bucket(spec_.cell.bucket);
+  outcome.set_chunk(spec_.cell.chunk);
+  if (lane_->options.learning_rate) outcome.set_learning_rate(lane_->options.learning_rate(round));
+  if (lane_->stop_after != 0) outcome.set_stop_after(lane_->stop_after);
+  for (const LaneMember& member : lane_->members) {
+    if (member.peer != 0) SendOutcome(*slot, member.peer, out);
+  }
+  if (!lane_->options.safeguards.keep_until_applied) slot->DropPayload();
+}
+
+void RoundCell::SendOutcome(const RoundSlot& slot, Peer to, Sends* out) const {
+  Send send{to, {}};
+  pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
+  *outcome = slot.outcome();
+  outcome->set_floor(lane_->floor);
+  send.message.payload = slot.payload();
+  out->push_back(std::move(send));
+}
+
+void RoundCell::SendWhatItMissed(const LaneMember& member, Sends* out) const {
+  for (const auto& [round, slot] : slots_) {
+    if (slot.closed() && round > member.applied) SendOutcome(slot, member.peer, out);
+  }
+}
+
+Status RoundCell::CheckHeld(const pb::Outcome& held, const Bytes& payload) const {
+  uint32_t contributors = 0;
+  for (uint32_t rank = 0; rank < lane_->members.size(); ++rank)
+    contributors += IsIn(held.who(), rank);
+  if (contributors != held.contributors()) {
+    return Status(Code::kMismatch, "it names " + std::to_string(contributors) +
+                                       " contributors and counts " +
+                                       std::to_string(held.contributors()));
+  }
+  if (contributors != 0) return spec_.check_outcome(payload, contributors);
+  return payload.empty() ? Ok() : Status(Code::kMismatch, "a sum over nobody");
+}
+
+void RoundCell::TakeBack(Peer from, const pb::Outcome& held, const Bytes& payload, Sends* out) {
+  const Kind kind = spec_.cell.kind;
+  const auto found = slots_.find(held.round());
+  const bool closed = found != slots_.end() && found->second.closed();
+  if (held.round() <= lane_->floor || closed) return SendTaken(from, kind, held, out);
+  if (found == slots_.end() && !HasRoomFor(held.round())) return;
+  if (Status checked = CheckHeld(held, payload); !checked.ok()) {
+    ++lane_->counters.bad;
+    out->push_back(Refuse(from, kMismatch,
+                          "the held outcome of " + ToString(spec_.cell, held.round()) +
+                              " cannot be one: " + checked.message(),
+                          pb::Refuse::leave));
+    return;
+  }
+  RoundSlot& slot = slots_.try_emplace(held.round(), lane_->members.size()).first->second;
+  slot.Restore(held, payload);
+  if (lane_->options.learning_rate)
+    slot.outcome().set_learning_rate(lane_->options.learning_rate(held.round()));
+  if (held.stop_after() != 0) lane_->stop_after = held.stop_after();
+  ++lane_->counters.restored;
+  SendTaken(from, kind, held, out);
+  for (const LaneMember& m : lane_->members) {
+    if (m.peer != 0 && m.peer != from) SendOutcome(slot, m.peer, out);
+  }
+  CloseWhatHasEnough(out);
+}
+
+const RoundSlot* RoundCell::OldestOpen(uint64_t* round) const {
+  for (const auto& [at, slot] : slots_) {
+    if (slot.closed()) continue;
+    *round = at;
+    return &slot;
+  }
+  return nullptr;
+}
+
+Status RoundCell::CheckRounds() const {
+  bool may_be_next = true;  // the oldest that is open
+  uint64_t before = lane_->floor;
+  for (const auto& [round, slot] : slots_) {
+    TERN_HOLDS(round > lane_->floor, ToString(spec_.cell, round), ": kept, and the floor is ",
+               lane_->floor);
+    const bool follows = !spec_.every_round || (may_be_next && round == before + 1);
+    const bool open = slot.state() == RoundSlot::State::kOpen;
+    TERN_HOLDS(!open || !may_be_next || !follows || !HasEnough(round, slot),
+               ToString(spec_.cell, round), ": open, and has enough of ", slot.contributors(),
+               " contributors");
+    TERN_HOLDS(slot.state() != RoundSlot::State::kClosed || follows, ToString(spec_.cell, round),
+               ": closed, and round ", round - 1, " has not");
+    may_be_next &= !open;
+    before = round;
+  }
+  return Ok();
+}
+
+Status RoundCell::CheckMembers(uint64_t round, const RoundSlot& slot) const {
+  for (uint32_t rank = 0; rank < lane_->members.size(); ++rank) {
+    const uint64_t now = lane_->members[rank].incarnation;
+    TERN_HOLDS(!slot.added(rank) || slot.come(rank) == now, ToString(spec_.cell, round), ": rank ",
+               rank, " contributed as ", slot.come(rank), ", and is a member as ", now);
+  }
+  return Ok();
+}
+
+Status RoundCell::Check() const {
+  TERN_HOLDS(slots_.size() <= lane_->MaxSlots(), ToString(spec_.cell, lane_->floor), ": keeps ",
+             slots_.size(), " rounds, at most ", lane_->MaxSlots());
+  TERN_RETURN_IF_ERROR(CheckRounds());
+  for (const auto& [round, slot] : slots_) {
+    TERN_RETURN_IF_ERROR(slot.Check(spec_.cell, round));
+    const bool of_members = lane_->options.shrink && spec_.of_members && !slot.closed();
+    if (of_members) TERN_RETURN_IF_ERROR(CheckMembers(round, slot));
+  }
+  return Ok();
+}
+
+}  // namespace tern::protocol

@@ -1,0 +1,122 @@
+#include "common/protocol/rounds/round_slot.h"
+
+#include <utility>
+
+#include "common/base/invariants.h"
+
+namespace tern::protocol {
+
+namespace {
+
+using State = RoundSlot::State;
+
+constexpr const char* kSlotStates[] = {"new", "open", "closed", "restored"};
+
+const char* NameOf(State state) { return kSlotStates[static_cast<size_t>(state)]; }
+
+bool HasArrow(State from, State to) {
+  switch (from) {
+    case State::kNew:
+      return to == State::kOpen || to == State::kRestored;
+    case State::kOpen:
+      return to != State::kNew;
+    case State::kClosed:
+    case State::kRestored:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool RoundSlot::Become(State next) {
+  const bool drawn = HasArrow(state_, next);
+  TERN_REQUIRES(drawn, "a slot that is ", NameOf(state_), " cannot become ", NameOf(next));
+  if (drawn) state_ = next;
+  return drawn;
+}
+
+void RoundSlot::Open(std::unique_ptr<CellSum> sum) {
+  if (!Become(State::kOpen)) return;
+  sum_ = std::move(sum);
+  come_.assign(come_.size(), 0);
+  added_.assign(added_.size(), false);
+  contributors_ = 0;
+  digest_ = 0;
+}
+
+Status RoundSlot::Add(uint32_t rank, uint64_t incarnation, uint64_t digest, const Bytes& payload) {
+  TERN_REQUIRES(state_ == State::kOpen, "rank ", rank, " adds to a slot that is ", NameOf(state_));
+  TERN_REQUIRES(!added_[rank], "rank ", rank, " is added twice");
+  TERN_REQUIRES(contributors_ == 0 || digest == digest_, "rank ", rank, " used scalers ", digest,
+                ", others ", digest_);
+  TERN_RETURN_IF_ERROR(sum_->Add(rank, payload));
+  digest_ = digest;
+  added_[rank] = true;
+  come_[rank] = incarnation;
+  ++contributors_;
+  return Ok();
+}
+
+void RoundSlot::Come(uint32_t rank, uint64_t incarnation) {
+  TERN_REQUIRES(!added_[rank], "rank ", rank, " comes again, and is in the sum");
+  come_[rank] = incarnation;
+}
+
+void RoundSlot::Close(bool always) {
+  if (!Become(State::kClosed)) return;
+  if (contributors_ != 0 || always) payload_ = sum_->Close();
+  sum_.reset();
+  outcome_.set_contributors(contributors_);
+  outcome_.set_who(WhoBytes(added_));
+}
+
+void RoundSlot::Restore(const pb::Outcome& held, Bytes payload) {
+  if (!Become(State::kRestored)) return;
+  sum_.reset();
+  for (uint32_t rank = 0; rank < added_.size(); ++rank) {
+    added_[rank] = IsIn(held.who(), rank);
+    come_[rank] = added_[rank] ? 1 : 0;
+  }
+  contributors_ = held.contributors();
+  digest_ = 0;
+  outcome_ = held;
+  outcome_.set_who(WhoBytes(added_));
+  payload_ = std::move(payload);
+}
+
+Status RoundSlot::Check(const Cell& cell, uint64_t round) const {
+  const bool open = state_ == State::kOpen;
+  TERN_HOLDS(state_ != State::kNew, ToString(cell, round), ": kept, but neither open nor closed");
+  TERN_HOLDS((sum_ != nullptr) == open, ToString(cell, round), ": ", NameOf(state_), ", and has ",
+             sum_ == nullptr ? 0 : 1, " sums");
+  uint32_t added = 0;
+  for (uint32_t rank = 0; rank < added_.size(); ++rank) {
+    added += added_[rank];
+    TERN_HOLDS(!added_[rank] || come_[rank] != 0, ToString(cell, round), ": rank ", rank,
+               " is in the sum, and has not come");
+  }
+  TERN_HOLDS(added == contributors_, ToString(cell, round), ": counts ", contributors_,
+             " contributors, and has ", added, " in its sum");
+  if (open) {
+    TERN_HOLDS(payload_.empty(), ToString(cell, round), ": open, and has an answer of ",
+               payload_.size(), " bytes");
+    return Ok();
+  }
+  TERN_HOLDS(outcome_.round() == round, ToString(cell, round), ": its outcome is of round ",
+             outcome_.round());
+  TERN_HOLDS(outcome_.bucket() == cell.bucket && outcome_.chunk() == cell.chunk,
+             ToString(cell, round), ": its outcome is of bucket ", outcome_.bucket(), ", chunk ",
+             outcome_.chunk());
+  TERN_HOLDS(outcome_.contributors() == contributors_, ToString(cell, round),
+             ": its outcome tells of ", outcome_.contributors(), " contributors, it has ",
+             contributors_);
+  for (uint32_t rank = 0; rank < added_.size(); ++rank) {
+    TERN_HOLDS(IsIn(outcome_.who(), rank) == added_[rank], ToString(cell, round), ": rank ", rank,
+               added_[rank] ? " is in the sum, and its outcome does not name it"
+                            : " is named by the outcome, and is not in the sum");
+  }
+  return Ok();
+}
+
+}  // namespace tern::protocol

@@ -1,0 +1,13 @@
+// Every machine is checked after every event of these tests, whatever the build.
+#include <gtest/gtest.h>
+
+#include "common/base/invariants.h"
+
+namespace tern::test {
+namespace {
+
+[[maybe_unused]] const OnBroken kBefore =
+    SetOnBroken([](const Status& broken) { ADD_FAILURE() << broken.message(); });
+
+}  // namespace
+}  // namespace tern::test

@@ -1,0 +1,158 @@
+// What Check() of a lane without rounds finds: one planted fault for each invariant.
+#include <gmock/gmock.h>
+
+#include "common/protocol/rounds/clock_lane.h"
+#include "tests/common/protocol/members/words.h"
+
+namespace tern::protocol {
+
+// Reaches into a lane, to break it.
+class ClockLanePeer {
+ public:
+  explicit ClockLanePeer(ClockLane* lane) : lane_(lane) {}
+  ClockLaneState& state() { return lane_->state_; }
+  CountedCell& cell() { return lane_->cells_.begin()->second; }
+  CellClocks& clocks() { return cell().clocks_; }
+  CountedCell::RankState& rank(uint32_t rank) { return cell().ranks_[rank].state; }
+  bool Become(uint32_t rank, CountedCell::RankState next) { return cell().Become(rank, next); }
+
+ private:
+  ClockLane* lane_;
+};
+
+namespace test {
+namespace {
+
+using testing::HasSubstr;
+using RankState = CountedCell::RankState;
+
+constexpr Cell kCounted{Kind::kPush, 0, 0};
+
+class Counter : public ClockCell {
+ public:
+  Status Push(uint32_t, uint64_t, const Bytes&) override {
+    ++version_;
+    return Ok();
+  }
+  uint64_t version() const override { return version_; }
+  Answer Pull(uint32_t, std::optional<uint64_t>) override { return {}; }
+  Bytes Average() const override { return {}; }
+
+ private:
+  uint64_t version_ = 0;
+};
+
+// Two members, ranks 0 and 1, incarnations 10 and 11, at most one clock apart. Both have pushed
+// clock 1; rank 0 has pushed clock 2, and clock 3, whose answer waits.
+class ClockLaneInvariants : public testing::Test {
+ protected:
+  void SetUp() override {
+    ClockLane::Options options;
+    options.workers = 2;
+    options.bound = 1;
+    std::vector<ClockCellSpec> cells;
+    cells.push_back({kCounted, std::make_unique<Counter>()});
+    lane_ = std::make_unique<ClockLane>(std::move(options), std::move(cells));
+    peer_ = std::make_unique<ClockLanePeer>(lane_.get());
+    Sends out;
+    lane_->OnMembers(MembersOf(1, {10, 11}), &out);
+    for (uint32_t rank : {0, 1}) lane_->OnHello(100 + rank, Veteran(rank, 10 + rank, 0, 1), &out);
+    for (const auto& [rank, clock] : {std::pair{0, 1}, {1, 1}, {0, 2}, {0, 3}}) {
+      const uint64_t incarnation = 10 + rank;
+      lane_->OnMessage(100 + rank,
+                       Contribution({kCounted, static_cast<uint64_t>(clock),
+                                     static_cast<uint32_t>(rank), incarnation, 0, 0, "x"}),
+                       &out);
+    }
+    ASSERT_EQ(lane_->waiting(), 1u);
+    ASSERT_EQ(lane_->Check().message(), "");
+  }
+  std::string Broken() const {
+    const Status status = lane_->Check();
+    EXPECT_EQ(status.code(), Code::kInternal);
+    return status.message();
+  }
+
+  std::unique_ptr<ClockLane> lane_;
+  std::unique_ptr<ClockLanePeer> peer_;
+};
+
+TEST_F(ClockLaneInvariants, OneWhoWaitsThoughTheOthersHaveCome) {
+  peer_->rank(1) = RankState::kParted;
+  EXPECT_THAT(Broken(), HasSubstr("round 3: rank 0 waits at clock 3, and the least is 3"));
+  lane_->OnStop();  // the next message lets it go
+  EXPECT_EQ(lane_->Check().message(), "");
+}
+
+TEST_F(ClockLaneInvariants, OneWhoWaitsAndIsNoMember) {
+  peer_->state().members = LaneMembers(2);
+  EXPECT_THAT(Broken(), HasSubstr("rank 0 waits, and is no member"));
+}
+
+TEST_F(ClockLaneInvariants, OneWhoWaitsAtALaneThatIsNotOpen) {
+  peer_->state().open = false;
+  EXPECT_THAT(Broken(), HasSubstr("1 ranks wait, and the lane is not open"));
+}
+
+TEST_F(ClockLaneInvariants, AClockBeyondTheRanksNewest) {
+  peer_->rank(0) = RankState::kTraining;
+  peer_->clocks().counted[1] = 2;
+  EXPECT_THAT(Broken(), HasSubstr("round 2: rank 1 is at clock 2, and its newest is 1"));
+}
+
+TEST_F(ClockLaneInvariants, ANewestClockThatNoCellHasCounted) {
+  peer_->state().newest[1] = 9;
+  peer_->rank(0) = RankState::kTraining;
+  EXPECT_EQ(Broken(), "lane: rank 1 is at clock 9, and its cells have counted 1");
+}
+
+TEST_F(ClockLaneInvariants, AClockThatIsNone) {
+  peer_->rank(0) = RankState::kTraining;
+  peer_->clocks().counted[1] = peer_->state().newest[1] = kMaxClock + 1;
+  EXPECT_THAT(Broken(), HasSubstr("rank 1 is at a clock that is none: at most"));
+}
+
+TEST_F(ClockLaneInvariants, AnAnswerNewerThanTheWeights) {
+  peer_->clocks().answered[1] = 5;
+  EXPECT_THAT(Broken(), HasSubstr("rank 1 was answered with version 5, and the weights are at 4"));
+}
+
+TEST_F(ClockLaneInvariants, MorePushesThanClocks) {
+  peer_->clocks().total = 5;
+  EXPECT_THAT(Broken(), HasSubstr("counts 5 pushes, and its clocks are 4 together"));
+}
+
+TEST_F(ClockLaneInvariants, APushWithoutAStaleness) {
+  ++peer_->state().counters.counted;
+  EXPECT_EQ(Broken(), "lane: 4 pushes have a staleness, and 5 came");
+}
+
+TEST_F(ClockLaneInvariants, ADroppedPushOfNobody) {
+  ++peer_->state().dropped[1];
+  EXPECT_EQ(Broken(), "lane: dropped 1 pushes by rank, and 0 in all");
+}
+
+TEST_F(ClockLaneInvariants, AnArrowThatIsNotDrawn) {
+  peer_->rank(1) = RankState::kParted;
+  const auto wait = [this] { EXPECT_FALSE(peer_->Become(1, RankState::kWaiting)); };
+  EXPECT_EQ(Refused(wait), "rank 1 that is parted cannot become waiting");
+  EXPECT_EQ(peer_->rank(1), RankState::kParted);
+}
+
+TEST_F(ClockLaneInvariants, ACallerThatSaysOneThingAndDoesAnother) {
+  pb::Contribution c;
+  c.set_round(4);
+  Sends out;
+  EXPECT_THAT(Refused([&] { peer_->cell().Pull(100, c, &out); }), HasSubstr("rank 0 pulls, and"));
+  EXPECT_THAT(Refused([&] { peer_->cell().Skip(100, c, &out); }), HasSubstr("rank 0 skips, and"));
+  c.set_skip(true);
+  EXPECT_THAT(Refused([&] { peer_->cell().Push(100, c, {}, &out); }),
+              HasSubstr("rank 0 pushes, and"));
+  const CellClocks clocks = lane_->clocks(kCounted);
+  EXPECT_THAT(Refused([&] { lane_->Restore(kCounted, clocks); }),
+              HasSubstr("restored after 5 pushes"));
+}
+
+}  // namespace
+}  // namespace test
+}  // namespace tern::protocol

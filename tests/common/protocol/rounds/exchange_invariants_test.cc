@@ -1,0 +1,130 @@
+// What Check() of a worker's half of the rounds finds: one planted fault for each invariant.
+#include <gmock/gmock.h>
+
+#include "common/protocol/rounds/exchange.h"
+#include "tests/common/protocol/members/words.h"
+
+namespace tern::protocol {
+
+// Reaches into an exchange, to break it.
+class ExchangePeer {
+ public:
+  explicit ExchangePeer(Exchange* exchange) : exchange_(exchange) {}
+  auto& entries() { return exchange_->queue_.entries_; }
+  auto& unanswered() { return exchange_->queue_.unanswered_bytes_; }
+  auto& held() { return exchange_->held_.held_; }
+  auto& clocks() { return exchange_->held_.clocks_; }
+  uint64_t& floor() { return exchange_->held_.floor_; }
+  uint64_t& applied() { return exchange_->applied_; }
+  uint64_t& late() { return exchange_->late_.rounds; }
+
+ private:
+  Exchange* exchange_;
+};
+
+namespace test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr LaneRef kData{0, 1};
+constexpr Time kNoon = milliseconds(1000);
+
+// Its lane is up. Round 1 of bucket 0 is answered, and rounds 2 of buckets 0 and 1 are not: the
+// first is sent, the second waits for credit.
+class ExchangeInvariants : public testing::Test {
+ protected:
+  ExchangeInvariants()
+      : exchange_({0, 10, 4, milliseconds(300), true, nullptr}), peer_(&exchange_) {
+    std::vector<Exchange::Outgoing> out;
+    exchange_.OnLaneUp(kData, 7, kNoon, &out);
+    Push(0, 1);
+    pb::Outcome outcome;
+    outcome.set_round(1);
+    outcome.set_who("\x01");
+    exchange_.OnOutcome(kData, Kind::kPush, outcome, Text("sum"), kNoon, &out);
+    Push(0, 2);
+    Push(1, 2);
+  }
+  void SetUp() override { ASSERT_EQ(exchange_.Check().message(), ""); }
+  void Push(uint32_t bucket, uint64_t round) {
+    std::vector<Exchange::Outgoing> out;
+    exchange_.Contribute({Kind::kPush, bucket, 0}, round, kData, 0, Text("abc"), kNoon, &out);
+  }
+  SendQueue::Entry& entry(uint32_t bucket) {
+    return peer_.entries().at({2, {Kind::kPush, bucket, 0}});
+  }
+  HeldOutcomes::Held& held() { return peer_.held().begin()->second; }
+  std::string Broken() const {
+    const Status status = exchange_.Check();
+    EXPECT_EQ(status.code(), Code::kInternal);
+    return status.message();
+  }
+
+  Exchange exchange_;
+  ExchangePeer peer_;
+};
+
+TEST_F(ExchangeInvariants, CreditThatIsNotThatOfWhatWasSent) {
+  peer_.unanswered()[kData] = 5;
+  EXPECT_EQ(Broken(), "lane 0.1: has 3 bytes unanswered, and counts 5");
+}
+
+TEST_F(ExchangeInvariants, AFirstPushThatIsNotSent) {
+  entry(0).state = SendQueue::State::kWaiting;
+  peer_.unanswered()[kData] = 0;
+  EXPECT_THAT(Broken(), HasSubstr("bucket 0, chunk 0, round 2: the first of its lane, and not sent,"
+                                  " with 0 bytes unanswered"));
+  exchange_.OnLaneDown(kData);
+  EXPECT_EQ(exchange_.Check().message(), "");
+}
+
+TEST_F(ExchangeInvariants, ANumberOfAPullThatIsNone) {
+  entry(1).pull = 4;
+  EXPECT_THAT(Broken(), HasSubstr("asks for 0 pulls, and its number is 4"));
+}
+
+TEST_F(ExchangeInvariants, AContributionToARoundThatIsApplied) {
+  peer_.applied() = 2;
+  EXPECT_THAT(Broken(), HasSubstr("round 2: not answered, and applied is 2"));
+}
+
+TEST_F(ExchangeInvariants, AnOutcomeThatTheFloorHasReached) {
+  peer_.floor() = 1;
+  EXPECT_THAT(Broken(), HasSubstr("round 1: retained, and the floor is 1"));
+}
+
+TEST_F(ExchangeInvariants, AnOutcomeUnderAnotherName) {
+  held().outcome.set_round(3);
+  EXPECT_THAT(Broken(), HasSubstr("round 1: retains an outcome of round 3"));
+  held().outcome.set_round(1);
+  held().outcome.set_chunk(2);
+  EXPECT_THAT(Broken(), HasSubstr("retains an outcome of bucket 0, chunk 2"));
+}
+
+TEST_F(ExchangeInvariants, ANewestClockThatIsNotRetained) {
+  peer_.clocks()[{Kind::kPush, 0, 0}] = 5;
+  EXPECT_THAT(Broken(), HasSubstr("round 5: the newest clock is not retained, and the floor is 0"));
+}
+
+TEST_F(ExchangeInvariants, MoreLateRoundsThanHaveCome) {
+  peer_.late() = 3;
+  EXPECT_EQ(Broken(), "exchange: 3 rounds were late, and the newest is 0");
+}
+
+TEST_F(ExchangeInvariants, AContributionToACellAndRoundThatHasOne) {
+  EXPECT_EQ(Refused([this] { Push(1, 2); }),
+            "push of bucket 1, chunk 0, round 2: contributed twice");
+}
+
+TEST(Exchange, RequiresThatAllOfARoundWasDeliveredBeforeItIsApplied) {
+  Exchange exchange({0, 10, 4, milliseconds(300), false, nullptr});
+  std::vector<Exchange::Outgoing> out;
+  exchange.Contribute({Kind::kPush, 0, 0}, 1, kData, 0, Text("abc"), kNoon, &out);
+  EXPECT_EQ(Refused([&] { exchange.SetApplied(1); }),
+            "exchange: applied 1, and not all answers of these rounds were delivered");
+}
+
+}  // namespace
+}  // namespace test
+}  // namespace tern::protocol
