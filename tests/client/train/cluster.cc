@@ -137,9 +137,10 @@ class Servers {
     options.welcomes = false;
     options.learning_rate = [this](uint64_t round) { return schedule_->Rate(round - 1); };
     if (job_.plan.central) {
-      auto made =
-          server::CentralLane::Make(job_, 0, 1, options, server::InitialWeights(job_),
-                                    [this](uint64_t step) { return schedule_->Rate(step); });
+      checkpoints_ = std::make_unique<server::LaneCheckpoints>(job_, 0, 1);
+      auto made = server::CentralLane::Make(
+          job_, 0, 1, options, server::InitialWeights(job_),
+          [this](uint64_t step) { return schedule_->Rate(step); }, *checkpoints_);
       EXPECT_TRUE(made.ok()) << made.status().message();
       central_ = std::move(*made);
       return;
@@ -214,6 +215,7 @@ class Servers {
   size_t chunks_ = 0;
   bool has_rounds_ = true;
   std::mutex mutex_;
+  std::unique_ptr<server::LaneCheckpoints> checkpoints_;  // no run begins in them
   std::unique_ptr<server::CentralLane> central_;
   std::unique_ptr<protocol::RoundLane> rounds_;
   std::vector<protocol::Exchange> exchanges_;
