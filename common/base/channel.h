@@ -96,17 +96,17 @@ class Channel {
   }
 
  private:
-  bool FullLocked() const TERN_REQUIRES(mutex_) {
+  bool FullLocked() const TERN_MUST_HOLD(mutex_) {
     return capacity_ != 0 && items_.size() >= capacity_;
   }
 
-  void PutLocked(T&& item) TERN_REQUIRES(mutex_) {
+  void PutLocked(T&& item) TERN_MUST_HOLD(mutex_) {
     items_.push_back(std::move(item));
     if (event_ && items_.size() == 1) event_->Raise();
     not_empty_.NotifyOne();
   }
 
-  std::optional<T> TakeLocked() TERN_REQUIRES(mutex_) {
+  std::optional<T> TakeLocked() TERN_MUST_HOLD(mutex_) {
     if (items_.empty()) return std::nullopt;
     std::optional<T> item(std::move(items_.front()));
     items_.pop_front();

@@ -2,7 +2,7 @@
 // Analysis"). g++ ignores the annotations:
 //
 //   TERN_GUARDED_BY(m)   on a member: touch it only while m is held
-//   TERN_REQUIRES(m)     on a function: call it only while m is held
+//   TERN_MUST_HOLD(m)    on a function: call it only while m is held
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 #define TERN_THREAD_ANNOTATION(x)
 #endif
 #define TERN_GUARDED_BY(m) TERN_THREAD_ANNOTATION(guarded_by(m))
-#define TERN_REQUIRES(...) TERN_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
+#define TERN_MUST_HOLD(...) TERN_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 
 namespace tern {
 
@@ -52,13 +52,13 @@ class TERN_THREAD_ANNOTATION(scoped_lockable) MutexLock {
 class Condition {
  public:
   // Releases the mutex while it waits.
-  void Wait(Mutex& mutex) TERN_REQUIRES(mutex) {
+  void Wait(Mutex& mutex) TERN_MUST_HOLD(mutex) {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     condition_.wait(lock);
     lock.release();
   }
   // Returns false once `until` is reached.
-  bool WaitUntil(Mutex& mutex, std::chrono::steady_clock::time_point until) TERN_REQUIRES(mutex) {
+  bool WaitUntil(Mutex& mutex, std::chrono::steady_clock::time_point until) TERN_MUST_HOLD(mutex) {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     const bool in_time = condition_.wait_until(lock, until) == std::cv_status::no_timeout;
     lock.release();
