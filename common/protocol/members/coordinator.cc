@@ -20,12 +20,12 @@ RoundLane::Options LaneOptions(const ControlOptions& options) {
 Coordinator::Coordinator(ControlOptions options, std::vector<CellSpec> cells)
     : options_(std::move(options)),
       lane_(LaneOptions(options_), std::move(cells)),
-      workers_(options_.workers),
+      roster_(options_.workers, options_.safeguards.fence_incarnations),
       stragglers_(options_.workers) {}
 
 void Coordinator::Start(Time now, ControlActions*) {
   started_at_ = now;
-  for (uint32_t s = 1; s < options_.shards; ++s) followers_[s].heard_at = now;
+  for (uint32_t s = 1; s < options_.shards; ++s) roster_.shards[s].heard_at = now;
 }
 
 void Coordinator::OnMessage(Peer from, const Message& message, Time now, ControlActions* out) {
@@ -53,8 +53,8 @@ void Coordinator::OnMessage(Peer from, const Message& message, Time now, Control
 }
 
 void Coordinator::OnShardHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
-  const auto found = followers_.find(hello.rank());
-  if (found == followers_.end()) {
+  const auto found = roster_.shards.find(hello.rank());
+  if (found == roster_.shards.end()) {
     return EmitSend(
         from,
         Refusal(Code::kMismatch, "there is no server shard " + std::to_string(hello.rank()),
@@ -78,7 +78,7 @@ void Coordinator::OnShardHello(Peer from, const pb::Hello& hello, Time now, Cont
 }
 
 void Coordinator::OnShardAbort(Peer from, const pb::Abort& abort, Time now, ControlActions* out) {
-  for (const auto& [shard, follower] : followers_) {
+  for (const auto& [shard, follower] : roster_.shards) {
     if (follower.peer != from) continue;
     const Status error = ErrorFromPeer(abort.code(), abort.sentence());
     return Abort(error.code(),
@@ -93,7 +93,7 @@ void Coordinator::OnFailure(const Status& status, Time now, ControlActions* out)
 }
 
 // A shard says something every heartbeat: one that was just heard has not died.
-bool Coordinator::MayTakePlace(Follower* place, Peer from, const pb::Hello& hello, Time now,
+bool Coordinator::MayTakePlace(Roster::Shard* place, Peer from, const pb::Hello& hello, Time now,
                                ControlActions* out) {
   const bool free = place->incarnation == 0 || place->incarnation == hello.incarnation() ||
                     now - place->heard_at > 2 * options_.timings.heartbeat;
@@ -114,7 +114,7 @@ bool Coordinator::MayTakePlace(Follower* place, Peer from, const pb::Hello& hell
 
 void Coordinator::OnPulse(Peer from, const pb::Pulse& pulse, Time now, ControlActions* out) {
   bool known = false;
-  for (auto& [shard, follower] : followers_) {
+  for (auto& [shard, follower] : roster_.shards) {
     if (follower.peer != from) continue;
     known = true;
     follower.heard_at = now;
@@ -122,53 +122,33 @@ void Coordinator::OnPulse(Peer from, const pb::Pulse& pulse, Time now, ControlAc
     if (pulse.stop() != 0)
       OnStopFrom("server shard " + std::to_string(shard), pulse.stop(), now, out);
   }
-  if (farewell_.started() || !known || !gathered_ || pulse.epoch() <= epoch_) return;
+  if (farewell_.started() || !known || !gathered_ || pulse.epoch() <= roster_.epoch) return;
   // It follows a membership that ended with our life before, and would take ours for an older one.
-  epoch_ = pulse.epoch() + 1;
+  roster_.epoch = pulse.epoch() + 1;
   PublishMembers(out);
-}
-
-Coordinator::Worker* Coordinator::ByPeer(Peer peer) {
-  for (Worker& worker : workers_) {
-    if (worker.peer == peer && peer != 0) return &worker;
-  }
-  return nullptr;
-}
-
-Coordinator::Worker* Coordinator::MemberOf(Peer from, uint32_t rank, uint64_t incarnation) {
-  if (rank >= workers_.size()) return nullptr;
-  Worker& worker = workers_[rank];
-  if (!options_.safeguards.fence_incarnations) return &worker;
-  if (incarnation == 0 || worker.incarnation != incarnation || worker.peer != from) return nullptr;
-  return worker.presence == Presence::kAbsent ? nullptr : &worker;
-}
-
-bool Coordinator::IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnation) const {
-  return rank < workers_.size() && incarnation != 0 && workers_[rank].incarnation == incarnation &&
-         workers_[rank].peer != from;
 }
 
 void Coordinator::Hear(Worker* worker, Time now) {
   if (now - worker->heard_at > options_.timings.suspect_after && HearsNobody(now)) {
     Excuse(now);
-    for (Worker& one : workers_) one.awaited = false;
+    for (Worker& one : roster_.workers) one.awaited = false;
   }
   worker->heard_at = now;
 }
 
 void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, ControlActions* out) {
-  Worker* const member = MemberOf(from, beat.rank(), beat.incarnation());
+  Worker* const member = roster_.MemberOf(from, beat.rank(), beat.incarnation());
   if (member == nullptr)
     return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
   Worker& worker = *member;
   if (worker.presence == Presence::kLost) return EmitSend(from, GivenUp(worker.incarnation), out);
-  if (worker.suspect) EmitLog(Name(beat.rank()) + " is heard again", out);
+  if (worker.suspect) EmitLog(roster_.Name(beat.rank()) + " is heard again", out);
   worker.suspect = false;
   Hear(&worker, now);
   EmitEcho(from, beat, out);
   worker.counters = beat.counters();
   if (std::string slow = stragglers_.OnCounters(beat.rank(), worker.counters); !slow.empty())
-    EmitLog(Name(beat.rank()) + slow, out);
+    EmitLog(roster_.Name(beat.rank()) + slow, out);
   NameIfLate(beat.rank(), out);
   worker.waiting = beat.waiting();
   if (beat.waiting() || beat.progress() != worker.progress) worker.moved_at = now;
@@ -178,7 +158,7 @@ void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, Co
     worker.applied = std::max(worker.applied, beat.applied());
     lane_.OnApplied(beat.rank(), beat.incarnation(), beat.applied());
   }
-  if (beat.stop() != 0) OnStopFrom(Name(beat.rank()), beat.stop(), now, out);
+  if (beat.stop() != 0) OnStopFrom(roster_.Name(beat.rank()), beat.stop(), now, out);
 }
 
 void Coordinator::OnStopFrom(const std::string& who, uint32_t code, Time now, ControlActions* out) {
@@ -189,7 +169,7 @@ void Coordinator::OnStopFrom(const std::string& who, uint32_t code, Time now, Co
 }
 
 void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlActions* out) {
-  if (Worker* worker = ByPeer(from); worker != nullptr) {
+  if (Worker* worker = roster_.ByPeer(from); worker != nullptr) {
     if (worker->presence == Presence::kLost)
       return EmitSend(from, GivenUp(worker->incarnation), out);
     Hear(worker, now);
@@ -202,35 +182,35 @@ void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlAc
 void Coordinator::OnStateWant(Peer from, const Message& message, Time now, ControlActions* out) {
   if (!gathered_) return;  // it will ask again
   const pb::StateWant& want = message.head.state_want();
-  Worker* const wants = MemberOf(from, want.rank(), want.incarnation());
-  if (wants == nullptr || !IsLive(*wants)) return;
+  Worker* const wants = roster_.MemberOf(from, want.rank(), want.incarnation());
+  if (wants == nullptr || !wants->live()) return;
   Hear(wants, now);
   const Worker* donor = nullptr;  // the live worker with the highest applied round
   const auto worth = [](const Worker& worker) {
     return std::make_pair(!worker.suspect, worker.applied);
   };
-  for (const Worker& worker : workers_) {
-    if (&worker == wants || !IsLive(worker) || worker.joining) continue;
+  for (const Worker& worker : roster_.workers) {
+    if (&worker == wants || !worker.live() || worker.joining) continue;
     if (donor == nullptr || worth(worker) > worth(*donor)) donor = &worker;
   }
   if (donor != nullptr) return EmitSend(donor->peer, message, out);
   // It asks again; meanwhile one who has it may come back.
-  if (!MayHoldStateBeside(wants)) LoseState("", Code::kPeerLost, now, out);
+  if (!roster_.MayHoldStateBeside(wants)) LoseState("", Code::kPeerLost, now, out);
 }
 
 void Coordinator::OnStatePiece(Peer from, const Message& message, ControlActions* out) {
-  const Worker* const donor = ByPeer(from);
-  if (donor == nullptr || !IsLive(*donor) || donor->joining) return;
+  const Worker* const donor = roster_.ByPeer(from);
+  if (donor == nullptr || !donor->live() || donor->joining) return;
   const pb::StatePiece& piece = message.head.state_piece();
-  if (piece.rank() >= workers_.size()) return;
-  const Worker& wants = workers_[piece.rank()];
-  if (&wants == donor || !IsLive(wants) || wants.incarnation != piece.incarnation()) return;
+  if (piece.rank() >= roster_.workers.size()) return;
+  const Worker& wants = roster_.workers[piece.rank()];
+  if (&wants == donor || !wants.live() || wants.incarnation != piece.incarnation()) return;
   EmitSend(wants.peer, message, out);
 }
 
 void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out) {
   if (bye.code() != 0) return OnFailure(from, bye, now, out);
-  Worker* const member = MemberOf(from, bye.rank(), bye.incarnation());
+  Worker* const member = roster_.MemberOf(from, bye.rank(), bye.incarnation());
   // Before all have gathered only one that was done in a life of shard 0 before can be.
   if (member == nullptr || (!gathered_ && !member->hello.done()))
     return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
@@ -244,14 +224,14 @@ void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions*
 }
 
 void Coordinator::OnFailure(Peer from, const pb::Bye& bye, Time now, ControlActions* out) {
-  if (IsOnAnotherConnection(from, bye.rank(), bye.incarnation()))
+  if (roster_.IsOnAnotherConnection(from, bye.rank(), bye.incarnation()))
     return EmitSend(from, Refusal(Code::kNotAllowed, "say hello first", pb::Refuse::retry), out);
   const Status error = ErrorFromPeer(bye.code(), bye.sentence());
   Message end;  // whoever it is may go
   end.head.mutable_end()->set_code(static_cast<uint32_t>(ExitCode(error)));
   end.head.mutable_end()->set_sentence(error.message());
   EmitSend(from, std::move(end), out);
-  Worker* const member = MemberOf(from, bye.rank(), bye.incarnation());
+  Worker* const member = roster_.MemberOf(from, bye.rank(), bye.incarnation());
   if (member == nullptr || member->presence == Presence::kDone) return;
   const bool lost = member->presence == Presence::kLost;
   if (lost && !member->may_return) return;  // it said so before, or the others go on without it
@@ -259,7 +239,8 @@ void Coordinator::OnFailure(Peer from, const pb::Bye& bye, Time now, ControlActi
   const bool data_of_its_own =
       options_.elasticity.shrink() && error.code() == Code::kBadData && gathered_;
   if (IsLasting(error.code()) && !data_of_its_own) {
-    return Abort(error.code(), Name(bye.rank()) + " ended the job: " + error.message(), now, out);
+    return Abort(error.code(), roster_.Name(bye.rank()) + " ended the job: " + error.message(), now,
+                 out);
   }
   const Code code = IsLasting(error.code()) ? error.code() : Code::kPeerLost;
   Lose(bye.rank(), {"it left: " + error.message(), code, true}, now, out);
@@ -272,12 +253,6 @@ Message Coordinator::GivenUp(uint64_t incarnation) const {
     return message;
   }
   return Refusal(Code::kNotAllowed, "given up while silent", pb::Refuse::rejoin);
-}
-
-std::string Coordinator::Name(uint32_t rank) const {
-  const pb::Hello& hello = workers_[rank].hello;
-  return "worker " + std::to_string(rank) + " (" + hello.host() + ", pid " +
-         std::to_string(hello.pid()) + ")";
 }
 
 }  // namespace tern::protocol

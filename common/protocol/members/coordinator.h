@@ -38,7 +38,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,6 +45,7 @@
 #include "common/protocol/members/control.h"
 #include "common/protocol/members/farewell.h"
 #include "common/protocol/members/recovery.h"
+#include "common/protocol/members/roster.h"
 #include "common/protocol/members/stragglers.h"
 
 namespace tern::protocol {
@@ -61,56 +61,16 @@ class Coordinator : public Control {
   void OnFailure(const Status& status, Time now, ControlActions* out) override;
   const RoundLane& lane() const override { return lane_; }
 
-  struct Worker {
-    enum class Presence { kAbsent, kPresent, kLost, kDone };
-    Presence presence = Presence::kAbsent;
-    bool suspect = false;
-    bool awaited = false;     // silent for longer than dead_after, but not lost: no other is heard
-    bool may_return = false;  // lost, and its process may live and come back with the state
-    bool joining = false;     // was told to fetch State and has not got it
-    bool begins = false;      // ... from the servers, as all do
-    uint64_t incarnation = 0;
-    uint64_t epoch = 0;        // it was admitted in, as it or we said
-    uint64_t first_epoch = 0;  // the first of its process, under whatever incarnation
-    Peer peer = 0;
-    pb::Hello hello;
-    Time heard_at{}, moved_at{}, lost_at{};
-    Time excused_at{};  // its silence until then does not count: shard 0 heard nobody
-    uint64_t progress = 0;
-    uint64_t applied = 0;
-    uint64_t steps_done = 0;  // from its Bye
-    bool waiting = true;
-    uint64_t rival = 0;  // another incarnation that asks for this rank, since when
-    Time rival_since{};
-    pb::Counters counters;
-    uint64_t late_told = 0;         // of counters.late, in the log
-    pb::Figures figures;            // from its Bye
-    std::vector<uint64_t> retired;  // incarnations that were given up or replaced; the newest few
-  };
-  const std::vector<Worker>& workers() const { return workers_; }
+  using Worker = Roster::Worker;
+  const std::vector<Worker>& workers() const { return roster_.workers; }
   bool running() const { return gathered_ && !farewell_.started(); }
   bool ending() const { return farewell_.started(); }
-  uint64_t steps() const { return steps_; }
+  uint64_t steps() const { return roster_.steps; }
   // Another value: all have gone back to a checkpoint, or begun from one. Workers that have yet to
   // take it up are `joining`.
   uint64_t beginning() const { return beginning_; }
 
  private:
-  struct Follower {
-    Peer peer = 0;
-    uint64_t incarnation = 0;
-    Time heard_at{};
-    bool silent = false;
-    pb::Hello hello;
-    uint64_t rival = 0;  // another incarnation that asks for this place, since when
-    Time rival_since{};
-  };
-
-  // Of a worker that is there or was lost: who says so on the connection that it has its place by.
-  // Null for anybody else, whatever it claims to be.
-  Worker* MemberOf(Peer from, uint32_t rank, uint64_t incarnation);
-  // A member whose hello on a newer connection was overtaken by an older one, or is not here yet.
-  bool IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnation) const;
   // A sign of life of a member.
   void Hear(Worker* worker, Time now);
   // Whether shard 0 heard nobody, for some time now, who holds the state: its link may be down.
@@ -121,7 +81,7 @@ class Coordinator : public Control {
   void OnWorkerHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
   void OnShardHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
   // Whether a hello may have the shard's place; answers it if not.
-  bool MayTakePlace(Follower* place, Peer from, const pb::Hello& hello, Time now,
+  bool MayTakePlace(Roster::Shard* place, Peer from, const pb::Hello& hello, Time now,
                     ControlActions* out);
   // Whether a hello of another incarnation may have the rank; answers it if not.
   bool MayTake(Worker* worker, Peer from, const pb::Hello& hello, Time now, ControlActions* out);
@@ -162,11 +122,8 @@ class Coordinator : public Control {
   bool HasBegun();
   // Of workers that were ever admitted: whether there are any, who are told to come anew then.
   bool CallAnew(Time now, ControlActions* out);
-  bool NobodyHoldsState() const;
   // What all daemons that are here have on their disks; `own` becomes this one's.
   std::vector<Offer> Offers(pb::Hello* own) const;
-  // Whether a worker other than `except` holds the state of the running job or may return with it.
-  bool MayHoldStateBeside(const Worker* except) const;
   // Nobody has begun, and there is no checkpoint to go on from. False: it ends, since some are
   // there.
   bool MayBeginAnew(const std::vector<Offer>& offers, Time now, ControlActions* out);
@@ -196,22 +153,11 @@ class Coordinator : public Control {
   std::vector<Farewell::Guest> Guests() const;
   // What one whose incarnation is no longer good has to do.
   Message GivenUp(uint64_t incarnation) const;
-  // Makes it nobody, and remembers its incarnation.
-  static void Retire(Worker* worker);
-  static bool IsLive(const Worker& worker) {
-    return worker.presence == Worker::Presence::kPresent ||
-           worker.presence == Worker::Presence::kDone;
-  }
-  size_t Live() const;
-  std::string LiveText() const;           // "3 of 4 workers"
-  std::string Name(uint32_t rank) const;  // "worker 1 (node3, pid 4711)"
-  Worker* ByPeer(Peer peer);
 
   ControlOptions options_;
   RoundLane lane_;
-  std::vector<Worker> workers_;
+  Roster roster_;
   Stragglers stragglers_;
-  std::map<uint32_t, Follower> followers_;  // by shard
   bool gathered_ = false;
   bool going_back_ = false;  // gathering what had begun
   bool called_ = false;      // ... and everybody who was there has been told to come
@@ -221,9 +167,6 @@ class Coordinator : public Control {
   uint64_t beginning_ = 0;
   uint64_t reached_ = 0;  // round before going back
   Farewell farewell_;
-  uint64_t epoch_ = 0;
-  uint64_t run_ = 0;            // of this run of the job
-  uint64_t steps_ = 0;          // rounds of the job, as the first worker said
   Code stop_code_ = Code::kOk;  // 130 or 143 once asked to stop
   Time started_at_{}, pulse_at_{};
 };

@@ -11,7 +11,6 @@ namespace {
 
 using Presence = Coordinator::Worker::Presence;
 
-constexpr size_t kRetired = 8;      // incarnations of a rank that are remembered
 constexpr size_t kHostBytes = 256;  // of a host's name, as messages tell it
 
 Message Replaced(uint32_t rank) {
@@ -35,21 +34,21 @@ void Coordinator::OnHello(Peer from, const pb::Hello& said, Time now, ControlAct
 }
 
 void Coordinator::OnWorkerHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
-  if (hello.rank() >= workers_.size()) {
+  if (hello.rank() >= roster_.workers.size()) {
     return EmitSend(from,
                     Refusal(Code::kMismatch,
                             "there is no worker " + std::to_string(hello.rank()) +
-                                ": the job has " + std::to_string(workers_.size()),
+                                ": the job has " + std::to_string(roster_.workers.size()),
                             pb::Refuse::leave),
                     out);
   }
-  if (steps_ != 0 && hello.steps() != steps_) {
+  if (roster_.steps != 0 && hello.steps() != roster_.steps) {
     const std::string sentence = "worker " + std::to_string(hello.rank()) + " counts " +
                                  std::to_string(hello.steps()) + " steps, others " +
-                                 std::to_string(steps_) + "; give all workers the same data";
+                                 std::to_string(roster_.steps) + "; give all workers the same data";
     return EmitSend(from, Refusal(Code::kMismatch, sentence, pb::Refuse::leave), out);
   }
-  Worker& worker = workers_[hello.rank()];
+  Worker& worker = roster_.workers[hello.rank()];
   const bool retired = std::find(worker.retired.begin(), worker.retired.end(),
                                  hello.incarnation()) != worker.retired.end();
   if (retired ||
@@ -107,8 +106,8 @@ bool Coordinator::MayTake(Worker* worker, Peer from, const pb::Hello& hello, Tim
   }
   EmitSend(from,
            Refusal(Code::kNotAllowed,
-                   "rank " + std::to_string(hello.rank()) + " is taken by " + Name(hello.rank()) +
-                       ", which is alive",
+                   "rank " + std::to_string(hello.rank()) + " is taken by " +
+                       roster_.Name(hello.rank()) + ", which is alive",
                    pb::Refuse::leave),
            out);
   EmitLog(
@@ -117,29 +116,21 @@ bool Coordinator::MayTake(Worker* worker, Peer from, const pb::Hello& hello, Tim
   return false;
 }
 
-void Coordinator::Retire(Worker* worker) {
-  std::vector<uint64_t> retired = std::move(worker->retired);
-  if (worker->incarnation != 0) retired.push_back(worker->incarnation);
-  if (retired.size() > kRetired) retired.erase(retired.begin());
-  *worker = Worker{};
-  worker->retired = std::move(retired);
-}
-
 void Coordinator::Admit(Worker* worker, Peer from, const pb::Hello& hello, Time now,
                         ControlActions* out) {
   const bool back = worker->presence == Presence::kLost || worker->awaited;
   const uint64_t first_epoch = worker->first_epoch;
   // All who held the state of the job are gone then.
-  const bool without_state =
-      gathered_ && options_.workers_hold_state && hello.fresh() && !MayHoldStateBeside(worker);
-  const std::string again = Name(hello.rank()) + " was started again";
+  const bool without_state = gathered_ && options_.workers_hold_state && hello.fresh() &&
+                             !roster_.MayHoldStateBeside(worker);
+  const std::string again = roster_.Name(hello.rank()) + " was started again";
   if (without_state && CanGoBack()) {
     LoseState(again, Code::kPeerLost, now, out);
   } else if (gathered_ && TakesAllBack(hello)) {
     GoBack(again + ", and what it had of its own is on its disk alone", now, out);
   }
   if (worker->awaited) Excuse(now);
-  Retire(worker);
+  worker->Retire();
   stragglers_.Forget(hello.rank());
   worker->presence = Presence::kPresent;
   worker->incarnation = hello.incarnation();
@@ -148,13 +139,13 @@ void Coordinator::Admit(Worker* worker, Peer from, const pb::Hello& hello, Time 
   worker->hello = hello;
   worker->heard_at = worker->moved_at = now;
   worker->applied = hello.applied();
-  steps_ = hello.steps();
-  EmitLog(Name(hello.rank()) + (back ? " has come back" : " is here"), out);
+  roster_.steps = hello.steps();
+  EmitLog(roster_.Name(hello.rank()) + (back ? " has come back" : " is here"), out);
   if (!gathered_) return GatherIfComplete(now, out);
   if (without_state) return LoseState(again, Code::kPeerLost, now, out);
   worker->joining = options_.workers_hold_state && hello.fresh();
-  worker->epoch = ++epoch_;
-  worker->first_epoch = hello.fresh() ? epoch_ : first_epoch;
+  worker->epoch = ++roster_.epoch;
+  worker->first_epoch = hello.fresh() ? roster_.epoch : first_epoch;
   PublishMembers(out);
   Welcome(*worker, out);
   GreetLane(*worker, out);
@@ -163,8 +154,8 @@ void Coordinator::Admit(Worker* worker, Peer from, const pb::Hello& hello, Time 
 bool Coordinator::CannotGather(Time now, ControlActions* out) {
   bool anyone_has_state = false, begun = false;
   uint64_t floor = 0;
-  for (const Worker& worker : workers_) {
-    if (!IsLive(worker)) continue;
+  for (const Worker& worker : roster_.workers) {
+    if (!worker.live()) continue;
     begun |= worker.hello.epoch() != 0;
     anyone_has_state |= !worker.hello.fresh();
     floor = std::max(floor, worker.hello.floor());
@@ -174,10 +165,10 @@ bool Coordinator::CannotGather(Time now, ControlActions* out) {
     return true;
   }
   bool removed = false;
-  for (Worker& worker : workers_) {
+  for (Worker& worker : roster_.workers) {
     // What a worker below the floor needs is gone: its rank was taken while it was away. It may
     // have advanced since it said hello, so it is asked again.
-    if (!IsLive(worker) || worker.hello.fresh() || worker.hello.applied() >= floor) continue;
+    if (!worker.live() || worker.hello.fresh() || worker.hello.applied() >= floor) continue;
     Message again = Refusal(Code::kNotAllowed, "say hello again", pb::Refuse::retry);
     again.head.mutable_refuse()->set_floor(floor);
     EmitSend(worker.peer, std::move(again), out);
@@ -191,19 +182,19 @@ bool Coordinator::HasGathered(Time now) const {
   if (going_back_) return HasGatheredAgain(now);
   uint32_t live = 0;
   bool anyone_has_state = false;
-  for (const Worker& worker : workers_) {
-    live += IsLive(worker);
-    anyone_has_state |= IsLive(worker) && !worker.hello.fresh();
+  for (const Worker& worker : roster_.workers) {
+    live += worker.live();
+    anyone_has_state |= worker.live() && !worker.hello.fresh();
   }
-  if (live == workers_.size()) return true;
+  if (live == roster_.workers.size()) return true;
   if (!options_.elasticity.shrink() || live < options_.elasticity.min_workers || !anyone_has_state)
     return false;
   if (now - started_at_ > options_.timings.start_timeout) return true;
   // After a restart: all but those whom they had gone on without.
-  for (uint32_t rank = 0; rank < workers_.size(); ++rank) {
-    if (IsLive(workers_[rank])) continue;
-    for (const Worker& worker : workers_) {
-      if (!IsLive(worker) || worker.hello.fresh()) continue;
+  for (uint32_t rank = 0; rank < roster_.workers.size(); ++rank) {
+    if (roster_.workers[rank].live()) continue;
+    for (const Worker& worker : roster_.workers) {
+      if (!worker.live() || worker.hello.fresh()) continue;
       const auto& gone = worker.hello.gone();
       if (std::find(gone.begin(), gone.end(), rank) == gone.end()) return false;
     }
@@ -220,48 +211,41 @@ void Coordinator::GatherIfComplete(Time now, ControlActions* out) {
   }
   AdmitGathered(now);
   PublishMembers(out);
-  for (const Worker& worker : workers_) {
-    if (IsLive(worker)) GreetLane(worker, out);
+  for (const Worker& worker : roster_.workers) {
+    if (worker.live()) GreetLane(worker, out);
   }
-  for (const Worker& worker : workers_) {
-    if (IsLive(worker)) Welcome(worker, out);
+  for (const Worker& worker : roster_.workers) {
+    if (worker.live()) Welcome(worker, out);
   }
-  EmitLog(Live() == workers_.size() ? "all " + std::to_string(workers_.size()) + " workers are here"
-                                    : "going on with " + LiveText(),
+  EmitLog(roster_.Live() == roster_.workers.size()
+              ? "all " + std::to_string(roster_.workers.size()) + " workers are here"
+              : "going on with " + roster_.LiveText(),
           out);
   EndIfAllDone(now, out);
 }
 
 void Coordinator::AdmitGathered(Time now) {
   bool anyone_has_state = false;
-  for (const Worker& worker : workers_) {
-    epoch_ = std::max(epoch_, worker.epoch);
-    if (!IsLive(worker) || worker.hello.fresh()) continue;
+  for (const Worker& worker : roster_.workers) {
+    roster_.epoch = std::max(roster_.epoch, worker.epoch);
+    if (!worker.live() || worker.hello.fresh()) continue;
     anyone_has_state = true;
-    if (worker.hello.run() != 0) run_ = worker.hello.run();
+    if (worker.hello.run() != 0) roster_.run = worker.hello.run();
   }
   const bool goes_back = std::exchange(going_back_, false) || begin_.from.has_value();
   called_ = asking_ = false;
-  if (!anyone_has_state && !goes_back) run_ = options_.incarnation;  // as good a name as any
+  if (!anyone_has_state && !goes_back) roster_.run = options_.incarnation;  // as good a name as any
   gathered_ = true;
-  ++epoch_;
-  for (Worker& worker : workers_) {
-    if (!IsLive(worker)) continue;
-    worker.epoch = epoch_;
+  ++roster_.epoch;
+  for (Worker& worker : roster_.workers) {
+    if (!worker.live()) continue;
+    worker.epoch = roster_.epoch;
     worker.moved_at = now;
     worker.begins = goes_back;
     worker.joining =
         goes_back || (options_.workers_hold_state && anyone_has_state && worker.hello.fresh());
-    if (worker.joining || worker.first_epoch == 0) worker.first_epoch = epoch_;
+    if (worker.joining || worker.first_epoch == 0) worker.first_epoch = roster_.epoch;
   }
-}
-
-size_t Coordinator::Live() const {
-  return static_cast<size_t>(std::count_if(workers_.begin(), workers_.end(), IsLive));
-}
-
-std::string Coordinator::LiveText() const {
-  return std::to_string(Live()) + " of " + std::to_string(workers_.size()) + " workers";
 }
 
 void Coordinator::Welcome(const Worker& worker, ControlActions* out) {
@@ -270,7 +254,7 @@ void Coordinator::Welcome(const Worker& worker, ControlActions* out) {
   welcome->set_incarnation(options_.incarnation);
   welcome->set_epoch(worker.epoch);
   welcome->set_needs_state(worker.joining);
-  welcome->set_run(run_);
+  welcome->set_run(roster_.run);
   if (worker.begins && begin_.workers_load && begin_.from.has_value()) {
     *welcome->mutable_resume() = *begin_.from;
   } else if (worker.begins) {
@@ -282,12 +266,12 @@ void Coordinator::Welcome(const Worker& worker, ControlActions* out) {
 
 pb::Members Coordinator::Members() const {
   pb::Members members;
-  members.set_epoch(epoch_);
-  members.set_steps(steps_);
-  members.set_run(run_);
-  for (uint32_t rank = 0; rank < workers_.size(); ++rank) {
-    const Worker& worker = workers_[rank];
-    const bool removed = options_.elasticity.shrink() && !IsLive(worker);
+  members.set_epoch(roster_.epoch);
+  members.set_steps(roster_.steps);
+  members.set_run(roster_.run);
+  for (uint32_t rank = 0; rank < roster_.workers.size(); ++rank) {
+    const Worker& worker = roster_.workers[rank];
+    const bool removed = options_.elasticity.shrink() && !worker.live();
     members.add_incarnations(removed ? 0 : worker.incarnation);
     if (worker.joining && !worker.begins && !removed) members.add_joining(rank);
   }
@@ -306,7 +290,7 @@ void Coordinator::PublishMembers(ControlActions* out) {
   lane_.OnMembers(message.head.members(), &sends);
   EmitSends(std::move(sends), out);
   EmitMembers(message.head.members(), out);
-  for (const auto& [shard, follower] : followers_) {
+  for (const auto& [shard, follower] : roster_.shards) {
     if (follower.peer != 0) EmitSend(follower.peer, message, out);
   }
 }

@@ -24,12 +24,12 @@ void Coordinator::GoBack(const std::string& why, Time now, ControlActions* out) 
   going_back_ = called_ = true;
   started_at_ = now;
   asking_ = false;
-  for (Worker& worker : workers_) {
+  for (Worker& worker : roster_.workers) {
     reached_ = std::max(reached_, worker.applied);
-    if (IsLive(worker)) {
+    if (worker.live()) {
       TellToGoBack(&worker, out);
     } else if (!options_.elasticity.shrink()) {
-      Retire(&worker);  // its place is free
+      worker.Retire();  // its place is free
     }
   }
 }
@@ -38,8 +38,8 @@ void Coordinator::TellToGoBack(Worker* worker, ControlActions* out) {
   Message message;
   message.head.mutable_go_back()->set_incarnation(worker->incarnation);
   EmitSend(worker->peer, std::move(message), out);
-  epoch_ = std::max(epoch_, worker->epoch);
-  Retire(worker);
+  roster_.epoch = std::max(roster_.epoch, worker->epoch);
+  worker->Retire();
 }
 
 void Coordinator::LoseState(const std::string& what, Code code, Time now, ControlActions* out) {
@@ -47,19 +47,6 @@ void Coordinator::LoseState(const std::string& what, Code code, Time now, Contro
       (what.empty() ? "" : what + "; ") + "no live worker holds the state of the job";
   if (CanGoBack()) return GoBack(sentence, now, out);
   Abort(code, sentence, now, out);
-}
-
-bool Coordinator::MayHoldStateBeside(const Worker* except) const {
-  return std::any_of(workers_.begin(), workers_.end(), [except](const Worker& worker) {
-    const bool here = IsLive(worker) && !worker.joining;
-    return &worker != except && (here || worker.may_return);
-  });
-}
-
-bool Coordinator::NobodyHoldsState() const {
-  return std::none_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
-    return IsLive(worker) && (!worker.hello.fresh() || worker.hello.done());
-  });
 }
 
 bool Coordinator::TakesAllBack(const pb::Hello& hello) const {
@@ -70,14 +57,15 @@ bool Coordinator::TakesAllBack(const pb::Hello& hello) const {
   // Of its two newest all others have one (client/train/checkpoints.h).
   const auto& offers = hello.checkpoints();
   return std::count_if(offers.begin(), offers.end(),
-                       [this](const auto& one) { return one.run() == run_; }) >= 2;
+                       [this](const auto& one) { return one.run() == roster_.run; }) >= 2;
 }
 
 bool Coordinator::HasGatheredAgain(Time now) const {
-  if (Live() == workers_.size()) return true;
-  if (!options_.elasticity.shrink() || Live() < options_.elasticity.min_workers) return false;
+  if (roster_.Live() == roster_.workers.size()) return true;
+  if (!options_.elasticity.shrink() || roster_.Live() < options_.elasticity.min_workers)
+    return false;
   const bool all_heard_of =
-      std::none_of(workers_.begin(), workers_.end(),
+      std::none_of(roster_.workers.begin(), roster_.workers.end(),
                    [](const Worker& worker) { return worker.presence == Presence::kAbsent; });
   // Who is told to come anew does so at once.
   return all_heard_of || now - started_at_ > (called_ ? options_.timings.dead_after
@@ -86,27 +74,27 @@ bool Coordinator::HasGatheredAgain(Time now) const {
 
 bool Coordinator::NeedsBegin() const {
   if (options_.begins_from_shards) {  // unless nobody needs the parameters any more
-    return going_back_ || std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
-             return IsLive(worker) && !worker.hello.done();
-           });
+    return going_back_ ||
+           std::any_of(roster_.workers.begin(), roster_.workers.end(),
+                       [](const Worker& worker) { return worker.live() && !worker.hello.done(); });
   }
-  if (!NobodyHoldsState()) return false;
+  if (!roster_.NobodyHoldsState()) return false;
   pb::Hello own;
   return options_.resumes || HasAny(Offers(&own));
 }
 
 bool Coordinator::HasBegun() {
   bool begun = going_back_;
-  for (const Worker& worker : workers_) {
-    if (!IsLive(worker)) continue;
+  for (const Worker& worker : roster_.workers) {
+    if (!worker.live()) continue;
     begun |= worker.hello.epoch() != 0 || worker.hello.run() != 0;
-    if (worker.hello.run() != 0) run_ = worker.hello.run();
+    if (worker.hello.run() != 0) roster_.run = worker.hello.run();
     if (!worker.hello.fresh()) reached_ = std::max(reached_, worker.hello.applied());
   }
   if (!begun || going_back_) return begun;
   going_back_ = true;
-  for (Worker& worker : workers_) {
-    if (!IsLive(worker)) worker.presence = Presence::kLost;  // `shrink`: it goes on without
+  for (Worker& worker : roster_.workers) {
+    if (!worker.live()) worker.presence = Presence::kLost;  // `shrink`: it goes on without
   }
   return true;
 }
@@ -114,8 +102,8 @@ bool Coordinator::HasBegun() {
 // Whoever was ever admitted may have spoken to a lane: only a new incarnation is sure not to have.
 bool Coordinator::CallAnew(Time now, ControlActions* out) {
   bool told = false;
-  for (Worker& worker : workers_) {
-    if (!IsLive(worker) || worker.hello.epoch() == 0) continue;
+  for (Worker& worker : roster_.workers) {
+    if (!worker.live() || worker.hello.epoch() == 0) continue;
     TellToGoBack(&worker, out);
     told = true;
   }
@@ -129,13 +117,13 @@ bool Coordinator::ShardsHaveOffered(Time now, ControlActions* out) {
   if (going_back_ && !asking_) {  // what they have by now, not what they had when they came
     asking_ = true;
     asked_at_ = now - options_.timings.hello_retry;
-    for (auto& [shard, follower] : followers_) {
+    for (auto& [shard, follower] : roster_.shards) {
       if (options_.Keeps(shard)) follower.incarnation = 0;
     }
   }
   bool all = true;
   const bool asks = now - asked_at_ >= options_.timings.hello_retry;
-  for (const auto& [shard, follower] : followers_) {
+  for (const auto& [shard, follower] : roster_.shards) {
     if (!options_.Keeps(shard) || follower.incarnation != 0) continue;
     all = false;
     if (!asks || follower.peer == 0) continue;
@@ -149,8 +137,8 @@ bool Coordinator::ShardsHaveOffered(Time now, ControlActions* out) {
 
 std::vector<Offer> Coordinator::Offers(pb::Hello* own) const {
   std::vector<Offer> offers;
-  for (const Worker& worker : workers_) {
-    if (!IsLive(worker)) continue;
+  for (const Worker& worker : roster_.workers) {
+    if (!worker.live()) continue;
     offers.push_back({WhoOffers("worker ", worker.hello.rank(), worker.hello.host()), &worker.hello,
                       options_.workers_hold_state});
   }
@@ -159,7 +147,7 @@ std::vector<Offer> Coordinator::Offers(pb::Hello* own) const {
     options_.saved().AddTo(own);
     offers.push_back({WhoOffers("server shard ", 0, options_.expected.host()), own});
   }
-  for (const auto& [shard, follower] : followers_) {
+  for (const auto& [shard, follower] : roster_.shards) {
     if (options_.Keeps(shard))
       offers.push_back({WhoOffers("server shard ", shard, follower.hello.host()), &follower.hello});
   }
@@ -169,7 +157,7 @@ std::vector<Offer> Coordinator::Offers(pb::Hello* own) const {
 bool Coordinator::MayBeginAnew(const std::vector<Offer>& offers, Time now, ControlActions* out) {
   if (const std::string why = WhyNotAnew(offers); !why.empty()) {
     // Shards that keep nothing are told too, once they are here.
-    const bool all_here = std::all_of(followers_.begin(), followers_.end(),
+    const bool all_here = std::all_of(roster_.shards.begin(), roster_.shards.end(),
                                       [](const auto& one) { return one.second.peer != 0; });
     if (all_here) Abort(Code::kBadData, why, now, out);
     return false;
@@ -199,8 +187,8 @@ bool Coordinator::MayBegin(Time now, ControlActions* out) {
   if (!ShardsHaveOffered(now, out)) return false;
   pb::Hello own;
   const std::vector<Offer> offers = Offers(&own);
-  begin_ =
-      Choose(offers, begun && options_.begins_from_shards ? std::optional(run_) : std::nullopt);
+  begin_ = Choose(offers,
+                  begun && options_.begins_from_shards ? std::optional(roster_.run) : std::nullopt);
   if (!begin_.from.has_value()) {
     if (!begun && !MayBeginAnew(offers, now, out)) return false;
     if (begun && !options_.begins_from_shards) {
@@ -210,7 +198,7 @@ bool Coordinator::MayBegin(Time now, ControlActions* out) {
       return false;
     }
   } else {
-    run_ = begin_.from->run();
+    roster_.run = begin_.from->run();
   }
   if (begun || begin_.from.has_value()) SayWhereFrom(out);
   // Also where all begins anew: shards that have not died may be in the middle of a run whose

@@ -17,7 +17,7 @@ constexpr uint64_t kLateAgain = 100;  // rounds between two words on one who is 
 void Coordinator::OnTimer(Time now, ControlActions* out) {
   if (farewell_.started()) return farewell_.OnTimer(now, out);
   if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
-  for (uint32_t rank = 0; rank < workers_.size() && !farewell_.started(); ++rank)
+  for (uint32_t rank = 0; rank < roster_.workers.size() && !farewell_.started(); ++rank)
     CheckSilence(rank, now, out);
   if (!farewell_.started()) CheckFollowers(now, out);
   if (!farewell_.started() && !gathered_ && (options_.elasticity.shrink() || going_back_))
@@ -28,9 +28,9 @@ void Coordinator::OnTimer(Time now, ControlActions* out) {
   if (farewell_.started() || gathered_ || now <= deadline) return;
   std::string missing;
   bool done = false;
-  for (uint32_t rank = 0; rank < workers_.size(); ++rank) {
-    done |= workers_[rank].presence == Presence::kDone;
-    if (!IsLive(workers_[rank]))
+  for (uint32_t rank = 0; rank < roster_.workers.size(); ++rank) {
+    done |= roster_.workers[rank].presence == Presence::kDone;
+    if (!roster_.workers[rank].live())
       missing += (missing.empty() ? "no hello from worker " : ", ") + std::to_string(rank);
   }
   if (missing.empty()) missing = "a server shard did not say what it can go back to";
@@ -45,15 +45,15 @@ void Coordinator::SendPulses(Time now, ControlActions* out) {
   Message message;
   pb::Pulse* pulse = message.head.mutable_pulse();
   pulse->set_incarnation(options_.incarnation);
-  pulse->set_epoch(gathered_ ? epoch_ : 0);
+  pulse->set_epoch(gathered_ ? roster_.epoch : 0);
   pulse->set_floor(lane_.floor());
-  for (uint32_t rank = 0; rank < workers_.size(); ++rank) {
-    if (!IsLive(workers_[rank])) pulse->add_absent(rank);
+  for (uint32_t rank = 0; rank < roster_.workers.size(); ++rank) {
+    if (!roster_.workers[rank].live()) pulse->add_absent(rank);
   }
-  for (const Worker& worker : workers_) {
+  for (const Worker& worker : roster_.workers) {
     if (worker.peer != 0) EmitSend(worker.peer, message, out);
   }
-  for (const auto& [shard, follower] : followers_) {
+  for (const auto& [shard, follower] : roster_.shards) {
     if (follower.peer != 0) EmitSend(follower.peer, message, out);
   }
 }
@@ -67,15 +67,15 @@ Time Coordinator::ProgressTimeout(const Worker& worker) const {
 }
 
 void Coordinator::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
-  Worker& worker = workers_[rank];
+  Worker& worker = roster_.workers[rank];
   if (worker.presence == Presence::kLost && options_.elasticity.on_loss == OnLoss::kWait &&
       now - worker.lost_at > options_.timings.wait_timeout) {
     return Abort(Code::kPeerLost,
-                 Name(rank) + " was lost and nobody took its place within " +
+                 roster_.Name(rank) + " was lost and nobody took its place within " +
                      SecondsText(options_.timings.wait_timeout),
                  now, out);
   }
-  if (!IsLive(worker)) return;
+  if (!worker.live()) return;
   const Time silent = now - std::max(worker.heard_at, worker.excused_at);
   if (silent > options_.timings.dead_after) {
     if (!worker.joining && HearsNobody(now)) return Await(rank, now, out);
@@ -89,7 +89,7 @@ void Coordinator::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
   }
   if (silent > options_.timings.suspect_after && !worker.suspect) {
     worker.suspect = true;
-    EmitLog(Name(rank) + " is suspect: silent for " + SecondsText(silent) + ", at round " +
+    EmitLog(roster_.Name(rank) + " is suspect: silent for " + SecondsText(silent) + ", at round " +
                 std::to_string(worker.applied + 1),
             out);
   }
@@ -98,27 +98,27 @@ void Coordinator::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
 bool Coordinator::HearsNobody(Time now) const {
   if (!gathered_ || options_.elasticity.on_loss == OnLoss::kFail || stop_code_ != Code::kOk)
     return false;
-  return std::none_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
-    return IsLive(worker) && !worker.joining &&
+  return std::none_of(roster_.workers.begin(), roster_.workers.end(), [&](const Worker& worker) {
+    return worker.live() && !worker.joining &&
            now - worker.heard_at <= options_.timings.suspect_after;
   });
 }
 
 void Coordinator::Excuse(Time now) {
   Time last{};
-  for (const Worker& worker : workers_) {
-    if (IsLive(worker)) last = std::max(last, worker.heard_at);
+  for (const Worker& worker : roster_.workers) {
+    if (worker.live()) last = std::max(last, worker.heard_at);
   }
-  for (Worker& worker : workers_) {
-    if (IsLive(worker) && worker.heard_at + options_.timings.suspect_after >= last)
+  for (Worker& worker : roster_.workers) {
+    if (worker.live() && worker.heard_at + options_.timings.suspect_after >= last)
       worker.excused_at = worker.moved_at = now;
   }
 }
 
 void Coordinator::Await(uint32_t rank, Time now, ControlActions* out) {
-  Worker& worker = workers_[rank];
+  Worker& worker = roster_.workers[rank];
   const Time silent = now - worker.heard_at;
-  const std::string what = Name(rank) + " is silent for " + SecondsText(silent);
+  const std::string what = roster_.Name(rank) + " is silent for " + SecondsText(silent);
   if (silent > options_.timings.wait_timeout) {
     if (options_.elasticity.shrink())
       return Lose(rank, {"silent for " + SecondsText(silent)}, now, out);
@@ -133,7 +133,7 @@ void Coordinator::Await(uint32_t rank, Time now, ControlActions* out) {
 }
 
 void Coordinator::CheckFollowers(Time now, ControlActions* out) {
-  for (auto& [shard, follower] : followers_) {
+  for (auto& [shard, follower] : roster_.shards) {
     const Time silent = now - follower.heard_at;
     const std::string name = "server shard " + std::to_string(shard);
     if (silent > (gathered_ || going_back_ ? options_.timings.server_return_timeout
@@ -150,15 +150,15 @@ void Coordinator::CheckFollowers(Time now, ControlActions* out) {
 }
 
 void Coordinator::Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* out) {
-  Worker& worker = workers_[rank];
-  const std::string what = Name(rank) + " was lost at round " +
+  Worker& worker = roster_.workers[rank];
+  const std::string what = roster_.Name(rank) + " was lost at round " +
                            std::to_string(std::max(worker.applied, lane_.floor()) + 1) + ": " +
                            loss.why;
   const bool waits = options_.elasticity.on_loss == OnLoss::kWait;
   if (!gathered_ && !(going_back_ && !waits)) {
     EmitLog(what, out);  // its place is free again
     worker = Worker{};
-    if (Live() == 0) steps_ = 0;
+    if (roster_.Live() == 0) roster_.steps = 0;
     return;
   }
   worker.presence = Presence::kLost;
@@ -168,7 +168,7 @@ void Coordinator::Lose(uint32_t rank, const Loss& loss, Time now, ControlActions
   if (options_.elasticity.on_loss == OnLoss::kFail) return Abort(loss.code, what, now, out);
   if (!waits) return GoOnWithout(what, loss.code, now, out);
   if (stop_code_ != Code::kOk) return Abort(stop_code_, "stopped by a signal; " + what, now, out);
-  if (!MayHoldStateBeside(nullptr)) return LoseState(what, loss.code, now, out);
+  if (!roster_.MayHoldStateBeside(nullptr)) return LoseState(what, loss.code, now, out);
   EmitLog(what + "; waiting for its return for up to " + SecondsText(options_.timings.wait_timeout),
           out);
 }
@@ -176,27 +176,27 @@ void Coordinator::Lose(uint32_t rank, const Loss& loss, Time now, ControlActions
 void Coordinator::GoOnWithout(const std::string& what, Code code, Time now, ControlActions* out) {
   if (going_back_) return EmitLog(what, out);  // GatherIfComplete goes on without it
   if (stop_code_ != Code::kOk) code = stop_code_;
-  const bool anyone = MayHoldStateBeside(nullptr);
-  const bool too_few = Live() < options_.elasticity.min_workers;
+  const bool anyone = roster_.MayHoldStateBeside(nullptr);
+  const bool too_few = roster_.Live() < options_.elasticity.min_workers;
   if (!anyone && !(too_few && CanGoBack())) return LoseState(what, code, now, out);
   if (too_few) {
     return Abort(code,
-                 what + "; " + LiveText() + " are left, and faults.min_workers is " +
+                 what + "; " + roster_.LiveText() + " are left, and faults.min_workers is " +
                      std::to_string(options_.elasticity.min_workers),
                  now, out);
   }
-  EmitLog(what + "; going on with " + LiveText(), out);
-  ++epoch_;
+  EmitLog(what + "; going on with " + roster_.LiveText(), out);
+  ++roster_.epoch;
   PublishMembers(out);
   EndIfAllDone(now, out);
 }
 
 void Coordinator::NameIfLate(uint32_t rank, ControlActions* out) {
-  Worker& worker = workers_[rank];
+  Worker& worker = roster_.workers[rank];
   const uint64_t late = worker.counters.late();
   if (late == 0 || (worker.late_told != 0 && late < worker.late_told + kLateAgain)) return;
   worker.late_told = late;
-  EmitLog(Name(rank) + " was late in " + std::to_string(late) +
+  EmitLog(roster_.Name(rank) + " was late in " + std::to_string(late) +
               " rounds so far: they closed without its gradient",
           out);
 }
@@ -204,9 +204,10 @@ void Coordinator::NameIfLate(uint32_t rank, ControlActions* out) {
 void Coordinator::OnStop(Code code, Time now, ControlActions* out) {
   if (farewell_.started() || stop_code_ != Code::kOk) return;
   stop_code_ = code;
-  const bool missing = std::any_of(workers_.begin(), workers_.end(), [this](const Worker& worker) {
-    return IsLive(worker) ? worker.awaited : !options_.elasticity.shrink();
-  });
+  const bool missing =
+      std::any_of(roster_.workers.begin(), roster_.workers.end(), [this](const Worker& worker) {
+        return worker.live() ? worker.awaited : !options_.elasticity.shrink();
+      });
   if (!gathered_ || missing) {
     return Abort(code, "stopped by a signal while not all workers were there", now, out);
   }
@@ -216,8 +217,8 @@ void Coordinator::OnStop(Code code, Time now, ControlActions* out) {
 
 void Coordinator::EndIfAllDone(Time now, ControlActions* out) {
   bool anyone = false;
-  for (const Worker& worker : workers_) {
-    if (gathered_ && options_.elasticity.shrink() && !IsLive(worker)) continue;
+  for (const Worker& worker : roster_.workers) {
+    if (gathered_ && options_.elasticity.shrink() && !worker.live()) continue;
     if (worker.presence != Presence::kDone) return;
     anyone = true;
   }
@@ -234,14 +235,15 @@ void Coordinator::EndIfAllDone(Time now, ControlActions* out) {
 Status Coordinator::EndOfJob() const {
   if (stop_code_ != Code::kOk)
     return Status(stop_code_, "the job was stopped in order by a signal");
-  uint64_t last = steps_;
-  for (const Worker& worker : workers_) {
+  uint64_t last = roster_.steps;
+  for (const Worker& worker : roster_.workers) {
     if (worker.presence == Presence::kDone) last = std::min(last, worker.steps_done);
   }
-  if (!options_.workers_hold_state || last == steps_) return Ok();
+  if (!options_.workers_hold_state || last == roster_.steps) return Ok();
   // A life of shard 0 before was asked for it.
   return Status(Code::kTerminated, "the job was stopped in order after step " +
-                                       std::to_string(last) + " of " + std::to_string(steps_));
+                                       std::to_string(last) + " of " +
+                                       std::to_string(roster_.steps));
 }
 
 void Coordinator::Abort(Code code, const std::string& sentence, Time now, ControlActions* out) {
@@ -251,9 +253,9 @@ void Coordinator::Abort(Code code, const std::string& sentence, Time now, Contro
   std::vector<Farewell::Guest> guests = Guests();
   for (Farewell::Guest& guest : guests) {
     const bool worker = guest.role == pb::Hello::worker;
-    guest.expected =
-        guest.peer != 0 && (worker ? IsLive(workers_[guest.rank]) && !workers_[guest.rank].suspect
-                                   : !followers_[guest.rank].silent);
+    guest.expected = guest.peer != 0 && (worker ? roster_.workers[guest.rank].live() &&
+                                                      !roster_.workers[guest.rank].suspect
+                                                : !roster_.shards[guest.rank].silent);
   }
   farewell_.Start(std::move(message), Status(code, sentence), std::move(guests),
                   options_.timings.hello_retry, now + 2 * options_.timings.heartbeat, now, out);
@@ -261,11 +263,11 @@ void Coordinator::Abort(Code code, const std::string& sentence, Time now, Contro
 
 std::vector<Farewell::Guest> Coordinator::Guests() const {
   std::vector<Farewell::Guest> guests;
-  for (uint32_t rank = 0; rank < workers_.size(); ++rank) {
-    const Worker& worker = workers_[rank];
-    guests.push_back({pb::Hello::worker, rank, worker.incarnation, worker.peer, IsLive(worker)});
+  for (uint32_t rank = 0; rank < roster_.workers.size(); ++rank) {
+    const Worker& worker = roster_.workers[rank];
+    guests.push_back({pb::Hello::worker, rank, worker.incarnation, worker.peer, worker.live()});
   }
-  for (const auto& [shard, follower] : followers_) {
+  for (const auto& [shard, follower] : roster_.shards) {
     guests.push_back({pb::Hello::shard, shard, 0, follower.peer, true});
   }
   return guests;

@@ -1,0 +1,94 @@
+#include "common/protocol/members/roster.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/invariants.h"
+#include "common/base/text.h"
+
+namespace tern::protocol {
+namespace {
+
+constexpr size_t kRetired = 8;  // incarnations of a rank that are remembered
+
+Status CheckWorker(const Roster::Worker& worker, size_t rank) {
+  using Presence = Roster::Worker::Presence;
+  const bool absent = worker.presence == Presence::kAbsent;
+  TERN_HOLDS(absent == (worker.incarnation == 0), "roster: worker ", rank, " is ",
+             absent ? "absent" : "there or lost", ", and its incarnation is ", worker.incarnation);
+  TERN_HOLDS(worker.live() || (!worker.joining && !worker.awaited), "roster: worker ", rank,
+             " is joining or awaited, and not live");
+  TERN_HOLDS(!worker.may_return || worker.presence == Presence::kLost, "roster: worker ", rank,
+             " may return, and was not lost");
+  TERN_HOLDS(std::count(worker.retired.begin(), worker.retired.end(), worker.incarnation) == 0,
+             "roster: worker ", rank, " has the incarnation ", worker.incarnation,
+             ", which was retired");
+  return Ok();
+}
+
+}  // namespace
+
+void Roster::Worker::Retire() {
+  std::vector<uint64_t> kept = std::move(retired);
+  if (incarnation != 0) kept.push_back(incarnation);
+  if (kept.size() > kRetired) kept.erase(kept.begin());
+  *this = Worker{};
+  retired = std::move(kept);
+}
+
+Roster::Worker* Roster::MemberOf(Peer from, uint32_t rank, uint64_t incarnation) {
+  if (rank >= workers.size()) return nullptr;
+  Worker& worker = workers[rank];
+  if (!fence) return &worker;
+  if (incarnation == 0 || worker.incarnation != incarnation || worker.peer != from) return nullptr;
+  return worker.presence == Worker::Presence::kAbsent ? nullptr : &worker;
+}
+
+bool Roster::IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnation) const {
+  return rank < workers.size() && incarnation != 0 && workers[rank].incarnation == incarnation &&
+         workers[rank].peer != from;
+}
+
+Roster::Worker* Roster::ByPeer(Peer peer) {
+  for (Worker& worker : workers) {
+    if (worker.peer == peer && peer != 0) return &worker;
+  }
+  return nullptr;
+}
+
+size_t Roster::Live() const {
+  return static_cast<size_t>(std::count_if(workers.begin(), workers.end(),
+                                           [](const Worker& worker) { return worker.live(); }));
+}
+
+std::string Roster::LiveText() const { return Cat(Live(), " of ", workers.size(), " workers"); }
+
+std::string Roster::Name(uint32_t rank) const {
+  const pb::Hello& hello = workers[rank].hello;
+  return Cat("worker ", rank, " (", hello.host(), ", pid ", hello.pid(), ")");
+}
+
+bool Roster::MayHoldStateBeside(const Worker* except) const {
+  return std::any_of(workers.begin(), workers.end(), [except](const Worker& worker) {
+    const bool here = worker.live() && !worker.joining;
+    return &worker != except && (here || worker.may_return);
+  });
+}
+
+bool Roster::NobodyHoldsState() const {
+  return std::none_of(workers.begin(), workers.end(), [](const Worker& worker) {
+    return worker.live() && (!worker.hello.fresh() || worker.hello.done());
+  });
+}
+
+Status Roster::Check() const {
+  for (size_t rank = 0; rank < workers.size(); ++rank) {
+    TERN_RETURN_IF_ERROR(CheckWorker(workers[rank], rank));
+    TERN_HOLDS(workers[rank].epoch <= epoch || !workers[rank].live() || epoch == 0,
+               "roster: worker ", rank, " was admitted in epoch ", workers[rank].epoch,
+               ", the job's is ", epoch);
+  }
+  return Ok();
+}
+
+}  // namespace tern::protocol
