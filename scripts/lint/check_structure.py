@@ -20,7 +20,7 @@ KNOTS = []
 # Class: its methods today.
 CLASSES = {
     "common/protocol/members/coordinator.h:Coordinator": 73,
-    "common/protocol/members/session.h:Session": 46,
+    "common/protocol/members/session.h:Session": 42,
     "tools/forecast/model.cc:Play": 31,
     "worker/device/device_model.h:DeviceModel": 26,
     "worker/device/cuda_model.cc:Model": 37,

@@ -30,7 +30,7 @@ std::string World::Missing() const {
   }
   for (const auto& worker : workers_) {
     if (!worker->alive()) continue;
-    const char* phases[] = {"joining", "fetching", "running", "leaving", "ended"};
+    const char* phases[] = {"joining", "fetching", "installing", "running", "leaving", "ended"};
     text += "worker " + std::to_string(worker->rank()) + " is " +
             phases[static_cast<int>(worker->session().phase())] + " after round " +
             std::to_string(worker->applied()) + "; ";

@@ -1,25 +1,25 @@
 // A worker's place in the job: its connections to every lane of every shard, membership, State, the
 // end. It owns the Exchange, because what is sent again depends on which lanes are up.
 //
-//              all lanes up,          State installed
-//   joining --+ has state ---------------------------> running --Finish--> leaving --End--> ended
-//             |                             ^
-//             +-- needs state --> fetching -+
+//   kJoining --all lanes up, has state----------------------------------> kRunning
+//    |    |                                                                 ^
+//    |    +--all up, needs State--> kFetching --all pieces--> kInstalling --+ OnInstalled
+//    |                                                          ^
+//    +-------all up, its state is with servers or on its disk---+
 //
-//   any state --Abort, Refuse(leave), deadlines--> ended
-//   any state but ended --GoBack--> joining, as a new incarnation without state (recovery.h)
+//   any before kLeaving:  Finish --> kLeaving --End--> kEnded
+//                         Refuse(rejoin), without state --> kJoining
+//   any before kEnded:    GoBack --> kJoining, a new incarnation without state (recovery.h)
+//                         Abort, Refuse(leave), deadlines --> kEnded
 //
 // After GoBack a worker fetches its state from the servers (its owner pulls it and calls
 // OnInstalled), or from a checkpoint on its own disk (recovery.h). So may a job's first fetching.
 //
-// A link (one lane):
-//
-//   down --connect, Hello--> greeting --Welcome--> up --server silent or replaced--> down
-//
-// Data links of a shard follow its control link, whose Welcome has their ports, and wait for shard
-// 0's Welcome, which says whether this worker's initial weights are current. A newcomer greets
-// every lane before it asks for State: from then on no lane's floor can pass the State that it will
-// get. If a floor does pass what this worker has applied, others have taken its place, and it ends.
+// Its links are drawn in links.h. Data links of a shard follow its control link, whose Welcome has
+// their ports, and wait for shard 0's Welcome, which says whether this worker's initial weights are
+// current. A newcomer greets every lane before it asks for State: from then on no lane's floor can
+// pass the State that it will get. If a floor does pass what this worker has applied, others have
+// taken its place, and it ends.
 //
 // A worker that was given up while it was silent (Refuse: rejoin) says hello as a new incarnation
 // and continues where it was, in any phase. Under `shrink` the others have gone on without it: it
@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/protocol/members/links.h"
 #include "common/protocol/members/recovery.h"
 #include "common/protocol/members/session_actions.h"
 #include "common/protocol/members/state_transfer.h"
@@ -54,7 +55,7 @@ struct Timings {
 
 class Session {
  public:
-  enum class Phase { kJoining, kFetching, kRunning, kLeaving, kEnded };
+  enum class Phase : uint8_t { kJoining, kFetching, kInstalling, kRunning, kLeaving, kEnded };
   struct Options {
     uint32_t rank = 0;
     uint64_t incarnation = 0;          // random, not 0
@@ -73,6 +74,8 @@ class Session {
   };
 
   explicit Session(Options options);
+  Session(const Session&) = delete;  // its links ask it what to say
+  Session& operator=(const Session&) = delete;
 
   void Start(Time now, SessionActions* out);
   void OnMessage(LaneRef lane, const Message& message, Time now, SessionActions* out);
@@ -110,27 +113,30 @@ class Session {
   struct RoundTrips {
     uint64_t count = 0;
     Time total{}, longest{};
+    void Add(Time trip, Time most);  // one that took longer is none
   };
   const RoundTrips& round_trips() const { return round_trips_; }
   const Exchange& exchange() const { return exchange_; }
 
+  // Holds after every event: who runs has state, who fetches or installs it has none; who joins
+  // has a lane that is not up; a data link follows a Welcome of its shard; a link that is up is up
+  // for the exchange; a Bye says who this worker is now; only who has state keeps snapshots of it.
+  Status Check() const;
+
  private:
-  enum class LinkState { kDown, kGreeting, kUp };
-  struct Link {
-    LinkState state = LinkState::kDown;
-    uint32_t port = 0;
-    Time connected_at{}, hello_at{};
+  friend class SessionPeer;  // of the tests
+  // What it has: nothing; what a server's loss made void (until it has state again, its owner's
+  // end of the job does not count); the state after exchange_.applied().
+  enum class Has : uint8_t { kNothing, kVoid, kState };
+  // Where shard 0's Welcome says that a fresh worker's state comes from; neither: another worker.
+  struct Origin {
+    std::optional<uint64_t> begin;         // the servers: it is after this round
+    std::optional<pb::Checkpoint> resume;  // this checkpoint
   };
-  struct Shard {
-    uint64_t incarnation = 0;  // of the server, once welcomed
-    std::vector<uint32_t> data_ports;
-    Time heard_at{};
-  };
-  Link& link(LaneRef lane) { return links_[lane.shard][lane.lane]; }
-  void Connect(LaneRef lane, uint32_t port, Time now, SessionActions* out);
-  void SendHello(LaneRef lane, Time now, SessionActions* out);
-  void ConnectDataLanes(uint32_t shard, Time now, SessionActions* out);
-  void LoseShard(uint32_t shard, Time now, const std::string& why, SessionActions* out);
+  // The only way from phase to phase. False, and nothing changes, where the drawing has no arrow.
+  bool Become(Phase next);
+  bool has_state() const { return has_ == Has::kState; }
+  Message MakeHello(LaneRef lane) const;
   void OnWelcome(LaneRef lane, const pb::Welcome& welcome, Time now, SessionActions* out);
   void OnControlWelcome(uint32_t shard, const pb::Welcome& welcome, Time now, SessionActions* out);
   void OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out);
@@ -138,7 +144,6 @@ class Session {
   // If this worker was left behind, ends it or (shrink) makes it join again.
   bool IsLeftBehind(uint64_t floor, Time now, SessionActions* out);
   void OnLastWord(const Status& status, SessionActions* out);
-  void OnEcho(const pb::Echo& echo, Time now);
   void OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionActions* out);
   void OnStateWant(const pb::StateWant& want, SessionActions* out);
   void OnStatePiece(const pb::StatePiece& piece, const Bytes& payload, Time now,
@@ -150,10 +155,8 @@ class Session {
   void AdvanceIfAllUp(Time now, SessionActions* out);
   void AskForState(Time now, SessionActions* out);
   void SendReady(SessionActions* out);
-  void RepairLinks(Time now, SessionActions* out);
   void SendHeartbeats(Time now, SessionActions* out);
   void SendBye(Time now, SessionActions* out);
-  bool MayHearOfStop(Time now) const;
   // Ends for a reason of its own, and tells shard 0, if it is there.
   void LeaveWith(const Status& status, SessionActions* out);
   void CheckSilence(Time now, SessionActions* out);
@@ -164,12 +167,9 @@ class Session {
   Options options_;
   Exchange exchange_;
   Phase phase_ = Phase::kJoining;
-  std::vector<std::vector<Link>> links_;  // by shard, lane
-  std::vector<Shard> shards_;
-  bool welcomed_ = false;  // by shard 0
-  bool has_state_ = false;
-  std::optional<uint64_t> begin_;  // its state comes from the servers and is after this round
-  std::optional<pb::Checkpoint> resume_;  // ... or comes from this checkpoint
+  Links links_;
+  std::optional<Origin> origin_;  // once shard 0 has welcomed it
+  Has has_ = Has::kNothing;
   uint64_t epoch_ = 0;
   Time started_at_{}, heartbeat_at_{}, bye_at_{}, leaving_since_{};
   std::vector<uint32_t> absent_;  // from shard 0's last pulse
@@ -184,7 +184,6 @@ class Session {
   StateGiver giver_;
   StateTaker taker_;
   Time asked_at_{};
-  bool installing_ = false, going_back_ = false;
   pb::Bye bye_;
   Status leave_status_;
   Status stop_;  // as Stop() said; ok: nobody asked

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/invariants.h"
 #include "common/base/text.h"
 #include "common/protocol/members/control.h"
 #include "common/protocol/members/session.h"
@@ -9,14 +10,9 @@
 
 namespace tern::protocol {
 
-void Session::Connect(LaneRef lane, uint32_t port, Time now, SessionActions* out) {
-  out->push_back(Action(SessionAction::Type::kConnect, lane));
-  out->back().port = port;
-  link(lane) = Link{LinkState::kGreeting, port, now, now};
-  SendHello(lane, now, out);
-}
+using LinkState = Links::State;
 
-void Session::SendHello(LaneRef lane, Time now, SessionActions* out) {
+Message Session::MakeHello(LaneRef lane) const {
   Message message;
   pb::Hello* hello = message.head.mutable_hello();
   *hello = options_.hello;
@@ -24,34 +20,32 @@ void Session::SendHello(LaneRef lane, Time now, SessionActions* out) {
   hello->set_rank(options_.rank);
   hello->set_incarnation(options_.incarnation);
   hello->set_lane(lane.lane);
-  hello->set_applied(has_state_ ? exchange_.applied() : 0);
-  hello->set_fresh(!has_state_);
+  hello->set_applied(has_state() ? exchange_.applied() : 0);
+  hello->set_fresh(!has_state());
   hello->set_epoch(epoch_);
   hello->set_floor(exchange_.floor());
   hello->set_holds(exchange_.newest_held(lane));
   hello->set_done(phase_ == Phase::kLeaving && leave_status_.ok());
   if (run_ != 0) hello->set_run(run_);
-  if (!has_state_ && lane == LaneRef{}) {
+  if (!has_state() && lane == LaneRef{}) {
     hello->set_keeps_own(options_.keeps_own);
     options_.saved.AddTo(hello);
   }
   if (options_.shrink && lane == LaneRef{}) hello->mutable_gone()->Add(gone_.begin(), gone_.end());
-  link(lane).hello_at = now;
-  out->push_back(SendOn(lane, std::move(message)));
+  return message;
 }
 
 void Session::OnWelcome(LaneRef lane, const pb::Welcome& welcome, Time now, SessionActions* out) {
-  Shard& shard = shards_[lane.shard];
-  if (link(lane).state == LinkState::kUp && shard.incarnation == welcome.incarnation())
-    return;  // repeated
+  Links::Shard& shard = links_.shard(lane.shard);
+  if (links_.IsUp(lane) && shard.incarnation == welcome.incarnation()) return;  // repeated
   if (lane.lane == 0) {
     OnControlWelcome(lane.shard, welcome, now, out);
     if (phase_ == Phase::kEnded) return;
-  } else if (link(lane).state != LinkState::kGreeting ||
+  } else if (links_.link(lane).state != LinkState::kGreeting ||
              welcome.incarnation() != shard.incarnation) {
     return;  // of a server that is gone
   }
-  link(lane).state = LinkState::kUp;
+  links_.Become(lane, LinkState::kUp);
   std::vector<Exchange::Outgoing> outgoing;
   exchange_.OnLaneUp(lane, welcome.incarnation(), now, &outgoing);
   Emit(std::move(outgoing), out);
@@ -60,7 +54,7 @@ void Session::OnWelcome(LaneRef lane, const pb::Welcome& welcome, Time now, Sess
 
 void Session::OnControlWelcome(uint32_t s, const pb::Welcome& welcome, Time now,
                                SessionActions* out) {
-  Shard& shard = shards_[s];
+  Links::Shard& shard = links_.shard(s);
   const bool replaced = shard.incarnation != 0 && shard.incarnation != welcome.incarnation();
   shard.incarnation = welcome.incarnation();
   shard.data_ports.assign(welcome.data_ports().begin(), welcome.data_ports().end());
@@ -71,30 +65,22 @@ void Session::OnControlWelcome(uint32_t s, const pb::Welcome& welcome, Time now,
                                                  std::to_string(options_.data_lanes[s])),
                      out);
   }
-  for (uint32_t l = 1; replaced && l < links_[s].size(); ++l) {
-    exchange_.OnLaneDown({s, l});
-    links_[s][l].state = LinkState::kDown;
-  }
-  link({s, 0}).state = LinkState::kUp;
+  if (replaced) links_.DropData(s);
+  links_.Become({s, 0}, LinkState::kUp);
   if (s == 0) {
     epoch_ = std::max(epoch_, welcome.epoch());
     if (welcome.run() != 0) run_ = welcome.run();
     if (pulses_of_ == 0) pulses_of_ = welcome.incarnation();  // it may die before its first pulse
-    if (!welcomed_ && !welcome.needs_state()) has_state_ = true;
-    if (!welcomed_ && welcome.has_begin()) begin_ = welcome.begin();
-    if (!welcomed_ && welcome.has_resume()) resume_ = welcome.resume();
-    welcomed_ = true;
+    if (!origin_.has_value()) {
+      if (!welcome.needs_state()) has_ = Has::kState;
+      origin_.emplace();
+      if (welcome.has_begin()) origin_->begin = welcome.begin();
+      if (welcome.has_resume()) origin_->resume = welcome.resume();
+    }
     if (phase_ == Phase::kLeaving) SendBye(now, out);
   }
-  for (uint32_t one = 0; one < shards_.size(); ++one) ConnectDataLanes(one, now, out);
-}
-
-void Session::ConnectDataLanes(uint32_t shard, Time now, SessionActions* out) {
-  if (!welcomed_ || links_[shard][0].state != LinkState::kUp) return;
-  for (uint32_t l = 1; l < links_[shard].size(); ++l) {
-    if (links_[shard][l].state == LinkState::kDown)
-      Connect({shard, l}, shards_[shard].data_ports[l - 1], now, out);
-  }
+  for (uint32_t one = 0; origin_.has_value() && one < links_.shards(); ++one)
+    links_.ConnectData(one, now, out);
 }
 
 void Session::OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out) {
@@ -102,7 +88,7 @@ void Session::OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, Session
   const std::string shard = "server shard " + std::to_string(lane.shard) + ": ";
   switch (refuse.then()) {
     case pb::Refuse::retry:
-      if (link(lane).state == LinkState::kUp) link(lane).state = LinkState::kGreeting;
+      if (links_.IsUp(lane)) links_.Become(lane, LinkState::kGreeting);
       return;
     case pb::Refuse::ignore:
       return Log(shard + PrintableSentence(refuse.sentence()), out);
@@ -124,8 +110,8 @@ void Session::Rejoin(Time now, SessionActions* out) {
   Log("this worker was given up while it was silent; it says hello again as a new incarnation",
       out);
   if (options_.shrink && phase_ != Phase::kLeaving) DropState();
-  if (!has_state_ && phase_ != Phase::kLeaving) {
-    phase_ = Phase::kJoining;  // it must greet every lane again before it asks
+  if (!has_state() && phase_ != Phase::kLeaving) {
+    Become(Phase::kJoining);  // it must greet every lane again before it asks
     started_at_ = now;
   }
   BeginAnew(now, out);
@@ -136,8 +122,8 @@ void Session::OnGoBack(const pb::GoBack& message, Time now, SessionActions* out)
   if (phase_ == Phase::kLeaving && !leave_status_.ok()) return;  // it goes anyway
   Log("a server lost what it held: all go back to an earlier round", out);
   DropState();
-  going_back_ = true;
-  phase_ = Phase::kJoining;
+  has_ = Has::kVoid;
+  Become(Phase::kJoining);
   started_at_ = now;
   epoch_ = 0;  // as whom it comes now it was never admitted
   BeginAnew(now, out);
@@ -148,22 +134,13 @@ void Session::BeginAnew(Time now, SessionActions* out) {
   options_.incarnation = options_.incarnation * 6364136223846793005u + 1442695040888963407u;
   exchange_.SetIncarnation(options_.incarnation);
   bye_.set_incarnation(options_.incarnation);
-  welcomed_ = false;
-  begin_.reset();
-  resume_.reset();
+  origin_.reset();
   taker_ = StateTaker(options_.max_state_bytes);
-  installing_ = false;
-  for (uint32_t s = 0; s < shards_.size(); ++s) {
-    for (uint32_t l = 0; l < links_[s].size(); ++l) {
-      exchange_.OnLaneDown({s, l});
-      link({s, l}).state = LinkState::kDown;
-    }
-    Connect({s, 0}, 0, now, out);
-  }
+  links_.BeginAnew(now, out);
 }
 
 void Session::DropState() {
-  has_state_ = false;
+  if (has_state()) has_ = Has::kNothing;
   stop_after_ = 0;
   exchange_.Restart(exchange_.applied());
   giver_ = StateGiver(options_.incarnation, options_.piece_bytes);
@@ -180,9 +157,8 @@ void Session::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionA
       started_at_ = now + options_.timings.dead_after;
     }
   }
-  if (pulse.incarnation() != shards_[shard].incarnation) {
-    if (links_[shard][0].state == LinkState::kUp)
-      LoseShard(shard, now, "it was started again", out);
+  if (pulse.incarnation() != links_.shard(shard).incarnation) {
+    if (links_.IsUp({shard, 0})) links_.LoseShard(shard, now, "it was started again", out);
     return;
   }
   if (pulse.epoch() < epoch_) return;  // of before it came: the job may have gone back since
@@ -205,36 +181,18 @@ bool Session::IsLeftBehind(uint64_t floor, Time now, SessionActions* out) {
   return true;
 }
 
-void Session::LoseShard(uint32_t shard, Time now, const std::string& why, SessionActions* out) {
-  Log("server shard " + std::to_string(shard) + " (" + options_.servers[shard] +
-          ") is lost: " + why,
-      out);
-  exchange_.OnLaneDown({shard, 0});
-  Connect({shard, 0}, 0, now, out);
-}
-
 void Session::OnDisconnected(LaneRef lane, Time now, SessionActions* out) {
-  if (phase_ == Phase::kEnded || link(lane).state == LinkState::kDown) return;
-  if (lane.lane == 0 && link(lane).state == LinkState::kUp) {
-    return LoseShard(lane.shard, now, "its connection closed", out);
+  const CheckedAfter checked(*this);
+  if (phase_ == Phase::kEnded || links_.link(lane).state == LinkState::kDown) return;
+  if (lane.lane == 0 && links_.IsUp(lane)) {
+    return links_.LoseShard(lane.shard, now, "its connection closed", out);
   }
   exchange_.OnLaneDown(lane);
-  Connect(lane, link(lane).port, now, out);
-}
-
-void Session::RepairLinks(Time now, SessionActions* out) {
-  for (uint32_t s = 0; s < shards_.size(); ++s) {
-    for (uint32_t l = 0; l < links_[s].size(); ++l) {
-      const Link& one = links_[s][l];
-      if (one.state == LinkState::kGreeting && now - one.hello_at >= options_.timings.hello_retry) {
-        SendHello({s, l}, now, out);
-      }
-    }
-  }
+  links_.Connect(lane, links_.link(lane).port, now, out);
 }
 
 void Session::CheckSilence(Time now, SessionActions* out) {
-  if (!stop_.ok() && now - shards_[0].heard_at > options_.timings.dead_after) {
+  if (!stop_.ok() && now - links_.shard(0).heard_at > options_.timings.dead_after) {
     return LeaveWith(Status(stop_.code(), "stopped by a signal while server shard 0 was not there"),
                      out);
   }
@@ -242,7 +200,7 @@ void Session::CheckSilence(Time now, SessionActions* out) {
     // Who has failed may go; who is done stays while others may need what it holds, but a server
     // that is gone for good cannot say that they do not.
     const bool failed = !leave_status_.ok();
-    const Time since = failed ? leaving_since_ : shards_[0].heard_at;
+    const Time since = failed ? leaving_since_ : links_.shard(0).heard_at;
     if (now - since >
         (failed ? options_.timings.dead_after : options_.timings.server_return_timeout)) {
       return EndWith(leave_status_, out);
@@ -254,25 +212,24 @@ void Session::CheckSilence(Time now, SessionActions* out) {
                                                  ": still waiting for " + Waiting()),
                      out);
   }
-  for (uint32_t s = 0; s < shards_.size(); ++s) {
-    Shard& shard = shards_[s];
+  for (uint32_t s = 0; s < links_.shards(); ++s) {
+    const Links::Shard& shard = links_.shard(s);
     const Time silent = now - shard.heard_at;
     if (phase_ != Phase::kJoining && phase_ != Phase::kLeaving &&
         silent > options_.timings.server_return_timeout) {
-      return LeaveWith(Status(Code::kPeerLost, "server shard " + std::to_string(s) + " (" +
-                                                   options_.servers[s] + ") was lost at round " +
+      return LeaveWith(Status(Code::kPeerLost, links_.NameOf(s) + " was lost at round " +
                                                    std::to_string(exchange_.applied() + 1) +
                                                    ": silent for " + SecondsText(silent)),
                        out);
     }
     // A connection that said nothing for so long is replaced, whatever it was doing, before the
     // other end gives this worker up.
-    const Time since = std::max(shard.heard_at, links_[s][0].connected_at);
+    const Time since = std::max(shard.heard_at, links_.link({s, 0}).connected_at);
     if (now - since <= options_.timings.suspect_after) continue;
-    if (links_[s][0].state == LinkState::kUp) {
-      LoseShard(s, now, "silent for " + SecondsText(silent), out);
+    if (links_.IsUp({s, 0})) {
+      links_.LoseShard(s, now, "silent for " + SecondsText(silent), out);
     } else {
-      Connect({s, 0}, 0, now, out);
+      links_.Connect({s, 0}, 0, now, out);
     }
   }
 }
@@ -280,9 +237,8 @@ void Session::CheckSilence(Time now, SessionActions* out) {
 std::string Session::Waiting() const {
   std::string text;
   const auto add = [&text](const std::string& one) { text += (text.empty() ? "" : ", ") + one; };
-  for (uint32_t s = 0; s < shards_.size(); ++s) {
-    if (links_[s][0].state != LinkState::kUp)
-      add("server shard " + std::to_string(s) + " (" + options_.servers[s] + ")");
+  for (uint32_t s = 0; s < links_.shards(); ++s) {
+    if (!links_.IsUp({s, 0})) add(links_.NameOf(s));
   }
   for (uint32_t rank : absent_) add("worker " + std::to_string(rank));
   return text.empty() ? "data sockets" : text;

@@ -74,6 +74,7 @@ class Exchange {
   void Restart(uint64_t applied);
   void SetIncarnation(uint64_t incarnation) { options_.incarnation = incarnation; }
 
+  bool IsUp(LaneRef lane) const;
   uint64_t applied() const { return applied_; }
   uint64_t floor() const { return held_.floor(); }
   bool idle() const { return queue_.empty(); }
@@ -104,7 +105,6 @@ class Exchange {
     void Count(const Key& key);
   };
 
-  bool IsUp(LaneRef lane) const;
   Message MakeContribution(const Key& key) const;
   void Send(const std::vector<const SendQueue::Item*>& items, std::vector<Outgoing>* out) const;
   static void Send(const std::vector<const HeldOutcomes::Item*>& items, std::vector<Outgoing>* out);

@@ -302,7 +302,7 @@ const RoundSlot* RoundCell::OldestOpen(uint64_t* round) const {
   return nullptr;
 }
 
-Status RoundCell::CheckRounds() const {
+Status RoundCell::CheckRounds(bool floor_moved) const {
   bool may_be_next = true;  // the oldest that is open
   uint64_t before = lane_->floor;
   for (const auto& [round, slot] : slots_) {
@@ -310,7 +310,7 @@ Status RoundCell::CheckRounds() const {
                lane_->floor);
     const bool follows = !spec_.every_round || (may_be_next && round == before + 1);
     const bool open = slot.state() == RoundSlot::State::kOpen;
-    TERN_HOLDS(!open || !may_be_next || !follows || !HasEnough(round, slot),
+    TERN_HOLDS(floor_moved || !open || !may_be_next || !follows || !HasEnough(round, slot),
                ToString(spec_.cell, round), ": open, and has enough of ", slot.contributors(),
                " contributors");
     TERN_HOLDS(slot.state() != RoundSlot::State::kClosed || follows, ToString(spec_.cell, round),
@@ -330,10 +330,10 @@ Status RoundCell::CheckMembers(uint64_t round, const RoundSlot& slot) const {
   return Ok();
 }
 
-Status RoundCell::Check() const {
+Status RoundCell::Check(bool floor_moved) const {
   TERN_HOLDS(slots_.size() <= lane_->MaxSlots(), ToString(spec_.cell, lane_->floor), ": keeps ",
              slots_.size(), " rounds, at most ", lane_->MaxSlots());
-  TERN_RETURN_IF_ERROR(CheckRounds());
+  TERN_RETURN_IF_ERROR(CheckRounds(floor_moved));
   for (const auto& [round, slot] : slots_) {
     TERN_RETURN_IF_ERROR(slot.Check(spec_.cell, round));
     const bool of_members = lane_->options.shrink && spec_.of_members && !slot.closed();

@@ -77,7 +77,8 @@ class RoundCell {
   size_t slots() const { return slots_.size(); }
   // The oldest slot that is open, or null.
   const RoundSlot* OldestOpen(uint64_t* round) const;
-  Status Check() const;
+  // `floor_moved`: since slots were last looked through for what has enough.
+  Status Check(bool floor_moved) const;
 
  private:
   friend class RoundLanePeer;  // of the tests
@@ -92,7 +93,7 @@ class RoundCell {
   void Close(uint64_t round, RoundSlot* slot, Sends* out);
   void SendOutcome(const RoundSlot& slot, Peer to, Sends* out) const;
   Status CheckHeld(const pb::Outcome& held, const Bytes& payload) const;
-  Status CheckRounds() const;
+  Status CheckRounds(bool floor_moved) const;
   Status CheckMembers(uint64_t round, const RoundSlot& slot) const;
 
   CellSpec spec_;

@@ -119,6 +119,8 @@ void RoundLane::AdvanceFloor() {
 
 void RoundLane::AskAgain(Sends* out) {
   if (!std::exchange(has_room_again_, false)) return;
+  // A slot may have waited for an older one that the floor took away.
+  for (auto& [name, cell] : cells_) cell.CloseWhatHasEnough(out);
   for (uint32_t rank = 0; rank < state_.members.size(); ++rank) {
     if (!state_.turned_away[rank]) continue;
     state_.turned_away[rank] = false;
@@ -220,7 +222,7 @@ Status RoundLane::Check() const {
   for (const auto& [name, cell] : cells_) {
     TERN_HOLDS(state_.open || cell.slots() == 0, ToString(name, state_.floor), ": keeps ",
                cell.slots(), " rounds, and the lane is not open");
-    TERN_RETURN_IF_ERROR(cell.Check());
+    TERN_RETURN_IF_ERROR(cell.Check(/*floor_moved=*/has_room_again_));
   }
   return Ok();
 }

@@ -80,7 +80,8 @@ class RoundLane : public Lane {
   // The least round that every member has applied; nothing while one has not shown what it has.
   std::optional<uint64_t> LeastApplied() const;
   void AdvanceFloor();
-  // Tells workers whose contributions were refused for lack of room that there is room now.
+  // After the floor has moved: closes what has enough, and tells workers whose contributions were
+  // refused for lack of room that there is room now. (OnApplied leaves it to the next event.)
   void AskAgain(Sends* out);
   RoundCell* Find(const Cell& cell);
 

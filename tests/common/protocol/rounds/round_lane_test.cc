@@ -386,6 +386,25 @@ TEST_F(RoundLaneTest, RefusesRoundsAtTheEndOfNumbers) {
   EXPECT_EQ(lane_->floor(), 0u);
 }
 
+// A restarted server waits for all of a round of which somebody may hold the outcome. Where both
+// show instead that they have applied it, the next round need not wait for it any more.
+TEST_F(RoundLaneTest, ClosesWhatWaitedForARoundThatTheFloorTookAway) {
+  RoundLane::Options options;
+  options.window = 2;
+  options.quorum = 1;
+  Make(options);
+  lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
+  pb::Hello holder = Veteran(0, 10, 0, 1);
+  holder.set_holds(1);
+  lane_->OnHello(100, holder, &out_);
+  Greet(1, 11, 101, false, 0);
+  EXPECT_TRUE(Push(1, 1, 0).empty());
+  EXPECT_TRUE(Push(1, 2, 0).empty());  // enough, but round 1 is open
+  lane_->OnApplied(0, 10, 1);
+  lane_->OnApplied(1, 11, 1);
+  EXPECT_EQ(First(101, pb::Envelope::kSum, Push(1, 2, 1)).head.sum().round(), 2u);
+}
+
 TEST_F(RoundLaneTest, WithoutASafeguardDoesWhatItGuardsAgainst) {
   const Unchecked unchecked;
   RoundLane::Options options;

@@ -1,0 +1,118 @@
+#include "common/protocol/members/links.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/invariants.h"
+
+namespace tern::protocol {
+
+namespace {
+
+constexpr const char* kLinkStates[] = {"down", "greeting", "up"};
+
+const char* NameOf(Links::State state) { return kLinkStates[static_cast<size_t>(state)]; }
+
+}  // namespace
+
+Links::Links(const std::vector<uint32_t>& data_lanes, std::vector<std::string> servers,
+             std::function<Message(LaneRef)> hello, Exchange* exchange)
+    : servers_(std::move(servers)),
+      hello_(std::move(hello)),
+      exchange_(exchange),
+      shards_(data_lanes.size()) {
+  for (uint32_t lanes : data_lanes) links_.emplace_back(lanes + 1);
+}
+
+bool Links::Become(LaneRef lane, State next) {
+  State& state = links_[lane.shard][lane.lane].state;
+  const bool drawn = state != State::kDown || next == State::kDown;
+  TERN_REQUIRES(drawn, "link ", lane.shard, ".", lane.lane, ": is ", protocol::NameOf(state),
+                ", and cannot become ", protocol::NameOf(next));
+  if (drawn) state = next;
+  return drawn;
+}
+
+void Links::Connect(LaneRef lane, uint32_t port, Time now, SessionActions* out) {
+  out->push_back(Action(SessionAction::Type::kConnect, lane));
+  out->back().port = port;
+  links_[lane.shard][lane.lane] = Link{State::kGreeting, port, now, now};
+  Greet(lane, now, out);
+}
+
+void Links::ConnectData(uint32_t shard, Time now, SessionActions* out) {
+  if (!IsUp({shard, 0})) return;
+  for (uint32_t l = 1; l < links_[shard].size(); ++l) {
+    if (links_[shard][l].state == State::kDown)
+      Connect({shard, l}, shards_[shard].data_ports[l - 1], now, out);
+  }
+}
+
+void Links::Greet(LaneRef lane, Time now, SessionActions* out) {
+  links_[lane.shard][lane.lane].hello_at = now;
+  out->push_back(SendOn(lane, hello_(lane)));
+}
+
+void Links::GreetAllUp(Time now, SessionActions* out) {
+  for (uint32_t s = 0; s < shards(); ++s) {
+    for (uint32_t l = 0; l < links_[s].size(); ++l) {
+      if (IsUp({s, l})) Greet({s, l}, now, out);
+    }
+  }
+}
+
+void Links::GreetAgain(Time retry, Time now, SessionActions* out) {
+  for (uint32_t s = 0; s < shards(); ++s) {
+    for (uint32_t l = 0; l < links_[s].size(); ++l) {
+      const Link& one = links_[s][l];
+      if (one.state == State::kGreeting && now - one.hello_at >= retry) Greet({s, l}, now, out);
+    }
+  }
+}
+
+void Links::DropData(uint32_t shard) {
+  for (uint32_t l = 1; l < links_[shard].size(); ++l) {
+    exchange_->OnLaneDown({shard, l});
+    Become({shard, l}, State::kDown);
+  }
+}
+
+void Links::BeginAnew(Time now, SessionActions* out) {
+  for (uint32_t s = 0; s < shards(); ++s) {
+    exchange_->OnLaneDown({s, 0});
+    DropData(s);
+    Connect({s, 0}, 0, now, out);
+  }
+}
+
+void Links::LoseShard(uint32_t shard, Time now, const std::string& why, SessionActions* out) {
+  Log(NameOf(shard) + " is lost: " + why, out);
+  exchange_->OnLaneDown({shard, 0});
+  Connect({shard, 0}, 0, now, out);
+}
+
+bool Links::AllUp() const {
+  return std::all_of(links_.begin(), links_.end(), [](const auto& lanes) {
+    return std::all_of(lanes.begin(), lanes.end(),
+                       [](const Link& one) { return one.state == State::kUp; });
+  });
+}
+
+std::string Links::NameOf(uint32_t shard) const {
+  return "server shard " + std::to_string(shard) + " (" + servers_[shard] + ")";
+}
+
+Status Links::Check() const {
+  for (uint32_t s = 0; s < links_.size(); ++s) {
+    for (uint32_t l = 0; l < links_[s].size(); ++l) {
+      const State state = links_[s][l].state;
+      TERN_HOLDS(l == 0 || state == State::kDown || shards_[s].incarnation != 0, "link ", s, ".", l,
+                 ": is ", protocol::NameOf(state), ", and shard ", s, " has said no Welcome");
+      TERN_HOLDS(state != State::kUp || exchange_->IsUp({s, l}), "link ", s, ".", l,
+                 ": is up, and down for the exchange");
+    }
+  }
+  return Ok();
+}
+
+}  // namespace tern::protocol

@@ -1,0 +1,134 @@
+// What Check() of a session finds: one planted fault for each invariant.
+#include <gmock/gmock.h>
+
+#include "common/protocol/members/session.h"
+#include "tests/common/protocol/members/words.h"
+
+namespace tern::protocol {
+
+// Reaches into a session, to break it.
+class SessionPeer {
+ public:
+  explicit SessionPeer(Session* session) : session_(session) {}
+  void SetPhase(Session::Phase phase) { session_->phase_ = phase; }
+  bool Become(Session::Phase phase) { return session_->Become(phase); }
+  void LoseState() { session_->has_ = Session::Has::kNothing; }
+  void ForgetWelcome() { session_->origin_.reset(); }
+  StateGiver& giver() { return session_->giver_; }
+  Exchange& exchange() { return session_->exchange_; }
+  Links& links() { return session_->links_; }
+  Links::State& link(LaneRef lane) { return links().links_[lane.shard][lane.lane].state; }
+
+ private:
+  Session* session_;
+};
+
+namespace test {
+namespace {
+
+using testing::HasSubstr;
+using SessionPhase = Session::Phase;
+
+// Rank 1, incarnation 11, of a job with one shard and one data lane; it runs.
+class SessionInvariants : public testing::Test {
+ protected:
+  void SetUp() override {
+    Session::Options options;
+    options.rank = 1;
+    options.incarnation = 11;
+    options.data_lanes = {1};
+    options.servers = {"alpha:1"};
+    options.hello = TestHello(1, 0);
+    options.piece_bytes = 4;
+    options.timings = TestTimings();
+    session_ = std::make_unique<Session>(std::move(options));
+    peer_ = std::make_unique<SessionPeer>(session_.get());
+    SessionActions out;
+    session_->Start(kEight, &out);
+    for (uint32_t lane : {0, 1}) {
+      Message message;
+      message.head.mutable_welcome()->set_incarnation(70);
+      message.head.mutable_welcome()->set_epoch(1);
+      if (lane == 0) message.head.mutable_welcome()->add_data_ports(5000);
+      session_->OnMessage({0, lane}, message, kEight, &out);
+    }
+    ASSERT_EQ(session_->phase(), SessionPhase::kRunning);
+    ASSERT_EQ(session_->Check().message(), "");
+  }
+  std::string Broken() const {
+    const Status status = session_->Check();
+    EXPECT_EQ(status.code(), Code::kInternal);
+    return status.message();
+  }
+
+  static constexpr Time kEight = milliseconds(8000);
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<SessionPeer> peer_;
+};
+
+TEST_F(SessionInvariants, OneThatRunsWithoutState) {
+  peer_->LoseState();
+  EXPECT_EQ(Broken(), "session: running, and has no state");
+}
+
+TEST_F(SessionInvariants, OneThatFetchesWhatItHas) {
+  peer_->SetPhase(SessionPhase::kFetching);
+  EXPECT_EQ(Broken(), "session: fetching, and has state");
+  peer_->SetPhase(SessionPhase::kInstalling);
+  EXPECT_EQ(Broken(), "session: installing, and has state");
+}
+
+TEST_F(SessionInvariants, OneThatFetchesUnasked) {
+  peer_->SetPhase(SessionPhase::kFetching);
+  peer_->LoseState();
+  peer_->ForgetWelcome();
+  EXPECT_EQ(Broken(), "session: fetching, and shard 0 has said no Welcome");
+}
+
+TEST_F(SessionInvariants, OneThatJoinsThoughAllLinksAreUp) {
+  peer_->SetPhase(SessionPhase::kJoining);
+  EXPECT_EQ(Broken(), "session: joining, and all its links are up");
+}
+
+TEST_F(SessionInvariants, SnapshotsOfAStateThatItHasNot) {
+  pb::StateWant want;
+  want.set_rank(0);
+  want.set_incarnation(10);
+  std::optional<Message> piece;
+  EXPECT_TRUE(peer_->giver().OnWant(want, &piece));
+  peer_->SetPhase(SessionPhase::kLeaving);
+  peer_->LoseState();
+  EXPECT_EQ(Broken(), "session: has no state, and keeps 1 snapshots of it");
+}
+
+TEST_F(SessionInvariants, AByeOfSomebodyElse) {
+  peer_->SetPhase(SessionPhase::kLeaving);
+  EXPECT_EQ(Broken(), "session: says Bye as incarnation 0, and is 11");
+}
+
+TEST_F(SessionInvariants, ALinkThatIsUpHereAlone) {
+  peer_->exchange().OnLaneDown({0, 1});
+  EXPECT_EQ(Broken(), "link 0.1: is up, and down for the exchange");
+}
+
+TEST_F(SessionInvariants, ADataLinkWithoutAWelcome) {
+  peer_->link({0, 0}) = Links::State::kGreeting;
+  peer_->links().shard(0).incarnation = 0;
+  EXPECT_EQ(Broken(), "link 0.1: is up, and shard 0 has said no Welcome");
+}
+
+TEST_F(SessionInvariants, ArrowsThatAreNotDrawn) {
+  EXPECT_EQ(Refused([this] { EXPECT_FALSE(peer_->Become(SessionPhase::kFetching)); }),
+            "a session that is running cannot become fetching");
+  EXPECT_EQ(session_->phase(), SessionPhase::kRunning);
+  peer_->links().DropData(0);
+  EXPECT_EQ(Refused([this] {
+              peer_->links().Become({0, 1}, Links::State::kUp);
+            }),
+            "link 0.1: is down, and cannot become up");
+  EXPECT_FALSE(peer_->links().IsUp({0, 1}));
+}
+
+}  // namespace
+}  // namespace test
+}  // namespace tern::protocol
