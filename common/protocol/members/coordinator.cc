@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/invariants.h"
+
 namespace tern::protocol {
 
 namespace {
@@ -23,12 +25,31 @@ Coordinator::Coordinator(ControlOptions options, std::vector<CellSpec> cells)
       roster_(options_.workers, options_.safeguards.fence_incarnations),
       stragglers_(options_.workers) {}
 
+Status Coordinator::Check() const {
+  TERN_RETURN_IF_ERROR(roster_.Check());
+  TERN_HOLDS(!gathered_ || !(going_back_ || called_ || asking_),
+             "coordinator: the job runs, and is going back");
+  TERN_HOLDS(
+      going_back_ || !(called_ || asking_),
+      "coordinator: workers were called anew or shards asked, and the job is not going back");
+  TERN_HOLDS(beginning_ != 0 || !begin_.from.has_value(),
+             "coordinator: the job began from a checkpoint, and has no beginning");
+  if (!gathered_) return Ok();
+  for (const Worker& worker : roster_.workers) {
+    TERN_HOLDS(!worker.live() || worker.epoch <= roster_.epoch,
+               "coordinator: ", worker.hello.rank(), " was admitted in epoch ", worker.epoch,
+               ", the job's is ", roster_.epoch);
+  }
+  return Ok();
+}
+
 void Coordinator::Start(Time now, ControlActions*) {
   started_at_ = now;
   for (uint32_t s = 1; s < options_.shards; ++s) roster_.shards[s].heard_at = now;
 }
 
 void Coordinator::OnMessage(Peer from, const Message& message, Time now, ControlActions* out) {
+  const CheckedAfter checked(*this);
   if (farewell_.started()) return farewell_.OnMessage(from, message, out);
   switch (message.head.body_case()) {
     case pb::Envelope::kHello:
@@ -88,6 +109,7 @@ void Coordinator::OnShardAbort(Peer from, const pb::Abort& abort, Time now, Cont
 }
 
 void Coordinator::OnFailure(const Status& status, Time now, ControlActions* out) {
+  const CheckedAfter checked(*this);
   if (!farewell_.started())
     Abort(status.code(), "server shard 0 cannot go on: " + status.message(), now, out);
 }

@@ -60,6 +60,8 @@ class Coordinator : public Control {
   void OnStop(Code code, Time now, ControlActions* out) override;
   void OnFailure(const Status& status, Time now, ControlActions* out) override;
   const RoundLane& lane() const override { return lane_; }
+  // kInternal names the invariant that is broken.
+  Status Check() const;
 
   using Worker = Roster::Worker;
   const std::vector<Worker>& workers() const { return roster_.workers; }
@@ -71,6 +73,8 @@ class Coordinator : public Control {
   uint64_t beginning() const { return beginning_; }
 
  private:
+  friend class CoordinatorPeer;  // of tests: plants faults
+
   // A sign of life of a member.
   void Hear(Worker* worker, Time now);
   // Whether shard 0 heard nobody, for some time now, who holds the state: its link may be down.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/invariants.h"
 #include "common/protocol/members/coordinator.h"
 
 namespace tern::protocol {
@@ -15,6 +16,7 @@ constexpr uint64_t kLateAgain = 100;  // rounds between two words on one who is 
 }  // namespace
 
 void Coordinator::OnTimer(Time now, ControlActions* out) {
+  const CheckedAfter checked(*this);
   if (farewell_.started()) return farewell_.OnTimer(now, out);
   if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
   for (uint32_t rank = 0; rank < roster_.workers.size() && !farewell_.started(); ++rank)
@@ -202,6 +204,7 @@ void Coordinator::NameIfLate(uint32_t rank, ControlActions* out) {
 }
 
 void Coordinator::OnStop(Code code, Time now, ControlActions* out) {
+  const CheckedAfter checked(*this);
   if (farewell_.started() || stop_code_ != Code::kOk) return;
   stop_code_ = code;
   const bool missing =

@@ -82,12 +82,8 @@ bool Roster::NobodyHoldsState() const {
 }
 
 Status Roster::Check() const {
-  for (size_t rank = 0; rank < workers.size(); ++rank) {
+  for (size_t rank = 0; rank < workers.size(); ++rank)
     TERN_RETURN_IF_ERROR(CheckWorker(workers[rank], rank));
-    TERN_HOLDS(workers[rank].epoch <= epoch || !workers[rank].live() || epoch == 0,
-               "roster: worker ", rank, " was admitted in epoch ", workers[rank].epoch,
-               ", the job's is ", epoch);
-  }
   return Ok();
 }
 

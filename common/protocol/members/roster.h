@@ -1,6 +1,6 @@
 // Who belongs to a job, as shard 0 knows it: the ranks with their processes, the other shards, and
-// what all have agreed on. Plain facts and questions about them; what follows from them is decided by
-// the coordinator's parts (coordinator.h).
+// what all have agreed on. Plain facts and questions about them; what follows from them is decided
+// by the coordinator's parts (coordinator.h).
 //
 //   a rank: absent --Hello--> present --Bye--> done
 //              ^                 |    \__ lost __/
