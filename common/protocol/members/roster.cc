@@ -13,9 +13,11 @@ constexpr size_t kRetired = 8;  // incarnations of a rank that are remembered
 
 Status CheckWorker(const Roster::Worker& worker, size_t rank) {
   using Presence = Roster::Worker::Presence;
-  const bool absent = worker.presence == Presence::kAbsent;
-  TERN_HOLDS(absent == (worker.incarnation == 0), "roster: worker ", rank, " is ",
-             absent ? "absent" : "there or lost", ", and its incarnation is ", worker.incarnation);
+  // Of a lost one shard 0 may know no more than that the others went on without it.
+  TERN_HOLDS(!worker.live() || worker.incarnation != 0, "roster: worker ", rank,
+             " is there, and has no incarnation");
+  TERN_HOLDS(worker.presence != Presence::kAbsent || worker.incarnation == 0, "roster: worker ",
+             rank, " is absent, and its incarnation is ", worker.incarnation);
   TERN_HOLDS(worker.live() || (!worker.joining && !worker.awaited), "roster: worker ", rank,
              " is joining or awaited, and not live");
   TERN_HOLDS(!worker.may_return || worker.presence == Presence::kLost, "roster: worker ", rank,
