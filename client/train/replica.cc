@@ -17,7 +17,9 @@ namespace tern::client {
 
 namespace {
 
-std::string PrefixOf(const update::Optimizer::Slot& slot) { return "optimizer." + slot.name + "."; }
+std::string PrefixOf(const update::Optimizer::StateArray& slot) {
+  return "optimizer." + slot.name + ".";
+}
 
 }  // namespace
 
@@ -60,7 +62,7 @@ void Replica::Average(size_t first, size_t n, uint64_t update) {
 }
 
 void Replica::ResetOptimizer() {
-  for (const update::Optimizer::Slot& slot : optimizer_->Slots())
+  for (const update::Optimizer::StateArray& slot : optimizer_->StateArrays())
     std::fill(slot.values.begin(), slot.values.end(), 0.f);
 }
 
@@ -76,7 +78,7 @@ std::vector<tensors::TensorView> Replica::Views(const float* weights,
     for (tensors::TensorView& view : models::ViewArena(setup_.table, arena, prefix))
       tensors.push_back(std::move(view));
   };
-  const std::vector<update::Optimizer::Slot> named = optimizer_->Slots();
+  const std::vector<update::Optimizer::StateArray> named = optimizer_->StateArrays();
   for (size_t i = 0; i < slots.size(); ++i) add(slots[i], PrefixOf(named[i]));
   if (!average_.empty()) add(average_.data(), "average.");
   for (const SavedState::Array& array : also_)
@@ -86,7 +88,7 @@ std::vector<tensors::TensorView> Replica::Views(const float* weights,
 
 std::vector<tensors::TensorView> Replica::Views() {
   std::vector<const float*> slots;
-  for (const update::Optimizer::Slot& slot : optimizer_->Slots())
+  for (const update::Optimizer::StateArray& slot : optimizer_->StateArrays())
     slots.push_back(slot.values.data());
   std::vector<tensors::TensorView> tensors = Views(parameters_.data(), slots);
   if (!point_.empty()) tensors.push_back({"local.point", {point_.size()}, point_});
@@ -101,7 +103,7 @@ Bytes Replica::Save(uint64_t applied, const float* weights,
 
 Bytes Replica::SaveState(uint64_t applied) {
   std::vector<const float*> slots;
-  for (const update::Optimizer::Slot& slot : optimizer_->Slots())
+  for (const update::Optimizer::StateArray& slot : optimizer_->StateArrays())
     slots.push_back(slot.values.data());
   return Save(applied, parameters_.data(), slots);
 }
@@ -154,7 +156,7 @@ Status Replica::LoadArenas(const tensors::TensorFile& file, bool whole) {
   TERN_RETURN_IF_ERROR(models::LoadArena(file, setup_.table, parameters_.data()));
   for (const SavedState::Array& array : also_) TERN_RETURN_IF_ERROR(LoadAlso(file, array));
   const std::string& first = setup_.table.parameters[0].name;
-  for (const update::Optimizer::Slot& slot : optimizer_->Slots()) {
+  for (const update::Optimizer::StateArray& slot : optimizer_->StateArrays()) {
     const std::string name = PrefixOf(slot) + first;
     const bool here = std::any_of(file.tensors.begin(), file.tensors.end(),
                                   [&](const auto& tensor) { return tensor.name == name; });
