@@ -36,7 +36,7 @@ int Run(const std::string& format, const std::string& dir, uint32_t batch, uint6
     if (!batches.ok()) return Fail(batches.status().message());
     Prefetcher prefetcher(
         **samples,
-        [batches = std::move(*batches)](uint64_t step) mutable { return batches.Places(step); },
+        [batches = std::move(*batches)](uint64_t step) mutable { return batches.SamplesAt(step); },
         {.threads = n});
     if (!prefetcher.Next().ok()) return Fail("no batch");
     const Time begin = Now();

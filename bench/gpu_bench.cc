@@ -166,11 +166,12 @@ class Ternarizing {
           "launch of statistics");
   }
   void Code(uint64_t turn) {
-    Check(kernels::TernarizeOnDevice(nullptr, Arena(turn), segments_.Get(), scales_.data(),
-                                     {.seed = 1, .stream = kernels::Stream::kCodes, .round = turn},
-                                     {masks_.data(), signs_.data(), ones_.data(), sign_bit_.data(),
-                                      mask_begin_.data(), done_.data()},
-                                     out_.data(), sizes_.data()),
+    Check(kernels::TernarizeOnDevice(
+              nullptr, Arena(turn), segments_.Get(), scales_.data(),
+              {.seed = 1, .stream = kernels::NoiseStream::kCodes, .round = turn},
+              {masks_.data(), signs_.data(), ones_.data(), sign_bit_.data(), mask_begin_.data(),
+               done_.data()},
+              out_.data(), sizes_.data()),
           "launch of codes");
   }
 
@@ -213,7 +214,7 @@ struct Sums {
     }
   }
   std::vector<uint8_t> all;
-  std::vector<kernels::SumPlace> places;
+  std::vector<kernels::SumLocation> places;
 };
 
 void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
@@ -233,13 +234,14 @@ void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
   for (const uint32_t workers : {2u, 4u, 8u}) {
     const Sums sums(segments, static_cast<int>(workers));
     OnDevice<uint8_t> planes(sums.all);
-    OnDevice<kernels::SumPlace> places(sums.places);
+    OnDevice<kernels::SumLocation> places(sums.places);
     for (const bool adam : {false, true}) {
       first.Fill(values.data(), values.size());
-      const kernels::UpdateStep step{adam ? kernels::Rule::kAdam : kernels::Rule::kMomentum,
-                                     1e-6f,
-                                     0.9f,
-                                     {1e-6f, 1.02f, 0.9f, 0.1f, 0.999f, 0.001f, 1e-8f}};
+      const kernels::UpdateStep step{
+          adam ? kernels::UpdateRule::kAdam : kernels::UpdateRule::kMomentum,
+          1e-6f,
+          0.9f,
+          {1e-6f, 1.02f, 0.9f, 0.1f, 0.999f, 0.001f, 1e-8f}};
       const auto seconds = SecondsOf(regions, [&](uint64_t) {
         Check(kernels::DecodeAndUpdateOnDevice(
                   nullptr, tiled.Get(), planes.data(), places.data(), workers, step, rates.data(),

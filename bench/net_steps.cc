@@ -116,7 +116,7 @@ class TrainedOnGpu : public Trained {
     }
     device::DeviceModel::Layout layout;
     layout.elements = problem.table.total;
-    layout.slots = 1;
+    layout.state_arrays = 1;
     layout.buckets = layout.chunks = {parts};
     layout.columns.resize(parts.size(), 1);
     layout.codec = made->codec_.get();
@@ -124,7 +124,7 @@ class TrainedOnGpu : public Trained {
     if (!model.ok()) return model.status();
     made->model_ = std::move(*model);
     std::vector<float> weights = problem.parameters, velocity(weights.size());
-    TERN_RETURN_IF_ERROR(made->model_->Send({weights.data(), {velocity.data()}}));
+    TERN_RETURN_IF_ERROR(made->model_->CopyToDevice({weights.data(), {velocity.data()}}));
     options.pixels = kernels::PixelRule{
         .channels = std::vector<kernels::ChannelScale>(problem.net.input().channels())};
     Net::Arenas arenas;
@@ -155,9 +155,9 @@ class TrainedOnGpu : public Trained {
     if (!codes.ok()) return codes.status();
     const std::vector<float> scalers(scales.size());
     const std::vector<kernels::TensorRates> rates(scales.size());
-    return model_->Update(0, {sums_, /*contributors=*/1, scalers},
-                          {.rule = kernels::Rule::kMomentum, .lr = kRate, .momentum = kMomentum},
-                          rates);
+    return model_->Update(
+        0, {sums_, /*contributors=*/1, scalers},
+        {.rule = kernels::UpdateRule::kMomentum, .lr = kRate, .momentum = kMomentum}, rates);
   }
 
  private:

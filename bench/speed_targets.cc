@@ -176,7 +176,7 @@ class Server {
     for (size_t c = 0; c < segments_.size(); ++c) {
       const auto sum = codec_->NewAccumulator(segments_[c], kWorkers);
       for (int rank = 0; rank < kWorkers; ++rank) {
-        if (!sum->Take(rank, pushes_[rank][c]).ok()) std::exit(1);
+        if (!sum->AddRetained(rank, pushes_[rank][c]).ok()) std::exit(1);
       }
       std::vector<uint8_t> out;
       out.reserve(codec_->MaxSumSize(segments_[c], kWorkers));
@@ -188,7 +188,7 @@ class Server {
   // adds them, for each, and two that code the sum; `some` chunks are passed over at a time.
   // REQUIRES ternary_2bit, whose code of one worker is its sum in two planes.
   void DecodeAddEncode(size_t some, Floats* one, Floats* sum, std::vector<uint8_t>* out) const {
-    const kernels::NoiseKey key{.stream = kernels::Stream::kServerCodes};
+    const kernels::NoiseKey key{.stream = kernels::NoiseStream::kServerCodes};
     for (size_t c = 0; c < segments_.size(); c += some) {
       const size_t end = std::min(c + some, segments_.size());
       const uint64_t begin = segments_[c].begin;
@@ -266,10 +266,10 @@ void Applying(const Setting& setting, Floats* weights) {
   const auto optimizer = update::MakeOptimizer(def, n);
   if (!optimizer.ok()) std::exit(1);
   float* const w = weights->data();
-  float* const v = (*optimizer)->Slots().front().values.data();
+  float* const v = (*optimizer)->StateArrays().front().values.data();
   update::Step step{.learning_rate = 1e-6};
   Rounds rounds;
-  const codec::Codec::Use update = [&](uint64_t at, std::span<const float> g) {
+  const codec::Codec::BlockVisitor update = [&](uint64_t at, std::span<const float> g) {
     (*optimizer)->Update(w + at, g.data(), at, g.size(), step, 0);
   };
   rounds.Add("tern", [&] {  // as client/train/apply.cc: through parts that stay in the cache

@@ -1,5 +1,6 @@
-// The instruction sets that the fast kernels are compiled for. Each call of a kernel uses the best
-// one that the CPU supports: one binary for every machine, with the same bits from all of them.
+// The instruction sets that the vectorized kernels are compiled for. Each call of a kernel uses the
+// best one that the CPU supports: one binary for every machine, with the same bits from all of
+// them.
 #pragma once
 
 #include <string>

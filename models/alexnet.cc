@@ -5,8 +5,8 @@
 
 namespace tern::models {
 
-// Names are torchvision's; those of batch norms, which it has not, are norm1 to norm5.
-pb::NetDef AlexNet(const BuildFor& to) {
+// Layers are named as in torchvision; batch norms, which it does not have, are norm1 to norm5.
+pb::NetDef AlexNet(const BuildRequest& request) {
   NetBuilder net("alexnet");
   net.InitDense(NormalStd(0.005f));
   int number = 0;
@@ -14,7 +14,7 @@ pb::NetDef AlexNet(const BuildFor& to) {
     const std::string n = std::to_string(++number);
     net.InitConvs(He(false));
     net.Conv("features." + std::to_string(place), shape);
-    if (to.model.batch_norm()) net.BatchNorm("norm" + n);
+    if (request.model.batch_norm()) net.BatchNorm("norm" + n);
     net.Relu("relu" + n);
   };
   const PoolShape pool{.kernel = 3, .stride = 2};
@@ -26,14 +26,14 @@ pb::NetDef AlexNet(const BuildFor& to) {
   conv(8, {.outputs = 256, .kernel = 3, .pad = 1});
   conv(10, {.outputs = 256, .kernel = 3, .pad = 1});
   net.MaxPool("pool5", pool);
-  net.Dropout("drop6", to.dropout(0.5));
+  net.Dropout("drop6", request.dropout(0.5));
   net.Dense("classifier.1", 4096);
   net.Relu("relu6");
-  net.Dropout("drop7", to.dropout(0.5));
+  net.Dropout("drop7", request.dropout(0.5));
   net.Dense("classifier.4", 4096);
   net.Relu("relu7");
   net.InitDense(NormalStd(0.01f));
-  net.Dense("classifier.6", to.classes);
+  net.Dense("classifier.6", request.classes);
   return net.Finish();
 }
 

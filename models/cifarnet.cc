@@ -3,7 +3,7 @@
 
 namespace tern::models {
 
-pb::NetDef CifarNet(const BuildFor& to) {
+pb::NetDef CifarNet(const BuildRequest& request) {
   NetBuilder net("cifarnet");
   const auto norm = [&](const char* name) { net.Lrn(name, 9, 0.001f, 0.75f, 1); };
   const PoolShape pool{.kernel = 3, .stride = 2, .same = true};
@@ -24,7 +24,7 @@ pb::NetDef CifarNet(const BuildFor& to) {
   net.Dense("local4", 192);
   net.Relu("relu4");
   net.InitDense(TruncatedNormalStd(1 / 192.f));
-  net.Dense("logits", to.classes);
+  net.Dense("logits", request.classes);
   return net.Finish();
 }
 

@@ -9,7 +9,7 @@ namespace tern::models {
 namespace {
 
 // Outputs of the branches of an inception module.
-struct Module {
+struct InceptionModule {
   const char* name;
   uint32_t one, three_reduce, three, five_reduce, five, pool;
 };
@@ -19,29 +19,29 @@ void ConvRelu(const std::string& name, const ConvShape& shape, NetBuilder* net) 
   net->Relu(name + "_relu");
 }
 
-void AddModule(const Module& m, NetBuilder* net) {
-  const std::string input = net->last(), at = std::string("inception_") + m.name + "/";
+void AddModule(const InceptionModule& m, NetBuilder* net) {
+  const std::string input = net->last(), prefix = std::string("inception_") + m.name + "/";
   std::vector<std::string> branches;
-  ConvRelu(at + "1x1", {.outputs = m.one, .kernel = 1}, net);
+  ConvRelu(prefix + "1x1", {.outputs = m.one, .kernel = 1}, net);
   branches.push_back(net->last());
   net->From(input);
-  ConvRelu(at + "3x3_reduce", {.outputs = m.three_reduce, .kernel = 1}, net);
-  ConvRelu(at + "3x3", {.outputs = m.three, .kernel = 3, .pad = 1}, net);
+  ConvRelu(prefix + "3x3_reduce", {.outputs = m.three_reduce, .kernel = 1}, net);
+  ConvRelu(prefix + "3x3", {.outputs = m.three, .kernel = 3, .pad = 1}, net);
   branches.push_back(net->last());
   net->From(input);
-  ConvRelu(at + "5x5_reduce", {.outputs = m.five_reduce, .kernel = 1}, net);
-  ConvRelu(at + "5x5", {.outputs = m.five, .kernel = 5, .pad = 2}, net);
+  ConvRelu(prefix + "5x5_reduce", {.outputs = m.five_reduce, .kernel = 1}, net);
+  ConvRelu(prefix + "5x5", {.outputs = m.five, .kernel = 5, .pad = 2}, net);
   branches.push_back(net->last());
   net->From(input);
-  net->MaxPool(at + "pool", {.kernel = 3, .stride = 1, .pad = 1});
-  ConvRelu(at + "pool_proj", {.outputs = m.pool, .kernel = 1}, net);
+  net->MaxPool(prefix + "pool", {.kernel = 3, .stride = 1, .pad = 1});
+  ConvRelu(prefix + "pool_proj", {.outputs = m.pool, .kernel = 1}, net);
   branches.push_back(net->last());
-  net->Concat(at + "output", branches);
+  net->Concat(prefix + "output", branches);
 }
 
 }  // namespace
 
-pb::NetDef GoogLeNet(const BuildFor& to) {
+pb::NetDef GoogLeNet(const BuildRequest& request) {
   NetBuilder net("googlenet");
   net.InitConvs(Xavier(), Constant(0.2f));
   const PoolShape half{.kernel = 3, .stride = 2, .same = true};
@@ -65,8 +65,8 @@ pb::NetDef GoogLeNet(const BuildFor& to) {
   AddModule({"5a", 256, 160, 320, 32, 128, 128}, &net);
   AddModule({"5b", 384, 192, 384, 48, 128, 128}, &net);
   net.GlobalAvgPool("pool5");
-  net.Dropout("pool5/drop", to.dropout(0.4));
-  net.Dense("classifier", to.classes);
+  net.Dropout("pool5/drop", request.dropout(0.4));
+  net.Dense("classifier", request.classes);
   return net.Finish();
 }
 

@@ -10,10 +10,10 @@ namespace {
 
 // Outputs of the branches of a module (the paper's table of the architecture). Without `one` and
 // `pool_proj` the module halves height and width: its last convolutions and its pool have stride 2.
-struct Module {
+struct InceptionModule {
   const char* name;
   uint32_t one, three_reduce, three, double_reduce, double_three, pool_proj;
-  bool average;  // the pool
+  bool average;  // the pool averages; otherwise it takes maxima
 };
 
 void ConvNormRelu(const std::string& name, const ConvShape& shape, NetBuilder* net) {
@@ -22,40 +22,41 @@ void ConvNormRelu(const std::string& name, const ConvShape& shape, NetBuilder* n
   net->Relu(name + "_relu");
 }
 
-void AddModule(const Module& m, NetBuilder* net) {
-  const std::string input = net->last(), at = std::string("inception_") + m.name + "_";
+void AddModule(const InceptionModule& m, NetBuilder* net) {
+  const std::string input = net->last(), prefix = std::string("inception_") + m.name + "_";
   const uint32_t stride = m.one == 0 ? 2 : 1;
   std::vector<std::string> branches;
   if (m.one > 0) {
-    ConvNormRelu(at + "1x1", {.outputs = m.one, .kernel = 1}, net);
+    ConvNormRelu(prefix + "1x1", {.outputs = m.one, .kernel = 1}, net);
     branches.push_back(net->last());
     net->From(input);
   }
-  ConvNormRelu(at + "3x3_reduce", {.outputs = m.three_reduce, .kernel = 1}, net);
-  ConvNormRelu(at + "3x3", {.outputs = m.three, .kernel = 3, .stride = stride, .pad = 1}, net);
+  ConvNormRelu(prefix + "3x3_reduce", {.outputs = m.three_reduce, .kernel = 1}, net);
+  ConvNormRelu(prefix + "3x3", {.outputs = m.three, .kernel = 3, .stride = stride, .pad = 1}, net);
   branches.push_back(net->last());
   net->From(input);
-  ConvNormRelu(at + "double_3x3_reduce", {.outputs = m.double_reduce, .kernel = 1}, net);
-  ConvNormRelu(at + "double_3x3_1", {.outputs = m.double_three, .kernel = 3, .pad = 1}, net);
-  ConvNormRelu(at + "double_3x3_2",
+  ConvNormRelu(prefix + "double_3x3_reduce", {.outputs = m.double_reduce, .kernel = 1}, net);
+  ConvNormRelu(prefix + "double_3x3_1", {.outputs = m.double_three, .kernel = 3, .pad = 1}, net);
+  ConvNormRelu(prefix + "double_3x3_2",
                {.outputs = m.double_three, .kernel = 3, .stride = stride, .pad = 1}, net);
   branches.push_back(net->last());
   net->From(input);
   if (m.average) {
-    net->AvgPool(at + "pool", {.kernel = 3, .stride = stride, .pad = 1});
+    net->AvgPool(prefix + "pool", {.kernel = 3, .stride = stride, .pad = 1});
   } else if (stride == 2) {
-    net->MaxPool(at + "pool", {.kernel = 3, .stride = 2, .same = true});
+    net->MaxPool(prefix + "pool", {.kernel = 3, .stride = 2, .same = true});
   } else {
-    net->MaxPool(at + "pool", {.kernel = 3, .stride = 1, .pad = 1});
+    net->MaxPool(prefix + "pool", {.kernel = 3, .stride = 1, .pad = 1});
   }
-  if (m.pool_proj > 0) ConvNormRelu(at + "pool_proj", {.outputs = m.pool_proj, .kernel = 1}, net);
+  if (m.pool_proj > 0)
+    ConvNormRelu(prefix + "pool_proj", {.outputs = m.pool_proj, .kernel = 1}, net);
   branches.push_back(net->last());
-  net->Concat(at + "output", branches);
+  net->Concat(prefix + "output", branches);
 }
 
 }  // namespace
 
-pb::NetDef InceptionBn(const BuildFor& to) {
+pb::NetDef InceptionBn(const BuildRequest& request) {
   NetBuilder net("inception_bn");
   net.InitConvs(He(false));
   const PoolShape half{.kernel = 3, .stride = 2, .same = true};
@@ -75,7 +76,7 @@ pb::NetDef InceptionBn(const BuildFor& to) {
   AddModule({"5a", 352, 192, 320, 160, 224, 128, true}, &net);
   AddModule({"5b", 352, 192, 320, 192, 224, 128, false}, &net);
   net.GlobalAvgPool("global_pool");
-  net.Dense("fc", to.classes);
+  net.Dense("fc", request.classes);
   return net.Finish();
 }
 

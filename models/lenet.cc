@@ -41,8 +41,8 @@ void AddConvAndPool(const Style& style, int index, uint32_t outputs, pb::NetDef*
 
 }  // namespace
 
-pb::NetDef LeNet(const BuildFor& to) {
-  const bool same = to.model.padding() == pb::Model::same;
+pb::NetDef LeNet(const BuildRequest& request) {
+  const bool same = request.model.padding() == pb::Model::same;
   const Style style = {same ? pb::Pad::same : pb::Pad::valid, same, same};
   pb::NetDef net;
   net.set_name(same ? "lenet_same" : "lenet");
@@ -53,7 +53,7 @@ pb::NetDef LeNet(const BuildFor& to) {
   SetInit(style, 0.048f, fc3->mutable_weight_init());
   Add(&net, "relu3")->mutable_relu();
   pb::DenseDef* logits = Add(&net, "logits")->mutable_dense();
-  logits->set_outputs(to.classes);
+  logits->set_outputs(request.classes);
   SetInit(style, 0.0767f, logits->mutable_weight_init());
   Add(&net, "loss")->mutable_softmax_loss();
   return net;

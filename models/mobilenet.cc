@@ -7,11 +7,11 @@
 
 namespace tern::models {
 
-pb::NetDef MobileNet(const BuildFor& to) {
+pb::NetDef MobileNet(const BuildRequest& request) {
   NetBuilder net("mobilenet");
   net.InitConvs(He(true));
   const auto wide = [&](uint32_t channels) {
-    return static_cast<uint32_t>(std::max(1.0, std::round(channels * to.model.width())));
+    return static_cast<uint32_t>(std::max(1.0, std::round(channels * request.model.width())));
   };
   const auto conv = [&](const std::string& name, const ConvShape& shape) {
     net.Conv(name, shape);
@@ -37,7 +37,7 @@ pb::NetDef MobileNet(const BuildFor& to) {
     conv("pointwise" + n, {.outputs = channels, .kernel = 1, .bias = false});
   }
   net.GlobalAvgPool("pool");
-  net.Dense("fc", to.classes);
+  net.Dense("fc", request.classes);
   return net.Finish();
 }
 

@@ -7,12 +7,18 @@
 namespace tern::models {
 namespace {
 
-// Arguments that only some builders take.
-enum Takes : unsigned { kNothing = 0, kPadding = 1, kBatchNorm = 2, kDropout = 4, kWidth = 8 };
+// Optional arguments, which only some builders accept.
+enum OptionalArgument : unsigned {
+  kNothing = 0,
+  kPadding = 1,
+  kBatchNorm = 2,
+  kDropout = 4,
+  kWidth = 8
+};
 
 struct Builder {
   const char* name;
-  pb::NetDef (*build)(const BuildFor& to);
+  pb::NetDef (*build)(const BuildRequest& request);
   unsigned takes;
   PublishedImage published;
 };
@@ -47,46 +53,46 @@ Status CheckArguments(const pb::Model& model, const Builder& builder) {
   const struct {
     const char* name;
     bool given;
-    Takes argument;
+    OptionalArgument argument;
   } arguments[] = {
       {"padding", model.has_padding() && model.padding() != pb::Model::valid, kPadding},
       {"batch_norm", model.batch_norm(), kBatchNorm},
       {"dropout", model.has_dropout(), kDropout},
       {"width", model.width() != 1, kWidth}};
-  for (const auto& one : arguments) {
-    if (!one.given || (builder.takes & one.argument) != 0) continue;
-    return Bad(std::string("model.") + one.name + ": " + builder.name +
-               " has no such argument; leave it out");
+  for (const auto& argument_given : arguments) {
+    if (!argument_given.given || (builder.takes & argument_given.argument) != 0) continue;
+    return Bad(std::string("model.") + argument_given.name + ": " + builder.name +
+               " does not take this argument; leave it out");
   }
   return Ok();
 }
 
-Result<pb::NetDef> BuildByName(const BuildFor& to) {
-  const pb::Model& model = to.model;
+Result<pb::NetDef> BuildByName(const BuildRequest& request) {
+  const pb::Model& model = request.model;
   for (const Builder& builder : kBuilders) {
     if (model.name() != builder.name) continue;
     TERN_RETURN_IF_ERROR(CheckArguments(model, builder));
-    return builder.build(to);
+    return builder.build(request);
   }
   return Bad("model.name: \"" + model.name().substr(0, kMaxLayerName) +
              "\" is not known; the known ones are " + KnownNames() +
              ", or leave it out and give model.net");
 }
 
-std::string Text(const pb::ImageShape& shape) {
+std::string ShapeText(const pb::ImageShape& shape) {
   return std::to_string(shape.channels()) + " x " + std::to_string(shape.height()) + " x " +
          std::to_string(shape.width());
 }
 
-// A user's own net may leave out what the data say; where it says something it must be the same.
+// A net given in the job may omit what the data determine; what it states must agree with the data.
 Status CheckAgainstData(const pb::NetDef& net, const pb::ImageShape& input, uint32_t classes) {
   const pb::ImageShape& own = net.input();
   const bool same = (!own.has_channels() || own.channels() == input.channels()) &&
                     (!own.has_height() || own.height() == input.height()) &&
                     (!own.has_width() || own.width() == input.width());
   if (!same) {
-    return Bad("model.net.input is " + Text(own) +
-               " (channels x height x width), but the data are " + Text(input) +
+    return Bad("model.net.input is " + ShapeText(own) +
+               " (channels x height x width), but the data are " + ShapeText(input) +
                "; leave it out or make it the same");
   }
   if (net.has_classes() && net.classes() != classes) {

@@ -1,4 +1,5 @@
-// The table of network builders: arguments -> NetDef. One file per family, one line in models.cc.
+// The table of network builders, which make a NetDef from a job's arguments. One file per family,
+// one line in models.cc.
 #pragma once
 
 #include <string>
@@ -17,7 +18,8 @@ Result<pb::NetDef> BuildNet(const pb::Model& model, const pb::ImageShape& input,
 
 const std::vector<std::string>& ModelNames();
 
-// The image and classes that a builder's net was published for; for an unknown name, the first's.
+// The input image and class count that a builder's net was published with; for an unknown name,
+// those of the table's first builder.
 struct PublishedImage {
   uint32_t channels, side, classes;
 };

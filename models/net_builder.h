@@ -1,4 +1,4 @@
-// Writes a NetDef layer by layer. Each layer reads the output of the one before, unless From is
+// Writes a NetDef layer by layer. Each layer reads the output of the one before it, unless From is
 // called.
 #pragma once
 
@@ -39,7 +39,7 @@ class NetBuilder {
   void InitConvs(pb::Init weight, pb::Init bias = Constant(0));
   void InitDense(pb::Init weight, pb::Init bias = Constant(0));
 
-  // The next layer reads this tensor.
+  // Makes the next layer read this tensor.
   void From(std::string tensor) { from_ = {std::move(tensor)}; }
   // The output tensor of the newest layer.
   const std::string& last() const { return last_; }
@@ -65,7 +65,7 @@ class NetBuilder {
   pb::NetDef net_;
   pb::Init conv_weight_ = Xavier(), conv_bias_ = Constant(0);
   pb::Init dense_weight_ = Xavier(), dense_bias_ = Constant(0);
-  std::vector<std::string> from_;  // empty: the layer before
+  std::vector<std::string> from_;  // empty: the output of the layer before
   std::string last_ = "data";
 };
 

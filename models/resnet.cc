@@ -8,7 +8,8 @@ namespace tern::models {
 
 namespace {
 
-// Writes blocks; names as in torchvision: layer1.0.conv1, layer1.0.bn1, layer2.0.downsample.0.
+// Writes blocks; layers are named as in torchvision: layer1.0.conv1, layer1.0.bn1,
+// layer2.0.downsample.0.
 class ResNet {
  public:
   explicit ResNet(const char* name) : net_(name) {
@@ -16,13 +17,13 @@ class ResNet {
     net_.InitDense(Xavier());
   }
 
-  // The first convolution, of 3 x 3 with so many outputs.
+  // A first convolution of 3 x 3 with `outputs` outputs.
   void SmallStem(uint32_t outputs, bool norm) {
     net_.Conv("conv1", {.outputs = outputs, .kernel = 3, .pad = 1, .bias = false});
     if (norm) NormRelu("bn1", "relu");
     channels_ = outputs;
   }
-  // Of 7 x 7, and the maximum over 3 x 3: a quarter of the height and width.
+  // A first convolution of 7 x 7 and a max pool of 3 x 3: a quarter of the height and width.
   void LargeStem(bool norm) {
     net_.Conv("conv1", {.outputs = 64, .kernel = 7, .stride = 2, .pad = 3, .bias = false});
     if (norm) NormRelu("bn1", "relu");
@@ -31,7 +32,7 @@ class ResNet {
   }
 
   // y = relu(F(x) + shortcut), F two convolutions of 3 x 3.
-  void Basic(const std::string& name, uint32_t outputs, uint32_t stride) {
+  void BasicBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
     const std::string input = net_.last();
     Conv(name + ".conv1", outputs, 3, stride);
     NormRelu(name + ".bn1", name + ".relu1");
@@ -40,7 +41,7 @@ class ResNet {
     AddShortcut(name, input, outputs, stride);
   }
   // F: 1 x 1 to a quarter of the outputs, 3 x 3, 1 x 1.
-  void Bottleneck(const std::string& name, uint32_t outputs, uint32_t stride) {
+  void BottleneckBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
     const std::string input = net_.last();
     Conv(name + ".conv1", outputs / 4, 1, 1);
     NormRelu(name + ".bn1", name + ".relu1");
@@ -50,9 +51,9 @@ class ResNet {
     net_.BatchNorm(name + ".bn3");
     AddShortcut(name, input, outputs, stride);
   }
-  // y = F(x) + shortcut, norm and ReLU before each convolution; a shortcut that is one starts
-  // behind the first ReLU.
-  void PreActivated(const std::string& name, uint32_t outputs, uint32_t stride) {
+  // y = F(x) + shortcut, with norm and ReLU before each convolution. If the shortcut is a
+  // convolution, it starts behind the first ReLU.
+  void PreActivatedBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
     std::string shortcut = net_.last();
     NormRelu(name + ".bn1", name + ".relu1");
     const std::string active = net_.last();
@@ -99,10 +100,11 @@ class ResNet {
   }
 
   NetBuilder net_;
-  uint32_t channels_ = 0;  // of what was made last
+  uint32_t channels_ = 0;  // of the newest layer's output
 };
 
-// block(name, outputs, stride) of every block; stages after the first halve height and width.
+// Calls block(name, outputs, stride) for every block; stages after the first halve height and
+// width.
 template <typename Block>
 void ForEachBlock(const std::vector<int>& stages, uint32_t outputs, const Block& block) {
   for (size_t stage = 0; stage < stages.size(); ++stage, outputs *= 2) {
@@ -113,48 +115,53 @@ void ForEachBlock(const std::vector<int>& stages, uint32_t outputs, const Block&
   }
 }
 
-pb::NetDef ForCifar(const char* name, int n, const BuildFor& to) {
+pb::NetDef CifarResNet(const char* name, int n, const BuildRequest& request) {
   ResNet net(name);
   net.SmallStem(16, true);
   ForEachBlock({n, n, n}, 16, [&](const std::string& block, uint32_t outputs, uint32_t stride) {
-    net.Basic(block, outputs, stride);
+    net.BasicBlock(block, outputs, stride);
   });
-  return net.Finish(to.classes);
+  return net.Finish(request.classes);
 }
 
-void Stem(const BuildFor& to, bool norm, ResNet* net) {
-  if (to.input.height() <= kSmallImage) {
+void AddStem(const BuildRequest& request, bool norm, ResNet* net) {
+  if (request.input.height() <= kSmallImage) {
     net->SmallStem(64, norm);
   } else {
     net->LargeStem(norm);
   }
 }
 
-pb::NetDef OfBottlenecks(const char* name, const std::vector<int>& stages, const BuildFor& to) {
+pb::NetDef BottleneckResNet(const char* name, const std::vector<int>& stages,
+                            const BuildRequest& request) {
   ResNet net(name);
-  Stem(to, true, &net);
+  AddStem(request, true, &net);
   ForEachBlock(stages, 256, [&](const std::string& block, uint32_t outputs, uint32_t stride) {
-    net.Bottleneck(block, outputs, stride);
+    net.BottleneckBlock(block, outputs, stride);
   });
-  return net.Finish(to.classes);
+  return net.Finish(request.classes);
 }
 
 }  // namespace
 
-pb::NetDef ResNet20(const BuildFor& to) { return ForCifar("resnet20", 3, to); }
-pb::NetDef ResNet32(const BuildFor& to) { return ForCifar("resnet32", 5, to); }
-pb::NetDef ResNet110(const BuildFor& to) { return ForCifar("resnet110", 18, to); }
-pb::NetDef ResNet50(const BuildFor& to) { return OfBottlenecks("resnet50", {3, 4, 6, 3}, to); }
-pb::NetDef ResNet152(const BuildFor& to) { return OfBottlenecks("resnet152", {3, 8, 36, 3}, to); }
+pb::NetDef ResNet20(const BuildRequest& request) { return CifarResNet("resnet20", 3, request); }
+pb::NetDef ResNet32(const BuildRequest& request) { return CifarResNet("resnet32", 5, request); }
+pb::NetDef ResNet110(const BuildRequest& request) { return CifarResNet("resnet110", 18, request); }
+pb::NetDef ResNet50(const BuildRequest& request) {
+  return BottleneckResNet("resnet50", {3, 4, 6, 3}, request);
+}
+pb::NetDef ResNet152(const BuildRequest& request) {
+  return BottleneckResNet("resnet152", {3, 8, 36, 3}, request);
+}
 
-pb::NetDef ResNet18V2(const BuildFor& to) {
+pb::NetDef ResNet18V2(const BuildRequest& request) {
   ResNet net("resnet18_v2");
-  Stem(to, false, &net);
+  AddStem(request, false, &net);
   ForEachBlock({2, 2, 2, 2}, 64, [&](const std::string& block, uint32_t outputs, uint32_t stride) {
-    net.PreActivated(block, outputs, stride);
+    net.PreActivatedBlock(block, outputs, stride);
   });
   net.NormRelu("bn", "relu");
-  return net.Finish(to.classes);
+  return net.Finish(request.classes);
 }
 
 }  // namespace tern::models

@@ -8,9 +8,9 @@ namespace tern::models {
 
 namespace {
 
-// So many convolutions of 3 x 3 in each of the five stages. Names are torchvision's, which counts
-// every layer of `features`.
-pb::NetDef Vgg(const char* name, const std::array<int, 5>& stages, const BuildFor& to) {
+// `stages`: the number of 3 x 3 convolutions in each of the five stages. Layers are named as in
+// torchvision, which counts every layer of `features`.
+pb::NetDef Vgg(const char* name, const std::array<int, 5>& stages, const BuildRequest& request) {
   constexpr uint32_t kOutputs[] = {64, 128, 256, 512, 512};
   NetBuilder net(name);
   net.InitConvs(He(true));
@@ -20,28 +20,28 @@ pb::NetDef Vgg(const char* name, const std::array<int, 5>& stages, const BuildFo
     for (int i = 0; i < stages[stage]; ++i) {
       net.Conv("features." + std::to_string(place++),
                {.outputs = kOutputs[stage], .kernel = 3, .pad = 1});
-      if (to.model.batch_norm()) net.BatchNorm("features." + std::to_string(place++));
+      if (request.model.batch_norm()) net.BatchNorm("features." + std::to_string(place++));
       net.Relu("features." + std::to_string(place++));
     }
     net.MaxPool("features." + std::to_string(place++), {.kernel = 2, .stride = 2});
   }
-  if (to.input.height() <= kSmallImage) {
-    net.Dense("classifier", to.classes);
+  if (request.input.height() <= kSmallImage) {
+    net.Dense("classifier", request.classes);
     return net.Finish();
   }
   for (const int at : {0, 3}) {
     net.Dense("classifier." + std::to_string(at), 4096);
     net.Relu("classifier." + std::to_string(at + 1));
-    net.Dropout("classifier." + std::to_string(at + 2), to.dropout(0.5));
+    net.Dropout("classifier." + std::to_string(at + 2), request.dropout(0.5));
   }
-  net.Dense("classifier.6", to.classes);
+  net.Dense("classifier.6", request.classes);
   return net.Finish();
 }
 
 }  // namespace
 
-pb::NetDef VggA(const BuildFor& to) { return Vgg("vgg_a", {1, 1, 2, 2, 2}, to); }
-pb::NetDef Vgg16(const BuildFor& to) { return Vgg("vgg16", {2, 2, 3, 3, 3}, to); }
-pb::NetDef Vgg19(const BuildFor& to) { return Vgg("vgg19", {2, 2, 4, 4, 4}, to); }
+pb::NetDef VggA(const BuildRequest& request) { return Vgg("vgg_a", {1, 1, 2, 2, 2}, request); }
+pb::NetDef Vgg16(const BuildRequest& request) { return Vgg("vgg16", {2, 2, 3, 3, 3}, request); }
+pb::NetDef Vgg19(const BuildRequest& request) { return Vgg("vgg19", {2, 2, 4, 4, 4}, request); }
 
 }  // namespace tern::models

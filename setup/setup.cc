@@ -125,7 +125,7 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   auto optimizer = update::MakeOptimizer(setup->job.train().optimizer(), 0);
   if (!optimizer.ok()) return optimizer.status().Within(path);
   Result<protocol::ExchangePlan> plan = protocol::ExchangePlan::Make(
-      setup->job, tensors, static_cast<uint32_t>((*optimizer)->Slots().size()));
+      setup->job, tensors, static_cast<uint32_t>((*optimizer)->StateArrays().size()));
   if (!plan.ok()) return plan.status().Within(path);
   setup->plan = std::move(*plan);
   setup->plan.statistics = setup->table.statistics_total;

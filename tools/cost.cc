@@ -28,7 +28,7 @@ std::vector<CostLine> WorkerCost(const setup::Setup& setup) {
   std::vector<CostLine> lines = {{"parameters", model, "fp32"}, {"gradients", model, "fp32"}};
   if (auto optimizer = update::MakeOptimizer(job.train().optimizer(), setup.table.total);
       optimizer.ok()) {
-    for (const update::Optimizer::Slot& slot : (*optimizer)->Slots()) {
+    for (const update::Optimizer::StateArray& slot : (*optimizer)->StateArrays()) {
       lines.push_back({"optimizer: " + slot.name, slot.values.size() * kFloat, "fp32"});
     }
   }

@@ -20,15 +20,15 @@ class BatchCompute {
   // is final, from the last to the first. REQUIRES a Forward just before and the parameters
   // unchanged since.
   virtual void Backward(const std::function<void(uint32_t tensor)>& ready) = 0;
-  // Whether it takes batches as bytes, and how to pin their memory (null: not needed); the latter
-  // is valid as long as this lives.
+  // Whether Forward takes batches as bytes, and how to page-lock their memory (null: not needed).
+  // The pin function is valid as long as this object lives.
   virtual bool TakesBytes() const { return false; }
-  virtual data::Pin PinOfBytes() const { return nullptr; }
-  // Announces the batch after the one that Forward gets next, so that it is fetched meanwhile;
-  // null: not known yet. It must not change until the Forward that gets it has returned, or until
-  // LetGo.
-  virtual void Expect(const data::Batch* /*next*/) {}
-  virtual void LetGo() {}
+  virtual data::Pin BytesPin() const { return nullptr; }
+  // Announces the batch that follows the next one that Forward gets, so that it can be copied
+  // ahead; null: not known yet. The batch must not change until the Forward that gets it has
+  // returned, or until ReleaseBatches.
+  virtual void Announce(const data::Batch* /*next*/) {}
+  virtual void ReleaseBatches() {}
   // As in engine::Net.
   virtual Status status() const { return Ok(); }
 };

@@ -8,9 +8,9 @@
 
 namespace tern::worker {
 
-// Sets their number to workers.threads, and binds them to workers.cpus if the job has that; other
-// threads are not bound. `job` as this rank sees it. Call on the thread that will train, before its
-// first parallel region. kBadJob if this process may not run on such a CPU.
+// Sets the number of threads to workers.threads, and binds them to workers.cpus if the job has
+// that; other threads are not bound. `job` as this rank sees it. Call on the thread that will
+// train, before its first parallel region. kBadJob if this process may not run on one of the CPUs.
 Status SetComputeThreads(const pb::Job& job, uint32_t rank);
 
 }  // namespace tern::worker

@@ -15,7 +15,8 @@ Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
                                                  client::Replica& replica,
                                                  client::Progress& progress, engine::Device device,
                                                  device::DeviceModel* model) {
-  // An average that lies there is seen here when all of it has been brought.
+  // If the averaged weights are on a device, the host arena holds them once they have been copied
+  // there.
   return Make(setup, test, replica.evaluated(), replica.mean_statistics().data(), progress, device,
               replica.average().empty() ? model : nullptr);
 }
@@ -50,14 +51,15 @@ Evaluate::Evaluate(const setup::Setup& setup, const data::Samples& test, client:
 
 Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t parts, client::Confusion* confusion) {
   const data::Range range = data::TestPart(test_.count(), part, parts);
-  const auto places = [this, range](uint64_t batch) {
-    std::vector<data::Augmenter::Place> of;
+  const auto batch_samples = [this, range](uint64_t batch) {
+    std::vector<data::Augmenter::SampleId> samples;
     const uint64_t begin = range.begin + batch * batch_;
-    for (uint64_t at = begin; at < std::min(begin + batch_, range.end); ++at) of.push_back({0, at});
-    return of;
+    for (uint64_t at = begin; at < std::min(begin + batch_, range.end); ++at)
+      samples.push_back({0, at});
+    return samples;
   };
-  data::Prefetcher prefetcher(test_, places,
-                              {.threads = threads_, .room = batch_, .as_bytes = as_bytes_});
+  data::Prefetcher prefetcher(test_, batch_samples,
+                              {.threads = threads_, .min_images = batch_, .as_bytes = as_bytes_});
   engine::Score score;
   std::vector<float> scores;
   if (confusion != nullptr) {
@@ -73,7 +75,8 @@ Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t parts, client::Confu
     TERN_RETURN_IF_ERROR(net_->status());
     for (uint32_t n = 0; confusion != nullptr && n < feed.used; ++n) {
       const auto own = scores.begin() + static_cast<ptrdiff_t>(size_t{n} * classes_);
-      const auto taken = std::max_element(own, own + classes_) - own;  // of equal ones the first
+      // Of equal scores, the first class wins.
+      const auto taken = std::max_element(own, own + classes_) - own;
       ++(*confusion)[size_t{(*batch)->labels[n]} * classes_ + static_cast<size_t>(taken)];
     }
     progress_.Move();

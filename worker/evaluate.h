@@ -17,7 +17,7 @@ namespace tern::worker {
 
 class Evaluate {
  public:
-  // All outlive it.
+  // All arguments outlive it.
   static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup,
                                                 const data::Samples& test, client::Replica& replica,
                                                 client::Progress& progress, engine::Device device,
@@ -28,8 +28,8 @@ class Evaluate {
                                                 float* statistics, client::Progress& progress,
                                                 engine::Device device,
                                                 device::DeviceModel* model = nullptr);
-  // Sums over part `part` of `parts` equal parts of the set; part < parts. If not null, *confusion
-  // gets the counts. kBadData as in Samples::Fill.
+  // Sums loss and scores over part `part` of `parts` equal parts of the set; part < parts. If not
+  // null, *confusion gets the counts. kBadData as in Samples::Fill.
   Result<engine::Score> Run(uint32_t part, uint32_t parts, client::Confusion* confusion = nullptr);
 
  private:
@@ -39,7 +39,7 @@ class Evaluate {
   const data::Samples& test_;
   client::Progress& progress_;
   const uint32_t batch_, threads_, classes_;
-  const bool as_bytes_;  // the images
+  const bool as_bytes_;  // images are given to the net as bytes
   std::unique_ptr<engine::Net> net_;
 };
 

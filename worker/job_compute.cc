@@ -6,16 +6,16 @@ void JobCompute::Begin(uint64_t steps_done) {
   End();
   prefetcher_.emplace(
       batches_.samples(),
-      [batches = batches_](uint64_t step) mutable { return batches.Places(step); },
+      [batches = batches_](uint64_t step) mutable { return batches.SamplesAt(step); },
       data::Prefetcher::Options{.first_step = steps_done,
                                 .threads = threads_,
                                 .as_bytes = compute_.TakesBytes(),
-                                .pin = compute_.PinOfBytes()});
+                                .pin = compute_.BytesPin()});
 }
 
 void JobCompute::End() {
   if (!prefetcher_.has_value()) return;
-  compute_.LetGo();  // before the batches go
+  compute_.ReleaseBatches();  // before the batches are freed
   batch_ = nullptr;
   prefetcher_.reset();
 }
@@ -24,7 +24,7 @@ Result<uint32_t> JobCompute::Fetch() {
   const Result<const data::Batch*> batch = prefetcher_->Next();
   if (!batch.ok()) return batch.status();
   batch_ = *batch;
-  compute_.Expect(prefetcher_->Peek());
+  compute_.Announce(prefetcher_->Peek());
   return static_cast<uint32_t>(batch_->labels.size());
 }
 

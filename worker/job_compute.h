@@ -1,4 +1,4 @@
-// A job's training set, prefetched, and its test set, as client::Compute.
+// Implements client::Compute with a job's training set, prefetched, and its test set.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace tern::worker {
 
 class JobCompute : public client::Compute {
  public:
-  // `threads` decode and augment. `batches` is copied; its samples and the others outlive this.
+  // `threads`: how many threads decode and augment. `batches` is copied; its samples and the other
+  // arguments outlive this.
   JobCompute(const data::Batches& batches, uint32_t threads, BatchCompute& compute,
              worker::Evaluate& evaluate)
       : batches_(batches), threads_(threads), compute_(compute), evaluate_(evaluate) {}

@@ -43,19 +43,19 @@ class NetCompute : public BatchCompute {
     if (!chosen_.ok()) return std::numeric_limits<double>::quiet_NaN();
     return net_->Forward(FeedOf(batch), nullptr, need);
   }
-  // Not before: parameters, which Forward fetches, go first.
+  // Stages the next batch here, not earlier: parameters, which Forward fetches, have priority.
   void Backward(const std::function<void(uint32_t)>& ready) override {
     const data::Batch* next = std::exchange(next_, nullptr);
     if (next != nullptr && next->labels.size() == batch_) net_->Stage(FeedOf(*next));
     net_->Backward(ready);
   }
   bool TakesBytes() const override { return pixels_.has_value(); }
-  data::Pin PinOfBytes() const override {
+  data::Pin BytesPin() const override {
     if (!TakesBytes()) return nullptr;
     return [net = net_](const void* begin, size_t bytes) { return net->Pin(begin, bytes); };
   }
-  void Expect(const data::Batch* next) override { next_ = TakesBytes() ? next : nullptr; }
-  void LetGo() override {
+  void Announce(const data::Batch* next) override { next_ = TakesBytes() ? next : nullptr; }
+  void ReleaseBatches() override {
     next_ = nullptr;
     net_->Unstage();
   }
@@ -67,11 +67,11 @@ class NetCompute : public BatchCompute {
   const engine::Net::Arenas arenas_;
   const engine::Device device_;
   const std::optional<kernels::PixelRule> pixels_;
-  std::map<uint32_t, std::unique_ptr<engine::Net>> nets_;  // by batch
+  std::map<uint32_t, std::unique_ptr<engine::Net>> nets_;  // by batch size
   engine::Net* net_ = nullptr;
-  uint32_t batch_ = 0;                 // of that one
-  const data::Batch* next_ = nullptr;  // to be staged
-  Status chosen_;                      // a device may have no room for another size
+  uint32_t batch_ = 0;                 // the batch size of net_
+  const data::Batch* next_ = nullptr;  // to be staged for the next step
+  Status chosen_;                      // a device may have too little memory for another batch size
 };
 
 }  // namespace

@@ -16,12 +16,12 @@ namespace tern::worker {
 engine::Device DeviceOf(const pb::Job& job);
 engine::Precision PrecisionOf(const pb::Train& train);
 
-// For a net that takes the batch in its form, floats or bytes.
+// The feed for a net from a batch in its form, floats or bytes.
 engine::Net::Feed FeedOf(const data::Batch& batch);
 
 // Forward and backward of the net; there is one net per batch size, made on first use. The arenas
-// outlive it. With `pixels`, batches are bytes if the rank has a GPU; else floats. Threads: as in
-// engine::Net.
+// outlive it. With `pixels`, batches are bytes if the rank has a GPU, otherwise floats. Threads: as
+// in engine::Net.
 Result<std::unique_ptr<BatchCompute>> MakeNetCompute(
     const setup::Setup& setup, uint32_t rank, const engine::Net::Arenas& arenas,
     const std::optional<kernels::PixelRule>& pixels = std::nullopt);

@@ -30,7 +30,7 @@ Status CheckShape(const setup::Setup& setup, const data::Samples& samples,
   if (classes <= setup.net.classes()) return Ok();
   return Status(Code::kBadData,
                 Cat("the ", split, " labels in ", setup.job.data().dir(), " hold label ",
-                    classes - 1, "; the model knows 0 to ", setup.net.classes() - 1));
+                    classes - 1, "; the model has labels 0 to ", setup.net.classes() - 1));
 }
 
 }  // namespace
@@ -49,7 +49,8 @@ Result<std::unique_ptr<data::Samples>> ReadSamples(const setup::Setup& setup, co
   if (!samples.ok()) return samples.status();
   TERN_RETURN_IF_ERROR(CheckShape(setup, **samples, name));
   LOG(INFO) << (*samples)->count() << " " << name << " images in " << (*samples)->dataset().classes
-            << " classes, " << (*samples)->dataset().corrupt->count() << " damaged ones left out";
+            << " classes, " << (*samples)->dataset().damaged->count()
+            << " damaged images are left out";
   return samples;
 }
 

@@ -11,7 +11,7 @@
 namespace tern::worker {
 
 // `job` is the setup's job as the rank sees it. Logs the progress of a long scan, and the result.
-// kBadData names what cannot be read, or what the model does not accept in images and labels.
+// kBadData names what cannot be read, or which images or labels the model does not accept.
 Result<std::unique_ptr<data::Samples>> ReadSamples(const setup::Setup& setup, const pb::Job& job,
                                                    data::Split split);
 

@@ -18,7 +18,7 @@ class WaitCompute : public BatchCompute {
   WaitCompute(const setup::Setup& setup, const pb::Train& train, uint32_t rank, float* gradients)
       : setup_(setup), train_(train) {
     kernels::NoiseKey key{.seed = setup.job.seed(),
-                          .stream = kernels::Stream::kInit,
+                          .stream = kernels::NoiseStream::kInit,
                           .rank = static_cast<uint16_t>(rank + 1)};
     for (uint64_t i = 0; i < setup.table.total; i += 4) {
       const auto words = kernels::NoiseBlock(key, static_cast<uint32_t>(i / 4), 0);

@@ -13,7 +13,6 @@
 #include "common/protocol/plan/plan.h"
 #include "setup/command_line.h"
 #include "setup/report.h"
-#include "worker/board.h"
 #include "worker/compute_threads.h"
 #include "worker/device/device_arenas.h"
 #include "worker/device/device_coder.h"
@@ -21,6 +20,7 @@
 #include "worker/job_compute.h"
 #include "worker/net_compute.h"
 #include "worker/read_samples.h"
+#include "worker/summary_writer.h"
 #include "worker/wait_compute.h"
 
 namespace tern::worker {
@@ -90,8 +90,8 @@ Status Worker::MakeCompute() {
     return Ok();
   }
   if (device::StaysOnDevice(setup_, job_)) {
-    auto model =
-        device::DeviceModel::Make(device::LayoutOf(setup_, replica_->optimizer().Slots().size()));
+    auto model = device::DeviceModel::Make(
+        device::LayoutOf(setup_, replica_->optimizer().StateArrays().size()));
     if (!model.ok()) return model.status();
     model_ = std::move(*model);
     TERN_RETURN_IF_ERROR(replica_->MoveTo(
@@ -138,7 +138,7 @@ Status Worker::Run() {
       [&coder_for_net](client::Answer answer) { coder_for_net->Scaled(std::move(answer)); }};
   client::NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events,
                        std::move(options));
-  const auto board = Board::Make(setup_, rank_, progress_, traffic_);
+  const auto board = SummaryWriter::Make(setup_, rank_, progress_, traffic_);
   client::Coder coder(setup_, MakeGradientCoder(), loop, events, progress_);
   coder.ShowTo(board.get());
   coder_for_net = &coder;

@@ -1,4 +1,4 @@
-// A worker: owns everything, in construction order, and trains on the calling thread.
+// A worker: owns all parts, in construction order, and trains on the calling thread.
 #pragma once
 
 #include <cstdint>

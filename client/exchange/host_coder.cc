@@ -119,7 +119,7 @@ void HostCoder::EncodeSegment(const Values& values, const codec::Segment& segmen
   const Result<size_t> decoded =
       codec.DecodeAlone(std::span(*codes).subspan(before), segment, sent_.data());
   CHECK(decoded.ok()) << decoded.status().message();  // we coded it
-  memory->Keep(segment.begin, to_code, sent_);
+  memory->Update(segment.begin, to_code, sent_);
 }
 
 Result<std::vector<float>> HostCoder::Copy(const Values& values) {
@@ -130,7 +130,7 @@ Result<std::vector<float>> HostCoder::Copy(const Values& values) {
 
 Status HostCoder::Forget() {
   for (const auto& memory : memories_) {
-    if (memory != nullptr) memory->Forget();
+    if (memory != nullptr) memory->Reset();
   }
   return Ok();
 }

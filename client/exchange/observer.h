@@ -1,4 +1,5 @@
-// Watches what a worker does, to show it. The worker (worker/board.h) writes files for TensorBoard.
+// Watches what a worker does, to show it. The worker (worker/summary_writer.h) writes files for
+// TensorBoard.
 #pragma once
 
 #include <cstdint>

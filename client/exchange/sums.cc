@@ -11,7 +11,7 @@ namespace tern::client {
 namespace {
 
 // Floats as they travel, in parts that stay in a cache.
-void UseFloats(std::span<const uint8_t> bytes, const codec::Codec::Use& use) {
+void UseFloats(std::span<const uint8_t> bytes, const codec::Codec::BlockVisitor& use) {
   std::array<float, 4096> values;
   const uint64_t count = bytes.size() / sizeof(float);
   for (uint64_t at = 0; at < count; at += values.size()) {
@@ -238,7 +238,7 @@ Status Sums::DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>&
       size = plan.pull_codec->DecodeAloneTo(rest, segment, use_part);
     } else {
       const codec::Codec& codec = *plan.codec_of[segment.tensor];
-      size = codec.SumPart(rest, segment, opened->contributors);
+      size = codec.SumSize(rest, segment, opened->contributors);
       if (size.ok())
         TERN_RETURN_IF_ERROR(codec.DecodeTo(rest.first(*size), segment, opened->contributors,
                                             opened->scalers[i], use_part));

@@ -38,7 +38,7 @@ Status LocalPoint::Begin() {
 
 void LocalPoint::AddState(SavedState* state) {
   if (!local_.before.empty()) state->arrays.push_back({"local.before", local_.before});
-  for (const update::Optimizer::Slot& slot : local_.updater->Slots())
+  for (const update::Optimizer::StateArray& slot : local_.updater->StateArrays())
     state->arrays.push_back({"local." + slot.name, slot.values});
 }
 

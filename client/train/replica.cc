@@ -44,7 +44,7 @@ void Replica::Average(size_t first, size_t n, uint64_t update) {
 }
 
 void Replica::ResetOptimizer() {
-  for (const update::Optimizer::Slot& slot : optimizer_->Slots())
+  for (const update::Optimizer::StateArray& slot : optimizer_->StateArrays())
     std::fill(slot.values.begin(), slot.values.end(), 0.f);
 }
 

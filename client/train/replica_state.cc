@@ -12,7 +12,7 @@
 namespace tern::client {
 namespace {
 
-std::string PrefixOf(const update::Optimizer::Slot& slot) { return "optimizer." + slot.name + "."; }
+std::string PrefixOf(const update::Optimizer::StateArray& slot) { return "optimizer." + slot.name + "."; }
 
 }  // namespace
 
@@ -30,7 +30,7 @@ std::vector<tensors::TensorView> ReplicaState::Views(const float* weights,
     for (tensors::TensorView& view : models::ViewArena(setup_.table, arena, prefix))
       tensors.push_back(std::move(view));
   };
-  const std::vector<update::Optimizer::Slot> named = replica_.optimizer().Slots();
+  const std::vector<update::Optimizer::StateArray> named = replica_.optimizer().StateArrays();
   for (size_t i = 0; i < slots.size(); ++i) add(slots[i], PrefixOf(named[i]));
   if (!replica_.average().empty()) add(replica_.average().data(), "average.");
   for (const SavedState::Array& array : also_)
@@ -46,7 +46,7 @@ std::vector<tensors::TensorView> ReplicaState::Views() {
 
 std::vector<const float*> ReplicaState::Slots() {
   std::vector<const float*> slots;
-  for (const update::Optimizer::Slot& slot : replica_.optimizer().Slots())
+  for (const update::Optimizer::StateArray& slot : replica_.optimizer().StateArrays())
     slots.push_back(slot.values.data());
   return slots;
 }
@@ -109,7 +109,7 @@ Status ReplicaState::LoadArrays(const tensors::TensorFile& file, bool whole) {
   TERN_RETURN_IF_ERROR(models::LoadArena(file, setup_.table, replica_.parameters()));
   for (const SavedState::Array& array : also_) TERN_RETURN_IF_ERROR(LoadAlso(file, array));
   const std::string& first = setup_.table.parameters[0].name;
-  for (const update::Optimizer::Slot& slot : replica_.optimizer().Slots()) {
+  for (const update::Optimizer::StateArray& slot : replica_.optimizer().StateArrays()) {
     const std::string name = PrefixOf(slot) + first;
     const bool here = std::any_of(file.tensors.begin(), file.tensors.end(),
                                   [&](const auto& tensor) { return tensor.name == name; });

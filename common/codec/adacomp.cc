@@ -29,8 +29,8 @@ float MaxAbs(std::span<const float> g) {
   return std::bit_cast<float>(max);
 }
 
-// Calls `use` with every bin of elements [begin, begin + n) of a tensor, cut to them, as a range of
-// indices from `begin` on.
+// Calls `use` for the part of each bin that lies in elements [begin, begin + n) of a tensor, as a
+// range of indices relative to `begin`.
 template <typename Use>
 void ForEachBin(uint64_t begin, uint64_t n, uint64_t bin, Use use) {
   for (uint64_t first = 0; first < n;) {
@@ -51,13 +51,13 @@ float ScaleOf(std::span<const float> g, uint64_t bin) {
   return bins == 0 ? 0 : static_cast<float>(sum / static_cast<double>(bins));
 }
 
-// codes[i] of elements from `begin` on; codes may be dw.
+// Writes codes[i] for elements from `begin` on; codes may be dw.
 void Select(std::span<const float> g, std::span<const float> dw, uint64_t begin, uint64_t bin,
             float scale, std::span<float> codes) {
   ForEachBin(begin, g.size(), bin, [&](uint64_t first, uint64_t length) {
     const float max = MaxAbs(g.subspan(first, length));
     for (uint64_t i = first; i < first + length; ++i) {
-      // Without branches, which nothing could predict.
+      // Branch-free: the outcome is unpredictable.
       const uint32_t sent =
           static_cast<uint32_t>(std::abs(g[i] + dw[i]) >= max) & static_cast<uint32_t>(g[i] != 0);
       codes[i] =
@@ -77,18 +77,18 @@ class Residue : public Memory {
     if (kernels::ComputeStats(all.data(), all.size()).finite) {
       Select(all, g, begin, bin_, ScaleOf(all, bin_), v);
     } else {
-      std::copy(all.begin(), all.end(), v.begin());  // for the caller to see
+      std::copy(all.begin(), all.end(), v.begin());  // the caller reports the non-finite values
     }
   }
-  void Keep(uint64_t begin, std::span<const float> v, std::span<const float> sent) override {
+  void Update(uint64_t begin, std::span<const float> v, std::span<const float> sent) override {
     for (size_t i = 0; i < v.size(); ++i) g_[begin + i] -= sent[i];
   }
   void AddState(SavedState* state) override { state->arrays.push_back({"residual", g_}); }
-  void Forget() override { g_.assign(g_.size(), 0); }
+  void Reset() override { g_.assign(g_.size(), 0); }
 
  private:
   const uint64_t bin_;
-  std::vector<float> g_;  // G between Compensate and Keep, else the residue
+  std::vector<float> g_;  // G between Compensate and Update, otherwise the residue
 };
 
 class AdaComp : public SparseCodec {
@@ -101,7 +101,7 @@ class AdaComp : public SparseCodec {
                    const kernels::NoiseKey&) const override {
     const float scale = ScaleOf(values, bin_);
     Prepared prepared{scale, std::numeric_limits<float>::infinity()};
-    prepared.low_value = 0 - scale;  // of 0 that is 0, not -0
+    prepared.low_value = 0 - scale;  // minus 0 would be -0; 0 - 0 is 0
     prepared.high_value = scale;
     return prepared;
   }

@@ -1,5 +1,6 @@
 // Adaptive quantization (Dryden et al. 2016): sends the largest of the positive and of the negative
-// elements, a share pi of each, as the mean of those that are sent. Error feedback keeps the rest.
+// elements, a share pi of each; each sign's elements are sent as their mean. Error feedback keeps
+// the rest.
 #include <bit>
 #include <limits>
 #include <string>
@@ -15,8 +16,8 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct Side {
-  float threshold = kInfinity;  // tau: from this magnitude on they are sent
-  float value = 0;              // mu: the mean of those
+  float threshold = kInfinity;  // tau: elements of at least this magnitude are sent
+  float value = 0;              // mu: the mean of the sent elements
 };
 
 // The threshold and mean of the largest `share` of the values with this sign.
@@ -25,13 +26,13 @@ Side LargestOf(std::span<const float> values, float sign, double share) {
   for (float v : values) there += static_cast<uint64_t>(sign * v > 0);
   Side side;
   if (there == 0) return side;
-  // max(0, v), never -0, without a branch, which nothing could predict.
+  // max(0, v), never -0. Branch-free: the outcome is unpredictable.
   const auto magnitude = [sign](float v) {
     const auto bits = std::bit_cast<int32_t>(sign * v);
     return std::bit_cast<float>(bits & ~(bits >> 31));
   };
   side.threshold = KthLargest(values, ShareOf(share, there), magnitude);
-  double sum = 0;  // in the tensor's order
+  double sum = 0;  // summed in the tensor's order
   uint64_t sent = 0;
   for (float v : values) {
     if (sign * v < side.threshold) continue;
@@ -51,7 +52,7 @@ class Adaptive : public SparseCodec {
                    const kernels::NoiseKey&) const override {
     const Side high = LargestOf(values, 1, share_);
     const Side low = LargestOf(values, -1, share_);
-    // 0 - x: where nothing is sent that is 0, not -0.
+    // 0 - x, not -x: if nothing is sent the result is 0, not -0.
     return {stats.max_abs, kInfinity, -low.threshold, high.threshold, 0 - low.value, high.value};
   }
   void Encode(const float* g, const Segment& segment, const Prepared& prepared,

@@ -14,8 +14,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are stored as they lie");
 
+using kernels::kAnsMaxBlocks;
 using kernels::kAnsSlots;
-using kernels::kAnsTogether;
 
 template <class T>
 void AppendNumber(T value, std::vector<uint8_t>* out) {
@@ -31,31 +31,32 @@ T NumberAt(std::span<const uint8_t> bytes, size_t index) {
   return value;
 }
 
-Status Short(size_t seen, size_t expected, const char* what) {
+Status CutShort(size_t seen, size_t expected, const char* what) {
   return Status(Code::kMismatch, "entropy-coded row cut short: " + std::to_string(seen) +
                                      " bytes, expected " + what + " of " +
                                      std::to_string(expected));
 }
 
-// The table at the front of `bytes` and its size.
+// Reads the table at the front of `bytes`; returns its size.
 Result<size_t> ParseTable(std::span<const uint8_t> bytes, size_t levels,
                           kernels::AnsFrequencies* frequencies) {
-  if (bytes.size() < 2) return Short(bytes.size(), 2, "the symbols that occur");
+  if (bytes.size() < 2) return CutShort(bytes.size(), 2, "a range of symbols");
   const size_t first = bytes[0], last = bytes[1];
   if (first > last || last >= levels) {
-    return Status(Code::kMismatch, "entropy-coded row of symbols " + std::to_string(first) +
-                                       " to " + std::to_string(last) + ", expected some below " +
+    return Status(Code::kMismatch, "entropy-coded row has symbols from " + std::to_string(first) +
+                                       " to " + std::to_string(last) +
+                                       ", expected an ascending range below " +
                                        std::to_string(levels));
   }
   const size_t size = 2 + 2 * (last - first);
-  if (bytes.size() < size) return Short(bytes.size(), size, "a table");
+  if (bytes.size() < size) return CutShort(bytes.size(), size, "a table");
   uint32_t sum = 0;
   for (size_t s = first; s < last; ++s) {
     (*frequencies)[s] = NumberAt<uint16_t>(bytes.subspan(2), s - first);
     sum += (*frequencies)[s];
   }
   if (sum >= kAnsSlots || (first < last && (*frequencies)[first] == 0)) {
-    return Status(Code::kMismatch, "entropy-coded row with frequencies that sum to " +
+    return Status(Code::kMismatch, "entropy-coded row has frequencies with the sum " +
                                        std::to_string(sum) + ", expected less than " +
                                        std::to_string(kAnsSlots) + ", the first of them above 0");
   }
@@ -75,14 +76,16 @@ void AppendAnsRow(uint64_t count, size_t block, const kernels::AnsCounts& counts
   size_t end_at = out->size();
   out->resize(end_at + (count + block - 1) / block * sizeof(uint32_t));
   const size_t begin = out->size();
-  const size_t most = std::clamp<uint64_t>(count / block, 1, kAnsTogether);  // blocks at a time
+  const size_t max_blocks =
+      std::clamp<uint64_t>(count / block, 1, kAnsMaxBlocks);  // blocks per call
   const size_t longest = std::min<uint64_t>(count, block);
-  const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(most * longest);
-  const auto room = std::make_unique_for_overwrite<uint8_t[]>(most * kernels::MaxAnsBytes(longest));
+  const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(max_blocks * longest);
+  const auto room =
+      std::make_unique_for_overwrite<uint8_t[]>(max_blocks * kernels::MaxAnsBytes(longest));
   for (uint64_t at = 0; at < count;) {
-    const size_t whole = std::min<uint64_t>(kAnsTogether, (count - at) / block);
+    const size_t whole = std::min<uint64_t>(kAnsMaxBlocks, (count - at) / block);
     const size_t n = whole == 0 ? count - at : block;
-    std::array<std::span<const uint8_t>, kAnsTogether> coded;
+    std::array<std::span<const uint8_t>, kAnsMaxBlocks> coded;
     const auto parts = std::span(coded).first(std::max<size_t>(1, whole));
     source(at, parts.size() * n, symbols.get());
     kernels::EncodeAns(table, symbols.get(), n, parts, room.get());
@@ -105,10 +108,10 @@ Result<AnsRow> AnsRow::Parse(std::span<const uint8_t> bytes, uint64_t count, siz
   if (!table.ok()) return table.status();
   const size_t blocks = (count + block - 1) / block;
   const size_t begin = *table + blocks * sizeof(uint32_t);
-  if (bytes.size() < begin) return Short(bytes.size(), begin, "a table and directory");
+  if (bytes.size() < begin) return CutShort(bytes.size(), begin, "a table and directory");
   row.directory_ = bytes.subspan(*table, begin - *table);
   const size_t end = blocks == 0 ? 0 : NumberAt<uint32_t>(row.directory_, blocks - 1);
-  if (bytes.size() - begin < end) return Short(bytes.size() - begin, end, "blocks");
+  if (bytes.size() - begin < end) return CutShort(bytes.size() - begin, end, "blocks");
   row.blocks_ = bytes.subspan(begin, end);
   row.size_ = begin + end;
   return row;
@@ -121,12 +124,12 @@ std::span<const uint8_t> AnsRow::Block(uint64_t index) const {
   return blocks_.subspan(begin, end - begin);
 }
 
-Status AnsRow::NoBlock(uint64_t index) const {
+Status AnsRow::InvalidBlock(uint64_t index) const {
   const size_t begin = index == 0 ? 0 : NumberAt<uint32_t>(directory_, index - 1);
   const size_t end = NumberAt<uint32_t>(directory_, index);
   const size_t n = std::min<uint64_t>(block_, count_ - index * block_);
   return Status(Code::kMismatch, "bytes " + std::to_string(begin) + " to " + std::to_string(end) +
-                                     " of an entropy-coded row are no block of " +
+                                     " of an entropy-coded row are not a valid block of " +
                                      std::to_string(n) + " symbols");
 }
 
@@ -135,16 +138,16 @@ Status AnsRow::Decode(const kernels::AnsTable& table, uint64_t index, size_t blo
   for (const uint64_t end = index + blocks; index < end;) {
     const uint64_t rest = count_ - index * block_;
     const size_t n = std::min<uint64_t>(block_, rest);
-    std::array<std::span<const uint8_t>, kAnsTogether> some;
+    std::array<std::span<const uint8_t>, kAnsMaxBlocks> some;
     const auto parts = std::span<const std::span<const uint8_t>>(some).first(
-        std::min<uint64_t>({kAnsTogether, rest / n, end - index}));
+        std::min<uint64_t>({kAnsMaxBlocks, rest / n, end - index}));
     for (size_t k = 0; k < parts.size(); ++k) some[k] = Block(index + k);
     if (!kernels::DecodeAns(table, blocks_, parts, n, symbols)) {
-      // The first one that is none is named, as if they came one by one.
+      // Names the first invalid block, as if blocks were decoded one by one.
       for (size_t k = 0; k < parts.size(); ++k, ++index) {
         if (!kernels::DecodeAns(table, blocks_, parts.subspan(k, 1), n, symbols)) break;
       }
-      return NoBlock(index);
+      return InvalidBlock(index);
     }
     symbols += parts.size() * n;
     index += parts.size();

@@ -40,7 +40,7 @@ class AnsRow {
   size_t size() const { return size_; }
   const kernels::AnsFrequencies& frequencies() const { return frequencies_; }
   // Decodes all symbols of `blocks` blocks from block `index` on; fastest with
-  // kernels::kAnsTogether blocks. `table` must be made from frequencies(). kMismatch if a block is
+  // kernels::kAnsMaxBlocks blocks. `table` must be made from frequencies(). kMismatch if a block is
   // invalid.
   Status Decode(const kernels::AnsTable& table, uint64_t index, size_t blocks,
                 uint8_t* symbols) const;
@@ -50,7 +50,7 @@ class AnsRow {
   // The bytes of a block; empty (which no valid block is) if its end is before its beginning or
   // beyond the row.
   std::span<const uint8_t> Block(uint64_t index) const;
-  Status NoBlock(uint64_t index) const;
+  Status InvalidBlock(uint64_t index) const;
 
   uint64_t count_ = 0;
   size_t block_ = 0;

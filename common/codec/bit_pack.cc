@@ -1,5 +1,5 @@
-// Packing of numbers of 1 to 24 bits, for QSGD's levels: through a 64-bit buffer, 32 bits at a
-// time.
+// Packs and unpacks numbers of 1 to 24 bits, for QSGD's levels, through a 64-bit buffer, 32 bits at
+// a time.
 #include "common/codec/bit_pack.h"
 
 #include <algorithm>

@@ -11,7 +11,7 @@ namespace tern::codec {
 // The largest width.
 inline constexpr int kMaxPackedBits = 24;
 
-// Writes a row to `to`, which must have room for all of it.
+// Writes a row to `to`, which must be large enough for all of it.
 class BitWriter {
  public:
   explicit BitWriter(uint8_t* to) : to_(to) {}
@@ -24,7 +24,7 @@ class BitWriter {
  private:
   uint8_t* to_;
   uint64_t held_ = 0;  // bits not written yet, fewer than 32
-  int bits_ = 0;       // their number
+  int bits_ = 0;       // the number of bits in held_
 };
 
 // values[i] = the number at bits [at + i * width, at + (i + 1) * width) of the row. REQUIRES that

@@ -17,7 +17,7 @@ Result<size_t> Codec::DecodeAlone(std::span<const uint8_t> code, const Segment& 
     size = *added;
     alone->EncodeSum(&sum);
   } else {
-    Result<size_t> part = SumPart(code, segment, 1);
+    Result<size_t> part = SumSize(code, segment, 1);
     if (!part.ok()) return part;
     size = *part;
   }
@@ -28,9 +28,9 @@ Result<size_t> Codec::DecodeAlone(std::span<const uint8_t> code, const Segment& 
 }
 
 Result<size_t> Codec::DecodeAloneTo(std::span<const uint8_t> code, const Segment& segment,
-                                    const Use& use) const {
+                                    const BlockVisitor& use) const {
   if (CodeIsSum()) {
-    Result<size_t> size = SumPart(code, segment, 1);
+    Result<size_t> size = SumSize(code, segment, 1);
     if (size.ok()) TERN_RETURN_IF_ERROR(DecodeTo(code.first(*size), segment, 1, 0, use));
     return size;
   }
@@ -41,8 +41,8 @@ Result<size_t> Codec::DecodeAloneTo(std::span<const uint8_t> code, const Segment
 }
 
 Status Codec::DecodeTo(std::span<const uint8_t> sum, const Segment& segment, int contributors,
-                       float scaler, const Use& use) const {
-  std::array<float, 16384> mean;  // a few blocks of what is coded in blocks
+                       float scaler, const BlockVisitor& use) const {
+  std::array<float, 16384> mean;  // a few blocks of codecs that code in blocks
   for (uint64_t at = 0; at < segment.count; at += mean.size()) {
     const uint64_t n = std::min<uint64_t>(mean.size(), segment.count - at);
     TERN_RETURN_IF_ERROR(Decode(sum, segment, contributors, scaler, at, n, mean.data()));
@@ -51,7 +51,7 @@ Status Codec::DecodeTo(std::span<const uint8_t> sum, const Segment& segment, int
   return Ok();
 }
 
-Result<size_t> Codec::SumPart(std::span<const uint8_t> bytes, const Segment& segment,
+Result<size_t> Codec::SumSize(std::span<const uint8_t> bytes, const Segment& segment,
                               int contributors) const {
   const size_t size = MaxSumSize(segment, contributors);
   if (bytes.size() >= size) return size;

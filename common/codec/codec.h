@@ -15,7 +15,7 @@
 // Some codecs add what a code left out of a gradient to the next gradient. They keep it in a
 // Memory: one per tensor on each worker and, if sums are coded anew, one per segment on the server:
 //
-//   worker:  Compensate (whole tensor), Prepare, Encode, DecodeAlone, Keep (segment)
+//   worker:  Compensate (whole tensor), Prepare, Encode, DecodeAlone, Update (segment)
 //   server:  EncodeSum does all of it
 //
 // Codecs have no state and may be used by any number of threads; an accumulator or a memory belongs
@@ -99,7 +99,7 @@ struct Options {
   } adacomp;
 };
 
-// What a worker computes from a tensor before it codes it.
+// What a worker computes from a tensor before it encodes it.
 struct Prepared {
   float scaler = 0;  // if shared, the maximum over the workers replaces it before Encode
   float clip = 0;    // values are clamped to +-clip; infinity: not clamped
@@ -116,24 +116,26 @@ struct Segment {
       1;  // neighbours per output of the tensor's layer, counted from the tensor's first element
 };
 
-// What a codec keeps for a tensor (or a segment of it) from round to round.
+// The state that a codec keeps for a tensor (or a segment of it) from round to round.
 class Memory {
  public:
   virtual ~Memory() = default;
-  // Sets v, the values to code in place of g, for elements [begin, begin + g.size()). v may be g.
+  // Sets v, the values to encode in place of g, for elements [begin, begin + g.size()). v may be g.
   virtual void Compensate(uint64_t begin, std::span<const float> g, std::span<float> v) = 0;
-  // `sent`: what the receivers decode from the code of v.
-  virtual void Keep(uint64_t begin, std::span<const float> v, std::span<const float> sent) = 0;
-  // Its whole state, to save and to restore.
+  // Takes what the code of v left out into the memory. `sent`: the values that receivers decode
+  // from that code.
+  virtual void Update(uint64_t begin, std::span<const float> v, std::span<const float> sent) = 0;
+  // All of its state, to save and to restore.
   virtual void AddState(SavedState* state) = 0;
   // Resets it to its initial state.
-  virtual void Forget() = 0;
+  virtual void Reset() = 0;
 };
 
-// What coding a sum needs besides the sum.
+// The inputs for encoding a sum, besides the sum.
 struct Recode {
-  kernels::NoiseKey noise;   // the codec sets `tensor`
-  Memory* memory = nullptr;  // from NewSumMemory, if it makes one; outlives the accumulator
+  kernels::NoiseKey noise;  // the codec sets `tensor`
+  // From NewSumMemory, null if the codec keeps nothing. Outlives the accumulator.
+  Memory* memory = nullptr;
 };
 
 // Adds up one segment over the workers that contribute to a round.
@@ -147,7 +149,9 @@ class Accumulator {
   virtual Result<size_t> Add(int rank, std::span<const uint8_t> bytes) = 0;
   // The same for bytes that may be retained: they are checked now, and may be added later together
   // with other workers' in one pass.
-  virtual Result<size_t> Take(int rank, const Bytes& bytes) { return Add(rank, bytes.span()); }
+  virtual Result<size_t> AddRetained(int rank, const Bytes& bytes) {
+    return Add(rank, bytes.span());
+  }
   // Appends the answer, at most MaxSumSize(segment, contributors) bytes, where contributors is the
   // number of ranks added. Repeating the call gives the same bytes, unless there is a memory.
   // REQUIRES at least one contributor; no Add after it.
@@ -168,8 +172,8 @@ class Codec {
   virtual bool prepares_model() const { return false; }
   // Whether codes are random, so that the square of a code does not approximate the gradient's.
   virtual bool stochastic() const { return false; }
-  // Whether a code is the values themselves, rounded at most: it is not drawn, and no remainder of
-  // an earlier gradient was added.
+  // Whether a code is the values themselves, at most rounded: not stochastic, and without
+  // remainders of earlier gradients.
   bool SendsValues() const { return !stochastic() && NewMemory(1) == nullptr; }
   // How many neighbouring elements are coded together, from the tensor's first on. Chunks are cut
   // only between such groups, so that the cut does not change the codes.
@@ -189,9 +193,9 @@ class Codec {
                                                       const Recode& recode = {}) const = 0;
   // The most bytes that EncodeSum appends; does not decrease with the number of contributors.
   virtual size_t MaxSumSize(const Segment& segment, int contributors) const = 0;
-  // The size of the sum at the front of `bytes`; kMismatch if there is none. This default is for
+  // The size of the sum at the front of `bytes`; kMismatch if it is invalid. This default is for
   // codecs whose sums always have the largest size.
-  virtual Result<size_t> SumPart(std::span<const uint8_t> bytes, const Segment& segment,
+  virtual Result<size_t> SumSize(std::span<const uint8_t> bytes, const Segment& segment,
                                  int contributors) const;
   // For a tensor of `count` elements on a worker; null if the codec keeps nothing.
   virtual std::unique_ptr<Memory> NewMemory(uint64_t /*count*/) const { return nullptr; }
@@ -204,20 +208,20 @@ class Codec {
   // as in Add and Decode. REQUIRES a codec that shares no scalers.
   virtual Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
                                      float* values) const;
-  // The same in order and block-wise, as DecodeTo; an error may come after some blocks. The server
-  // that sends such a code and the workers that receive it all read it with this function, so that
-  // they have the same values bit for bit.
-  using Use = std::function<void(uint64_t first, std::span<const float> values)>;
+  // The same in order and block-wise, as DecodeTo; an error may come after some blocks. A server
+  // that sends such a code, and the workers that receive it, all read it with this function, so
+  // that they get the same values bit for bit.
+  using BlockVisitor = std::function<void(uint64_t first, std::span<const float> values)>;
   Result<size_t> DecodeAloneTo(std::span<const uint8_t> code, const Segment& segment,
-                               const Use& use) const;
+                               const BlockVisitor& use) const;
   // mean[0, n) = the mean over the contributors of elements [first, first + n) of the segment whose
-  // sum is `sum` (the first SumPart bytes). kMismatch if the bytes are not a valid sum.
+  // sum is `sum` (the first SumSize bytes). kMismatch if the bytes are not a valid sum.
   virtual Status Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const = 0;
   // Decodes the whole segment in order, block-wise, so each block is still in cache when `use`
   // runs.
   virtual Status DecodeTo(std::span<const uint8_t> sum, const Segment& segment, int contributors,
-                          float scaler, const Use& use) const;
+                          float scaler, const BlockVisitor& use) const;
 };
 
 }  // namespace tern::codec

@@ -13,9 +13,9 @@
 namespace tern::codec {
 namespace {
 
-using Made = Result<std::unique_ptr<Codec>>;
+using CodecResult = Result<std::unique_ptr<Codec>>;
 
-Made MakeAnyTernary(const TernaryWire& wire, const Options& options) {
+CodecResult MakeAnyTernary(const TernaryWire& wire, const Options& options) {
   if (!(options.clip_sigma > 0) || !std::isfinite(options.clip_sigma)) {
     return Status(Code::kBadJob, "exchange.clip_sigma is " + std::to_string(options.clip_sigma) +
                                      ", expected a finite number above 0 (the paper uses 2.5)");
@@ -30,27 +30,28 @@ Made MakeAnyTernary(const TernaryWire& wire, const Options& options) {
                                    : MakeTernary(options, wire);
 }
 
-// What a GPU's worker can do with a codec where the gradients lie (worker/device/codecs.cc).
-enum class OnDevice { kNothing, kCodes, kCodesAndKeeps };
+// How much of a codec a worker can run on its GPU, directly on the gradients there
+// (worker/device/codecs.cc): nothing, codes, or codes and memory.
+enum class DeviceSupport { kNothing, kCodes, kCodesAndMemory };
 
-struct Row {
+struct CodecEntry {
   const char* name;
-  Made (*make)(const Options& options);
-  OnDevice on_device = OnDevice::kNothing;
+  CodecResult (*make)(const Options& options);
+  DeviceSupport on_device = DeviceSupport::kNothing;
 };
 
-const Row kTable[] = {
-    {"fp32", [](const Options&) -> Made { return MakeFp32(); }, OnDevice::kCodes},
-    {"fp16", [](const Options&) -> Made { return MakeFp16(); }, OnDevice::kCodes},
-    {"bf16", [](const Options&) -> Made { return MakeBf16(); }, OnDevice::kCodes},
+const CodecEntry kTable[] = {
+    {"fp32", [](const Options&) -> CodecResult { return MakeFp32(); }, DeviceSupport::kCodes},
+    {"fp16", [](const Options&) -> CodecResult { return MakeFp16(); }, DeviceSupport::kCodes},
+    {"bf16", [](const Options&) -> CodecResult { return MakeBf16(); }, DeviceSupport::kCodes},
     {"ternary", [](const Options& o) { return MakeAnyTernary(MaskSignsWire(), o); },
-     OnDevice::kCodes},
+     DeviceSupport::kCodes},
     {"ternary_2bit", [](const Options& o) { return MakeAnyTernary(TwoBitWire(), o); }},
     {"ternary_trit5", [](const Options& o) { return MakeAnyTernary(Trit5Wire(), o); }},
     {"ternary_ans", [](const Options& o) { return MakeAnyTernary(AnsWire(), o); }},
-    {"qsgd", MakeQsgd, OnDevice::kCodes},
-    {"onebit", MakeOneBit, OnDevice::kCodesAndKeeps},
-    {"topk", MakeTopK, OnDevice::kCodesAndKeeps},
+    {"qsgd", MakeQsgd, DeviceSupport::kCodes},
+    {"onebit", MakeOneBit, DeviceSupport::kCodesAndMemory},
+    {"topk", MakeTopK, DeviceSupport::kCodesAndMemory},
     {"threshold", MakeThreshold},
     {"adaptive", MakeAdaptive},
     {"adacomp", MakeAdaComp},
@@ -61,24 +62,24 @@ const Row kTable[] = {
 const std::vector<std::string>& CodecNames() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
-    for (const Row& row : kTable) all.emplace_back(row.name);
+    for (const CodecEntry& entry : kTable) all.emplace_back(entry.name);
     return all;
   }();
   return names;
 }
 
 bool HasDeviceForm(const Codec& codec) {
-  const OnDevice keeps_or_not =
-      codec.NewMemory(1) != nullptr ? OnDevice::kCodesAndKeeps : OnDevice::kCodes;
-  return std::any_of(std::begin(kTable), std::end(kTable), [&](const Row& row) {
-    return row.name == codec.name() && row.on_device == keeps_or_not;
+  const DeviceSupport needed =
+      codec.NewMemory(1) != nullptr ? DeviceSupport::kCodesAndMemory : DeviceSupport::kCodes;
+  return std::any_of(std::begin(kTable), std::end(kTable), [&](const CodecEntry& entry) {
+    return entry.name == codec.name() && entry.on_device == needed;
   });
 }
 
 Result<std::unique_ptr<Codec>> MakeCodec(std::string_view name, const Options& options) {
-  for (const Row& row : kTable) {
-    if (row.name != name) continue;
-    Made made = row.make(options);
+  for (const CodecEntry& entry : kTable) {
+    if (entry.name != name) continue;
+    CodecResult made = entry.make(options);
     if (!made.ok() || !options.error_feedback || name == "fp32") return made;
     return WithErrorFeedback(std::move(*made));
   }

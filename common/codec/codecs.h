@@ -16,8 +16,8 @@ const std::vector<std::string>& CodecNames();
 // kBadJob with the known names if there is none of that name.
 Result<std::unique_ptr<Codec>> MakeCodec(std::string_view name, const Options& options);
 
-// Whether a GPU's worker can code with it, memory included, where the gradients lie. Not with error
-// feedback that a job adds to a codec without a memory of its own.
+// Whether a worker can encode with it on a GPU, memory included. False for a codec with added error
+// feedback (error_feedback.h).
 bool HasDeviceForm(const Codec& codec);
 
 }  // namespace tern::codec

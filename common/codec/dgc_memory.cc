@@ -29,7 +29,7 @@ void DgcMemory::Compensate(uint64_t begin, std::span<const float> g, std::span<f
   }
 }
 
-void DgcMemory::Keep(uint64_t begin, std::span<const float> v, std::span<const float> sent) {
+void DgcMemory::Update(uint64_t begin, std::span<const float> v, std::span<const float> sent) {
   for (size_t i = 0; i < v.size(); ++i) {
     accumulated_[begin + i] = v[i] - sent[i];
     if (options_.masking && !momentum_.empty() && sent[i] != 0) momentum_[begin + i] = 0;
@@ -41,7 +41,7 @@ void DgcMemory::AddState(SavedState* state) {
   if (!momentum_.empty()) state->arrays.push_back({"momentum", momentum_});
 }
 
-void DgcMemory::Forget() {
+void DgcMemory::Reset() {
   momentum_.assign(momentum_.size(), 0);
   accumulated_.assign(accumulated_.size(), 0);
 }

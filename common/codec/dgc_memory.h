@@ -1,5 +1,5 @@
 // A worker's memory of a tensor for deep gradient compression (Lin et al. 2018; algorithm 7 of the
-// hitchhiker's survey): the momentum U, and V, the sum of what was not sent yet.
+// hitchhiker's survey): the momentum U, and V, the sum of the gradients not sent yet.
 //
 //   g = g min(1, c / ||g||)    local gradient clipping, c = clip_norm (0: none)
 //   U = m U + g                momentum correction
@@ -26,9 +26,9 @@ class DgcMemory : public Memory {
 
   // With clipping, REQUIRES the whole tensor: ||g|| is the tensor's norm.
   void Compensate(uint64_t begin, std::span<const float> g, std::span<float> v) override;
-  void Keep(uint64_t begin, std::span<const float> v, std::span<const float> sent) override;
+  void Update(uint64_t begin, std::span<const float> v, std::span<const float> sent) override;
   void AddState(SavedState* state) override;
-  void Forget() override;
+  void Reset() override;
 
  private:
   const Options::TopK options_;

@@ -1,5 +1,5 @@
-// Error feedback (Seide et al. 2014): v = g + r is coded, and r becomes what the code of v
-// leaves out.
+// Error feedback (Seide et al. 2014): encodes v = g + r; r becomes the difference between v and its
+// decoded code.
 #include "common/codec/error_feedback.h"
 
 #include <string>
@@ -11,7 +11,7 @@ namespace tern::codec {
 
 namespace {
 
-class Fed : public Wrapper {
+class ErrorFeedbackCodec : public Wrapper {
  public:
   using Wrapper::Wrapper;
   std::unique_ptr<Memory> NewMemory(uint64_t count) const override {
@@ -25,12 +25,12 @@ void ErrorFeedback::Compensate(uint64_t begin, std::span<const float> g, std::sp
   for (size_t i = 0; i < g.size(); ++i) v[i] = g[i] + residual_[begin + i];
 }
 
-void ErrorFeedback::Keep(uint64_t begin, std::span<const float> v, std::span<const float> sent) {
+void ErrorFeedback::Update(uint64_t begin, std::span<const float> v, std::span<const float> sent) {
   for (size_t i = 0; i < v.size(); ++i) residual_[begin + i] = v[i] - sent[i];
 }
 
 Result<std::unique_ptr<Codec>> WithErrorFeedback(std::unique_ptr<Codec> inner) {
-  if (inner->NewMemory(1) != nullptr) return inner;  // it has its own
+  if (inner->NewMemory(1) != nullptr) return inner;  // it already has a memory
   if (inner->stochastic()) {
     return Status(Code::kBadJob,
                   "exchange.error_feedback is true, but the codes of " +
@@ -38,7 +38,7 @@ Result<std::unique_ptr<Codec>> WithErrorFeedback(std::unique_ptr<Codec> inner) {
                       " are drawn without bias: what one leaves out is noise, which must not be "
                       "added to the next; leave the key out, or choose a codec that rounds");
   }
-  return std::unique_ptr<Codec>(std::make_unique<Fed>(std::move(inner)));
+  return std::unique_ptr<Codec>(std::make_unique<ErrorFeedbackCodec>(std::move(inner)));
 }
 
 }  // namespace tern::codec

@@ -21,9 +21,9 @@ class ErrorFeedback : public Memory {
   explicit ErrorFeedback(uint64_t count) : residual_(count) {}
 
   void Compensate(uint64_t begin, std::span<const float> g, std::span<float> v) override;
-  void Keep(uint64_t begin, std::span<const float> v, std::span<const float> sent) override;
+  void Update(uint64_t begin, std::span<const float> v, std::span<const float> sent) override;
   void AddState(SavedState* state) override { state->arrays.push_back({"residual", residual_}); }
-  void Forget() override { residual_.assign(residual_.size(), 0); }
+  void Reset() override { residual_.assign(residual_.size(), 0); }
 
  private:
   Floats residual_;

@@ -1,5 +1,5 @@
-// Sums of floats in rank order: parts that arrive early are parked until all lower ranks are in the
-// sum.
+// Sums of floats in rank order. A contribution that arrives early waits until all lower ranks are
+// in the sum.
 #include "common/codec/float_sum.h"
 
 #include <algorithm>
@@ -39,8 +39,8 @@ Status CheckFinite(std::span<const float> values, uint64_t first_index) {
 Status CheckSum(std::string_view codec, std::span<const uint8_t> sum, size_t expected,
                 uint64_t count, uint64_t first, uint64_t n) {
   if (first > count || n > count - first) {
-    return Status(Code::kInternal, "elements from " + std::to_string(first) + ", " +
-                                       std::to_string(n) + " of them, asked of a segment of " +
+    return Status(Code::kInternal, std::to_string(n) + " elements from " + std::to_string(first) +
+                                       " on requested, but the segment has " +
                                        std::to_string(count));
   }
   if (sum.size() == expected) return Ok();
@@ -57,39 +57,39 @@ Status DecodeFloatMean(std::string_view codec, std::span<const uint8_t> sum, uin
   return CheckFinite(values, first).Within(std::string(codec) + " sum");
 }
 
-RankOrderedSum::RankOrderedSum(uint64_t count, int workers) : sum_(count), parked_(workers) {}
+RankOrderedSum::RankOrderedSum(uint64_t count, int workers) : sum_(count), waiting_(workers) {}
 
 Result<size_t> RankOrderedSum::Add(int rank, std::span<const uint8_t> bytes) {
   const auto r = static_cast<size_t>(rank);
-  if (rank < 0 || r >= parked_.size() || r < next_ || parked_[r].has_value()) {
+  if (rank < 0 || r >= waiting_.size() || r < next_ || waiting_[r].has_value()) {
     return Status(Code::kInternal, "rank " + std::to_string(rank) + " added to a sum of " +
-                                       std::to_string(parked_.size()) +
-                                       " workers twice, or not one of them");
+                                       std::to_string(waiting_.size()) +
+                                       " workers, expected each rank below that number once");
   }
   Result<size_t> size = Check(bytes);
   if (!size.ok()) return size;
   const std::span<const uint8_t> part = bytes.first(*size);
   ++contributors_;
   if (r != next_) {
-    parked_[r].emplace(part.begin(), part.end());
+    waiting_[r].emplace(part.begin(), part.end());
     return size;
   }
   AddTo(part, sum_.data());
   ++next_;
-  AddParked(false);
+  AddWaiting(false);
   return size;
 }
 
-void RankOrderedSum::AddParked(bool skip_missing) {
-  for (; next_ < parked_.size() && (skip_missing || parked_[next_].has_value()); ++next_) {
-    if (!parked_[next_].has_value()) continue;
-    AddTo(*parked_[next_], sum_.data());
-    parked_[next_].reset();
+void RankOrderedSum::AddWaiting(bool skip_missing) {
+  for (; next_ < waiting_.size() && (skip_missing || waiting_[next_].has_value()); ++next_) {
+    if (!waiting_[next_].has_value()) continue;
+    AddTo(*waiting_[next_], sum_.data());
+    waiting_[next_].reset();
   }
 }
 
 void RankOrderedSum::MeanOf(uint64_t first, std::span<float> mean) {
-  AddParked(true);
+  AddWaiting(true);
   const auto contributors = static_cast<float>(contributors_);
   for (size_t i = 0; i < mean.size(); ++i) mean[i] = sum_[first + i] / contributors;
 }

@@ -48,12 +48,13 @@ class RankOrderedSum : public Accumulator {
   void MeanOf(uint64_t first, std::span<float> mean);
 
  private:
-  // Adds the parked parts from next_ on, up to the first missing rank, or all of them.
-  void AddParked(bool skip_missing);
+  // Adds the waiting parts from next_ on, up to the first missing rank; with skip_missing all of
+  // them.
+  void AddWaiting(bool skip_missing);
 
   std::vector<float> sum_;
   // By rank: a copy of the part, until all lower ranks have been added.
-  std::vector<std::optional<std::vector<uint8_t>>> parked_;
+  std::vector<std::optional<std::vector<uint8_t>>> waiting_;
   size_t next_ = 0;  // ranks from this one on are not yet in sum_
   int contributors_ = 0;
 };

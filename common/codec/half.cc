@@ -16,15 +16,16 @@ namespace {
 constexpr size_t kBlock = 1024;
 
 // What distinguishes the two 16-bit formats.
-struct Format {
+struct HalfFormat {
   const char* name;
   void (*encode)(const float* x, size_t n, uint16_t* half);
   void (*decode)(const uint16_t* half, size_t n, float* x);
 };
-constexpr Format kFp16 = {"fp16", kernels::FloatToHalf, kernels::HalfToFloat};
-constexpr Format kBf16 = {"bf16", kernels::FloatToBfloat, kernels::BfloatToFloat};
+constexpr HalfFormat kFp16 = {"fp16", kernels::FloatToHalf, kernels::HalfToFloat};
+constexpr HalfFormat kBf16 = {"bf16", kernels::FloatToBfloat, kernels::BfloatToFloat};
 
-void AppendHalves(const Format& format, std::span<const float> values, std::vector<uint8_t>* out) {
+void AppendHalves(const HalfFormat& format, std::span<const float> values,
+                  std::vector<uint8_t>* out) {
   std::array<uint16_t, kBlock> halves;
   for (size_t first = 0; first < values.size(); first += kBlock) {
     const size_t n = std::min(kBlock, values.size() - first);
@@ -38,7 +39,7 @@ void AppendHalves(const Format& format, std::span<const float> values, std::vect
 // Passes the `count` halves at the front of `bytes` to `visit` as floats, a block at a time.
 // `bytes` may have any alignment.
 template <typename Visit>
-void ForEachBlock(const Format& format, std::span<const uint8_t> bytes, uint64_t count,
+void ForEachBlock(const HalfFormat& format, std::span<const uint8_t> bytes, uint64_t count,
                   Visit visit) {
   std::array<uint16_t, kBlock> halves;
   std::array<float, kBlock> floats;
@@ -50,9 +51,9 @@ void ForEachBlock(const Format& format, std::span<const uint8_t> bytes, uint64_t
   }
 }
 
-class Sum : public RankOrderedSum {
+class HalfSum : public RankOrderedSum {
  public:
-  Sum(const Format& format, uint64_t count, int workers)
+  HalfSum(const HalfFormat& format, uint64_t count, int workers)
       : RankOrderedSum(count, workers), format_(format) {}
   void EncodeSum(std::vector<uint8_t>* out) override {
     std::array<float, kBlock> block;
@@ -85,12 +86,12 @@ class Sum : public RankOrderedSum {
   }
 
  private:
-  const Format& format_;
+  const HalfFormat& format_;
 };
 
 class Half : public Codec {
  public:
-  explicit Half(const Format& format) : format_(format) {}
+  explicit Half(const HalfFormat& format) : format_(format) {}
 
   std::string_view name() const override { return format_.name; }
   Prepared Prepare(const kernels::Stats& stats, std::span<const float>,
@@ -104,7 +105,7 @@ class Half : public Codec {
   size_t MaxEncodedSize(const Segment& segment) const override { return 2 * segment.count; }
   std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
                                               const Recode&) const override {
-    return std::make_unique<Sum>(format_, segment.count, workers);
+    return std::make_unique<HalfSum>(format_, segment.count, workers);
   }
   bool CodeIsSum() const override { return true; }
   size_t MaxSumSize(const Segment& segment, int) const override { return 2 * segment.count; }
@@ -119,7 +120,7 @@ class Half : public Codec {
   }
 
  private:
-  const Format& format_;
+  const HalfFormat& format_;
 };
 
 }  // namespace

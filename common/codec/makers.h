@@ -1,5 +1,5 @@
-// The constructors of the codecs, one codec per file, for the table in codecs.cc. They
-// may rely on its checks of the options. Internal to the codecs.
+// The constructors of the codecs, one codec per file, for the table in codecs.cc. They may rely on
+// the table's checks of the options. Internal to the codecs.
 #pragma once
 
 #include <memory>
@@ -41,24 +41,24 @@ std::unique_ptr<Codec> MakeTernary(const Options& options,
 // levels.
 std::unique_ptr<Codec> MakeTernaryPerWorker(const Options& options, const TernaryWire& wire);
 
-// QSGD (Alistarh et al. 2017): norms, and a random level per element (qsgd_form.h), both ways: the
-// mean of the decoded floats is coded anew, except that a single worker's code is passed on.
-// kBadJob for options outside their ranges.
+// QSGD (Alistarh et al. 2017): norms, and a random level per element (qsgd_form.h), both ways. The
+// server encodes the mean of the decoded floats again, except that it passes a single worker's code
+// on. kBadJob for options outside their ranges.
 Result<std::unique_ptr<Codec>> MakeQsgd(const Options& options);
 
-// 1bitSGD (Seide et al. 2014): for each column or bucket the means of its negatives and of its
-// others, IEEE single, little-endian, then a sign bit per element, both ways. Workers keep what
-// their codes left out, and the server what the code of the mean left out. kBadJob as above.
+// 1bitSGD (Seide et al. 2014): for each column or bucket the mean of its negative elements and that
+// of its others, IEEE single, little-endian, then a sign bit per element, both ways. Workers keep
+// the error of their codes, and the server the error of the mean's code. kBadJob as above.
 Result<std::unique_ptr<Codec>> MakeOneBit(const Options& options);
 
 // Deep gradient compression (Lin et al. 2018; dgc_memory.h): sends about a given ratio of each
-// tensor, the largest elements, as floats; the others accumulate until they are large. Both ways
-// the code of sparse.h with floats; adds floats in rank order.
+// tensor, the largest elements, as floats; the others accumulate until they are large. The code is
+// that of sparse.h with floats, both ways; the server adds floats in rank order.
 Result<std::unique_ptr<Codec>> MakeTopK(const Options& options);
 
 // "threshold" (Strom 2015): sends +t, -t or nothing, and adds the rest to the next gradient; the
-// bytes are those of ternary, both ways. With a ratio "threshold_ratio", gradient dropping (Aji and
-// Heafield 2017): the bytes are those of topk.
+// bytes are those of ternary, both ways. If a ratio is given, "threshold_ratio", gradient dropping
+// (Aji and Heafield 2017): the bytes are those of topk.
 Result<std::unique_ptr<Codec>> MakeThreshold(const Options& options);
 
 // Adaptive quantization (Dryden et al. 2016): sends a share of the positive and of the negative
@@ -66,8 +66,8 @@ Result<std::unique_ptr<Codec>> MakeThreshold(const Options& options);
 // floats.
 Result<std::unique_ptr<Codec>> MakeAdaptive(const Options& options);
 
-// AdaComp (Chen et al. 2018): sends of each bin the elements near its largest, as +s or -s. Bytes
-// as in adaptive.
+// AdaComp (Chen et al. 2018): sends the elements of each bin that are near its largest, as +s or
+// -s. Bytes as in adaptive.
 Result<std::unique_ptr<Codec>> MakeAdaComp(const Options& options);
 
 }  // namespace tern::codec

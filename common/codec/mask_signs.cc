@@ -1,5 +1,5 @@
-// The wire of `ternary` (TernGrad, Wen et al. 2017): a mask plane, then the signs of the non-zeros;
-// and its checks.
+// The wire format of `ternary` (TernGrad, Wen et al. 2017): a mask plane, then the signs of the
+// non-zeros; and its checks.
 #include "common/codec/mask_signs.h"
 
 #include <string>
@@ -38,7 +38,7 @@ Result<ParsedCode> ParseMaskSigns(std::span<const uint8_t> bytes, uint64_t count
     return Status(Code::kMismatch, "ternary mask of " + std::to_string(count) +
                                        " elements has a bit set beyond the last of them");
   }
-  const std::span<uint8_t> negative = scratch->Take(plane);
+  const std::span<uint8_t> negative = scratch->Get(plane);
   const std::span<const uint8_t> rest = bytes.subspan(plane);
   const size_t ones = kernels::PlaceSigns(mask.data(), count, rest, negative.data());
   const size_t sign_bytes = kernels::PlaneBytes(ones);

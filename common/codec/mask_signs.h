@@ -12,14 +12,14 @@
 
 namespace tern::codec {
 
-// Codes g[0, segment.count), and appends mask and signs.
+// Encodes g[0, segment.count), and appends mask and signs.
 void AppendMaskSigns(const float* g, const Segment& segment, const Prepared& prepared,
                      kernels::NoiseKey noise, std::vector<uint8_t>* out);
 
-// A buffer for bytes that are written before they are read: it is not cleared, and never shrinks.
+// A buffer that is written before it is read: it is not cleared, and never shrinks.
 class Scratch {
  public:
-  std::span<uint8_t> Take(size_t size) {
+  std::span<uint8_t> Get(size_t size) {
     if (size > size_) bytes_ = std::make_unique_for_overwrite<uint8_t[]>(size_ = size);
     return {bytes_.get(), size};
   }
@@ -29,8 +29,8 @@ class Scratch {
   size_t size_ = 0;
 };
 
-// One worker's codes with each sign at the place of its element: two planes, which are views of the
-// parsed bytes and of the scratch.
+// One worker's codes with each sign at its element's bit: two planes, which are views of the parsed
+// bytes and of the scratch buffer.
 struct ParsedCode {
   std::span<const uint8_t> mask;
   std::span<const uint8_t> negative;
@@ -41,7 +41,7 @@ struct ParsedCode {
 // short or an unused bit is set.
 Result<ParsedCode> ParseMaskSigns(std::span<const uint8_t> bytes, uint64_t count, Scratch* scratch);
 
-// Whether the bits behind the first `bits` in the last byte of a bit row are zero.
+// Whether the bits behind the first `bits` bits of a row are zero in its last byte.
 bool UnusedBitsAreZero(std::span<const uint8_t> row, uint64_t bits);
 
 }  // namespace tern::codec

@@ -25,8 +25,8 @@ constexpr size_t kBlock = 4096;
 constexpr uint64_t kMaxBucket = uint64_t{1} << 31;
 constexpr float kLargest = std::numeric_limits<float>::max();
 
-// avg- and avg+ of Seide et al.: the values of a group's negatives and of its others; 0 for an
-// empty class.
+// avg- and avg+ of Seide et al.: the values that stand for a group's negative and other elements; 0
+// for an empty class.
 struct Means {
   float lower = 0;
   float upper = 0;
@@ -34,9 +34,9 @@ struct Means {
 
 // The code of one segment: the means of its groups, lower and upper, IEEE single, little-endian;
 // then a plane of segment.count bits (kernels/codes/ternary.h), one = negative.
-class Form {
+class OneBitForm {
  public:
-  Form(const Segment& segment, uint64_t bucket)
+  OneBitForm(const Segment& segment, uint64_t bucket)
       : count_(segment.count),
         group_(std::max<uint64_t>(1, bucket == 0 ? segment.column : bucket)) {}
 
@@ -80,7 +80,7 @@ Means MeansOf(std::span<const float> v) {
   return {kernels::OneBitMean(sums[1], counts[1]), kernels::OneBitMean(sums[0], counts[0])};
 }
 
-void Form::Append(const float* g, std::vector<uint8_t>* out) const {
+void OneBitForm::Append(const float* g, std::vector<uint8_t>* out) const {
   for (uint64_t first = 0; first < count_; first += group_) {
     const Means means = MeansOf({g + first, std::min(group_, count_ - first)});
     const std::array<float, 2> pair = {means.lower, means.upper};
@@ -96,7 +96,7 @@ void Form::Append(const float* g, std::vector<uint8_t>* out) const {
   }
 }
 
-Status Form::MeansAt(std::span<const uint8_t> code, uint64_t group, Means* means) const {
+Status OneBitForm::MeansAt(std::span<const uint8_t> code, uint64_t group, Means* means) const {
   std::array<float, 2> pair;
   ReadFloats(code.subspan(group * kernels::kOneBitMeansBytes), pair);
   *means = {pair[0], pair[1]};
@@ -105,13 +105,13 @@ Status Form::MeansAt(std::span<const uint8_t> code, uint64_t group, Means* means
                                      pair[1], ", expected finite ones, at most 0 and at least 0"));
 }
 
-Status Form::CheckEnd(std::span<const uint8_t> code) const {
+Status OneBitForm::CheckEnd(std::span<const uint8_t> code) const {
   if (UnusedBitsAreZero(code, count_)) return Ok();
   return Status(Code::kMismatch, Cat("onebit signs of ", count_,
                                      " elements have a bit set beyond the last of them"));
 }
 
-Result<size_t> Form::Check(std::span<const uint8_t> bytes) const {
+Result<size_t> OneBitForm::Check(std::span<const uint8_t> bytes) const {
   if (bytes.size() < size()) {
     return Status(Code::kMismatch, Cat("onebit code cut short: ", bytes.size(), " bytes, expected ",
                                        size(), " for ", count_, " elements"));
@@ -132,7 +132,8 @@ Result<size_t> Form::Check(std::span<const uint8_t> bytes) const {
   return size();
 }
 
-Status Form::Read(std::span<const uint8_t> code, uint64_t first, uint64_t n, float* values) const {
+Status OneBitForm::Read(std::span<const uint8_t> code, uint64_t first, uint64_t n,
+                        float* values) const {
   const uint8_t* plane = code.data() + means_bytes();
   for (const uint64_t stop = first + n; first < stop;) {
     const uint64_t group = first / group_;
@@ -147,7 +148,8 @@ Status Form::Read(std::span<const uint8_t> code, uint64_t first, uint64_t n, flo
 
 class DecodedSum : public RankOrderedSum {
  public:
-  DecodedSum(const Form& form, int workers) : RankOrderedSum(form.count(), workers), form_(form) {}
+  DecodedSum(const OneBitForm& form, int workers)
+      : RankOrderedSum(form.count(), workers), form_(form) {}
 
   void Mean(std::span<float> mean) { MeanOf(0, mean); }
 
@@ -157,19 +159,19 @@ class DecodedSum : public RankOrderedSum {
     std::array<float, kBlock> values;
     for (uint64_t first = 0; first < form_.count(); first += kBlock) {
       const uint64_t n = std::min<uint64_t>(kBlock, form_.count() - first);
-      CHECK(form_.Read(part, first, n, values.data()).ok());  // it was checked
+      CHECK(form_.Read(part, first, n, values.data()).ok());  // Check accepted it
       for (uint64_t i = 0; i < n; ++i) sum[first + i] += values[i];
     }
   }
 
  private:
-  const Form form_;
+  const OneBitForm form_;
 };
 
-// v = mean + r, where r is what the code of the last sum left out; encodes v and keeps the new r.
+// v = mean + r, where r is the error of the last sum's code; encodes v and keeps the new r.
 class RecodedSum : public Accumulator {
  public:
-  RecodedSum(const Form& form, int workers, const Recode& recode)
+  RecodedSum(const OneBitForm& form, int workers, const Recode& recode)
       : form_(form), memory_(recode.memory), sum_(form, workers) {}
 
   Result<size_t> Add(int rank, std::span<const uint8_t> bytes) override {
@@ -179,19 +181,19 @@ class RecodedSum : public Accumulator {
     std::vector<float> v(form_.count());
     sum_.Mean(v);
     if (memory_ != nullptr) memory_->Compensate(0, v, v);
-    // A sum of finite numbers may overflow; then the largest finite number is coded.
+    // A sum of finite numbers may overflow; the largest finite number is encoded instead.
     for (float& x : v) x = std::clamp(x, -kLargest, kLargest);
     const size_t begin = out->size();
     form_.Append(v.data(), out);
     if (memory_ == nullptr) return;
     std::vector<float> sent(form_.count());
     const std::span<const uint8_t> code = std::span(*out).subspan(begin);
-    CHECK(form_.Read(code, 0, sent.size(), sent.data()).ok());  // we coded it
-    memory_->Keep(0, v, sent);
+    CHECK(form_.Read(code, 0, sent.size(), sent.data()).ok());  // it was just encoded
+    memory_->Update(0, v, sent);
   }
 
  private:
-  const Form form_;
+  const OneBitForm form_;
   Memory* memory_;
   DecodedSum sum_;
 };
@@ -211,19 +213,19 @@ class OneBit : public Codec {
   }
   void Encode(const float* g, const Segment& segment, const Prepared&, const kernels::NoiseKey&,
               std::vector<uint8_t>* out) const override {
-    Form(segment, bucket_).Append(g, out);
+    OneBitForm(segment, bucket_).Append(g, out);
   }
   size_t MaxEncodedSize(const Segment& segment) const override {
-    return Form(segment, bucket_).size();
+    return OneBitForm(segment, bucket_).size();
   }
   std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
                                               const Recode& recode) const override {
-    const Form form(segment, bucket_);
+    const OneBitForm form(segment, bucket_);
     if (!coded_sums_) return std::make_unique<DecodedSum>(form, workers);
     return std::make_unique<RecodedSum>(form, workers, recode);
   }
   size_t MaxSumSize(const Segment& segment, int) const override {
-    return coded_sums_ ? Form(segment, bucket_).size() : sizeof(float) * segment.count;
+    return coded_sums_ ? OneBitForm(segment, bucket_).size() : sizeof(float) * segment.count;
   }
   std::unique_ptr<Memory> NewMemory(uint64_t count) const override {
     return std::make_unique<ErrorFeedback>(count);
@@ -232,11 +234,11 @@ class OneBit : public Codec {
     if (!coded_sums_) return nullptr;
     return std::make_unique<ErrorFeedback>(segment.count);
   }
-  // Means of equal numbers are these numbers.
+  // The mean of one worker's codes has the same code.
   bool CodeIsSum() const override { return coded_sums_; }
   Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
                              float* values) const override {
-    const Form form(segment, bucket_);
+    const OneBitForm form(segment, bucket_);
     Result<size_t> size = form.Check(code);
     if (!size.ok()) return size;
     TERN_RETURN_IF_ERROR(form.Read(code, 0, segment.count, values));
@@ -245,7 +247,7 @@ class OneBit : public Codec {
   Status Decode(std::span<const uint8_t> sum, const Segment& segment, int, float, uint64_t first,
                 uint64_t n, float* mean) const override {
     if (!coded_sums_) return DecodeFloatMean(name(), sum, segment.count, first, n, mean);
-    const Form form(segment, bucket_);
+    const OneBitForm form(segment, bucket_);
     TERN_RETURN_IF_ERROR(CheckSum(name(), sum, form.size(), segment.count, first, n));
     TERN_RETURN_IF_ERROR(form.CheckEnd(sum));
     return form.Read(sum, first, n, mean);

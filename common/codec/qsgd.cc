@@ -1,6 +1,6 @@
 // QSGD (Alistarh et al. 2017), with the layouts and norms of the low-precision study and the level
-// counts of PQASGD (docs/ALGORITHMS.md, section 14): stochastic levels up, and down for the mean,
-// which is coded anew.
+// counts of PQASGD (docs/ALGORITHMS.md, section 14). Stochastic levels up, and down for the mean,
+// which the server encodes again.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -21,7 +21,7 @@ class DecodedSum : public RankOrderedSum {
   DecodedSum(const QsgdForm& form, uint64_t count, int workers)
       : RankOrderedSum(count, workers), form_(form) {}
 
-  // A sum of finite numbers may overflow; then the largest finite number is coded.
+  // A sum of finite numbers may overflow; the largest finite number replaces it.
   void FiniteMean(std::span<float> mean) {
     constexpr float kLargest = std::numeric_limits<float>::max();
     MeanOf(0, mean);
@@ -39,7 +39,7 @@ class DecodedSum : public RankOrderedSum {
     const Status checked = ForEachBlock(part, [&](uint64_t first, std::span<const float> values) {
       for (size_t i = 0; i < values.size(); ++i) sum[first + i] += values[i];
     });
-    CHECK(checked.ok()) << checked.message();  // Check has accepted it
+    CHECK(checked.ok()) << checked.message();  // Check accepted it
   }
 
  private:
@@ -57,7 +57,7 @@ class DecodedSum : public RankOrderedSum {
   const QsgdForm& form_;
 };
 
-// Codes the mean anew; the code of a single worker is its own mean and is passed on unchanged.
+// Encodes the mean again; a single worker's code is its own mean and is passed on unchanged.
 class RecodedSum : public Accumulator {
  public:
   RecodedSum(const QsgdForm& form, const Segment& segment, int workers, const Recode& recode)
@@ -118,10 +118,10 @@ class Qsgd : public Codec {
   size_t MaxSumSize(const Segment& segment, int) const override {
     return coded_sums_ ? form_.MaxSize(segment.count) : sizeof(float) * segment.count;
   }
-  Result<size_t> SumPart(std::span<const uint8_t> bytes, const Segment& segment,
+  Result<size_t> SumSize(std::span<const uint8_t> bytes, const Segment& segment,
                          int contributors) const override {
     return coded_sums_ ? form_.Size(bytes, segment.count)
-                       : Codec::SumPart(bytes, segment, contributors);
+                       : Codec::SumSize(bytes, segment, contributors);
   }
   bool CodeIsSum() const override { return coded_sums_; }
   Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,

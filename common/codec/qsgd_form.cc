@@ -1,4 +1,4 @@
-// The bytes of QSGD's codes (Alistarh et al. 2017): norms, widths and ends, levels.
+// The byte format of QSGD's codes (Alistarh et al. 2017): norms, widths and ends, levels.
 #include "common/codec/qsgd_form.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "numbers are copied as they lie");
 
 using kernels::kQsgdStride;
-constexpr size_t kBlock = 1024;  // elements that are coded or decoded at a time
+constexpr size_t kBlock = 1024;  // elements that are encoded or decoded at a time
 
 uint64_t DivideUp(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
@@ -29,9 +29,9 @@ uint64_t ReadEnd(std::span<const uint8_t> ends, uint64_t i) {
 }  // namespace
 
 // The sections of a code; widths and ends are empty if all buckets have one width.
-struct QsgdForm::Parts {
+struct QsgdForm::Sections {
   std::span<const uint8_t> norms, widths, ends, levels;
-  uint64_t count = 0, size = 0;  // elements, and of a bucket
+  uint64_t count = 0, size = 0;  // of the segment; of a bucket
   uint64_t bits = 0;             // of all levels
 
   uint64_t LengthOf(uint64_t bucket) const { return std::min(size, count - bucket * size); }
@@ -99,12 +99,12 @@ Result<size_t> QsgdForm::Size(std::span<const uint8_t> bytes, uint64_t count) co
   if (bytes.size() < header) return cut_short(header);
   uint64_t bits = MaxBits(count);
   if (!SameWidth()) {
-    const uint64_t said = ReadEnd(bytes.first(header).last(sizeof(uint64_t)), 0);
-    if (said > bits) {
-      return Status(Code::kMismatch, Cat("qsgd levels of ", said, " bits, expected at most ", bits,
-                                         " for ", count, " elements"));
+    const uint64_t stored_end = ReadEnd(bytes.first(header).last(sizeof(uint64_t)), 0);
+    if (stored_end > bits) {
+      return Status(Code::kMismatch, Cat("qsgd levels of ", stored_end, " bits, expected at most ",
+                                         bits, " for ", count, " elements"));
     }
-    bits = said;
+    bits = stored_end;
   }
   const size_t size = header + DivideUp(bits, 8);
   if (bytes.size() < size) return cut_short(size);
@@ -113,8 +113,8 @@ Result<size_t> QsgdForm::Size(std::span<const uint8_t> bytes, uint64_t count) co
                 Cat("qsgd levels of ", bits, " bits have a bit set beyond the last of them"));
 }
 
-QsgdForm::Parts QsgdForm::Split(std::span<const uint8_t> code, uint64_t count) const {
-  Parts parts;
+QsgdForm::Sections QsgdForm::Split(std::span<const uint8_t> code, uint64_t count) const {
+  Sections parts;
   parts.count = count;
   parts.size = BucketSize(count);
   const uint64_t buckets = Buckets(count);
@@ -131,7 +131,7 @@ QsgdForm::Parts QsgdForm::Split(std::span<const uint8_t> code, uint64_t count) c
 }
 
 // Reads a bucket whose levels begin at bit `at`.
-Status QsgdForm::ReadBucket(const Parts& parts, uint64_t bucket, uint64_t at,
+Status QsgdForm::ReadBucket(const Sections& parts, uint64_t bucket, uint64_t at,
                             QsgdLevels::Bucket* header, uint64_t* end) const {
   const uint64_t length = parts.LengthOf(bucket);
   ReadFloats(parts.norms.subspan(bucket * sizeof(float)), {&header->norm, 1});
@@ -143,23 +143,24 @@ Status QsgdForm::ReadBucket(const Parts& parts, uint64_t bucket, uint64_t at,
   if (parts.ends.empty()) return Ok();
   const bool last =
       bucket % kQsgdStride == kQsgdStride - 1 || (bucket + 1) * parts.size >= parts.count;
-  const uint64_t said = ReadEnd(parts.ends, bucket / kQsgdStride);
-  if (said <= parts.bits && (last ? *end == said : *end <= said)) return Ok();
-  return Status(Code::kMismatch, Cat("qsgd bucket ", bucket, " ends at bit ", *end, " of ",
-                                     parts.bits, ", expected ", said, last ? "" : " at most"));
+  const uint64_t stored_end = ReadEnd(parts.ends, bucket / kQsgdStride);
+  if (stored_end <= parts.bits && (last ? *end == stored_end : *end <= stored_end)) return Ok();
+  return Status(Code::kMismatch,
+                Cat("qsgd bucket ", bucket, " ends at bit ", *end, " of ", parts.bits,
+                    ", expected ", stored_end, last ? "" : " at most"));
 }
 
 Status QsgdForm::Read(std::span<const uint8_t> code, uint64_t count, uint64_t first, uint64_t n,
                       float* values) const {
   if (n == 0) return Ok();
-  const Parts parts = Split(code, count);
+  const Sections parts = Split(code, count);
   uint64_t bucket = first / parts.size;
-  uint64_t at = 0;  // the bit at which it begins
+  uint64_t at = 0;  // the bit at which the bucket begins
   if (parts.ends.empty()) {
     at = bucket * parts.size * static_cast<uint64_t>(levels_.MaxWidth(parts.size));
   } else {
     if (bucket >= kQsgdStride) at = ReadEnd(parts.ends, bucket / kQsgdStride - 1);
-    at = std::min(at, parts.bits);  // if it is beyond, the check of the bucket's end fails
+    at = std::min(at, parts.bits);  // beyond the row, the check of the bucket's end fails
     for (uint64_t b = bucket / kQsgdStride * kQsgdStride; b < bucket; ++b)
       at += parts.size * parts.widths[b];
   }
@@ -176,7 +177,7 @@ Status QsgdForm::Read(std::span<const uint8_t> code, uint64_t count, uint64_t fi
       UnpackBits(parts.levels, at + (first - begin) * static_cast<uint64_t>(header.width),
                  header.width, block);
       if (!levels_.Decode(block, header, {values, some})) {
-        return Status(Code::kMismatch, Cat("qsgd bucket ", bucket, " has a code that is no level"));
+        return Status(Code::kMismatch, Cat("qsgd bucket ", bucket, " has an invalid level"));
       }
       values += some;
       first += some;

@@ -1,5 +1,5 @@
-// The bytes of one segment in QSGD, up, and down when sums are coded anew. Buckets are counted from
-// the segment's first element, which begins one; only the last may be shorter.
+// The byte format of one segment in QSGD, up, and also down when sums are encoded again. Buckets
+// are counted from the segment's first element, which begins one; only the last may be shorter.
 //
 //   norms    IEEE single, little-endian, one per bucket
 //   widths   one byte per bucket: bits per element
@@ -30,7 +30,7 @@ class QsgdForm {
   // Appends the code of g[0, segment.count).
   void Append(const float* g, const Segment& segment, kernels::NoiseKey noise,
               std::vector<uint8_t>* out) const;
-  // The size of the code at the front of `bytes`, in constant time. kMismatch if there is none.
+  // The size of the code at the front of `bytes`, in constant time. kMismatch if it is invalid.
   Result<size_t> Size(std::span<const uint8_t> bytes, uint64_t count) const;
   // Decodes elements [first, first + n) into values[0, n), and checks everything that it reads; the
   // time does not depend on `first`. REQUIRES that code.size() is what Size returned, and
@@ -39,9 +39,9 @@ class QsgdForm {
               float* values) const;
 
  private:
-  struct Parts;
-  Parts Split(std::span<const uint8_t> code, uint64_t count) const;
-  Status ReadBucket(const Parts& parts, uint64_t bucket, uint64_t at, QsgdLevels::Bucket* header,
+  struct Sections;
+  Sections Split(std::span<const uint8_t> code, uint64_t count) const;
+  Status ReadBucket(const Sections& parts, uint64_t bucket, uint64_t at, QsgdLevels::Bucket* header,
                     uint64_t* end) const;
   // Whether every bucket has the same number of bits per element.
   bool SameWidth() const { return levels_.rule().bits > 0; }
@@ -49,7 +49,7 @@ class QsgdForm {
   uint64_t BucketSize(uint64_t count) const { return bucket_ == 0 ? count : bucket_; }
   uint64_t Buckets(uint64_t count) const;
   size_t HeaderSize(uint64_t count) const;
-  uint64_t MaxBits(uint64_t count) const;  // of all levels
+  uint64_t MaxBits(uint64_t count) const;  // of all levels together
 
   QsgdLevels levels_;
   uint64_t bucket_;

@@ -16,10 +16,10 @@ namespace {
 using Qsgd = Options::Qsgd;
 
 using kernels::kQsgdMostLevels;
-static_assert(kernels::kQsgdMostBits == kMaxPackedBits);
+static_assert(kernels::kQsgdMaxBits == kMaxPackedBits);
 constexpr uint64_t kMaxBucket = uint64_t{1} << 31;
 
-// Draws of level 0 for elements in ascending order.
+// Draws of level 0 for elements in ascending order, computed block by block.
 class Draws {
  public:
   explicit Draws(const kernels::NoiseKey& key) : key_(key) {}
@@ -73,12 +73,13 @@ QsgdLevels::Bucket QsgdLevels::Measure(std::span<const float> v) const {
 }
 
 Status QsgdLevels::Check(float norm, int width, uint64_t n) const {
-  if (kernels::QsgdCanBe(rule_, norm, width, n)) return Ok();
+  if (kernels::IsValidQsgdBucket(rule_, norm, width, n)) return Ok();
   if (!std::isfinite(norm) || std::signbit(norm))
     return Status(Code::kMismatch, Cat("norm is ", norm, ", expected finite and not negative"));
-  const int least = norm > 0 ? 2 : 0, most = norm > 0 ? kernels::QsgdMaxWidth(rule_, n) : 0;
-  return Status(Code::kMismatch, Cat(width, " bits an element in a bucket of ", n, " with norm ",
-                                     norm, ", expected ", least, " to ", most));
+  const int min_width = norm > 0 ? 2 : 0,
+            max_width = norm > 0 ? kernels::QsgdMaxWidth(rule_, n) : 0;
+  return Status(Code::kMismatch, Cat(width, " bits per element in a bucket of ", n, " with norm ",
+                                     norm, ", expected ", min_width, " to ", max_width));
 }
 
 void QsgdLevels::Encode(std::span<const float> v, const Bucket& bucket,
@@ -144,7 +145,9 @@ Status CheckQsgd(const Qsgd& options) {
   if (options.levels == Qsgd::Levels::kGiven && !(options.s >= 1 && options.s <= kQsgdMostLevels))
     return bad(Cat("s is ", options.s, ", expected 1 to ", kQsgdMostLevels, " levels"));
   if (options.samples == 0 || options.local_steps == 0)
-    return Status(Code::kInternal, "qsgd without samples or local steps");
+    return Status(
+        Code::kInternal,
+        "qsgd options have no samples per step or no local steps, expected at least 1 of each");
   return Ok();
 }
 

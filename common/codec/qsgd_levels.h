@@ -13,7 +13,7 @@
 //              |v| (2 k - m) / m, m = 2^b - 1. There is no level 0 (if |v| = 0, every code is 0 and
 //              every value 0).
 //
-// If the job gives s, the levels that a bucket can reach end at L = s max|v_i| / |v|, and its
+// If the job gives s, the highest level that a bucket can reach is L = s max|v_i| / |v|, and its
 // elements have
 //
 //   b = ceil(log2(2 ceil(L) + 1))

@@ -19,13 +19,13 @@ inline uint64_t ShareOf(double share, uint64_t n) {
 
 // The k-th largest of key(v) over the values: at least k values are >= the result, more if there
 // are ties. Keys must be finite, not negative and not -0, so they are ordered like their bits: only
-// the values that share their upper bits with the k-th need a closer look. REQUIRES 0 < k <=
+// the values that share their upper bits with the k-th need an exact comparison. REQUIRES 0 < k <=
 // values.size().
 template <typename Key>
 float KthLargest(std::span<const float> values, uint64_t k, Key key) {
   constexpr int kLower = 19;  // of a float's 31 bits without the sign
   const auto upper = [&](float v) { return std::bit_cast<uint32_t>(key(v)) >> kLower; };
-  // Four counters per row, so that neighbours with the same row do not wait for each other.
+  // Four counters per bin, so that increments for equal neighbours do not wait for each other.
   std::array<std::array<uint32_t, 4>, 1 << (31 - kLower)> histogram{};
   for (size_t i = 0; i < values.size(); ++i) ++histogram[upper(values[i])][i % 4];
   const auto size = [&](uint32_t row) {
@@ -33,7 +33,7 @@ float KthLargest(std::span<const float> values, uint64_t k, Key key) {
     return uint64_t{part[0]} + part[1] + part[2] + part[3];
   };
   uint32_t row = histogram.size();
-  uint64_t above = 0;  // in higher rows
+  uint64_t above = 0;  // number of values in higher bins
   while (above + size(--row) < k) above += size(row);
   std::vector<float> keys;
   keys.reserve(size(row));

@@ -1,5 +1,5 @@
-// The wire of the sparse codecs: a directory, places as a bitmap or by Elias-Fano (Elias 1974), and
-// values; and the base class of these codecs.
+// The wire format of the sparse codecs: a directory, positions as a bitmap or by Elias-Fano (Elias
+// 1974), and values; and the base class of these codecs.
 #include "common/codec/sparse.h"
 
 #include <algorithm>
@@ -23,10 +23,10 @@ static_assert(kSparseBlock == kernels::kSparseBlock);
 constexpr size_t kPairBytes = 2 * sizeof(float);
 
 using Block = std::array<float, kSparseBlock>;
-using Places = std::array<uint16_t, kSparseBlock>;
+using Positions = std::array<uint16_t, kSparseBlock>;
 
 uint64_t Blocks(uint64_t count) { return (count + kSparseBlock - 1) / kSparseBlock; }
-size_t Header(SparseValues values) { return values == SparseValues::kPair ? kPairBytes : 0; }
+size_t PairSize(SparseValues values) { return values == SparseValues::kPair ? kPairBytes : 0; }
 size_t ByteCount(size_t bits) { return (bits + 7) / 8; }
 
 size_t BodySizeOf(SparseValues values, uint32_t k, uint32_t length) {
@@ -34,7 +34,7 @@ size_t BodySizeOf(SparseValues values, uint32_t k, uint32_t length) {
   return k == 0 ? 0 : SparseFormOf(k, length).bytes + ByteCount(k);
 }
 
-// REQUIRES that these bits are zero, and value < 2^16.
+// REQUIRES that the target bits are zero, and value < 2^16.
 void PutBits(uint8_t* row, size_t at, uint32_t value) {
   uint32_t rest = value << (at % 8);
   for (size_t byte = at / 8; rest != 0; ++byte, rest >>= 8) row[byte] |= static_cast<uint8_t>(rest);
@@ -48,22 +48,22 @@ uint32_t GetBits(std::span<const uint8_t> row, size_t at, int bits) {
   return word >> (at % 8) & ((1u << bits) - 1);
 }
 
-void PutPlaces(std::span<const uint16_t> places, size_t length, uint8_t* row) {
-  const SparseForm form = SparseFormOf(places.size(), length);
-  const size_t upper = places.size() * form.low_bits;
+void PutPositions(std::span<const uint16_t> positions, size_t length, uint8_t* row) {
+  const SparseForm form = SparseFormOf(positions.size(), length);
+  const size_t upper = positions.size() * form.low_bits;
   const uint32_t low_mask = (1u << form.low_bits) - 1;
-  for (size_t i = 0; i < places.size(); ++i) {
+  for (size_t i = 0; i < positions.size(); ++i) {
     if (form.bitmap) {
-      PutBits(row, places[i], 1);
+      PutBits(row, positions[i], 1);
     } else {
-      PutBits(row, i * form.low_bits, places[i] & low_mask);
-      PutBits(row, upper + (places[i] >> form.low_bits) + i, 1);
+      PutBits(row, i * form.low_bits, positions[i] & low_mask);
+      PutBits(row, upper + (positions[i] >> form.low_bits) + i, 1);
     }
   }
 }
 
-// Finds the ones in a row of bits from bit `at` on; returns how many there are, at most `k`.
-size_t OnesOf(std::span<const uint8_t> row, size_t at, size_t k, Places* ones) {
+// Finds the ones in a row of bits from bit `at` on; returns their number, at most `k`.
+size_t FindOnes(std::span<const uint8_t> row, size_t at, size_t k, Positions* ones) {
   size_t found = 0;
   for (size_t byte = at / 8; byte < row.size(); ++byte) {
     unsigned bits = row[byte];
@@ -76,19 +76,19 @@ size_t OnesOf(std::span<const uint8_t> row, size_t at, size_t k, Places* ones) {
   return found;
 }
 
-// Reads places[0, k) from the row, whose length SparseFormOf gives; false if it is invalid.
-bool GetPlaces(std::span<const uint8_t> row, size_t k, size_t length, Places* places) {
+// Reads positions[0, k) from the row, whose length SparseFormOf gives; false if it is invalid.
+bool GetPositions(std::span<const uint8_t> row, size_t k, size_t length, Positions* positions) {
   const SparseForm form = SparseFormOf(k, length);
   const size_t upper = form.bitmap ? 0 : k * form.low_bits;
   if (form.bits % 8 != 0 && row.back() >> (form.bits % 8) != 0) return false;
-  if (OnesOf(row, upper, k, places) != k) return false;
+  if (FindOnes(row, upper, k, positions) != k) return false;
   if (form.bitmap) return true;
   int last = -1;
   for (size_t i = 0; i < k; ++i) {
     const uint32_t low = GetBits(row, i * form.low_bits, form.low_bits);
-    const int place = static_cast<int>(((*places)[i] - i) << form.low_bits | low);
+    const int place = static_cast<int>(((*positions)[i] - i) << form.low_bits | low);
     if (place <= last || place >= static_cast<int>(length)) return false;
-    (*places)[i] = static_cast<uint16_t>(place);
+    (*positions)[i] = static_cast<uint16_t>(place);
     last = place;
   }
   return true;
@@ -96,10 +96,10 @@ bool GetPlaces(std::span<const uint8_t> row, size_t k, size_t length, Places* pl
 
 // Appends a block's body and returns its directory entry.
 size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<uint8_t>* out) {
-  Places places;
+  Positions positions;
   size_t k = 0;
   for (size_t i = 0; i < x.size(); ++i) {
-    places[k] = static_cast<uint16_t>(i);
+    positions[k] = static_cast<uint16_t>(i);
     k += static_cast<size_t>(x[i] != 0);
   }
   const bool floats = values == SparseValues::kFloats;
@@ -113,10 +113,10 @@ size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<ui
   }
   out->resize(begin + BodySizeOf(values, k, x.size()));
   uint8_t* body = out->data() + begin;
-  PutPlaces(std::span(places).first(k), x.size(), body);
+  PutPositions(std::span(positions).first(k), x.size(), body);
   body += SparseFormOf(k, x.size()).bytes;
   for (size_t i = 0; i < k; ++i) {
-    const float value = x[places[i]];
+    const float value = x[positions[i]];
     if (floats) {
       std::memcpy(body + 4 * i, &value, sizeof value);
     } else if (value > 0) {
@@ -146,12 +146,13 @@ Status CheckPair(const SparsePair& pair) {
   const bool low =
       std::isfinite(pair.low) && (pair.low < 0 || std::bit_cast<uint32_t>(pair.low) == 0);
   if (low && std::isfinite(pair.high) && !std::signbit(pair.high)) return Ok();
-  return Status(Code::kMismatch, "sparse values are " + std::to_string(pair.low) + " and " +
-                                     std::to_string(pair.high) +
-                                     ", expected a finite number not above 0 and one not below it");
+  return Status(Code::kMismatch,
+                "sparse values are " + std::to_string(pair.low) + " and " +
+                    std::to_string(pair.high) +
+                    ", expected finite numbers, the first at most 0 and the second at least 0");
 }
 
-Status NotABlock(uint64_t block, const std::string& why) {
+Status InvalidBlock(uint64_t block, const std::string& why) {
   return Status(Code::kMismatch, "sparse block " + std::to_string(block) + " " + why);
 }
 
@@ -177,7 +178,7 @@ class SparseSum : public RankOrderedSum {
                              ->ForEachBlock([&](uint64_t first, std::span<const float> x) {
                                for (size_t i = 0; i < x.size(); ++i) sum[first + i] += x[i];
                              });
-    static_cast<void>(added);  // Check has seen them all
+    static_cast<void>(added);  // Check has accepted all blocks
   }
 
  private:
@@ -207,7 +208,8 @@ void AppendFrom(const float* g, uint64_t count, float threshold, std::vector<uin
 size_t MaxSparseSize(SparseValues values, uint64_t count) {
   const auto size = [&](size_t length) { return kEntry + BodySizeOf(values, length, length); };
   const size_t last = count % kSparseBlock;
-  return Header(values) + count / kSparseBlock * size(kSparseBlock) + (last == 0 ? 0 : size(last));
+  return PairSize(values) + count / kSparseBlock * size(kSparseBlock) +
+         (last == 0 ? 0 : size(last));
 }
 
 Result<SparseCode> SparseCode::Parse(SparseValues values, std::span<const uint8_t> bytes,
@@ -217,7 +219,7 @@ Result<SparseCode> SparseCode::Parse(SparseValues values, std::span<const uint8_
                                        " bytes, expected " + std::to_string(expected) + " for " +
                                        std::to_string(count) + " elements");
   };
-  const size_t header = Header(values);
+  const size_t header = PairSize(values);
   if (bytes.size() < header || (bytes.size() - header) / kEntry < Blocks(count))
     return cut_short(header + kEntry * Blocks(count));
   SparseCode code;
@@ -234,8 +236,8 @@ Result<SparseCode> SparseCode::Parse(SparseValues values, std::span<const uint8_
   const size_t bodies = size;
   for (uint64_t b = 0; b < Blocks(count); ++b) {
     if (code.Sent(b) > code.Length(b)) {
-      return NotABlock(b, "sends " + std::to_string(code.Sent(b)) + " elements, it has " +
-                              std::to_string(code.Length(b)));
+      return InvalidBlock(b, "sends " + std::to_string(code.Sent(b)) + " elements, it has " +
+                                 std::to_string(code.Length(b)));
     }
     size += code.BodySize(b);
   }
@@ -262,22 +264,23 @@ Status SparseCode::DecodeBlock(uint64_t block, std::span<const uint8_t> body, fl
     ReadFloats(body, {x, length});
     TERN_RETURN_IF_ERROR(CheckFinite({x, length}, block * kSparseBlock).Within("sparse code"));
     const auto minus_zero = [](float v) { return v == 0 && std::signbit(v); };
-    if (std::any_of(x, x + length, minus_zero)) return NotABlock(block, "has a -0");
+    if (std::any_of(x, x + length, minus_zero)) return InvalidBlock(block, "has a -0");
     const auto sent = length - static_cast<size_t>(std::count(x, x + length, 0.0f));
     return IsSparseDense(sent, length)
                ? Ok()
-               : NotABlock(block, "is written whole, but has few non-zeros");
+               : InvalidBlock(block, "is dense, but has too few non-zeros for that");
   }
   std::fill_n(x, length, 0.0f);
   if (k == 0) return Ok();
-  if (floats && IsSparseDense(k, length)) return NotABlock(block, "has many non-zeros, but places");
+  if (floats && IsSparseDense(k, length))
+    return InvalidBlock(block, "lists positions, but has too many non-zeros for that");
   const size_t place_bytes = SparseFormOf(k, length).bytes;
-  Places places;
-  if (!GetPlaces(body.first(place_bytes), k, length, &places))
-    return NotABlock(block, "has no " + std::to_string(k) + " places in order");
+  Positions positions;
+  if (!GetPositions(body.first(place_bytes), k, length, &positions))
+    return InvalidBlock(block, "does not have " + std::to_string(k) + " ascending positions");
   const std::span<const uint8_t> values = body.subspan(place_bytes);
   if (!floats && k % 8 != 0 && values.back() >> (k % 8) != 0)
-    return NotABlock(block, "has a bit set beyond the last of its values");
+    return InvalidBlock(block, "has a bit set beyond the last of its values");
   for (size_t i = 0; i < k; ++i) {
     float value = 0;
     if (floats) {
@@ -286,11 +289,11 @@ Status SparseCode::DecodeBlock(uint64_t block, std::span<const uint8_t> body, fl
       value = (values[i / 8] >> (i % 8) & 1) != 0 ? pair_.high : pair_.low;
     }
     if (!std::isfinite(value) || value == 0) {
-      return NotABlock(block, "sends " + std::to_string(value) + " for element " +
-                                  std::to_string(block * kSparseBlock + places[i]) +
-                                  ", expected a finite number that is not 0");
+      return InvalidBlock(block, "sends " + std::to_string(value) + " for element " +
+                                     std::to_string(block * kSparseBlock + positions[i]) +
+                                     ", expected a finite number that is not 0");
     }
-    x[places[i]] = value;
+    x[positions[i]] = value;
   }
   return Ok();
 }
@@ -327,7 +330,7 @@ std::unique_ptr<Accumulator> SparseCodec::NewAccumulator(const Segment& segment,
   return std::make_unique<SparseSum>(values_, segment.count, workers);
 }
 
-Result<size_t> SparseCodec::SumPart(std::span<const uint8_t> bytes, const Segment& segment,
+Result<size_t> SparseCodec::SumSize(std::span<const uint8_t> bytes, const Segment& segment,
                                     int) const {
   Result<SparseCode> sum = SparseCode::Parse(SparseValues::kFloats, bytes, segment.count);
   if (!sum.ok()) return sum.status().Within(std::string(name()) + " sum");
@@ -345,7 +348,7 @@ Result<size_t> SparseCodec::DecodeAlone(std::span<const uint8_t> bytes, const Se
 
 Status SparseCodec::Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                            float, uint64_t first, uint64_t n, float* mean) const {
-  Result<size_t> size = SumPart(sum, segment, contributors);
+  Result<size_t> size = SumSize(sum, segment, contributors);
   if (!size.ok()) return size.status();
   TERN_RETURN_IF_ERROR(CheckSum(name(), sum, *size, segment.count, first, n));
   Result<SparseCode> code = SparseCode::Parse(SparseValues::kFloats, sum, segment.count);

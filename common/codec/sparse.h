@@ -1,4 +1,4 @@
-// Segments with few non-zeros: one wire for all sparse codecs, and for their sums.
+// Segments with few non-zeros: one wire format for all sparse codecs, and for their sums.
 //
 //   values      pairs only: the values of negative and of positive elements, two singles
 //   directory   2 bytes per block of 4096 elements (the last block may be shorter): k, how many of
@@ -61,8 +61,8 @@ size_t MaxSparseSize(SparseValues values, uint64_t count);
 // A view of a code at the front of some bytes, which must outlive it.
 class SparseCode {
  public:
-  // Reads the directory; kMismatch if it is invalid, or if the blocks that it announces are cut
-  // short.
+  // Reads the directory; kMismatch if it is invalid, or if `bytes` is shorter than the blocks in
+  // it.
   static Result<SparseCode> Parse(SparseValues values, std::span<const uint8_t> bytes,
                                   uint64_t count);
   size_t size() const { return bytes_.size(); }
@@ -88,8 +88,8 @@ class SparseCode {
   std::span<const uint8_t> bodies_;
 };
 
-// The base of the sparse codecs: sums are decoded, added in rank order, and sent down as the floats
-// of all elements that any worker sent.
+// The base class of the sparse codecs: sums are decoded, added in rank order, and sent down as the
+// floats of all elements that any worker sent.
 class SparseCodec : public Codec {
  public:
   explicit SparseCodec(SparseValues values) : values_(values) {}
@@ -102,7 +102,7 @@ class SparseCodec : public Codec {
   size_t MaxSumSize(const Segment& segment, int /*contributors*/) const override {
     return MaxSparseSize(SparseValues::kFloats, segment.count);
   }
-  Result<size_t> SumPart(std::span<const uint8_t> bytes, const Segment& segment,
+  Result<size_t> SumSize(std::span<const uint8_t> bytes, const Segment& segment,
                          int contributors) const override;
   bool CodeIsSum() const override { return values_ == SparseValues::kFloats; }
   Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,

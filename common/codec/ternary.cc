@@ -33,18 +33,20 @@ class MaskAndSigns : public TernaryWire {
 // Sums are integers: any order of arrival gives the same planes, and the planes are the answer. In
 // two's complement a sum of fewer workers fits in fewer of the low planes, so only as many planes
 // are processed as the workers so far need. Codes that may be retained are collected first: adding
-// kMostCodes of them reads and writes the planes once.
+// kMaxCodes of them at once reads and writes the planes once.
 class TernarySum : public Accumulator {
  public:
   TernarySum(const TernaryWire& wire, uint64_t count, int workers)
       : wire_(wire), count_(count), stride_(kernels::PlaneStride(count)), workers_(workers) {}
 
   Result<size_t> Add(int, std::span<const uint8_t> bytes) override {
-    Result<size_t> size = Park(bytes, Bytes());
+    Result<size_t> size = Collect(bytes, Bytes());
     AddParked();
     return size;
   }
-  Result<size_t> Take(int, const Bytes& bytes) override { return Park(bytes.span(), bytes); }
+  Result<size_t> AddRetained(int, const Bytes& bytes) override {
+    return Collect(bytes.span(), bytes);
+  }
   void EncodeSum(std::vector<uint8_t>* out) override {
     AddParked();
     if (wire_.sums_are_planes()) return AppendPlanes(out);
@@ -54,12 +56,12 @@ class TernarySum : public Accumulator {
   }
 
  private:
-  struct alignas(64) Line {
+  struct alignas(64) CacheLine {
     uint8_t bytes[64];
   };
 
-  Result<size_t> Park(std::span<const uint8_t> bytes, const Bytes& owner) {
-    if (parked_ == kernels::kMostCodes) AddParked();
+  Result<size_t> Collect(std::span<const uint8_t> bytes, const Bytes& owner) {
+    if (parked_ == kernels::kMaxCodes) AddParked();
     Result<ParsedCode> code = wire_.Parse(bytes, count_, &scratch_[parked_]);
     if (!code.ok()) return code.status();
     owners_[parked_] = owner;
@@ -71,8 +73,8 @@ class TernarySum : public Accumulator {
   void AddParked() {
     if (parked_ == 0) return;
     if (planes_ == nullptr) {
-      planes_ = std::make_unique_for_overwrite<Line[]>(kernels::SumBits(workers_) * stride_ /
-                                                       sizeof(Line));
+      planes_ = std::make_unique_for_overwrite<CacheLine[]>(kernels::SumBits(workers_) * stride_ /
+                                                            sizeof(CacheLine));
     }
     const int bits = kernels::SumBits(contributors_);
     kernels::AddCodes(std::span(codes_).first(parked_), count_, stride_, held_, bits,
@@ -94,11 +96,12 @@ class TernarySum : public Accumulator {
   int workers_;
   int contributors_ = 0;
   size_t parked_ = 0;
-  std::array<kernels::WorkerCodes, kernels::kMostCodes> codes_;  // views of these two
-  std::array<Bytes, kernels::kMostCodes> owners_;
-  std::array<Scratch, kernels::kMostCodes> scratch_;
-  std::unique_ptr<Line[]> planes_;  // of those no longer parked
-  int held_ = 0;                    // planes of them
+  // Views of codes and scratch buffers.
+  std::array<kernels::WorkerCodes, kernels::kMaxCodes> codes_;
+  std::array<Bytes, kernels::kMaxCodes> owners_;
+  std::array<Scratch, kernels::kMaxCodes> scratch_;
+  std::unique_ptr<CacheLine[]> planes_;  // the sum of the codes that are no longer collected
+  int held_ = 0;                         // the number of planes in use
 };
 
 Status CheckScaler(float scaler) {
@@ -133,9 +136,9 @@ class Ternary : public Codec {
   size_t MaxSumSize(const Segment& segment, int contributors) const override {
     return wire_.MaxSumSize(segment.count, contributors);
   }
-  Result<size_t> SumPart(std::span<const uint8_t> bytes, const Segment& segment,
+  Result<size_t> SumSize(std::span<const uint8_t> bytes, const Segment& segment,
                          int contributors) const override {
-    return wire_.SumPart(bytes, segment.count, contributors);
+    return wire_.SumSize(bytes, segment.count, contributors);
   }
   Status Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                 float scaler, uint64_t first, uint64_t n, float* mean) const override {
@@ -143,7 +146,7 @@ class Ternary : public Codec {
     return wire_.Decode(sum, segment.count, contributors, scaler, first, n, mean);
   }
   Status DecodeTo(std::span<const uint8_t> sum, const Segment& segment, int contributors,
-                  float scaler, const Use& use) const override {
+                  float scaler, const BlockVisitor& use) const override {
     TERN_RETURN_IF_ERROR(CheckScaler(scaler));
     return wire_.DecodeTo(sum, segment.count, contributors, scaler, use);
   }

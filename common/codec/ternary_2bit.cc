@@ -1,4 +1,5 @@
-// The wire ternary_2bit: TernGrad's codes (Wen et al. 2017) as two planes, 2 bits per element.
+// The wire format ternary_2bit: TernGrad's codes (Wen et al. 2017) as two planes, 2 bits per
+// element.
 #include <string>
 
 #include "common/codec/mask_signs.h"

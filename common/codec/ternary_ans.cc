@@ -1,5 +1,5 @@
-// The wire ternary_ans: TernGrad's codes (Wen et al. 2017) and their sums, entropy-coded by rANS
-// (Duda 2013; ans_row.h) where that is smaller (docs/ALGORITHMS.md, section 5).
+// The wire format ternary_ans: TernGrad's codes (Wen et al. 2017) and their sums, entropy-coded by
+// rANS (Duda 2013; ans_row.h) where that is smaller (docs/ALGORITHMS.md, section 5).
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -17,14 +17,15 @@ namespace tern::codec {
 namespace {
 
 // The first byte of every non-empty code or sum.
-constexpr uint8_t kStored = 0;  // as `ternary` has it: where that is no larger
-constexpr uint8_t kCoded = 1;   // a row of symbols (ans_row.h): k + N for the integer k in [-N, N]
+constexpr uint8_t kStored = 0;  // in the format of `ternary`, if that is not larger
+constexpr uint8_t kEntropyCoded =
+    1;  // a row of symbols (ans_row.h): k + N for the integer k in [-N, N]
 
-// A block costs about 30 bytes of its own. A code is always read whole, a sum in ranges.
+// A block has an overhead of about 30 bytes. A code is always read whole, a sum in ranges.
 constexpr size_t kCodeBlock = 16384;
 constexpr size_t kSumBlock = 4096;
 // A symbol is a byte, so sums of more contributors are stored as planes.
-constexpr int kMostContributors = 127;
+constexpr int kMaxContributors = 127;
 
 // Counts the symbols of a code, from its mask and packed signs.
 kernels::AnsCounts CountsOfCode(const uint8_t* mask, const uint8_t* signs, uint64_t count) {
@@ -33,9 +34,9 @@ kernels::AnsCounts CountsOfCode(const uint8_t* mask, const uint8_t* signs, uint6
   return {negative, count - ones, ones - negative};
 }
 
-// Counts the symbols of a sum, a part at a time, so that they stay in a cache.
+// Counts the symbols of a sum, a part at a time, so that the part stays in a cache.
 kernels::AnsCounts CountsOfSum(std::span<const uint8_t> planes, uint64_t count, int contributors) {
-  std::array<uint8_t, kernels::kAnsTogether * kSumBlock> symbols;
+  std::array<uint8_t, kernels::kAnsMaxBlocks * kSumBlock> symbols;
   kernels::AnsCounts counts{};
   for (uint64_t at = 0; at < count; at += symbols.size()) {
     const size_t n = std::min<uint64_t>(symbols.size(), count - at);
@@ -48,11 +49,11 @@ kernels::AnsCounts CountsOfSum(std::span<const uint8_t> planes, uint64_t count, 
 
 Status BadForm(std::span<const uint8_t> bytes, uint64_t count) {
   if (bytes.empty()) {
-    return Status(Code::kMismatch, "no ternary_ans bytes, expected the form of " +
+    return Status(Code::kMismatch, "ternary_ans code is empty, expected the code of " +
                                        std::to_string(count) + " elements");
   }
   return Status(Code::kMismatch, "ternary_ans form is " + std::to_string(bytes[0]) +
-                                     ", expected 0 (stored) or 1 (coded)");
+                                     ", expected 0 (stored) or 1 (entropy-coded)");
 }
 
 // Appends the row of symbols if it is smaller than the stored form.
@@ -60,7 +61,7 @@ void AppendSmaller(uint64_t count, size_t block, const kernels::AnsCounts& count
                    const AnsSource& source, std::span<const uint8_t> stored,
                    std::vector<uint8_t>* out) {
   const size_t begin = out->size();
-  out->push_back(kCoded);
+  out->push_back(kEntropyCoded);
   AppendAnsRow(count, block, counts, source, out);
   if (out->size() - begin <= stored.size()) return;
   out->resize(begin);
@@ -68,15 +69,15 @@ void AppendSmaller(uint64_t count, size_t block, const kernels::AnsCounts& count
   out->insert(out->end(), stored.begin(), stored.end());
 }
 
-// Parses a row behind the form byte. A row that AppendSmaller would not have chosen, given a stored
-// form of at most `most` bytes, is refused.
+// Parses a row behind the form byte. Refuses a row that AppendSmaller would not have chosen, given
+// a stored form of at most `max_stored` bytes.
 Result<AnsRow> ParseSmaller(std::span<const uint8_t> bytes, uint64_t count, size_t block,
-                            size_t levels, size_t most) {
+                            size_t levels, size_t max_stored) {
   Result<AnsRow> row = AnsRow::Parse(bytes.subspan(1), count, block, levels);
-  if (!row.ok() || 1 + row->size() <= most) return row;
+  if (!row.ok() || 1 + row->size() <= max_stored) return row;
   return Status(Code::kMismatch, "ternary_ans row of " + std::to_string(row->size()) +
-                                     " bytes, expected less than the " + std::to_string(most) +
-                                     " that it has stored");
+                                     " bytes, expected less than the " +
+                                     std::to_string(max_stored) + " of the stored form");
 }
 
 class Ans : public TernaryWire {
@@ -106,7 +107,7 @@ class Ans : public TernaryWire {
   Result<ParsedCode> Parse(std::span<const uint8_t> bytes, uint64_t count,
                            Scratch* scratch) const override {
     if (count == 0) return ParsedCode{};
-    if (bytes.empty() || bytes[0] > kCoded) return BadForm(bytes, count);
+    if (bytes.empty() || bytes[0] > kEntropyCoded) return BadForm(bytes, count);
     if (bytes[0] == kStored) {
       Result<ParsedCode> code = ParseMaskSigns(bytes.subspan(1), count, scratch);
       if (code.ok()) ++code->size;
@@ -121,7 +122,7 @@ class Ans : public TernaryWire {
   void AppendSum(std::span<const uint8_t> planes, uint64_t count, int contributors,
                  std::vector<uint8_t>* out) const override {
     if (count == 0) return;
-    if (contributors <= kMostContributors) {
+    if (contributors <= kMaxContributors) {
       const auto symbols = [&](uint64_t first, size_t n, uint8_t* to) {
         kernels::SymbolsOfSum(planes.data(), count, contributors, first, n, to);
       };
@@ -136,12 +137,12 @@ class Ans : public TernaryWire {
     return count == 0 ? 0 : 1 + TernaryWire::MaxSumSize(count, contributors);
   }
 
-  Result<size_t> SumPart(std::span<const uint8_t> bytes, uint64_t count,
+  Result<size_t> SumSize(std::span<const uint8_t> bytes, uint64_t count,
                          int contributors) const override {
     if (count == 0) return size_t{0};
-    if (bytes.empty() || bytes[0] > kCoded) return BadForm(bytes, count);
+    if (bytes.empty() || bytes[0] > kEntropyCoded) return BadForm(bytes, count);
     if (bytes[0] == kStored) {
-      Result<size_t> planes = TernaryWire::SumPart(bytes.subspan(1), count, contributors);
+      Result<size_t> planes = TernaryWire::SumSize(bytes.subspan(1), count, contributors);
       if (!planes.ok()) return planes;
       return 1 + *planes;
     }
@@ -161,7 +162,7 @@ class Ans : public TernaryWire {
     return DecodeRow(sum, count, contributors, scaler, first, n, copy);
   }
   Status DecodeTo(std::span<const uint8_t> sum, uint64_t count, int contributors, float scaler,
-                  const Codec::Use& use) const override {
+                  const Codec::BlockVisitor& use) const override {
     if (IsStored(sum, count)) {
       return TernaryWire::DecodeTo(BehindForm(sum), count, contributors, scaler, use);
     }
@@ -170,9 +171,10 @@ class Ans : public TernaryWire {
 
  private:
   static Result<AnsRow> RowOfSum(std::span<const uint8_t> sum, uint64_t count, int contributors) {
-    if (contributors > kMostContributors) {
-      return Status(Code::kMismatch, "ternary_ans sum of " + std::to_string(contributors) +
-                                         " contributors is coded, expected it stored");
+    if (contributors > kMaxContributors) {
+      return Status(Code::kMismatch,
+                    "ternary_ans sum of " + std::to_string(contributors) +
+                        " contributors is entropy-coded, expected it stored as planes");
     }
     const size_t levels = 2 * static_cast<size_t>(contributors) + 1;
     return ParseSmaller(sum, count, kSumBlock, levels,
@@ -182,12 +184,13 @@ class Ans : public TernaryWire {
   static Result<ParsedCode> CodeOfRow(const AnsRow& row, uint64_t count, Scratch* scratch) {
     const kernels::AnsTable table(row.frequencies());
     const size_t plane = kernels::PlaneBytes(count);
-    const std::span<uint8_t> code = scratch->Take(3 * plane + 8);  // room for CodeOfSymbols
+    // 8 bytes more than needed, for CodeOfSymbols.
+    const std::span<uint8_t> code = scratch->Get(3 * plane + 8);
     const std::span<uint8_t> negative = code.first(plane);
     const std::span<uint8_t> mask = code.subspan(plane, plane);
     const std::span<uint8_t> signs = code.subspan(2 * plane);
     const uint64_t blocks = (count + kCodeBlock - 1) / kCodeBlock;
-    const size_t together = std::min<uint64_t>(kernels::kAnsTogether, blocks);
+    const size_t together = std::min<uint64_t>(kernels::kAnsMaxBlocks, blocks);
     const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(together * kCodeBlock);
     size_t ones = 0;
     for (uint64_t block = 0; block < blocks; block += together) {
@@ -209,21 +212,21 @@ class Ans : public TernaryWire {
     return sum.subspan(sum.empty() ? 0 : 1);
   }
 
-  // Elements [first, first + n) of a sum that is coded.
+  // Decodes elements [first, first + n) of an entropy-coded sum.
   Status DecodeRow(std::span<const uint8_t> sum, uint64_t count, int contributors, float scaler,
-                   uint64_t first, uint64_t n, const Codec::Use& use) const {
-    if (sum.empty() || sum[0] != kCoded) return BadForm(sum, count);
+                   uint64_t first, uint64_t n, const Codec::BlockVisitor& use) const {
+    if (sum.empty() || sum[0] != kEntropyCoded) return BadForm(sum, count);
     Result<AnsRow> row = RowOfSum(sum, count, contributors);
     if (!row.ok()) return row.status();
     TERN_RETURN_IF_ERROR(CheckSum(name(), sum, 1 + row->size(), count, first, n));
     const kernels::AnsTable table(row->frequencies());
-    std::array<uint8_t, kernels::kAnsTogether * kSumBlock> symbols;
-    std::array<float, kernels::kAnsTogether * kSumBlock> means;
+    std::array<uint8_t, kernels::kAnsMaxBlocks * kSumBlock> symbols;
+    std::array<float, kernels::kAnsMaxBlocks * kSumBlock> means;
     const uint64_t end = first + n;
     for (uint64_t at = first; at < end;) {
       const uint64_t block = at / kSumBlock;
       const uint64_t blocks =
-          std::min<uint64_t>((end + kSumBlock - 1) / kSumBlock - block, kernels::kAnsTogether);
+          std::min<uint64_t>((end + kSumBlock - 1) / kSumBlock - block, kernels::kAnsMaxBlocks);
       TERN_RETURN_IF_ERROR(row->Decode(table, block, blocks, symbols.data()));
       const uint64_t some = std::min(end, (block + blocks) * kSumBlock) - at;
       kernels::MeansOfSymbols(symbols.data() + at % kSumBlock, some, contributors, scaler,

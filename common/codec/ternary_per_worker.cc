@@ -24,7 +24,7 @@ float ReadScaler(std::span<const uint8_t> bytes) {
 struct Scaled {
   float scaler;
   ParsedCode code;
-  size_t size;  // bytes at the front that both took
+  size_t size;  // bytes consumed from the front
 };
 
 Result<Scaled> ParseScaled(const TernaryWire& wire, std::span<const uint8_t> bytes, uint64_t count,

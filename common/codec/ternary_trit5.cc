@@ -1,4 +1,4 @@
-// The wire ternary_trit5: TernGrad's codes (Wen et al. 2017) in base 3, 1.6 bits per element
+// The wire format ternary_trit5: TernGrad's codes (Wen et al. 2017) in base 3, 1.6 bits per element
 // (docs/ALGORITHMS.md, section 5).
 #include <algorithm>
 #include <string>
@@ -18,7 +18,7 @@ using kernels::TritBytes;
 constexpr unsigned kPowers[] = {1, 3, 9, 27, 81, 243};
 
 Status CheckTrits(std::span<const uint8_t> bytes, uint64_t count) {
-  // A branch-free check first; the slow one only finds what to report.
+  // Checks without branches first; the slow loop only finds the byte to report.
   unsigned largest = 0;
   for (const uint8_t byte : bytes) largest = std::max<unsigned>(largest, byte);
   const bool full = count % kTritsInByte == 0;
@@ -60,7 +60,8 @@ class Trit5 : public TernaryWire {
     }
     TERN_RETURN_IF_ERROR(CheckTrits(bytes.first(size), count));
     const size_t plane = kernels::PlaneBytes(count);
-    const std::span<uint8_t> code = scratch->Take(3 * plane + 8);  // room that CodeOfTrits asks for
+    // 8 bytes more than needed, for CodeOfTrits.
+    const std::span<uint8_t> code = scratch->Get(3 * plane + 8);
     const std::span<uint8_t> negative = code.first(plane);
     const std::span<uint8_t> mask = code.subspan(plane, plane);
     const std::span<uint8_t> signs = code.subspan(2 * plane);

@@ -1,4 +1,5 @@
-// The defaults of the wires of TernGrad's codes: sums as bit planes (kernels/codes/planes.h).
+// The defaults of the wire formats of TernGrad's codes: sums as bit planes
+// (kernels/codes/planes.h).
 #include "common/codec/ternary_wire.h"
 
 #include <algorithm>
@@ -25,7 +26,7 @@ Status CheckPlanes(std::string_view name, std::span<const uint8_t> sum, uint64_t
   return Ok();
 }
 
-Status Beyond(int contributors) {
+Status SumTooLarge(int contributors) {
   return Status(Code::kMismatch, "ternary sum has an element beyond what " +
                                      std::to_string(contributors) + " workers can add up to");
 }
@@ -41,7 +42,7 @@ size_t TernaryWire::MaxSumSize(uint64_t count, int contributors) const {
   return kernels::SumBits(contributors) * kernels::PlaneBytes(count);
 }
 
-Result<size_t> TernaryWire::SumPart(std::span<const uint8_t> bytes, uint64_t count,
+Result<size_t> TernaryWire::SumSize(std::span<const uint8_t> bytes, uint64_t count,
                                     int contributors) const {
   const size_t size = TernaryWire::MaxSumSize(count, contributors);
   if (bytes.size() >= size) return size;
@@ -55,19 +56,19 @@ Status TernaryWire::Decode(std::span<const uint8_t> sum, uint64_t count, int con
   TERN_RETURN_IF_ERROR(CheckPlanes(name(), sum, count, contributors, first, n));
   const kernels::MeanTable table(contributors, scaler);
   return kernels::DecodeMean(sum.data(), count, table, first, n, mean) ? Ok()
-                                                                       : Beyond(contributors);
+                                                                       : SumTooLarge(contributors);
 }
 
 Status TernaryWire::DecodeTo(std::span<const uint8_t> sum, uint64_t count, int contributors,
-                             float scaler, const Codec::Use& use) const {
+                             float scaler, const Codec::BlockVisitor& use) const {
   TERN_RETURN_IF_ERROR(CheckPlanes(name(), sum, count, contributors, 0, count));
   const kernels::MeanTable table(contributors, scaler);
-  // So few that memory is never idle: what uses them waits for it while the next are decoded.
+  // A small block, so that its use overlaps the loads of the next one.
   alignas(64) std::array<float, 256> mean;
   for (uint64_t at = 0; at < count; at += mean.size()) {
     const uint64_t n = std::min<uint64_t>(mean.size(), count - at);
     if (!kernels::DecodeMean(sum.data(), count, table, at, n, mean.data()))
-      return Beyond(contributors);
+      return SumTooLarge(contributors);
     use(at, std::span(mean).first(n));
   }
   return Ok();

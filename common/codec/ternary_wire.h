@@ -1,5 +1,6 @@
-// The wires of ternary: the same codes, noise, scalers and sums in different bytes, so that decoded
-// means are the same bit for bit. A wire has no state and may be used by any number of threads.
+// The wire formats of ternary: the same codes, noise, scalers and sums in different bytes, so that
+// decoded means are the same bit for bit. A wire has no state and may be used by any number of
+// threads.
 #pragma once
 
 #include <cstdint>
@@ -28,22 +29,22 @@ class TernaryWire {
                                    Scratch* scratch) const = 0;
 
   // Down: the sum of `contributors` codes, in SumBits(contributors) planes
-  // (kernels/codes/planes.h). In these defaults the planes are the bytes; sums_are_planes says that
-  // AppendSum only copies them.
+  // (kernels/codes/planes.h). In these defaults the planes are the bytes; sums_are_planes tells
+  // callers that AppendSum only copies them.
   virtual bool sums_are_planes() const { return true; }
   virtual void AppendSum(std::span<const uint8_t> planes, uint64_t count, int contributors,
                          std::vector<uint8_t>* out) const;
   virtual size_t MaxSumSize(uint64_t count, int contributors) const;
-  virtual Result<size_t> SumPart(std::span<const uint8_t> bytes, uint64_t count,
+  virtual Result<size_t> SumSize(std::span<const uint8_t> bytes, uint64_t count,
                                  int contributors) const;
   // As in Codec. REQUIRES a valid scaler.
   virtual Status Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const;
   virtual Status DecodeTo(std::span<const uint8_t> sum, uint64_t count, int contributors,
-                          float scaler, const Codec::Use& use) const;
+                          float scaler, const Codec::BlockVisitor& use) const;
 };
 
-// One per file, static; codecs.h defines their bytes.
+// One per file, static; makers.h defines their bytes.
 const TernaryWire& MaskSignsWire();  // ternary.cc
 const TernaryWire& TwoBitWire();
 const TernaryWire& Trit5Wire();

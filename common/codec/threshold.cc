@@ -14,7 +14,7 @@ namespace tern::codec {
 namespace {
 
 // Sends +t for v >= t, -t for v <= -t, else nothing. Codes, sums and decoding are those of ternary
-// with the scaler t, which everybody knows.
+// with the scaler t, which every process knows from the job.
 class Threshold : public Codec {
  public:
   Threshold(float threshold, std::unique_ptr<Codec> ternary)

@@ -39,7 +39,7 @@ class TopK : public SparseCodec {
 
  private:
   float Threshold(std::span<const float> values, const kernels::NoiseKey& noise) const {
-    const TopKThreshold::Plan plan = threshold_.PlanOf(values.size(), noise);
+    const TopKThreshold::SamplePlan plan = threshold_.PlanFor(values.size(), noise);
     if (plan.wanted == values.size()) return 0;
     std::vector<float> sample;
     for (uint64_t i = plan.first; i < values.size(); i += plan.stride) sample.push_back(values[i]);
@@ -73,9 +73,9 @@ Result<std::unique_ptr<Codec>> MakeTopK(const Options& options) {
   if (!(o.warmup_ratio > 0 && o.warmup_ratio < 1))
     return Refuse("warmup_ratio", o.warmup_ratio, "a number between 0 and 1 (the paper uses 0.25)");
   if (!(o.momentum >= 0 && o.momentum < 1))
-    return Refuse("momentum", o.momentum, "a number of 0 or above, and below 1");
+    return Refuse("momentum", o.momentum, "a number of at least 0, below 1");
   if (!(o.clip_norm >= 0) || !std::isfinite(o.clip_norm))
-    return Refuse("clip_norm", o.clip_norm, "a finite number of 0 (not clipped) or above");
+    return Refuse("clip_norm", o.clip_norm, "a finite number of at least 0 (0: no clipping)");
   return std::unique_ptr<Codec>(std::make_unique<TopK>(o));
 }
 

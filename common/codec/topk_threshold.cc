@@ -10,8 +10,8 @@
 namespace tern::codec {
 namespace {
 
-// The authors' constants (synxlin/deep-gradient-compression): how far the number of sent elements
-// may miss the ratio before the threshold is adapted, and by how much it is adapted.
+// The authors' constants (synxlin/deep-gradient-compression): the threshold is adapted if the
+// number of sent elements, divided by the wanted number, is outside this range.
 constexpr double kTooMany = 1.3;
 constexpr double kTooFew = 0.8;
 
@@ -22,7 +22,7 @@ TopKThreshold::TopKThreshold(const Options::TopK& options) : options_(options) {
     ++stages_;
 }
 
-// The paper's warm-up: from stage to stage the ratio falls by the same factor.
+// The paper's warm-up: the ratio falls by the same factor from stage to stage.
 double TopKThreshold::RatioAt(uint64_t round) const {
   if (round >= options_.warmup_rounds || stages_ == 0) return options_.ratio;
   double ratio = options_.warmup_ratio;
@@ -31,9 +31,10 @@ double TopKThreshold::RatioAt(uint64_t round) const {
   return ratio;
 }
 
-TopKThreshold::Plan TopKThreshold::PlanOf(uint64_t count, const kernels::NoiseKey& noise) const {
+TopKThreshold::SamplePlan TopKThreshold::PlanFor(uint64_t count,
+                                                 const kernels::NoiseKey& noise) const {
   const double ratio = RatioAt(noise.round);
-  Plan plan;
+  SamplePlan plan;
   plan.wanted = ShareOf(ratio, count);
   const auto n = static_cast<double>(count);
   const double samples = std::ceil(std::max(n * options_.sample_ratio, 2 / ratio));
@@ -46,7 +47,8 @@ TopKThreshold::Plan TopKThreshold::PlanOf(uint64_t count, const kernels::NoiseKe
   return plan;
 }
 
-TopKThreshold::Next TopKThreshold::Adapt(const Plan& plan, uint64_t sent, float* threshold) const {
+TopKThreshold::Next TopKThreshold::Adapt(const SamplePlan& plan, uint64_t sent,
+                                         float* threshold) const {
   const auto target = static_cast<double>(plan.wanted);
   if (static_cast<double>(sent) < kTooFew * target) {
     *threshold *= static_cast<float>(kTooFew);

@@ -1,4 +1,4 @@
-// The base of a codec that changes another one: passes name, coding, sums and memories on to the
+// The base of a codec that changes another one: forwards name, coding, sums and memories to the
 // inner codec. Keeps Codec's defaults for scaler_elements, prepares_model and DecodeTo.
 #pragma once
 
@@ -35,9 +35,9 @@ class Wrapper : public Codec {
   size_t MaxSumSize(const Segment& segment, int contributors) const override {
     return inner_->MaxSumSize(segment, contributors);
   }
-  Result<size_t> SumPart(std::span<const uint8_t> bytes, const Segment& segment,
+  Result<size_t> SumSize(std::span<const uint8_t> bytes, const Segment& segment,
                          int contributors) const override {
-    return inner_->SumPart(bytes, segment, contributors);
+    return inner_->SumSize(bytes, segment, contributors);
   }
   std::unique_ptr<Memory> NewMemory(uint64_t count) const override {
     return inner_->NewMemory(count);

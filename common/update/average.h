@@ -1,5 +1,5 @@
-// Exponential moving average (EMA) of the weights, for evaluation: of a replica, or of the weights
-// on a server.
+// Exponential moving average (EMA) of the weights for evaluation, on a worker's replica or on a
+// server.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace tern::update {
 // section 6).
 double EmaDecay(double decay, uint64_t t);
 
-// Call after update number `update` (from 1) has made w. By element:
+// Call after update number `update` (from 1) has written w. By element:
 //
 //   d       = EmaDecay(decay, update - 1)
 //   average = d average + (1 - d) w

@@ -8,9 +8,9 @@ namespace tern::update {
 // The 2-norm, added in the fixed order of kernels/codes/stats.h: the same bits on every device.
 double Norm(const float* x, size_t n);
 // The factor for a gradient with this norm: clip / norm if norm > clip, else 1. A clip of 0
-// disables clipping. A non-finite norm gives 1: whoever checks the gradient reports it.
+// disables clipping. A non-finite norm gives 1; the caller's check of the gradient reports it.
 double ClipScale(double norm, double clip);
-// Both: scales g[0, n) and returns the factor.
+// Computes norm and factor, scales g[0, n), and returns the factor.
 double ClipByNorm(float* g, size_t n, double clip);
 
 }  // namespace tern::update

@@ -14,27 +14,27 @@ DelayCompensation::DelayCompensation(bool adaptive, double lambda, double rho, s
     : adaptive_(adaptive),
       lambda_(static_cast<float>(lambda)),
       rho_(static_cast<float>(rho)),
-      fresh_(static_cast<float>(1 - rho)),
+      one_minus_rho_(static_cast<float>(1 - rho)),
       mean_square_(parameters) {}
 
-std::vector<Optimizer::Slot> DelayCompensation::Slots() {
+std::vector<Optimizer::StateArray> DelayCompensation::StateArrays() {
   if (!adaptive_) return {};
   return {{"mean_square", mean_square_}};
 }
 
-void DelayCompensation::AddTo(kernels::LocalStep* step) const {
+void DelayCompensation::CopyCoefficientsTo(kernels::LocalStep* step) const {
   using Compensation = kernels::LocalStep::Compensation;
   step->compensation = adaptive_ ? Compensation::kAdaptive : Compensation::kConstant;
   step->lambda = lambda_;
   step->rho = rho_;
-  step->fresh = fresh_;
+  step->one_minus_rho = one_minus_rho_;
 }
 
 void DelayCompensation::Apply(const float* g, const float* w, const float* backup, size_t first,
                               size_t n, float* out) {
   if (adaptive_) {
-    kernels::CompensateAdaptive(g, w, backup, mean_square_.data() + first, n, lambda_, rho_, fresh_,
-                                out);
+    kernels::CompensateAdaptive(g, w, backup, mean_square_.data() + first, n, lambda_, rho_,
+                                one_minus_rho_, out);
   } else {
     kernels::CompensateConstant(g, w, backup, n, lambda_, out);
   }

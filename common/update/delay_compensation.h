@@ -26,21 +26,21 @@ class DelayCompensation {
   static DelayCompensation Constant(double lambda);
   static DelayCompensation Adaptive(double lambda, double rho, size_t parameters);
 
-  // State, as in Optimizer: "mean_square" if adaptive.
-  std::vector<Optimizer::Slot> Slots();
+  // State, as in Optimizer: "mean_square" if adaptive, else none.
+  std::vector<Optimizer::StateArray> StateArrays();
 
   // Writes out[0, n) for elements [first, first + n); all pointers point at element `first`. `out`
   // may be g or backup. REQUIRES exactly one call per element and gradient.
   void Apply(const float* g, const float* w, const float* backup, size_t first, size_t n,
              float* out);
   // Copies its coefficients, for a caller that computes on a device.
-  void AddTo(kernels::LocalStep* step) const;
+  void CopyCoefficientsTo(kernels::LocalStep* step) const;
 
  private:
   DelayCompensation(bool adaptive, double lambda, double rho, size_t parameters);
 
   bool adaptive_;
-  float lambda_, rho_, fresh_;
+  float lambda_, rho_, one_minus_rho_;
   Floats mean_square_;
 };
 

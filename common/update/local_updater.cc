@@ -11,12 +11,12 @@ namespace {
 
 using Compensation = std::optional<DelayCompensation>;
 
-struct Row {
+struct UpdaterEntry {
   const char* name;
   Compensation (*compensation)(const pb::LocalUpdater& def, size_t parameters);
 };
 
-const Row kTable[] = {
+const UpdaterEntry kTable[] = {
     {"none", [](const pb::LocalUpdater&, size_t) { return Compensation(); }},
     {"sgd", [](const pb::LocalUpdater&, size_t) { return Compensation(); }},
     {"dcasgd_c", [](const pb::LocalUpdater& def,
@@ -32,7 +32,7 @@ const Row kTable[] = {
 const std::vector<std::string>& LocalUpdaterNames() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
-    for (const Row& row : kTable) all.emplace_back(row.name);
+    for (const UpdaterEntry& entry : kTable) all.emplace_back(entry.name);
     return all;
   }();
   return names;
@@ -40,14 +40,14 @@ const std::vector<std::string>& LocalUpdaterNames() {
 
 Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& def,
                                                        size_t parameters, uint32_t workers) {
-  for (const Row& row : kTable) {
-    if (def.name() != row.name) continue;
+  for (const UpdaterEntry& entry : kTable) {
+    if (def.name() != entry.name) continue;
     std::unique_ptr<LocalUpdater> updater(new LocalUpdater());
     updater->moves_ = def.name() != "none";
     if (def.has_learning_rate()) updater->learning_rate_ = static_cast<float>(def.learning_rate());
     if (def.grad_scale() == pb::LocalUpdater::global_mean)
       updater->scale_ = static_cast<float>(1.0 / workers);
-    updater->compensation_ = row.compensation(def, parameters);
+    updater->compensation_ = entry.compensation(def, parameters);
     updater->momentum_ = static_cast<float>(def.momentum());
     if (updater->moves_ && def.momentum() > 0) updater->velocity_.resize(parameters);
     return updater;
@@ -56,21 +56,21 @@ Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& d
                                    Join(LocalUpdaterNames()));
 }
 
-std::vector<Optimizer::Slot> LocalUpdater::Slots() {
-  std::vector<Optimizer::Slot> slots;
+std::vector<Optimizer::StateArray> LocalUpdater::StateArrays() {
+  std::vector<Optimizer::StateArray> slots;
   if (!velocity_.empty()) slots.push_back({"local_momentum", velocity_});
   if (compensation_.has_value()) {
-    for (const Optimizer::Slot& slot : compensation_->Slots())
+    for (const Optimizer::StateArray& slot : compensation_->StateArrays())
       slots.push_back({"local_" + slot.name, slot.values});
   }
   return slots;
 }
 
-kernels::LocalStep LocalUpdater::NumbersOf(float learning_rate) const {
+kernels::LocalStep LocalUpdater::CoefficientsOf(float learning_rate) const {
   kernels::LocalStep step;
   step.moves = moves_;
   step.scale = scale_;
-  if (compensation_.has_value()) compensation_->AddTo(&step);
+  if (compensation_.has_value()) compensation_->CopyCoefficientsTo(&step);
   step.velocity = !velocity_.empty();
   step.lr = learning_rate_.value_or(learning_rate);
   step.momentum = momentum_;
@@ -80,7 +80,7 @@ kernels::LocalStep LocalUpdater::NumbersOf(float learning_rate) const {
 void LocalUpdater::Next(const float* w_global, const float* g, const float* reference,
                         float learning_rate, float* w_next, size_t n, size_t first, float decay) {
   const float rate = learning_rate_.value_or(learning_rate);
-  constexpr size_t kBlock = 4096;  // stays in the first cache
+  constexpr size_t kBlock = 4096;  // fits in the L1 cache
   std::array<float, kBlock> scaled, compensated;
   for (size_t at = 0; at < n; at += kBlock) {
     const size_t count = std::min(kBlock, n - at);

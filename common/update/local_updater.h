@@ -28,26 +28,27 @@ namespace tern::update {
 class LocalUpdater {
  public:
   // State, as in Optimizer: "local_momentum" and "local_mean_square", if used.
-  std::vector<Optimizer::Slot> Slots();
+  std::vector<Optimizer::StateArray> StateArrays();
   // Whether w' depends on `reference`.
   bool compensates() const { return compensation_.has_value(); }
 
   // Writes w_next[0, n) for elements [first, first + n); all pointers point at element `first`.
-  // `reference`: the weights that the compensation assumes for g (the train point, or the global
-  // weights of the step before). `learning_rate`: the schedule's; the updater's own rate, if set,
-  // replaces it. `decay`: weight decay that is not in g. w_next may alias `reference`, but no other
-  // array. REQUIRES exactly one call per element and step.
+  // `reference`: the weights at which the compensation assumes that g was taken (the worker's local
+  // weights, or the global weights of the step before). `learning_rate`: the schedule's; the
+  // updater's own rate, if set, replaces it. `decay`: weight decay that is not in g. w_next may
+  // alias `reference`, but no other array. REQUIRES exactly one call per element and step.
   void Next(const float* w_global, const float* g, const float* reference, float learning_rate,
             float* w_next, size_t n, size_t first = 0, float decay = 0);
-  // The coefficients of a step, for a caller that computes on a device with the state of Slots().
-  kernels::LocalStep NumbersOf(float learning_rate) const;
+  // The coefficients of a step, for a caller that computes on a device with the state of
+  // StateArrays().
+  kernels::LocalStep CoefficientsOf(float learning_rate) const;
 
  private:
   friend Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater&, size_t,
                                                                 uint32_t);
   LocalUpdater() = default;
 
-  bool moves_ = true;  // not `none`
+  bool moves_ = true;  // false for `none`
   std::optional<float> learning_rate_;
   float scale_ = 1;
   std::optional<DelayCompensation> compensation_;

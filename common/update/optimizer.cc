@@ -10,7 +10,7 @@
 namespace tern::update {
 namespace {
 
-using Made = Result<std::unique_ptr<Optimizer>>;
+using OptimizerResult = Result<std::unique_ptr<Optimizer>>;
 
 Status Bad(const std::string& key, double seen, const std::string& expected) {
   return Status(Code::kBadJob, "train.optimizer." + key + " is " + std::to_string(seen) +
@@ -24,25 +24,25 @@ Status CheckMomentum(const pb::Optimizer& def) {
 
 class Sgd : public Optimizer {
  public:
-  std::vector<Slot> Slots() override { return {}; }
+  std::vector<StateArray> StateArrays() override { return {}; }
   void Update(float* w, const float* g, size_t, size_t n, const Step& step, float decay) override {
     kernels::SgdUpdate(w, g, n, static_cast<float>(step.learning_rate), decay);
   }
-  kernels::UpdateStep NumbersOf(const Step& step) const override {
+  kernels::UpdateStep CoefficientsOf(const Step& step) const override {
     return kernels::UpdateStep{.lr = static_cast<float>(step.learning_rate)};
   }
 };
 
-// What optimizers with one velocity share.
+// The common part of optimizers with a velocity.
 class WithVelocity : public Optimizer {
  public:
   WithVelocity(const pb::Optimizer& def, size_t parameters)
       : momentum_(static_cast<float>(def.momentum())), velocity_(parameters) {}
 
-  std::vector<Slot> Slots() override { return {{"momentum", velocity_}}; }
+  std::vector<StateArray> StateArrays() override { return {{"momentum", velocity_}}; }
 
  protected:
-  kernels::UpdateStep Numbers(kernels::Rule rule, const Step& step) const {
+  kernels::UpdateStep Coefficients(kernels::UpdateRule rule, const Step& step) const {
     return {.rule = rule, .lr = static_cast<float>(step.learning_rate), .momentum = momentum_};
   }
 
@@ -58,8 +58,8 @@ class Momentum : public WithVelocity {
     kernels::MomentumUpdate(w, velocity_.data() + first, g, n,
                             static_cast<float>(step.learning_rate), momentum_, decay);
   }
-  kernels::UpdateStep NumbersOf(const Step& step) const override {
-    return Numbers(kernels::Rule::kMomentum, step);
+  kernels::UpdateStep CoefficientsOf(const Step& step) const override {
+    return Coefficients(kernels::UpdateRule::kMomentum, step);
   }
 };
 
@@ -71,8 +71,8 @@ class Nesterov : public WithVelocity {
     kernels::NesterovUpdate(w, velocity_.data() + first, g, n,
                             static_cast<float>(step.learning_rate), momentum_, decay);
   }
-  kernels::UpdateStep NumbersOf(const Step& step) const override {
-    return Numbers(kernels::Rule::kNesterov, step);
+  kernels::UpdateStep CoefficientsOf(const Step& step) const override {
+    return Coefficients(kernels::UpdateRule::kNesterov, step);
   }
 };
 
@@ -89,8 +89,8 @@ class Lars : public WithVelocity {
     kernels::LarsUpdate(w, velocity_.data() + first, g, n, static_cast<float>(step.learning_rate),
                         rate, momentum_, decay);
   }
-  kernels::UpdateStep NumbersOf(const Step& step) const override {
-    return Numbers(kernels::Rule::kLars, step);
+  kernels::UpdateStep CoefficientsOf(const Step& step) const override {
+    return Coefficients(kernels::UpdateRule::kLars, step);
   }
   float RateOf(double weights, double gradient, float decay) const override {
     const double w = std::sqrt(weights), g = std::sqrt(gradient);
@@ -101,7 +101,7 @@ class Lars : public WithVelocity {
   const double trust_;
 };
 
-// By squaring, so that every machine has the same bits, whatever its mathematics library.
+// By squaring: the same bits on every machine, whatever its mathematics library.
 double Power(double base, uint64_t exponent) {
   double power = 1;
   for (; exponent > 0; exponent >>= 1, base *= base) {
@@ -119,7 +119,7 @@ class Adam : public Optimizer {
         first_(parameters),
         second_(parameters) {}
 
-  std::vector<Slot> Slots() override {
+  std::vector<StateArray> StateArrays() override {
     return {{"first_moment", first_}, {"second_moment", second_}};
   }
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
@@ -127,8 +127,8 @@ class Adam : public Optimizer {
     kernels::AdamUpdate(w, first_.data() + first, second_.data() + first, g, n, AdamOf(step),
                         decay);
   }
-  kernels::UpdateStep NumbersOf(const Step& step) const override {
-    return kernels::UpdateStep{.rule = kernels::Rule::kAdam, .adam = AdamOf(step)};
+  kernels::UpdateStep CoefficientsOf(const Step& step) const override {
+    return kernels::UpdateStep{.rule = kernels::UpdateRule::kAdam, .adam = AdamOf(step)};
   }
 
  private:
@@ -137,9 +137,9 @@ class Adam : public Optimizer {
     return {.rate = single(step.learning_rate / (1 - Power(beta1_, step.number))),
             .root = single(1 / std::sqrt(1 - Power(beta2_, step.number))),
             .beta1 = single(beta1_),
-            .fresh1 = single(1 - beta1_),
+            .one_minus_beta1 = single(1 - beta1_),
             .beta2 = single(beta2_),
-            .fresh2 = single(1 - beta2_),
+            .one_minus_beta2 = single(1 - beta2_),
             .epsilon = single(epsilon_)};
   }
 
@@ -148,42 +148,42 @@ class Adam : public Optimizer {
 };
 
 template <typename T, typename... Args>
-Made New(const Args&... args) {
+OptimizerResult MakeNew(const Args&... args) {
   return std::unique_ptr<Optimizer>(std::make_unique<T>(args...));
 }
 
-Made MakeSgd(const pb::Optimizer&, size_t) { return New<Sgd>(); }
+OptimizerResult MakeSgd(const pb::Optimizer&, size_t) { return MakeNew<Sgd>(); }
 
 template <typename T>
-Made MakeWithVelocity(const pb::Optimizer& def, size_t parameters) {
+OptimizerResult MakeWithVelocity(const pb::Optimizer& def, size_t parameters) {
   TERN_RETURN_IF_ERROR(CheckMomentum(def));
-  return New<T>(def, parameters);
+  return MakeNew<T>(def, parameters);
 }
 
-Made MakeLars(const pb::Optimizer& def, size_t parameters) {
+OptimizerResult MakeLars(const pb::Optimizer& def, size_t parameters) {
   TERN_RETURN_IF_ERROR(CheckMomentum(def));
   if (!(def.trust() > 0 && std::isfinite(def.trust())))
     return Bad("trust", def.trust(), "a finite number above 0");
-  return New<Lars>(def, parameters);
+  return MakeNew<Lars>(def, parameters);
 }
 
-Made MakeAdam(const pb::Optimizer& def, size_t parameters) {
+OptimizerResult MakeAdam(const pb::Optimizer& def, size_t parameters) {
   if (!(def.beta1() >= 0 && def.beta1() < 1))
     return Bad("beta1", def.beta1(), "a number of at least 0, below 1");
   if (!(def.beta2() >= 0 && def.beta2() < 1))
     return Bad("beta2", def.beta2(), "a number of at least 0, below 1");
-  // A gradient of zeros would be 0 / 0 without it.
+  // With epsilon 0, a gradient of zeros would give 0 / 0.
   if (!(static_cast<float>(def.epsilon()) > 0 && std::isfinite(def.epsilon())))
     return Bad("epsilon", def.epsilon(), "a finite number above 0");
-  return New<Adam>(def, parameters);
+  return MakeNew<Adam>(def, parameters);
 }
 
-struct Row {
+struct OptimizerEntry {
   const char* name;
-  Made (*make)(const pb::Optimizer& def, size_t parameters);
+  OptimizerResult (*make)(const pb::Optimizer& def, size_t parameters);
 };
 
-const Row kTable[] = {
+const OptimizerEntry kTable[] = {
     {"sgd", MakeSgd},
     {"momentum", MakeWithVelocity<Momentum>},
     {"nesterov", MakeWithVelocity<Nesterov>},
@@ -196,15 +196,15 @@ const Row kTable[] = {
 const std::vector<std::string>& OptimizerNames() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
-    for (const Row& row : kTable) all.emplace_back(row.name);
+    for (const OptimizerEntry& entry : kTable) all.emplace_back(entry.name);
     return all;
   }();
   return names;
 }
 
 Result<std::unique_ptr<Optimizer>> MakeOptimizer(const pb::Optimizer& def, size_t parameters) {
-  for (const Row& row : kTable) {
-    if (def.name() == row.name) return row.make(def, parameters);
+  for (const OptimizerEntry& entry : kTable) {
+    if (def.name() == entry.name) return entry.make(def, parameters);
   }
   return Status(Code::kBadJob, "train.optimizer.name is '" + def.name() + "', expected one of " +
                                    Join(OptimizerNames()));

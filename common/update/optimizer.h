@@ -1,6 +1,6 @@
 // The optimizer: names and state of the update rules in kernels/update/optimizer.h, the same for a
-// worker's replica and for a server's share of central parameters. It sees what it updates as one
-// arena.
+// worker's replica and for a server's share of central parameters. It treats the parameters that it
+// updates as one arena.
 //
 //   sgd       w -= lr g
 //   momentum  v  = m v + g                  PyTorch's and TensorFlow's form
@@ -18,9 +18,9 @@
 // the rate of lars is without it. lars is the survey's equations 5 to 7; with equation 7 alone a
 // tensor that starts at zero would stay there (docs/ALGORITHMS.md, section 13).
 //
-// All state is in Slots(). What depends on the number of updates takes it from Step, so a caller
-// that resumes at update t passes t, and loses nothing. After a reset of the state to zero, the
-// caller counts from 1 again.
+// All state is in StateArrays(). The number of updates comes from Step, so a caller that resumes at
+// update t passes t, and loses nothing. After a reset of the state to zero, the caller counts from
+// 1 again.
 #pragma once
 
 #include <cstdint>
@@ -50,20 +50,20 @@ class Optimizer {
   virtual bool needs_whole_tensors() const { return false; }
   // Arrays of state, each as long as the model, by name ("momentum"); zero at the start. They are
   // part of State and of checkpoints. The spans are valid as long as the optimizer.
-  struct Slot {
+  struct StateArray {
     std::string name;
     std::span<float> values;
   };
-  virtual std::vector<Slot> Slots() = 0;
+  virtual std::vector<StateArray> StateArrays() = 0;
   // Updates elements [first, first + n) of the model: w and g point at element `first`. `decay` is
   // the weight decay to add to g here (weight_decay.where: local; docs/ALGORITHMS.md, section 1);
   // 0: none. REQUIRES exactly one call per element and step.
   virtual void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
                       float decay) = 0;
-  // For a caller that computes on a device with arenas like Slots() (kernels/update/update.h): the
-  // coefficients of the step; and the rate of a tensor whose w and g have these sums of squares, in
-  // rules that have one (lars), else 1.
-  virtual kernels::UpdateStep NumbersOf(const Step& step) const = 0;
+  // For a caller that computes on a device with arenas like StateArrays()
+  // (kernels/update/update.h): the coefficients of the step; and the rate of a tensor whose w and g
+  // have these sums of squares, for rules that have one (lars), else 1.
+  virtual kernels::UpdateStep CoefficientsOf(const Step& step) const = 0;
   virtual float RateOf(double /*weights*/, double /*gradient*/, float /*decay*/) const { return 1; }
 };
 

@@ -18,7 +18,7 @@ Status CheckPositive(const std::string& key, double value) {
   return Bad(key, std::to_string(value), "a finite number above 0");
 }
 
-Status CheckPart(const std::string& key, double value) {
+Status CheckFraction(const std::string& key, double value) {
   if (value >= 0 && value <= 1) return Ok();
   return Bad(key, std::to_string(value), "a number from 0 to 1");
 }
@@ -54,60 +54,62 @@ Status CheckCosine(const pb::Schedule& def) {
 }
 
 Status CheckOneCycle(const pb::Schedule& def) {
-  TERN_RETURN_IF_ERROR(CheckPart("rise", def.rise()));
+  TERN_RETURN_IF_ERROR(CheckFraction("rise", def.rise()));
   TERN_RETURN_IF_ERROR(CheckDivisor("divide_first", def.divide_first()));
   return CheckCosine(def);
 }
 
-// From `from` to `to` along half a cosine, as t goes from 0 to 1.
+// Goes from `from` to `to` along half a cosine as t goes from 0 to 1.
 double Anneal(double from, double to, double t) {
   return to + (from - to) * 0.5 * (1 + std::cos(std::numbers::pi * t));
 }
 
-double Last(const pb::Schedule& def) { return def.has_divide_last() ? 1 / def.divide_last() : 0; }
+double LastFactor(const pb::Schedule& def) {
+  return def.has_divide_last() ? 1 / def.divide_last() : 0;
+}
 
 }  // namespace
 
-struct Schedule::Row {
+struct Schedule::Entry {
   const char* name;
   Status (*check)(const pb::Schedule& def);
   Factor factor;
 
-  static double Fixed(const pb::Schedule&, const Place&) { return 1; }
-  static double Step(const pb::Schedule& def, const Place& place) {
-    return std::pow(def.gamma(), static_cast<double>(place.step / def.step_every()));
+  static double Fixed(const pb::Schedule&, const Position&) { return 1; }
+  static double Step(const pb::Schedule& def, const Position& position) {
+    return std::pow(def.gamma(), static_cast<double>(position.step / def.step_every()));
   }
-  static double Multistep(const pb::Schedule& def, const Place& place) {
+  static double Multistep(const pb::Schedule& def, const Position& position) {
     const auto passed = std::count_if(def.milestones().begin(), def.milestones().end(),
-                                      [&](uint64_t step) { return step <= place.step; });
+                                      [&](uint64_t step) { return step <= position.step; });
     return std::pow(def.gamma(), static_cast<double>(passed));
   }
-  static double Poly(const pb::Schedule& def, const Place& place) {
-    return std::pow(1 - place.done, def.power());
+  static double Poly(const pb::Schedule& def, const Position& position) {
+    return std::pow(1 - position.progress, def.power());
   }
-  static double Exponential(const pb::Schedule& def, const Place& place) {
-    return std::pow(def.gamma(), place.after_warmup / static_cast<double>(def.step_every()));
+  static double Exponential(const pb::Schedule& def, const Position& position) {
+    return std::pow(def.gamma(), position.after_warmup / static_cast<double>(def.step_every()));
   }
-  static double Cosine(const pb::Schedule& def, const Place& place) {
-    return Anneal(1, Last(def), place.done);
+  static double Cosine(const pb::Schedule& def, const Position& position) {
+    return Anneal(1, LastFactor(def), position.progress);
   }
-  static double OneCycle(const pb::Schedule& def, const Place& place) {
+  static double OneCycle(const pb::Schedule& def, const Position& position) {
     const double rise = def.rise();
-    return place.done < rise ? Anneal(1 / def.divide_first(), 1, place.done / rise)
-           : rise < 1        ? Anneal(1, Last(def), (place.done - rise) / (1 - rise))
-                             : 1;
+    return position.progress < rise ? Anneal(1 / def.divide_first(), 1, position.progress / rise)
+           : rise < 1 ? Anneal(1, LastFactor(def), (position.progress - rise) / (1 - rise))
+                      : 1;
   }
 };
 
-const std::vector<Schedule::Row>& Schedule::Table() {
-  static const std::vector<Row> table = {
-      {"fixed", CheckNothing, Row::Fixed},
-      {"step", CheckPeriod, Row::Step},
-      {"multistep", CheckMilestones, Row::Multistep},
-      {"poly", CheckPoly, Row::Poly},
-      {"exponential", CheckPeriod, Row::Exponential},
-      {"cosine", CheckCosine, Row::Cosine},
-      {"one_cycle", CheckOneCycle, Row::OneCycle},
+const std::vector<Schedule::Entry>& Schedule::Table() {
+  static const std::vector<Entry> table = {
+      {"fixed", CheckNothing, Entry::Fixed},
+      {"step", CheckPeriod, Entry::Step},
+      {"multistep", CheckMilestones, Entry::Multistep},
+      {"poly", CheckPoly, Entry::Poly},
+      {"exponential", CheckPeriod, Entry::Exponential},
+      {"cosine", CheckCosine, Entry::Cosine},
+      {"one_cycle", CheckOneCycle, Entry::OneCycle},
   };
   return table;
 }
@@ -115,7 +117,7 @@ const std::vector<Schedule::Row>& Schedule::Table() {
 const std::vector<std::string>& ScheduleNames() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
-    for (const Schedule::Row& row : Schedule::Table()) all.emplace_back(row.name);
+    for (const Schedule::Entry& entry : Schedule::Table()) all.emplace_back(entry.name);
     return all;
   }();
   return names;
@@ -123,14 +125,14 @@ const std::vector<std::string>& ScheduleNames() {
 
 Result<Schedule> Schedule::Make(const pb::Train& train, uint64_t steps) {
   const pb::Schedule& def = train.schedule();
-  for (const Row& row : Table()) {
-    if (def.name() != row.name) continue;
+  for (const Entry& entry : Table()) {
+    if (def.name() != entry.name) continue;
     TERN_RETURN_IF_ERROR(CheckPositive("learning_rate", def.learning_rate()));
-    TERN_RETURN_IF_ERROR(CheckPart("warmup_from", def.warmup_from()));
-    TERN_RETURN_IF_ERROR(row.check(def));
+    TERN_RETURN_IF_ERROR(CheckFraction("warmup_from", def.warmup_from()));
+    TERN_RETURN_IF_ERROR(entry.check(def));
     if (steps == 0)
-      return Status(Code::kBadJob, "train.schedule spans a job of no steps, expected at least one");
-    return Schedule(row.factor, train, steps);
+      return Status(Code::kBadJob, "the job of train.schedule has 0 steps, expected at least 1");
+    return Schedule(entry.factor, train, steps);
   }
   return Bad("name", "'" + def.name() + "'", "one of " + Join(ScheduleNames()));
 }

@@ -1,5 +1,5 @@
 // Learning rate as a function of the step, in double. Steps count from 0 (the first update uses
-// Rate(0)). Where replicas must agree, shard 0 alone computes it and sends it with its answers,
+// Rate(0)). Where replicas must agree, only shard 0 computes it and sends it with its answers,
 // because the mathematics libraries of two machines may differ.
 //
 //   fixed        rate
@@ -12,9 +12,9 @@
 //                from rate to last
 //
 // last is rate / divide_last, or 0 without that key. s is the step of the job. With a warm-up of W
-// steps, s' = s - W (0 during it) and u = s' over the steps that follow it, at most 1: schedules
-// that span the job span what the warm-up leaves of it, while the steps of `step` and `multistep`
-// are the job's own, as papers give them. Before step W the rate is that of the schedule times
+// steps, s' = s - W (0 during it), and u is s' divided by the number of steps after the warm-up, at
+// most 1. So schedules that use u span the steps after the warm-up, while `step` and `multistep`
+// count the job's steps, as papers do. Before step W the rate is that of the schedule times
 // warmup_from + (1 - warmup_from) s / W. rate is learning_rate, times batch_total /
 // linear_scaling_batch if the job has that key. A growing batch (train.batch_growth) replaces a
 // falling rate and does not change it.
@@ -39,14 +39,14 @@ class Schedule {
 
  private:
   // s, s' and u.
-  struct Place {
+  struct Position {
     uint64_t step;
     double after_warmup;
-    double done;
+    double progress;
   };
-  using Factor = double (*)(const pb::Schedule& def, const Place& place);
-  struct Row;
-  static const std::vector<Row>& Table();
+  using Factor = double (*)(const pb::Schedule& def, const Position& position);
+  struct Entry;
+  static const std::vector<Entry>& Table();
   friend const std::vector<std::string>& ScheduleNames();
 
   Schedule(Factor factor, const pb::Train& train, uint64_t steps);

@@ -56,15 +56,15 @@ struct AnsTable {
 // Upper bound of the bytes of a block of n symbols.
 constexpr size_t MaxAnsBytes(size_t n) { return 4 * kAnsStates + 2 * n; }
 
-// Blocks are independent, so a call with several of them (up to this many) hides their latencies.
-constexpr size_t kAnsTogether = 8;
+// A call that codes several blocks (at most this many) overlaps their latencies.
+constexpr size_t kAnsMaxBlocks = 8;
 
-// Encodes block k, symbols[k n, (k + 1) n), into coded[k], a range of `room`. `room` has
+// Encodes block k, symbols[k n, (k + 1) n), into coded[k], a range of `buffer`. `buffer` has
 // MaxAnsBytes(n) bytes for each block. REQUIRES that every symbol has a frequency.
 void EncodeAns(const AnsTable& table, const uint8_t* symbols, size_t n,
-               std::span<std::span<const uint8_t>> coded, uint8_t* room);
+               std::span<std::span<const uint8_t>> coded, uint8_t* buffer);
 void EncodeAnsRef(const AnsTable& table, const uint8_t* symbols, size_t n,
-                  std::span<std::span<const uint8_t>> coded, uint8_t* room);
+                  std::span<std::span<const uint8_t>> coded, uint8_t* buffer);
 
 // Decodes. Returns false, with `symbols` unspecified, if a block is not the code of n symbols. Any
 // bytes are safe. Blocks are ranges anywhere in `row`, all of which must be readable.

@@ -14,13 +14,14 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// One lane has nothing to gain over the reference; vectors of unknown length cannot be members.
+// With one lane, vector code is no faster than the reference; types of unknown length cannot be
+// members.
 #if HWY_TARGET == HWY_SCALAR || HWY_HAVE_SCALABLE
 
 AnsCounts CountSymbols(const uint8_t* symbols, size_t n) { return CountSymbolsRef(symbols, n); }
 void EncodeAns(const AnsTable& table, const uint8_t* symbols, size_t n,
-               std::span<std::span<const uint8_t>> coded, uint8_t* room) {
-  EncodeAnsRef(table, symbols, n, coded, room);
+               std::span<std::span<const uint8_t>> coded, uint8_t* buffer) {
+  EncodeAnsRef(table, symbols, n, coded, buffer);
 }
 bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
                std::span<const std::span<const uint8_t>> blocks, size_t n, uint8_t* symbols) {
@@ -29,25 +30,27 @@ bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
 
 #else
 
-// Blocks under way. Their states and places stay in registers as long as each is a name of its own:
-// so what is done to all of them is written as a pack, not as a loop.
+// The state of one block's encoder. Several blocks are coded at a time. Each is a variable of its
+// own, not an array element, so that compilers keep it in registers; hence the fold expressions
+// over packs below.
 struct Encoding {
   States x;
   uint8_t* out;
 };
 
-// Eight symbols before those that are coded; `active` of them if not all. The words go below `out`,
-// which sinks by their size.
-template <bool kAll, class Look>
-HWY_INLINE void EncodeStep(const Look& look, const uint8_t* symbols, size_t active, Encoding* e) {
+// Encodes eight symbols, the first `active` of them unless kAll. Writes the words below `out` and
+// lowers `out` by their size.
+template <bool kAll, class Lookup>
+HWY_INLINE void EncodeStep(const Lookup& lookup, const uint8_t* symbols, size_t active,
+                           Encoding* e) {
   const hn::RebindToSigned<D> di;
   const hn::RebindToFloat<D> df;
   const hn::Rebind<uint8_t, D> d8;
-  Coded s[kParts];
+  SymbolCoding s[kParts];
   M stays[kParts];
   unsigned set = 0;
   for (size_t p = 0; p < kParts; ++p) {
-    s[p] = look(hn::PromoteTo(D(), hn::LoadU(d8, symbols + p * kLanes)));
+    s[p] = lookup(hn::PromoteTo(D(), hn::LoadU(d8, symbols + p * kLanes)));
     stays[p] = hn::RebindMask(D(), hn::Gt(hn::BitCast(di, s[p].frequency),
                                           hn::BitCast(di, hn::ShiftRight<20>(e->x.part[p]))));
     set |= (~MaskBits(stays[p]) & ((1u << kLanes) - 1)) << (p * kLanes);
@@ -72,10 +75,10 @@ HWY_INLINE void EncodeStep(const Look& look, const uint8_t* symbols, size_t acti
   }
 }
 
-// Up to the last whole eight symbols.
-template <class Look>
-HWY_INLINE Encoding BeginEncoding(const Look& look, const uint8_t* symbols, size_t n, uint8_t first,
-                                  uint8_t* end) {
+// Encodes the last n % 8 symbols; whole groups of eight remain.
+template <class Lookup>
+HWY_INLINE Encoding BeginEncoding(const Lookup& lookup, const uint8_t* symbols, size_t n,
+                                  uint8_t first, uint8_t* end) {
   Encoding e;
   for (V& part : e.x.part) part = hn::Set(D(), kAnsLow);
   e.out = end;
@@ -84,7 +87,7 @@ HWY_INLINE Encoding BeginEncoding(const Look& look, const uint8_t* symbols, size
   uint8_t last[kAnsStates];
   std::memset(last, first, sizeof last);
   std::memcpy(last, symbols + n - rest, rest);
-  EncodeStep<false>(look, last, rest, &e);
+  EncodeStep<false>(lookup, last, rest, &e);
   return e;
 }
 
@@ -96,17 +99,18 @@ HWY_INLINE std::span<const uint8_t> EndEncoding(const Encoding& e, const uint8_t
   return {out, end};
 }
 
-template <class Look, size_t... k>
-void EncodeBlocks(const Look& shared, uint8_t first, const uint8_t* symbols, size_t n,
-                  std::span<const uint8_t>* coded, uint8_t* room, std::index_sequence<k...>) {
-  const Look look = shared;  // nobody else's: may stay in registers
+template <class Lookup, size_t... k>
+void EncodeBlocks(const Lookup& shared, uint8_t first, const uint8_t* symbols, size_t n,
+                  std::span<const uint8_t>* coded, uint8_t* buffer, std::index_sequence<k...>) {
+  const Lookup lookup = shared;  // a local copy, which compilers can keep in registers
   const size_t size = MaxAnsBytes(n);
-  Encoding blocks[] = {BeginEncoding(look, symbols + k * n, n, first, room + (k + 1) * size)...};
+  Encoding blocks[] = {
+      BeginEncoding(lookup, symbols + k * n, n, first, buffer + (k + 1) * size)...};
   for (size_t i = n / kAnsStates * kAnsStates; i != 0; i -= kAnsStates) {
     const uint8_t* const eight = symbols + i - kAnsStates;
-    (EncodeStep<true>(look, eight + k * n, kAnsStates, blocks + k), ...);
+    (EncodeStep<true>(lookup, eight + k * n, kAnsStates, blocks + k), ...);
   }
-  ((coded[k] = EndEncoding(blocks[k], room + (k + 1) * size)), ...);
+  ((coded[k] = EndEncoding(blocks[k], buffer + (k + 1) * size)), ...);
 }
 
 struct Decoding {
@@ -114,16 +118,17 @@ struct Decoding {
   const uint8_t* in;
 };
 
-// Eight symbols, `active` of them if not all. REQUIRES 16 bytes at `in`, which rises by the words'.
-template <bool kAll, class Look>
-HWY_INLINE void DecodeStep(const Look& look, size_t active, uint8_t* symbols, Decoding* d) {
+// Decodes eight symbols, the first `active` of them unless kAll. Advances `in` by the words read.
+// REQUIRES 16 readable bytes at `in`.
+template <bool kAll, class Lookup>
+HWY_INLINE void DecodeStep(const Lookup& lookup, size_t active, uint8_t* symbols, Decoding* d) {
   const hn::Rebind<uint8_t, D> d8;
   States next;
   M low[kParts];
   unsigned set = 0;
   for (size_t p = 0; p < kParts; ++p) {
     V symbol;
-    next.part[p] = look(d->x.part[p], &symbol);
+    next.part[p] = lookup(d->x.part[p], &symbol);
     hn::StoreU(hn::TruncateTo(d8, symbol), d8, symbols + p * kLanes);
     low[p] = hn::Eq(hn::ShiftRight<16>(next.part[p]), hn::Zero(D()));
     set |= MaskBits(low[p]) << (p * kLanes);
@@ -139,7 +144,7 @@ HWY_INLINE void DecodeStep(const Look& look, size_t active, uint8_t* symbols, De
   }
 }
 
-// False if these are no states of a block.
+// Returns false if the block is too short, or its states are invalid.
 HWY_INLINE bool BeginDecoding(std::span<const uint8_t> block, Decoding* d) {
   uint32_t states[kAnsStates] = {};
   const bool whole = block.size() >= sizeof states && block.size() % 2 == 0;
@@ -153,16 +158,17 @@ HWY_INLINE bool BeginDecoding(std::span<const uint8_t> block, Decoding* d) {
   return all;
 }
 
-// A block whose elements [0, i) are decoded, alone: to the end of the bytes that may be read.
-template <class Look>
-bool EndDecoding(const Look& look, Decoding d, std::span<const uint8_t> block, const uint8_t* limit,
-                 size_t i, size_t n, uint8_t* symbols) {
+// Decodes the rest of one block, from element i on, and checks its end. Reads no byte at or after
+// `limit`.
+template <class Lookup>
+bool EndDecoding(const Lookup& lookup, Decoding d, std::span<const uint8_t> block,
+                 const uint8_t* limit, size_t i, size_t n, uint8_t* symbols) {
   for (; n - i >= kAnsStates && d.in <= limit; i += kAnsStates) {
-    DecodeStep<true>(look, kAnsStates, symbols + i, &d);
+    DecodeStep<true>(lookup, kAnsStates, symbols + i, &d);
   }
   const uint8_t* const end = block.data() + block.size();
   if (d.in > end) return false;
-  // What is left, or more than the last eight elements can use, and zeros.
+  // A zero-padded copy of the remaining bytes, or of as many as the last eight elements can use.
   uint8_t rest[6 * kAnsStates] = {};
   const size_t left = static_cast<size_t>(end - d.in);
   std::memcpy(rest, d.in, left < 2 * kAnsStates ? left : 2 * kAnsStates);
@@ -170,7 +176,7 @@ bool EndDecoding(const Look& look, Decoding d, std::span<const uint8_t> block, c
   for (; i < n; i += kAnsStates) {
     uint8_t decoded[kAnsStates];
     const size_t active = n - i < kAnsStates ? n - i : kAnsStates;
-    DecodeStep<false>(look, active, decoded, &d);
+    DecodeStep<false>(lookup, active, decoded, &d);
     if (static_cast<size_t>(d.in - rest) > left) return false;
     std::memcpy(symbols + i, decoded, active);
   }
@@ -181,58 +187,62 @@ bool EndDecoding(const Look& look, Decoding d, std::span<const uint8_t> block, c
   return ended;
 }
 
-template <class Look, size_t... k>
-bool DecodeBlocks(const Look& shared, std::span<const uint8_t> row,
+template <class Lookup, size_t... k>
+bool DecodeBlocks(const Lookup& shared, std::span<const uint8_t> row,
                   const std::span<const uint8_t>* parts, size_t n, uint8_t* symbols,
                   std::index_sequence<k...>) {
-  const Look look = shared;  // nobody else's: may stay in registers
+  const Lookup lookup = shared;  // a local copy, which compilers can keep in registers
   Decoding blocks[sizeof...(k)];
   if (!(BeginDecoding(parts[k], blocks + k) && ...)) return false;
-  // A block that is none may read what follows it; its end will show that.
+  // An invalid block may read bytes of the blocks behind it; EndDecoding detects that.
   const uint8_t* const limit = row.data() + row.size() - 2 * kAnsStates;
   size_t i = 0;
   for (; n - i >= kAnsStates && ((blocks[k].in <= limit) && ...); i += kAnsStates) {
-    (DecodeStep<true>(look, kAnsStates, symbols + k * n + i, blocks + k), ...);
+    (DecodeStep<true>(lookup, kAnsStates, symbols + k * n + i, blocks + k), ...);
   }
-  return (EndDecoding(look, blocks[k], parts[k], limit, i, n, symbols + k * n) && ...);
+  return (EndDecoding(lookup, blocks[k], parts[k], limit, i, n, symbols + k * n) && ...);
 }
 
-template <class Look>
-void EncodeAll(const Look& look, const AnsTable& table, const uint8_t* symbols, size_t n,
-               std::span<std::span<const uint8_t>> coded, uint8_t* room) {
+template <class Lookup>
+void EncodeAll(const Lookup& lookup, const AnsTable& table, const uint8_t* symbols, size_t n,
+               std::span<std::span<const uint8_t>> coded, uint8_t* buffer) {
   const auto first = static_cast<uint8_t>(table.first);
   size_t k = 0;
   const auto encode = [&](auto blocks) HWY_ATTR {
-    EncodeBlocks(look, first, symbols + k * n, n, coded.data() + k, room + k * MaxAnsBytes(n),
+    EncodeBlocks(lookup, first, symbols + k * n, n, coded.data() + k, buffer + k * MaxAnsBytes(n),
                  blocks);
     k += blocks.size();
   };
-  // Four keep an encoder's ports busy; a decoder waits longer for each, and takes all.
+  // Four blocks saturate an encoder's execution ports. A decoder has longer latencies, so it takes
+  // all blocks.
   while (coded.size() - k >= 4) encode(std::make_index_sequence<4>());
   while (coded.size() - k >= 2) encode(std::make_index_sequence<2>());
   if (k < coded.size()) encode(std::make_index_sequence<1>());
 }
 
 void EncodeAns(const AnsTable& table, const uint8_t* symbols, size_t n,
-               std::span<std::span<const uint8_t>> coded, uint8_t* room) {
+               std::span<std::span<const uint8_t>> coded, uint8_t* buffer) {
   const size_t count = table.last - table.first + 1;
-  if (count <= 8) return EncodeAll(FewToEncode<1>(table), table, symbols, n, coded, room);
-  if (count <= 16) return EncodeAll(FewToEncode<2>(table), table, symbols, n, coded, room);
-  if (count <= 24) return EncodeAll(FewToEncode<3>(table), table, symbols, n, coded, room);
+  if (count <= 8)
+    return EncodeAll(RegisterEncodeLookup<1>(table), table, symbols, n, coded, buffer);
+  if (count <= 16)
+    return EncodeAll(RegisterEncodeLookup<2>(table), table, symbols, n, coded, buffer);
+  if (count <= 24)
+    return EncodeAll(RegisterEncodeLookup<3>(table), table, symbols, n, coded, buffer);
   const EncodeTable symbols_table(table);
-  EncodeAll(ManyToEncode{&symbols_table}, table, symbols, n, coded, room);
+  EncodeAll(MemoryEncodeLookup{&symbols_table}, table, symbols, n, coded, buffer);
 }
 
-template <class Look>
-bool DecodeAll(const Look& look, std::span<const uint8_t> row,
+template <class Lookup>
+bool DecodeAll(const Lookup& lookup, std::span<const uint8_t> row,
                std::span<const std::span<const uint8_t>> parts, size_t n, uint8_t* symbols) {
   size_t k = 0;
   bool decoded = true;
   const auto decode = [&](auto blocks) HWY_ATTR {
-    decoded = decoded && DecodeBlocks(look, row, parts.data() + k, n, symbols + k * n, blocks);
+    decoded = decoded && DecodeBlocks(lookup, row, parts.data() + k, n, symbols + k * n, blocks);
     k += blocks.size();
   };
-  while (parts.size() - k >= kAnsTogether) decode(std::make_index_sequence<kAnsTogether>());
+  while (parts.size() - k >= kAnsMaxBlocks) decode(std::make_index_sequence<kAnsMaxBlocks>());
   while (parts.size() - k >= 4) decode(std::make_index_sequence<4>());
   while (parts.size() - k >= 2) decode(std::make_index_sequence<2>());
   if (k < parts.size()) decode(std::make_index_sequence<1>());
@@ -242,18 +252,19 @@ bool DecodeAll(const Look& look, std::span<const uint8_t> row,
 bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
                std::span<const std::span<const uint8_t>> blocks, size_t n, uint8_t* symbols) {
   const size_t count = table.last - table.first + 1;
-  if (count <= 3) return DecodeAll(FewToDecode<3>(table), row, blocks, n, symbols);
-  if (count <= 5) return DecodeAll(FewToDecode<5>(table), row, blocks, n, symbols);
-  if (count <= 9) return DecodeAll(FewToDecode<9>(table), row, blocks, n, symbols);
-  if (count <= 17) return DecodeAll(FewToDecode<17>(table), row, blocks, n, symbols);
+  if (count <= 3) return DecodeAll(RegisterDecodeLookup<3>(table), row, blocks, n, symbols);
+  if (count <= 5) return DecodeAll(RegisterDecodeLookup<5>(table), row, blocks, n, symbols);
+  if (count <= 9) return DecodeAll(RegisterDecodeLookup<9>(table), row, blocks, n, symbols);
+  if (count <= 17) return DecodeAll(RegisterDecodeLookup<17>(table), row, blocks, n, symbols);
   const DecodeTable slots(table);
-  return DecodeAll(ManyToDecode{&slots}, row, blocks, n, symbols);
+  return DecodeAll(MemoryDecodeLookup{&slots}, row, blocks, n, symbols);
 }
 
-// Symbols below this are counted by comparing with each of them.
+// Symbols below this are counted by comparing every vector with each of them.
 constexpr size_t kCompared = 32;
 
-// counts[first, first + 4) of symbols[0, 255 vectors at most).
+// Adds the counts of symbols first to first + 3. REQUIRES that symbols[0, n) are at most 255
+// vectors, so that 8-bit lanes do not overflow.
 void CountFour(const uint8_t* symbols, size_t n, size_t first, AnsCounts* counts) {
   const hn::ScalableTag<uint8_t> d;
   const auto one = static_cast<uint8_t>(first);
@@ -311,8 +322,8 @@ AnsCounts CountSymbols(const uint8_t* symbols, size_t n) {
 }
 
 void EncodeAns(const AnsTable& table, const uint8_t* symbols, size_t n,
-               std::span<std::span<const uint8_t>> coded, uint8_t* room) {
-  HWY_DYNAMIC_DISPATCH(EncodeAns)(table, symbols, n, coded, room);
+               std::span<std::span<const uint8_t>> coded, uint8_t* buffer) {
+  HWY_DYNAMIC_DISPATCH(EncodeAns)(table, symbols, n, coded, buffer);
 }
 
 bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,

@@ -11,7 +11,7 @@
 
 namespace tern::kernels {
 
-// Orders of the bytes of eight words, one for each set of lanes.
+// Byte shuffles of eight 16-bit words, one for each subset of the eight lanes.
 using WordOrders = std::array<std::array<uint8_t, 16>, 256>;
 
 constexpr void SetWord(std::array<uint8_t, 16>* order, size_t to, size_t from) {
@@ -19,8 +19,8 @@ constexpr void SetWord(std::array<uint8_t, 16>* order, size_t to, size_t from) {
   (*order)[2 * to + 1] = static_cast<uint8_t>(2 * from + 1);
 }
 
-// kSpread: the first words go to the lanes of the set, other lanes get zero. kGather: the words of
-// the set's lanes go to the last places.
+// kSpread moves the first words to the lanes of the subset and sets the other lanes to zero.
+// kGather moves the words of the subset's lanes to the last positions.
 alignas(64) constexpr WordOrders kSpread = [] {
   WordOrders orders{};
   for (unsigned set = 0; set < 256; ++set) {
@@ -60,10 +60,11 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// One lane has nothing to gain over the reference; vectors of unknown length cannot be members.
+// With one lane, vector code is no faster than the reference; types of unknown length cannot be
+// members.
 #if HWY_TARGET != HWY_SCALAR && !HWY_HAVE_SCALABLE
 
-// The eight states of a block: one vector, or two.
+// The eight states of a block, in one vector or two.
 using D = hn::CappedTag<uint32_t, kAnsStates>;
 using V = hn::Vec<D>;
 using M = hn::Mask<D>;
@@ -74,7 +75,7 @@ struct States {
   V part[kParts];
 };
 
-// An array of states, lane by lane.
+// Loads the eight states from an array.
 HWY_INLINE States LoadStates(const uint32_t* lanes) {
   States x;
   for (size_t p = 0; p < kParts; ++p) x.part[p] = hn::LoadU(D(), lanes + p * kLanes);
@@ -87,13 +88,13 @@ HWY_INLINE unsigned MaskBits(M mask) {
   return bytes[0];
 }
 
-// LowWords: the low halves of the states as eight words. WordsOfPart: the reverse. LookUp: one of
-// eight numbers, by the low three bits of an index.
+// LowWords returns the low halves of the states as eight words; WordsOfPart converts them back.
+// SelectOfEight selects from eight numbers by the low three bits of an index.
 #if HWY_MAX_BYTES >= 32
 
 HWY_INLINE hn::Vec<D16> LowWords(const States& x) { return hn::TruncateTo(D16(), x.part[0]); }
 HWY_INLINE V WordsOfPart(hn::Vec<D16> words, size_t) { return hn::PromoteTo(D(), words); }
-HWY_INLINE V LookUp(const States& numbers, V index) {
+HWY_INLINE V SelectOfEight(const States& numbers, V index) {
   const V seven = hn::Set(D(), 7);
   return hn::TableLookupLanes(numbers.part[0], hn::IndicesFromVec(D(), hn::And(index, seven)));
 }
@@ -108,7 +109,7 @@ HWY_INLINE V WordsOfPart(hn::Vec<D16> words, size_t p) {
   const hn::Half<D16> half;
   return hn::PromoteTo(D(), p == 0 ? hn::LowerHalf(half, words) : hn::UpperHalf(half, words));
 }
-HWY_INLINE V LookUp(const States& numbers, V index) {
+HWY_INLINE V SelectOfEight(const States& numbers, V index) {
   const auto lane = hn::IndicesFromVec(D(), hn::And(index, hn::Set(D(), 3)));
   const M upper = hn::Ne(hn::And(index, hn::Set(D(), 4)), hn::Zero(D()));
   return hn::IfThenElse(upper, hn::TableLookupLanes(numbers.part[1], lane),
@@ -123,23 +124,24 @@ HWY_INLINE hn::Vec<D16> Reorder(hn::Vec<D16> words, const WordOrders& orders, un
       D16(), hn::TableLookupBytesOr0(hn::BitCast(d8, words), hn::Load(d8, orders[set].data())));
 }
 
-// A table of 8 kTables numbers. REQUIRES an index below that.
+// A table of 8 * kTables numbers in registers. REQUIRES an index below 8 * kTables.
 template <size_t kTables>
-struct Numbers {
-  explicit Numbers(const uint32_t* numbers) {
+struct RegisterTable {
+  explicit RegisterTable(const uint32_t* numbers) {
     for (size_t t = 0; t < kTables; ++t) eights[t] = LoadStates(numbers + 8 * t);
   }
   HWY_INLINE V operator[](V index) const {
-    V number = LookUp(eights[0], index);
-    if constexpr (kTables > 1) number = Beyond<1>(index, number);
-    if constexpr (kTables > 2) number = Beyond<2>(index, number);
+    V number = SelectOfEight(eights[0], index);
+    if constexpr (kTables > 1) number = SelectFrom<1>(index, number);
+    if constexpr (kTables > 2) number = SelectFrom<2>(index, number);
     return number;
   }
   template <int32_t kTable>
-  HWY_INLINE V Beyond(V index, V number) const {
+  HWY_INLINE V SelectFrom(V index, V number) const {
     const hn::RebindToSigned<D> di;
     const auto beyond = hn::Gt(hn::BitCast(di, index), hn::Set(di, 8 * kTable - 1));
-    return hn::IfThenElse(hn::RebindMask(D(), beyond), LookUp(eights[kTable], index), number);
+    return hn::IfThenElse(hn::RebindMask(D(), beyond), SelectOfEight(eights[kTable], index),
+                          number);
   }
   States eights[kTables];
 };
@@ -154,20 +156,20 @@ HWY_INLINE V GatherFrom(const uint32_t* table, V index) {
 
 HWY_INLINE size_t Ones(unsigned set) { return static_cast<size_t>(__builtin_popcount(set)); }
 
-// The lanes of part p among the first `active` of eight.
+// A mask of the lanes of part p that are among the first `active` of eight.
 HWY_INLINE M FirstOfPart(size_t active, size_t p) {
   return hn::FirstN(D(), active < p * kLanes ? 0 : active - p * kLanes);
 }
 
-// What the encoder looks up for a symbol. The reciprocal of f is too small by a relative 2^-22. The
-// roundings that follow (of the reciprocal, x and their product) add at most 3 2^-24, so the
-// product is below x / f; it is above x / f - 1/2, since x / f < 2^20. Added to 2^23 - 1/2, it is
-// rounded to a whole number in the float's low bits: floor(x / f) or one less. x / f is at least
+// The values that the encoder looks up for a symbol. The stored reciprocal of f is too small by a
+// relative 2^-22. The following roundings (of the reciprocal, x and their product) add at most 3 *
+// 2^-24, so the product is below x / f, and above x / f - 1/2 because x / f < 2^20. Adding 2^23 -
+// 1/2 rounds it to an integer in the float's low bits: floor(x / f) or one less. x / f is at least
 // 16, so the sum is above 2^23.
 constexpr float kRound = 0x1p23f - 0.5f;
-constexpr uint32_t kRoundBits = 0x4B000000;  // of 2^23
-struct Coded {
-  V frequency, begin, reciprocal;  // the last one a float
+constexpr uint32_t kRoundBits = 0x4B000000;  // the bits of 2^23
+struct SymbolCoding {
+  V frequency, begin, reciprocal;  // `reciprocal` holds floats
 };
 inline uint32_t ReciprocalBits(uint32_t f) {
   const float reciprocal = f == 0 ? 0 : static_cast<float>((1 - 0x1p-22) / f);
@@ -176,13 +178,13 @@ inline uint32_t ReciprocalBits(uint32_t f) {
   return bits;
 }
 
-// FewToEncode: alphabets of up to 8 kTables symbols, from registers. ManyToEncode: any, from
-// memory.
+// RegisterEncodeLookup serves alphabets of up to 8 * kTables symbols from registers,
+// MemoryEncodeLookup any alphabet from memory.
 template <size_t kTables>
-class FewToEncode {
+class RegisterEncodeLookup {
  public:
-  explicit FewToEncode(const AnsTable& table) : FewToEncode(Arrays(table)) {}
-  HWY_INLINE Coded operator()(V symbol) const {
+  explicit RegisterEncodeLookup(const AnsTable& table) : RegisterEncodeLookup(Arrays(table)) {}
+  HWY_INLINE SymbolCoding operator()(V symbol) const {
     const V index = hn::Sub(symbol, first_);
     const V range = range_[index];
     return {hn::ShiftRight<16>(range), hn::And(range, hn::Set(D(), 0xFFFF)), reciprocal_[index]};
@@ -198,11 +200,11 @@ class FewToEncode {
     }
     uint32_t first, range[8 * kTables] = {}, reciprocal[8 * kTables] = {};
   };
-  explicit FewToEncode(const Arrays& a)
+  explicit RegisterEncodeLookup(const Arrays& a)
       : first_(hn::Set(D(), a.first)), range_(a.range), reciprocal_(a.reciprocal) {}
 
   V first_;
-  Numbers<kTables> range_, reciprocal_;
+  RegisterTable<kTables> range_, reciprocal_;
 };
 
 struct EncodeTable {
@@ -215,8 +217,8 @@ struct EncodeTable {
   uint32_t range[kAnsSymbols], reciprocal[kAnsSymbols];
 };
 
-struct ManyToEncode {
-  HWY_INLINE Coded operator()(V symbol) const {
+struct MemoryEncodeLookup {
+  HWY_INLINE SymbolCoding operator()(V symbol) const {
     const V range = GatherFrom(table->range, symbol);
     return {hn::ShiftRight<16>(range), hn::And(range, hn::Set(D(), 0xFFFF)),
             GatherFrom(table->reciprocal, symbol)};
@@ -224,17 +226,17 @@ struct ManyToEncode {
   const EncodeTable* table;
 };
 
-// Alphabets of up to kCount symbols. The smallest of the slot's distances to the symbols' first
-// slots gives both the symbol and the offset inside it. Symbols that begin behind the slot are
-// farther, because distances are modulo 2^12.
+// Serves alphabets of up to kCount symbols from registers. The smallest distance from a symbol's
+// first slot to the given slot gives both the symbol and the offset inside it. Symbols that begin
+// behind the slot are farther, because distances are modulo 2^12.
 template <size_t kCount>
-class FewToDecode {
+class RegisterDecodeLookup {
  public:
-  explicit FewToDecode(const AnsTable& table) : FewToDecode(Arrays(table)) {}
-  // The state before words, and its symbol.
+  explicit RegisterDecodeLookup(const AnsTable& table) : RegisterDecodeLookup(Arrays(table)) {}
+  // Returns the state before words are read; sets its symbol.
   HWY_INLINE V operator()(V x, V* symbol) const {
     const V slot = hn::ShiftLeft<32 - kAnsBits>(x);
-    const V least = Least<0, kCount>(slot);
+    const V least = MinDistance<0, kCount>(slot);
     const V index = hn::And(least, hn::Set(D(), kIndices));
     *symbol = hn::Sub(highest_, index);
     return hn::Add(hn::Mul(frequency_[index], hn::ShiftRight<kAnsBits>(x)),
@@ -242,40 +244,40 @@ class FewToDecode {
   }
 
  private:
-  // The distance stands in the high bits. In the low bits symbol first + j has the index kMost - j,
-  // so that among symbols that begin at one slot the last is the nearest: the others have no slots.
+  // The high bits hold the distance, the low bits an index: symbol first + j has the index kMax -
+  // j. So among symbols that begin at one slot the last is the nearest; the others have no slots.
   static constexpr size_t kTables = (kCount + 7) / 8;
-  static constexpr uint32_t kMost = 8 * kTables - 1;
+  static constexpr uint32_t kMax = 8 * kTables - 1;
   static constexpr uint32_t kIndices = kTables == 1 ? 7 : 31;
   struct Arrays {
-    explicit Arrays(const AnsTable& table) : highest(static_cast<uint32_t>(table.first + kMost)) {
-      // Absent entries repeat the first symbol, whose distance is the slot itself.
-      for (uint32_t& b : begin) b = 0u - kMost;
+    explicit Arrays(const AnsTable& table) : highest(static_cast<uint32_t>(table.first + kMax)) {
+      // Unused entries repeat the first symbol, whose distance is the slot itself.
+      for (uint32_t& b : begin) b = 0u - kMax;
       for (size_t s = table.first; s <= table.last; ++s) {
         const auto j = static_cast<uint32_t>(s - table.first);
-        frequency[kMost - j] = table.frequency[s];
-        if (j > 0) begin[j] = (uint32_t{table.begin[s]} << (32 - kAnsBits)) - (kMost - j);
+        frequency[kMax - j] = table.frequency[s];
+        if (j > 0) begin[j] = (uint32_t{table.begin[s]} << (32 - kAnsBits)) - (kMax - j);
       }
     }
     uint32_t highest, frequency[8 * kTables] = {}, begin[kCount];
   };
-  explicit FewToDecode(const Arrays& a)
+  explicit RegisterDecodeLookup(const Arrays& a)
       : highest_(hn::Set(D(), a.highest)), frequency_(a.frequency) {
     for (size_t j = 0; j < kCount; ++j) begin_[j] = hn::Set(D(), a.begin[j]);
   }
   // The minimum of the distances to begin_[kFrom, kTo), as a balanced tree.
   template <size_t kFrom, size_t kTo>
-  HWY_INLINE V Least(V slot) const {
+  HWY_INLINE V MinDistance(V slot) const {
     if constexpr (kTo - kFrom == 1) {
       return hn::Sub(slot, begin_[kFrom]);
     } else {
       constexpr size_t kMiddle = (kFrom + kTo) / 2;
-      return hn::Min(Least<kFrom, kMiddle>(slot), Least<kMiddle, kTo>(slot));
+      return hn::Min(MinDistance<kFrom, kMiddle>(slot), MinDistance<kMiddle, kTo>(slot));
     }
   }
 
   V highest_;
-  Numbers<kTables> frequency_;
+  RegisterTable<kTables> frequency_;
   V begin_[kCount];
 };
 
@@ -291,10 +293,10 @@ struct DecodeTable {
       }
     }
   }
-  uint32_t slots[kAnsSlots + kAnsStates];  // with room for a whole vector behind
+  uint32_t slots[kAnsSlots + kAnsStates];  // padded so that whole vectors can be loaded
 };
 
-struct ManyToDecode {
+struct MemoryDecodeLookup {
   HWY_INLINE V operator()(V x, V* symbol) const {
     const V slot = GatherFrom(table->slots, hn::And(x, hn::Set(D(), kAnsSlots - 1)));
     *symbol = hn::And(slot, hn::Set(D(), 0xFF));

@@ -13,10 +13,10 @@ static_assert(std::endian::native == std::endian::little, "words are stored as t
 using SymbolOfSlot = std::array<uint8_t, kAnsSlots>;
 
 std::span<const uint8_t> EncodeBlock(const AnsTable& table, const uint8_t* symbols, size_t n,
-                                     std::span<uint8_t> room) {
+                                     std::span<uint8_t> buffer) {
   std::array<uint32_t, kAnsStates> states;
   states.fill(kAnsLow);
-  uint8_t* out = room.data() + room.size();
+  uint8_t* out = buffer.data() + buffer.size();
   for (size_t i = n; i-- > 0;) {
     const uint32_t f = table.frequency[symbols[i]];
     uint32_t& x = states[i % kAnsStates];
@@ -30,7 +30,7 @@ std::span<const uint8_t> EncodeBlock(const AnsTable& table, const uint8_t* symbo
   }
   out -= sizeof states;
   std::memcpy(out, states.data(), sizeof states);
-  return {out, room.data() + room.size()};
+  return {out, buffer.data() + buffer.size()};
 }
 
 bool DecodeBlock(const AnsTable& table, const SymbolOfSlot& symbol_of_slot,
@@ -61,7 +61,7 @@ bool DecodeBlock(const AnsTable& table, const SymbolOfSlot& symbol_of_slot,
 }  // namespace
 
 AnsCounts CountSymbolsRef(const uint8_t* symbols, size_t n) {
-  // Four rows, so that equal neighbours need not wait for each other.
+  // Four counters per symbol, so that increments for equal neighbours do not wait for each other.
   std::array<AnsCounts, 4> rows{};
   size_t i = 0;
   for (; i + 4 <= n; i += 4) {
@@ -82,8 +82,9 @@ AnsFrequencies FrequenciesOf(const AnsCounts& counts) {
     frequencies[s] = static_cast<uint16_t>(std::max<uint64_t>(1, rounded));
     sum += frequencies[s];
   }
-  // What rounding left over goes to the largest, what it took too much comes from the largest. That
-  // one has more than a slot while there are too many, for there are fewer symbols than slots.
+  // Rounding may leave the sum above or below M. The symbol with the largest frequency takes the
+  // difference; it has more than one slot while the sum is too large, because there are fewer
+  // symbols than slots.
   for (; sum != kAnsSlots; sum < kAnsSlots ? ++sum : --sum) {
     uint16_t& largest = *std::max_element(frequencies.begin(), frequencies.end());
     largest = static_cast<uint16_t>(sum < kAnsSlots ? largest + 1 : largest - 1);
@@ -99,11 +100,11 @@ AnsTable::AnsTable(const AnsFrequencies& frequencies) : frequency(frequencies) {
 }
 
 void EncodeAnsRef(const AnsTable& table, const uint8_t* symbols, size_t n,
-                  std::span<std::span<const uint8_t>> coded, uint8_t* room) {
+                  std::span<std::span<const uint8_t>> coded, uint8_t* buffer) {
   for (auto& block : coded) {
-    block = EncodeBlock(table, symbols, n, {room, MaxAnsBytes(n)});
+    block = EncodeBlock(table, symbols, n, {buffer, MaxAnsBytes(n)});
     symbols += n;
-    room += MaxAnsBytes(n);
+    buffer += MaxAnsBytes(n);
   }
 }
 

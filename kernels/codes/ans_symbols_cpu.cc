@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SCALAR  // one lane: nothing to gain over the reference
+#if HWY_TARGET == HWY_SCALAR  // with one lane, vector code is no faster than the reference
 
 size_t SymbolsOfCode(const uint8_t* mask, size_t n, const uint8_t* signs, size_t sign_bytes,
                      size_t at, uint8_t* symbols) {
@@ -37,7 +37,7 @@ void MeansOfSymbols(const uint8_t* symbols, size_t n, int workers, float s, floa
 
 using D = hn::CappedTag<uint8_t, 64>;
 
-// Lanes of a part of 64 bits.
+// A lane mask from bits [i, i + lanes) of a 64-bit word.
 HWY_INLINE hn::Mask<D> LanesOf(const uint64_t& word, size_t i) {
   uint8_t bytes[8];
   const uint64_t rest = word >> i;
@@ -94,7 +94,7 @@ size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t at, uint8_t* mask,
   return writer.Finish();
 }
 
-// 64 symbols, of which `words` has the bits.
+// Converts 64 sums to symbols; words[p] has bit p of each.
 template <size_t... p>
 HWY_INLINE void SumsOfWords(const uint64_t* words, int workers, uint8_t* symbols,
                             std::index_sequence<p...>) {
@@ -133,7 +133,8 @@ void SymbolsOfSum(const uint8_t* planes, size_t n, int workers, size_t first, si
   kOfBits[SumBits(workers) - 2](planes, n, workers, first, count, symbols);
 }
 
-// table[index] of `size` entries, rounded up to whole vectors: from registers while a few hold it.
+// Returns table[index]. The table has `size` entries, padded to whole vectors; small tables are
+// held in registers.
 template <class DF, class V>
 HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, V index) {
   const hn::RebindToSigned<DF> di;

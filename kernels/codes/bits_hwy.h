@@ -29,13 +29,14 @@ HWY_INLINE uint64_t Expand(uint64_t bits, uint64_t mask) { return _pdep_u64(bits
 
 #else
 
-// In powers of two: a bit moves by the number of zeros of `mask` below it; steps[k] marks the
-// places whose bit moves by 2^k, as they stand after the smaller moves of a Compress.
-struct Moves {
-  explicit Moves(uint64_t mask) {
+// Moves bits in steps of powers of two: a bit moves by the number of zeros of `mask` below it;
+// steps[k] marks the bits that move by 2^k, at their positions after the smaller moves of a
+// Compress.
+struct BitMoves {
+  explicit BitMoves(uint64_t mask) {
     uint64_t zeros = ~mask << 1;
     for (int k = 0; k < 6; ++k) {
-      uint64_t parity = zeros;  // of the zeros below each place
+      uint64_t parity = zeros;  // of the number of zeros below each position
       for (int shift = 1; shift < 64; shift *= 2) parity ^= parity << shift;
       steps[k] = parity & mask;
       mask = (mask ^ steps[k]) | steps[k] >> (1 << k);
@@ -46,7 +47,7 @@ struct Moves {
 };
 
 HWY_INLINE uint64_t Compress(uint64_t bits, uint64_t mask) {
-  const Moves moves(mask);
+  const BitMoves moves(mask);
   bits &= mask;
   for (int k = 0; k < 6; ++k) {
     const uint64_t moving = bits & moves.steps[k];
@@ -56,7 +57,7 @@ HWY_INLINE uint64_t Compress(uint64_t bits, uint64_t mask) {
 }
 
 HWY_INLINE uint64_t Expand(uint64_t bits, uint64_t mask) {
-  const Moves moves(mask);
+  const BitMoves moves(mask);
   for (int k = 5; k >= 0; --k) {
     const uint64_t moved = bits << (1 << k);
     bits = (bits & ~moves.steps[k]) | (moved & moves.steps[k]);
@@ -78,7 +79,7 @@ HWY_INLINE uint64_t LoadWord(const uint8_t* bytes, size_t size) {
 // How many bytes a word loads from byte `at` of a row of `size` bytes.
 HWY_INLINE size_t WordBytes(size_t size, size_t at) { return size - at < 8 ? size - at : 8; }
 
-// 64 bits of a row of `size` bytes, from bit `at` on; bits beyond the row read as zero.
+// Loads 64 bits of a row of `size` bytes, from bit `at` on; bits beyond the row are zero.
 HWY_INLINE uint64_t LoadBits(const uint8_t* bytes, size_t size, size_t at) {
   const size_t byte = at / 8, shift = at % 8;
   if (HWY_LIKELY(byte + 9 <= size)) {
@@ -93,10 +94,10 @@ class SignReader {
  public:
   SignReader(const uint8_t* bytes, size_t size, size_t at)
       : bytes_(bytes), size_(size), whole_(size < 8 ? 0 : 8 * (size - 7)), at_(at) {}
-  // The signs of the ones of `mask`, at their places.
+  // Returns the next signs, one per one of `mask`, at the positions of those ones.
   HWY_INLINE uint64_t Next(uint64_t mask) {
     const size_t ones = Ones(mask);
-    // Eight bytes hold all signs of a word, wherever they begin, unless it has more than 57.
+    // Eight bytes contain the signs of a word at any bit offset, unless it has more than 57.
     const uint64_t bits = HWY_LIKELY(ones <= 57 && at_ < whole_)
                               ? LoadWord(bytes_ + at_ / 8, 8) >> at_ % 8
                               : LoadBits(bytes_, size_, at_);
@@ -107,7 +108,7 @@ class SignReader {
 
  private:
   const uint8_t* bytes_;
-  size_t size_, whole_, at_;  // before bit `whole_` a word begins in a byte that has eight
+  size_t size_, whole_, at_;  // for bits before `whole_`, eight bytes can be loaded
 };
 
 // Appends packed signs behind the first `at`, then zeros up to the end of a word. REQUIRES 8 bytes
@@ -117,7 +118,7 @@ class SignWriter {
   SignWriter(uint8_t* bytes, size_t at) : to_(bytes + at / 64 * 8), used_(at % 64), at_(at) {
     if (used_ != 0) pending_ = LoadWord(to_, 8) & ((uint64_t{1} << used_) - 1);
   }
-  // The signs of the ones of `mask`.
+  // Appends the signs at the ones of `mask`.
   HWY_INLINE void Put(uint64_t signs, uint64_t mask) {
     const uint64_t bits = Compress(signs, mask);
     const size_t count = Ones(mask);

@@ -1,4 +1,4 @@
-// Loads and stores numbers at any byte of a row. For *_cuda.cu only.
+// Loads and stores numbers at any byte of a row. For .cu files only.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -8,13 +8,13 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-// Integer code on every target, not the CPU's own conversions: those differ in what they make of
-// NaN and of overflow, and the time goes to memory in any case.
+// Integer code on every target, not the CPU's own conversions: those differ in their results for
+// NaN and overflow. Speed does not suffer, because memory is the bottleneck.
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SCALAR  // one lane: nothing to gain over the reference
+#if HWY_TARGET == HWY_SCALAR  // with one lane, vector code is no faster than the reference
 
 void FloatToHalf(const float* x, size_t n, uint16_t* half) { FloatToHalfRef(x, n, half); }
 void HalfToFloat(const uint16_t* half, size_t n, float* x) { HalfToFloatRef(half, n, x); }
@@ -38,7 +38,8 @@ auto ToHalf(D df, hn::Vec<D> x) {
   const auto odd = hn::And(hn::ShiftRight<13>(m), hn::Set(di, 1));
   const auto rounded = hn::Add(hn::Add(m, odd), hn::Set(di, 0xFFF));
   const auto normal = hn::Sub(hn::ShiftRight<13>(rounded), hn::Set(di, kRebias << 10));
-  // Added to 0.5, whose last bit is worth 2^-24 as a subnormal half's is, the float adder rounds.
+  // Adding 0.5 makes the float adder round: the last bit of 0.5 is worth 2^-24, like that of a
+  // subnormal half.
   const auto half = hn::Set(df, 0.5f);
   const auto subnormal =
       hn::Sub(hn::BitCast(di, hn::Add(hn::BitCast(df, m), half)), hn::BitCast(di, half));
@@ -60,7 +61,7 @@ hn::Vec<D> FromHalf(D df, V half) {
   const auto rebias = hn::Set(di, kRebias << 23);
   const auto normal = hn::Add(m, rebias);
   const auto special = hn::Add(normal, rebias);
-  // 2^-14 + the fraction, less 2^-14: exact.
+  // Subtracts 2^-14 from (2^-14 + fraction): exact.
   const auto smallest = hn::Set(di, kSmallestNormal);
   const auto subnormal =
       hn::BitCast(di, hn::Sub(hn::BitCast(df, hn::Add(m, smallest)), hn::BitCast(df, smallest)));
@@ -93,7 +94,7 @@ void HalfToFloat(const uint16_t* half, size_t n, float* x) {
 
 #endif
 
-// Simple enough for the compiler to widen.
+// Simple loops, which the compiler vectorizes.
 void FloatToBfloat(const float* HWY_RESTRICT x, size_t n, uint16_t* HWY_RESTRICT bfloat) {
   for (size_t i = 0; i < n; ++i) {
     const auto bits = std::bit_cast<uint32_t>(x[i]);

@@ -1,7 +1,7 @@
 // 1bitSGD on a GPU, of many tensors in two launches:
 //
-//   MeansOfGroups  a warp a block of a group: v, and the means of its two classes
-//   SignsOfTiles   a thread block a tile: signs, and what the means leave out
+//   MeansOfGroups  computes v, and the two means of each group; one warp per block of a group
+//   SignsOfTiles   writes signs and updates the residual; one thread block per tile
 #include <cuda_runtime.h>
 
 #include "kernels/codes/code_bytes.cuh"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint32_t kThreads = 128;
 
-struct Sums : OneBitSums {
+struct LaneSums : OneBitSums {
   __device__ void Add(float v) {
     const bool negative = v < 0;
     const double wide = v;
@@ -25,13 +25,13 @@ struct Sums : OneBitSums {
     upper += negative ? 0 : wide;
     negatives += negative ? 1 : 0;
   }
-  __device__ void Join(const Sums& more) {
+  __device__ void Join(const LaneSums& more) {
     lower += more.lower;
     upper += more.upper;
     negatives += more.negatives;
   }
   template <typename From>
-  __device__ Sums Get(const From& from) const {
+  __device__ LaneSums Get(const From& from) const {
     return {{from(lower), from(upper), from(negatives)}};
   }
 };
@@ -41,7 +41,7 @@ struct Source {
   const float* g;
   float* residual;
   __device__ float Load(uint64_t i) const { return kFeedback ? g[i] + residual[i] : g[i]; }
-  __device__ void Keep(uint64_t i, float v) const {
+  __device__ void Consume(uint64_t i, float v) const {
     if constexpr (kFeedback) residual[i] = v;
   }
 };
@@ -49,25 +49,26 @@ struct Source {
 template <bool kFeedback>
 __global__ void __launch_bounds__(kGroupThreads)
     MeansOfGroups(const float* __restrict__ g, float* __restrict__ residual, DeviceTiling tiling,
-                  const GroupedPart* parts, const CodePlace* places, OneBitRoom room, uint8_t* out,
-                  uint32_t* bad) {
+                  const GroupedPart* part_groups, const CodeRange* ranges,
+                  OneBitWorkspace workspace, uint8_t* out, uint32_t* bad) {
   const uint32_t p = tiling.tiles[blockIdx.x].part;
   const Part part = tiling.parts[p].part;
-  const GroupedPart groups = parts[p];
+  const GroupedPart groups = part_groups[p];
   const Source<kFeedback> source{g + part.begin, kFeedback ? residual + part.begin : nullptr};
-  const auto finish = [&](uint64_t group, const Sums& sums) {
+  const auto finish = [&](uint64_t group, const LaneSums& sums) {
     const uint64_t length = LengthOfGroup(part.count, groups.size, group);
     const float lower = OneBitMean(sums.lower, sums.negatives);
     const float upper = OneBitMean(sums.upper, length - sums.negatives);
     if (!AreOneBitMeans(lower, upper)) atomicAdd(bad, 1u);
-    float* means = room.means + 2 * (groups.first_group + group);
+    float* means = workspace.means + 2 * (groups.first_group + group);
     means[0] = lower;
     means[1] = upper;
-    uint8_t* code = out + places[p].begin + group * kOneBitMeansBytes;
+    uint8_t* code = out + ranges[p].begin + group * kOneBitMeansBytes;
     StoreFloat(lower, code);
     StoreFloat(upper, code + sizeof(float));
   };
-  SumGroups(tiling, groups.size, static_cast<Sums*>(room.partial), room.done, source, finish);
+  SumGroups(tiling, groups.size, static_cast<LaneSums*>(workspace.partial), workspace.done, source,
+            finish);
 }
 
 struct Means {
@@ -76,13 +77,14 @@ struct Means {
 
 template <bool kFeedback>
 __global__ void __launch_bounds__(kThreads)
-    SignsOfTiles(const float* g, float* residual, DeviceTiling tiling, const GroupedPart* parts,
-                 const CodePlace* places, const float* means, uint8_t* out) {
+    SignsOfTiles(const float* g, float* residual, DeviceTiling tiling,
+                 const GroupedPart* part_groups, const CodeRange* ranges, const float* means,
+                 uint8_t* out) {
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
-  const GroupedPart groups = parts[tile.part];
+  const GroupedPart groups = part_groups[tile.part];
   const GroupsOfTile groups_here(groups.size, tile.index);
-  uint8_t* signs = out + places[tile.part].begin + OneBitMeansSize(part.count, groups.size);
+  uint8_t* signs = out + ranges[tile.part].begin + OneBitMeansSize(part.count, groups.size);
   means += 2 * groups.first_group;
   for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
     const uint64_t at = uint64_t{tile.index} * kTile + first;
@@ -105,27 +107,27 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Whether a part's code can be one, but for its means.
-__device__ bool CanBe(const uint8_t* codes, const CodePlace& place, uint64_t count,
-                      uint64_t group) {
-  if (place.size != OneBitSize(count, group)) return false;
-  const uint32_t last = codes[place.begin + place.size - 1];
+// Checks a part's code, except for its means.
+__device__ bool IsWellFormed(const uint8_t* codes, const CodeRange& range, uint64_t count,
+                             uint64_t group) {
+  if (range.size != OneBitSize(count, group)) return false;
+  const uint32_t last = codes[range.begin + range.size - 1];
   return count % 8 == 0 || last >> count % 8 == 0;
 }
 
 __global__ void __launch_bounds__(kThreads)
-    ReadTiles(DeviceTiling tiling, const uint8_t* codes, const GroupedPart* parts,
-              const CodePlace* places, float* arena, uint32_t* bad) {
+    ReadTiles(DeviceTiling tiling, const uint8_t* codes, const GroupedPart* part_groups,
+              const CodeRange* ranges, float* arena, uint32_t* bad) {
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
-  const GroupedPart groups = parts[tile.part];
-  const CodePlace place = places[tile.part];
-  if (!CanBe(codes, place, part.count, groups.size)) {
+  const GroupedPart groups = part_groups[tile.part];
+  const CodeRange range = ranges[tile.part];
+  if (!IsWellFormed(codes, range, part.count, groups.size)) {
     if (threadIdx.x == 0) atomicAdd(bad, 1u);
     return;
   }
   const GroupsOfTile groups_here(groups.size, tile.index);
-  const uint8_t* signs = codes + place.begin + OneBitMeansSize(part.count, groups.size);
+  const uint8_t* signs = codes + range.begin + OneBitMeansSize(part.count, groups.size);
   for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
     const uint64_t at = uint64_t{tile.index} * kTile + first;
     if (at >= part.count) break;
@@ -136,7 +138,7 @@ __global__ void __launch_bounds__(kThreads)
     groups_here.ForEight(
         groups_here.At(first), count,
         [&](uint64_t group, uint32_t) {
-          const uint64_t from = place.begin + group * kOneBitMeansBytes;
+          const uint64_t from = range.begin + group * kOneBitMeansBytes;
           here = {LoadFloat(codes, from), LoadFloat(codes, from + sizeof(float))};
           if (!AreOneBitMeans(here.lower, here.upper)) atomicAdd(bad, 1u);
         },
@@ -148,21 +150,21 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 int OneBitOnDevice(DeviceStream stream, const float* g, float* residual, const DeviceTiling& tiling,
-                   const GroupedPart* groups, const CodePlace* places, const OneBitRoom& room,
-                   uint8_t* out, uint32_t* bad) {
+                   const GroupedPart* groups, const CodeRange* ranges,
+                   const OneBitWorkspace& workspace, uint8_t* out, uint32_t* bad) {
   const bool feedback = residual != nullptr;
   const int summed =
       Launch(feedback ? MeansOfGroups<true> : MeansOfGroups<false>, tiling.tile_count,
-             kGroupThreads, stream, g, residual, tiling, groups, places, room, out, bad);
+             kGroupThreads, stream, g, residual, tiling, groups, ranges, workspace, out, bad);
   if (summed != 0) return summed;
   return Launch(feedback ? SignsOfTiles<true> : SignsOfTiles<false>, tiling.tile_count, kThreads,
-                stream, g, residual, tiling, groups, places, room.means, out);
+                stream, g, residual, tiling, groups, ranges, workspace.means, out);
 }
 
 int ReadOneBitOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* codes,
-                       const GroupedPart* groups, const CodePlace* places, float* arena,
+                       const GroupedPart* groups, const CodeRange* ranges, float* arena,
                        uint32_t* bad) {
-  return Launch(ReadTiles, tiling.tile_count, kThreads, stream, tiling, codes, groups, places,
+  return Launch(ReadTiles, tiling.tile_count, kThreads, stream, tiling, codes, groups, ranges,
                 arena, bad);
 }
 

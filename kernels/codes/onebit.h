@@ -17,7 +17,7 @@ struct OneBitSums {
 };
 
 // Workspace. Uninitialized, except `done`: zeroed counters, reset on return.
-struct OneBitRoom {
+struct OneBitWorkspace {
   OneBitSums* partial = nullptr;  // two per tile
   uint32_t* done = nullptr;       // per tile
   float* means = nullptr;         // two per group: of negatives, of others
@@ -28,13 +28,13 @@ struct OneBitRoom {
 // codes of those groups are unspecified. Two launches.
 [[nodiscard]] int OneBitOnDevice(DeviceStream stream, const float* g, float* residual,
                                  const DeviceTiling& tiling, const GroupedPart* groups,
-                                 const CodePlace* places, const OneBitRoom& room, uint8_t* out,
-                                 uint32_t* bad);
+                                 const CodeRange* ranges, const OneBitWorkspace& workspace,
+                                 uint8_t* out, uint32_t* bad);
 
 // Decodes codes, or sums that were coded anew, into their parts of the arena. Increments *bad per
 // code that Codec::Decode refuses; the values of those parts are unspecified. One launch.
 [[nodiscard]] int ReadOneBitOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                      const uint8_t* codes, const GroupedPart* groups,
-                                     const CodePlace* places, float* arena, uint32_t* bad);
+                                     const CodeRange* ranges, float* arena, uint32_t* bad);
 
 }  // namespace tern::kernels

@@ -7,8 +7,8 @@
 //   counter = { element / 8, tensor, low word of round, stream << 24 | level << 16 | rank }
 //
 // A block is four 32-bit words, that is eight 16-bit draws. Element e of a tensor owns draw e % 8:
-// the low half (e even) or the high half (e odd) of word (e % 8) / 2. Where 16 bits do not decide,
-// a draw is refined by the draw of the same place at level 1:
+// the low half (e even) or the high half (e odd) of word (e % 8) / 2. If 16 bits do not decide, the
+// draw at the same position at level 1 supplies 16 more:
 //
 //   draw32 = draw16(level 0) << 16 | draw16(level 1)
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace tern::kernels {
 
-enum class Stream : uint8_t {
+enum class NoiseStream : uint8_t {
   kCodes = 1,         // ternarize on a worker
   kServerCodes = 2,   // a server's own coding
   kInit = 3,          // initial parameters (element = index of a draw, rank = 0)
@@ -29,7 +29,7 @@ enum class Stream : uint8_t {
 
 struct NoiseKey {
   uint64_t seed = 0;
-  Stream stream = Stream::kCodes;
+  NoiseStream stream = NoiseStream::kCodes;
   uint16_t rank = 0;
   uint64_t round = 0;  // only the low 32 bits are used
   uint32_t tensor = 0;
@@ -39,7 +39,7 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<u
 
 // The block that holds the draws of elements [8 * block, 8 * block + 8).
 std::array<uint32_t, 4> NoiseBlock(const NoiseKey& key, uint32_t block, uint8_t level);
-// One element's draws, for readable references and for ties.
+// One element's draws, for reference implementations and for ties.
 uint16_t Draw16(const NoiseKey& key, uint64_t element, uint8_t level);
 uint32_t Draw32(const NoiseKey& key, uint64_t element);
 

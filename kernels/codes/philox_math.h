@@ -16,7 +16,7 @@ struct WideProduct {
   uint32_t low, high;
 };
 
-// In halves: GPU compilers make slower code of a 64-bit product.
+// Computed as two halves: GPU compilers make slower code of a 64-bit product.
 TERN_HOST_DEVICE WideProduct MultiplyWide(uint32_t a, uint32_t b) {
 #ifdef __CUDA_ARCH__
   return {a * b, __umulhi(a, b)};
@@ -40,29 +40,29 @@ TERN_HOST_DEVICE PhiloxWords PhiloxBlock(PhiloxWords counter, uint32_t key0, uin
 }
 
 TERN_HOST_DEVICE PhiloxWords NoiseWords(const NoiseKey& key, uint32_t block, uint8_t level) {
-  const uint32_t place =
+  const uint32_t origin =
       uint32_t{static_cast<uint8_t>(key.stream)} << 24 | uint32_t{level} << 16 | uint32_t{key.rank};
-  return PhiloxBlock({{block, key.tensor, static_cast<uint32_t>(key.round), place}},
+  return PhiloxBlock({{block, key.tensor, static_cast<uint32_t>(key.round), origin}},
                      static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32));
 }
 
-// The draw at place e % 8 of a block. Written as selections, so that a GPU keeps the words in
+// The draw at position e % 8 of a block. Written as selections, so that a GPU keeps the words in
 // registers.
-TERN_HOST_DEVICE uint32_t DrawOf(const PhiloxWords& words, uint32_t place) {
-  const uint32_t low = (place & 2) == 0 ? words.w[0] : words.w[1];
-  const uint32_t high = (place & 2) == 0 ? words.w[2] : words.w[3];
-  const uint32_t word = (place & 4) == 0 ? low : high;
-  return place % 2 == 0 ? word & 0xFFFF : word >> 16;
+TERN_HOST_DEVICE uint32_t DrawOf(const PhiloxWords& words, uint32_t position) {
+  const uint32_t low = (position & 2) == 0 ? words.w[0] : words.w[1];
+  const uint32_t high = (position & 2) == 0 ? words.w[2] : words.w[3];
+  const uint32_t word = (position & 4) == 0 ? low : high;
+  return position % 2 == 0 ? word & 0xFFFF : word >> 16;
 }
 
-// The draws of elements [element, element + 8): place 0 has that of the first, and so on.
+// The draws of elements [element, element + 8), at positions 0 to 7.
 TERN_HOST_DEVICE PhiloxWords NoiseOfEight(const NoiseKey& key, uint64_t element) {
   const auto block = static_cast<uint32_t>(element / 8);
   const PhiloxWords words = NoiseWords(key, block, 0);
   const auto shift = static_cast<uint32_t>(element % 8);
   if (shift == 0) return words;  // the common case
   const PhiloxWords next = NoiseWords(key, block + 1, 0);
-  // In constant steps, so that a GPU keeps the words in registers.
+  // Shifts by constants, so that a GPU keeps the words in registers.
   uint32_t w[8] = {words.w[0], words.w[1], words.w[2], words.w[3],
                    next.w[0],  next.w[1],  next.w[2],  next.w[3]};
   for (int i = 0; i < 6; ++i) w[i] = (shift & 4) != 0 ? w[i + 2] : w[i];

@@ -15,53 +15,53 @@ namespace tern::kernels {
 // ceil(log2(2 * workers + 1)); 2 for 1 worker, 3 for 2 and 3, 4 for 4 to 7
 int SumBits(int workers);
 
-// One worker's codes of n elements: two planes, each sign at the place of its element. A sign is
-// ignored where the mask has a zero.
+// One worker's codes of n elements: two planes, mask and signs, with each sign at its element's
+// bit. A sign is ignored where the mask is zero.
 struct WorkerCodes {
   const uint8_t* mask;
   const uint8_t* signs;
 };
 
-// Expands packed signs of the non-zeros (ternary.h) to the places of their elements: a plane that
-// is zero where the mask is. Returns the number of ones in the mask. Signs beyond the end of
+// Expands packed signs of the non-zeros (ternary.h) to a plane with each sign at its element's bit,
+// zero where the mask is zero. Returns the number of ones in the mask. Signs beyond the end of
 // `signs` are zero, and no byte beyond it is read.
 size_t PlaceSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed);
 size_t PlaceSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
                      uint8_t* placed);
 
-// planes[0, bits) = planes[0, held) + the codes of up to kMostCodes workers, in one pass: a
+// planes[0, bits) = planes[0, held) + the codes of up to kMaxCodes workers, in one pass: a
 // carry-save adder along the planes, which are `stride` bytes apart. Exact and independent of
-// order. The first `held` planes hold the sum so far; the contents of the others are ignored, and 0
-// held planes are a sum of zero. So a sum grows with its workers, from SumBits(k) planes to
-// SumBits(k + codes.size()). REQUIRES 1 to kMostCodes codes, at most k workers in the sum, held >=
+// order. The first `held` planes hold the sum so far; the contents of the others are ignored, and
+// held = 0 stands for a sum of zero. So a sum grows with its workers, from SumBits(k) planes to
+// SumBits(k + codes.size()). REQUIRES 1 to kMaxCodes codes, at most k workers in the sum, held >=
 // SumBits(k) or both 0, bits >= held and bits >= SumBits(k + codes.size()).
 void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
               uint8_t* planes);
 void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
                  uint8_t* planes);
-constexpr size_t kMostCodes = 4;
+constexpr size_t kMaxCodes = 4;
 
-// A stride for planes in memory: a multiple of 64 bytes that is not a multiple of a large power of
-// 2, so that the planes do not compete for the same sets of a cache.
+// A stride for planes in memory: a multiple of 64 bytes, but not of a large power of 2, so that the
+// planes do not compete for the same cache sets.
 inline size_t PlaneStride(size_t n) { return (PlaneBytes(n) + 63) / 64 * 64 + 13 * 64; }
 
 // The mean of each possible sum: values()[k + workers] = float(double(s) * k / workers) for k in
 // [-workers, workers].
 class MeanTable {
  public:
-  static constexpr int kMostBits = 12;
+  static constexpr int kMaxBits = 12;
   MeanTable(int workers, float s);
   int workers() const { return workers_; }
   float scaler() const { return scaler_; }
   int bits() const { return bits_; }
-  // 2^bits() entries, zeros behind the means, and at least as many as a vector has; null for more
-  // than kMostBits.
-  const float* values() const { return bits_ > kMostBits ? nullptr : values_; }
+  // 2^bits() entries, with zeros behind the means, and at least one vector long; null for more than
+  // kMaxBits.
+  const float* values() const { return bits_ > kMaxBits ? nullptr : values_; }
 
  private:
   int workers_, bits_;
   float scaler_;
-  alignas(64) float values_[1 << kMostBits];
+  alignas(64) float values_[1 << kMaxBits];
 };
 
 // mean[j] = the mean of element first + j, j in [0, count). Returns false, with mean unspecified,

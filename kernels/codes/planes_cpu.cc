@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SCALAR  // one lane: nothing to gain over the reference
+#if HWY_TARGET == HWY_SCALAR  // with one lane, vector code is no faster than the reference
 
 void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
               uint8_t* planes) {
@@ -33,17 +33,17 @@ bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t 
 
 #else
 
-constexpr size_t kAhead = 512;  // bytes of a plane that are fetched before their turn
+constexpr size_t kPrefetchBytes = 512;  // bytes of a plane to prefetch
 
-// Whom to add to what.
-struct Batch {
-  WorkerCodes codes[kMostCodes];
+// The codes to add, and the sum's planes.
+struct CodeBatch {
+  WorkerCodes codes[kMaxCodes];
   uint8_t* planes;
   size_t size, stride;  // of a plane
   int held, bits;
 };
 
-// a + b + carry, bit by bit; `carry` becomes the next one.
+// Returns a + b + carry per bit; `carry` becomes the carry out.
 template <class D, class V>
 HWY_INLINE V FullAdd(D, V a, V b, V* carry) {
   const V half = hn::Xor(a, b);
@@ -52,19 +52,19 @@ HWY_INLINE V FullAdd(D, V a, V b, V* carry) {
   return sum;
 }
 
-// A sum of up to 4 codes in two's complement; above bit 3 as in bit 3.
+// The bits of a sum of up to 4 codes in two's complement; all higher bits equal bit 3.
 template <class V>
-struct Digits {
+struct SumDigits {
   V d0, d1, d2, d3;
 };
 
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE Digits<V> SumOfTwo(D d, const Batch& batch, size_t c, size_t i) {
+HWY_INLINE SumDigits<V> SumOfTwo(D d, const CodeBatch& batch, size_t c, size_t i) {
   const V mask_a = hn::LoadU(d, batch.codes[c].mask + i);
   const V mask_b = hn::LoadU(d, batch.codes[c + 1].mask + i);
   const V sign_a = hn::And(mask_a, hn::LoadU(d, batch.codes[c].signs + i));
   const V sign_b = hn::And(mask_b, hn::LoadU(d, batch.codes[c + 1].signs + i));
-  Digits<V> sum;
+  SumDigits<V> sum;
   V carry = hn::And(mask_a, mask_b);
   sum.d0 = hn::Xor(mask_a, mask_b);
   sum.d1 = FullAdd(d, sign_a, sign_b, &carry);
@@ -73,19 +73,19 @@ HWY_INLINE Digits<V> SumOfTwo(D d, const Batch& batch, size_t c, size_t i) {
 }
 
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE Digits<V> OneCode(D d, const Batch& batch, size_t c, size_t i) {
+HWY_INLINE SumDigits<V> OneCode(D d, const CodeBatch& batch, size_t c, size_t i) {
   const V mask = hn::LoadU(d, batch.codes[c].mask + i);
   const V sign = hn::And(mask, hn::LoadU(d, batch.codes[c].signs + i));
   return {mask, sign, sign, sign};
 }
 
 template <size_t kCodes, class D, class V = hn::Vec<D>>
-HWY_INLINE Digits<V> SumOfCodes(D d, const Batch& batch, size_t i) {
+HWY_INLINE SumDigits<V> SumOfCodes(D d, const CodeBatch& batch, size_t i) {
   if constexpr (kCodes == 1) return OneCode(d, batch, 0, i);
-  const Digits<V> a = SumOfTwo(d, batch, 0, i);
+  const SumDigits<V> a = SumOfTwo(d, batch, 0, i);
   if constexpr (kCodes == 2) return a;
-  const Digits<V> b = kCodes == 3 ? OneCode(d, batch, 2, i) : SumOfTwo(d, batch, 2, i);
-  Digits<V> sum;
+  const SumDigits<V> b = kCodes == 3 ? OneCode(d, batch, 2, i) : SumOfTwo(d, batch, 2, i);
+  SumDigits<V> sum;
   V carry = hn::And(a.d0, b.d0);
   sum.d0 = hn::Xor(a.d0, b.d0);
   sum.d1 = FullAdd(d, a.d1, b.d1, &carry);
@@ -94,13 +94,13 @@ HWY_INLINE Digits<V> SumOfCodes(D d, const Batch& batch, size_t i) {
   return sum;
 }
 
-// Lanes(d) bytes of each plane, from `i` on.
+// Adds Lanes(d) bytes of each plane, from byte `i` on.
 template <size_t kCodes, class D, class V = hn::Vec<D>>
-HWY_INLINE void AddBytes(D d, const Batch& batch, size_t i) {
-  const Digits<V> codes = SumOfCodes<kCodes>(d, batch, i);
+HWY_INLINE void AddBytes(D d, const CodeBatch& batch, size_t i) {
+  const SumDigits<V> codes = SumOfCodes<kCodes>(d, batch, i);
   uint8_t* at = batch.planes + i;
   V carry = hn::Zero(d);
-  V plane = hn::Zero(d);  // beyond those held as the sign below
+  V plane = hn::Zero(d);  // planes beyond those held repeat the sign plane
   int p = 0;
   const auto add = [&](V digit) HWY_ATTR {
     if (p < batch.held) plane = hn::LoadU(d, at);
@@ -115,13 +115,13 @@ HWY_INLINE void AddBytes(D d, const Batch& batch, size_t i) {
 }
 
 template <size_t kCodes>
-HWY_INLINE void AddBatch(const Batch& batch) {
+HWY_INLINE void AddBatch(const CodeBatch& batch) {
   const hn::CappedTag<uint8_t, 64> d;
   size_t i = 0;
   for (; i + hn::Lanes(d) <= batch.size; i += hn::Lanes(d)) {
     for (size_t c = 0; c < kCodes; ++c) {
-      hwy::Prefetch(batch.codes[c].mask + i + kAhead);
-      hwy::Prefetch(batch.codes[c].signs + i + kAhead);
+      hwy::Prefetch(batch.codes[c].mask + i + kPrefetchBytes);
+      hwy::Prefetch(batch.codes[c].signs + i + kPrefetchBytes);
     }
     AddBytes<kCodes>(d, batch, i);
   }
@@ -130,7 +130,7 @@ HWY_INLINE void AddBatch(const Batch& batch) {
 
 void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
               uint8_t* planes) {
-  Batch batch{{}, planes, PlaneBytes(n), stride, held, bits};
+  CodeBatch batch{{}, planes, PlaneBytes(n), stride, held, bits};
   for (size_t c = 0; c < codes.size(); ++c) batch.codes[c] = codes[c];
   if (codes.size() == 1) return AddBatch<1>(batch);
   if (codes.size() == 2) return AddBatch<2>(batch);
@@ -144,8 +144,8 @@ size_t PlaceSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
   size_t i = 0;
   for (; i + 8 <= size; i += 8) {
     if (i % 64 == 0) {
-      hwy::Prefetch(mask + i + 2 * kAhead);
-      hwy::Prefetch(signs.data() + reader.at() / 8 + kAhead);
+      hwy::Prefetch(mask + i + 2 * kPrefetchBytes);
+      hwy::Prefetch(signs.data() + reader.at() / 8 + kPrefetchBytes);
     }
     const uint64_t negative = reader.Next(LoadWord(mask + i, 8));
     std::memcpy(placed + i, &negative, 8);
@@ -162,8 +162,8 @@ using DF = hn::CappedTag<float, 16>;
 using DI = hn::RebindToSigned<DF>;
 using DI8 = hn::Rebind<uint8_t, DF>;
 
-// Sums of 64 elements as they index the table: k + workers, from two's complement; above
-// 2 * workers: not a sum. REQUIRES bits <= 8.
+// Converts 64 sums from two's complement to table indices, k + workers. An index above 2 * workers
+// marks an invalid sum. REQUIRES bits <= 8.
 HWY_INLINE void SumIndices(const uint64_t* words, int bits, int workers, uint8_t* indices,
                            hn::Vec<D8>* largest) {
   const D8 d;
@@ -184,7 +184,7 @@ HWY_INLINE void SumIndices(const uint64_t* words, int bits, int workers, uint8_t
   }
 }
 
-// The same of a few elements, for any number of bits.
+// The same for a vector of elements and any number of bits.
 HWY_INLINE hn::Vec<DI> SumIndex(DI di, const uint64_t* words, int bits, int workers, size_t i) {
   auto k = hn::Zero(di);
   for (int p = 0; p < bits; ++p) {
@@ -196,7 +196,7 @@ HWY_INLINE hn::Vec<DI> SumIndex(DI di, const uint64_t* words, int bits, int work
   return hn::And(hn::Add(k, hn::Set(di, workers)), hn::Set(di, (1 << bits) - 1));
 }
 
-// table[index] of `size` entries, a power of 2: from registers while a few hold it.
+// Returns table[index] of `size` entries, a power of 2; small tables are held in registers.
 HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, hn::Vec<DI> index) {
   const DI di;
   const size_t step = hn::Lanes(d);
@@ -214,24 +214,24 @@ HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, hn::Vec<DI>
   return value;
 }
 
-// What DecodeMean is to decode, and by what.
-struct Decoding {
+// The arguments of DecodeMean.
+struct DecodeArgs {
   const uint8_t* planes;
   size_t stride, first, count;
   const MeanTable& table;
 };
 
-// The largest indices so far: above 2 * workers there was something that is no sum.
-struct Largest {
+// The largest indices so far; one above 2 * workers reveals an invalid sum.
+struct MaxIndices {
   hn::Vec<D8> of_bytes;
   hn::Vec<DI> of_any;
 };
 
-// The means of 64 elements whose planes have these words. kBits: of the usual few workers, known to
-// the compiler; 0: any.
+// The means of 64 elements whose planes have these words. kBits: the number of planes as a
+// compile-time constant; 0: any.
 template <int kBits>
 HWY_INLINE void MeansOfWords(const uint64_t* words, const MeanTable& table, float* mean,
-                             Largest* largest) {
+                             MaxIndices* largest) {
   const int bits = kBits == 0 ? table.bits() : kBits;
   const size_t size = size_t{1} << bits;
   const DF d;
@@ -246,10 +246,10 @@ HWY_INLINE void MeansOfWords(const uint64_t* words, const MeanTable& table, floa
 }
 
 template <int kBits>
-bool DecodeRange(const Decoding& in, float* mean) {
+bool DecodeRange(const DecodeArgs& in, float* mean) {
   const int bits = kBits == 0 ? in.table.bits() : kBits;
-  Largest largest{hn::Zero(D8()), hn::Zero(DI())};
-  uint64_t words[MeanTable::kMostBits];
+  MaxIndices largest{hn::Zero(D8()), hn::Zero(DI())};
+  uint64_t words[MeanTable::kMaxBits];
   size_t j = 0;
   if (in.first % 8 == 0) {
     for (; j + 64 <= in.count; j += 64) {
@@ -279,7 +279,7 @@ bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t 
   if (table.values() == nullptr) {
     return DecodeMeanRef(planes, n, table.workers(), table.scaler(), first, count, mean);
   }
-  const Decoding in{planes, PlaneBytes(n), first, count, table};
+  const DecodeArgs in{planes, PlaneBytes(n), first, count, table};
   switch (table.bits()) {
     case 2:
       return DecodeRange<2>(in, mean);

@@ -55,7 +55,7 @@ size_t PlaceSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> sig
 
 MeanTable::MeanTable(int workers, float s)
     : workers_(workers), bits_(SumBits(workers)), scaler_(s) {
-  if (bits_ > kMostBits) return;
+  if (bits_ > kMaxBits) return;
   const size_t entries = 2 * static_cast<size_t>(workers) + 1;
   for (size_t k = 0; k < entries; ++k) {
     const double sum = static_cast<double>(k) - workers;

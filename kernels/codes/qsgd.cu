@@ -1,9 +1,9 @@
 // QSGD on a GPU, of many tensors:
 //
-//   MeasureBuckets  a warp a block of a bucket: norms; the last thread block of a chunk, where
-//                   buckets differ in width, adds up where each one's levels begin
-//   CodeTiles       a thread block a tile: levels, put together in shared memory
-//   MeasureAndCode  both, where no bucket is in two tiles and all have one width
+//   MeasureBuckets  computes norms; one warp per block of a bucket. If buckets differ in width, the
+//                   last thread block of a chunk also finds where each bucket's levels begin
+//   CodeTiles       encodes levels, packed in shared memory; one thread block per tile
+//   MeasureAndCode  does both, if no bucket spans two tiles and all have one width
 #include <cuda_runtime.h>
 
 #include "kernels/codes/code_bytes.cuh"
@@ -18,36 +18,36 @@ namespace {
 
 constexpr uint32_t kThreads = kGroupThreads;
 constexpr uint32_t kWarps = kThreads / 32;
-constexpr uint32_t kStep = 32 * kEight;  // elements that a warp codes at a time
-constexpr uint32_t kStageWords = kStep * kQsgdMostBits / 32 + 2;
+constexpr uint32_t kStep = 32 * kEight;  // elements that a warp encodes per step
+constexpr uint32_t kStageWords = kStep * kQsgdMaxBits / 32 + 2;
 constexpr uint32_t kInfinityBits = 0x7F800000;
 static_assert(kThreads == kQsgdStride, "a thread block plans the buckets that have one end");
 
-struct Work {
+struct EncodeArgs {
   const float* arena;
   DeviceTiling tiling;
   QsgdCoding coding;
-  QsgdRoom room;
+  QsgdWorkspace workspace;
   uint8_t* out;
   uint64_t* sizes;
   uint32_t* bad;
 };
 
-// The squares only where they count.
+// Adds up squares only for the 2-norm.
 template <bool kTwoNorm>
-struct Sums : QsgdSums {
+struct LaneSums : QsgdSums {
   __device__ void Add(float v) {
     const uint32_t bits = BitsOf(v) & 0x7FFFFFFF;
     largest = bits > largest ? bits : largest;
     if constexpr (kTwoNorm) squares += double{v} * double{v};
   }
-  __device__ void Join(const Sums& more) {
+  __device__ void Join(const LaneSums& more) {
     largest = more.largest > largest ? more.largest : largest;
     if constexpr (kTwoNorm) squares += more.squares;
   }
   template <typename From>
-  __device__ Sums Get(const From& from) const {
-    Sums got{};
+  __device__ LaneSums Get(const From& from) const {
+    LaneSums got{};
     got.largest = from(largest);
     if constexpr (kTwoNorm) got.squares = from(squares);
     return got;
@@ -57,37 +57,37 @@ struct Sums : QsgdSums {
 struct Source {
   const float* v;
   __device__ float Load(uint64_t i) const { return v[i]; }
-  __device__ void Keep(uint64_t, float) const {}
+  __device__ void Consume(uint64_t, float) const {}
 };
 
 template <bool kTwoNorm>
-__device__ void MeasureTile(const Work& work) {
-  const uint32_t p = work.tiling.tiles[blockIdx.x].part;
-  const Part part = work.tiling.parts[p].part;
-  const GroupedPart groups = work.coding.groups[p];
-  const QsgdRule& rule = work.coding.rule;
-  const auto finish = [&](uint64_t bucket, const Sums<kTwoNorm>& sums) {
+__device__ void MeasureTile(const EncodeArgs& args) {
+  const uint32_t p = args.tiling.tiles[blockIdx.x].part;
+  const Part part = args.tiling.parts[p].part;
+  const GroupedPart groups = args.coding.groups[p];
+  const QsgdRule& rule = args.coding.rule;
+  const auto finish = [&](uint64_t bucket, const LaneSums<kTwoNorm>& sums) {
     const QsgdBucket measured = QsgdMeasured(rule, FloatOf(sums.largest), sums.squares,
                                              LengthOfGroup(part.count, groups.size, bucket));
-    if (sums.largest >= kInfinityBits) atomicAdd(work.bad, 1u);
-    work.room.norms[groups.first_group + bucket] = measured.norm;
+    if (sums.largest >= kInfinityBits) atomicAdd(args.bad, 1u);
+    args.workspace.norms[groups.first_group + bucket] = measured.norm;
     if (rule.bits == 0) {
-      work.room.widths[groups.first_group + bucket] = static_cast<uint8_t>(measured.width);
+      args.workspace.widths[groups.first_group + bucket] = static_cast<uint8_t>(measured.width);
     } else {
-      StoreFloat(measured.norm, work.out + work.coding.places[p].begin + bucket * sizeof(float));
+      StoreFloat(measured.norm, args.out + args.coding.ranges[p].begin + bucket * sizeof(float));
     }
   };
-  SumGroups(work.tiling, groups.size, static_cast<Sums<kTwoNorm>*>(work.room.partial),
-            work.room.done, Source{work.arena + part.begin}, finish);
+  SumGroups(args.tiling, groups.size, static_cast<LaneSums<kTwoNorm>*>(args.workspace.partial),
+            args.workspace.done, Source{args.arena + part.begin}, finish);
 }
 
-// The header of a part whose buckets differ in width, from byte `at` of `out` on. Returns where the
-// code ends.
-__device__ uint64_t PlanPart(const Work& work, uint32_t p, uint64_t at, uint64_t* row) {
-  const Part part = work.tiling.parts[p].part;
-  const GroupedPart groups = work.coding.groups[p];
+// Writes the header of a part whose buckets differ in width, at byte `at` of `out`. Returns the end
+// of the part's code.
+__device__ uint64_t WriteHeader(const EncodeArgs& args, uint32_t p, uint64_t at, uint64_t* row) {
+  const Part part = args.tiling.parts[p].part;
+  const GroupedPart groups = args.coding.groups[p];
   const uint64_t buckets = QsgdBuckets(part.count, groups.size);
-  uint8_t* norms = work.out + at;
+  uint8_t* norms = args.out + at;
   uint8_t* widths = norms + buckets * sizeof(float);
   uint8_t* ends = widths + buckets;
   uint64_t bits = 0;
@@ -95,44 +95,44 @@ __device__ uint64_t PlanPart(const Work& work, uint32_t p, uint64_t at, uint64_t
     const uint64_t bucket = first + threadIdx.x, group = groups.first_group + bucket;
     uint64_t mine = 0;
     if (bucket < buckets) {
-      const uint8_t width = *static_cast<volatile uint8_t*>(work.room.widths + group);
+      const uint8_t width = *static_cast<volatile uint8_t*>(args.workspace.widths + group);
       mine = LengthOfGroup(part.count, groups.size, bucket) * width;
       widths[bucket] = width;
-      StoreFloat(LoadFresh(work.room.norms + group), norms + bucket * sizeof(float));
+      StoreFloat(LoadFresh(args.workspace.norms + group), norms + bucket * sizeof(float));
     }
     uint64_t total;
     const uint64_t before = SumBefore<kThreads>(mine, row, &total);
-    if (bucket < buckets) work.room.bits[group] = bits + before;
+    if (bucket < buckets) args.workspace.bits[group] = bits + before;
     bits += total;
     if (threadIdx.x < sizeof(uint64_t))
       ends[first / kQsgdStride * sizeof(uint64_t) + threadIdx.x] =
           static_cast<uint8_t>(bits >> 8 * threadIdx.x);
   }
-  const uint64_t levels = at + QsgdHeaderSize(work.coding.rule, buckets);
-  if (threadIdx.x == 0) work.room.levels[p] = levels;
+  const uint64_t levels = at + QsgdHeaderSize(args.coding.rule, buckets);
+  if (threadIdx.x == 0) args.workspace.levels[p] = levels;
   return levels + (bits + 7) / 8;
 }
 
 template <bool kTwoNorm>
-__global__ void __launch_bounds__(kThreads) MeasureBuckets(Work work) {
+__global__ void __launch_bounds__(kThreads) MeasureBuckets(EncodeArgs args) {
   __shared__ uint64_t row[kWarps];
-  MeasureTile<kTwoNorm>(work);
-  if (work.coding.rule.bits > 0) return;
-  const uint32_t c = work.tiling.parts[work.tiling.tiles[blockIdx.x].part].part.chunk;
-  const TiledChunk chunk = work.tiling.chunks[c];
-  if (!IsLastOf(work.room.chunk_done + c, chunk.tile_end - chunk.tile_begin)) return;
+  MeasureTile<kTwoNorm>(args);
+  if (args.coding.rule.bits > 0) return;
+  const uint32_t c = args.tiling.parts[args.tiling.tiles[blockIdx.x].part].part.chunk;
+  const TiledChunk chunk = args.tiling.chunks[c];
+  if (!IsLastOf(args.workspace.chunk_done + c, chunk.tile_end - chunk.tile_begin)) return;
   uint64_t at = chunk.out;
-  for (uint32_t p = chunk.part_begin; p < chunk.part_end; ++p) at = PlanPart(work, p, at, row);
-  if (threadIdx.x == 0) work.sizes[c] = at - chunk.out;
+  for (uint32_t p = chunk.part_begin; p < chunk.part_end; ++p) at = WriteHeader(args, p, at, row);
+  if (threadIdx.x == 0) args.sizes[c] = at - chunk.out;
 }
 
-// Numbers of a few bits, one after the other, to words that are zero where they go.
-struct Putter {
+// Appends numbers of a few bits each to words that are zero.
+struct BitWriter {
   uint32_t* to;
-  uint32_t used;  // bits of the first word that are before them
+  uint32_t used;  // bits of the first word before the next number
   uint64_t held = 0;
 
-  __device__ void Put(uint32_t code, uint32_t width) {
+  __device__ void Append(uint32_t code, uint32_t width) {
     held |= uint64_t{code} << used;
     used += width;
     if (used < 32) return;
@@ -145,34 +145,35 @@ struct Putter {
   }
 };
 
-// What a tile's levels are made of.
+// The inputs for the levels of one tile.
 struct CodedTile {
-  const Work& work;
+  const EncodeArgs& args;
   Part part;
   GroupsOfTile groups;
   uint64_t size;          // of a bucket
   const float* norms;     // of the part
-  const uint8_t* widths;  // these two where they differ
+  const uint8_t* widths;  // widths and bits: used where buckets differ in width
   const uint64_t* bits;
-  uint64_t row;      // at this bit of `out` the part's levels begin
-  double s, last_s;  // of every bucket, but for the last
-  uint64_t last;     // which it is
+  uint64_t row;      // the bit of `out` at which the part's levels begin
+  double s, last_s;  // s of the last bucket, and of all others
+  uint64_t last;     // index of the last bucket
   NoiseKey key;
 
-  __device__ explicit CodedTile(const Work& all) : CodedTile(all, all.tiling.tiles[blockIdx.x]) {}
-  __device__ CodedTile(const Work& all, const Tile& tile)
-      : work(all),
+  __device__ explicit CodedTile(const EncodeArgs& all)
+      : CodedTile(all, all.tiling.tiles[blockIdx.x]) {}
+  __device__ CodedTile(const EncodeArgs& all, const Tile& tile)
+      : args(all),
         part(all.tiling.parts[tile.part].part),
         groups(all.coding.groups[tile.part].size, tile.index) {
     const GroupedPart group = all.coding.groups[tile.part];
     const QsgdRule& rule = all.coding.rule;
     size = group.size;
-    norms = all.room.norms + group.first_group;
-    widths = all.room.widths + group.first_group;
-    bits = all.room.bits + group.first_group;
+    norms = all.workspace.norms + group.first_group;
+    widths = all.workspace.widths + group.first_group;
+    bits = all.workspace.bits + group.first_group;
     const uint64_t buckets = QsgdBuckets(part.count, size);
-    row = 8 * (rule.bits == 0 ? all.room.levels[tile.part]
-                              : all.coding.places[tile.part].begin + QsgdHeaderSize(rule, buckets));
+    row = 8 * (rule.bits == 0 ? all.workspace.levels[tile.part]
+                              : all.coding.ranges[tile.part].begin + QsgdHeaderSize(rule, buckets));
     last = buckets - 1;
     last_s = QsgdLevelCount(rule, LengthOfGroup(part.count, size, last));
     s = last == 0 ? last_s : QsgdLevelCount(rule, size);
@@ -180,40 +181,40 @@ struct CodedTile {
     key.tensor = part.tensor;
   }
   __device__ uint32_t WidthOf(uint64_t bucket) const {
-    const int same = work.coding.rule.bits;
+    const int same = args.coding.rule.bits;
     return same > 0 ? static_cast<uint32_t>(same) : widths[bucket];
   }
-  // The bit of `out` at which the element's level begins, `at` of the part.
-  __device__ uint64_t BitOf(uint64_t at, const GroupsOfTile::Place& place) const {
-    const int same = work.coding.rule.bits;
+  // The bit of `out` at which the level of the part's element `at` begins.
+  __device__ uint64_t BitOf(uint64_t at, const GroupsOfTile::Position& position) const {
+    const int same = args.coding.rule.bits;
     if (same > 0) return row + at * static_cast<uint32_t>(same);
-    return row + bits[place.group] + place.inside * widths[place.group];
+    return row + bits[position.group] + position.inside * widths[position.group];
   }
 
   __device__ QsgdBucket BucketOf(uint64_t b) const { return {norms[b], 0, b == last ? last_s : s}; }
   __device__ uint32_t SignedCode(float v, uint32_t level, uint32_t width) const {
-    const bool minus = v < 0 && level > 0 && !work.coding.rule.intervals;
+    const bool minus = v < 0 && level > 0 && !args.coding.rule.intervals;
     return minus ? level | 1u << (width - 1) : level;
   }
 
-  // Of an element whose bucket has a norm above 0: what is certain, and slow.
+  // The level by exact arithmetic, slow. REQUIRES a bucket with a norm above 0.
   __device__ uint32_t ExactCode(uint64_t at) const {
-    const float v = work.arena[part.begin + at];
+    const float v = args.arena[part.begin + at];
     const uint64_t b = at / size, element = part.first + at;
     const uint32_t level =
-        QsgdLevel(work.coding.rule.intervals, v, BucketOf(b), NoiseDraw(key, element, 0),
+        QsgdLevel(args.coding.rule.intervals, v, BucketOf(b), NoiseDraw(key, element, 0),
                   [&] { return NoiseDraw(key, element, 1); });
     return SignedCode(v, level, WidthOf(b));
   }
 
-  // Elements [at, at + count) of the part, which are at `place`. What is certain of all of them
-  // comes first, so that the rest is there but once.
-  __device__ void CodeEight(uint64_t at, uint32_t count, const GroupsOfTile::Place& place,
-                            Putter* to) const {
-    const bool intervals = work.coding.rule.intervals;
-    const Eight v = Load(work.arena + part.begin + at, count);
+  // Encodes elements [at, at + count) of the part, at `position` in their group. The quick test
+  // runs for all of them first, so that the code has one slow path, not eight.
+  __device__ void CodeEight(uint64_t at, uint32_t count, const GroupsOfTile::Position& position,
+                            BitWriter* to) const {
+    const bool intervals = args.coding.rule.intervals;
+    const Eight v = Load(args.arena + part.begin + at, count);
     const PhiloxWords draws = NoiseOfEight(key, part.first + at);
-    bool any = false;  // not only zeros
+    bool any = false;  // whether the bucket has a norm above 0
     QsgdQuick quick;
     uint32_t codes[kEight] = {}, width = 0, unsure = 0;
     const auto enter = [&](uint64_t b, uint32_t) {
@@ -222,7 +223,7 @@ struct CodedTile {
       quick = QuicklyOf(intervals, bucket);
       width = WidthOf(b);
     };
-    groups.ForEight(place, count, enter, [&](uint32_t k) {
+    groups.ForEight(position, count, enter, [&](uint32_t k) {
       if (k >= count) return;
       uint32_t level = 0;
       const float x = intervals ? v.x[k] : fabsf(v.x[k]);
@@ -236,42 +237,42 @@ struct CodedTile {
       for (uint32_t k = 0; k < kEight; ++k) codes[k] = k == which ? code : codes[k];
     }
     groups.ForEight(
-        place, count, [&](uint64_t b, uint32_t) { width = WidthOf(b); },
+        position, count, [&](uint64_t b, uint32_t) { width = WidthOf(b); },
         [&](uint32_t k) {
-          if (k < count) to->Put(codes[k], width);
+          if (k < count) to->Append(codes[k], width);
         });
     to->Finish();
   }
 
-  // Bits [begin, end) of `out`, which a warp has put together from the word of `begin` on; zeros
-  // are left in their place.
+  // Copies bits [begin, end) from `stage`, whose first word has bit `begin`, to `out`, and zeroes
+  // `stage`.
   __device__ void CopyOut(uint32_t* stage, uint64_t begin, uint64_t end) const {
     const uint64_t first = begin / 32;
     const auto words = static_cast<uint32_t>((end + 31) / 32 - first);
-    auto* to = reinterpret_cast<uint32_t*>(work.out) + first;
+    auto* to = reinterpret_cast<uint32_t*>(args.out) + first;
     for (uint32_t j = threadIdx.x % 32; j < words; j += 32) {
       const uint32_t word = stage[j];
       stage[j] = 0;
       const uint64_t bit = (first + j) * 32;
       if (bit >= begin && bit + 32 <= end) {
         to[j] = word;
-      } else if (work.coding.rule.bits == 0) {
-        atomicOr(to + j, word);  // others have bits of it
+      } else if (args.coding.rule.bits == 0) {
+        atomicOr(to + j, word);  // other warps own bits of this word
       } else {
         for (uint32_t b = 0; b < 4; ++b) {
           if (bit + 8 * b >= begin && bit + 8 * b < end)
-            work.out[bit / 8 + b] = static_cast<uint8_t>(word >> 8 * b);
+            args.out[bit / 8 + b] = static_cast<uint8_t>(word >> 8 * b);
         }
       }
     }
   }
 };
 
-__device__ void CodeTile(const Work& work) {
+__device__ void CodeTile(const EncodeArgs& args) {
   __shared__ uint32_t stages[kWarps][kStageWords];
-  const CodedTile tile(work);
+  const CodedTile tile(args);
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const uint64_t begin = uint64_t{work.tiling.tiles[blockIdx.x].index} * kTile;
+  const uint64_t begin = uint64_t{args.tiling.tiles[blockIdx.x].index} * kTile;
   uint32_t* stage = stages[warp];
   for (uint32_t j = lane; j < kStageWords; j += 32) stage[j] = 0;
   for (uint32_t step = warp * kStep; step < kTile; step += kWarps * kStep) {
@@ -279,16 +280,17 @@ __device__ void CodeTile(const Work& work) {
     const uint32_t first = step + lane * kEight;
     const uint64_t at = begin + first;
     const uint32_t count = at < tile.part.count ? EightOf(tile.part.count - at) : 0;
-    const GroupsOfTile::Place place = tile.groups.At(first);
-    const uint64_t from = count == 0 ? 0 : tile.BitOf(at, place);
-    const uint64_t row_begin = __shfl_sync(kAllLanes, from, 0);  // all have zeroed `stage` then
+    const GroupsOfTile::Position position = tile.groups.At(first);
+    const uint64_t from = count == 0 ? 0 : tile.BitOf(at, position);
+    // By now all lanes have zeroed `stage`.
+    const uint64_t row_begin = __shfl_sync(kAllLanes, from, 0);
     __syncwarp();
     uint64_t to = 0;
     if (count > 0) {
       const auto inside = static_cast<uint32_t>(from - row_begin / 32 * 32);
-      Putter putter{stage + inside / 32, inside % 32};
-      tile.CodeEight(at, count, place, &putter);
-      to = row_begin / 32 * 32 + static_cast<uint64_t>(putter.to - stage) * 32 + putter.used;
+      BitWriter writer{stage + inside / 32, inside % 32};
+      tile.CodeEight(at, count, position, &writer);
+      to = row_begin / 32 * 32 + static_cast<uint64_t>(writer.to - stage) * 32 + writer.used;
     }
     const uint64_t rest = tile.part.count - (begin + step);
     const uint32_t last = (static_cast<uint32_t>(rest < kStep ? rest : kStep) - 1) / kEight;
@@ -299,33 +301,33 @@ __device__ void CodeTile(const Work& work) {
   }
 }
 
-__global__ void __launch_bounds__(kThreads) CodeTiles(Work work) { CodeTile(work); }
+__global__ void __launch_bounds__(kThreads) CodeTiles(EncodeArgs args) { CodeTile(args); }
 
 template <bool kTwoNorm>
-__global__ void __launch_bounds__(kThreads) MeasureAndCode(Work work) {
-  MeasureTile<kTwoNorm>(work);
+__global__ void __launch_bounds__(kThreads) MeasureAndCode(EncodeArgs args) {
+  MeasureTile<kTwoNorm>(args);
   __syncthreads();
-  CodeTile(work);
+  CodeTile(args);
 }
 
 }  // namespace
 
 int QsgdOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
-                 const QsgdCoding& coding, const QsgdRoom& room, uint8_t* out, uint64_t out_bytes,
-                 uint64_t* sizes, uint32_t* bad) {
-  const Work work{arena, tiling, coding, room, out, sizes, bad};
+                 const QsgdCoding& coding, const QsgdWorkspace& workspace, uint8_t* out,
+                 uint64_t out_bytes, uint64_t* sizes, uint32_t* bad) {
+  const EncodeArgs args{arena, tiling, coding, workspace, out, sizes, bad};
   const bool two = coding.rule.two_norm, same_width = coding.rule.bits > 0;
   if (same_width && coding.bucket != 0 && kTile % coding.bucket == 0)
     return Launch(two ? MeasureAndCode<true> : MeasureAndCode<false>, tiling.tile_count, kThreads,
-                  stream, work);
+                  stream, args);
   if (!same_width) {
     const int cleared = cudaMemsetAsync(out, 0, out_bytes, stream);
     if (cleared != 0) return cleared;
   }
   const int measured = Launch(two ? MeasureBuckets<true> : MeasureBuckets<false>, tiling.tile_count,
-                              kThreads, stream, work);
+                              kThreads, stream, args);
   if (measured != 0) return measured;
-  return Launch(CodeTiles, tiling.tile_count, kThreads, stream, work);
+  return Launch(CodeTiles, tiling.tile_count, kThreads, stream, args);
 }
 
 }  // namespace tern::kernels

@@ -19,14 +19,14 @@ struct QsgdSums {
 };
 
 // Workspace. Uninitialized, except `done` and `chunk_done`: zeroed counters, reset on return.
-struct QsgdRoom {
+struct QsgdWorkspace {
   QsgdSums* partial = nullptr;  // two per tile
   uint32_t* done = nullptr;     // per tile
   float* norms = nullptr;       // per bucket
   // For a rule whose buckets differ in width:
   uint8_t* widths = nullptr;       // per bucket
-  uint64_t* bits = nullptr;        // per bucket: the bit at which its levels begin in the part's
-  uint64_t* levels = nullptr;      // per part: the byte of `out` at which its levels begin
+  uint64_t* bits = nullptr;        // per bucket: bit offset of its levels among those of the part
+  uint64_t* levels = nullptr;      // per part: byte offset of its levels in `out`
   uint32_t* chunk_done = nullptr;  // per chunk
 };
 
@@ -36,25 +36,25 @@ struct QsgdCoding {
   uint64_t bucket = 512;  // elements; 0: the whole part
   const GroupedPart* groups = nullptr;
   // Sized by QsgdMaxSize. Used only if all buckets have one width: then every code has that size.
-  const CodePlace* places = nullptr;
+  const CodeRange* ranges = nullptr;
   NoiseKey key;  // key.tensor is ignored: each part's own is used
 };
 
-// Encodes all parts as QsgdForm::Append does. Where buckets differ in width, a part's code follows
-// the one before it in its chunk, and chunk c takes sizes[c] bytes; out[0, out_bytes) has room for
-// all. Increments *bad per bucket with a non-finite value; the codes of those buckets are
-// unspecified. One launch where tiles hold whole buckets of one width, else two.
+// Encodes all parts as QsgdForm::Append does. If buckets differ in width, a part's code follows the
+// one before it in its chunk, and chunk c takes sizes[c] bytes; out[0, out_bytes) is large enough
+// for all. Increments *bad per bucket with a non-finite value; the codes of those buckets are
+// unspecified. One launch if tiles hold whole buckets of one width, else two.
 [[nodiscard]] int QsgdOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
-                               const QsgdCoding& coding, const QsgdRoom& room, uint8_t* out,
-                               uint64_t out_bytes, uint64_t* sizes, uint32_t* bad);
+                               const QsgdCoding& coding, const QsgdWorkspace& workspace,
+                               uint8_t* out, uint64_t out_bytes, uint64_t* sizes, uint32_t* bad);
 
-// Decodes codes, or sums that were coded anew, into their parts of the arena. `bits`: workspace,
+// Decodes codes, or sums that were encoded again, into their parts of the arena. `bits`: workspace,
 // one word per bucket, for a rule whose buckets differ in width. Increments *bad for codes that
 // Codec::Decode refuses; the values of those parts are unspecified. One launch, or two where widths
 // differ.
 [[nodiscard]] int ReadQsgdOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                    const uint8_t* codes, const QsgdRule& rule,
-                                   const GroupedPart* groups, const CodePlace* places,
+                                   const GroupedPart* groups, const CodeRange* ranges,
                                    uint64_t* bits, float* arena, uint32_t* bad);
 
 }  // namespace tern::kernels

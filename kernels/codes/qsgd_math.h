@@ -10,8 +10,8 @@
 
 namespace tern::kernels {
 
-constexpr int kQsgdMostBits = 24;  // an element
-constexpr double kQsgdMostLevels = (1 << (kQsgdMostBits - 1)) - 1;
+constexpr int kQsgdMaxBits = 24;  // per element
+constexpr double kQsgdMostLevels = (1 << (kQsgdMaxBits - 1)) - 1;
 constexpr uint64_t kQsgdStride = 64;  // buckets per entry of `ends`
 constexpr double kLargestFloat = 0x1.fffffep127;
 
@@ -26,7 +26,7 @@ struct QsgdRule {
 // The parameters of one bucket.
 struct QsgdBucket {
   float norm = 0;
-  int width = 0;  // bits an element
+  int width = 0;  // bits per element
   double s = 1;
 };
 
@@ -53,7 +53,7 @@ TERN_HOST_DEVICE QsgdBucket QsgdMeasured(const QsgdRule& rule, float max_abs, do
                                          uint64_t n) {
   QsgdBucket bucket{max_abs, rule.bits, QsgdLevelCount(rule, n)};
   if (rule.two_norm) {
-    // Whichever way it is rounded, it is at least the largest magnitude, which is a float.
+    // Rounding cannot make it less than the largest magnitude, which is itself a float.
     const double norm = sqrt(sum_squares);
     bucket.norm = static_cast<float>(norm < kLargestFloat ? norm : kLargestFloat);
   }
@@ -63,8 +63,8 @@ TERN_HOST_DEVICE QsgdBucket QsgdMeasured(const QsgdRule& rule, float max_abs, do
   return bucket;
 }
 
-// Whether a bucket of n elements can have this norm and width.
-TERN_HOST_DEVICE bool QsgdCanBe(const QsgdRule& rule, float norm, int width, uint64_t n) {
+// Whether a bucket of n elements may have this norm and width.
+TERN_HOST_DEVICE bool IsValidQsgdBucket(const QsgdRule& rule, float norm, int width, uint64_t n) {
   if (!(norm < INFINITY) || BitsOf(norm) >> 31 != 0) return false;
   if (rule.bits > 0) return true;
   return norm > 0 ? width >= 2 && width <= QsgdMaxWidth(rule, n) : width == 0;
@@ -79,7 +79,7 @@ TERN_HOST_DEVICE uint64_t QsgdHeaderSize(const QsgdRule& rule, uint64_t buckets)
   if (rule.bits > 0) return norms;
   return norms + buckets + (buckets + kQsgdStride - 1) / kQsgdStride * sizeof(uint64_t);
 }
-// The most bits of all levels together.
+// Upper bound of the bits of all levels together.
 TERN_HOST_DEVICE uint64_t QsgdMaxBits(const QsgdRule& rule, uint64_t count, uint64_t size) {
   const uint64_t last = count % size;
   return (count - last) * static_cast<uint64_t>(QsgdMaxWidth(rule, size)) +
@@ -89,8 +89,8 @@ TERN_HOST_DEVICE uint64_t QsgdMaxSize(const QsgdRule& rule, uint64_t count, uint
   return QsgdHeaderSize(rule, QsgdBuckets(count, size)) + (QsgdMaxBits(rule, count, size) + 7) / 8;
 }
 
-// Whether an event of probability p in [0, 1) happens. `draw` is the element's draw of level 0,
-// finer() that of level 1.
+// Returns true with probability p in [0, 1). `draw` is the element's draw of level 0, finer() that
+// of level 1.
 template <typename Finer>
 TERN_HOST_DEVICE bool QsgdFires(double p, uint32_t draw, const Finer& finer) {
   const auto threshold = static_cast<uint32_t>(p * 0x1p32);
@@ -109,7 +109,7 @@ TERN_HOST_DEVICE uint32_t QsgdLevel(bool intervals, float v, const QsgdBucket& b
   return below + uint32_t{QsgdFires(x - below, draw, finer)};
 }
 
-// QuickLevel computes the same without a division, a double and the draw of level 1, and says
+// QuickLevel computes the same without a division, a double or the draw of level 1, and returns
 // whether the result is certain; it nearly always is. With u = (draw32 + 1) / 2^32 the level is
 // floor(x - u) + 1, and u lies in (draw16 / 2^16, (draw16 + 1) / 2^16]. |v| * scale + shift is
 // within s 2^-22 of x (four roundings of values up to s, seven of values up to s / 2 in intervals);
@@ -118,7 +118,7 @@ struct QsgdQuick {
   float scale = NAN, shift = 0, error = 0;
 };
 
-// With norms for which s / norm, or a product with it, may overflow, no result is certain.
+// For norms with which s / norm, or a product with it, may overflow, no result is certain.
 TERN_HOST_DEVICE QsgdQuick QuicklyOf(bool intervals, const QsgdBucket& bucket) {
   if (!(bucket.norm > 0x1p-100f && bucket.norm < 0x1p100f)) return {};
   const auto s = static_cast<float>(bucket.s);
@@ -141,7 +141,7 @@ TERN_HOST_DEVICE bool QuickLevel(const QsgdQuick& quick, float x, uint32_t draw1
 // Decodes a level with a sign bit; clears *good if it is not a valid code.
 TERN_HOST_DEVICE int32_t QsgdSigned(uint32_t code, uint32_t minus, uint32_t last, bool* good) {
   const uint32_t level = code & (minus - 1);
-  *good = *good & (code != minus) & (level <= last);  // -0 is no code
+  *good = *good & (code != minus) & (level <= last);  // -0 is invalid
   return (code & minus) != 0 ? -static_cast<int32_t>(level) : static_cast<int32_t>(level);
 }
 

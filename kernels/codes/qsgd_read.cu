@@ -1,7 +1,7 @@
-// QSGD's codes to floats on a GPU:
+// Decodes QSGD's codes on a GPU:
 //
-//   FindBuckets  a thread a bucket, where they differ in width: where its levels begin
-//   ReadTiles    a thread block a tile, a thread eight elements at a time
+//   FindBuckets  finds where levels begin, if buckets differ in width; one thread per bucket
+//   ReadTiles    decodes; one thread block per tile, eight elements per thread at a time
 #include <cuda_runtime.h>
 
 #include "kernels/codes/code_bytes.cuh"
@@ -15,78 +15,81 @@ namespace tern::kernels {
 namespace {
 
 constexpr uint32_t kThreads = 64;
-constexpr uint64_t kNoBit = ~uint64_t{0};  // of a bucket that cannot be
-// Buckets of so many elements are looked at once a tile, which has at most these.
+constexpr uint64_t kNoBit = ~uint64_t{0};  // marks an invalid bucket
+// Headers of buckets of at least this size are decoded once per tile; a tile has at most kMaxLarge
+// of them.
 constexpr uint64_t kLargeBucket = 64;
-constexpr uint32_t kMostLarge = kTile / kLargeBucket + 1;
+constexpr uint32_t kMaxLarge = kTile / kLargeBucket + 1;
 
-struct Work {
+struct DecodeArgs {
   DeviceTiling tiling;
   const uint8_t* codes;
   QsgdRule rule;
   const GroupedPart* groups;
-  const CodePlace* places;
+  const CodeRange* ranges;
   uint64_t* bits;
   float* arena;
   uint32_t* bad;
 };
 
-// The code of one part, taken apart.
+// The code of one part, located but not yet decoded.
 struct CodeOfPart {
-  const Work& work;
+  const DecodeArgs& args;
   Part part;
   uint64_t size, buckets;
-  uint64_t norms, widths, ends, levels;  // at which byte of all codes they begin
+  uint64_t norms, widths, ends, levels;  // byte offsets in `codes`
   uint64_t bits = 0;                     // of all levels
-  uint64_t* begins;                      // of its buckets' levels
+  uint64_t* begins;                      // per bucket: the bit at which its levels begin
   bool good = false;
 
-  __device__ CodeOfPart(const Work& all, uint32_t p)
-      : work(all), part(all.tiling.parts[p].part), size(all.groups[p].size) {
-    const CodePlace place = all.places[p];
+  __device__ CodeOfPart(const DecodeArgs& all, uint32_t p)
+      : args(all), part(all.tiling.parts[p].part), size(all.groups[p].size) {
+    const CodeRange range = all.ranges[p];
     begins = all.bits + all.groups[p].first_group;
     buckets = QsgdBuckets(part.count, size);
-    norms = place.begin;
+    norms = range.begin;
     widths = norms + buckets * sizeof(float);
     ends = widths + buckets;
     const uint64_t header = QsgdHeaderSize(all.rule, buckets);
-    levels = place.begin + header;
-    if (place.size < header) return;
-    const uint64_t most = QsgdMaxBits(all.rule, part.count, size);
-    bits = all.rule.bits > 0 ? most : LoadEnd((buckets - 1) / kQsgdStride);
-    if (bits > most || place.size != header + (bits + 7) / 8) return;
-    good = bits % 8 == 0 || all.codes[place.begin + place.size - 1] >> bits % 8 == 0;
+    levels = range.begin + header;
+    if (range.size < header) return;
+    const uint64_t max_bits = QsgdMaxBits(all.rule, part.count, size);
+    bits = all.rule.bits > 0 ? max_bits : LoadEnd((buckets - 1) / kQsgdStride);
+    if (bits > max_bits || range.size != header + (bits + 7) / 8) return;
+    good = bits % 8 == 0 || all.codes[range.begin + range.size - 1] >> bits % 8 == 0;
   }
   __device__ uint64_t LoadEnd(uint64_t i) const {
     const uint64_t at = ends + i * sizeof(uint64_t);
-    return LoadWord(work.codes, at) | uint64_t{LoadWord(work.codes, at + 4)} << 32;
+    return LoadWord(args.codes, at) | uint64_t{LoadWord(args.codes, at + 4)} << 32;
   }
   __device__ uint64_t LengthOf(uint64_t bucket) const {
     return LengthOfGroup(part.count, size, bucket);
   }
   __device__ float NormOf(uint64_t bucket) const {
-    return LoadFloat(work.codes, norms + bucket * sizeof(float));
+    return LoadFloat(args.codes, norms + bucket * sizeof(float));
   }
-  __device__ void Refuse() const { atomicAdd(work.bad, 1u); }
+  __device__ void Refuse() const { atomicAdd(args.bad, 1u); }
 
-  // Where widths differ: the bit at which a bucket's levels begin, or none.
+  // Where widths differ: the bit at which a bucket's levels begin; kNoBit if the bucket is invalid.
   __device__ uint64_t Find(uint64_t bucket) const {
     const uint64_t stride = bucket / kQsgdStride;
     uint64_t at = stride == 0 ? 0 : LoadEnd(stride - 1);
     if (at > bits) return kNoBit;
-    for (uint64_t b = stride * kQsgdStride; b < bucket; ++b) at += size * work.codes[widths + b];
-    const uint32_t width = work.codes[widths + bucket];
-    const uint64_t length = LengthOf(bucket), end = at + length * width, said = LoadEnd(stride);
+    for (uint64_t b = stride * kQsgdStride; b < bucket; ++b) at += size * args.codes[widths + b];
+    const uint32_t width = args.codes[widths + bucket];
+    const uint64_t length = LengthOf(bucket), end = at + length * width,
+                   stored_end = LoadEnd(stride);
     const bool last = bucket % kQsgdStride == kQsgdStride - 1 || bucket + 1 == buckets;
-    if (said > bits || (last ? end != said : end > said)) return kNoBit;
-    return QsgdCanBe(work.rule, NormOf(bucket), static_cast<int>(width), length) ? at : kNoBit;
+    if (stored_end > bits || (last ? end != stored_end : end > stored_end)) return kNoBit;
+    return IsValidQsgdBucket(args.rule, NormOf(bucket), static_cast<int>(width), length) ? at
+                                                                                         : kNoBit;
   }
 };
 
-__global__ void __launch_bounds__(kThreads) FindBuckets(Work work) {
-  const Tile tile = work.tiling.tiles[blockIdx.x];
-  const CodeOfPart code(work, tile.part);
-  if (!code.good) return;  // the next says so
+__global__ void __launch_bounds__(kThreads) FindBuckets(DecodeArgs args) {
+  const Tile tile = args.tiling.tiles[blockIdx.x];
+  const CodeOfPart code(args, tile.part);
+  if (!code.good) return;  // ReadTiles reports it
   const uint64_t begin = uint64_t{tile.index} * kTile;
   const uint64_t end = begin + kTile < code.part.count ? begin + kTile : code.part.count;
   const uint64_t last = (end + code.size - 1) / code.size;
@@ -96,27 +99,27 @@ __global__ void __launch_bounds__(kThreads) FindBuckets(Work work) {
   }
 }
 
-// What is known of a bucket before its levels are read.
+// The decoded header of a bucket.
 struct Header {
   double unit;
-  uint64_t bit;  // of the part's levels, its first
+  uint64_t bit;  // first bit of its levels among those of the part
   uint32_t width, last, minus;
 };
 
-// A bucket that cannot be is one of zeros without bits.
+// Reports an invalid bucket and treats it as zeros of no bits.
 __device__ Header HeaderOf(const CodeOfPart& code, uint64_t bucket) {
-  const QsgdRule& rule = code.work.rule;
+  const QsgdRule& rule = code.args.rule;
   const float norm = code.NormOf(bucket);
   Header header{0, 0, static_cast<uint32_t>(rule.bits), 0, 0};
   if (rule.bits > 0) {
     header.bit = bucket * code.size * header.width;
-    if (!QsgdCanBe(rule, norm, rule.bits, code.size)) {
+    if (!IsValidQsgdBucket(rule, norm, rule.bits, code.size)) {
       code.Refuse();
       return header;
     }
   } else {
     header.bit = code.begins[bucket];
-    header.width = header.bit == kNoBit ? 0 : code.work.codes[code.widths + bucket];
+    header.width = header.bit == kNoBit ? 0 : code.args.codes[code.widths + bucket];
   }
   if (!(norm > 0) || header.width == 0) return header;
   const double s = QsgdLevelCount(rule, code.LengthOf(bucket));
@@ -126,16 +129,16 @@ __device__ Header HeaderOf(const CodeOfPart& code, uint64_t bucket) {
   return header;
 }
 
-// Takes numbers of a few bits from a row. Of words that hold none of their bits, none is read.
-struct Taker {
+// Reads numbers of a few bits from a row. Reads only words that hold some of their bits.
+struct BitReader {
   const uint32_t* from;
-  uint32_t before, have = 0;  // bits of the next word that are before them; that are held
+  uint32_t before, have = 0;  // bits of the next word that are already consumed; bits in `held`
   uint64_t held = 0;
 
-  __device__ Taker(const uint8_t* codes, uint64_t bit)
+  __device__ BitReader(const uint8_t* codes, uint64_t bit)
       : from(reinterpret_cast<const uint32_t*>(codes) + bit / 32),
         before(static_cast<uint32_t>(bit % 32)) {}
-  __device__ uint32_t Take(uint32_t width) {
+  __device__ uint32_t Read(uint32_t width) {
     while (have < width) {
       held |= uint64_t{*from++ >> before} << have;
       have += 32 - before;
@@ -148,29 +151,29 @@ struct Taker {
   }
 };
 
-// Elements [at, at + count) of a part. Whether all are levels.
+// Decodes `count` elements of a part, the first at `position`. Returns false if a level is invalid.
 template <typename HeaderAt>
 __device__ bool ReadEight(const CodeOfPart& code, const GroupsOfTile& groups,
-                          const GroupsOfTile::Place& place, uint32_t count,
+                          const GroupsOfTile::Position& position, uint32_t count,
                           const HeaderAt& header_at, Eight* v) {
-  const uint32_t intervals = code.work.rule.intervals ? 1 : 0;
-  const int32_t most = (1 << code.work.rule.bits) - 1;  // of intervals
+  const uint32_t intervals = code.args.rule.intervals ? 1 : 0;
+  const int32_t last_interval = (1 << code.args.rule.bits) - 1;  // the largest interval number
   Header header{};
-  Taker taker(code.work.codes, 0);
+  BitReader reader(code.args.codes, 0);
   bool good = true;
   const auto enter = [&](uint64_t bucket, uint32_t k) {
     header = header_at(bucket);
-    const uint64_t inside = k == 0 ? place.inside * header.width : 0;
-    taker = Taker(code.work.codes, code.levels * 8 + header.bit + inside);
+    const uint64_t inside = k == 0 ? position.inside * header.width : 0;
+    reader = BitReader(code.args.codes, code.levels * 8 + header.bit + inside);
   };
-  groups.ForEight(place, count, enter, [&](uint32_t k) {
+  groups.ForEight(position, count, enter, [&](uint32_t k) {
     v->x[k] = 0;
     if (k >= count) return;
-    const uint32_t number = taker.Take(header.width);
+    const uint32_t number = reader.Read(header.width);
     if (!(header.unit > 0)) {
       good = good && number == 0;
     } else if (intervals != 0) {
-      v->x[k] = QsgdValue(2 * static_cast<int32_t>(number) - most, header.unit);
+      v->x[k] = QsgdValue(2 * static_cast<int32_t>(number) - last_interval, header.unit);
     } else {
       v->x[k] = QsgdValue(QsgdSigned(number, header.minus, header.last, &good), header.unit);
     }
@@ -178,16 +181,16 @@ __device__ bool ReadEight(const CodeOfPart& code, const GroupsOfTile& groups,
   return good;
 }
 
-__global__ void __launch_bounds__(kThreads) ReadTiles(Work work) {
-  __shared__ Header headers[kMostLarge];
-  const Tile tile = work.tiling.tiles[blockIdx.x];
-  const CodeOfPart code(work, tile.part);
+__global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
+  __shared__ Header headers[kMaxLarge];
+  const Tile tile = args.tiling.tiles[blockIdx.x];
+  const CodeOfPart code(args, tile.part);
   const GroupsOfTile groups(code.size, tile.index);
   const uint64_t begin = uint64_t{tile.index} * kTile;
   const uint64_t first_bucket = groups.At(0).group;
   const bool large = code.size >= kLargeBucket;
   if (large && code.good) {
-    for (uint32_t i = threadIdx.x; i < kMostLarge; i += kThreads) {
+    for (uint32_t i = threadIdx.x; i < kMaxLarge; i += kThreads) {
       const uint64_t bucket = first_bucket + i;
       const bool here = bucket < code.buckets && bucket * code.size < begin + kTile;
       if (here) headers[i] = HeaderOf(code, bucket);
@@ -207,21 +210,21 @@ __global__ void __launch_bounds__(kThreads) ReadTiles(Work work) {
     const uint32_t count = EightOf(code.part.count - at);
     Eight v;
     if (!ReadEight(code, groups, groups.At(first), count, header_at, &v)) code.Refuse();
-    Store(v, work.arena + code.part.begin + at, count);
+    Store(v, args.arena + code.part.begin + at, count);
   }
 }
 
 }  // namespace
 
 int ReadQsgdOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* codes,
-                     const QsgdRule& rule, const GroupedPart* groups, const CodePlace* places,
+                     const QsgdRule& rule, const GroupedPart* groups, const CodeRange* ranges,
                      uint64_t* bits, float* arena, uint32_t* bad) {
-  const Work work{tiling, codes, rule, groups, places, bits, arena, bad};
+  const DecodeArgs args{tiling, codes, rule, groups, ranges, bits, arena, bad};
   if (rule.bits == 0) {
-    const int found = Launch(FindBuckets, tiling.tile_count, kThreads, stream, work);
+    const int found = Launch(FindBuckets, tiling.tile_count, kThreads, stream, args);
     if (found != 0) return found;
   }
-  return Launch(ReadTiles, tiling.tile_count, kThreads, stream, work);
+  return Launch(ReadTiles, tiling.tile_count, kThreads, stream, args);
 }
 
 }  // namespace tern::kernels

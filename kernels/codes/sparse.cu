@@ -1,8 +1,10 @@
-// Codes of few elements on a GPU, of many tensors in two launches:
+// Encodes sparse tensors on a GPU, many of them in two launches:
 //
-//   MarkTiles   a thread block a tile: which elements are sent. The last block of a chunk adds up
-//               where each part's directory and each tile's body begin
-//   WriteTiles  a thread block a tile: its body, and what is sent is forgotten
+//   MarkTiles   marks the elements to send. The last block of a chunk writes the directories and
+//               finds where each tile's body begins
+//   WriteTiles  writes bodies, and clears sent elements from the memory
+//
+// One thread block per tile.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/code_bytes.cuh"
@@ -19,14 +21,16 @@ constexpr uint32_t kWarps = kThreads / 32;
 constexpr uint32_t kWords = kTile / 32;  // of a tile's mask
 static_assert(kTile == kSparseBlock && kWords == 2 * kThreads);
 
-// Of a block of which k are not zero: what its directory says.
+// The directory entry of a block with k non-zeros.
 __device__ uint32_t EntryOf(uint32_t k, uint32_t length) {
   return IsSparseDense(k, length) ? length : k;
 }
 
-// By the last block of a chunk: directories, and where bodies begin.
-__device__ void PlanChunk(const DeviceTiling& tiling, uint32_t c, const SparseRoom& room,
-                          uint64_t* row, uint8_t* out, uint64_t* sizes) {
+// Writes the directories of a chunk and finds where its bodies begin. Run by the chunk's last
+// block.
+__device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
+                            const SparseWorkspace& workspace, uint64_t* row, uint8_t* out,
+                            uint64_t* sizes) {
   const TiledChunk chunk = tiling.chunks[c];
   uint64_t at = chunk.out;
   for (uint32_t p = chunk.part_begin; p < chunk.part_end; ++p) {
@@ -39,22 +43,22 @@ __device__ void PlanChunk(const DeviceTiling& tiling, uint32_t c, const SparseRo
       uint64_t size = 0;
       if (i < tiles) {
         const uint32_t length = CountOf(part.part, i);
-        const uint32_t entry = EntryOf(LoadFresh(room.sent + part.tile_begin + i), length);
+        const uint32_t entry = EntryOf(LoadFresh(workspace.sent + part.tile_begin + i), length);
         directory[i * kSparseEntry] = static_cast<uint8_t>(entry);
         directory[i * kSparseEntry + 1] = static_cast<uint8_t>(entry >> 8);
         size = SparseBodySize(entry, length);
       }
       uint64_t total;
       const uint64_t before = SumBefore<kThreads>(size, row, &total);
-      if (i < tiles) room.bodies[part.tile_begin + i] = at + before;
+      if (i < tiles) workspace.bodies[part.tile_begin + i] = at + before;
       at += total;
     }
   }
   if (threadIdx.x == 0) sizes[c] = at - chunk.out;
 }
 
-// The mask of a tile's first `count` elements; how many are sent of those that this lane's words
-// have. A warp takes half of the tile.
+// Writes the mask of a tile's first `count` elements. Returns how many of them are sent, counting
+// only this lane's words. A warp takes half of the tile.
 __device__ uint32_t Mark(const float* v, uint32_t count, float threshold, uint32_t* mask) {
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint32_t ones = 0;
@@ -74,76 +78,77 @@ __device__ uint32_t Mark(const float* v, uint32_t count, float threshold, uint32
 }
 
 __global__ void __launch_bounds__(kThreads)
-    MarkTiles(const float* arena, DeviceTiling tiling, const float* thresholds, SparseRoom room,
-              uint8_t* out, uint64_t* sizes) {
+    MarkTiles(const float* arena, DeviceTiling tiling, const float* thresholds,
+              SparseWorkspace workspace, uint8_t* out, uint64_t* sizes) {
   __shared__ uint32_t counts[kWarps];
   __shared__ uint64_t row[kWarps];
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
   const uint32_t ones =
       Mark(arena + part.begin + uint64_t{tile.index} * kTile, CountOf(part, tile.index),
-           thresholds[tile.part], room.masks + uint64_t{blockIdx.x} * kWords);
+           thresholds[tile.part], workspace.masks + uint64_t{blockIdx.x} * kWords);
   uint32_t sent;
   SumBefore<kThreads>(ones, counts, &sent);
-  if (threadIdx.x == 0) room.sent[blockIdx.x] = sent;
+  if (threadIdx.x == 0) workspace.sent[blockIdx.x] = sent;
   const TiledChunk chunk = tiling.chunks[part.chunk];
-  if (IsLastOf(room.done + part.chunk, chunk.tile_end - chunk.tile_begin))
-    PlanChunk(tiling, part.chunk, room, row, out, sizes);
+  if (IsLastOf(workspace.done + part.chunk, chunk.tile_end - chunk.tile_begin))
+    LayOutChunk(tiling, part.chunk, workspace, row, out, sizes);
 }
 
-// REQUIRES zeros there, value < 2^16.
+// REQUIRES zero bits at the target, value < 2^16.
 __device__ void PutBits(uint32_t* row, uint32_t at, uint32_t value) {
   atomicOr(row + at / 32, value << at % 32);
   if (at % 32 > 16) atomicOr(row + at / 32 + 1, value >> (32 - at % 32));
 }
 
-// A tile, its mask, and where its body goes.
+// A tile, its mask, and the target of its body.
 struct SparseTile {
   const float* v;
   const uint32_t* mask;
   uint8_t* body;
-  float* accumulated;  // these may be null
+  float* accumulated;  // accumulated, momentum: may be null
   float* momentum;
 
-  __device__ void Forget(uint32_t place) const {
-    if (accumulated != nullptr) accumulated[place] = 0;
-    if (momentum != nullptr) momentum[place] = 0;
+  __device__ void ClearMemory(uint32_t position) const {
+    if (accumulated != nullptr) accumulated[position] = 0;
+    if (momentum != nullptr) momentum[position] = 0;
   }
   __device__ void WriteDense(uint32_t length) const {
     for (uint32_t i = threadIdx.x; i < length; i += kThreads) {
       const bool is_sent = (mask[i / 32] >> i % 32 & 1) != 0;
       StoreFloat(is_sent ? v[i] : 0, body + sizeof(float) * i);
-      if (is_sent) Forget(i);
+      if (is_sent) ClearMemory(i);
     }
   }
-  // The ones of word w of the mask, of which the first is the i-th that is sent of k.
+  // Writes the elements of word w of the mask. The first of them is number i of the k that are
+  // sent.
   __device__ void WriteWord(uint32_t w, uint32_t i, uint32_t k, const SparseForm& form,
                             uint32_t* row) const {
     const uint32_t upper = k * form.low_bits, low_mask = (1u << form.low_bits) - 1;
     if (form.bitmap) row[w] = mask[w];
     for (uint32_t word = mask[w]; word != 0; word &= word - 1, ++i) {
-      const uint32_t place = w * 32 + static_cast<uint32_t>(__ffs(static_cast<int>(word))) - 1;
+      const uint32_t position = w * 32 + static_cast<uint32_t>(__ffs(static_cast<int>(word))) - 1;
       if (!form.bitmap) {
-        PutBits(row, i * form.low_bits, place & low_mask);
-        PutBits(row, upper + (place >> form.low_bits) + i, 1);
+        PutBits(row, i * form.low_bits, position & low_mask);
+        PutBits(row, upper + (position >> form.low_bits) + i, 1);
       }
-      StoreFloat(v[place], body + form.bytes + sizeof(float) * i);
-      Forget(place);
+      StoreFloat(v[position], body + form.bytes + sizeof(float) * i);
+      ClearMemory(position);
     }
   }
 };
 
 __global__ void __launch_bounds__(kThreads)
-    WriteTiles(const float* arena, DeviceTiling tiling, SparseMemory memory, SparseRoom room,
-               uint8_t* out) {
+    WriteTiles(const float* arena, DeviceTiling tiling, SparseMemory memory,
+               SparseWorkspace workspace, uint8_t* out) {
   __shared__ uint32_t row[kWords + 1];
   __shared__ uint32_t counts[kWarps];
   const Tile here = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[here.part].part;
   const uint64_t begin = part.begin + uint64_t{here.index} * kTile;
-  const uint32_t length = CountOf(part, here.index), k = room.sent[blockIdx.x];
-  const SparseTile tile{arena + begin, room.masks + uint64_t{blockIdx.x} * kWords,
-                        out + room.bodies[blockIdx.x],
+  const uint32_t length = CountOf(part, here.index), k = workspace.sent[blockIdx.x];
+  const SparseTile tile{arena + begin, workspace.masks + uint64_t{blockIdx.x} * kWords,
+                        out + workspace.bodies[blockIdx.x],
                         memory.accumulated == nullptr ? nullptr : memory.accumulated + begin,
                         memory.momentum == nullptr ? nullptr : memory.momentum + begin};
   for (uint32_t w = threadIdx.x; w <= kWords; w += kThreads) row[w] = 0;
@@ -166,12 +171,13 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 int SparseOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
-                   const float* thresholds, const SparseMemory& memory, const SparseRoom& room,
-                   uint8_t* out, uint64_t* sizes) {
+                   const float* thresholds, const SparseMemory& memory,
+                   const SparseWorkspace& workspace, uint8_t* out, uint64_t* sizes) {
   const int marked = Launch(MarkTiles, tiling.tile_count, kThreads, stream, arena, tiling,
-                            thresholds, room, out, sizes);
+                            thresholds, workspace, out, sizes);
   if (marked != 0) return marked;
-  return Launch(WriteTiles, tiling.tile_count, kThreads, stream, arena, tiling, memory, room, out);
+  return Launch(WriteTiles, tiling.tile_count, kThreads, stream, arena, tiling, memory, workspace,
+                out);
 }
 
 }  // namespace tern::kernels

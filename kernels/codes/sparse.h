@@ -11,19 +11,19 @@
 
 namespace tern::kernels {
 
-// What a memory holds back, in arenas parallel to the coded one. Sent elements become 0 in both
-// arrays: the Keep of dgc_memory.h, and of error_feedback.h for codes that send floats. Each may be
-// null; without masking, the momentum is null.
+// A memory's arenas, parallel to the coded one. Sent elements become 0 in both arrays, as Keep of
+// dgc_memory.h does, and that of error_feedback.h for codes that send floats. Each may be null;
+// without masking, the momentum is null.
 struct SparseMemory {
   float* accumulated = nullptr;
   float* momentum = nullptr;
 };
 
 // Workspace. Uninitialized, except `done`: zeroed counters, reset on return.
-struct SparseRoom {
+struct SparseWorkspace {
   uint32_t* masks = nullptr;   // kTile / 32 per tile
   uint32_t* sent = nullptr;    // per tile
-  uint64_t* bodies = nullptr;  // per tile: the byte of `out` at which its body begins
+  uint64_t* bodies = nullptr;  // per tile: byte offset of its body in `out`
   uint32_t* done = nullptr;    // per chunk
 };
 
@@ -32,14 +32,14 @@ struct SparseRoom {
 // Two launches.
 [[nodiscard]] int SparseOnDevice(DeviceStream stream, const float* arena,
                                  const DeviceTiling& tiling, const float* thresholds,
-                                 const SparseMemory& memory, const SparseRoom& room, uint8_t* out,
-                                 uint64_t* sizes);
+                                 const SparseMemory& memory, const SparseWorkspace& workspace,
+                                 uint8_t* out, uint64_t* sizes);
 
 // Decodes codes, or sums, into their parts of the arena. `bodies`: workspace, one word per tile.
 // Increments *bad for codes that Codec::Decode refuses; the values of those parts are unspecified.
 // Two launches.
 [[nodiscard]] int ReadSparseOnDevice(DeviceStream stream, const DeviceTiling& tiling,
-                                     const uint8_t* codes, const CodePlace* places,
+                                     const uint8_t* codes, const CodeRange* ranges,
                                      uint64_t* bodies, float* arena, uint32_t* bad);
 
 }  // namespace tern::kernels

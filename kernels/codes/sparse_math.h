@@ -1,4 +1,4 @@
-// The form of blocks of sparse codes (common/codec/sparse.h), with the same arithmetic on CPU and
+// The layout of blocks of sparse codes (common/codec/sparse.h), with the same arithmetic on CPU and
 // GPU.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace tern::kernels {
 constexpr uint32_t kSparseBlock = 4096;
 constexpr uint32_t kSparseEntry = 2;  // bytes of the directory per block
 
-// How the places of k of `length` elements are coded.
+// How the positions of k out of `length` elements are coded.
 struct SparseForm {
   bool bitmap = false;
   uint32_t low_bits = 0;  // l
@@ -32,7 +32,7 @@ TERN_HOST_DEVICE bool IsSparseDense(uint32_t k, uint32_t length) {
   return k != 0 && 4 * length <= 4 * k + SparseFormOf(k, length).bytes;
 }
 
-// The bytes of a block of floats whose directory entry is k.
+// The size in bytes of a block of floats whose directory entry is k.
 TERN_HOST_DEVICE uint32_t SparseBodySize(uint32_t k, uint32_t length) {
   if (k == 0) return 0;
   return 4 * k + (k == length ? 0 : SparseFormOf(k, length).bytes);

@@ -1,7 +1,7 @@
-// Codes of few elements to floats on a GPU, in two launches:
+// Decodes sparse codes on a GPU, in two launches:
 //
-//   FindTiles  the thread block of a part's first tile: where each tile's body begins
-//   ReadTiles  a thread block a tile
+//   FindTiles  finds where each tile's body begins; one thread block per part
+//   ReadTiles  decodes; one thread block per tile
 #include <cuda_runtime.h>
 
 #include "kernels/codes/code_bytes.cuh"
@@ -16,71 +16,72 @@ namespace {
 constexpr uint32_t kThreads = 64;
 constexpr uint32_t kWarps = kThreads / 32;
 constexpr uint32_t kWords = kTile / 32;
-constexpr uint64_t kNoBody = ~uint64_t{0};  // of a part's first tile: the part has no code
+// In `bodies` of a part's first tile: the part's code is invalid.
+constexpr uint64_t kNoBody = ~uint64_t{0};
 
-struct Work {
+struct DecodeArgs {
   DeviceTiling tiling;
   const uint8_t* codes;
-  const CodePlace* places;
+  const CodeRange* ranges;
   uint64_t* bodies;
   float* arena;
   uint32_t* bad;
 };
 
-__device__ uint32_t EntryOf(const Work& work, uint32_t part, uint32_t tile) {
-  const uint8_t* entry = work.codes + work.places[part].begin + uint64_t{tile} * kSparseEntry;
+__device__ uint32_t EntryOf(const DecodeArgs& args, uint32_t part, uint32_t tile) {
+  const uint8_t* entry = args.codes + args.ranges[part].begin + uint64_t{tile} * kSparseEntry;
   return entry[0] | uint32_t{entry[1]} << 8;
 }
 
-__global__ void __launch_bounds__(kThreads) FindTiles(Work work) {
+__global__ void __launch_bounds__(kThreads) FindTiles(DecodeArgs args) {
   __shared__ uint64_t row[kWarps];
   __syncwarp();
-  const Tile tile = work.tiling.tiles[blockIdx.x];
+  const Tile tile = args.tiling.tiles[blockIdx.x];
   if (tile.index != 0) return;
-  const TiledPart part = work.tiling.parts[tile.part];
-  const CodePlace place = work.places[tile.part];
+  const TiledPart part = args.tiling.parts[tile.part];
+  const CodeRange range = args.ranges[tile.part];
   const uint32_t tiles = TilesOf(part.part.count);
   const uint64_t directory = uint64_t{tiles} * kSparseEntry;
-  // Of a tile that sends more than it has: more than any code has in all.
+  // The size of a tile with an invalid entry: more than any valid code takes.
   constexpr uint64_t kTooMuch = uint64_t{1} << 40;
   uint64_t at = directory;
-  for (uint32_t begin = 0; begin < tiles && directory <= place.size; begin += kThreads) {
+  for (uint32_t begin = 0; begin < tiles && directory <= range.size; begin += kThreads) {
     const uint32_t i = begin + threadIdx.x;
     uint64_t size = 0;
     if (i < tiles) {
-      const uint32_t entry = EntryOf(work, tile.part, i), length = CountOf(part.part, i);
+      const uint32_t entry = EntryOf(args, tile.part, i), length = CountOf(part.part, i);
       size = entry <= length ? SparseBodySize(entry, length) : kTooMuch;
     }
     uint64_t total;
     const uint64_t before = SumBefore<kThreads>(size, row, &total);
-    if (i < tiles) work.bodies[part.tile_begin + i] = place.begin + at + before;
+    if (i < tiles) args.bodies[part.tile_begin + i] = range.begin + at + before;
     at += total;
   }
   __syncthreads();
-  if (threadIdx.x == 0 && at != place.size) {
-    work.bodies[part.tile_begin] = kNoBody;
-    atomicAdd(work.bad, 1u);
+  if (threadIdx.x == 0 && at != range.size) {
+    args.bodies[part.tile_begin] = kNoBody;
+    atomicAdd(args.bad, 1u);
   }
 }
 
 __device__ bool IsFinite(float x) { return fabsf(x) < INFINITY; }
 
-// What the threads of a block share while they read a tile.
+// Shared memory of the threads that decode a tile.
 struct Shared {
-  uint32_t row[kWords + 1];  // of places
+  uint32_t row[kWords + 1];  // coded positions
   uint32_t counts[kWarps];
-  uint16_t places[kTile];
+  uint16_t positions[kTile];
   uint32_t refused;
 };
 
-// A tile's body, and where its floats go.
+// A tile's body, and the target of its floats.
 struct SparseTile {
   const uint8_t* codes;
   uint64_t body;
   uint32_t k, length;
   float* x;
 
-  // Whether the block is one of these.
+  // Decodes a block that is written in full. Returns false if it is invalid.
   __device__ bool ReadDense(uint32_t* counts) const {
     uint32_t sent = 0, refused = 0;
     for (uint32_t i = threadIdx.x; i < length; i += kThreads) {
@@ -101,32 +102,33 @@ struct SparseTile {
       row[w] = word;
     }
   }
-  // Of the row's ones from bit `upper` on, those that are in word w: places[i, ...). Whether all
-  // are places.
+  // Decodes the positions whose ones (from bit `upper` on) are in word w of the row, to
+  // shared->positions[i, ...). Returns false if one is invalid.
   __device__ bool ReadWord(uint32_t w, uint32_t word, uint32_t i, const SparseForm& form,
                            Shared* shared) const {
     const uint32_t upper = form.bitmap ? 0 : k * form.low_bits;
     const uint32_t low_mask = (1u << form.low_bits) - 1;
     bool good = true;
     for (; word != 0 && i < k; word &= word - 1, ++i) {
-      uint32_t place = w * 32 + static_cast<uint32_t>(__ffs(static_cast<int>(word))) - 1 - upper;
+      uint32_t position = w * 32 + static_cast<uint32_t>(__ffs(static_cast<int>(word))) - 1 - upper;
       if (!form.bitmap) {
         const uint32_t at = i * form.low_bits;
         const uint64_t low = shared->row[at / 32] | uint64_t{shared->row[at / 32 + 1]} << 32;
-        place = (place - i) << form.low_bits | (static_cast<uint32_t>(low >> at % 32) & low_mask);
+        position =
+            (position - i) << form.low_bits | (static_cast<uint32_t>(low >> at % 32) & low_mask);
       }
-      good = good && place < length;
-      shared->places[i] = static_cast<uint16_t>(place);
+      good = good && position < length;
+      shared->positions[i] = static_cast<uint16_t>(position);
     }
     return good;
   }
-  // Of word w of the row, the ones from bit `upper` on.
+  // The ones of word w of the row from bit `upper` on.
   __device__ static uint32_t OnesFrom(uint32_t upper, uint32_t w, uint32_t word) {
     if (w * 32 >= upper) return word;
     return upper - w * 32 >= 32 ? 0 : word >> upper % 32 << upper % 32;
   }
-  // The places of the k elements, to shared memory; this thread's part of whether they are such.
-  __device__ bool ReadPlaces(const SparseForm& form, Shared* shared) const {
+  // Decodes the k positions to shared memory. Returns false if this thread found an invalid one.
+  __device__ bool ReadPositions(const SparseForm& form, Shared* shared) const {
     const uint32_t upper = form.bitmap ? 0 : k * form.low_bits, w = 2 * threadIdx.x;
     const uint32_t first = OnesFrom(upper, w, shared->row[w]);
     const uint32_t second = OnesFrom(upper, w + 1, shared->row[w + 1]);
@@ -134,58 +136,59 @@ struct SparseTile {
     uint32_t total;
     const uint32_t before =
         SumBefore<kThreads>(ones + static_cast<uint32_t>(__popc(second)), shared->counts, &total);
-    // A one among the unused bits would be a place beyond the last.
+    // A one among the unused bits gives a position at or beyond `length`.
     bool good = total == k;
     good = ReadWord(w, first, before, form, shared) && good;
     return ReadWord(w + 1, second, before + ones, form, shared) && good;
   }
-  __device__ bool ReadFew(Shared* shared) const {
+  __device__ bool ReadSparse(Shared* shared) const {
     const SparseForm form = SparseFormOf(k, length);
     LoadRow(form, shared->row);
     if (threadIdx.x == 0) shared->refused = IsSparseDense(k, length) ? 1 : 0;
     for (uint32_t i = threadIdx.x; i < length; i += kThreads) x[i] = 0;
     __syncthreads();
-    bool good = ReadPlaces(form, shared);
+    bool good = ReadPositions(form, shared);
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < k && good; i += kThreads) {
       const float value = LoadFloat(codes, body + form.bytes + sizeof(float) * i);
-      good = IsFinite(value) && value != 0 && (i == 0 || shared->places[i - 1] < shared->places[i]);
+      good = IsFinite(value) && value != 0 &&
+             (i == 0 || shared->positions[i - 1] < shared->positions[i]);
     }
     if (!good) atomicOr(&shared->refused, 1u);
     __syncthreads();
     if (shared->refused != 0) return false;
     for (uint32_t i = threadIdx.x; i < k; i += kThreads)
-      x[shared->places[i]] = LoadFloat(codes, body + form.bytes + sizeof(float) * i);
+      x[shared->positions[i]] = LoadFloat(codes, body + form.bytes + sizeof(float) * i);
     return true;
   }
 };
 
-__global__ void __launch_bounds__(kThreads) ReadTiles(Work work) {
+__global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
   __shared__ Shared shared;
   __syncwarp();
-  const Tile here = work.tiling.tiles[blockIdx.x];
-  const TiledPart part = work.tiling.parts[here.part];
-  if (work.bodies[part.tile_begin] == kNoBody) return;
-  const SparseTile tile{work.codes, work.bodies[blockIdx.x], EntryOf(work, here.part, here.index),
+  const Tile here = args.tiling.tiles[blockIdx.x];
+  const TiledPart part = args.tiling.parts[here.part];
+  if (args.bodies[part.tile_begin] == kNoBody) return;
+  const SparseTile tile{args.codes, args.bodies[blockIdx.x], EntryOf(args, here.part, here.index),
                         CountOf(part.part, here.index),
-                        work.arena + part.part.begin + uint64_t{here.index} * kTile};
+                        args.arena + part.part.begin + uint64_t{here.index} * kTile};
   bool good = true;
   if (tile.k == 0) {
     for (uint32_t i = threadIdx.x; i < tile.length; i += kThreads) tile.x[i] = 0;
   } else {
-    good = tile.k == tile.length ? tile.ReadDense(shared.counts) : tile.ReadFew(&shared);
+    good = tile.k == tile.length ? tile.ReadDense(shared.counts) : tile.ReadSparse(&shared);
   }
-  if (threadIdx.x == 0 && !good) atomicAdd(work.bad, 1u);
+  if (threadIdx.x == 0 && !good) atomicAdd(args.bad, 1u);
 }
 
 }  // namespace
 
 int ReadSparseOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* codes,
-                       const CodePlace* places, uint64_t* bodies, float* arena, uint32_t* bad) {
-  const Work work{tiling, codes, places, bodies, arena, bad};
-  const int found = Launch(FindTiles, tiling.tile_count, kThreads, stream, work);
+                       const CodeRange* ranges, uint64_t* bodies, float* arena, uint32_t* bad) {
+  const DecodeArgs args{tiling, codes, ranges, bodies, arena, bad};
+  const int found = Launch(FindTiles, tiling.tile_count, kThreads, stream, args);
   if (found != 0) return found;
-  return Launch(ReadTiles, tiling.tile_count, kThreads, stream, work);
+  return Launch(ReadTiles, tiling.tile_count, kThreads, stream, args);
 }
 
 }  // namespace tern::kernels

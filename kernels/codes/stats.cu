@@ -1,4 +1,4 @@
-// stats.h on a GPU: a block of 4096 elements is a thread block, its lanes are threads.
+// stats.h on a GPU: a thread block takes a block of 4096 elements, a thread a lane.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/stats.h"
@@ -17,23 +17,24 @@ __device__ void Add(const DeviceStats& more, DeviceStats* to) {
   to->finite &= more.finite;
 }
 
-// One lane of a tile.
-struct Lane {
+// The statistics of one lane of a tile.
+struct LaneStats {
   __device__ void Add(float value) {
     const double wide = value;
     sum += wide;
-    sum_squares = fma(wide, wide, sum_squares);  // the square is exact in double: fused or not
+    // The square is exact in double, so fusing changes nothing.
+    sum_squares = fma(wide, wide, sum_squares);
     max_abs = fmaxf(max_abs, fabsf(value));
     zero = fmaf(value, 0, zero);
   }
   __device__ DeviceStats Get() const { return {sum, sum_squares, max_abs, zero == 0 ? 1u : 0u}; }
 
   double sum = 0, sum_squares = 0;
-  float max_abs = 0, zero = 0;  // NaN where a value is not finite
+  float max_abs = 0, zero = 0;  // zero: NaN if a value is not finite
 };
 
-__device__ DeviceStats Gather(const float* x, uint32_t count) {
-  Lane lane;
+__device__ DeviceStats StatsOfLane(const float* x, uint32_t count) {
+  LaneStats lane;
   if (count == kTile) {
     const float* at = x + threadIdx.x;
 #pragma unroll 8
@@ -45,14 +46,15 @@ __device__ DeviceStats Gather(const float* x, uint32_t count) {
   return lane.Get();
 }
 
-__device__ DeviceStats FromBehind(const DeviceStats& mine, uint32_t lanes) {
+__device__ DeviceStats ShuffleDown(const DeviceStats& mine, uint32_t lanes) {
   return {__shfl_down_sync(kAllLanes, mine.sum, lanes),
           __shfl_down_sync(kAllLanes, mine.sum_squares, lanes),
           __shfl_down_sync(kAllLanes, mine.max_abs, lanes),
           __shfl_down_sync(kAllLanes, mine.finite, lanes)};
 }
 
-// Those of all lanes, for the first of them. Between two folds that share `lanes` all meet.
+// Folds the statistics of all lanes into lane 0. REQUIRES a barrier between two calls that share
+// `lanes`.
 __device__ DeviceStats Fold(DeviceStats mine, DeviceStats* lanes) {
   const uint32_t lane = threadIdx.x;
   uint32_t half = kLanes / 2;
@@ -62,12 +64,12 @@ __device__ DeviceStats Fold(DeviceStats mine, DeviceStats* lanes) {
     if (lane < half) Add(lanes[lane + half], &mine);
   }
   if (lane >= 32) return mine;
-  for (; half > 0; half /= 2) Add(FromBehind(mine, half), &mine);
+  for (; half > 0; half /= 2) Add(ShuffleDown(mine, half), &mine);
   return mine;
 }
 
-// A lane's of the tiles of a part. So many are on their way at once that the last block of a large
-// part does not wait for one after the other.
+// One lane's share of the sum over a part's tiles. Loads several tiles before it uses the first, so
+// that their latencies overlap.
 __device__ DeviceStats AddTiles(const DeviceStats* partial, uint32_t tiles) {
   constexpr uint32_t kAtOnce = 4;
   DeviceStats mine{0, 0, 0, 1};
@@ -94,7 +96,7 @@ __global__ void __launch_bounds__(kLanes)
   const TiledPart part = tiling.parts[tile.part];
   const uint64_t begin = uint64_t{tile.index} * kTile;
   const DeviceStats sum =
-      Fold(Gather(arena + part.part.begin + begin, CountOf(part.part, tile.index)), lanes);
+      Fold(StatsOfLane(arena + part.part.begin + begin, CountOf(part.part, tile.index)), lanes);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
   const uint32_t tiles = TilesOf(part.part.count);
   if (!IsLastOf(done + tile.part, tiles)) return;

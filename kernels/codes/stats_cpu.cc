@@ -13,7 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SCALAR  // one lane: nothing to gain over the reference
+#if HWY_TARGET == HWY_SCALAR  // with one lane, vector code is no faster than the reference
 
 Stats ComputeStats(const float* x, size_t n) { return ComputeStatsRef(x, n); }
 
@@ -21,7 +21,7 @@ Stats ComputeStats(const float* x, size_t n) { return ComputeStatsRef(x, n); }
 
 constexpr size_t kBlock = 4096;
 constexpr size_t kLanes = 128;
-constexpr size_t kAhead = kBlock;  // elements fetched ahead
+constexpr size_t kPrefetchElements = kBlock;  // elements to prefetch
 constexpr int32_t kInfinityBits = 0x7F800000;
 
 struct BlockSums {
@@ -36,10 +36,10 @@ double Fold(double* lanes) {
   return lanes[0];
 }
 
-// Four vectors of lanes down all rows of a block: what fits in the registers of every target.
-// Returns the largest magnitude's bits, which order as magnitudes do; infinity or above: not
-// finite. `next` is fetched meanwhile, as many floats as the strip has: the rows of a strip are too
-// far apart for the hardware to see where it goes.
+// Adds four vectors of lanes over all rows of a block; four fit in the registers of every target.
+// Returns the bits of the largest magnitude, which order as magnitudes do; at least those of
+// infinity if a value is not finite. Prefetches as many floats from `next` as it reads, because the
+// rows of a strip are too far apart for a hardware prefetcher.
 int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, double* squares) {
   const hn::CappedTag<double, 8> d;
   const hn::Rebind<float, decltype(d)> df;
@@ -53,7 +53,7 @@ int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, do
     const auto v = hn::LoadU(df, p);
     const auto wide = hn::PromoteTo(d, v);
     s = hn::Add(s, wide);
-    q = hn::MulAdd(wide, wide, q);  // the square is exact in double: fused or not, the same
+    q = hn::MulAdd(wide, wide, q);  // the square is exact in double, so fusing changes nothing
     m = hn::Max(m, hn::And(hn::BitCast(di, v), magnitude));
   };
   for (size_t row = 0; row < rows; ++row, x += kLanes) {
@@ -75,13 +75,13 @@ int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, do
   return hn::GetLane(hn::MaxOfLanes(di, hn::Max(m0, m1)));
 }
 
-// Block `block` into its lane of `all`.
+// Adds block `block` to its lane of `all`.
 void AddBlock(const float* x, size_t rows, size_t block, BlockSums* all, int32_t* max_bits) {
   const size_t strip = 4 * hn::Lanes(hn::CappedTag<double, 8>());
   BlockSums sums;
   for (size_t lane = 0; lane < kLanes; lane += strip) {
-    const int32_t bits =
-        AddStrip(x + lane, x + kAhead + rows * lane, rows, sums.sum + lane, sums.squares + lane);
+    const int32_t bits = AddStrip(x + lane, x + kPrefetchElements + rows * lane, rows,
+                                  sums.sum + lane, sums.squares + lane);
     if (bits > *max_bits) *max_bits = bits;
   }
   all->sum[block % kLanes] += Fold(sums.sum);

@@ -1,8 +1,10 @@
 // Ternary codes on a GPU, of many tensors in two launches:
 //
-//   CodeTiles    a thread block a tile: its mask, and its signs one after the other. The last block
-//                of a chunk adds up where each part and each tile's signs begin
-//   PlaceTiles   puts both where they belong in the code of the chunk
+//   CodeTiles   encodes a tile's mask and packed signs to the workspace. The last block of a chunk
+//               finds where each part and each tile's signs begin
+//   WriteTiles  copies both to the code of the chunk
+//
+// One thread block per tile.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/ternary.h"
@@ -18,94 +20,97 @@ constexpr uint32_t kThreads = 128;
 constexpr uint32_t kWarps = kThreads / 32;
 constexpr uint32_t kTileBytes = kTile / 8;  // of a mask
 
-__device__ uint64_t BytesOf(uint64_t bits) { return (bits + 7) / 8; }
+__device__ uint64_t BytesForBits(uint64_t bits) { return (bits + 7) / 8; }
 
-// A thread's elements: an eight of every turn, the codes of a byte of the mask.
-constexpr uint32_t kTurns = kTileBytes / kThreads;
-static_assert(kTurns == 4, "a thread's codes are a word");
+// A thread encodes four runs of eight elements, one per pass over the tile; each run's codes are a
+// byte of the mask.
+constexpr uint32_t kPasses = kTileBytes / kThreads;
+static_assert(kPasses == 4, "a thread's codes are a word");
 
 struct Elements {
-  const float* from;   // the first of the tile, in the arena
-  uint32_t count;      // of the tile
-  uint64_t of_tensor;  // the first of the tile, in its tensor
-  __device__ uint32_t First(uint32_t turn) const {
-    return (turn * kThreads + threadIdx.x) * kEight;
+  const float* from;      // the tile's first element, in the arena
+  uint32_t count;         // elements of the tile
+  uint64_t tensor_begin;  // index of the tile's first element in its tensor
+  __device__ uint32_t First(uint32_t pass) const {
+    return (pass * kThreads + threadIdx.x) * kEight;
   }
-  // How many there are from First(turn) on, of eight.
-  __device__ uint32_t Count(uint32_t turn) const {
-    const uint32_t first = First(turn);
+  // How many elements the run at First(pass) has, at most eight.
+  __device__ uint32_t Count(uint32_t pass) const {
+    const uint32_t first = First(pass);
     return first < count ? EightOf(count - first) : 0;
   }
 };
 
-// Those that the quick test could not tell; few, so it is one loop for all of them.
-__device__ uint32_t FireSlowly(const Elements& elements, uint32_t unsure, const TernaryScale& scale,
-                               const NoiseKey& key) {
+// Decides the elements that the quick test left unsure. They are few, so all share one loop.
+__device__ uint32_t DecideExactly(const Elements& elements, uint32_t unsure,
+                                  const TernaryScale& scale, const NoiseKey& key) {
   uint32_t fires = 0;
   while (unsure != 0) {
     const auto place = static_cast<uint32_t>(__ffs(static_cast<int>(unsure))) - 1;
     unsure &= unsure - 1;
     const uint32_t i = elements.First(place / kEight) + place % kEight;
     if (i < elements.count &&
-        Fires(elements.from[i], scale.scaler, scale.clip, key, elements.of_tensor + i))
+        Fires(elements.from[i], scale.scaler, scale.clip, key, elements.tensor_begin + i))
       fires |= 1u << place;
   }
   return fires;
 }
 
 struct Codes {
-  uint32_t fires, negative;  // bit k of byte `turn`: element k of an eight
+  uint32_t fires, negative;  // bit k of byte `pass`: element k of a run
 };
 
-// Two turns' loads are on their way at once; with all four a block would take registers that more
-// blocks need more.
+// Loads the runs of two passes at once. Loading all four would take registers and so reduce the
+// number of resident blocks.
 __device__ Codes CodeThreads(const Elements& elements, const TernaryScale& scale,
                              const NoiseKey& key) {
   constexpr uint32_t kAtOnce = 2;
   const QuickScale by = QuickScaleOf(scale.scaler, scale.clip);
   QuickCodes all;
 #pragma unroll 1
-  for (uint32_t turn = 0; turn < kTurns; turn += kAtOnce) {
+  for (uint32_t pass = 0; pass < kPasses; pass += kAtOnce) {
     Eight g[kAtOnce];
 #pragma unroll
     for (uint32_t i = 0; i < kAtOnce; ++i)
-      g[i] = Load(elements.from + elements.First(turn + i), elements.Count(turn + i));
+      g[i] = Load(elements.from + elements.First(pass + i), elements.Count(pass + i));
 #pragma unroll
     for (uint32_t i = 0; i < kAtOnce; ++i) {
-      const uint32_t bits = 8 * (turn + i);
-      const PhiloxWords draws = NoiseOfEight(key, elements.of_tensor + elements.First(turn + i));
+      const uint32_t bits = 8 * (pass + i);
+      const PhiloxWords draws = NoiseOfEight(key, elements.tensor_begin + elements.First(pass + i));
       const QuickCodes codes = DecideQuickly(g[i].x, draws, by);
       all.below |= codes.below << bits;
       all.negative |= codes.negative << bits;
       all.unsure |= codes.unsure << bits;
     }
   }
-  const uint32_t slowly = FireSlowly(elements, all.unsure, scale, key);
+  const uint32_t slowly = DecideExactly(elements, all.unsure, scale, key);
   return {(~all.below & ~all.unsure) | slowly, all.negative};
 }
 
-// Where the ones of a turn are counted in a word for all four: 16 bits hold those of a tile.
-__device__ uint32_t PlaceOfTurn(uint32_t turn) { return turn % 2 * 32 + turn / 2 * 16; }
+// The ones of all four passes are counted in one word, 16 bits each. This is the first bit of a
+// pass's count.
+__device__ uint32_t CountShift(uint32_t pass) { return pass % 2 * 32 + pass / 2 * 16; }
 
-__device__ uint64_t CountTurns(uint32_t fires) {
+__device__ uint64_t CountPasses(uint32_t fires) {
   const uint32_t ones = OnesOfBytes(fires);
   return uint64_t{ones >> 8 & 0x00FF00FF} << 32 | (ones & 0x00FF00FF);
 }
 
-// The signs of this thread's codes among those of the tile, which are zero before; the number of
-// those.
+// Adds the signs of this thread's codes to those of the tile. Returns the tile's number of signs.
+// REQUIRES zeroed `signs` before the first barrier.
 __device__ uint32_t GatherSigns(const Codes& codes, uint32_t* signs) {
   __shared__ uint64_t row[kWarps];
-  const uint64_t mine = CountTurns(codes.fires);
+  const uint64_t mine = CountPasses(codes.fires);
   const uint32_t packed = CompressBytes(codes.negative, codes.fires);
   uint64_t totals;
-  const uint64_t before = SumBefore<kThreads>(mine, row, &totals);  // all have zeroed `signs` then
+  // By now all threads have zeroed `signs`.
+  const uint64_t before = SumBefore<kThreads>(mine, row, &totals);
   uint32_t ones = 0;
 #pragma unroll
-  for (uint32_t turn = 0; turn < kTurns; ++turn) {
-    const uint32_t place = PlaceOfTurn(turn);
+  for (uint32_t pass = 0; pass < kPasses; ++pass) {
+    const uint32_t place = CountShift(pass);
     const uint32_t at = ones + static_cast<uint32_t>(before >> place & 0xFFFF);
-    const uint32_t few = packed >> 8 * turn & 0xFF;
+    const uint32_t few = packed >> 8 * pass & 0xFF;
     if (few != 0) {
       const uint64_t spread = uint64_t{few} << at % 32;
       atomicOr(signs + at / 32, static_cast<uint32_t>(spread));
@@ -117,9 +122,9 @@ __device__ uint32_t GatherSigns(const Codes& codes, uint32_t* signs) {
   return ones;
 }
 
-// By the last block of a chunk.
-__device__ void PlanChunk(const DeviceTiling& tiling, uint32_t c, const TernaryRoom& room,
-                          uint64_t* sizes) {
+// Finds where the parts of a chunk and the signs of its tiles begin. Run by the chunk's last block.
+__device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
+                            const TernaryWorkspace& workspace, uint64_t* sizes) {
   __shared__ uint32_t row[kWarps];
   const TiledChunk chunk = tiling.chunks[c];
   uint64_t at = 0;
@@ -129,21 +134,21 @@ __device__ void PlanChunk(const DeviceTiling& tiling, uint32_t c, const TernaryR
     uint32_t ones = 0;
     for (uint32_t begin = 0; begin < tiles; begin += kThreads) {
       const uint32_t i = begin + threadIdx.x;
-      const uint32_t mine = i < tiles ? LoadFresh(room.ones + part.tile_begin + i) : 0;
+      const uint32_t mine = i < tiles ? LoadFresh(workspace.ones + part.tile_begin + i) : 0;
       uint32_t total;
       const uint32_t before = SumBefore<kThreads>(mine, row, &total);
-      if (i < tiles) room.sign_bit[part.tile_begin + i] = ones + before;
+      if (i < tiles) workspace.sign_bit[part.tile_begin + i] = ones + before;
       ones += total;
     }
-    if (threadIdx.x == 0) room.mask_begin[p] = at;
-    at += BytesOf(part.part.count) + BytesOf(ones);
+    if (threadIdx.x == 0) workspace.mask_begin[p] = at;
+    at += BytesForBits(part.part.count) + BytesForBits(ones);
   }
   if (threadIdx.x == 0) sizes[c] = at;
 }
 
 __global__ void __launch_bounds__(kThreads)
     CodeTiles(const float* arena, DeviceTiling tiling, const TernaryScale* scales, NoiseKey key,
-              TernaryRoom room, uint64_t* sizes) {
+              TernaryWorkspace workspace, uint64_t* sizes) {
   __shared__ uint32_t signs[kTileBytes / 4];
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
@@ -153,26 +158,26 @@ __global__ void __launch_bounds__(kThreads)
                           part.first + begin};
   signs[threadIdx.x] = 0;
   const Codes codes = CodeThreads(elements, scales[tile.part], key);
-  uint8_t* masks = room.masks + uint64_t{blockIdx.x} * kTileBytes + threadIdx.x;
+  uint8_t* masks = workspace.masks + uint64_t{blockIdx.x} * kTileBytes + threadIdx.x;
 #pragma unroll
-  for (uint32_t turn = 0; turn < kTurns; ++turn)
-    masks[turn * kThreads] = static_cast<uint8_t>(codes.fires >> 8 * turn);
+  for (uint32_t pass = 0; pass < kPasses; ++pass)
+    masks[pass * kThreads] = static_cast<uint8_t>(codes.fires >> 8 * pass);
   const uint32_t ones = GatherSigns(codes, signs);
   __syncthreads();
-  reinterpret_cast<uint32_t*>(room.signs)[uint64_t{blockIdx.x} * (kTileBytes / 4) + threadIdx.x] =
-      signs[threadIdx.x];
-  if (threadIdx.x == 0) room.ones[blockIdx.x] = ones;
+  reinterpret_cast<uint32_t*>(
+      workspace.signs)[uint64_t{blockIdx.x} * (kTileBytes / 4) + threadIdx.x] = signs[threadIdx.x];
+  if (threadIdx.x == 0) workspace.ones[blockIdx.x] = ones;
   const TiledChunk chunk = tiling.chunks[part.chunk];
-  if (IsLastOf(room.done + part.chunk, chunk.tile_end - chunk.tile_begin))
-    PlanChunk(tiling, part.chunk, room, sizes);
+  if (IsLastOf(workspace.done + part.chunk, chunk.tile_end - chunk.tile_begin))
+    LayOutChunk(tiling, part.chunk, workspace, sizes);
 }
 
-// Up to four bytes of a row: those from `begin` to `end` of an aligned word of it.
-struct PiecePlace {
+// Up to four bytes of a row: those of [begin, end), which lie in one aligned word.
+struct Piece {
   uint8_t* to;
   uint32_t begin, end;  // of the row
-  __device__ bool IsThere() const { return begin < end; }
-  __device__ void Put(uint32_t bytes) const {
+  __device__ bool IsInside() const { return begin < end; }
+  __device__ void Store(uint32_t bytes) const {
     if (end - begin == 4) {
       *reinterpret_cast<uint32_t*>(to + begin) = bytes;
       return;
@@ -184,70 +189,71 @@ struct PiecePlace {
   }
 };
 
-// Word `word`, as they lie in memory, of bytes [begin, end) of the row at `to`.
-__device__ PiecePlace PieceOf(uint8_t* to, uint32_t begin, uint32_t end, uint32_t word) {
+// The piece of bytes [begin, end) of the row at `to` that lies in its aligned word `word`.
+__device__ Piece PieceOf(uint8_t* to, uint32_t begin, uint32_t end, uint32_t word) {
   const auto inside = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to + begin) % 4);
   const uint32_t first = begin + 4 * word;
   return {to, word == 0 ? begin : first - inside,
           first + 4 - inside < end ? first + 4 - inside : end};
 }
-// What a tile's bytes may take of them: as many as fit, and one more where they begin inside one.
+// Upper bound of the pieces of a tile: its whole words, and one more if it begins inside a word.
 constexpr uint32_t kPieces = kTileBytes / 4 + 1;
 
-// 32 bits from bit `from` on of a tile's; zeros behind its last.
-__device__ uint32_t BitsOfTile(const uint8_t* of_tiles, uint32_t tile, uint32_t from) {
+// 32 bits of a tile, from bit `from` on; bits behind its last are zero.
+__device__ uint32_t BitsOfTile(const uint8_t* tile_bits, uint32_t tile, uint32_t from) {
   const auto* words =
-      reinterpret_cast<const uint32_t*>(of_tiles + uint64_t{tile} * kTileBytes) + from / 32;
+      reinterpret_cast<const uint32_t*>(tile_bits + uint64_t{tile} * kTileBytes) + from / 32;
   const uint32_t shift = from % 32;
   const uint32_t low = words[0] >> shift;
   return shift == 0 || from / 32 + 1 == kTileBytes / 4 ? low : low | words[1] << (32 - shift);
 }
 
-// 32 signs of a part from bit `at` on, of which the first is of `tile`; zeros behind the last.
-__device__ uint32_t SignsFrom(const TernaryRoom& room, uint32_t tile, uint32_t tile_end,
+// 32 signs of a part, from bit `at` on, the first of which belongs to `tile`; bits behind the last
+// are zero.
+__device__ uint32_t SignsFrom(const TernaryWorkspace& workspace, uint32_t tile, uint32_t tile_end,
                               uint32_t first, uint32_t ones, uint32_t at) {
-  uint32_t signs = BitsOfTile(room.signs, tile, at - first), got = first + ones - at;
+  uint32_t signs = BitsOfTile(workspace.signs, tile, at - first), got = first + ones - at;
   for (uint32_t next = tile + 1; got < 32 && next < tile_end; ++next) {
-    signs |= BitsOfTile(room.signs, next, 0) << got;
-    got += room.ones[next];
+    signs |= BitsOfTile(workspace.signs, next, 0) << got;
+    got += workspace.ones[next];
   }
   return signs;
 }
 
 __global__ void __launch_bounds__(kThreads)
-    PlaceTiles(DeviceTiling tiling, TernaryRoom room, uint8_t* out) {
+    WriteTiles(DeviceTiling tiling, TernaryWorkspace workspace, uint8_t* out) {
   const uint32_t t = blockIdx.x;
-  const uint32_t first = room.sign_bit[t], ones = room.ones[t];
+  const uint32_t first = workspace.sign_bit[t], ones = workspace.ones[t];
   const Tile tile = tiling.tiles[t];
   const TiledPart part = tiling.parts[tile.part];
   const uint32_t tile_end = part.tile_begin + TilesOf(part.part.count);
-  uint8_t* masks = out + tiling.chunks[part.part.chunk].out + room.mask_begin[tile.part];
-  uint8_t* signs = masks + BytesOf(part.part.count);
+  uint8_t* masks = out + tiling.chunks[part.part.chunk].out + workspace.mask_begin[tile.part];
+  uint8_t* signs = masks + BytesForBits(part.part.count);
   const uint32_t mask_begin = tile.index * kTileBytes;
-  const auto mask_bytes = static_cast<uint32_t>(BytesOf(CountOf(part.part, tile.index)));
-  // The bytes whose first bit is this tile's.
-  const auto sign_begin = static_cast<uint32_t>(BytesOf(first));
-  const auto sign_end = static_cast<uint32_t>(BytesOf(uint64_t{first} + ones));
+  const auto mask_bytes = static_cast<uint32_t>(BytesForBits(CountOf(part.part, tile.index)));
+  // The bytes whose first bit belongs to this tile.
+  const auto sign_begin = static_cast<uint32_t>(BytesForBits(first));
+  const auto sign_end = static_cast<uint32_t>(BytesForBits(uint64_t{first} + ones));
   for (uint32_t i = threadIdx.x; i < kPieces; i += kThreads) {
-    const PiecePlace mask = PieceOf(masks, mask_begin, mask_begin + mask_bytes, i);
-    const PiecePlace sign = PieceOf(signs, sign_begin, sign_end, i);
-    uint32_t mask_word = 0, sign_word = 0;  // read before either is written
-    if (mask.IsThere()) mask_word = BitsOfTile(room.masks, t, 8 * (mask.begin - mask_begin));
-    if (sign.IsThere()) sign_word = SignsFrom(room, t, tile_end, first, ones, 8 * sign.begin);
-    if (mask.IsThere()) mask.Put(mask_word);
-    if (sign.IsThere()) sign.Put(sign_word);
+    const Piece mask = PieceOf(masks, mask_begin, mask_begin + mask_bytes, i);
+    const Piece sign = PieceOf(signs, sign_begin, sign_end, i);
+    uint32_t mask_word = 0, sign_word = 0;  // both are read before either is written
+    if (mask.IsInside()) mask_word = BitsOfTile(workspace.masks, t, 8 * (mask.begin - mask_begin));
+    if (sign.IsInside()) sign_word = SignsFrom(workspace, t, tile_end, first, ones, 8 * sign.begin);
+    if (mask.IsInside()) mask.Store(mask_word);
+    if (sign.IsInside()) sign.Store(sign_word);
   }
 }
 
 }  // namespace
 
 int TernarizeOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
-                      const TernaryScale* scales, const NoiseKey& key, const TernaryRoom& room,
-                      uint8_t* out, uint64_t* sizes) {
+                      const TernaryScale* scales, const NoiseKey& key,
+                      const TernaryWorkspace& workspace, uint8_t* out, uint64_t* sizes) {
   const int coded = Launch(CodeTiles, tiling.tile_count, kThreads, stream, arena, tiling, scales,
-                           key, room, sizes);
+                           key, workspace, sizes);
   if (coded != 0) return coded;
-  return Launch(PlaceTiles, tiling.tile_count, kThreads, stream, tiling, room, out);
+  return Launch(WriteTiles, tiling.tile_count, kThreads, stream, tiling, workspace, out);
 }
 
 }  // namespace tern::kernels

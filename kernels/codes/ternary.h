@@ -46,11 +46,11 @@ struct TernaryScale {
 };
 
 // Workspace. Uninitialized, except `done`: one zeroed counter per chunk, reset on return.
-struct TernaryRoom {
+struct TernaryWorkspace {
   uint8_t* masks = nullptr;        // kTile / 8 bytes per tile
   uint8_t* signs = nullptr;        // as many
   uint32_t* ones = nullptr;        // per tile
-  uint32_t* sign_bit = nullptr;    // per tile: where its signs begin among those of its part
+  uint32_t* sign_bit = nullptr;    // per tile: bit offset of its signs among those of its part
   uint64_t* mask_begin = nullptr;  // per part: byte offset in the code of its chunk
   uint32_t* done = nullptr;        // per chunk
 };
@@ -60,7 +60,7 @@ struct TernaryRoom {
 // launches.
 [[nodiscard]] int TernarizeOnDevice(DeviceStream stream, const float* arena,
                                     const DeviceTiling& tiling, const TernaryScale* scales,
-                                    const NoiseKey& key, const TernaryRoom& room, uint8_t* out,
-                                    uint64_t* sizes);
+                                    const NoiseKey& key, const TernaryWorkspace& workspace,
+                                    uint8_t* out, uint64_t* sizes);
 
 }  // namespace tern::kernels

@@ -35,7 +35,7 @@ size_t CountOnes(const uint8_t* plane, size_t n) {
   return even + odd;
 }
 
-#if HWY_TARGET == HWY_SCALAR  // one lane: nothing to gain over the reference
+#if HWY_TARGET == HWY_SCALAR  // with one lane, vector code is no faster than the reference
 
 size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& key, uint64_t first,
                  uint8_t* mask, uint8_t* signs) {
@@ -44,7 +44,7 @@ size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& 
 
 #else
 
-constexpr size_t kAhead = 1024;  // elements fetched ahead of their coding
+constexpr size_t kPrefetchElements = 1024;  // elements to prefetch
 constexpr int32_t kInfinityBits = 0x7F800000;
 
 // A vector of blocks holds the draws of two vectors of 16-bit lanes, which belong to four vectors
@@ -59,8 +59,8 @@ using V16 = hn::Vec<D16>;
 using VF = hn::Vec<DF>;
 
 // Philox (philox_ref.cc) for the blocks of one key, in the low halves of 64-bit lanes; the high
-// halves are rubbish. Of a counter only word 0 differs from block to block, so half of the first
-// two rounds is done here.
+// halves are unspecified. Only word 0 of a counter differs from block to block, so half of the
+// first two rounds is precomputed here.
 struct Philox {
   explicit Philox(const NoiseKey& key) {
     for (uint32_t round = 0; round < 10; ++round) {
@@ -78,8 +78,8 @@ struct Philox {
   }
   static constexpr uint64_t kMultiplier0 = 0xD2511F53;
   static constexpr uint64_t kMultiplier1 = 0xCD9E8D57;
-  uint64_t key0[10], key1[10];  // by round
-  // What the first and the second round add to words 0 and 2, and word 3 behind the second.
+  uint64_t key0[10], key1[10];  // per round
+  // The terms that rounds 1 and 2 add to words 0 and 2, and word 3 after round 2.
   uint64_t first2, second0, second2, second3;
 };
 
@@ -91,7 +91,8 @@ HWY_INLINE V64 Product(V64 word, uint64_t multiplier) {
 HWY_INLINE V64 High(V64 product) { return hn::ShiftRight<32>(product); }
 
 // The first two rounds of a vector of blocks.
-HWY_INLINE void Begin(const Philox& philox, V64 blocks, V64* c0, V64* c1, V64* c2, V64* c3) {
+HWY_INLINE void FirstTwoRounds(const Philox& philox, V64 blocks, V64* c0, V64* c1, V64* c2,
+                               V64* c3) {
   const D64 d;
   const V64 product0 = Product(blocks, Philox::kMultiplier0);
   const V64 product1 =
@@ -111,8 +112,8 @@ HWY_INLINE void Round(V64 k0, V64 k1, V64* c0, V64* c1, V64* c2, V64* c3) {
   *c3 = product0;
 }
 
-// The draws, in the order of lanes where the blocks are in InBlockOrder.
-HWY_INLINE void End(V64 c0, V64 c1, V64 c2, V64 c3, V16* lower, V16* upper) {
+// The draws, in lane order if the blocks are InBlockOrder.
+HWY_INLINE void LastRounds(V64 c0, V64 c1, V64 c2, V64 c3, V16* lower, V16* upper) {
   const D64 d;
   const auto both = [&](V64 low, V64 high) HWY_ATTR {
     const auto moved = hn::BitCast(D32(), hn::ShiftLeft<32>(high));
@@ -124,8 +125,8 @@ HWY_INLINE void End(V64 c0, V64 c1, V64 c2, V64 c3, V16* lower, V16* upper) {
   *upper = hn::BitCast(D16(), hn::InterleaveUpper(d, first, second));
 }
 
-// Interleaving brings lanes 2 L and 2 L + 1 to 128-bit lane L of the lower and of the upper vector:
-// so these take blocks L and Lanes / 2 + L.
+// Interleaving moves lanes 2 L and 2 L + 1 to 128-bit lane L of the lower and of the upper vector,
+// so those lanes take blocks L and Lanes / 2 + L.
 HWY_INLINE V64 InBlockOrder(uint32_t first) {
   const D64 d;
   const V64 lane = hn::Iota(d, 0);
@@ -136,26 +137,26 @@ HWY_INLINE V64 InBlockOrder(uint32_t first) {
   return hn::Add(block, hn::Set(d, first));
 }
 
-// Equation 2 on the level 0 draw, an integer d, without a division. With the threshold
-// t = 65536 p, p = x / s in float: d < floor(t) fires, d > floor(t) does not, d == floor(t) is for
-// level 1. Here T = round(x * rate), rate = 65536 / s. Three roundings of 2^-24 each and t <= 65536
-// keep x * rate within 3 / 256 of t, so T is floor(t) or floor(t) + 1: d < T - 1 fires, d > T does
-// not, and the two draws between are left to the rule for one element. `limit` keeps T below 65536:
-// from there on those two are the only ones that may not fire.
-struct Rule {
-  Rule(float s, float clip) : rate(65536.0f / s) {
+// Equation 2 on the level 0 draw, an integer d, without a division. With the threshold t = 65536 p,
+// p = x / s in float: d < floor(t) fires, d > floor(t) does not, and for d == floor(t) level 1
+// decides. T = round(x * rate), rate = 65536 / s, approximates floor(t): three roundings of 2^-24
+// each and t <= 65536 keep x * rate within 3 / 256 of t, so T is floor(t) or floor(t) + 1. Hence d
+// < T - 1 fires, d > T does not, and TernaryFires decides the two draws between (ties). `limit`
+// keeps T below 65536: beyond it only those two draws may not fire.
+struct QuickRule {
+  QuickRule(float s, float clip) : rate(65536.0f / s) {
     const float most = s * (65535.0f / 65536.0f);
     limit = clip < most ? clip : most;
   }
   float rate, limit;
 };
 
-// So many elements are coded in one go, as bits.
-constexpr size_t kStep = 128;
+// Elements that are coded per step.
+constexpr size_t kStepElements = 128;
 struct Codes {
-  uint64_t fires[kStep / 64] = {};
-  uint64_t ties[kStep / 64] = {};  // left to the rule for one element, whatever `fires` says
-  uint64_t negative[kStep / 64] = {};
+  uint64_t fires[kStepElements / 64] = {};
+  uint64_t ties[kStepElements / 64] = {};  // decided by TernaryFires, whatever `fires` says
+  uint64_t negative[kStepElements / 64] = {};
 
   HWY_INLINE uint64_t Signs(size_t w) const { return Compress(negative[w], fires[w]); }
   HWY_INLINE size_t Ones(size_t w) const {
@@ -168,22 +169,23 @@ HWY_INLINE uint64_t MaskBits(D d, hn::Mask<D> mask) {
   uint32_t bits = 0;
   hn::StoreMaskBits(d, mask, reinterpret_cast<uint8_t*>(&bits));
 #if defined(__GNUC__)
-  // g++ 12 widens a mask register that it spills by storing 4 bytes and loading 8 (it did so in the
-  // build for ThreadSanitizer): the bits are to be in a general register before.
+  // g++ 12 spills a mask register by storing 4 bytes and reloads it as 8 (seen in the
+  // ThreadSanitizer build). This moves the bits to a general register first.
   asm("" : "+r"(bits));
 #endif
   return bits;
 }
 
-// Codes g[i, i + Lanes(D16)) by their draws. `largest` takes the bits of the largest magnitudes, by
-// which NaNs are found.
-HWY_INLINE void CodeLanes(const float* g, size_t i, const Rule& rule, V16 draw, Codes* codes,
+// Encodes g[i, i + Lanes(D16)) by their draws. `largest` collects the bits of the largest
+// magnitudes, which reveal NaNs.
+HWY_INLINE void CodeLanes(const float* g, size_t i, const QuickRule& rule, V16 draw, Codes* codes,
                           hn::Vec<DI>* largest) {
   const DF d;
   const DI di;
   const D16 d16;
   const hn::RebindToSigned<D16> di16;
-  // In [2^23, 2^24) floats are the integers: adding rounds, and T is in the low half of the bits.
+  // Floats in [2^23, 2^24) are the integers, so the addition rounds, and the low half of the bits
+  // holds T.
   const auto threshold = [&](VF v) HWY_ATTR {
     const VF magnitude = hn::Abs(v);
     *largest = hn::Max(*largest, hn::BitCast(di, magnitude));
@@ -200,7 +202,7 @@ HWY_INLINE void CodeLanes(const float* g, size_t i, const Rule& rule, V16 draw, 
                              << i % 64;
 }
 
-// The draws of as many elements as are coded between two steps of Philox.
+// The draws of the elements that are coded between two rounds of Philox.
 struct Draws {
   V16 q0, q1, q2, q3;
 };
@@ -210,29 +212,29 @@ HWY_INLINE Draws FirstDraws(const Philox& philox, V64* blocks) {
   Draws draws;
   const auto two = [&](V16* lower, V16* upper) HWY_ATTR {
     V64 c0, c1, c2, c3;
-    Begin(philox, *blocks, &c0, &c1, &c2, &c3);
+    FirstTwoRounds(philox, *blocks, &c0, &c1, &c2, &c3);
     *blocks = hn::Add(*blocks, hn::Set(d, hn::Lanes(d)));
     for (int round = 2; round < 10; ++round) {
       Round(hn::Set(d, philox.key0[round]), hn::Set(d, philox.key1[round]), &c0, &c1, &c2, &c3);
     }
-    End(c0, c1, c2, c3, lower, upper);
+    LastRounds(c0, c1, c2, c3, lower, upper);
   };
   two(&draws.q0, &draws.q1);
   two(&draws.q2, &draws.q3);
   return draws;
 }
 
-// Codes kStep elements. Two vectors of blocks run through Philox at a time, and the elements that
-// have their draws are coded between its rounds: neither waits for its own results.
-HWY_INLINE void CodeStep(const Philox& philox, const Rule& rule, const float* g, V64* blocks,
+// Encodes kStepElements elements. Alternates rounds of Philox for two vectors of blocks with the
+// coding of elements whose draws are ready, so that neither waits for its own results.
+HWY_INLINE void CodeStep(const Philox& philox, const QuickRule& rule, const float* g, V64* blocks,
                          Draws* draws, Codes* codes, hn::Vec<DI>* largest) {
   const D64 d;
   const size_t lanes = hn::Lanes(D16());
-  for (size_t i = 0; i < kStep; i += 4 * lanes) {
+  for (size_t i = 0; i < kStepElements; i += 4 * lanes) {
     V64 a0, a1, a2, a3, b0, b1, b2, b3;
-    Begin(philox, *blocks, &a0, &a1, &a2, &a3);
+    FirstTwoRounds(philox, *blocks, &a0, &a1, &a2, &a3);
     *blocks = hn::Add(*blocks, hn::Set(d, hn::Lanes(d)));
-    Begin(philox, *blocks, &b0, &b1, &b2, &b3);
+    FirstTwoRounds(philox, *blocks, &b0, &b1, &b2, &b3);
     *blocks = hn::Add(*blocks, hn::Set(d, hn::Lanes(d)));
     const auto round = [&](int r) HWY_ATTR {
       const V64 k0 = hn::Set(d, philox.key0[r]);
@@ -252,17 +254,17 @@ HWY_INLINE void CodeStep(const Philox& philox, const Rule& rule, const float* g,
     round(8);
     round(9);
     CodeLanes(g, i + 3 * lanes, rule, draws->q3, codes, largest);
-    End(a0, a1, a2, a3, &draws->q0, &draws->q1);
-    End(b0, b1, b2, b3, &draws->q2, &draws->q3);
+    LastRounds(a0, a1, a2, a3, &draws->q0, &draws->q1);
+    LastRounds(b0, b1, b2, b3, &draws->q2, &draws->q3);
   }
 }
 
-// Appends bits to a row of `room` bytes, a word at a time.
+// Appends bits to a row of `capacity` bytes, a word at a time.
 class BitWriter {
  public:
-  BitWriter(uint8_t* bytes, size_t room) : bytes_(bytes), room_(room) {}
+  BitWriter(uint8_t* bytes, size_t capacity) : bytes_(bytes), capacity_(capacity) {}
 
-  // REQUIRES the bits above `count` zero, and 8 bytes of room from the word being filled on.
+  // REQUIRES the bits above `count` zero, and 8 writable bytes from the word being filled on.
   HWY_INLINE void Append(uint64_t bits, size_t count) {
     const uint64_t filled = pending_ | bits << used_;
     std::memcpy(bytes_ + size_, &filled, 8);
@@ -274,10 +276,10 @@ class BitWriter {
     used_ &= 63;
   }
 
-  // The last bits, and zeros behind them. Returns the number of bits in all.
+  // Appends the last bits, and zeros behind them. Returns the total number of bits.
   size_t Finish(uint64_t bits, size_t count) {
     const uint64_t last[2] = {pending_ | bits << used_, bits >> 1 >> (63 - used_)};
-    const size_t left = room_ - size_;
+    const size_t left = capacity_ - size_;
     std::memcpy(bytes_ + size_, last, left < sizeof(last) ? left : sizeof(last));
     if (left > sizeof(last)) std::memset(bytes_ + size_ + sizeof(last), 0, left - sizeof(last));
     return 8 * size_ + used_ + count;
@@ -285,13 +287,13 @@ class BitWriter {
 
  private:
   uint8_t* bytes_;
-  size_t room_;
+  size_t capacity_;
   size_t size_ = 0;
   uint64_t pending_ = 0;
   size_t used_ = 0;
 };
 
-// Which of the ties, one element in 32768, fire by the rule for one element.
+// Decides the ties, about one element in 32768, by TernaryFires.
 HWY_NOINLINE uint64_t Resolve(const float* g, float s, float clip, const NoiseKey& key,
                               uint64_t first, uint64_t ties) {
   uint64_t all = 0;
@@ -305,12 +307,12 @@ HWY_NOINLINE uint64_t Resolve(const float* g, float s, float clip, const NoiseKe
 
 size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& key, uint64_t first,
                  uint8_t* mask, uint8_t* signs) {
-  // Not what a scaler should be, or one with a rate beyond the floats, is left to the reference.
+  // The reference handles invalid scalers and those whose rate overflows a float.
   if (n == 0 || !(s > 1e-30f) || s > 3.4e38f || !(clip >= 0)) {
     return TernarizeRef(g, n, s, clip, key, first, mask, signs);
   }
   const Philox philox(key);
-  const Rule rule(s, clip);
+  const QuickRule rule(s, clip);
   BitWriter masks(mask, PlaneBytes(n));
   BitWriter negatives(signs, PlaneBytes(n));
   V64 blocks = InBlockOrder(static_cast<uint32_t>(first / 8));
@@ -321,14 +323,15 @@ size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& 
     masks.Append(codes.fires[w], count);
     negatives.Append(codes.Signs(w), codes.Ones(w));
   };
-  size_t skip = first % 8;  // elements of the first block that are others'
+  size_t skip = first % 8;  // elements of the first block before g[0]
   size_t count = 0;
   for (size_t i = 0;; i += count, skip = 0) {
-    count = n - i < kStep - skip ? n - i : kStep - skip;
-    for (size_t line = 0; line < kStep; line += 16) hwy::Prefetch(g + i + kAhead + line);
+    count = n - i < kStepElements - skip ? n - i : kStepElements - skip;
+    for (size_t line = 0; line < kStepElements; line += 16)
+      hwy::Prefetch(g + i + kPrefetchElements + line);
     const float* x = g + i;
-    float part[kStep];
-    if (HWY_UNLIKELY(count < kStep)) {
+    float part[kStepElements];
+    if (HWY_UNLIKELY(count < kStepElements)) {
       std::memset(part, 0, sizeof(part));
       std::memcpy(part + skip, x, count * sizeof(float));
       x = part;
@@ -336,7 +339,7 @@ size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& 
     codes = Codes();
     CodeStep(philox, rule, x, &blocks, &draws, &codes, &largest);
     if (HWY_UNLIKELY((codes.ties[0] | codes.ties[1]) != 0)) {
-      for (size_t w = 0; w < kStep / 64; ++w) {
+      for (size_t w = 0; w < kStepElements / 64; ++w) {
         const uint64_t ties = codes.ties[w];
         codes.fires[w] &= ~ties;
         codes.fires[w] |= Resolve(x + 64 * w, s, clip, key, first + i - skip + 64 * w, ties);

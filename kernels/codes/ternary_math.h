@@ -9,7 +9,7 @@
 
 namespace tern::kernels {
 
-// Whether the code of a value is not zero. False for a NaN, and for an invalid s.
+// Whether the code of a value is not zero. False for a NaN and for an invalid s.
 TERN_HOST_DEVICE bool Fires(float g, float s, float clip, const NoiseKey& key, uint64_t element) {
   const float magnitude = fabsf(g);
   if (!(magnitude > 0) || !(s > 0)) return false;
@@ -22,9 +22,9 @@ TERN_HOST_DEVICE bool Fires(float g, float s, float clip, const NoiseKey& key, u
   return draw < threshold;
 }
 
-// The same for eight elements, without divisions, draws of level 1 or branches: bit k of every word
-// belongs to element k. An element that is not `unsure` fires unless it is `below`. Nearly all are
-// decided here.
+// The same decision for eight elements, without divisions, draws of level 1 or branches; nearly all
+// elements are decided here. Bit k of each word belongs to element k. An element that is not
+// `unsure` fires unless it is `below`.
 struct QuickCodes {
   uint32_t below = 0, negative = 0, unsure = 0;
 };
@@ -40,9 +40,10 @@ TERN_HOST_DEVICE QuickScale QuickScaleOf(float s, float clip) {
   return {clip, s > 0x1p-100f && s < 0x1p100f ? 0x1p16f / s : NAN};
 }
 
-// draw + 1/2, exactly, of the draw at place e % 8 of a block: its bits are those of 2^23 + draw.
-TERN_HOST_DEVICE float DrawAndHalf(const PhiloxWords& draws, uint32_t place) {
-  return FloatOf(0x4B000000 | DrawOf(draws, place)) - (0x1p23f - 0.5f);
+// draw + 1/2, exactly, of the draw at position e % 8 of a block: the bits of draw, put into those
+// of 2^23.
+TERN_HOST_DEVICE float DrawAndHalf(const PhiloxWords& draws, uint32_t position) {
+  return FloatOf(0x4B000000 | DrawOf(draws, position)) - (0x1p23f - 0.5f);
 }
 
 // Let T = x / s * 2^16 (rounded) and draw16 = d. Then draw32 lies in [2^16 d, 2^16 (d + 1)): it is
@@ -59,7 +60,7 @@ TERN_HOST_DEVICE QuickCodes DecideQuickly(const float* g, const PhiloxWords& dra
 #endif
   for (uint32_t k = 8; k-- > 0;) {
     const float magnitude = fabsf(g[k]);
-    const float x = magnitude > by.clip ? by.clip : magnitude;  // a NaN stays one
+    const float x = magnitude > by.clip ? by.clip : magnitude;  // keeps a NaN
     const float above = fmaf(x, by.scale, -DrawAndHalf(draws, k));
     codes.below = codes.below << 1 | BitsOf(above) >> 31;
     codes.negative = codes.negative << 1 | BitsOf(g[k]) >> 31;
@@ -68,10 +69,10 @@ TERN_HOST_DEVICE QuickCodes DecideQuickly(const float* g, const PhiloxWords& dra
   return codes;
 }
 
-// Gathers the bits of each byte at the ones of `mask` at the byte's low end, by powers of two like
-// Compress (bits_hwy.h), four bytes at once.
+// For each byte, gathers the bits at the ones of `mask` at the byte's low end, by powers of two
+// like Compress (bits_hwy.h), four bytes at once.
 TERN_HOST_DEVICE uint32_t CompressBytes(uint32_t bits, uint32_t mask) {
-  uint32_t zeros = ~mask << 1 & 0xFEFEFEFE;  // below each place
+  uint32_t zeros = ~mask << 1 & 0xFEFEFEFE;  // below each bit
   bits &= mask;
   for (uint32_t step = 1; step < 8; step *= 2) {
     uint32_t parity = zeros ^ (zeros << 1 & 0xFEFEFEFE);

@@ -1,5 +1,5 @@
-// Deep gradient compression on a GPU, but for its codes: its memory, and what a threshold is chosen
-// by, of many tensors at once. A thread block takes a tile.
+// Deep gradient compression on a GPU, without its codes: the memory, and the statistics that
+// thresholds are chosen by, of many tensors at once. A thread block takes a tile.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/half_math.h"
@@ -62,39 +62,40 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) counts[tile.part] = total;
 }
 
-// Radix selection over a magnitude's 31 bits, some of them a pass, the upper ones first. How many
-// there are of each value of this pass's bits, of those whose upper bits are the k-th's, is counted
-// by all tiles; a part's last block looks where the k-th is among them.
+// Radix selection over the 31 bits of a magnitude, the upper ones first, some bits per pass. In
+// each pass all tiles count the elements by this pass's bits, among those that share the upper bits
+// of the k-th largest; a part's last block finds the bits of the k-th in that histogram.
 struct Pass {
   uint32_t shift, bits;
 };
 constexpr Pass kPasses[] = {{20, 11}, {10, 10}, {0, 10}};
-static_assert(kSelectRows == 1 << 11);
+static_assert(kSelectBins == 1 << 11);
 
-__device__ void CountRows(const float* x, uint64_t stride, uint32_t count, const Pass& pass,
-                          uint64_t upper, uint32_t* rows) {
+__device__ void CountBins(const float* x, uint64_t stride, uint32_t count, const Pass& pass,
+                          uint64_t upper, uint32_t* bins) {
   for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
     const uint64_t magnitude = BitsOf(x[i * stride]) & 0x7FFFFFFF;
     if (magnitude >> (pass.shift + pass.bits) != upper) continue;
-    atomicAdd(rows + (magnitude >> pass.shift & ((1u << pass.bits) - 1)), 1u);
+    atomicAdd(bins + (magnitude >> pass.shift & ((1u << pass.bits) - 1)), 1u);
   }
 }
 
-// The row of the k-th largest, which is the *left-th largest of those in it.
-__device__ void FindRow(uint32_t* histogram, uint32_t rows, uint32_t k, uint32_t* row_of_warps,
-                        uint32_t* row, uint32_t* left) {
-  const uint32_t each = rows / kThreads, top = rows - threadIdx.x * each;  // downwards from here
+// Finds the bin that contains the k-th largest, which is the *remaining-th largest of that bin.
+__device__ void FindBin(uint32_t* histogram, uint32_t bins, uint32_t k, uint32_t* warp_sums,
+                        uint32_t* bin, uint32_t* remaining) {
+  // This thread searches bins [top - each, top), downwards.
+  const uint32_t each = bins / kThreads, top = bins - threadIdx.x * each;
   uint32_t mine = 0;
   for (uint32_t i = 1; i <= each; ++i) mine += LoadFresh(histogram + top - i);
   uint32_t total;
-  uint32_t above = SumBefore<kThreads>(mine, row_of_warps, &total);
+  uint32_t above = SumBefore<kThreads>(mine, warp_sums, &total);
   const bool here = above < k && k <= above + mine;
   for (uint32_t i = 1; i <= each; ++i) {
     const uint32_t size = LoadFresh(histogram + top - i);
     histogram[top - i] = 0;
     if (here && above < k && k <= above + size) {
-      *row = top - i;
-      *left = k - above;
+      *bin = top - i;
+      *remaining = k - above;
     }
     above += size;
   }
@@ -102,32 +103,32 @@ __device__ void FindRow(uint32_t* histogram, uint32_t rows, uint32_t k, uint32_t
 
 __global__ void __launch_bounds__(kThreads)
     SelectTiles(const float* arena, DeviceTiling tiling, const uint64_t* strides,
-                const uint32_t* ks, Pass pass, SelectRoom room, float* kth) {
-  __shared__ uint32_t rows[kSelectRows];
+                const uint32_t* ks, Pass pass, SelectWorkspace workspace, float* kth) {
+  __shared__ uint32_t bins[kSelectBins];
   __shared__ uint32_t warps[kThreads / 32];
   const Tile tile = tiling.tiles[blockIdx.x];
   const uint32_t p = tile.part;
   const Part part = tiling.parts[p].part;
-  const uint32_t row_count = 1u << pass.bits;
+  const uint32_t bin_count = 1u << pass.bits;
   const bool first = pass.shift + pass.bits == 31;
-  for (uint32_t i = threadIdx.x; i < row_count; i += kThreads) rows[i] = 0;
+  for (uint32_t i = threadIdx.x; i < bin_count; i += kThreads) bins[i] = 0;
   __syncthreads();
   if (ks[p] == 0) return;
   const uint64_t stride = strides[p];
-  CountRows(arena + part.begin + uint64_t{tile.index} * kTile * stride, stride,
-            CountOf(part, tile.index), pass, first ? 0 : room.upper[p], rows);
+  CountBins(arena + part.begin + uint64_t{tile.index} * kTile * stride, stride,
+            CountOf(part, tile.index), pass, first ? 0 : workspace.upper[p], bins);
   __syncthreads();
-  uint32_t* histogram = room.histograms + uint64_t{p} * kSelectRows;
-  for (uint32_t i = threadIdx.x; i < row_count; i += kThreads) {
-    if (rows[i] != 0) atomicAdd(histogram + i, rows[i]);
+  uint32_t* histogram = workspace.histograms + uint64_t{p} * kSelectBins;
+  for (uint32_t i = threadIdx.x; i < bin_count; i += kThreads) {
+    if (bins[i] != 0) atomicAdd(histogram + i, bins[i]);
   }
-  if (!IsLastOf(room.done + p, TilesOf(part.count))) return;
-  uint32_t row = row_count, left = 0;
-  FindRow(histogram, row_count, first ? ks[p] : room.left[p], warps, &row, &left);
-  if (row == row_count) return;  // another thread has it
-  const uint32_t upper = first ? row : room.upper[p] << pass.bits | row;
-  room.upper[p] = upper;
-  room.left[p] = left;
+  if (!IsLastOf(workspace.done + p, TilesOf(part.count))) return;
+  uint32_t bin = bin_count, remaining = 0;
+  FindBin(histogram, bin_count, first ? ks[p] : workspace.remaining[p], warps, &bin, &remaining);
+  if (bin == bin_count) return;  // another thread has found it
+  const uint32_t upper = first ? bin : workspace.upper[p] << pass.bits | bin;
+  workspace.upper[p] = upper;
+  workspace.remaining[p] = remaining;
   if (pass.shift == 0) kth[p] = FloatOf(upper);
 }
 
@@ -147,11 +148,11 @@ int CountFromOnDevice(DeviceStream stream, const float* arena, const DeviceTilin
 }
 
 int KthMagnitudeOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
-                         const uint64_t* strides, const uint32_t* ks, const SelectRoom& room,
-                         float* kth) {
+                         const uint64_t* strides, const uint32_t* ks,
+                         const SelectWorkspace& workspace, float* kth) {
   for (const Pass& pass : kPasses) {
     const int passed = Launch(SelectTiles, tiling.tile_count, kThreads, stream, arena, tiling,
-                              strides, ks, pass, room, kth);
+                              strides, ks, pass, workspace, kth);
     if (passed != 0) return passed;
   }
   return 0;

@@ -11,7 +11,7 @@
 
 namespace tern::kernels {
 
-// Memory::Compensate: adds g to U (null where m is 0) and V. V is what is coded then. Parts are
+// Memory::Compensate: adds g to U (null where m is 0) and V, which is what is then coded. Parts are
 // whole tensors; stats[p] is of g of part p, null without clipping. One launch.
 [[nodiscard]] int AddToDgcOnDevice(DeviceStream stream, const float* g, const DeviceTiling& tiling,
                                    const DgcStep& step, const DeviceStats* stats, float* u,
@@ -25,12 +25,12 @@ namespace tern::kernels {
                                     uint32_t* partial, uint32_t* done, uint32_t* counts);
 
 // Workspace of a selection. `histograms` and `done` are zeroed counters, reset on return.
-constexpr uint32_t kSelectRows = 2048;
-struct SelectRoom {
-  uint32_t* histograms = nullptr;  // kSelectRows per part
+constexpr uint32_t kSelectBins = 2048;
+struct SelectWorkspace {
+  uint32_t* histograms = nullptr;  // kSelectBins per part
   uint32_t* done = nullptr;        // per part
   uint32_t* upper = nullptr;       // per part
-  uint32_t* left = nullptr;        // per part
+  uint32_t* remaining = nullptr;   // per part
 };
 
 // kth[p] = KthMagnitude (select.h) of part p for k = ks[p]; unchanged where ks[p] is 0. Element i
@@ -38,6 +38,7 @@ struct SelectRoom {
 // part's count. Three launches.
 [[nodiscard]] int KthMagnitudeOnDevice(DeviceStream stream, const float* arena,
                                        const DeviceTiling& tiling, const uint64_t* strides,
-                                       const uint32_t* ks, const SelectRoom& room, float* kth);
+                                       const uint32_t* ks, const SelectWorkspace& workspace,
+                                       float* kth);
 
 }  // namespace tern::kernels

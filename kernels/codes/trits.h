@@ -1,5 +1,5 @@
 // Ternary codes in base 3, five per byte: t0 + 3 t1 + 9 t2 + 27 t3 + 81 t4 in element order, where
-// t is 0 for 0, 1 for +1 and 2 for -1. Places beyond the last element are 0.
+// t is 0 for 0, 1 for +1 and 2 for -1. Digits beyond the last element are 0.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ void TritsOfCodeRef(const uint8_t* mask, const uint8_t* signs, size_t sign_bytes
                     uint8_t* trits);
 
 // The reverse: writes PlaneBytes(n) bytes of mask and the signs, unused bits zero; returns the
-// number of signs. REQUIRES bytes below 243, zeros beyond the last element, and room for 8 more
+// number of signs. REQUIRES bytes below 243, zeros beyond the last element, and space for 8 more
 // bytes of signs than they take.
 size_t CodeOfTrits(const uint8_t* trits, size_t n, uint8_t* mask, uint8_t* signs);
 size_t CodeOfTritsRef(const uint8_t* trits, size_t n, uint8_t* mask, uint8_t* signs);

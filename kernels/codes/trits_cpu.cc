@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SCALAR  // one lane: nothing to gain over the reference
+#if HWY_TARGET == HWY_SCALAR  // with one lane, vector code is no faster than the reference
 
 void TritsOfCode(const uint8_t* mask, const uint8_t* signs, size_t sign_bytes, size_t n,
                  uint8_t* trits) {
@@ -26,8 +26,8 @@ size_t CodeOfTrits(const uint8_t* trits, size_t n, uint8_t* mask, uint8_t* signs
 
 #else
 
-// 320 elements at a time: five words of a plane, 64 bytes of trits. Eight bytes of trits have five
-// bytes of a plane, whose bits are five in each of eight bytes on the way.
+// Converts 320 elements at a time: five words of a plane, 64 bytes of trits. Eight bytes of trits
+// take five bytes of a plane; on the way, these 40 bits are spread to five in each of eight bytes.
 constexpr size_t kWords = 5;
 constexpr size_t kElements = 64 * kWords;
 constexpr size_t kTrits = kElements / kTritsInByte;
@@ -36,35 +36,35 @@ using D = hn::CappedTag<uint8_t, kTrits>;
 using D64 = hn::Repartition<uint64_t, D>;
 using V64 = hn::Vec<D64>;
 
-// The bits of `lower` and, moved by kShift, those that are or come to be `upper`'s.
+// Keeps the bits of `lower`, and moves those of `upper` to their place kShift bits higher.
 template <int kShift>
-HWY_INLINE V64 Apart(V64 bits, uint64_t lower, uint64_t upper) {
+HWY_INLINE V64 SpreadHalves(V64 bits, uint64_t lower, uint64_t upper) {
   return hn::Or(hn::And(bits, hn::Set(D64(), lower)),
                 hn::ShiftLeft<kShift>(hn::And(bits, hn::Set(D64(), upper))));
 }
 template <int kShift>
-HWY_INLINE V64 Together(V64 bits, uint64_t lower, uint64_t upper) {
+HWY_INLINE V64 JoinHalves(V64 bits, uint64_t lower, uint64_t upper) {
   return hn::Or(hn::And(bits, hn::Set(D64(), lower)),
                 hn::And(hn::ShiftRight<kShift>(bits), hn::Set(D64(), upper)));
 }
 
-// 40 bits, five to each of eight bytes, by halves: all, 20 to a half of the word, ten to a quarter;
-// and the other way round.
+// Spread 40 bits to five in each of eight bytes, by halves (20 per half of the word, 10 per
+// quarter, 5 per eighth), and the reverse.
 constexpr uint64_t kLower20 = 0x00000000000FFFFF, kUpper20 = kLower20 << 20;
 constexpr uint64_t kLower10 = 0x000003FF000003FF, kUpper10 = kLower10 << 10;
 constexpr uint64_t kLower5 = 0x001F001F001F001F, kUpper5 = kLower5 << 5;
-HWY_INLINE V64 Fives(V64 forty) {
-  const V64 twenties = Apart<12>(forty, kLower20, kUpper20);
-  const V64 tens = Apart<6>(twenties, kLower10, kUpper10);
-  return Apart<3>(tens, kLower5, kUpper5);
+HWY_INLINE V64 SpreadFives(V64 forty) {
+  const V64 twenties = SpreadHalves<12>(forty, kLower20, kUpper20);
+  const V64 tens = SpreadHalves<6>(twenties, kLower10, kUpper10);
+  return SpreadHalves<3>(tens, kLower5, kUpper5);
 }
-HWY_INLINE V64 Forty(V64 fives) {
-  const V64 tens = Together<3>(fives, kLower5, kUpper5);
-  const V64 twenties = Together<6>(tens, kLower10, kUpper10);
-  return Together<12>(twenties, kLower20, kUpper20);
+HWY_INLINE V64 JoinFives(V64 fives) {
+  const V64 tens = JoinHalves<3>(fives, kLower5, kUpper5);
+  const V64 twenties = JoinHalves<6>(tens, kLower10, kUpper10);
+  return JoinHalves<12>(twenties, kLower20, kUpper20);
 }
 
-// Five bits of each byte as digits in base 3.
+// Converts five bits of each byte to digits in base 3.
 HWY_INLINE hn::Vec<D> Base3(hn::Vec<D> fives) {
   alignas(16) static constexpr uint8_t kSums[16] = {0,  1,  3,  4,  9,  10, 12, 13,
                                                     27, 28, 30, 31, 36, 37, 39, 40};
@@ -85,8 +85,8 @@ void TritsOfWords(const uint64_t* mask, const uint64_t* negative, uint8_t* trits
     for (size_t k = 0; k < kTrits / 8; ++k) std::memcpy(&forties[p][k], bytes + kWords * k, 8);
   }
   for (size_t i = 0; i < kTrits; i += hn::Lanes(d)) {
-    const auto ones = Fives(hn::LoadU(D64(), forties[0] + i / 8));
-    const auto signs = Fives(hn::LoadU(D64(), forties[1] + i / 8));
+    const auto ones = SpreadFives(hn::LoadU(D64(), forties[0] + i / 8));
+    const auto signs = SpreadFives(hn::LoadU(D64(), forties[1] + i / 8));
     hn::StoreU(hn::Add(Base3(hn::BitCast(d, ones)), Base3(hn::BitCast(d, signs))), d, trits + i);
   }
 }
@@ -110,8 +110,8 @@ void TritsOfCode(const uint8_t* mask, const uint8_t* signs, size_t sign_bytes, s
   }
 }
 
-// Digit by digit from the highest: what is at least one of its power is no zero, what is at least
-// two is negative.
+// Takes digits from the highest power down: a value of at least one power means a non-zero digit,
+// of at least two a negative one.
 void WordsOfTrits(const uint8_t* trits, uint64_t* mask, uint64_t* negative) {
   const D d;
   uint64_t forties[2][kTrits / 8];
@@ -127,8 +127,8 @@ void WordsOfTrits(const uint8_t* trits, uint64_t* mask, uint64_t* negative) {
       v = hn::Sub(v, hn::IfThenElseZero(one, hn::Set(d, power)));
       v = hn::Sub(v, hn::IfThenElseZero(two, hn::Set(d, power)));
     }
-    hn::StoreU(Forty(hn::BitCast(D64(), ones)), D64(), forties[0] + i / 8);
-    hn::StoreU(Forty(hn::BitCast(D64(), signs)), D64(), forties[1] + i / 8);
+    hn::StoreU(JoinFives(hn::BitCast(D64(), ones)), D64(), forties[0] + i / 8);
+    hn::StoreU(JoinFives(hn::BitCast(D64(), signs)), D64(), forties[1] + i / 8);
   }
   uint64_t* const planes[] = {mask, negative};
   for (size_t p = 0; p < 2; ++p) {

@@ -1,5 +1,5 @@
-// Runs of eight neighbours of an arena, the unit of work of a thread: as many as a byte of a plane
-// and a block of Philox hold. For *_cuda.cu only.
+// Runs of eight neighbours of an arena, the unit of work of a thread: a byte of a plane, and a
+// block of Philox, cover eight elements. For .cu files only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,7 +23,7 @@ __device__ inline bool IsWhole(const float* at, uint32_t count) {
   return count == kEight && reinterpret_cast<uintptr_t>(at) % sizeof(float4) == 0;
 }
 
-// Loads the first `count` of them, and zeros behind.
+// Loads the first `count` elements; the others become zero.
 __device__ inline Eight Load(const float* at, uint32_t count) {
   Eight e;
   if (IsWhole(at, count)) {

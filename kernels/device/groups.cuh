@@ -1,6 +1,6 @@
 // Sums over groups of a part's elements (GroupedPart), in the order of stats.h: blocks of kTile
 // from a group's first element on, in each block 128 lanes that are folded by halves, blocks added
-// in index order. One warp sums a block, in the tile in which the block begins. For *_cuda.cu only.
+// in index order. One warp sums a block, in the tile in which the block begins. For .cu files only.
 //
 // A Sum type has Add(x), which adds an element, Join(sum), which adds another lane's sum, and
 // Get(shuffle), which returns the lane value that `shuffle` selects, word by word. A Source type
@@ -35,7 +35,7 @@ __device__ void AddTurns(uint64_t i, const Source& source, Sum* sums) {
   for (uint32_t k = 0; k < 4 * kTurns; ++k) x[k] = source.Load(i + 32 * k);
 #pragma unroll
   for (uint32_t k = 0; k < 4 * kTurns; ++k) {
-    source.Keep(i + 32 * k, x[k]);
+    source.Consume(i + 32 * k, x[k]);
     sums[k % 4].Add(x[k]);
   }
 }
@@ -52,7 +52,7 @@ __device__ Sum SumOfRun(uint64_t from, uint32_t count, const Source& source) {
   for (uint32_t k = 0; k < 4; ++k, i += 32) {
     if (i >= count) break;
     const float x = source.Load(from + i);
-    source.Keep(from + i, x);
+    source.Consume(from + i, x);
     sums[k].Add(x);
   }
   sums[0].Join(sums[2]);
@@ -83,7 +83,7 @@ __device__ void SumSmallGroups(const GroupedTile<Sum>& tile, const Source& sourc
   const uint64_t size = tile.size;
   const uint64_t first = (tile.begin + size - 1) / size, last = (tile.end + size - 1) / size;
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  uint32_t width = 1;  // lanes a group
+  uint32_t width = 1;  // lanes per group
   while (width < size && width < 32) width *= 2;
   if (width == 32) {
     for (uint64_t group = first + warp; group < last; group += kGroupThreads / 32) {
@@ -99,7 +99,7 @@ __device__ void SumSmallGroups(const GroupedTile<Sum>& tile, const Source& sourc
     Sum sum{};
     if (group < last && place < tile.LengthOf(group)) {
       const float x = source.Load(group * size + place);
-      source.Keep(group * size + place, x);
+      source.Consume(group * size + place, x);
       sum.Add(x);
     }
     for (uint32_t half = width / 2; half > 0; half /= 2)
@@ -135,7 +135,7 @@ __device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t 
   const bool writes = threadIdx.x % 32 == 0;
   const uint32_t blocks = TilesOf(length);
   if (blocks > 1) {
-    // A tile in which two blocks begin has a group's first and another's last.
+    // If two blocks begin in a tile, they are one group's last and another's first.
     if (writes) tile.partial[2 * (from / kTile) + (inside == 0 ? 1 : 0)] = sum;
     if (!IsLastWarpOf(tile.done + group * tile.size / kTile, blocks)) return;
     sum = SumOfBlocks(tile, group, blocks);
@@ -174,21 +174,21 @@ class GroupsOfTile {
     group_ = begin / size;
     inside_ = begin - group_ * size;
   }
-  struct Place {
+  struct Position {
     uint64_t group, inside;  // `inside`: elements of the group before it
   };
-  // The place of the tile's element i.
-  __device__ Place At(uint32_t i) const {
+  // The position of the tile's element i.
+  __device__ Position At(uint32_t i) const {
     const uint64_t inside = inside_ + i;
     uint64_t further = inside >= size_ ? 1 : 0;
     if (size_ < kTile) further = static_cast<uint32_t>(inside) / static_cast<uint32_t>(size_);
     return {group_ + further, inside - further * size_};
   }
-  // Calls visit(k) for all k in [0, 8), the k-th element from a place on; k is a compile-time
+  // Calls visit(k) for all k in [0, 8), the k-th element from a position on; k is a compile-time
   // constant after unrolling, so arrays indexed by it stay in registers. Before it, calls
   // enter(group, k) where k is 0, or is below `count` and begins a group.
   template <typename Enter, typename Visit>
-  __device__ void ForEight(const Place& from, uint32_t count, const Enter& enter,
+  __device__ void ForEight(const Position& from, uint32_t count, const Enter& enter,
                            const Visit& visit) const {
     uint64_t group = from.group;
     uint32_t next = EightOf(size_ - from.inside);

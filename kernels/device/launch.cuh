@@ -1,4 +1,4 @@
-// What the kernels on a GPU share. For *_cuda.cu only.
+// Launching and synchronization that all GPU kernels share. For .cu files only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,8 +21,9 @@ int Launch(void (*kernel)(Parameters...), uint32_t blocks, uint32_t threads, cud
   return cudaLaunchKernelEx(&config, kernel, static_cast<Arguments&&>(arguments)...);
 }
 
-// Returns true to the last of `count` blocks that call it, which then sees all that the others
-// wrote before (by LoadFresh). The last call resets the counter. Called by all threads of a block.
+// Returns true to the last of `count` blocks that call it. That block then sees everything the
+// others wrote before (through LoadFresh). The last call resets the counter. Called by all threads
+// of a block.
 __device__ inline bool IsLastOf(uint32_t* counter, uint32_t count) {
   __shared__ bool last;
   __syncthreads();
@@ -105,7 +106,7 @@ __device__ T SumBefore(T value, T* row, T* total) {
 }
 
 // The sum over the threads of a block, in a fixed order. Called by all threads; all get it. `row`
-// has kThreads places in shared memory.
+// has kThreads elements in shared memory.
 template <uint32_t kThreads>
 __device__ double SumOfBlock(double value, double* row) {
   __syncthreads();  // wait for readers of the previous `row`

@@ -5,7 +5,7 @@ namespace {
 
 uint64_t Aligned(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// Two planes of a bit an element: what a ternary code takes (kernels/codes/ternary.h).
+// The size of a ternary code: two planes of one bit per element (kernels/codes/ternary.h).
 uint64_t TwoPlanes(uint64_t elements) { return 2 * ((elements + 7) / 8); }
 
 }  // namespace
@@ -23,23 +23,23 @@ Tiling CutIntoTiles(std::span<const Part> parts) {
     tiling.chunks.back().part_end = part + 1;
     tiling.chunks.back().tile_end = static_cast<uint32_t>(tiling.tiles.size());
   }
-  PlaceCodes([&](size_t p) { return TwoPlanes(parts[p].count); }, &tiling);
+  LayOutCodes([&](size_t p) { return TwoPlanes(parts[p].count); }, &tiling);
   return tiling;
 }
 
-std::vector<CodePlace> PlaceCodes(const std::function<uint64_t(size_t part)>& size,
-                                  Tiling* tiling) {
-  std::vector<CodePlace> places;
+std::vector<CodeRange> LayOutCodes(const std::function<uint64_t(size_t part)>& size,
+                                   Tiling* tiling) {
+  std::vector<CodeRange> ranges;
   uint64_t at = 0;
   for (TiledChunk& chunk : tiling->chunks) {
     chunk.out = at = Aligned(at);
     for (size_t p = chunk.part_begin; p < chunk.part_end; ++p) {
-      places.push_back({at, size(p)});
-      at += places.back().size;
+      ranges.push_back({at, size(p)});
+      at += ranges.back().size;
     }
   }
   tiling->out_bytes = Aligned(at);
-  return places;
+  return ranges;
 }
 
 std::vector<GroupedPart> GroupParts(const Tiling& tiling, std::span<const uint64_t> sizes,

@@ -1,5 +1,5 @@
-// What all kernels of a GPU stand on: they process many tensors of an arena at once, cut into
-// tiles. Each is declared beside its CPU form and gives the same bits.
+// The basis of all GPU kernels: they process many tensors of an arena at once, cut into tiles. Each
+// kernel is declared beside its CPU form and gives the same bits.
 //
 // Arrays that functions named ...OnDevice take are in device memory unless stated otherwise;
 // launches are ordered on their stream and do not synchronize. Such a function returns a
@@ -36,7 +36,7 @@ struct Part {
   uint32_t chunk = 0;  // parts of a chunk are adjacent; once cut into tiles, chunks count from 0
 };
 
-// How many elements of the part the tile has.
+// The number of the part's elements in the tile.
 TERN_HOST_DEVICE uint32_t CountOf(const Part& part, uint32_t tile) {
   const uint64_t rest = part.count - uint64_t{tile} * kTile;
   return static_cast<uint32_t>(rest < kTile ? rest : kTile);
@@ -75,15 +75,16 @@ struct DeviceTiling {
   uint32_t tile_count = 0;
 };
 
-// Where a part's code is.
-struct CodePlace {
+// The byte range of a part's code.
+struct CodeRange {
   uint64_t begin = 0, size = 0;  // bytes
 };
 
 // Lays out the chunks of a tiling for codes other than ternary: sets chunks[c].out and out_bytes,
-// where size(p) is the most bytes that part p takes. Returns the place of each part's code for
+// where size(p) is the most bytes that part p takes. Returns the range of each part's code for
 // parts that all take their maximum.
-std::vector<CodePlace> PlaceCodes(const std::function<uint64_t(size_t part)>& size, Tiling* tiling);
+std::vector<CodeRange> LayOutCodes(const std::function<uint64_t(size_t part)>& size,
+                                   Tiling* tiling);
 
 // Grouping of a part: consecutive runs of `size` elements from its first element on; the last group
 // may be shorter.

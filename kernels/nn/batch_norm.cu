@@ -1,4 +1,4 @@
-// Batch norm on rows of channels: two sums a channel, then one pass over the elements.
+// Batch norm on rows of channels: two sums per channel, then one pass over the elements.
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -11,24 +11,24 @@
 namespace tern::kernels {
 namespace {
 
-// Of channels [c, c + kCount): where these are a pack, from a multiple of 16 bytes on.
+// Loads values of channels [c, c + kCount). A pack begins at a multiple of 16 bytes.
 template <uint32_t kCount>
-__device__ void LoadNumbers(const float* of_channels, float* v) {
+__device__ void LoadChannelValues(const float* values, float* v) {
   constexpr uint32_t kAtOnce = kCount == 1 ? 1 : kPack<float>;
 #pragma unroll
-  for (uint32_t k = 0; k < kCount; k += kAtOnce) Load<kAtOnce>(of_channels + k, v + k);
+  for (uint32_t k = 0; k < kCount; k += kAtOnce) Load<kAtOnce>(values + k, v + k);
 }
 
-// x and x^2, from a pivot that is near the mean.
+// Sums of x and x^2, relative to a pivot near the mean.
 template <typename T, uint32_t kCount>
 struct Moments {
   const T* x;
-  struct Mine {
-    using Row = Raw<T, kCount>;
+  struct ChannelView {
+    using RawPack = Raw<T, kCount>;
     const T* x;
     float pivot[kCount];
-    __device__ Row LoadRow(uint64_t i) const { return LoadRaw<kCount>(x + i); }
-    __device__ void Add(const Row& row, uint64_t, float* first, float* second) const {
+    __device__ RawPack LoadRow(uint64_t i) const { return LoadRaw<kCount>(x + i); }
+    __device__ void Add(const RawPack& row, uint64_t, float* first, float* second) const {
       float v[kCount];
       AsFloats<T, kCount>(row, v);
 #pragma unroll
@@ -39,14 +39,15 @@ struct Moments {
       }
     }
   };
-  __device__ Mine For(uint32_t c) const {
-    Mine mine{x, {}};
-    Load<kCount>(x + c, mine.pivot);
-    return mine;
+  __device__ ChannelView ViewOf(uint32_t c) const {
+    ChannelView view{x, {}};
+    Load<kCount>(x + c, view.pivot);
+    return view;
   }
 };
 
-// The forward's sum without what was added; backward its sign is found again by these very lines.
+// The forward pass's scale x + shift, without the added input. The backward pass finds the sign of
+// the output by repeating exactly this computation.
 struct Scaling {
   float scale, shift;
   __device__ float operator()(float x) const { return scale * x + shift; }
@@ -54,34 +55,34 @@ struct Scaling {
 template <uint32_t kCount>
 __device__ void LoadScaling(const DeviceNormState& state, uint32_t c, Scaling* scaling) {
   float scale[kCount], shift[kCount];
-  LoadNumbers<kCount>(state.scale + c, scale);
-  LoadNumbers<kCount>(state.shift + c, shift);
+  LoadChannelValues<kCount>(state.scale + c, scale);
+  LoadChannelValues<kCount>(state.shift + c, shift);
 #pragma unroll
   for (uint32_t k = 0; k < kCount; ++k) scaling[k] = {scale[k], shift[k]};
 }
 
-// g and g (x - mean): g is dy where the output was above 0. That lies at y where something was
-// added, and then g goes to its own place.
+// Sums of g and g (x - mean), where g is dy if the output was above 0. With an added input, the
+// output is read from y, and g is written to its own array.
 template <typename T, uint32_t kCount, bool kAdded>
 struct Gradients {
   DeviceNormState state;
   bool relu;
   const T *x, *dy, *y;
   T* g;
-  struct Mine {
-    struct Row {
+  struct ChannelView {
+    struct RawPack {
       Raw<T, kCount> x, dy;
       Raw<T, kAdded ? kCount : 1> y;
     };
-    Gradients of;
+    Gradients source;
     float mean[kCount];
     Scaling scaling[kAdded ? 1 : kCount];
-    __device__ Row LoadRow(uint64_t i) const {
-      Row row{LoadRaw<kCount>(of.x + i), LoadRaw<kCount>(of.dy + i), {}};
-      if constexpr (kAdded) row.y = LoadRaw<kCount>(of.y + i);
+    __device__ RawPack LoadRow(uint64_t i) const {
+      RawPack row{LoadRaw<kCount>(source.x + i), LoadRaw<kCount>(source.dy + i), {}};
+      if constexpr (kAdded) row.y = LoadRaw<kCount>(source.y + i);
       return row;
     }
-    __device__ void Add(const Row& row, uint64_t i, float* first, float* second) const {
+    __device__ void Add(const RawPack& row, uint64_t i, float* first, float* second) const {
       float v[kCount], d[kCount], out[kCount];
       AsFloats<T, kCount>(row.x, v);
       AsFloats<T, kCount>(row.dy, d);
@@ -89,18 +90,18 @@ struct Gradients {
 #pragma unroll
       for (uint32_t k = 0; k < kCount; ++k) {
         if constexpr (!kAdded) out[k] = scaling[k](v[k]);
-        if (of.relu && out[k] <= 0) d[k] = 0;
+        if (source.relu && out[k] <= 0) d[k] = 0;
         first[k] += d[k];
         second[k] += d[k] * (v[k] - mean[k]);
       }
-      if constexpr (kAdded) Store<kCount>(d, of.g + i);
+      if constexpr (kAdded) Store<kCount>(d, source.g + i);
     }
   };
-  __device__ Mine For(uint32_t c) const {
-    Mine mine{*this, {}, {}};
-    LoadNumbers<kCount>(state.mean + c, mine.mean);
-    if constexpr (!kAdded) LoadScaling<kCount>(state, c, mine.scaling);
-    return mine;
+  __device__ ChannelView ViewOf(uint32_t c) const {
+    ChannelView view{*this, {}, {}};
+    LoadChannelValues<kCount>(state.mean + c, view.mean);
+    if constexpr (!kAdded) LoadScaling<kCount>(state, c, view.scaling);
+    return view;
   }
 };
 
@@ -137,7 +138,7 @@ template <uint32_t kCount>
 struct Apply {
   DeviceNormState state;
   bool relu;
-  struct Mine {
+  struct ChannelView {
     bool relu;
     Scaling scaling[kCount];
     __device__ float operator()(uint32_t k, float x) const { return Bound(scaling[k](x)); }
@@ -146,14 +147,14 @@ struct Apply {
     }
     __device__ float Bound(float sum) const { return relu && sum <= 0 ? 0 : sum; }
   };
-  __device__ Mine For(uint32_t c) const {
-    Mine mine{relu, {}};
-    LoadScaling<kCount>(state, c, mine.scaling);
-    return mine;
+  __device__ ChannelView ViewOf(uint32_t c) const {
+    ChannelView view{relu, {}};
+    LoadScaling<kCount>(state, c, view.scaling);
+    return view;
   }
 };
 
-// Along with those of gamma and beta, slope and offset of ApplyBack.
+// Finishes the sums: gradients of gamma and beta, and slope and offset for ApplyBack.
 struct ParameterGradients {
   const float *scale, *inverse;
   const DeviceStep* step;
@@ -168,14 +169,14 @@ struct ParameterGradients {
   }
 };
 
-// dx = scale g + (slope (x - mean) + offset), as on the CPU: around the mean nothing large is left
-// to cancel, whatever the mean is.
+// dx = scale g + (slope (x - mean) + offset), as on the CPU. Subtracting the mean first avoids
+// cancellation for large means.
 template <uint32_t kCount>
 struct ApplyBack {
   DeviceNormState state;
   const float *slope, *offset;
-  bool mask;  // dy is not g yet
-  struct Mine {
+  bool mask;  // whether dy still has to be masked to get g
+  struct ChannelView {
     bool mask;
     Scaling scaling[kCount];
     float mean[kCount], slope[kCount], offset[kCount];
@@ -184,19 +185,19 @@ struct ApplyBack {
       return scaling[k].scale * g + (slope[k] * (x - mean[k]) + offset[k]);
     }
   };
-  __device__ Mine For(uint32_t c) const {
-    Mine mine{mask, {}, {}, {}, {}};
-    LoadScaling<kCount>(state, c, mine.scaling);
-    LoadNumbers<kCount>(state.mean + c, mine.mean);
-    LoadNumbers<kCount>(slope + c, mine.slope);
-    LoadNumbers<kCount>(offset + c, mine.offset);
-    return mine;
+  __device__ ChannelView ViewOf(uint32_t c) const {
+    ChannelView view{mask, {}, {}, {}, {}};
+    LoadScaling<kCount>(state, c, view.scaling);
+    LoadChannelValues<kCount>(state.mean + c, view.mean);
+    LoadChannelValues<kCount>(slope + c, view.slope);
+    LoadChannelValues<kCount>(offset + c, view.offset);
+    return view;
   }
 };
 
-// Elements at i, i + step, ... by what a thread has of their channels.
-template <uint32_t kRows, uint32_t kCount, typename Mine, typename T, typename... X>
-__device__ void MapRowsAt(uint64_t i, uint64_t step, const Mine& mine, T* y, const X*... x) {
+// Applies `view` to the elements at i, i + step, ...
+template <uint32_t kRows, uint32_t kCount, typename ChannelView, typename T, typename... X>
+__device__ void MapRowsAt(uint64_t i, uint64_t step, const ChannelView& view, T* y, const X*... x) {
   constexpr uint32_t kInputs = sizeof...(X);
   Raw<T, kCount> raw[kRows][kInputs];
 #pragma unroll
@@ -210,36 +211,39 @@ __device__ void MapRowsAt(uint64_t i, uint64_t step, const Mine& mine, T* y, con
     for (uint32_t n = 0; n < kInputs; ++n) AsFloats<T, kCount>(raw[r][n], in[n]);
 #pragma unroll
     for (uint32_t k = 0; k < kCount; ++k) {
-      if constexpr (kInputs == 1) out[k] = mine(k, in[0][k]);
-      if constexpr (kInputs == 2) out[k] = mine(k, in[0][k], in[1][k]);
+      if constexpr (kInputs == 1) out[k] = view(k, in[0][k]);
+      if constexpr (kInputs == 2) out[k] = view(k, in[0][k], in[1][k]);
     }
     Store<kCount>(out, y + i + r * step);
   }
 }
 
-// A thread takes the same channels of kRowsAtOnce rows: what these have is loaded once.
-template <uint32_t kCount, typename Of, typename T, typename... X>
+// A thread processes the same channels of kRowsAtOnce rows, so it loads per-channel values once.
+template <uint32_t kCount, typename Op, typename T, typename... X>
 __global__ void __launch_bounds__(kSumThreads)
-    MapRows(uint64_t rows, uint32_t channels, uint32_t wide, Of of, T* y, const X*... x) {
-  const uint32_t groups = GroupsOf(channels / kCount, wide), deep = kSumThreads / wide;
-  const uint32_t c = (blockIdx.x % groups * wide + threadIdx.x % wide) * kCount;
+    MapRows(uint64_t rows, uint32_t channels, uint32_t threads_across, Op op, T* y, const X*... x) {
+  const uint32_t groups = ColumnGroups(channels / kCount, threads_across),
+                 threads_down = kSumThreads / threads_across;
+  const uint32_t c = (blockIdx.x % groups * threads_across + threadIdx.x % threads_across) * kCount;
   if (c >= channels) return;
-  const auto mine = of.For(c);
-  const uint64_t step = uint64_t{deep} * channels;
-  uint64_t row = uint64_t{blockIdx.x / groups} * deep * kRowsAtOnce + threadIdx.x / wide;
-  if (row + (kRowsAtOnce - 1) * deep < rows)
-    return MapRowsAt<kRowsAtOnce, kCount>(row * channels + c, step, mine, y, x...);
-  for (; row < rows; row += deep) MapRowsAt<1, kCount>(row * channels + c, step, mine, y, x...);
+  const auto view = op.ViewOf(c);
+  const uint64_t step = uint64_t{threads_down} * channels;
+  uint64_t row =
+      uint64_t{blockIdx.x / groups} * threads_down * kRowsAtOnce + threadIdx.x / threads_across;
+  if (row + (kRowsAtOnce - 1) * threads_down < rows)
+    return MapRowsAt<kRowsAtOnce, kCount>(row * channels + c, step, view, y, x...);
+  for (; row < rows; row += threads_down)
+    MapRowsAt<1, kCount>(row * channels + c, step, view, y, x...);
 }
 
-// y[i] = of.For(c)(k, x[i]...) of all elements, i being of channel c + k.
-template <uint32_t kCount, typename Of, typename T, typename... X>
-int Map(DeviceStream stream, const DeviceNorm& norm, const Of& of, T* y, const X*... x) {
-  const uint32_t packs = norm.channels / kCount, wide = WideOf(packs);
-  const uint64_t at_once = uint64_t{kSumThreads} / wide * kRowsAtOnce;
+// y[i] = op.ViewOf(c)(k, x[i]...) for all elements i, where i belongs to channel c + k.
+template <uint32_t kCount, typename Op, typename T, typename... X>
+int Map(DeviceStream stream, const DeviceNorm& norm, const Op& op, T* y, const X*... x) {
+  const uint32_t packs = norm.channels / kCount, threads_across = ThreadsAcross(packs);
+  const uint64_t at_once = uint64_t{kSumThreads} / threads_across * kRowsAtOnce;
   const auto blocks = static_cast<uint32_t>((norm.rows + at_once - 1) / at_once);
-  return Launch(MapRows<kCount, Of, T, X...>, blocks * GroupsOf(packs, wide), kSumThreads, stream,
-                norm.rows, norm.channels, wide, of, y, x...);
+  return Launch(MapRows<kCount, Op, T, X...>, blocks * ColumnGroups(packs, threads_across),
+                kSumThreads, stream, norm.rows, norm.channels, threads_across, op, y, x...);
 }
 
 template <typename T, uint32_t kCount, bool kAdded>
@@ -247,9 +251,10 @@ int Backward(DeviceStream stream, const DeviceNorm& norm, const DeviceNormState&
              const DeviceNormBack& back, T* dx, const ParameterGradients& gradients) {
   const auto *x = static_cast<const T*>(back.x), *dy = static_cast<const T*>(back.dy);
   auto* g = static_cast<T*>(back.g);
-  const Gradients<T, kCount, kAdded> of{state, norm.relu, x, dy, static_cast<const T*>(back.y), g};
+  const Gradients<T, kCount, kAdded> source{state, norm.relu, x, dy, static_cast<const T*>(back.y),
+                                            g};
   const int summed =
-      SumColumns<kCount>(stream, norm.rows, norm.channels, of, state.partial, gradients);
+      SumColumns<kCount>(stream, norm.rows, norm.channels, source, state.partial, gradients);
   if (summed != 0) return summed;
   const ApplyBack<kCount> apply{state, gradients.slope, gradients.offset, norm.relu && !kAdded};
   return Map<kCount>(stream, norm, apply, dx, x, kAdded ? static_cast<const T*>(g) : dy);

@@ -4,7 +4,7 @@
 //
 // A slab is `rows` rows of `channels` (1 to 16) neighbouring floats, each row `stride` floats
 // behind the one before; x, y, r and their gradients are slabs of the same form. Arrays with one
-// number per channel have 16 places. With x^ = (x - mean) / d, d = sqrt(variance + epsilon):
+// number per channel have 16 elements. With x^ = (x - mean) / d, d = sqrt(variance + epsilon):
 //
 //   scale  = gamma / d
 //   shift  = beta - mean scale
@@ -81,15 +81,15 @@ struct DeviceNormState {
 [[nodiscard]] int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type,
                                            const DeviceNorm& norm, const DeviceNormState& state,
                                            bool training, const void* x, const void* r, void* y);
-// The inputs of a norm's backward pass. Where the forward pass added something, which needs a
-// gradient too, g = dy where y > 0 is written to `g`, which may be dy. Else both are null.
+// The inputs of a norm's backward pass. If the forward pass added an input that needs a gradient
+// too, g = dy where y > 0 is written to `g`, which may be dy. Otherwise y and g are null.
 struct DeviceNormBack {
   const void *x = nullptr, *dy = nullptr;
   const void* y = nullptr;
   void* g = nullptr;
 };
-// dx may be dy or g. The loss's scale is undone in the gradients of gamma and beta. `sums`: room
-// for two numbers per channel.
+// dx may be dy or g. Gradients of gamma and beta are divided by the loss scale. `sums`: workspace
+// of two numbers per channel.
 [[nodiscard]] int BatchNormBackwardOnDevice(DeviceStream stream, DeviceType type,
                                             const DeviceNorm& norm, const DeviceNormState& state,
                                             const DeviceNormBack& back, const DeviceStep* step,

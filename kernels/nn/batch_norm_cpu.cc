@@ -15,9 +15,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Wide = hn::CappedTag<float, kNormChannels>;
 using One = hn::CappedTag<float, 1>;
 
-constexpr size_t kVectorBytes = 64;  // the widest
+constexpr size_t kVectorBytes = 64;  // of the widest target
 
-// pass(d, c) for the channels c of the slab, a vector of them at a time.
+// Calls pass(d, c) for the channels c of the slab, one vector of them at a time.
 template <typename Pass>
 HWY_INLINE void ForChannels(size_t channels, const Pass& pass) {
   const Wide d;
@@ -26,7 +26,7 @@ HWY_INLINE void ForChannels(size_t channels, const Pass& pass) {
   for (; c < channels; ++c) pass(One(), c);
 }
 
-// dy where the output was positive.
+// Computes g: dy where the output was positive, else 0.
 template <typename D>
 struct Masking {
   HWY_INLINE Masking(D tag, const NormMask& mask, size_t c)
@@ -34,7 +34,7 @@ struct Masking {
     scale = hn::LoadU(d, mask.scale + c);
     shift = hn::LoadU(d, mask.shift + c);
   }
-  // Of the element at `at`, whose input is x.
+  // g of the element at `at`, whose input is x.
   HWY_INLINE hn::Vec<D> operator()(hn::Vec<D> dy, hn::Vec<D> x, size_t at) const {
     if (!relu) return dy;
     const auto out = y != nullptr ? hn::LoadU(d, y + at) : hn::MulAdd(x, scale, shift);
@@ -86,7 +86,7 @@ void NormApply(const float* x, const float* r, const Slab& slab, const float* sc
     for (size_t row = 0, at = c; row < slab.rows; ++row, at += slab.stride) {
       auto out = hn::MulAdd(hn::LoadU(d, x + at), by, up);
       if (r != nullptr) out = hn::Add(out, hn::LoadU(d, r + at));
-      out = hn::Max(least, out);  // in this order a NaN stays one
+      out = hn::Max(least, out);  // this order of arguments keeps a NaN
       streams ? hn::Stream(out, d, y + at) : hn::StoreU(out, d, y + at);
     }
   });

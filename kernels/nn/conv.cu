@@ -1,4 +1,5 @@
-// Convolutions by their definition: a thread an output or an input, and one or many a weight.
+// Direct convolution. A thread computes one output, or one input's gradient; one thread or many
+// compute a weight's gradient.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -21,22 +22,22 @@ __device__ Pixel PixelOf(uint64_t i, const DeviceImages& images) {
   return {static_cast<uint32_t>(row / images.h), static_cast<uint32_t>(row % images.h), w};
 }
 
-__device__ uint64_t PlaceOf(const Pixel& p, const DeviceImages& images) {
+__device__ uint64_t OffsetOf(const Pixel& p, const DeviceImages& images) {
   return ((uint64_t{p.n} * images.h + p.h) * images.w + p.w) * images.c;
 }
 
-// Where tap `tap` of output `out` lies; false: on the padding.
-__device__ bool Tap(const DeviceAxis& axis, uint32_t out, uint32_t tap, uint32_t size,
-                    uint32_t* in) {
+// Finds the input that tap `tap` of output `out` reads. Returns false if it is padding.
+__device__ bool FindInput(const DeviceAxis& axis, uint32_t out, uint32_t tap, uint32_t size,
+                          uint32_t* in) {
   const uint32_t at = out * axis.stride + tap * axis.dilation;
   if (at < axis.pad || at - axis.pad >= size) return false;
   *in = at - axis.pad;
   return true;
 }
 
-// Which output reads `in` by tap `tap`; false: none.
-__device__ bool Reader(const DeviceAxis& axis, uint32_t in, uint32_t tap, uint32_t size,
-                       uint32_t* out) {
+// Finds the output that reads `in` by tap `tap`. Returns false if there is none.
+__device__ bool FindOutput(const DeviceAxis& axis, uint32_t in, uint32_t tap, uint32_t size,
+                           uint32_t* out) {
   const uint32_t at = in + axis.pad, before = tap * axis.dilation;
   if (at < before || (at - before) % axis.stride != 0) return false;
   *out = (at - before) / axis.stride;
@@ -60,10 +61,10 @@ struct Forward {
     float sum = bias == nullptr ? 0 : AsFloat(bias[o]);
     Pixel from{at.n, 0, 0};
     for (uint32_t kh = 0; kh < rows.kernel; ++kh) {
-      if (!Tap(rows, at.h, kh, slide.in.h, &from.h)) continue;
+      if (!FindInput(rows, at.h, kh, slide.in.h, &from.h)) continue;
       for (uint32_t kw = 0; kw < columns.kernel; ++kw) {
-        if (!Tap(columns, at.w, kw, slide.in.w, &from.w)) continue;
-        const T* pixel = x + PlaceOf(from, slide.in) + first;
+        if (!FindInput(columns, at.w, kw, slide.in.w, &from.w)) continue;
+        const T* pixel = x + OffsetOf(from, slide.in) + first;
         const T* tap = w + (kh * columns.kernel + kw) * inputs;
         for (uint32_t k = 0; k < inputs; ++k) sum += AsFloat(pixel[k]) * AsFloat(tap[k]);
       }
@@ -88,10 +89,10 @@ struct BackwardData {
     float sum = 0;
     Pixel from{at.n, 0, 0};
     for (uint32_t kh = 0; kh < rows.kernel; ++kh) {
-      if (!Reader(rows, at.h, kh, slide.out.h, &from.h)) continue;
+      if (!FindOutput(rows, at.h, kh, slide.out.h, &from.h)) continue;
       for (uint32_t kw = 0; kw < columns.kernel; ++kw) {
-        if (!Reader(columns, at.w, kw, slide.out.w, &from.w)) continue;
-        const T* pixel = dy + PlaceOf(from, slide.out) + first;
+        if (!FindOutput(columns, at.w, kw, slide.out.w, &from.w)) continue;
+        const T* pixel = dy + OffsetOf(from, slide.out) + first;
         for (uint32_t o = 0; o < outputs; ++o) {
           const uint64_t tap = (uint64_t{first + o} * rows.kernel + kh) * columns.kernel + kw;
           sum += AsFloat(pixel[o]) * AsFloat(weight[tap * inputs + c % inputs]);
@@ -109,7 +110,7 @@ struct BackwardWeights {
   const T *x, *dy;
   T* gradient;
 
-  // Of weight i, over the rows first, first + step, ... of all output images.
+  // The sum of weight i over the rows first, first + step, ... of all output images.
   __device__ double SumOf(uint64_t i, uint64_t first, uint64_t step) const {
     const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
     const uint32_t inputs = slide.in.c / groups;
@@ -121,7 +122,7 @@ struct BackwardWeights {
     const auto o = static_cast<uint32_t>(rest / rows.kernel);
     const uint32_t c = o / (slide.out.c / groups) * inputs + input;
     const uint64_t all = uint64_t{slide.out.n} * slide.out.h;
-    // Not on the padding are outputs [begin, end) of a row.
+    // Outputs [begin, end) of a row read no padding.
     const uint32_t before = kw * columns.dilation, past = columns.pad + slide.in.w;
     const uint32_t begin = before < columns.pad ? Ceil(columns.pad - before, columns.stride) : 0;
     const uint32_t reads = before < past ? Ceil(past - before, columns.stride) : 0;
@@ -131,9 +132,9 @@ struct BackwardWeights {
       const Pixel at{static_cast<uint32_t>(row / slide.out.h),
                      static_cast<uint32_t>(row % slide.out.h), begin};
       Pixel from{at.n, 0, begin * columns.stride + before - columns.pad};
-      if (begin >= end || !Tap(rows, at.h, kh, slide.in.h, &from.h)) continue;
-      const T* input_at = x + PlaceOf(from, slide.in) + c;
-      const T* gradient_at = dy + PlaceOf(at, slide.out) + o;
+      if (begin >= end || !FindInput(rows, at.h, kh, slide.in.h, &from.h)) continue;
+      const T* input_at = x + OffsetOf(from, slide.in) + c;
+      const T* gradient_at = dy + OffsetOf(at, slide.out) + o;
 #pragma unroll 4
       for (uint32_t w = begin; w < end; ++w) {
         sum += double{AsFloat(*input_at)} * AsFloat(*gradient_at);
@@ -144,37 +145,37 @@ struct BackwardWeights {
     return sum;
   }
   __device__ static uint32_t Ceil(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
-  __device__ void Keep(uint64_t i, double sum) const {
+  __device__ void Store(uint64_t i, double sum) const {
     gradient[i] = FromFloat<T>(static_cast<float>(sum));
   }
-  __device__ void operator()(uint64_t i) const { Keep(i, SumOf(i, 0, 1)); }
+  __device__ void operator()(uint64_t i) const { Store(i, SumOf(i, 0, 1)); }
 };
 
-// Weights too few for a thread each share the rows out: `wide` neighbours a block, who read the
-// same pixels or channels.
+// For convolutions with too few weights for a thread each: several threads share the rows of a
+// weight. A block takes `wide` neighbouring weights, which read the same pixels or channels.
 template <typename T>
 __global__ void __launch_bounds__(kSumThreads)
-    SumWeights(uint64_t weights, uint32_t wide, BackwardWeights<T> of) {
+    SumWeights(uint64_t weights, uint32_t wide, BackwardWeights<T> work) {
   __shared__ double sums[1][kSumThreads];
   const uint64_t i = uint64_t{blockIdx.x} * wide + threadIdx.x % wide;
-  sums[0][threadIdx.x] = i < weights ? of.SumOf(i, threadIdx.x / wide, kSumThreads / wide) : 0;
+  sums[0][threadIdx.x] = i < weights ? work.SumOf(i, threadIdx.x / wide, kSumThreads / wide) : 0;
   FoldColumns<1>(wide, sums);
-  if (threadIdx.x < wide && i < weights) of.Keep(i, sums[0][threadIdx.x]);
+  if (threadIdx.x < wide && i < weights) work.Store(i, sums[0][threadIdx.x]);
 }
 
 template <typename T>
-int BackwardOfWeights(cudaStream_t stream, uint64_t weights, const BackwardWeights<T>& of) {
+int BackwardOfWeights(cudaStream_t stream, uint64_t weights, const BackwardWeights<T>& work) {
   constexpr uint64_t kFewRows = 64, kManyWeights = 1 << 18, kEnoughBlocks = 256;
-  if (uint64_t{of.slide.out.n} * of.slide.out.h < kFewRows || weights >= kManyWeights)
-    return ForEach(stream, weights, of);
+  if (uint64_t{work.slide.out.n} * work.slide.out.h < kFewRows || weights >= kManyWeights)
+    return ForEach(stream, weights, work);
   uint32_t wide = 1;
   while (wide < 32 && weights >= 2 * wide * kEnoughBlocks) wide *= 2;
   const auto blocks = static_cast<uint32_t>((weights + wide - 1) / wide);
-  return Launch(SumWeights<T>, blocks, kSumThreads, stream, weights, wide, of);
+  return Launch(SumWeights<T>, blocks, kSumThreads, stream, weights, wide, work);
 }
 
-// [o, kh, kw, i] to or from [o, i, kh, kw]: where element i of the first lies in the second.
-struct Kernel {
+// Converts an index in [o, kh, kw, i] to one in [o, i, kh, kw].
+struct KernelLayout {
   uint32_t inputs, taps;
   __device__ uint64_t InArena(uint64_t i) const {
     const uint64_t row = i / inputs;
@@ -184,30 +185,30 @@ struct Kernel {
 
 template <typename T>
 struct ToKernel {
-  Kernel of;
+  KernelLayout layout;
   const float* weights;
   T* to;
-  __device__ void operator()(uint64_t i) const { to[i] = FromFloat<T>(weights[of.InArena(i)]); }
+  __device__ void operator()(uint64_t i) const { to[i] = FromFloat<T>(weights[layout.InArena(i)]); }
 };
 
 template <typename T>
 struct FromKernel {
-  Kernel of;
+  KernelLayout layout;
   const T* from;
   const DeviceStep* step;
   float* gradient;
   __device__ void operator()(uint64_t i) const {
-    gradient[of.InArena(i)] = AsFloat(from[i]) * step->inverse_scale;
+    gradient[layout.InArena(i)] = AsFloat(from[i]) * step->inverse_scale;
   }
 };
 
 template <typename T, uint32_t kCount>
 struct Columns {
-  using Row = Raw<T, kCount>;
+  using RawPack = Raw<T, kCount>;
   const T* x;
-  __device__ Columns For(uint32_t) const { return *this; }
-  __device__ Row LoadRow(uint64_t i) const { return LoadRaw<kCount>(x + i); }
-  __device__ void Add(const Row& row, uint64_t, float* first, float*) const {
+  __device__ Columns ViewOf(uint32_t) const { return *this; }
+  __device__ RawPack LoadRow(uint64_t i) const { return LoadRaw<kCount>(x + i); }
+  __device__ void Add(const RawPack& row, uint64_t, float* first, float*) const {
     float v[kCount];
     AsFloats<T, kCount>(row, v);
     for (uint32_t k = 0; k < kCount; ++k) first[k] += v[k];

@@ -8,8 +8,8 @@
 namespace tern::kernels {
 
 // Converts weights from the arena's layout, [out.c, in.c / groups, kernel, kernel] in float, to
-// [out.c, kernel, kernel, in.c / groups] in the images' type, and the gradient back, which also
-// undoes the loss's scale.
+// [out.c, kernel, kernel, in.c / groups] in the images' type. FromKernelOnDevice converts the
+// gradient back and divides it by the loss scale.
 [[nodiscard]] int ToKernelOnDevice(DeviceStream stream, const float* weights, uint32_t outputs,
                                    uint32_t inputs, uint32_t taps, DeviceType type, void* to);
 [[nodiscard]] int FromKernelOnDevice(DeviceStream stream, DeviceType type, const void* from,
@@ -27,8 +27,8 @@ namespace tern::kernels {
                                               const DeviceSlide& slide, uint32_t groups,
                                               const void* x, const void* dy, void* weight);
 
-// sums[c] = sum over rows of x[row, c], with the loss's scale undone: the gradient of a bias.
-// `partial`: room for 2 * columns * PartialsOf(rows).
+// sums[c] = sum over rows of x[row, c], divided by the loss scale: the gradient of a bias.
+// `partial`: workspace of 2 * columns * PartialsOf(rows).
 [[nodiscard]] int ColumnSumsOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                      uint64_t rows, uint32_t columns, const DeviceStep* step,
                                      double* partial, float* sums);

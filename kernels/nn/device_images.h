@@ -19,11 +19,12 @@ inline size_t BytesOf(DeviceType type) { return type == DeviceType::kFloat ? 4 :
 
 struct PixelDraws;
 
-// What changes from step to step. It is in device memory, so that the launches stay the same.
+// The values that change from step to step. They are in device memory, so that the launches stay
+// the same (CUDA graphs).
 struct DeviceStep {
-  uint64_t step = 0;  // dropout draws by it
-  uint32_t used = 0;  // samples that count
-  // The batch, where images come as bytes (pixels.h).
+  uint64_t step = 0;  // selects the draws of dropout
+  uint32_t used = 0;  // number of valid samples in the batch
+  // The batch, if images come as bytes (pixels.h).
   const uint8_t* bytes = nullptr;
   const PixelDraws* draws = nullptr;
   // Gradients of images are multiplied by loss_scale; gradients of parameters are scaled back.

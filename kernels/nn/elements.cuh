@@ -1,5 +1,5 @@
 // Elements of images on a GPU: float, bfloat16 or half in memory, float in arithmetic; read and
-// written 16 bytes at a time. For *_cuda.cu only.
+// written 16 bytes at a time. For .cu files only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,7 +25,7 @@ struct Half {
   uint16_t bits;
 };
 
-// Values beyond the range become infinite, as in libraries and unlike on the wire.
+// Values beyond the range become infinite, as in libraries; on the wire they saturate.
 template <typename T>
 __device__ T FromFloat(float x) {
   if constexpr (sizeof(T) == sizeof(float)) {

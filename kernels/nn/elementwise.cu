@@ -1,4 +1,4 @@
-// What happens to each element by itself, and where it goes.
+// Element-wise layers, and changes of layout and type.
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ struct Sum {
   __device__ float operator()(float a, float b) const { return relu && a + b <= 0 ? 0 : a + b; }
 };
 
-// Of element i of [n, h, w, c], its place in [n, c, h, w].
+// The index in [n, c, h, w] of element i of [n, h, w, c].
 __device__ uint64_t ChannelsFirst(uint64_t i, const DeviceImages& images) {
   const uint64_t pixels = uint64_t{images.h} * images.w;
   const uint64_t c = i % images.c, pixel = i / images.c;
@@ -35,7 +35,7 @@ __device__ uint64_t ChannelsFirst(uint64_t i, const DeviceImages& images) {
 }
 
 template <typename T>
-struct Drop {
+struct DropoutElement {
   const T* x;
   DeviceImages images;
   NoiseKey key;
@@ -52,7 +52,7 @@ struct Drop {
 };
 
 template <typename From, typename To>
-struct ToLast {
+struct ToChannelsLast {
   const From* x;
   DeviceImages images;
   To* y;
@@ -62,14 +62,14 @@ struct ToLast {
 };
 
 template <typename T>
-struct ToFirst {
+struct ToChannelsFirst {
   const T* x;
   DeviceImages images;
   T* y;
   __device__ void operator()(uint64_t i) const { y[ChannelsFirst(i, images)] = x[i]; }
 };
 
-// In packs of kCount.
+// Copies in packs of kCount.
 template <typename T, uint32_t kCount>
 struct CopyChannels {
   const T* x;
@@ -129,8 +129,8 @@ int DropoutOnDevice(DeviceStream stream, DeviceType type, const void* x, const D
   const auto below = static_cast<uint32_t>(std::lround(rate * 65536.0));
   return OfType(type, [&]<typename T>() {
     return ForEach(stream, images.size(),
-                   Drop<T>{static_cast<const T*>(x), images, key, step, below, 1 / (1 - rate),
-                           static_cast<T*>(y)});
+                   DropoutElement<T>{static_cast<const T*>(x), images, key, step, below,
+                                     1 / (1 - rate), static_cast<T*>(y)});
   });
 }
 
@@ -138,8 +138,9 @@ int ToChannelsLastOnDevice(DeviceStream stream, DeviceType from, const void* x,
                            const DeviceImages& images, DeviceType to, void* y) {
   return OfType(from, [&]<typename From>() {
     return OfType(to, [&]<typename To>() {
-      return ForEach(stream, images.size(),
-                     ToLast<From, To>{static_cast<const From*>(x), images, static_cast<To*>(y)});
+      return ForEach(
+          stream, images.size(),
+          ToChannelsLast<From, To>{static_cast<const From*>(x), images, static_cast<To*>(y)});
     });
   });
 }
@@ -148,7 +149,7 @@ int ToChannelsFirstOnDevice(DeviceStream stream, DeviceType type, const void* x,
                             const DeviceImages& images, void* y) {
   return OfType(type, [&]<typename T>() {
     return ForEach(stream, images.size(),
-                   ToFirst<T>{static_cast<const T*>(x), images, static_cast<T*>(y)});
+                   ToChannelsFirst<T>{static_cast<const T*>(x), images, static_cast<T*>(y)});
   });
 }
 
@@ -156,7 +157,8 @@ int CopyChannelsOnDevice(DeviceStream stream, DeviceType type, const void* x,
                          const DeviceChannels& from, uint64_t pixels, uint32_t count,
                          const DeviceChannels& to, void* y) {
   const uint32_t all =
-      from.first | from.of | to.first | to.of | count;  // a pack divides all or not
+      // Packs are used only if their size divides all of these.
+      from.first | from.of | to.first | to.of | count;
   return OfTypeAndPack(type, all, [&]<typename T, uint32_t kCount>() {
     return ForEach(stream, pixels * (count / kCount),
                    CopyChannels<T, kCount>{static_cast<const T*>(x), from, to, count / kCount,

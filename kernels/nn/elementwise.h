@@ -18,7 +18,7 @@ namespace tern::kernels {
 [[nodiscard]] int AddOnDevice(DeviceStream stream, DeviceType type, const void* a, const void* b,
                               uint64_t n, bool relu, void* y);
 // y = 0 with probability rate (to 2^-16), else x / (1 - rate). Draws from `key` in the round
-// step->step, by the element's place in [n, c, h, w]. The same call serves gradients; y may be x.
+// step->step, by the element's index in [n, c, h, w]. The same call serves gradients; y may be x.
 [[nodiscard]] int DropoutOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                   const DeviceImages& images, const NoiseKey& key,
                                   const DeviceStep* step, float rate, void* y);
@@ -28,8 +28,8 @@ namespace tern::kernels {
                                          const DeviceImages& images, DeviceType to, void* y);
 [[nodiscard]] int ToChannelsFirstOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                           const DeviceImages& images, void* y);
-// Copies `count` channels of each pixel: from those of x at from.first of from.of to those of y at
-// to.first of to.of.
+// Copies `count` channels of each pixel, from channel from.first of the from.of channels of x to
+// channel to.first of the to.of channels of y.
 struct DeviceChannels {
   uint32_t first = 0, of = 0;
 };

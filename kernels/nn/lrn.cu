@@ -1,4 +1,4 @@
-// lrn.h on a GPU: a thread an element.
+// lrn.h on a GPU: one thread per element.
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -11,9 +11,9 @@
 namespace tern::kernels {
 namespace {
 
-// The channels around c.
-__device__ void Around(uint32_t c, uint32_t channels, uint32_t size, uint32_t* begin,
-                       uint32_t* end) {
+// The window of channels around c.
+__device__ void WindowOf(uint32_t c, uint32_t channels, uint32_t size, uint32_t* begin,
+                         uint32_t* end) {
   const uint32_t half = size / 2;
   *begin = c > half ? c - half : 0;
   *end = c + half + 1 < channels ? c + half + 1 : channels;
@@ -21,9 +21,9 @@ __device__ void Around(uint32_t c, uint32_t channels, uint32_t size, uint32_t* b
 
 // s_c of a pixel.
 template <typename T>
-__device__ float SumAround(const T* pixel, uint32_t c, uint32_t channels, const DeviceLrn& rule) {
+__device__ float ScaleOf(const T* pixel, uint32_t c, uint32_t channels, const DeviceLrn& rule) {
   uint32_t begin, end;
-  Around(c, channels, rule.size, &begin, &end);
+  WindowOf(c, channels, rule.size, &begin, &end);
   float squares = 0;
   for (uint32_t j = begin; j < end; ++j) squares += AsFloat(pixel[j]) * AsFloat(pixel[j]);
   return rule.k + rule.alpha / static_cast<float>(rule.size) * squares;
@@ -37,8 +37,7 @@ struct Forward {
   T* y;
   __device__ void operator()(uint64_t i) const {
     const auto c = static_cast<uint32_t>(i % channels);
-    y[i] =
-        FromFloat<T>(AsFloat(x[i]) * powf(SumAround(x + (i - c), c, channels, rule), -rule.beta));
+    y[i] = FromFloat<T>(AsFloat(x[i]) * powf(ScaleOf(x + (i - c), c, channels, rule), -rule.beta));
   }
 };
 
@@ -52,14 +51,14 @@ struct Backward {
     const auto c = static_cast<uint32_t>(i % channels);
     const T *pixel = x + (i - c), *gradient = dy + (i - c);
     uint32_t begin, end;
-    Around(c, channels, rule.size, &begin, &end);
+    WindowOf(c, channels, rule.size, &begin, &end);
     float sum = 0;
     for (uint32_t j = begin; j < end; ++j) {
       sum += AsFloat(gradient[j]) * AsFloat(pixel[j]) *
-             powf(SumAround(pixel, j, channels, rule), -rule.beta - 1);
+             powf(ScaleOf(pixel, j, channels, rule), -rule.beta - 1);
     }
     const float along = 2 * rule.alpha * rule.beta / static_cast<float>(rule.size);
-    const float own = AsFloat(dy[i]) * powf(SumAround(pixel, c, channels, rule), -rule.beta);
+    const float own = AsFloat(dy[i]) * powf(ScaleOf(pixel, c, channels, rule), -rule.beta);
     dx[i] = FromFloat<T>(own - along * AsFloat(x[i]) * sum);
   }
 };

@@ -5,7 +5,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/nn/lrn_cpu.cc"
-// The mathematics is for the target at hand, so it comes behind.
+// This header depends on Highway's current target, so it is included after foreach_target.
 // clang-format off
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
@@ -21,31 +21,32 @@ using V = hn::Vec<Tag>;
 
 constexpr size_t kBlock = 16;
 
-// The channels of one pixel, one after the other, between zeros where windows reach over the ends.
-class Row {
+// The channels of one pixel, padded with zeros on both sides for windows that reach over the ends.
+class PaddedPixel {
  public:
-  Row(const LrnImage& image, size_t size)
+  PaddedPixel(const LrnImage& image, size_t size)
       : image_(image),
-        before_(size / 2),
-        whole_((image.channels + kBlock - 1) / kBlock * kBlock),
-        values_(whole_ + size + kBlock) {}
+        half_window_(size / 2),
+        padded_channels_((image.channels + kBlock - 1) / kBlock * kBlock),
+        values_(padded_channels_ + size + kBlock) {}
 
-  size_t whole() const { return whole_; }  // channels, rounded up to vectors
-  float* at(size_t c) { return &values_[before_ + c]; }
-  // The sum over the window around each of the channels from c on.
+  size_t padded_channels() const { return padded_channels_; }  // channels, rounded up to vectors
+  float* at(size_t c) { return &values_[half_window_ + c]; }
+  // The sums over the windows around the channels from c on.
   HWY_INLINE V WindowSum(size_t c) const {
     V sum = hn::LoadU(Tag(), &values_[c]);
-    for (size_t j = 1; j <= 2 * before_; ++j) sum = hn::Add(sum, hn::LoadU(Tag(), &values_[c + j]));
+    for (size_t j = 1; j <= 2 * half_window_; ++j)
+      sum = hn::Add(sum, hn::LoadU(Tag(), &values_[c + j]));
     return sum;
   }
   void Read(const float* x, size_t pixel) {
-    ForBlocks(pixel, [&](size_t c, size_t place, size_t count) {
-      std::memcpy(at(c), x + place, count * sizeof(float));
+    ForBlocks(pixel, [&](size_t c, size_t offset, size_t count) {
+      std::memcpy(at(c), x + offset, count * sizeof(float));
     });
   }
   void Write(size_t pixel, float* y) {
-    ForBlocks(pixel, [&](size_t c, size_t place, size_t count) {
-      std::memcpy(y + place, at(c), count * sizeof(float));
+    ForBlocks(pixel, [&](size_t c, size_t offset, size_t count) {
+      std::memcpy(y + offset, at(c), count * sizeof(float));
     });
   }
 
@@ -58,7 +59,7 @@ class Row {
   }
 
   const LrnImage image_;
-  const size_t before_, whole_;
+  const size_t half_window_, padded_channels_;
   std::vector<float> values_;
 };
 
@@ -72,34 +73,34 @@ HWY_INLINE V Power(V s, float beta) {
   return hn::Exp(d, hn::Mul(hn::Set(d, -beta), hn::Log(d, s)));
 }
 
-struct Pass {
-  Pass(const LrnImage& image, const LrnRule& rule)
+struct PixelSums {
+  PixelSums(const LrnImage& image, const LrnRule& rule)
       : x(image, rule.size),
         squares(image, rule.size),
-        each(hn::Set(Tag(), rule.alpha / static_cast<float>(rule.size))),
+        factor(hn::Set(Tag(), rule.alpha / static_cast<float>(rule.size))),
         k(hn::Set(Tag(), rule.k)) {}
 
   void Read(const float* from, size_t pixel) {
     x.Read(from, pixel);
-    for (size_t c = 0; c < x.whole(); c += hn::Lanes(Tag())) {
+    for (size_t c = 0; c < x.padded_channels(); c += hn::Lanes(Tag())) {
       const V value = hn::LoadU(Tag(), x.at(c));
       hn::StoreU(hn::Mul(value, value), Tag(), squares.at(c));
     }
   }
-  HWY_INLINE V Sum(size_t c) const { return hn::MulAdd(each, squares.WindowSum(c), k); }
+  HWY_INLINE V Sum(size_t c) const { return hn::MulAdd(factor, squares.WindowSum(c), k); }
 
-  Row x, squares;
-  V each, k;
+  PaddedPixel x, squares;
+  V factor, k;
 };
 
 void LrnForward(const float* x, const LrnImage& image, const LrnRule& rule, float* y) {
   const Tag d;
-  Pass pass(image, rule);
-  Row out(image, rule.size);
+  PixelSums sums(image, rule);
+  PaddedPixel out(image, rule.size);
   for (size_t pixel = 0; pixel < image.pixels; ++pixel) {
-    pass.Read(x, pixel);
-    for (size_t c = 0; c < out.whole(); c += hn::Lanes(d))
-      hn::StoreU(hn::Mul(hn::LoadU(d, pass.x.at(c)), Power(pass.Sum(c), rule.beta)), d, out.at(c));
+    sums.Read(x, pixel);
+    for (size_t c = 0; c < out.padded_channels(); c += hn::Lanes(d))
+      hn::StoreU(hn::Mul(hn::LoadU(d, sums.x.at(c)), Power(sums.Sum(c), rule.beta)), d, out.at(c));
     out.Write(pixel, y);
   }
 }
@@ -107,20 +108,20 @@ void LrnForward(const float* x, const LrnImage& image, const LrnRule& rule, floa
 void LrnBackward(const float* x, const float* dy, const LrnImage& image, const LrnRule& rule,
                  float* dx) {
   const Tag d;
-  Pass pass(image, rule);
-  Row gradient(image, rule.size), direct(image, rule.size), along(image, rule.size);
+  PixelSums sums(image, rule);
+  PaddedPixel gradient(image, rule.size), direct(image, rule.size), along(image, rule.size);
   const V factor = hn::Set(d, -2 * rule.alpha * rule.beta / static_cast<float>(rule.size));
   for (size_t pixel = 0; pixel < image.pixels; ++pixel) {
-    pass.Read(x, pixel);
+    sums.Read(x, pixel);
     gradient.Read(dy, pixel);
-    for (size_t c = 0; c < along.whole(); c += hn::Lanes(d)) {
-      const V s = pass.Sum(c);
+    for (size_t c = 0; c < along.padded_channels(); c += hn::Lanes(d)) {
+      const V s = sums.Sum(c);
       const V straight = hn::Mul(hn::LoadU(d, gradient.at(c)), Power(s, rule.beta));
       hn::StoreU(straight, d, direct.at(c));
-      hn::StoreU(hn::Div(hn::Mul(straight, hn::LoadU(d, pass.x.at(c))), s), d, along.at(c));
+      hn::StoreU(hn::Div(hn::Mul(straight, hn::LoadU(d, sums.x.at(c))), s), d, along.at(c));
     }
-    for (size_t c = 0; c < along.whole(); c += hn::Lanes(d)) {
-      const V rest = hn::Mul(hn::Mul(factor, hn::LoadU(d, pass.x.at(c))), along.WindowSum(c));
+    for (size_t c = 0; c < along.padded_channels(); c += hn::Lanes(d)) {
+      const V rest = hn::Mul(hn::Mul(factor, hn::LoadU(d, sums.x.at(c))), along.WindowSum(c));
       hn::StoreU(hn::Add(hn::LoadU(d, direct.at(c)), rest), d, gradient.at(c));
     }
     gradient.Write(pixel, dx);

@@ -1,5 +1,5 @@
-// Bytes to images. Where there are sums, a block an image takes them first, in the CPU's order: all
-// its threads make the terms, eight of them add.
+// Converts bytes to images. If sums are needed, one block per image computes them first, in the
+// CPU's order: all its threads compute terms, eight of them add.
 #include <cuda_runtime.h>
 
 #include "kernels/nn/elements.cuh"
@@ -11,14 +11,14 @@ namespace {
 
 constexpr uint32_t kThreads = 128, kTerms = 2048;
 
-// Of image n: the means of its channels, then the mean and the factor of its standardization.
+// Per image: the means of its channels, then the mean and the factor of its standardization.
 struct Moments {
-  float* of;
+  float* values;
   uint32_t channels;
-  __device__ float* At(uint32_t n) const { return of + uint64_t{n} * (channels + 2); }
+  __device__ float* At(uint32_t n) const { return values + uint64_t{n} * (channels + 2); }
 };
 
-// One image, mirrored as it will be.
+// One image, mirrored if its draws say so.
 struct Pixels {
   const uint8_t* bytes;
   PixelDraws draws;
@@ -48,14 +48,14 @@ struct Pixels {
   }
 };
 
-// The sum of term(i), i < n; by all threads of a block, who all get it. `terms` and `lanes` are in
-// shared memory, of kTerms and kPixelLanes.
+// The sum of term(i), i < n. Called by all threads of a block; all get it. `terms` and `lanes` are
+// in shared memory, of kTerms and kPixelLanes elements.
 template <typename Term>
 __device__ double SumInLanes(uint32_t n, double* terms, double* lanes, const Term& term) {
   double lane = 0;
   for (uint32_t begin = 0; begin < n; begin += kTerms) {
     const uint32_t count = n - begin < kTerms ? n - begin : kTerms;
-    __syncthreads();  // who reads what was there
+    __syncthreads();  // wait for readers of the previous terms
     for (uint32_t i = threadIdx.x; i < count; i += kThreads) terms[i] = term(begin + i);
     __syncthreads();
     if (threadIdx.x >= kPixelLanes) continue;
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kThreads)
   to[images.c + 1] = StandardFactor(squares, n);
 }
 
-// A thread a pixel: all its channels.
+// One thread per pixel, for all its channels.
 template <typename T>
 struct ToImages {
   const DeviceStep* step;

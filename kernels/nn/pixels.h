@@ -31,7 +31,7 @@ struct PixelDraws {
   uint32_t mirrored = 0;
 };
 
-// The CPU's form. Any thread.
+// The CPU form. Any thread.
 class PixelTables {
  public:
   explicit PixelTables(PixelRule rule);
@@ -44,8 +44,8 @@ class PixelTables {
   void Color(const PixelDraws& draws, uint64_t plane, float* out) const;
 
   PixelRule rule_;
-  std::vector<std::array<float, 256>> tables_;  // [C], by byte: the net's input, or, where colors
-                                                // change, the byte's own value
+  // [C], by byte: the net's input, or the byte's value if colors change.
+  std::vector<std::array<float, 256>> tables_;
 };
 
 // A PixelRule on the device.
@@ -55,7 +55,7 @@ struct DevicePixelRule {
 };
 
 // Converts the batch step->bytes [n, c, h, w] with step->draws [n] to y [n, h, w, c] of the type.
-// `moments`: room for (c + 2) * n. One launch, or two where sums are needed.
+// `moments`: workspace of (c + 2) * n. One launch, or two where sums are needed.
 [[nodiscard]] int PixelsToImagesOnDevice(DeviceStream stream, const DeviceStep* step,
                                          const DeviceImages& images, const DevicePixelRule& rule,
                                          float* moments, DeviceType type, void* y);

@@ -9,7 +9,7 @@
 
 namespace tern::kernels {
 
-constexpr uint32_t kPixelLanes = 8;  // of a sum: lane l adds elements l, l + 8, ... in order
+constexpr uint32_t kPixelLanes = 8;  // lanes of a sum: lane l adds elements l, l + 8, ... in order
 
 TERN_HOST_DEVICE float Scaled(const ChannelScale& s, float x) {
   return (x / 255.0f * s.scale + s.offset - s.mean) / s.deviation;

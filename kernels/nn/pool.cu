@@ -1,5 +1,5 @@
-// Maximum and mean over windows: a thread an output, and on the way back a thread an input, of as
-// many neighbouring channels as lie in 16 bytes.
+// Max and average pooling. Forward, a thread computes outputs; backward, gradients of inputs. It
+// takes as many neighbouring channels as fit in 16 bytes.
 #include <cuda_runtime.h>
 
 #include "kernels/device/tiling.h"
@@ -10,14 +10,14 @@
 namespace tern::kernels {
 namespace {
 
-// Channels from c on, of a pixel of [n, h, w, c].
-struct Place {
+// Channels c and following of a pixel of [n, h, w, c].
+struct ChannelPosition {
   uint32_t n, h, w, c;
 };
 
-// Of pack i.
+// The position of pack i.
 template <uint32_t kCount>
-__device__ Place PlaceAt(uint64_t i, const DeviceImages& images) {
+__device__ ChannelPosition PositionOf(uint64_t i, const DeviceImages& images) {
   const uint32_t packs = images.c / kCount;
   const auto c = static_cast<uint32_t>(i % packs) * kCount;
   i /= packs;
@@ -26,17 +26,17 @@ __device__ Place PlaceAt(uint64_t i, const DeviceImages& images) {
   return {static_cast<uint32_t>(i / images.h), static_cast<uint32_t>(i % images.h), w, c};
 }
 
-__device__ uint64_t IndexOf(const Place& p, const DeviceImages& images) {
+__device__ uint64_t IndexOf(const ChannelPosition& p, const DeviceImages& images) {
   return ((uint64_t{p.n} * images.h + p.h) * images.w + p.w) * images.c + p.c;
 }
 
-// [begin, end) of an axis.
+// A range [begin, end) of an axis.
 struct Span {
   uint32_t begin, end;
   __device__ uint32_t size() const { return end - begin; }
 };
 
-// What output `out` covers of the image.
+// The inputs that output `out` covers.
 __device__ Span Covered(const DeviceAxis& axis, uint32_t out, uint32_t size) {
   const uint32_t begin = out * axis.stride, end = begin + axis.kernel;
   const uint32_t last = end > axis.pad ? end - axis.pad : 0;
@@ -50,7 +50,7 @@ __device__ Span Covering(const DeviceAxis& axis, uint32_t in, uint32_t size) {
   return {begin, last < size ? last : size};
 }
 
-// Which element of the window of output `out` lies at `in`.
+// The index of input `in` within the window of output `out`.
 __device__ uint32_t TapOf(const DeviceAxis& axis, uint32_t out, uint32_t in) {
   return in + axis.pad - out * axis.stride;
 }
@@ -63,7 +63,7 @@ struct MaxForward {
   uint16_t* winner;
 
   __device__ void operator()(uint64_t i) const {
-    const Place at = PlaceAt<kCount>(i, slide.out);
+    const ChannelPosition at = PositionOf<kCount>(i, slide.out);
     const DeviceAxis &down = slide.window.rows, &across = slide.window.columns;
     const Span rows = Covered(down, at.h, slide.in.h), columns = Covered(across, at.w, slide.in.w);
     float largest[kCount], value[kCount];
@@ -98,7 +98,7 @@ struct MaxBackward {
   T* dx;
 
   __device__ void operator()(uint64_t i) const {
-    const Place at = PlaceAt<kCount>(i, slide.in);
+    const ChannelPosition at = PositionOf<kCount>(i, slide.in);
     const DeviceAxis &down = slide.window.rows, &across = slide.window.columns;
     const Span rows = Covering(down, at.h, slide.out.h);
     const Span columns = Covering(across, at.w, slide.out.w);
@@ -116,7 +116,7 @@ struct MaxBackward {
   }
 };
 
-// What a mean is divided by.
+// The divisor of a mean.
 __device__ float CountOf(const DeviceSlide& slide, bool include_padding, uint32_t h, uint32_t w) {
   const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
   if (include_padding) return static_cast<float>(rows.kernel * columns.kernel);
@@ -132,7 +132,7 @@ struct AvgForward {
   T* y;
 
   __device__ void operator()(uint64_t i) const {
-    const Place at = PlaceAt<kCount>(i, slide.out);
+    const ChannelPosition at = PositionOf<kCount>(i, slide.out);
     const Span rows = Covered(slide.window.rows, at.h, slide.in.h);
     const Span columns = Covered(slide.window.columns, at.w, slide.in.w);
     float sum[kCount] = {}, value[kCount];
@@ -155,7 +155,7 @@ struct AvgBackward {
   T* dx;
 
   __device__ void operator()(uint64_t i) const {
-    const Place at = PlaceAt<kCount>(i, slide.in);
+    const ChannelPosition at = PositionOf<kCount>(i, slide.in);
     const Span rows = Covering(slide.window.rows, at.h, slide.out.h);
     const Span columns = Covering(slide.window.columns, at.w, slide.out.w);
     float sum[kCount] = {}, passed[kCount];

@@ -1,5 +1,5 @@
-// What a block does with a row: an image's standardization, a sample's loss. In double, as on the
-// CPU.
+// Kernels that take a thread block per row: an image's standardization, a sample's loss. In double,
+// as on the CPU.
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -31,7 +31,8 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) scale[blockIdx.x] = static_cast<float>(factor);
 }
 
-// dx = (dy - mean(dy) - y mean(dy y)) / d; where d is not the deviation, without the last term.
+// dx = (dy - mean(dy) - y mean(dy y)) / d. The last term is omitted where d is not the deviation
+// but the lower bound.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     StandardizeRowBack(const T* y, const T* dy, const float* scale, uint64_t n, T* dx) {
@@ -48,7 +49,8 @@ __global__ void __launch_bounds__(kThreads)
   sum = SumOfBlock<kThreads>(sum, row) / count;
   product = SumOfBlock<kThreads>(product, row) / count;
   squares = SumOfBlock<kThreads>(squares, row);
-  const double along = squares > 0.5 * count ? product : 0;  // its own is 1, or much less
+  // The mean square of y is 1 if d is the deviation, else much less.
+  const double along = squares > 0.5 * count ? product : 0;
   for (uint64_t i = begin + threadIdx.x; i < begin + n; i += kThreads)
     dx[i] = FromFloat<T>(
         static_cast<float>((AsFloat(dy[i]) - sum - AsFloat(y[i]) * along) * scale[blockIdx.x]));
@@ -73,22 +75,23 @@ __global__ void __launch_bounds__(kThreads)
   }
   const T* x = scores + uint64_t{n} * classes;
   const uint32_t label = labels[n];
-  double largest = AsFloat(x[0]);  // by every thread: of a few hundred, or a thousand
+  // Each thread scans all scores, since they are few: about a thousand at most.
+  double largest = AsFloat(x[0]);
   for (uint32_t c = 1; c < classes; ++c) largest = fmax(largest, double{AsFloat(x[c])});
   const float own = AsFloat(x[label]);
-  double sum = 0, linear = 0, before = 0;
+  double sum = 0, linear = 0, above = 0;
   for (uint32_t c = threadIdx.x; c < classes; c += kThreads) {
     const float score = AsFloat(x[c]);
     sum += exp(score - largest);
     linear += score - largest;
-    before += score > own || (score == own && c < label);
+    above += score > own || (score == own && c < label);
   }
   sum = SumOfBlock<kThreads>(sum, row);
   linear = SumOfBlock<kThreads>(linear, row);
-  before = SumOfBlock<kThreads>(before, row);
+  above = SumOfBlock<kThreads>(above, row);
   if (threadIdx.x == 0) {
     losses[n] = {log(sum) - options.at_label * (own - largest) - options.spread * linear,
-                 static_cast<uint32_t>(before), 0};
+                 static_cast<uint32_t>(above), 0};
   }
   for (uint32_t c = threadIdx.x; g != nullptr && c < classes; c += kThreads) {
     const double q = options.spread + (c == label ? options.at_label : 0);

@@ -2,7 +2,7 @@
 
 #include "kernels/nn/winograd.h"
 
-// GCC 12 loses count of the elements of `half` (MapBothWays) in the target without vectors.
+// GCC 12 warns wrongly about the size of `half` (MapBothWays) in the target without vectors.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 
 #undef HWY_TARGET_INCLUDE
@@ -19,7 +19,7 @@ using V = hn::Vec<Tag>;
 
 constexpr size_t kTile = kWinogradTile, kStep = kWinogradStep, kWindow = kWinogradWindow;
 
-// Some neighbouring channels: a vector, or the first few lanes of one.
+// A few neighbouring channels: a full vector, or its first lanes.
 struct Lanes {
   explicit Lanes(size_t n) : count(std::min(n, hn::Lanes(Tag()))) {}
   bool whole() const { return count == hn::Lanes(Tag()); }
@@ -33,7 +33,7 @@ struct Lanes {
   size_t count;
 };
 
-// pass(lanes, c) for the channels c of `count`, a vector of them at a time.
+// Calls pass(lanes, c) for `count` channels, one vector of them at a time.
 template <typename Pass>
 HWY_INLINE void ForChannels(size_t count, const Pass& pass) {
   for (size_t c = 0; c < count; c += hn::Lanes(Tag())) pass(Lanes(count - c), c);
@@ -42,10 +42,10 @@ HWY_INLINE void ForChannels(size_t count, const Pass& pass) {
 HWY_INLINE V Times(float factor, V x) { return hn::Mul(hn::Set(Tag(), factor), x); }
 HWY_INLINE V Plus(V sum, float factor, V x) { return hn::MulAdd(hn::Set(Tag(), factor), x, sum); }
 
-// The maps of one direction; `in` and `out` are `step` apart. The points 1 and -1, 2 and -2, 1/2
-// and -1/2 share their even and their odd terms.
+// One-dimensional transforms; elements of `in` and `out` are `step` apart. The points 1 and -1, 2
+// and -2, 1/2 and -1/2 share their even and their odd terms.
 
-// What a point and its mirror take: even + odd, even - odd.
+// Writes the values at a point and at its negative: even + odd, even - odd.
 HWY_INLINE void PutPair(V even, V odd, size_t step, V* out) {
   out[0] = hn::Add(even, odd);
   out[step] = hn::Sub(even, odd);
@@ -67,7 +67,7 @@ HWY_INLINE void MapInput(const V* in, size_t step, V* out) {
   out[7 * step] = Plus(hn::Sub(x7, x1), 5.25f, hn::Sub(x3, x5));
 }
 
-// What the points 1, 2 and 1/2 have with their mirrors: the sums, and the differences.
+// Sums and differences of the values at 1, 2 and 1/2 and at their negatives.
 struct Pairs {
   HWY_INLINE Pairs(const V* in, size_t step)
       : even1(hn::Add(in[step], in[2 * step])),
@@ -140,8 +140,8 @@ HWY_INLINE void MapFilterBack(const V* in, size_t step, V* out) {
   out[4 * step] = Plus(Plus(hn::Add(even1, in[7 * step]), 16, even2), 0.0625f, even_half);
 }
 
-// `map` of `from` x `from` values to `to` x `to`, down the columns and along the rows; rows are
-// kTile apart.
+// Applies the 1-D transform `map` to columns, then rows: `from` x `from` values become `to` x `to`;
+// rows are kTile apart.
 template <size_t from, size_t to, typename Map>
 HWY_INLINE void MapBothWays(const Map& map, const V* in, V* out) {
   V half[kTile * kTile];
@@ -151,7 +151,7 @@ HWY_INLINE void MapBothWays(const Map& map, const V* in, V* out) {
 
 // The pixels of an image that a tile covers, from (row, column) on.
 struct Window {
-  // Tile (i, j), moved up and left by so many pixels; `size` on each side.
+  // Tile (i, j), shifted up by `top` and left by `left` pixels, `size` pixels on each side.
   Window(size_t i, size_t j, size_t top, size_t left, size_t size, const WinogradImage& image)
       : row(static_cast<ptrdiff_t>(i * kStep) - static_cast<ptrdiff_t>(top)),
         column(static_cast<ptrdiff_t>(j * kStep) - static_cast<ptrdiff_t>(left)),
@@ -162,7 +162,7 @@ struct Window {
   static ptrdiff_t End(ptrdiff_t at, size_t size, size_t limit) {
     return std::min<ptrdiff_t>(static_cast<ptrdiff_t>(size), static_cast<ptrdiff_t>(limit) - at);
   }
-  // visit(place in the tile, pixel of the image) for those inside the image.
+  // Calls visit(index in the tile, pixel of the image) for those inside the image.
   template <typename Visit>
   HWY_INLINE void ForPixels(const WinogradImage& image, const Visit& visit) const {
     for (ptrdiff_t y = first_row; y < end_row; ++y)
@@ -185,9 +185,9 @@ void WinogradInput(const float* x, const WinogradImage& image, size_t top, size_
     ForTiles(tiles, [&](size_t i, size_t j, size_t at) HWY_ATTR {
       V in[kTile * kTile], out[kTile * kTile];
       for (V& pixel : in) pixel = hn::Zero(Tag());
-      Window(i, j, top, left, kTile, image).ForPixels(image, [&](size_t place, size_t p) HWY_ATTR {
-        in[place] = lanes.Load(x + p * image.stride + c);
-      });
+      Window(i, j, top, left, kTile, image)
+          .ForPixels(image, [&](size_t element, size_t p)
+                                HWY_ATTR { in[element] = lanes.Load(x + p * image.stride + c); });
       MapBothWays<kTile, kTile>(MapInput, in, out);
       for (size_t t = 0; t < kTile * kTile; ++t) lanes.Store(out[t], u + t * tiles.matrix + at + c);
     });
@@ -203,10 +203,11 @@ void WinogradInputBackward(const float* du, const WinogradTiles& tiles, size_t t
       V in[kTile * kTile], out[kTile * kTile];
       for (size_t t = 0; t < kTile * kTile; ++t) in[t] = lanes.Load(du + t * tiles.matrix + at + c);
       MapBothWays<kTile, kTile>(MapInputBack, in, out);
-      Window(i, j, top, left, kTile, image).ForPixels(image, [&](size_t place, size_t p) HWY_ATTR {
-        float* const to = dx + p * image.stride + c;
-        lanes.Store(hn::Add(lanes.Load(to), out[place]), to);
-      });
+      Window(i, j, top, left, kTile, image)
+          .ForPixels(image, [&](size_t element, size_t p) HWY_ATTR {
+            float* const to = dx + p * image.stride + c;
+            lanes.Store(hn::Add(lanes.Load(to), out[element]), to);
+          });
     });
   });
 }
@@ -219,9 +220,9 @@ void WinogradOutput(const float* m, const WinogradTiles& tiles, const float* bia
       V in[kTile * kTile], out[kTile * kTile];
       for (size_t t = 0; t < kTile * kTile; ++t) in[t] = lanes.Load(m + t * tiles.matrix + at + c);
       MapBothWays<kTile, kStep>(MapOutput, in, out);
-      Window(i, j, 0, 0, kStep, image).ForPixels(image, [&](size_t place, size_t p) HWY_ATTR {
-        V value = hn::Add(out[place], up);
-        if (relu) value = hn::Max(hn::Zero(Tag()), value);  // in this order a NaN stays one
+      Window(i, j, 0, 0, kStep, image).ForPixels(image, [&](size_t element, size_t p) HWY_ATTR {
+        V value = hn::Add(out[element], up);
+        if (relu) value = hn::Max(hn::Zero(Tag()), value);  // this order of arguments keeps a NaN
         lanes.Store(value, y + p * image.stride + c);
       });
     });
@@ -237,9 +238,9 @@ void WinogradOutputBackward(const float* dy, const WinogradImage& image, const W
       for (size_t row = 0; row < kStep; ++row)
         for (size_t column = 0; column < kStep; ++column)
           in[row * kTile + column] = hn::Zero(Tag());
-      Window(i, j, 0, 0, kStep, image).ForPixels(image, [&](size_t place, size_t p) HWY_ATTR {
-        in[place] = lanes.Load(dy + p * image.stride + c);
-        all = hn::Add(all, in[place]);
+      Window(i, j, 0, 0, kStep, image).ForPixels(image, [&](size_t element, size_t p) HWY_ATTR {
+        in[element] = lanes.Load(dy + p * image.stride + c);
+        all = hn::Add(all, in[element]);
       });
       MapBothWays<kStep, kTile>(MapOutputBack, in, out);
       for (size_t t = 0; t < kTile * kTile; ++t)
@@ -249,7 +250,7 @@ void WinogradOutputBackward(const float* dy, const WinogradImage& image, const W
   });
 }
 
-// Sixteen outputs of a filter, tap by tap: in w they are a filter apart.
+// Transforms sixteen outputs' filters, tap by tap; in w they are one filter apart.
 void WinogradFilter(const float* w, size_t outputs, size_t inputs, size_t input, float* f) {
   ForChannels(outputs, [&](Lanes lanes, size_t o) HWY_ATTR {
     V in[kTile * kTile], out[kTile * kTile];

@@ -1,4 +1,4 @@
-// What is done to each element of an arena by itself: conversions, scaling, decay, averages.
+// Element-wise operations on an arena: conversions, scaling, decay, averages.
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -12,25 +12,25 @@
 namespace tern::kernels {
 namespace {
 
-struct Halve {
+struct ToHalfElement {
   const float* x;
   uint16_t* half;
   __device__ void operator()(uint64_t i) const { half[i] = ToHalf(x[i]); }
 };
 
-struct Unhalve {
+struct FromHalfElement {
   const uint16_t* half;
   float* x;
   __device__ void operator()(uint64_t i) const { x[i] = FromHalf(half[i]); }
 };
 
-struct Cut {
+struct ToBfloatElement {
   const float* x;
   uint16_t* bfloat;
   __device__ void operator()(uint64_t i) const { bfloat[i] = ToBfloat(x[i]); }
 };
 
-struct Uncut {
+struct FromBfloatElement {
   const uint16_t* bfloat;
   float* x;
   __device__ void operator()(uint64_t i) const { x[i] = FromBfloat(bfloat[i]); }
@@ -69,19 +69,19 @@ struct Ema {
 }  // namespace
 
 int FloatToHalfOnDevice(DeviceStream stream, const float* x, size_t n, uint16_t* half) {
-  return ForEach(stream, n, Halve{x, half});
+  return ForEach(stream, n, ToHalfElement{x, half});
 }
 
 int HalfToFloatOnDevice(DeviceStream stream, const uint16_t* half, size_t n, float* x) {
-  return ForEach(stream, n, Unhalve{half, x});
+  return ForEach(stream, n, FromHalfElement{half, x});
 }
 
 int FloatToBfloatOnDevice(DeviceStream stream, const float* x, size_t n, uint16_t* bfloat) {
-  return ForEach(stream, n, Cut{x, bfloat});
+  return ForEach(stream, n, ToBfloatElement{x, bfloat});
 }
 
 int BfloatToFloatOnDevice(DeviceStream stream, const uint16_t* bfloat, size_t n, float* x) {
-  return ForEach(stream, n, Uncut{bfloat, x});
+  return ForEach(stream, n, FromBfloatElement{bfloat, x});
 }
 
 int ScaleOnDevice(DeviceStream stream, float* x, size_t n, float factor) {

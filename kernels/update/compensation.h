@@ -14,10 +14,10 @@ constexpr float kCompensationEpsilon = 1e-7f;
 //   out = g + lambda * (g * g) * (w - backup)
 void CompensateConstant(const float* g, const float* w, const float* backup, size_t n, float lambda,
                         float* out);
-// Equations 6 and 5, in this order; fresh is 1 - rho, rounded once:
-//   ms  = rho * ms + fresh * (g * g)
+// Equations 6 and 5, in this order; one_minus_rho is rounded once:
+//   ms  = rho * ms + one_minus_rho * (g * g)
 //   out = g + (lambda / sqrt(ms + epsilon)) * (g * g) * (w - backup)
 void CompensateAdaptive(const float* g, const float* w, const float* backup, float* ms, size_t n,
-                        float lambda, float rho, float fresh, float* out);
+                        float lambda, float rho, float one_minus_rho, float* out);
 
 }  // namespace tern::kernels

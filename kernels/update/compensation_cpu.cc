@@ -7,7 +7,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-// As optimizer_cpu.cc: the rules as written, widened by the compiler.
+// Like optimizer_cpu.cc: plain loops, which the compiler vectorizes.
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 
@@ -17,10 +17,10 @@ void CompensateConstant(const float* g, const float* w, const float* backup, siz
 }
 
 void CompensateAdaptive(const float* g, const float* w, const float* backup, float* ms, size_t n,
-                        float lambda, float rho, float fresh, float* out) {
+                        float lambda, float rho, float one_minus_rho, float* out) {
   for (size_t i = 0; i < n; ++i) {
     const float square = g[i] * g[i];
-    const float mean = rho * ms[i] + fresh * square;
+    const float mean = rho * ms[i] + one_minus_rho * square;
     const float scaled = lambda / std::sqrt(mean + kCompensationEpsilon);
     ms[i] = mean;
     out[i] = g[i] + scaled * square * (w[i] - backup[i]);
@@ -42,8 +42,8 @@ void CompensateConstant(const float* g, const float* w, const float* backup, siz
 }
 
 void CompensateAdaptive(const float* g, const float* w, const float* backup, float* ms, size_t n,
-                        float lambda, float rho, float fresh, float* out) {
-  HWY_DYNAMIC_DISPATCH(CompensateAdaptive)(g, w, backup, ms, n, lambda, rho, fresh, out);
+                        float lambda, float rho, float one_minus_rho, float* out) {
+  HWY_DYNAMIC_DISPATCH(CompensateAdaptive)(g, w, backup, ms, n, lambda, rho, one_minus_rho, out);
 }
 
 }  // namespace tern::kernels

@@ -13,9 +13,9 @@ TERN_HOST_DEVICE float CompensatedConstant(float g, float w, float backup, float
 }
 
 TERN_HOST_DEVICE float CompensatedAdaptive(float g, float w, float backup, float lambda, float rho,
-                                           float fresh, float* ms) {
+                                           float one_minus_rho, float* ms) {
   const float square = g * g;
-  const float mean = rho * *ms + fresh * square;
+  const float mean = rho * *ms + one_minus_rho * square;
   const float scaled = lambda / sqrtf(mean + kCompensationEpsilon);
   *ms = mean;
   return g + scaled * square * (w - backup);

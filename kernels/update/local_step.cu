@@ -1,4 +1,4 @@
-// OD-SGD's local updates on a GPU: a thread block a tile.
+// OD-SGD's local updates on a GPU: one thread block per tile.
 #include <cuda_runtime.h>
 
 #include "kernels/device/launch.cuh"

@@ -13,7 +13,8 @@ namespace tern::kernels {
 struct LocalArenas {
   const float* weights = nullptr;  // W
   const float* gradients = nullptr;
-  const float* reference = nullptr;  // the weights that the compensation assumes for the gradients
+  // The weights at which compensation assumes that the gradients were taken.
+  const float* reference = nullptr;
   float* velocity = nullptr;
   float* mean_square = nullptr;
   float* point = nullptr;  // w'

@@ -10,10 +10,10 @@ namespace tern::kernels {
 // The coefficients of one step.
 struct LocalStep {
   enum class Compensation { kNone, kConstant, kAdaptive };
-  bool moves = true;  // else w' = W
-  float scale = 1;    // of g
+  bool moves = true;  // false: w' = W
+  float scale = 1;    // factor of g
   Compensation compensation = Compensation::kNone;
-  float lambda = 0, rho = 0, fresh = 0;
+  float lambda = 0, rho = 0, one_minus_rho = 0;
   bool velocity = false;  // whether the arena has a velocity
   float lr = 0, momentum = 0;
 };
@@ -25,14 +25,15 @@ TERN_HOST_DEVICE float LocalElement(const LocalStep& step, float decay, float w,
   if (step.compensation == LocalStep::Compensation::kConstant)
     d = CompensatedConstant(d, w, reference, step.lambda);
   if (step.compensation == LocalStep::Compensation::kAdaptive)
-    d = CompensatedAdaptive(d, w, reference, step.lambda, step.rho, step.fresh, mean_square);
+    d = CompensatedAdaptive(d, w, reference, step.lambda, step.rho, step.one_minus_rho,
+                            mean_square);
   if (!step.moves) return w;
   const UpdateStep numbers{.lr = step.lr, .momentum = step.momentum};
   float next = w;
   if (step.velocity) {
-    UpdateElement<Rule::kMomentum>(numbers, {.decay = decay}, d, &next, velocity, nullptr);
+    UpdateElement<UpdateRule::kMomentum>(numbers, {.decay = decay}, d, &next, velocity, nullptr);
   } else {
-    UpdateElement<Rule::kSgd>(numbers, {.decay = decay}, d, &next, nullptr, nullptr);
+    UpdateElement<UpdateRule::kSgd>(numbers, {.decay = decay}, d, &next, nullptr, nullptr);
   }
   return next;
 }

@@ -1,6 +1,6 @@
 // Update rules on raw arrays, float arithmetic in the order written, no contraction, IEEE division
-// and roots: bit-equal on every device. `decay` is the weight decay that a replica adds itself
-// (0: none). Arrays do not overlap unless stated.
+// and roots: bit-equal on every device. `decay` is the weight decay that the update adds to the
+// gradient (0: none). Arrays do not overlap unless stated.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace tern::kernels {
 
 // x *= factor
 void Scale(float* x, size_t n, float factor);
-// out = g + decay * w, the decay that is coded with the gradient. `out` may be `g`.
+// out = g + decay * w: weight decay that is added before a gradient is coded. `out` may be `g`.
 void AddDecay(const float* g, const float* w, size_t n, float decay, float* out);
 // w -= lr * (g + decay * w)
 void SgdUpdate(float* w, const float* g, size_t n, float lr, float decay);
@@ -30,15 +30,15 @@ void LarsUpdate(float* w, float* v, const float* g, size_t n, float lr, float lo
 
 // The coefficients of one Adam step, computed in double and rounded here.
 struct AdamStep {
-  float rate;           // lr / (1 - beta1^t)
-  float root;           // 1 / sqrt(1 - beta2^t)
-  float beta1, fresh1;  // beta1, 1 - beta1
-  float beta2, fresh2;
+  float rate;                    // lr / (1 - beta1^t)
+  float root;                    // 1 / sqrt(1 - beta2^t)
+  float beta1, one_minus_beta1;  // beta1, 1 - beta1
+  float beta2, one_minus_beta2;
   float epsilon;
 };
 //   d  = g + decay * w
-//   m  = beta1 m + fresh1 d
-//   v  = beta2 v + fresh2 (d d)
+//   m  = beta1 m + one_minus_beta1 d
+//   v  = beta2 v + one_minus_beta2 (d d)
 //   w -= rate (m / (sqrt(v) root + epsilon))
 void AdamUpdate(float* w, float* m, float* v, const float* g, size_t n, const AdamStep& step,
                 float decay);

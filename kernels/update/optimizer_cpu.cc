@@ -7,8 +7,8 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-// The rules as written are the reference; the compiler widens the loops for each target. It may:
-// elements do not meet, contraction is off, and roots set no errno (CMakeLists.txt).
+// Plain loops, as in the reference; the compiler vectorizes them for each target. It may, because
+// arrays do not overlap, contraction is off, and roots set no errno (CMakeLists.txt).
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -25,8 +25,8 @@ void SgdUpdate(float* w, const float* g, size_t n, float lr, float decay) {
   for (size_t i = 0; i < n; ++i) w[i] -= lr * (g[i] + decay * w[i]);
 }
 
-// The rule that most jobs use, at the speed of memory: by hand it gets the widest vectors, which
-// compilers think twice about.
+// The rule that most jobs use, at the speed of memory. Written with intrinsics, because compilers
+// often decline the widest vectors.
 void MomentumUpdate(float* HWY_RESTRICT w, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,
                     size_t n, float lr, float m, float decay) {
   const hn::CappedTag<float, 16> d;
@@ -64,8 +64,8 @@ void AdamUpdate(float* HWY_RESTRICT w, float* HWY_RESTRICT m, float* HWY_RESTRIC
   const AdamStep s = step;
   for (size_t i = 0; i < n; ++i) {
     const float d = g[i] + decay * w[i];
-    m[i] = s.beta1 * m[i] + s.fresh1 * d;
-    v[i] = s.beta2 * v[i] + s.fresh2 * (d * d);
+    m[i] = s.beta1 * m[i] + s.one_minus_beta1 * d;
+    v[i] = s.beta2 * v[i] + s.one_minus_beta2 * (d * d);
     w[i] -= s.rate * (m[i] / (std::sqrt(v[i]) * s.root + s.epsilon));
   }
 }

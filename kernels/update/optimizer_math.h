@@ -9,39 +9,39 @@
 
 namespace tern::kernels {
 
-enum class Rule { kSgd, kMomentum, kNesterov, kLars, kAdam };
+enum class UpdateRule { kSgd, kMomentum, kNesterov, kLars, kAdam };
 
-// The coefficients of one step; `rule` says which are used.
+// The coefficients of one step; `rule` selects the ones used.
 struct UpdateStep {
-  Rule rule = Rule::kSgd;
+  UpdateRule rule = UpdateRule::kSgd;
   float lr = 0, momentum = 0;
   AdamStep adam{};
 };
 
-// What differs from tensor to tensor.
+// The coefficients that differ from tensor to tensor.
 struct TensorRates {
   float decay = 0;
   float local_rate = 0;  // LARS
 };
 
-template <Rule kRule>
+template <UpdateRule kRule>
 TERN_HOST_DEVICE void UpdateElement(const UpdateStep& s, const TensorRates& rates, float g,
                                     float* w, float* m, float* v) {
   const float d = g + rates.decay * *w;
-  if constexpr (kRule == Rule::kSgd) {
+  if constexpr (kRule == UpdateRule::kSgd) {
     *w -= s.lr * d;
-  } else if constexpr (kRule == Rule::kMomentum) {
+  } else if constexpr (kRule == UpdateRule::kMomentum) {
     *m = s.momentum * *m + d;
     *w -= s.lr * *m;
-  } else if constexpr (kRule == Rule::kNesterov) {
+  } else if constexpr (kRule == UpdateRule::kNesterov) {
     *m = s.momentum * *m + d;
     *w -= s.lr * (d + s.momentum * *m);
-  } else if constexpr (kRule == Rule::kLars) {
+  } else if constexpr (kRule == UpdateRule::kLars) {
     *m = s.momentum * *m + rates.local_rate * d;
     *w -= s.lr * *m;
   } else {
-    *m = s.adam.beta1 * *m + s.adam.fresh1 * d;
-    *v = s.adam.beta2 * *v + s.adam.fresh2 * (d * d);
+    *m = s.adam.beta1 * *m + s.adam.one_minus_beta1 * d;
+    *v = s.adam.beta2 * *v + s.adam.one_minus_beta2 * (d * d);
     *w -= s.adam.rate * (*m / (sqrtf(*v) * s.adam.root + s.adam.epsilon));
   }
 }

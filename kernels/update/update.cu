@@ -1,5 +1,5 @@
-// Sums to weights on a GPU, in one pass or by their means: a thread block a tile; a thread takes
-// eight elements at a time, a byte of each plane.
+// Applies sums to weights on a GPU, decoding them in the same pass or given as means. One thread
+// block per tile; a thread takes eight elements at a time, a byte of each plane.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/planes.h"
@@ -12,25 +12,25 @@ namespace tern::kernels {
 namespace {
 
 constexpr uint32_t kThreads = 128;
-constexpr uint32_t kMostBits = 12;  // of the sums of 2047 contributors
+constexpr uint32_t kMaxBits = 12;  // bits of the sums of 2047 contributors
 
-// Kernels are built for sums of these numbers of bits (1 to 15 contributors), so that what is read
-// of all planes is on its way at once and the means take little shared memory; 0: any.
+// Kernels are compiled for sums of these numbers of bits (1 to 15 contributors), so that a thread
+// can load all planes at once and the table of means takes little shared memory; 0: any number.
 constexpr uint32_t kAnyBits = 0;
 
 template <uint32_t kBits>
-struct Sums {
+struct PlaneSums {
   __device__ uint32_t Bits() const { return kBits == kAnyBits ? any_bits : kBits; }
 
   const uint8_t* planes;  // of the part
   uint64_t stride;
   uint32_t any_bits, contributors;
-  const float* means;  // by the sum + contributors, in shared memory
+  const float* means;  // in shared memory, indexed by sum + contributors
 };
 
-// Elements [8 byte, 8 byte + 8) of a part; whether all are sums that can be.
+// Decodes elements [8 byte, 8 byte + 8) of a part. Returns false if one is an invalid sum.
 template <uint32_t kBits>
-__device__ bool DecodeEight(const Sums<kBits>& sums, uint64_t byte, uint32_t count, Eight* g) {
+__device__ bool DecodeEight(const PlaneSums<kBits>& sums, uint64_t byte, uint32_t count, Eight* g) {
   constexpr uint32_t kAtOnce = kBits == kAnyBits ? 1 : kBits;
   const uint32_t there = (1u << count) - 1;
   uint32_t k[kEight] = {};
@@ -45,18 +45,18 @@ __device__ bool DecodeEight(const Sums<kBits>& sums, uint64_t byte, uint32_t cou
       for (uint32_t i = 0; i < kEight; ++i) k[i] |= (planes[p] >> i & 1) << (first + p);
     }
   }
-  uint32_t most = 0;
+  uint32_t max_index = 0;
 #pragma unroll
   for (uint32_t i = 0; i < kEight; ++i) {
-    // The sum is k less 2^bits where it is negative, which the mask does for it.
-    const uint32_t place = (k[i] + sums.contributors) & ((1u << sums.Bits()) - 1);
-    most = most > place ? most : place;
-    g->x[i] = sums.means[place];
+    // A negative sum is stored as sum + 2^bits; the mask undoes that.
+    const uint32_t index = (k[i] + sums.contributors) & ((1u << sums.Bits()) - 1);
+    max_index = max_index > index ? max_index : index;
+    g->x[i] = sums.means[index];
   }
-  return most <= 2 * sums.contributors;
+  return max_index <= 2 * sums.contributors;
 }
 
-// As MeanTable's; and something for the sums of as many bits that cannot be.
+// Fills the table as MeanTable does; entries for invalid sums are unspecified.
 __device__ void FillMeans(uint32_t bits, uint32_t contributors, float scaler, float* means) {
   const double n = contributors;
   for (uint32_t i = threadIdx.x; i < 1u << bits; i += kThreads)
@@ -75,40 +75,41 @@ __device__ void ForEights(const Part& part, uint32_t tile, const Work& work) {
   }
 }
 
-// `at`: in the arenas. means(): what is decoded or read last, when the rest is on its way.
-template <Rule kRule, typename Means>
+// `at`: index in the arenas. means() is called last, after all other loads are issued.
+template <UpdateRule kRule, typename Means>
 __device__ void UpdateEight(const UpdateStep& step, const TensorRates& rate, uint64_t at,
                             uint32_t count, const ModelArenas& model, const Means& means) {
   Eight w = Load(model.weights + at, count), m{}, v{};
-  if constexpr (kRule != Rule::kSgd) m = Load(model.first + at, count);
-  if constexpr (kRule == Rule::kAdam) v = Load(model.second + at, count);
+  if constexpr (kRule != UpdateRule::kSgd) m = Load(model.first + at, count);
+  if constexpr (kRule == UpdateRule::kAdam) v = Load(model.second + at, count);
   const Eight g = means();
 #pragma unroll
   for (uint32_t i = 0; i < kEight; ++i)
     UpdateElement<kRule>(step, rate, g.x[i], &w.x[i], &m.x[i], &v.x[i]);
   Store(w, model.weights + at, count);
-  if constexpr (kRule != Rule::kSgd) Store(m, model.first + at, count);
-  if constexpr (kRule == Rule::kAdam) Store(v, model.second + at, count);
+  if constexpr (kRule != UpdateRule::kSgd) Store(m, model.first + at, count);
+  if constexpr (kRule == UpdateRule::kAdam) Store(v, model.second + at, count);
 }
 
-// Where the sums of a launch are, and what they are of.
-struct Coded {
+// The sums of a launch, and how they are coded.
+struct CodedSums {
   const uint8_t* bytes;
-  const SumPlace* places;
+  const SumLocation* locations;
   uint32_t contributors, bits;
   uint32_t* bad;
 };
 
-// use(at, count, means) for the tile's eights, `at` as UpdateEight's; means() decodes them.
+// Calls use(at, count, means) for the tile's runs of eight, `at` as in UpdateEight; means() decodes
+// them.
 template <uint32_t kBits, typename Use>
-__device__ void DecodeTile(const DeviceTiling& tiling, const Coded& coded, const Use& use) {
-  __shared__ float means[1u << (kBits == kAnyBits ? kMostBits : kBits)];
+__device__ void DecodeTile(const DeviceTiling& tiling, const CodedSums& coded, const Use& use) {
+  __shared__ float means[1u << (kBits == kAnyBits ? kMaxBits : kBits)];
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
-  const SumPlace place = coded.places[tile.part];
-  const Sums<kBits> sums{coded.bytes + place.begin, (part.count + 7) / 8, coded.bits,
-                         coded.contributors, means};
-  FillMeans(sums.Bits(), coded.contributors, place.scaler, means);
+  const SumLocation location = coded.locations[tile.part];
+  const PlaneSums<kBits> sums{coded.bytes + location.begin, (part.count + 7) / 8, coded.bits,
+                              coded.contributors, means};
+  FillMeans(sums.Bits(), coded.contributors, location.scaler, means);
   __syncthreads();
   ForEights(part, tile.index, [&](uint64_t at, uint32_t count) {
     use(part.begin + at, count, [&] {
@@ -121,15 +122,15 @@ __device__ void DecodeTile(const DeviceTiling& tiling, const Coded& coded, const
 
 template <uint32_t kBits>
 __global__ void __launch_bounds__(kThreads)
-    DecodeTiles(DeviceTiling tiling, Coded coded, float* to) {
+    DecodeTiles(DeviceTiling tiling, CodedSums coded, float* to) {
   DecodeTile<kBits>(tiling, coded, [&](uint64_t at, uint32_t count, const auto& means) {
     Store(means(), to + at, count);
   });
 }
 
-template <Rule kRule, uint32_t kBits>
+template <UpdateRule kRule, uint32_t kBits>
 __global__ void __launch_bounds__(kThreads)
-    DecodeAndUpdateTiles(DeviceTiling tiling, Coded coded, UpdateStep step,
+    DecodeAndUpdateTiles(DeviceTiling tiling, CodedSums coded, UpdateStep step,
                          const TensorRates* rates, ModelArenas model) {
   const TensorRates rate = rates[tiling.tiles[blockIdx.x].part];
   DecodeTile<kBits>(tiling, coded, [&](uint64_t at, uint32_t count, const auto& means) {
@@ -137,7 +138,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-template <Rule kRule>
+template <UpdateRule kRule>
 __global__ void __launch_bounds__(kThreads)
     UpdateTiles(DeviceTiling tiling, const float* means, UpdateStep step, const TensorRates* rates,
                 ModelArenas model) {
@@ -145,27 +146,28 @@ __global__ void __launch_bounds__(kThreads)
   const Part part = tiling.parts[tile.part].part;
   const TensorRates rate = rates[tile.part];
   ForEights(part, tile.index, [&](uint64_t at, uint32_t count) {
-    const uint64_t place = part.begin + at;
-    UpdateEight<kRule>(step, rate, place, count, model, [&] { return Load(means + place, count); });
+    const uint64_t in_arena = part.begin + at;
+    UpdateEight<kRule>(step, rate, in_arena, count, model,
+                       [&] { return Load(means + in_arena, count); });
   });
 }
 
-// get.operator()<kRule>() of a step's rule, get.operator()<kBits>() of a number of bits.
+// Calls get.operator()<kRule>() for a step's rule, get.operator()<kBits>() for a number of bits.
 template <typename Get>
-auto OfRule(Rule rule, const Get& get) {
+auto OfRule(UpdateRule rule, const Get& get) {
   switch (rule) {
-    case Rule::kMomentum:
-      return get.template operator()<Rule::kMomentum>();
-    case Rule::kNesterov:
-      return get.template operator()<Rule::kNesterov>();
-    case Rule::kLars:
-      return get.template operator()<Rule::kLars>();
-    case Rule::kAdam:
-      return get.template operator()<Rule::kAdam>();
-    case Rule::kSgd:
+    case UpdateRule::kMomentum:
+      return get.template operator()<UpdateRule::kMomentum>();
+    case UpdateRule::kNesterov:
+      return get.template operator()<UpdateRule::kNesterov>();
+    case UpdateRule::kLars:
+      return get.template operator()<UpdateRule::kLars>();
+    case UpdateRule::kAdam:
+      return get.template operator()<UpdateRule::kAdam>();
+    case UpdateRule::kSgd:
       break;
   }
-  return get.template operator()<Rule::kSgd>();
+  return get.template operator()<UpdateRule::kSgd>();
 }
 template <typename Get>
 auto OfBits(uint32_t bits, const Get& get) {
@@ -190,25 +192,28 @@ uint32_t PlanesOf(uint32_t contributors) {
 }  // namespace
 
 int DecodeAndUpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* sums,
-                            const SumPlace* places, uint32_t contributors, const UpdateStep& step,
-                            const TensorRates* rates, const ModelArenas& model, uint32_t* bad) {
-  const Coded coded{sums, places, contributors, PlanesOf(contributors), bad};
+                            const SumLocation* locations, uint32_t contributors,
+                            const UpdateStep& step, const TensorRates* rates,
+                            const ModelArenas& model, uint32_t* bad) {
+  const CodedSums coded{sums, locations, contributors, PlanesOf(contributors), bad};
   const auto kernel = OfBits(coded.bits, [&]<uint32_t kBits>() {
-    return OfRule(step.rule, [&]<Rule kRule>() { return DecodeAndUpdateTiles<kRule, kBits>; });
+    return OfRule(step.rule,
+                  [&]<UpdateRule kRule>() { return DecodeAndUpdateTiles<kRule, kBits>; });
   });
   return Launch(kernel, tiling.tile_count, kThreads, stream, tiling, coded, step, rates, model);
 }
 
 int DecodeOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* sums,
-                   const SumPlace* places, uint32_t contributors, float* means, uint32_t* bad) {
-  const Coded coded{sums, places, contributors, PlanesOf(contributors), bad};
+                   const SumLocation* locations, uint32_t contributors, float* means,
+                   uint32_t* bad) {
+  const CodedSums coded{sums, locations, contributors, PlanesOf(contributors), bad};
   const auto kernel = OfBits(coded.bits, [&]<uint32_t kBits>() { return DecodeTiles<kBits>; });
   return Launch(kernel, tiling.tile_count, kThreads, stream, tiling, coded, means);
 }
 
 int UpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling, const float* means,
                    const UpdateStep& step, const TensorRates* rates, const ModelArenas& model) {
-  const auto kernel = OfRule(step.rule, [&]<Rule kRule>() { return UpdateTiles<kRule>; });
+  const auto kernel = OfRule(step.rule, [&]<UpdateRule kRule>() { return UpdateTiles<kRule>; });
   return Launch(kernel, tiling.tile_count, kThreads, stream, tiling, means, step, rates, model);
 }
 

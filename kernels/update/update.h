@@ -9,9 +9,9 @@
 
 namespace tern::kernels {
 
-// Where the planes of a part's sum begin (planes.h: SumBits(contributors) planes, each of
+// The byte offset of the planes of a part's sum (planes.h: SumBits(contributors) planes, each of
 // PlaneBytes(count) bytes), and the scaler of the sum.
-struct SumPlace {
+struct SumLocation {
   uint64_t begin = 0;
   float scaler = 0;
 };
@@ -28,16 +28,16 @@ struct ModelArenas {
 // them, in one pass over the model. Increments *bad where a sum is invalid; outputs of those
 // elements are unspecified. `rates`: one per part. REQUIRES 1 to 2047 contributors.
 [[nodiscard]] int DecodeAndUpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling,
-                                          const uint8_t* sums, const SumPlace* places,
+                                          const uint8_t* sums, const SumLocation* locations,
                                           uint32_t contributors, const UpdateStep& step,
                                           const TensorRates* rates, const ModelArenas& model,
                                           uint32_t* bad);
 
-// The two halves of it, for callers that need the means or bring their own: DecodeOnDevice writes
-// the means to their parts of an arena, UpdateOnDevice applies a step with them.
+// The two halves of DecodeAndUpdateOnDevice. DecodeOnDevice writes the means to their parts of an
+// arena, for callers that need them; UpdateOnDevice applies a step with given means.
 [[nodiscard]] int DecodeOnDevice(DeviceStream stream, const DeviceTiling& tiling,
-                                 const uint8_t* sums, const SumPlace* places, uint32_t contributors,
-                                 float* means, uint32_t* bad);
+                                 const uint8_t* sums, const SumLocation* locations,
+                                 uint32_t contributors, float* means, uint32_t* bad);
 [[nodiscard]] int UpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                  const float* means, const UpdateStep& step,
                                  const TensorRates* rates, const ModelArenas& model);

@@ -18,11 +18,11 @@ std::vector<tensors::TensorView> ViewArena(const ParameterTable& table, const fl
 
 namespace {
 
-Status NotThisModels(const std::string& message) {
+Status WrongModel(const std::string& message) {
   return Status(Code::kBadData, message + "; it is another model's");
 }
 
-std::string Text(const std::vector<uint64_t>& shape) {
+std::string ShapeText(const std::vector<uint64_t>& shape) {
   std::string text = "[";
   for (const uint64_t dim : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(dim);
   return text + "]";
@@ -39,11 +39,11 @@ ByName IndexOf(const tensors::TensorFile& file) {
 Status LoadOne(const ByName& tensors, const std::string& name, const std::vector<uint64_t>& shape,
                float* to) {
   const auto found = tensors.find(name);
-  if (found == tensors.end()) return NotThisModels("the tensor \"" + name + "\" is missing");
+  if (found == tensors.end()) return WrongModel("the tensor \"" + name + "\" is missing");
   const tensors::Tensor& tensor = *found->second;
   if (tensor.shape != shape) {
-    return NotThisModels("the tensor \"" + name + "\" has shape " + Text(tensor.shape) +
-                         ", the model's is " + Text(shape));
+    return WrongModel("the tensor \"" + name + "\" has shape " + ShapeText(tensor.shape) +
+                      ", the model's is " + ShapeText(shape));
   }
   std::copy(tensor.values.begin(), tensor.values.end(), to);
   return Ok();

@@ -1,4 +1,4 @@
-// A model's arenas as the tensors of a file, and back.
+// Converts a model's arenas to and from the tensors of a file.
 #pragma once
 
 #include <string>

@@ -32,7 +32,7 @@ Status CompleteKind(pb::LayerDef* layer) {
   return rules->complete(layer);
 }
 
-// The wiring so far: who made each tensor, and which tensors nobody has read yet.
+// Tracks which layer makes each tensor, and which tensors no layer has read yet.
 class Wiring {
  public:
   Wiring() {
@@ -53,7 +53,7 @@ class Wiring {
     return Make(layer);
   }
 
-  // Some tensor that no layer reads, the last layer's apart; "" if there is none.
+  // A tensor that no layer reads, other than the last layer's output; "" if there is none.
   std::string Unread() const {
     for (const std::string& name : unread_) {
       if (name != last_) return name;
@@ -63,19 +63,19 @@ class Wiring {
 
  private:
   static Status CheckInputs(const pb::LayerDef& layer) {
-    const std::string saw = Cat("it has ", layer.inputs_size(), " inputs; ", KindName(layer));
+    const std::string seen = Cat("it has ", layer.inputs_size(), " inputs; ", KindName(layer));
     if (layer.has_softmax_loss()) {
-      if (layer.inputs_size() != 2) return Bad(saw + " takes two, the scores and \"label\"");
+      if (layer.inputs_size() != 2) return Bad(seen + " takes two, the scores and \"label\"");
       if (layer.inputs(1) == kLabel && layer.inputs(0) != kLabel) return Ok();
       return Bad("its inputs are " + Quote(layer.inputs(0)) + " and " + Quote(layer.inputs(1)) +
                  "; they must be the scores and \"label\"");
     }
     const LayerRules& rules = *FindRules(layer.kind_case());
-    if (layer.inputs_size() >= rules.least_inputs && layer.inputs_size() <= rules.most_inputs)
+    if (layer.inputs_size() >= rules.min_inputs && layer.inputs_size() <= rules.max_inputs)
       return Ok();
-    return Bad(saw + (rules.most_inputs == 1
-                          ? " takes one"
-                          : Cat(" takes ", rules.least_inputs, " to ", rules.most_inputs)));
+    return Bad(seen + (rules.max_inputs == 1
+                           ? " takes one"
+                           : Cat(" takes ", rules.min_inputs, " to ", rules.max_inputs)));
   }
 
   Status Read(const std::string& name) {
@@ -90,7 +90,9 @@ class Wiring {
 
   Status Make(const pb::LayerDef* layer) {
     const std::string& name = layer->output();
-    if (!IsPlainName(name)) return Bad("its output's name must be plain, as a layer's");
+    if (!IsPlainName(name))
+      return Bad("its output's name must be 1 to " + std::to_string(kMaxLayerName) +
+                 " letters, digits, '_', '-', '.' or '/'");
     if (name == kLabel || made_.count(name)) {
       const std::string maker = name == kLabel ? "the data" : made_[name];
       return Bad("its output " + Quote(name) + " is already made by " + maker +
@@ -112,7 +114,8 @@ Status CheckHead(const pb::NetDef& net) {
   TERN_RETURN_IF_ERROR(CheckSize("input.height", net.input().height()).Within("net"));
   TERN_RETURN_IF_ERROR(CheckSize("input.width", net.input().width()).Within("net"));
   TERN_RETURN_IF_ERROR(CheckSize("classes", net.classes()).Within("net"));
-  if (net.layers().empty()) return Bad("net: it has no layers; give at least a dense and a loss");
+  if (net.layers().empty())
+    return Bad("net: it has no layers; give at least a dense layer and a loss");
   if (net.layers_size() > kMaxLayers) {
     return Bad("net: it has " + std::to_string(net.layers_size()) + " layers; at most " +
                std::to_string(kMaxLayers) + " are allowed");
@@ -160,7 +163,8 @@ Result<pb::NetDef> CompleteNet(pb::NetDef net) {
                                         : ": softmax_loss must be the last layer, and only once"));
   }
   if (const std::string name = wiring.Unread(); !name.empty()) {
-    return Bad("net: no layer reads " + Quote(name) + "; take out what makes it, or use it");
+    return Bad("net: no layer reads " + Quote(name) +
+               "; remove the layer that makes it, or use it");
   }
   return net;
 }

@@ -1,4 +1,4 @@
-// Completes a NetDef (spells out every input, output and default) and checks its wiring.
+// Completes a NetDef (fills in every input, output and default) and checks how its layers connect.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ std::string KindName(const pb::LayerDef& layer);
 // `layer "conv1" (conv)`: how messages name a layer.
 std::string Describe(const pb::LayerDef& layer);
 
-// Fills in what was left out, and checks everything that does not depend on shapes: names (unique,
+// Fills in omitted fields, and checks everything that does not depend on shapes: names (unique,
 // plain), sizes in bounds, inputs made by earlier layers, every output read, softmax_loss exactly
 // once and last. Idempotent. kBadJob names the layer.
 Result<pb::NetDef> CompleteNet(pb::NetDef net);

@@ -13,9 +13,9 @@
 namespace tern::models {
 namespace {
 
-// Bytes with one meaning: numbers as 8 bytes little-endian, text with its length before it.
-// Protocol Buffers' own bytes may change with its version, so they are not what is hashed.
-class Canonical {
+// An unambiguous serialization: numbers as 8 bytes little-endian, text preceded by its length. The
+// digest does not hash Protocol Buffers' own bytes, because those may change between its versions.
+class CanonicalBytes {
  public:
   void Number(uint64_t value) {
     for (int i = 0; i < 8; ++i) bytes_.push_back(static_cast<char>(value >> (8 * i)));
@@ -32,9 +32,9 @@ class Canonical {
 
 using Field = google::protobuf::FieldDescriptor;
 
-void PutMessage(const google::protobuf::Message& message, Canonical* out);
+void PutMessage(const google::protobuf::Message& message, CanonicalBytes* out);
 
-void PutField(const google::protobuf::Message& message, const Field& field, Canonical* out) {
+void PutField(const google::protobuf::Message& message, const Field& field, CanonicalBytes* out) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   switch (field.cpp_type()) {
     case Field::CPPTYPE_UINT32:
@@ -52,8 +52,8 @@ void PutField(const google::protobuf::Message& message, const Field& field, Cano
   }
 }
 
-// The fields that are set, by number; none is repeated.
-void PutMessage(const google::protobuf::Message& message, Canonical* out) {
+// Writes the fields that are set, by number; there are no repeated fields.
+void PutMessage(const google::protobuf::Message& message, CanonicalBytes* out) {
   std::vector<const Field*> fields;
   message.GetReflection()->ListFields(message, &fields);
   out->Number(fields.size());
@@ -63,7 +63,7 @@ void PutMessage(const google::protobuf::Message& message, Canonical* out) {
   }
 }
 
-void PutLayer(const pb::LayerDef& layer, Canonical* out) {
+void PutLayer(const pb::LayerDef& layer, CanonicalBytes* out) {
   out->Text(layer.name());
   out->Number(layer.inputs_size());
   for (const std::string& input : layer.inputs()) out->Text(input);
@@ -78,7 +78,7 @@ void PutLayer(const pb::LayerDef& layer, Canonical* out) {
 uint64_t ModelDigest(const pb::NetDef& net) {
   const Result<pb::NetDef> complete = CompleteNet(net);
   const pb::NetDef& def = complete.ok() ? *complete : net;
-  Canonical out;
+  CanonicalBytes out;
   out.Text("tern model 2");
   out.Number(def.input().channels());
   out.Number(def.input().height());

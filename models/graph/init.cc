@@ -9,7 +9,8 @@
 namespace tern::models {
 namespace {
 
-// P(N(0, 1) < -2); redrawing beyond 2 std is the same as a quantile between this and its mirror.
+// P(N(0, 1) < -2). Drawing again beyond 2 std is equivalent to a quantile of u scaled to between
+// this and 1 minus this.
 constexpr double kBelowMinusTwo = 0.022750131948179207200;
 
 // Calls put(element, u) for all elements, u = (Draw32 + 0.5) / 2^32, uniform in (0, 1).
@@ -65,7 +66,7 @@ void InitParameters(const ParameterTable& table, uint64_t seed, float* arena) {
   for (size_t i = 0; i < table.parameters.size(); ++i) {
     kernels::NoiseKey key;
     key.seed = seed;
-    key.stream = kernels::Stream::kInit;
+    key.stream = kernels::NoiseStream::kInit;
     key.tensor = static_cast<uint32_t>(i);
     InitOne(table.parameters[i], key, arena + table.parameters[i].offset);
   }

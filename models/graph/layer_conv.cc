@@ -37,7 +37,7 @@ LayerState State(const pb::LayerDef& layer, const Inputs& inputs) {
   const uint32_t read = inputs[0].c / conv.groups();
   state.parameters.push_back(MakeParameter(
       layer, "weight", {conv.outputs(), read, conv.kernel(), conv.kernel()}, conv.weight_init()));
-  // An input element goes into the outputs of its own group only.
+  // An input element contributes only to the outputs of its own group.
   state.parameters[0].fan_out /= conv.groups();
   if (conv.bias())
     state.parameters.push_back(MakeParameter(layer, "bias", {conv.outputs()}, conv.bias_init()));

@@ -1,4 +1,4 @@
-// Layers that work on each element, and the loss.
+// Element-wise layers, and the loss.
 #include "models/graph/layer_rules.h"
 
 namespace tern::models {
@@ -30,7 +30,7 @@ constinit const LayerRules kReluRules = {pb::LayerDef::kRelu, "relu",     1,    
                                          &CompleteRelu,       &SameShape, &NoState};
 constinit const LayerRules kDropoutRules = {pb::LayerDef::kDropout, "dropout",  1,       1,
                                             &CompleteDropout,       &SameShape, &NoState};
-// The scores, and "label".
+// Inputs: the scores, and "label".
 constinit const LayerRules kSoftmaxLossRules = {
     pb::LayerDef::kSoftmaxLoss, "softmax_loss", 1, 1, &CompleteLoss, &OneNumber, &NoState};
 

@@ -1,4 +1,4 @@
-// Layers of several inputs.
+// Layers with several inputs.
 #include "models/graph/layer_rules.h"
 #include "models/graph/limits.h"
 
@@ -14,8 +14,8 @@ Result<ImageDims> Concat(const pb::LayerDef&, const Inputs& inputs) {
   for (const ImageDims& input : inputs) {
     channels += input.c;
     if (input.h == output.h && input.w == output.w) continue;
-    return BadLayer("its inputs are " + Text(inputs[0]) + " and " + Text(input) +
-                    "; images to be put together must be as high and as wide as each other");
+    return BadLayer("its inputs are " + ShapeText(inputs[0]) + " and " + ShapeText(input) +
+                    "; inputs of concat must have the same height and width");
   }
   if (channels > kMaxDim)
     return BadLayer("its output has " + std::to_string(channels) + " channels; at most " +
@@ -27,8 +27,8 @@ Result<ImageDims> Concat(const pb::LayerDef&, const Inputs& inputs) {
 Result<ImageDims> Add(const pb::LayerDef&, const Inputs& inputs) {
   for (const ImageDims& input : inputs) {
     if (input.c == inputs[0].c && input.h == inputs[0].h && input.w == inputs[0].w) continue;
-    return BadLayer("its inputs are " + Text(inputs[0]) + " and " + Text(input) +
-                    "; what is added must have one shape");
+    return BadLayer("its inputs are " + ShapeText(inputs[0]) + " and " + ShapeText(input) +
+                    "; inputs of add must have the same shape");
   }
   return inputs[0];
 }

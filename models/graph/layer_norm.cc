@@ -1,4 +1,4 @@
-// Layers that bring their input to a common scale: over the batch, across channels, by image.
+// Normalization layers: over the batch, across channels, per image.
 #include "models/graph/layer_rules.h"
 
 namespace tern::models {

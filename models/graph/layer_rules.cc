@@ -46,17 +46,17 @@ std::string KindNames() {
 
 Status BadLayer(const std::string& message) { return Status(Code::kBadJob, message); }
 
-std::string Text(const ImageDims& dims) { return Cat(dims.c, " x ", dims.h, " x ", dims.w); }
+std::string ShapeText(const ImageDims& dims) { return Cat(dims.c, " x ", dims.h, " x ", dims.w); }
 
 Status CheckSize(const std::string& key, uint32_t value) {
   if (value >= 1 && value <= kMaxDim) return Ok();
   return BadLayer(Cat(key, " is ", value, "; it must be 1 to ", kMaxDim));
 }
 
-Status CheckNumber(const std::string& key, float value, float least, float most) {
-  if (std::isfinite(value) && value >= least && value <= most) return Ok();
-  std::string bounds = std::isinf(least) ? "" : Cat(" of at least ", least);
-  if (!std::isinf(most)) bounds += Cat(" and at most ", most);
+Status CheckNumber(const std::string& key, float value, float min, float max) {
+  if (std::isfinite(value) && value >= min && value <= max) return Ok();
+  std::string bounds = std::isinf(min) ? "" : Cat(" of at least ", min);
+  if (!std::isinf(max)) bounds += Cat(" and at most ", max);
   return BadLayer(Cat(key, " is ", value, "; it must be a finite number", bounds));
 }
 
@@ -82,7 +82,7 @@ Parameter MakeParameter(const pb::LayerDef& layer, const char* what, std::vector
   for (size_t i = 1; i < parameter.shape.size(); ++i)
     parameter.fan_in = BoundedProduct(parameter.fan_in, parameter.shape[i]);
   parameter.count = BoundedProduct(parameter.fan_in, parameter.shape[0]);
-  // What goes into one output lies together; the kernel's taps are in both fans.
+  // All weights of one output are adjacent; the kernel's taps count in both fans.
   const uint64_t taps = parameter.is_bias ? 1 : parameter.fan_in / parameter.shape[1];
   parameter.fan_out = BoundedProduct(parameter.shape[0], taps);
   return parameter;

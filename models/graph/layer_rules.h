@@ -1,4 +1,4 @@
-// The rules of each kind of layer, whatever runs it: inputs, defaults, bounds, shapes and
+// The rules of each kind of layer, independent of the engine: inputs, defaults, bounds, shapes and
 // parameters. One file per family, one line in the table of layer_rules.cc. Internal to models.
 #pragma once
 
@@ -22,8 +22,8 @@ using Inputs = std::vector<ImageDims>;
 struct LayerRules {
   pb::LayerDef::KindCase kind;
   const char* name;
-  int least_inputs, most_inputs;
-  // Fills in what was left out and checks bounds that do not depend on shapes.
+  int min_inputs, max_inputs;
+  // Fills in omitted fields and checks bounds that do not depend on shapes.
   Status (*complete)(pb::LayerDef* layer);
   // The layer's output image. REQUIRES a completed layer.
   Result<ImageDims> (*output)(const pb::LayerDef& layer, const Inputs& inputs);
@@ -35,17 +35,17 @@ const LayerRules* FindRules(pb::LayerDef::KindCase kind);
 // "conv, max_pool, ...", in the order of the table.
 std::string KindNames();
 
-// The rows of the files.
+// Defined by the families' files.
 extern const LayerRules kConvRules, kMaxPoolRules, kAvgPoolRules, kDenseRules, kReluRules,
     kBatchNormRules, kLrnRules, kDropoutRules, kConcatRules, kAddRules, kStandardizeRules,
     kSoftmaxLossRules;
 
-// Helpers of several families.
+// Helpers that several families use.
 Status BadLayer(const std::string& message);  // kBadJob
-std::string Text(const ImageDims& dims);
+std::string ShapeText(const ImageDims& dims);
 Status CheckSize(const std::string& key, uint32_t value);  // 1 to kMaxDim
-// A finite number in [least, most].
-Status CheckNumber(const std::string& key, float value, float least, float most);
+// A finite number in [min, max].
+Status CheckNumber(const std::string& key, float value, float min, float max);
 Status CompleteInit(const std::string& key, float constant, pb::Init* init);  // default: constant
 Status CompleteWeightInit(pb::Init* init);                                    // default: xavier
 Parameter MakeParameter(const pb::LayerDef& layer, const char* what, std::vector<uint32_t> shape,

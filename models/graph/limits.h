@@ -1,4 +1,4 @@
-// What a network may have at most.
+// Upper limits of a network's sizes.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,6 @@ inline constexpr int kMaxLayers = 10'000;
 inline constexpr uint32_t kMaxDim = 65'536;  // of an image, a kernel, a stride, outputs, classes
 inline constexpr uint64_t kMaxElements = uint64_t{1} << 31;  // of all parameters; of one tensor
 inline constexpr size_t kMaxLayerName = 128;
-inline constexpr int kMaxInputs = 64;  // of a layer that takes several
+inline constexpr int kMaxInputs = 64;  // of a layer with several inputs
 
 }  // namespace tern::models

@@ -6,7 +6,7 @@
 namespace tern::models {
 namespace {
 
-using Coefficients = std::array<double, 8>;  // of ascending powers
+using Coefficients = std::array<double, 8>;  // in ascending order of powers
 
 double Polynomial(const Coefficients& c, double x) {
   double y = c[7];
@@ -40,7 +40,7 @@ constexpr Coefficients kD = {1.0,
                              1.51986665636164571966e-2,
                              5.47593808499534494600e-4,
                              1.05075007164441684324e-9};
-// beyond
+// Larger r.
 constexpr Coefficients kE = {6.65790464350110377720e0,  5.46378491116411436990e0,
                              1.78482653991729133580e0,  2.96560571828504891230e-1,
                              2.65321895265761230930e-2, 1.24266094738807843860e-3,

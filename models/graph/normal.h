@@ -1,6 +1,6 @@
-// Normal quantiles from additions, multiplications, divisions and square roots only, which IEEE
-// rounds the same everywhere. libm's log, sin and cos may differ in the last bit between machines,
-// and initial parameters must not.
+// Normal quantiles computed only by additions, multiplications, divisions and square roots, which
+// IEEE rounds the same everywhere. libm's log, sin and cos may differ in the last bit between
+// machines, and initial parameters must not.
 #pragma once
 
 namespace tern::models {

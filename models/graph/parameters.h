@@ -22,10 +22,10 @@ struct Parameter {
   uint64_t fan_out = 0;  // outputs that one input contributes to
 };
 
-// State of a layer that is not trained: the running mean and variance of a batch norm.
+// State of a layer that is not trained, for example the running mean and variance of a batch norm.
 struct Statistic {
   std::string name;     // LAYER.running_mean, LAYER.running_var
-  uint64_t offset = 0;  // in an arena of their own
+  uint64_t offset = 0;  // in the arena of statistics
   uint64_t count = 0;
   float initial = 0;
 };
@@ -41,7 +41,7 @@ struct ImageDims {
   uint32_t c = 0, h = 0, w = 0;  // a dense output is {outputs, 1, 1}
 };
 
-// a b, or kMaxElements + 1 where that is less. REQUIRES a, b <= 2^32.
+// min(a b, kMaxElements + 1). REQUIRES a, b <= 2^32.
 inline uint64_t BoundedProduct(uint64_t a, uint64_t b) { return std::min(a * b, kMaxElements + 1); }
 // Elements of an image, bounded in the same way.
 inline uint64_t Elements(const ImageDims& dims) {

@@ -10,7 +10,7 @@
 namespace tern::models {
 namespace {
 
-// What a complete layer reads.
+// The shapes of a completed layer's inputs.
 Inputs InputsOf(const pb::LayerDef& layer, const std::map<std::string, ImageDims>& shapes) {
   Inputs inputs;
   for (const std::string& name : layer.inputs()) {
@@ -22,7 +22,7 @@ Inputs InputsOf(const pb::LayerDef& layer, const std::map<std::string, ImageDims
 
 Status CheckScores(const ImageDims& scores, uint32_t classes) {
   if (scores.c == classes && scores.h == 1 && scores.w == 1) return Ok();
-  return BadLayer(Cat("its input is ", Text(scores), ", but there are ", classes,
+  return BadLayer(Cat("its input is ", ShapeText(scores), ", but there are ", classes,
                       " classes; the layer before must have ", classes, " outputs of one element"));
 }
 
@@ -31,16 +31,16 @@ Result<ImageDims> OutputOf(const pb::LayerDef& layer, const Inputs& inputs, uint
   Result<ImageDims> output = FindRules(layer.kind_case())->output(layer, inputs);
   if (output.ok() && Elements(*output) > kMaxElements)
     return BadLayer(
-        Cat("its output of ", Text(*output), " has more than 2^31 elements for one image"));
+        Cat("its output of ", ShapeText(*output), " has more than 2^31 elements for one image"));
   return output;
 }
 
-// REQUIRES a complete net.
+// REQUIRES a completed net.
 Result<std::map<std::string, ImageDims>> ShapesOf(const pb::NetDef& net) {
   std::map<std::string, ImageDims> shapes;
   const ImageDims data = {net.input().channels(), net.input().height(), net.input().width()};
   if (Elements(data) > kMaxElements)
-    return BadLayer(Cat("net: an image of ", Text(data), " has more than 2^31 elements"));
+    return BadLayer(Cat("net: an image of ", ShapeText(data), " has more than 2^31 elements"));
   shapes["data"] = data;
   for (const pb::LayerDef& layer : net.layers()) {
     const Result<ImageDims> output = OutputOf(layer, InputsOf(layer, shapes), net.classes());

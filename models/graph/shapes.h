@@ -1,7 +1,7 @@
-// NetDef -> shapes and the table of parameters; used by server, worker and tools alike. Canonical
-// order: layers in NetDef's order, weights before biases, each plain row-major. The arena of all
-// parameters is their concatenation without gaps; so is the arena of all gradients, and that of all
-// statistics.
+// Derives from a NetDef its shapes and the table of its parameters; used by server, worker and
+// tools alike. Canonical order: layers in NetDef's order, weights before biases, each plain
+// row-major. The arena of all parameters is their concatenation without gaps; likewise the arena of
+// all gradients, and that of all statistics.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ Result<std::map<std::string, ImageDims>> InferShapes(const pb::NetDef& net);
 Result<ParameterTable> MakeParameterTable(const pb::NetDef& net);
 
 // Digest of everything about the model on which peers must agree: input, classes, layers by name
-// with every default spelled out. The net's own name is not part of it.
+// with every default filled in. The net's own name is not part of it.
 uint64_t ModelDigest(const pb::NetDef& net);
 
 // The initial parameters, a pure function of (seed, table): the same bits on every worker, machine

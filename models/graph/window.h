@@ -1,4 +1,4 @@
-// Windows of convolutions and pools: padding and output sizes.
+// Sliding windows of convolutions and pools: padding and output sizes.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tern::models {
 
-// A window along one axis of an image: `kernel` taps, `dilation` elements apart.
+// A window along one axis of an image: `kernel` taps at a distance of `dilation` elements.
 struct Window {
   uint32_t kernel = 1, stride = 1, dilation = 1;
   pb::Pad::Kind padding = pb::Pad::valid;

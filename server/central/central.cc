@@ -75,7 +75,7 @@ Status CentralChunk::DecodeMean(const Bytes& sum, uint32_t contributors,
   for (const codec::Segment& segment : chunk_.segments) {
     const codec::Codec& codec = *setup_.plan.codec_of[segment.tensor];
     const auto workers = static_cast<int>(contributors);
-    const Result<size_t> size = codec.SumPart(rest, segment, workers);
+    const Result<size_t> size = codec.SumSize(rest, segment, workers);
     if (!size.ok()) return size.status();
     TERN_RETURN_IF_ERROR(
         codec.Decode(rest.first(*size), segment, workers, 0, 0, segment.count, to));
@@ -111,7 +111,7 @@ void CentralChunk::CountChange() {
 void CentralChunk::AddState(SavedState* state) {
   state->arrays.push_back({"weights", weights_});
   if (!average_.empty()) state->arrays.push_back({"average", average_});
-  for (const update::Optimizer::Slot& slot : optimizer_->Slots())
+  for (const update::Optimizer::StateArray& slot : optimizer_->StateArrays())
     state->arrays.push_back({slot.name, slot.values});
   state->numbers.push_back({"version", &version_});
 }

@@ -60,7 +60,7 @@ bool DownLink::EncodeValues(std::span<const float> values, uint32_t receiver, ui
   const codec::Codec& codec = *setup_.plan.pull_codec;
   kernels::NoiseKey noise;
   noise.seed = setup_.job.seed();
-  noise.stream = kernels::Stream::kServerCodes;
+  noise.stream = kernels::NoiseStream::kServerCodes;
   noise.rank = static_cast<uint16_t>(receiver);
   noise.round = version;
   const float* from = values.data();

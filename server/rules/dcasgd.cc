@@ -50,7 +50,7 @@ class Dcasgd : public ClockRule {
       state->numbers.push_back({name, &backed_up_[i]});
     }
     for (size_t i = 0; i < compensations_.size(); ++i) {
-      for (const update::Optimizer::Slot& slot : compensations_[i].Slots())
+      for (const update::Optimizer::StateArray& slot : compensations_[i].StateArrays())
         state->arrays.push_back({slot.name + "." + std::to_string(i), slot.values});
     }
   }

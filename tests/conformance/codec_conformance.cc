@@ -31,7 +31,7 @@ void ExpectSize(size_t size, size_t most, const CodecCase& c) {
   }
 }
 
-TEST_P(CodecConformance, OneWorkersGradientComesBack) {
+TEST_P(CodecConformance, OneWorkersGradientRoundTrips) {
   for (size_t n : Lengths()) {
     const Round round = SomeRound(*codec_, n, 1);
     const std::vector<float> mean = Mean(*codec_, round);
@@ -42,7 +42,7 @@ TEST_P(CodecConformance, OneWorkersGradientComesBack) {
   }
 }
 
-TEST_P(CodecConformance, ManyWorkersGiveTheMeanOfWhatEachSent) {
+TEST_P(CodecConformance, MeanEqualsThatOfEachWorkersValues) {
   for (size_t n : Lengths()) {
     const int workers = 1 + static_cast<int>(n % 9);
     const Round round = SomeRound(*codec_, n, workers);
@@ -66,7 +66,7 @@ TEST_P(CodecConformance, ManyWorkersGiveTheMeanOfWhatEachSent) {
   }
 }
 
-TEST_P(CodecConformance, OrderOfArrivalNeverShows) {
+TEST_P(CodecConformance, OrderOfArrivalDoesNotMatter) {
   std::vector<int> order = {0, 1, 2, 3};
   for (size_t n : {1, 70, 1025}) {
     const Round round = SomeRound(*codec_, n, 4);
@@ -77,7 +77,7 @@ TEST_P(CodecConformance, OrderOfArrivalNeverShows) {
   }
 }
 
-TEST_P(CodecConformance, EveryTruncationIsRejectedAndLeavesTheSum) {
+TEST_P(CodecConformance, EveryTruncationIsRejectedAndLeavesTheSumUnchanged) {
   for (size_t n : {1, 8, 9, 70, 300}) {
     const Round round = SomeRound(*codec_, n, 2);
     const auto sum = codec_->NewAccumulator({0, 0, n}, 2);
@@ -97,7 +97,7 @@ TEST_P(CodecConformance, EveryTruncationIsRejectedAndLeavesTheSum) {
   }
 }
 
-TEST_P(CodecConformance, DecodesOneWorkersCodeAloneAsItsSumDoes) {
+TEST_P(CodecConformance, DecodeAloneEqualsTheSumOfOne) {
   if (codec_->shares_scaler()) GTEST_SKIP() << "nobody reads it alone";
   for (size_t n : Lengths()) {
     const Round round = SomeRound(*codec_, n, 1);
@@ -107,7 +107,7 @@ TEST_P(CodecConformance, DecodesOneWorkersCodeAloneAsItsSumDoes) {
     const Result<size_t> used = codec_->DecodeAlone(longer, {0, 0, n}, values.data());
     ASSERT_TRUE(used.ok()) << used.status().message();
     EXPECT_EQ(*used, round.payloads[0].size());
-    EXPECT_EQ(values, Mean(*codec_, round)) << n;  // where -0 equals 0
+    EXPECT_EQ(values, Mean(*codec_, round)) << n;  // -0 equals 0 here
     for (size_t size = 0; size < round.payloads[0].size() && n < 100; ++size) {
       const auto cut = codec_->DecodeAlone(std::span(longer).first(size), {0, 0, n}, values.data());
       ASSERT_EQ(cut.status().code(), Code::kMismatch) << size << " bytes were taken";
@@ -119,7 +119,7 @@ TEST_P(CodecConformance, DecodesOneWorkersCodeAloneAsItsSumDoes) {
   }
 }
 
-TEST_P(CodecConformance, ConsumesItsPartAndNoMore) {
+TEST_P(CodecConformance, ConsumesOnlyItsPart) {
   const Round round = SomeRound(*codec_, 70, 1);
   std::vector<uint8_t> longer = round.payloads[0];
   longer.insert(longer.end(), 50, 0xFF);
@@ -171,7 +171,7 @@ TEST_P(CodecConformance, AnyRangeDecodesAsPartOfTheWhole) {
   }
 }
 
-TEST_P(CodecConformance, PartsInOrderAreTheWhole) {
+TEST_P(CodecConformance, BlockwiseDecodeEqualsTheWhole) {
   for (size_t n : {1, 70, 1000, 20000, 40000}) {
     const Round round = SomeRound(*codec_, n, 3);
     const std::vector<uint8_t> sum = Sum(*codec_, round);
@@ -207,7 +207,7 @@ TEST_P(CodecConformance, SegmentsDecodeAsPartsOfTheTensor) {
   }
 }
 
-TEST_P(CodecConformance, SizesAreWhatTheySay) {
+TEST_P(CodecConformance, SizesMatchTheStatedOnes) {
   for (size_t n : Lengths()) {
     std::vector<float> largest(n);  // every element fires
     for (size_t i = 0; i < n; ++i) largest[i] = i % 2 == 0 ? 1 : -1;
@@ -231,14 +231,14 @@ TEST_P(CodecConformance, SizesAreWhatTheySay) {
   }
 }
 
-// Backup workers, those who are left, those who had no data: whoever came is all that counts.
+// Backup workers, removed ranks, workers without data: the sum is over the ranks that contributed.
 TEST_P(CodecConformance, AnySubsetOfRanksInAnyOrderGivesTheSumOverThatSubset) {
   constexpr int kWorkers = 5;
   for (size_t n : {1, 9, 70, 1025}) {
     const Round round = SomeRound(*codec_, n, kWorkers);
     for (unsigned set = 1; set < 1u << kWorkers; ++set) {
       std::vector<int> order;
-      Round alone;  // the same gradients, among as many workers as they are
+      Round alone;  // the same gradients, in a job of only these workers
       alone.scaler = round.scaler;
       for (int rank = 0; rank < kWorkers; ++rank) {
         if ((set >> rank & 1) == 0) continue;
@@ -261,7 +261,7 @@ TEST_P(CodecConformance, AnySubsetOfRanksInAnyOrderGivesTheSumOverThatSubset) {
   }
 }
 
-TEST_P(CodecConformance, ASumAskedForTwiceIsTheSame) {
+TEST_P(CodecConformance, RepeatedSumsAreEqual) {
   const Round round = SomeRound(*codec_, 70, 4);
   const auto sum = codec_->NewAccumulator({0, 0, 70}, 4);
   for (int rank : {3, 1}) ASSERT_TRUE(sum->Add(rank, round.payloads[rank]).ok());
@@ -285,7 +285,7 @@ TEST_P(CodecConformance, SumsOfAnotherSizeAreRejected) {
             Code::kMismatch);
 }
 
-TEST_P(CodecConformance, AppendsToWhatIsThere) {
+TEST_P(CodecConformance, AppendsToTheBuffer) {
   const Round round = SomeRound(*codec_, 70, 1);
   std::vector<uint8_t> bytes = {1, 2, 3};
   kernels::NoiseKey noise;
@@ -293,7 +293,7 @@ TEST_P(CodecConformance, AppendsToWhatIsThere) {
   noise.round = 3;
   codec_->Encode(round.gradients[0].data(), {2, 70 % 13, 70}, round.prepared[0], noise, &bytes);
   const auto sum = codec_->NewAccumulator({0, 0, 70}, 1);
-  // At an odd address, too.
+  // Also at an odd address.
   ASSERT_TRUE(sum->Add(0, std::span(bytes).subspan(3)).ok());
   const size_t payload_end = bytes.size();
   sum->EncodeSum(&bytes);
@@ -309,7 +309,7 @@ TEST_P(CodecConformance, ZeroGradientsGiveZeros) {
   EXPECT_EQ(Mean(*codec_, round), std::vector<float>(70));
 }
 
-TEST_P(CodecConformance, RandomBytesAreTakenWholeOrRejected) {
+TEST_P(CodecConformance, RandomBytesAreAcceptedWholeOrRejected) {
   std::mt19937_64 random(11);
   int taken = 0;
   for (int trial = 0; trial < 3000; ++trial) {
@@ -353,7 +353,7 @@ TEST_P(CodecConformance, OneCodecServesManyThreads) {
   EXPECT_EQ(same, std::vector<int>(4, 1));
 }
 
-TEST_P(CodecConformance, GoldenBytesStay) {
+TEST_P(CodecConformance, MatchesGoldenBytes) {
   const Round round = GoldenRound(*codec_);
   EXPECT_EQ(ToHex(round.payloads[0]), GetParam().golden_payloads[0]);
   EXPECT_EQ(ToHex(round.payloads[1]), GetParam().golden_payloads[1]);

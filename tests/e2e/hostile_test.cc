@@ -78,7 +78,7 @@ std::vector<std::vector<std::string>> BrokenMessages() {
           {unknown},
           {unset},
           {wrong},
-          {HeaderOfVersion(push, 2)},
+          {HeaderOfVersion(push, net::kWireVersion + 1)},
           {Header(push) + std::string(net::kMaxHeaderBytes, 'x')},
           {Header(push), "one", "two"}};
 }
@@ -189,7 +189,7 @@ TEST(Version, AnotherOneIsRefusedByTheServerWhichNamesBoth) {
   ASSERT_TRUE(answer->has_refuse());
   EXPECT_EQ(answer->refuse().code(), 76u);
   EXPECT_THAT(answer->refuse().sentence(),
-              AllOf(HasSubstr("wire version 7"), HasSubstr("wire version 1")));
+              AllOf(HasSubstr("wire version 7"), HasSubstr(Cat("wire version ", net::kWireVersion))));
 }
 
 // Answers whatever comes to a port in wire version 7 until `worker` has ended; its exit code.
@@ -222,7 +222,7 @@ TEST(Version, AWorkerLeavesAServerOfAnotherOneAndNamesBoth) {
   TestProgram& worker = job.StartWorker(0);
   EXPECT_EQ(WaitAtAnotherVersion(job.port(0), worker), 76);
   EXPECT_THAT(worker.err(), AllOf(HasSubstr("server shard 0"), HasSubstr("wire version 7"),
-                                  HasSubstr("wire version 1")));
+                                  HasSubstr(Cat("wire version ", net::kWireVersion))));
 }
 
 // Says hello on one lane of the server as a rank of the job.

@@ -61,7 +61,7 @@ Bytes SumOf(const Case& c, Accumulator* accumulator) {
   accumulator->EncodeSum(&sum);
   Require(sum.size() <= c.codec->MaxSumSize({0, 0, c.count}, c.workers), c,
           "a sum is larger than the largest");
-  const auto part = c.codec->SumPart(sum, {0, 0, c.count}, c.workers);
+  const auto part = c.codec->SumSize(sum, {0, 0, c.count}, c.workers);
   Require(part.ok() && *part == sum.size(), c, "a sum does not end where it ends");
   return sum;
 }
@@ -105,12 +105,12 @@ void DecodeAnySum(const Case& c) {
     return c.codec->Decode(sum, segment, c.workers, c.scaler, first, values.size(), values.data())
         .ok();
   };
-  const auto own = c.codec->SumPart(c.bytes, segment, c.workers);
+  const auto own = c.codec->SumSize(c.bytes, segment, c.workers);
   if (!own.ok() || *own != c.bytes.size())
     Require(!decode(c.bytes, 0, whole), c, "a sum of the wrong size is decoded");
   Bytes sum(c.bytes.begin(), c.bytes.end());
   sum.resize(std::max(sum.size(), most));
-  const auto size = c.codec->SumPart(sum, segment, c.workers);
+  const auto size = c.codec->SumSize(sum, segment, c.workers);
   if (!size.ok()) return;
   Require(*size <= sum.size() && *size <= most, c, "a sum is larger than the largest");
   sum.resize(*size);

@@ -13,7 +13,7 @@ TEST(CpuTargets, NamesEachOnceAndTheBestFirst) {
   EXPECT_EQ(std::set<std::string>(targets.begin(), targets.end()).size(), targets.size());
 }
 
-TEST(CpuTargets, BindsToOneAndFreesAgain) {
+TEST(CpuTargets, PinsATargetAndUnpins) {
   const std::vector<std::string> targets = CpuTargets();
   for (const std::string& target : targets) {
     EXPECT_TRUE(UseCpuTargetForTest(target));

@@ -18,7 +18,7 @@ std::vector<std::string> LayerNames(const pb::NetDef& net) {
   return names;
 }
 
-TEST(Models, LeNetValidIsCaffes) {
+TEST(Models, LeNetValidMatchesCaffe) {
   const auto net = BuildNet(LeNetModel(pb::Model::valid), Image(1, 28, 28), 10);
   ASSERT_TRUE(net.ok()) << net.status().message();
   EXPECT_THAT(LayerNames(*net),
@@ -42,7 +42,7 @@ TEST(Models, LeNetValidIsCaffes) {
   }
 }
 
-TEST(Models, LeNetSameIsTernGrads) {
+TEST(Models, LeNetSameMatchesTernGrad) {
   const auto net = BuildNet(LeNetModel(pb::Model::same), Image(1, 28, 28), 10);
   ASSERT_TRUE(net.ok()) << net.status().message();
   EXPECT_THAT(LayerNames(*net), ElementsAre("conv1", "relu1", "pool1", "conv2", "relu2", "pool2",
@@ -62,15 +62,15 @@ struct Known {
   const char* model;
   uint32_t channels, side, classes;
   uint64_t parameters;
-  const char* tensor;  // a late one, and its shape
+  const char* tensor;  // one of the last tensors, and its shape
   ImageDims dims;
 };
 void PrintTo(const Known& known, std::ostream* out) { *out << known.model; }
 
 class KnownModels : public testing::TestWithParam<Known> {};
 
-// The published counts (torchvision's, Caffe's, the papers'), for the published image.
-TEST_P(KnownModels, HaveTheirParametersAndShapes) {
+// The published parameter counts (of torchvision, Caffe and the papers), for the published image.
+TEST_P(KnownModels, HavePublishedParametersAndShapes) {
   const Known& known = GetParam();
   pb::Model model;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(known.model, &model));
@@ -112,11 +112,11 @@ INSTANTIATE_TEST_SUITE_P(
         Known{"name: 'mobilenet'", 3, 224, 1000, 4'231'976, "pointwise13_relu", {1024, 7, 7}},
         Known{"name: 'mobilenet'", 1, 28, 10, 3'216'650, "pointwise13_relu", {1024, 1, 1}}));
 
-TEST(Models, RefusesAnArgumentThatTheModelHasNot) {
+TEST(Models, RefusesArgumentsThatTheModelDoesNotTake) {
   pb::Model model = LeNetModel(pb::Model::valid);
   model.set_width(0.5);
   EXPECT_THAT(BuildNet(model, Image(1, 28, 28), 10).status().message(),
-              HasSubstr("model.width: lenet has no such argument"));
+              HasSubstr("model.width: lenet does not take this argument"));
 }
 
 TEST(Models, ParametersAreInCanonicalOrderWithoutGaps) {
@@ -144,7 +144,7 @@ TEST(Models, ParametersAreInCanonicalOrderWithoutGaps) {
   EXPECT_EQ(table.parameters[4].offset, 520u + 25'050u);
 }
 
-TEST(Models, FillsInWhatAUserLeavesOut) {
+TEST(Models, FillsInOmittedFields) {
   const auto net = Build(R"(layers { name: "c" conv { outputs: 2 kernel: 3 } }
                             layers { name: "p" max_pool { kernel: 2 } }
                             layers { name: "d" dense { outputs: 3 } }
@@ -182,7 +182,7 @@ TEST(Models, FollowsNamedInputsAndOutputs) {
   EXPECT_EQ(MakeParameterTable(*net)->parameters[0].name, "d.weight");
 }
 
-TEST(Models, AMisspeltNameListsTheKnownOnes) {
+TEST(Models, UnknownNamesListTheKnownOnes) {
   pb::Model model;
   model.set_name("lenett");
   const auto net = BuildNet(model, Image(1, 28, 28), 10);
@@ -192,7 +192,7 @@ TEST(Models, AMisspeltNameListsTheKnownOnes) {
               HasSubstr("\"lenett\" is not known; the known ones are lenet, cifarnet"));
 }
 
-TEST(Models, WantsANameOrANetButNotBoth) {
+TEST(Models, RequiresEitherANameOrANet) {
   EXPECT_THAT(BuildNet(pb::Model(), Image(1, 8, 8), 3).status().message(),
               HasSubstr("neither name nor net"));
   pb::Model both = LeNetModel(pb::Model::valid);
@@ -256,11 +256,11 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"layers { name: 'c' conv { outputs: 3 kernel: 3 } } "
                 "layers { name: 'd' inputs: 'c' inputs: 'data' add {} } "
                 "layers { name: 'l' softmax_loss {} }",
-                "layer \"d\" (add): its inputs are 3 x 6 x 6 and 1 x 8 x 8; what is added"},
+                "layer \"d\" (add): its inputs are 3 x 6 x 6 and 1 x 8 x 8; inputs of add"},
         Refusal{"layers { name: 'c' conv { outputs: 3 kernel: 3 } } "
                 "layers { name: 'd' inputs: 'c' inputs: 'data' concat {} } "
                 "layers { name: 'l' softmax_loss {} }",
-                "layer \"d\" (concat): its inputs are 3 x 6 x 6 and 1 x 8 x 8; images to be put"},
+                "layer \"d\" (concat): its inputs are 3 x 6 x 6 and 1 x 8 x 8; inputs of concat"},
         Refusal{"", "it has no layers"},
         Refusal{"layers { dense { outputs: 3 } } layers { name: 'l' softmax_loss {} }",
                 "layer number 1 needs a name"},

@@ -1,5 +1,5 @@
-// Where torchvision has a network of the same form its state dict opens here and ours opens there:
-// names, shapes and order are those that it documents (num_batches_tracked aside).
+// Networks that torchvision has in the same form: its state dicts load here and ours load there.
+// Names, shapes and order are those that it documents (except num_batches_tracked).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,7 +63,8 @@ Expected ResNet(const std::vector<int>& blocks) {
   return keys;
 }
 
-// `places` of the convolutions in `features`; a norm behind each where it has them.
+// `places`: the indices of the convolutions in `features`; each is followed by a norm in the
+// variants with batch norm.
 Expected Vgg(const std::vector<int>& places, const std::vector<uint64_t>& outputs, bool norms) {
   Expected keys;
   uint64_t inputs = 3;
@@ -110,12 +111,12 @@ void ExpectKeys(const std::string& name, bool batch_norm, const Expected& expect
   EXPECT_EQ(statistics, expected.statistics);
 }
 
-TEST(Torchvision, HasOurResNets) {
+TEST(Torchvision, LoadsOurResNets) {
   ExpectKeys("resnet50", false, ResNet({3, 4, 6, 3}));
   ExpectKeys("resnet152", false, ResNet({3, 8, 36, 3}));
 }
 
-TEST(Torchvision, HasOurVggs) {
+TEST(Torchvision, LoadsOurVggs) {
   const std::vector<uint64_t> sixteen = {64,  64,  128, 128, 256, 256, 256,
                                          512, 512, 512, 512, 512, 512};
   ExpectKeys("vgg_a", false,
@@ -124,7 +125,7 @@ TEST(Torchvision, HasOurVggs) {
   ExpectKeys("vgg16", true, Vgg({0, 3, 7, 10, 14, 17, 20, 24, 27, 30, 34, 37, 40}, sixteen, true));
 }
 
-TEST(Torchvision, HasOurAlexNet) { ExpectKeys("alexnet", false, AlexNet()); }
+TEST(Torchvision, LoadsOurAlexNet) { ExpectKeys("alexnet", false, AlexNet()); }
 
 }  // namespace
 }  // namespace tern::models

@@ -37,7 +37,7 @@ Status WritePiece(const data::Dataset& set, uint64_t begin, const std::vector<Re
     if (piece[i].status.ok()) {
       TERN_RETURN_IF_ERROR(writer->Add(piece[i].bytes, set.labels[image], set.SizeOf(image)));
     } else {
-      TERN_RETURN_IF_ERROR(set.corrupt->Add(set.NameOf(image), piece[i].status));
+      TERN_RETURN_IF_ERROR(set.damaged->Add(set.NameOf(image), piece[i].status));
     }
   }
   return Ok();
@@ -80,7 +80,7 @@ Status PackSplit(const pb::Data& data, data::Split split, const std::string& pat
   TERN_RETURN_IF_ERROR((*writer)->Finish());
   std::printf("%s: %s images in %u classes, %s, %s damaged ones left out\n", path.c_str(),
               Cat(count).c_str(), images.classes, HumanBytes((*writer)->bytes()).c_str(),
-              Cat(images.corrupt->count()).c_str());
+              Cat(images.damaged->count()).c_str());
   return Ok();
 }
 

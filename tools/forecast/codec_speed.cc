@@ -100,7 +100,7 @@ class Coding {
       if (plan_.codec_of[t]
               ->DecodeAlone(std::span(codes).subspan(before), segment, sent_.data())
               .ok())
-        memories_[t]->Keep(segment.begin, {values, segment.count}, sent_);
+        memories_[t]->Update(segment.begin, {values, segment.count}, sent_);
     }
     return Bytes::Own(std::move(codes));
   }

@@ -33,7 +33,7 @@ data::Batch RandomBatch(const setup::Setup& setup, uint32_t samples, bool as_byt
   } else {
     batch.images.resize(elements);
   }
-  const kernels::NoiseKey key{.seed = 1, .stream = kernels::Stream::kOrder};
+  const kernels::NoiseKey key{.seed = 1, .stream = kernels::NoiseStream::kOrder};
   for (size_t i = 0; i < elements; i += 4) {
     const auto words = kernels::NoiseBlock(key, static_cast<uint32_t>(i / 4), 0);
     for (size_t k = 0; k < 4 && i + k < elements; ++k) {
@@ -69,7 +69,7 @@ std::vector<double> MediansOf(const std::vector<std::vector<double>>& values) {
 
 Steps TimeSteps(worker::BatchCompute& compute, const setup::Setup& setup, uint32_t samples) {
   const data::Batch batch = RandomBatch(setup, samples, compute.TakesBytes());
-  const data::Pin pin = compute.PinOfBytes();
+  const data::Pin pin = compute.BytesPin();
   const auto pinned = pin ? pin(batch.bytes.data(), batch.bytes.size()) : nullptr;
   const size_t tensors = setup.table.parameters.size();
   std::vector<double> steps;
@@ -78,7 +78,7 @@ Steps TimeSteps(worker::BatchCompute& compute, const setup::Setup& setup, uint32
   for (int i = -1; i < kLeastSteps || (i < kMostSteps && Now() < until); ++i) {
     const Time begin = Now();
     std::vector<double> needed(tensors), at(tensors);
-    compute.Expect(&batch);  // as it is ahead in training
+    compute.Announce(&batch);  // as it is ahead in training
     compute.Forward(batch, [&](uint32_t t) {
       needed[t] = Seconds(Now() - begin);
       return true;
@@ -91,7 +91,7 @@ Steps TimeSteps(worker::BatchCompute& compute, const setup::Setup& setup, uint32
       ready[t].push_back(at[t]);
     }
   }
-  compute.LetGo();
+  compute.ReleaseBatches();
   Steps out;
   out.step_s = MedianOf(steps);
   out.need = MediansOf(need);

@@ -97,7 +97,7 @@ class SegmentCoder {
     }
     const auto memory = codec.NewSumMemory(segment);
     codec::Recode recode{.noise = noise, .memory = memory.get()};
-    recode.noise.stream = kernels::Stream::kServerCodes;
+    recode.noise.stream = kernels::NoiseStream::kServerCodes;
     const auto sum = codec.NewAccumulator(segment, static_cast<int>(workers_), recode);
     Sizes sizes;
     for (uint32_t rank = 0; rank < workers_; ++rank) {
@@ -122,7 +122,7 @@ class SegmentCoder {
 }  // namespace
 
 std::vector<float> GaussianValues(uint16_t rank, uint64_t count) {
-  const kernels::NoiseKey key{.seed = 1, .stream = kernels::Stream::kInit, .rank = rank};
+  const kernels::NoiseKey key{.seed = 1, .stream = kernels::NoiseStream::kInit, .rank = rank};
   std::vector<float> values(count);
   for (uint64_t i = 0; i < count; i += 4) {
     const auto words = kernels::NoiseBlock(key, static_cast<uint32_t>(i / 4), 0);

@@ -11,14 +11,14 @@ namespace {
 
 constexpr uint32_t kTries = 10;
 
-double Unit(uint32_t word) { return word * 0x1p-32; }
+double ToUnit(uint32_t word) { return word * 0x1p-32; }
 uint32_t Below(uint32_t word, uint32_t places) {
   return static_cast<uint32_t>(uint64_t{word} * places >> 32);
 }
-double Between(uint32_t word, double low, double high) { return low + Unit(word) * (high - low); }
+double Between(uint32_t word, double low, double high) { return low + ToUnit(word) * (high - low); }
 
-// Evaluation knows the sizes alone.
-pb::Augmentation WordsOf(const pb::Augmentation& all, Split split) {
+// Evaluation uses only the sizes.
+pb::Augmentation FieldsFor(const pb::Augmentation& all, Split split) {
   if (split == Split::kTrain) return all;
   pb::Augmentation sizes;
   if (all.has_height()) sizes.set_height(all.height());
@@ -27,7 +27,7 @@ pb::Augmentation WordsOf(const pb::Augmentation& all, Split split) {
   return sizes;
 }
 
-kernels::PixelRule RuleOf(const pb::Data& data, const pb::Augmentation& words, uint32_t channels) {
+kernels::PixelRule RuleOf(const pb::Data& data, const pb::Augmentation& fields, uint32_t channels) {
   kernels::PixelRule rule;
   for (int c = 0; c < static_cast<int>(channels); ++c) {
     if (data.mean_size() == 0) {
@@ -38,7 +38,7 @@ kernels::PixelRule RuleOf(const pb::Data& data, const pb::Augmentation& words, u
                                .deviation = static_cast<float>(data.deviation(c))});
     }
   }
-  rule.colors = words.brightness() > 0 || words.contrast_min() != 1 || words.contrast_max() != 1;
+  rule.colors = fields.brightness() > 0 || fields.contrast_min() != 1 || fields.contrast_max() != 1;
   rule.standardize = data.standardize();
   return rule;
 }
@@ -53,25 +53,26 @@ Result<Augmenter> Augmenter::Make(const pb::Data& data, uint64_t seed, Split spl
     const bool due = data.mean_size() > 0 || data.deviation_size() > 0;
     if (due && seen != channel_count) {
       return Status(Code::kBadJob, Cat(key, " has ", seen, " values, the images have ", channels,
-                                       " channels; expected a value a channel"));
+                                       " channels; expected one value per channel"));
     }
   }
-  const pb::Augmentation& words = data.augmentation();
-  if (words.random_resized_crop() && !(words.has_height() && words.has_width())) {
-    return Status(Code::kBadJob,
-                  "data.augmentation.random_resized_crop without height and width; give both: what "
-                  "the crop is scaled to");
+  const pb::Augmentation& fields = data.augmentation();
+  if (fields.random_resized_crop() && !(fields.has_height() && fields.has_width())) {
+    return Status(
+        Code::kBadJob,
+        "data.augmentation.random_resized_crop is set without height and width; set both, "
+        "because the crop is scaled to that size");
   }
   return Augmenter(data, seed, split, channels);
 }
 
 Augmenter::Augmenter(const pb::Data& data, uint64_t seed, Split split, uint32_t channels)
-    : words_(WordsOf(data.augmentation(), split)),
+    : fields_(FieldsFor(data.augmentation(), split)),
       seed_(seed),
-      tables_(RuleOf(data, words_, channels)) {}
+      tables_(RuleOf(data, fields_, channels)) {}
 
 Size Augmenter::ScaledOf(Size image) const {
-  const uint32_t shorter = words_.resize_shorter();
+  const uint32_t shorter = fields_.resize_shorter();
   if (shorter == 0) return image;
   const uint32_t least = std::min(image.height, image.width);
   const auto scaled = [&](uint32_t side) {
@@ -81,14 +82,14 @@ Size Augmenter::ScaledOf(Size image) const {
 }
 
 Size Augmenter::CropOf(Size scaled) const {
-  return {words_.has_height() ? words_.height() : scaled.height,
-          words_.has_width() ? words_.width() : scaled.width};
+  return {fields_.has_height() ? fields_.height() : scaled.height,
+          fields_.has_width() ? fields_.width() : scaled.width};
 }
 
 Result<Size> Augmenter::OutputOf(Size image) const {
-  const Size scaled = words_.random_resized_crop() ? CropOf(image) : ScaledOf(image);
+  const Size scaled = fields_.random_resized_crop() ? CropOf(image) : ScaledOf(image);
   const Size crop = CropOf(scaled);
-  const uint32_t pad = 2 * words_.pad();
+  const uint32_t pad = 2 * fields_.pad();
   if (uint64_t{scaled.height} * scaled.width > kMaxPixels) {
     return Status(Code::kBadData,
                   Cat("is ", image.width, " x ", image.height, " pixels, scaled ", scaled.width,
@@ -96,27 +97,27 @@ Result<Size> Augmenter::OutputOf(Size image) const {
   }
   if (crop.height <= scaled.height + pad && crop.width <= scaled.width + pad) return crop;
   return Status(Code::kBadData, Cat("is ", scaled.width, " x ", scaled.height,
-                                    " pixels where it is cut, smaller than the crop of ",
+                                    " pixels before the crop, smaller than the crop of ",
                                     crop.width, " x ", crop.height,
                                     "; set data.augmentation.resize_shorter or another height and "
                                     "width"));
 }
 
-Augmenter::Draws Augmenter::DrawsOf(const Place& place, uint32_t block) const {
+Augmenter::Draws Augmenter::DrawsOf(const SampleId& sample, uint32_t block) const {
   return kernels::NoiseBlock({.seed = seed_,
-                              .stream = kernels::Stream::kAugmentation,
+                              .stream = kernels::NoiseStream::kAugmentation,
                               .rank = 0,
-                              .round = place.epoch,
-                              .tensor = static_cast<uint32_t>(place.sample)},
+                              .round = sample.epoch,
+                              .tensor = static_cast<uint32_t>(sample.index)},
                              block, 0);
 }
 
-Box Augmenter::DrawBox(const Image& image, const Place& place) const {
+Box Augmenter::DrawBox(const Image& image, const SampleId& sample) const {
   const double area = static_cast<double>(image.plane());
-  const double log_min = std::log(words_.aspect_min()), log_max = std::log(words_.aspect_max());
+  const double log_min = std::log(fields_.aspect_min()), log_max = std::log(fields_.aspect_max());
   for (uint32_t t = 0; t < kTries; ++t) {
-    const Draws draws = DrawsOf(place, 2 + t);
-    const double wanted = area * Between(draws[0], words_.area_min(), words_.area_max());
+    const Draws draws = DrawsOf(sample, 2 + t);
+    const double wanted = area * Between(draws[0], fields_.area_min(), fields_.area_max());
     const double aspect = std::exp(Between(draws[1], log_min, log_max));
     const double width = std::round(std::sqrt(wanted * aspect));
     const double height = std::round(std::sqrt(wanted / aspect));
@@ -126,9 +127,9 @@ Box Augmenter::DrawBox(const Image& image, const Place& place) const {
     box.left = Below(draws[3], image.width - box.width + 1);
     return box;
   }
-  // An image of such sides has none: the largest from its middle.
+  // Such an image has no box of that kind; take the largest one from its middle.
   const double aspect = std::clamp(static_cast<double>(image.width) / image.height,
-                                   words_.aspect_min(), words_.aspect_max());
+                                   fields_.aspect_min(), fields_.aspect_max());
   const auto side = [](double wanted, uint32_t most) {
     return static_cast<uint32_t>(std::clamp<double>(std::round(wanted), 1, most));
   };
@@ -138,31 +139,33 @@ Box Augmenter::DrawBox(const Image& image, const Place& place) const {
   return box;
 }
 
-void Augmenter::Apply(const Image& image, const Place& place, Room* room, float* out) const {
+void Augmenter::Apply(const Image& image, const SampleId& sample, Workspace* workspace,
+                      float* out) const {
   const Size size = *OutputOf({image.height, image.width});
-  room->bytes.resize(image.channels * uint64_t{size.height} * size.width);
-  const kernels::PixelDraws draws = Cut(image, place, &room->scaled, room->bytes.data());
-  tables_.ToFloats(room->bytes.data(), size.height, size.width, draws, out);
+  workspace->bytes.resize(image.channels * uint64_t{size.height} * size.width);
+  const kernels::PixelDraws draws = Cut(image, sample, &workspace->scaled, workspace->bytes.data());
+  tables_.ToFloats(workspace->bytes.data(), size.height, size.width, draws, out);
 }
 
-kernels::PixelDraws Augmenter::Cut(const Image& image, const Place& place, Image* scaled,
+kernels::PixelDraws Augmenter::Cut(const Image& image, const SampleId& sample, Image* scaled,
                                    uint8_t* out) const {
-  const bool random = words_.random_crop() || words_.mirror() || words_.brightness() > 0;
-  const Draws draws = random ? DrawsOf(place, 0) : Draws{};
-  Crop(Scale(image, place, scaled), draws, out);
+  const bool random = fields_.random_crop() || fields_.mirror() || fields_.brightness() > 0;
+  const Draws draws = random ? DrawsOf(sample, 0) : Draws{};
+  Crop(Scale(image, sample, scaled), draws, out);
   kernels::PixelDraws drawn;
-  drawn.mirrored = words_.mirror() && (draws[0] >> 31) != 0;
+  drawn.mirrored = fields_.mirror() && (draws[0] >> 31) != 0;
   if (!rule().colors) return drawn;
-  drawn.brighter = static_cast<float>(Between(draws[3], -words_.brightness(), words_.brightness()));
+  drawn.brighter =
+      static_cast<float>(Between(draws[3], -fields_.brightness(), fields_.brightness()));
   drawn.contrast = static_cast<float>(
-      Between(DrawsOf(place, 1)[0], words_.contrast_min(), words_.contrast_max()));
+      Between(DrawsOf(sample, 1)[0], fields_.contrast_min(), fields_.contrast_max()));
   return drawn;
 }
 
-const Image& Augmenter::Scale(const Image& image, const Place& place, Image* scaled) const {
+const Image& Augmenter::Scale(const Image& image, const SampleId& sample, Image* scaled) const {
   const Size size{image.height, image.width};
-  if (words_.random_resized_crop()) {
-    ResizeBox(image, DrawBox(image, place), words_.height(), words_.width(), scaled);
+  if (fields_.random_resized_crop()) {
+    ResizeBox(image, DrawBox(image, sample), fields_.height(), fields_.width(), scaled);
     return *scaled;
   }
   const Size to = ScaledOf(size);
@@ -171,17 +174,17 @@ const Image& Augmenter::Scale(const Image& image, const Place& place, Image* sca
   return *scaled;
 }
 
-// Pads and cuts at once, row by row.
+// Pads and crops at once, row by row.
 void Augmenter::Crop(const Image& image, const Draws& draws, uint8_t* out) const {
   const Size crop = CropOf({image.height, image.width});
-  const auto pad = static_cast<int64_t>(words_.pad());
+  const auto pad = static_cast<int64_t>(fields_.pad());
   const auto begin = [&](uint32_t side, uint32_t part, uint32_t word) {
-    const auto room = static_cast<uint32_t>(side + 2 * pad - part);
-    return (words_.random_crop() ? Below(word, room + 1) : room / 2) - pad;
+    const auto workspace = static_cast<uint32_t>(side + 2 * pad - part);
+    return (fields_.random_crop() ? Below(word, workspace + 1) : workspace / 2) - pad;
   };
   const int64_t top = begin(image.height, crop.height, draws[1]);
   const int64_t left = begin(image.width, crop.width, draws[2]);
-  // Places [first, end) of a row are in the image.
+  // Pixels [first, end) of an output row lie in the image.
   const int64_t width = crop.width;
   const int64_t first = std::clamp<int64_t>(-left, 0, width);
   const int64_t end = std::clamp<int64_t>(image.width - left, first, width);

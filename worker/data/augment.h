@@ -8,8 +8,8 @@
 //   block 1      contrast
 //   block 2 + t  area, aspect, top, left of try t of random_resized_crop, t < 10
 //
-// A word w selects w / 2^32 of a range, or place floor(w n / 2^32) of n. Runs of a job depend on
-// this.
+// A word w selects w / 2^32 of a range, or number floor(w n / 2^32) of n. Changing this layout
+// would change the results of jobs.
 #pragma once
 
 #include <array>
@@ -27,7 +27,8 @@ namespace tern::data {
 
 class Augmenter {
  public:
-  // kBadJob: mean or deviation without one value per channel, random_resized_crop without sides.
+  // kBadJob: mean or deviation does not have one value per channel, or random_resized_crop has no
+  // height and width.
   static Result<Augmenter> Make(const pb::Data& data, uint64_t seed, Split split,
                                 uint32_t channels);
 
@@ -35,21 +36,21 @@ class Augmenter {
   // the crop is larger than the image.
   Result<Size> OutputOf(Size image) const;
 
-  // What a sample's random draws depend on.
-  struct Place {
-    uint64_t epoch = 0, sample = 0;
+  // The key of a sample's random draws.
+  struct SampleId {
+    uint64_t epoch = 0, index = 0;
   };
   // Workspace of one thread.
-  struct Room {
+  struct Workspace {
     Image scaled;
     std::vector<uint8_t> bytes;
   };
   // Writes the image as floats, [C, H, W] with the size OutputOf returns. REQUIRES that OutputOf is
   // ok, and an image with `channels` channels. Any thread.
-  void Apply(const Image& image, const Place& place, Room* room, float* out) const;
+  void Apply(const Image& image, const SampleId& sample, Workspace* workspace, float* out) const;
   // The first half of Apply: scaling, padding and cropping. `rule` turns the resulting bytes into
   // the same floats, on the CPU or on a GPU.
-  kernels::PixelDraws Cut(const Image& image, const Place& place, Image* scaled,
+  kernels::PixelDraws Cut(const Image& image, const SampleId& sample, Image* scaled,
                           uint8_t* out) const;
   const kernels::PixelRule& rule() const { return tables_.rule(); }
 
@@ -59,12 +60,12 @@ class Augmenter {
   Augmenter(const pb::Data& data, uint64_t seed, Split split, uint32_t channels);
   Size ScaledOf(Size image) const;
   Size CropOf(Size scaled) const;
-  Draws DrawsOf(const Place& place, uint32_t block) const;
-  Box DrawBox(const Image& image, const Place& place) const;
-  const Image& Scale(const Image& image, const Place& place, Image* scaled) const;
+  Draws DrawsOf(const SampleId& sample, uint32_t block) const;
+  Box DrawBox(const Image& image, const SampleId& sample) const;
+  const Image& Scale(const Image& image, const SampleId& sample, Image* scaled) const;
   void Crop(const Image& image, const Draws& draws, uint8_t* out) const;
 
-  pb::Augmentation words_;  // in evaluation without the fields that are for training alone
+  pb::Augmentation fields_;  // in evaluation without the fields that are for training only
   uint64_t seed_;
   kernels::PixelTables tables_;
 };

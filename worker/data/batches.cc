@@ -9,7 +9,7 @@
 namespace tern::data {
 namespace {
 
-// The images of a rank where each owns a part of the classes.
+// The images of a rank if each rank owns a share of the classes.
 std::vector<uint32_t> OwnedByClass(const std::vector<uint32_t>& labels, uint32_t rank,
                                    uint32_t workers) {
   std::vector<uint32_t> all(labels.size());
@@ -37,36 +37,36 @@ Batches::Batches(const Samples& samples, const Options& options, Epochs epochs)
     owned_ = OwnedByClass(samples.dataset().labels, options_.rank, options_.workers);
 }
 
-std::vector<Augmenter::Place> Batches::Places(uint64_t step) {
-  const Place place = epochs_.At(step);
-  const uint64_t length = epochs_.row_length();
+std::vector<Augmenter::SampleId> Batches::SamplesAt(uint64_t step) {
+  const EpochSlice slice = epochs_.At(step);
+  const uint64_t length = epochs_.epoch_length();
   const bool wraps = options_.epoch_end == pb::Data::wrap;
-  std::vector<Augmenter::Place> places(place.count);
-  for (uint64_t i = 0; i < place.count; ++i) {
-    const uint64_t at = place.begin + i;
-    const uint64_t epoch = place.epoch + (wraps ? at / length : 0);
+  std::vector<Augmenter::SampleId> samples(slice.count);
+  for (uint64_t i = 0; i < slice.count; ++i) {
+    const uint64_t at = slice.begin + i;
+    const uint64_t epoch = slice.epoch + (wraps ? at / length : 0);
     const uint64_t drawn = EpochOrder(epoch)[at % length];
-    places[i].epoch = epoch;
+    samples[i].epoch = epoch;
     switch (options_.partition) {
       case pb::Data::shared:
-        places[i].sample = drawn;
+        samples[i].index = drawn;
         break;
       case pb::Data::by_sample:
-        places[i].sample = drawn * options_.workers + options_.rank;
+        samples[i].index = drawn * options_.workers + options_.rank;
         break;
       case pb::Data::by_class:
-        places[i].sample = owned_[drawn];
+        samples[i].index = owned_[drawn];
         break;
     }
   }
-  return places;
+  return samples;
 }
 
 const std::vector<uint32_t>& Batches::EpochOrder(uint64_t epoch) {
   if (epoch != order_epoch_) {
     const bool shared = options_.partition == pb::Data::shared;
     order_ = EpochPermutation(options_.seed, static_cast<uint16_t>(shared ? 0 : options_.rank),
-                              epoch, static_cast<uint32_t>(epochs_.row_length()));
+                              epoch, static_cast<uint32_t>(epochs_.epoch_length()));
     order_epoch_ = epoch;
   }
   return order_;
@@ -74,7 +74,7 @@ const std::vector<uint32_t>& Batches::EpochOrder(uint64_t epoch) {
 
 Range TestPart(uint64_t count, uint32_t rank, uint32_t workers) {
   const uint64_t part = count / workers;
-  const uint64_t longer = count % workers;  // the first so many parts have one more
+  const uint64_t longer = count % workers;  // the first `longer` parts have one more sample
   const auto begin = [&](uint64_t r) { return r * part + std::min<uint64_t>(r, longer); };
   return {begin(rank), begin(uint64_t{rank} + 1)};
 }

@@ -1,12 +1,12 @@
-// The samples of a worker at each step. A pure function of (job, rank, step): a worker that comes
-// back continues anywhere without history.
+// The samples of a worker at each step. A pure function of (job, rank, step): a worker that
+// restarts continues at any step without history.
 //
-// `shared`: step t takes samples [t * B, (t + 1) * B) of a row of shuffled epochs (B: the total
-// batch; an epoch's order is a permutation by (seed, epoch)); rank r takes part r of N equal parts.
-// So the samples of a step do not depend on N. `by_sample`: rank r owns the images r, r + N, ...
-// and draws B / N from a row of its own. `by_class`: the same, but rank r owns part r of the images
-// sorted by label (stable), as many as with by_sample. epochs.h has the ends of epochs, and growing
-// batches.
+// `shared`: step t takes samples [t * B, (t + 1) * B) of the sequence of shuffled epochs (B: the
+// total batch; an epoch's order is a permutation by (seed, epoch)); rank r takes part r of N equal
+// parts. So the samples of a step do not depend on N. `by_sample`: rank r owns the images r, r + N,
+// ... and draws B / N from a sequence of its own. `by_class`: the same, but rank r owns part r of
+// the images sorted by label (stable), as many as with by_sample. epochs.h covers the ends of
+// epochs, and growing batches.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +27,13 @@ class Batches {
     pb::Data::EpochEnd epoch_end = pb::Data::wrap;
     std::vector<pb::BatchGrowth> growth = {};
   };
-  // `samples` outlives this. kBadJob if the workers do not divide the batch, or it is larger than
+  // `samples` outlives this. kBadJob if the batch is not a multiple of the workers, or larger than
   // the set.
   static Result<Batches> Make(const Samples& samples, const Options& options);
 
   // This rank's samples of a step, each with its epoch. Not thread-safe (caches the current epoch's
   // order).
-  std::vector<Augmenter::Place> Places(uint64_t step);
+  std::vector<Augmenter::SampleId> SamplesAt(uint64_t step);
   const Epochs& epochs() const { return epochs_; }
   const Samples& samples() const { return *samples_; }
 

@@ -15,7 +15,7 @@ namespace tern::data {
 
 struct CifarForm {
   uint32_t classes;
-  size_t label_bytes;  // the last one is used
+  size_t label_bytes;  // if there are two, the last one is used
   const char* train_files;
   const char* test_files;
 };
@@ -24,8 +24,8 @@ inline constexpr CifarForm kCifar10 = {
     "test_batch.bin"};
 inline constexpr CifarForm kCifar100 = {100, 2, "train.bin", "test.bin"};
 
-// Appends the records of one file to the set; `name` is used in messages. kBadData: no records, a
-// fraction of a record, a label that is too large.
+// Appends the records of one file to the set; `name` is used in messages. kBadData: no records, an
+// incomplete record, a label that is too large.
 Status ParseCifar(const std::vector<uint8_t>& bytes, const CifarForm& form, const std::string& name,
                   MemoryDataset* dataset);
 

@@ -23,7 +23,7 @@ Status Dataset::Decode(uint64_t i, Image* image) const {
                     size.width, " x ", size.height, " when the set was read; leave it alone"));
 }
 
-void Dataset::TakeSizes() {
+void Dataset::SetCommonSize() {
   const bool alike = std::all_of(sizes.begin(), sizes.end(),
                                  [this](const Size& size) { return size == sizes.front(); });
   height = alike && !sizes.empty() ? sizes.front().height : 0;

@@ -1,4 +1,5 @@
-// A set of images with labels. Read and checked once; constant afterwards, so any thread may read.
+// A set of images with labels. Read and checked once; constant afterwards, so any thread may read
+// it.
 //
 // Images are pixels in memory (idx, cifar, packed pixels), or encoded (a folder, packed JPEG and
 // PNG) and decoded at each use.
@@ -12,7 +13,7 @@
 
 #include "common/base/status.h"
 #include "proto/job.pb.h"
-#include "worker/data/corrupt.h"
+#include "worker/data/damaged_images.h"
 #include "worker/data/image.h"
 
 namespace tern::data {
@@ -29,26 +30,26 @@ class Dataset {
   uint32_t channels = 0;           // of a decoded image
   uint32_t height = 0, width = 0;  // of all images; 0 if they differ
   std::vector<Size> sizes;         // [count] if images are encoded, else empty
-  uint32_t classes = 0;            // above all labels; without names 1 + the largest label
+  uint32_t classes = 0;            // more than any label; without names, the largest label + 1
   std::vector<std::string> names;  // [classes], or empty
   std::vector<uint32_t> labels;    // [count]
   bool encoded = false;            // Read returns JPEG or PNG; else pixels [C, H, W]
-  std::shared_ptr<Corrupt> corrupt = std::make_shared<Corrupt>(0);
+  std::shared_ptr<DamagedImages> damaged = std::make_shared<DamagedImages>(0);
 
   uint64_t count() const { return labels.size(); }
   uint64_t image_size() const { return uint64_t{channels} * height * width; }
   Size SizeOf(uint64_t i) const { return sizes.empty() ? Size{height, width} : sizes[i]; }
 
-  // How a user finds the image: a path, or a place in a file.
+  // Names the image for messages: a path, or its number in a file.
   virtual std::string NameOf(uint64_t i) const = 0;
   // Reads the stored bytes of image i < count(). kBadData names it.
   virtual Status Read(uint64_t i, std::vector<uint8_t>* bytes) const = 0;
-  // Reads image i as pixels. kBadData names it: damaged, or not of the size that the scan saw.
+  // Reads image i as pixels. kBadData names it: damaged, or its size differs from the scanned one.
   Status Decode(uint64_t i, Image* image) const;
 
  protected:
   // Sets height and width from `sizes`, if all are equal.
-  void TakeSizes();
+  void SetCommonSize();
 };
 
 // A set in memory, of images of one size.

@@ -15,7 +15,7 @@ namespace {
 Status Bad(const std::string& what) { return Status(Code::kBadData, what); }
 
 constexpr std::array<uint8_t, 8> kPngSignature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-constexpr uint64_t kMaxStrange = 4096;  // bytes between the markers of a JPEG that are of none
+constexpr uint64_t kMaxStrayBytes = 4096;  // stray bytes between the markers of a JPEG
 constexpr size_t kPngHeader = 24;  // signature, length and name of the first chunk, width, height
 
 bool IsJpeg(std::span<const uint8_t> bytes) {
@@ -27,7 +27,7 @@ bool IsPng(std::span<const uint8_t> bytes) {
          std::equal(kPngSignature.begin(), kPngSignature.end(), bytes.begin());
 }
 
-Status NeitherOf(std::span<const uint8_t> bytes) {
+Status UnknownFormat(std::span<const uint8_t> bytes) {
   if (bytes.empty()) return Bad("empty (0 bytes); expected a JPEG or PNG image");
   const auto* text = reinterpret_cast<const char*>(bytes.data());
   return Bad(Cat("neither JPEG nor PNG: it begins with \"",
@@ -36,15 +36,15 @@ Status NeitherOf(std::span<const uint8_t> bytes) {
 
 Result<ImageHeader> CheckSides(uint32_t height, uint32_t width) {
   if (height == 0 || width == 0)
-    return Bad(Cat("damaged: its header tells a size of ", width, " x ", height));
+    return Bad(Cat("damaged: its header states a size of ", width, " x ", height));
   if (uint64_t{height} * width > kMaxPixels) {
-    return Bad(Cat("its header tells a size of ", width, " x ", height, ", more than the ",
+    return Bad(Cat("its header states a size of ", width, " x ", height, ", more than the ",
                    kMaxPixels, " pixels allowed"));
   }
   return ImageHeader{height, width};
 }
 
-uint32_t Word(std::span<const uint8_t> bytes, size_t at) {
+uint32_t BigEndianWord(std::span<const uint8_t> bytes, size_t at) {
   return uint32_t{bytes[at]} << 24 | uint32_t{bytes[at + 1]} << 16 | uint32_t{bytes[at + 2]} << 8 |
          bytes[at + 3];
 }
@@ -52,25 +52,26 @@ uint32_t Word(std::span<const uint8_t> bytes, size_t at) {
 Result<ImageHeader> PngHeader(std::span<const uint8_t> bytes) {
   if (bytes.size() < kPngHeader) return Bad("truncated: it ends in the header of the PNG");
   if (std::memcmp(bytes.data() + 12, "IHDR", 4) != 0)
-    return Bad("damaged: a PNG whose first chunk is not its header");
-  return CheckSides(Word(bytes, 20), Word(bytes, 16));
+    return Bad("damaged: the PNG does not begin with its header chunk");
+  return CheckSides(BigEndianWord(bytes, 20), BigEndianWord(bytes, 16));
 }
 
-// Whether a marker begins a frame, which tells the size: SOF0 to SOF15 without DHT, JPG, DAC.
+// Whether a marker begins a frame, which contains the size: SOF0 to SOF15 without DHT, JPG, DAC.
 bool IsFrame(uint8_t marker) {
   return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-// From segment to segment, as far as the first frame.
+// Walks from segment to segment up to the first frame.
 Result<ImageHeader> JpegHeader(const ReadAt& read, uint64_t size) {
-  uint64_t at = 2, strange = 0;
+  uint64_t at = 2, stray = 0;
   std::array<uint8_t, 9> head;  // 0xff, marker, length (2), precision, height (2), width (2)
   while (at + 4 <= size) {
     const size_t got = read(at, head);
     if (got < 4) break;
     const uint8_t marker = head[1];
-    if (head[0] != 0xff || marker == 0) {  // a few bytes too many, as decoders pass over
-      if (++strange > kMaxStrange) return Bad("damaged: a JPEG without a marker where one must be");
+    if (head[0] != 0xff || marker == 0) {  // stray bytes, which decoders skip too
+      if (++stray > kMaxStrayBytes)
+        return Bad("damaged: the JPEG has no marker where one is expected");
       ++at;
       continue;
     }
@@ -83,16 +84,16 @@ Result<ImageHeader> JpegHeader(const ReadAt& read, uint64_t size) {
       at += 2;
       continue;
     }
-    if (marker == 0xd9 || marker == 0xda) return Bad("damaged: a JPEG that tells no size");
+    if (marker == 0xd9 || marker == 0xda) return Bad("damaged: the JPEG states no size");
     const uint32_t length = uint32_t{head[2]} << 8 | head[3];
-    if (length < 2) return Bad("damaged: a segment of the JPEG has no length");
+    if (length < 2) return Bad("damaged: a segment of the JPEG has an invalid length");
     if (IsFrame(marker)) {
       if (got < head.size()) break;
       return CheckSides(uint32_t{head[5]} << 8 | head[6], uint32_t{head[7]} << 8 | head[8]);
     }
     at += 2 + uint64_t{length};
   }
-  return Bad(Cat("truncated: ", size, " bytes, and the size of the JPEG is not in them"));
+  return Bad(Cat("truncated: ", size, " bytes that do not contain the size of the JPEG"));
 }
 
 void ToGray(Image* image) {
@@ -111,11 +112,11 @@ Result<ImageHeader> ReadImageHeader(const ReadAt& read, uint64_t size) {
   const std::span<const uint8_t> bytes(first.data(), read(0, first));
   if (IsPng(bytes)) return PngHeader(bytes);
   if (IsJpeg(bytes)) return JpegHeader(read, size);
-  return NeitherOf(bytes);
+  return UnknownFormat(bytes);
 }
 
 Status DecodeImage(std::span<const uint8_t> bytes, uint32_t channels, Image* image) {
-  if (!IsJpeg(bytes) && !IsPng(bytes)) return NeitherOf(bytes);
+  if (!IsJpeg(bytes) && !IsPng(bytes)) return UnknownFormat(bytes);
   const Status decoded = IsJpeg(bytes) ? DecodeJpeg(bytes, image) : DecodePng(bytes, image);
   if (!decoded.ok()) return decoded;
   if (channels == 1 && image->channels == 3) ToGray(image);

@@ -1,4 +1,4 @@
-// Encoded images: JPEG or PNG, told apart by their first bytes.
+// Encoded images: JPEG or PNG, recognized by their first bytes.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +19,14 @@ struct ImageHeader {
 };
 
 // Reads the size from the header of a file of `size` bytes, with as few reads as possible.
-// kBadData, a sentence without the file's name: empty, neither JPEG nor PNG, no size in it, a side
+// kBadData, a sentence without the file's name: empty, neither JPEG nor PNG, no size found, a side
 // of zero, more than kMaxPixels.
 Result<ImageHeader> ReadImageHeader(const ReadAt& read, uint64_t size);
 
 // Decodes a JPEG or PNG to `channels` planes: 1 (luma: 0.299 R + 0.587 G + 0.114 B) or 3 (RGB).
-// Gray, palettes, 16 bits and CMYK are converted, alpha is dropped. The same bytes give the same
-// pixels on every machine. kBadData, a sentence without a name: damaged, truncated, larger than
-// kMaxPixels. Memory is bounded by the size of the image, which is bounded by the number of bytes.
+// Converts gray, palettes, 16 bits and CMYK; drops alpha. The same bytes give the same pixels on
+// every machine. kBadData, a sentence without a name: damaged, truncated, larger than kMaxPixels.
+// Memory is bounded by the size of the image, which is bounded by the number of bytes.
 Status DecodeImage(std::span<const uint8_t> bytes, uint32_t channels, Image* image);
 
 }  // namespace tern::data

@@ -31,7 +31,7 @@ Result<Epochs> Epochs::Make(const Options& options) {
   }
   TERN_RETURN_IF_ERROR(CheckBatch("train.batch_total", options.batch_total, options));
   Epochs epochs(options);
-  epochs.row_length_ = epochs.LengthOf(options.rank);
+  epochs.epoch_length_ = epochs.LengthOf(options.rank);
   epochs.AddStage(0, options.batch_total);
   for (const pb::BatchGrowth& growth : options.growth) {
     TERN_RETURN_IF_ERROR(
@@ -46,24 +46,25 @@ uint64_t Epochs::LengthOf(uint32_t rank) const {
   return (options_.images - rank + options_.workers - 1) / options_.workers;
 }
 
-uint64_t Epochs::Stride(uint32_t part) const {
-  return options_.partition == pb::Data::shared ? uint64_t{part} * options_.workers : part;
+uint64_t Epochs::Stride(uint32_t worker_batch) const {
+  return options_.partition == pb::Data::shared ? uint64_t{worker_batch} * options_.workers
+                                                : worker_batch;
 }
 
-uint64_t Epochs::Offset(uint32_t part) const {
-  return options_.partition == pb::Data::shared ? uint64_t{part} * options_.rank : 0;
+uint64_t Epochs::Offset(uint32_t worker_batch) const {
+  return options_.partition == pb::Data::shared ? uint64_t{worker_batch} * options_.rank : 0;
 }
 
-uint64_t Epochs::StepsOfAnEpoch(uint32_t part) const {
-  const uint64_t stride = Stride(part);
+uint64_t Epochs::StepsInEpoch(uint32_t worker_batch) const {
+  const uint64_t stride = Stride(worker_batch);
   const uint64_t longest = LengthOf(0), shortest = LengthOf(options_.workers - 1);
   switch (options_.end) {
     case pb::Data::drop_last:
       return shortest / stride;
     case pb::Data::pad:
       return (longest + stride - 1) / stride;
-    case pb::Data::leave:  // as long as rank 0 has a whole part
-      return (longest - part) / stride + 1;
+    case pb::Data::leave:  // steps in which rank 0 still has a whole part
+      return (longest - worker_batch) / stride + 1;
     case pb::Data::wrap:
       break;
   }
@@ -72,53 +73,55 @@ uint64_t Epochs::StepsOfAnEpoch(uint32_t part) const {
 
 void Epochs::AddStage(double at_epoch, uint32_t batch_total) {
   Stage stage;
-  stage.part = batch_total / options_.workers;
+  stage.worker_batch = batch_total / options_.workers;
   if (!stages_.empty()) {
     const Stage& last = stages_.back();
     if (options_.end == pb::Data::wrap) {
       const uint64_t images = options_.images;
       const double samples = at_epoch * static_cast<double>(images);
-      const uint64_t stride = uint64_t{last.part} * options_.workers;
-      const double begun = static_cast<double>(last.first_place) *
+      const uint64_t stride = uint64_t{last.worker_batch} * options_.workers;
+      const double begun = static_cast<double>(last.first_sample) *
                            (options_.partition == pb::Data::shared ? 1.0 : options_.workers);
       const auto steps = static_cast<uint64_t>(
           std::ceil(std::max(0.0, samples - begun) / static_cast<double>(stride)));
       stage.first_step = last.first_step + steps;
-      stage.first_place = last.first_place + steps * Stride(last.part);
+      stage.first_sample = last.first_sample + steps * Stride(last.worker_batch);
       stage.first_epoch = at_epoch;
-    } else {  // a batch changes between two epochs
+    } else {  // the batch size changes between two epochs
       stage.first_epoch = std::ceil(at_epoch);
       stage.first_step =
-          last.first_step +
-          static_cast<uint64_t>(stage.first_epoch - last.first_epoch) * StepsOfAnEpoch(last.part);
+          last.first_step + static_cast<uint64_t>(stage.first_epoch - last.first_epoch) *
+                                StepsInEpoch(last.worker_batch);
     }
   }
   stages_.push_back(stage);
 }
 
-Place Epochs::At(uint64_t step) const {
+EpochSlice Epochs::At(uint64_t step) const {
   const auto after = std::upper_bound(
       stages_.begin(), stages_.end(), step,
       [](uint64_t wanted, const Stage& stage) { return wanted < stage.first_step; });
   const Stage& stage = *(after - 1);
   const uint64_t done = step - stage.first_step;
   if (options_.end == pb::Data::wrap) {
-    const uint64_t place = stage.first_place + done * Stride(stage.part) + Offset(stage.part);
-    return {place / row_length_, place % row_length_, stage.part};
+    const uint64_t at =
+        stage.first_sample + done * Stride(stage.worker_batch) + Offset(stage.worker_batch);
+    return {at / epoch_length_, at % epoch_length_, stage.worker_batch};
   }
-  const uint64_t steps = StepsOfAnEpoch(stage.part);
-  Place place;
-  place.epoch = static_cast<uint64_t>(stage.first_epoch) + done / steps;
-  place.begin = done % steps * Stride(stage.part) + Offset(stage.part);
-  place.count = stage.part;
-  if (options_.end == pb::Data::leave && place.begin + place.count > row_length_) place.count = 0;
-  return place;
+  const uint64_t steps = StepsInEpoch(stage.worker_batch);
+  EpochSlice slice;
+  slice.epoch = static_cast<uint64_t>(stage.first_epoch) + done / steps;
+  slice.begin = done % steps * Stride(stage.worker_batch) + Offset(stage.worker_batch);
+  slice.count = stage.worker_batch;
+  if (options_.end == pb::Data::leave && slice.begin + slice.count > epoch_length_) slice.count = 0;
+  return slice;
 }
 
 uint64_t Epochs::steps_per_epoch() const {
-  const uint32_t part = stages_[0].part;
-  if (options_.end == pb::Data::wrap) return options_.images / (uint64_t{part} * options_.workers);
-  return StepsOfAnEpoch(part);
+  const uint32_t worker_batch = stages_[0].worker_batch;
+  if (options_.end == pb::Data::wrap)
+    return options_.images / (uint64_t{worker_batch} * options_.workers);
+  return StepsInEpoch(worker_batch);
 }
 
 uint64_t Epochs::StepsOf(double epochs) const {
@@ -127,17 +130,18 @@ uint64_t Epochs::StepsOf(double epochs) const {
     if (stage.first_epoch < epochs) last = &stage;
   }
   const double left = epochs - last->first_epoch;
-  const double an_epoch = options_.end == pb::Data::wrap
-                              ? static_cast<double>(options_.images) /
-                                    static_cast<double>(uint64_t{last->part} * options_.workers)
-                              : static_cast<double>(StepsOfAnEpoch(last->part));
+  const double steps_in_epoch =
+      options_.end == pb::Data::wrap
+          ? static_cast<double>(options_.images) /
+                static_cast<double>(uint64_t{last->worker_batch} * options_.workers)
+          : static_cast<double>(StepsInEpoch(last->worker_batch));
   return std::max<uint64_t>(
-      1, last->first_step + static_cast<uint64_t>(std::llround(left * an_epoch)));
+      1, last->first_step + static_cast<uint64_t>(std::llround(left * steps_in_epoch)));
 }
 
-uint32_t Epochs::largest_part() const {
+uint32_t Epochs::largest_worker_batch() const {
   uint32_t largest = 0;
-  for (const Stage& stage : stages_) largest = std::max(largest, stage.part);
+  for (const Stage& stage : stages_) largest = std::max(largest, stage.worker_batch);
   return largest;
 }
 

@@ -1,4 +1,4 @@
-// Access to data files: regular files of bounded size only. Never blocks on a pipe or a device.
+// Opens only regular files of bounded size, so reading never blocks on a pipe or a device.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,15 @@ namespace tern::data {
 // A regular file, open for reading. Any thread may read.
 class InFile {
  public:
-  // kBadData: missing, not a regular file (`expected` says what it should be), no permission.
+  // kBadData: missing, not a regular file (`expected` describes the wanted file), no permission.
   static Result<InFile> Open(const std::string& path, const std::string& expected);
   InFile(InFile&& other) noexcept;
   InFile& operator=(InFile&& other) noexcept;
   ~InFile();
 
-  uint64_t size() const { return size_; }  // when it was opened
-  // Reads up to into.size() bytes from `offset` on; fewer at the end, or if the device fails.
+  uint64_t size() const { return size_; }  // as of opening
+  // Reads up to into.size() bytes from `offset` on; fewer at the file's end, or if the device
+  // fails.
   size_t ReadAt(uint64_t offset, std::span<uint8_t> into) const;
 
  private:

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kExpected = "a JPEG or PNG image";
-constexpr uint64_t kScanPiece = 2048;  // images between two words of progress
+constexpr uint64_t kImagesPerReport = 2048;  // images between two progress reports
 constexpr uint32_t kMaxClasses = 65536;
 
 Status Bad(const std::string& path, const std::string& what) {
@@ -28,7 +28,7 @@ Status Bad(const std::string& path, const std::string& what) {
 class FolderDataset : public Dataset {
  public:
   std::string root;                // the split's folder
-  std::vector<std::string> files;  // [count], within their class
+  std::vector<std::string> files;  // [count], relative to their class folder
 
   std::string NameOf(uint64_t i) const override {
     return root + "/" + names[labels[i]] + "/" + files[i];
@@ -42,14 +42,15 @@ class FolderDataset : public Dataset {
   Status ScanPiece(uint64_t begin, uint64_t end, uint32_t threads);
 };
 
-// The names in a folder in order, folders or other entries, but for those that begin with a dot.
+// Lists a folder's entries in order of their names, either folders or other entries, without those
+// that begin with a dot.
 Result<std::vector<std::string>> List(const std::string& path, bool folders) {
   std::vector<std::string> found;
   std::error_code error;
   fs::directory_iterator entry(path, error);
   while (!error && entry != fs::directory_iterator()) {
     const std::string name = entry->path().filename().string();
-    std::error_code ignored;  // a link that leads nowhere is no folder
+    std::error_code ignored;  // a dangling link counts as no folder
     if (!name.starts_with(".") && entry->is_directory(ignored) == folders) found.push_back(name);
     entry.increment(error);
   }
@@ -82,9 +83,9 @@ Status CheckClasses(const std::string& root, const std::vector<std::string>& min
                                                std::tuple{&others, &mine, &other_root, &root}}) {
     for (const std::string& name : *have) {
       if (std::binary_search(lack->begin(), lack->end(), name)) continue;
-      return Bad(*at,
-                 Cat("has a class '", Printable(name), "' that ", *not_at,
-                     " has not; both need the same folders, for classes are numbered by them"));
+      return Bad(*at, Cat("has a class '", Printable(name), "' that ", *not_at,
+                          " does not have; both need the same class folders, because classes are "
+                          "numbered by their order"));
     }
   }
   return Ok();
@@ -97,7 +98,7 @@ Status ListClass(const std::string& path, uint32_t label, FolderDataset* dataset
   if (!files.ok()) return files.status();
   if (!folders->empty()) {
     return Bad(path, Cat("holds a folder '", Printable(folders->front()),
-                         "'; expected images alone in the folder of a class"));
+                         "'; expected only images in the folder of a class"));
   }
   const uint64_t before = dataset->count();
   for (const std::string& name : *files) {
@@ -110,7 +111,7 @@ Status ListClass(const std::string& path, uint32_t label, FolderDataset* dataset
   }
   if (dataset->count() > before) return Ok();
   return Bad(path,
-             "holds no image (.jpg, .jpeg, .png); fill it, or take the class away in train "
+             "holds no image (.jpg, .jpeg, .png); add images, or remove the class from train "
              "and test");
 }
 
@@ -120,14 +121,14 @@ Status FolderDataset::Scan(uint64_t limit, uint32_t threads, const ReadOptions& 
     files.resize(limit);
     const std::set<uint32_t> seen(labels.begin(), labels.end());
     if (seen.size() < classes) {
-      SayWarning(options.warn, Cat(root, ": the first ", limit, " images are of ", seen.size(),
-                                   " of ", classes, " classes only"));
+      ReportWarning(options.warn, Cat(root, ": the first ", limit, " images belong to only ",
+                                      seen.size(), " of ", classes, " classes"));
     }
   }
   const uint64_t total = count();
   sizes.resize(total);
-  for (uint64_t at = 0; at < total; at += kScanPiece) {
-    const uint64_t end = std::min(total, at + kScanPiece);
+  for (uint64_t at = 0; at < total; at += kImagesPerReport) {
+    const uint64_t end = std::min(total, at + kImagesPerReport);
     TERN_RETURN_IF_ERROR(ScanPiece(at, end, threads));
     if (options.progress) options.progress(end, total);
   }
@@ -136,16 +137,16 @@ Status FolderDataset::Scan(uint64_t limit, uint32_t threads, const ReadOptions& 
     if (sizes[i].height == 0) continue;
     sizes[kept] = sizes[i];
     labels[kept] = labels[i];
-    std::swap(files[kept++], files[i]);  // they may be one
+    std::swap(files[kept++], files[i]);  // files[kept] and files[i] may be the same
   }
   sizes.resize(kept);
   labels.resize(kept);
   files.resize(kept);
-  TakeSizes();
-  return kept > 0 ? Ok() : Bad(root, "all its images are damaged");
+  SetCommonSize();
+  return kept > 0 ? Ok() : Bad(root, "all of its images are damaged");
 }
 
-// Sizes of [begin, end); 0 of those that are damaged.
+// Reads the sizes of images [begin, end); 0 for damaged ones.
 Status FolderDataset::ScanPiece(uint64_t begin, uint64_t end, uint32_t threads) {
   std::vector<Status> faults(end - begin);
   ParallelFor(begin, end, threads, [&](uint64_t i) {
@@ -164,7 +165,7 @@ Status FolderDataset::ScanPiece(uint64_t begin, uint64_t end, uint32_t threads) 
     }
   });
   for (uint64_t i = begin; i < end; ++i) {
-    if (!faults[i - begin].ok()) TERN_RETURN_IF_ERROR(corrupt->Add(NameOf(i), faults[i - begin]));
+    if (!faults[i - begin].ok()) TERN_RETURN_IF_ERROR(damaged->Add(NameOf(i), faults[i - begin]));
   }
   return Ok();
 }
@@ -185,15 +186,16 @@ Result<std::unique_ptr<Dataset>> ReadFolder(const pb::Data& data, bool train, ui
   dataset->classes = static_cast<uint32_t>(classes->size());
   dataset->names = std::move(*classes);
   dataset->encoded = true;
-  dataset->corrupt = std::make_shared<Corrupt>(data.max_corrupt(), options.warn);
+  dataset->damaged = std::make_shared<DamagedImages>(data.max_corrupt(), options.warn);
   uint64_t passed_over = 0;
   for (uint32_t label = 0; label < dataset->classes; ++label) {
     TERN_RETURN_IF_ERROR(
         ListClass(root + "/" + dataset->names[label], label, dataset.get(), &passed_over));
   }
   if (passed_over > 0) {
-    SayWarning(options.warn, Cat(root, ": ", passed_over,
-                                 " files with other names than .jpg, .jpeg and .png passed over"));
+    ReportWarning(options.warn,
+                  Cat(root, ": ", passed_over,
+                      " files skipped, because their names do not end in .jpg, .jpeg or .png"));
   }
   TERN_RETURN_IF_ERROR(dataset->Scan(limit, data.threads(), options));
   return Result<std::unique_ptr<Dataset>>(std::move(dataset));

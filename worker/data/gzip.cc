@@ -9,11 +9,12 @@
 namespace tern::data {
 namespace {
 
-constexpr int kGzipWindow = 15 + 16;        // 32 KiB window; + 16: gzip, neither zlib nor raw
-constexpr size_t kPiece = size_t{1} << 18;  // bytes unpacked between two looks at the cap
-constexpr size_t kFeed = size_t{1} << 30;   // zlib counts its input in 32 bits
+constexpr int kGzipWindow = 15 + 16;  // 32 KiB window; + 16 selects gzip, not zlib or raw
+constexpr size_t kOutputPiece = size_t{1}
+                                << 18;         // bytes decompressed between two checks of the cap
+constexpr size_t kMaxInput = size_t{1} << 30;  // largest input piece: zlib counts input in 32 bits
 
-struct Closer {
+struct StreamCloser {
   void operator()(z_stream* stream) const { inflateEnd(stream); }
 };
 
@@ -43,14 +44,14 @@ Result<std::string> Gunzip(std::string_view bytes, const std::string& name, uint
   if (inflateInit2(&stream, kGzipWindow) != Z_OK) {
     return Status(Code::kInternal, name + ": zlib does not start");
   }
-  const std::unique_ptr<z_stream, Closer> closer(&stream);
+  const std::unique_ptr<z_stream, StreamCloser> closer(&stream);
 
   std::string out;
-  std::vector<char> piece(kPiece);
-  size_t next = 0;  // first byte that zlib has not been given
+  std::vector<char> piece(kOutputPiece);
+  size_t next = 0;  // the first byte not yet given to zlib
   for (;;) {
     if (stream.avail_in == 0) {
-      const size_t feed = std::min(bytes.size() - next, kFeed);
+      const size_t feed = std::min(bytes.size() - next, kMaxInput);
       stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data() + next));
       stream.avail_in = static_cast<uInt>(feed);
       next += feed;
@@ -70,7 +71,7 @@ Result<std::string> Gunzip(std::string_view bytes, const std::string& name, uint
         return Bad(name, std::to_string(rest.size()) +
                              " bytes follow the end of the gzip data; expected none; get it again");
       }
-      inflateReset(&stream);  // another member
+      inflateReset(&stream);  // another gzip member follows
     } else if (code != Z_OK || (made == 0 && stream.avail_in == 0 && next == bytes.size())) {
       return Explain(stream, code, name, bytes.size());
     }

@@ -59,7 +59,7 @@ const char* TypeName(uint8_t type) {
   }
 }
 
-// Checks the first word; the number of dimensions comes out.
+// Checks the first word; returns the number of dimensions.
 Result<size_t> ParseMagic(const std::string& bytes, const std::string& name) {
   if (bytes.size() < kMagicBytes) {
     return Bad(name, "truncated: " + std::to_string(bytes.size()) +
@@ -83,7 +83,7 @@ Result<size_t> ParseMagic(const std::string& bytes, const std::string& name) {
   return dims;
 }
 
-// The product of the dimensions; kMaxBytes + 1 where it is larger than kMaxBytes.
+// The product of the dimensions, or kMaxBytes + 1 if it is larger than kMaxBytes.
 uint64_t CountValues(std::span<const uint32_t> dims) {
   uint64_t values = 1;
   for (const uint32_t dim : dims) {
@@ -134,11 +134,12 @@ Result<IdxArray> ReadIdx(const std::string& path) {
   const std::string& name = plain ? path : packed_path;
   std::string bytes;
   TERN_RETURN_IF_ERROR(ReadWhole(name, "an IDX file, plain or gzip", kMaxBytes, &bytes));
+  // An uncompressed IDX file with the suffix .gz is accepted too.
   if (IsGzip(bytes)) {
     Result<std::string> unpacked = Gunzip(bytes, name, kMaxBytes);
     if (!unpacked.ok()) return unpacked.status();
     bytes = std::move(*unpacked);
-  } else if (!plain && !bytes.starts_with('\0')) {  // an unpacked IDX file under this name would do
+  } else if (!plain && !bytes.starts_with('\0')) {
     return Bad(name, "not gzip: it does not begin with 1f 8b; get it again");
   }
   return ParseIdx(bytes, name);

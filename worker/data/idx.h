@@ -16,11 +16,11 @@ struct IdxArray {
 };
 
 // Parses the (decompressed) bytes of an IDX file. `name` is used in messages. Never allocates more
-// than `bytes` holds. kBadData, each with its own sentence: another magic or type, no dimensions or
-// a dimension of zero, fewer or more bytes than the dimensions need.
+// than `bytes` holds. kBadData, with a sentence for each: another magic or type, no dimensions or a
+// dimension of zero, fewer or more bytes than the dimensions need.
 Result<IdxArray> ParseIdx(const std::string& bytes, const std::string& name);
 
-// Reads `path`, or `path`.gz if only that exists. Content that begins like gzip is decompressed,
+// Reads `path`, or `path`.gz if only that exists. Decompresses content that begins like gzip,
 // whatever the file's name, to at most 4 GiB.
 Result<IdxArray> ReadIdx(const std::string& path);
 

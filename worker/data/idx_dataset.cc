@@ -9,9 +9,9 @@
 namespace tern::data {
 namespace {
 
-// Reads one of the two files and checks that it has as many dimensions as its kind.
-Result<IdxArray> ReadKind(const std::string& path, size_t dims, const char* kind,
-                          const char* other_kind) {
+// Reads one of the two files and checks that it has the dimensions of images or labels.
+Result<IdxArray> ReadArray(const std::string& path, size_t dims, const char* kind,
+                           const char* other_kind) {
   Result<IdxArray> array = ReadIdx(path);
   if (!array.ok() || array->dims.size() == dims) return array;
   const size_t seen = array->dims.size();
@@ -30,9 +30,9 @@ Result<IdxArray> ReadKind(const std::string& path, size_t dims, const char* kind
 Result<std::unique_ptr<Dataset>> ReadIdxDataset(const std::string& stem, uint64_t limit) {
   const std::string images_path = stem + "-images-idx3-ubyte";
   const std::string labels_path = stem + "-labels-idx1-ubyte";
-  Result<IdxArray> images = ReadKind(images_path, 3, "images", "labels");
+  Result<IdxArray> images = ReadArray(images_path, 3, "images", "labels");
   if (!images.ok()) return images.status();
-  Result<IdxArray> labels = ReadKind(labels_path, 1, "labels", "images");
+  Result<IdxArray> labels = ReadArray(labels_path, 1, "labels", "images");
   if (!labels.ok()) return labels.status();
   if (images->dims[0] != labels->dims[0]) {
     return Status(Code::kBadData, images_path + " holds " + std::to_string(images->dims[0]) +

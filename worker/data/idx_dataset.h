@@ -11,8 +11,8 @@
 namespace tern::data {
 
 // Reads STEM-images-idx3-ubyte and STEM-labels-idx1-ubyte, or the same with .gz, and keeps the
-// first `limit` images (0: all). kBadData: a file has other dimensions than its kind, or their
-// counts differ.
+// first `limit` images (0: all). kBadData: a file has the wrong number of dimensions, or the counts
+// of images and labels differ.
 Result<std::unique_ptr<Dataset>> ReadIdxDataset(const std::string& stem, uint64_t limit);
 
 }  // namespace tern::data

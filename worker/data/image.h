@@ -6,7 +6,7 @@
 
 namespace tern::data {
 
-// The most pixels of a decoded image, and the most bytes of an encoded one.
+// The maximum pixels of a decoded image, and bytes of an encoded one.
 inline constexpr uint64_t kMaxPixels = uint64_t{1} << 26;
 inline constexpr uint64_t kMaxEncodedBytes = uint64_t{1} << 28;
 
@@ -15,7 +15,7 @@ struct Image {
   std::vector<uint8_t> pixels;  // [C, H, W]
 
   uint64_t plane() const { return uint64_t{height} * width; }
-  // Keeps the pixels if their number stays the same; otherwise they are unspecified.
+  // Keeps the pixel values if their number stays the same; otherwise they are unspecified.
   void Resize(uint32_t c, uint32_t h, uint32_t w) {
     channels = c;
     height = h;

@@ -1,6 +1,5 @@
 #include "worker/data/jpeg.h"
 
-// jpeglib.h wants stdio before it.
 #include <jerror.h>
 #include <jpeglib.h>
 
@@ -14,27 +13,27 @@
 namespace tern::data {
 namespace {
 
-// A bit of data codes at most so many pixels; a header that promises more lies.
-constexpr uint64_t kPixelsOfAByte = 4096;
+// Upper bound of the pixels that one byte of data can code; a header that claims more is invalid.
+constexpr uint64_t kMaxPixelsPerByte = 4096;
 
 struct Errors {
-  jpeg_error_mgr manager;  // first: libjpeg hands its address back
+  jpeg_error_mgr manager;  // must be first: libjpeg passes its address back
   jmp_buf out;
   char text[JMSG_LENGTH_MAX];
 };
 
-[[noreturn]] void Leave(j_common_ptr info) {
+[[noreturn]] void JumpOut(j_common_ptr info) {
   auto* errors = reinterpret_cast<Errors*>(info->err);
   (*info->err->format_message)(info, errors->text);
   longjmp(errors->out, 1);
 }
 
-// Warnings are of damage that libjpeg would paint over in gray, but for a few.
-void Warn(j_common_ptr info, int level) {
+// Treats most warnings as errors: libjpeg would fill damaged areas with gray.
+void OnWarning(j_common_ptr info, int level) {
   const int code = info->err->msg_code;
   const bool harmless =
       code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR;
-  if (level < 0 && !harmless) Leave(info);
+  if (level < 0 && !harmless) JumpOut(info);
 }
 
 void CountScans(j_common_ptr info) {
@@ -44,14 +43,14 @@ void CountScans(j_common_ptr info) {
   longjmp(errors->out, 1);
 }
 
-// libjpeg leaves by longjmp, as far as the method that called it: none of them holds anything that
-// has a destructor.
+// libjpeg reports errors by longjmp to the method that called it, so these methods have no locals
+// with destructors.
 class Decompressor {
  public:
   Decompressor() {
     info_.err = jpeg_std_error(&errors_.manager);
-    errors_.manager.error_exit = &Leave;
-    errors_.manager.emit_message = &Warn;
+    errors_.manager.error_exit = &JumpOut;
+    errors_.manager.emit_message = &OnWarning;
     progress_.progress_monitor = &CountScans;
   }
   ~Decompressor() { jpeg_destroy_decompress(&info_); }
@@ -106,7 +105,7 @@ class Decompressor {
         out[plane + x] = row[3 * x + 1];
         out[2 * plane + x] = row[3 * x + 2];
       }
-    } else {  // Adobe stores the inverse of each ink
+    } else {  // Adobe stores inverted inks
       const uint32_t flip = info_.saw_Adobe_marker ? 0 : 255;
       for (uint32_t x = 0; x < width; ++x) {
         const uint32_t black = row[4 * x + 3] ^ flip;
@@ -130,7 +129,7 @@ Status DecodeJpeg(std::span<const uint8_t> bytes, Image* image) {
   if (!decompressor.Begin(bytes)) return Bad(decompressor.text());
   const uint32_t height = decompressor.height(), width = decompressor.width();
   const uint64_t pixels = uint64_t{height} * width;
-  if (pixels > kMaxPixels || pixels / kPixelsOfAByte > bytes.size()) {
+  if (pixels > kMaxPixels || pixels / kMaxPixelsPerByte > bytes.size()) {
     return Bad(
         Cat("its header promises ", width, " x ", height, " pixels in ", bytes.size(), " bytes"));
   }

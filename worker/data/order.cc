@@ -15,8 +15,8 @@ class Draws {
   explicit Draws(const kernels::NoiseKey& key) : key_(key) {}
 
   // Uniform in 0 .. bound - 1 (Lemire, "Fast random integer generation in an interval", 2019): the
-  // high word of draw * bound, redrawn where the low word falls into the short interval that would
-  // favour some values.
+  // high word of draw * bound; draws again if the low word falls into the short interval that would
+  // bias the result.
   uint32_t Below(uint32_t bound) {
     const uint32_t reject = (0u - bound) % bound;
     for (;;) {
@@ -44,7 +44,7 @@ class Draws {
 
 std::vector<uint32_t> EpochPermutation(uint64_t seed, uint16_t rank, uint64_t epoch,
                                        uint32_t count) {
-  Draws draws({.seed = seed, .stream = kernels::Stream::kOrder, .rank = rank, .round = epoch});
+  Draws draws({.seed = seed, .stream = kernels::NoiseStream::kOrder, .rank = rank, .round = epoch});
   std::vector<uint32_t> order(count);
   std::iota(order.begin(), order.end(), 0u);
   for (uint32_t i = count; i > 1; --i) std::swap(order[i - 1], order[draws.Below(i)]);

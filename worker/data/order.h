@@ -7,10 +7,10 @@
 
 namespace tern::data {
 
-// A uniformly shuffled 0 .. count - 1: Fisher-Yates from the last place down, each place i swapped
-// with a place drawn without bias from 0 .. i. Draw d is word d % 4 of noise block d / 4
+// A uniformly shuffled 0 .. count - 1: Fisher-Yates from the last index down, each index i swapped
+// with an index drawn without bias from 0 .. i. Draw d is word d % 4 of noise block d / 4
 // (kernels/codes/philox.h, stream kOrder, round = epoch, tensor = 0, level = 0). `rank` is 0 for an
-// order that all ranks share. A promise: another order would change every golden result.
+// order that all ranks share. Must not change: another order would change every golden result.
 std::vector<uint32_t> EpochPermutation(uint64_t seed, uint16_t rank, uint64_t epoch,
                                        uint32_t count);
 

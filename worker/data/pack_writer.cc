@@ -18,19 +18,20 @@ std::span<const uint8_t> AsBytes(const void* data, size_t size) {
 
 }  // namespace
 
-Result<std::unique_ptr<PackWriter>> PackWriter::Make(const std::string& path, const Kind& kind) {
-  std::unique_ptr<PackWriter> writer(new PackWriter(path, kind));
+Result<std::unique_ptr<PackWriter>> PackWriter::Make(const std::string& path,
+                                                     const Properties& properties) {
+  std::unique_ptr<PackWriter> writer(new PackWriter(path, properties));
   writer->file_ = std::fopen(writer->temporary_.c_str(), "wbx");
   if (writer->file_ == nullptr) return writer->Failed();
-  const PackedHeader nothing{};  // until the end
+  const PackedHeader nothing{};  // placeholder until Finish writes the real header
   TERN_RETURN_IF_ERROR(writer->Write(AsBytes(&nothing, sizeof nothing)));
   return writer;
 }
 
-PackWriter::PackWriter(std::string path, Kind kind)
+PackWriter::PackWriter(std::string path, Properties properties)
     : path_(std::move(path)),
       temporary_(Cat(path_, ".", getpid(), ".tmp")),
-      kind_(std::move(kind)) {}
+      properties_(std::move(properties)) {}
 
 PackWriter::~PackWriter() {
   if (file_ == nullptr) return;
@@ -64,7 +65,7 @@ Status PackWriter::Add(std::span<const uint8_t> bytes, uint32_t label, Size size
 
 Status PackWriter::Finish() {
   std::string names;
-  for (const std::string& name : kind_.names) {
+  for (const std::string& name : properties_.names) {
     const auto bytes = static_cast<uint32_t>(name.size());
     names.append(reinterpret_cast<const char*>(&bytes), sizeof bytes);
     names += name;
@@ -72,10 +73,10 @@ Status PackWriter::Finish() {
   PackedHeader header{};
   std::memcpy(header.magic, kPackedMagic, sizeof header.magic);
   header.version = kPackedVersion;
-  header.encoded = kind_.encoded ? 1 : 0;
+  header.encoded = properties_.encoded ? 1 : 0;
   header.count = entries_.size();
-  header.classes = kind_.classes;
-  header.channels = kind_.encoded ? 0 : kind_.channels;
+  header.classes = properties_.classes;
+  header.channels = properties_.encoded ? 0 : properties_.channels;
   const auto index = AsBytes(entries_.data(), entries_.size() * sizeof(PackedEntry));
   header.index_begin = at_;
   header.index_bytes = index.size();

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kMaxImages = uint64_t{1} << 32;
 constexpr uint32_t kMaxClasses = 65536;
-constexpr const char* kAgain = "; pack it again (tern convert pack)";
+constexpr const char* kPackAgain = "; pack it again (tern convert pack)";
 
 std::span<const uint8_t> AsBytes(const void* data, size_t size) {
   return {static_cast<const uint8_t*>(data), size};
@@ -34,14 +34,14 @@ class PackedDataset : public Dataset {
     if (file_.ReadAt(entry.offset, *bytes) != entry.bytes)
       return Bad(Cat("image ", i, " cannot be read: the file is shorter than it was"));
     if (Digest(*bytes) != entry.digest)
-      return Bad(Cat("the digest of image ", i, " does not match its bytes", kAgain));
+      return Bad(Cat("the digest of image ", i, " does not match its bytes", kPackAgain));
     return Ok();
   }
 
  private:
   Status Bad(const std::string& what) const { return Status(Code::kBadData, path_ + ": " + what); }
   Result<PackedHeader> ReadHeader() const;
-  Status CheckPlaces(const PackedHeader& header) const;
+  Status CheckSections(const PackedHeader& header) const;
   Status ReadIndex(const PackedHeader& header);
   Status CheckEntry(const PackedHeader& header, uint64_t i) const;
   Status ReadNames(const PackedHeader& header);
@@ -54,7 +54,7 @@ class PackedDataset : public Dataset {
 Status PackedDataset::Open() {
   const Result<PackedHeader> header = ReadHeader();
   if (!header.ok()) return header.status();
-  TERN_RETURN_IF_ERROR(CheckPlaces(*header));
+  TERN_RETURN_IF_ERROR(CheckSections(*header));
   encoded = header->encoded == 1;
   classes = header->classes;
   if (!encoded) channels = header->channels;
@@ -67,7 +67,7 @@ Result<PackedHeader> PackedDataset::ReadHeader() const {
   const size_t got = file_.ReadAt(0, {reinterpret_cast<uint8_t*>(&header), sizeof header});
   if (got < sizeof header) {
     return Bad(Cat("truncated: ", got, " bytes, shorter than the header of a packed file (",
-                   sizeof header, ")", kAgain));
+                   sizeof header, ")", kPackAgain));
   }
   if (std::memcmp(header.magic, kPackedMagic, sizeof header.magic) != 0) {
     return Bad(Cat("not a packed file: it begins with \"",
@@ -76,19 +76,19 @@ Result<PackedHeader> PackedDataset::ReadHeader() const {
   }
   if (header.version != kPackedVersion) {
     return Bad(Cat("version ", header.version, " of packed files; this program knows ",
-                   kPackedVersion, kAgain));
+                   kPackedVersion, kPackAgain));
   }
   if (Digest(AsBytes(&header, offsetof(PackedHeader, header_digest))) != header.header_digest)
-    return Bad(Cat("the digest of the header does not match it", kAgain));
+    return Bad(Cat("the digest of the header does not match", kPackAgain));
   if (header.file_bytes != file_.size()) {
     return Bad(Cat("the header promises ", header.file_bytes, " bytes, the file has ", file_.size(),
-                   file_.size() < header.file_bytes ? ": truncated" : "", kAgain));
+                   file_.size() < header.file_bytes ? ": truncated" : "", kPackAgain));
   }
   return header;
 }
 
-// The digest holds out whatever befalls a file, but not one that somebody made: nothing is trusted.
-Status PackedDataset::CheckPlaces(const PackedHeader& header) const {
+// The digest detects accidental damage, but not a crafted file, so every number is checked.
+Status PackedDataset::CheckSections(const PackedHeader& header) const {
   const uint64_t size = file_.size();
   const auto inside = [size](uint64_t begin, uint64_t bytes) {
     return begin >= kPackedHeader && begin <= size && bytes <= size - begin;
@@ -99,7 +99,7 @@ Status PackedDataset::CheckPlaces(const PackedHeader& header) const {
       !inside(header.names_begin, header.names_bytes) || header.encoded > 1 ||
       header.classes == 0 || header.classes > kMaxClasses ||
       (header.encoded == 0 && (header.channels == 0 || header.channels > 1024))) {
-    return Bad(Cat("the numbers of its header do not fit together", kAgain));
+    return Bad(Cat("the numbers of its header are inconsistent", kPackAgain));
   }
   return Ok();
 }
@@ -107,9 +107,10 @@ Status PackedDataset::CheckPlaces(const PackedHeader& header) const {
 Status PackedDataset::ReadIndex(const PackedHeader& header) {
   entries_.resize(header.count);
   const std::span<uint8_t> into(reinterpret_cast<uint8_t*>(entries_.data()), header.index_bytes);
-  if (file_.ReadAt(header.index_begin, into) != into.size()) return Bad("cannot be read whole");
+  if (file_.ReadAt(header.index_begin, into) != into.size())
+    return Bad("cannot be read completely");
   if (Digest(into) != header.index_digest)
-    return Bad(Cat("the digest of the index does not match it", kAgain));
+    return Bad(Cat("the digest of the index does not match", kPackAgain));
   labels.resize(header.count);
   sizes.resize(header.count);
   for (uint64_t i = 0; i < header.count; ++i) {
@@ -129,7 +130,7 @@ Status PackedDataset::CheckEntry(const PackedHeader& header, uint64_t i) const {
       (header.encoded == 0 && pixels * header.channels != entry.bytes)) {
     return Bad(Cat("image ", i, " of its index does not fit (", entry.bytes, " bytes at ",
                    entry.offset, ", label ", entry.label, ", ", entry.width, " x ", entry.height,
-                   ")", kAgain));
+                   ")", kPackAgain));
   }
   return Ok();
 }
@@ -138,9 +139,10 @@ Status PackedDataset::ReadNames(const PackedHeader& header) {
   if (header.names_bytes == 0) return Ok();
   std::string text(header.names_bytes, '\0');
   const std::span<uint8_t> into(reinterpret_cast<uint8_t*>(text.data()), text.size());
-  if (file_.ReadAt(header.names_begin, into) != into.size()) return Bad("cannot be read whole");
+  if (file_.ReadAt(header.names_begin, into) != into.size())
+    return Bad("cannot be read completely");
   if (Digest(text) != header.names_digest)
-    return Bad(Cat("the digest of the names of its classes does not match them", kAgain));
+    return Bad(Cat("the digest of the class names does not match", kPackAgain));
   size_t at = 0;
   while (at < text.size()) {
     uint32_t bytes = 0;
@@ -152,7 +154,8 @@ Status PackedDataset::ReadNames(const PackedHeader& header) {
     at += bytes;
   }
   if (at == text.size() && names.size() == classes) return Ok();
-  return Bad(Cat("the names of its ", classes, " classes do not fit", kAgain));
+  return Bad(
+      Cat("the names of its ", classes, " classes do not fit into their section", kPackAgain));
 }
 
 void PackedDataset::Limit(uint64_t limit) {
@@ -161,7 +164,7 @@ void PackedDataset::Limit(uint64_t limit) {
     labels.resize(limit);
     sizes.resize(limit);
   }
-  TakeSizes();
+  SetCommonSize();
 }
 
 }  // namespace
@@ -173,7 +176,7 @@ Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool train, ui
   if (!file.ok()) return file.status();
   auto dataset = std::make_unique<PackedDataset>(path, std::move(*file));
   dataset->channels = options.channels == 1 ? 1 : 3;
-  dataset->corrupt = std::make_shared<Corrupt>(data.max_corrupt(), options.warn);
+  dataset->damaged = std::make_shared<DamagedImages>(data.max_corrupt(), options.warn);
   TERN_RETURN_IF_ERROR(dataset->Open());
   dataset->Limit(limit);
   return Result<std::unique_ptr<Dataset>>(std::move(dataset));

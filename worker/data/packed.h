@@ -1,5 +1,5 @@
 // Packed sets, train.tpk and test.tpk: one file with the images of a split, as JPEG and PNG or as
-// pixels, and an index of them. All numbers little-endian.
+// pixels, and an index. All numbers are little-endian.
 //
 //   header, 96 bytes:
 //      0  char[8]  "TERNPACK"
@@ -26,7 +26,7 @@
 //     24  u64      digest of its bytes
 //   names of the classes: length (u32) and bytes of each; nothing if they have none
 //
-// Digests are those of common/base/hash.h. The same images give the same file.
+// Digests are those of common/base/hash.h. Packing the same images gives the same file.
 #pragma once
 
 #include <array>
@@ -44,7 +44,7 @@
 namespace tern::data {
 
 // Opens DIR/train.tpk or DIR/test.tpk: reads and checks the header, the index and the names; images
-// are read, and checked by their digests, on use. kBadData: not such a file, another version,
+// are read, and checked by their digests, on use. kBadData: not a packed file, another version,
 // truncated, or inconsistent.
 Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool train, uint64_t limit,
                                             const ReadOptions& options);
@@ -53,31 +53,32 @@ Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool train, ui
 class PackWriter {
  public:
   // Properties of all images.
-  struct Kind {
+  struct Properties {
     bool encoded = true;
     uint32_t channels = 0;  // of pixels
     uint32_t classes = 0;
     std::vector<std::string> names;  // [classes], or empty
   };
   // kCannotWrite: the file cannot be created.
-  static Result<std::unique_ptr<PackWriter>> Make(const std::string& path, const Kind& kind);
+  static Result<std::unique_ptr<PackWriter>> Make(const std::string& path,
+                                                  const Properties& properties);
   ~PackWriter();  // removes an unfinished file
   PackWriter(const PackWriter&) = delete;
   PackWriter& operator=(const PackWriter&) = delete;
 
   Status Add(std::span<const uint8_t> bytes, uint32_t label, Size size);
-  // Writes the rest, and gives the file its name.
+  // Writes the index, names and header, and renames the file.
   Status Finish();
   uint64_t count() const { return entries_.size(); }
   uint64_t bytes() const { return at_; }
 
  private:
-  PackWriter(std::string path, Kind kind);
+  PackWriter(std::string path, Properties properties);
   Status Write(std::span<const uint8_t> bytes);
   Status Failed() const;
 
   const std::string path_, temporary_;
-  const Kind kind_;
+  const Properties properties_;
   std::FILE* file_ = nullptr;
   uint64_t at_ = 0;
   std::vector<PackedEntry> entries_;

@@ -1,4 +1,4 @@
-// Work that is divided among threads by index.
+// Divides work among threads by index.
 #pragma once
 
 #include <atomic>

@@ -14,37 +14,37 @@
 namespace tern::data {
 namespace {
 
-// Deflate makes at most 1032 bytes of one; a header that promises more lies.
-constexpr uint64_t kBytesOfAByte = 1032;
+// Deflate expands a byte to at most 1032 bytes; a header that claims more is invalid.
+constexpr uint64_t kMaxExpansion = 1032;
 constexpr uint32_t kMaxSide = 1u << 26;
-constexpr size_t kMaxChunk = size_t{8} << 20;  // bytes of what is no pixels
+constexpr size_t kMaxChunk = size_t{8} << 20;  // of a chunk that contains no pixels
 
-// As far as libpng's pointers reach back: where to go on error, and what is left to read.
-struct Reading {
+// State that libpng's callbacks reach: where to jump on error, and the unread input.
+struct ReadState {
   jmp_buf out;
   char text[128];
   const uint8_t* next;
   size_t left;
 };
 
-[[noreturn]] void Leave(png_structp png, png_const_charp text) {
-  auto* reading = static_cast<Reading*>(png_get_error_ptr(png));
+[[noreturn]] void JumpOut(png_structp png, png_const_charp text) {
+  auto* reading = static_cast<ReadState*>(png_get_error_ptr(png));
   std::snprintf(reading->text, sizeof reading->text, "%s", text);
   longjmp(reading->out, 1);
 }
 
 void Ignore(png_structp, png_const_charp) {}
 
-void Feed(png_structp png, png_bytep into, png_size_t size) {
-  auto* reading = static_cast<Reading*>(png_get_io_ptr(png));
-  if (size > reading->left) Leave(png, "truncated");
+void ReadInput(png_structp png, png_bytep into, png_size_t size) {
+  auto* reading = static_cast<ReadState*>(png_get_io_ptr(png));
+  if (size > reading->left) JumpOut(png, "truncated");
   std::memcpy(into, reading->next, size);
   reading->next += size;
   reading->left -= size;
 }
 
-// libpng leaves by longjmp, as far as the method that called it: none of them holds anything that
-// has a destructor.
+// libpng reports errors by longjmp to the method that called it, so these methods have no locals
+// with destructors.
 class Decompressor {
  public:
   explicit Decompressor(std::span<const uint8_t> bytes) {
@@ -57,21 +57,21 @@ class Decompressor {
 
   bool Begin() {
     if (setjmp(reading_.out) != 0) return false;
-    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reading_, &Leave, &Ignore);
+    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reading_, &JumpOut, &Ignore);
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
     if (info_ == nullptr) return false;
-    png_set_read_fn(png_, &reading_, &Feed);
+    png_set_read_fn(png_, &reading_, &ReadInput);
     png_set_user_limits(png_, kMaxSide, kMaxSide);
     png_set_chunk_malloc_max(png_, kMaxChunk);
     png_read_info(png_, info_);
     bytes_promised_ = uint64_t{png_get_rowbytes(png_, info_)} * height();
-    png_set_expand(png_);  // palettes, fewer than 8 bits, a color that is transparent
+    png_set_expand(png_);  // expands palettes, depths below 8 bits and transparent colors
     png_set_scale_16(png_);
     png_set_strip_alpha(png_);
     png_set_interlace_handling(png_);
     return true;
   }
-  // REQUIRES that the header promises an image of a sound size.
+  // REQUIRES a header with a valid image size.
   bool Update() {
     if (setjmp(reading_.out) != 0) return false;
     png_read_update_info(png_, info_);
@@ -92,7 +92,7 @@ class Decompressor {
   std::string text() const { return reading_.text; }
 
  private:
-  Reading reading_{};
+  ReadState reading_{};
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   uint64_t bytes_promised_ = 0;
@@ -107,7 +107,7 @@ Status DecodePng(std::span<const uint8_t> bytes, Image* image) {
   if (!decompressor.Begin()) return Bad(decompressor.text());
   const uint32_t height = decompressor.height(), width = decompressor.width();
   if (uint64_t{height} * width > kMaxPixels ||
-      decompressor.bytes_promised() / kBytesOfAByte > bytes.size()) {
+      decompressor.bytes_promised() / kMaxExpansion > bytes.size()) {
     return Bad(
         Cat("its header promises ", width, " x ", height, " pixels in ", bytes.size(), " bytes"));
   }

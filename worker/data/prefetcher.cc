@@ -12,31 +12,31 @@
 namespace tern::data {
 namespace {
 
-constexpr size_t kPiece = 8;  // images that a thread takes at once
+constexpr size_t kPieceImages = 8;  // images that a thread takes at a time
 
-// A batch on its way. The same few go round, so that no step allocates.
-struct Slot {
+// A batch in progress. These objects are recycled, so no step allocates.
+struct PendingBatch {
   Batch batch;
-  std::shared_ptr<void> pinned;  // of the batch's bytes
-  std::vector<Augmenter::Place> places;
-  size_t taken = 0, done = 0;  // images that threads have begun, and have made
+  std::shared_ptr<void> pinned;  // handle of the page-locked bytes
+  std::vector<Augmenter::SampleId> sample_ids;
+  size_t taken = 0, done = 0;  // images that threads have begun, and have finished
   Status status;
-  bool complete() const { return done == places.size(); }
+  bool complete() const { return done == sample_ids.size(); }
 };
 
 }  // namespace
 
-//   free --> planned (its samples known) --> taken piece by piece --> complete --> in hand --> free
+// free --> planned (its samples known) --> filled piece by piece --> complete --> current --> free
 struct Prefetcher::Impl {
-  Impl(const Samples& samples_in, Plan plan_in, const Options& options)
+  Impl(const Samples& samples_in, SamplePlan plan_in, const Options& options)
       : samples(samples_in),
         plan(std::move(plan_in)),
-        room(options.room),
+        min_images(options.min_images),
         as_bytes(options.as_bytes),
         pin(options.pin),
         step(options.first_step) {
-    for (uint32_t i = 0; i < std::max(options.depth, 1u) + 1; ++i)  // and the one in hand
-      free.push_back(std::make_unique<Slot>());
+    for (uint32_t i = 0; i < std::max(options.depth, 1u) + 1; ++i)  // and the current one
+      free.push_back(std::make_unique<PendingBatch>());
     for (uint32_t i = 0; i < std::max(options.threads, 1u); ++i)
       threads.emplace_back(Cat("data ", i), [this] { Run(); });
   }
@@ -50,96 +50,99 @@ struct Prefetcher::Impl {
     Samples::Scratch scratch;
     std::unique_lock lock(mutex);
     while (true) {
-      Slot* slot = nullptr;
+      PendingBatch* pending = nullptr;
       work.wait(lock, [&] {
-        slot = ToMake();
-        return stop || slot != nullptr || MayPlan();
+        pending = NextUnfilled();
+        return stop || pending != nullptr || CanPlan();
       });
       if (stop) return;
-      if (slot != nullptr) {
-        MakePiece(slot, &scratch, &lock);
+      if (pending != nullptr) {
+        FillPiece(pending, &scratch, &lock);
       } else {
         PlanNext(&lock);
       }
     }
   }
 
-  // With the mutex held: the first batch that has images left to take.
-  Slot* ToMake() {
-    for (const auto& slot : queue)
-      if (slot->taken < slot->places.size()) return slot.get();
+  // The first batch with images left to fill. REQUIRES the mutex.
+  PendingBatch* NextUnfilled() {
+    for (const auto& pending : queue)
+      if (pending->taken < pending->sample_ids.size()) return pending.get();
     return nullptr;
   }
-  bool MayPlan() const { return !planning && !free.empty(); }
+  bool CanPlan() const { return !planning && !free.empty(); }
 
   void PlanNext(std::unique_lock<std::mutex>* lock) {
     planning = true;
-    std::unique_ptr<Slot> slot = std::move(free.front());
+    std::unique_ptr<PendingBatch> pending = std::move(free.front());
     free.pop_front();
-    const uint64_t of = step++;
+    const uint64_t planned_step = step++;
     lock->unlock();
-    slot->places = plan(of);
-    slot->taken = slot->done = 0;
-    slot->status = Ok();
-    slot->batch.step = of;
-    MakeRoom(slot.get());
+    pending->sample_ids = plan(planned_step);
+    pending->taken = pending->done = 0;
+    pending->status = Ok();
+    pending->batch.step = planned_step;
+    ResizeBuffers(pending.get());
     lock->lock();
     planning = false;
-    queue.push_back(std::move(slot));
+    queue.push_back(std::move(pending));
     work.notify_all();
-    ready.notify_one();  // there may be nothing to make
+    ready.notify_one();  // the batch may be empty, so already complete
   }
 
-  void MakeRoom(Slot* slot) {
-    Batch& batch = slot->batch;
-    batch.labels.resize(slot->places.size());
-    const size_t count = std::max<size_t>(slot->places.size(), room);
+  void ResizeBuffers(PendingBatch* pending) {
+    Batch& batch = pending->batch;
+    batch.labels.resize(pending->sample_ids.size());
+    const size_t count = std::max<size_t>(pending->sample_ids.size(), min_images);
     const size_t elements = count * samples.image_size();
     if (!as_bytes) return batch.images.resize(elements);
     batch.draws.resize(count);
     const bool grows = elements > batch.bytes.capacity();
-    if (grows) slot->pinned.reset();
+    if (grows) pending->pinned.reset();
     batch.bytes.resize(elements);
-    if (grows && pin) slot->pinned = pin(batch.bytes.data(), batch.bytes.capacity());
+    if (grows && pin) pending->pinned = pin(batch.bytes.data(), batch.bytes.capacity());
   }
 
-  Status Fill(Slot* slot, size_t i, Samples::Scratch* scratch) {
-    Batch& batch = slot->batch;
+  Status Fill(PendingBatch* pending, size_t i, Samples::Scratch* scratch) {
+    Batch& batch = pending->batch;
     const size_t begin = i * samples.image_size();
     if (!as_bytes)
-      return samples.Fill(slot->places[i], scratch, batch.images.data() + begin, &batch.labels[i]);
-    return samples.FillBytes(slot->places[i], scratch, batch.bytes.data() + begin, &batch.draws[i],
-                             &batch.labels[i]);
+      return samples.Fill(pending->sample_ids[i], scratch, batch.images.data() + begin,
+                          &batch.labels[i]);
+    return samples.FillBytes(pending->sample_ids[i], scratch, batch.bytes.data() + begin,
+                             &batch.draws[i], &batch.labels[i]);
   }
 
-  void MakePiece(Slot* slot, Samples::Scratch* scratch, std::unique_lock<std::mutex>* lock) {
-    const size_t begin = slot->taken;
-    const size_t end = std::min(begin + kPiece, slot->places.size());
-    slot->taken = end;
+  void FillPiece(PendingBatch* pending, Samples::Scratch* scratch,
+                 std::unique_lock<std::mutex>* lock) {
+    const size_t begin = pending->taken;
+    const size_t end = std::min(begin + kPieceImages, pending->sample_ids.size());
+    pending->taken = end;
     lock->unlock();
     Status status;
-    for (size_t i = begin; i < end && status.ok(); ++i) status = Fill(slot, i, scratch);
+    for (size_t i = begin; i < end && status.ok(); ++i) status = Fill(pending, i, scratch);
     lock->lock();
-    if (slot->status.ok()) slot->status = status;
-    slot->done += end - begin;
-    if (slot->complete()) ready.notify_one();
+    if (pending->status.ok()) pending->status = status;
+    pending->done += end - begin;
+    if (pending->complete()) ready.notify_one();
   }
 
   const Samples& samples;
-  const Plan plan;  // the planning thread's
-  const uint32_t room;
+  const SamplePlan plan;  // used only by the thread that plans
+  const uint32_t min_images;
   const bool as_bytes;
   const Pin pin;
-  std::mutex mutex;  // guards all below but what is in a slot's hands
+  std::mutex mutex;  // guards the members below, but not the contents of a batch in progress
   std::condition_variable work, ready;
-  std::deque<std::unique_ptr<Slot>> queue, free;  // planned, in order of their steps
+  std::deque<std::unique_ptr<PendingBatch>> queue,
+      free;  // queue: planned, in order of their steps
   uint64_t step;
   bool planning = false, stop = false;
-  std::unique_ptr<Slot> in_hand;
-  std::vector<Thread> threads;  // last: start when all else is there, join before any of it goes
+  std::unique_ptr<PendingBatch> current;
+  std::vector<Thread> threads;  // last: they start after, and join before, all other members
 };
 
-Prefetcher::Prefetcher(const Samples& samples, Plan plan, const Options& options)
+Prefetcher::Prefetcher(const Samples& samples, SamplePlan plan, const Options& options)
     : impl_(std::make_unique<Impl>(samples, std::move(plan), options)) {}
 Prefetcher::~Prefetcher() = default;
 
@@ -148,18 +151,18 @@ Result<const Batch*> Prefetcher::Next() {
   impl_->ready.wait(lock,
                     [this] { return !impl_->queue.empty() && impl_->queue.front()->complete(); });
   if (!impl_->queue.front()->status.ok()) return impl_->queue.front()->status;
-  if (impl_->in_hand != nullptr) impl_->free.push_back(std::move(impl_->in_hand));
-  impl_->in_hand = std::move(impl_->queue.front());
+  if (impl_->current != nullptr) impl_->free.push_back(std::move(impl_->current));
+  impl_->current = std::move(impl_->queue.front());
   impl_->queue.pop_front();
   impl_->work.notify_one();
-  return &impl_->in_hand->batch;
+  return &impl_->current->batch;
 }
 
 const Batch* Prefetcher::Peek() {
   const std::lock_guard lock(impl_->mutex);
   if (impl_->queue.empty()) return nullptr;
-  const Slot& slot = *impl_->queue.front();
-  return slot.complete() && slot.status.ok() ? &slot.batch : nullptr;
+  const PendingBatch& pending = *impl_->queue.front();
+  return pending.complete() && pending.status.ok() ? &pending.batch : nullptr;
 }
 
 }  // namespace tern::data

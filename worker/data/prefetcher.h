@@ -17,36 +17,37 @@ struct Batch {
   std::vector<float> images;
   std::vector<uint8_t> bytes;
   std::vector<kernels::PixelDraws> draws;  // [B / N]
-  std::vector<uint32_t> labels;            // [B / N]; empty: this worker takes no part in the step
+  std::vector<uint32_t> labels;            // [B / N]; empty: this worker has no samples in the step
 };
 
-// Page-locks memory for copies to a device until the returned handle is dropped (null: it cannot).
-// Any thread.
+// Page-locks memory for copies to a device until the returned handle is dropped; returns null if
+// that fails. Any thread.
 using Pin = std::function<std::shared_ptr<void>(const void* begin, size_t bytes)>;
 
-// The threads share the images of a batch, so the result does not depend on their number.
+// Several threads fill each batch; the result does not depend on their number.
 class Prefetcher {
  public:
   // The samples of a step. Called by one thread at a time, once for each step, in order.
-  using Plan = std::function<std::vector<Augmenter::Place>(uint64_t step)>;
+  using SamplePlan = std::function<std::vector<Augmenter::SampleId>(uint64_t step)>;
   struct Options {
     uint64_t first_step = 0;
     uint32_t threads = 1;
-    uint32_t depth = 3;  // batches ahead, at least 1
-    uint32_t room = 0;   // minimum number of images in a batch; those beyond its labels are unused
-    bool as_bytes = false;  // instead of floats
-    Pin pin = nullptr;      // if set, pins the bytes
+    uint32_t depth = 3;  // batches prepared ahead, at least 1
+    uint32_t min_images =
+        0;  // minimum number of images in a batch; those beyond its labels are unused
+    bool as_bytes = false;  // images as bytes instead of floats
+    Pin pin = nullptr;      // if set, page-locks the bytes
   };
   // `samples` outlives it.
-  Prefetcher(const Samples& samples, Plan plan, const Options& options);
+  Prefetcher(const Samples& samples, SamplePlan plan, const Options& options);
   ~Prefetcher();  // stops and joins
 
-  // Waits for the batch of the next step. The previous batch may be reused from then on. One thread
-  // calls this and destroys the prefetcher. kBadData as in Samples::Fill; after it, the prefetcher
-  // has ended.
+  // Waits for the batch of the next step. The previous batch is invalid from then on. One
+  // thread calls this and destroys the prefetcher. kBadData as in Samples::Fill; after that, no
+  // further call.
   Result<const Batch*> Next();
   // The batch that Next will return, if it is complete; else null. Valid until Next has been called
-  // twice, or until the end.
+  // twice, or the prefetcher is destroyed.
   const Batch* Peek();
 
  private:

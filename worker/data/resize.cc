@@ -6,14 +6,14 @@
 namespace tern::data {
 namespace {
 
-// What each place of one side is made of: `count` weights from place `first` of the other on.
+// For each output position of one axis: `count` weights of input positions from `first` on.
 struct Weights {
-  struct Place {
+  struct Window {
     uint32_t first = 0, count = 0;
-    size_t at = 0;  // of its weights
+    size_t at = 0;  // index of its first weight in `weights`
   };
-  std::vector<Place> places;
-  std::vector<float> values;
+  std::vector<Window> windows;
+  std::vector<float> weights;
 };
 
 Weights MakeWeights(uint32_t from, uint32_t to) {
@@ -25,15 +25,15 @@ Weights MakeWeights(uint32_t from, uint32_t to) {
     const auto first = static_cast<uint32_t>(std::max(0.0, std::floor(center - reach + 0.5)));
     const auto end = static_cast<uint32_t>(
         std::min<double>(from, std::max(first + 1.0, std::floor(center + reach + 0.5))));
-    Weights::Place place{first, end - first, weights.values.size()};
+    Weights::Window window{first, end - first, weights.weights.size()};
     double sum = 0;
     const auto weight = [&](uint32_t x) {
       return std::max(0.0, 1 - std::abs(x + 0.5 - center) / reach);
     };
     for (uint32_t x = first; x < end; ++x) sum += weight(x);
     for (uint32_t x = first; x < end; ++x)
-      weights.values.push_back(static_cast<float>(weight(x) / sum));
-    weights.places.push_back(place);
+      weights.weights.push_back(static_cast<float>(weight(x) / sum));
+    weights.windows.push_back(window);
   }
   return weights;
 }
@@ -50,19 +50,19 @@ void ResizeBox(const Image& from, const Box& box, uint32_t height, uint32_t widt
       const uint8_t* in = plane + uint64_t{box.top + y} * from.width + box.left;
       float* out = rows.data() + size_t{y} * width;
       for (uint32_t x = 0; x < width; ++x) {
-        const Weights::Place& place = across.places[x];
+        const Weights::Window& window = across.windows[x];
         float sum = 0;
-        for (uint32_t k = 0; k < place.count; ++k)
-          sum += across.values[place.at + k] * in[place.first + k];
+        for (uint32_t k = 0; k < window.count; ++k)
+          sum += across.weights[window.at + k] * in[window.first + k];
         out[x] = sum;
       }
     }
     for (uint32_t y = 0; y < height; ++y) {
-      const Weights::Place& place = down.places[y];
+      const Weights::Window& window = down.windows[y];
       std::fill(sums.begin(), sums.end(), 0.f);
-      for (uint32_t k = 0; k < place.count; ++k) {
-        const float weight = down.values[place.at + k];
-        const float* row = rows.data() + size_t{place.first + k} * width;
+      for (uint32_t k = 0; k < window.count; ++k) {
+        const float weight = down.weights[window.at + k];
+        const float* row = rows.data() + size_t{window.first + k} * width;
         for (uint32_t x = 0; x < width; ++x) sums[x] += weight * row[x];
       }
       uint8_t* out = to->pixels.data() + c * to->plane() + uint64_t{y} * width;

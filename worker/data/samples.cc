@@ -41,31 +41,32 @@ Status Samples::TakeSize() {
   return Ok();
 }
 
-Result<Augmenter::Place> Samples::Decode(const Augmenter::Place& place, Scratch* scratch) const {
+Result<Augmenter::SampleId> Samples::Decode(const Augmenter::SampleId& sample,
+                                            Scratch* scratch) const {
   for (uint64_t tries = 0; tries < count(); ++tries) {
-    const uint64_t sample = (place.sample + tries) % count();
-    const Status decoded = dataset_->Decode(sample, &scratch->image);
-    if (decoded.ok()) return Augmenter::Place{place.epoch, sample};
-    TERN_RETURN_IF_ERROR(dataset_->corrupt->Add(dataset_->NameOf(sample), decoded));
+    const uint64_t index = (sample.index + tries) % count();
+    const Status decoded = dataset_->Decode(index, &scratch->image);
+    if (decoded.ok()) return Augmenter::SampleId{sample.epoch, index};
+    TERN_RETURN_IF_ERROR(dataset_->damaged->Add(dataset_->NameOf(index), decoded));
   }
   return Status(Code::kBadData, Cat(dataset_->NameOf(0), " and all other images are damaged"));
 }
 
-Status Samples::Fill(const Augmenter::Place& place, Scratch* scratch, float* out,
+Status Samples::Fill(const Augmenter::SampleId& sample, Scratch* scratch, float* out,
                      uint32_t* label) const {
-  const auto decoded = Decode(place, scratch);
+  const auto decoded = Decode(sample, scratch);
   if (!decoded.ok()) return decoded.status();
-  *label = dataset_->labels[decoded->sample];
-  augmenter_.Apply(scratch->image, *decoded, &scratch->room, out);
+  *label = dataset_->labels[decoded->index];
+  augmenter_.Apply(scratch->image, *decoded, &scratch->workspace, out);
   return Ok();
 }
 
-Status Samples::FillBytes(const Augmenter::Place& place, Scratch* scratch, uint8_t* out,
+Status Samples::FillBytes(const Augmenter::SampleId& sample, Scratch* scratch, uint8_t* out,
                           kernels::PixelDraws* draws, uint32_t* label) const {
-  const auto decoded = Decode(place, scratch);
+  const auto decoded = Decode(sample, scratch);
   if (!decoded.ok()) return decoded.status();
-  *label = dataset_->labels[decoded->sample];
-  *draws = augmenter_.Cut(scratch->image, *decoded, &scratch->room.scaled, out);
+  *label = dataset_->labels[decoded->index];
+  *draws = augmenter_.Cut(scratch->image, *decoded, &scratch->workspace.scaled, out);
   return Ok();
 }
 

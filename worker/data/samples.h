@@ -1,4 +1,4 @@
-// A split as a net sees it: the images of a set, decoded and augmented, with their labels.
+// A split of a data set as the net's input: its images, decoded and augmented, with their labels.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace tern::data {
 
 class Samples {
  public:
-  // Takes over `dataset`. kBadData, with the key to set, if its images do not all get one size;
-  // kBadJob as in Augmenter.
+  // Takes ownership of `dataset`. kBadData, with the key to set, if its images do not all get one
+  // size; kBadJob as in Augmenter.
   static Result<std::unique_ptr<Samples>> Make(std::unique_ptr<const Dataset> dataset,
                                                const pb::Data& data, uint64_t seed, Split split);
-  // Reads the split first.
+  // Reads the split with ReadDataset first.
   static Result<std::unique_ptr<Samples>> Read(const pb::Data& data, uint64_t seed, Split split,
                                                const ReadOptions& options);
 
@@ -31,13 +31,15 @@ class Samples {
   // Workspace, one per thread.
   struct Scratch {
     Image image;
-    Augmenter::Room room;
+    Augmenter::Workspace workspace;
   };
-  // Writes sample `place` into out[image_size()]. A damaged image is logged, counted and replaced
-  // by the next of the set; kBadData once more than data.max_corrupt are damaged. Any thread.
-  Status Fill(const Augmenter::Place& place, Scratch* scratch, float* out, uint32_t* label) const;
+  // Writes the floats of `sample` to out[image_size()]. A damaged image is logged, counted and
+  // replaced by the next one of the set; kBadData once more than data.max_corrupt are damaged. Any
+  // thread.
+  Status Fill(const Augmenter::SampleId& sample, Scratch* scratch, float* out,
+              uint32_t* label) const;
   // The same as bytes, which `rule` turns into floats.
-  Status FillBytes(const Augmenter::Place& place, Scratch* scratch, uint8_t* out,
+  Status FillBytes(const Augmenter::SampleId& sample, Scratch* scratch, uint8_t* out,
                    kernels::PixelDraws* draws, uint32_t* label) const;
   const kernels::PixelRule& rule() const { return augmenter_.rule(); }
 
@@ -45,8 +47,8 @@ class Samples {
   Samples(std::unique_ptr<const Dataset> dataset, Augmenter augmenter)
       : dataset_(std::move(dataset)), augmenter_(std::move(augmenter)) {}
   Status TakeSize();
-  // Decodes the sample or its replacement into scratch->image; returns where it was.
-  Result<Augmenter::Place> Decode(const Augmenter::Place& place, Scratch* scratch) const;
+  // Decodes the sample or its replacement into scratch->image; returns the sample used.
+  Result<Augmenter::SampleId> Decode(const Augmenter::SampleId& sample, Scratch* scratch) const;
 
   const std::unique_ptr<const Dataset> dataset_;
   const Augmenter augmenter_;

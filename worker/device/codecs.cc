@@ -8,12 +8,12 @@
 namespace tern::device {
 namespace {
 
-using Made = std::unique_ptr<DeviceCodec>;
-using Maker = Result<Made> (*)(const DeviceCodec::Work& work);
+using CodecPtr = std::unique_ptr<DeviceCodec>;
+using MakeFunction = Result<CodecPtr> (*)(const DeviceCodec::Context& context);
 
-// By the names of common/codec: each has a column in the table of common/codec/codecs.cc.
-const std::map<std::string_view, Maker>& Makers() {
-  static const std::map<std::string_view, Maker> makers = {
+// By the names of common/codec. Each codec here is marked in the table of common/codec/codecs.cc.
+const std::map<std::string_view, MakeFunction>& MakeFunctions() {
+  static const std::map<std::string_view, MakeFunction> makers = {
       {"ternary", MakeTernaryCodes}, {"qsgd", MakeQsgdCodes},  {"onebit", MakeOneBitCodes},
       {"topk", MakeTopKCodes},       {"fp32", MakeFloatCodes}, {"fp16", MakeFloatCodes},
       {"bf16", MakeFloatCodes}};
@@ -22,10 +22,10 @@ const std::map<std::string_view, Maker>& Makers() {
 
 }  // namespace
 
-Result<Made> MakeDeviceCodec(const DeviceCodec::Work& work) {
-  const auto maker = Makers().find(work.layout.codec->name());
-  if (maker != Makers().end()) return maker->second(work);
-  return Status(Code::kInternal, Cat("a GPU has no kernels for ", work.layout.codec->name()));
+Result<CodecPtr> MakeDeviceCodec(const DeviceCodec::Context& context) {
+  const auto maker = MakeFunctions().find(context.layout.codec->name());
+  if (maker != MakeFunctions().end()) return maker->second(context);
+  return Status(Code::kInternal, Cat("a GPU has no kernels for ", context.layout.codec->name()));
 }
 
 }  // namespace tern::device

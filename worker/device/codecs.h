@@ -8,21 +8,22 @@
 
 namespace tern::device {
 
-// Makes one and allocates its buffers.
+// Makes a device codec and allocates its buffers.
 template <typename Codes>
-Result<std::unique_ptr<DeviceCodec>> MakeCodes(const DeviceCodec::Work& work) {
-  auto codes = std::make_unique<Codes>(work);
+Result<std::unique_ptr<DeviceCodec>> MakeCodes(const DeviceCodec::Context& context) {
+  auto codes = std::make_unique<Codes>(context);
   TERN_RETURN_IF_ERROR(codes->Allocate());
   return std::unique_ptr<DeviceCodec>(std::move(codes));
 }
 
-Result<std::unique_ptr<DeviceCodec>> MakeTernaryCodes(const DeviceCodec::Work& work);
-Result<std::unique_ptr<DeviceCodec>> MakeQsgdCodes(const DeviceCodec::Work& work);
-Result<std::unique_ptr<DeviceCodec>> MakeOneBitCodes(const DeviceCodec::Work& work);
-Result<std::unique_ptr<DeviceCodec>> MakeTopKCodes(const DeviceCodec::Work& work);
-Result<std::unique_ptr<DeviceCodec>> MakeFloatCodes(const DeviceCodec::Work& work);  // 32, 16 bits
+Result<std::unique_ptr<DeviceCodec>> MakeTernaryCodes(const DeviceCodec::Context& context);
+Result<std::unique_ptr<DeviceCodec>> MakeQsgdCodes(const DeviceCodec::Context& context);
+Result<std::unique_ptr<DeviceCodec>> MakeOneBitCodes(const DeviceCodec::Context& context);
+Result<std::unique_ptr<DeviceCodec>> MakeTopKCodes(const DeviceCodec::Context& context);
+Result<std::unique_ptr<DeviceCodec>> MakeFloatCodes(
+    const DeviceCodec::Context& context);  // 32, 16 bits
 
-// Makes that of layout.codec; kInternal unless codec::HasDeviceForm of it.
-Result<std::unique_ptr<DeviceCodec>> MakeDeviceCodec(const DeviceCodec::Work& work);
+// Makes the device codec of layout.codec; kInternal unless codec::HasDeviceForm(layout.codec).
+Result<std::unique_ptr<DeviceCodec>> MakeDeviceCodec(const DeviceCodec::Context& context);
 
 }  // namespace tern::device

@@ -34,15 +34,15 @@ class Model : public CudaModel {
   }
   float* gradients() const override { return gradients_.get(); }
 
-  Status Send(const Host& from) override;
-  Status Bring(const Host& to) override;
+  Status CopyToDevice(const Host& from) override;
+  Status CopyToHost(const Host& to) override;
   Status AddDecay(uint64_t begin, uint64_t count, float decay) override;
   Result<double> SquaresOfGradients() override;
   Status ScaleGradients(float factor) override;
-  Status KeepGradients(uint64_t round, uint32_t bucket) override;
+  Status RetainGradients(uint64_t round, uint32_t bucket) override;
   Status CopyWeights(Local to) override;
-  Status SendLocal(Local to, const float* from) override;
-  Status BringLocal(Local from, float* to) override;
+  Status CopyLocalToDevice(Local to, const float* from) override;
+  Status CopyLocalToHost(Local from, float* to) override;
   Status MoveLocally(const kernels::LocalStep& step, std::span<const float> decay) override;
   Status Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
                 std::span<const kernels::TensorRates> rates) override;
@@ -58,24 +58,24 @@ class Model : public CudaModel {
   Result<std::vector<kernels::Stats>> StatsOf(uint64_t round, uint32_t bucket) override;
   Result<uint64_t> CountFrom(uint64_t round, uint32_t bucket,
                              std::span<const float> magnitudes) override;
-  Status BringGradients(uint64_t round, uint64_t begin, std::span<float> to) override;
+  Status CopyGradientsToHost(uint64_t round, uint64_t begin, std::span<float> to) override;
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                        const kernels::NoiseKey& noise) override;
-  Status BringKept(uint64_t begin, std::span<const std::span<float>> to) override;
-  Status SendKept(uint64_t begin, std::span<const std::span<float>> from) override;
-  Status ForgetKept() override;
+  Status CopyMemoryToHost(uint64_t begin, std::span<const std::span<float>> to) override;
+  Status CopyMemoryToDevice(uint64_t begin, std::span<const std::span<float>> from) override;
+  Status ResetMemory() override;
 
  private:
   Status AllocateArenas();
   Status AllocateGroups();
-  // Null: there is none.
+  // Null if the layout does not have this array.
   float* LocalArena(Local local) const {
     const auto found = local_.find(local);
     return found == local_.end() ? nullptr : found->second.get();
   }
-  // The host's arrays beside those here, each of all elements.
-  std::vector<std::pair<float*, float*>> Pairs(const Host& host) const;
-  Status BringUp(std::span<const kernels::TensorRates> rates);
+  // Pairs of the host's arrays and their device arrays, each of all elements.
+  std::vector<std::pair<float*, float*>> HostDevicePairs(const Host& host) const;
+  Status UploadRates(std::span<const kernels::TensorRates> rates);
   kernels::ModelArenas Arenas() const;
   Status UpdateBy(const Group& group, const kernels::UpdateStep& step);
 
@@ -83,21 +83,22 @@ class Model : public CudaModel {
   std::shared_ptr<Stream> stream_;
   std::unique_ptr<Stream> coding_;
   Array<float> weights_, gradients_, average_;
-  Array<float> means_;  // where a step goes by means that lie there
-  std::vector<Array<float>> slots_;
+  Array<float> means_;  // means of optimizers that need whole tensors
+  std::vector<Array<float>> state_arrays_;
   std::map<Local, Array<float>> local_;
-  std::vector<Array<float>> rounds_;  // their gradients, over and over
-  std::unique_ptr<Event> kept_;       // what was kept last is
-  Array<float> decay_;                // by part of all buckets
+  // Gradients of the retained rounds, by round modulo their number.
+  std::vector<Array<float>> retained_gradients_;
+  std::unique_ptr<Event> retained_;  // recorded when the last gradients were retained
+  Array<float> decay_;               // by part, over all buckets
   Groups buckets_, chunks_;
-  Group all_;      // elements, as one part
+  Group all_;      // all elements, as one part
   Group tensors_;  // all parts of all buckets
-  // The compute thread's.
-  StatsRoom sums_stats_;
+  // Used by the compute thread.
+  StatsWorkspace compute_stats_;
   Array<kernels::TensorRates> rates_;
   Array<uint32_t> bad_;
-  // The coder's.
-  StatsRoom stats_;
+  // Used by the coder.
+  StatsWorkspace coder_stats_;
   Array<float> magnitudes_;
   Array<uint32_t> counts_, counts_of_tiles_, counts_done_;
   std::unique_ptr<DeviceCodec> codec_;
@@ -105,7 +106,7 @@ class Model : public CudaModel {
 
 Status Model::Allocate() {
   TERN_RETURN_IF_ERROR(FindDevice());
-  auto stream = Stream::Make(), coding = Stream::Make(Stream::Priority::kFirst);
+  auto stream = Stream::Make(), coding = Stream::Make(Stream::Priority::kHigh);
   if (!stream.ok()) return stream.status();
   if (!coding.ok()) return coding.status();
   stream_ = std::move(*stream);
@@ -113,10 +114,10 @@ Status Model::Allocate() {
   TERN_RETURN_IF_ERROR(AllocateArenas());
   TERN_RETURN_IF_ERROR(AllocateGroups());
   std::vector<const float*> gradients;
-  for (const Array<float>& kept : rounds_) gradients.push_back(kept.get());
+  for (const Array<float>& kept : retained_gradients_) gradients.push_back(kept.get());
   if (gradients.empty()) gradients.push_back(gradients_.get());
   auto codec = MakeDeviceCodec(
-      {layout_, buckets_, chunks_, gradients, coding_.get(), stream_.get(), &stats_});
+      {layout_, buckets_, chunks_, gradients, coding_.get(), stream_.get(), &coder_stats_});
   if (!codec.ok()) return codec.status();
   codec_ = std::move(*codec);
   return stream_->Wait();
@@ -126,16 +127,17 @@ Status Model::AllocateArenas() {
   TERN_RETURN_IF_ERROR(weights_.Allocate(layout_.elements));
   TERN_RETURN_IF_ERROR(gradients_.Allocate(layout_.elements));
   if (layout_.average) TERN_RETURN_IF_ERROR(average_.Allocate(layout_.elements));
-  slots_.resize(layout_.slots);
-  for (Array<float>& slot : slots_) TERN_RETURN_IF_ERROR(slot.Allocate(layout_.elements));
+  state_arrays_.resize(layout_.state_arrays);
+  for (Array<float>& slot : state_arrays_) TERN_RETURN_IF_ERROR(slot.Allocate(layout_.elements));
   for (const Local local : layout_.local)
     TERN_RETURN_IF_ERROR(local_[local].Allocate(layout_.elements));
   if (layout_.rounds == 1) return Ok();
   auto event = Event::Make();
   if (!event.ok()) return event.status();
-  kept_ = std::move(*event);
-  rounds_.resize(layout_.rounds);
-  for (Array<float>& kept : rounds_) TERN_RETURN_IF_ERROR(kept.Allocate(layout_.elements));
+  retained_ = std::move(*event);
+  retained_gradients_.resize(layout_.rounds);
+  for (Array<float>& kept : retained_gradients_)
+    TERN_RETURN_IF_ERROR(kept.Allocate(layout_.elements));
   return Ok();
 }
 
@@ -154,37 +156,41 @@ Status Model::AllocateGroups() {
     TERN_RETURN_IF_ERROR(tensors_.Make(parts, stream_.get()));
     TERN_RETURN_IF_ERROR(decay_.Allocate(parts.size()));
   }
-  Most most{all_.host.tiles.size(), 1};
-  most.See(buckets_);
-  most.See(chunks_);
+  MaxSizes max{all_.host.tiles.size(), 1};
+  max.Include(buckets_);
+  max.Include(chunks_);
   for (const Status& allocated :
-       {stats_.Allocate(most), sums_stats_.Allocate(most), rates_.Allocate(most.parts),
-        bad_.Allocate(1), magnitudes_.Allocate(most.parts), counts_.Allocate(most.parts),
-        counts_of_tiles_.Allocate(most.tiles), counts_done_.Allocate(most.parts)})
+       {coder_stats_.Allocate(max), compute_stats_.Allocate(max), rates_.Allocate(max.parts),
+        bad_.Allocate(1), magnitudes_.Allocate(max.parts), counts_.Allocate(max.parts),
+        counts_of_tiles_.Allocate(max.tiles), counts_done_.Allocate(max.parts)})
     TERN_RETURN_IF_ERROR(allocated);
   return Ok();
 }
 
-std::vector<std::pair<float*, float*>> Model::Pairs(const Host& host) const {
+std::vector<std::pair<float*, float*>> Model::HostDevicePairs(const Host& host) const {
   std::vector<std::pair<float*, float*>> pairs = {{host.weights, weights_.get()}};
-  for (size_t i = 0; i < slots_.size(); ++i) pairs.push_back({host.slots[i], slots_[i].get()});
+  for (size_t i = 0; i < state_arrays_.size(); ++i)
+    pairs.push_back({host.state_arrays[i], state_arrays_[i].get()});
   if (layout_.average) pairs.push_back({host.average, average_.get()});
   return pairs;
 }
 
-Status Model::Send(const Host& from) {
-  for (const auto& [here, there] : Pairs(from))
-    TERN_RETURN_IF_ERROR(stream_->CopyIn(there, here, layout_.elements * sizeof(float)));
+Status Model::CopyToDevice(const Host& from) {
+  for (const auto& [host_array, device_array] : HostDevicePairs(from))
+    TERN_RETURN_IF_ERROR(
+        stream_->CopyIn(device_array, host_array, layout_.elements * sizeof(float)));
   return stream_->Wait();
 }
 
-Status Model::Bring(const Host& to) {
-  for (const auto& [here, there] : Pairs(to))
-    TERN_RETURN_IF_ERROR(stream_->CopyOut(here, there, layout_.elements * sizeof(float)));
+Status Model::CopyToHost(const Host& to) {
+  for (const auto& [host_array, device_array] : HostDevicePairs(to))
+    TERN_RETURN_IF_ERROR(
+        stream_->CopyOut(host_array, device_array, layout_.elements * sizeof(float)));
   return stream_->Wait();
 }
 
-// The coder's stream does not know of this one's: the gradient is waited for.
+// Launched on the coder's stream, because the coder reads the gradient next and its stream does not
+// wait for the compute thread's.
 Status Model::AddDecay(uint64_t begin, uint64_t count, float decay) {
   float* g = gradients_.get() + begin;
   return Check(kernels::AddDecayOnDevice(coding_->get(), g, point() + begin, count, decay, g),
@@ -192,7 +198,7 @@ Status Model::AddDecay(uint64_t begin, uint64_t count, float decay) {
 }
 
 Result<double> Model::SquaresOfGradients() {
-  const auto stats = sums_stats_.Compute(gradients_.get(), all_, coding_.get());
+  const auto stats = compute_stats_.Compute(gradients_.get(), all_, coding_.get());
   if (!stats.ok()) return stats.status();
   return stats->front().sum_squares;
 }
@@ -202,29 +208,29 @@ Status Model::ScaleGradients(float factor) {
                "clipping by norm");
 }
 
-// The copy is before the round's codes, and the next gradients are behind it.
-Status Model::KeepGradients(uint64_t round, uint32_t bucket) {
+// On the coder's stream: the copy precedes the round's codes, and the next gradients wait for it.
+Status Model::RetainGradients(uint64_t round, uint32_t bucket) {
   const Group& group = buckets_[bucket];
-  float* to = rounds_[round % rounds_.size()].get();
+  float* to = retained_gradients_[round % retained_gradients_.size()].get();
   for (size_t i = 0; i < group.size(); ++i) {
     const kernels::Part& part = group.part(i);
     TERN_RETURN_IF_ERROR(coding_->CopyOver(to + part.begin, gradients_.get() + part.begin,
                                            part.count * sizeof(float)));
   }
-  TERN_RETURN_IF_ERROR(kept_->Record(*coding_));
-  return stream_->WaitFor(*kept_);
+  TERN_RETURN_IF_ERROR(retained_->Record(*coding_));
+  return stream_->WaitFor(*retained_);
 }
 
 Status Model::CopyWeights(Local to) {
   return stream_->CopyOver(LocalArena(to), weights_.get(), layout_.elements * sizeof(float));
 }
 
-Status Model::SendLocal(Local to, const float* from) {
+Status Model::CopyLocalToDevice(Local to, const float* from) {
   TERN_RETURN_IF_ERROR(stream_->CopyIn(LocalArena(to), from, layout_.elements * sizeof(float)));
   return stream_->Wait();
 }
 
-Status Model::BringLocal(Local from, float* to) {
+Status Model::CopyLocalToHost(Local from, float* to) {
   TERN_RETURN_IF_ERROR(stream_->CopyOut(to, LocalArena(from), layout_.elements * sizeof(float)));
   return stream_->Wait();
 }
@@ -247,14 +253,14 @@ Status Model::MoveLocally(const kernels::LocalStep& step, std::span<const float>
       "a local update");
 }
 
-Status Model::BringUp(std::span<const kernels::TensorRates> rates) {
+Status Model::UploadRates(std::span<const kernels::TensorRates> rates) {
   return stream_->CopyIn(rates_.get(), rates.data(), rates.size_bytes());
 }
 
 kernels::ModelArenas Model::Arenas() const {
   kernels::ModelArenas arenas{weights_.get()};
-  if (!slots_.empty()) arenas.first = slots_[0].get();
-  if (slots_.size() > 1) arenas.second = slots_[1].get();
+  if (!state_arrays_.empty()) arenas.first = state_arrays_[0].get();
+  if (state_arrays_.size() > 1) arenas.second = state_arrays_[1].get();
   return arenas;
 }
 
@@ -266,8 +272,8 @@ Status Model::UpdateBy(const Group& group, const kernels::UpdateStep& step) {
 
 Status Model::Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
                      std::span<const kernels::TensorRates> rates) {
-  TERN_RETURN_IF_ERROR(BringUp(rates));
-  if (codec_->UpdatesAtOnce())
+  TERN_RETURN_IF_ERROR(UploadRates(rates));
+  if (codec_->UpdatesInOnePass())
     return codec_->Update(chunk, sums, {step, rates_.get(), Arenas()}, bad_.get());
   TERN_RETURN_IF_ERROR(ReadMeans(chunk, sums));
   return UpdateBy(chunks_[chunk], step);
@@ -288,9 +294,9 @@ Status Model::ReadMeans(uint32_t chunk, const Sums& sums) {
 }
 
 Result<std::vector<DeviceModel::Squares>> Model::SquaresOf(uint32_t bucket) {
-  const auto weights = sums_stats_.Compute(weights_.get(), buckets_[bucket], stream_.get());
+  const auto weights = compute_stats_.Compute(weights_.get(), buckets_[bucket], stream_.get());
   if (!weights.ok()) return weights.status();
-  const auto means = sums_stats_.Compute(means_.get(), buckets_[bucket], stream_.get());
+  const auto means = compute_stats_.Compute(means_.get(), buckets_[bucket], stream_.get());
   if (!means.ok()) return means.status();
   std::vector<Squares> squares;
   for (size_t i = 0; i < weights->size(); ++i)
@@ -300,7 +306,7 @@ Result<std::vector<DeviceModel::Squares>> Model::SquaresOf(uint32_t bucket) {
 
 Status Model::UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
                            std::span<const kernels::TensorRates> rates) {
-  TERN_RETURN_IF_ERROR(BringUp(rates));
+  TERN_RETURN_IF_ERROR(UploadRates(rates));
   return UpdateBy(buckets_[bucket], step);
 }
 
@@ -316,7 +322,7 @@ Status Model::CheckSums() {
   TERN_RETURN_IF_ERROR(stream_->Wait());
   if (bad == 0) return Ok();
   return Status(Code::kMismatch,
-                "sums of codes have come that no codes of so many workers can have");
+                "sums of codes arrived that the codes of their contributors cannot add up to");
 }
 
 Result<std::vector<kernels::Stats>> Model::Prepare(uint32_t bucket,
@@ -325,7 +331,7 @@ Result<std::vector<kernels::Stats>> Model::Prepare(uint32_t bucket,
 }
 
 Result<std::vector<kernels::Stats>> Model::StatsOf(uint64_t round, uint32_t bucket) {
-  return stats_.Compute(codec_->CodedIn(round), buckets_[bucket], coding_.get());
+  return coder_stats_.Compute(codec_->CodedArena(round), buckets_[bucket], coding_.get());
 }
 
 Result<uint64_t> Model::CountFrom(uint64_t round, uint32_t bucket,
@@ -344,7 +350,7 @@ Result<uint64_t> Model::CountFrom(uint64_t round, uint32_t bucket,
   return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
 }
 
-Status Model::BringGradients(uint64_t round, uint64_t begin, std::span<float> to) {
+Status Model::CopyGradientsToHost(uint64_t round, uint64_t begin, std::span<float> to) {
   TERN_RETURN_IF_ERROR(
       coding_->CopyOut(to.data(), codec_->GradientsOf(round) + begin, to.size_bytes()));
   return coding_->Wait();
@@ -355,22 +361,22 @@ Result<Bytes> Model::Encode(uint32_t chunk, std::span<const kernels::TernaryScal
   return codec_->Encode(chunk, scales, noise);
 }
 
-Status Model::BringKept(uint64_t begin, std::span<const std::span<float>> to) {
-  const std::vector<float*> kept = codec_->Kept();
+Status Model::CopyMemoryToHost(uint64_t begin, std::span<const std::span<float>> to) {
+  const std::vector<float*> kept = codec_->MemoryArenas();
   for (size_t i = 0; i < to.size(); ++i)
     TERN_RETURN_IF_ERROR(coding_->CopyOut(to[i].data(), kept[i] + begin, to[i].size_bytes()));
   return coding_->Wait();
 }
 
-Status Model::SendKept(uint64_t begin, std::span<const std::span<float>> from) {
-  const std::vector<float*> kept = codec_->Kept();
+Status Model::CopyMemoryToDevice(uint64_t begin, std::span<const std::span<float>> from) {
+  const std::vector<float*> kept = codec_->MemoryArenas();
   for (size_t i = 0; i < from.size(); ++i)
     TERN_RETURN_IF_ERROR(coding_->CopyIn(kept[i] + begin, from[i].data(), from[i].size_bytes()));
   return coding_->Wait();
 }
 
-Status Model::ForgetKept() {
-  for (float* arena : codec_->Kept())
+Status Model::ResetMemory() {
+  for (float* arena : codec_->MemoryArenas())
     TERN_RETURN_IF_ERROR(coding_->Zero(arena, layout_.elements * sizeof(float)));
   return coding_->Wait();
 }

@@ -1,4 +1,4 @@
-// DeviceModel as a GPU's nets see it. Internal to the engine.
+// The view of a DeviceModel that a GPU's nets have. Internal to worker/device and worker/engine.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace tern::device {
 
 class CudaModel : public DeviceModel {
  public:
-  // The compute thread's stream, shared by all its nets: their work runs in order.
+  // The compute thread's stream. All its nets share it, so their work runs in order.
   virtual const std::shared_ptr<Stream>& stream() const = 0;
   virtual float* weights() const = 0;
   virtual float* point() const = 0;  // the weights at which training nets take gradients: W, or w'

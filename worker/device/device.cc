@@ -8,7 +8,7 @@ namespace tern::device {
 
 namespace {
 
-constexpr int kLeastMajor = 7, kLeastMinor = 5;  // Turing
+constexpr int kMinMajor = 7, kMinMinor = 5;  // Turing
 
 Status BadJob(const std::string& what) {
   return Status(Code::kBadJob, Cat("workers.device is cuda, but ", what, "; set it to cpu"));
@@ -33,9 +33,9 @@ Status FindDevice() {
                              "cudaDeviceGetAttribute"));
   TERN_RETURN_IF_ERROR(Check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0),
                              "cudaDeviceGetAttribute"));
-  if (major > kLeastMajor || (major == kLeastMajor && minor >= kLeastMinor)) return Ok();
-  return BadJob(Cat("the GPU has compute capability ", major, ".", minor, ", and ", kLeastMajor,
-                    ".", kLeastMinor, " is the least"));
+  if (major > kMinMajor || (major == kMinMajor && minor >= kMinMinor)) return Ok();
+  return BadJob(Cat("the GPU has compute capability ", major, ".", minor, ", expected at least ",
+                    kMinMajor, ".", kMinMinor));
 }
 
 void FreeDevice::operator()(void* memory) const { cudaFree(memory); }
@@ -45,12 +45,12 @@ Result<DeviceMemory> AllocateDevice(size_t bytes) {
   const Status allocated = Check(cudaMalloc(&memory, bytes == 0 ? 1 : bytes), "cudaMalloc");
   if (!allocated.ok()) {
     return Status(Code::kBadJob,
-                  Cat("the GPU has no ", HumanBytes(bytes), " to spare (", allocated.message(),
-                      "); take a smaller batch a worker or a smaller net"));
+                  Cat("the GPU has less than ", HumanBytes(bytes), " of free memory (",
+                      allocated.message(), "); take a smaller batch per worker or a smaller net"));
   }
   DeviceMemory owned(memory);
   TERN_RETURN_IF_ERROR(Check(cudaMemset(memory, 0, bytes), "cudaMemset"));
-  // It may return before it is done, and streams of ours do not wait for it.
+  // The memset may return before it is done, and other streams do not wait for it.
   TERN_RETURN_IF_ERROR(Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"));
   return owned;
 }
@@ -68,7 +68,7 @@ PinnedRange::~PinnedRange() {
 
 void PinnedPool::Free::operator()(uint8_t* memory) const { cudaFreeHost(memory); }
 
-Result<PinnedPool::Slab> PinnedPool::Take() {
+Result<PinnedPool::Slab> PinnedPool::Acquire() {
   {
     const std::lock_guard lock(mutex_);
     if (!free_.empty()) {
@@ -82,19 +82,19 @@ Result<PinnedPool::Slab> PinnedPool::Take() {
   return Slab(static_cast<uint8_t*>(memory), Free());
 }
 
-void PinnedPool::Put(Slab slab) {
+void PinnedPool::Release(Slab slab) {
   const std::lock_guard lock(mutex_);
   free_.push_back(std::move(slab));
 }
 
 Result<std::unique_ptr<Stream>> Stream::Make(Priority priority) {
   std::unique_ptr<Stream> stream(new Stream);
-  int least = 0, greatest = 0;  // numbers that fall as priorities rise; 0 is the usual one
-  TERN_RETURN_IF_ERROR(Check(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+  int lowest = 0, highest = 0;  // a lower number is a higher priority; 0 is the normal one
+  TERN_RETURN_IF_ERROR(Check(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
                              "cudaDeviceGetStreamPriorityRange"));
   TERN_RETURN_IF_ERROR(
       Check(cudaStreamCreateWithPriority(&stream->stream_, cudaStreamNonBlocking,
-                                         priority == Priority::kFirst ? greatest : 0),
+                                         priority == Priority::kHigh ? highest : 0),
             "cudaStreamCreateWithPriority"));
   return stream;
 }
@@ -155,7 +155,7 @@ Result<std::unique_ptr<Graph>> Graph::Capture(const Stream& stream,
   const Status ended = Check(cudaStreamEndCapture(stream.get(), &captured), "cudaStreamEndCapture");
   if (!launched.ok() || !ended.ok()) {
     if (captured != nullptr) cudaGraphDestroy(captured);
-    cudaGetLastError();  // of a library's call among the launches
+    cudaGetLastError();  // clears an error that a library call left during the capture
     return launched.ok() ? ended : launched;
   }
   std::unique_ptr<Graph> graph(new Graph);

@@ -1,5 +1,5 @@
-// A GPU as the engine sees it: memory, a stream, events. Every CUDA error becomes a Status with the
-// call's name. Internal to the engine's *_cuda.cc files.
+// A GPU: memory, streams, events, graphs. Every CUDA error becomes a Status with the call's name.
+// For files that need CUDA only.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ using DeviceMemory = std::unique_ptr<void, FreeDevice>;
 // Zeroed memory. kBadJob if there is not enough.
 Result<DeviceMemory> AllocateDevice(size_t bytes);
 
-// Page-locks memory of the caller while this lives, so that copies to and from a device need no
-// staging. If the system does not allow it, copies are only slower.
+// Page-locks the caller's memory while this object lives, so that copies to and from a device need
+// no staging. If the system does not allow it, copies are only slower.
 class PinnedRange {
  public:
   PinnedRange(const void* begin, size_t bytes);
@@ -52,11 +52,11 @@ class PinnedPool {
   };
   using Slab = std::shared_ptr<uint8_t>;
   explicit PinnedPool(size_t bytes) : bytes_(bytes) {}
-  Result<Slab> Take();
-  void Put(Slab slab);
+  Result<Slab> Acquire();
+  void Release(Slab slab);
 
  private:
-  const size_t bytes_;  // of a slab
+  const size_t bytes_;  // bytes per slab
   std::mutex mutex_;
   std::vector<Slab> free_;
 };
@@ -65,17 +65,17 @@ class Event;
 
 class Stream {
  public:
-  // Waiting thread blocks of a kFirst stream are scheduled before those of a kUsual one.
-  enum class Priority { kUsual, kFirst };
-  static Result<std::unique_ptr<Stream>> Make(Priority priority = Priority::kUsual);
+  // Waiting thread blocks of a kHigh stream are scheduled before those of a kNormal one.
+  enum class Priority { kNormal, kHigh };
+  static Result<std::unique_ptr<Stream>> Make(Priority priority = Priority::kNormal);
   ~Stream();
   kernels::DeviceStream get() const { return stream_; }
   Status CopyIn(void* device, const void* host, size_t bytes);
   Status CopyOut(void* host, const void* device, size_t bytes);
   Status CopyOver(void* to, const void* from, size_t bytes);  // both on the device
   Status Zero(void* device, size_t bytes);
-  Status Wait();  // until everything launched on it is done
-  // Work launched on this stream from now on waits for what the event was recorded after.
+  Status Wait();  // until all work launched on it is done
+  // Makes later work of this stream wait until the work before the event's Record is done.
   Status WaitFor(const Event& event) const;
 
  private:
@@ -87,7 +87,7 @@ class Event {
  public:
   static Result<std::unique_ptr<Event>> Make();
   ~Event();
-  Status Record(const Stream& stream);  // after everything launched on the stream so far
+  Status Record(const Stream& stream);  // marks the work launched on the stream so far
   Status Wait();
   CUevent_st* get() const { return event_; }
 
@@ -99,7 +99,8 @@ class Event {
 // A captured sequence of launches that is replayed as one: the same kernels on the same addresses.
 class Graph {
  public:
-  // Captures what `launch` gives to the stream, without running it. Returns its error, or CUDA's.
+  // Captures the launches that `launch` makes on the stream, without running them. Returns the
+  // error of `launch`, or CUDA's.
   static Result<std::unique_ptr<Graph>> Capture(const Stream& stream,
                                                 const std::function<Status()>& launch);
   ~Graph();

@@ -26,22 +26,22 @@ DeviceArenas::DeviceArenas(const setup::Setup& setup, const client::HostValues& 
 DeviceModel::Host DeviceArenas::HostArrays() const {
   DeviceModel::Host host;
   host.weights = host_.weights;
-  for (const update::Optimizer::Slot& slot : host_.optimizer->Slots())
-    host.slots.push_back(slot.values.data());
+  for (const update::Optimizer::StateArray& slot : host_.optimizer->StateArrays())
+    host.state_arrays.push_back(slot.values.data());
   host.average = host_.average;
   return host;
 }
 
 Status DeviceArenas::CopyFromHost() {
-  newer_here_ = false;
-  return model_.Send(HostArrays());
+  device_is_newer_ = false;
+  return model_.CopyToDevice(HostArrays());
 }
 
 Status DeviceArenas::CopyToHost() {
-  if (!newer_here_) return Ok();
+  if (!device_is_newer_) return Ok();
   TERN_RETURN_IF_ERROR(model_.CheckSums());
-  TERN_RETURN_IF_ERROR(model_.Bring(HostArrays()));
-  newer_here_ = false;
+  TERN_RETURN_IF_ERROR(model_.CopyToHost(HostArrays()));
+  device_is_newer_ = false;
   return Ok();
 }
 
@@ -58,29 +58,29 @@ Status DeviceArenas::Clip(double norm) {
 
 Status DeviceArenas::Apply(const client::Sums& sums, uint64_t round, uint32_t bucket) {
   const update::Step step{sums.learning_rate(round), round};
-  // Once a round, when what it waits for has long been done.
-  if (bucket == 0) TERN_RETURN_IF_ERROR(Change().CheckSums());
+  // Once per round, at a time when the sums to check have long been processed.
+  if (bucket == 0) TERN_RETURN_IF_ERROR(MutableModel().CheckSums());
   if (host_.optimizer->needs_whole_tensors()) return ApplyTensors(sums, round, bucket, step);
   return ApplyChunks(sums, round, bucket, step);
 }
 
 Status DeviceArenas::ApplyChunks(const client::Sums& sums, uint64_t round, uint32_t bucket,
                                  const update::Step& step) {
-  const kernels::UpdateStep numbers = host_.optimizer->NumbersOf(step);
+  const kernels::UpdateStep numbers = host_.optimizer->CoefficientsOf(step);
   return sums.OpenSums(
       round, bucket, [&](const protocol::Chunk& chunk, const client::Sums::Opened& opened) {
         std::vector<kernels::TensorRates> rates;
         for (const codec::Segment& segment : chunk.segments)
           rates.push_back({.decay = decay_[segment.tensor]});
         TERN_RETURN_IF_ERROR(
-            Change().Update(setup_.plan.ChunkIndex(chunk), ToDevice(opened), numbers, rates));
+            MutableModel().Update(setup_.plan.ChunkIndex(chunk), ToDevice(opened), numbers, rates));
         return Average(chunk.begin, chunk.count, step.number);
       });
 }
 
 Status DeviceArenas::ApplyTensors(const client::Sums& sums, uint64_t round, uint32_t bucket,
                                   const update::Step& step) {
-  TERN_RETURN_IF_ERROR(Change().ClearMeans(bucket));
+  TERN_RETURN_IF_ERROR(MutableModel().ClearMeans(bucket));
   TERN_RETURN_IF_ERROR(sums.OpenSums(
       round, bucket, [&](const protocol::Chunk& chunk, const client::Sums::Opened& opened) {
         return model_.ReadMeans(setup_.plan.ChunkIndex(chunk), ToDevice(opened));
@@ -93,7 +93,7 @@ Status DeviceArenas::ApplyTensors(const client::Sums& sums, uint64_t round, uint
     const float decay = decay_[setup_.plan.parts[planned.first_part + rates.size()].tensor];
     rates.push_back({decay, host_.optimizer->RateOf(of.weights, of.means, decay)});
   }
-  TERN_RETURN_IF_ERROR(model_.UpdateBucket(bucket, host_.optimizer->NumbersOf(step), rates));
+  TERN_RETURN_IF_ERROR(model_.UpdateBucket(bucket, host_.optimizer->CoefficientsOf(step), rates));
   return Average(planned.begin, planned.count, step.number);
 }
 
@@ -102,40 +102,40 @@ Status DeviceArenas::Average(uint64_t first, uint64_t count, uint64_t update) {
   return model_.Average(first, count, client::OneMinusDecay(setup_, update));
 }
 
-Status DeviceArenas::ResetToGlobal() { return Change().CopyWeights(DeviceModel::Local::kPoint); }
+Status DeviceArenas::ResetToGlobal() { return MutableModel().CopyWeights(DeviceModel::Local::kPoint); }
 
 Status DeviceArenas::SaveReference(client::LocalValues* local) {
-  return local->before.empty() ? Ok() : Change().CopyWeights(DeviceModel::Local::kBefore);
+  return local->before.empty() ? Ok() : MutableModel().CopyWeights(DeviceModel::Local::kBefore);
 }
 
 Result<const float*> DeviceArenas::RetainGradient(uint64_t round, uint32_t bucket,
                                                   client::LocalValues*) {
-  TERN_RETURN_IF_ERROR(model_.KeepGradients(round, bucket));
+  TERN_RETURN_IF_ERROR(model_.RetainGradients(round, bucket));
   return static_cast<const float*>(host_.gradients);
 }
 
 Status DeviceArenas::Move(float learning_rate, const std::vector<float>& decay,
                           client::LocalValues* local) {
-  return Change().MoveLocally(local->updater->NumbersOf(learning_rate), decay);
+  return MutableModel().MoveLocally(local->updater->CoefficientsOf(learning_rate), decay);
 }
 
 std::vector<DeviceArenas::Local> DeviceArenas::LocalArrays(client::LocalValues* local) const {
   std::vector<Local> arrays = {{DeviceModel::Local::kPoint, host_.point}};
   if (!local->before.empty()) arrays.push_back({DeviceModel::Local::kBefore, local->before.data()});
-  for (const update::Optimizer::Slot& slot : local->updater->Slots())
-    arrays.push_back({ArenaOf(slot), slot.values.data()});
+  for (const update::Optimizer::StateArray& slot : local->updater->StateArrays())
+    arrays.push_back({LocalArrayFor(slot), slot.values.data()});
   return arrays;
 }
 
 Status DeviceArenas::CopyLocalToHost(client::LocalValues* local) {
   for (const Local& of : LocalArrays(local))
-    TERN_RETURN_IF_ERROR(model_.BringLocal(of.array, of.here));
+    TERN_RETURN_IF_ERROR(model_.CopyLocalToHost(of.array, of.host));
   return Ok();
 }
 
 Status DeviceArenas::CopyLocalFromHost(client::LocalValues* local) {
   for (const Local& of : LocalArrays(local))
-    TERN_RETURN_IF_ERROR(model_.SendLocal(of.array, of.here));
+    TERN_RETURN_IF_ERROR(model_.CopyLocalToDevice(of.array, of.host));
   return Ok();
 }
 

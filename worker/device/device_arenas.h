@@ -1,4 +1,4 @@
-// Values on a GPU (device_model.h).
+// The arenas of a replica whose values are on a GPU (device_model.h).
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace tern::device {
 
 class DeviceArenas : public client::Arenas {
  public:
-  // All outlive it.
+  // All arguments outlive it.
   DeviceArenas(const setup::Setup& setup, const client::HostValues& host, DeviceModel& model);
 
   Status CopyToHost() override;
@@ -30,29 +30,29 @@ class DeviceArenas : public client::Arenas {
 
  private:
   DeviceModel::Host HostArrays() const;
-  // For changing the arrays: marks the host's as stale.
-  DeviceModel& Change() {
-    newer_here_ = true;
+  // The model, for changes: marks the host's arrays as stale.
+  DeviceModel& MutableModel() {
+    device_is_newer_ = true;
     return model_;
   }
   Status ApplyChunks(const client::Sums& sums, uint64_t round, uint32_t bucket,
                      const update::Step& step);
-  // For rules that need whole tensors.
+  // For optimizers that need whole tensors.
   Status ApplyTensors(const client::Sums& sums, uint64_t round, uint32_t bucket,
                       const update::Step& step);
   Status Average(uint64_t first, uint64_t count, uint64_t update);
 
   struct Local {
     DeviceModel::Local array;
-    float* here;  // on the host
+    float* host;  // on the host
   };
   std::vector<Local> LocalArrays(client::LocalValues* local) const;
 
   const setup::Setup& setup_;
   const client::HostValues host_;
   DeviceModel& model_;
-  const std::vector<float> decay_;  // by tensor, if replicas add it
-  bool newer_here_ = false;         // the device's weights are newer than the host's
+  const std::vector<float> decay_;  // by tensor, if replicas add the decay
+  bool device_is_newer_ = false;    // the device's weights are newer than the host's
 };
 
 }  // namespace tern::device

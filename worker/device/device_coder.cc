@@ -25,8 +25,8 @@ DeviceCoder::DeviceCoder(const setup::Setup& setup, uint32_t rank, DeviceModel& 
     memories_.push_back(setup.plan.codec_of[t]->NewMemory(setup.plan.tensor_count[t]));
 }
 
-// Codecs whose scalers are shared look at nothing but statistics; the others have prepared what
-// they need there.
+// Codecs with shared scalers need only the statistics; the others have done their preparation on
+// the device.
 Result<DeviceCoder::Prepared> DeviceCoder::Prepare(const Values& values) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
   kernels::NoiseKey noise = NoiseOf(values.round);
@@ -49,7 +49,7 @@ Result<Bytes> DeviceCoder::Encode(const Values& values, const protocol::Chunk& c
   for (const uint32_t p : chunk.part_of)
     scales.push_back({prepared[p - first].scaler, prepared[p - first].clip});
   auto codes = model_.Encode(setup_.plan.ChunkIndex(chunk), scales, NoiseOf(values.round));
-  if (codes.status().code() == Code::kDiverged) return WhichIsNotFinite(values);
+  if (codes.status().code() == Code::kDiverged) return NonFiniteTensor(values);
   if (!codes.ok() || before.empty()) return codes;
   const auto* bytes = reinterpret_cast<const uint8_t*>(before.data());
   std::vector<uint8_t> all(bytes, bytes + before.size_bytes());
@@ -60,7 +60,7 @@ Result<Bytes> DeviceCoder::Encode(const Values& values, const protocol::Chunk& c
 Result<uint64_t> DeviceCoder::CountClamped(const Values& values, const Prepared& prepared,
                                            std::span<const float> own) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
-  std::vector<float> from(bucket.parts, -1);  // nothing is counted
+  std::vector<float> from(bucket.parts, -1);  // negative: the part is not counted
   bool some = false;
   for (size_t i = 0; i < bucket.shared.size(); ++i) {
     const uint32_t p = bucket.shared[i] - bucket.first_part;
@@ -75,21 +75,23 @@ Result<uint64_t> DeviceCoder::CountClamped(const Values& values, const Prepared&
 Result<std::vector<float>> DeviceCoder::Copy(const Values& values) {
   const protocol::Bucket& of = setup_.plan.buckets[values.bucket];
   std::vector<float> copy(of.count);
-  TERN_RETURN_IF_ERROR(model_.BringGradients(values.round, of.begin, copy));
+  TERN_RETURN_IF_ERROR(model_.CopyGradientsToHost(values.round, of.begin, copy));
   return copy;
 }
 
-Status DeviceCoder::WhichIsNotFinite(const Values& values) {
+Status DeviceCoder::NonFiniteTensor(const Values& values) {
   const auto stats = model_.StatsOf(values.round, values.bucket);
   if (!stats.ok()) return stats.status();
   const uint32_t first = setup_.plan.buckets[values.bucket].first_part;
   for (uint32_t i = 0; i < stats->size(); ++i)
     TERN_RETURN_IF_ERROR(Finite((*stats)[i], setup_.plan.parts[first + i].tensor, values.round));
   return Status(Code::kDiverged,
-                Cat("a code of bucket ", values.bucket, " is of what is not finite"));
+                Cat("a code of bucket ", values.bucket, " contains values that are not finite"));
 }
 
-Status DeviceCoder::Forget() { return client::KeepsSomething(setup_) ? model_.ForgetKept() : Ok(); }
+Status DeviceCoder::Forget() {
+  return client::KeepsSomething(setup_) ? model_.ResetMemory() : Ok();
+}
 
 Status DeviceCoder::WithKept(const std::function<void(SavedState)>& use) {
   SavedState all;
@@ -98,12 +100,12 @@ Status DeviceCoder::WithKept(const std::function<void(SavedState)>& use) {
     if (memories_[t] == nullptr) continue;
     SavedState& one = kept[t];
     memories_[t]->AddState(&one);
-    TERN_RETURN_IF_ERROR(model_.BringKept(setup_.plan.tensor_begin[t], ArraysOf(one)));
+    TERN_RETURN_IF_ERROR(model_.CopyMemoryToHost(setup_.plan.tensor_begin[t], ArraysOf(one)));
     all.Append(one, Cat("codec.", setup_.table.parameters[t].name, "."));
   }
   use(std::move(all));
   for (const auto& [t, one] : kept)
-    TERN_RETURN_IF_ERROR(model_.SendKept(setup_.plan.tensor_begin[t], ArraysOf(one)));
+    TERN_RETURN_IF_ERROR(model_.CopyMemoryToDevice(setup_.plan.tensor_begin[t], ArraysOf(one)));
   return Ok();
 }
 

@@ -1,4 +1,4 @@
-// The coder of gradients that lie on a GPU, with the model that stays there (device_model.h).
+// The coder of gradients on a GPU (device_model.h).
 #pragma once
 
 #include <memory>
@@ -24,11 +24,12 @@ class DeviceCoder : public client::GradientCoder {
   Status WithKept(const std::function<void(SavedState)>& use) override;
 
  private:
-  // Which of the bucket's tensors the device found a value in that is not finite.
-  Status WhichIsNotFinite(const Values& values);
+  // kDiverged with the name of the bucket's tensor that has a non-finite value.
+  Status NonFiniteTensor(const Values& values);
 
   DeviceModel& model_;
-  std::vector<std::unique_ptr<codec::Memory>> memories_;  // the host's copies, by tensor; or null
+  // By tensor, on the host; null if the codec keeps nothing.
+  std::vector<std::unique_ptr<codec::Memory>> memories_;
 };
 
 }  // namespace tern::device

@@ -1,10 +1,10 @@
-// A model that stays on a GPU while it is trained there: weights, the optimizer's state, their
-// moving average, gradients, and the codec's memories of those. Gradients are coded, and sums of
-// codes are applied to the weights, on the GPU; only codes, sums and scalers travel.
+// A model whose values stay on a GPU during training: weights, the optimizer's state, their moving
+// average, gradients, and the codec's memories. The GPU encodes gradients, and applies sums of
+// codes to the weights; only codes, sums and scalers travel.
 //
 // Threads: the compute thread runs the steps of the nets that train on it, all on one stream; the
-// coder thread does the coding. Each call below belongs to one of them. After an error of the
-// device every call reports it; kPeerLost names the call that failed.
+// coder thread encodes. Each call below belongs to one of them. After an error of the device every
+// call reports it; kPeerLost names the call that failed.
 #pragma once
 
 #include <cstdint>
@@ -34,48 +34,51 @@ class DeviceModel {
   // Elements as in kernels::Part; its `chunk` is ignored.
   struct Layout {
     uint64_t elements = 0;
-    uint32_t slots = 0;        // the optimizer's state arenas, at most 2
-    bool average = false;      // whether there is a moving average
-    std::vector<Local> local;  // the extra arrays
-    uint32_t rounds = 1;       // gradients retained at a time; if more than one: see KeepGradients
+    uint32_t state_arrays = 0;  // arenas of the optimizer's state, at most 2
+    bool average = false;       // whether there is a moving average
+    std::vector<Local> local;   // the extra arrays
+    // Gradients that are retained at a time; if more than 1, see RetainGradients.
+    uint32_t rounds = 1;
     std::vector<std::vector<kernels::Part>> buckets;  // the units of StatsOf, in order
     std::vector<std::vector<kernels::Part>> chunks;   // the units of Encode and Update
     std::vector<uint64_t> columns;                    // by tensor, as in codec::Segment
-    uint32_t workers = 1;                             // the most contributors of a sum
+    uint32_t workers = 1;                             // the largest number of contributors of a sum
     const codec::Codec* codec = nullptr;              // codec::HasDeviceForm of it; outlives this
-    codec::Options options;                           // those it was made with
+    codec::Options options;                           // the options that the codec was made with
   };
   // Zeroed arenas. kBadJob if there is no GPU, or not enough memory.
   static Result<std::unique_ptr<DeviceModel>> Make(const Layout& layout);
   virtual ~DeviceModel() = default;
 
-  // --- The compute thread's calls.
+  // --- Calls of the compute thread.
 
-  // The caller's copies in host memory: weights, slots in the optimizer's order, and the average if
-  // there is one.
+  // The caller's copies in host memory: weights, the optimizer's state arrays in its order, and the
+  // average if there is one.
   struct Host {
     float* weights = nullptr;
-    std::vector<float*> slots;
+    std::vector<float*> state_arrays;
     float* average = nullptr;
   };
-  virtual Status Send(const Host& from) = 0;
+  virtual Status CopyToDevice(const Host& from) = 0;
   // Waits for launched work.
-  virtual Status Bring(const Host& to) = 0;
+  virtual Status CopyToHost(const Host& to) = 0;
 
   // g += decay w for elements [begin, begin + count), where w are the weights of the gradients.
   virtual Status AddDecay(uint64_t begin, uint64_t count, float decay) = 0;
-  // The sum of squares of all gradients, added as in kernels/codes/stats.h; waits. And g *= factor.
+  // Returns the sum of squares of all gradients, added as in kernels/codes/stats.h; waits.
+  // ScaleGradients: g *= factor.
   virtual Result<double> SquaresOfGradients() = 0;
   virtual Status ScaleGradients(float factor) = 0;
 
-  // Retains a bucket's gradients, which are ready, for the round's codes, while the next ones are
-  // computed.
-  virtual Status KeepGradients(uint64_t round, uint32_t bucket) = 0;
+  // Copies a bucket's gradients, once they are ready, so that the round's codes can be made from
+  // them while the next gradients are computed.
+  virtual Status RetainGradients(uint64_t round, uint32_t bucket) = 0;
 
-  // Copies W to one of the local arrays; and a local array host -> device, and device -> host.
+  // CopyWeights copies W to one of the local arrays. The others copy a local array host -> device,
+  // and device -> host.
   virtual Status CopyWeights(Local to) = 0;
-  virtual Status SendLocal(Local to, const float* from) = 0;
-  virtual Status BringLocal(Local from, float* to) = 0;
+  virtual Status CopyLocalToDevice(Local to, const float* from) = 0;
+  virtual Status CopyLocalToHost(Local from, float* to) = 0;
   // w' = W + U_local(g) for all tensors; `decay`: their weight decay, by tensor.
   virtual Status MoveLocally(const kernels::LocalStep& step, std::span<const float> decay) = 0;
 
@@ -106,31 +109,31 @@ class DeviceModel {
   // Checks all sums so far; waits for them. kMismatch if any was invalid.
   virtual Status CheckSums() = 0;
 
-  // --- The coder's calls.
+  // --- Calls of the coder.
 
-  // Call before the chunks of a bucket are coded, when its gradients are ready. Returns the
-  // statistics of the values to code, by part; empty if the codec does not need them. `noise` as in
-  // Encode.
+  // Call when the gradients of a bucket are ready, before its chunks are encoded. Returns the
+  // statistics of the values to encode, by part; empty if the codec does not need them. `noise` as
+  // in Encode.
   virtual Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                                       const kernels::NoiseKey& noise) = 0;
-  // The statistics of a round's gradients, whatever the codec needs; prepares nothing.
+  // The statistics of a round's gradients, whether or not the codec needs them; prepares nothing.
   virtual Result<std::vector<kernels::Stats>> StatsOf(uint64_t round, uint32_t bucket) = 0;
-  // Counts the gradients of the bucket whose magnitude is at least their part's here; skips parts
-  // for which it is negative.
+  // Counts the bucket's gradients whose magnitude is at least that of their part in `magnitudes`;
+  // skips parts with a negative magnitude.
   virtual Result<uint64_t> CountFrom(uint64_t round, uint32_t bucket,
                                      std::span<const float> magnitudes) = 0;
   // Copies gradients [begin, begin + size) to the host.
-  virtual Status BringGradients(uint64_t round, uint64_t begin, std::span<float> to) = 0;
-  // The chunk's code, in memory that the device writes and a socket may send from. `scales`: by
-  // segment, for ternary codes. noise.tensor is ignored: each segment's own is used. kDiverged if a
-  // value to code is not finite and no statistics were taken.
+  virtual Status CopyGradientsToHost(uint64_t round, uint64_t begin, std::span<float> to) = 0;
+  // Encodes a chunk. The result is in memory that the device writes and a socket may send from.
+  // `scales`: by segment, for ternary codes. noise.tensor is ignored: each segment's own is used.
+  // kDiverged if a value to encode is not finite and no statistics were taken.
   virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                                const kernels::NoiseKey& noise) = 0;
   // The codec's memory of elements [begin, begin + size), as the arrays of its Memory's state, in
-  // that order: device -> host; host -> device; and a reset on the device.
-  virtual Status BringKept(uint64_t begin, std::span<const std::span<float>> to) = 0;
-  virtual Status SendKept(uint64_t begin, std::span<const std::span<float>> from) = 0;
-  virtual Status ForgetKept() = 0;
+  // that order: device -> host; host -> device. ResetMemory resets it on the device.
+  virtual Status CopyMemoryToHost(uint64_t begin, std::span<const std::span<float>> to) = 0;
+  virtual Status CopyMemoryToDevice(uint64_t begin, std::span<const std::span<float>> from) = 0;
+  virtual Status ResetMemory() = 0;
 };
 
 }  // namespace tern::device

@@ -1,4 +1,4 @@
-// Gradients as they are, in 32 or 16 bits.
+// Gradients as floats, of 32 or 16 bits.
 #include "kernels/codes/stats.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/device/tiling.h"
@@ -10,50 +10,51 @@ namespace {
 
 class FloatCodes : public DeviceCodec {
  public:
-  explicit FloatCodes(const Work& work)
-      : DeviceCodec(work),
-        bytes_(work.layout.codec->name() == "fp32" ? 4 : 2),
-        to_(work.layout.codec->name() == "fp16" ? kernels::FloatToHalfOnDevice
-                                                : kernels::FloatToBfloatOnDevice),
-        from_(work.layout.codec->name() == "fp16" ? kernels::HalfToFloatOnDevice
-                                                  : kernels::BfloatToFloatOnDevice) {}
+  explicit FloatCodes(const Context& context)
+      : DeviceCodec(context),
+        bytes_(context.layout.codec->name() == "fp32" ? 4 : 2),
+        to_(context.layout.codec->name() == "fp16" ? kernels::FloatToHalfOnDevice
+                                                   : kernels::FloatToBfloatOnDevice),
+        from_(context.layout.codec->name() == "fp16" ? kernels::HalfToFloatOnDevice
+                                                     : kernels::BfloatToFloatOnDevice) {}
 
   Status Allocate() { return AllocateBytes(); }
 
   Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                               const kernels::NoiseKey& noise) override {
-    return work_.stats->Compute(GradientsOf(noise.round), work_.buckets[bucket], work_.coding);
+    return context_.stats->Compute(GradientsOf(noise.round), context_.buckets[bucket],
+                                   context_.coding);
   }
 
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale>,
                        const kernels::NoiseKey& noise) override {
-    const Group& group = work_.chunks[chunk];
+    const Group& group = context_.chunks[chunk];
     size_t at = 0;
     for (size_t i = 0; i < group.size(); ++i) {
       const kernels::Part& part = group.part(i);
       const float* g = GradientsOf(noise.round) + part.begin;
       TERN_RETURN_IF_ERROR(
-          bytes_ == 4 ? work_.coding->CopyOver(code_.get() + at, g, part.count * sizeof(float))
-                      : Check(to_(work_.coding->get(), g, part.count,
+          bytes_ == 4 ? context_.coding->CopyOver(code_.get() + at, g, part.count * sizeof(float))
+                      : Check(to_(context_.coding->get(), g, part.count,
                                   reinterpret_cast<uint16_t*>(code_.get() + at)),
                               "codes of 16 bits"));
       at += part.count * bytes_;
     }
-    return Take(at);
+    return CopyCode(at);
   }
 
   Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {
-    const auto places = PlacesOf(chunk, sums);
-    if (!places.ok()) return places.status();
-    TERN_RETURN_IF_ERROR(BringUp(sums));
-    const kernels::DeviceStream stream = work_.compute->get();
-    for (size_t i = 0; i < places->size(); ++i) {
-      const kernels::Part& part = work_.chunks[chunk].part(i);
-      const uint8_t* from = sums_.get() + (*places)[i].begin;
+    const auto ranges = RangesOf(chunk, sums);
+    if (!ranges.ok()) return ranges.status();
+    TERN_RETURN_IF_ERROR(UploadSums(sums));
+    const kernels::DeviceStream stream = context_.compute->get();
+    for (size_t i = 0; i < ranges->size(); ++i) {
+      const kernels::Part& part = context_.chunks[chunk].part(i);
+      const uint8_t* from = sums_.get() + (*ranges)[i].begin;
       float* to = means + part.begin;
       TERN_RETURN_IF_ERROR(
           bytes_ == 4
-              ? work_.compute->CopyOver(to, from, part.count * sizeof(float))
+              ? context_.compute->CopyOver(to, from, part.count * sizeof(float))
               : Check(from_(stream, reinterpret_cast<const uint16_t*>(from), part.count, to),
                       "means of 16 bits"));
       TERN_RETURN_IF_ERROR(
@@ -63,15 +64,15 @@ class FloatCodes : public DeviceCodec {
   }
 
  private:
-  const size_t bytes_;  // an element
+  const size_t bytes_;  // bytes per element
   int (*const to_)(kernels::DeviceStream, const float*, size_t, uint16_t*);
   int (*const from_)(kernels::DeviceStream, const uint16_t*, size_t, float*);
 };
 
 }  // namespace
 
-Result<std::unique_ptr<DeviceCodec>> MakeFloatCodes(const DeviceCodec::Work& work) {
-  return MakeCodes<FloatCodes>(work);
+Result<std::unique_ptr<DeviceCodec>> MakeFloatCodes(const DeviceCodec::Context& context) {
+  return MakeCodes<FloatCodes>(context);
 }
 
 }  // namespace tern::device

@@ -13,13 +13,14 @@ std::vector<DeviceModel::Local> LocalArraysOf(const pb::Job& job) {
   const client::LocalValues one(job, 1);
   std::vector<DeviceModel::Local> arrays = {DeviceModel::Local::kPoint};
   if (!one.before.empty()) arrays.push_back(DeviceModel::Local::kBefore);
-  for (const update::Optimizer::Slot& slot : one.updater->Slots()) arrays.push_back(ArenaOf(slot));
+  for (const update::Optimizer::StateArray& slot : one.updater->StateArrays())
+    arrays.push_back(LocalArrayFor(slot));
   return arrays;
 }
 
 }  // namespace
 
-DeviceModel::Local ArenaOf(const update::Optimizer::Slot& slot) {
+DeviceModel::Local LocalArrayFor(const update::Optimizer::StateArray& slot) {
   return slot.name == "local_momentum" ? DeviceModel::Local::kVelocity
                                        : DeviceModel::Local::kMeanSquare;
 }
@@ -32,15 +33,16 @@ bool StaysOnDevice(const setup::Setup& setup, const pb::Job& own) {
   if (setup.plan.codecs.size() != 1 || !codec::HasDeviceForm(*setup.plan.codecs.front()))
     return false;
   const codec::Codec& codec = *setup.plan.codecs.front();
-  // A rule that looks at tensors as a whole finds them in the parts of buckets.
+  // Rules that need whole tensors (lars) find them as the parts of buckets, so parts must not be
+  // cut.
   return codec.scaler_elements() == 0 || train.optimizer().name() != "lars";
 }
 
-DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t slots) {
+DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t state_arrays) {
   const protocol::ExchangePlan& plan = setup.plan;
   DeviceModel::Layout layout;
   layout.elements = setup.table.total;
-  layout.slots = static_cast<uint32_t>(slots);
+  layout.state_arrays = static_cast<uint32_t>(state_arrays);
   layout.average = setup.job.evaluation().ema_decay() > 0;
   const algorithm::Facts facts = algorithm::FactsOf(setup.job);
   if (facts.local != nullptr) layout.local = LocalArraysOf(setup.job);

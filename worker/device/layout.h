@@ -1,5 +1,6 @@
-// Which jobs' models stay on a worker's GPU (worker/device/device_model.h), and their layout there.
-// Other algorithms change weights and gradients on the CPU, so they travel every step.
+// Decides which jobs' models stay on a worker's GPU (worker/device/device_model.h), and their
+// layout there. The other algorithms change weights and gradients on the CPU, so these are copied
+// every step.
 #pragma once
 
 #include "common/update/optimizer.h"
@@ -9,15 +10,15 @@
 namespace tern::device {
 
 // True if only the exchange and local updates use gradients, and only the optimizer uses weights:
-// ssgd and odsgd with localized parameters, and one codec that a GPU supports
+// ssgd and odsgd with localized parameters, and one codec that has a device form
 // (codec::HasDeviceForm). `own`: the rank's own job (config::ForRank).
 bool StaysOnDevice(const setup::Setup& setup, const pb::Job& own);
 
-// Chunks are numbered over all buckets (ExchangePlan::ChunkIndex). `slots`: of the optimizer's
-// state.
-DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t slots);
+// Chunks are numbered over all buckets (ExchangePlan::ChunkIndex). `state_arrays`: number of the
+// optimizer's state arrays.
+DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t state_arrays);
 
-// The array of a local updater's state.
-DeviceModel::Local ArenaOf(const update::Optimizer::Slot& slot);
+// The device array of a local updater's state array.
+DeviceModel::Local LocalArrayFor(const update::Optimizer::StateArray& slot);
 
 }  // namespace tern::device

@@ -1,4 +1,4 @@
-// Codes of 1bitSGD (kernels/codes/onebit.h), with what they leave out.
+// Codes of 1bitSGD (kernels/codes/onebit.h), with error feedback.
 #include <algorithm>
 
 #include "kernels/codes/onebit.h"
@@ -18,16 +18,16 @@ class OneBitCodes : public DeviceCodec {
   Status Allocate() {
     TERN_RETURN_IF_ERROR(AllocateBytes());
     TERN_RETURN_IF_ERROR(grouped_.Make(
-        work_.chunks, [this](const kernels::Part& part) { return GroupOf(part); },
+        context_.chunks, [this](const kernels::Part& part) { return GroupOf(part); },
         [this](const kernels::Part& part) {
           return kernels::OneBitSize(part.count, GroupOf(part));
         },
-        work_.compute));
-    Most most;
-    most.See(work_.chunks);
+        context_.compute));
+    MaxSizes max;
+    max.Include(context_.chunks);
     for (const Status& allocated :
-         {residual_.Allocate(work_.layout.elements), partial_.Allocate(2 * most.tiles),
-          done_.Allocate(most.tiles), means_.Allocate(2 * grouped_.most()), bad_.Allocate(1)})
+         {residual_.Allocate(context_.layout.elements), partial_.Allocate(2 * max.tiles),
+          done_.Allocate(max.tiles), means_.Allocate(2 * grouped_.max_groups()), bad_.Allocate(1)})
       TERN_RETURN_IF_ERROR(allocated);
     return Ok();
   }
@@ -35,28 +35,28 @@ class OneBitCodes : public DeviceCodec {
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale>,
                        const kernels::NoiseKey& noise) override {
     TERN_RETURN_IF_ERROR(Check(
-        kernels::OneBitOnDevice(work_.coding->get(), GradientsOf(noise.round), residual_.get(),
-                                work_.chunks[chunk].tiling(), grouped_.groups(chunk),
-                                grouped_.places(chunk), {partial_.get(), done_.get(), means_.get()},
+        kernels::OneBitOnDevice(context_.coding->get(), GradientsOf(noise.round), residual_.get(),
+                                context_.chunks[chunk].tiling(), grouped_.groups(chunk),
+                                grouped_.ranges(chunk), {partial_.get(), done_.get(), means_.get()},
                                 code_.get(), bad_.get()),
         "codes of one bit"));
-    return Take(grouped_.bytes(chunk), bad_.get());
+    return CopyCode(grouped_.bytes(chunk), bad_.get());
   }
-  // By then what was to be coded, and is not finite, has left that here.
-  const float* CodedIn(uint64_t) const override { return residual_.get(); }
-  std::vector<float*> Kept() const override { return {residual_.get()}; }
+  // A non-finite value to encode leaves a non-finite residual.
+  const float* CodedArena(uint64_t) const override { return residual_.get(); }
+  std::vector<float*> MemoryArenas() const override { return {residual_.get()}; }
 
   Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {
-    TERN_RETURN_IF_ERROR(BringUpWithPlaces(chunk, sums));
+    TERN_RETURN_IF_ERROR(UploadSumsWithRanges(chunk, sums));
     return Check(
-        kernels::ReadOneBitOnDevice(work_.compute->get(), work_.chunks[chunk].tiling(), sums_.get(),
-                                    grouped_.groups(chunk), places_.get(), means, bad),
+        kernels::ReadOneBitOnDevice(context_.compute->get(), context_.chunks[chunk].tiling(),
+                                    sums_.get(), grouped_.groups(chunk), ranges_.get(), means, bad),
         "means of one bit's codes");
   }
 
  private:
   uint64_t GroupOf(const kernels::Part& part) const {
-    const uint64_t bucket = work_.layout.options.onebit.bucket;
+    const uint64_t bucket = context_.layout.options.onebit.bucket;
     return std::max<uint64_t>(1, bucket == 0 ? SegmentOf(part).column : bucket);
   }
 
@@ -68,8 +68,8 @@ class OneBitCodes : public DeviceCodec {
 
 }  // namespace
 
-Result<std::unique_ptr<DeviceCodec>> MakeOneBitCodes(const DeviceCodec::Work& work) {
-  return MakeCodes<OneBitCodes>(work);
+Result<std::unique_ptr<DeviceCodec>> MakeOneBitCodes(const DeviceCodec::Context& context) {
+  return MakeCodes<OneBitCodes>(context);
 }
 
 }  // namespace tern::device

@@ -1,5 +1,5 @@
-// Arrays on a GPU, and groups of parts of a model's arenas that are processed together there.
-// Internal to the engine's *_cuda.cc files.
+// Arrays on a GPU, and groups of parts of a model's arenas that are processed together. Internal to
+// worker/device.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace tern::device {
 template <typename T>
 class Array {
  public:
-  // Zeroed.
+  // Allocates zeroed elements.
   Status Allocate(size_t count) {
     auto made = AllocateDevice(count * sizeof(T));
     if (made.ok()) memory_ = std::move(*made);
@@ -33,7 +33,7 @@ class Array {
   DeviceMemory memory_;
 };
 
-// Parts as one chunk, cut into tiles on the device.
+// Parts that form one chunk, cut into tiles on the device.
 struct Group {
   kernels::Tiling host;
   Array<kernels::Tile> tiles;
@@ -56,10 +56,10 @@ struct Group {
 
 using Groups = std::vector<Group>;
 
-// The maxima over groups, for sizing buffers.
-struct Most {
+// The maximum sizes over groups, for allocating buffers.
+struct MaxSizes {
   size_t tiles = 0, parts = 0;
-  void See(const Groups& groups) {
+  void Include(const Groups& groups) {
     for (const Group& group : groups) {
       tiles = std::max(tiles, group.host.tiles.size());
       parts = std::max(parts, group.size());
@@ -67,11 +67,11 @@ struct Most {
   }
 };
 
-// Computes the statistics of a group's parts; has the workspace for it.
-class StatsRoom {
+// Computes the statistics of a group's parts; owns the workspace for that.
+class StatsWorkspace {
  public:
-  Status Allocate(const Most& most);
-  // Of the arena, by part; waits for the result.
+  Status Allocate(const MaxSizes& max);
+  // The statistics of the arena's values, by part; waits for the result.
   Result<std::vector<kernels::Stats>> Compute(const float* arena, const Group& group,
                                               Stream* stream);
   // The same, left on the device: valid until the next call.

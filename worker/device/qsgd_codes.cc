@@ -11,24 +11,24 @@ namespace {
 
 class QsgdCodes : public DeviceCodec {
  public:
-  explicit QsgdCodes(const Work& work)
-      : DeviceCodec(work), rule_(codec::QsgdLevels(work.layout.options.qsgd).rule()) {}
+  explicit QsgdCodes(const Context& context)
+      : DeviceCodec(context), rule_(codec::QsgdLevels(context.layout.options.qsgd).rule()) {}
 
   Status Allocate() {
     TERN_RETURN_IF_ERROR(AllocateBytes());
     TERN_RETURN_IF_ERROR(grouped_.Make(
-        work_.chunks, [this](const kernels::Part& part) { return BucketOf(part); },
+        context_.chunks, [this](const kernels::Part& part) { return BucketOf(part); },
         [this](const kernels::Part& part) {
           return kernels::QsgdMaxSize(rule_, part.count, BucketOf(part));
         },
-        work_.compute));
-    Most most;
-    most.See(work_.chunks);
-    const uint64_t buckets = grouped_.most();
+        context_.compute));
+    MaxSizes max;
+    max.Include(context_.chunks);
+    const uint64_t buckets = grouped_.max_groups();
     for (const Status& allocated :
-         {partial_.Allocate(2 * most.tiles), done_.Allocate(most.tiles), norms_.Allocate(buckets),
+         {partial_.Allocate(2 * max.tiles), done_.Allocate(max.tiles), norms_.Allocate(buckets),
           widths_.Allocate(buckets), bits_.Allocate(buckets), read_bits_.Allocate(buckets),
-          levels_.Allocate(most.parts), chunk_done_.Allocate(1), size_.Allocate(1),
+          levels_.Allocate(max.parts), chunk_done_.Allocate(1), size_.Allocate(1),
           bad_.Allocate(1)})
       TERN_RETURN_IF_ERROR(allocated);
     return Ok();
@@ -36,30 +36,31 @@ class QsgdCodes : public DeviceCodec {
 
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale>,
                        const kernels::NoiseKey& noise) override {
-    const kernels::QsgdCoding coding{rule_, work_.layout.options.qsgd.bucket,
-                                     grouped_.groups(chunk), grouped_.places(chunk), noise};
-    const kernels::QsgdRoom room{partial_.get(), done_.get(),   norms_.get(),     widths_.get(),
-                                 bits_.get(),    levels_.get(), chunk_done_.get()};
+    const kernels::QsgdCoding coding{rule_, context_.layout.options.qsgd.bucket,
+                                     grouped_.groups(chunk), grouped_.ranges(chunk), noise};
+    const kernels::QsgdWorkspace room{partial_.get(),   done_.get(), norms_.get(),
+                                      widths_.get(),    bits_.get(), levels_.get(),
+                                      chunk_done_.get()};
     TERN_RETURN_IF_ERROR(
-        Check(kernels::QsgdOnDevice(work_.coding->get(), GradientsOf(noise.round),
-                                    work_.chunks[chunk].tiling(), coding, room, code_.get(),
+        Check(kernels::QsgdOnDevice(context_.coding->get(), GradientsOf(noise.round),
+                                    context_.chunks[chunk].tiling(), coding, room, code_.get(),
                                     Words(grouped_.bytes(chunk)), size_.get(), bad_.get()),
               "codes of QSGD"));
-    return rule_.bits > 0 ? Take(grouped_.bytes(chunk), bad_.get())
-                          : TakeOf(size_.get(), bad_.get());
+    return rule_.bits > 0 ? CopyCode(grouped_.bytes(chunk), bad_.get())
+                          : CopyCodeOfSize(size_.get(), bad_.get());
   }
 
   Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {
-    TERN_RETURN_IF_ERROR(BringUpWithPlaces(chunk, sums));
-    return Check(kernels::ReadQsgdOnDevice(work_.compute->get(), work_.chunks[chunk].tiling(),
+    TERN_RETURN_IF_ERROR(UploadSumsWithRanges(chunk, sums));
+    return Check(kernels::ReadQsgdOnDevice(context_.compute->get(), context_.chunks[chunk].tiling(),
                                            sums_.get(), rule_, grouped_.groups(chunk),
-                                           places_.get(), read_bits_.get(), means, bad),
+                                           ranges_.get(), read_bits_.get(), means, bad),
                  "means of QSGD's codes");
   }
 
  private:
   uint64_t BucketOf(const kernels::Part& part) const {
-    const uint64_t bucket = work_.layout.options.qsgd.bucket;
+    const uint64_t bucket = context_.layout.options.qsgd.bucket;
     return bucket == 0 ? part.count : bucket;
   }
 
@@ -74,8 +75,8 @@ class QsgdCodes : public DeviceCodec {
 
 }  // namespace
 
-Result<std::unique_ptr<DeviceCodec>> MakeQsgdCodes(const DeviceCodec::Work& work) {
-  return MakeCodes<QsgdCodes>(work);
+Result<std::unique_ptr<DeviceCodec>> MakeQsgdCodes(const DeviceCodec::Context& context) {
+  return MakeCodes<QsgdCodes>(context);
 }
 
 }  // namespace tern::device

@@ -1,6 +1,6 @@
-// Deep gradient compression (common/codec/dgc_memory.h, topk_threshold.h): its memory lies on the
-// device, where tensors are looked at; thresholds are chosen here, of all tensors of a bucket at a
-// time.
+// Deep gradient compression (common/codec/dgc_memory.h, topk_threshold.h). The device holds the
+// memory and counts and selects elements; the host chooses thresholds, for all tensors of a bucket
+// at a time.
 #include "common/codec/topk_threshold.h"
 #include "kernels/codes/sparse.h"
 #include "kernels/codes/stats.h"
@@ -17,42 +17,41 @@ using codec::TopKThreshold;
 
 class TopKCodes : public DeviceCodec {
  public:
-  explicit TopKCodes(const Work& work)
-      : DeviceCodec(work),
-        options_(work.layout.options.topk),
+  explicit TopKCodes(const Context& context)
+      : DeviceCodec(context),
+        options_(context.layout.options.topk),
         chooser_(options_),
-        thresholds_(work.layout.columns.size()) {}
+        thresholds_(context.layout.columns.size()) {}
 
   Status Allocate() {
     TERN_RETURN_IF_ERROR(AllocateBytes());
-    const uint64_t elements = work_.layout.elements;
+    const uint64_t elements = context_.layout.elements;
     TERN_RETURN_IF_ERROR(accumulated_.Allocate(elements));
     if (options_.momentum > 0) TERN_RETURN_IF_ERROR(momentum_.Allocate(elements));
-    Most most;
-    most.See(work_.buckets);
-    most.See(work_.chunks);
+    MaxSizes max;
+    max.Include(context_.buckets);
+    max.Include(context_.chunks);
     for (const Status& allocated :
-         {sample_tiles_.Allocate(most.tiles), sample_parts_.Allocate(most.parts),
-          strides_.Allocate(most.parts), ks_.Allocate(most.parts),
-          histograms_.Allocate(most.parts * kernels::kSelectRows),
-          select_done_.Allocate(most.parts), upper_.Allocate(most.parts),
-          left_.Allocate(most.parts), found_.Allocate(most.parts), counts_.Allocate(most.parts),
-          count_done_.Allocate(most.parts), partial_.Allocate(most.tiles),
-          masks_.Allocate(most.tiles * kernels::kTile / 32), sent_.Allocate(most.tiles),
-          bodies_.Allocate(most.tiles), read_bodies_.Allocate(most.tiles), chunk_done_.Allocate(1),
-          size_.Allocate(1)})
+         {sample_tiles_.Allocate(max.tiles), sample_parts_.Allocate(max.parts),
+          strides_.Allocate(max.parts), ks_.Allocate(max.parts),
+          histograms_.Allocate(max.parts * kernels::kSelectBins), select_done_.Allocate(max.parts),
+          upper_.Allocate(max.parts), left_.Allocate(max.parts), found_.Allocate(max.parts),
+          counts_.Allocate(max.parts), count_done_.Allocate(max.parts),
+          partial_.Allocate(max.tiles), masks_.Allocate(max.tiles * kernels::kTile / 32),
+          sent_.Allocate(max.tiles), bodies_.Allocate(max.tiles), read_bodies_.Allocate(max.tiles),
+          chunk_done_.Allocate(1), size_.Allocate(1)})
       TERN_RETURN_IF_ERROR(allocated);
     return Ok();
   }
 
   Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                               const kernels::NoiseKey& noise) override {
-    const Group& group = work_.buckets[bucket];
+    const Group& group = context_.buckets[bucket];
     TERN_RETURN_IF_ERROR(Compensate(group, GradientsOf(noise.round)));
-    auto stats = work_.stats->Compute(accumulated_.get(), group, work_.coding);
+    auto stats = context_.stats->Compute(accumulated_.get(), group, context_.coding);
     if (!stats.ok()) return stats.status();
     for (const kernels::Stats& one : *stats) {
-      if (!one.finite) return stats;  // it is not coded
+      if (!one.finite) return stats;  // not finite, so not encoded
     }
     TERN_RETURN_IF_ERROR(ChooseThresholds(group, noise));
     return stats;
@@ -60,42 +59,42 @@ class TopKCodes : public DeviceCodec {
 
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale>,
                        const kernels::NoiseKey&) override {
-    const Group& group = work_.chunks[chunk];
+    const Group& group = context_.chunks[chunk];
     std::vector<float> thresholds;
     for (size_t i = 0; i < group.size(); ++i)
       thresholds.push_back(thresholds_[group.part(i).tensor]);
-    TERN_RETURN_IF_ERROR(BringThresholds(thresholds));
+    TERN_RETURN_IF_ERROR(UploadThresholds(thresholds));
     const kernels::SparseMemory memory{accumulated_.get(),
                                        options_.masking ? momentum_.get() : nullptr};
     TERN_RETURN_IF_ERROR(
-        Check(kernels::SparseOnDevice(work_.coding->get(), accumulated_.get(), group.tiling(),
+        Check(kernels::SparseOnDevice(context_.coding->get(), accumulated_.get(), group.tiling(),
                                       found_.get(), memory,
                                       {masks_.get(), sent_.get(), bodies_.get(), chunk_done_.get()},
                                       code_.get(), size_.get()),
               "codes of few elements"));
-    return TakeOf(size_.get());
+    return CopyCodeOfSize(size_.get());
   }
-  const float* CodedIn(uint64_t) const override { return accumulated_.get(); }
-  std::vector<float*> Kept() const override {
+  const float* CodedArena(uint64_t) const override { return accumulated_.get(); }
+  std::vector<float*> MemoryArenas() const override {
     std::vector<float*> kept = {accumulated_.get()};
     if (momentum_.get() != nullptr) kept.push_back(momentum_.get());
     return kept;
   }
 
   Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {
-    TERN_RETURN_IF_ERROR(BringUpWithPlaces(chunk, sums));
+    TERN_RETURN_IF_ERROR(UploadSumsWithRanges(chunk, sums));
     return Check(
-        kernels::ReadSparseOnDevice(work_.compute->get(), work_.chunks[chunk].tiling(), sums_.get(),
-                                    places_.get(), read_bodies_.get(), means, bad),
+        kernels::ReadSparseOnDevice(context_.compute->get(), context_.chunks[chunk].tiling(),
+                                    sums_.get(), ranges_.get(), read_bodies_.get(), means, bad),
         "means of few elements");
   }
 
  private:
   struct Choice {
-    TopKThreshold::Plan plan;
+    TopKThreshold::SamplePlan plan;
     float threshold = 0;
-    bool open = false;   // it is to be counted
-    bool exact = false;  // it is to be found among all
+    bool undecided = false;  // to be counted again
+    bool exact = false;      // to be selected among all elements
   };
   using Choices = std::vector<Choice>;
 
@@ -104,11 +103,11 @@ class TopKCodes : public DeviceCodec {
                                 options_.clip_norm};
     const kernels::DeviceStats* stats = nullptr;
     if (options_.clip_norm > 0) {
-      const auto launched = work_.stats->Launch(gradients, group, work_.coding);
+      const auto launched = context_.stats->Launch(gradients, group, context_.coding);
       if (!launched.ok()) return launched.status();
       stats = *launched;
     }
-    return Check(kernels::AddToDgcOnDevice(work_.coding->get(), gradients, group.tiling(), step,
+    return Check(kernels::AddToDgcOnDevice(context_.coding->get(), gradients, group.tiling(), step,
                                            stats, momentum_.get(), accumulated_.get()),
                  "deep gradient compression's memory");
   }
@@ -118,13 +117,13 @@ class TopKCodes : public DeviceCodec {
     for (size_t p = 0; p < choices.size(); ++p) {
       kernels::NoiseKey key = noise;
       key.tensor = group.part(p).tensor;
-      choices[p].plan = chooser_.PlanOf(group.part(p).count, key);
+      choices[p].plan = chooser_.PlanFor(group.part(p).count, key);
       const bool some = choices[p].plan.wanted < group.part(p).count;
-      choices[p].open = some && !choices[p].plan.exact;
+      choices[p].undecided = some && !choices[p].plan.exact;
       if (!some) choices[p].plan.k = 0;
     }
     TERN_RETURN_IF_ERROR(FindInSamples(group, &choices));
-    for (int i = 0; i < TopKThreshold::kAdaptations && IsOpen(choices); ++i)
+    for (int i = 0; i < TopKThreshold::kAdaptations && AnyUndecided(choices); ++i)
       TERN_RETURN_IF_ERROR(Adapt(group, &choices));
     TERN_RETURN_IF_ERROR(FindExactly(group, &choices));
     for (size_t p = 0; p < choices.size(); ++p)
@@ -132,17 +131,18 @@ class TopKCodes : public DeviceCodec {
     return Ok();
   }
 
-  static bool IsOpen(const Choices& choices) {
+  static bool AnyUndecided(const Choices& choices) {
     for (const Choice& choice : choices) {
-      if (choice.open) return true;
+      if (choice.undecided) return true;
     }
     return false;
   }
 
-  // The ks-th largest magnitudes of the tiling's parts become thresholds; where k is 0, none.
+  // Writes the ks-th largest magnitudes of the tiling's parts to the thresholds; leaves a threshold
+  // alone where k is 0.
   Status Find(const kernels::DeviceTiling& tiling, const std::vector<uint64_t>& strides,
               const std::vector<uint32_t>& ks, Choices* choices) {
-    Stream& stream = *work_.coding;
+    Stream& stream = *context_.coding;
     TERN_RETURN_IF_ERROR(
         stream.CopyIn(strides_.get(), strides.data(), strides.size() * sizeof(uint64_t)));
     TERN_RETURN_IF_ERROR(stream.CopyIn(ks_.get(), ks.data(), ks.size() * sizeof(uint32_t)));
@@ -165,13 +165,13 @@ class TopKCodes : public DeviceCodec {
     std::vector<uint64_t> strides;
     std::vector<uint32_t> ks;
     for (size_t p = 0; p < group.size(); ++p) {
-      const TopKThreshold::Plan& plan = (*choices)[p].plan;
+      const TopKThreshold::SamplePlan& plan = (*choices)[p].plan;
       samples.push_back({.begin = group.part(p).begin + plan.first, .count = plan.samples});
       strides.push_back(plan.stride);
       ks.push_back(static_cast<uint32_t>(plan.k));
     }
     const kernels::Tiling tiling = kernels::CutIntoTiles(samples);
-    Stream& stream = *work_.coding;
+    Stream& stream = *context_.coding;
     TERN_RETURN_IF_ERROR(stream.CopyIn(sample_tiles_.get(), tiling.tiles.data(),
                                        tiling.tiles.size() * sizeof(kernels::Tile)));
     TERN_RETURN_IF_ERROR(stream.CopyIn(sample_parts_.get(), tiling.parts.data(),
@@ -194,33 +194,35 @@ class TopKCodes : public DeviceCodec {
 
   Status Adapt(const Group& group, Choices* choices) {
     std::vector<float> thresholds;
-    for (const Choice& choice : *choices) thresholds.push_back(choice.open ? choice.threshold : -1);
-    TERN_RETURN_IF_ERROR(BringThresholds(thresholds));
+    for (const Choice& choice : *choices)
+      thresholds.push_back(choice.undecided ? choice.threshold : -1);
+    TERN_RETURN_IF_ERROR(UploadThresholds(thresholds));
     TERN_RETURN_IF_ERROR(Check(
-        kernels::CountFromOnDevice(work_.coding->get(), accumulated_.get(), group.tiling(),
+        kernels::CountFromOnDevice(context_.coding->get(), accumulated_.get(), group.tiling(),
                                    found_.get(), partial_.get(), count_done_.get(), counts_.get()),
         "a count of what is sent"));
     std::vector<uint32_t> counts(choices->size());
     TERN_RETURN_IF_ERROR(
-        work_.coding->CopyOut(counts.data(), counts_.get(), counts.size() * sizeof(uint32_t)));
-    TERN_RETURN_IF_ERROR(work_.coding->Wait());
+        context_.coding->CopyOut(counts.data(), counts_.get(), counts.size() * sizeof(uint32_t)));
+    TERN_RETURN_IF_ERROR(context_.coding->Wait());
     for (size_t p = 0; p < choices->size(); ++p) {
       Choice& choice = (*choices)[p];
-      if (!choice.open) continue;
+      if (!choice.undecided) continue;
       const auto next = chooser_.Adapt(choice.plan, counts[p], &choice.threshold);
-      choice.open = next == TopKThreshold::Next::kCount;
+      choice.undecided = next == TopKThreshold::Next::kCount;
       choice.exact = next == TopKThreshold::Next::kExact;
     }
     return Ok();
   }
 
-  Status BringThresholds(const std::vector<float>& thresholds) {
-    return work_.coding->CopyIn(found_.get(), thresholds.data(), thresholds.size() * sizeof(float));
+  Status UploadThresholds(const std::vector<float>& thresholds) {
+    return context_.coding->CopyIn(found_.get(), thresholds.data(),
+                                   thresholds.size() * sizeof(float));
   }
 
   const codec::Options::TopK options_;
   const TopKThreshold chooser_;
-  std::vector<float> thresholds_;  // by tensor, of the bucket prepared last
+  std::vector<float> thresholds_;  // by tensor, of the newest prepared bucket
   Array<float> accumulated_, momentum_, found_;
   Array<kernels::Tile> sample_tiles_;
   Array<kernels::TiledPart> sample_parts_;
@@ -231,8 +233,8 @@ class TopKCodes : public DeviceCodec {
 
 }  // namespace
 
-Result<std::unique_ptr<DeviceCodec>> MakeTopKCodes(const DeviceCodec::Work& work) {
-  return MakeCodes<TopKCodes>(work);
+Result<std::unique_ptr<DeviceCodec>> MakeTopKCodes(const DeviceCodec::Context& context) {
+  return MakeCodes<TopKCodes>(context);
 }
 
 }  // namespace tern::device

@@ -12,7 +12,7 @@
 namespace tern::engine {
 
 // A parameter in the caller's arenas.
-struct ParameterPlace {
+struct ParameterArrays {
   uint32_t index = 0;         // in the table
   float* values = nullptr;    // read only
   float* gradient = nullptr;  // in training
@@ -24,12 +24,13 @@ struct LayerSpec {
   uint32_t batch = 0;
   bool training = false;
   Precision precision = Precision::kFp32;
-  std::vector<models::ImageDims> inputs;  // without "label"; with the addend of a batch norm
+  // Without "label"; includes the added input of a batch norm.
+  std::vector<models::ImageDims> inputs;
   models::ImageDims output;
   bool relu = false;  // this layer also applies the ReLU that follows it
-  std::vector<ParameterPlace> parameters;
+  std::vector<ParameterArrays> parameters;
   std::vector<float*> statistics;  // in the caller's arena
-  kernels::NoiseKey noise;  // of dropout: `tensor` is the layer's place; `round` is set per step
+  kernels::NoiseKey noise;  // for dropout: `tensor` is the layer's index; `round` is set per step
 
   const models::ImageDims& input() const { return inputs[0]; }
 };

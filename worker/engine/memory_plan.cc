@@ -25,8 +25,8 @@ void MemoryPlan::Use(int buffer, int time) {
   b.last = std::max(b.last, time);
 }
 
-// Large ones first, each at the lowest place that is free for its whole life.
-size_t MemoryPlan::Place() {
+// Largest first, each at the lowest offset that is free during its whole lifetime.
+size_t MemoryPlan::AssignOffsets() {
   std::vector<int> order(buffers_.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),

@@ -9,16 +9,17 @@ namespace tern::engine {
 class MemoryPlan {
  public:
   // The alignment of CUDA's own allocations, which its libraries assume; also enough for a cache
-  // line and the widest vector.
+  // line and for the widest vector.
   static constexpr size_t kAlignment = 256;
 
   // Adds a buffer, not used yet.
   int Add(size_t bytes);
-  // The buffer must be intact at step `time`: it lives from its first use to its last, inclusive.
+  // Keeps the buffer intact at step `time`: it lives from its first use to its last, inclusive.
   void Use(int buffer, int time);
-  // Places every used buffer; returns the size of the arena. REQUIRES no Add or Use after it.
-  size_t Place();
-  // The buffer's offset. REQUIRES Place.
+  // Assigns offsets to all used buffers; returns the size of the arena. REQUIRES no Add or Use
+  // after it.
+  size_t AssignOffsets();
+  // The buffer's offset. REQUIRES AssignOffsets before.
   size_t OffsetOf(int buffer) const { return buffers_[buffer].offset; }
 
  private:

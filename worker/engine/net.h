@@ -1,5 +1,5 @@
-// The training net on one device. Plans once (shapes, primitives, memory by lifetime), then only
-// runs.
+// The net on one device, for training or evaluation. Plans once (shapes, primitives, memory by
+// lifetime), then only runs.
 //
 //   Make -> { Forward -> Backward? }*
 //
@@ -33,8 +33,9 @@ namespace tern::engine {
 
 // Sums over a set of samples.
 struct Score {
-  double loss = 0;       // sum of the losses
-  uint64_t correct = 0;  // samples whose label has the largest score (of equal ones the first)
+  double loss = 0;  // sum of the losses
+  // Samples whose label has the largest score (of equal scores, the first class).
+  uint64_t correct = 0;
   uint64_t among_five = 0;
   uint64_t samples = 0;
 };
@@ -43,13 +44,13 @@ enum class Device { kCpu, kCuda };
 
 // The type of the factors in convolutions and dense layers; sums are in fp32, and so are
 // parameters, their gradients and statistics. kTf32: fp32 rounded for a GPU's tensor cores; on a
-// CPU plain fp32. kBf16: on a GPU images are stored in bfloat16, too. kFp16: images and products in
-// half, on a GPU only; their gradients are scaled so that none vanishes: a step whose gradients
-// overflow is repeated with half the scale.
+// CPU plain fp32. kBf16: a GPU also stores images in bfloat16. kFp16: images and products in half,
+// on a GPU only; gradients are scaled so that they do not vanish: a step whose gradients overflow
+// is repeated with half the scale.
 enum class Precision { kFp32, kTf32, kBf16, kFp16 };
 
-// Called before the first layer that reads parameter p (index in the table) does so: the parameter
-// may still be written until it returns. Returning false ends the pass there.
+// Called before the first layer that reads parameter p (index in the table): until it returns, the
+// parameter may still be written. Returning false ends the pass there.
 using Need = std::function<bool(uint32_t p)>;
 
 class Net {
@@ -58,7 +59,7 @@ class Net {
     Device device = Device::kCpu;
     uint32_t batch = 0;  // samples of one Forward
     bool training = true;
-    uint64_t seed = 0;  // of dropout, with the worker's rank and the step
+    uint64_t seed = 0;  // for dropout, with the worker's rank and the step
     uint16_t rank = 0;
     Precision precision = Precision::kFp32;
     // If set, images are given as bytes, and the device converts them by this rule, to the same
@@ -71,7 +72,8 @@ class Net {
     const float* parameters = nullptr;
     float* gradients = nullptr;
     float* statistics = nullptr;
-    // For a net on a GPU: the model that has its weights and gradients, instead of the first two.
+    // For a net on a GPU: the model that holds its weights and gradients, in place of the first
+    // two.
     device::DeviceModel* model = nullptr;
   };
   static Result<std::unique_ptr<Net>> Make(const pb::NetDef& def, const Options& options,
@@ -81,36 +83,36 @@ class Net {
   struct Feed {
     std::span<const float> images;     // [batch, C, H, W]
     std::span<const uint32_t> labels;  // each < classes
-    uint32_t used = 0;  // samples that count, 1 to batch; the rest are padding of an evaluation
-    uint64_t step = 0;  // dropout draws by it
+    uint32_t used = 0;  // valid samples, 1 to batch; the rest are padding in an evaluation
+    uint64_t step = 0;  // selects the draws of dropout
     // If not empty, receives the scores from which the loss is computed: [batch, classes].
     std::span<float> scores = {};
-    // With Options::pixels, instead of `images`: [batch, C, H, W], and [batch].
+    // With Options::pixels, in place of `images`: [batch, C, H, W], and [batch].
     std::span<const uint8_t> bytes = {};
     std::span<const kernels::PixelDraws> draws = {};
   };
-  // Copies the images and reads the parameters anew. Returns the mean loss of the samples that
-  // count (training uses all), and adds the sums to *score unless it is nullptr. Calls `need(p)`,
-  // if set, on this thread: p from 0 to the last, a layer's weight and bias one after the other.
-  // The result of a pass that it ended is unspecified.
+  // Copies the images, reads the parameters again, and returns the mean loss of the valid samples
+  // (in training, all). Adds the sums to *score unless it is nullptr. Calls `need(p)`, if set, on
+  // this thread: p from 0 to the last, a layer's weight before its bias. If `need` ended the pass,
+  // the result is unspecified.
   virtual double Forward(const Feed& feed, Score* score, const Need& need = nullptr) = 0;
-  // d(mean loss)/d(parameters) into the gradients arena. `ready(p)` is called, on this thread, when
-  // the gradient of parameter p (index in the table) is final: p falls from the last to 0, each
-  // layer's bias before its weight. REQUIRES a Forward just before and the parameters unchanged
-  // since: layers read them again.
+  // Computes d(mean loss)/d(parameters) into the gradients arena. Calls `ready(p)`, on this thread,
+  // when the gradient of parameter p (index in the table) is final: p falls from the last to 0,
+  // each layer's bias before its weight. REQUIRES a Forward just before and the parameters
+  // unchanged since: layers read them again.
   virtual void Backward(const std::function<void(uint32_t p)>& ready) = 0;
-  // Announces the feed of the next Forward, as bytes: a device fetches it while it works on this
-  // one. It must not change until that Forward has returned, or until Unstage. For a training net,
-  // between Forward and Backward. Does nothing on other backends.
+  // Announces the feed of the next Forward, as bytes: a device uploads it while it works on the
+  // current one. It must not change until that Forward has returned, or until Unstage. For a
+  // training net, between Forward and Backward. Does nothing on other backends.
   virtual void Stage(const Feed& /*next*/) {}
-  virtual void Unstage() {}  // the next Forward gets another feed, or there is none
+  virtual void Unstage() {}  // the next Forward gets another feed, or does not come
   // Page-locks the range until the returned handle is dropped, so that a device copies it faster
-  // and beside its work. Any thread.
+  // and in parallel to other work. Any thread.
   virtual std::shared_ptr<void> Pin(const void* /*begin*/, size_t /*bytes*/) const {
     return nullptr;
   }
-  // The first error of the device, if there was one: all results since are unspecified, and
-  // Backward has not called `ready` since.
+  // The first error of the device, if any: all results since then are unspecified, and Backward has
+  // not called `ready` since.
   virtual Status status() const { return Ok(); }
 };
 

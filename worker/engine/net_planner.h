@@ -18,12 +18,12 @@ class NetPlanner {
   struct Backend {
     std::function<std::unique_ptr<Layer>(const LayerSpec& spec)> make;
     std::function<Value(const Value& a, const Value& b)> add;
-    // Called with the planner's current place, for messages.
-    std::function<void(const std::string& where)> at = [](const std::string&) {};
+    // Called with the layer being planned, for messages.
+    std::function<void(const std::string& where)> begin_layer = [](const std::string&) {};
     // Called with the scores after the forward pass is planned.
-    std::function<void(const Value& scores)> see = [](const Value&) {};
+    std::function<void(const Value& scores)> with_scores = [](const Value&) {};
   };
-  // `program` already has the step that makes `data`.
+  // REQUIRES that `program` already has the step that makes `data`.
   NetPlanner(Program* program, const Backend& backend, const Value& data)
       : program_(*program), backend_(backend) {
     values_["data"] = data;
@@ -32,7 +32,7 @@ class NetPlanner {
   // Appends all steps; the layers are not needed afterwards. Returns the last layer's output.
   Value Plan(const std::vector<PlannedLayer>& layers) {
     for (const PlannedLayer& layer : layers) Forward(layer);
-    backend_.see(values_.at(layers.back().makes));
+    backend_.with_scores(values_.at(layers.back().makes));
     program_.EndForward();
     if (layers.front().spec.training) {
       for (size_t i = layers.size(); i-- > 0;) Backward(layers[i], running_[i].get());
@@ -42,21 +42,22 @@ class NetPlanner {
 
  private:
   void Forward(const PlannedLayer& layer) {
-    backend_.at("layer \"" + layer.spec.def->name() + "\"");
+    backend_.begin_layer("layer \"" + layer.spec.def->name() + "\"");
     bool& trained = trained_[layer.makes] = !layer.spec.parameters.empty();
     std::vector<Value> inputs;
     for (const std::string& tensor : layer.reads) {
       inputs.push_back(values_.at(tensor));
       trained |= trained_[tensor];
     }
-    for (const ParameterPlace& parameter : layer.spec.parameters) program_.Reads(parameter.index);
+    for (const ParameterArrays& parameter : layer.spec.parameters)
+      program_.MarkRead(parameter.index);
     running_.push_back(backend_.make(layer.spec));
     values_[layer.makes] = running_.back()->Forward(&program_, inputs);
   }
 
   void Backward(const PlannedLayer& layer, Layer* running) {
     if (!trained_[layer.makes]) return;
-    backend_.at("the backward pass of layer \"" + layer.spec.def->name() + "\"");
+    backend_.begin_layer("the backward pass of layer \"" + layer.spec.def->name() + "\"");
     std::vector<bool> wanted;
     for (const std::string& tensor : layer.reads) wanted.push_back(trained_[tensor]);
     const std::vector<Value> inputs = running->Backward(&program_, gradients_[layer.makes], wanted);
@@ -64,11 +65,11 @@ class NetPlanner {
       if (wanted[k]) AddGradient(layer.reads[k], inputs[k]);
     }
     for (size_t p = layer.spec.parameters.size(); p-- > 0;)
-      program_.Ready(layer.spec.parameters[p].index);
+      program_.MarkReady(layer.spec.parameters[p].index);
   }
 
-  // A tensor's gradient is the sum of what its readers return; their backward steps all precede its
-  // maker's.
+  // A tensor's gradient is the sum of those that its readers return; the readers' backward steps
+  // all precede its maker's.
   void AddGradient(const std::string& tensor, const Value& gradient) {
     const auto [found, first] = gradients_.try_emplace(tensor, gradient);
     if (!first) found->second = backend_.add(found->second, gradient);

@@ -8,8 +8,8 @@ namespace tern::engine {
 
 namespace {
 
-// How many scores come before the label's; of equal ones the first is before.
-uint32_t PlaceOf(const float* x, uint32_t classes, uint32_t label) {
+// How many scores rank above the label's; of equal scores the first class ranks higher.
+uint32_t RankOfLabel(const float* x, uint32_t classes, uint32_t label) {
   uint32_t before = 0;
   for (uint32_t c = 0; c < classes; ++c)
     before += x[c] > x[label] || (x[c] == x[label] && c < label);
@@ -33,7 +33,7 @@ SoftmaxSums SoftmaxLoss(const float* scores, std::span<const uint32_t> labels, u
       linear += x[c] - largest;
     }
     sums.loss += std::log(sum) - at_label * (x[labels[n]] - largest) - spread * linear;
-    const uint32_t place = PlaceOf(x, classes, labels[n]);
+    const uint32_t place = RankOfLabel(x, classes, labels[n]);
     sums.correct += place == 0;
     sums.among_five += place < 5;
     if (gradient == nullptr) continue;

@@ -9,12 +9,12 @@ namespace {
 
 using Shapes = std::map<std::string, models::ImageDims>;
 
-// oneDNN and cuDNN count elements of a tensor in int.
+// oneDNN and cuDNN index the elements of a tensor by int.
 constexpr uint64_t kMaxElements = (uint64_t{1} << 31) - 1;
 
 Status Bad(const std::string& message) { return Status(Code::kBadJob, message); }
 
-// Whether a layer of that kind applies a ReLU behind it itself, on every backend.
+// Whether every backend can fuse a following ReLU into a layer of that kind.
 bool AppliesRelu(pb::LayerDef::KindCase kind) {
   return kind == pb::LayerDef::kConv || kind == pb::LayerDef::kDense ||
          kind == pb::LayerDef::kBatchNorm || kind == pb::LayerDef::kAdd;
@@ -25,31 +25,32 @@ Status CheckBatch(const Shapes& shapes, uint32_t batch) {
   for (const auto& [name, dims] : shapes) {
     if (models::Elements(dims) <= kMaxElements / batch) continue;
     return Bad("tensor \"" + name + "\" has more than 2^31 elements at a batch of " +
-               std::to_string(batch) + "; take a smaller batch a worker");
+               std::to_string(batch) + "; take a smaller batch per worker");
   }
   return Ok();
 }
 
-// Hands out the places of parameters and statistics, layer by layer.
-class Places {
+// Assigns parameters and statistics to layers, in order.
+class ArenaCursor {
  public:
-  Places(const models::ParameterTable& table, const Net::Arenas& arenas)
+  ArenaCursor(const models::ParameterTable& table, const Net::Arenas& arenas)
       : table_(table), arenas_(arenas) {}
 
   void Fill(const std::string& layer, LayerSpec* spec) {
     while (parameter_ < table_.parameters.size() &&
-           IsOf(layer, table_.parameters[parameter_].name)) {
+           BelongsTo(layer, table_.parameters[parameter_].name)) {
       const uint64_t at = table_.parameters[parameter_].offset;
       spec->parameters.push_back({parameter_++, const_cast<float*>(arenas_.parameters) + at,
                                   spec->training ? arenas_.gradients + at : nullptr});
     }
-    while (statistic_ < table_.statistics.size() && IsOf(layer, table_.statistics[statistic_].name))
+    while (statistic_ < table_.statistics.size() &&
+           BelongsTo(layer, table_.statistics[statistic_].name))
       spec->statistics.push_back(arenas_.statistics + table_.statistics[statistic_++].offset);
   }
 
  private:
-  // A layer's own name may have dots in it.
-  static bool IsOf(const std::string& layer, const std::string& name) {
+  // A layer's own name may contain dots.
+  static bool BelongsTo(const std::string& layer, const std::string& name) {
     return name.substr(0, name.rfind('.')) == layer;
   }
 
@@ -61,8 +62,8 @@ class Places {
 class LayerPlanner {
  public:
   LayerPlanner(const pb::NetDef& def, const Net::Options& options, const Shapes& shapes,
-               Places places, HasLayer has_layer)
-      : def_(def), options_(options), shapes_(shapes), places_(places), has_layer_(has_layer) {
+               ArenaCursor cursor, HasLayer has_layer)
+      : def_(def), options_(options), shapes_(shapes), cursor_(cursor), has_layer_(has_layer) {
     for (const pb::LayerDef& layer : def.layers())
       for (const std::string& input : layer.inputs()) ++readers_[input];
   }
@@ -78,8 +79,8 @@ class LayerPlanner {
   }
 
  private:
-  // The layer that makes a tensor which only one other reads; nullptr: there is none such.
-  PlannedLayer* OnlyMaker(const std::string& tensor) {
+  // The layer that makes a tensor with a single reader; nullptr otherwise.
+  PlannedLayer* MakerIfReadOnce(const std::string& tensor) {
     if (readers_.at(tensor) > 1) return nullptr;
     const auto maker = std::find_if(layers_.begin(), layers_.end(),
                                     [&](const PlannedLayer& l) { return l.makes == tensor; });
@@ -88,7 +89,7 @@ class LayerPlanner {
 
   bool FoldsRelu(const pb::LayerDef& layer) {
     if (!layer.has_relu() || layer.relu().has_max()) return false;
-    PlannedLayer* maker = OnlyMaker(layer.inputs(0));
+    PlannedLayer* maker = MakerIfReadOnce(layer.inputs(0));
     if (maker == nullptr || maker->spec.relu) return false;
     if (!AppliesRelu(maker->spec.def->kind_case())) return false;
     maker->spec.relu = true;
@@ -96,13 +97,14 @@ class LayerPlanner {
     return true;
   }
 
-  // A sum of two, the later of which is a batch norm's output: that layer adds the other.
+  // A sum of two inputs, the later of which is a batch norm's output: the batch norm layer also
+  // adds the other input.
   bool FoldsAdd(const pb::LayerDef& layer) {
     if (!layer.has_add() || layer.inputs_size() != 2) return false;
     PlannedLayer* maker = nullptr;
     std::string other;
     for (int i : {0, 1}) {
-      PlannedLayer* one = OnlyMaker(layer.inputs(i));
+      PlannedLayer* one = MakerIfReadOnce(layer.inputs(i));
       if (one == nullptr || one < maker) continue;
       maker = one;
       other = layer.inputs(1 - i);
@@ -129,7 +131,7 @@ class LayerPlanner {
     spec.training = options_.training;
     spec.output = shapes_.at(layer.output());
     spec.noise = {.seed = options_.seed,
-                  .stream = kernels::Stream::kDropout,
+                  .stream = kernels::NoiseStream::kDropout,
                   .rank = options_.rank,
                   .tensor = number};
     planned.makes = layer.output();
@@ -139,15 +141,15 @@ class LayerPlanner {
       planned.reads.push_back(input);
       spec.inputs.push_back(shape->second);
     }
-    places_.Fill(layer.name(), &spec);
+    cursor_.Fill(layer.name(), &spec);
   }
 
   const pb::NetDef& def_;
   const Net::Options& options_;
   const Shapes& shapes_;
-  Places places_;
+  ArenaCursor cursor_;
   const HasLayer has_layer_;
-  std::map<std::string, int> readers_;  // of a tensor
+  std::map<std::string, int> readers_;  // number of readers, by tensor
   std::vector<PlannedLayer> layers_;
 };
 
@@ -160,7 +162,7 @@ Result<std::vector<PlannedLayer>> PlanLayers(const pb::NetDef& def, const Net::O
   const auto table = models::MakeParameterTable(def);
   if (!table.ok()) return table.status();
   TERN_RETURN_IF_ERROR(CheckBatch(*shapes, options.batch));
-  return LayerPlanner(def, options, *shapes, Places(*table, arenas), has_layer).Plan();
+  return LayerPlanner(def, options, *shapes, ArenaCursor(*table, arenas), has_layer).Plan();
 }
 
 }  // namespace tern::engine

@@ -1,5 +1,5 @@
-// NetDef -> the layers that the engine runs: with shapes and places of parameters, and with a ReLU
-// folded into the layer before it that applies it. Internal to the engine.
+// Turns a NetDef into the layers that the engine runs: with shapes and parameter addresses, and
+// with a ReLU fused into the layer before it where possible. Internal to the engine.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@ namespace tern::engine {
 
 struct PlannedLayer {
   LayerSpec spec;
-  std::vector<std::string> reads;  // tensors, without "label"
+  std::vector<std::string> reads;  // tensor names, without "label"
   std::string makes;
 };
 
-// Whether the backend has a layer of that kind.
+// Whether the backend supports layers of that kind.
 using HasLayer = bool (*)(pb::LayerDef::KindCase kind);
 
 // REQUIRES a completed net, which outlives the layers.

@@ -17,8 +17,9 @@ namespace tern::tensorboard {
 
 class EventFile {
  public:
-  // Creates FOLDER/events.out.tfevents.SECONDS.tern, with seconds since 1970 that no file there
-  // uses yet, and queues its first event. Creates the folder. kCannotWrite if that fails.
+  // Creates FOLDER/events.out.tfevents.SECONDS.tern and queues its first event. SECONDS are seconds
+  // since 1970, increased until no such file exists. Creates the folder. kCannotWrite if that
+  // fails.
   static Result<EventFile> Make(const std::string& folder);
   ~EventFile() { Close(); }
   EventFile(EventFile&& other) noexcept;
@@ -28,7 +29,7 @@ class EventFile {
   bool is_open() const { return fd_ >= 0; }
   // Queues an event for the next Flush.
   void Add(const pb::Event& event);
-  // Writes what was added, whole records at a time, so a killed process leaves a readable file.
+  // Writes the queued events, whole records at a time, so a killed process leaves a readable file.
   // kCannotWrite if that fails; then the file is closed, and later events are dropped.
   Status Flush();
 

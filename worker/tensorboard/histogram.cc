@@ -10,35 +10,36 @@
 namespace tern::tensorboard {
 namespace {
 
-// Of magnitudes: bucket k is [limits[k - 1], limits[k]), the first begins at 0.
+// Buckets of magnitudes: bucket k is [limits[k - 1], limits[k]); the first begins at 0.
 struct Buckets {
-  // The upper bits of a float: between two of them lies one limit at most.
+  // Floats that share these upper bits form a cell; at most one limit lies inside a cell.
   static constexpr int kShift = 16;
 
   Buckets() {
     for (double limit = 1e-12; limit < 1e20; limit *= 1.1) limits.push_back(limit);
     limits.push_back(std::numeric_limits<double>::max());
-    for (uint32_t cell = 0; cell < first.size(); ++cell) {
+    for (uint32_t cell = 0; cell < first_bucket.size(); ++cell) {
       const double begin = std::bit_cast<float>(cell << kShift);
       const auto above = std::upper_bound(limits.begin(), limits.end() - 1, begin);
-      first[cell] = static_cast<uint16_t>(above - limits.begin());
+      first_bucket[cell] = static_cast<uint16_t>(above - limits.begin());
     }
   }
   size_t Of(float magnitude) const {
-    const size_t bucket = first[std::bit_cast<uint32_t>(magnitude) >> kShift];
+    const size_t bucket = first_bucket[std::bit_cast<uint32_t>(magnitude) >> kShift];
     return std::min(bucket + (magnitude >= limits[bucket] ? 1 : 0), limits.size() - 1);
   }
 
   std::vector<double> limits;
-  std::vector<uint16_t> first = std::vector<uint16_t>(1 << 15);  // of the cell's smallest float
+  // Per cell: the bucket of its smallest float.
+  std::vector<uint16_t> first_bucket = std::vector<uint16_t>(1 << 15);
 };
 
-class Proto {
+class BucketList {
  public:
-  explicit Proto(pb::HistogramProto* out) : out_(*out) {}
+  explicit BucketList(pb::HistogramProto* out) : out_(*out) {}
 
-  // The next bucket, in rising order. Of those without a value before the first, none is wanted but
-  // the last, where the first begins.
+  // Appends the next bucket, in ascending order. Of the empty buckets before the first value
+  // only the last is kept, because its limit is where the first one begins.
   void Add(double limit, uint64_t count) {
     const int last = out_.bucket_size() - 1;
     if (count == 0 && last >= 0 && out_.bucket(last) == 0) {
@@ -79,10 +80,10 @@ pb::HistogramProto HistogramOf(std::span<const float> values) {
   histogram.set_num(static_cast<double>(values.size()));
   histogram.set_sum(sum);
   histogram.set_sum_squares(sum_squares);
-  Proto proto(&histogram);
-  for (size_t k = n; k-- > 0;) proto.Add(k == 0 ? 0. : -buckets.limits[k - 1], negative[k]);
-  for (size_t k = 0; k < n; ++k) proto.Add(buckets.limits[k], positive[k]);
-  proto.TrimEnd();
+  BucketList list(&histogram);
+  for (size_t k = n; k-- > 0;) list.Add(k == 0 ? 0. : -buckets.limits[k - 1], negative[k]);
+  for (size_t k = 0; k < n; ++k) list.Add(buckets.limits[k], positive[k]);
+  list.TrimEnd();
   return histogram;
 }
 

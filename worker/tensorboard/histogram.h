@@ -1,6 +1,6 @@
-// Histograms as TensorBoard shows them, with its usual buckets, whose limits grow by a factor of
-// 1.1 from 1e-12 on either side of 0. The few distinct values of ternary codes fall into a narrow
-// bucket each.
+// Histograms for TensorBoard, with its usual buckets, whose limits grow by a factor of 1.1 from
+// 1e-12 on either side of 0. Each of the few distinct values of ternary codes falls into a narrow
+// bucket.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 namespace tern::tensorboard {
 
 // REQUIRES finite values. Zeros go into the bucket of the smallest positive numbers; neighbouring
-// empty buckets are merged. Empty for no values.
+// empty buckets are merged. Empty if there are no values.
 pb::HistogramProto HistogramOf(std::span<const float> values);
 
 }  // namespace tern::tensorboard

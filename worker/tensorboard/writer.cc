@@ -12,12 +12,12 @@ namespace tern::tensorboard {
 namespace {
 
 constexpr Time kFlushEvery = std::chrono::seconds(1);
-constexpr size_t kMostEvents = 65536;
+constexpr size_t kMaxQueuedEvents = 65536;
 
 }  // namespace
 
-Writer::Writer(EventFile file, size_t room)
-    : file_(std::move(file)), events_(kMostEvents), later_(room) {
+Writer::Writer(EventFile file, size_t max_pending)
+    : file_(std::move(file)), events_(kMaxQueuedEvents), later_(max_pending) {
   thread_ = Thread("tensorboard", [this] { Run(); });
 }
 
@@ -30,7 +30,7 @@ void Writer::Add(pb::Event event) { events_.TryPush(event); }
 
 void Writer::AddLater(std::function<void(pb::Event*)> make) { later_.Push(std::move(make)); }
 
-// Nobody waits for events_, so that telling an event wakes no thread.
+// No thread waits on events_, so adding an event wakes no thread; Run polls it.
 void Writer::Run() {
   while (!later_.drained()) {
     const auto make = later_.Pop(Now() + kFlushEvery);

@@ -1,5 +1,5 @@
-// The thread that writes an event file: events are in the file a second after they were added. If
-// the file cannot be written, the log says so once.
+// The thread that writes an event file: an event is in the file within a second of its addition. If
+// the file cannot be written, this is logged once.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ namespace tern::tensorboard {
 
 class Writer {
  public:
-  // `room`: how many calls of AddLater may wait for the thread.
-  Writer(EventFile file, size_t room);
-  ~Writer();  // writes all that was added, and joins
+  // `max_pending`: how many calls of AddLater may wait for the thread.
+  Writer(EventFile file, size_t max_pending);
+  ~Writer();  // writes all queued events, and joins
 
-  // Any thread; never waits. If a file system hangs so long that 65536 events wait, further ones
+  // Any thread; never blocks. If a file system hangs so long that 65536 events wait, further ones
   // are dropped.
   void Add(pb::Event event);
-  // `make` fills in an event, on the writer's thread. Waits while `room` calls wait already.
+  // `make` fills in an event, on the writer's thread. Blocks while `max_pending` calls are waiting.
   void AddLater(std::function<void(pb::Event* event)> make);
 
  private:
@@ -30,7 +30,7 @@ class Writer {
   EventFile file_;
   Channel<pb::Event> events_;
   Channel<std::function<void(pb::Event*)>> later_;
-  Thread thread_;  // last: it uses all of the above
+  Thread thread_;  // last, because it uses the members above
 };
 
 }  // namespace tern::tensorboard

@@ -103,7 +103,7 @@ class DelayCompensated : public Asynchronous {
   }
 
   void AddState(SavedState* state) override {
-    for (const update::Optimizer::Slot& slot : compensation_.Slots())
+    for (const update::Optimizer::StateArray& slot : compensation_.StateArrays())
       state->arrays.push_back({Cat("compensation.", slot.name), slot.values});
   }
 

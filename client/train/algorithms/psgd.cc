@@ -18,7 +18,7 @@ class Psgd : public LocalSteps {
   explicit Psgd(const Context& context)
       : LocalSteps(context), at_sync_(c_.setup.job.train().psgd().at_sync()) {
     if (at_sync_ != pb::OptimizerState::average) return;
-    for (const update::Optimizer::Slot& slot : c_.replica.optimizer().Slots())
+    for (const update::Optimizer::StateArray& slot : c_.replica.optimizer().StateArrays())
       slots_.push_back(slot.values);
   }
 

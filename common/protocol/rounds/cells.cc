@@ -103,7 +103,7 @@ class ChunkSum : public CellSum {
       : chunk_(chunk), max_(chunk.scalers, 0.f) {
     codec::Recode recode;
     recode.noise.seed = plan.seed;
-    recode.noise.stream = kernels::Stream::kServerCodes;
+    recode.noise.stream = kernels::NoiseStream::kServerCodes;
     recode.noise.round = round;
     for (size_t i = 0; i < chunk.segments.size(); ++i) {
       recode.memory = memories[i].get();
@@ -119,7 +119,7 @@ class ChunkSum : public CellSum {
     rest = rest.subspan(max_.size() * sizeof(float));
     for (size_t i = 0; i < sums_.size(); ++i) {
       const Bytes part = payload.Slice(payload.size() - rest.size(), rest.size());
-      Result<size_t> used = sums_[i]->Take(static_cast<int>(rank), part);
+      Result<size_t> used = sums_[i]->AddRetained(static_cast<int>(rank), part);
       if (!used.ok())
         return used.status().Within("tensor " + std::to_string(chunk_.segments[i].tensor));
       rest = rest.subspan(*used);
@@ -222,7 +222,7 @@ Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payl
     const Result<size_t> size =
         plan.central
             ? plan.pull_codec->DecodeAloneTo(rest, segment, [](uint64_t, std::span<const float>) {})
-            : plan.codec_of[segment.tensor]->SumPart(rest, segment, static_cast<int>(contributors));
+            : plan.codec_of[segment.tensor]->SumSize(rest, segment, static_cast<int>(contributors));
     if (!size.ok()) return size.status().Within("tensor " + std::to_string(segment.tensor));
     rest = rest.subspan(*size);
   }

@@ -296,16 +296,16 @@ class ByteCompute : public worker::BatchCompute {
   }
   void Backward(const std::function<void(uint32_t)>& ready) override { inner_->Backward(ready); }
   bool TakesBytes() const override { return true; }
-  data::Pin PinOfBytes() const override {
+  data::Pin BytesPin() const override {
     return [this](const void*, size_t) {
       return std::shared_ptr<void>(nullptr, [this](void*) { EXPECT_EQ(let_go, 1); });
     };
   }
-  void Expect(const data::Batch* next) override {
+  void Announce(const data::Batch* next) override {
     ++expected;
     coming_ = next;
   }
-  void LetGo() override { ++let_go; }
+  void ReleaseBatches() override { ++let_go; }
 
   uint64_t expected = 0;
   int let_go = 0;

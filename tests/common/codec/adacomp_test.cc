@@ -72,7 +72,7 @@ struct Reference {
   std::vector<float> residue;
 };
 
-TEST(AdaComp, IsThePapersAlgorithm) {
+TEST(AdaComp, FollowsThePapersAlgorithm) {
   for (uint64_t bin : {1, 7, 50, 500, 5000}) {
     const auto codec = AdaComp(bin);
     const size_t n = 3017;
@@ -106,7 +106,7 @@ TEST(AdaComp, ChunksAreCutBetweenBins) {
     ASSERT_EQ(whole.Send(g, round), cut.Send(g, round, 1250));
 }
 
-TEST(AdaComp, WhatIsSavedGoesOnBitForBit) {
+TEST(AdaComp, RestoredMemoryContinuesBitForBit) {
   const auto codec = AdaComp(50);
   Sender straight(*codec, 5000), resumed(*codec, 5000);
   for (uint64_t round = 0; round < 10; ++round) {
@@ -117,11 +117,11 @@ TEST(AdaComp, WhatIsSavedGoesOnBitForBit) {
     ASSERT_EQ(resumed.Send(g, round), sent);
   }
   ASSERT_NE(straight.Saved("residual"), std::vector<float>(5000));
-  straight.memory().Forget();
+  straight.memory().Reset();
   EXPECT_EQ(straight.Saved("residual"), std::vector<float>(5000));
 }
 
-TEST(AdaComp, AGradientThatIsNotFiniteShows) {
+TEST(AdaComp, NonFiniteGradientsAreVisible) {
   for (float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
     std::vector<float> g = SomeGradient(100, 1);
     g[50] = bad;
@@ -140,7 +140,7 @@ TEST(AdaComp, SendsFewOfLargeBins) {
   EXPECT_LT(8 * static_cast<double>(worker.code().size()) / static_cast<double>(n), 0.32);
 }
 
-TEST(AdaComp, RefusesBinsOfNothing) {
+TEST(AdaComp, RefusesEmptyBins) {
   Options options;
   options.adacomp.bin = 0;
   ExpectRefused("adacomp", options, "exchange.adacomp.bin");

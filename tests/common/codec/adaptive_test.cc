@@ -44,9 +44,9 @@ Prepared PrepareOf(const Codec& codec, const std::vector<float>& g) {
   return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g, {});
 }
 
-TEST(Adaptive, SendsAShareOfEitherSignAsItsMean) {
+TEST(Adaptive, SendsAShareOfEachSignAsItsMean) {
   const auto codec = Adaptive(0.5);
-  // 4 positive, 3 negative, 1 zero: the 2 largest of either.
+  // 4 positive, 3 negative, 1 zero: the 2 largest of each sign are sent
   const std::vector<float> g = {1, -8, 4, 0, 2, -1, 3, -4};
   EXPECT_EQ(Mean(*codec, MakeRound(*codec, {g})),
             (std::vector<float>{0, -6, 3.5, 0, 0, 0, 3.5, -6}));
@@ -57,7 +57,7 @@ TEST(Adaptive, SendsAShareOfEitherSignAsItsMean) {
   EXPECT_EQ(prepared.low_value, -6);
 }
 
-TEST(Adaptive, WhatThereIsNoneOfIsNotSent) {
+TEST(Adaptive, SendsNothingOfAnAbsentSign) {
   const auto codec = Adaptive(1);
   for (float sign : {1.f, -1.f}) {
     std::vector<float> g = {1, 2, 0, 3};
@@ -67,14 +67,14 @@ TEST(Adaptive, WhatThereIsNoneOfIsNotSent) {
   }
 }
 
-TEST(Adaptive, EqualsAreSentTogether) {
+TEST(Adaptive, EqualValuesAreSentTogether) {
   const std::vector<float> g = {1, 1, 1, 1, 0.5};
   EXPECT_EQ(Mean(*Adaptive(0.2), MakeRound(*Adaptive(0.2), {g})),
             (std::vector<float>{1, 1, 1, 1, 0}));
 }
 
-// From the paper's description, in double and by sorting.
-TEST(Adaptive, IsThePapersWithErrorFeedback) {
+// An implementation from the paper's description, in double and by sorting.
+TEST(Adaptive, FollowsThePaperWithErrorFeedback) {
   const double share = 0.05;
   const auto codec = Adaptive(share);
   const size_t n = 4000;
@@ -115,8 +115,8 @@ TEST(Adaptive, IsThePapersWithErrorFeedback) {
   EXPECT_EQ(resumed.Send(residual, 20), worker.Send(residual, 20));
 }
 
-// Two percent of a gradient: 8.5 bits for each of them.
-TEST(Adaptive, CostsTheEntropyOfThePlacesAndABit) {
+// Sends two percent of a gradient, at 8.5 bits per sent element.
+TEST(Adaptive, SizeIsEntropyOfPositionsPlusOneBit) {
   const size_t n = 1 << 18;
   const auto codec = Adaptive(0.02);
   Sender worker(*codec, n);
@@ -126,7 +126,7 @@ TEST(Adaptive, CostsTheEntropyOfThePlacesAndABit) {
   EXPECT_GT(bits, 0.02 * 0.94 * 8);
 }
 
-TEST(Adaptive, RefusesAShareThatIsNone) {
+TEST(Adaptive, RefusesInvalidShares) {
   for (double bad : {0.0, -0.5, 1.01, std::nan("")}) {
     Options options;
     options.adaptive.share = bad;

@@ -99,7 +99,7 @@ class SumNotDivided : public Wrapper {
   }
 };
 
-// Codes with the noise of another place: of rank 0, of round 0, or of a tensor's first elements.
+// Codes with the noise of rank 0, of round 0, or of a tensor's first elements.
 class NoiseFromElsewhere : public Wrapper {
  public:
   NoiseFromElsewhere(std::unique_ptr<Codec> inner, Mutant which)
@@ -139,7 +139,7 @@ std::unique_ptr<Codec> Break(std::unique_ptr<Codec> codec, Mutant mutant) {
     case Mutant::kTensorLeftOut:
     case Mutant::kWeightDecayMissing:
     case Mutant::kMomentumMissing:
-      break;  // not in the codec
+      break;  // this fault is not in the codec
   }
   return codec;
 }

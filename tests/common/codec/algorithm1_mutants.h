@@ -1,5 +1,4 @@
-// Broken parts for the trace of Algorithm 1: each mutant is a fault that training on MNIST would
-// not show.
+// Mutants for the traces of Algorithm 1: each has a fault that training on MNIST would not reveal.
 #pragma once
 
 #include <string>
@@ -10,7 +9,7 @@ namespace tern::codec {
 
 enum class Mutant {
   kServerIgnoresAWorker,
-  kTruncatedNoise,  // 4 bits decide
+  kTruncatedNoise,  // only 4 bits decide
   kNoClipping,
   kScalerNotShared,
   kSignSwapped,  // one sign of one worker in every payload
@@ -24,10 +23,10 @@ enum class Mutant {
 };
 
 std::string NameOf(Mutant mutant);
-// Sound parts with that one fault.
+// Correct parts, except for that one fault.
 Parts BrokenParts(const Problem& problem, Mutant mutant);
 
-// `inner` with its noise cut to 4 bits.
+// `inner` with its noise truncated to 4 bits.
 std::unique_ptr<Codec> WithTruncatedNoise(std::unique_ptr<Codec> inner);
 // `inner` with every worker drawing rank 0's noise.
 std::unique_ptr<Codec> WithNoiseOfOneRank(std::unique_ptr<Codec> inner);

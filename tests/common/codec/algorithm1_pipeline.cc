@@ -84,7 +84,7 @@ void Pipeline::ExchangeSegment(uint64_t step, const Segment& segment,
   const auto sum = parts_.codec->NewAccumulator(segment, workers);
   for (int arrival = 0; arrival < workers; ++arrival) {
     const int i =
-        static_cast<int>((arrival + step) % workers);  // somebody else comes first each time
+        static_cast<int>((arrival + step) % workers);  // another worker arrives first each time
     kernels::NoiseKey noise;
     noise.seed = parts_.problem.seed;
     noise.rank = static_cast<uint16_t>(i);
@@ -134,7 +134,7 @@ std::vector<std::vector<Pushed>> Pipeline::Step(uint64_t step) {
   std::vector<std::vector<Pushed>> all(replicas_.size(),
                                        std::vector<Pushed>(parts_.problem.sizes.size()));
   const auto rate = static_cast<float>(schedule_.Rate(step));
-  std::vector<size_t> first(1);  // of each tensor in the arena
+  std::vector<size_t> first(1);  // index of each tensor's first element in the arena
   for (size_t size : parts_.problem.sizes) first.push_back(first.back() + size);
   for (uint32_t tensor : parts_.exchanged) {
     Tensors<float> means;

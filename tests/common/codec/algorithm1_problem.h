@@ -1,5 +1,5 @@
 // A small training problem with gradients in closed form, for traces of TernGrad's Algorithm 1:
-// every worker minimizes a quadratic and sees its gradient with noise of its own. All of it is a
+// every worker minimizes a quadratic and gets its gradient with noise of its own. Everything is a
 // function of the seed.
 #pragma once
 
@@ -17,10 +17,10 @@ using Tensors = std::vector<std::vector<T>>;  // [tensor][element]
 struct Problem {
   int workers = 4;
   uint64_t steps = 25;
-  // Weights with heavy tails (so that clipping bites), a smaller tensor, a bias, a single number,
-  // and a tensor whose gradient is zero.
+  // Weights with heavy tails (so that clipping has an effect), a smaller tensor, a bias, a single
+  // number, and a tensor whose gradient is zero.
   std::vector<size_t> sizes = {1203, 310, 10, 1, 5};
-  Options options;              // clip, c, whose scaler
+  Options options;              // clip, c, and shared or own scalers
   double learning_rate = 0.02;  // falls by (1 - t / steps)^0.5
   double momentum = 0.9;
   double weight_decay = 0.02;  // of the first two tensors, added to the gradient before it is coded

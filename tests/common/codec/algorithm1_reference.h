@@ -1,6 +1,6 @@
-// Algorithm 1 of TernGrad (Wen et al. 2017) as the paper states it, in double precision, written to
-// be read. It shares nothing with the code under test but the uniform numbers (kernels::Draw32) and
-// the problem.
+// Algorithm 1 of TernGrad (Wen et al. 2017) as the paper states it, in double precision, written
+// for readability. It shares only the uniform numbers (kernels::Draw32) and the problem with the
+// code under test.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,23 @@
 
 namespace tern::codec {
 
-// What one worker makes of one tensor in one step.
+// The intermediate results of one worker for one tensor in one step.
 struct Ternarized {
   double sigma = 0;              // standard deviation of the gradient
-  double clip = 0;               // c sigma (eq. 9), infinity where the variant does not clip
+  double clip = 0;               // c sigma (eq. 9), infinity if the variant does not clip
   double own_scaler = 0;         // s_t^(i)
-  double scaler = 0;             // s_t: the maximum over the workers, or the worker's own
+  double scaler = 0;             // s_t: the maximum over the workers, or the worker's own scaler
   std::vector<double> gradient;  // g_t^(i), weight decay included
   std::vector<int8_t> codes;     // sign(g) o b (eq. 1)
-  std::vector<double> margins;   // |u - P(b = 1)|: how far each decision was from the other one
+  // |u - P(b = 1)|: the distance of each decision from the opposite one
+  std::vector<double> margins;
 };
 
 class Reference {
  public:
   explicit Reference(const Problem& problem);
 
-  // Lines 1 to 3 at the present weights: [worker][tensor].
+  // Lines 1 to 3 at the current weights: [worker][tensor].
   std::vector<std::vector<Ternarized>> Ternarize(uint64_t step) const;
   // Lines 5 to 7: the mean of the codes times their scalers, and the update with momentum.
   void Update(uint64_t step, const std::vector<std::vector<Ternarized>>& workers);

@@ -1,6 +1,6 @@
-// Traces of TernGrad's Algorithm 1: Tern's parts beside a readable reference in double precision,
-// step by step. Accuracy cannot tell a right implementation from a broken one; this can, and the
-// mutants prove that it does.
+// Traces of TernGrad's Algorithm 1: compares Tern's parts with a readable reference in double
+// precision, step by step. Accuracy does not distinguish a correct implementation from a faulty
+// one; these traces do, as the mutants prove.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,8 +15,8 @@
 namespace tern::codec {
 namespace {
 
-// A draw this close to its threshold may fall on either side of it: gradients in float differ from
-// those in double by rounding. The reference then follows what was pushed.
+// A draw this close to its threshold may fall on either side: gradients in float differ from those
+// in double by rounding. The reference then follows the pushed code.
 constexpr double kUndecided = 2e-6;
 constexpr double kScalerTolerance = 2e-6;   // relative
 constexpr double kWeightsTolerance = 1e-5;  // of the norm
@@ -24,9 +24,9 @@ constexpr double kWeightsTolerance = 1e-5;  // of the norm
 enum class Check { kNone, kScaler, kCode, kReplicas, kWeights };
 
 struct Verdict {
-  Check failed = Check::kNone;  // the first one
+  Check failed = Check::kNone;  // the first failed check
   std::string where;
-  uint64_t codes = 0;  // compared
+  uint64_t codes = 0;  // number of codes compared
   uint64_t nonzero = 0;
   uint64_t undecided = 0;
   uint64_t clipped = 0;
@@ -152,7 +152,7 @@ TEST_P(Algorithm1, FollowsTheReferenceStepByStep) {
   EXPECT_EQ(verdict.failed, Check::kNone) << verdict.where;
   EXPECT_EQ(verdict.codes, problem.steps * problem.workers * 1529);
   EXPECT_LE(verdict.undecided, 5u) << "the reference followed too much";
-  // Each part of the algorithm was at work.
+  // Each part of the algorithm had an effect.
   EXPECT_GT(verdict.nonzero, verdict.codes / 50);
   EXPECT_LT(verdict.nonzero, verdict.codes / 2);
   const bool clips = problem.options.clip == Clip::kPaper || problem.options.clip == Clip::kGrace;

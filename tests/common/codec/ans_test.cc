@@ -1,5 +1,5 @@
-// The rows of entropy-coded blocks (ans_row.h); the blocks themselves are
-// tests/kernels/codes/ans_test.cc's.
+// The rows of entropy-coded blocks (ans_row.h). tests/kernels/codes/ans_test.cc tests the blocks
+// themselves.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-// n symbols below `levels`, the low ones more often.
+// n symbols below `levels`; low ones are more frequent.
 Bytes SomeSymbols(size_t n, unsigned levels, uint64_t seed) {
   std::mt19937_64 random(seed);
   Bytes symbols(n);
@@ -37,7 +37,7 @@ Row SomeRow(size_t n, size_t block) {
   return row;
 }
 
-TEST(AnsRow, BlocksDecodeOneByOne) {
+TEST(AnsRow, BlocksDecodeIndependently) {
   for (const size_t n : {1, 99, 100, 101, 950}) {
     const Row row = SomeRow(n, 100);
     Bytes longer = row.bytes;
@@ -46,7 +46,7 @@ TEST(AnsRow, BlocksDecodeOneByOne) {
     ASSERT_TRUE(parsed.ok()) << parsed.status().message();
     EXPECT_EQ(parsed->size(), row.bytes.size());
     const kernels::AnsTable table(parsed->frequencies());
-    for (size_t begin = (n - 1) / 100 * 100 + 100; begin != 0;) {  // the last one first
+    for (size_t begin = (n - 1) / 100 * 100 + 100; begin != 0;) {  // the last block first
       begin -= 100;
       const size_t size = std::min<size_t>(100, n - begin);
       Bytes part(size);
@@ -75,7 +75,7 @@ TEST(AnsRow, AnyBlocksDecodeTogether) {
   }
 }
 
-TEST(AnsRow, NamesTheFirstThatIsNoBlock) {
+TEST(AnsRow, NamesTheFirstInvalidBlock) {
   Row row = SomeRow(800, 100);
   const Result<AnsRow> parsed = AnsRow::Parse(row.bytes, 800, 100, 9);
   const kernels::AnsTable table(parsed->frequencies());
@@ -85,7 +85,7 @@ TEST(AnsRow, NamesTheFirstThatIsNoBlock) {
   Bytes symbols(800);
   for (const size_t bad : {1, 3, 5, 6}) {
     const Row before = row;
-    const uint32_t end = ends[bad] - 2;  // its last word is the next one's first
+    const uint32_t end = ends[bad] - 2;  // moves the block's last word to the next block
     std::memcpy(end_of(bad), &end, sizeof end);
     const Result<AnsRow> cut = AnsRow::Parse(row.bytes, 800, 100, 9);
     ASSERT_TRUE(cut.ok());
@@ -100,8 +100,8 @@ TEST(AnsRow, NamesTheFirstThatIsNoBlock) {
   }
 }
 
-// u8 3, u8 8, 5 frequencies, 4 ends of blocks, blocks.
-TEST(AnsRow, TablesAndSizesThatCannotBeAreRefused) {
+// Layout: u8 3, u8 8, 5 frequencies, 4 ends of blocks, blocks.
+TEST(AnsRow, InvalidTablesAndSizesAreRefused) {
   const Row row = SomeRow(400, 100);
   ASSERT_EQ(row.bytes[0], 3);
   ASSERT_EQ(row.bytes[1], 8);
@@ -115,10 +115,10 @@ TEST(AnsRow, TablesAndSizesThatCannotBeAreRefused) {
   };
   EXPECT_EQ(code(row.bytes, 9), Code::kOk);
   EXPECT_EQ(code(row.bytes, 8), Code::kMismatch);
-  EXPECT_EQ(with(0, 9), Code::kMismatch);     // first above last
-  EXPECT_EQ(with(3, 0x10), Code::kMismatch);  // 4096 slots and more
+  EXPECT_EQ(with(0, 9), Code::kMismatch);     // first symbol above the last
+  EXPECT_EQ(with(3, 0x10), Code::kMismatch);  // frequencies of 4096 slots or more
   Bytes none = row.bytes;
-  none[2] = none[3] = 0;  // the first does not occur
+  none[2] = none[3] = 0;  // the first symbol has no slots
   EXPECT_EQ(code(none, 9), Code::kMismatch);
   EXPECT_EQ(with(27, 0x7F), Code::kMismatch);  // ends beyond the bytes
   for (size_t size = 0; size < row.bytes.size(); ++size) {
@@ -126,7 +126,7 @@ TEST(AnsRow, TablesAndSizesThatCannotBeAreRefused) {
   }
 }
 
-TEST(AnsRow, BlocksThatEndBeforeTheyBeginOrBeyondTheRowAreRefused) {
+TEST(AnsRow, BlocksWithInvalidEndsAreRefused) {
   Row row = SomeRow(400, 100);
   for (const uint32_t end : {0u, 1u, 0x10000u, 0xFFFFFFFFu}) {
     Bytes bytes = row.bytes;

@@ -8,7 +8,7 @@
 namespace tern::codec {
 namespace {
 
-TEST(BitPack, EveryWidthAtEveryPlaceComesBack) {
+TEST(BitPack, EveryWidthRoundTripsAtEveryOffset) {
   std::mt19937 random(5);
   for (int width = 0; width <= kMaxPackedBits; ++width) {
     std::vector<uint32_t> values(71);

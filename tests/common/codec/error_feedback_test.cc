@@ -20,7 +20,8 @@ std::unique_ptr<Codec> Fp16WithFeedback() {
   return std::move(*made);
 }
 
-// What one worker sends of g: the decoded code of a whole tensor, `memory` being its own.
+// The values that receivers decode from one worker's code of a whole tensor g; `memory` is the
+// worker's.
 std::vector<float> Send(const Codec& codec, const std::vector<float>& g, Memory* memory) {
   std::vector<float> v(g.size()), sent(g.size());
   memory->Compensate(0, g, v);
@@ -29,7 +30,7 @@ std::vector<float> Send(const Codec& codec, const std::vector<float>& g, Memory*
   codec.Encode(v.data(), segment, codec.Prepare(kernels::ComputeStats(v.data(), v.size()), v, {}),
                {}, &code);
   EXPECT_TRUE(codec.DecodeAlone(code, segment, sent.data()).ok());
-  memory->Keep(0, v, sent);
+  memory->Update(0, v, sent);
   return sent;
 }
 
@@ -63,8 +64,8 @@ TEST(ErrorFeedback, KeepsExactlyWhatTheCodeLeftOut) {
   }
 }
 
-// A gradient too small for a half beside a large one gets through in the end.
-TEST(ErrorFeedback, SendsInTheEndWhatOneCodeCannotHold) {
+// A gradient that is too small for a half beside a large one is eventually sent.
+TEST(ErrorFeedback, EventuallySendsWhatOneCodeCannotHold) {
   const auto codec = Fp16WithFeedback();
   const auto memory = codec->NewMemory(1);
   double total = 0;
@@ -72,7 +73,7 @@ TEST(ErrorFeedback, SendsInTheEndWhatOneCodeCannotHold) {
   EXPECT_NEAR(total, 4096 * 1.0001, 0.001);
 }
 
-TEST(ErrorFeedback, IsSavedRestoredAndForgotten) {
+TEST(ErrorFeedback, IsSavedRestoredAndReset) {
   const auto codec = Fp16WithFeedback();
   const auto memory = codec->NewMemory(100), other = codec->NewMemory(100);
   Send(*codec, SomeGradient(100, 1), memory.get());
@@ -85,11 +86,11 @@ TEST(ErrorFeedback, IsSavedRestoredAndForgotten) {
   EXPECT_EQ(Send(*codec, SomeGradient(100, 2), memory.get()),
             Send(*codec, SomeGradient(100, 2), other.get()));
   EXPECT_EQ(Residual(memory.get()), Residual(other.get()));
-  memory->Forget();
+  memory->Reset();
   EXPECT_EQ(Residual(memory.get()), std::vector<float>(100));
 }
 
-TEST(ErrorFeedback, IsRefusedWhereCodesAreDrawn) {
+TEST(ErrorFeedback, IsRefusedForStochasticCodes) {
   Options options;
   options.error_feedback = true;
   const auto made = MakeCodec("ternary", options);

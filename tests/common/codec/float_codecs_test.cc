@@ -1,4 +1,4 @@
-// fp32, fp16 and bf16: the conformance suite, and what is theirs alone.
+// fp32, fp16 and bf16: the conformance suite, and tests of their own.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Bf16, CodecConformance,
 class FloatCodec : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, FloatCodec, testing::Values("fp32", "fp16", "bf16"));
 
-TEST_P(FloatCodec, WhatIsNotFiniteNeverReachesTheSum) {
+TEST_P(FloatCodec, NonFiniteValuesNeverReachTheSum) {
   const auto codec = Make(GetParam());
   const float infinity = std::numeric_limits<float>::infinity();
   for (float bad : {infinity, -infinity, std::nanf("")}) {
@@ -85,7 +85,7 @@ TEST_P(FloatCodec, WhatIsNotFiniteNeverReachesTheSum) {
   }
 }
 
-TEST_P(FloatCodec, SumsThatAreNotFiniteDoNotDecode) {
+TEST_P(FloatCodec, NonFiniteSumsDoNotDecode) {
   const auto codec = Make(GetParam());
   std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 3}, 2));
   sum[sum.size() - 1] = 0x7F;  // the last element: a NaN in fp32 and bf16, infinity or NaN in fp16
@@ -95,13 +95,13 @@ TEST_P(FloatCodec, SumsThatAreNotFiniteDoNotDecode) {
   EXPECT_EQ(codec->Decode(sum, {0, 0, 3}, 2, 0, 0, 3, mean.data()).code(), Code::kMismatch);
 }
 
-TEST_P(FloatCodec, AddsEachRankOnceAndOnlyItsOwn) {
+TEST_P(FloatCodec, AddsEachRankOnce) {
   const auto codec = Make(GetParam());
   const Round round =
       MakeRound(*codec, {SomeGradient(9, 1), SomeGradient(9, 2), SomeGradient(9, 3)});
   const auto sum = codec->NewAccumulator({0, 0, 9}, 3);
-  ASSERT_TRUE(sum->Add(2, round.payloads[2]).ok());  // parked
-  ASSERT_TRUE(sum->Add(0, round.payloads[0]).ok());  // added
+  ASSERT_TRUE(sum->Add(2, round.payloads[2]).ok());  // waits for rank 1
+  ASSERT_TRUE(sum->Add(0, round.payloads[0]).ok());  // added at once
   for (int rank : {2, 0, 3, -1}) {
     EXPECT_EQ(sum->Add(rank, round.payloads[0]).status().code(), Code::kInternal) << rank;
   }
@@ -130,7 +130,7 @@ TEST(Fp32, AddsInRankOrderAndDividesOnce) {
   EXPECT_TRUE(order_matters) << "this data cannot tell one order from another";
 }
 
-// The sum stays in single precision: two halves whose sum needs more bits are rounded after the
+// Sums are in single precision: if the sum of two halves needs more bits, it is rounded after the
 // division, not before.
 TEST(Fp16, RoundsOnceOnTheWayDown) {
   const auto codec = Make("fp16");
@@ -158,7 +158,7 @@ TEST(Bf16, KeepsTheRangeOfFloatsAndStaysFinite) {
             (std::vector<float>{0x1p100f, -0x1p-100f, -0x1.fep127f}));
 }
 
-TEST(Fp16, WhatIsTooLargeSaturatesAndStaysFinite) {
+TEST(Fp16, TooLargeValuesSaturate) {
   const auto codec = Make("fp16");
   EXPECT_EQ(Mean(*codec, MakeRound(*codec, {{1e6f, -1e30f}, {1e6f, -1e30f}})),
             (std::vector<float>{65504, -65504}));

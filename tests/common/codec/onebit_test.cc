@@ -1,5 +1,5 @@
-// onebit: the conformance suite, its means, what it keeps on workers and servers, and what must be
-// refused.
+// onebit: the conformance suite, its means, the errors kept on workers and servers, and refused
+// inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ CodecCase Case(const char* name, uint64_t bucket, const char* first, const char*
   CodecCase c;
   c.name = name;
   c.make = [bucket] { return Make(bucket); };
-  // Of its own class, between 0 and the largest.
+  // Its own class's value, between 0 and the largest.
   c.plausible = [](float g, float largest, float mean) {
     return std::abs(mean) <= largest && (g < 0 ? mean < 0 : mean >= 0);
   };
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
             "aaaaba3e"),
         Case("Bucket64", 64, "000028bfdbb6cd3e9202", "000014bf6edbb63e4302",
              "9ee791be2449c23ed302"),
-        // The segments of the suite are of columns of one.
+        // The suite's segments have columns of one element.
         Case("Columns", 0,
              "000000000000003f000080bf000000000000000000000000000000000000803e000040bf00000000"
              "000000000000803f000000000000003e0000c0be00000000000000000000803d000000bf00000000"
@@ -107,13 +107,13 @@ Code AddedAlone(const Codec& codec, std::span<const uint8_t> code, uint64_t coun
   return added.ok() ? Code::kOk : added.status().code();
 }
 
-TEST(OneBit, NegativesAndTheOthersBecomeTheirMeans) {
+TEST(OneBit, NegativesAndOthersBecomeTheirMeans) {
   const auto codec = Make(5);
   EXPECT_EQ(RoundTrip(*codec, std::vector<float>{1, -2, 0, -4, 5, 8, -1}),
             (std::vector<float>{2, -3, 2, -3, 2, 8, -1}));
 }
 
-TEST(OneBit, AClassThatIsEmptyHasTheMeanZero) {
+TEST(OneBit, AnEmptyClassHasMeanZero) {
   const auto codec = Make(3);
   const std::vector<float> g = {1, 2, 3, -1, -2, -3, 0, 0, 0, -0.0f};
   EXPECT_EQ(RoundTrip(*codec, g), (std::vector<float>{2, 2, 2, -2, -2, -2, 0, 0, 0, 0}));
@@ -133,7 +133,7 @@ TEST(OneBit, ColumnsAreCountedFromTheSegmentsFirstElement) {
   const std::vector<float> g = {1, -2, 3, -4, 5, -6, 7, -8};
   EXPECT_EQ(RoundTrip(*codec, g, 4), (std::vector<float>{2, -3, 2, -3, 6, -7, 6, -7}));
   EXPECT_EQ(RoundTrip(*codec, g, 4), RoundTrip(*Make(4), g));
-  EXPECT_EQ(RoundTrip(*codec, g, 3), RoundTrip(*Make(3), g));  // the last is shorter
+  EXPECT_EQ(RoundTrip(*codec, g, 3), RoundTrip(*Make(3), g));  // the last group is shorter
   EXPECT_EQ(CodeOf(*codec, g, 1 << 20).size(), 9u);
 }
 
@@ -152,7 +152,7 @@ TEST(OneBit, MeansAreRoundedOnce) {
   }
 }
 
-TEST(OneBit, BytesAnElement) {
+TEST(OneBit, SizePerElement) {
   const auto bits = [](uint64_t bucket, uint64_t column) {
     constexpr uint64_t kCount = 57600;
     return 8.0 * static_cast<double>(Make(bucket)->MaxEncodedSize({0, 0, kCount, column})) / kCount;
@@ -163,7 +163,7 @@ TEST(OneBit, BytesAnElement) {
   EXPECT_EQ(bits(0, 25), 3.56);
 }
 
-TEST(OneBit, WhatACodeLeavesOutIsAddedToTheNext) {
+TEST(OneBit, WorkerErrorIsAddedToTheNextGradient) {
   for (const uint64_t bucket : {0, 7, 64}) {
     const auto codec = Make(bucket);
     const Segment segment{0, 0, 130, 25};
@@ -177,7 +177,7 @@ TEST(OneBit, WhatACodeLeavesOutIsAddedToTheNext) {
       std::vector<uint8_t> code;
       codec->Encode(v.data(), segment, {}, {}, &code);
       const std::vector<float> sent = Alone(*codec, code, segment);
-      memory->Keep(0, v, sent);
+      memory->Update(0, v, sent);
       for (size_t i = 0; i < 130; ++i) residual[i] = v[i] - sent[i];
       SavedState state;
       memory->AddState(&state);
@@ -187,7 +187,7 @@ TEST(OneBit, WhatACodeLeavesOutIsAddedToTheNext) {
   }
 }
 
-// A round on the server, with what it keeps.
+// A round on the server, with its memory.
 std::vector<uint8_t> SumWith(const Codec& codec, const Round& round, Memory* memory,
                              const std::vector<int>& order) {
   const auto sum = codec.NewAccumulator({2, 0, round.count(), 25}, round.workers(), {{}, memory});
@@ -207,7 +207,7 @@ Round RoundOf(const Codec& codec, uint64_t seed) {
 }
 
 // v = mean + residual, code v, residual = v - decoded, bit for bit.
-TEST(OneBit, WhatTheAnswerLeavesOutIsAddedToTheNextAnswer) {
+TEST(OneBit, ServerErrorIsAddedToTheNextSum) {
   for (const uint64_t bucket : {0, 7}) {
     const auto codec = Make(bucket);
     const Segment segment{2, 0, 130, 25};
@@ -237,9 +237,9 @@ TEST(OneBit, WhatTheAnswerLeavesOutIsAddedToTheNextAnswer) {
   }
 }
 
-// The answers' mean over many rounds goes to what the workers sent, as a biased code's alone would
-// not.
-TEST(OneBit, NothingIsLostOverTheRounds) {
+// The mean of the sums over many rounds converges to the workers' mean, which biased codes without
+// memory would not.
+TEST(OneBit, NothingIsLostOverManyRounds) {
   const auto codec = Make(32);
   const auto kept = codec->NewSumMemory({2, 0, 130, 25});
   const Round round = RoundOf(*codec, 1);
@@ -263,7 +263,7 @@ TEST(OneBit, NothingIsLostOverTheRounds) {
   EXPECT_GT(worst_without, 0.1);
 }
 
-TEST(OneBit, SavedMemoriesGoOnBitForBit) {
+TEST(OneBit, RestoredMemoriesContinueBitForBit) {
   const auto codec = Make(7);
   const auto first = codec->NewSumMemory({2, 0, 130, 25});
   for (int at = 0; at < 5; ++at) SumWith(*codec, RoundOf(*codec, at), first.get(), {0, 1, 2});
@@ -281,13 +281,13 @@ TEST(OneBit, SavedMemoriesGoOnBitForBit) {
     ASSERT_EQ(SumWith(*codec, round, first.get(), {0, 1, 2}),
               SumWith(*codec, round, second.get(), {2, 1, 0}));
   }
-  second->Forget();
+  second->Reset();
   const Round round = RoundOf(*codec, 10);
   EXPECT_EQ(SumWith(*codec, round, second.get(), {0, 1, 2}),
             SumWith(*codec, round, nullptr, {0, 1, 2}));
 }
 
-TEST(OneBit, ACodeIsItsOwnSumByteForByte) {
+TEST(OneBit, ACodeEqualsItsOwnSumByteForByte) {
   for (const uint64_t bucket : {0, 1, 7, 64, 5000}) {
     const auto codec = Make(bucket);
     EXPECT_TRUE(codec->CodeIsSum());
@@ -298,7 +298,7 @@ TEST(OneBit, ACodeIsItsOwnSumByteForByte) {
   }
 }
 
-TEST(OneBit, SumsOfFloatsAreTheMeanAndKeepNothing) {
+TEST(OneBit, FloatSumsAreTheMeanAndKeepNoError) {
   const auto codec = Make(64, false);
   EXPECT_FALSE(codec->CodeIsSum());
   EXPECT_EQ(codec->NewSumMemory({0, 0, 9}), nullptr);
@@ -325,7 +325,7 @@ TEST(OneBit, HugeAndTinyGradientsStayFinite) {
   }
 }
 
-TEST(OneBit, CodesThatCannotBeAreRefused) {
+TEST(OneBit, InvalidCodesAreRefused) {
   const auto codec = Make(3);
   const std::vector<uint8_t> good =
       CodeOf(*codec, std::vector<float>{1, -1, 2, 4, 5, -3, -4, -5, -6});
@@ -359,7 +359,7 @@ TEST(OneBit, CodesThatCannotBeAreRefused) {
   EXPECT_EQ(AddedAlone(*codec, no_negatives, 9), Code::kMismatch);
 }
 
-TEST(OneBit, ABucketThatIsTooLargeIsRefused) {
+TEST(OneBit, TooLargeBucketsAreRefused) {
   Options options;
   options.onebit.bucket = ~uint64_t{0};
   const auto codec = MakeCodec("onebit", options);
@@ -368,7 +368,7 @@ TEST(OneBit, ABucketThatIsTooLargeIsRefused) {
   EXPECT_NE(codec.status().message().find("exchange.onebit.bucket"), std::string::npos);
 }
 
-// It has its own, whatever the key says.
+// It has a memory of its own, whether or not the key is set.
 TEST(OneBit, ErrorFeedbackIsAddedOnce) {
   Options options;
   options.error_feedback = true;

@@ -1,4 +1,4 @@
-// QSGD: the conformance suite, its law, its limit cases, and what must be refused.
+// QSGD: the conformance suite, its distribution, limit cases, and refused inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ uint64_t EndOf(std::span<const uint8_t> payload, size_t at) {
   return end;
 }
 
-// |mean - g| is at most `share` of the tensor's largest magnitude.
+// Checks that |mean - g| is at most `share` of the tensor's largest magnitude.
 auto Within(double share) {
   return [share](float g, float largest, float mean) {
     return std::abs(double{mean} - double{g}) <= share * double{largest} * (1 + 1e-6);
@@ -160,7 +160,7 @@ Code AddedAlone(const Codec& codec, std::span<const uint8_t> code, uint64_t coun
   return added.ok() ? Code::kOk : added.status().code();
 }
 
-// The law, element by element: over many draws the mean is v, and the variance unit^2 p (1 - p).
+// Per element, over many draws: the mean is v, and the variance unit^2 p (1 - p).
 struct Law {
   const char* name;
   Qsgd qsgd;
@@ -179,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 const std::vector<float> kValues = {0.5f, -1.0f, 0.0f, 0.25f, -0.7f, 1.5f, 0.1f, -0.3f, 0.9f};
 
-// Between which levels v lies: what is between them, and the share of draws that go up.
+// The levels around v: their distance, and the share of draws that round up.
 std::pair<double, double> UnitAndChance(const Qsgd& qsgd, std::span<const float> bucket, double v) {
   double largest = 0, squares = 0;
   for (double x : bucket) {
@@ -222,14 +222,14 @@ TEST_P(QsgdLaw, MeanAndVarianceOverManyDraws) {
     const double variance = unit * unit * p * (1 - p);
     const double deviation = std::sqrt(variance / kDraws);
     EXPECT_NEAR(sum[i] / kDraws, 0, 4.5 * deviation + 1e-6 * unit) << i;
-    // Of a Bernoulli variable: Var(error^2) = variance unit^2 (1 - 2 p)^2.
+    // For a Bernoulli variable: Var(error^2) = variance unit^2 (1 - 2 p)^2.
     const double of_square = std::sqrt(variance / kDraws) * unit * std::abs(1 - 2 * p);
     EXPECT_NEAR(squares[i] / kDraws, variance, 4.5 * of_square + 1e-3 * variance + 1e-9) << i;
   }
 }
 
 // E |Q(v) - v|^2 <= min(n / (4 s^2), sqrt(n) / s) |v|^2 (PQASGD, section 3.3).
-TEST(Qsgd, VarianceKeepsTheBoundOfThePaper) {
+TEST(Qsgd, VarianceIsWithinThePapersBound) {
   const std::vector<float> v = SomeGradient(512, 3);
   double norm = 0;
   for (double x : v) norm += x * x;
@@ -247,7 +247,7 @@ TEST(Qsgd, VarianceKeepsTheBoundOfThePaper) {
 }
 
 // docs/ALGORITHMS.md, section 19.
-TEST(Qsgd, TwoBitsOfTheLargestAreTernaryUnclippedBitForBit) {
+TEST(Qsgd, TwoBitsWithMaxNormEqualUnclippedTernaryBitForBit) {
   Options options;
   options.clip = Clip::kNone;
   options.scaler_per_worker = true;
@@ -273,11 +273,11 @@ TEST(Qsgd, TwoBitsOfTheLargestAreTernaryUnclippedBitForBit) {
   }
 }
 
-// An element goes up if its draw of 32 bits is below floor(p 2^32), and not one bit earlier.
+// An element rounds up if its draw of 32 bits is below floor(p 2^32), exactly.
 TEST(Qsgd, TheDrawDecidesToItsLastBits) {
   const auto codec = Make(Bits(2, 0));
   for (const bool fires : {false, true}) {
-    std::vector<float> g(4000, 1.0f);  // of which the first is the norm
+    std::vector<float> g(4000, 1.0f);  // the first element is the norm
     for (size_t i = 1; i < g.size(); ++i) {
       const double draw = kernels::Draw32(NoiseOfRound(0), i);
       g[i] = static_cast<float>((draw + 1) * 0x1p-32);
@@ -302,7 +302,7 @@ TEST(Qsgd, ManyLevelsBoundTheErrorByNormOverS) {
 }
 
 // ceil(log2(2 ceil(L) + 1)) bits, L = s max / norm: PQASGD's text is one level short.
-TEST(Qsgd, WidthsAreThoseOfTheLevelsThatABucketReaches) {
+TEST(Qsgd, WidthsFitTheLevelsThatABucketReaches) {
   const std::vector<float> even(16, -3.0f);      // norm 12: L = s / 4
   const std::vector<float> peak = {0, 0, 2, 0};  // L = s
   for (const double s : {1.0, 2.0, 4.0, 4.5, 8.0, 12.0, 12.5, 16.0, 28.0, 29.0, 8388607.0}) {
@@ -329,7 +329,7 @@ TEST(Qsgd, LevelCountsOfThePapers) {
   EXPECT_EQ(QsgdLevels(qsgd).LevelCount(200), 40);
   qsgd.levels = Levels::kSqrtMPN;
   EXPECT_EQ(QsgdLevels(qsgd).LevelCount(100), 80);
-  qsgd.samples = uint64_t{1} << 62;  // no more than fit
+  qsgd.samples = uint64_t{1} << 62;  // the most that fits
   EXPECT_EQ(QsgdLevels(qsgd).LevelCount(100), 8388607);
   EXPECT_EQ(QsgdLevels(qsgd).MaxWidth(100), 24);
   EXPECT_EQ(QsgdLevels(Bits(2, 1)).LevelCount(9), 1);
@@ -337,7 +337,7 @@ TEST(Qsgd, LevelCountsOfThePapers) {
   EXPECT_EQ(QsgdLevels(Bits(8, 1, Norm::kMax, Layout::kIntervals)).LevelCount(9), 255);
 }
 
-TEST(Qsgd, BytesAnElementAreThoseOfTheStudy) {
+TEST(Qsgd, SizePerElementMatchesTheStudy) {
   const auto bytes = [](int bits, uint64_t bucket) {
     return static_cast<double>(Make(Bits(bits, bucket))->MaxEncodedSize({0, 0, 1 << 20})) /
            (1 << 20);
@@ -348,7 +348,7 @@ TEST(Qsgd, BytesAnElementAreThoseOfTheStudy) {
   EXPECT_EQ(bytes(16, 8192) * 8, 16.00390625);
 }
 
-TEST(Qsgd, HowATensorIsCutNeverShows) {
+TEST(Qsgd, ResultsDoNotDependOnChunking) {
   const std::vector<float> g = SomeGradient(2000, 4);
   for (const Qsgd& qsgd : {Bits(4, 13), GivenLevels(Levels::kSqrtN, 13)}) {
     const auto codec = Make(qsgd);
@@ -363,8 +363,8 @@ TEST(Qsgd, HowATensorIsCutNeverShows) {
   EXPECT_GT(Make(Bits(4, 0))->Granularity(5), uint64_t{1} << 40);
 }
 
-// One norm for the whole tensor, however long.
-TEST(Qsgd, BucketZeroIsTheTensor) {
+// One norm for the whole tensor, at any length.
+TEST(Qsgd, BucketSizeZeroMeansTheWholeTensor) {
   const std::vector<float> g = SomeGradient(100000, 4);
   EXPECT_EQ(CodeOf(*Make(Bits(4, 0)), g).size(), 4u + 50000);
   EXPECT_EQ(CodeOf(*Make(Bits(4, 0)), g), CodeOf(*Make(Bits(4, 1 << 30)), g));
@@ -387,7 +387,7 @@ TEST(Qsgd, NoiseDependsOnTensorRoundAndRank) {
   EXPECT_NE(encode(1, 1, 1), encode(1, 1, 2));
 }
 
-// A sum, coded anew with the server's noise.
+// A sum, encoded again with the server's noise.
 std::vector<uint8_t> Recoded(const Codec& codec, const Round& round, uint64_t at) {
   const auto sum =
       codec.NewAccumulator({2, 0, round.count()}, round.workers(), {NoiseOfRound(at), nullptr});
@@ -398,7 +398,7 @@ std::vector<uint8_t> Recoded(const Codec& codec, const Round& round, uint64_t at
   return bytes;
 }
 
-TEST(Qsgd, TheAnswerIsTheCodeOfTheMeanOfWhatWasDecoded) {
+TEST(Qsgd, SumIsTheCodeOfTheMeanOfDecodedValues) {
   for (const Qsgd& qsgd : {Bits(4, 50), GivenLevels(Levels::kSqrtN, 50),
                            Bits(3, 50, Norm::kTwo, Layout::kIntervals)}) {
     const auto codec = Make(qsgd);
@@ -418,13 +418,13 @@ TEST(Qsgd, TheAnswerIsTheCodeOfTheMeanOfWhatWasDecoded) {
   }
 }
 
-TEST(Qsgd, WhatOneWorkerAloneSentIsNotDrawnAgain) {
+TEST(Qsgd, SingleWorkersCodeIsPassedOn) {
   const auto codec = Make(Bits(2, 50, Norm::kTwo));
   const Round round = MakeRound(*codec, {SomeGradient(300, 1)});
   EXPECT_TRUE(codec->CodeIsSum());
   EXPECT_FALSE(Make(Bits(2, 50), false)->CodeIsSum());
   EXPECT_EQ(Recoded(*codec, round, 9), round.payloads[0]);
-  // Whoever it is, among however many.
+  // For any rank, among any number of workers.
   const auto sum = codec->NewAccumulator({2, 0, 300}, 5, {NoiseOfRound(9), nullptr});
   ASSERT_TRUE(sum->Add(3, round.payloads[0]).ok());
   std::vector<uint8_t> bytes;
@@ -432,7 +432,7 @@ TEST(Qsgd, WhatOneWorkerAloneSentIsNotDrawnAgain) {
   EXPECT_EQ(bytes, round.payloads[0]);
 }
 
-TEST(Qsgd, WhatIsCodedAnewIsUnbiased) {
+TEST(Qsgd, RecodedSumsAreUnbiased) {
   constexpr int kDraws = 100000;
   const auto codec = Make(Bits(2, 8));
   const std::vector<std::vector<float>> gradients = {{0.5, -1, 0.25, 0}, {0.1f, 0.3f, 1, -0.5}};
@@ -462,20 +462,20 @@ TEST(Qsgd, HugeAndTinyGradientsStayFinite) {
   }
 }
 
-TEST(Qsgd, CodesThatCannotBeAreRefused) {
+TEST(Qsgd, InvalidCodesAreRefused) {
   const auto codec = Make(Bits(3, 4));
   const std::vector<uint8_t> good = CodeOf(*codec, std::vector<float>{1, -1, 0, 0.5, 2, 0});
   ASSERT_EQ(good.size(), 2u * 4 + 3);
   EXPECT_EQ(AddedAlone(*codec, good, 6), Code::kOk);
   for (const float norm : {kInfinity, -kInfinity, std::nanf(""), -1.0f, -0.0f, 0.0f}) {
-    std::vector<uint8_t> bad = good;  // 0 fits no level but 0
+    std::vector<uint8_t> bad = good;  // 0 is not a valid bit pattern of other levels
     std::memcpy(bad.data() + 4, &norm, sizeof norm);
     EXPECT_EQ(AddedAlone(*codec, bad, 6), Code::kMismatch) << norm;
     std::vector<float> values(6);
     EXPECT_EQ(codec->Decode(bad, {0, 0, 6}, 1, 0, 4, 2, values.data()).code(), Code::kMismatch);
     EXPECT_TRUE(codec->Decode(bad, {0, 0, 6}, 1, 0, 0, 4, values.data()).ok());
   }
-  std::vector<uint8_t> minus_nothing = good;  // element 2 is 0, at bits 6 to 8
+  std::vector<uint8_t> minus_nothing = good;  // -0: element 2 is 0, at bits 6 to 8
   minus_nothing[9] |= 1;
   EXPECT_EQ(AddedAlone(*codec, minus_nothing, 6), Code::kMismatch);
 }
@@ -497,8 +497,8 @@ TEST(Qsgd, LevelsBeyondTheLastAreRefused) {
   }
 }
 
-// What is not 0 has two bits at least, and what is 0 has none.
-TEST(Qsgd, WidthsThatNoNormHasAreRefused) {
+// A non-zero norm needs at least two bits, a zero norm has none.
+TEST(Qsgd, WidthsThatContradictTheNormAreRefused) {
   const auto codec = Make(GivenLevels(Levels::kGiven, 2, Norm::kMax, 4));
   for (const float norm : {0.0f, 1.0f}) {
     for (uint8_t width = 0; width <= 6; ++width) {
@@ -513,7 +513,7 @@ TEST(Qsgd, WidthsThatNoNormHasAreRefused) {
   }
 }
 
-TEST(Qsgd, AnyRangeOfManyBucketsDecodesAsInTheWhole) {
+TEST(Qsgd, AnyRangeOfManyBucketsDecodesAsPartOfTheWhole) {
   const auto codec = Make(GivenLevels(Levels::kSqrtN, 3));
   const std::vector<float> g = SomeGradient(1000, 2);
   const std::vector<uint8_t> code = CodeOf(*codec, g);
@@ -525,16 +525,16 @@ TEST(Qsgd, AnyRangeOfManyBucketsDecodesAsInTheWhole) {
   }
 }
 
-TEST(Qsgd, HeadersThatDoNotFitAreRefused) {
+TEST(Qsgd, InconsistentHeadersAreRefused) {
   const auto codec = Make(GivenLevels(Levels::kGiven, 2, Norm::kTwo, 9));
   std::vector<float> g = SomeGradient(400, 6);  // 200 buckets, 4 ends
-  g[0] = 1;                                     // the first is not empty
+  g[0] = 1;                                     // so that the first bucket is not zero
   const std::vector<uint8_t> good = CodeOf(*codec, g);
   ASSERT_EQ(AddedAlone(*codec, good, g.size()), Code::kOk);
   const auto refused = [&](size_t at, uint8_t to) {
     std::vector<uint8_t> bad = good;
     bad[at] = to;
-    bad.resize(2000);  // whatever it says its size is
+    bad.resize(2000);  // with any claimed size
     return AddedAlone(*codec, bad, g.size()) == Code::kMismatch;
   };
   for (const uint8_t width : {0, 1, 6, 24, 25, 255}) EXPECT_TRUE(refused(800, width)) << width;
@@ -545,7 +545,7 @@ TEST(Qsgd, HeadersThatDoNotFitAreRefused) {
       EXPECT_TRUE(refused(at, good[at] - 1)) << end << ' ' << byte;
     }
   }
-  // A range looks at its own buckets only, and never beyond the bytes.
+  // A range reads only its own buckets, and never beyond the bytes.
   std::vector<uint8_t> bad = good;
   bad[1000 + 5] = 0xFF;
   std::vector<float> values(g.size());

@@ -53,7 +53,7 @@ std::vector<float> Sender::Send(const std::vector<float>& g, uint64_t round, uin
     const std::span<float> part = std::span(sent).subspan(begin, segment.count);
     const auto used = codec_.DecodeAlone(std::span(code_).subspan(before), segment, part.data());
     EXPECT_TRUE(used.ok()) << used.status().message();
-    memory_->Keep(begin, std::span(compensated_).subspan(begin, segment.count), part);
+    memory_->Update(begin, std::span(compensated_).subspan(begin, segment.count), part);
   }
   return sent;
 }

@@ -1,4 +1,4 @@
-// What the tests of codecs that send few elements share.
+// Shared by the tests of sparse codecs.
 #pragma once
 
 #include <memory>
@@ -15,20 +15,20 @@ namespace tern::codec {
 std::vector<size_t> UnusedBitsOfFloats(std::span<const uint8_t> payload, uint64_t count);
 std::vector<size_t> UnusedBitsOfPairs(std::span<const uint8_t> payload, uint64_t count);
 
-// One worker that codes one tensor from round to round, as the coder thread does.
+// One worker that encodes one tensor from round to round, as the coder thread does.
 class Sender {
  public:
   Sender(const Codec& codec, uint64_t count) : codec_(codec), memory_(codec.NewMemory(count)) {}
 
-  // What the receivers make of it, in segments of `step` elements. An infinity in the gradient, and
-  // only that, is for `compensated` to show.
+  // Returns the values that receivers decode, in segments of `step` elements. If the gradient
+  // contains an infinity, it is visible in `compensated` only.
   std::vector<float> Send(const std::vector<float>& g, uint64_t round = 0, uint64_t step = 1 << 20);
   const std::vector<float>& compensated() const { return compensated_; }
   const std::vector<uint8_t>& code() const { return code_; }
   Memory& memory() { return *memory_; }
-  // What the memory saves under that name; fails the test if there is none.
+  // The memory's saved array of that name; fails the test if there is none.
   std::vector<float> Saved(const std::string& name);
-  // Takes what another one saved.
+  // Restores the state that another worker saved.
   void Restore(Sender& from);
 
  private:
@@ -38,7 +38,7 @@ class Sender {
   std::vector<uint8_t> code_;
 };
 
-// A mistaken option is refused, with a sentence that has `named` in it.
+// Checks that an invalid option is refused, with a sentence that contains `named`.
 void ExpectRefused(const char* codec, const Options& options, const std::string& named);
 std::unique_ptr<Codec> MadeOf(const char* codec, const Options& options);
 

@@ -19,7 +19,7 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 constexpr SparsePair kPair = {-0.5, 2};
 
-// Bytes of either kind: floats as they are, pairs by their signs.
+// Bytes of either kind: floats directly, pairs by their signs.
 Bytes CodeOf(SparseValues values, const std::vector<float>& x, const SparsePair& pair = kPair) {
   const auto fill = [&](uint64_t first, std::span<float> to) {
     std::copy_n(x.data() + first, to.size(), to.data());
@@ -40,7 +40,7 @@ Status Read(SparseValues values, std::span<const uint8_t> bytes, std::vector<flo
   return code->Decode(0, x->size(), x->data());
 }
 
-// n elements of which k at random places are not zero; values of the pair.
+// n elements, k of which are non-zero at random positions; values of the pair.
 std::vector<float> Sparse(size_t n, size_t k, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<float> x(n);
@@ -55,7 +55,7 @@ class SparseWire : public testing::TestWithParam<SparseValues> {};
 INSTANTIATE_TEST_SUITE_P(All, SparseWire,
                          testing::Values(SparseValues::kFloats, SparseValues::kPair));
 
-TEST_P(SparseWire, ComesBackAtEveryLengthAndDensity) {
+TEST_P(SparseWire, RoundTripsAtEveryLengthAndDensity) {
   std::vector<size_t> lengths(71);
   std::iota(lengths.begin(), lengths.end(), 0);
   for (size_t power = 128; power <= 16384; power *= 2)
@@ -78,7 +78,7 @@ TEST_P(SparseWire, ComesBackAtEveryLengthAndDensity) {
   }
 }
 
-TEST_P(SparseWire, AnyRangeDecodesAlone) {
+TEST_P(SparseWire, AnyRangeDecodesIndependently) {
   std::mt19937_64 random(5);
   const size_t n = 5 * kSparseBlock + 77;
   for (size_t k : {n / 1000, n / 20, n / 2, n}) {
@@ -96,13 +96,13 @@ TEST_P(SparseWire, AnyRangeDecodesAlone) {
   }
 }
 
-// log2 of how many ways there are to choose k of n.
+// log2 of the number of ways to choose k of n.
 double Entropy(size_t n, size_t k) {
   const auto ln = [](size_t m) { return std::lgamma(static_cast<double>(m) + 1); };
   return (ln(n) - ln(k) - ln(n - k)) / std::log(2.0);
 }
 
-TEST_P(SparseWire, APlaceCostsItsEntropyAndALittle) {
+TEST_P(SparseWire, PositionsCostLittleMoreThanTheirEntropy) {
   const bool floats = GetParam() == SparseValues::kFloats;
   size_t largest = 0;
   for (size_t k = 0; k <= kSparseBlock; ++k) {
@@ -113,14 +113,14 @@ TEST_P(SparseWire, APlaceCostsItsEntropyAndALittle) {
     ASSERT_GE(size, values);
     const double bits = 8 * static_cast<double>(size - values);
     ASSERT_LE(bits, kSparseBlock);
-    if (k > kSparseBlock / 2) continue;  // a bitmap: what is not sent would be the fewer places
+    if (k > kSparseBlock / 2) continue;  // a bitmap: the positions of zeros would be the fewer ones
     ASSERT_LE(bits, Entropy(kSparseBlock, k) + 0.75 * static_cast<double>(k) + 16) << k;
   }
   EXPECT_EQ(largest + (floats ? 2 : 10), MaxSparseSize(GetParam(), kSparseBlock));
   EXPECT_EQ(largest, floats ? 4 * kSparseBlock : kSparseBlock / 4);
 }
 
-TEST_P(SparseWire, TheLargestSizeIsThatOfTheWorstDensity) {
+TEST_P(SparseWire, MaxSizeIsReachedAtTheWorstDensity) {
   for (size_t n = 0; n <= 300; ++n) {
     size_t largest = 0;
     for (size_t k = 0; k <= n; ++k)
@@ -129,8 +129,8 @@ TEST_P(SparseWire, TheLargestSizeIsThatOfTheWorstDensity) {
   }
 }
 
-// Whatever is taken, is what its elements are coded as: every element has one code.
-TEST_P(SparseWire, WhatIsTakenIsTheOneCodeOfWhatItSays) {
+// Every accepted code equals the code of its decoded elements: the code of a segment is unique.
+TEST_P(SparseWire, AcceptedCodesAreCanonical) {
   std::mt19937_64 random(3);
   int taken = 0, refused = 0;
   for (int trial = 0; trial < 20000; ++trial) {
@@ -189,7 +189,7 @@ TEST(Sparse, BytesAreAsDocumented) {
             "0000803f"
             "0000803f"
             "0000803f");
-  // 2 of 2, and 127 of 128, whose places would cost 16 bytes: dense.
+  // 2 of 2, and 127 of 128, whose positions would take 16 bytes: dense
   EXPECT_EQ(ToHex(CodeOf(floats, {1, -2})),
             "0200"
             "0000803f"
@@ -217,7 +217,7 @@ TEST(Sparse, BytesAreAsDocumented) {
   EXPECT_EQ(ToHex(CodeOf(floats, {})), "");
 }
 
-TEST(Sparse, ValuesThatCannotBeAreRefused) {
+TEST(Sparse, InvalidValuesAreRefused) {
   std::vector<float> x(64), back(64);
   x[15] = x[33] = 1;
   const Bytes good = CodeOf(SparseValues::kFloats, x);
@@ -232,25 +232,26 @@ TEST(Sparse, ValuesThatCannotBeAreRefused) {
     EXPECT_NE(status.message().find("element 33"), std::string::npos) << status.message();
     bytes = dense;
     std::memcpy(&bytes[bytes.size() - 4], &bad, 4);
-    const bool zero = bad == 0 && !std::signbit(bad);  // one zero among 64: dense is shorter
+    // One zero among 64: the dense form is shorter.
+    const bool zero = bad == 0 && !std::signbit(bad);
     EXPECT_EQ(Read(SparseValues::kFloats, bytes, &back).ok(), zero) << bad;
   }
 }
 
-// 32 of 33 with their places are 133 bytes, all 33 are 132.
-TEST(Sparse, PlacesThatCostMoreThanTheZerosAreRefused) {
+// 32 of 33 with their positions take 133 bytes, all 33 take 132.
+TEST(Sparse, PositionsLargerThanDenseFormAreRefused) {
   Bytes bytes = {32, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0};
   AppendFloats(std::vector<float>(32, 1), &bytes);
   std::vector<float> x(33);
   const Status status = Read(SparseValues::kFloats, bytes, &x);
   EXPECT_EQ(status.code(), Code::kMismatch);
-  EXPECT_NE(status.message().find("many non-zeros"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("too many non-zeros"), std::string::npos) << status.message();
   std::fill_n(x.begin(), 32, 1.f);
   x[32] = 0;
   EXPECT_EQ(CodeOf(SparseValues::kFloats, x).size(), 2u + 132);
 }
 
-TEST(Sparse, PairsThatCannotBeAreRefused) {
+TEST(Sparse, InvalidPairsAreRefused) {
   const float infinity = std::numeric_limits<float>::infinity(), nan = std::nanf("");
   std::vector<float> x(9), back(9);
   x[3] = -1;
@@ -265,14 +266,14 @@ TEST(Sparse, PairsThatCannotBeAreRefused) {
     EXPECT_EQ(read({-1, bad}), Code::kMismatch) << bad;
 }
 
-TEST(Sparse, DirectoriesThatCannotBeAreRefused) {
+TEST(Sparse, InvalidDirectoriesAreRefused) {
   Bytes bytes = CodeOf(SparseValues::kFloats, std::vector<float>(10));
   bytes.resize(100);
   bytes[0] = 11;
   const Status status = SparseCode::Parse(SparseValues::kFloats, bytes, 10).status();
   EXPECT_EQ(status.code(), Code::kMismatch);
   EXPECT_NE(status.message().find("sends 11 elements, it has 10"), std::string::npos);
-  // However many elements there are said to be, only the bytes count.
+  // Memory is bounded by the number of bytes, whatever number of elements they claim.
   for (uint64_t count : {uint64_t{1} << 40, ~uint64_t{0} - kSparseBlock}) {
     EXPECT_EQ(SparseCode::Parse(SparseValues::kPair, bytes, count).status().code(),
               Code::kMismatch);

@@ -75,13 +75,14 @@ ChiSquare ChiSquareOf(const Codec& codec, int rounds) {
     if (spread < 5) continue;
     ++result.cells;
     statistic += (fired[i] - rounds * p) * (fired[i] - rounds * p) / spread;
-    variance += 2 + (1 - 6 * p * (1 - p)) / spread;  // of a squared standardized binomial
+    // The variance of a squared standardized binomial.
+    variance += 2 + (1 - 6 * p * (1 - p)) / spread;
   }
   result.z = (statistic - result.cells) / std::sqrt(variance);
   return result;
 }
 
-TEST(TernaryStatistics, CodesAreSamplesOfEquation2) {
+TEST(TernaryStatistics, CodesFollowEquation2) {
   const ChiSquare result = ChiSquareOf(*Ternary(), 1000);
   EXPECT_GT(result.cells, 3900);
   EXPECT_LT(std::abs(result.z), 4) << result.z;
@@ -94,7 +95,7 @@ TEST(TernaryStatistics, ChiSquareCatchesTruncatedNoise) {
 }
 
 // P(not zero) = E[min(|z|, c)] / c for z normal and s = c sigma.
-TEST(TernaryStatistics, ShareOfNonZerosIsTheory) {
+TEST(TernaryStatistics, ShareOfNonZerosMatchesTheory) {
   const std::vector<float> g = Gaussian(1'000'000, 6);
   const auto codec = Ternary();
   const Prepared prepared = PrepareOf(*codec, g);
@@ -153,19 +154,19 @@ double VarianceRatio(const Codec& codec, int workers) {
   return observed / expected;
 }
 
-TEST(TernaryStatistics, VarianceOfTheMeanFallsWithTheWorkers) {
+TEST(TernaryStatistics, VarianceOfTheMeanFallsWithMoreWorkers) {
   for (int workers : {1, 2, 8}) {
     EXPECT_NEAR(VarianceRatio(*Ternary(), workers), 1, 0.02) << workers;
     EXPECT_NEAR(VarianceRatio(*Ternary(Clip::kNone), workers), 1, 0.02) << workers;
   }
 }
 
-TEST(TernaryStatistics, WorkersThatShareNoiseWouldShow) {
+TEST(TernaryStatistics, SharedNoiseOfWorkersIsDetected) {
   EXPECT_NEAR(VarianceRatio(*WithNoiseOfOneRank(Ternary()), 8), 8, 0.2);
 }
 
-// Equation 7: on average nothing is lost but what is clipped.
-TEST(TernaryStatistics, TheMeanOfManyRoundsIsTheClippedGradient) {
+// Equation 7: the mean loses only what is clipped.
+TEST(TernaryStatistics, MeanOfManyRoundsIsTheClippedGradient) {
   constexpr int kRounds = 4000;
   const std::vector<float> g = Gaussian(64, 9);
   const auto codec = Ternary();

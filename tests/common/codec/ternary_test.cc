@@ -1,4 +1,5 @@
-// The two ternary forms: the conformance suite, the clip variants, and what must be refused.
+// Ternary with shared and with per-worker scalers: the conformance suite, the clip variants, and
+// refused inputs.
 #include "kernels/codes/ternary.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +69,7 @@ Prepared PrepareOf(const Codec& codec, const std::vector<float>& g) {
 const std::vector<float> kPeaked = {3, -1, -1, -1};
 const float kSigma = std::sqrt(3.0f);
 
-TEST(TernaryClip, PaperClampsAndTakesTheMaximumOfTheClamped) {
+TEST(TernaryClip, PaperClampsAndTakesTheClampedMaximum) {
   const Prepared clipped = PrepareOf(*Ternary(Clip::kPaper, false, 1.5), kPeaked);
   EXPECT_FLOAT_EQ(clipped.scaler, 1.5f * kSigma);
   EXPECT_EQ(clipped.clip, clipped.scaler);
@@ -96,13 +97,13 @@ TEST(TernaryClip, NoneTakesTheMaximum) {
   EXPECT_EQ(none.clip, kInfinity);
 }
 
-// The standard deviation is about the mean, of the population.
+// The population standard deviation about the mean.
 TEST(TernaryClip, SigmaIsAboutTheMean) {
   const Prepared prepared = PrepareOf(*Ternary(Clip::kOfficial, false, 1), {101, 103});
   EXPECT_FLOAT_EQ(prepared.scaler, 1);
 }
 
-TEST(TernaryClip, WithoutSpreadNothingIsClipped) {
+TEST(TernaryClip, NothingIsClippedWithoutSpread) {
   for (const std::vector<float>& g : {std::vector<float>{-2}, std::vector<float>{-2, -2}}) {
     for (Clip clip : {Clip::kPaper, Clip::kOfficial, Clip::kNone}) {
       const auto codec = Ternary(clip);
@@ -123,8 +124,8 @@ TEST(TernaryClip, HugeGradientsKeepAFiniteScaler) {
 
 TEST(TernaryClip, OfficialFiresBeyondTheSharedScalerOnly) {
   const auto codec = Ternary(Clip::kOfficial, false, 1);
-  // Rank 0's own c sigma is sqrt(3); the shared scaler is rank 1's, 2 sqrt(3): 3 does not surely
-  // fire, 6 does.
+  // Rank 0's own c sigma is sqrt(3); the shared scaler is rank 1's, 2 sqrt(3): 3 fires with a
+  // probability below 1, 6 always.
   const Round round = MakeRound(*codec, {kPeaked, {6, -2, -2, -2}});
   EXPECT_FLOAT_EQ(round.scaler, 2 * kSigma);
   for (uint64_t seed = 0; seed < 100; ++seed) {
@@ -199,7 +200,7 @@ TEST(Ternary, SumsWithUnusedBitsSetDoNotDecode) {
   }
 }
 
-TEST(Ternary, ScalersThatCannotBeDoNotDecode) {
+TEST(Ternary, InvalidScalersDoNotDecode) {
   const auto codec = Ternary();
   const std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 5}, 1));
   std::vector<float> mean(5);
@@ -208,7 +209,7 @@ TEST(Ternary, ScalersThatCannotBeDoNotDecode) {
   }
 }
 
-TEST(TernaryPerWorker, ScalersThatCannotBeAreRejectedAndLeaveTheSum) {
+TEST(TernaryPerWorker, InvalidScalersAreRejectedAndLeaveTheSumUnchanged) {
   const auto codec = Ternary(Clip::kPaper, true);
   const Round round = MakeRound(*codec, {SomeGradient(20, 1), SomeGradient(20, 2)});
   const auto sum = codec->NewAccumulator({0, 0, 20}, 2);
@@ -229,12 +230,12 @@ TEST(TernaryPerWorker, KeepsEachWorkersOwnScaler) {
   const auto codec = Ternary(Clip::kNone, true);
   EXPECT_FALSE(codec->shares_scaler());
   EXPECT_TRUE(Ternary()->shares_scaler());
-  // Each is its own maximum, so both surely fire.
+  // Each value is its worker's maximum, so both fire.
   const Round round = MakeRound(*codec, {{1.0f, 0.0f}, {-4.0f, 4.0f}});
   EXPECT_EQ(Mean(*codec, round), (std::vector<float>{-1.5f, 2.0f}));
 }
 
-TEST(MakeCodec, KnowsItsNames) {
+TEST(MakeCodec, MakesEveryListedCodec) {
   EXPECT_EQ(CodecNames(),
             (std::vector<std::string>{"fp32", "fp16", "bf16", "ternary", "ternary_2bit",
                                       "ternary_trit5", "ternary_ans", "qsgd", "onebit", "topk",
@@ -247,7 +248,7 @@ TEST(MakeCodec, KnowsItsNames) {
   EXPECT_EQ(Ternary(Clip::kPaper, true)->name(), "ternary_per_worker");
 }
 
-TEST(MakeCodec, NamesTheKnownOnesForAnUnknown) {
+TEST(MakeCodec, ListsKnownNamesForAnUnknownOne) {
   for (const char* name : {"ternay", "", "ternary_per_worker"}) {
     const auto codec = MakeCodec(name, {});
     ASSERT_FALSE(codec.ok());
@@ -264,7 +265,7 @@ TEST(MakeCodec, GraceNeedsScalersPerWorkerAndSaysSo) {
   EXPECT_TRUE(MakeCodec("ternary", OptionsOf(Clip::kGrace, 2.5, true)).ok());
 }
 
-TEST(MakeCodec, RefusesAClipThatIsNoNumberAboveZero) {
+TEST(MakeCodec, RefusesANonPositiveClip) {
   for (double c : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
     EXPECT_EQ(MakeCodec("ternary", OptionsOf(Clip::kPaper, c, false)).status().code(),
               Code::kBadJob);

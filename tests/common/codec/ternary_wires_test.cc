@@ -1,5 +1,5 @@
-// The wires of ternary: the conformance suite, the same means as `ternary` bit for bit, the bytes
-// that each promises, their sizes, and what must be refused.
+// The wire formats of ternary: the conformance suite, the same means as `ternary` bit for bit, the
+// documented bytes, their sizes, and refused inputs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +32,7 @@ bool IsCode(float g, float scaler, float mean) {
   return mean == 0 || (std::abs(mean) == scaler && std::signbit(mean) == std::signbit(g) && g != 0);
 }
 
-// Beyond the last element in both planes.
+// The unused bits of both planes.
 std::vector<size_t> UnusedBitsOfPlanes(std::span<const uint8_t>, uint64_t count, size_t offset) {
   std::vector<size_t> bits;
   const size_t plane = kernels::PlaneBytes(count);
@@ -43,7 +43,7 @@ std::vector<size_t> UnusedBitsOfPlanes(std::span<const uint8_t>, uint64_t count,
   return bits;
 }
 
-// Of the form, and of what is stored behind it, as all that is short is.
+// The unused bits of the stored form, behind the form byte; short codes are always stored.
 std::vector<size_t> UnusedBitsOfAns(std::span<const uint8_t> payload, uint64_t count,
                                     size_t offset) {
   EXPECT_EQ(payload[offset], 0);
@@ -108,7 +108,7 @@ void ExpectSameBits(const std::vector<float>& a, const std::vector<float>& b) {
   EXPECT_TRUE(a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-TEST(TernaryWires, MeansAreTernarysBitForBit) {
+TEST(TernaryWires, MeansEqualTernaryBitForBit) {
   for (const bool per_worker : {false, true}) {
     for (const Clip clip : {Clip::kPaper, Clip::kOfficial, Clip::kNone, Clip::kGrace}) {
       if (clip == Clip::kGrace && !per_worker) continue;
@@ -129,7 +129,7 @@ TEST(TernaryWires, MeansAreTernarysBitForBit) {
   }
 }
 
-TEST(TernaryWires, SumsOfManyAreTernarysBitForBit) {
+TEST(TernaryWires, SumsOfManyWorkersEqualTernaryBitForBit) {
   const auto reference = Make("ternary");
   for (const int workers : {63, 64, 127, 128, 200}) {
     const Round expected = MakeRound(*reference, Gradients(5000, workers));
@@ -173,7 +173,7 @@ Status AddTo(const std::string& name, size_t n, std::span<const uint8_t> bytes) 
   return sum->Add(0, bytes).status();
 }
 
-TEST(Ternary2Bit, IsAPlaneOfOnesAndAPlaneOfSigns) {
+TEST(Ternary2Bit, IsAMaskPlaneAndASignPlane) {
   for (const size_t n : {1, 8, 9, 70, 1000}) {
     const Coded coded = CodedBy("ternary_2bit", n);
     Bytes expected(2 * kernels::PlaneBytes(n));
@@ -186,7 +186,7 @@ TEST(Ternary2Bit, IsAPlaneOfOnesAndAPlaneOfSigns) {
   }
 }
 
-TEST(Ternary2Bit, ASignOfWhatIsZeroCountsForNothing) {
+TEST(Ternary2Bit, SignsOfZerosAreIgnored) {
   for (const size_t n : {8, 72, 1000, 4096}) {
     const auto codec = Make("ternary_2bit", false);
     const Round round = MakeRound(*codec, Gradients(n, 3));
@@ -218,7 +218,7 @@ TEST(TernaryTrit5, IsFiveCodesAByteInBase3) {
   }
 }
 
-TEST(TernaryTrit5, TakesTheBytesBelow243AndFewerInTheLast) {
+TEST(TernaryTrit5, AcceptsOnlyValidBytes) {
   const unsigned ends[] = {243, 3, 9, 27, 81};
   for (size_t n = 6; n <= 15; ++n) {
     for (const bool last : {false, true}) {
@@ -259,7 +259,7 @@ TEST(TernaryAns, SizesAreNearTheEntropy) {
   }
 }
 
-TEST(TernaryAns, StoresWhatIsNoSmallerCoded) {
+TEST(TernaryAns, StoresPlanesUnlessCodingIsSmaller) {
   const auto codec = Make("ternary_ans");
   const auto stored = Make("ternary");
   for (const size_t n : {1, 40, 100}) {
@@ -278,7 +278,7 @@ TEST(TernaryAns, StoresWhatIsNoSmallerCoded) {
   EXPECT_EQ(Sum(*codec, large)[0], 1);
 }
 
-TEST(TernaryAns, StoresSumsOfMoreThanABytesSymbols) {
+TEST(TernaryAns, StoresSumsWithTooManySymbolsAsPlanes) {
   const auto codec = Make("ternary_ans");
   for (const int workers : {127, 128}) {
     const Bytes sum = Sum(*codec, MakeRound(*codec, Gradients(5000, workers)));
@@ -305,8 +305,8 @@ TEST(TernaryAns, AnyRangeOfACodedSumDecodesAsPartOfTheWhole) {
   }
 }
 
-// A row has one block and a block one row: what is not refused must be another sum.
-TEST(TernaryAns, ADamagedBitIsRefusedOrMakesAnotherSum) {
+// A row has one block: a damaged row must be refused or decode to another sum.
+TEST(TernaryAns, ADamagedBitIsRefusedOrChangesTheSum) {
   constexpr size_t kN = 5000;
   const auto codec = Make("ternary_ans");
   const Round round = MakeRound(*codec, Gradients(kN, 2));
@@ -343,7 +343,7 @@ TEST(TernaryAns, ADamagedBitIsRefusedOrMakesAnotherSum) {
   EXPECT_LT(taken, 100u);
 }
 
-TEST(TernaryAns, ATruncatedRowIsNoticed) {
+TEST(TernaryAns, TruncatedRowsAreRefused) {
   constexpr size_t kN = 20000;
   const auto codec = Make("ternary_ans");
   const Round round = MakeRound(*codec, Gradients(kN, 2));
@@ -352,12 +352,12 @@ TEST(TernaryAns, ATruncatedRowIsNoticed) {
   std::vector<float> mean(kN);
   for (size_t size = 0; size < sum.size(); ++size) {
     const auto cut = std::span(sum).first(size);
-    ASSERT_EQ(codec->SumPart(cut, segment, 2).status().code(), Code::kMismatch);
+    ASSERT_EQ(codec->SumSize(cut, segment, 2).status().code(), Code::kMismatch);
     ASSERT_EQ(codec->Decode(cut, segment, 2, 1, 0, 1, mean.data()).code(), Code::kMismatch);
   }
   Bytes longer = sum;
   longer.push_back(0);
-  EXPECT_EQ(*codec->SumPart(longer, segment, 2), sum.size());
+  EXPECT_EQ(*codec->SumSize(longer, segment, 2), sum.size());
   EXPECT_EQ(codec->Decode(longer, segment, 2, 1, 0, 1, mean.data()).code(), Code::kMismatch);
   for (size_t size = 0; size < round.payloads[0].size(); ++size) {
     const auto cut = std::span(round.payloads[0]).first(size);
@@ -376,13 +376,13 @@ Bytes RowOf(const Bytes& symbols, size_t block) {
   return bytes;
 }
 
-TEST(TernaryAns, RowsThatCannotBeAreRefused) {
+TEST(TernaryAns, InvalidRowsAreRefused) {
   Bytes codes(4000, 1), sums(4000, 4);
   for (size_t i = 0; i < codes.size(); i += 10) codes[i] = 2;
   EXPECT_TRUE(AddTo("ternary_ans", 4000, RowOf(codes, 16384)).ok());
   codes[7] = 3;  // above +1
   EXPECT_EQ(AddTo("ternary_ans", 4000, RowOf(codes, 16384)).code(), Code::kMismatch);
-  // What is smaller stored must be stored: nothing is larger than told.
+  // A row that is smaller when stored must be stored: this bounds the size.
   const Status large = AddTo("ternary_ans", 40, RowOf(Bytes(40, 1), 16384));
   EXPECT_NE(large.message().find("stored"), std::string::npos) << large.message();
 
@@ -394,13 +394,13 @@ TEST(TernaryAns, RowsThatCannotBeAreRefused) {
   };
   for (size_t i = 0; i < sums.size(); i += 10) sums[i] = 0;
   EXPECT_TRUE(decode(RowOf(sums, 4096), 2).ok());
-  EXPECT_EQ(decode(RowOf(sums, 4096), 1).code(), Code::kMismatch);  // 4 is +3 of one
+  EXPECT_EQ(decode(RowOf(sums, 4096), 1).code(), Code::kMismatch);  // 4 stands for +3 of one worker
   EXPECT_EQ(decode(RowOf(sums, 4096), 128).code(), Code::kMismatch);
-  EXPECT_EQ(codec->SumPart(RowOf(sums, 4096), segment, 1).status().code(), Code::kMismatch);
+  EXPECT_EQ(codec->SumSize(RowOf(sums, 4096), segment, 1).status().code(), Code::kMismatch);
 }
 
-// A gradient of zeros: 8 states at L and nothing more.
-TEST(TernaryAns, GoldenBytesOfACodedRowStay) {
+// A gradient of zeros: 8 states at L, no words.
+TEST(TernaryAns, CodedRowMatchesGoldenBytes) {
   const auto codec = Make("ternary_ans");
   const Round zeros = MakeRound(*codec, {std::vector<float>(512)});
   std::string states;

@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(
     CaseName);
 
 // MXNet's kernel (docs/ALGORITHMS.md, section 16).
-TEST(Threshold, IsMxnetsTwoBits) {
+TEST(Threshold, MatchesMxnetsTwoBitKernel) {
   const float t = 0.7f;
   const auto codec = MadeOf("threshold", Static(0.7));
   const size_t n = 1000;
@@ -78,8 +78,8 @@ TEST(Threshold, IsMxnetsTwoBits) {
   }
 }
 
-// What is as large as the threshold fires, and the next number below it does not.
-TEST(Threshold, FiresFromTheThresholdOn) {
+// A value equal to the threshold fires, and the next smaller float does not.
+TEST(Threshold, FiresAtTheThreshold) {
   const auto codec = MadeOf("threshold", Static(0.25));
   const float below = std::nextafter(0.25f, 0.f);
   const std::vector<float> g = {0.25f, -0.25f, below, -below, 0, -0.f, 1e30f, -1e30f};
@@ -139,7 +139,7 @@ TEST(ThresholdRatio, DropsTheSmallestAndKeepsThemForLater) {
   EXPECT_EQ(resumed.Send(residual, 20), worker.Send(residual, 20));
 }
 
-TEST(ThresholdRatio, AllOfItIsFp32) {
+TEST(ThresholdRatio, RatioOneEqualsFp32) {
   const auto codec = MadeOf("threshold", Dropping(1));
   const auto fp32 = MadeOf("fp32", {});
   const std::vector<std::vector<float>> g = {SomeGradient(5000, 1), SomeGradient(5000, 2)};

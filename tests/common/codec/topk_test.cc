@@ -1,4 +1,4 @@
-// Deep gradient compression: what is sent, and what a worker keeps of it.
+// Deep gradient compression: the sent elements, and a worker's memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ Prepared PrepareOf(const Codec& codec, const std::vector<float>& g, kernels::Noi
   return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g, noise);
 }
 
-TEST(TopK, SendsTheLargestOfASmallTensorAsTheyAre) {
+TEST(TopK, SendsTheLargestOfASmallTensorExactly) {
   const auto codec = TopK(0.1);
   const std::vector<float> g = Ranks(19, 1);  // fewer than 2 / ratio: no sample
   Sender worker(*codec, g.size());
@@ -84,9 +84,9 @@ TEST(TopK, ASampledThresholdSendsAboutTheRatio) {
   EXPECT_NEAR(static_cast<double>(total) / 50, 200, 20);
 }
 
-// The authors' other way: a threshold that lets too many pass goes up by 1.3, else down by 0.8, ten
-// times at most.
-TEST(TopK, WithoutResamplingTheThresholdMovesBySteps) {
+// The authors' alternative: a threshold that lets too many elements pass is multiplied by 1.3, one
+// that lets too few pass by 0.8, ten times at most.
+TEST(TopK, ThresholdMovesInStepsWithoutResampling) {
   Options options = With(0.01);
   options.topk.resample = false;
   const auto codec = MadeOf("topk", options);
@@ -112,8 +112,8 @@ TEST(TopK, WithoutResamplingTheThresholdMovesBySteps) {
   EXPECT_GT(moved, 20);
 }
 
-// What a sample cannot see: a few large ones beside each other, or nothing but zeros and a few.
-TEST(TopK, AdaptsWhereTheSampleMisleads) {
+// Inputs that mislead a sample: a few large neighbours, or only zeros and a few values.
+TEST(TopK, AdaptsIfTheSampleMisleads) {
   const size_t n = 100000;
   std::vector<float> burst = SomeGradient(n, 1);
   for (size_t i = 0; i < 5000; ++i) burst[i] *= 100;
@@ -130,12 +130,12 @@ TEST(TopK, AdaptsWhereTheSampleMisleads) {
   }
 }
 
-// A sample of zeros alone gives no threshold that steps could move.
-TEST(TopK, ChoosesExactlyWhereTheSampleSawNothing) {
+// A sample of zeros gives a threshold of zero, which steps cannot change.
+TEST(TopK, SelectsExactlyIfTheSampleIsZero) {
   Options options = With(0.002);
   options.topk.resample = false;
   const auto codec = MadeOf("topk", options);
-  std::vector<float> g(100000);  // every 99th is looked at: one start in 99 sees them
+  std::vector<float> g(100000);  // every 99th is sampled: one start in 99 finds them
   for (size_t i = 0; i < 1000; ++i) g[99 * i + 7] = static_cast<float>(i + 1);
   for (uint64_t round = 0; round < 10; ++round) {
     Sender worker(*codec, g.size());
@@ -143,7 +143,7 @@ TEST(TopK, ChoosesExactlyWhereTheSampleSawNothing) {
   }
 }
 
-TEST(TopK, TheSampleStartsSomewhereElseForEachWorkerAndRound) {
+TEST(TopK, SampleStartDependsOnWorkerAndRound) {
   Options options = With(0.001);
   options.topk.resample = false;
   const auto codec = MadeOf("topk", options);
@@ -179,14 +179,14 @@ TEST(TopK, TheRatioFallsByStepsDuringWarmUp) {
     Sender worker(*codec, g.size());
     EXPECT_EQ(Sent(worker.Send(g, round)), wanted) << round;
   }
-  options.topk.ratio = 0.5;  // above where warm-up would start
+  options.topk.ratio = 0.5;  // above the warm-up's first ratio
   const auto gentle = MadeOf("topk", options);
   Sender worker(*gentle, g.size());
   EXPECT_EQ(Sent(worker.Send(g, 0)), 50000u);
 }
 
 // docs/ALGORITHMS.md, section 19: at 100 %, with neither correction nor masking, fp32.
-TEST(TopK, AllOfItIsFp32) {
+TEST(TopK, RatioOneEqualsFp32) {
   Options options = With(1);
   options.topk.masking = false;
   const auto topk = MadeOf("topk", options);
@@ -206,7 +206,7 @@ TEST(TopK, AllOfItIsFp32) {
   }
 }
 
-// Small integers, so that every sum is exact: what was sent and what is kept are all there was.
+// Small integers, so that every sum is exact: sent plus kept values equal the input.
 TEST(TopK, NothingIsLost) {
   const auto codec = TopK(0.05);
   const size_t n = 3000;
@@ -240,8 +240,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Correction{0.9, false, false, 0}, Correction{0.9, true, true, 0},
                     Correction{0.5, false, true, 3}, Correction{0, true, false, 1e-3}));
 
-// Algorithm 7 of the survey, line by line, beside the codec.
-TEST_P(DgcMemoryEquations, AreTheAlgorithms) {
+// Algorithm 7 of the survey, line by line, compared with the codec.
+TEST_P(DgcMemoryEquations, FollowTheAlgorithm) {
   const Correction& c = GetParam();
   Options options = With(0.1);
   options.topk.momentum = c.momentum;
@@ -278,7 +278,7 @@ TEST_P(DgcMemoryEquations, AreTheAlgorithms) {
   }
 }
 
-TEST(DgcMemory, WhatIsSavedGoesOnBitForBit) {
+TEST(DgcMemory, RestoredMemoryContinuesBitForBit) {
   Options options = With(0.01);
   options.topk.momentum = 0.9;
   const auto codec = MadeOf("topk", options);
@@ -292,12 +292,12 @@ TEST(DgcMemory, WhatIsSavedGoesOnBitForBit) {
     ASSERT_EQ(resumed.code(), straight.code());
   }
   ASSERT_NE(straight.Saved("momentum"), std::vector<float>(5000));
-  straight.memory().Forget();
+  straight.memory().Reset();
   EXPECT_EQ(straight.Saved("momentum"), std::vector<float>(5000));
   EXPECT_EQ(straight.Saved("accumulated"), std::vector<float>(5000));
 }
 
-TEST(TopK, HowATensorIsCutNeverShows) {
+TEST(TopK, ResultsDoNotDependOnChunking) {
   const auto codec = TopK(0.02);
   const std::vector<float> g = SomeGradient(20000, 6);
   Sender whole(*codec, g.size()), cut(*codec, g.size());
@@ -305,7 +305,7 @@ TEST(TopK, HowATensorIsCutNeverShows) {
     ASSERT_EQ(whole.Send(g, round), cut.Send(g, round, 777));
 }
 
-TEST(TopK, AGradientThatIsNotFiniteShows) {
+TEST(TopK, NonFiniteGradientsAreVisible) {
   Options options = With(0.01);
   options.topk.momentum = 0.9;
   options.topk.clip_norm = 1;
@@ -319,8 +319,9 @@ TEST(TopK, AGradientThatIsNotFiniteShows) {
   }
 }
 
-// A thousandth of a gradient in about a thousandth of its bytes, and few more for the places.
-TEST(TopK, CostsLittleMoreThanTheValues) {
+// Sending a thousandth of a gradient takes about a thousandth of its bytes, plus a little for the
+// positions.
+TEST(TopK, SizeIsLittleMoreThanTheValues) {
   const size_t n = 1 << 20;
   const auto codec = TopK(0.001);
   Sender worker(*codec, n);
@@ -328,7 +329,7 @@ TEST(TopK, CostsLittleMoreThanTheValues) {
   EXPECT_LT(static_cast<double>(worker.code().size()), 6.3 * static_cast<double>(sent));
 }
 
-TEST(TopK, MistakenOptionsAreRefusedByName) {
+TEST(TopK, InvalidOptionsAreRefusedByName) {
   const double nan = std::nan("");
   const auto refused = [](const char* key, double Options::TopK::*field, double value) {
     Options options;

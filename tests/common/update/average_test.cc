@@ -5,7 +5,7 @@
 namespace tern::update {
 namespace {
 
-TEST(EmaDecay, WarmsUpAndThenStays) {
+TEST(EmaDecay, WarmsUpThenStaysConstant) {
   EXPECT_DOUBLE_EQ(EmaDecay(0.9999, 0), 0.1);
   EXPECT_DOUBLE_EQ(EmaDecay(0.9999, 8), 0.5);
   EXPECT_DOUBLE_EQ(EmaDecay(0.9999, 100'000), 0.9999);

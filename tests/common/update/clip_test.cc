@@ -7,7 +7,7 @@
 namespace tern::update {
 namespace {
 
-TEST(Clip, ScalesOnlyWhatIsLonger) {
+TEST(Clip, ScalesOnlyLongerGradients) {
   EXPECT_EQ(ClipScale(5, 10), 1);
   EXPECT_EQ(ClipScale(10, 10), 1);
   EXPECT_EQ(ClipScale(20, 10), 0.5);
@@ -17,7 +17,7 @@ TEST(Clip, ScalesOnlyWhatIsLonger) {
     EXPECT_EQ(ClipScale(bad, 10), 1);
 }
 
-TEST(Clip, NormIsExactAndOfAnyLength) {
+TEST(Clip, NormIsExactAtAnyLength) {
   EXPECT_EQ(Norm(nullptr, 0), 0);
   const std::vector<float> triangle = {3, -4};
   EXPECT_EQ(Norm(triangle.data(), 2), 5);
@@ -29,7 +29,7 @@ TEST(Clip, NormIsExactAndOfAnyLength) {
   EXPECT_NEAR(Norm(large.data(), 4), 2e38, 1e32);
 }
 
-TEST(Clip, BringsAGradientToTheNorm) {
+TEST(Clip, ScalesAGradientToTheNorm) {
   const std::vector<float> g = Random(5000, 2);
   std::vector<float> clipped = g;
   const double scale = ClipByNorm(clipped.data(), clipped.size(), 2.5);

@@ -8,7 +8,7 @@ namespace {
 constexpr size_t kTotal = 200;
 constexpr int kSteps = 30;
 
-// Element i's gradients are of size 10^-4 to 10: below, near and above the root of epsilon.
+// Gradients have magnitudes of 10^-4 to 10: below, near and above the root of epsilon.
 std::vector<float> GradientOf(int step) {
   std::vector<float> g = Random(kTotal, 100 + step);
   for (size_t i = 0; i < g.size(); ++i)
@@ -18,7 +18,7 @@ std::vector<float> GradientOf(int step) {
 std::vector<float> NowOf(int step) { return Random(kTotal, 200 + step); }
 std::vector<float> BackupOf(int step) { return Random(kTotal, 300 + step); }
 
-// Equations 4 to 6 in double, and what goes wrong in them.
+// Equations 4 to 6 in double, and their mutants.
 struct Reference {
   enum Fault {
     kNone,
@@ -52,8 +52,8 @@ struct Reference {
   }
 };
 
-// The largest relative error of an element over kSteps gradients. Where the sum nearly vanishes,
-// its two parts are what the error is relative to.
+// The largest relative error of an element over kSteps gradients. If the result nearly vanishes,
+// the error is relative to its two terms.
 double WorstError(DelayCompensation compensation, Reference reference, size_t piece = kTotal) {
   double worst = 0;
   for (int step = 0; step < kSteps; ++step) {
@@ -77,8 +77,8 @@ TEST(DelayCompensation, ConstantFollowsEquation4) {
   EXPECT_LT(WorstError(constant(), {false, 0.04}), 1e-6);
   for (const auto fault : {Reference::kNoTerm, Reference::kWrongSign, Reference::kSquareMissing})
     EXPECT_GT(WorstError(constant(), {false, 0.04, 0, fault}), 1e-3) << fault;
-  EXPECT_GT(WorstError(constant(), {false, 1e-4}), 1e-3);  // the decay for lambda
-  EXPECT_TRUE(constant().Slots().empty());
+  EXPECT_GT(WorstError(constant(), {false, 1e-4}), 1e-3);  // mutant: the decay in place of lambda
+  EXPECT_TRUE(constant().StateArrays().empty());
 }
 
 TEST(DelayCompensation, AdaptiveFollowsEquations5And6) {
@@ -90,10 +90,10 @@ TEST(DelayCompensation, AdaptiveFollowsEquations5And6) {
         Reference::kNoEpsilon, Reference::kRhoSwapped}) {
     EXPECT_GT(WorstError(adaptive(), {true, 2, 0.95, fault}), 1e-3) << fault;
   }
-  EXPECT_GT(WorstError(adaptive(), {true, 0.95, 2}), 1e-3);  // lambda and rho changed over
+  EXPECT_GT(WorstError(adaptive(), {true, 0.95, 2}), 1e-3);  // mutant: lambda and rho swapped
 }
 
-// Updated before it is used, the mean square of rho 0 is g g: the term is lambda |g| (w - w_bak).
+// With rho 0 the mean square, updated before use, is g g: the term is lambda |g| (w - w_bak).
 TEST(DelayCompensation, WithoutMemoryTheTermIsLinearInTheGradient) {
   auto compensation = DelayCompensation::Adaptive(2, 0, 2);
   const std::vector<float> g = {3, -5}, w = {1, 1}, w_bak = {0.5, 2};
@@ -103,7 +103,7 @@ TEST(DelayCompensation, WithoutMemoryTheTermIsLinearInTheGradient) {
   EXPECT_NEAR(out[1], -5 + 2 * 5 * -1.0, 1e-6);
 }
 
-TEST(DelayCompensation, NothingMovedOrNoLambdaIsTheGradient) {
+TEST(DelayCompensation, WithoutMoveOrLambdaItIsTheGradient) {
   const std::vector<float> g = GradientOf(1), w = NowOf(1), w_bak = BackupOf(1);
   std::vector<float> out(kTotal);
   for (const double lambda : {0.04, 0.0}) {
@@ -130,15 +130,15 @@ TEST(DelayCompensation, WorksInPiecesAndInPlace) {
   EXPECT_EQ(same, out);
 }
 
-TEST(DelayCompensation, SlotsCarryTheMeanSquare) {
+TEST(DelayCompensation, StateArraysContainTheMeanSquare) {
   auto first = DelayCompensation::Adaptive(2, 0.95, kTotal);
   auto second = DelayCompensation::Adaptive(2, 0.95, kTotal);
   std::vector<float> a(kTotal), b(kTotal);
   first.Apply(GradientOf(1).data(), NowOf(1).data(), BackupOf(1).data(), 0, kTotal, a.data());
-  const auto slots = first.Slots();
+  const auto slots = first.StateArrays();
   ASSERT_EQ(slots.size(), 1u);
   EXPECT_EQ(slots[0].name, "mean_square");
-  std::copy(slots[0].values.begin(), slots[0].values.end(), second.Slots()[0].values.begin());
+  std::copy(slots[0].values.begin(), slots[0].values.end(), second.StateArrays()[0].values.begin());
   const std::vector<float> g = GradientOf(2), w = NowOf(2), w_bak = BackupOf(2);
   first.Apply(g.data(), w.data(), w_bak.data(), 0, kTotal, a.data());
   second.Apply(g.data(), w.data(), w_bak.data(), 0, kTotal, b.data());

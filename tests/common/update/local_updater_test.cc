@@ -21,7 +21,7 @@ float RateOf(int step) { return step < 15 ? 0.5f : 0.1f; }
 std::vector<float> GlobalOf(int step) { return Random(kTotal, 200 + step, 0.3); }
 
 // U_local from the paper, in double: w' = W + U_local(g), with OD-SGD's equations 4 to 6 for the
-// compensation. The faults are those of the released kernels and their like.
+// compensation. The mutants are faults of the released kernels and similar ones.
 struct Reference {
   enum Fault {
     kNone,
@@ -31,8 +31,8 @@ struct Reference {
     kScaleAfterSquare,        // lambda g g of the gradient before grad_scale
     kNoScale,
     kRateFolded,   // MXNet's momentum
-    kAccumulates,  // from the last w' instead of from W
-    kDecayInside,  // decay in the gradient that is squared
+    kAccumulates,  // starts from the last w' instead of W
+    kDecayInside,  // the squared gradient includes the decay
   } fault = kNone;
   double lambda = 0, rho = 0, momentum = 0, scale = 1, decay = 0;
   bool adaptive = false;
@@ -66,8 +66,8 @@ struct Reference {
   }
 };
 
-// The largest distance between w' and the reference's over kSteps, of the norm of the move. The
-// compensation is taken from the train point, which is the last w'.
+// The largest distance between w' and the reference's over kSteps, relative to the norm of the
+// update. The compensation's reference point is the last w'.
 double WorstDistance(const pb::LocalUpdater& def, Reference reference) {
   auto updater = std::move(*MakeLocalUpdater(def, kTotal, kWorkers));
   std::vector<float> point = GlobalOf(-1);
@@ -93,7 +93,7 @@ TEST(LocalUpdater, NoneIsPureDelay) {
   std::vector<float> next(kTotal);
   updater->Next(w.data(), g.data(), w.data(), 0.5f, next.data(), kTotal);
   EXPECT_EQ(next, w);
-  EXPECT_TRUE(updater->Slots().empty());
+  EXPECT_TRUE(updater->StateArrays().empty());
   EXPECT_FALSE(updater->compensates());
 }
 
@@ -134,7 +134,7 @@ TEST(LocalUpdater, CompensatesAsEquations4To6) {
   }
 }
 
-TEST(LocalUpdater, ItsOwnRateTakesThePlaceOfTheSchedules) {
+TEST(LocalUpdater, OwnRateReplacesTheSchedules) {
   pb::LocalUpdater own = Def("sgd");
   own.set_learning_rate(0.25);
   const std::vector<float> w = GlobalOf(1), g = Random(kTotal, 1);
@@ -146,7 +146,7 @@ TEST(LocalUpdater, ItsOwnRateTakesThePlaceOfTheSchedules) {
 }
 
 // docs/ALGORITHMS.md, section 19: with one worker, OD-SGD is SSGD exactly.
-TEST(LocalUpdater, HasTheBitsOfTheOptimizers) {
+TEST(LocalUpdater, EqualsTheOptimizersBitForBit) {
   for (const double momentum : {0.0, 0.9}) {
     pb::Optimizer def;
     def.set_name(momentum > 0 ? "momentum" : "sgd");
@@ -163,7 +163,7 @@ TEST(LocalUpdater, HasTheBitsOfTheOptimizers) {
   }
 }
 
-TEST(LocalUpdater, RangesGiveTheBitsOfTheWhole) {
+TEST(LocalUpdater, RangesGiveTheSameBitsAsTheWhole) {
   pb::LocalUpdater def = Def("dcasgd_a", 0.9);
   auto whole = std::move(*MakeLocalUpdater(def, kTotal, 2));
   auto ranges = std::move(*MakeLocalUpdater(def, kTotal, 2));
@@ -182,7 +182,7 @@ TEST(LocalUpdater, RangesGiveTheBitsOfTheWhole) {
   }
 }
 
-TEST(LocalUpdater, SlotsCarryTheWholeState) {
+TEST(LocalUpdater, StateArraysContainTheWholeState) {
   const std::vector<std::vector<std::string>> names = {
       {}, {"local_momentum"}, {"local_momentum"}, {"local_momentum", "local_mean_square"}};
   for (size_t k = 0; k < LocalUpdaterNames().size(); ++k) {
@@ -194,7 +194,7 @@ TEST(LocalUpdater, SlotsCarryTheWholeState) {
     std::vector<float> a(kTotal), b(kTotal);
     first->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
     std::vector<std::string> seen;
-    const auto from = first->Slots(), to = second->Slots();
+    const auto from = first->StateArrays(), to = second->StateArrays();
     for (size_t s = 0; s < from.size(); ++s) {
       seen.push_back(from[s].name);
       EXPECT_EQ(from[s].values.size(), kTotal);
@@ -208,7 +208,7 @@ TEST(LocalUpdater, SlotsCarryTheWholeState) {
   }
 }
 
-TEST(LocalUpdater, UnknownNamesGetTheKnownOnes) {
+TEST(LocalUpdater, UnknownNamesListTheKnownOnes) {
   const auto made = MakeLocalUpdater(Def("dcasgd"), 9, 1);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.status().code(), Code::kBadJob);

@@ -1,5 +1,5 @@
-// What the tests of common/update share: arrays that are functions of a seed, and how far a float
-// result may be from its double-precision reference.
+// Shared by the tests of common/update: arrays that are functions of a seed, and the distance of a
+// float result from its double-precision reference.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,6 +32,6 @@ inline double Distance(const std::vector<float>& x, const std::vector<double>& r
 }
 
 constexpr double kClose = 1e-5;          // of the norm: rounding
-constexpr double kMutant = 10 * kClose;  // a reference with a fault in it must be farther than this
+constexpr double kMutant = 10 * kClose;  // the distance to a mutant must exceed this
 
 }  // namespace tern::update

@@ -20,11 +20,12 @@ pb::Optimizer Def(const std::string& name, double momentum = 0.9) {
   return def;
 }
 
-double RateOf(int step) { return step < 20 ? 0.1 : 0.03; }  // falls on the way
-// Larger and smaller from step to step, so that it shows where a local rate enters.
+double RateOf(int step) { return step < 20 ? 0.1 : 0.03; }  // falls during the test
+// Grows and shrinks from step to step, so that the position of the local rate in the formula
+// matters.
 std::vector<float> GradientOf(int step) { return Random(kTotal, 100 + step, 1 + step % 3); }
 
-// The model after kSteps, cut into `ranges`.
+// The model after kSteps, updated in `ranges`.
 std::vector<float> Train(Optimizer* optimizer, const std::vector<size_t>& ranges, float decay) {
   std::vector<float> w = Random(kTotal, 1);
   for (int step = 0; step < kSteps; ++step) {
@@ -45,7 +46,7 @@ std::vector<float> Train(const pb::Optimizer& def, float decay) {
 }
 
 // The same in double, by tensor: `rule(w, g, t, rate)` makes update t (from 1) of one tensor; it
-// keeps its state between calls, by tensor.
+// keeps its state between calls.
 using Rule = std::function<void(size_t tensor, std::vector<double>& w, const std::vector<double>& g,
                                 int t, double rate)>;
 
@@ -95,7 +96,7 @@ TEST(Optimizer, SgdFollowsTheFormula) {
 TEST(Optimizer, MomentumFollowsTheFormula) {
   const std::vector<float> w = Train(Def("momentum"), kDecay);
   EXPECT_LT(Distance(w, Follow(MomentumRule(0.9, kDecay))), kClose);
-  // With the rate folded into the velocity (MXNet's form) a fall of the rate acts later.
+  // If the rate is folded into the velocity (MXNet's form), a fall of the rate takes effect later.
   const Rule folded = [v = Zeros()](size_t t, auto& x, const auto& g, int, double rate) mutable {
     for (size_t i = 0; i < x.size(); ++i) {
       v[t][i] = 0.9 * v[t][i] - rate * (g[i] + kDecay * x[i]);
@@ -171,7 +172,7 @@ TEST(Optimizer, AdamFollowsItsAlgorithm) {
   }
 }
 
-TEST(Optimizer, AdamStandsStillWithoutGradientAndStaysFiniteLate) {
+TEST(Optimizer, AdamDoesNotMoveWithoutGradientAndStaysFinite) {
   const auto optimizer = std::move(*MakeOptimizer(Def("adam"), 2));
   std::vector<float> w = {1, 2};
   const std::vector<float> none = {0, 0}, g = {1, -1};
@@ -228,7 +229,7 @@ TEST(Optimizer, LarsMovesATensorOfZeros) {
   EXPECT_EQ(w, (std::vector<float>{-0.5, 1}));  // the local rate is 1
 }
 
-TEST(Optimizer, PiecesGiveTheBitsOfTheWhole) {
+TEST(Optimizer, RangesGiveTheSameBitsAsTheWhole) {
   for (const std::string& name : OptimizerNames()) {
     const auto first = std::move(*MakeOptimizer(Def(name), kTotal));
     if (first->needs_whole_tensors()) continue;
@@ -247,24 +248,24 @@ TEST(Optimizer, NoMomentumIsSgd) {
   EXPECT_EQ(Train(Def("nesterov", 0), 0), sgd);
 }
 
-TEST(Optimizer, SlotsCarryTheWholeState) {
+TEST(Optimizer, StateArraysContainTheWholeState) {
   const std::vector<std::vector<std::string>> names = {
       {}, {"momentum"}, {"momentum"}, {"first_moment", "second_moment"}, {"momentum"}};
   for (size_t k = 0; k < OptimizerNames().size(); ++k) {
     const pb::Optimizer def = Def(OptimizerNames()[k]);
     const auto first = std::move(*MakeOptimizer(def, 9));
     std::vector<std::string> seen;
-    for (const Optimizer::Slot& slot : first->Slots()) {
+    for (const Optimizer::StateArray& slot : first->StateArrays()) {
       seen.push_back(slot.name);
       EXPECT_EQ(std::vector<float>(slot.values.begin(), slot.values.end()), std::vector<float>(9));
     }
     EXPECT_EQ(seen, names[k]) << def.name();
-    // A replica that takes over weights, slots and the number of the update goes on alike.
+    // a replica with copied weights, state arrays and update number continues identically
     std::vector<float> w = Random(9, 1);
     const std::vector<float> g = Random(9, 2);
     for (uint64_t t = 1; t <= 3; ++t) first->Update(w.data(), g.data(), 0, 9, {0.1, t}, 0);
     const auto second = std::move(*MakeOptimizer(def, 9));
-    const auto from = first->Slots(), to = second->Slots();
+    const auto from = first->StateArrays(), to = second->StateArrays();
     for (size_t s = 0; s < from.size(); ++s) {
       EXPECT_NE(from[s].values[0], 0);
       std::copy(from[s].values.begin(), from[s].values.end(), to[s].values.begin());
@@ -276,7 +277,7 @@ TEST(Optimizer, SlotsCarryTheWholeState) {
   }
 }
 
-TEST(Optimizer, UnknownNamesGetTheKnownOnes) {
+TEST(Optimizer, UnknownNamesListTheKnownOnes) {
   const auto made = MakeOptimizer(Def("adamw"), 9);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.status().code(), Code::kBadJob);
@@ -285,7 +286,7 @@ TEST(Optimizer, UnknownNamesGetTheKnownOnes) {
             (std::vector<std::string>{"sgd", "momentum", "nesterov", "adam", "lars"}));
 }
 
-TEST(Optimizer, ImpossibleArgumentsAreNamed) {
+TEST(Optimizer, InvalidArgumentsAreNamed) {
   const auto refusal = [](const pb::Optimizer& def) {
     const auto made = MakeOptimizer(def, 9);
     EXPECT_EQ(made.status().code(), Code::kBadJob);

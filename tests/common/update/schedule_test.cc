@@ -22,12 +22,12 @@ Schedule Make(const pb::Train& train, uint64_t steps = 100) {
   return *schedule;
 }
 
-TEST(Schedule, FixedStays) {
+TEST(Schedule, FixedIsConstant) {
   const Schedule schedule = Make(Def("fixed"));
   for (uint64_t step : {0, 1, 99, 1000}) EXPECT_EQ(schedule.Rate(step), 0.1);
 }
 
-TEST(Schedule, StepFallsByGammaEverySoManySteps) {
+TEST(Schedule, StepFallsByGammaEveryPeriod) {
   pb::Train def = Def("step");
   def.mutable_schedule()->set_step_every(10);
   def.mutable_schedule()->set_gamma(0.5);
@@ -112,7 +112,7 @@ TEST(Schedule, OneCycleRisesAndFalls) {
   EXPECT_NEAR(Make(def).Rate(100), 0.1, 1e-15);
 }
 
-TEST(Schedule, WarmsUpBeforeWhatSpansTheJob) {
+TEST(Schedule, SpansTheStepsAfterTheWarmup) {
   pb::Train def = Def("poly");
   def.mutable_schedule()->set_power(1);
   def.mutable_schedule()->set_warmup_steps(20);
@@ -122,11 +122,11 @@ TEST(Schedule, WarmsUpBeforeWhatSpansTheJob) {
   EXPECT_NEAR(schedule.Rate(10), 0.06, 1e-15);
   EXPECT_NEAR(schedule.Rate(19), 0.096, 1e-15);
   EXPECT_NEAR(schedule.Rate(20), 0.1, 1e-15);
-  EXPECT_NEAR(schedule.Rate(60), 0.05, 1e-15);  // half of the 80 steps that are left
+  EXPECT_NEAR(schedule.Rate(60), 0.05, 1e-15);  // half of the 80 steps after the warm-up
   EXPECT_NEAR(schedule.Rate(100), 0, 1e-15);
 }
 
-TEST(Schedule, MilestonesAreStepsOfTheJobWithAWarmupToo) {
+TEST(Schedule, MilestonesCountTheJobsStepsDespiteAWarmup) {
   pb::Train def = Def("multistep");
   def.mutable_schedule()->add_milestones(30);
   def.mutable_schedule()->set_warmup_steps(20);  // from 0 by default
@@ -175,7 +175,7 @@ TEST(Schedule, OutlivesItsDefinition) {
   EXPECT_DOUBLE_EQ(copy.Rate(3), 0.05);
 }
 
-TEST(Schedule, UnknownNamesGetTheKnownOnes) {
+TEST(Schedule, UnknownNamesListTheKnownOnes) {
   const auto schedule = Schedule::Make(Def("polly"), 100);
   ASSERT_FALSE(schedule.ok());
   EXPECT_EQ(schedule.status().code(), Code::kBadJob);
@@ -184,8 +184,8 @@ TEST(Schedule, UnknownNamesGetTheKnownOnes) {
                                                        "exponential", "cosine", "one_cycle"}));
 }
 
-TEST(Schedule, MissingOrImpossibleArgumentsAreNamed) {
-  // Whether a schedule `name`, changed so, is refused by naming `key`.
+TEST(Schedule, MissingOrInvalidArgumentsAreNamed) {
+  // Whether a schedule `name` with this change is refused by naming `key`.
   const auto names = [](const char* name, const std::string& key,
                         void (*change)(pb::Schedule * def)) {
     pb::Train def = Def(name);

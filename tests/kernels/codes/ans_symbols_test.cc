@@ -1,4 +1,4 @@
-// Ternary codes and sums as symbols: equal to the reference at every length and in any parts.
+// Ternary codes and sums as symbols: equal to the reference at every length, whole or in parts.
 #include "kernels/codes/ans_symbols.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ TERN_ON_EVERY_TARGET(AnsSymbolsOnTarget);
 
 using Bytes = std::vector<uint8_t>;
 
-// Symbols of codes, of which `zeros` in 16 are 1.
+// Symbols of codes; on average `zeros` in 16 are 1, that is, code 0.
 Bytes SomeCodes(size_t n, unsigned zeros, uint64_t seed) {
   std::mt19937_64 random(seed);
   Bytes symbols(n);
@@ -39,7 +39,7 @@ Code ByTheReference(const Bytes& symbols) {
   return code;
 }
 
-TEST_P(AnsSymbolsOnTarget, CodesAreTheReferencesAtEveryLength) {
+TEST_P(AnsSymbolsOnTarget, CodesMatchReferenceAtEveryLength) {
   for (const size_t n : Lengths()) {
     for (const unsigned zeros : {0, 11, 16}) {
       SCOPED_TRACE(testing::Message() << n << ", " << zeros << " of 16");
@@ -61,7 +61,7 @@ TEST_P(AnsSymbolsOnTarget, CodesAreTheReferencesAtEveryLength) {
   }
 }
 
-TEST_P(AnsSymbolsOnTarget, PartsOfARowAreTheRow) {
+TEST_P(AnsSymbolsOnTarget, PartsConcatenateToTheRow) {
   constexpr size_t kN = 5000;
   for (const size_t part : {64, 192, 1024, 4096}) {
     const Bytes symbols = SomeCodes(kN, 11, part);
@@ -82,7 +82,7 @@ TEST_P(AnsSymbolsOnTarget, PartsOfARowAreTheRow) {
   }
 }
 
-TEST_P(AnsSymbolsOnTarget, SumsAreTheReferences) {
+TEST_P(AnsSymbolsOnTarget, SumsMatchReference) {
   for (const int workers : {1, 2, 3, 4, 7, 8, 15, 64, 127}) {
     for (const size_t n : {1, 63, 64, 65, 1000, 4096, 9001}) {
       SCOPED_TRACE(testing::Message() << workers << " workers, " << n);
@@ -108,7 +108,7 @@ TEST_P(AnsSymbolsOnTarget, SumsAreTheReferences) {
   }
 }
 
-TEST_P(AnsSymbolsOnTarget, MeansAreThoseOfPlanes) {
+TEST_P(AnsSymbolsOnTarget, MeansMatchThoseOfPlanes) {
   for (const int workers : {1, 2, 3, 4, 5, 8, 16, 40, 127}) {
     for (const size_t n : {0, 1, 7, 16, 17, 1000}) {
       SCOPED_TRACE(testing::Message() << workers << " workers, " << n);

@@ -1,5 +1,5 @@
-// The entropy coder of kernels/codes/ans.h: the equations, every length, every instruction set, any
-// bytes.
+// The entropy coder of kernels/codes/ans.h: its equations, every length, every instruction set,
+// arbitrary bytes.
 #include "kernels/codes/ans.h"
 
 #include <cmath>
@@ -18,7 +18,7 @@ TERN_ON_EVERY_TARGET(AnsOnTarget);
 using Bytes = std::vector<uint8_t>;
 using Block = std::span<const uint8_t>;
 
-// n symbols below `levels`, the low ones more often.
+// n symbols below `levels`; low ones are more frequent.
 Bytes SomeSymbols(size_t n, unsigned levels, uint64_t seed) {
   std::mt19937_64 random(seed);
   Bytes symbols(n);
@@ -43,7 +43,7 @@ bool Decoded(const AnsTable& table, Block block, size_t n, uint8_t* symbols) {
   return DecodeAns(table, block, {&block, 1}, n, symbols);
 }
 
-// The header's equations as they stand there.
+// The header's equations, written literally.
 Bytes EncodedByTheBook(const AnsFrequencies& f, const Bytes& symbols) {
   std::vector<uint64_t> x(8, 1 << 16);
   std::vector<uint16_t> words;
@@ -69,7 +69,7 @@ Bytes EncodedByTheBook(const AnsFrequencies& f, const Bytes& symbols) {
   return bytes;
 }
 
-TEST_P(AnsOnTarget, BlocksAreTheEquationsAndComeBack) {
+TEST_P(AnsOnTarget, BlocksFollowTheEquationsAndRoundTrip) {
   for (const unsigned levels : {1, 2, 3, 4, 5, 8, 9, 16, 17, 24, 25, 256}) {
     const AnsFrequencies table = FrequenciesIn(SomeSymbols(100000, levels, 1));
     for (const size_t n : Lengths()) {
@@ -85,8 +85,8 @@ TEST_P(AnsOnTarget, BlocksAreTheEquationsAndComeBack) {
   }
 }
 
-// Symbols with one slot, with all but one and with all of them: the ends of what division by a
-// reciprocal must get right.
+// Symbols with one slot, with all but one, and with all slots: the extreme cases of division by a
+// reciprocal.
 TEST_P(AnsOnTarget, EveryFrequencyDividesExactly) {
   for (unsigned f = 1; f < 4096; f += f < 64 || f > 4000 ? 1 : 37) {
     AnsFrequencies table{};
@@ -99,7 +99,7 @@ TEST_P(AnsOnTarget, EveryFrequencyDividesExactly) {
   }
 }
 
-TEST_P(AnsOnTarget, SizeIsNearTheEntropy) {
+TEST_P(AnsOnTarget, CodedSizeIsNearTheEntropy) {
   constexpr size_t kN = 100000;
   for (const unsigned levels : {2, 3, 9, 17, 200}) {
     const Bytes symbols = SomeSymbols(kN, levels, 3);
@@ -113,7 +113,7 @@ TEST_P(AnsOnTarget, SizeIsNearTheEntropy) {
   }
 }
 
-TEST_P(AnsOnTarget, CountsAreCounts) {
+TEST_P(AnsOnTarget, CountsSymbols) {
   for (const size_t n : {0, 1, 3, 4, 5, 63, 64, 65, 1000, 16320, 16384, 70000}) {
     for (const unsigned levels : {1, 3, 5, 17, 32, 33, 256}) {
       const Bytes symbols = SomeSymbols(n, levels, n);
@@ -125,12 +125,12 @@ TEST_P(AnsOnTarget, CountsAreCounts) {
   }
 }
 
-TEST_P(AnsOnTarget, FrequenciesSumToAllSlotsAndLeaveNobodyOut) {
+TEST_P(AnsOnTarget, FrequenciesSumToAllSlotsAndAreNeverZeroForUsedSymbols) {
   std::vector<AnsCounts> cases(6);
-  cases[0][9] = 5;                                                          // one symbol: all slots
-  cases[1].fill(1);                                                         // 16 each
-  cases[2].fill(1), cases[2][3] = 1000000000000;                            // 255 forced up
-  for (size_t s = 0; s < kAnsSymbols; ++s) cases[3][s] = 31 + 2 * (s % 2);  // all round up
+  cases[0][9] = 5;                                // one symbol: all slots
+  cases[1].fill(1);                               // 16 each
+  cases[2].fill(1), cases[2][3] = 1000000000000;  // 255 symbols are raised to 1
+  for (size_t s = 0; s < kAnsSymbols; ++s) cases[3][s] = 31 + 2 * (s % 2);  // all are rounded up
   for (size_t s = 0; s < kAnsSymbols; ++s) cases[4][s] = s * s * s;
   for (size_t s = 0; s < 3; ++s) cases[5][s] = 1;
   for (const AnsCounts& counts : cases) {
@@ -143,8 +143,8 @@ TEST_P(AnsOnTarget, FrequenciesSumToAllSlotsAndLeaveNobodyOut) {
   EXPECT_EQ(FrequenciesOf(cases[5])[1], 1365);
 }
 
-// One block a row: what is not refused is another row.
-TEST_P(AnsOnTarget, OtherBlocksAreRefusedOrOtherRows) {
+// A row has one block; a changed block must be refused or decode to another row.
+TEST_P(AnsOnTarget, ChangedBlocksAreRefusedOrDecodeDifferently) {
   const Bytes symbols = SomeSymbols(203, 5, 8);
   const AnsTable table(FrequenciesIn(symbols));
   const Bytes block = Encoded(table.frequency, symbols);
@@ -166,7 +166,7 @@ TEST_P(AnsOnTarget, OtherBlocksAreRefusedOrOtherRows) {
   for (const size_t n : {0, 202, 204, 300}) EXPECT_FALSE(Decoded(table, block, n, out.data()));
 }
 
-TEST_P(AnsOnTarget, RandomBytesAreNoBlock) {
+TEST_P(AnsOnTarget, RandomBytesAreRefused) {
   std::mt19937_64 random(4);
   const AnsTable table(FrequenciesIn(SomeSymbols(1000, 7, 1)));
   for (int trial = 0; trial < 2000; ++trial) {
@@ -176,9 +176,9 @@ TEST_P(AnsOnTarget, RandomBytesAreNoBlock) {
   }
 }
 
-// Any number of blocks, one behind the other: the reference's bytes, and all of them come back. Of
-// symbols in the middle of a byte, some of which do not occur.
-TEST_P(AnsOnTarget, BlocksTogetherAreTheReferences) {
+// Any number of blocks, one behind the other: the same bytes as the reference, and all decode
+// again. The symbols are in the middle of a byte's range, and some do not occur.
+TEST_P(AnsOnTarget, BlocksCodedTogetherMatchReference) {
   for (const unsigned levels : {1, 2, 4, 9, 12, 40}) {
     for (const size_t blocks : {1, 2, 3, 4, 7, 8, 15}) {
       for (const size_t n : {1, 8, 13, 100, 1000, 4096, 4101}) {
@@ -211,9 +211,9 @@ TEST_P(AnsOnTarget, BlocksTogetherAreTheReferences) {
   }
 }
 
-// Blocks under attack, among others that are none: bytes of the neighbours may be read, but nothing
-// behind the row, which the address sanitizer watches; and whoever is asked says the same.
-TEST_P(AnsOnTarget, DamagedBlocksAreRefusedAsTheReferenceDoes) {
+// Damaged blocks between invalid ones. Decoding may read bytes of the neighbours, but none behind
+// the row (the address sanitizer checks that), and must agree with the reference.
+TEST_P(AnsOnTarget, RefusesTheSameDamagedBlocksAsReference) {
   constexpr size_t kN = 211, kBlocks = 4;
   size_t refused = 0;
   for (const unsigned levels : {2, 3, 5, 9, 17, 30}) {
@@ -249,7 +249,7 @@ TEST_P(AnsOnTarget, DamagedBlocksAreRefusedAsTheReferenceDoes) {
   EXPECT_GT(refused, 2000u);
 }
 
-TEST_P(AnsOnTarget, GoldenBytesStay) {
+TEST_P(AnsOnTarget, MatchesGoldenBytes) {
   AnsFrequencies table{};
   table[0] = 650, table[1] = 2796, table[2] = 650;
   const Bytes symbols = {1, 1, 0, 1, 2, 1, 1, 2, 0, 1, 1, 1, 0, 2, 2, 0, 0, 1, 2, 2, 0, 2, 0, 2};

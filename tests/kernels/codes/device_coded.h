@@ -1,4 +1,4 @@
-// Codes of a device beside those of a codec, for tests.
+// Compares a device's codes with a codec's, for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ inline codec::Segment SegmentOf(const Part& part, uint64_t column = 1) {
 
 using Rows = std::vector<std::vector<uint8_t>>;
 
-// The chunks that are in `bytes`.
+// The codes of the chunks in `bytes`.
 inline Rows ChunksOf(const std::vector<uint8_t>& bytes, const Tiling& tiling,
                      const std::vector<uint64_t>& sizes) {
   Rows chunks;
@@ -46,22 +46,22 @@ inline Rows ChunksOf(const std::vector<uint8_t>& bytes, const Tiling& tiling,
   return chunks;
 }
 
-// Codes of parts one after the other, and where they are; the row has room to a multiple of 4, and
-// no more.
+// The codes of parts, one after the other, and their ranges; the row is padded to a multiple of 4,
+// and no further.
 struct CodeRow {
   void Add(const std::vector<uint8_t>& code) {
-    places.push_back({size, code.size()});
+    ranges.push_back({size, code.size()});
     bytes.resize(size);
     bytes.insert(bytes.end(), code.begin(), code.end());
     size = bytes.size();
     bytes.resize((size + 3) / 4 * 4);
   }
   std::vector<uint8_t> bytes;
-  std::vector<CodePlace> places;
+  std::vector<CodeRange> ranges;
   size_t size = 0;
 };
 
-// What is unlike anything that a normal distribution gives.
+// Odd values, which a normal distribution does not give.
 inline void AddOddValues(std::vector<float>* values) {
   const float odd[] = {0.f, -0.f, 1e-45f, -1e-40f, 3e38f, -3.4e38f, 1e-20f, -1e20f};
   for (size_t i = 0; i < values->size(); i += 7) (*values)[i] = odd[i / 7 % 8];

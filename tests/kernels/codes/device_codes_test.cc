@@ -1,4 +1,4 @@
-// The codes of a GPU are those of the codecs, byte by byte, and mean the same there.
+// The codes of a GPU equal those of the codecs, byte by byte, and decode to the same values.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,39 +19,39 @@ using codec::Options;
 
 class OneBitCoder {
  public:
-  // `columns`: of each part.
+  // `columns`: one per part
   OneBitCoder(const std::vector<Part>& parts, const std::vector<uint64_t>& columns)
       : parts_(parts),
         columns_(columns),
         cut_(CutIntoTiles(parts)),
-        places_(
-            PlaceCodes([&](size_t p) { return OneBitSize(parts[p].count, columns[p]); }, &cut_)),
+        ranges_(
+            LayOutCodes([&](size_t p) { return OneBitSize(parts[p].count, columns[p]); }, &cut_)),
         tiling_(cut_),
-        place_(places_),
+        device_ranges_(ranges_),
         group_(GroupParts(cut_, columns, &groups_)),
         partial_(2 * cut_.tiles.size()),
         done_(std::vector<uint32_t>(cut_.tiles.size())),
         means_(2 * groups_),
         bad_(std::vector<uint32_t>(1)) {}
 
-  // The chunks' codes; the residual is null or has the arena's size.
+  // Encodes the chunks. The residual is null or has the arena's size.
   Rows Code(const std::vector<float>& g, DeviceArray<float>* residual) {
     DeviceArray<float> arena(g);
     DeviceArray<uint8_t> out(cut_.out_bytes);
     EXPECT_EQ(
         OneBitOnDevice(nullptr, arena.data(), residual == nullptr ? nullptr : residual->data(),
-                       tiling_.Get(), group_.data(), place_.data(),
+                       tiling_.Get(), group_.data(), device_ranges_.data(),
                        {partial_.data(), done_.data(), means_.data()}, out.data(), bad_.data()),
         0);
     std::vector<uint64_t> sizes(cut_.chunks.size());
-    for (size_t p = 0; p < parts_.size(); ++p) sizes[cut_.parts[p].part.chunk] += places_[p].size;
+    for (size_t p = 0; p < parts_.size(); ++p) sizes[cut_.parts[p].part.chunk] += ranges_[p].size;
     return ChunksOf(out.Read(), cut_, sizes);
   }
   std::vector<float> Read(const CodeRow& row) {
     DeviceArray<uint8_t> codes(row.bytes);
-    DeviceArray<CodePlace> places(row.places);
+    DeviceArray<CodeRange> ranges(row.ranges);
     DeviceArray<float> arena(std::vector<float>(parts_.back().begin + parts_.back().count));
-    EXPECT_EQ(ReadOneBitOnDevice(nullptr, tiling_.Get(), codes.data(), group_.data(), places.data(),
+    EXPECT_EQ(ReadOneBitOnDevice(nullptr, tiling_.Get(), codes.data(), group_.data(), ranges.data(),
                                  arena.data(), bad_.data()),
               0);
     return arena.Read();
@@ -62,10 +62,10 @@ class OneBitCoder {
   std::vector<Part> parts_;
   std::vector<uint64_t> columns_;
   Tiling cut_;
-  std::vector<CodePlace> places_;
+  std::vector<CodeRange> ranges_;
   uint64_t groups_ = 0;
   OnDevice tiling_;
-  DeviceArray<CodePlace> place_;
+  DeviceArray<CodeRange> device_ranges_;
   DeviceArray<GroupedPart> group_;
   DeviceArray<OneBitSums> partial_;
   DeviceArray<uint32_t> done_;
@@ -73,8 +73,8 @@ class OneBitCoder {
   DeviceArray<uint32_t> bad_;
 };
 
-// Sizes of groups of all kinds: one element, few, a warp's, a block's, and of several blocks that
-// end anywhere.
+// Group sizes of all kinds: one element, a few, a warp's, a block's, and several blocks with any
+// end.
 const std::vector<uint64_t> kCounts = {1,    7,    4096, 205,   415,   4097,
                                        9000, 8191, 3000, 20000, 17000, 24576};
 const std::vector<uint64_t> kColumns = {1,    3,    1,    9,        16,   512,
@@ -107,7 +107,7 @@ void ExpectOneBit(const std::vector<std::vector<float>>& rounds, bool feedback) 
       ASSERT_TRUE(codec->DecodeAlone(code, SegmentOf(part, kColumns[p]), sent.data()).ok());
       std::copy(sent.begin(), sent.end(), read.begin() + static_cast<std::ptrdiff_t>(part.begin));
       if (!feedback) continue;
-      memories[p]->Keep(0, v, sent);
+      memories[p]->Update(0, v, sent);
       SavedState state;
       memories[p]->AddState(&state);
       const auto begin = left.begin() + static_cast<std::ptrdiff_t>(part.begin);
@@ -121,21 +121,21 @@ void ExpectOneBit(const std::vector<std::vector<float>>& rounds, bool feedback) 
   EXPECT_EQ(coder.bad(), 0u);
 }
 
-TEST_F(DeviceCodes, OfOneBitAreTheCpus) {
+TEST_F(DeviceCodes, OneBitMatchesCpu) {
   const size_t n = EndOf(PartsOf(kCounts));
   std::vector<float> odd = Normal(n, 1, 2), zeros(n);
   AddOddValues(&odd);
   ExpectOneBit({Normal(n, 0.01f, 1), odd, zeros, std::vector<float>(n, -0.5f)}, false);
 }
 
-TEST_F(DeviceCodes, OfOneBitKeepWhatTheyLeaveOut) {
+TEST_F(DeviceCodes, OneBitKeepsResidualLikeCpu) {
   const size_t n = EndOf(PartsOf(kCounts));
   std::vector<float> odd = Normal(n, 1, 2);
   AddOddValues(&odd);
   ExpectOneBit({Normal(n, 0.01f, 1), Normal(n, 0.01f, 2), odd, Normal(n, 0.01f, 3)}, true);
 }
 
-TEST_F(DeviceCodes, OfOneBitTellOfWhatIsNotFinite) {
+TEST_F(DeviceCodes, OneBitReportsNonFiniteValues) {
   const auto parts = PartsOf({5000, 100});
   std::vector<float> g = Normal(EndOf(parts), 1, 1);
   OneBitCoder coder(parts, {5000, 10});
@@ -147,8 +147,8 @@ TEST_F(DeviceCodes, OfOneBitTellOfWhatIsNotFinite) {
   EXPECT_EQ(coder.bad(), 2u);
 }
 
-// What Codec::Decode of each code says, and whether the device counts some as bad.
-TEST_F(DeviceCodes, OfOneBitThatAreNoneAreCounted) {
+// Compares the result of Codec::Decode for each code with the device's count of invalid codes.
+TEST_F(DeviceCodes, InvalidOneBitCodesAreCounted) {
   const auto parts = PartsOf({1003});
   const codec::Segment segment = SegmentOf(parts[0], 10);
   const auto codec = Made("onebit", {});
@@ -197,10 +197,10 @@ class QsgdCoder {
         rule_(codec::QsgdLevels(options).rule()),
         cut_(CutIntoTiles(parts)),
         sizes_(SizesOf(parts, options)),
-        places_(PlaceCodes([&](size_t p) { return QsgdMaxSize(rule_, parts[p].count, sizes_[p]); },
-                           &cut_)),
+        ranges_(LayOutCodes([&](size_t p) { return QsgdMaxSize(rule_, parts[p].count, sizes_[p]); },
+                            &cut_)),
         tiling_(cut_),
-        place_(places_),
+        device_ranges_(ranges_),
         group_(GroupParts(cut_, sizes_, &buckets_)),
         partial_(2 * cut_.tiles.size()),
         done_(std::vector<uint32_t>(cut_.tiles.size())),
@@ -216,22 +216,22 @@ class QsgdCoder {
     DeviceArray<uint8_t> out(cut_.out_bytes);
     DeviceArray<uint64_t> sizes(cut_.chunks.size());
     EXPECT_EQ(QsgdOnDevice(nullptr, arena.data(), tiling_.Get(),
-                           {rule_, options_.bucket, group_.data(), place_.data(), key},
+                           {rule_, options_.bucket, group_.data(), device_ranges_.data(), key},
                            {partial_.data(), done_.data(), norms_.data(), widths_.data(),
                             bits_.data(), levels_.data(), chunk_done_.data()},
                            out.data(), cut_.out_bytes, sizes.data(), bad_.data()),
               0);
     if (rule_.bits == 0) return ChunksOf(out.Read(), cut_, sizes.Read());
     std::vector<uint64_t> known(cut_.chunks.size());
-    for (size_t p = 0; p < parts_.size(); ++p) known[cut_.parts[p].part.chunk] += places_[p].size;
+    for (size_t p = 0; p < parts_.size(); ++p) known[cut_.parts[p].part.chunk] += ranges_[p].size;
     return ChunksOf(out.Read(), cut_, known);
   }
   std::vector<float> Read(const CodeRow& row) {
     DeviceArray<uint8_t> codes(row.bytes);
-    DeviceArray<CodePlace> places(row.places);
+    DeviceArray<CodeRange> ranges(row.ranges);
     DeviceArray<float> arena(std::vector<float>(EndOf(parts_)));
     EXPECT_EQ(ReadQsgdOnDevice(nullptr, tiling_.Get(), codes.data(), rule_, group_.data(),
-                               places.data(), bits_.data(), arena.data(), bad_.data()),
+                               ranges.data(), bits_.data(), arena.data(), bad_.data()),
               0);
     return arena.Read();
   }
@@ -251,10 +251,10 @@ class QsgdCoder {
   QsgdRule rule_;
   Tiling cut_;
   std::vector<uint64_t> sizes_;
-  std::vector<CodePlace> places_;
+  std::vector<CodeRange> ranges_;
   uint64_t buckets_ = 0;
   OnDevice tiling_;
-  DeviceArray<CodePlace> place_;
+  DeviceArray<CodeRange> device_ranges_;
   DeviceArray<GroupedPart> group_;
   DeviceArray<QsgdSums> partial_;
   DeviceArray<uint32_t> done_, chunk_done_;
@@ -266,13 +266,13 @@ class QsgdCoder {
 
 class QsgdCodes : public DeviceCodes, public testing::WithParamInterface<QsgdCase> {};
 
-// What the codec makes of each part: its code, and what that means.
+// The codec's code of each part, and its decoded values.
 void ExpectQsgd(const std::vector<Part>& parts, const Options::Qsgd& qsgd,
                 const std::vector<float>& g) {
   Options options;
   options.qsgd = qsgd;
   const auto codec = Made("qsgd", options);
-  const NoiseKey key{77, Stream::kCodes, 3, 1234567, 0};
+  const NoiseKey key{77, NoiseStream::kCodes, 3, 1234567, 0};
   QsgdCoder coder(parts, qsgd);
   Rows expected;
   CodeRow row;
@@ -294,7 +294,7 @@ void ExpectQsgd(const std::vector<Part>& parts, const Options::Qsgd& qsgd,
   EXPECT_EQ(coder.bad(), 0u);
 }
 
-TEST_P(QsgdCodes, AreTheCpus) {
+TEST_P(QsgdCodes, MatchCpu) {
   const auto parts = PartsOf({1, 7, 512, 600, 4096, 2500, 100, 9001});
   std::vector<float> g = Normal(EndOf(parts), 0.01f, 4);
   std::fill_n(g.begin() + static_cast<std::ptrdiff_t>(parts[5].begin), 1500, 0.0f);
@@ -302,7 +302,7 @@ TEST_P(QsgdCodes, AreTheCpus) {
   ExpectQsgd(parts, GetParam().options, g);
 }
 
-TEST_P(QsgdCodes, OfOddValuesAreTheCpus) {
+TEST_P(QsgdCodes, OddValuesMatchCpu) {
   const auto parts = PartsOf({5, 700, 2500});
   std::vector<float> g = Normal(EndOf(parts), 1, 5);
   AddOddValues(&g);
@@ -335,7 +335,7 @@ INSTANTIATE_TEST_SUITE_P(
                   .local_steps = 5000}}),
     [](const auto& info) { return info.param.name; });
 
-TEST_F(DeviceCodes, OfQsgdTellOfWhatIsNotFinite) {
+TEST_F(DeviceCodes, QsgdReportsNonFiniteValues) {
   const auto parts = PartsOf({5000, 100});
   std::vector<float> g = Normal(EndOf(parts), 1, 1);
   QsgdCoder coder(parts, {});
@@ -347,8 +347,8 @@ TEST_F(DeviceCodes, OfQsgdTellOfWhatIsNotFinite) {
   EXPECT_EQ(coder.bad(), 2u);
 }
 
-// The device refuses what the codec does, and what it does not, it reads alike. Whether it was
-// refused.
+// The device must refuse what the codec refuses, and decode the rest to the same values. Returns
+// whether the code was refused.
 bool IsRefused(const std::vector<uint8_t>& code, const Options::Qsgd& qsgd, uint64_t count) {
   const std::vector<Part> parts = {{0, count, 0, 1, 0}};
   Options options;
@@ -373,7 +373,7 @@ std::vector<uint8_t> QsgdCodeOf(const Options::Qsgd& qsgd, uint64_t count, uint6
   return code;
 }
 
-// Changes of a code, many of which are refused.
+// Changes of a code; many of them must be refused.
 void ExpectRefusals(const Options::Qsgd& qsgd, uint64_t count, uint64_t seed) {
   const std::vector<uint8_t> code = QsgdCodeOf(qsgd, count, seed);
   std::mt19937_64 random(seed);
@@ -391,15 +391,15 @@ void ExpectRefusals(const Options::Qsgd& qsgd, uint64_t count, uint64_t seed) {
   EXPECT_GT(refused, 10u);
 }
 
-TEST_F(DeviceCodes, OfQsgdThatAreNoneAreCounted) {
+TEST_F(DeviceCodes, InvalidQsgdCodesAreCounted) {
   ExpectRefusals({}, 5003, 1);
   ExpectRefusals({.bits = 3, .bucket = 7}, 401, 2);
   ExpectRefusals({.bucket = 16, .norm = Norm::kTwo, .levels = Levels::kSqrtN}, 1401, 3);
   ExpectRefusals({.bucket = 0, .levels = Levels::kGiven, .s = 9.5}, 301, 4);
 }
 
-// 150 buckets: three ends behind 150 norms and widths.
-TEST_F(DeviceCodes, OfQsgdThatEndElsewhereAreNone) {
+// 150 buckets: 150 norms and widths, then three ends.
+TEST_F(DeviceCodes, QsgdBucketsWithWrongEndsAreRefused) {
   const Options::Qsgd qsgd{.bucket = 4, .levels = Levels::kSqrtMN, .samples = 20};
   const std::vector<uint8_t> code = QsgdCodeOf(qsgd, 600, 5);
   EXPECT_FALSE(IsRefused(code, qsgd, 600));
@@ -410,7 +410,7 @@ TEST_F(DeviceCodes, OfQsgdThatEndElsewhereAreNone) {
       EXPECT_TRUE(IsRefused(other, qsgd, 600)) << "byte " << byte;
     }
   }
-  // 64 buckets end later than they do, and the next, of 4 zeros, has as many bits fewer.
+  // Moves the end of bucket 64 up; the next bucket, of 4 zeros, then has as many bits fewer.
   auto other = code;
   uint64_t end = 0;
   std::memcpy(&end, other.data() + 150 * 5, sizeof end);
@@ -424,8 +424,8 @@ TEST_F(DeviceCodes, OfQsgdThatEndElsewhereAreNone) {
   EXPECT_TRUE(IsRefused(other, qsgd, 600));
 }
 
-// Against the bounds of what a draw of level 1 can still change.
-TEST(QuickLevels, AreNeverWrong) {
+// Checks QuickLevel at the extreme values that a draw of level 1 can still give.
+TEST(QuickLevels, AreNeverWrongWhenCertain) {
   std::mt19937_64 random(5);
   std::uniform_real_distribution<float> exponent(-110, 110), share(-1, 1);
   const double levels[] = {1, 3, 7, 15, 100.5, 255, 32767, kQsgdMostLevels};

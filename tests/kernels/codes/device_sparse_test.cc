@@ -1,4 +1,4 @@
-// Deep gradient compression on a GPU: its memory, its statistics and its codes are the CPU's.
+// Deep gradient compression on a GPU: memory, statistics and codes equal those of the CPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::vector<float> PartOf(const std::vector<float>& arena, const Part& part) {
 class SparseCoder {
  public:
   explicit SparseCoder(const std::vector<Part>& parts)
-      : parts_(parts), cut_(CutIntoTiles(parts)), places_(Place()), tiling_(cut_) {}
+      : parts_(parts), cut_(CutIntoTiles(parts)), ranges_(LayOut()), tiling_(cut_) {}
 
   Rows Code(DeviceArray<float>* arena, const std::vector<float>& thresholds,
             const SparseMemory& memory = {}) {
@@ -39,13 +39,13 @@ class SparseCoder {
               0);
     return ChunksOf(out.Read(), cut_, sizes.Read());
   }
-  // `bad` goes up as the device says.
+  // Increments *bad as the device does.
   std::vector<float> Read(const CodeRow& row, uint32_t* bad) {
     DeviceArray<uint8_t> codes(row.bytes);
-    DeviceArray<CodePlace> places(row.places);
+    DeviceArray<CodeRange> ranges(row.ranges);
     DeviceArray<float> arena(std::vector<float>(EndOf(parts_)));
     DeviceArray<uint32_t> counter(std::vector<uint32_t>{*bad});
-    EXPECT_EQ(ReadSparseOnDevice(nullptr, tiling_.Get(), codes.data(), places.data(),
+    EXPECT_EQ(ReadSparseOnDevice(nullptr, tiling_.Get(), codes.data(), ranges.data(),
                                  bodies_.data(), arena.data(), counter.data()),
               0);
     *bad = counter.Read()[0];
@@ -53,21 +53,22 @@ class SparseCoder {
   }
 
  private:
-  std::vector<CodePlace> Place() {
+  std::vector<CodeRange> LayOut() {
     const auto codec = Made("topk", {});
-    return PlaceCodes([&](size_t p) { return codec->MaxEncodedSize(SegmentOf(parts_[p])); }, &cut_);
+    return LayOutCodes([&](size_t p) { return codec->MaxEncodedSize(SegmentOf(parts_[p])); },
+                       &cut_);
   }
 
   std::vector<Part> parts_;
   Tiling cut_;
-  std::vector<CodePlace> places_;
+  std::vector<CodeRange> ranges_;
   OnDevice tiling_;
   DeviceArray<uint32_t> masks_{cut_.tiles.size() * kTile / 32}, sent_{cut_.tiles.size()};
   DeviceArray<uint64_t> bodies_{cut_.tiles.size()};
   DeviceArray<uint32_t> done_{std::vector<uint32_t>(cut_.chunks.size())};
 };
 
-// Codes of the parts by the codec, chunk by chunk, and what they mean.
+// The codec's codes of the parts, chunk by chunk, and their decoded values.
 struct Coded {
   Coded(const std::vector<Part>& parts, const std::vector<float>& v,
         const std::vector<float>& thresholds)
@@ -107,26 +108,26 @@ void ExpectCodes(const std::vector<Part>& parts, const std::vector<float>& v,
   EXPECT_EQ(bad, 0u);
 }
 
-// Thresholds from which nothing, few, many, nearly all and all are sent.
-TEST_F(DeviceCodes, OfFewElementsAreTheCpus) {
+// Thresholds that send nothing, few, many, nearly all and all elements.
+TEST_F(DeviceCodes, SparseMatchesCpu) {
   const auto parts = PartsOf({1, 7, 4096, 4097, 8192, 9, 300, 9001, 4096, 600, 500, 31});
   const std::vector<float> v = Normal(EndOf(parts), 1, 1);
   ExpectCodes(parts, v, {0, 1, 3, 3, 2, 1, 1, 3.5f, 0.6f, 0.03f, 0, 100});
   ExpectCodes(parts, v, {9, 0, 0, 0.5f, 0.02f, 0, 0.01f, 9, 1.5f, 0.7f, 2.5f, 0});
 }
 
-TEST_F(DeviceCodes, OfOddElementsAreTheCpus) {
+TEST_F(DeviceCodes, OddSparseValuesMatchCpu) {
   const auto parts = PartsOf({4096, 5000, 4099, 3000, 4096});
   std::vector<float> v = Normal(EndOf(parts), 1, 2);
   AddOddValues(&v);
-  // Ties at the threshold, and nothing but zeros.
+  // Ties at the threshold, and only zeros.
   for (size_t i = 0; i < 3000; ++i) v[parts[2].begin + i] = i % 5 == 0 ? -1.5f : 1.5f;
   for (size_t i = 0; i < 3000; ++i) v[parts[3].begin + i] = i % 2 == 0 ? 0.f : -0.f;
   ExpectCodes(parts, v, {0, 1e-45f, 1.5f, 0, 1e20f});
 }
 
-// Every number of elements sent that changes how places are written.
-TEST_F(DeviceCodes, OfEveryFormAreTheCpus) {
+// All numbers of sent elements at which the coding of positions changes.
+TEST_F(DeviceCodes, EverySparseLayoutMatchesCpu) {
   std::vector<uint64_t> counts;
   std::vector<uint32_t> sent;
   for (const uint32_t k : {1u, 2u, 3u, 7u, 64u, 200u, 511u, 513u, 700u, 900u, 1300u, 2047u, 3900u,
@@ -147,7 +148,7 @@ TEST_F(DeviceCodes, OfEveryFormAreTheCpus) {
   ExpectCodes(parts, v, thresholds);
 }
 
-// Rounds of the codec's memory beside the device's.
+// Several rounds of the codec's memory and the device's, compared.
 void ExpectRounds(const Options::TopK& topk, const std::vector<float>& thresholds) {
   Options options;
   options.topk = topk;
@@ -183,7 +184,7 @@ void ExpectRounds(const Options::TopK& topk, const std::vector<float>& threshold
               coded.chunks);
     const std::vector<float> left = v.Read(), pushed = u.Read();
     for (size_t p = 0; p < parts.size(); ++p) {
-      memories[p]->Keep(0, PartOf(compensated, parts[p]), PartOf(coded.values, parts[p]));
+      memories[p]->Update(0, PartOf(compensated, parts[p]), PartOf(coded.values, parts[p]));
       SavedState state;
       memories[p]->AddState(&state);
       const auto saved = [&](size_t i) {
@@ -195,14 +196,14 @@ void ExpectRounds(const Options::TopK& topk, const std::vector<float>& threshold
   }
 }
 
-TEST_F(DeviceCodes, OfDgcRememberAsTheCpus) {
+TEST_F(DeviceCodes, DgcMemoryMatchesCpu) {
   ExpectRounds({}, {0, 2, 3, 2.5f});
   ExpectRounds({.momentum = 0.9}, {1, 0, 2, 4});
   ExpectRounds({.momentum = 0.9, .masking = false}, {1, 0.01f, 2, 4});
   ExpectRounds({.momentum = 0.9, .nesterov = true, .clip_norm = 70}, {1, 2, 0.5f, 0.2f});
 }
 
-TEST_F(DeviceCodes, StatisticsOfManyTensorsAreTheCpus) {
+TEST_F(DeviceCodes, StatisticsOfManyTensorsMatchCpu) {
   auto parts = PartsOf({1, 700, 4096, 4097, 50000, 9, 12345});
   std::vector<float> v = Normal(EndOf(parts), 0.01f, 6);
   AddOddValues(&v);
@@ -214,7 +215,7 @@ TEST_F(DeviceCodes, StatisticsOfManyTensorsAreTheCpus) {
   DeviceArray<float> arena(v), kth(std::vector<float>(parts.size(), -7));
   DeviceArray<uint64_t> stride(strides);
   DeviceArray<uint32_t> k(ks), done(std::vector<uint32_t>(parts.size()));
-  DeviceArray<uint32_t> histograms(std::vector<uint32_t>(parts.size() * kSelectRows));
+  DeviceArray<uint32_t> histograms(std::vector<uint32_t>(parts.size() * kSelectBins));
   DeviceArray<uint32_t> upper(parts.size()), left(parts.size());
   for (int again = 0; again < 2; ++again) {
     EXPECT_EQ(KthMagnitudeOnDevice(nullptr, arena.data(), tiling.Get(), stride.data(), k.data(),
@@ -247,8 +248,8 @@ TEST_F(DeviceCodes, StatisticsOfManyTensorsAreTheCpus) {
   }
 }
 
-// The device refuses what the codec does, and what it does not, it reads alike. Whether it was
-// refused.
+// The device must refuse what the codec refuses, and decode the rest to the same values. Returns
+// whether the code was refused.
 bool IsRefused(const std::vector<uint8_t>& code, uint64_t count) {
   const std::vector<Part> parts = {{0, count, 0, 1, 0}};
   std::vector<float> mean(count);
@@ -263,7 +264,7 @@ bool IsRefused(const std::vector<uint8_t>& code, uint64_t count) {
   return !good;
 }
 
-// How many of a code's changes are refused.
+// Returns how many changes of a code are refused.
 uint32_t ExpectRefusals(const std::vector<float>& v, float threshold, uint64_t seed) {
   const CodeRow right = Coded({{0, v.size(), 0, 1, 0}}, v, {threshold}).row;
   std::mt19937_64 random(seed);
@@ -283,18 +284,19 @@ uint32_t ExpectRefusals(const std::vector<float>& v, float threshold, uint64_t s
   return refused;
 }
 
-TEST_F(DeviceCodes, OfFewElementsThatAreNoneAreCounted) {
+TEST_F(DeviceCodes, InvalidSparseCodesAreCounted) {
   const std::vector<float> v = Normal(5003, 1, 1);
   EXPECT_GT(ExpectRefusals(v, 2.5f, 1), 20u);  // Elias-Fano
   EXPECT_GT(ExpectRefusals(v, 0.7f, 2), 20u);  // a bitmap
   EXPECT_GT(ExpectRefusals(v, 0, 3), 8u);      // dense
-  EXPECT_GT(ExpectRefusals(v, 3.9f, 4), 20u);  // next to nothing
+  EXPECT_GT(ExpectRefusals(v, 3.9f, 4), 20u);  // nearly empty
   std::vector<float> small(v.begin(), v.begin() + 37);
   EXPECT_GT(ExpectRefusals(small, 1, 5), 20u);
 }
 
-// One of 1000 elements is the 999th: 9 low bits, 487, and an upper one.
-TEST_F(DeviceCodes, OfAPlaceBeyondTheLastIsNone) {
+// In a block of 1000, the only element is at position 999: 9 low bits with the value 487, and an
+// upper one.
+TEST_F(DeviceCodes, SparsePositionBeyondTheLastIsRefused) {
   std::vector<float> v(1000);
   v[999] = 3;
   std::vector<uint8_t> code = Coded({{0, 1000, 0, 1, 0}}, v, {1}).row.bytes;

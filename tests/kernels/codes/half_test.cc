@@ -31,7 +31,7 @@ std::vector<uint32_t> Bits(const std::vector<float>& x) {
   return bits;
 }
 
-TEST_P(HalfOnTarget, EveryHalfReadsAsTheReference) {
+TEST_P(HalfOnTarget, EveryHalfDecodesLikeReference) {
   const std::vector<uint16_t> halves = AllHalves();
   std::vector<float> fast(halves.size()), reference(halves.size());
   HalfToFloat(halves.data(), halves.size(), fast.data());
@@ -39,7 +39,7 @@ TEST_P(HalfOnTarget, EveryHalfReadsAsTheReference) {
   EXPECT_EQ(Bits(fast), Bits(reference));
 }
 
-TEST_P(HalfOnTarget, EveryNumberReadsAsItsDefinition) {
+TEST_P(HalfOnTarget, EveryHalfDecodesByDefinition) {
   const std::vector<uint16_t> halves = AllHalves();
   std::vector<float> x(halves.size());
   HalfToFloat(halves.data(), halves.size(), x.data());
@@ -55,7 +55,7 @@ TEST_P(HalfOnTarget, EveryNumberReadsAsItsDefinition) {
   EXPECT_TRUE(std::isnan(x[0x7C01]) && std::isnan(x[0xFFFF]));
 }
 
-TEST_P(HalfOnTarget, EveryNumberComesBack) {
+TEST_P(HalfOnTarget, EveryHalfRoundTrips) {
   std::vector<uint16_t> halves = AllHalves();
   std::erase_if(halves, [](uint16_t half) { return (half & 0x7FFF) > 0x7C00; });
   std::vector<float> x(halves.size());
@@ -70,7 +70,8 @@ TEST_P(HalfOnTarget, EqualsTheReferenceOnAllKindsOfFloats) {
   std::mt19937 random(1);
   for (int i = 0; i < 300000; ++i)
     x.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
-  for (const uint16_t half : AllHalves()) {  // on, beside and half way between the halves
+  // Exactly a half, its neighbours, and midpoints between halves.
+  for (const uint16_t half : AllHalves()) {
     if ((half & 0x7FFF) >= 0x7C00) continue;
     float value;
     HalfToFloatRef(&half, 1, &value);
@@ -95,11 +96,11 @@ TEST_P(HalfOnTarget, RoundsToTheNearestAndTiesToEven) {
   EXPECT_EQ(Half(0x1p-25f), 0x0000);
   EXPECT_EQ(Half(0x1p-25f + 0x1p-40f), 0x0001);
   EXPECT_EQ(Half(3 * 0x1p-25f), 0x0002);
-  EXPECT_EQ(Half(0x1p-14f - 0x1p-26f), 0x0400);  // up to the smallest normal
+  EXPECT_EQ(Half(0x1p-14f - 0x1p-26f), 0x0400);  // rounds up to the smallest normal
   EXPECT_EQ(Half(-0.0f), 0x8000);
 }
 
-TEST_P(HalfOnTarget, SaturatesWhatIsFiniteAndKeepsWhatIsNot) {
+TEST_P(HalfOnTarget, SaturatesFiniteValuesAndKeepsNonFinite) {
   EXPECT_EQ(Half(65504.0f), 0x7BFF);
   EXPECT_EQ(Half(65520.0f), 0x7BFF);
   EXPECT_EQ(Half(1e6f), 0x7BFF);
@@ -109,7 +110,7 @@ TEST_P(HalfOnTarget, SaturatesWhatIsFiniteAndKeepsWhatIsNot) {
   EXPECT_EQ(Half(std::numeric_limits<float>::quiet_NaN()), 0x7E00);
 }
 
-TEST_P(HalfOnTarget, WorksAtEveryLengthAndPlace) {
+TEST_P(HalfOnTarget, WorksAtEveryLengthAndAlignment) {
   for (const size_t n : Lengths()) {
     const std::vector<float> x = Gaussian(n + 1, n);
     std::vector<uint16_t> fast(n + 2, 7), reference(n);
@@ -142,7 +143,7 @@ TEST_P(HalfOnTarget, EveryBfloatIsTheUpperHalfOfItsFloat) {
   }
 }
 
-TEST_P(HalfOnTarget, EveryBfloatComesBack) {
+TEST_P(HalfOnTarget, EveryBfloatRoundTrips) {
   const std::vector<uint16_t> all = AllHalves();
   std::vector<float> x(all.size());
   std::vector<uint16_t> back(all.size());
@@ -154,9 +155,9 @@ TEST_P(HalfOnTarget, EveryBfloatComesBack) {
   }
 }
 
-// Between every two neighbours: what is nearer in exact arithmetic (a double holds both distances),
-// and of two that are as near the even one.
-TEST_P(HalfOnTarget, EveryFloatGoesToTheNearestBfloat) {
+// Between any two neighbours, the nearer in exact arithmetic (a double holds both distances); at
+// equal distances the even one.
+TEST_P(HalfOnTarget, EveryFloatRoundsToTheNearestBfloat) {
   std::vector<float> x;
   std::vector<uint16_t> expected;
   for (uint32_t upper = 0; upper < 0x7F7F; ++upper) {
@@ -181,7 +182,7 @@ TEST_P(HalfOnTarget, EveryFloatGoesToTheNearestBfloat) {
   }
 }
 
-TEST_P(HalfOnTarget, BfloatsSaturateWhatIsFiniteAndKeepWhatIsNot) {
+TEST_P(HalfOnTarget, BfloatsSaturateFiniteValuesAndKeepNonFinite) {
   const std::vector<std::pair<uint32_t, uint16_t>> cases = {
       {0x7F7F8000, 0x7F7F}, {0x7F7FFFFF, 0x7F7F}, {0xFF7FFFFF, 0xFF7F}, {0x7F800000, 0x7F80},
       {0xFF800000, 0xFF80}, {0x7F800001, 0x7FC0}, {0xFFC12345, 0xFFC1}, {0x80000000, 0x8000},
@@ -195,7 +196,7 @@ TEST_P(HalfOnTarget, BfloatsSaturateWhatIsFiniteAndKeepWhatIsNot) {
   }
 }
 
-TEST_P(HalfOnTarget, BfloatsWorkAtEveryLengthAndPlace) {
+TEST_P(HalfOnTarget, BfloatsWorkAtEveryLengthAndAlignment) {
   for (const size_t n : Lengths()) {
     const std::vector<float> x = Gaussian(n + 1, n);
     std::vector<uint16_t> fast(n + 2, 7), reference(n);

@@ -11,7 +11,7 @@ namespace {
 
 using Block = std::array<uint32_t, 4>;
 
-TEST(Philox, GivesThePublishedAnswers) {
+TEST(Philox, MatchesPublishedTestVectors) {
   EXPECT_EQ(Philox4x32({0, 0, 0, 0}, {0, 0}),
             (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(Philox4x32({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}),
@@ -21,17 +21,17 @@ TEST(Philox, GivesThePublishedAnswers) {
 }
 
 const NoiseKey kKey = {.seed = 0x0123456789abcdef,
-                       .stream = Stream::kDropout,
+                       .stream = NoiseStream::kDropout,
                        .rank = 0xbeef,
                        .round = 0x1111111122222222,
                        .tensor = 0x33333333};
 
-TEST(Philox, PlacesSeedTensorRoundStreamLevelAndRankAsPromised) {
+TEST(Philox, LaysOutKeyAndCounterAsDocumented) {
   EXPECT_EQ(NoiseBlock(kKey, 7, 1),
             Philox4x32({7, 0x33333333, 0x22222222, 0x0601beef}, {0x89abcdef, 0x01234567}));
 }
 
-TEST(Philox, GivesEachElementItsHalfWord) {
+TEST(Philox, AssignsEachElementItsHalfWord) {
   const Block block = NoiseBlock(kKey, 5, 0);
   for (uint64_t place = 0; place < 8; ++place) {
     const uint32_t word = block[place / 2];
@@ -40,7 +40,7 @@ TEST(Philox, GivesEachElementItsHalfWord) {
   }
 }
 
-TEST(Philox, RefinesADrawByTheSamePlaceAtLevelOne) {
+TEST(Philox, RefinesADrawByTheSamePositionAtLevelOne) {
   for (const uint64_t element : {0, 1, 17, 123456}) {
     EXPECT_EQ(Draw32(kKey, element),
               uint32_t{Draw16(kKey, element, 0)} << 16 | Draw16(kKey, element, 1));
@@ -55,13 +55,13 @@ TEST(Philox, GivesEightDrawsFromAnyElementOn) {
   }
 }
 
-TEST(Philox, NamesTheStreamsByTheirNumbers) {
-  EXPECT_EQ(static_cast<int>(Stream::kCodes), 1);
-  EXPECT_EQ(static_cast<int>(Stream::kServerCodes), 2);
-  EXPECT_EQ(static_cast<int>(Stream::kInit), 3);
-  EXPECT_EQ(static_cast<int>(Stream::kOrder), 4);
-  EXPECT_EQ(static_cast<int>(Stream::kAugmentation), 5);
-  EXPECT_EQ(static_cast<int>(Stream::kDropout), 6);
+TEST(Philox, StreamNumbersAreFixed) {
+  EXPECT_EQ(static_cast<int>(NoiseStream::kCodes), 1);
+  EXPECT_EQ(static_cast<int>(NoiseStream::kServerCodes), 2);
+  EXPECT_EQ(static_cast<int>(NoiseStream::kInit), 3);
+  EXPECT_EQ(static_cast<int>(NoiseStream::kOrder), 4);
+  EXPECT_EQ(static_cast<int>(NoiseStream::kAugmentation), 5);
+  EXPECT_EQ(static_cast<int>(NoiseStream::kDropout), 6);
 }
 
 TEST(Philox, EveryPartOfTheKeyChangesTheNoise) {
@@ -72,7 +72,7 @@ TEST(Philox, EveryPartOfTheKeyChangesTheNoise) {
   blocks.insert(NoiseBlock(key, 0, 1));
   blocks.insert(NoiseBlock({.seed = 1}, 0, 0));
   blocks.insert(NoiseBlock({.seed = uint64_t{1} << 32}, 0, 0));
-  blocks.insert(NoiseBlock({.stream = Stream::kInit}, 0, 0));
+  blocks.insert(NoiseBlock({.stream = NoiseStream::kInit}, 0, 0));
   blocks.insert(NoiseBlock({.rank = 1}, 0, 0));
   blocks.insert(NoiseBlock({.round = 1}, 0, 0));
   blocks.insert(NoiseBlock({.tensor = 1}, 0, 0));

@@ -15,7 +15,7 @@ TERN_ON_EVERY_TARGET(PlanesOnTarget);
 struct Codes {
   std::vector<int8_t> values;
   std::vector<uint8_t> mask;
-  std::vector<uint8_t> signs;  // as many bytes as there are signs, as on the wire
+  std::vector<uint8_t> signs;  // only as many bytes as the signs need, as on the wire
 };
 
 Codes RandomCodes(size_t n, uint64_t seed) {
@@ -45,7 +45,7 @@ std::vector<uint8_t> Placed(const Codes& codes) {
   return signs;
 }
 
-// planes += the codes of one worker, the planes behind each other.
+// Adds the codes of one worker to adjacent planes.
 void AddOne(const Codes& codes, size_t n, int bits, uint8_t* planes) {
   const std::vector<uint8_t> placed = Placed(codes);
   const WorkerCodes one{codes.mask.data(), placed.data()};
@@ -126,7 +126,7 @@ TEST_P(PlanesOnTarget, AddingEqualsTheReferenceAtEveryLength) {
   for (const size_t n : Lengths()) {
     SCOPED_TRACE(n);
     const size_t size = 4 * PlaneBytes(n);
-    std::vector<uint8_t> fast(size + 1);  // from 1 on: off every alignment
+    std::vector<uint8_t> fast(size + 1);  // from byte 1 on: unaligned
     std::vector<uint8_t> reference(size);
     for (uint64_t worker = 0; worker < 5; ++worker) {
       const Codes codes = RandomCodes(n, n + worker * 77);
@@ -140,8 +140,9 @@ TEST_P(PlanesOnTarget, AddingEqualsTheReferenceAtEveryLength) {
   }
 }
 
-// 1 to 4 workers at once onto sums that grow with their workers; signs without a one are nothing.
-TEST_P(PlanesOnTarget, AddingSomeAtOnceEqualsTheReferenceAtEveryLength) {
+// Adds 1 to 4 workers at once to sums that grow with their workers; signs without a mask bit are
+// ignored.
+TEST_P(PlanesOnTarget, AddingSeveralAtOnceEqualsTheReferenceAtEveryLength) {
   constexpr uint8_t kGuard = 0x5A;
   for (const size_t n : Lengths()) {
     const size_t stride = PlaneBytes(n) + n % 3;
@@ -163,12 +164,12 @@ TEST_P(PlanesOnTarget, AddingSomeAtOnceEqualsTheReferenceAtEveryLength) {
       workers += static_cast<int>(count);
       AddCodes(views, n, stride, held, SumBits(workers), fast.data() + 1);
       AddCodesRef(views, n, stride, held, SumBits(workers), reference.data() + 1);
-      ASSERT_EQ(fast, reference);  // and nothing between the planes
+      ASSERT_EQ(fast, reference);  // the gaps between the planes are unchanged too
     }
   }
 }
 
-TEST_P(PlanesOnTarget, PlaceSignsAsTheReference) {
+TEST_P(PlanesOnTarget, PlaceSignsMatchesReference) {
   for (const size_t n : Lengths()) {
     SCOPED_TRACE(n);
     const Codes codes = RandomCodes(n, n);
@@ -183,8 +184,9 @@ TEST_P(PlanesOnTarget, PlaceSignsAsTheReference) {
   }
 }
 
-TEST_P(PlanesOnTarget, ReadNoSignBehindTheLast) {
-  // Exact allocations: the address sanitizer watches this one. Dense and sparse masks.
+TEST_P(PlanesOnTarget, ReadsNoSignBehindTheLast) {
+  // Exact allocations, so that the address sanitizer detects reads beyond the end. Dense and sparse
+  // masks.
   for (const size_t n : {8, 64, 72, 128, 4096, 4160}) {
     for (const uint8_t byte : {0xFF, 0x81, 0x00}) {
       const std::vector<uint8_t> mask(PlaneBytes(n), byte);
@@ -192,14 +194,14 @@ TEST_P(PlanesOnTarget, ReadNoSignBehindTheLast) {
       std::vector<uint8_t> placed(PlaneBytes(n));
       PlaceSigns(mask.data(), n, signs, placed.data());
       EXPECT_EQ(placed, mask);
-      // Fewer than there are: zeros.
+      // Fewer signs than ones in the mask: the missing ones are zero.
       PlaceSigns(mask.data(), n, std::span(signs).first(signs.size() / 2), placed.data());
       EXPECT_EQ(CountOnes(placed.data(), n), signs.size() / 2 * 8);
     }
   }
 }
 
-TEST_P(PlanesOnTarget, DecodeAnyRangeAsTheReference) {
+TEST_P(PlanesOnTarget, DecodesAnyRangeLikeReference) {
   constexpr size_t kN = 2000;
   for (const int workers : {1, 2, 3, 5, 8, 16, 40, 127, 1000, 5000}) {
     const int bits = SumBits(workers);
@@ -223,7 +225,7 @@ TEST_P(PlanesOnTarget, DecodeAnyRangeAsTheReference) {
   }
 }
 
-TEST_P(PlanesOnTarget, DecodeToTheEndOfAnyLength) {
+TEST_P(PlanesOnTarget, DecodesToTheEndAtAnyLength) {
   for (const size_t n : Lengths()) {
     std::vector<uint8_t> planes(3 * PlaneBytes(n));
     const Codes codes = RandomCodes(n, n);
@@ -234,7 +236,7 @@ TEST_P(PlanesOnTarget, DecodeToTheEndOfAnyLength) {
   }
 }
 
-TEST_P(PlanesOnTarget, DecodeRejectsWhatIsNotASum) {
+TEST_P(PlanesOnTarget, DecodeRejectsInvalidSums) {
   constexpr size_t kN = 300;
   for (const int workers : {1, 2, 4, 5, 8, 16, 17, 64, 100}) {
     const int bits = SumBits(workers);
@@ -248,7 +250,7 @@ TEST_P(PlanesOnTarget, DecodeRejectsWhatIsNotASum) {
         std::vector<float> mean(kN);
         EXPECT_EQ(DecodeMean(planes.data(), kN, workers, 1, 0, kN, mean.data()), sum) << k;
         EXPECT_EQ(DecodeMeanRef(planes.data(), kN, workers, 1, 0, kN, mean.data()), sum) << k;
-        const size_t next = at + 1;  // what lies outside the range does not count
+        const size_t next = at + 1;  // invalid sums outside the range are ignored
         EXPECT_TRUE(DecodeMean(planes.data(), kN, workers, 1, next, kN - next, mean.data()));
         EXPECT_TRUE(DecodeMean(planes.data(), kN, workers, 1, 0, at, mean.data()));
       }
@@ -256,8 +258,8 @@ TEST_P(PlanesOnTarget, DecodeRejectsWhatIsNotASum) {
   }
 }
 
-TEST_P(PlanesOnTarget, MeansAreTheTableOfTheHeaderBitForBit) {
-  constexpr int kWorkers = 7;  // divides nothing evenly
+TEST_P(PlanesOnTarget, MeansMatchTheDocumentedTableBitForBit) {
+  constexpr int kWorkers = 7;  // a number that makes inexact quotients
   constexpr size_t kN = 15;
   std::vector<uint8_t> planes(4 * PlaneBytes(kN));
   for (size_t i = 0; i < kN; ++i) SetSum(&planes, kN, 4, i, static_cast<unsigned>(i) - kWorkers);

@@ -13,8 +13,8 @@ namespace {
 class StatsOnTarget : public OnTarget {};
 TERN_ON_EVERY_TARGET(StatsOnTarget);
 
-// Large values that cancel, and small ones whose low bits get lost beside them: the sum keeps what
-// each order of additions lost.
+// Large values that cancel, and small ones whose low bits are lost beside them: the sum then shows
+// the order of additions.
 std::vector<float> Spread(size_t n, uint64_t seed) {
   std::vector<float> x = Gaussian(n, seed);
   for (size_t i = 0; i < n; ++i) {
@@ -24,7 +24,7 @@ std::vector<float> Spread(size_t n, uint64_t seed) {
   return x;
 }
 
-// The order that the header promises, as it reads: whole blocks, zeros for what is missing.
+// The order that the header defines, written literally: whole blocks, zeros for missing elements.
 double Folded(std::vector<double> lanes) {
   while (lanes.size() > 1) {
     std::vector<double> folded(lanes.size() / 2);
@@ -72,12 +72,12 @@ TEST_P(StatsOnTarget, EqualTheReferenceAndTheDocumentedOrder) {
   }
 }
 
-TEST_P(StatsOnTarget, KeepToTheOrderWhereItShows) {
+TEST_P(StatsOnTarget, KeepsTheOrderOfAdditions) {
   std::vector<float> x = Spread(10000, 1);
   const Stats stats = ComputeStats(x.data(), x.size());
   double in_a_row = 0;
   for (const float value : x) in_a_row += value;
-  EXPECT_NE(in_a_row, stats.sum);  // else the test above proves nothing
+  EXPECT_NE(in_a_row, stats.sum);  // otherwise the test above would prove nothing
 
   int changed = 0;
   std::mt19937 random(1);
@@ -101,7 +101,7 @@ TEST_P(StatsOnTarget, FindTheLargestMagnitudeWhereverItIs) {
   }
 }
 
-TEST_P(StatsOnTarget, NoticeAnyValueThatIsNotFinite) {
+TEST_P(StatsOnTarget, DetectsAnyNonFiniteValue) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   for (const size_t n : {1, 7, 64, 129, 4096, 5000}) {
@@ -116,7 +116,7 @@ TEST_P(StatsOnTarget, NoticeAnyValueThatIsNotFinite) {
   }
 }
 
-TEST_P(StatsOnTarget, TakeTheLargestFloatAndTheSmallestAsFinite) {
+TEST_P(StatsOnTarget, LargestAndSmallestFloatsAreFinite) {
   const float values[] = {std::numeric_limits<float>::max(), std::numeric_limits<float>::lowest(),
                           std::numeric_limits<float>::denorm_min(), -0.0f};
   const Stats stats = ComputeStats(values, 4);
@@ -132,7 +132,7 @@ TEST(Sigma, IsThePopulationDeviationAboutTheMean) {
   EXPECT_NEAR(Sigma(ComputeStats(gaussian.data(), gaussian.size()), gaussian.size()), 0.25, 0.003);
 }
 
-TEST(Sigma, OfEqualValuesAndOfNoneIsZero) {
+TEST(Sigma, IsZeroForEqualValuesAndForNone) {
   EXPECT_EQ(Sigma(Stats(), 0), 0);
   const std::vector<float> same(1000, 0.1f);
   EXPECT_NEAR(Sigma(ComputeStats(same.data(), same.size()), same.size()), 0, 1e-8);

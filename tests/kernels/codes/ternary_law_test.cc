@@ -1,4 +1,5 @@
-// The codes against the law that they promise (TernGrad, eq. 1, 2 and 9): all seeds are fixed.
+// Tests codes against the distribution that they promise (TernGrad, eq. 1, 2 and 9). All seeds are
+// fixed.
 #include <algorithm>
 #include <limits>
 
@@ -43,7 +44,7 @@ TEST(TernaryLaw, IsUnbiasedWithTheVarianceOfTheory) {
     const double error = std::sqrt(variance / kDraws);
     EXPECT_NEAR(mean, clipped, 4 * error + 1e-7) << g[i];
     const double sample_variance = s * s * static_cast<double>(squares[i]) / kDraws - mean * mean;
-    // The variance moves with the share p of non-zeros as s^2 (1 - 2 p).
+    // The variance depends on the share p of non-zeros as s^2 (1 - 2 p).
     const double slope = std::abs(s - 2 * std::abs(clipped));
     EXPECT_NEAR(sample_variance, variance, 4 * error * slope + 16 * error * error + 1e-6) << g[i];
   }
@@ -77,7 +78,7 @@ TEST(TernaryLaw, PassesChiSquareOfEquation2OverBinsOfTheMagnitude) {
       chi_square += std::pow(observed[bin] - expected[bin], 2) / variance[bin];
     }
     EXPECT_LT(chi_square, 104.7) << seed;  // the 99.9 % point at 64 degrees of freedom
-    EXPECT_GT(chi_square, 33.0) << seed;   // and the 0.1 % point: too good is wrong too
+    EXPECT_GT(chi_square, 33.0) << seed;  // the 0.1 % point: a fit that is too good is an error too
   }
 }
 
@@ -97,7 +98,7 @@ TEST(TernaryLaw, DrawsOfNeighboursRoundsAndRanksAreIndependent) {
 }
 
 // The theory of a Gaussian at c = 2.5 (docs/ALGORITHMS.md, section 3).
-TEST(TernaryLaw, MeetsTheAnchorsOfAGaussianClippedAtTwoAndAHalfSigma) {
+TEST(TernaryLaw, MatchesTheTheoryOfAGaussianClippedAtTwoAndAHalfSigma) {
   const std::vector<float> g = Gaussian(4'000'000, 42, 0.01);
   const Stats stats = ComputeStats(g.data(), g.size());
   const auto s = static_cast<float>(2.5 * Sigma(stats, g.size()));
@@ -142,8 +143,9 @@ TEST(TernaryLaw, ResolvesThresholdsFinerThan16Bits) {
   }
 }
 
-// Noise cut off at 16 bits, whether thresholds are cut or rounded, does not pass the check above.
-TEST(TernaryLaw, CatchesNoiseOf16BitsOnly) {
+// Noise truncated to 16 bits must fail the check above, whether thresholds are truncated or
+// rounded.
+TEST(TernaryLaw, DetectsNoiseTruncatedTo16Bits) {
   constexpr uint64_t kN = 1 << 25;
   const double p = 3 * 0x1p-18;
   const NoiseKey key = {.seed = 8};

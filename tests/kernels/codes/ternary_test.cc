@@ -10,7 +10,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr NoiseKey kKey = {
-    .seed = 99, .stream = Stream::kCodes, .rank = 3, .round = 5, .tensor = 7};
+    .seed = 99, .stream = NoiseStream::kCodes, .rank = 3, .round = 5, .tensor = 7};
 
 class TernaryOnTarget : public OnTarget {};
 TERN_ON_EVERY_TARGET(TernaryOnTarget);
@@ -24,7 +24,7 @@ struct Codes {
 
 using Kernel = decltype(Ternarize);
 
-// Runs in memory that is off by `shift` and guarded on both sides.
+// Runs on memory that is unaligned by `shift` and guarded on both sides.
 Codes Coded(Kernel* kernel, const std::vector<float>& g, float s, float clip, uint64_t first,
             size_t shift = 0, const NoiseKey& key = kKey) {
   constexpr uint8_t kGuard = 0xA5;
@@ -83,7 +83,7 @@ TEST_P(TernaryOnTarget, EqualsTheReferenceForEveryPartOfTheKey) {
   for (uint64_t bit = 0; bit < 64; bit += 7) {
     const uint64_t x = uint64_t{1} << bit | 3;
     const NoiseKey key = {.seed = x * 977,
-                          .stream = bit % 2 == 0 ? Stream::kCodes : Stream::kServerCodes,
+                          .stream = bit % 2 == 0 ? NoiseStream::kCodes : NoiseStream::kServerCodes,
                           .rank = static_cast<uint16_t>(0xFFFF - bit),
                           .round = x,
                           .tensor = static_cast<uint32_t>(x >> 3)};
@@ -91,9 +91,9 @@ TEST_P(TernaryOnTarget, EqualsTheReferenceForEveryPartOfTheKey) {
   }
 }
 
-// Every magnitude is put on, just below and just above a multiple of 2^-16 of s that its own draw
-// meets: all elements tie, and level 1 decides.
-TEST_P(TernaryOnTarget, EqualsTheReferenceWhereEveryDrawTies) {
+// Every magnitude is at, just below or just above a multiple of 2^-16 of s at its own draw: all
+// elements tie, and level 1 decides.
+TEST_P(TernaryOnTarget, EqualsTheReferenceIfEveryDrawTies) {
   constexpr size_t kN = 6000;
   for (const double fraction : {0.0, 0.25, 0.5, 0.999, 1.0}) {
     std::vector<float> g(kN);
@@ -107,7 +107,8 @@ TEST_P(TernaryOnTarget, EqualsTheReferenceWhereEveryDrawTies) {
   }
 }
 
-// Where draw / 2^32 and (draw + 1) / 2^32 are floats, the first must not fire and the second must.
+// If draw / 2^32 and (draw + 1) / 2^32 are exact floats, the first must not fire and the second
+// must.
 TEST_P(TernaryOnTarget, ComparesAll32BitsOfTheDraw) {
   int found = 0;
   for (uint64_t element = 0; element < 20000; ++element) {
@@ -154,7 +155,7 @@ TEST_P(TernaryOnTarget, GivesZeroForZeroAndAlwaysFiresFromTheScalerOn) {
   for (size_t i = 0; i < g.size(); ++i) ASSERT_EQ(codes[i], expected[i % 6]) << i;
 }
 
-TEST_P(TernaryOnTarget, TakesValuesThatNobodyShouldSend) {
+TEST_P(TernaryOnTarget, AcceptsNonFiniteAndInvalidValues) {
   std::vector<float> g = Gaussian(1000, 1);
   g[3] = kInfinity;
   g[4] = std::numeric_limits<float>::quiet_NaN();
@@ -168,7 +169,7 @@ TEST_P(TernaryOnTarget, TakesValuesThatNobodyShouldSend) {
   }
 }
 
-TEST_P(TernaryOnTarget, CodesAPartAsThePartOfTheWhole) {
+TEST_P(TernaryOnTarget, CodesOfAPartEqualThatPartOfTheWhole) {
   const std::vector<float> g = Gaussian(5000, 2);
   const std::vector<int8_t> whole = Expand(Coded(Ternarize, g, 2, 2, 0), g.size());
   for (const size_t first : {1, 8, 777, 4096}) {
@@ -190,7 +191,7 @@ TEST_P(TernaryOnTarget, LeavesUnusedBitsZeroAndCountsItsOnes) {
   }
 }
 
-TEST_P(TernaryOnTarget, CountsOnesAnywhere) {
+TEST_P(TernaryOnTarget, CountsOnesAtAnyPosition) {
   std::mt19937 bits(1);
   for (const size_t n : Lengths()) {
     std::vector<uint8_t> plane(PlaneBytes(n) + 1);

@@ -1,4 +1,4 @@
-// Codes in base 3: the definition, and the reference at every length.
+// Codes in base 3: the definition, and equality to the reference at every length.
 #include "kernels/codes/trits.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ Code CodeOf(const Bytes& trits, size_t n) {
   return code;
 }
 
-// Bytes of n elements; all zero, all -1, or any.
+// Bytes of n elements: all zero, all -1, or random.
 Bytes SomeTrits(size_t n, int kind) {
   std::mt19937 random(static_cast<unsigned>(n));
   Bytes trits(TritBytes(n));
@@ -36,7 +36,7 @@ Bytes SomeTrits(size_t n, int kind) {
   return trits;
 }
 
-TEST_P(TritsOnTarget, EveryByteIsItsDigits) {
+TEST_P(TritsOnTarget, EveryByteDecodesToItsDigits) {
   for (unsigned byte = 0; byte < 243; ++byte) {
     Bytes trits(64, static_cast<uint8_t>(byte));  // one whole step of 320 elements
     Bytes mask(40), signs(48);

@@ -1,7 +1,7 @@
-// The part of CUDA that Tern's kernels use, on the CPU: a test that includes this before the
-// toolkit's own folder runs the very kernels where there is no GPU. Blocks of a launch run one
-// after the other; the threads of a block are threads, so that a thread sanitizer sees what a GPU
-// would race on. Slow; for sizes of tests.
+// An emulation on the CPU of the part of CUDA that Tern's kernels use: a test that finds this
+// header before the toolkit's runs the same kernel sources without a GPU. Blocks of a launch run
+// one after the other; each thread of a block is a host thread, so a thread sanitizer finds the
+// races that a GPU would have. Slow; meant for the sizes of tests.
 #pragma once
 
 #include <algorithm>
@@ -63,7 +63,7 @@ namespace cuda_on_host {
 
 constexpr uint32_t kWarp = 32;
 
-// What the threads of a block meet at.
+// The barriers of a block's threads.
 struct Block {
   explicit Block(uint32_t threads) : all(threads) {
     for (uint32_t begin = 0; begin < threads; begin += kWarp)
@@ -71,8 +71,8 @@ struct Block {
   }
   struct Warp {
     explicit Warp(uint32_t threads) : meet(threads) {}
-    // What each lane says, to be read by all; what they say next goes elsewhere, so that they meet
-    // but once for it.
+    // The values that lanes exchange, in two alternating arrays, so that an exchange needs only one
+    // barrier.
     const uint64_t* Say(uint32_t lane, uint64_t word) {
       uint64_t* said = words[turns[lane]++ % 2];
       said[lane] = word;
@@ -88,9 +88,9 @@ struct Block {
 };
 
 inline thread_local Block* block;
-inline std::atomic<bool> have_met;  // the threads of the launch that runs
+inline std::atomic<bool> have_met;  // whether threads of the current launch have used a barrier
 
-// The block of a thread that meets the others.
+// The current block of a thread that uses barriers.
 inline Block& Meeting() {
   if (block == nullptr) {
     std::fputs("threads of this kernel meet now, but had not the first time\n", stderr);
@@ -100,22 +100,23 @@ inline Block& Meeting() {
   return *block;
 }
 
-// So many launches are taken before one fails, and so many bytes are there; for tests of failures.
+// For tests of failures: how many launches succeed before one fails, and how many bytes can be
+// allocated.
 inline uint64_t launches_left = ~uint64_t{0}, bytes_left = ~uint64_t{0};
 inline thread_local cudaError_t last_error = cudaSuccess;
 inline cudaError_t Fail(cudaError_t error) { return last_error = error; }
 
-// Of the streams that this thread has made, in order.
+// Priorities of the streams that this thread has made, in order.
 inline thread_local std::vector<int> stream_priorities;
 
-// Threads that wait for work: starting them anew for every launch would take most of the time.
+// A pool of threads: starting new ones for every launch would take most of the time.
 class Pool {
  public:
   static Pool& Get() {
     static Pool pool;
     return pool;
   }
-  // work(0), ... work(threads - 1), each on a thread of its own; returns after the last.
+  // Runs work(0), ... work(threads - 1), each on a thread of its own; returns after the last.
   void Run(uint32_t threads, const std::function<void(uint32_t)>& work) {
     work_ = &work;
     wanted_ = threads;
@@ -147,17 +148,17 @@ class Pool {
     }
   }
 
-  const std::function<void(uint32_t)>* work_ = nullptr;  // these two change between two turns
+  const std::function<void(uint32_t)>* work_ = nullptr;  // these two change only between two runs
   uint32_t wanted_ = 0;
   std::atomic<uint64_t> turn_ = 0;
   std::atomic<uint32_t> running_ = 0;
   std::vector<std::thread> threads_;
 };
 
-// Threads of the host may launch at the same time: one kernel runs after the other.
+// Host threads may launch concurrently; kernels run one after the other.
 inline std::mutex launching;
 
-// By kernel: whether its threads met.
+// By kernel: whether its threads use barriers.
 inline std::map<void*, bool>& Known() {
   static std::map<void*, bool> known;
   return known;
@@ -168,7 +169,7 @@ inline std::map<void*, bool>& Known() {
 inline thread_local dim3 threadIdx(0, 0, 0), blockIdx(0, 0, 0), blockDim, gridDim;
 
 inline void __syncthreads() { cuda_on_host::Meeting().all.arrive_and_wait(); }
-inline void __threadfence() {}  // for other blocks, which run before or after
+inline void __threadfence() {}  // other blocks run before or after this one
 
 namespace cuda_on_host {
 
@@ -176,7 +177,7 @@ inline uint32_t Lane() { return threadIdx.x % kWarp; }
 
 inline Block::Warp& MyWarp() { return *Meeting().warps[threadIdx.x / kWarp]; }
 
-// The value of another lane, which there must be.
+// The value of another lane. REQUIRES that this lane exists.
 template <typename T>
 T FromLane(T value, uint32_t lane) {
   static_assert(sizeof(T) <= sizeof(uint64_t));
@@ -223,7 +224,7 @@ inline uint32_t atomicOr(uint32_t* to, uint32_t value) {
 
 namespace cuda_on_host {
 
-// What a stream is given while it is captured.
+// The launches of a stream during capture.
 using Captured = std::vector<std::function<cudaError_t()>>;
 inline thread_local Captured* capturing = nullptr;
 inline uint64_t graphs_launched = 0;
@@ -313,7 +314,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   });
 }
 
-// Memory, as poorly initialized as a device's.
+// Uninitialized memory, as on a device.
 inline cudaError_t cudaMalloc(void** to, size_t bytes) {
   if (bytes > cuda_on_host::bytes_left) return cuda_on_host::Fail(cudaErrorMemoryAllocation);
   *to = std::malloc(bytes);
@@ -345,7 +346,7 @@ inline cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
 inline cudaError_t cudaHostRegister(void*, size_t, unsigned) { return cudaSuccess; }
 inline cudaError_t cudaHostUnregister(void*) { return cudaSuccess; }
 
-// One device, whose work is done when it is given.
+// Emulates one device, which finishes work at once.
 inline cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
   return cudaSuccess;

@@ -30,7 +30,7 @@ class DeviceArray {
   DeviceArray& operator=(const DeviceArray&) = delete;
 
   T* data() { return data_; }
-  // After all that was launched.
+  // Waits for all launched work.
   std::vector<T> Read() const {
     std::vector<T> values(size_);
     EXPECT_EQ(cudaMemcpy(values.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost),

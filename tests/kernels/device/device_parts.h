@@ -11,8 +11,8 @@
 
 namespace tern::kernels {
 
-// Parts of these sizes, every other one after a gap that leaves it unaligned, and each beginning
-// elsewhere among the draws of its tensor. Two to four a chunk.
+// Parts of these sizes. Every other one follows a gap that leaves it unaligned, and each begins at
+// another element of its tensor. Two to four parts per chunk.
 inline std::vector<Part> PartsOf(const std::vector<uint64_t>& counts) {
   std::vector<Part> parts;
   uint64_t begin = 0;

@@ -1,5 +1,5 @@
-// The kernels of a GPU give the CPU's bits. Where there is no GPU they run on the CPU
-// (cuda_on_host/); the same tests, built with the toolkit, run on one.
+// The kernels of a GPU give the CPU's bits. Without a GPU they run on the CPU (cuda_on_host/); the
+// same tests, built with the toolkit, run on a GPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -37,7 +37,8 @@ std::vector<Stats> StatsOf(const std::vector<float>& values, const std::vector<P
   DeviceArray<DeviceStats> partial(tiling.tiling.tiles.size()), stats(parts.size());
   DeviceArray<uint32_t> done(std::vector<uint32_t>(parts.size()));
   std::vector<Stats> read;
-  for (int again = 0; again < 2; ++again) {  // what it counts with is zero again
+  // The second run shows that counters were reset to zero.
+  for (int again = 0; again < 2; ++again) {
     EXPECT_EQ(ComputeStatsOnDevice(nullptr, arena.data(), tiling.Get(), partial.data(), done.data(),
                                    stats.data()),
               0);
@@ -47,7 +48,7 @@ std::vector<Stats> StatsOf(const std::vector<float>& values, const std::vector<P
   return read;
 }
 
-TEST_F(DeviceKernels, StatisticsAreTheCpus) {
+TEST_F(DeviceKernels, StatisticsMatchCpu) {
   const auto parts = PartsOf({1, 5, 127, 128, 129, 4095, 4096, 4097, 100000, 700000, 64});
   const std::vector<float> values = Normal(EndOf(parts), 0.01f, 1);
   const std::vector<Stats> stats = StatsOf(values, parts);
@@ -60,7 +61,7 @@ TEST_F(DeviceKernels, StatisticsAreTheCpus) {
   }
 }
 
-TEST_F(DeviceKernels, StatisticsSeeWhatIsNotFinite) {
+TEST_F(DeviceKernels, StatisticsDetectNonFiniteValues) {
   const auto parts = PartsOf({5000, 10, 9000});
   std::vector<float> values(EndOf(parts), 1);
   values[parts[0].begin + 4999] = -kInfinity;
@@ -71,9 +72,9 @@ TEST_F(DeviceKernels, StatisticsSeeWhatIsNotFinite) {
   EXPECT_FALSE(stats[2].finite);
 }
 
-NoiseKey KeyOf(uint64_t seed) { return {seed, Stream::kCodes, 3, 1234567, 0}; }
+NoiseKey KeyOf(uint64_t seed) { return {seed, NoiseStream::kCodes, 3, 1234567, 0}; }
 
-// The codes of each chunk, by the readable reference.
+// The codes of each chunk, computed by the readable reference.
 std::vector<std::vector<uint8_t>> Expected(const std::vector<float>& values,
                                            const std::vector<Part>& parts,
                                            const std::vector<TernaryScale>& scales, NoiseKey key) {
@@ -121,25 +122,25 @@ void ExpectCodes(const std::vector<float>& values, const std::vector<Part>& part
   }
 }
 
-TEST_F(DeviceKernels, TernaryCodesAreTheCpus) {
+TEST_F(DeviceKernels, TernaryCodesMatchCpu) {
   const auto parts =
       PartsOf({1, 7, 8, 9, 4096, 4097, 40960, 12345, 3, 8191, 100001, 64, 5, 4095, 33000});
   const std::vector<float> values = Normal(EndOf(parts), 0.01f, 2);
   std::vector<TernaryScale> scales(parts.size(), {0.025f, 0.025f});
   scales[4] = {0.03f, kInfinity};
-  scales[5] = {0.01f, 0.02f};  // a scaler that some are above
+  scales[5] = {0.01f, 0.02f};  // a scaler that some values exceed
   scales[8] = {0, 0.02f};
   ExpectCodes(values, parts, scales, 11);
 }
 
-// Few signs a tile, so that a byte of them is of many.
-TEST_F(DeviceKernels, SignsOfManyTilesShareAByte) {
+// Few signs per tile, so that a byte contains those of several tiles.
+TEST_F(DeviceKernels, SignsOfManyTilesCanShareAByte) {
   const auto parts = PartsOf({50000, 60000, 70000});
   const std::vector<float> values = Normal(EndOf(parts), 0.01f, 3);
   ExpectCodes(values, parts, {{20, kInfinity}, {300, kInfinity}, {3, kInfinity}}, 12);
 }
 
-TEST_F(DeviceKernels, OddValuesAreCodedAsTheCpuCodesThem) {
+TEST_F(DeviceKernels, OddValuesAreCodedLikeCpu) {
   const auto parts = PartsOf({5000, 5000, 5000, 5000});
   std::vector<float> values = Normal(EndOf(parts), 1, 4);
   const float odd[] = {0.f, -0.f, 1e-45f, -1e-40f, kInfinity, -kInfinity, std::nanf(""), 3e38f};
@@ -162,19 +163,19 @@ std::vector<uint8_t> RandomPlanes(uint64_t count, uint32_t workers, std::mt19937
   return planes;
 }
 
-// The step on the CPU, with the kernels that workers without a GPU use.
+// The step by the CPU kernels.
 void UpdateOnCpu(const UpdateStep& step, const TensorRates& rates, const float* g, size_t n,
                  float* w, float* m, float* v) {
   switch (step.rule) {
-    case Rule::kSgd:
+    case UpdateRule::kSgd:
       return SgdUpdate(w, g, n, step.lr, rates.decay);
-    case Rule::kMomentum:
+    case UpdateRule::kMomentum:
       return MomentumUpdate(w, m, g, n, step.lr, step.momentum, rates.decay);
-    case Rule::kNesterov:
+    case UpdateRule::kNesterov:
       return NesterovUpdate(w, m, g, n, step.lr, step.momentum, rates.decay);
-    case Rule::kLars:
+    case UpdateRule::kLars:
       return LarsUpdate(w, m, g, n, step.lr, rates.local_rate, step.momentum, rates.decay);
-    case Rule::kAdam:
+    case UpdateRule::kAdam:
       return AdamUpdate(w, m, v, g, n, step.adam, rates.decay);
   }
 }
@@ -187,32 +188,32 @@ struct Model {
 };
 
 class DeviceUpdates : public DeviceKernels,
-                      public testing::WithParamInterface<std::tuple<Rule, uint32_t>> {};
+                      public testing::WithParamInterface<std::tuple<UpdateRule, uint32_t>> {};
 
-TEST_P(DeviceUpdates, AreTheCpus) {
+TEST_P(DeviceUpdates, MatchCpu) {
   const auto [rule, workers] = GetParam();
   const auto parts = PartsOf({1, 7, 4096, 4097, 12345, 9, 20000});
   UpdateStep step{rule, 0.1f, 0.9f, {0.001f, 1.02f, 0.9f, 0.1f, 0.999f, 0.001f, 1e-8f}};
   std::mt19937_64 random(6);
   std::vector<uint8_t> sums;
-  std::vector<SumPlace> places;
+  std::vector<SumLocation> locations;
   std::vector<TensorRates> rates;
   Model cpu(EndOf(parts));
   const Model before = cpu;
   for (const Part& part : parts) {
     const auto planes = RandomPlanes(part.count, workers, &random);
-    places.push_back({sums.size(), 0.01f + 0.001f * static_cast<float>(part.tensor)});
+    locations.push_back({sums.size(), 0.01f + 0.001f * static_cast<float>(part.tensor)});
     rates.push_back({part.tensor % 2 == 0 ? 0.0005f : 0, 0.02f});
     sums.insert(sums.end(), planes.begin(), planes.end());
     std::vector<float> mean(part.count);
     ASSERT_TRUE(DecodeMeanRef(planes.data(), part.count, static_cast<int>(workers),
-                              places.back().scaler, 0, part.count, mean.data()));
+                              locations.back().scaler, 0, part.count, mean.data()));
     UpdateOnCpu(step, rates.back(), mean.data(), part.count, cpu.w.data() + part.begin,
                 cpu.m.data() + part.begin, cpu.v.data() + part.begin);
   }
   OnDevice tiling(parts);
   DeviceArray<uint8_t> bytes(sums);
-  DeviceArray<SumPlace> place(places);
+  DeviceArray<SumLocation> device_locations(locations);
   DeviceArray<TensorRates> rate(rates);
   DeviceArray<uint32_t> bad(std::vector<uint32_t>(1));
   DeviceArray<float> means(EndOf(parts));
@@ -220,14 +221,15 @@ TEST_P(DeviceUpdates, AreTheCpus) {
     DeviceArray<float> w(before.w), m(before.m), v(before.v);
     const ModelArenas model{w.data(), m.data(), v.data()};
     if (by_means) {
-      EXPECT_EQ(DecodeOnDevice(nullptr, tiling.Get(), bytes.data(), place.data(), workers,
-                               means.data(), bad.data()),
+      EXPECT_EQ(DecodeOnDevice(nullptr, tiling.Get(), bytes.data(), device_locations.data(),
+                               workers, means.data(), bad.data()),
                 0);
       EXPECT_EQ(UpdateOnDevice(nullptr, tiling.Get(), means.data(), step, rate.data(), model), 0);
     } else {
-      EXPECT_EQ(DecodeAndUpdateOnDevice(nullptr, tiling.Get(), bytes.data(), place.data(), workers,
-                                        step, rate.data(), model, bad.data()),
-                0);
+      EXPECT_EQ(
+          DecodeAndUpdateOnDevice(nullptr, tiling.Get(), bytes.data(), device_locations.data(),
+                                  workers, step, rate.data(), model, bad.data()),
+          0);
     }
     EXPECT_EQ(w.Read(), cpu.w);
     EXPECT_EQ(m.Read(), cpu.m);
@@ -237,14 +239,13 @@ TEST_P(DeviceUpdates, AreTheCpus) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, DeviceUpdates,
-                         testing::Combine(testing::Values(Rule::kSgd, Rule::kMomentum,
-                                                          Rule::kNesterov, Rule::kLars,
-                                                          Rule::kAdam),
+                         testing::Combine(testing::Values(UpdateRule::kSgd, UpdateRule::kMomentum,
+                                                          UpdateRule::kNesterov, UpdateRule::kLars,
+                                                          UpdateRule::kAdam),
                                           testing::Values(1, 2, 7, 12, 100, 2047)));
 
-// Three workers' sums have three bits, of which -4 is none. What is behind the last element does
-// not count.
-TEST_F(DeviceKernels, SumsThatCannotBeAreCounted) {
+// Sums of three workers have three bits; -4 is invalid. Bits behind the last element are ignored.
+TEST_F(DeviceKernels, InvalidSumsAreCounted) {
   const auto parts = PartsOf({4999});
   std::vector<uint8_t> planes(3 * PlaneBytes(4999));
   planes[2 * PlaneBytes(4999) + 77] = 1;
@@ -252,16 +253,16 @@ TEST_F(DeviceKernels, SumsThatCannotBeAreCounted) {
   OnDevice tiling(parts);
   DeviceArray<float> w(Normal(4999, 1, 1));
   DeviceArray<uint8_t> bytes(planes);
-  DeviceArray<SumPlace> place(std::vector<SumPlace>{{0, 1}});
+  DeviceArray<SumLocation> device_locations(std::vector<SumLocation>{{0, 1}});
   DeviceArray<TensorRates> rate(std::vector<TensorRates>(1));
   DeviceArray<uint32_t> bad(std::vector<uint32_t>(1));
-  EXPECT_EQ(DecodeAndUpdateOnDevice(nullptr, tiling.Get(), bytes.data(), place.data(), 3, {},
-                                    rate.data(), {w.data(), nullptr, nullptr}, bad.data()),
+  EXPECT_EQ(DecodeAndUpdateOnDevice(nullptr, tiling.Get(), bytes.data(), device_locations.data(), 3,
+                                    {}, rate.data(), {w.data(), nullptr, nullptr}, bad.data()),
             0);
   EXPECT_EQ(bad.Read()[0], 1u);
 }
 
-// The codes of eight like one, of which this is one.
+// The codes of an element, which is repeated eight times.
 QuickCodes DecideOne(float g, float s, float clip, uint32_t draw16) {
   const float eight[8] = {g, g, g, g, g, g, g, g};
   const uint32_t draws = draw16 * 0x10001;
@@ -273,8 +274,8 @@ QuickCodes DecideOne(float g, float s, float clip, uint32_t draw16) {
   return codes;
 }
 
-// Against equation 2 by the bounds of what a draw of level 1 can still change.
-TEST(QuickDecisions, AreNeverWrong) {
+// Checks against equation 2 at the extreme values that a draw of level 1 can still give.
+TEST(QuickDecisions, AreNeverWrongWhenCertain) {
   std::mt19937_64 random(5);
   std::uniform_real_distribution<float> exponent(-90, 90), share(0, 1.2f);
   uint64_t unsure = 0, all = 0;
@@ -312,8 +313,8 @@ TEST(QuickDecisions, LeaveOddValuesToTheSlowTest) {
   }
 }
 
-// A tensor of zeros has a scaler of zero: that must not be slow.
-TEST(QuickDecisions, DecideThatNoneFires) {
+// A tensor of zeros has a scaler of zero; it must take the fast path.
+TEST(QuickDecisions, DecideForZeroScalers) {
   const float nan = std::nanf("");
   for (const auto& [s, clip] : std::vector<std::pair<float, float>>{
            {0.f, kInfinity}, {-1.f, kInfinity}, {nan, kInfinity}, {1.f, nan}, {1.f, -1.f}}) {
@@ -324,8 +325,8 @@ TEST(QuickDecisions, DecideThatNoneFires) {
   }
 }
 
-// The lowest byte of all words' and its neighbour's complement: bytes do not disturb each other.
-TEST(BytesOfCodes, AreCompressedEach) {
+// Each word has a byte and its complement in the neighbour: bytes must not affect each other.
+TEST(CompressBytes, CompressesEachByteAlone) {
   for (uint32_t mask = 0; mask < 256; ++mask) {
     for (uint32_t bits = 0; bits < 256; ++bits) {
       uint32_t packed = 0, ones = 0;

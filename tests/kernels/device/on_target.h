@@ -1,5 +1,5 @@
-// What the kernel tests share: a run of each test on every instruction set that the CPU has, and
-// arrays that are functions of a seed.
+// Shared by the kernel tests: runs each test on every instruction set that the CPU supports, and
+// makes arrays that are functions of a seed.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class OnTarget : public testing::TestWithParam<std::string> {
   INSTANTIATE_TEST_SUITE_P(Targets, suite, testing::ValuesIn(CpuTargets()), \
                            [](const auto& test) { return test.param; })
 
-// Lengths around every border of a vector, a word, a batch and a block.
+// Lengths around every multiple of a vector, a word, a batch and a block.
 inline std::vector<size_t> Lengths() {
   std::vector<size_t> lengths;
   for (size_t n = 0; n <= 70; ++n) lengths.push_back(n);

@@ -17,7 +17,7 @@ struct Shape {
   size_t rows, stride, channels;
 };
 
-class NormOf : public testing::TestWithParam<Shape> {
+class BatchNormOf : public testing::TestWithParam<Shape> {
  protected:
   using PerChannel = std::array<float, kNormChannels>;
 
@@ -42,7 +42,7 @@ class NormOf : public testing::TestWithParam<Shape> {
   const PerChannel scale_ = Each(0.5f, -0.1f), shift_ = Each(-1, 0.2f), mean_ = Each(1.9f, 0.01f);
 };
 
-TEST_P(NormOf, MomentsAreAddedToWhatIsThere) {
+TEST_P(BatchNormOf, MomentsAccumulate) {
   PerChannel sum = Each(7, 0), squares = Each(8, 0);
   NormMoments(x_.data(), slab_, mean_.data(), sum.data(), squares.data());
   for (size_t c = 0; c < kNormChannels; ++c) {
@@ -57,7 +57,7 @@ TEST_P(NormOf, MomentsAreAddedToWhatIsThere) {
   }
 }
 
-TEST_P(NormOf, OutputIsScaledShiftedAddedAndCut) {
+TEST_P(BatchNormOf, OutputIsScaledShiftedAddedAndRectified) {
   for (const bool adds : {false, true}) {
     for (const bool relu : {false, true}) {
       for (const bool past_caches : {false, true}) {
@@ -66,7 +66,7 @@ TEST_P(NormOf, OutputIsScaledShiftedAddedAndCut) {
                   past_caches, y.data());
         for (size_t i = 0; i < size(); ++i) {
           const size_t c = i % slab_.stride;
-          double expected = 99;  // what is no channel of the slab stays
+          double expected = 99;  // elements outside the slab's channels must not change
           if (c < slab_.channels) {
             expected = double{x_[i]} * scale_[c] + shift_[c] + (adds ? r_[i] : 0);
             if (relu) expected = std::max(0.0, expected);
@@ -78,14 +78,14 @@ TEST_P(NormOf, OutputIsScaledShiftedAddedAndCut) {
   }
 }
 
-TEST_P(NormOf, WhatIsNoNumberStaysSo) {
+TEST_P(BatchNormOf, NansStayNans) {
   std::vector<float> x = x_, y(size());
   x[0] = std::nanf("");
   NormApply(x.data(), nullptr, slab_, scale_.data(), shift_.data(), /*relu=*/true, false, y.data());
   EXPECT_TRUE(std::isnan(y[0]));
 }
 
-TEST_P(NormOf, BackwardFollowsTheEquations) {
+TEST_P(BatchNormOf, BackwardFollowsTheEquations) {
   std::vector<float> y(size());
   for (const bool adds : {false, true}) {
     for (const bool relu : {false, true}) {
@@ -117,7 +117,7 @@ TEST_P(NormOf, BackwardFollowsTheEquations) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Slabs, NormOf,
+INSTANTIATE_TEST_SUITE_P(Slabs, BatchNormOf,
                          testing::Values(Shape{1, 16, 16}, Shape{2, 16, 16}, Shape{49, 16, 16},
                                          Shape{5, 48, 16}, Shape{7, 20, 16}, Shape{7, 20, 4},
                                          Shape{3, 1, 1}, Shape{6, 7, 7}, Shape{9, 13, 11}));

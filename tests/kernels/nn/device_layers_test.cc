@@ -1,5 +1,5 @@
-// The layers' kernels on more rows than the nets of tests/worker/engine have, which are what their
-// threads take in turns and share out.
+// The layers' kernels on more rows than the nets of tests/worker/engine have, so that threads
+// process several rows and share rows.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ std::vector<float> Normal(size_t n, float mean, uint64_t seed) {
   return values;
 }
 
-// So few and small that no sum of theirs is rounded.
+// Few and small integers, so that all sums are exact.
 std::vector<float> Whole(size_t n, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<float> values(n);
@@ -31,7 +31,7 @@ std::vector<float> Whole(size_t n, uint64_t seed) {
   return values;
 }
 
-// An array of a type, in and out by floats.
+// A device array of a type; converts from and to floats.
 class Typed {
  public:
   Typed(DeviceType type, size_t n) : type_(type), n_(n), bytes_(n * BytesOf(type)) {}
@@ -82,7 +82,7 @@ class DeviceRows : public DeviceLayers, public testing::WithParamInterface<RowsC
   const uint32_t channels_ = GetParam().channels;
 };
 
-TEST_P(DeviceRows, SumsOfColumns) {
+TEST_P(DeviceRows, SumsColumns) {
   const std::vector<float> x = Whole(size(), 1);
   Typed there(type_, x);
   DeviceArray<double> partial(2 * channels_ * PartialsOf(rows_));
@@ -98,7 +98,7 @@ TEST_P(DeviceRows, SumsOfColumns) {
 void DeviceRows::ExpectNorm(bool relu, bool added) {
   const DeviceNorm norm{rows_, channels_, 1e-5, 0.1, relu};
   const double eps = type_ == DeviceType::kFloat ? 1e-5 : 0.01;
-  // A mean that is large beside the deviation is where digits can be lost.
+  // Digits are lost if the mean is large compared with the deviation.
   Typed x(type_, Normal(size(), 8, 1)), r(type_, Normal(size(), 0, 2));
   Typed dy(type_, Normal(size(), 0.5f, 3)), y(type_, size()), dx(type_, size());
   const std::vector<float> ones(channels_, 1.25f), betas(channels_, 0.25f), zeros(channels_);
@@ -129,7 +129,7 @@ void DeviceRows::ExpectNorm(bool relu, bool added) {
     for (size_t i = c; i < size(); i += channels_) mean += in[i] / n;
     for (size_t i = c; i < size(); i += channels_) variance += std::pow(in[i] - mean, 2) / n;
     const double inverse = 1 / std::sqrt(variance + norm.epsilon), scale = 1.25 * inverse;
-    // What the output says has stopped is what the gradient must not pass.
+    // The gradient must be zero where the output was not positive.
     const auto g = [&](size_t i) { return relu && out[i] <= 0 ? 0.0 : double{passed[i]}; };
     for (size_t i = c; i < size(); i += channels_) {
       sum += g(i);
@@ -152,15 +152,15 @@ void DeviceRows::ExpectNorm(bool relu, bool added) {
 
 TEST_P(DeviceRows, Norm) { ExpectNorm(false, false); }
 TEST_P(DeviceRows, NormBeforeRelu) { ExpectNorm(true, false); }
-TEST_P(DeviceRows, NormAddedToBeforeRelu) { ExpectNorm(true, true); }
+TEST_P(DeviceRows, NormWithAdditionBeforeRelu) { ExpectNorm(true, true); }
 
 INSTANTIATE_TEST_SUITE_P(
     All, DeviceRows,
     testing::Values(RowsCase{"Floats", DeviceType::kFloat, 1201, 8},
-                    // A thread has more rows than it adds up in float.
+                    // a thread has more rows than it sums in float
                     RowsCase{"FloatsOfManyChannels", DeviceType::kFloat, 603, 136},
                     RowsCase{"FloatsByThemselves", DeviceType::kFloat, 1201, 5},
-                    // As many shares as a block a channel adds up.
+                    // Enough shares that a block per channel adds them.
                     RowsCase{"Bfloats", DeviceType::kBfloat, 4500, 8},
                     RowsCase{"BfloatsOfThreePacks", DeviceType::kBfloat, 700, 24},
                     RowsCase{"Halves", DeviceType::kHalf, 999, 16}),
@@ -189,7 +189,8 @@ TEST_P(DeviceWeights, GradientIsTheSumOfProducts) {
                  n = i / out.c / out.w / out.h;
     for (uint32_t tap = 0; tap < rows.kernel * columns.kernel; ++tap) {
       const size_t kh = tap / columns.kernel, kw = tap % columns.kernel;
-      const size_t from_h = h * rows.stride + kh * rows.dilation - rows.pad;  // huge where below 0
+      // Wraps to a huge number if negative.
+      const size_t from_h = h * rows.stride + kh * rows.dilation - rows.pad;
       const size_t from_w = w * columns.stride + kw * columns.dilation - columns.pad;
       if (from_h >= in.h || from_w >= in.w) continue;
       const float* pixel =

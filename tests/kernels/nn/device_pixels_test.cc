@@ -1,4 +1,4 @@
-// A GPU's images are the CPU's floats, bit for bit, in the type and the order that its nets take.
+// A GPU's images equal the CPU's floats, bit for bit, in the type and layout of its nets.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ struct Batch {
       const auto part = [&] { return static_cast<float>(random() >> 11) * 0x1p-53f; };
       draws.push_back({-60 + 120 * part(), 0.2f + 1.6f * part(), n % 2});
     }
-    // One that has no deviation, and one with values beyond both ends.
+    // One image without deviation, and one with values beyond both ends.
     std::fill_n(bytes.begin(), images.size() / images.n, 77);
     draws.back().brighter = 200;
   }
@@ -86,7 +86,7 @@ class DevicePixels : public testing::TestWithParam<DeviceImages> {
   }
 };
 
-TEST_P(DevicePixels, AreTheCpus) {
+TEST_P(DevicePixels, MatchCpu) {
   const Batch batch(GetParam(), 5);
   for (const bool colors : {false, true}) {
     for (const bool standardize : {false, true}) {
@@ -104,7 +104,7 @@ TEST_P(DevicePixels, AreTheCpus) {
   }
 }
 
-// Below a row of lanes, of a block's threads, of its terms; beyond each; and CIFAR's.
+// Sizes below and above the numbers of lanes, of a block's threads and of its terms; and CIFAR's.
 INSTANTIATE_TEST_SUITE_P(Of, DevicePixels,
                          testing::Values(DeviceImages{3, 1, 5, 1}, DeviceImages{2, 7, 9, 3},
                                          DeviceImages{5, 32, 32, 3}, DeviceImages{2, 41, 53, 4},

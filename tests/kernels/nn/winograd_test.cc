@@ -1,5 +1,5 @@
-// Winograd's maps and their adjoints, put together to a convolution by 5 x 5 windows, against plain
-// loops in double.
+// Winograd's transforms and their adjoints, combined to a convolution by 5 x 5 windows, against
+// plain loops in double.
 #include "kernels/nn/winograd.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class WinogradOf : public testing::TestWithParam<Case> {
       values[i] = static_cast<float>(Draw32({.seed = 3, .tensor = tensor}, i) * 0x1p-31 - 1);
     return values;
   }
-  // visit(output pixel, input pixel, tap) for all that lie inside the image.
+  // Calls visit(output pixel, input pixel, tap) for all taps inside the image.
   template <typename Visit>
   void ForTaps(const Visit& visit) const {
     for (size_t p = 0; p < out_height_ * out_width_; ++p) {
@@ -35,7 +35,7 @@ class WinogradOf : public testing::TestWithParam<Case> {
       }
     }
   }
-  // out[t] += a[t] b[t] for the 64 matrices; `along`: which index of each is summed over.
+  // out[t] += a[t] b[t] for the 64 matrices; `along`: the index of each that is summed over.
   template <typename Visit>
   static void ForMatrices(const Visit& visit) {
     for (size_t t = 0; t < kWinogradMatrices; ++t) visit(t);
@@ -63,7 +63,7 @@ class WinogradOf : public testing::TestWithParam<Case> {
   std::vector<float> m_ = std::vector<float>(kWinogradMatrices * tiles_ * c_.outputs);
 };
 
-TEST_P(WinogradOf, ForwardIsTheConvolution) {
+TEST_P(WinogradOf, ForwardEqualsTheConvolution) {
   WinogradInput(x_.data(), from_, c_.pad, c_.pad, from_tiles_, u_.data());
   for (size_t i = 0; i < c_.inputs; ++i)
     WinogradFilter(w_.data(), c_.outputs, c_.inputs, i, f_.data());
@@ -91,7 +91,7 @@ TEST_P(WinogradOf, ForwardIsTheConvolution) {
   }
 }
 
-TEST_P(WinogradOf, BackwardIsTheAdjoint) {
+TEST_P(WinogradOf, BackwardEqualsTheAdjoint) {
   WinogradInput(x_.data(), from_, c_.pad, c_.pad, from_tiles_, u_.data());
   for (size_t i = 0; i < c_.inputs; ++i)
     WinogradFilter(w_.data(), c_.outputs, c_.inputs, i, f_.data());

@@ -1,4 +1,4 @@
-// Element by element, a GPU's arrays are the CPU's.
+// Element by element, a GPU's arrays equal the CPU's.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::vector<float> Normal(uint64_t seed) {
   return values;
 }
 
-// Of every exponent, and what is no number.
+// Values of every exponent, and NaNs and infinities.
 std::vector<float> AllKinds() {
   std::mt19937_64 random(3);
   std::vector<float> values(kCount);
@@ -53,7 +53,7 @@ class DeviceArrays : public testing::Test {
   }
 };
 
-TEST_F(DeviceArrays, OfSixteenBitsAreTheCpus) {
+TEST_F(DeviceArrays, SixteenBitConversionsMatchCpu) {
   const std::vector<float> values = AllKinds();
   DeviceArray<float> x(values), back(kCount);
   DeviceArray<uint16_t> half(kCount);
@@ -73,7 +73,7 @@ TEST_F(DeviceArrays, OfSixteenBitsAreTheCpus) {
   ExpectSameBits(back.Read(), back_here);
 }
 
-TEST_F(DeviceArrays, ScaledAreTheCpus) {
+TEST_F(DeviceArrays, ScalingMatchesCpu) {
   std::vector<float> x = Normal(1);
   DeviceArray<float> xd(x);
   ASSERT_EQ(ScaleOnDevice(nullptr, xd.data(), kCount, 0.3f), 0);
@@ -81,7 +81,7 @@ TEST_F(DeviceArrays, ScaledAreTheCpus) {
   ExpectSameBits(xd.Read(), x);
 }
 
-TEST_F(DeviceArrays, WhatIsNotFiniteIsCounted) {
+TEST_F(DeviceArrays, NonFiniteValuesAreCounted) {
   const std::vector<float> x = AllKinds();
   DeviceArray<float> xd(x);
   DeviceArray<uint32_t> bad(std::vector<uint32_t>{5});
@@ -91,7 +91,7 @@ TEST_F(DeviceArrays, WhatIsNotFiniteIsCounted) {
   EXPECT_EQ(bad.Read()[0], 5u + here);
 }
 
-TEST_F(DeviceArrays, DecayedAndAveragedAreTheCpus) {
+TEST_F(DeviceArrays, DecayAndAverageMatchCpu) {
   std::vector<float> g = Normal(1), w = Normal(2), out(kCount);
   DeviceArray<float> gd(g), wd(w), outd(kCount);
   ASSERT_EQ(AddDecayOnDevice(nullptr, gd.data(), wd.data(), kCount, 0.0005f, outd.data()), 0);

@@ -1,4 +1,4 @@
-// Local updates of OD-SGD on a GPU are the CPU's.
+// Local updates of OD-SGD on a GPU equal the CPU's.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ void PrintTo(const LocalCase& of, std::ostream* out) { *out << of.name; }
 
 class DeviceLocalSteps : public DeviceCodes, public testing::WithParamInterface<LocalCase> {};
 
-TEST_P(DeviceLocalSteps, AreTheCpus) {
+TEST_P(DeviceLocalSteps, MatchCpu) {
   pb::LocalUpdater def;
   def.set_name(GetParam().local);
   def.set_momentum(GetParam().momentum);
@@ -44,11 +44,11 @@ TEST_P(DeviceLocalSteps, AreTheCpus) {
     const std::vector<float> g = Normal(n, 1, 10 + round);
     DeviceArray<float> g_there(g);
     LocalArenas model{w.data(), g_there.data(), reference.data()};
-    for (const update::Optimizer::Slot& slot : updater->Slots())
+    for (const update::Optimizer::StateArray& slot : updater->StateArrays())
       (slot.name == "local_momentum" ? model.velocity : model.mean_square) =
           (slot.name == "local_momentum" ? velocity_there : mean_square_there).data();
     model.point = point.data();
-    ASSERT_EQ(MoveLocallyOnDevice(nullptr, tiling.Get(), updater->NumbersOf(0.1f),
+    ASSERT_EQ(MoveLocallyOnDevice(nullptr, tiling.Get(), updater->CoefficientsOf(0.1f),
                                   decay_there.data(), model),
               0);
     for (size_t p = 0; p < parts.size(); ++p) {
@@ -58,7 +58,7 @@ TEST_P(DeviceLocalSteps, AreTheCpus) {
                     part.count, part.begin, decay[p]);
     }
     ExpectSameBits(point.Read(), expected);
-    for (const update::Optimizer::Slot& slot : updater->Slots()) {
+    for (const update::Optimizer::StateArray& slot : updater->StateArrays()) {
       ExpectSameBits((slot.name == "local_momentum" ? velocity_there : mean_square_there).Read(),
                      {slot.values.begin(), slot.values.end()});
     }

@@ -17,8 +17,8 @@ constexpr float kRate = 0.03f;
 constexpr float kMomentum = 0.9f;
 constexpr float kDecay = 5e-4f;
 
-// One rounding an operation: what each rule must give, bit for bit. `volatile` keeps the compiler
-// from joining two of them.
+// One rounding per operation: the exact result of each rule. `volatile` keeps the compiler from
+// fusing two operations.
 float Times(float a, float b) {
   volatile float product = a * b;
   return product;
@@ -141,8 +141,8 @@ TEST_P(OptimizerOnTarget, AdamFollowsTheRuleBitForBit) {
     std::vector<float> expected_w(n), expected_m(n), expected_v(n);
     for (size_t i = 0; i < n; ++i) {
       const float d = Plus(g[i], Times(kDecay, w[i]));
-      expected_m[i] = Plus(Times(step.beta1, m[i]), Times(step.fresh1, d));
-      expected_v[i] = Plus(Times(step.beta2, v[i]), Times(step.fresh2, Times(d, d)));
+      expected_m[i] = Plus(Times(step.beta1, m[i]), Times(step.one_minus_beta1, d));
+      expected_v[i] = Plus(Times(step.beta2, v[i]), Times(step.one_minus_beta2, Times(d, d)));
       const float under = Plus(Times(Root(expected_v[i]), step.root), step.epsilon);
       expected_w[i] = Plus(w[i], -Times(step.rate, Over(expected_m[i], under)));
     }

@@ -22,7 +22,7 @@ ParameterTable FcTable() {
   return table;
 }
 
-TEST(Arena, GoesThroughAFileUnderAPrefix) {
+TEST(Arena, RoundTripsThroughAFileUnderAPrefix) {
   const std::vector<float> arena = {1, 2, 3, 4, 5, 6, 7, 8};
   const auto file = tensors::DecodeSafetensors(
       tensors::EncodeSafetensors(ViewArena(FcTable(), arena.data(), "v."), {}));
@@ -33,7 +33,7 @@ TEST(Arena, GoesThroughAFileUnderAPrefix) {
   EXPECT_EQ(back, arena);
 }
 
-TEST(Arena, RefusesAnotherModels) {
+TEST(Arena, RefusesAnotherModelsTensors) {
   std::vector<float> arena(8);
   tensors::TensorFile file = *tensors::DecodeSafetensors(
       tensors::EncodeSafetensors(ViewArena(FcTable(), arena.data()), {}));
@@ -45,7 +45,7 @@ TEST(Arena, RefusesAnotherModels) {
   EXPECT_THAT(status.message(), HasSubstr("\"fc.weight\" has shape [3, 2], the model's is [2, 3]"));
 }
 
-TEST(Statistics, GoThroughAFileBesideTheParameters) {
+TEST(Statistics, RoundTripThroughAFileWithTheParameters) {
   ParameterTable table;
   table.statistics = {{"norm.running_mean", 0, 2, 0}, {"norm.running_var", 2, 2, 1}};
   table.statistics_total = 4;

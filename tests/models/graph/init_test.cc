@@ -104,8 +104,8 @@ TEST(InitParameters, ConstantIsConstant) {
   for (float v : Init(TableOf({Make(9, 1, init)}), 5)) EXPECT_EQ(v, 0.1f);
 }
 
-// Values from a Philox and a quantile written independently in another language.
-TEST(InitParameters, FirstValuesAreAPromise) {
+// Values computed by an independent implementation of Philox and the quantile in another language.
+TEST(InitParameters, MatchesGoldenValues) {
   const std::vector<float> a =
       Init(TableOf({Make(500, 25, Xavier()), Make(3, 1, Xavier()), Make(500, 1, Normal(0.05f))}),
            0x0123456789abcdef);
@@ -124,10 +124,10 @@ TEST(InitParameters, FirstValuesAreAPromise) {
   }
 }
 
-TEST(InitParameters, ElementsTakeTheirOwnDraws) {
+TEST(InitParameters, EachElementUsesItsOwnDraw) {
   const std::vector<float> values = Init(TableOf({Make(37, 3, Xavier())}), 9);
   const kernels::NoiseKey key = {
-      .seed = 9, .stream = kernels::Stream::kInit, .rank = 0, .round = 0, .tensor = 0};
+      .seed = 9, .stream = kernels::NoiseStream::kInit, .rank = 0, .round = 0, .tensor = 0};
   for (uint64_t e = 0; e < values.size(); ++e) {
     const double u = (kernels::Draw32(key, e) + 0.5) / 4294967296.0;
     EXPECT_EQ(values[e], static_cast<float>(2 * u - 1)) << e;

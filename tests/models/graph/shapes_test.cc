@@ -24,7 +24,7 @@ TEST(PlanAxis, ValidCountsTheWindowsThatFit) {
   }
 }
 
-TEST(PlanAxis, SameGivesInputOverStrideRoundedUpWithTheOddElementAtTheEnd) {
+TEST(PlanAxis, SameGivesInputOverStrideRoundedUp) {
   for (uint32_t input = 1; input <= 20; ++input) {
     for (uint32_t kernel = 1; kernel <= 9; ++kernel) {
       for (uint32_t stride = 1; stride <= 5; ++stride) {
@@ -34,7 +34,7 @@ TEST(PlanAxis, SameGivesInputOverStrideRoundedUpWithTheOddElementAtTheEnd) {
         EXPECT_EQ(plan->output, (input + stride - 1) / stride);
         const uint32_t odd = plan->pad_end - plan->pad_begin;
         EXPECT_LE(odd, 1u);
-        // No window lies wholly in the padding, and no padding is more than needed.
+        // No window lies entirely in the padding, and the padding is minimal.
         EXPECT_LT(plan->pad_begin, kernel);
         const uint32_t last = (plan->output - 1) * stride;
         EXPECT_LT(last, input + plan->pad_begin);
@@ -69,7 +69,7 @@ TEST(PlanAxis, CountsPaddingOnBothSidesAndTheGapsOfADilatedKernel) {
   EXPECT_EQ(same->pad_begin + same->pad_end, 3u);
 }
 
-TEST(ModelDigest, IsAPromise) {
+TEST(ModelDigest, MatchesGoldenDigest) {
   const auto valid = *BuildNet(LeNetModel(pb::Model::valid), Image(1, 28, 28), 10);
   const auto same = *BuildNet(LeNetModel(pb::Model::same), Image(1, 28, 28), 10);
   EXPECT_EQ(ModelDigest(valid), 10664928024121923437u);
@@ -81,7 +81,7 @@ constexpr char kNet[] = R"(layers { name: "c" conv { outputs: 2 kernel: 3 } }
                            layers { name: "d" dense { outputs: 3 } }
                            layers { name: "l" softmax_loss {} })";
 
-TEST(ModelDigest, DoesNotSeeHowADefaultIsWritten) {
+TEST(ModelDigest, IgnoresWhetherDefaultsAreWritten) {
   pb::NetDef bare = ModelOf(kNet).net();
   *bare.mutable_input() = Image(1, 8, 8);
   bare.set_classes(3);
@@ -90,7 +90,7 @@ TEST(ModelDigest, DoesNotSeeHowADefaultIsWritten) {
   EXPECT_EQ(ModelDigest(bare), ModelDigest(complete));
 }
 
-TEST(ModelDigest, SeesEverythingElse) {
+TEST(ModelDigest, DependsOnEverythingElse) {
   const pb::NetDef net = *Build(kNet);
   std::set<uint64_t> digests = {ModelDigest(net)};
   const auto changed = [&](const auto& change) {

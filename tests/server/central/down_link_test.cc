@@ -96,7 +96,7 @@ size_t SizeOfCode(const setup::Setup& job, const Walk& walk) {
   const codec::Codec& codec = *job.plan.pull_codec;
   kernels::NoiseKey noise;
   noise.seed = job.job.seed();
-  noise.stream = kernels::Stream::kServerCodes;
+  noise.stream = kernels::NoiseStream::kServerCodes;
   noise.round = walk.version();
   std::vector<uint8_t> code;
   const float* from = walk.change().data();

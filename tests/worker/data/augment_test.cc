@@ -23,25 +23,25 @@ Augmenter Make(const std::string& words, Split split = Split::kTrain, uint32_t c
 }
 
 std::vector<float> Apply(const Augmenter& augmenter, const Image& image,
-                         const Augmenter::Place& place = {}) {
+                         const Augmenter::SampleId& place = {}) {
   const auto size = augmenter.OutputOf({image.height, image.width});
   EXPECT_TRUE(size.ok()) << size.status().message();
   std::vector<float> out(uint64_t{image.channels} * size->height * size->width);
-  Augmenter::Room room;
-  augmenter.Apply(image, place, &room, out.data());
+  Augmenter::Workspace workspace;
+  augmenter.Apply(image, place, &workspace, out.data());
   return out;
 }
 
-// ---- the readable one, in double precision, image by image
+// A readable reference in double precision, image by image.
 
 struct Draws {
-  Augmenter::Place place;
+  Augmenter::SampleId place;
   double Word(uint32_t block, int word) const {
     return kernels::NoiseBlock({.seed = kSeed,
-                                .stream = kernels::Stream::kAugmentation,
+                                .stream = kernels::NoiseStream::kAugmentation,
                                 .rank = 0,
                                 .round = place.epoch,
-                                .tensor = static_cast<uint32_t>(place.sample)},
+                                .tensor = static_cast<uint32_t>(place.index)},
                                block, 0)[static_cast<size_t>(word)] /
            4294967296.0;
   }
@@ -53,7 +53,7 @@ struct Reference {
   double brightness = 0, contrast_min = 1, contrast_max = 1;
   std::vector<double> mean = {}, deviation = {};
 
-  std::vector<double> Of(const Image& image, const Augmenter::Place& place) const {
+  std::vector<double> Of(const Image& image, const Augmenter::SampleId& place) const {
     const Draws draws{place};
     const auto begin = [&](uint32_t side, uint32_t part, int word) {
       const int room = static_cast<int>(side + 2 * pad - part);
@@ -113,12 +113,12 @@ void ExpectReference(const std::string& words, const Reference& reference) {
   const Augmenter augmenter = Make(words);
   for (uint64_t sample = 0; sample < 40; ++sample) {
     const Image image = Picture(3, 17, 21, static_cast<uint32_t>(sample));
-    const Augmenter::Place place{sample % 3, sample * 1000};
+    const Augmenter::SampleId place{sample % 3, sample * 1000};
     ExpectNear(Apply(augmenter, image, place), reference.Of(image, place));
   }
 }
 
-TEST(Augmenter, IsTheReference) {
+TEST(Augmenter, MatchesTheReference) {
   ExpectReference("augmentation { height: 12 width: 10 }", {.height = 12, .width = 10});
   ExpectReference("augmentation { pad: 4 random_crop: true mirror: true }",
                   {.height = 17, .width = 21, .pad = 4, .random_crop = true, .mirror = true});
@@ -146,7 +146,7 @@ TEST(Augmenter, IsTheReference) {
        .deviation = {0.2, 0.25, 0.3}});
 }
 
-TEST(Augmenter, WithoutWordsMapsThePixelsExactly) {
+TEST(Augmenter, WithoutOptionsMapsPixelsExactly) {
   Image image;
   image.Resize(1, 1, 3);
   image.pixels = {0, 51, 255};
@@ -157,7 +157,7 @@ TEST(Augmenter, WithoutWordsMapsThePixelsExactly) {
             (std::vector<float>{-2.f, (51 / 255.f - 0.5f) / 0.25f, 2.f}));
 }
 
-TEST(Augmenter, InEvaluationKnowsTheSizesAlone) {
+TEST(Augmenter, EvaluationUsesOnlyTheSizes) {
   const Image image = Picture(3, 17, 21);
   const auto seen = Apply(
       Make("augmentation { height: 12 width: 10 pad: 4 random_crop: true mirror: true brightness: "
@@ -167,13 +167,13 @@ TEST(Augmenter, InEvaluationKnowsTheSizesAlone) {
   ExpectNear(seen, Reference{.height = 12, .width = 10}.Of(image, {}));
 }
 
-TEST(Augmenter, MirrorsAboutHalfAndCutsEverywhereAlike) {
+TEST(Augmenter, MirrorsHalfTheTimeAndCropsUniformly) {
   const Augmenter augmenter =
       Make("augmentation { pad: 4 random_crop: true mirror: true }", Split::kTrain, 1);
   Image image;
   image.Resize(1, 32, 32);
   std::fill(image.pixels.begin(), image.pixels.end(), 0);
-  image.pixels[16 * 32 + 8] = 255;  // where it goes tells all
+  image.pixels[16 * 32 + 8] = 255;  // the position of this pixel reveals the draws
   constexpr int kImages = 16200;
   std::vector<int> rows(32), columns(32);
   int mirrored = 0;
@@ -192,7 +192,7 @@ TEST(Augmenter, MirrorsAboutHalfAndCutsEverywhereAlike) {
   }
 }
 
-TEST(Augmenter, ChangesWithEpochSampleAndSeedAlone) {
+TEST(Augmenter, DependsOnlyOnEpochSampleAndSeed) {
   const std::string words = "augmentation { pad: 8 random_crop: true mirror: true }";
   const Image image = Picture(3, 32, 32);
   const auto first = Apply(Make(words), image, {0, 1});
@@ -210,8 +210,8 @@ TEST(Augmenter, StandardizesAFlatImageToZeros) {
   for (const float value : Apply(Make("standardize: true"), image)) EXPECT_NEAR(value, 0, 1e-5);
 }
 
-// The part that is taken can be read off an image of ramps.
-TEST(Augmenter, RandomResizedCropTakesPartsOfTheAreaAndSidesAsked) {
+// On an image of ramps, the values reveal the crop.
+TEST(Augmenter, RandomResizedCropKeepsAreaAndAspectInRange) {
   const Augmenter augmenter = Make(
       "augmentation { random_resized_crop: true height: 2 width: 2 area_min: 0.25 area_max: 0.5 }",
       Split::kTrain, 1);
@@ -228,7 +228,8 @@ TEST(Augmenter, RandomResizedCropTakesPartsOfTheAreaAndSidesAsked) {
   constexpr int kImages = 400;
   for (uint64_t sample = 0; sample < kImages; ++sample) {
     const auto x = Apply(augmenter, across, {0, sample}), y = Apply(augmenter, down, {0, sample});
-    // Two pixels: the distance of the means of a ramp, antialiased, is a fixed part of the side.
+    // With two output pixels, the difference of their means on a ramp is a fixed share of the side
+    // (antialiasing).
     const double width = 255 * (x[1] - x[0]) * 2, height = 255 * (y[2] - y[0]) * 2;
     const double part = width * height / 40000;
     smallest = std::min(smallest, part);
@@ -241,7 +242,7 @@ TEST(Augmenter, RandomResizedCropTakesPartsOfTheAreaAndSidesAsked) {
   EXPECT_NEAR(aspect, 0, 0.03);
 }
 
-TEST(Augmenter, RandomResizedCropOfAStripTakesItsMiddle) {
+TEST(Augmenter, RandomResizedCropOfAStripFallsBackToItsMiddle) {
   const Augmenter augmenter =
       Make("augmentation { random_resized_crop: true height: 3 width: 3 area_min: 1 }",
            Split::kTrain, 1);
@@ -266,7 +267,7 @@ TEST(Augmenter, ScalesTheShorterSideFirst) {
 TEST(Augmenter, RefusesACropThatIsTooLarge) {
   const auto size = Make("augmentation { height: 24 width: 24 }").OutputOf({24, 20});
   EXPECT_EQ(size.status().code(), Code::kBadData);
-  EXPECT_THAT(size.status().message(), HasSubstr("20 x 24 pixels where it is cut, smaller than the "
+  EXPECT_THAT(size.status().message(), HasSubstr("20 x 24 pixels before the crop, smaller than the "
                                                  "crop of 24 x 24; set data.augmentation."));
   EXPECT_TRUE(Make("augmentation { height: 24 width: 24 pad: 2 }").OutputOf({24, 20}).ok());
   EXPECT_FALSE(
@@ -275,7 +276,7 @@ TEST(Augmenter, RefusesACropThatIsTooLarge) {
               HasSubstr("too many"));
 }
 
-TEST(Augmenter, RefusesWordsThatDoNotFit) {
+TEST(Augmenter, RefusesOptionsThatDoNotFitTheImages) {
   const auto sentence = [](const std::string& words) {
     return Augmenter::Make(DataOf(words), 1, Split::kTrain, 3).status().message();
   };

@@ -24,7 +24,7 @@ Batches MakeBatches(const Samples& samples, const Batches::Options& options) {
 
 std::vector<uint64_t> IndicesOf(Batches& batches, uint64_t step) {
   std::vector<uint64_t> indices;
-  for (const auto& place : batches.Places(step)) indices.push_back(place.sample);
+  for (const auto& sample : batches.SamplesAt(step)) indices.push_back(sample.index);
   return indices;
 }
 
@@ -45,8 +45,8 @@ std::vector<Batches> MakeRanks(const Samples& samples, Batches::Options options)
   return ranks;
 }
 
-// Computed by another implementation, in another language, from the text of order.h and philox.h.
-TEST(EpochPermutation, IsTheOrderThatJobsDependOn) {
+// Computed from the text of order.h and philox.h by an implementation in another language.
+TEST(EpochPermutation, MatchesGoldenOrder) {
   EXPECT_THAT(EpochPermutation(1, 0, 0, 12), ElementsAre(2, 6, 11, 8, 5, 3, 4, 0, 7, 9, 10, 1));
   EXPECT_THAT(EpochPermutation(1, 0, 1, 12), ElementsAre(6, 4, 10, 0, 3, 9, 2, 1, 8, 5, 11, 7));
   EXPECT_THAT(EpochPermutation(2, 0, 0, 12), ElementsAre(8, 1, 2, 4, 0, 6, 7, 10, 3, 9, 11, 5));
@@ -59,7 +59,7 @@ TEST(EpochPermutation, IsTheOrderThatJobsDependOn) {
   EXPECT_THAT(std::vector(large.end() - 4, large.end()), ElementsAre(53009, 55646, 58798, 5498));
 }
 
-TEST(EpochPermutation, HoldsEachPlaceOnce) {
+TEST(EpochPermutation, ContainsEachIndexOnce) {
   for (const uint32_t count : {1u, 2u, 7u, 1000u, 60000u}) {
     auto order = EpochPermutation(5, 0, 9, count);
     ASSERT_EQ(order.size(), count);
@@ -71,7 +71,7 @@ TEST(EpochPermutation, HoldsEachPlaceOnce) {
 
 // Chi-square over the 24 orders of 4: 23 degrees of freedom, 49.7 is the 0.999 quantile; the seed
 // is fixed.
-TEST(EpochPermutation, FavoursNoOrder) {
+TEST(EpochPermutation, IsUniform) {
   std::map<std::vector<uint32_t>, int> counts;
   constexpr int kEpochs = 24'000;
   for (int epoch = 0; epoch < kEpochs; ++epoch) ++counts[EpochPermutation(1, 0, epoch, 4)];
@@ -81,7 +81,7 @@ TEST(EpochPermutation, FavoursNoOrder) {
   EXPECT_LT(chi_square, 49.7);
 }
 
-TEST(Batches, SharedGivesOneSetForEveryNumberOfWorkers) {
+TEST(Batches, SharedSamplesDoNotDependOnWorkers) {
   const auto samples = SmallSamples(50);  // 12 does not divide 50: batches straddle epochs
   std::vector<Batches> one = MakeRanks(*samples, {.seed = 3, .workers = 1, .batch_total = 12});
   for (const uint32_t workers : {2u, 3u, 4u}) {
@@ -92,7 +92,7 @@ TEST(Batches, SharedGivesOneSetForEveryNumberOfWorkers) {
   }
 }
 
-TEST(Batches, SharedSeesEverySampleOnceAnEpochAndReshuffles) {
+TEST(Batches, SharedUsesEverySampleOncePerEpochAndReshuffles) {
   const auto samples = SmallSamples(50);
   auto ranks = MakeRanks(*samples, {.seed = 3, .workers = 2, .batch_total = 10});
   std::vector<std::vector<uint64_t>> epochs(4);
@@ -116,8 +116,8 @@ TEST(Batches, StraddlesAnEpochWithoutLosingASample) {
   for (const auto& [index, times] : seen) EXPECT_EQ(times, 6) << index;
 }
 
-TEST(Batches, BySampleKeepsEachWorkerToItsOwnImages) {
-  const auto samples = SmallSamples(50);  // rows of 17, 17 and 16
+TEST(Batches, BySampleUsesOnlyAWorkersOwnImages) {
+  const auto samples = SmallSamples(50);  // ranks own 17, 17 and 16 images
   auto ranks =
       MakeRanks(*samples, {.workers = 3, .batch_total = 12, .partition = pb::Data::by_sample});
   for (uint64_t rank = 0; rank < 3; ++rank) {
@@ -134,7 +134,7 @@ TEST(Batches, BySampleKeepsEachWorkerToItsOwnImages) {
   }
 }
 
-TEST(Batches, AreTheSameInAnyOrderOfSteps) {
+TEST(Batches, DoNotDependOnTheOrderOfSteps) {
   const auto samples = SmallSamples(50);
   for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {
     const Batches::Options options = {
@@ -149,7 +149,7 @@ TEST(Batches, AreTheSameInAnyOrderOfSteps) {
   }
 }
 
-TEST(Batches, ByClassCutsTheImagesInTheOrderOfTheirLabels) {
+TEST(Batches, ByClassDividesTheImagesByLabel) {
   const auto samples = SmallSamples(50);  // labels 0 to 9, five of each; parts of 17, 17 and 16
   auto ranks =
       MakeRanks(*samples, {.workers = 3, .batch_total = 12, .partition = pb::Data::by_class});
@@ -171,17 +171,17 @@ TEST(Batches, ByClassCutsTheImagesInTheOrderOfTheirLabels) {
   EXPECT_EQ(all.size(), 50u);
 }
 
-TEST(Batches, PlacesTellTheEpochOfEachSample) {
+TEST(Batches, SamplesCarryTheirEpoch) {
   const auto samples = SmallSamples(50);
   Batches one = MakeBatches(*samples, {.batch_total = 12});
   std::map<std::pair<uint64_t, uint64_t>, int> seen;  // 25 steps of 12 are 6 epochs of 50
   for (uint64_t step = 0; step < 25; ++step) {
-    for (const auto& place : one.Places(step)) ++seen[{place.epoch, place.sample}];
+    for (const auto& sample : one.SamplesAt(step)) ++seen[{sample.epoch, sample.index}];
   }
   EXPECT_EQ(seen.size(), 6u * 50);
 }
 
-TEST(Batches, CountsStepsOfAnEpochAlikeOnAllRanks) {
+TEST(Batches, AllRanksHaveTheSameStepsPerEpoch) {
   const auto samples = SmallSamples(50);
   std::vector<uint64_t> steps;
   for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {

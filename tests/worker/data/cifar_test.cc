@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 constexpr size_t kPixels = 3072;
 
-// A record a label; pixel i of record r is (r + i) % 256.
+// One record per label; pixel i of record r is (r + i) % 256.
 std::string Records(const std::vector<int>& labels, bool coarse) {
   std::string bytes;
   for (size_t r = 0; r < labels.size(); ++r) {
@@ -57,7 +57,7 @@ TEST_F(CifarTest, ReadsTheBatchesInOrder) {
   EXPECT_EQ(image.pixels[kPixels - 1], 0);
 }
 
-TEST_F(CifarTest, TakesTheFirstImagesUpToTheLimit) {
+TEST_F(CifarTest, KeepsTheFirstImagesUpToTheLimit) {
   data_.set_train_limit(3);
   EXPECT_THAT((*ReadDataset(data_, Split::kTrain))->labels, ElementsAre(1, 8, 2));
 }
@@ -74,7 +74,7 @@ TEST_F(CifarTest, ReadsTheFineLabelsOfCifar100) {
   EXPECT_EQ(image.pixels[0], 1);
 }
 
-TEST_F(CifarTest, NamesWhatIsWrong) {
+TEST_F(CifarTest, NamesTheError) {
   const std::string path = folder_.Write("data_batch_4.bin", Records({1}, false).substr(1));
   EXPECT_THAT(Sentence(), HasSubstr(path + ": 3072 bytes; expected a multiple of 3073"));
   folder_.Write("data_batch_4.bin", "");

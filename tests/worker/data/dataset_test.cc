@@ -67,7 +67,7 @@ TEST_F(DatasetTest, ReadsTheTestSplitFromItsOwnFiles) {
   EXPECT_EQ((*dataset)->classes, 256u);
 }
 
-TEST_F(DatasetTest, TakesTheFirstImagesUpToTheLimitOfEachSplit) {
+TEST_F(DatasetTest, KeepsTheFirstImagesUpToTheLimitOfEachSplit) {
   folder_.WritePair("train", kImages, kLabels);
   folder_.WritePair("t10k", kImages, kLabels);
   data_.set_train_limit(1);
@@ -81,7 +81,7 @@ TEST_F(DatasetTest, TakesTheFirstImagesUpToTheLimitOfEachSplit) {
   EXPECT_EQ((*test)->count(), 3u);
 }
 
-TEST_F(DatasetTest, SaysThatImagesAndLabelsLookSwapped) {
+TEST_F(DatasetTest, DetectsSwappedImagesAndLabels) {
   folder_.WritePair("train", kLabels, kImages);
   EXPECT_EQ(Sentence(), folder_.path() +
                             "/train-images-idx3-ubyte: holds 1 dimensions (0x00000801), expected 3 "
@@ -109,7 +109,7 @@ TEST_F(DatasetTest, NamesTheMissingFile) {
   EXPECT_THAT(Sentence(Split::kTest), HasSubstr("t10k-images-idx3-ubyte.gz"));
 }
 
-TEST(FashionMnist, IsReadWhole) {
+TEST(FashionMnist, ReadsTheWholeSet) {
   const std::string dir = "/usr/share/datasets/fashion-mnist";
   if (!std::filesystem::exists(dir)) {
     GTEST_SKIP() << dir << " is not there; Debian's dataset-fashion-mnist brings it";

@@ -55,7 +55,7 @@ const std::vector<std::string>& Files() {
   return files;
 }
 
-TEST(Jpeg, IsThePictureUpToItsQuality) {
+TEST(Jpeg, DecodesWithinItsQuality) {
   for (const bool progressive : {false, true}) {
     const Image picture = Picture(3, 33, 47);
     const std::string bytes = EncodeJpeg(picture, {.quality = 98, .progressive = progressive});
@@ -65,20 +65,20 @@ TEST(Jpeg, IsThePictureUpToItsQuality) {
   EXPECT_LE(Distance(Decoded(EncodeJpeg(gray, {.quality = 100}), 1), gray), 3);
 }
 
-// Eight rows of one gray, coded exactly: a value that no version of the library may change.
-TEST(Jpeg, OfOneColorIsThatColor) {
+// Eight rows of one gray value, coded exactly: every version of the library must decode that value.
+TEST(Jpeg, OneColorStaysThatColor) {
   Image flat;
   flat.Resize(3, 8, 8);
   std::fill(flat.pixels.begin(), flat.pixels.end(), 77);
   EXPECT_EQ(Decoded(EncodeJpeg(flat, {.quality = 100}), 3).pixels, flat.pixels);
 }
 
-TEST(Jpeg, OfInksIsTurnedIntoColors) {
+TEST(Jpeg, ConvertsCmykToRgb) {
   const Image picture = Picture(3, 24, 24);
   EXPECT_LE(Distance(Decoded(EncodeJpeg(picture, {.quality = 98, .cmyk = true}), 3), picture), 12);
 }
 
-TEST(Jpeg, OfTooManyScansIsRefused) {
+TEST(Jpeg, RefusesTooManyScans) {
   const std::string bytes = EncodeJpeg(Picture(1, 16, 16), {.progressive = true});
   size_t scan = bytes.find("\xff\xda");
   const size_t next = bytes.find("\xff\xda", scan + 2);
@@ -89,7 +89,7 @@ TEST(Jpeg, OfTooManyScansIsRefused) {
   EXPECT_THAT(DecodeOf(many).message(), HasSubstr("damaged JPEG"));
 }
 
-TEST(Png, IsThePictureExactly) {
+TEST(Png, DecodesExactly) {
   for (const uint32_t channels : {1u, 3u}) {
     const Image picture = Picture(channels, 19, 23);
     for (const int bits : {8, 16}) {
@@ -104,7 +104,7 @@ TEST(Png, IsThePictureExactly) {
   }
 }
 
-TEST(Png, SpreadsAPaletteOut) {
+TEST(Png, ExpandsAPalette) {
   const Image image = Decoded(EncodePalettePng(5, 7, 9), 3);
   ASSERT_EQ(image.channels, 3u);
   for (uint32_t y = 0; y < 5; ++y) {
@@ -117,7 +117,7 @@ TEST(Png, SpreadsAPaletteOut) {
   }
 }
 
-TEST(DecodeImage, TurnsGrayIntoColorsAndColorsIntoGray) {
+TEST(DecodeImage, ConvertsBetweenGrayAndRgb) {
   const Image color = Picture(3, 9, 11), gray = Picture(1, 9, 11);
   EXPECT_LE(Distance(Decoded(EncodePng(color), 1), Luma(color)), 1);
   const Image spread = Decoded(EncodePng(gray), 3);
@@ -126,7 +126,7 @@ TEST(DecodeImage, TurnsGrayIntoColorsAndColorsIntoGray) {
     ASSERT_EQ(spread.pixels[i], gray.pixels[i % gray.pixels.size()]);
 }
 
-TEST(ImageHeader, TellsTheSize) {
+TEST(ImageHeader, ReadsTheSize) {
   for (const std::string& bytes : Files()) {
     const auto header = HeaderOf(bytes);
     ASSERT_TRUE(header.ok()) << header.status().message();
@@ -135,7 +135,7 @@ TEST(ImageHeader, TellsTheSize) {
   }
 }
 
-// A camera's file: the size stands behind what programs wrote into it.
+// Like a camera's file: the size comes after segments that programs inserted.
 TEST(ImageHeader, IsFoundBehindLongSegments) {
   const std::string plain = EncodeJpeg(Picture(3, 33, 47));
   std::string bytes = plain.substr(0, 2);
@@ -151,7 +151,7 @@ TEST(DecodeImage, RefusesEveryTruncation) {
   for (const std::string& whole : Files()) {
     for (size_t length = 0; length < whole.size(); length += length < 700 ? 1 : 13) {
       const std::string cut = whole.substr(0, length);
-      // The last marker of a JPEG says that it ends; all of the picture is there without it.
+      // The last marker of a JPEG marks its end; the whole picture is decodable without it.
       const bool is_jpeg = whole[1] == '\xd8';
       if (is_jpeg && length + 2 >= whole.size()) continue;
       const Status status = DecodeOf(cut);
@@ -161,7 +161,7 @@ TEST(DecodeImage, RefusesEveryTruncation) {
   }
 }
 
-TEST(DecodeImage, SurvivesEveryByteThatIsChanged) {
+TEST(DecodeImage, SurvivesEveryChangedByte) {
   for (const std::string& whole : Files()) {
     for (size_t at = 0; at < whole.size(); at += 3) {
       for (const char change : {'\xff', '\x01', '\x80'}) {
@@ -177,7 +177,7 @@ TEST(DecodeImage, SurvivesEveryByteThatIsChanged) {
   }
 }
 
-TEST(DecodeImage, RefusesWhatIsNoImage) {
+TEST(DecodeImage, RefusesOtherFiles) {
   EXPECT_THAT(DecodeOf("").message(), HasSubstr("empty (0 bytes)"));
   EXPECT_THAT(HeaderOf("").status().message(), HasSubstr("empty (0 bytes)"));
   for (const std::string text : {"<html>not here</html>", "GIF89a......", "\xff", "\x89PN"}) {
@@ -186,7 +186,7 @@ TEST(DecodeImage, RefusesWhatIsNoImage) {
   }
 }
 
-TEST(DecodeImage, RefusesGiantSizesBeforeItMakesRoom) {
+TEST(DecodeImage, RefusesGiantSizesBeforeAllocating) {
   std::string png = EncodePng(Picture(3, 33, 47));
   png.replace(16, 8, std::string("\x00\x7f\xff\xff\x00\x7f\xff\xff", 8));
   EXPECT_THAT(HeaderOf(png).status().message(), HasSubstr("more than the"));
@@ -197,7 +197,8 @@ TEST(DecodeImage, RefusesGiantSizesBeforeItMakesRoom) {
   EXPECT_THAT(HeaderOf(jpeg).status().message(), HasSubstr("more than the"));
   EXPECT_THAT(DecodeOf(jpeg).message(), HasSubstr("promises 65280 x 65280 pixels"));
   jpeg.replace(frame + 5, 4,
-               std::string("\x1f\x00\x1f\x00", 4));  // allowed, but not in so few bytes
+               // An allowed size, but too large for so few bytes.
+               std::string("\x1f\x00\x1f\x00", 4));
   EXPECT_THAT(DecodeOf(jpeg).message(), HasSubstr("promises 7936 x 7936 pixels"));
   jpeg.replace(frame + 5, 4, std::string("\x00\x00\x00\x10", 4));
   EXPECT_THAT(HeaderOf(jpeg).status().message(), HasSubstr("a size of 16 x 0"));

@@ -21,33 +21,33 @@ std::vector<Epochs> Ranks(uint64_t images, uint32_t batch, pb::Data::Partition p
   return ranks;
 }
 
-// How often each (rank's row, sample) is taken in the steps of epoch 1.
+// How often the steps of epoch 1 use each (rank's sequence, sample).
 std::map<std::pair<uint32_t, uint64_t>, int> TakenInEpochOne(const std::vector<Epochs>& ranks,
                                                              bool shared) {
   std::map<std::pair<uint32_t, uint64_t>, int> taken;
   const uint64_t steps = ranks[0].steps_per_epoch();
   for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
     for (uint64_t step = steps; step < 2 * steps; ++step) {
-      const Place place = ranks[rank].At(step);
-      EXPECT_EQ(place.epoch, 1u);
-      for (uint64_t i = 0; i < place.count; ++i)
-        ++taken[{shared ? 0 : rank, (place.begin + i) % ranks[rank].row_length()}];
+      const EpochSlice slice = ranks[rank].At(step);
+      EXPECT_EQ(slice.epoch, 1u);
+      for (uint64_t i = 0; i < slice.count; ++i)
+        ++taken[{shared ? 0 : rank, (slice.begin + i) % ranks[rank].epoch_length()}];
     }
   }
   return taken;
 }
 
-TEST(Epochs, DropLastTakesWholeStepsOfEveryEpoch) {
+TEST(Epochs, DropLastUsesOnlyWholeSteps) {
   for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {
     const auto ranks = Ranks(32, 6, partition, pb::Data::drop_last);
-    EXPECT_EQ(ranks[0].steps_per_epoch(), 5u);  // 32 / 6; 10 / 2 of the shortest row
+    EXPECT_EQ(ranks[0].steps_per_epoch(), 5u);  // 32 / 6; 10 / 2 for the shortest sequence
     const auto taken = TakenInEpochOne(ranks, partition == pb::Data::shared);
     EXPECT_EQ(taken.size(), 30u);
     for (const auto& [sample, times] : taken) EXPECT_EQ(times, 1);
   }
 }
 
-TEST(Epochs, PadTakesEverySampleAndTheFirstAgain) {
+TEST(Epochs, PadRepeatsTheFirstSamples) {
   for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {
     const auto ranks = Ranks(32, 6, partition, pb::Data::pad);
     EXPECT_EQ(ranks[0].steps_per_epoch(), 6u);
@@ -59,13 +59,13 @@ TEST(Epochs, PadTakesEverySampleAndTheFirstAgain) {
   }
 }
 
-TEST(Epochs, LeaveLetsWhoHasNoWholePartGo) {
+TEST(Epochs, LeaveGivesShortRanksNoSamples) {
   const auto shared = Ranks(32, 6, pb::Data::shared, pb::Data::leave);
   EXPECT_EQ(shared[0].steps_per_epoch(), 6u);
   EXPECT_EQ(shared[0].At(5).count, 2u) << "30 and 31";
   EXPECT_EQ(shared[1].At(5).count, 0u);
   EXPECT_EQ(shared[1].At(6).count, 2u) << "the next epoch";
-  // Rows of 12, 11, 11 samples in parts of 2.
+  // Ranks own 12, 11 and 11 samples and take 2 per step.
   const auto owned = Ranks(34, 6, pb::Data::by_sample, pb::Data::leave);
   EXPECT_EQ(owned[0].steps_per_epoch(), 6u);
   EXPECT_EQ(owned[0].At(5).count, 2u);
@@ -73,7 +73,7 @@ TEST(Epochs, LeaveLetsWhoHasNoWholePartGo) {
   for (const Epochs& rank : owned) EXPECT_EQ(rank.At(6).epoch, 1u);
 }
 
-TEST(Epochs, EveryRankCountsTheSameSteps) {
+TEST(Epochs, EveryRankHasTheSameSteps) {
   for (const auto end : {pb::Data::wrap, pb::Data::drop_last, pb::Data::pad, pb::Data::leave}) {
     for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {
       const auto ranks = Ranks(34, 6, partition, end);
@@ -96,8 +96,8 @@ TEST(Epochs, BatchesGrowWithoutLosingOrRepeatingASample) {
   std::map<std::pair<uint64_t, uint64_t>, int> taken;
   for (const Epochs& rank : ranks) {
     for (uint64_t step = 0; step < 12; ++step) {
-      const Place place = rank.At(step);
-      for (uint64_t i = 0; i < place.count; ++i) ++taken[{place.epoch, place.begin + i}];
+      const EpochSlice slice = rank.At(step);
+      for (uint64_t i = 0; i < slice.count; ++i) ++taken[{slice.epoch, slice.begin + i}];
     }
   }
   EXPECT_EQ(taken.size(), 3u * 36);

@@ -84,28 +84,29 @@ TEST_F(FolderTest, DecodesToGrayWhereTheModelTakesOneChannel) {
   EXPECT_EQ(image.channels, 1u);
 }
 
-TEST_F(FolderTest, TakesValForTest) {
+TEST_F(FolderTest, UsesValAsTest) {
   std::filesystem::rename(folder_.path() + "/test", folder_.path() + "/val");
   const auto test = Read(Split::kTest);
   ASSERT_TRUE(test.ok()) << test.status().message();
   EXPECT_THAT((*test)->NameOf(0), HasSubstr("/val/Cat/a.png"));
 }
 
-TEST_F(FolderTest, PassesOverOtherFilesAndSaysSo) {
+TEST_F(FolderTest, SkipsOtherFilesWithAWarning) {
   Put("train", "dog", ".hidden.jpg", "x");
   Put("train", "dog", "notes.txt", "x");
   Put("train", "dog", "jpg", "x");
   ASSERT_EQ((*Read())->count(), 9u);
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("2 files with other names than")));
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("2 files skipped, because their names")));
 }
 
-TEST_F(FolderTest, SaysWhenTheFirstImagesAreOfFewClasses) {
+TEST_F(FolderTest, WarnsIfTheLimitLeavesOutClasses) {
   data_.set_train_limit(4);
   ASSERT_EQ((*Read())->count(), 4u);
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("the first 4 images are of 2 of 3 classes only")));
+  EXPECT_THAT(warnings_,
+              ElementsAre(HasSubstr("the first 4 images belong to only 2 of 3 classes")));
 }
 
-TEST_F(FolderTest, TellsItsProgress) {
+TEST_F(FolderTest, ReportsProgress) {
   std::vector<std::pair<uint64_t, uint64_t>> told;
   ASSERT_TRUE(ReadDataset(data_, Split::kTrain,
                           {.progress = [&](uint64_t done,
@@ -114,7 +115,7 @@ TEST_F(FolderTest, TellsItsProgress) {
   EXPECT_THAT(told, ElementsAre(std::pair(9u, 9u)));
 }
 
-TEST_F(FolderTest, NamesCountsAndLeavesOutDamagedImagesUpToTheLimit) {
+TEST_F(FolderTest, SkipsDamagedImagesUpToTheLimit) {
   const std::string empty = Put("train", "dog", "b.JPG", std::string());
   const std::string text = Put("train", "Cat", "c.jpeg", "<html>not here</html>");
   EXPECT_THAT(Sentence(), AllOf(HasSubstr(text + ": neither JPEG nor PNG"),
@@ -131,26 +132,26 @@ TEST_F(FolderTest, NamesCountsAndLeavesOutDamagedImagesUpToTheLimit) {
     EXPECT_EQ((*train)->count(), 7u);
     EXPECT_THAT((*train)->labels, ElementsAre(0, 0, 1, 1, 1, 2, 2));
     EXPECT_THAT((*train)->NameOf(6), HasSubstr("dog/c.jpeg"));
-    EXPECT_EQ((*train)->corrupt->count(), 2u);
+    EXPECT_EQ((*train)->damaged->count(), 2u);
     EXPECT_THAT(warnings_, ElementsAre(HasSubstr(text), HasSubstr(empty)));
   }
 }
 
-TEST_F(FolderTest, OfDamagedImagesAloneIsRefused) {
+TEST_F(FolderTest, RefusesASetOfOnlyDamagedImages) {
   for (const char* name : {"dog", "Cat", "ant"}) {
     for (const char* file : {"b.JPG", "a.png", "c.jpeg"}) Put("train", name, file, "no");
   }
   data_.set_max_corrupt(100);
-  EXPECT_THAT(Sentence(), HasSubstr("all its images are damaged"));
+  EXPECT_THAT(Sentence(), HasSubstr("all of its images are damaged"));
 }
 
-TEST_F(FolderTest, NeverWaitsForWhatIsNoFile) {
+TEST_F(FolderTest, NeverBlocksOnPipes) {
   data_.set_max_corrupt(4);
   const std::string dog = folder_.path() + "/train/dog/";
   ASSERT_EQ(mkfifo((dog + "pipe.jpg").c_str(), 0600), 0);
   ASSERT_EQ(symlink("loop.jpg", (dog + "loop.jpg").c_str()), 0);
   ASSERT_EQ(symlink("nowhere", (dog + "dangling.jpg").c_str()), 0);
-  ASSERT_EQ(symlink("a.png", (dog + "link.png").c_str()), 0);  // a good one
+  ASSERT_EQ(symlink("a.png", (dog + "link.png").c_str()), 0);  // a valid link
   const auto train = Read();
   ASSERT_TRUE(train.ok()) << train.status().message();
   EXPECT_EQ((*train)->count(), 10u);
@@ -159,14 +160,14 @@ TEST_F(FolderTest, NeverWaitsForWhatIsNoFile) {
                                      HasSubstr("pipe.jpg: not a regular file")));
 }
 
-TEST_F(FolderTest, NamesAFileThatMayNotBeRead) {
+TEST_F(FolderTest, NamesAnUnreadableFile) {
   if (geteuid() == 0) GTEST_SKIP() << "root may read every file";
   const std::string path = folder_.path() + "/train/ant/a.png";
   std::filesystem::permissions(path, std::filesystem::perms::none);
   EXPECT_THAT(Sentence(), HasSubstr(path + ": cannot be opened (Permission denied)"));
 }
 
-TEST_F(FolderTest, RefusesFoldersThatAreEmptyOrNotThere) {
+TEST_F(FolderTest, RefusesEmptyOrMissingFolders) {
   const std::string dog = folder_.path() + "/train/dog";
   std::filesystem::remove_all(dog);
   std::filesystem::create_directory(dog);
@@ -175,7 +176,7 @@ TEST_F(FolderTest, RefusesFoldersThatAreEmptyOrNotThere) {
   EXPECT_THAT(Sentence(), HasSubstr(dog + ": holds a folder 'puppy'"));
   std::filesystem::remove_all(dog);
   EXPECT_THAT(Sentence(),
-              AllOf(HasSubstr("/test: has a class 'dog'"), HasSubstr("/train has not")));
+              AllOf(HasSubstr("/test: has a class 'dog'"), HasSubstr("/train does not have")));
   std::filesystem::remove_all(folder_.path() + "/train");
   EXPECT_THAT(Sentence(), HasSubstr("/train: cannot be listed (No such file"));
   std::filesystem::create_directory(folder_.path() + "/train");
@@ -184,7 +185,7 @@ TEST_F(FolderTest, RefusesFoldersThatAreEmptyOrNotThere) {
   EXPECT_THAT(Sentence(Split::kTest), HasSubstr("/test: cannot be listed"));
 }
 
-TEST_F(FolderTest, OfDifferentSizesNeedsTheSidesOfTheCrop) {
+TEST_F(FolderTest, DifferentSizesRequireACrop) {
   Put("train", "dog", "d.png", EncodePng(Picture(3, 20, 11)));
   const auto read = [this] { return Samples::Read(data_, 1, Split::kTrain, {}); };
   EXPECT_THAT(read().status().message(),
@@ -200,8 +201,8 @@ TEST_F(FolderTest, OfDifferentSizesNeedsTheSidesOfTheCrop) {
   EXPECT_EQ((*samples)->size(), (Size{11, 11}));
 }
 
-// A header that is sound, and nothing behind it: only decoding tells.
-TEST_F(FolderTest, ReplacesWhatIsFoundDamagedLaterByTheNextImage) {
+// A valid header without data behind it: only decoding detects that.
+TEST_F(FolderTest, ReplacesAnImageFoundDamagedOnUse) {
   const std::string whole = EncodePng(Picture(3, 12, 10, 9));
   const std::string path = Put("train", "ant", "b.JPG", whole.substr(0, whole.size() / 2));
   Samples::Scratch scratch;
@@ -223,7 +224,7 @@ TEST_F(FolderTest, ReplacesWhatIsFoundDamagedLaterByTheNextImage) {
     ASSERT_TRUE((*samples)->Fill({0, 5}, &scratch, next.data(), &label).ok());
     EXPECT_EQ(out, next);
     EXPECT_TRUE((*samples)->Fill({0, 4}, &scratch, out.data(), &label).ok());
-    EXPECT_THAT(warnings_, ElementsAre(HasSubstr(path)));  // named once
+    EXPECT_THAT(warnings_, ElementsAre(HasSubstr(path)));  // reported once
   }
 }
 

@@ -18,7 +18,7 @@ std::string Sentence(const std::string& packed, uint64_t cap = kCap) {
   return result.status().message();
 }
 
-TEST(Gunzip, UnpacksWhatWasPacked) {
+TEST(Gunzip, RoundTrips) {
   for (const std::string& text : {std::string(), std::string("x"), std::string(700'000, 'y')}) {
     const auto unpacked = Gunzip(Gzip(text), "f", kCap);
     ASSERT_TRUE(unpacked.ok()) << unpacked.status().message();
@@ -71,7 +71,7 @@ TEST(Gunzip, RejectsEveryFlippedByteOrUnpacksTheSame) {
     std::string damaged = packed;
     damaged[i] ^= 0x10;
     const auto unpacked = Gunzip(damaged, "f", kCap);
-    if (unpacked.ok()) {  // a byte of the header that says nothing about the contents
+    if (unpacked.ok()) {  // a header byte that does not affect the contents
       EXPECT_LT(i, 10u);
       EXPECT_EQ(*unpacked, text);
     }

@@ -1,4 +1,4 @@
-// Small sets, IDX and gzip files for the tests of data.
+// Small sets, IDX and gzip files for the tests of worker/data.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ std::string Gzip(const std::string& bytes);
 
 // `count` images of 2 x 3 pixels; image i has label i % 10 and pixels 6 i, 6 i + 1, ... modulo 256.
 MemoryDataset SmallDataset(uint64_t count);
-// The same as samples, of that data section.
+// The same as samples, for that data section.
 std::unique_ptr<Samples> SmallSamples(uint64_t count, const pb::Data& data = {});
 // A data section from protobuf text.
 pb::Data DataOf(const std::string& text);
 
-// A folder of its own, gone with its contents at the end.
+// A temporary folder, deleted with its contents at the end.
 class TempFolder {
  public:
   TempFolder();

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 const std::vector<uint32_t> kDims = {2, 1, 3};
 const std::vector<uint8_t> kValues = {1, 2, 3, 253, 254, 255};
 
-// The sentence of the error; fails the test where there is none or it has another code.
+// The error's sentence; fails the test if there is no error or it has another code.
 template <typename T>
 std::string Sentence(const Result<T>& result) {
   EXPECT_FALSE(result.ok());
@@ -45,7 +45,7 @@ TEST(Idx, RejectsEveryTruncation) {
   }
 }
 
-TEST(Idx, SaysWhatATruncatedFilePromisesAndHolds) {
+TEST(Idx, NamesBothSizesOfATruncatedFile) {
   const std::string whole = IdxBytes(kDims, kValues);
   EXPECT_EQ(Sentence(ParseIdx(whole.substr(0, whole.size() - 2), "f")),
             "f: truncated: the header promises 2 x 1 x 3 = 6 values, 4 follow; get it again");
@@ -57,7 +57,7 @@ TEST(Idx, RejectsBytesAfterTheEnd) {
             "get it again");
 }
 
-TEST(Idx, RejectsWhatIsNotIdx) {
+TEST(Idx, RejectsOtherFormats) {
   EXPECT_EQ(Sentence(ParseIdx("<html>...", "f")),
             "f: not an IDX file: it begins with 0x3c68746d, expected 0x00000803 (images) or "
             "0x00000801 (labels)");
@@ -89,7 +89,7 @@ TEST(Idx, RejectsDimensionsWhoseProductOverflows) {
               HasSubstr("more than the 4 GiB allowed"));
 }
 
-TEST(Idx, RejectsAPromiseThatTheFileDoesNotKeep) {
+TEST(Idx, RejectsAHeaderThatExceedsTheFile) {
   EXPECT_THAT(Sentence(ParseIdx(IdxBytes({60000, 256, 256}, kValues), "f")),
               HasSubstr("= 3932160000 values, 6 follow"));
 }
@@ -100,7 +100,7 @@ TEST(Idx, NamesBothCandidatesOfAMissingFile) {
   EXPECT_THAT(Sentence(ReadIdx(path)), HasSubstr("found neither " + path + " nor " + path + ".gz"));
 }
 
-TEST(Idx, ReadsGzipByContentWhateverTheName) {
+TEST(Idx, RecognizesGzipByContent) {
   const TempFolder folder;
   const std::string plain = IdxBytes(kDims, kValues);
   folder.Write("a", plain);

@@ -1,4 +1,4 @@
-// Small JPEG and PNG files for the tests of data, written by the libraries themselves.
+// Small JPEG and PNG files for the tests of worker/data, written by the libraries themselves.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace tern::data {
 
-// A picture that no flip or shift leaves as it is: smooth, other in each channel and for each
+// A picture that every flip or shift changes: smooth, different in each channel and for each
 // `seed`.
 Image Picture(uint32_t channels, uint32_t height, uint32_t width, uint32_t seed = 0);
 
 struct JpegOptions {
   int quality = 90;
   bool progressive = false;
-  bool cmyk = false;  // as Adobe writes it: the inverse of each ink, of the picture's colors
+  bool cmyk = false;  // as Adobe writes it: inverted inks of the picture's colors
 };
 std::string EncodeJpeg(const Image& image, const JpegOptions& options = {});
 
-// Of 8 or 16 bits (each byte twice), with an alpha plane or not, interlaced or not.
+// A PNG of 8 or 16 bits (each byte twice), with or without an alpha plane, interlaced or not.
 struct PngOptions {
   int bits = 8;
   bool alpha = false, interlaced = false;
@@ -29,7 +29,7 @@ std::string EncodePng(const Image& image, const PngOptions& options = {});
 // Pixel x, y has color (x + y) % colors of the palette, which is (20 i, 255 - 20 i, 10 i).
 std::string EncodePalettePng(uint32_t height, uint32_t width, int colors);
 
-// The largest difference of two images of one size; 256 where the sizes differ.
+// The largest difference between two images of the same size; 256 if the sizes differ.
 int Distance(const Image& a, const Image& b);
 
 std::vector<uint8_t> AsVector(const std::string& bytes);

@@ -34,7 +34,7 @@ uint64_t Get(const std::string& bytes, size_t at) {
   return number;
 }
 
-// As somebody who wants to mislead would: with digests that match.
+// As an attacker would write it: with matching digests.
 void SignAgain(std::string* bytes) {
   const size_t index = Get(*bytes, offsetof(PackedHeader, index_begin));
   const size_t length = Get(*bytes, offsetof(PackedHeader, index_bytes));
@@ -68,7 +68,7 @@ class PackedTest : public testing::Test {
     EXPECT_EQ(dataset.status().code(), Code::kBadData);
     return dataset.status().message();
   }
-  // Of the file with a change that its digests do not give away.
+  // Opens the file after a change with corrected digests.
   std::string SentenceOf(const std::function<void(std::string*)>& change) const {
     std::string bytes = bytes_;
     change(&bytes);
@@ -85,7 +85,7 @@ class PackedTest : public testing::Test {
   std::string bytes_;
 };
 
-TEST_F(PackedTest, GivesBackWhatWentIn) {
+TEST_F(PackedTest, RoundTrips) {
   const auto read = Read();
   ASSERT_TRUE(read.ok()) << read.status().message();
   const Dataset& set = **read;
@@ -101,7 +101,7 @@ TEST_F(PackedTest, GivesBackWhatWentIn) {
   }
 }
 
-TEST_F(PackedTest, LeavesNothingElseInTheFolder) {
+TEST_F(PackedTest, LeavesNoTemporaryFiles) {
   { const auto unfinished = PackWriter::Make(folder_.path() + "/test.tpk", {}); }
   size_t files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder_.path()))
@@ -109,12 +109,12 @@ TEST_F(PackedTest, LeavesNothingElseInTheFolder) {
   EXPECT_EQ(files, 1u);
 }
 
-TEST_F(PackedTest, TakesTheFirstImagesUpToTheLimit) {
+TEST_F(PackedTest, KeepsTheFirstImagesUpToTheLimit) {
   data_.set_train_limit(2);
   EXPECT_THAT((*Read())->labels, ElementsAre(0, 1));
 }
 
-TEST_F(PackedTest, HoldsPixelsToo) {
+TEST_F(PackedTest, StoresPixelsToo) {
   auto writer = PackWriter::Make(path_, {false, 3, 10, {}});
   const Image image = Picture(3, 4, 7);
   ASSERT_TRUE((*writer)->Add(image.pixels, 9, {4, 7}).ok());
@@ -128,7 +128,7 @@ TEST_F(PackedTest, HoldsPixelsToo) {
   EXPECT_EQ(Distance(seen, image), 0);
 }
 
-TEST_F(PackedTest, RefusesEveryTruncationAndWhatIsLonger) {
+TEST_F(PackedTest, RefusesEveryOtherLength) {
   for (size_t length = 0; length < bytes_.size(); length += length < 200 ? 1 : 7)
     EXPECT_NE(Sentence(bytes_.substr(0, length)), "") << length;
   EXPECT_THAT(Sentence(""), HasSubstr("truncated: 0 bytes, shorter than the header"));
@@ -136,7 +136,7 @@ TEST_F(PackedTest, RefusesEveryTruncationAndWhatIsLonger) {
   EXPECT_THAT(Sentence(bytes_ + "x"), HasSubstr("the header promises"));
 }
 
-TEST_F(PackedTest, NoticesEveryByteThatIsChanged) {
+TEST_F(PackedTest, DetectsEveryChangedByte) {
   for (size_t at = 0; at < bytes_.size(); ++at) {
     std::string bytes = bytes_;
     bytes[at] = static_cast<char>(bytes[at] ^ 0x10);
@@ -161,7 +161,7 @@ TEST_F(PackedTest, NamesTheImageWhoseBytesChanged) {
               HasSubstr(path_ + ": the digest of image 0 does not match its bytes; pack it again"));
 }
 
-TEST_F(PackedTest, SaysWhatItIsInstead) {
+TEST_F(PackedTest, DescribesOtherFiles) {
   EXPECT_THAT(Sentence(std::string(200, 'x')), HasSubstr("not a packed file: it begins with"));
   EXPECT_THAT(SentenceOf([](std::string* b) { Set(b, offsetof(PackedHeader, version), 2u); }),
               HasSubstr("version 2 of packed files; this program knows 1; pack it again"));
@@ -169,8 +169,8 @@ TEST_F(PackedTest, SaysWhatItIsInstead) {
   EXPECT_THAT(Read().status().message(), HasSubstr(path_ + ": cannot be opened"));
 }
 
-// What nobody's accident makes, but somebody's will.
-TEST_F(PackedTest, TrustsNoNumberOfTheHeader) {
+// Changes that no accident makes, but an attacker can.
+TEST_F(PackedTest, ChecksEveryNumberOfTheHeader) {
   const std::vector<std::pair<size_t, uint64_t>> changes = {
       {offsetof(PackedHeader, count), uint64_t{1} << 59},
       {offsetof(PackedHeader, count), kImages + 1},
@@ -189,7 +189,7 @@ TEST_F(PackedTest, TrustsNoNumberOfTheHeader) {
   }
 }
 
-TEST_F(PackedTest, TrustsNoNumberOfTheIndex) {
+TEST_F(PackedTest, ChecksEveryNumberOfTheIndex) {
   const auto sentence = [this](size_t at, auto number) {
     return SentenceOf([&](std::string* b) { Set(b, Entry(1) + at, number); });
   };
@@ -202,7 +202,7 @@ TEST_F(PackedTest, TrustsNoNumberOfTheIndex) {
   EXPECT_THAT(sentence(offsetof(PackedEntry, width), 0xffffffffu), HasSubstr("does not fit"));
 }
 
-TEST_F(PackedTest, RefusesAFolderThatCannotBeWritten) {
+TEST_F(PackedTest, RefusesAnUnwritableFolder) {
   const auto writer = PackWriter::Make(folder_.path() + "/none/train.tpk", {});
   EXPECT_EQ(writer.status().code(), Code::kCannotWrite);
   EXPECT_THAT(writer.status().message(), HasSubstr("cannot be written (No such file"));

@@ -15,28 +15,28 @@ constexpr char kAugmented[] =
     "standardize: true augmentation { pad: 1 random_crop: true mirror: true brightness: 60 "
     "contrast_min: 0.5 contrast_max: 2 }";
 
-Prefetcher::Plan PlanOf(const Samples& samples) {
+Prefetcher::SamplePlan PlanOf(const Samples& samples) {
   auto batches = Batches::Make(samples, {.rank = 1, .workers = 2, .batch_total = 44});
   EXPECT_TRUE(batches.ok()) << batches.status().message();
-  return [batches = std::move(*batches)](uint64_t step) mutable { return batches.Places(step); };
+  return [batches = std::move(*batches)](uint64_t step) mutable { return batches.SamplesAt(step); };
 }
 
-// Image by image, without threads.
+// Fills images one by one, without threads.
 Batch Direct(const Samples& samples, uint64_t step) {
   Batch batch;
   batch.step = step;
   Samples::Scratch scratch;
-  for (const auto& place : PlanOf(samples)(step)) {
+  for (const auto& sample : PlanOf(samples)(step)) {
     std::vector<float> image(samples.image_size());
     uint32_t label = 0;
-    EXPECT_TRUE(samples.Fill(place, &scratch, image.data(), &label).ok());
+    EXPECT_TRUE(samples.Fill(sample, &scratch, image.data(), &label).ok());
     batch.images.insert(batch.images.end(), image.begin(), image.end());
     batch.labels.push_back(label);
   }
   return batch;
 }
 
-TEST(Prefetcher, GivesTheSameBatchesInOrderWhateverItsThreads) {
+TEST(Prefetcher, BatchesDoNotDependOnThreads) {
   const auto samples = SmallSamples(50, DataOf(kAugmented));
   for (const auto& [threads, depth] : {std::pair{1u, 0u}, {1u, 3u}, {2u, 1u}, {3u, 3u}, {8u, 8u}}) {
     Prefetcher prefetcher(*samples, PlanOf(*samples),
@@ -52,8 +52,8 @@ TEST(Prefetcher, GivesTheSameBatchesInOrderWhateverItsThreads) {
   }
 }
 
-// The same batches as bytes: what makes floats of them makes the same floats.
-TEST(Prefetcher, GivesBytesThatAreTheSameImages) {
+// The same batches as bytes: converting them gives the same floats.
+TEST(Prefetcher, BytesEqualTheFloatImages) {
   const auto samples = SmallSamples(50, DataOf(kAugmented));
   const kernels::PixelTables tables(samples->rule());
   Prefetcher prefetcher(*samples, PlanOf(*samples), {.threads = 3, .as_bytes = true});
@@ -74,8 +74,9 @@ TEST(Prefetcher, GivesBytesThatAreTheSameImages) {
   }
 }
 
-// What is seen ahead of its turn is what then comes, and stays while it is in hand.
-TEST(Prefetcher, ShowsTheNextBatch) {
+// The batch that Peek shows is the one that Next returns, and it stays unchanged until the Next
+// after that.
+TEST(Prefetcher, PeekReturnsTheNextBatch) {
   const auto samples = SmallSamples(50);
   Prefetcher prefetcher(*samples, PlanOf(*samples), {.threads = 2, .depth = 2, .as_bytes = true});
   for (uint64_t step = 0; step < 50; ++step) {
@@ -90,7 +91,7 @@ TEST(Prefetcher, ShowsTheNextBatch) {
   }
 }
 
-TEST(Prefetcher, PinsBytesOnceAndUnpinsThemBeforeTheyGo) {
+TEST(Prefetcher, PinsBytesOnceAndUnpinsBeforeFreeing) {
   const auto samples = SmallSamples(50);
   std::atomic<int> pinned = 0, times = 0;
   const Pin pin = [&](const void* begin, size_t bytes) {
@@ -112,8 +113,8 @@ TEST(Prefetcher, PinsBytesOnceAndUnpinsThemBeforeTheyGo) {
   EXPECT_EQ(times, 3);
 }
 
-// The batch in hand stays as it is while the threads run as far ahead as they may.
-TEST(Prefetcher, LeavesTheBatchInHandAlone) {
+// The current batch stays unchanged while the threads run as far ahead as allowed.
+TEST(Prefetcher, DoesNotChangeTheCurrentBatch) {
   const auto samples = SmallSamples(50);
   Prefetcher prefetcher(*samples, PlanOf(*samples), {.threads = 2, .depth = 1});
   for (int i = 0; i < 200; ++i) {
@@ -134,11 +135,11 @@ TEST(Prefetcher, StopsAtAnyMoment) {
   }
 }
 
-TEST(Prefetcher, GivesEmptyBatchesAndBatchesWithRoom) {
+TEST(Prefetcher, AllowsEmptyAndPaddedBatches) {
   const auto samples = SmallSamples(50);
   Prefetcher prefetcher(*samples,
-                        [](uint64_t step) { return std::vector<Augmenter::Place>(step % 3); },
-                        {.threads = 2, .room = 5});
+                        [](uint64_t step) { return std::vector<Augmenter::SampleId>(step % 3); },
+                        {.threads = 2, .min_images = 5});
   for (uint64_t step = 0; step < 30; ++step) {
     const auto batch = prefetcher.Next();
     ASSERT_TRUE(batch.ok());

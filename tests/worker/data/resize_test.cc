@@ -39,7 +39,7 @@ Image Reference(const Image& from, const Box& box, uint32_t height, uint32_t wid
   return to;
 }
 
-TEST(ResizeBox, IsTheDefinition) {
+TEST(ResizeBox, MatchesTheDefinition) {
   const Image image = Picture(3, 23, 31);
   for (const Box& box : {Box{0, 0, 23, 31}, Box{3, 5, 11, 9}, Box{22, 30, 1, 1}}) {
     for (const auto& [height, width] : {std::pair{23u, 31u}, {7u, 5u}, {40u, 64u}, {1u, 1u}}) {
@@ -51,15 +51,15 @@ TEST(ResizeBox, IsTheDefinition) {
   }
 }
 
-TEST(ResizeBox, OfTheSameSizeChangesNothing) {
+TEST(ResizeBox, SameSizeChangesNothing) {
   const Image image = Picture(3, 23, 31);
   Image seen;
   ResizeBox(image, {0, 0, 23, 31}, 23, 31, &seen);
   EXPECT_EQ(seen.pixels, image.pixels);
 }
 
-// By PIL 9.4.0's Image.resize with BILINEAR: 8 to 4, and 4 to 8.
-TEST(ResizeBox, GivesTheNumbersOfPil) {
+// Computed by PIL 9.4.0's Image.resize with BILINEAR: 8 to 4, and 4 to 8.
+TEST(ResizeBox, MatchesPil) {
   Image row, seen;
   row.Resize(1, 1, 8);
   row.pixels = {0, 10, 200, 30, 90, 250, 7, 128};

@@ -9,7 +9,7 @@
 namespace tern::device {
 namespace {
 
-TEST(DeviceArenas, GivesTheReplicaItsWeightsWhenTheyAreBrought) {
+TEST(DeviceArenas, BringCopiesWeightsToTheReplica) {
   const auto job = client::SmallJob();
   auto replica = std::move(*client::Replica::Make(*job));
   MemoryAsDevice device(job->table.total);

@@ -1,4 +1,4 @@
-// The coder of gradients that lie on a device.
+// The coder of gradients on a device, with memory in the device's place.
 #include "worker/device/device_coder.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ struct OnMemory {
   client::Coder coder;
 };
 
-TEST(CoderOnDevice, PushesWhatIsCodedThere) {
+TEST(CoderOnDevice, PushesTheDevicesCodes) {
   OnMemory on("qsgd");
   on.device.code = Bytes::Own(std::string("a code"));
   on.coder.Push(3, 0, nullptr);
@@ -37,7 +37,7 @@ TEST(CoderOnDevice, PushesWhatIsCodedThere) {
   EXPECT_EQ(said->round, 3u);
 }
 
-TEST(CoderOnDevice, FinishesWhatWasPushed) {
+TEST(CoderOnDevice, CompletesPushedRounds) {
   OnMemory on("qsgd");
   for (uint64_t round = 1; round <= 20; ++round) on.coder.Push(round, 0, nullptr);
   on.coder.Finish();
@@ -48,9 +48,9 @@ TEST(CoderOnDevice, FinishesWhatWasPushed) {
   }
 }
 
-TEST(CoderOnDevice, SaysWhichTensorIsNotFinite) {
+TEST(CoderOnDevice, NamesTheNonFiniteTensor) {
   OnMemory on("qsgd");
-  on.device.code = Status(Code::kDiverged, "what is to be coded is not finite");
+  on.device.code = Status(Code::kDiverged, "the values to encode are not finite");
   on.device.stats.resize(on.job->plan.buckets[0].parts, {.finite = true});
   on.device.stats[1].finite = false;
   on.coder.Push(3, 0, nullptr);
@@ -62,8 +62,8 @@ TEST(CoderOnDevice, SaysWhichTensorIsNotFinite) {
                                  " is not finite at round 3 on worker 1"));
 }
 
-// The first part's own scaler is above that of the round before, the others' are below.
-TEST(CoderOnDevice, CodesWithTheScalersOfTheRoundBefore) {
+// The first part's own scaler is above the previous round's, the others' are below.
+TEST(CoderOnDevice, CodesWithPreviousScalers) {
   OnMemory on("ternary", "exchange.scaler=previous");
   const protocol::Bucket& bucket = on.job->plan.buckets[0];
   on.device.prepared.resize(bucket.parts, {.sum_squares = 1e6, .max_abs = 2, .finite = true});
@@ -85,7 +85,7 @@ TEST(CoderOnDevice, CodesWithTheScalersOfTheRoundBefore) {
   EXPECT_EQ(on.progress.clamped.value(), 7u);
 }
 
-TEST(CoderOnDevice, ShowsWhatIsKeptThereAndTakesItBack) {
+TEST(CoderOnDevice, CopiesMemoryToHostAndBack) {
   OnMemory on("onebit");
   for (size_t i = 0; i < on.device.kept.size(); ++i) on.device.kept[i] = static_cast<float>(i);
   std::vector<float> shown;
@@ -103,7 +103,7 @@ TEST(CoderOnDevice, ShowsWhatIsKeptThereAndTakesItBack) {
   EXPECT_EQ(on.device.kept, std::vector<float>(shown.size()));
 }
 
-TEST(CoderOnDevice, ShowsNothingThatItCouldNotBring) {
+TEST(CoderOnDevice, ReportsFailedCopies) {
   OnMemory on("onebit");
   on.device.refuses = Status(Code::kPeerLost, "it has fallen off the bus");
   bool called = false;

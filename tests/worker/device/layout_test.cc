@@ -14,7 +14,7 @@ bool Stays(std::vector<std::string> settings) {
   return setup != nullptr && StaysOnDevice(*setup, setup->job);
 }
 
-TEST(StaysOnDevice, WhereOnlyTheExchangeLooksAtGradients) {
+TEST(StaysOnDevice, IfOnlyTheExchangeUsesGradients) {
   EXPECT_TRUE(Stays({}));
   EXPECT_TRUE(Stays({"train.optimizer.name=adam", "exchange.scaler_elements=64"}));
   EXPECT_FALSE(Stays({"workers.device=cpu"}));
@@ -26,7 +26,7 @@ TEST(StaysOnDevice, WhereOnlyTheExchangeLooksAtGradients) {
   EXPECT_FALSE(Stays({"train.compute=wait", "train.compute_wait_ms=1"}));
 }
 
-TEST(StaysOnDevice, WithCodesThatAGpuMakes) {
+TEST(StaysOnDevice, ForCodecsWithADeviceForm) {
   for (const char* codec : {"ternary", "qsgd", "onebit", "topk", "fp32", "fp16", "bf16"})
     EXPECT_TRUE(Stays({std::string("exchange.codec=") + codec})) << codec;
   EXPECT_FALSE(Stays({"exchange.codec=ternary_ans"})) << "its sums are coded";
@@ -35,14 +35,14 @@ TEST(StaysOnDevice, WithCodesThatAGpuMakes) {
   EXPECT_FALSE(Stays({"exchange.scaler=per_worker"})) << "its sums are floats";
 }
 
-TEST(StaysOnDevice, WithAllRules) {
+TEST(StaysOnDevice, ForAllOptimizers) {
   EXPECT_TRUE(Stays({"train.optimizer.name=lars"}));
   EXPECT_FALSE(Stays({"train.optimizer.name=lars", "exchange.scaler_elements=64"}))
       << "its tensors are not whole";
   EXPECT_TRUE(Stays({"train.clip_norm=1", "evaluation.ema_decay=0.9"}));
 }
 
-TEST(LayoutOf, HasEveryElementOnceInChunks) {
+TEST(LayoutOf, ChunksCoverEveryElementOnce) {
   const auto setup = client::SmallJob({"exchange.chunk_kib=1"});
   ASSERT_NE(setup, nullptr);
   const auto layout = LayoutOf(*setup, 1);

@@ -1,4 +1,5 @@
-// A model on a GPU that is trained elsewhere than at W: OD-SGD's w', and gradients of two rounds.
+// A model on a GPU that is trained at weights other than W: OD-SGD's w', and gradients of two
+// rounds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ using Local = device::DeviceModel::Local;
 
 class LocalModel : public testing::Test {
  protected:
-  // A bucket and a chunk of all tensors.
+  // One bucket and one chunk of all tensors.
   void Make(const std::vector<Local>& local) {
     device::DeviceModel::Layout layout;
     layout.elements = problem_.table.total;
@@ -34,7 +35,7 @@ class LocalModel : public testing::Test {
     auto made = device::DeviceModel::Make(layout);
     ASSERT_TRUE(made.ok()) << made.status().message();
     model_ = std::move(*made);
-    ASSERT_TRUE(model_->Send({problem_.parameters.data(), {}, nullptr}).ok());
+    ASSERT_TRUE(model_->CopyToDevice({problem_.parameters.data(), {}, nullptr}).ok());
   }
   std::vector<float> Numbers(uint32_t of) const {
     std::vector<float> numbers(problem_.table.total);
@@ -49,7 +50,7 @@ class LocalModel : public testing::Test {
   }
   std::vector<float> Brought(Local local) {
     std::vector<float> values(problem_.table.total);
-    EXPECT_TRUE(model_->BringLocal(local, values.data()).ok());
+    EXPECT_TRUE(model_->CopyLocalToHost(local, values.data()).ok());
     return values;
   }
   double LossOf(bool training) {
@@ -66,7 +67,7 @@ class LocalModel : public testing::Test {
   std::unique_ptr<device::DeviceModel> model_;
 };
 
-TEST_F(LocalModel, TrainsAtThePointAndIsEvaluatedAtW) {
+TEST_F(LocalModel, TrainsAtLocalWeightsAndEvaluatesAtW) {
   Make({Local::kPoint});
   ASSERT_TRUE(model_->CopyWeights(Local::kPoint).ok());
   EXPECT_EQ(Brought(Local::kPoint), problem_.parameters);
@@ -74,20 +75,20 @@ TEST_F(LocalModel, TrainsAtThePointAndIsEvaluatedAtW) {
   EXPECT_EQ(LossOf(true), at_w);
   std::vector<float> point = problem_.parameters;
   for (float& w : point) w *= 1.5f;
-  ASSERT_TRUE(model_->SendLocal(Local::kPoint, point.data()).ok());
+  ASSERT_TRUE(model_->CopyLocalToDevice(Local::kPoint, point.data()).ok());
   EXPECT_EQ(LossOf(false), at_w);
   const double at_point = LossOf(true);
   EXPECT_NE(at_point, at_w);
-  ASSERT_TRUE(model_->Send({point.data(), {}, nullptr}).ok());
+  ASSERT_TRUE(model_->CopyToDevice({point.data(), {}, nullptr}).ok());
   EXPECT_EQ(LossOf(false), at_point);
 }
 
-// Each round's gradients are coded, whatever has come in their place.
-TEST_F(LocalModel, KeepsGradientsOfOpenRounds) {
+// Each round's own gradients are encoded, even after the next ones were computed.
+TEST_F(LocalModel, RetainsGradientsOfOpenRounds) {
   Make({Local::kPoint});
   for (uint32_t round = 1; round <= 2; ++round) {
     PutGradients(Numbers(round));
-    ASSERT_TRUE(model_->KeepGradients(round, 0).ok());
+    ASSERT_TRUE(model_->RetainGradients(round, 0).ok());
   }
   PutGradients(Numbers(3));
   for (uint32_t round = 1; round <= 2; ++round) {
@@ -100,15 +101,15 @@ TEST_F(LocalModel, KeepsGradientsOfOpenRounds) {
     ASSERT_TRUE(stats.ok());
     EXPECT_EQ(stats->front().sum, kernels::ComputeStats(expected.data(), parts_[0].count).sum);
     std::vector<float> some(100);
-    ASSERT_TRUE(model_->BringGradients(round, 50, some).ok());
+    ASSERT_TRUE(model_->CopyGradientsToHost(round, 50, some).ok());
     EXPECT_TRUE(std::equal(some.begin(), some.end(), expected.begin() + 50));
   }
 }
 
-// With the compensation against the W of before, and against w' itself.
+// With compensation relative to the previous W, and relative to w' itself.
 class LocalMove : public LocalModel, public testing::WithParamInterface<bool> {};
 
-TEST_P(LocalMove, IsTheCpus) {
+TEST_P(LocalMove, MatchesCpu) {
   const bool looks_back = GetParam();
   pb::LocalUpdater def;
   def.set_name("dcasgd_a");
@@ -121,13 +122,13 @@ TEST_P(LocalMove, IsTheCpus) {
   std::vector<float> point = Numbers(1), decay;
   const std::vector<float> before = looks_back ? Numbers(2) : point, gradients = Numbers(3);
   PutGradients(gradients);
-  ASSERT_TRUE(model_->SendLocal(Local::kPoint, point.data()).ok());
+  ASSERT_TRUE(model_->CopyLocalToDevice(Local::kPoint, point.data()).ok());
   if (looks_back) {
-    ASSERT_TRUE(model_->SendLocal(Local::kBefore, before.data()).ok());
+    ASSERT_TRUE(model_->CopyLocalToDevice(Local::kBefore, before.data()).ok());
   }
   for (size_t t = 0; t < parts_.size(); ++t) decay.push_back(t % 2 == 0 ? 0.01f : 0);
   for (int step = 0; step < 2; ++step) {
-    ASSERT_TRUE(model_->MoveLocally(updater->NumbersOf(0.1f), decay).ok());
+    ASSERT_TRUE(model_->MoveLocally(updater->CoefficientsOf(0.1f), decay).ok());
     const std::vector<float> reference = looks_back ? before : point;
     for (const kernels::Part& part : parts_) {
       updater->Next(&problem_.parameters[part.begin], &gradients[part.begin],
@@ -136,7 +137,7 @@ TEST_P(LocalMove, IsTheCpus) {
     }
     EXPECT_EQ(Brought(Local::kPoint), point);
   }
-  const auto slots = updater->Slots();
+  const auto slots = updater->StateArrays();
   EXPECT_TRUE(std::equal(slots[0].values.begin(), slots[0].values.end(),
                          Brought(Local::kVelocity).begin()));
   EXPECT_TRUE(std::equal(slots[1].values.begin(), slots[1].values.end(),

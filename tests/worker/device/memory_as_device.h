@@ -1,4 +1,4 @@
-// What others do with a model on a device, with memory in its place.
+// A DeviceModel in host memory, for tests of its users.
 #pragma once
 
 #include <algorithm>
@@ -17,28 +17,28 @@ class MemoryAsDevice : public DeviceModel {
   explicit MemoryAsDevice(size_t elements) : weights(elements), kept(elements) {}
 
   std::vector<float> weights;
-  std::vector<float> kept;               // what a codec keeps: one array
-  Status refuses;                        // what it says to Bring and BringKept
-  std::vector<kernels::Stats> stats;     // of each bucket, by part
-  std::vector<kernels::Stats> prepared;  // what Prepare says
-  std::vector<float> counted_from;       // what CountFrom was asked last
-  Result<Bytes> code = Bytes();          // of each chunk
+  std::vector<float> kept;               // the codec's memory: one array
+  Status refuses;                        // returned by CopyToHost and CopyMemoryToHost
+  std::vector<kernels::Stats> stats;     // per bucket, by part
+  std::vector<kernels::Stats> prepared;  // returned by Prepare
+  std::vector<float> counted_from;       // the argument of the last CountFrom
+  Result<Bytes> code = Bytes();          // of every chunk
 
-  Status Send(const Host& from) override {
+  Status CopyToDevice(const Host& from) override {
     weights.assign(from.weights, from.weights + weights.size());
     return Ok();
   }
-  Status Bring(const Host& to) override {
+  Status CopyToHost(const Host& to) override {
     if (refuses.ok()) std::copy(weights.begin(), weights.end(), to.weights);
     return refuses;
   }
   Status AddDecay(uint64_t, uint64_t, float) override { return Ok(); }
   Result<double> SquaresOfGradients() override { return 0; }
   Status ScaleGradients(float) override { return Ok(); }
-  Status KeepGradients(uint64_t, uint32_t) override { return Ok(); }
+  Status RetainGradients(uint64_t, uint32_t) override { return Ok(); }
   Status CopyWeights(Local) override { return Ok(); }
-  Status SendLocal(Local, const float*) override { return Ok(); }
-  Status BringLocal(Local, float*) override { return Ok(); }
+  Status CopyLocalToDevice(Local, const float*) override { return Ok(); }
+  Status CopyLocalToHost(Local, float*) override { return Ok(); }
   Status MoveLocally(const kernels::LocalStep&, std::span<const float>) override { return Ok(); }
   Status Update(uint32_t, const Sums&, const kernels::UpdateStep&,
                 std::span<const kernels::TensorRates>) override {
@@ -61,20 +61,20 @@ class MemoryAsDevice : public DeviceModel {
     counted_from.assign(magnitudes.begin(), magnitudes.end());
     return uint64_t{7};
   }
-  Status BringGradients(uint64_t, uint64_t, std::span<float>) override { return Ok(); }
+  Status CopyGradientsToHost(uint64_t, uint64_t, std::span<float>) override { return Ok(); }
   Result<Bytes> Encode(uint32_t, std::span<const kernels::TernaryScale>,
                        const kernels::NoiseKey&) override {
     return code;
   }
-  Status BringKept(uint64_t begin, std::span<const std::span<float>> to) override {
+  Status CopyMemoryToHost(uint64_t begin, std::span<const std::span<float>> to) override {
     if (refuses.ok()) std::copy_n(kept.begin() + Place(begin), to[0].size(), to[0].begin());
     return refuses;
   }
-  Status SendKept(uint64_t begin, std::span<const std::span<float>> from) override {
+  Status CopyMemoryToDevice(uint64_t begin, std::span<const std::span<float>> from) override {
     std::copy(from[0].begin(), from[0].end(), kept.begin() + Place(begin));
     return Ok();
   }
-  Status ForgetKept() override {
+  Status ResetMemory() override {
     std::fill(kept.begin(), kept.end(), 0.f);
     return Ok();
   }

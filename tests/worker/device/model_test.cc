@@ -1,5 +1,5 @@
-// The model that stays on a GPU: what comes of its gradients and goes into its weights is what the
-// CPU's codec and optimizer make of the same.
+// The model that stays on a GPU: its codes and updates equal those of the CPU's codec and
+// optimizer.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -27,8 +27,8 @@ namespace {
 constexpr uint64_t kElements = 12000;
 constexpr int kWorkers = 2;
 
-// Two tensors, a bucket each; the second one is cut into two chunks, of which the first has the end
-// of the first tensor, too. Cuts are where columns and buckets of the codecs here end.
+// Two tensors, a bucket each. The second tensor is cut into two chunks, the first of which also has
+// the end of the first tensor. Cuts are where columns and buckets of the tested codecs end.
 DeviceModel::Layout TwoTensors() {
   DeviceModel::Layout layout;
   layout.elements = kElements;
@@ -58,7 +58,7 @@ std::vector<uint8_t> BytesOf(const Result<Bytes>& bytes) {
   return {bytes->span().begin(), bytes->span().end()};
 }
 
-// What a worker without a GPU makes of gradients, round by round.
+// The CPU's codes of gradients, round by round.
 class CpuCoder {
  public:
   explicit CpuCoder(const DeviceModel::Layout& layout) : layout_(layout) {
@@ -67,7 +67,7 @@ class CpuCoder {
       prepared_.emplace_back();
     }
   }
-  // The chunks' codes.
+  // Encodes the chunks.
   std::vector<std::vector<uint8_t>> Code(const std::vector<float>& gradients,
                                          kernels::NoiseKey noise) {
     std::vector<float> v = gradients;
@@ -88,7 +88,7 @@ class CpuCoder {
     return codes;
   }
   const codec::Prepared& prepared(uint32_t tensor) const { return prepared_[tensor]; }
-  // By array, as the tensors lie.
+  // By array, in the order of the tensors.
   std::map<std::string, std::vector<float>> Kept() {
     std::map<std::string, std::vector<float>> kept;
     for (const auto& memory : memories_) {
@@ -112,7 +112,7 @@ class CpuCoder {
     std::vector<float> sent(part.count);
     ASSERT_TRUE(
         layout_.codec->DecodeAlone(std::span(*codes).subspan(before), segment, sent.data()).ok());
-    memory->Keep(part.first, v, sent);
+    memory->Update(part.first, v, sent);
   }
 
   const DeviceModel::Layout& layout_;
@@ -136,7 +136,7 @@ class DeviceModelTest : public testing::Test {
     optimizer_ = std::move(*update::MakeOptimizer(def, kElements));
     codec_ = std::move(*codec::MakeCodec(of.codec, of.options));
     layout_ = TwoTensors();
-    layout_.slots = static_cast<uint32_t>(optimizer_->Slots().size());
+    layout_.state_arrays = static_cast<uint32_t>(optimizer_->StateArrays().size());
     layout_.average = average;
     layout_.codec = codec_.get();
     layout_.options = of.options;
@@ -145,7 +145,7 @@ class DeviceModelTest : public testing::Test {
     ASSERT_TRUE(made.ok()) << made.status().message();
     model_ = std::move(*made);
     PutGradients(gradients_);
-    ASSERT_TRUE(model_->Send(Host()).ok());
+    ASSERT_TRUE(model_->CopyToDevice(Host()).ok());
   }
   void PutGradients(const std::vector<float>& gradients) {
     const auto& device = static_cast<const CudaModel&>(*model_);
@@ -154,9 +154,9 @@ class DeviceModelTest : public testing::Test {
                     .ok());
     ASSERT_TRUE(device.stream()->Wait().ok());
   }
-  // As they are when all else has been done.
+  // The gradients after all launched work.
   std::vector<float> Gradients() {
-    EXPECT_TRUE(model_->StatsOf(0, 0).ok());  // of the coder's stream: by then it is
+    EXPECT_TRUE(model_->StatsOf(0, 0).ok());  // waits for the coder's stream
     const auto& device = static_cast<const CudaModel&>(*model_);
     std::vector<float> gradients(kElements);
     EXPECT_TRUE(device.stream()
@@ -168,7 +168,8 @@ class DeviceModelTest : public testing::Test {
   DeviceModel::Host Host() {
     DeviceModel::Host host;
     host.weights = weights_.data();
-    for (const auto& slot : optimizer_->Slots()) host.slots.push_back(slot.values.data());
+    for (const auto& slot : optimizer_->StateArrays())
+      host.state_arrays.push_back(slot.values.data());
     host.average = average_.data();
     return host;
   }
@@ -185,7 +186,7 @@ class DeviceModelTest : public testing::Test {
       scales.push_back({cpu.prepared(part.tensor).scaler, cpu.prepared(part.tensor).clip});
     return model_->Encode(chunk, scales, noise);
   }
-  // The sums of a chunk over two workers, one of these gradients and one of others. Scalers are
+  // The sums of a chunk over two workers, one with these gradients and one with others. Scalers are
   // those of kPrepared.
   std::vector<uint8_t> SumsOf(uint32_t chunk) {
     std::vector<uint8_t> sums;
@@ -202,11 +203,11 @@ class DeviceModelTest : public testing::Test {
     }
     return sums;
   }
-  // Their means, by the codec.
+  // The sums' means, decoded by the codec.
   std::vector<float> MeansOf(uint32_t chunk, std::span<const uint8_t> sums) {
     std::vector<float> means;
     for (const kernels::Part& part : layout_.chunks[chunk]) {
-      const size_t size = *codec_->SumPart(sums, SegmentOf(part), kWorkers);
+      const size_t size = *codec_->SumSize(sums, SegmentOf(part), kWorkers);
       std::vector<float> mean(part.count);
       EXPECT_TRUE(codec_
                       ->Decode(sums.first(size), SegmentOf(part), kWorkers, kPrepared.scaler, 0,
@@ -220,7 +221,7 @@ class DeviceModelTest : public testing::Test {
   Status Update(uint32_t chunk, std::span<const uint8_t> sums) {
     const size_t segments = layout_.chunks[chunk].size();
     const std::vector<float> scalers(segments, kPrepared.scaler);
-    return model_->Update(chunk, {sums, kWorkers, scalers}, optimizer_->NumbersOf(kStep),
+    return model_->Update(chunk, {sums, kWorkers, scalers}, optimizer_->CoefficientsOf(kStep),
                           std::vector<kernels::TensorRates>(segments, {.decay = kDecay}));
   }
   void ExpectTheCpusStep() {
@@ -234,16 +235,16 @@ class DeviceModelTest : public testing::Test {
     }
     ExpectOnDevice(expected);
   }
-  // The weights and slots that are there, beside what they were to be.
+  // Compares the device's weights and state arrays with the expected ones.
   void ExpectOnDevice(const std::vector<float>& expected) {
     std::vector<std::vector<float>> slots;
-    for (const auto& slot : optimizer_->Slots())
+    for (const auto& slot : optimizer_->StateArrays())
       slots.emplace_back(slot.values.begin(), slot.values.end());
     ASSERT_TRUE(model_->CheckSums().ok());
-    ASSERT_TRUE(model_->Bring(Host()).ok());
+    ASSERT_TRUE(model_->CopyToHost(Host()).ok());
     EXPECT_EQ(weights_, expected);
     for (size_t i = 0; i < slots.size(); ++i) {
-      const auto brought = optimizer_->Slots()[i].values;
+      const auto brought = optimizer_->StateArrays()[i].values;
       EXPECT_EQ(std::vector<float>(brought.begin(), brought.end()), slots[i]) << "slot " << i;
     }
   }
@@ -259,7 +260,7 @@ class DeviceModelTest : public testing::Test {
   std::unique_ptr<DeviceModel> model_;
 };
 
-TEST_F(DeviceModelTest, StatisticsAreTheCpus) {
+TEST_F(DeviceModelTest, StatisticsMatchCpu) {
   Make("sgd");
   for (uint32_t b = 0; b < layout_.buckets.size(); ++b) {
     const auto stats = model_->StatsOf(0, b);
@@ -276,8 +277,8 @@ TEST_F(DeviceModelTest, StatisticsAreTheCpus) {
   }
 }
 
-// A socket may still send what was coded before.
-TEST_F(DeviceModelTest, CodesStayAsTheyAreWhileSomeoneHasThem) {
+// A socket may still be sending an earlier code.
+TEST_F(DeviceModelTest, CodesStayUnchangedWhileReferenced) {
   Make("sgd");
   const kernels::TernaryScale scale{0.5f, 0.6f};
   const auto first = model_->Encode(0, {&scale, 1}, {.seed = 1});
@@ -296,7 +297,7 @@ TEST_F(DeviceModelTest, CodesStayAsTheyAreWhileSomeoneHasThem) {
 
 class DeviceCodecs : public DeviceModelTest, public testing::WithParamInterface<CodecCase> {};
 
-TEST_P(DeviceCodecs, CodeAndKeepAsTheCpuDoes) {
+TEST_P(DeviceCodecs, CodesAndMemoryMatchCpu) {
   Make("sgd", GetParam());
   CpuCoder cpu(layout_);
   for (uint64_t round = 0; round < 4; ++round) {
@@ -312,12 +313,12 @@ TEST_P(DeviceCodecs, CodeAndKeepAsTheCpuDoes) {
   const auto kept = cpu.Kept();
   std::vector<std::vector<float>> brought(kept.size(), std::vector<float>(kElements));
   std::vector<std::span<float>> spans(brought.begin(), brought.end());
-  ASSERT_TRUE(model_->BringKept(0, spans).ok());
+  ASSERT_TRUE(model_->CopyMemoryToHost(0, spans).ok());
   size_t i = 0;
   for (const auto& [name, values] : kept) EXPECT_EQ(brought[i++], values) << name;
 }
 
-TEST_P(DeviceCodecs, GoOnFromWhatWasKept) {
+TEST_P(DeviceCodecs, ContinueFromSavedMemory) {
   Make("sgd", GetParam());
   CpuCoder cpu(layout_);
   const kernels::NoiseKey noise{.seed = 9, .rank = 1, .round = 1};
@@ -330,19 +331,19 @@ TEST_P(DeviceCodecs, GoOnFromWhatWasKept) {
     first.push_back(all.first(2000));
     second.push_back(all.subspan(2000));
   }
-  ASSERT_TRUE(model_->SendKept(0, first).ok());
-  ASSERT_TRUE(model_->SendKept(2000, second).ok());
+  ASSERT_TRUE(model_->CopyMemoryToDevice(0, first).ok());
+  ASSERT_TRUE(model_->CopyMemoryToDevice(2000, second).ok());
   const auto expected = cpu.Code(gradients_, noise);
   Prepare(noise);
   for (uint32_t c = 0; c < layout_.chunks.size(); ++c)
     EXPECT_EQ(BytesOf(Encode(c, cpu, noise)), expected[c]) << "chunk " << c;
 
-  ASSERT_TRUE(model_->ForgetKept().ok());
-  ASSERT_TRUE(model_->BringKept(0, spans).ok());
+  ASSERT_TRUE(model_->ResetMemory().ok());
+  ASSERT_TRUE(model_->CopyMemoryToHost(0, spans).ok());
   for (const auto& [name, values] : kept) EXPECT_EQ(values, std::vector<float>(kElements)) << name;
 }
 
-TEST_P(DeviceCodecs, SumsMakeTheCpusStep) {
+TEST_P(DeviceCodecs, UpdatesFromSumsMatchCpu) {
   Make("momentum", GetParam());
   ExpectTheCpusStep();
 }
@@ -356,8 +357,8 @@ TEST_P(DeviceCodecs, RefuseSumsOfAnotherSize) {
   EXPECT_EQ(Update(1, sums).code(), Code::kMismatch);
 }
 
-// By who looked: statistics, or the codes themselves.
-TEST_P(DeviceCodecs, SayWhatIsNotFinite) {
+// By detector: statistics, or the codes themselves.
+TEST_P(DeviceCodecs, ReportNonFiniteValues) {
   Make("sgd", GetParam());
   std::vector<float> gradients = gradients_;
   gradients[7000] = std::numeric_limits<float>::quiet_NaN();
@@ -421,7 +422,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class DeviceUpdate : public DeviceModelTest, public testing::WithParamInterface<const char*> {};
 
-TEST_P(DeviceUpdate, IsTheCpus) {
+TEST_P(DeviceUpdate, MatchesCpu) {
   Make(GetParam());
   ExpectTheCpusStep();
 }
@@ -429,8 +430,8 @@ TEST_P(DeviceUpdate, IsTheCpus) {
 INSTANTIATE_TEST_SUITE_P(Rules, DeviceUpdate,
                          testing::Values("sgd", "momentum", "nesterov", "adam"));
 
-// Of the last chunk nobody has sent anything.
-TEST_F(DeviceModelTest, RulesOfWholeTensorsMakeTheCpusStep) {
+// No worker has sent anything of the last chunk.
+TEST_F(DeviceModelTest, WholeTensorOptimizersMatchCpu) {
   Make("lars");
   std::vector<float> expected = weights_, means(kElements);
   for (uint32_t c = 0; c < 2; ++c) {
@@ -450,7 +451,7 @@ TEST_F(DeviceModelTest, RulesOfWholeTensorsMakeTheCpusStep) {
       ASSERT_TRUE(squares.ok());
       const kernels::TensorRates rates{
           kDecay, optimizer_->RateOf(squares->front().weights, squares->front().means, kDecay)};
-      ASSERT_TRUE(model_->UpdateBucket(b, optimizer_->NumbersOf(kStep), {&rates, 1}).ok());
+      ASSERT_TRUE(model_->UpdateBucket(b, optimizer_->CoefficientsOf(kStep), {&rates, 1}).ok());
       const kernels::Part& part = layout_.buckets[b][0];
       optimizer_->Update(expected.data() + part.begin, means.data() + part.begin, part.begin,
                          part.count, kStep, kDecay);
@@ -459,8 +460,8 @@ TEST_F(DeviceModelTest, RulesOfWholeTensorsMakeTheCpusStep) {
   ExpectOnDevice(expected);
 }
 
-// Three planes hold -4 to 3, and two workers make -2 to 2.
-TEST_F(DeviceModelTest, SumsThatCannotBeAreFound) {
+// Three planes hold -4 to 3; sums of two workers are -2 to 2.
+TEST_F(DeviceModelTest, InvalidSumsAreDetected) {
   Make("sgd");
   std::vector<uint8_t> sums(SumsOf(0).size());
   sums[0] = 1;                // 1 in the first plane ...
@@ -469,8 +470,8 @@ TEST_F(DeviceModelTest, SumsThatCannotBeAreFound) {
   EXPECT_EQ(model_->CheckSums().code(), Code::kMismatch);
 }
 
-// Of nearly all elements with their places, where all of them would be fewer bytes.
-TEST_F(DeviceModelTest, SumsThatThereIsNoRoomForAreRefused) {
+// Nearly all elements with their positions, where the dense form would be smaller.
+TEST_F(DeviceModelTest, TooLargeSumsAreRefused) {
   Make("sgd", {"topk", "topk"});
   const uint16_t sent[] = {4095, 1803};  // of 4096, of 1804
   std::vector<uint8_t> sums;
@@ -485,7 +486,7 @@ TEST_F(DeviceModelTest, SumsThatThereIsNoRoomForAreRefused) {
   EXPECT_EQ(Update(2, sums).code(), Code::kMismatch);
 }
 
-TEST_F(DeviceModelTest, MeansThatAreNotFiniteAreFound) {
+TEST_F(DeviceModelTest, NonFiniteMeansAreDetected) {
   for (const char* name : {"fp32", "fp16", "bf16"}) {
     Make("sgd", {name, name});
     std::vector<uint8_t> sums = SumsOf(0);
@@ -495,7 +496,7 @@ TEST_F(DeviceModelTest, MeansThatAreNotFiniteAreFound) {
   }
 }
 
-TEST_F(DeviceModelTest, DecayIsAdded) {
+TEST_F(DeviceModelTest, AddsDecay) {
   Make("sgd");
   ASSERT_TRUE(model_->AddDecay(2000, 500, 0.5f).ok());
   const std::vector<float> g = Gradients();
@@ -504,7 +505,7 @@ TEST_F(DeviceModelTest, DecayIsAdded) {
   EXPECT_EQ(g[2500], gradients_[2500]);
 }
 
-TEST_F(DeviceModelTest, IsClippedAsTheCpuDoes) {
+TEST_F(DeviceModelTest, ClippingMatchesCpu) {
   Make("sgd");
   const auto squares = model_->SquaresOfGradients();
   ASSERT_TRUE(squares.ok());
@@ -515,7 +516,7 @@ TEST_F(DeviceModelTest, IsClippedAsTheCpuDoes) {
   EXPECT_EQ(Gradients(), expected);
 }
 
-TEST_F(DeviceModelTest, GradientsAreCountedAndBrought) {
+TEST_F(DeviceModelTest, CountsAndCopiesGradients) {
   Make("sgd");
   const float least = std::abs(gradients_[2100]);
   const auto count = model_->CountFrom(0, 1, std::vector<float>{least});
@@ -525,20 +526,20 @@ TEST_F(DeviceModelTest, GradientsAreCountedAndBrought) {
   EXPECT_EQ(*count, static_cast<uint64_t>(expected));
   EXPECT_EQ(*model_->CountFrom(0, 1, std::vector<float>{-1}), 0u);
   std::vector<float> some(50);
-  ASSERT_TRUE(model_->BringGradients(0, 1990, some).ok());
+  ASSERT_TRUE(model_->CopyGradientsToHost(0, 1990, some).ok());
   EXPECT_EQ(some, std::vector<float>(gradients_.begin() + 1990, gradients_.begin() + 2040));
 }
 
-TEST_F(DeviceModelTest, AverageIsTheCpus) {
+TEST_F(DeviceModelTest, AverageMatchesCpu) {
   Make("sgd", {"ternary"}, /*average=*/true);
   std::vector<float> expected = average_;
   kernels::EmaUpdate(expected.data() + 100, weights_.data() + 100, 5000, 0.1f);
   ASSERT_TRUE(model_->Average(100, 5000, 0.1f).ok());
-  ASSERT_TRUE(model_->Bring(Host()).ok());
+  ASSERT_TRUE(model_->CopyToHost(Host()).ok());
   EXPECT_EQ(average_, expected);
 }
 
-TEST(DeviceModelCodes, AreThoseThatThereAreKernelsFor) {
+TEST(DeviceModelCodes, MatchTheTableOfCodecs) {
   for (const std::string& name : codec::CodecNames()) {
     const auto codec = std::move(*codec::MakeCodec(name, {}));
     DeviceModel::Layout layout = TwoTensors();

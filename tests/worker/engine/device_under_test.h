@@ -1,4 +1,4 @@
-// Which backend a program's tests are of: they are the same for all.
+// Selects the backend under test: the tests are the same for all.
 #pragma once
 
 #include "worker/engine/net.h"

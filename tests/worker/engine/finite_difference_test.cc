@@ -1,5 +1,5 @@
-// The one gradient checker: d(loss)/d(parameter) against central differences of the engine's own
-// forward pass, which knows nothing of the reference.
+// The gradient checker: d(loss)/d(parameter) against central differences of the engine's own
+// forward pass, independent of the reference.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,7 +27,8 @@ class Checker {
     for (size_t i = 0; i < gradients.size(); i += stride, ++checked) {
       const double wide = Slope(i, 0x1p-8f);
       const double narrow = Slope(i, 0x1p-11f);
-      // A ReLU or a maximum that flips inside the interval makes the two differ: no derivative.
+      // If a ReLU or a maximum switches inside the interval, the two differ, because there is no
+      // derivative.
       if (std::fabs(wide - narrow) > kTolerance / 4 * largest) {
         ++kinks;
         continue;
@@ -61,7 +62,7 @@ class Checker {
 
 class FiniteDifferences : public testing::TestWithParam<NetCase> {};
 
-TEST_P(FiniteDifferences, AgreeWithTheGradients) {
+TEST_P(FiniteDifferences, MatchTheGradients) {
   Problem problem(NetOf(GetParam()), GetParam().batch, /*seed=*/7);
   Checker(&problem).CheckAll();
 }

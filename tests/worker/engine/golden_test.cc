@@ -1,5 +1,5 @@
-// The engine against PyTorch: the nets of tests/torch/golden_cases.py, with what make_golden.py
-// says that PyTorch makes of them in double precision.
+// The engine against PyTorch: the nets of tests/torch/golden_cases.py, with the results that
+// make_golden.py computed with PyTorch in double precision.
 #include <gmock/gmock.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
@@ -26,14 +26,14 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr double kBound = 1e-4;  // relative to the largest element of a tensor
-// As in make_golden.py.
+// The same values as in make_golden.py.
 constexpr size_t kPicked = 256, kParts = 32;
 constexpr double kZero = 1e-9;
-constexpr uint32_t kImages = 255;  // the place of images that are drawn
+constexpr uint32_t kImages = 255;  // tensor number of the drawn images
 
 const tensors::TensorFile& File() {
   static const tensors::TensorFile file = [] {
-    const char* elsewhere = std::getenv("TERN_GOLDEN_FILE");  // where the tree is not
+    const char* elsewhere = std::getenv("TERN_GOLDEN_FILE");  // if the source tree is elsewhere
     auto read = tensors::ReadSafetensors(elsewhere != nullptr ? elsewhere : TERN_GOLDEN_FILE);
     EXPECT_TRUE(read.ok()) << read.status().message();
     return read.ok() ? std::move(*read) : tensors::TensorFile();
@@ -41,7 +41,7 @@ const tensors::TensorFile& File() {
   return file;
 }
 
-// Uniform in [-1, 1), multiples of 2^-23: splitmix64 of (seed, place, element).
+// Uniform in [-1, 1), multiples of 2^-23: splitmix64 of (seed, tensor number, element).
 double Draw(uint64_t seed, uint64_t place, uint64_t element) {
   uint64_t z = ((seed << 40) + (place << 32) + element) * 0x9E3779B97F4A7C15;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
@@ -75,7 +75,7 @@ class Case {
         golden_[tensor.name.substr(name.size() + 1)] = &tensor;
   }
 
-  // log softmax of every sample's scores, from the losses of one sample and label after the other.
+  // log softmax of every sample's scores, computed from the losses for each label in turn.
   void ExpectScores() {
     auto net = Make(false);
     std::vector<double> scores;
@@ -154,7 +154,8 @@ class Case {
     }
   }
 
-  // All of it, or what the file has of a large tensor: some elements, and sums and norms of parts.
+  // All values, or, of a large tensor, those in the file: some elements, and sums and norms of
+  // parts.
   void Expect(const std::string& key, const std::vector<double>& ours) {
     if (golden_.contains(key)) return Compare(key, ours);
     std::vector<double> picked, sums, norms;
@@ -184,7 +185,7 @@ class Case {
     size_t at = 0;
     for (size_t i = 0; i < ours.size(); ++i) {
       const double difference = std::abs(ours[i] - theirs[i]);
-      if (!(difference <= off)) {  // so does one that is not a number
+      if (!(difference <= off)) {  // also true for a NaN
         off = difference;
         at = i;
       }
@@ -219,7 +220,7 @@ std::vector<std::string> Names() {
 
 class Golden : public testing::TestWithParam<std::string> {};
 
-TEST_P(Golden, EqualsPyTorch) {
+TEST_P(Golden, MatchesPyTorch) {
   Case one(GetParam());
   one.ExpectScores();
   one.ExpectStep();
@@ -229,7 +230,7 @@ TEST_P(Golden, EqualsPyTorch) {
 INSTANTIATE_TEST_SUITE_P(Nets, Golden, testing::ValuesIn(Names()),
                          [](const auto& info) { return info.param; });
 
-TEST(GoldenFile, HasEveryKindOfLayerAndIsSmall) {
+TEST(GoldenFile, ContainsEveryKindOfLayerAndIsSmall) {
   EXPECT_GE(Names().size(), 90u);
   for (const char* kind : {"conv", "maxPool", "avgPool", "dense", "relu", "batchNorm", "lrn",
                            "concat", "add", "standardize", "softmaxLoss"}) {

@@ -7,7 +7,7 @@
 namespace tern::engine {
 namespace {
 
-TEST(MemoryPlan, GivesOnePlaceToBuffersThatNeverMeet) {
+TEST(MemoryPlan, SharesMemoryOfDisjointLifetimes) {
   MemoryPlan plan;
   const int a = plan.Add(1000), b = plan.Add(1000), c = plan.Add(1000);
   plan.Use(a, 0);
@@ -15,18 +15,18 @@ TEST(MemoryPlan, GivesOnePlaceToBuffersThatNeverMeet) {
   plan.Use(b, 1);
   plan.Use(b, 2);
   plan.Use(c, 2);
-  EXPECT_EQ(plan.Place(), 2 * 1024u);
+  EXPECT_EQ(plan.AssignOffsets(), 2 * 1024u);
   EXPECT_EQ(plan.OffsetOf(a), plan.OffsetOf(c));
   EXPECT_NE(plan.OffsetOf(a), plan.OffsetOf(b));
 }
 
-TEST(MemoryPlan, NeedsNothingForWhatIsNeverUsed) {
+TEST(MemoryPlan, UnusedBuffersTakeNoMemory) {
   MemoryPlan plan;
   plan.Add(1000);
-  EXPECT_EQ(plan.Place(), 0u);
+  EXPECT_EQ(plan.AssignOffsets(), 0u);
 }
 
-TEST(MemoryPlan, NeverOverlapsWhatLivesAtOnce) {
+TEST(MemoryPlan, LiveBuffersNeverOverlap) {
   struct Buffer {
     int id;
     size_t bytes;
@@ -48,7 +48,7 @@ TEST(MemoryPlan, NeverOverlapsWhatLivesAtOnce) {
           (b.bytes + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment * MemoryPlan::kAlignment;
       buffers.push_back(b);
     }
-    const size_t arena = plan.Place();
+    const size_t arena = plan.AssignOffsets();
     EXPECT_LE(arena, sum);
     for (const Buffer& a : buffers) {
       const size_t begin = plan.OffsetOf(a.id);

@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(Net, TellsGradientsReadyLastLayerFirst) {
+TEST(Net, ReportsGradientsLastLayerFirst) {
   Problem problem(LeNet(pb::Model::same), 2);
   auto net = problem.Make();
   net->Forward({problem.images, problem.labels, 2}, nullptr);
@@ -29,10 +29,10 @@ TEST(Net, TellsGradientsReadyLastLayerFirst) {
     std::copy(at, at + parameter.count, when_ready.begin() + parameter.offset);
   });
   EXPECT_THAT(order, ElementsAre(7, 6, 5, 4, 3, 2, 1, 0));
-  EXPECT_EQ(when_ready, problem.gradients);  // final when it said so
+  EXPECT_EQ(when_ready, problem.gradients);  // gradients were final when reported ready
 }
 
-TEST(Net, TellsThatTheFirstLayersAreUntouchedWhenTheLastIsReady) {
+TEST(Net, ReportsTheLastGradientBeforeComputingTheFirst) {
   if (DeviceUnderTest() != Device::kCpu)
     GTEST_SKIP() << "a device has finished whatever it has by then";
   Problem problem(LeNet(pb::Model::valid), 2);
@@ -64,7 +64,7 @@ TEST(Net, TwoRunsGiveTheSameBits) {
   EXPECT_EQ(TrainSteps(2, 2), TrainSteps(2, 2));
 }
 
-TEST(Net, GivesTheScoresThatItsLossIsOf) {
+TEST(Net, ReturnsTheScoresOfItsLoss) {
   Problem problem(LeNet(pb::Model::same), 3);
   auto net = problem.Make(false);
   std::vector<float> scores(3 * 10);
@@ -74,7 +74,7 @@ TEST(Net, GivesTheScoresThatItsLossIsOf) {
   EXPECT_NE(scores[0], scores[10]);
 }
 
-TEST(Net, LearnsABatchByHeart) {
+TEST(Net, OverfitsABatch) {
   Problem problem(Chain("conv { outputs: 8 kernel: 5 }; relu {}; max_pool { kernel: 2 }; "
                         "dense { outputs: 32 }; relu {}; dense { outputs: 10 }",
                         Image(1, 14, 14), 10),
@@ -96,7 +96,7 @@ TEST(Net, LearnsABatchByHeart) {
   EXPECT_EQ(score.correct, 16u);
 }
 
-TEST(Net, ReadsTheParametersAfresh) {
+TEST(Net, ReadsParametersInEveryForward) {
   Problem problem(LeNet(pb::Model::valid), 2);
   auto training = problem.Make();
   auto evaluation = problem.Make(/*training=*/false);
@@ -136,8 +136,8 @@ TEST(Net, EvaluatingBetweenForwardAndBackwardChangesNothing) {
   EXPECT_EQ(problem.gradients, expected);
 }
 
-// Each tensor is written only when the net asks for it, and is read as it is then.
-TEST(Net, AsksForATensorBeforeItReadsIt) {
+// Writes each tensor only when the net asks for it; the net must read the new values.
+TEST(Net, RequestsAParameterBeforeReadingIt) {
   Problem problem(LeNet(pb::Model::valid), 2);
   auto net = problem.Make();
   const double expected = net->Forward({problem.images, problem.labels, 2}, nullptr);
@@ -157,7 +157,7 @@ TEST(Net, AsksForATensorBeforeItReadsIt) {
   EXPECT_EQ(asked, all);
 }
 
-TEST(Net, EndsAPassThatIsNotGivenWhatItNeeds) {
+TEST(Net, EndsThePassIfNeedReturnsFalse) {
   Problem problem(LeNet(pb::Model::valid), 2);
   auto net = problem.Make();
   int asked = 0;
@@ -182,7 +182,7 @@ TEST(Net, PaddingSamplesDoNotCount) {
   EXPECT_EQ(score.samples, 13u);
 }
 
-TEST(Net, RefusesBatchesThatCannotBe) {
+TEST(Net, RefusesInvalidBatches) {
   Problem problem(LeNet(pb::Model::valid), 1);
   const auto make = [&](uint32_t batch) {
     const auto net = Net::Make(problem.net, {.batch = batch, .training = false},
@@ -194,7 +194,7 @@ TEST(Net, RefusesBatchesThatCannotBe) {
   EXPECT_THAT(make(4'000'000'000u), HasSubstr("take a smaller batch"));
 }
 
-TEST(Net, RefusesANetThatIsNotOne) {
+TEST(Net, RefusesAnInvalidNet) {
   pb::NetDef net = LeNet(pb::Model::valid);
   net.mutable_layers(2)->mutable_conv()->set_kernel(99);
   const auto made = Net::Make(net, {.batch = 1, .training = false}, {});

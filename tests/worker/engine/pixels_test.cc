@@ -1,4 +1,4 @@
-// A net that is fed bytes takes the steps of one that is fed the floats they stand for.
+// A net fed with bytes must train like one fed with the corresponding floats.
 #include <gtest/gtest.h>
 
 #include "tests/worker/engine/problem.h"
@@ -17,7 +17,7 @@ kernels::PixelRule Rule(bool colors, bool standardize) {
           standardize};
 }
 
-// A batch as bytes and as floats; another for each step.
+// A batch as bytes and as floats; a different one for each step.
 struct Fed {
   Fed(uint64_t of, const kernels::PixelRule& rule)
       : step(of), bytes(kBatch * kImage), images(bytes.size()), labels(kBatch) {
@@ -56,7 +56,7 @@ double Take(Net* net, const Net::Feed& feed, const Fed* next = nullptr) {
   return loss;
 }
 
-// The next batch is on its way, or there, while this one's step is taken.
+// The next batch is being uploaded, or already is, during the current step.
 void ExpectSameSteps(Precision precision, const kernels::PixelRule& rule) {
   std::vector<Fed> feds;
   for (uint64_t step = 0; step < 7; ++step) feds.emplace_back(step, rule);
@@ -64,7 +64,7 @@ void ExpectSameSteps(Precision precision, const kernels::PixelRule& rule) {
   const auto floats = by_floats.Make(true, precision);
   const auto bytes = by_bytes.Make(true, precision, rule);
   for (size_t i = 0; i < feds.size(); ++i) {
-    // Once what comes is not what was staged, and once nothing was.
+    // First the next batch is not the staged one, then none was staged.
     const Fed* next = i == 5 ? nullptr : &feds[i == 3 ? 0 : (i + 1) % feds.size()];
     const double loss = Take(floats.get(), feds[i].AsFloats());
     EXPECT_EQ(Take(bytes.get(), feds[i].AsBytes(), next), loss) << i;
@@ -75,20 +75,20 @@ void ExpectSameSteps(Precision precision, const kernels::PixelRule& rule) {
   }
 }
 
-TEST(Pixels, TakeTheStepsOfTheirFloats) {
+TEST(Pixels, TrainLikeTheirFloats) {
   for (const Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kFp16}) {
     ExpectSameSteps(precision, Rule(false, false));
     ExpectSameSteps(precision, Rule(true, true));
   }
 }
 
-// Where gradients overflow in half precision, so that a step is taken again: of the same batch,
-// though the next has been staged.
-TEST(Pixels, StepThatIsTakenAgainIsOfTheSameBatch) {
+// If gradients overflow in half precision, the step is repeated with the same batch, although the
+// next one has been staged.
+TEST(Pixels, RepeatedStepUsesTheSameBatch) {
   ExpectSameSteps(Precision::kFp16, {{{.scale = 2000}, {.scale = 3000}, {.scale = 2000}}});
 }
 
-TEST(Pixels, UnstagedMayBeOthers) {
+TEST(Pixels, UnstagedBatchCanBeReplaced) {
   const kernels::PixelRule rule = Rule(false, false);
   const Fed first(1, rule), other(2, rule);
   Fed changed(3, rule);
@@ -102,7 +102,7 @@ TEST(Pixels, UnstagedMayBeOthers) {
   EXPECT_EQ(Take(bytes.get(), changed.AsBytes()), Take(floats.get(), changed.AsFloats()));
 }
 
-TEST(Pixels, InEvaluationTakeAPartOfABatch) {
+TEST(Pixels, EvaluationUsesAPartOfABatch) {
   const kernels::PixelRule rule = Rule(false, true);
   Problem problem = MakeProblem();
   const auto floats = problem.Make(false), bytes = problem.Make(false, Precision::kFp32, rule);

@@ -1,4 +1,4 @@
-// What multiplies fewer bits against fp32: near, and not the same.
+// Lower precision against fp32: close, but not equal.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,9 +23,9 @@ Step Take(const pb::NetDef& def, Precision precision) {
   return {loss, problem.gradients};
 }
 
-// bfloat16 keeps 8 bits, half 11: each factor is off by at most 2^-9 or 2^-12 of itself. Where that
-// moves a unit across the ReLU's corner, all of its gradient goes, of so many in a thousand units:
-// the root of that share is what the norm is off by.
+// bfloat16 keeps 8 bits, half 11: each factor has a relative error of at most 2^-9 or 2^-12. If the
+// error moves a unit across the ReLU's corner, its whole gradient is lost, for a few in a thousand
+// units; the norm's error is the root of that share.
 double FarOf(Precision precision) { return precision == Precision::kBf16 ? 0.03 : 0.02; }
 
 std::vector<Precision> OfDevice() {
@@ -36,7 +36,7 @@ std::vector<Precision> OfDevice() {
 using Case = std::tuple<const char*, Precision>;
 class PrecisionOfNet : public testing::TestWithParam<Case> {};
 
-TEST_P(PrecisionOfNet, IsNear) {
+TEST_P(PrecisionOfNet, IsCloseToFp32) {
   const auto [layers, precision] = GetParam();
   const pb::NetDef def = Chain(layers, Image(3, 12, 12), 10);
   const Step exact = Take(def, Precision::kFp32), rounded = Take(def, precision);

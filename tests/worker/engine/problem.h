@@ -1,4 +1,4 @@
-// A net with parameters and a batch of data, all by seed.
+// A net with parameters and a batch of data, all functions of a seed.
 #pragma once
 
 #include <google/protobuf/text_format.h>
@@ -28,7 +28,7 @@ inline pb::ImageShape Image(uint32_t channels, uint32_t height, uint32_t width) 
   return shape;
 }
 
-// "conv { ... }; relu {}; ..." -> a net of layers a, b, c, ... ending in a softmax_loss.
+// Makes of "conv { ... }; relu {}; ..." a net of layers a, b, c, ... that ends in a softmax_loss.
 inline pb::NetDef Chain(const std::string& kinds, const pb::ImageShape& image, uint32_t classes) {
   pb::Model model;
   std::string text;
@@ -53,8 +53,8 @@ inline pb::NetDef LeNet(pb::Model::Padding padding) {
   return *models::BuildNet(model, Image(1, 28, 28), 10);
 }
 
-// So many threads of the engine for a while. All tests but those that say otherwise use one: on a
-// busy machine OpenMP's threads wait for each other.
+// Sets the engine's number of threads for a scope. All tests use one thread unless stated
+// otherwise, because on a busy machine OpenMP's threads wait for each other.
 class Threads {
  public:
   explicit Threads(int count) : kept_(omp_get_max_threads()) { omp_set_num_threads(count); }
@@ -73,7 +73,7 @@ class Problem {
     statistics.resize(table.statistics_total);
     models::InitStatistics(table, statistics.data());
     models::InitParameters(table, seed, parameters.data());
-    // Biases too, so that a mistake in them shows.
+    // non-zero biases, so that errors in them are visible
     for (const models::Parameter& p : table.parameters) {
       for (uint64_t i = 0; p.is_bias && i < p.count; ++i) {
         parameters[p.offset + i] += 0.2f * Uniform(seed, 1, p.offset + i);
@@ -87,7 +87,7 @@ class Problem {
     }
   }
 
-  // With `pixels` it takes bytes.
+  // With `pixels` the net takes bytes.
   std::unique_ptr<Net> Make(bool training = true, Precision precision = Precision::kFp32,
                             const std::optional<kernels::PixelRule>& pixels = std::nullopt) {
     auto made =
@@ -103,7 +103,7 @@ class Problem {
     return std::move(*made);
   }
 
-  // The same, for the reference; its evaluation form.
+  // The same for the reference, in its evaluation form.
   ReferenceFeed Reference(uint32_t used) const {
     return {.batch = batch,
             .parameters = parameters,
@@ -119,13 +119,13 @@ class Problem {
     return feed;
   }
 
-  // In [-1, 1).
+  // Uniform in [-1, 1).
   static float Uniform(uint64_t seed, uint32_t tensor, uint64_t element) {
     const uint32_t draw = kernels::Draw32({.seed = seed, .tensor = tensor}, element);
     return static_cast<float>(draw * 0x1p-31 - 1);
   }
 
-  static constexpr uint64_t kSeed = 5;  // of dropout
+  static constexpr uint64_t kSeed = 5;  // for dropout
   pb::NetDef net;
   uint32_t batch;
   models::ParameterTable table;
@@ -141,7 +141,7 @@ struct NetCase {
 
 inline void PrintTo(const NetCase& c, std::ostream* out) { *out << c.kinds; }
 
-// Small nets that between them meet every layer in every situation that differs.
+// Small nets that together cover every layer in every distinct situation.
 const std::vector<NetCase>& NetCases();
 
 inline pb::NetDef NetOf(const NetCase& c) {

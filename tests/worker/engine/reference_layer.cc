@@ -43,7 +43,7 @@ class Dense : public ReferenceLayer {
   Tensor x_;
 };
 
-// y = f(x), element by element, with f'(x) in `slope_`.
+// y = f(x), element-wise, with f'(x) in `slope_`.
 class Elementwise : public ReferenceLayer {
  public:
   using ReferenceLayer::ReferenceLayer;
@@ -97,7 +97,7 @@ class Dropout : public Elementwise {
   const double rate_;
 };
 
-// Numbers of a channel: those at `at(n, c, pixel)` of all samples and pixels.
+// The values of a channel: those at `at(n, c, pixel)` for all samples and pixels.
 class BatchNorm : public ReferenceLayer {
  public:
   BatchNorm(const pb::LayerDef& def, ReferenceState* state)

@@ -31,21 +31,21 @@ struct Tensor {
   std::vector<double> values;
 };
 
-// What a layer works on, of the net's.
+// The net's values that a layer works on.
 struct ReferenceState {
   std::vector<std::vector<double>> parameters, gradients;  // of this layer, in order
   std::vector<std::vector<double>> statistics;
   bool training = true;
-  kernels::NoiseKey noise;  // of dropout
+  kernels::NoiseKey noise;  // for dropout
 };
 
 class ReferenceLayer {
  public:
   explicit ReferenceLayer(ReferenceState* state) : state_(*state) {}
   virtual ~ReferenceLayer() = default;
-  // `inputs` stay where they are; the output has its shape already.
+  // `inputs` stay valid; the output already has its shape.
   virtual void Forward(const std::vector<const Tensor*>& inputs, Tensor* output) = 0;
-  // Adds to the parameters' gradients; returns those of the inputs.
+  // Adds to the parameters' gradients; returns the inputs' gradients.
   virtual std::vector<Tensor> Backward(const Tensor& dy) = 0;
 
  protected:
@@ -53,7 +53,7 @@ class ReferenceLayer {
 };
 
 std::unique_ptr<ReferenceLayer> MakeReferenceLayer(const pb::LayerDef& def, ReferenceState* state);
-// The kinds with windows.
+// Layers with windows.
 std::unique_ptr<ReferenceLayer> MakeReferenceWindow(const pb::LayerDef& def, ReferenceState* state);
 
 }  // namespace tern::engine

@@ -49,7 +49,7 @@ class Reference {
     TakeState(running.get());
     running->state.training = feed_.training;
     running->state.noise = {.seed = feed_.seed,
-                            .stream = kernels::Stream::kDropout,
+                            .stream = kernels::NoiseStream::kDropout,
                             .round = feed_.step,
                             .tensor = number};
     running->layer = MakeReferenceLayer(def, &running->state);

@@ -1,5 +1,5 @@
-// The engine's truth: forward and backward of a net by plain loops in double, straight from the
-// definitions in net.proto.
+// The reference for the engine: forward and backward of a net by plain loops in double, straight
+// from the definitions in net.proto.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct ReferenceRun {
   double loss = 0;  // mean over the first `used` samples
   uint64_t correct = 0;
   std::vector<double> gradients;   // of the mean loss, in canonical order
-  std::vector<double> scores;      // what the loss sees, [batch, classes]
-  std::vector<double> statistics;  // after a step of training
+  std::vector<double> scores;      // input of the loss, [batch, classes]
+  std::vector<double> statistics;  // after a training step
 };
 
 struct ReferenceFeed {
@@ -25,10 +25,10 @@ struct ReferenceFeed {
   std::span<const uint32_t> labels;
   uint32_t used = 0;
   bool training = true;
-  uint64_t seed = 0, step = 0;  // of dropout, on rank 0
+  uint64_t seed = 0, step = 0;  // for dropout, on rank 0
 };
 
-// REQUIRES a complete net.
+// REQUIRES a completed net.
 ReferenceRun RunReference(const pb::NetDef& net, const ReferenceFeed& feed);
 
 }  // namespace tern::engine

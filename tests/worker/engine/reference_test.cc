@@ -9,8 +9,8 @@
 namespace tern::engine {
 namespace {
 
-// Relative to the norm of the tensor: single elements may cancel. Of a bias that a batch norm takes
-// out again all do: what is left is a rounding error of what was added up.
+// Relative to the norm of the tensor, because single elements may cancel. All elements of a bias
+// that a batch norm removes cancel: the remainder is the rounding error of the terms.
 void ExpectClose(const Problem& problem, const std::vector<double>& expected) {
   double whole = 0;
   for (const double g : expected) whole += g * g;
@@ -41,13 +41,13 @@ void ExpectLikeReference(Problem* problem) {
 
 class Reference : public testing::TestWithParam<NetCase> {};
 
-TEST_P(Reference, LossAndGradientsAgree) {
+TEST_P(Reference, LossAndGradientsMatch) {
   Problem problem(NetOf(GetParam()), GetParam().batch);
   ExpectLikeReference(&problem);
 }
 
-// Few values, so that windows hold equal elements and ReLUs exact zeros.
-TEST_P(Reference, LossAndGradientsAgreeOnTies) {
+// Few distinct values, so that windows contain equal elements and ReLUs get exact zeros.
+TEST_P(Reference, LossAndGradientsMatchOnTies) {
   Problem problem(NetOf(GetParam()), GetParam().batch);
   for (float& x : problem.images) x = std::round(2 * x) / 2;
   for (float& w : problem.parameters) w = std::round(2 * w) / 2;
@@ -68,18 +68,18 @@ TEST_P(Reference, EvaluationGivesTheSameLoss) {
 INSTANTIATE_TEST_SUITE_P(Nets, Reference, testing::ValuesIn(NetCases()),
                          [](const auto& info) { return info.param.name; });
 
-TEST(ReferenceLeNet, ValidAgrees) {
+TEST(ReferenceLeNet, ValidMatches) {
   Problem problem(LeNet(pb::Model::valid), 3);
   ExpectLikeReference(&problem);
 }
 
-TEST(ReferenceLeNet, ValidAgreesOnTwoThreads) {
+TEST(ReferenceLeNet, ValidMatchesOnTwoThreads) {
   const Threads two(2);
   Problem problem(LeNet(pb::Model::valid), 3);
   ExpectLikeReference(&problem);
 }
 
-TEST(ReferenceLeNet, SameAgrees) {
+TEST(ReferenceLeNet, SameMatches) {
   Problem problem(LeNet(pb::Model::same), 2);
   ExpectLikeReference(&problem);
 }

@@ -6,8 +6,8 @@
 namespace tern::engine {
 namespace {
 
-// Calls visit(y, x, input y, input x, kernel y, kernel x) for each window's taps that lie in the
-// image, windows and their taps in row-major order.
+// Calls visit(y, x, input y, input x, kernel y, kernel x) for each window's taps inside the image,
+// in row-major order of windows and taps.
 template <typename Def, typename Visit>
 void ForEachTap(const Def& def, const Tensor& input, const Tensor& output, const Visit& visit) {
   const auto height = static_cast<uint32_t>(input.h), width = static_cast<uint32_t>(input.w);
@@ -18,7 +18,8 @@ void ForEachTap(const Def& def, const Tensor& input, const Tensor& output, const
     for (size_t x = 0; x < output.w; ++x) {
       for (size_t ky = 0; ky < rows.kernel; ++ky) {
         for (size_t kx = 0; kx < columns.kernel; ++kx) {
-          const size_t iy = y * rows.stride + ky * rows.dilation - top;  // wraps where negative
+          // Wraps to a huge number if negative.
+          const size_t iy = y * rows.stride + ky * rows.dilation - top;
           const size_t ix = x * columns.stride + kx * columns.dilation - left;
           if (iy < input.h && ix < input.w) visit(y, x, iy, ix, ky, kx);
         }
@@ -78,7 +79,7 @@ class Conv : public ReferenceLayer {
   Tensor x_;
 };
 
-// Of equal elements the first wins.
+// of equal elements the first wins
 class MaxPool : public ReferenceLayer {
  public:
   MaxPool(const pb::LayerDef& def, ReferenceState* state)

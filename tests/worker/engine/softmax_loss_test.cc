@@ -8,7 +8,7 @@
 namespace tern::engine {
 namespace {
 
-TEST(SoftmaxLoss, IsTheDefinition) {
+TEST(SoftmaxLoss, MatchesTheDefinition) {
   const std::vector<float> scores = {1, 2, 3, 0.5f, -1, 0};
   const std::vector<uint32_t> labels = {2, 1};
   std::vector<float> gradient(6);
@@ -39,7 +39,7 @@ TEST(SoftmaxLoss, StaysFiniteForLargeScores) {
   EXPECT_EQ(gradient, (std::vector<float>{1, -1, 0}));
 }
 
-TEST(SoftmaxLoss, OfEqualScoresTakesTheFirst) {
+TEST(SoftmaxLoss, TiesGoToTheFirstClass) {
   const std::vector<float> scores(8, 0.25f);
   const std::vector<uint32_t> labels = {0, 3};
   const SoftmaxSums sums = SoftmaxLoss(scores.data(), labels, 2, 4, 2, 0, nullptr);
@@ -58,7 +58,7 @@ TEST(SoftmaxLoss, CountsOnlyTheRowsInUse) {
   for (int i = 2; i < 6; ++i) EXPECT_EQ(gradient[i], 0) << i;
 }
 
-TEST(SoftmaxLoss, PassesOnWhatIsNotFinite) {
+TEST(SoftmaxLoss, PropagatesNonFiniteScores) {
   const std::vector<float> scores = {NAN, 1};
   std::vector<float> gradient(2);
   const auto sums =

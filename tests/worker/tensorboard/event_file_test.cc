@@ -40,7 +40,7 @@ class EventFileTest : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(EventFileTest, BeginsWithItsVersionAndHoldsWhatWasAdded) {
+TEST_F(EventFileTest, BeginsWithItsVersionAndContainsAddedEvents) {
   auto file = EventFile::Make(folder_ + "/a/b");
   ASSERT_TRUE(file.ok()) << file.status().message();
   EXPECT_THAT(file->path(), HasSubstr("/a/b/events.out.tfevents."));
@@ -56,8 +56,8 @@ TEST_F(EventFileTest, BeginsWithItsVersionAndHoldsWhatWasAdded) {
   EXPECT_EQ(events[2].summary().value(0).simple_value(), 1);
 }
 
-// Written by hand from the layout in the header, the fields by protobuf's wire format; the
-// checksums are those of a bitwise CRC-32C in Python.
+// Written by hand from the layout in the header and protobuf's wire format; the checksums were
+// computed by a bitwise CRC-32C in Python.
 TEST_F(EventFileTest, HasTheGoldenBytes) {
   auto file = EventFile::Make(folder_);
   ASSERT_TRUE(file.ok());
@@ -75,20 +75,20 @@ TEST_F(EventFileTest, HasTheGoldenBytes) {
                                     39));
 }
 
-TEST_F(EventFileTest, NeverWritesIntoAFileThatIsThere) {
+TEST_F(EventFileTest, NeverWritesToAnExistingFile) {
   auto first = EventFile::Make(folder_), second = EventFile::Make(folder_);
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_NE(first->path(), second->path());
 }
 
-TEST_F(EventFileTest, SaysWhereItCannotBe) {
+TEST_F(EventFileTest, NamesAnUnwritableFolder) {
   std::ofstream(folder_ + "/taken") << "no folder";
   const auto file = EventFile::Make(folder_ + "/taken/events");
   EXPECT_EQ(file.status().code(), Code::kCannotWrite);
   EXPECT_THAT(file.status().message(), HasSubstr("cannot write " + folder_ + "/taken/events: "));
 }
 
-TEST_F(EventFileTest, IsReadableUpToWhereItIsCut) {
+TEST_F(EventFileTest, IsReadableUpToATruncation) {
   auto file = EventFile::Make(folder_);
   ASSERT_TRUE(file.ok());
   file->Add(EventOf(1));
@@ -98,7 +98,7 @@ TEST_F(EventFileTest, IsReadableUpToWhereItIsCut) {
   EXPECT_EQ(ReadEvents(file->path()).size(), 2u);
 }
 
-TEST_F(EventFileTest, IsWrittenByAThreadThatEndsWithAllOfIt) {
+TEST_F(EventFileTest, WriterThreadFlushesEverythingAtTheEnd) {
   auto file = EventFile::Make(folder_);
   ASSERT_TRUE(file.ok());
   {

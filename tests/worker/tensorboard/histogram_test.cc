@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// The values from the limit before (or the smallest) up to limit `i`, counted one by one.
+// Counts the values from the previous limit (or the smallest value) up to limit `i`, one by one.
 double CountIn(const pb::HistogramProto& h, int i, const std::vector<float>& values) {
   double count = 0;
   for (const float v : values) {
@@ -45,7 +45,7 @@ TEST(Histogram, ShowsTernaryCodesAsThreeNarrowSpikes) {
   EXPECT_NEAR(h.bucket_limit(5) / h.bucket_limit(4), 1.1, 1e-9);
 }
 
-TEST(Histogram, CountsAsOneByOneDoes) {
+TEST(Histogram, MatchesCountingOneByOne) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
   std::uniform_real_distribution<float> exponent(-50, 30);
@@ -62,7 +62,7 @@ TEST(Histogram, CountsAsOneByOneDoes) {
   EXPECT_EQ(num, 4000);
 }
 
-TEST(Histogram, TakesEveryFiniteValue) {
+TEST(Histogram, AcceptsEveryFiniteValue) {
   const float most = std::numeric_limits<float>::max(), least = 1e-45f;
   const pb::HistogramProto h = HistogramOf(std::vector<float>{-most, -least, -0.f, least, most});
   EXPECT_EQ(h.num(), 5);

@@ -15,7 +15,7 @@
 namespace tern::tensorboard {
 namespace {
 
-// Of the little-endian machines that tests run on.
+// REQUIRES a little-endian machine.
 template <typename T>
 T Number(std::string_view bytes, size_t at) {
   T value;

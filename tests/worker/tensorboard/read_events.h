@@ -9,12 +9,12 @@
 
 namespace tern::tensorboard {
 
-// The event files of a folder, by name.
+// The event files of a folder, sorted by name.
 std::vector<std::string> EventFiles(const std::string& folder);
-// All whole records of a file; the test fails where lengths or checksums are wrong. What is cut off
-// at its end is passed over.
+// All complete records of a file; fails the test if lengths or checksums are wrong. Ignores a
+// truncated record at the end.
 std::vector<pb::Event> ReadEvents(const std::string& path);
-// Their values by tag, step.
+// Their values by tag and step.
 using ByTag = std::map<std::string, std::map<int64_t, pb::Summary::Value>>;
 ByTag ValuesOf(const std::vector<pb::Event>& events);
 

@@ -1,5 +1,5 @@
-// Batch norm, with the addition and the ReLU behind it in the same passes. Sums over the images are
-// taken in their order, in double, whatever the threads.
+// Batch norm. The addition and the ReLU behind it run in the same passes. Sums over images are
+// added in image order, in double, so they do not depend on the threads.
 #include "kernels/nn/batch_norm.h"
 
 #include <cmath>
@@ -12,17 +12,17 @@ namespace {
 using dnnl::memory;
 using kernels::kNormChannels;
 
-// A tensor of more than this has left the near caches before the next layer reads it.
+// A tensor larger than this has left the near caches before the next layer reads it.
 constexpr size_t kCaches = size_t{4} << 20;
 
-// Where the channels of a batch lie: channels last, or in whole blocks of them.
+// The memory layout of a batch: channels last, or in blocks of channels.
 struct Geometry {
   size_t batch = 0, channels = 0, pixels = 0;
   bool blocked = false;
 
   size_t Bytes() const { return batch * channels * pixels * sizeof(float); }
   size_t blocks() const { return (channels + kNormChannels - 1) / kNormChannels; }
-  // Of image n, channels [16 k, 16 k + 16).
+  // The offset of image n, channels [16 k, 16 k + 16).
   size_t At(size_t n, size_t k) const {
     return n * channels * pixels + k * kNormChannels * (blocked ? pixels : 1);
   }
@@ -30,7 +30,7 @@ struct Geometry {
     return {pixels, blocked ? kNormChannels : channels,
             std::min(kNormChannels, channels - k * kNormChannels)};
   }
-  // work(n, k) for all slabs, on all threads.
+  // Calls work(n, k) for all slabs, on all threads.
   template <typename Work>
   void ForSlabs(const Work& work) const {
 #pragma omp parallel for collapse(2)
@@ -39,16 +39,16 @@ struct Geometry {
   }
 };
 
-// Two sums a channel of every image; then of all.
-class Sums {
+// Two sums per channel of each image, and their totals.
+class ImageSums {
  public:
-  explicit Sums(const Geometry& geometry)
+  explicit ImageSums(const Geometry& geometry)
       : channels_(geometry.channels), sums_(2 * geometry.batch * channels_) {}
 
   void Clear() { std::fill(sums_.begin(), sums_.end(), 0.f); }
   float* First(size_t n, size_t channel) { return &sums_[2 * n * channels_ + channel]; }
   float* Second(size_t n, size_t channel) { return First(n, channel) + channels_; }
-  std::pair<double, double> Of(size_t channel) const {
+  std::pair<double, double> Totals(size_t channel) const {
     double first = 0, second = 0;
     for (size_t at = channel; at < sums_.size(); at += 2 * channels_) {
       first += sums_[at];
@@ -62,7 +62,7 @@ class Sums {
   std::vector<float> sums_;
 };
 
-// All that a step has to do, once the places of its arrays are known.
+// The state of a step: its arrays are bound later.
 struct Norm {
   Geometry geometry;
   bool training = false, relu = false;
@@ -70,7 +70,7 @@ struct Norm {
   const float *gamma = nullptr, *beta = nullptr;
   float *gamma_gradient = nullptr, *beta_gradient = nullptr;
   float *running_mean = nullptr, *running_variance = nullptr;
-  Sums sums;
+  ImageSums sums;
   std::vector<float> mean, scale, shift, slope, offset;
   std::vector<double> inverse;  // 1 / d
 
@@ -85,14 +85,14 @@ struct Norm {
         inverse(of.channels) {}
 
   void Forward(const float* x, const float* r, float* y);
-  // `g`: dy where the ReLU let it pass, for whoever was added (nullptr: nobody). `y` only where
-  // something was added.
+  // `g`: receives dy where the ReLU passed it, as the gradient of the added input (nullptr: no
+  // input was added). `y` is used only then.
   void Backward(const float* x, const float* y, const float* dy, float* g, float* dx);
 
  private:
   double Count() const { return static_cast<double>(geometry.batch * geometry.pixels); }
-  void TakeMoments(const float* x);
-  // r = (1 - momentum) r + momentum x; the variance of n numbers counts as n / (n - 1) of it.
+  void ComputeMoments(const float* x);
+  // r = (1 - momentum) r + momentum x; the variance is scaled by n / (n - 1).
   void UpdateRunning(size_t c, double fresh_mean, double variance);
   void SetScale(size_t c, double at, double variance);
 };
@@ -111,8 +111,8 @@ void Norm::SetScale(size_t c, double at, double variance) {
   shift[c] = static_cast<float>(beta[c] - at * gamma[c] * inverse[c]);
 }
 
-void Norm::TakeMoments(const float* x) {
-  // The first pixel of all channels is a pivot near enough to their means.
+void Norm::ComputeMoments(const float* x) {
+  // The first pixel of each channel serves as a pivot near the mean.
   for (size_t c = 0; c < geometry.channels; ++c)
     mean[c] = x[geometry.At(0, c / kNormChannels) + c % kNormChannels];
   sums.Clear();
@@ -122,7 +122,7 @@ void Norm::TakeMoments(const float* x) {
                          sums.Second(n, c));
   });
   for (size_t c = 0; c < geometry.channels; ++c) {
-    const auto [sum, squares] = sums.Of(c);
+    const auto [sum, squares] = sums.Totals(c);
     const double beyond = sum / Count();
     const double variance = std::max(0.0, squares / Count() - beyond * beyond);
     const double at = mean[c] + beyond;
@@ -133,7 +133,7 @@ void Norm::TakeMoments(const float* x) {
 
 void Norm::Forward(const float* x, const float* r, float* y) {
   if (training) {
-    TakeMoments(x);
+    ComputeMoments(x);
   } else {
     for (size_t c = 0; c < geometry.channels; ++c)
       SetScale(c, running_mean[c], running_variance[c]);
@@ -157,7 +157,7 @@ void Norm::Backward(const float* x, const float* y, const float* dy, float* g, f
                               sums.First(n, c), sums.Second(n, c), g == nullptr ? nullptr : g + at);
   });
   for (size_t c = 0; c < geometry.channels; ++c) {
-    const auto [sum, product] = sums.Of(c);
+    const auto [sum, product] = sums.Totals(c);
     gamma_gradient[c] = static_cast<float>(product * inverse[c]);
     beta_gradient[c] = static_cast<float>(sum);
     slope[c] =
@@ -235,7 +235,7 @@ class BatchNorm : public Layer {
 
   const LayerSpec spec_;
   const memory::desc desc_;
-  std::shared_ptr<Norm> norm_;  // of the steps of both passes
+  std::shared_ptr<Norm> norm_;  // shared by the steps of both passes
   Value input_, output_;
 };
 

@@ -1,6 +1,6 @@
-// Convolution. Of oneDNN's kernels the first of a list that suits the layer; 3 x 3 windows by
-// Winograd's algorithm F(4 x 4, 3 x 3) (Lavin and Gray 2016), a quarter of the multiplications.
-// Weights are in oneDNN's own layouts, copied from and to the canonical arenas.
+// Convolution. Takes the first of a list of oneDNN's variants that is fast for the layer; 3 x 3
+// windows by Winograd's algorithm F(4 x 4, 3 x 3) (Lavin and Gray 2016), a quarter of the
+// multiplications. Weights are in oneDNN's own layouts, copied from and to the canonical arenas.
 #include "worker/engine/cpu/layer.h"
 
 namespace tern::engine {
@@ -12,48 +12,50 @@ using Forwards = dnnl::convolution_forward;
 using BackwardData = dnnl::convolution_backward_data;
 using BackwardWeights = dnnl::convolution_backward_weights;
 
-// A way to run it: what the images before and behind it look like, and how it multiplies.
-struct Way {
+// A variant of a convolution: the layouts of input and output, and the algorithm.
+struct Variant {
   Tag input, output;
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
 };
 
-// Winograd's algorithm pays where both sides have so many channels: for images and their gradients;
-// for the gradient of the weights, whose sums are over fewer places.
+// Winograd's algorithm pays if input and output have at least this many channels: one limit for
+// images and their gradients, one for the weights' gradient, whose sums have fewer terms.
 constexpr uint32_t kWinogradOfImages = 32, kWinogradOfWeights = 64;
 
 // Best first; measured on AVX-512.
-std::vector<Way> WaysFor(const LayerSpec& spec, uint32_t winograd_from) {
+std::vector<Variant> VariantsFor(const LayerSpec& spec, uint32_t winograd_from) {
   const pb::ConvDef& def = spec.def->conv();
   const uint32_t from = spec.input().c, to = spec.output.c;
   const Tag input = ActivationTag(from), output = ActivationTag(to);
   const bool blocked = input == kBlocked && output == kBlocked;
-  std::vector<Way> ways;
+  std::vector<Variant> variants;
   const bool winograd = !MultipliesBf16(spec) && def.kernel() == 3 && def.stride() == 1 &&
                         def.groups() == 1 && def.dilation() == 1 && from >= winograd_from &&
                         to >= winograd_from;
-  if (blocked && winograd) ways.push_back({input, output, dnnl::algorithm::convolution_winograd});
-  if (from == 16 && to == 16) ways.push_back({Tag::nhwc, Tag::nhwc});
-  if (from <= 3) ways.push_back({Tag::nchw, output});
-  ways.push_back({input, output});
-  ways.push_back({Tag::nhwc, Tag::nhwc});
-  ways.push_back({Tag::any, Tag::any});
-  return ways;
+  if (blocked && winograd)
+    variants.push_back({input, output, dnnl::algorithm::convolution_winograd});
+  if (from == 16 && to == 16) variants.push_back({Tag::nhwc, Tag::nhwc});
+  if (from <= 3) variants.push_back({Tag::nchw, output});
+  variants.push_back({input, output});
+  variants.push_back({Tag::nhwc, Tag::nhwc});
+  variants.push_back({Tag::any, Tag::any});
+  return variants;
 }
 
-// make(way) of the first way that oneDNN has more than a readable implementation for; the last way
-// at any rate.
+// Returns make(variant) of the first variant that oneDNN has more than a reference implementation
+// for, or of the last one.
 template <typename MakeDesc>
-auto FirstOf(const std::vector<Way>& ways, const MakeDesc& make) {
-  auto desc = make(ways.front());
-  for (size_t i = 1; i < ways.size() && (!desc || IsReference(desc)); ++i) desc = make(ways[i]);
+auto FirstFast(const std::vector<Variant>& variants, const MakeDesc& make) {
+  auto desc = make(variants.front());
+  for (size_t i = 1; i < variants.size() && (!desc || IsReference(desc)); ++i)
+    desc = make(variants[i]);
   return desc;
 }
 
 class Conv : public Layer {
  public:
   explicit Conv(const LayerSpec& spec)
-      : spec_(spec), places_(PlaceWindow(spec.def->conv(), spec.input())) {
+      : spec_(spec), window_(WindowGeometryOf(spec.def->conv(), spec.input())) {
     const pb::ConvDef& def = spec.def->conv();
     const memory::dim groups = def.groups(), kernel = def.kernel();
     const memory::dim outputs = def.outputs() / groups, inputs = spec.input().c / groups;
@@ -69,11 +71,11 @@ class Conv : public Layer {
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     const auto kind =
         spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    forward_ = FirstOf(WaysFor(spec_, kWinogradOfImages), [&](const Way& way) {
-      // A bias of no dimensions is none.
-      const Forwards::desc desc(kind, way.algorithm, Input(way, true), weight_any_, bias_.desc,
-                                Output(way, false), places_.strides, places_.dilates,
-                                places_.pad_begin, places_.pad_end);
+    forward_ = FirstFast(VariantsFor(spec_, kWinogradOfImages), [&](const Variant& variant) {
+      // A bias with no dimensions means no bias.
+      const Forwards::desc desc(kind, variant.algorithm, Input(variant, true), weight_any_,
+                                bias_.desc, Output(variant, false), window_.strides,
+                                window_.dilates, window_.pad_begin, window_.pad_end);
       return Forwards::primitive_desc(desc, AttributesWithRelu(spec_.relu), program->engine(),
                                       kAllowEmpty);
     });
@@ -96,33 +98,36 @@ class Conv : public Layer {
   }
 
  private:
-  static constexpr bool kAllowEmpty = true;  // a description that oneDNN has nothing for: no error
+  // An empty descriptor, not an exception, if oneDNN has no implementation.
+  static constexpr bool kAllowEmpty = true;
 
-  // As a factor (of FactorType), or as what comes out of the sums (fp32).
-  memory::desc Input(const Way& way, bool factor) const {
-    return Plain(DimsOf(spec_.batch, spec_.input()), way.input, TypeOf(factor));
+  // A descriptor for a factor (of FactorType) or a result of sums (fp32).
+  memory::desc Input(const Variant& variant, bool factor) const {
+    return Plain(DimsOf(spec_.batch, spec_.input()), variant.input, TypeOf(factor));
   }
-  memory::desc Output(const Way& way, bool factor) const {
-    return Plain(DimsOf(spec_.batch, spec_.output), way.output, TypeOf(factor));
+  memory::desc Output(const Variant& variant, bool factor) const {
+    return Plain(DimsOf(spec_.batch, spec_.output), variant.output, TypeOf(factor));
   }
   memory::data_type TypeOf(bool factor) const {
     return factor ? FactorType(spec_) : memory::data_type::f32;
   }
 
-  // Where the layer has one.
+  // Appends the bias if the layer has one.
   Program::Arguments WithBias(int kind, float* bias, Program::Arguments arguments) const {
     if (spec_.def->conv().bias()) arguments.push_back({kind, {bias_.desc, -1, bias}});
     return arguments;
   }
 
   void AddBackwardWeights(Program* program, const Value& gradient) {
-    const auto backward = FirstOf(WaysFor(spec_, kWinogradOfWeights), [&](const Way& way) {
-      const BackwardWeights::desc desc(way.algorithm, Input(way, true), weight_gradient_any_,
-                                       bias_.desc, Output(way, true), places_.strides,
-                                       places_.dilates, places_.pad_begin, places_.pad_end);
-      return BackwardWeights::primitive_desc(desc, Program::Attributes(), program->engine(),
-                                             forward_, kAllowEmpty);
-    });
+    const auto backward =
+        FirstFast(VariantsFor(spec_, kWinogradOfWeights), [&](const Variant& variant) {
+          const BackwardWeights::desc desc(variant.algorithm, Input(variant, true),
+                                           weight_gradient_any_, bias_.desc, Output(variant, true),
+                                           window_.strides, window_.dilates, window_.pad_begin,
+                                           window_.pad_end);
+          return BackwardWeights::primitive_desc(desc, Program::Attributes(), program->engine(),
+                                                 forward_, kAllowEmpty);
+        });
     const Value weight_gradient = {weight_.desc, -1, spec_.parameters[0].gradient};
     Value weight = weight_gradient;
     const bool direct = SameBytes(backward.diff_weights_desc(), weight.desc);
@@ -138,13 +143,14 @@ class Conv : public Layer {
   }
 
   Value AddBackwardData(Program* program, const Value& gradient) {
-    const auto backward = FirstOf(WaysFor(spec_, kWinogradOfImages), [&](const Way& way) {
-      const BackwardData::desc desc(way.algorithm, Input(way, false), weight_any_,
-                                    Output(way, true), places_.strides, places_.dilates,
-                                    places_.pad_begin, places_.pad_end);
-      return BackwardData::primitive_desc(desc, Program::Attributes(), program->engine(), forward_,
-                                          kAllowEmpty);
-    });
+    const auto backward =
+        FirstFast(VariantsFor(spec_, kWinogradOfImages), [&](const Variant& variant) {
+          const BackwardData::desc desc(variant.algorithm, Input(variant, false), weight_any_,
+                                        Output(variant, true), window_.strides, window_.dilates,
+                                        window_.pad_begin, window_.pad_end);
+          return BackwardData::primitive_desc(desc, Program::Attributes(), program->engine(),
+                                              forward_, kAllowEmpty);
+        });
     const Value weight = program->Convert(weight_, backward.weights_desc());
     const Value input_gradient = program->NewValue(backward.diff_src_desc());
     program->Run<BackwardData>(
@@ -155,7 +161,7 @@ class Conv : public Layer {
   }
 
   const LayerSpec spec_;
-  const WindowPlaces places_;
+  const WindowGeometry window_;
   memory::desc weight_any_, weight_gradient_any_;
   Value weight_, bias_;
   Forwards::primitive_desc forward_;

@@ -1,6 +1,6 @@
-// Dense (inner product). Weights and their gradients stay where they are, in the canonical arenas
-// (in bf16, a rounded copy): at training batch sizes a copy into a blocked layout and back costs
-// more than it gains.
+// Dense (inner product). Weights and their gradients stay in the canonical arenas (in bf16, a
+// rounded copy): at training batch sizes, copying to a blocked layout and back costs more than it
+// gains.
 #include "worker/engine/cpu/layer.h"
 
 namespace tern::engine {
@@ -54,7 +54,7 @@ class Dense : public Layer {
   }
 
  private:
-  // The same bytes under other dimensions.
+  // Reinterprets the same bytes with other dimensions.
   static Value As(const memory::desc& desc, const Value& value) {
     return {desc, value.buffer, value.outside, value.shared};
   }

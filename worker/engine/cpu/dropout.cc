@@ -1,5 +1,5 @@
-// Dropout: what each element was multiplied by is kept for the way back. The draws are a function
-// of (seed, rank, step, layer, element in canonical order).
+// Dropout. The forward pass keeps each element's factor for the backward pass. The draws are a
+// function of (seed, rank, step, layer, element in canonical order).
 #include <cmath>
 
 #include "worker/engine/cpu/layer.h"
@@ -11,7 +11,7 @@ using Tag = dnnl::memory::format_tag;
 
 constexpr size_t kDrawsABlock = 8;
 
-// factors[i] = 0 with chance `rate` (to 2^-16), else 1 / (1 - rate).
+// factors[i] = 0 with probability `rate` (to 2^-16), else 1 / (1 - rate).
 void DrawFactors(const kernels::NoiseKey& key, float rate, size_t n, float* factors) {
   const auto below = static_cast<uint32_t>(std::lround(rate * 65536.0));
   const float kept = 1 / (1 - rate);
@@ -34,7 +34,7 @@ class Dropout : public Layer {
     const Value input = program->Convert(inputs[0], plain_);
     const Value output = program->NewValue(plain_);
     factors_ = program->NewValue(plain_);
-    const Batch* batch = &program->batch();
+    const ForwardIo* batch = &program->batch();
     program->Call({input, output, factors_},
                   [this_spec = spec_, batch, n = Count()](const std::vector<float*>& data) {
                     kernels::NoiseKey key = this_spec.noise;

@@ -1,4 +1,4 @@
-// Layers of several inputs: channels one after the other, and sums.
+// Layers with several inputs: concatenation of channels, and sums.
 #include "worker/engine/cpu/layer.h"
 
 namespace tern::engine {
@@ -53,10 +53,10 @@ class Concat : public Layer {
   memory::desc ImageOf(size_t i) const { return Plain(DimsOf(spec_.batch, spec_.inputs[i]), tag_); }
 
   const LayerSpec spec_;
-  Tag tag_ = kBlocked;  // where all inputs divide into blocks, so that parts are whole blocks
+  Tag tag_ = kBlocked;  // if all inputs divide into blocks, so that each part is whole blocks
 };
 
-// A ReLU behind it is applied in the last addition.
+// Fuses the following ReLU into the last addition.
 class Add : public Layer {
  public:
   explicit Add(const LayerSpec& spec) : spec_(spec) {}

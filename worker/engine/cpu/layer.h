@@ -1,5 +1,5 @@
 // A layer of the CPU engine: it appends its steps to the program once, and is then destroyed. One
-// file per kind (KIND_cpu.cc) and one line in the table of layer.cc. Internal to the engine.
+// file per kind and one line in the table of layer.cc. Internal to the engine.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ class Layer {
   virtual ~Layer() = default;
   // Appends the forward steps; returns the output, [N, C, H, W] in any layout.
   virtual Value Forward(Program* program, const std::vector<Value>& inputs) = 0;
-  // Appends the backward steps. `gradient` is that of the output. Returns those of the inputs that
-  // are `wanted`; the others are unspecified. REQUIRES Forward before.
+  // Appends the backward steps. `gradient` is that of the output. Returns the gradients of the
+  // inputs that are `wanted`; the others are unspecified. REQUIRES Forward before.
   virtual std::vector<Value> Backward(Program* program, const Value& gradient,
                                       const std::vector<bool>& wanted) = 0;
 };
@@ -43,7 +43,7 @@ std::unique_ptr<Layer> MakeRelu(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeSoftmaxLoss(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeStandardize(const LayerSpec& spec);
 
-// The form of MakeConv for 5 x 5 windows, used where it is faster.
+// An alternative to MakeConv for 5 x 5 windows, used where it is faster.
 bool SuitsWinograd(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeWinograd(const LayerSpec& spec);
 
@@ -58,16 +58,16 @@ inline dnnl::memory::dims DimsOf(uint32_t batch, const models::ImageDims& image)
   return {batch, image.c, image.h, image.w};
 }
 
-// The places of windows on an image, in oneDNN's terms: rows and columns.
-struct WindowPlaces {
+// The windows on an image in oneDNN's terms: rows and columns.
+struct WindowGeometry {
   dnnl::memory::dims kernel, strides, dilates, pad_begin, pad_end;
 };
 // `def` is a ConvDef or a PoolDef; its sizes were checked when the net's shapes were inferred.
 template <typename Def>
-WindowPlaces PlaceWindow(const Def& def, const models::ImageDims& input) {
+WindowGeometry WindowGeometryOf(const Def& def, const models::ImageDims& input) {
   const models::Window windows[] = {models::WindowOf(def, input.h), models::WindowOf(def, input.w)};
   const uint32_t sizes[] = {input.h, input.w};
-  WindowPlaces places;
+  WindowGeometry places;
   for (int axis = 0; axis < 2; ++axis) {
     const auto plan = models::PlanAxis(sizes[axis], windows[axis]);
     places.kernel.push_back(windows[axis].kernel);
@@ -79,9 +79,9 @@ WindowPlaces PlaceWindow(const Def& def, const models::ImageDims& input) {
   return places;
 }
 
-// The ReLU of spec.relu fused into another primitive, and its backward from the output (exact,
-// because the output is at most zero exactly where the input is): the masked gradient, in the
-// output's layout.
+// Attributes that fuse the ReLU of spec.relu into another primitive. AddReluBackward computes the
+// masked gradient, in the output's layout, from the output; this is exact, because the output is at
+// most zero exactly where the input is.
 dnnl::primitive_attr AttributesWithRelu(bool relu);
 Value AddReluBackward(Program* program, const Value& output, const Value& gradient);
 

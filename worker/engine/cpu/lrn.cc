@@ -1,5 +1,5 @@
-// Local response normalization across channels (kernels/nn/lrn.h). oneDNN's fast one knows windows
-// of five only.
+// Local response normalization across channels (kernels/nn/lrn.h), because oneDNN's fast
+// implementation supports only windows of five.
 #include "kernels/nn/lrn.h"
 
 #include "worker/engine/cpu/layer.h"

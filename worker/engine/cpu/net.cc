@@ -24,15 +24,15 @@ class CpuNet : public Net {
     layers_ = std::move(*layers);
     return Ok();
   }
-  // Appends all steps of the net; throws what oneDNN and new throw, with *where naming the layer it
-  // was at. Of the layers only their steps are left.
+  // Appends all steps of the net. Passes on the exceptions of oneDNN and new; *where then names the
+  // layer. The layers are destroyed afterwards; their steps remain.
   void Plan(std::string* where);
 
   double Forward(const Feed& feed, Score* score, const Need& need) override {
     CHECK_EQ(feed.images.size(), batch_ * image_);
     CHECK(feed.used >= 1 && feed.used <= batch_ && feed.labels.size() >= feed.used);
     for (uint32_t n = 0; n < feed.used; ++n) CHECK_LT(feed.labels[n], def_.classes());
-    Batch& batch = program_.batch();
+    ForwardIo& batch = program_.batch();
     batch = {feed, {}};
     program_.RunForward(need);
     if (score != nullptr) {
@@ -53,19 +53,19 @@ class CpuNet : public Net {
 
   const pb::NetDef def_;
   const uint64_t batch_;
-  uint64_t image_ = 0;  // elements of one
+  uint64_t image_ = 0;  // elements of one image
   Program program_;
   std::vector<PlannedLayer> layers_;
 };
 
-// The images are copied in: Backward reads them too, and the caller's may be gone by then.
+// Copies the images, because Backward reads them too, and the caller's may be gone by then.
 Value CpuNet::PlanData() {
   const pb::ImageShape& input = def_.input();
   const models::ImageDims image = {input.channels(), input.height(), input.width()};
   image_ = models::Elements(image);
   const Value data = program_.NewValue(
       Plain(DimsOf(static_cast<uint32_t>(batch_), image), dnnl::memory::format_tag::nchw));
-  const Batch* batch = &program_.batch();
+  const ForwardIo* batch = &program_.batch();
   program_.Call({data}, [batch](const std::vector<float*>& to) {
     std::copy(batch->feed.images.begin(), batch->feed.images.end(), to[0]);
   });
@@ -77,7 +77,7 @@ void CpuNet::Plan(std::string* where) {
   const Planner::Backend backend{
       [](const LayerSpec& spec) { return FindLayerKind(spec.def->kind_case())->make(spec); },
       [this](const Value& a, const Value& b) { return program_.Add(a, b, Program::Attributes()); },
-      [where](const std::string& at) { *where = at; }};
+      [where](const std::string& layer) { *where = layer; }};
   Planner(&program_, backend, PlanData()).Plan(layers_);
   *where = "the arena";
   program_.Bind();
@@ -104,7 +104,7 @@ Result<std::unique_ptr<Net>> MakeCpuNet(const pb::NetDef& def, const Net::Option
                ": " + error.what());
   } catch (const std::bad_alloc&) {
     return Bad(where + ": not enough memory at a batch of " + std::to_string(options.batch) +
-               "; take a smaller batch a worker or a smaller net");
+               "; take a smaller batch per worker or a smaller net");
   }
 }
 

@@ -1,5 +1,5 @@
-// Maximum and mean over windows. The forward pass of a maximum in training notes which element won;
-// of equal ones the first.
+// Max and average pooling. In training, the forward pass of a maximum records which element won; of
+// equal ones the first.
 #include "worker/engine/cpu/layer.h"
 
 namespace tern::engine {
@@ -21,16 +21,16 @@ class Pool : public Layer {
   explicit Pool(const LayerSpec& spec)
       : spec_(spec),
         algorithm_(AlgorithmOf(*spec.def)),
-        places_(PlaceWindow(spec.def->has_max_pool() ? spec.def->max_pool() : spec.def->avg_pool(),
-                            spec.input())),
+        window_(WindowGeometryOf(
+            spec.def->has_max_pool() ? spec.def->max_pool() : spec.def->avg_pool(), spec.input())),
         notes_(spec.training && spec.def->has_max_pool()) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     const auto kind =
         spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
     const memory::desc any = Plain(DimsOf(spec_.batch, spec_.output), Tag::any);
-    const Forwards::desc desc(kind, algorithm_, inputs[0].desc, any, places_.strides,
-                              places_.kernel, places_.dilates, places_.pad_begin, places_.pad_end);
+    const Forwards::desc desc(kind, algorithm_, inputs[0].desc, any, window_.strides,
+                              window_.kernel, window_.dilates, window_.pad_begin, window_.pad_end);
     forward_ = Forwards::primitive_desc(desc, Program::Attributes(), program->engine());
     const Value output = program->NewValue(forward_.dst_desc());
     Program::Arguments arguments = {{DNNL_ARG_SRC, inputs[0]}, {DNNL_ARG_DST, output}};
@@ -46,8 +46,8 @@ class Pool : public Layer {
                               const std::vector<bool>& wanted) override {
     if (!wanted[0]) return {Value()};
     const Backwards::desc desc(algorithm_, forward_.src_desc(), forward_.dst_desc(),
-                               places_.strides, places_.kernel, places_.dilates, places_.pad_begin,
-                               places_.pad_end);
+                               window_.strides, window_.kernel, window_.dilates, window_.pad_begin,
+                               window_.pad_end);
     const Backwards::primitive_desc backward(desc, Program::Attributes(), program->engine(),
                                              forward_);
     const Value input_gradient = program->NewValue(backward.diff_src_desc());
@@ -62,7 +62,7 @@ class Pool : public Layer {
  private:
   const LayerSpec spec_;
   const dnnl::algorithm algorithm_;
-  const WindowPlaces places_;
+  const WindowGeometry window_;
   const bool notes_;
   Forwards::primitive_desc forward_;
   Value winners_;

@@ -87,11 +87,11 @@ void Program::AddStep(Step step) {
 void Program::Free::operator()(std::byte* arena) const { std::free(arena); }
 
 void Program::Bind() {
-  const size_t bytes = plan_.Place();
+  const size_t bytes = plan_.AssignOffsets();
   const size_t padded = (bytes / kHugePage + 1) * kHugePage;
   arena_.reset(static_cast<std::byte*>(std::aligned_alloc(kHugePage, padded)));
   if (!arena_) throw std::bad_alloc();
-  // Fewer misses of the TLB; where the system does not do it, nothing is lost.
+  // Huge pages reduce TLB misses; if the system refuses, nothing is lost.
   madvise(arena_.get(), padded, MADV_HUGEPAGE);
   std::memset(arena_.get(), 0, bytes);
   for (Step& step : steps_) BindStep(&step);
@@ -111,7 +111,7 @@ void Program::BindStep(Step* step) {
 
 void Program::RunStep(const Step& step) {
   if (step.function) return step.function(step.data);
-  // The C function: the C++ one builds a map of arguments at every call.
+  // Uses the C function, because the C++ one builds a map of arguments at every call.
   const dnnl_status_t status = dnnl_primitive_execute(
       step.primitive.get(), stream_.get(), static_cast<int>(step.bound.size()), step.bound.data());
   CHECK_EQ(status, dnnl_success) << "oneDNN refused to run a step that it had planned";
@@ -139,8 +139,8 @@ void Program::RunBackward(const std::function<void(uint32_t p)>& ready) {
 
 namespace {
 
-// The strides of a layout that is plain, or plain but for one block of channels; empty: it is
-// neither.
+// The strides of a layout that is plain, or plain except for one block of channels; empty for other
+// layouts.
 memory::dims PlainStrides(const memory::desc& desc) {
   if (desc.data.format_kind != dnnl_blocked) return {};
   const dnnl_blocking_desc_t& blocking = desc.data.format_desc.blocking;

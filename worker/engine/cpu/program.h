@@ -1,7 +1,7 @@
 // A net as a flat list of steps over one arena. Layers append steps once (layer.h); then the
-// program only runs. Internal to the engine, seen by *_cpu.cc only: it shows oneDNN.
+// program only runs. Internal to the CPU engine, because it exposes oneDNN.
 //
-//   { NewValue, Convert, Run, Call, Reads }*  -> EndForward -> { the same, Ready }* -> Bind
+//   { NewValue, Convert, Run, Call, MarkRead }*  -> EndForward -> { the same, MarkReady }* -> Bind
 //   -> { RunForward -> RunBackward? }*
 #pragma once
 
@@ -26,7 +26,7 @@ struct Value {
 };
 
 // The input and result of one RunForward.
-struct Batch {
+struct ForwardIo {
   Net::Feed feed;
   Score score;
 };
@@ -40,7 +40,7 @@ class Program {
   Program();
 
   const dnnl::engine& engine() const { return engine_; }
-  // For every primitive: we provide its scratch memory, from the arena.
+  // For every primitive: Program provides its scratch memory, from the arena.
   static dnnl::primitive_attr Attributes();
 
   Value NewValue(const dnnl::memory::desc& desc);
@@ -50,7 +50,7 @@ class Program {
   void Copy(const Value& from, const Value& to);
   // a + b, in a's layout.
   Value Add(const Value& a, const Value& b, const dnnl::primitive_attr& attributes);
-  // Where an element-wise step on `value` writes its result: in place, unless `value` is shared.
+  // The target of an element-wise step on `value`: in place, unless `value` is shared.
   Value InPlace(const Value& value) {
     return value.shared || value.buffer < 0 ? NewValue(value.desc) : value;
   }
@@ -60,16 +60,16 @@ class Program {
     AddPrimitive(Primitive(desc), desc.scratchpad_desc(), arguments);
   }
   void Call(const std::vector<Value>& values, Function function);
-  // Parameter p is read from this step on; its gradient is final when this step is reached.
-  void Reads(uint32_t p) { AddMark(&Step::reads, p); }
-  void Ready(uint32_t p) { AddMark(&Step::ready, p); }
+  // The next step reads parameter p; the gradient of parameter p is final after the steps so far.
+  void MarkRead(uint32_t p) { AddMark(&Step::reads, p); }
+  void MarkReady(uint32_t p) { AddMark(&Step::ready, p); }
 
   void EndForward() { backward_ = steps_.size(); }
   // Lays out the arena. Throws std::bad_alloc if it does not fit, dnnl::error.
   void Bind();
 
-  Batch& batch() { return batch_; }
-  // Ends where `need` (may be empty) returns false.
+  ForwardIo& batch() { return batch_; }
+  // Ends early if `need` (may be empty) returns false.
   void RunForward(const std::function<bool(uint32_t p)>& need);
   void RunBackward(const std::function<void(uint32_t p)>& ready);
 
@@ -77,15 +77,15 @@ class Program {
   struct Argument {
     int kind = 0;
     Value value;
-    dnnl::memory memory;  // since Bind
+    dnnl::memory memory;  // set by Bind
   };
   struct Step {
     dnnl::primitive primitive;
     std::vector<Argument> arguments;
-    std::vector<dnnl_exec_arg_t> bound;  // since Bind: what oneDNN's C function takes
+    std::vector<dnnl_exec_arg_t> bound;  // set by Bind: the arguments of oneDNN's C function
     Function function;                   // instead of a primitive
     std::vector<float*> data;
-    int64_t reads = -1, ready = -1;  // instead of both
+    int64_t reads = -1, ready = -1;  // a mark instead of a primitive or function
   };
   struct Free {
     void operator()(std::byte* arena) const;
@@ -104,11 +104,11 @@ class Program {
   std::vector<Step> steps_;
   size_t backward_ = 0;  // first step of the backward pass
   std::unique_ptr<std::byte, Free> arena_;
-  Batch batch_;
+  ForwardIo batch_;
 };
 
-// Whether both describe the same bytes: strides that agree wherever they matter. A single block of
-// channels is stored like channels last.
+// Whether both describe the same bytes: their strides agree in all dimensions longer than 1. A
+// single block of channels is stored like channels last.
 bool SameBytes(const dnnl::memory::desc& a, const dnnl::memory::desc& b);
 
 // An array in a plain layout.
@@ -118,8 +118,8 @@ dnnl::memory::desc Plain(const dnnl::memory::dims& dims, dnnl::memory::format_ta
 // Channels in blocks of 16.
 constexpr auto kBlocked = dnnl::memory::format_tag::aBcd16b;
 
-// The layout of activations: channels in blocks of 16 if 16 divides their number, for which most of
-// the fastest kernels exist; else channels last.
+// The layout of activations: channels in blocks of 16 if their number is a multiple of 16, because
+// most of the fastest kernels need that; else channels last.
 inline dnnl::memory::format_tag ActivationTag(dnnl::memory::dim channels) {
   return channels % 16 == 0 ? kBlocked : dnnl::memory::format_tag::nhwc;
 }
@@ -127,7 +127,7 @@ inline dnnl::memory::desc Activation(const dnnl::memory::dims& dims) {
   return Plain(dims, ActivationTag(dims[1]));
 }
 
-// Whether it is oneDNN's slow reference implementation, its last resort.
+// Whether it is oneDNN's slow reference implementation.
 bool IsReference(const dnnl::primitive_desc_base& desc);
 
 }  // namespace tern::engine

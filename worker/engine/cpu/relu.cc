@@ -1,5 +1,5 @@
-// ReLU on its own (after pooling, say), with or without an upper bound, and what layers share that
-// apply it themselves.
+// ReLU as a layer of its own (for example after pooling), with or without an upper bound, and
+// helpers for layers that fuse a ReLU.
 #include "worker/engine/cpu/layer.h"
 
 namespace tern::engine {
@@ -8,30 +8,30 @@ namespace {
 using Forwards = dnnl::eltwise_forward;
 using Backwards = dnnl::eltwise_backward;
 
-// min(max(x, 0), upper), or without an upper bound. Forms whose backward reads the output instead
-// of the input.
-struct Shape {
+// min(max(x, 0), upper), or max(x, 0). These oneDNN algorithms compute the gradient from the
+// output, not the input.
+struct ReluParameters {
   dnnl::algorithm algorithm = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
   float upper = 0;
 };
 
-Shape ShapeOf(const pb::ReluDef& def) {
+ReluParameters ParametersOf(const pb::ReluDef& def) {
   if (!def.has_max()) return {};
   return {dnnl::algorithm::eltwise_clip_v2_use_dst_for_bwd, def.max()};
 }
 
-Forwards::primitive_desc ForwardDesc(const Program& program, const Shape& shape,
+Forwards::primitive_desc ForwardDesc(const Program& program, const ReluParameters& parameters,
                                      const dnnl::memory::desc& desc) {
-  return {
-      Forwards::desc(dnnl::prop_kind::forward_training, shape.algorithm, desc, 0.f, shape.upper),
-      Program::Attributes(), program.engine()};
+  return {Forwards::desc(dnnl::prop_kind::forward_training, parameters.algorithm, desc, 0.f,
+                         parameters.upper),
+          Program::Attributes(), program.engine()};
 }
 
-Value AddBackward(Program* program, const Shape& shape, const Value& output,
+Value AddBackward(Program* program, const ReluParameters& parameters, const Value& output,
                   const Value& gradient) {
   const Backwards::primitive_desc backward(
-      Backwards::desc(shape.algorithm, output.desc, output.desc, 0.f, shape.upper),
-      Program::Attributes(), program->engine(), ForwardDesc(*program, shape, output.desc));
+      Backwards::desc(parameters.algorithm, output.desc, output.desc, 0.f, parameters.upper),
+      Program::Attributes(), program->engine(), ForwardDesc(*program, parameters, output.desc));
   const Value from = program->Convert(gradient, backward.diff_dst_desc());
   const Value masked = program->InPlace(from);
   program->Run<Backwards>(
@@ -41,22 +41,22 @@ Value AddBackward(Program* program, const Shape& shape, const Value& output,
 
 class Relu : public Layer {
  public:
-  explicit Relu(const LayerSpec& spec) : shape_(ShapeOf(spec.def->relu())) {}
+  explicit Relu(const LayerSpec& spec) : parameters_(ParametersOf(spec.def->relu())) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     output_ = program->NewValue(inputs[0].desc);
-    program->Run<Forwards>(ForwardDesc(*program, shape_, inputs[0].desc),
+    program->Run<Forwards>(ForwardDesc(*program, parameters_, inputs[0].desc),
                            {{DNNL_ARG_SRC, inputs[0]}, {DNNL_ARG_DST, output_}});
     return output_;
   }
 
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
-    return {wanted[0] ? AddBackward(program, shape_, output_, gradient) : Value()};
+    return {wanted[0] ? AddBackward(program, parameters_, output_, gradient) : Value()};
   }
 
  private:
-  const Shape shape_;
+  const ReluParameters parameters_;
   Value output_;
 };
 
@@ -72,7 +72,7 @@ dnnl::primitive_attr AttributesWithRelu(bool relu) {
 }
 
 Value AddReluBackward(Program* program, const Value& output, const Value& gradient) {
-  return AddBackward(program, Shape(), output, gradient);
+  return AddBackward(program, ReluParameters(), output, gradient);
 }
 
 std::unique_ptr<Layer> MakeRelu(const LayerSpec& spec) { return std::make_unique<Relu>(spec); }

@@ -10,7 +10,7 @@ namespace {
 
 using Tag = dnnl::memory::format_tag;
 
-// The gradient comes with the loss: both need the same exponentials.
+// The forward pass also computes the gradient, because both need the same exponentials.
 class SoftmaxLossLayer : public Layer {
  public:
   explicit SoftmaxLossLayer(const LayerSpec& spec) : spec_(spec) {}
@@ -22,7 +22,7 @@ class SoftmaxLossLayer : public Layer {
       gradient_ = program->NewValue(rows);
       values.push_back(gradient_);
     }
-    Batch* batch = &program->batch();
+    ForwardIo* batch = &program->batch();
     program->Call(values, [batch, rows = spec_.batch, classes = spec_.input().c,
                            smoothing = spec_.def->softmax_loss().label_smoothing()](
                               const std::vector<float*>& data) {

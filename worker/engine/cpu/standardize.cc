@@ -1,4 +1,4 @@
-// Each image to mean 0 and deviation 1.
+// Scales each image to mean 0 and deviation 1.
 #include <algorithm>
 #include <cmath>
 
@@ -21,7 +21,8 @@ float Standardize(const float* x, size_t n, float* y) {
   return static_cast<float>(scale);
 }
 
-// dx = (dy - mean(dy) - y mean(dy y)) / d; where d is not the deviation, without the last term.
+// dx = (dy - mean(dy) - y mean(dy y)) / d. The last term is omitted where d is not the deviation
+// but the lower bound.
 void StandardizeBackward(const float* y, const float* dy, float scale, size_t n, float* dx) {
   double sum = 0, product = 0, squares = 0;
   for (size_t i = 0; i < n; ++i) {
@@ -30,7 +31,8 @@ void StandardizeBackward(const float* y, const float* dy, float scale, size_t n,
     squares += double{y[i]} * y[i];
   }
   const double count = static_cast<double>(n);
-  const bool by_deviation = squares > 0.5 * count;  // its own is 1, or much less
+  // The mean square of y is 1 if d is the deviation, else much less.
+  const bool by_deviation = squares > 0.5 * count;
   const double along = by_deviation ? product / count : 0;
   for (size_t i = 0; i < n; ++i)
     dx[i] = static_cast<float>((dy[i] - sum / count - y[i] * along) * scale);
@@ -70,7 +72,7 @@ class StandardizeLayer : public Layer {
  private:
   const LayerSpec spec_;
   const dnnl::memory::desc plain_;
-  const size_t image_;  // elements of one
+  const size_t image_;  // elements of one image
   Value output_, scales_;
 };
 

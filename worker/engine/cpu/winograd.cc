@@ -1,4 +1,4 @@
-// Convolution by 5 x 5 windows at every pixel: Winograd's algorithm (kernels/nn/winograd.h) around
+// Convolution by 5 x 5 windows with stride 1: Winograd's algorithm (kernels/nn/winograd.h) around
 // oneDNN's batched matrix product.
 #include "kernels/nn/winograd.h"
 
@@ -14,17 +14,17 @@ using Tag = dnnl::memory::format_tag;
 using kernels::kWinogradChannels;
 using kernels::kWinogradMatrices;
 
-// The tiles of a few images at a time, so that they stay in a core's own cache.
+// A chunk of images has at most this many bytes of tiles, so that they stay in a core's own cache.
 constexpr size_t kChunkBytes = size_t{640} << 10;
 constexpr size_t kLine = 64 / sizeof(float), kPage = 4096 / sizeof(float);
 
-// The images of one side of the layer, in blocks of channels, and their tiles.
+// The images of the layer's input or output, in blocks of channels, and their tiles.
 struct Side {
   size_t channels = 0, height = 0, width = 0;
   size_t tile_rows = 0, tile_columns = 0;
   bool blocked = false;
 
-  size_t tiles() const { return tile_rows * tile_columns; }  // of an image
+  size_t tiles() const { return tile_rows * tile_columns; }  // per image
   size_t At(size_t n, size_t c) const {
     return n * channels * height * width + c * (blocked ? height * width : 1);
   }
@@ -33,8 +33,8 @@ struct Side {
     return {height, width, blocked ? kWinogradChannels : channels,
             std::min(kWinogradChannels, channels - c)};
   }
-  // From a matrix to the next: not whole pages, for then the 64 elements of a tile would fight for
-  // the same places of the caches.
+  // The distance between matrices. It is no multiple of a page, so that the 64 elements of a tile
+  // do not compete for the same cache sets.
   size_t MatrixStride(size_t images) const {
     const size_t stride = (images * tiles() * channels + kLine - 1) / kLine * kLine;
     return stride % kPage == 0 ? stride + kLine : stride;
@@ -50,9 +50,9 @@ struct Side {
 };
 
 // Images [first, first + images) of the batch.
-struct Chunk {
+struct ImageChunk {
   size_t first = 0, images = 0;
-  // work(n, c): the n-th of them, for all blocks of channels from c on, on all threads.
+  // Calls work(n, c) for the n-th image and for all blocks of channels c, on all threads.
   template <typename Work>
   void ForBlocks(const Side& side, const Work& work) const {
 #pragma omp parallel for collapse(2)
@@ -77,7 +77,7 @@ class Winograd : public Layer {
         from_(SideOf(spec, spec.input())),
         to_(SideOf(spec, spec.output)),
         filters_(Plain({kWinogradMatrices, spec.input().c, spec.output.c}, Tag::abc)) {
-    const WindowPlaces places = PlaceWindow(spec.def->conv(), spec.input());
+    const WindowGeometry places = WindowGeometryOf(spec.def->conv(), spec.input());
     top_ = static_cast<size_t>(places.pad_begin[0]);
     left_ = static_cast<size_t>(places.pad_begin[1]);
     const size_t image_bytes =
@@ -97,7 +97,7 @@ class Winograd : public Layer {
     transposed.desc = value.desc.permute_axes({0, 2, 1});
     return transposed;
   }
-  // to = a b, or to += a b.
+  // Appends to = a b, or to += a b.
   static void AddProduct(Program* program, const Value& a, const Value& b, const Value& to,
                          bool adds) {
     dnnl::primitive_attr attributes = Program::Attributes();
@@ -110,11 +110,11 @@ class Winograd : public Layer {
                                {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, to}});
   }
   Value AddFilters(Program* program);
-  void AddInput(Program* program, const Chunk& chunk, const Value& input, const Value& tiles);
-  void AddOutput(Program* program, const Chunk& chunk, const Value& product);
-  void AddOutputBackward(Program* program, const Chunk& chunk, const Value& gradient,
+  void AddInput(Program* program, const ImageChunk& chunk, const Value& input, const Value& tiles);
+  void AddOutput(Program* program, const ImageChunk& chunk, const Value& product);
+  void AddOutputBackward(Program* program, const ImageChunk& chunk, const Value& gradient,
                          const Value& tiles);
-  void AddInputBackward(Program* program, const Chunk& chunk, const Value& tiles,
+  void AddInputBackward(Program* program, const ImageChunk& chunk, const Value& tiles,
                         const Value& input_gradient);
   void AddFilterBackward(Program* program, const Value& filters_gradient);
 
@@ -122,7 +122,7 @@ class Winograd : public Layer {
   const Side from_, to_;
   const memory::desc filters_;
   size_t top_ = 0, left_ = 0;
-  std::vector<Chunk> chunks_;
+  std::vector<ImageChunk> chunks_;
   std::vector<Value> tiles_;                // u of each chunk, in training
   Value output_, transformed_, bias_sums_;  // y, f, sums of dy by image and channel
 };
@@ -131,7 +131,7 @@ Value Winograd::Forward(Program* program, const std::vector<Value>& inputs) {
   const Value input = program->Convert(inputs[0], Activation(DimsOf(spec_.batch, spec_.input())));
   transformed_ = AddFilters(program);
   output_ = program->NewValue(Activation(DimsOf(spec_.batch, spec_.output)));
-  for (const Chunk& chunk : chunks_) {
+  for (const ImageChunk& chunk : chunks_) {
     const Value tiles = program->NewValue(from_.TilesDesc(chunk.images));
     AddInput(program, chunk, input, tiles);
     const Value product = program->NewValue(to_.TilesDesc(chunk.images));
@@ -174,7 +174,7 @@ Value Winograd::AddFilters(Program* program) {
   return transformed;
 }
 
-void Winograd::AddInput(Program* program, const Chunk& chunk, const Value& input,
+void Winograd::AddInput(Program* program, const ImageChunk& chunk, const Value& input,
                         const Value& tiles) {
   program->Call({input, tiles}, [chunk, from = from_, top = top_,
                                  left = left_](const std::vector<float*>& data) {
@@ -185,7 +185,7 @@ void Winograd::AddInput(Program* program, const Chunk& chunk, const Value& input
   });
 }
 
-void Winograd::AddOutput(Program* program, const Chunk& chunk, const Value& product) {
+void Winograd::AddOutput(Program* program, const ImageChunk& chunk, const Value& product) {
   const float* bias = spec_.def->conv().bias() ? spec_.parameters[1].values : nullptr;
   program->Call({product, output_},
                 [chunk, to = to_, bias, relu = spec_.relu](const std::vector<float*>& data) {
@@ -197,7 +197,7 @@ void Winograd::AddOutput(Program* program, const Chunk& chunk, const Value& prod
                 });
 }
 
-void Winograd::AddOutputBackward(Program* program, const Chunk& chunk, const Value& gradient,
+void Winograd::AddOutputBackward(Program* program, const ImageChunk& chunk, const Value& gradient,
                                  const Value& tiles) {
   program->Call({gradient, tiles, bias_sums_}, [chunk, to = to_](const std::vector<float*>& data) {
     chunk.ForBlocks(to, [&](size_t n, size_t c) {
@@ -209,7 +209,7 @@ void Winograd::AddOutputBackward(Program* program, const Chunk& chunk, const Val
   });
 }
 
-void Winograd::AddInputBackward(Program* program, const Chunk& chunk, const Value& tiles,
+void Winograd::AddInputBackward(Program* program, const ImageChunk& chunk, const Value& tiles,
                                 const Value& input_gradient) {
   program->Call({tiles, input_gradient}, [chunk, from = from_, top = top_,
                                           left = left_](const std::vector<float*>& data) {
@@ -220,7 +220,7 @@ void Winograd::AddInputBackward(Program* program, const Chunk& chunk, const Valu
   });
 }
 
-// And the bias's gradient: over the images in their order.
+// Also adds up the bias's gradient, over the images in their order.
 void Winograd::AddFilterBackward(Program* program, const Value& filters_gradient) {
   program->Call({filters_gradient, bias_sums_},
                 [weight = spec_.parameters[0].gradient,

@@ -1,4 +1,4 @@
-// Batch norm, with the addition and the ReLU behind it in the same pass.
+// Batch norm. The addition and the ReLU behind it run in the same pass.
 #include "kernels/nn/batch_norm.h"
 
 #include "kernels/nn/conv.h"
@@ -35,7 +35,7 @@ class BatchNorm : public Layer {
     return output_;
   }
 
-  // Where something was added and the ReLU has stopped some of it, its gradient is one by itself.
+  // If an input was added before the ReLU, the masked gradient is a result of its own.
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     const bool masks = Adds() && spec_.relu;
@@ -63,7 +63,7 @@ class BatchNorm : public Layer {
  private:
   bool Adds() const { return spec_.inputs.size() > 1; }
 
-  // What lies in the two first arrays of each launch.
+  // The state arrays, which are the first two values of each launch.
   static kernels::DeviceNormState StateOf(const LayerSpec& spec, const Program::Data& data) {
     kernels::DeviceNormState state;
     state.gamma = spec.parameters[0].values;

@@ -1,4 +1,4 @@
-// Convolution, and the dense layer as the convolution of one pixel by a window of one pixel.
+// Convolution, and the dense layer as a convolution of one pixel by a window of one pixel.
 #include "kernels/nn/conv.h"
 
 #include "kernels/nn/device_images.h"
@@ -8,11 +8,11 @@
 namespace tern::engine::cuda {
 namespace {
 
-// Weights and a bias over windows of images.
-class Windows {
+// A convolution's weights, bias and launches.
+class ConvOperation {
  public:
-  Windows(const LayerSpec& spec, const kernels::DeviceSlide& slide, uint32_t groups,
-          const Inputs& inputs)
+  ConvOperation(const LayerSpec& spec, const kernels::DeviceSlide& slide, uint32_t groups,
+                const Inputs& inputs)
       : spec_(spec), inputs_(inputs) {
     shape_.slide = slide;
     shape_.groups = groups;
@@ -54,7 +54,7 @@ class Windows {
 
   Value AddKernel(Program* program) {
     const Value kernel = NewKernel(program);
-    program->Call("weights as it reads them", {kernel},
+    program->Call("conversion of weights", {kernel},
                   [from = spec_.parameters[0].values, outputs = outputs(), inputs = inputs(),
                    taps = taps(), type = program->type()](auto stream, const auto& data) {
                     return kernels::ToKernelOnDevice(stream, from, outputs, inputs, taps, type,
@@ -64,7 +64,7 @@ class Windows {
   }
   Value AddBias(Program* program) {
     const Value bias = program->NewArray(outputs() * kernels::BytesOf(program->type()));
-    program->Call("bias as it reads it", {bias},
+    program->Call("conversion of a bias", {bias},
                   [from = spec_.parameters[1].values, n = outputs(), type = program->type()](
                       auto stream, const auto& data) {
                     return kernels::FromFloatsOnDevice(stream, from, n, type, data[0]);
@@ -79,7 +79,7 @@ class Windows {
     std::vector<Value> values = {x, kernel, y, workspace};
     const bool bias = shape_.bias && pass == ConvPass::kForward;
     if (bias) values.push_back(bias_);
-    program->Do(what, values, [plan, bias](auto stream, const auto& data) {
+    program->CallOperation(what, values, [plan, bias](auto stream, const auto& data) {
       return plan->Run(stream, {data[0], data[1], data[2], bias ? data[4] : nullptr, data[3]});
     });
   }
@@ -89,7 +89,7 @@ class Windows {
     Run(program, "convolution, gradient of its weights", ConvPass::kBackwardWeights, input_,
         kernel_gradient, gradient);
     program->Call(
-        "gradient of weights as they lie", {kernel_gradient},
+        "conversion of the gradient of weights", {kernel_gradient},
         [to = spec_.parameters[0].gradient, outputs = outputs(), inputs = inputs(), taps = taps(),
          type = program->type(), step = inputs_.step](auto stream, const auto& data) {
           return kernels::FromKernelOnDevice(stream, type, data[0], outputs, inputs, taps, step,
@@ -129,7 +129,7 @@ class Conv : public Layer {
 
  private:
   const models::ImageDims output_;
-  Windows windows_;
+  ConvOperation windows_;
 };
 
 class Dense : public Layer {
@@ -154,7 +154,7 @@ class Dense : public Layer {
 
  private:
   const models::ImageDims input_, output_;
-  Windows windows_;
+  ConvOperation windows_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The library that computes convolutions on a GPU, and dense layers, which are convolutions of one
-// pixel: cuDNN, or our own plain loops for shapes without a kernel there. A plan is made once, for
+// The library that computes convolutions, and dense layers as convolutions of one pixel, on a GPU:
+// cuDNN, or our own plain loops for shapes that cuDNN has no kernel for. A plan is made once, for
 // one shape and one pass, and then only runs. Internal to the engine.
 #pragma once
 
@@ -20,7 +20,7 @@ struct ConvShape {
   uint32_t groups = 1;
   kernels::DeviceType type = kernels::DeviceType::kFloat;
   bool tf32 = false;                // floats may be rounded to TF32 on input
-  bool bias = false, relu = false;  // forward
+  bool bias = false, relu = false;  // forward only
 };
 
 // Images in and out, [n, h, w, c]; the kernel [out.c, kernel, kernel, in.c / groups]; the bias
@@ -45,7 +45,7 @@ class ConvLibrary {
   virtual std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) = 0;
 };
 
-// Our own loops.
+// The library of our own loops.
 std::unique_ptr<ConvLibrary> MakeConvLoops();
 // The fastest library in this build. One per net: it uses the net's stream.
 Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream stream);

@@ -6,9 +6,9 @@
 namespace tern::engine::cuda {
 namespace {
 
-class Loops : public ConvPlan {
+class LoopPlan : public ConvPlan {
  public:
-  Loops(const ConvShape& shape, ConvPass pass) : shape_(shape), pass_(pass) {}
+  LoopPlan(const ConvShape& shape, ConvPass pass) : shape_(shape), pass_(pass) {}
   size_t workspace() const override { return 0; }
   Status Run(kernels::DeviceStream stream, const ConvData& data) override {
     return device::Check(Launch(stream, data), "our own convolution");
@@ -38,7 +38,7 @@ class Loops : public ConvPlan {
 class LoopLibrary : public ConvLibrary {
  public:
   std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) override {
-    return std::make_unique<Loops>(shape, pass);
+    return std::make_unique<LoopPlan>(shape, pass);
   }
 };
 

@@ -1,4 +1,4 @@
-// Dropout: the same draws as on the CPU, drawn again on the way back.
+// Dropout: the same draws as on the CPU; the backward pass repeats them.
 #include "kernels/nn/device_images.h"
 #include "kernels/nn/elementwise.h"
 #include "worker/engine/cuda/layer.h"

@@ -1,4 +1,4 @@
-// Layers of several inputs: channels one after the other, and sums.
+// Layers with several inputs: concatenation of channels, and sums.
 #include "kernels/nn/elementwise.h"
 #include "worker/engine/cuda/layer.h"
 
@@ -48,7 +48,7 @@ class Concat : public Layer {
   const LayerSpec spec_;
 };
 
-// A ReLU behind it is applied in the last addition.
+// Fuses the following ReLU into the last addition.
 class Add : public Layer {
  public:
   explicit Add(const LayerSpec& spec) : spec_(spec) {}

@@ -1,6 +1,6 @@
 // A layer of the engine on a GPU: as in worker/engine/cpu/layer.h, it appends its launches to the
-// program once. One file per kind (KIND_cuda.cc) and one line in the table of layer.cc. The
-// parameters, gradients and statistics of its spec are on the device. Internal to the engine.
+// program once. One file per kind and one line in the table of layer.cc. The parameters, gradients
+// and statistics of its spec are on the device. Internal to the engine.
 #pragma once
 
 #include <memory>
@@ -19,18 +19,18 @@ class Layer {
   virtual ~Layer() = default;
   // Appends the forward launches; returns the output.
   virtual Value Forward(Program* program, const std::vector<Value>& inputs) = 0;
-  // Appends the backward launches. `gradient` is that of the output. Returns those of the inputs
-  // that are `wanted`; the others are unspecified. REQUIRES Forward before.
+  // Appends the backward launches. `gradient` is that of the output. Returns the gradients of the
+  // inputs that are `wanted`; the others are unspecified. REQUIRES Forward before.
   virtual std::vector<Value> Backward(Program* program, const Value& gradient,
                                       const std::vector<bool>& wanted) = 0;
 };
 
-// What layers use besides their images.
+// What layers use besides their input images.
 struct Inputs {
   const kernels::DeviceStep* step = nullptr;  // on the device, like the next two
   const uint32_t* labels = nullptr;
   kernels::DeviceLoss* losses = nullptr;  // one per row
-  ConvLibrary* convolutions = nullptr;    // used during planning only
+  ConvLibrary* convolutions = nullptr;    // used only during planning
 };
 
 struct LayerKind {
@@ -56,7 +56,7 @@ inline kernels::DeviceImages ImagesOf(uint32_t batch, const models::ImageDims& i
   return {batch, image.h, image.w, image.c};
 }
 
-// `def` is a ConvDef or a PoolDef; its sizes were checked with the net's shapes.
+// `def` is a ConvDef or a PoolDef; its sizes were checked when shapes were inferred.
 template <typename Def>
 kernels::DeviceSlide SlideOf(const LayerSpec& spec, const Def& def) {
   const auto axis = [&def](uint32_t size) -> kernels::DeviceAxis {
@@ -69,7 +69,7 @@ kernels::DeviceSlide SlideOf(const LayerSpec& spec, const Def& def) {
           {axis(spec.input().h), axis(spec.input().w)}};
 }
 
-// The gradient, masked by the ReLU.
+// The gradient where the ReLU passed, else 0.
 Value AddReluBackward(Program* program, const Value& output, const Value& gradient);
 Value AddSum(Program* program, const Value& a, const Value& b, bool relu);
 // Converts images to rows of c * h * w, channels first; and back to `image`. One pixel already is

@@ -9,11 +9,11 @@ namespace tern::engine {
 class LossScale {
  public:
   float scale() const { return scale_; }
-  // Call after each step. Returns whether the step has to be repeated with the new scale; false if
-  // the scale cannot be halved any more.
-  bool Follow(bool overflowed) {
+  // Call after each step. Returns whether the step must be repeated with the new scale; false if
+  // the scale cannot be halved further.
+  bool UpdateAfterStep(bool overflowed) {
     if (!overflowed) {
-      if (++good_ % kPatience == 0 && scale_ < kLargest) scale_ *= 2;
+      if (++good_ % kStepsBeforeDoubling == 0 && scale_ < kLargest) scale_ *= 2;
       return false;
     }
     good_ = 0;
@@ -24,7 +24,7 @@ class LossScale {
 
  private:
   static constexpr float kLargest = 1 << 24;
-  static constexpr uint64_t kPatience = 2000;  // steps
+  static constexpr uint64_t kStepsBeforeDoubling = 2000;  // steps
   float scale_ = 1 << 16;
   uint64_t good_ = 0;
 };

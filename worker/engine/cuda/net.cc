@@ -1,5 +1,5 @@
-// The net on a GPU. Parameters are fetched from the caller's arena as the layers come to need them;
-// gradients are brought there, and told ready, in the order in which they are made.
+// The net on a GPU. Copies parameters from the caller's arena before the layers that need them run;
+// copies gradients there, and reports them ready, in the order of their computation.
 #include <limits>
 #include <vector>
 
@@ -33,9 +33,9 @@ kernels::DeviceType TypeOf(Precision precision) {
 
 bool HasLayerHere(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != nullptr; }
 
-// An arena of the caller's and its image on the device.
+// An arena of the caller and its copy on the device.
 struct Mirror {
-  float* host = nullptr;  // null: it lives on the device
+  float* host = nullptr;  // null: the arena is on the device
   size_t count = 0;
   float* there = nullptr;
   device::DeviceMemory memory;
@@ -78,13 +78,13 @@ class CudaNet : public Net {
   Status MakeMemory(const Arenas& arenas);
   Value PlanData();
   void PlanScores(const Value& scores);
-  Program::Traffic TrafficOf();
-  std::pair<size_t, size_t> PlaceOf(const Program::Range& range) const;
+  Program::Transfers TransfersOf();
+  std::pair<size_t, size_t> ArenaRangeOf(const Program::Range& range) const;
   void CheckFeed(const Feed& feed) const;
-  Status GiveInputs(const Feed& feed);
-  Status GiveImages(const Feed& feed);
+  Status UploadInputs(const Feed& feed);
+  Status UploadImages(const Feed& feed);
   Status RunForward(const Feed& feed, const Need& need);
-  // Forward and backward until no gradient overflows, the loss's scale halved each time.
+  // Repeats forward and backward until no gradient overflows, with half the loss scale each time.
   Status RunScaled(const std::function<void(uint32_t p)>& ready);
   Result<bool> Overflowed();
   Status TakeAgain();
@@ -99,11 +99,12 @@ class CudaNet : public Net {
   device::DeviceMemory images_, labels_, losses_, device_step_, scores_, overflow_;
   std::vector<kernels::DeviceLoss> fresh_losses_;
   std::vector<std::unique_ptr<device::Event>> arrived_;  // by parameter
-  std::unique_ptr<PixelInput> pixels_;                   // where images come as bytes
+  std::unique_ptr<PixelInput> pixels_;                   // if images come as bytes
   kernels::DeviceStep step_;
   LossScale loss_scale_;
-  std::vector<float> statistics_before_;  // this step's, where it may have to be taken again
-  uint64_t image_ = 0;                    // elements of one
+  // Those before this step, if the step may have to be repeated.
+  std::vector<float> statistics_before_;
+  uint64_t image_ = 0;  // elements of one image
   Program program_;
   std::vector<PlannedLayer> layers_;
   Status status_;
@@ -164,7 +165,7 @@ Value CudaNet::PlanData() {
   return data;
 }
 
-// For who wants to see them, when the forward pass has run.
+// Copies the scores to the feed, if it asks for them, after the forward pass.
 void CudaNet::PlanScores(const Value& scores) {
   program_.Call(
       "scores", {scores},
@@ -203,7 +204,7 @@ Status CudaNet::Plan(const Arenas& arenas) {
         return FindLayerKind(spec.def->kind_case())->make(spec, inputs);
       },
       [this](const Value& a, const Value& b) { return AddSum(&program_, a, b, /*relu=*/false); },
-      [this](const std::string& where) { program_.At(where); },
+      [this](const std::string& where) { program_.BeginLayer(where); },
       [this](const Value& scores) { PlanScores(scores); }};
   Planner(&program_, backend, PlanData()).Plan(layers_);
   std::vector<size_t> sizes;
@@ -212,16 +213,16 @@ Status CudaNet::Plan(const Arenas& arenas) {
   return program_.Bind(sizes);
 }
 
-Program::Traffic CudaNet::TrafficOf() {
+Program::Transfers CudaNet::TransfersOf() {
   return {[this](const Program::Range& range) {
             if (parameters_.host == nullptr) return Ok();
-            const auto [offset, bytes] = PlaceOf(range);
+            const auto [offset, bytes] = ArenaRangeOf(range);
             return stream_->CopyIn(parameters_.device() + offset, parameters_.host + offset, bytes);
           },
           [this](const Program::Range& range) {
             if (range.begin == range.end) return Ok();
             if (gradients_.host != nullptr) {
-              const auto [offset, bytes] = PlaceOf(range);
+              const auto [offset, bytes] = ArenaRangeOf(range);
               TERN_RETURN_IF_ERROR(
                   stream_->CopyOut(gradients_.host + offset, gradients_.device() + offset, bytes));
             }
@@ -232,36 +233,36 @@ Program::Traffic CudaNet::TrafficOf() {
           }};
 }
 
-// In the arenas: the first element, and bytes.
-std::pair<size_t, size_t> CudaNet::PlaceOf(const Program::Range& range) const {
+// The range of the parameters in the arenas: first element, and bytes.
+std::pair<size_t, size_t> CudaNet::ArenaRangeOf(const Program::Range& range) const {
   if (range.begin == range.end) return {0, 0};
   const models::Parameter &first = table_.parameters[range.begin],
                           &last = table_.parameters[range.end - 1];
   return {first.offset, (last.offset + last.count - first.offset) * sizeof(float)};
 }
 
-Status CudaNet::GiveInputs(const Feed& feed) {
+Status CudaNet::UploadInputs(const Feed& feed) {
   step_ = {.step = feed.step, .used = feed.used};
   if (Scales()) {
     step_.loss_scale = loss_scale_.scale();
     step_.inverse_scale = 1 / step_.loss_scale;
     statistics_before_.assign(statistics_.host, statistics_.host + statistics_.count);
   }
-  TERN_RETURN_IF_ERROR(GiveImages(feed));
+  TERN_RETURN_IF_ERROR(UploadImages(feed));
   TERN_RETURN_IF_ERROR(stream_->CopyIn(device_step_.get(), &step_, sizeof step_));
   TERN_RETURN_IF_ERROR(
       stream_->CopyIn(labels_.get(), feed.labels.data(), feed.used * sizeof(uint32_t)));
   return stream_->CopyIn(statistics_.device(), statistics_.host, statistics_.bytes());
 }
 
-Status CudaNet::GiveImages(const Feed& feed) {
-  if (pixels_ != nullptr) return pixels_->Give(*stream_, feed, &step_);
+Status CudaNet::UploadImages(const Feed& feed) {
+  if (pixels_ != nullptr) return pixels_->Prepare(*stream_, feed, &step_);
   return stream_->CopyIn(images_.get(), feed.images.data(), feed.images.size_bytes());
 }
 
 Status CudaNet::RunForward(const Feed& feed, const Need& need) {
-  TERN_RETURN_IF_ERROR(GiveInputs(feed));
-  TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, TrafficOf(), need));
+  TERN_RETURN_IF_ERROR(UploadInputs(feed));
+  TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, TransfersOf(), need));
   if (options_.training) {
     TERN_RETURN_IF_ERROR(
         stream_->CopyOut(statistics_.host, statistics_.device(), statistics_.bytes()));
@@ -280,8 +281,8 @@ double CudaNet::SumUp(const Feed& feed, Score* score) const {
   sums.samples = feed.used;
   for (uint32_t n = 0; n < feed.used; ++n) {
     sums.loss += fresh_losses_[n].loss;
-    sums.correct += fresh_losses_[n].place == 0;
-    sums.among_five += fresh_losses_[n].place < 5;
+    sums.correct += fresh_losses_[n].label_rank == 0;
+    sums.among_five += fresh_losses_[n].label_rank < 5;
   }
   if (score != nullptr) {
     score->loss += sums.loss;
@@ -318,16 +319,17 @@ double CudaNet::Forward(const Feed& feed, Score* score, const Need& need) {
 
 void CudaNet::Backward(const std::function<void(uint32_t p)>& ready) {
   if (!status_.ok()) return;
-  status_ = Scales() ? RunScaled(ready) : program_.RunBackward(*stream_, TrafficOf(), ready);
+  status_ = Scales() ? RunScaled(ready) : program_.RunBackward(*stream_, TransfersOf(), ready);
 }
 
 Status CudaNet::RunScaled(const std::function<void(uint32_t p)>& ready) {
   while (true) {
-    TERN_RETURN_IF_ERROR(program_.RunBackward(*stream_, TrafficOf(), nullptr));
+    TERN_RETURN_IF_ERROR(program_.RunBackward(*stream_, TransfersOf(), nullptr));
     const Result<bool> overflowed = Overflowed();
     if (!overflowed.ok()) return overflowed.status();
-    // What is not finite without a scale is not the scale's fault: who takes it says so.
-    if (!loss_scale_.Follow(*overflowed)) break;
+    // Values that are not finite at the smallest scale are not caused by it; the gradient's reader
+    // reports them.
+    if (!loss_scale_.UpdateAfterStep(*overflowed)) break;
     TERN_RETURN_IF_ERROR(TakeAgain());
   }
   for (size_t p = table_.parameters.size(); ready && p-- > 0;) ready(static_cast<uint32_t>(p));
@@ -340,7 +342,7 @@ Result<bool> CudaNet::Overflowed() {
   TERN_RETURN_IF_ERROR(stream_->CopyIn(flag, &found, sizeof found));
   TERN_RETURN_IF_ERROR(device::Check(
       kernels::FindNotFiniteOnDevice(stream_->get(), gradients_.device(), gradients_.count, flag),
-      "a look at the gradients"));
+      "the check of gradients"));
   TERN_RETURN_IF_ERROR(stream_->CopyOut(&found, flag, sizeof found));
   TERN_RETURN_IF_ERROR(stream_->Wait());
   return found != 0;
@@ -352,7 +354,7 @@ Status CudaNet::TakeAgain() {
   TERN_RETURN_IF_ERROR(stream_->CopyIn(device_step_.get(), &step_, sizeof step_));
   TERN_RETURN_IF_ERROR(
       stream_->CopyIn(statistics_.device(), statistics_before_.data(), statistics_.bytes()));
-  TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, TrafficOf(), nullptr));
+  TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, TransfersOf(), nullptr));
   return stream_->Wait();
 }
 

@@ -1,4 +1,4 @@
-// Of a build without CUDA.
+// Replaces the CUDA files in a build without CUDA.
 #include "worker/device/device.h"
 #include "worker/engine/backends.h"
 

@@ -1,4 +1,4 @@
-// Builds without cuDNN, and tests on the CPU.
+// For builds without cuDNN, and for tests on the CPU.
 #include "kernels/device/tiling.h"
 #include "worker/engine/cuda/conv_library.h"
 

@@ -36,9 +36,9 @@ Result<std::unique_ptr<PixelInput>> PixelInput::Make(const kernels::PixelRule& r
   TERN_RETURN_IF_ERROR(
       Allocate(size_t{images.n} * (images.c + 2) * sizeof(float), &input->moments_));
   for (size_t i = 0; i < input->count_; ++i) {
-    TERN_RETURN_IF_ERROR(Allocate(images.size(), &input->places_[i].bytes));
+    TERN_RETURN_IF_ERROR(Allocate(images.size(), &input->buffers_[i].bytes));
     TERN_RETURN_IF_ERROR(
-        Allocate(images.n * sizeof(kernels::PixelDraws), &input->places_[i].draws));
+        Allocate(images.n * sizeof(kernels::PixelDraws), &input->buffers_[i].draws));
   }
   TERN_RETURN_IF_ERROR(
       input->stream_->CopyIn(input->channels_.get(), rule.channels.data(), channels));
@@ -49,8 +49,9 @@ Result<std::unique_ptr<PixelInput>> PixelInput::Make(const kernels::PixelRule& r
 }
 
 Status PixelInput::Upload(const Net::Feed& feed) {
-  const Place& place = places_[next_];
-  // Draws first: their memory is not pinned, and such a copy may wait for those before it.
+  const Buffer& place = buffers_[next_];
+  // Copies the draws first: their memory is not pinned, so their copy may wait for those issued
+  // before it.
   TERN_RETURN_IF_ERROR(
       stream_->CopyIn(place.draws.get(), feed.draws.data(), feed.draws.size_bytes()));
   TERN_RETURN_IF_ERROR(
@@ -71,16 +72,16 @@ Status PixelInput::Unstage() {
   return stream_->Wait();
 }
 
-Status PixelInput::Give(const device::Stream& stream, const Net::Feed& feed,
-                        kernels::DeviceStep* step) {
+Status PixelInput::Prepare(const device::Stream& stream, const Net::Feed& feed,
+                           kernels::DeviceStep* step) {
   if (staged_ == feed.bytes.data() && staged_step_ == feed.step) {
     staged_ = nullptr;
   } else {
     TERN_RETURN_IF_ERROR(Unstage());
     TERN_RETURN_IF_ERROR(Upload(feed));
   }
-  step->bytes = static_cast<const uint8_t*>(places_[next_].bytes.get());
-  step->draws = static_cast<const kernels::PixelDraws*>(places_[next_].draws.get());
+  step->bytes = static_cast<const uint8_t*>(buffers_[next_].bytes.get());
+  step->draws = static_cast<const kernels::PixelDraws*>(buffers_[next_].draws.get());
   next_ = (next_ + 1) % count_;
   return stream.WaitFor(*arrived_);
 }

@@ -1,6 +1,5 @@
 // Input batches as bytes, on a GPU: two buffers, so that the next batch is uploaded while a step
-// uses the current one, and the launch that converts them to images. Internal to the engine's
-// *_cuda.cc files.
+// uses the current one, and the launch that converts bytes to images. Internal to the engine.
 #pragma once
 
 #include <array>
@@ -16,23 +15,23 @@ namespace tern::engine::cuda {
 
 class PixelInput {
  public:
-  // kBadJob if the device has not enough memory. `ahead`: Stage will be called.
+  // kBadJob if the device has too little memory. `ahead`: whether Stage will be called.
   static Result<std::unique_ptr<PixelInput>> Make(const kernels::PixelRule& rule,
                                                   const kernels::DeviceImages& images, bool ahead);
 
-  // Begins to upload the next batch, beside the net's stream. REQUIRES `ahead`, and that all
-  // Launches so far are done.
+  // Begins to upload the next batch, in parallel to the net's stream. REQUIRES `ahead`, and that
+  // all Launches so far are done.
   Status Stage(const Net::Feed& next);
-  // Forgets the staged batch; the caller may change its memory again.
+  // Drops the staged batch; the caller may change its memory again.
   Status Unstage();
   // Uploads the feed's batch, unless it is staged, and sets its addresses in *step.
-  Status Give(const device::Stream& stream, const Net::Feed& feed, kernels::DeviceStep* step);
+  Status Prepare(const device::Stream& stream, const Net::Feed& feed, kernels::DeviceStep* step);
   // Returns a cudaError_t.
   int Launch(kernels::DeviceStream stream, const kernels::DeviceStep* step,
              kernels::DeviceType type, void* images) const;
 
  private:
-  struct Place {
+  struct Buffer {
     device::DeviceMemory bytes, draws;
   };
   PixelInput() = default;
@@ -41,8 +40,8 @@ class PixelInput {
   kernels::DeviceImages images_;
   kernels::DevicePixelRule rule_;
   device::DeviceMemory channels_, moments_;
-  std::array<Place, 2> places_;
-  size_t next_ = 0, count_ = 1;  // the place for the next batch, and the number of places
+  std::array<Buffer, 2> buffers_;
+  size_t next_ = 0, count_ = 1;  // the buffer for the next batch, and the number of buffers
   std::unique_ptr<device::Stream> stream_;
   std::unique_ptr<device::Event> arrived_;
   const uint8_t* staged_ = nullptr;  // the staged bytes

@@ -1,4 +1,4 @@
-// Maximum and mean over windows. The forward pass of a maximum notes which element won.
+// Max and average pooling. The forward pass of a maximum records which element won.
 #include "kernels/nn/pool.h"
 
 #include "kernels/nn/device_images.h"

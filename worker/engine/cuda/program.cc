@@ -9,7 +9,8 @@ namespace tern::engine::cuda {
 
 namespace {
 
-// Enough for copies at full speed, and few enough that one waits for little of another.
+// Large enough for copies at full speed, and small enough that a segment's launches do not wait
+// long for its copy.
 constexpr size_t kSegmentBytes = size_t{4} << 20;
 
 }  // namespace
@@ -27,7 +28,7 @@ void Program::Call(const char* what, const std::vector<Value>& values, Kernel ke
          });
 }
 
-void Program::Do(const char* what, const std::vector<Value>& values, Work work) {
+void Program::CallOperation(const char* what, const std::vector<Value>& values, Operation work) {
   Append(values,
          [name = where_ + ", " + what, work = std::move(work)](auto stream, const Data& data) {
            const Status done = work(stream, data);
@@ -35,7 +36,7 @@ void Program::Do(const char* what, const std::vector<Value>& values, Work work) 
          });
 }
 
-void Program::Append(const std::vector<Value>& values, Work work) {
+void Program::Append(const std::vector<Value>& values, Operation work) {
   const auto time = static_cast<int>(steps_.size());
   for (const Value& value : values) plan_.Use(value.buffer, time);
   Step& step = steps_.emplace_back();
@@ -46,7 +47,7 @@ void Program::Append(const std::vector<Value>& values, Work work) {
 void Program::AddMark(int64_t Step::*mark, uint32_t p) { steps_.emplace_back().*mark = p; }
 
 Status Program::Bind(const std::vector<size_t>& sizes) {
-  auto arena = device::AllocateDevice(plan_.Place());
+  auto arena = device::AllocateDevice(plan_.AssignOffsets());
   if (!arena.ok()) return arena.status();
   arena_ = std::move(*arena);
   for (Step& step : steps_) {
@@ -66,7 +67,8 @@ void Program::Segment::Add(uint32_t p, size_t size) {
   bytes += size;
 }
 
-// What is read is marked before the launches that read it: a cut is before a mark.
+// A mark of a read parameter stands before the launches that read it, so a segment is cut before a
+// mark.
 void Program::CutForward(const std::vector<size_t>& sizes) {
   Segment segment;
   for (size_t i = 0; i < backward_; ++i) {
@@ -82,7 +84,8 @@ void Program::CutForward(const std::vector<size_t>& sizes) {
   forward_segments_.push_back(std::move(segment));
 }
 
-// What is ready is marked behind the launches that make it: a cut is behind a mark.
+// A mark of a ready gradient stands behind the launches that make it, so a segment is cut behind a
+// mark.
 void Program::CutBackward(const std::vector<size_t>& sizes) {
   Segment segment;
   segment.begin = backward_;
@@ -106,36 +109,38 @@ Status Program::Launch(const device::Stream& stream, const Segment& segment) {
   return Ok();
 }
 
-// The first run loads kernels, which cannot be taken down.
+// Captures from the second run on: the first one loads kernels, which cannot be captured.
 Status Program::Run(const device::Stream& stream, Segment* segment) {
   if (++segment->runs == 2) {
     auto graph = device::Graph::Capture(stream, [&] { return Launch(stream, *segment); });
     if (graph.ok()) segment->graph = std::move(*graph);
-    LOG_IF(WARNING, !graph.ok()) << "launches stay single ones: " << graph.status().message();
+    LOG_IF(WARNING, !graph.ok()) << "CUDA cannot capture launches, so they run one by one: "
+                                 << graph.status().message();
   }
   return segment->graph != nullptr ? segment->graph->Launch(stream) : Launch(stream, *segment);
 }
 
-Status Program::RunForward(const device::Stream& stream, const Traffic& traffic, const Need& need) {
+Status Program::RunForward(const device::Stream& stream, const Transfers& transfers,
+                           const Need& need) {
   for (Segment& segment : forward_segments_) {
     const Range& range = segment.parameters;
     for (uint32_t p = range.begin; need && p < range.end; ++p)
       if (!need(p)) return Ok();
-    TERN_RETURN_IF_ERROR(traffic.fetch(range));
+    TERN_RETURN_IF_ERROR(transfers.fetch(range));
     TERN_RETURN_IF_ERROR(Run(stream, &segment));
   }
   return Ok();
 }
 
-Status Program::RunBackward(const device::Stream& stream, const Traffic& traffic,
+Status Program::RunBackward(const device::Stream& stream, const Transfers& transfers,
                             const std::function<void(uint32_t p)>& ready) {
   for (Segment& segment : backward_segments_) {
     TERN_RETURN_IF_ERROR(Run(stream, &segment));
-    TERN_RETURN_IF_ERROR(traffic.bring(segment.parameters));
+    TERN_RETURN_IF_ERROR(transfers.bring(segment.parameters));
   }
   for (const Segment& segment : backward_segments_) {
     const Range& range = segment.parameters;
-    TERN_RETURN_IF_ERROR(traffic.arrived(range));
+    TERN_RETURN_IF_ERROR(transfers.arrived(range));
     for (uint32_t p = range.end; ready && p-- > range.begin;) ready(p);
   }
   return Ok();

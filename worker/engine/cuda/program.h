@@ -1,13 +1,13 @@
-// A net as a flat list of launches over one arena of the device, as worker/engine/cpu/program.h is
-// one of steps on the CPU. Layers append launches once (layer.h); then the program only runs.
+// A net as a flat list of launches over one arena of the device, like the list of steps in
+// worker/engine/cpu/program.h. Layers append launches once (layer.h); then the program only runs.
 // Internal to the engine.
 //
-//   { NewValue, Call, Reads }*  -> EndForward -> { the same, Ready }* -> Bind
+//   { NewValue, Call, MarkRead }*  -> EndForward -> { the same, MarkReady }* -> Bind
 //   -> { RunForward -> RunBackward? }*
 //
-// It runs in segments: a few megabytes of parameters are fetched before each segment, or of
-// gradients copied back after it. A segment's launches are captured on its second run and replayed
-// from then on.
+// It runs in segments: parameters, a few megabytes at a time, are copied to the device before each
+// segment, or gradients back to the host after it. A segment's launches are captured on its second
+// run and replayed from then on.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@
 
 namespace tern::engine::cuda {
 
-// [batch, h, w, c] of the program's type in a buffer of the arena, or an array in another form.
+// A [batch, h, w, c] tensor of the program's type in a buffer of the arena, or an array of another
+// form.
 struct Value {
   models::ImageDims image;
   int buffer = -1;
@@ -39,14 +40,14 @@ class Program {
   using Data = std::vector<void*>;
   // Returns a cudaError_t.
   using Kernel = std::function<int(kernels::DeviceStream stream, const Data& data)>;
-  // The same for work other than a CUDA call.
-  using Work = std::function<Status(kernels::DeviceStream stream, const Data& data)>;
+  // The same for an operation that returns a Status.
+  using Operation = std::function<Status(kernels::DeviceStream stream, const Data& data)>;
   // Parameters [begin, end).
   struct Range {
     uint32_t begin = 0, end = 0;
   };
   // How parameters are fetched and gradients copied back, in stream order.
-  struct Traffic {
+  struct Transfers {
     std::function<Status(const Range&range)> fetch, bring;
     std::function<Status(const Range& range)> arrived;  // waits for copied gradients
   };
@@ -57,43 +58,45 @@ class Program {
   kernels::DeviceType type() const { return type_; }  // of images
   Value NewValue(const models::ImageDims& image);
   Value NewArray(size_t bytes);
-  // Where an element-wise launch writes its result: in place, unless `value` is shared.
+  // The target of an element-wise launch: in place, unless `value` is shared.
   Value InPlace(const Value& value) { return value.shared ? NewValue(value.image) : value; }
-  // Calls from now on belong to this layer, for messages.
-  void At(const std::string& where) { where_ = where; }
-  // `what` names the launch in its error.
+  // Names the layer of the following calls, for messages.
+  void BeginLayer(const std::string& where) { where_ = where; }
+  // `what` names the launch in error messages.
   void Call(const char* what, const std::vector<Value>& values, Kernel kernel);
-  void Do(const char* what, const std::vector<Value>& values, Work work);
-  // Parameter p is read from here on; its gradient is final when this is reached.
-  void Reads(uint32_t p) { AddMark(&Step::reads, p); }
-  void Ready(uint32_t p) { AddMark(&Step::ready, p); }
+  void CallOperation(const char* what, const std::vector<Value>& values, Operation work);
+  // Later launches read parameter p; the gradient of parameter p is final after the launches so
+  // far.
+  void MarkRead(uint32_t p) { AddMark(&Step::reads, p); }
+  void MarkReady(uint32_t p) { AddMark(&Step::ready, p); }
   void EndForward() { backward_ = steps_.size(); }
-  // Lays out the arena. `sizes`: bytes, by parameter. kBadJob if the device has not enough memory.
+  // Lays out the arena. `sizes`: bytes, by parameter. kBadJob if the device has too little memory.
   Status Bind(const std::vector<size_t>& sizes);
 
-  // Launches everything; `need` may end the pass, which is not an error.
-  Status RunForward(const device::Stream& stream, const Traffic& traffic, const Need& need);
-  // The same for backward, then calls ready(p) as the gradients arrive.
-  Status RunBackward(const device::Stream& stream, const Traffic& traffic,
+  // Launches all forward segments; `need` may end the pass, which is not an error.
+  Status RunForward(const device::Stream& stream, const Transfers& transfers, const Need& need);
+  // The same for the backward pass, then calls ready(p) as the gradients arrive.
+  Status RunBackward(const device::Stream& stream, const Transfers& transfers,
                      const std::function<void(uint32_t p)>& ready);
 
  private:
   struct Step {
     std::vector<Value> values;
-    Work work;
-    Data data;                       // since Bind
-    int64_t reads = -1, ready = -1;  // instead
+    Operation work;
+    Data data;                       // set by Bind
+    int64_t reads = -1, ready = -1;  // a mark instead of a launch
   };
   struct Segment {
     size_t begin = 0, end = 0;  // steps
-    Range parameters;           // read, or ready
-    size_t bytes = 0;           // of those
+    Range parameters;           // that are read, or whose gradients are ready
+    size_t bytes = 0;           // of those parameters
     uint64_t runs = 0;
-    std::unique_ptr<device::Graph> graph;  // from the second run on, if CUDA can capture it
+    // From the second run on, if CUDA can capture the launches.
+    std::unique_ptr<device::Graph> graph;
     void Add(uint32_t p, size_t size);
   };
   void AddMark(int64_t Step::*mark, uint32_t p);
-  void Append(const std::vector<Value>& values, Work work);
+  void Append(const std::vector<Value>& values, Operation work);
   void CutForward(const std::vector<size_t>& sizes);
   void CutBackward(const std::vector<size_t>& sizes);
   Status Run(const device::Stream& stream, Segment* segment);

@@ -1,4 +1,5 @@
-// ReLU on its own, with or without an upper bound, and what layers share that apply it themselves.
+// ReLU as a layer of its own, with or without an upper bound, and helpers for layers that fuse a
+// ReLU.
 #include <limits>
 
 #include "kernels/nn/elementwise.h"

@@ -4,7 +4,7 @@
 namespace tern::engine::cuda {
 namespace {
 
-// The gradient comes with the loss: both need the same exponentials.
+// The forward pass also computes the gradient, because both need the same exponentials.
 class SoftmaxLoss : public Layer {
  public:
   SoftmaxLoss(const LayerSpec& spec, const Inputs& inputs) : spec_(spec), of_(inputs) {}

@@ -1,4 +1,4 @@
-// Each image to mean 0 and deviation 1: the order of its elements does not matter.
+// Scales each image to mean 0 and deviation 1; the layout of its elements does not matter.
 #include "kernels/nn/rows.h"
 #include "worker/engine/cuda/layer.h"
 
@@ -38,7 +38,7 @@ class Standardize : public Layer {
 
  private:
   const LayerSpec spec_;
-  const uint64_t image_;  // elements of one
+  const uint64_t image_;  // elements of one image
   Value output_, scales_;
 };
 

@@ -1,5 +1,5 @@
-// What cuDNN has for the convolutions of our networks, for devices that need not be here: every one
-// is to have a plan, or the loops of our own would run, which are slow.
+// cuDNN's plans for the convolutions of our networks, on devices that need not be present. Every
+// convolution must have a plan; otherwise the slow loops of our own would run.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 using cudnn::Heuristic;
 using kernels::DeviceType;
 
-// What cuDNN asks of a device, in figures of a T4, an A100 and an H100.
+// The device properties that cuDNN asks for, of a T4, an A100 and an H100.
 std::string Properties(int capability) {
   const bool turing = capability == 750, hopper = capability == 900;
   const int processors = turing ? 40 : hopper ? 132 : 108;
@@ -33,7 +33,7 @@ std::string Properties(int capability) {
          R"("totalGlobalMem":40000000000,"cudaDeviceId":0,"pciDeviceId":0,"deviceName":"described"})";
 }
 
-// The different convolutions and dense layers of a network.
+// The distinct convolutions and dense layers of a network.
 std::vector<ConvShape> ShapesOf(const std::string& name, uint32_t batch) {
   pb::Model model;
   model.set_name(name);
@@ -78,7 +78,7 @@ struct Precise {
 
 class Plans : public testing::TestWithParam<std::string> {
  protected:
-  // The first plan that can be made of the candidates.
+  // The first candidate that a plan can be made of.
   static Result<cudnn::Plan> PlanOf(const cudnn::Target& target, const ConvShape& shape,
                                     ConvPass pass) {
     auto graph = cudnn::MakeGraph(target, shape, pass);
@@ -113,7 +113,7 @@ class Plans : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(Plans, OfHopperInAllPrecisions) {
+TEST_P(Plans, ExistForHopperInAllPrecisions) {
   const std::vector<ConvShape> shapes = ShapesOf(GetParam(), 32);
   ASSERT_FALSE(shapes.empty());
   for (const Precise& precise : {Precise{DeviceType::kFloat, false},
@@ -123,7 +123,7 @@ TEST_P(Plans, OfHopperInAllPrecisions) {
     ExpectAll(900, precise, shapes);
 }
 
-TEST_P(Plans, OfAmpereAndTuringInTheirs) {
+TEST_P(Plans, ExistForAmpereAndTuring) {
   const std::vector<ConvShape> shapes = ShapesOf(GetParam(), 32);
   ExpectAll(800, {DeviceType::kBfloat, false}, shapes);
   ExpectAll(750, {DeviceType::kHalf, false}, shapes);
@@ -131,7 +131,7 @@ TEST_P(Plans, OfAmpereAndTuringInTheirs) {
 
 INSTANTIATE_TEST_SUITE_P(Networks, Plans, testing::ValuesIn(models::ModelNames()));
 
-TEST(CudnnPlan, IsTheSameFromItsJson) {
+TEST(CudnnPlan, RoundTripsThroughJson) {
   auto target = cudnn::TargetOf(Properties(900));
   ASSERT_TRUE(target.ok());
   ConvShape shape = ShapesOf("lenet", 8).front();
@@ -148,7 +148,7 @@ TEST(CudnnPlan, IsTheSameFromItsJson) {
   EXPECT_FALSE(cudnn::PlanFromJson(*target, "{\"engine\": 1}").ok());
 }
 
-TEST(CudnnPlan, ExactFloatsHaveNoRounding) {
+TEST(CudnnPlan, Fp32PlansDoNotRoundToTf32) {
   auto target = cudnn::TargetOf(Properties(900));
   ASSERT_TRUE(target.ok());
   ConvShape shape = ShapesOf("resnet20", 8).front();
@@ -161,8 +161,8 @@ TEST(CudnnPlan, ExactFloatsHaveNoRounding) {
   EXPECT_GT(rounding.size(), exact.size());
 }
 
-// The window does not reach the last row that is padded; cuDNN is not to know of it.
-TEST(CudnnPlan, PaddingThatCanBeSymmetricIs) {
+// The window does not reach the last padded row, which cuDNN must not see.
+TEST(CudnnPlan, PaddingIsSymmetricIfPossible) {
   auto target = cudnn::TargetOf(Properties(900));
   ASSERT_TRUE(target.ok());
   const kernels::DeviceAxis axis{.kernel = 3, .stride = 2, .pad = 1};
@@ -172,7 +172,7 @@ TEST(CudnnPlan, PaddingThatCanBeSymmetricIs) {
   EXPECT_FALSE(cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 8).empty());
 }
 
-TEST(CudnnPlan, CandidatesAreOfMoreThanOneEngine) {
+TEST(CudnnPlan, CandidatesCoverSeveralEngines) {
   auto target = cudnn::TargetOf(Properties(900));
   ASSERT_TRUE(target.ok());
   const kernels::DeviceAxis axis{.kernel = 3, .pad = 1};
@@ -186,11 +186,11 @@ TEST(CudnnPlan, CandidatesAreOfMoreThanOneEngine) {
   EXPECT_GT(of_engine.size(), 1u);
   for (const auto& [engine, count] : of_engine) {
     EXPECT_GE(engine, 0);
-    EXPECT_LE(count, cudnn::kMostOfOneEngine) << engine;
+    EXPECT_LE(count, cudnn::kMaxPerEngine) << engine;
   }
 }
 
-TEST(CudnnPlan, DeviceThatIsNoneIsASentence) {
+TEST(CudnnPlan, InvalidDeviceGivesAnError) {
   const auto target = cudnn::TargetOf("{}");
   ASSERT_FALSE(target.ok());
   EXPECT_THAT(target.status().message(), testing::HasSubstr("a device"));

@@ -1,4 +1,4 @@
-// What becomes of a net whose device refuses something: a sentence, and nothing ready.
+// Failures of a net's device: the error has a sentence, and no gradient is reported ready.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 
@@ -30,16 +30,16 @@ class DeviceFailure : public testing::Test {
   std::unique_ptr<Net> net_;
 };
 
-TEST_F(DeviceFailure, InForwardIsNamedWithItsLayer) {
+TEST_F(DeviceFailure, InForwardNamesTheLayer) {
   net_ = problem_.Make();
-  cuda_on_host::launches_left = 4;  // the images, and the first layer
+  cuda_on_host::launches_left = 4;  // enough for the images and the first layer
   EXPECT_TRUE(std::isnan(Forward()));
   EXPECT_EQ(net_->status().code(), Code::kPeerLost);
   EXPECT_THAT(net_->status().message(), HasSubstr("layer \"pool1\", max pool: launch failure"));
   EXPECT_EQ(Backward(), 0u);
 }
 
-TEST_F(DeviceFailure, InBackwardMakesNothingReady) {
+TEST_F(DeviceFailure, InBackwardReportsNoGradientReady) {
   net_ = problem_.Make();
   EXPECT_FALSE(std::isnan(Forward()));
   cuda_on_host::launches_left = 3;
@@ -49,7 +49,7 @@ TEST_F(DeviceFailure, InBackwardMakesNothingReady) {
   EXPECT_TRUE(std::isnan(Forward())) << "it does not come back";
 }
 
-TEST_F(DeviceFailure, WithoutGraphsLaunchesStaySingle) {
+TEST_F(DeviceFailure, WithoutGraphsLaunchesRunSingly) {
   net_ = problem_.Make();
   EXPECT_FALSE(std::isnan(Forward()));
   cuda_on_host::bytes_left = 0;
@@ -58,7 +58,7 @@ TEST_F(DeviceFailure, WithoutGraphsLaunchesStaySingle) {
   EXPECT_EQ(cuda_on_host::graphs_launched, before);
 }
 
-TEST_F(DeviceFailure, WithoutRoomSaysSo) {
+TEST_F(DeviceFailure, OutOfMemoryIsReported) {
   cuda_on_host::bytes_left = 100000;
   const auto made = Net::Make(
       problem_.net, {.device = Device::kCuda, .batch = 2},

@@ -26,7 +26,7 @@ TEST_F(Store, KeepsPlansFromRunToRun) {
   EXPECT_EQ(PlanStore(path_).Find("a"), R"({"engine": "\"quoted\""})");
 }
 
-TEST_F(Store, LeavesWhatOthersWroteMeanwhile) {
+TEST_F(Store, KeepsPlansThatOthersWroteMeanwhile) {
   PlanStore mine(path_), other(path_);
   mine.Put("mine", "1");
   other.Put("other", "2");
@@ -37,7 +37,7 @@ TEST_F(Store, LeavesWhatOthersWroteMeanwhile) {
   EXPECT_EQ(both.Find("other"), "2");
 }
 
-TEST_F(Store, TakesNothingFromAFileThatIsNone) {
+TEST_F(Store, IgnoresOtherFiles) {
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
   for (const char* bad : {"", "[1, 2]", "{\"a\": 7}", "{\"a\": \"cut"}) {
     std::ofstream(path_) << bad;
@@ -45,7 +45,7 @@ TEST_F(Store, TakesNothingFromAFileThatIsNone) {
   }
 }
 
-TEST_F(Store, SaysWhereItCannotWrite) {
+TEST_F(Store, NamesAnUnwritableFile) {
   PlanStore store("/proc/nowhere/plans.json");
   store.Put("a", "1");
   EXPECT_THAT(store.Save().message(), testing::HasSubstr("/proc/nowhere/plans.json"));

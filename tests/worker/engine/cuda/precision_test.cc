@@ -1,4 +1,4 @@
-// All kinds of layers with images of 16 bits, and the loss's scale.
+// All kinds of layers with images of 16 bits, and the loss scale.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 
@@ -43,7 +43,7 @@ double Far(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(error / norm);
 }
 
-TEST(DevicePrecision, AllLayersAreNearInSixteenBits) {
+TEST(DevicePrecision, AllLayersAreCloseInSixteenBits) {
   const Taken exact = Take(Precision::kFp32);
   for (const auto& [precision, far] :
        {std::pair{Precision::kBf16, 0.06}, std::pair{Precision::kFp16, 0.02}}) {
@@ -55,9 +55,9 @@ TEST(DevicePrecision, AllLayersAreNearInSixteenBits) {
   }
 }
 
-// With images so large, gradients of the first weights are beyond what a half holds at a scale of
-// 2^16: the step is taken again, and is the same step.
-TEST(DevicePrecision, StepThatOverflowsIsTakenAgain) {
+// With images this large, gradients of the first weights overflow a half at a scale of 2^16: the
+// step is repeated, with the same result.
+TEST(DevicePrecision, OverflowingStepIsRepeated) {
   constexpr float kLarge = 2000;
   const Taken exact = Take(Precision::kFp32, kLarge);
   const Taken rounded = Take(Precision::kFp16, kLarge);
@@ -66,7 +66,7 @@ TEST(DevicePrecision, StepThatOverflowsIsTakenAgain) {
   EXPECT_LT(Far(rounded.statistics, exact.statistics), 0.02) << "they have followed one step";
 }
 
-TEST(DevicePrecision, WhatIsNotFiniteAtAllIsSeen) {
+TEST(DevicePrecision, NonFiniteGradientsAreReported) {
   Problem problem(Chain("dense { outputs: 10 }", Image(1, 4, 4), 10), 2);
   problem.parameters[0] = std::numeric_limits<float>::infinity();
   auto net = problem.Make(/*training=*/true, Precision::kFp16);
@@ -77,17 +77,17 @@ TEST(DevicePrecision, WhatIsNotFiniteAtAllIsSeen) {
   EXPECT_FALSE(std::isfinite(problem.gradients[0]));
 }
 
-TEST(LossScale, HalvesAtOnceAndDoublesWithPatience) {
+TEST(LossScale, HalvesAtOnceAndDoublesAfterManySteps) {
   LossScale scale;
   const float first = scale.scale();
-  EXPECT_TRUE(scale.Follow(true));
+  EXPECT_TRUE(scale.UpdateAfterStep(true));
   EXPECT_EQ(scale.scale(), first / 2);
-  for (int step = 0; step < 1999; ++step) EXPECT_FALSE(scale.Follow(false));
+  for (int step = 0; step < 1999; ++step) EXPECT_FALSE(scale.UpdateAfterStep(false));
   EXPECT_EQ(scale.scale(), first / 2);
-  EXPECT_FALSE(scale.Follow(false));
+  EXPECT_FALSE(scale.UpdateAfterStep(false));
   EXPECT_EQ(scale.scale(), first);
-  while (scale.scale() > 1) EXPECT_TRUE(scale.Follow(true));
-  EXPECT_FALSE(scale.Follow(true)) << "nothing is left to halve";
+  while (scale.scale() > 1) EXPECT_TRUE(scale.UpdateAfterStep(true));
+  EXPECT_FALSE(scale.UpdateAfterStep(true)) << "nothing is left to halve";
 }
 
 }  // namespace

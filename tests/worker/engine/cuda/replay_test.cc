@@ -1,4 +1,4 @@
-// Steps of a net on a GPU after its first: launches are replayed, and are the same steps.
+// Later steps of a net on a GPU: replayed launches must give the same results as the first ones.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 
@@ -15,7 +15,7 @@ class Replay : public testing::Test {
  protected:
   void TearDown() override { cuda_on_host::launches_left = ~uint64_t{0}; }
 
-  // One step of `net`, of other images and weights each time.
+  // One step of `net`, with other images and weights each time.
   static std::vector<float> Take(Net* net, Problem* problem, uint64_t step) {
     for (float& w : problem->parameters) w *= 0.9f;
     for (float& x : problem->images) x += 0.01f;
@@ -26,7 +26,7 @@ class Replay : public testing::Test {
   }
 };
 
-TEST_F(Replay, GivesWhatFreshLaunchesGive) {
+TEST_F(Replay, EqualsFreshLaunches) {
   Problem replayed(Chain(kLayers, Image(1, 8, 8), 10), 3), fresh = replayed;
   auto net = replayed.Make();
   const uint64_t before = cuda_on_host::graphs_launched;
@@ -37,8 +37,9 @@ TEST_F(Replay, GivesWhatFreshLaunchesGive) {
   EXPECT_EQ(cuda_on_host::graphs_launched - before, 6u) << "forward and backward from the second";
 }
 
-// More than a segment's worth of weights: they are asked for, and ready, a segment at a time.
-TEST_F(Replay, LargeNetsComeInSegments) {
+// Weights larger than a segment: they are requested, and their gradients reported ready, segment by
+// segment.
+TEST_F(Replay, LargeNetsRunInSegments) {
   Problem problem(Chain("dense { outputs: 2000 }; dense { outputs: 1100 }; dense { outputs: 10 }",
                         Image(1, 24, 24), 10),
                   1);
@@ -57,7 +58,7 @@ TEST_F(Replay, LargeNetsComeInSegments) {
   EXPECT_EQ(cuda_on_host::graphs_launched - before, 2u * (3 + 2));
 }
 
-TEST_F(Replay, PassThatIsEndedRunsNoFurther) {
+TEST_F(Replay, EndedPassStops) {
   Problem problem(Chain("dense { outputs: 2000 }; dense { outputs: 1100 }; dense { outputs: 10 }",
                         Image(1, 24, 24), 10),
                   1);
@@ -71,9 +72,9 @@ TEST_F(Replay, PassThatIsEndedRunsNoFurther) {
   EXPECT_TRUE(net->status().ok()) << "that is no error";
 }
 
-// A batch that was staged is not fetched again: here, where a copy is done at once, what becomes of
-// the caller's bytes later does not matter. From another place, or for another step, it is fetched.
-TEST_F(Replay, StagedBatchIsFetchedOnce) {
+// A staged batch is not uploaded again. Copies are immediate here, so later changes of the caller's
+// bytes do not matter. A batch at another address, or for another step, is uploaded.
+TEST_F(Replay, StagedBatchIsUploadedOnce) {
   Problem problem(Chain("dense { outputs: 10 }", Image(1, 8, 8), 10), 3);
   auto net = problem.Make(true, Precision::kFp32, kernels::PixelRule{.channels = {{}}});
   std::vector<uint8_t> bytes(3 * 64, 100), others(3 * 64, 200);
@@ -100,7 +101,7 @@ TEST_F(Replay, StagedBatchIsFetchedOnce) {
   EXPECT_EQ(take(8), of_others) << "another place";
 }
 
-TEST_F(Replay, FailureInAReplayIsSeen) {
+TEST_F(Replay, FailureInAReplayIsReported) {
   Problem problem(Chain(kLayers, Image(1, 8, 8), 10), 3);
   auto net = problem.Make();
   for (uint64_t step = 1; step <= 3; ++step) Take(net.get(), &problem, step);

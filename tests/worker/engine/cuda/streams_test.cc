@@ -1,4 +1,4 @@
-// How a model's streams stand to each other.
+// The priorities of a model's streams.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 
@@ -8,7 +8,7 @@
 namespace tern::engine {
 namespace {
 
-TEST(DeviceStreams, CodingGoesBeforeSteps) {
+TEST(DeviceStreams, CodingHasPriorityOverSteps) {
   const auto codec = codec::MakeCodec("ternary", {});
   ASSERT_TRUE(codec.ok());
   device::DeviceModel::Layout layout;

@@ -7,12 +7,12 @@
 #include <map>
 #include <utility>
 
-#include "worker/engine/cuda/cudnn/maker.h"
+#include "worker/engine/cuda/cudnn/descriptor_builder.h"
 
 namespace tern::engine::cuda::cudnn {
 namespace {
 
-// Null where cuDNN does not say.
+// Null if cuDNN does not report its engine.
 Descriptor DescribeEngine(const Descriptor& candidate) {
   cudnnBackendDescriptor_t raw = nullptr;
   if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &raw) != 0) return nullptr;
@@ -24,8 +24,8 @@ Descriptor DescribeEngine(const Descriptor& candidate) {
   return engine;
 }
 
-// Whether the engine keeps to what FindCandidates promises.
-bool Suits(const Descriptor& candidate, const ConvShape& shape) {
+// Whether the engine keeps the promises of FindCandidates.
+bool IsSuitable(const Descriptor& candidate, const ConvShape& shape) {
   const Descriptor engine = DescribeEngine(candidate);
   if (engine == nullptr) return false;
   int64_t count = 0;
@@ -35,7 +35,7 @@ bool Suits(const Descriptor& candidate, const ConvShape& shape) {
     return false;
   const bool exact = shape.type == kernels::DeviceType::kFloat && !shape.tf32;
   return std::none_of(notes.begin(), notes.begin() + count, [exact](auto note) {
-    // Transforms of large tiles lose more than 1e-4, whatever they are computed in.
+    // Transforms of large tiles have errors above 1e-4, whatever type they compute in.
     const bool rounds = note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
                         note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
                         note == CUDNN_NUMERICAL_NOTE_FFT ||
@@ -47,10 +47,10 @@ bool Suits(const Descriptor& candidate, const ConvShape& shape) {
   });
 }
 
-// All that one heuristic has; nothing where it has no answer for such a graph.
-std::vector<Descriptor> Ask(const Target& target, const Descriptor& graph,
-                            cudnnBackendHeurMode_t mode) {
-  Maker maker(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "a heuristic");
+// All candidates of one heuristic; none if it has no answer for the graph.
+std::vector<Descriptor> QueryHeuristic(const Target& target, const Descriptor& graph,
+                                       cudnnBackendHeurMode_t mode) {
+  DescriptorBuilder maker(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "a heuristic");
   maker.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).Set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
   if (target.handle == nullptr) maker.Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, target.properties);
   const Result<Descriptor> heuristic = maker.Finish();
@@ -84,14 +84,14 @@ int64_t EngineOf(const Descriptor& candidate) {
 }
 
 std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& graph,
-                                       const ConvShape& shape, Heuristic heuristic, size_t most) {
+                                       const ConvShape& shape, Heuristic heuristic, size_t max) {
   const bool fast = heuristic == Heuristic::kFast;
-  std::map<int64_t, int> taken;  // by engine
+  std::map<int64_t, int> taken;  // number of candidates taken, by engine
   std::vector<Descriptor> suiting;
   for (Descriptor& candidate :
-       Ask(target, graph, fast ? CUDNN_HEUR_MODE_A : CUDNN_HEUR_MODE_FALLBACK)) {
-    if (suiting.size() == most) break;
-    if (Suits(candidate, shape) && taken[EngineOf(candidate)]++ < kMostOfOneEngine)
+       QueryHeuristic(target, graph, fast ? CUDNN_HEUR_MODE_A : CUDNN_HEUR_MODE_FALLBACK)) {
+    if (suiting.size() == max) break;
+    if (IsSuitable(candidate, shape) && taken[EngineOf(candidate)]++ < kMaxPerEngine)
       suiting.push_back(std::move(candidate));
   }
   return suiting;

@@ -7,18 +7,18 @@
 
 namespace tern::engine::cuda::cudnn {
 
-// Which of cuDNN's heuristics to ask: for fast engines, or for engines that work everywhere.
+// Which of cuDNN's heuristics to query: for fast engines, or for engines that work everywhere.
 enum class Heuristic { kFast, kFallback };
 
 // At most this many per engine: they differ only in knobs, and are about equally fast.
-constexpr int kMostOfOneEngine = 3;
+constexpr int kMaxPerEngine = 3;
 
-// The engine of a configuration, by cuDNN's number; -1 if it does not say.
+// The number of a configuration's engine in cuDNN; -1 if cuDNN does not report it.
 int64_t EngineOf(const Descriptor& candidate);
 
-// Engine configurations that are deterministic and do not round more than the shape allows, the
-// heuristic's favourites first, at most `most`. Empty if it has none.
+// Engine configurations that are deterministic and do not round more than the shape allows, in the
+// heuristic's order of preference, at most `max`. Empty if it has none.
 std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& graph,
-                                       const ConvShape& shape, Heuristic heuristic, size_t most);
+                                       const ConvShape& shape, Heuristic heuristic, size_t max);
 
 }  // namespace tern::engine::cuda::cudnn

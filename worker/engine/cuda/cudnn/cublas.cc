@@ -1,4 +1,5 @@
-// Dense layers by cuBLASLt, bias and ReLU in its epilogue; all else goes on to another library.
+// Dense layers by cuBLASLt, with bias and ReLU in its epilogue. Forwards all other shapes to
+// another library.
 #include "worker/engine/cuda/cudnn/cublas.h"
 
 #include <cublasLt.h>
@@ -13,7 +14,7 @@
 namespace tern::engine::cuda {
 namespace {
 
-constexpr size_t kMostWorkspace = size_t{32} << 20;  // bytes
+constexpr size_t kMaxWorkspace = size_t{32} << 20;  // bytes
 
 Status CheckBlas(cublasStatus_t status, const std::string& call) {
   if (status == CUBLAS_STATUS_SUCCESS) return Ok();
@@ -37,15 +38,15 @@ cudaDataType_t DataType(kernels::DeviceType type) {
   return CUDA_R_32F;
 }
 
-// cuBLAS counts columns first: what lies [rows, n] here is a matrix of n rows there, and products
-// change their order. With x [rows, in], weights [out, in] and y [rows, out] it makes
+// cuBLAS stores matrices column by column: an array [rows, n] here is a matrix of n rows there, and
+// the factors of a product swap. For x [rows, in], weights [out, in] and y [rows, out] it computes
 //   forward   y^T = weights^T' x^T       (out x in) (in x rows)
 //   data      x^T = weights^T y^T        (in x out) (out x rows)
 //   weights   weights^T = x^T y^T'       (in x rows) (rows x out)
-// where ' turns over what lies there.
+// where ' transposes the stored array.
 struct Product {
   uint64_t m, n;        // of the result
-  uint64_t a[2], b[2];  // rows and columns of the factors as they lie
+  uint64_t a[2], b[2];  // rows and columns of the factors as stored
   bool turns_a, turns_b;
 };
 
@@ -66,7 +67,7 @@ class DensePlan : public ConvPlan {
   DensePlan(Handle handle, const ConvShape& shape, ConvPass pass)
       : handle_(std::move(handle)), shape_(shape), pass_(pass) {}
 
-  // kPeerLost where cuBLASLt has no algorithm for it.
+  // kPeerLost if cuBLASLt has no algorithm for the shape.
   Status Make();
   size_t workspace() const override { return found_.workspaceSize; }
   Status Run(kernels::DeviceStream stream, const ConvData& data) override;
@@ -140,7 +141,7 @@ Status DensePlan::FindAlgorithm() {
       CheckBlas(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
   Status status = CheckBlas(
       cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                           &kMostWorkspace, sizeof kMostWorkspace),
+                                           &kMaxWorkspace, sizeof kMaxWorkspace),
       "cublasLtMatmulPreferenceSetAttribute");
   int count = 0;
   if (status.ok()) {
@@ -182,7 +183,7 @@ class Cublas : public ConvLibrary {
     const Status made = plan->Make();
     if (made.ok()) return plan;
     LOG(WARNING) << "a dense layer of " << in.c << " to " << out.c
-                 << " is not cuBLASLt's: " << made.message();
+                 << " is left to cuDNN, because cuBLASLt cannot run it: " << made.message();
     return others_->Plan(shape, pass);
   }
 

@@ -7,7 +7,7 @@
 
 namespace tern::engine::cuda {
 
-// Passes everything else, and dense layers for which cuBLASLt has no algorithm, on to `others`.
+// Forwards everything else, and dense layers for which cuBLASLt has no algorithm, to `others`.
 Result<std::unique_ptr<ConvLibrary>> MakeCublas(std::unique_ptr<ConvLibrary> others);
 
 }  // namespace tern::engine::cuda

@@ -1,5 +1,5 @@
-// Convolutions by cuDNN: of its candidates for a shape the fastest one here, found once and kept in
-// a file.
+// Convolutions by cuDNN. For each shape, times cuDNN's candidates on this GPU once, and keeps the
+// fastest in a file.
 #include <cuda_runtime.h>
 #include <cudnn.h>
 
@@ -22,11 +22,11 @@
 namespace tern::engine::cuda {
 namespace {
 
-constexpr size_t kMostCandidates = 8;
-constexpr size_t kMostWorkspace = size_t{1} << 30;  // bytes
+constexpr size_t kMaxCandidates = 8;
+constexpr size_t kMaxWorkspace = size_t{1} << 30;  // bytes
 // At most 8 timed runs or 8 ms per candidate, at least one run. A net may have a thousand
 // candidates.
-constexpr float kTimedRuns = 8, kTimedFor = 8;
+constexpr float kTimedRuns = 8, kTimedMs = 8;
 
 using SharedHandle = std::shared_ptr<cudnnContext>;
 using SharedPlan = std::shared_ptr<const cudnn::Plan>;
@@ -37,25 +37,27 @@ class CudnnPlan : public ConvPlan {
       : handle_(std::move(handle)), plan_(std::move(plan)), shape_(shape), pass_(pass) {}
 
   size_t workspace() const override { return plan_->workspace; }
-  // On the stream of the handle, which is the net's. Data lie where they lay the last time.
+  // Runs on the stream of the handle, which is the net's. Reuses the variant pack if the addresses
+  // are those of the last run.
   Status Run(kernels::DeviceStream, const ConvData& data) override {
-    if (pack_ == nullptr || !IsWhereItWas(data)) {
+    if (pack_ == nullptr || !HasSameAddresses(data)) {
       auto made = cudnn::MakeVariantPack(shape_, pass_, data);
       if (!made.ok()) return made.status();
       pack_ = std::move(*made);
-      where_ = data;
+      last_data_ = data;
     }
     const Status ran =
         cudnn::Check(cudnnBackendExecute(handle_.get(), plan_->descriptor.get(), pack_.get()),
                      "cudnnBackendExecute");
-    if (!ran.ok()) cudaGetLastError();  // it is no error of the next call's
+    // Clears CUDA's error, so that the next call does not report it.
+    if (!ran.ok()) cudaGetLastError();
     return ran;
   }
 
  private:
-  bool IsWhereItWas(const ConvData& data) const {
-    return data.x == where_.x && data.kernel == where_.kernel && data.y == where_.y &&
-           data.bias == where_.bias && data.workspace == where_.workspace;
+  bool HasSameAddresses(const ConvData& data) const {
+    return data.x == last_data_.x && data.kernel == last_data_.kernel && data.y == last_data_.y &&
+           data.bias == last_data_.bias && data.workspace == last_data_.workspace;
   }
 
   const SharedHandle handle_;  // plans that run outlive their library
@@ -63,26 +65,26 @@ class CudnnPlan : public ConvPlan {
   const ConvShape shape_;
   const ConvPass pass_;
   cudnn::Descriptor pack_;
-  ConvData where_;
+  ConvData last_data_;
 };
 
-// Places for a pass that is only tried.
-class Room {
+// Buffers for a trial run of a pass.
+class TrialBuffers {
  public:
-  static Result<Room> Make(const ConvShape& shape) {
+  static Result<TrialBuffers> Make(const ConvShape& shape) {
     const auto& [slide, groups, type, tf32, bias, relu] = shape;
     const size_t kernel = size_t{slide.out.c} * (slide.in.c / groups) * slide.window.rows.kernel *
                           slide.window.columns.kernel;
     const std::array<size_t, 4> elements = {slide.in.size(), kernel, slide.out.size(), slide.out.c};
-    Room room;
+    TrialBuffers buffers;
     for (const size_t count : elements) {
       auto made = device::AllocateDevice(count * kernels::BytesOf(type));
       if (!made.ok()) return made.status();
-      room.memory_.push_back(std::move(*made));
+      buffers.memory_.push_back(std::move(*made));
     }
-    return room;
+    return buffers;
   }
-  // With a workspace of its own.
+  // Replaces the workspace.
   Status SetWorkspace(size_t bytes) {
     workspace_.reset();
     auto made = device::AllocateDevice(bytes);
@@ -108,11 +110,11 @@ class Cudnn : public ConvLibrary {
  private:
   std::string KeyOf(const ConvShape& shape, ConvPass pass) const;
   Result<SharedPlan> Find(const std::string& key, const ConvShape& shape, ConvPass pass);
-  Result<SharedPlan> Choose(const ConvShape& shape, ConvPass pass, Room* room);
-  void Keep();
-  // Runs it once, as it is to be before its time is asked: the first run is slow.
-  Status Try(CudnnPlan* plan, Room* room);
-  // Milliseconds of a run.
+  Result<SharedPlan> Choose(const ConvShape& shape, ConvPass pass, TrialBuffers* buffers);
+  void SaveStore();
+  // Runs the plan once before it is timed, because the first run is slow.
+  Status RunOnce(CudnnPlan* plan, TrialBuffers* buffers);
+  // Milliseconds per run.
   Result<float> TimeOf(CudnnPlan* plan, const ConvData& data);
   Result<float> TimeOf(CudnnPlan* plan, const ConvData& data, int runs);
 
@@ -121,8 +123,8 @@ class Cudnn : public ConvLibrary {
   kernels::DeviceStream stream_ = nullptr;
   std::string device_;
   PlanStore store_;
-  bool warned_ = false;                      // that the file cannot be written
-  std::map<std::string, SharedPlan> plans_;  // null: cuDNN has none
+  bool warned_ = false;  // a warning has been logged that the file cannot be written
+  std::map<std::string, SharedPlan> plans_;  // null: cuDNN has no plan
 };
 
 Status Cudnn::Open(kernels::DeviceStream stream) {
@@ -168,45 +170,45 @@ std::unique_ptr<ConvPlan> Cudnn::Plan(const ConvShape& shape, ConvPass pass) {
     if (plan.ok()) {
       found->second = std::move(*plan);
     } else {
-      LOG(WARNING) << "cuDNN has nothing for " << key << " (" << plan.status().message()
-                   << "): our own loops do it, slowly";
+      LOG(WARNING) << "cuDNN has no plan for " << key << " (" << plan.status().message()
+                   << "); slow loops of our own replace it";
     }
   }
   if (found->second == nullptr) return MakeConvLoops()->Plan(shape, pass);
   return std::make_unique<CudnnPlan>(handle_, found->second, shape, pass);
 }
 
-// What the file has, if it runs here: else every start would fail where it is needed.
+// Returns the stored plan if it runs here; otherwise every start would fail when it is used.
 Result<SharedPlan> Cudnn::Find(const std::string& key, const ConvShape& shape, ConvPass pass) {
-  auto room = Room::Make(shape);
-  if (!room.ok()) return room.status();
+  auto buffers = TrialBuffers::Make(shape);
+  if (!buffers.ok()) return buffers.status();
   if (const auto stored = store_.Find(key)) {
     auto loaded = cudnn::PlanFromJson(target_, *stored);
     Status ran = loaded.status();
     if (loaded.ok()) {
       auto plan = std::make_shared<const cudnn::Plan>(std::move(*loaded));
       CudnnPlan running(handle_, plan, shape, pass);
-      ran = Try(&running, &*room);
+      ran = RunOnce(&running, &*buffers);
       if (ran.ok()) return SharedPlan(std::move(plan));
     }
-    LOG(WARNING) << "the plan kept for " << key << " does not run (" << ran.message()
-                 << "): another is chosen";
+    LOG(WARNING) << "the stored plan for " << key << " does not run (" << ran.message()
+                 << "); another plan is chosen";
   }
-  auto chosen = Choose(shape, pass, &*room);
+  auto chosen = Choose(shape, pass, &*buffers);
   if (!chosen.ok()) return chosen;
   store_.Put(key, (*chosen)->json);
-  Keep();
+  SaveStore();
   return chosen;
 }
 
-// At once: a net has many shapes, and who stops it in between is to find them the next time.
-void Cudnn::Keep() {
+// Saves at once: a net has many shapes, and a run that is interrupted should not lose them.
+void Cudnn::SaveStore() {
   const Status saved = store_.Save();
   LOG_IF(WARNING, !saved.ok() && !warned_) << saved.message();
   warned_ = !saved.ok();
 }
 
-Result<SharedPlan> Cudnn::Choose(const ConvShape& shape, ConvPass pass, Room* room) {
+Result<SharedPlan> Cudnn::Choose(const ConvShape& shape, ConvPass pass, TrialBuffers* buffers) {
   auto graph = cudnn::MakeGraph(target_, shape, pass);
   if (!graph.ok()) return graph.status();
   SharedPlan best;
@@ -214,36 +216,36 @@ Result<SharedPlan> Cudnn::Choose(const ConvShape& shape, ConvPass pass, Room* ro
   for (const auto heuristic : {cudnn::Heuristic::kFast, cudnn::Heuristic::kFallback}) {
     if (best != nullptr) break;
     for (const cudnn::Descriptor& candidate :
-         cudnn::FindCandidates(target_, *graph, shape, heuristic, kMostCandidates)) {
+         cudnn::FindCandidates(target_, *graph, shape, heuristic, kMaxCandidates)) {
       auto made = cudnn::MakePlan(target_, candidate);
       if (!made.ok()) continue;
       auto plan = std::make_shared<const cudnn::Plan>(std::move(*made));
       CudnnPlan running(handle_, plan, shape, pass);
-      if (!Try(&running, room).ok()) continue;
-      if (best == nullptr) (void)TimeOf(&running, room->data());  // a GPU at rest is slow at first
-      const Result<float> time = TimeOf(&running, room->data());
+      if (!RunOnce(&running, buffers).ok()) continue;
+      // Warms up the GPU, whose clock is low at rest.
+      if (best == nullptr) (void)TimeOf(&running, buffers->data());
+      const Result<float> time = TimeOf(&running, buffers->data());
       if (!time.ok() || (best != nullptr && *time >= shortest)) continue;
       shortest = *time;
       best = std::move(plan);
     }
   }
-  if (best == nullptr) return Status(Code::kBadJob, "no engine suits");
+  if (best == nullptr) return Status(Code::kBadJob, "no engine is suitable");
   return best;
 }
 
-Status Cudnn::Try(CudnnPlan* plan, Room* room) {
-  if (plan->workspace() > kMostWorkspace)
-    return Status(Code::kBadJob, "its workspace is too large");
-  TERN_RETURN_IF_ERROR(room->SetWorkspace(plan->workspace()));
-  TERN_RETURN_IF_ERROR(plan->Run(stream_, room->data()));
+Status Cudnn::RunOnce(CudnnPlan* plan, TrialBuffers* buffers) {
+  if (plan->workspace() > kMaxWorkspace) return Status(Code::kBadJob, "its workspace is too large");
+  TERN_RETURN_IF_ERROR(buffers->SetWorkspace(plan->workspace()));
+  TERN_RETURN_IF_ERROR(plan->Run(stream_, buffers->data()));
   return device::Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
-// Of several where one is short: alone, it would be mostly the host's time to launch it.
+// Times several runs of a short plan; a single one would mostly measure its launch.
 Result<float> Cudnn::TimeOf(CudnnPlan* plan, const ConvData& data) {
   const Result<float> one = TimeOf(plan, data, 1);
   if (!one.ok()) return one;
-  const auto runs = static_cast<int>(std::clamp(kTimedFor / *one, 1.0f, kTimedRuns));
+  const auto runs = static_cast<int>(std::clamp(kTimedMs / *one, 1.0f, kTimedRuns));
   return runs == 1 ? one : TimeOf(plan, data, runs);
 }
 

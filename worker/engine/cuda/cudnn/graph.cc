@@ -9,7 +9,7 @@
 
 #include "common/base/text.h"
 #include "kernels/nn/device_images.h"
-#include "worker/engine/cuda/cudnn/maker.h"
+#include "worker/engine/cuda/cudnn/descriptor_builder.h"
 
 namespace tern::engine::cuda::cudnn {
 namespace {
@@ -26,12 +26,13 @@ cudnnDataType_t DataType(kernels::DeviceType type) {
   return CUDNN_DATA_FLOAT;
 }
 
-// [n, c, h, w] that lie channels last.
+// A [n, c, h, w] tensor stored channels last.
 Result<Descriptor> MakeTensor(Uid uid, cudnnDataType_t type, const std::array<int64_t, 4>& dims) {
   const auto [n, c, h, w] = dims;
   const std::array<int64_t, 4> strides = {h * w * c, 1, w * c, c};
-  const bool between = uid == kBeforeBias || uid == kBeforeRelu;  // two operations, never in memory
-  return Maker(CUDNN_BACKEND_TENSOR_DESCRIPTOR, "a tensor")
+  // Between two operations, never stored in memory.
+  const bool between = uid == kBeforeBias || uid == kBeforeRelu;
+  return DescriptorBuilder(CUDNN_BACKEND_TENSOR_DESCRIPTOR, "a tensor")
       .Set<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID, uid)
       .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
       .Set<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, dims)
@@ -45,8 +46,9 @@ std::array<int64_t, 4> DimsOf(const kernels::DeviceImages& images) {
   return {images.n, images.c, images.h, images.w};
 }
 
-// Behind the image: as before it where that makes so many outputs, for which cuDNN has more and
-// faster engines, even if no window comes to read all of it; else what the last window reads.
+// The padding behind the image: the same as before it if that gives `out` outputs, because cuDNN
+// has more and faster engines for this, even if no window reads all of it; otherwise as much as the
+// last window reads.
 int64_t PadEnd(const kernels::DeviceAxis& axis, int64_t in, int64_t out) {
   const int64_t pad = axis.pad, stride = axis.stride;
   const int64_t extent = (int64_t{axis.kernel} - 1) * axis.dilation + 1;
@@ -62,7 +64,7 @@ Result<Descriptor> MakeConvolution(const kernels::DeviceSlide& slide) {
                                         PadEnd(columns, slide.in.w, slide.out.w)},
                                strides = {rows.stride, columns.stride},
                                dilations = {rows.dilation, columns.dilation};
-  return Maker(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, "a convolution")
+  return DescriptorBuilder(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, "a convolution")
       .Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
       .Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
       .Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2})
@@ -73,7 +75,7 @@ Result<Descriptor> MakeConvolution(const kernels::DeviceSlide& slide) {
       .Finish();
 }
 
-// How a pass names its operation and the operation its tensors.
+// cuDNN's names of a pass's operation and of the operation's tensors.
 struct PassNames {
   cudnnBackendDescriptorType_t operation;
   cudnnBackendAttributeName_t x, kernel, y, convolution, alpha, beta;
@@ -108,15 +110,17 @@ PassNames NamesOf(ConvPass pass) {
           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
 }
 
-// y = mode(x) or, with b, mode(x, b).
+// y = mode(x) or, if b is given, mode(x, b).
 Result<Descriptor> MakePointwise(cudnnPointwiseMode_t mode, const Descriptor& x,
                                  const Descriptor* b, const Descriptor& y) {
-  auto pointwise = Maker(CUDNN_BACKEND_POINTWISE_DESCRIPTOR, "what happens to each element")
-                       .Set(CUDNN_ATTR_POINTWISE_MODE, mode)
-                       .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
-                       .Finish();
+  auto pointwise =
+      DescriptorBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR, "what happens to each element")
+          .Set(CUDNN_ATTR_POINTWISE_MODE, mode)
+          .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
+          .Finish();
   if (!pointwise.ok()) return pointwise.status();
-  Maker maker(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, "an operation on each element");
+  DescriptorBuilder maker(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+                          "an operation on each element");
   maker.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, *pointwise)
       .Set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x)
       .Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
@@ -124,8 +128,8 @@ Result<Descriptor> MakePointwise(cudnnPointwiseMode_t mode, const Descriptor& x,
   return maker.Finish();
 }
 
-// The operations of a pass, one after the other. Tensors and operations may go once the graph
-// stands: cuDNN has copied them.
+// The operations of a pass, in order. Tensors and operations may be destroyed once the graph is
+// made, because cuDNN copies them.
 class Operations {
  public:
   Operations(const ConvShape& shape, ConvPass pass)
@@ -145,7 +149,7 @@ class Operations {
     auto y = MakeOut(bias_ ? kBeforeBias : relu_ ? kBeforeRelu : kImagesOut);
     for (const auto* made : {&x, &w, &y}) TERN_RETURN_IF_ERROR(made->status());
     const PassNames names = NamesOf(pass);
-    TERN_RETURN_IF_ERROR(Add(Maker(names.operation, "a pass of a convolution")
+    TERN_RETURN_IF_ERROR(Add(DescriptorBuilder(names.operation, "a pass of a convolution")
                                  .Set(names.x, *x)
                                  .Set(names.kernel, *w)
                                  .Set(names.y, *y)
@@ -189,7 +193,7 @@ class Operations {
   std::vector<Descriptor> made_;
 };
 
-void SetTarget(const Target& target, Maker* plan) {
+void SetTarget(const Target& target, DescriptorBuilder* plan) {
   if (target.handle == nullptr) {
     plan->Set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, target.properties);
   } else {
@@ -220,7 +224,7 @@ Result<Plan> Describe(Descriptor descriptor) {
 }  // namespace
 
 Result<Target> TargetOf(const std::string& json) {
-  auto properties = Maker(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, "a device")
+  auto properties = DescriptorBuilder(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, "a device")
                         .Set<char>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, json)
                         .Finish();
   if (!properties.ok()) return properties.status();
@@ -231,14 +235,14 @@ Result<Descriptor> MakeGraph(const Target& target, const ConvShape& shape, ConvP
   Operations operations(shape, pass);
   TERN_RETURN_IF_ERROR(operations.Make(pass));
   const std::vector<cudnnBackendDescriptor_t> raw = operations.raw();
-  Maker maker(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "a graph");
+  DescriptorBuilder maker(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "a graph");
   maker.Set<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATIONGRAPH_OPS, raw);
   if (target.handle != nullptr) maker.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, target.handle);
   return maker.Finish();
 }
 
 Result<Plan> MakePlan(const Target& target, const Descriptor& candidate) {
-  Maker maker(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "a plan");
+  DescriptorBuilder maker(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "a plan");
   maker.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate);
   SetTarget(target, &maker);
   auto made = maker.Finish();
@@ -247,7 +251,7 @@ Result<Plan> MakePlan(const Target& target, const Descriptor& candidate) {
 }
 
 Result<Plan> PlanFromJson(const Target& target, const std::string& json) {
-  Maker maker(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "a plan");
+  DescriptorBuilder maker(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "a plan");
   maker.Set<char>(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, json);
   SetTarget(target, &maker);
   auto made = maker.Finish();
@@ -262,7 +266,7 @@ Result<Descriptor> MakeVariantPack(const ConvShape& shape, ConvPass pass, const 
     uids.push_back(kBias);
     pointers.push_back(data.bias);
   }
-  return Maker(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, "a plan's data")
+  return DescriptorBuilder(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, "a plan's data")
       .Set<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, uids)
       .SetPointers(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, pointers)
       .SetPointers(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, {&data.workspace, 1})

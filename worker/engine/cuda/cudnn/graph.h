@@ -1,6 +1,6 @@
 // The passes of conv_library.h as operation graphs of cuDNN: a graph, the library's candidates for
-// it (candidates.h), a plan of one of them. No GPU is needed before the plan, if the device
-// is described. Internal to the engine.
+// it (candidates.h), and a plan of one of them. Steps before the plan need no GPU if the device is
+// given by its properties. Internal to the engine.
 //
 //   Target -> MakeGraph -> FindCandidates -> MakePlan
 //   Target -> PlanFromJson, with the json of an earlier plan
@@ -17,15 +17,15 @@ struct cudnnContext;
 
 namespace tern::engine::cuda::cudnn {
 
-// The device of the plans: that of a handle, which outlives it, or one described by cuDNN's JSON of
-// device properties.
+// The device of the plans: that of a handle, which outlives it, or a device described by cuDNN's
+// JSON of device properties.
 struct Target {
   cudnnContext* handle = nullptr;
-  Descriptor properties;  // without a handle
+  Descriptor properties;  // used without a handle
 };
 Result<Target> TargetOf(const std::string& json);
 
-// The names of tensors in a plan's data.
+// Identifies tensors in a plan's data.
 enum Uid : int64_t { kImagesIn = 1, kKernel, kImagesOut, kBias, kBeforeBias, kBeforeRelu };
 
 Result<Descriptor> MakeGraph(const Target& target, const ConvShape& shape, ConvPass pass);

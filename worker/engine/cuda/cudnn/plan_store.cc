@@ -46,22 +46,23 @@ void PlanStore::Put(const std::string& key, const std::string& plan) {
   plans_[key] = fresh_[key] = plan;
 }
 
-// By a name of this process's own and a rename, so that who reads meanwhile sees one or the other.
+// Writes a file of this process's own name and renames it, so that concurrent readers see either
+// the old or the new one.
 Status PlanStore::Save() {
   if (fresh_.empty() || path_.empty()) return Ok();
   std::map<std::string, std::string> all = Read(path_);
   for (const auto& [key, plan] : fresh_) all[key] = plan;
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
-  const std::string fresh = Cat(path_, ".", getpid());
-  std::ofstream file(fresh);
+  const std::string temporary = Cat(path_, ".", getpid());
+  std::ofstream file(temporary);
   file << nlohmann::json(all).dump(1) << '\n';
   file.close();
-  if (file) std::filesystem::rename(fresh, path_, error);
+  if (file) std::filesystem::rename(temporary, path_, error);
   if (!file || error) {
-    std::filesystem::remove(fresh, error);
+    std::filesystem::remove(temporary, error);
     return Status(Code::kCannotWrite,
-                  Cat("cannot write ", path_, ": plans are chosen anew next time"));
+                  Cat("cannot write ", path_, ": plans will be chosen again in the next run"));
   }
   fresh_.clear();
   return Ok();

@@ -1,5 +1,5 @@
-// Plans that were chosen by timing, kept in a file from run to run: by device, driver, library and
-// shape. Unknown keys stay in the file. Internal to the engine.
+// Plans that were chosen by timing, kept in a file from run to run, by device, driver, library and
+// shape. Keeps unknown keys of the file. Internal to the engine.
 #pragma once
 
 #include <map>
@@ -12,15 +12,15 @@ namespace tern::engine {
 
 class PlanStore {
  public:
-  // Reads the file; empty if there is none or it is not one of ours.
+  // Reads the file; empty if it does not exist or has another format.
   explicit PlanStore(std::string path);
-  // $XDG_CACHE_HOME/tern/plans.json, or the same in ~/.cache; "", which stores nothing, without a
-  // home.
+  // $XDG_CACHE_HOME/tern/plans.json, or the same in ~/.cache; "" if there is no home folder: then
+  // nothing is stored.
   static std::string DefaultPath();
 
   std::optional<std::string> Find(const std::string& key) const;
   void Put(const std::string& key, const std::string& plan);
-  // Writes what was put, merged with what others have written since.
+  // Writes the plans, merged with those that other processes have written since.
   Status Save();
 
  private:

@@ -12,14 +12,15 @@
 
 namespace tern::data {
 
-// Receives warnings that a user should see; empty: they go to the log.
+// Receives warnings for the user; if empty, they go to the log.
 using Warn = std::function<void(const std::string& sentence)>;
-void SayWarning(const Warn& warn, const std::string& sentence);
+void ReportWarning(const Warn& warn, const std::string& sentence);
 
-class Corrupt {
+class DamagedImages {
  public:
   // `max`: data.max_corrupt. Add calls `warn`, on its caller's thread, one call at a time.
-  explicit Corrupt(uint64_t max, Warn warn = nullptr) : max_(max), warn_(std::move(warn)) {}
+  explicit DamagedImages(uint64_t max, Warn warn = nullptr)
+      : max_damaged_(max), warn_(std::move(warn)) {}
 
   // Reports that image `name` is damaged, and `why`. Ok up to the limit; beyond it kBadData for
   // this image and every later one. Any thread.
@@ -27,7 +28,7 @@ class Corrupt {
   uint64_t count() const;
 
  private:
-  const uint64_t max_;
+  const uint64_t max_damaged_;
   const Warn warn_;
   mutable std::mutex mutex_;  // guards the names
   std::set<std::string> names_;

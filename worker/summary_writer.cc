@@ -1,4 +1,4 @@
-#include "worker/board.h"
+#include "worker/summary_writer.h"
 
 #include <algorithm>
 #include <chrono>
@@ -27,7 +27,7 @@ void AddHistogram(const std::string& tag, std::span<const float> values, pb::Eve
   *value->mutable_histo() = tensorboard::HistogramOf(values);
 }
 
-// One worker's code of a segment, at the front of `code`; its size.
+// Decodes one worker's code of a segment at the front of `code`; returns its size.
 Result<size_t> DecodeSegment(const codec::Codec& codec, std::span<const uint8_t> code,
                              const codec::Segment& segment, float scaler, float* values) {
   if (!codec.shares_scaler()) return codec.DecodeAlone(code, segment, values);
@@ -42,8 +42,9 @@ Result<size_t> DecodeSegment(const codec::Codec& codec, std::span<const uint8_t>
 
 }  // namespace
 
-std::unique_ptr<Board> Board::Make(const setup::Setup& setup, uint32_t rank,
-                                   const client::Progress& progress, const net::Traffic& traffic) {
+std::unique_ptr<SummaryWriter> SummaryWriter::Make(const setup::Setup& setup, uint32_t rank,
+                                                   const client::Progress& progress,
+                                                   const net::Traffic& traffic) {
   if (!setup.job.metrics().tensorboard()) return nullptr;
   auto file = tensorboard::EventFile::Make(Cat(setup.job.output_dir(), "/events/worker.", rank));
   if (!file.ok()) {
@@ -51,39 +52,40 @@ std::unique_ptr<Board> Board::Make(const setup::Setup& setup, uint32_t rank,
     return nullptr;
   }
   LOG(INFO) << "TensorBoard's events go to " << file->path();
-  return std::unique_ptr<Board>(new Board(setup, progress, traffic, std::move(*file)));
+  return std::unique_ptr<SummaryWriter>(
+      new SummaryWriter(setup, progress, traffic, std::move(*file)));
 }
 
-Board::Board(const setup::Setup& setup, const client::Progress& progress,
-             const net::Traffic& traffic, tensorboard::EventFile file)
+SummaryWriter::SummaryWriter(const setup::Setup& setup, const client::Progress& progress,
+                             const net::Traffic& traffic, tensorboard::EventFile file)
     : setup_(setup),
       progress_(progress),
       traffic_(traffic),
       histograms_every_(setup.job.metrics().histograms_every_steps()),
-      pushed_(pb::AlgorithmTraits::Pushes_Name(algorithm::FactsOf(setup.job).pushes)),
-      rates_at_(Now()),
+      gradient_tag_(pb::AlgorithmTraits::Pushes_Name(algorithm::FactsOf(setup.job).pushes)),
+      last_rates_at_(Now()),
       writer_(std::move(file), setup.plan.buckets.size()) {}
 
-Board::~Board() {
-  if (progress_.rounds.value() > rates_of_.steps) AddRates();
+SummaryWriter::~SummaryWriter() {
+  if (progress_.rounds.value() > last_counters_.steps) AddRates();
 }
 
-void Board::At(uint64_t steps) {
+void SummaryWriter::At(uint64_t steps) {
   step_ = steps + 1;
   const uint64_t seen = progress_.rounds.value();
-  if (seen == std::exchange(steps_seen_, seen)) {  // begins here
-    shown_ = steps;
-    if (seen == 0) rates_of_ = Count();
+  if (seen == std::exchange(steps_seen_, seen)) {  // training begins here
+    last_histogram_step_ = steps;
+    if (seen == 0) last_counters_ = ReadCounters();
     return;
   }
   pb::Event event = NewEvent(steps);
   AddScalar("train/loss", progress_.loss.value(), &event);
   AddScalar("learning_rate", progress_.learning_rate.value(), &event);
   writer_.Add(std::move(event));
-  if (Now() - rates_at_ >= kRatesEvery) AddRates();
+  if (Now() - last_rates_at_ >= kRatesEvery) AddRates();
 }
 
-void Board::Evaluated(uint64_t steps, const pb::Figures& figures) {
+void SummaryWriter::Evaluated(uint64_t steps, const pb::Figures& figures) {
   if (figures.test_samples() == 0) return;
   const auto samples = static_cast<double>(figures.test_samples());
   pb::Event event = NewEvent(steps);
@@ -93,27 +95,29 @@ void Board::Evaluated(uint64_t steps, const pb::Figures& figures) {
   writer_.Add(std::move(event));
 }
 
-uint64_t Board::StepToShow() {
+uint64_t SummaryWriter::StepToShow() {
   if (histograms_every_ == 0) return 0;
-  if (step_ / histograms_every_ > shown_ / histograms_every_) shown_ = step_;
-  return step_ == shown_ ? step_ : 0;
+  if (step_ / histograms_every_ > last_histogram_step_ / histograms_every_)
+    last_histogram_step_ = step_;
+  return step_ == last_histogram_step_ ? step_ : 0;
 }
 
-void Board::Show(Pushed pushed) {
-  if (setup_.plan.buckets[pushed.bucket].arena != 0) return;  // an optimizer's state
-  // A function can be copied, so what it holds is shared.
+void SummaryWriter::Show(Pushed pushed) {
+  if (setup_.plan.buckets[pushed.bucket].arena != 0) return;  // an optimizer's state, not gradients
+  // std::function must be copyable, so the values are held by a shared pointer.
   auto shown = std::make_shared<const Pushed>(std::move(pushed));
-  writer_.AddLater([this, shown = std::move(shown)](pb::Event* event) { FillIn(*shown, event); });
+  writer_.AddLater(
+      [this, shown = std::move(shown)](pb::Event* event) { MakeHistograms(*shown, event); });
 }
 
-Board::Counted Board::Count() const {
+SummaryWriter::CounterValues SummaryWriter::ReadCounters() const {
   return {progress_.rounds.value(), progress_.samples.value(), traffic_.Bytes(net::Direction::kOut),
           traffic_.Bytes(net::Direction::kIn), Seconds(progress_.train.value())};
 }
 
-void Board::AddRates() {
-  const Counted now = Count(), before = std::exchange(rates_of_, now);
-  rates_at_ = Now();
+void SummaryWriter::AddRates() {
+  const CounterValues now = ReadCounters(), before = std::exchange(last_counters_, now);
+  last_rates_at_ = Now();
   pb::Event event = NewEvent(step_ - 1);
   const auto steps = static_cast<double>(now.steps - before.steps);
   if (now.seconds > before.seconds) {
@@ -126,32 +130,32 @@ void Board::AddRates() {
   writer_.Add(std::move(event));
 }
 
-pb::Event Board::NewEvent(uint64_t step) const {
+pb::Event SummaryWriter::NewEvent(uint64_t step) const {
   pb::Event event;
   event.set_wall_time(tensorboard::WallTime());
   event.set_step(static_cast<int64_t>(step));
   return event;
 }
 
-void Board::FillIn(const Pushed& pushed, pb::Event* event) const {
+void SummaryWriter::MakeHistograms(const Pushed& pushed, pb::Event* event) const {
   *event = NewEvent(pushed.step);
   const std::vector<float> decoded = Decode(pushed);
   const protocol::Bucket& bucket = setup_.plan.buckets[pushed.bucket];
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
-    // A bucket need not hold all of a tensor (rsgd).
+    // A bucket may contain only a part of a tensor (rsgd).
     const uint64_t tensor_begin = setup_.plan.tensor_begin[t];
     const uint64_t begin = std::max(tensor_begin, bucket.begin) - bucket.begin;
     const uint64_t end =
         std::min(tensor_begin + setup_.plan.tensor_count[t], bucket.begin + bucket.count) -
         bucket.begin;
     const std::string& name = setup_.table.parameters[t].name;
-    AddHistogram(Cat(pushed_, "/", name), std::span(pushed.values).subspan(begin, end - begin),
-                 event);
+    AddHistogram(Cat(gradient_tag_, "/", name),
+                 std::span(pushed.values).subspan(begin, end - begin), event);
     AddHistogram(Cat("coded/", name), std::span(decoded).subspan(begin, end - begin), event);
   }
 }
 
-std::vector<float> Board::Decode(const Pushed& pushed) const {
+std::vector<float> SummaryWriter::Decode(const Pushed& pushed) const {
   const protocol::Bucket& bucket = setup_.plan.buckets[pushed.bucket];
   std::vector<float> decoded(bucket.count);
   for (const protocol::Chunk& chunk : bucket.chunks) {
@@ -163,7 +167,7 @@ std::vector<float> Board::Decode(const Pushed& pushed) const {
       const Result<size_t> size =
           DecodeSegment(*setup_.plan.codec_of[segment.tensor], codes, segment,
                         pushed.scalers[chunk.part_of[i] - bucket.first_part], &decoded[at]);
-      CHECK(size.ok()) << size.status().message();  // this worker coded it
+      CHECK(size.ok()) << size.status().message();  // this worker encoded it
       codes = codes.subspan(*size);
     }
   }

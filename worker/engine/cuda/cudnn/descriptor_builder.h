@@ -25,26 +25,27 @@ constexpr auto TypeOf(cudnnBackendDescriptor_t) { return CUDNN_TYPE_BACKEND_DESC
 constexpr auto TypeOf(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }
 
 // A descriptor under construction; keeps the first error.
-class Maker {
+class DescriptorBuilder {
  public:
-  Maker(cudnnBackendDescriptorType_t type, const char* what) : what_(what) {
+  DescriptorBuilder(cudnnBackendDescriptorType_t type, const char* what) : what_(what) {
     cudnnBackendDescriptor_t made = nullptr;
     status_ = Check(cudnnBackendCreateDescriptor(type, &made), "cudnnBackendCreateDescriptor");
     descriptor_.reset(made);
   }
   template <typename T>
-  Maker& Set(cudnnBackendAttributeName_t name, std::span<const T> values) {
+  DescriptorBuilder& Set(cudnnBackendAttributeName_t name, std::span<const T> values) {
     return SetRaw(name, TypeOf(T()), values.size(), values.data());
   }
   template <typename T>
-  Maker& Set(cudnnBackendAttributeName_t name, const T& value) {
+  DescriptorBuilder& Set(cudnnBackendAttributeName_t name, const T& value) {
     return Set(name, std::span<const T>(&value, 1));
   }
-  Maker& Set(cudnnBackendAttributeName_t name, const Descriptor& value) {
+  DescriptorBuilder& Set(cudnnBackendAttributeName_t name, const Descriptor& value) {
     const cudnnBackendDescriptor_t raw = value.get();
     return Set<cudnnBackendDescriptor_t>(name, raw);
   }
-  Maker& SetPointers(cudnnBackendAttributeName_t name, std::span<void* const> pointers) {
+  DescriptorBuilder& SetPointers(cudnnBackendAttributeName_t name,
+                                 std::span<void* const> pointers) {
     return SetRaw(name, CUDNN_TYPE_VOID_PTR, pointers.size(), pointers.data());
   }
   Result<Descriptor> Finish() {
@@ -56,8 +57,8 @@ class Maker {
   }
 
  private:
-  Maker& SetRaw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, size_t count,
-                const void* values) {
+  DescriptorBuilder& SetRaw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                            size_t count, const void* values) {
     if (!status_.ok()) return *this;
     status_ = Check(cudnnBackendSetAttribute(descriptor_.get(), name, type,
                                              static_cast<int64_t>(count), values),

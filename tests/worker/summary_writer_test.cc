@@ -1,5 +1,5 @@
-// What a worker shows in TensorBoard, of a coder around the cells that a server runs.
-#include "worker/board.h"
+// What a worker writes for TensorBoard, with a coder and the reduction cells of a server.
+#include "worker/summary_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,12 +47,12 @@ std::unique_ptr<setup::Setup> JobWith(std::vector<std::string> more, const std::
   return SmallJob(more);
 }
 
-// Worker 1 of a job, alone in its rounds.
+// Worker 1 of a job, the only contributor of its rounds.
 class Alone {
  public:
   Alone(const setup::Setup& job)
       : replica(std::move(*Replica::Make(job))),
-        board(worker::Board::Make(job, 1, progress, traffic)),
+        board(worker::SummaryWriter::Make(job, 1, progress, traffic)),
         coder(job, std::make_unique<HostCoder>(job, 1), port, events, progress),
         job_(job),
         sums_(job),
@@ -65,7 +65,7 @@ class Alone {
     }
   }
 
-  // Step `step` with other gradients than the step before.
+  // Step `step`, with other gradients than the step before.
   void Step(uint64_t step) {
     for (uint64_t i = 0; i < job_.table.total; ++i)
       replica->gradients()[i] = std::sin(static_cast<float>(17 * i + step)) / 3;
@@ -92,7 +92,7 @@ class Alone {
   std::unique_ptr<Replica> replica;
   RecordingPort port;
   Events events;
-  std::unique_ptr<worker::Board> board;
+  std::unique_ptr<worker::SummaryWriter> board;
   Coder coder;
 
  private:
@@ -114,12 +114,12 @@ class Alone {
   std::map<protocol::Cell, protocol::CellSpec> specs_;
 };
 
-class BoardTest : public testing::TestWithParam<std::string> {
+class SummaryWriterTest : public testing::TestWithParam<std::string> {
  protected:
-  BoardTest() : folder_(testing::TempDir() + "tern_board_XXXXXX") {
+  SummaryWriterTest() : folder_(testing::TempDir() + "tern_board_XXXXXX") {
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
   }
-  ~BoardTest() override { std::filesystem::remove_all(folder_); }
+  ~SummaryWriterTest() override { std::filesystem::remove_all(folder_); }
   tensorboard::ByTag Shown() const {
     const auto files = tensorboard::EventFiles(folder_ + "/events/worker.1");
     EXPECT_EQ(files.size(), 1u);
@@ -138,8 +138,8 @@ void ExpectNear(const pb::HistogramProto& a, const pb::HistogramProto& b) {
   EXPECT_NEAR(a.sum_squares(), b.sum_squares(), 1e-4);
 }
 
-// From W = 0, a step alone makes -rate * what the push decodes to.
-TEST_P(BoardTest, ShowsWhatAPushDecodesTo) {
+// From W = 0, the step is -rate times the decoded push.
+TEST_P(SummaryWriterTest, HistogramsShowDecodedPushes) {
   std::vector<std::string> keys = {"exchange.codec=" + GetParam(), "exchange.chunk_kib=1",
                                    "metrics.histograms_every_steps=2"};
   if (GetParam() == "topk") keys.push_back("exchange.topk.ratio=0.1");
@@ -172,16 +172,16 @@ TEST_P(BoardTest, ShowsWhatAPushDecodesTo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, BoardTest, testing::ValuesIn(codec::CodecNames()),
+INSTANTIATE_TEST_SUITE_P(Of, SummaryWriterTest, testing::ValuesIn(codec::CodecNames()),
                          [](const auto& info) { return info.param; });
 
-TEST_F(BoardTest, ShowsEveryStepAndHistogramsOfSome) {
+TEST_F(SummaryWriterTest, WritesScalarsEveryStepAndHistogramsPeriodically) {
   const auto job = JobWith({"exchange.codec=ternary", "metrics.histograms_every_steps=3"}, folder_);
   {
     Alone worker(*job);
     worker.board->At(0);
     for (uint64_t step = 1; step <= 7; ++step) worker.Step(step);
-    worker.board->At(4);  // back after step 4, with nothing done since
+    worker.board->At(4);  // resumes after step 4, with nothing done since
     for (uint64_t step = 5; step <= 6; ++step) worker.Step(step);
   }
   const tensorboard::ByTag shown = Shown();
@@ -193,7 +193,7 @@ TEST_F(BoardTest, ShowsEveryStepAndHistogramsOfSome) {
   EXPECT_EQ(shown.count("test/accuracy"), 0u);
 }
 
-TEST_F(BoardTest, NamesWhatIsPushed) {
+TEST_F(SummaryWriterTest, NamesThePushedValues) {
   const auto job = JobWith({"train.algorithm=psgd", "exchange.codec=fp32", "train.psgd.p=4",
                             "metrics.histograms_every_steps=3"},
                            folder_);
@@ -204,17 +204,17 @@ TEST_F(BoardTest, NamesWhatIsPushed) {
       worker.progress.rounds.Add();
       worker.board->At(step);
     }
-    worker.Step(8);  // the first that pushes since 3 was due
+    worker.Step(8);  // the first step that pushes after step 3 was due
   }
   EXPECT_THAT(Shown().at("parameters/hidden.weight"), ElementsAre(Key(8)));
 }
 
-TEST_F(BoardTest, GoesOnWithoutAFileThatCannotBe) {
+TEST_F(SummaryWriterTest, ContinuesWithoutAFile) {
   const auto job = JobWith({}, "/dev/null/nowhere");
   Registry registry;
   const Progress progress(registry);
   const net::Traffic traffic(registry);
-  EXPECT_EQ(worker::Board::Make(*job, 0, progress, traffic), nullptr);
+  EXPECT_EQ(worker::SummaryWriter::Make(*job, 0, progress, traffic), nullptr);
 }
 
 }  // namespace

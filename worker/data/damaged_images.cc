@@ -1,0 +1,36 @@
+#include "worker/data/damaged_images.h"
+
+#include "common/base/logging.h"
+#include "common/base/text.h"
+
+namespace tern::data {
+
+void ReportWarning(const Warn& warn, const std::string& sentence) {
+  if (warn) {
+    warn(sentence);
+  } else {
+    LOG(WARNING) << sentence;
+  }
+}
+
+Status DamagedImages::Add(const std::string& name, const Status& why) {
+  const std::lock_guard lock(mutex_);
+  const bool is_new = names_.insert(name).second;
+  if (names_.size() <= max_damaged_) {
+    if (is_new) {
+      ReportWarning(warn_, Cat("left out, damaged image ", names_.size(), " of at most ",
+                               max_damaged_, ": ", why.message()));
+    }
+    return Ok();
+  }
+  return Status(Code::kBadData,
+                Cat(why.message(), "; damaged images so far: ", names_.size(),
+                    ", allowed: ", max_damaged_, "; replace them, or raise max_corrupt"));
+}
+
+uint64_t DamagedImages::count() const {
+  const std::lock_guard lock(mutex_);
+  return names_.size();
+}
+
+}  // namespace tern::data
