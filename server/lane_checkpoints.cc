@@ -146,7 +146,7 @@ void LaneCheckpoints::Finish() {
 }
 
 void LaneCheckpoints::UpdateSaved() {
-  protocol::Saved saved = setup::SavedIn(setup_, store_);
+  protocol::Saved saved = setup::FindSaved(setup_, store_);
   const std::lock_guard lock(mutex_);
   saved_ = std::move(saved);
 }
