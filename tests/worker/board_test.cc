@@ -120,7 +120,7 @@ class BoardTest : public testing::TestWithParam<std::string> {
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
   }
   ~BoardTest() override { std::filesystem::remove_all(folder_); }
-  tensorboard::ByTag Excerpt() const {
+  tensorboard::ByTag Shown() const {
     const auto files = tensorboard::EventFiles(folder_ + "/events/worker.1");
     EXPECT_EQ(files.size(), 1u);
     return files.empty() ? tensorboard::ByTag()
@@ -161,7 +161,7 @@ TEST_P(BoardTest, ShowsWhatAPushDecodesTo) {
           tensorboard::HistogramOf({worker.replica->parameters() + tensor.offset, tensor.count});
     }
   }
-  const tensorboard::ByTag shown = Excerpt();
+  const tensorboard::ByTag shown = Shown();
   for (const auto& [name, gradient] : gradients) {
     SCOPED_TRACE(name);
     ASSERT_EQ(shown.count("gradient/" + name) + shown.count("coded/" + name), 2u);
@@ -184,7 +184,7 @@ TEST_F(BoardTest, ShowsEveryStepAndHistogramsOfSome) {
     worker.board->At(4);  // back after step 4, with nothing done since
     for (uint64_t step = 5; step <= 6; ++step) worker.Step(step);
   }
-  const tensorboard::ByTag shown = Excerpt();
+  const tensorboard::ByTag shown = Shown();
   EXPECT_THAT(shown.at("train/loss"), SizeIs(7));
   EXPECT_EQ(shown.at("train/loss").at(4).simple_value(), 0.25);
   EXPECT_THAT(shown.at("learning_rate"), SizeIs(7));
@@ -206,7 +206,7 @@ TEST_F(BoardTest, NamesWhatIsPushed) {
     }
     worker.Step(8);  // the first that pushes since 3 was due
   }
-  EXPECT_THAT(Excerpt().at("parameters/hidden.weight"), ElementsAre(Key(8)));
+  EXPECT_THAT(Shown().at("parameters/hidden.weight"), ElementsAre(Key(8)));
 }
 
 TEST_F(BoardTest, GoesOnWithoutAFileThatCannotBe) {

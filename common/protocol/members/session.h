@@ -136,7 +136,7 @@ class Session {
   void OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out);
   void OnRound(LaneRef lane, const Message& message, Time now, SessionActions* out);
   // If this worker was left behind, ends it or (shrink) makes it join again.
-  bool IsTemporaryName(uint64_t floor, Time now, SessionActions* out);
+  bool IsLeftBehind(uint64_t floor, Time now, SessionActions* out);
   void OnLastWord(const Status& status, SessionActions* out);
   void OnEcho(const pb::Echo& echo, Time now);
   void OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionActions* out);

@@ -98,7 +98,7 @@ void Session::ConnectDataLanes(uint32_t shard, Time now, SessionActions* out) {
 }
 
 void Session::OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out) {
-  if (IsTemporaryName(refuse.floor(), now, out)) return;
+  if (IsLeftBehind(refuse.floor(), now, out)) return;
   const std::string shard = "server shard " + std::to_string(lane.shard) + ": ";
   switch (refuse.then()) {
     case pb::Refuse::retry:
@@ -186,12 +186,12 @@ void Session::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionA
     return;
   }
   if (pulse.epoch() < epoch_) return;  // of before it came: the job may have gone back since
-  if (IsTemporaryName(pulse.floor(), now, out)) return;
+  if (IsLeftBehind(pulse.floor(), now, out)) return;
   exchange_.OnFloor(pulse.floor());
   giver_.OnFloor(pulse.floor());
 }
 
-bool Session::IsTemporaryName(uint64_t floor, Time now, SessionActions* out) {
+bool Session::IsLeftBehind(uint64_t floor, Time now, SessionActions* out) {
   if (phase_ != Phase::kRunning || floor <= exchange_.applied()) return false;
   if (options_.shrink) {
     Rejoin(now, out);
