@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every target that this machine can measure, in one run: each benchmark's own tables, then one table of all of them
-with what is asked, the goal beyond it, the limit of arithmetic and a verdict; the same as JSON.
+"""Measures every target that this machine can measure, in one run. Prints the tables of each benchmark, then one table
+of all targets with the required value, the goal, the theoretical limit and a verdict; writes the same as JSON.
 
   all.py BUILD_FOLDER [--only kernels,bytes,link,...] [--quick] [--out FOLDER]
 """
@@ -77,7 +77,7 @@ def main():
             figures.add_missing(key, "its benchmark could not run here, or ended before it")
     print("# All targets\n\n" + figures.table())
     if failed:
-        print(f"\nbenchmarks that did not end well: {', '.join(failed)}")
+        print(f"\nbenchmarks that failed: {', '.join(failed)}")
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "bench.json").write_text(json.dumps({"machine": here, "targets": figures.rows}, indent=1) + "\n")
     print(f"\nwritten to {options.out / 'bench.json'}")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Bytes of a round, by Tern's own counters: pushes and scalers up, sums and scalers down, with all headers and framing,
-of 61.1 million Gaussian gradients (jobs/alexnet_shaped.yaml), drawn for each worker, clipped at 2.5 sigma.
+"""Measures the bytes of a round by Tern's own counters: pushes and scalers up, sums and scalers down, including all
+headers and framing. Each worker has 61.1 million independent Gaussian gradients, clipped at 2.5 sigma
+(jobs/alexnet_shaped.yaml).
 
   bytes.py BIN_FOLDER [--rounds 2] [--json FILE]
 """
@@ -15,8 +16,8 @@ JOB = pathlib.Path(__file__).resolve().parent / "jobs/alexnet_shaped.yaml"
 CODECS = ("fp32", "ternary", "ternary_2bit", "ternary_trit5", "ternary_ans")
 
 
-def a_round(options, codec, workers):
-    """Bytes of one worker in a round, (up, down)."""
+def measure_round(options, codec, workers):
+    """Returns the bytes of one worker in a round, (up, down)."""
     counters, _, _ = processes.run_job(processes.Loopback(), options.bin, workers,
                                        [f"exchange.codec={codec}", f"train.steps={options.rounds}"], timeout_s=600,
                                        job=JOB)
@@ -38,9 +39,9 @@ def main():
     ratio = {}
     print("| workers | codec | up MB | own fp32 / it | down MB | own fp32 / it |\n|---|---|---|---|---|---|")
     for workers in (4, 8):
-        own = a_round(options, CODECS[0], workers)
+        own = measure_round(options, CODECS[0], workers)
         for codec in CODECS[1:]:
-            up, down = a_round(options, codec, workers)
+            up, down = measure_round(options, codec, workers)
             ratio[codec, workers] = own[0] / up, own[1] / down
             print(f"| {workers} | {codec} | {up / 1e6:.3f} | {own[0] / up:.2f} | {down / 1e6:.3f} | "
                   f"{own[1] / down:.2f} |", flush=True)

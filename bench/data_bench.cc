@@ -1,5 +1,5 @@
-// Images a second that the data threads deliver: decoded, cut from a padded image, mirrored,
-// standardized. Prints one line of JSON for each number of threads.
+// Measures how many images per second the data threads deliver: decoded, cropped from a padded
+// image, mirrored and standardized. Prints one line of JSON for each number of threads.
 //
 //   data_bench FORMAT DIR BATCH STEPS THREADS...     data_bench packed cifar_packed 128 400 1 2
 #include <cstdio>
@@ -38,7 +38,7 @@ int Run(const std::string& format, const std::string& dir, uint32_t batch, uint6
         **samples,
         [batches = std::move(*batches)](uint64_t step) mutable { return batches.SamplesAt(step); },
         {.threads = n});
-    if (!prefetcher.Next().ok()) return Fail("no batch");
+    if (!prefetcher.Next().ok()) return Fail("the prefetcher delivers no batch");
     const Time begin = Now();
     for (uint64_t step = 0; step < steps; ++step) {
       const auto next = prefetcher.Next();

@@ -38,7 +38,7 @@ uint32_t ReadPass(const float* x, size_t n) {
   return AnyLane(hn::Or(hn::Or(a, b), hn::Or(c, e)));
 }
 
-// Planes as words.
+// The bytes of a plane as 32-bit words.
 HWY_INLINE uint32_t* Words(uint8_t* plane) { return reinterpret_cast<uint32_t*>(plane); }
 HWY_INLINE const uint32_t* Words(const uint8_t* plane) {
   return reinterpret_cast<const uint32_t*>(plane);
@@ -46,7 +46,7 @@ HWY_INLINE const uint32_t* Words(const uint8_t* plane) {
 
 uint32_t ReadAndCodePass(const float* x, size_t n, uint8_t* mask, uint8_t* signs) {
   const size_t step = hn::Lanes(DW());
-  const size_t bytes = step * sizeof(uint32_t);  // of a plane for `group` elements
+  const size_t bytes = step * sizeof(uint32_t);  // of a plane, for `group` elements
   const size_t group = 8 * bytes;
   VW any = hn::Zero(DW());
   size_t groups = 0;
@@ -67,11 +67,11 @@ uint32_t UpdatePass(const uint8_t* planes, size_t n, int bits, float* w, float* 
   const size_t step = hn::Lanes(DW());
   const size_t group = 8 * step * sizeof(uint32_t);
   VW any = hn::Zero(DW());
-  // Zero, but not for the compiler, which would leave out a store of what was loaded.
-  uint32_t nothing = 0;
-  asm volatile("" : "+r"(nothing));
-  const VW zero = hn::Set(DW(), nothing);
-  const auto again = [&](float* x) HWY_ATTR {
+  // A zero that the compiler does not know, or it would omit storing what was just loaded.
+  uint32_t unknown_zero = 0;
+  asm volatile("" : "+r"(unknown_zero));
+  const VW zero = hn::Set(DW(), unknown_zero);
+  const auto rewrite = [&](float* x) HWY_ATTR {
     hn::StoreU(hn::BitCast(DF(), hn::Or(LoadBits(x), zero)), DF(), x);
   };
   for (size_t i = 0; i + group <= n; i += group) {
@@ -80,8 +80,8 @@ uint32_t UpdatePass(const uint8_t* planes, size_t n, int bits, float* w, float* 
       any = hn::Or(any, hn::LoadU(DW(), Words(plane + i / 8)));
     }
     for (size_t j = i; j < i + group; j += step) {
-      again(w + j);
-      again(v + j);
+      rewrite(w + j);
+      rewrite(v + j);
     }
   }
   return AnyLane(any);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The peer: PyTorch's all-reduce over gloo of one tensor, by two processes. Rank 0 prints the seconds of each.
+"""The peer of Tern's exchange: PyTorch's gloo all-reduce of one tensor by two processes. Rank 0 prints the seconds of
+each repetition.
 
-  gloo_all_reduce.py RANK MASTER_ADDRESS ELEMENTS REPEATS DTYPE        GLOO_SOCKET_IFNAME names the interface
+  gloo_all_reduce.py RANK MASTER_ADDRESS ELEMENTS REPEATS DTYPE        GLOO_SOCKET_IFNAME selects the interface
 """
 import sys
 import time

@@ -1,13 +1,13 @@
-// What this machine's GPU can do at most, and what Tern's kernels for it do: one line of JSON a
-// figure (gpu_timing.h), as soon as it is there; the first tells of the device. gpu_check.py makes
-// ratios of them.
+// Measures the limits of this machine's GPU, and Tern's kernels on it. Prints one line of JSON per
+// measurement (gpu_timing.h) as soon as it is done; the first line describes the device.
+// gpu_check.py computes ratios from them.
 //
 //   gpu_bench [--device_only] [--elements 134217728] [--nets alexnet,resnet50] [--regions 7]
 //             [--region_ms 50]
 //
-// Bytes are those that have to move: 4 an element that statistics or codes read, the bytes of the
-// codes that are written, the planes of a sum, and 4 for every read and every write of a weight or
-// of what the optimizer keeps of it. What kernels write and read again on the way does not count.
+// "bytes" counts the necessary memory traffic: 4 bytes per element that statistics or codes read,
+// the bytes of the written codes, the planes of a sum, and 4 bytes for every read and write of a
+// weight or of its optimizer state. It does not count intermediate results of kernels.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -41,8 +41,9 @@ using kernels::Part;
 
 constexpr uint64_t kChunk = uint64_t{4096} * 1024 / sizeof(float);  // exchange.chunk_kib's default
 constexpr float kSigma = 0.01f, kClip = 0.025f;
-constexpr size_t kPattern = size_t{1} << 22;             // random values that arrays repeat
-constexpr uint64_t kBeyondCaches = uint64_t{400} << 20;  // bytes that work goes round among
+constexpr size_t kPattern = size_t{1} << 22;  // random values, which arrays repeat
+constexpr uint64_t kBeyondCaches = uint64_t{400}
+                                   << 20;  // total bytes of the arrays that calls use in turn
 
 struct Setting {
   uint64_t elements = uint64_t{1} << 27;
@@ -59,7 +60,7 @@ std::vector<float> Normal(size_t n, uint64_t seed) {
   return values;
 }
 
-// Tensors one after the other, as in a model's arena.
+// Adjacent tensors, as in a model's arena.
 std::vector<Part> TensorsOf(const std::vector<uint64_t>& counts) {
   std::vector<Part> parts;
   uint64_t begin = 0;
@@ -70,24 +71,24 @@ std::vector<Part> TensorsOf(const std::vector<uint64_t>& counts) {
   return parts;
 }
 
-// The same, cut into chunks as they travel.
+// The same tensors, cut into chunks as in an exchange.
 std::vector<Part> SegmentsOf(const std::vector<Part>& tensors) {
   std::vector<Part> segments;
-  uint64_t room = kChunk;
+  uint64_t left = kChunk;
   uint32_t chunk = 0;
   for (const Part& tensor : tensors) {
     for (uint64_t at = 0; at < tensor.count;) {
-      if (room == 0) room = kChunk, ++chunk;
-      const uint64_t here = std::min(room, tensor.count - at);
+      if (left == 0) left = kChunk, ++chunk;
+      const uint64_t here = std::min(left, tensor.count - at);
       segments.push_back({tensor.begin + at, here, at, tensor.tensor, chunk});
       at += here;
-      room -= here;
+      left -= here;
     }
   }
   return segments;
 }
 
-// Cut into tiles, on the device.
+// Parts cut into tiles, in device memory.
 struct Tiled {
   explicit Tiled(const std::vector<Part>& parts)
       : host(kernels::CutIntoTiles(parts)),
@@ -108,7 +109,7 @@ uint64_t Elements(const std::vector<Part>& tensors) {
   return tensors.back().begin + tensors.back().count;
 }
 
-// So many arenas of normal values that no cache holds what the next turn reads.
+// Enough arenas of normal values that no cache holds the one which the next call reads.
 std::vector<std::unique_ptr<OnDevice<float>>> Arenas(uint64_t elements) {
   const std::vector<float> values =
       Normal(std::min<size_t>(kPattern, static_cast<size_t>(elements)), 1);
@@ -189,9 +190,10 @@ class Ternarizing {
   OnDevice<uint64_t> sizes_;
 };
 
-// Planes of random sums of `workers` codes, of all parts: each repeats those of the longest one.
-struct Sums {
-  Sums(const std::vector<Part>& parts, int workers) {
+// Planes of random sums of `workers` codes for all parts. Every part uses a prefix of the longest
+// part's sums.
+struct RandomSums {
+  RandomSums(const std::vector<Part>& parts, int workers) {
     uint64_t longest = 0;
     for (const Part& part : parts) longest = std::max(longest, part.count);
     const auto bits = static_cast<size_t>(kernels::SumBits(workers));
@@ -205,7 +207,7 @@ struct Sums {
         planes[p * bytes + i / 8] |= static_cast<uint8_t>((sum >> p & 1) << i % 8);
     }
     for (const Part& part : parts) {
-      places.push_back({all.size(), kClip});
+      sum_places.push_back({all.size(), kClip});
       for (size_t p = 0; p < bits; ++p) {
         const auto begin = planes.begin() + static_cast<ptrdiff_t>(p * bytes);
         all.insert(all.end(), begin,
@@ -214,7 +216,7 @@ struct Sums {
     }
   }
   std::vector<uint8_t> all;
-  std::vector<kernels::SumLocation> places;
+  std::vector<kernels::SumLocation> sum_places;
 };
 
 void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
@@ -232,9 +234,9 @@ void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
       std::vector<kernels::TensorRates>(segments.size(), {1e-4f, 0}));
   OnDevice<uint32_t> bad(std::vector<uint32_t>(1));
   for (const uint32_t workers : {2u, 4u, 8u}) {
-    const Sums sums(segments, static_cast<int>(workers));
+    const RandomSums sums(segments, static_cast<int>(workers));
     OnDevice<uint8_t> planes(sums.all);
-    OnDevice<kernels::SumLocation> places(sums.places);
+    OnDevice<kernels::SumLocation> sum_places(sums.sum_places);
     for (const bool adam : {false, true}) {
       first.Fill(values.data(), values.size());
       const kernels::UpdateStep step{
@@ -244,8 +246,8 @@ void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
           {1e-6f, 1.02f, 0.9f, 0.1f, 0.999f, 0.001f, 1e-8f}};
       const auto seconds = SecondsOf(regions, [&](uint64_t) {
         Check(kernels::DecodeAndUpdateOnDevice(
-                  nullptr, tiled.Get(), planes.data(), places.data(), workers, step, rates.data(),
-                  {weights.data(), first.data(), second.data()}, bad.data()),
+                  nullptr, tiled.Get(), planes.data(), sum_places.data(), workers, step,
+                  rates.data(), {weights.data(), first.data(), second.data()}, bad.data()),
               "launch of updates");
       });
       const double state = (adam ? 24.0 : 16.0) * static_cast<double>(elements);
@@ -256,7 +258,7 @@ void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
     }
   }
   if (bad.Read()[0] != 0) {
-    std::fprintf(stderr, "gpu_bench: sums that can be were taken for ones that cannot\n");
+    std::fprintf(stderr, "gpu_bench: the kernel reports valid sums as invalid\n");
     std::exit(static_cast<int>(Code::kInternal));
   }
 }
@@ -279,8 +281,8 @@ void PrintCopies(const Setting& setting) {
   for (size_t i = 0; i < host.size(); ++i) host[i] = values[i % values.size()];
   const size_t half = host.size() * sizeof(float);
   if (cudaHostRegister(host.data(), half, cudaHostRegisterDefault) != cudaSuccess) {
-    cudaGetLastError();  // it is no error of the next call's
-    std::fprintf(stderr, "gpu_bench: the system pins no memory: no copies from and to the host\n");
+    cudaGetLastError();  // clears the error, so that the next call does not return it
+    std::fprintf(stderr, "gpu_bench: cannot pin memory; skips copies from and to the host\n");
     return;
   }
   const std::string pinned = Cat(HumanBytes(half), ", pinned");
@@ -309,17 +311,17 @@ void PrintLaunches(const Regions& regions) {
     Check(kernels::EmaUpdateOnDevice(nullptr, one.data(), other.data(), 1, 0.5f), "launch");
   };
   PrintFigure("launch", SecondsOf(regions, [&](uint64_t) { launch(); }), 0,
-              "a kernel of one element after the other");
+              "launches of a kernel with one element");
   PrintFigure("launch_and_wait",
               HostSecondsOf(regions,
                             [&] {
                               launch();
                               Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
                             }),
-              0, "the same, each waited for");
+              0, "the same, with a wait after each");
 }
 
-// Ends the program, with 78, where there is none.
+// Describes the GPU. Without one it ends the program with exit code 78.
 void PrintDevice() {
   int devices = 0, driver = 0, runtime = 0, multiprocessors = 0, l2 = 0, clock_khz = 0,
       memory_khz = 0, major = 0, minor = 0;
@@ -336,15 +338,15 @@ void PrintDevice() {
   Check(cudaMemGetInfo(&free_bytes, &bytes), "cudaMemGetInfo");
   Check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   Check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
-  const auto ask = [](int* to, cudaDeviceAttr attribute) {
-    if (cudaDeviceGetAttribute(to, attribute, 0) != cudaSuccess) *to = 0;  // not known, that is all
+  const auto query = [](int* to, cudaDeviceAttr attribute) {
+    if (cudaDeviceGetAttribute(to, attribute, 0) != cudaSuccess) *to = 0;  // unknown
   };
-  ask(&multiprocessors, cudaDevAttrMultiProcessorCount);
-  ask(&l2, cudaDevAttrL2CacheSize);
-  ask(&clock_khz, cudaDevAttrClockRate);
-  ask(&memory_khz, cudaDevAttrMemoryClockRate);
-  ask(&major, cudaDevAttrComputeCapabilityMajor);
-  ask(&minor, cudaDevAttrComputeCapabilityMinor);
+  query(&multiprocessors, cudaDevAttrMultiProcessorCount);
+  query(&l2, cudaDevAttrL2CacheSize);
+  query(&clock_khz, cudaDevAttrClockRate);
+  query(&memory_khz, cudaDevAttrMemoryClockRate);
+  query(&major, cudaDevAttrComputeCapabilityMajor);
+  query(&minor, cudaDevAttrComputeCapabilityMinor);
   std::printf(
       "{\"name\": \"device\", \"device\": \"%s\", \"compute_capability\": \"%d.%d\", "
       "\"memory_bytes\": %zu, \"multiprocessors\": %d, \"l2_bytes\": %d, \"clock_khz\": %d, "

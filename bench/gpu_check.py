@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What Tern does on this machine's GPU, within a time limit: its tests, trainings with server and workers on the one GPU,
-the device's ceilings, and every target with PyTorch beside it. A table, as Markdown and as JSON.
+"""Checks Tern on this machine's GPU within a time limit: runs its tests, trains with server and workers on the one GPU,
+measures the limits of the device, and compares every target with PyTorch. Writes a table as Markdown and JSON.
 
   gpu_check.py [--data FOLDER] [--out FOLDER] [--seconds 460] [--only STEP,...] [--quick] [--list]
 
-A step that fails, or for which something is missing or no time is left, is a row that says so; the others go on. FOLDER of
---data has fashion-mnist or mnist, and cifar-10-batches-bin. Ends with 1 where something is missed or fails, with 78
-where there is no GPU. scripts/gpu_check.sh runs it.
+If a step fails, lacks something or has no time left, its row says so and the other steps continue. --data is a folder
+with fashion-mnist or mnist, and cifar-10-batches-bin. Exits with 1 if a target is missed or a step fails, with 78 if
+there is no GPU. scripts/gpu_check.sh runs this script.
 """
 import argparse
 import concurrent.futures
@@ -33,15 +33,15 @@ import processes
 import targets
 
 NO_GPU, USAGE = 78, 64
-MOST_S = 460
+MAX_S = 460
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
     name: str
-    keys: tuple  # of gpu_targets.GPU_TARGETS
-    work: object  # of the check
-    least_s: float = 10  # is not begun with less
+    keys: tuple  # in gpu_targets.GPU_TARGETS
+    work: object  # a function of the Check
+    least_s: float = 10  # does not begin with less time left
 
 
 def tests(name):
@@ -71,14 +71,15 @@ TORCH = ("product_bf16", "product_tf32", "ternarize_vs_eager", "ternarize_vs_com
 
 
 def stages(quick):
-    """Steps in order; those of a list run beside each other, as nothing of them is timed that counts."""
+    """Yields lists of steps in order. The steps of a list run in parallel; such lists measure no times that matter."""
     yield [tests("tests_kernels"), tests("tests_engine"), *map(mixed, gpu_train.MIXED),
            Step("train_lenet", ("train_lenet",), gpu_train.lenet)]
     yield [Step("bench", BENCH, gpu_measure.bench)]
     for model in ("resnet20", "lenet", "resnet50"):
         yield [eager(model)]
     yield [Step("torch", TORCH, gpu_measure.torch_device, 20)]
-    # The tool slows programs down ten times and more: of the nets' tests, those of each kind of layer.
+    # compute-sanitizer slows programs down ten times and more, so of the nets' tests only those of each kind of layer
+    # run.
     yield [Step("train_resnet20", ("train_resnet20",), gpu_train.resnet20, 20), sanitized("kernels", None),
            sanitized("engine", "Net.*:Nets/Reference.LossAndGradientsAgree/*")]
     if quick:
@@ -96,7 +97,7 @@ class Check:
         self.options, self.folder = options, folder
         self.place = gpu_place.find_place()
         self.environment = gpu_place.environment_of_programs()
-        # Plans that one step has timed serve the next, and the next run of the check.
+        # Later steps, and later runs of the check, reuse the cuDNN plans that a step has timed.
         self.environment["XDG_CACHE_HOME"] = str(options.out.resolve() / "cache")
         self.budget = gpu_budget.Budget(options.seconds, options.out / "gpu_check.log")
         self.figures = targets.Figures(gpu_targets.GPU_TARGETS)
@@ -114,11 +115,11 @@ class Check:
         if not self.torch_version:
             self.find_torch()
         if self.python is None:
-            raise gpu_measure.Unmeasured(self.torch_version)
+            raise gpu_measure.NotMeasured(self.torch_version)
         return self.budget.run([self.python, *words], limit_s)
 
     def find_torch(self):
-        """Sets which Python measures the peers, or says why none does."""
+        """Finds the Python that measures PyTorch, or the reason why there is none."""
         python = processes.python_with_torch()
         if python is None:
             self.torch_version = "PyTorch is not installed for python3"
@@ -133,7 +134,7 @@ class Check:
         self.about["torch"] = f"{words[0]}, cuDNN {words[1]}"
 
     def find_device(self):
-        """A sentence where there is none, or no program to ask."""
+        """Returns (exit code, message); 0 if there is a GPU and gpu_bench can use it."""
         bench = self.place.program("gpu_bench")
         if not bench.exists():
             if not (glob.glob("/dev/nvidia[0-9]*") or shutil.which("nvidia-smi")):
@@ -142,45 +143,45 @@ class Check:
                            "or make the folder of such a build (TERN_BUILD_DIR=build/cuda scripts/package.sh)")
         ended = self.tern_run([bench, "--device_only"], 60)
         if ended.code == NO_GPU:
-            return NO_GPU, f"gpu_check: {gpu_budget.last_words(ended.error).split(': ', 2)[-1]}: nothing to check"
-        device = gpu_measure.lines_of(ended.out).get("device")
+            return NO_GPU, f"gpu_check: {gpu_budget.last_line(ended.error).split(': ', 2)[-1]}: nothing to check"
+        device = gpu_measure.parse_json_lines(ended.out).get("device")
         if device is None:
-            self.figures.add_outcome("device", False, ended.error or "gpu_bench does not tell")
+            self.figures.add_outcome("device", False, ended.error or "gpu_bench does not describe the device")
         else:
             self.about.update({key: value for key, value in device.items() if key != "name"})
-        self.about["nvidia_smi_before"] = self.smi()
+        self.about["nvidia_smi_before"] = self.nvidia_smi()
         return 0, ""
 
-    def smi(self):
+    def nvidia_smi(self):
         if shutil.which("nvidia-smi") is None:
             return "no nvidia-smi here"
         ask = "--query-gpu=name,driver_version,clocks.sm,clocks.mem,temperature.gpu,power.draw"
         ended = self.budget.run(["nvidia-smi", ask, "--format=csv,noheader"], 15)
         return ended.out.strip() or ended.error
 
-    def do(self, step):
-        """Leaves a row for each of its keys, whatever happens."""
-        why = "it ended without it"
-        begin = self.budget.left()
+    def run_step(self, step):
+        """Runs a step, and adds a row for each of its keys in any case."""
+        why = "the step ended without a result"
+        begin = self.budget.seconds_left()
         if begin < step.least_s:
             why = "no time was left"
         else:
             try:
                 step.work(self)
-            except gpu_measure.Unmeasured as reason:
+            except gpu_measure.NotMeasured as reason:
                 why = str(reason)
-            except gpu_budget.OutOfTime:
+            except gpu_budget.DeadlineReached:
                 why = "no time was left"
-            except Exception as error:  # a mistake in one step is no reason to lose the others
+            except Exception as error:  # a bug in one step must not stop the others
                 why = f"{type(error).__name__}: {error}"
         with self.lock:
             for key in step.keys:
                 if key not in self.figures.rows:
                     self.figures.add_missing(key, why)
-            print(f"{step.name}: {begin - self.budget.left():.0f} s, {self.budget.left():.0f} s left", flush=True)
+            print(f"{step.name}: {begin - self.budget.seconds_left():.0f} s, {self.budget.seconds_left():.0f} s left", flush=True)
             self.write()
 
-    def ordered(self):
+    def ordered_figures(self):
         ordered = targets.Figures(gpu_targets.GPU_TARGETS)
         ordered.rows = {key: self.figures.rows[key] for key in gpu_targets.GPU_TARGETS if key in self.figures.rows}
         return ordered
@@ -188,11 +189,11 @@ class Check:
     def report(self):
         lines = [f"Measured {self.begun:%Y-%m-%d %H:%M} UTC by `scripts/gpu_check.sh`.", ""]
         lines += [f"- {key}: {value}" for key, value in self.about.items()]
-        return "\n".join(lines) + "\n\n" + self.ordered().table() + "\n"
+        return "\n".join(lines) + "\n\n" + self.ordered_figures().table() + "\n"
 
     def write(self):
-        """After every step: whoever ends us finds what stood by then."""
-        rows = self.ordered().rows
+        """Writes the table after every step, so that it is complete so far if this process is killed."""
+        rows = self.ordered_figures().rows
         text = json.dumps({"begun": self.begun.isoformat(), "about": self.about, "targets": rows,
                            "gpu_bench": self.bench}, indent=1, default=str)
         (self.options.out / "gpu_check.json").write_text(text + "\n")
@@ -202,23 +203,23 @@ class Check:
 def run_stages(check, chosen):
     for stage in chosen:
         with concurrent.futures.ThreadPoolExecutor(len(stage)) as pool:
-            list(pool.map(check.do, stage))
+            list(pool.map(check.run_step, stage))
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("out/gpu_check"))
-    parser.add_argument("--seconds", type=float, default=MOST_S, help=f"of all of it ({MOST_S})")
-    parser.add_argument("--only", default="", help="names of steps, by commas")
-    parser.add_argument("--quick", action="store_true", help="fewer repeats, shorter trainings, no torch.compile")
-    parser.add_argument("--list", action="store_true", help="the names of all steps, and leave")
+    parser.add_argument("--seconds", type=float, default=MAX_S, help=f"time limit of the whole check ({MAX_S})")
+    parser.add_argument("--only", default="", help="names of steps, separated by commas")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions, shorter trainings, no torch.compile")
+    parser.add_argument("--list", action="store_true", help="print the names of all steps, and exit")
     options = parser.parse_args()
     whole = list(stages(options.quick))
     names = [step.name for stage in whole for step in stage]
     wanted = [name for name in options.only.split(",") if name] or names
     if set(wanted) - set(names):
-        parser.exit(USAGE, f"gpu_check: no step is called {', '.join(sorted(set(wanted) - set(names)))}; there are "
+        parser.exit(USAGE, f"gpu_check: unknown step {', '.join(sorted(set(wanted) - set(names)))}; known:  "
                            f"{', '.join(names)}\n")
     if options.list:
         parser.exit(0, "\n".join(names) + "\n")
@@ -231,7 +232,7 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tern_gpu.", ignore_cleanup_errors=True) as folder:
         check = Check(options, pathlib.Path(folder))
-        for ends in (signal.SIGTERM, signal.SIGINT):  # the table is made of what there is then
+        for ends in (signal.SIGTERM, signal.SIGINT):  # the table then has the results so far
             signal.signal(ends, lambda *_: check.budget.end())
         code, sentence = check.find_device()
         if code:
@@ -239,12 +240,12 @@ def main():
             return code
         print(f"{check.about.get('device', 'a GPU')}; at most {options.seconds:.0f} s\n", flush=True)
         run_stages(check, chosen)
-        check.about["nvidia_smi_after"] = check.smi() if check.budget.left() > 1 else "no time was left"
+        check.about["nvidia_smi_after"] = check.nvidia_smi() if check.budget.seconds_left() > 1 else "no time was left"
     if "device" not in check.figures.rows:
         check.figures.add_outcome("device", True, str(check.about.get("device")))
     for key in set(gpu_targets.GPU_TARGETS) - set(check.figures.rows) if not options.only else ():
         check.figures.add_missing(key, gpu_targets.NOT_MEASURED.get(key, "not with --quick"))
-    check.about["seconds"] = round(options.seconds - check.budget.left())
+    check.about["seconds"] = round(options.seconds - check.budget.seconds_left())
     check.write()
     print("\n" + check.report() + f"\nwritten to {options.out}/gpu_check.md, .json, .log")
     return 1 if check.figures.missed() else 0

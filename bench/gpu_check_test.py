@@ -1,5 +1,5 @@
-"""scripts/gpu_check.sh with programs in the place of a GPU's that answer at once, fail or hang; gpu_bench itself is the
-one that runs on the CPU.
+"""Tests scripts/gpu_check.sh with fake programs that answer at once, fail or hang in place of those for a GPU.
+gpu_bench is the build that runs on the CPU.
 
   gpu_check_test.py SOURCE_DIR GPU_BENCH_ON_HOST
 """
@@ -19,7 +19,7 @@ import gpu_place  # noqa: E402
 import gpu_targets  # noqa: E402
 import targets  # noqa: E402
 
-# By the name that it is called by. FAIL, HANG: names of those that do.
+# The fake program; its name selects what it does. FAIL and HANG list the names that fail or hang.
 PROGRAM = """#!/usr/bin/env python3
 import json, os, pathlib, subprocess, sys, time
 name, words = pathlib.Path(sys.argv[0]).name, sys.argv[1:]
@@ -87,11 +87,11 @@ class GpuCheck(unittest.TestCase):
     def rows(self):
         return json.loads((self.folder / "out/gpu_check.json").read_text())["targets"]
 
-    def test_says_in_one_sentence_that_there_is_no_gpu(self):
+    def test_reports_that_there_is_no_gpu(self):
         self.assertEqual(self.check(code=78, NO_GPU="1"), "gpu_check: there is no GPU here: nothing to check\n")
 
-    def test_makes_a_row_of_every_target(self):
-        out = self.check("--quick", code=1)  # the CPU is slow, and replicas differ with Adam
+    def test_adds_a_row_for_every_target(self):
+        out = self.check("--quick", code=1)  # the CPU misses speed targets, and the fake job says that replicas differ with Adam
         rows = self.rows()
         self.assertEqual(set(rows), set(gpu_targets.GPU_TARGETS))
         self.assertEqual(rows["compile_resnet50"]["note"], "not with --quick")
@@ -105,13 +105,13 @@ class GpuCheck(unittest.TestCase):
         self.assertAlmostEqual(rows["cpu_us"]["value"], 50)
         self.assertAlmostEqual(rows["rate_resnet50"]["value"], 256 / 0.02)
         self.assertIn("fp32, 20 ms", rows["rate_resnet50"]["note"])
-        self.assertIn("PyTorch", rows["step_resnet20"]["note"])  # none here finds a GPU
+        self.assertIn("PyTorch", rows["step_resnet20"]["note"])  # PyTorch, if installed, finds no GPU here
         self.assertIn("no data here", rows["train_resnet20"]["note"])
         self.assertIn("not by this check", rows["cifar10_94"]["note"])
         self.assertIn("| ternarizing AlexNet's tensors", out)
         self.assertEqual((self.folder / "out/gpu_check.md").read_text().count("\n| "), len(rows) + 1)
 
-    def test_trains_for_as_many_epochs_as_a_cpu_was_seen_to(self):
+    def test_trains_for_epochs_with_a_cpu_result(self):
         (self.data / "cifar10").mkdir()
         (self.data / "cifar10/data_batch_5.bin").touch()
         self.check("--only", "train_resnet20", code=0)
@@ -119,7 +119,7 @@ class GpuCheck(unittest.TestCase):
         self.assertAlmostEqual(row["value"], 80.92 - 88.5)
         self.assertIn("CIFAR-10 (cifar10), 10 epochs", row["note"])
 
-    def test_goes_on_when_programs_fail(self):
+    def test_continues_when_programs_fail(self):
         self.check("--only", "tests_kernels,tests_engine,bench,step_resnet20", code=1, FAIL="gpu_kernels_test,net_steps",
                    ON_HOST="/does/not/exist")
         rows = self.rows()
@@ -135,23 +135,23 @@ class GpuCheck(unittest.TestCase):
         self.check("--only", "tests_kernels,tests_engine,bench", "--seconds", "16", code=0, HANG="gpu_engine_test")
         rows = self.rows()
         self.assertEqual(rows["tests_kernels"]["verdict"], "passed")
-        self.assertIn("no more time was left", rows["tests_engine"]["note"])
+        self.assertIn("time limit of the whole check", rows["tests_engine"]["note"])
         self.assertEqual(rows["copy"]["note"], "no time was left")
 
-    def test_tests_that_all_skip_have_not_passed(self):
+    def test_skipped_tests_do_not_count_as_passed(self):
         self.check("--only", "tests_kernels,tests_engine", code=1, SKIP="gpu_engine_test")
         self.assertEqual([self.rows()[name]["verdict"] for name in ("tests_kernels", "tests_engine")], ["passed", "FAILED"])
 
-    def test_refuses_a_step_that_is_none(self):
-        self.assertIn("no step is called foo", self.check("--only", "bench,foo", code=64))
+    def test_refuses_an_unknown_step(self):
+        self.assertIn("unknown step foo", self.check("--only", "bench,foo", code=64))
 
-    def test_names_every_row_once(self):
+    def test_every_row_belongs_to_one_step(self):
         keys = [key for stage in gpu_check.stages(False) for step in stage for key in step.keys]
         self.assertEqual(sorted([*keys, "device", *gpu_targets.NOT_MEASURED]), sorted(gpu_targets.GPU_TARGETS))
 
 
-class Pieces(unittest.TestCase):
-    def test_libraries_are_looked_for_only_where_the_loader_does_not_know_them(self):
+class HelperTests(unittest.TestCase):
+    def test_searches_only_libraries_that_the_loader_does_not_find(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("a/libone.so.1", "b/libone.so.1", "b/libtwo.so.2", "b/libthree.so.3"):
                 path = pathlib.Path(folder, name)
@@ -164,7 +164,7 @@ class Pieces(unittest.TestCase):
             known = gpu_place.on_loaders_path({"LD_LIBRARY_PATH": f"{folder}/b", "PATH": ""})
             self.assertEqual(gpu_place.library_folders(names, known, candidates), [])
 
-    def test_a_command_ends_with_what_it_started(self):
+    def test_stopping_a_command_stops_its_children(self):
         with tempfile.TemporaryDirectory() as folder:
             budget = gpu_budget.Budget(60, pathlib.Path(folder, "log"))
             ended = budget.run(["sh", "-c", "echo begun; trap '' TERM; sleep 1000 & wait; wait"], 0.5)
@@ -175,7 +175,7 @@ class Pieces(unittest.TestCase):
             self.assertTrue(budget.run(["true"], 9))
             self.assertIn("does not start", budget.run([f"{folder}/none"], 9).error)
             budget.end()
-            self.assertRaises(gpu_budget.OutOfTime, budget.run, ["true"], 9)
+            self.assertRaises(gpu_budget.DeadlineReached, budget.run, ["true"], 9)
 
     def test_verdicts_with_and_without_a_bar(self):
         goal, bar = targets.Target("", None, 10), targets.at_most("", 100, 85)

@@ -1,4 +1,4 @@
-"""Steps of gpu_check.py that time: the device's ceilings, kernels, and training steps beside PyTorch's."""
+"""The steps of gpu_check.py that measure times: limits of the device, kernels, and training steps compared with PyTorch."""
 import functools
 import json
 import pathlib
@@ -7,19 +7,19 @@ import statistics
 HERE = pathlib.Path(__file__).resolve().parent
 
 BATCHES = {"resnet20": 128, "resnet50": 256, "lenet": 64, "alexnet": 256, "vgg16": 64, "googlenet": 128, "mobilenet": 128}
-STEP_S = 4  # of steps in one process, once it has warmed up
+STEP_S = 4  # duration of the steps in one process, after the warm-up
 
 
-class Unmeasured(Exception):
-    """Why a figure is not there."""
+class NotMeasured(Exception):
+    """A measurement is missing; the message says why."""
 
 
-class Stopped(Unmeasured):
-    """It took too long, which says nothing of what it would have said."""
+class TimedOut(NotMeasured):
+    """The measurement took too long."""
 
 
-def lines_of(text):
-    """{name: figure} of a program that prints a line of JSON each; others are left out."""
+def parse_json_lines(text):
+    """Parses the output of a program that prints one JSON object per line, by their "name"; ignores other lines."""
     figures = {}
     for line in text.splitlines():
         try:
@@ -31,26 +31,26 @@ def lines_of(text):
 
 
 def bench(check):
-    """gpu_bench: ceilings, codes and updates."""
+    """Runs gpu_bench: limits of the device, codes and updates."""
     quick = ["--regions", "3"] if check.options.quick else []
     ended = check.tern_run([check.place.program("gpu_bench"), *quick], 75)
-    check.bench = lines_of(ended.out)
+    check.bench = parse_json_lines(ended.out)
     rate = functools.partial(rate_of, check.bench)
-    put = functools.partial(put_figure, check, ended.error or "gpu_bench does not print it")
+    put = functools.partial(add_figure, check, ended.error or "gpu_bench does not print it")
     put("copy", lambda: rate("copy") / 1e12, "copy")
     put("to_device", lambda: rate("to_device") / 1e9, "to_device")
     put("from_device", lambda: rate("from_device") / 1e9, "from_device")
     put("launch", lambda: check.bench["launch"]["seconds"] * 1e6, "launch",
-        lambda: f"each waited for: {check.bench['launch_and_wait']['seconds'] * 1e6:.3g} us")
+        lambda: f"with a wait after each: {check.bench['launch_and_wait']['seconds'] * 1e6:.3g} us")
 
-    def of_copy(key, name):
-        put(key, lambda: rate(name) / rate("copy"), name, lambda: said(check.bench[name]))
+    def add_share_of_copy(key, name):
+        put(key, lambda: rate(name) / rate("copy"), name, lambda: describe(check.bench[name]))
 
-    of_copy("ternarize", "alexnet_statistics_and_codes")
-    of_copy("codes", "alexnet_codes")
-    of_copy("ternarize_one", "one_tensor_statistics_and_codes")
+    add_share_of_copy("ternarize", "alexnet_statistics_and_codes")
+    add_share_of_copy("codes", "alexnet_codes")
+    add_share_of_copy("ternarize_one", "one_tensor_statistics_and_codes")
     put("resnet50_us", lambda: check.bench["resnet50_statistics_and_codes"]["seconds"] * 1e6,
-        "resnet50_statistics_and_codes", lambda: said(check.bench["resnet50_statistics_and_codes"])
+        "resnet50_statistics_and_codes", lambda: describe(check.bench["resnet50_statistics_and_codes"])
         + f"; codes alone {check.bench['resnet50_codes']['seconds'] * 1e6:.3g} us")
     put("resnet50_launches", lambda: check.bench["resnet50_statistics_and_codes"]["launches"],
         "resnet50_statistics_and_codes",
@@ -62,19 +62,19 @@ def bench(check):
         except KeyError:
             check.figures.add_missing(f"decode_{rule}", ended.error or "gpu_bench does not print it")
         else:
-            check.figures.add(f"decode_{rule}", min(shares), shares, said(check.bench[names[1]]))
+            check.figures.add(f"decode_{rule}", min(shares), shares, describe(check.bench[names[1]]))
 
 
 def rate_of(figures, name):
     return figures[name]["bytes"] / figures[name]["seconds"]
 
 
-def said(figure):
+def describe(figure):
     note = f"{figure['seconds'] * 1e6:.4g} us, {figure['note']}"
     return note + (f"; {figure['bytes'] / figure['seconds'] / 1e12:.3g} TB/s" if figure.get("bytes") else "")
 
 
-def put_figure(check, otherwise, key, value, name, note=None):
+def add_figure(check, otherwise, key, value, name, note=None):
     try:
         check.figures.add(key, value(), check.bench[name]["samples"], note() if note else check.bench[name]["note"])
     except KeyError:
@@ -86,86 +86,87 @@ def net_file(check, model):
     if not path.exists():
         ended = check.tern_run([check.place.tern, "model", model, "--json"], 20)
         if not ended:
-            raise Unmeasured(ended.error)
+            raise NotMeasured(ended.error)
         path.write_text(ended.out)
     return path
 
 
 def torch_device(check):
-    """Ceilings of matrix products, and the peers of the kernels."""
+    """Measures matrix products and PyTorch's counterparts of the kernels."""
     nets = [net_file(check, "alexnet"), net_file(check, "resnet50")]
     words = ["-B", HERE / "torch_device.py", "--nets", ",".join(map(str, nets))]
     words += ["--regions", "3"] if check.options.quick else ["--compile"]
     ended = check.torch_run(words, 80)
-    peers = lines_of(ended.out)
+    peers = parse_json_lines(ended.out)
 
     def peer(name):
         figure = peers.get(name, {})
         if "seconds" not in figure:
-            raise Unmeasured(figure.get("failed") or ended.error or "not with --quick")
+            raise NotMeasured(figure.get("failed") or ended.error or "not with --quick")
         return figure["seconds"]
 
     for key in ("product_bf16", "product_tf32"):
-        attempt(check, key, lambda: (peers[key]["operations"] / peer(key) / 1e12, peers[key]["note"]))
+        add_or_explain(check, key, lambda: (peers[key]["operations"] / peer(key) / 1e12, peers[key]["note"]))
     pairs = {"ternarize_vs_eager": ("alexnet_eager", "alexnet_statistics_and_codes"),
              "ternarize_vs_compiled": ("alexnet_compiled", "alexnet_statistics_and_codes"),
              "resnet50_vs_eager": ("resnet50_eager", "resnet50_statistics_and_codes"),
              "decode_vs_torch": ("alexnet_momentum", "alexnet_decode_momentum_4")}
     for key, (theirs, ours) in pairs.items():
-        attempt(check, key, lambda: (peer(theirs) / check.bench[ours]["seconds"],
+        add_or_explain(check, key, lambda: (peer(theirs) / check.bench[ours]["seconds"],
                                      f"PyTorch {check.torch_version}: {peer(theirs) * 1e6:.4g} us"))
 
 
-def attempt(check, key, measure):
-    """measure() returns a value and a note."""
+def add_or_explain(check, key, measure):
+    """Adds the value and the note that measure() returns, or the reason why there is none."""
     try:
         value, note = measure()
         check.figures.add(key, value, note=note)
-    except Unmeasured as why:
+    except NotMeasured as why:
         check.figures.add_missing(key, str(why))
     except KeyError as name:
-        check.figures.add_missing(key, f"there is no figure {name} to compare with")
+        check.figures.add_missing(key, f"the measurement {name} to compare with is missing")
 
 
 def steps_of(ended):
-    """(seconds a step, all that it printed)."""
+    """Returns (median seconds per step, all printed values)."""
     if ended.code is None:
-        raise Stopped(ended.error)
+        raise TimedOut(ended.error)
     if not ended:
-        raise Unmeasured(ended.error)
+        raise NotMeasured(ended.error)
     try:
         figures = json.loads(ended.out.strip().splitlines()[-1])
         return statistics.median(figures["seconds"]), figures
     except (ValueError, IndexError, KeyError, statistics.StatisticsError):
-        raise Unmeasured("it printed no figures") from None
+        raise NotMeasured("it printed no times") from None
 
 
-def own_steps(check, model, precision):
-    """Of Tern; made once. The first time on a device it times cuDNN's plans, which takes longer than the steps."""
+def tern_steps(check, model, precision):
+    """Measures Tern's steps once, and caches them. The first run on a device also times cuDNN's plans, which takes
+    longer than the steps."""
     if (model, precision) not in check.steps:
         words = [check.place.program("net_steps"), model, BATCHES[model], 1, 9, precision, "cuda",
                  STEP_S / 2 if check.options.quick else STEP_S]
         try:
             check.steps[model, precision] = steps_of(check.tern_run(words, 100))
-        except Unmeasured as why:
+        except NotMeasured as why:
             check.steps[model, precision] = why
-    made = check.steps[model, precision]
-    if isinstance(made, Unmeasured):
-        raise made
-    return made
+    steps = check.steps[model, precision]
+    if isinstance(steps, NotMeasured):
+        raise steps
+    return steps
 
 
 def best_steps(check, model):
-    """(precision, seconds, figures) of the first precision that the device and the build have."""
+    """Returns (precision, seconds, values) of the first precision that the device and the build support."""
     whys = []
     for precision in ("bf16", "tf32", "fp32"):
         try:
-            return precision, *own_steps(check, model, precision)
-        except Stopped as why:  # another precision would take no less
-            raise Stopped("; ".join([*whys, f"{precision}: {why}"])) from None
-        except Unmeasured as why:
+            return precision, *tern_steps(check, model, precision)
+        except TimedOut as why:  # another precision would not be faster
+            raise TimedOut("; ".join([*whys, f"{precision}: {why}"])) from None
+        except NotMeasured as why:
             whys.append(f"{precision}: {why}")
-    raise Unmeasured("; ".join(whys))
+    raise NotMeasured("; ".join(whys))
 
 
 def torch_steps(check, model, precision, *more, limit_s=60):
@@ -174,8 +175,8 @@ def torch_steps(check, model, precision, *more, limit_s=60):
     return steps_of(check.torch_run(words, limit_s))
 
 
-def compared(model, own, theirs, peer):
-    """What a row says of two steps: (value, note)."""
+def compare_steps(model, own, theirs, peer):
+    """Returns the (value, note) of a row that compares two steps."""
     precision, seconds, figures = own
     other, _ = theirs
     batch = BATCHES[model]
@@ -184,11 +185,11 @@ def compared(model, own, theirs, peer):
 
 
 def eager(model, check):
-    """Steps of one network beside PyTorch's."""
+    """Compares the steps of one network with eager PyTorch."""
     key = f"step_{model}"
     try:
         own = best_steps(check, model)
-    except Unmeasured as why:
+    except NotMeasured as why:
         for each in step_keys(model):
             check.figures.add_missing(each, f"Tern's step: {why}")
         return
@@ -198,10 +199,10 @@ def eager(model, check):
         check.figures.add("rate_resnet50", BATCHES[model] / own[1], note=f"{own[0]}, {own[1] * 1e3:.4g} ms a step")
     alone = f"Tern {own[0]} {own[1] * 1e3:.4g} ms a step, {BATCHES[model] / own[1]:.4g} images/s; PyTorch: "
     peer = f"PyTorch {check.torch_version}"
-    against(check, key, alone, lambda: compared(model, own, torch_steps(check, model, "bf16"), peer))
+    add_comparison(check, key, alone, lambda: compare_steps(model, own, torch_steps(check, model, "bf16"), peer))
     if model == "resnet50":
-        against(check, "tf32_resnet50", alone, lambda: compared(
-            model, ("tf32", *own_steps(check, model, "tf32")), torch_steps(check, model, "tf32"), peer))
+        add_comparison(check, "tf32_resnet50", alone, lambda: compare_steps(
+            model, ("tf32", *tern_steps(check, model, "tf32")), torch_steps(check, model, "tf32"), peer))
 
 
 def step_keys(model):
@@ -209,17 +210,17 @@ def step_keys(model):
     return [f"step_{model}", *more.get(model, [])]
 
 
-def against(check, key, alone, measure):
-    """A row that says at least what Tern's step takes."""
+def add_comparison(check, key, alone, measure):
+    """Adds a comparison; without one, the row gives at least the time of Tern's step."""
     try:
         value, note = measure()
         check.figures.add(key, value, note=note)
-    except Unmeasured as why:
+    except NotMeasured as why:
         check.figures.add_missing(key, alone + str(why))
 
 
 def compiled(model, check):
-    """The same beside torch.compile, which takes a minute or more to begin."""
-    attempt(check, f"compile_{model}", lambda: compared(
+    """The same with torch.compile, which takes a minute or more to compile."""
+    add_or_explain(check, f"compile_{model}", lambda: compare_steps(
         model, best_steps(check, model), torch_steps(check, model, "bf16", "--compile", limit_s=150),
         f"torch.compile of PyTorch {check.torch_version}"))

@@ -1,5 +1,5 @@
-"""Where the check finds its programs, the libraries that they need, and data: in the folder that scripts/package.sh
-makes, or in a checkout with build/cuda."""
+"""Finds the programs of the check, the libraries that they need, and data: in a folder that scripts/package.sh made, or
+in a checkout with build/cuda."""
 import dataclasses
 import glob
 import importlib.util
@@ -10,13 +10,13 @@ import subprocess
 HERE = pathlib.Path(__file__).resolve().parent
 TREE = HERE.parent
 
-# What programs for a GPU load, at the start or later.
+# The libraries that programs for a GPU load, at the start or later.
 LIBRARIES = ("libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libnvrtc.so.13")
 
 
 @dataclasses.dataclass
 class Place:
-    root: pathlib.Path  # bin/, bench/gpu_bench and so on are below it
+    root: pathlib.Path  # the folder with bin/, bench/gpu_bench and so on
     configs: pathlib.Path
     golden: pathlib.Path
 
@@ -37,7 +37,7 @@ def find_place():
 
 
 def on_loaders_path(environment):
-    """Names of libraries that a program finds without help."""
+    """Returns the names of the libraries that the loader finds by itself."""
     try:
         cache = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True,
                                env=dict(environment, PATH=environment.get("PATH", "") + ":/sbin:/usr/sbin")).stdout
@@ -50,7 +50,7 @@ def on_loaders_path(environment):
 
 
 def candidate_folders():
-    """PyTorch's wheels bring them along in nvidia/*/lib; toolkits have them where they are installed."""
+    """Returns the folders where PyTorch's wheels (nvidia/*/lib) and toolkits install libraries."""
     spec = importlib.util.find_spec("nvidia")
     for folder in spec.submodule_search_locations or () if spec else ():
         yield from sorted(glob.glob(f"{folder}/*/lib"))
@@ -59,7 +59,7 @@ def candidate_folders():
 
 
 def library_folders(names, known, candidates):
-    """The first folder of `candidates` with each of those names that are not known."""
+    """Returns the first folder of `candidates` for each name that is not in `known`."""
     folders = []
     for name in names:
         if name in known:
@@ -71,7 +71,7 @@ def library_folders(names, known, candidates):
 
 
 def environment_of_programs():
-    """For Tern's own programs: PyTorch loads what it was built with by itself."""
+    """Returns the environment for Tern's programs. PyTorch finds its own libraries."""
     environment = dict(os.environ, OMP_WAIT_POLICY="passive")
     folders = library_folders(LIBRARIES, on_loaders_path(environment), list(candidate_folders()))
     before = environment.get("LD_LIBRARY_PATH")
@@ -83,7 +83,7 @@ def environment_of_programs():
 @dataclasses.dataclass
 class Data:
     name: str
-    settings: tuple  # KEY=VALUE of a job
+    settings: tuple  # KEY=VALUE settings of a job
 
 
 IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
@@ -96,7 +96,7 @@ def places_of_data(folder):
 
 
 def find_digits(folder):
-    """Fashion-MNIST or MNIST, as IDX files; None: not here."""
+    """Finds Fashion-MNIST or MNIST as IDX files; None if missing."""
     for place in places_of_data(folder):
         for name in ("fashion-mnist", "fashion_mnist", "mnist", "."):
             files = place / name
@@ -106,7 +106,7 @@ def find_digits(folder):
 
 
 def find_cifar10(folder):
-    """CIFAR-10 in its binary form, as a packed file or as images; None: not here."""
+    """Finds CIFAR-10 in its binary form, as a packed file or as images; None if missing."""
     forms = (("cifar10", "data_batch_5.bin"), ("packed", "train.tpk"), ("folder", "train/airplane"))
     for place in places_of_data(folder):
         for name in ("cifar-10-batches-bin", "cifar10", "cifar-10", "."):

@@ -1,5 +1,5 @@
-"""What is asked of a GPU, in the order of gpu_check.py's table. A row without a bar is said for what it is; the bars of
-whole trainings are the check's own, since few epochs of one seed scatter."""
+"""The targets on a GPU, in the order of gpu_check.py's table. Rows without a bar are only reported. Whole trainings
+have wide bars, because a few epochs with one seed vary."""
 from targets import Target, at_most
 
 MOVED = "moved bytes / copy bandwidth"
@@ -59,7 +59,7 @@ GPU_TARGETS = {
     "cifar10_94": at_most("94 % on CIFAR-10: seconds / airbench94's", None, 1),
 }
 
-# Rows that no step of the check measures.
+# Targets that no step of the check measures, and why.
 NOT_MEASURED = {
     "exposed_codes": "not by this check: it would need the copy stream timed inside a job",
     "exchange_overhead": "not by this check: it would take minutes of training alone",

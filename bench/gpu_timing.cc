@@ -10,7 +10,7 @@
 namespace tern::bench {
 namespace {
 
-constexpr uint64_t kMostCalls = uint64_t{1} << 24;
+constexpr uint64_t kMaxCalls = uint64_t{1} << 24;
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -18,12 +18,12 @@ double Median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-// `region(calls)` does so many of them and returns the seconds of all.
+// `region(calls)` makes that many calls and returns their total seconds.
 std::vector<double> Measure(const Regions& regions, const std::function<double(uint64_t)>& region) {
   region(1);
   uint64_t calls = 1;
   double took = region(calls);
-  while (took < regions.seconds && calls < kMostCalls) {
+  while (took < regions.seconds && calls < kMaxCalls) {
     calls *= 2;
     took = region(calls);
   }

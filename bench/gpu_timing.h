@@ -1,5 +1,5 @@
-// Memory of a GPU and seconds on it, for gpu_bench. One stream, the default one; one thread. What
-// CUDA refuses ends the program with a sentence: what it has printed until then holds.
+// GPU memory and timing for gpu_bench. Uses the default stream and one thread. A CUDA error ends
+// the program with a message; measurements printed before it are valid.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,10 +12,10 @@
 
 namespace tern::bench {
 
-// Ends the program, with 75, unless `error` is 0.
+// Ends the program with exit code 75 unless `error` is 0.
 void Check(int error, const char* call);
 
-// An array in device memory. Its elements are anything until they are written.
+// An array in device memory, uninitialized.
 template <typename T>
 class OnDevice {
  public:
@@ -33,14 +33,14 @@ class OnDevice {
 
   T* data() { return data_; }
   size_t size() const { return size_; }
-  // All of it by `count` values, over and over.
+  // Fills the array with repetitions of `count` values.
   void Fill(const T* values, size_t count) {
     for (size_t at = 0; at < size_; at += count) {
       const size_t here = count < size_ - at ? count : size_ - at;
       Check(cudaMemcpy(data_ + at, values, here * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
     }
   }
-  std::vector<T> Read() const {  // after all that was launched
+  std::vector<T> Read() const {  // waits for all launched work
     std::vector<T> values(size_);
     Check(cudaMemcpy(values.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost),
           "cudaMemcpy");
@@ -52,21 +52,22 @@ class OnDevice {
   T* data_ = nullptr;
 };
 
-// How to measure: so many regions, each of as many calls as take at least so long.
+// How to measure: `count` regions, each with enough calls to take at least `seconds`.
 struct Regions {
   int count = 7;
   double seconds = 0.05;
 };
 
-// A call of `work`, which launches: its seconds on the device, by events, region by region. The
-// first calls only warm up. `turn` counts the calls, for work that goes round among its arrays.
+// The seconds on the device of a call of `work`, which launches kernels: one value per region,
+// measured with CUDA events after warm-up calls. `turn` counts the calls, for work that uses
+// several arrays in turn.
 std::vector<double> SecondsOf(const Regions& regions,
                               const std::function<void(uint64_t turn)>& work);
-// The same by the host's clock, for work that waits itself.
+// The same by the host's clock, for work that waits for the device itself.
 std::vector<double> HostSecondsOf(const Regions& regions, const std::function<void()>& work);
 
 // One line of JSON: {"name", "seconds": the median, "bytes", "launches", "samples", "note"}.
-// `bytes`: what a call has to move at least; 0 where that means nothing. `launches`: of a call.
+// `bytes`: the minimum memory traffic of a call; 0 if it does not apply. `launches`: per call.
 void PrintFigure(const std::string& name, const std::vector<double>& seconds, double bytes,
                  const std::string& note, int launches = 1);
 

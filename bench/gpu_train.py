@@ -1,4 +1,4 @@
-"""Steps of gpu_check.py that run tests and whole jobs: they may run beside each other."""
+"""The steps of gpu_check.py that run tests and whole jobs; they may run in parallel."""
 import json
 import os
 import pathlib
@@ -7,15 +7,15 @@ import shutil
 import struct
 
 import gpu_place
-from gpu_measure import Stopped, Unmeasured
+from gpu_measure import TimedOut, NotMeasured
 
 LENET_EPOCHS = 2
-# Test accuracy that two CPU workers reached with configs/cifar10_resnet20.yaml, seed 1, cosine to zero over so many epochs,
-# a warm-up of 40 steps for each (results/cifar10.md; the shorter ones for this check).
+# By number of epochs: the test accuracy of two CPU workers with configs/cifar10_resnet20.yaml, seed 1, a cosine
+# schedule to zero and 40 warm-up steps per epoch (results/cifar10.md; the shorter ones were measured for this check).
 RESNET20_ON_CPU = {1: 0.5707, 2: 0.6645, 5: 0.767, 10: 0.8092}
 EPOCH_STEPS = 391
 MIXED_ROUNDS = 100
-# What a job of a CPU's and a GPU's worker is told.
+# Settings of jobs with one worker on the CPU and one on the GPU.
 MIXED = {
     "momentum": ["train.optimizer.name=momentum"],
     "adam": ["train.optimizer.name=adam", "train.schedule.learning_rate=0.001"],
@@ -30,7 +30,7 @@ MIXED = {
 
 
 def unit_tests(name, check, tool=(), filter_=None, limit_s=110, key=None):
-    """Programs of GoogleTest: all pass, and they did run."""
+    """Runs a GoogleTest program; passes if tests ran and none failed."""
     environment = dict(check.environment, TERN_GOLDEN_FILE=str(check.place.golden))
     filters = [f"--gtest_filter={filter_}"] if filter_ else []
     ended = check.budget.run([*tool, check.place.program(name), "--gtest_brief=1", *filters], limit_s, environment)
@@ -43,7 +43,7 @@ def unit_tests(name, check, tool=(), filter_=None, limit_s=110, key=None):
     elif tool and "Device not supported" in ended.out:
         check.figures.add_missing(key or name, f"{pathlib.Path(tool[0]).name} does not support this device")
     else:
-        skipped = "there is no GPU here" in ended.out  # which GoogleTest counts as passed
+        skipped = "there is no GPU here" in ended.out  # GoogleTest counts skipped tests as passed
         why = ended.error or ("it found no GPU" if skipped else "" if count else "no test ran")
         check.figures.add_outcome(key or name, not why, note if not why else f"{why}; {', '.join(sorted(set(failed))[:6])}")
 
@@ -51,12 +51,12 @@ def unit_tests(name, check, tool=(), filter_=None, limit_s=110, key=None):
 def sanitizer(check, key, name, filter_):
     tool = shutil.which("compute-sanitizer")
     if tool is None:
-        raise Unmeasured("compute-sanitizer is not on PATH")
+        raise NotMeasured("compute-sanitizer is not on PATH")
     unit_tests(name, check, (tool, "--tool", "memcheck", "--error-exitcode", "9"), filter_, 100, key)
 
 
 def run_job(check, job, name, settings, limit_s):
-    """The figures of a job that ended well; Unmeasured."""
+    """Runs a job and returns its summary. Raises NotMeasured if it fails."""
     folder = check.folder / name
     words = [check.place.tern, "run", check.place.configs / job, "--free_ports"]
     for setting in [*settings, f"output_dir={folder}"]:
@@ -68,15 +68,15 @@ def run_job(check, job, name, settings, limit_s):
         figures = {}
     if ended and figures.get("code") == 0:
         return figures
-    for path in sorted((folder / "logs").glob("*.stderr")):  # the folder goes with the check
+    for path in sorted((folder / "logs").glob("*.stderr")):  # the folder is deleted after the check
         check.budget.note(f"-- {name}, {path.name}\n{path.read_text(errors='replace')[-4000:]}\n")
     if ended.code is None:
-        raise Stopped(ended.error)
-    raise Unmeasured(figures.get("sentence") or ended.error or "it left no figures")
+        raise TimedOut(ended.error)
+    raise NotMeasured(figures.get("sentence") or ended.error or "it wrote no summary")
 
 
 def random_digits(folder, train=512, test=64):
-    """IDX files of noise: what a job of two kinds of workers needs for its weights to differ from the first ones."""
+    """Writes IDX files of random images, which are enough for a job to change its weights."""
     folder.mkdir(exist_ok=True)
     for prefix, count in (("train", train), ("t10k", test)):
         (folder / f"{prefix}-images-idx3-ubyte").write_bytes(
@@ -87,22 +87,22 @@ def random_digits(folder, train=512, test=64):
 
 
 def mixed(name, check):
-    """One worker of each kind: the weights agree, or the job says that they do not."""
+    """Trains with one worker on the CPU and one on the GPU; passes if their weights agree."""
     folder = random_digits(check.folder / f"noise_{name}")
     settings = [f"data.dir={folder}", f"train.steps={MIXED_ROUNDS}", "workers.overrides=[{rank: 1, device: cuda}]", *MIXED[name]]
     key = f"mixed_{name}"
     try:
         figures = run_job(check, "lenet_fashion.yaml", key, settings, 60)
-    except Stopped:
+    except TimedOut:
         raise
-    except Unmeasured as why:
+    except NotMeasured as why:
         check.figures.add_outcome(key, False, str(why))
         return
     check.figures.add_outcome(key, figures["replicas_agree"] and figures["rounds"] == MIXED_ROUNDS,
                               f"LeNet on noise, {figures['rounds']} rounds, hash {figures['parameters_hash']}")
 
 
-def below(check, key, cpu, figures, note):
+def add_accuracy_gap(check, key, cpu, figures, note):
     if not figures["replicas_agree"]:
         check.figures.add_outcome(key, False, "the replicas differ")
         return
@@ -115,41 +115,41 @@ def below(check, key, cpu, figures, note):
 def lenet(check):
     digits = gpu_place.find_digits(check.options.data)
     if digits is None:
-        raise Unmeasured("no data here: --data FOLDER with fashion-mnist or mnist in it")
+        raise NotMeasured("no data here: --data FOLDER with fashion-mnist or mnist in it")
     steps = 100 if check.options.quick else LENET_EPOCHS * 60000 // 64
     settings = [*digits.settings, f"train.steps={steps}"]
     gpu = run_job(check, "lenet_fashion.yaml", "lenet_gpu", [*settings, "workers.device=cuda"], 80)
     cpu = run_job(check, "lenet_fashion.yaml", "lenet_cpu", settings, 110)
-    below(check, "train_lenet", cpu["accuracy"], gpu,
+    add_accuracy_gap(check, "train_lenet", cpu["accuracy"], gpu,
           f"{digits.name}, {steps} steps of 64; the CPU {cpu['rounds'] / cpu['train_s']:.4g} steps/s")
 
 
 def step_seconds(check, settings):
-    """Of a job's step, without what its first ones take to plan and warm up."""
+    """Returns the seconds per step, without the warm-up of the first steps."""
     def run(epochs):
         return run_job(check, "cifar10_resnet20.yaml", f"resnet20_{epochs}",
                        [*settings, f"train.epochs={epochs}", "data.test_limit=256"], 60)
 
     short = run(0.1)
-    if short["train_s"] > 30:  # whatever part of it is the steps', two probes would take too much of the time
+    if short["train_s"] > 30:  # too slow for two runs, so include the warm-up
         return short["train_s"] / short["rounds"]
     longer = run(0.5)
     return max(0, longer["train_s"] - short["train_s"]) / max(1, longer["rounds"] - short["rounds"])
 
 
 def resnet20(check):
-    """As many of the epochs that a CPU has gone as the time allows."""
+    """Trains for the largest number of epochs in RESNET20_ON_CPU for which there is time."""
     cifar = gpu_place.find_cifar10(check.options.data)
     if cifar is None:
-        raise Unmeasured("no data here: --data FOLDER with cifar-10-batches-bin in it (data_batch_1.bin ...)")
+        raise NotMeasured("no data here: --data FOLDER with cifar-10-batches-bin in it (data_batch_1.bin ...)")
     settings = [*cifar.settings, "workers.device=cuda", f"data.threads={min(4, max(1, check.cores // 4))}",
                 "evaluation.every_steps=0"]
     step_s = step_seconds(check, settings)
-    room = min(30 if check.options.quick else 130, check.budget.left() - 5)
+    room = min(30 if check.options.quick else 130, check.budget.seconds_left() - 5)
     fit = [epochs for epochs in RESNET20_ON_CPU if epochs * EPOCH_STEPS * step_s + 12 < room]
     if not fit:
-        raise Unmeasured(f"a step takes {step_s * 1e3:.3g} ms: no epoch fits into {room:.0f} s")
+        raise NotMeasured(f"a step takes {step_s * 1e3:.3g} ms: no epoch fits into {room:.0f} s")
     epochs = max(fit)
     figures = run_job(check, "cifar10_resnet20.yaml", "resnet20",
                       [*settings, f"train.epochs={epochs}", f"train.schedule.warmup_steps={40 * epochs}"], room)
-    below(check, "train_resnet20", RESNET20_ON_CPU[epochs], figures, f"{cifar.name}, {epochs} epochs of batches of 128")
+    add_accuracy_gap(check, "train_resnet20", RESNET20_ON_CPU[epochs], figures, f"{cifar.name}, {epochs} epochs of batches of 128")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Kernels on one core beside the floors that speed_targets runs itself, and beside the same steps as PyTorch operations
-(torch_ternarize.py), in one run.
+"""Compares kernels on one core with the lower bounds that speed_targets measures, and with the same steps as PyTorch
+operations (torch_ternarize.py).
 
   kernels.py FOLDER_OF_SPEED_TARGETS [--elements 134217728] [--json FILE]
 """
@@ -14,7 +14,7 @@ import processes
 import targets
 
 HERE = pathlib.Path(__file__).resolve().parent
-KEYS = {  # of targets.TARGETS, by what speed_targets calls them
+KEYS = {  # keys of targets.TARGETS, by the names that speed_targets prints
     "ternarize_vs_floor": "ternarize_vs_floor",
     "sum_ternary_2bit_vs_fp32": "sum_2bit_vs_fp32",
     "sum_ternary_2bit_vs_decode_add_encode": "sum_2bit_vs_recode",

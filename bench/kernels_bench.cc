@@ -1,4 +1,4 @@
-// Speed of the kernels on one core, in elements and bytes of float a second.
+// Speed of the kernels on one core, in elements and bytes of floats per second.
 //   kernels_bench --benchmark_filter=Ternarize
 #include <benchmark/benchmark.h>
 
@@ -74,8 +74,8 @@ void BenchAddCodes(benchmark::State& state) {
   const int bits = SumBits(static_cast<int>(state.range(1)));
   const Coded codes(n);
   std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(n));
-  const WorkerCodes one{codes.mask.data(), codes.signs.data()};  // signs anywhere: any codes do
-  for (auto _ : state) {  // the sums wrap: no matter for the time
+  const WorkerCodes one{codes.mask.data(), codes.signs.data()};  // arbitrary valid codes
+  for (auto _ : state) {  // the sums overflow, which does not affect the time
     AddCodes({&one, 1}, n, PlaneBytes(n), bits, bits, planes.data());
     benchmark::ClobberMemory();
   }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Whole rounds of 61.1 million parameters (jobs/alexnet_shaped.yaml) between two workers and a server whose link tc
-limits both ways, in network namespaces: by each wire, beside iperf3 and PyTorch's all-reduce over gloo on the same link.
+"""Measures rounds of 61.1 million parameters (jobs/alexnet_shaped.yaml) between two workers and a server in network
+namespaces, where tc limits the server's link in both directions. Compares the codecs with iperf3 and with PyTorch's
+gloo all-reduce on the same link.
 
   link.py BIN_FOLDER [--rates_mbit 100,1000] [--codecs fp32,fp16,ternary,...] [--rounds 5] [--repeats 3] [--json FILE]
 """
@@ -23,7 +24,7 @@ PARAMETERS = 61_094_632
 
 
 def iperf3(place, seconds):
-    """Mbit/s into and out of the server's namespace, both at once; None where iperf3 is missing."""
+    """Returns the simultaneous Mbit/s into and out of the server's namespace; None without iperf3."""
     if not shutil.which("iperf3"):
         return None
     with subprocess.Popen([*place.prefix(0), "iperf3", "-s", "-1", "--forceflush"], stdout=subprocess.PIPE, text=True) as server:
@@ -38,7 +39,7 @@ def iperf3(place, seconds):
 
 
 def gloo(place, dtype, repeats):
-    """Seconds of one all-reduce, rank 0 behind the slow link; None where PyTorch is missing."""
+    """Returns the seconds of one all-reduce with rank 0 behind the slow link; None without PyTorch."""
     if (python := processes.python_with_torch()) is None:
         return None
     running = [subprocess.Popen([*place.prefix(rank), "env", "GLOO_SOCKET_IFNAME=eth0", python, "-B",
@@ -51,15 +52,16 @@ def gloo(place, dtype, repeats):
 
 
 def settings_of(codec, more):
-    """Some 100 to 250 KiB a message and 2 to 4 MiB under way: on a slow link the workers share it evenly so, and a chunk
-    is summed and on its way back while the others still come."""
+    """Settings for messages of 100 to 250 KiB with 2 to 4 MiB in transit. So workers share a slow link evenly, and a
+    server answers the first chunks while others still arrive."""
     chunk, credit = {"fp32": (256, 4096), "fp16": (512, 4096)}.get(codec, (1024, 2048))
     return [f"exchange.codec={codec}", f"exchange.chunk_kib={chunk}", f"exchange.bucket_kib={chunk}",
             f"exchange.credit_kib={credit}", *more]
 
 
 def rounds(place, options, codec, count, more=()):
-    """Of `count` rounds: seconds of one, Mbit/s of payload into and out of the server, longest control round trip in ms."""
+    """Runs `count` rounds. Returns seconds per round, Mbit/s of payload into and out of the server, and the longest
+    control round trip in ms."""
     counters, _, server = processes.run_job(place, options.bin, WORKERS,
                                             settings_of(codec, [f"train.steps={count}", *more]), timeout_s=1200, job=JOB)
     seconds = max(one["train_s"] / one["rounds"] for one in counters)
@@ -91,12 +93,12 @@ def at_rate(rate, options, figures):
         if options.verbose:
             for codec, runs in results.items():
                 print(codec, *runs, sep="\n  ")
-        tell(rate, options, figures, free, results, {d: statistics.median(s) for d, s in ring.items()})
+        print_results(rate, options, figures, free, results, {d: statistics.median(s) for d, s in ring.items()})
     finally:
         place.close()
 
 
-def tell(rate, options, figures, free, results, ring):
+def print_results(rate, options, figures, free, results, ring):
     median = {codec: statistics.median(one["seconds"] for one in runs) for codec, runs in results.items()}
     print("\n| wire | a round, s | (all) | own fp32 / it | gloo fp32 / it | in Mbit/s | out Mbit/s | control ms |")
     print("|---|---|---|---|---|---|---|---|")

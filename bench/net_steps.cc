@@ -1,15 +1,15 @@
-// Training steps of one network on this machine's cores or its GPU: forward, backward, momentum. On
-// a GPU all that a worker does in a step but waiting: images go up as bytes while the step before
-// computes, ternary codes of the gradient come to the CPU, and sums of codes (of nobody's: zeros)
-// go up and into the weights.
+// Times training steps of one network on this machine's cores or its GPU: forward, backward,
+// momentum. On a GPU a step does all the work of a worker except waiting: it copies images to the
+// device as bytes during the previous step, copies ternary codes of the gradient to the host, and
+// applies sums of codes (all zeros) to the weights.
 //
 // Prints one line of JSON: {"seconds": [a step's, region by region], "cpu_seconds": a step's CPU
 // time over all threads, "steps": how many were measured}.
 //
 //   net_steps MODEL BATCH THREADS REGIONS fp32|tf32|bf16|fp16 [cpu|cuda [SECONDS]]
 //
-// A region is a step on the CPU, and on a GPU as many as take 50 ms. At most about SECONDS of work,
-// one region at least, where that is given.
+// On the CPU a region is one step, on a GPU as many steps as take 50 ms. SECONDS limits the total
+// time, with at least one region.
 #include <omp.h>
 #include <sys/resource.h>
 
@@ -41,7 +41,9 @@
 
 namespace tern::engine {
 
-Device DeviceUnderTest() { return Device::kCpu; }  // of Problem::Make, which is not used here
+Device DeviceUnderTest() {
+  return Device::kCpu;
+}  // required by Problem::Make, which is not used here
 
 namespace {
 
@@ -63,10 +65,10 @@ double CpuSeconds() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-class Trained {
+class Trainer {
  public:
-  virtual ~Trained() = default;
-  // Returns the seconds of so many steps.
+  virtual ~Trainer() = default;
+  // Runs `steps` steps and returns their total seconds.
   double Steps(int steps) {
     const Time begin = Now();
     for (int i = 0; i < steps && status_.ok(); ++i) status_ = Step(step_++);
@@ -84,9 +86,9 @@ class Trained {
 
 constexpr float kRate = 1e-3f, kMomentum = 0.9f;
 
-class TrainedOnCpu : public Trained {
+class CpuTrainer : public Trainer {
  public:
-  TrainedOnCpu(Problem& problem, std::unique_ptr<Net> net)
+  CpuTrainer(Problem& problem, std::unique_ptr<Net> net)
       : problem_(problem), net_(std::move(net)), velocity_(problem.table.total) {}
 
  protected:
@@ -104,37 +106,37 @@ class TrainedOnCpu : public Trained {
   std::vector<float> velocity_;
 };
 
-class TrainedOnGpu : public Trained {
+class GpuTrainer : public Trainer {
  public:
-  static Result<std::unique_ptr<Trained>> Make(const Problem& problem, Net::Options options) {
-    auto made = std::unique_ptr<TrainedOnGpu>(new TrainedOnGpu(problem));
+  static Result<std::unique_ptr<Trainer>> Make(const Problem& problem, Net::Options options) {
+    auto trainer = std::unique_ptr<GpuTrainer>(new GpuTrainer(problem));
     std::vector<kernels::Part> parts;
     for (uint32_t t = 0; t < problem.table.parameters.size(); ++t) {
       const models::Parameter& at = problem.table.parameters[t];
       parts.push_back({.begin = at.offset, .count = at.count, .first = 0, .tensor = t, .chunk = 0});
-      made->plane_bytes_ += kernels::PlaneBytes(at.count);
+      trainer->plane_bytes_ += kernels::PlaneBytes(at.count);
     }
     device::DeviceModel::Layout layout;
     layout.elements = problem.table.total;
     layout.state_arrays = 1;
     layout.buckets = layout.chunks = {parts};
     layout.columns.resize(parts.size(), 1);
-    layout.codec = made->codec_.get();
+    layout.codec = trainer->codec_.get();
     auto model = device::DeviceModel::Make(layout);
     if (!model.ok()) return model.status();
-    made->model_ = std::move(*model);
+    trainer->model_ = std::move(*model);
     std::vector<float> weights = problem.parameters, velocity(weights.size());
-    TERN_RETURN_IF_ERROR(made->model_->CopyToDevice({weights.data(), {velocity.data()}}));
+    TERN_RETURN_IF_ERROR(trainer->model_->CopyToDevice({weights.data(), {velocity.data()}}));
     options.pixels = kernels::PixelRule{
         .channels = std::vector<kernels::ChannelScale>(problem.net.input().channels())};
     Net::Arenas arenas;
-    arenas.statistics = made->statistics_.data();
-    arenas.model = made->model_.get();
+    arenas.statistics = trainer->statistics_.data();
+    arenas.model = trainer->model_.get();
     auto net = Net::Make(problem.net, options, arenas);
     if (!net.ok()) return net.status();
-    made->net_ = std::move(*net);
-    made->PinBatches();
-    return std::unique_ptr<Trained>(std::move(made));
+    trainer->net_ = std::move(*net);
+    trainer->PinBatches();
+    return std::unique_ptr<Trainer>(std::move(trainer));
   }
 
  protected:
@@ -161,7 +163,7 @@ class TrainedOnGpu : public Trained {
   }
 
  private:
-  explicit TrainedOnGpu(const Problem& problem)
+  explicit GpuTrainer(const Problem& problem)
       : problem_(problem), statistics_(problem.statistics), draws_(problem.batch) {}
 
   void PinBatches() {
@@ -192,27 +194,27 @@ class TrainedOnGpu : public Trained {
   const std::unique_ptr<codec::Codec> codec_ = std::move(*codec::MakeCodec("ternary", {}));
   std::unique_ptr<device::DeviceModel> model_;
   std::unique_ptr<Net> net_;
-  std::vector<std::shared_ptr<void>> pinned_;  // goes before what it pins
+  std::vector<std::shared_ptr<void>> pinned_;  // declared last: unpins before the memory is freed
 };
 
-Result<std::unique_ptr<Trained>> MakeTrained(const Setting& setting, Problem& problem) {
+Result<std::unique_ptr<Trainer>> MakeTrainer(const Setting& setting, Problem& problem) {
   const Net::Options options = {
       .device = setting.device, .batch = setting.batch, .precision = setting.precision};
-  if (setting.device == Device::kCuda) return TrainedOnGpu::Make(problem, options);
+  if (setting.device == Device::kCuda) return GpuTrainer::Make(problem, options);
   auto net =
       Net::Make(problem.net, options,
                 {problem.parameters.data(), problem.gradients.data(), problem.statistics.data()});
   if (!net.ok()) return net.status();
-  return std::unique_ptr<Trained>(std::make_unique<TrainedOnCpu>(problem, std::move(*net)));
+  return std::unique_ptr<Trainer>(std::make_unique<CpuTrainer>(problem, std::move(*net)));
 }
 
-void Measure(const Setting& setting, Trained* trained) {
+void Measure(const Setting& setting, Trainer* trainer) {
   const Time begin = Now();
   const auto spent = [begin] { return Seconds(Now() - begin); };
-  double step = trained->Steps(1);  // plans, first touches
+  double step = trainer->Steps(1);  // warm-up: oneDNN or cuDNN plans, page faults
   int steps = 1;
   if (setting.device == Device::kCuda) {
-    for (int i = 0; i < 3 && spent() < setting.seconds / 3; ++i) step = trained->Steps(1);
+    for (int i = 0; i < 3 && spent() < setting.seconds / 3; ++i) step = trainer->Steps(1);
     while (step * steps < 0.05) steps *= 2;
   }
   std::string seconds;
@@ -220,7 +222,7 @@ void Measure(const Setting& setting, Trained* trained) {
   const double cpu_begin = CpuSeconds();
   for (int i = 0; i < setting.regions && (i == 0 || spent() < setting.seconds); ++i) {
     char text[32];
-    std::snprintf(text, sizeof(text), "%s%.6g", i == 0 ? "" : ", ", trained->Steps(steps) / steps);
+    std::snprintf(text, sizeof(text), "%s%.6g", i == 0 ? "" : ", ", trainer->Steps(steps) / steps);
     seconds += text;
     measured += steps;
   }
@@ -242,10 +244,10 @@ int Run(const Setting& setting) {
       models::BuildNet(model, Image(image.channels, image.side, image.side), image.classes);
   if (!def.ok()) return Fail(def.status());
   Problem problem(*def, setting.batch);
-  auto trained = MakeTrained(setting, problem);
-  if (!trained.ok()) return Fail(trained.status());
-  Measure(setting, trained->get());
-  return (*trained)->status().ok() ? 0 : Fail((*trained)->status());
+  auto trainer = MakeTrainer(setting, problem);
+  if (!trainer.ok()) return Fail(trainer.status());
+  Measure(setting, trainer->get());
+  return (*trainer)->status().ok() ? 0 : Fail((*trainer)->status());
 }
 
 int Main(int argc, char** argv) {
@@ -265,7 +267,7 @@ int Main(int argc, char** argv) {
                                                        {"fp16", Precision::kFp16}};
   const auto precision = precisions.find(argv[5]);
   if (precision == precisions.end()) {
-    return Fail(Status(Code::kUsage, Cat("no precision is called ", argv[5])));
+    return Fail(Status(Code::kUsage, Cat("unknown precision ", argv[5])));
   }
   setting.precision = precision->second;
   if (argc > 6 && std::string(argv[6]) == "cuda") setting.device = Device::kCuda;

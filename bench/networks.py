@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Training steps of the papers' networks, Tern beside PyTorch on the same cores: alternating, one thread and two, both of
-PyTorch's memory formats, the better one counting; medians of single steps.
+"""Compares training steps of the papers' networks between Tern and PyTorch on the same cores, alternating, with one
+thread and two. PyTorch runs with both memory formats, and the faster one counts. Times are medians of single steps.
 
   networks.py BIN_FOLDER BENCH_FOLDER [--models lenet,...] [--rounds N] [--json FILE]
 
-Debian's python3-torch (1.13.1, the same oneDNN; its matrix products are OpenBLAS's where libopenblas0 is installed) is
-measured by its own interpreter. TERN_NEWEST_TORCH names the interpreter of another PyTorch, measured beside it.
+Debian's python3-torch (1.13.1, with the same oneDNN; matrix products use OpenBLAS if libopenblas0 is installed) runs in
+its own interpreter. TERN_NEWEST_TORCH names the interpreter of another PyTorch that is measured as well.
 """
 import argparse
 import json
@@ -21,7 +21,7 @@ import targets
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-# Model, samples a step of one worker, steps a run.
+# Model, samples per step of one worker, steps per run.
 NETWORKS = [("lenet", 64, 40), ("resnet20", 128, 4), ("mobilenet", 16, 3), ("resnet50", 8, 2), ("alexnet", 32, 3), ("vgg16", 4, 2)]
 LAYOUTS = ("plain", "channels_last")
 
@@ -35,7 +35,7 @@ class Bench:
 
     def output(self, *words, threads=1):
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads))
-        environment.pop("OPENBLAS_CORETYPE", None)  # OpenBLAS shall choose its kernels by the CPU
+        environment.pop("OPENBLAS_CORETYPE", None)  # let OpenBLAS choose its kernels for this CPU
         return subprocess.run(list(map(str, words)), check=True, text=True, stdout=subprocess.PIPE, env=environment).stdout
 
     def versions(self):
@@ -46,14 +46,14 @@ class Bench:
         return max(float(self.output(self.bench / "peak", threads)) for _ in range(3))
 
     def operations(self, model, batch):
-        """Of a training step: forward, and as much for each of the two gradients, as loops would do it. Winograd's algorithm does
-    with fewer, so that a step may seem to be beyond the peak."""
+        """Returns the operations of a training step: three times those of a direct forward pass. Winograd's algorithm
+        needs fewer, so a step may seem to exceed the peak."""
         text = self.output(self.programs / "tern", "model", model)
         found = re.search(r"([\d.]+) million multiplications and additions", text)
         return 3 * batch * float(found[1]) * 1e6
 
     def steps(self, model, batch, steps, threads):
-        """Seconds of steps by who made them."""
+        """Returns the seconds of steps, by program."""
         net = self.folder / f"{model}.json"
         net.write_text(self.output(self.programs / "tern", "model", model, "--json"))
         ways = {("tern", "fp32"): (self.bench / "net_steps", model, batch, threads, steps, "fp32"),
@@ -74,7 +74,7 @@ def measure(bench, models, figures):
         print(f"{threads} threads: {peak / 1e9:.0f} GFLOP/s at most")
     for peer, version in bench.versions().items():
         print(f"{peer}: {version}")
-    print("GFLOP/s: three times the forward pass's operations, as loops would do them; Winograd's algorithm needs fewer")
+    print("GFLOP/s: three times the operations of a direct forward pass; Winograd's algorithm needs fewer")
     print("\n| network | batch | threads | Tern, ms | bf16 | GFLOP/s (of the peak) | peer | plain | channels last | peer / Tern |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     worst = {}

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""OD-SGD's step beside synchronous SGD's, with compute replaced by a calibrated wait and the server's link slowed by tc
-in network namespaces, at Tw/Tc = 0.5, 1 and 2 (equation 2 of the OD-SGD paper; docs/ALGORITHMS.md, section 8).
+"""Compares the step of OD-SGD with synchronous SGD at Tw/Tc = 0.5, 1 and 2 (equation 2 of the OD-SGD paper;
+docs/ALGORITHMS.md, section 8). A calibrated wait replaces the compute, and tc slows the server's link in network
+namespaces.
 
   odsgd_overlap.py BIN_FOLDER [--rate_mbit 400] [--steps 60] [--repeats 3]
 
-Tw is the step of ssgd without compute: what the exchange alone takes. Rounds of A, B, C are interleaved; medians.
+Tc is the time of the wait, and Tw the step of ssgd without compute: the time of the exchange alone. Runs are
+interleaved; times are medians.
 """
 import argparse
 import pathlib

@@ -1,5 +1,5 @@
-// What this machine's cores can multiply and add at most: chains of fused multiplications that wait
-// for nothing but each other. Prints floating-point operations a second.
+// Measures the peak rate of this machine's cores with independent chains of fused multiply-adds.
+// Prints floating-point operations per second.
 //
 //   peak THREADS
 #include <omp.h>
@@ -18,10 +18,10 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::bench::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr size_t kChains = 12;  // more than a unit's latency times the units
+constexpr size_t kChains = 12;  // more than the latency of a unit times the number of units
 constexpr size_t kRounds = 20'000'000;
 
-// Operations done; `sum` keeps the compiler from leaving them out.
+// Returns the number of operations; `sum` keeps the compiler from omitting them.
 double MultiplyAndAdd(float* sum) {
   const hn::ScalableTag<float> d;
   hn::Vec<decltype(d)> chain[kChains];

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What `tern predict` says of a step beside what a step takes: three models, 100 Mbit/s and 1 Gbit/s, 1, 2 and 4
-workers, fp32 and ternary; the server and each worker in a network namespace of its own, the server's link limited by
-tc both ways, compute a calibrated wait.
+"""Compares forecasts of `tern predict` with measured steps: three models, 100 Mbit/s and 1 Gbit/s, 1, 2 and 4 workers,
+fp32 and ternary. The server and each worker have their own network namespace, tc limits the server's link in both
+directions, and a calibrated wait replaces the compute.
 
   predict_check.py BIN_FOLDER [--models lenet,cifarnet,dense] [--rates 100,1000] [--workers 1,2,4] [--keep FILE]
 
-A prediction is made before its measurement, from a profile of this machine. --keep adds the cases to those that FILE
-(JSON) has, and the table is of all of them; so the check can be run in parts.
+Every forecast is made before its measurement, from a profile of this machine. --keep adds the cases to those in FILE
+(JSON) and prints a table of all of them, so the check can be run in parts.
 """
 import argparse
 import csv
@@ -25,7 +25,7 @@ import targets
 JOBS = pathlib.Path(__file__).resolve().parent / "jobs"
 CODECS = ("fp32", "ternary")
 BAR = 0.15
-MEASURE_S = 10  # of training, about, a run
+MEASURE_S = 10  # approximate duration of the training in a run
 
 
 def list_of(kind):
@@ -40,16 +40,16 @@ def tern(options, *words):
 
 
 def burst_kib(place):
-    """Of the server's link, as tc has it."""
+    """Returns the burst size of the server's link, as tc has set it."""
     text = processes.call(*place.prefix(0), "tc", "qdisc", "show", "dev", "eth0")
     number, unit = re.search(r"burst (\d+)(b|Kb|Mb)", text).groups()
     return int(number) * {"b": 1 / 1024, "Kb": 1, "Mb": 1024}[unit]
 
 
 def predicted(options, folder, model, profile, rate, workers, burst):
-    """{codec: row} of the forecast."""
+    """Returns the forecast as {codec: row}."""
     rows = pathlib.Path(folder) / "rows.csv"
-    # What a worker's share of a batch is does not matter to a wait; the job's own share stays as it is.
+    # A wait does not depend on the batch size; keep the job's batch per worker.
     tern(options, JOBS / f"predict_{model}.yaml", "--profile", profile, "--link_mbit", rate, "--worker_link_mbit", 0,
          "--burst_kib", burst, "--cores_shared", os.cpu_count(), "--workers", workers, "--codecs", ",".join(CODECS),
          "--csv", rows)
@@ -58,7 +58,7 @@ def predicted(options, folder, model, profile, rate, workers, burst):
 
 
 def measured(options, place, model, workers, codec, expected_s):
-    """The step in ms: median over the repeats; and counters of the last."""
+    """Returns the median step in ms over the repetitions, and the counters of the last one."""
     steps = max(5 if expected_s > 3 else 12, min(100, round(MEASURE_S / expected_s)))
     times = []
     for _ in range(options.repeats):
@@ -74,7 +74,7 @@ def wait_of(model):
     return float(re.search(r"compute_wait_ms: ([\d.]+)", (JOBS / f"predict_{model}.yaml").read_text()).group(1))
 
 
-def run_cases(options, tell):
+def run_cases(options, print_case):
     with tempfile.TemporaryDirectory(prefix="predict_check.") as folder:
         for model in options.models:
             profile = pathlib.Path(folder) / f"{model}.json"
@@ -88,7 +88,7 @@ def run_cases(options, tell):
                         for codec in CODECS:
                             expected = float(rows[codec]["step_ms"])
                             step, steps, counters = measured(options, place, model, workers, codec, expected / 1000)
-                            tell({"model": model, "rate": rate, "workers": workers, "codec": codec,
+                            print_case({"model": model, "rate": rate, "workers": workers, "codec": codec,
                                   "wait_ms": options.wait_ms[model], "predicted_ms": expected, "measured_ms": step,
                                   "steps": steps, "predicted": rows[codec], "counters": counters[0]})
                     finally:
@@ -122,7 +122,7 @@ def main():
     def name_of(case):
         return case["model"], case["rate"], case["workers"], case["codec"]
 
-    def tell(case):
+    def print_case(case):
         print(f"{' '.join(map(str, name_of(case)))}: measured {case['measured_ms']:.1f} ms, "
               f"predicted {case['predicted_ms']:.1f} ms", file=sys.stderr, flush=True)
         cases[:] = [one for one in cases if name_of(one) != name_of(case)] + [case]
@@ -130,7 +130,7 @@ def main():
             options.keep.write_text(json.dumps(cases, indent=1))
 
     try:
-        run_cases(options, tell)
+        run_cases(options, print_case)
     except processes.Unavailable as why:
         print(f"skipped: {why}")
         return 0

@@ -1,5 +1,5 @@
-"""The daemons of one job as processes of a benchmark: plainly on loopback, or each in a network namespace of its own
-behind a link whose rate tc limits."""
+"""Runs the daemons of a job for benchmarks, either on loopback or each in its own network namespace behind a link whose
+rate tc limits."""
 import functools
 import itertools
 import json
@@ -16,7 +16,7 @@ JOB = ROOT / "configs/lenet_fashion.yaml"
 
 
 class Unavailable(Exception):
-    """Namespaces cannot be made here."""
+    """This machine or user cannot create network namespaces."""
 
 
 def call(*words):
@@ -27,14 +27,14 @@ def call(*words):
 
 
 class Namespaces:
-    """A bridge, and a namespace for the server and each worker; the server's link has `rate_mbit` each way."""
+    """A bridge with one namespace for the server and one per worker. The server's link has `rate_mbit` in each direction."""
 
     numbers = itertools.count()
 
     def __init__(self, workers, rate_mbit):
         if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
             raise Unavailable("network namespaces need root, ip and tc (Debian: iproute2)")
-        # A name for each: what a namespace held is gone only some time after it.
+        # Use new names: the kernel frees the devices of a namespace only some time after its deletion.
         self.tag = f"tb{os.getpid() % 10000}x{next(self.numbers)}"
         self.names = [f"{self.tag}s", *(f"{self.tag}w{rank}" for rank in range(workers))]
         self.server = "10.77.0.1"
@@ -56,14 +56,14 @@ class Namespaces:
             call("ip", "-n", name, "link", "set", "lo", "up")
             call("ip", "-n", name, "link", "set", "eth0", "up")
         shape = ("root", "tbf", "rate", f"{rate_mbit}mbit", "burst", "64kb" if rate_mbit < 1000 else "256kb", "latency", "50ms")
-        call("tc", "qdisc", "add", "dev", f"{self.names[0]}o", *shape)  # to the server
-        call("ip", "netns", "exec", self.names[0], "tc", "qdisc", "add", "dev", "eth0", *shape)  # from it
+        call("tc", "qdisc", "add", "dev", f"{self.names[0]}o", *shape)  # towards the server
+        call("ip", "netns", "exec", self.names[0], "tc", "qdisc", "add", "dev", "eth0", *shape)  # from the server
 
     def congestion_control(self):
         return call(*self.prefix(0), "cat", "/proc/sys/net/ipv4/tcp_congestion_control")
 
     def prefix(self, number):
-        """Words before a command: 0 the server, 1.. the workers."""
+        """Returns the words to put before a command; 0 is the server, 1 and up are the workers."""
         return ["ip", "netns", "exec", self.names[number]]
 
     def close(self):
@@ -84,8 +84,8 @@ class Loopback:
 
 
 def run_job(place, bin_folder, workers, settings, own_settings=None, timeout_s=300, job=JOB):
-    """Runs the job to its end. ([counters of each worker], text of all logs, the server's summary).
-    `own_settings`: further KEY=VALUE of single ranks, of local keys."""
+    """Runs a job to its end. Returns ([counters of each worker], text of all logs, the server's summary).
+    `own_settings`: additional KEY=VALUE settings of single ranks, for local keys."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tern_bench."))
     try:
         words = [f"servers.0.address={place.server}:7655", "security=none", f"workers.count={workers}",
@@ -119,7 +119,7 @@ def run_job(place, bin_folder, workers, settings, own_settings=None, timeout_s=3
 
 @functools.cache
 def python_with(*modules):
-    """A Python that has these: this one, or Debian's; None: there is none."""
+    """Returns a Python that has these modules, this one or Debian's; None if there is none."""
     for python in (sys.executable, "/usr/bin/python3"):
         if shutil.which(python) and subprocess.run([python, "-c", f"import {', '.join(modules)}"], capture_output=True).returncode == 0:
             return python
@@ -131,7 +131,7 @@ def python_with_torch():
 
 
 def ends_of(running, timeout_s):
-    """(exit code, seconds of CPU) of each process, in order; TimeoutError."""
+    """Waits for all processes. Returns (exit code, CPU seconds) of each, in order. Raises TimeoutError."""
     ends, deadline = {}, time.monotonic() + timeout_s
     while len(ends) < len(running):
         if time.monotonic() > deadline:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The server's CPU beside that of a plain ZeroMQ echo (echo.cc) that receives as many messages of the same size and
-sends back as many as the server sends, on loopback. What starting takes is taken off: a long run less a short one.
+"""Compares the CPU time of a server with that of a plain ZeroMQ echo (echo.cc) that receives and sends as many messages
+of the same sizes, on loopback. Subtracts a short run from a long one to exclude the start.
 
   server_cpu.py BIN_FOLDER ECHO [--codecs ternary_2bit,ternary] [--workers 2] [--rounds 20] [--repeats 5] [--json FILE]
 """
@@ -17,8 +17,8 @@ JOB = pathlib.Path(__file__).resolve().parent / "jobs/alexnet_shaped.yaml"
 PORT = 7690
 
 
-def of_server(options, codec, rounds):
-    """(CPU seconds of a server in a job of so many rounds, its traffic as the workers count it)."""
+def measure_server(options, codec, rounds):
+    """Returns (CPU seconds of a server in a job of `rounds` rounds, its traffic as counted by the workers)."""
     counters, _, server = processes.run_job(
         processes.Loopback(), options.bin, options.workers,
         [f"exchange.codec={codec}", f"train.steps={rounds}"], timeout_s=600, job=JOB)
@@ -29,8 +29,8 @@ def of_server(options, codec, rounds):
         "sum": sum(one["sum"]["bytes_in"] for one in traffic)}
 
 
-def of_echo(options, traffic, workers):
-    """CPU seconds of the echo for that traffic, from `workers` clients."""
+def measure_echo(options, traffic, workers):
+    """Returns the CPU seconds of the echo for that traffic from `workers` clients."""
     each = traffic["messages"] // workers
     push, answer = (round(traffic[way] / traffic["messages"]) for way in ("push", "sum"))
     running = [subprocess.Popen([options.echo, "server", str(PORT), str(each * workers), str(answer)])]
@@ -58,10 +58,10 @@ def main():
     for codec in options.codecs.split(","):
         runs = []
         for _ in range(options.repeats):
-            short, few = of_server(options, codec, 1)
-            long, many = of_server(options, codec, 1 + options.rounds)
+            short, few = measure_server(options, codec, 1)
+            long, many = measure_server(options, codec, 1 + options.rounds)
             traffic = {key: many[key] - few[key] for key in many}
-            runs.append((long - short, of_echo(options, traffic, options.workers), traffic))
+            runs.append((long - short, measure_echo(options, traffic, options.workers), traffic))
         ratios[codec] = [server / echo for server, echo, _ in runs]
         server, echo = (statistics.median(run[i] for run in runs) for i in range(2))
         every = " ".join(f"{ratio:.3f}" for ratio in ratios[codec])

@@ -1,5 +1,5 @@
-// The kernels' targets on one core, out of cache: each beside its floor or its peer, in one run,
-// one after the other in turn. Prints a JSON list of
+// Measures the speed targets of the kernels on one core, with data larger than the caches. Each
+// kernel and its lower bound or peer are timed alternately in one run. Prints a JSON list of
 //   {"target", "value": the median, "samples": [..], "unit", "note", "seconds": {who: [..]}}
 //   speed_targets [--elements 134217728] [--repetitions 5]
 #include <algorithm>
@@ -30,7 +30,7 @@ namespace {
 constexpr uint64_t kChunk = uint64_t{4096} * 1024 / sizeof(float);  // exchange.chunk_kib's default
 constexpr double kClipSigma = 2.5;
 
-volatile uint64_t used;  // what a pass returns goes here, so that it is not left out
+volatile uint64_t used;  // results of passes, so that the compiler keeps the passes
 
 double Seconds(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
@@ -54,7 +54,7 @@ std::string List(const std::vector<double>& values) {
   return "[" + list + "]";
 }
 
-// Named pieces of work, timed in turn: A B C A B C. The first round only warms up.
+// Times named functions in turn: A B C A B C. The first round only warms up.
 class Rounds {
  public:
   void Add(const std::string& name, std::function<void()> work) {
@@ -68,7 +68,7 @@ class Rounds {
       }
     }
   }
-  // How many times as long as `tern` each round of `other` took; times `scale`.
+  // Prints, for each round, the ratio of the times of `other` and `tern`, multiplied by `scale`.
   void Print(const std::string& target, const std::string& other, const std::string& tern,
              double scale, const std::string& note) const {
     std::vector<double> ratios;
@@ -77,17 +77,18 @@ class Rounds {
     for (size_t i = 0; i < a.size(); ++i) ratios.push_back(scale * a[i] / b[i]);
     const std::string raw =
         "{\"" + other + "\": " + List(a) + ", \"" + tern + "\": " + List(b) + "}";
-    Row(target, ratios, "ratio", note, raw);
+    PrintTarget(target, ratios, "ratio", note, raw);
   }
   void PrintSeconds(const std::string& target, const std::string& name,
                     const std::string& note) const {
     const std::vector<double>& all = seconds_.at(name);
-    Row(target, all, "s", note, "{\"" + name + "\": " + List(all) + "}");
+    PrintTarget(target, all, "s", note, "{\"" + name + "\": " + List(all) + "}");
   }
 
  private:
-  static void Row(const std::string& target, const std::vector<double>& samples,
-                  const std::string& unit, const std::string& note, const std::string& raw) {
+  static void PrintTarget(const std::string& target, const std::vector<double>& samples,
+                          const std::string& unit, const std::string& note,
+                          const std::string& raw) {
     static bool first = true;
     std::printf(
         "%s\n {\"target\": \"%s\", \"value\": %.5g, \"unit\": \"%s\", \"samples\": %s,\n"
@@ -102,7 +103,7 @@ class Rounds {
   std::map<std::string, std::vector<double>> seconds_;
 };
 
-// A Gaussian, in fresh numbers for the first 2^20 elements and then the same from another place on.
+// Gaussian values: 2^20 independent ones, then copies of random ranges of them.
 Floats Gradient(size_t n) {
   std::mt19937 bits(1);
   std::normal_distribution<float> gaussian;
@@ -170,8 +171,7 @@ class Server {
       }
     }
   }
-  // What a server does with the pushes of a round, chunk by chunk
-  // (common/protocol/rounds/cells.cc).
+  // Sums the pushes of a round chunk by chunk, as a server does (common/protocol/rounds/cells.cc).
   void Sum() const {
     for (size_t c = 0; c < segments_.size(); ++c) {
       const auto sum = codec_->NewAccumulator(segments_[c], kWorkers);
@@ -184,9 +184,9 @@ class Server {
       used = out.back();
     }
   }
-  // As servers do that do not know the codes: a pass that decodes a worker's to floats and one that
-  // adds them, for each, and two that code the sum; `some` chunks are passed over at a time.
-  // REQUIRES ternary_2bit, whose code of one worker is its sum in two planes.
+  // Sums the pushes as a server would that cannot add codes: for each worker one pass that decodes
+  // to floats and one that adds them, then two passes that encode the sum. Handles `some` chunks at
+  // a time. REQUIRES ternary_2bit, where the code of one worker equals its sum in two planes.
   void DecodeAddEncode(size_t some, Floats* one, Floats* sum, std::vector<uint8_t>* out) const {
     const kernels::NoiseKey key{.stream = kernels::NoiseStream::kServerCodes};
     for (size_t c = 0; c < segments_.size(); c += some) {
@@ -258,7 +258,7 @@ void Applying(const Setting& setting, Floats* weights) {
   kernels::NoiseKey key;
   for (; key.rank < kWorkers; ++key.rank) {
     kernels::Ternarize(weights->data(), n, 2.5f, 2.5f, key, 0, mask.data(), signs.data());
-    const kernels::WorkerCodes one{mask.data(), signs.data()};  // signs anywhere: any codes do
+    const kernels::WorkerCodes one{mask.data(), signs.data()};  // arbitrary valid codes
     kernels::AddCodes({&one, 1}, n, plane, bits, bits, planes.data());
   }
   pb::Optimizer def;
@@ -272,7 +272,7 @@ void Applying(const Setting& setting, Floats* weights) {
   const codec::Codec::BlockVisitor update = [&](uint64_t at, std::span<const float> g) {
     (*optimizer)->Update(w + at, g.data(), at, g.size(), step, 0);
   };
-  rounds.Add("tern", [&] {  // as client/train/apply.cc: through parts that stay in the cache
+  rounds.Add("tern", [&] {  // as client/train/apply.cc does, in blocks that stay in the cache
     if (!codec->DecodeTo(planes, segment, kWorkers, 2.5f, update).ok()) std::exit(1);
     ++step.number;
   });

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""One of four workers three times slower: what asynchronous algorithms and backup workers make of it. Compute is a
-calibrated wait; a rate is steps a second over each worker's own training time, and a worker's own rate is what its
-computing alone allows.
+"""Measures how asynchronous algorithms and backup workers cope with a straggler: one of four workers is three times
+slower. Compute is a calibrated wait. A rate is the steps per second over each worker's own training time; a worker's
+own rate is that of its compute alone.
 
   stragglers.py BIN_FOLDER [--wait_ms 100] [--steps 100]
 """
@@ -14,7 +14,7 @@ import processes
 import targets
 
 WORKERS = 4
-SLOW = 3  # the slow rank
+SLOW = 3  # rank of the slow worker
 OWN = ["train.optimizer.name=sgd", "exchange.codec=ternary", "exchange.scaler=per_worker"]
 
 
@@ -23,7 +23,7 @@ def own_rate(counters):
 
 
 def measure(options, settings, slow):
-    """(rate of all workers together, own rates, log)."""
+    """Returns (rate of all workers together, own rates of the workers, log)."""
     counters, log, _ = processes.run_job(
         processes.Loopback(), options.bin, WORKERS,
         [*settings, f"train.steps={options.steps}", f"train.compute_wait_ms={options.wait_ms}"], {SLOW: slow},
@@ -32,7 +32,7 @@ def measure(options, settings, slow):
 
 
 def seconds_at(log, text):
-    """Of the day, by the first line of the log that has it."""
+    """Returns the time, in seconds of the day, of the first log line that contains the text."""
     found = re.search(rf"^\w\d{{8}} (\d+):(\d+):([\d.]+) .*{text}", log, re.M)
     return None if found is None else 3600 * int(found[1]) + 60 * int(found[2]) + float(found[3])
 
@@ -48,22 +48,22 @@ def main():
     for_a_while = ["train.compute_slow_factor=3", "train.compute_slow_from=30", "train.compute_slow_steps=5"]
     rows, missed = [], False
 
-    def tell(name, rate, of, bar, what):
+    def add_row(name, rate, of, bar, what):
         nonlocal missed
         missed |= rate / of < bar
         rows.append(f"| {name} | {rate:.2f} | {of:.2f} ({what}) | {rate / of:.3f} | {bar} |")
 
     rate, own, _ = measure(options, ["train.algorithm=asgd", *OWN], for_good)
-    tell("asgd, slow for good", rate, sum(own), 0.95, "sum of the own rates")
+    add_row("asgd, slow for good", rate, sum(own), 0.95, "sum of the own rates")
     figures = targets.Figures()
     figures.add("asgd_straggler", rate / sum(own))
     rate, own, _ = measure(options, ["train.algorithm=ssp", *OWN], for_good)
-    tell("ssp, slow for good", rate, 4 * min(own), 0.95, "four times the slowest")
+    add_row("ssp, slow for good", rate, 4 * min(own), 0.95, "four times the slowest")
     rate, own, _ = measure(options, ["train.algorithm=ssp", "train.ssp.staleness=15", *OWN], for_a_while)
-    tell("ssp, slow for a while", rate, sum(own), 0.95, "sum of the own rates")
+    add_row("ssp, slow for a while", rate, sum(own), 0.95, "sum of the own rates")
     rate, own, log = measure(options, ["train.ssgd.backup_workers=1", "exchange.codec=ternary"], for_good)
     fast = sorted(own)[1:]
-    tell("ssgd, 1 backup worker", rate * 3 / 4, 3 * min(fast), 0.9, "the three fast ones")
+    add_row("ssgd, 1 backup worker", rate * 3 / 4, 3 * min(fast), 0.9, "the three fast ones")
     named = re.search(r"worker 3 .*is slow.*", log)
     rounds = 0
     if named:

@@ -1,5 +1,5 @@
-"""What is asked of each figure, in one table, and the verdict on what was measured. A benchmark names its figures by the
-keys here; scripts/bench.sh gathers them. gpu_targets.py has those of a GPU."""
+"""The targets of all benchmarks in one table, and verdicts on measured values. Benchmarks use the keys of this table;
+scripts/bench.sh collects them. gpu_targets.py has the targets on a GPU."""
 import dataclasses
 import json
 import pathlib
@@ -8,9 +8,9 @@ import pathlib
 @dataclasses.dataclass
 class Target:
     what: str
-    bar: float | None = None  # what must hold
-    goal: float | None = None  # the direction beyond it
-    limit: float | None = None  # what arithmetic allows
+    bar: float | None = None  # the required value
+    goal: float | None = None  # the value to aim for beyond the bar
+    limit: float | None = None  # the theoretical limit
     at_most: bool = False
 
 
@@ -77,7 +77,7 @@ def number(value):
 
 
 class Figures:
-    """Measured values by key of a table of targets, with what they were made of."""
+    """Measured values with their samples, by the keys of a table of targets."""
 
     def __init__(self, targets=None):
         self.targets = TARGETS if targets is None else targets
@@ -90,7 +90,7 @@ class Figures:
         self._put(key, None, "not measured", (), why)
 
     def add_outcome(self, key, passed, note=""):
-        """Of what has no number."""
+        """Adds a result without a number."""
         self._put(key, None, "passed" if passed else "FAILED", (), note)
 
     def _put(self, key, value, word, samples, note):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The peers of gpu_bench in PyTorch on a GPU, and the device's rate of matrix products: one line of JSON a figure, as
-gpu_bench's, or {"name", "failed": why}.
+"""Measures PyTorch's counterparts of gpu_bench on a GPU, and the rate of matrix products. Prints one line of JSON per
+measurement, in the format of gpu_bench, or {"name", "failed": why}.
 
   torch_device.py --nets A.json,B.json [--side 8192] [--regions 7] [--region_ms 50] [--device cuda|cpu] [--compile]
 
 NET_eager: ternarizing tensor by tensor as torch_ternarize.py does (TernGrad, equations 1, 2 and 9); with --compile,
-NET_compiled too. NET_momentum: fused SGD with momentum, after sums of a byte each were made into means.
+NET_compiled too. NET_momentum: sums of one byte per element are converted to means, then fused SGD with momentum.
 """
 import argparse
 import json
@@ -45,7 +45,7 @@ class Bench:
             torch.cuda.synchronize()
 
     def region(self, work, calls):
-        """Seconds of so many; the device's clock is the host's where a region is 50 ms."""
+        """Returns the seconds of `calls` calls by the host's clock, which is precise enough for regions of 50 ms."""
         self.wait()
         begin = time.perf_counter()
         for _ in range(calls):
@@ -62,11 +62,11 @@ class Bench:
         return [self.region(work, calls) / calls for _ in range(self.options.regions)]
 
     def figure(self, name, make, **more):
-        """make() returns the work to time."""
+        """Times the function that make() returns, and prints the result."""
         try:
             samples = self.seconds_of(make())
             line = {"name": name, "seconds": statistics.median(samples), "samples": samples, **more}
-        except Exception as error:  # the next figure may still come about
+        except Exception as error:  # the next measurement may still succeed
             line = {"name": name, "failed": f"{type(error).__name__}: {str(error)[:300]}"}
         print(json.dumps(line), flush=True)
 
@@ -80,7 +80,7 @@ class Bench:
 
 
 def padded(count):
-    """Codes go four to a byte; elements of a tensor."""
+    """Rounds the number of elements up to a multiple of four, because a byte holds four codes."""
     return -(-count // 4) * 4
 
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Training steps of one network in PyTorch: forward, backward, SGD with momentum. Prints what net_steps prints, as JSON:
-{"seconds": [a step's, region by region], "cpu_seconds": a step's CPU time, "steps": how many were measured}.
+"""Times training steps of one network in PyTorch: forward, backward, SGD with momentum. Prints the same JSON as
+net_steps: {"seconds": [per step, one value per region], "cpu_seconds": CPU time per step, "steps": number of measured
+steps}.
 
   torch_steps.py NET.json BATCH THREADS REGIONS plain|channels_last
                  [--device cuda] [--precision fp32|tf32|bf16] [--compile] [--seconds S]
 
-bf16 is automatic mixed precision, as its users write it. --compile: torch.compile(mode="max-autotune"). A region is a step
-on the CPU, and on a GPU as many as take 50 ms; at most about S seconds of work once it is compiled.
+bf16 is automatic mixed precision, in its usual form. --compile: torch.compile(mode="max-autotune"). On the CPU a region
+is one step, on a GPU as many steps as take 50 ms. --seconds limits the time after compilation.
 """
 import argparse
 import contextlib
@@ -48,7 +49,7 @@ class Training:
         images = torch.rand(options.batch, shape["channels"], shape["height"], shape["width"])
         self.images = images.to(self.device, memory_format=layout)
         self.labels = torch.randint(net_def["classes"], (options.batch,)).to(self.device)
-        # Its own default on a GPU: the parameters of all layers at once.
+        # PyTorch's default on a GPU: one kernel for the parameters of all layers.
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=1e-3, momentum=0.9)
         self.precision = options.precision
         self.loss = torch.compile(self.plain_loss, mode="max-autotune") if options.compile else self.plain_loss
@@ -69,7 +70,7 @@ class Training:
             torch.cuda.synchronize()
 
     def steps(self, count):
-        """Seconds of so many, the device's work included."""
+        """Returns the seconds of `count` steps, including the work on the device."""
         self.wait()
         begin = time.perf_counter()
         for _ in range(count):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The peer of ternarizing and of momentum SGD: the same steps as PyTorch tensor operations on one thread. Prints a JSON
-list as speed_targets does.
+"""PyTorch's counterparts of ternarizing and momentum SGD: the same steps as tensor operations on one thread. Prints a
+JSON list in the format of speed_targets.
 
   torch_ternarize.py [--elements 134217728] [--repetitions 5]
 
-Ternarizing (TernGrad, equations 1, 2 and 9): sigma, clamp at 2.5 sigma, scaler, a uniform draw an element, codes, two bits
-each, four to a byte.
+Ternarizing (TernGrad, equations 1, 2 and 9): sigma, clamping at 2.5 sigma, scaler, one uniform number per element,
+codes of two bits, four per byte.
 """
 import argparse
 import json
@@ -27,7 +27,7 @@ def ternarize(g):
 
 def seconds(work, repetitions):
     times = []
-    for number in range(repetitions + 1):  # the first only warms up
+    for number in range(repetitions + 1):  # the first repetition only warms up
         begin = time.perf_counter()
         work()
         if number:

@@ -1,7 +1,7 @@
-// Speed of the ternary wires on one core, in elements a second, and their bytes: 10^6 Gaussians of
-// each of N workers, drawn independently and clipped at 2.5 sigma, as one segment. The counters
-// are the wire's bytes an element, all of the codec's own headers included, and how many times
-// fewer they are than fp32's.
+// Speed of the ternary wire formats on one core, in elements per second, and their sizes. Each of N
+// workers has one segment of 10^6 independent Gaussian values, clipped at 2.5 sigma. The counters
+// are the bytes per element, including the codec's headers, and how many times smaller they are
+// than fp32's.
 //   wires_bench --benchmark_filter='ternary_ans'
 #include <benchmark/benchmark.h>
 
@@ -38,7 +38,7 @@ void Require(const Status& status) {
   std::abort();
 }
 
-// A round of one wire: codes of N workers under one scaler.
+// A round with one wire format: the codes of N workers with one shared scaler.
 struct Round {
   Round(const std::string& wire, int workers) : codec(std::move(*MakeCodec(wire, Options()))) {
     for (int rank = 0; rank < workers; ++rank) {
@@ -91,7 +91,7 @@ void Encode(benchmark::State& state, const std::string& wire) {
   Report(state, kElements, code.size());
 }
 
-// The codes of all workers, one after the other: elements are theirs together.
+// Encodes for all workers in turn; counts the elements of all workers.
 void Add(benchmark::State& state, const std::string& wire) {
   const Round round(wire, static_cast<int>(state.range(0)));
   for (auto _ : state) {
@@ -113,7 +113,7 @@ void SumEncode(benchmark::State& state, const std::string& wire) {
   Report(state, kElements, bytes.size());
 }
 
-// As a worker takes a sum: range(1) elements at a time, into values that stay in its caches.
+// Decodes a sum as a worker does: range(1) elements at a time, into values that stay in the caches.
 void SumDecode(benchmark::State& state, const std::string& wire) {
   const int workers = static_cast<int>(state.range(0));
   const size_t step = static_cast<size_t>(state.range(1));

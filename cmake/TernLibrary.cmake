@@ -1,11 +1,11 @@
-# Files of one target are compiled several at a time: what they include is read, and its templates are made, once for all,
-# which takes a third of the time. Helpers in unnamed namespaces of one target need names of their own then; a file whose
-# names others have, too, stands under ALONE as well. Off, each file proves that it includes what it needs.
+# Compiles several files of a target at once, so that their includes and templates are processed only once, which takes
+# a third of the time. Helpers in unnamed namespaces of one target then need different names; files with conflicting
+# names are listed under ALONE. If off, files are compiled one by one, which shows missing includes.
 option(TERN_TOGETHER "Compile files of a target several at a time" ON)
 set(TERN_TOGETHER_FILES 16 CACHE STRING "How many files at a time: more are quicker all in all, and slower after an edit")
 
-# tern_together(OUT TARGET SOURCES... [ALONE ...]): what to compile instead of SOURCES, files that include them. CMake's own
-# "unity builds" name them by absolute paths, which another clone does not share.
+# tern_together(OUT TARGET SOURCES... [ALONE ...]): sets OUT to generated files that include SOURCES, to compile in
+# their place. CMake's own "unity builds" contain absolute paths, so that clones could not share compiler caches.
 function(tern_together out target)
   cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})
   set(alone)
@@ -35,8 +35,8 @@ function(tern_together out target)
   set(${out} ${alone} PARENT_SCOPE)
 endfunction()
 
-# tern_library(NAME SOURCES ... ALONE ... DEPS ... PRIVATE_DEPS ...): a static library tern_NAME.
-# PRIVATE_DEPS are vendor libraries that no header of ours shows.
+# tern_library(NAME SOURCES ... ALONE ... DEPS ... PRIVATE_DEPS ...): a static library tern_NAME. PRIVATE_DEPS are
+# external libraries that no header of ours includes.
 function(tern_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;ALONE;DEPS;PRIVATE_DEPS" ${ARGN})
   tern_together(files tern_${name} ${ARG_SOURCES} ALONE ${ARG_ALONE})
@@ -44,10 +44,9 @@ function(tern_library name)
   target_link_libraries(tern_${name} PUBLIC tern_flags ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
 endfunction()
 
-# tern_installed(FOLDER TARGETS...): programs that find their libraries in FOLDER, which counts from where they are, and
-# those libraries each other (scripts/package.sh): the older of the two kinds of search path, which counts for libraries'
-# libraries too. The build has the same path: one that CMake changes when it installs ends in an empty element, which is
-# the current folder.
+# tern_installed(FOLDER TARGETS...): installs programs that find their libraries in FOLDER, relative to their own folder
+# (scripts/package.sh). Uses DT_RPATH, which also applies to the libraries of libraries. The build has the same path,
+# because CMake would leave an empty element, the current folder, if it changed the path at installation.
 function(tern_installed folder)
   set_target_properties(${ARGN} PROPERTIES BUILD_WITH_INSTALL_RPATH ON
                                            INSTALL_RPATH "$ORIGIN/${folder};${TERN_CUDA_LIBRARY_FOLDER}")
@@ -56,7 +55,7 @@ function(tern_installed folder)
   endforeach()
 endfunction()
 
-# tern_binary(NAME SOURCES ... DEPS ...): an installed program NAME.
+# tern_binary(NAME SOURCES ... DEPS ...): a program NAME that is installed.
 function(tern_binary name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -66,9 +65,9 @@ function(tern_binary name)
   install(TARGETS ${name} DESTINATION bin)
 endfunction()
 
-# tern_test(NAME SOURCES ... ALONE ... DEPS ... [TIMEOUT S] [LABELS ...]): one GoogleTest program NAME_test, one ctest entry.
-# Labels: `tsan` marks what the thread-sanitizer run covers, `process` what starts real processes, `e2e` what starts whole
-# programs and tests them alone: all others are unit tests. The targets unit_tests and tsan_tests build those.
+# tern_test(NAME SOURCES ... ALONE ... DEPS ... [TIMEOUT S] [LABELS ...]): one GoogleTest program NAME_test, one ctest
+# entry. Labels: `tsan` marks tests of the thread-sanitizer run, `process` tests that start real processes, `e2e` tests
+# that only test whole programs; all others are unit tests. The targets unit_tests and tsan_tests build those tests.
 add_custom_target(unit_tests)
 add_custom_target(tsan_tests)
 function(tern_test name)
@@ -76,7 +75,8 @@ function(tern_test name)
   tern_together(files ${name}_test ${ARG_SOURCES} ALONE ${ARG_ALONE})
   add_executable(${name}_test ${files})
   target_link_libraries(${name}_test PRIVATE tern_flags ${ARG_DEPS} GTest::gmock GTest::gtest_main)
-  # What tests do themselves need not be quick: they are built in two thirds of the time. What they test is as elsewhere.
+  # Tests are compiled with less optimization, which takes two thirds of the time. The tested libraries are not
+  # affected.
   target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
   add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   if(NOT ARG_TIMEOUT)

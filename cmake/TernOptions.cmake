@@ -1,4 +1,4 @@
-# The language, the warnings and the sanitizers: one place for all targets.
+# Language standard, warnings and sanitizers of all targets.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -9,22 +9,22 @@ endif()
 
 find_program(TERN_CCACHE ccache)
 if(TERN_CCACHE)
-  # Paths below the tree count from the tree: another clone finds what this one has compiled.
+  # Paths in the tree are relative to it, so that clones can share a compiler cache.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
                                   ${TERN_CCACHE})
 endif()
 
 add_library(tern_flags INTERFACE)
 target_include_directories(tern_flags INTERFACE ${CMAKE_SOURCE_DIR})
-# Contraction is off everywhere: codes and updates must be bit-equal on every device and compiler.
-# -Wno-restrict: g++ 12 warns of std::string's own operator+ (GCC bug 105329).
+# Floating-point contraction is off everywhere, because codes and updates must be bit-equal on every device and
+# compiler. -Wno-restrict: g++ 12 warns of std::string's own operator+ (GCC bug 105329).
 target_compile_options(
   tern_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror;$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>;$<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>;-ffp-contract=off>
   $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;--fmad=false;-Xcompiler=-Wall,-Wextra,-Werror,-ffp-contract=off>)
 if(TERN_SANITIZE)
-  # Little optimization and line tables alone (CMakePresets.json) build in half the time and run fast enough; asserts stay on.
-  # -Wno-maybe-uninitialized: the sanitizers' checks hide from g++ what it needs to judge (GCC's manual, "-Wall").
+  # Little optimization and line tables only (CMakePresets.json) halve the build time and run fast enough. Asserts stay
+  # on. -Wno-maybe-uninitialized: the sanitizers' checks hide from g++ what it needs to judge (GCC's manual, "-Wall").
   target_compile_options(
     tern_flags INTERFACE
     -fsanitize=${TERN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1

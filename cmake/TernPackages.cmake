@@ -1,4 +1,4 @@
-# Every library from outside. All are Debian 12 packages: scripts/install_deps.sh names them.
+# All external libraries. They are Debian 12 packages, which scripts/install_deps.sh lists.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(Protobuf REQUIRED)
@@ -20,14 +20,15 @@ pkg_check_modules(zmq REQUIRED IMPORTED_TARGET libzmq)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
 
-# oneDNN's own package file asks for the headers of OpenCL, which Tern does not use.
+# oneDNN's CMake package requires the headers of OpenCL, which Tern does not use.
 find_library(TERN_DNNL_LIBRARY dnnl REQUIRED)
 find_path(TERN_DNNL_INCLUDE dnnl.hpp REQUIRED)
 add_library(DNNL::dnnl SHARED IMPORTED)
 set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION ${TERN_DNNL_LIBRARY}
                                             INTERFACE_INCLUDE_DIRECTORIES ${TERN_DNNL_INCLUDE})
 
-# TERN_WITH_CUDA: whether the CUDA side is built; TERN_WITH_CUDNN: and cuDNN is there. Turing is the oldest that the toolkit still knows.
+# TERN_WITH_CUDA: whether the CUDA code is built; TERN_WITH_CUDNN: whether cuDNN is available, too. Turing is the oldest
+# architecture that the toolkit supports.
 set(TERN_WITH_CUDA OFF)
 set(TERN_WITH_CUDNN OFF)
 if(TERN_CUDA)
@@ -36,14 +37,14 @@ if(TERN_CUDA)
     set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
     set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90-real 90-virtual CACHE STRING "")
     enable_language(CUDA)
-    # Of Debian 12's CMake, which does not know nvcc's flag for C++20.
+    # Debian 12's CMake does not know nvcc's flag for C++20.
     foreach(kind STANDARD EXTENSION)
       if(NOT CMAKE_CUDA20_${kind}_COMPILE_OPTION)
         set(CMAKE_CUDA20_${kind}_COMPILE_OPTION -std=c++20)
       endif()
     endforeach()
     set(TERN_WITH_CUDA ON)
-    set(TERN_CUDA_LIBRARY_FOLDER ${CUDAToolkit_LIBRARY_DIR})  # where programs find the toolkit's libraries, too
+    set(TERN_CUDA_LIBRARY_FOLDER ${CUDAToolkit_LIBRARY_DIR})  # programs find the toolkit's libraries here, too
     find_path(TERN_CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
     find_library(TERN_CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
     if(TERN_CUDNN_INCLUDE AND TERN_CUDNN_LIBRARY)

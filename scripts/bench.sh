@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Every target that this machine can measure: what is asked, the goal, the limit, what was measured and a verdict, also
-# as JSON in out/bench. About an hour; run it alone on the machine, as root (network namespaces).
+# Measures every target that this machine can measure. Prints requirement, goal, limit, measured value and verdict, and
+# writes them as JSON to out/bench. Takes about an hour; run it as root (for network namespaces), with nothing else on
+# the machine.
 #   scripts/bench.sh [--only kernels,bytes,server_cpu,link,odsgd,stragglers,networks,predict] [--quick] [--out FOLDER]
-# Peers are measured beside Tern where they are installed: iperf3, and PyTorch with gloo (python3-torch).
-# TERN_BUILD_DIR=FOLDER takes the programs of that build instead of building them.
+# Measures other programs for comparison if they are installed: iperf3, and PyTorch with gloo (python3-torch).
+# TERN_BUILD_DIR=FOLDER uses the programs of that build instead of building them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib/programs.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds what is for GPUs, with warnings as errors, and runs its tests, which skip where there is no GPU. What it is
-# measured by (gpu_check.sh) is built, too. Without a CUDA toolkit it says so and builds nothing.
+# Builds everything for GPUs, with warnings as errors, and runs the tests, which skip without a GPU. Also builds the
+# benchmarks of gpu_check.sh. Without a CUDA toolkit it prints that and builds nothing.
 #   scripts/build_cuda.sh         for all architectures, in build/cuda
 #   scripts/build_cuda.sh --one   for Hopper alone, in build/cuda_gate: a third of the time
 set -euo pipefail
@@ -14,7 +14,7 @@ case "${1:-}" in
 esac
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 if [ ! -x "$nvcc" ]; then
-  echo 'build_cuda: no nvcc here: the CUDA side is not built'
+  echo 'build_cuda: nvcc not found; skips the CUDA build'
   exit 0
 fi
 phase install scripts/install_deps.sh

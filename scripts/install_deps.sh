@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Installs the Debian 12 packages that Tern needs and that are missing; with none missing it touches nothing.
+# Installs the missing ones of the Debian 12 packages that Tern needs; changes nothing if all are installed.
 #   scripts/install_deps.sh             installs
-#   scripts/install_deps.sh --check     only says what is missing; exit code 1 if anything is
-#   scripts/install_deps.sh --release   installs what scripts/release_check.sh needs, too
+#   scripts/install_deps.sh --check     only lists missing packages; exits with 1 if there are any
+#   scripts/install_deps.sh --release   also installs the packages of scripts/release_check.sh
 set -euo pipefail
 
 packages=(
   # To build.
   g++                    # the compiler, C++20
   cmake                  # 3.25 or newer
-  ninja-build            # what cmake drives
-  pkg-config             # how cmake finds ZeroMQ, libsodium and cpp-httplib
-  ccache                 # makes a second build quick
-  git                    # lint and the version ask it
+  ninja-build            # the build tool that cmake generates files for
+  pkg-config             # cmake finds ZeroMQ, libsodium and cpp-httplib with it
+  ccache                 # makes rebuilds fast
+  git                    # used by lint and for the version
   # Libraries.
-  libzmq3-dev            # ZeroMQ: all that travels between daemons
+  libzmq3-dev            # ZeroMQ: messages between daemons
   protobuf-compiler      # protoc: jobs and messages
   libprotobuf-dev        # Protocol Buffers
   libgflags-dev          # flags of the programs
@@ -32,17 +32,17 @@ packages=(
   libgtest-dev           # GoogleTest
   libgmock-dev           # its matchers
   libbenchmark-dev       # Google Benchmark
-  clang-format           # the format that lint asks for
+  clang-format           # the formatter that lint requires
   python3                # lint, and scripts that start processes
-  python3-onnx           # its checker, on what `tern convert onnx` writes
-  iproute2               # ip and tc: benchmarks over links of a set rate
+  python3-onnx           # checks files of `tern convert onnx`
+  iproute2               # ip and tc: benchmarks over links with a limited rate
   dataset-fashion-mnist  # the data of the quickstart and of tests
 )
 case "${1:-}" in
   '' | --check) ;;
   --release)
     packages+=(
-      clang-16        # the other compiler
+      clang-16        # the second compiler
       libomp-16-dev   # its OpenMP
       clang-tidy      # names
       python3-venv    # a place for PyTorch and ONNX Runtime
@@ -51,7 +51,7 @@ case "${1:-}" in
 esac
 
 if ! command -v dpkg-query >/dev/null; then
-  echo 'install_deps: no dpkg-query here: this is not Debian. Install what corresponds to:' "${packages[@]}" >&2
+  echo 'install_deps: dpkg-query not found; this is not Debian. Install the packages that correspond to:' "${packages[@]}" >&2
   exit 1
 fi
 
@@ -69,7 +69,7 @@ echo 'install_deps: missing:' "${missing[@]}"
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
-  command -v sudo >/dev/null || { echo 'install_deps: neither root nor sudo; ask for these packages' >&2; exit 1; }
+  command -v sudo >/dev/null || { echo 'install_deps: needs root or sudo to install these packages' >&2; exit 1; }
   as_root=(sudo)
 fi
 "${as_root[@]}" apt-get update -q

@@ -44,7 +44,7 @@ shell_scripts() {
 tidy() {
   local out
   out=$(sources '*.cc' | xargs -0 -n 4 -P 2 clang-tidy -p build/tidy --quiet 2>/dev/null |
-        grep -F '[readability-identifier-naming' | sort -u) || true  # its exit code tells of g++'s flags too
+        grep -F '[readability-identifier-naming' | sort -u) || true  # its exit code also reports g++'s flags
   [ -z "$out" ] || { echo "$out"; return 1; }
 }
 

@@ -1,28 +1,29 @@
 #!/usr/bin/env bash
-# A folder with the programs and the shared libraries that a bare node lacks: copy it anywhere on an x86-64 Linux with
-# glibc 2.36 or newer (Debian 12, Ubuntu 24.04 ...), start bin/tern there. The C library is the node's, and so are CUDA's.
-#   scripts/package.sh [FOLDER]     (out/tern) has to be new or a package of before
-# TERN_BUILD_DIR=build/cuda takes the programs of that build instead of building them, and all that scripts/gpu_check.sh
-# needs, which is then in the folder, too.
+# Makes a folder with the programs and the shared libraries that a bare machine lacks. Copy it to any x86-64 Linux with
+# glibc 2.36 or newer (Debian 12, Ubuntu 24.04 ...) and start bin/tern there. The C library and CUDA are those of the
+# machine.
+#   scripts/package.sh [FOLDER]     (out/tern) must not exist, or must be an earlier package
+# TERN_BUILD_DIR=build/cuda uses the programs of that build instead of building them, and adds everything that
+# scripts/gpu_check.sh needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 to=$(realpath -m "${1:-out/tern}")
 if [ -e "$to" ] && [ ! -e "$to/bin/tern_worker" ]; then
-  echo "package: $to is there and is no package of before; name a folder that is new" >&2
+  echo "package: $to exists and is not an earlier package; give a new folder" >&2
   exit 64
 fi
 source scripts/lib/programs.sh
 use_programs
 
-# The node's: the C library's own, and what comes with a GPU's driver and toolkit.
+# Libraries of the target machine: the C library, and those of a GPU's driver and toolkit.
 node_has='^(linux-vdso|ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libresolv|libanl|libutil)\.so'
 node_has+='|^lib(cuda|cudart|cublas|cublasLt|cudnn[a-z_]*|nvrtc|nvJitLink)\.so'
 
-# Those of the libraries that it needs, as "NAME PATH".
+# Prints the libraries that a file needs, as "NAME PATH".
 needed() { ldd "$@" | awk '$2 == "=>" {print $1, $3}' | sort -u; }
 
-# The package that a file is of, or nothing. Some packages say /lib where the file is in /usr/lib.
+# Prints the package of a file, or nothing. Some packages list /lib for files in /usr/lib.
 package_of() {
   { dpkg-query -S "$1" 2>/dev/null || dpkg-query -S "${1#/usr}" 2>/dev/null || true; } | head -n 1 | cut -d: -f1
 }
@@ -41,7 +42,7 @@ fi
 while read -r name path; do
   [[ $name =~ $node_has ]] && continue
   if [ "$path" = not ]; then
-    echo "package: $name is needed, and is not on this machine" >&2
+    echo "package: the library $name is needed but not on this machine" >&2
     exit 1
   fi
   cp -L "$path" "$to/lib/$name"
@@ -51,7 +52,7 @@ while read -r name path; do
   fi
 done < <(needed "${programs[@]}")
 
-# Nothing of this machine's but what every node has.
+# Checks that no library of this machine is used, except those that every machine has.
 while read -r name path; do
   if [[ ! $name =~ $node_has ]] && [[ $path != "$to"/* ]]; then
     echo "package: $name comes from $path, expected it in $to/lib" >&2

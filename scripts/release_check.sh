@@ -1,35 +1,35 @@
 #!/usr/bin/env bash
-# What has to hold before a release, is slow and seldom fails, so that the gate (.ci/run) leaves it out. It installs what it
-# needs (packages, and PyTorch and ONNX Runtime into build/release_python), takes hours, and goes on after a failure.
+# The slow checks before a release that the gate (.ci/run) omits. Installs what it needs (packages, and PyTorch and ONNX
+# Runtime in build/release_python), takes hours, and continues after a failure.
 #   scripts/release_check.sh            all checks
 #   scripts/release_check.sh CHECK...   those alone; see `checks` below
-# Each run writes a table, out/release_check/DATE.md, and beside it a log a check.
+# Writes a table to out/release_check/DATE.md, and a log of each check.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib/phases.sh
 
-# Each file by itself, with asserts: whether it includes what it needs. All tests.
+# Compiles each file by itself, which shows missing includes, with asserts. Runs all tests.
 each_file() {
   cmake --preset dev && cmake --build --preset dev -j "$(nproc)" && ctest --preset dev -j "$(nproc)"
 }
 
-# Everything by another compiler. All tests.
+# Builds everything with another compiler and runs all tests.
 clang() {
   cmake --preset clang && cmake --build --preset clang -j "$(nproc)" && ctest --preset clang -j "$(nproc)"
 }
 
 names() { scripts/lint.sh --tidy; }
 
-# For all architectures; the gate builds one.
+# Builds for all GPU architectures; the gate builds one.
 cuda() {
   [ -x "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)" ] || { echo 'no CUDA toolkit here'; return 77; }
   scripts/build_cuda.sh
 }
 
-# Whole programs under the sanitizers; the gate runs the unit tests so.
+# Runs whole programs under the sanitizers; the gate runs only unit tests.
 asan_programs() { scripts/sanitize.sh asan_programs; }
 
-# Beside PyTorch and ONNX Runtime; none of these tests may be skipped.
+# Runs the tests that need PyTorch and ONNX Runtime; none may be skipped.
 torch() {
   local python=build/release_python
   [ -x "$python/bin/python3" ] || python3 -m venv "$python"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A safetensors file of Tern's as a PyTorch state dict: model.load_state_dict(torch.load("OUT.pt")).
+"""Converts a safetensors file of Tern to a PyTorch state dict: model.load_state_dict(torch.load("OUT.pt")).
 
     scripts/safetensors_to_torch.py WEIGHTS.safetensors OUT.pt
 
-Needs PyTorch and NumPy alone.
+Needs only PyTorch and NumPy.
 """
 import json
 import struct
@@ -14,7 +14,7 @@ import torch
 
 
 def load(path):
-    """({name: tensor} in the file's order, {text: text} of its metadata)."""
+    """Returns ({name: tensor} in the order of the file, its metadata as {text: text})."""
     with open(path, "rb") as file:
         length, = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(length))

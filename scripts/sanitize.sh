@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds and runs tests under sanitizers. Further arguments go to ctest.
+# Builds and runs tests under sanitizers. Passes further arguments to ctest.
 #   scripts/sanitize.sh asan            addresses, leaks and undefined behaviour; every unit test
-#   scripts/sanitize.sh asan_programs   the same of whole programs: the tests labelled e2e (scripts/release_check.sh)
-#   scripts/sanitize.sh tsan            threads; the tests labelled tsan, which start no other processes
+#   scripts/sanitize.sh asan_programs   the same for whole programs: the tests labelled e2e (scripts/release_check.sh)
+#   scripts/sanitize.sh tsan            data races; the tests labelled tsan, which start no other processes
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib/phases.sh
@@ -34,8 +34,8 @@ esac
 
 phase "$what: configure" cmake --preset "$preset"
 phase "$what: build" cmake --build --preset "$preset" -j "$(nproc)" --target "${targets[@]}"
-# Without address randomization, where that may be switched off: ThreadSanitizer of g++ 12 stops at mappings that
-# newer kernels place further apart than it knows.
+# Disables address randomization if possible: the ThreadSanitizer of g++ 12 does not support the memory layout of newer
+# kernels.
 fixed=()
 if setarch "$(uname -m)" -R true 2>/dev/null; then fixed=(setarch "$(uname -m)" -R); fi
 phase "$what: test" "${fixed[@]}" \

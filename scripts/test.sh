@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, runs every test. Arguments go to ctest: scripts/test.sh -R codec
+# Installs missing packages, builds, and runs every test. Passes arguments to ctest: scripts/test.sh -R codec
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib/phases.sh

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A PyTorch state dict as a safetensors file, which `tern_worker --evaluate` and `tern convert onnx` read.
+"""Converts a PyTorch state dict to a safetensors file, which `tern_worker --evaluate` and `tern convert onnx` read.
 
     scripts/torch_to_safetensors.py WEIGHTS.pt OUT.safetensors
 
-Needs PyTorch alone. Every tensor becomes float32; what counts batches (num_batches_tracked) is left out.
+Needs only PyTorch. Converts every tensor to float32; skips the batch counters (num_batches_tracked).
 """
 import json
 import struct
@@ -13,7 +13,7 @@ import torch
 
 
 def save(path, tensors, metadata=None):
-    """Writes {name: tensor} in that order. `metadata`: {text: text}."""
+    """Writes {name: tensor} in the given order. `metadata`: {text: text}."""
     header, parts, at = {}, [], 0
     if metadata:
         header["__metadata__"] = dict(metadata)
@@ -31,7 +31,7 @@ def save(path, tensors, metadata=None):
 
 
 def weights_of(state):
-    """The tensors of a state dict that Tern keeps; of a checkpoint that holds one, those of `state_dict`."""
+    """Returns the tensors of a state dict that Tern stores. A checkpoint may contain the state dict as `state_dict`."""
     state = state.get("state_dict", state)
     return {name: tensor for name, tensor in state.items() if not name.endswith("num_batches_tracked")}
 

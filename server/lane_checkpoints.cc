@@ -185,7 +185,7 @@ void LaneCheckpoints::Finish() {
 }
 
 void LaneCheckpoints::UpdateSaved() {
-  protocol::Saved saved = setup::SavedIn(setup_, store_);
+  protocol::Saved saved = setup::FindSaved(setup_, store_);
   if (run_ == 0 && !setup_.job.checkpoints().resume()) {  // for a run under way, and no other
     std::vector<pb::Checkpoint> all = std::exchange(saved, {}).checkpoints;
     const std::vector<pb::Checkpoint> own = setup::OffersOf(store_, Kind::kShard);

@@ -25,7 +25,7 @@ tern::Status RunServer(int argc, char** argv) {
     lock.emplace(std::move(*taken));
     return tern::Ok();
   };
-  auto setup = tern::setup::Begin(*line, "server", take_folder);
+  auto setup = tern::setup::StartDaemon(*line, "server", take_folder);
   if (!setup.ok()) return setup.status();
   if (lock.has_value() && !lock->held()) LOG(WARNING) << lock->warning();
   if (line->check) {
@@ -44,5 +44,5 @@ int main(int argc, char** argv) {
   // faults cost as much as the arithmetic.
   mallopt(M_MMAP_THRESHOLD, 1 << 28);
   mallopt(M_TRIM_THRESHOLD, 1 << 28);
-  return tern::setup::Finish("tern_server", RunServer(argc, argv));
+  return tern::setup::ReportExit("tern_server", RunServer(argc, argv));
 }

@@ -227,8 +227,8 @@ void Server::Carry(protocol::ControlActions actions) {
   }
 }
 
-std::vector<setup::WorkerEnd> Server::WorkerEnds() const {
-  std::vector<setup::WorkerEnd> ends;
+std::vector<setup::WorkerStatus> Server::WorkerStatuses() const {
+  std::vector<setup::WorkerStatus> ends;
   for (uint32_t rank = 0; coordinator_ != nullptr && rank < coordinator_->workers().size();
        ++rank) {
     const protocol::Coordinator::Worker& worker = coordinator_->workers()[rank];
@@ -239,19 +239,19 @@ std::vector<setup::WorkerEnd> Server::WorkerEnds() const {
   return ends;
 }
 
-std::vector<setup::WorkerEnd> Server::LookAtWorkers() {
-  std::vector<setup::WorkerEnd> ends = WorkerEnds();
+std::vector<setup::WorkerStatus> Server::LookAtWorkers() {
+  std::vector<setup::WorkerStatus> ends = WorkerStatuses();
   if (coordinator_ != nullptr)
-    position_.See(coordinator_->steps(), coordinator_->beginning(), ends);
+    position_.Update(coordinator_->steps(), coordinator_->beginning(), ends);
   return ends;
 }
 
 void Server::ReportProgress() {
   if (coordinator_ == nullptr || Now() - progress_at_ < std::chrono::milliseconds(500)) return;
   progress_at_ = Now();
-  const std::vector<setup::WorkerEnd> ends = LookAtWorkers();
+  const std::vector<setup::WorkerStatus> ends = LookAtWorkers();
   present_.Set(static_cast<double>(
-      std::count_if(ends.begin(), ends.end(), [](const auto& end) { return end.there; })));
+      std::count_if(ends.begin(), ends.end(), [](const auto& end) { return end.present; })));
   if (options_.progress_fd < 0) return;
   const std::string line = setup::ProgressJson(setup_, ends, position_) + "\n";
   if (write(options_.progress_fd, line.data(), line.size()) < 0)
@@ -262,7 +262,7 @@ void Server::WriteSummary() {
   const std::string path = Cat(setup_.job.output_dir(), "/server.", options_.shard, ".json");
   const Status written =
       setup::WriteSummaryFile(path, setup::SummaryJson(setup_, LookAtWorkers(), position_, end_));
-  end_ = setup::EndOfProcess(end_, written);
+  end_ = setup::FinalStatus(end_, written);
   const std::string summary = setup::SummaryJson(setup_, LookAtWorkers(), position_, end_);
   LOG(INFO) << summary;
   if (coordinator_ != nullptr) LOG(INFO) << "\n" << setup::SummaryTable(summary);

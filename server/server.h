@@ -51,9 +51,9 @@ class Server {
   void Carry(protocol::ControlActions actions);
   void ReportProgress();
   void WriteSummary();
-  std::vector<setup::WorkerEnd> WorkerEnds() const;
+  std::vector<setup::WorkerStatus> WorkerStatuses() const;
   // The same, and moves position_ on.
-  std::vector<setup::WorkerEnd> LookAtWorkers();
+  std::vector<setup::WorkerStatus> LookAtWorkers();
 
   const setup::Setup& setup_;
   StopSignals& signals_;

@@ -24,27 +24,27 @@ namespace tern::setup {
 
 namespace {
 
-// What may be said on the command line. Only these: gflags has flags of its own that end the
-// process with 1.
+// The flags of the command line. Others are refused, because some of gflags' own flags end the
+// process with exit code 1.
 struct KnownFlag {
   const char* name;
   const char* help;
 };
 const std::vector<KnownFlag> kFlags = {
     {"job", "FILE: the job, YAML, or protobuf text (.textproto, .pbtxt, .prototxt)"},
-    {"rank", "N: which server shard or which worker of the job this is, from 0"},
-    {"check", "read and check the job, print what it resolves to, and leave"},
+    {"rank", "N: the number of this server shard or worker in the job, from 0"},
+    {"check", "read and check the job, print it with all defaults, and exit"},
     {"evaluate",
-     "FILE: (a worker's) evaluate these weights on the test set, with no server, and leave"},
-    {"log_dir", "DIR: for the logs; without it, output_dir/logs of the job"},
-    {"progress_fd", "N: an open descriptor to write progress to, one JSON object a line"},
-    {"v", "N: log what is marked with this level or a lower one"},
-    {"vmodule", "NAME=N,...: the same by source file"},
+     "FILE: (worker only) evaluate these weights on the test set, without a server, and exit"},
+    {"log_dir", "DIR: the folder of the logs; default: output_dir/logs of the job"},
+    {"progress_fd",
+     "N: an open file descriptor to which progress is written, one JSON object per line"},
+    {"v", "N: log messages up to this verbosity level"},
+    {"vmodule", "NAME=N,...: the verbosity level of single source files"},
 };
-constexpr const char* kSetHelp =
-    "KEY=VALUE: a key of the job, over what the file says; again and again";
+constexpr const char* kSetHelp = "KEY=VALUE: overrides a key of the job file; may be repeated";
 
-Status Fault(const std::string& sentence) {
+Status UsageError(const std::string& sentence) {
   std::string known;
   for (const KnownFlag& flag : kFlags) known += Cat("--", flag.name, ", ");
   return Status(Code::kUsage, sentence + "; known flags: " + known + "--set, --help, --version");
@@ -56,31 +56,31 @@ void PrintHelp(const std::string& role) {
   std::printf("  --%-12s %s\n  --help, --version\n", "set", kSetHelp);
 }
 
-// The words of a command line, one flag after the other.
-class Words {
+// Reads a command line flag by flag.
+class ArgReader {
  public:
-  Words(int argc, char** argv) : words_(argv + std::min(1, argc), argv + argc) {}
+  ArgReader(int argc, char** argv) : args_(argv + std::min(1, argc), argv + argc) {}
 
-  bool done() const { return next_ >= words_.size(); }
+  bool done() const { return next_ >= args_.size(); }
 
-  // Takes "--name=value", "--name value" or "--name"; what it is goes into name and value.
-  Status Take() {
-    const std::string word = words_[next_++];
-    if (word.size() < 2 || word[0] != '-') {
-      return Fault("'" + Printable(word) + "' is not a flag; the job file goes after --job");
+  // Reads "--name=value" or "--name" into name and value.
+  Status Next() {
+    const std::string arg = args_[next_++];
+    if (arg.size() < 2 || arg[0] != '-') {
+      return UsageError("'" + Printable(arg) + "' is not a flag; the job file goes after --job");
     }
-    const std::string text = word.substr(word.starts_with("--") ? 2 : 1);
+    const std::string text = arg.substr(arg.starts_with("--") ? 2 : 1);
     const size_t equals = text.find('=');
     name = text.substr(0, equals);
     value.reset();
     if (equals != std::string::npos) value = text.substr(equals + 1);
     return Ok();
   }
-  // The value of the flag just taken, perhaps the next word.
+  // Makes sure that the flag has a value; takes the next argument if necessary.
   Status NeedValue() {
     if (value.has_value()) return Ok();
-    if (done()) return Fault("--" + name + " needs a value after it");
-    value = words_[next_++];
+    if (done()) return UsageError("--" + name + " needs a value after it");
+    value = args_[next_++];
     return Ok();
   }
 
@@ -88,26 +88,26 @@ class Words {
   std::optional<std::string> value;
 
  private:
-  const std::vector<std::string> words_;
+  const std::vector<std::string> args_;
   size_t next_ = 0;
 };
 
-Status SetFlag(Words* words) {
+Status SetFlag(ArgReader* reader) {
   const bool known = std::any_of(kFlags.begin(), kFlags.end(),
-                                 [&](const KnownFlag& flag) { return words->name == flag.name; });
+                                 [&](const KnownFlag& flag) { return reader->name == flag.name; });
   gflags::CommandLineFlagInfo info;
-  if (!known || !gflags::GetCommandLineFlagInfo(words->name.c_str(), &info)) {
-    return Fault("there is no flag --" + Printable(words->name));
+  if (!known || !gflags::GetCommandLineFlagInfo(reader->name.c_str(), &info)) {
+    return UsageError("there is no flag --" + Printable(reader->name));
   }
   if (info.type == "bool") {
-    words->value = words->value.value_or("true");
+    reader->value = reader->value.value_or("true");
   } else {
-    TERN_RETURN_IF_ERROR(words->NeedValue());
+    TERN_RETURN_IF_ERROR(reader->NeedValue());
   }
-  if (!gflags::SetCommandLineOption(words->name.c_str(), words->value->c_str()).empty())
+  if (!gflags::SetCommandLineOption(reader->name.c_str(), reader->value->c_str()).empty())
     return Ok();
   return Status(Code::kUsage,
-                Cat("--", words->name, ": saw '", Printable(*words->value),
+                Cat("--", reader->name, ": saw '", Printable(*reader->value),
                     "'; allowed: ", info.type == "bool" ? "true or false" : "a whole number"));
 }
 
@@ -115,30 +115,30 @@ Status SetFlag(Words* words) {
 
 Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role) {
   CommandLine line;
-  for (Words words(argc, argv); !words.done();) {
-    TERN_RETURN_IF_ERROR(words.Take());
-    if (words.name == "help") {
+  for (ArgReader reader(argc, argv); !reader.done();) {
+    TERN_RETURN_IF_ERROR(reader.Next());
+    if (reader.name == "help") {
       PrintHelp(role);
       std::exit(0);
-    } else if (words.name == "version") {
+    } else if (reader.name == "version") {
       std::printf("tern_%s version %s\n", role.c_str(), TERN_VERSION);
       std::exit(0);
-    } else if (words.name == "set") {
-      TERN_RETURN_IF_ERROR(words.NeedValue());
-      line.overrides.push_back(*words.value);
+    } else if (reader.name == "set") {
+      TERN_RETURN_IF_ERROR(reader.NeedValue());
+      line.overrides.push_back(*reader.value);
     } else {
-      TERN_RETURN_IF_ERROR(SetFlag(&words));
+      TERN_RETURN_IF_ERROR(SetFlag(&reader));
     }
   }
-  if (FLAGS_job.empty()) return Fault("--job FILE is missing");
+  if (FLAGS_job.empty()) return UsageError("--job FILE is missing");
   if (!FLAGS_evaluate.empty() && role != "worker")
-    return Fault("--evaluate is for tern_worker, which reads the test set");
+    return UsageError("--evaluate is for tern_worker, which reads the test set");
   if (!FLAGS_evaluate.empty() && FLAGS_rank < 0) FLAGS_rank = 0;
   if (FLAGS_rank < 0)
-    return Fault("--rank N is missing: which " + role + " of the job this is, from 0");
+    return UsageError("--rank N is missing: the number of this " + role + " in the job, from 0");
   if (FLAGS_progress_fd >= 0 && fcntl(FLAGS_progress_fd, F_GETFD) < 0) {
     return Status(Code::kUsage, Cat("--progress_fd ", FLAGS_progress_fd,
-                                    ": no descriptor is open under that number"));
+                                    ": no file descriptor with that number is open"));
   }
   line.job = FLAGS_job;
   line.rank = static_cast<uint32_t>(FLAGS_rank);
@@ -149,10 +149,11 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
   return line;
 }
 
-Result<std::unique_ptr<Setup>> Begin(const CommandLine& line, const std::string& role,
-                                     const std::function<Status(const pb::Job&)>& before_writing) {
+Result<std::unique_ptr<Setup>> StartDaemon(
+    const CommandLine& line, const std::string& role,
+    const std::function<Status(const pb::Job&)>& before_writing) {
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond `ulimit -f` is an error of its write
+  signal(SIGXFSZ, SIG_IGN);  // exceeding `ulimit -f` becomes an error of the write
   auto setup = MakeSetup(line.job, line.overrides);
   if (!setup.ok()) return setup;
   const pb::Job& job = (*setup)->job;
@@ -170,30 +171,30 @@ Result<std::unique_ptr<Setup>> Begin(const CommandLine& line, const std::string&
                   line.log_dir.empty() ? job.output_dir() + "/logs" : line.log_dir));
   LOG(INFO) << "the job as this " << role << " understands it:\n" << config::ToYaml(job);
   if (job.security() == pb::Job::none) {
-    LOG(WARNING) << "security: none - nobody checks who the peers are; anyone who reaches the "
-                    "ports may take part";
+    LOG(WARNING) << "security: none: peers are not authenticated; anyone who can reach the ports "
+                    "may take part";
   }
   return setup;
 }
 
 Status WriteSummaryFile(const std::string& path, const std::string& line) {
-  std::error_code ignored;  // the write says what is wrong
+  std::error_code ignored;  // the write below reports the error
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   const Status written = WriteFileAtomically(path, line + "\n");
   if (!written.ok()) LOG(ERROR) << written.message();
   return written;
 }
 
-Status EndOfProcess(const Status& status, const Status& written) {
+Status FinalStatus(const Status& status, const Status& written) {
   const bool in_order =
       status.ok() || status.code() == Code::kInterrupted || status.code() == Code::kTerminated;
   return in_order && !written.ok() ? written : status;
 }
 
-int Finish(const std::string& program, const Status& status) {
+int ReportExit(const std::string& program, const Status& status) {
   if (status.ok()) return 0;
-  if (google::IsGoogleLoggingInitialized()) {  // else glog would say the sentence on stderr, too
-    LOG(INFO) << "leaves with " << ExitCode(status) << ": " << status.message();
+  if (google::IsGoogleLoggingInitialized()) {  // otherwise glog would also print to stderr
+    LOG(INFO) << "exits with code " << ExitCode(status) << ": " << status.message();
     google::FlushLogFiles(google::INFO);
   }
   std::fprintf(stderr, "%s: %s\n", program.c_str(), status.message().c_str());

@@ -26,29 +26,27 @@ struct CommandLine {
   int progress_fd = -1;  // where to write progress as JSON lines, for `tern run`
 };
 
-// `role` is "server" or "worker". Prints help or the version and exits 0 if asked to; kUsage, with
-// the known flags, for an unknown one. The flags are defined with gflags, so glog's own work, too:
-// --v, --vmodule.
+// `role` is "server" or "worker". --help and --version print and exit with 0. kUsage: an unknown
+// flag (the message lists the known ones) or an invalid value. glog's flags --v and --vmodule work,
+// too.
 Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role);
 
-// Reads the job of the command line and checks the rank against it; calls `before_writing`, if
-// set, and returns its error; opens the log and writes the resolved job to it, and, with `security:
-// none`, a warning that peers are not authenticated. From here on a reader that goes away (of
-// progress, of metrics) and a file that grows beyond `ulimit -f` fail that write instead of ending
-// the process (SIGPIPE, SIGXFSZ).
-Result<std::unique_ptr<Setup>> Begin(
+// Starts a daemon: reads the job, checks the rank against it, calls `before_writing` (if set; an
+// error ends the start), opens the log, and logs the resolved job. Warns if `security: none` leaves
+// peers unauthenticated. From here on SIGPIPE and SIGXFSZ are ignored: writing to a closed pipe, or
+// beyond `ulimit -f`, fails that write instead of killing the process.
+Result<std::unique_ptr<Setup>> StartDaemon(
     const CommandLine& line, const std::string& role,
     const std::function<Status(const pb::Job&)>& before_writing = {});
 
-// Writes a daemon's last line, its figures, to the file at `path`, atomically; creates the folder.
-// kCannotWrite, which the log gets, too.
+// Writes a daemon's summary, one JSON line, to the file at `path`, atomically; creates the folder.
+// kCannotWrite, which is logged as well.
 Status WriteSummaryFile(const std::string& path, const std::string& line);
-// The status that a process ends with after it wrote its figures with the result `written`:
-// `status`, or `written` if only that failed.
-Status EndOfProcess(const Status& status, const Status& written);
+// The final status of a process whose job ended with `status` and whose summary was written with
+// the result `written`: `written` if only that failed, else `status`.
+Status FinalStatus(const Status& status, const Status& written);
 
-// Ends a program: writes one sentence to stderr and the log if `status` is not ok. Returns the exit
-// code.
-int Finish(const std::string& program, const Status& status);
+// Writes the message of `status` to stderr and the log unless it is ok. Returns the exit code.
+int ReportExit(const std::string& program, const Status& status);
 
 }  // namespace tern::setup

@@ -1,7 +1,7 @@
-// How far a job is: in steps of the job, whichever process or run of it did them.
+// How far a job is, in steps of the job, over all its runs and processes.
 //
-// It never falls while the job goes on, whoever is lost, comes back or counts anew. It falls where
-// all go back to a checkpoint, and then only once they train again.
+// It does not fall if a worker is lost, returns, or counts from 0 again. It falls if the whole job
+// goes back to a checkpoint, once training has continued from there.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,29 @@
 
 namespace tern::setup {
 
-// A worker as shard 0 knows it.
-struct WorkerEnd {
+// What shard 0 knows about a worker.
+struct WorkerStatus {
   uint32_t rank = 0;
   pb::Counters counters;
-  pb::Figures figures;   // of the job; all the same but for parameters_hash, which is its own
-  bool there = true;     // takes part, or is done; false: lost, or it has not come
-  bool joining = false;  // has yet to take up the state that it goes on from
+  pb::Figures figures;   // of the whole job; only parameters_hash is the worker's own
+  bool present = true;   // takes part or has finished; false: lost, or not connected yet
+  bool joining = false;  // has not received the state from which it continues
 };
 
 class JobPosition {
  public:
-  // The newest counters. `steps` as in steps(); `beginning` is another number once all have gone
-  // back, or begun from a checkpoint.
-  void See(uint64_t steps, uint64_t beginning, const std::vector<WorkerEnd>& workers);
+  // Takes the newest counters. `steps` as in steps(). `beginning` changes whenever the whole job
+  // has gone back, or has started from a checkpoint.
+  void Update(uint64_t steps, uint64_t beginning, const std::vector<WorkerStatus>& workers);
 
-  uint64_t steps() const { return steps_; }  // the job's length; 0: not known yet
-  uint64_t done() const { return done_; }    // the most that any worker has behind it
-  uint64_t from() const { return from_; }    // where all went on from last; 0: the beginning
+  uint64_t steps() const { return steps_; }                // the job's length; 0: not known yet
+  uint64_t done() const { return done_; }                  // steps of the worker that is farthest
+  uint64_t resumed_from() const { return resumed_from_; }  // the step of the last resume; 0: none
   uint64_t beginning() const { return beginning_; }
 
  private:
-  uint64_t steps_ = 0, beginning_ = 0, done_ = 0, from_ = 0;
-  uint64_t reached_ = 0;  // in this beginning
+  uint64_t steps_ = 0, beginning_ = 0, done_ = 0, resumed_from_ = 0;
+  uint64_t reached_ = 0;  // since beginning_ changed
 };
 
 }  // namespace tern::setup

@@ -16,24 +16,25 @@ namespace {
 const std::set<std::string> kRoundTypes = {"scale", "push", "scaled", "sum"};
 
 struct Totals {
-  uint64_t rounds = 0;  // of all, as the bytes are
+  uint64_t rounds = 0;  // summed over the workers, as the bytes are
   uint64_t samples = 0, refusals = 0;
   double samples_per_s = 0;
   double compute_s = 0, encode_s = 0, decode_s = 0, communication_s = 0, train_s = 0, loss = 0;
   RoundTraffic traffic;
 };
 
-size_t Present(const std::vector<WorkerEnd>& workers) {
-  return static_cast<size_t>(std::count_if(workers.begin(), workers.end(),
-                                           [](const WorkerEnd& worker) { return worker.there; }));
+size_t CountPresent(const std::vector<WorkerStatus>& workers) {
+  return static_cast<size_t>(std::count_if(
+      workers.begin(), workers.end(), [](const WorkerStatus& worker) { return worker.present; }));
 }
 
-// Times and loss are means over the workers that are there (of all, where none is), the rest sums.
-Totals Total(const std::vector<WorkerEnd>& workers) {
+// Times and loss are means over the present workers (over all workers if none is present); the rest
+// are sums over all workers.
+Totals TotalsOf(const std::vector<WorkerStatus>& workers) {
   Totals t;
-  const size_t present = Present(workers);
+  const size_t present = CountPresent(workers);
   const auto n = static_cast<double>(present == 0 ? workers.size() : present);
-  for (const WorkerEnd& worker : workers) {
+  for (const WorkerStatus& worker : workers) {
     const pb::Counters& c = worker.counters;
     t.rounds += c.rounds();
     t.samples += c.samples();
@@ -43,13 +44,14 @@ Totals Total(const std::vector<WorkerEnd>& workers) {
     t.traffic.down += traffic.down;
     t.traffic.all_up += traffic.all_up;
     t.traffic.all_down += traffic.all_down;
-    if (present != 0 && !worker.there) continue;
+    if (present != 0 && !worker.present) continue;
     if (c.train_s() > 0) t.samples_per_s += static_cast<double>(c.samples()) / c.train_s();
     t.compute_s += c.compute_s() / n;
     t.encode_s += c.encode_s() / n;
     t.decode_s += c.decode_s() / n;
     t.train_s += c.train_s() / n;
-    // wait_s knows the waiting at the start and for evaluations, too.
+    // wait_s includes waiting at the start and during evaluations, so the rest of train_s limits
+    // it.
     const double rest = std::max(0.0, c.train_s() - c.compute_s() - c.decode_s());
     t.communication_s += std::min(c.wait_s(), rest) / n;
     t.loss += c.loss() / n;
@@ -57,9 +59,9 @@ Totals Total(const std::vector<WorkerEnd>& workers) {
   return t;
 }
 
-void AddStepFigures(const std::vector<WorkerEnd>& workers, json* j) {
+void AddStepFigures(const std::vector<WorkerStatus>& workers, json* j) {
   std::vector<pb::Counters> counters;
-  for (const WorkerEnd& worker : workers) counters.push_back(worker.counters);
+  for (const WorkerStatus& worker : workers) counters.push_back(worker.counters);
   const StepFigures f = StepFiguresOf(counters);
   (*j)["t_cop_s"] = f.t_cop_s;
   (*j)["t_com_s"] = f.t_com_s;
@@ -77,23 +79,23 @@ void AddStepFigures(const std::vector<WorkerEnd>& workers, json* j) {
   (*j)["mean_staleness"] = f.mean_staleness;
 }
 
-json FiguresOf(const Setup& setup, const std::vector<WorkerEnd>& workers,
-               const JobPosition& position) {
-  const Totals t = Total(workers);
+json JobFigures(const Setup& setup, const std::vector<WorkerStatus>& workers,
+                const JobPosition& position) {
+  const Totals t = TotalsOf(workers);
   const uint64_t parameters = setup.table.total;
   json j;
   j["job"] = setup.job.name();
   j["parameters"] = parameters;
   j["workers"] = setup.plan.workers;
   j["servers"] = setup.plan.data_lanes.size();
-  j["present"] = Present(workers);
+  j["present"] = CountPresent(workers);
   j["lost"] = json::array();
-  for (const WorkerEnd& worker : workers) {
-    if (!worker.there) j["lost"].push_back(worker.rank);
+  for (const WorkerStatus& worker : workers) {
+    if (!worker.present) j["lost"].push_back(worker.rank);
   }
   j["rounds"] = position.done();
   j["steps"] = position.steps();
-  j["from_step"] = position.from();
+  j["from_step"] = position.resumed_from();
   j["beginning"] = position.beginning() == 0 ? "" : Hex(position.beginning());
   j["samples"] = t.samples;
   j["samples_per_s"] = t.samples_per_s;
@@ -117,7 +119,7 @@ json FiguresOf(const Setup& setup, const std::vector<WorkerEnd>& workers,
   return j;
 }
 
-// Sentences may hold any bytes, and a loss that is not finite becomes null.
+// Replaces bytes that are not UTF-8. A loss that is not finite becomes null.
 std::string Dump(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace
@@ -140,22 +142,22 @@ double RatioToFp32(uint64_t parameters, uint64_t rounds, uint64_t bytes) {
          static_cast<double>(bytes);
 }
 
-std::string ProgressJson(const Setup& setup, const std::vector<WorkerEnd>& workers,
+std::string ProgressJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
                          const JobPosition& position) {
-  json j = FiguresOf(setup, workers, position);
+  json j = JobFigures(setup, workers, position);
   j["event"] = "progress";
   return Dump(j);
 }
 
-std::string SummaryJson(const Setup& setup, const std::vector<WorkerEnd>& workers,
+std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
                         const JobPosition& position, const Status& status) {
-  json j = FiguresOf(setup, workers, position);
+  json j = JobFigures(setup, workers, position);
   j["event"] = "ended";
   j["code"] = ExitCode(status);
   j["sentence"] = status.message();
-  std::vector<const pb::Figures*> finished;  // of those who are left
-  for (const WorkerEnd& worker : workers) {
-    if (worker.there) finished.push_back(&worker.figures);
+  std::vector<const pb::Figures*> finished;  // of the present workers
+  for (const WorkerStatus& worker : workers) {
+    if (worker.present) finished.push_back(&worker.figures);
   }
   if (finished.empty()) return Dump(j);
   const auto has_hash = [](const pb::Figures* f) { return f->has_parameters_hash(); };
@@ -179,7 +181,7 @@ std::string SummaryJson(const Setup& setup, const std::vector<WorkerEnd>& worker
   return Dump(j);
 }
 
-std::optional<News> ReadNews(const std::string& json_line) {
+std::optional<ProgressUpdate> ParseProgressUpdate(const std::string& json_line) {
   const json j = json::parse(json_line, nullptr, false);
   if (!j.is_object() || !j.contains("event")) return std::nullopt;
   const auto whole = [&j](const char* key) {
@@ -190,18 +192,18 @@ std::optional<News> ReadNews(const std::string& json_line) {
     const auto found = j.find(key);
     return found != j.end() && found->is_string() ? found->get<std::string>() : "";
   };
-  News news;
-  news.ended = text("event") == "ended";
-  if (!news.ended && text("event") != "progress") return std::nullopt;
-  news.code = static_cast<int>(whole("code"));
-  news.sentence = text("sentence");
-  news.rounds = whole("rounds");
-  news.from_step = whole("from_step");
-  news.samples = whole("samples");
-  news.beginning = text("beginning");
-  news.workers = static_cast<uint32_t>(whole("workers"));
-  news.present = static_cast<uint32_t>(whole("present"));
-  return news;
+  ProgressUpdate update;
+  update.ended = text("event") == "ended";
+  if (!update.ended && text("event") != "progress") return std::nullopt;
+  update.code = static_cast<int>(whole("code"));
+  update.sentence = text("sentence");
+  update.rounds = whole("rounds");
+  update.from_step = whole("from_step");
+  update.samples = whole("samples");
+  update.beginning = text("beginning");
+  update.workers = static_cast<uint32_t>(whole("workers"));
+  update.present = static_cast<uint32_t>(whole("present"));
+  return update;
 }
 
 std::string RunSummaryJson(const std::string& newest, const RunEnd& end) {

@@ -1,18 +1,18 @@
-// The results of a job, for people and scripts: the progress line, the closing table, and one JSON
-// line with the same figures. Made from the counters that workers send with heartbeats and Bye.
-// Shard 0 writes the JSON to its --progress_fd, where `tern run` reads it.
+// The results of a job for people and scripts: the progress line, the closing table, and one JSON
+// line with the same data. They are made from the counters that workers send with heartbeats and
+// Bye. Shard 0 writes the JSON to its --progress_fd, where `tern run` reads it.
 //
-// Keys of both JSON lines: job, parameters, workers (of the job), present (of them, there or done),
-// lost (the ranks of the others), servers; rounds (steps of the job that are done, over all its
-// runs), steps (of the whole job; 0: unknown), from_step (the step of the checkpoint that this
-// run continued from; 0: none), beginning (changes whenever all have gone back or continued from a
-// checkpoint). The other keys cover this run only, the last process of each rank:
-// samples, samples_per_s, loss; train_s, compute_s, decode_s, communication_s (waiting for sums
-// inside training rounds; these three and the data pipeline add up to train_s), encode_s (parallel
-// to the computing): means over the workers present; communication_share (of train_s); up_bytes
-// and down_bytes (frames of training rounds, summed over the workers), all_up_bytes, all_down_bytes
-// (all frames), up_bytes_per_step, down_bytes_per_step (of one worker), up_ratio, down_ratio,
-// refusals; and those of step_figures.h: t_cop_s, t_com_s, exchange_busy_s, step_s,
+// Keys of both JSON lines: job, parameters, workers (of the job), present (of these: connected or
+// finished), lost (the ranks of the others), servers; rounds (steps of the job done so far, over
+// all its runs), steps (of the whole job; 0: unknown), from_step (the step of the checkpoint
+// that this run continued from; 0: none), beginning (changes whenever all have gone back
+// or continued from a checkpoint). The other keys cover this run only, the last process of each
+// rank: samples, samples_per_s, loss; train_s, compute_s, decode_s, communication_s (waiting for
+// sums inside training rounds; these three and the data pipeline add up to train_s), encode_s
+// (parallel to the computing): means over the workers present; communication_share (of train_s);
+// up_bytes and down_bytes (frames of training rounds, summed over the workers), all_up_bytes,
+// all_down_bytes (all frames), up_bytes_per_step, down_bytes_per_step (of one worker), up_ratio,
+// down_ratio, refusals; and those of step_figures.h: t_cop_s, t_com_s, exchange_busy_s, step_s,
 // step_s_equation_2, step_s_bounded, gradients, exchanges, local_steps, late, dropped, and without
 // rounds staleness (pushes by their staleness) and mean_staleness.
 #pragma once
@@ -30,26 +30,26 @@ namespace tern::setup {
 
 // Bytes of the frames of training rounds (scalers, pushes, sums), and of all frames.
 struct RoundTraffic {
-  uint64_t up = 0, down = 0;  // from the worker's side: up is what it sent
+  uint64_t up = 0, down = 0;  // up: sent by the worker; down: received by it
   uint64_t all_up = 0, all_down = 0;
 };
 RoundTraffic TrafficOf(const pb::Counters& counters);
 
-// 4 bytes x parameters x rounds / bytes; 0 if bytes is 0. `rounds` and `bytes` of one worker, or
-// both summed over the same workers.
+// How many times more bytes fp32 needs: 4 x parameters x rounds / bytes; 0 if bytes is 0. `rounds`
+// and `bytes` are of one worker, or sums over the same workers.
 double RatioToFp32(uint64_t parameters, uint64_t rounds, uint64_t bytes);
 
 // One JSON object, one line: {"event": "progress", "rounds": ..., ...}.
-std::string ProgressJson(const Setup& setup, const std::vector<WorkerEnd>& workers,
+std::string ProgressJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
                          const JobPosition& position);
 // {"event": "ended", "code": 0, "sentence": "", ..., "replicas_agree": true}; with accuracy,
 // test_loss, test_samples and parameters_hash if the workers present reached the job's last
 // evaluation.
-std::string SummaryJson(const Setup& setup, const std::vector<WorkerEnd>& workers,
+std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
                         const JobPosition& position, const Status& status);
 
-// What `tern run` acts on in such a line; nothing if the line is not one.
-struct News {
+// What `tern run` needs from a line of ProgressJson or SummaryJson; empty for any other line.
+struct ProgressUpdate {
   bool ended = false;
   int code = 0;          // ended only
   std::string sentence;  // ended only
@@ -57,24 +57,24 @@ struct News {
   std::string beginning;
   uint32_t workers = 0, present = 0;
 };
-std::optional<News> ReadNews(const std::string& json_line);
+std::optional<ProgressUpdate> ParseProgressUpdate(const std::string& json_line);
 
-// How a run of processes ended; summary.json has it in place of shard 0's own account.
+// How `tern run` ended; these values replace shard 0's own in summary.json.
 struct RunEnd {
   int code = 0;
   std::string sentence;  // the root cause
   uint32_t restarts = 0;
   double wall_s = 0;
 };
-// `newest` is the last line that shard 0 wrote, progress or end, or empty.
+// `newest` is the last line that shard 0 wrote, of either kind, or empty.
 std::string RunSummaryJson(const std::string& newest, const RunEnd& end);
 
-// The closing table from a SummaryJson, ProgressJson or RunSummaryJson: what was reached; empty
-// where no step was and the job has failed.
+// The closing table from a SummaryJson, ProgressJson or RunSummaryJson. Empty if the job failed
+// before its first step.
 std::string SummaryTable(const std::string& summary_json);
 // A progress line for people: "step 812/3000  loss 0.3121  ...". Speed, communication share and
-// time left are for the interval since `previous`, an earlier ProgressJson, or since the start
-// without one.
+// time left cover the interval since `previous_json`, an earlier ProgressJson, or since the start
+// if it is empty.
 std::string ProgressLine(const std::string& progress_json, const std::string& previous_json = "");
 
 // The counters of one daemon as a JSON line.

@@ -1,4 +1,4 @@
-// The progress line and the closing table: report.h's JSON for people.
+// The progress line and the closing table, made from report.h's JSON.
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -20,10 +20,11 @@ std::string Format(const char* format, double value) {
   return text;
 }
 
-// The figures of a line; what is missing, or not a number (a loss that is not finite), is 0.
-class Figures {
+// The fields of a JSON line. A missing field, or one that is not a number (a loss that is not
+// finite), reads as 0.
+class JsonFields {
  public:
-  explicit Figures(const std::string& line) : j_(json::parse(line, nullptr, false)) {}
+  explicit JsonFields(const std::string& line) : j_(json::parse(line, nullptr, false)) {}
 
   bool valid() const { return j_.is_object(); }
   bool Has(const char* key) const { return j_.contains(key); }
@@ -56,9 +57,9 @@ class Figures {
   json j_;
 };
 
-using Rows = std::vector<std::pair<std::string, std::string>>;
+using TableRows = std::vector<std::pair<std::string, std::string>>;
 
-void AddJob(const Figures& f, Rows* rows) {
+void AddJob(const JsonFields& f, TableRows* rows) {
   rows->emplace_back("job", f.Text("job"));
   rows->emplace_back("parameters", f.Count("parameters"));
   std::string workers = f.Count("workers");
@@ -72,7 +73,7 @@ void AddJob(const Figures& f, Rows* rows) {
   rows->emplace_back("rounds", rounds);
 }
 
-void AddTimes(const Figures& f, Rows* rows) {
+void AddTimes(const JsonFields& f, TableRows* rows) {
   const auto share = [&f](const char* key) {
     return f.Time(key) + Format(" (%.1f %%)", f.Number("train_s") > 0
                                                   ? 100 * f.Number(key) / f.Number("train_s")
@@ -85,7 +86,7 @@ void AddTimes(const Figures& f, Rows* rows) {
   rows->emplace_back("  encoding", f.Time("encode_s") + " (beside the computing)");
 }
 
-void AddSteps(const Figures& f, Rows* rows) {
+void AddSteps(const JsonFields& f, TableRows* rows) {
   const auto ms = [&f](const char* key) { return Format("%.3f ms", 1000 * f.Number(key)); };
   rows->emplace_back("a step", ms("step_s") + " measured; the OD-SGD model has " +
                                    ms("step_s_equation_2") + " (equation 2), " +
@@ -98,7 +99,7 @@ void AddSteps(const Figures& f, Rows* rows) {
     rows->emplace_back("staleness", Format("%.2f in the mean", f.Number("mean_staleness")));
 }
 
-void AddTraffic(const Figures& f, Rows* rows) {
+void AddTraffic(const JsonFields& f, TableRows* rows) {
   const auto link = [&f](const char* bytes, const char* per_step, const char* ratio) {
     return f.Bytes(bytes) + ", " + f.Bytes(per_step) + " a worker and step" +
            Format(", %.2fx smaller than fp32", f.Number(ratio));
@@ -109,7 +110,7 @@ void AddTraffic(const Figures& f, Rows* rows) {
                                        " down, " + f.Count("refusals") + " refused");
 }
 
-void AddQuality(const Figures& f, Rows* rows) {
+void AddQuality(const JsonFields& f, TableRows* rows) {
   if (f.Has("train_loss")) rows->emplace_back("training loss", f.Loss("train_loss"));
   if (f.Has("accuracy")) {
     rows->emplace_back("test accuracy",
@@ -122,17 +123,17 @@ void AddQuality(const Figures& f, Rows* rows) {
   }
 }
 
-// How much a key has grown since `before`; since the start if that is no line.
-double Since(const Figures& now, const Figures& before, const char* key) {
+// By how much a value has grown since `before`, or since the start if `before` is not valid.
+double GrowthSince(const JsonFields& now, const JsonFields& before, const char* key) {
   return now.Number(key) - (before.valid() ? before.Number(key) : 0);
 }
 
 }  // namespace
 
 std::string SummaryTable(const std::string& summary_json) {
-  const Figures f(summary_json);
+  const JsonFields f(summary_json);
   if (!f.valid()) return "no summary\n";
-  Rows rows;
+  TableRows rows;
   const bool trained = f.Whole("samples") > 0;
   if (f.Whole("code") != 0 && f.Whole("rounds") == 0 && !trained) return "";
   AddJob(f, &rows);
@@ -158,7 +159,7 @@ std::string SummaryTable(const std::string& summary_json) {
 }
 
 std::string ProgressLine(const std::string& progress_json, const std::string& previous_json) {
-  const Figures now(progress_json);
+  const JsonFields now(progress_json);
   if (!now.valid()) return "";
   const std::string workers = "workers " + now.Count("present") + "/" + now.Count("workers");
   const double rounds = now.Number("rounds"), steps = now.Number("steps");
@@ -166,26 +167,26 @@ std::string ProgressLine(const std::string& progress_json, const std::string& pr
   if (rounds == 0) return "waiting for the first step  " + workers;
   if (now.Whole("samples") == 0)
     return step + "  waiting for the first step from there  " + workers;
-  Figures before(previous_json);
-  // A worker that was started again counts from 0, and a job that went on from a checkpoint has
-  // steps that took no time: such an interval tells nothing.
+  JsonFields before(previous_json);
+  // A restarted worker counts from 0, and a job that continued from a checkpoint has steps that
+  // took no time. Such an interval cannot be measured.
   for (const char* key : {"rounds", "samples", "train_s", "communication_s"}) {
-    if (before.valid() && Since(now, before, key) < 0) before = Figures("");
+    if (before.valid() && GrowthSince(now, before, key) < 0) before = JsonFields("");
   }
-  if (before.valid() && Since(now, before, "from_step") != 0) before = Figures("");
-  if (before.valid() && Since(now, before, "train_s") <= 0) before = Figures("");
-  const double seconds = Since(now, before, "train_s");
+  if (before.valid() && GrowthSince(now, before, "from_step") != 0) before = JsonFields("");
+  if (before.valid() && GrowthSince(now, before, "train_s") <= 0) before = JsonFields("");
+  const double seconds = GrowthSince(now, before, "train_s");
   const double speed =
-      before.valid() ? Since(now, before, "samples") / seconds : now.Number("samples_per_s");
-  const double share = seconds > 0 ? Since(now, before, "communication_s") / seconds : 0;
+      before.valid() ? GrowthSince(now, before, "samples") / seconds : now.Number("samples_per_s");
+  const double share = seconds > 0 ? GrowthSince(now, before, "communication_s") / seconds : 0;
   std::string line = step + "  loss " + now.Loss("loss") + Format("  %.0f img/s", speed) +
                      Format("  communication %.0f %%", 100 * share) + "  " +
                      HumanBytes(now.Whole("up_bytes_per_step") + now.Whole("down_bytes_per_step")) +
                      " a step" + Format(", fp32 / %.1f up", now.Number("up_ratio")) +
                      Format(" %.1f down", now.Number("down_ratio")) + "  " + workers;
-  // Without an interval, a step of the processes that are there: others may have done the steps
-  // before.
-  const double done = Since(now, before, "rounds");
+  // Without an interval use the measured step of this run, because earlier runs may have done the
+  // other steps.
+  const double done = GrowthSince(now, before, "rounds");
   const double step_s = !before.valid() ? now.Number("step_s") : done > 0 ? seconds / done : 0;
   if (steps > rounds && step_s > 0) {
     const double left = std::min(1e9, step_s * (steps - rounds));

@@ -11,24 +11,25 @@ namespace tern::setup {
 
 namespace {
 
-constexpr size_t kMostKeys = 3;
+constexpr size_t kMaxNamedKeys = 3;
 
-// The keys by which the job of that text differs from ours, as far as checkpoints go; empty if none
-// does.
+// The keys that differ between the job in `text` and ours and that prevent a resume; empty if none
+// do.
 std::string DifferencesOf(const std::string& text, const pb::Job& job) {
   const Result<pb::Job> was = config::ReadJobText(text);
   if (!was.ok()) return "";
-  std::vector<std::string> all = config::Differences(config::StateJob(*was), config::StateJob(job));
-  if (all.empty()) {  // how many servers there are decides who keeps what
+  std::vector<std::string> all =
+      config::Differences(config::WithoutResumableKeys(*was), config::WithoutResumableKeys(job));
+  if (all.empty()) {  // the number of servers decides which shard saves which chunks
     pb::Job before, now;
-    *before.mutable_servers() = config::SharedJob(*was).servers();
-    *now.mutable_servers() = config::SharedJob(job).servers();
+    *before.mutable_servers() = config::WithoutLocalKeys(*was).servers();
+    *now.mutable_servers() = config::WithoutLocalKeys(job).servers();
     for (pb::Job* one : {&before, &now}) {
       for (pb::Server& server : *one->mutable_servers()) server.clear_address();
     }
     all = config::Differences(before, now);
   }
-  const size_t named = std::min(all.size(), kMostKeys), more = all.size() - named;
+  const size_t named = std::min(all.size(), kMaxNamedKeys), more = all.size() - named;
   all.resize(named);
   return Join(all, "; ") +
          (more == 0 ? "" : Cat("; and ", more, more == 1 ? " key" : " keys", " more"));
@@ -48,7 +49,7 @@ std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store, checkpoint:
   return offers;
 }
 
-protocol::Saved SavedIn(const Setup& setup, const checkpoint::Store& store) {
+protocol::Saved FindSaved(const Setup& setup, const checkpoint::Store& store) {
   protocol::Saved saved{
       OffersOf(store), {}, store.began(), OffersOf(store, checkpoint::Kind::kShard)};
   std::vector<checkpoint::Refused> refused = store.refused();

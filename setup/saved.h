@@ -1,4 +1,4 @@
-// What a daemon says of the checkpoints on its disk.
+// What a daemon tells shard 0 about the checkpoints on its disk.
 #pragma once
 
 #include <vector>
@@ -9,12 +9,11 @@
 
 namespace tern::setup {
 
-// Those of that kind that are whole and ours.
+// The checkpoints of that kind that are complete and belong to this job.
 std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store,
                                      checkpoint::Kind kind = checkpoint::Kind::kOfAll);
-// Both kinds; and of those of all daemons that are not whole or not ours a sentence which names,
-// where they are of another job, up to three keys of the job that differ. REQUIRES the store
-// opened.
-protocol::Saved SavedIn(const Setup& setup, const checkpoint::Store& store);
+// Both kinds; with a sentence why other checkpoints of all daemons cannot be used. For checkpoints of
+// another job it names up to three keys of the job that differ. REQUIRES that the store is open.
+protocol::Saved FindSaved(const Setup& setup, const checkpoint::Store& store);
 
 }  // namespace tern::setup

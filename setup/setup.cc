@@ -26,15 +26,15 @@ protocol::Time FromSeconds(double seconds) {
   return protocol::Time(static_cast<int64_t>(seconds * 1e9));
 }
 
-// How many counts a job's table of confusions has.
+// The size of the job's confusion matrix; 0 without one.
 Result<uint64_t> ConfusionCounts(const Setup& setup) {
-  constexpr uint64_t kMostClasses = 2000;
+  constexpr uint64_t kMaxClasses = 2000;
   const uint64_t classes = setup.net.classes();
   if (!setup.job.evaluation().confusion()) return uint64_t{0};
-  if (classes <= kMostClasses) return classes * classes;
+  if (classes <= kMaxClasses) return classes * classes;
   return Status(Code::kBadJob, "evaluation.confusion: the model has " + std::to_string(classes) +
-                                   " classes; a table is made of at most " +
-                                   std::to_string(kMostClasses) + "; leave it out");
+                                   " classes, and a confusion matrix has at most " +
+                                   std::to_string(kMaxClasses) + " classes; leave the key out");
 }
 
 protocol::Timings TimingsOf(const pb::Faults& faults) {
@@ -46,8 +46,8 @@ protocol::Timings TimingsOf(const pb::Faults& faults) {
   timings.wait_timeout = FromSeconds(faults.wait_timeout_s());
   timings.server_return_timeout = FromSeconds(faults.server_return_timeout_s());
   timings.hello_retry = FromSeconds(0.1);
-  // Connections lose nothing while they stand, so this is only the last resort: a repeat is whole
-  // pushes.
+  // A connection loses no messages while it is up, so resending is only the last resort; it repeats
+  // whole pushes.
   timings.resend_after = FromSeconds(5);
   timings.progress_timeout = FromSeconds(faults.progress_timeout_s());
   return timings;
@@ -77,8 +77,8 @@ uint32_t ClassesOf(const pb::Model& model) {
   return model.net().has_classes() ? model.net().classes() : model.classes();
 }
 
-std::vector<std::string> CodecsThat(bool (*are)(const codec::Codec& codec),
-                                    const codec::Options& options = {}) {
+std::vector<std::string> CodecsWhere(bool (*are)(const codec::Codec& codec),
+                                     const codec::Options& options = {}) {
   std::vector<std::string> names;
   for (const std::string& name : codec::CodecNames()) {
     const auto codec = codec::MakeCodec(name, options);
@@ -92,18 +92,18 @@ std::vector<std::string> CodecsThat(bool (*are)(const codec::Codec& codec),
 config::NameTables KnownNames() {
   codec::Options feedback;
   feedback.error_feedback = true;
-  return {
-      {"models", models::ModelNames()},
-      {"codecs", codec::CodecNames()},
-      {"float_codecs", CodecsThat([](const codec::Codec& c) { return c.SendsValues(); })},
-      {"exact_codecs", CodecsThat([](const codec::Codec& c) { return c.SendsValues(); }, feedback)},
-      {"rounding_codecs", CodecsThat([](const codec::Codec& c) { return !c.stochastic(); })},
-      {"unbiased_codecs", CodecsThat([](const codec::Codec& c) { return !c.NewMemory(1); })},
-      {"sharing_codecs", CodecsThat([](const codec::Codec& c) { return c.shares_scaler(); })},
-      {"algorithms", algorithm::AlgorithmNames()},
-      {"local_updaters", update::LocalUpdaterNames()},
-      {"optimizers", update::OptimizerNames()},
-      {"schedules", update::ScheduleNames()}};
+  return {{"models", models::ModelNames()},
+          {"codecs", codec::CodecNames()},
+          {"float_codecs", CodecsWhere([](const codec::Codec& c) { return c.SendsValues(); })},
+          {"exact_codecs",
+           CodecsWhere([](const codec::Codec& c) { return c.SendsValues(); }, feedback)},
+          {"rounding_codecs", CodecsWhere([](const codec::Codec& c) { return !c.stochastic(); })},
+          {"unbiased_codecs", CodecsWhere([](const codec::Codec& c) { return !c.NewMemory(1); })},
+          {"sharing_codecs", CodecsWhere([](const codec::Codec& c) { return c.shares_scaler(); })},
+          {"algorithms", algorithm::AlgorithmNames()},
+          {"local_updaters", update::LocalUpdaterNames()},
+          {"optimizers", update::OptimizerNames()},
+          {"schedules", update::ScheduleNames()}};
 }
 
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
@@ -132,8 +132,8 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   const Result<uint64_t> confusion = ConfusionCounts(*setup);
   if (!confusion.ok()) return confusion.status().Within(path);
   setup->plan.confusion = *confusion;
-  // Faults of a schedule show now, not when the first worker has come; its length does not matter
-  // for that.
+  // Reports errors of the schedule now, not when the first worker connects. They do not depend on
+  // the schedule's length.
   if (auto schedule = update::Schedule::Make(setup->job.train(), 1); !schedule.ok()) {
     return schedule.status().Within(path);
   }

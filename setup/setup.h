@@ -1,6 +1,5 @@
-// What every program derives from a job first: the net, its parameters, the exchange plan, the
-// hello message. The one folder of common/ that includes models/, because servers, workers and
-// tools all need it.
+// What every program derives from a job first: the network, its parameters, the exchange plan and
+// the hello message. Pure functions of the job.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +24,17 @@ struct Setup {
   models::ParameterTable table;
   protocol::ExchangePlan plan;
   protocol::Timings timings;
-  pb::Hello hello;  // job and digests, host and pid of this process
+  pb::Hello hello;  // job name, digests, and the host and pid of this process
 };
 
-// The names that a job may use in this build, by table.
+// The names that a job may use in this build, by table (common/config/name_tables.h).
 config::NameTables KnownNames();
 
 // Reads, validates and resolves a job file. kBadJob or kBadData with every fault found.
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
                                          const std::vector<std::string>& overrides);
 
-// Largest payload of a data socket (lane > 0) or control socket of this job.
+// The largest payload in bytes on a data socket (lane > 0) or control socket (lane 0) of this job.
 size_t MaxPayload(const Setup& setup, uint32_t lane);
 
 // The owner of a daemon's checkpoints, in OUTPUT_DIR/checkpoints/NAME.

@@ -11,7 +11,7 @@ double Ratio(double seconds, uint64_t count) {
   return count == 0 ? 0 : seconds / static_cast<double>(count);
 }
 
-// Of the ratios of those who counted something.
+// The mean of seconds / count over the workers with a non-zero count.
 class Mean {
  public:
   void Add(double seconds, uint64_t count) {

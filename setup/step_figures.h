@@ -1,5 +1,6 @@
-// The papers' own quantities, from the counters of all workers: the times of a step and an
-// exchange, the OD-SGD model's prediction from them, and the staleness of gradients.
+// Quantities that the papers define, from the counters of all workers: the times of a step and of
+// an exchange, the step time that the OD-SGD paper predicts from them, and the staleness of
+// gradients.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +11,16 @@
 namespace tern::setup {
 
 struct StepFigures {
-  // Seconds; means over the workers that counted something, 0 if none did.
+  // Seconds; means over the workers that have counted any, 0 if none has.
   double t_cop_s = 0;  // forward and backward of one gradient
   double t_com_s = 0;  // one exchange of the whole model, first push to last answer
-  double busy_s = 0;   // the same without counting overlap twice: how long the link is busy
+  double busy_s = 0;   // t_com_s with overlapping exchanges counted once: how long the link is busy
   double step_s = 0;   // measured
 
-  // OD-SGD equation 2: T_cop if T_com <= T_cop, else (T_cop + T_com) / 2. Holds where an exchange
-  // is latency (docs/ALGORITHMS.md, section 8).
+  // OD-SGD equation 2: T_cop if T_com <= T_cop, else (T_cop + T_com) / 2. It holds if latency
+  // dominates an exchange (docs/ALGORITHMS.md, section 8).
   double equation_2_s() const;
-  // With the link as a lower bound: max(T_cop, busy, (T_cop + T_com) / 2).
+  // Equation 2 with the link as a lower bound: max(T_cop, busy_s, (T_cop + T_com) / 2).
   double bounded_s() const;
 
   // Sums over the workers.

@@ -7,42 +7,42 @@
 
 namespace tern::tools {
 
-Result<Arguments> Arguments::Parse(const std::vector<std::string>& words,
+Result<Arguments> Arguments::Parse(const std::vector<std::string>& args,
                                    const std::vector<Flag>& flags, const std::string& usage) {
   Arguments arguments;
   std::vector<std::string> known;
   for (const Flag& flag : flags) known.push_back("--" + flag.name);
-  const auto fault = [&](const std::string& sentence) {
+  const auto usage_error = [&](const std::string& sentence) {
     return Status(Code::kUsage, Cat(sentence, "; known flags: ", Join(known), "\nusage: ", usage));
   };
-  bool flags_are_over = false;
-  for (size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (flags_are_over || word.size() < 2 || word[0] != '-') {
-      arguments.rest_.push_back(word);
+  bool after_flags = false;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const std::string& arg = args[i];
+    if (after_flags || arg.size() < 2 || arg[0] != '-') {
+      arguments.positional_.push_back(arg);
       continue;
     }
-    if (word == "--") {
-      flags_are_over = true;
+    if (arg == "--") {
+      after_flags = true;
       continue;
     }
-    const std::string text = word.substr(word.starts_with("--") ? 2 : 1);
+    const std::string text = arg.substr(arg.starts_with("--") ? 2 : 1);
     const size_t equals = text.find('=');
     const std::string name = text.substr(0, equals);
     const auto flag =
         std::find_if(flags.begin(), flags.end(), [&](const Flag& f) { return f.name == name; });
-    if (flag == flags.end()) return fault("there is no flag " + Printable(word));
+    if (flag == flags.end()) return usage_error("there is no flag " + Printable(arg));
     std::vector<std::string>& values = arguments.values_[name];
     if (!flag->takes_value) {
-      if (equals != std::string::npos) return fault("--" + name + " takes no value");
+      if (equals != std::string::npos) return usage_error("--" + name + " takes no value");
       continue;
     }
     if (equals != std::string::npos) {
       values.push_back(text.substr(equals + 1));
-    } else if (++i < words.size()) {
-      values.push_back(words[i]);
+    } else if (++i < args.size()) {
+      values.push_back(args[i]);
     } else {
-      return fault("--" + name + " needs a value after it");
+      return usage_error("--" + name + " needs a value after it");
     }
   }
   return arguments;

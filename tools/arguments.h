@@ -1,4 +1,4 @@
-// The arguments of a subcommand: flags, some with values, and other words.
+// The arguments of a subcommand: flags, some of them with values, and positional arguments.
 #pragma once
 
 #include <map>
@@ -16,8 +16,8 @@ struct Flag {
 
 class Arguments {
  public:
-  // kUsage names the word at fault, the known flags and `usage`.
-  static Result<Arguments> Parse(const std::vector<std::string>& words,
+  // kUsage, with the invalid argument, the known flags and `usage`.
+  static Result<Arguments> Parse(const std::vector<std::string>& args,
                                  const std::vector<Flag>& flags, const std::string& usage);
 
   bool Has(const std::string& flag) const { return values_.contains(flag); }
@@ -27,12 +27,12 @@ class Arguments {
   std::string Last(const std::string& flag, const std::string& otherwise) const;
   // The last value as a number from 0 to `max`; kUsage if it is not one.
   Result<uint32_t> Number(const std::string& flag, uint32_t otherwise, uint32_t max) const;
-  // The words that are not flags; "--" ends the flags.
-  const std::vector<std::string>& rest() const { return rest_; }
+  // The arguments that are not flags. After "--" every argument is positional.
+  const std::vector<std::string>& positional() const { return positional_; }
 
  private:
   std::map<std::string, std::vector<std::string>> values_;
-  std::vector<std::string> rest_;
+  std::vector<std::string> positional_;
 };
 
 }  // namespace tern::tools

@@ -1,4 +1,4 @@
-// tern check: what a job resolves to, and what it costs.
+// tern check: prints the job with all defaults, its exchange plan, its memory and its data.
 #include <algorithm>
 #include <cstdio>
 
@@ -6,7 +6,7 @@
 #include "setup/setup.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
-#include "tools/cost.h"
+#include "tools/memory.h"
 #include "tools/table.h"
 #include "worker/data/samples.h"
 
@@ -32,7 +32,7 @@ void PrintParameters(const setup::Setup& setup) {
 void PrintBuckets(const setup::Setup& setup) {
   size_t chunks = 0;
   for (const protocol::Bucket& bucket : setup.plan.buckets) chunks += bucket.chunks.size();
-  std::printf("\nexchange: %zu buckets, %zu chunks, in the order in which they leave\n",
+  std::printf("\nexchange: %zu buckets, %zu chunks, in the order in which workers push them\n",
               setup.plan.buckets.size(), chunks);
   std::vector<TableRow> rows = {
       {"bucket", "tensors", "count", "shared scalers", "chunks", "servers"}};
@@ -61,21 +61,21 @@ void PrintRound(const setup::Setup& setup) {
                   static_cast<double>(fp32) / static_cast<double>(payload));
     return TableRow{name, Cat(payload), HumanBytes(payload), ratio};
   };
-  std::printf("\na round of one worker, payload without headers\n");
+  std::printf("\npayload of one worker in a round, without headers\n");
   PrintTable({{"", "bytes", "", "fp32 / this"},
               row("up, at most", bytes.push + bytes.scalers),
               row("down", bytes.sum + bytes.scalers),
               row("fp32, each way", fp32)});
 }
 
-void PrintMemory(const std::string& title, const std::vector<CostLine>& lines) {
+void PrintMemory(const std::string& title, const std::vector<MemoryItem>& lines) {
   uint64_t total = 0;
   std::vector<TableRow> rows;
-  for (const CostLine& line : lines) {
+  for (const MemoryItem& line : lines) {
     rows.push_back({line.what, HumanBytes(line.bytes), line.note});
     total += line.bytes;
   }
-  rows.push_back({"together", HumanBytes(total), ""});
+  rows.push_back({"total", HumanBytes(total), ""});
   std::printf("\nmemory of %s, besides the program itself\n", title.c_str());
   PrintTable(rows);
 }
@@ -120,23 +120,23 @@ Status PrintData(const setup::Setup& setup) {
 
 }  // namespace
 
-Status CheckJob(const Words& words) {
-  const Result<Arguments> arguments = Arguments::Parse(words, {{"set"}}, kUsage);
+Status CheckJob(const Args& args) {
+  const Result<Arguments> arguments = Arguments::Parse(args, {{"set"}}, kUsage);
   if (!arguments.ok()) return arguments.status();
-  if (arguments->rest().size() != 1) {
-    return Status(Code::kUsage, Cat("saw ", arguments->rest().size(),
+  if (arguments->positional().size() != 1) {
+    return Status(Code::kUsage, Cat("saw ", arguments->positional().size(),
                                     " job files, expected one\nusage: ", kUsage));
   }
-  const auto made = setup::MakeSetup(arguments->rest().front(), arguments->All("set"));
+  const auto made = setup::MakeSetup(arguments->positional().front(), arguments->All("set"));
   if (!made.ok()) return made.status();
   const setup::Setup& setup = **made;
   std::printf("# the job with every key\n%s", config::ToYaml(setup.job).c_str());
   PrintParameters(setup);
   PrintBuckets(setup);
   PrintRound(setup);
-  PrintMemory("a worker", WorkerCost(setup));
+  PrintMemory("a worker", WorkerMemory(setup));
   for (uint32_t shard = 0; shard < setup.plan.data_lanes.size(); ++shard) {
-    PrintMemory(Cat("server ", shard), ServerCost(setup, shard));
+    PrintMemory(Cat("server ", shard), ServerMemory(setup, shard));
   }
   std::printf("\n");
   return PrintData(setup);

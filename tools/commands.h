@@ -8,19 +8,20 @@
 
 namespace tern::tools {
 
-// The words after the subcommand's name. `tern` ends with the returned status and prints its
-// sentence to stderr.
-using Words = std::vector<std::string>;
+// The arguments after the subcommand's name. `tern` prints the message of the returned status to
+// stderr and exits with its code.
+using Args = std::vector<std::string>;
 
-// Starts a job's servers and workers on this machine and supervises them to the end (run.cc).
-Status RunJob(const Words& words);
-// Checks a job and prints what it resolves to (check.cc).
-Status CheckJob(const Words& words);
+// Starts a job's servers and workers on this machine and supervises them until they end
+// (run/run.cc).
+Status RunJob(const Args& args);
+// Checks a job and prints it with all defaults (check.cc).
+Status CheckJob(const Args& args);
 // Prints the layers of a network (model.cc).
-Status ShowModel(const Words& words);
-// Forecasts a job's speed elsewhere from a profile of one step (predict.cc).
-Status PredictJob(const Words& words);
-// Converts files of other programs into Tern's, and back (convert.cc).
-Status Convert(const Words& words);
+Status ShowModel(const Args& args);
+// Forecasts a job's speed on other networks from a profile of one step (forecast/predict.cc).
+Status PredictJob(const Args& args);
+// Converts files between Tern's formats and others (convert/convert.cc).
+Status Convert(const Args& args);
 
 }  // namespace tern::tools

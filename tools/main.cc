@@ -1,4 +1,4 @@
-// tern: the tool for people. A subcommand is a line in the table and a file of its own.
+// tern: the command-line tool. Every subcommand has a row in kCommands and a file of its own.
 #include <signal.h>
 
 #include <cstdio>
@@ -12,34 +12,35 @@ namespace {
 
 using tern::Code;
 using tern::Status;
-using tern::tools::Words;
+using tern::tools::Args;
 
 struct Command {
   const char* name;
   const char* usage;
   const char* summary;
-  Status (*run)(const Words&);
+  Status (*run)(const Args&);
 };
 
 const std::vector<Command> kCommands = {
     {"run", "JOB [--set KEY=VALUE]... [--restarts N] [--log_dir DIR] [--free_ports]",
-     "start the job's servers and workers on this machine, and see them to the end",
+     "start the job's servers and workers on this machine, and supervise them until they end",
      &tern::tools::RunJob},
     {"check", "JOB [--set KEY=VALUE]...",
-     "check a job; print what it resolves to and what it will cost", &tern::tools::CheckJob},
+     "check a job; print it with all defaults, its exchange plan and the memory that it needs",
+     &tern::tools::CheckJob},
     {"model",
      "NAME [--channels N] [--height N] [--width N] [--classes N] [--batch_norm] [--netdef | "
      "--json]",
-     "a network's layers, parameters and operations; or its NetDef", &tern::tools::ShowModel},
+     "print a network's layers, parameters and operations; or its NetDef", &tern::tools::ShowModel},
     {"convert",
      "pack DIR OUT_DIR [--format folder] [--max_corrupt N] [--threads N]\n"
      "  tern convert onnx JOB|NAME|NET.json WEIGHTS.safetensors OUT.onnx [--classes N]...",
-     "pack images into train.tpk and test.tpk, which start quicker than a folder; a network with "
-     "trained weights as an ONNX file (also the flags of tern model)",
+     "pack images into train.tpk and test.tpk, which load faster than a folder; write a network "
+     "with trained weights as an ONNX file (takes the flags of tern model, too)",
      &tern::tools::Convert},
     {"predict",
      "JOB [--set KEY=VALUE]... [--link_mbit X,...] [--workers N,...] [--codecs NAME,...]",
-     "measure one step; say how fast the job will be on other links, with other workers and codecs "
+     "measure one step; forecast the job's speed on other links, with other workers and codecs "
      "(also --algorithms, --profile, --save_profile, --csv, --latency_us, --worker_link_mbit, "
      "--cores_shared; --paper: TernGrad's own model)",
      &tern::tools::PredictJob},
@@ -64,8 +65,8 @@ Status UnknownCommand(const std::string& name) {
                 "; known: ", tern::Join(known)));
 }
 
-Status Dispatch(const Words& words) {
-  const std::string name = words.empty() ? "" : words[0];
+Status Dispatch(const Args& args) {
+  const std::string name = args.empty() ? "" : args[0];
   if (name == "help" || name == "--help" || name == "-h") {
     std::printf("%s", Help().c_str());
     return tern::Ok();
@@ -75,7 +76,7 @@ Status Dispatch(const Words& words) {
     return tern::Ok();
   }
   for (const Command& command : kCommands) {
-    if (name == command.name) return command.run(Words(words.begin() + 1, words.end()));
+    if (name == command.name) return command.run(Args(args.begin() + 1, args.end()));
   }
   return UnknownCommand(name);
 }
@@ -83,8 +84,8 @@ Status Dispatch(const Words& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond `ulimit -f` is an error of its write
-  const Status status = Dispatch(Words(argv + 1, argv + argc));
+  signal(SIGXFSZ, SIG_IGN);  // exceeding `ulimit -f` becomes an error of the write
+  const Status status = Dispatch(Args(argv + 1, argv + argc));
   std::fflush(stdout);
   if (!status.ok()) std::fprintf(stderr, "tern: %s\n", status.message().c_str());
   return tern::ExitCode(status);

@@ -1,4 +1,4 @@
-// tern model: what a network is made of, layer by layer, and its NetDef.
+// tern model: prints the layers of a network, or its NetDef.
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
 
@@ -27,8 +27,8 @@ struct LayerCost {
   uint64_t operations = 0;
 };
 
-// Multiplications and additions of convolutions and dense layers, forward, for one image: each
-// weight works on every pixel of the output.
+// The parameters of each layer, and its multiplications and additions in a forward pass of one
+// image. Counts convolutions and dense layers, whose weights apply to every pixel of the output.
 std::map<std::string, LayerCost> CostOfLayers(
     const pb::NetDef& net, const models::ParameterTable& table,
     const std::map<std::string, models::ImageDims>& shapes) {
@@ -92,16 +92,17 @@ void PrintDef(const pb::NetDef& net, bool json) {
 
 }  // namespace
 
-Status ShowModel(const Words& words) {
+Status ShowModel(const Args& args) {
   std::vector<Flag> flags = NetFlags();
   flags.insert(flags.end(), {{"netdef", false}, {"json", false}});
-  const auto arguments = Arguments::Parse(words, flags, kUsage);
+  const auto arguments = Arguments::Parse(args, flags, kUsage);
   if (!arguments.ok()) return arguments.status();
-  if (arguments->rest().size() != 1) {
-    return Status(Code::kUsage, Cat("expected one name; the known ones are ",
-                                    Join(models::ModelNames()), "; ", kUsage));
+  if (arguments->positional().size() != 1) {
+    return Status(
+        Code::kUsage,
+        Cat("expected the name of one network, known: ", Join(models::ModelNames()), "; ", kUsage));
   }
-  const auto net = NetByName(arguments->rest()[0], *arguments);
+  const auto net = NetByName(arguments->positional()[0], *arguments);
   if (!net.ok()) return net.status();
   if (arguments->Has("netdef") || arguments->Has("json")) {
     PrintDef(*net, arguments->Has("json"));

@@ -14,16 +14,16 @@
 namespace tern::tools {
 namespace {
 
-Result<pb::NetDef> NetInJson(const std::string& path) {
+Result<pb::NetDef> ReadNetJson(const std::string& path) {
   std::ifstream file(path);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (!file) return Status(Code::kBadData, "cannot read " + path);
   pb::Model model;
   const auto parsed = google::protobuf::util::JsonStringToMessage(text, model.mutable_net());
   if (!parsed.ok()) {
-    return Status(Code::kBadData,
-                  Cat(path, ": no NetDef in JSON (", Printable(std::string(parsed.message()), 200),
-                      "); `tern model NAME --json` prints one"));
+    return Status(Code::kBadData, Cat(path, ": is not a NetDef in JSON (",
+                                      Printable(std::string(parsed.message()), 200),
+                                      "); `tern model NAME --json` prints one"));
   }
   auto net = models::BuildNet(model, model.net().input(), model.net().classes());
   if (!net.ok()) return net.status().Within(path);
@@ -54,21 +54,21 @@ Result<pb::NetDef> NetByName(const std::string& name, const Arguments& arguments
   return models::BuildNet(model, input, *classes);
 }
 
-Result<pb::NetDef> NetOfWords(const std::string& words, const Arguments& arguments) {
+Result<pb::NetDef> NetFromArgument(const std::string& name, const Arguments& arguments) {
   const std::vector<std::string>& known = models::ModelNames();
-  if (std::find(known.begin(), known.end(), words) != known.end())
-    return NetByName(words, arguments);
+  if (std::find(known.begin(), known.end(), name) != known.end()) return NetByName(name, arguments);
   for (const Flag& flag : NetFlags()) {
     if (!arguments.Has(flag.name)) continue;
-    return Status(Code::kUsage, Cat("--", flag.name, " goes with the name of a known network; ",
-                                    Printable(words), " says it itself"));
+    return Status(Code::kUsage,
+                  Cat("--", flag.name, " applies to the name of a known network only; ",
+                      Printable(name), " is a file"));
   }
-  if (words.ends_with(".json")) return NetInJson(words);
-  if (words.find('.') == std::string::npos && words.find('/') == std::string::npos) {
-    return Status(Code::kUsage, Cat("there is no network '", Printable(words), "'; known: ",
+  if (name.ends_with(".json")) return ReadNetJson(name);
+  if (name.find('.') == std::string::npos && name.find('/') == std::string::npos) {
+    return Status(Code::kUsage, Cat("there is no network '", Printable(name), "'; known: ",
                                     Join(known), "; or give a NetDef (.json) or a job"));
   }
-  const auto setup = setup::MakeSetup(words, {});
+  const auto setup = setup::MakeSetup(name, {});
   if (!setup.ok()) return setup.status();
   return (*setup)->net;
 }

@@ -1,4 +1,4 @@
-// Networks named on a command line.
+// Command-line arguments that name a network.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace tern::tools {
 
-// The flags that size a known network: --channels, --height, --width, --classes, --batch_norm.
+// The flags that change a known network: --channels, --height, --width, --classes, --batch_norm.
 std::vector<Flag> NetFlags();
 
-// The known network of that name, for the image and classes that it was published for unless the
-// flags say otherwise. kUsage, kBadJob.
+// The known network of that name. Image size and classes are those of its publication unless the
+// flags change them. kUsage: a flag is not a number; kBadJob: the network cannot be built.
 Result<pb::NetDef> NetByName(const std::string& name, const Arguments& arguments);
 
-// The network that `words` names: a known network; a NetDef in JSON, as `tern model NAME --json`
-// prints it, in a file that ends in .json; else a job file, whose network it is. Complete.
-Result<pb::NetDef> NetOfWords(const std::string& words, const Arguments& arguments);
+// The network that `name` stands for: the name of a known network; a .json file with a NetDef, as
+// `tern model NAME --json` prints it; or a job file. All defaults of the NetDef are filled in.
+Result<pb::NetDef> NetFromArgument(const std::string& name, const Arguments& arguments);
 
 }  // namespace tern::tools

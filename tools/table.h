@@ -1,4 +1,4 @@
-// Tables for people.
+// Text tables for the terminal.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@ namespace tern::tools {
 
 using TableRow = std::vector<std::string>;
 
-// Columns of equal width, two spaces before each; the first row is their names. Ends with a new
-// line.
+// Aligns the columns, with two spaces before each. The first row holds the column names. Ends with
+// a newline.
 std::string FormatTable(const std::vector<TableRow>& rows);
 void PrintTable(const std::vector<TableRow>& rows);
 

@@ -15,7 +15,7 @@ Status SetComputeThreads(const pb::Job& job, uint32_t rank) {
   const auto cpus = ParseCpus(text);
   CHECK(cpus.has_value()) << text;  // the job has been validated
   TERN_RETURN_IF_ERROR(
-      RunOnlyOn(*cpus).Within(Cat("workers.cpus (\"", text, "\") of worker ", rank)));
+      BindThreadToCpus(*cpus).Within(Cat("workers.cpus (\"", text, "\") of worker ", rank)));
   LOG(INFO) << "computes with " << job.workers().threads() << " threads on the CPUs "
             << CpusText(*cpus);
   return Ok();

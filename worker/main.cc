@@ -12,12 +12,12 @@ tern::Status RunWorker(int argc, char** argv) {
   tern::Result<tern::setup::CommandLine> line = tern::setup::ParseCommandLine(argc, argv, "worker");
   if (!line.ok()) return line.status();
   if (!line->evaluate.empty() && !line->check) {
-    auto setup = tern::setup::Begin(*line, "worker");
+    auto setup = tern::setup::StartDaemon(*line, "worker");
     if (!setup.ok()) return setup.status();
     return tern::worker::EvaluateAlone(**setup, line->rank, line->evaluate);
   }
   tern::StopSignals signals;
-  auto setup = tern::setup::Begin(*line, "worker");
+  auto setup = tern::setup::StartDaemon(*line, "worker");
   if (!setup.ok()) return setup.status();
   if (line->check) {
     std::printf("%s",
@@ -32,5 +32,5 @@ tern::Status RunWorker(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return tern::setup::Finish("tern_worker", RunWorker(argc, argv));
+  return tern::setup::ReportExit("tern_worker", RunWorker(argc, argv));
 }

@@ -153,7 +153,7 @@ Status Worker::Run() {
   LOG(INFO) << setup::CountersJson(counters);
   const Status written = setup::WriteSummaryFile(Cat(job_.output_dir(), "/worker.", rank_, ".json"),
                                                  setup::CountersJson(counters));
-  return setup::EndOfProcess(trained.ok() ? ended : trained, written);
+  return setup::FinalStatus(trained.ok() ? ended : trained, written);
 }
 
 }  // namespace tern::worker

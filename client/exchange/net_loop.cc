@@ -237,7 +237,7 @@ void NetLoop::Connect(protocol::LaneRef lane, uint32_t port) {
 pb::Counters NetLoop::Counters() const {
   pb::Counters counters;
   std::map<std::string, pb::Traffic> rows;
-  for (const net::Traffic::Row& row : traffic_.Snapshot()) {
+  for (const net::Traffic::TypeTraffic& row : traffic_.Snapshot()) {
     pb::Traffic& traffic = rows[row.type];
     traffic.set_type(row.type);
     if (row.direction == net::Direction::kIn) {

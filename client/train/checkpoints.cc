@@ -20,7 +20,7 @@ std::vector<pb::Checkpoint> Checkpoints::Offers() const {
 }
 
 protocol::Saved Checkpoints::Saved() const {
-  return setup_.job.checkpoints().resume() ? setup::SavedIn(setup_, store_) : protocol::Saved();
+  return setup_.job.checkpoints().resume() ? setup::FindSaved(setup_, store_) : protocol::Saved();
 }
 
 std::optional<pb::Checkpoint> Checkpoints::NewestOf(uint64_t run) const {

@@ -44,7 +44,7 @@ Result<double> Gradient::Forward(const Need& need, TimeScope* time) {
   const double loss = compute_.Forward([&](uint32_t tensor) {
     const Time asked = Now();
     needed = need(tensor);
-    time->Leave(Now() - asked);
+    time->Exclude(Now() - asked);
     return needed.ok();
   });
   if (!needed.ok()) return needed;

@@ -41,7 +41,7 @@ const pb::AlgorithmTraits* TraitsOf(const pb::Train& train) {
   return section == nullptr ? nullptr : &section->options().GetExtension(pb::traits);
 }
 
-std::vector<std::string> SectionsOfOthers(const pb::Train& train) {
+std::vector<std::string> SectionsOfOtherAlgorithms(const pb::Train& train) {
   std::vector<std::string> others;
   for (const FieldDescriptor* section : Sections()) {
     if (section->name() != train.algorithm() && train.GetReflection()->HasField(train, section))

@@ -1,5 +1,5 @@
-// The algorithms that job.proto has: each is a section of Train with the option (traits), found by
-// reflection. What the traits say of one job is in facts.h.
+// The algorithms of job.proto: every section of Train with the option (traits), found by
+// reflection. facts.h has what the traits say about a single job.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -19,9 +19,9 @@ const google::protobuf::FieldDescriptor* SectionOf(const pb::Train& train);
 const pb::AlgorithmTraits* TraitsOf(const pb::Train& train);
 
 // Sections in `train` that belong to other algorithms.
-std::vector<std::string> SectionsOfOthers(const pb::Train& train);
+std::vector<std::string> SectionsOfOtherAlgorithms(const pb::Train& train);
 
-// Names of the algorithms whose rounds close in this way.
+// Names of the algorithms with this value of the trait `closes`.
 std::vector<std::string> AlgorithmsThatClose(pb::AlgorithmTraits::Closes closes);
 
 }  // namespace tern::algorithm

@@ -2,15 +2,14 @@
 
 namespace tern::algorithm {
 
-// Synchronous EASGD: every round moves the centre by alpha of its difference to each worker.
-void CheckEasgd(const pb::Job& job, Judge* judge) {
+// In synchronous EASGD every round moves the centre by alpha times its difference to each worker.
+void CheckEasgd(const pb::Job& job, RuleReporter* reporter) {
   const double alpha = job.train().easgd().alpha(), workers = job.workers().count();
   const std::string key = "train.easgd.alpha";
-  if (workers * alpha < 1 || !judge->Sound({key, "workers.count"})) return;
-  judge->ReportNumber(key, alpha,
-                      "less than 1 / workers.count (" + std::to_string(job.workers().count()) +
-                          "): the centre goes that part of the way to every worker, "
-                          "and from there on it swings without end");
+  if (workers * alpha < 1 || !reporter->AreValid({key, "workers.count"})) return;
+  reporter->ReportNumber(key, alpha,
+                         "less than 1 / workers.count (" + std::to_string(job.workers().count()) +
+                             "): with N workers EASGD diverges for N alpha >= 1");
 }
 
 }  // namespace tern::algorithm

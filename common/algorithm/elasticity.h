@@ -15,9 +15,9 @@ enum class OnLoss {
 };
 
 struct Elasticity {
-  uint32_t quorum = 0;  // contributions that close a round; 0: all are needed
+  uint32_t quorum = 0;  // contributions that close a round; 0: those of all workers
   OnLoss on_loss = OnLoss::kFail;
-  uint32_t min_workers = 1;  // with kShrink: with fewer workers the job ends
+  uint32_t min_workers = 1;  // with kShrink: the job ends if fewer are left
 
   bool shrink() const { return on_loss == OnLoss::kShrink; }
   // Whether a worker may get the outcome of a round to which it did not contribute.

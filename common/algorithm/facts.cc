@@ -14,8 +14,8 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// The section of a job's algorithm, by the keys that its traits name. A key that is not written has
-// its default.
+// Reads the section of a job's algorithm by the names of its keys, which the traits give. A key
+// that the job omits has its default.
 class Section {
  public:
   Section(const pb::Train& train, const FieldDescriptor* field)
@@ -23,14 +23,14 @@ class Section {
         message_(train.GetReflection()->GetMessage(train, field)),
         reflection_(*message_.GetReflection()) {}
 
-  uint32_t Whole(const std::string& key, uint32_t otherwise) const {
+  uint32_t GetUInt32(const std::string& key, uint32_t otherwise) const {
     return key.empty() ? otherwise : reflection_.GetUInt32(message_, FieldOf(key));
   }
-  double Number(const std::string& key) const {
+  double GetDouble(const std::string& key) const {
     return reflection_.GetDouble(message_, FieldOf(key));
   }
   // The name of an enum's value.
-  const std::string& Choice(const std::string& key) const {
+  const std::string& GetEnumName(const std::string& key) const {
     return reflection_.GetEnum(message_, FieldOf(key))->name();
   }
   bool IsWritten(const std::string& key) const {
@@ -38,8 +38,8 @@ class Section {
   }
   std::string FullName(const std::string& key) const { return name_ + "." + key; }
 
-  // Its key of that type; null if it has none.
-  const FieldDescriptor* KeyOfType(const google::protobuf::Descriptor* type) const {
+  // The section's key of that type; null without one.
+  const FieldDescriptor* FindKeyOfType(const google::protobuf::Descriptor* type) const {
     const auto* own = message_.GetDescriptor();
     for (int i = 0; i < own->field_count(); ++i) {
       if (own->field(i)->message_type() == type) return own->field(i);
@@ -65,17 +65,17 @@ class Section {
 void SetRounds(const pb::AlgorithmTraits& traits, const Section& section, Facts* facts) {
   facts->rounds = traits.closes() == pb::AlgorithmTraits::all_come;
   facts->window = traits.window();
-  facts->period = std::max(1u, section.Whole(traits.period_key(), 1));
+  facts->period = std::max(1u, section.GetUInt32(traits.period_key(), 1));
   facts->in_next_step = traits.exchanges() == pb::AlgorithmTraits::in_next_step;
   facts->cut_short = facts->rounds && traits.has_period_key() && !facts->in_next_step;
   facts->rounds_a_step = traits.rounds_a_step();
   facts->ahead = traits.ahead();
-  facts->backup = section.Whole(traits.backup_key(), 0);
-  if (traits.has_bound_key()) facts->bound = section.Whole(traits.bound_key(), 0);
+  facts->backup = section.GetUInt32(traits.backup_key(), 0);
+  if (traits.has_bound_key()) facts->bound = section.GetUInt32(traits.bound_key(), 0);
 }
 
 void SetLocalUpdater(const Section& section, Facts* facts) {
-  const FieldDescriptor* key = section.KeyOfType(pb::LocalUpdater::descriptor());
+  const FieldDescriptor* key = section.FindKeyOfType(pb::LocalUpdater::descriptor());
   if (key == nullptr) return;
   facts->local = static_cast<const pb::LocalUpdater*>(&section.MessageOf(key));
   facts->local_key = section.FullName(key->name());
@@ -121,18 +121,19 @@ Facts FactsOf(const pb::Job& job) {
   SetRounds(traits, section, &facts);
   SetLocalUpdater(section, &facts);
   facts.pushes = traits.pushes();
-  facts.averages_state = traits.has_state_key() && section.Choice(traits.state_key()) == "average";
-  facts.parts = section.Whole(traits.parts_key(), 0);
+  facts.averages_state =
+      traits.has_state_key() && section.GetEnumName(traits.state_key()) == "average";
+  facts.parts = section.GetUInt32(traits.parts_key(), 0);
   if (traits.has_parts_key()) facts.parts_key = section.FullName(traits.parts_key());
   facts.own_point = traits.own_point();
-  if (traits.has_elastic_key()) facts.elastic = section.Number(traits.elastic_key());
+  if (traits.has_elastic_key()) facts.elastic = section.GetDouble(traits.elastic_key());
   facts.by_bucket = facts.pushes == pb::AlgorithmTraits::gradient && !facts.central &&
                     job.faults().on_worker_loss() == pb::Faults::fail;
   facts.applied_in_forward =
       traits.applied_in_forward() && facts.by_bucket && job.exchange().overlap();
   facts.stays_on_device = traits.stays_on_device();
   if (traits.has_term_key() && section.IsWritten(traits.term_key()))
-    facts.term_on_worker = section.Choice(traits.term_key()) == "on_worker";
+    facts.term_on_worker = section.GetEnumName(traits.term_key()) == "on_worker";
   return facts;
 }
 

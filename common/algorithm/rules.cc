@@ -1,32 +1,32 @@
-// The table of the algorithms that have rules of their own: the function of each is in the file of
-// its name.
+// The table of algorithms with rules of their own. Every function is in the file named after its
+// algorithm.
 #include "common/algorithm/rules.h"
 
 namespace tern::algorithm {
 
-void CheckOdsgd(const pb::Job& job, Judge* judge);
-void CheckDcasgdC(const pb::Job& job, Judge* judge);
-void CheckDcasgdA(const pb::Job& job, Judge* judge);
-void CheckSoftsync(const pb::Job& job, Judge* judge);
-void CheckEasgd(const pb::Job& job, Judge* judge);
+void CheckOdsgd(const pb::Job& job, RuleReporter* reporter);
+void CheckDcasgdC(const pb::Job& job, RuleReporter* reporter);
+void CheckDcasgdA(const pb::Job& job, RuleReporter* reporter);
+void CheckSoftsync(const pb::Job& job, RuleReporter* reporter);
+void CheckEasgd(const pb::Job& job, RuleReporter* reporter);
 
 namespace {
 
-struct Row {
+struct AlgorithmRules {
   const char* algorithm;
-  void (*check)(const pb::Job& job, Judge* judge);
+  void (*check)(const pb::Job& job, RuleReporter* reporter);
 };
 
-const Row kTable[] = {
+const AlgorithmRules kRules[] = {
     {"odsgd", CheckOdsgd},       {"dcasgd_c", CheckDcasgdC}, {"dcasgd_a", CheckDcasgdA},
     {"softsync", CheckSoftsync}, {"easgd", CheckEasgd},
 };
 
 }  // namespace
 
-void CheckOwnRules(const pb::Job& job, Judge* judge) {
-  for (const Row& row : kTable) {
-    if (job.train().algorithm() == row.algorithm) row.check(job, judge);
+void CheckOwnRules(const pb::Job& job, RuleReporter* reporter) {
+  for (const AlgorithmRules& rules : kRules) {
+    if (job.train().algorithm() == rules.algorithm) rules.check(job, reporter);
   }
 }
 

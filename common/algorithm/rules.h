@@ -1,5 +1,5 @@
-// The rules between keys that are one algorithm's own: what neither an option of a single key nor
-// the traits of the algorithm say. Each stands in the file of its algorithm; rules.cc has the
+// Validation rules between keys that concern a single algorithm and that neither options of keys
+// nor the algorithm's traits can express. Each is in the file of its algorithm; rules.cc has the
 // table.
 #pragma once
 
@@ -10,25 +10,27 @@
 
 namespace tern::algorithm {
 
-// Whom a rule tells of a fault, and whom it asks. Keys are whole: "train.ssgd.backup_workers".
-class Judge {
+// The rules report faults here and ask here about other keys. Keys are complete:
+// "train.ssgd.backup_workers".
+class RuleReporter {
  public:
-  virtual ~Judge() = default;
+  virtual ~RuleReporter() = default;
 
-  // Whether no fault of these keys is known: a rule passes over keys that are at fault already.
-  virtual bool Sound(std::initializer_list<std::string> keys) const = 0;
-  // What was seen there, and what is allowed.
+  // Whether none of these keys has a fault yet. A rule skips keys that already have one.
+  virtual bool AreValid(std::initializer_list<std::string> keys) const = 0;
+  // Reports what was seen at a key, and what is allowed there.
   virtual void Report(const std::string& key, const std::string& saw,
                       const std::string& allowed) = 0;
   virtual void ReportNumber(const std::string& key, double saw, const std::string& allowed) = 0;
-  // The first codec of the up-link that pushes something else than the gradient, rounded at most,
-  // and what makes it so if that is another key; empty if there is none.
-  virtual std::string CodecOfOtherThanValues() const = 0;
-  // What to choose from instead, unless there is error feedback: "fp32, fp16 or bf16".
-  virtual std::string CodecsOfValues() const = 0;
+  // The first codec for pushes that sends more than a rounded gradient, with the key that is
+  // responsible if it is not the codec itself; empty if there is none.
+  virtual std::string FirstCodecNotSendingValues() const = 0;
+  // The codecs that send the gradient itself unless error_feedback is on: "one of fp32, fp16,
+  // bf16".
+  virtual std::string CodecsSendingValues() const = 0;
 };
 
-// Checks the rules of the job's algorithm, on a job with its defaults filled in.
-void CheckOwnRules(const pb::Job& job, Judge* judge);
+// Checks the rules of the job's algorithm. REQUIRES that all defaults of the job are filled in.
+void CheckOwnRules(const pb::Job& job, RuleReporter* reporter);
 
 }  // namespace tern::algorithm

@@ -2,11 +2,12 @@
 
 namespace tern::algorithm {
 
-void CheckSoftsync(const pb::Job& job, Judge* judge) {
+void CheckSoftsync(const pb::Job& job, RuleReporter* reporter) {
   const uint32_t n = job.train().softsync().n(), workers = job.workers().count();
   const std::string key = "train.softsync.n";
-  if (n <= workers || !judge->Sound({key, "workers.count"})) return;
-  judge->Report(key, std::to_string(n), "at most workers.count (" + std::to_string(workers) + ")");
+  if (n <= workers || !reporter->AreValid({key, "workers.count"})) return;
+  reporter->Report(key, std::to_string(n),
+                   "at most workers.count (" + std::to_string(workers) + ")");
 }
 
 }  // namespace tern::algorithm

@@ -78,24 +78,23 @@ Status WriteFileAtomically(const std::string& path, std::string_view bytes) {
   return Ok();
 }
 
-bool IsLeftBehind(std::string_view name) {
+bool IsTemporaryName(std::string_view name) {
   const size_t at = name.rfind(kTemporary);
   if (at == std::string_view::npos || at + kTemporary.size() == name.size()) return false;
   const std::string_view pid = name.substr(at + kTemporary.size());
   return pid.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-Result<std::string> ReadWholeFile(const std::string& path, uint64_t most_bytes) {
-  // O_NONBLOCK: a pipe in the file's place must not make us wait for a writer.
+Result<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes) {
+  // O_NONBLOCK: opening must not block if the path is a pipe.
   File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (file.fd() < 0) return CannotRead("cannot open " + path);
   struct stat info = {};
   if (fstat(file.fd(), &info) != 0) return CannotRead("cannot read " + path);
   if (!S_ISREG(info.st_mode)) return Status(Code::kBadData, path + " is not a regular file");
   const auto size = static_cast<uint64_t>(info.st_size);
-  if (size > most_bytes)
-    return Status(Code::kBadData,
-                  Cat(path, " has ", size, " bytes, expected at most ", most_bytes));
+  if (size > max_bytes)
+    return Status(Code::kBadData, Cat(path, " has ", size, " bytes, expected at most ", max_bytes));
   std::string bytes(size, '\0');
   size_t at = 0;
   while (at < bytes.size()) {
@@ -109,22 +108,22 @@ Result<std::string> ReadWholeFile(const std::string& path, uint64_t most_bytes) 
   return bytes;
 }
 
-Result<std::string> ReadAtMost(const std::string& path, uint64_t most_bytes, Time patience) {
-  // O_NONBLOCK: opening a pipe must not wait for a writer; poll does, as long as we want it to.
+Result<std::string> ReadAtMost(const std::string& path, uint64_t max_bytes, Time timeout) {
+  // O_NONBLOCK: opening a pipe must not wait for a writer; poll below waits, with a timeout.
   File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
   if (file.fd() < 0) return CannotRead("cannot open " + path);
-  const auto wait_ms = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
+  const auto wait_ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count();
   std::string bytes;
   std::array<char, 65536> piece;
-  while (bytes.size() < most_bytes) {
+  while (bytes.size() < max_bytes) {
     pollfd readable{file.fd(), POLLIN, 0};
     const int ready = poll(&readable, 1, isatty(file.fd()) == 1 ? -1 : static_cast<int>(wait_ms));
     if (ready == 0) {
       return Status(Code::kBadData,
-                    Cat(path, " is not a regular file, and nothing came out of it for ",
-                        HumanTime(patience), "; give a file"));
+                    Cat(path, " is not a regular file, and it delivered nothing for ",
+                        HumanTime(timeout), "; give a file"));
     }
-    const uint64_t most = std::min<uint64_t>(piece.size(), most_bytes - bytes.size());
+    const uint64_t most = std::min<uint64_t>(piece.size(), max_bytes - bytes.size());
     const ssize_t n = read(file.fd(), piece.data(), most);
     if (n == 0) break;
     if (n > 0) {

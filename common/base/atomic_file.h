@@ -1,4 +1,5 @@
-// Files that hold either the old content or all of the new, whenever the process or machine dies.
+// Writes files so that they hold either the old or the complete new content, even after a crash of
+// the process or the machine.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +15,19 @@ namespace tern {
 // renames it, and flushes the folder. On failure `path` is unchanged; kCannotWrite with the
 // system's message.
 Status WriteFileAtomically(const std::string& path, std::string_view bytes);
-// Whether a file name is that of a temporary file of a process that died while it wrote.
-bool IsLeftBehind(std::string_view name);
+// Whether `name` is that of a temporary file, left behind by a process that died while writing.
+bool IsTemporaryName(std::string_view name);
 
-// Reads a whole regular file of at most `most_bytes`. kBadData if it is something else (a folder, a
-// pipe), is longer, or cannot be read.
-Result<std::string> ReadWholeFile(const std::string& path, uint64_t most_bytes = UINT64_MAX);
+// Reads a whole regular file of at most `max_bytes` bytes. kBadData if it is not a regular file, is
+// longer, or cannot be read.
+Result<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes = UINT64_MAX);
 
-// Reads the first `most_bytes` of a file or pipe, or all of it if it is shorter. kBadData if a pipe
-// gives nothing for `patience`. Waits for a terminal without limit.
-Result<std::string> ReadAtMost(const std::string& path, uint64_t most_bytes, Time patience);
+// Reads up to `max_bytes` bytes of a file or pipe. kBadData if a pipe delivers nothing for
+// `timeout`; a terminal may take any time.
+Result<std::string> ReadAtMost(const std::string& path, uint64_t max_bytes, Time timeout);
 
-// Flushes a folder, so that files created, renamed or removed in it stay so. Does nothing on a file
-// system that cannot flush folders.
+// Flushes a folder to disk, so that created, renamed and removed files survive a crash. Does
+// nothing on file systems that cannot flush folders.
 void FlushFolder(const std::string& folder);
 
 }  // namespace tern

@@ -1,5 +1,5 @@
-// Bytes: an immutable, reference-counted byte buffer with a release function, cheap to copy and
-// to slice. The owner behind it may be a std::string, a received network frame or an arena.
+// Bytes: an immutable, reference-counted byte buffer with a release function, cheap to copy and to
+// slice. The owner of the memory may be a std::string, a received network frame or an arena.
 // Thread-safe like shared_ptr: copies may be used and dropped on different threads.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Channel<T>: a first-in, first-out queue between threads. Many may push; many may pop, though one
-// is the usual case. A closed channel accepts no more items, and still returns those that it holds.
+// Channel<T>: a first-in, first-out queue between threads, for any number of producers and
+// consumers. A closed channel accepts no more items but still returns those that it holds.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@ namespace tern {
 template <typename T>
 class Channel {
  public:
-  // Holds at most `capacity` items; 0: unbounded, for uses that something else (credits) bounds.
+  // Holds at most `capacity` items; 0: unbounded, for uses with another bound (credits).
   explicit Channel(size_t capacity = 0) : capacity_(capacity) {}
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  // Waits while the channel is full. False: closed, and the item is dropped.
+  // Waits while the channel is full. Returns false, and drops the item, if the channel is closed.
   bool Push(T item) {
     const MutexLock lock(mutex_);
     while (!closed_ && FullLocked()) not_full_.Wait(mutex_);
@@ -30,7 +30,7 @@ class Channel {
     return true;
   }
 
-  // Never waits. False: full or closed, and `item` is as it was.
+  // Never waits. Returns false, and leaves `item` unchanged, if the channel is full or closed.
   bool TryPush(T& item) {
     const MutexLock lock(mutex_);
     if (closed_ || FullLocked()) return false;
@@ -38,20 +38,21 @@ class Channel {
     return true;
   }
 
-  // Never waits. Nothing: the channel is empty.
+  // Never waits. Empty result: the channel is empty.
   std::optional<T> TryPop() {
     const MutexLock lock(mutex_);
     return TakeLocked();
   }
 
-  // Waits for an item. Nothing: closed and drained.
+  // Waits for an item. Empty result: the channel is closed and drained.
   std::optional<T> Pop() {
     const MutexLock lock(mutex_);
     while (!closed_ && items_.empty()) not_empty_.Wait(mutex_);
     return TakeLocked();
   }
 
-  // As Pop, but gives up when Now() reaches `deadline`; drained() tells the two apart.
+  // Like Pop(), but also returns an empty result when Now() reaches `deadline`; drained() tells the
+  // two cases apart.
   std::optional<T> Pop(Time deadline) {
     const MutexLock lock(mutex_);
     const std::chrono::steady_clock::time_point until{deadline};
@@ -73,7 +74,7 @@ class Channel {
     const MutexLock lock(mutex_);
     return closed_;
   }
-  // Closed and empty: no item will come any more.
+  // Closed and empty: no more items will follow.
   bool drained() const {
     const MutexLock lock(mutex_);
     return closed_ && items_.empty();
@@ -83,8 +84,8 @@ class Channel {
     return items_.size();
   }
 
-  // A descriptor that is readable while an item waits, and always once closed. Poll it, never read
-  // it. The channel owns it and makes it on the first call; -1 if the process is out of
+  // A file descriptor that is readable while the channel holds an item or is closed. Poll it, never
+  // read it. The channel creates it on the first call and owns it; -1 if the process is out of
   // descriptors.
   int event_fd() {
     const MutexLock lock(mutex_);

@@ -1,4 +1,4 @@
-// Monotonic time. It never jumps; its values have no meaning outside this process.
+// Monotonic time. It never jumps. Its values are not comparable between processes.
 #pragma once
 
 #include <algorithm>
@@ -8,14 +8,14 @@ namespace tern {
 
 using Time = std::chrono::nanoseconds;
 
-// Time since a fixed moment before the process's first call.
+// The time since a fixed moment in the past.
 inline Time Now() {
   return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
 }
 
-// The clock of a loop that judges its peers by their silence. It stands still while the loop itself
-// was stopped (SIGSTOP, a machine that slept or had no free core), because messages that arrived
-// then are still unread. One thread.
+// The clock of an event loop that detects silent peers. It does not advance while the loop itself
+// is held up (SIGSTOP, a suspended machine, no free core), because messages that arrived in that
+// time are still unread. Belongs to one thread.
 class LoopClock {
  public:
   // `longest`: the longest time between two calls of Now() while the loop is not held up.

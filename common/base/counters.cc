@@ -37,7 +37,7 @@ std::string Escaped(std::string_view text, bool quotes) {
   return out;
 }
 
-// {a="1",b="2"}, nothing for no labels; `le` is added where it is not empty.
+// {a="1",b="2"}; empty without labels. Adds the label `le` unless it is empty.
 std::string LabelText(const Labels& labels, const std::string& le = "") {
   std::string out;
   const auto add = [&out](const std::string& key, const std::string& value) {
@@ -55,14 +55,14 @@ void AddLine(std::string* out, const std::string& name, const std::string& label
 
 void AddHistogram(std::string* out, const std::string& name, const Labels& labels,
                   const Histogram& h) {
-  uint64_t below = 0;
+  uint64_t cumulative = 0;
   for (size_t i = 0; i <= h.bounds().size(); ++i) {
-    below += h.bucket(i);
+    cumulative += h.bucket(i);
     const double bound = i < h.bounds().size() ? h.bounds()[i] : kInfinity;
-    AddLine(out, name + "_bucket", LabelText(labels, Number(bound)), std::to_string(below));
+    AddLine(out, name + "_bucket", LabelText(labels, Number(bound)), std::to_string(cumulative));
   }
   AddLine(out, name + "_sum", LabelText(labels), Number(h.sum()));
-  AddLine(out, name + "_count", LabelText(labels), std::to_string(below));
+  AddLine(out, name + "_count", LabelText(labels), std::to_string(cumulative));
 }
 
 }  // namespace
@@ -87,10 +87,10 @@ uint64_t Histogram::count() const {
 double Histogram::Quantile(double q) const {
   const uint64_t all = count();
   if (all == 0) return 0;
-  uint64_t below = 0;
+  uint64_t cumulative = 0;
   for (size_t i = 0; i < bounds_.size(); ++i) {
-    below += bucket(i);
-    if (static_cast<double>(below) >= q * static_cast<double>(all)) return bounds_[i];
+    cumulative += bucket(i);
+    if (static_cast<double>(cumulative) >= q * static_cast<double>(all)) return bounds_[i];
   }
   return kInfinity;
 }
@@ -104,7 +104,7 @@ std::vector<double> Histogram::Exponential(double first, double factor, int n) {
   return bounds;
 }
 
-struct Registry::Row {
+struct Registry::Series {
   Labels labels;
   std::variant<std::unique_ptr<Counter>, std::unique_ptr<TimeCounter>, std::unique_ptr<Gauge>,
                std::unique_ptr<Histogram>>
@@ -115,7 +115,7 @@ struct Registry::Family {
   std::string type;
   std::string help;
   std::vector<double> bounds;
-  std::vector<Row> rows;
+  std::vector<Series> series;
 };
 
 Registry::Registry() = default;
@@ -130,19 +130,19 @@ T& Registry::Get(const char* type, const std::string& name, const std::string& h
     family =
         std::make_unique<Family>(Family{type, help, bounds ? *bounds : std::vector<double>(), {}});
   }
-  for (Row& row : family->rows) {
-    CHECK(std::holds_alternative<std::unique_ptr<T>>(row.value))
-        << name << " is counted in two kinds, one of them " << family->type;
-    if (row.labels == labels) return *std::get<std::unique_ptr<T>>(row.value);
+  for (Series& series : family->series) {
+    CHECK(std::holds_alternative<std::unique_ptr<T>>(series.value))
+        << name << " is registered with two types, one of them " << family->type;
+    if (series.labels == labels) return *std::get<std::unique_ptr<T>>(series.value);
   }
-  std::unique_ptr<T> made;
+  std::unique_ptr<T> metric;
   if constexpr (std::is_same_v<T, Histogram>) {
-    made = std::make_unique<T>(family->bounds);
+    metric = std::make_unique<T>(family->bounds);
   } else {
-    made = std::make_unique<T>();
+    metric = std::make_unique<T>();
   }
-  T& value = *made;
-  family->rows.push_back(Row{std::move(labels), std::move(made)});
+  T& value = *metric;
+  family->series.push_back(Series{std::move(labels), std::move(metric)});
   return value;
 }
 
@@ -164,21 +164,21 @@ Histogram& Registry::GetHistogram(const std::string& name, const std::string& he
   return Get<Histogram>("histogram", name, help, std::move(labels), &bounds);
 }
 
-std::vector<Sample> Registry::Snapshot() const {
+std::vector<MetricSample> Registry::Snapshot() const {
   const MutexLock lock(mutex_);
-  std::vector<Sample> samples;
+  std::vector<MetricSample> samples;
   for (const auto& [name, family] : families_) {
-    for (const Row& row : family->rows) {
+    for (const Series& series : family->series) {
       const auto add = [&, &name = name](const char* suffix, double value) {
-        samples.push_back(Sample{name + suffix, row.labels, value});
+        samples.push_back(MetricSample{name + suffix, series.labels, value});
       };
-      if (const auto* c = std::get_if<std::unique_ptr<Counter>>(&row.value)) {
+      if (const auto* c = std::get_if<std::unique_ptr<Counter>>(&series.value)) {
         add("", static_cast<double>((*c)->value()));
-      } else if (const auto* t = std::get_if<std::unique_ptr<TimeCounter>>(&row.value)) {
+      } else if (const auto* t = std::get_if<std::unique_ptr<TimeCounter>>(&series.value)) {
         add("", Seconds((*t)->value()));
-      } else if (const auto* g = std::get_if<std::unique_ptr<Gauge>>(&row.value)) {
+      } else if (const auto* g = std::get_if<std::unique_ptr<Gauge>>(&series.value)) {
         add("", (*g)->value());
-      } else if (const auto* h = std::get_if<std::unique_ptr<Histogram>>(&row.value)) {
+      } else if (const auto* h = std::get_if<std::unique_ptr<Histogram>>(&series.value)) {
         add("_sum", (*h)->sum());
         add("_count", static_cast<double>((*h)->count()));
       }
@@ -193,16 +193,16 @@ std::string Registry::PrometheusText() const {
   for (const auto& [name, family] : families_) {
     out += "# HELP " + name + " " + Escaped(family->help, false) + "\n";
     out += "# TYPE " + name + " " + family->type + "\n";
-    for (const Row& row : family->rows) {
-      const std::string labels = LabelText(row.labels);
-      if (const auto* c = std::get_if<std::unique_ptr<Counter>>(&row.value)) {
+    for (const Series& series : family->series) {
+      const std::string labels = LabelText(series.labels);
+      if (const auto* c = std::get_if<std::unique_ptr<Counter>>(&series.value)) {
         AddLine(&out, name, labels, std::to_string((*c)->value()));
-      } else if (const auto* t = std::get_if<std::unique_ptr<TimeCounter>>(&row.value)) {
+      } else if (const auto* t = std::get_if<std::unique_ptr<TimeCounter>>(&series.value)) {
         AddLine(&out, name, labels, Number(Seconds((*t)->value())));
-      } else if (const auto* g = std::get_if<std::unique_ptr<Gauge>>(&row.value)) {
+      } else if (const auto* g = std::get_if<std::unique_ptr<Gauge>>(&series.value)) {
         AddLine(&out, name, labels, Number((*g)->value()));
-      } else if (const auto* h = std::get_if<std::unique_ptr<Histogram>>(&row.value)) {
-        AddHistogram(&out, name, row.labels, **h);
+      } else if (const auto* h = std::get_if<std::unique_ptr<Histogram>>(&series.value)) {
+        AddHistogram(&out, name, series.labels, **h);
       }
     }
   }

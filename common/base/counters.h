@@ -1,9 +1,9 @@
-// The counters of a process, and their Prometheus text. A Registry is an object, so that two
-// daemons in one test process count separately.
+// The metrics of a process, and their Prometheus text. A Registry is an object, not a global, so
+// that two daemons in one test process count separately.
 //
-// Threads: registering locks; counting and reading are lock-free and may happen on any thread.
-// References stay valid as long as the registry. Names and labels come from the program, never from
-// a peer, so their number is not bounded here.
+// Any thread may register, count and read; counting and reading a value are lock-free. References
+// stay valid as long as the registry. Names and labels come from the program, never from a peer, so
+// their number has no limit here.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ namespace tern {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
-// Only ever grows.
+// A counter that only grows.
 class Counter {
  public:
   void Add(uint64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
@@ -31,7 +31,7 @@ class Counter {
   std::atomic<uint64_t> value_{0};
 };
 
-// Time spent: only grows, too; shown in seconds.
+// A counter of time spent, shown in seconds.
 class TimeCounter {
  public:
   void Add(Time t) { nanoseconds_.Add(static_cast<uint64_t>(t.count())); }
@@ -46,8 +46,8 @@ class TimeScope {
  public:
   explicit TimeScope(TimeCounter& counter) : counter_(counter), begin_(Now()) {}
   ~TimeScope() { counter_.Add(Now() - begin_); }
-  // Excludes `out` from the time counted.
-  void Leave(Time out) { begin_ += out; }
+  // Excludes `t` from the time counted.
+  void Exclude(Time t) { begin_ += t; }
   TimeScope(const TimeScope&) = delete;
   TimeScope& operator=(const TimeScope&) = delete;
 
@@ -56,7 +56,7 @@ class TimeScope {
   Time begin_;
 };
 
-// Goes up and down.
+// A value that goes up and down.
 class Gauge {
  public:
   void Set(double v) { value_.store(v, std::memory_order_relaxed); }
@@ -70,18 +70,19 @@ class Gauge {
 // Counts of observations by upper bound, as in Prometheus.
 class Histogram {
  public:
-  // `bounds`: upper bounds, inclusive, rising. A bucket for everything above them is added.
+  // `bounds`: inclusive upper bounds in ascending order. One more bucket counts everything above
+  // them.
   explicit Histogram(std::vector<double> bounds);
   void Observe(double v);
 
   uint64_t count() const;
   double sum() const { return sum_.value(); }
-  // The smallest bound that at least a share `q` of the observations do not exceed; infinity if
-  // that is above the last bound, 0 if there were no observations.
+  // An upper bound of the quantile `q` (0 to 1): the smallest bound that at least this fraction of
+  // the observations does not exceed; infinity if no bound does, 0 without observations.
   double Quantile(double q) const;
 
   const std::vector<double>& bounds() const { return bounds_; }
-  // Observations in bucket i alone, i <= bounds().size().
+  // Observations in bucket i alone (not cumulative), i <= bounds().size().
   uint64_t bucket(size_t i) const { return buckets_[i].value(); }
 
   // `n` bounds: first, first * factor, first * factor^2 ...
@@ -93,8 +94,8 @@ class Histogram {
   Gauge sum_;
 };
 
-// One line of the page: `labels` in the order given.
-struct Sample {
+// One line of the metrics page; `labels` in the order of registration.
+struct MetricSample {
   std::string name;
   Labels labels;
   double value = 0;
@@ -107,24 +108,24 @@ class Registry {
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
-  // Returns the counter with this name and these labels, and creates it on the first call. `name`
-  // is Prometheus style ("tern_rounds_total", unit at the end); `help` is one line. Using one name
-  // for two kinds is a bug.
+  // Each returns the metric with this name and these labels, and creates it on the first call.
+  // `name` is Prometheus style ("tern_rounds_total", unit at the end); `help` is one line. Using
+  // one name for two kinds is a bug.
   Counter& GetCounter(const std::string& name, const std::string& help, Labels labels = {});
   TimeCounter& GetTimeCounter(const std::string& name, const std::string& help, Labels labels = {});
   Gauge& GetGauge(const std::string& name, const std::string& help, Labels labels = {});
-  // The `bounds` of a name's first call are used.
+  // All histograms of a name use the `bounds` of its first call.
   Histogram& GetHistogram(const std::string& name, const std::string& help,
                           const std::vector<double>& bounds, Labels labels = {});
 
-  // All values, families by name, rows in order of registration; a histogram gives NAME_sum and
+  // All values, sorted by name, then in order of registration. A histogram gives NAME_sum and
   // NAME_count.
-  std::vector<Sample> Snapshot() const;
+  std::vector<MetricSample> Snapshot() const;
   // The page in Prometheus text format 0.0.4.
   std::string PrometheusText() const;
 
  private:
-  struct Row;
+  struct Series;
   struct Family;
   template <typename T>
   T& Get(const char* type, const std::string& name, const std::string& help, Labels labels,

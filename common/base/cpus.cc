@@ -15,14 +15,14 @@ namespace {
 
 static_assert(kMaxCpu < CPU_SETSIZE);
 
-// What the thread that called RunOnlyOn could run on before; null: nobody did.
-std::atomic<const cpu_set_t*> before{nullptr};
+// The CPUs on which the caller of BindThreadToCpus could run before; null: not called yet.
+std::atomic<const cpu_set_t*> original_cpus{nullptr};
 
 Status Failed(const std::string& what) {
   return Status(Code::kInternal, Cat("cannot ", what, ": ", std::strerror(errno)));
 }
 
-// The number that all of `text` is.
+// Parses the whole text as the number of a CPU.
 std::optional<uint32_t> ParseCpu(std::string_view text) {
   uint32_t cpu = 0;
   const char* end = text.data() + text.size();
@@ -70,7 +70,7 @@ Result<std::vector<uint32_t>> CpusOfThisThread() {
   return cpus;
 }
 
-Status RunOnlyOn(const std::vector<uint32_t>& cpus) {
+Status BindThreadToCpus(const std::vector<uint32_t>& cpus) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
     return Failed("ask which CPUs are allowed");
@@ -85,15 +85,15 @@ Status RunOnlyOn(const std::vector<uint32_t>& cpus) {
     CPU_SET(cpu, &only);
   }
   if (sched_setaffinity(0, sizeof only, &only) != 0)
-    return Failed(Cat("run on the CPUs ", CpusText(cpus), " only"));
+    return Failed(Cat("bind the thread to the CPUs ", CpusText(cpus), " only"));
   static const cpu_set_t first = allowed;
-  before = &first;
+  original_cpus = &first;
   return Ok();
 }
 
-// Where it fails, the thread stays where it is, which is no worse than not to run.
-void RunAnywhere() {
-  if (const cpu_set_t* allowed = before) sched_setaffinity(0, sizeof *allowed, allowed);
+// Ignores errors: the thread then keeps the binding, which is only slower.
+void UnbindThread() {
+  if (const cpu_set_t* allowed = original_cpus) sched_setaffinity(0, sizeof *allowed, allowed);
 }
 
 }  // namespace tern

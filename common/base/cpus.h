@@ -1,4 +1,4 @@
-// Which CPUs a thread may run on.
+// CPU affinity of threads.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,20 @@ namespace tern {
 // The highest number of a CPU.
 inline constexpr uint32_t kMaxCpu = 1023;
 
-// "0-3,8" -> 0, 1, 2, 3, 8: rising, without repeats. Nothing if the text is not such a list.
+// "0-3,8" -> 0, 1, 2, 3, 8: ascending, without repeats. Empty if the text is not such a list.
 std::optional<std::vector<uint32_t>> ParseCpus(std::string_view text);
-// The reverse: "0-3,8". REQUIRES rising numbers.
+// The reverse: "0-3,8". REQUIRES ascending numbers.
 std::string CpusText(const std::vector<uint32_t>& cpus);
 
-// The CPUs that the calling thread may run on.
+// The CPUs on which the calling thread may run.
 Result<std::vector<uint32_t>> CpusOfThisThread();
 
-// Binds the calling thread to these CPUs. OpenMP's team inherits that, once this thread's first
-// parallel region has started it; a Thread (threads.h) does not: it runs wherever this thread could
-// before. Call once per process, before other threads depend on it. kBadJob, with the CPUs that are
-// allowed, if this thread may not run on one of them.
-Status RunOnlyOn(const std::vector<uint32_t>& cpus);
+// Binds the calling thread to these CPUs. The OpenMP team that this thread starts later inherits
+// the binding; a Thread (threads.h) does not. Call at most once per process. kBadJob, with the
+// allowed CPUs, if this thread may not run on one of `cpus`.
+Status BindThreadToCpus(const std::vector<uint32_t>& cpus);
 
-// Called first in every Thread: undoes the RunOnlyOn of the thread that started it.
-void RunAnywhere();
+// Undoes BindThreadToCpus for the calling thread. Every Thread calls it first.
+void UnbindThread();
 
 }  // namespace tern

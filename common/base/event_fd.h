@@ -1,4 +1,4 @@
-// A flag that poll() can wait for: readable while it is raised. Thread-safe.
+// A flag for poll(): its file descriptor is readable while the flag is raised. Thread-safe.
 #pragma once
 
 namespace tern {

@@ -28,12 +28,12 @@ std::string LocalTime() {
   return {text.data(), strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S %z", &local)};
 }
 
-// "job 'lenet', process 4711 on node3, since ...", as its holder wrote it. Anybody may have written
-// there: a part that is missing is left out.
+// Reads "job 'lenet', process 4711 on node3, since ..." from the lock file. Skips missing parts,
+// because the contents may be damaged.
 std::string HolderIn(int fd) {
   std::array<char, 4096> bytes{};
   ssize_t got = 0;
-  // The holder writes it right after it took the lock.
+  // The holder writes the text shortly after it has taken the lock.
   for (int tries = 0; got <= 0 && tries < 20; ++tries) {
     if (tries > 0) poll(nullptr, 0, 5);
     got = pread(fd, bytes.data(), bytes.size(), 0);
@@ -58,7 +58,7 @@ Status InUse(const std::string& folder, int fd) {
                     "output_dir=FOLDER"));
 }
 
-// Opens the lock file; -1 and errno where that fails. A pipe or a link in its place is not taken.
+// Opens the lock file; -1 and errno on failure. Refuses a pipe or a symbolic link in its place.
 int OpenLockFile(const std::string& path, int flags) {
   const int fd = open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
   struct stat info = {};
@@ -72,23 +72,23 @@ int OpenLockFile(const std::string& path, int flags) {
 
 Result<FolderLock> FolderLock::Take(const std::string& folder, const std::string& name,
                                     const std::string& job) {
-  std::error_code ignored;  // opening the file tells
+  std::error_code ignored;  // opening the file below reports the error
   std::filesystem::create_directories(folder, ignored);
   const std::string path = Cat(folder, "/", name);
-  const auto without = [&path] {
+  const auto unlocked = [&path] {
     return FolderLock(-1, Cat("cannot lock ", path, ": ", std::strerror(errno),
                               "; nothing keeps a second job from writing into the same folder"));
   };
   const int fd = OpenLockFile(path, O_RDWR | O_CREAT);
-  if (fd < 0) return without();
+  if (fd < 0) return unlocked();
   FolderLock lock(fd, "");
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return InUse(folder, fd);
-    return without();
+    return unlocked();
   }
   const std::string text = Cat("pid: ", getpid(), "\nhost: ", HostName(), "\njob: ", Printable(job),
                                "\nsince: ", LocalTime(), "\n");
-  // The lock holds without the text, too.
+  // Errors are ignored: the lock is held without the text as well.
   (void)!ftruncate(fd, 0);
   (void)!pwrite(fd, text.data(), text.size(), 0);
   return lock;

@@ -1,5 +1,5 @@
-// A file in a folder that one process at a time holds locked, so that two of a kind never write
-// into the folder together. The file names its holder, for the sentence that the other one gets.
+// A lock file that lets only one process at a time write into a folder. The file names its holder,
+// for the error message of the others.
 #pragma once
 
 #include <string>
@@ -8,18 +8,17 @@
 
 namespace tern {
 
-// The kernel lets go of the lock when the process ends, however it ends; the file stays. Children
-// do not inherit it. Belongs to one thread.
+// The kernel releases the lock when the process ends, however it ends; the file remains. Child
+// processes do not inherit the lock. Belongs to one thread.
 class FolderLock {
  public:
-  // Takes FOLDER/NAME, makes the folder where there is none, and writes this process, host, `job`
-  // and the time into the file. kAddress where another process, or another FolderLock of this one,
-  // holds it: names the folder and the holder. Where the system cannot lock (a file system without
-  // locks, a folder that may not be written), it is no error: held() is false and warning() says
-  // why.
+  // Locks FOLDER/NAME, creates the folder if necessary, and writes pid, host, `job` and time into
+  // the file. kAddress, with the folder and the holder, if another process or another FolderLock of
+  // this one holds the lock. If the system cannot lock (no locks on the file system, no write
+  // permission), that is no error: held() is false and warning() says why.
   static Result<FolderLock> Take(const std::string& folder, const std::string& name,
                                  const std::string& job);
-  // The same error where somebody holds FOLDER/NAME now; writes nothing.
+  // The same kAddress if FOLDER/NAME is locked now. Writes nothing.
   static Status CheckFree(const std::string& folder, const std::string& name);
 
   FolderLock(FolderLock&& other) noexcept;
@@ -27,7 +26,7 @@ class FolderLock {
   ~FolderLock();
 
   bool held() const { return fd_ >= 0; }
-  // Empty where it is held.
+  // Empty if the lock is held.
   const std::string& warning() const { return warning_; }
 
  private:

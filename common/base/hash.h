@@ -1,4 +1,4 @@
-// 64-bit digests by BLAKE2b (libsodium). The same on every machine.
+// 64-bit BLAKE2b digests (libsodium), equal on every machine.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace tern {
 
 uint64_t Digest(std::span<const uint8_t> bytes);
 uint64_t Digest(std::string_view text);
-// "f00dcafe01234567": the form of digests in logs and messages.
+// The text of a digest in logs and messages: "f00dcafe01234567".
 std::string Hex(uint64_t digest);
 
 }  // namespace tern

@@ -5,7 +5,7 @@
 
 namespace tern {
 
-// As the system tells it; "unknown" if it does not.
+// Returns "unknown" if the system gives no name.
 std::string HostName();
 
 }  // namespace tern

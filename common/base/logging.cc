@@ -28,21 +28,21 @@ std::string log_file TERN_GUARDED_BY(mutex);
   _exit(static_cast<int>(Code::kInternal));
 }
 
-enum class Use { kFree, kHeld, kFailed };  // errno after kFailed
+enum class LogFileState { kFree, kLocked, kFailed };  // errno after kFailed
 
-// glog locks its file; a second process of a rank must not fight for it.
-Use TryFile(const std::string& path) {
+// glog locks its file, so a second process of a rank needs another one.
+LogFileState StateOfFile(const std::string& path) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0664);
-  if (fd < 0) return Use::kFailed;
+  if (fd < 0) return LogFileState::kFailed;
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   const bool held = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
   close(fd);
-  return held ? Use::kHeld : Use::kFree;
+  return held ? LogFileState::kLocked : LogFileState::kFree;
 }
 
-Result<std::string> ChooseFile(const std::string& stem, const std::string& log_dir) {
+Result<std::string> ChooseLogFile(const std::string& stem, const std::string& log_dir) {
   const auto cannot_write = [](const std::string& path, const std::string& why) {
     return Status(Code::kCannotWrite, Cat("cannot write the log ", path, ": ", why,
                                           "; give a directory that this user may write to"));
@@ -51,13 +51,13 @@ Result<std::string> ChooseFile(const std::string& stem, const std::string& log_d
   std::error_code error;
   std::filesystem::create_directories(log_dir, error);
   if (error) return cannot_write(path, error.message());
-  Use use = TryFile(path);
-  if (use == Use::kHeld) {
+  LogFileState use = StateOfFile(path);
+  if (use == LogFileState::kLocked) {
     path =
         (std::filesystem::path(log_dir) / stem).string() + "." + std::to_string(getpid()) + ".log";
-    use = TryFile(path);
+    use = StateOfFile(path);
   }
-  if (use == Use::kFailed) return cannot_write(path, std::strerror(errno));
+  if (use == LogFileState::kFailed) return cannot_write(path, std::strerror(errno));
   return path;
 }
 
@@ -69,7 +69,7 @@ Status InitLogging(const std::string& program, const std::string& role_and_rank,
   if (initialized) return Status(Code::kInternal, "logging was set up twice in one process");
   std::string file;
   if (!log_dir.empty()) {
-    const auto chosen = ChooseFile(program + "." + role_and_rank + "." + HostName(), log_dir);
+    const auto chosen = ChooseLogFile(program + "." + role_and_rank + "." + HostName(), log_dir);
     if (!chosen.ok()) return chosen.status();
     file = *chosen;
   }
@@ -80,7 +80,7 @@ Status InitLogging(const std::string& program, const std::string& role_and_rank,
   FLAGS_logbufsecs = 0;
   FLAGS_logbuflevel = -1;
   FLAGS_stderrthreshold = google::GLOG_WARNING;
-  // One file: the one of INFO holds all the severities above it.
+  // A single file: INFO's file has the messages of all severities.
   for (const int severity :
        {google::GLOG_INFO, google::GLOG_WARNING, google::GLOG_ERROR, google::GLOG_FATAL}) {
     google::SetLogDestination(severity, severity == google::GLOG_INFO ? file.c_str() : "");
@@ -88,7 +88,7 @@ Status InitLogging(const std::string& program, const std::string& role_and_rank,
   }
   initialized = true;
   log_file = file;
-  // The first line opens the file, and so takes it.
+  // The first message opens and locks the file.
   LOG(INFO) << program << " " << role_and_rank << " starts as process " << getpid();
   return Ok();
 }

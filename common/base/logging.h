@@ -13,9 +13,9 @@ namespace tern {
 
 // Call once, early in main, before other threads log. Lines go to
 // LOG_DIR/PROGRAM.ROLE_AND_RANK.HOST.log ("tern_worker.worker.1.node7.log"), which is appended to;
-// warnings and errors go to stderr as well. If another live process holds that file (a second
-// process of the rank), the file's name gets this process's pid. Creates the directory if needed;
-// an empty `log_dir` means no file. kUsage: the directory cannot be written.
+// warnings and errors go to stderr as well. If another process holds that file (a second process of
+// the rank), this one adds its pid to the file name. Creates the directory if needed; an empty
+// `log_dir` means no file. kUsage: the directory cannot be written.
 Status InitLogging(const std::string& program, const std::string& role_and_rank,
                    const std::string& log_dir);
 

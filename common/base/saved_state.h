@@ -1,5 +1,5 @@
-// The state that an object has to save: named arrays and numbers, by reference, to read them or to
-// write them back.
+// The state that an object saves in checkpoints: references to named arrays and numbers, for
+// reading and for restoring.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tern {
 
-// Valid as long as the object that filled it. An object gives the same names and sizes every time.
+// Valid as long as the object that filled it. An object always gives the same names and sizes.
 struct SavedState {
   struct Array {
     std::string name;
@@ -22,7 +22,7 @@ struct SavedState {
   std::vector<Array> arrays;
   std::vector<Number> numbers;
 
-  // Adds what `more` has, its names after `prefix`.
+  // Appends all entries of `more`, with `prefix` before their names.
   void Append(const SavedState& more, const std::string& prefix = "") {
     for (const Array& array : more.arrays) arrays.push_back({prefix + array.name, array.values});
     for (const Number& number : more.numbers)

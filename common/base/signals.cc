@@ -18,7 +18,7 @@ sigset_t Signals(bool with_hangup) {
   return set;
 }
 
-// A blocked signal is kept for sigwaitinfo even where it is ignored.
+// sigwaitinfo would receive a blocked signal even if its handler is SIG_IGN.
 bool IsIgnored(int signal) {
   struct sigaction now {};
   return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
@@ -26,7 +26,7 @@ bool IsIgnored(int signal) {
 
 }  // namespace
 
-StopSignals::StopSignals(Second second) : second_(second), takes_hangup_(!IsIgnored(SIGHUP)) {
+StopSignals::StopSignals(SecondSignal second) : second_(second), takes_hangup_(!IsIgnored(SIGHUP)) {
   const sigset_t signals = Signals(takes_hangup_);
   pthread_sigmask(SIG_BLOCK, &signals, &old_mask_);
   thread_ = Thread("signals", [this] { Run(); });
@@ -34,7 +34,7 @@ StopSignals::StopSignals(Second second) : second_(second), takes_hangup_(!IsIgno
 
 StopSignals::~StopSignals() {
   quit_ = true;
-  pthread_kill(thread_.handle(), SIGTERM);  // wakes Run, which alone can see this one
+  pthread_kill(thread_.handle(), SIGTERM);  // wakes Run; no other thread can receive it
   thread_.Join();
   pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
 }
@@ -49,8 +49,8 @@ void StopSignals::Run() {
     const int signal = taken == SIGHUP ? SIGTERM : taken;
     bool& from = info.si_pid != 0 && info.si_pid == getppid() ? from_parent_ : from_others_;
     const bool again = std::exchange(from, true);
-    if (second_ == Second::kExit && again) _exit(128 + signal);
-    if (second_ == Second::kExit && first_ != 0) continue;  // the same request
+    if (second_ == SecondSignal::kExit && again) _exit(128 + signal);
+    if (second_ == SecondSignal::kExit && first_ != 0) continue;  // the same request
     if (first_ == 0) {
       hung_up_ = taken == SIGHUP;
       first_ = signal;

@@ -16,11 +16,11 @@ enum class Code : int {
   kUsage = 64,         // wrong flags
   kBadData = 65,       // bad data file or checkpoint
   kAddress = 69,       // an address that does not resolve, a port in use
-  kInternal = 70,      // our own bug
+  kInternal = 70,      // a bug in Tern, or a failed system call
   kCannotWrite = 74,   // output cannot be written: a full disk, a read-only folder
-  kPeerLost = 75,      // a peer was lost; worth a retry
-  kMismatch = 76,      // another wire version, job, model or plan
-  kNotAllowed = 77,    // closed by policy: a stranger, a rank already taken
+  kPeerLost = 75,      // a peer was lost; a retry may succeed
+  kMismatch = 76,      // the peer has another wire version, job, model or plan
+  kNotAllowed = 77,    // refused: an unknown peer, a rank that is taken
   kBadJob = 78,        // bad job file
   kDiverged = 79,      // the training diverged: a value that is not finite
   kInterrupted = 130,  // stopped in order by SIGINT
@@ -31,8 +31,8 @@ inline constexpr std::array kErrorCodes = {Code::kUsage,    Code::kBadData,     
                                            Code::kMismatch, Code::kNotAllowed,  Code::kBadJob,
                                            Code::kDiverged, Code::kInterrupted, Code::kTerminated};
 
-// The error that a number from a peer stands for: one of kErrorCodes, kInternal for any other
-// number, 0 too. A message that may also say "no error" is asked for 0 first.
+// The error code with this number, which came from a peer; kInternal for any number that is not in
+// kErrorCodes, also for 0. Callers that accept 0 as "no error" check for it first.
 constexpr Code ParseErrorCode(uint32_t number) {
   for (const Code code : kErrorCodes) {
     if (static_cast<uint32_t>(code) == number) return code;
@@ -40,8 +40,8 @@ constexpr Code ParseErrorCode(uint32_t number) {
   return Code::kInternal;
 }
 
-// Whether the same process, started again, would fail the same way: the reason lies in its flags,
-// data, disk, job or training, and not in a peer, a port or a signal.
+// Whether a restarted process would fail the same way, because the reason is in its flags, data,
+// disk, job or training, and not in a peer, a port or a signal.
 constexpr bool IsLasting(Code code) {
   switch (code) {
     case Code::kUsage:

@@ -24,7 +24,7 @@ std::string HumanBytes(uint64_t bytes) {
   static constexpr std::array kUnits = {"KB", "MB", "GB", "TB", "PB", "EB"};
   double value = static_cast<double>(bytes) / 1000;
   size_t unit = 0;
-  // 999.95 would be printed as 1000.0.
+  // The format would round 999.95 to 1000.0.
   for (; value >= 999.95 && unit + 1 < kUnits.size(); ++unit) value /= 1000;
   return Format("%.1f %s", value, kUnits[unit]);
 }

@@ -1,4 +1,4 @@
-// Small helpers for sentences and tables.
+// Helpers that format text.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ std::string Cat(const Parts&... parts);
 std::string HumanBytes(uint64_t bytes);
 // "350 us", "12.5 ms", "3.2 s", "4m 05s", "2h 03m".
 std::string HumanTime(Time t);
-// Bytes from outside made safe for a log line: printable ASCII unchanged, the rest as \xNN; at most
-// `max` input bytes, then "...".
+// Makes untrusted bytes safe for a log line: keeps printable ASCII, replaces other bytes by \xNN,
+// and cuts after `max` input bytes with "...".
 std::string Printable(std::string_view text, size_t max = 80);
-// The same of a sentence that another daemon sent: backslashes stay as they are, so what its sender
-// has made printable already is not changed again.
+// The same for a message from another daemon, which has already escaped it: does not escape
+// backslashes again.
 std::string PrintableSentence(std::string_view text, size_t max = 1000);
 // "a, b, c".
 std::string Join(const std::vector<std::string>& parts, std::string_view separator = ", ");

@@ -16,11 +16,11 @@ std::thread Start(const std::string& name, std::function<void()> body) {
   try {
     return std::thread([name = name.substr(0, 15), body = std::move(body)] {
       pthread_setname_np(pthread_self(), name.c_str());
-      RunAnywhere();
+      UnbindThread();
       body();
     });
   } catch (const std::system_error& e) {
-    std::fprintf(stderr, "cannot start the thread %s: %s; raise the limit of threads\n",
+    std::fprintf(stderr, "cannot start the thread %s: %s; raise the limit of threads (ulimit -u)\n",
                  name.c_str(), e.what());
     _exit(static_cast<int>(Code::kInternal));
   }

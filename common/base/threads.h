@@ -1,6 +1,6 @@
-// A thread with a name that joins when it goes out of scope. Before that the owner tells it to stop
-// by other means (a closed channel, a flag). It may run on any CPU, whatever cpus.h bound the
-// starting thread to.
+// A named thread that joins when it goes out of scope. Before that, its owner must tell it to stop
+// (by closing a channel or setting a flag). It may run on any CPU, even if cpus.h bound the thread
+// that starts it.
 #pragma once
 
 #include <pthread.h>
@@ -14,14 +14,14 @@ namespace tern {
 class Thread {
  public:
   Thread() = default;
-  // Runs `body` at once. `name` is shown by ps and debuggers, cut to 15 characters. If the system
-  // cannot start another thread, the process ends with a sentence and exit code 70.
+  // Starts a thread that runs `body`. ps and debuggers show `name`, cut to 15 characters. If the
+  // system cannot start the thread, the process prints an error and ends with exit code 70.
   Thread(const std::string& name, std::function<void()> body);
   ~Thread() { Join(); }
   Thread(Thread&& other) noexcept = default;
   Thread& operator=(Thread&& other) noexcept;
 
-  // Waits for the body to end. May be called more than once, never from the thread itself.
+  // Waits until `body` has returned. May be called more than once, but not from the thread itself.
   void Join();
   bool running() const { return thread_.joinable(); }
   // The system's handle. REQUIRES running().

@@ -200,7 +200,7 @@ std::vector<std::string> Store::Open() {
     std::error_code ignored;
     const std::string name = at->path().filename().string();
     const bool state = name.starts_with(kBegin) && name.ends_with(kState);
-    if (IsLeftBehind(name) ||
+    if (IsTemporaryName(name) ||
         (state && !fs::exists(fs::path(at->path()).replace_extension(kManifest), ignored))) {
       fs::remove(at->path(), ignored);
     }

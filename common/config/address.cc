@@ -12,13 +12,13 @@ bool IsIpv4(const std::string& host, in_addr* address) {
   return inet_pton(AF_INET, host.c_str(), address) == 1;
 }
 
-// With or without a zone: fe80::1%eth0.
+// The address may have a zone: fe80::1%eth0.
 bool IsIpv6(const std::string& host, in6_addr* address) {
   return inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), address) == 1;
 }
 
-// RFC 1123, and the underscores that people use all the same. Digits and dots alone are a mistyped
-// IPv4 address.
+// A name as in RFC 1123, or with underscores, which are common. Digits and dots alone would be a
+// mistyped IPv4 address.
 bool IsName(const std::string& host) {
   bool has_letter = false;
   for (const char c : host) {
@@ -59,7 +59,7 @@ std::optional<Address> ParseAddress(const std::string& text) {
       port[0] == '0') {
     return std::nullopt;
   }
-  // An IPv6 literal needs its brackets here: whose is the last number of ::1:7500?
+  // An IPv6 literal needs brackets here, because ::1:7500 would be ambiguous.
   const bool brackets = !host.empty() && host.front() == '[';
   const std::optional<std::string> parsed = ParseHost(host);
   if (!parsed || (!brackets && parsed->find(':') != std::string::npos)) return std::nullopt;

@@ -1,4 +1,4 @@
-// host:port, as written in a job.
+// Addresses as a job file writes them. Does not resolve names.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ struct Address {
 // "10.0.0.1:7500", "[::1]:7500", "node3:7500"; the port is 1 to 65535.
 std::optional<Address> ParseAddress(const std::string& text);
 
-// A host alone; an IPv6 literal may have brackets. The result is in lower case, without brackets.
-// Does not resolve names.
+// A host without a port. An IPv6 literal may have brackets; the result has none and is in lower
+// case.
 std::optional<std::string> ParseHost(const std::string& text);
 
 // Whether a parsed host is `localhost` or in 127.0.0.0/8 or ::1.
 bool IsLoopback(const std::string& host);
-// Whether it is 0.0.0.0, :: or *, which can be bound to but not connected to.
+// Whether it is 0.0.0.0, :: or *, to which a server can bind but no peer can connect.
 bool IsWildcard(const std::string& host);
 
 }  // namespace tern::config

@@ -44,7 +44,7 @@ void SetDefault(const FieldDescriptor* field, Message* message) {
   }
 }
 
-// `visit` is called on every message that `field` holds.
+// Calls `visit` for every message in `field`.
 template <typename Visit>
 void ForEachMessage(const FieldDescriptor* field, Message* message, const Visit& visit) {
   const Reflection* reflection = message->GetReflection();
@@ -69,28 +69,28 @@ void ClearLocal(Message* message) {
   }
 }
 
-bool IsOfCodec(const google::protobuf::Descriptor* message) {
+bool IsCodecSection(const google::protobuf::Descriptor* message) {
   return message->file() == pb::Qsgd::descriptor()->file();
 }
 
-// What a job has whether or not it is written; a net is as it is written.
-bool IsOfJob(const google::protobuf::Descriptor* message) {
+// Whether FillDefaults adds the section if it is missing; it adds no section of a net.
+bool IsJobSection(const google::protobuf::Descriptor* message) {
   return message->file() == pb::Job::descriptor()->file() ||
          message->file() == pb::Optimizer::descriptor()->file() ||
-         message->file() == pb::Exchange::descriptor()->file() || IsOfCodec(message);
+         message->file() == pb::Exchange::descriptor()->file() || IsCodecSection(message);
 }
 
-// A section of an algorithm or a codec that the job does not use stays away.
-bool IsIdle(const FieldDescriptor* field, const Message& message) {
-  if (IsOfCodec(field->message_type()))
+// Whether it is the section of an algorithm or codec that the job does not use.
+bool IsUnusedSection(const FieldDescriptor* field, const Message& message) {
+  if (IsCodecSection(field->message_type()))
     return !UsesCodec(static_cast<const pb::Exchange&>(message), field->name());
   return field->options().HasExtension(pb::traits) &&
          field->name() != static_cast<const pb::Train&>(message).algorithm();
 }
 
-// What an algorithm can do with is what it gets where the job says nothing: before the defaults of
-// the keys.
-void FillByAlgorithm(pb::Job* job) {
+// Sets missing keys to values that the algorithm supports, if the keys' own defaults may not suit
+// it. Runs before the other defaults.
+void FillAlgorithmDefaults(pb::Job* job) {
   const pb::AlgorithmTraits* traits = algorithm::TraitsOf(job->train());
   if (traits == nullptr) return;
   if (!job->train().has_parameters()) job->mutable_train()->set_parameters(traits->holding(0));
@@ -99,10 +99,10 @@ void FillByAlgorithm(pb::Job* job) {
     exchange->set_codec("fp32");
   if (!exchange->has_clip() && traits->pushes() == pb::AlgorithmTraits::change)
     exchange->set_clip(pb::Exchange::none);
-  const bool alone = traits->closes() == pb::AlgorithmTraits::every_push ||
-                     job->train().parameters() == pb::Train::central ||
-                     exchange->clip() == pb::Exchange::grace;
-  if (!exchange->has_scaler() && alone) exchange->set_scaler(pb::Exchange::per_worker);
+  const bool separate_scalers = traits->closes() == pb::AlgorithmTraits::every_push ||
+                                job->train().parameters() == pb::Train::central ||
+                                exchange->clip() == pb::Exchange::grace;
+  if (!exchange->has_scaler() && separate_scalers) exchange->set_scaler(pb::Exchange::per_worker);
 }
 
 uint64_t DigestOf(const pb::Job& job) {
@@ -121,26 +121,27 @@ uint64_t DigestOf(const pb::Job& job) {
 void FillDefaults(Message* message) {
   const Reflection* reflection = message->GetReflection();
   const auto* type = message->GetDescriptor();
-  if (type == pb::Job::descriptor()) FillByAlgorithm(static_cast<pb::Job*>(message));
+  if (type == pb::Job::descriptor()) FillAlgorithmDefaults(static_cast<pb::Job*>(message));
   for (int i = 0; i < type->field_count(); ++i) {
     const FieldDescriptor* field = type->field(i);
-    const bool is_section = field->message_type() != nullptr && IsOfJob(field->message_type());
+    const bool is_section = field->message_type() != nullptr && IsJobSection(field->message_type());
     if (!field->is_repeated() && !reflection->HasField(*message, field)) {
-      if (is_section && !IsIdle(field, *message)) reflection->MutableMessage(message, field);
-      if (field->has_default_value() && HasMeaning(field, *message)) SetDefault(field, message);
+      if (is_section && !IsUnusedSection(field, *message))
+        reflection->MutableMessage(message, field);
+      if (field->has_default_value() && IsApplicable(field, *message)) SetDefault(field, message);
     }
     if (field->message_type() != nullptr) ForEachMessage(field, message, FillDefaults);
   }
 }
 
-pb::Job SharedJob(const pb::Job& job) {
+pb::Job WithoutLocalKeys(const pb::Job& job) {
   pb::Job shared = job;
   FillDefaults(&shared);
   ClearLocal(&shared);
   return shared;
 }
 
-pb::Job StateJob(const pb::Job& job) {
+pb::Job WithoutResumableKeys(const pb::Job& job) {
   pb::Job same = job;
   same.clear_servers();
   same.clear_faults();
@@ -150,12 +151,12 @@ pb::Job StateJob(const pb::Job& job) {
   same.mutable_train()->clear_epochs();
   same.clear_evaluation();
   same.mutable_evaluation()->set_ema_decay(job.evaluation().ema_decay());
-  return SharedJob(same);
+  return WithoutLocalKeys(same);
 }
 
-uint64_t JobDigest(const pb::Job& job) { return DigestOf(SharedJob(job)); }
+uint64_t JobDigest(const pb::Job& job) { return DigestOf(WithoutLocalKeys(job)); }
 
-uint64_t StateDigest(const pb::Job& job) { return DigestOf(StateJob(job)); }
+uint64_t StateDigest(const pb::Job& job) { return DigestOf(WithoutResumableKeys(job)); }
 
 pb::Job ForRank(const pb::Job& job, uint32_t rank) {
   pb::Job own = job;

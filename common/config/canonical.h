@@ -1,4 +1,4 @@
-// Fills in a job's defaults.
+// Canonical forms of a job: with defaults filled in, and without keys that a digest ignores.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -7,13 +7,13 @@
 
 namespace tern::config {
 
-// Sets each key that has a default and was left out, and each section of job.proto (but not of
-// net.proto: there the presence of a layer's kind or an initializer has a meaning).
+// Sets every missing key that has a default, and adds every missing section of job.proto. Adds no
+// sections of net.proto, where the presence of a layer's kind or an initializer is significant.
 void FillDefaults(google::protobuf::Message* message);
 
-// What JobDigest is of: every default written, nothing that is (local).
-pb::Job SharedJob(const pb::Job& job);
-// What StateDigest is of.
-pb::Job StateJob(const pb::Job& job);
+// The job with all defaults and without its (local) keys: the input of JobDigest.
+pb::Job WithoutLocalKeys(const pb::Job& job);
+// The same without the keys that may change when a job resumes: the input of StateDigest.
+pb::Job WithoutResumableKeys(const pb::Job& job);
 
 }  // namespace tern::config

@@ -18,7 +18,7 @@ using google::protobuf::TextFormat;
 
 namespace {
 
-constexpr size_t kMostShown = 60;  // bytes of a value
+constexpr size_t kMaxShownBytes = 60;  // bytes of a value in a phrase
 
 // Keeps protobuf from writing to stderr.
 class NoErrors : public google::protobuf::io::ErrorCollector {
@@ -26,7 +26,7 @@ class NoErrors : public google::protobuf::io::ErrorCollector {
   void AddError(int, int, const std::string&) override {}
 };
 
-// A single field's value (`index` -1), or one of a list.
+// The value of a single field (`index` -1), or item `index` of a list.
 std::string ValueText(const Message& message, const FieldDescriptor* field, int index) {
   std::string text;
   if (field->message_type() == nullptr) {
@@ -50,7 +50,7 @@ std::string ListText(const Message& message, const FieldDescriptor* field) {
   return "[" + tern::Join(items) + "]";
 }
 
-class Comparison {
+class JobComparison {
  public:
   std::vector<std::string> Take() { return std::move(phrases_); }
 
@@ -69,8 +69,8 @@ class Comparison {
 
  private:
   void Add(const std::string& key, const std::string& was, const std::string& is) {
-    phrases_.push_back(
-        Cat(key, " was ", Printable(was, kMostShown), ", is now ", Printable(is, kMostShown)));
+    phrases_.push_back(Cat(key, " was ", Printable(was, kMaxShownBytes), ", is now ",
+                           Printable(is, kMaxShownBytes)));
   }
 
   void CompareOne(const Message& was, const Message& is, const FieldDescriptor* field,
@@ -95,7 +95,7 @@ class Comparison {
       return;
     }
     const int before = reflection->FieldSize(was, field), now = reflection->FieldSize(is, field);
-    if (before != now) Add(key, Cat("a list of ", before), Cat("one of ", now));
+    if (before != now) Add(key, Cat("a list of ", before), Cat("a list of ", now));
     for (int i = 0; i < std::min(before, now); ++i) {
       Compare(reflection->GetRepeatedMessage(was, field, i),
               reflection->GetRepeatedMessage(is, field, i),
@@ -110,7 +110,7 @@ class Comparison {
 
 std::string JobText(const pb::Job& job) {
   std::string text;
-  TextFormat::PrintToString(SharedJob(job), &text);
+  TextFormat::PrintToString(WithoutLocalKeys(job), &text);
   return text;
 }
 
@@ -121,12 +121,12 @@ Result<pb::Job> ReadJobText(const std::string& text) {
   parser.SetRecursionLimit(static_cast<int>(kMaxDepth));
   pb::Job job;
   if (text.empty() || !parser.ParseFromString(text, &job))
-    return Status(Code::kBadData, "the text is not that of a job of this version");
+    return Status(Code::kBadData, "the text is not a job of this version");
   return job;
 }
 
 std::vector<std::string> Differences(const Message& was, const Message& is) {
-  Comparison comparison;
+  JobComparison comparison;
   comparison.Compare(was, is, "");
   return comparison.Take();
 }

@@ -1,4 +1,4 @@
-// Which keys of two jobs differ, in words.
+// Lists the keys that differ between two jobs.
 #pragma once
 
 #include <string>
@@ -9,12 +9,13 @@
 
 namespace tern::config {
 
-// The whole job without what is (local), as protobuf text: what a checkpoint keeps of its job.
+// The job without its (local) keys, as protobuf text. Checkpoints store this text.
 std::string JobText(const pb::Job& job);
-// The way back. kBadData: it is not the text of a job, or has keys that this version does not know.
+// Parses that text. kBadData: it is not the text of a job, or has keys that this version does not
+// know.
 Result<pb::Job> ReadJobText(const std::string& text);
 
-// A phrase for each key in which they differ, in the order of job.proto:
+// Returns a phrase for each key that differs, in the order of job.proto:
 // "train.schedule.learning_rate was 0.01, is now 0.02".
 std::vector<std::string> Differences(const google::protobuf::Message& was,
                                      const google::protobuf::Message& is);

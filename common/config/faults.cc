@@ -13,7 +13,7 @@ constexpr size_t kMaxShown = 60;
 
 }  // namespace
 
-std::string Shown(std::string_view text) {
+std::string Excerpt(std::string_view text) {
   std::string shown;
   while (!text.empty()) {
     if (shown.size() >= kMaxShown) return shown + "...";
@@ -36,18 +36,18 @@ void Faults::Add(const Position& at, const std::string& key, const std::string& 
                  const std::string& allowed, const std::string& meant) {
   std::string where;
   if (at.set >= 0) {
-    where = "--set " + Shown(overrides_[static_cast<size_t>(at.set)]);
+    where = "--set " + Excerpt(overrides_[static_cast<size_t>(at.set)]);
   } else {
     where = name_ + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
   }
-  std::string text = where + ": " + (key.empty() ? "" : Shown(key) + ": ") + "saw " + saw +
+  std::string text = where + ": " + (key.empty() ? "" : Excerpt(key) + ": ") + "saw " + saw +
                      "; allowed: " + allowed;
   if (!meant.empty()) text += "; did you mean " + meant + "?";
   faults_.push_back({at, std::move(text)});
   Mute(key);
 }
 
-bool Faults::About(std::string_view key) const {
+bool Faults::HasFault(std::string_view key) const {
   while (true) {
     if (muted_.find(key) != muted_.end()) return true;
     const size_t end = key.find_last_of(".[");

@@ -56,7 +56,7 @@ const pb::Rule& RuleOf(const FieldDescriptor* field) {
   return field->options().GetExtension(pb::rule);
 }
 
-bool HasMeaning(const FieldDescriptor* field, const google::protobuf::Message& message) {
+bool IsApplicable(const FieldDescriptor* field, const google::protobuf::Message& message) {
   const auto& names = RuleOf(field).only_for();
   if (names.empty()) return true;
   const FieldDescriptor* beside = message.GetDescriptor()->FindFieldByName("name");
@@ -104,7 +104,7 @@ std::string AllowedField(const FieldDescriptor* field, const NameTables& tables)
   return field->is_repeated() ? "a list, each item " + value : value;
 }
 
-std::string KeyElsewhere(const std::string& name) {
+std::string FindKeyByName(const std::string& name) {
   std::set<const Descriptor*> seen;
   std::deque<std::pair<const Descriptor*, std::string>> level = {{pb::Job::descriptor(), ""}};
   while (!level.empty()) {

@@ -1,5 +1,5 @@
-// What job.proto says about a key, by reflection: its rule, its type in words; and where its value
-// was written.
+// What job.proto says about a key, by reflection: its rule and its type in words. Also the
+// positions of keys in the job file.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -15,17 +15,18 @@
 
 namespace tern::config {
 
-// The position of each key that was written, by its dotted name.
+// The position of each key in the job, by its dotted name.
 using Origins = std::map<std::string, Position>;
 
-// The position of `key`, or of the nearest key above it that was written. For a missing key, that
-// of the map that lacks it.
+// The position of `key`. If the job does not have it, the position of the innermost section that
+// contains it.
 Position PositionOf(const Origins& origins, const std::string& key);
 
 const pb::Rule& RuleOf(const google::protobuf::FieldDescriptor* field);
-// Whether the key `field` of `message` has a meaning beside the others there ((rule).only_for).
-bool HasMeaning(const google::protobuf::FieldDescriptor* field,
-                const google::protobuf::Message& message);
+// Whether the key `field` applies to `message`, whose `name` the option (rule).only_for may
+// restrict.
+bool IsApplicable(const google::protobuf::FieldDescriptor* field,
+                  const google::protobuf::Message& message);
 
 std::vector<std::string> KeysOf(const google::protobuf::Descriptor* message);
 std::vector<std::string> NamesOf(const google::protobuf::EnumDescriptor* type);
@@ -33,13 +34,14 @@ std::vector<std::string> NamesOf(const google::protobuf::EnumDescriptor* type);
 // "one of a, b, c".
 std::string OneOf(const std::vector<std::string>& names);
 
-// One value of `field` in words: "a whole number, 1 to 127", "one of loopback, none", "a text".
+// The allowed values of `field` in words: "a whole number, 1 to 127", "one of loopback, none", "a
+// text".
 std::string AllowedValue(const google::protobuf::FieldDescriptor* field, const NameTables& tables);
-// The same for the whole field: repeated ones are lists.
+// The same for the whole field: a list if it is repeated.
 std::string AllowedField(const google::protobuf::FieldDescriptor* field, const NameTables& tables);
 
-// The dotted name of a key called `name` anywhere in a job; empty if there is none.
-std::string KeyElsewhere(const std::string& name);
+// The dotted name of a key called `name` in any section of a job; empty if there is none.
+std::string FindKeyByName(const std::string& name);
 
 // The shortest text that parses to the same number: "0.1", "64", "1e-05".
 std::string NumberText(double number);

@@ -15,7 +15,7 @@ using google::protobuf::OneofDescriptor;
 
 namespace {
 
-std::string Seen(const Node& node) {
+std::string Describe(const Node& node) {
   switch (node.kind) {
     case Node::Kind::kNull:
       return "nothing";
@@ -26,33 +26,33 @@ std::string Seen(const Node& node) {
     case Node::Kind::kScalar:
       break;
   }
-  if (node.quoted) return "the text \"" + Shown(node.text) + "\"";
-  return node.text_format ? Shown(node.text) + " without quotes" : Shown(node.text);
+  if (node.quoted) return "the text \"" + Excerpt(node.text) + "\"";
+  return node.text_format ? Excerpt(node.text) + " without quotes" : Excerpt(node.text);
 }
 
 void ReportValue(const Node& node, const std::string& key, const FieldDescriptor* field,
-                 const Reading& reading, const std::string& allowed) {
+                 const ParseContext& context, const std::string& allowed) {
   std::string meant;
   if (field->enum_type() != nullptr) meant = Nearest(node.text, NamesOf(field->enum_type()));
   const bool text_wanted = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
   const bool bare = node.kind == Node::Kind::kScalar && !node.quoted && !text_wanted;
-  reading.faults->Add(node.at, key, bare ? Shown(node.text) : Seen(node), allowed, meant);
+  context.faults->Add(node.at, key, bare ? Excerpt(node.text) : Describe(node), allowed, meant);
 }
 
-// False if the node is no value of the field's type.
-bool PutValue(const Node& node, const std::string& key, const FieldDescriptor* field,
-              Message* message, const Reading& reading) {
+// Returns false if the node is not a value of the field's type.
+bool TrySetValue(const Node& node, const std::string& key, const FieldDescriptor* field,
+                 Message* message, const ParseContext& context) {
   if (field->message_type() == nullptr) {
-    return node.kind == Node::Kind::kScalar && PutScalar(node, field, message);
+    return node.kind == Node::Kind::kScalar && SetScalar(node, field, message);
   }
   if (node.kind != Node::Kind::kMap && node.kind != Node::Kind::kNull) return false;
   Message* nested = field->is_repeated() ? message->GetReflection()->AddMessage(message, field)
                                          : message->GetReflection()->MutableMessage(message, field);
-  FillMessage(node, key, nested, reading);
+  FillMessage(node, key, nested, context);
   return true;
 }
 
-// Keeps the place of a list's item that is at fault, so that the next ones keep their numbers.
+// Adds an item in place of a faulty one, so that the following items keep their numbers.
 void AddPlaceholder(const FieldDescriptor* field, Message* message) {
   if (field->message_type() != nullptr) {
     message->GetReflection()->AddMessage(message, field);
@@ -63,38 +63,38 @@ void AddPlaceholder(const FieldDescriptor* field, Message* message) {
   zero.text = field->enum_type() != nullptr ? field->enum_type()->value(0)->name()
               : field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL ? "false"
                                                                    : "0";
-  PutScalar(zero, field, message);
+  SetScalar(zero, field, message);
 }
 
-// One value: the field, or one item of a repeated field.
+// Sets a single field, or adds one item to a repeated field.
 void FillValue(const Node& node, const std::string& key, const FieldDescriptor* field,
-               Message* message, const Reading& reading) {
-  (*reading.origins)[key] = node.at;
+               Message* message, const ParseContext& context) {
+  (*context.origins)[key] = node.at;
   if (node.at_fault) {
-    reading.faults->Mute(key);
-  } else if (PutValue(node, key, field, message, reading)) {
+    context.faults->Mute(key);
+  } else if (TrySetValue(node, key, field, message, context)) {
     return;
   } else {
-    ReportValue(node, key, field, reading, AllowedValue(field, reading.tables));
+    ReportValue(node, key, field, context, AllowedValue(field, context.tables));
   }
   if (field->is_repeated()) AddPlaceholder(field, message);
 }
 
-// Items of a repeated field are numbered on from those that it has.
-size_t SizeOf(const FieldDescriptor* field, const Message& message) {
+// The number of items so far; further items are numbered from here.
+size_t ItemCount(const FieldDescriptor* field, const Message& message) {
   return static_cast<size_t>(message.GetReflection()->FieldSize(message, field));
 }
 
-// Whether another member of the field's oneof is set already; reports it.
-bool TakesAnothersPlace(const Node& node, const std::string& key, const FieldDescriptor* field,
-                        const Message& message, const Reading& reading) {
+// Whether another member of the field's oneof is already set. Reports that as a fault.
+bool ConflictsInOneof(const Node& node, const std::string& key, const FieldDescriptor* field,
+                      const Message& message, const ParseContext& context) {
   const OneofDescriptor* choice = field->containing_oneof();
   if (choice == nullptr) return false;
   const FieldDescriptor* other = message.GetReflection()->GetOneofFieldDescriptor(message, choice);
   if (other == nullptr || other == field) return false;
   std::vector<std::string> names;
   for (int i = 0; i < choice->field_count(); ++i) names.push_back(choice->field(i)->name());
-  reading.faults->Add(node.at, key, field->name() + " beside " + other->name(),
+  context.faults->Add(node.at, key, field->name() + " beside " + other->name(),
                       "only " + OneOf(names));
   return true;
 }
@@ -109,14 +109,15 @@ void ReportUnknownKey(const Position& at, const std::string& parent, const std::
     return faults->Mute(now);
   }
   const std::string nearest = Nearest(name, KeysOf(type));
-  std::string meant = nearest.empty() ? KeyElsewhere(name) : Join(parent, nearest);
-  const std::string allowed = type->field_count() == 0 ? "no keys here" : OneOf(KeysOf(type));
+  std::string meant = nearest.empty() ? FindKeyByName(name) : Join(parent, nearest);
+  const std::string allowed =
+      type->field_count() == 0 ? "no keys in this section" : OneOf(KeysOf(type));
   faults->Add(at, key, "an unknown key", allowed, meant);
   if (!meant.empty()) faults->Mute(meant);
 }
 
 void FillMessage(const Node& node, const std::string& key, Message* message,
-                 const Reading& reading) {
+                 const ParseContext& context) {
   const Descriptor* type = message->GetDescriptor();
   std::set<std::string> seen;
   for (size_t i = 0; i < node.items.size(); ++i) {
@@ -124,37 +125,37 @@ void FillMessage(const Node& node, const std::string& key, Message* message,
     if (name.at_fault) continue;
     const FieldDescriptor* field = type->FindFieldByName(name.text);
     if (field == nullptr) {
-      ReportUnknownKey(name.at, key, name.text, type, reading.faults);
+      ReportUnknownKey(name.at, key, name.text, type, context.faults);
       continue;
     }
     const std::string field_key = Join(key, name.text);
-    const bool gathers = field->is_repeated() && name.text_format;
-    if (!seen.insert(name.text).second && !gathers) {
-      reading.faults->Add(name.at, field_key, "the key a second time", "each key once");
+    const bool appends = field->is_repeated() && name.text_format;
+    if (!seen.insert(name.text).second && !appends) {
+      context.faults->Add(name.at, field_key, "the key a second time", "each key once");
       continue;
     }
-    FillField(node.items[i], field_key, field, message, reading);
-    // A map is where its key is, not where its first own key is.
-    if (field->message_type() != nullptr && !gathers) (*reading.origins)[field_key] = name.at;
+    FillField(node.items[i], field_key, field, message, context);
+    // The position of a map is that of its own key, not of the first key in it.
+    if (field->message_type() != nullptr && !appends) (*context.origins)[field_key] = name.at;
   }
 }
 
 void FillField(const Node& node, const std::string& key, const FieldDescriptor* field,
-               Message* message, const Reading& reading) {
-  if (node.at_fault) return reading.faults->Mute(key);
-  if (TakesAnothersPlace(node, key, field, *message, reading)) return;
-  if (!field->is_repeated()) return FillValue(node, key, field, message, reading);
+               Message* message, const ParseContext& context) {
+  if (node.at_fault) return context.faults->Mute(key);
+  if (ConflictsInOneof(node, key, field, *message, context)) return;
+  if (!field->is_repeated()) return FillValue(node, key, field, message, context);
 
-  const size_t before = SizeOf(field, *message);
-  if (before == 0) (*reading.origins)[key] = node.at;
+  const size_t before = ItemCount(field, *message);
+  if (before == 0) (*context.origins)[key] = node.at;
   if (node.kind == Node::Kind::kList) {
     for (size_t i = 0; i < node.items.size(); ++i) {
-      FillValue(node.items[i], Join(key, before + i), field, message, reading);
+      FillValue(node.items[i], Join(key, before + i), field, message, context);
     }
   } else if (node.text_format) {
-    FillValue(node, Join(key, before), field, message, reading);
+    FillValue(node, Join(key, before), field, message, context);
   } else if (node.kind != Node::Kind::kNull) {
-    ReportValue(node, key, field, reading, AllowedField(field, reading.tables));
+    ReportValue(node, key, field, context, AllowedField(field, context.tables));
   }
 }
 

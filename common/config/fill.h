@@ -1,4 +1,4 @@
-// Node -> message, by reflection: keys, types and kinds. Knows no key by name.
+// Fills a protobuf message from a Node by reflection. Knows no key by name.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -8,22 +8,23 @@
 
 namespace tern::config {
 
-// The context of filling: the tables, and where faults and positions are recorded.
-struct Reading {
+// What parsing and validating a job share: the tables of names, and where faults and positions are
+// recorded.
+struct ParseContext {
   const NameTables& tables;  // for the allowed values in messages
   Faults* faults;
   Origins* origins;
 };
 
-// Fills `message`, whose key is `key`, from `node`. Reports faulty values and leaves them out.
+// Fills `message`, whose key is `key`, from `node`. Reports invalid values and skips them.
 void FillMessage(const Node& node, const std::string& key, google::protobuf::Message* message,
-                 const Reading& reading);
-// Sets one field of `message`, whose key is `key`, from `node`; a repeated field as a whole.
+                 const ParseContext& context);
+// Sets the field with the dotted name `key` from `node`; replaces all items of a repeated field.
 void FillField(const Node& node, const std::string& key,
                const google::protobuf::FieldDescriptor* field, google::protobuf::Message* message,
-               const Reading& reading);
+               const ParseContext& context);
 
-// Reports a key that `type` does not have. `parent` is the key of the message of that type.
+// Reports that the section `parent`, a message of type `type`, has no key `name`.
 void ReportUnknownKey(const Position& at, const std::string& parent, const std::string& name,
                       const google::protobuf::Descriptor* type, Faults* faults);
 

@@ -12,8 +12,8 @@
 namespace tern::config {
 namespace {
 
-// For whoever writes a job into a pipe: a script that has to begin first.
-constexpr Time kPatience = std::chrono::seconds(5);
+// How long a program that writes the job into a pipe may take to start.
+constexpr Time kReadTimeout = std::chrono::seconds(5);
 
 bool IsTextFormat(const std::string& name) {
   for (const std::string ending : {".textproto", ".pbtxt", ".prototxt"}) {
@@ -28,17 +28,17 @@ bool IsTextFormat(const std::string& name) {
 Status TooLarge(const std::string& name) {
   return Status(Code::kBadJob,
                 name + ": saw more than " + std::to_string(kMaxText) +
-                    " bytes; allowed: a job of at most so many; is this a job file?");
+                    " bytes; allowed: a job file of at most that size; is this a job file?");
 }
 
-// Adds a fault and returns false at the first byte that has no place in a text.
+// Checks for printable UTF-8. Adds a fault and returns false at the first invalid byte.
 bool CheckText(std::string_view text, Faults* faults) {
   Position at{1, 1};
   while (!text.empty()) {
     const bool space = text[0] == '\t' || text[0] == '\n' || text[0] == '\r';
     const size_t size = space ? 1 : PrintableSize(text);
     if (size == 0) {
-      faults->Add(at, "", "the byte " + Shown(text.substr(0, 1)), "printable UTF-8");
+      faults->Add(at, "", "the byte " + Excerpt(text.substr(0, 1)), "printable UTF-8");
       return false;
     }
     ++at.column;
@@ -48,8 +48,8 @@ bool CheckText(std::string_view text, Faults* faults) {
   return true;
 }
 
-// Editors of some systems put a byte order mark before UTF-8.
-std::string WithoutMark(const std::string& text) {
+// Some editors write a byte order mark before UTF-8.
+std::string WithoutByteOrderMark(const std::string& text) {
   return text.compare(0, 3, "\xef\xbb\xbf") == 0 ? text.substr(3) : text;
 }
 
@@ -59,37 +59,37 @@ Result<pb::Job> ParseJob(const std::string& bytes, const std::string& name,
                          const std::vector<std::string>& overrides, const NameTables& tables) {
   if (bytes.size() > kMaxText) return TooLarge(name);
   Faults faults(name, overrides);
-  const std::string text = WithoutMark(bytes);
+  const std::string text = WithoutByteOrderMark(bytes);
   if (!CheckText(text, &faults)) return faults.ToStatus();
   const Node root =
       IsTextFormat(name) ? ParseTextFormat(text, &faults) : ParseYaml(text, "", -1, &faults);
-  // Whatever else there might be to say about a text that could not be read would be guesses.
+  // After a syntax error all further faults would be guesses.
   if (root.at_fault) return faults.ToStatus();
   Origins origins;
-  const Reading reading{tables, &faults, &origins};
+  const ParseContext context{tables, &faults, &origins};
   pb::Job job;
   if (root.kind == Node::Kind::kMap || root.kind == Node::Kind::kNull) {
-    FillMessage(root, "", &job, reading);
+    FillMessage(root, "", &job, context);
   } else {
-    faults.Add(root.at, "", root.kind == Node::Kind::kList ? "a list" : Shown(root.text),
+    faults.Add(root.at, "", root.kind == Node::Kind::kList ? "a list" : Excerpt(root.text),
                "a map with the keys of a job");
     return faults.ToStatus();
   }
-  ApplyOverrides(overrides, &job, reading);
+  ApplyOverrides(overrides, &job, context);
   pb::Job whole = job;
   FillDefaults(&whole);
-  // Required sections are judged as written: a missing one would otherwise be blamed for each of
-  // its keys.
-  CheckRules(job, "", reading);
-  CheckRules(whole, "", reading);
-  CheckJob(whole, reading);
+  // Checks the job first as written: FillDefaults adds missing sections, whose required keys would
+  // then be reported one by one.
+  CheckRules(job, "", context);
+  CheckRules(whole, "", context);
+  CheckJob(whole, context);
   if (!faults.empty()) return faults.ToStatus();
   return whole;
 }
 
 Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides,
                         const NameTables& tables) {
-  const Result<std::string> text = ReadAtMost(path, kMaxText + 1, kPatience);
+  const Result<std::string> text = ReadAtMost(path, kMaxText + 1, kReadTimeout);
   if (!text.ok()) return text.status().Within("the job file");
   return ParseJob(*text, path, overrides, tables);
 }

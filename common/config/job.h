@@ -1,7 +1,7 @@
-// YAML or protobuf text -> Job, and the one validation that both go through. It reports every fault
-// at once, each with file, line, key, what was seen, what is allowed and, for a misspelt name, the
-// nearest known one. The rules of single keys are the options in job.proto; rules between keys are
-// in validate.cc.
+// Reads a job from YAML or protobuf text and validates it. Validation reports all faults at once,
+// each with file, line, key, the value seen, the values allowed and, for a misspelt name, the
+// nearest known one. Rules for single keys are options in job.proto; rules between keys are in
+// validate.cc.
 #pragma once
 
 #include <cstdint>
@@ -21,25 +21,25 @@ namespace tern::config {
 //   FILE:LINE:COLUMN: KEY: saw X; allowed: Y; did you mean Z?
 //
 // with "--set KEY=VALUE" in place of FILE:LINE:COLUMN if an override is at fault. An override is
-// "train.batch_total=64" or "servers.0.address=127.0.0.1:7501"; its value is YAML, `null` removes
-// the key, and of two overrides of one key the later wins.
+// "train.batch_total=64" or "servers.0.address=127.0.0.1:7501"; its value is YAML; `null` removes
+// the key; the last of several overrides of a key wins.
 Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides,
                         const NameTables& tables);
-// The same from text; `name` is used in messages, and its ending chooses the syntax.
+// The same for a text. Messages call it `name`, whose ending selects the syntax.
 Result<pb::Job> ParseJob(const std::string& text, const std::string& name,
                          const std::vector<std::string>& overrides, const NameTables& tables);
 
-// Digest of the job without its (local) keys: equal on all peers of a job.
+// The digest of the job without its (local) keys: equal on all processes of a job.
 uint64_t JobDigest(const pb::Job& job);
-// Digest of the keys that must not change between a checkpoint and a job that resumes from it: it
-// leaves out the job's length, its servers' addresses, faults, evaluation (except the moving
-// average), metrics and checkpoints.
+// The digest of the keys that must not change between a checkpoint and a job that resumes from it.
+// Excludes the job's length, servers, faults, evaluation (except the moving average), metrics and
+// checkpoints.
 uint64_t StateDigest(const pb::Job& job);
 
-// The job as loadable YAML with every key written out.
+// The job as YAML with every key, which LoadJob can read.
 std::string ToYaml(const pb::Job& job);
 
-// The job as seen by one worker: overrides of `rank` applied to `workers` and `data`.
+// The job for one worker: with workers.overrides of its rank applied to `workers` and `data`.
 pb::Job ForRank(const pb::Job& job, uint32_t rank);
 
 }  // namespace tern::config

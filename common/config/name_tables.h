@@ -1,4 +1,4 @@
-// What a job may name that common/config does not know itself.
+// Names that a job may use but that common/config does not know itself.
 #pragma once
 
 #include <map>
@@ -7,8 +7,8 @@
 
 namespace tern::config {
 
-// The names that a key with (rule).table may take, by table: {"models": {...}, "codecs": {...},
-// ...}. The caller passes them: common/config itself knows none.
+// The allowed names for keys with the option (rule).table, by table: {"models": {...}, "codecs":
+// {...}, ...}. The caller of LoadJob passes them.
 using NameTables = std::map<std::string, std::vector<std::string>>;
 
 }  // namespace tern::config

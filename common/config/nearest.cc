@@ -5,18 +5,18 @@
 namespace tern::config {
 
 size_t EditDistance(std::string_view a, std::string_view b) {
-  // Row i: distances of a[0, i) to every b[0, j). Three rows: a swap looks two back.
-  std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
+  // Row i holds the distances of a[0, i) to every b[0, j). A swap needs the row two above.
+  std::vector<size_t> two_above(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
-    before.swap(above);
+    two_above.swap(above);
     above.swap(row);
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
       row[j] =
           std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        row[j] = std::min(row[j], before[j - 2] + 1);
+        row[j] = std::min(row[j], two_above[j - 2] + 1);
       }
     }
   }
@@ -26,7 +26,7 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 std::string Nearest(std::string_view name, const std::vector<std::string>& known) {
   std::string nearest;
   if (name.size() > 64) return nearest;
-  size_t best = name.size();  // all letters wrong is not near
+  size_t best = name.size();  // a name with all letters wrong is not near
   for (const std::string& candidate : known) {
     const size_t distance = EditDistance(name, candidate);
     if (distance < best && distance <= std::max<size_t>(2, candidate.size() / 3)) {

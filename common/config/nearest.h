@@ -1,4 +1,4 @@
-// The known name nearest to a misspelt one.
+// Finds the known name that is nearest to a misspelt one.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace tern::config {
 
-// How many insertions, deletions, changes and swaps of neighbours turn `a` into `b`. REQUIRES short
-// texts.
+// The number of insertions, deletions, substitutions and swaps of neighbouring letters that turn
+// `a` into `b`. Takes time |a| x |b|.
 size_t EditDistance(std::string_view a, std::string_view b);
 
-// The nearest name in `known`, the first of equally near ones; empty if none is near (at most a
-// third of its letters differ, or 2).
+// The name in `known` with the smallest edit distance, the first one of several; empty if the
+// distance exceeds 2 and a third of the name's length.
 std::string Nearest(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace tern::config

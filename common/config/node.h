@@ -1,5 +1,5 @@
-// A job's text as a tree, before its keys are interpreted. Both syntaxes are parsed into it;
-// fill.cc alone decides what a key may hold.
+// The syntax tree of a job, before its keys are interpreted. Both syntaxes are parsed into it;
+// fill.cc interprets it.
 #pragma once
 
 #include <string>
@@ -20,14 +20,14 @@ struct Node {
   Kind kind = Kind::kNull;
   Position at;
   std::string text;          // kScalar
-  bool quoted = false;       // kScalar: "2", not 2
-  bool text_format = false;  // protobuf text: items of a repeated field may each repeat the key
-  bool at_fault = false;     // already reported
-  std::vector<Node> keys;    // kMap: scalars, as many as items
+  bool quoted = false;       // kScalar: written in quotes
+  bool text_format = false;  // from protobuf text, where a repeated field may repeat its key
+  bool at_fault = false;     // has a fault that is already reported
+  std::vector<Node> keys;    // kMap: the scalars that name the items
   std::vector<Node> items;   // kMap, kList
 };
 
-// The dotted names in messages: "servers[0].address".
+// Make the dotted names of messages: "servers[0].address".
 inline std::string Join(const std::string& parent, std::string_view key) {
   return parent.empty() ? std::string(key) : parent + "." + std::string(key);
 }

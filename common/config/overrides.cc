@@ -34,8 +34,8 @@ std::optional<size_t> ParseIndex(const std::string& text) {
   return index;
 }
 
-// What stood at `key` and below is no longer written there.
-void Forget(const std::string& key, Origins* origins) {
+// Erases the positions of `key` and of all keys in it.
+void ErasePositions(const std::string& key, Origins* origins) {
   for (auto it = origins->lower_bound(key);
        it != origins->end() && it->first.compare(0, key.size(), key) == 0;) {
     const bool below = it->first.size() == key.size() || it->first[key.size()] == '.' ||
@@ -46,48 +46,48 @@ void Forget(const std::string& key, Origins* origins) {
 
 class Override {
  public:
-  Override(int number, const std::string& text, const Reading& reading)
-      : at_{1, 1, number}, text_(text), reading_(reading) {}
+  Override(int number, const std::string& text, const ParseContext& context)
+      : at_{1, 1, number}, text_(text), context_(context) {}
 
   void Apply(pb::Job* job) {
     const size_t equals = text_.find('=');
-    if (equals == std::string::npos) return reading_.faults->Add(at_, "", "no '='", "KEY=VALUE");
+    if (equals == std::string::npos) return context_.faults->Add(at_, "", "no '='", "KEY=VALUE");
     value_ = text_.substr(equals + 1);
-    parts_ = SplitKey(std::string_view(text_).substr(0, equals));
+    path_ = SplitKey(std::string_view(text_).substr(0, equals));
     Descend(job);
   }
 
  private:
-  // From `message`, which stands at key_, along parts_[next_...].
+  // Follows path_[depth_...] from `message`, whose key is key_.
   void Descend(Message* message) {
     while (message != nullptr) {
       const Descriptor* type = message->GetDescriptor();
-      const FieldDescriptor* field = type->FindFieldByName(parts_[next_]);
+      const FieldDescriptor* field = type->FindFieldByName(path_[depth_]);
       if (field == nullptr)
-        return ReportUnknownKey(at_, key_, parts_[next_], type, reading_.faults);
-      key_ = Join(key_, parts_[next_++]);
-      if (next_ == parts_.size()) return Replace(field, message);
-      message = field->is_repeated() ? Item(field, message) : Single(field, message);
+        return ReportUnknownKey(at_, key_, path_[depth_], type, context_.faults);
+      key_ = Join(key_, path_[depth_++]);
+      if (depth_ == path_.size()) return Replace(field, message);
+      message = field->is_repeated() ? MutableItem(field, message) : MutableSection(field, message);
     }
   }
 
-  Message* Single(const FieldDescriptor* field, Message* message) {
+  Message* MutableSection(const FieldDescriptor* field, Message* message) {
     if (field->message_type() == nullptr) return NoKeysBelow(field);
     return message->GetReflection()->MutableMessage(message, field);
   }
 
-  Message* Item(const FieldDescriptor* field, Message* message) {
+  Message* MutableItem(const FieldDescriptor* field, Message* message) {
     const auto size = static_cast<size_t>(message->GetReflection()->FieldSize(*message, field));
-    const std::optional<size_t> index = ParseIndex(parts_[next_]);
+    const std::optional<size_t> index = ParseIndex(path_[depth_]);
     if (!index || *index >= size) {
-      reading_.faults->Add(
-          at_, key_, "the item " + Shown(parts_[next_]),
+      context_.faults->Add(
+          at_, key_, "the item " + Excerpt(path_[depth_]),
           size == 0 ? "the whole list: it has no items" : "items 0 to " + std::to_string(size - 1));
       return nullptr;
     }
     key_ = Join(key_, *index);
-    ++next_;
-    if (field->message_type() == nullptr || next_ == parts_.size()) return NoKeysBelow(field);
+    ++depth_;
+    if (field->message_type() == nullptr || depth_ == path_.size()) return NoKeysBelow(field);
     return message->GetReflection()->MutableRepeatedMessage(message, field,
                                                             static_cast<int>(*index));
   }
@@ -97,25 +97,26 @@ class Override {
     const std::string allowed = item && field->message_type() != nullptr
                                     ? "one key of the item, or the whole list"
                                     : (item ? "the whole list" : "no keys below this one");
-    reading_.faults->Add(at_, key_, "the key " + Shown(text_.substr(0, text_.find('='))), allowed);
+    context_.faults->Add(at_, key_, "the key " + Excerpt(text_.substr(0, text_.find('='))),
+                         allowed);
     return nullptr;
   }
 
   void Replace(const FieldDescriptor* field, Message* message) {
-    const Node node = ValueOf(field);
-    Forget(key_, reading_.origins);
+    const Node node = ParseValue(field);
+    ErasePositions(key_, context_.origins);
     message->GetReflection()->ClearField(message, field);
-    (*reading_.origins)[key_] = at_;
+    (*context_.origins)[key_] = at_;
     if (node.kind != Node::Kind::kNull || node.at_fault)
-      FillField(node, key_, field, message, reading_);
+      FillField(node, key_, field, message, context_);
   }
 
-  Node ValueOf(const FieldDescriptor* field) const {
+  Node ParseValue(const FieldDescriptor* field) const {
     const bool is_text =
         field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && !field->is_repeated();
     const bool is_yaml =
         value_.empty() || value_ == "null" || value_[0] == '"' || value_[0] == '\'';
-    if (!is_text || is_yaml) return ParseYaml(value_, key_, at_.set, reading_.faults);
+    if (!is_text || is_yaml) return ParseYaml(value_, key_, at_.set, context_.faults);
     Node node;
     node.kind = Node::Kind::kScalar;
     node.at = at_;
@@ -125,19 +126,19 @@ class Override {
 
   const Position at_;
   const std::string text_;
-  const Reading& reading_;
+  const ParseContext& context_;
   std::string value_;
-  std::vector<std::string> parts_;
-  size_t next_ = 0;
-  std::string key_;  // dotted, as far as followed
+  std::vector<std::string> path_;
+  size_t depth_ = 0;
+  std::string key_;  // the part of the path followed so far, dotted
 };
 
 }  // namespace
 
 void ApplyOverrides(const std::vector<std::string>& overrides, pb::Job* job,
-                    const Reading& reading) {
+                    const ParseContext& context) {
   for (size_t i = 0; i < overrides.size(); ++i) {
-    Override(static_cast<int>(i), overrides[i], reading).Apply(job);
+    Override(static_cast<int>(i), overrides[i], context).Apply(job);
   }
 }
 

@@ -1,4 +1,4 @@
-// --set KEY=VALUE: sets one key of a job after it was read.
+// --set KEY=VALUE: sets one key of a job that was read from a file.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace tern::config {
 
-// Applies the overrides in order; a later one wins. KEY is dotted, with list items by number:
-// servers.0.address or servers[0].address. VALUE is YAML; it replaces the old value (a list or a
-// map as a whole), or removes the key if it is null. For a key of type text, VALUE is that text,
-// with or without quotes.
+// Applies the overrides in order; the last one of a key wins. KEY is dotted, with list items by
+// number: servers.0.address or servers[0].address. VALUE is YAML; it replaces the old value (a list
+// or a map as a whole), or removes the key if it is null. For a key of type text, VALUE is the
+// text, with or without quotes.
 void ApplyOverrides(const std::vector<std::string>& overrides, pb::Job* job,
-                    const Reading& reading);
+                    const ParseContext& context);
 
 }  // namespace tern::config

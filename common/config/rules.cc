@@ -14,8 +14,8 @@ using google::protobuf::Reflection;
 
 namespace {
 
-// One value of a field: of a single one, or item `index` of a repeated one.
-struct Value {
+// The value of a single field, or item `index` of a repeated field.
+struct FieldValue {
   const Message& message;
   const FieldDescriptor* field;
   int index;
@@ -36,7 +36,7 @@ struct Number {
   std::string text;
 };
 
-std::optional<Number> NumberOf(const Value& value) {
+std::optional<Number> NumberOf(const FieldValue& value) {
   const auto whole = [](auto number) {
     return Number{static_cast<double>(number), std::to_string(number)};
   };
@@ -64,21 +64,21 @@ std::optional<Number> NumberOf(const Value& value) {
 
 class Checker {
  public:
-  explicit Checker(const Reading& reading) : reading_(reading) {}
+  explicit Checker(const ParseContext& context) : context_(context) {}
 
   void CheckMessage(const Message& message, const std::string& key) {
     const auto* type = message.GetDescriptor();
     for (int i = 0; i < type->field_count(); ++i) {
       const FieldDescriptor* field = type->field(i);
       const std::string field_key = Join(key, field->name());
-      if (reading_.faults->About(field_key)) continue;
+      if (context_.faults->HasFault(field_key)) continue;
       if (field->is_repeated()) {
         CheckItems(message, field, field_key);
       } else if (message.GetReflection()->HasField(message, field)) {
         CheckValue({message, field, 0}, field_key);
       } else if (RuleOf(field).required()) {
         Report(field_key, "nothing",
-               AllowedField(field, reading_.tables) + " (this key is required)");
+               AllowedField(field, context_.tables) + " (this key is required)");
       }
     }
   }
@@ -89,7 +89,7 @@ class Checker {
     const auto size = static_cast<uint32_t>(message.GetReflection()->FieldSize(message, field));
     if (size < rule.min_items()) {
       Report(key, size == 0 ? "nothing" : std::to_string(size) + " items",
-             AllowedField(field, reading_.tables) + " (at least " +
+             AllowedField(field, context_.tables) + " (at least " +
                  std::to_string(rule.min_items()) + ")");
     }
     if (rule.has_max_items() && size > rule.max_items()) {
@@ -99,8 +99,8 @@ class Checker {
       CheckValue({message, field, static_cast<int>(i)}, Join(key, size_t{i}));
   }
 
-  void CheckValue(const Value& value, const std::string& key) {
-    if (reading_.faults->About(key)) return;
+  void CheckValue(const FieldValue& value, const std::string& key) {
+    if (context_.faults->HasFault(key)) return;
     if (value.field->message_type() != nullptr) {
       const Reflection* reflection = value.message.GetReflection();
       CheckMessage(value.field->is_repeated()
@@ -114,37 +114,37 @@ class Checker {
       const bool low = rule.has_min() && (rule.above_min() ? number->value <= rule.min()
                                                            : number->value < rule.min());
       const bool high = rule.has_max() && number->value > rule.max();
-      if (low || high) Report(key, number->text, AllowedValue(value.field, reading_.tables));
+      if (low || high) Report(key, number->text, AllowedValue(value.field, context_.tables));
     }
   }
 
-  void CheckText(const Value& value, const std::string& key) {
+  void CheckText(const FieldValue& value, const std::string& key) {
     const std::string text = value.Text();
     if (text.empty())
-      return Report(key, "an empty text", AllowedValue(value.field, reading_.tables));
-    if (!IsPrintable(text)) return Report(key, Shown(text), "a text of printable UTF-8");
+      return Report(key, "an empty text", AllowedValue(value.field, context_.tables));
+    if (!IsPrintable(text)) return Report(key, Excerpt(text), "a text of printable UTF-8");
     const std::string& table = RuleOf(value.field).table();
     if (table.empty()) return;
-    const auto names = reading_.tables.find(table);
-    if (names == reading_.tables.end()) {
-      return Report(key, Shown(text), "no name: this program has no table of " + table);
+    const auto names = context_.tables.find(table);
+    if (names == context_.tables.end()) {
+      return Report(key, Excerpt(text), "no name: this program has no table of " + table);
     }
     if (std::find(names->second.begin(), names->second.end(), text) != names->second.end()) return;
-    reading_.faults->Add(PositionOf(*reading_.origins, key), key, Shown(text), OneOf(names->second),
-                         Nearest(text, names->second));
+    context_.faults->Add(PositionOf(*context_.origins, key), key, Excerpt(text),
+                         OneOf(names->second), Nearest(text, names->second));
   }
 
   void Report(const std::string& key, const std::string& saw, const std::string& allowed) {
-    reading_.faults->Add(PositionOf(*reading_.origins, key), key, saw, allowed);
+    context_.faults->Add(PositionOf(*context_.origins, key), key, saw, allowed);
   }
 
-  const Reading& reading_;
+  const ParseContext& context_;
 };
 
 }  // namespace
 
-void CheckRules(const Message& message, const std::string& key, const Reading& reading) {
-  Checker(reading).CheckMessage(message, key);
+void CheckRules(const Message& message, const std::string& key, const ParseContext& context) {
+  Checker(context).CheckMessage(message, key);
 }
 
 }  // namespace tern::config

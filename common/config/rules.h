@@ -1,5 +1,5 @@
-// The rules about single keys, written as options in job.proto: required, ranges, numbers of items,
-// table names.
+// The rules for single keys, which are options in job.proto: required keys, ranges, numbers of
+// items, names from tables.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -10,6 +10,6 @@ namespace tern::config {
 
 // Checks `message`, whose key is `key`, and everything in it. Skips keys that already have a fault.
 void CheckRules(const google::protobuf::Message& message, const std::string& key,
-                const Reading& reading);
+                const ParseContext& context);
 
 }  // namespace tern::config

@@ -12,7 +12,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Set for a single field, Add for a repeated one.
+// Calls `set` for a single field, `add` for a repeated one.
 template <typename T>
 using Setter = void (Reflection::*)(Message*, const FieldDescriptor*, T) const;
 template <typename T, typename V>
@@ -21,7 +21,7 @@ bool Store(const FieldDescriptor* field, Message* message, Setter<T> set, Setter
   return true;
 }
 
-// 010 is 8 to some readers and 10 to others: refused.
+// 010 is refused, because YAML 1.1 reads it as 8 and YAML 1.2 as 10.
 bool HasLeadingZero(std::string_view text) {
   if (!text.empty() && text[0] == '-') text.remove_prefix(1);
   return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
@@ -29,31 +29,31 @@ bool HasLeadingZero(std::string_view text) {
 
 template <typename T>
 bool ParseNumber(std::string_view text, T* value) {
-  // from_chars takes "inf" and "nan" too.
+  // from_chars would also accept "inf" and "nan".
   if (HasLeadingZero(text) || text.find_first_not_of("0123456789+-.eE") != std::string_view::npos)
     return false;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
   return error == std::errc() && end == text.data() + text.size();
 }
 
-bool PutBool(const std::string& text, const FieldDescriptor* field, Message* message) {
+bool SetBool(const std::string& text, const FieldDescriptor* field, Message* message) {
   if (text != "true" && text != "false") return false;
   return Store(field, message, &Reflection::SetBool, &Reflection::AddBool, text == "true");
 }
 
-bool PutEnum(const Node& scalar, const FieldDescriptor* field, Message* message) {
+bool SetEnum(const Node& scalar, const FieldDescriptor* field, Message* message) {
   if (scalar.quoted && scalar.text_format) return false;
   const EnumValueDescriptor* value = field->enum_type()->FindValueByName(scalar.text);
   if (value == nullptr) return false;
   return Store(field, message, &Reflection::SetEnum, &Reflection::AddEnum, value);
 }
 
-bool PutString(const Node& scalar, const FieldDescriptor* field, Message* message) {
+bool SetString(const Node& scalar, const FieldDescriptor* field, Message* message) {
   if (scalar.text_format && !scalar.quoted) return false;
   return Store(field, message, &Reflection::SetString, &Reflection::AddString, scalar.text);
 }
 
-bool PutNumber(const std::string& text, const FieldDescriptor* field, Message* message) {
+bool SetNumber(const std::string& text, const FieldDescriptor* field, Message* message) {
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
       if (int32_t value; ParseNumber(text, &value)) {
@@ -92,16 +92,16 @@ bool PutNumber(const std::string& text, const FieldDescriptor* field, Message* m
 
 }  // namespace
 
-bool PutScalar(const Node& scalar, const FieldDescriptor* field, Message* message) {
+bool SetScalar(const Node& scalar, const FieldDescriptor* field, Message* message) {
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_STRING:
-      return PutString(scalar, field, message);
+      return SetString(scalar, field, message);
     case FieldDescriptor::CPPTYPE_ENUM:
-      return PutEnum(scalar, field, message);
+      return SetEnum(scalar, field, message);
     case FieldDescriptor::CPPTYPE_BOOL:
-      return !scalar.quoted && PutBool(scalar.text, field, message);
+      return !scalar.quoted && SetBool(scalar.text, field, message);
     default:
-      return !scalar.quoted && PutNumber(scalar.text, field, message);
+      return !scalar.quoted && SetNumber(scalar.text, field, message);
   }
 }
 

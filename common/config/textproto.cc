@@ -12,18 +12,17 @@ using google::protobuf::io::ArrayInputStream;
 using google::protobuf::io::ErrorCollector;
 using google::protobuf::io::Tokenizer;
 
-// The first error ends the reading; the rest would be its echoes.
+// Reports only the first error; the following ones would be its consequences.
 class FirstError : public ErrorCollector {
  public:
   FirstError(Faults* faults) : faults_(faults) {}
   void AddError(int line, int column, const std::string& message) override {
     if (seen_) return;
     seen_ = true;
-    faults_->Add({line + 1, column + 1}, "",
-                 "text that is no protobuf text (" + Shown(message) + ")",
+    faults_->Add({line + 1, column + 1}, "", "invalid protobuf text (" + Excerpt(message) + ")",
                  "KEY: VALUE or KEY { ... }");
   }
-  void AddLimit(int line, int column, const std::string& saw) {
+  void AddLimitFault(int line, int column, const std::string& saw) {
     if (!seen_) faults_->Add({line + 1, column + 1}, "", saw, "fewer");
     seen_ = true;
   }
@@ -34,7 +33,7 @@ class FirstError : public ErrorCollector {
   bool seen_ = false;
 };
 
-// A recursive descent. Every method leaves at once after an error.
+// A recursive-descent parser. Every method returns at once after an error.
 class TextParser {
  public:
   TextParser(const std::string& text, Faults* faults)
@@ -53,26 +52,26 @@ class TextParser {
   }
 
  private:
-  bool Is(const char* symbol) {
+  bool IsSymbol(const char* symbol) {
     return tokens_.current().text == symbol && tokens_.current().type == Tokenizer::TYPE_SYMBOL;
   }
-  bool Take(const char* symbol) {
-    if (!Is(symbol)) return false;
+  bool TakeSymbol(const char* symbol) {
+    if (!IsSymbol(symbol)) return false;
     tokens_.Next();
     return true;
   }
   void Fail(const std::string& expected) {
     const Tokenizer::Token& token = tokens_.current();
     const std::string saw =
-        token.type == Tokenizer::TYPE_END ? "the end" : "'" + Shown(token.text) + "'";
+        token.type == Tokenizer::TYPE_END ? "the end" : "'" + Excerpt(token.text) + "'";
     errors_.AddError(token.line, token.column, expected + " expected before " + saw);
   }
-  void Limit(size_t most, const char* of_what) {
-    errors_.AddLimit(tokens_.current().line, tokens_.current().column,
-                     "more than " + std::to_string(most) + " " + of_what);
+  void ReportLimit(size_t most, const char* of_what) {
+    errors_.AddLimitFault(tokens_.current().line, tokens_.current().column,
+                          "more than " + std::to_string(most) + " " + of_what);
   }
   Node NewNode(Node::Kind kind) {
-    if (++nodes_ > kMaxNodes) Limit(kMaxNodes, "keys and values");
+    if (++nodes_ > kMaxNodes) ReportLimit(kMaxNodes, "keys and values");
     Node node;
     node.kind = kind;
     node.at = {tokens_.current().line + 1, tokens_.current().column + 1};
@@ -80,44 +79,46 @@ class TextParser {
     return node;
   }
 
-  // Fields up to `end`, which is taken too; the whole text if it is empty.
+  // Parses fields up to and including the symbol `end`; if `end` is empty, up to the end of the
+  // text.
   void ParseFields(const std::string& end, size_t depth, Node* map) {
-    if (depth >= kMaxDepth) Limit(kMaxDepth, "levels");
+    if (depth >= kMaxDepth) ReportLimit(kMaxDepth, "levels");
     while (!errors_.seen()) {
-      if (end.empty() ? tokens_.current().type == Tokenizer::TYPE_END : Take(end.c_str())) return;
+      if (end.empty() ? tokens_.current().type == Tokenizer::TYPE_END : TakeSymbol(end.c_str()))
+        return;
       if (tokens_.current().type != Tokenizer::TYPE_IDENTIFIER) return Fail("the name of a key");
       Node key = NewNode(Node::Kind::kScalar);
       key.text = tokens_.current().text;
       tokens_.Next();
-      const bool colon = Take(":");
-      if (!colon && !Is("{") && !Is("<")) return Fail("':' or '{'");
+      const bool colon = TakeSymbol(":");
+      if (!colon && !IsSymbol("{") && !IsSymbol("<")) return Fail("':' or '{'");
       Node value = ParseValue(depth, true);
       map->keys.push_back(std::move(key));
       map->items.push_back(std::move(value));
-      if (!Take(",")) Take(";");
+      if (!TakeSymbol(",")) TakeSymbol(";");
     }
   }
 
   Node ParseValue(size_t depth, bool list_allowed) {
-    if (Is("{") || Is("<")) {
+    if (IsSymbol("{") || IsSymbol("<")) {
       Node map = NewNode(Node::Kind::kMap);
-      const char* end = Is("{") ? "}" : ">";
+      const char* end = IsSymbol("{") ? "}" : ">";
       tokens_.Next();
       ParseFields(end, depth + 1, &map);
       return map;
     }
-    if (list_allowed && Is("[")) return ParseList(depth);
+    if (list_allowed && IsSymbol("[")) return ParseList(depth);
     return ParseScalar();
   }
 
   Node ParseList(size_t depth) {
     Node list = NewNode(Node::Kind::kList);
     tokens_.Next();
-    if (Take("]")) return list;
+    if (TakeSymbol("]")) return list;
     while (!errors_.seen()) {
       list.items.push_back(ParseValue(depth, false));
-      if (Take("]")) break;
-      if (!Take(",")) Fail("',' or ']'");
+      if (TakeSymbol("]")) break;
+      if (!TakeSymbol(",")) Fail("',' or ']'");
     }
     return list;
   }
@@ -131,7 +132,7 @@ class TextParser {
       }
       return node;
     }
-    if (Take("-")) node.text = "-";
+    if (TakeSymbol("-")) node.text = "-";
     switch (tokens_.current().type) {
       case Tokenizer::TYPE_INTEGER:
       case Tokenizer::TYPE_FLOAT:

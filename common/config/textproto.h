@@ -1,5 +1,6 @@
-// Protobuf text -> Node, over protobuf's own tokenizer. TextFormat itself stops at the first fault
-// and reads 010 as 8; TextFormat reads everything accepted here in the same way (a test compares).
+// Parses protobuf text into a Node with protobuf's tokenizer. protobuf's TextFormat itself would
+// stop at the first fault and read 010 as 8. It reads every text that is accepted here in the same
+// way (a test compares them).
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace tern::config {
 
-// Reports syntax faults, and input beyond the limits of node.h, to `faults`. Extensions and Any are
-// not part of a job's text.
+// Reports syntax errors, and input beyond the limits of node.h, to `faults`. Extensions and Any are
+// not supported.
 Node ParseTextFormat(const std::string& text, Faults* faults);
 
 }  // namespace tern::config

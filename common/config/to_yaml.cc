@@ -13,8 +13,7 @@ using google::protobuf::Reflection;
 
 namespace {
 
-// Paths, names and addresses read better without quotes; all that YAML may take for something else
-// has them.
+// Whether a text needs no quotes, because YAML cannot take it for another type.
 bool IsPlainWord(const std::string& text) {
   const auto is_inner = [](unsigned char c) {
     return std::isalnum(c) || c == '_' || c == '/' || c == '.' || c == '-';
@@ -42,7 +41,7 @@ std::string Quoted(const std::string& text) {
   return quoted + "\"";
 }
 
-// Item `index` of a repeated field, or a single field.
+// The value of a single field, or item `index` of a repeated field.
 std::string ScalarText(const Message& message, const FieldDescriptor* field, int index) {
   const Reflection* r = message.GetReflection();
   const bool many = field->is_repeated();
@@ -81,12 +80,12 @@ std::string ScalarText(const Message& message, const FieldDescriptor* field, int
   return "";
 }
 
-class Writer {
+class YamlWriter {
  public:
   std::string Take() { return std::move(out_); }
 
-  // The keys of `message`, one a line; `first` stands before the first of them instead of the
-  // indentation. False if there is nothing to write.
+  // Writes the keys of `message`, one per line; writes `first` before the first key in place of the
+  // indentation. Returns false if there are no keys.
   bool WriteKeys(const Message& message, size_t indent, std::string first) {
     bool any = false;
     const auto* type = message.GetDescriptor();
@@ -138,7 +137,7 @@ class Writer {
 std::string ToYaml(const pb::Job& job) {
   pb::Job whole = job;
   FillDefaults(&whole);
-  Writer writer;
+  YamlWriter writer;
   writer.WriteKeys(whole, 0, "");
   return writer.Take();
 }

@@ -7,7 +7,7 @@
 
 namespace tern::config {
 
-// Whether some tensor, or the pull, may be coded by the codec of this name.
+// Whether a job uses the codec `name` for any push or for the pull.
 inline bool UsesCodec(const pb::Exchange& exchange, const std::string& name) {
   return exchange.codec() == name || exchange.pull_codec() == name ||
          std::any_of(exchange.rules().begin(), exchange.rules().end(),

@@ -15,13 +15,13 @@ size_t PrintableSize(std::string_view text) {
     if ((next & 0xc0) != 0x80) return 0;
     code = code << 6 | (next & 0x3fu);
   }
-  // The least code of each size; shorter ones are written in more bytes than they need. Below 0xa0
-  // are controls.
-  constexpr uint32_t kLeast[] = {0, 0, 0xa0, 0x800, 0x10000};
+  // The smallest code point of each encoded size; smaller ones would be overlong encodings. Codes
+  // below 0xa0 are control characters.
+  constexpr uint32_t kMinCode[] = {0, 0, 0xa0, 0x800, 0x10000};
   const bool surrogate = code >= 0xd800 && code <= 0xdfff;
   const bool unprintable =
       code == 0x2028 || code == 0x2029 || code == 0xfeff || (code & 0xfffe) == 0xfffe;
-  return code < kLeast[size] || code > 0x10ffff || surrogate || unprintable ? 0 : size;
+  return code < kMinCode[size] || code > 0x10ffff || surrogate || unprintable ? 0 : size;
 }
 
 bool IsPrintable(std::string_view text) {

@@ -1,4 +1,4 @@
-// Which bytes are printable text.
+// Checks for printable UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,9 @@
 
 namespace tern::config {
 
-// The number of bytes of the character at the front of `text`; 0 if it is not UTF-8 or not
-// printable (control characters, also tab and newline; line and paragraph separators; byte order
-// marks). REQUIRES text not empty.
+// The number of bytes of the first character of `text`; 0 if it is not UTF-8 or not printable
+// (control characters including tab and newline, line and paragraph separators, byte order marks).
+// REQUIRES that text is not empty.
 size_t PrintableSize(std::string_view text);
 
 // Whether all of `text` is printable.

@@ -1,22 +1,26 @@
-#include "common/config/between_keys.h"
+#include "common/config/cross_key_checker.h"
 #include "common/config/validate.h"
 
 namespace tern::config {
 namespace {
 
-class DataChecker : private BetweenKeys {
+class DataChecker : private CrossKeyChecker {
  public:
-  DataChecker(const pb::Job& job, const Reading& reading)
-      : BetweenKeys(job, reading), data_(job.data()), words_(job.data().augmentation()) {}
+  DataChecker(const pb::Job& job, const ParseContext& context)
+      : CrossKeyChecker(job, context),
+        data_(job.data()),
+        augmentation_(job.data().augmentation()) {}
 
   void Check() {
     CheckMean();
-    CheckOrder("area_min", words_.area_min(), "area_max", words_.area_max());
-    CheckOrder("aspect_min", words_.aspect_min(), "aspect_max", words_.aspect_max());
-    CheckOrder("contrast_min", words_.contrast_min(), "contrast_max", words_.contrast_max());
-    if (words_.random_resized_crop() && !(words_.has_height() && words_.has_width())) {
+    CheckOrder("area_min", augmentation_.area_min(), "area_max", augmentation_.area_max());
+    CheckOrder("aspect_min", augmentation_.aspect_min(), "aspect_max", augmentation_.aspect_max());
+    CheckOrder("contrast_min", augmentation_.contrast_min(), "contrast_max",
+               augmentation_.contrast_max());
+    if (augmentation_.random_resized_crop() &&
+        !(augmentation_.has_height() && augmentation_.has_width())) {
       Report("data.augmentation.random_resized_crop", "true without height and width",
-             "both of data.augmentation.height and width beside it: what the crop is scaled to");
+             "true with data.augmentation.height and width, the size to which crops are scaled");
     }
   }
 
@@ -27,14 +31,14 @@ class DataChecker : private BetweenKeys {
   }
 
   void CheckMean() {
-    if (!Sound({"data.mean", "data.deviation", "data.scale", "data.offset"})) return;
+    if (!AreValid({"data.mean", "data.deviation", "data.scale", "data.offset"})) return;
     if (data_.mean_size() == 0 && data_.deviation_size() == 0) return;
     if (data_.scale() != 1 || data_.offset() != 0) {
       Report(data_.scale() != 1 ? "data.scale" : "data.offset",
              NumberText(data_.scale() != 1 ? data_.scale() : data_.offset()),
-             "nothing beside data.mean and data.deviation, which take its place");
+             "nothing with data.mean and data.deviation, which replace it");
     }
-    if (!Sound({"model.input_channels", "model.net"})) return;
+    if (!AreValid({"model.input_channels", "model.net"})) return;
     CheckValues("data.mean", data_.mean_size());
     CheckValues("data.deviation", data_.deviation_size());
   }
@@ -43,24 +47,26 @@ class DataChecker : private BetweenKeys {
     if (static_cast<uint32_t>(values) == Channels()) return;
     Report(key, std::to_string(values) + " values",
            "one for each of the model's " + std::to_string(Channels()) +
-               " channels, for data.mean and data.deviation alike");
+               " channels, in data.mean and data.deviation alike");
   }
 
   void CheckOrder(const std::string& low, double low_value, const std::string& high,
                   double high_value) {
     const std::string low_key = Join("data.augmentation", low);
     const std::string high_key = Join("data.augmentation", high);
-    if (!Sound({low_key, high_key}) || low_value <= high_value) return;
+    if (!AreValid({low_key, high_key}) || low_value <= high_value) return;
     Report(low_key, NumberText(low_value),
            "at most data.augmentation." + high + " (" + NumberText(high_value) + ")");
   }
 
   const pb::Data& data_;
-  const pb::Augmentation& words_;
+  const pb::Augmentation& augmentation_;
 };
 
 }  // namespace
 
-void CheckData(const pb::Job& job, const Reading& reading) { DataChecker(job, reading).Check(); }
+void CheckData(const pb::Job& job, const ParseContext& context) {
+  DataChecker(job, context).Check();
+}
 
 }  // namespace tern::config

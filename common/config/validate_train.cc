@@ -1,13 +1,13 @@
-#include "common/config/between_keys.h"
+#include "common/config/cross_key_checker.h"
 #include "common/config/validate.h"
 
 namespace tern::config {
 namespace {
 
-class TrainChecker : private BetweenKeys {
+class TrainChecker : private CrossKeyChecker {
  public:
-  TrainChecker(const pb::Job& job, const Reading& reading)
-      : BetweenKeys(job, reading), train_(job.train()) {}
+  TrainChecker(const pb::Job& job, const ParseContext& context)
+      : CrossKeyChecker(job, context), train_(job.train()) {}
 
   void Check() {
     CheckBatch("train.batch_total", train_.batch_total());
@@ -19,13 +19,13 @@ class TrainChecker : private BetweenKeys {
 
  private:
   void CheckBatch(const std::string& key, uint32_t batch) {
-    if (!Sound({key, "workers.count"}) || batch % job_.workers().count() == 0) return;
+    if (!AreValid({key, "workers.count"}) || batch % job_.workers().count() == 0) return;
     Report(key, std::to_string(batch),
            "a multiple of workers.count (" + std::to_string(job_.workers().count()) + ")");
   }
 
   void CheckLength() {
-    if (!Sound({"train.steps", "train.epochs"}) || train_.has_steps() != train_.has_epochs())
+    if (!AreValid({"train.steps", "train.epochs"}) || train_.has_steps() != train_.has_epochs())
       return;
     Report(train_.has_epochs() ? "train.epochs" : "train",
            train_.has_epochs() ? "both steps and epochs" : "neither steps nor epochs",
@@ -40,13 +40,13 @@ class TrainChecker : private BetweenKeys {
       const std::string key = Join("train.batch_growth", static_cast<size_t>(i));
       const std::string at = Join(key, "at_epoch"), total = Join(key, "batch_total");
       CheckBatch(total, growth.batch_total());
-      if (Sound({at}) && growth.at_epoch() <= epoch) {
+      if (AreValid({at}) && growth.at_epoch() <= epoch) {
         Report(at, NumberText(growth.at_epoch()),
-               "more than the epoch of the entry before (" + NumberText(epoch) + ")");
+               "more than the epoch of the previous entry (" + NumberText(epoch) + ")");
       }
-      if (Sound({total, "train.batch_total"}) && growth.batch_total() <= batch) {
+      if (AreValid({total, "train.batch_total"}) && growth.batch_total() <= batch) {
         Report(total, std::to_string(growth.batch_total()),
-               "more than the batch before (" + std::to_string(batch) + ")");
+               "more than the previous batch (" + std::to_string(batch) + ")");
       }
       epoch = growth.at_epoch();
       batch = growth.batch_total();
@@ -55,14 +55,14 @@ class TrainChecker : private BetweenKeys {
 
   void CheckOptimizer() {
     const pb::Optimizer& optimizer = train_.optimizer();
-    if (!Sound({"train.optimizer.name"}) || optimizer.name() != "adam") return;
+    if (!AreValid({"train.optimizer.name"}) || optimizer.name() != "adam") return;
     const auto check_beta = [this](const std::string& key, double beta) {
-      if (Sound({key}) && beta >= 1) Report(key, NumberText(beta), "less than 1 with adam");
+      if (AreValid({key}) && beta >= 1) Report(key, NumberText(beta), "less than 1 with adam");
     };
     check_beta("train.optimizer.beta1", optimizer.beta1());
     check_beta("train.optimizer.beta2", optimizer.beta2());
-    // As a float it must not be 0 either, or a gradient of zeros would be 0 / 0.
-    if (Sound({"train.optimizer.epsilon"}) && static_cast<float>(optimizer.epsilon()) == 0)
+    // It must not be 0 as a float either, or a zero gradient would give 0 / 0.
+    if (AreValid({"train.optimizer.epsilon"}) && static_cast<float>(optimizer.epsilon()) == 0)
       Report("train.optimizer.epsilon", NumberText(optimizer.epsilon()),
              "more than 0 with adam, e.g. 1e-08");
   }
@@ -70,22 +70,22 @@ class TrainChecker : private BetweenKeys {
   void CheckSchedule() {
     const pb::Schedule& schedule = train_.schedule();
     const std::string& name = schedule.name();
-    if (!Sound({"train.schedule.name"})) return;
-    if (Sound({"train.schedule.step_every"}) && (name == "step" || name == "exponential") &&
+    if (!AreValid({"train.schedule.name"})) return;
+    if (AreValid({"train.schedule.step_every"}) && (name == "step" || name == "exponential") &&
         !schedule.has_step_every()) {
       Report("train.schedule.step_every", "nothing",
-             "a whole number, at least 1, as the schedule is `" + name + "`");
+             "a whole number, at least 1, because the schedule is " + name);
     }
-    if (!Sound({"train.schedule.milestones"})) return;
+    if (!AreValid({"train.schedule.milestones"})) return;
     if (name == "multistep" && schedule.milestones_size() == 0) {
       Report("train.schedule.milestones", "nothing",
-             "a list of steps, e.g. [1000, 2000], as the schedule is `multistep`");
+             "a list of steps, e.g. [1000, 2000], because the schedule is multistep");
     }
     for (int i = 1; i < schedule.milestones_size(); ++i) {
       if (schedule.milestones(i) > schedule.milestones(i - 1)) continue;
       Report(Join("train.schedule.milestones", static_cast<size_t>(i)),
              std::to_string(schedule.milestones(i)),
-             "more than the step before it (" + std::to_string(schedule.milestones(i - 1)) + ")");
+             "more than the previous step (" + std::to_string(schedule.milestones(i - 1)) + ")");
     }
   }
 
@@ -94,6 +94,8 @@ class TrainChecker : private BetweenKeys {
 
 }  // namespace
 
-void CheckTrain(const pb::Job& job, const Reading& reading) { TrainChecker(job, reading).Check(); }
+void CheckTrain(const pb::Job& job, const ParseContext& context) {
+  TrainChecker(job, context).Check();
+}
 
 }  // namespace tern::config

@@ -12,8 +12,8 @@
 namespace tern::config {
 namespace {
 
-// Thrown through yaml-cpp where reading on makes no sense.
-struct Stop {};
+// Thrown through yaml-cpp to end parsing at a fault that is already reported.
+struct StopParsing {};
 
 class TreeBuilder : public YAML::EventHandler {
  public:
@@ -25,24 +25,24 @@ class TreeBuilder : public YAML::EventHandler {
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (documents_++ == 0) return;
     faults_->Add(At(mark), at_key_, "a second document", "one document a file");
-    throw Stop();
+    throw StopParsing();
   }
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    Put(NewNode(Node::Kind::kNull, mark, "", anchor));
+    AddNode(NewNode(Node::Kind::kNull, mark, "", anchor));
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
     Node node = NewNode(Node::Kind::kNull, mark, "", 0);
     Refuse(&node, "an alias (*)", "the value itself; put a text that begins with * in quotes");
-    Put(std::move(node));
+    AddNode(std::move(node));
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     Node node = NewNode(Node::Kind::kScalar, mark, tag, anchor);
     node.text = value;
     node.quoted = tag == "!";
-    Put(std::move(node));
+    AddNode(std::move(node));
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
@@ -58,7 +58,7 @@ class TreeBuilder : public YAML::EventHandler {
   Position At(const YAML::Mark& mark) const { return {mark.line + 1, mark.column + 1, set_}; }
 
  private:
-  // A map or list that is not closed yet.
+  // An open map or list.
   struct Level {
     Node node;
     std::string key;  // dotted
@@ -70,7 +70,7 @@ class TreeBuilder : public YAML::EventHandler {
            open_.back().node.keys.size() == open_.back().node.items.size();
   }
 
-  // The dotted key of the node that comes next.
+  // The dotted key of the next node.
   std::string Key() const {
     if (open_.empty()) return at_key_;
     const Level& level = open_.back();
@@ -91,20 +91,20 @@ class TreeBuilder : public YAML::EventHandler {
     if (++nodes_ > kMaxNodes) {
       faults_->Add(node.at, Key(), "more than " + std::to_string(kMaxNodes) + " keys and values",
                    "fewer");
-      throw Stop();
+      throw StopParsing();
     }
     if (anchor != 0)
       Refuse(&node, "an anchor (&)", "the value alone; put a text that begins with & in quotes");
     if (!tag.empty() && tag != "?" && tag != "!") {
-      Refuse(&node, "the tag " + Shown(tag),
+      Refuse(&node, "the tag " + Excerpt(tag),
              "values without tags; put a text that begins with ! in quotes");
     }
     return node;
   }
 
-  void Put(Node node) {
+  void AddNode(Node node) {
     if (AwaitsKey()) {
-      PutKey(std::move(node));
+      AddKey(std::move(node));
     } else if (open_.empty()) {
       root_ = std::move(node);
     } else {
@@ -112,10 +112,10 @@ class TreeBuilder : public YAML::EventHandler {
     }
   }
 
-  void PutKey(Node node) {
+  void AddKey(Node node) {
     Level& level = open_.back();
     if (node.kind != Node::Kind::kScalar && !node.at_fault) {
-      Refuse(&node, "a key that is no name", "names as keys");
+      Refuse(&node, "a key that is not a name", "names as keys");
     }
     if (!node.at_fault && !level.names.insert(node.text).second) {
       faults_->Add(node.at, Join(level.key, node.text), "the key a second time", "each key once");
@@ -127,7 +127,7 @@ class TreeBuilder : public YAML::EventHandler {
   void Open(Node node) {
     if (open_.size() >= kMaxDepth) {
       faults_->Add(node.at, Key(), "more than " + std::to_string(kMaxDepth) + " levels", "fewer");
-      throw Stop();
+      throw StopParsing();
     }
     std::string key = Key();
     open_.push_back({std::move(node), std::move(key), {}});
@@ -135,7 +135,7 @@ class TreeBuilder : public YAML::EventHandler {
   void Close() {
     Node node = std::move(open_.back().node);
     open_.pop_back();
-    Put(std::move(node));
+    AddNode(std::move(node));
   }
 
   const std::string at_key_;
@@ -147,9 +147,9 @@ class TreeBuilder : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-// At the end of its input yaml-cpp closes an open quote by itself; at the mark of a document's end
-// it complains.
-std::string WithEnd(const std::string& text) {
+// yaml-cpp accepts an open quote at the end of its input, but reports it before a document end
+// marker (...). So add one.
+std::string WithDocumentEnd(const std::string& text) {
   const size_t last = text.find_last_not_of(" \t\r\n");
   const bool has_end = last != std::string::npos && last >= 2 &&
                        text.compare(last - 2, 3, "...") == 0 &&
@@ -163,18 +163,18 @@ std::string WithEnd(const std::string& text) {
 Node ParseYaml(const std::string& text, const std::string& at_key, int set, Faults* faults) {
   TreeBuilder builder(at_key, set, faults);
   try {
-    std::istringstream in(WithEnd(text));
+    std::istringstream in(WithDocumentEnd(text));
     YAML::Parser parser(in);
     while (parser.HandleNextDocument(builder)) {
     }
     return builder.TakeRoot();
-  } catch (const Stop&) {
+  } catch (const StopParsing&) {
   } catch (const YAML::Exception& error) {
-    faults->Add(builder.At(error.mark), at_key, "text that is no YAML (" + Shown(error.msg) + ")",
+    faults->Add(builder.At(error.mark), at_key, "invalid YAML (" + Excerpt(error.msg) + ")",
                 "YAML, where a text with [ ] { } * & or # is in quotes, as \"[::1]:7500\"");
   } catch (const std::exception& error) {
     faults->Add({1, 1, set}, at_key,
-                "text that cannot be read as YAML (" + Shown(error.what()) + ")", "YAML");
+                "text that cannot be read as YAML (" + Excerpt(error.what()) + ")", "YAML");
   }
   Node unreadable;
   unreadable.at = {1, 1, set};

@@ -1,5 +1,5 @@
-// YAML -> Node, through yaml-cpp's events: nothing is expanded, so the tree is no larger than the
-// text.
+// Parses YAML into a Node through yaml-cpp's events. Aliases are refused, not expanded, so the tree
+// is no larger than the text.
 #pragma once
 
 #include <string>
@@ -9,9 +9,10 @@
 
 namespace tern::config {
 
-// Parses one document. Reports aliases, anchors, tags, duplicate keys, keys that are not plain
-// names, a second document, and input beyond the limits of node.h to `faults`. An empty text gives
-// kNull. `set` marks the positions (see Position). `at_key` is the dotted key of the text.
+// Parses one document. Reports syntax errors, aliases, anchors, tags, duplicate keys, keys that are
+// not scalars, a second document, and input beyond the limits of node.h to `faults`. An empty text
+// gives kNull. `set` goes into all positions (see Position). `at_key` is the dotted key of the
+// whole text.
 Node ParseYaml(const std::string& text, const std::string& at_key, int set, Faults* faults);
 
 }  // namespace tern::config

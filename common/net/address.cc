@@ -16,9 +16,9 @@
 namespace tern::net {
 namespace {
 
-constexpr size_t kMaxHost = 255;  // of a name in DNS
+constexpr size_t kMaxHost = 255;  // the longest name in DNS
 
-Status Malformed(std::string_view text, const std::string& why) {
+Status BadAddress(std::string_view text, const std::string& why) {
   return Status(Code::kAddress,
                 Cat("\"", Printable(text), "\" is not an address: ", why,
                     "; write HOST:PORT, as 10.0.0.1:7000, [::1]:7000 or node7:7000"));
@@ -31,7 +31,7 @@ std::string WithoutBrackets(const std::string& host) {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// Numeric hosts are never asked of a name server.
+// getaddrinfo with these flags; it does not query name servers for numeric hosts.
 int Lookup(const std::string& host, int flags, AddressList* list) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -60,25 +60,25 @@ bool IsLoopbackAddress(const sockaddr* address) {
 
 Result<Address> ParseAddress(std::string_view text) {
   const size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return Malformed(text, "it has no port");
+  if (colon == std::string_view::npos) return BadAddress(text, "it has no port");
   std::string_view host = text.substr(0, colon);
   const std::string_view digits = text.substr(colon + 1);
   if (!host.empty() && host.front() == '[') {
-    if (host.back() != ']' || host.size() < 3) return Malformed(text, "its [ has no ]");
+    if (host.back() != ']' || host.size() < 3) return BadAddress(text, "its [ has no ]");
     host = host.substr(1, host.size() - 2);
   } else if (host.find(':') != std::string_view::npos) {
-    return Malformed(text, "an IPv6 address stands in brackets");
+    return BadAddress(text, "an IPv6 address needs brackets");
   }
-  if (host.empty()) return Malformed(text, "it has no host");
-  if (host.size() > kMaxHost) return Malformed(text, "its host is longer than 255 characters");
+  if (host.empty()) return BadAddress(text, "it has no host");
+  if (host.size() > kMaxHost) return BadAddress(text, "its host is longer than 255 characters");
   const auto odd = [](unsigned char c) { return c <= 0x20 || c >= 0x7f || c == '/' || c == '['; };
   if (std::any_of(host.begin(), host.end(), odd)) {
-    return Malformed(text, "its host has characters that no host has");
+    return BadAddress(text, "its host has invalid characters");
   }
   uint16_t port = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
   if (error != std::errc() || end != digits.data() + digits.size()) {
-    return Malformed(text, "its port is not a number from 0 to 65535");
+    return BadAddress(text, "its port is not a number from 0 to 65535");
   }
   return Address{std::string(host), port};
 }
@@ -94,8 +94,8 @@ Result<std::vector<std::string>> Resolve(const std::string& host) {
   AddressList list(nullptr, &freeaddrinfo);
   int error = Lookup(name, AI_NUMERICHOST, &list);
   if (error != 0) error = Lookup(name, AI_ADDRCONFIG, &list);
-  // AI_ADDRCONFIG leaves loopback out of account, so a machine that has nothing else needs a second
-  // look.
+  // AI_ADDRCONFIG ignores loopback interfaces, so a machine with no other interface needs a second
+  // lookup without it.
   if (error != 0) error = Lookup(name, 0, &list);
   if (error != 0) {
     const char* why = error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error);

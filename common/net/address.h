@@ -17,17 +17,17 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
-// kAddress with a sentence that quotes the text, if it is not HOST:PORT.
+// kAddress, quoting the text, if it is not HOST:PORT.
 Result<Address> ParseAddress(std::string_view text);
-// "10.0.0.1:70", "[::1]:70"; ParseAddress returns the same address.
+// "10.0.0.1:70", "[::1]:70"; ParseAddress reads it back.
 std::string ToString(const Address& address);
 
-// The numeric addresses of `host` (brackets allowed), in the system's order of preference, at least
-// one. May ask name servers, and so may take seconds. kAddress: it does not resolve.
+// Resolves `host` (brackets allowed) to numeric addresses, at least one, in the system's order of
+// preference. May query name servers and take seconds. kAddress: it does not resolve.
 Result<std::vector<std::string>> Resolve(const std::string& host);
 
-// Whether `host` is on this machine's loopback only: 127.0.0.0/8, ::1, or a name all of whose
-// addresses are. False for "*" and for a name that does not resolve.
+// Whether all addresses of `host` are loopback addresses (127.0.0.0/8, ::1). Resolves names. False
+// for "*" and for a name that does not resolve.
 bool IsLoopback(const std::string& host);
 
 }  // namespace tern::net

@@ -8,14 +8,15 @@
 namespace tern::net {
 namespace {
 
-constexpr Time kFirstWait = std::chrono::milliseconds(100);
-constexpr Time kLongestWait = std::chrono::seconds(2);
+constexpr Time kFirstRetryWait = std::chrono::milliseconds(100);
+constexpr Time kLongestRetryWait = std::chrono::seconds(2);
 
-// CONNECT_RETRIED is libzmq's word for a try that failed; after bytes that are no ZMTP it gives up
-// without it.
-constexpr int kFailures = ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                          ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | kFailures;
+// libzmq reports a failed attempt as CONNECT_RETRIED, but a peer that does not speak ZMTP as a
+// failed handshake only.
+constexpr int kConnectFailures = ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                                 ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | kConnectFailures;
 
 SendResult Unreachable(const char* why) {
   return {Sent::kUnreachable, Status(Code::kPeerLost, why)};
@@ -30,7 +31,7 @@ Result<std::unique_ptr<DealerSocket>> DealerSocket::Connect(Context& context,
   const std::string where = ToString(Address{host, port});
   if (port == 0) {
     return Status(Code::kAddress, Cat("cannot connect to ", where,
-                                      ": port 0 is no port; give the one that the server binds"));
+                                      ": port 0 is invalid; give the port that the server binds"));
   }
   const auto addresses = Resolve(host);
   if (!addresses.ok()) return addresses.status();
@@ -38,11 +39,11 @@ Result<std::unique_ptr<DealerSocket>> DealerSocket::Connect(Context& context,
   for (const std::string& address : *addresses) endpoints.push_back(Endpoint(address, port));
   auto impl = SocketImpl::Open(context, ZMQ_DEALER, options);
   if (!impl.ok()) return impl.status();
-  // Watched first, so that no event is missed.
+  // Monitors the socket before it connects, so that no event is missed.
   TERN_RETURN_IF_ERROR((*impl)->Watch(context, kEvents));
   std::unique_ptr<DealerSocket> socket(
       new DealerSocket(std::move(*impl), std::move(endpoints), attempt));
-  if (const Status status = socket->Try(); !status.ok()) {
+  if (const Status status = socket->TryConnect(); !status.ok()) {
     return status.Within("cannot connect to " + where);
   }
   return socket;
@@ -53,11 +54,11 @@ DealerSocket::DealerSocket(std::unique_ptr<SocketImpl> impl, std::vector<std::st
     : impl_(std::move(impl)),
       endpoints_(std::move(endpoints)),
       tries_(attempt),
-      retry_wait_(kFirstWait) {}
+      retry_wait_(kFirstRetryWait) {}
 
 DealerSocket::~DealerSocket() = default;
 
-Status DealerSocket::Try() {
+Status DealerSocket::TryConnect() {
   const std::string& endpoint = endpoints_[tries_ % endpoints_.size()];
   if (zmq_connect(impl_->handle(), endpoint.c_str()) == 0) return Ok();
   return Status(Code::kAddress, ZmqError());
@@ -67,24 +68,24 @@ void DealerSocket::Retry() {
   retry_at_.reset();
   zmq_disconnect(impl_->handle(), endpoints_[tries_ % endpoints_.size()].c_str());
   ++tries_;
-  if (!Try().ok()) retry_at_ = Now() + kLongestWait;
+  if (!TryConnect().ok()) retry_at_ = Now() + kLongestRetryWait;
 }
 
-void DealerSocket::Handle(int event) {
+void DealerSocket::OnMonitorEvent(int event) {
   if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
     link_ = Link::kUp;
     retry_at_.reset();
   } else if (event == ZMQ_EVENT_DISCONNECTED && link_ == Link::kUp) {
     link_ = Link::kLost;
     impl_->StopWatching();
-  } else if ((event & kFailures) != 0 && !retry_at_) {
+  } else if ((event & kConnectFailures) != 0 && !retry_at_) {
     retry_at_ = Now() + retry_wait_;
-    retry_wait_ = std::min(2 * retry_wait_, kLongestWait);
+    retry_wait_ = std::min(2 * retry_wait_, kLongestRetryWait);
   }
 }
 
 DealerSocket::Link DealerSocket::link() {
-  while (const int event = impl_->NextEvent()) Handle(event);
+  while (const int event = impl_->NextEvent()) OnMonitorEvent(event);
   if (impl_->handle() == nullptr) retry_at_.reset();
   if (retry_at_ && Now() >= *retry_at_) Retry();
   return link_;

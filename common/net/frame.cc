@@ -21,7 +21,7 @@ uint16_t GetU16(std::span<const uint8_t> frame, size_t at) {
   return static_cast<uint16_t>(frame[at] | frame[at + 1] << 8);
 }
 
-FrameError Error(Fault fault, const std::string& sentence) {
+FrameError Refuse(Fault fault, const std::string& sentence) {
   const Code code = fault == Fault::kOtherVersion ? Code::kMismatch : Code::kNotAllowed;
   return FrameError{fault, Status(code, sentence)};
 }
@@ -34,7 +34,7 @@ const google::protobuf::FieldDescriptor* BodyField(int body_case) {
 bool Parse(std::span<const uint8_t> bytes, pb::Envelope* envelope) {
   google::protobuf::io::CodedInputStream in(bytes.data(), static_cast<int>(bytes.size()));
   in.SetRecursionLimit(kMaxNesting);
-  // The partial form and IsInitialized do not write to stderr, as the plain one does.
+  // MergeFromCodedStream would write errors to stderr; this form does not.
   return envelope->MergePartialFromCodedStream(&in) && in.ConsumedEntireMessage() &&
          envelope->IsInitialized();
 }
@@ -77,13 +77,12 @@ std::string TypeName(const pb::Envelope& envelope) { return TypeName(envelope.bo
 
 Result<std::string> EncodeHeader(const pb::Envelope& envelope) {
   if (envelope.body_case() == 0) {
-    return Status(Code::kInternal, "an envelope without a body was to be sent");
+    return Status(Code::kInternal, "cannot send an envelope without a body");
   }
   const size_t size = kPreambleBytes + envelope.ByteSizeLong();
   if (size > kMaxHeaderBytes) {
-    return Status(Code::kInternal,
-                  Cat("a ", TypeName(envelope), " header of ", size,
-                      " bytes was to be sent; at most ", kMaxHeaderBytes, " are allowed"));
+    return Status(Code::kInternal, Cat("cannot send a ", TypeName(envelope), " header of ", size,
+                                       " bytes; at most ", kMaxHeaderBytes, " are allowed"));
   }
   std::string frame(kMagic);
   frame.reserve(size);
@@ -96,59 +95,60 @@ Result<std::string> EncodeHeader(const pb::Envelope& envelope) {
 std::optional<FrameError> DecodeHeader(std::span<const uint8_t> frame, pb::Envelope* envelope) {
   envelope->Clear();
   const size_t size = frame.size();
-  if (frame.empty()) return Error(Fault::kEmpty, "the header frame is empty");
+  if (frame.empty()) return Refuse(Fault::kEmpty, "the header frame is empty");
   const size_t magic = std::min(frame.size(), kMagic.size());
   if (std::memcmp(frame.data(), kMagic.data(), magic) != 0) {
     const std::string_view seen(reinterpret_cast<const char*>(frame.data()), magic);
-    return Error(Fault::kNotOurs, Cat("a frame begins with \"", Printable(seen),
-                                      "\" instead of \"TERN\": something else is connected here"));
+    return Refuse(Fault::kNotOurs, Cat("a frame begins with \"", Printable(seen),
+                                       "\" instead of \"TERN\": the peer is not a Tern program"));
   }
   if (frame.size() >= kMagic.size() + 2 && GetU16(frame, 4) != kWireVersion) {
-    return Error(Fault::kOtherVersion, Cat("the peer speaks wire version ", GetU16(frame, 4),
-                                           " and this build wire version ", kWireVersion,
-                                           "; run the same build of Tern everywhere"));
+    return Refuse(Fault::kOtherVersion, Cat("the peer speaks wire version ", GetU16(frame, 4),
+                                            " and this build wire version ", kWireVersion,
+                                            "; run the same build of Tern everywhere"));
   }
   if (frame.size() < kPreambleBytes) {
-    return Error(Fault::kTruncated, Cat("a header frame has ", size, " bytes; at least ",
-                                        kPreambleBytes, " are needed"));
+    return Refuse(Fault::kTruncated, Cat("a header frame has ", size, " bytes; at least ",
+                                         kPreambleBytes, " are needed"));
   }
   if (frame.size() > kMaxHeaderBytes) {
-    return Error(Fault::kHeaderTooLarge, Cat("a header frame has ", size, " bytes; at most ",
-                                             kMaxHeaderBytes, " are allowed"));
+    return Refuse(Fault::kHeaderTooLarge, Cat("a header frame has ", size, " bytes; at most ",
+                                              kMaxHeaderBytes, " are allowed"));
   }
   const int type = GetU16(frame, 6);
   if (type != 0 && BodyField(type) == nullptr) {
-    return Error(Fault::kUnknownType, Cat("a message is of type ", type,
-                                          ", which this build does not know; run the same build of "
-                                          "Tern everywhere"));
+    return Refuse(Fault::kUnknownType,
+                  Cat("a message is of type ", type,
+                      ", which this build does not know; run the same build of Tern everywhere"));
   }
   if (!Parse(frame.subspan(kPreambleBytes), envelope)) {
-    return Error(Fault::kUnparsable,
-                 Cat("a ", TypeName(type), " header of ", size,
-                     " bytes does not parse: it is damaged or nested deeper than ", kMaxNesting));
+    return Refuse(Fault::kUnparsable,
+                  Cat("a ", TypeName(type), " header of ", size,
+                      " bytes does not parse: it is damaged or nested deeper than ", kMaxNesting));
   }
   if (envelope->body_case() == 0) {
-    return Error(Fault::kUnsetBody, Cat("a ", TypeName(type), " header has no body"));
+    return Refuse(Fault::kUnsetBody, Cat("a ", TypeName(type), " header has no body"));
   }
   if (envelope->body_case() != type) {
-    return Error(Fault::kUnparsable,
-                 Cat("a header says ", TypeName(type), " and holds ", TypeName(*envelope)));
+    return Refuse(Fault::kUnparsable,
+                  Cat("a header says ", TypeName(type), " but holds ", TypeName(*envelope)));
   }
   return std::nullopt;
 }
 
 std::optional<FrameError> CheckShape(size_t frames, size_t payload_bytes, size_t max_payload) {
-  if (frames == 0) return Error(Fault::kEmpty, "a message has no frames");
+  if (frames == 0) return Refuse(Fault::kEmpty, "a message has no frames");
   if (frames > 2) {
-    return Error(Fault::kTooManyFrames,
-                 Cat("a message has ", frames, " frames; a header and one payload are allowed"));
+    return Refuse(Fault::kTooManyFrames,
+                  Cat("a message has ", frames, " frames; a header and one payload are allowed"));
   }
   if (frames == 2 && payload_bytes == 0) {
-    return Error(Fault::kEmpty, "a payload frame is empty; it is left out where it has no bytes");
+    return Refuse(Fault::kEmpty,
+                  "a payload frame is empty; a message without payload has one frame");
   }
   if (payload_bytes > max_payload) {
-    return Error(Fault::kPayloadTooLarge, Cat("a payload has ", payload_bytes, " bytes; at most ",
-                                              max_payload, " are allowed here"));
+    return Refuse(Fault::kPayloadTooLarge, Cat("a payload has ", payload_bytes, " bytes; at most ",
+                                               max_payload, " are allowed here"));
   }
   return std::nullopt;
 }

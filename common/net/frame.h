@@ -1,4 +1,4 @@
-// The frames of one message. Pure functions: no socket, no clock.
+// Encodes and decodes the frames of a message. Pure functions.
 //
 // A message is a header frame and, if its payload is not empty, one payload frame.
 //
@@ -22,35 +22,36 @@ namespace tern::net {
 
 inline constexpr uint16_t kWireVersion = 2;
 inline constexpr size_t kPreambleBytes = 8;
-// Repeated empty submessages take about 36 times their size in memory, so the header stays small.
+// Parsed, repeated empty submessages take about 36 times their encoded size, so headers are
+// limited.
 inline constexpr size_t kMaxHeaderBytes = 64 * 1024;
 inline constexpr int kMaxNesting = 16;
 
 // Why a message was refused.
 enum class Fault {
-  kEmpty,         // a frame of no bytes, or a message of no frames
+  kEmpty,         // a frame without bytes, or a message without frames
   kTruncated,     // shorter than the preamble
-  kNotOurs,       // another magic: a stranger
-  kOtherVersion,  // the only fault with code kMismatch; all others have kNotAllowed
-  kUnparsable,    // not an envelope, nested too deep, or its body is not of the header's type
+  kNotOurs,       // another magic: the peer is not Tern
+  kOtherVersion,  // has code kMismatch; all other faults have kNotAllowed
+  kUnparsable,    // not an envelope, nested too deeply, or of another type than the header says
   kUnsetBody,     // an envelope without a body
-  kUnknownType,   // a body that this build does not know
+  kUnknownType,   // a type that this build does not know
   kHeaderTooLarge,
   kPayloadTooLarge,
   kTooManyFrames,
 };
 inline constexpr int kFaults = 10;
-// The label of its counter: "other_version".
+// The fault as a label of counters: "other_version".
 const char* FaultName(Fault fault);
 
 struct FrameError {
   Fault fault = Fault::kEmpty;
-  Status status;  // the sentence
+  Status status;  // code and message
 };
 
-// The name of the body's field: "push", "hello"; "unset" without a body.
+// The field name of the envelope's body: "push", "hello"; "unset" without a body.
 std::string TypeName(const pb::Envelope& envelope);
-// The same from a field number of the body; "unknown" if there is no such field.
+// The same for a field number; "unknown" if no body has it.
 std::string TypeName(int body_case);
 
 // Returns the header frame. kInternal: no body, or larger than kMaxHeaderBytes.
@@ -59,10 +60,11 @@ Result<std::string> EncodeHeader(const pb::Envelope& envelope);
 // Reads a header frame into `envelope`, which is cleared first and is unspecified after an error.
 std::optional<FrameError> DecodeHeader(std::span<const uint8_t> frame, pb::Envelope* envelope);
 
-// Checks the shape of a received message of `frames` frames, the second of `payload_bytes` bytes.
+// Checks the number of frames of a received message, and the size of the second one, its payload.
 std::optional<FrameError> CheckShape(size_t frames, size_t payload_bytes, size_t max_payload);
 
-// The bytes of a frame on the wire: ZMTP adds 2 bytes to a frame of up to 255, else 9.
+// The bytes of a frame on the wire: ZMTP adds 2 bytes to a frame of up to 255 bytes, 9 to a larger
+// one.
 constexpr uint64_t WireBytes(size_t bytes) { return bytes + (bytes <= 255 ? 2 : 9); }
 
 }  // namespace tern::net

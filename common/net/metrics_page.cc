@@ -18,14 +18,15 @@ namespace {
 constexpr int kThreads = 2;
 constexpr size_t kMaxRequestBytes = 4096;
 
-// Slow and greedy clients cost two threads and some seconds, never more.
+// Limits what slow or greedy clients can occupy to two threads and a few seconds.
 void SetLimits(httplib::Server* server) {
   server->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
   server->set_keep_alive_max_count(1);
   server->set_read_timeout(2);
   server->set_write_timeout(2);
   server->set_payload_max_length(kMaxRequestBytes);
-  // The library's default shares the port with other processes instead of telling that it is taken.
+  // The library's default would share a port with other processes instead of reporting that it is
+  // in use.
   server->set_socket_options([](socket_t socket) {
     const int on = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -44,7 +45,7 @@ struct MetricsPage::Impl {
     try {
       server.listen_after_bind();
     } catch (const std::exception& e) {
-      LOG(ERROR) << "the metrics page has ended: " << e.what();
+      LOG(ERROR) << "the metrics page has stopped: " << e.what();
     }
     ended = true;
   }
@@ -73,12 +74,12 @@ Result<std::unique_ptr<MetricsPage>> MetricsPage::Start(const std::string& host,
                                                            : -1;
     if (bound <= 0) {
       return Status(Code::kAddress, Cat("cannot serve metrics on ", where,
-                                        ": the port is in use, or the host is no address of this "
-                                        "machine; choose another"));
+                                        ": the port is in use, or the host is not an address of "
+                                        "this machine; choose another"));
     }
     impl->port = static_cast<uint16_t>(bound);
     impl->thread = Thread("metrics", [i = impl.get()] { i->Serve(); });
-    // stop() has no effect before the server runs.
+    // httplib's stop() has no effect before the server runs, so wait until it does.
     while (!server.is_running() && !impl->ended) std::this_thread::yield();
     return std::unique_ptr<MetricsPage>(new MetricsPage(std::move(impl)));
   } catch (const std::exception& e) {

@@ -1,4 +1,4 @@
-// An HTTP page with a process's counters, for Prometheus and for people: GET /metrics.
+// An HTTP server for a process's metrics, for Prometheus and browsers: GET /metrics.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace tern::net {
 class MetricsPage {
  public:
   // Serves the result of `text()` at host:port; port 0 takes any free one. The page's own threads
-  // call `text` for every request. kAddress: the port is in use or the host is not of this machine.
-  // Makes the process ignore SIGPIPE.
+  // call `text` for every request. kAddress: the port is in use, or the host is not an address of
+  // this machine. Makes the process ignore SIGPIPE.
   static Result<std::unique_ptr<MetricsPage>> Start(const std::string& host, uint16_t port,
                                                     std::function<std::string()> text);
-  ~MetricsPage();  // stops, and waits for requests in progress (a few seconds at most)
+  ~MetricsPage();  // stops; waits for requests in progress (a few seconds at most)
 
   uint16_t port() const;
 

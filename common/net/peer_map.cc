@@ -2,7 +2,7 @@
 
 namespace tern::net {
 
-uint64_t PeerMap::Heard(const std::string& routing_id) {
+uint64_t PeerMap::IdOfSender(const std::string& routing_id) {
   if (const auto known = by_routing_id_.find(routing_id); known != by_routing_id_.end()) {
     list_.splice(list_.begin(), list_, known->second);
     return known->second->id;

@@ -1,4 +1,4 @@
-// A bounded, two-way map between libzmq's routing ids and our own numbers. For RouterSocket.
+// A bounded two-way map between libzmq's routing ids and our own peer ids, for RouterSocket.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ class PeerMap {
  public:
   explicit PeerMap(size_t max_peers) : max_peers_(max_peers) {}
 
-  // The number of a peer that was just heard; a new number if the peer is not known. With more than
-  // `max_peers` peers, the one heard least recently is forgotten. Numbers count from 1 and are
+  // The id of the peer that has just sent a message; a new id if the peer is not known. Beyond
+  // `max_peers` peers it forgets the one whose last message is oldest. Ids count from 1 and are
   // never reused.
-  uint64_t Heard(const std::string& routing_id);
+  uint64_t IdOfSender(const std::string& routing_id);
   void Forget(uint64_t id);
-  // Null if not known. Valid until the next change.
+  // Null if the id is not known. Valid until the next change.
   const std::string* RoutingId(uint64_t id) const;
   size_t size() const { return list_.size(); }
 
@@ -31,7 +31,7 @@ class PeerMap {
 
   const size_t max_peers_;
   uint64_t last_id_ = 0;
-  List list_;  // most recently heard first
+  List list_;  // the most recent sender first
   std::unordered_map<std::string, List::iterator> by_routing_id_;
   std::unordered_map<uint64_t, List::iterator> by_id_;
 };

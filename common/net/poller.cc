@@ -43,7 +43,7 @@ zmq_pollitem_t Item(void* socket, int fd) { return {socket, fd, ZMQ_POLLIN, 0}; 
 
 long Milliseconds(Time timeout) {
   if (timeout < Time::zero()) return -1;
-  // A day is as good as longer, and fits every type on the way.
+  // A day is long enough, and fits into every integer type used here.
   const Time capped = std::min<Time>(timeout, std::chrono::hours(24));
   return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(capped).count());
 }
@@ -54,7 +54,7 @@ struct Poller::Items {
   std::vector<Entry<RouterSocket*>> routers;
   std::vector<Entry<DealerSocket*>> dealers;
   std::vector<Entry<int>> fds;
-  std::vector<zmq_pollitem_t> poll;  // kept for its memory
+  std::vector<zmq_pollitem_t> poll;  // a member only to reuse its memory
 };
 
 Poller::Poller() : items_(std::make_unique<Items>()) {}
@@ -77,8 +77,8 @@ Status Poller::Wait(Time timeout) {
   for (auto& e : items.dealers) e.ready = false;
   for (auto& e : items.fds) e.ready = false;
 
-  // Closed sockets and links that are lost already have no handle: they are left out. Items come in
-  // the order of the entries, a dealer's monitor behind it.
+  // Closed sockets have no handle and lost links no monitor; they are skipped. Poll items follow
+  // the order of the entries, with a dealer's monitor right after the dealer.
   std::vector<zmq_pollitem_t>& poll = items.poll;
   poll.clear();
   for (const auto& e : items.routers) {
@@ -95,7 +95,7 @@ Status Poller::Wait(Time timeout) {
     }
     poll.push_back(Item(nullptr, e.key));
   }
-  // A dealer that tries to connect does so by our clock.
+  // A dealer that waits to reconnect limits the timeout.
   for (const auto& e : items.dealers) {
     if (!e.key->retry_at_) continue;
     const Time until = std::max(*e.key->retry_at_ - Now(), Time::zero());

@@ -1,4 +1,4 @@
-// Waits for sockets and plain file descriptors at once. Belongs to the thread of its sockets.
+// Waits for sockets and file descriptors together. Belongs to the thread of its sockets.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,9 @@ class Poller {
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
-  // Neither takes ownership; remove a socket or descriptor before it is destroyed. A DealerSocket
-  // is ready also after its link() changed, so a lost server wakes its worker at once.
+  // These do not take ownership; remove a socket or descriptor before you destroy it. A
+  // DealerSocket is also ready after its link() has changed, so a lost connection wakes the worker
+  // at once.
   void Add(RouterSocket* socket);
   void Add(DealerSocket* socket);
   void AddFd(int fd);
@@ -30,7 +31,7 @@ class Poller {
   // event_fd of -1: the process is out of file descriptors).
   Status Wait(Time timeout);
 
-  // The state at the last Wait. False for what was not added.
+  // The state at the last Wait; false for a socket or descriptor that was not added.
   bool Ready(const RouterSocket* socket) const;
   bool Ready(const DealerSocket* socket) const;
   bool ReadyFd(int fd) const;

@@ -21,12 +21,13 @@ Status BindError(const std::string& host, uint16_t port) {
                                         "another port"));
     case EADDRNOTAVAIL:
     case ENODEV:
-      return Status(Code::kAddress, Cat("cannot bind to ", where, ": ", host,
-                                        " is no address of this machine; give one that it has, or "
-                                        "\"*\" for all"));
+      return Status(
+          Code::kAddress,
+          Cat("cannot bind to ", where, ": ", host,
+              " is not an address of this machine; give one of its addresses, or \"*\" for all"));
     case EACCES:
       return Status(Code::kAddress, Cat("cannot bind to ", where, ": port ", port,
-                                        " needs privileges; choose one from 1024"));
+                                        " needs privileges; choose a port from 1024 up"));
     default:
       return Status(Code::kAddress, Cat("cannot bind to ", where, ": ", ZmqError()));
   }
@@ -40,7 +41,7 @@ Result<uint16_t> BoundPort(void* handle) {
     const Result<Address> address = ParseAddress(text.substr(text.rfind('/') + 1));
     if (address.ok() && address->port != 0) return address->port;
   }
-  return Status(Code::kInternal, "a bound socket does not tell its port");
+  return Status(Code::kInternal, "cannot read the port of a bound socket");
 }
 
 }  // namespace
@@ -81,7 +82,7 @@ SendResult RouterSocket::Send(PeerId peer, const pb::Envelope& envelope, const B
 std::optional<Received> RouterSocket::Receive() {
   std::string routing_id;
   std::optional<Received> received = impl_->Receive(&routing_id);
-  if (received) received->peer = peers_->Heard(routing_id);
+  if (received) received->peer = peers_->IdOfSender(routing_id);
   return received;
 }
 

@@ -15,9 +15,9 @@
 namespace tern::net {
 namespace {
 
-constexpr int kNeverMs = 24 * 3600 * 1000;
+constexpr int kOneDayMs = 24 * 3600 * 1000;
 
-// Of all the words that libzmq has, only these come up; the rest would be our own bug.
+// The results of Send. libzmq has other error codes, but only a bug in Tern could cause them.
 SendResult Unreachable() {
   return {Sent::kUnreachable, Status(Code::kPeerLost, "the peer is not connected any more")};
 }
@@ -28,7 +28,7 @@ SendResult Refused(const std::string& why) {
   return {Sent::kRefused, Status(Code::kInternal, why)};
 }
 
-// As libzmq wants it: on an I/O thread, once the bytes have gone or never will.
+// The release callback of a zero-copy message; libzmq calls it on an I/O thread.
 void DropBytes(void*, void* hint) { delete static_cast<Bytes*>(hint); }
 
 // 0, or -1 with errno ENOMEM.
@@ -45,7 +45,7 @@ int MakePayload(const Bytes& payload, zmq_msg_t* message) {
   return 0;
 }
 
-// Random, so that no stranger takes over a peer; libzmq keeps a first byte of zero for its own.
+// Random, so that no other socket can impersonate this peer. libzmq reserves ids that begin with 0.
 std::array<unsigned char, 16> RandomRoutingId() {
   std::array<unsigned char, 16> id{};
   while (id[0] == 0) {
@@ -77,17 +77,17 @@ Result<std::unique_ptr<SocketImpl>> SocketImpl::Open(Context& context, int type,
                                                      const SocketOptions& options) {
   void* handle = context.handle() == nullptr ? nullptr : zmq_socket(context.handle(), type);
   if (handle == nullptr) {
-    return Status(Code::kInternal, Cat("cannot make a socket: ", ZmqError(),
+    return Status(Code::kInternal, Cat("cannot create a socket: ", ZmqError(),
                                        "; raise the limit of open files (ulimit -n)"));
   }
   std::unique_ptr<SocketImpl> socket(new SocketImpl(handle, options));
-  if (Status status = socket->SetProfile(type); !status.ok()) return status;
+  if (Status status = socket->SetOptions(type); !status.ok()) return status;
   return socket;
 }
 
 SocketImpl::~SocketImpl() { Close(0); }
 
-Status SocketImpl::SetProfile(int type) {
+Status SocketImpl::SetOptions(int type) {
   struct Option {
     int name, value;
   };
@@ -103,11 +103,11 @@ Status SocketImpl::SetProfile(int type) {
       Option{ZMQ_TCP_KEEPALIVE_CNT, 3},
   };
   const std::array router = {Option{ZMQ_ROUTER_MANDATORY, 1}, Option{ZMQ_ROUTER_HANDOVER, 0}};
-  // IMMEDIATE 1 would drop what was received and not yet read when the connection ends: a server's
-  // last words. Without it, libzmq would send what is queued on the next connection, so it never
-  // makes one: DealerSocket sends only while connected, and tries again itself.
-  // A lost first packet would else hold the connection up for a minute.
-  const std::array dealer = {Option{ZMQ_IMMEDIATE, 0}, Option{ZMQ_RECONNECT_IVL, kNeverMs},
+  // ZMQ_IMMEDIATE 1 would drop received messages that are still unread when the connection ends.
+  // With 0, libzmq would send queued messages on its next connection. So the reconnect interval
+  // prevents a next connection: DealerSocket sends only while connected and reconnects itself. The
+  // connect timeout limits the delay after a lost first packet, which would otherwise be a minute.
+  const std::array dealer = {Option{ZMQ_IMMEDIATE, 0}, Option{ZMQ_RECONNECT_IVL, kOneDayMs},
                              Option{ZMQ_CONNECT_TIMEOUT, 3000}};
   bool ok = true;
   const auto set = [&](const Option& o) {
@@ -123,7 +123,7 @@ Status SocketImpl::SetProfile(int type) {
     const auto id = RandomRoutingId();
     ok = ok && zmq_setsockopt(handle_, ZMQ_ROUTING_ID, id.data(), id.size()) == 0;
   }
-  return ok ? Ok() : Status(Code::kInternal, Cat("a socket option was refused: ", ZmqError()));
+  return ok ? Ok() : Status(Code::kInternal, Cat("cannot set a socket option: ", ZmqError()));
 }
 
 Status SocketImpl::Watch(Context& context, int events) {
@@ -134,7 +134,7 @@ Status SocketImpl::Watch(Context& context, int events) {
   if (monitor_ == nullptr || zmq_socket_monitor(handle_, endpoint.c_str(), events) != 0 ||
       zmq_setsockopt(monitor_, ZMQ_LINGER, &linger, sizeof linger) != 0 ||
       zmq_connect(monitor_, endpoint.c_str()) != 0) {
-    return Status(Code::kInternal, Cat("cannot watch a connection: ", ZmqError(),
+    return Status(Code::kInternal, Cat("cannot monitor a connection: ", ZmqError(),
                                        "; raise the limit of open files (ulimit -n)"));
   }
   return Ok();
@@ -169,14 +169,14 @@ void SocketImpl::Close(int linger_ms) {
   handle_ = nullptr;
 }
 
-int SocketImpl::SendFirst(const void* data, size_t size, int flags) {
+int SocketImpl::SendFrame(const void* data, size_t size, int flags) {
   for (bool retried = false;;) {
     const int rc = zmq_send(handle_, data, size, flags | ZMQ_DONTWAIT);
     if (rc >= 0) return 0;
     if (zmq_errno() == EINTR) continue;
     if (retried || (zmq_errno() != EAGAIN && zmq_errno() != EHOSTUNREACH)) return -1;
-    // Sending looks at news from the I/O thread (a new peer, room again) only now and then; asking
-    // for the events always does.
+    // zmq_send processes commands of the I/O thread (a new peer, free space) only now and then;
+    // reading ZMQ_EVENTS always does.
     const int error = zmq_errno();
     int events = 0;
     size_t length = sizeof events;
@@ -196,7 +196,7 @@ SendResult SocketImpl::SendPayload(const Bytes& payload) {
   if (rc >= 0) return {};
   const int error = zmq_errno();
   zmq_msg_close(&message);
-  // The connection went between the frames: libzmq has taken the first ones back.
+  // The connection was lost between two frames; libzmq has discarded the first one.
   if (error == EAGAIN || error == EHOSTUNREACH) return Unreachable();
   return Refused(Cat(std::string("sending failed: "), zmq_strerror(error)));
 }
@@ -205,15 +205,15 @@ SendResult SocketImpl::Send(const std::string* routing_id, const pb::Envelope& e
                             const Bytes& payload) {
   if (handle_ == nullptr) return Refused("the socket is closed");
   if (payload.size() > options_.max_payload) {
-    return Refused(Cat("a payload of ", payload.size(), " bytes was to be sent; at most ",
+    return Refused(Cat("cannot send a payload of ", payload.size(), " bytes; at most ",
                        options_.max_payload, " are allowed here"));
   }
   const Result<std::string> header = EncodeHeader(envelope);
   if (!header.ok()) return {Sent::kRefused, header.status()};
   const int more = payload.empty() ? 0 : ZMQ_SNDMORE;
   int rc = 0;
-  if (routing_id != nullptr) rc = SendFirst(routing_id->data(), routing_id->size(), ZMQ_SNDMORE);
-  if (rc == 0) rc = SendFirst(header->data(), header->size(), more);
+  if (routing_id != nullptr) rc = SendFrame(routing_id->data(), routing_id->size(), ZMQ_SNDMORE);
+  if (rc == 0) rc = SendFrame(header->data(), header->size(), more);
   if (rc != 0) {
     if (zmq_errno() == EAGAIN) return Full();
     if (zmq_errno() == EHOSTUNREACH) return Unreachable();
@@ -252,7 +252,7 @@ std::optional<Received> SocketImpl::Receive(std::string* routing_id) {
   Frame header;
   auto payload = std::make_shared<Frame>();
   size_t frames = 0;
-  // A message comes whole: once its first frame is here, so are the others.
+  // libzmq delivers messages atomically: if the first frame is here, all others are.
   for (Frame rest; more; ++frames) {
     Frame* frame = frames == 0 ? &header : frames == 1 ? payload.get() : &rest;
     if (!ReceiveFrame(frame)) break;

@@ -1,4 +1,5 @@
-// A ZeroMQ socket with Tern's settings, in frames. For net/'s own .cc files only.
+// A ZeroMQ socket with Tern's options that sends and receives frames. For .cc files of common/net
+// only.
 #pragma once
 
 #include <zmq.h>
@@ -13,7 +14,7 @@
 
 namespace tern::net {
 
-// One received frame. May not be copied; libzmq does not mind if it moves.
+// One received frame.
 class Frame {
  public:
   Frame() { zmq_msg_init(&message_); }
@@ -40,15 +41,15 @@ class SocketImpl {
   ~SocketImpl();
 
   void* handle() const { return handle_; }    // null once closed
-  void* monitor() const { return monitor_; }  // null without one
+  void* monitor() const { return monitor_; }  // null if not monitored
 
-  // Starts to watch the connections. Call before zmq_connect.
+  // Starts to monitor the connections for `events`. Call before zmq_connect.
   Status Watch(Context& context, int events);
   // The next event; 0 if there is none.
   int NextEvent();
   void StopWatching();
 
-  // kFull for any EAGAIN, which a dealer without a peer returns, too.
+  // Returns kFull for any EAGAIN; a dealer without a peer returns that, too.
   SendResult Send(const std::string* routing_id, const pb::Envelope& envelope,
                   const Bytes& payload);
   // `routing_id` is null for a dealer.
@@ -57,10 +58,10 @@ class SocketImpl {
 
  private:
   SocketImpl(void* handle, const SocketOptions& options) : handle_(handle), options_(options) {}
-  Status SetProfile(int type);
-  int SendFirst(const void* data, size_t size, int flags);
+  Status SetOptions(int type);
+  int SendFrame(const void* data, size_t size, int flags);
   SendResult SendPayload(const Bytes& payload);
-  // False if none waits.
+  // Returns false if no frame waits.
   bool ReceiveFrame(Frame* frame);
 
   void* handle_;

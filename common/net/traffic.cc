@@ -8,7 +8,7 @@ constexpr const char* kMessagesHelp = "Messages sent and received, by type.";
 constexpr const char* kBytes = "tern_net_bytes_total";
 constexpr const char* kBytesHelp = "Bytes sent and received, frame headers included, by type.";
 constexpr const char* kRefused = "tern_net_refused_total";
-constexpr const char* kRefusedHelp = "Messages received and refused, by what was wrong with them.";
+constexpr const char* kRefusedHelp = "Messages received and refused, by fault.";
 constexpr std::array kDirections = {Direction::kOut, Direction::kIn};
 
 const char* Name(Direction direction) { return direction == Direction::kIn ? "in" : "out"; }
@@ -19,12 +19,12 @@ size_t Index(Direction direction) { return direction == Direction::kIn ? 0 : 1; 
 
 Traffic::Traffic(Registry& registry) {
   const auto add = [&](int number, const std::string& type) {
-    Cell& cell = cells_[number];
-    cell.type = type;
+    TypeCounters& counters = counters_by_type_[number];
+    counters.type = type;
     for (const Direction d : kDirections) {
       const Labels labels = {{"direction", Name(d)}, {"type", type}};
-      cell.messages[Index(d)] = &registry.GetCounter(kMessages, kMessagesHelp, labels);
-      cell.bytes[Index(d)] = &registry.GetCounter(kBytes, kBytesHelp, labels);
+      counters.messages[Index(d)] = &registry.GetCounter(kMessages, kMessagesHelp, labels);
+      counters.bytes[Index(d)] = &registry.GetCounter(kBytes, kBytesHelp, labels);
     }
   };
   const auto* body = pb::Envelope::descriptor()->oneof_decl(0);
@@ -39,10 +39,10 @@ Traffic::Traffic(Registry& registry) {
 }
 
 void Traffic::Count(Direction direction, int body_case, uint64_t wire_bytes) {
-  const auto cell = cells_.find(body_case);
-  if (cell == cells_.end()) return;
-  cell->second.messages[Index(direction)]->Add();
-  cell->second.bytes[Index(direction)]->Add(wire_bytes);
+  const auto counters = counters_by_type_.find(body_case);
+  if (counters == counters_by_type_.end()) return;
+  counters->second.messages[Index(direction)]->Add();
+  counters->second.bytes[Index(direction)]->Add(wire_bytes);
 }
 
 void Traffic::CountRefused(Fault fault, uint64_t wire_bytes) {
@@ -50,33 +50,36 @@ void Traffic::CountRefused(Fault fault, uint64_t wire_bytes) {
   refused_bytes_->Add(wire_bytes);
 }
 
-std::vector<Traffic::Row> Traffic::Snapshot() const {
-  std::vector<Row> rows;
-  for (const auto& [number, cell] : cells_) {
+std::vector<Traffic::TypeTraffic> Traffic::Snapshot() const {
+  std::vector<TypeTraffic> entries;
+  for (const auto& [number, counters] : counters_by_type_) {
     for (const Direction d : kDirections) {
-      const Row row{cell.type, d, Messages(d, number), Bytes(d, number)};
-      if (row.messages > 0) rows.push_back(row);
+      const TypeTraffic entry{counters.type, d, Messages(d, number), Bytes(d, number)};
+      if (entry.messages > 0) entries.push_back(entry);
     }
   }
-  const Row refused{"refused", Direction::kIn, Refused(), refused_bytes_->value()};
-  if (refused.messages > 0) rows.push_back(refused);
-  return rows;
+  const TypeTraffic refused{"refused", Direction::kIn, Refused(), refused_bytes_->value()};
+  if (refused.messages > 0) entries.push_back(refused);
+  return entries;
 }
 
 uint64_t Traffic::Bytes(Direction direction) const {
   uint64_t bytes = direction == Direction::kIn ? refused_bytes_->value() : 0;
-  for (const auto& [number, cell] : cells_) bytes += cell.bytes[Index(direction)]->value();
+  for (const auto& [number, counters] : counters_by_type_)
+    bytes += counters.bytes[Index(direction)]->value();
   return bytes;
 }
 
 uint64_t Traffic::Bytes(Direction direction, int body_case) const {
-  const auto cell = cells_.find(body_case);
-  return cell == cells_.end() ? 0 : cell->second.bytes[Index(direction)]->value();
+  const auto counters = counters_by_type_.find(body_case);
+  return counters == counters_by_type_.end() ? 0
+                                             : counters->second.bytes[Index(direction)]->value();
 }
 
 uint64_t Traffic::Messages(Direction direction, int body_case) const {
-  const auto cell = cells_.find(body_case);
-  return cell == cells_.end() ? 0 : cell->second.messages[Index(direction)]->value();
+  const auto counters = counters_by_type_.find(body_case);
+  return counters == counters_by_type_.end() ? 0
+                                             : counters->second.messages[Index(direction)]->value();
 }
 
 uint64_t Traffic::Refused() const {

@@ -10,18 +10,19 @@
 namespace tern::tensors {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "tensors' bytes are copied as they are");
+static_assert(std::endian::native == std::endian::little,
+              "tensors are copied without byte swapping");
 
 using Json = nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kMaxHeader = 16 << 20;
+constexpr uint64_t kMaxHeaderBytes = 16 << 20;
 constexpr uint64_t kMaxDims = 8;
 constexpr char kMetadata[] = "__metadata__";
 
-Status Bad(const std::string& message) { return Status(Code::kBadData, message); }
+Status BadData(const std::string& message) { return Status(Code::kBadData, message); }
 
-struct Entry {
+struct HeaderEntry {
   std::string name;
   std::vector<uint64_t> shape;
   uint64_t begin = 0;
@@ -34,7 +35,7 @@ uint64_t ReadLength(std::string_view bytes) {
   return length;
 }
 
-// nlohmann keeps the last of two equal keys without a word; this parse refuses them.
+// nlohmann silently keeps the last of two equal keys; this parser reports the first duplicate.
 std::optional<Json> ParseWithoutDuplicates(std::string_view text, std::string* duplicate) {
   std::vector<std::set<std::string>> keys;
   const auto watch = [&](int, Json::parse_event_t event, Json& value) {
@@ -51,7 +52,7 @@ std::optional<Json> ParseWithoutDuplicates(std::string_view text, std::string* d
   return json;
 }
 
-std::optional<std::vector<uint64_t>> Numbers(const Json& object, const char* key) {
+std::optional<std::vector<uint64_t>> ParseNumbers(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_array()) return std::nullopt;
   std::vector<uint64_t> numbers;
@@ -62,8 +63,8 @@ std::optional<std::vector<uint64_t>> Numbers(const Json& object, const char* key
   return numbers;
 }
 
-// Bytes of a float32 tensor of that shape; nothing if they do not fit 63 bits.
-std::optional<uint64_t> BytesOf(const std::vector<uint64_t>& shape) {
+// The bytes of a float32 tensor of that shape; empty if the number exceeds 63 bits.
+std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape) {
   unsigned __int128 bytes = sizeof(float);
   bool empty = false;
   for (uint64_t dim : shape) {
@@ -74,86 +75,88 @@ std::optional<uint64_t> BytesOf(const std::vector<uint64_t>& shape) {
   return empty ? 0 : static_cast<uint64_t>(bytes);
 }
 
-Result<Entry> ParseEntry(const std::string& name, const Json& json) {
+Result<HeaderEntry> ParseEntry(const std::string& name, const Json& json) {
   const std::string where = "tensor \"" + name.substr(0, 256) + "\"";
-  if (!json.is_object()) return Bad(where + " is described by no JSON object");
+  if (!json.is_object()) return BadData(where + " is not described by a JSON object");
   const auto dtype = json.find("dtype");
-  if (dtype == json.end() || !dtype->is_string()) return Bad(where + " has no dtype");
+  if (dtype == json.end() || !dtype->is_string()) return BadData(where + " has no dtype");
   if (*dtype != "F32") {
-    return Bad(where + " has dtype " + dtype->get<std::string>().substr(0, 32) +
-               "; only F32 is read");
+    return BadData(where + " has dtype " + dtype->get<std::string>().substr(0, 32) +
+                   "; only F32 is read");
   }
-  const auto shape = Numbers(json, "shape");
+  const auto shape = ParseNumbers(json, "shape");
   if (!shape || shape->size() > kMaxDims) {
-    return Bad(where + ": shape must be a list of at most 8 whole numbers");
+    return BadData(where + ": shape must be a list of at most 8 whole numbers");
   }
-  const auto offsets = Numbers(json, "data_offsets");
+  const auto offsets = ParseNumbers(json, "data_offsets");
   if (!offsets || offsets->size() != 2 || (*offsets)[0] > (*offsets)[1]) {
-    return Bad(where + ": data_offsets must be two whole numbers, begin and end");
+    return BadData(where + ": data_offsets must be two whole numbers, begin and end");
   }
-  const std::optional<uint64_t> bytes = BytesOf(*shape);
+  const std::optional<uint64_t> bytes = TensorBytes(*shape);
   const uint64_t length = (*offsets)[1] - (*offsets)[0];
   if (!bytes || *bytes != length) {
-    return Bad(where + ": data_offsets span " + std::to_string(length) +
-               " bytes, its shape needs " + (bytes ? std::to_string(*bytes) : "more than 2^63"));
+    return BadData(where + ": data_offsets span " + std::to_string(length) +
+                   " bytes, its shape needs " +
+                   (bytes ? std::to_string(*bytes) : "more than 2^63"));
   }
-  return Entry{name, *shape, (*offsets)[0], (*offsets)[1]};
+  return HeaderEntry{name, *shape, (*offsets)[0], (*offsets)[1]};
 }
 
 Status ParseMetadata(const Json& json, Metadata* metadata) {
-  if (!json.is_object()) return Bad("__metadata__ must be a JSON object of texts");
+  if (!json.is_object()) return BadData("__metadata__ must be a JSON object of strings");
   for (const auto& [key, value] : json.items()) {
-    if (!value.is_string()) return Bad("__metadata__ must hold texts only");
+    if (!value.is_string()) return BadData("__metadata__ must hold strings only");
     (*metadata)[key] = value.get<std::string>();
   }
   return Ok();
 }
 
 // The ranges, in order, must cover [0, size) without gap or overlap.
-Status CheckCover(const std::vector<Entry>& entries, uint64_t size) {
+Status CheckRanges(const std::vector<HeaderEntry>& entries, uint64_t size) {
   uint64_t at = 0;
-  for (const Entry& entry : entries) {
+  for (const HeaderEntry& entry : entries) {
     if (entry.begin != at) {
-      return Bad("tensor \"" + entry.name.substr(0, 256) + "\" begins at byte " +
-                 std::to_string(entry.begin) + ", but the one before ends at " +
-                 std::to_string(at));
+      return BadData("tensor \"" + entry.name.substr(0, 256) + "\" begins at byte " +
+                     std::to_string(entry.begin) + ", but the tensor before it ends at " +
+                     std::to_string(at));
     }
     at = entry.end;
   }
   if (at == size) return Ok();
-  return Bad("the tensors need " + std::to_string(at) + " bytes, but " + std::to_string(size) +
-             " follow the header; the file is truncated or damaged");
+  return BadData("the tensors need " + std::to_string(at) + " bytes, but " + std::to_string(size) +
+                 " follow the header; the file is truncated or damaged");
 }
 
-Result<std::vector<Entry>> ParseHeader(std::string_view text, Metadata* metadata) {
+Result<std::vector<HeaderEntry>> ParseHeader(std::string_view text, Metadata* metadata) {
   std::string duplicate;
   const std::optional<Json> json = ParseWithoutDuplicates(text, &duplicate);
-  if (!json) return Bad("the header is not a JSON object");
+  if (!json) return BadData("the header is not a JSON object");
   if (!duplicate.empty()) {
-    return Bad("the header has the key \"" + duplicate.substr(0, 256) + "\" twice");
+    return BadData("the header has the key \"" + duplicate.substr(0, 256) + "\" twice");
   }
-  std::vector<Entry> entries;
+  std::vector<HeaderEntry> entries;
   for (const auto& [name, value] : json->items()) {
     if (name == kMetadata) {
       TERN_RETURN_IF_ERROR(ParseMetadata(value, metadata));
       continue;
     }
-    Result<Entry> entry = ParseEntry(name, value);
+    Result<HeaderEntry> entry = ParseEntry(name, value);
     if (!entry.ok()) return entry.status();
     entries.push_back(std::move(*entry));
   }
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+  std::stable_sort(entries.begin(), entries.end(), [](const HeaderEntry& a, const HeaderEntry& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
   return entries;
 }
 
-// Text that is not UTF-8 is replaced: JSON cannot carry it.
+// Replaces bytes that are not UTF-8, which JSON does not allow.
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
-// In the order given, which is that of the bytes; a Json object would sort by name.
+// Writes the tensors in the given order, the order of their bytes; a Json object would sort by
+// name.
 std::string HeaderText(const std::vector<TensorView>& tensors, const Metadata& metadata) {
   std::string text = "{";
   if (!metadata.empty()) text += Dump(kMetadata) + ":" + Dump(metadata);
@@ -189,25 +192,25 @@ std::string EncodeSafetensors(const std::vector<TensorView>& tensors, const Meta
 
 Result<TensorFile> DecodeSafetensors(std::string_view bytes) {
   if (bytes.size() < kLengthBytes) {
-    return Bad("it has " + std::to_string(bytes.size()) +
-               " bytes; a safetensors file begins with 8 bytes of header length");
+    return BadData("it has " + std::to_string(bytes.size()) +
+                   " bytes; a safetensors file begins with 8 bytes of header length");
   }
   const uint64_t length = ReadLength(bytes);
-  if (length > kMaxHeader) {
-    return Bad("the header claims " + std::to_string(length) + " bytes; at most " +
-               std::to_string(kMaxHeader) + " are read, so this is no safetensors file of ours");
+  if (length > kMaxHeaderBytes) {
+    return BadData("the header claims " + std::to_string(length) + " bytes; at most " +
+                   std::to_string(kMaxHeaderBytes) + " are allowed; is this a safetensors file?");
   }
   if (length > bytes.size() - kLengthBytes) {
-    return Bad("the header claims " + std::to_string(length) + " bytes, but only " +
-               std::to_string(bytes.size() - kLengthBytes) + " follow; the file is truncated");
+    return BadData("the header claims " + std::to_string(length) + " bytes, but only " +
+                   std::to_string(bytes.size() - kLengthBytes) + " follow; the file is truncated");
   }
   TensorFile file;
-  Result<std::vector<Entry>> entries =
+  Result<std::vector<HeaderEntry>> entries =
       ParseHeader(bytes.substr(kLengthBytes, length), &file.metadata);
   if (!entries.ok()) return entries.status();
   const std::string_view data = bytes.substr(kLengthBytes + length);
-  TERN_RETURN_IF_ERROR(CheckCover(*entries, data.size()));
-  for (Entry& entry : *entries) {
+  TERN_RETURN_IF_ERROR(CheckRanges(*entries, data.size()));
+  for (HeaderEntry& entry : *entries) {
     Tensor tensor{std::move(entry.name), std::move(entry.shape), {}};
     tensor.values.resize((entry.end - entry.begin) / sizeof(float));
     if (!tensor.values.empty()) {

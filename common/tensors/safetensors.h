@@ -1,6 +1,6 @@
-// Safetensors files of float32 tensors: 8 bytes little-endian length of a JSON header, the header
-// (padded with spaces to a multiple of 8), then the tensors' bytes without gaps. PyTorch, NumPy and
-// JAX open them. The same input gives the same bytes.
+// Safetensors files of float32 tensors, which PyTorch, NumPy and JAX can read. The layout: the
+// length of the header (8 bytes, little-endian), a JSON header (padded with spaces to a multiple of
+// 8 bytes), then the bytes of the tensors without gaps. Equal input gives equal bytes.
 #pragma once
 
 #include <cstdint>
@@ -28,20 +28,20 @@ struct Tensor {
 };
 
 struct TensorFile {
-  std::vector<Tensor> tensors;  // in the order of their bytes
+  std::vector<Tensor> tensors;  // in the order of their bytes in the file
   std::map<std::string, std::string> metadata;
 };
 
 using Metadata = std::map<std::string, std::string>;
 
-// In memory, as a worker sends its state. Decoding copies, and checks everything: the length of the
-// header (at most 16 MiB), its JSON, dtype F32, shapes, and that the ranges cover the bytes
-// exactly, without gap or overlap. kBadData says what is wrong and where.
+// The file in memory; workers also send their state in this form. Decoding copies the tensors and
+// checks everything: the length of the header (at most 16 MiB), its JSON, dtype F32, the shapes,
+// and that the ranges cover the bytes exactly, without gap or overlap. kBadData says what is wrong
+// and where.
 std::string EncodeSafetensors(const std::vector<TensorView>& tensors, const Metadata& metadata);
 Result<TensorFile> DecodeSafetensors(std::string_view bytes);
 
-// Writes a file under a temporary name beside it, flushes it to disk, and renames it, so that
-// `path` is always either the old file or the whole new one. kCannotWrite if the system refuses.
+// Writes a file atomically (common/base/atomic_file.h). kCannotWrite, with the system's message.
 Status WriteSafetensors(const std::string& path, const std::vector<TensorView>& tensors,
                         const Metadata& metadata);
 Result<TensorFile> ReadSafetensors(const std::string& path);

@@ -4,12 +4,12 @@ import sys
 
 import compare
 
-# Scalers that nobody shares, where pushes do not wait for each other or servers read them alone.
+# Workers cannot share scalers if pushes do not wait for each other, or if servers decode every push by itself.
 OWN = "exchange.scaler=per_worker"
-# No momentum under delay, and a rate for each push; softsync's are means.
+# No momentum with delayed gradients, and a learning rate per push; softsync applies means of pushes.
 PLAIN = "train.optimizer.name=sgd train.schedule.learning_rate=0.02"
 MEANS = "train.optimizer.name=sgd train.schedule.learning_rate=0.05"
-# Name: settings of both codecs, settings of ternary (None: no ternary).
+# Name: settings for both codecs, settings for ternary (None: without ternary).
 CASES = {
     "ssgd": ("train.algorithm=ssgd", ""),
     "ssgd/central": ("train.algorithm=ssgd train.parameters=central", OWN),

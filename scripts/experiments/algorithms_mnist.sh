@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Every algorithm, with fp32 and, where it applies, ternary codes: LeNet on MNIST, 4 workers, total batch 64, 3,000
-# steps, five paired seeds, in one table against ssgd with fp32. About two hours on two cores; stop it at any time:
-# it goes on where it was.
+# Compares every algorithm, with fp32 and if possible ternary codes, with ssgd and fp32 in one table: LeNet on MNIST, 4
+# workers, total batch 64, 3,000 steps, five paired seeds. About two hours on two cores; stop it at any time: it
+# continues later.
 #   scripts/experiments/algorithms_mnist.sh MNIST_DIR [OPTIONS]     --help lists them
-# TERN_BUILD_DIR=FOLDER takes the programs of that build instead of building them.
+# TERN_BUILD_DIR=FOLDER uses the programs of that build instead of building them.
 set -euo pipefail
 source "$(dirname "$0")/../lib/data_folder.sh"
 take_data_folder 'algorithms_mnist.sh MNIST_DIR [OPTIONS]' train-images-idx3-ubyte.gz "$@"

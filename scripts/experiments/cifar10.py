@@ -21,21 +21,21 @@ from processes import python_with  # noqa: E402
 EPOCHS, EPOCH_STEPS = 10, 391
 SEEDS = {"resnet20": 2, "cifarnet": 3}
 ARMS = ("fp32", "ternary", "pytorch")
-# Ten epochs want a higher rate than the job's sixty.
+# Ten epochs need a higher learning rate than the sixty of the job file.
 SETTINGS = {"resnet20": (), "cifarnet": ("train.schedule.learning_rate=0.002",)}
-# (arm, beside which, points that its mean may be below)
+# (arm, baseline, points by which its mean accuracy may be lower)
 BARS = (("fp32", "pytorch", 1.5), ("ternary", "fp32", 2.0))
 
 
 @dataclasses.dataclass(frozen=True)
 class TernRun(runs.Run):
-    def told(self):
-        """The summary, with the curve that the first worker's log tells."""
+    def read_summary(self):
+        """Returns the summary, with the loss curve from the first worker's log."""
         log = "\n".join(file.read_text(errors="replace") for file in sorted(self.folder.glob("logs/tern_worker.worker.0.*.log")))
         line = re.compile(r"after step (\d+): test accuracy (\S+) of .* test loss ([^\s,]+).* training loss ([^\s,]+)")
         curve = [{"step": int(step), "accuracy": float(accuracy), "test_loss": float(test), "train_loss": float(training)}
                  for step, accuracy, test, training in line.findall(log)]
-        return super().told() | {"curve": curve}
+        return super().read_summary() | {"curve": curve}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,26 +47,26 @@ class TwinRun(runs.Run):
             words += ["--set", setting]
         return words
 
-    def told(self):
+    def read_summary(self):
         return json.loads((self.folder / "twin.json").read_text())
 
 
-class Words(argparse.ArgumentParser):
+class UsageParser(argparse.ArgumentParser):
     def error(self, message):
         self.exit(64, f"{self.prog}: {message}\n")
 
 
 def parse():
-    parser = Words(prog=os.environ.get("TERN_EXPERIMENT", "cifar10.py"), allow_abbrev=False,
-                   description="Runs that are finished are not run again: stop at any time and start again to go on.")
+    parser = UsageParser(prog=os.environ.get("TERN_EXPERIMENT", "cifar10.py"), allow_abbrev=False,
+                   description="Finished runs are not repeated: stop at any time, and start again to continue.")
     parser.add_argument("--tern", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--data", required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--only", action="append", help="run only what matches NET:ARM: 'resnet20:*', '*:pytorch'")
-    parser.add_argument("--seeds", type=int, help="how many of each net, from 1 (its own)")
-    parser.add_argument("--epochs", type=int, default=EPOCHS, help=f"({EPOCHS}); others have a folder of their own")
-    parser.add_argument("--out", help="the folder for all of it")
-    parser.add_argument("--dry_run", "--dry-run", action="store_true", help="list the runs and which are finished, and leave")
-    parser.add_argument("--table_only", "--table-only", action="store_true", help="print the table, and leave")
+    parser.add_argument("--only", action="append", help="run only runs that match NET:ARM: 'resnet20:*', '*:pytorch'")
+    parser.add_argument("--seeds", type=int, help="number of seeds per net, from 1 (default: its own number)")
+    parser.add_argument("--epochs", type=int, default=EPOCHS, help=f"number of epochs ({EPOCHS}); other numbers use another folder")
+    parser.add_argument("--out", help="the folder of all results")
+    parser.add_argument("--dry_run", "--dry-run", action="store_true", help="list the runs and whether they are finished, and exit")
+    parser.add_argument("--table_only", "--table-only", action="store_true", help="print the table, and exit")
     options = parser.parse_args()
     for name in ("seeds", "epochs"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
@@ -96,7 +96,7 @@ class Experiment:
             self.folder / net / f"seed_{seed}" / arm)
 
     def chosen(self):
-        """The first seed of everything first, the quicker net first."""
+        """Yields the runs: the first seed of all cases first, the faster net first."""
         for seed in range(1, max(max(self.seeds(net)) for net in SEEDS) + 1):
             for net in sorted(SEEDS):
                 for arm in ARMS:
@@ -105,13 +105,13 @@ class Experiment:
                         yield self.run_of(net, arm, seed)
 
     def results(self, net, arm):
-        """By seed, what is finished."""
+        """Returns the finished results by seed."""
         found = {seed: self.run_of(net, arm, seed).result() for seed in self.seeds(net)}
         return {seed: result for seed, result in found.items() if result}
 
 
 def paired(ours, theirs):
-    """Points that the first are below the second, seed by seed."""
+    """Returns by how many points `ours` are below `theirs`, seed by seed."""
     return [(theirs[seed]["accuracy"] - ours[seed]["accuracy"]) * report.POINTS for seed in ours if seed in theirs]
 
 
@@ -140,10 +140,10 @@ def verdicts_of(net, results, wanted):
 
 
 def print_tables(experiment):
-    """Whether a bar is missed."""
+    """Returns whether a bar is missed."""
     by_net = {net: {arm: experiment.results(net, arm) for arm in ARMS} for net in SEEDS}
     if not any(found for results in by_net.values() for found in results.values()):
-        print("nothing is finished yet")
+        print("no run is finished yet")
         return False
     verdicts = [row for net, results in by_net.items() for row in verdicts_of(net, results, SEEDS[net])]
     text = "\n\n".join([
@@ -190,11 +190,11 @@ def main():
         print("no twin: no Python here has PyTorch, PyYAML and NumPy (Debian: python3-torch)")
         waiting = [run for run in waiting if not isinstance(run, TwinRun)]
 
-    def tell(run, result, left):
-        told = "FAILED" if result is None else f"accuracy {result['accuracy']:.4f}, {result['wall_s']:.0f} s"
-        print(f"[{len(wanted) - left}/{len(wanted)}] {run.name}: {told}", flush=True)
+    def report_run(run, result, left):
+        text = "FAILED" if result is None else f"accuracy {result['accuracy']:.4f}, {result['wall_s']:.0f} s"
+        print(f"[{len(wanted) - left}/{len(wanted)}] {run.name}: {text}", flush=True)
 
-    failures = runs.run_all(waiting, experiment.options.tern, 1, tell)
+    failures = runs.run_all(waiting, experiment.options.tern, 1, report_run)
     missed = print_tables(experiment)
     for failure in failures:
         print(f"FAILED: {failure}", file=sys.stderr)

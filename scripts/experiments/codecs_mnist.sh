@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Every codec under synchronous SGD, and PQASGD with the levels of its paper: LeNet on MNIST, 4 workers, total batch 64,
-# 3,000 steps, five paired seeds, in one table against fp32. About an hour and a half on two cores; stop it at any time:
-# it goes on where it was.
+# Compares every codec with synchronous SGD, and PQASGD with the levels of its paper, with fp32 in one table: LeNet on
+# MNIST, 4 workers, total batch 64, 3,000 steps, five paired seeds. About an hour and a half on two cores; stop it at
+# any time: it continues later.
 #   scripts/experiments/codecs_mnist.sh MNIST_DIR [OPTIONS]     --help lists them
-# TERN_BUILD_DIR=FOLDER takes the programs of that build instead of building them.
+# TERN_BUILD_DIR=FOLDER uses the programs of that build instead of building them.
 set -euo pipefail
 source "$(dirname "$0")/../lib/data_folder.sh"
 take_data_folder 'codecs_mnist.sh MNIST_DIR [OPTIONS]' train-images-idx3-ubyte.gz "$@"

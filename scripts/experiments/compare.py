@@ -1,4 +1,4 @@
-"""What a table of runs has in common: rows beside a base over paired seeds, with accuracy, loss, speed and bytes."""
+"""Runs and tables of experiments that compare rows with a base over paired seeds: accuracy, loss, speed and bytes."""
 import argparse
 import dataclasses
 import fnmatch
@@ -18,30 +18,30 @@ FULL_STEPS, SEEDS = 3000, 5
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """(name, codec) is a row; its settings are words of key=value."""
+    """An experiment. Every (name, codec) is a row with settings of the form key=value."""
     title: str
     folder: pathlib.Path
     base: tuple
     rows: dict
-    bars: dict  # by row: "gap", points at most; "bytes_percent", of the base's, at most
+    bars: dict  # by row: "gap", maximum in points; "bytes_percent", maximum in percent of the base's bytes
 
 
-class Words(argparse.ArgumentParser):
+class UsageParser(argparse.ArgumentParser):
     def error(self, message):
         self.exit(64, f"{self.prog}: {message}\n")
 
 
 def parse(argv, table):
-    parser = Words(prog=os.environ.get("TERN_EXPERIMENT", "compare.py"), allow_abbrev=False,
-                   description="Runs that are finished are not run again: stop at any time and start again to go on.")
+    parser = UsageParser(prog=os.environ.get("TERN_EXPERIMENT", "compare.py"), allow_abbrev=False,
+                   description="Finished runs are not repeated: stop at any time, and start again to continue.")
     parser.add_argument("--tern", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--data", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--only", action="append", help="run only cases that match: odsgd, 'odsgd*', pqasgd:ternary")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"how many, from 1 ({SEEDS})")
-    parser.add_argument("--steps", type=int, default=FULL_STEPS, help="shorter runs, in a folder of their own")
-    parser.add_argument("--jobs", type=int, default=1, help="how many runs at once (1); times are then longer")
-    parser.add_argument("--out", help="the folder for all of it")
-    parser.add_argument("--table_only", "--table-only", action="store_true", help="print the table, and leave")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"number of seeds, from 1 ({SEEDS})")
+    parser.add_argument("--steps", type=int, default=FULL_STEPS, help="number of steps of shorter runs, which use another folder")
+    parser.add_argument("--jobs", type=int, default=1, help="number of simultaneous runs (1); more make the measured times longer")
+    parser.add_argument("--out", help="the folder of all results")
+    parser.add_argument("--table_only", "--table-only", action="store_true", help="print the table, and exit")
     options = parser.parse_args(argv)
     for pattern in options.only or []:
         if not any(matches(pattern, *key) for key in table.rows):
@@ -67,7 +67,7 @@ class Experiment:
                         self.folder / name / f"seed_{seed}" / codec)
 
     def chosen(self):
-        """The first seed of everything first; the base always."""
+        """Yields the runs: the first seed of all rows first, and always the base."""
         patterns = self.options.only or ["*"]
         for seed in range(1, self.options.seeds + 1):
             for name, codec in self.table.rows:
@@ -119,13 +119,13 @@ def judge(key, row, table, wanted):
 
 
 def print_table(experiment):
-    """Whether a bar is missed."""
+    """Prints the table. Returns whether a bar is missed."""
     table = experiment.table
     base = experiment.results(table.base)
     rows = {key: row_of(key, results, base, key == table.base)
             for key in table.rows if (results := experiment.results(key))}
     if not rows:
-        print("nothing is finished yet")
+        print("no run is finished yet")
         return False
     verdicts = [verdict for key, row in rows.items() for verdict in judge(key, row, table, experiment.options.seeds)]
     text = "\n\n".join([
@@ -145,7 +145,7 @@ def print_table(experiment):
 
 
 def main(table):
-    """The exit code of the script."""
+    """Runs the experiment. Returns the exit code of the script."""
     experiment = Experiment(table, parse(sys.argv[1:], table))
     if experiment.options.table_only:
         return 1 if print_table(experiment) else 0
@@ -156,11 +156,11 @@ def main(table):
     print(f"{len(wanted)} runs, {len(wanted) - len(waiting)} of them finished before; in {experiment.folder}",
           flush=True)
 
-    def tell(run, result, left):
-        told = "FAILED" if result is None else f"accuracy {result['accuracy']:.4f}, {result['wall_s']:.0f} s"
-        print(f"[{len(wanted) - left}/{len(wanted)}] {run.name}: {told}", flush=True)
+    def report_run(run, result, left):
+        text = "FAILED" if result is None else f"accuracy {result['accuracy']:.4f}, {result['wall_s']:.0f} s"
+        print(f"[{len(wanted) - left}/{len(wanted)}] {run.name}: {text}", flush=True)
 
-    failures = runs.run_all(waiting, experiment.options.tern, experiment.options.jobs, tell)
+    failures = runs.run_all(waiting, experiment.options.tern, experiment.options.jobs, report_run)
     missed = print_table(experiment)
     for failure in failures:
         print(f"FAILED: {failure}", file=sys.stderr)

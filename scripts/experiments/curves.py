@@ -1,4 +1,4 @@
-"""Draws what cifar10.py found: training loss, test loss and accuracy by epochs, a picture a network.
+"""Draws the results of cifar10.py: training loss, test loss and accuracy by epoch, one picture per network.
 
   curves.py CURVES.json FOLDER     writes FOLDER/NET.svg
 """
@@ -9,7 +9,7 @@ import sys
 import matplotlib
 
 matplotlib.use("svg")
-matplotlib.rcParams["svg.hashsalt"] = "tern"  # the same picture, the same bytes
+matplotlib.rcParams["svg.hashsalt"] = "tern"  # makes the file deterministic
 import matplotlib.pyplot as plt  # noqa: E402
 
 PANELS = (("train_loss", "training loss"), ("test_loss", "test loss"), ("accuracy", "test accuracy"))

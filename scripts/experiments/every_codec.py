@@ -4,7 +4,7 @@ import sys
 
 import compare
 
-# The study's buckets; a name with a section of keys stands for them. DGC has momentum of its own, before it chooses.
+# Settings by codec. DGC applies its own momentum before it selects elements.
 LEVELS = "train.algorithm=pqasgd train.pqasgd.p=8 exchange.qsgd.bucket=0 exchange.qsgd.norm=two"
 CASES = {
     ("ssgd", "fp32"): "",

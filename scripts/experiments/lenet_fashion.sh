@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What ternary gradients cost LeNet on Fashion-MNIST: seeds 1 to 5, each with codec fp32 and ternary, on the same
-# batches. Prints accuracy, gap, times and byte ratios against what is asked of them. Stop it at any time: it goes on
-# where it was.
+# Measures the accuracy that ternary gradients cost LeNet on Fashion-MNIST: seeds 1 to 5, each with codec fp32 and
+# ternary on the same batches. Prints accuracy, gap, times and byte ratios, and compares them with the requirements.
+# Stop it at any time: it continues later.
 #   scripts/experiments/lenet_fashion.sh [OPTIONS]     --help lists them
-# TERN_BUILD_DIR=FOLDER takes the programs of that build instead of building them.
+# TERN_BUILD_DIR=FOLDER uses the programs of that build instead of building them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source scripts/lib/programs.sh

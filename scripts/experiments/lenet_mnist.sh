@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Figure 3 of the TernGrad paper as a table: LeNet on MNIST, total batch 64, 10,000 steps, fp32 and ternary gradients
 # with 1, 2, 4 and 8 workers (momentum SGD) and 2 (vanilla SGD), over paired seeds. About an hour and a half on two cores; stop it
-# at any time: it goes on where it was.
+# at any time: it continues later.
 #   scripts/experiments/lenet_mnist.sh MNIST_DIR [--with_64] [OPTIONS]     --help lists them
 # MNIST_DIR has the four files, each as it is or with .gz. --with_64 adds 64 workers: 7 GB of memory.
-# TERN_BUILD_DIR=FOLDER takes the programs of that build instead of building them.
+# TERN_BUILD_DIR=FOLDER uses the programs of that build instead of building them.
 set -euo pipefail
 source "$(dirname "$0")/../lib/data_folder.sh"
 take_data_folder 'lenet_mnist.sh MNIST_DIR [--with_64] [OPTIONS]' train-images-idx3-ubyte.gz "$@"
@@ -22,14 +22,14 @@ cases=(
   --case "momentum/4 3 workers.count=4 $momentum"
 )
 options=()
-seeds_of_64=+3  # shown where it was run
+seeds_of_64=+3  # shown only if it was run before
 for word in "$@"; do
   case "$word" in
     --with_64 | --with-64) seeds_of_64=3 ;;
     *) options+=("$word") ;;
   esac
 done
-# Many on a core: each waits long for its turn.
+# Many workers share a core, so allow them more time.
 patient='faults.start_timeout_s=600 faults.suspect_after_s=30 faults.dead_after_s=60'
 cases+=(--case "momentum/64 $seeds_of_64 workers.count=64 $momentum $patient")
 

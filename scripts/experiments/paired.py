@@ -1,6 +1,6 @@
-"""A paired experiment: cases x seeds x {fp32, ternary}, the two of a pair with the same seed and the same batches.
+"""A paired experiment: cases x seeds x {fp32, ternary}. The two runs of a pair have the same seed and the same batches.
 
-The scripts beside this file name the cases and the bars; users give the rest of the options.
+The scripts in this folder pass the cases and the bars; users pass the other options.
 """
 import argparse
 import fnmatch
@@ -13,34 +13,34 @@ import report
 import runs
 
 
-class Words(argparse.ArgumentParser):
+class UsageParser(argparse.ArgumentParser):
     def error(self, message):
         self.exit(64, f"{self.prog}: {message}\n")
 
 
 def parse(argv):
-    parser = Words(prog=os.environ.get("TERN_EXPERIMENT", "paired.py"), allow_abbrev=False,
+    parser = UsageParser(prog=os.environ.get("TERN_EXPERIMENT", "paired.py"), allow_abbrev=False,
                    formatter_class=argparse.RawDescriptionHelpFormatter,
-                   description="Runs that are finished are not run again: stop at any time and start again to go on.")
-    # From the script.
+                   description="Finished runs are not repeated: stop at any time, and start again to continue.")
+    # Options from the script.
     for name in ("--title", "--folder", "--job", "--tern"):
         parser.add_argument(name, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--full_steps", type=int, required=True, help=argparse.SUPPRESS)
-    # NAME SEEDS KEY=VALUE...; +SEEDS: not run, and shown only where it was run before.
+    # NAME SEEDS KEY=VALUE...; +SEEDS: the case is not run, and shown only if it was run before.
     parser.add_argument("--case", action="append", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--bar", action="append", default=[], help=argparse.SUPPRESS)  # NAME=VALUE
     parser.add_argument("--set", action="append", default=[], help=argparse.SUPPRESS)
-    # From the user.
+    # Options from the user.
     parser.add_argument("--seeds_from", type=int, default=1, help="first seed (1)")
-    parser.add_argument("--seeds_to", type=int, help="last seed, of every case (each has its own)")
+    parser.add_argument("--seeds_to", type=int, help="last seed of every case (default: its own)")
     parser.add_argument("--only", action="append", help="run only cases that match: momentum/2, 'momentum/*'")
-    parser.add_argument("--steps", type=int, help="shorter runs, in a folder of their own")
-    parser.add_argument("--jobs", type=int, default=1, help="how many runs at once (1); times are then longer")
-    parser.add_argument("--out", help="the folder for all of it")
-    parser.add_argument("--dry_run", action="store_true", help="list the runs and which are finished, and leave")
-    parser.add_argument("--table_only", action="store_true", help="print the tables of what is finished, and leave")
+    parser.add_argument("--steps", type=int, help="number of steps of shorter runs, which use another folder")
+    parser.add_argument("--jobs", type=int, default=1, help="number of simultaneous runs (1); more make the measured times longer")
+    parser.add_argument("--out", help="the folder of all results")
+    parser.add_argument("--dry_run", action="store_true", help="list the runs and whether they are finished, and exit")
+    parser.add_argument("--table_only", action="store_true", help="print the tables of the finished runs, and exit")
     words = []
-    for word in argv:  # --dry-run is --dry_run
+    for word in argv:  # accepts --dry-run for --dry_run
         name, equals, value = word.partition("=")
         words.append(name.replace("-", "_").replace("__", "--", 1) + equals + value if name.startswith("--") else word)
     options = parser.parse_args(words)
@@ -63,7 +63,7 @@ class Experiment:
         self.short = options.steps is not None and options.steps != options.full_steps
         folder = options.folder + (f".{options.steps}_steps" if self.short else "")
         self.folder = pathlib.Path(options.out or folder)
-        # (name, seeds, settings, whether it is not asked for)
+        # (name, seeds, settings, whether it is optional)
         self.cases = [(words[0], int(words[1]), words[2:], words[1][0] == "+")
                       for words in map(str.split, options.case)]
 
@@ -78,7 +78,7 @@ class Experiment:
         return range(self.options.seeds_from, (self.options.seeds_to or wanted) + 1)
 
     def chosen(self):
-        """The runs that the options ask for: the first seed of everything first."""
+        """Yields the runs that the options select: the first seed of all cases first."""
         only = self.options.only or ["*"]
         cases = [(case, self.seeds(wanted), settings) for case, wanted, settings, optional in self.cases
                  if not optional and any(fnmatch.fnmatch(case, pattern) for pattern in only)]
@@ -88,7 +88,7 @@ class Experiment:
                     yield from (self.run_of(case, settings, seed, codec) for codec in report.CODECS)
 
     def found(self):
-        """What is finished, of all cases."""
+        """Returns the finished results of all cases."""
         cases = []
         for case, wanted, settings, optional in self.cases:
             seeds = sorted(int(folder.name[5:]) for folder in (self.folder / case).glob("seed_*"))
@@ -111,13 +111,13 @@ class Experiment:
         return missed
 
     def run_chosen(self):
-        """The messages of the runs that failed."""
+        """Runs the selected cases. Returns the messages of the runs that failed."""
         wanted = list(self.chosen())
         waiting = [run for run in wanted if run.result() is None]
         print(f"{len(wanted)} runs, {len(wanted) - len(waiting)} of them finished before; in {self.folder}", flush=True)
         seconds = []
 
-        def tell(run, result, left):
+        def report_run(run, result, left):
             place = f"[{len(wanted) - left}/{len(wanted)}] {run.name}: "
             if result is None:
                 print(place + "FAILED", flush=True)
@@ -128,7 +128,7 @@ class Experiment:
             print(f"{place}accuracy {result['accuracy']:.4f}{loss}, {result['wall_s']:.0f} s; "
                   f"about {minutes:.0f} min left", flush=True)
 
-        return runs.run_all(waiting, self.options.tern, self.options.jobs, tell)
+        return runs.run_all(waiting, self.options.tern, self.options.jobs, report_run)
 
 
 def machine():

@@ -5,11 +5,11 @@ import statistics
 import student
 
 CODECS = ("fp32", "ternary")
-POINTS = 100  # a gap is told in points: hundredths of the accuracy
+POINTS = 100  # gaps are in points: hundredths of the accuracy
 
 
 def table(head, rows):
-    """A Markdown table whose columns stand under each other in plain text too."""
+    """Returns a Markdown table whose columns are also aligned as plain text."""
     rows = [[str(cell) for cell in row] for row in [head, *rows]]
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in rows]
@@ -18,7 +18,7 @@ def table(head, rows):
 
 
 def mean_text(values, digits, scale=1.0):
-    """Mean and deviation."""
+    """Returns the mean and the standard deviation as text."""
     if not values:
         return "-"
     deviation = student.deviation(values)
@@ -38,7 +38,7 @@ class Case:
         self.interval = student.interval(self.gaps)
 
     def of(self, codec, key):
-        """One figure of all paired seeds."""
+        """Returns one value of all paired seeds."""
         return [pair[CODECS.index(codec)][key] for pair in self.pairs]
 
     def ternary(self, key):
@@ -51,7 +51,7 @@ class Case:
         return len(self.pairs) >= self.wanted
 
 
-# What may be asked of a case: {name: (what it says, figure of a Case, whether it has to be at most the bar)}.
+# Requirements for a case: {name: (text, value of a Case, whether the bar is a maximum)}.
 BARS = {
     "accuracy": ("mean ternary accuracy at least {:.3f}", lambda c: statistics.fmean(c.ternary("accuracy")), False),
     "gap": ("mean gap at most {:.2f} points", lambda c: statistics.fmean(c.gaps), True),
@@ -63,7 +63,7 @@ BARS = {
 
 
 def judge(case, bars):
-    """Rows of (case, what is asked, measured, verdict), and whether any is not met."""
+    """Returns rows of (case, requirement, measured value, verdict), and whether any requirement is missed."""
     rows, missed = [], False
     for name, bar in bars:
         says, figure, at_most = BARS[name]
@@ -110,11 +110,11 @@ def mean_row(case):
 
 LEGEND = """Accuracy in % of all test images; gap = fp32 - ternary of the same seed, in points; ± is the deviation
 over the seeds. Loss: mean over the training images since the last comparison of hashes. s: seconds of
-training. up, down: bytes that fp32 would take over the bytes that went, with ternary."""
+training. up, down: how many times fewer bytes ternary sends than fp32."""
 
 
 def make(title, cases, bars, short):
-    """(the report as Markdown, whether a bar is missed). `short`: shorter runs than the bars are meant for."""
+    """Returns (the report as Markdown, whether a bar is missed). `short`: the runs are shorter than the bars require."""
     shown = [case for case in cases if case.results]
     parts = [f"# {title}", LEGEND]
     if not shown:
@@ -131,7 +131,7 @@ def make(title, cases, bars, short):
     if crowds != {1}:
         parts.append(f"Times were taken with up to {max(crowds)} runs at once.")
     if short:
-        parts.append("A short form: what is asked of the whole is not judged.")
+        parts.append("These are short runs: the bars are for full runs and are not checked.")
     else:
         verdicts = [judge(case, bars) for case in cases if case.results or not case.optional]
         parts.append(table(("case", "asked", "measured", "verdict"), [row for rows, _ in verdicts for row in rows]))
@@ -140,7 +140,7 @@ def make(title, cases, bars, short):
 
 
 def as_json(title, cases, machine):
-    """The same figures for programs."""
+    """Returns the same results as JSON."""
     found = {"title": title, "machine": machine, "cases": []}
     for case in cases:
         low, high, upper = case.interval or (None, None, None)

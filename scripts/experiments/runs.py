@@ -1,4 +1,4 @@
-"""Runs of an experiment, each a process with a folder of its own, so that what is done is not done again."""
+"""The runs of an experiment. Each is a process with its own folder, so that finished runs are not repeated."""
 import dataclasses
 import json
 import os
@@ -10,14 +10,14 @@ import subprocess
 import sys
 import time
 
-# The job or the machine is at fault: every other run would end so too.
-HOPELESS = {64, 65, 78}
-# A port that was taken meanwhile, a peer that was lost: worth one more try.
-UNLUCKY = {69, 75}
+# Exit codes of errors in the job or on the machine, with which all other runs would fail, too.
+PERMANENT_ERRORS = {64, 65, 78}
+# Exit codes of errors that a second attempt may avoid: a port in use, a lost peer.
+TRANSIENT_ERRORS = {69, 75}
 
 
 class Failed(Exception):
-    """A run ended with another code than 0."""
+    """A run ended with an exit code other than 0."""
 
     def __init__(self, message, code):
         super().__init__(message)
@@ -26,7 +26,7 @@ class Failed(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One `tern run`. It is finished when result.json in its folder tells of the very same job and settings."""
+    """One `tern run`. It is finished if result.json in its folder has the same job and settings."""
     case: str
     seed: int
     codec: str
@@ -39,7 +39,7 @@ class Run:
         return f"{self.case} seed {self.seed} {self.codec}"
 
     def identity(self):
-        """The job without comments, and what is set on the command line."""
+        """Returns the job without comments, and the settings of the command line."""
         lines = (re.sub(r"(^|\s)#.*", "", line).rstrip() for line in self.job.read_text().splitlines())
         return {"job": [line for line in lines if line], "settings": list(self.settings)}
 
@@ -49,12 +49,12 @@ class Run:
             words += ["--set", setting]
         return words
 
-    def told(self):
-        """What the ended run says of itself; OSError or ValueError where it says nothing."""
+    def read_summary(self):
+        """Returns the summary that the run wrote. Raises OSError or ValueError if it wrote none."""
         return json.loads((self.folder / "server.0.json").read_text())
 
     def result(self):
-        """What the finished run told, or None."""
+        """Returns the summary of a finished run, or None."""
         try:
             found = json.loads((self.folder / "result.json").read_text())
             return found["summary"] if found["identity"] == self.identity() else None
@@ -63,7 +63,7 @@ class Run:
 
 
 class Process:
-    """A run under way."""
+    """The process of a run."""
 
     def __init__(self, run, tern, jobs):
         self.run, self._jobs = run, jobs
@@ -72,7 +72,7 @@ class Process:
         self._command = run.command(tern)
         self._begin = time.monotonic()
         with open(run.folder / "tern.log", "w") as log:
-            # In a session of its own: Ctrl-C reaches this script alone, which then ends the run in order.
+            # A new session, so that Ctrl-C reaches only this script, which then stops the run in order.
             self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log,
                                              stderr=subprocess.STDOUT, start_new_session=True)
 
@@ -80,26 +80,26 @@ class Process:
         return self._process.poll() is not None
 
     def finish(self):
-        """Keeps and returns what the run told. REQUIRES ended."""
+        """Stores and returns the summary of the run. REQUIRES that the process has ended."""
         wall_s = time.monotonic() - self._begin
         code = self._process.returncode
         try:
-            summary = self.run.told()
+            summary = self.run.read_summary()
         except (OSError, ValueError):
             summary = {}
         if code != 0 or summary.get("code") != 0 or "accuracy" not in summary:
-            said = (self.run.folder / "tern.log").read_text(errors="replace").strip().splitlines()[-5:]
-            sentence = summary.get("sentence") or "\n  ".join(said) or "it said nothing"
+            last_lines = (self.run.folder / "tern.log").read_text(errors="replace").strip().splitlines()[-5:]
+            sentence = summary.get("sentence") or "\n  ".join(last_lines) or "it printed nothing"
             raise Failed(f"{self.run.name}: exit code {code}: {sentence}\n  its folder is {self.run.folder}", code)
         summary |= {"wall_s": wall_s, "jobs_at_once": self._jobs}
         result = {"identity": self.run.identity(), "command": self._command, "summary": summary}
-        made = self.run.folder / "result.json.new"
-        made.write_text(json.dumps(result, indent=1))
-        made.replace(self.run.folder / "result.json")
+        temporary = self.run.folder / "result.json.new"
+        temporary.write_text(json.dumps(result, indent=1))
+        temporary.replace(self.run.folder / "result.json")
         return summary
 
     def stop(self, seconds):
-        """Asks the run to end, and again, and then ends it."""
+        """Stops the run: sends SIGTERM twice, then SIGKILL."""
         for sign in (signal.SIGTERM, signal.SIGTERM):
             if not self.ended():
                 self._process.send_signal(sign)
@@ -112,9 +112,9 @@ class Process:
         self._process.wait()
 
 
-def run_all(waiting, tern, jobs, tell):
-    """Runs all of them, `jobs` at once, and calls tell(run, result, how many are left). Returns the messages of those
-    that failed; stops early where going on has no hope. Whatever ends it, no run is left behind."""
+def run_all(waiting, tern, jobs, report_run):
+    """Runs all runs, `jobs` at once, and calls report_run(run, result, number of runs left) after each. Returns the
+    messages of failed runs. Stops early after an error with which all runs would fail. Leaves no process behind."""
     waiting, running, failures, repeated = list(waiting), [], [], set()
     try:
         while waiting or running:
@@ -125,15 +125,15 @@ def run_all(waiting, tern, jobs, tell):
                 try:
                     result = process.finish()
                 except Failed as failed:
-                    if failed.code in UNLUCKY and process.run not in repeated:
+                    if failed.code in TRANSIENT_ERRORS and process.run not in repeated:
                         repeated.add(process.run)
                         waiting.insert(0, process.run)
                         continue
                     failures.append(str(failed))
-                    tell(process.run, None, len(waiting) + len(running))
-                    waiting = [] if failed.code in HOPELESS else waiting
+                    report_run(process.run, None, len(waiting) + len(running))
+                    waiting = [] if failed.code in PERMANENT_ERRORS else waiting
                 else:
-                    tell(process.run, result, len(waiting) + len(running))
+                    report_run(process.run, result, len(waiting) + len(running))
             time.sleep(0.05)
     finally:
         for process in running:
@@ -142,8 +142,8 @@ def run_all(waiting, tern, jobs, tell):
 
 
 def stop(number, _):
-    """Of SIGINT and SIGTERM, for an experiment that can go on later."""
+    """Signal handler for SIGINT and SIGTERM: stops an experiment that can continue later."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    print("\nstopping; start again to go on", flush=True)
+    print("\nstopping; start again to continue", flush=True)
     sys.exit(128 + number)

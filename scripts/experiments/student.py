@@ -1,4 +1,4 @@
-"""Means of few numbers and how far to trust them: Student's t, from its closed form for whole degrees of freedom."""
+"""Confidence intervals for means of few numbers: Student's t distribution in closed form for integer degrees of freedom."""
 import math
 import statistics
 
@@ -16,7 +16,7 @@ def within(t, freedom):
 
 
 def quantile(probability, freedom):
-    """t with P(T <= t) = probability, for a probability of 0.5 or more."""
+    """Returns t with P(T <= t) = probability, for a probability of at least 0.5."""
     low, high = 0.0, 1e6
     for _ in range(200):
         middle = (low + high) / 2
@@ -25,12 +25,12 @@ def quantile(probability, freedom):
 
 
 def deviation(values):
-    """Of a sample: divided by n - 1; None of less than two."""
+    """Returns the sample standard deviation (n - 1); None for fewer than two values."""
     return statistics.stdev(values) if len(values) > 1 else None
 
 
 def interval(values):
-    """The two-sided 95 % interval of the mean, and its one-sided upper 95 % bound; None of less than two values."""
+    """Returns the two-sided 95 % interval of the mean and its one-sided upper 95 % bound; None for fewer than two values."""
     if len(values) < 2:
         return None
     mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))

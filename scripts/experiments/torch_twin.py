@@ -1,10 +1,11 @@
-"""A Tern job's training in PyTorch, by one process with the whole batch: the same network, first weights' distributions,
-augmentation, optimizer, schedule and weight decay, read from the job's own file. OMP_NUM_THREADS: its threads, else all cores.
+"""Trains a Tern job in PyTorch, in one process with the total batch. Reads network, initial distributions,
+augmentation, optimizer, schedule and weight decay from the job file. OMP_NUM_THREADS sets the number of threads
+(default: all cores).
 
   torch_twin.py JOB --tern TERN --set KEY=VALUE... --out FOLDER
 
-Writes twin.json: accuracy, and the curve by epochs. What the job says of servers and codecs is not read; a key that
-changes training and that this does not know is an error.
+Writes twin.json with the accuracy and the curve by epoch. Ignores servers and codecs of the job; an unknown key that
+affects training is an error.
 """
 import argparse
 import json
@@ -62,13 +63,14 @@ def job_of(file, settings):
 
 
 def cifar10(folder, names):
-    """Images [N, 3, 32, 32] of bytes, and labels."""
+    """Returns the images as bytes [N, 3, 32, 32], and the labels."""
     records = np.concatenate([np.fromfile(pathlib.Path(folder) / name, np.uint8).reshape(-1, 3073) for name in names])
     return torch.from_numpy(records[:, 1:].reshape(-1, 3, 32, 32)), torch.from_numpy(records[:, 0].astype(np.int64))
 
 
 class Augmentation:
-    """worker/data/augment.h for images of one size: cut with zeros around, mirror, brightness, contrast, normalize."""
+    """The augmentation of worker/data/augment.h for images of one size: padded crop, mirror, brightness, contrast,
+    normalization."""
 
     def __init__(self, data):
         self.words = data.get("augmentation", {})
@@ -119,7 +121,7 @@ class Augmentation:
 
 
 def fill(tensor, init):
-    """models/graph/init.cc: proto/net.proto's Init."""
+    """Fills a tensor like models/graph/init.cc, as proto/net.proto's Init describes."""
     fan_in = tensor[0].numel()
     if "constant" in init:
         tensor.fill_(init["constant"])
@@ -165,7 +167,7 @@ def optimizer_of(net, train):
 
 
 def rate_at(step, steps, schedule):
-    """common/update/schedule.h: a linear rise, then half a cosine to zero."""
+    """The learning rate as in common/update/schedule.h: linear warm-up, then half a cosine to zero."""
     if schedule["name"] != "cosine":
         sys.exit(f"torch_twin: the job has the schedule {schedule['name']}, which the twin does not know")
     warmup = schedule.get("warmup_steps", 0)
@@ -188,12 +190,12 @@ def evaluate(net, images, labels, augmentation):
 
 
 def train(net, job):
-    """[{step, train_loss, test_loss, accuracy}]."""
+    """Returns the curve: [{step, train_loss, test_loss, accuracy}]."""
     images, labels = cifar10(job["data"]["dir"], [f"data_batch_{i}.bin" for i in range(1, 6)])
     test_images, test_labels = cifar10(job["data"]["dir"], ["test_batch.bin"])
     augmentation, optimizer = Augmentation(job["data"]), optimizer_of(net, job["train"])
     size = job["train"]["batch_total"]
-    epoch = -(-len(images) // size)  # the last batch is smaller
+    epoch = -(-len(images) // size)  # rounds up, because the last batch is smaller
     steps = job["train"]["epochs"] * epoch
     curve, losses = [], []
     for step in range(steps):
@@ -226,7 +228,7 @@ def main():
                                         stdout=subprocess.PIPE).stdout)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count())))
     torch.manual_seed(job["seed"])
-    net = torch_net.TorchNet(net_def).to(memory_format=torch.channels_last)  # its quicker one here
+    net = torch_net.TorchNet(net_def).to(memory_format=torch.channels_last)  # the faster format on CPUs
     initialize(net, net_def)
     begin = time.monotonic()
     curve = train(net, job)

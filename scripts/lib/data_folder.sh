@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The first word of the experiments on data that no package has; to be sourced.
+# Parses the data folder, the first argument of experiments whose data is not in a package. To be sourced.
 set -euo pipefail
 
-# take_data_folder USAGE WHAT WORDS: sets `data` to the path of the folder that the first word names, or to . where that
-# word is --help. Leaves the script where there is none; WHAT is a file of it, for the message.
+# take_data_folder USAGE FILE ARGUMENTS...: sets `data` to the folder in the first argument, or to . if that is --help.
+# Exits if the folder does not exist; FILE is a file in it, for the message.
 take_data_folder() {
   local usage=$1 what=$2
   shift 2
@@ -15,7 +15,7 @@ take_data_folder() {
   [ "$1" != --help ] || return 0
   data=$1
   if [ ! -d "$data" ]; then
-    echo "${usage%% *}: there is no folder $data; it has to be the one with $what and its like" >&2
+    echo "${usage%% *}: there is no folder $data; expected the folder with $what and the other files" >&2
     exit 65
   fi
   data=$(realpath "$data")

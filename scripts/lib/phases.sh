@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What the gate and its scripts share; to be sourced from the root of the tree.
+# Shared by the gate and its scripts. To be sourced from the root of the tree.
 set -euo pipefail
 
 phases=()
 
-# phase NAME COMMAND...: runs it and prints how long it took.
+# phase NAME COMMAND...: runs the command and prints how long it took.
 phase() {
   local name=$1 begin=$SECONDS
   shift

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that nobody but an algorithm's own files asks for it by name: its facts are in common/algorithm/facts.h.
+"""Checks that only an algorithm's own files use its name. Other files use the facts in common/algorithm/facts.h.
 
-Its own files are those of its name and the tables. Their number has a limit: what a patch that removes it would touch.
+An algorithm's own files are those named after it, and the tables. Their number is limited, because removing an
+algorithm has to touch all of them.
 """
 import re
 
@@ -10,17 +11,17 @@ import sources
 PROTO = "proto/job.proto"
 ROOMS = ("client/", "common/", "kernels/", "models/", "server/", "setup/", "tools/", "worker/")
 OWN_FOLDERS = ("client/train/algorithms/", "common/algorithm/", "server/rules/")
-MAX_FILES, MAX_FILES_WITH_RULE = 6, 9  # proto/job.proto with them; CMake, configs, docs and tests apart
+MAX_FILES, MAX_FILES_WITH_RULE = 6, 9  # includes proto/job.proto; excludes CMake, configs, docs and tests
 
 RULES = "server/rules/clock_rules.cc"
 TABLES = {"common/algorithm/rules.cc", RULES, "server/rules/clock_rules.h", "client/train/algorithms.cc", "client/train/algorithms.h"}
-# Own files that several algorithms share.
+# Files that several algorithms share.
 SHARED = {
     "common/algorithm/dcasgd.cc": ("dcasgd_c", "dcasgd_a"),
     "server/rules/dcasgd.cc": ("dcasgd_c", "dcasgd_a"),
     "client/train/algorithms/asgd.cc": ("asgd", "dcasgd_c", "dcasgd_a", "ssp", "softsync"),
 }
-# Two of OD-SGD's local updaters have the names of algorithms; this is their table.
+# The table of local updaters; two of OD-SGD's updaters have names of algorithms.
 LOCAL_UPDATERS = "common/update/local_updater.cc"
 
 SECTION = re.compile(r"^\s*optional\s+(\w+)\s+(\w+)\s*=\s*\d+\s*\[\(traits\)", re.MULTILINE)
@@ -31,7 +32,7 @@ class Algorithm:
         self.type, self.name = match.groups()
         self.where = f"{PROTO}:{sources.line_of(proto, match.start(1))}"
         name, camel = re.escape(self.name), "".join(word.capitalize() for word in self.name.split("_"))
-        # A literal that is its name or a key of its section, the section's accessors, its message.
+        # Matches a literal with its name or a key of its section, the accessors of the section, and its message.
         self.asks = re.compile(rf'"{name}"|"[^"\n]*\btrain\.{name}\b[^"\n]*"|(?:\.|->)(?:clear_|has_|mutable_)?{name}\(\)|'
                                rf"\bpb::{self.type}\b")
         self.makes = re.compile(rf"\bMake{camel}\b")

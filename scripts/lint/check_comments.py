@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks comments: no table, formula or diagram that ran together, and no reference to what is not in the tree.
+"""Checks comments for tables, formulas and diagrams that a formatter has damaged, and for references to missing files.
 
-A table, formula or diagram is a run of comment lines that are indented by two or more spaces behind the marker.
+A table, formula or diagram is a group of comment lines that are indented by two or more spaces after the marker.
 """
 import io
 import re
@@ -20,7 +20,7 @@ SEPARATOR = re.compile(r"[;,:]|\b(?:and|or|if|where|with|while|else|so|then|at|f
 OPEN_END = re.compile(r"(?:[\w)\]'] [-+*/=]|[-+*/]=)$")
 QUOTED = re.compile(r'"[^"]*("|$)|`[^`]*`')
 ARROW = re.compile(r"--+>|<--+")
-# Lines this long may have been cut by a tool that wraps comments.
+# Lines of this length may have been wrapped by a tool.
 LONG = 85
 
 FILE = re.compile(r"(?<![\w/.*{}$-])((?:[\w-]+/)*[\w-]+\.(?:md|h|cc|cu|cuh|proto|py|sh))\b(?!\.\w)")
@@ -33,7 +33,7 @@ NUMBERED = re.compile(r"\b(?:[Cc]orrections? \d|design(?:\.md)?,? section)")
 
 
 def own_lines(text):
-    """Comments that have lines of their own, as blocks of (number, columns, text behind the marker)."""
+    """Yields the comments that are alone on their lines, as blocks of (line number, column, text after the marker)."""
     block, indent = [], None
     for number, line in enumerate(text.split("\n"), 1):
         match = LINE.match(line)
@@ -51,7 +51,7 @@ def own_lines(text):
 
 
 def starts_of(text):
-    """Where the columns of a row start."""
+    """Returns the positions where the columns of a row start."""
     return [len(text) - len(text.lstrip())] + [match.end() for match in GAP.finditer(text)]
 
 
@@ -60,7 +60,7 @@ def unclosed(text):
 
 
 def closes_early(text):
-    """Whether a parenthesis is closed that no one before it has opened."""
+    """Returns whether the text closes a parenthesis that it has not opened."""
     depth = 0
     for mark in re.findall(r"[()]", text):
         depth += 1 if mark == "(" else -1
@@ -70,7 +70,7 @@ def closes_early(text):
 
 
 def check_row(text):
-    """What is wrong with one line of a table or formula."""
+    """Yields the faults of one line of a table or formula."""
     columns = [column for column in GAP.split(text.strip()) if column]
     formulas = [column for column in columns if FORMULA.match(column)]
     if any(column[-1] not in ",;" for column in formulas[:-1]):
@@ -86,7 +86,7 @@ def check_row(text):
 
 
 def check_pair(above, below, base):
-    """What is wrong with two successive lines of a table, formula or diagram whose rows begin at column `base`."""
+    """Yields the faults of two successive lines of a table, formula or diagram whose rows begin at column `base`."""
     (_, width, first), (_, _, second) = above, below
     indent = starts_of(first)[0]
     if starts_of(second)[0] != indent or not second.strip() or (indent != base and "+--" not in first):
@@ -103,7 +103,7 @@ def check_pair(above, below, base):
 
 
 def check_columns(rows):
-    """Rows of three columns and more share where these start."""
+    """Rows with three or more columns must have aligned columns."""
     starts = [(number, starts_of(text)) for number, _, text in rows]
     wide = [(number, columns) for number, columns in starts if len(columns) >= 3]
     if len(wide) < 3 or any(ARROW.search(text) or "|" in text or "^" in text for _, _, text in rows):
@@ -115,7 +115,7 @@ def check_columns(rows):
 
 
 def check_bars(block):
-    """Rows of '| a | b |' have one number of columns."""
+    """Rows like '| a | b |' must have the same number of columns."""
     rows = [(number, text.strip()) for number, _, text in block if re.match(r"\s*\| *\w.* \| ", text)]
     for (_, first), (number, second) in zip(rows, rows[1:]):
         if first.count("|") != second.count("|"):
@@ -148,7 +148,7 @@ def check_drawings(path, text):
 
 
 def comments(path):
-    """All comments of a file as (line, text), those of successive lines as one."""
+    """Yields all comments of a file as (line, text); joins comments on successive lines."""
     text = sources.text(path)
     if path.endswith(".py"):
         found, statement = [], True
@@ -191,7 +191,7 @@ def check_references(path, known):
                 if not exists(name, path, known):
                     yield f"{where(match.start())}: {name} is not in the tree"
         for match in NUMBERED.finditer(text):
-            yield f"{where(match.start())}: '{match.group(0)}' of a page that is not in the tree; cite a page that is"
+            yield f"{where(match.start())}: '{match.group(0)}' refers to a page that is not in the tree; cite an existing page"
         for match in SECTION.finditer(text):
             before = re.sub(r"\s+", " ", text[:match.end()])
             ours = OUR_SECTION.search(before)
@@ -199,7 +199,7 @@ def check_references(path, known):
                 if ours.group(1) in known and ours.group(2) not in headings(ours.group(1)):
                     yield f"{where(match.start())}: {ours.group(1)} has no section {ours.group(2)}"
             elif not PAPER.search(before[-160:]):
-                yield f"{where(match.start())}: '{match.group(0)}' of nothing; name the page or the paper"
+                yield f"{where(match.start())}: '{match.group(0)}' without a page; name the page or the paper"
 
 
 def check(path, known):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks files as such: names, lengths of files and functions, #pragma once, and nothing left over in them."""
+"""Checks file names, lengths of files and functions, #pragma once, and leftover work or machine-specific paths."""
 import re
 
 import sources
@@ -8,7 +8,7 @@ MAX_LINES, MAX_TEST_LINES, MAX_FUNCTION = 400, 600, 60
 SOURCES = (".cc", ".h", ".cu", ".cuh", ".proto", ".py", ".sh", ".cmake", "CMakeLists.txt")
 NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+|CMakeLists\.txt|Tern\w+\.cmake|__init__\.py")
 
-# Work left over, and paths that only one machine has. Spelt so that this file does not find itself.
+# Markers of unfinished work, and paths of one machine. Written so that they do not match this file.
 LEFT_OVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|DISABLED" r"_\w+)\b")
 PRIVATE_PATH = re.compile(r"(?<![\w.:/}*~-])/(home|root|work|workspace|Users|mnt|media)/\w")
 
@@ -16,9 +16,9 @@ CONTAINER = re.compile(r"\s*(?:template\s*<.*>\s*)?(?:inline\s+)?(?:namespace|cl
 
 
 def check_functions(path, code):
-    """Braces that open outside of any function, after a head with parentheses, open a function."""
+    """Checks the length of functions. A brace outside of any function, after text with parentheses, opens a function."""
     code = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda m: "\n" * m.group(0).count("\n"), code, flags=re.MULTILINE)
-    opened, last = [], 0  # opened: (is a function, where); last: the end of the statement before
+    opened, last = [], 0  # opened: (is a function, position); last: the end of the previous statement
     for match in re.finditer(r"[{};]", code):
         if match.group(0) == "{":
             head = code[last:match.start()]
@@ -43,9 +43,9 @@ def check(path):
     lines = text.split("\n")
     cap = MAX_TEST_LINES if path.startswith(("bench/", "tests/")) else MAX_LINES
     if is_source and len(lines) - 1 > cap:
-        yield f"{path}: {len(lines) - 1} lines; at most {cap}: two rooms in one?"
+        yield f"{path}: {len(lines) - 1} lines; at most {cap}; split the file"
     if path.endswith((".h", ".cuh")) and not re.search(r"^#pragma once$", text, re.MULTILINE):
-        if "HWY_TARGET_TOGGLE" not in text:  # Highway's are included once for each target
+        if "HWY_TARGET_TOGGLE" not in text:  # files for Highway are included once per target
             yield f"{path}: no #pragma once"
     if "\0" in text or path.startswith("tests/fuzz/corpus/"):
         return

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks who includes whom: the layers of our folders, and which folder may see which library from outside.
+"""Checks includes: the layers of our folders, and which folders may include external libraries.
 
-A library's header may stand in a .cc file of its folders, or in a header there that no other folder reaches.
+A library may be included in a .cc file of its folders, or in a header there that no other folder includes.
 """
 import collections
 import pathlib
@@ -12,7 +12,7 @@ import sources
 LEAVES = ["proto", "kernels", "common/base"]
 COMMON = ["common/" + name for name in ("algorithm", "base", "checkpoint", "codec", "config", "net", "protocol", "tensors", "update")]
 
-# folder: what it may include besides itself. A file may be named alone.
+# Folder: the folders or single files that it may include besides itself.
 LAYERS = {
     "proto": [],
     "kernels": [],
@@ -26,21 +26,21 @@ LAYERS = {
     "common/checkpoint": ["common/base", "common/tensors", "proto"],
     "common/protocol": ["common/algorithm", "common/base", "common/codec", "proto"],
     "models": ["proto", "common/base", "common/tensors", "kernels/codes/philox.h"],
-    # What every program makes of a job first.
+    # What every program derives from a job first.
     "setup": COMMON + LEAVES + ["models"],
     "worker/data": LEAVES + ["models"],
     "client": COMMON + LEAVES + ["models", "setup"],
-    # client's interfaces, for values that lie on a GPU.
+    # Implements client's interfaces for values in GPU memory.
     "worker/device": COMMON + LEAVES + ["client", "setup"],
     "worker/engine": LEAVES + ["models", "worker/device/cuda_model.h", "worker/device/device.h"],
     "worker/tensorboard": ["common/base", "proto"],
     "server": COMMON + ["models", "proto", "setup"],
     "worker": COMMON + LEAVES + ["client", "models", "setup", "worker/data", "worker/device", "worker/engine", "worker/tensorboard"],
-    # `tern predict` measures what workers do with what workers use.
+    # `tern predict` measures the code of workers.
     "tools": COMMON + LEAVES + ["client", "models", "setup", "worker", "worker/data", "worker/engine"],
 }
 
-# Library: how its includes begin, and the folders that wrap it. Tests may use any.
+# Library: the prefixes of its includes, and the folders that wrap it. Tests may use any library.
 VENDORS = {
     "ZeroMQ": (("zmq",), ["common/net"]),
     "yaml-cpp": (("yaml-cpp/",), ["common/config"]),
@@ -56,7 +56,7 @@ VENDORS = {
     "gflags": (("gflags/",), ["setup", "tools"]),
     "glog": (("glog/",), ["common/base"]),
 }
-# Headers whose purpose is to show a library to everybody.
+# Headers that are meant to expose a library.
 OPEN_HEADERS = {"common/base/logging.h"}
 
 UNBOUND = ("bench", "tests")  # they may include anything
@@ -65,7 +65,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(<[^>]+>|"[^"]+")', re.MULTILINE)
 
 
 def folder_of(path):
-    """The layer a file belongs to: the longest folder of the table that holds it."""
+    """Returns the layer of a file: the longest folder in the table that contains it."""
     for parent in pathlib.PurePosixPath(path).parents:
         if str(parent) in LAYERS:
             return str(parent)
@@ -77,7 +77,7 @@ def is_ours(include):
 
 
 def exists(include):
-    made = re.sub(r"\.pb\.h$", ".proto", include)  # generated from it
+    made = re.sub(r"\.pb\.h$", ".proto", include)  # it generates the header
     return (sources.ROOT / made).is_file()
 
 
@@ -95,7 +95,7 @@ def check_layer(path, include, where):
 
 
 def reached_folders(header, includers):
-    """The folders of all files that include a header, directly or through others."""
+    """Returns the folders of all files that include a header, directly or indirectly."""
     seen, todo = {header}, [header]
     while todo:
         for path in includers[todo.pop()] - seen:

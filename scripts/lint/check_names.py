@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks names as Google's style has them, by patterns over formatted code: quick, and blind to what needs a compiler.
+"""Checks names against Google's style by patterns over formatted code. This is fast, but cannot see what needs a compiler.
 
-scripts/lint.sh --tidy asks clang-tidy instead, by the rules of .clang-tidy: exact, and slow.
+scripts/lint.sh --tidy uses clang-tidy with the rules of .clang-tidy instead, which is exact and slow.
 """
 import re
 
@@ -11,9 +11,9 @@ import sources
 CAMEL = re.compile(r"[A-Z][A-Za-z0-9]*")
 CONSTANT = re.compile(r"k[A-Z0-9]\w*")
 LOWER_CAMEL = re.compile(r"\b(?!k[A-Z0-9])[a-z][a-z0-9]*(?:[A-Z][a-z0-9]*)+\b")
-# Functions and types of C libraries that name them so.
+# Functions and types of C libraries, which use other styles.
 FOREIGN = re.compile(r"(inflate|deflate|cuda|cudnn|cublas)[A-Z]|uInt\b|aBcd16b\b|(thread|block)Idx\b|atomic(Add|Or)\b|(block|grid)Dim\b|workspaceSize\b")
-# Files that stand in for a library's own, with its names.
+# Files that replace a library's files and use its names.
 STAND_INS = {"tests/kernels/cuda_on_host/cuda_runtime.h"}
 STANDARD_TYPES = {"value_type", "iterator", "is_transparent", "difference_type", "iterator_category"}
 
@@ -31,13 +31,13 @@ PRIVATE_MEMBER = re.compile(r"^  (?!using|friend|static|return|struct|enum|class
 
 
 def namespace_of(path):
-    """tern::<layer>, whatever its subfolders are called; common/base is plain tern, and so are the programs."""
+    """Returns the namespace of a file: tern::<layer>, without subfolders; plain tern for common/base and for programs."""
     folder = check_layers.folder_of(path).split("/")[-1]
     return "tern" if folder == "base" else "tern::" + folder
 
 
 def private_members(body):
-    """Names of data members after `private:` at the class's own level."""
+    """Returns the names of data members after `private:`, without nested classes."""
     private = ("\n" + body).split("\n private:\n", 1)
     if len(private) == 2:
         for match in PRIVATE_MEMBER.finditer(private[1]):
@@ -71,7 +71,7 @@ def check(path):
     for match in TEST.finditer(source):
         for group in (1, 2):
             if not CAMEL.fullmatch(match.group(group)):
-                yield fault(match, group, "names of tests are CamelCase sentences")
+                yield fault(match, group, "test names are CamelCase sentences")
     for match in LOWER_CAMEL.finditer(source):
         if not FOREIGN.match(match.group(0)):
             yield fault(match, 0, "functions are CamelCase or, as accessors, snake_case; variables are snake_case")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Plants one fault of each kind in a tree of its own and sees that the checks find it, and nothing in a sound file."""
+"""Tests the lint checks: plants one fault of each kind in a temporary tree and requires that the checks find exactly
+these."""
 import pathlib
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ optional Ssp ssp = 2
 """
 LONG_BODY = "void F() {\n" + "  G();\n" * 60 + "}\n"
 
-# check, file, its text, what the check must say of it
+# check, file, its text, the message that the check must print (None: no fault)
 FAULTS = [
     ("layers", "server/a.cc", '#include "worker/engine/net.h"\n', 'server may not include "worker/engine/net.h"'),
     ("layers", "kernels/a.cc", '#include "common/base/ok.h"\n', 'kernels may not include "common/base/ok.h"'),
@@ -41,7 +42,7 @@ FAULTS = [
     ("names", "server/k.cc", "void doThing();\n", "doThing: functions are CamelCase"),
     ("names", "server/b.h", "class A {\n private:\n  std::vector<int> items = {};\n};\n", "private member items"),
     ("names", "server/l.cc", "namespace tern::other {\n", "the namespace of this folder is tern::server"),
-    ("names", "tests/a_test.cc", "TEST(Frame, rejects_it) {}\n", "rejects_it: names of tests"),
+    ("names", "tests/a_test.cc", "TEST(Frame, rejects_it) {}\n", "rejects_it: test names"),
     ("algorithms", "proto/job.proto", SECTIONS, "proto/job.proto:1: psgd is in 8 files"),
     ("algorithms", "server/t.cc", "bool A() { return name == \"psgd\"; }\n", "t.cc:1: \"psgd\": asks for the algorithm"),
     ("algorithms", "tools/a.cc", "int A() { return train.psgd().p(); }\n", "a.cc:1: .psgd(): asks for the algorithm"),
@@ -74,9 +75,9 @@ FAULTS = [
     ("comments", "server/m.h", HEAD + f"// {'x' * 98}\n", "m.h:2: a comment of 101 columns; at most 100"),
     ("comments", "server/m.cc", "// See notes.md.\n", "m.cc:1: notes.md is not in the tree"),
     ("comments", "server/n.cc", "int x;  // As gone.cc does.\n", "n.cc:1: gone.cc is not in the tree"),
-    ("comments", "server/o.cc", "// As section 3\n// says.\n", "o.cc:1: 'section 3' of nothing"),
-    ("comments", "server/p.cc", "// As the design section 3 says.\n", "p.cc:1: 'design section' of a page that is not"),
-    ("comments", "server/q.cc", "// As correction 5 says.\n", "q.cc:1: 'correction 5' of a page that is not"),
+    ("comments", "server/o.cc", "// As section 3\n// says.\n", "o.cc:1: 'section 3' without a page"),
+    ("comments", "server/p.cc", "// As the design section 3 says.\n", "p.cc:1: 'design section' refers to a page that is not"),
+    ("comments", "server/q.cc", "// As correction 5 says.\n", "q.cc:1: 'correction 5' refers to a page that is not"),
     ("comments", "server/r.cc", "// As page.md, section 2.\n", "r.cc:1: page.md has no section 2"),
     ("comments", "tests/b.py", '"""As gone.md says."""\n', "b.py:1: gone.md is not in the tree"),
     ("comments", "server/s.cc", """// The paper, section 3; page.md,

@@ -1,4 +1,4 @@
-"""What the lint checks share: the files of the tree, source text without comments and strings, and the end."""
+"""Shared by the lint checks: the files of the tree, source text without comments and strings, and reporting."""
 import functools
 import pathlib
 import re
@@ -15,7 +15,7 @@ _TOKENS = re.compile(
 
 @functools.cache
 def files():
-    """Tracked files and new ones that git does not ignore, as paths from the root."""
+    """Returns tracked files, and new files that git does not ignore, as paths from the root."""
     out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"],
                          cwd=ROOT, capture_output=True, check=True).stdout.decode()
     return sorted(path for path in out.split("\0") if path and (ROOT / path).is_file())
@@ -31,7 +31,7 @@ def text(path):
 
 
 def code(path):
-    """The text with comments and the insides of strings blanked; lines keep their numbers."""
+    """Returns the text with comments and the contents of strings blanked; line numbers do not change."""
     def blank(match):
         token = match.group(0)
         kept = "\n" * token.count("\n")
@@ -40,7 +40,7 @@ def code(path):
 
 
 def uncommented(path):
-    """The text with comments blanked, its strings as they are; lines keep their numbers."""
+    """Returns the text with comments blanked; line numbers do not change."""
     def blank(match):
         token = match.group(0)
         return "\n" * token.count("\n") if token.startswith(("//", "/*")) else token
@@ -48,7 +48,7 @@ def uncommented(path):
 
 
 def comments_of(source):
-    """The comments in C++ text, as (position, words without the marker)."""
+    """Yields the comments of C++ text as (position, text without the marker)."""
     for match in _TOKENS.finditer(source):
         token = match.group(0)
         if token.startswith("//"):
@@ -62,7 +62,7 @@ def line_of(source, position):
 
 
 def finish(faults):
-    """Prints the faults and ends the program: 0 without any, 1 with."""
+    """Prints the faults and exits: with 0 if there are none, else with 1."""
     for fault in sorted(faults):
         print(fault)
     sys.exit(1 if faults else 0)

@@ -1,5 +1,5 @@
-// Any bytes as the code of a segment and as a sum, of every codec. The first five bytes choose:
-// codec, workers, elements (two bytes), scaler.
+// Decodes arbitrary bytes as the code of a segment and as a sum, with every codec. The first five
+// bytes choose the codec, the number of workers, the number of elements (two bytes) and the scaler.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -39,7 +39,7 @@ void Require(bool condition, const Case& c, const char* what) {
   std::abort();
 }
 
-// What worker `rank` would send of some gradient.
+// A valid code that worker `rank` could send.
 Bytes HonestCode(const Case& c, int rank) {
   std::vector<float> g(c.count);
   for (uint64_t i = 0; i < c.count; ++i)
@@ -66,7 +66,7 @@ Bytes SumOf(const Case& c, Accumulator* accumulator) {
   return sum;
 }
 
-// A code that is refused is as if it had not come; one that is accepted ends within its bytes.
+// A refused code must not change the sum; an accepted one must end within its bytes.
 void AddBeforeHonestCodes(const Case& c) {
   const std::unique_ptr<Accumulator> clean = c.codec->NewAccumulator({0, 0, c.count}, c.workers);
   const std::unique_ptr<Accumulator> attacked = c.codec->NewAccumulator({0, 0, c.count}, c.workers);
@@ -92,11 +92,11 @@ void AddBeforeHonestCodes(const Case& c) {
   std::vector<float> mean(c.count);
   const bool decoded =
       c.codec->Decode(sum, {0, 0, c.count}, c.workers, 1, 0, c.count, mean.data()).ok();
-  // Floats may overflow in a sum; codes in {-1, 0, 1} cannot.
+  // A sum of floats may overflow; a sum of codes in {-1, 0, 1} cannot.
   Require(decoded || (accepted && !c.codec->shares_scaler()), c, "a sum is not decoded");
 }
 
-// A part of a sum decodes as in the whole; what is no sum, or not all of the bytes, does not.
+// Part of a sum must decode as in the whole sum. Invalid or truncated bytes must be refused.
 void DecodeAnySum(const Case& c) {
   const Segment segment{0, 0, c.count};
   const size_t most = c.codec->MaxSumSize(segment, c.workers);

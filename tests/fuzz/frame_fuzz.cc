@@ -1,4 +1,4 @@
-// A header frame: the first thing that a daemon reads from a stranger.
+// Fuzzes header frames, the first bytes that a daemon reads from an unknown peer.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tern::pb::Envelope envelope;
   const std::span<const uint8_t> frame(data, size);
   if (const auto error = DecodeHeader(frame, &envelope)) {
-    // A refusal always has its sentence, and that is fit for a log line.
+    // Every error has a printable message.
     if (error->status.ok() || error->status.message().empty()) __builtin_trap();
     for (const unsigned char c : error->status.message()) {
       if (c < 0x20 || c >= 0x7f) __builtin_trap();
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < kPreambleBytes || size > kMaxHeaderBytes || TypeName(envelope) == "unknown") {
     __builtin_trap();
   }
-  // What was accepted can be sent on. It may grow past the cap: bytes of no canonical form.
+  // An accepted message can be encoded again, unless its canonical encoding exceeds the limit.
   const auto again = EncodeHeader(envelope);
   if (!again.ok()) return 0;
   tern::pb::Envelope copy;

@@ -1,4 +1,4 @@
-// A data file: the first thing that a worker reads that it did not write.
+// Fuzzes the reader of IDX data files, which come from outside.
 #include <cstdint>
 #include <string>
 

@@ -1,4 +1,4 @@
-// An image of a folder: made by anybody's program, or by nobody's.
+// Fuzzes the image decoders with arbitrary files of an image folder.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

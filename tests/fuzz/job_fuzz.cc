@@ -1,5 +1,5 @@
-// Any bytes as a job, in both syntaxes, and as an override. What is accepted must read the same
-// again from the YAML that is written of it; what is refused must say why.
+// Parses arbitrary bytes as a job in both syntaxes, and as an override. An accepted job must
+// survive conversion to YAML and back; a refused one must give a message.
 #include <google/protobuf/util/message_differencer.h>
 
 #include <cstdint>

@@ -1,8 +1,7 @@
 // Runs a fuzz target without a fuzzer: `NAME_fuzz CORPUS [MUTATIONS [SECONDS]]`. CORPUS is a
-// folder, or one file to look into. Every file of it runs first, then mutations of them; mutation i
-// depends on i and the corpus alone, so that a slow machine (or a sanitizer) runs a prefix of what
-// a fast one runs. The input that runs is kept in ./NAME_fuzz.last: after a crash it is the
-// culprit.
+// folder, or a single file. Runs every file, then mutations of them. Mutation i depends only on i
+// and the corpus, so a slow machine (or a sanitizer) runs a prefix of what a fast one runs. The
+// current input is kept in ./NAME_fuzz.last, where it can be found after a crash.
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,14 +24,14 @@ namespace {
 
 using Input = std::vector<uint8_t>;
 using Random = std::mt19937_64;
-constexpr size_t kMaxInput = size_t{1} << 16;  // of a mutation
+constexpr size_t kMaxInput = size_t{1} << 16;  // limit of a mutation's size
 
 size_t Below(Random& random, size_t n) { return n == 0 ? 0 : random() % n; }
 
-// Of this process: on a busy machine no less is tested.
+// CPU time of this process, so that a busy machine tests just as much.
 double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// Values at which lengths and counts go wrong.
+// Boundary values that often break lengths and counts.
 void WriteInteger(Random& random, Input* input) {
   static constexpr uint64_t kValues[] = {0,           1,          0x7f,        0x80,
                                          0xff,        0x7fff,     0xffff,      0x10000,
@@ -48,7 +47,7 @@ void WriteInteger(Random& random, Input* input) {
   }
 }
 
-// Puts a piece of `from` into `input`, over what is there or between.
+// Overwrites a part of `input` with a part of `from`, or inserts it.
 void Splice(Random& random, const Input& from, Input* input) {
   const size_t begin = Below(random, from.size());
   const size_t count = Below(random, from.size() - begin + 1);
@@ -110,8 +109,8 @@ std::vector<Input> ReadCorpus(const std::string& path) {
   return corpus;
 }
 
-// Keeps the input that runs. The file stays open: closing it after every input would wait for the
-// disk.
+// Writes the current input to a file. Keeps the file open, because closing it every time would wait
+// for the disk.
 class LastInput {
  public:
   explicit LastInput(std::string path)

@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// As main would; flags that it sets are as before afterwards.
+// Calls ParseCommandLine as main does, and restores all flags afterwards.
 Result<CommandLine> Parse(std::vector<std::string> words) {
   const gflags::FlagSaver saver;
   words.insert(words.begin(), "tern_worker");
@@ -29,7 +29,7 @@ void ExpectUsage(const std::vector<std::string>& words, const std::string& sente
   EXPECT_THAT(line.status().message(), HasSubstr(sentence));
 }
 
-TEST(CommandLine, TakesValuesAfterTheFlagOrAfterAnEqualsSign) {
+TEST(CommandLine, ReadsValuesAfterTheFlagOrAfterAnEqualsSign) {
   const Result<CommandLine> line =
       Parse({"--job", "a.yaml", "--rank=3", "-log_dir", "logs", "--check", "--progress_fd=2"});
   ASSERT_TRUE(line.ok()) << line.status().message();
@@ -50,7 +50,7 @@ TEST(CommandLine, KeepsAllOverridesInOrder) {
   EXPECT_EQ(line->progress_fd, -1);
 }
 
-TEST(CommandLine, RefusesWhatItDoesNotKnowAndSaysWhatItDoes) {
+TEST(CommandLine, RefusesUnknownFlagsAndListsTheKnownOnes) {
   ExpectUsage({"--job", "a", "--rank", "0", "--jbo", "b"},
               "there is no flag --jbo; known flags: --job, --rank");
   ExpectUsage({"a.yaml"}, "'a.yaml' is not a flag; the job file goes after --job");
@@ -58,7 +58,7 @@ TEST(CommandLine, RefusesWhatItDoesNotKnowAndSaysWhatItDoes) {
   ExpectUsage({"--"}, "there is no flag --");
 }
 
-TEST(CommandLine, KnowsNoFlagThatWouldEndTheProcess) {
+TEST(CommandLine, RefusesGflagsFlagsThatEndTheProcess) {
   ExpectUsage({"--flagfile=/nowhere", "--job", "a", "--rank", "0"}, "there is no flag --flagfile");
   ExpectUsage({"--fromenv=job", "--job", "a", "--rank", "0"}, "there is no flag --fromenv");
 }
@@ -71,20 +71,20 @@ TEST(CommandLine, RefusesValuesOfAnotherType) {
               "--check: saw 'perhaps'; allowed: true or false");
 }
 
-TEST(CommandLine, NeedsJobAndRankAndTheValuesOfFlags) {
+TEST(CommandLine, RequiresJobRankAndFlagValues) {
   ExpectUsage({}, "--job FILE is missing");
   ExpectUsage({"--rank", "0"}, "--job FILE is missing");
-  ExpectUsage({"--job", "a"}, "--rank N is missing: which worker of the job this is");
+  ExpectUsage({"--job", "a"}, "--rank N is missing: the number of this worker in the job");
   ExpectUsage({"--job", "a", "--rank"}, "--rank needs a value after it");
   ExpectUsage({"--job", "a", "--rank", "0", "--set"}, "--set needs a value after it");
 }
 
 TEST(CommandLine, RefusesADescriptorThatIsNotOpen) {
   ExpectUsage({"--job", "a", "--rank", "0", "--progress_fd", "987"},
-              "--progress_fd 987: no descriptor is open");
+              "--progress_fd 987: no file descriptor with that number is open");
 }
 
-TEST(CommandLine, SaysItsVersionAndLeavesWithZero) {
+TEST(CommandLine, PrintsItsVersionAndExitsWithZero) {
   EXPECT_EXIT((void)Parse({"--version"}), testing::ExitedWithCode(0), "");
   EXPECT_EXIT((void)Parse({"--help"}), testing::ExitedWithCode(0), "");
 }
@@ -93,45 +93,45 @@ CommandLine Line(const std::string& job, uint32_t rank) {
   CommandLine line;
   line.job = job;
   line.rank = rank;
-  line.check = true;  // no log
+  line.check = true;  // opens no log
   return line;
 }
 
-TEST(Begin, ChecksTheRankAgainstTheJob) {
+TEST(StartDaemon, ChecksTheRankAgainstTheJob) {
   const SmallJobFile file;
-  EXPECT_TRUE(Begin(Line(file.path(), 1), "worker").ok());
-  const auto worker = Begin(Line(file.path(), 2), "worker");
+  EXPECT_TRUE(StartDaemon(Line(file.path(), 1), "worker").ok());
+  const auto worker = StartDaemon(Line(file.path(), 2), "worker");
   ASSERT_FALSE(worker.ok());
   EXPECT_EQ(worker.status().code(), Code::kBadJob);
   EXPECT_EQ(worker.status().message(), "--rank 2: the job has 2 workers, so the rank is at most 1");
-  const auto server = Begin(Line(file.path(), 1), "server");
+  const auto server = StartDaemon(Line(file.path(), 1), "server");
   ASSERT_FALSE(server.ok());
   EXPECT_EQ(server.status().message(), "--rank 1: the job has 1 server, so the rank is at most 0");
 }
 
-TEST(Begin, AppliesTheOverridesBeforeItLooksAtTheRank) {
+TEST(StartDaemon, AppliesOverridesBeforeItChecksTheRank) {
   const SmallJobFile file;
   CommandLine line = Line(file.path(), 3);
   line.overrides = {"workers.count=4"};
-  const auto setup = Begin(line, "worker");
+  const auto setup = StartDaemon(line, "worker");
   ASSERT_TRUE(setup.ok()) << setup.status().message();
   EXPECT_EQ((*setup)->plan.workers, 4u);
 }
 
-TEST(Begin, PassesOnWhatIsWrongWithTheJob) {
+TEST(StartDaemon, ReturnsTheErrorsOfTheJob) {
   const SmallJobFile file;
   CommandLine line = Line(file.path(), 0);
   line.overrides = {"train.stesp=4"};
-  EXPECT_EQ(Begin(line, "worker").status().code(), Code::kBadJob);
-  EXPECT_EQ(Begin(Line(file.path() + ".none", 0), "worker").status().code(), Code::kBadData);
+  EXPECT_EQ(StartDaemon(line, "worker").status().code(), Code::kBadJob);
+  EXPECT_EQ(StartDaemon(Line(file.path() + ".none", 0), "worker").status().code(), Code::kBadData);
 }
 
-TEST(Finish, LeavesWithTheCodeAndOneSentence) {
+TEST(ReportExit, ReturnsTheExitCodeAndPrintsTheMessage) {
   testing::internal::CaptureStderr();
-  EXPECT_EQ(Finish("tern_worker", Status(Code::kAddress, "the port is taken")), 69);
+  EXPECT_EQ(ReportExit("tern_worker", Status(Code::kAddress, "the port is taken")), 69);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "tern_worker: the port is taken\n");
   testing::internal::CaptureStderr();
-  EXPECT_EQ(Finish("tern_worker", Ok()), 0);
+  EXPECT_EQ(ReportExit("tern_worker", Ok()), 0);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 

@@ -1,5 +1,5 @@
-// Where DC-ASGD's term is formed, by the codecs of the job: what validation allows is what servers
-// and workers do.
+// Whether workers or servers form DC-ASGD's term, for all codecs. Validation must agree with what
+// servers and workers do.
 #include <gmock/gmock.h>
 
 #include "common/codec/codec.h"
@@ -12,7 +12,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The exchange of a job, and whether all that it pushes is the gradient, rounded at most.
+// The exchange section of a job, and whether its pushes are the gradients themselves, at most
+// rounded.
 struct Case {
   std::vector<std::string> keys;
   bool values;
@@ -23,14 +24,14 @@ std::vector<Case> EveryCodec() {
   for (const std::string& name : codec::CodecNames()) {
     const bool is_float = name == "fp32" || name == "fp16" || name == "bf16";
     cases.push_back({{"exchange.codec=" + name}, is_float});
-    // By one rule that matches a tensor, and by one that matches none.
+    // One rule that matches a tensor, and one that matches none.
     for (const char* tensors : {"ip2.weight", "nothing"}) {
       cases.push_back({{"exchange.codec=fp32", "exchange.rules=[{tensors: " + std::string(tensors) +
                                                    ", codec: " + name + "}]"},
                        is_float});
     }
     const auto codec = codec::MakeCodec(name, {});
-    if (codec.ok() && (*codec)->stochastic()) continue;  // refuses the key
+    if (codec.ok() && (*codec)->stochastic()) continue;  // this codec refuses error_feedback
     cases.push_back({{"exchange.codec=" + name, "exchange.error_feedback=true"}, name == "fp32"});
   }
   return cases;
@@ -43,7 +44,7 @@ Result<std::unique_ptr<Setup>> JobOf(const Case& c, const std::vector<std::strin
   return MakeSetup(SmallJobFile().path(), all);
 }
 
-TEST(DelayCompensation, IsFormedByWorkersUnlessEveryCodecSendsTheGradientItself) {
+TEST(DelayCompensation, WorkersFormItUnlessEveryCodecSendsTheGradientItself) {
   for (const Case& c : EveryCodec()) {
     SCOPED_TRACE(testing::PrintToString(c.keys));
     const auto job = JobOf(c);
@@ -55,7 +56,7 @@ TEST(DelayCompensation, IsFormedByWorkersUnlessEveryCodecSendsTheGradientItself)
   }
 }
 
-TEST(DelayCompensation, IsAllowedOnServersWhereTheyWouldFormItAnyway) {
+TEST(DelayCompensation, ServersMayFormItExactlyWhenThatIsTheDefault) {
   for (const Case& c : EveryCodec()) {
     SCOPED_TRACE(testing::PrintToString(c.keys));
     const auto job = JobOf(c, {"train.dcasgd_a.formed=on_server"});
@@ -68,7 +69,7 @@ TEST(DelayCompensation, IsAllowedOnServersWhereTheyWouldFormItAnyway) {
   }
 }
 
-TEST(DelayCompensation, HasOneMeanSquareOnlyWhereServersFormIt) {
+TEST(DelayCompensation, MeanSquareIsGlobalOnlyIfServersFormIt) {
   for (const Case& c : EveryCodec()) {
     SCOPED_TRACE(testing::PrintToString(c.keys));
     const auto job = JobOf(c, {"train.dcasgd_a.ms_scope=global"});

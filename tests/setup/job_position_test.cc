@@ -5,9 +5,9 @@
 namespace tern::setup {
 namespace {
 
-// Of a process that has done `rounds`, and stands at `job_step` of the job.
-WorkerEnd Worker(uint32_t rank, uint64_t rounds, uint64_t job_step, uint64_t from_step = 0) {
-  WorkerEnd worker;
+// The counters of a process that has done `rounds` rounds and is at step `job_step` of the job.
+WorkerStatus Worker(uint32_t rank, uint64_t rounds, uint64_t job_step, uint64_t from_step = 0) {
+  WorkerStatus worker;
   worker.rank = rank;
   worker.counters.set_rounds(rounds);
   worker.counters.set_job_step(job_step);
@@ -15,67 +15,67 @@ WorkerEnd Worker(uint32_t rank, uint64_t rounds, uint64_t job_step, uint64_t fro
   return worker;
 }
 
-WorkerEnd Joining(WorkerEnd worker) {
+WorkerStatus Joining(WorkerStatus worker) {
   worker.joining = true;
   return worker;
 }
 
-WorkerEnd WhenLost(WorkerEnd worker) {
-  worker.there = false;
+WorkerStatus WhenLost(WorkerStatus worker) {
+  worker.present = false;
   return worker;
 }
 
-TEST(JobPosition, IsWhereTheWorkerStandsThatIsFarthest) {
+TEST(JobPosition, IsThatOfTheFarthestWorker) {
   JobPosition position;
-  position.See(0, 0, {Worker(0, 0, 0)});
+  position.Update(0, 0, {Worker(0, 0, 0)});
   EXPECT_EQ(position.steps(), 0u);
   EXPECT_EQ(position.done(), 0u);
-  position.See(100, 0, {Worker(0, 7, 7), Worker(1, 8, 8)});
+  position.Update(100, 0, {Worker(0, 7, 7), Worker(1, 8, 8)});
   EXPECT_EQ(position.steps(), 100u);
   EXPECT_EQ(position.done(), 8u);
-  EXPECT_EQ(position.from(), 0u);
+  EXPECT_EQ(position.resumed_from(), 0u);
 }
 
-TEST(JobPosition, CountsStepsOfTheJobInARunThatGoesOn) {
+TEST(JobPosition, CountsStepsOfTheJobInAResumedRun) {
   JobPosition position;
-  position.See(250, 9, {Joining(Worker(0, 0, 0)), Joining(Worker(1, 0, 0))});
-  position.See(250, 9, {Worker(0, 3, 153, 150), Joining(Worker(1, 0, 0))});
+  position.Update(250, 9, {Joining(Worker(0, 0, 0)), Joining(Worker(1, 0, 0))});
+  position.Update(250, 9, {Worker(0, 3, 153, 150), Joining(Worker(1, 0, 0))});
   EXPECT_EQ(position.done(), 153u);
-  EXPECT_EQ(position.from(), 150u);
+  EXPECT_EQ(position.resumed_from(), 150u);
 }
 
-TEST(JobPosition, DoesNotFallWhereOneWorkerAfterTheOtherCountsAnew) {
+TEST(JobPosition, DoesNotFallWhenWorkersRestartOneByOne) {
   JobPosition position;
-  position.See(500, 0, {Worker(0, 200, 200), Worker(1, 200, 200)});
-  position.See(500, 0, {WhenLost(Worker(0, 200, 200)), Worker(1, 200, 200)});
-  position.See(500, 0, {Joining(Worker(0, 0, 0)), Worker(1, 201, 201)});
+  position.Update(500, 0, {Worker(0, 200, 200), Worker(1, 200, 200)});
+  position.Update(500, 0, {WhenLost(Worker(0, 200, 200)), Worker(1, 200, 200)});
+  position.Update(500, 0, {Joining(Worker(0, 0, 0)), Worker(1, 201, 201)});
   EXPECT_EQ(position.done(), 201u);
-  position.See(500, 0, {Worker(0, 4, 205), Joining(Worker(1, 0, 0))});
+  position.Update(500, 0, {Worker(0, 4, 205), Joining(Worker(1, 0, 0))});
   EXPECT_EQ(position.done(), 205u);
-  // Without rounds, where each has its own clock, the fastest may be lost.
-  position.See(500, 0, {WhenLost(Worker(0, 4, 205)), Worker(1, 2, 190)});
-  position.See(500, 0, {Worker(0, 0, 0), Worker(1, 3, 191)});
+  // Without rounds every worker has its own clock, and the fastest worker may be lost.
+  position.Update(500, 0, {WhenLost(Worker(0, 4, 205)), Worker(1, 2, 190)});
+  position.Update(500, 0, {Worker(0, 0, 0), Worker(1, 3, 191)});
   EXPECT_EQ(position.done(), 205u);
 }
 
-TEST(JobPosition, FallsWhereAllWentBackOnceTheyTrainAgain) {
+TEST(JobPosition, FallsAfterTheJobWentBackAndTrainsAgain) {
   JobPosition position;
-  position.See(500, 1, {Worker(0, 200, 200), Worker(1, 200, 200)});
-  // Worker 0 lives on, and its counters are still those from before.
-  position.See(500, 2, {Joining(Worker(0, 200, 200)), Joining(Worker(1, 0, 0))});
+  position.Update(500, 1, {Worker(0, 200, 200), Worker(1, 200, 200)});
+  // Worker 0 was not restarted, so its counters still have the old values.
+  position.Update(500, 2, {Joining(Worker(0, 200, 200)), Joining(Worker(1, 0, 0))});
   EXPECT_EQ(position.done(), 200u);
-  position.See(500, 2, {Worker(0, 200, 0, 180), Worker(1, 0, 0, 180)});
+  position.Update(500, 2, {Worker(0, 200, 0, 180), Worker(1, 0, 0, 180)});
   EXPECT_EQ(position.done(), 200u) << "nothing is known yet";
-  EXPECT_EQ(position.from(), 180u);
-  position.See(500, 2, {Worker(0, 201, 181, 180), Worker(1, 0, 180, 180)});
+  EXPECT_EQ(position.resumed_from(), 180u);
+  position.Update(500, 2, {Worker(0, 201, 181, 180), Worker(1, 0, 180, 180)});
   EXPECT_EQ(position.done(), 181u);
 }
 
-TEST(JobPosition, OfAWorkerThatSaysNoStepIsWhatItsProcessCounted) {
-  WorkerEnd worker;
+TEST(JobPosition, UsesTheRoundsOfAWorkerThatReportsNoStep) {
+  WorkerStatus worker;
   worker.counters.set_rounds(12);
   JobPosition position;
-  position.See(100, 0, {worker});
+  position.Update(100, 0, {worker});
   EXPECT_EQ(position.done(), 12u);
 }
 

@@ -1,5 +1,5 @@
-// A server's checkpoints are named after the step that a round of the job ends in, which a lane
-// works out without the length of the job (server/lane_checkpoints.cc).
+// The name of a server's checkpoint has the step in which a round ends. A lane computes that step
+// without knowing the length of the job (server/lane_checkpoints.cc).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace tern::setup {
 namespace {
 
-TEST(LanesThatKeepSums, AreOfAlgorithmsWhoseRoundsTheEndOfAJobDoesNotCutShort) {
+TEST(LanesThatKeepSums, BelongToAlgorithmsWithoutAShortLastRound) {
   const SmallJobFile file;
   int keep = 0, cut_short = 0;
   for (const std::string& name : algorithm::AlgorithmNames()) {
@@ -24,7 +24,7 @@ TEST(LanesThatKeepSums, AreOfAlgorithmsWhoseRoundsTheEndOfAJobDoesNotCutShort) {
           MakeSetup(file.path(), {"train.algorithm=" + name, "exchange.codec=" + codec,
                                   "train.optimizer.name=sgd", "exchange.scaler=per_worker"});
       if (!setup.ok())
-        continue;  // refused: tests/common/config/train_rules_test.cc has the sentences
+        continue;  // refused by a rule that tests/common/config/train_rules_test.cc covers
       const algorithm::Facts facts = algorithm::FactsOf((*setup)->job);
       const std::vector<bool> shards = protocol::ShardsThatKeep((*setup)->plan);
       const bool keeps = std::find(shards.begin(), shards.end(), true) != shards.end();

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
 
-TEST(KnownNames, SayOfTheCodecsWhatRulesWantToKnow) {
+TEST(KnownNames, GroupTheCodecsAsTheRulesNeed) {
   const config::NameTables names = KnownNames();
   EXPECT_THAT(names.at("codecs"),
               IsSupersetOf({"fp32", "fp16", "bf16", "ternary", "qsgd", "topk"}));
@@ -28,12 +28,12 @@ TEST(KnownNames, SayOfTheCodecsWhatRulesWantToKnow) {
   EXPECT_THAT(names.at("local_updaters"), ElementsAre("none", "sgd", "dcasgd_c", "dcasgd_a"));
 }
 
-TEST(PullCodec, OfChangesIsAnyWhoseCodesAreNotDrawn) {
+TEST(PullCodec, OfChangesIsAnyDeterministicCodec) {
   for (const std::string& name : codec::CodecNames()) {
     SCOPED_TRACE(name);
     const auto codec = codec::MakeCodec(name, {});
     ASSERT_TRUE(codec.ok());
-    // Rules are about what is pushed, so none of them helps or does harm.
+    // exchange.rules apply to pushes only, so they make no difference.
     for (const char* pushed : {"fp32", "ternary"}) {
       const auto job = MakeSetup(
           SmallJobFile().path(),

@@ -23,9 +23,9 @@ void AddTraffic(const std::string& type, uint64_t in, uint64_t out, pb::Counters
   row->set_bytes_out(out);
 }
 
-// A worker after `rounds` rounds of 0.1 s: half computing, a fifth waiting, a tenth decoding.
-WorkerEnd WorkerAfter(uint32_t rank, uint64_t rounds) {
-  WorkerEnd worker;
+// A worker after `rounds` rounds of 0.1 s: half of it computing, a fifth waiting, a tenth decoding.
+WorkerStatus WorkerAfter(uint32_t rank, uint64_t rounds) {
+  WorkerStatus worker;
   worker.rank = rank;
   pb::Counters& c = worker.counters;
   const auto n = static_cast<double>(rounds);
@@ -57,24 +57,24 @@ pb::Figures Evaluation(uint64_t hash) {
   return figures;
 }
 
-WorkerEnd Lost(WorkerEnd worker) {
-  worker.there = false;
+WorkerStatus Lost(WorkerStatus worker) {
+  worker.present = false;
   return worker;
 }
 
-JobPosition At(const std::vector<WorkerEnd>& workers, uint64_t steps = 100) {
+JobPosition At(const std::vector<WorkerStatus>& workers, uint64_t steps = 100) {
   JobPosition position;
-  position.See(steps, 0, workers);
+  position.Update(steps, 0, workers);
   return position;
 }
-std::string Progress(const std::vector<WorkerEnd>& workers) {
+std::string Progress(const std::vector<WorkerStatus>& workers) {
   return ProgressJson(*SmallSetup(), workers, At(workers));
 }
-std::string Summary(const std::vector<WorkerEnd>& workers, const Status& status = Ok()) {
+std::string Summary(const std::vector<WorkerStatus>& workers, const Status& status = Ok()) {
   return SummaryJson(*SmallSetup(), workers, At(workers, 10), status);
 }
 
-TEST(Report, CountsTheFramesOfTrainingRoundsApart) {
+TEST(Report, CountsTheFramesOfTrainingRoundsSeparately) {
   const RoundTraffic traffic = TrafficOf(WorkerAfter(0, 10).counters);
   EXPECT_EQ(traffic.up, 11000u);
   EXPECT_EQ(traffic.down, 21000u);
@@ -82,7 +82,7 @@ TEST(Report, CountsTheFramesOfTrainingRoundsApart) {
   EXPECT_EQ(traffic.all_down, 30000u);
 }
 
-TEST(Report, RatioIsFp32BytesOverBytesThatWent) {
+TEST(Report, RatioIsFp32BytesOverBytesSent) {
   EXPECT_DOUBLE_EQ(RatioToFp32(1000, 10, 2000), 20);
   EXPECT_DOUBLE_EQ(RatioToFp32(1000, 10, 0), 0);
 }
@@ -107,21 +107,21 @@ TEST(Report, SumsBytesAndSamplesAndAveragesTimes) {
   EXPECT_NEAR(j["down_ratio"], 4.0 * 431080 / 2100, 1e-9);
 }
 
-TEST(Report, CommunicationIsWhatRoundsWaitedForNotTheStart) {
-  // 3.2 s of waiting, but only 0.4 s of the rounds were neither computing nor decoding.
+TEST(Report, CommunicationExcludesWaitingAtTheStart) {
+  // It waited 3.2 s, but only 0.4 s of the rounds were neither computing nor decoding.
   const json j = json::parse(Progress({WorkerAfter(0, 10)}));
   EXPECT_NEAR(j["communication_s"], 0.4, 1e-9);
   EXPECT_NEAR(j["communication_share"], 0.4, 1e-9);
 }
 
-TEST(Report, RoundsAreThoseOfTheWorkerThatCountedMost) {
+TEST(Report, RoundsAreThoseOfTheFarthestWorker) {
   const json j = json::parse(Progress({WorkerAfter(0, 50), WorkerAfter(1, 5)}));
-  EXPECT_EQ(j["rounds"], 50);  // worker 1 was started again at 45
+  EXPECT_EQ(j["rounds"], 50);  // worker 1 was restarted at round 45
   EXPECT_NEAR(j["up_ratio"], 4.0 * 431080 / 1100, 1e-9);
 }
 
-TEST(Report, SummaryHasAccuracyAndComparesTheReplicas) {
-  WorkerEnd a = WorkerAfter(0, 10), b = WorkerAfter(1, 10);
+TEST(Report, SummaryHasAccuracyAndComparesReplicas) {
+  WorkerStatus a = WorkerAfter(0, 10), b = WorkerAfter(1, 10);
   a.figures = b.figures = Evaluation(0xabc);
   const json same = json::parse(Summary({a, b}));
   EXPECT_EQ(same["event"], "ended");
@@ -134,8 +134,8 @@ TEST(Report, SummaryHasAccuracyAndComparesTheReplicas) {
   EXPECT_EQ(json::parse(Summary({a, b}))["replicas_agree"], false);
 }
 
-TEST(Report, SummaryClaimsNothingAboutReplicasThatNobodyCompared) {
-  WorkerEnd a = WorkerAfter(0, 10);
+TEST(Report, SummaryOmitsReplicasThatWereNotCompared) {
+  WorkerStatus a = WorkerAfter(0, 10);
   a.figures = Evaluation(1);
   const json j =
       json::parse(Summary({a, WorkerAfter(1, 10)}, Status(Code::kPeerLost, "worker 1 was lost")));
@@ -144,28 +144,30 @@ TEST(Report, SummaryClaimsNothingAboutReplicasThatNobodyCompared) {
   EXPECT_EQ(j["sentence"], "worker 1 was lost");
 }
 
-TEST(Report, NewsSurviveTheJourney) {
-  const auto progress = ReadNews(Progress({WorkerAfter(0, 12), Lost(WorkerAfter(1, 12))}));
+TEST(Report, ProgressAndSummaryCanBeParsed) {
+  const auto progress =
+      ParseProgressUpdate(Progress({WorkerAfter(0, 12), Lost(WorkerAfter(1, 12))}));
   ASSERT_TRUE(progress.has_value());
   EXPECT_FALSE(progress->ended);
   EXPECT_EQ(progress->rounds, 12u);
   EXPECT_EQ(progress->workers, 2u);
   EXPECT_EQ(progress->present, 1u);
-  const auto ended = ReadNews(Summary({}, Status(Code::kTerminated, "stopped \xff")));
+  const auto ended = ParseProgressUpdate(Summary({}, Status(Code::kTerminated, "stopped \xff")));
   ASSERT_TRUE(ended.has_value());
   EXPECT_TRUE(ended->ended);
   EXPECT_EQ(ended->code, 143);
   EXPECT_THAT(ended->sentence, HasSubstr("stopped "));
 }
 
-TEST(Report, WhatIsNoNewsIsIgnored) {
+TEST(Report, OtherLinesAreIgnored) {
   for (const char* line : {"", "{", "[]", "7", "{}", "{\"event\":\"other\"}", "{\"event\":7}"}) {
-    EXPECT_FALSE(ReadNews(line).has_value()) << line;
+    EXPECT_FALSE(ParseProgressUpdate(line).has_value()) << line;
   }
-  EXPECT_EQ(ReadNews("{\"event\":\"progress\",\"rounds\":\"x\",\"present\":-1}")->rounds, 0u);
+  EXPECT_EQ(ParseProgressUpdate("{\"event\":\"progress\",\"rounds\":\"x\",\"present\":-1}")->rounds,
+            0u);
 }
 
-TEST(Report, RunSummaryKeepsFiguresAndSaysHowTheRunEnded) {
+TEST(Report, RunSummaryAddsHowTheRunEnded) {
   const std::string newest = Progress({WorkerAfter(0, 12)});
   const json j = json::parse(RunSummaryJson(newest, {75, "worker 0 is gone", 2, 12.5}));
   EXPECT_EQ(j["event"], "ended");
@@ -177,8 +179,8 @@ TEST(Report, RunSummaryKeepsFiguresAndSaysHowTheRunEnded) {
   EXPECT_EQ(json::parse(RunSummaryJson("", {69, "no port", 0, 1}))["code"], 69);
 }
 
-TEST(Report, FiguresAreOfThoseWhoFinishedWhereOthersWereLost) {
-  WorkerEnd left = WorkerAfter(1, 10);
+TEST(Report, SummaryUsesTheEvaluationOfTheRemainingWorkers) {
+  WorkerStatus left = WorkerAfter(1, 10);
   left.figures = Evaluation(0xabc);
   const std::string summary = Summary({Lost(WorkerAfter(0, 4)), left});
   const json j = json::parse(summary);
@@ -188,38 +190,38 @@ TEST(Report, FiguresAreOfThoseWhoFinishedWhereOthersWereLost) {
   EXPECT_EQ(j["replicas_agree"], true);
   EXPECT_EQ(j["present"], 1);
   EXPECT_EQ(j["lost"], json::array({0}));
-  EXPECT_DOUBLE_EQ(j["train_s"], 1.0) << "of those who are there";
-  EXPECT_EQ(j["samples"], 32 * 14) << "of all";
+  EXPECT_DOUBLE_EQ(j["train_s"], 1.0) << "mean over the present workers";
+  EXPECT_EQ(j["samples"], 32 * 14) << "sum over all workers";
   EXPECT_THAT(SummaryTable(summary),
               AllOf(HasSubstr("servers, workers      1, 1 of 2 (without worker 0)\n"),
                     HasSubstr("replicas              agree"),
                     HasSubstr("test accuracy         0.7500 of 200")));
 }
 
-TEST(Report, ALineOfAResumedRunCountsStepsOfTheJob) {
-  // 10 rounds of 0.1 s in this run, after 150 that another has done.
-  WorkerEnd worker = WorkerAfter(0, 10);
+TEST(Report, AResumedRunCountsStepsOfTheJob) {
+  // 10 rounds of 0.1 s in this run, after 150 rounds of an earlier run.
+  WorkerStatus worker = WorkerAfter(0, 10);
   worker.counters.set_job_step(160);
   worker.counters.set_from_step(150);
   const std::string now = ProgressJson(*SmallSetup(), {worker}, At({worker}, 250));
   EXPECT_EQ(json::parse(now)["rounds"], 160);
   EXPECT_THAT(ProgressLine(now), AllOf(HasSubstr("step 160/250"), HasSubstr("9.0 s left"),
                                        HasSubstr("320 img/s"), HasSubstr("3.2 KB a step")));
-  // Nobody trained the 150 steps in the interval since the run began.
-  EXPECT_EQ(ProgressLine(now, Progress({WorkerEnd{}})), ProgressLine(now));
+  // The 150 steps were not trained in the interval since this run began.
+  EXPECT_EQ(ProgressLine(now, Progress({WorkerStatus{}})), ProgressLine(now));
   EXPECT_THAT(SummaryTable(now),
               HasSubstr("rounds                160 of 250 (this run went on from step 150)\n"));
-  WorkerEnd loaded;
+  WorkerStatus loaded;
   loaded.counters.set_job_step(150);
   loaded.counters.set_from_step(150);
   EXPECT_EQ(ProgressLine(ProgressJson(*SmallSetup(), {loaded}, At({loaded}, 250))),
             "step 150/250  waiting for the first step from there  workers 1/2");
 }
 
-TEST(Report, TableOfAFailedRunHasOnlyWhatWasReached) {
+TEST(Report, TableOfAFailedRunOmitsWhatWasNotReached) {
   const Status failed(Code::kPeerLost, "worker 1 was lost");
-  EXPECT_EQ(SummaryTable(Summary({WorkerEnd{}, Lost(WorkerEnd{})}, failed)), "");
-  WorkerEnd loaded;
+  EXPECT_EQ(SummaryTable(Summary({WorkerStatus{}, Lost(WorkerStatus{})}, failed)), "");
+  WorkerStatus loaded;
   loaded.counters.set_job_step(5);
   loaded.counters.set_from_step(5);
   EXPECT_EQ(SummaryTable(Summary({loaded}, failed)),
@@ -231,8 +233,8 @@ TEST(Report, TableOfAFailedRunHasOnlyWhatWasReached) {
                     Not(HasSubstr("accuracy"))));
 }
 
-TEST(Report, TableShowsTheFigures) {
-  WorkerEnd a = WorkerAfter(0, 10), b = WorkerAfter(1, 10);
+TEST(Report, TableShowsAllRows) {
+  WorkerStatus a = WorkerAfter(0, 10), b = WorkerAfter(1, 10);
   a.figures = b.figures = Evaluation(0xabc);
   const std::string table = SummaryTable(Summary({a, b}));
   EXPECT_THAT(table, AllOf(HasSubstr("parameters            431080\n"),
@@ -248,7 +250,7 @@ TEST(Report, TableShowsTheFigures) {
   EXPECT_EQ(SummaryTable("nonsense"), "no summary\n");
 }
 
-TEST(Report, ProgressLineHasAllThatPeopleAskFor) {
+TEST(Report, ProgressLineShowsAllValues) {
   const std::string line = ProgressLine(Progress({WorkerAfter(0, 10), WorkerAfter(1, 10)}));
   EXPECT_EQ(line,
             "step 10/100  loss 0.5000  640 img/s  communication 40 %  3.2 KB a step, fp32 / 1567.6 "
@@ -256,9 +258,9 @@ TEST(Report, ProgressLineHasAllThatPeopleAskFor) {
             "workers 2/2  9.0 s left");
 }
 
-TEST(Report, ProgressLineIsOfTheIntervalSinceTheOneBefore) {
-  WorkerEnd later = WorkerAfter(0, 20);
-  // Ten rounds in 2 s instead of 1 s, 1.5 of them waiting.
+TEST(Report, ProgressLineCoversTheIntervalSinceThePreviousOne) {
+  WorkerStatus later = WorkerAfter(0, 20);
+  // Ten rounds in 2 s instead of 1 s, of which 1.5 s were waiting.
   later.counters.set_train_s(3);
   later.counters.set_wait_s(WorkerAfter(0, 10).counters.wait_s() + 1.5);
   later.counters.set_compute_s(0.7);
@@ -269,26 +271,26 @@ TEST(Report, ProgressLineIsOfTheIntervalSinceTheOneBefore) {
                           HasSubstr("16.0 s left")));
 }
 
-TEST(Report, ProgressLineForgetsALineBeforeARestart) {
+TEST(Report, ProgressLineIgnoresALineFromBeforeARestart) {
   const std::string before = Progress({WorkerAfter(0, 10)});
   const std::string after = Progress({WorkerAfter(0, 5)});
   EXPECT_EQ(ProgressLine(after, before), ProgressLine(after));
   EXPECT_EQ(ProgressLine(before, before), ProgressLine(before));
 }
 
-TEST(Report, ProgressLineOfNoRoundSaysThatItWaits) {
-  EXPECT_EQ(ProgressLine(Progress({WorkerEnd{}, Lost(WorkerEnd{})})),
+TEST(Report, ProgressLineBeforeTheFirstRoundSaysThatItWaits) {
+  EXPECT_EQ(ProgressLine(Progress({WorkerStatus{}, Lost(WorkerStatus{})})),
             "waiting for the first step  workers 1/2");
   EXPECT_EQ(ProgressLine("nonsense"), "");
 }
 
-TEST(Report, ALossThatIsNotFiniteIsSaidSo) {
-  WorkerEnd worker = WorkerAfter(0, 10);
+TEST(Report, ShowsThatALossIsNotFinite) {
+  WorkerStatus worker = WorkerAfter(0, 10);
   worker.counters.set_loss(std::nan(""));
   EXPECT_THAT(ProgressLine(Progress({worker})), HasSubstr("loss not finite"));
 }
 
-TEST(Report, CountersGoByTypeOfMessage) {
+TEST(Report, CountersJsonHasTrafficByMessageType) {
   const json j = json::parse(CountersJson(WorkerAfter(0, 10).counters));
   EXPECT_EQ(j["rounds"], 10);
   EXPECT_EQ(j["traffic"]["push"]["bytes_out"], 10000);

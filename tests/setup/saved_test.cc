@@ -1,5 +1,4 @@
-// What a daemon says of the checkpoints on its disk: which it can go on from, and why not from the
-// others.
+// Which checkpoints on its disk a daemon offers, and why it cannot use the others.
 #include "setup/saved.h"
 
 #include <gmock/gmock.h>
@@ -18,15 +17,15 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::SizeIs;
 
-class SavedTest : public testing::Test {
+class FindSavedTest : public testing::Test {
  protected:
-  SavedTest() {
+  FindSavedTest() {
     dir_ = testing::TempDir() + "tern_saved_XXXXXX";
     EXPECT_NE(mkdtemp(dir_.data()), nullptr);
   }
-  ~SavedTest() override { fs::remove_all(dir_); }
+  ~FindSavedTest() override { fs::remove_all(dir_); }
 
-  // Of worker 0 of that job.
+  // The store of worker 0 of that job.
   std::unique_ptr<checkpoint::Store> StoreOf(const setup::Setup& setup) const {
     return std::make_unique<checkpoint::Store>(CheckpointOwner(setup, dir_, "worker.0"),
                                                checkpoint::Keep{.of_all = 2, .shard = 3});
@@ -41,23 +40,23 @@ class SavedTest : public testing::Test {
     for (const uint64_t step : steps)
       ASSERT_TRUE(store->Write({7, step, step}, kind, {{"weights", {10}, values}}, {}).ok());
   }
-  protocol::Saved Look(const std::vector<std::string>& overrides) const {
+  protocol::Saved FindIn(const std::vector<std::string>& overrides) const {
     const auto setup = SmallSetup(overrides);
     const auto store = StoreOf(*setup);
     store->Open();
-    return SavedIn(*setup, *store);
+    return FindSaved(*setup, *store);
   }
   std::string Folder() const { return dir_ + "/checkpoints/worker.0"; }
 
   std::string dir_;
 };
 
-TEST_F(SavedTest, OfTheSameJobAreOffered) {
+TEST_F(FindSavedTest, OffersCheckpointsOfTheSameJob) {
   Write({}, {10, 20});
-  // What may change between a checkpoint and who goes on from it.
+  // Keys that may change between a checkpoint and the run that resumes from it.
   const protocol::Saved saved =
-      Look({"train.steps=500", "evaluation.every_steps=7", "workers.threads=2",
-            "servers.0.address=127.0.0.1:7777", "checkpoints.keep=3"});
+      FindIn({"train.steps=500", "evaluation.every_steps=7", "workers.threads=2",
+              "servers.0.address=127.0.0.1:7777", "checkpoints.keep=3"});
   ASSERT_THAT(saved.checkpoints, SizeIs(2));
   EXPECT_EQ(saved.checkpoints[1].step(), 20u);
   EXPECT_EQ(saved.checkpoints[1].run(), 7u);
@@ -65,9 +64,9 @@ TEST_F(SavedTest, OfTheSameJobAreOffered) {
   EXPECT_FALSE(saved.unfit.has_sentence());
 }
 
-TEST_F(SavedTest, OfAnotherJobNameTheKeyThatDiffers) {
+TEST_F(FindSavedTest, NamesTheKeyThatDiffersInAnotherJob) {
   Write({"train.schedule.learning_rate=0.01"}, {10, 20});
-  const protocol::Saved saved = Look({"train.schedule.learning_rate=0.02"});
+  const protocol::Saved saved = FindIn({"train.schedule.learning_rate=0.02"});
   EXPECT_THAT(saved.checkpoints, SizeIs(0));
   EXPECT_EQ(saved.began, 0u);
   EXPECT_TRUE(saved.unfit.other_job());
@@ -76,50 +75,50 @@ TEST_F(SavedTest, OfAnotherJobNameTheKeyThatDiffers) {
                                         "train.schedule.learning_rate was 0.01, is now 0.02");
 }
 
-TEST_F(SavedTest, AShardsOwnAreOfferedApart) {
+TEST_F(FindSavedTest, AShardsOwnAreOfferedApart) {
   Write({}, {10});
   Write({}, {14, 18}, checkpoint::Kind::kShard);
-  const protocol::Saved saved = Look({});
+  const protocol::Saved saved = FindIn({});
   ASSERT_THAT(saved.checkpoints, SizeIs(1));
   EXPECT_EQ(saved.checkpoints[0].step(), 10u);
   ASSERT_THAT(saved.shard_checkpoints, SizeIs(2));
   EXPECT_EQ(saved.shard_checkpoints[1].step(), 18u);
-  const protocol::Saved other = Look({"seed=2"});
+  const protocol::Saved other = FindIn({"seed=2"});
   EXPECT_THAT(other.shard_checkpoints, SizeIs(0));
   EXPECT_THAT(other.unfit.sentence(), HasSubstr("has checkpoints up to step 10 of another job"))
       << "no word of those that no other job has to go on from";
 }
 
-TEST_F(SavedTest, OfAnotherJobNameThreeKeysAndCountTheRest) {
+TEST_F(FindSavedTest, NamesThreeKeysOfAnotherJobAndCountsTheRest) {
   Write({}, {10});
   const std::string sentence =
-      Look({"seed=2", "workers.count=4", "train.batch_total=32", "exchange.codec=fp32"})
+      FindIn({"seed=2", "workers.count=4", "train.batch_total=32", "exchange.codec=fp32"})
           .unfit.sentence();
   EXPECT_THAT(sentence, HasSubstr(": seed was 1, is now 2; workers.count was 2, is now 4; "
                                   "train.batch_total was 64, is now 32; and 1 key more"));
 }
 
-TEST_F(SavedTest, NameTheServersWhereNothingElseDiffers) {
+TEST_F(FindSavedTest, NamesTheServersIfNothingElseDiffers) {
   Write({}, {10});
   const protocol::Saved saved =
-      Look({"servers=[{address: '127.0.0.1:7500'}, {address: '127.0.0.1:7501'}]"});
+      FindIn({"servers=[{address: '127.0.0.1:7500'}, {address: '127.0.0.1:7501'}]"});
   EXPECT_TRUE(saved.unfit.other_job());
-  EXPECT_THAT(saved.unfit.sentence(), HasSubstr("servers was a list of 1, is now one of 2"));
+  EXPECT_THAT(saved.unfit.sentence(), HasSubstr("servers was a list of 1, is now a list of 2"));
 }
 
-TEST_F(SavedTest, SayWhichDigestDiffersWhereTheirJobIsNotKnown) {
+TEST_F(FindSavedTest, NamesTheDigestIfTheOtherJobIsUnknown) {
   Write({}, {10});
   fs::remove(Folder() + "/run.json");
-  const protocol::Saved saved = Look({"seed=2"});
+  const protocol::Saved saved = FindIn({"seed=2"});
   EXPECT_TRUE(saved.unfit.other_job());
   EXPECT_THAT(saved.unfit.sentence(), HasSubstr("it is of a job with other settings (digest "));
 }
 
-TEST_F(SavedTest, ThatAreDamagedAreNotOfAnotherJob) {
+TEST_F(FindSavedTest, ReportsDamagedCheckpointsAsDamaged) {
   Write({}, {10, 20});
   for (const int step : {10, 20})
     fs::resize_file(Cat(Folder(), "/step.", step, ".safetensors"), 50);
-  const protocol::Saved saved = Look({});
+  const protocol::Saved saved = FindIn({});
   EXPECT_THAT(saved.checkpoints, SizeIs(0));
   EXPECT_EQ(saved.began, 7u);
   EXPECT_FALSE(saved.unfit.other_job());
@@ -127,17 +126,17 @@ TEST_F(SavedTest, ThatAreDamagedAreNotOfAnotherJob) {
               HasSubstr(" has checkpoints up to step 20, which are damaged: its size in bytes"));
 }
 
-// A file in the folder's place: root, too, cannot read it as one.
-TEST_F(SavedTest, MayBeWhereTheFolderCannotBeRead) {
+// A file in place of the folder: not even root can read it as a folder.
+TEST_F(FindSavedTest, ReportsAFolderThatCannotBeRead) {
   fs::create_directories(dir_ + "/checkpoints");
   std::ofstream(Folder()) << "no folder";
-  const protocol::Saved saved = Look({});
+  const protocol::Saved saved = FindIn({});
   EXPECT_FALSE(saved.unfit.other_job());
   EXPECT_EQ(saved.unfit.sentence(), Folder() + ": the folder cannot be read: Not a directory");
 }
 
-TEST_F(SavedTest, AreNoneWhereNothingIs) {
-  const protocol::Saved saved = Look({});
+TEST_F(FindSavedTest, FindsNothingInAMissingFolder) {
+  const protocol::Saved saved = FindIn({});
   EXPECT_THAT(saved.checkpoints, SizeIs(0));
   EXPECT_EQ(saved.began, 0u);
   EXPECT_FALSE(saved.unfit.has_sentence());

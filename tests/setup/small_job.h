@@ -1,4 +1,4 @@
-// A small job for the tests of setup, from a file of its own.
+// A small job for the tests of setup, in a temporary file.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,8 @@
 
 namespace tern::setup {
 
-// Two workers, one server, LeNet (431,080 parameters); the data is never read. Gone at the end.
+// Two workers, one server, LeNet (431,080 parameters). The data is never read. The file is deleted
+// at the end.
 class SmallJobFile {
  public:
   SmallJobFile() : path_(testing::TempDir() + "tern_setup_" + std::to_string(getpid()) + ".yaml") {

@@ -14,29 +14,29 @@ using testing::IsEmpty;
 
 const std::vector<Flag> kFlags = {{"set"}, {"restarts"}, {"free_ports", false}};
 
-Result<Arguments> Parse(const std::vector<std::string>& words) {
-  return Arguments::Parse(words, kFlags, "tern run JOB");
+Result<Arguments> Parse(const std::vector<std::string>& args) {
+  return Arguments::Parse(args, kFlags, "tern run JOB");
 }
 
-void ExpectUsage(const std::vector<std::string>& words, const std::string& sentence) {
-  const auto arguments = Parse(words);
-  ASSERT_FALSE(arguments.ok()) << testing::PrintToString(words);
+void ExpectUsage(const std::vector<std::string>& args, const std::string& sentence) {
+  const auto arguments = Parse(args);
+  ASSERT_FALSE(arguments.ok()) << testing::PrintToString(args);
   EXPECT_EQ(arguments.status().code(), Code::kUsage);
   EXPECT_THAT(arguments.status().message(), HasSubstr(sentence));
   EXPECT_THAT(arguments.status().message(), HasSubstr("usage: tern run JOB"));
 }
 
-TEST(Arguments, TakesFlagsBeforeAndAfterTheRest) {
+TEST(Arguments, ReadsFlagsBeforeAndAfterPositionalArguments) {
   const auto arguments =
       Parse({"--set", "a=1", "job.yaml", "--free_ports", "--set=b=2", "-restarts", "3"});
   ASSERT_TRUE(arguments.ok()) << arguments.status().message();
   EXPECT_THAT(arguments->All("set"), ElementsAre("a=1", "b=2"));
-  EXPECT_THAT(arguments->rest(), ElementsAre("job.yaml"));
+  EXPECT_THAT(arguments->positional(), ElementsAre("job.yaml"));
   EXPECT_TRUE(arguments->Has("free_ports"));
   EXPECT_EQ(*arguments->Number("restarts", 0, 10), 3u);
 }
 
-TEST(Arguments, WhatWasNotGivenIsTheDefault) {
+TEST(Arguments, MissingFlagsHaveTheirDefaults) {
   const auto arguments = Parse({});
   ASSERT_TRUE(arguments.ok());
   EXPECT_FALSE(arguments->Has("free_ports"));
@@ -48,17 +48,17 @@ TEST(Arguments, WhatWasNotGivenIsTheDefault) {
 TEST(Arguments, TwoDashesEndTheFlags) {
   const auto arguments = Parse({"--", "--set"});
   ASSERT_TRUE(arguments.ok());
-  EXPECT_THAT(arguments->rest(), ElementsAre("--set"));
+  EXPECT_THAT(arguments->positional(), ElementsAre("--set"));
 }
 
-TEST(Arguments, RefusesUnknownFlagsAndValuesThatAreMissingOrTooMany) {
+TEST(Arguments, RefusesUnknownFlagsAndMissingOrUnexpectedValues) {
   ExpectUsage({"--sett", "a=1"},
               "there is no flag --sett; known flags: --set, --restarts, --free_ports");
   ExpectUsage({"--set"}, "--set needs a value after it");
   ExpectUsage({"--free_ports=yes"}, "--free_ports takes no value");
 }
 
-TEST(Arguments, RefusesNumbersThatAreNoneOrTooLarge) {
+TEST(Arguments, RefusesInvalidAndTooLargeNumbers) {
   for (const char* text : {"", "x", "-1", "1x", "11", "99999999999999999999"}) {
     const auto arguments = Parse({Cat("--restarts=", text)});
     ASSERT_TRUE(arguments.ok());

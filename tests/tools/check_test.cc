@@ -1,11 +1,11 @@
-// `tern check`: what it prints and how it ends.
+// `tern check`: its output and its exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/base/text.h"
 #include "setup/setup.h"
 #include "tests/e2e/job_fixture.h"
-#include "tools/cost.h"
+#include "tools/memory.h"
 
 namespace tern::e2e {
 namespace {
@@ -14,7 +14,7 @@ using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-TEST(Check, PrintsTheJobAndItsCounts) {
+TEST(Check, PrintsTheJobAndItsPlan) {
   TestJob job;
   TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "exchange.bucket_kib=64"});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
@@ -32,7 +32,7 @@ TEST(Check, PrintsTheJobAndItsCounts) {
                     HasSubstr("test images: 60")));
 }
 
-TEST(Check, WhatItPrintsFirstIsAJobThatLoads) {
+TEST(Check, PrintsAJobThatCanBeLoaded) {
   TestJob job({.yaml = "exchange: {rules: [{tensors: '*.bias', codec: fp32}]}\n"});
   TestProgram& tern = job.StartTern({"check", job.job_file()});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
@@ -44,7 +44,7 @@ TEST(Check, WhatItPrintsFirstIsAJobThatLoads) {
   EXPECT_EQ(again->train().steps(), 20u);
 }
 
-TEST(Check, NamesAllFaultsOfABadJob) {
+TEST(Check, NamesAllErrorsOfABadJob) {
   TestJob job({.yaml = "exchange: {codec: ternray}\nnonsense: 1\n"});
   TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "train.batch_total=0"});
   EXPECT_EQ(tern.Wait(), 78);
@@ -53,7 +53,7 @@ TEST(Check, NamesAllFaultsOfABadJob) {
   EXPECT_EQ(tern.out(), "");
 }
 
-TEST(Check, SaysWhatIsWrongWithFiles) {
+TEST(Check, ReportsErrorsOfFiles) {
   TestJob job;
   TestProgram& none = job.StartTern({"check", job.folder() + "/none.yaml"});
   EXPECT_EQ(none.Wait(), 65);
@@ -68,41 +68,41 @@ TEST(Check, SaysWhatIsWrongWithFiles) {
               HasSubstr("are 1 x 28 x 28 with 10 classes; the model takes 1 x 32 x 28 and 10"));
 }
 
-TEST(Check, WrongWordsAreUsage) {
+TEST(Check, WrongArgumentsAreUsageErrors) {
   TestJob job;
   EXPECT_EQ(job.StartTern({"check"}).Wait(), 64);
   EXPECT_EQ(job.StartTern({"check", job.job_file(), "--restarts", "1"}).Wait(), 64);
 }
 
-uint64_t BytesOf(const std::vector<tools::CostLine>& lines, const std::string& what) {
-  for (const tools::CostLine& line : lines) {
+uint64_t BytesOf(const std::vector<tools::MemoryItem>& lines, const std::string& what) {
+  for (const tools::MemoryItem& line : lines) {
     if (line.what == what) return line.bytes;
   }
   ADD_FAILURE() << "no line " << what;
   return 0;
 }
 
-TEST(Cost, CountsWhatTheJobHas) {
+TEST(Memory, CountsTheArraysOfTheJob) {
   TestJob job({.servers = 2, .workers = 4});
   const auto ternary = setup::MakeSetup(job.job_file(), {"evaluation.ema_decay=0.9"});
   ASSERT_TRUE(ternary.ok()) << ternary.status().message();
-  const auto worker = tools::WorkerCost(**ternary);
+  const auto worker = tools::WorkerMemory(**ternary);
   EXPECT_EQ(BytesOf(worker, "parameters"), 4u * 431080);
   EXPECT_EQ(BytesOf(worker, "optimizer: momentum"), 4u * 431080);
   EXPECT_EQ(BytesOf(worker, "moving average"), 4u * 431080);
-  EXPECT_EQ(BytesOf(tools::ServerCost(**ternary, 0), "parked float sums"), 0u)
-      << "codes are added as they come";
+  EXPECT_EQ(BytesOf(tools::ServerMemory(**ternary, 0), "parked float sums"), 0u)
+      << "codes are added as they arrive";
 }
 
-TEST(Cost, FloatSumsParkAtMostOneRoundOfEachWorker) {
+TEST(Memory, FloatSumsParkAtMostOneRoundPerWorker) {
   TestJob job({.servers = 2, .workers = 4});
   const auto fp32 =
       setup::MakeSetup(job.job_file(), {"exchange.codec=fp32", "exchange.chunk_kib=256"});
   ASSERT_TRUE(fp32.ok()) << fp32.status().message();
   uint64_t parked = 0, credit = 0;
   for (uint32_t shard = 0; shard < 2; ++shard) {
-    parked += BytesOf(tools::ServerCost(**fp32, shard), "parked float sums");
-    credit += BytesOf(tools::ServerCost(**fp32, shard), "frames under way");
+    parked += BytesOf(tools::ServerMemory(**fp32, shard), "parked float sums");
+    credit += BytesOf(tools::ServerMemory(**fp32, shard), "frames in transit");
   }
   EXPECT_EQ(parked, 4u * 4 * 431080);
   EXPECT_EQ(credit, 2u * 4 * (16384 << 10));

@@ -1,4 +1,4 @@
-// `tern model`: what it prints, and that its NetDef is a net.
+// `tern model`: its table and its NetDef.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -17,13 +17,13 @@ TEST(Model, PrintsEveryLayerWithItsParametersAndOperations) {
   TestJob job;
   TestProgram& tern = job.StartTern({"model", "lenet"});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
-  // 50 x 20 x 5 x 5 weights, twice, and 50 biases on 8 x 8 pixels.
+  // Twice 50 x 20 x 5 x 5 weights, and 50 biases, on 8 x 8 pixels.
   EXPECT_THAT(tern.out(), ContainsRegex("conv2 +conv +pool1 +50 x 8 x 8 +25050 +3.203\n"));
   EXPECT_THAT(tern.out(), HasSubstr("lenet: 431080 parameters, 0 statistics of batch norms; 4.6"));
   EXPECT_THAT(tern.out(), HasSubstr("for one image of 1 x 28 x 28\n"));
 }
 
-TEST(Model, TakesAnotherImage) {
+TEST(Model, TakesAnotherImageSize) {
   TestJob job;
   TestProgram& tern = job.StartTern(
       {"model", "vgg16", "--height", "32", "--width", "32", "--classes", "10", "--batch_norm"});
@@ -31,7 +31,7 @@ TEST(Model, TakesAnotherImage) {
   EXPECT_THAT(tern.out(), HasSubstr("vgg16: 14728266 parameters, 8448 statistics"));
 }
 
-TEST(Model, ItsNetDefIsANet) {
+TEST(Model, PrintsANetDefThatCanBeBuilt) {
   TestJob job;
   TestProgram& tern = job.StartTern({"model", "resnet50", "--netdef"});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
@@ -42,11 +42,11 @@ TEST(Model, ItsNetDefIsANet) {
   EXPECT_EQ(models::MakeParameterTable(*net)->total, 25'557'032u);
 }
 
-TEST(Model, NamesTheKnownOnes) {
+TEST(Model, ListsTheKnownNetworks) {
   TestJob job;
   TestProgram& none = job.StartTern({"model"});
   EXPECT_EQ(none.Wait(), 64);
-  EXPECT_THAT(none.err(), HasSubstr("the known ones are lenet, cifarnet"));
+  EXPECT_THAT(none.err(), HasSubstr("known: lenet, cifarnet"));
   TestProgram& other = job.StartTern({"model", "lenett"});
   EXPECT_EQ(other.Wait(), 78);
   EXPECT_THAT(other.err(), HasSubstr("\"lenett\" is not known"));

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Weights from PyTorch go into Tern by scripts/torch_to_safetensors.py; what Tern writes after two steps opens in PyTorch
-by scripts/safetensors_to_torch.py, and after `tern convert onnx` in ONNX Runtime: with the same scores everywhere.
+"""Tests the conversion of weights: scripts/torch_to_safetensors.py brings weights from PyTorch to Tern, which trains
+two steps; scripts/safetensors_to_torch.py brings them back, and `tern convert onnx` to ONNX Runtime. The scores must
+agree.
 
     exported.py BUILD_FOLDER [--onnx_runtime] [MODEL...]
 
-With --onnx_runtime, a Python that has it is this one or $TERN_ONNX_PYTHON; where there is none, it ends with 77.
+--onnx_runtime needs ONNX Runtime in this Python or in $TERN_ONNX_PYTHON; exits with 77 if there is none.
 """
 import os
 import pathlib
@@ -22,11 +23,11 @@ import torch_to_safetensors  # noqa: E402
 import safetensors_to_torch  # noqa: E402
 from nets import NetFile  # noqa: E402
 
-BOUND = 1e-4  # of the largest score, relative
+BOUND = 1e-4  # relative to the largest score
 IMAGES, BATCH, STEPS = 3, 8, 2
 SKIPPED = 77  # SKIP_RETURN_CODE in CMakeLists.txt
 TEN = ["--classes", "10"]
-# Words of `tern model`: small images where the network takes them.
+# Arguments of `tern model`: small images if the network supports them.
 MODELS = {
     "lenet": [], "cifarnet": [], "resnet20": [], "mobilenet": ["--height", "64", "--width", "64", *TEN],
     "googlenet": ["--height", "64", "--width", "64", *TEN],
@@ -46,7 +47,7 @@ def python_with_onnx_runtime():
 
 
 def worst(ours, theirs):
-    """The largest difference, of the largest of theirs."""
+    """Returns the largest difference, relative to the largest value of `theirs`."""
     return float((ours - theirs).abs().max() / theirs.abs().max())
 
 
@@ -62,10 +63,10 @@ class Export:
         subprocess.run([str(word) for word in words], check=True, stdout=subprocess.DEVNULL)
 
     def import_and_train(self):
-        """Leaves what Tern writes after its steps as `exported`."""
+        """Trains in Tern, and sets `exported` to the weights that it writes."""
         net = self.file.torch_net().train()
         with torch.no_grad():
-            net(torch.randn(BATCH, *self.file.shape))  # so that norms have statistics
+            net(torch.randn(BATCH, *self.file.shape))  # gives batch norms statistics
         torch.save({name: tensor for name, tensor in net.named_by_layer()}, self.folder / "start.pt")
         self.run(sys.executable, SCRIPTS / "torch_to_safetensors.py", self.folder / "start.pt", self.folder / "start")
         torch_to_safetensors.save(self.folder / "batches", {

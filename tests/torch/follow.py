@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""With weights from PyTorch the engine's loss follows PyTorch's, step by step; and its weights go back.
+"""Tests that the engine, with weights from PyTorch, has the same loss as PyTorch in every step, and returns its weights.
 
     follow.py BUILD_FOLDER [MODEL...]
 """
@@ -20,14 +20,14 @@ import torch_to_safetensors  # noqa: E402
 from nets import NetFile  # noqa: E402
 
 STEPS, BATCH, MOMENTUM = 20, 32, 0.9
-BOUND = 1e-3  # of a loss, relative
-# Name, words of `tern model`, learning rate.
+BOUND = 1e-3  # relative difference of a loss
+# Name, arguments of `tern model`, learning rate.
 MODELS = {"lenet": ([], 0.003), "cifarnet": ([], 0.01), "resnet20": ([], 0.001),
           "mobilenet": (["--height", "32", "--width", "32", "--classes", "10"], 0.0005)}
 
 
 def batches(shape, classes):
-    """Images that a net can learn: a coarse pattern a class, brighter or darker, under some noise."""
+    """Yields images that a net can learn: one coarse pattern per class, with random brightness and noise."""
     generator = torch.Generator().manual_seed(7)
     channels, *size = shape
     patterns = functional.interpolate(torch.randn(classes, channels, 4, 4, generator=generator), size, mode="bilinear")
@@ -37,8 +37,9 @@ def batches(shape, classes):
 
 
 def start(net):
-    """Weights where a step is no lottery. From a usual start, with half of all ReLUs shut, what deep nets with batch norms
-    do to a rounding error is chaos: PyTorch in single and in double precision part by a hundredth within five steps."""
+    """Sets initial weights at which training is numerically stable. From a usual start, where half of all ReLUs are
+    inactive, deep nets with batch norms amplify rounding errors: losses of PyTorch in single and double precision
+    differ by 1 % after five steps."""
     for module in net.modules():
         if isinstance(module, nn.Conv2d) and module.bias is None:
             outputs = module.out_channels * module.kernel_size[0] ** 2 / module.groups

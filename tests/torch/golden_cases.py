@@ -1,9 +1,9 @@
-"""Small nets that between them have every layer in its shapes and corner cases, as NetDefs in JSON.
+"""Small nets that together cover every layer with its shapes and corner cases, as NetDefs in JSON.
 
-A case's image comes out of a first convolution: sample n is the n-th unit vector of 1 x 1 pixels, the kernel covers
-the whole image, so that sample n of its output is the n-th slice of its weights, turned round, and the gradient of
-those weights is the gradient of that image. Last comes a dense layer of more classes than samples: from the gradient
-of its weights follows each output of the layer before it.
+A first convolution produces the image of a case. Sample n of its input is the n-th unit vector of 1 x 1 pixels, and its
+kernel covers the whole image. So sample n of its output is the n-th slice of its weights, mirrored, and the gradient of
+these weights is the gradient of the image. The last layer is dense with more classes than samples, so the gradient of
+its weights determines every output of the layer before it.
 """
 SAMPLES, CLASSES = 2, 4
 
@@ -44,8 +44,8 @@ ADD, CONCAT, STANDARDIZE = {"add": {}}, {"concat": {}}, {"standardize": {}}
 
 
 def net(channels, side, layers, samples=SAMPLES, smoothing=0.0, rectangle=None, ends_in_scores=False):
-    """`layers`: a list; each reads the one before, or what reads() names: "image", or the place in the list from 0.
-    `rectangle` (height, width): the image is drawn instead, and so has no gradient."""
+    """`layers`: each layer reads the previous one, or those that reads() names: "image", or indices in the list.
+    `rectangle` (height, width): the image is random instead, and has no gradient."""
     named = [{"name": "image", **conv(channels, side, pad=side - 1, bias=False)}] if rectangle is None else []
     named += [{"name": f"l{place}", **layer} for place, layer in enumerate(layers)]
     classes = max(CLASSES, samples + 1)
@@ -63,7 +63,7 @@ def net(channels, side, layers, samples=SAMPLES, smoothing=0.0, rectangle=None, 
 
 
 def basic_block(channels, stride, inputs):
-    """resnet20's, behind a convolution and its norm and ReLU (l0 to l2)."""
+    """The basic block of resnet20, after a convolution with norm and ReLU (l0 to l2)."""
     layers = [conv(inputs, 3, pad=1, bias=False), norm(), RELU,
               conv(channels, 3, stride, pad=1, bias=False), norm(), RELU, conv(channels, 3, pad=1, bias=False), norm()]
     if stride == 1 and inputs == channels:
@@ -83,7 +83,7 @@ def pre_activated(channels):
 
 
 def separable(inputs, outputs, stride):
-    """mobilenet's pair."""
+    """The separable convolution of mobilenet."""
     return [conv(inputs, 3, stride, groups=inputs, pad=1, bias=False), norm(), RELU, conv(outputs, 1, bias=False), norm(), RELU]
 
 
@@ -189,7 +189,7 @@ def norms_and_blocks():
 
 
 def all_cases():
-    """{name: net}"""
+    """Returns all cases as {name: net}."""
     cases = {}
     for family in (convolutions, pools, simple_layers, norms_and_blocks):
         for name, one in family():

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What PyTorch, in double precision, makes of the nets of golden_cases.py: losses, scores, gradients, statistics.
+"""Computes the golden values of the nets in golden_cases.py with PyTorch in double precision: losses, scores,
+gradients, statistics.
 
-    make_golden.py OUT.safetensors            writes them; tests/worker/engine/golden_test.cc holds the engine against it
-    make_golden.py --check GOLDEN.safetensors  whether that file is what this script makes
+    make_golden.py OUT.safetensors            writes the values, which tests/worker/engine/golden_test.cc uses
+    make_golden.py --check GOLDEN.safetensors  checks that the file has the values of this script
 
-Parameters and images are drawn by a hash that both sides compute. Of a tensor of more than WHOLE elements the file has
-PICKED of them, evenly spread, and of PARTS equal parts the sum and the norm.
+Parameters and images are pseudo-random numbers from a hash that both sides compute. For a tensor of more than WHOLE
+elements the file has PICKED evenly spaced elements, and the sums and norms of PARTS equal parts.
 """
 import json
 import math
@@ -28,7 +29,7 @@ ZERO = 1e-9
 
 
 def draws(seed, tensor, count):
-    """Uniform in [-1, 1), multiples of 2^-23: splitmix64 of (seed, tensor, element)."""
+    """Returns uniform numbers in [-1, 1), multiples of 2^-23: splitmix64 of (seed, tensor, element)."""
     with numpy.errstate(over="ignore"):
         z = (numpy.uint64(seed) << numpy.uint64(40)) + (numpy.uint64(tensor) << numpy.uint64(32)) \
             + numpy.arange(count, dtype=numpy.uint64)
@@ -40,7 +41,7 @@ def draws(seed, tensor, count):
 
 
 def fill_of(name, tensor, kinds):
-    """(centre, half width) of what a parameter or statistic is filled with."""
+    """Returns (centre, half width) of the random values of a parameter or statistic."""
     layer, which = name.rsplit(".", 1)
     if which == "running_var":
         return 1.0, 0.5
@@ -58,7 +59,7 @@ def filled(seed, place, fill, shape):
 
 
 class Case:
-    """A net with its parameters and a batch, by seed."""
+    """A net with its parameters and a batch, which depend on the seed."""
 
     def __init__(self, net, seed):
         self.net, self.seed = net, seed
@@ -82,7 +83,7 @@ class Case:
                 tensor.copy_(values + shake * self.fills[name][1] * noise)
 
     def figures(self, shake=0.0):
-        """{name: tensor} of evaluation, then of a training step."""
+        """Returns {name: tensor} of an evaluation, then of a training step."""
         self.fill(shake)
         self.torch_net.eval()
         with torch.no_grad():
@@ -97,19 +98,20 @@ class Case:
         return out
 
     def is_steady(self):
-        """No ReLU and no maximum so near its turn that rounding could take the other side."""
+        """Returns whether no ReLU and no maximum is so near its threshold that rounding could change the result."""
         plain, shaken = self.figures(), self.figures(SHAKE)
         return all((tensor - shaken[name]).abs().max() <= SHAKEN * scale_of(tensor, plain) for name, tensor in plain.items())
 
 
 def scale_of(tensor, others):
-    """What differences are relative to: its largest element; of zeros (the gradient of a bias before a norm) theirs."""
+    """Returns the scale of differences: the largest element of the tensor, or of the others if it is zero (the gradient
+    of a bias before a norm)."""
     own = tensor.abs().max()
     return own if own > ZERO else max(other.abs().max() for other in others.values())
 
 
 def stored(tensor):
-    """What the file has of a tensor: {suffix: values}."""
+    """Returns what the file stores of a tensor: {suffix: values}."""
     flat = tensor.flatten()
     if flat.numel() <= WHOLE:
         return {"": flat}
@@ -120,12 +122,12 @@ def stored(tensor):
 
 
 def make():
-    """({name of the file's tensor: values}, {name of a case: its JSON})"""
+    """Returns ({name in the file: values}, {name of a case: its JSON})."""
     tensors, described = {}, {}
     for name, net in golden_cases.all_cases().items():
         case = next((case for case in (Case(net, seed) for seed in range(1, 100)) if case.is_steady()), None)
         if case is None:
-            sys.exit(f"make_golden: {name} is steady for no seed")
+            sys.exit(f"make_golden: no seed makes {name} numerically stable")
         described[name] = json.dumps({"net": net, "seed": case.seed, "samples": case.samples, "one_hot": case.one_hot,
                                       "labels": case.labels.tolist(),
                                       "fills": [[key, *fill] for key, fill in case.fills.items()]}, separators=(",", ":"))
@@ -139,11 +141,11 @@ def check(path):
     kept, described = safetensors_to_torch.load(path)
     tensors, described_now = make()
     if described != described_now or kept.keys() != tensors.keys():
-        sys.exit(f"make_golden: {path} has other cases than golden_cases.py; write it anew")
+        sys.exit(f"make_golden: {path} has other cases than golden_cases.py; write it again")
     worst = max(float((kept[name] - values).abs().max() / scale_of(values, tensors)) for name, values in tensors.items())
     print(f"{len(described)} cases, {len(tensors)} tensors: largest relative difference to this PyTorch's {worst:.2g}")
     if not worst < 1e-6:
-        sys.exit(f"make_golden: {path} differs by {worst:.3g}; write it anew")
+        sys.exit(f"make_golden: {path} differs by {worst:.3g}; write it again")
 
 
 def main():

@@ -1,4 +1,4 @@
-"""A network of Tern's by name, as a NetDef in a file and as a PyTorch module."""
+"""A known network of Tern, as a NetDef file and as a PyTorch module."""
 import json
 import subprocess
 
@@ -7,7 +7,7 @@ from torch_net import TorchNet
 
 class NetFile:
     def __init__(self, build, folder, model, words=()):
-        """`words`: further ones of `tern model`."""
+        """`words`: further arguments of `tern model`."""
         done = subprocess.run([build / "bin/tern", "model", model, "--json", *words], check=True, capture_output=True, text=True)
         self.path = folder / f"{model}.json"
         self.path.write_text(done.stdout)
@@ -20,11 +20,11 @@ class NetFile:
 
     @staticmethod
     def weights(torch_net):
-        """{name in Tern's files: tensor}, parameters and running statistics."""
+        """Returns parameters and running statistics as {name in Tern's files: tensor}."""
         return {name: tensor.detach() for name, tensor in torch_net.named_by_layer() if not name.endswith("num_batches_tracked")}
 
     def load(self, torch_net, weights):
-        """The way back. Every name must be there, and no other."""
+        """Loads such weights, which must have exactly these names."""
         named = self.weights(torch_net)
         if named.keys() != weights.keys():
             raise ValueError(f"the weights have other names than the net: {sorted(named.keys() ^ weights.keys())}")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every layer as ONNX: the nets of golden_cases.py by `tern convert onnx` and ONNX Runtime, against PyTorch in double.
+"""Tests every layer in ONNX: compares the nets of golden_cases.py, run by ONNX Runtime after `tern convert onnx`, with
+PyTorch in double precision.
 
     onnx_layers.py BUILD_FOLDER
 """
@@ -21,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def prepare(tern, folder, name, net):
-    """Writes the net as ONNX and its images; PyTorch's scores."""
+    """Writes the net as ONNX, and its images. Returns PyTorch's scores."""
     case = make_golden.Case(net, 1)
     case.fill()
     (folder / f"{name}.json").write_text(json.dumps(net))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Scores by ONNX Runtime on the CPU: run_onnx.py {MODEL.onnx IMAGES.npy SCORES.npy}..."""
+"""Computes scores with ONNX Runtime on the CPU: run_onnx.py {MODEL.onnx IMAGES.npy SCORES.npy}..."""
 import sys
 
 import numpy

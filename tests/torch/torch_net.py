@@ -1,6 +1,6 @@
-"""A NetDef (the JSON of `tern model NAME --json`) as a PyTorch module: the same layers, parameters by the same names.
+"""Builds a PyTorch module from a NetDef (the JSON of `tern model NAME --json`), with the same layers and parameter names.
 
-PyTorch as its users write it: modules, ReLU in place, fused nothing.
+Uses PyTorch in the usual way: standard modules, in-place ReLU, no fused layers.
 """
 import collections
 
@@ -19,19 +19,19 @@ def option(kind, key, otherwise):
 
 
 def same_padding(size, kernel, stride, dilation=1):
-    """How much `same` pads before and after (models/graph/shapes.h)."""
+    """Returns the padding before and after for `same` (models/graph/shapes.h)."""
     out = -(-size // stride)
     total = max(0, (out - 1) * stride + (kernel - 1) * dilation + 1 - size)
     return total // 2, total - total // 2
 
 
 class Window(nn.Module):
-    """Pads as the layer says, then applies `inner`, which pads nothing itself unless both sides are alike."""
+    """Pads the input, then applies `inner`. Equal padding on both sides is left to `inner`."""
 
     def __init__(self, inner, pads, value=0.0):
         super().__init__()
         self.inner = inner
-        self.pads = pads  # left, right, top, bottom; None: inner pads
+        self.pads = pads  # left, right, top, bottom; None: `inner` pads
         self.value = value
 
     def forward(self, x):
@@ -39,7 +39,7 @@ class Window(nn.Module):
 
 
 def window_of(kind, size):
-    """(padding that both sides share, None) or (0, what to pad)."""
+    """Returns (padding of both sides, None) if it is equal, else (0, padding of all sides)."""
     if "pad" in kind or option(kind, "padding", "valid") == "valid":
         return kind.get("pad", 0), None
     rows, columns = (same_padding(n, kind["kernel"], option(kind, "stride", 1), option(kind, "dilation", 1)) for n in size)
@@ -65,7 +65,7 @@ class Standardize(nn.Module):
 
 
 class TorchNet(nn.Module):
-    """forward(images) gives the scores; loss(scores, labels) what Tern's loss layer computes."""
+    """forward(images) returns the scores; loss(scores, labels) computes Tern's loss layer."""
 
     def __init__(self, net):
         super().__init__()
@@ -85,7 +85,7 @@ class TorchNet(nn.Module):
 
     @staticmethod
     def key_of(layer):
-        """A module's name has no dots and is no name of PyTorch's own."""
+        """Returns a valid module name: without dots, and different from attributes of nn.Module."""
         return "layer_" + layer["name"].replace(".", "__").replace("/", "__")
 
     def module_of(self, layer):
@@ -106,7 +106,7 @@ class TorchNet(nn.Module):
             return nn.Sequential(nn.Flatten(), nn.Linear(flat, layer["dense"]["outputs"])), (layer["dense"]["outputs"], 1, 1)
         if "relu" in layer:
             most = layer["relu"].get("max")
-            alone = self.read[layer["inputs"][0]] == 1  # who else reads it wants it as it was
+            alone = self.read[layer["inputs"][0]] == 1  # in place only if no other layer reads the input
             return (nn.ReLU(inplace=alone) if most is None else nn.Hardtanh(0, most, inplace=alone)), inputs[0]
         if "batchNorm" in layer:
             kind = layer["batchNorm"]
@@ -131,7 +131,7 @@ class TorchNet(nn.Module):
         if maximum:
             return Window(nn.MaxPool2d(kind["kernel"], kind["stride"], pad), pads, float("-inf"))
         if pads is not None:
-            raise ValueError("an average over windows that are padded unevenly")
+            raise ValueError("average pooling with uneven padding is not supported")
         return nn.AvgPool2d(kind["kernel"], kind["stride"], pad, count_include_pad=option(kind, "include_padding", False))
 
     @staticmethod
@@ -160,7 +160,7 @@ class TorchNet(nn.Module):
         return functional.cross_entropy(scores, labels, label_smoothing=self.smoothing)
 
     def named_by_layer(self):
-        """"LAYER.weight" and so on -> tensor, parameters and running statistics."""
+        """Returns parameters and running statistics as {"LAYER.weight": tensor}."""
         for layer, _, _ in self.steps:
             for name, tensor in [*self.module_of(layer).named_parameters(), *self.module_of(layer).named_buffers()]:
                 yield layer["name"] + "." + name.rsplit(".", 1)[-1], tensor

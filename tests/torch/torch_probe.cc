@@ -1,4 +1,4 @@
-// What the engine makes of weights and batches that come from PyTorch, for the scripts beside.
+// Runs the engine on weights and batches from PyTorch, for the scripts in this folder.
 //
 //   torch_probe follow NET.json WEIGHTS BATCHES OUT RATE MOMENTUM
 //       trains a step on each of BATCHES's images [steps, batch, C, H, W] and labels [steps,
@@ -55,8 +55,8 @@ Result<Probe> Load(const std::string& net_path, const std::string& weights_path)
 
 struct Batches {
   std::vector<float> images;
-  std::vector<uint32_t> labels;  // none, or one an image
-  uint64_t count = 0, size = 0;  // batches of so many images
+  std::vector<uint32_t> labels;  // empty, or one per image
+  uint64_t count = 0, size = 0;  // number of batches, and images per batch
 };
 
 Result<Batches> ReadBatches(const std::string& path) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a script of this folder by a Python that has PyTorch; where there is none, says so and ends with 77.
+"""Runs a script of this folder with a Python that has PyTorch. Exits with 77 and a message if there is none.
 
     with_torch.py SCRIPT ARGUMENTS...
 """
@@ -17,7 +17,7 @@ SKIPPED = 77  # SKIP_RETURN_CODE in CMakeLists.txt
 def main():
     python = python_with_torch()
     if python is None:
-        print("skipped: no Python here has PyTorch (Debian: python3-torch)")
+        print("skipped: no Python with PyTorch found (Debian: python3-torch)")
         return SKIPPED
     return subprocess.run([python, "-B", HERE / sys.argv[1], *sys.argv[2:]]).returncode
 

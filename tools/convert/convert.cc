@@ -1,5 +1,5 @@
-// tern convert: files of others into Tern's and back. A kind is a line in the table and a file of
-// its own.
+// tern convert: converts files between Tern's formats and others. Every conversion has a row in
+// kConverters and a file of its own.
 #include "tools/convert/convert.h"
 
 #include <string>
@@ -11,28 +11,29 @@
 namespace tern::tools {
 namespace {
 
-struct Kind {
+struct Converter {
   const char* name;
-  Status (*run)(const Words& words);
+  Status (*run)(const Args& args);
 };
 
-const std::vector<Kind> kKinds = {
+const std::vector<Converter> kConverters = {
     {"onnx", &ConvertOnnx},
     {"pack", &ConvertPack},
 };
 
 }  // namespace
 
-Status Convert(const Words& words) {
-  const std::string name = words.empty() ? "" : words[0];
+Status Convert(const Args& args) {
+  const std::string name = args.empty() ? "" : args[0];
   std::vector<std::string> known;
-  for (const Kind& kind : kKinds) {
-    if (name == kind.name) return kind.run(Words(words.begin() + 1, words.end()));
-    known.emplace_back(kind.name);
+  for (const Converter& converter : kConverters) {
+    if (name == converter.name) return converter.run(Args(args.begin() + 1, args.end()));
+    known.emplace_back(converter.name);
   }
-  return Status(Code::kUsage, Cat(name.empty() ? "tern convert needs a kind after it"
-                                               : "tern convert knows no '" + Printable(name) + "'",
-                                  "; known: ", Join(known)));
+  return Status(Code::kUsage,
+                Cat(name.empty() ? "tern convert needs the name of a conversion"
+                                 : "tern convert does not know '" + Printable(name) + "'",
+                    "; known: ", Join(known)));
 }
 
 }  // namespace tern::tools

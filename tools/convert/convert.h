@@ -1,4 +1,4 @@
-// The kinds of `tern convert`, one file each; the table is in convert.cc.
+// The conversions of `tern convert`, one file each; the table is in convert.cc.
 #pragma once
 
 #include "tools/commands.h"
@@ -6,8 +6,8 @@
 namespace tern::tools {
 
 // Writes a network with its weights as an ONNX file (onnx.cc).
-Status ConvertOnnx(const Words& words);
+Status ConvertOnnx(const Args& args);
 // Packs a data set into train.tpk and test.tpk (pack.cc).
-Status ConvertPack(const Words& words);
+Status ConvertPack(const Args& args);
 
 }  // namespace tern::tools

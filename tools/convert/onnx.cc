@@ -1,4 +1,4 @@
-// tern convert onnx: a network with its weights as a file that ONNX Runtime and others run.
+// tern convert onnx: writes a network with its weights as an ONNX file.
 #include <cstdio>
 #include <fstream>
 #include <limits>
@@ -29,14 +29,14 @@ Status WriteFile(const std::string& path, const std::string& bytes) {
 
 }  // namespace
 
-Status ConvertOnnx(const Words& words) {
-  const auto arguments = Arguments::Parse(words, NetFlags(), kUsage);
+Status ConvertOnnx(const Args& args) {
+  const auto arguments = Arguments::Parse(args, NetFlags(), kUsage);
   if (!arguments.ok()) return arguments.status();
-  if (arguments->rest().size() != 3)
+  if (arguments->positional().size() != 3)
     return Status(Code::kUsage,
                   Cat("expected a network, its weights and a file to write; ", kUsage));
-  const std::string &weights = arguments->rest()[1], &out = arguments->rest()[2];
-  const auto net = NetOfWords(arguments->rest()[0], *arguments);
+  const std::string &weights = arguments->positional()[1], &out = arguments->positional()[2];
+  const auto net = NetFromArgument(arguments->positional()[0], *arguments);
   if (!net.ok()) return net.status();
   const auto file = tensors::ReadSafetensors(weights);
   if (!file.ok()) return file.status();

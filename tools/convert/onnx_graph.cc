@@ -19,22 +19,22 @@ constexpr char kInput[] = "data", kOutput[] = "scores";
 using Names = std::vector<std::string>;
 using Ints = std::vector<int64_t>;
 
-// Writes a graph node by node. Dense layers make [batch, outputs], everything else [batch, C, H,
-// W]; who needs an image of what is flat has it spread out.
+// Writes a graph node by node. Outputs of dense layers have the shape [batch, outputs], all others
+// [batch, C, H, W]. A layer that needs an image reshapes a flat input.
 class GraphWriter {
  public:
   GraphWriter(const pb::NetDef& net, const std::map<std::string, models::ImageDims>& shapes,
               pb::onnx::Graph* graph)
       : net_(net), shapes_(shapes), graph_(graph) {
-    value_of_["data"] = kInput;
+    onnx_name_of_["data"] = kInput;
   }
 
   void Write() {
     graph_->set_name(net_.name().empty() ? "net" : net_.name());
     const pb::ImageShape& image = net_.input();
-    Describe(kInput, {image.channels(), image.height(), image.width()}, graph_->add_input());
+    SetType(kInput, {image.channels(), image.height(), image.width()}, graph_->add_input());
     for (const pb::LayerDef& layer : net_.layers()) WriteLayer(layer);
-    Describe(kOutput, {net_.classes()}, graph_->add_output());
+    SetType(kOutput, {net_.classes()}, graph_->add_output());
   }
 
   void AddWeights(const std::string& name, const Ints& dims, const float* values, size_t count) {
@@ -46,12 +46,12 @@ class GraphWriter {
   }
 
  private:
-  // Names of tensors of ours never meet those of parameters, which end in .weight and the like.
+  // The colon keeps these names apart from those of parameters (LAYER.weight).
   static std::string Tensor(const pb::LayerDef& layer, const std::string& what) {
     return layer.name() + ":" + what;
   }
 
-  static void Describe(const std::string& name, const Ints& sizes, pb::onnx::Value* value) {
+  static void SetType(const std::string& name, const Ints& sizes, pb::onnx::Value* value) {
     value->set_name(name);
     pb::onnx::TensorType* type = value->mutable_type()->mutable_tensor_type();
     type->set_elem_type(pb::onnx::float32);
@@ -91,10 +91,10 @@ class GraphWriter {
     return Tensor(layer, what);
   }
 
-  // What the layer's input number `i` is called, as an image.
-  std::string Image(const pb::LayerDef& layer, int i) {
-    const std::string& name = value_of_.at(layer.inputs(i));
-    if (!flat_.contains(name)) return name;
+  // The name of the layer's input `i` with the shape [batch, C, H, W]; adds a node if it is flat.
+  std::string ImageInput(const pb::LayerDef& layer, int i) {
+    const std::string& name = onnx_name_of_.at(layer.inputs(i));
+    if (!flat_tensors_.contains(name)) return name;
     const std::string axes = Tensor(layer, "axes" + std::to_string(i));
     pb::onnx::Tensor* tensor = graph_->add_initializer();
     tensor->set_name(axes);
@@ -106,16 +106,16 @@ class GraphWriter {
     Node("Unsqueeze", {name, axes}, image);
     return image;
   }
-  // As it is: for what works on each element or channel.
-  std::string Any(const pb::LayerDef& layer) {
-    const std::string& name = value_of_.at(layer.inputs(0));
-    if (flat_.contains(name)) flat_.insert(Tensor(layer, "out"));
+  // The name of the input of a layer that works per element or channel, in either shape.
+  std::string ElementwiseInput(const pb::LayerDef& layer) {
+    const std::string& name = onnx_name_of_.at(layer.inputs(0));
+    if (flat_tensors_.contains(name)) flat_tensors_.insert(Tensor(layer, "out"));
     return name;
   }
 
   void WriteLayer(const pb::LayerDef& layer) {
     const std::string out = Tensor(layer, "out");
-    value_of_[layer.output()] = out;
+    onnx_name_of_[layer.output()] = out;
     switch (layer.kind_case()) {
       case pb::LayerDef::kConv:
         return WriteConv(layer, out);
@@ -130,38 +130,38 @@ class GraphWriter {
       case pb::LayerDef::kBatchNorm:
         SetFloat("epsilon", layer.batch_norm().epsilon(),
                  Node("BatchNormalization",
-                      {Any(layer), layer.name() + ".weight", layer.name() + ".bias",
+                      {ElementwiseInput(layer), layer.name() + ".weight", layer.name() + ".bias",
                        layer.name() + ".running_mean", layer.name() + ".running_var"},
                       out));
         return;
       case pb::LayerDef::kLrn:
         return WriteLrn(layer, out);
-      case pb::LayerDef::kDropout:  // in evaluation its input
-        value_of_[layer.output()] = value_of_.at(layer.inputs(0));
+      case pb::LayerDef::kDropout:  // the identity in evaluation
+        onnx_name_of_[layer.output()] = onnx_name_of_.at(layer.inputs(0));
         return;
       case pb::LayerDef::kConcat:
-        SetInt("axis", 1, Node("Concat", Images(layer), out));
+        SetInt("axis", 1, Node("Concat", ImageInputs(layer), out));
         return;
       case pb::LayerDef::kAdd:
-        Node(layer.inputs_size() == 2 ? "Add" : "Sum", Images(layer), out);
+        Node(layer.inputs_size() == 2 ? "Add" : "Sum", ImageInputs(layer), out);
         return;
       case pb::LayerDef::kStandardize:
         return WriteStandardize(layer, out);
       case pb::LayerDef::kSoftmaxLoss:  // the scores, without softmax
-        SetInt("axis", 1, Node("Flatten", {value_of_.at(layer.inputs(0))}, kOutput));
+        SetInt("axis", 1, Node("Flatten", {onnx_name_of_.at(layer.inputs(0))}, kOutput));
         return;
       case pb::LayerDef::KIND_NOT_SET:
         return;
     }
   }
 
-  Names Images(const pb::LayerDef& layer) {
+  Names ImageInputs(const pb::LayerDef& layer) {
     Names images;
-    for (int i = 0; i < layer.inputs_size(); ++i) images.push_back(Image(layer, i));
+    for (int i = 0; i < layer.inputs_size(); ++i) images.push_back(ImageInput(layer, i));
     return images;
   }
 
-  // Kernel, stride and padding of a conv or a pool. `same` pads unevenly where it has to.
+  // Sets kernel, stride and padding of a convolution or pooling layer. `same` may pad unevenly.
   template <typename Def>
   void SetWindow(const pb::LayerDef& layer, const Def& def, pb::onnx::Node* node) const {
     const models::ImageDims& image = shapes_.at(layer.inputs(0));
@@ -174,7 +174,7 @@ class GraphWriter {
 
   void WriteConv(const pb::LayerDef& layer, const std::string& out) {
     const pb::ConvDef& conv = layer.conv();
-    Names inputs = {Image(layer, 0), layer.name() + ".weight"};
+    Names inputs = {ImageInput(layer, 0), layer.name() + ".weight"};
     if (conv.bias()) inputs.push_back(layer.name() + ".bias");
     pb::onnx::Node* node = Node("Conv", inputs, out);
     SetWindow(layer, conv, node);
@@ -185,27 +185,27 @@ class GraphWriter {
   void WritePool(const pb::LayerDef& layer, const pb::PoolDef& pool, const char* kind,
                  const char* global, const std::string& out) {
     if (pool.global()) {
-      Node(global, {Image(layer, 0)}, out);
+      Node(global, {ImageInput(layer, 0)}, out);
       return;
     }
-    pb::onnx::Node* node = Node(kind, {Image(layer, 0)}, out);
+    pb::onnx::Node* node = Node(kind, {ImageInput(layer, 0)}, out);
     SetWindow(layer, pool, node);
     if (layer.has_avg_pool()) SetInt("count_include_pad", pool.include_padding(), node);
   }
 
   void WriteDense(const pb::LayerDef& layer, const std::string& out) {
-    std::string input = value_of_.at(layer.inputs(0));
-    if (!flat_.contains(input)) {
+    std::string input = onnx_name_of_.at(layer.inputs(0));
+    if (!flat_tensors_.contains(input)) {
       SetInt("axis", 1, Node("Flatten", {input}, Tensor(layer, "flat")));
       input = Tensor(layer, "flat");
     }
     SetInt("transB", 1,
            Node("Gemm", {input, layer.name() + ".weight", layer.name() + ".bias"}, out));
-    flat_.insert(out);
+    flat_tensors_.insert(out);
   }
 
   void WriteRelu(const pb::LayerDef& layer, const std::string& out) {
-    const std::string input = Any(layer);
+    const std::string input = ElementwiseInput(layer);
     if (!layer.relu().has_max()) {
       Node("Relu", {input}, out);
       return;
@@ -216,14 +216,14 @@ class GraphWriter {
 
   void WriteLrn(const pb::LayerDef& layer, const std::string& out) {
     const pb::LrnDef& lrn = layer.lrn();
-    pb::onnx::Node* node = Node("LRN", {Image(layer, 0)}, out);
+    pb::onnx::Node* node = Node("LRN", {ImageInput(layer, 0)}, out);
     SetInt("size", lrn.size(), node);
     SetFloat("alpha", lrn.alpha(), node);
     SetFloat("beta", lrn.beta(), node);
     SetFloat("bias", lrn.k(), node);
   }
 
-  // (x - mean) / max(deviation, 1 / sqrt(elements)) by ONNX's simpler operators.
+  // (x - mean) / max(deviation, 1 / sqrt(elements)), from elementary ONNX operators.
   void WriteStandardize(const pb::LayerDef& layer, const std::string& out) {
     const models::ImageDims& image = shapes_.at(layer.inputs(0));
     const auto elements = static_cast<double>(models::Elements(image));
@@ -233,22 +233,24 @@ class GraphWriter {
       SetInt("keepdims", 1, node);
       return Tensor(layer, into);
     };
-    const std::string input = Image(layer, 0), centred = Tensor(layer, "centred"),
+    const std::string input = ImageInput(layer, 0), centred = Tensor(layer, "centred"),
                       squares = Tensor(layer, "squares"), deviation = Tensor(layer, "deviation"),
                       divisor = Tensor(layer, "divisor");
-    const std::string least = Constant(layer, "least", static_cast<float>(1 / std::sqrt(elements)));
+    const std::string lower_bound =
+        Constant(layer, "least", static_cast<float>(1 / std::sqrt(elements)));
     Node("Sub", {input, mean(input, "mean")}, centred);
     Node("Mul", {centred, centred}, squares);
     Node("Sqrt", {mean(squares, "variance")}, deviation);
-    Node("Max", {deviation, least}, divisor);
+    Node("Max", {deviation, lower_bound}, divisor);
     Node("Div", {centred, divisor}, out);
   }
 
   const pb::NetDef& net_;
   const std::map<std::string, models::ImageDims>& shapes_;
   pb::onnx::Graph* graph_;
-  std::map<std::string, std::string> value_of_;  // by NetDef's name of a tensor, the graph's
-  std::set<std::string> flat_;
+  std::map<std::string, std::string>
+      onnx_name_of_;  // ONNX name of a tensor, by its name in the NetDef
+  std::set<std::string> flat_tensors_;
 };
 
 }  // namespace

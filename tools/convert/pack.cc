@@ -1,4 +1,5 @@
-// tern convert pack: a data set as two files, which a worker reads without a look at each image.
+// tern convert pack: packs a data set into two files that a worker can open without scanning every
+// image.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -22,40 +23,40 @@ namespace {
 constexpr const char* kUsage =
     "tern convert pack DIR OUT_DIR [--format folder | cifar10 | cifar100 | idx] [--max_corrupt N] "
     "[--threads N]";
-constexpr uint64_t kPiece = 256;  // images that are read before the first of them is written
+constexpr uint64_t kBatchImages = 256;  // images that are read in parallel, then written
 
-// An image as it goes into the file, or why it does not.
-struct Read {
+// The bytes of an image as they are packed, or the error that excludes it.
+struct ReadImage {
   std::vector<uint8_t> bytes;
   Status status;
 };
 
-Status WritePiece(const data::Dataset& set, uint64_t begin, const std::vector<Read>& piece,
+Status WriteBatch(const data::Dataset& set, uint64_t begin, const std::vector<ReadImage>& batch,
                   data::PackWriter* writer) {
-  for (size_t i = 0; i < piece.size(); ++i) {
+  for (size_t i = 0; i < batch.size(); ++i) {
     const uint64_t image = begin + i;
-    if (piece[i].status.ok()) {
-      TERN_RETURN_IF_ERROR(writer->Add(piece[i].bytes, set.labels[image], set.SizeOf(image)));
+    if (batch[i].status.ok()) {
+      TERN_RETURN_IF_ERROR(writer->Add(batch[i].bytes, set.labels[image], set.SizeOf(image)));
     } else {
-      TERN_RETURN_IF_ERROR(set.damaged->Add(set.NameOf(image), piece[i].status));
+      TERN_RETURN_IF_ERROR(set.damaged->Add(set.NameOf(image), batch[i].status));
     }
   }
   return Ok();
 }
 
-// Every image is decoded whole: what a packed file holds has been seen to be sound.
+// Decodes every image completely, so that a packed file holds no damaged image.
 Status Pack(const data::Dataset& set, uint32_t threads, ProgressBar* bar,
             data::PackWriter* writer) {
-  for (uint64_t begin = 0; begin < set.count(); begin += kPiece) {
-    const uint64_t end = std::min(begin + kPiece, set.count());
-    std::vector<Read> piece(end - begin);
+  for (uint64_t begin = 0; begin < set.count(); begin += kBatchImages) {
+    const uint64_t end = std::min(begin + kBatchImages, set.count());
+    std::vector<ReadImage> batch(end - begin);
     data::ParallelFor(begin, end, threads, [&](uint64_t i) {
-      Read& read = piece[i - begin];
+      ReadImage& read = batch[i - begin];
       data::Image image;
       read.status = set.Decode(i, &image);
       if (read.status.ok()) read.status = set.Read(i, &read.bytes);
     });
-    TERN_RETURN_IF_ERROR(WritePiece(set, begin, piece, writer));
+    TERN_RETURN_IF_ERROR(WriteBatch(set, begin, batch, writer));
     bar->Show(end, set.count());
   }
   return Ok();
@@ -66,7 +67,7 @@ Status PackSplit(const pb::Data& data, data::Split split, const std::string& pat
   auto bar = std::make_unique<ProgressBar>(name + " scan", "images");
   data::ReadOptions options;
   options.progress = [&](uint64_t done, uint64_t total) { bar->Show(done, total); };
-  options.warn = [&](const std::string& sentence) { bar->Say(sentence); };
+  options.warn = [&](const std::string& sentence) { bar->PrintLine(sentence); };
   const auto set = data::ReadDataset(data, split, options);
   if (!set.ok()) return set.status();
   const data::Dataset& images = **set;
@@ -76,7 +77,8 @@ Status PackSplit(const pb::Data& data, data::Split split, const std::string& pat
   bar = std::make_unique<ProgressBar>(name + " pack", "images");
   TERN_RETURN_IF_ERROR(Pack(images, data.threads(), bar.get(), writer->get()));
   const uint64_t count = (*writer)->count();
-  if (count == 0) return Status(Code::kBadData, Cat(data.dir(), ": no sound image to pack"));
+  if (count == 0)
+    return Status(Code::kBadData, Cat(data.dir(), ": all images are damaged; nothing to pack"));
   TERN_RETURN_IF_ERROR((*writer)->Finish());
   std::printf("%s: %s images in %u classes, %s, %s damaged ones left out\n", path.c_str(),
               Cat(count).c_str(), images.classes, HumanBytes((*writer)->bytes()).c_str(),
@@ -84,7 +86,7 @@ Status PackSplit(const pb::Data& data, data::Split split, const std::string& pat
   return Ok();
 }
 
-Status TakeFormat(const std::string& name, pb::Data* data) {
+Status SetFormat(const std::string& name, pb::Data* data) {
   pb::Data::Format format = pb::Data::folder;
   if (!pb::Data::Format_Parse(name, &format) || format == pb::Data::packed) {
     return Status(Code::kUsage, Cat("--format: saw '", Printable(name),
@@ -96,19 +98,19 @@ Status TakeFormat(const std::string& name, pb::Data* data) {
 
 }  // namespace
 
-Status ConvertPack(const Words& words) {
+Status ConvertPack(const Args& args) {
   const Result<Arguments> arguments =
-      Arguments::Parse(words, {{"format"}, {"max_corrupt"}, {"threads"}}, kUsage);
+      Arguments::Parse(args, {{"format"}, {"max_corrupt"}, {"threads"}}, kUsage);
   if (!arguments.ok()) return arguments.status();
-  if (arguments->rest().size() != 2) {
-    return Status(Code::kUsage, Cat("saw ", arguments->rest().size(),
-                                    " folders, expected two: of the images, and for the packed "
-                                    "files\nusage: ",
+  if (arguments->positional().size() != 2) {
+    return Status(Code::kUsage, Cat("saw ", arguments->positional().size(),
+                                    " folders, expected two: the folder of the images and the "
+                                    "folder for the packed files\nusage: ",
                                     kUsage));
   }
   pb::Data data;
-  data.set_dir(arguments->rest()[0]);
-  TERN_RETURN_IF_ERROR(TakeFormat(arguments->Last("format", "folder"), &data));
+  data.set_dir(arguments->positional()[0]);
+  TERN_RETURN_IF_ERROR(SetFormat(arguments->Last("format", "folder"), &data));
   const auto max_corrupt = arguments->Number("max_corrupt", 0, 1u << 31);
   if (!max_corrupt.ok()) return max_corrupt.status();
   data.set_max_corrupt(*max_corrupt);
@@ -116,11 +118,12 @@ Status ConvertPack(const Words& words) {
   const auto threads = arguments->Number("threads", std::min(cores, 256u), 256);
   if (!threads.ok()) return threads.status();
   data.set_threads(std::max(*threads, 1u));
-  const std::string& out = arguments->rest()[1];
+  const std::string& out = arguments->positional()[1];
   std::error_code error;
   std::filesystem::create_directories(out, error);
   if (error)
-    return Status(Code::kCannotWrite, Cat(out, ": cannot be made (", error.message(), ")"));
+    return Status(Code::kCannotWrite,
+                  Cat(out, ": cannot create the folder (", error.message(), ")"));
   TERN_RETURN_IF_ERROR(PackSplit(data, data::Split::kTrain, out + "/train.tpk"));
   return PackSplit(data, data::Split::kTest, out + "/test.tpk");
 }

@@ -17,19 +17,19 @@ namespace tern::tools {
 namespace {
 
 constexpr uint32_t kWorkers = 2;
-constexpr Time kLongEnough = std::chrono::milliseconds(300);
-constexpr int kMostRounds = 15, kLeastRounds = 3;
+constexpr Time kMeasureTime = std::chrono::milliseconds(300);
+constexpr int kMaxRounds = 15, kMinRounds = 3;
 
-// The setup of a job like this one where `codec` codes every tensor of two workers and the workers
-// hold the parameters.
+// The setup of the same job with two workers, localized parameters, and `codec` for every tensor.
 Result<setup::Setup> SetupFor(const setup::Setup& from, const std::string& codec) {
   setup::Setup to = from;
   to.job.mutable_workers()->set_count(kWorkers);
-  to.job.mutable_train()->clear_algorithm();  // pushes gradients in rounds
+  to.job.mutable_train()->clear_algorithm();  // the default: gradients, in rounds
   to.job.mutable_train()->set_parameters(pb::Train::localized);
   to.job.mutable_exchange()->set_codec(codec);
   to.job.mutable_exchange()->clear_rules();
-  if (to.job.exchange().scaler() == pb::Exchange::previous)  // the same work with less waiting
+  if (to.job.exchange().scaler() ==
+      pb::Exchange::previous)  // same work, no dependence on an earlier round
     to.job.mutable_exchange()->set_scaler(pb::Exchange::shared);
   std::vector<protocol::TensorInfo> tensors;
   for (const models::Parameter& p : to.table.parameters)
@@ -40,23 +40,23 @@ Result<setup::Setup> SetupFor(const setup::Setup& from, const std::string& codec
   return to;
 }
 
-// Adds the seconds of its life to a figure.
-class Watch {
+// Adds the seconds from its construction to its destruction to `*into`.
+class ScopedTimer {
  public:
-  explicit Watch(double* into) : into_(into), begin_(Now()) {}
-  ~Watch() { *into_ += Seconds(Now() - begin_); }
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  explicit ScopedTimer(double* into) : into_(into), begin_(Now()) {}
+  ~ScopedTimer() { *into_ += Seconds(Now() - begin_); }
+  ScopedTimer(const ScopedTimer&) = delete;
+  ScopedTimer& operator=(const ScopedTimer&) = delete;
 
  private:
   double* const into_;
   const Time begin_;
 };
 
-// A worker's half, as client/exchange/coder.cc has it.
-class Coding {
+// The coding of one worker; does what client/exchange/coder.cc does.
+class WorkerCodec {
  public:
-  Coding(const protocol::ExchangePlan& plan, uint16_t rank, const std::vector<float>& noise)
+  WorkerCodec(const protocol::ExchangePlan& plan, uint16_t rank, const std::vector<float>& noise)
       : plan_(plan), rank_(rank), values_(plan.parameters()), prepared_(plan.parts.size()) {
     for (size_t i = 0; i < values_.size(); ++i)
       values_[i] = noise[(i + 7919 * size_t{rank}) % noise.size()];
@@ -75,7 +75,7 @@ class Coding {
         memories_[t]->Compensate(part.begin, {&values_[begin], part.count},
                                  {&compensated_[begin], part.count});
       }
-      const std::span<const float> values{ToCode(t) + part.begin, part.count};
+      const std::span<const float> values{ValuesToCode(t) + part.begin, part.count};
       const kernels::Stats stats = kernels::ComputeStats(values.data(), values.size());
       prepared_[p] = plan_.codec_of[t]->Prepare(stats, values, NoiseOf(round, t));
     }
@@ -92,7 +92,7 @@ class Coding {
       const codec::Segment& segment = chunk.segments[i];
       const uint32_t t = segment.tensor;
       const size_t before = codes.size();
-      const float* values = ToCode(t) + segment.begin;
+      const float* values = ValuesToCode(t) + segment.begin;
       plan_.codec_of[t]->Encode(values, segment, prepared_[chunk.part_of[i]], NoiseOf(round, t),
                                 &codes);
       if (memories_[t] == nullptr) continue;
@@ -106,7 +106,7 @@ class Coding {
   }
 
  private:
-  const float* ToCode(uint32_t t) const {
+  const float* ValuesToCode(uint32_t t) const {
     return (memories_[t] == nullptr ? values_ : compensated_).data() + plan_.tensor_begin[t];
   }
   kernels::NoiseKey NoiseOf(uint64_t round, uint32_t tensor) const {
@@ -120,37 +120,39 @@ class Coding {
   std::vector<std::unique_ptr<codec::Memory>> memories_;
 };
 
-class Trial {
+class CodecBenchmark {
  public:
-  explicit Trial(const setup::Setup& setup) : setup_(setup), sums_(setup) {
+  explicit CodecBenchmark(const setup::Setup& setup) : setup_(setup), sums_(setup) {
     const std::vector<float> noise = GaussianValues(0, std::min<uint64_t>(1 << 20, Elements()));
     for (uint32_t rank = 0; rank < kWorkers; ++rank)
-      workers_.push_back(std::make_unique<Coding>(setup.plan, static_cast<uint16_t>(rank), noise));
+      workers_.push_back(
+          std::make_unique<WorkerCodec>(setup.plan, static_cast<uint16_t>(rank), noise));
     for (const protocol::Bucket& bucket : setup.plan.buckets) {
       for (const protocol::Chunk& chunk : bucket.chunks)
         cells_.push_back(protocol::PushCell(setup.plan, chunk));
     }
   }
 
-  // Seconds an element.
+  // Runs rounds and returns the median seconds per element.
   Result<CodecSpeed> Run(client::Replica& replica) {
     client::Apply apply(setup_, replica, sums_);
     std::vector<CodecSpeed> rounds;
-    const Time until = Now() + kLongEnough;
-    // The first round finds nothing in place and is not counted.
-    for (int r = 0; r <= kLeastRounds || (r <= kMostRounds && Now() < until); ++r) {
+    const Time until = Now() + kMeasureTime;
+    // The first round allocates memory and fills caches; it is not counted.
+    for (int r = 0; r <= kMinRounds || (r <= kMaxRounds && Now() < until); ++r) {
       CodecSpeed seconds;
       TERN_RETURN_IF_ERROR(Exchange(static_cast<uint64_t>(r + 1), &seconds));
-      TERN_RETURN_IF_ERROR(TakeIn(static_cast<uint64_t>(r + 1), apply, &seconds));
+      TERN_RETURN_IF_ERROR(DecodeAndApply(static_cast<uint64_t>(r + 1), apply, &seconds));
       if (r > 0) rounds.push_back(seconds);
     }
     CodecSpeed speed;
-    for (double CodecSpeed::*part : {&CodecSpeed::prepare, &CodecSpeed::encode, &CodecSpeed::add,
-                                     &CodecSpeed::close, &CodecSpeed::decode, &CodecSpeed::apply}) {
-      std::nth_element(rounds.begin(), rounds.begin() + static_cast<long>(rounds.size() / 2),
-                       rounds.end(),
-                       [&](const CodecSpeed& a, const CodecSpeed& b) { return a.*part < b.*part; });
-      speed.*part = rounds[rounds.size() / 2].*part / static_cast<double>(Elements());
+    for (double CodecSpeed::*phase :
+         {&CodecSpeed::prepare, &CodecSpeed::encode, &CodecSpeed::add, &CodecSpeed::close,
+          &CodecSpeed::decode, &CodecSpeed::apply}) {
+      std::nth_element(
+          rounds.begin(), rounds.begin() + static_cast<long>(rounds.size() / 2), rounds.end(),
+          [&](const CodecSpeed& a, const CodecSpeed& b) { return a.*phase < b.*phase; });
+      speed.*phase = rounds[rounds.size() / 2].*phase / static_cast<double>(Elements());
     }
     return speed;
   }
@@ -167,7 +169,7 @@ class Trial {
         double all = 0;
         std::vector<float> own;
         {
-          Watch watch(&all);
+          ScopedTimer timer(&all);
           own = worker->Prepare(bucket, round);
         }
         seconds->prepare += all / kWorkers;
@@ -179,23 +181,23 @@ class Trial {
         sums_.Put({{protocol::Kind::kScale, b, 0}, outcome, protocol::EncodeScalers(scalers)});
       }
       for (const protocol::Chunk& chunk : bucket.chunks)
-        TERN_RETURN_IF_ERROR(AddUp(bucket, chunk, cells_[cell++], round, scalers, seconds));
+        TERN_RETURN_IF_ERROR(EncodeAndSum(bucket, chunk, cells_[cell++], round, scalers, seconds));
     }
     return Ok();
   }
 
-  Status AddUp(const protocol::Bucket& bucket, const protocol::Chunk& chunk,
-               const protocol::CellSpec& cell, uint64_t round, const std::vector<float>& scalers,
-               CodecSpeed* seconds) {
+  Status EncodeAndSum(const protocol::Bucket& bucket, const protocol::Chunk& chunk,
+                      const protocol::CellSpec& cell, uint64_t round,
+                      const std::vector<float>& scalers, CodecSpeed* seconds) {
     double encode = 0, add = 0;
     std::vector<Bytes> pushes;
     for (const auto& worker : workers_) {
-      Watch watch(&encode);
+      ScopedTimer timer(&encode);
       pushes.push_back(worker->Encode(bucket, chunk, round, scalers));
     }
     std::unique_ptr<protocol::CellSum> sum;
     {
-      Watch watch(&add);
+      ScopedTimer timer(&add);
       sum = cell.open(round);
       for (uint32_t rank = 0; rank < kWorkers; ++rank)
         TERN_RETURN_IF_ERROR(sum->Add(rank, pushes[rank]));
@@ -207,7 +209,7 @@ class Trial {
     outcome.set_contributors(kWorkers);
     Bytes answer;
     {
-      Watch watch(&seconds->close);
+      ScopedTimer timer(&seconds->close);
       answer = sum->Close();
       sum.reset();
     }
@@ -215,17 +217,17 @@ class Trial {
     return Ok();
   }
 
-  Status TakeIn(uint64_t round, client::Apply& apply, CodecSpeed* seconds) {
+  Status DecodeAndApply(uint64_t round, client::Apply& apply, CodecSpeed* seconds) {
     decoded_.resize(Elements());
     {
-      Watch watch(&seconds->decode);
+      ScopedTimer timer(&seconds->decode);
       TERN_RETURN_IF_ERROR(
           sums_.Decode(round, [this](uint32_t, uint64_t first, std::span<const float> values) {
             std::copy(values.begin(), values.end(), decoded_.begin() + static_cast<long>(first));
           }));
     }
     {
-      Watch watch(&seconds->apply);
+      ScopedTimer timer(&seconds->apply);
       TERN_RETURN_IF_ERROR(apply.Run(round));
     }
     sums_.Drop(round);
@@ -234,7 +236,7 @@ class Trial {
 
   const setup::Setup& setup_;
   client::Sums sums_;
-  std::vector<std::unique_ptr<Coding>> workers_;
+  std::vector<std::unique_ptr<WorkerCodec>> workers_;
   std::vector<protocol::CellSpec> cells_;
   std::vector<float> decoded_;
 };
@@ -248,7 +250,7 @@ Status MeasureCodec(const setup::Setup& setup, const std::string& name, Profile*
   if (profile->codecs.contains(key)) return Ok();
   const auto replica = client::Replica::Make(*own);
   if (!replica.ok()) return replica.status();
-  const Result<CodecSpeed> speed = Trial(*own).Run(**replica);
+  const Result<CodecSpeed> speed = CodecBenchmark(*own).Run(**replica);
   if (!speed.ok()) return speed.status().Within("measuring " + name);
   profile->codecs[key] = *speed;
   return Ok();
@@ -260,11 +262,11 @@ Status MeasureUpdate(const setup::Setup& setup, Profile* profile) {
   client::Replica& r = **replica;
   const auto& plan = setup.plan;
   Floats to(plan.parameters());
-  double update = 1e9, copy = 1e9;  // the least of a few, as nothing else is to be counted
+  double update = 1e9, copy = 1e9;  // the minimum of four runs excludes other load
   for (uint64_t i = 1; i <= 4; ++i) {
     double now = 0, copied = 0;
     {
-      Watch watch(&now);
+      ScopedTimer timer(&now);
       for (size_t t = 0; t < plan.tensor_count.size(); ++t) {
         const uint64_t first = plan.tensor_begin[t];
         r.optimizer().Update(r.parameters() + first, r.gradients() + first, first,
@@ -273,7 +275,7 @@ Status MeasureUpdate(const setup::Setup& setup, Profile* profile) {
       }
     }
     {
-      Watch watch(&copied);
+      ScopedTimer timer(&copied);
       std::copy_n(r.parameters(), plan.parameters(), to.data());
     }
     update = std::min(update, now);

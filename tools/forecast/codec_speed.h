@@ -1,5 +1,6 @@
-// Measures how fast a codec is on this machine with the job's own model, for `tern predict`: whole
-// rounds of two workers and the servers on one thread, with the code of workers and servers.
+// Measures how fast a codec is on this machine with the job's own model, for `tern predict`. It
+// runs whole rounds of two workers and the servers on one thread, through the code that workers and
+// servers run.
 #pragma once
 
 #include <string>
@@ -9,11 +10,11 @@
 
 namespace tern::tools {
 
-// Measures the codec `name`, used for all tensors of this job; the result goes into profile->codecs
-// under the codec's own name.
+// Measures the codec `name` with all tensors of this job; stores the result in profile->codecs
+// under codec::Codec::name().
 Status MeasureCodec(const setup::Setup& setup, const std::string& name, Profile* profile);
 
-// Measures the optimizer alone and a plain copy: seconds per element.
+// Measures the optimizer alone, and a plain copy of the parameters, in seconds per element.
 Status MeasureUpdate(const setup::Setup& setup, Profile* profile);
 
 }  // namespace tern::tools

@@ -10,13 +10,13 @@ namespace tern::tools {
 
 namespace {
 
-struct Speeds {
+struct CodecSpeeds {
   std::map<const codec::Codec*, CodecSpeed> of;
   CodecSpeed pull;
 };
 
-Result<Speeds> SpeedsFor(const protocol::ExchangePlan& plan, const Profile& profile) {
-  Speeds speeds;
+Result<CodecSpeeds> CodecSpeedsFor(const protocol::ExchangePlan& plan, const Profile& profile) {
+  CodecSpeeds speeds;
   for (const codec::Codec* codec : plan.codec_of) {
     const Result<CodecSpeed> speed = profile.SpeedOf(std::string(codec->name()));
     if (!speed.ok()) return speed.status();
@@ -29,31 +29,32 @@ Result<Speeds> SpeedsFor(const protocol::ExchangePlan& plan, const Profile& prof
   return speeds;
 }
 
-Pace PaceOf(const setup::Setup& setup, const Profile& profile) {
+StepPattern PatternOf(const setup::Setup& setup, const Profile& profile) {
   const algorithm::Facts facts = algorithm::FactsOf(setup.job);
   const double update_s = profile.update_s * static_cast<double>(setup.table.total);
-  Pace pace;
-  pace.rounds = setup.plan.rounds;
-  pace.enough = setup.plan.workers - std::min(setup.plan.workers - 1, facts.backup);
-  pace.period = facts.period;
+  StepPattern pattern;
+  pattern.rounds = setup.plan.rounds;
+  pattern.quorum = setup.plan.workers - std::min(setup.plan.workers - 1, facts.backup);
+  pattern.period = facts.period;
   const bool descends = facts.pushes != pb::AlgorithmTraits::gradient || facts.period > 1;
   if (descends) {
-    pace.push = facts.in_next_step ? Pace::Push::kBeforeCompute : Pace::Push::kAfterCompute;
-    pace.local_s = update_s;
+    pattern.push =
+        facts.in_next_step ? StepPattern::Push::kBeforeCompute : StepPattern::Push::kAfterCompute;
+    pattern.local_s = update_s;
   } else if (!setup.job.exchange().overlap() || setup.job.train().clip_norm() > 0) {
-    pace.push = Pace::Push::kAfterCompute;
+    pattern.push = StepPattern::Push::kAfterCompute;
   }
-  pace.one_bucket = facts.parts != 0;
-  pace.lag = facts.ahead;
-  if (pace.lag > 0) pace.local_s = update_s;
-  pace.by_bucket = facts.by_bucket;
-  pace.in_forward = facts.applied_in_forward;
-  return pace;
+  pattern.one_bucket = facts.parts != 0;
+  pattern.lag = facts.ahead;
+  if (pattern.lag > 0) pattern.local_s = update_s;
+  pattern.by_bucket = facts.by_bucket;
+  pattern.in_forward = facts.applied_in_forward;
+  return pattern;
 }
 
-class Costs {
+class CostAdder {
  public:
-  Costs(const setup::Setup& setup, const Profile& profile, const Speeds& speeds)
+  CostAdder(const setup::Setup& setup, const Profile& profile, const CodecSpeeds& speeds)
       : plan_(setup.plan),
         profile_(profile),
         speeds_(speeds),
@@ -77,11 +78,11 @@ class Costs {
  private:
   const protocol::ExchangePlan& plan_;
   const Profile& profile_;
-  const Speeds& speeds_;
+  const CodecSpeeds& speeds_;
   const bool pushes_gradients_;
 };
 
-// A bucket is needed with the first of its tensors, and ready with the last.
+// A bucket is needed when the first of its tensors is, and ready when the last of them is.
 double NeedOf(const protocol::Bucket& bucket, const Profile& profile) {
   double share = 1;
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)
@@ -101,15 +102,15 @@ Result<StepCosts> CostsOf(const setup::Setup& setup, const Profile& profile,
                           const std::vector<BucketBytes>& sizes, double samples) {
   TERN_RETURN_IF_ERROR(profile.CheckFor(setup));
   const protocol::ExchangePlan& plan = setup.plan;
-  const Result<Speeds> speeds = SpeedsFor(plan, profile);
+  const Result<CodecSpeeds> speeds = CodecSpeedsFor(plan, profile);
   if (!speeds.ok()) return speeds.status();
   StepCosts step;
   step.compute_s = profile.compute_fixed_s + samples * profile.compute_sample_s;
   step.threads = profile.waits ? 0 : setup.job.workers().threads();
-  step.pace = PaceOf(setup, profile);
+  step.pattern = PatternOf(setup, profile);
   step.lanes = plan.data_lanes;
   step.credit_bytes = setup.job.exchange().credit_kib() * 1024.0;
-  const Costs costs(setup, profile, *speeds);
+  const CostAdder costs(setup, profile, *speeds);
   for (size_t b = 0; b < plan.buckets.size(); ++b) {
     const protocol::Bucket& bucket = plan.buckets[b];
     BucketCost& cost = step.buckets.emplace_back();
@@ -118,7 +119,7 @@ Result<StepCosts> CostsOf(const setup::Setup& setup, const Profile& profile,
     cost.home = bucket.home;
     cost.need_s = NeedOf(bucket, profile) * step.compute_s;
     cost.ready_s = ReadyOf(bucket, profile) * step.compute_s;
-    if (step.pace.lag > 0)  // the next backward writes over the gradients
+    if (step.pattern.lag > 0)  // the next backward writes over the gradients
       cost.copy_s = static_cast<double>(bucket.count) * profile.copy_s;
     for (const protocol::Chunk& chunk : bucket.chunks) {
       ChunkCost& one = cost.chunks.emplace_back();

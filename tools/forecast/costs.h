@@ -1,5 +1,5 @@
-// The costs of the pieces of a job's step, for `tern predict`: the profile's speeds over the plan's
-// buckets and chunks, and how the algorithm strings the pieces together.
+// What each part of a job's step costs, for `tern predict`: the profile's speeds applied to the
+// buckets and chunks of the exchange plan, and the order in which the algorithm does the parts.
 #pragma once
 
 #include <cstdint>
@@ -12,50 +12,52 @@
 
 namespace tern::tools {
 
-// Seconds on one core; bytes as in SizesOf.
+// Times are seconds on one core; bytes are those of SizesOf.
 struct ChunkCost {
-  uint32_t shard = 0, lane = 0;  // lane from 0
+  uint32_t shard = 0, lane = 0;  // lanes count from 0
   double push_bytes = 0, sum_bytes = 0;
-  double encode_s = 0;  // worker
-  double add_s = 0;     // server, per push
-  double close_s = 0;   // server, per closed round (without rounds: per push)
+  double encode_s = 0;  // on the worker
+  double add_s = 0;     // on the server, per push
+  double close_s = 0;   // on the server, per closed round (without rounds: per push)
 };
 struct BucketCost {
   double scale_bytes = 0, scaled_bytes = 0;  // 0: no scalers are shared
   uint32_t home = 0;
-  double need_s = 0;     // time within the compute at which the first layer reads it
-  double ready_s = 0;    // time within the compute at which its gradient is final
-  double prepare_s = 0;  // worker
-  double copy_s = 0;     // worker, on the compute thread, when it is ready
-  double apply_s = 0;    // worker, on the compute thread, when the answers are there
+  double need_s = 0;     // when the first layer reads it, in seconds of the step's compute
+  double ready_s = 0;    // when its gradient is final, likewise
+  double prepare_s = 0;  // on the worker
+  double copy_s = 0;     // on the worker's compute thread, when its gradient is final
+  double apply_s = 0;    // on the worker's compute thread, when its answers have arrived
   std::vector<ChunkCost> chunks;
 };
 
-// How steps and exchanges interleave.
-struct Pace {
+// When a step pushes its gradients, waits for answers and applies them.
+struct StepPattern {
   enum class Push { kInBackward, kAfterCompute, kBeforeCompute };
   Push push = Push::kInBackward;
   uint64_t period = 1;      // steps between two exchanges
-  uint64_t lag = 0;         // a step waits for the exchange that is this many before its own
-  bool by_bucket = false;   // answers are applied as they arrive; else when all have arrived
-  bool in_forward = false;  // a bucket of the last step is waited for when its layers need it
-  bool rounds = true;       // else every push is answered at once
-  bool one_bucket = false;  // an exchange has one bucket, in turn
-  uint32_t enough = 0;      // pushes that close a round
-  double local_s =
-      0;  // per step, on the compute thread: after the compute; with a lag, after the answers
+  uint64_t lag = 0;         // a step waits for the exchange this many exchanges before its own
+  bool by_bucket = false;   // buckets are applied one by one as answers arrive; else all at once
+  bool in_forward = false;  // the next forward waits for each bucket when its layers need it
+  bool rounds = true;       // else a server answers every push at once
+  bool one_bucket = false;  // every exchange has a single bucket, in turn
+  uint32_t quorum = 0;      // number of pushes that close a round
+  // Local update of each step on the compute thread: after the compute; with a lag, after the
+  // answers.
+  double local_s = 0;
 };
 
 struct StepCosts {
   double compute_s = 0;
-  double threads = 0;  // of the compute; 0: it only waits
-  Pace pace;
+  double threads = 0;  // of the compute; 0: the compute is a wait and uses no core
+  StepPattern pattern;
   std::vector<BucketCost> buckets;
   std::vector<uint32_t> lanes;  // by shard
   double credit_bytes = 0;
 };
 
-// For workers with `samples` samples each. kBadData: the profile lacks something that is needed.
+// The costs with `samples` samples per worker. kBadData: the profile is of another model or lacks a
+// codec.
 Result<StepCosts> CostsOf(const setup::Setup& setup, const Profile& profile,
                           const std::vector<BucketBytes>& sizes, double samples);
 

@@ -5,94 +5,92 @@
 
 namespace tern::tools {
 
-bool Simulation::RunUntil(const std::function<bool()>& done) {
+bool EventLoop::RunUntil(const std::function<bool()>& done) {
   while (!done()) {
     if (events_.empty()) return false;
     const Event event = events_.top();
     events_.pop();
     now_ = event.time;
-    event.then();
+    event.callback();
   }
   return true;
 }
 
-Shared::Shared(Simulation& simulation, double capacity, double most_each, double burst)
-    : simulation_(simulation),
-      capacity_(capacity),
-      most_each_(most_each),
-      burst_(burst),
-      tokens_(burst) {}
+SharedResource::SharedResource(EventLoop& loop, double capacity, double max_rate, double burst)
+    : loop_(loop), capacity_(capacity), max_rate_(max_rate), burst_(burst), tokens_(burst) {}
 
-double Shared::Rate() const { return std::min(most_each_, capacity_ / std::max(weight_, 1.0)); }
+double SharedResource::Rate() const {
+  return std::min(max_rate_, capacity_ / std::max(weight_, 1.0));
+}
 
-void Shared::Advance() {
-  const double passed = simulation_.now() - at_;
-  at_ = simulation_.now();
+void SharedResource::UpdateProgress() {
+  const double passed = loop_.now() - updated_at_;
+  updated_at_ = loop_.now();
   if (busy()) {
-    if (Rate() != std::numeric_limits<double>::infinity()) done_each_ += passed * Rate();
+    if (Rate() != std::numeric_limits<double>::infinity()) progress_ += passed * Rate();
   } else if (burst_ > 0) {
     tokens_ = std::min(burst_, tokens_ + passed * capacity_);
   }
 }
 
-void Shared::Begin(double amount, double weight, Then then) {
-  Advance();
-  const double at_once = busy() ? 0 : std::min(tokens_, amount);
-  tokens_ -= at_once;
-  amount -= at_once;
-  // An end that is no later than now is an event all the same: whoever asks goes on first.
-  jobs_.push({done_each_ + amount, order_++, weight, std::move(then)});
+void SharedResource::Start(double amount, double weight, Callback on_done) {
+  UpdateProgress();
+  const double from_burst = busy() ? 0 : std::min(tokens_, amount);
+  tokens_ -= from_burst;
+  amount -= from_burst;
+  // A task without work also ends in an event of its own, after the caller has returned.
+  tasks_.push({progress_ + amount, order_++, weight, std::move(on_done)});
   weight_ += weight;
-  Plan();
+  ScheduleNextEnd();
 }
 
-void Shared::Plan() {
-  const uint64_t plan = ++plan_;
-  if (jobs_.empty()) return;
+void SharedResource::ScheduleNextEnd() {
+  const uint64_t schedule = ++newest_schedule_;
+  if (tasks_.empty()) return;
   const double rate = Rate();
-  const double left = std::max(0.0, jobs_.top().end - done_each_);
+  const double left = std::max(0.0, tasks_.top().end - progress_);
   const double wait =
       left == 0 || rate == std::numeric_limits<double>::infinity() ? 0 : left / rate;
-  simulation_.After(wait, [this, plan] {
-    if (plan == plan_) EndThose();
+  loop_.ScheduleAfter(wait, [this, schedule] {
+    if (schedule == newest_schedule_) EndDueTasks();
   });
 }
 
-void Shared::EndThose() {
-  Advance();
-  // Rounding may leave a trace of the job that this event was planned for.
-  done_each_ = std::max(done_each_, jobs_.top().end);
-  std::vector<Then> ended;
-  while (!jobs_.empty() && jobs_.top().end <= done_each_) {
-    weight_ = jobs_.size() == 1 ? 0 : weight_ - jobs_.top().weight;
-    ended.push_back(jobs_.top().then);
-    jobs_.pop();
+void SharedResource::EndDueTasks() {
+  UpdateProgress();
+  // Without this, rounding errors could leave a rest of the task whose end was scheduled.
+  progress_ = std::max(progress_, tasks_.top().end);
+  std::vector<Callback> callbacks;
+  while (!tasks_.empty() && tasks_.top().end <= progress_) {
+    weight_ = tasks_.size() == 1 ? 0 : weight_ - tasks_.top().weight;
+    callbacks.push_back(tasks_.top().on_done);
+    tasks_.pop();
   }
-  Plan();
-  for (const Then& then : ended) then();
+  ScheduleNextEnd();
+  for (const Callback& callback : callbacks) callback();
 }
 
-void Queue::Add(double amount, Then then, double weight, Then begun) {
-  waiting_.push_back({amount, weight, std::move(then), std::move(begun)});
-  if (!at_work_) Next();
+void WorkQueue::Add(double amount, Callback on_done, double weight, Callback on_begin) {
+  normal_.push_back({amount, weight, std::move(on_done), std::move(on_begin)});
+  if (!running_) BeginNext();
 }
 
-void Queue::AddNext(double amount, Then then) {
-  next_.push_back({amount, 1, std::move(then), nullptr});
-  if (!at_work_) Next();
+void WorkQueue::AddUrgent(double amount, Callback on_done) {
+  urgent_.push_back({amount, 1, std::move(on_done), nullptr});
+  if (!running_) BeginNext();
 }
 
-void Queue::Next() {
-  std::deque<Piece>& from = next_.empty() ? waiting_ : next_;
-  if (from.empty()) return;
-  at_work_ = true;
-  Piece piece = std::move(from.front());
-  from.pop_front();
-  if (piece.begun) piece.begun();
-  shared_->Begin(piece.amount, piece.weight, [this, then = std::move(piece.then)] {
-    at_work_ = false;
-    if (then) then();  // may say what is next
-    if (!at_work_) Next();
+void WorkQueue::BeginNext() {
+  std::deque<Task>& queue = urgent_.empty() ? normal_ : urgent_;
+  if (queue.empty()) return;
+  running_ = true;
+  Task task = std::move(queue.front());
+  queue.pop_front();
+  if (task.on_begin) task.on_begin();
+  resource_->Start(task.amount, task.weight, [this, on_done = std::move(task.on_done)] {
+    running_ = false;
+    if (on_done) on_done();  // may add the next task
+    if (!running_) BeginNext();
   });
 }
 

@@ -1,6 +1,6 @@
-// A small discrete-event simulation in virtual time, for `tern predict`: threads and connections
-// that share cores and links. Deterministic: simultaneous events run in the order in which they
-// were scheduled. One thread.
+// A small discrete-event simulation in virtual time, for `tern predict`: an event loop, resources
+// that several users share, and work queues. Deterministic: simultaneous events run in the order in
+// which they were scheduled. One thread.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,29 @@
 
 namespace tern::tools {
 
-using Then = std::function<void()>;
+using Callback = std::function<void()>;
 
-// The clock, and the pending events.
-class Simulation {
+// The virtual clock and the pending events.
+class EventLoop {
  public:
   double now() const { return now_; }  // seconds
-  uint64_t events() const { return order_; }
   // REQUIRES time >= now().
-  void At(double time, Then then) { events_.push({time, order_++, std::move(then)}); }
-  void After(double seconds, Then then) { At(now_ + seconds, std::move(then)); }
-  // Runs until `done`, which is called after every event. False: no events were left before that.
+  void ScheduleAt(double time, Callback callback) {
+    events_.push({time, order_++, std::move(callback)});
+  }
+  void ScheduleAfter(double seconds, Callback callback) {
+    ScheduleAt(now_ + seconds, std::move(callback));
+  }
+  // Runs events until `done` returns true; calls it before every event. Returns false if the events
+  // run out first.
   bool RunUntil(const std::function<bool()>& done);
 
  private:
   struct Event {
     double time;
     uint64_t order;
-    Then then;
-    bool operator<(const Event& other) const {  // for a queue whose top is the earliest
+    Callback callback;
+    bool operator<(const Event& other) const {  // std::priority_queue returns the largest first
       return time != other.time ? time > other.time : order > other.order;
     }
   };
@@ -40,67 +44,69 @@ class Simulation {
   std::priority_queue<Event> events_;
 };
 
-// A resource that its users share equally: the cores of a machine (capacity: cores; nobody gets
-// more than one), or a link (capacity: bytes per second, with a limit for each user). All users
-// proceed at the rate min(most_each, capacity / weight of all).
+// A resource that its users share equally: the cores of a machine (capacity: cores; no user gets
+// more than one), or a link (capacity: bytes per second, with a limit per user). Every user
+// proceeds at the rate min(max_rate, capacity / total weight of the users).
 //
-// A link may be a token bucket: capacity unused while it was idle, up to `burst`, can be used at
-// once later.
-class Shared {
+// A link may be a token bucket: while it is idle it saves up to `burst` bytes of capacity, which
+// the next user takes at once.
+class SharedResource {
  public:
-  Shared(Simulation& simulation, double capacity, double most_each, double burst = 0);
+  SharedResource(EventLoop& loop, double capacity, double max_rate, double burst = 0);
 
-  // Begins now: `amount` of work (seconds on a core, bytes), which counts as `weight` users.
-  void Begin(double amount, double weight, Then then);
+  // Starts a task now: `amount` of work (seconds on a core, or bytes) that counts as `weight`
+  // users. Calls `on_done` at its end.
+  void Start(double amount, double weight, Callback on_done);
   bool busy() const { return weight_ > 0; }
 
  private:
-  struct Job {
-    double end;  // in work done per user since the beginning
+  struct Task {
+    double end;  // the value of progress_ at which the task ends
     uint64_t order;
     double weight;
-    Then then;
-    bool operator<(const Job& other) const {
+    Callback on_done;
+    bool operator<(const Task& other) const {
       return end != other.end ? end > other.end : order > other.order;
     }
   };
 
   double Rate() const;
-  void Advance();
-  void Plan();      // schedules the next end
-  void EndThose();  // whose end has been reached
+  void UpdateProgress();
+  void ScheduleNextEnd();
+  void EndDueTasks();
 
-  Simulation& simulation_;
-  const double capacity_, most_each_, burst_;
+  EventLoop& loop_;
+  const double capacity_, max_rate_, burst_;
   double tokens_;
-  double done_each_ = 0;  // work that a user present from the beginning would have got
-  double at_ = 0;         // the time of done_each_
-  double weight_ = 0;
-  uint64_t order_ = 0, plan_ = 0;
-  std::priority_queue<Job> jobs_;
+  double progress_ = 0;    // work that a user present since time 0 would have received
+  double updated_at_ = 0;  // the time of progress_
+  double weight_ = 0;      // total weight of the running tasks
+  uint64_t order_ = 0;
+  uint64_t newest_schedule_ = 0;  // numbers scheduled ends; only the newest one is valid
+  std::priority_queue<Task> tasks_;
 };
 
-// A thread on a machine, or a connection on a link: does one piece of work after the other.
-class Queue {
+// A thread on a machine or a connection on a link: runs one task after the other.
+class WorkQueue {
  public:
-  explicit Queue(Shared& shared) : shared_(&shared) {}
+  explicit WorkQueue(SharedResource& resource) : resource_(&resource) {}
 
-  // Calls `begun` (may be empty) when this piece begins, and `then` when it is done.
-  void Add(double amount, Then then, double weight = 1, Then begun = nullptr);
-  // Queues before everything from Add: work that the thread does before it takes the next item.
-  void AddNext(double amount, Then then);
-  bool idle() const { return !at_work_ && next_.empty() && waiting_.empty(); }
+  // Calls `on_begin` (may be empty) when the task begins, and `on_done` at its end.
+  void Add(double amount, Callback on_done, double weight = 1, Callback on_begin = nullptr);
+  // Like Add, but the task runs before all tasks of Add that have not begun.
+  void AddUrgent(double amount, Callback on_done);
+  bool idle() const { return !running_ && urgent_.empty() && normal_.empty(); }
 
  private:
-  struct Piece {
+  struct Task {
     double amount, weight;
-    Then then, begun;
+    Callback on_done, on_begin;
   };
-  void Next();
+  void BeginNext();
 
-  Shared* shared_;
-  std::deque<Piece> next_, waiting_;
-  bool at_work_ = false;
+  SharedResource* resource_;
+  std::deque<Task> urgent_, normal_;
+  bool running_ = false;
 };
 
 }  // namespace tern::tools

@@ -24,19 +24,19 @@ double Forecaster::samples() const {
   return std::max(1u, job_->job.train().batch_total() / job_->plan.workers);
 }
 
-Result<const setup::Setup*> Forecaster::SetupOf(const Way& way, uint32_t workers) {
-  const Result<const Case*> found = CaseOf(way, workers);
-  if (!found.ok()) return found.status();
-  return (*found)->setup.get();
+Result<const setup::Setup*> Forecaster::SetupOf(const Variant& variant, uint32_t workers) {
+  const Result<const VariantSetup*> variant_setup = VariantSetupOf(variant, workers);
+  if (!variant_setup.ok()) return variant_setup.status();
+  return (*variant_setup)->setup.get();
 }
 
-Result<RoundTotals> Forecaster::BytesOf(const Way& way, uint32_t workers) {
-  const Result<const Case*> found = CaseOf(way, workers);
-  if (!found.ok()) return found.status();
-  return TotalsOf((*found)->sizes);
+Result<RoundTotals> Forecaster::BytesOf(const Variant& variant, uint32_t workers) {
+  const Result<const VariantSetup*> variant_setup = VariantSetupOf(variant, workers);
+  if (!variant_setup.ok()) return variant_setup.status();
+  return TotalsOf((*variant_setup)->sizes);
 }
 
-// Keys of the job's codec would be refused where no tensor goes by it.
+// Removes the keys of codecs that no tensor uses: the job's rules would refuse them.
 void Forecaster::DropCodecKeys(const std::string& codec,
                                std::vector<std::string>* overrides) const {
   overrides->push_back("exchange.error_feedback=null");
@@ -48,76 +48,78 @@ void Forecaster::DropCodecKeys(const std::string& codec,
   }
 }
 
-Result<const Forecaster::Case*> Forecaster::CaseOf(const Way& way, uint32_t workers) {
-  const std::tuple key{way, workers};
-  if (const auto found = cases_.find(key); found != cases_.end()) return &found->second;
+Result<const Forecaster::VariantSetup*> Forecaster::VariantSetupOf(const Variant& variant,
+                                                                   uint32_t workers) {
+  const std::tuple key{variant, workers};
+  if (const auto variant_setup = setups_.find(key); variant_setup != setups_.end())
+    return &variant_setup->second;
   std::vector<std::string> overrides = overrides_;
-  overrides.push_back("exchange.codec=" + way.codec);
+  overrides.push_back("exchange.codec=" + variant.codec);
   overrides.push_back(Cat("workers.count=", workers));
   overrides.push_back("train.batch_total=" +
                       Cat(static_cast<uint64_t>(samples()) * uint64_t{workers}));
-  if (way.codec != own_way().codec) DropCodecKeys(way.codec, &overrides);
-  if (way.algorithm != own_way().algorithm) {
-    // What another algorithm needs, or has by default, is its own.
-    overrides.push_back("train.algorithm=" + way.algorithm);
-    for (const char* key_of_own : {"train.parameters", "exchange.scaler", "exchange.clip"})
-      overrides.push_back(std::string(key_of_own) + "=null");
+  if (variant.codec != own_variant().codec) DropCodecKeys(variant.codec, &overrides);
+  if (variant.algorithm != own_variant().algorithm) {
+    // The keys that depend on the algorithm take the defaults of the new one.
+    overrides.push_back("train.algorithm=" + variant.algorithm);
+    for (const char* dependent_key : {"train.parameters", "exchange.scaler", "exchange.clip"})
+      overrides.push_back(std::string(dependent_key) + "=null");
     for (const std::string& name : algorithm::AlgorithmNames())
-      if (name != way.algorithm) overrides.push_back("train." + name + "=null");
+      if (name != variant.algorithm) overrides.push_back("train." + name + "=null");
   }
-  Case made;
+  VariantSetup setup_and_sizes;
   auto setup = setup::MakeSetup(file_, overrides);
   if (!setup.ok()) return setup.status();
-  made.setup = std::move(*setup);
-  auto sizes = SizesOf(made.setup->plan);
+  setup_and_sizes.setup = std::move(*setup);
+  auto sizes = SizesOf(setup_and_sizes.setup->plan);
   if (!sizes.ok()) return sizes.status();
-  made.sizes = std::move(*sizes);
-  return &(cases_[key] = std::move(made));
+  setup_and_sizes.sizes = std::move(*sizes);
+  return &(setups_[key] = std::move(setup_and_sizes));
 }
 
-Result<StepCosts> Forecaster::Costs(const Way& way, uint32_t workers, double samples) {
-  const Result<const Case*> found = CaseOf(way, workers);
-  if (!found.ok()) return found.status();
-  return CostsOf(*(*found)->setup, *profile_, (*found)->sizes, samples);
+Result<StepCosts> Forecaster::Costs(const Variant& variant, uint32_t workers, double samples) {
+  const Result<const VariantSetup*> variant_setup = VariantSetupOf(variant, workers);
+  if (!variant_setup.ok()) return variant_setup.status();
+  return CostsOf(*(*variant_setup)->setup, *profile_, (*variant_setup)->sizes, samples);
 }
 
-Result<StepForecast> Forecaster::Step(const Way& way, uint32_t workers, double samples,
+Result<StepForecast> Forecaster::Step(const Variant& variant, uint32_t workers, double samples,
                                       const Network& network) {
-  const Result<StepCosts> costs = Costs(way, workers, samples);
+  const Result<StepCosts> costs = Costs(variant, workers, samples);
   if (!costs.ok()) return costs.status();
-  return PlayStep(*costs, *profile_, workers, network);
+  return SimulateStep(*costs, *profile_, workers, network);
 }
 
-Result<Forecaster::Crossing> Forecaster::PaysBelow(const Way& way, const Way& other,
-                                                   uint32_t workers, double samples,
-                                                   const Network& network) {
-  const Result<StepCosts> costs = Costs(way, workers, samples);
+Result<Forecaster::BreakEven> Forecaster::FindBreakEven(const Variant& variant,
+                                                        const Variant& other, uint32_t workers,
+                                                        double samples, const Network& network) {
+  const Result<StepCosts> costs = Costs(variant, workers, samples);
   if (!costs.ok()) return costs.status();
-  const Result<StepCosts> others = Costs(other, workers, samples);
-  if (!others.ok()) return others.status();
-  Status fault;
+  const Result<StepCosts> other_costs = Costs(other, workers, samples);
+  if (!other_costs.ok()) return other_costs.status();
+  Status failure;
   const auto shorter = [&](double mbit) {
     Network at = network;
     if (at.worker_mbit > 0) at.worker_mbit *= mbit / at.server_mbit;
     at.server_mbit = mbit;
-    const auto mine = PlayStep(*costs, *profile_, workers, at);
-    const auto theirs = PlayStep(*others, *profile_, workers, at);
-    for (const auto& forecast : {mine, theirs})
-      if (!forecast.ok()) fault = forecast.status();
-    return fault.ok() && mine->step_s < theirs->step_s;
+    const auto own_step = SimulateStep(*costs, *profile_, workers, at);
+    const auto other_step = SimulateStep(*other_costs, *profile_, workers, at);
+    for (const auto& forecast : {own_step, other_step})
+      if (!forecast.ok()) failure = forecast.status();
+    return failure.ok() && own_step->step_s < other_step->step_s;
   };
-  Crossing crossing;
-  double pays = kLeastMbit, does_not = kMostMbit;
-  if (shorter(pays)) {
-    crossing.always = shorter(does_not);
-    while (!crossing.always && does_not / pays > 1.01) {
-      const double middle = std::sqrt(pays * does_not);
-      (shorter(middle) ? pays : does_not) = middle;
+  BreakEven break_even;
+  double low = kMinMbit, high = kMaxMbit;
+  if (shorter(low)) {
+    break_even.always = shorter(high);
+    while (!break_even.always && high / low > 1.01) {
+      const double middle = std::sqrt(low * high);
+      (shorter(middle) ? low : high) = middle;
     }
-    if (!crossing.always) crossing.mbit = std::sqrt(pays * does_not);
+    if (!break_even.always) break_even.mbit = std::sqrt(low * high);
   }
-  if (!fault.ok()) return fault;
-  return crossing;
+  if (!failure.ok()) return failure;
+  return break_even;
 }
 
 }  // namespace tern::tools

@@ -1,5 +1,4 @@
-// Forecasts a job with different algorithms and codecs and different numbers of workers, for
-// `tern predict`.
+// Forecasts a job with other algorithms, codecs and numbers of workers, for `tern predict`.
 #pragma once
 
 #include <map>
@@ -11,15 +10,15 @@
 
 #include "common/base/status.h"
 #include "setup/setup.h"
-#include "tools/forecast/model.h"
 #include "tools/forecast/profile.h"
 #include "tools/forecast/sizes.h"
+#include "tools/forecast/step_simulation.h"
 
 namespace tern::tools {
 
-struct Way {
+struct Variant {
   std::string algorithm, codec;
-  auto operator<=>(const Way&) const = default;
+  auto operator<=>(const Variant&) const = default;
 };
 
 class Forecaster {
@@ -29,48 +28,50 @@ class Forecaster {
                                                   const std::vector<std::string>& overrides);
 
   const setup::Setup& job() const { return *job_; }
-  Way own_way() const { return {job_->job.train().algorithm(), job_->job.exchange().codec()}; }
-  // Samples of a worker per step in the job itself.
+  Variant own_variant() const {
+    return {job_->job.train().algorithm(), job_->job.exchange().codec()};
+  }
+  // Samples per worker and step of the job as its file describes it.
   double samples() const;
 
-  // The job in that way, with `workers` workers of as many samples each. kBadJob if it is
-  // impossible.
-  Result<const setup::Setup*> SetupOf(const Way& way, uint32_t workers);
-  // Bytes per round.
-  Result<RoundTotals> BytesOf(const Way& way, uint32_t workers);
+  // The setup of a variant with `workers` workers, each with samples() samples. kBadJob if the
+  // job's rules refuse it.
+  Result<const setup::Setup*> SetupOf(const Variant& variant, uint32_t workers);
+  // The bytes of one worker in a round.
+  Result<RoundTotals> BytesOf(const Variant& variant, uint32_t workers);
 
-  // REQUIRED before any forecast; `profile` outlives this.
+  // REQUIRED before Costs, Step and FindBreakEven. `profile` outlives this.
   void UseProfile(const Profile& profile) { profile_ = &profile; }
-  Result<StepCosts> Costs(const Way& way, uint32_t workers, double samples);
-  Result<StepForecast> Step(const Way& way, uint32_t workers, double samples,
+  Result<StepCosts> Costs(const Variant& variant, uint32_t workers, double samples);
+  Result<StepForecast> Step(const Variant& variant, uint32_t workers, double samples,
                             const Network& network);
 
-  // The rate of the servers' links (and of the workers', if they are limited) in Mbit/s below which
-  // a step by `way` is shorter than by `other`: to within 1 %, by bisection. If it is not between
-  // kLeastMbit and kMostMbit, only `always` is set.
-  static constexpr double kLeastMbit = 0.1, kMostMbit = 1e6;
-  struct Crossing {
+  // The rate of the servers' links in Mbit/s below which a step of `variant` is shorter than a step
+  // of `other`, to within 1 % by bisection. Limits of the workers' links scale with it. Without a
+  // break-even between kMinMbit and kMaxMbit only `always` is set.
+  static constexpr double kMinMbit = 0.1, kMaxMbit = 1e6;
+  struct BreakEven {
     std::optional<double> mbit;
-    bool always = false;  // if there is no mbit: true: shorter at any rate; false: at none
+    bool always = false;  // without mbit: whether `variant` is shorter at any rate, or at none
   };
-  Result<Crossing> PaysBelow(const Way& way, const Way& other, uint32_t workers, double samples,
-                             const Network& network);
+  Result<BreakEven> FindBreakEven(const Variant& variant, const Variant& other, uint32_t workers,
+                                  double samples, const Network& network);
 
  private:
-  struct Case {
+  struct VariantSetup {
     std::unique_ptr<setup::Setup> setup;
     std::vector<BucketBytes> sizes;
   };
   Forecaster(std::string file, std::vector<std::string> overrides)
       : file_(std::move(file)), overrides_(std::move(overrides)) {}
   void DropCodecKeys(const std::string& codec, std::vector<std::string>* overrides) const;
-  Result<const Case*> CaseOf(const Way& way, uint32_t workers);
+  Result<const VariantSetup*> VariantSetupOf(const Variant& variant, uint32_t workers);
 
   const std::string file_;
   const std::vector<std::string> overrides_;
   std::unique_ptr<setup::Setup> job_;
   const Profile* profile_ = nullptr;
-  std::map<std::tuple<Way, uint32_t>, Case> cases_;
+  std::map<std::tuple<Variant, uint32_t>, VariantSetup> setups_;
 };
 
 }  // namespace tern::tools

@@ -19,10 +19,10 @@ namespace tern::tools {
 
 namespace {
 
-constexpr Time kLongEnough = std::chrono::milliseconds(2500);
-constexpr int kMostSteps = 20, kLeastSteps = 3;
+constexpr Time kMeasureTime = std::chrono::milliseconds(2500);
+constexpr int kMaxSteps = 20, kMinSteps = 3;
 
-// Images and labels drawn evenly.
+// A batch of uniformly random images and labels.
 data::Batch RandomBatch(const setup::Setup& setup, uint32_t samples, bool as_bytes) {
   const pb::ImageShape& input = setup.net.input();
   const size_t elements = size_t{samples} * input.channels() * input.height() * input.width();
@@ -49,9 +49,9 @@ data::Batch RandomBatch(const setup::Setup& setup, uint32_t samples, bool as_byt
   return batch;
 }
 
-struct Steps {
-  double step_s = 0;  // the median
-  // Seconds from the beginning, by tensor: the median.
+struct StepTimes {
+  double step_s = 0;  // median
+  // Median seconds from the beginning of the step, by tensor.
   std::vector<double> need, ready;
 };
 
@@ -63,37 +63,38 @@ double MedianOf(std::vector<double> values) {
 
 std::vector<double> MediansOf(const std::vector<std::vector<double>>& values) {
   std::vector<double> medians;
-  for (const std::vector<double>& of : values) medians.push_back(MedianOf(of));
+  for (const std::vector<double>& tensor_values : values)
+    medians.push_back(MedianOf(tensor_values));
   return medians;
 }
 
-Steps TimeSteps(worker::BatchCompute& compute, const setup::Setup& setup, uint32_t samples) {
+StepTimes TimeSteps(worker::BatchCompute& compute, const setup::Setup& setup, uint32_t samples) {
   const data::Batch batch = RandomBatch(setup, samples, compute.TakesBytes());
   const data::Pin pin = compute.BytesPin();
   const auto pinned = pin ? pin(batch.bytes.data(), batch.bytes.size()) : nullptr;
   const size_t tensors = setup.table.parameters.size();
-  std::vector<double> steps;
+  std::vector<double> step_seconds;
   std::vector<std::vector<double>> need(tensors), ready(tensors);
-  const Time until = Now() + kLongEnough;
-  for (int i = -1; i < kLeastSteps || (i < kMostSteps && Now() < until); ++i) {
+  const Time until = Now() + kMeasureTime;
+  for (int i = -1; i < kMinSteps || (i < kMaxSteps && Now() < until); ++i) {
     const Time begin = Now();
     std::vector<double> needed(tensors), at(tensors);
-    compute.Announce(&batch);  // as it is ahead in training
+    compute.Announce(&batch);  // announces the next batch, as training does
     compute.Forward(batch, [&](uint32_t t) {
       needed[t] = Seconds(Now() - begin);
       return true;
     });
     compute.Backward([&](uint32_t t) { at[t] = Seconds(Now() - begin); });
-    if (i < 0) continue;  // finds nothing in place
-    steps.push_back(Seconds(Now() - begin));
+    if (i < 0) continue;  // the first step only warms up
+    step_seconds.push_back(Seconds(Now() - begin));
     for (size_t t = 0; t < tensors; ++t) {
       need[t].push_back(needed[t]);
       ready[t].push_back(at[t]);
     }
   }
   compute.ReleaseBatches();
-  Steps out;
-  out.step_s = MedianOf(steps);
+  StepTimes out;
+  out.step_s = MedianOf(step_seconds);
   out.need = MediansOf(need);
   out.ready = MediansOf(ready);
   return out;
@@ -118,9 +119,10 @@ Status MeasureCompute(const setup::Setup& setup, Profile* profile) {
   const auto compute = MakeCompute(setup, {parameters.data(), gradients.data(), statistics.data()});
   if (!compute.ok()) return compute.status();
   const uint32_t batch = std::max(1u, setup.job.train().batch_total() / setup.plan.workers);
-  const Steps whole = TimeSteps(**compute, setup, batch);
+  const StepTimes whole = TimeSteps(**compute, setup, batch);
   profile->waits = setup.job.train().compute() == pb::Train::wait;
-  // A wait stands for the compute of the job's own batch.
+  // A wait takes the same time for every batch size, so all of it counts as time per
+  // sample.
   profile->compute_sample_s = whole.step_s / batch;
   profile->compute_fixed_s = 0;
   if (!profile->waits && batch >= 2) {
@@ -136,26 +138,27 @@ Status MeasureCompute(const setup::Setup& setup, Profile* profile) {
   return Ok();
 }
 
-Status MeasureCodecsOf(const setup::Setup& way, Profile* profile) {
-  const pb::Exchange& exchange = way.job.exchange();
+Status MeasureCodecsOf(const setup::Setup& variant, Profile* profile) {
+  const pb::Exchange& exchange = variant.job.exchange();
   std::vector<std::string> names = {exchange.codec()};
   for (const pb::CodecRule& rule : exchange.rules()) names.push_back(rule.codec());
-  if (way.plan.central) names.push_back(exchange.pull_codec());
-  for (const std::string& name : names) TERN_RETURN_IF_ERROR(MeasureCodec(way, name, profile));
+  if (variant.plan.central) names.push_back(exchange.pull_codec());
+  for (const std::string& name : names) TERN_RETURN_IF_ERROR(MeasureCodec(variant, name, profile));
   return Ok();
 }
 
 }  // namespace
 
 Result<Profile> MeasureProfile(const setup::Setup& setup,
-                               const std::vector<const setup::Setup*>& ways) {
+                               const std::vector<const setup::Setup*>& variants) {
   Profile profile;
   profile.model = setup.net.name();
   profile.parameters = setup.table.total;
   profile.machine = HostName();
   TERN_RETURN_IF_ERROR(MeasureCompute(setup, &profile));
   TERN_RETURN_IF_ERROR(MeasureUpdate(setup, &profile));
-  for (const setup::Setup* way : ways) TERN_RETURN_IF_ERROR(MeasureCodecsOf(*way, &profile));
+  for (const setup::Setup* variant : variants)
+    TERN_RETURN_IF_ERROR(MeasureCodecsOf(*variant, &profile));
   const Result<MessageCost> messages = MeasureMessages();
   if (!messages.ok()) return messages.status();
   profile.message_s = messages->message_s;

@@ -8,9 +8,8 @@
 
 namespace tern::tools {
 
-// Measures the model and the compute of `setup`, and the codecs of all `ways` to train it; `ways`
-// may or may not include the setup itself.
+// Measures the compute of `setup`, and the codecs of all `variants` of it.
 Result<Profile> MeasureProfile(const setup::Setup& setup,
-                               const std::vector<const setup::Setup*>& ways);
+                               const std::vector<const setup::Setup*>& variants);
 
 }  // namespace tern::tools

@@ -16,13 +16,13 @@ namespace tern::tools {
 const char* const kPredictUsage =
     "tern predict JOB [--set KEY=VALUE]... [--link_mbit X,...] [--worker_link_mbit X] "
     "[--latency_us X] [--burst_kib X] [--queue_ms X] [--cores_shared N] [--workers N,...] "
-    "[--codecs NAME,...] [--algorithms NAME,...] [--profile FILE] [--save_profile FILE] "
-    "[--csv FILE]; tern predict --paper [--csv FILE]";
+    "[--codecs NAME,...] [--algorithms NAME,...] [--profile FILE] [--save_profile FILE] [--csv "
+    "FILE]; tern predict --paper [--csv FILE]";
 
 namespace {
 
-constexpr double kMostMbit = 1e7;
-constexpr double kMostWorkers = 127;  // as workers.count
+constexpr double kMaxMbit = 1e7;
+constexpr double kMaxWorkers = 127;  // the limit of workers.count
 
 std::vector<std::string> Split(const std::string& list) {
   std::vector<std::string> parts;
@@ -36,8 +36,8 @@ std::vector<std::string> Split(const std::string& list) {
 }
 
 struct Range {
-  double least, most;
-  bool above_least = false;  // not `least` itself
+  double min, max;
+  bool above_min = false;  // excludes `min` itself
   bool whole = false;
 };
 
@@ -45,21 +45,21 @@ Result<double> NumberOf(const std::string& flag, const std::string& text, const 
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool read = error == std::errc() && end == text.data() + text.size() && !text.empty();
-  const bool enough = range.above_least ? value > range.least : value >= range.least;
-  if (read && enough && value <= range.most && (!range.whole || value == std::floor(value)))
+  const bool quorum = range.above_min ? value > range.min : value >= range.min;
+  if (read && quorum && value <= range.max && (!range.whole || value == std::floor(value)))
     return value;
   return Status(Code::kUsage,
                 Cat("--", flag, ": saw '", Printable(text),
                     "'; allowed: ", range.whole ? "a whole number" : "a number",
-                    range.above_least ? " above " : " from ", range.least, " to ", range.most));
+                    range.above_min ? " above " : " from ", range.min, " to ", range.max));
 }
 
-// Flags with numbers, into their places; the first fault is kept.
-class Numbers {
+// Reads flags with numbers into variables; keeps the first error.
+class NumberFlags {
  public:
-  explicit Numbers(const Arguments& arguments) : arguments_(arguments) {}
+  explicit NumberFlags(const Arguments& arguments) : arguments_(arguments) {}
 
-  void One(const std::string& flag, const Range& range, double factor, double* into) {
+  void Number(const std::string& flag, const Range& range, double factor, double* into) {
     if (!arguments_.Has(flag)) return;
     if (const auto value = NumberOf(flag, arguments_.Last(flag, ""), range); value.ok()) {
       *into = *value * factor;
@@ -86,8 +86,8 @@ class Numbers {
   Status status_;
 };
 
-Result<std::vector<std::string>> Names(const Arguments& arguments, const std::string& flag,
-                                       const std::vector<std::string>& known) {
+Result<std::vector<std::string>> NamesOf(const Arguments& arguments, const std::string& flag,
+                                         const std::vector<std::string>& known) {
   if (!arguments.Has(flag)) return std::vector<std::string>();
   std::vector<std::string> names = Split(arguments.Last(flag, ""));
   for (const std::string& name : names) {
@@ -99,26 +99,27 @@ Result<std::vector<std::string>> Names(const Arguments& arguments, const std::st
   return names;
 }
 
-Status CheckWords(const Arguments& arguments, const PredictOptions& options) {
-  const auto fault = [](const std::string& sentence) {
+Status CheckFlags(const Arguments& arguments, const PredictOptions& options) {
+  const auto usage_error = [](const std::string& sentence) {
     return Status(Code::kUsage, sentence + "\nusage: " + kPredictUsage);
   };
-  const size_t files = arguments.rest().size() + arguments.All("job").size();
-  if (!options.paper && files != 1) return fault(Cat("saw ", files, " job files, expected one"));
+  const size_t files = arguments.positional().size() + arguments.All("job").size();
+  if (!options.paper && files != 1)
+    return usage_error(Cat("saw ", files, " job files, expected one"));
   if (!options.paper) return Ok();
-  // The paper's model has constants of its own.
+  // The paper's model uses only its own constants.
   for (const char* flag :
        {"set", "link_mbit", "worker_link_mbit", "latency_us", "burst_kib", "queue_ms",
         "cores_shared", "workers", "codecs", "algorithms", "profile", "save_profile"}) {
-    if (arguments.Has(flag)) return fault(Cat("--paper takes no --", flag));
+    if (arguments.Has(flag)) return usage_error(Cat("--paper takes no --", flag));
   }
-  return files == 0 ? Ok() : fault("--paper takes no job");
+  return files == 0 ? Ok() : usage_error("--paper takes no job");
 }
 
 }  // namespace
 
-Result<PredictOptions> ParsePredictOptions(const std::vector<std::string>& words) {
-  const auto arguments = Arguments::Parse(words,
+Result<PredictOptions> ParsePredictOptions(const std::vector<std::string>& args) {
+  const auto arguments = Arguments::Parse(args,
                                           {{"job"},
                                            {"set"},
                                            {"link_mbit"},
@@ -138,31 +139,31 @@ Result<PredictOptions> ParsePredictOptions(const std::vector<std::string>& words
   if (!arguments.ok()) return arguments.status();
   PredictOptions options;
   options.paper = arguments->Has("paper");
-  TERN_RETURN_IF_ERROR(CheckWords(*arguments, options));
-  if (!arguments->rest().empty()) options.job = arguments->rest().front();
+  TERN_RETURN_IF_ERROR(CheckFlags(*arguments, options));
+  if (!arguments->positional().empty()) options.job = arguments->positional().front();
   options.job = arguments->Last("job", options.job);
   options.overrides = arguments->All("set");
   options.profile = arguments->Last("profile", "");
   options.save_profile = arguments->Last("save_profile", "");
   options.csv = arguments->Last("csv", "");
-  auto codecs = Names(*arguments, "codecs", codec::CodecNames());
+  auto codecs = NamesOf(*arguments, "codecs", codec::CodecNames());
   if (!codecs.ok()) return codecs.status();
   options.codecs = std::move(*codecs);
-  auto algorithms = Names(*arguments, "algorithms", algorithm::AlgorithmNames());
+  auto algorithms = NamesOf(*arguments, "algorithms", algorithm::AlgorithmNames());
   if (!algorithms.ok()) return algorithms.status();
   options.algorithms = std::move(*algorithms);
-  Numbers numbers(*arguments);
+  NumberFlags number_flags(*arguments);
   double cores = 0;
-  const Range rate{0, kMostMbit, true}, wait{0, 1e6};
-  numbers.List("link_mbit", rate, &options.link_mbit);
-  numbers.One("worker_link_mbit", {0, kMostMbit}, 1, &options.network.worker_mbit);
-  numbers.One("latency_us", wait, 1e-6, &options.network.latency_s);
-  numbers.One("burst_kib", {0, 1e6}, 1024, &options.network.burst_bytes);
-  numbers.One("queue_ms", wait, 1e-3, &options.network.queue_s);
-  numbers.One("cores_shared", {0, 4096, false, true}, 1, &cores);
-  numbers.List("workers", {1, kMostWorkers, false, true}, &options.workers);
+  const Range rate{0, kMaxMbit, true}, wait{0, 1e6};
+  number_flags.List("link_mbit", rate, &options.link_mbit);
+  number_flags.Number("worker_link_mbit", {0, kMaxMbit}, 1, &options.network.worker_mbit);
+  number_flags.Number("latency_us", wait, 1e-6, &options.network.latency_s);
+  number_flags.Number("burst_kib", {0, 1e6}, 1024, &options.network.burst_bytes);
+  number_flags.Number("queue_ms", wait, 1e-3, &options.network.queue_s);
+  number_flags.Number("cores_shared", {0, 4096, false, true}, 1, &cores);
+  number_flags.List("workers", {1, kMaxWorkers, false, true}, &options.workers);
   options.network.cores_shared = static_cast<uint32_t>(cores);
-  if (!numbers.status().ok()) return numbers.status();
+  if (!number_flags.status().ok()) return number_flags.status();
   return options;
 }
 

@@ -1,4 +1,4 @@
-// The words of `tern predict`.
+// The command line of `tern predict`.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "tools/forecast/model.h"
+#include "tools/forecast/network.h"
 
 namespace tern::tools {
 
@@ -14,8 +14,8 @@ struct PredictOptions {
   std::string job;
   std::vector<std::string> overrides;
   std::vector<double> link_mbit = {1000};
-  // Everything except the links' rates, which link_mbit gives; worker_mbit below 0: as the
-  // servers'.
+  // All of the network but the rate of the servers' links, which link_mbit gives. A negative
+  // worker_mbit stands for the same rate as the servers'.
   Network network = {.server_mbit = 0, .worker_mbit = -1, .acknowledged = kAcknowledged};
   std::vector<uint32_t> workers = {1, 2, 4, 8, 16};
   std::vector<std::string> codecs;      // empty: fp32 and the job's
@@ -26,7 +26,7 @@ struct PredictOptions {
 };
 
 extern const char* const kPredictUsage;
-// kUsage with what was seen and what is allowed.
-Result<PredictOptions> ParsePredictOptions(const std::vector<std::string>& words);
+// kUsage, with what was seen and what is allowed.
+Result<PredictOptions> ParsePredictOptions(const std::vector<std::string>& args);
 
 }  // namespace tern::tools

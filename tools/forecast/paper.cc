@@ -12,7 +12,8 @@ namespace tern::tools::paper {
 namespace {
 
 constexpr double kGiga = 1e9;
-constexpr uint32_t kStrongGpus = 512;  // K in strong scaling is their batches together
+constexpr uint32_t kStrongGpus =
+    512;  // K in strong scaling: the batches of this many GPUs together
 
 std::string Fixed(double value, int digits) {
   char text[64];
@@ -42,7 +43,7 @@ double WeakThroughput(const Cluster& cluster, const Workload& workload, uint32_t
   return static_cast<double>(i) * j * workload.samples / WeakSeconds(cluster, workload, i, j);
 }
 
-// (c + T_comm(|g|)) / (c + T_comm(|g| / times)) = speedup, for c.
+// Solves (c + T_comm(|g|)) / (c + T_comm(|g| / times)) = speedup for c.
 double ComputeFromSpeedup(const Cluster& cluster, double gradient_bytes, double times,
                           double speedup, uint32_t i, uint32_t j) {
   const double whole = CommunicationSeconds(cluster, i, j, gradient_bytes);
@@ -60,8 +61,8 @@ const std::vector<Net>& Nets() {
 }
 
 const std::vector<Panel>& Panels() {
-  // PCIe 3.0 x16 carries 12 GB/s of its 15.75; the P100's NVLink 20 GB/s a link and way, two links
-  // to a neighbour. Latencies of an MPI message: 50 us on Ethernet, 2 us on InfiniBand.
+  // PCIe 3.0 x16 carries 12 GB/s of its 15.75; the P100's NVLink 20 GB/s per link and direction,
+  // two links to a neighbour. Latencies of an MPI message: 50 us on Ethernet, 2 us on InfiniBand.
   static const std::vector<Panel> panels = {
       {"a",
        {"1 Gbps Ethernet, 4 GTX 1080 and a PCI switch a machine", 12 * kGiga, 12 * kGiga,
@@ -111,12 +112,10 @@ std::vector<Point> Figure5() {
 std::string Text(const std::vector<Point>& points) {
   std::string text =
       "TernGrad, Appendix B: an all-reduce, equations 15 to 18; Figure 5\n\n"
-      "from the text: the kinds of links, 4 GPUs a machine, batches of 128, 64 and 32 a GPU\n"
-      "not in it, so ours: |g| is 4 bytes a parameter, for TernGrad a 16th (2 bits); PCIe 12 "
-      "GB/s;\n"
-      "NVLink 40 GB/s; latency 50 us (Ethernet), 2 us (InfiniBand); the time of one GPU is the "
-      "one\n"
-      "that makes the speed-up true which the text prints, for the other nets by multiply-adds\n";
+      "from the paper: the kinds of links, 4 GPUs per machine, batches of 128, 64 and 32 per GPU\n"
+      "our assumptions: |g| is 4 bytes per parameter, for TernGrad 1/16 of that (2 bits); PCIe\n"
+      "12 GB/s, NVLink 40 GB/s; latency 50 us (Ethernet), 2 us (InfiniBand); the time of one GPU\n"
+      "follows from the speed-up that the paper prints, and for other nets from multiply-adds\n";
   for (const Panel& panel : Panels()) {
     text += Cat("\n(", panel.name, ") ", panel.cluster.name, "; from its ",
                 Fixed(panel.anchor.speedup, 2), "x for ", panel.anchor.net, " on ",

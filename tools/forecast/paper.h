@@ -43,8 +43,8 @@ double WeakThroughput(const Cluster& cluster, const Workload& workload, uint32_t
 double ComputeFromSpeedup(const Cluster& cluster, double gradient_bytes, double times,
                           double speedup, uint32_t i, uint32_t j);
 
-// Figure 5. The text gives the two clusters' kinds of links, 4 GPUs per machine, 1 to 128 machines,
-// the batch of each GPU, and two speed-ups (anchors below). Our sources for the rest:
+// Figure 5. The paper's text gives, for two clusters, the kind of links, 4 GPUs per machine, 1 to
+// 128 machines, the batch of each GPU, and two speed-ups (Anchor below). Our sources for the rest:
 //
 //   bandwidths of PCIe and NVLink, latencies   data sheets, named at each constant
 //   |g|                                        4 bytes per parameter of the published nets; for

@@ -26,7 +26,7 @@ double ProcessSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-pb::Envelope SomePush() {
+pb::Envelope SamplePush() {
   pb::Envelope head;
   pb::Contribution* push = head.mutable_push();
   push->set_round(1000);
@@ -38,7 +38,7 @@ pb::Envelope SomePush() {
   return head;
 }
 
-// The other end: sends back whatever comes.
+// The other end of the pings: sends every message back.
 class Echo {
  public:
   static Result<std::unique_ptr<Echo>> Start(net::Context& context,
@@ -78,10 +78,10 @@ class Pinger {
  public:
   Pinger(net::DealerSocket& socket) : socket_(socket) { poller_.Add(&socket); }
 
-  // There and back, with `payload` both ways.
+  // Sends `payload` and waits until it has come back.
   Status Ping(const Bytes& payload) {
     const Time until = Now() + std::chrono::seconds(5);
-    while (!socket_.Send(head_, payload).ok()) {
+    while (!socket_.Send(envelope_, payload).ok()) {
       if (Now() > until) return Status(Code::kAddress, "no connection over loopback within 5 s");
       TERN_RETURN_IF_ERROR(poller_.Wait(std::chrono::milliseconds(5)));
     }
@@ -95,15 +95,15 @@ class Pinger {
  private:
   net::DealerSocket& socket_;
   net::Poller poller_;
-  const pb::Envelope head_ = SomePush();
+  const pb::Envelope envelope_ = SamplePush();
 };
 
-struct Pings {
+struct PingTimes {
   double median_s = 0;  // there and back
-  double cpu_s = 0;     // of the whole process, a ping
+  double cpu_s = 0;     // CPU time of the process per ping
 };
 
-Result<Pings> Repeat(Pinger& pinger, const Bytes& payload, int times) {
+Result<PingTimes> Repeat(Pinger& pinger, const Bytes& payload, int times) {
   for (int i = 0; i < times / 8 + 2; ++i) TERN_RETURN_IF_ERROR(pinger.Ping(payload));
   std::vector<double> seconds;
   const double before = ProcessSeconds();
@@ -114,7 +114,7 @@ Result<Pings> Repeat(Pinger& pinger, const Bytes& payload, int times) {
   }
   const double cpu = (ProcessSeconds() - before) / times;
   std::nth_element(seconds.begin(), seconds.begin() + times / 2, seconds.end());
-  return Pings{seconds[static_cast<size_t>(times) / 2], cpu};
+  return PingTimes{seconds[static_cast<size_t>(times) / 2], cpu};
 }
 
 double MeasureHop() {
@@ -147,14 +147,14 @@ Result<MessageCost> MeasureMessages() {
   auto socket = net::DealerSocket::Connect(context, "127.0.0.1", (*echo)->port(), options);
   if (!socket.ok()) return socket.status();
   Pinger pinger(**socket);
-  const Result<Pings> small = Repeat(pinger, {}, kSmallTimes);
+  const Result<PingTimes> small = Repeat(pinger, {}, kSmallTimes);
   if (!small.ok()) return small.status();
   const Bytes payload = Bytes::Own(std::vector<uint8_t>(kLarge, 1));
-  const Result<Pings> large = Repeat(pinger, payload, kLargeTimes);
+  const Result<PingTimes> large = Repeat(pinger, payload, kLargeTimes);
   if (!large.ok()) return large.status();
   MessageCost cost;
   cost.message_s = small->median_s / 2;
-  // A ping is two messages, each with two sides.
+  // A ping is two messages, and each costs CPU time on two sides.
   cost.message_cpu_s = std::min(small->cpu_s / 4, cost.message_s / 2);
   cost.byte_cpu_s = std::max(0.0, large->cpu_s - small->cpu_s) / 4 / kLarge;
   cost.hop_s = MeasureHop();

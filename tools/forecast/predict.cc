@@ -21,26 +21,27 @@ Status WriteText(const std::string& path, const std::string& text) {
   return file ? Ok() : Status(Code::kCannotWrite, "cannot write " + path);
 }
 
-// One run of the command: what was asked for, forecast by forecast.
+// One run of the command: makes and prints all forecasts that its options ask for.
 class Prediction {
  public:
   Prediction(const PredictOptions& options, Forecaster& forecaster)
       : options_(options), forecaster_(forecaster) {
     if (std::find(options.workers.begin(), options.workers.end(), 1u) == options.workers.end())
-      kinds_of_workers_ = {1};  // what the others are compared to
-    for (const uint32_t workers : options.workers) kinds_of_workers_.push_back(workers);
+      worker_counts_ = {1};  // the speed-up is relative to one worker
+    for (const uint32_t workers : options.workers) worker_counts_.push_back(workers);
   }
 
   Status Run() {
-    TERN_RETURN_IF_ERROR(ChooseWays());
-    TERN_RETURN_IF_ERROR(TakeProfile());
+    TERN_RETURN_IF_ERROR(ChooseVariants());
+    TERN_RETURN_IF_ERROR(LoadOrMeasureProfile());
     std::printf("%s", ProfileText(profile_, forecaster_.samples()).c_str());
     for (const double mbit : options_.link_mbit) {
-      for (const Way& way : ways_) TERN_RETURN_IF_ERROR(Forecast(way, NetworkOf(mbit)));
+      for (const Variant& variant : variants_)
+        TERN_RETURN_IF_ERROR(Forecast(variant, NetworkOf(mbit)));
     }
-    TERN_RETURN_IF_ERROR(Cross());
+    TERN_RETURN_IF_ERROR(FindBreakEvens());
     std::printf("%s%s%s%s", ForecastText(rows_, false).c_str(), ForecastText(rows_, true).c_str(),
-                OdsgdText(odsgd_).c_str(), CrossingText(crossings_).c_str());
+                OdsgdText(odsgd_).c_str(), BreakEvenText(break_evens_).c_str());
     return WriteText(options_.csv, ForecastCsv(rows_));
   }
 
@@ -52,9 +53,9 @@ class Prediction {
     return network;
   }
 
-  // All that were asked for and that there are; those that there are not are told.
-  Status ChooseWays() {
-    const Way own = forecaster_.own_way();
+  // Chooses the requested variants that the job's rules allow, and prints why others are left out.
+  Status ChooseVariants() {
+    const Variant own = forecaster_.own_variant();
     std::vector<std::string> codecs = options_.codecs, algorithms = options_.algorithms;
     if (codecs.empty())
       codecs = own.codec == "fp32" ? std::vector<std::string>{"fp32"}
@@ -64,23 +65,23 @@ class Prediction {
     for (const std::string& algorithm : algorithms) {
       for (const std::string& codec : codecs) {
         Status found;
-        for (const uint32_t workers : kinds_of_workers_) {
+        for (const uint32_t workers : worker_counts_) {
           const auto setup = forecaster_.SetupOf({algorithm, codec}, workers);
           if (!setup.ok() && found.ok()) found = setup.status();
         }
         if (found.ok()) {
-          ways_.push_back({algorithm, codec});
+          variants_.push_back({algorithm, codec});
           continue;
         }
         if (first.ok()) first = found;
-        std::fprintf(stderr, "tern: no forecast of %s with %s: %s\n", algorithm.c_str(),
+        std::fprintf(stderr, "tern: cannot forecast %s with codec %s: %s\n", algorithm.c_str(),
                      codec.c_str(), found.message().c_str());
       }
     }
-    return ways_.empty() ? first : Ok();
+    return variants_.empty() ? first : Ok();
   }
 
-  Status TakeProfile() {
+  Status LoadOrMeasureProfile() {
     if (!options_.profile.empty()) {
       auto read = Profile::Read(options_.profile);
       if (!read.ok()) return read.status();
@@ -88,8 +89,8 @@ class Prediction {
       TERN_RETURN_IF_ERROR(profile_.CheckFor(forecaster_.job()));
     } else {
       std::vector<const setup::Setup*> setups;
-      for (const Way& way : ways_) {
-        const auto setup = forecaster_.SetupOf(way, kinds_of_workers_.front());
+      for (const Variant& variant : variants_) {
+        const auto setup = forecaster_.SetupOf(variant, worker_counts_.front());
         if (!setup.ok()) return setup.status();
         setups.push_back(*setup);
       }
@@ -101,23 +102,23 @@ class Prediction {
     return options_.save_profile.empty() ? Ok() : profile_.Write(options_.save_profile);
   }
 
-  Status Forecast(const Way& way, const Network& network) {
+  Status Forecast(const Variant& variant, const Network& network) {
     const double samples = forecaster_.samples();
     const double total = forecaster_.job().job.train().batch_total();
-    const auto alone = forecaster_.Step(way, 1, samples, network);
+    const auto alone = forecaster_.Step(variant, 1, samples, network);
     if (!alone.ok()) return alone.status();
-    const auto alone_whole = forecaster_.Step(way, 1, total, network);
+    const auto alone_whole = forecaster_.Step(variant, 1, total, network);
     if (!alone_whole.ok()) return alone_whole.status();
     for (const uint32_t workers : options_.workers) {
       TERN_RETURN_IF_ERROR(
-          AddRow(way, network, {false, workers, samples}, samples / alone->step_s));
-      TERN_RETURN_IF_ERROR(AddOdsgd(way, network, workers));
+          AddRow(variant, network, {false, workers, samples}, samples / alone->step_s));
+      TERN_RETURN_IF_ERROR(AddOdsgd(variant, network, workers));
     }
     for (const uint32_t workers : options_.workers) {
       const double share = total / workers;
       if (share == static_cast<double>(static_cast<uint64_t>(share))) {
         TERN_RETURN_IF_ERROR(
-            AddRow(way, network, {true, workers, share}, total / alone_whole->step_s));
+            AddRow(variant, network, {true, workers, share}, total / alone_whole->step_s));
       }
     }
     return Ok();
@@ -128,45 +129,47 @@ class Prediction {
     uint32_t workers;
     double samples;
   };
-  Status AddRow(const Way& way, const Network& network, const Scale& scale, double one_worker) {
-    ForecastRow row{way, network.server_mbit, scale.strong, scale.workers, scale.samples, {},
-                    {},  one_worker};
-    const auto bytes = forecaster_.BytesOf(way, scale.workers);
+  Status AddRow(const Variant& variant, const Network& network, const Scale& scale,
+                double one_worker) {
+    ForecastRow row{variant, network.server_mbit, scale.strong, scale.workers, scale.samples, {},
+                    {},      one_worker};
+    const auto bytes = forecaster_.BytesOf(variant, scale.workers);
     if (!bytes.ok()) return bytes.status();
     row.bytes = *bytes;
-    const auto step = forecaster_.Step(way, scale.workers, scale.samples, network);
+    const auto step = forecaster_.Step(variant, scale.workers, scale.samples, network);
     if (!step.ok()) return step.status();
     row.step = *step;
     rows_.push_back(row);
     return Ok();
   }
 
-  // Of a way whose workers run ahead of their rounds, as in the OD-SGD paper's equations.
-  Status AddOdsgd(const Way& way, const Network& network, uint32_t workers) {
-    auto costs = forecaster_.Costs(way, workers, forecaster_.samples());
+  // Adds the OD-SGD paper's equations, for a variant whose workers run ahead of their rounds.
+  Status AddOdsgd(const Variant& variant, const Network& network, uint32_t workers) {
+    auto costs = forecaster_.Costs(variant, workers, forecaster_.samples());
     if (!costs.ok()) return costs.status();
-    if (costs->pace.lag == 0) return Ok();
-    const auto odsgd = PlayStep(*costs, profile_, workers, network);
+    if (costs->pattern.lag == 0) return Ok();
+    const auto odsgd = SimulateStep(*costs, profile_, workers, network);
     if (!odsgd.ok()) return odsgd.status();
-    costs->pace.lag = 0;
-    costs->pace.local_s = 0;
-    costs->pace.push = Pace::Push::kAfterCompute;
-    const auto ssgd = PlayStep(*costs, profile_, workers, network);
+    costs->pattern.lag = 0;
+    costs->pattern.local_s = 0;
+    costs->pattern.push = StepPattern::Push::kAfterCompute;
+    const auto ssgd = SimulateStep(*costs, profile_, workers, network);
     if (!ssgd.ok()) return ssgd.status();
-    odsgd_.push_back({way, network.server_mbit, workers, *odsgd, *ssgd});
+    odsgd_.push_back({variant, network.server_mbit, workers, *odsgd, *ssgd});
     return Ok();
   }
 
-  // Where fp32 is among the codecs, the others against it.
-  Status Cross() {
-    for (const Way& way : ways_) {
-      const Way fp32{way.algorithm, "fp32"};
-      if (way == fp32 || std::find(ways_.begin(), ways_.end(), fp32) == ways_.end()) continue;
+  // Compares every codec with fp32, if fp32 is one of them.
+  Status FindBreakEvens() {
+    for (const Variant& variant : variants_) {
+      const Variant fp32{variant.algorithm, "fp32"};
+      if (variant == fp32 || std::find(variants_.begin(), variants_.end(), fp32) == variants_.end())
+        continue;
       for (const uint32_t workers : options_.workers) {
-        const auto crossing = forecaster_.PaysBelow(way, fp32, workers, forecaster_.samples(),
-                                                    NetworkOf(options_.link_mbit.front()));
-        if (!crossing.ok()) return crossing.status();
-        crossings_.push_back({way, fp32, workers, *crossing});
+        const auto break_even = forecaster_.FindBreakEven(
+            variant, fp32, workers, forecaster_.samples(), NetworkOf(options_.link_mbit.front()));
+        if (!break_even.ok()) return break_even.status();
+        break_evens_.push_back({variant, fp32, workers, *break_even});
       }
     }
     return Ok();
@@ -174,12 +177,12 @@ class Prediction {
 
   const PredictOptions& options_;
   Forecaster& forecaster_;
-  std::vector<uint32_t> kinds_of_workers_;
-  std::vector<Way> ways_;
+  std::vector<uint32_t> worker_counts_;
+  std::vector<Variant> variants_;
   Profile profile_;
   std::vector<ForecastRow> rows_;
   std::vector<OdsgdRow> odsgd_;
-  std::vector<CrossingRow> crossings_;
+  std::vector<BreakEvenRow> break_evens_;
 };
 
 Status PredictPaper(const PredictOptions& options) {
@@ -190,8 +193,8 @@ Status PredictPaper(const PredictOptions& options) {
 
 }  // namespace
 
-Status PredictJob(const Words& words) {
-  const Result<PredictOptions> options = ParsePredictOptions(words);
+Status PredictJob(const Args& args) {
+  const Result<PredictOptions> options = ParsePredictOptions(args);
   if (!options.ok()) return options.status();
   if (options->paper) return PredictPaper(*options);
   const auto forecaster = Forecaster::Make(options->job, options->overrides);

@@ -38,12 +38,12 @@ constexpr SpeedNumber kSpeeds[] = {
     {"add", &CodecSpeed::add},         {"close", &CodecSpeed::close},
     {"decode", &CodecSpeed::decode},   {"apply", &CodecSpeed::apply}};
 
-// Takes keys out of one object, and remembers what was wrong.
+// Reads keys of a JSON object and collects all errors.
 class Reader {
  public:
   Reader(const Json& object, std::string place) : object_(object), place_(std::move(place)) {}
 
-  // A finite number that is not negative.
+  // Reads a finite, non-negative number.
   double Seconds(const char* key) {
     const auto found = object_.find(key);
     if (found == object_.end()) {
@@ -104,7 +104,8 @@ std::vector<double> ReadShares(const char* key, Reader* reader) {
 
 Result<Profile> Profile::Parse(const std::string& text, const std::string& name) {
   const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return Status(Code::kBadData, name + " is not a profile: no JSON object");
+  if (!json.is_object())
+    return Status(Code::kBadData, name + " is not a profile: it is not a JSON object");
   Profile profile;
   Reader reader(json, "");
   const int version = reader.Get<int>("version", "a whole number");
@@ -118,7 +119,7 @@ Result<Profile> Profile::Parse(const std::string& text, const std::string& name)
   profile.need = ReadShares("need", &reader);
   profile.ready = ReadShares("ready", &reader);
   if (reader.faults().empty() && profile.need.size() != profile.ready.size())
-    reader.Fault("need and ready are not as long as each other");
+    reader.Fault("need and ready have different lengths");
   ReadCodecs(json, &profile, &reader);
   if (reader.faults().empty()) return profile;
   return Status(Code::kBadData, Cat(name, " is not a profile: ", Join(reader.faults(), "; ")));
@@ -160,8 +161,8 @@ Status Profile::CheckFor(const setup::Setup& setup) const {
   const size_t tensors = setup.table.parameters.size();
   if (parameters == setup.table.total && ready.size() == tensors) return Ok();
   return Status(Code::kBadData,
-                Cat("the profile is of ", model, " with ", parameters, " parameters in ",
-                    ready.size(), " tensors, the job's model has ", setup.table.total, " in ",
+                Cat("the profile was measured with ", model, " of ", parameters, " parameters in ",
+                    ready.size(), " tensors, but the job's model has ", setup.table.total, " in ",
                     tensors, "; measure it with this job"));
 }
 
@@ -169,8 +170,8 @@ Result<CodecSpeed> Profile::SpeedOf(const std::string& codec) const {
   if (const auto found = codecs.find(codec); found != codecs.end()) return found->second;
   std::vector<std::string> known;
   for (const auto& [name, speed] : codecs) known.push_back(name);
-  return Status(Code::kBadData, Cat("the profile has no speed of ", codec, "; it has ", Join(known),
-                                    "; measure again with --codecs"));
+  return Status(Code::kBadData, Cat("the profile has no measurement of codec ", codec, "; it has ",
+                                    Join(known), "; measure again with --codecs"));
 }
 
 std::vector<std::string> CodecsOf(const protocol::ExchangePlan& plan) {

@@ -1,5 +1,5 @@
-// The costs of one step of a job on one machine, for `tern predict`: measured here
-// (measure.h) or read from a file that was written where the workers are.
+// What one step of a job costs on one machine, for `tern predict`: measured on this machine
+// (measure.h), or read from a file that was written on a worker's machine.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace tern::tools {
 
 // Seconds per element, on one core.
 struct CodecSpeed {
-  double prepare = 0;  // worker: statistics and scaler
-  double encode = 0;   // worker
-  double add = 0;      // server: one worker's code into the sum
-  double close = 0;    // server: the sum's own code
-  double decode = 0;   // worker: the sum's code into numbers
-  double apply = 0;    // worker: decode and optimizer in one pass
+  double prepare = 0;  // on a worker: statistics and scaler
+  double encode = 0;   // on a worker
+  double add = 0;      // on a server: adding one worker's code to the sum
+  double close = 0;    // on a server: encoding the sum
+  double decode = 0;   // on a worker: decoding the sum into floats
+  double apply = 0;    // on a worker: decoding and the optimizer in one pass
 };
 
 struct Profile {
@@ -29,18 +29,18 @@ struct Profile {
   bool waits = false;  // train.compute: wait; a step uses no core
   // Forward and backward of b samples take compute_fixed_s + b compute_sample_s.
   double compute_fixed_s = 0, compute_sample_s = 0;
-  // By tensor, as fractions of that time: when the first layer reads it, when its gradient is
-  // final.
+  // By tensor, as fractions of that time: when the first layer reads the tensor (need), and when
+  // its gradient is final (ready).
   std::vector<double> need, ready;
   double update_s = 0;  // per element: the optimizer alone
-  double copy_s = 0;    // per element: one array into another
-  // A message without payload over loopback, from one thread's send to the other's receive; the CPU
-  // time in it, on each side; and the CPU time per byte of payload, on each side.
+  double copy_s = 0;    // per element: copying an array
+  // A message over loopback: its time without payload, from one thread's send to the other's
+  // receive; its CPU time on each side; and the CPU time per byte of payload on each side.
   double message_s = 0, message_cpu_s = 0, byte_cpu_s = 0;
-  double hop_s = 0;                          // from one thread to the next
+  double hop_s = 0;                          // passing an item from one thread to another
   std::map<std::string, CodecSpeed> codecs;  // by codec::Codec::name()
 
-  // kBadData: keys are missing or invalid; `name` is used in messages.
+  // kBadData: keys are missing or invalid; messages call the profile `name`.
   static Result<Profile> Parse(const std::string& json, const std::string& name);
   static Result<Profile> Read(const std::string& path);
   std::string ToJson() const;
@@ -48,7 +48,7 @@ struct Profile {
 
   // kBadData if it was measured for another model.
   Status CheckFor(const setup::Setup& setup) const;
-  // kBadData, with the measured codecs, if that codec was not measured.
+  // kBadData, with the list of measured codecs, if `codec` was not measured.
   Result<CodecSpeed> SpeedOf(const std::string& codec) const;
 };
 

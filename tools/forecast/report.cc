@@ -34,12 +34,12 @@ std::string ProfileText(const Profile& profile, double samples) {
   std::string text =
       Cat("profile of ", profile.machine, ": ", profile.model, ", ", profile.parameters,
           " parameters\n  forward and backward of ", samples, " samples: ", Millis(compute), " ms",
-          profile.waits ? ", a wait" : "", "; update ",
+          profile.waits ? " (a wait)" : "", "; update ",
           Millis(profile.update_s * static_cast<double>(profile.parameters)), " ms\n  a message ",
           Fixed(1e6 * profile.message_s, 0), " us, ", Fixed(1e6 * profile.message_cpu_s, 0),
-          " us of it work on each side, and ", Fixed(1e9 * profile.byte_cpu_s, 2),
-          " ns for each byte; from thread to thread ", Fixed(1e6 * profile.hop_s, 0),
-          " us\n\nmillions of elements a second, one core\n");
+          " us of it CPU time on each side, and ", Fixed(1e9 * profile.byte_cpu_s, 2),
+          " ns per byte; from thread to thread ", Fixed(1e6 * profile.hop_s, 0),
+          " us\n\nmillions of elements per second on one core\n");
   std::vector<TableRow> rows = {
       {"codec", "scaler", "code", "add", "code the sum", "decode", "decode and update"}};
   const auto speed = [](double seconds) {
@@ -58,7 +58,7 @@ std::string ForecastText(const std::vector<ForecastRow>& rows, bool strong) {
                                   "over one worker"}};
   for (const ForecastRow& row : rows) {
     if (row.strong != strong) continue;
-    table.push_back({Cat(row.link_mbit), row.way.algorithm, row.way.codec, Cat(row.workers),
+    table.push_back({Cat(row.link_mbit), row.variant.algorithm, row.variant.codec, Cat(row.workers),
                      Cat(row.samples), Bytes(row.bytes.up), Bytes(row.bytes.down),
                      Millis(row.step.step_s), Millis(row.step.compute_s),
                      Millis(row.step.exchange_s), Fixed(row.rate(), 1),
@@ -68,17 +68,17 @@ std::string ForecastText(const std::vector<ForecastRow>& rows, bool strong) {
   return Cat("\n",
              strong ? "strong scaling: the job's total batch over more workers"
                     : "weak scaling: each worker has the job's share of its batch",
-             "; bytes of one worker and round\n", FormatTable(table));
+             "; bytes are those of one worker in a round\n", FormatTable(table));
 }
 
-std::string CrossingText(const std::vector<CrossingRow>& rows) {
+std::string BreakEvenText(const std::vector<BreakEvenRow>& rows) {
   if (rows.empty()) return "";
   std::vector<TableRow> table = {{"algorithm", "codec", "against", "workers", "pays below"}};
-  for (const CrossingRow& row : rows) {
-    const Forecaster::Crossing& c = row.crossing;
-    table.push_back({row.way.algorithm, row.way.codec, row.other.codec, Cat(row.workers),
+  for (const BreakEvenRow& row : rows) {
+    const Forecaster::BreakEven& c = row.break_even;
+    table.push_back({row.variant.algorithm, row.variant.codec, row.other.codec, Cat(row.workers),
                      c.mbit.has_value() ? Cat(Fixed(*c.mbit, *c.mbit < 10 ? 1 : 0), " Mbit/s")
-                     : c.always         ? Cat("any rate up to ", Forecaster::kMostMbit, " Mbit/s")
+                     : c.always         ? Cat("any rate up to ", Forecaster::kMaxMbit, " Mbit/s")
                                         : "no rate"});
   }
   return "\nthe bandwidth below which a codec makes the step shorter (weak scaling)\n" +
@@ -91,13 +91,13 @@ std::string OdsgdText(const std::vector<OdsgdRow>& rows) {
                                   "ssgd, no overlap ms", "equation 2 ms", "equation 1",
                                   "with the link's bound ms", "step ms"}};
   for (const OdsgdRow& row : rows) {
-    table.push_back({Cat(row.link_mbit), row.way.codec, Cat(row.workers),
+    table.push_back({Cat(row.link_mbit), row.variant.codec, Cat(row.workers),
                      Millis(row.odsgd.compute_s), Millis(row.odsgd.exchange_s),
                      Millis(row.ssgd.step_s), Millis(row.equation_2_s()),
                      Fixed(100 * row.equation_1(), 1) + " %", Millis(row.bounded_s()),
                      Millis(row.odsgd.step_s)});
   }
-  return "\nodsgd by the equations of its paper, beside the step as played (weak scaling)\n" +
+  return "\nodsgd by the equations of its paper, beside the simulated step (weak scaling)\n" +
          FormatTable(table);
 }
 
@@ -106,7 +106,7 @@ std::string ForecastCsv(const std::vector<ForecastRow>& rows) {
       "link_mbit,algorithm,codec,scaling,workers,samples,up_bytes,down_bytes,step_ms,compute_ms,"
       "exchange_ms,busy_ms,samples_per_s,over_one_worker\n";
   for (const ForecastRow& row : rows) {
-    text += Cat(row.link_mbit, ",", row.way.algorithm, ",", row.way.codec, ",",
+    text += Cat(row.link_mbit, ",", row.variant.algorithm, ",", row.variant.codec, ",",
                 row.strong ? "strong" : "weak", ",", row.workers, ",", row.samples, ",",
                 Fixed(row.bytes.up, 0), ",", Fixed(row.bytes.down, 0), ",");
     for (const double seconds :

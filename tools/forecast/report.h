@@ -11,41 +11,41 @@ namespace tern::tools {
 
 // One forecast.
 struct ForecastRow {
-  Way way;
+  Variant variant;
   double link_mbit = 0;
-  bool strong = false;  // the total batch is the job's; else each worker's batch is
+  bool strong = false;  // strong scaling: the job's total batch; else the job's batch per worker
   uint32_t workers = 0;
   double samples = 0;  // per worker
-  RoundTotals bytes;   // of a round of one worker
+  RoundTotals bytes;   // of one worker in a round
   StepForecast step;
-  double one_worker_rate = 0;  // samples per second of one worker alone, in the same way
+  double one_worker_rate = 0;  // samples per second of the same variant with one worker
 
   double rate() const { return workers * samples / step.step_s; }
 };
 
-struct CrossingRow {
-  Way way, other;
+struct BreakEvenRow {
+  Variant variant, other;
   uint32_t workers = 0;
-  Forecaster::Crossing crossing;
+  Forecaster::BreakEven break_even;
 };
 
-// OD-SGD's equations 1 and 2, and the link as a bound (docs/ALGORITHMS.md, section 8), beside the
-// played step.
+// OD-SGD's equations 1 and 2, and the link as a lower bound (docs/ALGORITHMS.md, section 8), beside
+// the simulated step.
 struct OdsgdRow {
-  Way way;
+  Variant variant;
   double link_mbit = 0;
   uint32_t workers = 0;
   StepForecast odsgd;
   StepForecast ssgd;  // without overlap: T_cop + T'_com
 
   double equation_2_s() const;
-  double equation_1() const;  // the improvement over ssgd according to equation 2
+  double equation_1() const;  // the relative gain over ssgd if a step takes equation_2_s()
   double bounded_s() const;
 };
 
 std::string ProfileText(const Profile& profile, double samples);
 std::string ForecastText(const std::vector<ForecastRow>& rows, bool strong);
-std::string CrossingText(const std::vector<CrossingRow>& rows);
+std::string BreakEvenText(const std::vector<BreakEvenRow>& rows);
 std::string OdsgdText(const std::vector<OdsgdRow>& rows);
 std::string ForecastCsv(const std::vector<ForecastRow>& rows);
 

@@ -16,7 +16,7 @@ namespace tern::tools {
 
 namespace {
 
-constexpr uint64_t kRound = 100000;  // of a long job: whatever a codec does at first is over
+constexpr uint64_t kRound = 100000;  // a late round: the warm-up of every codec is over
 
 struct Sizes {
   double up = 0, down = 0;
@@ -56,7 +56,7 @@ pb::Envelope DownHeader(protocol::Kind kind, uint32_t bucket, uint32_t chunk, ui
   return head;
 }
 
-// One segment of `workers` workers, coded and added up.
+// Encodes one segment of every worker, adds the codes up, and measures both.
 class SegmentCoder {
  public:
   explicit SegmentCoder(uint32_t workers) : workers_(workers) {}
@@ -76,8 +76,8 @@ class SegmentCoder {
   }
 
  private:
-  // Values of a rank, of which a codec makes what it sends.
-  std::vector<float> ToCode(const codec::Codec& codec, uint16_t rank, uint64_t count) {
+  // The values of a rank that a codec encodes, after error compensation if it has a memory.
+  std::vector<float> ValuesToCode(const codec::Codec& codec, uint16_t rank, uint64_t count) {
     std::vector<float> values = GaussianValues(rank, count);
     if (const auto memory = codec.NewMemory(count)) memory->Compensate(0, values, values);
     return values;
@@ -90,7 +90,7 @@ class SegmentCoder {
     kernels::NoiseKey noise{.seed = 1, .round = kRound};
     for (uint32_t rank = 0; rank < workers_; ++rank) {
       noise.rank = static_cast<uint16_t>(rank);
-      values.push_back(ToCode(codec, noise.rank, segment.count));
+      values.push_back(ValuesToCode(codec, noise.rank, segment.count));
       const kernels::Stats stats = kernels::ComputeStats(values[rank].data(), segment.count);
       prepared.push_back(codec.Prepare(stats, values[rank], noise));
       scaler = std::max(scaler, prepared.back().scaler);
@@ -144,7 +144,7 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
       bytes.scaled = WireBytes(DownHeader(protocol::Kind::kScale, b, 0, plan.workers), scalers);
     }
     for (const protocol::Chunk& chunk : bucket.chunks) {
-      // Those of the round before travel with the codes.
+      // With `scaler: previous` the scalers travel with the codes.
       const auto along = static_cast<double>(chunk.scalers * sizeof(float));
       Sizes sizes{along, along};
       for (const codec::Segment& segment : chunk.segments) {
@@ -152,7 +152,7 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
             up.Code(*plan.codec_of[segment.tensor], segment.count, segment.column);
         if (!one.ok()) return one.status();
         sizes.up += one->up;
-        if (plan.central) {  // servers send a code, as one worker does
+        if (plan.central) {  // a server answers with one code, as a worker pushes one
           const Result<Sizes> answer = pulled.Code(*plan.pull_codec, segment.count, segment.column);
           if (!answer.ok()) return answer.status();
           sizes.down += answer->up;

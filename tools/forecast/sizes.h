@@ -1,6 +1,6 @@
-// The bytes of a round on a connection: measured with the codecs themselves on Gaussian gradients,
-// because the size of some codes depends on their values. Includes headers and ZMTP's framing, not
-// TCP's and the link's. A pure function of the plan.
+// The bytes of a round on a connection. Codes of Gaussian gradients are measured, because the size
+// of some codes depends on the values. Counts message headers and ZMTP framing, but not the headers
+// of TCP and of the link. A pure function of the plan.
 #pragma once
 
 #include <vector>
@@ -11,12 +11,13 @@
 namespace tern::tools {
 
 struct BucketBytes {
-  double scale = 0, scaled = 0;   // up and down, of one worker; 0: no scaler of it is shared
-  std::vector<double> push, sum;  // by chunk: up and down, of one worker
+  double scale = 0, scaled = 0;   // of one worker, up and down; 0: the bucket shares no scalers
+  std::vector<double> push, sum;  // of one worker, up and down, by chunk
 };
 
-// By bucket, with all workers in every sum; where servers hold the parameters, `sum` is their
-// answer. Of long segments the first kSampledElements are coded, and the size is extrapolated.
+// Returns the bytes of each bucket in a round to which all workers contribute. With central
+// parameters `sum` is the servers' answer. Only the first kSampledElements of a segment are coded;
+// the size is extrapolated.
 inline constexpr uint64_t kSampledElements = 32768;
 Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan);
 
@@ -25,7 +26,7 @@ struct RoundTotals {
 };
 RoundTotals TotalsOf(const std::vector<BucketBytes>& sizes);
 
-// Independent values from N(0, 1e-3), a function of `rank`.
+// Independent normal values with standard deviation 1e-3, a pure function of `rank`.
 std::vector<float> GaussianValues(uint16_t rank, uint64_t count);
 
 }  // namespace tern::tools

@@ -46,7 +46,7 @@ Result<std::vector<std::string>> FreePortOverrides(const pb::Job& job) {
       if (!taken.contains(candidate) && CanBind(hosts->front(), candidate)) port = candidate;
     }
     if (port == 0) {
-      return Status(Code::kAddress, Cat("--free_ports: found no free port of ", kFirst, " to ",
+      return Status(Code::kAddress, Cat("--free_ports: found no free port from ", kFirst, " to ",
                                         kFirst + kCount - 1, " on ", address->host));
     }
     taken.insert(port);

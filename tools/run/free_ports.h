@@ -1,4 +1,4 @@
-// Ports for jobs that share a machine.
+// Finds free ports for jobs that share a machine.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace tern::tools {
 
-// Overrides that move every server with a loopback address to a port on which nobody listens now,
-// and let the system choose its data ports: "servers.0.address=127.0.0.1:23456". The ports were
-// found by binding them. They are below the range that the system assigns by itself, so only
-// another search like this one could take them before the servers do. kAddress if there are none.
+// Returns overrides that move every server with a loopback address to a port that is free now,
+// "servers.0.address=127.0.0.1:23456", and let the system choose its data ports. Finds the ports by
+// binding them. They are below the range of ports that the system assigns, so only another search
+// like this one can take them before the servers do. kAddress if no port is free.
 Result<std::vector<std::string>> FreePortOverrides(const pb::Job& job);
 
 }  // namespace tern::tools

@@ -42,7 +42,7 @@ class Fd {
   int fd_;
 };
 
-std::vector<char*> Pointers(std::vector<std::string>& words) {
+std::vector<char*> ArgvOf(std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
@@ -72,15 +72,15 @@ Result<Fd> OpenOutput(const std::string& path, bool append) {
 struct Child {
   char* const* arguments;
   char* const* environment;
-  int out, err, fd, failed;
+  int out, err, fd, error_pipe;
   pid_t parent;
 };
 
-// Between fork and exec: only calls that are safe there, since the parent has threads.
-[[noreturn]] void BecomeChild(const Child& child) {
+// Runs between fork and exec. Only async-signal-safe calls, because the parent has threads.
+[[noreturn]] void ExecChild(const Child& child) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != child.parent) _exit(128 + SIGKILL);  // it died before the line above
+  if (getppid() != child.parent) _exit(128 + SIGKILL);  // the parent died before prctl
   const int in = open("/dev/null", O_RDONLY);
   const bool ready = in >= 0 && dup2(in, STDIN_FILENO) >= 0 &&
                      dup2(child.out, STDOUT_FILENO) >= 0 && dup2(child.err, STDERR_FILENO) >= 0 &&
@@ -89,26 +89,26 @@ struct Child {
   StopSignals::Unblock();
   if (ready) execve(child.arguments[0], child.arguments, child.environment);
   const int error = errno;
-  if (write(child.failed, &error, sizeof error) < 0) _exit(126);
+  if (write(child.error_pipe, &error, sizeof error) < 0) _exit(126);
   _exit(127);
 }
 
-// The last line that begins like the sentence a program leaves with, else like a failed check, else
-// the last one.
+// Picks a line of a program's stderr: the last error sentence ("PROGRAM: ..."), or else the last
+// failed CHECK, or else the last line.
 std::string PickSentence(const std::string& text, const std::string& program) {
-  std::string last, check, parting;
+  std::string last, check, sentence;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const bool logged =
         line.size() > 5 && std::strchr("IWEF", line[0]) != nullptr && std::isdigit(line[1]) != 0;
     const size_t head = logged ? line.find("] ") : std::string::npos;
-    const std::string said = head == std::string::npos ? line : line.substr(head + 2);
-    last = said;
-    if (logged && line[0] == 'F') check = said;
-    if (line.starts_with(program + ": ")) parting = line.substr(program.size() + 2);
+    const std::string content = head == std::string::npos ? line : line.substr(head + 2);
+    last = content;
+    if (logged && line[0] == 'F') check = content;
+    if (line.starts_with(program + ": ")) sentence = line.substr(program.size() + 2);
   }
-  return !parting.empty() ? parting : !check.empty() ? check : last;
+  return !sentence.empty() ? sentence : !check.empty() ? check : last;
 }
 
 }  // namespace
@@ -128,30 +128,30 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   std::vector<std::string> words = {spec.program};
   words.insert(words.end(), spec.arguments.begin(), spec.arguments.end());
   std::vector<std::string> environment = Environment(spec.environment);
-  const std::vector<char*> word_pointers = Pointers(words),
-                           environment_pointers = Pointers(environment);
+  const std::vector<char*> word_pointers = ArgvOf(words),
+                           environment_pointers = ArgvOf(environment);
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0)
-    return Status(Code::kInternal, Cat("cannot make a pipe: ", std::strerror(errno)));
-  Fd failed(ends[0]), failed_end(ends[1]);
+    return Status(Code::kInternal, Cat("cannot create a pipe: ", std::strerror(errno)));
+  Fd error_pipe(ends[0]), error_pipe_end(ends[1]);
   const Child child{word_pointers.data(),
                     environment_pointers.data(),
                     out->get(),
                     err->get(),
                     spec.fd,
-                    failed_end.get(),
+                    error_pipe_end.get(),
                     getpid()};
   const pid_t pid = fork();
-  if (pid == 0) BecomeChild(child);
+  if (pid == 0) ExecChild(child);
   if (pid < 0)
     return Status(Code::kInternal, Cat("cannot start ", spec.name, ": ", std::strerror(errno)));
-  setpgid(pid, pid);  // here, too: a signal may follow at once
-  failed_end.Close();
+  setpgid(pid, pid);  // in the parent as well: it may signal the group at once
+  error_pipe_end.Close();
   int error = 0;
-  if (read(failed.get(), &error, sizeof error) > 0) {  // the end of the file means that exec worked
+  if (read(error_pipe.get(), &error, sizeof error) > 0) {  // end of file: exec has succeeded
     waitpid(pid, nullptr, 0);
     return Status(Code::kAddress, Cat("cannot run ", spec.program, ": ", std::strerror(error),
-                                      "; is Tern installed whole?"));
+                                      "; is the installation of Tern complete?"));
   }
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (pidfd < 0) {
@@ -180,7 +180,7 @@ std::optional<Exit> Process::TryWait() {
 }
 
 void Process::Signal(int signal) {
-  if (!exit_.has_value()) kill(pid_, signal);  // not reaped: the number is still its own
+  if (!exit_.has_value()) kill(pid_, signal);  // not reaped yet, so the pid is not reused
 }
 
 std::string Process::LastSentence() const {

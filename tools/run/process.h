@@ -1,4 +1,4 @@
-// A child process: its output goes to files, it has its own process group, and never outlives its
+// A child process. Its output goes to files; it has its own process group; it never outlives its
 // parent.
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace tern::tools {
 
 struct ProcessSpec {
-  std::string name;                    // for people: "worker 1"
+  std::string name;                    // for messages: "worker 1"
   std::string program;                 // a path
   std::vector<std::string> arguments;  // without the program's name
   std::vector<std::string>
@@ -27,30 +27,30 @@ struct ProcessSpec {
 // How a process ended.
 struct Exit {
   int code = 0;
-  int signal = 0;  // 0: it exited, with `code`
+  int signal = 0;  // the signal that killed it; 0: it exited with `code`
 };
 // "exited with code 65", "was killed by signal 9 (Killed)".
 std::string Describe(const Exit& exit);
 
-// One thread. Children must be started by the parent's main thread, or one that lives as long: the
-// kernel kills them when that thread ends.
+// Belongs to one thread. Start children on the main thread, or on one that lives as long: the
+// kernel kills a child when the thread that started it ends.
 class Process {
  public:
   // kAddress if the program cannot be run, kUsage if a file cannot be written.
   static Result<std::unique_ptr<Process>> Start(const ProcessSpec& spec);
-  ~Process();  // kills it, if it still runs
+  ~Process();  // kills the process if it still runs
 
   const std::string& name() const { return spec_.name; }
   pid_t pid() const { return pid_; }
   // Readable once the process has ended. Poll it, never read it.
   int pidfd() const { return pidfd_; }
 
-  // How it ended; nothing while it runs. Never waits.
+  // How the process ended; empty while it runs. Never waits.
   std::optional<Exit> TryWait();
   // Signals the process only, not its group; does nothing once it has ended.
   void Signal(int signal);
-  // Its last words on stderr: the sentence that it ended with, else its newest line; empty if it
-  // wrote nothing.
+  // The error sentence that the process wrote to stderr at its end, or else its last line there;
+  // empty if it wrote nothing.
   std::string LastSentence() const;
 
  private:
@@ -60,12 +60,12 @@ class Process {
   const ProcessSpec spec_;
   const pid_t pid_;
   const int pidfd_;
-  const off_t stderr_begin_;  // where its part of the file begins
+  const off_t stderr_begin_;  // where this process's output begins in the file
   std::optional<Exit> exit_;
 };
 
-// The path of one of our programs: in the folder of the running one, else in PATH. kAddress names
-// both places.
+// Finds one of Tern's programs in the folder of the running program, or else in PATH. kAddress,
+// with both places, if it is in neither.
 Result<std::string> FindProgram(const std::string& name);
 
 }  // namespace tern::tools

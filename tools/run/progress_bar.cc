@@ -51,7 +51,7 @@ void ProgressBar::Show(uint64_t done, uint64_t total) {
   shown_at_ = now;
   std::string line = BarText(name_, done, total, unit_, now - begin_);
   if (terminal_) {
-    line = line.substr(0, ScreenColumns() - 1);  // a line that wraps cannot be written over
+    line = line.substr(0, ScreenColumns() - 1);  // a wrapped line cannot be redrawn
     std::printf("\r%s\x1b[K", line.c_str());
     line_open_ = true;
   } else {
@@ -61,7 +61,7 @@ void ProgressBar::Show(uint64_t done, uint64_t total) {
   std::fflush(stdout);
 }
 
-void ProgressBar::Say(const std::string& line) {
+void ProgressBar::PrintLine(const std::string& line) {
   if (line_open_) std::printf("\r\x1b[K");
   line_open_ = false;
   std::printf("%s\n", line.c_str());

@@ -1,4 +1,4 @@
-// A progress bar: in place on a terminal, else a new line from time to time.
+// A progress bar. On a terminal it redraws one line; elsewhere it prints a line from time to time.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ std::string BarText(const std::string& name, uint64_t done, uint64_t total, cons
 
 class ProgressBar {
  public:
-  // Writes to stdout. The times shown start here.
+  // Writes to stdout. Measures time from here on.
   ProgressBar(std::string name, std::string unit);
   ~ProgressBar() { EndLine(); }
 
   void Show(uint64_t done, uint64_t total);
   // Prints a permanent line above the bar.
-  void Say(const std::string& line);
+  void PrintLine(const std::string& line);
 
  private:
   void EndLine();

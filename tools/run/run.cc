@@ -1,4 +1,4 @@
-// tern run: a job's servers and workers as processes of this machine.
+// tern run: runs a job's servers and workers as processes on this machine.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ constexpr const char* kUsage =
 
 constexpr Time kForever = std::chrono::hours(24 * 365 * 10);
 
-struct Plan {
+struct RunPlan {
   std::string job_file;
   std::vector<std::string> overrides;
   std::unique_ptr<setup::Setup> setup;
@@ -40,18 +40,18 @@ struct Plan {
   uint32_t restarts = 0;
 };
 
-Result<Plan> MakePlan(const Words& words) {
+Result<RunPlan> MakeRunPlan(const Args& args) {
   const std::vector<Flag> flags = {{"set"}, {"restarts"}, {"log_dir"}, {"free_ports", false}};
-  Result<Arguments> arguments = Arguments::Parse(words, flags, kUsage);
+  Result<Arguments> arguments = Arguments::Parse(args, flags, kUsage);
   if (!arguments.ok()) return arguments.status();
-  if (arguments->rest().size() != 1) {
-    return Status(Code::kUsage, Cat("saw ", arguments->rest().size(),
+  if (arguments->positional().size() != 1) {
+    return Status(Code::kUsage, Cat("saw ", arguments->positional().size(),
                                     " job files, expected one\nusage: ", kUsage));
   }
   const Result<uint32_t> restarts = arguments->Number("restarts", 0, 1'000'000);
   if (!restarts.ok()) return restarts.status();
-  Plan plan;
-  plan.job_file = arguments->rest().front();
+  RunPlan plan;
+  plan.job_file = arguments->positional().front();
   plan.overrides = arguments->All("set");
   plan.restarts = *restarts;
   auto setup = setup::MakeSetup(plan.job_file, plan.overrides);
@@ -68,7 +68,7 @@ Result<Plan> MakePlan(const Words& words) {
   return plan;
 }
 
-ProcessSpec SpecOf(const Plan& plan, const std::string& role, uint32_t rank,
+ProcessSpec SpecOf(const RunPlan& plan, const std::string& role, uint32_t rank,
                    const std::string& program) {
   ProcessSpec spec;
   spec.name = Cat(role, " ", rank);
@@ -76,14 +76,14 @@ ProcessSpec SpecOf(const Plan& plan, const std::string& role, uint32_t rank,
   spec.arguments = {"--job", plan.job_file, "--rank", Cat(rank), "--log_dir", plan.log_dir};
   for (const std::string& one : plan.overrides)
     spec.arguments.insert(spec.arguments.end(), {"--set", one});
-  // OpenMP threads that spin while they wait would take the cores of the job's other processes.
+  // OpenMP threads that spin while they wait would slow down the job's other processes.
   spec.environment = {"OMP_WAIT_POLICY=passive"};
   spec.stdout_path = Cat(plan.log_dir, "/", role, ".", rank, ".stdout");
   spec.stderr_path = Cat(plan.log_dir, "/", role, ".", rank, ".stderr");
   return spec;
 }
 
-Result<std::vector<Supervisor::Member>> MembersOf(const Plan& plan, int progress_fd) {
+Result<std::vector<Supervisor::Member>> MembersOf(const RunPlan& plan, int progress_fd) {
   const Result<std::string> server = FindProgram("tern_server");
   if (!server.ok()) return server.status();
   const Result<std::string> worker = FindProgram("tern_worker");
@@ -99,12 +99,12 @@ Result<std::vector<Supervisor::Member>> MembersOf(const Plan& plan, int progress
       spec.fd = progress_fd;
       spec.arguments.insert(spec.arguments.end(), {"--progress_fd", Cat(progress_fd)});
     }
-    // Without shard 0 nobody would tell us how the job goes on.
+    // Shard 0 may not restart: it alone reports the progress of the job.
     members.push_back({std::move(spec), false, true,
                        shard == 0 ? slack : slack + timings.server_return_timeout, slack});
   }
   for (uint32_t rank = 0; rank < plan.setup->plan.workers; ++rank) {
-    // Under `shrink` the others go on without it, to the end of the job.
+    // Under `shrink` the other workers continue without it until the end of the job.
     members.push_back({SpecOf(plan, "worker", rank, *worker), true, waits || shrinks,
                        shrinks ? kForever
                        : waits ? slack + timings.wait_timeout
@@ -114,14 +114,13 @@ Result<std::vector<Supervisor::Member>> MembersOf(const Plan& plan, int progress
   return members;
 }
 
-// Two ends that close themselves. The writing one goes to shard 0, which must never wait for us: it
-// does not block.
+// A non-blocking pipe. Shard 0 gets the writing end, and must never wait for this process.
 class ProgressPipe {
  public:
   ProgressPipe() {
     if (pipe2(ends_.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
     fcntl(ends_[1], F_SETPIPE_SZ,
-          1 << 20);  // some minutes of progress, while we are stopped (Ctrl-Z)
+          1 << 20);  // holds minutes of progress while this process is stopped (Ctrl-Z)
   }
   ~ProgressPipe() {
     for (const int end : ends_) {
@@ -137,21 +136,21 @@ class ProgressPipe {
   std::array<int, 2> ends_ = {-1, -1};
 };
 
-Status PrepareFolders(const Plan& plan) {
+Status PrepareFolders(const RunPlan& plan) {
   for (const std::string& folder : {plan.setup->job.output_dir(), plan.log_dir}) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) {
       return Status(Code::kCannotWrite,
-                    Cat("cannot make the folder ", folder, ": ", error.message(),
+                    Cat("cannot create the folder ", folder, ": ", error.message(),
                         "; give one that this user may write to"));
     }
   }
   return Ok();
 }
 
-// Nobody else may write into the job's folder from now on: no other `tern run`, whose server would
-// be refused only after it had emptied our logs, and no server that a person started.
+// Locks the job's folder against another `tern run`, whose server would be refused only after it
+// has emptied our logs. Fails if a server that was started by hand uses the folder.
 Result<FolderLock> TakeFolder(const pb::Job& job) {
   Result<FolderLock> lock = FolderLock::Take(job.output_dir(), "run.lock", job.name());
   if (!lock.ok()) return lock;
@@ -160,37 +159,38 @@ Result<FolderLock> TakeFolder(const pb::Job& job) {
   return lock;
 }
 
-Status Report(const Plan& plan, const Supervisor& supervisor, const RunResult& result, Time began,
-              Screen* screen) {
+Status Report(const RunPlan& plan, const Supervisor& supervisor, const RunResult& result,
+              Time began, Screen* screen) {
   const Status status = supervisor.verdict();
   const std::string summary = setup::RunSummaryJson(
       supervisor.newest(),
       {ExitCode(status), status.message(), supervisor.restarts(), Seconds(Now() - began)});
   const RunResult::Written written = result.Write(summary, ExitCode(status));
   const std::string table = supervisor.newest().empty() ? "" : setup::SummaryTable(summary);
-  screen->Say(Cat(table, "logs are in ", plan.log_dir, ", the figures in ", written.path));
+  screen->PrintLine(Cat(table, "logs are in ", plan.log_dir, ", the summary is in ", written.path));
   if (written.kept_older)
-    screen->Say("summary.json and weights.safetensors there are still those of an earlier run");
+    screen->PrintLine(
+        "summary.json and weights.safetensors in that folder are still those of an earlier run");
   if (!written.status.ok() && !status.ok())
-    std::fprintf(stderr, "tern: the figures: %s\n", written.status.message().c_str());
-  return setup::EndOfProcess(status, written.status);
+    std::fprintf(stderr, "tern: cannot write the summary: %s\n", written.status.message().c_str());
+  return setup::FinalStatus(status, written.status);
 }
 
 }  // namespace
 
-Status RunJob(const Words& words) {
+Status RunJob(const Args& args) {
   const Time began = Now();
-  const Result<Plan> plan = MakePlan(words);
+  const Result<RunPlan> plan = MakeRunPlan(args);
   if (!plan.ok()) return plan.status();
   TERN_RETURN_IF_ERROR(PrepareFolders(*plan));
   const Result<FolderLock> lock = TakeFolder(plan->setup->job);
   if (!lock.ok()) return lock.status();
   const RunResult result(plan->setup->job.output_dir());
-  signal(SIGPIPE, SIG_IGN);  // who reads our output may go; the job stays
-  StopSignals signals(StopSignals::Second::kReport);
+  signal(SIGPIPE, SIG_IGN);  // the job continues if the reader of our output goes away
+  StopSignals signals(StopSignals::SecondSignal::kReport);
   const ProgressPipe pipe;
   if (pipe.reader() < 0)
-    return Status(Code::kInternal, Cat("cannot make a pipe: ", std::strerror(errno)));
+    return Status(Code::kInternal, Cat("cannot create a pipe: ", std::strerror(errno)));
   Result<std::vector<Supervisor::Member>> members = MembersOf(*plan, pipe.writer());
   if (!members.ok()) return members.status();
   Screen screen;
@@ -198,8 +198,8 @@ Status RunJob(const Words& words) {
   options.members = std::move(*members);
   options.restarts = plan->restarts;
   options.progress_fd = pipe.reader();
-  // Shard 0 tells of its progress twice a second, and may take two heartbeats to end a job that it
-  // has ended for others.
+  // Shard 0 reports progress twice a second. It may end itself up to two heartbeats after the
+  // workers of a job that it has aborted.
   options.settle = 2 * plan->setup->timings.heartbeat + std::chrono::milliseconds(700);
   Supervisor supervisor(std::move(options), signals, screen);
   TERN_RETURN_IF_ERROR(supervisor.Run());

@@ -13,23 +13,23 @@ namespace {
 constexpr const char* kSummary = "summary.json";
 constexpr const char* kFailed = "summary.failed.json";
 constexpr const char* kWeights = "weights.safetensors";
-constexpr uint64_t kMostBytes = 16 << 20;
+constexpr uint64_t kMaxBytes = 16 << 20;
 
-std::optional<struct stat> Look(const std::string& path) {
+std::optional<struct stat> StatFile(const std::string& path) {
   struct stat info = {};
   if (stat(path.c_str(), &info) != 0) return std::nullopt;
   return info;
 }
 
-// Weights are written under another name and renamed: new ones are another file.
-bool AreTheSame(const struct stat& a, const struct stat& b) {
+// Weights are written to a temporary file and renamed, so new weights are another file.
+bool IsSameFile(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
          a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
 }
 
-// The code in a summary; nothing where that is none.
-std::optional<int> CodeIn(const std::string& path) {
-  const Result<std::string> text = ReadWholeFile(path, kMostBytes);
+// The exit code in a summary file; empty if the file is not a summary.
+std::optional<int> ReadCode(const std::string& path) {
+  const Result<std::string> text = ReadWholeFile(path, kMaxBytes);
   if (!text.ok()) return std::nullopt;
   const nlohmann::json summary = nlohmann::json::parse(*text, nullptr, false);
   if (!summary.is_object() || !summary.contains("code")) return std::nullopt;
@@ -40,17 +40,17 @@ std::optional<int> CodeIn(const std::string& path) {
 }  // namespace
 
 RunResult::RunResult(std::string folder)
-    : folder_(std::move(folder)), weights_(Look(Path(kWeights))) {
-  const std::optional<int> code = CodeIn(Path(kSummary));
+    : folder_(std::move(folder)), weights_(StatFile(Path(kWeights))) {
+  const std::optional<int> code = ReadCode(Path(kSummary));
   const bool stopped =
       code == static_cast<int>(Code::kInterrupted) || code == static_cast<int>(Code::kTerminated);
   worth_keeping_ = code == 0 || (stopped && weights_.has_value());
 }
 
 RunResult::Written RunResult::Write(const std::string& summary, int code) const {
-  const std::optional<struct stat> weights = Look(Path(kWeights));
+  const std::optional<struct stat> weights = StatFile(Path(kWeights));
   const bool wrote_weights =
-      weights.has_value() && (!weights_.has_value() || !AreTheSame(*weights, *weights_));
+      weights.has_value() && (!weights_.has_value() || !IsSameFile(*weights, *weights_));
   Written written;
   written.kept_older = code != 0 && worth_keeping_ && !wrote_weights;
   written.path = Path(written.kept_older ? kFailed : kSummary);

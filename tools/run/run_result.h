@@ -1,5 +1,5 @@
-// What `tern run` leaves in a job's folder at its end: summary.json, which tells of the weights
-// that lie beside it.
+// The result of `tern run` in the job's folder: summary.json, which describes the weights in the
+// same folder.
 #pragma once
 
 #include <sys/stat.h>
@@ -13,25 +13,25 @@ namespace tern::tools {
 
 class RunResult {
  public:
-  // Looks at what `folder` holds before the run writes into it: the result of a run that was
-  // finished, or stopped in order, is worth keeping.
+  // Reads the result of an earlier run in `folder`, before this run writes there. The result of a
+  // run that finished, or was stopped in order, is worth keeping.
   explicit RunResult(std::string folder);
 
   struct Written {
     std::string path;
-    bool kept_older = false;  // summary.json is still the older run's, and so are the weights
-    Status status;            // kBadData: what the system says
+    bool kept_older = false;  // summary.json and the weights are still those of the earlier run
+    Status status;            // kCannotWrite, with the system's message
   };
-  // Writes the summary of a run that ended with `code` into summary.json; into summary.failed.json
-  // where it failed, left the weights alone, and there is a result to keep. Whole or not at all.
-  // What a failed run said before goes once a summary.json is written.
+  // Writes the summary of a run that ended with `code`, atomically. The file is summary.json; it is
+  // summary.failed.json if the run failed, did not write weights, and an earlier result is worth
+  // keeping. Writing summary.json removes an old summary.failed.json.
   Written Write(const std::string& summary, int code) const;
 
  private:
   std::string Path(const char* name) const { return folder_ + "/" + name; }
 
   const std::string folder_;
-  std::optional<struct stat> weights_;  // before the run
+  std::optional<struct stat> weights_;  // of the earlier run
   bool worth_keeping_ = false;
 };
 

@@ -16,20 +16,20 @@ size_t ScreenColumns() {
 
 Screen::Screen() : terminal_(isatty(STDOUT_FILENO) == 1) {}
 
-void Screen::Say(const std::string& line) {
+void Screen::PrintLine(const std::string& line) {
   EndLine();
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
 }
 
 void Screen::Progress(const std::string& json, Time now) {
-  const std::optional<setup::News> news = setup::ReadNews(json);
-  if (!news.has_value()) return;
-  SayWhereItGoesOn(*news);
+  const std::optional<setup::ProgressUpdate> update = setup::ParseProgressUpdate(json);
+  if (!update.has_value()) return;
+  AnnounceResume(*update);
   if (!terminal_ &&
-      (news->rounds == 0 || news->samples == 0 || (shown_ && now - shown_at_ < kBetweenLines)))
+      (update->rounds == 0 || update->samples == 0 || (shown_ && now - shown_at_ < kBetweenLines)))
     return;
-  // The interval begins with the newest line that is old enough.
+  // The interval begins at the newest line that is at least kInterval old.
   if (!newest_.empty() && now - newest_at_ >= kInterval) {
     interval_begin_ = newest_;
     newest_.clear();
@@ -41,27 +41,28 @@ void Screen::Progress(const std::string& json, Time now) {
   std::string line = setup::ProgressLine(json, interval_begin_);
   shown_ = true;
   shown_at_ = now;
-  if (!terminal_) return Say(line);
-  line = line.substr(0, ScreenColumns() - 1);  // a line that wraps cannot be written over
+  if (!terminal_) return PrintLine(line);
+  line = line.substr(0, ScreenColumns() - 1);  // a wrapped line cannot be redrawn
   std::printf("\r%s\x1b[K", line.c_str());
   std::fflush(stdout);
   line_open_ = true;
 }
 
-void Screen::SayWhereItGoesOn(const setup::News& news) {
-  if (!news.beginning.empty() && news.beginning != beginning_) {
-    beginning_ = news.beginning;
-    begins_ = true;
+void Screen::AnnounceResume(const setup::ProgressUpdate& update) {
+  if (!update.beginning.empty() && update.beginning != beginning_) {
+    beginning_ = update.beginning;
+    resume_pending_ = true;
   }
-  const bool fell = news.rounds > 0 && news.rounds < rounds_;
-  if (begins_ && (news.from_step > 0 || fell)) {
-    Say(news.from_step < rounds_ ? Cat("goes back from step ", rounds_, " to step ", news.from_step)
-                                 : Cat("goes on from step ", news.from_step));
-    begins_ = false;
-  } else if (news.rounds > rounds_) {
-    begins_ = false;  // from the very beginning
+  const bool fell = update.rounds > 0 && update.rounds < rounds_;
+  if (resume_pending_ && (update.from_step > 0 || fell)) {
+    PrintLine(update.from_step < rounds_
+                  ? Cat("goes back from step ", rounds_, " to step ", update.from_step)
+                  : Cat("goes on from step ", update.from_step));
+    resume_pending_ = false;
+  } else if (update.rounds > rounds_) {
+    resume_pending_ = false;  // the job began at step 0: nothing to announce
   }
-  if (news.rounds > 0) rounds_ = news.rounds;
+  if (update.rounds > 0) rounds_ = update.rounds;
 }
 
 void Screen::EndLine() {

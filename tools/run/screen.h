@@ -1,5 +1,5 @@
-// What `tern run` shows while a job runs: one progress line, in place on a terminal, else a new
-// line now and then.
+// What `tern run` prints while a job runs: a progress line, which is redrawn on a terminal and
+// printed every few seconds elsewhere.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace tern::tools {
 
-// Of the terminal that stdout is; 80 where it is none.
+// The width of the terminal on stdout; 80 if stdout is not a terminal.
 size_t ScreenColumns();
 
 class Screen {
@@ -20,27 +20,26 @@ class Screen {
   Screen();
   ~Screen() { EndLine(); }
 
-  // A line that stays, or several.
-  void Say(const std::string& line);
-  // Progress as shard 0 wrote it (a ProgressJson). Where the job goes on from a checkpoint, or back
-  // to one, a line that stays says so.
+  // Prints one or more permanent lines.
+  void PrintLine(const std::string& line);
+  // Shows progress that shard 0 wrote (a ProgressJson). Prints a permanent line first if the job
+  // has continued from a checkpoint or gone back to one.
   void Progress(const std::string& json, Time now);
-  // That line alone, if it has not been said: for a job that ends before any progress is told.
-  void SayWhereItGoesOn(const setup::News& news);
+  // Prints that permanent line alone, once: for a job that ends before it reports progress.
+  void AnnounceResume(const setup::ProgressUpdate& update);
 
  private:
   void EndLine();
 
-  static constexpr Time kBetweenLines = std::chrono::seconds(5);  // where it is no terminal
-  static constexpr Time kInterval =
-      std::chrono::seconds(2);  // that speed is measured over, at least
+  static constexpr Time kBetweenLines = std::chrono::seconds(5);  // when stdout is no terminal
+  static constexpr Time kInterval = std::chrono::seconds(2);      // speeds cover at least this long
 
   const bool terminal_;
   bool line_open_ = false;
   bool shown_ = false;
-  uint64_t rounds_ = 0;    // of the newest progress
-  std::string beginning_;  // the newest
-  bool begins_ = false;    // it has not been said where that goes on
+  uint64_t rounds_ = 0;          // of the newest progress
+  std::string beginning_;        // of the newest progress
+  bool resume_pending_ = false;  // beginning_ is new, and its first step is not known yet
   Time shown_at_{};
   std::string interval_begin_, newest_;
   Time newest_at_{};

@@ -15,9 +15,9 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr Time kAfterEnd = seconds(3);        // from the job's end to that of all processes
-constexpr Time kBetweenSignals = seconds(2);  // from SIGTERM to SIGKILL
-constexpr Time kLongLived = seconds(5);       // by then a loss is known to shard 0
+constexpr Time kExitTime = seconds(3);           // from the job's end to the end of all processes
+constexpr Time kBetweenSignals = seconds(2);     // from SIGTERM to SIGKILL
+constexpr Time kLossDetectionTime = seconds(5);  // shard 0 knows of a loss after this time
 constexpr size_t kMaxLine = 1 << 20;
 
 }  // namespace
@@ -29,9 +29,9 @@ Supervisor::Supervisor(Options options, StopSignals& signals, Screen& screen)
 
 Status Supervisor::Run() {
   for (Child& child : children_) TERN_RETURN_IF_ERROR(Start(&child, false));
-  while (!Over()) {
+  while (!AllEnded()) {
     Wait();
-    ReadProgress();  // before the exits: shard 0 says how the job ended, then leaves
+    ReadProgress();  // before the exits: shard 0 reports the end of the job, then exits
     OnStopSignals();
     for (Child& child : children_) {
       if (!child.running) continue;
@@ -43,19 +43,19 @@ Status Supervisor::Run() {
   return Ok();
 }
 
-bool Supervisor::Over() const {
+bool Supervisor::AllEnded() const {
   return std::none_of(children_.begin(), children_.end(), [](const Child& child) {
     return child.running || child.restart_at.has_value();
   });
 }
 
-Status Supervisor::Start(Child* child, bool again) {
-  child->member.spec.append = again;
+Status Supervisor::Start(Child* child, bool restart) {
+  child->member.spec.append = restart;
   auto process = Process::Start(child->member.spec);
   if (!process.ok()) return process.status();
   child->process = std::move(*process);
   child->running = true;
-  screen_.Say(Cat(child->member.spec.name, " is process ", child->process->pid()));
+  screen_.PrintLine(Cat(child->member.spec.name, " is process ", child->process->pid()));
   return Ok();
 }
 
@@ -76,7 +76,8 @@ void Supervisor::Wait() {
         std::chrono::duration_cast<std::chrono::milliseconds>(*until - Now()).count() + 1;
     milliseconds = static_cast<int>(std::clamp<int64_t>(left, 0, 1'000'000));
   }
-  poll(fds.data(), fds.size(), milliseconds);  // whatever it says, all is looked at
+  poll(fds.data(), fds.size(),
+       milliseconds);  // the result does not matter: the caller checks every source
 }
 
 void Supervisor::ReadProgress() {
@@ -85,42 +86,44 @@ void Supervisor::ReadProgress() {
     buffer_.append(piece.data(), static_cast<size_t>(got));
     for (size_t end = 0; (end = buffer_.find('\n')) != std::string::npos;
          buffer_.erase(0, end + 1)) {
-      OnNews(buffer_.substr(0, end));
+      OnStatusLine(buffer_.substr(0, end));
     }
     if (buffer_.size() > kMaxLine) buffer_.clear();
   }
 }
 
-void Supervisor::OnNews(const std::string& line) {
-  const std::optional<setup::News> news = setup::ReadNews(line);
-  if (!news.has_value()) return;
+void Supervisor::OnStatusLine(const std::string& line) {
+  const std::optional<setup::ProgressUpdate> update = setup::ParseProgressUpdate(line);
+  if (!update.has_value()) return;
   newest_ = line;
-  if (news->ended) {
-    screen_.SayWhereItGoesOn(*news);
-    if (!gave_up_) OnEnd(*news);
-    return EndWithin(kAfterEnd);
+  if (update->ended) {
+    screen_.AnnounceResume(*update);
+    if (!gave_up_) OnJobEnd(*update);
+    return EndWithin(kExitTime);
   }
-  if (!started_ && (news->rounds > 0 || (news->workers > 0 && news->present == news->workers))) {
+  if (!started_ &&
+      (update->rounds > 0 || (update->workers > 0 && update->present == update->workers))) {
     started_ = true;
     if (end_at_.has_value()) {
       end_at_.reset();
       EndWithin(grace_);
     }
   }
-  if (Now() - lost_at_ > kLongLived && news->present == news->workers && news->rounds > rounds_) {
-    // The job goes on: what failed was started again, by us or by hand.
+  if (Now() - lost_at_ > kLossDetectionTime && update->present == update->workers &&
+      update->rounds > rounds_) {
+    // The job has recovered: the failed process was restarted, by us or by hand.
     if (!kill_at_.has_value()) end_at_.reset();
     failures_.clear();
   }
-  rounds_ = news->rounds;
+  rounds_ = update->rounds;
   screen_.Progress(line, Now());
 }
 
-void Supervisor::OnEnd(const setup::News& news) {
-  ended_ = news;
-  if (news.present != news.workers) return;
-  // Shard 0 lost no worker. One that is gone had done its part before it failed: we saw its exit
-  // before we read how the job ended.
+void Supervisor::OnJobEnd(const setup::ProgressUpdate& update) {
+  ended_ = update;
+  if (update.present != update.workers) return;
+  // Shard 0 lost no worker, so a worker that has failed had done its part of the job: we saw its
+  // exit before we read that the job ended.
   for (Failure& failure : failures_) {
     failure.job_was_over |=
         std::any_of(children_.begin(), children_.end(), [&](const Child& child) {
@@ -139,11 +142,11 @@ void Supervisor::OnStopSignals() {
           EndWithin(Time(0));
           break;
         }
-        screen_.Say("stopping in order after this round; once more stops at once");
+        screen_.PrintLine("stopping in order after this round; once more stops at once");
         children_[0].process->Signal(signal);
         break;
       case 2:
-        stop_.at_once = !ended_.has_value();
+        stop_.forced = !ended_.has_value();
         SignalAll(signal);
         kill_at_ = Now() + kBetweenSignals;
         break;
@@ -156,41 +159,43 @@ void Supervisor::OnStopSignals() {
 
 void Supervisor::OnExit(Child* child, const Exit& exit) {
   child->running = false;
-  const bool well = exit.signal == 0 && exit.code == 0;
+  const bool succeeded = exit.signal == 0 && exit.code == 0;
   const bool crashed = exit.signal != 0 || exit.code == static_cast<int>(Code::kInternal);
-  // Before a daemon has its handlers, the signal that asks it to stop kills it.
+  // A stop signal kills a daemon that has not installed its handlers yet.
   const bool stopped =
       stop_.signal != 0 && (exit.signal == stop_.signal || exit.code == 128 + stop_.signal);
-  const bool own_reason = ended_.has_value() && NamesReason(exit) && exit.code != ended_->code;
-  if (!well && !child->told_to_end && !stopped && (crashed || own_reason || !ended_.has_value())) {
+  const bool has_own_reason =
+      ended_.has_value() && HasReasonCode(exit) && exit.code != ended_->code;
+  if (!succeeded && !child->signalled && !stopped &&
+      (crashed || has_own_reason || !ended_.has_value())) {
     lost_at_ = Now();
     const ProcessSpec& spec = child->member.spec;
     failures_.push_back({spec.name, child->process->pid(), exit, child->process->LastSentence(),
                          spec.stderr_path, ended_.has_value()});
-    Mend(child, exit);
+    RestartOrEnd(child, exit);
   }
-  // Without shard 0 nobody else hears of a stop.
+  // Shard 0 is gone, so the other processes do not learn of the stop signal.
   if (stop_.signal != 0 && child == &children_[0] && !ended_.has_value()) EndWithin(Time(0));
 }
 
-void Supervisor::Mend(Child* child, const Exit& exit) {
+void Supervisor::RestartOrEnd(Child* child, const Exit& exit) {
   const std::string what = Describe(failures_.back());
-  const bool again = WouldComeAgain(exit);
-  const bool may = child->member.job_waits && !again && stop_.signal == 0 && !end_at_.has_value() &&
-                   !ended_.has_value();
-  if (may && restarts_ < options_.restarts) {
+  const bool would_recur = WouldRecur(exit);
+  const bool may_restart = child->member.job_waits && !would_recur && stop_.signal == 0 &&
+                           !end_at_.has_value() && !ended_.has_value();
+  if (may_restart && restarts_ < options_.restarts) {
     ++restarts_;
     child->restart_at = Now() + (exit.signal != 0 ? Time(0) : options_.settle);
-    return screen_.Say(
+    return screen_.PrintLine(
         Cat(what, "\n  it is started again (", restarts_, " of ", options_.restarts, ")"));
   }
-  // Of those who left because another was lost, the verdict tells once.
+  // Only the verdict mentions processes that exited because another one was lost.
   if (failures_.size() == 1 || exit.signal != 0 || exit.code != static_cast<int>(Code::kPeerLost))
-    screen_.Say(what);
-  // Nobody takes the place of one that would fail again, and of workers that are all gone.
-  grace_ = again || !AnyWorkerRuns() ? child->member.notice : child->member.grace;
-  // Before the job has begun there is nothing to wait for; but we may only not know yet that it
-  // has.
+    screen_.PrintLine(what);
+  // No process can replace a member that would fail again, or the last worker.
+  grace_ = would_recur || !AnyWorkerRuns() ? child->member.notice : child->member.grace;
+  // A job that has not begun has nothing to wait for. But the report that it has begun may
+  // still be on its way.
   EndWithin(started_ ? grace_ : options_.settle);
 }
 
@@ -236,7 +241,7 @@ Status Supervisor::OnTimers() {
 void Supervisor::SignalAll(int signal) {
   for (Child& child : children_) {
     if (!child.running) continue;
-    child.told_to_end = true;
+    child.signalled = true;
     child.process->Signal(signal);
   }
 }

@@ -8,17 +8,17 @@
 namespace tern::tools {
 namespace {
 
-constexpr std::array kReasons = {Code::kUsage,      Code::kBadData,     Code::kAddress,
-                                 Code::kInternal,   Code::kCannotWrite, Code::kMismatch,
-                                 Code::kNotAllowed, Code::kBadJob,      Code::kDiverged};
+constexpr std::array kReasonCodes = {Code::kUsage,      Code::kBadData,     Code::kAddress,
+                                     Code::kInternal,   Code::kCannotWrite, Code::kMismatch,
+                                     Code::kNotAllowed, Code::kBadJob,      Code::kDiverged};
 
-bool IsConsequence(const Failure& failure, const std::optional<setup::News>& ended) {
+bool IsConsequence(const Failure& failure, const std::optional<setup::ProgressUpdate>& ended) {
   if (failure.exit.signal != 0) return false;
   return failure.exit.code == static_cast<int>(Code::kPeerLost) ||
          (ended.has_value() && failure.exit.code == ended->code);
 }
 
-bool InOrder(int code) {
+bool IsOrderlyEnd(int code) {
   const auto is = [code](Code one) { return code == static_cast<int>(one); };
   return is(Code::kOk) || is(Code::kInterrupted) || is(Code::kTerminated);
 }
@@ -29,49 +29,49 @@ std::string RootCause(const Failure& failure) {
 
 }  // namespace
 
-bool NamesReason(const Exit& exit) {
-  return exit.signal == 0 && std::any_of(kReasons.begin(), kReasons.end(), [&](Code code) {
+bool HasReasonCode(const Exit& exit) {
+  return exit.signal == 0 && std::any_of(kReasonCodes.begin(), kReasonCodes.end(), [&](Code code) {
            return static_cast<int>(code) == exit.code;
          });
 }
 
-bool WouldComeAgain(const Exit& exit) {
-  return NamesReason(exit) && IsLasting(static_cast<Code>(exit.code));
+bool WouldRecur(const Exit& exit) {
+  return HasReasonCode(exit) && IsLasting(static_cast<Code>(exit.code));
 }
 
 std::string Describe(const Failure& failure) {
   return Cat(failure.process, " (process ", failure.pid, ") ", Describe(failure.exit),
              failure.sentence.empty()   ? ""
              : failure.exit.signal == 0 ? ": "
-                                        : "; it last said: ",
+                                        : "; its last output: ",
              failure.sentence);
 }
 
-Status Judge(const std::vector<Failure>& failures, const std::optional<setup::News>& ended,
-             StopSignal stop) {
-  const bool in_order = ended.has_value() && InOrder(ended->code);
+Status JudgeRun(const std::vector<Failure>& failures,
+                const std::optional<setup::ProgressUpdate>& ended, StopSignal stop) {
+  const bool in_order = ended.has_value() && IsOrderlyEnd(ended->code);
   const auto root = std::find_if(failures.begin(), failures.end(), [&](const Failure& failure) {
-    // A job that ended in order has got over what failed while it ran.
+    // A job that ended in order has recovered from the failures while it ran.
     return !IsConsequence(failure, ended) && (!in_order || failure.job_was_over);
   });
   if (root != failures.end() && in_order) {
-    const bool reason = NamesReason(root->exit);
+    const bool reason = HasReasonCode(root->exit);
     return Status(reason ? static_cast<Code>(root->exit.code) : Code::kInternal,
-                  Cat("the job ended in order, but then a process ", reason ? "failed" : "crashed",
-                      "\n  ", RootCause(*root)));
+                  Cat("the job ended in order, but afterwards a process ",
+                      reason ? "failed" : "crashed", "\n  ", RootCause(*root)));
   }
   if (in_order) return Status(static_cast<Code>(ended->code), ended->sentence);
   if (root != failures.end()) {
-    const int otherwise = ended.has_value() ? ended->code : static_cast<int>(Code::kPeerLost);
+    const int fallback = ended.has_value() ? ended->code : static_cast<int>(Code::kPeerLost);
     const std::string then = ended.has_value() ? Cat("\n  then the job ended with code ",
                                                      ended->code, ": ", ended->sentence)
                                                : "";
-    return Status(static_cast<Code>(NamesReason(root->exit) ? root->exit.code : otherwise),
+    return Status(static_cast<Code>(HasReasonCode(root->exit) ? root->exit.code : fallback),
                   "the job failed\n  " + RootCause(*root) + then);
   }
-  const bool saw_others_leave =
-      stop.at_once && ended.has_value() && ended->code == static_cast<int>(Code::kPeerLost);
-  if (ended.has_value() && !saw_others_leave) {
+  const bool lost_by_forced_stop =
+      stop.forced && ended.has_value() && ended->code == static_cast<int>(Code::kPeerLost);
+  if (ended.has_value() && !lost_by_forced_stop) {
     return Status(static_cast<Code>(ended->code),
                   "the job failed\n  root cause: server 0 ended it: " + ended->sentence);
   }

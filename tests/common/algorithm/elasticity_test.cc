@@ -5,7 +5,7 @@
 namespace tern::algorithm {
 namespace {
 
-TEST(Elasticity, IsWhatTheJobSays) {
+TEST(Elasticity, FollowsTheJob) {
   pb::Job job;
   job.mutable_workers()->set_count(4);
   job.mutable_train()->set_algorithm("ssgd");
@@ -16,7 +16,7 @@ TEST(Elasticity, IsWhatTheJobSays) {
   EXPECT_EQ(elasticity.on_loss, OnLoss::kWait);
   EXPECT_FALSE(elasticity.shrink());
   EXPECT_TRUE(elasticity.unsolicited());
-  // Only ssgd has backups, and never as many as there are workers.
+  // Only ssgd has backup workers, and fewer than workers.
   job.mutable_train()->set_algorithm("odsgd");
   EXPECT_EQ(Elasticity::Of(job).quorum, 0u);
   EXPECT_FALSE(Elasticity::Of(job).unsolicited());

@@ -1,4 +1,4 @@
-// The facts of every algorithm of job.proto: as a table that is written out here, and as laws.
+// The facts of every algorithm of job.proto, against tables in this file and against general laws.
 #include "common/algorithm/facts.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ Message* MutableSection(pb::Job* job) {
 const FieldDescriptor* KeyOf(const pb::Job& job, const std::string& key) {
   return SectionOf(job.train())->message_type()->FindFieldByName(key);
 }
-// The algorithm with a period of that many steps, where it has periods.
+// A job with that algorithm, and a period of that many steps if it has periods.
 pb::Job WithPeriod(const std::string& name, uint32_t period) {
   pb::Job job = JobOf(name);
   const std::string& key = TraitsOf(job.train())->period_key();
@@ -43,16 +43,16 @@ pb::Job WithPeriod(const std::string& name, uint32_t period) {
   return job;
 }
 
-// Periods of four steps, where there are any; a job of ten.
-struct Row {
+// The rounds of a job of ten steps, with periods of four steps if the algorithm has periods.
+struct AlgorithmRules {
   const char* name;
-  std::vector<uint64_t> step_of_round;  // 1, 2, 3, 4
-  std::vector<uint64_t> round_of_step;  // 1 to 10
-  std::vector<uint64_t> ends;           // steps that end a round
+  std::vector<uint64_t> step_of_round;  // of rounds 1 to 4
+  std::vector<uint64_t> round_of_step;  // of steps 1 to 10
+  std::vector<uint64_t> ends;           // the steps that end a round
 };
 const std::vector<uint64_t> kEach = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
 const std::vector<uint64_t> kByFour = {1, 1, 1, 1, 2, 2, 2, 2, 3, 3};
-const Row kRounds[] = {
+const AlgorithmRules kRounds[] = {
     {"ssgd", {1, 2, 3, 4}, kEach, kEach},
     {"odsgd", {1, 2, 3, 4}, kEach, kEach},
     {"asgd", {4, 8, 12, 16}, kByFour, {4, 8}},
@@ -67,13 +67,13 @@ const Row kRounds[] = {
     {"easgd_async", {4, 8, 12, 16}, kByFour, {4, 8}},
 };
 
-TEST(Facts, SayWhenTheRoundsOfEachAlgorithmClose) {
+TEST(Facts, DescribeTheRoundsOfEachAlgorithm) {
   constexpr uint64_t kSteps = 10;
   std::vector<std::string> names;
-  for (const Row& row : kRounds) {
-    SCOPED_TRACE(row.name);
-    names.emplace_back(row.name);
-    const pb::Job job = WithPeriod(row.name, 4);
+  for (const AlgorithmRules& rules : kRounds) {
+    SCOPED_TRACE(rules.name);
+    names.emplace_back(rules.name);
+    const pb::Job job = WithPeriod(rules.name, 4);
     const Facts facts = FactsOf(job);
     std::vector<uint64_t> steps, rounds, ends;
     for (uint64_t round = 1; round <= 4; ++round) steps.push_back(facts.StepOfRound(round, kSteps));
@@ -81,16 +81,16 @@ TEST(Facts, SayWhenTheRoundsOfEachAlgorithmClose) {
       rounds.push_back(facts.RoundOfStep(step));
       if (facts.EndsRound(step, kSteps)) ends.push_back(step);
     }
-    EXPECT_THAT(steps, ElementsAreArray(row.step_of_round));
-    EXPECT_THAT(rounds, ElementsAreArray(row.round_of_step));
-    EXPECT_THAT(ends, ElementsAreArray(row.ends));
+    EXPECT_THAT(steps, ElementsAreArray(rules.step_of_round));
+    EXPECT_THAT(rounds, ElementsAreArray(rules.round_of_step));
+    EXPECT_THAT(ends, ElementsAreArray(rules.ends));
     EXPECT_EQ(facts.StepOfRound(0), 0u);
     EXPECT_EQ(facts.StepOfRound(0, kSteps), 0u);
   }
   EXPECT_THAT(names, UnorderedElementsAreArray(AlgorithmNames()));
 }
 
-// All that is not about rounds, with the keys of the section at their defaults.
+// The other facts, with the default keys of the algorithm's section.
 std::string Told(const Facts& facts) {
   std::ostringstream out;
   out << (facts.rounds ? "rounds" : "pushes") << " of "
@@ -108,7 +108,7 @@ std::string Told(const Facts& facts) {
   return out.str();
 }
 
-TEST(Facts, SayOfEachAlgorithmWhatItsSectionSays) {
+TEST(Facts, DescribeEachAlgorithmWithItsDefaults) {
   const std::pair<const char*, const char*> expected[] = {
       {"ssgd", "rounds of gradient, localized, window 1, by bucket, in forward, on device"},
       {"odsgd",
@@ -134,7 +134,7 @@ TEST(Facts, SayOfEachAlgorithmWhatItsSectionSays) {
   EXPECT_THAT(names, UnorderedElementsAreArray(AlgorithmNames()));
 }
 
-// What holds of every algorithm, a new one too, whatever its period and the length of its job.
+// Laws that hold for every algorithm, period and length of the job.
 class RoundLaws : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(RoundLaws, HoldAtEveryStep) {
@@ -145,7 +145,7 @@ TEST_P(RoundLaws, HoldAtEveryStep) {
       SCOPED_TRACE(testing::Message() << "period " << period << ", step " << step);
       const uint64_t round = facts.RoundOfStep(step);
       ASSERT_GE(round, 1u);
-      // The first that closes at its end or later.
+      // It is the first round that closes at the end of the step or later.
       EXPECT_GE(facts.StepOfRound(round), step);
       EXPECT_LT(facts.StepOfRound(round - 1), step);
       EXPECT_LE(round, facts.RoundOfStep(step + 1));
@@ -172,7 +172,7 @@ TEST_P(RoundLaws, HoldAtTheEndOfAJob) {
       for (uint64_t step = 1; step <= steps; ++step) {
         const uint64_t round = facts.RoundOfStep(step);
         EXPECT_EQ(facts.EndsRound(step, steps), facts.StepOfRound(round, steps) == step);
-        // The end of the job moves no round that closes before it.
+        // The end of the job does not change rounds that close before it.
         if (facts.StepOfRound(round) <= steps) {
           EXPECT_EQ(facts.StepOfRound(round, steps), facts.StepOfRound(round));
         }
@@ -187,7 +187,7 @@ TEST_P(RoundLaws, HoldAtTheEndOfAJob) {
 INSTANTIATE_TEST_SUITE_P(Every, RoundLaws, ::testing::ValuesIn(AlgorithmNames()),
                          [](const auto& info) { return info.param; });
 
-TEST(Facts, TakeTheValuesOfTheKeysThatTraitsName) {
+TEST(Facts, ReadTheKeysThatTheTraitsName) {
   pb::Job job = JobOf("ssgd");
   job.mutable_train()->mutable_ssgd()->set_backup_workers(2);
   EXPECT_EQ(FactsOf(job).backup, 2u);
@@ -200,12 +200,12 @@ TEST(Facts, TakeTheValuesOfTheKeysThatTraitsName) {
   job = JobOf("easgd");
   job.mutable_train()->mutable_easgd()->set_alpha(0.25);
   EXPECT_EQ(FactsOf(job).elastic, 0.25);
-  // A key of another algorithm's section says nothing.
+  // A key in the section of another algorithm has no effect.
   job.mutable_train()->mutable_ssgd()->set_backup_workers(2);
   EXPECT_EQ(FactsOf(job).backup, 0u);
 }
 
-TEST(Facts, SayWhetherTheOptimizersStateTravels) {
+TEST(Facts, SayWhetherTheOptimizersStateIsExchanged) {
   pb::Job job = JobOf("psgd");
   EXPECT_FALSE(FactsOf(job).averages_state);
   job.mutable_train()->mutable_psgd()->set_at_sync(pb::OptimizerState::reset);
@@ -214,7 +214,7 @@ TEST(Facts, SayWhetherTheOptimizersStateTravels) {
   EXPECT_TRUE(FactsOf(job).averages_state);
 }
 
-TEST(Facts, LeaveItToTheCodecsWhoFormsATermThatTheJobDoesNotSay) {
+TEST(Facts, LetTheCodecsDecideWhoFormsTheTermByDefault) {
   for (const char* name : {"dcasgd_c", "dcasgd_a"}) {
     pb::Job job = JobOf(name);
     EXPECT_FALSE(FactsOf(job).WorkersFormTerm(true));
@@ -228,7 +228,7 @@ TEST(Facts, LeaveItToTheCodecsWhoFormsATermThatTheJobDoesNotSay) {
   }
 }
 
-TEST(Facts, ApplyByBucketOnlyWhereNobodyCanAskForTheParametersBetweenTwo) {
+TEST(Facts, ApplyByBucketOnlyIfNoWorkerCanJoinBetweenBuckets) {
   pb::Job job = JobOf("ssgd");
   EXPECT_TRUE(FactsOf(job).applied_in_forward);
   job.mutable_exchange()->set_overlap(false);
@@ -248,7 +248,8 @@ TEST(Facts, ApplyByBucketOnlyWhereNobodyCanAskForTheParametersBetweenTwo) {
 TEST(Facts, CountThePushesOfAJob) {
   const pb::Job job = WithPeriod("asgd", 4);
   const Facts facts = FactsOf(job);
-  EXPECT_EQ(facts.PushesOfJob(10, 3), 8u);  // 30 steps, the last push of two
+  EXPECT_EQ(facts.PushesOfJob(10, 3),
+            8u);  // 30 steps of all workers, 4 per push; the last push has two
   EXPECT_EQ(facts.PushesOfJob(12, 3), 9u);
   EXPECT_EQ(facts.StepsOfPushes(8, 3), 10u);
   EXPECT_EQ(facts.StepsOfPushes(9, 3), 12u);
@@ -257,15 +258,15 @@ TEST(Facts, CountThePushesOfAJob) {
   EXPECT_EQ(FactsOf(each).StepsOfPushes(30, 3), 10u);
 }
 
-TEST(Facts, OfAJobWhoseAlgorithmIsNotKnownAreThoseOfPlainRounds) {
+TEST(Facts, OfAnUnknownAlgorithmAreTheDefaults) {
   pb::Job job;
   job.mutable_train()->set_algorithm("nonesuch");
   EXPECT_EQ(Told(FactsOf(job)), "rounds of gradient, localized, window 1");
   EXPECT_EQ(FactsOf(job).StepOfRound(7), 7u);
 }
 
-// A trait that names a key that is not there would end a daemon.
-TEST(Traits, NameKeysOfTheirSectionOfTheTypeThatFactsRead) {
+// A trait that names a missing key would abort a daemon.
+TEST(Traits, NameExistingKeysOfTheExpectedTypes) {
   for (const std::string& name : AlgorithmNames()) {
     const pb::Job job = JobOf(name);
     const pb::AlgorithmTraits& traits = *TraitsOf(job.train());
@@ -297,7 +298,7 @@ TEST(Traits, NameKeysOfTheirSectionOfTheTypeThatFactsRead) {
     EXPECT_GE(traits.rounds_a_step(), 1u) << name;
     EXPECT_GE(traits.window(), 1u) << name;
     EXPECT_GE(traits.holding_size(), 1) << name;
-    // Laws that Facts is written for.
+    // Assumptions of Facts.
     EXPECT_TRUE(traits.rounds_a_step() == 1 || !traits.has_period_key()) << name;
     EXPECT_LT(traits.ahead(), traits.window()) << name;
   }

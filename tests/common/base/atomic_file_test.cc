@@ -27,29 +27,29 @@ class ReadAtMostTest : public ::testing::Test {
   std::string folder_;
 };
 
-TEST_F(ReadAtMostTest, ReadsAFileToItsEndOrToTheLimit) {
+TEST_F(ReadAtMostTest, ReadsAFileUpToItsEndOrTheLimit) {
   std::ofstream(Path("file")) << "name: lenet\n";
   EXPECT_EQ(*ReadAtMost(Path("file"), 100, Time(0)), "name: lenet\n");
   EXPECT_EQ(*ReadAtMost(Path("file"), 4, Time(0)), "name");
   EXPECT_EQ(ReadAtMost("/dev/zero", 200'000, Time(0))->size(), 200'000u);
 }
 
-TEST_F(ReadAtMostTest, NamesAFileThatIsMissingAndAFolder) {
+TEST_F(ReadAtMostTest, ReportsAMissingFileAndAFolder) {
   EXPECT_THAT(ReadAtMost(Path("none"), 9, Time(0)).status().message(), HasSubstr(Path("none")));
   EXPECT_EQ(ReadAtMost(folder_, 9, Time(0)).status().code(), Code::kBadData);
 }
 
-TEST_F(ReadAtMostTest, APipeWithoutAWriterIsGivenUp) {
+TEST_F(ReadAtMostTest, TimesOutOnAPipeWithoutAWriter) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   const auto read = ReadAtMost(Path("pipe"), 100, std::chrono::milliseconds(20));
   EXPECT_EQ(read.status().code(), Code::kBadData);
-  EXPECT_THAT(read.status().message(), HasSubstr("nothing came out of it for 20.0 ms"));
+  EXPECT_THAT(read.status().message(), HasSubstr("it delivered nothing for 20.0 ms"));
 }
 
-TEST_F(ReadAtMostTest, APipeIsReadAsItsWriterWrites) {
+TEST_F(ReadAtMostTest, ReadsAPipeWhileItsWriterWrites) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   std::thread writer([this] {
-    const int fd = open(Path("pipe").c_str(), O_WRONLY);  // waits for the reader
+    const int fd = open(Path("pipe").c_str(), O_WRONLY);  // blocks until there is a reader
     for (const char* part : {"name: ", "lenet\n"}) EXPECT_GT(write(fd, part, 6), 0);
     close(fd);
   });

@@ -15,7 +15,7 @@ TEST(Bytes, OwnsStringsAndVectors) {
   EXPECT_TRUE(Bytes().empty());
 }
 
-TEST(Bytes, ReleasesOnceWhenTheLastCopyGoes) {
+TEST(Bytes, ReleasesOnceWithTheLastCopy) {
   const std::array<uint8_t, 4> data = {1, 2, 3, 4};
   int released = 0;
   {
@@ -32,7 +32,7 @@ TEST(Bytes, ReleasesOnceWhenTheLastCopyGoes) {
   EXPECT_EQ(released, 1);
 }
 
-TEST(Digest, IsTheSameOnEveryMachine) {
+TEST(Digest, IsEqualOnEveryMachine) {
   EXPECT_EQ(Hex(0xf00dcafe01234567), "f00dcafe01234567");
   // BLAKE2b-128 of "abc" begins with cf4ab791c62b8d2b.
   EXPECT_EQ(Hex(__builtin_bswap64(Digest("abc"))), "cf4ab791c62b8d2b");

@@ -20,7 +20,7 @@ bool Readable(int fd) {
   return poll(&item, 1, 0) == 1;
 }
 
-TEST(Channel, GivesItemsInOrder) {
+TEST(Channel, ReturnsItemsInOrder) {
   Channel<int> channel;
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(channel.Push(i));
   EXPECT_EQ(channel.size(), 3u);
@@ -28,13 +28,13 @@ TEST(Channel, GivesItemsInOrder) {
   EXPECT_EQ(channel.TryPop(), std::nullopt);
 }
 
-TEST(Channel, TakesItemsThatOnlyMove) {
+TEST(Channel, HoldsMoveOnlyItems) {
   Channel<std::unique_ptr<int>> channel;
   EXPECT_TRUE(channel.Push(std::make_unique<int>(7)));
   EXPECT_EQ(**channel.Pop(), 7);
 }
 
-TEST(Channel, RefusesMoreThanItsCapacityAndLeavesTheItem) {
+TEST(Channel, TryPushOnAFullChannelLeavesTheItem) {
   Channel<std::unique_ptr<int>> channel(1);
   auto first = std::make_unique<int>(1);
   auto second = std::make_unique<int>(2);
@@ -43,7 +43,7 @@ TEST(Channel, RefusesMoreThanItsCapacityAndLeavesTheItem) {
   EXPECT_EQ(*second, 2);
 }
 
-TEST(Channel, PushWaitsForRoom) {
+TEST(Channel, PushWaitsWhileTheChannelIsFull) {
   Channel<int> channel(1);
   ASSERT_TRUE(channel.Push(1));
   Thread pusher("pusher", [&] { EXPECT_TRUE(channel.Push(2)); });
@@ -51,7 +51,7 @@ TEST(Channel, PushWaitsForRoom) {
   EXPECT_EQ(channel.Pop(), 2);
 }
 
-TEST(Channel, PopGivesUpAtItsDeadline) {
+TEST(Channel, PopTimesOutAtItsDeadline) {
   Channel<int> channel;
   const Time begin = Now();
   EXPECT_EQ(channel.Pop(begin + milliseconds(20)), std::nullopt);
@@ -59,13 +59,13 @@ TEST(Channel, PopGivesUpAtItsDeadline) {
   EXPECT_FALSE(channel.drained());
 }
 
-TEST(Channel, PopWithDeadlineGivesWhatComesInTime) {
+TEST(Channel, PopWithDeadlineReturnsAnItemThatArrivesInTime) {
   Channel<int> channel;
   Thread pusher("pusher", [&] { channel.Push(5); });
   EXPECT_EQ(channel.Pop(Now() + seconds(30)), 5);
 }
 
-TEST(Channel, CloseKeepsItemsAndTakesNoMore) {
+TEST(Channel, CloseKeepsItemsAndRefusesNewOnes) {
   Channel<int> channel;
   ASSERT_TRUE(channel.Push(1));
   channel.Close();
@@ -78,7 +78,7 @@ TEST(Channel, CloseKeepsItemsAndTakesNoMore) {
   EXPECT_TRUE(channel.drained());
 }
 
-TEST(Channel, CloseWakesWhoPopsAndWhoPushes) {
+TEST(Channel, CloseWakesWaitingThreads) {
   Channel<int> empty, full(1);
   ASSERT_TRUE(full.Push(1));
   Thread popper("popper", [&] { EXPECT_EQ(empty.Pop(), std::nullopt); });
@@ -87,7 +87,7 @@ TEST(Channel, CloseWakesWhoPopsAndWhoPushes) {
   full.Close();
 }
 
-TEST(Channel, EventFdIsReadableWhileItemsWait) {
+TEST(Channel, EventFdIsReadableWhileThereAreItems) {
   Channel<int> channel;
   ASSERT_TRUE(channel.Push(1));
   const int fd = channel.event_fd();

@@ -9,14 +9,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(LoopClock, GoesWithTimeWhileItsLoopRuns) {
+TEST(LoopClock, AdvancesWhileItsLoopRuns) {
   LoopClock clock(1h);
   const Time begin = clock.Now();
   std::this_thread::sleep_for(2ms);
   EXPECT_GE(clock.Now() - begin, 2ms);
 }
 
-TEST(LoopClock, StandsStillWhileItsLoopIsHeldUp) {
+TEST(LoopClock, DoesNotAdvanceWhileItsLoopIsHeldUp) {
   LoopClock clock(1ms);
   const Time begin = clock.Now();
   std::this_thread::sleep_for(20ms);

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Registry, GivesTheSameCounterForTheSameNameAndLabels) {
+TEST(Registry, ReturnsTheSameCounterForTheSameNameAndLabels) {
   Registry registry;
   Counter& a = registry.GetCounter("tern_x_total", "X.", {{"rank", "1"}});
   Counter& b = registry.GetCounter("tern_x_total", "X.", {{"rank", "1"}});
@@ -59,11 +59,11 @@ TEST(Registry, EscapesLabelsAndHelp) {
   EXPECT_THAT(text, HasSubstr("tern_x_total{path=\"a\\\\b\\\"c\\n\"} 0\n"));
 }
 
-TEST(Registry, SnapshotsForTables) {
+TEST(Registry, SnapshotListsAllValues) {
   Registry registry;
   registry.GetCounter("tern_b_total", "B.", {{"k", "v"}}).Add(3);
   registry.GetHistogram("tern_a", "A.", {1}).Observe(0.5);
-  const std::vector<Sample> samples = registry.Snapshot();
+  const std::vector<MetricSample> samples = registry.Snapshot();
   ASSERT_EQ(samples.size(), 3u);
   EXPECT_EQ(samples[0].name, "tern_a_sum");
   EXPECT_EQ(samples[0].value, 0.5);
@@ -74,13 +74,13 @@ TEST(Registry, SnapshotsForTables) {
   EXPECT_EQ(samples[2].value, 3);
 }
 
-TEST(RegistryDeathTest, RefusesOneNameOfTwoKinds) {
+TEST(RegistryDeathTest, RefusesOneNameWithTwoTypes) {
   Registry registry;
   registry.GetCounter("tern_x", "X.");
-  EXPECT_DEATH(registry.GetGauge("tern_x", "X."), "two kinds");
+  EXPECT_DEATH(registry.GetGauge("tern_x", "X."), "two types");
 }
 
-TEST(Histogram, TellsQuantilesByBound) {
+TEST(Histogram, ReturnsQuantilesAsBounds) {
   Histogram h(Histogram::Exponential(1, 2, 3));
   EXPECT_EQ(h.bounds(), (std::vector<double>{1, 2, 4}));
   EXPECT_EQ(h.Quantile(0.5), 0);

@@ -13,31 +13,31 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(Cpus, AreNumbersAndRanges) {
+TEST(Cpus, ParsesNumbersAndRanges) {
   EXPECT_THAT(*ParseCpus("0-3,8"), ElementsAre(0, 1, 2, 3, 8));
   EXPECT_THAT(*ParseCpus("7"), ElementsAre(7));
   EXPECT_THAT(*ParseCpus("5,2-3,3,1023"), ElementsAre(2, 3, 5, 1023));
 }
 
-TEST(Cpus, RefuseWhatIsNoList) {
+TEST(Cpus, RefusesInvalidLists) {
   for (const char* text : {"", ",", "0,", ",1", "0-", "-1", "3-1", "a", "0-b", "1 2", "0,,1",
                            "1024", "0-4000000000", "1-2-3", "+1", "99999999999999999999"}) {
     EXPECT_FALSE(ParseCpus(text).has_value()) << text;
   }
 }
 
-TEST(Cpus, AreShownAsTheyAreWritten) {
+TEST(Cpus, PrintsTheShortestList) {
   EXPECT_EQ(CpusText({0, 1, 2, 3, 8}), "0-3,8");
   EXPECT_EQ(CpusText({2, 4, 5}), "2,4-5");
   EXPECT_EQ(CpusText({}), "");
 }
 
-TEST(Cpus, BindAThreadAndWhatItStartsButNoThreadOfOurs) {
+TEST(Cpus, BindsThreadsAndTheirChildrenExceptOurThreads) {
   const auto all = CpusOfThisThread();
   ASSERT_TRUE(all.ok()) << all.status().message();
   std::vector<uint32_t> bound, started, ours;
   std::thread([&] {
-    const Status status = RunOnlyOn({all->back()});
+    const Status status = BindThreadToCpus({all->back()});
     ASSERT_TRUE(status.ok()) << status.message();
     bound = *CpusOfThisThread();
     std::thread([&] { started = *CpusOfThisThread(); }).join();
@@ -49,12 +49,12 @@ TEST(Cpus, BindAThreadAndWhatItStartsButNoThreadOfOurs) {
   EXPECT_EQ(*CpusOfThisThread(), *all);
 }
 
-TEST(Cpus, NameThoseThatAreAllowed) {
+TEST(Cpus, ReportsTheAllowedCpus) {
   const auto all = CpusOfThisThread();
   ASSERT_TRUE(all.ok()) << all.status().message();
   uint32_t missing = 0;
   while (missing < all->size() && (*all)[missing] == missing) ++missing;
-  const Status status = RunOnlyOn({all->front(), missing});
+  const Status status = BindThreadToCpus({all->front(), missing});
   EXPECT_EQ(status.code(), Code::kBadJob);
   EXPECT_THAT(status.message(), HasSubstr("saw CPU " + std::to_string(missing)));
   EXPECT_THAT(status.message(), HasSubstr("allowed here: " + CpusText(*all)));

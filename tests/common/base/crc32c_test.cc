@@ -8,7 +8,7 @@ namespace tern {
 namespace {
 
 // The published check value, and those of RFC 3720, appendix B.4.
-TEST(Crc32c, IsThePublishedOne) {
+TEST(Crc32c, MatchesPublishedValues) {
   EXPECT_EQ(Crc32c(""), 0u);
   EXPECT_EQ(Crc32c("123456789"), 0xE3069283u);
   EXPECT_EQ(Crc32c(std::string(32, '\0')), 0x8A9136AAu);

@@ -33,7 +33,7 @@ class FolderLockTest : public ::testing::Test {
   std::string parent_, folder_;
 };
 
-TEST_F(FolderLockTest, IsOfOneAtATimeAndTheSecondIsToldWhoHasIt) {
+TEST_F(FolderLockTest, ASecondHolderIsRefusedAndToldWhoHoldsIt) {
   const Result<FolderLock> first = FolderLock::Take(folder_, "job.lock", "lenet");
   ASSERT_TRUE(first.ok()) << first.status().message();
   EXPECT_TRUE(first->held());
@@ -50,20 +50,20 @@ TEST_F(FolderLockTest, IsOfOneAtATimeAndTheSecondIsToldWhoHasIt) {
   EXPECT_TRUE(FolderLock::Take(folder_, "another.lock", "other").ok());
 }
 
-TEST_F(FolderLockTest, IsFreeOnceItsHolderIsGoneAndTheFileStays) {
+TEST_F(FolderLockTest, IsReleasedByItsDestructorAndTheFileRemains) {
   { const auto first = FolderLock::Take(folder_, "job.lock", "lenet"); }
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/job.lock"));
   EXPECT_TRUE(FolderLock::CheckFree(folder_, "job.lock").ok());
   EXPECT_TRUE(FolderLock::Take(folder_, "job.lock", "lenet")->held());
 }
 
-TEST_F(FolderLockTest, AFileThatIsNotThereIsFree) {
+TEST_F(FolderLockTest, AMissingFileIsFree) {
   EXPECT_TRUE(FolderLock::CheckFree(folder_, "job.lock").ok());
   EXPECT_FALSE(std::filesystem::exists(folder_));
 }
 
-// A process that another program replaced has its open descriptors, but not the lock.
-TEST_F(FolderLockTest, IsNotInheritedByAProgramThatItsHolderStarts) {
+// A program that a process executes inherits open descriptors, but must not inherit the lock.
+TEST_F(FolderLockTest, IsNotInheritedByChildPrograms) {
   const pid_t child = fork();
   if (child == 0) {
     const auto lock = FolderLock::Take(folder_, "job.lock", "lenet");
@@ -80,7 +80,7 @@ TEST_F(FolderLockTest, IsNotInheritedByAProgramThatItsHolderStarts) {
   std::string holder;
   std::getline(std::ifstream(folder_ + "/job.lock"), holder);
   EXPECT_EQ(holder, Cat("pid: ", child)) << "the child had it";
-  // The system names the new program a moment before it has closed the files of the old one.
+  // The kernel reports the new program shortly before it closes the files of the old one.
   bool taken = false;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (!taken && std::chrono::steady_clock::now() < deadline) {
@@ -92,7 +92,7 @@ TEST_F(FolderLockTest, IsNotInheritedByAProgramThatItsHolderStarts) {
   waitpid(child, nullptr, 0);
 }
 
-TEST_F(FolderLockTest, AKilledHolderLosesIt) {
+TEST_F(FolderLockTest, IsReleasedWhenItsHolderIsKilled) {
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);
   const pid_t child = fork();
@@ -112,8 +112,8 @@ TEST_F(FolderLockTest, AKilledHolderLosesIt) {
   for (const int end : ends) close(end);
 }
 
-// A file system without locks looks the same: no lock, and a reason.
-TEST_F(FolderLockTest, WhatCannotBeLockedIsAWarning) {
+// This also covers a file system without locks: no lock, but a warning.
+TEST_F(FolderLockTest, IsAWarningIfTheSystemCannotLock) {
   ASSERT_TRUE(std::filesystem::create_directories(folder_));
   ASSERT_EQ(mkfifo((folder_ + "/job.lock").c_str(), 0600), 0);
   const auto lock = FolderLock::Take(folder_, "job.lock", "lenet");
@@ -124,7 +124,7 @@ TEST_F(FolderLockTest, WhatCannotBeLockedIsAWarning) {
   EXPECT_FALSE(FolderLock::Take("/proc/nowhere", "job.lock", "lenet")->held());
 }
 
-TEST_F(FolderLockTest, AJobsNameCannotForgeALine) {
+TEST_F(FolderLockTest, EscapesTheNameOfTheJob) {
   const auto lock = FolderLock::Take(folder_, "job.lock", "lenet\npid: 1\x1b[2J");
   EXPECT_THAT(FolderLock::CheckFree(folder_, "job.lock").message(),
               AllOf(HasSubstr(Cat("process ", getpid())), HasSubstr("x0apid: 1")));

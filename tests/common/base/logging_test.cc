@@ -1,4 +1,4 @@
-// Logging is set up once a process, so each test runs in a process of its own.
+// Logging can be initialized only once per process, so each test runs in its own process.
 #include "common/base/logging.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ class LoggingDeathTest : public ::testing::Test {
  protected:
   void SetUp() override {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
-    // A name that the child, which starts the test again, finds too.
+    // A deterministic name: the child process runs the test's constructor again.
     const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
     dir_ = std::filesystem::path(::testing::TempDir()) / "tern_logging" / info->name();
     if (!::testing::internal::InDeathTestChild()) std::filesystem::remove_all(dir_);
@@ -49,10 +49,10 @@ std::string Read(const std::filesystem::path& file) {
   if (!InitLogging("tern_worker", "worker.1", dir).ok()) _exit(1);
   LOG(INFO) << "all is well " << text;
   LOG(WARNING) << "beware " << text;
-  _exit(0);  // as a killed process: nothing may be left in a buffer
+  _exit(0);  // like a killed process: no message may be left in a buffer
 }
 
-TEST_F(LoggingDeathTest, WritesOneFileARankAndWarningsToStderr) {
+TEST_F(LoggingDeathTest, WritesOneFilePerRankAndWarningsToStderr) {
   EXPECT_EXIT(LogLines(dir_, "once"), ExitedWithCode(0),
               AllOf(HasSubstr("beware once"), Not(HasSubstr("all is well"))));
   ASSERT_EQ(Files().size(), 1u);
@@ -78,14 +78,14 @@ TEST_F(LoggingDeathTest, AppendsAfterARestart) {
     if (!InitLogging("tern_worker", "worker.1", dir).ok()) _exit(1);
     (void)!write(ready[1], &byte, 1);
     close(done[1]);
-    (void)!read(done[0], &byte, 1);  // until the other one has ended
+    (void)!read(done[0], &byte, 1);  // waits until the other process has ended
     _exit(0);
   }
   if (read(ready[0], &byte, 1) != 1) _exit(2);
   LogLines(dir, "second process");
 }
 
-TEST_F(LoggingDeathTest, ASecondProcessOfARankHasAFileOfItsOwn) {
+TEST_F(LoggingDeathTest, ASecondProcessOfARankGetsItsOwnFile) {
   EXPECT_EXIT(LogInTwoProcesses(dir_), ExitedWithCode(0), "");
   EXPECT_EQ(Files().size(), 2u);
 }
@@ -96,7 +96,7 @@ TEST_F(LoggingDeathTest, ASecondProcessOfARankHasAFileOfItsOwn) {
   _exit(ExitCode(status));
 }
 
-TEST_F(LoggingDeathTest, TellsADirectoryThatCannotBeWritten) {
+TEST_F(LoggingDeathTest, ReportsADirectoryThatCannotBeWritten) {
   EXPECT_EXIT(InitInBadPlace("/proc/none"), ExitedWithCode(74), "cannot write the log /proc/none");
 }
 
@@ -115,7 +115,7 @@ TEST_F(LoggingDeathTest, AFailedCheckExitsWithSeventy) {
   _exit(ExitCode(InitLogging("tern_worker", "worker.1", "")));
 }
 
-TEST_F(LoggingDeathTest, RefusesToBeSetUpTwice) {
+TEST_F(LoggingDeathTest, RefusesASecondInitialization) {
   EXPECT_EXIT(InitTwice(), ExitedWithCode(70), "");
 }
 

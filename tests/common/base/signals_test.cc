@@ -1,4 +1,4 @@
-// Each test runs in a process of its own, which is started afresh and killed by itself.
+// Each test runs in its own process, which sends signals to itself.
 #include "common/base/signals.h"
 
 #include <gtest/gtest.h>
@@ -78,16 +78,16 @@ TEST_F(StopSignalsDeathTest, SigintIsAnEvent) {
   while (true) pause();
 }
 
-TEST_F(StopSignalsDeathTest, SighupIsASigterm) {
+TEST_F(StopSignalsDeathTest, SighupCountsAsSigterm) {
   EXPECT_EXIT(AHangupCountsAsSigterm(), ExitedWithCode(143), "");
 }
 
 [[noreturn]] void AHangupThatIsIgnoredStaysSo() {
   alarm(20);
-  signal(SIGHUP, SIG_IGN);  // as nohup starts a program
+  signal(SIGHUP, SIG_IGN);  // as under nohup
   StopSignals stop;
   kill(getpid(), SIGHUP);
-  kill(getpid(), SIGINT);  // would be the second one
+  kill(getpid(), SIGINT);  // would be the second signal
   REQUIRE(WaitFor(stop.fd()));
   REQUIRE(stop.Take() == SIGINT);
   REQUIRE(stop.signal() == SIGINT);
@@ -104,7 +104,7 @@ TEST_F(StopSignalsDeathTest, SighupUnderNohupIsIgnored) {
   kill(getpid(), first);
   REQUIRE(WaitFor(stop.fd()));
   kill(getpid(), second);
-  while (true) pause();  // as a process that hangs
+  while (true) pause();  // simulates a process that hangs
 }
 
 TEST_F(StopSignalsDeathTest, ASecondSignalEndsAProcessThatHangs) {
@@ -112,7 +112,7 @@ TEST_F(StopSignalsDeathTest, ASecondSignalEndsAProcessThatHangs) {
   EXPECT_EXIT(SecondSignalEnds(SIGTERM, SIGINT), ExitedWithCode(130), "");
 }
 
-// Whether a signal to a process has not been taken yet.
+// Whether a signal to the process is still pending.
 bool IsPending(pid_t process, int signal) {
   std::ifstream status("/proc/" + std::to_string(process) + "/status");
   for (std::string line; std::getline(status, line);) {
@@ -122,7 +122,7 @@ bool IsPending(pid_t process, int signal) {
   return false;
 }
 
-// As where all processes of a job are signalled, and the supervisor passes its signal on.
+// All processes of a job get a signal, and the supervisor passes its own signal on.
 [[noreturn]] void OneOfTheParentIsTheSameRequest() {
   alarm(20);
   std::array<int, 2> ready{};
@@ -136,25 +136,25 @@ bool IsPending(pid_t process, int signal) {
     REQUIRE(WaitFor(stop.fd()));
     REQUIRE(stop.Take() == SIGTERM);
     REQUIRE(write(ready[1], &go, 1) == 1);
-    while (true) pause();  // as a process that hangs
+    while (true) pause();  // simulates a process that hangs
   }
   char go = 0;
   REQUIRE(read(ready[0], &go, 1) == 1 && read(ready[0], &go, 1) == 1);
-  kill(child, SIGTERM);  // the parent's first
+  kill(child, SIGTERM);  // the parent's first signal
   while (IsPending(child, SIGTERM)) usleep(1000);
-  kill(child, SIGINT);  // ... and its second
+  kill(child, SIGINT);  // the parent's second signal
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
   _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
-TEST_F(StopSignalsDeathTest, OneOfTheParentAndOneOfAnotherAreOneRequest) {
+TEST_F(StopSignalsDeathTest, ASignalOfTheParentAndOneOfAnotherProcessCountAsOne) {
   EXPECT_EXIT(OneOfTheParentIsTheSameRequest(), ExitedWithCode(130), "");
 }
 
 [[noreturn]] void FurtherSignalsAreReported() {
   alarm(20);
-  StopSignals stop(StopSignals::Second::kReport);
+  StopSignals stop(StopSignals::SecondSignal::kReport);
   for (const int signal : {SIGINT, SIGTERM, SIGINT}) {
     kill(getpid(), signal);
     REQUIRE(WaitFor(stop.fd()));
@@ -164,7 +164,7 @@ TEST_F(StopSignalsDeathTest, OneOfTheParentAndOneOfAnotherAreOneRequest) {
   _exit(0);
 }
 
-TEST_F(StopSignalsDeathTest, ReportsFurtherSignalsWhereAsked) {
+TEST_F(StopSignalsDeathTest, ReportsFurtherSignalsOnRequest) {
   EXPECT_EXIT(FurtherSignalsAreReported(), ExitedWithCode(0), "");
 }
 
@@ -175,7 +175,7 @@ TEST_F(StopSignalsDeathTest, ReportsFurtherSignalsWhereAsked) {
   while (true) pause();
 }
 
-TEST_F(StopSignalsDeathTest, GivesTheOldMaskBack) {
+TEST_F(StopSignalsDeathTest, RestoresTheSignalMask) {
   EXPECT_EXIT(MaskComesBack(), KilledBySignal(SIGTERM), "");
 }
 

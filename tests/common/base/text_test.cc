@@ -12,7 +12,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST(Text, CatsStringsCharactersAndNumbers) {
+TEST(Text, ConcatenatesStringsCharactersAndNumbers) {
   const std::string name = "rank";
   EXPECT_EQ(
       Cat(name, ' ', 3, "/", uint64_t{18446744073709551615u}, " ", 0.25, std::string_view("!")),
@@ -20,7 +20,7 @@ TEST(Text, CatsStringsCharactersAndNumbers) {
   EXPECT_EQ(Cat(), "");
 }
 
-TEST(Text, ShowsBytesInPowersOfAThousand) {
+TEST(Text, FormatsBytesInPowersOfAThousand) {
   EXPECT_EQ(HumanBytes(0), "0 B");
   EXPECT_EQ(HumanBytes(999), "999 B");
   EXPECT_EQ(HumanBytes(1000), "1.0 KB");
@@ -30,7 +30,7 @@ TEST(Text, ShowsBytesInPowersOfAThousand) {
   EXPECT_EQ(HumanBytes(std::numeric_limits<uint64_t>::max()), "18.4 EB");
 }
 
-TEST(Text, ShowsTimesWithTheirUnit) {
+TEST(Text, FormatsTimesWithAUnit) {
   EXPECT_EQ(HumanTime(microseconds(350)), "350 us");
   EXPECT_EQ(HumanTime(microseconds(12500)), "12.5 ms");
   EXPECT_EQ(HumanTime(milliseconds(3200)), "3.2 s");
@@ -41,7 +41,7 @@ TEST(Text, ShowsTimesWithTheirUnit) {
   EXPECT_EQ(HumanTime(Time::min()).substr(0, 1), "-");
 }
 
-TEST(Text, MakesForeignBytesPrintable) {
+TEST(Text, EscapesUnprintableBytes) {
   EXPECT_EQ(Printable("plain"), "plain");
   EXPECT_EQ(Printable(std::string_view("a\n\x1b[1m\0\xff\\", 9)), "a\\x0a\\x1b[1m\\x00\\xff\\x5c");
   EXPECT_EQ(Printable("abcdef", 3), "abc...");

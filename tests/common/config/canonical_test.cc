@@ -1,4 +1,4 @@
-// What is made of a job that was read: digest, YAML, the view of one rank.
+// The digest of a job, its YAML, and the job of a single rank.
 #include <gmock/gmock.h>
 #include <google/protobuf/util/message_differencer.h>
 
@@ -17,7 +17,7 @@ using google::protobuf::Message;
 using google::protobuf::util::MessageDifferencer;
 using ::testing::HasSubstr;
 
-// Gives a scalar another value than it has, its default or not.
+// Changes the value of a scalar field.
 void Change(Message* message, const FieldDescriptor* field) {
   Node node;
   node.kind = Node::Kind::kScalar;
@@ -35,14 +35,14 @@ void Change(Message* message, const FieldDescriptor* field) {
     default:
       node.text = "77";
   }
-  ASSERT_TRUE(PutScalar(node, field, message)) << field->full_name();
+  ASSERT_TRUE(SetScalar(node, field, message)) << field->full_name();
 }
 
 bool HasOneValue(const FieldDescriptor* field) {
   return field->enum_type() != nullptr && field->enum_type()->value_count() == 1;
 }
 
-TEST(JobDigest, ChangesWithEveryKeyButTheLocalOnes) {
+TEST(JobDigest, ChangesWithEveryKeyExceptLocalOnes) {
   pb::Job job;
   Populate(&job);
   const uint64_t before = JobDigest(job);
@@ -51,7 +51,7 @@ TEST(JobDigest, ChangesWithEveryKeyButTheLocalOnes) {
   ForEachScalar(
       &job, "", false,
       [&](Message* message, const FieldDescriptor* field, const std::string& key, bool local) {
-        // An enum of one value has no other, and may not be there only because it is the default.
+        // An enum with a single value cannot change; clear the key if its presence is significant.
         if (HasOneValue(field) && field->has_default_value()) return;
         std::unique_ptr<Message> saved(message->New());
         saved->CopyFrom(*message);
@@ -65,7 +65,7 @@ TEST(JobDigest, ChangesWithEveryKeyButTheLocalOnes) {
   EXPECT_GE(shared_keys, 60);
 }
 
-TEST(JobDigest, TreatsDefaultsAsWritten) {
+TEST(JobDigest, TreatsMissingKeysAsDefaults) {
   const auto plain = Parse(SmallJob());
   const auto written = Parse(SmallJob() + "seed: 1\nexchange: {codec: ternary}\n");
   const auto other = Parse(SmallJob() + "seed: 2\n");
@@ -82,14 +82,14 @@ TEST(JobDigest, TreatsDefaultsAsWritten) {
   EXPECT_EQ(JobDigest(*plain), JobDigest(unfilled));
 }
 
-TEST(JobDigest, TakesOrderOfListsIntoAccount) {
+TEST(JobDigest, DependsOnTheOrderOfLists) {
   const auto one = Parse(SmallJobWith(":7500", ":7500\n  - address: 127.0.0.1:7501"));
   const auto other = Parse(SmallJobWith(":7500", ":7501\n  - address: 127.0.0.1:7500"));
   ASSERT_TRUE(one.ok() && other.ok());
   EXPECT_NE(JobDigest(*one), JobDigest(*other));
 }
 
-TEST(ToYaml, IsReadAsTheSameJob) {
+TEST(ToYaml, CanBeReadBack) {
   for (const std::string& text :
        {SmallJob(),
         SmallJobWith("dir: /data", "dir: \"a \\\"b\\\" \\\\ # c: 'd' \xc3\xa9\"",
@@ -111,7 +111,7 @@ TEST(ToYaml, IsReadAsTheSameJob) {
   }
 }
 
-TEST(ToYaml, KeepsNumbersToTheLastBit) {
+TEST(ToYaml, KeepsNumbersExactly) {
   auto job = Parse(SmallJob());
   ASSERT_TRUE(job.ok());
   for (const double number : {0.1, 1.0 / 3, 1e-300, 1.7976931348623157e308, 5e-324, 1e22, -0.5}) {
@@ -122,7 +122,7 @@ TEST(ToYaml, KeepsNumbersToTheLastBit) {
   }
 }
 
-TEST(ToYaml, WritesOutEveryDefault) {
+TEST(ToYaml, WritesEveryDefault) {
   const auto job = Parse(SmallJob());
   ASSERT_TRUE(job.ok());
   EXPECT_THAT(ToYaml(*job), HasSubstr("  credit_kib: 16384\n"));
@@ -130,7 +130,7 @@ TEST(ToYaml, WritesOutEveryDefault) {
   EXPECT_THAT(ToYaml(*job), HasSubstr("  overrides: []\n"));
 }
 
-TEST(ForRank, AppliesTheOverridesOfThatRankAlone) {
+TEST(ForRank, AppliesOnlyTheOverridesOfThatRank) {
   const auto job = Parse(SmallJobWith(
       "count: 2",
       "count: 2\n  threads: 3\n  cpus: 0-3\n  overrides:\n    - {rank: 1, threads: 7, cpus: 4}\n"

@@ -11,8 +11,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// SmallJob, whose model takes one channel, with `data` (YAML flow) for its section; what is told
-// about it; nothing: it is accepted.
+// SmallJob, whose model takes one channel, with `data` (YAML) as its section, and the expected
+// error; empty: the job is accepted.
 struct Case {
   const char* data;
   const char* fault;
@@ -37,9 +37,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"{dir: /d, mean: [0.5], deviation: [0.2]}", ""},
         Case{"{dir: /d, scale: 2, offset: -1}", ""},
         Case{"{dir: /d, mean: [0.5], deviation: [0.2], scale: 2}",
-             "data.scale: saw 2; allowed: nothing beside data.mean and data.deviation"},
+             "data.scale: saw 2; allowed: nothing with data.mean and data.deviation"},
         Case{"{dir: /d, mean: [0.5], deviation: [0.2], offset: -1}",
-             "data.offset: saw -1; allowed: nothing beside"},
+             "data.offset: saw -1; allowed: nothing with"},
         Case{"{dir: /d, mean: [0.5, 0.5, 0.5], deviation: [0.2]}",
              "data.mean: saw 3 values; allowed: one for each of the model's 1 channels"},
         Case{"{dir: /d, mean: [0.5]}", "data.deviation: saw 0 values; allowed: one for each"},

@@ -1,4 +1,4 @@
-// Which keys of two jobs differ, in words.
+// The list of keys that differ between two jobs.
 #include "common/config/differences.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ pb::Job Job(const std::vector<std::string>& overrides = {}) {
 }
 
 std::vector<std::string> Between(const pb::Job& was, const pb::Job& is) {
-  return Differences(StateJob(was), StateJob(is));
+  return Differences(WithoutResumableKeys(was), WithoutResumableKeys(is));
 }
 
 TEST(Differences, NameTheKeyAndBothValues) {
@@ -38,7 +38,7 @@ TEST(Differences, NameTheKeyAndBothValues) {
                           "exchange.codec was \"ternary\", is now \"fp32\""));
 }
 
-TEST(Differences, SayWhatIsThereOnOneSideOnly) {
+TEST(Differences, ReportKeysOfOneJobOnly) {
   EXPECT_THAT(Between(Job(), Job({"model.dropout=0.25"})),
               ElementsAre("model.dropout was left out, is now 0.25"));
   const auto of_algorithm = Between(Job(), Job({"train.algorithm=psgd", "train.psgd.p=4"}));
@@ -48,7 +48,7 @@ TEST(Differences, SayWhatIsThereOnOneSideOnly) {
               testing::Contains(testing::StartsWith("train.psgd was left out, is now {p: 4")));
 }
 
-TEST(Differences, OfListsNameTheItemOrTheLength) {
+TEST(Differences, InListsNameTheItemOrTheLength) {
   pb::Job was, is;
   for (pb::Job* one : {&was, &is}) {
     for (const char* name : {"a", "b"})
@@ -59,21 +59,21 @@ TEST(Differences, OfListsNameTheItemOrTheLength) {
               ElementsAre("model.net.layers[1].name was \"b\", is now \"c\""));
   is.mutable_model()->mutable_net()->mutable_layers()->RemoveLast();
   EXPECT_THAT(Differences(was, is),
-              ElementsAre("model.net.layers was a list of 2, is now one of 1"));
+              ElementsAre("model.net.layers was a list of 2, is now a list of 1"));
   EXPECT_THAT(Between(Job({"train.schedule.name=multistep", "train.schedule.milestones=[10, 20]"}),
                       Job({"train.schedule.name=multistep", "train.schedule.milestones=[10]"})),
               ElementsAre("train.schedule.milestones was [10, 20], is now [10]"));
 }
 
-TEST(Differences, SeeValuesThatDifferBehindWhatIsShown) {
+TEST(Differences, ReportValuesThatDifferBeyondTheShownPart) {
   pb::Job was, is;
   was.set_name(std::string(100, 'x') + "a");
   is.set_name(std::string(100, 'x') + "b");
   EXPECT_EQ(Differences(was, is).size(), 1u);
 }
 
-// Whatever key changes the digest has a name, and no other.
-TEST(Differences, AreThereWhereTheDigestDiffers) {
+// Every key that changes the digest is reported, and no other key.
+TEST(Differences, ExistExactlyIfTheDigestDiffers) {
   pb::Job job;
   Populate(&job);
   const pb::Job was = job;
@@ -86,7 +86,7 @@ TEST(Differences, AreThereWhereTheDigestDiffers) {
                   Node node;
                   node.kind = Node::Kind::kScalar;
                   node.text = field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL ? "true" : "77";
-                  ASSERT_TRUE(PutScalar(node, field, message)) << key;
+                  ASSERT_TRUE(SetScalar(node, field, message)) << key;
                   EXPECT_EQ(Between(was, job).empty(), StateDigest(was) == StateDigest(job)) << key;
                   seen += StateDigest(was) != StateDigest(job);
                   message->CopyFrom(*saved);
@@ -94,7 +94,7 @@ TEST(Differences, AreThereWhereTheDigestDiffers) {
   EXPECT_GE(seen, 40);
 }
 
-TEST(JobText, IsReadAsTheSameJob) {
+TEST(JobText, CanBeReadBack) {
   for (const pb::Job& job : {Job(), Job({"train.schedule.learning_rate=0.1",
                                          "train.algorithm=odsgd", "name='a \"b\"'"})}) {
     const auto read = ReadJobText(JobText(job));
@@ -105,7 +105,7 @@ TEST(JobText, IsReadAsTheSameJob) {
   }
 }
 
-TEST(JobText, HasNothingThatIsLocal) {
+TEST(JobText, HasNoLocalKeys) {
   EXPECT_EQ(JobText(Job({"output_dir=here"})), JobText(Job({"output_dir=there"})));
 }
 

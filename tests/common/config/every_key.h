@@ -1,4 +1,4 @@
-// Walks over all keys of a message, by reflection.
+// Visits all keys of a message by reflection.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -12,8 +12,7 @@
 
 namespace tern::config {
 
-// Makes everything below `message` present: one item in every list, one (the first) kind in every
-// oneof.
+// Sets everything in `message`: one item in every list, and the first member of every oneof.
 inline void Populate(google::protobuf::Message* message) {
   const auto* type = message->GetDescriptor();
   const auto* reflection = message->GetReflection();
@@ -26,12 +25,12 @@ inline void Populate(google::protobuf::Message* message) {
   }
 }
 
-// A scalar field of a message, and whether it or what it stands in is (local).
+// A scalar field of a message, and whether it or a section that contains it is (local).
 using Visit = std::function<void(google::protobuf::Message* message,
                                  const google::protobuf::FieldDescriptor* field,
                                  const std::string& key, bool local)>;
 
-// Visits the scalar fields of `message` and of all messages that it holds.
+// Visits the scalar fields of `message` and of all messages in it.
 inline void ForEachScalar(google::protobuf::Message* message, const std::string& key, bool local,
                           const Visit& visit) {
   const auto* type = message->GetDescriptor();

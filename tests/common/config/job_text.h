@@ -1,5 +1,5 @@
-// What the tests of common/config share: tables, a small job in both syntaxes, and its faults as
-// lines.
+// Shared by the tests of common/config: name tables, a small job in both syntaxes, and the faults
+// of a job as lines.
 #pragma once
 
 #include <sstream>
@@ -44,7 +44,7 @@ inline std::string SmallJob() {
          "  steps: 100\n";                // 11
 }
 
-// SmallJob with `from` replaced by `to`; `more` stands at its end.
+// SmallJob with `from` replaced by `to`, and `more` appended.
 inline std::string SmallJobWith(const std::string& from, const std::string& to,
                                 const std::string& more = "") {
   std::string text = SmallJob();
@@ -59,7 +59,7 @@ inline Result<pb::Job> Parse(const std::string& text,
   return ParseJob(text, name, overrides, TestTables());
 }
 
-// The lines of the refusal; none if the job is accepted.
+// The faults of the job, one per line; empty if it is accepted.
 inline std::vector<std::string> FaultsOf(const std::string& text,
                                          const std::vector<std::string>& overrides = {},
                                          const std::string& name = "job.yaml") {

@@ -1,4 +1,4 @@
-// The small parts: nearest names, addresses, printable text.
+// Helpers of common/config: nearest names, addresses, printable text.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -11,7 +11,7 @@
 namespace tern::config {
 namespace {
 
-TEST(EditDistance, CountsInsertionsDeletionsChangesAndSwaps) {
+TEST(EditDistance, CountsInsertionsDeletionsSubstitutionsAndSwaps) {
   EXPECT_EQ(EditDistance("", ""), 0u);
   EXPECT_EQ(EditDistance("abc", ""), 3u);
   EXPECT_EQ(EditDistance("", "abc"), 3u);
@@ -21,7 +21,7 @@ TEST(EditDistance, CountsInsertionsDeletionsChangesAndSwaps) {
   EXPECT_EQ(EditDistance("ab", "ba"), 1u);
 }
 
-TEST(Nearest, IsSilentAboutNamesThatAreFar) {
+TEST(Nearest, IgnoresNamesThatAreTooDifferent) {
   EXPECT_EQ(Nearest("stesp", {"seed", "steps", "epochs"}), "steps");
   EXPECT_EQ(Nearest("xyzzy", {"seed", "steps", "epochs"}), "");
   EXPECT_EQ(Nearest("ab", {"xy"}), "");
@@ -45,7 +45,7 @@ TEST(Address, SplitsHostAndPort) {
   }
 }
 
-TEST(Address, KnowsLoopbackAndWildcard) {
+TEST(Address, RecognizesLoopbackAndWildcard) {
   for (const char* host : {"127.0.0.1", "127.255.0.9", "::1", "localhost", "0:0:0:0:0:0:0:1"}) {
     EXPECT_TRUE(IsLoopback(host)) << host;
   }
@@ -57,7 +57,7 @@ TEST(Address, KnowsLoopbackAndWildcard) {
   EXPECT_FALSE(IsWildcard("127.0.0.1") || IsWildcard("::1") || IsWildcard("node"));
 }
 
-TEST(Utf8, KnowsPrintableText) {
+TEST(Utf8, RecognizesPrintableText) {
   EXPECT_TRUE(IsPrintable("a \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"));
   for (const char* text : {"\x01", "\x7f", "\t", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80",
                            "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80", "\x80", "\xc3",
@@ -66,9 +66,9 @@ TEST(Utf8, KnowsPrintableText) {
   }
 }
 
-TEST(Shown, StaysShortAndOnOneLine) {
-  EXPECT_EQ(Shown("a\nb\x1b[31m\xff"), "a\\nb\\x1b[31m\\xff");
-  EXPECT_LE(Shown(std::string(1000, 'x')).size(), 64u);
+TEST(Excerpt, StaysShortAndOnOneLine) {
+  EXPECT_EQ(Excerpt("a\nb\x1b[31m\xff"), "a\\nb\\x1b[31m\\xff");
+  EXPECT_LE(Excerpt(std::string(1000, 'x')).size(), 64u);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ TEST(Override, SetsValuesMapsAndLists) {
   EXPECT_EQ(job->train().optimizer().name(), "sgd");
 }
 
-TEST(Override, TakesTextsWithoutQuotes) {
+TEST(Override, AcceptsTextsWithoutQuotes) {
   const auto job =
       Parse(SmallJob(), {"servers.0.address=[::1]:7500", "output_dir=a=b: [c", "name=\"q\""});
   ASSERT_TRUE(job.ok()) << job.status().message();
@@ -37,7 +37,7 @@ TEST(Override, TakesTextsWithoutQuotes) {
   EXPECT_EQ(job->name(), "q");
 }
 
-TEST(Override, TakesAKeyAwayByNull) {
+TEST(Override, NullRemovesAKey) {
   const auto job = Parse(SmallJob(), {"train.steps=null", "train.epochs=1.5"});
   ASSERT_TRUE(job.ok()) << job.status().message();
   EXPECT_FALSE(job->train().has_steps());
@@ -47,18 +47,18 @@ TEST(Override, TakesAKeyAwayByNull) {
       ElementsAre(StartsWith("--set data.dir=null: data.dir: saw nothing; allowed: a text")));
 }
 
-TEST(Override, ReplacesMapsAsAWhole) {
+TEST(Override, ReplacesWholeMaps) {
   EXPECT_THAT(FaultsOf(SmallJob(), {"train={steps: 5}"}),
               ElementsAre(StartsWith("--set train={steps: 5}: train.batch_total: saw nothing")));
 }
 
-TEST(Override, LetsTheLaterOneWin) {
+TEST(Override, TheLastOverrideOfAKeyWins) {
   const auto job = Parse(SmallJob(), {"train.steps=5", "train.steps=6"});
   ASSERT_TRUE(job.ok()) << job.status().message();
   EXPECT_EQ(job->train().steps(), 6u);
 }
 
-TEST(Override, IsNamedInItsFaults) {
+TEST(Override, IsQuotedInItsFaults) {
   EXPECT_THAT(
       FaultsOf(SmallJob(),
                {"train.stesp=5", "train.batch_total=0", "workers.count=x", "steps",
@@ -74,11 +74,11 @@ TEST(Override, IsNamedInItsFaults) {
           StartsWith("--set servers.0=a:1: servers[0]: saw the key servers.0; allowed: one key of "
                      "the item"),
           StartsWith("--set name.x=5: name: saw the key name.x; allowed: no keys below"),
-          StartsWith("--set seed=[: seed: saw text that is no YAML"),
+          StartsWith("--set seed=[: seed: saw invalid YAML"),
           StartsWith("--set =5: saw an unknown key"), StartsWith("--set : saw no '='")));
 }
 
-TEST(Override, StandsAfterTheFaultsOfTheFile) {
+TEST(Override, FaultsFollowThoseOfTheFile) {
   EXPECT_THAT(
       FaultsOf(SmallJobWith("count: 2", "count: 0"), {"train.steps=0"}),
       ElementsAre(StartsWith("job.yaml:4:10: workers.count"), StartsWith("--set train.steps=0")));

@@ -1,5 +1,5 @@
-// configs/: the reference holds every key of job.proto with its default; every job there is
-// accepted.
+// The files in configs/: the reference has every key of job.proto with its default, and every job
+// is valid.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 
@@ -32,7 +32,7 @@ std::string ReadText(const std::string& path) {
   return text.str();
 }
 
-// The reference with the keys that it leaves out ("#  key: ...") put in.
+// The reference with its commented-out keys ("#  key: ...") enabled.
 std::string Whole(const std::string& reference) {
   std::istringstream in(reference);
   std::string whole;
@@ -42,7 +42,7 @@ std::string Whole(const std::string& reference) {
   return whole;
 }
 
-// "exchange.rules.codec": every key below `type`, list items without their numbers.
+// Every key below `type`, like "exchange.rules.codec", without the numbers of list items.
 void CollectKeys(const Descriptor* type, const std::string& prefix, std::set<std::string>* keys) {
   for (int i = 0; i < type->field_count(); ++i) {
     const FieldDescriptor* field = type->field(i);
@@ -63,7 +63,8 @@ std::string WithoutNumbers(const std::string& key) {
   return text;
 }
 
-// What has one meaning below several layers is shown once: kinds of initializers, keys of pools.
+// Keys with the same meaning in several layers are shown once: initializers, keys of pooling
+// layers.
 std::set<std::string> ShownOnce(const std::set<std::string>& keys) {
   std::set<std::string> once;
   for (std::string key : keys) {
@@ -95,14 +96,14 @@ Reference ReadWhole() {
   return reference;
 }
 
-TEST(ReferenceYaml, IsAJobAsItStands) {
+TEST(ReferenceYaml, IsAValidJob) {
   const auto job = LoadJob("configs/reference.yaml", {}, TestTables());
   ASSERT_TRUE(job.ok()) << job.status().message();
 }
 
 TEST(ReferenceYaml, HasEveryKeyOfTheProto) {
   const Reference reference = ReadWhole();
-  ASSERT_TRUE(reference.status.ok()) << reference.status.message();  // no unknown key among them
+  ASSERT_TRUE(reference.status.ok()) << reference.status.message();  // so it has no unknown key
   std::set<std::string> known, written;
   CollectKeys(pb::Job::descriptor(), "", &known);
   for (const auto& [key, position] : reference.origins) written.insert(WithoutNumbers(key));
@@ -125,8 +126,8 @@ TEST(ReferenceYaml, HasTheDefaultsOfTheProto) {
   EXPECT_GE(compared, 95);
 }
 
-// Each algorithm's section as the reference shows it, in a job that is otherwise the reference's.
-TEST(ReferenceYaml, ShowsSectionsThatAreAccepted) {
+// Adds the section of each algorithm, as the reference shows it, to the job of the reference.
+TEST(ReferenceYaml, ShowsValidSections) {
   const Reference reference = ReadWhole();
   const auto base = LoadJob("configs/reference.yaml", {}, TestTables());
   ASSERT_TRUE(base.ok()) << base.status().message();
@@ -140,7 +141,7 @@ TEST(ReferenceYaml, ShowsSectionsThatAreAccepted) {
     const auto* reflection = train.GetReflection();
     reflection->MutableMessage(&train, section)
         ->CopyFrom(reflection->GetMessage(reference.job.train(), section));
-    // What the comments say is for another local updater, or for one of the two.
+    // Keys that the comments declare for another local updater, or for one of two alternatives.
     if (train.has_odsgd()) {
       train.mutable_odsgd()->mutable_local()->set_name("dcasgd_a");
       train.mutable_odsgd()->clear_warmup_epochs();
@@ -153,7 +154,7 @@ TEST(ReferenceYaml, ShowsSectionsThatAreAccepted) {
 }
 
 TEST(ReferenceYaml, ExplainsEveryKey) {
-  // Each key has a comment above it, its own or that of the group of neighbours that it stands in.
+  // Each key has a comment above itself or above its group of adjacent keys.
   std::istringstream in(ReadText("configs/reference.yaml"));
   bool explained = false;
   for (std::string line; std::getline(in, line);) {
@@ -165,7 +166,7 @@ TEST(ReferenceYaml, ExplainsEveryKey) {
   }
 }
 
-TEST(Configs, AreAllAccepted) {
+TEST(Configs, AreAllValid) {
   int jobs = 0;
   for (const auto& entry : std::filesystem::directory_iterator("configs")) {
     const auto job = LoadJob(entry.path(), {}, TestTables());
@@ -175,7 +176,7 @@ TEST(Configs, AreAllAccepted) {
   EXPECT_GE(jobs, 2);
 }
 
-TEST(Corpus, HasAJobThatIsAcceptedForTheFuzzerToMutate) {
+TEST(Corpus, HasAValidJobForTheFuzzer) {
   for (const char* name : {"every_key", "ssp", "reference", "lenet_fashion"}) {
     const auto job =
         LoadJob("tests/fuzz/corpus/job/" + std::string(name) + ".yaml", {}, TestTables());
@@ -183,7 +184,7 @@ TEST(Corpus, HasAJobThatIsAcceptedForTheFuzzerToMutate) {
   }
 }
 
-TEST(Configs, LenetFashionIsTheQuickstartsJob) {
+TEST(Configs, LenetFashionIsTheJobOfTheQuickstart) {
   const auto job = LoadJob("configs/lenet_fashion.yaml", {}, TestTables());
   ASSERT_TRUE(job.ok()) << job.status().message();
   EXPECT_EQ(job->servers_size(), 1);

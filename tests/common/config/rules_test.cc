@@ -1,5 +1,5 @@
-// The validation that every job goes through: rules about one key, rules between keys, and how
-// faults are told.
+// Validation of jobs: rules for single keys, rules between keys, and the form of the error
+// messages.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -60,7 +60,7 @@ TEST(Rules, ReportAllFaultsInOrderOfLines) {
                      "exchange.chunk_kib (8192)")));
 }
 
-TEST(Rules, ReportBadJobAsItsCode) {
+TEST(Rules, ReportTheCodeBadJob) {
   EXPECT_EQ(Parse("").status().code(), Code::kBadJob);
   EXPECT_EQ(LoadJob("/nowhere/job.yaml", {}, TestTables()).status().code(), Code::kBadData);
   EXPECT_THAT(LoadJob("/nowhere/job.yaml", {}, TestTables()).status().message(),
@@ -69,7 +69,7 @@ TEST(Rules, ReportBadJobAsItsCode) {
   EXPECT_EQ(LoadJob("/dev/zero", {}, TestTables()).status().code(), Code::kBadJob);
 }
 
-TEST(Rules, BoundTheNumberOfLines) {
+TEST(Rules, LimitTheNumberOfLines) {
   std::string text = SmallJob();
   for (int i = 0; i < 1000; ++i) text += "zzz" + std::to_string(i) + ": 1\n";
   const auto faults = FaultsOf(text);
@@ -77,10 +77,11 @@ TEST(Rules, BoundTheNumberOfLines) {
   EXPECT_THAT(faults.back(), HasSubstr("and 800 more faults"));
 }
 
-TEST(Rules, RefuseANameOfNoTable) { EXPECT_FALSE(ParseJob(SmallJob(), "job.yaml", {}, {}).ok()); }
+TEST(Rules, RefuseANameWithoutATable) {
+  EXPECT_FALSE(ParseJob(SmallJob(), "job.yaml", {}, {}).ok());
+}
 
-// A line of SmallJob, what stands there instead, and what is told about it; nothing: it is
-// accepted.
+// A line of SmallJob, its replacement, and the expected error; empty: the job is accepted.
 struct Case {
   const char* from;
   const char* to;
@@ -152,9 +153,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"127.0.0.1:7500", "127.0.0.256:7500", "", "allowed: HOST:PORT"},
         Case{"127.0.0.1:7500", "tcp://127.0.0.1:7500", "", "allowed: HOST:PORT"},
         Case{"127.0.0.1:7500", "0.0.0.0:7500", "security: none\n",
-             "a host that workers can connect to"},
-        Case{"127.0.0.1:7500", "10.0.0.1:7500", "", "write `security: none`, and anyone"},
-        Case{"127.0.0.1:7500", "node3:7500", "", "write `security: none`"},
+             "a host to which workers can connect"},
+        Case{"127.0.0.1:7500", "10.0.0.1:7500", "", "set security: none, but then anyone"},
+        Case{"127.0.0.1:7500", "node3:7500", "", "set security: none"},
         Case{"127.0.0.1:7500", "10.0.0.1:7500", "security: none\n", ""},
         Case{"127.0.0.1:7500", "node3:7500", "security: none\n", ""},
         Case{":7500", ":7500\n    bind_host: 0.0.0.0", "",
@@ -178,51 +179,51 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     ExchangeAndFaults, RuleBetweenKeys,
-    ::testing::Values(Case{"", "", "exchange: {clip: grace, scaler: shared}\n",
-                           "exchange.clip: saw grace with scaler: shared; allowed: grace with"},
-                      Case{"", "", "exchange: {clip: grace, scaler: per_worker}\n", ""},
-                      Case{"", "", "exchange: {clip: grace}\n", ""},
-                      Case{"", "", "exchange: {clip: official, scaler: per_worker}\n", ""},
-                      Case{"", "", "exchange: {rules: [{tensors: a}]}\n",
-                           "exchange.rules[0].codec: saw nothing; allowed: one of fp32"},
-                      Case{"", "", "exchange: {rules: [{codec: fp33}]}\n", "did you mean fp32?"},
-                      Case{"", "", "exchange: {chunk_kib: 20000}\n",
-                           "exchange.credit_kib: saw 16384; allowed: at least"},
-                      Case{"", "", "faults: {dead_after_s: 1.5}\n",
-                           "faults.dead_after_s: saw 1.5; allowed: more than"},
-                      Case{"", "", "faults: {suspect_after_s: 0.25}\n",
-                           "faults.suspect_after_s: saw 0.25; allowed: more than"},
-                      Case{"", "", "faults: {heartbeat_ms: 5}\n",
-                           "faults.heartbeat_ms: saw 5; allowed: a number, 10 to 10000"},
-                      Case{"", "", "metrics: {port: 65001}\n",
-                           "metrics.port: saw 65001; allowed: a whole number, at most 65000"},
-                      Case{"", "", "metrics: {histograms_every_steps: 10}\n",
-                           "metrics.histograms_every_steps: saw 10 with tensorboard: false; "
-                           "allowed: 0, for histograms stand in TensorBoard's event files; or set "
-                           "metrics.tensorboard: true"},
-                      Case{"", "", "metrics: {histograms_every_steps: 10, tensorboard: true}\n",
-                           ""}));
+    ::testing::Values(
+        Case{"", "", "exchange: {clip: grace, scaler: shared}\n",
+             "exchange.clip: saw grace with scaler: shared; allowed: grace with"},
+        Case{"", "", "exchange: {clip: grace, scaler: per_worker}\n", ""},
+        Case{"", "", "exchange: {clip: grace}\n", ""},
+        Case{"", "", "exchange: {clip: official, scaler: per_worker}\n", ""},
+        Case{"", "", "exchange: {rules: [{tensors: a}]}\n",
+             "exchange.rules[0].codec: saw nothing; allowed: one of fp32"},
+        Case{"", "", "exchange: {rules: [{codec: fp33}]}\n", "did you mean fp32?"},
+        Case{"", "", "exchange: {chunk_kib: 20000}\n",
+             "exchange.credit_kib: saw 16384; allowed: at least"},
+        Case{"", "", "faults: {dead_after_s: 1.5}\n",
+             "faults.dead_after_s: saw 1.5; allowed: more than"},
+        Case{"", "", "faults: {suspect_after_s: 0.25}\n",
+             "faults.suspect_after_s: saw 0.25; allowed: more than"},
+        Case{"", "", "faults: {heartbeat_ms: 5}\n",
+             "faults.heartbeat_ms: saw 5; allowed: a number, 10 to 10000"},
+        Case{"", "", "metrics: {port: 65001}\n",
+             "metrics.port: saw 65001; allowed: a whole number, at most 65000"},
+        Case{"", "", "metrics: {histograms_every_steps: 10}\n",
+             "metrics.histograms_every_steps: saw 10 with tensorboard: false; "
+             "allowed: 0, because histograms are written to TensorBoard's event files; or set "
+             "metrics.tensorboard: true"},
+        Case{"", "", "metrics: {histograms_every_steps: 10, tensorboard: true}\n", ""}));
 
 INSTANTIATE_TEST_SUITE_P(
     Cpus, RuleBetweenKeys,
     ::testing::Values(Case{"count: 2", "count: 2\n  cpus: \"0-3,8\"", "", ""},
                       Case{"count: 2", "count: 2\n  cpus: 2", "", ""},
                       Case{"count: 2", "count: 2\n  cpus: 0-", "",
-                           "5:9: workers.cpus: saw 0-; allowed: numbers of CPUs and ranges of "
-                           "them, 0 to 1023, e.g. \"0-3,8\""},
+                           "5:9: workers.cpus: saw 0-; allowed: CPU numbers and ranges, 0 to 1023, "
+                           "e.g. \"0-3,8\""},
                       Case{"count: 2", "count: 2\n  cpus: a", "", "workers.cpus: saw a; allowed"},
                       Case{"count: 2", "count: 2\n  overrides: [{rank: 1, cpus: \"3-1\"}]", "",
-                           "workers.overrides[0].cpus: saw 3-1; allowed: numbers of CPUs"}));
+                           "workers.overrides[0].cpus: saw 3-1; allowed: CPU numbers"}));
 
-TEST(Rules, BoundTheNumberOfServers) {
+TEST(Rules, LimitTheNumberOfServers) {
   std::string more;
   for (int i = 0; i < 100; ++i) more += "\n  - address: 127.0.0.1:" + std::to_string(8000 + i);
   EXPECT_THAT(FaultsOf(SmallJobWith(":7500", ":7500" + more)),
               ElementsAre("job.yaml:1:1: servers: saw 101 items; allowed: at most 100"));
 }
 
-// A key that has a meaning for some names only: they are names that the key `name` beside it takes.
-TEST(Rules, NameTheNamesThatAKeyIsFor) {
+// If a key applies to some names only, the sibling key `name` must accept these names.
+TEST(Rules, RestrictKeysToExistingNames) {
   pb::Job job;
   Populate(&job);
   int keys = 0;
@@ -236,10 +237,10 @@ TEST(Rules, NameTheNamesThatAKeyIsFor) {
                   for (const std::string& name : names) {
                     EXPECT_THAT(TestTables().at(RuleOf(beside).table()), Contains(name)) << key;
                     message->GetReflection()->SetString(message, beside, name);
-                    EXPECT_TRUE(HasMeaning(field, *message)) << key << " with " << name;
+                    EXPECT_TRUE(IsApplicable(field, *message)) << key << " with " << name;
                   }
                   message->GetReflection()->SetString(message, beside, "another");
-                  EXPECT_FALSE(HasMeaning(field, *message)) << key;
+                  EXPECT_FALSE(IsApplicable(field, *message)) << key;
                 });
   EXPECT_GE(keys, 3);
 }

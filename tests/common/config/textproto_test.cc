@@ -1,4 +1,4 @@
-// Jobs in protobuf text: read as TextFormat reads them, with all faults at once.
+// Jobs in protobuf text: parsed like TextFormat does, but with all faults at once.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>
@@ -27,7 +27,7 @@ std::string SmallText() {
          "train { batch_total: 64 steps: 100 }\n";
 }
 
-TEST(TextJob, MeansTheSameAsTheYamlOne) {
+TEST(TextJob, EqualsTheYamlJob) {
   const auto text = Parse(SmallText(), {}, kName);
   const auto yaml = Parse(SmallJob());
   ASSERT_TRUE(text.ok()) << text.status().message();
@@ -38,8 +38,8 @@ TEST(TextJob, MeansTheSameAsTheYamlOne) {
   EXPECT_FALSE(Parse(SmallText(), {}, "job.yaml").ok());
 }
 
-// All of the grammar that a job can need.
-TEST(TextJob, ReadsWhatTextFormatReads) {
+// The whole grammar that a job can use.
+TEST(TextJob, ParsesLikeTextFormat) {
   const std::string text =
       SmallText() +
       "# a comment\n"
@@ -87,15 +87,15 @@ TEST(TextJob, ReportsAllFaultsAtOnce) {
           StartsWith("job.textproto:6:18: exchange.clip: saw 2; allowed: one of paper")));
 }
 
-TEST(TextJob, RefusesDuplicatesOfSingleKeys) {
+TEST(TextJob, RefusesDuplicateKeys) {
   EXPECT_THAT(FaultsOf(SmallText() + "seed: 1\nseed: 2\nworkers { threads: 2 }\n", {}, kName),
               ElementsAre(StartsWith("job.textproto:7:1: seed: saw the key a second time"),
                           StartsWith("job.textproto:8:1: workers: saw the key a second time")));
 }
 
-TEST(TextJob, StopsAtASyntaxFaultWithItsPlace) {
+TEST(TextJob, ReportsThePositionOfASyntaxError) {
   EXPECT_THAT(FaultsOf(SmallText() + "train { steps 5 }", {}, kName),
-              ElementsAre(AllOf(StartsWith("job.textproto:6:15: saw text that is no protobuf text"),
+              ElementsAre(AllOf(StartsWith("job.textproto:6:15: saw invalid protobuf text"),
                                 HasSubstr("'5'"))));
   EXPECT_THAT(FaultsOf(SmallText() + "train {", {}, kName),
               ElementsAre(HasSubstr("expected before the end")));
@@ -105,7 +105,7 @@ TEST(TextJob, StopsAtASyntaxFaultWithItsPlace) {
               ElementsAre(HasSubstr("name of a key")));
 }
 
-TEST(TextJob, BoundsDepthAndNodes) {
+TEST(TextJob, LimitsDepthAndNodes) {
   std::string deep;
   for (int i = 0; i < 50000; ++i) deep += "a<";
   EXPECT_THAT(FaultsOf(deep, {}, kName), ElementsAre(HasSubstr("saw more than 16 levels")));
@@ -114,10 +114,10 @@ TEST(TextJob, BoundsDepthAndNodes) {
   EXPECT_THAT(FaultsOf(many, {}, kName),
               ElementsAre(HasSubstr("saw more than 10000 keys and values")));
   EXPECT_THAT(FaultsOf(std::string("a: ") + std::string(50000, '['), {}, kName),
-              ElementsAre(HasSubstr("no protobuf text")));
+              ElementsAre(HasSubstr("invalid protobuf text")));
 }
 
-TEST(TextJob, TakesOverrides) {
+TEST(TextJob, AppliesOverrides) {
   const auto job = Parse(SmallText(), {"train.steps=7"}, kName);
   ASSERT_TRUE(job.ok()) << job.status().message();
   EXPECT_EQ(job->train().steps(), 7u);

@@ -1,4 +1,4 @@
-// The rules between keys of train and of what an algorithm makes of exchange, workers and faults.
+// The rules between keys of train, and what algorithms require of exchange, workers and faults.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -11,8 +11,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// SmallJob (2 workers, a batch of 64) with these keys in train, and `more` at its end; what is told
-// about it; nothing: it is accepted.
+// SmallJob (2 workers, a batch of 64) with these keys in train and `more` appended, and the
+// expected error; empty: the job is accepted.
 struct Case {
   const char* train;
   const char* more;
@@ -45,29 +45,28 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"algorithm: ssgd\nssgd: {backup_workers: 1}", "", ""},
         Case{"psgd: {p: 4}", "",
              "12:3: train.psgd: saw a section of psgd with algorithm: ssgd; allowed: sections of "
-             "ssgd; take this one away, or set train.algorithm: psgd"},
+             "ssgd; remove this one, or set train.algorithm: psgd"},
         Case{"ssgd: {p: 4}", "", "train.ssgd.p: saw an unknown key; allowed: backup_workers"},
         Case{"algorithm: psgd\npsgd: {p: 4}", kFloats, ""},
         Case{"algorithm: psgd\npsgd: {p: 4}\nrsgd: {p: 4}", kFloats,
              "train.rsgd: saw a section of rsgd with algorithm: psgd"},
         Case{"algorithm: asdg", "", "train.algorithm: saw asdg; allowed: one of ssgd, odsgd, asgd"},
-        // A section that has no place is not judged further.
+        // The keys of an unused section are not checked.
         Case{"ssgd: {}\nsoftsync: {n: 9}", "", "train.softsync: saw a section of softsync"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Holding, TrainRule,
-    ::testing::Values(
-        Case{"parameters: central", "", ""}, Case{"parameters: localized", "", ""},
-        Case{"algorithm: odsgd\nparameters: central", "", ""},
-        Case{
-            "algorithm: asgd\nparameters: localized", kOwnScalers,
-            "train.parameters: saw localized with algorithm: asgd; allowed: central (asgd knows no "
-            "other way to hold them)"},
-        Case{"algorithm: asgd\nparameters: central", kOwnScalers, ""},
-        Case{"algorithm: psgd\nparameters: central", kFloats,
-             "train.parameters: saw central with algorithm: psgd; allowed: localized"},
-        Case{"algorithm: easgd\nparameters: localized", kFloats,
-             "train.parameters: saw localized with algorithm: easgd"}));
+    ::testing::Values(Case{"parameters: central", "", ""}, Case{"parameters: localized", "", ""},
+                      Case{"algorithm: odsgd\nparameters: central", "", ""},
+                      Case{"algorithm: asgd\nparameters: localized", kOwnScalers,
+                           "train.parameters: saw localized with algorithm: asgd; allowed: central "
+                           "(asgd supports no other place for them)"},
+                      Case{"algorithm: asgd\nparameters: central", kOwnScalers, ""},
+                      Case{
+                          "algorithm: psgd\nparameters: central", kFloats,
+                          "train.parameters: saw central with algorithm: psgd; allowed: localized"},
+                      Case{"algorithm: easgd\nparameters: localized", kFloats,
+                           "train.parameters: saw localized with algorithm: easgd"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Push, TrainRule,
@@ -75,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"algorithm: asgd", "", ""},
         Case{"algorithm: asgd", kSharedScalers,
              "exchange.scaler: saw shared with algorithm: asgd and codec ternary; allowed: "
-             "per_worker: workers that do not wait for each other share no scalers; set "
+             "per_worker: workers that do not wait for each other cannot share scalers; set "
              "exchange.scaler: per_worker"},
         Case{"algorithm: asgd", kOwnScalers, ""}, Case{"algorithm: asgd", kFloats, ""},
         Case{"algorithm: ssp",
@@ -85,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"algorithm: odsgd", "", ""},
         Case{"parameters: central", kSharedScalers,
              "exchange.scaler: saw shared with parameters: central and codec ternary; allowed: "
-             "per_worker: servers that hold the parameters read every push alone; set "
+             "per_worker: servers that hold the parameters decode every push by itself; set "
              "exchange.scaler: per_worker"},
         Case{"algorithm: odsgd", "exchange: {scaler: previous, scaler_margin: 2}\n", ""},
         Case{"algorithm: asgd", "exchange: {scaler: previous}\n",
@@ -96,25 +95,28 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"algorithm: pqasgd", "exchange: {scaler: previous}\n",
              "exchange.scaler: saw previous with algorithm: pqasgd"},
         Case{"algorithm: ssgd", "exchange: {scaler_margin: 2}\n",
-             "exchange.scaler_margin: saw 2; allowed: nothing: only scaler: previous has a margin"},
+             "exchange.scaler_margin: saw 2; allowed: nothing, because only scaler: previous has a "
+             "margin"},
         Case{"algorithm: ssgd", "exchange: {codec: fp32, scaler_elements: 4096}\n",
-             "exchange.scaler_elements: saw 4096; allowed: 0: no tensor has a ternary codec"},
+             "exchange.scaler_elements: saw 4096; allowed: 0, because no tensor has a ternary "
+             "codec"},
         Case{"algorithm: psgd", "", ""},
         Case{"algorithm: psgd", "exchange: {codec: ternary}\n",
              "exchange.codec: saw ternary with algorithm: psgd; allowed: one of fp32, fp16, bf16, "
-             "for psgd pushes the parameters themselves"},
+             "because psgd pushes the parameters themselves"},
         Case{"algorithm: easgd_async", "exchange: {codec: bf16}\n", ""},
         Case{"algorithm: rsgd", "exchange: {codec: fp32, rules: [{codec: ternary}]}\n",
              "13:41: exchange.rules[0].codec: saw ternary with algorithm: rsgd"},
         Case{"algorithm: pqasgd", "", ""},
-        Case{"algorithm: pqasgd", "exchange: {clip: paper}\n",
-             "exchange.clip: saw paper with algorithm: pqasgd and codec ternary; allowed: none: "
-             "pqasgd needs codes without bias, and clipped ones have one; set exchange.clip: none"},
+        Case{
+            "algorithm: pqasgd", "exchange: {clip: paper}\n",
+            "exchange.clip: saw paper with algorithm: pqasgd and codec ternary; allowed: none: "
+            "pqasgd needs unbiased codes, and clipping makes them biased; set exchange.clip: none"},
         Case{"algorithm: pqasgd", "exchange: {clip: none}\n", ""},
         Case{"algorithm: pqasgd", "exchange: {codec: qsgd}\n", ""},
         Case{"algorithm: pqasgd", "exchange: {codec: onebit}\n",
              "exchange.codec: saw onebit with algorithm: pqasgd; allowed: one of fp32, fp16, bf16, "
-             "ternary, qsgd, for pqasgd needs codes without bias"},
+             "ternary, qsgd, because pqasgd needs unbiased codes"},
         Case{"algorithm: psgd", "exchange: {codec: topk}\n",
              "exchange.codec: saw topk with algorithm: psgd; allowed: one of fp32, fp16, bf16"},
         Case{"algorithm: pqasgd", kFloats, ""}));
@@ -125,8 +127,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"algorithm: ssgd", "exchange: {codec: qsgd, qsgd: {bits: 8}}\n", ""},
         Case{"algorithm: ssgd", "exchange: {rules: [{codec: topk}], topk: {ratio: 0.01}}\n", ""},
         Case{"algorithm: ssgd", "exchange: {qsgd: {bits: 8}}\n",
-             "exchange.qsgd: saw a section of qsgd, by which nothing is coded; allowed: sections "
-             "of the codecs in use; take this one away, or set exchange.codec: qsgd"},
+             "exchange.qsgd: saw a section of qsgd, which the job does not use; allowed: sections "
+             "of the codecs in use; remove this one, or set exchange.codec: qsgd"},
         Case{"parameters: central",
              "exchange: {codec: fp32, pull: changes, pull_codec: onebit, onebit: {bucket: 64}}\n",
              ""},
@@ -134,8 +136,8 @@ INSTANTIATE_TEST_SUITE_P(
              "exchange.qsgd.bits: saw 1"},
         Case{"optimizer: {name: sgd}", "exchange: {codec: topk, topk: {momentum: 0.9}}\n", ""},
         Case{"optimizer: {name: momentum}", "exchange: {codec: topk, topk: {momentum: 0.9}}\n",
-             "exchange.topk.momentum: saw 0.9 with train.optimizer.name: momentum; allowed: 0, for "
-             "momentum would count twice; or set train.optimizer.name: sgd"},
+             "exchange.topk.momentum: saw 0.9 with train.optimizer.name: momentum; allowed: 0, "
+             "because momentum would apply twice; or set train.optimizer.name: sgd"},
         Case{"algorithm: ssgd", "exchange: {codec: topk, topk: {ratio: 0}}\n",
              "exchange.topk.ratio: saw 0"}));
 
@@ -151,36 +153,38 @@ INSTANTIATE_TEST_SUITE_P(
              "bf16; or set exchange.pull: changes"},
         Case{"parameters: central", "exchange: {pull: changes, pull_codec: ternary}\n",
              "13:39: exchange.pull_codec: saw ternary with pull: changes; allowed: one of fp32, "
-             "fp16, bf16, onebit, topk, threshold, adaptive, adacomp, for the codes of ternary are "
-             "drawn: what one leaves out is noise, which must not be carried over into the next "
+             "fp16, bf16, onebit, topk, threshold, adaptive, adacomp, because the codes of ternary "
+             "are stochastic: their error is noise, which must not be carried over into the next "
              "change"},
-        // No rule changes what central parameters come down by.
+        // exchange.rules do not change the pull codec.
         Case{"parameters: central",
              "exchange: {pull: changes, pull_codec: qsgd, rules: [{codec: fp32}]}\n",
              "exchange.pull_codec: saw qsgd with pull: changes"},
         Case{"parameters: central",
              "exchange: {pull: changes, pull_codec: topk, rules: [{codec: qsgd}]}\n", ""},
         Case{"", "exchange: {pull: changes}\n",
-             "exchange.pull: saw changes with parameters: localized; allowed: weights, for only "
-             "central parameters are pulled; or set train.parameters: central"},
+             "exchange.pull: saw changes with parameters: localized; allowed: weights, because "
+             "only central parameters are pulled; or set train.parameters: central"},
         Case{"", "exchange: {pull_codec: fp16}\n",
-             "exchange.pull_codec: saw fp16 with parameters: localized; allowed: fp32, for only "
-             "central"}));
+             "exchange.pull_codec: saw fp16 with parameters: localized; allowed: fp32, because "
+             "only central"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Algorithms, TrainRule,
     ::testing::Values(
         Case{"max_staleness: 3", "",
-             "train.max_staleness: saw 3 with algorithm: ssgd; allowed: 0, for in rounds no "
-             "gradient is stale; it is for algorithms without: asgd, dcasgd_c, dcasgd_a, ssp, "
+             "train.max_staleness: saw 3 with algorithm: ssgd; allowed: 0, because gradients are "
+             "never stale in rounds; it is for algorithms without rounds: asgd, dcasgd_c, "
+             "dcasgd_a, ssp, "
              "softsync, easgd_async"},
         Case{"algorithm: ssp\nmax_staleness: 3", kFloats, ""},
         Case{"ssgd: {backup_workers: 2}", "",
              "train.ssgd.backup_workers: saw 2; allowed: less than workers.count (2)"},
         Case{"ssgd: {backup_workers: 1}\nparameters: central", "", ""},
         Case{"ssgd: {backup_workers: 1}", "faults: {on_worker_loss: shrink}\n",
-             "faults.on_worker_loss: saw shrink with backup_workers: 1; allowed: fail or wait, for "
-             "a round's size is fixed with backup workers; or set train.ssgd.backup_workers: 0"},
+             "faults.on_worker_loss: saw shrink with backup_workers: 1; allowed: fail or wait, "
+             "because backup workers need a fixed number of workers; or set "
+             "train.ssgd.backup_workers: 0"},
         Case{"ssgd: {backup_workers: 1}", "faults: {on_worker_loss: wait}\n", ""},
         Case{"", "faults: {on_worker_loss: shrink, min_workers: 2}\n", ""},
         Case{"algorithm: asgd", "exchange: {codec: fp32}\nfaults: {on_worker_loss: shrink}\n", ""},
@@ -202,15 +206,15 @@ INSTANTIATE_TEST_SUITE_P(
              "train.odsgd.warmup_epochs: saw both warmup_steps and warmup_epochs; allowed: at most "
              "one"},
         Case{"algorithm: odsgd\nodsgd: {local: {lambda: 0.04}}", "",
-             "train.odsgd.local.lambda: saw a key of the compensation with the local updater sgd; "
-             "allowed: nothing, for sgd has none of it; take the key away, or set "
+             "train.odsgd.local.lambda: saw a key that does not apply to the local updater sgd; "
+             "allowed: nothing, because sgd does not use it; remove the key, or set "
              "train.odsgd.local.name: dcasgd_c or dcasgd_a"},
         Case{"algorithm: odsgd\nodsgd: {local: {name: none, reference: train_point}}", "",
-             "train.odsgd.local.reference: saw a key of the compensation with the local updater "
+             "train.odsgd.local.reference: saw a key that does not apply to the local updater "
              "none"},
         Case{"algorithm: odsgd\nodsgd: {local: {name: dcasgd_c, lambda: 0.1, rho: 0.9}}", "",
-             "train.odsgd.local.rho: saw a key of the compensation with the local updater "
-             "dcasgd_c; allowed: nothing, for dcasgd_c has none of it; take the key away, or set "
+             "train.odsgd.local.rho: saw a key that does not apply to the local updater "
+             "dcasgd_c; allowed: nothing, because dcasgd_c does not use it; remove the key, or set "
              "train.odsgd.local.name: dcasgd_a"},
         Case{"algorithm: odsgd\nodsgd: {local: {name: dcasgd_c, reference: prev_global}}", "", ""},
         Case{"algorithm: odsgd\nodsgd: {local: {name: dcasgd_a, lambda: 2, rho: 0.9}}", "", ""},
@@ -220,9 +224,9 @@ INSTANTIATE_TEST_SUITE_P(
     Dcasgd, TrainRule,
     ::testing::Values(
         Case{"algorithm: dcasgd_a\ndcasgd_a: {formed: on_server}", kOwnScalers,
-             "train.dcasgd_a.formed: saw on_server with codec ternary; allowed: on_worker, for the "
-             "term takes the gradient's square, which a code that is drawn, or that older "
-             "gradients were added to, does not have; or leave the key out"},
+             "train.dcasgd_a.formed: saw on_server with codec ternary; allowed: on_worker, because "
+             "the term needs the square of the gradient, which a server cannot compute from "
+             "stochastic codes or codes with error feedback; or leave the key out"},
         Case{"algorithm: dcasgd_a\ndcasgd_a: {formed: on_server}", "exchange: {codec: onebit}\n",
              "train.dcasgd_a.formed: saw on_server with codec onebit; allowed: on_worker"},
         Case{"algorithm: dcasgd_c\ndcasgd_c: {formed: on_server}",
@@ -240,24 +244,26 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"algorithm: dcasgd_c", kOwnScalers, ""},
         Case{"algorithm: dcasgd_c\noptimizer: {name: momentum}", kFloats, ""},
         Case{"algorithm: dcasgd_c\ndcasgd_c: {rho: 0.9}", kFloats,
-             "train.dcasgd_c.rho: saw 0.9; allowed: nothing, for only dcasgd_a has a mean square"},
+             "train.dcasgd_c.rho: saw 0.9; allowed: nothing, because only dcasgd_a has a mean "
+             "square"},
         Case{"algorithm: dcasgd_c\ndcasgd_c: {ms_scope: global}", kFloats,
              "train.dcasgd_c.ms_scope: saw global; allowed: nothing"},
         Case{"algorithm: dcasgd_a\ndcasgd_a: {rho: 0.9, ms_scope: global}", kFloats, ""},
         Case{"algorithm: dcasgd_a\ndcasgd_a: {ms_scope: global}", kOwnScalers,
-             "13:24: train.dcasgd_a.ms_scope: saw global with codec ternary; allowed: worker, for "
-             "the workers form the term, each with the mean square of its own gradients; or push "
-             "by one of fp32, fp16, bf16 without error_feedback, and leave train.dcasgd_a.formed "
+             "13:24: train.dcasgd_a.ms_scope: saw global with codec ternary; allowed: worker, "
+             "because the workers form the term, each with the mean square of its own gradients; "
+             "or push with one of fp32, fp16, bf16 without error_feedback, and leave "
+             "train.dcasgd_a.formed "
              "out"},
         Case{"algorithm: dcasgd_a\ndcasgd_a: {ms_scope: global, formed: on_worker}", kFloats,
-             "train.dcasgd_a.ms_scope: saw global with formed: on_worker; allowed: worker, for the "
-             "workers form the term, each with the mean square of its own gradients; or set "
+             "train.dcasgd_a.ms_scope: saw global with formed: on_worker; allowed: worker, because "
+             "the workers form the term, each with the mean square of its own gradients; or set "
              "train.dcasgd_a.formed: on_server"},
         Case{"algorithm: dcasgd_a\ndcasgd_a: {ms_scope: global}",
              "exchange: {codec: fp16, error_feedback: true}\n",
              "train.dcasgd_a.ms_scope: saw global with codec fp16 and error_feedback: true"},
         Case{"algorithm: dcasgd_a\ndcasgd_a: {ms_scope: worker}", kOwnScalers, ""},
-        // Where the servers were to form it, that is what is wrong.
+        // If the job says that servers form the term, that is the reported fault.
         Case{"algorithm: dcasgd_a\ndcasgd_a: {ms_scope: global, formed: on_server}", kOwnScalers,
              "train.dcasgd_a.formed: saw on_server with codec ternary"}));
 
@@ -266,8 +272,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Case{"optimizer: {name: lars}", "", ""},
         Case{"optimizer: {name: lars}\nparameters: central", "",
-             "train.optimizer.name: saw lars with parameters: central; allowed: an optimizer by "
-             "element"},
+             "train.optimizer.name: saw lars with parameters: central; allowed: an element-wise "
+             "optimizer"},
         Case{"algorithm: easgd\noptimizer: {name: lars}", kFloats, ""},
         Case{"optimizer: {name: adam}\nparameters: central", "", ""},
         Case{"optimizer: {name: adam, beta1: 1}", "",
@@ -279,14 +285,14 @@ INSTANTIATE_TEST_SUITE_P(
              "train.optimizer.epsilon: saw 1e-60; allowed: more than 0 with adam"},
         Case{"optimizer: {beta1: 1, epsilon: 0}", "", ""},
         Case{"schedule: {name: exponential}", "",
-             "train.schedule.step_every: saw nothing; allowed: a whole number, at least 1, as the "
-             "schedule is `exponential`"},
+             "train.schedule.step_every: saw nothing; allowed: a whole number, at least 1, because "
+             "the schedule is exponential"},
         Case{"schedule: {name: exponential, step_every: 10}", "", ""},
         Case{"schedule: {name: multistep}", "",
              "train.schedule.milestones: saw nothing; allowed: a list of steps"},
         Case{"schedule: {name: multistep, milestones: [30, 60]}", "", ""},
         Case{"schedule: {name: multistep, milestones: [30, 60, 60]}", "",
-             "train.schedule.milestones[2]: saw 60; allowed: more than the step before it (60)"},
+             "train.schedule.milestones[2]: saw 60; allowed: more than the previous step (60)"},
         Case{"schedule: {name: one_cycle, warmup_steps: 10, linear_scaling_batch: 32}", "", ""},
         Case{"schedule: {name: cosine, divide_last: 0.5}", "",
              "train.schedule.divide_last: saw 0.5; allowed: a number, at least 1"},
@@ -298,19 +304,19 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"batch_growth: [{at_epoch: 1, batch_total: 128}, {at_epoch: 2.5, batch_total: 256}]",
              "", ""},
         Case{"batch_growth: [{at_epoch: 2, batch_total: 128}, {at_epoch: 2, batch_total: 256}]", "",
-             "train.batch_growth[1].at_epoch: saw 2; allowed: more than the epoch of the entry "
-             "before (2)"},
+             "train.batch_growth[1].at_epoch: saw 2; allowed: more than the epoch of the previous "
+             "entry (2)"},
         Case{"batch_growth: [{at_epoch: 2, batch_total: 129}]", "",
              "train.batch_growth[0].batch_total: saw 129; allowed: a multiple of workers.count "
              "(2)"},
         Case{"batch_growth: [{at_epoch: 2, batch_total: 64}]", "",
-             "train.batch_growth[0].batch_total: saw 64; allowed: more than the batch before "
+             "train.batch_growth[0].batch_total: saw 64; allowed: more than the previous batch "
              "(64)"},
         Case{"batch_growth: [{at_epoch: 2}]", "",
              "train.batch_growth[0].batch_total: saw nothing"}));
 
-// One line chooses the algorithm: what it cannot do with is not the default then.
-TEST(TrainRules, FillInWhatTheAlgorithmCanDoWith) {
+// Choosing an algorithm in one line must be valid, so defaults that it cannot use are replaced.
+TEST(TrainRules, FillInDefaultsThatSuitTheAlgorithm) {
   const auto exchange = [](const std::string& lines) {
     return Parse(SmallJob() + lines)->exchange();
   };
@@ -324,7 +330,7 @@ TEST(TrainRules, FillInWhatTheAlgorithmCanDoWith) {
   EXPECT_EQ(exchange("  algorithm: easgd\n").codec(), "fp32");
 }
 
-TEST(TrainRules, FillInTheAlgorithmsOwnWayToHoldParameters) {
+TEST(TrainRules, FillInWhereTheAlgorithmHoldsParameters) {
   EXPECT_EQ(Parse(SmallJob())->train().parameters(), pb::Train::localized);
   const auto asgd = Parse(SmallJob() + "  algorithm: asgd\n" + kFloats);
   ASSERT_TRUE(asgd.ok()) << asgd.status().message();
@@ -334,8 +340,8 @@ TEST(TrainRules, FillInTheAlgorithmsOwnWayToHoldParameters) {
   EXPECT_EQ(asgd->train().asgd().push_every(), 1u);
 }
 
-// What is written out must be accepted again, so keys without meaning are not filled in.
-TEST(TrainRules, HoldForWhatIsWrittenOut) {
+// The printed job must be valid again, so keys that do not apply are not filled in.
+TEST(TrainRules, AcceptThePrintedJob) {
   for (const char* local : {"none", "sgd", "dcasgd_c", "dcasgd_a"}) {
     const auto job =
         Parse(SmallJob() + "  algorithm: odsgd\n  odsgd: {local: {name: " + local + "}}\n");
@@ -348,7 +354,7 @@ TEST(TrainRules, HoldForWhatIsWrittenOut) {
   }
 }
 
-TEST(TrainRules, ReportAllThatIsWrong) {
+TEST(TrainRules, ReportAllFaults) {
   EXPECT_THAT(
       FaultsOf(SmallJob() +
                "  algorithm: dcasgd_a\n  parameters: localized\n"

@@ -1,4 +1,4 @@
-// YAML jobs: what is read, and what is refused before any rule is asked.
+// Jobs in YAML: parsing, and errors before validation.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -60,13 +60,13 @@ TEST(YamlJob, ReadsANetwork) {
   EXPECT_EQ(net.layers(1).inputs(1), "label");
 }
 
-TEST(YamlJob, RefusesASecondKindInOneLayer) {
+TEST(YamlJob, RefusesTwoKindsInOneLayer) {
   EXPECT_THAT(
       FaultsOf(SmallJobWith("name: lenet", "net: {layers: [{relu: {}, softmax_loss: {}}]}")),
       ElementsAre(HasSubstr("model.net.layers[0].softmax_loss: saw softmax_loss beside relu")));
 }
 
-TEST(YamlJob, NamesTheNearestKeyOfAnUnknownOne) {
+TEST(YamlJob, SuggestsTheNearestKey) {
   EXPECT_THAT(
       FaultsOf(SmallJobWith("steps: 100", "stesp: 100",
                             "momentum: 1\nexchange: {bukcet_kib: 4, xyzzy: 1}\n")),
@@ -129,11 +129,11 @@ TEST(YamlJob, RefusesASecondDocument) {
   EXPECT_THAT(FaultsOf("---\n" + SmallJob() + "...\n"), ElementsAre());
 }
 
-TEST(YamlJob, RefusesWhatIsNoYaml) {
+TEST(YamlJob, RefusesInvalidYaml) {
   EXPECT_THAT(FaultsOf(SmallJobWith("count: 2", "count: [2")),
-              ElementsAre(HasSubstr("saw text that is no YAML")));
+              ElementsAre(HasSubstr("saw invalid YAML")));
   EXPECT_THAT(FaultsOf(SmallJob() + "name: \"never closed\n"),
-              ElementsAre(HasSubstr("saw text that is no YAML")));
+              ElementsAre(HasSubstr("saw invalid YAML")));
   EXPECT_THAT(FaultsOf(SmallJobWith("127.0.0.1:7500", "[::1]:7500")),
               ElementsAre(AllOf(StartsWith("job.yaml:2:"), HasSubstr("in quotes"))));
   EXPECT_THAT(FaultsOf("- a\n- b\n"),
@@ -142,7 +142,7 @@ TEST(YamlJob, RefusesWhatIsNoYaml) {
               ElementsAre(StartsWith("job.yaml:1:1: saw hello; allowed: a map")));
 }
 
-TEST(YamlJob, RefusesBytesThatAreNoText) {
+TEST(YamlJob, RefusesBytesThatAreNotPrintable) {
   EXPECT_THAT(FaultsOf(SmallJob() + "name: f\xfcr\n"),
               ElementsAre(StartsWith("job.yaml:12:8: saw the byte \\xfc")));
   EXPECT_THAT(FaultsOf(SmallJob() + std::string("name: a\0b\n", 10)),
@@ -152,7 +152,7 @@ TEST(YamlJob, RefusesBytesThatAreNoText) {
   EXPECT_THAT(FaultsOf("\xef\xbb\xbf" + SmallJob() + "name: f\xc3\xbcr\n"), ElementsAre());
 }
 
-TEST(YamlJob, BoundsDepthNodesAndSize) {
+TEST(YamlJob, LimitsDepthNodesAndSize) {
   EXPECT_THAT(FaultsOf(std::string(100000, '[')),
               ElementsAre(HasSubstr("saw more than 16 levels")));
   std::string braces;
@@ -167,14 +167,14 @@ TEST(YamlJob, BoundsDepthNodesAndSize) {
   EXPECT_THAT(FaultsOf(SmallJob() + std::string(1 << 19, '#')), ElementsAre());
 }
 
-// Every value that must not be taken for the type of the key.
+// A value that is not of the key's type, and the expected error.
 struct Mistyped {
   const char* key;
   const char* value;
   const char* allowed;
 };
 class MistypedValue : public ::testing::TestWithParam<Mistyped> {};
-TEST_P(MistypedValue, IsRefusedWithWhatIsAllowed) {
+TEST_P(MistypedValue, IsRefusedWithTheAllowedValues) {
   const Mistyped& p = GetParam();
   const std::string key = p.key;
   const size_t dot = key.find('.');
@@ -219,7 +219,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistyped{"workers.overrides", "{rank: 1}", "a list"},
         Mistyped{"train.optimizer", "sgd", "a map of the keys name, momentum"}));
 
-TEST(YamlJob, TakesOnlyTrueAndFalseAsBooleans) {
+TEST(YamlJob, AcceptsOnlyTrueAndFalseAsBooleans) {
   for (const char* value : {"yes", "no", "on", "True", "TRUE", "1", "0", "t", "\"true\""}) {
     EXPECT_THAT(FaultsOf(SmallJob() + "  weight_decay: {biases: " + value + "}\n"),
                 ElementsAre(AllOf(HasSubstr("12:26: train.weight_decay.biases: saw"),

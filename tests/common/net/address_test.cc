@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(Address, ParsesWhatItPrints) {
+TEST(Address, ParsesPrintedAddresses) {
   for (const char* text :
        {"10.0.0.1:7000", "[::1]:0", "node7.example:65535", "*:80", "[fe80::1%eth0]:7000"}) {
     const auto address = ParseAddress(text);
@@ -20,7 +20,7 @@ TEST(Address, ParsesWhatItPrints) {
   EXPECT_EQ(ParseAddress("node7:5")->port, 5);
 }
 
-TEST(Address, RefusesWhatIsNone) {
+TEST(Address, RefusesInvalidAddresses) {
   for (const char* text : {"", "node7", ":7000", "node7:", "node7:70000", "node7:-1", "node7:+1",
                            "node7:0x10", "node7: 7", "::1:7000", "[::1]", "[::1:7000", "[]:7000",
                            "no de:7000", "tcp://a:7000", "a\n:7000", "node7:7000 "}) {
@@ -32,7 +32,7 @@ TEST(Address, RefusesWhatIsNone) {
   EXPECT_FALSE(ParseAddress(std::string(300, 'a') + ":1").ok());
 }
 
-TEST(Address, ResolvesNumbersToThemselves) {
+TEST(Address, ResolvesNumericAddressesToThemselves) {
   EXPECT_THAT(*Resolve("127.0.0.1"), ElementsAre("127.0.0.1"));
   EXPECT_THAT(*Resolve("[::1]"), ElementsAre("::1"));
   EXPECT_THAT(*Resolve("::1"), ElementsAre("::1"));
@@ -44,8 +44,8 @@ TEST(Address, ResolvesLocalhost) {
   for (const std::string& a : *addresses) EXPECT_TRUE(a == "127.0.0.1" || a == "::1") << a;
 }
 
-TEST(Address, NamesAHostThatDoesNotResolve) {
-  // Longer than a label of DNS may be: refused without asking anybody.
+TEST(Address, ReportsAHostThatDoesNotResolve) {
+  // Longer than a DNS label may be, so it fails without a query.
   const std::string host = std::string(70, 'x') + ".invalid";
   const auto addresses = Resolve(host);
   ASSERT_FALSE(addresses.ok());
@@ -53,7 +53,7 @@ TEST(Address, NamesAHostThatDoesNotResolve) {
   EXPECT_THAT(addresses.status().message(), HasSubstr("xxx.invalid\" does not resolve"));
 }
 
-TEST(Address, KnowsLoopback) {
+TEST(Address, RecognizesLoopback) {
   for (const char* host :
        {"127.0.0.1", "127.9.8.7", "::1", "[::1]", "localhost", "::ffff:127.0.0.1"}) {
     EXPECT_TRUE(IsLoopback(host)) << host;

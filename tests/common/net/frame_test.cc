@@ -17,7 +17,7 @@ std::optional<FrameError> Decode(const std::string& frame, pb::Envelope* envelop
   return DecodeHeader({reinterpret_cast<const uint8_t*>(frame.data()), frame.size()}, envelope);
 }
 
-// The fault of a frame, which must be refused.
+// Decodes a frame that must be refused, and returns its fault.
 Fault FaultOf(const std::string& frame) {
   pb::Envelope envelope;
   const auto error = Decode(frame, &envelope);
@@ -45,14 +45,14 @@ std::string Preamble(const std::string& magic, int version, int type) {
   return out;
 }
 
-// An envelope with an unknown field of some bytes, which proto2 keeps.
+// An envelope with an unknown field of that many bytes, which proto2 keeps.
 pb::Envelope Padded(size_t bytes) {
   pb::Envelope envelope = Numbered(1);
   envelope.mutable_unknown_fields()->AddLengthDelimited(9999, std::string(bytes, 'x'));
   return envelope;
 }
 
-TEST(Frame, LaysTheHeaderOutAsDocumented) {
+TEST(Frame, EncodesTheHeaderAsDocumented) {
   const std::string frame = Good();
   const int type = pb::Envelope::kPush;
   EXPECT_EQ(frame.substr(0, kPreambleBytes), Preamble("TERN", kWireVersion, type));
@@ -61,7 +61,7 @@ TEST(Frame, LaysTheHeaderOutAsDocumented) {
   EXPECT_EQ(body.push().round(), 7u);
 }
 
-TEST(Frame, BringsEveryTypeBack) {
+TEST(Frame, DecodesEveryType) {
   const auto* bodies = pb::Envelope::descriptor()->oneof_decl(0);
   std::set<std::string> names;
   for (int i = 0; i < bodies->field_count(); ++i) {
@@ -75,7 +75,7 @@ TEST(Frame, BringsEveryTypeBack) {
   EXPECT_EQ(names.size(), static_cast<size_t>(bodies->field_count()));
 }
 
-TEST(Frame, ClearsWhatTheEnvelopeHeldBefore) {
+TEST(Frame, ClearsTheEnvelopeFirst) {
   pb::Envelope envelope;
   envelope.mutable_hello()->set_job("old");
   EXPECT_FALSE(Decode(Good(), &envelope).has_value());
@@ -87,7 +87,7 @@ TEST(Frame, RefusesToEncodeAnUnsetBody) {
   EXPECT_EQ(EncodeHeader(pb::Envelope()).status().code(), Code::kInternal);
 }
 
-TEST(Frame, RefusesToEncodeMoreThanTheCap) {
+TEST(Frame, RefusesToEncodeAHeaderOverTheLimit) {
   EXPECT_TRUE(EncodeHeader(Padded(kMaxHeaderBytes - 100)).ok());
   const auto result = EncodeHeader(Padded(kMaxHeaderBytes));
   EXPECT_EQ(result.status().code(), Code::kInternal);
@@ -132,25 +132,25 @@ TEST(Frame, RefusesAnEnvelopeWithoutBody) {
   EXPECT_EQ(FaultOf(Preamble("TERN", kWireVersion, pb::Envelope::kPush)), Fault::kUnsetBody);
 }
 
-TEST(Frame, RefusesAnUnknownTypeByItsNumber) {
+TEST(Frame, ReportsTheNumberOfAnUnknownType) {
   const std::string frame = Preamble("TERN", kWireVersion, 4711) + "anything";
   EXPECT_EQ(FaultOf(frame), Fault::kUnknownType);
   EXPECT_THAT(SentenceOf(frame), HasSubstr("4711"));
 }
 
-TEST(Frame, RefusesABodyOfAnotherTypeThanItSays) {
+TEST(Frame, RefusesABodyOfAnotherType) {
   const std::string frame = Preamble("TERN", kWireVersion, pb::Envelope::kHello) + Good().substr(8);
   EXPECT_EQ(FaultOf(frame), Fault::kUnparsable);
   EXPECT_THAT(SentenceOf(frame), AllOf(HasSubstr("hello"), HasSubstr("push")));
 }
 
-TEST(Frame, RefusesAHeaderOverTheCap) {
+TEST(Frame, RefusesAHeaderOverTheLimit) {
   const std::string frame = Good() + std::string(kMaxHeaderBytes, '\0');
   EXPECT_EQ(FaultOf(frame), Fault::kHeaderTooLarge);
 }
 
 TEST(Frame, RefusesDeepNesting) {
-  // Unknown groups, one in the other: parsers recurse into them.
+  // Nested unknown groups, into which parsers recurse.
   const auto nested = [](int depth) {
     return Good() + std::string(depth, '\x0b' + 0x60) + std::string(depth, '\x0c' + 0x60);
   };
@@ -170,7 +170,7 @@ TEST(Frame, ChecksTheShapeOfAMessage) {
   EXPECT_EQ(CheckShape(3, 5, 10)->fault, Fault::kTooManyFrames);
 }
 
-TEST(Frame, NamesEveryFaultApart) {
+TEST(Frame, EveryFaultHasAnotherName) {
   std::set<std::string> names;
   for (int i = 0; i < kFaults; ++i) names.insert(FaultName(static_cast<Fault>(i)));
   EXPECT_EQ(names.size(), static_cast<size_t>(kFaults));

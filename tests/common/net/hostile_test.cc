@@ -1,4 +1,5 @@
-// Strangers and broken peers on a port where a good peer works. None may disturb it.
+// Unknown programs and broken peers connect to the port of a working peer. They must not disturb
+// it.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -34,7 +35,7 @@ class Hostile : public ::testing::Test {
     }
   }
 
-  // The next message, which must be malformed in this way.
+  // Receives the next message, which must have this fault.
   void ExpectFault(Fault fault) {
     const auto received = Await(*router_);
     ASSERT_TRUE(received.has_value());
@@ -45,7 +46,7 @@ class Hostile : public ::testing::Test {
     peer_ = received->peer;
   }
 
-  // The good peer still gets through, and an answer back.
+  // The good peer can still send a message and receive an answer.
   void ExpectGoodWorks() {
     ASSERT_TRUE(good_->Send(Numbered(++number_), Text("fine")).ok());
     const auto received = Await(*router_);
@@ -68,11 +69,11 @@ class Hostile : public ::testing::Test {
   uint64_t number_ = 0;
 };
 
-TEST_F(Hostile, MalformedMessagesComeAsValuesAndAreCounted) {
+TEST_F(Hostile, MalformedMessagesAreReportedAndCounted) {
   const std::string header = Value(EncodeHeader(Numbered(1)));
   SendRaw({""});
   ExpectFault(Fault::kEmpty);
-  SendRaw({"", header});  // as a REQ socket would
+  SendRaw({"", header});  // as a REQ socket sends
   ExpectFault(Fault::kEmpty);
   SendRaw({header, ""});
   ExpectFault(Fault::kEmpty);
@@ -105,7 +106,7 @@ TEST_F(Hostile, AMalformedPeerCanBeAnswered) {
           .has_value());
 }
 
-TEST_F(Hostile, ABombOfManySmallFramesIsOneRefusedMessage) {
+TEST_F(Hostile, ManySmallFramesAreOneRefusedMessage) {
   std::vector<std::string> bomb(20000, "x");
   bomb[0] = Value(EncodeHeader(Numbered(1)));
   SendRaw(bomb);
@@ -115,14 +116,14 @@ TEST_F(Hostile, ABombOfManySmallFramesIsOneRefusedMessage) {
   ExpectGoodWorks();
 }
 
-TEST_F(Hostile, APayloadOverTheCapCutsItsSenderOff) {
+TEST_F(Hostile, APayloadOverTheLimitClosesTheConnection) {
   SendRaw({Value(EncodeHeader(Numbered(1))), std::string(kMaxPayload + 1, 'x')});
   ExpectGoodWorks();
   EXPECT_FALSE(router_->Receive().has_value());
   EXPECT_EQ(traffic_.Refused(), 0u) << "libzmq never lets it in";
 }
 
-TEST(HostileServer, ADealerTriesAgainAfterAServerThatIsNone) {
+TEST(HostileServer, ADealerRetriesAfterAServerThatIsNotTern) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -146,7 +147,7 @@ TEST(HostileServer, ADealerTriesAgainAfterAServerThatIsNone) {
     EXPECT_EQ(dealer->link(), DealerSocket::Link::kConnecting);
     if (!poller.ReadyFd(listener)) continue;
     const int peer = accept(listener, nullptr, nullptr);
-    // The second one hangs up without a word.
+    // The second server closes the connection silently.
     if (tries != 1) {
       EXPECT_GT(send(peer, noise.data(), noise.size(), MSG_NOSIGNAL), 0);
     }
@@ -157,7 +158,7 @@ TEST(HostileServer, ADealerTriesAgainAfterAServerThatIsNone) {
   close(listener);
 }
 
-TEST_F(Hostile, GarbageThatIsNoZmqDisturbsNobody) {
+TEST_F(Hostile, BytesThatAreNotZmtpDisturbNoPeer) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(router_->port());
@@ -169,7 +170,7 @@ TEST_F(Hostile, GarbageThatIsNoZmqDisturbsNobody) {
     const int fd = socket(AF_INET, SOCK_STREAM, 0);
     ASSERT_GE(fd, 0);
     ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    // The other end may hang up at once; that is no failure of this test.
+    // The other end may close the connection at once, which is fine here.
     (void)!send(fd, garbage.data(), garbage.size(), MSG_NOSIGNAL);
     strangers.push_back(fd);
   }

@@ -29,7 +29,7 @@ int ConnectTcp(uint16_t port) {
   return fd;
 }
 
-// The whole answer, head and body.
+// The whole HTTP response.
 std::string Get(uint16_t port, const std::string& path) {
   const int fd = ConnectTcp(port);
   const std::string request =
@@ -43,7 +43,7 @@ std::string Get(uint16_t port, const std::string& path) {
   return answer;
 }
 
-TEST(MetricsPage, ServesTheTextOfTheMoment) {
+TEST(MetricsPage, ServesTheCurrentText) {
   std::atomic<int> calls{0};
   const auto page = Value(MetricsPage::Start(
       "127.0.0.1", 0, [&] { return "tern_calls " + std::to_string(++calls) + "\n"; }));
@@ -55,7 +55,7 @@ TEST(MetricsPage, ServesTheTextOfTheMoment) {
   EXPECT_THAT(Get(page->port(), "/other"), StartsWith("HTTP/1.1 404"));
 }
 
-TEST(MetricsPage, NamesAPortInUse) {
+TEST(MetricsPage, ReportsAPortInUse) {
   const auto text = [] { return std::string(); };
   const auto page = Value(MetricsPage::Start("127.0.0.1", 0, text));
   const auto second = MetricsPage::Start("127.0.0.1", page->port(), text);
@@ -64,13 +64,13 @@ TEST(MetricsPage, NamesAPortInUse) {
   EXPECT_THAT(second.status().message(), HasSubstr(std::to_string(page->port())));
 }
 
-TEST(MetricsPage, NamesAHostThatIsNotHere) {
+TEST(MetricsPage, ReportsAHostOfAnotherMachine) {
   const auto page = MetricsPage::Start("192.0.2.1", 0, [] { return std::string(); });
   ASSERT_FALSE(page.ok());
   EXPECT_EQ(page.status().code(), Code::kAddress);
 }
 
-TEST(MetricsPage, EndsAtOnceWhetherAskedOrNot) {
+TEST(MetricsPage, StopsAtOnceWithAndWithoutRequests) {
   const Time begin = Now();
   for (int i = 0; i < 3; ++i) {
     const auto page = Value(MetricsPage::Start("127.0.0.1", 0, [] { return std::string("x"); }));

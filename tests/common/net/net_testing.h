@@ -1,4 +1,4 @@
-// What the tests of net/ share. Everything is on loopback, on ports that the system picks.
+// Shared by the tests of net/. All sockets are on loopback, on ports that the system chooses.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace tern::net {
 
-// How long a test waits for what must come.
+// How long a test waits for an expected event.
 inline constexpr Time kPatience = std::chrono::seconds(20);
 
 // An envelope with the body of field `number`, all its fields unset.
@@ -50,7 +50,7 @@ inline std::unique_ptr<DealerSocket> ConnectTo(Context& context, const RouterSoc
   return Value(DealerSocket::Connect(context, "127.0.0.1", router.port(), options));
 }
 
-// The next message; nothing once patience is over.
+// The next message; empty after a timeout.
 template <typename Socket>
 std::optional<Received> Await(Socket& socket, Time patience = kPatience) {
   Poller poller;

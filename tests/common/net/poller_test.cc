@@ -19,7 +19,7 @@ TEST(Poller, WaitsOutItsTimeout) {
   EXPECT_GE(Now() - begin, milliseconds(20));
 }
 
-TEST(Poller, RoundsUpSoThatNobodySpins) {
+TEST(Poller, RoundsTheTimeoutUp) {
   Channel<int> channel;
   Poller poller;
   poller.AddFd(channel.event_fd());
@@ -28,7 +28,7 @@ TEST(Poller, RoundsUpSoThatNobodySpins) {
   EXPECT_GE(Now() - begin, std::chrono::microseconds(500));
 }
 
-TEST(Poller, WakesForAChannelAndASocket) {
+TEST(Poller, WakesUpForAChannelAndASocket) {
   Context context;
   auto router = BindLoopback(context);
   auto dealer = ConnectTo(context, *router);
@@ -55,12 +55,12 @@ TEST(Poller, WakesForAChannelAndASocket) {
   EXPECT_FALSE(poller.Ready(dealer.get())) << "it is not in this poller";
 }
 
-TEST(Poller, ForgetsWhatIsRemoved) {
+TEST(Poller, ForgetsRemovedSockets) {
   Channel<int> channel;
   ASSERT_TRUE(channel.Push(1));
   Poller poller;
   poller.AddFd(channel.event_fd());
-  poller.AddFd(channel.event_fd());  // twice is once
+  poller.AddFd(channel.event_fd());  // adding it twice has no effect
   ASSERT_TRUE(poller.Wait(milliseconds(0)).ok());
   EXPECT_TRUE(poller.ReadyFd(channel.event_fd()));
   poller.RemoveFd(channel.event_fd());
@@ -68,7 +68,7 @@ TEST(Poller, ForgetsWhatIsRemoved) {
   EXPECT_FALSE(poller.ReadyFd(channel.event_fd()));
 }
 
-TEST(Poller, LeavesClosedAndLostSocketsOut) {
+TEST(Poller, SkipsClosedAndLostSockets) {
   Context context;
   auto router = BindLoopback(context);
   auto dealer = ConnectTo(context, *router);
@@ -85,7 +85,7 @@ TEST(Poller, LeavesClosedAndLostSocketsOut) {
   EXPECT_FALSE(poller.Ready(router.get()));
 }
 
-TEST(Poller, RefusesADescriptorThatIsNone) {
+TEST(Poller, RefusesAnInvalidDescriptor) {
   Poller poller;
   poller.AddFd(-1);
   EXPECT_EQ(poller.Wait(milliseconds(0)).code(), Code::kInternal);

@@ -38,12 +38,12 @@ void RoundTrip(const std::string& host) {
   EXPECT_TRUE(down->payload.empty());
 }
 
-TEST(Socket, GoesThereAndBackOverIpv4) { RoundTrip("127.0.0.1"); }
-TEST(Socket, GoesThereAndBackOverIpv6) { RoundTrip("::1"); }
-TEST(Socket, GoesThereAndBackOverIpv6InBrackets) { RoundTrip("[::1]"); }
-TEST(Socket, GoesThereAndBackByName) { RoundTrip("localhost"); }
+TEST(Socket, RoundTripOverIpv4) { RoundTrip("127.0.0.1"); }
+TEST(Socket, RoundTripOverIpv6) { RoundTrip("::1"); }
+TEST(Socket, RoundTripOverIpv6InBrackets) { RoundTrip("[::1]"); }
+TEST(Socket, RoundTripByName) { RoundTrip("localhost"); }
 
-TEST(Socket, BoundToAllIsReachedOverBothFamilies) {
+TEST(Socket, BoundToAllAddressesIsReachedOverIpv4AndIpv6) {
   Context context;
   auto router = Value(RouterSocket::Bind(context, "*", 0, {}));
   for (const char* host : {"127.0.0.1", "::1"}) {
@@ -52,7 +52,7 @@ TEST(Socket, BoundToAllIsReachedOverBothFamilies) {
   }
 }
 
-TEST(Socket, TellsPeersApartAndKeepsTheirOrder) {
+TEST(Socket, DistinguishesPeersAndKeepsTheirOrder) {
   Context context;
   auto router = BindLoopback(context);
   auto a = ConnectTo(context, *router), b = ConnectTo(context, *router);
@@ -77,7 +77,7 @@ TEST(Socket, TellsPeersApartAndKeepsTheirOrder) {
   EXPECT_EQ(Await(*b)->envelope.push().round(), 1000u);
 }
 
-// Sends one payload up and counts the calls of its release function at the end of everything.
+// Sends a payload, destroys all sockets, and returns how often its release function was called.
 int ReleasesOf(size_t size) {
   const std::vector<uint8_t> data(size, 0x5a);
   std::atomic<int> released{0};
@@ -165,7 +165,7 @@ TEST(Socket, SendToAPeerThatLeftBecomesUnreachable) {
   ASSERT_TRUE(dealer->Send(Numbered(1)).ok());
   const PeerId peer = Await(*router)->peer;
   dealer.reset();
-  Poller poller;  // only passes the time
+  Poller poller;  // only waits
   const Time end = Now() + kPatience;
   Sent outcome = Sent::kOk;
   while (outcome == Sent::kOk && Now() < end) {
@@ -175,7 +175,7 @@ TEST(Socket, SendToAPeerThatLeftBecomesUnreachable) {
   EXPECT_EQ(outcome, Sent::kUnreachable);
 }
 
-TEST(Socket, FullIsToldAndWhatWasTakenArrives) {
+TEST(Socket, ReportsAFullQueueAndDeliversWhatItAccepted) {
   Context context;
   const SocketOptions options{.max_payload = 1 << 20, .high_water_mark = 2};
   auto router = BindLoopback(context, options);
@@ -196,7 +196,7 @@ TEST(Socket, FullIsToldAndWhatWasTakenArrives) {
   }
 }
 
-TEST(Socket, RefusesToSendWhatNobodyWouldTake) {
+TEST(Socket, RefusesToSendInvalidMessages) {
   Context context;
   auto router = BindLoopback(context, {.max_payload = 100});
   auto dealer = ConnectTo(context, *router, {.max_payload = 100});
@@ -209,17 +209,17 @@ TEST(Socket, RefusesToSendWhatNobodyWouldTake) {
   EXPECT_EQ(Await(*router)->envelope.push().round(), 2u) << "nothing of the refused ones went";
 }
 
-TEST(Socket, DealerWithoutServerIsUnreachableAndFindsItLater) {
+TEST(Socket, DealerConnectsWhenItsServerStartsLater) {
   uint16_t port = 0;
   {
-    Context elsewhere;  // its end gives the port back
+    Context elsewhere;  // its destructor frees the port
     port = BindLoopback(elsewhere)->port();
   }
   Context context;
   auto dealer = Value(DealerSocket::Connect(context, "127.0.0.1", port, {}));
   Poller poller;
   poller.Add(dealer.get());
-  // Long enough for some tries to fail.
+  // Long enough for some attempts to fail.
   for (const Time end = Now() + std::chrono::milliseconds(400); Now() < end;) {
     EXPECT_EQ(dealer->Send(Numbered(1)).outcome, Sent::kUnreachable);
     ASSERT_TRUE(poller.Wait(end - Now()).ok());
@@ -231,7 +231,7 @@ TEST(Socket, DealerWithoutServerIsUnreachableAndFindsItLater) {
   EXPECT_EQ(Await(*router)->envelope.push().round(), 2u) << "what was refused never goes";
 }
 
-TEST(Socket, DealerSeesItsServerGoAndReadsItsLastWords) {
+TEST(Socket, DealerReadsMessagesThatArrivedBeforeTheLoss) {
   Context context;
   auto server = std::make_unique<Context>();
   auto router = BindLoopback(*server);
@@ -251,7 +251,7 @@ TEST(Socket, DealerSeesItsServerGoAndReadsItsLastWords) {
   EXPECT_EQ(dealer->Send(Numbered(2)).outcome, Sent::kUnreachable);
 }
 
-TEST(Socket, AfterALossNothingGoesToARestartedServer) {
+TEST(Socket, AfterALossNoMessageReachesARestartedServer) {
   Context context;
   auto server = std::make_unique<Context>();
   auto first = BindLoopback(*server);
@@ -271,10 +271,10 @@ TEST(Socket, AfterALossNothingGoesToARestartedServer) {
   EXPECT_EQ(Await(*second)->envelope.push().round(), 2u);
 }
 
-TEST(Socket, WhatWasQueuedBeforeALossNeverReachesARestartedServer) {
+TEST(Socket, MessagesQueuedBeforeALossNeverReachARestartedServer) {
   Context context;
   auto server = std::make_unique<Context>();
-  // A small receive buffer: most of what is sent stays in the dealer's queue.
+  // A small receive buffer, so that most messages stay in the dealer's queue.
   auto first = BindLoopback(*server, {.high_water_mark = 1});
   const uint16_t port = first->port();
   auto dealer = ConnectTo(context, *first);
@@ -289,7 +289,7 @@ TEST(Socket, WhatWasQueuedBeforeALossNeverReachesARestartedServer) {
   EXPECT_FALSE(Await(*second, std::chrono::milliseconds(500)).has_value());
 }
 
-TEST(Socket, ClosingWithAFlushDeliversAndIsFinal) {
+TEST(Socket, CloseAfterFlushDeliversAllMessages) {
   Context context;
   auto router = BindLoopback(context);
   {
@@ -306,7 +306,7 @@ TEST(Socket, ClosingWithAFlushDeliversAndIsFinal) {
   for (uint64_t i = 0; i < 20; ++i) EXPECT_EQ(Await(*router)->envelope.push().round(), i);
 }
 
-TEST(Socket, NamesAPortInUse) {
+TEST(Socket, ReportsAPortInUse) {
   Context context;
   auto router = BindLoopback(context);
   const auto second = RouterSocket::Bind(context, "127.0.0.1", router->port(), {});
@@ -316,16 +316,16 @@ TEST(Socket, NamesAPortInUse) {
               AllOf(HasSubstr("127.0.0.1:" + std::to_string(router->port())), HasSubstr("in use")));
 }
 
-TEST(Socket, NamesAHostThatIsNotHere) {
+TEST(Socket, ReportsAHostOfAnotherMachine) {
   Context context;
-  // 192.0.2.0/24 is for documentation: no machine has it.
+  // 192.0.2.0/24 is reserved for documentation, so no machine has it.
   const auto router = RouterSocket::Bind(context, "192.0.2.1", 0, {});
   ASSERT_FALSE(router.ok());
   EXPECT_EQ(router.status().code(), Code::kAddress);
-  EXPECT_THAT(router.status().message(), HasSubstr("192.0.2.1 is no address of this machine"));
+  EXPECT_THAT(router.status().message(), HasSubstr("192.0.2.1 is not an address of this machine"));
 }
 
-TEST(Socket, NamesAHostThatDoesNotResolve) {
+TEST(Socket, ReportsAHostThatDoesNotResolve) {
   Context context;
   const std::string host = std::string(70, 'x') + ".invalid";
   for (const Status& status : {RouterSocket::Bind(context, host, 0, {}).status(),

@@ -42,7 +42,7 @@ TEST(Traffic, CountsByTypeAndDirection) {
   EXPECT_THAT(page, HasSubstr("tern_net_refused_total{fault=\"not_ours\"} 1\n"));
 }
 
-TEST(Traffic, BothEndsCountTheSameBytesHeadersIncluded) {
+TEST(Traffic, BothEndsCountTheSameBytes) {
   Registry up_registry, down_registry;
   Traffic up(up_registry), down(down_registry);
   Context context;
@@ -63,7 +63,7 @@ TEST(Traffic, BothEndsCountTheSameBytesHeadersIncluded) {
   EXPECT_EQ(down.Messages(Direction::kIn, pb::Envelope::kPush), 5u);
 }
 
-TEST(Traffic, DoesNotCountWhatDidNotGo) {
+TEST(Traffic, DoesNotCountMessagesThatWereNotSent) {
   Registry registry;
   Traffic traffic(registry);
   Context context;

@@ -40,7 +40,7 @@ std::string Refusal(const std::string& bytes) {
   return file.status().message();
 }
 
-TEST(Safetensors, ComesBackAsItWent) {
+TEST(Safetensors, SurvivesEncodingAndDecoding) {
   const auto file = DecodeSafetensors(Small());
   ASSERT_TRUE(file.ok()) << file.status().message();
   ASSERT_EQ(file->tensors.size(), 3u);
@@ -54,7 +54,7 @@ TEST(Safetensors, ComesBackAsItWent) {
   EXPECT_EQ(file->metadata.at("job"), "a \"b\"\n");
 }
 
-TEST(Safetensors, BytesAreAPromise) {
+TEST(Safetensors, EncodesToTheseBytes) {
   const std::string bytes = EncodeSafetensors({{"b", {2}, kBias}}, {{"k", "v"}});
   const std::string header =
       R"({"__metadata__":{"k":"v"},"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
@@ -81,13 +81,13 @@ TEST(Safetensors, SurvivesEveryChangedHeaderByte) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string damaged = bytes;
       damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
-      const auto file = DecodeSafetensors(damaged);  // must neither crash nor read beyond the end
+      const auto file = DecodeSafetensors(damaged);  // must neither crash nor read past the end
       EXPECT_EQ(file.ok(), file.status().message().empty());
     }
   }
 }
 
-TEST(Safetensors, RefusesAHeaderLengthThatLies) {
+TEST(Safetensors, RefusesAWrongHeaderLength) {
   std::string bytes = Small();
   const auto with_length = [&](uint64_t length) {
     std::memcpy(bytes.data(), &length, 8);
@@ -100,7 +100,7 @@ TEST(Safetensors, RefusesAHeaderLengthThatLies) {
   EXPECT_THAT(with_length(7), HasSubstr("not a JSON object"));
 }
 
-TEST(Safetensors, RefusesHeadersThatLie) {
+TEST(Safetensors, RefusesInconsistentHeaders) {
   const auto entry = [](const std::string& rest) {
     return Refusal(WithHeader("{\"a\":{" + rest + "}}", 8));
   };
@@ -121,7 +121,7 @@ TEST(Safetensors, RefusesHeadersThatLie) {
   EXPECT_THAT(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0])"),
               HasSubstr("data_offsets must"));
   EXPECT_THAT(entry(R"("dtype":"F32","shape":[1],"data_offsets":[4,8])"),
-              HasSubstr("begins at byte 4, but the one before ends at 0"));
+              HasSubstr("begins at byte 4, but the tensor before it ends at 0"));
   EXPECT_THAT(entry(R"("dtype":"F32","shape":[3],"data_offsets":[0,12])"),
               HasSubstr("need 12 bytes, but 8 follow"));
   // 2^62 * 2^62 * 4 bytes wraps to 0 in 64 bits.
@@ -132,14 +132,14 @@ TEST(Safetensors, RefusesHeadersThatLie) {
               HasSubstr("\"dtype\" twice"));
 }
 
-TEST(Safetensors, RefusesOverlapsDuplicatesAndOtherJson) {
+TEST(Safetensors, RefusesOverlapsDuplicatesAndInvalidJson) {
   const std::string a = R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
   const std::string b = R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]})";
   EXPECT_THAT(Refusal(WithHeader("{" + a + "," + b + "}", 8)), HasSubstr("begins at byte 4"));
   EXPECT_THAT(Refusal(WithHeader("{" + a + "," + a + "}", 8)), HasSubstr("\"a\" twice"));
   EXPECT_THAT(Refusal(WithHeader("[" + std::string(100'000, '['), 0)), HasSubstr("JSON object"));
-  EXPECT_THAT(Refusal(WithHeader("{\"a\":3}", 0)), HasSubstr("described by no JSON object"));
-  EXPECT_THAT(Refusal(WithHeader("{\"__metadata__\":{\"k\":3}}", 0)), HasSubstr("texts only"));
+  EXPECT_THAT(Refusal(WithHeader("{\"a\":3}", 0)), HasSubstr("not described by a JSON object"));
+  EXPECT_THAT(Refusal(WithHeader("{\"__metadata__\":{\"k\":3}}", 0)), HasSubstr("strings only"));
   EXPECT_THAT(Refusal(WithHeader("{\"\xff\":{}}", 0)), HasSubstr("JSON object"));
 }
 
@@ -154,7 +154,7 @@ class SafetensorsFile : public testing::Test {
   std::string folder_, path_;
 };
 
-TEST_F(SafetensorsFile, IsWrittenWholeAndReadBack) {
+TEST_F(SafetensorsFile, IsWrittenAtomicallyAndReadBack) {
   ASSERT_TRUE(WriteSafetensors(path_, {{"old", {2}, kBias}}, {}).ok());
   const Status status = WriteSafetensors(path_, Views(), {{"round", "17"}});
   ASSERT_TRUE(status.ok()) << status.message();
@@ -164,12 +164,12 @@ TEST_F(SafetensorsFile, IsWrittenWholeAndReadBack) {
   const auto file = ReadSafetensors(path_);
   ASSERT_TRUE(file.ok()) << file.status().message();
   EXPECT_EQ(file->tensors[1].values, kBias);
-  // Nothing temporary is left.
+  // No temporary file is left.
   const auto entries = std::filesystem::directory_iterator(folder_);
   EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
 }
 
-TEST_F(SafetensorsFile, SaysWhatTheSystemRefuses) {
+TEST_F(SafetensorsFile, ReportsErrorsOfTheSystem) {
   const Status written = WriteSafetensors(folder_ + "/no/such", Views(), {});
   EXPECT_EQ(written.code(), Code::kCannotWrite);
   EXPECT_THAT(written.message(), HasSubstr("No such file"));
@@ -179,7 +179,7 @@ TEST_F(SafetensorsFile, SaysWhatTheSystemRefuses) {
   EXPECT_THAT(ReadSafetensors(path_).status().message(), HasSubstr("not a regular file"));
 }
 
-TEST_F(SafetensorsFile, NamesTheFileThatIsDamaged) {
+TEST_F(SafetensorsFile, NamesADamagedFile) {
   std::ofstream(path_, std::ios::binary) << Small().substr(0, 40);
   EXPECT_THAT(ReadSafetensors(path_).status().message(),
               HasSubstr("weights.safetensors: the header"));

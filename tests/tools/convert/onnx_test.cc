@@ -1,4 +1,4 @@
-// `tern convert onnx`: what stands in the file, and what it refuses. tests/torch runs such files.
+// `tern convert onnx`: the contents of the file, and errors. tests/torch runs such files.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ pb::NetDef Net(const std::string& layers, uint32_t channels, uint32_t side) {
   return *net;
 }
 
-// Initial weights, as a file would have them.
+// Initial weights, as if read from a file.
 tensors::TensorFile WeightsOf(const pb::NetDef& net) {
   const models::ParameterTable table = *models::MakeParameterTable(net);
   std::vector<float> parameters(table.total), statistics(table.statistics_total);
@@ -57,7 +57,7 @@ std::vector<std::string> Kinds(const pb::onnx::Model& model) {
   return kinds;
 }
 
-TEST(Onnx, HasTheNetsLayersWithoutDropoutAndLoss) {
+TEST(Onnx, HasTheLayersOfTheNetWithoutDropoutAndLoss) {
   const pb::NetDef net = Net(R"(
       layers { name: 'a' conv { outputs: 5 kernel: 3 stride: 2 padding: same } }
       layers { name: 'b' batch_norm {} }
@@ -80,7 +80,7 @@ TEST(Onnx, HasTheNetsLayersWithoutDropoutAndLoss) {
   EXPECT_EQ(tensors["a.weight"]->raw_data().size(), 5u * 3 * 3 * 3 * 4);
 }
 
-TEST(Onnx, SpreadsOutWhatIsFlatForWhoNeedsAnImage) {
+TEST(Onnx, ReshapesAFlatInputOfALayerThatNeedsAnImage) {
   const pb::NetDef net = Net(R"(
       layers { name: 'a' dense { outputs: 6 } }
       layers { name: 'b' relu {} }
@@ -93,7 +93,7 @@ TEST(Onnx, SpreadsOutWhatIsFlatForWhoNeedsAnImage) {
               ElementsAre("Flatten", "Gemm", "Relu", "Unsqueeze", "Conv", "Flatten"));
 }
 
-TEST(Onnx, RefusesAnotherNetsWeights) {
+TEST(Onnx, RefusesTheWeightsOfAnotherNet) {
   const pb::NetDef net =
       Net("layers { name: 'a' dense { outputs: 4 } } "
           "layers { name: 'f' softmax_loss {} }",
@@ -103,18 +103,18 @@ TEST(Onnx, RefusesAnotherNetsWeights) {
   EXPECT_THAT(model.status().message(), HasSubstr("\"a.weight\" is missing"));
 }
 
-TEST(ConvertOnnx, SaysWhatIsWrong) {
+TEST(ConvertOnnx, ReportsErrors) {
   const struct {
     std::vector<std::string> words;
     int code;
     const char* says;
   } cases[] = {
-      {{"convert"}, 64, "needs a kind after it; known: onnx"},
-      {{"convert", "jpeg"}, 64, "knows no 'jpeg'; known: onnx"},
+      {{"convert"}, 64, "needs the name of a conversion; known: onnx"},
+      {{"convert", "jpeg"}, 64, "does not know 'jpeg'; known: onnx"},
       {{"convert", "onnx", "lenet"}, 64, "expected a network, its weights and a file to write"},
       {{"convert", "onnx", "lenot", "w", "o"}, 64, "there is no network 'lenot'; known: lenet, "},
       {{"convert", "onnx", "net.json", "w", "o"}, 65, "cannot read net.json"},
-      {{"convert", "onnx", "net.json", "w", "o", "--classes", "9"}, 64, "--classes goes with"},
+      {{"convert", "onnx", "net.json", "w", "o", "--classes", "9"}, 64, "--classes applies to"},
       {{"convert", "onnx", "lenet", "/nowhere", "o"}, 65, "cannot open /nowhere"},
   };
   TestJob job;

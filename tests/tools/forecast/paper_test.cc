@@ -1,4 +1,4 @@
-// TernGrad's performance model: its equations by hand, and what its text says of Figure 5.
+// TernGrad's performance model: its equations by hand, and the paper's statements about Figure 5.
 #include "tools/forecast/paper.h"
 
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@
 namespace tern::tools::paper {
 namespace {
 
-// 10, 5 and 1 bytes a second, half a second of latency.
+// 10, 5 and 1 bytes per second, half a second of latency.
 constexpr Cluster kCluster{"by hand", 10, 5, 1, 0.5, 4};
 constexpr Workload kWorkload{100, 64, 8};
 
@@ -31,7 +31,7 @@ TEST(Paper, WeakScalingByHand) {
   EXPECT_DOUBLE_EQ(WeakThroughput(kCluster, kWorkload, 4, 8), 32 * 64 / 349.5);
 }
 
-TEST(Paper, OneGpuIsTheProfile) {
+TEST(Paper, OneGpuTakesTheMeasuredTime) {
   EXPECT_DOUBLE_EQ(WeakSeconds(kCluster, kWorkload, 1, 1), 28);
   EXPECT_DOUBLE_EQ(StrongSeconds(kCluster, kWorkload, 1, 1), 28);
 }
@@ -55,14 +55,14 @@ double Speedup(const Point& p) { return p.ternary_weak / p.fp32_weak; }
 
 // "3.04x training speedup for AlexNet on 8 GPUs"; "double the training speed of VggNet-A on 128
 // nodes".
-TEST(Figure5, HasTheSpeedupsOfTheText) {
+TEST(Figure5, ReproducesTheSpeedupsOfTheText) {
   EXPECT_NEAR(Speedup(At("a", "AlexNet", 8)), 3.04, 1e-9);
   EXPECT_NEAR(Speedup(At("b", "VggNet-A", 512)), 2, 1e-9);
   EXPECT_EQ(At("b", "VggNet-A", 512).machines, 128u);
 }
 
-// What the text says without a number.
-TEST(Figure5, SaysWhatTheTextSays) {
+// The statements of the paper's text that name no number.
+TEST(Figure5, AgreesWithTheStatementsOfTheText) {
   for (const char* panel : {"a", "b"}) {
     for (const uint32_t gpus : {8u, 64u, 512u}) {
       const double google = Speedup(At(panel, "GoogLeNet", gpus));
@@ -78,16 +78,16 @@ TEST(Figure5, SaysWhatTheTextSays) {
 
 // AlexNet on 8 GPUs of (a), by hand: |g| = 244.4 MB, over PCIe 20.367 ms, over Ethernet 1955.2 ms.
 // fp32: c + 3 * 20.367 + 0.05 + 1955.2 = c + 2016.35; ternary: c + 0.05 + 2016.3 / 16 = c + 126.07.
-// 3.04 of the one is the other: c = 800.5 ms. So 8 * 128 / 2.8169 s and / 0.92661 s.
+// Their ratio is 3.04, so c = 800.5 ms; throughputs are 8 * 128 / 2.8169 s and 8 * 128 / 0.92661 s.
 TEST(Figure5, AlexNetOnEightGpusByHand) {
   const Point p = At("a", "AlexNet", 8);
   EXPECT_NEAR(p.fp32_weak, 1024 / 2.8169, 0.1);
   EXPECT_NEAR(p.ternary_weak, 1024 / 0.92661, 0.3);
 }
 
-TEST(Figure5, TellsWhatIsNotInTheText) {
+TEST(Figure5, NamesTheSourcesThatAreNotInTheText) {
   const std::string text = Text(Figure5());
-  EXPECT_THAT(text, testing::HasSubstr("not in it, so ours"));
+  EXPECT_THAT(text, testing::HasSubstr("our assumptions"));
   EXPECT_THAT(text, testing::HasSubstr("NVLink"));
   const std::string csv = Csv(Figure5());
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 2 * 3 * 10);

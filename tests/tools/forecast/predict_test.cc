@@ -1,4 +1,4 @@
-// `tern predict`: what it prints, what it writes, how it ends.
+// `tern predict`: its output, its files and its exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ TEST(PredictOptions, TakesListsAndNumbers) {
   EXPECT_EQ(tools::ParsePredictOptions({"--job", "a.yaml"})->job, "a.yaml");
 }
 
-TEST(PredictOptions, RefusesWhatMakesNoSense) {
+TEST(PredictOptions, RefusesInvalidFlags) {
   const auto fault = [](std::vector<std::string> words) {
     const auto options = tools::ParsePredictOptions(words);
     EXPECT_FALSE(options.ok());
@@ -93,8 +93,8 @@ TEST(Predict, MeasuresForecastsAndWritesFiles) {
   EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 1 + 2 * 2 * 2 * 2) << rows;
 }
 
-// With a profile there is nothing left that measures: the same words, the same answer.
-TEST(Predict, IsAFunctionOfItsProfile) {
+// With --profile nothing is measured, so equal arguments give equal output.
+TEST(Predict, SameProfileGivesTheSameForecast) {
   TestJob job;
   const std::string profile = job.folder() + "/profile.json";
   const std::vector<std::string> words = {"predict",      job.job_file(), "--profile",
@@ -111,7 +111,7 @@ TEST(Predict, IsAFunctionOfItsProfile) {
   EXPECT_THAT(first.out(), HasSubstr("odsgd by the equations of its paper"));
 }
 
-TEST(Predict, GoesThroughEveryAlgorithm) {
+TEST(Predict, ForecastsEveryAlgorithm) {
   TestJob job;
   TestProgram& tern = job.StartTern(
       {"predict", job.job_file(), "--set", "train.compute=wait", "--workers", "2", "--codecs",
@@ -124,7 +124,7 @@ TEST(Predict, GoesThroughEveryAlgorithm) {
   }
 }
 
-TEST(Predict, SaysWhatIsWrong) {
+TEST(Predict, ReportsErrors) {
   TestJob job;
   TestProgram& file = job.StartTern({"predict", job.job_file(), "--profile", "/nowhere.json"});
   EXPECT_EQ(file.Wait(), 65);
@@ -134,20 +134,20 @@ TEST(Predict, SaysWhatIsWrong) {
   EXPECT_THAT(codec.err(), HasSubstr("qsgx"));
   TestProgram& bad = job.StartTern({"predict", job.job_file(), "--set", "train.batch_total=0"});
   EXPECT_EQ(bad.Wait(), 78);
-  // The parameters themselves are not for codes that are drawn.
+  // Stochastic codes may not encode the parameters themselves.
   TestProgram& none = job.StartTern({"predict", job.job_file(), "--set", "train.compute=wait",
                                      "--algorithms", "psgd", "--codecs", "ternary"});
   EXPECT_EQ(none.Wait(), 78);
   EXPECT_THAT(none.err(), HasSubstr("psgd pushes the parameters themselves"));
 }
 
-TEST(Predict, RedrawsThePapersFigure) {
+TEST(Predict, ReproducesThePapersFigure) {
   TestJob job;
   const std::string csv = job.folder() + "/figure5.csv";
   TestProgram& tern = job.StartTern({"predict", "--paper", "--csv", csv});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
   EXPECT_THAT(tern.out(), AllOf(ContainsRegex("AlexNet +8 +2 +[0-9]+ +[0-9]+ +3\\.04"),
-                                HasSubstr("not in it, so ours")));
+                                HasSubstr("our assumptions")));
   EXPECT_THAT(ReadFile(csv), HasSubstr("b,VggNet-A,512,128,"));
 }
 

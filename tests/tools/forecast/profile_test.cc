@@ -1,4 +1,4 @@
-// Profiles: there and back, and what is wrong with one.
+// Writing, reading and checking profiles.
 #include "tools/forecast/profile.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ Profile Some() {
   return profile;
 }
 
-TEST(Profile, ComesBackAsItWas) {
+TEST(Profile, SurvivesWritingAndReading) {
   const Profile profile = Some();
   const auto again = Profile::Parse(profile.ToJson(), "test");
   ASSERT_TRUE(again.ok()) << again.status().message();
@@ -51,10 +51,10 @@ std::string FaultOf(const std::string& json) {
   return read.status().message();
 }
 
-TEST(Profile, NamesAllThatIsWrong) {
+TEST(Profile, ReportsAllErrors) {
   const std::string json = Some().ToJson();
   EXPECT_THAT(FaultOf("nonsense"), HasSubstr("the file is not a profile"));
-  EXPECT_THAT(FaultOf("[1]"), HasSubstr("no JSON object"));
+  EXPECT_THAT(FaultOf("[1]"), HasSubstr("not a JSON object"));
   EXPECT_THAT(FaultOf("{}"), testing::AllOf(HasSubstr("version is missing"),
                                             HasSubstr("compute_sample_s is missing"),
                                             HasSubstr("codecs is missing")));
@@ -69,24 +69,25 @@ TEST(Profile, NamesAllThatIsWrong) {
               HasSubstr("waits is not true or false"));
 }
 
-TEST(Profile, IsOfOneModel) {
+TEST(Profile, RefusesAnotherModel) {
   e2e::TestJob job;
   const auto setup = setup::MakeSetup(job.job_file(), {});
   ASSERT_TRUE(setup.ok()) << setup.status().message();
   EXPECT_TRUE(Some().CheckFor(**setup).ok());
   Profile other = Some();
   other.parameters = 12;
-  EXPECT_THAT(other.CheckFor(**setup).message(),
-              HasSubstr("of lenet with 12 parameters in 8 tensors, the job's model has 431080"));
+  EXPECT_THAT(
+      other.CheckFor(**setup).message(),
+      HasSubstr("with lenet of 12 parameters in 8 tensors, but the job's model has 431080"));
 }
 
-TEST(Profile, SaysWhichCodecsItHas) {
+TEST(Profile, ListsTheMeasuredCodecs) {
   EXPECT_TRUE(Some().SpeedOf("fp32").ok());
   EXPECT_THAT(Some().SpeedOf("qsgd").status().message(),
-              HasSubstr("no speed of qsgd; it has fp32"));
+              HasSubstr("no measurement of codec qsgd; it has fp32"));
 }
 
-TEST(Profile, MissingFileIsASentence) {
+TEST(Profile, ReportsAMissingFile) {
   EXPECT_THAT(Profile::Read("/nowhere/p.json").status().message(),
               HasSubstr("cannot read the profile /nowhere/p.json"));
 }

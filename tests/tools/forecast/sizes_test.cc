@@ -1,4 +1,4 @@
-// What a round takes on the wire, from the codecs.
+// The bytes of a round on the wire.
 #include "tools/forecast/sizes.h"
 
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@ RoundTotals TotalsFor(const std::vector<std::string>& overrides, uint32_t worker
   return TotalsOf(*sizes);
 }
 
-// One bucket, one chunk: four bytes an element and one header each way.
-TEST(Sizes, OfFloatsAreFourBytesAndAHeader) {
+// One bucket, one chunk: four bytes per element and one header in each direction.
+TEST(Sizes, FloatsTakeFourBytesAndAHeader) {
   const RoundTotals totals = TotalsFor({"exchange.codec=fp32"});
   EXPECT_GT(totals.up, 4 * kParameters + 20);
   EXPECT_LT(totals.up, 4 * kParameters + 80);
@@ -30,7 +30,7 @@ TEST(Sizes, OfFloatsAreFourBytesAndAHeader) {
   EXPECT_LT(totals.down, 4 * kParameters + 80);
 }
 
-TEST(Sizes, CountAHeaderForEveryChunk) {
+TEST(Sizes, EveryChunkHasAHeader) {
   const RoundTotals one = TotalsFor({"exchange.codec=fp32"});
   const RoundTotals many = TotalsFor({"exchange.codec=fp32", "exchange.chunk_kib=64"});
   EXPECT_GT(many.up, one.up + 25 * 20);
@@ -39,31 +39,32 @@ TEST(Sizes, CountAHeaderForEveryChunk) {
 
 // docs/ALGORITHMS.md, section 5: 31.8 % of the codes of a Gaussian clipped at 2.5 sigma are not
 // zero, so mask and signs take 1.318 bits; the sum of 2 workers takes 3 planes, of 8 workers 5.
-TEST(Sizes, OfTernaryCodesAreThoseOfGaussians) {
+TEST(Sizes, TernaryCodesHaveTheSizeForGaussians) {
   const RoundTotals two = TotalsFor({"exchange.codec=ternary"});
   EXPECT_NEAR(two.up * 8 / kParameters, 1.318, 0.015);
   EXPECT_NEAR(two.down * 8 / kParameters, 3, 0.01);
   EXPECT_NEAR(TotalsFor({"exchange.codec=ternary"}, 8).down * 8 / kParameters, 5, 0.01);
 }
 
-// H of the code is 1.219 bits, of the sum of 4 workers 2.219; an entropy coder comes close.
-TEST(Sizes, OfEntropyCodesComeNearTheEntropy) {
+// The entropy of a code is 1.219 bits, and 2.219 bits of the sum of 4 workers; an entropy coder
+// comes close.
+TEST(Sizes, EntropyCodesComeNearTheEntropy) {
   const RoundTotals four = TotalsFor({"exchange.codec=ternary_ans"}, 4);
   EXPECT_NEAR(four.up * 8 / kParameters, 1.219, 0.05);
   EXPECT_NEAR(four.down * 8 / kParameters, 2.219, 0.1);
 }
 
-// A segment longer than kSampledElements is coded in part; it has what its parts have, but for
-// their headers and tables: less than 2 %.
-TEST(Sizes, OfLongSegmentsAreThoseOfTheirParts) {
+// Of a segment longer than kSampledElements only a part is coded. Its size is that of all parts,
+// less their headers and tables, which are under 2 %.
+TEST(Sizes, LongSegmentsAreExtrapolated) {
   const RoundTotals whole = TotalsFor({"exchange.codec=ternary_ans", "exchange.chunk_kib=4096"});
   const RoundTotals cut = TotalsFor({"exchange.codec=ternary_ans", "exchange.chunk_kib=128"});
   EXPECT_NEAR(whole.up / cut.up, 1, 0.02);
   EXPECT_NEAR(whole.down / cut.down, 1, 0.02);
 }
 
-// Without the round trip its messages are gone, and its scalers travel with the codes.
-TEST(Sizes, ScalersOfTheRoundBeforeTravelWithTheCodes) {
+// With `scaler: previous` there is no round trip for scalers: they travel with the codes.
+TEST(Sizes, PreviousScalersTravelWithTheCodes) {
   e2e::TestJob job;
   const auto sizes_with = [&](const std::string& scaler) {
     const auto setup = setup::MakeSetup(job.job_file(), {"exchange.scaler=" + scaler});
@@ -78,49 +79,49 @@ TEST(Sizes, ScalersOfTheRoundBeforeTravelWithTheCodes) {
   EXPECT_NEAR((*previous)[0].sum[0], (*shared)[0].sum[0] + 8 * 4, 1);
 }
 
-// 1 in 1000, a few bytes each, even of codecs that send more at first.
-TEST(Sizes, OfSparseCodesAreThoseOfALongJob) {
+// 1 element in 1000, a few bytes each, also for codecs that send more during their warm-up.
+TEST(Sizes, SparseCodesAreMeasuredAfterTheirWarmUp) {
   const RoundTotals topk = TotalsFor({"exchange.codec=topk", "exchange.topk.warmup_rounds=100"});
   EXPECT_LT(topk.up, kParameters / 1000 * 10 + 500);
   EXPECT_GT(topk.up, kParameters / 1000 * 4);
 }
 
-TEST(Sizes, WhatServersHoldComesDownAsThePullCodecHasIt) {
+TEST(Sizes, CentralParametersTravelDownInThePullCodec) {
   const RoundTotals totals = TotalsFor({"exchange.codec=ternary", "train.parameters=central",
                                         "exchange.pull_codec=fp16", "exchange.scaler=per_worker"});
   EXPECT_LT(totals.up, kParameters / 5);
   EXPECT_NEAR(totals.down, 2 * kParameters, 100);
 }
 
-// The code of one sender: a mask, for no value reaches the threshold; a sum has two planes.
-TEST(Sizes, OfChangesAreThoseOfOneCode) {
+// One sender's code is a mask alone, because no value reaches the threshold; a sum has two planes.
+TEST(Sizes, ChangesHaveTheSizeOfOneCode) {
   const RoundTotals totals = TotalsFor({"exchange.codec=fp32", "train.parameters=central",
                                         "exchange.pull=changes", "exchange.pull_codec=threshold"});
   EXPECT_NEAR(totals.down * 8 / kParameters, 1, 0.01);
 }
 
-TEST(Forecaster, KnowsTheJobInOtherWays) {
+TEST(Forecaster, MakesOtherVariantsOfTheJob) {
   e2e::TestJob job({.yaml = "exchange: {codec: qsgd, qsgd: {bits: 8}}\n"});
   auto forecaster = Forecaster::Make(job.job_file(), {});
   ASSERT_TRUE(forecaster.ok()) << forecaster.status().message();
-  const auto own = (*forecaster)->SetupOf((*forecaster)->own_way(), 4);
+  const auto own = (*forecaster)->SetupOf((*forecaster)->own_variant(), 4);
   ASSERT_TRUE(own.ok()) << own.status().message();
   EXPECT_EQ((*own)->plan.workers, 4u);
   EXPECT_EQ((*own)->job.exchange().qsgd().bits(), 8u);
   const auto fp32 = (*forecaster)->SetupOf({"ssgd", "fp32"}, 2);
-  EXPECT_TRUE(fp32.ok()) << "keys of qsgd are in nobody's way: " << fp32.status().message();
+  EXPECT_TRUE(fp32.ok()) << "keys of qsgd must not stop another codec: " << fp32.status().message();
   const auto asgd = (*forecaster)->SetupOf({"asgd", "ternary"}, 2);
   ASSERT_TRUE(asgd.ok()) << asgd.status().message();
   EXPECT_TRUE((*asgd)->plan.central);
   EXPECT_FALSE((*forecaster)->SetupOf({"psgd", "ternary"}, 2).ok());
 }
 
-TEST(Forecaster, FindsWhereACodecPays) {
+TEST(Forecaster, FindsTheBreakEvenRate) {
   e2e::TestJob job;
   auto forecaster = Forecaster::Make(job.job_file(), {});
   ASSERT_TRUE(forecaster.ok()) << forecaster.status().message();
-  // Codes of a 3rd of the bytes up (and of half down) that take a second to make pay where the
-  // link takes a second longer for the rest.
+  // Encoding takes a second and saves bytes in both directions. It pays on links that need more
+  // than a second for the saved bytes.
   Profile profile;
   profile.parameters = static_cast<uint64_t>(kParameters);
   profile.need.assign(8, 0);
@@ -128,12 +129,13 @@ TEST(Forecaster, FindsWhereACodecPays) {
   profile.codecs["fp32"] = {};
   profile.codecs["fp16"] = {.encode = 1 / kParameters};
   (*forecaster)->UseProfile(profile);
-  const auto crossing = (*forecaster)->PaysBelow({"ssgd", "fp16"}, {"ssgd", "fp32"}, 2, 8, {});
-  ASSERT_TRUE(crossing.ok()) << crossing.status().message();
-  ASSERT_TRUE(crossing->mbit.has_value());
-  // Both ways and both workers save 2 bytes an element: 8 * P bytes in a second.
-  EXPECT_NEAR(*crossing->mbit, 8 * kParameters * 8 / 1e6 / kGoodput, 0.5);
-  const auto never = (*forecaster)->PaysBelow({"ssgd", "fp32"}, {"ssgd", "fp16"}, 2, 8, {});
+  const auto break_even =
+      (*forecaster)->FindBreakEven({"ssgd", "fp16"}, {"ssgd", "fp32"}, 2, 8, {});
+  ASSERT_TRUE(break_even.ok()) << break_even.status().message();
+  ASSERT_TRUE(break_even->mbit.has_value());
+  // Two workers save 2 bytes per element in both directions: 8 * P bytes in a second.
+  EXPECT_NEAR(*break_even->mbit, 8 * kParameters * 8 / 1e6 / kGoodput, 0.5);
+  const auto never = (*forecaster)->FindBreakEven({"ssgd", "fp32"}, {"ssgd", "fp16"}, 2, 8, {});
   ASSERT_TRUE(never.ok());
   EXPECT_FALSE(never->mbit.has_value());
   EXPECT_FALSE(never->always);

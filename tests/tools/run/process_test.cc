@@ -67,7 +67,7 @@ TEST_F(ProcessTest, ReportsTheSignalThatKilledIt) {
   EXPECT_EQ(Describe(Wait(*process)), "was killed by signal 9 (Killed)");
 }
 
-TEST_F(ProcessTest, RunsInAGroupOfItsOwnWithoutATerminalToRead) {
+TEST_F(ProcessTest, RunsInItsOwnGroupWithoutStdin) {
   auto process = Start(Shell("ps -o pgid= -p $$ 2>/dev/null || cut -d' ' -f5 /proc/$$/stat; cat"));
   EXPECT_EQ(Wait(*process).code, 0) << "cat reads the end of the file at once";
   EXPECT_EQ(atoi(ReadFile(folder_ + "/out").c_str()), process->pid());
@@ -75,7 +75,7 @@ TEST_F(ProcessTest, RunsInAGroupOfItsOwnWithoutATerminalToRead) {
 }
 
 TEST_F(ProcessTest, DiesWithItsParent) {
-  // A parent in between, which is killed while its child runs.
+  // A parent between this process and the child is killed while the child runs.
   std::array<int, 2> pipe_ends{};
   ASSERT_EQ(pipe(pipe_ends.data()), 0);
   const pid_t parent = fork();
@@ -99,21 +99,21 @@ TEST_F(ProcessTest, DiesWithItsParent) {
   close(pipe_ends[1]);
 }
 
-TEST_F(ProcessTest, IsKilledWhenItsOwnerForgetsIt) {
+TEST_F(ProcessTest, IsKilledByItsDestructor) {
   auto process = Start(Shell("exec sleep 1000"));
   const pid_t pid = process->pid();
   process.reset();
   EXPECT_EQ(kill(pid, 0), -1);
 }
 
-TEST_F(ProcessTest, TakesSignalsThoughItsParentBlocksThem) {
+TEST_F(ProcessTest, ReceivesSignalsThatItsParentBlocks) {
   const StopSignals signals;
   auto process = Start(Shell("exec sleep 1000"));
   process->Signal(SIGTERM);
   EXPECT_EQ(Wait(*process).signal, SIGTERM);
 }
 
-TEST_F(ProcessTest, AddsToTheEnvironmentOnlyWhatIsNotSet) {
+TEST_F(ProcessTest, AddsOnlyUnsetVariablesToTheEnvironment) {
   ASSERT_EQ(setenv("TERN_TEST_SET", "ours", 1), 0);
   ASSERT_EQ(unsetenv("TERN_TEST_UNSET"), 0);
   ProcessSpec spec = Shell("echo $TERN_TEST_SET $TERN_TEST_UNSET");
@@ -123,7 +123,7 @@ TEST_F(ProcessTest, AddsToTheEnvironmentOnlyWhatIsNotSet) {
   unsetenv("TERN_TEST_SET");
 }
 
-TEST_F(ProcessTest, HasTheDescriptorThatItIsGivenAndNoOther) {
+TEST_F(ProcessTest, InheritsOnlyTheGivenDescriptor) {
   std::array<int, 2> given{}, other{};
   ASSERT_EQ(pipe2(given.data(), O_CLOEXEC), 0);
   ASSERT_EQ(pipe2(other.data(), O_CLOEXEC), 0);
@@ -137,7 +137,7 @@ TEST_F(ProcessTest, HasTheDescriptorThatItIsGivenAndNoOther) {
   for (const int fd : {given[0], given[1], other[0], other[1]}) close(fd);
 }
 
-TEST_F(ProcessTest, LastSentenceIsTheOneItLeftWith) {
+TEST_F(ProcessTest, LastSentenceIsItsErrorSentence) {
   auto process =
       Start(Shell("echo 'W0727 10:00:00.1 7 a.cc:1] warned' >&2; echo 'sh: the port is taken' >&2; "
                   "echo trailer >&2"));
@@ -145,7 +145,7 @@ TEST_F(ProcessTest, LastSentenceIsTheOneItLeftWith) {
   EXPECT_EQ(process->LastSentence(), "the port is taken");
 }
 
-TEST_F(ProcessTest, LastSentenceIsTheFailedCheckElseTheLastLine) {
+TEST_F(ProcessTest, LastSentenceIsOtherwiseTheFailedCheckOrTheLastLine) {
   auto check = Start(Shell(
       "echo 'F0727 10:00:00.1 7 a.cc:1] Check failed: x == 1' >&2; echo '/lib/x.so(+0x1)' >&2"));
   Wait(*check);
@@ -159,7 +159,7 @@ TEST_F(ProcessTest, LastSentenceIsTheFailedCheckElseTheLastLine) {
   EXPECT_EQ(silent->LastSentence(), "");
 }
 
-TEST_F(ProcessTest, LastSentenceIsOfThisLifeAlone) {
+TEST_F(ProcessTest, LastSentenceIgnoresEarlierProcesses) {
   ProcessSpec spec = Shell("echo 'sh: first' >&2");
   Wait(*Start(spec));
   spec.append = true;
@@ -170,7 +170,7 @@ TEST_F(ProcessTest, LastSentenceIsOfThisLifeAlone) {
   EXPECT_EQ(ReadFile(spec.stderr_path), "sh: first\n") << "the file keeps both lives";
 }
 
-TEST_F(ProcessTest, AProgramThatCannotRunIsASentence) {
+TEST_F(ProcessTest, ReportsAProgramThatCannotRun) {
   ProcessSpec spec = Shell("");
   spec.program = folder_ + "/none";
   const auto none = Process::Start(spec);

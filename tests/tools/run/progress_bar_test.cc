@@ -9,7 +9,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST(BarText, TellsHowFarHowFastAndHowLong) {
+TEST(BarText, ShowsProgressSpeedAndTimeLeft) {
   EXPECT_EQ(BarText("train", 0, 60000, "images", milliseconds(0)),
             "train  [------------------------------]  0 %  0 of 60,000 images, 0 a second");
   EXPECT_EQ(BarText("train", 30000, 60000, "images", seconds(2)),
@@ -20,12 +20,12 @@ TEST(BarText, TellsHowFarHowFastAndHowLong) {
             "second");
 }
 
-TEST(ProgressBar, WritesTheLastLineWhereNobodyWatches) {
+TEST(ProgressBar, PrintsTheLastLineWithoutATerminal) {
   testing::internal::CaptureStdout();
   {
     ProgressBar bar("pack", "images");
     for (uint64_t done = 0; done <= 1000; ++done) bar.Show(done, 1000);
-    bar.Say("left out");
+    bar.PrintLine("left out");
   }
   const std::string out = testing::internal::GetCapturedStdout();
   EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 2) << out;

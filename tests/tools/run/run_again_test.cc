@@ -1,4 +1,5 @@
-// `tern run` in a folder where another run was, or is: what goes on, what is refused, what is kept.
+// `tern run` in the folder of an earlier or running job: it resumes, is refused, or keeps earlier
+// results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -26,7 +27,7 @@ size_t CountOf(const std::string& text, const std::string& part) {
   return count;
 }
 
-// The N of every "step N/".
+// The N of every "step N/" in the output.
 std::vector<uint64_t> StepsShown(const std::string& out) {
   std::vector<uint64_t> steps;
   std::istringstream lines(out);
@@ -64,7 +65,7 @@ TEST(RunAgain, AResumedRunCountsStepsOfTheJob) {
   EXPECT_EQ(summary["samples"], 60 * 8) << "of this run";
 }
 
-TEST(RunAgain, AJobThatLostAWorkerForGoodStillTellsItsResult) {
+TEST(RunAgain, AJobThatLostAWorkerStillReportsItsResult) {
   JobOptions options = Endless(
       "faults: {on_worker_loss: shrink, min_workers: 2, heartbeat_ms: 50, suspect_after_s: 0.3, "
       "dead_after_s: 0.6}\n");
@@ -76,7 +77,7 @@ TEST(RunAgain, AJobThatLostAWorkerForGoodStillTellsItsResult) {
   const pid_t worker = TestJob::PidOf(tern, "worker 0");
   ASSERT_GT(worker, 0);
   kill(worker, SIGKILL);
-  // Two lines are 5 s apart: longer than a job that cannot go on is given to end.
+  // Two lines are 5 s apart, which is longer than a failed job may take to end.
   ASSERT_TRUE(
       WaitUntil([&] { return CountOf(tern.out(), "workers 2/3") >= 2 || !tern.running(); }));
   tern.Signal(SIGTERM);
@@ -93,7 +94,7 @@ TEST(RunAgain, AJobThatLostAWorkerForGoodStillTellsItsResult) {
   EXPECT_TRUE(summary.contains("parameters_hash"));
 }
 
-TEST(RunAgain, ASecondJobInAFolderInUseIsRefusedBeforeItTouchesAnything) {
+TEST(RunAgain, RefusesAFolderInUseBeforeItWritesAnything) {
   TestJob job(Endless());
   TestProgram& first = job.StartTern({"run", job.job_file()});
   ASSERT_TRUE(job.WaitForTraining());
@@ -111,13 +112,13 @@ TEST(RunAgain, ASecondJobInAFolderInUseIsRefusedBeforeItTouchesAnything) {
   first.Signal(SIGTERM);
   EXPECT_EQ(first.Wait(), 143) << first.err();
   EXPECT_EQ(job.Output("summary.json")["code"], 143);
-  // Both kinds of holder are gone.
+  // Both processes that held locks have ended.
   std::vector<std::string> once_more = again;
   once_more.insert(once_more.end(), {"--set", "train.steps=3"});
   EXPECT_EQ(job.StartTern(once_more).Wait(), 0);
 }
 
-TEST(RunAgain, OfTwoThatStartAtOnceOneRunsAndTheOtherIsRefused) {
+TEST(RunAgain, OneOfTwoSimultaneousRunsIsRefused) {
   TestJob job(Endless());
   TestProgram* a = &job.StartTern({"run", job.job_file(), "--free_ports"});
   TestProgram* b = &job.StartTern({"run", job.job_file(), "--free_ports"});
@@ -131,7 +132,7 @@ TEST(RunAgain, OfTwoThatStartAtOnceOneRunsAndTheOtherIsRefused) {
   EXPECT_EQ(job.Output("summary.json")["code"], 143);
 }
 
-TEST(RunAgain, AFolderOfAServerThatAPersonStartedIsInUseToo) {
+TEST(RunAgain, RefusesTheFolderOfAServerThatWasStartedByHand) {
   TestJob job;
   TestProgram& server = job.StartServer(0);
   ASSERT_TRUE(job.WaitForLog("server", 0, "the job as this server"));
@@ -139,13 +140,13 @@ TEST(RunAgain, AFolderOfAServerThatAPersonStartedIsInUseToo) {
   EXPECT_EQ(tern.Wait(), 69);
   EXPECT_EQ(tern.out(), "");
   EXPECT_THAT(tern.err(), HasSubstr(Cat("process ", server.pid(), " on ")));
-  // A kill frees the folder, for the same job as for another.
+  // Killing the server frees the folder, for the same job and for others.
   server.Signal(SIGKILL);
   EXPECT_EQ(server.Wait(), 128 + SIGKILL);
   EXPECT_EQ(job.StartTern({"run", job.job_file(), "--free_ports"}).Wait(), 0);
 }
 
-TEST(RunAgain, AFailedRunLeavesSummaryAndWeightsOfTheOneThatSucceeded) {
+TEST(RunAgain, AFailedRunKeepsSummaryAndWeightsOfAnEarlierSuccess) {
   TestJob job({.steps = 5});
   TestProgram& good = job.StartTern({"run", job.job_file()});
   ASSERT_EQ(good.Wait(), 0) << good.err();
@@ -157,7 +158,7 @@ TEST(RunAgain, AFailedRunLeavesSummaryAndWeightsOfTheOneThatSucceeded) {
   EXPECT_TRUE(job.Weights() == weights);
   EXPECT_EQ(job.Output("summary.failed.json")["code"], 65);
   EXPECT_THAT(bad.out(),
-              AllOf(HasSubstr("the figures in " + job.output_dir() + "/summary.failed.json"),
+              AllOf(HasSubstr("the summary is in " + job.output_dir() + "/summary.failed.json"),
                     HasSubstr("still those of an earlier run"), Not(HasSubstr("rounds  ")),
                     Not(HasSubstr(" 0.0 s"))))
       << "no table of zeros";

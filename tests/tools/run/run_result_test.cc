@@ -32,7 +32,7 @@ class RunResultTest : public testing::Test {
     EXPECT_TRUE(WriteFileAtomically(Path("weights.safetensors"), bytes).ok());
   }
   static std::string Summary(int code) { return Cat("{\"code\":", code, "}"); }
-  // A run that writes `weights` (none, if empty) and ends with `code`.
+  // Simulates a run that writes `weights` (unless empty) and ends with `code`.
   RunResult::Written Run(int code, const std::string& weights) const {
     const RunResult result(folder_);
     if (!weights.empty()) WriteWeights(weights);
@@ -42,7 +42,7 @@ class RunResultTest : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(RunResultTest, AFailedRunLeavesAResultAndTellsBesideIt) {
+TEST_F(RunResultTest, AFailedRunKeepsAnEarlierResult) {
   EXPECT_EQ(Run(0, "good").path, Path("summary.json"));
   const RunResult::Written failed = Run(65, "");
   EXPECT_TRUE(failed.status.ok());
@@ -53,7 +53,7 @@ TEST_F(RunResultTest, AFailedRunLeavesAResultAndTellsBesideIt) {
   EXPECT_TRUE(Run(143, "").kept_older) << "stopped before it had anything";
 }
 
-TEST_F(RunResultTest, ARunThatEndsWellReplacesBoth) {
+TEST_F(RunResultTest, ASuccessfulRunReplacesBothSummaries) {
   Run(0, "good");
   Run(75, "");
   const RunResult::Written well = Run(0, "good");  // the same weights again
@@ -62,17 +62,17 @@ TEST_F(RunResultTest, ARunThatEndsWellReplacesBoth) {
   EXPECT_FALSE(fs::exists(Path("summary.failed.json"))) << "of the run before";
 }
 
-TEST_F(RunResultTest, ASummaryIsOfTheWeightsBesideItWhateverTheCode) {
+TEST_F(RunResultTest, ASummaryDescribesTheWeightsInItsFolder) {
   Run(0, "good");
   EXPECT_FALSE(Run(143, "stopped").kept_older);
   EXPECT_EQ(Text("summary.json"), Summary(143) + "\n");
   EXPECT_TRUE(Run(75, "").kept_older) << "weights of a stopped run are worth keeping, too";
-  // Weights were written, and then the job failed.
+  // The run wrote weights, then failed.
   EXPECT_FALSE(Run(70, "newest").kept_older);
   EXPECT_EQ(Text("summary.json"), Summary(70) + "\n");
 }
 
-TEST_F(RunResultTest, WithNothingToKeepAFailureIsTheSummary) {
+TEST_F(RunResultTest, WithoutAnEarlierResultAFailureBecomesTheSummary) {
   EXPECT_EQ(Run(75, "").path, Path("summary.json"));
   EXPECT_EQ(Run(65, "").path, Path("summary.json")) << "the other run had failed as well";
   EXPECT_EQ(Text("summary.json"), Summary(65) + "\n");
@@ -84,7 +84,7 @@ TEST_F(RunResultTest, WithNothingToKeepAFailureIsTheSummary) {
   }
 }
 
-TEST_F(RunResultTest, ASummaryThatCannotBeWrittenIsSaidSo) {
+TEST_F(RunResultTest, ReportsASummaryThatCannotBeWritten) {
   const RunResult result(folder_);
   fs::create_directories(Path("summary.json/in_the_way"));
   const RunResult::Written written = result.Write(Summary(0), 0);

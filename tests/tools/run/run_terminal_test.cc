@@ -1,4 +1,4 @@
-// What a person sees of `tern run`: its bytes on a terminal.
+// The output of `tern run` on a terminal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 constexpr int kColumns = 100;
 
-// A terminal that a program writes to.
+// A pseudo-terminal to which a program writes.
 class Terminal {
  public:
   Terminal() {
@@ -36,13 +36,13 @@ class Terminal {
   }
   const std::string& name() const { return name_; }
 
-  // All that comes until the program has ended, which must not wait for a reader meanwhile.
+  // Reads all output until the program has ended; the program never has to wait for the reader.
   std::string ReadToTheEnd(TestProgram& program) const {
     std::string bytes;
     std::array<char, 4096> piece{};
     const Time until = Now() + std::chrono::seconds(60);
     for (bool over = false; !over && Now() < until;) {
-      over = !program.running();  // asked first: what it wrote before its end is there
+      over = !program.running();  // asked before reading, so that no output is missed
       pollfd readable{master_, POLLIN, 0};
       while (poll(&readable, 1, over ? 0 : 20) > 0) {
         const ssize_t got = read(master_, piece.data(), piece.size());
@@ -58,8 +58,8 @@ class Terminal {
   std::string name_;
 };
 
-// The rows that a terminal shows after these bytes, without the colors and moves that tern does not
-// use. Adds a failure where a row is longer than the terminal.
+// The rows that a terminal shows after these bytes. Knows only the control sequences that tern
+// uses. Adds a test failure if a row is longer than the terminal.
 std::vector<std::string> RowsOf(const std::string& bytes) {
   std::vector<std::string> rows(1);
   size_t column = 0;
@@ -80,7 +80,7 @@ std::vector<std::string> RowsOf(const std::string& bytes) {
   return rows;
 }
 
-TEST(Terminal, TheClosingTableBeginsOnALineOfItsOwnAndNothingComesAfterIt) {
+TEST(Terminal, TheClosingTableBeginsOnANewLineAndIsTheLastOutput) {
   TestJob job({.steps = 60});
   const Terminal terminal;
   tools::ProcessSpec spec;

@@ -1,4 +1,4 @@
-// `tern run` with real processes: how a job ends, in order or not, and what people are told.
+// `tern run` with real processes: orderly and failed ends of a job, and their messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -38,9 +38,9 @@ TEST(Run, TrainsToTheEndAndShowsATable) {
   EXPECT_TRUE(std::filesystem::exists(job.output_dir() + "/weights.safetensors"));
 }
 
-TEST(Run, TakesOverridesTwoShardsAndFreePorts) {
+TEST(Run, SupportsOverridesTwoShardsAndFreePorts) {
   TestJob job({.servers = 2});
-  // Nobody may bind port 1 (and with --free_ports, nobody does).
+  // Port 1 cannot be bound; --free_ports replaces it.
   TestProgram& tern = job.StartTern({"run", job.job_file(), "--set", "train.steps=7",
                                      "--set=servers[0].address=127.0.0.1:1", "--set",
                                      Cat("output_dir=", job.folder(), "/elsewhere"), "--free_ports",
@@ -53,7 +53,7 @@ TEST(Run, TakesOverridesTwoShardsAndFreePorts) {
   EXPECT_FALSE(std::filesystem::exists(job.output_dir()));
 }
 
-TEST(Run, ABadJobStartsNothingAndNamesAllFaults) {
+TEST(Run, ABadJobStartsNoProcessAndNamesAllErrors) {
   TestJob job({.yaml = "exchange: {codec: ternray}\nfaults: {heartbeat_ms: 1}\n"});
   TestProgram& tern = job.StartTern({"run", job.job_file(), "--set", "train.stesp=3"});
   EXPECT_EQ(tern.Wait(), 78);
@@ -64,7 +64,7 @@ TEST(Run, ABadJobStartsNothingAndNamesAllFaults) {
   EXPECT_FALSE(std::filesystem::exists(job.output_dir()));
 }
 
-TEST(Run, WrongWordsAreUsage) {
+TEST(Run, WrongArgumentsAreUsageErrors) {
   TestJob job;
   TestProgram& unknown = job.StartTern({"trian"});
   EXPECT_EQ(unknown.Wait(), 64);
@@ -101,13 +101,13 @@ void StopsInOrder(int signal, int code) {
 
 TEST(Run, SigtermStopsTheJobInOrder) { StopsInOrder(SIGTERM, 143); }
 TEST(Run, SigintStopsTheJobInOrder) { StopsInOrder(SIGINT, 130); }
-TEST(Run, AHangupStopsTheJobInOrder) { StopsInOrder(SIGHUP, 143); }
+TEST(Run, SighupStopsTheJobInOrder) { StopsInOrder(SIGHUP, 143); }
 
 TEST(Run, ASecondSignalStopsAtOnce) {
   TestJob job(Endless());
   TestProgram& tern = job.StartTern({"run", job.job_file()});
   ASSERT_TRUE(job.WaitForTraining());
-  // A worker that stands still keeps the round, and so the order, from coming to its end.
+  // A stopped worker keeps the round from closing, and so the job from ending in order.
   const pid_t worker = TestJob::PidOf(tern, "worker 1");
   ASSERT_GT(worker, 0);
   kill(worker, SIGSTOP);
@@ -120,8 +120,8 @@ TEST(Run, ASecondSignalStopsAtOnce) {
 
 TEST(Run, ALostWorkerEndsTheJobAndIsNamed) {
   TestJob job(Endless());
-  TestProgram& tern = job.StartTern(
-      {"run", job.job_file(), "--restarts", "5"});  // of no use: on_worker_loss is fail
+  TestProgram& tern = job.StartTern({"run", job.job_file(), "--restarts",
+                                     "5"});  // without effect, because on_worker_loss is fail
   ASSERT_TRUE(job.WaitForTraining());
   const pid_t worker = TestJob::PidOf(tern, "worker 1");
   ASSERT_GT(worker, 0);
@@ -136,7 +136,7 @@ TEST(Run, ALostWorkerEndsTheJobAndIsNamed) {
   EXPECT_EQ(job.Output("summary.json")["restarts"], 0);
 }
 
-TEST(Run, AWorkerThatStandsStillIsNamedAndKilled) {
+TEST(Run, AStoppedWorkerIsNamedAndKilled) {
   TestJob job(Endless("faults: {dead_after_s: 1, suspect_after_s: 0.6, heartbeat_ms: 100}\n"));
   TestProgram& tern = job.StartTern({"run", job.job_file()});
   ASSERT_TRUE(job.WaitForTraining());
@@ -149,7 +149,7 @@ TEST(Run, AWorkerThatStandsStillIsNamedAndKilled) {
   EXPECT_FALSE(Exists(worker));
 }
 
-TEST(Run, ALostWorkerIsStartedAgainWhereTheJobWaits) {
+TEST(Run, ALostWorkerIsRestartedIfTheJobWaits) {
   JobOptions options;
   options.steps = 400;
   options.yaml =
@@ -169,7 +169,7 @@ TEST(Run, ALostWorkerIsStartedAgainWhereTheJobWaits) {
   EXPECT_EQ(job.Output("summary.json")["restarts"], 1);
 }
 
-TEST(Run, ALostServerIsStartedAgain) {
+TEST(Run, ALostServerIsRestarted) {
   JobOptions options;
   options.steps = 400;
   TestJob job(options);
@@ -192,7 +192,7 @@ TEST(Run, ABadDataFolderIsTheRootCauseAndEndsTheJobAtOnce) {
                                 HasSubstr("exited with code 65: "), HasSubstr("/nothing")));
 }
 
-TEST(Run, APortInUseIsASentence) {
+TEST(Run, ReportsAPortInUse) {
   TestJob job, other(Endless());
   TestProgram& server = other.StartServer(0);
   ASSERT_TRUE(WaitUntil([&] { return !other.Progress().is_null(); })) << server.err();
@@ -202,9 +202,9 @@ TEST(Run, APortInUseIsASentence) {
   EXPECT_THAT(tern.err(), AllOf(HasSubstr("root cause: server 0"), HasSubstr(Cat(other.port(0)))));
 }
 
-TEST(Run, AMissingProgramIsASentence) {
+TEST(Run, ReportsAMissingProgram) {
   TestJob job;
-  // A copy of tern alone, in a folder of its own, and a PATH without the others.
+  // A copy of tern alone in a folder, and a PATH without the other programs.
   const std::string alone = job.folder() + "/alone";
   std::filesystem::create_directories(alone);
   std::filesystem::copy(TestJob::Binary("tern"), alone + "/tern");
@@ -215,7 +215,7 @@ TEST(Run, AMissingProgramIsASentence) {
               HasSubstr("cannot find the program tern_server: it is neither in " + alone));
 }
 
-TEST(Run, ChildrenDieWithIt) {
+TEST(Run, ItsChildrenDieWithIt) {
   TestJob job(Endless());
   TestProgram& tern = job.StartTern({"run", job.job_file()});
   ASSERT_TRUE(job.WaitForTraining());
@@ -229,7 +229,7 @@ TEST(Run, ChildrenDieWithIt) {
     EXPECT_TRUE(WaitUntil([&] {
       const std::string stat = ReadFile(Cat("/proc/", child, "/stat"));
       return stat.empty() ||
-             stat.find(") Z ") != std::string::npos;  // whoever adopts it may not reap it
+             stat.find(") Z ") != std::string::npos;  // a zombie: its new parent may not reap it
     })) << child;
   }
 }

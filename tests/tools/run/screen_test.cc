@@ -29,7 +29,7 @@ std::string Progress(int round, int present = 2) {
              R"(,"loss":0.5})");
 }
 
-// Of a job that goes on from `from`, in the beginning of that name.
+// The progress of a job that resumed from step `from`, with that `beginning`.
 std::string ProgressFrom(const std::string& beginning, int from, int round, int samples) {
   return Cat(R"({"event":"progress","rounds":)", round, R"(,"steps":250,"samples":)", samples,
              R"(,"beginning":")", beginning, R"(","from_step":)", from, "}");
@@ -39,7 +39,7 @@ int LinesOf(const std::string& text) {
   return static_cast<int>(std::count(text.begin(), text.end(), '\n'));
 }
 
-TEST(Screen, WritesALineEveryFiveSecondsWhereNobodyWatches) {
+TEST(Screen, PrintsALineEveryFiveSecondsWithoutATerminal) {
   testing::internal::CaptureStdout();
   {
     Screen screen;
@@ -53,7 +53,7 @@ TEST(Screen, WritesALineEveryFiveSecondsWhereNobodyWatches) {
                                   HasSubstr("step 21/100"), Not(HasSubstr("\r"))));
 }
 
-TEST(Screen, IgnoresWhatIsNoProgress) {
+TEST(Screen, IgnoresOtherLines) {
   testing::internal::CaptureStdout();
   {
     Screen screen;
@@ -77,7 +77,7 @@ std::string SaidOf(const std::vector<std::string>& progress) {
   return said;
 }
 
-TEST(Screen, SaysOnceWhereAJobGoesOn) {
+TEST(Screen, AnnouncesAResumeOnce) {
   EXPECT_EQ(
       SaidOf({ProgressFrom("", 0, 0, 0), ProgressFrom("b", 0, 0, 0), ProgressFrom("b", 150, 150, 0),
               ProgressFrom("b", 150, 160, 80), ProgressFrom("b", 150, 170, 160)}),
@@ -86,20 +86,20 @@ TEST(Screen, SaysOnceWhereAJobGoesOn) {
   EXPECT_EQ(SaidOf({ProgressFrom("b", 0, 0, 0), ProgressFrom("b", 0, 5, 40)}), "");
 }
 
-TEST(Screen, SaysWhereAJobGoesBack) {
+TEST(Screen, AnnouncesThatAJobGoesBack) {
   EXPECT_EQ(SaidOf({ProgressFrom("b", 0, 100, 800), ProgressFrom("c", 0, 100, 800),
                     ProgressFrom("c", 90, 100, 0), ProgressFrom("c", 90, 91, 8),
                     ProgressFrom("c", 90, 101, 88)}),
             "goes back from step 100 to step 90\n");
   EXPECT_EQ(SaidOf({ProgressFrom("b", 0, 100, 800), ProgressFrom("c", 0, 4, 800)}),
             "goes back from step 100 to step 0\n");
-  // A shard 0 that was started again and hears of the slowest worker first: nobody goes back.
+  // A restarted shard 0 may hear of the slowest worker first; the job has not gone back.
   EXPECT_EQ(SaidOf({ProgressFrom("b", 50, 100, 800), ProgressFrom("", 0, 0, 0),
                     ProgressFrom("", 50, 97, 776)}),
             "goes on from step 50\n");
 }
 
-// What a Screen writes to a terminal of 40 columns.
+// The output of a Screen on a terminal of 40 columns.
 template <typename Body>
 std::string OnTerminal(Body body) {
   int terminal = -1, inside = -1;
@@ -120,7 +120,7 @@ std::string OnTerminal(Body body) {
   std::fflush(stdout);
   dup2(saved, STDOUT_FILENO);
   for (const int fd : {saved, inside}) close(fd);
-  // What was written comes in pieces, then the end, since nobody has the other side any more.
+  // The output arrives in pieces, then the end, because the other side is closed.
   std::string text;
   std::array<char, 4096> piece{};
   for (ssize_t got = 0; (got = read(terminal, piece.data(), piece.size())) > 0;) {
@@ -130,7 +130,7 @@ std::string OnTerminal(Body body) {
   return text;
 }
 
-TEST(Screen, WritesInPlaceOnATerminalAndNeverWraps) {
+TEST(Screen, RedrawsOneLineOnATerminalAndNeverWraps) {
   const std::string out = OnTerminal([](Screen& screen) {
     screen.Progress(Progress(1), seconds(1));
     screen.Progress(Progress(2), seconds(1) + milliseconds(500));
@@ -140,10 +140,10 @@ TEST(Screen, WritesInPlaceOnATerminalAndNeverWraps) {
             "comm\x1b[K\r\n");
 }
 
-TEST(Screen, ALineThatStaysBeginsOnALineOfItsOwn) {
+TEST(Screen, APermanentLineBeginsOnANewLine) {
   const std::string out = OnTerminal([](Screen& screen) {
     screen.Progress(Progress(0, 1), seconds(1));
-    screen.Say("worker 1 is here");
+    screen.PrintLine("worker 1 is here");
   });
   EXPECT_EQ(out, "\rwaiting for the first step  workers 1/2\x1b[K\r\nworker 1 is here\r\n");
 }

@@ -32,8 +32,8 @@ class SupervisorTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  // Adds a member that runs a script; in it, $D is the test's folder and `say` tells progress. The
-  // first is shard 0.
+  // Adds a member that runs a shell script, in which $D is the test's folder and `say` writes a
+  // progress line. The first member is shard 0.
   void Add(const std::string& script, bool job_waits = true) {
     Supervisor::Member member;
     member.spec.name =
@@ -49,7 +49,7 @@ class SupervisorTest : public testing::Test {
     member.grace = member.notice = seconds(60);
     options_.members.push_back(member);
   }
-  // Returns what it showed.
+  // Runs the supervisor and returns its output.
   std::string Run(uint32_t restarts, Time settle) {
     options_.restarts = restarts;
     options_.settle = settle;
@@ -57,7 +57,7 @@ class SupervisorTest : public testing::Test {
     testing::internal::CaptureStdout();
     {
       Screen screen;
-      StopSignals signals(StopSignals::Second::kReport);
+      StopSignals signals(StopSignals::SecondSignal::kReport);
       Supervisor supervisor(options_, signals, screen);
       const Status ran = supervisor.Run();
       EXPECT_TRUE(ran.ok()) << ran.message();
@@ -78,7 +78,7 @@ class SupervisorTest : public testing::Test {
 
 constexpr const char* kEndedWell = R"(say '{"event":"ended","code":0,"sentence":""}')";
 
-TEST_F(SupervisorTest, SeesAJobToItsEnd) {
+TEST_F(SupervisorTest, SupervisesAJobToItsEnd) {
   Add(kEndedWell);
   Add("exit 0");
   const std::string out = Run(0, seconds(60));
@@ -87,7 +87,7 @@ TEST_F(SupervisorTest, SeesAJobToItsEnd) {
   EXPECT_THAT(out, HasSubstr("worker 0 is process "));
 }
 
-TEST_F(SupervisorTest, StartsAgainWhoLeftWhileTheJobGoesOn) {
+TEST_F(SupervisorTest, RestartsAProcessThatExitedWhileTheJobRuns) {
   Add(Cat("read word < $D/go\n", kEndedWell));
   Add("if [ -e $D/lived ]; then echo go > $D/go; else touch $D/lived; exit 75; fi");
   const std::string out = Run(1, milliseconds(20));
@@ -96,8 +96,8 @@ TEST_F(SupervisorTest, StartsAgainWhoLeftWhileTheJobGoesOn) {
   EXPECT_THAT(out, HasSubstr("exited with code 75\n  it is started again (1 of 1)"));
 }
 
-TEST_F(SupervisorTest, StartsNobodyAgainWhoLeftBecauseTheJobEnded) {
-  // The worker has gone before shard 0 says that the job was aborted.
+TEST_F(SupervisorTest, DoesNotRestartAProcessThatExitedBecauseTheJobEnded) {
+  // The worker exits before shard 0 reports that the job was aborted.
   Add(R"(read word < $D/go; say '{"event":"ended","code":75,"sentence":"worker 1 is silent"}'; exit 75)");
   Add("echo go > $D/go; echo 'sh: worker 1 is silent' >&2; exit 75");
   Run(5, seconds(60));
@@ -106,7 +106,7 @@ TEST_F(SupervisorTest, StartsNobodyAgainWhoLeftBecauseTheJobEnded) {
   EXPECT_THAT(verdict_.message(), HasSubstr("root cause: server 0 ended it: worker 1 is silent"));
 }
 
-TEST_F(SupervisorTest, RestartsAreOfAllTogetherThenTheJobIsEnded) {
+TEST_F(SupervisorTest, CountsRestartsOfAllProcessesThenEndsTheJob) {
   Add("exec sleep 1000");
   Add("kill -9 $$");
   Add("exec sleep 1000");
@@ -116,7 +116,7 @@ TEST_F(SupervisorTest, RestartsAreOfAllTogetherThenTheJobIsEnded) {
   EXPECT_THAT(verdict_.message(), HasSubstr("root cause: worker 0 (process "));
 }
 
-TEST_F(SupervisorTest, StartsNobodyAgainForWhomTheJobDoesNotWait) {
+TEST_F(SupervisorTest, DoesNotRestartAProcessForWhichTheJobDoesNotWait) {
   Add("exec sleep 1000");
   Add("echo 'sh: no such data' >&2; exit 65", false);
   Run(5, Time(0));
@@ -125,7 +125,7 @@ TEST_F(SupervisorTest, StartsNobodyAgainForWhomTheJobDoesNotWait) {
   EXPECT_THAT(verdict_.message(), HasSubstr("exited with code 65: no such data"));
 }
 
-TEST_F(SupervisorTest, StartsNobodyAgainWhoWouldFailAgain) {
+TEST_F(SupervisorTest, DoesNotRestartAProcessThatWouldFailAgain) {
   for (const int code : {64, 65, 74, 76, 78, 79}) {
     options_.members.clear();
     Add("exec sleep 1000");
@@ -140,16 +140,16 @@ TEST_F(SupervisorTest, StartsNobodyAgainWhoWouldFailAgain) {
   }
 }
 
-TEST_F(SupervisorTest, DoesNotWaitForSuccessorsOfWorkersThatAreAllGone) {
+TEST_F(SupervisorTest, DoesNotWaitOnceAllWorkersAreGone) {
   Add(R"(say '{"event":"progress","workers":1,"present":1}'; echo begun > $D/go; exec sleep 1000)");
   Add("read word < $D/go; kill -9 $$");
   options_.members.back().notice = Time(0);
-  Run(0, milliseconds(20));  // the grace is a minute
+  Run(0, milliseconds(20));  // the grace period is a minute
   EXPECT_EQ(verdict_.code(), Code::kPeerLost);
   EXPECT_THAT(verdict_.message(), HasSubstr("root cause: worker 0"));
 }
 
-TEST_F(SupervisorTest, AFailureAfterTheEndOfTheJobIsTheRuns) {
+TEST_F(SupervisorTest, AFailureAfterTheEndOfTheJobFailsTheRun) {
   Add(Cat(kEndedWell, "; echo ended > $D/go"));
   Add("read word < $D/go; echo 'sh: cannot write worker.0.json' >&2; exit 74");
   Run(0, Time(0));
@@ -157,10 +157,10 @@ TEST_F(SupervisorTest, AFailureAfterTheEndOfTheJobIsTheRuns) {
   EXPECT_THAT(verdict_.message(), HasSubstr("cannot write worker.0.json"));
 }
 
-TEST_F(SupervisorTest, AFailureThatIsSeenBeforeTheEndOfTheJobIsTheRunsUnlessTheJobLostTheWorker) {
+TEST_F(SupervisorTest, AFailureSeenBeforeTheEndOfTheJobFailsTheRunUnlessTheJobLostTheWorker) {
   for (const int present : {0, 1}) {
     options_.members.clear();
-    // Shard 0 says it once the supervisor has seen the worker's exit, and so let its pid go.
+    // Shard 0 reports the end once the supervisor has reaped the worker, so its pid is gone.
     Add(Cat("read pid < $D/go; while [ -e /proc/$pid ]; do sleep 0.01; done\n",
             R"(say '{"event":"ended","code":0,"sentence":"","workers":1,"present":)", present,
             "}'"));
@@ -171,7 +171,7 @@ TEST_F(SupervisorTest, AFailureThatIsSeenBeforeTheEndOfTheJobIsTheRunsUnlessTheJ
 }
 
 TEST_F(SupervisorTest, GivesTheOthersTimeToEndOnceTheJobHasBegun) {
-  // Shard 0 takes longer than the settling time to find out and to say so.
+  // Shard 0 takes longer than `settle` to notice and report the loss.
   Add(R"(say '{"event":"progress","workers":1,"present":1}'; echo begun > $D/go; sleep 0.3
 say '{"event":"ended","code":75,"sentence":"worker 0 was lost"}'; exit 75)");
   Add("read word < $D/go; kill -9 $$", false);
@@ -181,7 +181,7 @@ say '{"event":"ended","code":75,"sentence":"worker 0 was lost"}'; exit 75)");
                                                  HasSubstr("then the job ended with code 75")));
 }
 
-TEST_F(SupervisorTest, WhatShard0SaysAfterItWasToldToEndIsNoNews) {
+TEST_F(SupervisorTest, IgnoresWhatShard0ReportsAfterItWasToldToEnd) {
   ASSERT_EQ(mkfifo((folder_ + "/never").c_str(), 0600), 0);
   Add(R"(trap 'say "{\"event\":\"ended\",\"code\":143}"; exit 143' TERM
 echo go > $D/go; read word < $D/never)");
@@ -191,7 +191,7 @@ echo go > $D/go; read word < $D/never)");
   EXPECT_THAT(newest_, HasSubstr("143"));
 }
 
-TEST_F(SupervisorTest, APileOfNonsenseOnTheProgressPipeHarmsNothing) {
+TEST_F(SupervisorTest, IgnoresGarbageOnTheProgressPipe) {
   Add(Cat("say '{\"event\":'; say ''; say '[1]'; say 'x'\n", kEndedWell));
   Run(0, Time(0));
   EXPECT_TRUE(verdict_.ok()) << verdict_.message();
@@ -203,7 +203,7 @@ TEST_F(SupervisorTest, AProgramThatCannotStartEndsTheOthers) {
   options_.members.back().spec.program = folder_ + "/none";
   options_.progress_fd = progress_[0];
   Screen screen;
-  StopSignals signals(StopSignals::Second::kReport);
+  StopSignals signals(StopSignals::SecondSignal::kReport);
   Supervisor supervisor(options_, signals, screen);
   EXPECT_EQ(supervisor.Run().code(), Code::kAddress);
 }

@@ -17,32 +17,32 @@ Failure Killed(const std::string& process, int signal) {
   return {process, 7, {0, signal}, "", "logs/" + process, false};
 }
 
-setup::News Ended(int code, const std::string& sentence = "") {
-  setup::News news;
-  news.ended = true;
-  news.code = code;
-  news.sentence = sentence;
-  return news;
+setup::ProgressUpdate Ended(int code, const std::string& sentence = "") {
+  setup::ProgressUpdate update;
+  update.ended = true;
+  update.code = code;
+  update.sentence = sentence;
+  return update;
 }
 
 int CodeOf(const Status& status) { return ExitCode(status); }
 
-TEST(Verdict, AJobThatEndsWellIsWell) {
-  EXPECT_TRUE(Judge({}, Ended(0), {}).ok());
-  EXPECT_TRUE(Judge({Killed("worker 1", 9)}, Ended(0), {}).ok())
-      << "it was started again, and the job got over it";
+TEST(Verdict, ASuccessfulJobIsOk) {
+  EXPECT_TRUE(JudgeRun({}, Ended(0), {}).ok());
+  EXPECT_TRUE(JudgeRun({Killed("worker 1", 9)}, Ended(0), {}).ok())
+      << "it was restarted, and the job recovered";
 }
 
-TEST(Verdict, AStopInOrderIsNoFailure) {
-  EXPECT_EQ(CodeOf(Judge({}, Ended(143, "stopped"), {15})), 143);
-  // Somebody signalled the server itself: its workers may be seen to leave first.
-  EXPECT_EQ(CodeOf(Judge({Exited("worker 0", 130)}, Ended(130), {})), 130);
+TEST(Verdict, AnOrderlyStopIsNoFailure) {
+  EXPECT_EQ(CodeOf(JudgeRun({}, Ended(143, "stopped"), {15})), 143);
+  // A signal to the server itself: its workers may exit first.
+  EXPECT_EQ(CodeOf(JudgeRun({Exited("worker 0", 130)}, Ended(130), {})), 130);
 }
 
-TEST(Verdict, TheFirstFailureThatIsNoConsequenceIsTheRootCause) {
-  const Status status = Judge({Exited("worker 0", 75, "worker 1 was lost"),
-                               Exited("worker 1", 65, "no such file"), Exited("worker 2", 70)},
-                              Ended(75, "worker 1 was lost"), {});
+TEST(Verdict, TheRootCauseIsTheFirstFailureThatIsNoConsequence) {
+  const Status status = JudgeRun({Exited("worker 0", 75, "worker 1 was lost"),
+                                  Exited("worker 1", 65, "no such file"), Exited("worker 2", 70)},
+                                 Ended(75, "worker 1 was lost"), {});
   EXPECT_EQ(CodeOf(status), 65);
   EXPECT_THAT(status.message(),
               AllOf(HasSubstr("root cause: worker 1 (process 7) exited with code 65: no such file"),
@@ -51,68 +51,69 @@ TEST(Verdict, TheFirstFailureThatIsNoConsequenceIsTheRootCause) {
                     Not(HasSubstr("worker 2"))));
 }
 
-TEST(Verdict, ASignalNamesNoReasonSoTheCodeIsTheJobs) {
-  const Status lost = Judge({Killed("worker 1", 9)}, Ended(75, "silent for 3.0 s"), {});
+TEST(Verdict, AKilledProcessTellsNoReasonSoTheCodeIsTheJobs) {
+  const Status lost = JudgeRun({Killed("worker 1", 9)}, Ended(75, "silent for 3.0 s"), {});
   EXPECT_EQ(CodeOf(lost), 75);
   EXPECT_THAT(lost.message(), HasSubstr("worker 1 (process 7) was killed by signal 9 (Killed)"));
-  EXPECT_EQ(CodeOf(Judge({Killed("server 0", 11)}, std::nullopt, {})), 75);
-  // Someone told one worker to leave: that is no end in order of the job.
-  EXPECT_EQ(CodeOf(Judge({Exited("worker 1", 143)}, Ended(75), {})), 75);
-  EXPECT_EQ(CodeOf(Judge({Exited("worker 1", 3)}, std::nullopt, {})), 75);
+  EXPECT_EQ(CodeOf(JudgeRun({Killed("server 0", 11)}, std::nullopt, {})), 75);
+  // A signal to one worker is no orderly end of the job.
+  EXPECT_EQ(CodeOf(JudgeRun({Exited("worker 1", 143)}, Ended(75), {})), 75);
+  EXPECT_EQ(CodeOf(JudgeRun({Exited("worker 1", 3)}, std::nullopt, {})), 75);
 }
 
-TEST(Verdict, WithoutARootCauseTheServersSentenceIsIt) {
+TEST(Verdict, WithoutAFailureTheServersSentenceIsTheRootCause) {
   const Status status =
-      Judge({Exited("worker 0", 75, "said later")}, Ended(75, "worker 1 is silent"), {});
+      JudgeRun({Exited("worker 0", 75, "said later")}, Ended(75, "worker 1 is silent"), {});
   EXPECT_EQ(CodeOf(status), 75);
   EXPECT_THAT(status.message(), HasSubstr("root cause: server 0 ended it: worker 1 is silent"));
-  EXPECT_EQ(CodeOf(Judge({}, Ended(76, "replicas differ"), {})), 76);
+  EXPECT_EQ(CodeOf(JudgeRun({}, Ended(76, "replicas differ"), {})), 76);
 }
 
-TEST(Verdict, ConsequencesAloneAreBetterThanNothing) {
-  const Status status = Judge({Exited("worker 0", 75, "server 0 was lost"), Exited("worker 1", 75)},
-                              std::nullopt, {});
+TEST(Verdict, AConsequenceIsTheRootCauseIfThereIsNothingElse) {
+  const Status status = JudgeRun(
+      {Exited("worker 0", 75, "server 0 was lost"), Exited("worker 1", 75)}, std::nullopt, {});
   EXPECT_EQ(CodeOf(status), 75);
   EXPECT_THAT(status.message(), HasSubstr("server 0 was lost"));
 }
 
-TEST(Verdict, ACrashAfterTheEndIsNotHidden) {
+TEST(Verdict, ReportsACrashAfterTheEnd) {
   Failure crash = Killed("worker 0", 11);
   crash.job_was_over = true;
-  const Status status = Judge({crash}, Ended(0), {});
+  const Status status = JudgeRun({crash}, Ended(0), {});
   EXPECT_EQ(CodeOf(status), 70);
-  EXPECT_THAT(status.message(), HasSubstr("then a process crashed"));
+  EXPECT_THAT(status.message(), HasSubstr("afterwards a process crashed"));
 }
 
-TEST(Verdict, AFailureWithAReasonAfterTheEndIsNotHiddenEither) {
+TEST(Verdict, ReportsAnErrorAfterTheEnd) {
   Failure failure = Exited("worker 0", 74, "cannot write worker.0.json");
   failure.job_was_over = true;
-  const Status status = Judge({failure}, Ended(0), {});
+  const Status status = JudgeRun({failure}, Ended(0), {});
   EXPECT_EQ(CodeOf(status), 74);
-  EXPECT_THAT(status.message(), HasSubstr("then a process failed"));
+  EXPECT_THAT(status.message(), HasSubstr("afterwards a process failed"));
 }
 
-TEST(Verdict, AReasonThatBecameTheJobsIsTheRuns) {
+TEST(Verdict, AReasonThatEndedTheJobIsTheCodeOfTheRun) {
   for (const int code : {65, 74, 76, 78, 79}) {
-    const Status status = Judge({Exited("worker 1", code, "its reason"), Exited("worker 0", code)},
-                                Ended(code, "worker 1 ended the job: its reason"), {});
+    const Status status =
+        JudgeRun({Exited("worker 1", code, "its reason"), Exited("worker 0", code)},
+                 Ended(code, "worker 1 ended the job: its reason"), {});
     EXPECT_EQ(CodeOf(status), code);
     EXPECT_THAT(status.message(), HasSubstr("its reason"));
-    EXPECT_EQ(CodeOf(Judge({Exited("worker 1", code)}, std::nullopt, {})), code);
+    EXPECT_EQ(CodeOf(JudgeRun({Exited("worker 1", code)}, std::nullopt, {})), code);
   }
 }
 
-TEST(Verdict, StoppedWithoutOrderIsTheSignal) {
-  EXPECT_EQ(CodeOf(Judge({}, std::nullopt, {15})), 143);
-  EXPECT_EQ(CodeOf(Judge({}, std::nullopt, {2})), 130);
+TEST(Verdict, AForcedStopReturnsTheSignal) {
+  EXPECT_EQ(CodeOf(JudgeRun({}, std::nullopt, {15})), 143);
+  EXPECT_EQ(CodeOf(JudgeRun({}, std::nullopt, {2})), 130);
 }
 
-TEST(Verdict, ThoseToldToStopAtOnceMaySeeEachOtherLeave) {
-  const setup::News lost = Ended(75, "worker 0 was lost at round 1: it left");
-  EXPECT_EQ(CodeOf(Judge({}, lost, {15, true})), 143);
-  EXPECT_EQ(CodeOf(Judge({}, lost, {15, false})), 75) << "lost while it stopped in order";
-  EXPECT_EQ(CodeOf(Judge({}, Ended(76, "replicas differ"), {15, true})), 76);
-  EXPECT_EQ(CodeOf(Judge({Killed("worker 1", 11)}, lost, {15, true})), 75);
+TEST(Verdict, LossesDuringAForcedStopAreNoFailures) {
+  const setup::ProgressUpdate lost = Ended(75, "worker 0 was lost at round 1: it left");
+  EXPECT_EQ(CodeOf(JudgeRun({}, lost, {15, true})), 143);
+  EXPECT_EQ(CodeOf(JudgeRun({}, lost, {15, false})), 75) << "lost while it stopped in order";
+  EXPECT_EQ(CodeOf(JudgeRun({}, Ended(76, "replicas differ"), {15, true})), 76);
+  EXPECT_EQ(CodeOf(JudgeRun({Killed("worker 1", 11)}, lost, {15, true})), 75);
 }
 
 }  // namespace

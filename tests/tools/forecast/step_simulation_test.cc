@@ -1,6 +1,6 @@
-// Steps played through in virtual time, against arithmetic by hand. Seconds and bytes are round
-// numbers: a link of 8 / kGoodput Mbit/s carries 1e6 bytes a second.
-#include "tools/forecast/model.h"
+// Simulated steps against arithmetic by hand. Seconds and bytes are round numbers: a link of 8 /
+// kGoodput Mbit/s carries 1e6 bytes per second.
+#include "tools/forecast/step_simulation.h"
 
 #include <gtest/gtest.h>
 
@@ -15,11 +15,12 @@ Network Link(double mega_bytes_s) {
   return network;
 }
 
-// Compute of 3 s (a wait); one bucket of one chunk, ready at its end.
+// A compute of 3 s (a wait), and one bucket of one chunk, ready at the end of the compute. Bytes
+// are in MB.
 StepCosts OneChunk(uint32_t workers, double push, double sum) {
   StepCosts costs;
   costs.compute_s = 3;
-  costs.pace.enough = workers;
+  costs.pattern.quorum = workers;
   costs.lanes = {1};
   costs.credit_bytes = 1e12;
   BucketCost& bucket = costs.buckets.emplace_back();
@@ -30,13 +31,13 @@ StepCosts OneChunk(uint32_t workers, double push, double sum) {
 
 double StepOf(const StepCosts& costs, uint32_t workers, const Network& network,
               const Profile& profile = {}) {
-  const auto forecast = PlayStep(costs, profile, workers, network);
+  const auto forecast = SimulateStep(costs, profile, workers, network);
   EXPECT_TRUE(forecast.ok()) << forecast.status().message();
   return forecast.ok() ? forecast->step_s : -1;
 }
 
-TEST(Model, OneWorkerWaitsForUpAndDown) {
-  const auto forecast = PlayStep(OneChunk(1, 2, 1), {}, 1, Link(1));
+TEST(StepSimulation, OneWorkerWaitsForItsPushAndItsAnswer) {
+  const auto forecast = SimulateStep(OneChunk(1, 2, 1), {}, 1, Link(1));
   ASSERT_TRUE(forecast.ok());
   EXPECT_NEAR(forecast->step_s, 3 + 2 + 1, 1e-9);
   EXPECT_NEAR(forecast->compute_s, 3, 1e-9);
@@ -44,89 +45,95 @@ TEST(Model, OneWorkerWaitsForUpAndDown) {
   EXPECT_NEAR(forecast->busy_s, 3, 1e-9);
 }
 
-TEST(Model, WorkersShareTheServersLink) {
+TEST(StepSimulation, WorkersShareTheServersLink) {
   EXPECT_NEAR(StepOf(OneChunk(4, 2, 1), 4, Link(1)), 3 + 4 * 2 + 4 * 1, 1e-9);
 }
 
-TEST(Model, AWorkersOwnLinkBounds) {
+TEST(StepSimulation, AWorkersOwnLinkIsALimit) {
   Network network = Link(4);
-  network.worker_mbit = network.server_mbit / 8;  // 0.5 MB/s each; together no more than 2
+  network.worker_mbit = network.server_mbit / 8;  // 0.5 MB/s each, 2 MB/s together
   EXPECT_NEAR(StepOf(OneChunk(4, 2, 1), 4, network), 3 + 4 + 2, 1e-9);
 }
 
-TEST(Model, EveryPieceOfWorkCounts) {
+TEST(StepSimulation, AddsUpEveryKindOfWork) {
   StepCosts costs = OneChunk(2, 2, 1);
   BucketCost& bucket = costs.buckets[0];
   bucket.prepare_s = 0.1;
   bucket.apply_s = 0.2;
   bucket.chunks[0].encode_s = 0.3;
-  bucket.chunks[0].add_s = 0.04;  // of two, one after the other
+  bucket.chunks[0].add_s = 0.04;  // of two workers, one after the other
   bucket.chunks[0].close_s = 0.5;
   EXPECT_NEAR(StepOf(costs, 2, Link(1)), 3 + 0.1 + 0.3 + 4 + 2 * 0.04 + 0.5 + 2 + 0.2, 1e-9);
 }
 
-// Two chunks of 2 up and 1 down: the sum of the first travels beside the push of the second, and
-// the two answers are there 1 after that: 2 + 2 + 1.
-TEST(Model, ChunksTravelBothWaysAtOnce) {
+// Two chunks of 2 MB up and 1 MB down: the first sum travels while the second chunk is pushed, and
+// the second sum arrives 1 s after that: 2 + 2 + 1.
+TEST(StepSimulation, ChunksTravelInBothDirectionsAtOnce) {
   StepCosts costs = OneChunk(1, 2, 1);
   costs.buckets[0].chunks.push_back(costs.buckets[0].chunks[0]);
   EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 2 + 2 + 1, 1e-9);
 }
 
-TEST(Model, ABucketLeavesWhileBackwardRuns) {
+TEST(StepSimulation, ABucketIsPushedDuringBackward) {
   StepCosts costs = OneChunk(1, 2, 1);
   costs.buckets.insert(costs.buckets.begin(), costs.buckets[0]);
-  costs.buckets[0].ready_s = 1;  // up from 1 to 3, down until 4; the second up 3 to 5, down until 6
+  // The first bucket travels up from 1 to 3 s and down until 4 s, the second up from 3 to 5 s and
+  // down until 6 s.
+  costs.buckets[0].ready_s = 1;
   EXPECT_NEAR(StepOf(costs, 1, Link(1)), 6, 1e-9);
-  costs.pace.push = Pace::Push::kAfterCompute;
+  costs.pattern.push = StepPattern::Push::kAfterCompute;
   EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 2 + 2 + 1, 1e-9);
 }
 
-// A tenth of what goes one way comes back the other way: nothing where that is idle, as much more
-// where it is busy.
-TEST(Model, AcknowledgementsTakeTheirRoom) {
+// Acknowledgements of a tenth of the bytes travel in the opposite direction: they cost nothing if
+// that direction is idle, and their own time if it is busy.
+TEST(StepSimulation, AcknowledgementsUseTheLink) {
   Network network = Link(1);
   network.acknowledged = 0.1;
   EXPECT_NEAR(StepOf(OneChunk(1, 2, 1), 1, network), 3 + 2 + 1, 1e-9);
   StepCosts costs = OneChunk(1, 2, 2);
   for (int i = 0; i < 9; ++i) costs.buckets[0].chunks.push_back(costs.buckets[0].chunks[0]);
-  const double step = StepOf(costs, 1, network);  // ten chunks: 20 up, and 0.1 of nine sums
+  const double step =
+      StepOf(costs, 1, network);  // ten chunks: 20 MB up, and the acknowledgements of nine sums
   EXPECT_NEAR(step, 3 + 20 + 9 * 0.2 + 2, 0.3);
 }
 
-// The first bucket's answer is there 2 before the second's: its update of 1.5 hides behind that.
-TEST(Model, BucketsAreAppliedAsTheirAnswersCome) {
+// The first bucket's answer arrives 2 s before the second's, so its update of 1.5 s is hidden.
+TEST(StepSimulation, BucketsAreAppliedAsTheirAnswersArrive) {
   StepCosts costs = OneChunk(1, 2, 1);
   costs.buckets[0].apply_s = 1.5;
   costs.buckets.push_back(costs.buckets[0]);
   EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 2 + 2 + 1 + 1.5 + 1.5, 1e-9);
-  costs.pace.by_bucket = true;
+  costs.pattern.by_bucket = true;
   EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 2 + 2 + 1 + 1.5, 1e-9);
 }
 
-// The second bucket has the first layers.
-TEST(Model, TheNextForwardWaitsForWhatItNeeds) {
+// The second bucket belongs to the first layers.
+TEST(StepSimulation, TheNextForwardWaitsForTheBucketsThatItNeeds) {
   StepCosts costs = OneChunk(1, 2, 1);
   costs.buckets.push_back(costs.buckets[0]);
   costs.buckets[0].need_s = 1;
-  costs.pace.by_bucket = true;
-  costs.pace.in_forward = true;
-  // Up 3 to 5 and 5 to 7, down until 6 and 8: the forward stands from its beginning until 8.
+  costs.pattern.by_bucket = true;
+  costs.pattern.in_forward = true;
+  // Up from 3 to 5 s and from 5 to 7 s, down until 6 s and 8 s: the forward waits from its
+  // beginning until 8 s.
   EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 2 + 2 + 1, 1e-9);
-  costs.buckets[0].ready_s = 1;  // up from 1 to 3, down until 4; the second up 3 to 5, down until 6
+  // The first bucket travels up from 1 to 3 s and down until 4 s, the second up from 3 to 5 s and
+  // down until 6 s.
+  costs.buckets[0].ready_s = 1;
   EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 2 + 1, 1e-9);
-  // Of two chunks in the first bucket, and credit for one of them all: one is up and down until 6,
-  // then the second bucket until 9, the other chunk until 12; the forward stands until 9, and after
-  // a second again until 12.
+  // Two chunks in the first bucket, and credit for one chunk at a time: one chunk has its answer at
+  // 6 s, the second bucket at 9 s, the other chunk at 12 s. The forward waits until 9 s, computes
+  // for 1 s, and waits again until 12 s.
   costs.buckets[0].ready_s = 3;
   costs.buckets[0].chunks.push_back(costs.buckets[0].chunks[0]);
   costs.credit_bytes = 2.5 * kMega;
   EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 3 * (2 + 1) - 1, 1e-9);
-  costs.pace.in_forward = false;
+  costs.pattern.in_forward = false;
   EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 3 * (2 + 1), 1e-9);
 }
 
-TEST(Model, SharedScalersTakeARoundTrip) {
+TEST(StepSimulation, SharedScalersTakeARoundTrip) {
   StepCosts costs = OneChunk(1, 2, 1);
   costs.buckets[0].scale_bytes = costs.buckets[0].scaled_bytes = 0.25 * kMega;
   Network network = Link(1);
@@ -134,15 +141,15 @@ TEST(Model, SharedScalersTakeARoundTrip) {
   EXPECT_NEAR(StepOf(costs, 1, network), 3 + (2 * 0.25 + 2 * 0.125) + (2 + 1 + 2 * 0.125), 1e-9);
 }
 
-TEST(Model, CreditHoldsPushesBack) {
+TEST(StepSimulation, CreditDelaysPushes) {
   StepCosts costs = OneChunk(1, 1, 1);
   for (int i = 0; i < 3; ++i) costs.buckets[0].chunks.push_back(costs.buckets[0].chunks[0]);
   EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 4 + 1, 1e-9);
-  costs.credit_bytes = 1.5 * kMega;  // one chunk without an answer at a time
+  costs.credit_bytes = 1.5 * kMega;  // one unanswered chunk at a time
   EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 4 * 2, 1e-9);
 }
 
-TEST(Model, ShardsAddTheirLinks) {
+TEST(StepSimulation, EveryShardAddsALink) {
   StepCosts costs = OneChunk(2, 2, 1);
   costs.buckets[0].chunks.push_back(costs.buckets[0].chunks[0]);
   EXPECT_NEAR(StepOf(costs, 2, Link(1)), 3 + 4 + 4 + 2, 1e-9);
@@ -151,85 +158,85 @@ TEST(Model, ShardsAddTheirLinks) {
   EXPECT_NEAR(StepOf(costs, 2, Link(1)), 3 + 4 + 2, 1e-9);
 }
 
-// OD-SGD: a step waits for the exchange before its own. If T_com = 2 + 1 is at most T_cop, it is
-// hidden. With T_com = 4 + 4 on a link that carries both directions at once, the busier direction
-// is the bound (docs/ALGORITHMS.md, section 8); equation 2 would give (3 + 8) / 2.
-TEST(Model, OdsgdTakesTheExchangeOffThePath) {
+// OD-SGD: a step waits for the exchange before its own. An exchange of T_com = 2 + 1 s, which is at
+// most T_cop, is hidden. One of T_com = 4 + 4 s is not: equation 2 gives (3 + 8) / 2. If one
+// direction of the link is busy for longer, that is the bound (docs/ALGORITHMS.md, section 8).
+TEST(StepSimulation, OdsgdHidesTheExchange) {
   StepCosts costs = OneChunk(1, 2, 1);
-  costs.pace.lag = 1;
+  costs.pattern.lag = 1;
   EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3, 1e-9);
   costs = OneChunk(1, 4, 4);
-  costs.pace.lag = 1;
+  costs.pattern.lag = 1;
   EXPECT_NEAR(StepOf(costs, 1, Link(1)), (3.0 + 8) / 2, 1e-9);
-  // Of two workers the up-link alone is busy for 8 of every step.
+  // With two workers the up-link is busy for 8 s of every step.
   costs = OneChunk(2, 4, 1);
-  costs.pace.lag = 1;
+  costs.pattern.lag = 1;
   EXPECT_NEAR(StepOf(costs, 2, Link(1)), 8, 1e-9);
 }
 
-TEST(Model, LocalStepsSpreadAnExchange) {
+TEST(StepSimulation, LocalStepsShareOneExchange) {
   StepCosts costs = OneChunk(1, 2, 1);
-  costs.pace.push = Pace::Push::kAfterCompute;
-  costs.pace.period = 4;
-  costs.pace.local_s = 0.5;
+  costs.pattern.push = StepPattern::Push::kAfterCompute;
+  costs.pattern.period = 4;
+  costs.pattern.local_s = 0.5;
   EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 0.5 + 3.0 / 4, 1e-9);
 }
 
-TEST(Model, ElasticPushesTravelWhileTheGradientIsComputed) {
+TEST(StepSimulation, ElasticPushesTravelDuringTheCompute) {
   StepCosts costs = OneChunk(1, 2, 2);
-  costs.pace.push = Pace::Push::kBeforeCompute;
-  costs.pace.period = 4;
+  costs.pattern.push = StepPattern::Push::kBeforeCompute;
+  costs.pattern.period = 4;
   EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + 1.0 / 4, 1e-9);
 }
 
-TEST(Model, OnePartAStepIsExchangedInTurn) {
+TEST(StepSimulation, OneBucketPerStepIsExchangedInTurn) {
   StepCosts costs = OneChunk(1, 1, 1);
   costs.buckets.push_back(costs.buckets[0]);
   costs.buckets[1].chunks[0].push_bytes = 3 * kMega;
-  costs.pace.push = Pace::Push::kAfterCompute;
-  costs.pace.one_bucket = true;
+  costs.pattern.push = StepPattern::Push::kAfterCompute;
+  costs.pattern.one_bucket = true;
   EXPECT_NEAR(StepOf(costs, 1, Link(1)), 3 + ((1 + 1) + (3 + 1)) / 2.0, 1e-9);
 }
 
-// Without rounds nobody waits for the others: the first two pushes are answered one after the
-// other, from then on the two workers are apart and each has link and lane to itself.
-TEST(Model, WithoutRoundsEveryPushIsAnsweredAtOnce) {
+// Without rounds no worker waits for another one. The first two pushes are answered one after the
+// other; from then on the two workers use link and lane at different times.
+TEST(StepSimulation, WithoutRoundsEveryPushIsAnsweredAtOnce) {
   StepCosts costs = OneChunk(2, 0.1, 0.1);
   costs.buckets[0].chunks[0].close_s = 0.25;
-  costs.pace.rounds = false;
+  costs.pattern.rounds = false;
   EXPECT_NEAR(StepOf(costs, 2, Link(1)), 3 + 0.1 + 0.25 + 0.1, 1e-9);
 }
 
-TEST(Model, BackupWorkersAreNotWaitedFor) {
+TEST(StepSimulation, DoesNotWaitForBackupWorkers) {
   StepCosts costs = OneChunk(2, 2, 1);
-  costs.pace.enough = 1;
+  costs.pattern.quorum = 1;
   EXPECT_LE(StepOf(costs, 2, Link(1)), 3 + 4 + 2);
 }
 
-TEST(Model, ProcessesOnOneMachineShareItsCores) {
+TEST(StepSimulation, ProcessesOnOneMachineShareItsCores) {
   StepCosts costs = OneChunk(2, 2, 1);
   costs.threads = 1;
   Network network = Link(1);
   EXPECT_NEAR(StepOf(costs, 2, network), 3 + 4 + 2, 1e-9);
   network.cores_shared = 1;
   EXPECT_NEAR(StepOf(costs, 2, network), 2 * 3 + 4 + 2, 1e-9);
-  costs.threads = 0;  // a wait takes no core
+  costs.threads = 0;  // a wait uses no core
   EXPECT_NEAR(StepOf(costs, 2, network), 3 + 4 + 2, 1e-9);
 }
 
-TEST(Model, MessagesAndHopsTakeTheirTime) {
+TEST(StepSimulation, MessagesAndHopsTakeTime) {
   Profile profile;
   profile.message_s = 0.01;
   profile.message_cpu_s = 0.004;
   profile.hop_s = 0.001;
-  // Two messages; hops to the coder, to the net thread, to the compute thread.
+  // Two messages, and hops to the coder, to the net thread and to the compute thread.
   EXPECT_NEAR(StepOf(OneChunk(1, 2, 1), 1, Link(1), profile), 3 + 2 + 1 + 2 * 0.01 + 3 * 0.001,
               1e-9);
 }
 
-// While the sums of the first bucket come down, from 1.1 to 4.1, the second's scalers wait behind
-// what the link has in its queue.
-TEST(Model, ScalersWaitInTheQueueOfABusyLink) {
+// The sums of the first bucket travel down from 1.1 to 4.1 s. The scalers of the second bucket
+// meanwhile wait in the link's queue.
+TEST(StepSimulation, ScalersWaitInTheQueueOfABusyLink) {
   StepCosts costs = OneChunk(1, 0.1, 3);
   costs.buckets[0].ready_s = 1;
   BucketCost& second = costs.buckets.emplace_back();
@@ -242,7 +249,7 @@ TEST(Model, ScalersWaitInTheQueueOfABusyLink) {
   EXPECT_NEAR(StepOf(costs, 1, network), 3 + 0.05 + 2 + 1, 1e-4);
 }
 
-TEST(Model, IsAFunctionOfItsInput) {
+TEST(StepSimulation, SameInputGivesTheSameForecast) {
   StepCosts costs = OneChunk(3, 2, 1);
   costs.buckets[0].chunks.push_back(costs.buckets[0].chunks[0]);
   const double first = StepOf(costs, 3, Link(0.37));

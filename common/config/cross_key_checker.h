@@ -1,0 +1,42 @@
+// The base class of the checks of rules that concern several keys.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "common/config/fill.h"
+#include "proto/job.pb.h"
+
+namespace tern::config {
+
+class CrossKeyChecker {
+ protected:
+  CrossKeyChecker(const pb::Job& job, const ParseContext& context) : job_(job), context_(context) {}
+
+  // Whether none of these keys has a fault yet.
+  bool AreValid(std::initializer_list<std::string> keys) const {
+    return std::none_of(keys.begin(), keys.end(),
+                        [&](const std::string& key) { return context_.faults->HasFault(key); });
+  }
+  void Report(const std::string& key, const std::string& saw, const std::string& allowed) {
+    context_.faults->Add(PositionOf(*context_.origins, key), key, saw, allowed);
+  }
+  // The names in a table that the caller of the validation passed; empty if it did not pass that
+  // table.
+  const std::vector<std::string>& Names(const std::string& table) const {
+    static const std::vector<std::string> none;
+    const auto names = context_.tables.find(table);
+    return names == context_.tables.end() ? none : names->second;
+  }
+  bool IsIn(const std::string& table, const std::string& name) const {
+    const std::vector<std::string>& names = Names(table);
+    return std::find(names.begin(), names.end(), name) != names.end();
+  }
+
+  const pb::Job& job_;
+  const ParseContext& context_;
+};
+
+}  // namespace tern::config

@@ -1,0 +1,193 @@
+#include "tools/forecast/step_simulation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tools/forecast/cluster.h"
+#include "tools/forecast/simulated_exchange.h"
+
+namespace tern::tools {
+
+namespace {
+
+// The compute threads of the workers: forward, backward and update, step after step.
+class StepSimulation {
+ public:
+  StepSimulation(const StepCosts& costs, const Profile& profile, uint32_t workers,
+                 const Network& network)
+      : costs_(costs),
+        pattern_(costs.pattern),
+        cluster_(loop_, costs.lanes, profile, workers, network),
+        exchange_(cluster_, costs, profile, [this](SimulatedWorker* worker) { OnAnswer(worker); }) {
+  }
+
+  Result<StepForecast> Run() {
+    size_t messages = cluster_.workers().size();
+    for (const BucketCost& bucket : costs_.buckets)
+      messages += bucket.chunks.size() * cluster_.workers().size();
+    const bool large = messages > 20000;
+    const uint64_t first = (large ? 2 : 4) * Cycle(), steps = (large ? 2 : 8) * Cycle();
+    for (const auto& worker : cluster_.workers()) BeginStep(worker.get());
+    SimulatedWorker& observed = *cluster_.workers()[0];
+    if (!loop_.RunUntil([&] { return observed.step > first + steps; }))
+      return Status(Code::kInternal, "the simulated step came to a standstill");
+    StepForecast forecast;
+    forecast.step_s = (observed.step_begins[first + steps] - observed.step_begins[first]) /
+                      static_cast<double>(steps);
+    forecast.compute_s = observed.compute_s / static_cast<double>(observed.computed);
+    if (observed.exchanges > 0) {
+      forecast.exchange_s = observed.exchange_s / static_cast<double>(observed.exchanges);
+      forecast.busy_s = observed.busy_s / static_cast<double>(observed.exchanges);
+    }
+    return forecast;
+  }
+
+ private:
+  // The number of steps after which the pattern repeats.
+  uint64_t Cycle() const { return pattern_.one_bucket ? costs_.buckets.size() : pattern_.period; }
+  uint64_t RoundOf(uint64_t step) const { return step / pattern_.period; }
+  bool HasExchange(uint64_t step) const { return step % pattern_.period == 0; }
+
+  void BeginStep(SimulatedWorker* worker) {
+    const uint64_t step = ++worker->step;
+    worker->step_begins.push_back(loop_.now());
+    if (pattern_.push == StepPattern::Push::kBeforeCompute && HasExchange(step))
+      exchange_.PushRound(worker, RoundOf(step));
+    worker->compute_begin = loop_.now();
+    worker->blocked_s = 0;
+    Forward(worker, costs_.buckets.size(), 0);
+  }
+
+  // Continues the forward after `done_s` seconds of compute. Layers need the buckets in descending
+  // order; bucket `left` - 1 is the next one.
+  void Forward(SimulatedWorker* worker, size_t left, double done_s) {
+    if (worker->open_round == 0) return Backward(worker, 0, done_s);
+    if (left == 0) {
+      ForgetAnswers(worker, std::exchange(worker->open_round, 0));
+      return Backward(worker, 0, done_s);
+    }
+    worker->forward_s = std::max(done_s, costs_.buckets[left - 1].need_s);
+    RunCompute(worker, done_s, worker->forward_s, [this, worker, left] {
+      worker->needed = left - 1;
+      worker->blocked_since = loop_.now();
+      ContinueForward(worker);
+    });
+  }
+
+  // Goes on once the bucket that the forward needs is applied; applies others while it waits.
+  void ContinueForward(SimulatedWorker* worker) {
+    if (!worker->needed.has_value()) return;
+    const size_t needed = *worker->needed;
+    if (!TryApply(worker, worker->open_round, needed)) {
+      for (size_t b = 0; b < costs_.buckets.size(); ++b) TryApply(worker, worker->open_round, b);
+      return;
+    }
+    worker->needed.reset();
+    worker->compute.Add(0, [this, worker, needed] {
+      worker->blocked_s += loop_.now() - worker->blocked_since;
+      Forward(worker, needed, worker->forward_s);
+    });
+  }
+
+  // Computes from `from` to `until`, seconds since the beginning of the step's compute.
+  void RunCompute(SimulatedWorker* worker, double from, double until, Callback on_done) {
+    if (costs_.threads > 0)
+      return worker->compute.Add(until - from, std::move(on_done), costs_.threads);
+    // With `compute: wait` the time ends when it ends, whatever else the thread did meanwhile.
+    const double at = worker->compute_begin + worker->blocked_s + until;
+    loop_.ScheduleAt(std::max(at, loop_.now()), std::move(on_done));
+  }
+
+  // Continues after `done_s` seconds of compute; `bucket` is the next one whose gradient is ready.
+  void Backward(SimulatedWorker* worker, size_t bucket, double done_s) {
+    const bool pushes = pattern_.push == StepPattern::Push::kInBackward;
+    const bool last = !pushes || bucket == costs_.buckets.size();
+    const double until = last ? costs_.compute_s : std::max(done_s, costs_.buckets[bucket].ready_s);
+    RunCompute(worker, done_s, until, [this, worker, bucket, until, last] {
+      if (last) return AfterCompute(worker);
+      exchange_.PushBucket(worker, RoundOf(worker->step), bucket);
+      worker->compute.Add(costs_.buckets[bucket].copy_s,
+                          [this, worker, bucket, until] { Backward(worker, bucket + 1, until); });
+    });
+  }
+
+  void AfterCompute(SimulatedWorker* worker) {
+    worker->compute_s += loop_.now() - worker->compute_begin - worker->blocked_s;
+    ++worker->computed;
+    worker->compute.Add(pattern_.lag == 0 ? pattern_.local_s : 0, [this, worker] {
+      const uint64_t step = worker->step;
+      if (!HasExchange(step)) return BeginStep(worker);
+      if (pattern_.push == StepPattern::Push::kAfterCompute)
+        exchange_.PushRound(worker, RoundOf(step));
+      if (pattern_.in_forward) {
+        worker->open_round = RoundOf(step);
+        return BeginStep(worker);
+      }
+      worker->awaits_answers = true;
+      FinishStep(worker);
+    });
+  }
+
+  void OnAnswer(SimulatedWorker* worker) {
+    FinishStep(worker);
+    ContinueForward(worker);
+  }
+
+  // Begins the next step if the round for which this one waits is answered.
+  void FinishStep(SimulatedWorker* worker) {
+    if (!worker->awaits_answers) return;
+    const uint64_t own_round = RoundOf(worker->step);
+    const uint64_t round = own_round - std::min(own_round, pattern_.lag);
+    double update_s = pattern_.lag == 0 ? 0 : pattern_.local_s;
+    if (round > 0 && !ApplyAnswers(worker, round, &update_s)) return;
+    worker->awaits_answers = false;
+    ForgetAnswers(worker, round);
+    worker->compute.Add(update_s, [this, worker] { BeginStep(worker); });
+  }
+
+  // Returns whether all buckets of a round are answered. Buckets that must be applied together are
+  // added to `update_s`; others are applied as their answers arrive.
+  bool ApplyAnswers(SimulatedWorker* worker, uint64_t round, double* update_s) {
+    bool all = true;
+    const auto [first, end] = exchange_.BucketsOf(round);
+    for (size_t b = first; b < end; ++b) {
+      if (pattern_.by_bucket) {
+        all &= TryApply(worker, round, b);
+      } else {
+        all &= exchange_.HasAnswer(worker, round, b);
+        *update_s += costs_.buckets[b].apply_s;
+      }
+    }
+    return all;
+  }
+
+  // Applies a bucket once, if it has its answer. Returns whether it is applied now or was before.
+  bool TryApply(SimulatedWorker* worker, uint64_t round, size_t bucket) {
+    worker->applied.resize(costs_.buckets.size());
+    if (worker->applied[bucket]) return true;
+    if (!exchange_.HasAnswer(worker, round, bucket)) return false;
+    worker->compute.Add(costs_.buckets[bucket].apply_s, nullptr);
+    worker->applied[bucket] = true;
+    return true;
+  }
+
+  void ForgetAnswers(SimulatedWorker* worker, uint64_t round) {
+    worker->answers.erase(round);
+    worker->applied.clear();
+  }
+
+  const StepCosts& costs_;
+  const StepPattern& pattern_;
+  EventLoop loop_;
+  Cluster cluster_;
+  SimulatedExchange exchange_;
+};
+
+}  // namespace
+
+Result<StepForecast> SimulateStep(const StepCosts& costs, const Profile& profile, uint32_t workers,
+                                  const Network& network) {
+  return StepSimulation(costs, profile, workers, network).Run();
+}
+
+}  // namespace tern::tools
