@@ -12,7 +12,9 @@
 namespace tern::client {
 namespace {
 
-std::string PrefixOf(const update::Optimizer::StateArray& slot) { return "optimizer." + slot.name + "."; }
+std::string PrefixOf(const update::Optimizer::StateArray& slot) {
+  return "optimizer." + slot.name + ".";
+}
 
 }  // namespace
 

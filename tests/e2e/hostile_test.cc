@@ -188,8 +188,9 @@ TEST(Version, AnotherOneIsRefusedByTheServerWhichNamesBoth) {
   ASSERT_TRUE(answer.has_value());
   ASSERT_TRUE(answer->has_refuse());
   EXPECT_EQ(answer->refuse().code(), 76u);
-  EXPECT_THAT(answer->refuse().sentence(),
-              AllOf(HasSubstr("wire version 7"), HasSubstr(Cat("wire version ", net::kWireVersion))));
+  EXPECT_THAT(
+      answer->refuse().sentence(),
+      AllOf(HasSubstr("wire version 7"), HasSubstr(Cat("wire version ", net::kWireVersion))));
 }
 
 // Answers whatever comes to a port in wire version 7 until `worker` has ended; its exit code.

@@ -102,7 +102,9 @@ Status DeviceArenas::Average(uint64_t first, uint64_t count, uint64_t update) {
   return model_.Average(first, count, client::OneMinusDecay(setup_, update));
 }
 
-Status DeviceArenas::ResetToGlobal() { return MutableModel().CopyWeights(DeviceModel::Local::kPoint); }
+Status DeviceArenas::ResetToGlobal() {
+  return MutableModel().CopyWeights(DeviceModel::Local::kPoint);
+}
 
 Status DeviceArenas::SaveReference(client::LocalValues* local) {
   return local->before.empty() ? Ok() : MutableModel().CopyWeights(DeviceModel::Local::kBefore);
