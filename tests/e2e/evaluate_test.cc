@@ -121,7 +121,7 @@ TEST(Evaluate, RefusesATableOfTooManyClasses) {
   TestProgram& worker =
       job.StartWorker(0, {"--set", "model.classes=3000", "--set", "evaluation.confusion=true"});
   EXPECT_EQ(worker.Wait(), 78);
-  EXPECT_THAT(worker.err(), HasSubstr("a table is made of at most 2000"));
+  EXPECT_THAT(worker.err(), HasSubstr("a confusion matrix has at most 2000 classes"));
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST(Images, ConvertSaysWhatItKnows) {
   TestJob job;
   TestProgram& none = job.StartTern({"convert"});
   EXPECT_EQ(none.Wait(), 64);
-  EXPECT_THAT(none.err(), HasSubstr("needs a kind after it; known: onnx, pack"));
+  EXPECT_THAT(none.err(), HasSubstr("needs the name of a conversion; known: onnx, pack"));
   TestProgram& format = job.StartTern({"convert", "pack", "a", "b", "--format", "packed"});
   EXPECT_EQ(format.Wait(), 64);
   EXPECT_THAT(format.err(), HasSubstr("--format: saw 'packed'; allowed: folder, cifar10"));

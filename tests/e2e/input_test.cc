@@ -157,7 +157,7 @@ TEST(JobFile, SecurityNoneIsSaidAgainInEveryLog) {
   job.StartAll({"--set", "security=none"});
   job.ExpectAllEnd(0);
   for (const std::string& log : {job.Log("server", 0), job.Log("worker", 0), job.Log("worker", 1)})
-    EXPECT_THAT(log, HasSubstr("security: none - nobody checks who the peers are"));
+    EXPECT_THAT(log, HasSubstr("security: none: peers are not authenticated"));
 }
 
 // ---- addresses

@@ -22,4 +22,4 @@ if TERN_BUILD_DIR=$1 scripts/package.sh "$folder/precious" 2>"$folder/said"; the
   echo 'a folder that is no package was taken for one' >&2
   exit 1
 fi
-grep -q 'is no package of before' "$folder/said"
+grep -q 'is not an earlier package' "$folder/said"
