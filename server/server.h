@@ -14,7 +14,7 @@
 #include "common/net/metrics_page.h"
 #include "common/net/socket.h"
 #include "common/net/traffic.h"
-#include "common/protocol/members/coordinator.h"
+#include "common/protocol/members/shard0/coordinator.h"
 #include "server/lane_counters.h"
 #include "server/lane_loop.h"
 #include "setup/report.h"

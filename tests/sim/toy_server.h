@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "common/protocol/members/coordinator.h"
+#include "common/protocol/members/shard0/coordinator.h"
 #include "tests/sim/central_lane.h"
 #include "tests/sim/clock_cell.h"
 #include "tests/sim/network.h"

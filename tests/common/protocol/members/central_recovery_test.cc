@@ -2,7 +2,7 @@
 // part, a follower's and a worker's.
 #include <gmock/gmock.h>
 
-#include "common/protocol/members/coordinator.h"
+#include "common/protocol/members/shard0/coordinator.h"
 #include "common/protocol/members/follower.h"
 #include "common/protocol/members/session.h"
 #include "tests/common/protocol/members/words.h"

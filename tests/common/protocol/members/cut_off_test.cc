@@ -2,7 +2,7 @@
 // they were, so nobody is given up before `wait_timeout`.
 #include <gmock/gmock.h>
 
-#include "tests/common/protocol/members/shard0.h"
+#include "tests/common/protocol/members/shard0/shard0.h"
 
 namespace tern::protocol::test {
 namespace {

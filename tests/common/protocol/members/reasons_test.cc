@@ -1,7 +1,7 @@
 // Why a job ends where a worker says it: by an error of its own, or by a signal that it got.
 #include <gmock/gmock.h>
 
-#include "tests/common/protocol/members/shard0.h"
+#include "tests/common/protocol/members/shard0/shard0.h"
 
 namespace tern::protocol::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include "common/protocol/members/coordinator.h"
+#include "common/protocol/members/shard0/coordinator.h"
 #include "tests/common/protocol/members/words.h"
 
 namespace tern::protocol::test {

@@ -2,7 +2,7 @@
 // peer says of errors is checked.
 #include <gmock/gmock.h>
 
-#include "tests/common/protocol/members/shard0.h"
+#include "tests/common/protocol/members/shard0/shard0.h"
 
 namespace tern::protocol::test {
 namespace {

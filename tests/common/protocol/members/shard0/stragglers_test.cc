@@ -1,8 +1,8 @@
-#include "common/protocol/members/stragglers.h"
+#include "common/protocol/members/shard0/stragglers.h"
 
 #include <gmock/gmock.h>
 
-#include "common/protocol/members/coordinator.h"
+#include "common/protocol/members/shard0/coordinator.h"
 #include "tests/common/protocol/members/words.h"
 
 namespace tern::protocol::test {

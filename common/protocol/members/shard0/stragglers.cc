@@ -1,4 +1,4 @@
-#include "common/protocol/members/stragglers.h"
+#include "common/protocol/members/shard0/stragglers.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // What Check() of a coordinator and its roster finds: one planted fault for each invariant.
 #include <gmock/gmock.h>
 
-#include "tests/common/protocol/members/shard0.h"
+#include "tests/common/protocol/members/shard0/shard0.h"
 
 namespace tern::protocol {
 
@@ -10,11 +10,8 @@ class CoordinatorPeer {
  public:
   explicit CoordinatorPeer(const Coordinator& coordinator)
       : coordinator_(const_cast<Coordinator&>(coordinator)) {}
-  Roster& roster() { return coordinator_.roster_; }
-  bool& gathered() { return coordinator_.gathered_; }
-  bool& called() { return coordinator_.called_; }
-  bool& going_back() { return coordinator_.going_back_; }
-  Begin& begin() { return coordinator_.begin_; }
+  JobState& job() { return coordinator_.job_; }
+  JobState::Phase& phase() { return coordinator_.job_.phase_; }
 
  private:
   Coordinator& coordinator_;
@@ -39,7 +36,7 @@ class CoordinatorInvariants : public testing::Test {
     EXPECT_EQ(status.code(), Code::kInternal);
     return status.message();
   }
-  Roster::Worker& worker(uint32_t rank) { return peer_.roster().workers[rank]; }
+  Roster::Worker& worker(uint32_t rank) { return peer_.job().roster.workers[rank]; }
 
   Shard0 shard0_{OnLoss::kWait};
   CoordinatorPeer peer_{shard0_.coordinator()};
@@ -71,25 +68,29 @@ TEST_F(CoordinatorInvariants, ARetiredIncarnationHasNoPlace) {
   EXPECT_THAT(Broken(), HasSubstr("worker 0 has the incarnation 10, which was retired"));
 }
 
-TEST_F(CoordinatorInvariants, AJobThatRunsIsNotGoingBack) {
-  peer_.going_back() = true;
-  EXPECT_THAT(Broken(), HasSubstr("the job runs, and is going back"));
+TEST_F(CoordinatorInvariants, AJobThatEndsSaysFarewell) {
+  peer_.phase() = JobState::Phase::kEnding;
+  EXPECT_THAT(Broken(), HasSubstr("the farewell was not said, and the job is ending"));
 }
 
-TEST_F(CoordinatorInvariants, WorkersAreCalledAnewOnlyWhereTheJobGoesBack) {
-  peer_.gathered() = false;
-  peer_.called() = true;
-  EXPECT_THAT(Broken(), HasSubstr("called anew or shards asked, and the job is not going back"));
+TEST_F(CoordinatorInvariants, AJobThatRunsDoesNotGather) {
+  EXPECT_THAT(Refused([&] { peer_.job().Become(JobState::Phase::kAsking); }),
+              HasSubstr("phase 3 cannot follow phase 4"));
 }
 
 TEST_F(CoordinatorInvariants, WhatBeganFromACheckpointHasABeginning) {
-  peer_.begin().from.emplace();
+  peer_.job().begin.from.emplace();
   EXPECT_THAT(Broken(), HasSubstr("began from a checkpoint, and has no beginning"));
 }
 
 TEST_F(CoordinatorInvariants, NobodyIsAdmittedInAnEpochToCome) {
   worker(1).epoch = 7;
   EXPECT_THAT(Broken(), HasSubstr("1 was admitted in epoch 7, the job's is 1"));
+}
+
+TEST_F(CoordinatorInvariants, EveryWorkerOfARunningJobWasAdmitted) {
+  worker(1).epoch = 0;
+  EXPECT_THAT(Broken(), HasSubstr("1 was admitted in epoch 0, the job's is 1"));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/protocol/members/coordinator.h"
+#include "common/protocol/members/shard0/coordinator.h"
 #include "tests/common/protocol/members/words.h"
 
 namespace tern::protocol::test {

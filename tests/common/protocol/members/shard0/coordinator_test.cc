@@ -1,4 +1,4 @@
-#include "common/protocol/members/coordinator.h"
+#include "common/protocol/members/shard0/coordinator.h"
 
 #include <gmock/gmock.h>
 

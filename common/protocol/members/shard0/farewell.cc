@@ -1,4 +1,4 @@
-#include "common/protocol/members/farewell.h"
+#include "common/protocol/members/shard0/farewell.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "common/protocol/members/roster.h"
+#include "common/protocol/members/shard0/roster.h"
 
 #include <algorithm>
 #include <utility>

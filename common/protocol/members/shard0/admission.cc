@@ -1,0 +1,188 @@
+#include "common/protocol/members/shard0/admission.h"
+
+#include <algorithm>
+
+#include "common/base/text.h"
+
+namespace tern::protocol {
+
+namespace {
+
+using Presence = Roster::Worker::Presence;
+
+constexpr size_t kHostBytes = 256;  // of a host's name, as messages tell it
+
+Message Leave(Code code, const std::string& sentence) {
+  return Refusal(code, sentence, pb::Refuse::leave);
+}
+
+}  // namespace
+
+void Admission::OnHello(Peer from, const pb::Hello& said, Time now, ControlActions* out) {
+  pb::Hello hello = said;
+  hello.set_host(Printable(said.host(), kHostBytes));
+  if (Status checked = CheckHello(hello, job_.options.expected); !checked.ok()) {
+    EmitLog("refused a hello from " + hello.host() + ": " + checked.message(), out);
+    return EmitSend(from, Leave(checked.code(), checked.message()), out);
+  }
+  if (hello.role() == pb::Hello::shard) return OnShardHello(from, hello, now, out);
+  OnWorkerHello(from, hello, now, out);
+}
+
+void Admission::OnShardHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
+  const auto found = job_.roster.shards.find(hello.rank());
+  if (found == job_.roster.shards.end()) {
+    return EmitSend(from, Leave(Code::kMismatch, Cat("there is no server shard ", hello.rank())),
+                    out);
+  }
+  if (!MayTakePlace(&found->second, from, hello, now, out)) return;
+  const uint64_t before = found->second.incarnation;
+  const bool again = before != 0 && before != hello.incarnation();
+  found->second = {from, hello.incarnation(), now, false, hello, 0, Time(0)};
+  Message message;
+  message.head.mutable_welcome()->set_incarnation(job_.options.incarnation);
+  EmitSend(from, std::move(message), out);
+  if (!job_.running()) return gathering_.GatherIfComplete(now, out);
+  if (again && job_.options.begins_from_shards) {
+    return going_back_.GoBack(Cat("server shard ", hello.rank(), " was started again"), now, out);
+  }
+  membership_.TellShard(from, out);
+}
+
+// A shard says something every heartbeat: one that was just heard has not died.
+bool Admission::MayTakePlace(Roster::Shard* place, Peer from, const pb::Hello& hello, Time now,
+                             ControlActions* out) const {
+  const Timings& timings = job_.options.timings;
+  const bool free = place->incarnation == 0 || place->incarnation == hello.incarnation() ||
+                    now - place->heard_at > 2 * timings.heartbeat;
+  if (free) return true;
+  if (place->rival != hello.incarnation()) {
+    place->rival = hello.incarnation();
+    place->rival_since = now;
+  }
+  const bool alive = place->heard_at > place->rival_since + timings.suspect_after;
+  EmitSend(from,
+           Refusal(Code::kNotAllowed,
+                   Cat("the place of server shard ", hello.rank(), " is taken by another process",
+                       alive ? ", which is alive" : ""),
+                   alive ? pb::Refuse::leave : pb::Refuse::retry),
+           out);
+  return false;
+}
+
+bool Admission::FitsTheJob(Peer from, const pb::Hello& hello, ControlActions* out) const {
+  const Roster& roster = job_.roster;
+  std::string sentence;
+  if (hello.rank() >= roster.workers.size()) {
+    sentence = Cat("there is no worker ", hello.rank(), ": the job has ", roster.workers.size());
+  } else if (roster.steps != 0 && hello.steps() != roster.steps) {
+    sentence = Cat("worker ", hello.rank(), " counts ", hello.steps(), " steps, others ",
+                   roster.steps, "; give all workers the same data");
+  }
+  if (sentence.empty()) return true;
+  EmitSend(from, Leave(Code::kMismatch, sentence), out);
+  return false;
+}
+
+void Admission::OnWorkerHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
+  if (!FitsTheJob(from, hello, out)) return;
+  Roster::Worker& worker = job_.roster.workers[hello.rank()];
+  const bool retired = std::find(worker.retired.begin(), worker.retired.end(),
+                                 hello.incarnation()) != worker.retired.end();
+  if (retired ||
+      (worker.incarnation == hello.incarnation() && worker.presence == Presence::kLost)) {
+    return EmitSend(from, membership_.GivenUp(hello.incarnation()), out);
+  }
+  if (worker.incarnation != hello.incarnation()) {
+    if (!MayTake(&worker, from, hello, now, out)) return;
+    return Admit(&worker, from, hello, now, out);
+  }
+  worker.peer = from;  // said again, perhaps on a new connection
+  liveness_.Hear(&worker, now);
+  worker.hello = hello;
+  worker.joining &= hello.fresh();
+  worker.begins &= hello.fresh();
+  if (job_.running()) membership_.WelcomeMember(worker, out);
+}
+
+bool Admission::MayTake(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
+                        ControlActions* out) const {
+  const bool shrinks = job_.options.elasticity.shrink();
+  if (shrinks && job_.running() && !hello.fresh() && !hello.done()) {
+    // The others may have gone on without what it holds.
+    EmitSend(from, membership_.GivenUp(hello.incarnation()), out);
+    return false;
+  }
+  const bool lost = worker->presence == Presence::kLost || worker->awaited;
+  if (lost && !hello.fresh() && hello.epoch() < worker->first_epoch) {
+    EmitSend(from,
+             Leave(Code::kPeerLost, Cat("another process had rank ", hello.rank(),
+                                        " while this worker was away; start it again")),
+             out);
+    return false;
+  }
+  if (lost || worker->presence == Presence::kAbsent) return true;
+  // The holder was replaced before our restart. But a worker with state is not replaced by one
+  // without.
+  const bool poorer = hello.fresh() && !worker->hello.fresh();
+  if (!job_.running() && hello.epoch() > worker->epoch && !poorer) return true;
+  Refuse(worker, from, hello, now, out);
+  return false;
+}
+
+// The holder may just have died: the other waits until the holder is lost, or was heard for so long
+// that it surely has not.
+void Admission::Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello, Time now,
+                       ControlActions* out) const {
+  if (holder->rival != hello.incarnation()) {
+    holder->rival = hello.incarnation();
+    holder->rival_since = now;
+  }
+  if (holder->heard_at <= holder->rival_since + job_.options.timings.suspect_after) {
+    return EmitSend(from, Refusal(Code::kNotAllowed, "the rank is taken", pb::Refuse::retry), out);
+  }
+  EmitSend(from,
+           Leave(Code::kNotAllowed, Cat("rank ", hello.rank(), " is taken by ",
+                                        job_.roster.Name(hello.rank()), ", which is alive")),
+           out);
+  EmitLog(Cat("refused a second process of rank ", hello.rank(), " on ", hello.host()), out);
+}
+
+void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
+                      ControlActions* out) {
+  const bool back = worker->presence == Presence::kLost || worker->awaited;
+  const uint64_t first_epoch = worker->first_epoch;
+  // All who held the state of the job are gone then.
+  const bool without_state = job_.running() && job_.options.workers_hold_state && hello.fresh() &&
+                             !job_.roster.MayHoldStateBeside(worker);
+  const std::string again = job_.roster.Name(hello.rank()) + " was started again";
+  if (without_state && job_.CanGoBack()) {
+    going_back_.LoseState(again, Code::kPeerLost, now, out);
+  } else if (job_.running() && going_back_.TakesAllBack(hello)) {
+    going_back_.GoBack(again + ", and what it had of its own is on its disk alone", now, out);
+  }
+  Take(worker, from, hello, now);
+  EmitLog(job_.roster.Name(hello.rank()) + (back ? " has come back" : " is here"), out);
+  if (!job_.running()) return gathering_.GatherIfComplete(now, out);
+  if (without_state) return going_back_.LoseState(again, Code::kPeerLost, now, out);
+  worker->joining = job_.options.workers_hold_state && hello.fresh();
+  worker->epoch = job_.roster.epoch + 1;
+  worker->first_epoch = hello.fresh() ? worker->epoch : first_epoch;
+  membership_.PublishNext(out);
+  membership_.WelcomeMember(*worker, out);
+}
+
+void Admission::Take(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now) {
+  liveness_.OnNewcomer(*worker, hello.rank(), now);
+  worker->Retire();
+  worker->presence = Presence::kPresent;
+  worker->incarnation = hello.incarnation();
+  worker->epoch = worker->first_epoch = hello.epoch();
+  worker->peer = from;
+  worker->hello = hello;
+  worker->heard_at = worker->moved_at = now;
+  worker->applied = hello.applied();
+  job_.roster.steps = hello.steps();
+}
+
+}  // namespace tern::protocol

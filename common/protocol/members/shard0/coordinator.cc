@@ -1,0 +1,182 @@
+#include "common/protocol/members/shard0/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/invariants.h"
+#include "common/base/text.h"
+
+namespace tern::protocol {
+
+using Presence = Roster::Worker::Presence;
+
+Coordinator::Coordinator(ControlOptions options, std::vector<CellSpec> cells)
+    : job_(std::move(options), std::move(cells)) {}
+
+Status Coordinator::Check() const {
+  TERN_RETURN_IF_ERROR(job_.Check());
+  return ending_.Check();
+}
+
+void Coordinator::Start(Time now, ControlActions*) { liveness_.Start(now); }
+
+void Coordinator::OnMessage(Peer from, const Message& message, Time now, ControlActions* out) {
+  const CheckedAfter checked(*this);
+  if (job_.ending()) return ending_.OnMessage(from, message, out);
+  switch (message.head.body_case()) {
+    case pb::Envelope::kHello:
+      return admission_.OnHello(from, message.head.hello(), now, out);
+    case pb::Envelope::kHeartbeat:
+      return OnHeartbeat(from, message.head.heartbeat(), now, out);
+    case pb::Envelope::kStateWant:
+      return OnStateWant(from, message, now, out);
+    case pb::Envelope::kStatePiece:
+      return OnStatePiece(from, message, out);
+    case pb::Envelope::kBye:
+      return OnBye(from, message.head.bye(), now, out);
+    case pb::Envelope::kPulse:
+      return OnShardPulse(from, message.head.pulse(), now, out);
+    case pb::Envelope::kAbort:
+      return OnShardAbort(from, message.head.abort(), now, out);
+    case pb::Envelope::kEnd:
+      return;  // answers an earlier process of shard 0
+    default:
+      return OnRound(from, message, now, out);
+  }
+}
+
+void Coordinator::OnTimer(Time now, ControlActions* out) {
+  const CheckedAfter checked(*this);
+  if (job_.ending()) return ending_.OnTimer(now, out);
+  liveness_.OnTimer(now, out);
+  if (!job_.running() && !job_.ending()) gathering_.OnTimer(now, out);
+}
+
+void Coordinator::OnStop(Code code, Time now, ControlActions* out) {
+  const CheckedAfter checked(*this);
+  ending_.OnStop(code, now, out);
+}
+
+void Coordinator::OnFailure(const Status& status, Time now, ControlActions* out) {
+  const CheckedAfter checked(*this);
+  if (job_.ending()) return;
+  ending_.Abort(status.code(), "server shard 0 cannot go on: " + status.message(), now, out);
+}
+
+void Coordinator::OnShardAbort(Peer from, const pb::Abort& abort, Time now, ControlActions* out) {
+  for (const auto& [shard, follower] : job_.roster.shards) {
+    if (follower.peer != from) continue;
+    const Status error = ErrorFromPeer(abort.code(), abort.sentence());
+    return ending_.Abort(error.code(),
+                         Cat("server shard ", shard, " cannot go on: ", error.message()), now, out);
+  }
+}
+
+void Coordinator::OnShardPulse(Peer from, const pb::Pulse& pulse, Time now, ControlActions* out) {
+  bool known = false;
+  for (auto& [shard, follower] : job_.roster.shards) {
+    if (follower.peer != from) continue;
+    known = true;
+    follower.heard_at = now;
+    follower.silent = false;
+    if (pulse.stop() != 0) ending_.OnStopFrom(Cat("server shard ", shard), pulse.stop(), now, out);
+  }
+  if (!known || !job_.running() || pulse.epoch() <= job_.roster.epoch) return;
+  // It follows the membership of an earlier process of shard 0, and would take ours for an older
+  // one.
+  job_.roster.epoch = pulse.epoch();
+  membership_.PublishNext(out);
+}
+
+void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, ControlActions* out) {
+  Worker* const member = job_.roster.MemberOf(from, beat.rank(), beat.incarnation());
+  if (member == nullptr)
+    return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
+  if (member->presence == Presence::kLost)
+    return EmitSend(from, membership_.GivenUp(member->incarnation), out);
+  EmitEcho(from, beat, out);
+  liveness_.OnHeartbeat(member, beat, now, out);
+  if (beat.stop() != 0) ending_.OnStopFrom(job_.roster.Name(beat.rank()), beat.stop(), now, out);
+}
+
+void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlActions* out) {
+  if (Worker* worker = job_.roster.ByPeer(from); worker != nullptr) {
+    if (worker->presence == Presence::kLost)
+      return EmitSend(from, membership_.GivenUp(worker->incarnation), out);
+    liveness_.Hear(worker, now);
+  }
+  Sends sends;
+  job_.lane.OnMessage(from, message, &sends);
+  EmitSends(std::move(sends), out);
+}
+
+void Coordinator::OnStateWant(Peer from, const Message& message, Time now, ControlActions* out) {
+  if (!job_.running()) return;  // it will ask again
+  const pb::StateWant& want = message.head.state_want();
+  Worker* const wants = job_.roster.MemberOf(from, want.rank(), want.incarnation());
+  if (wants == nullptr || !wants->live()) return;
+  liveness_.Hear(wants, now);
+  const Worker* donor = nullptr;  // the live worker with the highest applied round
+  const auto worth = [](const Worker& worker) {
+    return std::make_pair(!worker.suspect, worker.applied);
+  };
+  for (const Worker& worker : job_.roster.workers) {
+    if (&worker == wants || !worker.live() || worker.joining) continue;
+    if (donor == nullptr || worth(worker) > worth(*donor)) donor = &worker;
+  }
+  if (donor != nullptr) return EmitSend(donor->peer, message, out);
+  // It asks again; meanwhile a worker that has the state may come back.
+  if (!job_.roster.MayHoldStateBeside(wants)) going_back_.LoseState("", Code::kPeerLost, now, out);
+}
+
+void Coordinator::OnStatePiece(Peer from, const Message& message, ControlActions* out) {
+  const Worker* const donor = job_.roster.ByPeer(from);
+  if (donor == nullptr || !donor->live() || donor->joining) return;
+  const pb::StatePiece& piece = message.head.state_piece();
+  if (piece.rank() >= job_.roster.workers.size()) return;
+  const Worker& wants = job_.roster.workers[piece.rank()];
+  if (&wants == donor || !wants.live() || wants.incarnation != piece.incarnation()) return;
+  EmitSend(wants.peer, message, out);
+}
+
+void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out) {
+  if (bye.code() != 0) return OnFailedWorker(from, bye, now, out);
+  Worker* const member = job_.roster.MemberOf(from, bye.rank(), bye.incarnation());
+  // Before all have gathered only one can be done that was so before shard 0 was restarted.
+  if (member == nullptr || (!job_.running() && !member->hello.done()))
+    return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
+  if (member->presence == Presence::kLost)
+    return EmitSend(from, membership_.GivenUp(member->incarnation), out);
+  member->presence = Presence::kDone;
+  liveness_.Hear(member, now);
+  member->figures = bye.figures();
+  member->counters = bye.counters();
+  member->steps_done = bye.steps();
+  ending_.EndIfAllDone(now, out);
+}
+
+void Coordinator::OnFailedWorker(Peer from, const pb::Bye& bye, Time now, ControlActions* out) {
+  if (job_.roster.IsOnAnotherConnection(from, bye.rank(), bye.incarnation()))
+    return EmitSend(from, Refusal(Code::kNotAllowed, "say hello first", pb::Refuse::retry), out);
+  const Status error = ErrorFromPeer(bye.code(), bye.sentence());
+  Message end;  // whoever it is may go
+  end.head.mutable_end()->set_code(static_cast<uint32_t>(ExitCode(error)));
+  end.head.mutable_end()->set_sentence(error.message());
+  EmitSend(from, std::move(end), out);
+  Worker* const member = job_.roster.MemberOf(from, bye.rank(), bye.incarnation());
+  if (member == nullptr || member->presence == Presence::kDone) return;
+  const bool lost = member->presence == Presence::kLost;
+  if (lost && !member->may_return) return;  // it said so before, or the others go on without it
+  member->counters = bye.counters();
+  const bool only_its_data =
+      job_.options.elasticity.shrink() && error.code() == Code::kBadData && job_.running();
+  if (IsLasting(error.code()) && !only_its_data) {
+    return ending_.Abort(error.code(),
+                         Cat(job_.roster.Name(bye.rank()), " ended the job: ", error.message()),
+                         now, out);
+  }
+  const Code code = IsLasting(error.code()) ? error.code() : Code::kPeerLost;
+  liveness_.Lose(bye.rank(), {"it left: " + error.message(), code, true}, now, out);
+}
+
+}  // namespace tern::protocol

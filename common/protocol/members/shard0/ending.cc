@@ -1,0 +1,102 @@
+#include "common/protocol/members/shard0/ending.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/invariants.h"
+#include "common/base/text.h"
+
+namespace tern::protocol {
+
+using Presence = Roster::Worker::Presence;
+
+void Ending::OnStop(Code code, Time now, ControlActions* out) {
+  if (job_.ending() || job_.IsStopping()) return;
+  job_.stop_code = code;
+  const std::vector<Roster::Worker>& workers = job_.roster.workers;
+  const bool missing =
+      std::any_of(workers.begin(), workers.end(), [this](const Roster::Worker& worker) {
+        return worker.live() ? worker.awaited : !job_.options.elasticity.shrink();
+      });
+  if (!job_.running() || missing)
+    return Abort(code, "stopped by a signal while not all workers were there", now, out);
+  EmitLog("stopping: the round in progress is the last", out);
+  out->emplace_back().type = ControlAction::Type::kStop;
+}
+
+void Ending::OnStopFrom(const std::string& who, uint32_t code, Time now, ControlActions* out) {
+  if (job_.ending()) return;
+  if (!job_.IsStopping()) EmitLog(who + " was asked to stop", out);
+  const bool interrupted = code == static_cast<uint32_t>(Code::kInterrupted);
+  OnStop(interrupted ? Code::kInterrupted : Code::kTerminated, now, out);
+}
+
+void Ending::EndIfAllDone(Time now, ControlActions* out) {
+  bool anyone = false;
+  for (const Roster::Worker& worker : job_.roster.workers) {
+    if (job_.running() && job_.options.elasticity.shrink() && !worker.live()) continue;
+    if (worker.presence != Presence::kDone) return;
+    anyone = true;
+  }
+  if (!anyone) return;
+  const Status status = Outcome();
+  Message end;
+  end.head.mutable_end()->set_code(static_cast<uint32_t>(ExitCode(status)));
+  end.head.mutable_end()->set_sentence(status.message());
+  job_.Become(JobState::Phase::kEnding);
+  const Timings& timings = job_.options.timings;
+  // A peer whose connection broke without a word needs dead_after to notice.
+  farewell_.Start(std::move(end), status, Guests(), timings.hello_retry,
+                  now + 2 * timings.dead_after, now, out);
+}
+
+Status Ending::Outcome() const {
+  if (job_.IsStopping()) return Status(job_.stop_code, "the job was stopped in order by a signal");
+  const uint64_t steps = job_.roster.steps;
+  uint64_t last = steps;
+  for (const Roster::Worker& worker : job_.roster.workers) {
+    if (worker.presence == Presence::kDone) last = std::min(last, worker.steps_done);
+  }
+  if (!job_.options.workers_hold_state || last == steps) return Ok();
+  // An earlier process of shard 0 was asked to stop.
+  return Status(Code::kTerminated,
+                Cat("the job was stopped in order after step ", last, " of ", steps));
+}
+
+void Ending::Abort(Code code, const std::string& sentence, Time now, ControlActions* out) {
+  Message message;
+  message.head.mutable_abort()->set_code(static_cast<uint32_t>(code));
+  message.head.mutable_abort()->set_sentence(sentence);
+  const Roster& roster = job_.roster;
+  std::vector<Farewell::Guest> guests = Guests();
+  for (Farewell::Guest& guest : guests) {
+    const bool heard = guest.role == pb::Hello::worker ? roster.workers[guest.rank].live() &&
+                                                             !roster.workers[guest.rank].suspect
+                                                       : !roster.shards.at(guest.rank).silent;
+    guest.expected = guest.peer != 0 && heard;
+  }
+  job_.Become(JobState::Phase::kEnding);
+  const Timings& timings = job_.options.timings;
+  farewell_.Start(std::move(message), Status(code, sentence), std::move(guests),
+                  timings.hello_retry, now + 2 * timings.heartbeat, now, out);
+}
+
+std::vector<Farewell::Guest> Ending::Guests() const {
+  std::vector<Farewell::Guest> guests;
+  for (uint32_t rank = 0; rank < job_.roster.workers.size(); ++rank) {
+    const Roster::Worker& worker = job_.roster.workers[rank];
+    guests.push_back({pb::Hello::worker, rank, worker.incarnation, worker.peer, worker.live()});
+  }
+  for (const auto& [shard, follower] : job_.roster.shards)
+    guests.push_back({pb::Hello::shard, shard, 0, follower.peer, true});
+  return guests;
+}
+
+Status Ending::Check() const {
+  TERN_HOLDS(farewell_.started() == job_.ending(), "coordinator: the farewell ",
+             farewell_.started() ? "is being said" : "was not said", ", and the job is ",
+             job_.ending() ? "" : "not ", "ending");
+  return Ok();
+}
+
+}  // namespace tern::protocol

@@ -1,0 +1,286 @@
+#include "common/protocol/members/shard0/gathering.h"
+
+#include <algorithm>
+
+#include "common/base/text.h"
+
+namespace tern::protocol {
+
+using Phase = JobState::Phase;
+using Presence = Roster::Worker::Presence;
+
+void Gathering::GatherIfComplete(Time now, ControlActions* out) {
+  if (!HasGathered(now)) return;
+  if (NeedsBegin()) {
+    if (!MayBegin(now, out)) return;
+  } else if (!job_.options.begins_from_shards && CannotGather(now, out)) {
+    return;
+  }
+  AdmitGathered(now);
+  membership_.Publish(out);
+  membership_.WelcomeAll(out);
+  const Roster& roster = job_.roster;
+  EmitLog(roster.Live() == roster.workers.size()
+              ? Cat("all ", roster.workers.size(), " workers are here")
+              : "going on with " + roster.LiveText(),
+          out);
+  ending_.EndIfAllDone(now, out);
+}
+
+void Gathering::OnTimer(Time now, ControlActions* out) {
+  if (job_.options.elasticity.shrink() || job_.going_back()) GatherIfComplete(now, out);
+  if (job_.running() || job_.ending()) return;
+  const Timings& timings = job_.options.timings;
+  Time deadline = job_.gathering_since + timings.start_timeout;
+  // All workers are here then, and the shards have yet to be asked.
+  if (job_.going_back() && HasGatheredAgain(now)) deadline += timings.dead_after;
+  if (now <= deadline) return;
+  const std::vector<Roster::Worker>& workers = job_.roster.workers;
+  const bool again = job_.going_back() ||
+                     std::any_of(workers.begin(), workers.end(), [](const Roster::Worker& worker) {
+                       return worker.presence == Presence::kDone;
+                     });
+  ending_.Abort(Code::kPeerLost,
+                Cat("the job did not start", again ? " again" : "", " within ",
+                    SecondsText(timings.start_timeout), ": ", WhoIsMissing()),
+                now, out);
+}
+
+std::string Gathering::WhoIsMissing() const {
+  std::string missing;
+  for (uint32_t rank = 0; rank < job_.roster.workers.size(); ++rank) {
+    if (job_.roster.workers[rank].live()) continue;
+    missing += Cat(missing.empty() ? "no hello from worker " : ", ", rank);
+  }
+  return missing.empty() ? "a server shard did not say what it can go back to" : missing;
+}
+
+bool Gathering::HasGathered(Time now) const {
+  if (job_.going_back()) return HasGatheredAgain(now);
+  const Roster& roster = job_.roster;
+  const Elasticity& elasticity = job_.options.elasticity;
+  if (roster.Live() == roster.workers.size()) return true;
+  const bool anyone_has_state = std::any_of(
+      roster.workers.begin(), roster.workers.end(),
+      [](const Roster::Worker& worker) { return worker.live() && !worker.hello.fresh(); });
+  if (!elasticity.shrink() || roster.Live() < elasticity.min_workers || !anyone_has_state)
+    return false;
+  return now - job_.gathering_since > job_.options.timings.start_timeout || OnlyRemovedAreMissing();
+}
+
+bool Gathering::OnlyRemovedAreMissing() const {
+  const std::vector<Roster::Worker>& workers = job_.roster.workers;
+  for (uint32_t rank = 0; rank < workers.size(); ++rank) {
+    if (workers[rank].live()) continue;
+    for (const Roster::Worker& worker : workers) {
+      if (!worker.live() || worker.hello.fresh()) continue;
+      const auto& gone = worker.hello.gone();
+      if (std::find(gone.begin(), gone.end(), rank) == gone.end()) return false;
+    }
+  }
+  return true;
+}
+
+bool Gathering::HasGatheredAgain(Time now) const {
+  const Roster& roster = job_.roster;
+  if (roster.Live() == roster.workers.size()) return true;
+  const Elasticity& elasticity = job_.options.elasticity;
+  if (!elasticity.shrink() || roster.Live() < elasticity.min_workers) return false;
+  const bool all_heard_of = std::none_of(
+      roster.workers.begin(), roster.workers.end(),
+      [](const Roster::Worker& worker) { return worker.presence == Presence::kAbsent; });
+  const Timings& timings = job_.options.timings;
+  return all_heard_of ||
+         now - job_.gathering_since > (job_.called() ? timings.dead_after : timings.start_timeout);
+}
+
+bool Gathering::CannotGather(Time now, ControlActions* out) {
+  bool anyone_has_state = false, begun = false;
+  uint64_t floor = 0;
+  for (const Roster::Worker& worker : job_.roster.workers) {
+    if (!worker.live()) continue;
+    begun |= worker.hello.epoch() != 0;
+    anyone_has_state |= !worker.hello.fresh();
+    floor = std::max(floor, worker.hello.floor());
+  }
+  if (begun && !anyone_has_state && job_.options.workers_hold_state) {
+    ending_.Abort(Code::kPeerLost, "no live worker holds the state of the job", now, out);
+    return true;
+  }
+  return AskAgainBelow(floor, out) && !HasGathered(now);
+}
+
+// What a worker below the floor needs is gone: its rank was taken while it was away. It may have
+// advanced since it said hello.
+bool Gathering::AskAgainBelow(uint64_t floor, ControlActions* out) {
+  bool asked = false;
+  for (Roster::Worker& worker : job_.roster.workers) {
+    if (!worker.live() || worker.hello.fresh() || worker.hello.applied() >= floor) continue;
+    Message again = Refusal(Code::kNotAllowed, "say hello again", pb::Refuse::retry);
+    again.head.mutable_refuse()->set_floor(floor);
+    EmitSend(worker.peer, std::move(again), out);
+    worker = Roster::Worker{};
+    asked = true;
+  }
+  return asked;
+}
+
+bool Gathering::NeedsBegin() const {
+  const Roster& roster = job_.roster;
+  if (job_.options.begins_from_shards) {  // unless nobody needs the parameters any more
+    return job_.going_back() || std::any_of(roster.workers.begin(), roster.workers.end(),
+                                            [](const Roster::Worker& worker) {
+                                              return worker.live() && !worker.hello.done();
+                                            });
+  }
+  if (!roster.NobodyHoldsState()) return false;
+  pb::Hello own;
+  return job_.options.resumes || HasAny(Offers(&own));
+}
+
+bool Gathering::HasBegun() {
+  bool begun = job_.going_back();
+  for (const Roster::Worker& worker : job_.roster.workers) {
+    if (!worker.live()) continue;
+    begun |= worker.hello.epoch() != 0 || worker.hello.run() != 0;
+    if (worker.hello.run() != 0) job_.roster.run = worker.hello.run();
+    if (!worker.hello.fresh()) job_.reached = std::max(job_.reached, worker.hello.applied());
+  }
+  if (!begun || job_.going_back()) return begun;
+  job_.Become(Phase::kResuming);
+  for (Roster::Worker& worker : job_.roster.workers) {
+    if (!worker.live()) worker.presence = Presence::kLost;  // `shrink`: the job goes on without it
+  }
+  return true;
+}
+
+bool Gathering::ShardsHaveOffered(Time now, ControlActions* out) {
+  std::map<uint32_t, Roster::Shard>& shards = job_.roster.shards;
+  const Time retry = job_.options.timings.hello_retry;
+  if (job_.going_back() && !job_.asking()) {  // what they have by now, not what their hellos said
+    job_.Become(Phase::kAsking);
+    asked_at_ = now - retry;
+    for (auto& [shard, follower] : shards) {
+      if (job_.options.Keeps(shard)) follower.incarnation = 0;
+    }
+  }
+  bool all = true;
+  const bool asks = now - asked_at_ >= retry;
+  for (const auto& [shard, follower] : shards) {
+    if (!job_.options.Keeps(shard) || follower.incarnation != 0) continue;
+    all = false;
+    if (!asks || follower.peer == 0) continue;
+    Message message;
+    message.head.mutable_go_back();
+    EmitSend(follower.peer, std::move(message), out);
+  }
+  if (asks) asked_at_ = now;
+  return all;
+}
+
+std::vector<Offer> Gathering::Offers(pb::Hello* own) const {
+  const auto who = [](const char* role, uint32_t rank, const std::string& host) {
+    return Cat(role, rank, " (", Printable(host), ")");
+  };
+  const ControlOptions& options = job_.options;
+  std::vector<Offer> offers;
+  for (const Roster::Worker& worker : job_.roster.workers) {
+    if (!worker.live()) continue;
+    const pb::Hello& hello = worker.hello;
+    offers.push_back(
+        {who("worker ", hello.rank(), hello.host()), &hello, options.workers_hold_state});
+  }
+  if (options.Keeps(0)) {
+    own->set_role(pb::Hello::shard);
+    options.saved().AddTo(own);
+    offers.push_back({who("server shard ", 0, options.expected.host()), own});
+  }
+  for (const auto& [shard, follower] : job_.roster.shards) {
+    if (options.Keeps(shard))
+      offers.push_back({who("server shard ", shard, follower.hello.host()), &follower.hello});
+  }
+  return offers;
+}
+
+bool Gathering::MayBeginAnew(const std::vector<Offer>& offers, Time now, ControlActions* out) {
+  if (const std::string why = WhyNotAnew(offers); !why.empty()) {
+    // Shards that keep nothing are told too, once they are here.
+    const auto& shards = job_.roster.shards;
+    const bool all_here = std::all_of(shards.begin(), shards.end(),
+                                      [](const auto& one) { return one.second.peer != 0; });
+    if (all_here) ending_.Abort(Code::kBadData, why, now, out);
+    return false;
+  }
+  if (HasAny(offers)) {
+    EmitLog(
+        "the run before ended before all had written their first checkpoint: the job begins at the "
+        "start",
+        out);
+  }
+  return true;
+}
+
+void Gathering::SayWhereFrom(ControlActions* out) const {
+  const Begin& begin = job_.begin;
+  const std::string again = job_.reached > begin.round() ? Cat(", from round ", job_.reached,
+                                                               ": what came after it is done again")
+                                                         : std::string();
+  if (!begin.from.has_value()) return EmitLog("all go back to the beginning" + again, out);
+  EmitLog(Cat("all go on from the ", begin.workers_load ? "" : "servers' ", "checkpoint of step ",
+              begin.from->step(), again),
+          out);
+}
+
+bool Gathering::MayBegin(Time now, ControlActions* out) {
+  const bool begun = HasBegun();
+  if (begun && going_back_.CallAnew(now, out)) return false;
+  if (!ShardsHaveOffered(now, out)) return false;
+  pb::Hello own;
+  const std::vector<Offer> offers = Offers(&own);
+  const bool from_shards = job_.options.begins_from_shards;
+  job_.begin = Choose(offers, begun && from_shards ? std::optional(job_.roster.run) : std::nullopt);
+  if (!job_.begin.from.has_value()) {
+    if (!begun && !MayBeginAnew(offers, now, out)) return false;
+    if (begun && !from_shards) {
+      ending_.Abort(
+          Code::kPeerLost,
+          "no live worker holds the state of the job, and there is no checkpoint that all have",
+          now, out);
+      return false;
+    }
+  } else {
+    job_.roster.run = job_.begin.from->run();
+  }
+  if (begun || job_.begin.from.has_value()) SayWhereFrom(out);
+  // Also where all begins anew: shards that have not died may be in the middle of a run whose
+  // workers, and shard 0, have.
+  job_.lane.GoBack(job_.begin.round());
+  job_.beginning = job_.beginning == 0 ? job_.options.incarnation : job_.beginning + 1;
+  return true;
+}
+
+void Gathering::AdmitGathered(Time now) {
+  Roster& roster = job_.roster;
+  bool anyone_has_state = false;
+  for (const Roster::Worker& worker : roster.workers) {
+    roster.epoch = std::max(roster.epoch, worker.epoch);
+    if (!worker.live() || worker.hello.fresh()) continue;
+    anyone_has_state = true;
+    if (worker.hello.run() != 0) roster.run = worker.hello.run();
+  }
+  const bool goes_back = job_.going_back() || job_.begin.from.has_value();
+  if (!anyone_has_state && !goes_back) roster.run = job_.options.incarnation;  // as good as any
+  job_.Become(Phase::kRunning);
+  ++roster.epoch;
+  for (Roster::Worker& worker : roster.workers) {
+    if (!worker.live()) continue;
+    worker.epoch = roster.epoch;
+    worker.moved_at = now;
+    worker.begins = goes_back;
+    worker.joining =
+        goes_back || (job_.options.workers_hold_state && anyone_has_state && worker.hello.fresh());
+    if (worker.joining || worker.first_epoch == 0) worker.first_epoch = roster.epoch;
+  }
+}
+
+}  // namespace tern::protocol

@@ -1,0 +1,66 @@
+#include "common/protocol/members/shard0/going_back.h"
+
+#include <algorithm>
+
+#include "common/base/text.h"
+
+namespace tern::protocol {
+
+void GoingBack::GoBack(const std::string& why, Time now, ControlActions* out) {
+  EmitLog(Cat(why, "; all go back to the newest checkpoint that ",
+              job_.options.begins_from_shards ? "every server shard" : "everybody", " has"),
+          out);
+  job_.Become(JobState::Phase::kCalling);
+  job_.gathering_since = now;
+  for (Roster::Worker& worker : job_.roster.workers) {
+    job_.reached = std::max(job_.reached, worker.applied);
+    if (worker.live()) {
+      TellToGoBack(&worker, out);
+    } else if (!job_.options.elasticity.shrink()) {
+      worker.Retire();  // its place is free
+    }
+  }
+}
+
+void GoingBack::TellToGoBack(Roster::Worker* worker, ControlActions* out) {
+  Message message;
+  message.head.mutable_go_back()->set_incarnation(worker->incarnation);
+  EmitSend(worker->peer, std::move(message), out);
+  job_.roster.epoch = std::max(job_.roster.epoch, worker->epoch);
+  worker->Retire();
+}
+
+void GoingBack::LoseState(const std::string& what, Code code, Time now, ControlActions* out) {
+  const std::string sentence =
+      Cat(what, what.empty() ? "" : "; ", "no live worker holds the state of the job");
+  if (job_.CanGoBack()) return GoBack(sentence, now, out);
+  ending_.Abort(code, sentence, now, out);
+}
+
+bool GoingBack::TakesAllBack(const pb::Hello& hello) const {
+  const ControlOptions& options = job_.options;
+  if (!options.resumes || options.begins_from_shards || !options.workers_hold_state) return false;
+  if (options.elasticity.on_loss != OnLoss::kWait) return false;
+  if (!hello.fresh() || !hello.keeps_own()) return false;
+  // Of its two newest all others have one (client/train/checkpoints.h).
+  const auto& offers = hello.checkpoints();
+  return std::count_if(offers.begin(), offers.end(), [this](const pb::Checkpoint& one) {
+           return one.run() == job_.roster.run;
+         }) >= 2;
+}
+
+// A worker that was ever admitted may have spoken to a lane. Only a new incarnation surely has not.
+bool GoingBack::CallAnew(Time now, ControlActions* out) {
+  bool told = false;
+  for (Roster::Worker& worker : job_.roster.workers) {
+    if (!worker.live() || worker.hello.epoch() == 0) continue;
+    TellToGoBack(&worker, out);
+    told = true;
+  }
+  if (!told) return false;
+  if (!job_.called()) job_.Become(JobState::Phase::kCalling);
+  job_.gathering_since = now;
+  return true;
+}
+
+}  // namespace tern::protocol

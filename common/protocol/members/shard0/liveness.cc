@@ -1,0 +1,236 @@
+#include "common/protocol/members/shard0/liveness.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/text.h"
+
+namespace tern::protocol {
+
+namespace {
+
+using Presence = Roster::Worker::Presence;
+
+constexpr uint64_t kLateAgain =
+    100;  // rounds between two lines of the log on a worker that is late
+
+}  // namespace
+
+void Liveness::Start(Time now) {
+  job_.gathering_since = now;
+  for (uint32_t s = 1; s < job_.options.shards; ++s) job_.roster.shards[s].heard_at = now;
+}
+
+void Liveness::Hear(Roster::Worker* worker, Time now) {
+  if (now - worker->heard_at > job_.options.timings.suspect_after && HearsNobody(now)) {
+    Excuse(now);
+    for (Roster::Worker& one : job_.roster.workers) one.awaited = false;
+  }
+  worker->heard_at = now;
+}
+
+void Liveness::OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Time now,
+                           ControlActions* out) {
+  if (worker->suspect) EmitLog(job_.roster.Name(beat.rank()) + " is heard again", out);
+  worker->suspect = false;
+  Hear(worker, now);
+  worker->counters = beat.counters();
+  if (std::string slow = stragglers_.OnCounters(beat.rank(), worker->counters); !slow.empty())
+    EmitLog(job_.roster.Name(beat.rank()) + slow, out);
+  NameIfLate(beat.rank(), out);
+  worker->waiting = beat.waiting();
+  if (beat.waiting() || beat.progress() != worker->progress) worker->moved_at = now;
+  worker->progress = beat.progress();
+  if (beat.has_applied()) {
+    worker->joining = worker->begins = false;
+    worker->applied = std::max(worker->applied, beat.applied());
+    job_.lane.OnApplied(beat.rank(), beat.incarnation(), beat.applied());
+  }
+}
+
+void Liveness::OnNewcomer(const Roster::Worker& worker, uint32_t rank, Time now) {
+  if (worker.awaited) Excuse(now);
+  stragglers_.Forget(rank);
+}
+
+void Liveness::OnTimer(Time now, ControlActions* out) {
+  if (now - pulse_at_ >= job_.options.timings.heartbeat) SendPulses(now, out);
+  for (uint32_t rank = 0; rank < job_.roster.workers.size() && !job_.ending(); ++rank)
+    CheckSilence(rank, now, out);
+  if (!job_.ending()) CheckFollowers(now, out);
+}
+
+void Liveness::SendPulses(Time now, ControlActions* out) {
+  pulse_at_ = now;
+  Message message;
+  pb::Pulse* pulse = message.head.mutable_pulse();
+  pulse->set_incarnation(job_.options.incarnation);
+  pulse->set_epoch(job_.running() ? job_.roster.epoch : 0);
+  pulse->set_floor(job_.lane.floor());
+  for (uint32_t rank = 0; rank < job_.roster.workers.size(); ++rank) {
+    if (!job_.roster.workers[rank].live()) pulse->add_absent(rank);
+  }
+  for (const Roster::Worker& worker : job_.roster.workers) {
+    if (worker.peer != 0) EmitSend(worker.peer, message, out);
+  }
+  for (const auto& [shard, follower] : job_.roster.shards) {
+    if (follower.peer != 0) EmitSend(follower.peer, message, out);
+  }
+}
+
+// Where the job leaves it open: the larger of a minute and ten steps as this worker computes them.
+Time Liveness::ProgressTimeout(const Roster::Worker& worker) const {
+  const Time given = job_.options.timings.progress_timeout;
+  if (given != Time::zero()) return given;
+  const double steps = static_cast<double>(std::max<uint64_t>(1, worker.counters.rounds()));
+  const double ten_steps_s = 10 * worker.counters.compute_s() / steps;
+  return std::max<Time>(std::chrono::minutes(1), Time(static_cast<int64_t>(ten_steps_s * 1e9)));
+}
+
+void Liveness::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
+  Roster::Worker& worker = job_.roster.workers[rank];
+  const Timings& timings = job_.options.timings;
+  if (worker.presence == Presence::kLost && job_.options.elasticity.on_loss == OnLoss::kWait &&
+      now - worker.lost_at > timings.wait_timeout) {
+    return ending_.Abort(Code::kPeerLost,
+                         Cat(job_.roster.Name(rank), " was lost and nobody took its place within ",
+                             SecondsText(timings.wait_timeout)),
+                         now, out);
+  }
+  if (!worker.live()) return;
+  const Time silent = now - std::max(worker.heard_at, worker.excused_at);
+  if (silent > timings.dead_after) {
+    if (!worker.joining && HearsNobody(now)) return Await(rank, now, out);
+    return Lose(rank, {"silent for " + SecondsText(silent)}, now, out);
+  }
+  if (job_.running() && worker.presence == Presence::kPresent &&
+      now - worker.moved_at > ProgressTimeout(worker)) {
+    return Lose(rank,
+                {"its compute thread has not moved for " + SecondsText(now - worker.moved_at)}, now,
+                out);
+  }
+  if (silent > timings.suspect_after && !worker.suspect) {
+    worker.suspect = true;
+    EmitLog(Cat(job_.roster.Name(rank), " is suspect: silent for ", SecondsText(silent),
+                ", at round ", worker.applied + 1),
+            out);
+  }
+}
+
+bool Liveness::HearsNobody(Time now) const {
+  if (!job_.running() || job_.options.elasticity.on_loss == OnLoss::kFail || job_.IsStopping())
+    return false;
+  const std::vector<Roster::Worker>& workers = job_.roster.workers;
+  return std::none_of(workers.begin(), workers.end(), [&](const Roster::Worker& worker) {
+    return worker.live() && !worker.joining &&
+           now - worker.heard_at <= job_.options.timings.suspect_after;
+  });
+}
+
+void Liveness::Excuse(Time now) {
+  Time last{};
+  for (const Roster::Worker& worker : job_.roster.workers) {
+    if (worker.live()) last = std::max(last, worker.heard_at);
+  }
+  for (Roster::Worker& worker : job_.roster.workers) {
+    if (worker.live() && worker.heard_at + job_.options.timings.suspect_after >= last)
+      worker.excused_at = worker.moved_at = now;
+  }
+}
+
+void Liveness::Await(uint32_t rank, Time now, ControlActions* out) {
+  Roster::Worker& worker = job_.roster.workers[rank];
+  const Time silent = now - worker.heard_at;
+  const Time wait = job_.options.timings.wait_timeout;
+  const std::string what = job_.roster.Name(rank) + " is silent for " + SecondsText(silent);
+  if (silent > wait) {
+    if (job_.options.elasticity.shrink())
+      return Lose(rank, {"silent for " + SecondsText(silent)}, now, out);
+    return ending_.Abort(Code::kPeerLost, what + ", as all are who hold the state of the job", now,
+                         out);
+  }
+  if (std::exchange(worker.awaited, true)) return;
+  EmitLog(Cat(what,
+              ", and nobody else who holds the state of the job is heard: the link of this server "
+              "may be down; waiting for up to ",
+              SecondsText(wait)),
+          out);
+}
+
+void Liveness::CheckFollowers(Time now, ControlActions* out) {
+  const Timings& timings = job_.options.timings;
+  const Time longest =
+      job_.running() || job_.going_back() ? timings.server_return_timeout : timings.start_timeout;
+  for (auto& [shard, follower] : job_.roster.shards) {
+    const Time silent = now - follower.heard_at;
+    if (silent > longest) {
+      return ending_.Abort(
+          Code::kPeerLost,
+          Cat("server shard ", shard, " was lost: silent for ", SecondsText(silent)), now, out);
+    }
+    if (silent > timings.dead_after && !follower.silent && follower.peer != 0) {
+      follower.silent = true;
+      EmitLog(Cat("server shard ", shard, " is silent for ", SecondsText(silent),
+                  "; waiting for it to come back"),
+              out);
+    }
+  }
+}
+
+void Liveness::Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* out) {
+  Roster::Worker& worker = job_.roster.workers[rank];
+  const std::string what = Cat(job_.roster.Name(rank), " was lost at round ",
+                               std::max(worker.applied, job_.lane.floor()) + 1, ": ", loss.why);
+  const OnLoss on_loss = job_.options.elasticity.on_loss;
+  const bool waits = on_loss == OnLoss::kWait;
+  if (!job_.running() && (waits || !job_.going_back())) {
+    EmitLog(what, out);  // its place is free again
+    worker = Roster::Worker{};
+    if (job_.roster.Live() == 0) job_.roster.steps = 0;
+    return;
+  }
+  worker.presence = Presence::kLost;
+  worker.lost_at = now;
+  worker.may_return = waits && !loss.left && !worker.joining;
+  worker.joining = worker.awaited = false;
+  if (on_loss == OnLoss::kFail) return ending_.Abort(loss.code, what, now, out);
+  if (!waits) return GoOnWithout(what, loss.code, now, out);
+  if (job_.IsStopping())
+    return ending_.Abort(job_.stop_code, "stopped by a signal; " + what, now, out);
+  if (!job_.roster.MayHoldStateBeside(nullptr))
+    return going_back_.LoseState(what, loss.code, now, out);
+  EmitLog(Cat(what, "; waiting for its return for up to ",
+              SecondsText(job_.options.timings.wait_timeout)),
+          out);
+}
+
+// `shrink`
+void Liveness::GoOnWithout(const std::string& what, Code code, Time now, ControlActions* out) {
+  if (job_.going_back()) return EmitLog(what, out);  // the gathering goes on without it
+  if (job_.IsStopping()) code = job_.stop_code;
+  const Roster& roster = job_.roster;
+  const uint32_t least = job_.options.elasticity.min_workers;
+  const bool anyone = roster.MayHoldStateBeside(nullptr);
+  const bool too_few = roster.Live() < least;
+  if (!anyone && !(too_few && job_.CanGoBack())) return going_back_.LoseState(what, code, now, out);
+  if (too_few) {
+    return ending_.Abort(
+        code, Cat(what, "; ", roster.LiveText(), " are left, and faults.min_workers is ", least),
+        now, out);
+  }
+  EmitLog(Cat(what, "; going on with ", roster.LiveText()), out);
+  membership_.PublishNext(out);
+  ending_.EndIfAllDone(now, out);
+}
+
+void Liveness::NameIfLate(uint32_t rank, ControlActions* out) {
+  Roster::Worker& worker = job_.roster.workers[rank];
+  const uint64_t late = worker.counters.late();
+  if (late == 0 || (worker.late_told != 0 && late < worker.late_told + kLateAgain)) return;
+  worker.late_told = late;
+  EmitLog(Cat(job_.roster.Name(rank), " was late in ", late,
+              " rounds so far: they closed without its gradient"),
+          out);
+}
+
+}  // namespace tern::protocol

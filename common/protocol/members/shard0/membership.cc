@@ -1,0 +1,99 @@
+#include "common/protocol/members/shard0/membership.h"
+
+#include <utility>
+
+namespace tern::protocol {
+
+void Membership::Publish(ControlActions* out) {
+  Message message;
+  *message.head.mutable_members() = Members();
+  Sends sends;
+  job_.lane.OnMembers(message.head.members(), &sends);
+  EmitSends(std::move(sends), out);
+  EmitMembers(message.head.members(), out);
+  for (const auto& [shard, follower] : job_.roster.shards) {
+    if (follower.peer != 0) EmitSend(follower.peer, message, out);
+  }
+}
+
+void Membership::PublishNext(ControlActions* out) {
+  ++job_.roster.epoch;
+  Publish(out);
+}
+
+void Membership::TellShard(Peer shard, ControlActions* out) const {
+  Message message;
+  *message.head.mutable_members() = Members();
+  EmitSend(shard, std::move(message), out);
+}
+
+void Membership::WelcomeMember(const Roster::Worker& worker, ControlActions* out) {
+  Welcome(worker, out);
+  GreetLane(worker, out);
+}
+
+void Membership::WelcomeAll(ControlActions* out) {
+  for (const Roster::Worker& worker : job_.roster.workers) {
+    if (worker.live()) GreetLane(worker, out);
+  }
+  for (const Roster::Worker& worker : job_.roster.workers) {
+    if (worker.live()) Welcome(worker, out);
+  }
+}
+
+Message Membership::GivenUp(uint64_t incarnation) const {
+  if (job_.CanGoBack() && !job_.running()) {
+    Message message;
+    message.head.mutable_go_back()->set_incarnation(incarnation);
+    return message;
+  }
+  return Refusal(Code::kNotAllowed, "given up while silent", pb::Refuse::rejoin);
+}
+
+pb::Members Membership::Members() const {
+  const Roster& roster = job_.roster;
+  pb::Members members;
+  members.set_epoch(roster.epoch);
+  members.set_steps(roster.steps);
+  members.set_run(roster.run);
+  for (uint32_t rank = 0; rank < roster.workers.size(); ++rank) {
+    const Roster::Worker& worker = roster.workers[rank];
+    const bool removed = job_.options.elasticity.shrink() && !worker.live();
+    members.add_incarnations(removed ? 0 : worker.incarnation);
+    if (worker.joining && !worker.begins && !removed) members.add_joining(rank);
+  }
+  if (job_.beginning != 0) {
+    members.set_beginning(job_.beginning);
+    members.set_begin(job_.begin.round());
+    if (job_.begin.from.has_value()) *members.mutable_resume() = *job_.begin.from;
+  }
+  return members;
+}
+
+// For the lane, every worker that does not have to fetch State holds some: the initial weights at
+// least.
+void Membership::GreetLane(const Roster::Worker& worker, ControlActions* out) {
+  pb::Hello hello = worker.hello;
+  hello.set_fresh(worker.joining);
+  Sends sends;
+  job_.lane.OnHello(worker.peer, hello, &sends);
+  EmitSends(std::move(sends), out);
+}
+
+void Membership::Welcome(const Roster::Worker& worker, ControlActions* out) const {
+  Message message;
+  pb::Welcome* welcome = message.head.mutable_welcome();
+  welcome->set_incarnation(job_.options.incarnation);
+  welcome->set_epoch(worker.epoch);
+  welcome->set_needs_state(worker.joining);
+  welcome->set_run(job_.roster.run);
+  if (worker.begins && job_.begin.workers_load && job_.begin.from.has_value()) {
+    *welcome->mutable_resume() = *job_.begin.from;
+  } else if (worker.begins) {
+    welcome->set_begin(job_.begin.round());
+  }
+  for (uint32_t port : job_.options.data_ports) welcome->add_data_ports(port);
+  EmitSend(worker.peer, std::move(message), out);
+}
+
+}  // namespace tern::protocol
