@@ -7,7 +7,7 @@
 #include <set>
 
 #include "common/base/counters.h"
-#include "common/protocol/members/session.h"
+#include "common/protocol/members/session/session.h"
 #include "common/protocol/plan/plan.h"
 #include "common/protocol/rounds/exchange.h"
 #include "proto/wire.pb.h"

@@ -19,7 +19,7 @@
 #include "common/base/threads.h"
 #include "common/net/poller.h"
 #include "common/net/socket.h"
-#include "common/protocol/members/session.h"
+#include "common/protocol/members/session/session.h"
 #include "setup/setup.h"
 
 namespace tern::client {

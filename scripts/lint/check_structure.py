@@ -19,7 +19,6 @@ PRODUCT = ("client", "common", "kernels", "models", "proto", "server", "setup", 
 KNOTS = []
 # Class: its methods today.
 CLASSES = {
-    "common/protocol/members/session.h:Session": 42,
     "worker/device/device_model.h:DeviceModel": 26,
     "worker/device/cuda_model.cc:Model": 37,
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/algorithm/elasticity.h"
-#include "common/protocol/members/session.h"
+#include "common/protocol/members/session/session.h"
 #include "tests/sim/rng.h"
 
 namespace tern::sim {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/protocol/members/session.h"
+#include "common/protocol/members/session/session.h"
 #include "tests/sim/network.h"
 #include "tests/sim/toy.h"
 

@@ -10,7 +10,7 @@
 #include "common/algorithm/elasticity.h"
 #include "common/base/status.h"
 #include "common/protocol/members/recovery.h"
-#include "common/protocol/members/session.h"
+#include "common/protocol/members/timings.h"
 #include "common/protocol/rounds/message.h"
 #include "common/protocol/rounds/round_lane.h"
 

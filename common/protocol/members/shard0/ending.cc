@@ -43,7 +43,7 @@ void Ending::EndIfAllDone(Time now, ControlActions* out) {
   Message end;
   end.head.mutable_end()->set_code(static_cast<uint32_t>(ExitCode(status)));
   end.head.mutable_end()->set_sentence(status.message());
-  job_.Become(JobState::Phase::kEnding);
+  job_.Become(JobPhase::kEnding);
   const Timings& timings = job_.options.timings;
   // A peer whose connection broke without a word needs dead_after to notice.
   farewell_.Start(std::move(end), status, Guests(), timings.hello_retry,
@@ -75,7 +75,7 @@ void Ending::Abort(Code code, const std::string& sentence, Time now, ControlActi
                                                        : !roster.shards.at(guest.rank).silent;
     guest.expected = guest.peer != 0 && heard;
   }
-  job_.Become(JobState::Phase::kEnding);
+  job_.Become(JobPhase::kEnding);
   const Timings& timings = job_.options.timings;
   farewell_.Start(std::move(message), Status(code, sentence), std::move(guests),
                   timings.hello_retry, now + 2 * timings.heartbeat, now, out);

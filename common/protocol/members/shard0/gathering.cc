@@ -6,7 +6,6 @@
 
 namespace tern::protocol {
 
-using Phase = JobState::Phase;
 using Presence = Roster::Worker::Presence;
 
 void Gathering::GatherIfComplete(Time now, ControlActions* out) {
@@ -147,7 +146,7 @@ bool Gathering::HasBegun() {
     if (!worker.hello.fresh()) job_.reached = std::max(job_.reached, worker.hello.applied());
   }
   if (!begun || job_.going_back()) return begun;
-  job_.Become(Phase::kResuming);
+  job_.Become(JobPhase::kResuming);
   for (Roster::Worker& worker : job_.roster.workers) {
     if (!worker.live()) worker.presence = Presence::kLost;  // `shrink`: the job goes on without it
   }
@@ -158,7 +157,7 @@ bool Gathering::ShardsHaveOffered(Time now, ControlActions* out) {
   std::map<uint32_t, Roster::Shard>& shards = job_.roster.shards;
   const Time retry = job_.options.timings.hello_retry;
   if (job_.going_back() && !job_.asking()) {  // what they have by now, not what their hellos said
-    job_.Become(Phase::kAsking);
+    job_.Become(JobPhase::kAsking);
     asked_at_ = now - retry;
     for (auto& [shard, follower] : shards) {
       if (job_.options.Keeps(shard)) follower.incarnation = 0;
@@ -270,7 +269,7 @@ void Gathering::AdmitGathered(Time now) {
   }
   const bool goes_back = job_.going_back() || job_.begin.from.has_value();
   if (!anyone_has_state && !goes_back) roster.run = job_.options.incarnation;  // as good as any
-  job_.Become(Phase::kRunning);
+  job_.Become(JobPhase::kRunning);
   ++roster.epoch;
   for (Roster::Worker& worker : roster.workers) {
     if (!worker.live()) continue;

@@ -10,7 +10,7 @@ void GoingBack::GoBack(const std::string& why, Time now, ControlActions* out) {
   EmitLog(Cat(why, "; all go back to the newest checkpoint that ",
               job_.options.begins_from_shards ? "every server shard" : "everybody", " has"),
           out);
-  job_.Become(JobState::Phase::kCalling);
+  job_.Become(JobPhase::kCalling);
   job_.gathering_since = now;
   for (Roster::Worker& worker : job_.roster.workers) {
     job_.reached = std::max(job_.reached, worker.applied);
@@ -58,7 +58,7 @@ bool GoingBack::CallAnew(Time now, ControlActions* out) {
     told = true;
   }
   if (!told) return false;
-  if (!job_.called()) job_.Become(JobState::Phase::kCalling);
+  if (!job_.called()) job_.Become(JobPhase::kCalling);
   job_.gathering_since = now;
   return true;
 }

@@ -7,28 +7,26 @@
 namespace tern::protocol {
 namespace {
 
-using Phase = JobState::Phase;
-
 RoundLane::Options LaneOptions(const ControlOptions& options) {
   RoundLane::Options lane = ControlLaneOptions(options);
   lane.welcomes = false;  // the coordinator does, with more to say
   return lane;
 }
 
-[[maybe_unused]] bool MayFollow(Phase from, Phase next) {
+[[maybe_unused]] bool MayFollow(JobPhase from, JobPhase next) {
   switch (next) {
-    case Phase::kGathering:
+    case JobPhase::kGathering:
       return false;
-    case Phase::kResuming:
-      return from == Phase::kGathering;
-    case Phase::kCalling:
-      return from == Phase::kRunning || from == Phase::kResuming;
-    case Phase::kAsking:
-      return from == Phase::kResuming || from == Phase::kCalling;
-    case Phase::kRunning:
-      return from != Phase::kRunning && from != Phase::kEnding;
-    case Phase::kEnding:
-      return from != Phase::kEnding;
+    case JobPhase::kResuming:
+      return from == JobPhase::kGathering;
+    case JobPhase::kCalling:
+      return from == JobPhase::kRunning || from == JobPhase::kResuming;
+    case JobPhase::kAsking:
+      return from == JobPhase::kResuming || from == JobPhase::kCalling;
+    case JobPhase::kRunning:
+      return from != JobPhase::kRunning && from != JobPhase::kEnding;
+    case JobPhase::kEnding:
+      return from != JobPhase::kEnding;
   }
   return false;
 }
@@ -40,7 +38,7 @@ JobState::JobState(ControlOptions given, std::vector<CellSpec> cells)
       lane(LaneOptions(options), std::move(cells)),
       roster(options.workers, options.safeguards.fence_incarnations) {}
 
-void JobState::Become(Phase next) {
+void JobState::Become(JobPhase next) {
   TERN_REQUIRES(MayFollow(phase_, next), "coordinator: phase ", static_cast<int>(next),
                 " cannot follow phase ", static_cast<int>(phase_));
   phase_ = next;

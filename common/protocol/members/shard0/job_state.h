@@ -1,12 +1,16 @@
 // Where a job stands, as shard 0 knows it. The parts of the coordinator share it; each changes what
 // its own header names.
 //
-//   gathering --GatherIfComplete--> running --EndIfAllDone, Abort--> ending
-//   running   --GoBack--> calling
-//   gathering --the hellos say that the job had begun--> resuming --CallAnew--> calling
-//   resuming, calling --all workers are here--> asking
-//   resuming, calling, asking --GatherIfComplete--> running
-//   any but ending --Abort--> ending
+//   phase      becomes    when
+//   gathering  running    GatherIfComplete: all are here who are waited for
+//              resuming   the hellos say that the job had begun, and nobody holds its state
+//   resuming   calling    CallAnew
+//              asking     no worker has to be called
+//   calling    asking     all workers have come anew
+//   asking     running    the shards have answered, and the checkpoint is chosen
+//   running    calling    GoBack
+//              ending     EndIfAllDone: all have said Bye
+//   any        ending     Abort
 //
 //   gathering  the workers of a job's start, or of a restart of shard 0, say hello
 //   resuming   the job had begun, and nobody holds its state; nobody has been told to come anew
@@ -15,7 +19,7 @@
 //   running    the members are known to all
 //   ending     the farewell is being said (ending.h); nothing else happens any more
 //
-// A job whose state some workers hold needs no checkpoint: it runs again without asking the shards.
+// `resuming` and `calling` become `running`, too, where a worker turns up that holds the state.
 #pragma once
 
 #include <cstdint>
@@ -29,24 +33,25 @@
 
 namespace tern::protocol {
 
-struct JobState {
-  enum class Phase { kGathering, kResuming, kCalling, kAsking, kRunning, kEnding };
+enum class JobPhase { kGathering, kResuming, kCalling, kAsking, kRunning, kEnding };
 
+struct JobState {
   JobState(ControlOptions options, std::vector<CellSpec> cells);
   JobState(const JobState&) = delete;
   JobState& operator=(const JobState&) = delete;
 
   // The only way to another phase. REQUIRES an arrow above.
-  void Become(Phase next);
-  bool running() const { return phase_ == Phase::kRunning; }
-  bool ending() const { return phase_ == Phase::kEnding; }
-  bool asking() const { return phase_ == Phase::kAsking; }
+  void Become(JobPhase next);
+  bool running() const { return phase_ == JobPhase::kRunning; }
+  bool ending() const { return phase_ == JobPhase::kEnding; }
+  bool asking() const { return phase_ == JobPhase::kAsking; }
   // It had begun, and gathers its workers again.
   bool going_back() const {
-    return phase_ == Phase::kResuming || phase_ == Phase::kCalling || phase_ == Phase::kAsking;
+    return phase_ == JobPhase::kResuming || phase_ == JobPhase::kCalling ||
+           phase_ == JobPhase::kAsking;
   }
   // Some worker was told to say hello anew; it does so at once.
-  bool called() const { return phase_ == Phase::kCalling || phase_ == Phase::kAsking; }
+  bool called() const { return phase_ == JobPhase::kCalling || phase_ == JobPhase::kAsking; }
   // Whether the job can go on without any live worker that holds its state.
   bool CanGoBack() const {
     return options.begins_from_shards || options.resumes || begin.from.has_value();
@@ -67,7 +72,7 @@ struct JobState {
  private:
   friend class CoordinatorPeer;  // of tests: plants faults
 
-  Phase phase_ = Phase::kGathering;
+  JobPhase phase_ = JobPhase::kGathering;
 };
 
 }  // namespace tern::protocol

@@ -4,7 +4,7 @@
 
 #include "common/protocol/members/shard0/coordinator.h"
 #include "common/protocol/members/follower.h"
-#include "common/protocol/members/session.h"
+#include "common/protocol/members/session/session.h"
 #include "tests/common/protocol/members/words.h"
 
 namespace tern::protocol::test {

@@ -11,7 +11,7 @@ class CoordinatorPeer {
   explicit CoordinatorPeer(const Coordinator& coordinator)
       : coordinator_(const_cast<Coordinator&>(coordinator)) {}
   JobState& job() { return coordinator_.job_; }
-  JobState::Phase& phase() { return coordinator_.job_.phase_; }
+  JobPhase& phase() { return coordinator_.job_.phase_; }
 
  private:
   Coordinator& coordinator_;
@@ -69,12 +69,12 @@ TEST_F(CoordinatorInvariants, ARetiredIncarnationHasNoPlace) {
 }
 
 TEST_F(CoordinatorInvariants, AJobThatEndsSaysFarewell) {
-  peer_.phase() = JobState::Phase::kEnding;
+  peer_.phase() = JobPhase::kEnding;
   EXPECT_THAT(Broken(), HasSubstr("the farewell was not said, and the job is ending"));
 }
 
 TEST_F(CoordinatorInvariants, AJobThatRunsDoesNotGather) {
-  EXPECT_THAT(Refused([&] { peer_.job().Become(JobState::Phase::kAsking); }),
+  EXPECT_THAT(Refused([&] { peer_.job().Become(JobPhase::kAsking); }),
               HasSubstr("phase 3 cannot follow phase 4"));
 }
 

@@ -1,4 +1,4 @@
-#include "common/protocol/members/session.h"
+#include "common/protocol/members/session/session.h"
 
 #include <gmock/gmock.h>
 

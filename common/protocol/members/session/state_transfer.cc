@@ -1,4 +1,4 @@
-#include "common/protocol/members/state_transfer.h"
+#include "common/protocol/members/session/state_transfer.h"
 
 #include <algorithm>
 #include <utility>

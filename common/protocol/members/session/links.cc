@@ -1,4 +1,4 @@
-#include "common/protocol/members/links.h"
+#include "common/protocol/members/session/links.h"
 
 #include <algorithm>
 #include <utility>

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/protocol/members/session_actions.h"
+#include "common/protocol/members/session/session_actions.h"
 #include "common/protocol/rounds/exchange.h"
 #include "common/protocol/rounds/message.h"
 

@@ -1,0 +1,77 @@
+#include "common/protocol/members/session/leaving.h"
+
+#include <utility>
+
+namespace tern::protocol {
+
+void Leaving::Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
+                     uint64_t steps, Time now, SessionActions* out) {
+  state_.Become(SessionPhase::kLeaving);
+  leaving_since_ = now;
+  state_.leave_status = status;
+  bye_.set_code(static_cast<uint32_t>(ExitCode(status)));
+  bye_.set_sentence(status.message());
+  *bye_.mutable_counters() = counters;
+  *bye_.mutable_figures() = figures;
+  bye_.set_steps(steps);
+  SendBye(now, out);
+}
+
+void Leaving::SendBye(Time now, SessionActions* out) {
+  Message message;
+  bye_.set_rank(state_.options.rank);
+  bye_.set_incarnation(state_.incarnation);
+  *message.head.mutable_bye() = bye_;
+  bye_at_ = now;
+  out->push_back(SendOn({0, 0}, std::move(message)));
+}
+
+void Leaving::Stop(const Status& status, Time now, SessionActions* out) {
+  if (!state_.stop.ok() || state_.failed()) return;
+  state_.stop = status;
+  state_.stop_at = now;
+  Log("asking server shard 0 to stop the job", out);
+  heartbeats_.Send(now, out);
+}
+
+void Leaving::OnTimer(Time now, SessionActions* out) {
+  const Timings& timings = state_.options.timings;
+  if (state_.leaving() && now - bye_at_ >= timings.heartbeat) SendBye(now, out);
+  const Time heard_at = state_.links.shard(0).heard_at;
+  if (!state_.stop.ok() && now - heard_at > timings.dead_after) {
+    return LeaveWith(
+        Status(state_.stop.code(), "stopped by a signal while server shard 0 was not there"), out);
+  }
+  if (!state_.leaving()) return;
+  // A worker that has failed may go. One that is done stays while others may need what it holds,
+  // but a server that is gone for good cannot say that they do not.
+  const Time silent = now - (state_.failed() ? leaving_since_ : heard_at);
+  if (silent > (state_.failed() ? timings.dead_after : timings.server_return_timeout))
+    EndWith(state_.leave_status, out);
+}
+
+void Leaving::OnLastWord(const Status& status, SessionActions* out) {
+  Message answer;
+  answer.head.mutable_end();
+  out->push_back(SendOn({0, 0}, std::move(answer)));
+  EndWith(state_.leave_status.ok() ? status : state_.leave_status, out);
+}
+
+void Leaving::LeaveWith(const Status& status, SessionActions* out) {
+  Message message;
+  pb::Bye* bye = message.head.mutable_bye();
+  bye->set_rank(state_.options.rank);
+  bye->set_incarnation(state_.incarnation);
+  bye->set_code(static_cast<uint32_t>(ExitCode(status)));
+  bye->set_sentence(status.message());
+  out->push_back(SendOn({0, 0}, std::move(message)));
+  EndWith(status, out);
+}
+
+void Leaving::EndWith(Status status, SessionActions* out) {
+  if (!state_.Become(SessionPhase::kEnded)) return;
+  out->push_back(Action(SessionAction::Type::kEnded));
+  out->back().status = std::move(status);
+}
+
+}  // namespace tern::protocol

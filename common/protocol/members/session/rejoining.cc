@@ -1,0 +1,53 @@
+#include "common/protocol/members/session/rejoining.h"
+
+#include "common/base/text.h"
+
+namespace tern::protocol {
+
+void Rejoining::Rejoin(Time now, SessionActions* out) {
+  Log("this worker was given up while it was silent; it says hello again as a new incarnation",
+      out);
+  if (state_.options.shrink && !state_.leaving()) fetching_.DropState();
+  if (!state_.has_state() && !state_.leaving()) {
+    state_.Become(SessionPhase::kJoining);  // it must greet every lane again before it asks
+    state_.joining_since = now;
+  }
+  BeginAnew(now, out);
+}
+
+void Rejoining::OnGoBack(const pb::GoBack& message, Time now, SessionActions* out) {
+  if (message.incarnation() != state_.incarnation) return;
+  if (state_.failed()) return;  // it goes anyway
+  Log("a server lost what it held: all go back to an earlier round", out);
+  fetching_.DropState();
+  state_.has = SessionState::Has::kVoid;
+  state_.Become(SessionPhase::kJoining);
+  state_.joining_since = now;
+  state_.epoch = 0;  // the incarnation that it has from now on was never admitted
+  BeginAnew(now, out);
+}
+
+void Rejoining::BeginAnew(Time now, SessionActions* out) {
+  // Not random, but never used before: the first one was, and nobody else derives from it.
+  state_.incarnation = state_.incarnation * 6364136223846793005u + 1442695040888963407u;
+  state_.exchange.SetIncarnation(state_.incarnation);
+  state_.origin.reset();
+  fetching_.BeginAnew();
+  state_.links.BeginAnew(now, out);
+}
+
+bool Rejoining::IsLeftBehind(uint64_t floor, Time now, SessionActions* out) {
+  const uint64_t applied = state_.exchange.applied();
+  if (state_.phase() != SessionPhase::kRunning || floor <= applied) return false;
+  if (state_.options.shrink) {
+    Rejoin(now, out);
+    return true;
+  }
+  leaving_.LeaveWith(
+      Status(Code::kPeerLost, Cat("all workers have applied round ", floor, ", but this one only ",
+                                  applied, ": its rank went on without it; start it again")),
+      out);
+  return true;
+}
+
+}  // namespace tern::protocol

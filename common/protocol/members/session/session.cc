@@ -1,0 +1,217 @@
+#include "common/protocol/members/session/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/invariants.h"
+#include "common/base/text.h"
+
+namespace tern::protocol {
+
+void Session::Start(Time now, SessionActions* out) {
+  const CheckedAfter checked(*this);
+  state_.joining_since = now;
+  for (uint32_t s = 0; s < state_.links.shards(); ++s) {
+    state_.links.shard(s).heard_at = now;
+    state_.links.Connect({s, 0}, 0, now, out);
+  }
+}
+
+void Session::OnMessage(LaneRef lane, const Message& message, Time now, SessionActions* out) {
+  const CheckedAfter checked(*this);
+  if (state_.ended()) return;
+  if (lane.lane == 0) state_.links.shard(lane.shard).heard_at = now;
+  const pb::Envelope& head = message.head;
+  switch (head.body_case()) {
+    case pb::Envelope::kWelcome:
+      return OnWelcome(lane, head.welcome(), now, out);
+    case pb::Envelope::kRefuse:
+      return OnRefuse(lane, head.refuse(), now, out);
+    case pb::Envelope::kPulse:
+      return watch_.OnPulse(lane.shard, head.pulse(), now, out);
+    case pb::Envelope::kEcho:
+      return round_trips_.Add(now - Time(head.echo().said_ns()),
+                              state_.options.timings.server_return_timeout);
+    case pb::Envelope::kStateWant:
+      return fetching_.OnStateWant(head.state_want(), out);
+    case pb::Envelope::kStatePiece:
+      return fetching_.OnStatePiece(head.state_piece(), message.payload, now, out);
+    case pb::Envelope::kGoBack:
+      return rejoining_.OnGoBack(head.go_back(), now, out);
+    case pb::Envelope::kAbort:
+      return leaving_.OnLastWord(ErrorFromPeer(head.abort().code(), head.abort().sentence()), out);
+    case pb::Envelope::kEnd:
+      return OnEnd(head.end(), out);
+    default:
+      return OnRound(lane, message, now, out);
+  }
+}
+
+void Session::OnEnd(const pb::End& end, SessionActions* out) {
+  Status status = StatusOf(end);
+  if (status.ok() && !state_.leaving())
+    status = Status(Code::kPeerLost, "shard 0 ended the job before this worker had finished");
+  leaving_.OnLastWord(status, out);
+}
+
+void Session::OnRound(LaneRef lane, const Message& message, Time now, SessionActions* out) {
+  Kind kind;
+  if (const pb::Outcome* taken = AsHeldOutcome(message.head, &kind))
+    return state_.exchange.OnHeldTaken(lane, kind, *taken);
+  const pb::Outcome* outcome = AsOutcome(message.head, &kind);
+  if (outcome == nullptr) return Log("dropped a message that servers do not send to workers", out);
+  // What it needs of these it is sent again, once it has state.
+  if (!state_.has_state() && !(phase() == SessionPhase::kInstalling && outcome->pulled())) return;
+  std::vector<Exchange::Outgoing> outgoing;
+  for (auto& delivery :
+       state_.exchange.OnOutcome(lane, kind, *outcome, message.payload, now, &outgoing)) {
+    if (outcome->stop_after() != 0) state_.stop_after = outcome->stop_after();
+    out->push_back(Action(SessionAction::Type::kDeliver, lane));
+    out->back().delivery = std::move(delivery);
+  }
+  EmitOutgoing(std::move(outgoing), out);
+}
+
+void Session::OnWelcome(LaneRef lane, const pb::Welcome& welcome, Time now, SessionActions* out) {
+  Links& links = state_.links;
+  const uint64_t server = links.shard(lane.shard).incarnation;
+  if (links.IsUp(lane) && server == welcome.incarnation()) return;  // repeated
+  if (lane.lane == 0) {
+    if (!OnControlWelcome(lane.shard, welcome, now, out)) return;
+  } else if (links.link(lane).state != Links::State::kGreeting || welcome.incarnation() != server) {
+    return;  // of a server that is gone
+  }
+  links.Become(lane, Links::State::kUp);
+  std::vector<Exchange::Outgoing> outgoing;
+  state_.exchange.OnLaneUp(lane, welcome.incarnation(), now, &outgoing);
+  EmitOutgoing(std::move(outgoing), out);
+  fetching_.AdvanceIfAllUp(now, out);
+}
+
+bool Session::OnControlWelcome(uint32_t s, const pb::Welcome& welcome, Time now,
+                               SessionActions* out) {
+  Links& links = state_.links;
+  Links::Shard& shard = links.shard(s);
+  const bool replaced = shard.incarnation != 0 && shard.incarnation != welcome.incarnation();
+  shard.incarnation = welcome.incarnation();
+  shard.data_ports.assign(welcome.data_ports().begin(), welcome.data_ports().end());
+  const uint32_t expected = state_.options.data_lanes[s];
+  if (shard.data_ports.size() != expected) {
+    leaving_.LeaveWith(
+        Status(Code::kMismatch, Cat("server shard ", s, " has ", shard.data_ports.size(),
+                                    " data sockets, expected ", expected)),
+        out);
+    return false;
+  }
+  if (replaced) links.DropData(s);
+  links.Become({s, 0}, Links::State::kUp);
+  if (s == 0) OnWelcomeOfShard0(welcome, now, out);
+  for (uint32_t one = 0; state_.origin.has_value() && one < links.shards(); ++one)
+    links.ConnectData(one, now, out);
+  return true;
+}
+
+void Session::OnWelcomeOfShard0(const pb::Welcome& welcome, Time now, SessionActions* out) {
+  state_.epoch = std::max(state_.epoch, welcome.epoch());
+  if (welcome.run() != 0) state_.run = welcome.run();
+  watch_.OnShard0(welcome.incarnation());
+  if (!state_.origin.has_value()) {
+    if (!welcome.needs_state()) state_.has = SessionState::Has::kState;
+    SessionState::Origin& origin = state_.origin.emplace();
+    if (welcome.has_begin()) origin.begin = welcome.begin();
+    if (welcome.has_resume()) origin.resume = welcome.resume();
+  }
+  if (state_.leaving()) leaving_.SendBye(now, out);
+}
+
+void Session::OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out) {
+  if (rejoining_.IsLeftBehind(refuse.floor(), now, out)) return;
+  const std::string shard = Cat("server shard ", lane.shard, ": ");
+  switch (refuse.then()) {
+    case pb::Refuse::retry:
+      if (state_.links.IsUp(lane)) state_.links.Become(lane, Links::State::kGreeting);
+      return;
+    case pb::Refuse::ignore:
+      return Log(shard + PrintableSentence(refuse.sentence()), out);
+    case pb::Refuse::rejoin:
+      return rejoining_.Rejoin(now, out);
+    case pb::Refuse::again: {
+      std::vector<Exchange::Outgoing> outgoing;
+      state_.exchange.OnRoomAgain(lane, now, &outgoing);
+      return EmitOutgoing(std::move(outgoing), out);
+    }
+    case pb::Refuse::leave:
+      break;
+  }
+  const Status error = ErrorFromPeer(refuse.code(), refuse.sentence());
+  leaving_.LeaveWith(Status(error.code(), "refused by " + shard + error.message()), out);
+}
+
+void Session::OnDisconnected(LaneRef lane, Time now, SessionActions* out) {
+  const CheckedAfter checked(*this);
+  if (!state_.ended()) watch_.OnDisconnected(lane, now, out);
+}
+
+void Session::OnTimer(Time now, SessionActions* out) {
+  const CheckedAfter checked(*this);
+  if (state_.ended()) return;
+  heartbeats_.OnTimer(now, out);
+  state_.links.GreetAgain(state_.options.timings.hello_retry, now, out);
+  std::vector<Exchange::Outgoing> outgoing;
+  state_.exchange.OnTimer(now, &outgoing);
+  EmitOutgoing(std::move(outgoing), out);
+  fetching_.OnTimer(now, out);
+  leaving_.OnTimer(now, out);
+  if (!state_.ended()) watch_.OnTimer(now, out);
+}
+
+void Session::Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest,
+                         Bytes payload, Time now, SessionActions* out, const Request& request) {
+  const CheckedAfter checked(*this);
+  if (!state_.has_state() && !(phase() == SessionPhase::kInstalling && request.pull_only)) return;
+  std::vector<Exchange::Outgoing> outgoing;
+  state_.exchange.Contribute(cell, round, lane, digest, std::move(payload), now, &outgoing,
+                             request);
+  EmitOutgoing(std::move(outgoing), out);
+}
+
+void Session::SetApplied(uint64_t applied) {
+  const CheckedAfter checked(*this);
+  if (state_.has_state()) state_.exchange.SetApplied(applied);
+}
+
+void Session::OnSnapshot(Bytes state, uint64_t applied, Time, SessionActions* out) {
+  const CheckedAfter checked(*this);
+  fetching_.OnSnapshot(state, applied, out);
+}
+
+void Session::OnInstalled(uint64_t applied, Time now, SessionActions* out) {
+  const CheckedAfter checked(*this);
+  fetching_.OnInstalled(applied, now, out);
+}
+
+void Session::Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
+                     uint64_t steps, Time now, SessionActions* out) {
+  const CheckedAfter checked(*this);
+  if (state_.ended() || (state_.has == SessionState::Has::kVoid && status.ok())) return;
+  leaving_.Finish(status, figures, counters, steps, now, out);
+}
+
+void Session::Stop(const Status& status, Time now, SessionActions* out) {
+  const CheckedAfter checked(*this);
+  if (!state_.ended()) leaving_.Stop(status, now, out);
+}
+
+void Session::RoundTrips::Add(Time trip, Time most) {
+  if (trip < Time(0) || trip > most) return;  // not an answer to this worker's heartbeat
+  ++count;
+  total += trip;
+  longest = std::max(longest, trip);
+}
+
+Status Session::Check() const {
+  TERN_RETURN_IF_ERROR(state_.Check());
+  return fetching_.Check();
+}
+
+}  // namespace tern::protocol

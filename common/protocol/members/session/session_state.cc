@@ -1,0 +1,91 @@
+#include "common/protocol/members/session/session_state.h"
+
+#include <utility>
+
+#include "common/base/invariants.h"
+
+namespace tern::protocol {
+
+namespace {
+
+constexpr const char* kPhases[] = {"joining", "fetching", "installing",
+                                   "running", "leaving",  "ended"};
+
+const char* NameOf(SessionPhase phase) { return kPhases[static_cast<size_t>(phase)]; }
+
+bool HasArrow(SessionPhase from, SessionPhase to) {
+  switch (from) {
+    case SessionPhase::kJoining:
+      return true;
+    case SessionPhase::kFetching:
+      return to != SessionPhase::kFetching && to != SessionPhase::kRunning;
+    case SessionPhase::kInstalling:
+      return to != SessionPhase::kFetching && to != SessionPhase::kInstalling;
+    case SessionPhase::kRunning:
+    case SessionPhase::kLeaving:
+      return to == SessionPhase::kJoining || to == SessionPhase::kLeaving ||
+             to == SessionPhase::kEnded;
+    case SessionPhase::kEnded:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+SessionState::SessionState(SessionOptions given)
+    : options(std::move(given)),
+      incarnation(options.incarnation),
+      exchange({options.rank, incarnation, options.credit_bytes, options.timings.resend_after,
+                options.unsolicited, options.in_plan}),
+      links(
+          options.data_lanes, options.servers, [this](LaneRef lane) { return MakeHello(lane); },
+          &exchange) {}
+
+bool SessionState::Become(SessionPhase next) {
+  const bool drawn = HasArrow(phase_, next);
+  TERN_REQUIRES(drawn, "a session that is ", NameOf(phase_), " cannot become ", NameOf(next));
+  if (drawn) phase_ = next;
+  return drawn;
+}
+
+Message SessionState::MakeHello(LaneRef lane) const {
+  Message message;
+  pb::Hello* hello = message.head.mutable_hello();
+  *hello = options.hello;
+  hello->set_role(pb::Hello::worker);
+  hello->set_rank(options.rank);
+  hello->set_incarnation(incarnation);
+  hello->set_lane(lane.lane);
+  hello->set_applied(has_state() ? exchange.applied() : 0);
+  hello->set_fresh(!has_state());
+  hello->set_epoch(epoch);
+  hello->set_floor(exchange.floor());
+  hello->set_holds(exchange.newest_held(lane));
+  hello->set_done(leaving() && leave_status.ok());
+  if (run != 0) hello->set_run(run);
+  if (!has_state() && lane == LaneRef{}) {
+    hello->set_keeps_own(options.keeps_own);
+    options.saved.AddTo(hello);
+  }
+  if (options.shrink && lane == LaneRef{}) hello->mutable_gone()->Add(gone.begin(), gone.end());
+  return message;
+}
+
+Status SessionState::Check() const {
+  const bool without = phase_ == SessionPhase::kFetching || phase_ == SessionPhase::kInstalling;
+  TERN_HOLDS(phase_ != SessionPhase::kRunning || has_state(), "session: running, and has no state");
+  TERN_HOLDS(!without || !has_state(), "session: ", NameOf(phase_), ", and has state");
+  TERN_HOLDS(!without || origin.has_value(), "session: ", NameOf(phase_),
+             ", and shard 0 has said no Welcome");
+  if (ended()) return Ok();
+  TERN_HOLDS(phase_ != SessionPhase::kJoining || !links.AllUp(),
+             "session: joining, and all its links are up");
+  return links.Check();
+}
+
+void EmitOutgoing(std::vector<Exchange::Outgoing> outgoing, SessionActions* out) {
+  for (Exchange::Outgoing& one : outgoing) out->push_back(SendOn(one.lane, std::move(one.message)));
+}
+
+}  // namespace tern::protocol

@@ -1,0 +1,96 @@
+#include "common/protocol/members/session/watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/text.h"
+#include "common/protocol/members/control.h"
+
+namespace tern::protocol {
+
+void Watch::OnShard0(uint64_t incarnation) {
+  if (pulses_of_ == 0) pulses_of_ = incarnation;
+}
+
+void Watch::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionActions* out) {
+  if (shard == 0) OnPulseOfShard0(pulse, now);
+  if (pulse.incarnation() != state_.links.shard(shard).incarnation) {
+    if (state_.links.IsUp({shard, 0}))
+      state_.links.LoseShard(shard, now, "it was started again", out);
+    return;
+  }
+  if (pulse.epoch() < state_.epoch) return;  // of before it came: the job may have gone back since
+  if (rejoining_.IsLeftBehind(pulse.floor(), now, out)) return;
+  state_.exchange.OnFloor(pulse.floor());
+  fetching_.OnFloor(pulse.floor());
+}
+
+void Watch::OnPulseOfShard0(const pb::Pulse& pulse, Time now) {
+  absent_.assign(pulse.absent().begin(), pulse.absent().end());
+  if (pulse.epoch() != 0) state_.gone = absent_;
+  // A new process of shard 0 gives all workers the whole time to come, and then they have to link
+  // up.
+  const uint64_t before = std::exchange(pulses_of_, pulse.incarnation());
+  if (before != 0 && before != pulse.incarnation())
+    state_.joining_since = now + state_.options.timings.dead_after;
+}
+
+void Watch::OnDisconnected(LaneRef lane, Time now, SessionActions* out) {
+  Links& links = state_.links;
+  if (links.link(lane).state == Links::State::kDown) return;
+  if (lane.lane == 0 && links.IsUp(lane))
+    return links.LoseShard(lane.shard, now, "its connection closed", out);
+  state_.exchange.OnLaneDown(lane);
+  links.Connect(lane, links.link(lane).port, now, out);
+}
+
+void Watch::OnTimer(Time now, SessionActions* out) {
+  const Time start_timeout = state_.options.timings.start_timeout;
+  if (state_.phase() == SessionPhase::kJoining && now - state_.joining_since > start_timeout) {
+    return leaving_.LeaveWith(
+        Status(Code::kPeerLost, Cat("the job did not start within ", SecondsText(start_timeout),
+                                    ": still waiting for ", WhoIsMissing())),
+        out);
+  }
+  for (uint32_t s = 0; s < state_.links.shards(); ++s) {
+    if (IsLost(s, now, out)) return;
+    ReplaceIfSilent(s, now, out);
+  }
+}
+
+bool Watch::IsLost(uint32_t s, Time now, SessionActions* out) {
+  const Time silent = now - state_.links.shard(s).heard_at;
+  if (state_.phase() == SessionPhase::kJoining || state_.leaving() ||
+      silent <= state_.options.timings.server_return_timeout) {
+    return false;
+  }
+  leaving_.LeaveWith(Status(Code::kPeerLost, Cat(state_.links.NameOf(s), " was lost at round ",
+                                                 state_.exchange.applied() + 1, ": silent for ",
+                                                 SecondsText(silent))),
+                     out);
+  return true;
+}
+
+// A connection that said nothing for so long is replaced, whatever it was doing, before the other
+// end gives this worker up.
+void Watch::ReplaceIfSilent(uint32_t s, Time now, SessionActions* out) {
+  const Time heard_at = state_.links.shard(s).heard_at;
+  const Time since = std::max(heard_at, state_.links.link({s, 0}).connected_at);
+  if (now - since <= state_.options.timings.suspect_after) return;
+  if (state_.links.IsUp({s, 0})) {
+    state_.links.LoseShard(s, now, "silent for " + SecondsText(now - heard_at), out);
+  } else {
+    state_.links.Connect({s, 0}, 0, now, out);
+  }
+}
+
+std::string Watch::WhoIsMissing() const {
+  std::vector<std::string> missing;
+  for (uint32_t s = 0; s < state_.links.shards(); ++s) {
+    if (!state_.links.IsUp({s, 0})) missing.push_back(state_.links.NameOf(s));
+  }
+  for (uint32_t rank : absent_) missing.push_back(Cat("worker ", rank));
+  return missing.empty() ? "data sockets" : Join(missing);
+}
+
+}  // namespace tern::protocol

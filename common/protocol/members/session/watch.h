@@ -1,0 +1,44 @@
+// What a worker's session learns from the shards' signs of life, and from their silence.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/protocol/members/session/fetching.h"
+#include "common/protocol/members/session/leaving.h"
+#include "common/protocol/members/session/rejoining.h"
+#include "common/protocol/members/session/session_state.h"
+
+namespace tern::protocol {
+
+// Sets `gone` and the links' states.
+class Watch {
+ public:
+  Watch(SessionState* state, Leaving* leaving, Fetching* fetching, Rejoining* rejoining)
+      : state_(*state), leaving_(*leaving), fetching_(*fetching), rejoining_(*rejoining) {}
+
+  // REQUIRES a session that has not ended, each.
+  void OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionActions* out);
+  void OnDisconnected(LaneRef lane, Time now, SessionActions* out);
+  // Replaces connections that are silent; ends the session where a deadline has passed.
+  void OnTimer(Time now, SessionActions* out);
+  // Shard 0 has welcomed this worker; it may die before its first pulse.
+  void OnShard0(uint64_t incarnation);
+
+ private:
+  void OnPulseOfShard0(const pb::Pulse& pulse, Time now);
+  // Whether the shard was silent for so long that the session ends.
+  bool IsLost(uint32_t shard, Time now, SessionActions* out);
+  void ReplaceIfSilent(uint32_t shard, Time now, SessionActions* out);
+  std::string WhoIsMissing() const;  // "shard 0 (127.0.0.1:7500), worker 1"
+
+  SessionState& state_;
+  Leaving& leaving_;
+  Fetching& fetching_;
+  Rejoining& rejoining_;
+  std::vector<uint32_t> absent_;  // ranks, from shard 0's last pulse
+  uint64_t pulses_of_ = 0;        // shard 0's incarnation, from its pulses; 0: none yet
+};
+
+}  // namespace tern::protocol
