@@ -145,7 +145,7 @@ class GpuTrainer : public Trainer {
     net_->Stage(FeedOf(step + 1));
     net_->Backward(nullptr);
     TERN_RETURN_IF_ERROR(net_->status());
-    const auto stats = model_->Prepare(0, {.round = step});
+    const auto stats = model_->codes().Prepare(0, {.round = step});
     if (!stats.ok()) return stats.status();
     std::vector<kernels::TernaryScale> scales;
     for (size_t t = 0; t < stats->size(); ++t) {
@@ -153,7 +153,7 @@ class GpuTrainer : public Trainer {
           static_cast<float>(2.5 * kernels::Sigma((*stats)[t], problem_.table.parameters[t].count));
       scales.push_back({std::min(bound, (*stats)[t].max_abs), bound});
     }
-    const auto codes = model_->Encode(0, scales, {.round = step});
+    const auto codes = model_->codes().Encode(0, scales, {.round = step});
     if (!codes.ok()) return codes.status();
     const std::vector<float> scalers(scales.size());
     const std::vector<kernels::TensorRates> rates(scales.size());

@@ -109,7 +109,7 @@ Status Worker::MakeCompute() {
 
 std::unique_ptr<client::GradientCoder> Worker::MakeGradientCoder() const {
   if (model_ == nullptr) return std::make_unique<client::HostCoder>(setup_, rank_);
-  return std::make_unique<device::DeviceCoder>(setup_, rank_, *model_);
+  return std::make_unique<device::DeviceCoder>(setup_, rank_, model_->codes());
 }
 
 void Worker::LogStart() const {

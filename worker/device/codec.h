@@ -34,7 +34,7 @@ class DeviceCodec {
   explicit DeviceCodec(const Context& context) : context_(context) {}
   virtual ~DeviceCodec() = default;
 
-  // --- Calls of the coder, as in DeviceModel.
+  // --- Calls of the coder, as in DeviceCodes.
   virtual Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                                       const kernels::NoiseKey& noise);
   virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,

@@ -19,8 +19,8 @@ std::vector<std::span<float>> ArraysOf(const SavedState& kept) {
 
 }  // namespace
 
-DeviceCoder::DeviceCoder(const setup::Setup& setup, uint32_t rank, DeviceModel& model)
-    : GradientCoder(setup, rank), model_(model) {
+DeviceCoder::DeviceCoder(const setup::Setup& setup, uint32_t rank, DeviceCodes& codes)
+    : GradientCoder(setup, rank), codes_(codes) {
   for (size_t t = 0; t < setup.plan.codec_of.size(); ++t)
     memories_.push_back(setup.plan.codec_of[t]->NewMemory(setup.plan.tensor_count[t]));
 }
@@ -30,7 +30,7 @@ DeviceCoder::DeviceCoder(const setup::Setup& setup, uint32_t rank, DeviceModel& 
 Result<DeviceCoder::Prepared> DeviceCoder::Prepare(const Values& values) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
   kernels::NoiseKey noise = NoiseOf(values.round);
-  const auto stats = model_.Prepare(values.bucket, noise);
+  const auto stats = codes_.Prepare(values.bucket, noise);
   if (!stats.ok()) return stats.status();
   Prepared prepared(bucket.parts);
   for (uint32_t i = 0; i < stats->size(); ++i) {
@@ -48,7 +48,7 @@ Result<Bytes> DeviceCoder::Encode(const Values& values, const protocol::Chunk& c
   std::vector<kernels::TernaryScale> scales;
   for (const uint32_t p : chunk.part_of)
     scales.push_back({prepared[p - first].scaler, prepared[p - first].clip});
-  auto codes = model_.Encode(setup_.plan.ChunkIndex(chunk), scales, NoiseOf(values.round));
+  auto codes = codes_.Encode(setup_.plan.ChunkIndex(chunk), scales, NoiseOf(values.round));
   if (codes.status().code() == Code::kDiverged) return NonFiniteTensor(values);
   if (!codes.ok() || before.empty()) return codes;
   const auto* bytes = reinterpret_cast<const uint8_t*>(before.data());
@@ -69,18 +69,18 @@ Result<uint64_t> DeviceCoder::CountClamped(const Values& values, const Prepared&
     from[p] = std::nextafter(with.scaler, std::numeric_limits<float>::infinity());
     some = true;
   }
-  return some ? model_.CountFrom(values.round, values.bucket, from) : uint64_t{0};
+  return some ? codes_.CountFrom(values.round, values.bucket, from) : uint64_t{0};
 }
 
 Result<std::vector<float>> DeviceCoder::Copy(const Values& values) {
   const protocol::Bucket& of = setup_.plan.buckets[values.bucket];
   std::vector<float> copy(of.count);
-  TERN_RETURN_IF_ERROR(model_.CopyGradientsToHost(values.round, of.begin, copy));
+  TERN_RETURN_IF_ERROR(codes_.CopyGradientsToHost(values.round, of.begin, copy));
   return copy;
 }
 
 Status DeviceCoder::NonFiniteTensor(const Values& values) {
-  const auto stats = model_.StatsOf(values.round, values.bucket);
+  const auto stats = codes_.StatsOf(values.round, values.bucket);
   if (!stats.ok()) return stats.status();
   const uint32_t first = setup_.plan.buckets[values.bucket].first_part;
   for (uint32_t i = 0; i < stats->size(); ++i)
@@ -90,7 +90,7 @@ Status DeviceCoder::NonFiniteTensor(const Values& values) {
 }
 
 Status DeviceCoder::Forget() {
-  return client::KeepsSomething(setup_) ? model_.ResetMemory() : Ok();
+  return client::KeepsSomething(setup_) ? codes_.ResetMemory() : Ok();
 }
 
 Status DeviceCoder::WithKept(const std::function<void(SavedState)>& use) {
@@ -100,12 +100,12 @@ Status DeviceCoder::WithKept(const std::function<void(SavedState)>& use) {
     if (memories_[t] == nullptr) continue;
     SavedState& one = kept[t];
     memories_[t]->AddState(&one);
-    TERN_RETURN_IF_ERROR(model_.CopyMemoryToHost(setup_.plan.tensor_begin[t], ArraysOf(one)));
+    TERN_RETURN_IF_ERROR(codes_.CopyMemoryToHost(setup_.plan.tensor_begin[t], ArraysOf(one)));
     all.Append(one, Cat("codec.", setup_.table.parameters[t].name, "."));
   }
   use(std::move(all));
   for (const auto& [t, one] : kept)
-    TERN_RETURN_IF_ERROR(model_.CopyMemoryToDevice(setup_.plan.tensor_begin[t], ArraysOf(one)));
+    TERN_RETURN_IF_ERROR(codes_.CopyMemoryToDevice(setup_.plan.tensor_begin[t], ArraysOf(one)));
   return Ok();
 }
 

@@ -1,18 +1,18 @@
-// The coder of gradients on a GPU (device_model.h).
+// The coder of gradients on a GPU (device_codes.h).
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "client/exchange/gradient_coder.h"
-#include "worker/device/device_model.h"
+#include "worker/device/device_codes.h"
 
 namespace tern::device {
 
 class DeviceCoder : public client::GradientCoder {
  public:
   // `model` outlives it.
-  DeviceCoder(const setup::Setup& setup, uint32_t rank, DeviceModel& model);
+  DeviceCoder(const setup::Setup& setup, uint32_t rank, DeviceCodes& codes);
 
   Result<Prepared> Prepare(const Values& values) override;
   Result<uint64_t> CountClamped(const Values& values, const Prepared& prepared,
@@ -27,7 +27,7 @@ class DeviceCoder : public client::GradientCoder {
   // kDiverged with the name of the bucket's tensor that has a non-finite value.
   Status NonFiniteTensor(const Values& values);
 
-  DeviceModel& model_;
+  DeviceCodes& codes_;
   // By tensor, on the host; null if the codec keeps nothing.
   std::vector<std::unique_ptr<codec::Memory>> memories_;
 };

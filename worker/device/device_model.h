@@ -2,9 +2,9 @@
 // average, gradients, and the codec's memories. The GPU encodes gradients, and applies sums of
 // codes to the weights; only codes, sums and scalers travel.
 //
-// Threads: the compute thread runs the steps of the nets that train on it, all on one stream; the
-// coder thread encodes. Each call below belongs to one of them. After an error of the device every
-// call reports it; kPeerLost names the call that failed.
+// Threads: the compute thread runs the steps of the nets that train on it, all on one stream, and
+// calls the model; the coder thread encodes, and calls the model's codes(). After an error of the
+// device every call reports it; kPeerLost names the call that failed.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,14 @@
 #include <span>
 #include <vector>
 
-#include "common/base/bytes.h"
 #include "common/base/status.h"
 #include "common/codec/codec.h"
-#include "kernels/codes/philox.h"
-#include "kernels/codes/stats.h"
-#include "kernels/codes/ternary.h"
 #include "kernels/device/tiling.h"
 #include "kernels/update/local_step.h"
 #include "kernels/update/local_step_math.h"
 #include "kernels/update/optimizer_math.h"
 #include "kernels/update/update.h"
+#include "worker/device/device_codes.h"
 
 namespace tern::device {
 
@@ -50,7 +47,8 @@ class DeviceModel {
   static Result<std::unique_ptr<DeviceModel>> Make(const Layout& layout);
   virtual ~DeviceModel() = default;
 
-  // --- Calls of the compute thread.
+  // The coder's part of it; lives as long.
+  virtual DeviceCodes& codes() = 0;
 
   // The caller's copies in host memory: weights, the optimizer's state arrays in its order, and the
   // average if there is one.
@@ -108,32 +106,6 @@ class DeviceModel {
   virtual Status Average(uint64_t begin, uint64_t count, float one_minus_decay) = 0;
   // Checks all sums so far; waits for them. kMismatch if any was invalid.
   virtual Status CheckSums() = 0;
-
-  // --- Calls of the coder.
-
-  // Call when the gradients of a bucket are ready, before its chunks are encoded. Returns the
-  // statistics of the values to encode, by part; empty if the codec does not need them. `noise` as
-  // in Encode.
-  virtual Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
-                                                      const kernels::NoiseKey& noise) = 0;
-  // The statistics of a round's gradients, whether or not the codec needs them; prepares nothing.
-  virtual Result<std::vector<kernels::Stats>> StatsOf(uint64_t round, uint32_t bucket) = 0;
-  // Counts the bucket's gradients whose magnitude is at least that of their part in `magnitudes`;
-  // skips parts with a negative magnitude.
-  virtual Result<uint64_t> CountFrom(uint64_t round, uint32_t bucket,
-                                     std::span<const float> magnitudes) = 0;
-  // Copies gradients [begin, begin + size) to the host.
-  virtual Status CopyGradientsToHost(uint64_t round, uint64_t begin, std::span<float> to) = 0;
-  // Encodes a chunk. The result is in memory that the device writes and a socket may send from.
-  // `scales`: by segment, for ternary codes. noise.tensor is ignored: each segment's own is used.
-  // kDiverged if a value to encode is not finite and no statistics were taken.
-  virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
-                               const kernels::NoiseKey& noise) = 0;
-  // The codec's memory of elements [begin, begin + size), as the arrays of its Memory's state, in
-  // that order: device -> host; host -> device. ResetMemory resets it on the device.
-  virtual Status CopyMemoryToHost(uint64_t begin, std::span<const std::span<float>> to) = 0;
-  virtual Status CopyMemoryToDevice(uint64_t begin, std::span<const std::span<float>> from) = 0;
-  virtual Status ResetMemory() = 0;
 };
 
 }  // namespace tern::device

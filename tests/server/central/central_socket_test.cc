@@ -40,7 +40,7 @@ class CentralSocket : public testing::Test {
     envelope.mutable_hello()->set_fresh(true);
     ASSERT_TRUE(peers_[rank]->Send(envelope).ok());
   }
-  // Each says hello until it is welcome: a hello that overtakes the members is refused, or forgotten
+  // Each says hello until it is welcome: one that overtakes the members is refused, or forgotten
   // with what the members take back.
   void Join() {
     for (uint32_t rank : {0, 1}) {

@@ -93,15 +93,15 @@ TEST_F(LocalModel, RetainsGradientsOfOpenRounds) {
   PutGradients(Numbers(3));
   for (uint32_t round = 1; round <= 2; ++round) {
     const std::vector<float> expected = Numbers(round);
-    const auto code = model_->Encode(0, {}, {.round = round});
+    const auto code = model_->codes().Encode(0, {}, {.round = round});
     ASSERT_TRUE(code.ok());
     EXPECT_EQ(code->view(), std::string(reinterpret_cast<const char*>(expected.data()),
                                         expected.size() * sizeof(float)));
-    const auto stats = model_->StatsOf(round, 0);
+    const auto stats = model_->codes().StatsOf(round, 0);
     ASSERT_TRUE(stats.ok());
     EXPECT_EQ(stats->front().sum, kernels::ComputeStats(expected.data(), parts_[0].count).sum);
     std::vector<float> some(100);
-    ASSERT_TRUE(model_->CopyGradientsToHost(round, 50, some).ok());
+    ASSERT_TRUE(model_->codes().CopyGradientsToHost(round, 50, some).ok());
     EXPECT_TRUE(std::equal(some.begin(), some.end(), expected.begin() + 50));
   }
 }

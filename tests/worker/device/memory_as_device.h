@@ -12,7 +12,7 @@
 
 namespace tern::device {
 
-class MemoryAsDevice : public DeviceModel {
+class MemoryAsDevice : public DeviceModel, public DeviceCodes {
  public:
   explicit MemoryAsDevice(size_t elements) : weights(elements), kept(elements) {}
 
@@ -24,6 +24,7 @@ class MemoryAsDevice : public DeviceModel {
   std::vector<float> counted_from;       // the argument of the last CountFrom
   Result<Bytes> code = Bytes();          // of every chunk
 
+  DeviceCodes& codes() override { return *this; }
   Status CopyToDevice(const Host& from) override {
     weights.assign(from.weights, from.weights + weights.size());
     return Ok();

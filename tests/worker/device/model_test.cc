@@ -156,7 +156,7 @@ class DeviceModelTest : public testing::Test {
   }
   // The gradients after all launched work.
   std::vector<float> Gradients() {
-    EXPECT_TRUE(model_->StatsOf(0, 0).ok());  // waits for the coder's stream
+    EXPECT_TRUE(model_->codes().StatsOf(0, 0).ok());  // waits for the coder's stream
     const auto& device = static_cast<const CudaModel&>(*model_);
     std::vector<float> gradients(kElements);
     EXPECT_TRUE(device.stream()
@@ -178,13 +178,13 @@ class DeviceModelTest : public testing::Test {
   }
   void Prepare(const kernels::NoiseKey& noise) {
     for (uint32_t b = 0; b < layout_.buckets.size(); ++b)
-      ASSERT_TRUE(model_->Prepare(b, noise).ok());
+      ASSERT_TRUE(model_->codes().Prepare(b, noise).ok());
   }
   Result<Bytes> Encode(uint32_t chunk, const CpuCoder& cpu, const kernels::NoiseKey& noise) {
     std::vector<kernels::TernaryScale> scales;
     for (const kernels::Part& part : layout_.chunks[chunk])
       scales.push_back({cpu.prepared(part.tensor).scaler, cpu.prepared(part.tensor).clip});
-    return model_->Encode(chunk, scales, noise);
+    return model_->codes().Encode(chunk, scales, noise);
   }
   // The sums of a chunk over two workers, one with these gradients and one with others. Scalers are
   // those of kPrepared.
@@ -263,7 +263,7 @@ class DeviceModelTest : public testing::Test {
 TEST_F(DeviceModelTest, StatisticsMatchCpu) {
   Make("sgd");
   for (uint32_t b = 0; b < layout_.buckets.size(); ++b) {
-    const auto stats = model_->StatsOf(0, b);
+    const auto stats = model_->codes().StatsOf(0, b);
     ASSERT_TRUE(stats.ok());
     ASSERT_EQ(stats->size(), layout_.buckets[b].size());
     for (size_t i = 0; i < stats->size(); ++i) {
@@ -281,12 +281,12 @@ TEST_F(DeviceModelTest, StatisticsMatchCpu) {
 TEST_F(DeviceModelTest, CodesStayUnchangedWhileReferenced) {
   Make("sgd");
   const kernels::TernaryScale scale{0.5f, 0.6f};
-  const auto first = model_->Encode(0, {&scale, 1}, {.seed = 1});
+  const auto first = model_->codes().Encode(0, {&scale, 1}, {.seed = 1});
   ASSERT_TRUE(first.ok());
   const std::vector<uint8_t> before(first->span().begin(), first->span().end());
   const uint8_t* again = nullptr;
   for (uint64_t round = 1; round < 4; ++round) {
-    const auto other = model_->Encode(0, {&scale, 1}, {.seed = 1, .round = round});
+    const auto other = model_->codes().Encode(0, {&scale, 1}, {.seed = 1, .round = round});
     ASSERT_TRUE(other.ok());
     EXPECT_NE(other->data(), first->data());
     EXPECT_TRUE(again == nullptr || other->data() == again) << "memory is used again";
@@ -313,7 +313,7 @@ TEST_P(DeviceCodecs, CodesAndMemoryMatchCpu) {
   const auto kept = cpu.Kept();
   std::vector<std::vector<float>> brought(kept.size(), std::vector<float>(kElements));
   std::vector<std::span<float>> spans(brought.begin(), brought.end());
-  ASSERT_TRUE(model_->CopyMemoryToHost(0, spans).ok());
+  ASSERT_TRUE(model_->codes().CopyMemoryToHost(0, spans).ok());
   size_t i = 0;
   for (const auto& [name, values] : kept) EXPECT_EQ(brought[i++], values) << name;
 }
@@ -331,15 +331,15 @@ TEST_P(DeviceCodecs, ContinueFromSavedMemory) {
     first.push_back(all.first(2000));
     second.push_back(all.subspan(2000));
   }
-  ASSERT_TRUE(model_->CopyMemoryToDevice(0, first).ok());
-  ASSERT_TRUE(model_->CopyMemoryToDevice(2000, second).ok());
+  ASSERT_TRUE(model_->codes().CopyMemoryToDevice(0, first).ok());
+  ASSERT_TRUE(model_->codes().CopyMemoryToDevice(2000, second).ok());
   const auto expected = cpu.Code(gradients_, noise);
   Prepare(noise);
   for (uint32_t c = 0; c < layout_.chunks.size(); ++c)
     EXPECT_EQ(BytesOf(Encode(c, cpu, noise)), expected[c]) << "chunk " << c;
 
-  ASSERT_TRUE(model_->ResetMemory().ok());
-  ASSERT_TRUE(model_->CopyMemoryToHost(0, spans).ok());
+  ASSERT_TRUE(model_->codes().ResetMemory().ok());
+  ASSERT_TRUE(model_->codes().CopyMemoryToHost(0, spans).ok());
   for (const auto& [name, values] : kept) EXPECT_EQ(values, std::vector<float>(kElements)) << name;
 }
 
@@ -363,13 +363,13 @@ TEST_P(DeviceCodecs, ReportNonFiniteValues) {
   std::vector<float> gradients = gradients_;
   gradients[7000] = std::numeric_limits<float>::quiet_NaN();
   PutGradients(gradients);
-  const auto prepared = model_->Prepare(1, {});
+  const auto prepared = model_->codes().Prepare(1, {});
   ASSERT_TRUE(prepared.ok());
   if (prepared->empty()) {
-    EXPECT_EQ(model_->Encode(2, {}, {}).status().code(), Code::kDiverged);
-    EXPECT_TRUE(model_->Encode(0, {}, {}).ok()) << "it is not counted again";
+    EXPECT_EQ(model_->codes().Encode(2, {}, {}).status().code(), Code::kDiverged);
+    EXPECT_TRUE(model_->codes().Encode(0, {}, {}).ok()) << "it is not counted again";
   }
-  const auto stats = model_->StatsOf(0, 1);
+  const auto stats = model_->codes().StatsOf(0, 1);
   ASSERT_TRUE(stats.ok());
   EXPECT_FALSE(stats->front().finite);
 }
@@ -519,14 +519,14 @@ TEST_F(DeviceModelTest, ClippingMatchesCpu) {
 TEST_F(DeviceModelTest, CountsAndCopiesGradients) {
   Make("sgd");
   const float least = std::abs(gradients_[2100]);
-  const auto count = model_->CountFrom(0, 1, std::vector<float>{least});
+  const auto count = model_->codes().CountFrom(0, 1, std::vector<float>{least});
   ASSERT_TRUE(count.ok());
   const auto expected = std::count_if(gradients_.begin() + 2000, gradients_.end(),
                                       [&](float g) { return std::abs(g) >= least; });
   EXPECT_EQ(*count, static_cast<uint64_t>(expected));
-  EXPECT_EQ(*model_->CountFrom(0, 1, std::vector<float>{-1}), 0u);
+  EXPECT_EQ(*model_->codes().CountFrom(0, 1, std::vector<float>{-1}), 0u);
   std::vector<float> some(50);
-  ASSERT_TRUE(model_->CopyGradientsToHost(0, 1990, some).ok());
+  ASSERT_TRUE(model_->codes().CopyGradientsToHost(0, 1990, some).ok());
   EXPECT_EQ(some, std::vector<float>(gradients_.begin() + 1990, gradients_.begin() + 2040));
 }
 

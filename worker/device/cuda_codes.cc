@@ -1,0 +1,81 @@
+#include "worker/device/cuda_codes.h"
+
+#include <numeric>
+#include <utility>
+
+#include "kernels/codes/stats.h"
+#include "kernels/codes/topk.h"
+#include "worker/device/codecs.h"
+
+namespace tern::device {
+
+Status CudaCodes::Allocate(const DeviceModel::Layout& layout, Stream* compute) {
+  const MaxSizes& max = memory_.max;
+  for (const Status& allocated :
+       {stats_.Allocate(max), magnitudes_.Allocate(max.parts), counts_.Allocate(max.parts),
+        counts_of_tiles_.Allocate(max.tiles), counts_done_.Allocate(max.parts)})
+    TERN_RETURN_IF_ERROR(allocated);
+  auto codec = MakeDeviceCodec({layout, memory_.buckets, memory_.chunks, memory_.GradientsByRound(),
+                                &stream_, compute, &stats_});
+  if (!codec.ok()) return codec.status();
+  codec_ = std::move(*codec);
+  return Ok();
+}
+
+Result<std::vector<kernels::Stats>> CudaCodes::Prepare(uint32_t bucket,
+                                                       const kernels::NoiseKey& noise) {
+  return codec_->Prepare(bucket, noise);
+}
+
+Result<std::vector<kernels::Stats>> CudaCodes::StatsOf(uint64_t round, uint32_t bucket) {
+  return stats_.Compute(codec_->CodedArena(round), memory_.buckets[bucket], &stream_);
+}
+
+Result<uint64_t> CudaCodes::CountFrom(uint64_t round, uint32_t bucket,
+                                      std::span<const float> magnitudes) {
+  TERN_RETURN_IF_ERROR(
+      stream_.CopyIn(magnitudes_.get(), magnitudes.data(), magnitudes.size_bytes()));
+  TERN_RETURN_IF_ERROR(
+      Check(kernels::CountFromOnDevice(stream_.get(), codec_->GradientsOf(round),
+                                       memory_.buckets[bucket].tiling(), magnitudes_.get(),
+                                       counts_of_tiles_.get(), counts_done_.get(), counts_.get()),
+            "a count of gradients"));
+  std::vector<uint32_t> counts(magnitudes.size());
+  TERN_RETURN_IF_ERROR(
+      stream_.CopyOut(counts.data(), counts_.get(), counts.size() * sizeof(uint32_t)));
+  TERN_RETURN_IF_ERROR(stream_.Wait());
+  return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+}
+
+Status CudaCodes::CopyGradientsToHost(uint64_t round, uint64_t begin, std::span<float> to) {
+  TERN_RETURN_IF_ERROR(
+      stream_.CopyOut(to.data(), codec_->GradientsOf(round) + begin, to.size_bytes()));
+  return stream_.Wait();
+}
+
+Result<Bytes> CudaCodes::Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
+                                const kernels::NoiseKey& noise) {
+  return codec_->Encode(chunk, scales, noise);
+}
+
+Status CudaCodes::CopyMemoryToHost(uint64_t begin, std::span<const std::span<float>> to) {
+  const std::vector<float*> kept = codec_->MemoryArenas();
+  for (size_t i = 0; i < to.size(); ++i)
+    TERN_RETURN_IF_ERROR(stream_.CopyOut(to[i].data(), kept[i] + begin, to[i].size_bytes()));
+  return stream_.Wait();
+}
+
+Status CudaCodes::CopyMemoryToDevice(uint64_t begin, std::span<const std::span<float>> from) {
+  const std::vector<float*> kept = codec_->MemoryArenas();
+  for (size_t i = 0; i < from.size(); ++i)
+    TERN_RETURN_IF_ERROR(stream_.CopyIn(kept[i] + begin, from[i].data(), from[i].size_bytes()));
+  return stream_.Wait();
+}
+
+Status CudaCodes::ResetMemory() {
+  for (float* arena : codec_->MemoryArenas())
+    TERN_RETURN_IF_ERROR(stream_.Zero(arena, elements_ * sizeof(float)));
+  return stream_.Wait();
+}
+
+}  // namespace tern::device

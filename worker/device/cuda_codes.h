@@ -1,0 +1,44 @@
+// Codes made on a GPU through CUDA. Internal to worker/device.
+#pragma once
+
+#include <memory>
+
+#include "worker/device/codec.h"
+#include "worker/device/device_codes.h"
+#include "worker/device/model_memory.h"
+
+namespace tern::device {
+
+class CudaCodes : public DeviceCodes {
+ public:
+  // All outlive this: the layout, the model's memory, the coder's stream and the compute thread's.
+  CudaCodes(const DeviceModel::Layout& layout, const ModelMemory& memory, Stream& stream)
+      : elements_(layout.elements), memory_(memory), stream_(stream) {}
+  Status Allocate(const DeviceModel::Layout& layout, Stream* compute);
+
+  Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
+                                              const kernels::NoiseKey& noise) override;
+  Result<std::vector<kernels::Stats>> StatsOf(uint64_t round, uint32_t bucket) override;
+  Result<uint64_t> CountFrom(uint64_t round, uint32_t bucket,
+                             std::span<const float> magnitudes) override;
+  Status CopyGradientsToHost(uint64_t round, uint64_t begin, std::span<float> to) override;
+  Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
+                       const kernels::NoiseKey& noise) override;
+  Status CopyMemoryToHost(uint64_t begin, std::span<const std::span<float>> to) override;
+  Status CopyMemoryToDevice(uint64_t begin, std::span<const std::span<float>> from) override;
+  Status ResetMemory() override;
+
+  // For the compute thread's calls.
+  DeviceCodec& codec() { return *codec_; }
+
+ private:
+  const uint64_t elements_;
+  const ModelMemory& memory_;
+  Stream& stream_;
+  StatsWorkspace stats_;
+  Array<float> magnitudes_;
+  Array<uint32_t> counts_, counts_of_tiles_, counts_done_;
+  std::unique_ptr<DeviceCodec> codec_;
+};
+
+}  // namespace tern::device

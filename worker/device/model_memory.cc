@@ -1,0 +1,68 @@
+#include "worker/device/model_memory.h"
+
+namespace tern::device {
+
+Status ModelMemory::Allocate(const DeviceModel::Layout& layout, Stream* stream) {
+  TERN_RETURN_IF_ERROR(AllocateArenas(layout));
+  for (const auto& [groups, parts] :
+       {std::pair{&buckets, &layout.buckets}, std::pair{&chunks, &layout.chunks}}) {
+    groups->resize(parts->size());
+    for (size_t i = 0; i < parts->size(); ++i)
+      TERN_RETURN_IF_ERROR((*groups)[i].Make((*parts)[i], stream));
+  }
+  TERN_RETURN_IF_ERROR(all.Make({{.begin = 0, .count = layout.elements}}, stream));
+  max = {all.host.tiles.size(), 1};
+  max.Include(buckets);
+  max.Include(chunks);
+  if (layout.local.empty()) return Ok();
+  std::vector<kernels::Part> parts;
+  for (const auto& bucket : layout.buckets) parts.insert(parts.end(), bucket.begin(), bucket.end());
+  return tensors.Make(parts, stream);
+}
+
+Status ModelMemory::AllocateArenas(const DeviceModel::Layout& layout) {
+  std::vector<Array<float>*> arrays = {&weights, &gradients};
+  if (layout.average) arrays.push_back(&average);
+  state_arrays.resize(layout.state_arrays);
+  for (Array<float>& array : state_arrays) arrays.push_back(&array);
+  for (const DeviceModel::Local array : layout.local) arrays.push_back(&local[array]);
+  if (layout.rounds > 1) retained_gradients.resize(layout.rounds);
+  for (Array<float>& array : retained_gradients) arrays.push_back(&array);
+  for (Array<float>* array : arrays) TERN_RETURN_IF_ERROR(array->Allocate(layout.elements));
+  return Ok();
+}
+
+float* ModelMemory::LocalArena(DeviceModel::Local array) const {
+  const auto found = local.find(array);
+  return found == local.end() ? nullptr : found->second.get();
+}
+
+float* ModelMemory::Point() const {
+  float* point = LocalArena(DeviceModel::Local::kPoint);
+  return point != nullptr ? point : weights.get();
+}
+
+std::vector<std::pair<float*, float*>> ModelMemory::HostDevicePairs(
+    const DeviceModel::Host& host) const {
+  std::vector<std::pair<float*, float*>> pairs = {{host.weights, weights.get()}};
+  for (size_t i = 0; i < state_arrays.size(); ++i)
+    pairs.push_back({host.state_arrays[i], state_arrays[i].get()});
+  if (average.get() != nullptr) pairs.push_back({host.average, average.get()});
+  return pairs;
+}
+
+kernels::ModelArenas ModelMemory::Arenas() const {
+  kernels::ModelArenas arenas{weights.get()};
+  if (!state_arrays.empty()) arenas.first = state_arrays[0].get();
+  if (state_arrays.size() > 1) arenas.second = state_arrays[1].get();
+  return arenas;
+}
+
+std::vector<const float*> ModelMemory::GradientsByRound() const {
+  std::vector<const float*> arenas;
+  for (const Array<float>& array : retained_gradients) arenas.push_back(array.get());
+  if (arenas.empty()) arenas.push_back(gradients.get());
+  return arenas;
+}
+
+}  // namespace tern::device
