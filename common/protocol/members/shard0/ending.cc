@@ -68,17 +68,24 @@ void Ending::Abort(Code code, const std::string& sentence, Time now, ControlActi
   message.head.mutable_abort()->set_code(static_cast<uint32_t>(code));
   message.head.mutable_abort()->set_sentence(sentence);
   const Roster& roster = job_.roster;
+  const Timings& timings = job_.options.timings;
+  Time until = now + 2 * timings.heartbeat;
   std::vector<Farewell::Guest> guests = Guests();
   for (Farewell::Guest& guest : guests) {
-    const bool heard = guest.role == pb::Hello::worker ? roster.workers[guest.rank].live() &&
-                                                             !roster.workers[guest.rank].suspect
-                                                       : !roster.shards.at(guest.rank).silent;
-    guest.expected = guest.peer != 0 && heard;
+    if (guest.role == pb::Hello::worker) {
+      const Roster::Worker& worker = roster.workers[guest.rank];
+      guest.expected = guest.peer != 0 && worker.live() && !worker.suspect;
+      continue;
+    }
+    const Roster::Shard& shard = roster.shards.at(guest.rank);
+    guest.expected = guest.peer != 0 && !shard.silent;
+    // The link of this server may be down, and come back: a shard waits long for shard 0.
+    if (guest.expected && now - shard.heard_at > timings.suspect_after)
+      until = now + 2 * timings.dead_after;
   }
   job_.Become(JobPhase::kEnding);
-  const Timings& timings = job_.options.timings;
   farewell_.Start(std::move(message), Status(code, sentence), std::move(guests),
-                  timings.hello_retry, now + 2 * timings.heartbeat, now, out);
+                  timings.hello_retry, until, now, out);
 }
 
 std::vector<Farewell::Guest> Ending::Guests() const {
