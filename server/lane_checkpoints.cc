@@ -79,7 +79,7 @@ Status LaneCheckpoints::BeginRun(uint64_t run, bool anew) {
   newest_ = 0;
   const Result<std::string> aside = store_.Begin(run, anew);
   if (!aside.ok()) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return failure_ = aside.status();
   }
   if (!aside->empty()) LOG(WARNING) << *aside;
@@ -192,17 +192,17 @@ void LaneCheckpoints::UpdateSaved() {
     all.insert(all.end(), own.begin(), own.end());
     saved.shard_checkpoints = std::move(all);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   saved_ = std::move(saved);
 }
 
 protocol::Saved LaneCheckpoints::Saved() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return saved_;
 }
 
 Status LaneCheckpoints::failure() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return failure_;
 }
 

@@ -18,12 +18,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/algorithm/facts.h"
+#include "common/base/mutex.h"
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
 #include "common/checkpoint/store.h"
@@ -96,9 +96,9 @@ class LaneCheckpoints {
   std::map<protocol::Cell, uint64_t> closed_;  // the newest round
   std::map<uint64_t, Open> open_;              // by round; of some cells
   uint64_t newest_ = 0;                        // without rounds: the step of the newest one
-  mutable std::mutex mutex_;                   // guards the rest
-  protocol::Saved saved_;
-  Status failure_;
+  mutable Mutex mutex_;
+  protocol::Saved saved_ TERN_GUARDED_BY(mutex_);
+  Status failure_ TERN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tern::server

@@ -14,7 +14,7 @@ void ReportWarning(const Warn& warn, const std::string& sentence) {
 }
 
 Status DamagedImages::Add(const std::string& name, const Status& why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool is_new = names_.insert(name).second;
   if (names_.size() <= max_damaged_) {
     if (is_new) {
@@ -29,7 +29,7 @@ Status DamagedImages::Add(const std::string& name, const Status& why) {
 }
 
 uint64_t DamagedImages::count() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return names_.size();
 }
 

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 
 namespace tern::data {
@@ -30,8 +30,8 @@ class DamagedImages {
  private:
   const uint64_t max_damaged_;
   const Warn warn_;
-  mutable std::mutex mutex_;  // guards the names
-  std::set<std::string> names_;
+  mutable Mutex mutex_;
+  std::set<std::string> names_ TERN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tern::data

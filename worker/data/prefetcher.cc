@@ -1,11 +1,10 @@
 #include "worker/data/prefetcher.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "common/base/text.h"
 #include "common/base/threads.h"
 
@@ -41,53 +40,50 @@ struct Prefetcher::Impl {
       threads.emplace_back(Cat("data ", i), [this] { Run(); });
   }
   ~Impl() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     stop = true;
-    work.notify_all();
+    work.NotifyAll();
   }
 
   void Run() {
     Samples::Scratch scratch;
-    std::unique_lock lock(mutex);
-    while (true) {
-      PendingBatch* pending = nullptr;
-      work.wait(lock, [&] {
-        pending = NextUnfilled();
-        return stop || pending != nullptr || CanPlan();
-      });
-      if (stop) return;
-      if (pending != nullptr) {
-        FillPiece(pending, &scratch, &lock);
+    const MutexLock lock(mutex);
+    while (!stop) {
+      if (PendingBatch* pending = NextUnfilled(); pending != nullptr) {
+        FillPiece(pending, &scratch);
+      } else if (CanPlan()) {
+        PlanNext();
       } else {
-        PlanNext(&lock);
+        work.Wait(mutex);
       }
     }
   }
 
-  // The first batch with images left to fill. REQUIRES the mutex.
-  PendingBatch* NextUnfilled() {
+  // The first batch with images left to fill.
+  PendingBatch* NextUnfilled() TERN_MUST_HOLD(mutex) {
     for (const auto& pending : queue)
       if (pending->taken < pending->sample_ids.size()) return pending.get();
     return nullptr;
   }
-  bool CanPlan() const { return !planning && !free.empty(); }
+  bool CanPlan() const TERN_MUST_HOLD(mutex) { return !planning && !free.empty(); }
 
-  void PlanNext(std::unique_lock<std::mutex>* lock) {
+  // Releases the mutex while it works.
+  void PlanNext() TERN_MUST_HOLD(mutex) {
     planning = true;
     std::unique_ptr<PendingBatch> pending = std::move(free.front());
     free.pop_front();
     const uint64_t planned_step = step++;
-    lock->unlock();
+    mutex.Unlock();
     pending->sample_ids = plan(planned_step);
     pending->taken = pending->done = 0;
     pending->status = Ok();
     pending->batch.step = planned_step;
     ResizeBuffers(pending.get());
-    lock->lock();
+    mutex.Lock();
     planning = false;
     queue.push_back(std::move(pending));
-    work.notify_all();
-    ready.notify_one();  // the batch may be empty, so already complete
+    work.NotifyAll();
+    ready.NotifyOne();  // the batch may be empty, so already complete
   }
 
   void ResizeBuffers(PendingBatch* pending) {
@@ -113,18 +109,18 @@ struct Prefetcher::Impl {
                              &batch.draws[i], &batch.labels[i]);
   }
 
-  void FillPiece(PendingBatch* pending, Samples::Scratch* scratch,
-                 std::unique_lock<std::mutex>* lock) {
+  // Releases the mutex while it works.
+  void FillPiece(PendingBatch* pending, Samples::Scratch* scratch) TERN_MUST_HOLD(mutex) {
     const size_t begin = pending->taken;
     const size_t end = std::min(begin + kPieceImages, pending->sample_ids.size());
     pending->taken = end;
-    lock->unlock();
+    mutex.Unlock();
     Status status;
     for (size_t i = begin; i < end && status.ok(); ++i) status = Fill(pending, i, scratch);
-    lock->lock();
+    mutex.Lock();
     if (pending->status.ok()) pending->status = status;
     pending->done += end - begin;
-    if (pending->complete()) ready.notify_one();
+    if (pending->complete()) ready.NotifyOne();
   }
 
   const Samples& samples;
@@ -132,13 +128,15 @@ struct Prefetcher::Impl {
   const uint32_t min_images;
   const bool as_bytes;
   const Pin pin;
-  std::mutex mutex;  // guards the members below, but not the contents of a batch in progress
-  std::condition_variable work, ready;
-  std::deque<std::unique_ptr<PendingBatch>> queue,
-      free;  // queue: planned, in order of their steps
-  uint64_t step;
-  bool planning = false, stop = false;
-  std::unique_ptr<PendingBatch> current;
+  Mutex mutex;  // does not guard the contents of a batch in progress
+  Condition work, ready;
+  // Planned, in order of their steps.
+  std::deque<std::unique_ptr<PendingBatch>> queue TERN_GUARDED_BY(mutex);
+  std::deque<std::unique_ptr<PendingBatch>> free TERN_GUARDED_BY(mutex);
+  uint64_t step TERN_GUARDED_BY(mutex);
+  bool planning TERN_GUARDED_BY(mutex) = false;
+  bool stop TERN_GUARDED_BY(mutex) = false;
+  std::unique_ptr<PendingBatch> current TERN_GUARDED_BY(mutex);
   std::vector<Thread> threads;  // last: they start after, and join before, all other members
 };
 
@@ -147,19 +145,18 @@ Prefetcher::Prefetcher(const Samples& samples, SamplePlan plan, const Options& o
 Prefetcher::~Prefetcher() = default;
 
 Result<const Batch*> Prefetcher::Next() {
-  std::unique_lock lock(impl_->mutex);
-  impl_->ready.wait(lock,
-                    [this] { return !impl_->queue.empty() && impl_->queue.front()->complete(); });
+  const MutexLock lock(impl_->mutex);
+  while (impl_->queue.empty() || !impl_->queue.front()->complete()) impl_->ready.Wait(impl_->mutex);
   if (!impl_->queue.front()->status.ok()) return impl_->queue.front()->status;
   if (impl_->current != nullptr) impl_->free.push_back(std::move(impl_->current));
   impl_->current = std::move(impl_->queue.front());
   impl_->queue.pop_front();
-  impl_->work.notify_one();
+  impl_->work.NotifyOne();
   return &impl_->current->batch;
 }
 
 const Batch* Prefetcher::Peek() {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   if (impl_->queue.empty()) return nullptr;
   const PendingBatch& pending = *impl_->queue.front();
   return pending.complete() && pending.status.ok() ? &pending.batch : nullptr;

@@ -70,7 +70,7 @@ void PinnedPool::Free::operator()(uint8_t* memory) const { cudaFreeHost(memory);
 
 Result<PinnedPool::Slab> PinnedPool::Acquire() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!free_.empty()) {
       Slab slab = std::move(free_.back());
       free_.pop_back();
@@ -83,7 +83,7 @@ Result<PinnedPool::Slab> PinnedPool::Acquire() {
 }
 
 void PinnedPool::Release(Slab slab) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   free_.push_back(std::move(slab));
 }
 

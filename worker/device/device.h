@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "kernels/device/tiling.h"
 #include "kernels/nn/batch_norm.h"
@@ -57,8 +57,8 @@ class PinnedPool {
 
  private:
   const size_t bytes_;  // bytes per slab
-  std::mutex mutex_;
-  std::vector<Slab> free_;
+  Mutex mutex_;
+  std::vector<Slab> free_ TERN_GUARDED_BY(mutex_);
 };
 
 class Event;

@@ -40,18 +40,21 @@ class CentralSocket : public testing::Test {
     envelope.mutable_hello()->set_fresh(true);
     ASSERT_TRUE(peers_[rank]->Send(envelope).ok());
   }
-  // Each says hello until it is welcome: one that overtakes the members is refused, or forgotten
-  // with what the members take back.
+  // Both say hello until they are welcome, which they are when both have: a hello that overtakes
+  // the members is refused, or forgotten with what the members take back.
   void Join() {
-    for (uint32_t rank : {0, 1}) {
-      bool welcome = false;
-      for (int tries = 0; tries < 1000 && !welcome; ++tries) {
-        Hello(rank);
-        const auto answer = net::Await(*peers_[rank], std::chrono::milliseconds(200));
-        welcome = answer.has_value() && answer->envelope.has_welcome();
+    bool welcome[2] = {false, false};
+    for (int tries = 0; tries < 100 && !(welcome[0] && welcome[1]); ++tries) {
+      for (uint32_t rank : {0, 1}) {
+        if (!welcome[rank]) Hello(rank);
       }
-      ASSERT_TRUE(welcome) << "worker " << rank;
+      for (uint32_t rank : {0, 1}) {
+        if (welcome[rank]) continue;
+        const auto answer = net::Await(*peers_[rank], std::chrono::milliseconds(200));
+        welcome[rank] = answer.has_value() && answer->envelope.has_welcome();
+      }
     }
+    ASSERT_TRUE(welcome[0] && welcome[1]);
   }
   void Push(uint32_t rank, const std::vector<float>& values) {
     const protocol::Chunk& chunk = job_->plan.chunk(0, 0);
