@@ -18,7 +18,7 @@ std::vector<std::string> KeysOf(const std::string& codec) {
   if (codec == "topk") return {"exchange.topk.ratio=0.1"};
   if (codec == "threshold") return {"exchange.threshold.value=0.01"};
   if (codec == "adaptive") return {"exchange.adaptive.share=0.1"};
-  if (codec == "adacomp") return {"exchange.adacomp.bin=50"};
+  if (codec == "adacomp") return {"exchange.adacomp.bin_elements=50"};
   return {};
 }
 

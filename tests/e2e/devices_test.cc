@@ -79,8 +79,8 @@ INSTANTIATE_TEST_SUITE_P(
              {"train.optimizer.name=adam", "train.weight_decay.rate=0.001",
               "train.weight_decay.where=local"}},
         Kind{"lars_clipped_averaged",
-             {"train.optimizer.name=lars", "train.optimizer.trust=0.05", "train.clip_norm=5",
-              "evaluation.ema_decay=0.9"},
+             {"train.optimizer.name=lars", "train.optimizer.trust_coefficient=0.05",
+              "train.clip_norm=5", "evaluation.ema_decay=0.9"},
              true,
              30},
         Kind{"scalers_of_before",
@@ -120,7 +120,7 @@ TEST(DevicesOfTwoKinds, GiveEachOtherTheState) {
     job.worker(rank).Signal(SIGKILL);
     ASSERT_EQ(job.worker(rank).Wait(), 128 + SIGKILL) << "it had ended before";
     job.StartWorker(rank, Words(kind, rank == 1), rank == 1 ? TERN_DEVICE_WORKER : "");
-    ASSERT_TRUE(job.worker(rank).WaitForErr("took over the state after round"));
+    ASSERT_TRUE(job.worker(rank).WaitForErr("installed the state after round"));
   }
   job.ExpectAllEnd(0, 280);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);

@@ -85,7 +85,7 @@ TEST(Asgd, TakesChangesInsteadOfWeightsToTheSameEnd) {
 }
 
 void CheckDcasgd(const std::string& formed) {
-  Check(*Job("dcasgd_c", {"train.dcasgd_c.lambda=2", "train.dcasgd_c.formed=" + formed}),
+  Check(*Job("dcasgd_c", {"train.dcasgd_c.lambda=2", "train.dcasgd_c.compensation=" + formed}),
         [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
           const Vector g = Gradient(rank, step, *x);
           for (size_t k = 0; k < w->size(); ++k)
