@@ -94,7 +94,7 @@ TEST_P(KilledShard, TakesASynchronousJobBackToACheckpointOfAllShards) {
   job.StartServer(GetParam());
   ExpectEndsUndisturbed(job);
   EXPECT_THAT(WentBackTo(job), testing::ElementsAre(testing::Ge(2 * kEvery)));
-  EXPECT_THAT(job.Log("worker", 1), HasSubstr("starts afresh"));
+  EXPECT_THAT(job.Log("worker", 1), HasSubstr("this worker's own state"));
 }
 
 TEST_P(KilledShard, TakesItToTheBeginningWhereThereIsNone) {
@@ -260,7 +260,7 @@ TEST(WithoutRounds, AKilledWorkerComesBackAndTheJobEnds) {
   Kill(job.worker(1));
   job.StartWorker(1);
   job.ExpectAllEnd(0);
-  EXPECT_THAT(job.Log("worker", 1), HasSubstr("going on after exchange"));
+  EXPECT_THAT(job.Log("worker", 1), HasSubstr("continuing after exchange"));
 }
 
 }  // namespace

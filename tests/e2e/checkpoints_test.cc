@@ -176,8 +176,8 @@ TEST_P(KilledWithoutRounds, GoesOnWhereTheServersWere) {
   for (uint32_t rank = 0; rank < options.workers; ++rank) {
     const std::string log = job.Log("worker", rank);
     EXPECT_NE(log.find("the servers go on from their checkpoint"), std::string::npos);
-    EXPECT_NE(log.find("what this worker had of its own is taken up"), std::string::npos);
-    EXPECT_NE(log.find("going on after exchange"), std::string::npos);
+    EXPECT_NE(log.find("this worker's own state is loaded"), std::string::npos);
+    EXPECT_NE(log.find("continuing after exchange"), std::string::npos);
   }
   for (uint32_t shard = 0; shard < options.servers; ++shard)
     EXPECT_NE(job.Log("server", shard).find("goes on from the checkpoint of step"),
@@ -192,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(
                                                  "exchange.chunk_kib=32"}),
                          "", 2),
                     Of("DcasgdAdaptive",
-                       {"train.algorithm=dcasgd_a", "train.dcasgd_a.formed=on_worker",
+                       {"train.algorithm=dcasgd_a", "train.dcasgd_a.compensation=on_worker",
                         "exchange.codec=fp32"}),
                     Of("EasgdAsync", {"train.algorithm=easgd_async", "train.easgd_async.tau=2",
                                       "exchange.codec=fp32"})),

@@ -63,7 +63,7 @@ TEST(Shrink, LetsAWorkerJoinLater) {
   Kill(job.worker(0));
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
   job.StartWorker(0);
-  ASSERT_TRUE(job.worker(0).WaitForErr("took over the state after round"));
+  ASSERT_TRUE(job.worker(0).WaitForErr("installed the state after round"));
   const uint64_t then = job.Progress()["rounds"];
   ASSERT_TRUE(job.WaitForRound(then + 20));
   StopInOrder(job);
@@ -77,7 +77,7 @@ TEST(Shrink, TakesAStoppedWorkerBack) {
   job.worker(1).Signal(SIGSTOP);
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
   job.worker(1).Signal(SIGCONT);
-  ASSERT_TRUE(job.worker(1).WaitForErr("took over the state after round"));
+  ASSERT_TRUE(job.worker(1).WaitForErr("installed the state after round"));
   const uint64_t then = job.Progress()["rounds"];
   ASSERT_TRUE(job.WaitForRound(then + 20));
   StopInOrder(job);
@@ -105,7 +105,7 @@ TEST(Shrink, WorksForOdsgdToo) {
   Kill(job.worker(2));
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
   job.StartWorker(2, odsgd);
-  ASSERT_TRUE(job.worker(2).WaitForErr("took over the state after round"));
+  ASSERT_TRUE(job.worker(2).WaitForErr("installed the state after round"));
   const uint64_t then = job.Progress()["rounds"];
   ASSERT_TRUE(job.WaitForRound(then + 20));
   StopInOrder(job);

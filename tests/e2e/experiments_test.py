@@ -40,8 +40,8 @@ pathlib.Path(settings["output_dir"], "server.0.json").write_text(json.dumps(figu
 logs = pathlib.Path(settings["output_dir"], "logs")
 logs.mkdir()
 (logs / "tern_worker.worker.0.here.log").write_text(
-    "I after step 391: test accuracy 0.5 of 10 (0.9 among five), test loss 1.5, training loss 1.6 of 9 since\\n"
-    "I after step 3906: test accuracy 0.9 of 10 (0.9 among five), test loss 0.5, training loss 0.25 of 9 since\\n")
+    "I after step 391: test accuracy 0.5 of 10 (0.9 top-5), test loss 1.5, training loss 1.6 of 9 since\\n"
+    "I after step 3906: test accuracy 0.9 of 10 (0.9 top-5), test loss 0.5, training loss 0.25 of 9 since\\n")
 """
 
 

@@ -55,7 +55,7 @@ TEST(KilledWorker, ComesBackUnderWait) {
   Kill(job.worker(1));
   job.StartWorker(1);
   ExpectEndsUndisturbed(job);
-  EXPECT_NE(job.worker(1).err().find("took over the state after round"), std::string::npos);
+  EXPECT_NE(job.worker(1).err().find("installed the state after round"), std::string::npos);
 }
 
 TEST(KilledWorker, ComesBackLongAfterItWasGivenUp) {
@@ -94,7 +94,7 @@ TEST(KilledWorker, OneAfterTheOtherTheJobsStepsNeverFall) {
   for (const uint32_t rank : {1, 0}) {
     Kill(job.worker(rank));
     job.StartWorker(rank);
-    ASSERT_TRUE(job.worker(rank).WaitForErr("took over the state after round"));
+    ASSERT_TRUE(job.worker(rank).WaitForErr("installed the state after round"));
     ASSERT_TRUE(job.WaitForRound(job.Progress().value("rounds", uint64_t{0}) + 5));
   }
   job.ExpectAllEnd(0);

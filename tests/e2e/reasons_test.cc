@@ -74,7 +74,7 @@ TEST(FullDisk, AlsoWhereFilesMayNotBeSoLong) {
   EXPECT_EQ(worker.Wait(), 74);
   EXPECT_THAT(worker.err(), HasSubstr("File too large"));
   job.ExpectAllEnd(74);
-  EXPECT_THAT(job.Log("worker", 0), HasSubstr("no checkpoint of step 10"))
+  EXPECT_THAT(job.Log("worker", 0), HasSubstr("cannot write the checkpoint of step 10"))
       << "which alone does not end the job";
 }
 

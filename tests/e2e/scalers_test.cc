@@ -47,7 +47,7 @@ TEST_P(ScalersOfBefore, AreThoseOfTheOthersToWhoComesBack) {
   job.worker(1).Wait();
   job.StartWorker(1, Words(GetParam()));
   job.ExpectAllEnd(0);
-  EXPECT_NE(job.worker(1).err().find("took over the state after round"), std::string::npos);
+  EXPECT_NE(job.worker(1).err().find("installed the state after round"), std::string::npos);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
   // Under odsgd the newcomer's point starts afresh, so its gradients are others.
   if (GetParam() == "ssgd") {

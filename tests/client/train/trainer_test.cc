@@ -227,7 +227,7 @@ class StepWithNorm : public Step {
     Figures figures(*job_, 0, compute, *replica_, gradient);
     pb::FiguresOfAll all;
     for (const std::vector<float>& of_one : statistics) {
-      pb::Figures one = *figures.Compared();
+      pb::Figures one = *figures.Compare();
       one.mutable_statistics()->Assign(of_one.begin(), of_one.end());
       all.add_by_rank(one.SerializeAsString());
     }
