@@ -1,39 +1,28 @@
 #include "common/config/renamed.h"
 
+#include <algorithm>
+
+#include "common/config/fields.h"
+#include "common/config/node.h"
+
 namespace tern::config {
 
 namespace {
 
-struct Renamed {
-  std::string_view was, is;
-};
-
-constexpr Renamed kRenamed[] = {
-    {"data.deviation", "data.std"},
-    {"exchange.adacomp.bin", "exchange.adacomp.bin_elements"},
-    {"exchange.onebit.bucket", "exchange.onebit.bucket_elements"},
-    {"exchange.qsgd.bucket", "exchange.qsgd.bucket_elements"},
-    {"faults.snapshot_every_steps", "checkpoints.shard_every_steps"},
-    {"model.width", "model.width_multiplier"},
-    {"train.dcasgd_a.formed", "train.dcasgd_a.compensation"},
-    {"train.dcasgd_a.ms_scope", "train.dcasgd_a.mean_square_scope"},
-    {"train.dcasgd_c.formed", "train.dcasgd_c.compensation"},
-    {"train.dcasgd_c.ms_scope", "train.dcasgd_c.mean_square_scope"},
-    {"train.optimizer.trust", "train.optimizer.trust_coefficient"},
-    {"train.schedule.divide_first", "train.schedule.div_factor"},
-    {"train.schedule.divide_last", "train.schedule.total_div_factor"},
-    {"train.schedule.rise", "train.schedule.pct_start"},
-    {"train.schedule.warmup_from", "train.schedule.warmup_start_factor"},
-    {"train.ssp.weight", "train.ssp.push_weight"},
-};
+bool WasCalled(const google::protobuf::FieldDescriptor& field, const std::string& name) {
+  const auto& names = RuleOf(&field).formerly();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 }  // namespace
 
-std::string_view NameNow(std::string_view key) {
-  for (const Renamed& one : kRenamed) {
-    if (one.was == key) return one.is;
+std::string FindRenamedKey(const std::string& parent, const std::string& name,
+                           const google::protobuf::Descriptor& section) {
+  for (int i = 0; i < section.field_count(); ++i) {
+    if (WasCalled(*section.field(i), name)) return Join(parent, section.field(i)->name());
   }
-  return {};
+  const std::string key = Join(parent, name);
+  return FindKey([&](const auto& field) { return WasCalled(field, key); });
 }
 
 }  // namespace tern::config
