@@ -41,8 +41,8 @@ std::string AllowedValue(const google::protobuf::FieldDescriptor* field, const N
 // The same for the whole field: a list if it is repeated.
 std::string AllowedField(const google::protobuf::FieldDescriptor* field, const NameTables& tables);
 
-// The dotted name of the first key in any section of a job that `matches` accepts; empty if there is
-// none.
+// The dotted name of the first key, in any section of a job, that `matches` accepts; empty if there
+// is none.
 std::string FindKey(
     const std::function<bool(const google::protobuf::FieldDescriptor& field)>& matches);
 // The same for a key called `name`.

@@ -1,5 +1,5 @@
-// Rounds that go on without some of their workers: backup workers, `on_worker_loss: shrink`, and
-// whoever joins later.
+// Rounds that close without some workers: backup workers, `on_worker_loss: shrink`, and workers
+// that join later.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ void Kill(TestProgram& program) {
   ASSERT_EQ(program.Wait(), 128 + SIGKILL) << "it had ended before";
 }
 
-// The job runs until it is told to stop, so that nothing depends on how fast the machine is.
+// The job runs until a signal stops it, so that nothing depends on the speed of the machine.
 void StopInOrder(TestJob& job) {
   job.server(0).Signal(SIGTERM);
   job.ExpectAllEnd(143);
@@ -112,7 +112,7 @@ TEST(Shrink, WorksForOdsgdToo) {
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
-TEST(BackupWorkers, LeaveALateOneBehindCountItAndNameIt) {
+TEST(BackupWorkers, RoundsCloseWithoutALateWorkerWhichIsCountedAndNamed) {
   TestJob job({.workers = 3, .steps = 60, .batch_total = 12});
   const std::vector<std::string> common = {"--set", "train.compute=wait",
                                            "--set", "train.compute_wait_ms=4",
