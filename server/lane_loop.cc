@@ -146,7 +146,7 @@ void LaneLoop::Run() {
     }
     protocol::Sends out;
     while (auto command = commands_.TryPop()) OnCommand(*command, &out);
-    Carry(std::move(out));
+    SendAll(std::move(out));
     for (int batch = 0; batch < 256;
          ++batch) {  // at most so many, so that commands do not wait long
       std::optional<net::Received> received = socket_->Receive();
@@ -156,7 +156,7 @@ void LaneLoop::Run() {
         TimeScope time(sum_time_);
         OnReceived(std::move(*received), &answers);
       }
-      Carry(std::move(answers));
+      SendAll(std::move(answers));
     }
     AfterMessages();
   }
@@ -246,7 +246,7 @@ void LaneLoop::OnReceived(net::Received received, protocol::Sends* out) {
   lane().OnHello(received.peer, message.head.hello(), out);
 }
 
-void LaneLoop::Carry(protocol::Sends sends) {
+void LaneLoop::SendAll(protocol::Sends sends) {
   for (const protocol::Send& send : sends) {
     // If the peer is gone, the answer may be lost: the peer repeats what it waits for when it
     // connects again.

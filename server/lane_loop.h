@@ -68,7 +68,7 @@ class LaneLoop {
   void AfterMessages();
   protocol::Lane& lane() { return central_ != nullptr ? central_->lane() : *lane_; }
   void OnReceived(net::Received received, protocol::Sends* out);
-  void Carry(protocol::Sends sends);
+  void SendAll(protocol::Sends sends);
 
   const setup::Setup& setup_;
   const uint32_t shard_, lane_number_;

@@ -132,7 +132,7 @@ Status Server::ConnectShard0() {
 Status Server::Run() {
   protocol::ControlActions actions;
   control_->Start(clock_.Now(), &actions);
-  Carry(std::move(actions));
+  Execute(std::move(actions));
   const Time tick = setup_.timings.hello_retry / 2;
   while (!ended_) {
     TERN_RETURN_IF_ERROR(poller_.Wait(tick));
@@ -141,7 +141,7 @@ Status Server::Run() {
     Receive(&out);
     control_->OnTimer(clock_.Now(), &out);
     CheckLanes(&out);
-    Carry(std::move(out));
+    Execute(std::move(out));
     counters_.Export(control_->lane());
     ReportProgress();
   }
@@ -165,7 +165,7 @@ void Server::Receive(protocol::ControlActions* out) {
     control_->OnMessage(received->peer,
                         {std::move(received->envelope), std::move(received->payload)}, clock_.Now(),
                         &answers);
-    Carry(std::move(answers));
+    Execute(std::move(answers));
   }
   if (shard0_ != nullptr) ReceiveFromShard0(out);
 }
@@ -187,7 +187,7 @@ void Server::EndWith(Status status) {
   end_ = std::move(status);
 }
 
-void Server::Carry(protocol::ControlActions actions) {
+void Server::Execute(protocol::ControlActions actions) {
   using Type = protocol::ControlAction::Type;
   for (protocol::ControlAction& action : actions) {
     switch (action.type) {

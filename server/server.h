@@ -49,7 +49,8 @@ class Server {
   void Receive(protocol::ControlActions* out);
   void ReceiveFromShard0(protocol::ControlActions* out);
   void EndWith(Status status);
-  void Carry(protocol::ControlActions actions);
+  // Does what the protocol machine has decided.
+  void Execute(protocol::ControlActions actions);
   void ReportProgress();
   void WriteSummary();
   std::vector<setup::WorkerStatus> WorkerStatuses() const;

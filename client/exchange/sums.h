@@ -56,7 +56,8 @@ class Sums {
 
   // Answers to pulls are stored under this round.
   static constexpr uint64_t kPulled = 0;
-  // The newest clock of this rank that a server has counted, as answers to pulls say.
+  // For algorithms without rounds: how many exchanges of this rank (its clock) the servers have
+  // counted, as the answers to pulls say.
   uint64_t counted_clock() const { return counted_clock_; }
   void DropPulled() { rounds_.erase(kPulled); }
 

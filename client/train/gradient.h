@@ -32,8 +32,8 @@ class Gradient {
   // or at the end for all buckets, if the exchange does not overlap (exchange.overlap) or clipping
   // needs the norm first. Returns the device's error if it has failed; `ready` was then not called.
   // REQUIRES has_samples().
-  Status Take(const Need& need, const Ready& ready);
-  Status Take(const Ready& ready = [](uint32_t) {});
+  Status ForwardBackward(const Need& need, const Ready& ready);
+  Status ForwardBackward(const Ready& ready = [](uint32_t) {});
 
   // Losses of training samples: their sum and number.
   struct Losses {

@@ -59,7 +59,7 @@ struct Owner {
   uint64_t job_digest = 0;  // config::StateDigest
   uint64_t model_digest = 0;
   uint64_t plan_digest = 0;
-  std::string job_text;  // config::JobText
+  std::string job_text;  // the job as text: config::JobText
 };
 
 // A checkpoint that cannot be used.

@@ -33,7 +33,7 @@ class Asgd : public Asynchronous {
 
   Status Step(uint64_t) override {
     if (!c_.gradient.has_samples()) return Ok();
-    TERN_RETURN_IF_ERROR(c_.gradient.Take(
+    TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward(
         [this](uint32_t bucket) { c_.coder.Push(clock() + 1, bucket, c_.replica.gradients()); }));
     TERN_RETURN_IF_ERROR(AwaitExchange());
     return MovePointToAnswer();
@@ -50,7 +50,7 @@ class Downpour : public Asynchronous {
 
   Status Step(uint64_t step) override {
     if (!c_.gradient.has_samples()) return Ok();
-    TERN_RETURN_IF_ERROR(c_.gradient.Take());
+    TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward());
     const float* g = c_.replica.gradients();
     for (size_t i = 0; i < size_; ++i) gradient_sum_[i] += g[i];
     kernels::SgdUpdate(c_.replica.point(), g, size_, RateOf(step), 0);
@@ -92,7 +92,7 @@ class DelayCompensated : public Asynchronous {
 
   Status Step(uint64_t) override {
     if (!c_.gradient.has_samples()) return Ok();
-    TERN_RETURN_IF_ERROR(c_.gradient.Take());
+    TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward());
     // If servers send changes, they send them relative to this worker's parameters.
     std::copy_n(c_.replica.parameters(), pulled_.size(), pulled_.data());
     TERN_RETURN_IF_ERROR(client::Pull(c_, pulled_.data(), false));

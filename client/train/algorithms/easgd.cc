@@ -32,7 +32,7 @@ class Easgd : public LocalSteps {
     if (!c_.sums.Has(round))
       PushAll(round, c_.replica.point());  // is under way while the gradient is computed
     if (c_.gradient.has_samples()) {
-      TERN_RETURN_IF_ERROR(c_.gradient.Take());
+      TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward());
     }
     TERN_RETURN_IF_ERROR(AwaitSums(round));
     float* x = c_.replica.point();

@@ -31,7 +31,7 @@ class EasgdAsync : public Asynchronous {
     if (exchanges)
       PushAll(clock() + 1, c_.replica.point());  // is under way while the gradient is computed
     if (c_.gradient.has_samples()) {
-      TERN_RETURN_IF_ERROR(c_.gradient.Take());
+      TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward());
     }
     if (exchanges) {
       TERN_RETURN_IF_ERROR(AwaitExchange());

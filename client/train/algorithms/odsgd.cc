@@ -66,7 +66,7 @@ class Odsgd : public Algorithm {
  private:
   Status Push(uint64_t s) {
     Status pushed;
-    TERN_RETURN_IF_ERROR(c_.gradient.Take([&](uint32_t bucket) {
+    TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward([&](uint32_t bucket) {
       const Result<const float*> kept = point_.RetainGradient(s, bucket);
       if (pushed.ok()) pushed = kept.status();
       if (kept.ok()) c_.coder.Push(s, bucket, *kept);

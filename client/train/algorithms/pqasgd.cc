@@ -19,7 +19,8 @@ class Pqasgd : public LocalSteps {
 
   Status Step(uint64_t step) override {
     const uint64_t round = RoundOf(step);
-    if (!c_.sums.Has(round)) {  // otherwise this worker is late, and the round closed without it
+    // If this worker is late, the round has closed without it.
+    if (!c_.sums.Has(round)) {
       TERN_RETURN_IF_ERROR(Descend(step));
       if (!EndsRound(step)) return Ok();
       const float* x = c_.replica.point();

@@ -24,8 +24,8 @@ class Rsgd : public LocalSteps {
   Status Step(uint64_t step) override {
     const auto part = static_cast<uint32_t>((step - 1) % parts_);
     const uint64_t round = RoundOf(step);
-    if (!c_.sums.Has(round,
-                     part)) {  // otherwise this worker is late, and the round closed without it
+    // If this worker is late, the round has closed without it.
+    if (!c_.sums.Has(round, part)) {
       TERN_RETURN_IF_ERROR(Descend(step));
       c_.coder.Push(round, part, c_.replica.point());
       TERN_RETURN_IF_ERROR(c_.wait([&] { return c_.sums.Has(round, part); }));

@@ -27,7 +27,7 @@ class Ssgd : public Algorithm {
       TERN_RETURN_IF_ERROR(round_.Finish());
       if (!c_.sums.Has(step)) c_.coder.Skip(step);
     } else {
-      TERN_RETURN_IF_ERROR(c_.gradient.Take(
+      TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward(
           [this](uint32_t tensor) { return round_.Need(tensor); },
           [&](uint32_t bucket) { c_.coder.Push(step, bucket, c_.replica.gradients()); }));
     }
