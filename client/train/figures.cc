@@ -9,17 +9,17 @@
 
 namespace tern::client {
 
-bool Figures::EvaluationIsDue(uint64_t steps) const {
+bool FiguresExchange::EvaluationIsDue(uint64_t steps) const {
   const uint64_t every = setup_.job.evaluation().every_steps();
   return every != 0 && steps > 0 && steps % every == 0;
 }
 
-bool Figures::Due(uint64_t steps) const {
+bool FiguresExchange::Due(uint64_t steps) const {
   return steps > 0 &&
          (steps % setup_.job.faults().compare_every_steps() == 0 || EvaluationIsDue(steps));
 }
 
-Result<pb::Figures> Figures::Compare() {
+Result<pb::Figures> FiguresExchange::Compare() {
   TERN_RETURN_IF_ERROR(replica_.CopyToHost());
   pb::Figures mine;
   mine.set_parameters_hash(replica_.Hash());
@@ -30,7 +30,7 @@ Result<pb::Figures> Figures::Compare() {
   return mine;
 }
 
-Result<pb::Figures> Figures::Evaluate(bool last) {
+Result<pb::Figures> FiguresExchange::Evaluate(bool last) {
   const auto own = std::lower_bound(present_.begin(), present_.end(), rank_);
   pb::Figures mine;
   if (own == present_.end() || *own != rank_)
@@ -50,7 +50,7 @@ Result<pb::Figures> Figures::Evaluate(bool last) {
   return mine;
 }
 
-Status Figures::OnAnswer(const Answer& answer, uint64_t steps) {
+Status FiguresExchange::OnAnswer(const Answer& answer, uint64_t steps) {
   pb::FiguresOfAll all;
   if (!all.ParseFromArray(answer.payload.data(), static_cast<int>(answer.payload.size())))
     return Status(Code::kMismatch, "the figures of all workers do not parse");
@@ -67,7 +67,7 @@ Status Figures::OnAnswer(const Answer& answer, uint64_t steps) {
   return Ok();
 }
 
-Status Figures::OnCompared(const std::vector<pb::Figures>& by_rank, uint64_t steps) {
+Status FiguresExchange::OnCompared(const std::vector<pb::Figures>& by_rank, uint64_t steps) {
   compared_ = pb::Figures();
   compared_.set_parameters_hash(replica_.Hash());
   for (const uint32_t rank : present_) {
@@ -85,7 +85,7 @@ Status Figures::OnCompared(const std::vector<pb::Figures>& by_rank, uint64_t ste
   return AverageStatistics(by_rank);
 }
 
-Status Figures::AverageStatistics(const std::vector<pb::Figures>& by_rank) {
+Status FiguresExchange::AverageStatistics(const std::vector<pb::Figures>& by_rank) {
   const models::ParameterTable& table = setup_.table;
   std::vector<double> sums(table.statistics_total);
   for (const uint32_t rank : present_) {
@@ -117,7 +117,7 @@ Status Figures::AverageStatistics(const std::vector<pb::Figures>& by_rank) {
   return Ok();
 }
 
-void Figures::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t steps) {
+void FiguresExchange::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t steps) {
   pb::Figures total = compared_;
   // In a job without rounds, each worker has pulled the servers' last weights since the comparison.
   if (!setup_.plan.rounds) total.set_parameters_hash(replica_.Hash());
@@ -144,7 +144,7 @@ void Figures::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t step
   newest_ = total;
 }
 
-Status Figures::WriteConfusion() const {
+Status FiguresExchange::WriteConfusion() const {
   if (setup_.plan.confusion == 0 || confusion_.size() != setup_.plan.confusion) return Ok();
   return client::WriteConfusion(setup_.job.output_dir(), confusion_, setup_.net.classes());
 }

@@ -17,11 +17,11 @@
 
 namespace tern::client {
 
-class Figures {
+class FiguresExchange {
  public:
   // All outlive it.
-  Figures(const setup::Setup& setup, uint32_t rank, Compute& compute, Replica& replica,
-          Gradient& gradient)
+  FiguresExchange(const setup::Setup& setup, uint32_t rank, Compute& compute, Replica& replica,
+                  Gradient& gradient)
       : setup_(setup), rank_(rank), compute_(compute), replica_(replica), gradient_(gradient) {}
 
   // Whether figures are exchanged after `steps` steps, and whether an evaluation is due then.

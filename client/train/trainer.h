@@ -118,7 +118,7 @@ class Trainer {
   Gradient gradient_;
   ReplicaState state_;
   Sums sums_;
-  Figures figures_;
+  FiguresExchange figures_;
   const Context context_;
   const bool has_rounds_;
   std::unique_ptr<Algorithm> algorithm_;

@@ -225,7 +225,7 @@ class StepWithNorm : public Step {
   Status Compare(const std::vector<std::vector<float>>& statistics) {
     worker::JobCompute compute = Computing();
     Gradient gradient(*job_, compute, *replica_, progress_);
-    Figures figures(*job_, 0, compute, *replica_, gradient);
+    FiguresExchange figures(*job_, 0, compute, *replica_, gradient);
     pb::FiguresOfAll all;
     for (const std::vector<float>& of_one : statistics) {
       pb::Figures one = *figures.Compare();
