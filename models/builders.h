@@ -52,7 +52,7 @@ pb::NetDef ResNet18V2(const BuildRequest& request);
 pb::NetDef GoogLeNet(const BuildRequest& request);
 // arXiv 1502.03167, appendix: 11,295,240 parameters.
 pb::NetDef InceptionBn(const BuildRequest& request);
-// arXiv 1704.04861, channels multiplied by model.width: 4,231,976 parameters at width 1.
+// arXiv 1704.04861, channels multiplied by model.width_multiplier: 4,231,976 parameters at 1.
 pb::NetDef MobileNet(const BuildRequest& request);
 
 }  // namespace tern::models

@@ -11,7 +11,8 @@ pb::NetDef MobileNet(const BuildRequest& request) {
   NetBuilder net("mobilenet");
   net.InitConvs(He(true));
   const auto wide = [&](uint32_t channels) {
-    return static_cast<uint32_t>(std::max(1.0, std::round(channels * request.model.width())));
+    return static_cast<uint32_t>(
+        std::max(1.0, std::round(channels * request.model.width_multiplier())));
   };
   const auto conv = [&](const std::string& name, const ConvShape& shape) {
     net.Conv(name, shape);

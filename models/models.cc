@@ -58,7 +58,7 @@ Status CheckArguments(const pb::Model& model, const Builder& builder) {
       {"padding", model.has_padding() && model.padding() != pb::Model::valid, kPadding},
       {"batch_norm", model.batch_norm(), kBatchNorm},
       {"dropout", model.has_dropout(), kDropout},
-      {"width", model.width() != 1, kWidth}};
+      {"width_multiplier", model.width_multiplier() != 1, kWidth}};
   for (const auto& argument_given : arguments) {
     if (!argument_given.given || (builder.takes & argument_given.argument) != 0) continue;
     return Bad(std::string("model.") + argument_given.name + ": " + builder.name +

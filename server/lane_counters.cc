@@ -17,7 +17,7 @@ Counter& Refused(Registry& registry, const std::string& why, uint32_t lane) {
                              {{"lane", std::to_string(lane)}, {"reason", why}});
 }
 
-// The lane's own counts go up only.
+// The lane's own counts never decrease.
 void Raise(Counter& counter, uint64_t to) { counter.Add(to - counter.value()); }
 
 }  // namespace
@@ -26,19 +26,20 @@ LaneCounters::LaneCounters(Registry& registry, uint32_t lane)
     : registry_(registry),
       lane_(lane),
       counted_(Plain(registry, "tern_server_contributions_total", "Contributions counted", lane)),
-      closed_(Plain(registry, "tern_server_outcomes_total", "Cells of a round that closed", lane)),
-      repeated_(
-          Plain(registry, "tern_server_repeated_total", "Contributions that came again", lane)),
+      closed_(
+          Plain(registry, "tern_server_outcomes_total", "Cells of rounds that were closed", lane)),
+      repeated_(Plain(registry, "tern_server_repeated_total",
+                      "Contributions that were received again", lane)),
       stale_(Refused(registry, "stale", lane)),
       early_(Refused(registry, "early", lane)),
       fenced_(Refused(registry, "not_a_member", lane)),
       bad_(Refused(registry, "bad", lane)),
       restored_(Plain(registry, "tern_server_restored_total",
-                      "Outcomes that a worker held for this server after its restart", lane)),
+                      "Outcomes that workers returned to this server after its restart", lane)),
       late_(Plain(registry, "tern_server_late_total",
                   "Contributions to a round that had closed without them", lane)),
       skipped_(Plain(registry, "tern_server_skipped_total",
-                     "Contributions that said their worker takes no part", lane)),
+                     "Contributions of workers that take no part in the round", lane)),
       floor_(registry.GetGauge("tern_server_floor_round",
                                "Newest round that every worker has applied",
                                {{"lane", std::to_string(lane)}})) {}
@@ -60,9 +61,9 @@ void LaneCounters::Export(const protocol::Lane& lane) {
   if (staleness_ == nullptr) {
     std::vector<double> bounds;
     for (size_t i = 0; i + 1 < c.staleness.size(); ++i) bounds.push_back(static_cast<double>(i));
-    staleness_ = &registry_.GetHistogram("tern_server_staleness",
-                                         "Changes of the weights between a gradient's and its push",
-                                         bounds, {{"lane", std::to_string(lane_)}});
+    staleness_ = &registry_.GetHistogram(
+        "tern_server_staleness", "Updates of the weights between computing a gradient and its push",
+        bounds, {{"lane", std::to_string(lane_)}});
     observed_.resize(c.staleness.size());
   }
   for (size_t i = 0; i < observed_.size(); ++i) {
@@ -74,9 +75,9 @@ void LaneCounters::Export(const protocol::Lane& lane) {
 void LaneCounters::ExportDropped(const std::vector<uint64_t>& by_rank) {
   for (size_t rank = 0; rank < by_rank.size(); ++rank) {
     if (rank == dropped_.size()) {
-      dropped_.push_back(
-          &registry_.GetCounter("tern_server_dropped_total", "Pushes staler than the job allows",
-                                {{"lane", std::to_string(lane_)}, {"rank", std::to_string(rank)}}));
+      dropped_.push_back(&registry_.GetCounter(
+          "tern_server_dropped_total", "Pushes dropped because they were too stale",
+          {{"lane", std::to_string(lane_)}, {"rank", std::to_string(rank)}}));
     }
     Raise(*dropped_[rank], by_rank[rank]);
   }

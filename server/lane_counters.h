@@ -1,4 +1,4 @@
-// A lane's counters on the metrics page.
+// Copies a lane's counters to the metrics page. Threads: the lane's.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace tern::server {
 class LaneCounters {
  public:
   LaneCounters(Registry& registry, uint32_t lane);
-  // Called from the lane's thread from time to time.
+  // Updates the page with the lane's current counters.
   void Export(const protocol::Lane& lane);
-  // Pushes dropped for their staleness, by rank.
+  // Updates the page with the number of pushes of each rank that were too stale.
   void ExportDropped(const std::vector<uint64_t>& by_rank);
 
  private:
@@ -23,8 +23,8 @@ class LaneCounters {
   Counter &counted_, &closed_, &repeated_, &stale_, &early_, &fenced_, &bad_, &restored_, &late_,
       &skipped_;
   Gauge& floor_;
-  Histogram* staleness_ = nullptr;  // lanes without rounds
-  std::vector<uint64_t> observed_;  // already in staleness_
+  Histogram* staleness_ = nullptr;  // null in jobs with rounds
+  std::vector<uint64_t> observed_;  // what staleness_ already has
   std::vector<Counter*> dropped_;   // by rank
 };
 

@@ -26,7 +26,7 @@ protocol::RoundLane::Options LaneOptions(const setup::Setup& setup, uint32_t sha
   options.shrink = elasticity.shrink();
   if (shard == 0) {
     options.leads = lane == 1;
-    // Round r makes update r - 1 of the schedule.
+    // Rounds count from 1, the schedule's steps from 0.
     options.learning_rate = [rate](uint64_t round) { return rate(round - 1); };
   }
   return options;
@@ -42,7 +42,7 @@ Result<std::unique_ptr<LaneLoop>> LaneLoop::Start(const setup::Setup& setup, uin
                                                   std::span<const float> initial) {
   net::SocketOptions options;
   options.max_payload = setup::MaxPayload(setup, lane);
-  options.high_water_mark = 100000;  // credits bound the bytes; the mark is never reached
+  options.high_water_mark = 100000;  // never reached, because credit limits the bytes in flight
   options.traffic = traffic;
   auto socket = net::RouterSocket::Bind(context, host, port, options);
   if (!socket.ok()) return socket.status().Within(Cat("data socket ", lane));
@@ -59,9 +59,10 @@ LaneLoop::LaneLoop(const setup::Setup& setup, uint32_t shard, uint32_t lane,
       lane_number_(lane),
       socket_(std::move(socket)),
       sum_time_(registry->GetTimeCounter("tern_server_sum_seconds_total",
-                                         "Time in adding and answering",
+                                         "Time in adding up and answering",
                                          {{"lane", std::to_string(lane)}})),
-      unsent_(registry->GetCounter("tern_server_unsent_total", "Answers to peers that were gone",
+      unsent_(registry->GetCounter("tern_server_unsent_total",
+                                   "Answers that could not be sent because the peer was gone",
                                    {{"lane", std::to_string(lane)}})),
       counters_(*registry, lane) {}
 
@@ -93,10 +94,10 @@ LaneLoop::~LaneLoop() {
 
 namespace {
 
-// Tells that the sum is closed.
-class ToldSum : public protocol::CellSum {
+// Forwards to another sum, and calls `closed` when it is closed.
+class ObservedSum : public protocol::CellSum {
  public:
-  ToldSum(std::unique_ptr<protocol::CellSum> sum, std::function<void()> closed)
+  ObservedSum(std::unique_ptr<protocol::CellSum> sum, std::function<void()> closed)
       : sum_(std::move(sum)), closed_(std::move(closed)) {}
 
   Status Add(uint32_t rank, const Bytes& payload) override { return sum_->Add(rank, payload); }
@@ -122,7 +123,7 @@ std::vector<protocol::CellSpec> LaneLoop::LocalizedCells(uint32_t lane) {
     if (checkpoints_ == nullptr || !spec.state) continue;
     checkpoints_->AddCell(spec.cell, spec.state);
     spec.open = [this, cell = spec.cell, open = std::move(spec.open)](uint64_t round) {
-      return std::make_unique<ToldSum>(
+      return std::make_unique<ObservedSum>(
           open(round), [this, cell, round] { checkpoints_->OnClosed(cell, round); });
     };
   }
@@ -145,8 +146,9 @@ void LaneLoop::Run() {
     }
     protocol::Sends out;
     while (auto command = commands_.TryPop()) OnCommand(*command, &out);
-    Carry(std::move(out));
-    for (int batch = 0; batch < 256; ++batch) {  // then look at the commands again
+    SendAll(std::move(out));
+    for (int batch = 0; batch < 256;
+         ++batch) {  // at most so many, so that commands do not wait long
       std::optional<net::Received> received = socket_->Receive();
       if (!received.has_value()) break;
       protocol::Sends answers;
@@ -154,7 +156,7 @@ void LaneLoop::Run() {
         TimeScope time(sum_time_);
         OnReceived(std::move(*received), &answers);
       }
-      Carry(std::move(answers));
+      SendAll(std::move(answers));
     }
     AfterMessages();
   }
@@ -196,7 +198,7 @@ bool LaneLoop::Begin(const pb::Members& members) {
   const bool has_its_newest = central_ != nullptr && central_->beginning() == members.beginning();
   if (const Status back = has_its_newest ? Ok() : GoBack(to); !back.ok()) {
     LOG(ERROR) << "lane " << lane_number_
-               << " cannot go back, and lets nobody in: " << back.message();
+               << " cannot go back, and refuses all workers: " << back.message();
     return false;
   }
   beginning_ = members.beginning();
@@ -219,7 +221,8 @@ void LaneLoop::AfterMessages() {
     if (clocks != nullptr && clocks->lost_clocks() > lost_clocks_told_) {
       lost_clocks_told_ = clocks->lost_clocks();
       LOG(WARNING) << "lane " << lane_number_ << " went back by up to " << lost_clocks_told_
-                   << " pushes a worker: it has " << clocks->total() << " pushes of all workers";
+                   << " pushes per worker; it now has " << clocks->total()
+                   << " pushes of all workers";
     }
   }
   counters_.Export(lane());
@@ -243,9 +246,10 @@ void LaneLoop::OnReceived(net::Received received, protocol::Sends* out) {
   lane().OnHello(received.peer, message.head.hello(), out);
 }
 
-void LaneLoop::Carry(protocol::Sends sends) {
+void LaneLoop::SendAll(protocol::Sends sends) {
   for (const protocol::Send& send : sends) {
-    // A peer that is gone says hello again and repeats what it waits for.
+    // If the peer is gone, the answer may be lost: the peer repeats what it waits for when it
+    // connects again.
     if (!socket_->Send(send.to, send.message.head, send.message.payload).ok()) unsent_.Add();
   }
 }

@@ -1,4 +1,4 @@
-// tern_server: one shard of the parameter server.
+// The program tern_server: one shard of the parameter server.
 #include <malloc.h>
 
 #include <cstdio>
@@ -17,7 +17,7 @@ tern::Status RunServer(int argc, char** argv) {
   tern::Result<tern::setup::CommandLine> line = tern::setup::ParseCommandLine(argc, argv, "server");
   if (!line.ok()) return line.status();
   tern::StopSignals signals;
-  std::optional<tern::FolderLock> lock;  // as long as this process lives
+  std::optional<tern::FolderLock> lock;  // held until the process ends
   const auto take_folder = [&](const tern::pb::Job& job) {
     if (line->rank != 0) return tern::Ok();
     auto taken = tern::FolderLock::Take(job.output_dir(), tern::setup::kServerLock, job.name());
@@ -40,8 +40,8 @@ tern::Status RunServer(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Rows of weights come and go with every push: given back to the system each time, the page
-  // faults cost as much as the arithmetic.
+  // Every push allocates and frees large arrays. malloc must not return them to the system each
+  // time, because the page faults would cost as much as the arithmetic.
   mallopt(M_MMAP_THRESHOLD, 1 << 28);
   mallopt(M_TRIM_THRESHOLD, 1 << 28);
   return tern::setup::ReportExit("tern_server", RunServer(argc, argv));

@@ -31,7 +31,7 @@ Server::Server(const setup::Setup& setup, StopSignals& signals, const Options& o
       incarnation_(setup::RandomIncarnation()),
       clock_(setup.timings.heartbeat),
       traffic_(registry_),
-      present_(registry_.GetGauge("tern_server_workers_present", "Workers that are there")),
+      present_(registry_.GetGauge("tern_server_workers_present", "Workers that take part now")),
       counters_(registry_, 0) {}
 
 Status Server::Open() {
@@ -132,7 +132,7 @@ Status Server::ConnectShard0() {
 Status Server::Run() {
   protocol::ControlActions actions;
   control_->Start(clock_.Now(), &actions);
-  Carry(std::move(actions));
+  Execute(std::move(actions));
   const Time tick = setup_.timings.hello_retry / 2;
   while (!ended_) {
     TERN_RETURN_IF_ERROR(poller_.Wait(tick));
@@ -141,7 +141,7 @@ Status Server::Run() {
     Receive(&out);
     control_->OnTimer(clock_.Now(), &out);
     CheckLanes(&out);
-    Carry(std::move(out));
+    Execute(std::move(out));
     counters_.Export(control_->lane());
     ReportProgress();
   }
@@ -158,15 +158,14 @@ void Server::Receive(protocol::ControlActions* out) {
       LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received->error->status.message();
       const protocol::Message refuse = protocol::MakeRefuse(
           ExitCode(received->error->status), received->error->status.message(), pb::Refuse::leave);
-      if (!socket_->Send(received->peer, refuse.head).ok())
-        VLOG(1) << "and could not tell its sender";
+      if (!socket_->Send(received->peer, refuse.head).ok()) VLOG(1) << "could not send the refusal";
       continue;
     }
     protocol::ControlActions answers;
     control_->OnMessage(received->peer,
                         {std::move(received->envelope), std::move(received->payload)}, clock_.Now(),
                         &answers);
-    Carry(std::move(answers));
+    Execute(std::move(answers));
   }
   if (shard0_ != nullptr) ReceiveFromShard0(out);
 }
@@ -178,7 +177,7 @@ void Server::ReceiveFromShard0(protocol::ControlActions* out) {
                                     clock_.Now(), out);
     } else if (received->error->fault == net::Fault::kOtherVersion) {
       return EndWith(received->error->status.Within("server shard 0"));
-    }  // the rest is counted by the socket
+    }  // the socket counts the other errors
   }
   if (shard0_->link() == net::DealerSocket::Link::kLost) control_->OnShard0Disconnected();
 }
@@ -188,12 +187,13 @@ void Server::EndWith(Status status) {
   end_ = std::move(status);
 }
 
-void Server::Carry(protocol::ControlActions actions) {
+void Server::Execute(protocol::ControlActions actions) {
   using Type = protocol::ControlAction::Type;
   for (protocol::ControlAction& action : actions) {
     switch (action.type) {
       case Type::kSend:
-        // Whoever is gone says hello again and repeats what it waits for.
+        // If the peer is gone, the message may be lost: the peer repeats what it waits for when it
+        // connects again.
         if (!socket_->Send(action.send.to, action.send.message.head, action.send.message.payload)
                  .ok()) {
           VLOG(1) << "a peer is gone";
@@ -201,7 +201,7 @@ void Server::Carry(protocol::ControlActions actions) {
         break;
       case Type::kConnectShard0:
         if (Status connected = ConnectShard0(); !connected.ok()) {
-          if (shard0_attempts_ == 1) EndWith(connected);  // else it resolved once, and may again
+          if (shard0_attempts_ == 1) EndWith(connected);  // later, the address may resolve again
           LOG(WARNING) << connected.message();
         }
         break;
@@ -228,48 +228,49 @@ void Server::Carry(protocol::ControlActions actions) {
 }
 
 std::vector<setup::WorkerStatus> Server::WorkerStatuses() const {
-  std::vector<setup::WorkerStatus> ends;
+  std::vector<setup::WorkerStatus> workers;
   for (uint32_t rank = 0; coordinator_ != nullptr && rank < coordinator_->workers().size();
        ++rank) {
     const protocol::Coordinator::Worker& worker = coordinator_->workers()[rank];
     using Presence = protocol::Coordinator::Worker::Presence;
-    const bool there = worker.presence == Presence::kPresent || worker.presence == Presence::kDone;
-    ends.push_back({rank, worker.counters, worker.figures, there, worker.joining});
+    const bool present =
+        worker.presence == Presence::kPresent || worker.presence == Presence::kDone;
+    workers.push_back({rank, worker.counters, worker.figures, present, worker.joining});
   }
-  return ends;
+  return workers;
 }
 
-std::vector<setup::WorkerStatus> Server::LookAtWorkers() {
-  std::vector<setup::WorkerStatus> ends = WorkerStatuses();
+std::vector<setup::WorkerStatus> Server::UpdatePosition() {
+  std::vector<setup::WorkerStatus> workers = WorkerStatuses();
   if (coordinator_ != nullptr)
-    position_.Update(coordinator_->steps(), coordinator_->beginning(), ends);
-  return ends;
+    position_.Update(coordinator_->steps(), coordinator_->beginning(), workers);
+  return workers;
 }
 
 void Server::ReportProgress() {
   if (coordinator_ == nullptr || Now() - progress_at_ < std::chrono::milliseconds(500)) return;
   progress_at_ = Now();
-  const std::vector<setup::WorkerStatus> ends = LookAtWorkers();
-  present_.Set(static_cast<double>(
-      std::count_if(ends.begin(), ends.end(), [](const auto& end) { return end.present; })));
+  const std::vector<setup::WorkerStatus> workers = UpdatePosition();
+  present_.Set(static_cast<double>(std::count_if(
+      workers.begin(), workers.end(), [](const auto& worker) { return worker.present; })));
   if (options_.progress_fd < 0) return;
-  const std::string line = setup::ProgressJson(setup_, ends, position_) + "\n";
+  const std::string line = setup::ProgressJson(setup_, workers, position_) + "\n";
   if (write(options_.progress_fd, line.data(), line.size()) < 0)
-    VLOG(1) << "nobody reads the progress";
+    VLOG(1) << "cannot write the progress";
 }
 
 void Server::WriteSummary() {
   const std::string path = Cat(setup_.job.output_dir(), "/server.", options_.shard, ".json");
   const Status written =
-      setup::WriteSummaryFile(path, setup::SummaryJson(setup_, LookAtWorkers(), position_, end_));
+      setup::WriteSummaryFile(path, setup::SummaryJson(setup_, UpdatePosition(), position_, end_));
   end_ = setup::FinalStatus(end_, written);
-  const std::string summary = setup::SummaryJson(setup_, LookAtWorkers(), position_, end_);
+  const std::string summary = setup::SummaryJson(setup_, UpdatePosition(), position_, end_);
   LOG(INFO) << summary;
   if (coordinator_ != nullptr) LOG(INFO) << "\n" << setup::SummaryTable(summary);
   if (options_.progress_fd >= 0) {
     const std::string line = summary + "\n";
     if (write(options_.progress_fd, line.data(), line.size()) < 0)
-      VLOG(1) << "nobody reads the progress";
+      VLOG(1) << "cannot write the progress";
   }
 }
 

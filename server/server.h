@@ -1,5 +1,5 @@
-// A server shard: owns everything, in construction order, and runs the control plane on the calling
-// thread.
+// A server shard: owns its sockets, lanes and protocol machines, and runs the control plane on the
+// calling thread.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,14 @@ class Server {
  public:
   struct Options {
     uint32_t shard = 0;
-    int progress_fd = -1;  // shard 0 writes progress and the summary there, a JSON object a line
+    // Shard 0 writes its progress and the summary there, one JSON object per line. -1: nowhere.
+    int progress_fd = -1;
   };
   // Binds all sockets. `setup` and `signals` outlive the server.
   static Result<std::unique_ptr<Server>> Make(const setup::Setup& setup, StopSignals& signals,
                                               const Options& options);
 
-  // Serves until the job ends; the status it ended with. The summary is in
+  // Serves until the job ends, and returns the status with which it ended. Writes the summary to
   // output_dir/server.SHARD.json.
   Status Run();
 
@@ -40,20 +41,21 @@ class Server {
   Server(const setup::Setup& setup, StopSignals& signals, const Options& options);
   Status Open();
   void MakeControl();
-  // What all lanes that keep something have.
+  // The checkpoints that all lanes with state to save have in common.
   protocol::Saved Saved() const;
-  // Whether a lane cannot take part any more: then all end.
+  // Ends the job if a lane has failed.
   void CheckLanes(protocol::ControlActions* out);
   Status ConnectShard0();
   void Receive(protocol::ControlActions* out);
   void ReceiveFromShard0(protocol::ControlActions* out);
   void EndWith(Status status);
-  void Carry(protocol::ControlActions actions);
+  // Does what the protocol machine has decided.
+  void Execute(protocol::ControlActions actions);
   void ReportProgress();
   void WriteSummary();
   std::vector<setup::WorkerStatus> WorkerStatuses() const;
-  // The same, and moves position_ on.
-  std::vector<setup::WorkerStatus> LookAtWorkers();
+  // Updates position_, and returns the same.
+  std::vector<setup::WorkerStatus> UpdatePosition();
 
   const setup::Setup& setup_;
   StopSignals& signals_;
@@ -65,18 +67,18 @@ class Server {
   net::Context context_;
   std::vector<std::unique_ptr<LaneLoop>> lanes_;
   std::unique_ptr<net::RouterSocket> socket_;  // control
-  std::unique_ptr<net::DealerSocket> shard0_;  // followers: to shard 0
+  std::unique_ptr<net::DealerSocket> shard0_;  // to shard 0; null on shard 0 itself
   unsigned shard0_attempts_ = 0;
   net::Poller poller_;
   std::unique_ptr<protocol::Control> control_;
-  const protocol::Coordinator* coordinator_ = nullptr;  // what control_ is on shard 0
+  const protocol::Coordinator* coordinator_ = nullptr;  // control_ on shard 0; else null
   std::unique_ptr<net::MetricsPage> page_;
   Gauge& present_;
   LaneCounters counters_;  // of the control lane
   bool ended_ = false;
   Status end_;
   Time progress_at_{};
-  setup::JobPosition position_;  // shard 0
+  setup::JobPosition position_;  // only on shard 0
 };
 
 }  // namespace tern::server

@@ -9,7 +9,7 @@
 namespace tern::client {
 namespace {
 
-// Puts scalers in place of those of the bucket's shared parts.
+// Overwrites the scalers of the bucket's shared parts; `scalers` has one for each of them.
 void SetScalers(const protocol::Bucket& bucket, const std::vector<float>& scalers,
                 GradientCoder::Prepared* prepared) {
   for (size_t i = 0; i < bucket.shared.size(); ++i)
@@ -160,7 +160,8 @@ Status Coder::OnScaled(Answer answer) {
   return CodeWith(answer, std::move(waiting));
 }
 
-// A late worker goes through the rounds that it missed without coding anything.
+// Drops what belongs to earlier rounds. A late worker skips rounds that closed without it, so it
+// may never encode those.
 void Coder::ForgetBefore(uint64_t round) {
   waiting_.erase(waiting_.begin(), waiting_.lower_bound({round - std::min<uint64_t>(round, 2), 0}));
   early_.erase(early_.begin(), early_.lower_bound({round, 0}));

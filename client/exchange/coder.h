@@ -3,10 +3,10 @@
 //   bucket ready -> statistics, scalers --Scale--> (maximum over the workers)
 //   --Scaled--> codes --Push-->
 //
-// (TernGrad, Algorithm 1, lines 3 and 4; sections 3.2 and 3.3.) A bucket without shared scalers is
-// coded at once. If a codec has memories (codec.h), they are added before coding and updated after
-// it. Encoding takes priority over statistics of newly ready buckets, so that the link does not
-// wait.
+// (TernGrad, Algorithm 1, lines 3 and 4; sections 3.2 and 3.3.) A bucket without scalers that all
+// workers share is encoded at once. A codec's memory (codec.h) is added to the values before
+// encoding and updated after it. Encoding takes priority over statistics of newly ready buckets, so
+// that the link does not wait.
 #pragma once
 
 #include <cstdint>
@@ -39,17 +39,18 @@ class Coder {
         Progress& progress);
   ~Coder();  // stops and joins
 
-  // Codes and pushes a bucket. Its values of this round are final and must not change until its
-  // sums have arrived. `arena` points at the model's first element. From the compute thread.
+  // Encodes and pushes a bucket. Its values of this round must be final, and must not change until
+  // its sums have arrived. `arena` points at the model's first element. From the compute thread.
   void Push(uint64_t round, uint32_t bucket, const float* arena, protocol::Request request = {});
-  // For rounds that are coded with the scalers of an earlier round: where Push gets the scalers of
-  // a round and bucket. Call before the first Push.
+  // For rounds that are encoded with the scalers of an earlier round: the function from which Push
+  // gets those scalers. Call before the first Push.
   using ScalersBefore = std::function<std::vector<float>(uint64_t round, uint32_t bucket)>;
   void TakeScalersFrom(ScalersBefore before) { scalers_before_ = std::move(before); }
-  // Shows `observer` the pushes of the steps that it asks for; null: nobody. It outlives the coder.
+  // Shows `observer` the pushes of the steps that it asks for. Null: no observer. It outlives the
+  // coder.
   // Call before the first Push.
   void ShowTo(Observer* observer) { observer_ = observer; }
-  // Waits until all pushes are coded, except those that wait for scalers. If rounds may close
+  // Waits until all pushes are encoded, except those that wait for scalers. If rounds may close
   // without this worker, call it before overwriting pushed values. From the compute thread.
   void Finish();
   // Tells the servers that this worker takes no part in the round.
@@ -70,10 +71,10 @@ class Coder {
   struct Ready {
     GradientCoder::Values values;
     protocol::Request request;
-    std::vector<float> scalers;  // of an earlier round, if it is coded with those
-    uint64_t show_as = 0;        // the step under which it is shown; 0: it is not
+    std::vector<float> scalers;  // those of an earlier round, if the plan uses them; else empty
+    uint64_t show_as = 0;        // the step under which the observer shows it; 0: not shown
   };
-  // A bucket that waits for its scalers, prepared for coding.
+  // A bucket that is prepared for encoding and waits for its scalers.
   struct Waiting {
     Ready of;
     GradientCoder::Prepared prepared;

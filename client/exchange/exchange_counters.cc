@@ -48,7 +48,8 @@ void ExchangeCounters::OnAnswer(const protocol::Exchange::Delivery& answer, Time
     open_.erase(found);
     if (open_.empty()) busy_.Add(now - busy_since_);
   }
-  if (answer.cell.bucket != 0 || answer.cell.chunk != 0) return;  // one chunk speaks for all
+  // One chunk's staleness stands for that of all chunks.
+  if (answer.cell.bucket != 0 || answer.cell.chunk != 0) return;
   if (answer.outcome.has_staleness())
     staleness_.Observe(static_cast<double>(answer.outcome.staleness()));
   if (answer.outcome.dropped()) dropped_.Add();

@@ -1,5 +1,5 @@
-// Measures how long this worker's exchanges take and how stale its pushes were, where pushes leave
-// and answers arrive. Belongs to the net thread; the metrics page reads the registry.
+// Measures how long this worker's exchanges take and how stale its pushes were. The net thread
+// calls it when pushes leave and answers arrive, and owns it. The metrics page reads the registry.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class ExchangeCounters {
 
   void OnPush(const protocol::Cell& cell, uint64_t round, Time now);
   void OnAnswer(const protocol::Exchange::Delivery& answer, Time now);
-  // The session's round trips so far.
+  // `trips`: the session's round trips on the control lane so far.
   void OnRoundTrips(const protocol::Session::RoundTrips& trips);
   // Drops the open exchanges: their pushes will not be answered.
   void Forget() { open_.clear(); }
@@ -31,7 +31,7 @@ class ExchangeCounters {
   void AddTo(pb::Counters* counters) const;
 
  private:
-  static constexpr size_t kBins = 33;  // 0 to 31, and all above
+  static constexpr size_t kBins = 33;  // of the staleness: 0 to 31, and one for all above
 
   struct Open {
     Time begin{};
@@ -40,7 +40,7 @@ class ExchangeCounters {
 
   size_t chunks_ = 0;
   std::map<uint64_t, Open> open_;  // by round
-  Time busy_since_{};              // while an exchange is open
+  Time busy_since_{};              // since when some exchange is open, while one is
   TimeCounter &exchange_, &busy_;
   Counter &answers_, &dropped_;
   Histogram& staleness_;

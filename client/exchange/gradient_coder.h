@@ -1,5 +1,5 @@
-// Where the values that a worker pushes lie, and their codes: a host's memory (host_coder.h) or a
-// GPU's (worker/device/device_coder.h). Threads: the coder thread, once there is one.
+// Encodes the values that a worker pushes, in the memory where they are: the host's (host_coder.h)
+// or a GPU's (worker/device/device_coder.h). Threads: the coder thread, once there is one.
 #pragma once
 
 #include <cstdint>
@@ -20,34 +20,36 @@ namespace tern::client {
 
 class GradientCoder {
  public:
-  // A bucket that is pushed in a round. `arena` points at the model's first element on a host; a
-  // device knows where its own are.
+  // A bucket that is pushed in a round. `arena` points at the model's first element in the host's
+  // memory; a device ignores it and uses its own arrays.
   struct Values {
     uint64_t round = 0;
     uint32_t bucket = 0;
     const float* arena = nullptr;
   };
-  // By part of the bucket.
+  // One element per part of the bucket.
   using Prepared = std::vector<codec::Prepared>;
 
   // `setup` outlives it.
   GradientCoder(const setup::Setup& setup, uint32_t rank) : setup_(setup), rank_(rank) {}
   virtual ~GradientCoder() = default;
 
-  // Prepares the parts of a bucket as its gradients become ready. kDiverged names a tensor that has
-  // a value that is not finite; so do the calls below.
+  // Computes what the codecs need before they encode the bucket (statistics, own scalers), as soon
+  // as its gradients are ready. This call and those below return kDiverged, with the tensor's name,
+  // for a value that is not finite.
   virtual Result<Prepared> Prepare(const Values& values) = 0;
-  // Prepares the parts whose codecs have a memory, just before they are coded: only then is it
-  // known what an earlier round of the bucket left out.
+  // The same for parts whose codecs have a memory. Called just before Encode, because the memory
+  // changes until the previous round of the bucket is encoded.
   virtual Status PrepareKept(const Values& /*values*/, Prepared* /*prepared*/) { return Ok(); }
-  // Counts the values of the bucket's shared parts that exceed their scaler in `prepared`. `own`:
-  // this worker's own scalers of those parts.
+  // Counts the values of the bucket's shared parts (those with a scaler that all workers share)
+  // that exceed their scaler in `prepared`. `own`: this worker's own scalers of those parts.
   virtual Result<uint64_t> CountClamped(const Values& values, const Prepared& prepared,
                                         std::span<const float> own) = 0;
-  // The chunk's payload: `before`, then its codes. Updates the codecs' memories.
+  // Returns the payload of the chunk's push: `before` as floats, then the chunk's codes. Updates
+  // the codecs' memories.
   virtual Result<Bytes> Encode(const Values& values, const protocol::Chunk& chunk,
                                const Prepared& prepared, std::span<const float> before) = 0;
-  // A copy of the bucket's values.
+  // Copies the bucket's values to the host.
   virtual Result<std::vector<float>> Copy(const Values& values) = 0;
 
   // Clears the codecs' memories.

@@ -118,7 +118,7 @@ void HostCoder::EncodeSegment(const Values& values, const codec::Segment& segmen
   sent_.resize(segment.count);
   const Result<size_t> decoded =
       codec.DecodeAlone(std::span(*codes).subspan(before), segment, sent_.data());
-  CHECK(decoded.ok()) << decoded.status().message();  // we coded it
+  CHECK(decoded.ok()) << decoded.status().message();  // this object has encoded it
   memory->Update(segment.begin, to_code, sent_);
 }
 

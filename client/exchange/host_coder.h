@@ -1,4 +1,4 @@
-// The coder of values in a host's memory.
+// Encodes values in the host's memory.
 #pragma once
 
 #include <memory>
@@ -24,18 +24,19 @@ class HostCoder : public GradientCoder {
   Status WithKept(const std::function<void(SavedState)>& use) override;
 
  private:
-  // What to code of a part: the arena's values, or those with the codec's memory added.
+  // The values to encode for a part: the arena's, or those with the codec's memory added.
   std::span<const float> ToCode(const float* arena, const protocol::Part& part) const;
   Status PreparePart(const Values& values, const protocol::Part& part, codec::Prepared* prepared);
-  // Prepares the tensors that their codec prepares as one (prepares_model), when all are ready.
+  // Prepares the tensors whose codec prepares all of them together (prepares_model), once all are
+  // ready.
   void PrepareTogether(const Values& values, Prepared* prepared);
   void EncodeSegment(const Values& values, const codec::Segment& segment,
                      const codec::Prepared& prepared, std::vector<uint8_t>* codes);
 
   std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor; null: none
   Floats compensated_;  // as long as the model, if there are memories
-  Floats sent_;
-  Floats together_;  // the values for one Prepare
+  Floats sent_;         // the values that a segment's codes decode to
+  Floats together_;     // the values of all tensors that are prepared together
 };
 
 }  // namespace tern::client

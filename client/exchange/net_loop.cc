@@ -167,8 +167,8 @@ void NetLoop::Carry(protocol::SessionActions actions) {
         break;
       case Type::kSend: {
         const auto socket = sockets_.find(action.lane);
-        // What cannot be sent now is said again: hellos by their timer, the rest when the lane is
-        // up.
+        // A message that cannot be sent now is repeated later: a hello by its timer, the others
+        // when the lane is connected again.
         if (socket == sockets_.end() ||
             !socket->second->Send(action.message.head, action.message.payload).ok()) {
           VLOG(1) << "not connected to server shard " << action.lane.shard << ", lane "
@@ -205,7 +205,7 @@ void NetLoop::Carry(protocol::SessionActions actions) {
 }
 
 void NetLoop::Deliver(client::Answer answer) {
-  // The coder codes with the maxima, the update decodes with them.
+  // Both need the scalers: the coder to encode, the update to decode.
   if (answer.cell.kind == protocol::Kind::kScale) options_.on_scaled(answer);
   exchanges_.OnAnswer(answer, clock_.Now());
   events_.Push(std::move(answer));
@@ -219,7 +219,7 @@ void NetLoop::Connect(protocol::LaneRef lane, uint32_t port) {
       net::ParseAddress(setup_.job.servers(static_cast<int>(lane.shard)).address());
   net::SocketOptions options;
   options.max_payload = setup::MaxPayload(setup_, lane.lane);
-  options.high_water_mark = 100000;  // credits bound the bytes; the mark is never reached
+  options.high_water_mark = 100000;  // never reached, because credit limits the bytes in flight
   options.traffic = &traffic_;
   auto socket = address.ok() ? net::DealerSocket::Connect(
                                    context_, address->host,

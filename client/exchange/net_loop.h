@@ -28,20 +28,20 @@ class NetLoop : public client::Port {
  public:
   struct Options {
     uint32_t rank = 0;
-    uint64_t steps = 0;
-    uint64_t max_state_bytes = 0;
-    protocol::Saved saved;                          // on this worker's disk
-    bool keeps_own = false;                         // as pb::Hello's
-    std::function<void(client::Answer)> on_scaled;  // the coder's; called on the net thread
+    uint64_t steps = 0;                             // of the job
+    uint64_t max_state_bytes = 0;                   // the largest State that this worker accepts
+    protocol::Saved saved;                          // the checkpoints on this worker's disk
+    bool keeps_own = false;                         // Hello.keeps_own (wire.proto)
+    std::function<void(client::Answer)> on_scaled;  // Coder::Scaled; called on the net thread
   };
-  // All outlive the loop.
+  // All references outlive the loop.
   NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& registry,
           net::Traffic& traffic, client::Progress& progress, client::Events& events,
           Options options);
   ~NetLoop() override;  // joins; REQUIRES Finish called, or never started
 
   void Start();
-  // Waits until the session has ended: the last status heard.
+  // Waits until the session has ended, and returns the status with which it ended.
   Status Join();
   pb::Counters Counters() const;
 

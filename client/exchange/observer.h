@@ -1,5 +1,5 @@
-// Watches what a worker does, to show it. The worker (worker/summary_writer.h) writes files for
-// TensorBoard.
+// The interface through which a worker's training reports what it does.
+// worker/summary_writer.h implements it and writes files for TensorBoard.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace tern::client {
 
 class Observer {
  public:
-  // A bucket of a push.
+  // One bucket that was pushed.
   struct Pushed {
     uint64_t step = 0;
     uint32_t bucket = 0;
@@ -25,16 +25,16 @@ class Observer {
 
   // --- From the compute thread.
 
-  // Called between two steps, with the number of steps done.
+  // Called between two steps, with the number of completed steps.
   virtual void At(uint64_t steps) = 0;
-  // `figures`: of all workers, after `steps` steps.
+  // An evaluation after `steps` steps; `figures` are the sums over all workers.
   virtual void Evaluated(uint64_t steps, const pb::Figures& figures) = 0;
-  // The current step if its pushes are to be shown; else 0.
+  // Returns the number of the current step if Show is to get its pushes, else 0.
   virtual uint64_t StepToShow() = 0;
 
   // --- From the coder thread.
 
-  // May wait.
+  // May block.
   virtual void Show(Pushed pushed) = 0;
 };
 

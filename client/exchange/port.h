@@ -15,53 +15,65 @@
 
 namespace tern::client {
 
-// What the compute thread hears.
-struct Ready {  // the first step may begin, after round `applied`
+// Events for the compute thread.
+
+// Training may begin after round `applied`.
+struct Ready {
   uint64_t applied = 0;
-  uint64_t stop_after = 0;  // the job's last round, where that is decided already
-  uint64_t run = 0;         // of the job
+  uint64_t stop_after = 0;  // the job's last round if that is already decided, else 0
+  uint64_t run = 0;         // the job's run
 };
-using Answer = protocol::Exchange::Delivery;  // a sum, or figures
+// A server's answer: scalers, a sum, weights, or figures.
+using Answer = protocol::Exchange::Delivery;
+// Another worker needs the State: call Port::Snapshot.
 struct SnapshotWanted {};
-struct StateArrived {  // put it in place, then Port::Installed
+// The State after round `applied` has arrived: install it, then call Port::Installed.
+struct StateArrived {
   Bytes state;
   uint64_t applied = 0;
 };
-struct ResumeWanted {  // load it, then Port::Installed
+// Load this checkpoint, then call Port::Installed.
+struct ResumeWanted {
   pb::Checkpoint checkpoint;
 };
-struct WentBack {  // give up all that came after round `applied`, pull what the servers held, then
-                   // Port::Installed
+// The job has gone back to round `applied`: discard all that came after it, pull the servers'
+// weights, then call Port::Installed.
+struct WentBack {
   uint64_t applied = 0;
 };
-struct LeaveWanted {  // a signal, under faults.worker_signal: leave: finish the round, then go
+// A signal asked this worker to leave (faults.worker_signal: leave): finish the round, then end.
+struct LeaveWanted {
   Status status;
 };
-struct Ended {  // the job is over for this worker, or something failed
+// The job is over for this worker, or has failed.
+struct Ended {
   Status status;
 };
 using Event = std::variant<Ready, Answer, SnapshotWanted, StateArrived, ResumeWanted, WentBack,
                            LeaveWanted, Ended>;
 using Events = Channel<Event>;
 
-// What the training threads say. Thread-safe; nothing here waits.
+// Calls from the training threads. Thread-safe; no call blocks.
 class Port {
  public:
   virtual ~Port() = default;
-  // Counted once a round. `digest` is of the scalers that coded it (pushes).
+  // Sends this worker's contribution to a cell in a round. The servers count it once, however often
+  // it is sent. `digest`: of the scalers with which a push is encoded; 0 for other contributions.
   virtual void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload,
                           protocol::Request request) = 0;
   void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload) {
     Contribute(cell, round, digest, std::move(payload), {});
   }
+  // This worker has applied the answers of `round`.
   virtual void Applied(uint64_t round) = 0;
+  // The State after round `applied`, as SnapshotWanted asks for it.
   virtual void Snapshot(Bytes state, uint64_t applied) = 0;
-  // What this worker can go on from by now.
+  // The checkpoints from which this worker can now resume; replaces the earlier list.
   virtual void Offer(std::vector<pb::Checkpoint> checkpoints) = 0;
-  // The state after `applied` is in place.
+  // The weights and all other state after round `applied` are in place.
   virtual void Installed(uint64_t applied) = 0;
-  // The last word. `figures` are the job's last evaluation; `steps` are those of the job whose
-  // result is in place, 0 in a job without rounds.
+  // The last call: this worker has finished training with `status`. `figures`: the job's last
+  // evaluation. `steps`: how many steps the final weights have had; 0 in a job without rounds.
   virtual void Finish(Status status, pb::Figures figures, uint64_t steps) = 0;
 };
 

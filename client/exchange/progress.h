@@ -1,5 +1,5 @@
-// What a worker counts while it trains. Written by the training threads, read by the net thread and
-// the metrics page.
+// The counters of a worker's training. The training threads write them; the net thread and the
+// metrics page read them.
 #pragma once
 
 #include <atomic>
@@ -18,11 +18,11 @@ struct Progress {
         push_bytes(registry.GetCounter("tern_worker_push_payload_bytes_total",
                                        "Bytes of codes handed to the network")),
         clamped(registry.GetCounter("tern_worker_clamped_total",
-                                    "Values above a scaler of a round before")),
+                                    "Values above the scaler of an earlier round")),
         compute(registry.GetTimeCounter("tern_worker_compute_seconds_total",
                                         "Time in forward and backward")),
         encode(registry.GetTimeCounter("tern_worker_encode_seconds_total",
-                                       "Time of the coder thread in statistics and codes")),
+                                       "Time of the coder thread in statistics and encoding")),
         decode(registry.GetTimeCounter("tern_worker_decode_seconds_total",
                                        "Time in decoding and updating")),
         wait(registry.GetTimeCounter("tern_worker_wait_seconds_total",
@@ -43,11 +43,12 @@ struct Progress {
   Counter &checkpoints, &checkpoint_failures;
   TimeCounter &checkpoint, &train;
   Gauge &loss, &learning_rate;
-  // As Counters of proto/wire.proto.
+  // See job_step and from_step of pb::Counters (proto/wire.proto).
   std::atomic<uint64_t> job_step{0}, from_step{0};
-  std::atomic<uint64_t> moves{0};   // goes up whenever the compute thread does something
+  std::atomic<uint64_t> moves{0};   // grows whenever the compute thread makes progress
   std::atomic<bool> waiting{true};  // the compute thread waits for others
 
+  // Increments `moves`.
   void Move() { moves.fetch_add(1, std::memory_order_relaxed); }
 };
 

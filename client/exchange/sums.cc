@@ -10,7 +10,7 @@
 namespace tern::client {
 namespace {
 
-// Floats as they travel, in parts that stay in a cache.
+// Decodes floats in pieces that fit a cache.
 void UseFloats(std::span<const uint8_t> bytes, const codec::Codec::BlockVisitor& use) {
   std::array<float, 4096> values;
   const uint64_t count = bytes.size() / sizeof(float);
@@ -33,7 +33,7 @@ void Sums::Put(const Answer& answer) {
     Result<std::vector<float>> scalers =
         protocol::ParseScalers(answer.payload, planned.shared.size());
     if (scalers.ok()) bucket.scalers = std::move(*scalers);
-    bucket.scaled = true;  // without any where nobody took part
+    bucket.scaled = true;  // even if the answer has no scalers, because no worker took part
     return;
   }
   bucket.parts.resize(planned.chunks.size());
@@ -50,13 +50,14 @@ void Sums::KeepLargest(const Answer& answer) {
   const size_t count = setup_.plan.chunk(b, answer.cell.chunk).scalers;
   std::vector<float>& largest = largest_[round][b];
   const uint32_t back = setup_.plan.scalers_from;
-  if (answer.outcome.contributors() == 0) {  // what this round would have been coded with goes on
+  // No worker took part: later rounds use the scalers that this round would have used.
+  if (answer.outcome.contributors() == 0) {
     const auto before = round > back ? largest_.find(round - back) : largest_.end();
     largest = before == largest_.end() ? std::vector<float>(count) : before->second[b];
     largest.resize(count);
     return;
   }
-  // What is no scaler is found again, with a sentence, when the chunk is decoded.
+  // Scalers that do not parse are ignored here: decoding the chunk reports them.
   auto taken = protocol::TakeScalers(answer.payload.span(), count);
   largest = taken.ok() ? std::move(*taken) : std::vector<float>(count);
 }
@@ -183,7 +184,7 @@ Result<Sums::Opened> Sums::OpenChunk(const protocol::Chunk& chunk,
   if (part.whole && bytes != whole_bytes) return WrongSize(chunk, bytes, whole_bytes);
   Opened opened;
   opened.contributors = plan.central ? 1 : static_cast<int>(part.contributors);
-  // Nobody took part: nothing has changed.
+  // No worker took part: the weights do not change.
   if (opened.contributors == 0 || (plan.central && bytes == 0)) {
     if (bytes != 0) return WrongSize(chunk, bytes, 0);
     return Opened();

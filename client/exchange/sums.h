@@ -1,4 +1,5 @@
-// The servers' answers, by round, until they are used; and their decoding.
+// Stores the servers' answers by round until they are used, and decodes them. Threads: the compute
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -20,40 +21,43 @@ class Sums {
   // `setup` outlives it.
   explicit Sums(const setup::Setup& setup) : setup_(setup) {}
 
-  // Takes scalers and sums (or weights), of any round, in any order.
+  // Stores an answer: scalers, a sum, or weights. Answers may come in any order.
   void Put(const Answer& answer);
-  // Whether all chunks of `bucket` in `round` have arrived, with the scalers that decode them; and
-  // whether those of all buckets have.
+  // Whether all chunks of `bucket` in `round` have arrived, with the scalers that decode them.
   bool Has(uint64_t round, uint32_t bucket) const;
+  // The same for all buckets.
   bool Has(uint64_t round) const;
-  // The rate in the answers of a round (only shard 0's have one); 0 before the first of them.
+  // The learning rate in the answers of a round. Only shard 0's answers have it; 0 until one of
+  // them has arrived.
   double learning_rate(uint64_t round) const;
   bool has_learning_rate(uint64_t round) const;
 
-  // Calls use(first, values) for the elements [first, first + values.size()) of the arena, in
-  // pieces that lie in one tensor and fit a cache: the mean over the contributors, or, from a
-  // server that holds the parameters, what it sent (weights or changes). Skips chunks without
-  // contributors. kMismatch for an invalid answer. REQUIRES Has(round, bucket).
+  // Calls use(tensor, first, values) for the elements [first, first + values.size()) of the arena,
+  // piece by piece; a piece lies in one tensor and fits a cache. The values are the mean over the
+  // contributors or, with central parameters, what the server sent: weights or changes. Skips
+  // chunks without contributors. kMismatch for an invalid answer. REQUIRES Has(round, bucket).
   using Use = std::function<void(uint32_t tensor, uint64_t first, std::span<const float> values)>;
   Status Decode(uint64_t round, uint32_t bucket, const Use& use) const;
   // The same for all buckets.
   Status Decode(uint64_t round, const Use& use) const;
-  // Calls `use` with the sums themselves, chunk by chunk; skips chunks without contributors.
+  // A chunk's sum, not yet decoded.
   struct Opened {
-    std::span<const uint8_t> sums;  // segment after segment, codec.h
-    std::vector<float> scalers;     // by segment; 0 if not shared
+    std::span<const uint8_t> sums;  // the segments' sums (codec.h), one after the other
+    std::vector<float> scalers;     // by segment; 0 if the scaler is not shared
     int contributors = 0;
   };
+  // Calls `use` chunk by chunk. Skips chunks without contributors.
   using UseSums = std::function<Status(const protocol::Chunk& chunk, const Opened& opened)>;
   Status OpenSums(uint64_t round, uint32_t bucket, const UseSums& use) const;
 
-  // If servers hold the parameters: applies what they sent, weights or changes, to w. REQUIRES
-  // Has(round).
+  // For central parameters: writes the weights that the servers sent to w, or adds the changes that
+  // they sent. REQUIRES Has(round).
   Status Install(uint64_t round, float* w) const;
 
-  // Answers to pulls are stored as round kPulled, with the newest clock of this rank that a server
-  // has counted.
+  // Answers to pulls are stored under this round.
   static constexpr uint64_t kPulled = 0;
+  // For algorithms without rounds: how many exchanges of this rank (its clock) the servers have
+  // counted, as the answers to pulls say.
   uint64_t counted_clock() const { return counted_clock_; }
   void DropPulled() { rounds_.erase(kPulled); }
 
@@ -74,17 +78,18 @@ class Sums {
   }
 
  private:
+  // The answer to one chunk.
   struct Part {
-    bool here = false;
-    bool whole = false;  // weights in fp32, whatever the codec
+    bool here = false;   // whether it has arrived
+    bool whole = false;  // whether the payload is fp32 weights, whatever `pull` says
     uint32_t contributors = 0;
     Bytes payload;
   };
   struct Bucket {
     std::vector<float> scalers;  // of its shared parts, in order
-    bool scaled = false;         // whether they have arrived
+    bool scaled = false;         // whether the scalers have arrived
     std::vector<Part> parts;     // by chunk
-    size_t here = 0;
+    size_t here = 0;             // how many parts have arrived
   };
   struct Round {
     std::map<uint32_t, Bucket> buckets;
@@ -94,7 +99,8 @@ class Sums {
   const Bucket& BucketOf(uint64_t round, uint32_t bucket) const {
     return rounds_.at(round).buckets.at(bucket);
   }
-  // `scalers`: of the bucket's shared parts. No contributors in the result: nothing has changed.
+  // `scalers`: of the bucket's shared parts. If the result has no contributors, the weights do not
+  // change.
   Result<Opened> OpenChunk(const protocol::Chunk& chunk, const std::vector<float>& scalers,
                            const Part& part) const;
   Status DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>& scalers,

@@ -1,9 +1,9 @@
-// A training algorithm: what a worker does in a step. Each has a file of its own that reads like
-// its paper's box; algorithms.cc has the table, and job.proto a section for each with what servers
-// need to know.
+// The interface of training algorithms: what a worker does in a step. Each algorithm has a file in
+// client/train/algorithms that reads like the pseudocode of its paper. algorithms.cc has the table;
+// job.proto has a section per algorithm, with the traits that the servers need.
 //
 //   W(r)    replica.parameters(): the weights after round r, on which the workers agree
-//   point   replica.point(): the weights at which this worker takes its gradients
+//   point   replica.point(): the weights at which this worker computes its gradients
 //
 // Threads: the compute thread.
 #pragma once
@@ -31,12 +31,12 @@
 
 namespace tern::client {
 
-// What an algorithm uses. All of it outlives the algorithm.
+// What an algorithm uses. All references outlive the algorithm.
 struct Context {
   const setup::Setup& setup;
   uint32_t rank;
   uint64_t steps;  // of the job
-  uint64_t steps_an_epoch;
+  uint64_t steps_per_epoch;
   const update::Schedule& schedule;
   Replica& replica;
   ReplicaState& state;  // of the replica
@@ -57,7 +57,7 @@ class Algorithm {
         closes_without_(algorithm::Elasticity::Of(context.setup.job).unsolicited()) {}
   virtual ~Algorithm() = default;
 
-  // Called before the first step; the parameters are W(applied).
+  // Called before the first step, when the parameters are W(applied).
   virtual Status Begin(uint64_t applied) {
     applied_ = applied;
     return Ok();
@@ -66,31 +66,33 @@ class Algorithm {
   virtual Status Step(uint64_t step) = 0;
   // Waits for open exchanges, so that parameters() are the newest on which the workers agree.
   virtual Status Drain() { return Ok(); }
-  // The same without asking anybody for anything new.
+  // The same, but starts no new exchange.
   virtual Status Quiesce() { return Drain(); }
-  // Whether the workers agree on W after `step` when all is quiet: training can resume after it. A
-  // round that the end of the job has cut short is no place to resume a longer job.
+  // Whether the workers agree on W after `step`, so that training can resume from there. False
+  // after a round that is short because the job ended: a longer job could not resume there.
+  // REQUIRES Quiesce called.
   bool MeetsAfter(uint64_t step) const {
     return applied_ != 0 && facts_.StepOfRound(applied_) == step;
   }
-  // The private state of this worker besides the replica; REQUIRES that all is quiet. It is
-  // restored after Begin. If it is on a device: CopyStateToHost: device -> host; CopyStateFromHost:
-  // host -> device.
+  // The private state of this worker besides the replica, for checkpoints. AddState adds it to
+  // *state; it is restored after Begin. If it is on a device, CopyStateToHost copies it from there
+  // to the host, and CopyStateFromHost back. REQUIRES Quiesce called.
   virtual Status CopyStateToHost() { return Ok(); }
   virtual Status CopyStateFromHost() { return Ok(); }
   virtual void AddState(SavedState* /*state*/) {}
-  // Without rounds: whether a returning worker continues at its own point instead of at the
-  // servers' weights.
+  // For algorithms without rounds: whether a returning worker continues at its own point instead of
+  // at the servers' weights.
   virtual bool keeps_point() const { return false; }
-  // Without rounds, after the last step: tells the servers that nobody has to wait for this worker.
+  // For algorithms without rounds, after the last step: tells the servers that no other worker has
+  // to wait for this one.
   virtual Status Leave() { return Ok(); }
-  // The value of applied() after that.
+  // The newest round that this worker has pushed.
   virtual uint64_t pushed() const { return applied_; }
   // The state that another worker needs to continue after round applied(). REQUIRES that it is
   // called between two steps, or while waiting.
   virtual Bytes SaveState() { return c_.state.Save(applied_); }
 
-  // As Facts::StepOfRound, in this job.
+  // Facts::StepOfRound for this job's number of steps.
   uint64_t StepOfRound(uint64_t round) const { return facts_.StepOfRound(round, c_.steps); }
   virtual uint64_t first_step() const { return StepOfRound(applied_) + 1; }
   uint64_t applied() const { return applied_; }
@@ -99,7 +101,7 @@ class Algorithm {
   Status AwaitSums(uint64_t round) {
     return c_.wait([this, round] { return c_.sums.Has(round); });
   }
-  // For a round that turns W(round - 1) into W(round).
+  // For algorithms in which each round turns W(round - 1) into W(round).
   OpenRound MakeOpenRound() {
     return {c_.setup,    c_.replica, c_.sums,
             c_.progress, c_.wait,    [this](uint64_t round) { MarkApplied(round); }};
@@ -107,9 +109,9 @@ class Algorithm {
   void PushAll(uint64_t round, const float* arena) {
     for (uint32_t b = 0; b < c_.setup.plan.buckets.size(); ++b) c_.coder.Push(round, b, arena);
   }
-  // Call when W(round) is in place.
+  // Call when the parameters are W(round).
   void MarkApplied(uint64_t round) {
-    // The pushed values must not change until they are coded.
+    // The pushed values must not change until they are encoded.
     if (closes_without_) c_.coder.Finish();
     applied_ = round;
     c_.sums.Drop(round);

@@ -1,4 +1,4 @@
-// The table of algorithms: a new one adds its maker here, and its section to job.proto.
+// The table of algorithms. A new one adds its maker here, and its section to job.proto.
 #include "client/train/algorithms.h"
 
 #include "client/train/algorithm.h"
@@ -8,12 +8,12 @@ namespace tern::client {
 
 namespace {
 
-struct Row {
+struct AlgorithmEntry {
   const char* name;
   std::unique_ptr<Algorithm> (*make)(const Context& context);
 };
 
-const Row kTable[] = {
+const AlgorithmEntry kTable[] = {
     {"ssgd", MakeSsgd},         {"odsgd", MakeOdsgd},      {"asgd", MakeAsgd},
     {"dcasgd_c", MakeDcasgdC},  {"dcasgd_a", MakeDcasgdA}, {"ssp", MakeSsp},
     {"softsync", MakeSoftsync}, {"psgd", MakePsgd},        {"rsgd", MakeRsgd},
@@ -24,9 +24,9 @@ const Row kTable[] = {
 
 Result<std::unique_ptr<Algorithm>> MakeAlgorithm(const std::string& name, const Context& context) {
   std::vector<std::string> names;
-  for (const Row& row : kTable) {
-    if (name == row.name) return row.make(context);
-    names.emplace_back(row.name);
+  for (const AlgorithmEntry& entry : kTable) {
+    if (name == entry.name) return entry.make(context);
+    names.emplace_back(entry.name);
   }
   return Status(Code::kBadJob,
                 Cat("train.algorithm is '", name, "', expected one of ", Join(names)));

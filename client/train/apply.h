@@ -1,4 +1,4 @@
-// Turns the answers of a round into the next W, in one pass over the model.
+// Computes the next W from the answers of a round, in one pass over the model.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,19 @@ class Apply {
   // All outlive it.
   Apply(const setup::Setup& setup, Replica& replica, const Sums& sums);
 
-  // W(round - 1) -> W(round). Localized parameters: applies the mean gradient with the optimizer
-  // (TernGrad, Algorithm 1, lines 5 and 6). Central ones: takes what the servers sent. kMismatch
-  // for an invalid answer. REQUIRES all answers of the round.
+  // Changes W(round - 1) to W(round). With localized parameters, applies the mean gradient with the
+  // optimizer (TernGrad, Algorithm 1, lines 5 and 6). With central parameters, installs the weights
+  // or changes that the servers sent. kMismatch for an invalid answer. REQUIRES all answers of the
+  // round.
   Status Run(uint64_t round);
-  // The same for one bucket, with localized parameters: all buckets, once each and in any order,
-  // make W(round). REQUIRES the bucket's answers.
+  // The same for one bucket, with localized parameters only. W(round) is complete after one call
+  // for each bucket, in any order. REQUIRES the bucket's answers.
   Status Run(uint64_t round, uint32_t bucket) {
     return replica_.arenas().Apply(sums_, round, bucket);
   }
-  // Whether a round may be applied bucket by bucket while other answers are on their way. Between
-  // two buckets the parameters are not a valid W, so nobody may be able to request one, as a
-  // joining worker could (on_worker_loss: wait, shrink).
+  // Whether a round may be applied bucket by bucket while other answers are on their way. The
+  // parameters then are not a valid W for a while, so it is false if a joining worker may request
+  // them (on_worker_loss: wait or shrink).
   bool by_bucket() const { return by_bucket_; }
 
  private:

@@ -1,7 +1,8 @@
-// Where a worker's values lie, and what a step does to them there: a host's memory (host_arenas.h)
-// or a GPU's (worker/device/device_arenas.h). Each is one array as long as the model: the weights
-// W, the optimizer's state, their moving average, the gradients, and, where an algorithm trains at
-// other weights than W, those and what moves them. Threads: the compute thread.
+// A worker's arrays and a step's operations on them, in the host's memory (host_arenas.h) or a
+// GPU's (worker/device/device_arenas.h). Each array is an arena, as long as the model: the weights
+// W, the optimizer's state, the moving average of W, the gradients and, if the algorithm computes
+// gradients at other weights than W, those weights and the state that updates them. Threads: the
+// compute thread.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +17,18 @@
 
 namespace tern::client {
 
-// The host's arrays. A device copies its own from them and to them.
+// The host's arrays. A device copies its own arrays from and to these.
 struct HostValues {
   float* weights = nullptr;
-  float* point = nullptr;  // where gradients are taken: `weights`, unless the algorithm has its own
+  float* point = nullptr;  // where gradients are computed; equal to `weights` for most algorithms
   float* gradients = nullptr;
-  float* average = nullptr;  // null: the job has none
+  float* average = nullptr;  // the moving average of the weights; null if the job has none
   update::Optimizer* optimizer = nullptr;
 };
 
-// What moves w', the weights at which OD-SGD's workers take their gradients, on the host.
+// The host's state of the updates of w', the weights at which OD-SGD's workers compute gradients.
 struct LocalValues {
-  // Of as many elements as the model has, or as the caller says. REQUIRES an algorithm with a local
-  // updater.
+  // `elements`: the length of the updater's arrays. REQUIRES an algorithm with a local updater.
   LocalValues(const pb::Job& job, size_t elements);
 
   std::unique_ptr<update::LocalUpdater> updater;
@@ -40,32 +40,33 @@ class Arenas {
  public:
   virtual ~Arenas() = default;
 
-  // Copies weights, optimizer state and average from where they lie to the host's arrays, if those
-  // are not the newest; and from the host's arrays, after a change there.
+  // CopyToHost updates the host's weights, optimizer state and average, if a device has newer ones.
+  // CopyFromHost copies them to the device after a change on the host.
   virtual Status CopyToHost() = 0;
   virtual Status CopyFromHost() = 0;
 
-  // g += decay w, for tensor t, where w are the weights of the gradients.
+  // g += decay w for tensor t; w are the weights at which the gradient was computed.
   virtual Status AddDecay(uint32_t t, float decay) = 0;
-  // Scales the gradients so that their norm is at most `norm`.
+  // Scales the gradients so that their 2-norm over the whole model is at most `norm`.
   virtual Status Clip(double norm) = 0;
   // Applies the mean gradient of a bucket to W with the optimizer, and W to the average. kMismatch
   // for invalid sums. REQUIRES the bucket's answers in `sums`.
   virtual Status Apply(const Sums& sums, uint64_t round, uint32_t bucket) = 0;
 
-  // --- Of w' and its state.
+  // --- For w' and its state.
 
   // w' = W
   virtual Status ResetToGlobal() = 0;
-  // Saves W as the weights before, if the compensation uses them.
+  // Saves W as local->before, if the delay compensation uses it.
   virtual Status SaveReference(LocalValues* local) = 0;
-  // Retains the bucket's gradient for the codes of the round, while the next backward overwrites
-  // it; returns where the codes find it. Two rounds are open.
+  // Copies the bucket's gradient, because the next backward pass overwrites it while the coder
+  // still reads it. Returns the copy, as a pointer to the model's first element. Two rounds have
+  // copies at a time.
   virtual Result<const float*> RetainGradient(uint64_t round, uint32_t bucket,
                                               LocalValues* local) = 0;
-  // w' = W + U_local(g). `decay`: by tensor.
+  // w' = W + U_local(g). `decay`: the weight decay of each tensor.
   virtual Status Move(float learning_rate, const std::vector<float>& decay, LocalValues* local) = 0;
-  // Copies it: from where it lies to the host's arrays, and back.
+  // The same as CopyToHost and CopyFromHost, for w' and its state.
   virtual Status CopyLocalToHost(LocalValues* local) = 0;
   virtual Status CopyLocalFromHost(LocalValues* local) = 0;
 };

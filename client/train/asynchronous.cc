@@ -9,8 +9,8 @@ namespace tern::client {
 
 Status Asynchronous::Begin(uint64_t) {
   TERN_RETURN_IF_ERROR(Pull(c_, c_.replica.parameters(), false));
-  begun_at_ = clock_ = c_.sums.counted_clock();
-  if (clock_ > 0) LOG(WARNING) << "going on after exchange " << clock_ << " of this rank";
+  first_clock_ = clock_ = c_.sums.counted_clock();
+  if (clock_ > 0) LOG(WARNING) << "continuing after exchange " << clock_ << " of this rank";
   std::copy_n(c_.replica.parameters(), c_.setup.table.total, c_.replica.point());
   return Ok();
 }
@@ -33,7 +33,7 @@ Status Asynchronous::AwaitExchange() {
   return Ok();
 }
 
-Status Asynchronous::TrainOnThere() {
+Status Asynchronous::MovePointToAnswer() {
   TERN_RETURN_IF_ERROR(Install(c_.replica.parameters()));
   if (c_.replica.point() != c_.replica.parameters())
     std::copy_n(c_.replica.parameters(), c_.setup.table.total, c_.replica.point());

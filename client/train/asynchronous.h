@@ -1,5 +1,5 @@
-// The base of the algorithms without rounds: servers hold the weights, this worker has a clock, its
-// own count of exchanges, and each exchange brings it newer weights.
+// The base class of the algorithms without rounds. Servers hold the weights. This worker counts its
+// exchanges (its clock), and each exchange returns newer weights.
 #pragma once
 
 #include "client/train/algorithm.h"
@@ -10,14 +10,16 @@ class Asynchronous : public Algorithm {
  public:
   using Algorithm::Algorithm;
 
-  // Pulls the current weights, and the clock up to which the servers have counted this rank.
+  // Pulls the current weights, and continues with the clock up to which the servers have counted
+  // this rank's pushes. Ignores `applied`.
   Status Begin(uint64_t applied) override;
-  // Pulls the newest weights, and their average if the job has one.
+  // Pulls the newest weights, and their moving average if the job has one.
   Status Drain() override;
+  // Sends a last exchange without a gradient.
   Status Leave() override;
   // The step after the exchanges that the servers have counted.
-  uint64_t first_step() const override { return StepOfRound(begun_at_) + 1; }
-  // The servers hold the state of the job.
+  uint64_t first_step() const override { return StepOfRound(first_clock_) + 1; }
+  // The weights alone: the servers hold the other state of the job.
   Bytes SaveState() override { return c_.state.SaveWeights(applied_); }
 
  protected:
@@ -26,14 +28,14 @@ class Asynchronous : public Algorithm {
   Status AwaitExchange();
   // Writes the weights of that exchange into w. Call before the next one is pushed.
   Status Install(float* w) const { return c_.sums.Install(clock_, w); }
-  // Writes them into the point, so that the next gradient is taken there.
-  Status TrainOnThere();
+  // Writes them into the point, too, so that the next gradient is computed there.
+  Status MovePointToAnswer();
 
   uint64_t clock() const { return clock_; }
 
  private:
   uint64_t clock_ = 0;
-  uint64_t begun_at_ = 0;  // the clock at the beginning
+  uint64_t first_clock_ = 0;  // the clock when Begin returned
 };
 
 }  // namespace tern::client

@@ -25,7 +25,7 @@ protocol::Saved Checkpoints::Saved() const {
 
 std::optional<pb::Checkpoint> Checkpoints::NewestOf(uint64_t run) const {
   std::optional<pb::Checkpoint> newest;
-  for (const pb::Checkpoint& one : Offers()) {  // rising
+  for (const pb::Checkpoint& one : Offers()) {  // in ascending order
     if (one.run() == run) newest = one;
   }
   return newest;
@@ -48,9 +48,9 @@ Status Checkpoints::Write(uint64_t step, uint64_t round, ReplicaState& state,
   checkpoint::AddSaved(also, &tensors, &metadata);
   Status written = store_.Write({run_, step, round}, checkpoint::Kind::kOfAll, tensors, metadata);
   if (written.ok()) {
-    LOG(INFO) << "checkpoint of step " << step << " in " << store_.folder();
+    LOG(INFO) << "wrote the checkpoint of step " << step << " to " << store_.folder();
   } else {
-    LOG(ERROR) << "no checkpoint of step " << step << ": " << written.message();
+    LOG(ERROR) << "cannot write the checkpoint of step " << step << ": " << written.message();
   }
   return written;
 }

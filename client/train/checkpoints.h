@@ -1,9 +1,11 @@
-// A worker's checkpoints: what it writes every checkpoints.every_steps, and goes on from.
+// A worker's checkpoints, which it writes every checkpoints.every_steps and resumes from. If
+// workers synchronize only every p steps, a checkpoint that is due waits for the next
+// synchronization.
 //
-// Written by the compute thread, which waits for the disk: so who has one of a round knows that all
-// others, whose pushes that round had, have the one before, and of the two newest one is common to
-// all (with rounds; without, a worker's is for itself). Where workers meet every p steps only, it
-// is written at the first meeting from then on.
+// The compute thread writes them and waits for the disk. So a worker that has the checkpoint of a
+// round has received the other workers' pushes of that round, which they sent after writing their
+// previous checkpoint. Of the two newest checkpoints, all workers therefore have one in common.
+// This holds with rounds; without rounds, a worker's checkpoints have its private state only.
 #pragma once
 
 #include <cstdint>
@@ -23,22 +25,24 @@ namespace tern::client {
 
 class Checkpoints {
  public:
-  // Reads and checks all that are there, in `output_dir`; the log says what is not used, and why.
-  // `setup` outlives it.
+  // Reads and checks the checkpoints in `output_dir`; logs which are not used, and why. `setup`
+  // outlives it.
   Checkpoints(const setup::Setup& setup, uint32_t rank, const std::string& output_dir);
 
-  // 0: the job writes none.
+  // The interval in steps. 0: the job writes no checkpoints.
   uint64_t every() const { return setup_.job.checkpoints().every_steps(); }
-  // What this worker can go on from: nothing where the job does not want it.
+  // The checkpoints from which this worker can resume. Before Begin, none if checkpoints.resume is
+  // false.
   std::vector<pb::Checkpoint> Offers() const;
-  // The same, and what is there beside it; before Begin.
+  // The same, with what else is in the folder (setup::FindSaved). Call before Begin.
   protocol::Saved Saved() const;
-  // The newest that is here of that run; nothing where the job does not want it.
+  // The newest checkpoint of `run` among Offers().
   std::optional<pb::Checkpoint> NewestOf(uint64_t run) const;
-  // Training begins after `step`, of that run: what came after it is removed, and what is of
-  // another run is put aside (Store::Begin). kBadData: it cannot be.
+  // Training of `run` begins after `step`. Removes later checkpoints of that run, and moves those
+  // of other runs to another folder (Store::Begin). Returns its error.
   Status Begin(uint64_t run, uint64_t step);
-  // Everything of the replica, and `also`. A failure is logged: those before are still there.
+  // Writes the whole replica and `also`. Logs and returns an error; the older checkpoints are then
+  // kept.
   Status Write(uint64_t step, uint64_t round, ReplicaState& state, const SavedState& also);
   Result<tensors::TensorFile> Read(const pb::Checkpoint& checkpoint) const;
 

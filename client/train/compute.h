@@ -1,5 +1,5 @@
-// Computes a worker's gradients and evaluates its weights. Which samples it takes is its own
-// affair. Threads: the compute thread.
+// The interface to what computes a worker's gradients and evaluates its weights. It chooses the
+// samples itself. Threads: the compute thread.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct Score {
 
 class Compute {
  public:
-  // Called before the first layer that reads tensor t does so: the tensor may still be written
-  // until it returns. Returning false ends the pass there.
+  // Called before the first layer that reads tensor t runs. Until it returns, the tensor may still
+  // be written. If it returns false, the pass ends there.
   using Need = std::function<bool(uint32_t tensor)>;
   // Called when the gradient of tensor t is final.
   using Ready = std::function<void(uint32_t tensor)>;
@@ -29,26 +29,28 @@ class Compute {
   virtual ~Compute() = default;
   virtual uint64_t steps_per_epoch() const = 0;
 
-  // The step after `steps_done` is fetched next. Called before the first step, and again whenever
-  // the worker goes back.
+  // Fetch will be called for step `steps_done` + 1 next. Called before the first step, and again
+  // whenever the worker goes back to an earlier step.
   virtual void Begin(uint64_t steps_done) = 0;
-  // No step follows, or Begin does.
+  // No call of Fetch follows, unless Begin is called again.
   virtual void End() = 0;
-  // Waits for the samples of the next step and returns how many this worker takes: 0 if it takes no
-  // part in the step. kBadData names the sample that is damaged.
+  // Waits for the samples of the next step and returns their number: 0 if this worker takes no part
+  // in the step. kBadData names a damaged sample.
   virtual Result<uint32_t> Fetch() = 0;
 
-  // The mean loss over the fetched samples, at the replica's point. If `need` ends the pass, or
-  // status() is an error then, Backward must not be called. REQUIRES that Fetch returned samples.
+  // Returns the mean loss over the fetched samples, at the replica's point. If `need` ended the
+  // pass, or status() is an error afterwards, Backward must not be called. REQUIRES that Fetch
+  // returned samples.
   virtual double Forward(const Need& need) = 0;
-  // Computes the gradient of that loss, into the replica's gradients, from the last tensor to the
-  // first. REQUIRES a Forward just before and the point unchanged since.
+  // Writes the gradient of that loss to the replica's gradients, from the last tensor to the first.
+  // REQUIRES that Forward was the previous call, and that the point has not changed since.
   virtual void Backward(const Ready& ready) = 0;
-  // The error of a device that has failed; losses and gradients are meaningless then.
+  // The error of a device that has failed. Losses and gradients are then undefined.
   virtual Status status() const { return Ok(); }
 
-  // Sums over part `part` of `parts` equal parts of the test set, at the replica's evaluated
-  // weights; part < parts. If not null, *confusion gets the counts. kBadData as in Fetch.
+  // Evaluates part `part` of `parts` equal parts of the test set (part < parts), with
+  // Replica::evaluated() as the weights. If `confusion` is not null, adds the counts to it.
+  // kBadData as in Fetch.
   virtual Result<Score> Evaluate(uint32_t part, uint32_t parts, Confusion* confusion) = 0;
 };
 

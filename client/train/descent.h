@@ -1,5 +1,5 @@
-// A worker's own step on its own point: x_{j+1} = x_j - U(g(x_j)), with the job's optimizer and
-// schedule.
+// A local step of a worker on its own weights (the point): x_{j+1} = x_j - U(g(x_j)), where U is
+// the job's optimizer with its schedule.
 #pragma once
 
 #include <vector>
@@ -24,7 +24,7 @@ class Descent {
   const setup::Setup& setup_;
   Replica& replica_;
   const update::Schedule& schedule_;
-  std::vector<float> decay_;  // by tensor, if it is not in the gradient
+  std::vector<float> decay_;  // by tensor: weight decay, if it is not part of the gradient
 };
 
 }  // namespace tern::client

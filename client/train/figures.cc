@@ -9,17 +9,17 @@
 
 namespace tern::client {
 
-bool Figures::EvaluationIsDue(uint64_t steps) const {
+bool FiguresExchange::EvaluationIsDue(uint64_t steps) const {
   const uint64_t every = setup_.job.evaluation().every_steps();
   return every != 0 && steps > 0 && steps % every == 0;
 }
 
-bool Figures::Due(uint64_t steps) const {
+bool FiguresExchange::Due(uint64_t steps) const {
   return steps > 0 &&
          (steps % setup_.job.faults().compare_every_steps() == 0 || EvaluationIsDue(steps));
 }
 
-Result<pb::Figures> Figures::Compared() {
+Result<pb::Figures> FiguresExchange::Compare() {
   TERN_RETURN_IF_ERROR(replica_.CopyToHost());
   pb::Figures mine;
   mine.set_parameters_hash(replica_.Hash());
@@ -30,16 +30,17 @@ Result<pb::Figures> Figures::Compared() {
   return mine;
 }
 
-Result<pb::Figures> Figures::Evaluated(bool last) {
-  const auto place = std::lower_bound(present_.begin(), present_.end(), rank_);
+Result<pb::Figures> FiguresExchange::Evaluate(bool last) {
+  const auto own = std::lower_bound(present_.begin(), present_.end(), rank_);
   pb::Figures mine;
-  if (place == present_.end() || *place != rank_)
-    return mine;  // came after the others had divided it
-  const auto part = static_cast<uint32_t>(place - present_.begin());
+  if (own == present_.end() || *own != rank_)
+    return mine;  // this worker joined after the comparison, so it has no part of the test set
+  const auto part = static_cast<uint32_t>(own - present_.begin());
   const auto parts = static_cast<uint32_t>(present_.size());
-  const bool confused = last && setup_.plan.confusion > 0;
+  const bool counts_confusion = last && setup_.plan.confusion > 0;
   Confusion confusion;
-  const Result<Score> score = compute_.Evaluate(part, parts, confused ? &confusion : nullptr);
+  const Result<Score> score =
+      compute_.Evaluate(part, parts, counts_confusion ? &confusion : nullptr);
   if (!score.ok()) return score.status();
   mine.set_test_loss(score->loss);
   mine.set_test_correct(score->correct);
@@ -49,7 +50,7 @@ Result<pb::Figures> Figures::Evaluated(bool last) {
   return mine;
 }
 
-Status Figures::OnAnswer(const Answer& answer, uint64_t steps) {
+Status FiguresExchange::OnAnswer(const Answer& answer, uint64_t steps) {
   pb::FiguresOfAll all;
   if (!all.ParseFromArray(answer.payload.data(), static_cast<int>(answer.payload.size())))
     return Status(Code::kMismatch, "the figures of all workers do not parse");
@@ -66,13 +67,13 @@ Status Figures::OnAnswer(const Answer& answer, uint64_t steps) {
   return Ok();
 }
 
-Status Figures::OnCompared(const std::vector<pb::Figures>& by_rank, uint64_t steps) {
+Status FiguresExchange::OnCompared(const std::vector<pb::Figures>& by_rank, uint64_t steps) {
   compared_ = pb::Figures();
   compared_.set_parameters_hash(replica_.Hash());
   for (const uint32_t rank : present_) {
     const pb::Figures& one = by_rank[rank];
     const uint64_t first = by_rank[present_.front()].parameters_hash();
-    // Without rounds no two workers need hold the same weights.
+    // In a job without rounds, workers may hold different weights.
     if (setup_.plan.rounds && one.parameters_hash() != first) {
       return Status(Code::kMismatch, Cat("the replicas differ after step ", steps, ": worker ",
                                          present_.front(), " has hash ", Hex(first), ", worker ",
@@ -84,7 +85,7 @@ Status Figures::OnCompared(const std::vector<pb::Figures>& by_rank, uint64_t ste
   return AverageStatistics(by_rank);
 }
 
-Status Figures::AverageStatistics(const std::vector<pb::Figures>& by_rank) {
+Status FiguresExchange::AverageStatistics(const std::vector<pb::Figures>& by_rank) {
   const models::ParameterTable& table = setup_.table;
   std::vector<double> sums(table.statistics_total);
   for (const uint32_t rank : present_) {
@@ -116,9 +117,9 @@ Status Figures::AverageStatistics(const std::vector<pb::Figures>& by_rank) {
   return Ok();
 }
 
-void Figures::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t steps) {
+void FiguresExchange::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t steps) {
   pb::Figures total = compared_;
-  // Without rounds W has changed since it was compared: to the last of the servers'.
+  // In a job without rounds, each worker has pulled the servers' last weights since the comparison.
   if (!setup_.plan.rounds) total.set_parameters_hash(replica_.Hash());
   confusion_.clear();
   for (const pb::Figures& one : by_rank) {
@@ -134,16 +135,16 @@ void Figures::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t step
   LOG(INFO) << "after step " << steps << ": test accuracy "
             << static_cast<double>(total.test_correct()) / samples << " of " << total.test_samples()
             << " (" << static_cast<double>(total.test_among_five()) / samples
-            << " among five), test loss " << total.test_loss() / samples << ", training loss "
+            << " top-5), test loss " << total.test_loss() / samples << ", training loss "
             << compared_.train_loss() /
                    static_cast<double>(std::max<uint64_t>(1, compared_.train_samples()))
-            << " of " << compared_.train_samples() << " since the comparison before"
+            << " of " << compared_.train_samples() << " since the previous comparison"
             << (setup_.plan.rounds ? Cat(", replicas agree on hash ", Hex(total.parameters_hash()))
                                    : std::string());
   newest_ = total;
 }
 
-Status Figures::WriteConfusion() const {
+Status FiguresExchange::WriteConfusion() const {
   if (setup_.plan.confusion == 0 || confusion_.size() != setup_.plan.confusion) return Ok();
   return client::WriteConfusion(setup_.job.output_dir(), confusion_, setup_.net.classes());
 }

@@ -1,7 +1,7 @@
-// What the workers exchange about themselves from time to time, as a reduction whose answer has
-// everybody's entry: first the hashes of their W and their losses (kCompare); then, if an
-// evaluation is due, the scores on their parts of the test set (kEvaluate), which is divided among
-// the workers of the first answer.
+// Compares and evaluates the workers' replicas. At some steps each worker sends an entry of
+// figures, and the servers answer with the entries of all workers. First come hashes of W and
+// losses (kCompare). If an evaluation is due, scores on the test set follow (kEvaluate); the test
+// set is divided among the workers whose entries the first answer has. Threads: the compute thread.
 #pragma once
 
 #include <cstdint>
@@ -17,34 +17,36 @@
 
 namespace tern::client {
 
-class Figures {
+class FiguresExchange {
  public:
   // All outlive it.
-  Figures(const setup::Setup& setup, uint32_t rank, Compute& compute, Replica& replica,
-          Gradient& gradient)
+  FiguresExchange(const setup::Setup& setup, uint32_t rank, Compute& compute, Replica& replica,
+                  Gradient& gradient)
       : setup_(setup), rank_(rank), compute_(compute), replica_(replica), gradient_(gradient) {}
 
-  // Whether they are exchanged after `steps` steps; and whether with an evaluation.
+  // Whether figures are exchanged after `steps` steps, and whether an evaluation is due then.
   bool Due(uint64_t steps) const;
   bool EvaluationIsDue(uint64_t steps) const;
 
-  // This worker's current entry for kCompare; and, after the answer to it, for kEvaluate. kBadData
-  // if test images are damaged.
-  Result<pb::Figures> Compared();
-  // `last`: the job's last evaluation, with the confusion matrix if the job asks for it.
-  Result<pb::Figures> Evaluated(bool last);
-  // Takes everybody's entries for W after `steps` steps. kMismatch, with both hashes, if two W
-  // differ.
+  // Returns this worker's entry for kCompare.
+  Result<pb::Figures> Compare();
+  // Evaluates this worker's part of the test set and returns the entry for kEvaluate. REQUIRES the
+  // answer to kCompare. `last`: it is the job's last evaluation, which adds the confusion matrix if
+  // the job asks for it. kBadData if test images are damaged.
+  Result<pb::Figures> Evaluate(bool last);
+  // Takes the entries of all workers, for W after `steps` steps. kMismatch, with both hashes, if
+  // two workers' W differ.
   Status OnAnswer(const Answer& answer, uint64_t steps);
-  // Whether no worker with a lower rank took part in the newest figures.
+  // Whether this worker has the lowest rank of those in the newest comparison.
   bool IsLowest() const { return !present_.empty() && present_.front() == rank_; }
-  // The newest evaluation, over all workers.
+  // The newest evaluation: sums over all workers.
   const pb::Figures& newest() const { return newest_; }
   // Writes the confusion matrix of the last evaluation, if the job asks for it.
   Status WriteConfusion() const;
 
  private:
-  // Averages over the compared workers: means, and second moments (docs/ALGORITHMS.md, section 1).
+  // Averages the batch-norm statistics of the compared workers: means, and second moments
+  // (docs/ALGORITHMS.md, section 1).
   Status AverageStatistics(const std::vector<pb::Figures>& by_rank);
   Status OnCompared(const std::vector<pb::Figures>& by_rank, uint64_t steps);
   void OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t steps);
@@ -54,8 +56,8 @@ class Figures {
   Compute& compute_;
   Replica& replica_;
   Gradient& gradient_;
-  std::vector<uint32_t> present_;  // ranks, at the newest comparison
-  pb::Figures compared_;           // over all workers, then
+  std::vector<uint32_t> present_;  // the ranks in the newest comparison, ascending
+  pb::Figures compared_;           // its sums over these ranks
   pb::Figures newest_;
   Confusion confusion_;  // over all workers, at the last evaluation
 };

@@ -22,9 +22,9 @@ Status Gradient::Fetch() {
   return samples.status();
 }
 
-Status Gradient::Take(const Ready& ready) { return Take(nullptr, ready); }
+Status Gradient::ForwardBackward(const Ready& ready) { return ForwardBackward(nullptr, ready); }
 
-Status Gradient::Take(const Need& need, const Ready& ready) {
+Status Gradient::ForwardBackward(const Need& need, const Ready& ready) {
   TimeScope time(progress_.compute);
   const Result<double> loss = Forward(need, &time);
   if (!loss.ok()) return loss.status();

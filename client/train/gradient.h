@@ -1,5 +1,5 @@
-// This worker's gradient of a step, as it goes into the algorithm: forward and backward, weight
-// decay in the gradient, clipping by norm.
+// Computes this worker's gradient of a step: forward and backward pass, weight decay in the
+// gradient (train.weight_decay.where), clipping by norm. Threads: the compute thread.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,8 @@ namespace tern::client {
 
 class Gradient {
  public:
-  // All arguments outlive it. The gradient is taken at replica.point(), into replica.gradients().
+  // All arguments outlive it. The gradient is computed at replica.point() and written to
+  // replica.gradients().
   Gradient(const setup::Setup& setup, Compute& compute, Replica& replica, Progress& progress);
 
   // Waits for the samples of the next step. kBadData as in Compute::Fetch.
@@ -25,26 +26,27 @@ class Gradient {
   using Need = std::function<Status(uint32_t tensor)>;
   using Ready = std::function<void(uint32_t bucket)>;
 
-  // Calls `need(tensor)` before the first layer reads the tensor at the point, so that the caller
-  // can put it in place in time; its error ends this. Calls `ready(bucket)` when a bucket is final:
-  // while backward still runs, or for all buckets at the end if the exchange does not overlap
-  // (exchange.overlap) or the norm must be known first. Returns the device's error if it has
-  // failed; then no bucket was ready.
+  // Computes the gradient. Calls `need(tensor)` before the first layer reads the tensor at the
+  // point, so that the caller can update the tensor just in time; an error of `need` ends the call.
+  // Calls `ready(bucket)` when a bucket's gradients are final: while the backward pass still runs,
+  // or at the end for all buckets, if the exchange does not overlap (exchange.overlap) or clipping
+  // needs the norm first. Returns the device's error if it has failed; `ready` was then not called.
   // REQUIRES has_samples().
-  Status Take(const Need& need, const Ready& ready);
-  Status Take(const Ready& ready = [](uint32_t) {});
+  Status ForwardBackward(const Need& need, const Ready& ready);
+  Status ForwardBackward(const Ready& ready = [](uint32_t) {});
 
-  // The sum of mean losses times samples since the last call, and the number of those samples.
+  // Losses of training samples: their sum and number.
   struct Losses {
     double sum = 0;
     uint64_t samples = 0;
   };
+  // Returns the losses since the last call, and sets them to zero.
   Losses TakeLosses();
   const Losses& losses() const { return losses_; }
   void SetLosses(const Losses& losses) { losses_ = losses; }
 
  private:
-  // `time` excludes the time in `need`.
+  // Returns the mean loss. Stops `time` while `need` runs.
   Result<double> Forward(const Need& need, TimeScope* time);
   Status Backward(const Ready& ready);
 
@@ -52,11 +54,11 @@ class Gradient {
   Compute& compute_;
   Replica& replica_;
   Progress& progress_;
-  const std::vector<float> decay_;                 // by tensor, added to the gradient
+  const std::vector<float> decay_;                 // by tensor: weight decay in the gradient
   std::vector<std::vector<uint32_t>> buckets_of_;  // by tensor
-  std::vector<uint32_t> tensors_left_;             // by bucket, in the running backward
+  std::vector<uint32_t> tensors_left_;  // by bucket, in the running backward pass: not ready yet
   bool in_backward_;
-  uint32_t samples_ = 0;  // of the step
+  uint32_t samples_ = 0;  // of the fetched step
   Losses losses_;
 };
 

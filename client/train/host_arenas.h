@@ -1,4 +1,4 @@
-// Values in a host's memory.
+// Arenas in the host's memory.
 #pragma once
 
 #include <vector>
@@ -27,22 +27,23 @@ class HostArenas : public Arenas {
   Status CopyLocalFromHost(LocalValues*) override { return Ok(); }
 
  private:
-  // Updates elements of tensor t from `first` on with their mean gradient.
+  // Updates the elements [first, first + mean.size()) of the arena, which belong to tensor t, with
+  // their mean gradient, and their moving average.
   void Update(uint32_t t, uint64_t first, std::span<const float> mean, const update::Step& step);
-  // For rules that need whole tensors.
+  // The same as Apply, for optimizers that need a tensor's whole gradient at once.
   Status ApplyTensors(const Sums& sums, uint64_t round, uint32_t bucket, const update::Step& step);
 
   const setup::Setup& setup_;
   const HostValues values_;
-  const std::vector<float> decay_;  // by tensor, if replicas add it
-  Floats means_;                    // of a bucket whose tensors are updated as a whole
+  const std::vector<float> decay_;  // by tensor: weight decay, if replicas add it (where: local)
+  Floats means_;                    // mean gradients, for ApplyTensors
 };
 
-// Updates the moving average of elements [first, first + count) after change number `update` (from
-// 1) of the weights.
+// Updates the moving average of elements [first, first + count) after update number `update` of the
+// weights; updates count from 1.
 void UpdateAverage(const setup::Setup& setup, const float* weights, uint64_t first, uint64_t count,
                    uint64_t update, float* average);
-// 1 - the decay of the moving average at that change.
+// 1 - the decay of the moving average at update number `update`.
 float OneMinusDecay(const setup::Setup& setup, uint64_t update);
 
 // The weight decay of each tensor at the place `where`; 0 if the job has none there.

@@ -15,7 +15,7 @@ const pb::LocalUpdater& LocalOf(const pb::Job& job) {
 
 std::unique_ptr<update::LocalUpdater> UpdaterOf(const pb::Job& job, size_t elements) {
   auto made = update::MakeLocalUpdater(LocalOf(job), elements, job.workers().count());
-  CHECK(made.ok()) << made.status().message();  // the setup made one before
+  CHECK(made.ok()) << made.status().message();  // the setup has checked that it can be made
   return std::move(*made);
 }
 
@@ -31,7 +31,7 @@ LocalPoint::LocalPoint(const setup::Setup& setup, Replica& replica)
       decay_(DecaysOf(setup, pb::WeightDecay::local)) {}
 
 Status LocalPoint::Begin() {
-  TERN_RETURN_IF_ERROR(CopyFromHost());  // a device still has that of another beginning
+  TERN_RETURN_IF_ERROR(CopyFromHost());  // a device may have the state of a previous start
   TERN_RETURN_IF_ERROR(ResetToGlobal());
   return SaveReference();
 }

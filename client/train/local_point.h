@@ -1,5 +1,5 @@
-// w', the weights at which OD-SGD's workers take their gradients, with its state, wherever it lies.
-// Threads: the compute thread.
+// w', the weights at which OD-SGD's workers compute their gradients, and the state of its updates.
+// An Arenas object holds them, on the host or on a device. Threads: the compute thread.
 #pragma once
 
 #include <vector>
@@ -17,28 +17,29 @@ class LocalPoint {
   // Both outlive it. REQUIRES an algorithm with a local updater.
   LocalPoint(const setup::Setup& setup, Replica& replica);
 
-  // Sets w' = W, and takes W for the previous one, too.
+  // Sets w' = W, and uses W as the previous global weights, too.
   Status Begin();
   // w' = W
   Status ResetToGlobal() { return arenas_.ResetToGlobal(); }
-  // Call before W becomes the next one: saves what the compensation needs of it.
+  // Call before W is updated: saves W if the delay compensation needs it later.
   Status SaveReference() { return arenas_.SaveReference(&local_); }
-  // As in Arenas.
+  // See Arenas.
   Result<const float*> RetainGradient(uint64_t round, uint32_t bucket) {
     return arenas_.RetainGradient(round, bucket, &local_);
   }
   // w' = W + U_local(g)
   Status Move(float learning_rate) { return arenas_.Move(learning_rate, decay_, &local_); }
 
-  // Copies its state: from where it lies to the host, and back.
+  // Copies the state from the device to the host, and back. No operation without a device.
   Status CopyToHost() { return arenas_.CopyLocalToHost(&local_); }
   Status CopyFromHost() { return arenas_.CopyLocalFromHost(&local_); }
+  // Adds the state, as it is on the host, to *state.
   void AddState(SavedState* state);
 
  private:
   Arenas& arenas_;
   LocalValues local_;
-  const std::vector<float> decay_;  // by tensor, if it is not in the gradient
+  const std::vector<float> decay_;  // by tensor: weight decay, if it is not part of the gradient
 };
 
 }  // namespace tern::client

@@ -16,8 +16,8 @@ Status LocalSteps::Begin(uint64_t applied) {
 }
 
 Status LocalSteps::Descend(uint64_t step) {
-  if (!c_.gradient.has_samples()) return Ok();  // no data left in this epoch
-  TERN_RETURN_IF_ERROR(c_.gradient.Take());
+  if (!c_.gradient.has_samples()) return Ok();  // this worker has no samples left in the epoch
+  TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward());
   MovePoint(step);
   return Ok();
 }

@@ -1,5 +1,5 @@
-// The base of the algorithms with local steps: each worker descends on its own point with its own
-// optimizer, and every p steps (and after the last) the workers agree on W again.
+// The base class of the algorithms with local steps. Each worker updates its own weights (the
+// point) with its own optimizer. Every p steps, and after the last, the workers agree on W again.
 #pragma once
 
 #include <memory>
@@ -19,15 +19,16 @@ class LocalSteps : public Algorithm {
   Bytes SaveState() override { return c_.state.SaveWeights(applied_); }
 
  protected:
-  // x_{j+1} = x_j - U(g(x_j)): takes the gradient at the point and moves the point.
+  // x_{j+1} = x_j - U(g(x_j)): computes the gradient at the point and updates the point.
   Status Descend(uint64_t step);
-  void MovePoint(uint64_t step);  // the second half
+  // Only updates the point, with the gradient that was computed.
+  void MovePoint(uint64_t step);
   void ResetOptimizer() { descent_.Reset(); }
   bool EndsRound(uint64_t step) const { return facts_.EndsRound(step, c_.steps); }
-  // The round that step belongs to.
+  // The round that `step` belongs to.
   uint64_t RoundOf(uint64_t step) const { return facts_.RoundOfStep(step); }
 
-  const size_t size_;
+  const size_t size_;  // elements of the model
 
  private:
   Descent descent_;

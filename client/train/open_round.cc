@@ -23,25 +23,25 @@ void OpenRound::Open(uint64_t round) {
   left_ = applied_.size();
 }
 
-bool OpenRound::Here(uint32_t bucket) const {
+bool OpenRound::HasArrived(uint32_t bucket) const {
   return sums_.Has(*round_, bucket) && sums_.has_learning_rate(*round_);
 }
 
-std::optional<uint32_t> OpenRound::Next(uint32_t wanted) const {
-  if (Here(wanted)) return wanted;
+std::optional<uint32_t> OpenRound::NextToApply(uint32_t wanted) const {
+  if (HasArrived(wanted)) return wanted;
   for (uint32_t b = 0; b < applied_.size(); ++b) {
-    if (!applied_[b] && Here(b)) return b;
+    if (!applied_[b] && HasArrived(b)) return b;
   }
   return std::nullopt;
 }
 
 Status OpenRound::AwaitBucket(uint32_t bucket) {
   while (round_.has_value() && !applied_[bucket]) {
-    TERN_RETURN_IF_ERROR(wait_([&] { return Next(bucket).has_value(); }));
+    TERN_RETURN_IF_ERROR(wait_([&] { return NextToApply(bucket).has_value(); }));
     TimeScope decode(progress_.decode);
-    const uint32_t here = *Next(bucket);
-    TERN_RETURN_IF_ERROR(apply_.Run(*round_, here));
-    applied_[here] = true;
+    const uint32_t arrived = *NextToApply(bucket);
+    TERN_RETURN_IF_ERROR(apply_.Run(*round_, arrived));
+    applied_[arrived] = true;
     if (--left_ == 0) on_applied_(*std::exchange(round_, std::nullopt));
   }
   return Ok();

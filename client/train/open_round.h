@@ -1,7 +1,8 @@
-// A round whose answers are arriving: buckets are applied while others are still on their way, and,
-// if the next forward runs meanwhile, each tensor just before the layer that reads it.
+// Applies the answers of a round as they arrive: a bucket is applied while others are still on
+// their way. The next forward pass may already run; it then calls Need before a layer reads a
+// tensor. Threads: the compute thread.
 //
-//   none --Open--> waiting --{ Need | Finish: wait for a bucket, apply it }*--> applied = none
+//   no round --Open--> open --{ Need | Finish: wait for a bucket, apply it }*--> no round
 #pragma once
 
 #include <cstdint>
@@ -26,24 +27,26 @@ class OpenRound {
   OpenRound(const setup::Setup& setup, Replica& replica, Sums& sums, Progress& progress, Wait wait,
             std::function<void(uint64_t round)> applied);
 
-  // This worker has made all its contributions to `round`. REQUIRES that no round is open.
+  // Opens `round`. REQUIRES that this worker has made all its contributions to it, and that no
+  // round is open.
   void Open(uint64_t round);
   // The open round, if there is one.
   std::optional<uint64_t> round() const { return round_; }
-  // Whether Need can wait for less than the whole round (Apply::by_bucket).
+  // Whether buckets are applied one by one, so that Need waits only for the tensor's
+  // (Apply::by_bucket).
   bool by_bucket() const { return apply_.by_bucket(); }
 
-  // Waits until tensor t has its value of the open round; does nothing without one. REQUIRES
-  // by_bucket().
+  // Waits until the open round has been applied to the tensor. Returns at once if no round is open.
+  // REQUIRES by_bucket().
   Status Need(uint32_t tensor);
-  // The same for all tensors.
+  // The same for all tensors; works without by_bucket(), too.
   Status Finish();
 
  private:
   Status AwaitBucket(uint32_t bucket);
-  bool Here(uint32_t bucket) const;
-  // A bucket that has arrived and is not applied; prefers `wanted`.
-  std::optional<uint32_t> Next(uint32_t wanted) const;
+  bool HasArrived(uint32_t bucket) const;
+  // A bucket that has arrived and is not yet applied; `wanted` if that is one.
+  std::optional<uint32_t> NextToApply(uint32_t wanted) const;
 
   const setup::Setup& setup_;
   Sums& sums_;
@@ -54,7 +57,7 @@ class OpenRound {
   std::vector<std::vector<uint32_t>> buckets_of_;  // by tensor
   std::optional<uint64_t> round_;
   std::vector<bool> applied_;  // by bucket
-  size_t left_ = 0;            // buckets
+  size_t left_ = 0;            // buckets that are not yet applied
 };
 
 }  // namespace tern::client

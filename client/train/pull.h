@@ -1,4 +1,4 @@
-// Pulls the parameters that servers hold.
+// Pulls central parameters from the servers. Threads: the compute thread.
 #pragma once
 
 #include "client/train/algorithm.h"
@@ -6,8 +6,9 @@
 
 namespace tern::client {
 
-// Writes the servers' current weights (or their moving average) into w. If the servers send
-// changes, w must be what this worker holds, or they send the weights whole.
+// Writes the servers' current weights, or with `average` their moving average, to w; waits for
+// them. If the servers send changes (exchange.pull), they are added to w: REQUIRES that w is the
+// result of this worker's previous pull, unless the servers send full weights to it.
 Status Pull(const Context& context, float* w, bool average);
 
 }  // namespace tern::client

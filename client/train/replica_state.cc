@@ -102,21 +102,21 @@ Status ReplicaState::LoadPoint(const tensors::TensorFile& file) {
   return !replica_.has_point() ? Ok() : LoadAlso(file, {"local.point", Point()});
 }
 
-Status ReplicaState::LoadTensors(const tensors::TensorFile& file, bool whole) {
-  TERN_RETURN_IF_ERROR(LoadArrays(file, whole));
+Status ReplicaState::LoadTensors(const tensors::TensorFile& file, bool requires_slots) {
+  TERN_RETURN_IF_ERROR(LoadArrays(file, requires_slots));
   return replica_.CopyFromHost();
 }
 
-Status ReplicaState::LoadArrays(const tensors::TensorFile& file, bool whole) {
+Status ReplicaState::LoadArrays(const tensors::TensorFile& file, bool requires_slots) {
   TERN_RETURN_IF_ERROR(models::LoadArena(file, setup_.table, replica_.parameters()));
   for (const SavedState::Array& array : also_) TERN_RETURN_IF_ERROR(LoadAlso(file, array));
   const std::string& first = setup_.table.parameters[0].name;
   for (const update::Optimizer::StateArray& slot : replica_.optimizer().StateArrays()) {
     const std::string name = PrefixOf(slot) + first;
-    const bool here = std::any_of(file.tensors.begin(), file.tensors.end(),
-                                  [&](const auto& tensor) { return tensor.name == name; });
-    if (!here && !whole) {
-      LOG(WARNING) << "the " << slot.name << " of this worker's optimizer starts afresh, from zero";
+    const bool is_in_file = std::any_of(file.tensors.begin(), file.tensors.end(),
+                                        [&](const auto& tensor) { return tensor.name == name; });
+    if (!is_in_file && !requires_slots) {
+      LOG(WARNING) << "the " << slot.name << " of this worker's optimizer is reset to zero";
       std::fill(slot.values.begin(), slot.values.end(), 0.f);
       continue;
     }
@@ -127,7 +127,8 @@ Status ReplicaState::LoadArrays(const tensors::TensorFile& file, bool whole) {
 }
 
 uint64_t ReplicaState::MaxBytes(const setup::Setup& setup) {
-  constexpr uint64_t kArrays = 4;  // parameters, two of an optimizer, average
+  constexpr uint64_t kArrays =
+      4;  // parameters, at most two of an optimizer's state, moving average
   return kArrays * setup.table.total * sizeof(float) +
          setup.plan.scalers_from * setup.plan.parts.size() * sizeof(float) +
          2 * setup.table.statistics_total * sizeof(float) +

@@ -1,5 +1,5 @@
-// The replica as named tensors: the state that another worker continues from, a worker's
-// checkpoint, and the file of weights for users. Threads: the compute thread.
+// Saves and loads the replica as named tensors: as the State from which another worker continues,
+// in this worker's checkpoints, and as the file of weights for users. Threads: the compute thread.
 #pragma once
 
 #include <cstdint>
@@ -22,28 +22,33 @@ class ReplicaState {
   // Both outlive it.
   ReplicaState(const setup::Setup& setup, Replica& replica);
 
-  // Adds an array that travels with the state besides the replica's own; it is read when the state
-  // is saved, and written when it is loaded.
+  // Adds an array to the State besides the replica's own. Save reads it and Load writes it, so it
+  // must outlive this object.
   void Also(SavedState::Array array) { also_.push_back(std::move(array)); }
 
-  // Everything that another worker needs to continue after round `applied`. `slots` replace the
-  // optimizer's own. REQUIRES that the host's arrays are the newest.
+  // Returns the State: all that another worker needs to continue after round `applied`. `slots`
+  // replaces the arrays of the optimizer's state. REQUIRES that the host's arrays are up to date
+  // (Replica::CopyToHost).
   Bytes Save(uint64_t applied);
   Bytes Save(uint64_t applied, const std::vector<std::vector<float>>& slots);
-  // Without the optimizer's state, if each worker has its own; with W or other `weights`.
+  // The same without the optimizer's state, for algorithms in which each worker has its own.
+  // `weights`: null for W.
   Bytes SaveWeights(uint64_t applied, const float* weights = nullptr);
-  // Arrays missing in the state are reset, which is logged.
+  // Loads a State. Resets optimizer arrays that it does not have, and logs that. kBadData if
+  // anything else is missing.
   Status Load(const Bytes& state);
+  // The largest size of a State of this job.
   static uint64_t MaxBytes(const setup::Setup& setup);
 
-  // Everything of this worker, for its checkpoints: the state, and the point if it has one.
+  // The tensors of this worker's checkpoint: those of the State, and the point if it has one.
   std::vector<tensors::TensorView> Views();
-  // kBadData names what is missing; the replica may then be partly written.
+  // Loads these tensors. kBadData names a missing one; the replica may then be partly written.
   Status LoadViews(const tensors::TensorFile& file);
-  Status LoadPoint(const tensors::TensorFile& file);  // the point alone
+  // Loads the point alone; does nothing if the replica has none.
+  Status LoadPoint(const tensors::TensorFile& file);
 
-  // Writes W as a safetensors file into `folder`, which it creates, and beside it the moving
-  // average if the job has one.
+  // Writes W as a safetensors file to `folder`, which it creates. If the job has a moving average,
+  // writes that to a second file there. `step` goes into their metadata.
   Status WriteWeights(const std::string& folder, uint64_t step);
 
  private:
@@ -52,10 +57,10 @@ class ReplicaState {
   Bytes Encode(uint64_t applied, const float* weights, const std::vector<const float*>& slots);
   std::vector<const float*> Slots();
   std::span<float> Point() { return {replica_.point(), setup_.table.total}; }
-  // `whole`: the optimizer's state may not be missing.
-  Status LoadTensors(const tensors::TensorFile& file, bool whole);
-  Status LoadArrays(const tensors::TensorFile& file, bool whole);
-  // Writes `arena` by parameter names, and the mean statistics.
+  // `requires_slots`: the optimizer's state must not be missing.
+  Status LoadTensors(const tensors::TensorFile& file, bool requires_slots);
+  Status LoadArrays(const tensors::TensorFile& file, bool requires_slots);
+  // Writes the parameters in `arena` under their names, and the mean statistics.
   Status WriteFile(const std::string& path, const float* arena, uint64_t step);
 
   const setup::Setup& setup_;

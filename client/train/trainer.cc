@@ -20,44 +20,44 @@ struct EndOfSteps {
 
 }  // namespace
 
-Result<std::unique_ptr<Trainer>> Trainer::Make(const Parts& parts) {
-  auto schedule = update::Schedule::Make(parts.setup.job.train(), parts.steps);
+Result<std::unique_ptr<Trainer>> Trainer::Make(const Dependencies& dependencies) {
+  auto schedule = update::Schedule::Make(dependencies.setup.job.train(), dependencies.steps);
   if (!schedule.ok()) return schedule.status();
-  std::unique_ptr<Trainer> trainer(new Trainer(parts, *schedule));
+  std::unique_ptr<Trainer> trainer(new Trainer(dependencies, *schedule));
   TERN_RETURN_IF_ERROR(trainer->MakeAlgorithm());
   return trainer;
 }
 
-Trainer::Trainer(const Parts& parts, update::Schedule schedule)
-    : p_(parts),
+Trainer::Trainer(const Dependencies& dependencies, update::Schedule schedule)
+    : deps_(dependencies),
       schedule_(std::move(schedule)),
-      gradient_(p_.setup, p_.compute, p_.replica, p_.progress),
-      state_(p_.setup, p_.replica),
-      sums_(p_.setup),
-      figures_(p_.setup, p_.rank, p_.compute, p_.replica, gradient_),
-      context_{p_.setup,
-               p_.rank,
-               p_.steps,
-               p_.compute.steps_per_epoch(),
+      gradient_(deps_.setup, deps_.compute, deps_.replica, deps_.progress),
+      state_(deps_.setup, deps_.replica),
+      sums_(deps_.setup),
+      figures_(deps_.setup, deps_.rank, deps_.compute, deps_.replica, gradient_),
+      context_{deps_.setup,
+               deps_.rank,
+               deps_.steps,
+               deps_.compute.steps_per_epoch(),
                schedule_,
-               p_.replica,
+               deps_.replica,
                state_,
                gradient_,
-               p_.coder,
+               deps_.coder,
                sums_,
-               p_.port,
-               p_.progress,
+               deps_.port,
+               deps_.progress,
                [this](const std::function<bool()>& done) { return WaitUntil(done); }},
-      has_rounds_(p_.setup.plan.rounds),
-      last_step_(has_rounds_ ? parts.steps : std::numeric_limits<uint64_t>::max()),
+      has_rounds_(deps_.setup.plan.rounds),
+      last_step_(has_rounds_ ? dependencies.steps : std::numeric_limits<uint64_t>::max()),
       scalers_(sums_.SaveScalers(0)) {
-  p_.coder.TakeScalersFrom(
+  deps_.coder.TakeScalersFrom(
       [this](uint64_t round, uint32_t bucket) { return sums_.ScalersFromBefore(round, bucket); });
   for (size_t i = 0; i < scalers_.size(); ++i) state_.Also({Cat("scalers.", i), scalers_[i]});
 }
 
 Status Trainer::MakeAlgorithm() {
-  auto algorithm = client::MakeAlgorithm(p_.setup.job.train().algorithm(), context_);
+  auto algorithm = client::MakeAlgorithm(deps_.setup.job.train().algorithm(), context_);
   if (!algorithm.ok()) return algorithm.status();
   algorithm_ = std::move(*algorithm);
   return Ok();
@@ -66,17 +66,16 @@ Status Trainer::MakeAlgorithm() {
 Status Trainer::Run() {
   while (true) {
     const Status status = Train();
-    if (anew_.has_value()) continue;
-    p_.progress.waiting = true;
-    // The net thread needs to hear it even when the job ended on its own: it is waiting for nothing
-    // else.
-    p_.port.Finish(status, figures_.newest(), has_rounds_ ? steps_done_ : 0);
+    if (restart_.has_value()) continue;
+    deps_.progress.waiting = true;
+    // Needed even if the job has ended without this worker, because the net thread waits for it.
+    deps_.port.Finish(status, figures_.newest(), has_rounds_ ? steps_done_ : 0);
     if (!status.ok() || !ServeUntilJobEnds()) return status;
   }
 }
 
 Status Trainer::Train() {
-  if (anew_.has_value()) TERN_RETURN_IF_ERROR(Restart());
+  if (restart_.has_value()) TERN_RETURN_IF_ERROR(Restart());
   TERN_RETURN_IF_ERROR(WaitUntil([this] { return ready_.has_value(); }));
   TERN_RETURN_IF_ERROR(RestoreLocalCheckpoint());
   TERN_RETURN_IF_ERROR(algorithm_->Begin(*ready_));
@@ -85,24 +84,24 @@ Status Trainer::Train() {
   TERN_RETURN_IF_ERROR(TrainSteps());
   TERN_RETURN_IF_ERROR(EndTogether());
   if (!figures_.IsLowest()) return end_checkpoint_;
-  // Where one of these cannot be written the others are, all the same.
+  // If one of these files cannot be written, the other is still written.
   const Status confusion = figures_.WriteConfusion();
-  TERN_RETURN_IF_ERROR(state_.WriteWeights(p_.setup.job.output_dir(), steps_done_));
+  TERN_RETURN_IF_ERROR(state_.WriteWeights(deps_.setup.job.output_dir(), steps_done_));
   TERN_RETURN_IF_ERROR(confusion);
   return end_checkpoint_;
 }
 
 Status Trainer::Restart() {
-  const Beginning from = *std::exchange(anew_, std::nullopt);
-  p_.progress.job_step = p_.progress.from_step = 0;
+  const RestartEvent from = *std::exchange(restart_, std::nullopt);
+  deps_.progress.job_step = deps_.progress.from_step = 0;
   const auto* resume = std::get_if<ResumeWanted>(&from);
-  p_.coder.Forget();
-  LOG_IF(WARNING, p_.coder.keeps() && (resume == nullptr || !has_rounds_))
-      << "what the codecs kept of earlier gradients starts afresh";
+  deps_.coder.Forget();
+  LOG_IF(WARNING, deps_.coder.keeps() && (resume == nullptr || !has_rounds_))
+      << "the codecs' memories of earlier gradients are cleared";
   sums_.Clear();
   TERN_RETURN_IF_ERROR(MakeAlgorithm());
   stop_after_ = 0;
-  last_step_ = p_.steps;
+  last_step_ = deps_.steps;
   compared_at_ = 0;
   end_checkpoint_ = Ok();
   resumed_.reset();
@@ -110,36 +109,36 @@ Status Trainer::Restart() {
   if (const auto* state = std::get_if<StateArrived>(&from)) {
     TERN_RETURN_IF_ERROR(state_.Load(state->state));
     sums_.RestoreScalers(state->applied, scalers_);
-    LOG(WARNING) << "took over the state after round " << state->applied << " from another worker";
-    p_.port.Installed(state->applied);
+    LOG(WARNING) << "installed the state after round " << state->applied << " from another worker";
+    deps_.port.Installed(state->applied);
     return Ok();
   }
   const uint64_t applied = std::get<WentBack>(from).applied;
-  p_.replica.ResetOptimizer();
-  TERN_RETURN_IF_ERROR(Pull(context_, p_.replica.parameters(), false));
-  if (!p_.replica.average().empty())
-    TERN_RETURN_IF_ERROR(Pull(context_, p_.replica.average().data(), true));
-  TERN_RETURN_IF_ERROR(p_.replica.CopyFromHost());
+  deps_.replica.ResetOptimizer();
+  TERN_RETURN_IF_ERROR(Pull(context_, deps_.replica.parameters(), false));
+  if (!deps_.replica.average().empty())
+    TERN_RETURN_IF_ERROR(Pull(context_, deps_.replica.average().data(), true));
+  TERN_RETURN_IF_ERROR(deps_.replica.CopyFromHost());
   LOG(WARNING)
       << "went back to round " << applied
-      << ": the parameters are the servers'; what this worker had of its own (local steps, "
-         "local updaters, momentum of its own) starts afresh";
-  if (applied != 0) p_.progress.from_step = algorithm_->StepOfRound(applied);
-  p_.port.Installed(applied);
+      << ": the parameters are the servers'; this worker's own state (local steps, local updater, "
+         "momentum) is reset";
+  if (applied != 0) deps_.progress.from_step = algorithm_->StepOfRound(applied);
+  deps_.port.Installed(applied);
   return Ok();
 }
 
 Status Trainer::TrainSteps() {
   steps_done_ = checkpointed_at_ = algorithm_->first_step() - 1;
-  p_.progress.job_step = steps_done_;
-  if (p_.checkpoints != nullptr) {
-    TERN_RETURN_IF_ERROR(p_.checkpoints->Begin(run_, steps_done_));
-    p_.port.Offer(p_.checkpoints->Offers());
+  deps_.progress.job_step = steps_done_;
+  if (deps_.checkpoints != nullptr) {
+    TERN_RETURN_IF_ERROR(deps_.checkpoints->Begin(run_, steps_done_));
+    deps_.port.Offer(deps_.checkpoints->Offers());
   }
-  p_.compute.Begin(steps_done_);
-  const EndOfSteps at_the_end{p_.compute};
+  deps_.compute.Begin(steps_done_);
+  const EndOfSteps at_the_end{deps_.compute};
   LOG(INFO) << "training from step " << steps_done_ + 1 << " to "
-            << (has_rounds_ ? last_step_ : p_.steps);
+            << (has_rounds_ ? last_step_ : deps_.steps);
   while (true) {
     TERN_RETURN_IF_ERROR(WriteCheckpointIfDue());
     ShowProgress();
@@ -153,27 +152,28 @@ Status Trainer::TrainSteps() {
     }
     TERN_RETURN_IF_ERROR(HandleArrivedEvents());
     if (leave_.has_value()) return *leave_;
-    TimeScope time(p_.progress.train);
+    TimeScope time(deps_.progress.train);
     TERN_RETURN_IF_ERROR(gradient_.Fetch());
     TERN_RETURN_IF_ERROR(algorithm_->Step(steps_done_ + 1));
-    p_.progress.job_step = ++steps_done_;
-    p_.progress.rounds.Add();
-    p_.progress.learning_rate.Set(schedule_.Rate(steps_done_ - 1));
-    p_.progress.Move();
+    deps_.progress.job_step = ++steps_done_;
+    deps_.progress.rounds.Add();
+    deps_.progress.learning_rate.Set(schedule_.Rate(steps_done_ - 1));
+    deps_.progress.Move();
   }
 }
 
 void Trainer::ShowProgress() {
-  if (p_.observer != nullptr) p_.observer->At(steps_done_);
+  if (deps_.observer != nullptr) deps_.observer->At(steps_done_);
 }
 
 Status Trainer::Drain() {
-  TimeScope time(p_.progress.train);
+  TimeScope time(deps_.progress.train);
   return algorithm_->Drain();
 }
 
 Status Trainer::EndTogether() {
-  // With rounds these are of the last W; without, they come when all have pushed their last.
+  // With rounds, the figures are of the last W. Without rounds, they are exchanged after all
+  // workers have sent their last pushes.
   TERN_RETURN_IF_ERROR(has_rounds_ ? Drain() : algorithm_->Leave());
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, false));
   if (!has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Drain());
@@ -181,18 +181,18 @@ Status Trainer::EndTogether() {
   return LossIsFinite();
 }
 
-// The gradients of the last step were finite: what they made of the weights need not be.
+// The gradients of the last step were finite, but the updated weights may not be.
 Status Trainer::LossIsFinite() const {
-  const bool trains = p_.setup.job.train().compute() != pb::Train::wait;
+  const bool trains = deps_.setup.job.train().compute() != pb::Train::wait;
   if (!trains || std::isfinite(figures_.newest().test_loss())) return Ok();
   return Status(Code::kDiverged, Cat("the loss on the test set is not finite after step ",
                                      steps_done_, "; lower the learning rate"));
 }
 
 bool Trainer::ServeUntilJobEnds() {
-  while (std::optional<Event> event = p_.events.Pop()) {
+  while (std::optional<Event> event = deps_.events.Pop()) {
     if (std::holds_alternative<Ended>(*event)) return false;
-    if (std::holds_alternative<SnapshotWanted>(*event) && !GiveState().ok()) return false;
+    if (std::holds_alternative<SnapshotWanted>(*event) && !SendState().ok()) return false;
     if (std::holds_alternative<WentBack>(*event))
       return !RestartFrom(std::get<WentBack>(*event)).ok();
     if (std::holds_alternative<ResumeWanted>(*event))
@@ -207,34 +207,34 @@ void Trainer::CopyScalers() {
     std::copy(scalers[i].begin(), scalers[i].end(), scalers_[i].begin());
 }
 
-Status Trainer::GiveState() {
-  TERN_RETURN_IF_ERROR(p_.replica.CopyToHost());
+Status Trainer::SendState() {
+  TERN_RETURN_IF_ERROR(deps_.replica.CopyToHost());
   CopyScalers();
-  p_.port.Snapshot(algorithm_->SaveState(), algorithm_->applied());
+  deps_.port.Snapshot(algorithm_->SaveState(), algorithm_->applied());
   return Ok();
 }
 
 Status Trainer::WaitUntil(const std::function<bool()>& done) {
   if (done()) return Ok();
-  TimeScope wait(p_.progress.wait);
-  p_.progress.waiting = true;
+  TimeScope wait(deps_.progress.wait);
+  deps_.progress.waiting = true;
   while (!done()) {
-    std::optional<Event> event = p_.events.Pop();
+    std::optional<Event> event = deps_.events.Pop();
     if (!event.has_value()) return Status(Code::kInternal, "the net thread is gone");
     TERN_RETURN_IF_ERROR(Handle(std::move(*event)));
   }
-  p_.progress.waiting = false;
+  deps_.progress.waiting = false;
   return Ok();
 }
 
-Status Trainer::RestartFrom(Beginning from) {
-  anew_ = std::move(from);
+Status Trainer::RestartFrom(RestartEvent event) {
+  restart_ = std::move(event);
   ready_.reset();
-  return Status(Code::kPeerLost, "this worker begins anew");  // as far as Run
+  return Status(Code::kPeerLost, "this worker restarts");  // Run does not report it
 }
 
 Status Trainer::HandleArrivedEvents() {
-  while (std::optional<Event> event = p_.events.TryPop())
+  while (std::optional<Event> event = deps_.events.TryPop())
     TERN_RETURN_IF_ERROR(Handle(std::move(*event)));
   return Ok();
 }
@@ -246,8 +246,8 @@ Status Trainer::Handle(Event event) {
     stop_after_ = ready->stop_after;
     run_ = ready->run;
   } else if (std::holds_alternative<SnapshotWanted>(event)) {
-    // Between two rounds: while this thread waits, the parameters stand at W(applied).
-    return GiveState();
+    // While this thread waits, the parameters are W(applied).
+    return SendState();
   } else if (auto* state = std::get_if<StateArrived>(&event)) {
     return RestartFrom(std::move(*state));
   } else if (const auto* back = std::get_if<WentBack>(&event)) {
@@ -267,8 +267,9 @@ Status Trainer::OnAnswer(const Answer& answer) {
   if (answer.cell.kind == protocol::Kind::kFigures) {
     figures_answered_ = true;
     TERN_RETURN_IF_ERROR(figures_.OnAnswer(answer, steps_done_));
-    if (p_.observer != nullptr && figures_.IsLowest() && answer.cell.chunk == protocol::kEvaluate)
-      p_.observer->Evaluated(steps_done_, figures_.newest());
+    if (deps_.observer != nullptr && figures_.IsLowest() &&
+        answer.cell.chunk == protocol::kEvaluate)
+      deps_.observer->Evaluated(steps_done_, figures_.newest());
     return Ok();
   }
   sums_.Put(answer);
@@ -278,11 +279,11 @@ Status Trainer::OnAnswer(const Answer& answer) {
 
 void Trainer::StopAfter(uint64_t round) {
   if (round == 0) return;
-  // Without rounds it is this worker's own clock: the step in progress is the last.
+  // Without rounds, the number is a clock of this worker, and the step in progress is the last.
   const uint64_t step = has_rounds_ ? algorithm_->StepOfRound(round) : steps_done_ + 1;
   if (step >= last_step_) return;
   last_step_ = step;
-  if (step < p_.steps) LOG(INFO) << "the job ends for this worker after step " << last_step_;
+  if (step < deps_.steps) LOG(INFO) << "the job ends for this worker after step " << last_step_;
 }
 
 Status Trainer::ExchangeFigures(uint32_t which, bool last) {
@@ -290,10 +291,10 @@ Status Trainer::ExchangeFigures(uint32_t which, bool last) {
   figures_answered_ = false;
   const uint64_t round = has_rounds_ ? algorithm_->applied() + 1 : 1;
   const Result<pb::Figures> mine =
-      which == protocol::kCompare ? figures_.Compared() : figures_.Evaluated(last);
+      which == protocol::kCompare ? figures_.Compare() : figures_.Evaluate(last);
   if (!mine.ok()) return mine.status();
-  p_.port.Contribute({protocol::Kind::kFigures, 0, which}, round, 0,
-                     Bytes::Own(mine->SerializeAsString()));
+  deps_.port.Contribute({protocol::Kind::kFigures, 0, which}, round, 0,
+                        Bytes::Own(mine->SerializeAsString()));
   return WaitUntil([this] { return figures_answered_; });
 }
 

@@ -1,21 +1,23 @@
-// A worker's training, whatever the algorithm: waits for its place in the job, trains, compares and
-// evaluates with the other workers from time to time, gives its state to workers that need it,
-// ends.
+// Runs a worker's training, with any algorithm: waits until it may start, trains, compares and
+// evaluates its replica with the other workers' (figures.h), sends its State to workers that need
+// it, and ends.
 //
-//   waiting for Ready --> training --last step--> ending --last word--> serving --> job is over
+//   waiting for Ready --> training --last step--> ending --Port::Finish--> serving --> job is over
 //
-//   training  { if figures are due: settle, exchange them;  step }*
-//   ending    settles, exchanges the last figures, writes the weights
-//   serving   gives its state to other workers until the job is over
+//   training  { if figures are due: drain, exchange them;  step }*
+//   ending    drains, exchanges the last figures, writes the weights
+//   serving   sends its State to other workers until the job is over
 //
-// In any of these, if State arrives or all go back to an earlier round, the worker installs that
-// state, resets everything else of its own, and is waiting for Ready again. To resume from its own
-// checkpoint it loads it, reports that, and waits for Ready. It writes checkpoints between two
-// steps, with no exchange open (checkpoints.h).
+// In every phase, a State may arrive, or the job may go back to an earlier round. The worker then
+// installs that state, resets all other state of its own, and waits for Ready again. To resume from
+// its own checkpoint, it loads the checkpoint, reports that, and waits for Ready. It writes
+// checkpoints between two steps, when no exchange is open (checkpoints.h).
 //
-// Without rounds (asgd and its kin) there is nothing to compare. At the end all workers wait for
-// each other, so that the last evaluation has everybody's pushes. There the servers' checkpoints
-// are the job's; a worker's hold the statistics of batch norms and what it trains privately.
+// In jobs without rounds (asgd and others), replicas are not compared. At the end all workers wait
+// for each other, so that the last evaluation includes all pushes. The servers' checkpoints have
+// the state of the job; a worker's have only its batch-norm statistics and its private state.
+//
+// Threads: the compute thread.
 #pragma once
 
 #include <functional>
@@ -42,85 +44,97 @@ namespace tern::client {
 
 class Trainer {
  public:
-  struct Parts {
+  // All references and pointers outlive the trainer.
+  struct Dependencies {
     const setup::Setup& setup;
     uint32_t rank;
-    uint64_t steps;
+    uint64_t steps;  // of the job
     Compute& compute;
     Replica& replica;
     Coder& coder;
     Port& port;
     Events& events;
     Progress& progress;
-    Checkpoints* checkpoints = nullptr;  // null: the job has none
-    Observer* observer = nullptr;        // null: nothing is shown
+    Checkpoints* checkpoints = nullptr;  // null: the job has no checkpoints
+    Observer* observer = nullptr;        // may be null
   };
   // kBadJob for an unknown algorithm or schedule.
-  static Result<std::unique_ptr<Trainer>> Make(const Parts& parts);
+  static Result<std::unique_ptr<Trainer>> Make(const Dependencies& dependencies);
 
-  // Trains to the end of the job and calls Port::Finish. Returns the status to exit with.
+  // Trains to the end of the job and calls Port::Finish. Returns the status with which the process
+  // exits.
   Status Run();
 
  private:
-  Trainer(const Parts& parts, update::Schedule schedule);
+  Trainer(const Dependencies& dependencies, update::Schedule schedule);
+  // Phases `waiting for Ready`, `training` and `ending`.
   Status Train();
-  using Beginning = std::variant<StateArrived, WentBack, ResumeWanted>;
+  // The event that makes this worker start again from another state.
+  using RestartEvent = std::variant<StateArrived, WentBack, ResumeWanted>;
+  // Installs the state that restart_ names.
   Status Restart();
-  // Returns to Run, which begins again from there.
-  Status RestartFrom(Beginning from);
+  // Sets restart_, and returns an error with which Train returns to Run, which then restarts.
+  Status RestartFrom(RestartEvent event);
   Status LoadCheckpoint(const pb::Checkpoint& from);
-  // Without rounds, in a new process: restores its private state from its newest checkpoint of this
-  // run, whatever clock the servers have counted.
+  // In a job without rounds, in a new process: loads this worker's private state from its newest
+  // checkpoint of the run, even if the servers have counted later pushes of it.
   Status RestoreLocalCheckpoint();
-  // Restores the parts of the loaded checkpoint that need an algorithm that has begun.
+  // Restores the state of the algorithm and the codecs from the loaded checkpoint. REQUIRES
+  // Algorithm::Begin called.
   Status RestorePrivateState();
   Status WriteCheckpointIfDue();
   Status WriteCheckpoint();
+  // Copies the scalers that later rounds need to scalers_.
   void CopyScalers();
   Status TrainSteps();
+  // Drains, and exchanges the last figures with all workers.
   Status EndTogether();
-  // kDiverged where the last evaluation finds it is not.
+  // kDiverged if the loss of the last evaluation is not finite.
   Status LossIsFinite() const;
   void ShowProgress();
-  // Waits for open exchanges; counts the time as that of the steps that opened them.
+  // Algorithm::Drain; its time counts as training time.
   Status Drain();
   // Handles events until `done` returns true, or returns the error that ends the worker.
   Status WaitUntil(const std::function<bool()>& done);
-  // After the last word: serves State, which a worker lost near the end may need. Returns whether
-  // the job continues, from an earlier round.
+  // Phase `serving`: a worker that was lost near the end may still need the State. Returns true if
+  // the job goes back, so that this worker must restart.
   bool ServeUntilJobEnds();
   Status MakeAlgorithm();
-  // Handles the events that have arrived: a late worker learns from them that rounds have closed.
+  // Handles the events that have arrived, without waiting. A late worker learns from them that
+  // rounds have closed.
   Status HandleArrivedEvents();
-  Status GiveState();
+  // Sends this worker's State through the port.
+  Status SendState();
   Status Handle(Event event);
   Status OnAnswer(const Answer& answer);
+  // Makes `round` the last round; 0 changes nothing.
   void StopAfter(uint64_t round);
-  // `which`: a protocol::Figures; `last`: the job ends with them.
+  // Sends this worker's figures and waits for the answer. `which`: protocol::kCompare or kEvaluate.
+  // `last`: the job ends after them.
   Status ExchangeFigures(uint32_t which, bool last);
 
-  Parts p_;
+  Dependencies deps_;
   update::Schedule schedule_;
   Gradient gradient_;
   ReplicaState state_;
   Sums sums_;
-  Figures figures_;
+  FiguresExchange figures_;
   const Context context_;
   const bool has_rounds_;
   std::unique_ptr<Algorithm> algorithm_;
-  std::optional<Beginning> anew_;               // where to begin again
-  std::optional<tensors::TensorFile> resumed_;  // loaded, until all of it is restored
-  std::optional<uint64_t> ready_;  // the round to continue after, once the first step may begin
-  uint64_t stop_after_ = 0;        // the job's last round, once it is decided early
+  std::optional<RestartEvent> restart_;         // set while this worker must restart
+  std::optional<tensors::TensorFile> resumed_;  // a loaded checkpoint, until all is restored
+  std::optional<uint64_t> ready_;  // the round after which training continues, once Ready has come
+  uint64_t stop_after_ = 0;        // the job's last round, if Ready said so; else 0
   uint64_t last_step_;
-  uint64_t run_ = 0;  // of the job
+  uint64_t run_ = 0;  // the job's run
   uint64_t steps_done_ = 0;
-  uint64_t checkpointed_at_ = 0;  // steps done when a checkpoint was last due
-  uint64_t compared_at_ = 0;      // applied round of the newest figures
+  uint64_t checkpointed_at_ = 0;  // the number of steps when a checkpoint was last due
+  uint64_t compared_at_ = 0;      // the applied round at the newest figures
   bool figures_answered_ = false;
-  std::vector<std::vector<float>> scalers_;  // as Sums::SaveScalers, if they travel with a state
-  std::optional<Status> leave_;              // asked for by a signal
-  Status end_checkpoint_;  // kCannotWrite where there should be one of the last step, and is none
+  std::vector<std::vector<float>> scalers_;  // Sums::SaveScalers; saved and loaded with the State
+  std::optional<Status> leave_;              // set if a signal asked this worker to leave
+  Status end_checkpoint_;  // kCannotWrite if the checkpoint of the last step could not be written
 };
 
 }  // namespace tern::client

@@ -1,4 +1,4 @@
-// The trainer's checkpoints: when they are written, and how it goes on from one.
+// The trainer's checkpoints: when it writes one, and how it resumes from one.
 #include <algorithm>
 #include <bit>
 
@@ -11,7 +11,8 @@ namespace tern::client {
 
 namespace {
 
-// Of the loss that was not told yet: a sum of doubles, as its bits.
+// The training losses since the last comparison, for a checkpoint. The sum is saved as the bits of
+// a double.
 struct SavedLosses {
   uint64_t sum_bits = 0, samples = 0;
 
@@ -24,23 +25,23 @@ struct SavedLosses {
 }  // namespace
 
 Status Trainer::WriteCheckpointIfDue() {
-  if (p_.checkpoints == nullptr || steps_done_ <= checkpointed_at_) return Ok();
-  const uint64_t every = p_.checkpoints->every();
+  if (deps_.checkpoints == nullptr || steps_done_ <= checkpointed_at_) return Ok();
+  const uint64_t every = deps_.checkpoints->every();
   if (every == 0) return Ok();
   if (steps_done_ / every == checkpointed_at_ / every && steps_done_ < last_step_) return Ok();
   if (has_rounds_) {
     TERN_RETURN_IF_ERROR(algorithm_->Quiesce());
-    if (!algorithm_->MeetsAfter(steps_done_)) return Ok();  // at the next meeting
+    if (!algorithm_->MeetsAfter(steps_done_)) return Ok();  // wait for the next synchronization
   }
   checkpointed_at_ = steps_done_;
   return WriteCheckpoint();
 }
 
-// Where the disk will not have it the job goes on: the checkpoints before are still there. But the
-// last one is what the next start relies on.
+// If a checkpoint cannot be written, the job goes on, because the older ones still exist. Only for
+// the last step it is an error, because a longer job would resume from there.
 Status Trainer::WriteCheckpoint() {
-  TimeScope time(p_.progress.checkpoint);
-  TERN_RETURN_IF_ERROR(p_.replica.CopyToHost());
+  TimeScope time(deps_.progress.checkpoint);
+  TERN_RETURN_IF_ERROR(deps_.replica.CopyToHost());
   TERN_RETURN_IF_ERROR(algorithm_->CopyStateToHost());
   CopyScalers();
   SavedState own;
@@ -48,52 +49,53 @@ Status Trainer::WriteCheckpoint() {
   SavedLosses losses{std::bit_cast<uint64_t>(gradient_.losses().sum), gradient_.losses().samples};
   losses.AddState(&own);
   Status written;
-  const Status kept_here = p_.coder.WithKept([&](const SavedState& kept) {
+  const Status with_kept = deps_.coder.WithKept([&](const SavedState& kept) {
     own.Append(kept);
-    written = p_.checkpoints->Write(steps_done_, algorithm_->applied(), state_, own);
+    written = deps_.checkpoints->Write(steps_done_, algorithm_->applied(), state_, own);
   });
-  TERN_RETURN_IF_ERROR(kept_here);
+  TERN_RETURN_IF_ERROR(with_kept);
   if (steps_done_ >= last_step_)
     end_checkpoint_ = written.Within(Cat("the checkpoint of step ", steps_done_));
-  (written.ok() ? p_.progress.checkpoints : p_.progress.checkpoint_failures).Add();
-  p_.port.Offer(p_.checkpoints->Offers());
-  p_.progress.Move();
+  (written.ok() ? deps_.progress.checkpoints : deps_.progress.checkpoint_failures).Add();
+  deps_.port.Offer(deps_.checkpoints->Offers());
+  deps_.progress.Move();
   return Ok();
 }
 
 Status Trainer::LoadCheckpoint(const pb::Checkpoint& from) {
-  if (p_.checkpoints == nullptr) return Status(Code::kInternal, "this job has no checkpoints");
-  p_.progress.from_step = from.step();
+  if (deps_.checkpoints == nullptr) return Status(Code::kInternal, "this job has no checkpoints");
+  deps_.progress.from_step = from.step();
   if (!has_rounds_) {
     LOG(WARNING) << "the servers go on from their checkpoint of step " << from.step();
-    p_.port.Installed(from.round());
+    deps_.port.Installed(from.round());
     return Ok();
   }
-  Result<tensors::TensorFile> file = p_.checkpoints->Read(from);
+  Result<tensors::TensorFile> file = deps_.checkpoints->Read(from);
   if (!file.ok()) return file.status();
   const std::string name = Cat("the checkpoint of step ", from.step());
   TERN_RETURN_IF_ERROR(state_.LoadViews(*file).Within(name));
   sums_.RestoreScalers(from.round(), scalers_);
   resumed_ = std::move(*file);
   LOG(WARNING) << "goes on from " << name;
-  if (from.step() >= p_.steps) {
-    LOG(WARNING) << "the job has no more than " << p_.steps
-                 << " steps: its weights are evaluated and written again, and that is all";
+  if (from.step() >= deps_.steps) {
+    LOG(WARNING)
+        << "the job has only " << deps_.steps
+        << " steps, so there is nothing to train: its weights are evaluated and written again";
   }
-  p_.port.Installed(from.round());
+  deps_.port.Installed(from.round());
   return Ok();
 }
 
 Status Trainer::RestoreLocalCheckpoint() {
-  if (p_.checkpoints == nullptr || has_rounds_ || steps_done_ != 0) return Ok();
-  const std::optional<pb::Checkpoint> newest = p_.checkpoints->NewestOf(run_);
+  if (deps_.checkpoints == nullptr || has_rounds_ || steps_done_ != 0) return Ok();
+  const std::optional<pb::Checkpoint> newest = deps_.checkpoints->NewestOf(run_);
   if (!newest.has_value()) return Ok();
-  Result<tensors::TensorFile> file = p_.checkpoints->Read(*newest);
+  Result<tensors::TensorFile> file = deps_.checkpoints->Read(*newest);
   if (!file.ok()) return file.status();
   const std::string name = Cat("this worker's checkpoint of step ", newest->step());
   TERN_RETURN_IF_ERROR(state_.LoadViews(*file).Within(name));
   resumed_ = std::move(*file);
-  LOG(WARNING) << "what this worker had of its own is taken up as it was in " << name;
+  LOG(WARNING) << "this worker's own state is loaded from " << name;
   return Ok();
 }
 
@@ -106,12 +108,13 @@ Status Trainer::RestorePrivateState() {
   SavedLosses losses;
   losses.AddState(&own);
   Status restored;
-  const Status kept_there = p_.coder.WithKept([&](const SavedState& kept) {
-    // Without rounds servers may have counted what the codecs had left out by then.
+  const Status with_kept = deps_.coder.WithKept([&](const SavedState& kept) {
+    // Without rounds, servers may already have counted later pushes, which contain what the codecs'
+    // memories held at the checkpoint.
     if (has_rounds_) own.Append(kept);
     restored = checkpoint::Restore(file, own);
   });
-  TERN_RETURN_IF_ERROR(kept_there);
+  TERN_RETURN_IF_ERROR(with_kept);
   gradient_.SetLosses({std::bit_cast<double>(losses.sum_bits), losses.samples});
   TERN_RETURN_IF_ERROR(restored.Within("the checkpoint"));
   return algorithm_->CopyStateFromHost();

@@ -4,55 +4,62 @@
 namespace tern::algorithm {
 namespace {
 
-// Checks the key `formed` of either algorithm; `section` is "train.dcasgd_c." or "train.dcasgd_a.".
-void CheckFormed(const pb::Dcasgd& dcasgd, const std::string& section, RuleReporter* reporter) {
-  const std::string formed = section + "formed";
+// Checks the key `compensation` of either algorithm. `section` is "train.dcasgd_c." or
+// "train.dcasgd_a.".
+void CheckCompensation(const pb::Dcasgd& dcasgd, const std::string& section,
+                       RuleReporter* reporter) {
+  const std::string compensation = section + "compensation";
   const std::string other = reporter->FirstCodecNotSendingValues();
-  if (reporter->AreValid({formed}) && dcasgd.has_formed() &&
-      dcasgd.formed() == pb::Dcasgd::on_server && !other.empty()) {
+  if (reporter->AreValid({compensation}) && dcasgd.has_compensation() &&
+      dcasgd.compensation() == pb::Dcasgd::on_server && !other.empty()) {
     reporter->Report(
-        formed, "on_server with codec " + other,
+        compensation, "on_server with codec " + other,
         "on_worker, because the term needs the square of the gradient, which a server "
         "cannot compute from stochastic codes or codes with error feedback; or leave the key out");
   }
 }
 
-// Only servers can keep one mean square for all workers. REQUIRES that `formed` has no fault.
+// Only servers can keep one mean square for all workers. REQUIRES that `compensation` has no fault.
 void CheckOneMeanSquare(const pb::Job& job, RuleReporter* reporter) {
-  const std::string key = "train.dcasgd_a.ms_scope", formed = "train.dcasgd_a.formed";
+  const std::string key = "train.dcasgd_a.mean_square_scope",
+                    compensation = "train.dcasgd_a.compensation";
   const std::string other = reporter->FirstCodecNotSendingValues();
-  if (!reporter->AreValid({key}) || job.train().dcasgd_a().ms_scope() != pb::Dcasgd::global ||
+  if (!reporter->AreValid({key}) ||
+      job.train().dcasgd_a().mean_square_scope() != pb::Dcasgd::global ||
       !FactsOf(job).WorkersFormTerm(other.empty()))
     return;
   const std::string why =
       "worker, because the workers form the term, each with the mean square of its own gradients; "
       "or ";
   if (other.empty()) {
-    reporter->Report(key, "global with formed: on_worker", why + "set " + formed + ": on_server");
+    reporter->Report(key, "global with compensation: on_worker",
+                     why + "set " + compensation + ": on_server");
   } else {
     reporter->Report(key, "global with codec " + other,
                      why + "push with " + reporter->CodecsSendingValues() +
-                         " without error_feedback, and leave " + formed + " out");
+                         " without error_feedback, and leave " + compensation + " out");
   }
 }
 
 }  // namespace
 
 void CheckDcasgdA(const pb::Job& job, RuleReporter* reporter) {
-  CheckFormed(job.train().dcasgd_a(), "train.dcasgd_a.", reporter);
-  if (reporter->AreValid({"train.dcasgd_a.formed"})) CheckOneMeanSquare(job, reporter);
+  CheckCompensation(job.train().dcasgd_a(), "train.dcasgd_a.", reporter);
+  if (reporter->AreValid({"train.dcasgd_a.compensation"})) CheckOneMeanSquare(job, reporter);
 }
 
 void CheckDcasgdC(const pb::Job& job, RuleReporter* reporter) {
   const pb::Dcasgd& dcasgd = job.train().dcasgd_c();
   const std::string section = "train.dcasgd_c.";
-  CheckFormed(dcasgd, section, reporter);
+  CheckCompensation(dcasgd, section, reporter);
   const pb::Dcasgd plain;
   const std::string allowed = "nothing, because only dcasgd_a has a mean square";
   if (dcasgd.rho() != plain.rho() && reporter->AreValid({section + "rho"}))
     reporter->ReportNumber(section + "rho", dcasgd.rho(), allowed);
-  if (dcasgd.ms_scope() != plain.ms_scope() && reporter->AreValid({section + "ms_scope"}))
-    reporter->Report(section + "ms_scope", pb::Dcasgd::MsScope_Name(dcasgd.ms_scope()), allowed);
+  if (dcasgd.mean_square_scope() != plain.mean_square_scope() &&
+      reporter->AreValid({section + "mean_square_scope"}))
+    reporter->Report(section + "mean_square_scope",
+                     pb::Dcasgd::MeanSquareScope_Name(dcasgd.mean_square_scope()), allowed);
 }
 
 }  // namespace tern::algorithm

@@ -1,5 +1,5 @@
-// Between what objects have to save (common/base/saved_state.h) and the tensors and the metadata of
-// a safetensors file.
+// Converts the state that objects save (common/base/saved_state.h) to the tensors and metadata of a
+// safetensors file, and back.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,12 @@
 
 namespace tern::checkpoint {
 
-// Adds the arrays, as they lie there, and the numbers, as text.
+// Adds views of the arrays to *tensors, and the numbers as text to *metadata. The arrays must
+// outlive the views.
 void AddSaved(const SavedState& state, std::vector<tensors::TensorView>* tensors,
               tensors::Metadata* metadata);
-// The way back. kBadData names what the file does not have, or has in another size; nothing has
-// changed then.
+// Restores the arrays and numbers from the file. kBadData names one that the file does not have, or
+// has with another size; nothing has then changed.
 Status Restore(const tensors::TensorFile& file, const SavedState& state);
 
 }  // namespace tern::checkpoint

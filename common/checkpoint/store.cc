@@ -21,8 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint32_t kFormat = 1;
-constexpr uint64_t kMostManifestBytes = 64 << 10;
-constexpr uint64_t kMostRecordBytes = 16 << 20;
+constexpr uint64_t kMaxManifestBytes = 64 << 10;
+constexpr uint64_t kMaxRecordBytes = 16 << 20;
 constexpr std::string_view kBegin = "step.";
 constexpr const char* kState = ".safetensors";
 constexpr const char* kManifest = ".json";
@@ -37,7 +37,8 @@ std::string ToJson(const pb::Manifest& manifest) {
   options.add_whitespace = true;
   options.preserve_proto_field_names = true;
   std::string json;
-  (void)google::protobuf::util::MessageToJsonString(manifest, &json, options);  // of our own
+  (void)google::protobuf::util::MessageToJsonString(manifest, &json,
+                                                    options);  // cannot fail: the message is ours
   return json;
 }
 
@@ -48,7 +49,7 @@ std::optional<uint64_t> ParseHex(const std::string& text) {
   return value;
 }
 
-// The step that a manifest's name says; nothing of another file.
+// The step in the file name of a manifest; nullopt for other files.
 std::optional<uint64_t> StepOf(std::string_view name) {
   if (!name.starts_with(kBegin) || !name.ends_with(kManifest)) return std::nullopt;
   name.remove_prefix(kBegin.size());
@@ -69,7 +70,7 @@ std::string DateOf(std::chrono::system_clock::time_point now) {
   return text;
 }
 
-// FOLDER.DATE, or the first of FOLDER.DATE.2, FOLDER.DATE.3, ... where nothing is.
+// FOLDER.DATE, or the first of FOLDER.DATE.2, FOLDER.DATE.3, ... that does not exist.
 std::string FreeName(const std::string& folder, std::chrono::system_clock::time_point now) {
   const std::string first = Cat(folder, ".", DateOf(now));
   std::string name = first;
@@ -85,7 +86,8 @@ Status Differs(const std::string& what, const std::string& seen, const std::stri
                 Cat("its ", what, " is ", Printable(seen), ", expected ", expected));
 }
 
-// Whether it is of what `expected` says.
+// kBadData if the manifest's owner, job, model, plan or number of workers is not that of
+// `expected`.
 Status CheckOwner(const pb::Manifest& manifest, const pb::Manifest& expected) {
   if (manifest.owner() != expected.owner())
     return Differs("owner", manifest.owner(), expected.owner());
@@ -98,7 +100,7 @@ Status CheckOwner(const pb::Manifest& manifest, const pb::Manifest& expected) {
                   Cat("it is of a job with other settings (digest ", Printable(manifest.job()),
                       ", expected ", expected.job(),
                       "): only the length of a job, its servers, faults, evaluation, metrics and "
-                      "checkpoints may change between a checkpoint and who goes on from it"));
+                      "checkpoints may change when it resumes from a checkpoint"));
   }
   if (manifest.plan() != expected.plan())
     return Differs("plan digest", manifest.plan(), expected.plan());
@@ -136,7 +138,7 @@ std::vector<uint64_t> Store::StepsHere() const {
 }
 
 Result<pb::Manifest> Store::ReadManifest(uint64_t step) const {
-  const Result<std::string> text = ReadWholeFile(PathOf(step, kManifest), kMostManifestBytes);
+  const Result<std::string> text = ReadWholeFile(PathOf(step, kManifest), kMaxManifestBytes);
   if (!text.ok()) return text.status();
   pb::Manifest manifest;
   if (!google::protobuf::util::JsonStringToMessage(*text, &manifest).ok())
@@ -164,7 +166,7 @@ Result<std::string> Store::ReadState(const pb::Manifest& manifest) const {
 void Store::ReadRecord() {
   began_ = record_run_ = 0;
   job_text_.clear();
-  const Result<std::string> text = ReadWholeFile(RecordPath(), kMostRecordBytes);
+  const Result<std::string> text = ReadWholeFile(RecordPath(), kMaxRecordBytes);
   pb::Manifest record;
   if (!text.ok() || !google::protobuf::util::JsonStringToMessage(*text, &record).ok()) return;
   if (record.format() != kFormat || record.checksum() != ChecksumOf(record)) return;
@@ -244,7 +246,7 @@ Status Store::MoveTo(const std::string& folder, const std::vector<uint64_t>& ste
     fs::rename(owner_.folder, folder, error);
   } else {
     fs::create_directories(folder, error);
-    // The manifest last: a state without one counts as half written, and is removed.
+    // Manifests are moved last, because Open removes a state without a manifest as incomplete.
     for (const char* ending : {kState, kManifest}) {
       for (const uint64_t step : steps) {
         if (error) break;
@@ -290,8 +292,8 @@ Result<std::string> Store::Begin(uint64_t run, bool anew,
   }
   std::erase_if(points_, [&](const Point& point) { return anew || point.run != run; });
   refused_.clear();
-  if (!steps.empty() && points_.empty()) began_ = record_run_ = 0;  // the record went with them
-  // A disk that refuses costs checkpoints, not the job: the first one says so.
+  if (!steps.empty() && points_.empty()) began_ = record_run_ = 0;  // run.json was moved with them
+  // An error here does not end the job: Write will report it with the first checkpoint.
   const bool writes = keep_.of_all != 0 || keep_.shard != 0;
   if (writes && (record_run_ != run || began_ != run)) (void)WriteRecord(run);
   return sentence;
@@ -323,7 +325,7 @@ Status Store::Write(const Point& point, Kind kind, const std::vector<tensors::Te
   manifest.set_bytes(bytes.size());
   manifest.set_digest(Hex(Digest(std::string_view(bytes))));
   if (kind == Kind::kShard) manifest.set_shard_only(true);
-  Remove(point.step);  // one that is not whole
+  Remove(point.step);  // an incomplete checkpoint may exist
   TERN_RETURN_IF_ERROR(WriteFileAtomically(PathOf(point.step, kState), bytes));
   if (const Status written = WriteManifest(manifest); !written.ok()) {
     Remove(point.step);
@@ -342,8 +344,8 @@ void Store::RemoveOldest(Kind kind) {
   for (const Point& point : points_) {
     if (KindOf(point) == kind) steps.push_back(point.step);
   }
-  const size_t stay = kind == Kind::kShard ? keep_.shard : keep_.of_all;
-  for (size_t i = 0; i + stay < steps.size(); ++i) Remove(steps[i]);
+  const size_t kept = kind == Kind::kShard ? keep_.shard : keep_.of_all;
+  for (size_t i = 0; i + kept < steps.size(); ++i) Remove(steps[i]);
 }
 
 Result<tensors::TensorFile> Store::Read(const Point& point) const {

@@ -1,19 +1,23 @@
-// The checkpoints of one daemon (a worker, or a data lane of a server shard), in a folder of its
-// own on that daemon's disk:
+// The checkpoints of one daemon (a worker, or a data lane of a server shard) in a folder of its
+// own:
 //
-//   FOLDER/step.STEP.safetensors   all that it needs to go on after that step
-//   FOLDER/step.STEP.json          the manifest (proto/checkpoint.proto): whose, of which run, the
-//                                  digest of the other file. Written last: a checkpoint is whole
-//                                  once it is there
-//   FOLDER/run.json                of which run the others are, and its job. There before the first
+//   FOLDER/step.STEP.safetensors   the daemon's state after that step
+//   FOLDER/step.STEP.json          its manifest (proto/checkpoint.proto): the owner, the run, the
+//                                  digest of the other file. A checkpoint is complete once its
+//                                  manifest exists
+//   FOLDER/run.json                the run that wrote the checkpoints, and its job. Exists before
+//                                  the first checkpoint
 //
-// All are written under other names, flushed and renamed (common/base/atomic_file.h), and removed
-// in the other order, so that the newest whole one stays whatever dies when. Nothing is removed but
-// the oldest of the run that writes here, and what came after the point that it goes on from: all
-// else is moved to FOLDER.DATE (UTC, 2026-11-22T22-26-01). Belongs to one thread.
+// Files are written under temporary names, flushed and renamed (common/base/atomic_file.h), the
+// manifest last; the manifest is removed first. So the newest complete checkpoint survives a crash
+// at any time. The store deletes only the oldest checkpoints of the current run, and those after
+// the checkpoint from which the run continues. It moves all others to FOLDER.DATE (UTC,
+// 2026-11-22T22-26-01).
 //
-// There are two kinds, kept apart from each other: those of all daemons, and a shard's own between
-// them.
+// There are two kinds of checkpoints: those that all daemons write, and those that a shard writes
+// in addition, at shorter intervals. Each kind has its own number of checkpoints to keep.
+//
+// Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -28,26 +32,26 @@
 
 namespace tern::checkpoint {
 
-// Of which run of the job, after which step and round. Two daemons' with equal ones go together.
+// Identifies a checkpoint. A job can resume from checkpoints of its daemons that have equal points.
 struct Point {
   uint64_t run = 0;
-  uint64_t step = 0;
-  uint64_t round = 0;
+  uint64_t step = 0;   // the number of completed steps
+  uint64_t round = 0;  // the newest applied round
   friend bool operator==(const Point&, const Point&) = default;
 };
 
 enum class Kind {
-  kOfAll,  // every daemon of the job writes one of this step
-  kShard,  // a shard's own
+  kOfAll,  // all daemons of the job write one after this step
+  kShard,  // only the shard writes one after this step
 };
 
-// So many of the newest of a kind stay; 0: none of that kind are written here.
+// How many checkpoints of each kind are kept: the newest ones. 0: this daemon writes none.
 struct Keep {
   uint32_t of_all = 2;
   uint32_t shard = 0;
 };
 
-// Whose checkpoints: those of others are not used.
+// The daemon and job to which a checkpoint must belong to be used.
 struct Owner {
   std::string folder;
   std::string name;  // "worker.0"
@@ -55,14 +59,14 @@ struct Owner {
   uint64_t job_digest = 0;  // config::StateDigest
   uint64_t model_digest = 0;
   uint64_t plan_digest = 0;
-  std::string job_text;  // config::JobText
+  std::string job_text;  // the job as text: config::JobText
 };
 
-// One that is not used.
+// A checkpoint that cannot be used.
 struct Refused {
-  uint64_t step = 0;   // 0: nobody knows which, since the folder cannot be read
-  bool other = false;  // it is of another owner, job, model, plan or number of workers
-  uint64_t run = 0;    // with `other`
+  uint64_t step = 0;   // 0: unknown, because the folder cannot be read
+  bool other = false;  // it belongs to another owner, job, model, plan or number of workers
+  uint64_t run = 0;    // only if `other`
   Kind kind = Kind::kOfAll;
   std::string why;  // "its digest is A, expected B"
 };
@@ -71,64 +75,67 @@ class Store {
  public:
   Store(Owner owner, Keep keep);
 
-  // Looks through the folder: removes what was half written, checks every checkpoint, byte for
-  // byte. A sentence for each that is not used, and why. No folder, no checkpoints; but one that
-  // cannot be read may have some.
+  // Scans the folder: removes incomplete files, and checks the digest of every checkpoint. Returns
+  // a sentence for each checkpoint that cannot be used, with the reason. A missing folder has no
+  // checkpoints; a folder that cannot be read adds a Refused with step 0.
   std::vector<std::string> Open();
-  // Those that are whole and ours, by step, rising.
+  // The complete checkpoints of this owner, by ascending step.
   const std::vector<Point>& points() const { return points_; }
   Kind KindOf(const Point& point) const {
     return shard_only_.contains(point.step) ? Kind::kShard : Kind::kOfAll;
   }
-  // As Open found them, by step, rising; none once a run has begun.
+  // The checkpoints that Open could not use, by ascending step; empty after Begin.
   const std::vector<Refused>& refused() const { return refused_; }
-  // The run of this owner that began here last; 0: none has.
+  // The run that run.json names, if it is this owner's; else 0.
   uint64_t began() const { return began_; }
-  // The job of that run, of whomever, as its Owner had it; empty: it is not known.
+  // Owner::job_text of the run, of any owner, if run.json has it; else empty.
   std::string JobTextOf(uint64_t run) const;
   const std::string& folder() const { return owner_.folder; }
 
-  // `run` begins here or, unless it begins `anew`, continues. Everything that is not a whole
-  // checkpoint of it (with `anew`, everything) moves to FOLDER.DATE, or FOLDER.DATE.2 and so on if
-  // that exists. Returns a sentence for the log, empty if nothing was moved. kCannotWrite: it could
-  // not be moved, and is still here.
+  // Starts writing checkpoints of `run`. Without `anew`, keeps the complete checkpoints of that
+  // run, because it continues. Moves all others to FOLDER.DATE, or to FOLDER.DATE.2 and so on if
+  // that exists. Returns a sentence for the log; empty if nothing was moved. kCannotWrite if they
+  // cannot be moved; they are then still in FOLDER.
   Result<std::string> Begin(
       uint64_t run, bool anew,
       std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
-  // Writes a checkpoint, unless it exists, and removes those that are then too old. A shard's own
-  // may become one of all. kCannotWrite with the system's message (a full disk, a read-only
-  // folder); then the older ones are kept.
+  // Writes a checkpoint, unless it exists, and removes the oldest if there are too many. If it
+  // exists as kShard and `kind` is kOfAll, changes its kind. kCannotWrite with the system's message
+  // (a full disk, a read-only folder); the older checkpoints are then kept.
   Status Write(const Point& point, Kind kind, const std::vector<tensors::TensorView>& tensors,
                const tensors::Metadata& metadata);
-  // Checked once more. kBadData: it is gone or not whole.
+  // Reads a checkpoint, and checks it again. kBadData if it is missing or damaged.
   Result<tensors::TensorFile> Read(const Point& point) const;
-  // Its run goes on from `point`: removes those of that run that came after it.
+  // Removes the checkpoints of the point's run with later steps, because the run continues from
+  // `point`.
   void RemoveAfter(const Point& point);
 
  private:
   std::string PathOf(uint64_t step, const char* ending) const;
   std::string RecordPath() const { return owner_.folder + "/run.json"; }
   pb::Manifest Expected() const;
-  // Whole, of whomever.
+  // Reads a manifest and checks it, except its owner.
   Result<pb::Manifest> ReadManifest(uint64_t step) const;
+  // The record is run.json.
   void ReadRecord();
   Status WriteRecord(uint64_t run);
-  // The bytes of the state, as the manifest has them.
+  // Reads the .safetensors file and checks its size and digest.
   Result<std::string> ReadState(const pb::Manifest& manifest) const;
   Status WriteManifest(pb::Manifest manifest) const;
   void RemoveOldest(Kind kind);
   void Remove(uint64_t step);
   Status MoveTo(const std::string& folder, const std::vector<uint64_t>& steps) const;
+  // The steps of the manifests in the folder, ascending.
   std::vector<uint64_t> StepsHere() const;
 
   const Owner owner_;
   const Keep keep_;
   std::vector<Point> points_;
-  std::set<uint64_t> shard_only_;  // of their steps
+  std::set<uint64_t> shard_only_;  // the steps of points_ whose kind is kShard
   std::vector<Refused> refused_;
   uint64_t began_ = 0;
-  uint64_t record_run_ = 0;  // of run.json, whosever
-  std::string job_text_;     // ... and its job
+  uint64_t record_run_ = 0;  // the run in run.json, of any owner
+  std::string job_text_;     // the job in run.json
 };
 
 }  // namespace tern::checkpoint

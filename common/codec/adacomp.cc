@@ -128,9 +128,10 @@ class AdaComp : public SparseCodec {
 Result<std::unique_ptr<Codec>> MakeAdaComp(const Options& options) {
   const uint64_t bin = options.adacomp.bin;
   if (bin > 0) return std::unique_ptr<Codec>(std::make_unique<AdaComp>(bin));
-  return Status(Code::kBadJob,
-                "exchange.adacomp.bin is 0, expected 1 element or more (the paper uses 50 for "
-                "convolutions, 500 for dense layers)");
+  return Status(
+      Code::kBadJob,
+      "exchange.adacomp.bin_elements is 0, expected 1 element or more (the paper uses 50 for "
+      "convolutions, 500 for dense layers)");
 }
 
 }  // namespace tern::codec

@@ -262,7 +262,7 @@ class OneBit : public Codec {
 
 Result<std::unique_ptr<Codec>> MakeOneBit(const Options& options) {
   if (options.onebit.bucket > kMaxBucket) {
-    return Status(Code::kBadJob, Cat("exchange.onebit.bucket is ", options.onebit.bucket,
+    return Status(Code::kBadJob, Cat("exchange.onebit.bucket_elements is ", options.onebit.bucket,
                                      ", expected at most ", kMaxBucket, " elements"));
   }
   return std::unique_ptr<Codec>(std::make_unique<OneBit>(options));

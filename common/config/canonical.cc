@@ -77,7 +77,8 @@ bool IsCodecSection(const google::protobuf::Descriptor* message) {
 bool IsJobSection(const google::protobuf::Descriptor* message) {
   return message->file() == pb::Job::descriptor()->file() ||
          message->file() == pb::Optimizer::descriptor()->file() ||
-         message->file() == pb::Exchange::descriptor()->file() || IsCodecSection(message);
+         message->file() == pb::Exchange::descriptor()->file() ||
+         message->file() == pb::Faults::descriptor()->file() || IsCodecSection(message);
 }
 
 // Whether it is the section of an algorithm or codec that the job does not use.

@@ -104,7 +104,7 @@ std::string AllowedField(const FieldDescriptor* field, const NameTables& tables)
   return field->is_repeated() ? "a list, each item " + value : value;
 }
 
-std::string FindKeyByName(const std::string& name) {
+std::string FindKey(const std::function<bool(const FieldDescriptor&)>& matches) {
   std::set<const Descriptor*> seen;
   std::deque<std::pair<const Descriptor*, std::string>> level = {{pb::Job::descriptor(), ""}};
   while (!level.empty()) {
@@ -114,11 +114,15 @@ std::string FindKeyByName(const std::string& name) {
     for (int i = 0; i < message->field_count(); ++i) {
       const FieldDescriptor* field = message->field(i);
       const std::string key = Join(prefix, field->name()) + (field->is_repeated() ? "[0]" : "");
-      if (field->name() == name) return key;
+      if (matches(*field)) return key;
       if (field->message_type() != nullptr) level.emplace_back(field->message_type(), key);
     }
   }
   return "";
+}
+
+std::string FindKeyByName(const std::string& name) {
+  return FindKey([&](const FieldDescriptor& field) { return field.name() == name; });
 }
 
 std::string NumberText(double number) { return Shortest(number); }

@@ -5,6 +5,7 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -40,7 +41,11 @@ std::string AllowedValue(const google::protobuf::FieldDescriptor* field, const N
 // The same for the whole field: a list if it is repeated.
 std::string AllowedField(const google::protobuf::FieldDescriptor* field, const NameTables& tables);
 
-// The dotted name of a key called `name` in any section of a job; empty if there is none.
+// The dotted name of the first key, in any section of a job, that `matches` accepts; empty if there
+// is none.
+std::string FindKey(
+    const std::function<bool(const google::protobuf::FieldDescriptor& field)>& matches);
+// The same for a key called `name`.
 std::string FindKeyByName(const std::string& name);
 
 // The shortest text that parses to the same number: "0.1", "64", "1e-05".

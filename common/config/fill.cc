@@ -104,7 +104,7 @@ bool ConflictsInOneof(const Node& node, const std::string& key, const FieldDescr
 void ReportUnknownKey(const Position& at, const std::string& parent, const std::string& name,
                       const Descriptor* type, Faults* faults) {
   const std::string key = Join(parent, name);
-  if (const std::string now(NameNow(key)); !now.empty()) {
+  if (const std::string now = FindRenamedKey(parent, name, *type); !now.empty()) {
     faults->Add(at, key, "a key that is called " + now + " now", now);
     return faults->Mute(now);
   }

@@ -1,24 +1,28 @@
 #include "common/config/renamed.h"
 
+#include <algorithm>
+
+#include "common/config/fields.h"
+#include "common/config/node.h"
+
 namespace tern::config {
 
 namespace {
 
-struct Renamed {
-  std::string_view was, is;
-};
-
-constexpr Renamed kRenamed[] = {
-    {"faults.snapshot_every_steps", "checkpoints.shard_every_steps"},
-};
+bool WasCalled(const google::protobuf::FieldDescriptor& field, const std::string& name) {
+  const auto& names = RuleOf(&field).formerly();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 }  // namespace
 
-std::string_view NameNow(std::string_view key) {
-  for (const Renamed& one : kRenamed) {
-    if (one.was == key) return one.is;
+std::string FindRenamedKey(const std::string& parent, const std::string& name,
+                           const google::protobuf::Descriptor& section) {
+  for (int i = 0; i < section.field_count(); ++i) {
+    if (WasCalled(*section.field(i), name)) return Join(parent, section.field(i)->name());
   }
-  return {};
+  const std::string key = Join(parent, name);
+  return FindKey([&](const auto& field) { return WasCalled(field, key); });
 }
 
 }  // namespace tern::config

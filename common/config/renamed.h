@@ -1,11 +1,16 @@
-// Keys that had another name once. They are refused under it, with the new one in the sentence.
+// Keys that had another name in an earlier version: (rule).formerly. A job with the old name is
+// refused, and the message has the new one.
 #pragma once
 
-#include <string_view>
+#include <google/protobuf/descriptor.h>
+
+#include <string>
 
 namespace tern::config {
 
-// The key that `key` is called now; empty: it never was another key's name.
-std::string_view NameNow(std::string_view key);
+// The dotted name of the key that was called `name` in the section `parent`, whose type is
+// `section`; empty if no key was.
+std::string FindRenamedKey(const std::string& parent, const std::string& name,
+                           const google::protobuf::Descriptor& section);
 
 }  // namespace tern::config

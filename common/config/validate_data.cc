@@ -31,23 +31,23 @@ class DataChecker : private CrossKeyChecker {
   }
 
   void CheckMean() {
-    if (!AreValid({"data.mean", "data.deviation", "data.scale", "data.offset"})) return;
-    if (data_.mean_size() == 0 && data_.deviation_size() == 0) return;
+    if (!AreValid({"data.mean", "data.std", "data.scale", "data.offset"})) return;
+    if (data_.mean_size() == 0 && data_.std_size() == 0) return;
     if (data_.scale() != 1 || data_.offset() != 0) {
       Report(data_.scale() != 1 ? "data.scale" : "data.offset",
              NumberText(data_.scale() != 1 ? data_.scale() : data_.offset()),
-             "nothing with data.mean and data.deviation, which replace it");
+             "nothing with data.mean and data.std, which replace it");
     }
     if (!AreValid({"model.input_channels", "model.net"})) return;
     CheckValues("data.mean", data_.mean_size());
-    CheckValues("data.deviation", data_.deviation_size());
+    CheckValues("data.std", data_.std_size());
   }
 
   void CheckValues(const std::string& key, int values) {
     if (static_cast<uint32_t>(values) == Channels()) return;
     Report(key, std::to_string(values) + " values",
            "one for each of the model's " + std::to_string(Channels()) +
-               " channels, in data.mean and data.deviation alike");
+               " channels, in data.mean and data.std alike");
   }
 
   void CheckOrder(const std::string& low, double low_value, const std::string& high,

@@ -22,7 +22,7 @@ namespace tern::update {
 class DelayCompensation {
  public:
   // For a model of `parameters` elements. An object has one MS: with a mean square per worker
-  // (Dcasgd.ms_scope), the caller keeps one object per worker.
+  // (Dcasgd.mean_square_scope), the caller keeps one object per worker.
   static DelayCompensation Constant(double lambda);
   static DelayCompensation Adaptive(double lambda, double rho, size_t parameters);
 

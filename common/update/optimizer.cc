@@ -79,7 +79,7 @@ class Nesterov : public WithVelocity {
 class Lars : public WithVelocity {
  public:
   Lars(const pb::Optimizer& def, size_t parameters)
-      : WithVelocity(def, parameters), trust_(def.trust()) {}
+      : WithVelocity(def, parameters), trust_(def.trust_coefficient()) {}
 
   bool needs_whole_tensors() const override { return true; }
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
@@ -162,8 +162,8 @@ OptimizerResult MakeWithVelocity(const pb::Optimizer& def, size_t parameters) {
 
 OptimizerResult MakeLars(const pb::Optimizer& def, size_t parameters) {
   TERN_RETURN_IF_ERROR(CheckMomentum(def));
-  if (!(def.trust() > 0 && std::isfinite(def.trust())))
-    return Bad("trust", def.trust(), "a finite number above 0");
+  if (!(def.trust_coefficient() > 0 && std::isfinite(def.trust_coefficient())))
+    return Bad("trust_coefficient", def.trust_coefficient(), "a finite number above 0");
   return MakeNew<Lars>(def, parameters);
 }
 

@@ -50,12 +50,13 @@ Status CheckMilestones(const pb::Schedule& def) {
 Status CheckPoly(const pb::Schedule& def) { return CheckPositive("power", def.power()); }
 
 Status CheckCosine(const pb::Schedule& def) {
-  return def.has_divide_last() ? CheckDivisor("divide_last", def.divide_last()) : Ok();
+  return def.has_total_div_factor() ? CheckDivisor("total_div_factor", def.total_div_factor())
+                                    : Ok();
 }
 
 Status CheckOneCycle(const pb::Schedule& def) {
-  TERN_RETURN_IF_ERROR(CheckFraction("rise", def.rise()));
-  TERN_RETURN_IF_ERROR(CheckDivisor("divide_first", def.divide_first()));
+  TERN_RETURN_IF_ERROR(CheckFraction("pct_start", def.pct_start()));
+  TERN_RETURN_IF_ERROR(CheckDivisor("div_factor", def.div_factor()));
   return CheckCosine(def);
 }
 
@@ -65,7 +66,7 @@ double Anneal(double from, double to, double t) {
 }
 
 double LastFactor(const pb::Schedule& def) {
-  return def.has_divide_last() ? 1 / def.divide_last() : 0;
+  return def.has_total_div_factor() ? 1 / def.total_div_factor() : 0;
 }
 
 }  // namespace
@@ -94,8 +95,8 @@ struct Schedule::Entry {
     return Anneal(1, LastFactor(def), position.progress);
   }
   static double OneCycle(const pb::Schedule& def, const Position& position) {
-    const double rise = def.rise();
-    return position.progress < rise ? Anneal(1 / def.divide_first(), 1, position.progress / rise)
+    const double rise = def.pct_start();
+    return position.progress < rise ? Anneal(1 / def.div_factor(), 1, position.progress / rise)
            : rise < 1 ? Anneal(1, LastFactor(def), (position.progress - rise) / (1 - rise))
                       : 1;
   }
@@ -128,7 +129,7 @@ Result<Schedule> Schedule::Make(const pb::Train& train, uint64_t steps) {
   for (const Entry& entry : Table()) {
     if (def.name() != entry.name) continue;
     TERN_RETURN_IF_ERROR(CheckPositive("learning_rate", def.learning_rate()));
-    TERN_RETURN_IF_ERROR(CheckFraction("warmup_from", def.warmup_from()));
+    TERN_RETURN_IF_ERROR(CheckFraction("warmup_start_factor", def.warmup_start_factor()));
     TERN_RETURN_IF_ERROR(entry.check(def));
     if (steps == 0)
       return Status(Code::kBadJob, "the job of train.schedule has 0 steps, expected at least 1");
@@ -149,7 +150,7 @@ double Schedule::Rate(uint64_t step) const {
   const auto length = static_cast<double>(steps_ > warmup ? steps_ - warmup : 1);
   double rate = rate_ * factor_(def_, {step, after, std::min(1.0, after / length)});
   if (step < warmup) {
-    const double from = def_.warmup_from();
+    const double from = def_.warmup_start_factor();
     rate *= from + (1 - from) * static_cast<double>(step) / static_cast<double>(warmup);
   }
   return rate;

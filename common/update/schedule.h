@@ -8,16 +8,16 @@
 //   poly         rate (1 - u) ^ power
 //   exponential  rate gamma ^ (s' / step_every)
 //   cosine       half a cosine over u, from rate to last
-//   one_cycle    half a cosine from rate / divide_first to rate while u < rise, then half a cosine
-//                from rate to last
+//   one_cycle    half a cosine from rate / div_factor to rate while u < pct_start, then half a
+//                cosine from rate to last
 //
-// last is rate / divide_last, or 0 without that key. s is the step of the job. With a warm-up of W
-// steps, s' = s - W (0 during it), and u is s' divided by the number of steps after the warm-up, at
-// most 1. So schedules that use u span the steps after the warm-up, while `step` and `multistep`
-// count the job's steps, as papers do. Before step W the rate is that of the schedule times
-// warmup_from + (1 - warmup_from) s / W. rate is learning_rate, times batch_total /
-// linear_scaling_batch if the job has that key. A growing batch (train.batch_growth) replaces a
-// falling rate and does not change it.
+// last is rate / total_div_factor, or 0 without that key. s is the step of the job. With a warm-up
+// of W steps, s' = s - W (0 during it), and u is s' divided by the number of steps after the
+// warm-up, at most 1. So schedules that use u span the steps after the warm-up, while `step` and
+// `multistep` count the job's steps, as papers do. Before step W the rate is that of the schedule
+// times warmup_start_factor + (1 - warmup_start_factor) s / W. rate is learning_rate, times
+// batch_total / linear_scaling_batch if the job has that key. A growing batch (train.batch_growth)
+// replaces a falling rate and does not change it.
 #pragma once
 
 #include <cstdint>

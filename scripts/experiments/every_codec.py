@@ -5,7 +5,7 @@ import sys
 import compare
 
 # Settings by codec. DGC applies its own momentum before it selects elements.
-LEVELS = "train.algorithm=pqasgd train.pqasgd.p=8 exchange.qsgd.bucket=0 exchange.qsgd.norm=two"
+LEVELS = "train.algorithm=pqasgd train.pqasgd.p=8 exchange.qsgd.bucket_elements=0 exchange.qsgd.norm=two"
 CASES = {
     ("ssgd", "fp32"): "",
     ("ssgd", "fp16"): "",
@@ -15,17 +15,17 @@ CASES = {
     ("ssgd", "ternary_2bit"): "",
     ("ssgd", "ternary_trit5"): "",
     ("ssgd", "ternary_ans"): "",
-    ("ssgd/2_128", "qsgd"): "exchange.qsgd.bits=2 exchange.qsgd.bucket=128",
-    ("ssgd/4_512", "qsgd"): "exchange.qsgd.bits=4 exchange.qsgd.bucket=512",
-    ("ssgd/8_512", "qsgd"): "exchange.qsgd.bits=8 exchange.qsgd.bucket=512",
-    ("ssgd/16_8192", "qsgd"): "exchange.qsgd.bits=16 exchange.qsgd.bucket=8192",
-    ("ssgd", "onebit"): "exchange.onebit.bucket=64",
+    ("ssgd/2_128", "qsgd"): "exchange.qsgd.bits=2 exchange.qsgd.bucket_elements=128",
+    ("ssgd/4_512", "qsgd"): "exchange.qsgd.bits=4 exchange.qsgd.bucket_elements=512",
+    ("ssgd/8_512", "qsgd"): "exchange.qsgd.bits=8 exchange.qsgd.bucket_elements=512",
+    ("ssgd/16_8192", "qsgd"): "exchange.qsgd.bits=16 exchange.qsgd.bucket_elements=8192",
+    ("ssgd", "onebit"): "exchange.onebit.bucket_elements=64",
     ("ssgd", "topk"): "exchange.topk.ratio=0.01 exchange.topk.momentum=0.9 train.optimizer.name=sgd "
                       "exchange.topk.warmup_rounds=500",
     ("ssgd", "threshold"): "exchange.threshold.value=0.003",
     ("ssgd/ratio", "threshold"): "exchange.threshold.ratio=0.01",
     ("ssgd", "adaptive"): "exchange.adaptive.share=0.01",
-    ("ssgd", "adacomp"): "exchange.adacomp.bin=500",
+    ("ssgd", "adacomp"): "exchange.adacomp.bin_elements=500",
     ("pqasgd/shared", "qsgd"): f"{LEVELS} exchange.qsgd.levels=sqrt_n",
     ("pqasgd/partitioned", "qsgd"): f"{LEVELS} exchange.qsgd.levels=sqrt_mpn data.partition=by_sample",
 }

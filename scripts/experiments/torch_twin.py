@@ -25,7 +25,7 @@ import torch_net  # noqa: E402
 
 KNOWN = {
     "model": {"name", "input_channels", "input_height", "input_width", "classes"},
-    "data": {"format", "dir", "mean", "deviation", "standardize", "augmentation", "threads"},
+    "data": {"format", "dir", "mean", "std", "standardize", "augmentation", "threads"},
     "augmentation": {"height", "width", "pad", "random_crop", "mirror", "brightness", "contrast_min", "contrast_max"},
     "train": {"batch_total", "epochs", "optimizer", "schedule", "weight_decay"},
     "optimizer": {"name", "momentum"},
@@ -76,7 +76,7 @@ class Augmentation:
         self.words = data.get("augmentation", {})
         self.standardize = data.get("standardize", False)
         self.mean, self.deviation = (torch.tensor(data[key]).view(1, -1, 1, 1) if key in data else None
-                                     for key in ("mean", "deviation"))
+                                     for key in ("mean", "std"))
 
     def training(self, images):
         pad = self.words.get("pad", 0)

@@ -4,9 +4,9 @@
 //   w <- optimizer(w, g')
 //
 // and with the answer w_bak(m) = w: the weights that its next gradient is taken at. w_bak starts as
-// the initial weights. A mean square a worker, or one (ms_scope). Where it is not w_bak(m) that the
-// gradient was taken at (an answer was lost and given again), there is no term. Where the worker
-// forms the term from its raw gradient (protocol::WorkersFormTerm), the push is plain.
+// the initial weights. A mean square a worker, or one (mean_square_scope). Where it is not w_bak(m)
+// that the gradient was taken at (an answer was lost and given again), there is no term. Where the
+// worker forms the term from its raw gradient (protocol::WorkersFormTerm), the push is plain.
 #include <utility>
 
 #include "common/protocol/plan/codec_options.h"
@@ -25,7 +25,7 @@ class Dcasgd : public ClockRule {
     const std::span<const float> w = central().weights();
     backups_.assign(workers(), std::vector<float>(w.begin(), w.end()));
     backed_up_.assign(workers(), 0);
-    const bool one = !adaptive || job.ms_scope() == pb::Dcasgd::global;
+    const bool one = !adaptive || job.mean_square_scope() == pb::Dcasgd::global;
     for (uint32_t i = 0; i < (one ? 1 : workers()); ++i) {
       compensations_.push_back(
           adaptive ? update::DelayCompensation::Adaptive(job.lambda(), job.rho(), w.size())

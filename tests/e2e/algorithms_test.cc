@@ -1,4 +1,4 @@
-// Every algorithm of job.proto, in every way of holding parameters that it knows, as real
+// Every algorithm of job.proto with every value of train.parameters that it supports, in real
 // processes: three workers, two servers, real gradients.
 #include "common/algorithm/algorithms.h"
 
@@ -32,8 +32,8 @@ std::vector<std::string> Words(const std::vector<std::string>& settings) {
   return words;
 }
 
-// One a section of job.proto and way of holding, so that a new algorithm is tried without a line
-// here.
+// One case per section of job.proto and value of train.parameters, so that a new algorithm is
+// tested without a change here.
 std::vector<Case> EveryAlgorithm() {
   std::vector<Case> cases;
   for (const std::string& name : algorithm::AlgorithmNames()) {
@@ -101,7 +101,7 @@ TEST(Counted, LocalStepsAreThoseWithoutAnExchange) {
   EXPECT_EQ(summary["local_steps"], 42);
 }
 
-TEST(Counted, EveryPushHasAStalenessAndSspBoundsIt) {
+TEST(Counted, EveryPushHasAStalenessWithinTheBoundOfSsp) {
   TestJob job({.workers = 3, .steps = 20, .batch_total = 12});
   job.StartAll(Words({"train.algorithm=ssp", "train.ssp.staleness=1", "exchange.codec=fp32"}));
   job.ExpectAllEnd(0);
@@ -117,7 +117,7 @@ TEST(Counted, EveryPushHasAStalenessAndSspBoundsIt) {
   EXPECT_EQ(above, 0u);
 }
 
-// Workers own a third of 241 images each: the last step of an epoch has none for some.
+// Each worker owns a third of 241 images, so in the last step of an epoch some have no samples.
 TEST(EndOfAnEpoch, NeverBlocksARound) {
   for (const char* way : {"wrap", "drop_last", "pad", "leave"}) {
     SCOPED_TRACE(way);

@@ -1,6 +1,6 @@
-// Losses where servers hold the parameters: a synchronous job goes back to a checkpoint that all
-// shards have, and ends with the bytes of the undisturbed run where the job is deterministic;
-// without rounds the lost shard alone goes back, and says by how much.
+// Losses with central parameters. A job with rounds goes back to a checkpoint that all shards have,
+// and ends with the bytes of an undisturbed run if it is deterministic. Without rounds, only the
+// lost shard goes back, and it reports by how much.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -21,8 +21,8 @@ using testing::HasSubstr;
 
 constexpr uint64_t kSteps = 120, kEvery = 10;
 
-// Long enough that faults strike well before its end; notices a loss after a second. `train` is
-// more of that section, a setting a line.
+// Long enough that faults happen well before the end. A daemon counts as lost after a second.
+// `train`: more lines for that section.
 JobOptions Central(const std::string& train, uint64_t shard_every = kEvery) {
   JobOptions options;
   options.servers = 2;
@@ -49,7 +49,7 @@ Ends EndsOf(const TestJob& job) {
   return {job.Weights(), job.OutputBytes("weights_average.safetensors")};
 }
 
-// What the job ends with when nothing happens.
+// The final weights of an undisturbed run.
 const Ends& Undisturbed() {
   static const Ends ends = [] {
     TestJob job(Ssgd());
@@ -73,7 +73,7 @@ void Kill(TestProgram& program) {
   ASSERT_EQ(program.Wait(), 128 + SIGKILL) << "it had ended before";
 }
 
-// The steps that the processes of shard 0 took the job back to, as their logs say.
+// The steps to which the processes of shard 0 took the job back, from their logs.
 std::vector<uint64_t> WentBackTo(const TestJob& job) {
   std::vector<uint64_t> steps;
   const std::string log = job.Log("server", 0);
@@ -94,10 +94,10 @@ TEST_P(KilledShard, TakesASynchronousJobBackToACheckpointOfAllShards) {
   job.StartServer(GetParam());
   ExpectEndsUndisturbed(job);
   EXPECT_THAT(WentBackTo(job), testing::ElementsAre(testing::Ge(2 * kEvery)));
-  EXPECT_THAT(job.Log("worker", 1), HasSubstr("starts afresh"));
+  EXPECT_THAT(job.Log("worker", 1), HasSubstr("this worker's own state"));
 }
 
-TEST_P(KilledShard, TakesItToTheBeginningWhereThereIsNone) {
+TEST_P(KilledShard, TakesItToTheBeginningIfThereIsNoCheckpoint) {
   TestJob job(Ssgd(0));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
@@ -109,7 +109,7 @@ TEST_P(KilledShard, TakesItToTheBeginningWhereThereIsNone) {
 
 INSTANTIATE_TEST_SUITE_P(EachOfTwo, KilledShard, testing::Values(0u, 1u));
 
-TEST(KilledShards, OneAfterTheOtherWhileTheyGoBack) {
+TEST(KilledShards, OneAfterTheOtherWhileTheJobGoesBack) {
   TestJob job(Ssgd());
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(kEvery + 3));
@@ -133,7 +133,7 @@ TEST(KilledShards, BothAtOnce) {
   ExpectEndsUndisturbed(job);
 }
 
-TEST(KilledShards, OfAJobThatWasToBeginAnew) {
+TEST(KilledShards, OfAJobThatDidNotResume) {
   const std::vector<std::string> anew = {"--set", "checkpoints.resume=false"};
   TestJob job(Ssgd());
   job.StartAll(anew);
@@ -166,8 +166,8 @@ TEST(KilledShards, UnderShrinkToo) {
   ExpectEndsUndisturbed(job);
 }
 
-// Nobody but a run under way has any use for them, and still they are not removed.
-TEST(ShardsOwn, OfARunBeforeArePutAsideAndKeepNoneFromBeginning) {
+// Only a run that is under way uses them, but they are not removed either.
+TEST(ShardsOwn, OfAnEarlierRunAreMovedAndDoNotPreventAStart) {
   TestJob job(Ssgd());
   job.StartAll();
   job.ExpectAllEnd(0);
@@ -189,7 +189,7 @@ TEST(ShardsOwn, OfARunBeforeArePutAsideAndKeepNoneFromBeginning) {
   }
 }
 
-TEST(KilledWorkers, AllOfThemLeaveTheParametersToTheServers) {
+TEST(KilledWorkers, AllAtOnceLoseNothingThatServersHold) {
   TestJob job(Ssgd());
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(kEvery + 3));
@@ -228,8 +228,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "  algorithm: easgd\n  easgd: {tau: 2}\n",
                     "  algorithm: ssgd\n  ssgd: {backup_workers: 1}\n"));
 
-TEST(WithoutRounds, AKilledShardGoesBackAloneAndSaysByHowMuch) {
-  // So rarely that it is hardly ever killed just when it has written one.
+TEST(WithoutRounds, OnlyAKilledShardGoesBackAndItSaysByHowMuch) {
+  // At such long intervals that it is unlikely to be killed just after writing one.
   TestJob job(Central("  algorithm: asgd\n", 40));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(50));
@@ -242,7 +242,7 @@ TEST(WithoutRounds, AKilledShardGoesBackAloneAndSaysByHowMuch) {
   EXPECT_THAT(WentBackTo(job), testing::IsEmpty());
 }
 
-TEST(WithoutRounds, AKilledShardZeroGoesBackAloneToo) {
+TEST(WithoutRounds, OnlyAKilledShardZeroGoesBackToo) {
   TestJob job(Central("  algorithm: asgd\n", 5));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(23));
@@ -260,7 +260,7 @@ TEST(WithoutRounds, AKilledWorkerComesBackAndTheJobEnds) {
   Kill(job.worker(1));
   job.StartWorker(1);
   job.ExpectAllEnd(0);
-  EXPECT_THAT(job.Log("worker", 1), HasSubstr("going on after exchange"));
+  EXPECT_THAT(job.Log("worker", 1), HasSubstr("continuing after exchange"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Jobs that lose every process at once, and go on from their checkpoints as if nothing had
-// happened: to the byte.
+// Jobs that lose all processes at once, and resume from their checkpoints with the same result,
+// byte for byte.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -37,7 +37,7 @@ std::string Path(const TestJob& job, const std::string& owner, uint64_t step,
   return Cat(Folder(job, owner), "/step.", step, ending);
 }
 
-// The newest whole step of an owner; 0: none.
+// The step of an owner's newest complete checkpoint; 0: none.
 uint64_t Newest(const TestJob& job, const std::string& owner) {
   uint64_t newest = 0;
   std::error_code none;
@@ -56,7 +56,7 @@ void KillAll(TestJob& job, uint32_t servers, uint32_t workers) {
   for (uint32_t shard = 0; shard < servers; ++shard) job.server(shard).Wait();
 }
 
-// Starts a job and kills it when all workers have a checkpoint of `step` or a later one.
+// Starts a job, and kills it when all workers have a checkpoint of `step` or later.
 void RunUntil(TestJob& job, const JobOptions& options, uint64_t step,
               const std::vector<std::string>& more = {}) {
   job.StartAll(more);
@@ -79,7 +79,7 @@ void ExpectResumes(TestJob& job, const JobOptions& options, const std::string& w
   EXPECT_TRUE(job.Weights() == weights);
   for (uint32_t rank = 0; rank < options.workers; ++rank)
     EXPECT_NE(job.Log("worker", rank).find("goes on from the checkpoint"), std::string::npos);
-  // Steps are the job's, and the log of shard 0 says where this run began.
+  // Steps count from the beginning of the job, and shard 0's log says where this run started.
   const nlohmann::json summary = job.Output("server.0.json");
   EXPECT_EQ(summary["rounds"], options.steps);
   const uint64_t from = summary["from_step"];
@@ -97,7 +97,7 @@ struct Case {
 
 class KilledWhole : public testing::TestWithParam<Case> {};
 
-TEST_P(KilledWhole, GoesOnToTheSameBytes) {
+TEST_P(KilledWhole, EndsWithTheSameBytes) {
   JobOptions options = Job(GetParam().yaml);
   options.model = GetParam().model;
   options.servers = GetParam().servers;
@@ -159,14 +159,15 @@ INSTANTIATE_TEST_SUITE_P(
         With(Of("Easgd", {"train.algorithm=easgd", "train.easgd.tau=4"}), "{name: lenet}", 2)),
     [](const auto& info) { return info.param.name; });
 
-// Without rounds no two runs are alike: but none begins again, and the accounts agree.
+// Without rounds, two runs differ. But the job does not start from the beginning, and the counts of
+// steps agree.
 class KilledWithoutRounds : public testing::TestWithParam<Case> {};
 
-TEST_P(KilledWithoutRounds, GoesOnWhereTheServersWere) {
+TEST_P(KilledWithoutRounds, ContinuesFromTheServersCheckpoints) {
   JobOptions options = Job();
   options.model = kBatchNormAndDropout;
   options.servers = GetParam().servers;
-  options.steps = 4 * kSteps;  // each worker comes to its share, however slowly it begins
+  options.steps = 4 * kSteps;  // so that also a worker that starts late completes its steps
   TestJob job(options);
   RunUntil(job, options, 20, GetParam().set);
   const uint64_t newest = Newest(job, "shard.0.lane.1");
@@ -176,8 +177,8 @@ TEST_P(KilledWithoutRounds, GoesOnWhereTheServersWere) {
   for (uint32_t rank = 0; rank < options.workers; ++rank) {
     const std::string log = job.Log("worker", rank);
     EXPECT_NE(log.find("the servers go on from their checkpoint"), std::string::npos);
-    EXPECT_NE(log.find("what this worker had of its own is taken up"), std::string::npos);
-    EXPECT_NE(log.find("going on after exchange"), std::string::npos);
+    EXPECT_NE(log.find("this worker's own state is loaded"), std::string::npos);
+    EXPECT_NE(log.find("continuing after exchange"), std::string::npos);
   }
   for (uint32_t shard = 0; shard < options.servers; ++shard)
     EXPECT_NE(job.Log("server", shard).find("goes on from the checkpoint of step"),
@@ -192,14 +193,15 @@ INSTANTIATE_TEST_SUITE_P(
                                                  "exchange.chunk_kib=32"}),
                          "", 2),
                     Of("DcasgdAdaptive",
-                       {"train.algorithm=dcasgd_a", "train.dcasgd_a.formed=on_worker",
+                       {"train.algorithm=dcasgd_a", "train.dcasgd_a.compensation=on_worker",
                         "exchange.codec=fp32"}),
                     Of("EasgdAsync", {"train.algorithm=easgd_async", "train.easgd_async.tau=2",
                                       "exchange.codec=fp32"})),
     [](const auto& info) { return info.param.name; });
 
-// A shard that dies after that goes on from its newest, not from where the job went on.
-TEST(WithoutRounds, AfterACheckpointAShardGoesOnFromItsNewest) {
+// A shard that is killed after a resume continues from its newest checkpoint, not from that of the
+// resume.
+TEST(WithoutRounds, AfterAResumeAKilledShardContinuesFromItsNewestCheckpoint) {
   JobOptions options = Job("", 250);
   options.servers = 2;
   const std::vector<std::string> set =
@@ -217,8 +219,8 @@ TEST(WithoutRounds, AfterACheckpointAShardGoesOnFromItsNewest) {
   EXPECT_NE(job.Log("server", 1).find("goes on from its checkpoint of step"), std::string::npos);
 }
 
-// One worker alone is lost and comes back: what it had of its own (w', momentum, what a codec left
-// out) is on its disk, so all go back to a checkpoint.
+// Only one worker is lost and comes back. Its private state (w', momentum, codecs' memories) is
+// only on its disk, so all go back to a checkpoint.
 class KilledAlone : public testing::TestWithParam<Case> {};
 
 TEST_P(KilledAlone, TakesAllBackToTheSameBytes) {
@@ -251,7 +253,7 @@ INSTANTIATE_TEST_SUITE_P(
                     With(Of("OneBit", {"exchange.codec=onebit"}), "{name: lenet}", 2)),
     [](const auto& info) { return info.param.name; });
 
-TEST(Checkpoints, ATornOneIsRefusedAndTheOneBeforeUsed) {
+TEST(Checkpoints, ATruncatedOneIsRefusedAndThePreviousOneUsed) {
   const JobOptions options = Job();
   const std::string weights = Undisturbed(options);
   TestJob job(options);
@@ -265,7 +267,7 @@ TEST(Checkpoints, ATornOneIsRefusedAndTheOneBeforeUsed) {
             std::string::npos);
 }
 
-// Name and bytes of all files of all checkpoints.
+// The names and bytes of all files of all checkpoints.
 std::map<std::string, std::string> AllSaved(const TestJob& job) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(job.output_dir() + "/checkpoints")) {
@@ -274,7 +276,7 @@ std::map<std::string, std::string> AllSaved(const TestJob& job) {
   return files;
 }
 
-// What an owner's checkpoints were moved to, by name: the oldest first.
+// The folders to which an owner's checkpoints were moved, oldest first.
 std::vector<std::string> Dated(const TestJob& job, const std::string& owner) {
   std::vector<std::string> folders;
   for (const auto& entry : fs::directory_iterator(job.output_dir() + "/checkpoints")) {
@@ -310,7 +312,7 @@ TEST_P(Mistaken, StartsAreRefusedByTheKeyThatDiffersAndLoseNothing) {
              Cat("worker.0 has checkpoints up to step ", newest,
                  " of another job: train.schedule.learning_rate was 0.01, is now 0.025"));
   ExpectSaid(job, options, "--set checkpoints.resume=false");
-  // The second time by the tool.
+  // The second time with `tern run`.
   other.insert(other.begin(), {"run", job.job_file()});
   TestProgram& tern = job.StartTern(other);
   EXPECT_EQ(tern.Wait(), 65);
@@ -326,7 +328,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Mistaken,
                                          Of("Central", {"train.parameters=central"})),
                          [](const auto& info) { return info.param.name; });
 
-TEST(Checkpoints, AMissingFolderIsRefusedAndPutBackTheJobGoesOnToTheSameBytes) {
+TEST(Checkpoints, AMissingFolderIsRefusedAndAfterItsReturnTheJobEndsWithTheSameBytes) {
   const JobOptions options = Job();
   const std::string weights = Undisturbed(options);
   TestJob job(options);
@@ -344,7 +346,7 @@ TEST(Checkpoints, AMissingFolderIsRefusedAndPutBackTheJobGoesOnToTheSameBytes) {
   ExpectResumes(job, options, weights);
 }
 
-TEST(Checkpoints, AStartThatWritesNoneLooksAtWhatThereIs) {
+TEST(Checkpoints, AJobThatWritesNoneStillResumes) {
   const JobOptions options = Job();
   const std::string weights = Undisturbed(options);
   const std::vector<std::string> none = {"--set", "checkpoints.every_steps=0"};
@@ -363,7 +365,7 @@ TEST(Checkpoints, AStartThatWritesNoneLooksAtWhatThereIs) {
     EXPECT_TRUE(saved.contains(path)) << "it wrote " << path;
 }
 
-TEST(Checkpoints, WhereAllOfOneAreDamagedTheStartIsRefused) {
+TEST(Checkpoints, TheStartIsRefusedIfAllOfOneOwnerAreDamaged) {
   const JobOptions options = Job();
   TestJob job(options);
   RunUntil(job, options, 20);
@@ -378,8 +380,8 @@ TEST(Checkpoints, WhereAllOfOneAreDamagedTheStartIsRefused) {
   ExpectSaid(job, options, "which are damaged: its manifest does not parse");
 }
 
-// OneBit: of a server, too.
-TEST(Checkpoints, AJobThatBeginsAnewTwiceKeepsBoth) {
+// With onebit, a server's checkpoint, too.
+TEST(Checkpoints, TwoStartsWithoutResumeKeepAllOldOnes) {
   const JobOptions options = Job("exchange: {codec: onebit}\n");
   const std::string weights = Undisturbed(options);
   TestJob job(options);
@@ -409,9 +411,9 @@ TEST(Checkpoints, AJobThatBeginsAnewTwiceKeepsBoth) {
   EXPECT_TRUE(fs::exists(Folder(job, "worker.0.before")));
 }
 
-// Everybody was killed after worker 0 had written its first, and before worker 1 had: no disk is
-// missing, so nobody has to be asked.
-TEST(Checkpoints, ARunThatEndedBeforeItsFirstCommonOneBeginsAnewByItself) {
+// All were killed after worker 0 had written its first checkpoint and before worker 1 had. That is
+// no missing disk, so the start is not refused.
+TEST(Checkpoints, ARunWithoutACommonOneStartsAgain) {
   const JobOptions options = Job();
   const std::string weights = Undisturbed(options);
   TestJob job(options);
@@ -431,7 +433,7 @@ TEST(Checkpoints, ARunThatEndedBeforeItsFirstCommonOneBeginsAnewByItself) {
   EXPECT_TRUE(fs::exists(Cat(kept[0], "/step.", newest, ".safetensors")));
 }
 
-TEST(Checkpoints, AnEndedJobIsSaidToBeDoneAndWritesItsWeightsAgain) {
+TEST(Checkpoints, ACompleteJobSaysSoAndWritesItsWeightsAgain) {
   TestJob job(Job("", 25));
   job.StartAll();
   job.ExpectAllEnd(0);
@@ -443,7 +445,7 @@ TEST(Checkpoints, AnEndedJobIsSaidToBeDoneAndWritesItsWeightsAgain) {
   EXPECT_NE(job.Log("worker", 0).find("evaluated and written again"), std::string::npos);
 }
 
-TEST(Checkpoints, AStoppedJobGoesOnWhereItStopped) {
+TEST(Checkpoints, AStoppedJobContinuesWhereItStopped) {
   const JobOptions options = Job("", 300);
   const std::string weights = Undisturbed(options);
   TestJob job(options);

@@ -13,12 +13,12 @@
 namespace tern::e2e {
 namespace {
 
-// Of a codec: keys with which a few steps of a small net are enough.
+// Keys of a codec with which a few steps of a small network are enough.
 std::vector<std::string> KeysOf(const std::string& codec) {
   if (codec == "topk") return {"exchange.topk.ratio=0.1"};
   if (codec == "threshold") return {"exchange.threshold.value=0.01"};
   if (codec == "adaptive") return {"exchange.adaptive.share=0.1"};
-  if (codec == "adacomp") return {"exchange.adacomp.bin=50"};
+  if (codec == "adacomp") return {"exchange.adacomp.bin_elements=50"};
   return {};
 }
 
@@ -46,9 +46,9 @@ TEST_P(EveryCodec, TrainsReplicasThatStayEqual) {
   ExpectHasLearned(job);
 }
 
-TEST_P(EveryCodec, TrainsParametersThatServersHold) {
+TEST_P(EveryCodec, TrainsCentralParameters) {
   TestJob job({.servers = 2, .workers = 3, .steps = 30, .batch_total = 12});
-  // Changes by the same codec, where one may code them.
+  // With pull: changes, the same codec if that is allowed.
   const auto codec = codec::MakeCodec(GetParam(), {});
   ASSERT_TRUE(codec.ok());
   const std::string pulled = (*codec)->stochastic() ? "onebit" : GetParam();
@@ -60,7 +60,7 @@ TEST_P(EveryCodec, TrainsParametersThatServersHold) {
 INSTANTIATE_TEST_SUITE_P(Of, EveryCodec, testing::ValuesIn(codec::CodecNames()),
                          [](const auto& info) { return info.param; });
 
-// The server's residual dies with it; the replicas are equal all the same.
+// A killed server loses what its codes left out, but the replicas stay equal.
 TEST(KilledServer, LeavesReplicasOfOneBitCodesEqual) {
   TestJob job({.workers = 2, .steps = 300, .yaml = "faults: {on_worker_loss: wait}\n"});
   job.StartAll(Words("onebit", {}));

@@ -1,4 +1,4 @@
-// How fast a loss is noticed. Runs alone: the times are promises of an idle machine.
+// How fast a loss is noticed. Runs without other tests, because the limits are for an idle machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -17,7 +17,7 @@ using ::testing::ContainsRegex;
 
 constexpr uint64_t kForEver = 1000000;
 
-// The round that a sentence about the loss of worker 1 names; 0 if it names none.
+// The round that the message about the loss of worker 1 names; 0 if it names none.
 uint64_t RoundOfLoss(const std::string& text) {
   std::smatch found;
   const std::regex sentence(R"(worker 1 \([^)]*\) was lost at round ([0-9]+): silent for)");

@@ -1,4 +1,4 @@
-// Workers of two kinds in one job: a CPU's, and a GPU's, which runs on the CPU here
+// Jobs with one worker on a CPU and one on a GPU. The GPU's backend runs on the CPU here
 // (tests/kernels/cuda_on_host).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ constexpr char kSmall[] = R"({net: {layers: [
     {name: scores, dense: {outputs: 10}},
     {name: loss, softmax_loss: {}}]}})";
 
-// Settings of the job, and whether the model stays on the GPU under them.
+// Settings of the job, and whether the model stays on the GPU with them.
 struct Kind {
   const char* name;
   std::vector<std::string> settings;
@@ -40,7 +40,7 @@ std::vector<std::string> Words(const Kind& kind, bool cuda) {
   return words;
 }
 
-// Whether worker 1's log has the line.
+// Whether worker 1's log contains the line.
 bool SaysThatItStays(const TestJob& job) {
   for (const auto& file : std::filesystem::directory_iterator(job.log_dir())) {
     const std::string path = file.path();
@@ -59,7 +59,7 @@ TEST_P(Devices, OfTwoKindsAgreeOnEveryBitOfTheWeights) {
   job.StartServer(0, Words(GetParam(), false));
   job.StartWorker(0, Words(GetParam(), false));
   job.StartWorker(1, Words(GetParam(), true), TERN_DEVICE_WORKER);
-  job.ExpectAllEnd(0, 280);  // a stand-in takes its time, under a sanitizer most of all
+  job.ExpectAllEnd(0, 280);  // the stand-in is slow, especially under a sanitizer
   const nlohmann::json figures = job.Output("server.0.json");
   EXPECT_EQ(figures["replicas_agree"], true);
   EXPECT_EQ(figures["rounds"], steps);
@@ -79,8 +79,8 @@ INSTANTIATE_TEST_SUITE_P(
              {"train.optimizer.name=adam", "train.weight_decay.rate=0.001",
               "train.weight_decay.where=local"}},
         Kind{"lars_clipped_averaged",
-             {"train.optimizer.name=lars", "train.optimizer.trust=0.05", "train.clip_norm=5",
-              "evaluation.ema_decay=0.9"},
+             {"train.optimizer.name=lars", "train.optimizer.trust_coefficient=0.05",
+              "train.clip_norm=5", "evaluation.ema_decay=0.9"},
              true,
              30},
         Kind{"scalers_of_before",
@@ -105,8 +105,9 @@ INSTANTIATE_TEST_SUITE_P(
         Kind{"psgd", {"train.algorithm=psgd", "train.psgd.p=4"}, false, 30}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// A worker that comes back has the state from the other one: from the GPU, then on it.
-TEST(DevicesOfTwoKinds, GiveEachOtherTheState) {
+// A worker that comes back gets the state from the other one: first from the GPU's worker, then
+// from the CPU's.
+TEST(DevicesOfTwoKinds, SendEachOtherTheState) {
   JobOptions options{.steps = 150, .model = kSmall};
   options.yaml =
       "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1}\n";
@@ -120,14 +121,14 @@ TEST(DevicesOfTwoKinds, GiveEachOtherTheState) {
     job.worker(rank).Signal(SIGKILL);
     ASSERT_EQ(job.worker(rank).Wait(), 128 + SIGKILL) << "it had ended before";
     job.StartWorker(rank, Words(kind, rank == 1), rank == 1 ? TERN_DEVICE_WORKER : "");
-    ASSERT_TRUE(job.worker(rank).WaitForErr("took over the state after round"));
+    ASSERT_TRUE(job.worker(rank).WaitForErr("installed the state after round"));
   }
   job.ExpectAllEnd(0, 280);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
-// What codecs keep of gradients, and what is OD-SGD's own, lies on the GPU, and is in a checkpoint
-// as a CPU's is.
+// The codecs' memories and OD-SGD's private state are on the GPU, and are saved in checkpoints as a
+// CPU's are.
 class Killed : public testing::TestWithParam<Kind> {
  protected:
   static void Start(TestJob& job) {
@@ -157,7 +158,7 @@ class Killed : public testing::TestWithParam<Kind> {
   }
 };
 
-TEST_P(Killed, WholeItGoesOnToTheSameBytes) {
+TEST_P(Killed, ACompleteJobResumesToTheSameBytes) {
   const JobOptions options{.steps = 30, .model = kSmall, .yaml = "checkpoints: {every_steps: 5}\n"};
   const std::string weights = Undisturbed(options);
   TestJob job(options);
@@ -168,8 +169,8 @@ TEST_P(Killed, WholeItGoesOnToTheSameBytes) {
   ExpectItGoesOn(job, weights);
 }
 
-// The GPU's worker lives on, and goes back.
-TEST_P(Killed, OneAloneTakesTheOtherBackToTheSameBytes) {
+// The GPU's worker is not killed, and goes back.
+TEST_P(Killed, OneWorkerTakesTheOtherBackAndTheBytesAreTheSame) {
   const JobOptions options{
       .steps = 30,
       .model = kSmall,
@@ -197,8 +198,9 @@ INSTANTIATE_TEST_SUITE_P(
                           "train.odsgd.local.reference=prev_global"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// Both kinds of worker train on, and are judged by, the same images, though a GPU makes its own of
-// bytes: a job of both is a job of two CPUs, but for what rounding makes of its codes.
+// Both kinds of workers train on and evaluate the same images, although a GPU converts bytes to
+// images itself. So a job with both gives the result of two CPUs, except for rounding, which
+// changes some codes.
 TEST(DevicesOfTwoKinds, SeeTheSameAugmentedImages) {
   std::vector<std::string> set;
   for (const char* word :

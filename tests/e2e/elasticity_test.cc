@@ -1,5 +1,5 @@
-// Rounds that go on without some of their workers: backup workers, `on_worker_loss: shrink`, and
-// whoever joins later.
+// Rounds that close without some workers: backup workers, `on_worker_loss: shrink`, and workers
+// that join later.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ void Kill(TestProgram& program) {
   ASSERT_EQ(program.Wait(), 128 + SIGKILL) << "it had ended before";
 }
 
-// The job runs until it is told to stop, so that nothing depends on how fast the machine is.
+// The job runs until a signal stops it, so that nothing depends on the speed of the machine.
 void StopInOrder(TestJob& job) {
   job.server(0).Signal(SIGTERM);
   job.ExpectAllEnd(143);
@@ -63,7 +63,7 @@ TEST(Shrink, LetsAWorkerJoinLater) {
   Kill(job.worker(0));
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
   job.StartWorker(0);
-  ASSERT_TRUE(job.worker(0).WaitForErr("took over the state after round"));
+  ASSERT_TRUE(job.worker(0).WaitForErr("installed the state after round"));
   const uint64_t then = job.Progress()["rounds"];
   ASSERT_TRUE(job.WaitForRound(then + 20));
   StopInOrder(job);
@@ -77,7 +77,7 @@ TEST(Shrink, TakesAStoppedWorkerBack) {
   job.worker(1).Signal(SIGSTOP);
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
   job.worker(1).Signal(SIGCONT);
-  ASSERT_TRUE(job.worker(1).WaitForErr("took over the state after round"));
+  ASSERT_TRUE(job.worker(1).WaitForErr("installed the state after round"));
   const uint64_t then = job.Progress()["rounds"];
   ASSERT_TRUE(job.WaitForRound(then + 20));
   StopInOrder(job);
@@ -105,14 +105,14 @@ TEST(Shrink, WorksForOdsgdToo) {
   Kill(job.worker(2));
   ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
   job.StartWorker(2, odsgd);
-  ASSERT_TRUE(job.worker(2).WaitForErr("took over the state after round"));
+  ASSERT_TRUE(job.worker(2).WaitForErr("installed the state after round"));
   const uint64_t then = job.Progress()["rounds"];
   ASSERT_TRUE(job.WaitForRound(then + 20));
   StopInOrder(job);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
-TEST(BackupWorkers, LeaveALateOneBehindCountItAndNameIt) {
+TEST(BackupWorkers, RoundsCloseWithoutALateWorkerWhichIsCountedAndNamed) {
   TestJob job({.workers = 3, .steps = 60, .batch_total = 12});
   const std::vector<std::string> common = {"--set", "train.compute=wait",
                                            "--set", "train.compute_wait_ms=4",

@@ -1,4 +1,4 @@
-// How jobs begin and end: in any order, by a signal, or with a sentence.
+// How jobs start and end: in any order, by a signal, or with an error message.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kForEver = 1000000;
 
-// The number after the last `mark` in `text`; 0 if it is not there.
+// The number after the last `mark` in `text`; 0 without a `mark`.
 uint64_t NumberAfter(const std::string& text, const std::string& mark) {
   const size_t at = text.rfind(mark);
   return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + mark.size(), nullptr, 10);
@@ -69,7 +69,7 @@ TEST(Signal, SigintToShard0EndsAllWith130) {
   EXPECT_FALSE(job.Weights().empty());
 }
 
-TEST(Signal, SigtermToAWorkerThatMayLeaveMakesItGoAfterItsRoundAndTheOthersSayWhy) {
+TEST(Signal, SigtermToAWorkerThatMayLeaveEndsItAfterItsRoundAndTheOthersSayWhy) {
   TestJob job({.workers = 3,
                .steps = kForEver,
                .batch_total = 9,
@@ -95,7 +95,7 @@ TEST(Signal, SigtermWhileWorkersAreAwaitedEndsAll) {
   EXPECT_THAT(job.worker(0).err(), HasSubstr("while not all workers were there"));
 }
 
-// Each of `order`, "s0" or "w1", once the one before it is up; the weights.
+// Starts the daemons of `order` ("s0", "w1"), each when the previous one runs. Returns the weights.
 std::string WeightsOf(const std::vector<std::string>& order) {
   TestJob job({.servers = 2, .yaml = "exchange: {chunk_kib: 256}\n"});
   for (const std::string& one : order) {
@@ -114,7 +114,7 @@ TEST(Start, AnyOrderWorks) {
   EXPECT_TRUE(weights == WeightsOf({"s1", "w0", "s0", "w1"}));
 }
 
-TEST(Start, AWorkerKilledBeforeTheFirstRoundMayComeAgain) {
+TEST(Start, AWorkerKilledBeforeTheFirstRoundMayStartAgain) {
   TestJob job;
   job.StartServer(0);
   job.StartWorker(1);
@@ -127,7 +127,7 @@ TEST(Start, AWorkerKilledBeforeTheFirstRoundMayComeAgain) {
   job.ExpectAllEnd(0);
 }
 
-TEST(Start, ServersAndWorkersNameWhoDidNotCome) {
+TEST(Start, ServersAndWorkersNameMissingDaemons) {
   const std::string soon = "faults: {start_timeout_s: 1}\n", later = "faults.start_timeout_s=4";
   TestJob job({.yaml = soon});
   TestProgram& alone = job.StartServer(0);
@@ -154,7 +154,7 @@ bool HasIpv6() {
   return bound;
 }
 
-// Runs a short job to its end and checks that the replicas agree on it.
+// Runs a short job to its end and checks that the replicas are equal.
 void ExpectRuns(const JobOptions& options) {
   TestJob job(options);
   job.StartAll();
@@ -170,7 +170,7 @@ TEST(Run, OverIpv6) {
   ExpectRuns({.host = "[::1]"});
 }
 
-TEST(Run, WithEachWayToCode) {
+TEST(Run, WithOtherCodecsClipsAndScalers) {
   for (const char* exchange : {
            "codec: fp16",
            "codec: ternary, scaler: per_worker",

@@ -1,5 +1,5 @@
-// What must not matter does not: how many workers share a batch (up to rounding), and, for a
-// ternary job, when, where and in what pieces things travel (not a bit).
+// What must not change results: how many workers share a batch (up to rounding), and in a ternary
+// job the order, the shards and the chunks of pushes (bit for bit).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -70,8 +70,8 @@ const std::string& TernaryWeights() {
   return weights;
 }
 
-// Nobody joins a job that ends with a worker, so there what has come is applied while the rest is
-// on its way.
+// With on_worker_loss: fail no worker can join, so buckets that have arrived are applied while
+// others are on their way.
 TEST(Ternary, AppliedBucketByBucketOrAtOnceEndsWithTheSameBytes) {
   for (const std::string on_loss : {"fail", "wait"}) {
     TestJob job(TernaryJob(2));
@@ -104,7 +104,7 @@ TEST(Ternary, TwoServerShardsEndWithTheSameBytes) {
   EXPECT_TRUE(job.Weights() == TernaryWeights());
 }
 
-TEST(Ternary, NeitherPiecesNorSocketsNorOrderOfArrivalMatter) {
+TEST(Ternary, ChunksSocketsAndOrderOfArrivalDoNotChangeTheBytes) {
   JobOptions options = TernaryJob(2);
   options.yaml = "exchange: {bucket_kib: 16, chunk_kib: 16, credit_kib: 64}\n";
   TestJob job(options);

@@ -1,4 +1,5 @@
-// What a job's weights score, alone and at its end, and which classes they confuse.
+// Scores and confusion matrices of a job's weights: by tern_worker --evaluate, and at the job's
+// end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +23,7 @@ constexpr char kNormed[] = R"({net: {layers: [
     {name: scores, dense: {outputs: 10}},
     {name: loss, softmax_loss: {}}]}})";
 
-// tern_worker --evaluate, with no server anywhere.
+// Runs tern_worker --evaluate, without a server.
 TestProgram& EvaluateAlone(TestJob* job, const std::string& file,
                            const std::vector<std::string>& more = {}) {
   std::vector<std::string> words = {"--job", job->job_file(), "--evaluate", file};
@@ -44,7 +45,7 @@ std::vector<std::vector<int>> Rows(const std::string& csv) {
   return rows;
 }
 
-TEST(Evaluate, AloneFindsWhatTheWorkersFoundTogether) {
+TEST(Evaluate, AloneGivesTheWorkersCommonScore) {
   TestJob job({.workers = 3,
                .steps = 12,
                .batch_total = 9,
@@ -73,14 +74,14 @@ TEST(Evaluate, AloneFindsWhatTheWorkersFoundTogether) {
   ASSERT_EQ(alone.Wait(), 0) << alone.err();
   EXPECT_THAT(alone.out(), AllOf(HasSubstr(accuracy), HasSubstr(" on 61 test images\n")));
   EXPECT_EQ(job.OutputBytes("confusion.csv"), together);
-  // The loss to six digits, as the log has it: with the mean statistics, in other batches.
+  // The log has six digits of the loss. Both use the mean statistics, but other batches.
   const std::string log = job.Log("worker", 0);
   const size_t at = alone.out().find("loss ") + 5;
   const std::string loss = alone.out().substr(at, 5);
   EXPECT_THAT(log, HasSubstr("test loss " + loss));
 }
 
-TEST(Evaluate, WithoutConfusionWritesNone) {
+TEST(Evaluate, WithoutTheKeyWritesNoConfusionMatrix) {
   TestJob job({.steps = 4});
   job.StartAll();
   job.ExpectAllEnd(0);
@@ -109,14 +110,14 @@ TEST(Evaluate, RefusesWeightsThatAreNotTheModels) {
   EXPECT_THAT(name.err(), HasSubstr("is missing; it is another model's"));
 }
 
-TEST(Evaluate, IsNothingForAServer) {
+TEST(Evaluate, IsRefusedByServers) {
   TestJob job;
   TestProgram& server = job.StartServer(0, {"--evaluate", "weights"});
   EXPECT_EQ(server.Wait(), 64);
   EXPECT_THAT(server.err(), HasSubstr("--evaluate is for tern_worker"));
 }
 
-TEST(Evaluate, RefusesATableOfTooManyClasses) {
+TEST(Evaluate, RefusesAConfusionMatrixOfTooManyClasses) {
   TestJob job;
   TestProgram& worker =
       job.StartWorker(0, {"--set", "model.classes=3000", "--set", "evaluation.confusion=true"});

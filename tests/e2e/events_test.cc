@@ -1,4 +1,4 @@
-// What workers leave for TensorBoard, and the CPUs that they compute on.
+// The event files that workers write for TensorBoard, and the CPUs that they compute on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ std::vector<int64_t> StepsOf(const tensorboard::ByTag& shown, const std::string&
   return steps;
 }
 
-// The buckets with values in them, as their limits.
+// The limits of the histogram's buckets that have values.
 std::vector<std::pair<double, double>> Spikes(const pb::HistogramProto& h) {
   std::vector<std::pair<double, double>> spikes;
   for (int i = 0; i < h.bucket_size(); ++i) {
@@ -71,7 +71,7 @@ TEST(Events, ShowLossesRatesEvaluationsAndTernaryGradients) {
       ASSERT_THAT(StepsOf(shown, tag), Contains(12)) << tag;
       EXPECT_GT(shown.at(tag).at(12).simple_value(), 0) << tag;
     }
-    // 4 x 25 + 4 + 576 x 10 + 10 parameters: ternary up, 3 bits an element down, and frames.
+    // 4 x 25 + 4 + 576 x 10 + 10 parameters: ternary up, 3 bits per element down, plus headers.
     EXPECT_LT(shown.at("bytes_up_per_step").at(12).simple_value(), 5874 * 4 / 4);
     for (const char* tag : {"test/accuracy", "test/top5", "test/loss"}) {
       if (rank == 0) {
@@ -93,7 +93,7 @@ TEST(Events, ShowLossesRatesEvaluationsAndTernaryGradients) {
         EXPECT_EQ(coded.SerializeAsString(), gradient.SerializeAsString());
       }
     }
-    // Figure 2 of TernGrad: a bell before, three spikes after, at the scaler and 0.
+    // Figure 2 of TernGrad: a bell before coding; after it three spikes, at 0 and +-scaler.
     const pb::HistogramProto& gradient = shown.at("gradient/scores.weight").at(8).histo();
     const pb::HistogramProto& coded = shown.at("coded/scores.weight").at(8).histo();
     EXPECT_EQ(coded.num(), 5760);
@@ -104,7 +104,7 @@ TEST(Events, ShowLossesRatesEvaluationsAndTernaryGradients) {
   }
 }
 
-TEST(Events, OfAKilledWorkerCanBeReadAndOfTheNextStandBeside) {
+TEST(Events, OfAKilledWorkerCanBeReadAndItsSuccessorWritesAnotherFile) {
   TestJob job({.steps = 100000,
                .model = kSmallNet,
                .yaml = "metrics: {tensorboard: true}\nfaults: {on_worker_loss: wait}\n"});
@@ -126,7 +126,7 @@ TEST(Events, OfAKilledWorkerCanBeReadAndOfTheNextStandBeside) {
   job.ExpectAllEnd(143);
 }
 
-TEST(Events, ThatCannotBeWrittenStopNoTraining) {
+TEST(Events, ThatCannotBeWrittenDoNotStopTraining) {
   TestJob job({.steps = 5, .model = kSmallNet, .yaml = "metrics: {tensorboard: true}\n"});
   std::filesystem::create_directories(job.output_dir());
   std::ofstream(job.output_dir() + "/events") << "a file where the folder should be";
@@ -136,7 +136,7 @@ TEST(Events, ThatCannotBeWrittenStopNoTraining) {
   EXPECT_THAT(job.Log("worker", 0), HasSubstr("training goes on without TensorBoard's events"));
 }
 
-// Of all threads of a process: name, and the CPUs that it may run on.
+// The name of each thread of a process, with the CPUs that it may run on.
 std::multimap<std::string, std::string> CpusOfThreads(pid_t pid) {
   std::multimap<std::string, std::string> cpus;
   std::error_code none;
@@ -153,7 +153,7 @@ std::multimap<std::string, std::string> CpusOfThreads(pid_t pid) {
   return cpus;
 }
 
-TEST(Cpus, AreThoseOfTheThreadsThatComputeAndNoOthers) {
+TEST(Cpus, BindOnlyTheThreadsThatCompute) {
   const auto all = CpusOfThisThread();
   ASSERT_TRUE(all.ok()) << all.status().message();
   const std::string one = std::to_string(all->back());
@@ -161,7 +161,8 @@ TEST(Cpus, AreThoseOfTheThreadsThatComputeAndNoOthers) {
   job.StartAll({"--set", "workers.threads=3", "--set", "workers.cpus=" + one});
   ASSERT_TRUE(job.WaitForRound(3));
   const auto cpus = CpusOfThreads(job.worker(0).pid());
-  const auto [begin, end] = cpus.equal_range("tern_worker");  // OpenMP's have the name of the first
+  const auto [begin, end] =
+      cpus.equal_range("tern_worker");  // OpenMP's threads have the main thread's name
   EXPECT_GE(std::distance(begin, end), 3);
   for (auto thread = begin; thread != end; ++thread) EXPECT_EQ(thread->second, one);
   for (const char* name : {"net", "coder", "data 0"}) {
@@ -175,7 +176,7 @@ TEST(Cpus, AreThoseOfTheThreadsThatComputeAndNoOthers) {
   job.ExpectAllEnd(143);
 }
 
-TEST(Cpus, ThatAMachineHasNotAreRefusedWithThoseThatItHas) {
+TEST(Cpus, ThatTheMachineLacksAreRefusedWithAListOfItsCpus) {
   const auto all = CpusOfThisThread();
   ASSERT_TRUE(all.ok()) << all.status().message();
   ASSERT_LT(all->back(), kMaxCpu);

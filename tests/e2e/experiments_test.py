@@ -1,4 +1,4 @@
-"""The scripts of scripts/experiments with a program in the place of `tern` that answers at once.
+"""Runs the scripts of scripts/experiments with a program instead of `tern` that answers at once.
 
   experiments_test.py SOURCE_DIR
 """
@@ -16,7 +16,7 @@ SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
 sys.path.insert(0, str(SOURCE / "scripts/experiments"))
 import student  # noqa: E402: found by the line above
 
-# Writes the figures that a server would; FAIL=SEED makes it fail with CODE, HANG=SEED wait for a signal.
+# Writes the figures that a server would write. With FAIL=SEED it fails with CODE; with HANG=SEED it waits for a signal.
 PROGRAM = """#!/usr/bin/env python3
 import json, os, pathlib, signal, sys
 words = sys.argv[1:]
@@ -40,8 +40,8 @@ pathlib.Path(settings["output_dir"], "server.0.json").write_text(json.dumps(figu
 logs = pathlib.Path(settings["output_dir"], "logs")
 logs.mkdir()
 (logs / "tern_worker.worker.0.here.log").write_text(
-    "I after step 391: test accuracy 0.5 of 10 (0.9 among five), test loss 1.5, training loss 1.6 of 9 since\\n"
-    "I after step 3906: test accuracy 0.9 of 10 (0.9 among five), test loss 0.5, training loss 0.25 of 9 since\\n")
+    "I after step 391: test accuracy 0.5 of 10 (0.9 top-5), test loss 1.5, training loss 1.6 of 9 since\\n"
+    "I after step 3906: test accuracy 0.9 of 10 (0.9 top-5), test loss 0.5, training loss 0.25 of 9 since\\n")
 """
 
 
@@ -94,7 +94,7 @@ class Experiments(unittest.TestCase):
         out = self.run_script(code=1, FAIL="4", CODE="75")
         self.assertIn("worker 1 is lost", out)
         self.assertIn("not yet: 4 of 5 seeds", out)
-        self.assertEqual(len(self.calls()), 8 + 2 * 2)  # a lost peer is worth a second try
+        self.assertEqual(len(self.calls()), 8 + 2 * 2)  # a run with a lost peer is repeated once
         self.run_script()
         self.assertEqual(len(self.calls()), 12 + 2)
 
@@ -141,7 +141,7 @@ class Experiments(unittest.TestCase):
             self.assertAlmostEqual(student.quantile(0.95, freedom), one_sided, places=4)
 
     def test_tables_compare_every_row_with_the_base(self):
-        # A program whose bytes miss one bar of the first table ends it with 1.
+        # If the bytes miss a requirement of the first table, the script exits with 1.
         for script, rows, code in (("algorithms_mnist.sh", 30, 1), ("codecs_mnist.sh", 20, 0)):
             with self.subTest(script):
                 (self.folder / "calls").unlink(missing_ok=True)
@@ -175,7 +175,7 @@ class Experiments(unittest.TestCase):
         self.run_script(str(self.folder), "--only", "lenet:*", code=64, script="cifar10.sh")
 
     def mnist(self):
-        """A folder with files of the names that the scripts look for."""
+        """Makes a folder with files that have the names that the scripts expect."""
         folder = self.folder / "mnist"
         folder.mkdir(exist_ok=True)
         for name in ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",

@@ -1,5 +1,5 @@
-// Losses that cost nothing: whoever is killed or stopped and comes back, the job goes on and ends
-// with the bytes of the undisturbed run.
+// Losses without an effect on the result: if a killed or stopped daemon comes back, the job ends
+// with the bytes of an undisturbed run.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -12,7 +12,7 @@
 namespace tern::e2e {
 namespace {
 
-// Long enough that faults strike well before its end.
+// Long enough that faults happen well before the end.
 JobOptions LongJob(const std::string& faults) {
   JobOptions options;
   options.steps = 150;
@@ -21,12 +21,12 @@ JobOptions LongJob(const std::string& faults) {
   return options;
 }
 
-// Notices a loss after a second.
+// A daemon counts as lost after a second.
 JobOptions Waits() {
   return LongJob("on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1");
 }
 
-// The weights that the job ends with when nothing happens.
+// The final weights of an undisturbed run.
 const std::string& Undisturbed() {
   static const std::string weights = [] {
     TestJob job(Waits());
@@ -55,10 +55,10 @@ TEST(KilledWorker, ComesBackUnderWait) {
   Kill(job.worker(1));
   job.StartWorker(1);
   ExpectEndsUndisturbed(job);
-  EXPECT_NE(job.worker(1).err().find("took over the state after round"), std::string::npos);
+  EXPECT_NE(job.worker(1).err().find("installed the state after round"), std::string::npos);
 }
 
-TEST(KilledWorker, ComesBackLongAfterItWasGivenUp) {
+TEST(KilledWorker, ComesBackLongAfterItWasLost) {
   TestJob job(Waits());
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
@@ -69,7 +69,8 @@ TEST(KilledWorker, ComesBackLongAfterItWasGivenUp) {
 }
 
 TEST(KilledWorker, IsKilledAgainWhileItFetchesTheState) {
-  // Noticed late, so that a stopped donor is not given up while the newcomer asks it.
+  // A loss is noticed late, so that the stopped donor is not lost while the new worker asks it for
+  // State.
   TestJob job(
       LongJob("on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 2, dead_after_s: 2.5"));
   job.StartAll();
@@ -77,7 +78,7 @@ TEST(KilledWorker, IsKilledAgainWhileItFetchesTheState) {
   Kill(job.worker(1));
   job.StartWorker(1);
   ASSERT_TRUE(job.server(0).WaitForErr("is suspect"));
-  job.worker(0).Signal(SIGSTOP);  // the only one who can give State
+  job.worker(0).Signal(SIGSTOP);  // the only worker that can send State
   EXPECT_TRUE(job.worker(1).WaitForErr("fetching the state"));
   Kill(job.worker(1));
   job.worker(0).Signal(SIGCONT);
@@ -85,7 +86,7 @@ TEST(KilledWorker, IsKilledAgainWhileItFetchesTheState) {
   ExpectEndsUndisturbed(job);
 }
 
-TEST(KilledWorker, OneAfterTheOtherTheJobsStepsNeverFall) {
+TEST(KilledWorker, OneAfterTheOtherNeverLowersTheJobsSteps) {
   JobOptions options = Waits();
   options.steps = 500;
   TestJob job(options);
@@ -94,7 +95,7 @@ TEST(KilledWorker, OneAfterTheOtherTheJobsStepsNeverFall) {
   for (const uint32_t rank : {1, 0}) {
     Kill(job.worker(rank));
     job.StartWorker(rank);
-    ASSERT_TRUE(job.worker(rank).WaitForErr("took over the state after round"));
+    ASSERT_TRUE(job.worker(rank).WaitForErr("installed the state after round"));
     ASSERT_TRUE(job.WaitForRound(job.Progress().value("rounds", uint64_t{0}) + 5));
   }
   job.ExpectAllEnd(0);
@@ -132,7 +133,7 @@ TEST(KilledServer, ComesBackUnderFailToo) {
 TEST(KilledServer, EachOfTwoShardsComesBack) {
   JobOptions options = Waits();
   options.servers = 2;
-  options.yaml += "exchange: {chunk_kib: 256}\n";  // both have chunks
+  options.yaml += "exchange: {chunk_kib: 256}\n";  // so that both shards have chunks
   TestJob job(options);
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
@@ -145,7 +146,7 @@ TEST(KilledServer, EachOfTwoShardsComesBack) {
   ExpectEndsUndisturbed(job);
 }
 
-TEST(StoppedWorker, RejoinsByItselfAfterItWasGivenUp) {
+TEST(StoppedWorker, RejoinsByItselfAfterItWasLost) {
   TestJob job(Waits());
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
@@ -156,7 +157,7 @@ TEST(StoppedWorker, RejoinsByItselfAfterItWasGivenUp) {
   EXPECT_NE(job.server(0).err().find("has come back"), std::string::npos);
 }
 
-TEST(StoppedServer, BlamesNobodyForItsOwnSilence) {
+TEST(StoppedServer, BlamesNoWorkerForItsOwnSilence) {
   TestJob job(LongJob("on_worker_loss: fail"));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));

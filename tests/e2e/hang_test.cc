@@ -1,4 +1,4 @@
-// A worker whose compute thread stands while its heart goes on beating.
+// A worker whose compute thread hangs while its net thread still sends heartbeats.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/ptrace.h>
@@ -11,7 +11,8 @@ namespace {
 
 using ::testing::ContainsRegex;
 
-// Stops or continues one thread alone, as no signal can. False where this system does not let us.
+// Stops or continues one thread of a process, which no signal can do. False if this system does not
+// allow it.
 bool StopThread(pid_t thread) {
   if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) return false;
   int status = 0;
@@ -20,9 +21,9 @@ bool StopThread(pid_t thread) {
 }
 void ContinueThread(pid_t thread) { ptrace(PTRACE_DETACH, thread, nullptr, nullptr); }
 
-TEST(Hang, AComputeThreadThatStandsIsNamedAndEndsTheJob) {
-  // One worker with a large batch computes nearly all the time: a thread that is caught while it
-  // waits for sums is not hung, as far as anyone can see.
+TEST(Hang, AComputeThreadWithoutProgressIsNamedAndEndsTheJob) {
+  // One worker with a large batch, because it computes nearly all the time. A thread that is
+  // stopped while it waits for sums would not look hung.
   TestJob job({.workers = 1,
                .steps = 1000000,
                .batch_total = 200,

@@ -1,5 +1,5 @@
-// Strangers on the ports of a job that runs, and a member that says what cannot be. Nobody ends,
-// nothing of theirs reaches a sum, everything is counted.
+// Connections of programs that are not daemons of the job, and a member that sends invalid
+// messages. No daemon ends, nothing that they send reaches a sum, and all of it is counted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zmq.h>
@@ -32,7 +32,7 @@ JobOptions SomeJob() {
   return options;
 }
 
-// The weights of SomeJob that nobody disturbed.
+// The final weights of SomeJob in an undisturbed run.
 const std::string& Undisturbed() {
   static const std::string weights = [] {
     TestJob job(SomeJob());
@@ -61,13 +61,13 @@ pb::Envelope Contribution(pb::Contribution* (pb::Envelope::*kind)(), uint32_t ra
   return envelope;
 }
 
-// Messages that are none.
+// Invalid messages.
 std::vector<std::vector<std::string>> BrokenMessages() {
   pb::Envelope push = Contribution(&pb::Envelope::mutable_push, 0, 7);
   std::string unknown = Header(push), unset = Header(push), wrong = Header(push);
   unknown[6] = '\x63';                  // type 99
-  unset.resize(net::kPreambleBytes);    // a push that is not there
-  wrong[6] = pb::Envelope::kHeartbeat;  // not what it holds
+  unset.resize(net::kPreambleBytes);    // the type is push, but the envelope has no push
+  wrong[6] = pb::Envelope::kHeartbeat;  // the type is not that of the body
   return {{""},
           {"", Header(push)},
           {Header(push), ""},
@@ -83,7 +83,7 @@ std::vector<std::vector<std::string>> BrokenMessages() {
           {Header(push), "one", "two"}};
 }
 
-// Whole messages from somebody who is no member, of everything that members and servers say.
+// Valid messages of every type from a peer that is not a member.
 std::vector<pb::Envelope> LiesOfAStranger() {
   std::vector<pb::Envelope> lies;
   for (auto kind : {&pb::Envelope::mutable_push, &pb::Envelope::mutable_scale,
@@ -92,14 +92,14 @@ std::vector<pb::Envelope> LiesOfAStranger() {
     lies.push_back(Contribution(kind, 4000000000u, 7, 4000000000u));
   }
   const auto* descriptor = pb::Envelope::descriptor();
-  for (int i = 0; i < descriptor->field_count(); ++i) {  // each type, with nothing in it
+  for (int i = 0; i < descriptor->field_count(); ++i) {  // each type, without fields
     pb::Envelope empty;
     empty.GetReflection()->MutableMessage(&empty, descriptor->field(i));
     lies.push_back(empty);
   }
   pb::Envelope envelope;
   for (const uint32_t rank : {0, 1}) {
-    for (const uint32_t code : {0, 65}) {  // of nobody, as a place is before its worker comes
+    for (const uint32_t code : {0, 65}) {  // with incarnation 0, which an empty rank has
       envelope.mutable_bye()->set_rank(rank);
       envelope.mutable_bye()->set_incarnation(0);
       envelope.mutable_bye()->set_code(code);
@@ -122,14 +122,14 @@ std::vector<pb::Envelope> LiesOfAStranger() {
   return lies;
 }
 
-// They stay connected as long as the caller keeps them.
+// They stay connected as long as the returned objects exist.
 std::vector<std::unique_ptr<Stranger>> Disturb(const std::vector<uint16_t>& ports) {
   std::vector<std::unique_ptr<Stranger>> strangers;
   const auto add = [&strangers](uint16_t port) -> Stranger& {
     return *strangers.emplace_back(std::make_unique<Stranger>(port));
   };
   for (const uint16_t port : ports) {
-    add(port);  // says nothing
+    add(port);  // sends nothing
     Stranger& broken = add(port);
     for (const std::vector<std::string>& frames : BrokenMessages()) broken.SendFrames(frames);
     Stranger& liar = add(port);
@@ -142,7 +142,7 @@ std::vector<std::unique_ptr<Stranger>> Disturb(const std::vector<uint16_t>& port
   return strangers;
 }
 
-TEST(Strangers, AreCountedAndDisturbNobody) {
+TEST(Strangers, AreCountedAndDoNotDisturbTheJob) {
   TestJob job(SomeJob());
   const uint16_t data_port = FreePorts(1).at(0), metrics = FreeMetricsPort();
   const std::vector<std::string> more = {"--set", Cat("servers.0.data_ports=[", data_port, "]"),
@@ -154,7 +154,7 @@ TEST(Strangers, AreCountedAndDisturbNobody) {
   const auto refused = [&](const std::string& fault) {
     return MetricOf(GetMetrics(metrics), Cat("tern_net_refused_total{fault=\"", fault, "\"}"));
   };
-  // Both ports' last broken message has come.
+  // The last invalid message to both ports has arrived.
   ASSERT_TRUE(WaitUntil([&] { return refused("too_many_frames") >= 2; }));
   EXPECT_EQ(refused("empty"), 6);
   EXPECT_EQ(refused("truncated"), 4);
@@ -193,7 +193,8 @@ TEST(Version, AnotherOneIsRefusedByTheServerWhichNamesBoth) {
       AllOf(HasSubstr("wire version 7"), HasSubstr(Cat("wire version ", net::kWireVersion))));
 }
 
-// Answers whatever comes to a port in wire version 7 until `worker` has ended; its exit code.
+// Answers every message to a port in wire version 7 until `worker` has ended. Returns its exit
+// code.
 int WaitAtAnotherVersion(uint16_t port, TestProgram& worker) {
   void* context = zmq_ctx_new();
   void* router = zmq_socket(context, ZMQ_ROUTER);
@@ -226,7 +227,7 @@ TEST(Version, AWorkerLeavesAServerOfAnotherOneAndNamesBoth) {
                                   HasSubstr(Cat("wire version ", net::kWireVersion))));
 }
 
-// Says hello on one lane of the server as a rank of the job.
+// A peer that says hello on one lane of the server as a rank of the job.
 class FakeMember {
  public:
   FakeMember(const setup::Setup& setup, uint32_t rank, uint64_t steps) : rank_(rank) {
@@ -253,7 +254,7 @@ class FakeMember {
     return {};
   }
 
-  // What the server answers to such a contribution: the sentence of its refusal.
+  // Sends the contribution and returns the sentence of the server's refusal.
   std::string RefusalOf(Stranger& connection, pb::Contribution* (pb::Envelope::*kind)(),
                         const std::string& payload, uint32_t bucket = 0) {
     connection.Say(Contribution(kind, rank_, kIncarnation, bucket), payload);
@@ -278,7 +279,7 @@ std::string Floats(size_t count, float value) {
 
 TEST(Member, WhatItSaysIsCheckedBeforeItIsUsed) {
   JobOptions options = SomeJob();
-  options.yaml = "faults: {on_worker_loss: wait}\n";  // time enough to say it all
+  options.yaml = "faults: {on_worker_loss: wait}\n";  // so that the job lives until all is sent
   TestJob job(options);
   auto setup = setup::MakeSetup(job.job_file(), {});
   ASSERT_TRUE(setup.ok()) << setup.status().message();
@@ -304,7 +305,7 @@ TEST(Member, WhatItSaysIsCheckedBeforeItIsUsed) {
   EXPECT_THAT(fake.RefusalOf(data, push, std::string(100, '\xff')), HasSubstr("rank 1"));
   EXPECT_THAT(fake.RefusalOf(data, push, std::string(431080 / 4 + 1000, '\0')),
               HasSubstr("rank 1"));
-  // It falls silent; the true worker 1 takes its place.
+  // The peer becomes silent, and the real worker 1 takes its rank.
   job.StartWorker(1);
   job.ExpectAllEnd(0);
   EXPECT_TRUE(job.Weights() == Undisturbed());

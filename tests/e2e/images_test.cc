@@ -1,4 +1,4 @@
-// Image folders and packed sets in real processes: packed and trained from, with threads.
+// Image folders and packed sets in real processes: conversion, and training with several threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ constexpr char kNet[] = R"({net: {input: {channels: 3, height: 12, width: 12}, c
     {name: scores, dense: {outputs: 3}},
     {name: loss, softmax_loss: {}}]}})";
 
-// train/CLASS and test/CLASS: JPEG and PNG of several sizes.
+// A folder with train/CLASS and test/CLASS: JPEG and PNG files of several sizes.
 std::string WriteFolder(const TestJob& job) {
   const std::string root = job.folder() + "/images";
   for (const char* split : {"train", "test"}) {
@@ -54,7 +54,7 @@ std::vector<std::string> DataWords(const std::string& format, const std::string&
   return words;
 }
 
-TEST(Images, TrainAlikeFromAFolderAndPackedWhateverTheThreads) {
+TEST(Images, GiveTheSameWeightsFromAFolderAndPackedWithAnyNumberOfThreads) {
   std::string weights;
   for (const char* threads : {"1", "3"}) {
     TestJob job({.steps = 12, .model = kNet, .yaml = "evaluation: {every_steps: 6}\n"});
@@ -77,7 +77,7 @@ TEST(Images, DamagedOnesAreNamedAndLeftOutUpToTheLimit) {
   TestJob job({.steps = 4, .model = kNet});
   const std::string root = WriteFolder(job), bad = root + "/train/class1/3.png";
   const std::string whole = ReadFile(bad);
-  std::ofstream(bad, std::ios::binary) << whole.substr(0, whole.size() / 2);  // sound at its head
+  std::ofstream(bad, std::ios::binary) << whole.substr(0, whole.size() / 2);  // its header is valid
   job.StartAll(DataWords("folder", root, "2"));
   job.ExpectAllEnd(0);
   TestProgram& refused = job.StartTern({"convert", "pack", root, job.folder() + "/packed"});
@@ -97,7 +97,8 @@ TEST(Images, DamagedOnesAreNamedAndLeftOutUpToTheLimit) {
                                   HasSubstr("damaged images so far: 2, allowed: 1")));
 }
 
-// What the scan cannot see ends the worker that meets it, and the others do not wait for it.
+// Damage that the scan cannot detect ends the worker that decodes the image, and the others do not
+// wait for it.
 TEST(Images, OneDamagedImageTooManyEndsTheJobWhileItTrains) {
   TestJob job({.steps = 100000, .model = kNet, .yaml = "faults: {on_worker_loss: wait}\n"});
   const std::string root = WriteFolder(job), bad = root + "/train/class1/3.png";
@@ -111,7 +112,7 @@ TEST(Images, OneDamagedImageTooManyEndsTheJobWhileItTrains) {
     EXPECT_THAT(program->err(), HasSubstr(bad + ": damaged PNG"));
 }
 
-TEST(Images, ConvertSaysWhatItKnows) {
+TEST(Images, ConvertListsItsFormats) {
   TestJob job;
   TestProgram& none = job.StartTern({"convert"});
   EXPECT_EQ(none.Wait(), 64);
@@ -122,7 +123,7 @@ TEST(Images, ConvertSaysWhatItKnows) {
   TestProgram& folder = job.StartTern({"convert", "pack", "/does/not/exist", job.folder()});
   EXPECT_EQ(folder.Wait(), 65);
   EXPECT_THAT(folder.err(), HasSubstr("/does/not/exist/train: cannot be listed"));
-  // MNIST's form, as pixels.
+  // IDX files, packed as pixels.
   TestProgram& idx =
       job.StartTern({"convert", "pack", job.data_dir(), job.folder() + "/p", "--format=idx"});
   ASSERT_EQ(idx.Wait(), 0) << idx.err();

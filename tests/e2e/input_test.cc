@@ -1,4 +1,4 @@
-// Bad input gets a sentence and an exit code, and whoever works goes on.
+// Invalid input gives an error message and an exit code, and running daemons continue.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -32,9 +32,9 @@ std::string WriteText(const TestJob& job, const std::string& name, const std::st
 // ---- data files
 
 struct BadFile {
-  std::string file;  // of the data folder
+  std::string file;  // in the data folder
   std::function<std::string(const std::string&)> spoil;
-  std::string named;  // what stderr must hold besides the file
+  std::string named;  // what stderr must contain besides the file's name
 };
 
 TEST(Data, BadFilesAreNamedWithExitCode65) {
@@ -115,8 +115,8 @@ faults: {on_worker_loss: shrug, heartbeat_ms: often}
   }
 }
 
-// Without a GPU, whatever the build; with one, this is not the test.
-TEST(JobFile, ADeviceThatIsNotThereIsNamedWithExitCode78) {
+// For machines without a GPU, with any build. Skipped on a machine with a GPU.
+TEST(JobFile, AMissingDeviceIsNamedWithExitCode78) {
   if (std::ifstream("/dev/nvidiactl").good()) GTEST_SKIP() << "there is a GPU here";
   TestJob job({.train_images = 40, .test_images = 20});
   TestProgram& worker = job.StartWorker(0, {"--set", "workers.device=cuda"});
@@ -143,7 +143,7 @@ TEST(JobFile, ARankOutOfRangeIsNamed) {
   }
 }
 
-TEST(JobFile, OffLoopbackNeedsSecurityInSoManyWords) {
+TEST(JobFile, OtherAddressesThanLoopbackNeedSecurityNone) {
   TestJob job;
   const std::vector<std::string> away = {"--set", "servers.0.address=192.0.2.1:7500"};
   for (TestProgram* daemon : {&job.StartServer(0, away), &job.StartWorker(0, away)}) {
@@ -152,7 +152,7 @@ TEST(JobFile, OffLoopbackNeedsSecurityInSoManyWords) {
   }
 }
 
-TEST(JobFile, SecurityNoneIsSaidAgainInEveryLog) {
+TEST(JobFile, SecurityNoneIsRepeatedInEveryLog) {
   TestJob job({.steps = 2});
   job.StartAll({"--set", "security=none"});
   job.ExpectAllEnd(0);
@@ -162,12 +162,12 @@ TEST(JobFile, SecurityNoneIsSaidAgainInEveryLog) {
 
 // ---- addresses
 
-TEST(Address, APortInUseIsNamedAndItsOwnerGoesOn) {
+TEST(Address, APortInUseIsNamedAndItsOwnerContinues) {
   TestJob job;
   job.StartServer(0);
   ASSERT_TRUE(job.WaitForLog("server", 0, "the job as this server"));
   job.StartWorker(0);
-  ASSERT_TRUE(job.server(0).WaitForErr("worker 0"));  // bound by now
+  ASSERT_TRUE(job.server(0).WaitForErr("worker 0"));  // its sockets are bound now
   TestProgram& first = job.server(0);
   TestProgram& second = job.StartServer(0, {"--set", Cat("output_dir=", job.folder(), "/other")});
   EXPECT_EQ(second.Wait(), 69);
@@ -176,7 +176,7 @@ TEST(Address, APortInUseIsNamedAndItsOwnerGoesOn) {
   EXPECT_EQ(first.Wait(), 0) << first.err();
 }
 
-TEST(Address, AFolderInUseIsNamedAndItsOwnerGoesOn) {
+TEST(Address, AFolderInUseIsNamedAndItsOwnerContinues) {
   TestJob job;
   job.StartServer(0);
   ASSERT_TRUE(job.WaitForLog("server", 0, "the job as this server"));
@@ -209,7 +209,7 @@ TEST(Address, AMetricsPortInUseIsNamed) {
   const uint16_t port = FreeMetricsPort();
   job.StartServer(0, {"--set", Cat("metrics.port=", port)});
   ASSERT_TRUE(WaitUntil([&] { return !GetMetrics(port).empty(); }));
-  // Worker 0's page is a hundred ports further.
+  // Worker 0's metrics port is higher by 100.
   TestProgram& worker = job.StartWorker(0, {"--set", Cat("metrics.port=", port - 100)});
   EXPECT_EQ(worker.Wait(), 69);
   EXPECT_THAT(worker.err(), HasSubstr(std::to_string(port)));
@@ -246,7 +246,7 @@ TEST(Peer, AServerShardOfAnotherJobIsRefusedToo) {
   job.ExpectAllEnd(0);
 }
 
-TEST(Peer, ASecondProcessOfARankIsRefusedAndTheFirstGoesOn) {
+TEST(Peer, ASecondProcessOfARankIsRefusedAndTheFirstContinues) {
   TestJob job({.steps = kForEver});
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(1));

@@ -67,7 +67,7 @@ bool CanBind(uint16_t port) {
   return bound;
 }
 
-// The last whole line.
+// The last complete line.
 std::string LastLine(const std::string& text) {
   const size_t end = text.rfind('\n');
   if (end == std::string::npos || end == 0) return "";
@@ -100,8 +100,8 @@ void WriteIdxPair(const std::string& folder, const std::string& stem, uint32_t c
 }
 
 std::vector<uint16_t> FreePorts(size_t count) {
-  // Below the range that systems give to outgoing connections, and from a random place, so that
-  // what others bind before our servers do is unlikely to be the same.
+  // Below the range of outgoing connections, and from a random start, so that other programs are
+  // unlikely to bind the same ports before our servers do.
   std::vector<uint16_t> ports;
   std::random_device random;
   for (int tries = 0; ports.size() < count && tries < 10000; ++tries) {
@@ -198,7 +198,7 @@ bool TestProgram::WaitFor(const std::string& path, const std::string& text, doub
   const Time until = Deadline(seconds);
   while (true) {
     const bool over =
-        !running() || Now() >= until;  // asked first: what it wrote before its end is there
+        !running() || Now() >= until;  // asked first, so that all output before its end is read
     if (ReadFile(path).find(text) != std::string::npos) return true;
     if (over) {
       ADD_FAILURE() << spec_.name << (running() ? " did not write '" : " ended without writing '")
@@ -256,8 +256,8 @@ TestProgram& TestJob::Start(const std::string& name, const std::string& path,
   spec.name = name;
   spec.program = path;
   spec.arguments = words;
-  // Threads that spin while they wait would take the cores of the job's other processes; name
-  // servers that do not answer would take long.
+  // OpenMP's waiting threads must not spin, because other processes of the job need the cores. A
+  // name server that does not answer must not delay the test.
   spec.environment = {"OMP_WAIT_POLICY=passive", "RES_OPTIONS=timeout:1 attempts:1"};
   spec.stdout_path = Cat(folder_, "/programs/", programs_.size(), ".", name, ".out");
   spec.stderr_path = Cat(folder_, "/programs/", programs_.size(), ".", name, ".err");

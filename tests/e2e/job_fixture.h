@@ -1,6 +1,6 @@
 // A job of real processes for tests: a folder with a tiny data set, a job file with free ports, and
-// the programs that the test starts, stops and waits for. Nothing outlives it; nothing waits for a
-// fixed time, only for what is to happen, with a deadline.
+// the programs that the test starts, stops and waits for. All of them end with it. It never waits
+// for a fixed time, only for events, with a deadline.
 //
 //   TestJob job({.workers = 2, .steps = 20});
 //   TestProgram& server = job.StartServer(0);
@@ -8,7 +8,7 @@
 //   TestProgram& w1 = job.StartWorker(1);
 //   EXPECT_EQ(w0.Wait(), 0) << w0.err();
 //
-// or by the tool: job.StartTern({"run", job.job_file()}).
+// or with `tern run`: job.StartTern({"run", job.job_file()}).
 #pragma once
 
 #include <sys/types.h>
@@ -25,50 +25,52 @@
 
 namespace tern::e2e {
 
-// How long tests wait for what should come at once; more than enough for a sanitizer build on a
-// busy machine.
+// How long tests wait for an event that should happen soon; enough for a sanitizer build on a busy
+// machine.
 constexpr double kPatience = 60;
 
-// `count` images of 28 x 28 with 10 classes that a net can learn (a bright square whose place tells
-// the label, in noise), as the pair of IDX files STEM-images-idx3-ubyte and STEM-labels-idx1-ubyte.
-// A function of (seed, count).
+// Writes `count` images of 28 x 28 with 10 classes that a network can learn (a bright square in
+// noise, whose position is the label), as the pair of IDX files STEM-images-idx3-ubyte and
+// STEM-labels-idx1-ubyte. A function of (seed, count).
 void WriteIdxPair(const std::string& folder, const std::string& stem, uint32_t count,
                   uint64_t seed);
 
-// Ports of 127.0.0.1 where nobody listens now, all different.
+// Different ports of 127.0.0.1 that no program listens on now.
 std::vector<uint16_t> FreePorts(size_t count);
-// One from which `metrics.port` leads to free ones: of the first servers and workers.
+// A value for metrics.port with which the metrics ports of the first servers and workers are free.
 uint16_t FreeMetricsPort();
 
-// The whole answer to GET /metrics at that port of 127.0.0.1; empty where nobody answers.
+// The whole answer to GET /metrics at that port of 127.0.0.1; empty without an answer.
 std::string GetMetrics(uint16_t port);
-// The value of the row that begins with `row`, "tern_net_refused_total{fault=\"empty\"}"; -1 if
-// there is none.
+// The value of the metrics line that begins with `row`, for example
+// "tern_net_refused_total{fault=\"empty\"}"; -1 if there is none.
 double MetricOf(const std::string& page, const std::string& row);
 
 // The whole file; empty if there is none.
 std::string ReadFile(const std::string& path);
 
-// Calls `done` until it is true; false at the deadline. For what no descriptor tells of.
+// Calls `done` repeatedly until it returns true. False at the deadline. For events that no file
+// descriptor reports.
 bool WaitUntil(const std::function<bool()>& done, double seconds = kPatience);
 
-// tern, tern_server or tern_worker, in a process group of its own. Killed at the end.
+// A running tern, tern_server or tern_worker, in a process group of its own. The destructor kills
+// it.
 class TestProgram {
  public:
   explicit TestProgram(const tools::ProcessSpec& spec);
 
-  bool started() const { return process_ != nullptr; }  // else the test has failed
+  bool started() const { return process_ != nullptr; }  // if false, the test has failed
   pid_t pid() const;
   bool running();
   void Signal(int signal);
-  // Its exit code, or 128 + n where signal n killed it. At the deadline it is killed and the test
-  // fails: -1.
+  // Waits for its end. Returns its exit code, or 128 + n if signal n killed it. At the deadline,
+  // kills it, fails the test and returns -1.
   int Wait(double seconds = kPatience);
-  // What it wrote so far.
+  // Its output so far.
   std::string out() const { return ReadFile(spec_.stdout_path); }
   std::string err() const { return ReadFile(spec_.stderr_path); }
-  // Until stdout (stderr) holds `text`. False, and the test fails: the deadline, or it ended
-  // without.
+  // Waits until stdout (stderr) contains `text`. At the deadline, or if the program ends without
+  // it, fails the test and returns false.
   bool WaitForOut(const std::string& text, double seconds = kPatience) {
     return WaitFor(spec_.stdout_path, text, seconds);
   }
@@ -95,7 +97,7 @@ struct JobOptions {
   std::string yaml = {};  // further top-level keys: "faults: {on_worker_loss: wait}\n"
 };
 
-// A job that only a test ends.
+// Options of a job that runs until the test ends it.
 inline JobOptions Endless(const std::string& yaml = "") {
   JobOptions options;
   options.steps = 1'000'000;
@@ -106,8 +108,9 @@ inline JobOptions Endless(const std::string& yaml = "") {
 class TestJob {
  public:
   explicit TestJob(const JobOptions& options = {});
-  ~TestJob();  // kills all programs and removes the folder; a failed test shows the ends of all
-               // logs first
+  // Kills all programs and removes the folder. If the test has failed, prints the ends of all logs
+  // first.
+  ~TestJob();
   TestJob(const TestJob&) = delete;
   TestJob& operator=(const TestJob&) = delete;
 
@@ -118,51 +121,51 @@ class TestJob {
   std::string log_dir() const { return output_dir() + "/logs"; }
   uint16_t port(uint32_t shard) const { return ports_[shard]; }
 
-  // A daemon as a person would start it: --job, --rank, --log_dir, then `more`. The references stay
-  // good. A second one of a rank is another program beside the first.
+  // Starts a daemon as a user would: --job, --rank, --log_dir, then `more`. References stay valid.
+  // A second start of a rank makes another program in addition to the first.
   TestProgram& StartServer(uint32_t shard, const std::vector<std::string>& more = {});
-  // Another `program` than bin/tern_worker, where there is one.
+  // The same with another program than bin/tern_worker.
   TestProgram& StartWorker(uint32_t rank, const std::vector<std::string>& more = {},
                            const std::string& program = {});
-  // All servers, then all workers.
+  // Starts all servers, then all workers.
   void StartAll(const std::vector<std::string>& more = {});
-  // The newest process of a rank that was started here.
+  // The newest process of a rank, of those that these functions started.
   TestProgram& server(uint32_t shard) { return *servers_.at(shard); }
   TestProgram& worker(uint32_t rank) { return *workers_.at(rank); }
-  // Waits for the newest process of each rank; the test fails where one ends with another code.
+  // Waits for the newest process of each rank. Fails the test if one ends with another code.
   void ExpectAllEnd(int code, double seconds = kPatience);
-  // bin/tern with these words.
+  // Starts bin/tern with these arguments.
   TestProgram& StartTern(const std::vector<std::string>& words);
-  // Any program, for the rest.
+  // Starts any program.
   TestProgram& Start(const std::string& name, const std::string& path,
                      const std::vector<std::string>& words);
 
-  // The newest progress of shard 0 as started by StartServer(0), a JSON object; null before the
-  // first.
+  // The newest progress that shard 0, started by StartServer(0), has reported, as a JSON object;
+  // null before the first.
   nlohmann::json Progress() const;
-  // Until shard 0, started by StartServer(0), has heard that every worker applied `round`. False,
-  // and the test fails: the deadline.
+  // Waits until shard 0, started by StartServer(0), knows that every worker has applied `round`. At
+  // the deadline, fails the test and returns false.
   bool WaitForRound(uint64_t round, double seconds = kPatience);
-  // Until every worker has begun to train, however it was started.
+  // Waits until every worker has begun to train, also if `tern run` started it.
   bool WaitForTraining(double seconds = kPatience);
-  // The process that `tern run` said it started as `name` ("worker 1"), the newest if it was more;
-  // 0 if none.
+  // The id of the newest process that `tern run` has started as `name` ("worker 1"); 0 if none.
   static pid_t PidOf(const TestProgram& tern, const std::string& name);
 
-  // A file of output_dir as JSON; null, and the test fails, if it is none: Output("server.0.json").
+  // A file of output_dir as JSON: Output("server.0.json"). If it is not JSON, fails the test and
+  // returns null.
   nlohmann::json Output(const std::string& name) const;
   std::string OutputBytes(const std::string& name) const {
     return ReadFile(output_dir() + "/" + name);
   }
-  // The bytes of the final weights; the test fails if there are none.
+  // The bytes of the final weights. Fails the test if there are none.
   std::string Weights() const;
-  // All of a daemon's log (of all processes of that rank): Log("worker", 1).
+  // The whole log of a daemon, of all processes of that rank: Log("worker", 1).
   std::string Log(const std::string& role, uint32_t rank) const;
-  // Until that log holds `text`. False, and the test fails: the deadline.
+  // Waits until that log contains `text`. At the deadline, fails the test and returns false.
   bool WaitForLog(const std::string& role, uint32_t rank, const std::string& text,
                   double seconds = kPatience) const;
 
-  // The build's folder of programs, and one of them.
+  // The build's folder of programs; the path of one of them.
   static std::string BinDir();
   static std::string Binary(const std::string& name) { return BinDir() + "/" + name; }
 
@@ -175,7 +178,7 @@ class TestJob {
   const JobOptions options_;
   std::string folder_;
   std::vector<uint16_t> ports_;
-  int progress_fd_ = -1;  // of the file that shard 0 writes its progress to
+  int progress_fd_ = -1;  // the file to which shard 0 writes its progress
   std::vector<std::unique_ptr<TestProgram>> programs_;
   std::map<uint32_t, TestProgram*> servers_, workers_;  // by rank
 };

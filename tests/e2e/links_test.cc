@@ -1,5 +1,5 @@
-// The link of the server's machine is down for longer than a loss takes to be noticed: nobody has
-// died, so the job goes on with the same bytes when it is up again.
+// The link of the server's machine is down longer than dead_after_s. No process has ended, so the
+// job continues when the link is up again, and ends with the same bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ JobOptions Options(const Case& one) {
 
 class LinkOfTheServer : public testing::TestWithParam<Case> {};
 
-TEST_P(LinkOfTheServer, MayBeDownWithoutHarm) {
+TEST_P(LinkOfTheServer, MayBeDownForAWhile) {
   std::vector<std::string> set;
   for (const std::string& one : GetParam().set) set.insert(set.end(), {"--set", one});
   TestJob undisturbed(Options(GetParam()));

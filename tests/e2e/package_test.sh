@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A package runs from another place, with nothing of the environment: package_test.sh BUILD_DIR
+# Checks that a package runs from another folder with an empty environment: package_test.sh BUILD_DIR
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -7,7 +7,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 TERN_BUILD_DIR=$1 scripts/package.sh "$folder/made"
 mv "$folder/made" "$folder/moved"
-# Whoever gets a copy gets the licences.
+# The package has the licences.
 cmp LICENSE "$folder/moved/share/doc/tern/LICENSE"
 if command -v dpkg-query >/dev/null; then
   for package in libzmq5 zlib1g libcom-err2; do

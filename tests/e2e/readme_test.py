@@ -1,13 +1,13 @@
-"""Runs the commands of the sh blocks of README.md and docs/*.md in a copy of the tree's configs and scripts, with a
-build's programs, and checks the pages' links and paths, what README shows of the output, and that the lists of messages
-and of exit codes are whole.
+"""Runs the commands in the sh blocks of README.md and docs/*.md, in a copy of the tree's configs and scripts, with the
+programs of a build. Also checks the pages' links and paths, the output that README shows, and that the lists of
+messages and exit codes are complete.
 
   readme_test.py SOURCE_DIR BUILD_DIR
 
-Two lines are not run as they stand: the test command (it would run this) is left out, and the quickstart is made
-short. Ports become free ones, since another job may use the pages' on this machine; without IPv6 its loopback becomes
-IPv4's. A yaml block whose first line is "# NAME.yaml" is a whole job: it is written to that file first. The folder of
-images that README's job reads is made of a few small ones.
+Two commands are changed: the test command is left out, because it would run this test, and the quickstart is shortened.
+Ports are replaced by free ones, because another job on this machine may use those of the pages. Without IPv6, its loopback
+address is replaced by IPv4's. A yaml block whose first line is "# NAME.yaml" is a complete job, which is written to that
+file first. The folder of images that README's job reads is made with a few small images.
 """
 import json
 import os
@@ -59,7 +59,7 @@ def is_free(port):
 
 
 def shift_of_ports(texts):
-    """What to add to the ports so that all are free; below those that the system hands out by itself."""
+    """Returns an offset with which all ports are free and below the range of outgoing connections."""
     used = sorted({int(port) for text in texts for port in PORT.findall(text)} | {7600, 7601, 7700, 7701})
     for shift in range(3000 + os.getpid() % 500 * 40, 23000, 17):
         if all(is_free(port + shift) for port in used):
@@ -68,7 +68,7 @@ def shift_of_ports(texts):
 
 
 def write_png(path, side, color):
-    """One color, as an RGB image."""
+    """Writes an RGB image of one color."""
     rows = (b"\0" + bytes(color) * side) * side
     parts = (b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def write_png(path, side, color):
 
 
 def make_images(folder):
-    """Two classes, red and blue: 12 images of each to train, 4 to test."""
+    """Writes two classes, red and blue: 12 images of each for training, 4 for tests."""
     for split, count in (("train", 12), ("test", 4)):
         for i in range(count):
             write_png(folder / split / "red" / f"{i}.png", 40 + i, (200 + i, 40, 40))
@@ -95,7 +95,7 @@ def copy_tree(source, tree):
 
 
 def move_ports(tree, pages):
-    """The pages' texts with other ports, after the same in all configs."""
+    """Replaces the ports in all configs, and returns the texts of the pages with replaced ports."""
     configs = {path: path.read_text() for path in (tree / "configs").iterdir()}
     shift = shift_of_ports([*pages.values(), *configs.values()])
 
@@ -108,7 +108,7 @@ def move_ports(tree, pages):
 
 
 def blocks_of(text, language):
-    """Lists of lines."""
+    """Returns the blocks as lists of lines."""
     found = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return [block.splitlines() for block in found]
 
@@ -128,7 +128,7 @@ def write_jobs(tree, text):
 
 
 def anchors_of(text):
-    """As GitHub makes them of headings."""
+    """Returns the anchors that GitHub makes from headings."""
     headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
 
@@ -143,7 +143,7 @@ def check_links(page, text):
 
 
 def check_paths(source, page, text):
-    """Files of the tree that a page names; "foo" stands for one that a reader will make."""
+    """Checks that files exist that a page names; "foo" stands for a file that a reader will add."""
     folders = "common|configs|docs|kernels|models|proto|scripts|server|tests|tools|worker"
     for path in re.findall(rf"`((?:{folders})/[\w./-]+\.\w+)`", text):
         if "foo" not in path and not (source / path).exists():
@@ -151,7 +151,7 @@ def check_paths(source, page, text):
 
 
 def check_lists(source):
-    """Every message has a row in WIRE.md, every exit code one in FAULTS.md."""
+    """Checks that every message has a row in WIRE.md, and every exit code one in FAULTS.md."""
     wire, faults = ((source / "docs" / name).read_text() for name in ("WIRE.md", "FAULTS.md"))
     envelope = re.search(r"oneof body \{(.*?)\n  \}", (source / "proto/wire.proto").read_text(), re.DOTALL).group(1)
     for name, number in re.findall(r"^    \w+ (\w+) = (\d+);", envelope, re.MULTILINE):
@@ -165,7 +165,7 @@ def check_lists(source):
 
 
 def check_shown(readme, output):
-    """Each row of the closing table that README shows has to be one of the output."""
+    """Checks that each row of the closing table in README is a row of the output."""
     label = re.compile(r"^ +(\S.*?)(?:  |$)")
     said = {match.group(1) for match in map(label.match, output.splitlines()) if match}
     shown = [match.group(1) for block in blocks_of(readme, "text") if any(line.startswith("  job ") for line in block)
@@ -177,17 +177,8 @@ def check_shown(readme, output):
             fail(f"README.md shows a row '{row}' that the closing table does not have")
 
 
-def check_exit_codes(source, readme):
-    """The table of exit codes and common/base/status.h have the same."""
-    known = {int(code) for code in re.findall(r"^  k\w+ = (\d+),", (source / "common/base/status.h").read_text(), re.M)}
-    table = readme.split("Exit codes of all three programs:")[1].split("\n\n")[1]
-    told = {int(code) for cell in re.findall(r"^\| ([\d, ]+) \|", table, re.M) for code in cell.split(",")}
-    if not known or known != told:
-        fail(f"README.md's table of exit codes has {sorted(told)}, common/base/status.h {sorted(known)}")
-
-
 def jobs_that_train(block):
-    """The job files of the runs that a block starts."""
+    """Returns the job files of the runs that a block starts."""
     for line in block:
         words = line.split()
         if line.startswith(QUICKSTART):
@@ -199,7 +190,7 @@ def jobs_that_train(block):
 
 
 def check_training(tree, job):
-    """The job has to have left its figures, and they have to tell of a good end."""
+    """Checks that the job has written its figures, and that they report success."""
     folder = re.search(r"^output_dir: (\S+)", (tree / job).read_text(), re.MULTILINE).group(1)
     try:
         figures = json.loads((tree / folder / "server.0.json").read_text())
@@ -210,7 +201,7 @@ def check_training(tree, job):
 
 
 def run_block(tree, block, environment):
-    """What it printed."""
+    """Runs the block and returns its output."""
     script = "\n".join(line + SHORT if line == QUICKSTART else line for line in block)
     print(f"\n== {script}", flush=True)
     begin = time.monotonic()
@@ -223,7 +214,7 @@ def run_block(tree, block, environment):
             code = f"none within {SECONDS_A_BLOCK} s"
         finally:
             try:
-                os.killpg(process.pid, signal.SIGKILL)  # whatever a failed block left in the background
+                os.killpg(process.pid, signal.SIGKILL)  # processes that a failed block left in the background
             except ProcessLookupError:
                 pass
             process.wait()

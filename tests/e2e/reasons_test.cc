@@ -1,5 +1,5 @@
-// A worker that ends for a reason that would come again: the whole job ends with that reason, at
-// once, and nobody is started again.
+// A worker that ends with an error that a restart would repeat: the whole job ends with that error
+// at once, and no process is restarted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,14 +20,15 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// A worker of a job that waits for a successor would be missed for ten minutes.
+// If the job waited for a restart of the worker, it would wait for ten minutes.
 JobOptions Options(const std::string& on_loss, const std::string& yaml = "") {
   JobOptions options;
   options.yaml = Cat("faults: {on_worker_loss: ", on_loss, "}\n", yaml);
   return options;
 }
 
-// Nothing can be renamed to `name` of the job's output from now on, not even by root.
+// Makes `name` in the job's output folder a folder, so that no file, not even root's, can be
+// renamed to it.
 void Block(const TestJob& job, const std::string& name) {
   fs::create_directories(Cat(job.output_dir(), "/", name, "/in_the_way"));
 }
@@ -52,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Each, WeightsThatCannotBeWritten,
                          testing::Values("fail", "wait", "shrink"),
                          [](const auto& info) { return info.param; });
 
-TEST(FullDisk, AtTheEndIsTheReasonOfTheRunAndNobodyIsStartedAgain) {
+TEST(FullDisk, AtTheEndIsTheRunsRootCauseAndNoProcessIsRestarted) {
   TestJob job(Options("wait"));
   Block(job, "weights.safetensors");
   TestProgram& tern = job.StartTern({"run", job.job_file(), "--restarts", "3"});
@@ -62,8 +63,9 @@ TEST(FullDisk, AtTheEndIsTheReasonOfTheRunAndNobodyIsStartedAgain) {
   EXPECT_EQ(job.Output("summary.json")["restarts"], 0);
 }
 
-// `ulimit -f`: what a file may not grow to is an error, and no signal that kills.
-TEST(FullDisk, AlsoWhereFilesMayNotBeSoLong) {
+// With `ulimit -f`, a write beyond the limit is an error; the program ignores the signal that would
+// kill it.
+TEST(FullDisk, AFileSizeLimitActsLikeIt) {
   TestJob job(Options("wait", "checkpoints: {every_steps: 10}\n"));
   job.StartServer(0);
   job.StartWorker(1);
@@ -74,12 +76,12 @@ TEST(FullDisk, AlsoWhereFilesMayNotBeSoLong) {
   EXPECT_EQ(worker.Wait(), 74);
   EXPECT_THAT(worker.err(), HasSubstr("File too large"));
   job.ExpectAllEnd(74);
-  EXPECT_THAT(job.Log("worker", 0), HasSubstr("no checkpoint of step 10"))
+  EXPECT_THAT(job.Log("worker", 0), HasSubstr("cannot write the checkpoint of step 10"))
       << "which alone does not end the job";
 }
 
-// Who asked for the stop relies on it.
-TEST(FullDisk, WhereTheCheckpointOfAStopCannotBeWritten) {
+// The user who stops a job relies on its checkpoint.
+TEST(FullDisk, ACheckpointOfAStopThatCannotBeWrittenEndsWith74) {
   JobOptions options = Options("fail", "checkpoints: {every_steps: 1000000}\n");
   options.steps = 1000000;
   TestJob job(options);
@@ -93,7 +95,7 @@ TEST(FullDisk, WhereTheCheckpointOfAStopCannotBeWritten) {
   EXPECT_FALSE(job.Weights().empty()) << "they are written all the same";
 }
 
-TEST(FullDisk, WhereTheSummaryCannotBeWritten) {
+TEST(FullDisk, ASummaryThatCannotBeWrittenEndsWith74) {
   TestJob job(Options("fail"));
   Block(job, "server.0.json");
   TestProgram& tern = job.StartTern({"run", job.job_file()});
@@ -101,7 +103,7 @@ TEST(FullDisk, WhereTheSummaryCannotBeWritten) {
   EXPECT_THAT(tern.err(), HasSubstr("server.0.json: Is a directory"));
 }
 
-TEST(FullDisk, WhereAWorkersCountersCannotBeWritten) {
+TEST(FullDisk, CountersThatCannotBeWrittenEndWith74) {
   TestJob job(Options("fail"));
   Block(job, "worker.1.json");
   TestProgram& tern = job.StartTern({"run", job.job_file()});
@@ -110,7 +112,7 @@ TEST(FullDisk, WhereAWorkersCountersCannotBeWritten) {
               AllOf(HasSubstr("root cause: worker 1"), HasSubstr("worker.1.json: Is a directory")));
 }
 
-TEST(FullDisk, WhereLogsCannotBeWritten) {
+TEST(FullDisk, LogsThatCannotBeWrittenEndWith74) {
   TestJob job;
   std::ofstream(job.folder() + "/taken").flush();
   TestProgram& server = job.StartServer(0, {"--log_dir", job.folder() + "/taken/logs"});
@@ -121,7 +123,7 @@ TEST(FullDisk, WhereLogsCannotBeWritten) {
   EXPECT_EQ(tern.Wait(), 74);
 }
 
-TEST(Diverged, IsTheReasonOfTheRunAndNobodyIsStartedAgain) {
+TEST(Diverged, IsTheRunsRootCauseAndNoProcessIsRestarted) {
   JobOptions options = Options("wait");
   options.steps = 1000000;
   TestJob job(options);

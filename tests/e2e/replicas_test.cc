@@ -1,5 +1,5 @@
-// Replicas that differ stop the job. Nothing that a user can do makes them differ, so a bit of one
-// worker's weights is flipped in its memory, as a machine without ECC does.
+// Replicas that differ stop the job. No setting makes them differ, so the test flips a bit of one
+// worker's weights in its memory, as happens on machines without ECC.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::ContainsRegex;
 
-// The first initial weights of the job, as they stand in the memory of its workers.
+// The bytes of the first initial weights of the job, as they are in its workers' memory.
 std::string FirstWeights(const std::string& job_file) {
   auto setup = setup::MakeSetup(job_file, {});
   EXPECT_TRUE(setup.ok()) << setup.status().message();
@@ -30,8 +30,8 @@ std::string FirstWeights(const std::string& job_file) {
   return std::string(reinterpret_cast<const char*>(arena.data()), 64 * sizeof(float));
 }
 
-// Flips the lowest bit of the first byte wherever `pattern` stands in the process's own memory;
-// how often it stood there, -1 where this system does not let us.
+// Finds `pattern` in the process's memory and flips the lowest bit of its first byte. Returns the
+// number of occurrences; -1 if this system does not allow it.
 int FlipABitOf(pid_t pid, std::string_view pattern) {
   const std::string proc = "/proc/" + std::to_string(pid);
   const int memory = open((proc + "/mem").c_str(), O_RDWR | O_CLOEXEC);
@@ -44,8 +44,8 @@ int FlipABitOf(pid_t pid, std::string_view pattern) {
     char dash = 0;
     std::string access, offset, device, inode;
     words >> std::hex >> begin >> dash >> end >> access >> offset >> device >> inode;
-    constexpr uint64_t kMost = 256 << 20;  // larger ones are a sanitizer's
-    if (access != "rw-p" || inode != "0" || end - begin > kMost) continue;
+    constexpr uint64_t kMaxBytes = 256 << 20;  // larger regions belong to sanitizers
+    if (access != "rw-p" || inode != "0" || end - begin > kMaxBytes) continue;
     std::string bytes(end - begin, '\0');
     const ssize_t got = pread(memory, bytes.data(), bytes.size(), static_cast<off_t>(begin));
     bytes.resize(static_cast<size_t>(std::max<ssize_t>(0, got)));

@@ -1,5 +1,5 @@
-// Scalers of the round before, and of some elements, as real processes: replicas stay equal, and
-// who is killed and comes back codes with the scalers of the others.
+// Scalers of the previous round, and scalers of runs of elements, in real processes: replicas stay
+// equal, and a worker that is killed and comes back encodes with the scalers of the others.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -32,7 +32,7 @@ JobOptions Waits() {
 
 class ScalersOfBefore : public testing::TestWithParam<std::string> {};
 
-TEST_P(ScalersOfBefore, AreThoseOfTheOthersToWhoComesBack) {
+TEST_P(ScalersOfBefore, ComeToAReturningWorkerFromTheOthers) {
   TestJob undisturbed(Waits());
   undisturbed.StartAll(Words(GetParam()));
   undisturbed.ExpectAllEnd(0);
@@ -47,9 +47,10 @@ TEST_P(ScalersOfBefore, AreThoseOfTheOthersToWhoComesBack) {
   job.worker(1).Wait();
   job.StartWorker(1, Words(GetParam()));
   job.ExpectAllEnd(0);
-  EXPECT_NE(job.worker(1).err().find("took over the state after round"), std::string::npos);
+  EXPECT_NE(job.worker(1).err().find("installed the state after round"), std::string::npos);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
-  // Under odsgd the newcomer's point starts afresh, so its gradients are others.
+  // With odsgd the new worker starts with w' = W, so its gradients differ from those of an
+  // undisturbed run.
   if (GetParam() == "ssgd") {
     EXPECT_TRUE(job.Weights() == undisturbed.Weights()) << "other weights than without the fault";
   }
@@ -58,7 +59,7 @@ TEST_P(ScalersOfBefore, AreThoseOfTheOthersToWhoComesBack) {
 INSTANTIATE_TEST_SUITE_P(Under, ScalersOfBefore, testing::Values("ssgd", "odsgd"),
                          [](const auto& info) { return info.param; });
 
-TEST(KilledServer, KeepsTheScalersThatCameAlong) {
+TEST(KilledServer, KeepsTheScalersThatCameWithSums) {
   TestJob job(Waits());
   job.StartAll(Words("ssgd"));
   ASSERT_TRUE(job.WaitForRound(5));

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# No program looks for its libraries where it is started: search_paths_test.sh BUILD_DIR
+# Checks that no program searches the current folder for libraries: search_paths_test.sh BUILD_DIR
 set -euo pipefail
 build=$(realpath "$1")
 
-# Every program of the build, those of the tests among them. An element of a search path is absolute or counts from the
-# program ($ORIGIN); an empty one is the current folder.
+# Checks every program of the build, also those of tests. An element of a search path must be absolute or relative to the
+# program ($ORIGIN); an empty element is the current folder.
 programs=0
 wrong=0
 while IFS= read -r -d '' program; do
@@ -22,7 +22,7 @@ if [ ! -x "$build/bin/tern" ] || [ "$programs" -lt 4 ]; then
   exit 1
 fi
 
-# Beside a file by the name of each library that it needs, which is none, it starts as elsewhere.
+# Starts the program in a folder that has an invalid file for each library that the program needs.
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 readelf -d "$build/bin/tern" | sed -nE 's/.*\(NEEDED\).*\[(.*)\]$/\1/p' >"$folder/names"

@@ -1,5 +1,5 @@
-// Signals to every daemon at once, as a cluster's scheduler sends them at the end of a job's time,
-// and to one worker alone: the job ends in order, with a checkpoint of one step.
+// Signals to all daemons at once, as a cluster's scheduler sends them when a job's time is over,
+// and to one worker only: the job ends in an orderly way, with a checkpoint of one common step.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint32_t kServers = 2, kWorkers = 3;
 
-// It has no checkpoint but the one that it writes at its end.
+// The job writes its only checkpoint at the end.
 JobOptions Options(const std::string& on_loss) {
   return {.servers = kServers,
           .workers = kWorkers,
@@ -39,7 +39,7 @@ const std::string& Undisturbed() {
   return weights;
 }
 
-// The steps that a worker has a whole checkpoint of.
+// The steps of which a worker has a complete checkpoint.
 std::vector<std::string> StepsOf(const TestJob& job, uint32_t rank) {
   std::vector<std::string> steps;
   std::error_code none;
@@ -68,7 +68,7 @@ void ExpectGoesOnToTheSameBytes(TestJob& job) {
 
 class StopOfAll : public testing::TestWithParam<std::tuple<std::string, int>> {};
 
-TEST_P(StopOfAll, IsInOrderWhateverTheirOrder) {
+TEST_P(StopOfAll, IsOrderlyInAnyOrder) {
   const auto& [on_loss, seed] = GetParam();
   const int signal = seed % 3 == 0 ? SIGHUP : SIGTERM;
   TestJob job(Options(on_loss));
@@ -91,8 +91,8 @@ INSTANTIATE_TEST_SUITE_P(Each, StopOfAll,
                            return Cat(std::get<0>(info.param), std::get<1>(info.param));
                          });
 
-// So do service managers stop `tern run`: it is signalled itself, with all that it started.
-TEST(StopOfAllProcesses, OfARunIsInOrder) {
+// Service managers stop `tern run` like this: they signal it and all processes that it has started.
+TEST(StopOfAllProcesses, OfARunIsOrderly) {
   for (const unsigned seed : {1, 2, 3, 4}) {
     TestJob job(Options("wait"));
     TestProgram& tern = job.StartTern({"run", job.job_file()});

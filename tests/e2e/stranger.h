@@ -1,4 +1,4 @@
-// Somebody who talks to a daemon's port without being of its job: any frames, well formed or not.
+// A client that is not a daemon of the job and sends any frames, valid or not, to a daemon's port.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ namespace tern::e2e {
 
 class Stranger {
  public:
-  explicit Stranger(uint16_t port);  // of 127.0.0.1
+  explicit Stranger(uint16_t port);  // connects to 127.0.0.1
   ~Stranger();
   Stranger(const Stranger&) = delete;
   Stranger& operator=(const Stranger&) = delete;
 
-  // One message of these frames, as they are.
+  // Sends these frames as one message, without a check.
   void SendFrames(const std::vector<std::string>& frames);
-  // A message as Tern's daemons send it.
+  // Sends a valid message, as Tern's daemons do.
   void Say(const pb::Envelope& envelope, const std::string& payload = "");
-  // The next message that is an envelope; nothing at the deadline.
+  // The next message that parses; nullopt at the deadline.
   std::optional<pb::Envelope> Hear(double seconds = kPatience);
 
  private:
@@ -30,7 +30,7 @@ class Stranger {
   void* socket_;
 };
 
-// A header frame of `envelope` that says it is of wire version `version`.
+// The header frame of `envelope` with another wire version in its preamble.
 std::string HeaderOfVersion(const pb::Envelope& envelope, uint16_t version);
 
 }  // namespace tern::e2e

@@ -116,7 +116,8 @@ bool TcpLink::Carry(Way* way) {
   std::array<char, 65536> piece;
   while (!way->ended && way->held.size() < kMostHeld) {
     const ssize_t got = recv(way->from, piece.data(), piece.size(), 0);
-    if (got < 0 && (errno == EAGAIN || errno == ENOTCONN)) break;  // the latter: it connects yet
+    if (got < 0 && (errno == EAGAIN || errno == ENOTCONN))
+      break;  // ENOTCONN: it is still connecting
     if (got <= 0) way->ended = true;
     if (got > 0) way->held.append(piece.data(), static_cast<size_t>(got));
   }

@@ -1,6 +1,7 @@
-// The link between the machine of a server and all others, which may be down: a port of 127.0.0.1
-// leads to the same port of 127.0.0.2, as long as the link is up. What was on its way when it went
-// down arrives when it is up again, as with TCP; connections that were begun meanwhile stand then.
+// Simulates the network link of a server's machine, which a test can take down. While the link is
+// up, it forwards a port of 127.0.0.1 to the same port of 127.0.0.2. Data that is in flight when
+// the link goes down arrives when it is up again, as with TCP. Connections that are started
+// meanwhile are established then.
 #pragma once
 
 #include <atomic>
@@ -22,10 +23,10 @@ class TcpLink {
   void SetUp(bool up);
 
  private:
-  // One way of a connection.
+  // One direction of a connection.
   struct Way {
     int from = -1, to = -1;
-    std::string held;  // read, and not written yet
+    std::string held;  // read and not yet written
     bool ended = false;
   };
   struct Pair {
@@ -34,7 +35,7 @@ class TcpLink {
   };
   void Run();
   void Accept(int listener, uint16_t port);
-  // Whether the connection lives on.
+  // Whether the connection is still open.
   static bool Carry(Pair* pair);
   static bool Carry(Way* way);
 

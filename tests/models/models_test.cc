@@ -114,9 +114,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Models, RefusesArgumentsThatTheModelDoesNotTake) {
   pb::Model model = LeNetModel(pb::Model::valid);
-  model.set_width(0.5);
+  model.set_width_multiplier(0.5);
   EXPECT_THAT(BuildNet(model, Image(1, 28, 28), 10).status().message(),
-              HasSubstr("model.width: lenet does not take this argument"));
+              HasSubstr("model.width_multiplier: lenet does not take this argument"));
 }
 
 TEST(Models, ParametersAreInCanonicalOrderWithoutGaps) {

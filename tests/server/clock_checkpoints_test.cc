@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
                     std::vector<std::string>{"train.algorithm=easgd_async",
                                              "train.easgd_async.tau=1"}));
 
-TEST_F(ClockCheckpoints, OfTheEndIsWrittenWhateverItsStep) {
+TEST_F(ClockCheckpoints, TheLastOneIsWrittenAfterAnyStep) {
   const auto job = Job({"train.algorithm=asgd"});
   LaneCheckpoints checkpoints(*job, 0, 1);
   ClockDrill drill(*job, &checkpoints);

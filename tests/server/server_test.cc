@@ -86,7 +86,7 @@ TEST_F(DataSocket, RefusesAPeerOfAnotherJob) {
   EXPECT_THAT(answer.refuse().sentence(), HasSubstr("the model differs"));
 }
 
-TEST_F(DataSocket, TellsWhoIsNoMemberYetToSayItAgain) {
+TEST_F(DataSocket, TellsAPeerThatIsNotYetAMemberToRetry) {
   const pb::Envelope answer = Answer(HelloOf(0, 1));
   EXPECT_EQ(answer.refuse().then(), pb::Refuse::retry);
 }

@@ -50,7 +50,7 @@ TEST(DelayCompensation, WorkersFormItUnlessEveryCodecSendsTheGradientItself) {
     const auto job = JobOf(c);
     ASSERT_TRUE(job.ok()) << job.status().message();
     EXPECT_EQ(protocol::WorkersFormTerm((*job)->job), !c.values);
-    const auto told = JobOf(c, {"train.dcasgd_a.formed=on_worker"});
+    const auto told = JobOf(c, {"train.dcasgd_a.compensation=on_worker"});
     ASSERT_TRUE(told.ok()) << told.status().message();
     EXPECT_TRUE(protocol::WorkersFormTerm((*told)->job));
   }
@@ -59,12 +59,12 @@ TEST(DelayCompensation, WorkersFormItUnlessEveryCodecSendsTheGradientItself) {
 TEST(DelayCompensation, ServersMayFormItExactlyWhenThatIsTheDefault) {
   for (const Case& c : EveryCodec()) {
     SCOPED_TRACE(testing::PrintToString(c.keys));
-    const auto job = JobOf(c, {"train.dcasgd_a.formed=on_server"});
+    const auto job = JobOf(c, {"train.dcasgd_a.compensation=on_server"});
     ASSERT_EQ(job.ok(), c.values) << job.status().message();
     if (c.values) {
       EXPECT_FALSE(protocol::WorkersFormTerm((*job)->job));
     } else {
-      EXPECT_THAT(job.status().message(), HasSubstr("train.dcasgd_a.formed: saw on_server"));
+      EXPECT_THAT(job.status().message(), HasSubstr("train.dcasgd_a.compensation: saw on_server"));
     }
   }
 }
@@ -72,13 +72,15 @@ TEST(DelayCompensation, ServersMayFormItExactlyWhenThatIsTheDefault) {
 TEST(DelayCompensation, MeanSquareIsGlobalOnlyIfServersFormIt) {
   for (const Case& c : EveryCodec()) {
     SCOPED_TRACE(testing::PrintToString(c.keys));
-    const auto job = JobOf(c, {"train.dcasgd_a.ms_scope=global"});
+    const auto job = JobOf(c, {"train.dcasgd_a.mean_square_scope=global"});
     ASSERT_EQ(job.ok(), c.values) << job.status().message();
     if (!c.values) {
-      EXPECT_THAT(job.status().message(), HasSubstr("train.dcasgd_a.ms_scope: saw global"));
+      EXPECT_THAT(job.status().message(),
+                  HasSubstr("train.dcasgd_a.mean_square_scope: saw global"));
     }
-    EXPECT_FALSE(
-        JobOf(c, {"train.dcasgd_a.ms_scope=global", "train.dcasgd_a.formed=on_worker"}).ok());
+    EXPECT_FALSE(JobOf(c, {"train.dcasgd_a.mean_square_scope=global",
+                           "train.dcasgd_a.compensation=on_worker"})
+                     .ok());
   }
 }
 

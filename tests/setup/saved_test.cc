@@ -75,7 +75,7 @@ TEST_F(FindSavedTest, NamesTheKeyThatDiffersInAnotherJob) {
                                         "train.schedule.learning_rate was 0.01, is now 0.02");
 }
 
-TEST_F(FindSavedTest, AShardsOwnAreOfferedApart) {
+TEST_F(FindSavedTest, OffersAShardsOwnCheckpointsSeparately) {
   Write({}, {10});
   Write({}, {14, 18}, checkpoint::Kind::kShard);
   const protocol::Saved saved = FindIn({});

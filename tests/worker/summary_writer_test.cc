@@ -30,7 +30,7 @@ constexpr double kRate = 0.5;
 class RecordingPort : public Port {
  public:
   void Contribute(protocol::Cell, uint64_t, uint64_t, Bytes payload, protocol::Request) override {
-    said.Push(std::move(payload));
+    payloads.Push(std::move(payload));
   }
   void Applied(uint64_t) override {}
   void Snapshot(Bytes, uint64_t) override {}
@@ -38,7 +38,7 @@ class RecordingPort : public Port {
   void Installed(uint64_t) override {}
   void Finish(Status, pb::Figures, uint64_t) override {}
 
-  Channel<Bytes> said;
+  Channel<Bytes> payloads;
 };
 
 std::unique_ptr<setup::Setup> JobWith(std::vector<std::string> more, const std::string& folder) {
@@ -98,7 +98,7 @@ class Alone {
  private:
   Answer Sum(const protocol::Cell& cell, uint64_t round) {
     auto sum = specs_[cell].open(round);
-    EXPECT_TRUE(sum->Add(1, *port.said.Pop()).ok());
+    EXPECT_TRUE(sum->Add(1, *port.payloads.Pop()).ok());
     Answer answer;
     answer.cell = cell;
     answer.outcome.set_round(round);

@@ -34,8 +34,8 @@ kernels::PixelRule RuleOf(const pb::Data& data, const pb::Augmentation& fields, 
       rule.channels.push_back(
           {.scale = static_cast<float>(data.scale()), .offset = static_cast<float>(data.offset())});
     } else {
-      rule.channels.push_back({.mean = static_cast<float>(data.mean(c)),
-                               .deviation = static_cast<float>(data.deviation(c))});
+      rule.channels.push_back(
+          {.mean = static_cast<float>(data.mean(c)), .deviation = static_cast<float>(data.std(c))});
     }
   }
   rule.colors = fields.brightness() > 0 || fields.contrast_min() != 1 || fields.contrast_max() != 1;
@@ -48,9 +48,9 @@ kernels::PixelRule RuleOf(const pb::Data& data, const pb::Augmentation& fields, 
 Result<Augmenter> Augmenter::Make(const pb::Data& data, uint64_t seed, Split split,
                                   uint32_t channels) {
   const auto channel_count = static_cast<int>(channels);
-  for (const auto& [key, seen] : {std::pair{"data.mean", data.mean_size()},
-                                  std::pair{"data.deviation", data.deviation_size()}}) {
-    const bool due = data.mean_size() > 0 || data.deviation_size() > 0;
+  for (const auto& [key, seen] :
+       {std::pair{"data.mean", data.mean_size()}, std::pair{"data.std", data.std_size()}}) {
+    const bool due = data.mean_size() > 0 || data.std_size() > 0;
     if (due && seen != channel_count) {
       return Status(Code::kBadJob, Cat(key, " has ", seen, " values, the images have ", channels,
                                        " channels; expected one value per channel"));

@@ -1,16 +1,17 @@
-// Asynchronous SGD and its relatives (survey, section on asynchronous SGD; OD-SGD equations 4 to
-// 6). Their workers do the same; the servers decide what a push does and when it is answered
-// (server/rules/asgd.cc, dcasgd.cc, ssp.cc, softsync.cc). A worker, in every step:
+// The workers of asgd, dcasgd_c, dcasgd_a, ssp and softsync (survey, section on asynchronous SGD;
+// OD-SGD, equations 4 to 6). They do the same; the servers decide what a push does and when it is
+// answered (server/rules/asgd.cc, dcasgd.cc, ssp.cc, softsync.cc). In every step, a worker does:
 //
 //   g = gradient at its weights
 //   push g
 //   its weights = the answer
 //
-// Downpour (asgd.push_every, pull_every above 1): in between, the worker descends on its own copy;
-// it pushes the sum of its gradients, and pulls after pull_every steps. DC-ASGD where a push is a
-// drawn code, or contains remainders of older gradients: its square is not that of the gradient, so
-// the worker forms the term itself, against the weights just before its push (docs/ALGORITHMS.md,
-// section 9).
+// There are two other kinds of workers. Downpour SGD (asgd.push_every or pull_every above 1):
+// between exchanges the worker applies its gradients to its own copy of the weights; it pushes the
+// sum of push_every gradients, and pulls every pull_every steps. DC-ASGD with compensation:
+// on_worker: the square of a decoded push is not that of the gradient if codes are random or
+// contain remainders of older gradients, so the worker computes the compensation term itself, with
+// the weights just before its push (docs/ALGORITHMS.md, section 9).
 #include <algorithm>
 #include <optional>
 
@@ -32,10 +33,10 @@ class Asgd : public Asynchronous {
 
   Status Step(uint64_t) override {
     if (!c_.gradient.has_samples()) return Ok();
-    TERN_RETURN_IF_ERROR(c_.gradient.Take(
+    TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward(
         [this](uint32_t bucket) { c_.coder.Push(clock() + 1, bucket, c_.replica.gradients()); }));
     TERN_RETURN_IF_ERROR(AwaitExchange());
-    return TrainOnThere();
+    return MovePointToAnswer();
   }
 };
 
@@ -45,13 +46,13 @@ class Downpour : public Asynchronous {
       : Asynchronous(context),
         job_(c_.setup.job.train().asgd()),
         size_(c_.setup.table.total),
-        gathered_(size_) {}
+        gradient_sum_(size_) {}
 
   Status Step(uint64_t step) override {
     if (!c_.gradient.has_samples()) return Ok();
-    TERN_RETURN_IF_ERROR(c_.gradient.Take());
+    TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward());
     const float* g = c_.replica.gradients();
-    for (size_t i = 0; i < size_; ++i) gathered_[i] += g[i];
+    for (size_t i = 0; i < size_; ++i) gradient_sum_[i] += g[i];
     kernels::SgdUpdate(c_.replica.point(), g, size_, RateOf(step), 0);
     ++steps_;
     const bool push = steps_ % job_.push_every() == 0, pull = steps_ % job_.pull_every() == 0;
@@ -66,37 +67,38 @@ class Downpour : public Asynchronous {
     protocol::Request request;
     request.push_only = !pull;
     for (uint32_t b = 0; b < c_.setup.plan.buckets.size(); ++b)
-      c_.coder.Push(clock() + 1, b, gathered_.data(), request);
+      c_.coder.Push(clock() + 1, b, gradient_sum_.data(), request);
     TERN_RETURN_IF_ERROR(AwaitExchange());
-    std::fill(gathered_.begin(), gathered_.end(), 0.f);
+    std::fill(gradient_sum_.begin(), gradient_sum_.end(), 0.f);
     return pull ? Install(c_.replica.parameters()) : Ok();
   }
 
   const pb::Asgd& job_;
   const size_t size_;
-  std::vector<float> gathered_;  // gradients since the last push
+  std::vector<float> gradient_sum_;  // since the last push
   uint64_t steps_ = 0;
 };
 
-// g' = g + lambda g g (w - w_bak): w as pulled just now, w_bak the weights that g was taken at.
+// g' = g + lambda g g (w - w_bak). w are the weights that were pulled after computing g, w_bak
+// those at which g was computed.
 class DelayCompensated : public Asynchronous {
  public:
   DelayCompensated(const Context& context, const pb::Dcasgd& job, bool adaptive)
       : Asynchronous(context),
-        now_(c_.setup.table.total),
+        pulled_(c_.setup.table.total),
         compensation_(
-            adaptive ? update::DelayCompensation::Adaptive(job.lambda(), job.rho(), now_.size())
+            adaptive ? update::DelayCompensation::Adaptive(job.lambda(), job.rho(), pulled_.size())
                      : update::DelayCompensation::Constant(job.lambda())) {}
 
   Status Step(uint64_t) override {
     if (!c_.gradient.has_samples()) return Ok();
-    TERN_RETURN_IF_ERROR(c_.gradient.Take());
-    // Changes are against what this worker holds.
-    std::copy_n(c_.replica.parameters(), now_.size(), now_.data());
-    TERN_RETURN_IF_ERROR(client::Pull(c_, now_.data(), false));
+    TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward());
+    // If servers send changes, they send them relative to this worker's parameters.
+    std::copy_n(c_.replica.parameters(), pulled_.size(), pulled_.data());
+    TERN_RETURN_IF_ERROR(client::Pull(c_, pulled_.data(), false));
     float* g = c_.replica.gradients();
-    compensation_.Apply(g, now_.data(), c_.replica.parameters(), 0, now_.size(), g);
-    std::copy_n(now_.data(), now_.size(), c_.replica.parameters());
+    compensation_.Apply(g, pulled_.data(), c_.replica.parameters(), 0, pulled_.size(), g);
+    std::copy_n(pulled_.data(), pulled_.size(), c_.replica.parameters());
     PushAll(clock() + 1, g);
     TERN_RETURN_IF_ERROR(AwaitExchange());
     return Install(c_.replica.parameters());
@@ -108,7 +110,7 @@ class DelayCompensated : public Asynchronous {
   }
 
  private:
-  std::vector<float> now_;
+  std::vector<float> pulled_;
   update::DelayCompensation compensation_;
 };
 
@@ -131,7 +133,7 @@ std::unique_ptr<Algorithm> MakeDcasgdC(const Context& context) {
 std::unique_ptr<Algorithm> MakeDcasgdA(const Context& context) {
   return MakeDcasgd(context, context.setup.job.train().dcasgd_a(), true);
 }
-// The waiting and the weighing are the servers'.
+// What distinguishes ssp and softsync from asgd happens on the servers.
 std::unique_ptr<Algorithm> MakeSsp(const Context& context) {
   return std::make_unique<Asgd>(context);
 }

@@ -1,12 +1,14 @@
-// EASGD (survey, equations 2 to 4; docs/ALGORITHMS.md, section 11), synchronous: every tau steps
-// the workers and the centre move towards each other, both by the old difference; alpha = eta rho.
+// Synchronous EASGD (survey, equations 2 to 4; docs/ALGORITHMS.md, section 11): every tau steps the
+// workers and the centre c move towards each other, by alpha times their difference before the
+// step. alpha = eta rho.
 //
 //   x^i_{t+1} = x^i_t - eta g(x^i_t) - alpha (x^i_t - c_t)    if tau divides t
 //   x^i_{t+1} = x^i_t - eta g(x^i_t)                          else
 //   c_{t+1}   = c_t + alpha sum_i (x^i_t - c_t)               if tau divides t
 //
 // The servers hold the centre; W is the centre as the workers last received it. With momentum or
-// nesterov as the optimizer it is EAMSGD. At t = 0 nobody has moved yet, so nothing is exchanged.
+// nesterov as the optimizer, this is EAMSGD. At t = 0 all weights are still equal, so nothing is
+// exchanged.
 #include "client/train/algorithms.h"
 #include "client/train/apply.h"
 #include "client/train/local_steps.h"
@@ -21,22 +23,23 @@ class Easgd : public LocalSteps {
       : LocalSteps(context),
         alpha_(static_cast<float>(c_.setup.job.train().easgd().alpha())),
         apply_(c_.setup, c_.replica, c_.sums),
-        pull_(size_) {}
+        elastic_(size_) {}
 
   Status Step(uint64_t step) override {
-    // Step t + 1 ends a round where tau divides t, but for t = 0.
+    // Step t + 1 ends a round if tau divides t, except for t = 0.
     if (!EndsRound(step)) return Descend(step);
     const uint64_t round = RoundOf(step);
-    if (!c_.sums.Has(round)) PushAll(round, c_.replica.point());  // travels while g is computed
+    if (!c_.sums.Has(round))
+      PushAll(round, c_.replica.point());  // is under way while the gradient is computed
     if (c_.gradient.has_samples()) {
-      TERN_RETURN_IF_ERROR(c_.gradient.Take());
+      TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward());
     }
     TERN_RETURN_IF_ERROR(AwaitSums(round));
     float* x = c_.replica.point();
     const float* centre = c_.replica.parameters();
-    for (size_t i = 0; i < size_; ++i) pull_[i] = alpha_ * (x[i] - centre[i]);
+    for (size_t i = 0; i < size_; ++i) elastic_[i] = alpha_ * (x[i] - centre[i]);
     if (c_.gradient.has_samples()) MovePoint(step);
-    for (size_t i = 0; i < size_; ++i) x[i] -= pull_[i];
+    for (size_t i = 0; i < size_; ++i) x[i] -= elastic_[i];
     TERN_RETURN_IF_ERROR(apply_.Run(round));
     MarkApplied(round);
     return Ok();
@@ -45,7 +48,7 @@ class Easgd : public LocalSteps {
  private:
   const float alpha_;
   Apply apply_;
-  std::vector<float> pull_;
+  std::vector<float> elastic_;  // alpha (x - c)
 };
 
 }  // namespace

@@ -1,11 +1,11 @@
 // Asynchronous EASGD (Zhang et al. 2015; survey, equations 2 to 4): every tau of its own steps, a
-// worker and the centre move towards each other, both by the old difference. The worker pushes x_t;
-// the answer is the centre c before the push:
+// worker and the centre c move towards each other, by alpha times their difference before the step.
+// The worker pushes x_t; the answer is the centre before the push:
 //
 //   c       = c + alpha (x_t - c)                     on the server
 //   x_{t+1} = x_t - eta g(x_t) - alpha (x_t - c)      on the worker, with the old c
 //
-// With momentum or nesterov as the optimizer it is EAMSGD.
+// With momentum or nesterov as the optimizer, this is EAMSGD.
 #include "client/train/algorithms.h"
 #include "client/train/asynchronous.h"
 #include "client/train/descent.h"
@@ -21,27 +21,28 @@ class EasgdAsync : public Asynchronous {
         tau_(c_.setup.job.train().easgd_async().tau()),
         alpha_(static_cast<float>(c_.setup.job.train().easgd_async().alpha())),
         descent_(c_.setup, c_.replica, c_.schedule),
-        pull_(c_.setup.table.total) {}
+        elastic_(c_.setup.table.total) {}
 
   bool keeps_point() const override { return true; }
 
   Status Step(uint64_t step) override {
     const uint64_t t = step - 1;
     const bool exchanges = t > 0 && t % tau_ == 0;
-    if (exchanges) PushAll(clock() + 1, c_.replica.point());  // travels while g is computed
+    if (exchanges)
+      PushAll(clock() + 1, c_.replica.point());  // is under way while the gradient is computed
     if (c_.gradient.has_samples()) {
-      TERN_RETURN_IF_ERROR(c_.gradient.Take());
+      TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward());
     }
     if (exchanges) {
       TERN_RETURN_IF_ERROR(AwaitExchange());
       TERN_RETURN_IF_ERROR(Install(c_.replica.parameters()));
       const float* x = c_.replica.point();
       const float* centre = c_.replica.parameters();
-      for (size_t i = 0; i < pull_.size(); ++i) pull_[i] = alpha_ * (x[i] - centre[i]);
+      for (size_t i = 0; i < elastic_.size(); ++i) elastic_[i] = alpha_ * (x[i] - centre[i]);
     }
     if (c_.gradient.has_samples()) descent_.MovePoint(step);
     float* x = c_.replica.point();
-    for (size_t i = 0; exchanges && i < pull_.size(); ++i) x[i] -= pull_[i];
+    for (size_t i = 0; exchanges && i < elastic_.size(); ++i) x[i] -= elastic_[i];
     return Ok();
   }
 
@@ -49,7 +50,7 @@ class EasgdAsync : public Asynchronous {
   const uint64_t tau_;
   const float alpha_;
   Descent descent_;
-  std::vector<float> pull_;
+  std::vector<float> elastic_;  // alpha (x - c)
 };
 
 }  // namespace

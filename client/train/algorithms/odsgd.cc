@@ -1,13 +1,13 @@
 // OD-SGD, Algorithm 2 (wp: warm-up; num = step - 1; docs/ALGORITHMS.md, section 7). Every step s
-// computes g_s at the point w'_s and pushes it as round s:
+// computes the gradient g_s at the point w'_s and pushes it as round s:
 //
 //   s <= wp       w'_{s+1} = W(s)                        after the sum of s, as in ssgd
-//   s == wp + 1   w'_{s+1} = W(s-1) + U_local(g_s)       g_s is taken at W(s-1): no compensation
+//   s == wp + 1   w'_{s+1} = W(s-1) + U_local(g_s)       g_s computed at W(s-1): no compensation
 //   s >  wp + 1   w'_{s+1} = W(s-1) + U_local(g_s)       after the sum of s - 1 only
 //
-// so from wp + 1 on the exchange of g_s is in progress while g_{s+1} is computed: two rounds are
-// open. The point starts from W in each step: local updates do not accumulate. U_local gets the raw
-// gradient, whatever the codec. Evaluation and saved weights use W, never w'.
+// From step wp + 1 on, the exchange of g_s is in progress while g_{s+1} is computed, so two rounds
+// are open. Each step computes w' from W, so local updates do not accumulate. U_local gets the
+// gradient before coding. Evaluation and saved weights use W, never w'.
 #include <cmath>
 
 #include "client/train/algorithms.h"
@@ -17,10 +17,10 @@ namespace tern::client {
 
 namespace {
 
-uint64_t WarmupSteps(const pb::Odsgd& job, uint64_t steps_an_epoch) {
+uint64_t WarmupSteps(const pb::Odsgd& job, uint64_t steps_per_epoch) {
   if (job.has_warmup_epochs())
     return static_cast<uint64_t>(
-        std::llround(job.warmup_epochs() * static_cast<double>(steps_an_epoch)));
+        std::llround(job.warmup_epochs() * static_cast<double>(steps_per_epoch)));
   return job.has_warmup_steps() ? job.warmup_steps() : 200;
 }
 
@@ -28,11 +28,11 @@ class Odsgd : public Algorithm {
  public:
   explicit Odsgd(const Context& context)
       : Algorithm(context),
-        warmup_(WarmupSteps(c_.setup.job.train().odsgd(), context.steps_an_epoch)),
+        warmup_(WarmupSteps(c_.setup.job.train().odsgd(), context.steps_per_epoch)),
         round_(MakeOpenRound()),
         point_(c_.setup, c_.replica) {}
 
-  // A worker that comes back starts w' afresh, at W.
+  // A worker that comes back starts with w' = W.
   Status Begin(uint64_t applied) override {
     TERN_RETURN_IF_ERROR(Algorithm::Begin(applied));
     last_pushed_ = applied;
@@ -40,12 +40,12 @@ class Odsgd : public Algorithm {
   }
 
   Status Step(uint64_t s) override {
-    if (c_.sums.Has(s)) {  // this worker is late: it goes through the rounds that closed without it
+    if (c_.sums.Has(s)) {  // this worker is late: it applies the rounds that closed without it
       last_pushed_ = s;
       TERN_RETURN_IF_ERROR(ApplyUpTo(s));
       return point_.ResetToGlobal();
     }
-    if (!c_.gradient.has_samples()) return StepWithout(s);
+    if (!c_.gradient.has_samples()) return StepWithoutSamples(s);
     TERN_RETURN_IF_ERROR(Push(s));
     if (s <= warmup_) {
       TERN_RETURN_IF_ERROR(ApplyUpTo(s));
@@ -56,7 +56,7 @@ class Odsgd : public Algorithm {
     return point_.Move(RateOf(s));  // w'_{s+1} = W(s-1) + U_local(g_s)
   }
 
-  // The point stays what it is: the next step is the same whether or not somebody looked.
+  // Does not change the point, so an evaluation does not affect the next step.
   Status Drain() override { return ApplyUpTo(last_pushed_); }
   uint64_t pushed() const override { return last_pushed_; }
   Status CopyStateToHost() override { return point_.CopyToHost(); }
@@ -66,7 +66,7 @@ class Odsgd : public Algorithm {
  private:
   Status Push(uint64_t s) {
     Status pushed;
-    TERN_RETURN_IF_ERROR(c_.gradient.Take([&](uint32_t bucket) {
+    TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward([&](uint32_t bucket) {
       const Result<const float*> kept = point_.RetainGradient(s, bucket);
       if (pushed.ok()) pushed = kept.status();
       if (kept.ok()) c_.coder.Push(s, bucket, *kept);
@@ -75,8 +75,8 @@ class Odsgd : public Algorithm {
     return pushed;
   }
 
-  // No data left in this epoch: no gradient, no local update.
-  Status StepWithout(uint64_t s) {
+  // A step in which this worker has no samples: no gradient, no local update.
+  Status StepWithoutSamples(uint64_t s) {
     c_.coder.Skip(s);
     last_pushed_ = s;
     TERN_RETURN_IF_ERROR(ApplyUpTo(s <= warmup_ ? s : s - 1));

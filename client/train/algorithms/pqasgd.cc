@@ -1,5 +1,5 @@
-// PQASGD, Algorithm 2: local steps, and after every p-th (and the last) the mean of the quantized
-// changes since the last synchronization. In iteration j, from 0, and if p divides j + 1:
+// PQASGD, Algorithm 2: local steps. After every p-th step, and after the last, the workers add the
+// mean of their quantized changes since the last synchronization. In iteration j, from 0:
 //
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
 //   G_i       = x_{j+1,i} - x_{j+1-p}            if p divides j + 1, as the next two
@@ -19,7 +19,8 @@ class Pqasgd : public LocalSteps {
 
   Status Step(uint64_t step) override {
     const uint64_t round = RoundOf(step);
-    if (!c_.sums.Has(round)) {  // else this worker is late: the others have gone on
+    // If this worker is late, the round has closed without it.
+    if (!c_.sums.Has(round)) {
       TERN_RETURN_IF_ERROR(Descend(step));
       if (!EndsRound(step)) return Ok();
       const float* x = c_.replica.point();

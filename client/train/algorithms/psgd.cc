@@ -1,11 +1,12 @@
-// PSGD (PQASGD paper, section 3.2; docs/ALGORITHMS.md, section 10, on its phase): local steps, and
-// after every p-th, and the last, the mean of all parameters. In iteration j, from 0:
+// PSGD (PQASGD paper, section 3.2; docs/ALGORITHMS.md, section 10, on its phase): local steps.
+// After every p-th step, and after the last, the workers average all parameters. In iteration j,
+// from 0:
 //
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
 //   x_{j+1,i} = 1/n sum_k x_{j+1,k}           if p divides j + 1
 //
-// psgd.at_sync is what then happens to the optimizer's state: `keep` leaves each worker its own,
-// `reset` resets it, `average` averages it like the parameters.
+// psgd.at_sync says what then happens to the optimizer's state: `keep` leaves each worker its own,
+// `reset` sets it to zero, `average` averages it like the parameters.
 #include "client/train/algorithms.h"
 #include "client/train/local_steps.h"
 
@@ -32,7 +33,8 @@ class Psgd : public LocalSteps {
 
   Status Step(uint64_t step) override {
     const uint64_t round = RoundOf(step);
-    if (!c_.sums.Has(round)) {  // else this worker is late: the others have gone on
+    // If this worker is late, the round has closed without it.
+    if (!c_.sums.Has(round)) {
       TERN_RETURN_IF_ERROR(Descend(step));
       if (!EndsRound(step)) return Ok();
       PushArenas(round);
@@ -44,7 +46,7 @@ class Psgd : public LocalSteps {
   }
 
  private:
-  // Bucket b of arena a: 0 the parameters, then the slots of the optimizer.
+  // The array that a bucket belongs to: the parameters, or an array of the optimizer's state.
   float* Arena(uint32_t bucket) {
     const uint32_t arena = c_.setup.plan.buckets[bucket].arena;
     return arena == 0 ? c_.replica.point() : slots_[arena - 1].data();
@@ -68,7 +70,8 @@ class Psgd : public LocalSteps {
     KeepSlots();
     return Ok();
   }
-  // As they are after a synchronization, for whoever needs State while this worker goes on.
+  // Copies the slots after a synchronization. If another worker needs the State later, it gets
+  // these, because this worker's own slots change in its next local step.
   void KeepSlots() {
     agreed_slots_.clear();
     for (const std::span<float>& slot : slots_)
@@ -76,7 +79,9 @@ class Psgd : public LocalSteps {
   }
 
   const pb::OptimizerState::AtSync at_sync_;
-  std::vector<std::span<float>> slots_;  // where they are averaged
+  // The arrays of the optimizer's state, if they are averaged; and as they were after the last
+  // synchronization.
+  std::vector<std::span<float>> slots_;
   std::vector<std::vector<float>> agreed_slots_;
 };
 

@@ -1,11 +1,12 @@
-// RSGD (PQASGD paper, section 5): local steps, and after each the mean of one of p parts of the
-// model. In iteration j, from 0:
+// RSGD (PQASGD paper, section 5): local steps. After each step, the workers average one of the p
+// parts of the model. In iteration j, from 0:
 //
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
 //   part (j mod p) of x_{j+1,i} becomes its mean over the workers
 //
-// Bucket k of the plan is part k. Step s makes round 2 s. Before an evaluation all parts are
-// exchanged once, as round 2 s + 1, so that W is the mean of all workers; x does not change.
+// Bucket k of the plan is part k. Step s exchanges its part in round 2 s. Before an evaluation all
+// parts are exchanged once, as round 2 s + 1, so that W is the mean of all workers; x does not
+// change.
 #include "client/train/algorithms.h"
 #include "client/train/local_steps.h"
 
@@ -17,18 +18,19 @@ class Rsgd : public LocalSteps {
  public:
   explicit Rsgd(const Context& context) : LocalSteps(context), parts_(facts_.parts) {}
 
-  // The point is each worker's own; a newcomer takes this worker's.
+  // Each worker has its own point; a joining worker starts with a copy of this worker's.
   Bytes SaveState() override { return c_.state.SaveWeights(applied_, c_.replica.point()); }
 
   Status Step(uint64_t step) override {
     const auto part = static_cast<uint32_t>((step - 1) % parts_);
     const uint64_t round = RoundOf(step);
-    if (!c_.sums.Has(round, part)) {  // else this worker is late: the others have gone on
+    // If this worker is late, the round has closed without it.
+    if (!c_.sums.Has(round, part)) {
       TERN_RETURN_IF_ERROR(Descend(step));
       c_.coder.Push(round, part, c_.replica.point());
       TERN_RETURN_IF_ERROR(c_.wait([&] { return c_.sums.Has(round, part); }));
     }
-    const uint64_t times = (step - 1) / parts_ + 1;  // that this part has been averaged
+    const uint64_t times = (step - 1) / parts_ + 1;  // how often this part has been averaged
     TERN_RETURN_IF_ERROR(
         c_.sums.Decode(round, part, [&](uint32_t, uint64_t first, std::span<const float> mean) {
           std::copy(mean.begin(), mean.end(), c_.replica.point() + first);
@@ -43,7 +45,7 @@ class Rsgd : public LocalSteps {
 
   Status Drain() override {
     const uint64_t round = applied_ + 1;
-    if (round % 2 == 0) return Ok();  // done since the last step
+    if (round % 2 == 0) return Ok();  // the full exchange after the last step has been done
     if (!c_.sums.Has(round)) PushAll(round, c_.replica.point());
     TERN_RETURN_IF_ERROR(AwaitSums(round));
     TERN_RETURN_IF_ERROR(

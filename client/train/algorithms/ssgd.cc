@@ -1,14 +1,15 @@
 // Synchronous SGD; with localized parameters and ternary codes, TernGrad's Algorithm 1.
 //
 //   input z_t^(i)          the batch of this worker
-//   compute g_t^(i)        forward, backward at W(t-1); buckets leave while backward still runs
+//   compute g_t^(i)        forward, backward at W(t-1); pushes buckets while backward still runs
 //   ternarize, push        coder.h
 //   pull mean gradient     wait for the answers of all chunks
 //   update w               apply.h, each bucket as it arrives if that is possible
 //
-// If buckets may be applied as they arrive, the last two lines wait until the next forward needs
-// them: its first layers run while the answers to the last ones travel (open_round.h). W is the
-// same at every layer that reads it, so the bits are, too.
+// If buckets may be applied as they arrive, the last two lines move into the next forward pass,
+// which applies a bucket just before the first layer that needs it (open_round.h). So its first
+// layers run while answers for the last layers are under way. Every layer still reads W(t), so the
+// results are bit-identical.
 #include "client/train/algorithms.h"
 
 namespace tern::client {
@@ -21,12 +22,12 @@ class Ssgd : public Algorithm {
       : Algorithm(context), round_(MakeOpenRound()), in_forward_(facts_.applied_in_forward) {}
 
   Status Step(uint64_t step) override {
-    // Who is late, or has just joined, goes through the rounds that closed without it.
+    // A worker that is late, or has just joined, applies the rounds that closed without it.
     if (c_.sums.Has(step) || !c_.gradient.has_samples()) {
       TERN_RETURN_IF_ERROR(round_.Finish());
       if (!c_.sums.Has(step)) c_.coder.Skip(step);
     } else {
-      TERN_RETURN_IF_ERROR(c_.gradient.Take(
+      TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward(
           [this](uint32_t tensor) { return round_.Need(tensor); },
           [&](uint32_t bucket) { c_.coder.Push(step, bucket, c_.replica.gradients()); }));
     }

@@ -35,7 +35,7 @@ codec::Options::Qsgd QsgdOf(const pb::Job& job) {
   using Qsgd = codec::Options::Qsgd;
   Qsgd to;
   to.bits = static_cast<int>(from.bits());
-  to.bucket = from.bucket();
+  to.bucket = from.bucket_elements();
   to.norm = from.norm() == pb::Qsgd::two ? Qsgd::Norm::kTwo : Qsgd::Norm::kMax;
   to.layout = from.layout() == pb::Qsgd::intervals ? Qsgd::Layout::kIntervals : Qsgd::Layout::kSign;
   constexpr Qsgd::Levels kLevels[] = {Qsgd::Levels::kBits, Qsgd::Levels::kGiven,
@@ -75,12 +75,12 @@ codec::Options CodecOptions(const pb::Job& job) {
   // Servers that hold the parameters work with the sums themselves.
   options.coded_sums = job.train().parameters() != pb::Train::central;
   options.qsgd = QsgdOf(job);
-  options.onebit.bucket = exchange.onebit().bucket();
+  options.onebit.bucket = exchange.onebit().bucket_elements();
   options.topk = TopKOf(exchange.topk());
   options.threshold = {exchange.threshold().value(), exchange.threshold().ratio(),
                        exchange.threshold().scope() == pb::Threshold::global};
   options.adaptive.share = exchange.adaptive().share();
-  options.adacomp.bin = exchange.adacomp().bin();
+  options.adacomp.bin = exchange.adacomp().bin_elements();
   return options;
 }
 

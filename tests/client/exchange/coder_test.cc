@@ -1,4 +1,4 @@
-// The coder and the update around the very cells that a server runs, without sockets.
+// The coder and the update with the same cells that a server runs, without sockets.
 #include "client/exchange/coder.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ struct Cluster {
   std::map<protocol::Cell, protocol::CellSpec> specs;
 };
 
-// One round in lock step; gradients are already in the replicas.
+// Runs one round of all workers. The replicas already have the gradients.
 void RunRound(const setup::Setup& job, uint64_t round, Cluster* cluster) {
   auto* workers = &cluster->workers;
   auto& specs = cluster->specs;
@@ -68,7 +68,7 @@ void RunRound(const setup::Setup& job, uint64_t round, Cluster* cluster) {
     if (!job.plan.buckets[b].shared.empty() && job.plan.shares_before(round)) {
       auto sum = specs[{protocol::Kind::kScale, b, 0}].open(round);
       for (uint32_t rank = 0; rank < workers->size(); ++rank) {
-        ASSERT_TRUE(sum->Add(rank, (*workers)[rank]->port.said.Pop()->payload).ok());
+        ASSERT_TRUE(sum->Add(rank, (*workers)[rank]->port.contributions.Pop()->payload).ok());
       }
       Answer scaled;
       scaled.cell = {protocol::Kind::kScale, b, 0};
@@ -82,9 +82,9 @@ void RunRound(const setup::Setup& job, uint64_t round, Cluster* cluster) {
     for (uint32_t c = 0; c < job.plan.buckets[b].chunks.size(); ++c) {
       auto sum = specs[{protocol::Kind::kPush, b, c}].open(round);
       for (uint32_t rank = 0; rank < workers->size(); ++rank) {
-        const auto said = (*workers)[rank]->port.said.Pop();
-        EXPECT_LE(said->payload.size(), job.plan.chunk(b, c).max_push_bytes);
-        ASSERT_TRUE(sum->Add(rank, said->payload).ok());
+        const auto pushed = (*workers)[rank]->port.contributions.Pop();
+        EXPECT_LE(pushed->payload.size(), job.plan.chunk(b, c).max_push_bytes);
+        ASSERT_TRUE(sum->Add(rank, pushed->payload).ok());
       }
       const Answer answer = AnswerOf({protocol::Kind::kPush, b, c}, round, sum->Close());
       EXPECT_LE(answer.payload.size(), job.plan.chunk(b, c).max_sum_bytes);
@@ -127,8 +127,9 @@ TEST(Coder, WithFp32TheRoundIsTheMeanGradient) {
   }
 }
 
-// Of tensors whose gradients differ by orders of magnitude: a share of each, or the largest of all.
-TEST(Coder, DropsByTheThresholdOfATensorOrOfTheModel) {
+// For tensors whose gradients differ by orders of magnitude: selects a fraction of each tensor, or
+// the largest elements of the model.
+TEST(Coder, SelectsByAThresholdPerTensorOrForTheModel) {
   for (const std::string scope : {"local", "global"}) {
     const auto job = SmallJob({"exchange.codec=threshold", "exchange.threshold.ratio=0.1",
                                "exchange.threshold.scope=" + scope, "exchange.bucket_kib=1",
@@ -167,10 +168,11 @@ TEST(Coder, DropsByTheThresholdOfATensorOrOfTheModel) {
   }
 }
 
-// Codes depend on the element's place in its tensor, not on chunks; also with what codecs keep.
+// Codes depend on the element's position in its tensor, not on chunks, also for codecs with
+// memories.
 class EveryCodec : public testing::TestWithParam<std::string> {};
 
-TEST_P(EveryCodec, KeepsReplicasEqualHoweverThePlanIsCut) {
+TEST_P(EveryCodec, KeepsReplicasEqualForEveryPlan) {
   uint64_t hash = 0;
   for (const std::string chunk : {"1", "4096"}) {
     const auto job = SmallJob({"exchange.codec=" + GetParam(), "exchange.chunk_kib=" + chunk});
@@ -187,7 +189,7 @@ TEST_P(EveryCodec, KeepsReplicasEqualHoweverThePlanIsCut) {
   }
 }
 
-TEST(Coder, CutsNothingThatShowsWhereSomeElementsHaveAScalerOfTheirOwn) {
+TEST(Coder, ScalersOfRunsOfElementsDoNotDependOnThePlan) {
   for (const std::string scaler : {"shared", "per_worker", "previous"}) {
     std::vector<uint64_t> hashes;
     for (const std::string chunk : {"1", "4096"}) {
@@ -205,9 +207,9 @@ TEST(Coder, CutsNothingThatShowsWhereSomeElementsHaveAScalerOfTheirOwn) {
   }
 }
 
-// With plain SGD the change of a weight is -rate * scaler * k / N: from the second round on that
-// scaler is the margin times the largest of the round before.
-TEST(Coder, CodesWithTheScalersOfTheRoundBefore) {
+// With plain SGD, a weight changes by -rate * scaler * k / N. From the second round on, the scaler
+// is the margin times the largest of the previous round.
+TEST(Coder, EncodesWithTheScalersOfThePreviousRound) {
   const auto job =
       SmallJob({"exchange.codec=ternary", "exchange.scaler=previous", "exchange.scaler_margin=1.5",
                 "exchange.clip=none", "train.optimizer.name=sgd", "train.weight_decay.rate=0"});
@@ -247,15 +249,15 @@ TEST(Coder, CodesWithTheScalersOfTheRoundBefore) {
 INSTANTIATE_TEST_SUITE_P(Of, EveryCodec, testing::ValuesIn(codec::CodecNames()),
                          [](const auto& info) { return info.param; });
 
-// A step ahead, a round is ready while the one before still waits for its scalers: what that one
-// leaves out is not known yet.
-TEST(Coder, CodesARoundWithWhatTheOneBeforeLeftOutHoweverLateItsScalersCome) {
+// With two open rounds, a round's gradients are ready while the previous round still waits for its
+// scalers, so the memory for them is not known yet.
+TEST(Coder, AddsThePreviousRoundsMemoryEvenIfItsScalersArriveLate) {
   const auto job =
       SmallJob({"exchange.codec=ternary", "exchange.rules=[{tensors: '*.weight', codec: topk}]",
                 "exchange.topk.ratio=0.1"});
   const auto said_when = [&](bool late) {
     OneWorker worker(*job, 0);
-    std::vector<std::string> said;
+    std::vector<std::string> pushed;
     std::vector<float> g[2] = {std::vector<float>(job->table.total),
                                std::vector<float>(job->table.total)};
     for (uint64_t i = 0; i < job->table.total; ++i) {
@@ -264,27 +266,27 @@ TEST(Coder, CodesARoundWithWhatTheOneBeforeLeftOutHoweverLateItsScalersCome) {
     }
     const auto ready = [&](uint64_t round) {
       worker.coder.Push(round, 0, g[round - 1].data());
-      return worker.port.said.Pop()->payload;  // its scalers
+      return worker.port.contributions.Pop()->payload;  // its scalers
     };
     const auto scale = [&](uint64_t round, const Bytes& scalers) {
       worker.coder.Scaled(AnswerOf({protocol::Kind::kScale, 0, 0}, round, scalers));
-      said.emplace_back(worker.port.said.Pop()->payload.view());
+      pushed.emplace_back(worker.port.contributions.Pop()->payload.view());
     };
     const Bytes first = ready(1);
     if (!late) scale(1, first);
     const Bytes second = ready(2);
     if (late) scale(1, first);
     scale(2, second);
-    return said;
+    return pushed;
   };
   const std::vector<std::string> in_turn = said_when(false);
   EXPECT_EQ(said_when(true), in_turn);
   EXPECT_NE(in_turn[0], in_turn[1]);
 }
 
-// With feedback the parameters come nearer to where fp32 takes them: what a half left out is not
-// lost.
-TEST(Coder, AddsWhatAHalfLeftOutToTheNextGradient) {
+// With error feedback, the parameters are closer to those with fp32, because what fp16 lost is
+// added later.
+TEST(Coder, AddsWhatFp16LostToTheNextGradient) {
   const auto distance_with = [](const std::string& feedback) {
     const std::vector<std::string> plain = {"train.optimizer.name=sgd"};
     auto with = plain;

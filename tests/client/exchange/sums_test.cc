@@ -40,8 +40,8 @@ void PutPushes(const setup::Setup& job, uint64_t round, uint32_t contributors, S
   }
 }
 
-// A worker that is late may hear a sum before the scalers that it is read with: they travel on
-// other connections.
+// A late worker may receive a sum before the scalers that decode it, because they come over
+// different connections.
 TEST(Sums, HasARoundOnlyWithItsScalers) {
   const auto job = SmallJob();
   Sums sums(*job);
@@ -55,7 +55,7 @@ TEST(Sums, HasARoundOnlyWithItsScalers) {
   EXPECT_FALSE(sums.Has(2));
 }
 
-TEST(Sums, HasARoundThatNobodyTookPartIn) {
+TEST(Sums, HasARoundWithoutContributors) {
   const auto job = SmallJob();
   Sums sums(*job);
   PutPushes(*job, 1, 0, &sums);
@@ -69,7 +69,7 @@ TEST(Sums, HasARoundThatNobodyTookPartIn) {
   EXPECT_EQ(elements, 0u);
 }
 
-TEST(Sums, OfMoreWorkersThanThereAreIsRefused) {
+TEST(Sums, RefuseMoreContributorsThanWorkers) {
   const auto job = SmallJob();
   Sums sums(*job);
   PutPushes(*job, 1, 3, &sums);
@@ -82,7 +82,7 @@ TEST(Sums, OfMoreWorkersThanThereAreIsRefused) {
   EXPECT_NE(decoded.message().find("3 contributors"), std::string::npos) << decoded.message();
 }
 
-TEST(Sums, WithScalersOfItsOwnNeedsNone) {
+TEST(Sums, NeedNoScaledMessageIfSumsContainScalers) {
   const auto job = SmallJob({"exchange.scaler=per_worker"});
   Sums sums(*job);
   PutPushes(*job, 1, 2, &sums);
@@ -91,7 +91,7 @@ TEST(Sums, WithScalersOfItsOwnNeedsNone) {
   EXPECT_FALSE(sums.Has(1));
 }
 
-TEST(Sums, GivesANewcomerTheScalersOfTheRoundsToCome) {
+TEST(Sums, SaveTheScalersThatLaterRoundsNeed) {
   const auto job = SmallJob({"train.algorithm=odsgd", "exchange.scaler=previous"});
   ASSERT_EQ(job->plan.scalers_from, 2u);
   Sums sums(*job), newcomer(*job);
@@ -118,8 +118,8 @@ TEST(Sums, GivesANewcomerTheScalersOfTheRoundsToCome) {
   }
 }
 
-// What a round without contributors would have been coded with is what the one after it is.
-TEST(Sums, KeepsScalersThroughARoundThatNobodyTookPartIn) {
+// After a round without contributors, the next round uses the scalers that it would have used.
+TEST(Sums, KeepScalersThroughARoundWithoutContributors) {
   const auto job = SmallJob({"exchange.scaler=previous", "exchange.scaler_margin=1"});
   Sums sums(*job);
   const size_t count = job->plan.buckets[0].shared.size();
@@ -130,11 +130,11 @@ TEST(Sums, KeepsScalersThroughARoundThatNobodyTookPartIn) {
   EXPECT_EQ(sums.ScalersFromBefore(3, 0), std::vector<float>(count, 7.f));
 }
 
-// Changes of central weights are the code of one sender, whatever its sum would look like.
-TEST(Sums, AddChangesToWhatTheWorkerHolds) {
+// Changes of central weights are encoded as one worker's push, not as a sum.
+TEST(Sums, AddChangesToTheWorkersWeights) {
   for (const std::string& name : codec::CodecNames()) {
     const auto drawn = codec::MakeCodec(name, {});
-    if ((*drawn)->stochastic()) continue;  // not for changes
+    if ((*drawn)->stochastic()) continue;  // not allowed for changes
     SCOPED_TRACE(name);
     const auto job = SmallJob({"train.parameters=central", "exchange.pull=changes",
                                "exchange.pull_codec=" + name, "exchange.chunk_kib=1"});

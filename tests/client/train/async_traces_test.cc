@@ -1,5 +1,6 @@
-// The algorithms without rounds, workers and servers together, against their equations in double
-// precision under the order of pushes that was drawn: what each worker trained at.
+// The algorithms without rounds, with workers and servers, compared with their equations in double
+// precision for the same random order of pushes: the weights at which each worker computed
+// gradients.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,7 +49,7 @@ Vector Gradient(uint32_t rank, uint64_t step, const Vector& w) {
   return g;
 }
 
-// What a push of rank i, its s-th, does: w is the servers', x what rank i holds (and gets).
+// What push number s of rank i does: w are the servers' weights, x those of rank i.
 using Take = std::function<void(uint32_t rank, uint64_t step, Vector* w, Vector* x)>;
 
 void Check(const setup::Setup& job, const Take& take, uint64_t steps_of_push = 1) {
@@ -67,7 +68,7 @@ void Check(const setup::Setup& job, const Take& take, uint64_t steps_of_push = 1
   for (const Trace& trace : traces) EXPECT_LT(RelativeDistance(trace.last, w), kClose);
 }
 
-TEST(Asgd, AppliesEveryPushAsItComes) {
+TEST(Asgd, AppliesEveryPushAtOnce) {
   Check(*Job("asgd", {}), [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
     const Vector g = Gradient(rank, step, *x);
     for (size_t k = 0; k < w->size(); ++k) (*w)[k] -= kRate * g[k];
@@ -75,7 +76,7 @@ TEST(Asgd, AppliesEveryPushAsItComes) {
   });
 }
 
-TEST(Asgd, TakesChangesInsteadOfWeightsToTheSameEnd) {
+TEST(Asgd, EndsWithTheSameWeightsIfChangesArePulled) {
   Check(*Job("asgd", {"exchange.pull=changes"}),
         [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
           const Vector g = Gradient(rank, step, *x);
@@ -85,7 +86,7 @@ TEST(Asgd, TakesChangesInsteadOfWeightsToTheSameEnd) {
 }
 
 void CheckDcasgd(const std::string& formed) {
-  Check(*Job("dcasgd_c", {"train.dcasgd_c.lambda=2", "train.dcasgd_c.formed=" + formed}),
+  Check(*Job("dcasgd_c", {"train.dcasgd_c.lambda=2", "train.dcasgd_c.compensation=" + formed}),
         [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
           const Vector g = Gradient(rank, step, *x);
           for (size_t k = 0; k < w->size(); ++k)
@@ -95,7 +96,7 @@ void CheckDcasgd(const std::string& formed) {
 }
 TEST(DcasgdC, CompensatesAgainstTheWorkersBackup) { CheckDcasgd("on_server"); }
 
-TEST(DcasgdA, DividesByTheRootOfAMeanSquareAWorker) {
+TEST(DcasgdA, DividesByTheRootOfOneMeanSquarePerWorker) {
   std::vector<Vector> ms(kWorkers);
   Check(*Job("dcasgd_a", {"train.dcasgd_a.lambda=2", "train.dcasgd_a.rho=0.9"}),
         [&ms](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
@@ -111,7 +112,7 @@ TEST(DcasgdA, DividesByTheRootOfAMeanSquareAWorker) {
         });
 }
 
-// Whether a server of the job keeps what it compensates against.
+// Whether a server of the job stores the weights for the compensation.
 bool ServersFormTerm(const setup::Setup& job) {
   auto rule = server::MakeClockRule(job, job.plan.chunk(0, 0), server::InitialWeights(job),
                                     [](uint64_t) { return kRate; });
@@ -122,7 +123,7 @@ bool ServersFormTerm(const setup::Setup& job) {
                      [](const auto& array) { return array.name == "backup.0"; });
 }
 
-// Whether its workers pull before every push, to compensate against what they get.
+// Whether its workers pull before every push, to compensate with the pulled weights.
 bool WorkersFormTerm(const setup::Setup& job) {
   constexpr uint64_t kFew = 4;
   uint64_t pulls = 0;
@@ -132,7 +133,7 @@ bool WorkersFormTerm(const setup::Setup& job) {
   return pulls >= kFew * kWorkers * chunks;
 }
 
-TEST(Dcasgd, FormsItsTermOnOneSideAlone) {
+TEST(Dcasgd, ComputesTheCompensationOnExactlyOneSide) {
   for (const std::string& name : codec::CodecNames()) {
     const auto codec = codec::MakeCodec(name, {});
     for (const bool feedback : {false, true}) {
@@ -149,7 +150,7 @@ TEST(Dcasgd, FormsItsTermOnOneSideAlone) {
   }
 }
 
-TEST(Ssp, IsAsgdWhereNobodyIsTooFarAhead) {
+TEST(Ssp, IsAsgdIfNoWorkerIsTooFarAhead) {
   Check(*Job("ssp", {"train.ssp.staleness=100"}),
         [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
           const Vector g = Gradient(rank, step, *x);
@@ -158,18 +159,19 @@ TEST(Ssp, IsAsgdWhereNobodyIsTooFarAhead) {
         });
 }
 
-TEST(Ssp, KeepsEverybodyWithinItsBound) {
+TEST(Ssp, KeepsAllWorkersWithinTheBound) {
   std::vector<uint32_t> order;
   RunCluster(*Job("ssp", {"train.ssp.staleness=2"}), {kSteps, 3}, &order);
   std::vector<uint64_t> clock(kWorkers);
   for (uint32_t rank : order) {
     ++clock[rank];
-    // Who pushes clock c was let go on after c - 1: then nobody was more than 2 behind c - 1.
+    // A worker that pushes clock c had received the answer to c - 1. At that time, no worker was
+    // more than 2 behind c - 1.
     for (uint32_t other = 0; other < kWorkers; ++other) EXPECT_LE(clock[rank], clock[other] + 3);
   }
 }
 
-TEST(EasgdAsync, PullsWorkerAndCentreByTheOldDifference) {
+TEST(EasgdAsync, MovesWorkerAndCentreByTheDifferenceBeforeTheStep) {
   const uint64_t tau = 2;
   const auto job = Job("easgd_async", {"train.easgd_async.tau=2", "train.easgd_async.alpha=0.2"});
   std::vector<uint32_t> order;
@@ -194,7 +196,7 @@ TEST(EasgdAsync, PullsWorkerAndCentreByTheOldDifference) {
   for (const Trace& trace : traces) EXPECT_LT(RelativeDistance(trace.last, centre), kClose);
 }
 
-TEST(Asgd, DescendsOnItsOwnBetweenPushesAndPulls) {
+TEST(Asgd, AppliesGradientsLocallyBetweenPushesAndPulls) {
   std::vector<uint32_t> order;
   const auto job = Job("asgd", {"train.asgd.push_every=2", "train.asgd.pull_every=2"});
   const auto traces = RunCluster(*job, {kSteps, 5}, &order);

@@ -66,10 +66,10 @@ struct Member {
   Trace trace;
 };
 
-// The servers' side: one shard's lane machine, around the very cells that servers run, and the half
-// of the protocol that each worker runs, without sockets. Messages arrive as they are sent; the
-// pushes of algorithms without rounds, whole exchanges at a time, in an order drawn from a seed,
-// each when no worker is computing.
+// The servers' side: one shard's lane with the same cells that servers run, and each worker's part
+// of the protocol, without sockets. Messages arrive in the order in which they are sent. Pushes of
+// algorithms without rounds are delivered one exchange at a time, while no worker computes, in a
+// random order that is a function of a seed.
 class Servers {
  public:
   Servers(const setup::Setup& job, const ClusterOptions& options,
@@ -170,7 +170,7 @@ class Servers {
     }
   }
 
-  // One whole exchange of a worker, when none is computing.
+  // Delivers one exchange of a worker, if no worker is computing.
   void ProcessNext() {
     for (;;) {
       std::vector<uint32_t> ready;
@@ -179,7 +179,7 @@ class Servers {
         if (state.pending.size() == chunks_) {
           ready.push_back(rank);
         } else if (!state.finished && state.unanswered == 0) {
-          return;  // it computes
+          return;  // this worker is computing
         }
       }
       if (ready.empty()) return;
@@ -215,7 +215,7 @@ class Servers {
   size_t chunks_ = 0;
   bool has_rounds_ = true;
   std::mutex mutex_;
-  std::unique_ptr<server::LaneCheckpoints> checkpoints_;  // no run begins in them
+  std::unique_ptr<server::LaneCheckpoints> checkpoints_;  // Begin is never called
   std::unique_ptr<server::CentralLane> central_;
   std::unique_ptr<protocol::RoundLane> rounds_;
   std::vector<protocol::Exchange> exchanges_;

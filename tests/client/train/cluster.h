@@ -1,6 +1,6 @@
-// Several workers of one job in one process, each on a thread of its own around the real Trainer,
-// with gradients of a given analytic problem and the very cells that servers run between them. What
-// each worker trained at, and W after each round, is kept for a reference to compare with.
+// Several workers of one job in one process. Each has a thread with the real Trainer; gradients
+// come from an analytic problem, and the servers' cells are the real ones. Records the weights at
+// which each worker computed gradients, and W after each round, for comparison with a reference.
 #pragma once
 
 #include <cstdint>
@@ -22,23 +22,23 @@ void AnalyticGradient(uint32_t rank, uint64_t step, const Float* w, size_t n, Fl
 extern template void AnalyticGradient(uint32_t, uint64_t, const float*, size_t, float*);
 extern template void AnalyticGradient(uint32_t, uint64_t, const double*, size_t, double*);
 
-// What one worker went through.
+// The trace of one worker.
 struct Trace {
-  std::vector<std::vector<float>> points;          // where it took its gradients, by step
+  std::vector<std::vector<float>> points;  // the weights at which it computed gradients, by step
   std::map<uint64_t, std::vector<float>> weights;  // W by round
   std::vector<float> last;                         // W at the end
-  Floats average;                                  // its moving average then, where the job has one
-  uint64_t pulls = 0;                              // chunks that it asked for without a push
+  Floats average;      // its moving average at the end, if the job has one
+  uint64_t pulls = 0;  // chunks that it requested without a push
   Status status;
 };
 
 struct ClusterOptions {
   uint64_t steps = 30;
-  uint64_t seed = 1;  // of the order of pushes, where there are no rounds
+  uint64_t seed = 1;  // for the order of pushes, without rounds
 };
 
-// Runs all workers of the job to its end. `order`: where there are no rounds, whose exchange was
-// taken when.
+// Runs all workers of the job to its end. `order`: without rounds, the ranks in the order in which
+// their exchanges were counted.
 std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& options,
                               std::vector<uint32_t>* order = nullptr);
 

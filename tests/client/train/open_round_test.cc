@@ -1,4 +1,4 @@
-// A round that is applied as its answers come.
+// A round that is applied as its answers arrive.
 #include "client/train/open_round.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ class OpenRoundTest : public testing::Test {
         [this](uint64_t round) { applied_.push_back(round); });
   }
 
-  // The next answer comes when somebody waits.
+  // The next answer arrives when the round waits.
   Status Wait(const std::function<bool()>& done) {
     while (!done()) {
       if (coming_.empty()) return Status(Code::kPeerLost, "nothing comes any more");
@@ -46,7 +46,7 @@ class OpenRoundTest : public testing::Test {
     }
     return Ok();
   }
-  // A mean gradient of 1 everywhere: W falls by 1.
+  // The mean gradient is 1 everywhere, so W decreases by 1.
   void Put(uint32_t bucket) {
     for (const protocol::Chunk& chunk : job_->plan.buckets[bucket].chunks) {
       const std::vector<float> ones(chunk.count, 1.f);
@@ -57,7 +57,7 @@ class OpenRoundTest : public testing::Test {
       sums_->Put(answer);
     }
   }
-  // Buckets whose elements are those of W(1); the others must be untouched.
+  // The buckets that are W(1). All others must be unchanged.
   std::vector<uint32_t> Applied() const {
     std::vector<uint32_t> applied;
     for (uint32_t b = 0; b < job_->plan.buckets.size(); ++b) {
@@ -79,8 +79,8 @@ class OpenRoundTest : public testing::Test {
   std::vector<uint64_t> applied_;
 };
 
-// Bucket 0 has all tensors but the first, bucket 1 that.
-TEST_F(OpenRoundTest, WaitsForNoMoreThanATensorNeeds) {
+// Bucket 0 has all tensors except the first, bucket 1 has the first.
+TEST_F(OpenRoundTest, WaitsOnlyForTheBucketsOfTheTensor) {
   ASSERT_EQ(job_->plan.buckets.size(), 2u);
   ASSERT_TRUE(round_->by_bucket());
   round_->Open(kRound);
@@ -98,7 +98,7 @@ TEST_F(OpenRoundTest, WaitsForNoMoreThanATensorNeeds) {
   EXPECT_EQ(replica_->parameters()[0], -1);
 }
 
-TEST_F(OpenRoundTest, AppliesWhatComesWhileItWaits) {
+TEST_F(OpenRoundTest, AppliesBucketsThatArriveWhileItWaits) {
   round_->Open(kRound);
   coming_ = {0, 1};
   ASSERT_TRUE(round_->Need(0).ok());
@@ -106,8 +106,8 @@ TEST_F(OpenRoundTest, AppliesWhatComesWhileItWaits) {
   EXPECT_THAT(applied_, ElementsAre(kRound));
 }
 
-TEST_F(OpenRoundTest, FinishesWhatIsLeft) {
-  EXPECT_TRUE(round_->Finish().ok());  // none is open
+TEST_F(OpenRoundTest, FinishAppliesTheRemainingBuckets) {
+  EXPECT_TRUE(round_->Finish().ok());  // no round is open
   EXPECT_TRUE(round_->Need(0).ok());
   round_->Open(kRound);
   coming_.resize(job_->plan.buckets.size());
@@ -117,7 +117,7 @@ TEST_F(OpenRoundTest, FinishesWhatIsLeft) {
   EXPECT_THAT(applied_, ElementsAre(kRound));
 }
 
-TEST_F(OpenRoundTest, PassesOnWhyNothingComes) {
+TEST_F(OpenRoundTest, ReturnsTheErrorOfTheWait) {
   round_->Open(kRound);
   coming_ = {0};
   EXPECT_EQ(round_->Need(0).message(), "nothing comes any more");
@@ -125,13 +125,13 @@ TEST_F(OpenRoundTest, PassesOnWhyNothingComes) {
   EXPECT_TRUE(applied_.empty());
 }
 
-// Somebody who joins would be given a W that is none.
+// A joining worker would get parameters that are not a valid W.
 class OpenRoundWithJoinsTest : public OpenRoundTest {
  protected:
   OpenRoundWithJoinsTest() : OpenRoundTest({"faults.on_worker_loss=wait"}) {}
 };
 
-TEST_F(OpenRoundWithJoinsTest, AppliesARoundWhole) {
+TEST_F(OpenRoundWithJoinsTest, AppliesAllBucketsOfARoundAtOnce) {
   EXPECT_FALSE(round_->by_bucket());
   round_->Open(kRound);
   for (uint32_t b = 1; b < job_->plan.buckets.size(); ++b) coming_.push_back(b);

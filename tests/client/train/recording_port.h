@@ -8,17 +8,17 @@
 
 namespace tern::client {
 
-// Keeps what the coder says, for the test to carry.
+// Records the coder's calls, for the test to deliver.
 class RecordingPort : public Port {
  public:
-  struct Said {
+  struct Contribution {
     protocol::Cell cell;
     uint64_t round = 0, digest = 0;
     Bytes payload;
   };
   void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload,
                   protocol::Request) override {
-    said.Push({cell, round, digest, std::move(payload)});
+    contributions.Push({cell, round, digest, std::move(payload)});
   }
   void Applied(uint64_t) override {}
   void Snapshot(Bytes, uint64_t) override {}
@@ -26,7 +26,7 @@ class RecordingPort : public Port {
   void Installed(uint64_t) override {}
   void Finish(Status, pb::Figures, uint64_t) override {}
 
-  Channel<Said> said;
+  Channel<Contribution> contributions;
 };
 
 }  // namespace tern::client

@@ -10,7 +10,7 @@
 namespace tern::client {
 namespace {
 
-// One step of the optimizer and of the average.
+// Makes one step of the optimizer and of the moving average.
 void Update(Replica* replica, const std::vector<float>& g, const update::Step& step) {
   replica->optimizer().Update(replica->parameters(), g.data(), 0, g.size(), step, 0);
   replica->Average(0, g.size(), step.number);
@@ -24,28 +24,28 @@ void TrainALittle(Replica* replica, uint64_t total, uint64_t rounds) {
   }
 }
 
-TEST(Replica, StartsAlikeForOneSeedAndNotForAnother) {
+TEST(Replica, InitialWeightsAreAFunctionOfTheSeed) {
   const auto job = SmallJob();
   const auto other = SmallJob({"seed=2"});
   EXPECT_EQ((*Replica::Make(*job))->Hash(), (*Replica::Make(*job))->Hash());
   EXPECT_NE((*Replica::Make(*job))->Hash(), (*Replica::Make(*other))->Hash());
 }
 
-TEST(Replica, GoesOnFromStateBitForBit) {
+TEST(Replica, ContinuesFromAStateBitForBit) {
   const auto job = SmallJob({"evaluation.ema_decay=0.99"});
   auto first = std::move(*Replica::Make(*job));
   TrainALittle(first.get(), job->table.total, 3);
   auto second = std::move(*Replica::Make(*job));
   ASSERT_TRUE(ReplicaState(*job, *second).Load(ReplicaState(*job, *first).Save(3)).ok());
   EXPECT_EQ(first->Hash(), second->Hash());
-  // Momentum and the moving average came along: the next rounds are alike, too.
+  // The state has momentum and the moving average, so the next rounds are equal, too.
   TrainALittle(first.get(), job->table.total, 2);
   TrainALittle(second.get(), job->table.total, 2);
   EXPECT_EQ(first->Hash(), second->Hash());
   EXPECT_EQ(ReplicaState(*job, *first).Save(5), ReplicaState(*job, *second).Save(5));
 }
 
-TEST(Replica, StateStaysWithinItsBound) {
+TEST(Replica, StateIsAtMostMaxBytes) {
   const auto job = SmallJob({"evaluation.ema_decay=0.99"});
   auto replica = std::move(*Replica::Make(*job));
   EXPECT_LE(ReplicaState(*job, *replica).Save(1).size(), ReplicaState::MaxBytes(*job));

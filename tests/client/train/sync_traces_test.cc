@@ -1,5 +1,5 @@
-// Every synchronous algorithm against its equations in double precision, written from the papers:
-// the recorded sequences of what each worker trained at and of W.
+// Every algorithm with rounds, compared with the equations of its paper in double precision: the
+// weights at which each worker computed gradients, and W, step by step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -159,7 +159,7 @@ TEST(Odsgd, ScalesTheLocalGradientAsTheReleasedCodeIfAsked) {
              {.wp = 2, .scale = 1.0 / kWorkers});
 }
 
-TEST(Odsgd, WithNoLocalUpdaterIsPureDelay) {
+TEST(Odsgd, WithoutALocalUpdaterOnlyDelaysGradients) {
   const auto job = Job("odsgd", {"train.odsgd.warmup_steps=4", "train.odsgd.local.name=none"});
   const auto traces = RunCluster(*job, {kSteps});
   for (uint64_t s = 7; s <= kSteps; ++s)
@@ -193,7 +193,7 @@ TEST(Psgd, AveragesTheParametersEveryPSteps) {
   }
 }
 
-TEST(Psgd, DoesWithMomentumWhatItsKeySays) {
+TEST(Psgd, TreatsMomentumAsAtSyncSays) {
   for (const std::string at_sync : {"reset", "average"}) {
     SCOPED_TRACE(at_sync);
     const auto job = Job("psgd", {"train.psgd.p=3", "train.psgd.at_sync=" + at_sync});
@@ -238,7 +238,8 @@ TEST(Rsgd, AveragesOneOfPPartsEachStep) {
     }
     const uint64_t part = (s - 1) % p;
     const Vector mean = MeanOf(x);
-    const double t = static_cast<double>((s - 1) / p);  // averagings of this part before
+    const double t =
+        static_cast<double>((s - 1) / p);  // how often this part has been averaged before
     const double keeps = std::min(decay, (1 + t) / (10 + t));
     for (uint64_t k = part * n / p; k < (part + 1) * n / p; ++k) {
       for (Vector& one : x) one[k] = mean[k];

@@ -1,4 +1,4 @@
-// A small job, resolved, for tests of the training parts without processes.
+// A small job with its setup, for tests of client/train without processes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ inline constexpr char kTwoDenseLayers[] = R"(
       - {name: scores, dense: {outputs: 3}}
 )";
 
-// A net of those layers on 4 x 4 images of 3 classes, two workers; `overrides` as of --set.
+// A network of these layers for 4 x 4 images of 3 classes, two workers. `overrides`: as for --set.
 inline std::unique_ptr<setup::Setup> SmallJob(const std::vector<std::string>& overrides = {},
                                               const std::string& layers = kTwoDenseLayers) {
   const std::filesystem::path path = std::filesystem::path(testing::TempDir()) /

@@ -1,4 +1,4 @@
-// The step around a job of one worker whose server answers at once.
+// The trainer in a job of one worker whose server answers at once.
 #include "client/train/trainer.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,8 @@ std::unique_ptr<data::Samples> SomeImages(size_t count) {
                                         {}, 1, data::Split::kTrain));
 }
 
-// Answers every contribution at once, as the cells of a server would, unless the test takes it.
+// Answers every contribution at once, as the cells of a server would, unless the test holds it
+// back.
 class AnsweringPort : public Port {
  public:
   AnsweringPort(const setup::Setup& job, Replica& replica, Events& events)
@@ -74,7 +75,7 @@ class AnsweringPort : public Port {
 
   std::function<bool(protocol::Cell, uint64_t)> take;
   std::function<void(Answer*)> change;
-  std::function<bool(const Answer&)> hold;  // the test delivers it
+  std::function<bool(const Answer&)> hold;  // if it returns true, the test delivers the answer
   std::function<void()> on_finish;
   Coder* coder = nullptr;
   std::map<uint64_t, uint64_t> hash_after;
@@ -101,7 +102,7 @@ class Step : public testing::Test {
   }
   ~Step() override { std::filesystem::remove_all(folder_); }
 
-  // A worker that has not begun.
+  // A worker that has not yet started.
   void Reset() {
     replica_ = std::move(*Replica::Make(*job_));
     compute_ = std::move(*worker::MakeNetCompute(
@@ -151,7 +152,7 @@ TEST_F(Step, TrainsToTheEndAndWritesTheWeights) {
   EXPECT_TRUE(weights.ok()) << weights.status().message();
 }
 
-TEST_F(Step, ReplicasThatDifferEndItNamingBothHashes) {
+TEST_F(Step, EndsWithBothHashesIfReplicasDiffer) {
   const uint64_t other = 0x1234567890abcdef;
   port_->change = [](Answer* answer) {
     if (answer->cell.kind != protocol::Kind::kFigures) return;
@@ -173,7 +174,7 @@ TEST_F(Step, ReplicasThatDifferEndItNamingBothHashes) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/weights.safetensors"));
 }
 
-TEST_F(Step, GivesStateBetweenTwoRounds) {
+TEST_F(Step, SendsStateBetweenTwoRounds) {
   port_->take = [this](protocol::Cell cell, uint64_t round) {
     if (cell.kind == protocol::Kind::kPush && round == 3) events_.Push(SnapshotWanted{});
     return false;
@@ -188,7 +189,7 @@ TEST_F(Step, GivesStateBetweenTwoRounds) {
   EXPECT_EQ(newcomer->Hash(), port_->hash_after[2]);
 }
 
-TEST_F(Step, GivesStateAlsoWhenItIsDone) {
+TEST_F(Step, SendsStateAfterTheLastStepToo) {
   port_->on_finish = [this] {
     events_.Push(SnapshotWanted{});
     events_.Push(Ended{Ok()});
@@ -199,7 +200,7 @@ TEST_F(Step, GivesStateAlsoWhenItIsDone) {
   EXPECT_EQ(port_->snapshots[0].second, kSteps);
 }
 
-TEST_F(Step, GoesOnFromAStateThatArrives) {
+TEST_F(Step, ContinuesFromAStateThatArrives) {
   auto donor = std::move(*Replica::Make(*job_));
   std::fill_n(donor->parameters(), job_->table.total, 0.25f);
   events_.Push(StateArrived{ReplicaState(*job_, *donor).Save(7), 7});
@@ -220,14 +221,14 @@ class StepWithNorm : public Step {
              "      - {name: norm, batch_norm: {}}\n"
              "      - {name: scores, dense: {outputs: 3}}\n") {}
 
-  // Everybody's figures: the same weights, these statistics.
+  // Figures of all workers: equal weights, and these statistics.
   Status Compare(const std::vector<std::vector<float>>& statistics) {
     worker::JobCompute compute = Computing();
     Gradient gradient(*job_, compute, *replica_, progress_);
-    Figures figures(*job_, 0, compute, *replica_, gradient);
+    FiguresExchange figures(*job_, 0, compute, *replica_, gradient);
     pb::FiguresOfAll all;
     for (const std::vector<float>& of_one : statistics) {
-      pb::Figures one = *figures.Compared();
+      pb::Figures one = *figures.Compare();
       one.mutable_statistics()->Assign(of_one.begin(), of_one.end());
       all.add_by_rank(one.SerializeAsString());
     }
@@ -237,7 +238,7 @@ class StepWithNorm : public Step {
   }
 };
 
-// Means, and second moments: the variance between the workers' means counts too.
+// Means and second moments are averaged, so the variance between the workers' means is included.
 TEST_F(StepWithNorm, EvaluatesWithTheStatisticsOfAllWorkers) {
   EXPECT_THAT(replica_->mean_statistics(), ::testing::ElementsAre(0, 0, 1, 1));
   ASSERT_TRUE(Compare({{1, 5, 2, 3}, {3, 5, 4, 5}}).ok());
@@ -248,7 +249,7 @@ TEST_F(StepWithNorm, EvaluatesWithTheStatisticsOfAllWorkers) {
   EXPECT_THAT(status.message(), HasSubstr("worker 1 has 2 statistics of batch norms, this one 4"));
 }
 
-TEST_F(StepWithNorm, TakesOverTheStatisticsOfAStateThatArrives) {
+TEST_F(StepWithNorm, LoadsTheStatisticsOfAStateThatArrives) {
   auto donor = std::move(*Replica::Make(*job_));
   donor->statistics() = {7, 8, 9, 10};
   donor->mean_statistics() = {1, 2, 3, 4};
@@ -257,7 +258,7 @@ TEST_F(StepWithNorm, TakesOverTheStatisticsOfAStateThatArrives) {
   EXPECT_EQ(replica_->mean_statistics(), donor->mean_statistics());
 }
 
-// A forward during which things may happen.
+// A forward pass with callbacks of the test.
 class WatchedCompute : public worker::BatchCompute {
  public:
   WatchedCompute(std::unique_ptr<worker::BatchCompute> inner,
@@ -276,7 +277,7 @@ class WatchedCompute : public worker::BatchCompute {
   std::function<void(uint64_t, uint32_t)> asked_;
 };
 
-// Takes batches as a GPU does: as bytes, each as it was said to come.
+// Takes batches as bytes, as a GPU does, and checks that each was announced.
 class ByteCompute : public worker::BatchCompute {
  public:
   ByteCompute(std::unique_ptr<worker::BatchCompute> inner, const kernels::PixelRule& rule)
@@ -317,7 +318,7 @@ class ByteCompute : public worker::BatchCompute {
   const data::Batch *due_ = nullptr, *coming_ = nullptr;
 };
 
-TEST_F(Step, IsTheSameOfBytes) {
+TEST_F(Step, GivesTheSameResultFromBytes) {
   events_.Push(Ready{0});
   ASSERT_TRUE(Run().ok());
   const auto by_floats = port_->hash_after;
@@ -338,9 +339,9 @@ class StepOfManyBuckets : public Step {
   StepOfManyBuckets() : Step({"exchange.bucket_kib=1"}) {}
 };
 
-// The answer to bucket 0, which has the last layer, of round r comes only when the forward of step
-// r + 1 has been through the layers before it.
-TEST_F(StepOfManyBuckets, BeginsTheNextForwardBeforeAllHasCome) {
+// The answer to bucket 0, which has the last layer, of round r arrives only after the forward pass
+// of step r + 1 has passed the layers before it.
+TEST_F(StepOfManyBuckets, BeginsTheNextForwardBeforeAllAnswersHaveArrived) {
   events_.Push(Ready{0});
   ASSERT_TRUE(Run().ok());
   const auto expected = port_->hash_after;
@@ -351,7 +352,7 @@ TEST_F(StepOfManyBuckets, BeginsTheNextForwardBeforeAllHasCome) {
   std::optional<Answer> held;
   uint64_t releases = 0;
   port_->hold = [&](const Answer& answer) {
-    // Before the next figures nothing is left open.
+    // Before the next figures, no round is open.
     if (answer.cell != protocol::Cell{protocol::Kind::kPush, 0, 0} ||
         answer.outcome.round() % 4 == 0 || answer.outcome.round() == kSteps)
       return false;
@@ -366,7 +367,7 @@ TEST_F(StepOfManyBuckets, BeginsTheNextForwardBeforeAllHasCome) {
   events_.Push(Ready{0});
   ASSERT_TRUE(Run().ok());
   EXPECT_EQ(port_->hash_after, expected);
-  EXPECT_EQ(releases, kSteps - 3);  // but for rounds 4, 8 and the last
+  EXPECT_EQ(releases, kSteps - 3);  // except rounds 4, 8 and the last
 }
 
 TEST_F(Step, EndsAfterTheRoundThatTheJobStopsAfter) {
@@ -378,14 +379,14 @@ TEST_F(Step, EndsAfterTheRoundThatTheJobStopsAfter) {
   EXPECT_EQ(port_->hash_after.rbegin()->first, 5u);
 }
 
-TEST_F(Step, ANewcomerKnowsTheRoundThatTheJobStopsAfter) {
+TEST_F(Step, AJoiningWorkerStopsAfterTheJobsLastRound) {
   events_.Push(Ready{0, 3});
   EXPECT_TRUE(Run().ok());
   EXPECT_EQ(port_->hash_after.rbegin()->first, 3u);
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/weights.safetensors"));
 }
 
-TEST_F(Step, LeavesAfterItsStepWhenASignalAsks) {
+TEST_F(Step, LeavesAfterItsStepOnASignal) {
   events_.Push(Ready{0});
   uint64_t newest = 0;
   port_->take = [&](protocol::Cell cell, uint64_t round) {
@@ -394,7 +395,7 @@ TEST_F(Step, LeavesAfterItsStepWhenASignalAsks) {
     return false;
   };
   EXPECT_EQ(Run().code(), Code::kTerminated);
-  EXPECT_LE(newest, 2u);  // the next may have begun when the signal comes
+  EXPECT_LE(newest, 2u);  // the next step may have begun when the signal arrives
   EXPECT_EQ(port_->finished.at(0).first.code(), Code::kTerminated);
 }
 
@@ -408,7 +409,7 @@ TEST_F(Step, EndsWithTheJob) {
   EXPECT_EQ(port_->hash_after.size(), 1u);
 }
 
-TEST_F(Step, ASumOfAnotherSizeEndsIt) {
+TEST_F(Step, EndsOnASumOfTheWrongSize) {
   port_->change = [](Answer* answer) {
     if (answer->cell.kind == protocol::Kind::kPush) answer->payload = Bytes::Own(std::string("x"));
   };

@@ -221,7 +221,7 @@ TEST(Facts, LetTheCodecsDecideWhoFormsTheTermByDefault) {
     EXPECT_TRUE(FactsOf(job).WorkersFormTerm(false));
     for (const bool on_worker : {false, true}) {
       pb::Dcasgd* section = static_cast<pb::Dcasgd*>(MutableSection(&job));
-      section->set_formed(on_worker ? pb::Dcasgd::on_worker : pb::Dcasgd::on_server);
+      section->set_compensation(on_worker ? pb::Dcasgd::on_worker : pb::Dcasgd::on_server);
       for (const bool values_pushed : {false, true})
         EXPECT_EQ(FactsOf(job).WorkersFormTerm(values_pushed), on_worker);
     }

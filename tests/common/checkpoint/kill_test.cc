@@ -1,5 +1,6 @@
-// kill -9 before and after each system call of a process that writes checkpoints: a whole one is
-// left, always, and it is the last that the process had finished, or the one it was writing.
+// Kills a process that writes checkpoints before and after each of its system calls (kill -9). A
+// complete checkpoint must be left: the last that the process had finished, or the one that it was
+// writing.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -24,8 +25,9 @@ std::vector<float> ValuesOf(uint64_t step) {
   return std::vector<float>(5000, static_cast<float>(step));
 }
 
-// The last step that the traced process has finished writing; both processes see it. Two runs do
-// not make the same system calls (memory, sanitizers), so each is measured by what it says itself.
+// The last step that the traced process has finished writing, in memory that both processes share.
+// Two runs do not make the same system calls (memory, sanitizers), so each run reports its own
+// step.
 std::atomic<uint64_t>& Written() {
   static auto* const shared =
       new (mmap(nullptr, sizeof(std::atomic<uint64_t>), PROT_READ | PROT_WRITE,
@@ -33,8 +35,8 @@ std::atomic<uint64_t>& Written() {
   return *shared;
 }
 
-// What the traced process does: goes on from what is there, and says by its exit code whether all
-// was well.
+// What the traced process does: it continues from the existing checkpoints. Its exit code says
+// whether it succeeded.
 [[noreturn]] void WriteAll(const Owner& owner) {
   if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(99);
   raise(SIGSTOP);
@@ -49,8 +51,8 @@ std::atomic<uint64_t>& Written() {
   _exit(0);
 }
 
-// Runs the process until its `stop`-th stop at a system call (each stops twice, before and after),
-// and kills it there. The exit code, or nothing where it was killed.
+// Runs the process until its stop number `stop` at a system call (each call stops it twice, before
+// and after), and kills it there. Returns the exit code; nullopt if it was killed.
 std::optional<int> RunUntil(const Owner& owner, uint64_t stop) {
   Written() = 0;
   const pid_t child = fork();
@@ -78,7 +80,7 @@ class KillTest : public testing::Test {
   Owner OwnerIn(const std::string& name) const {
     return {folder_ + "/" + name, "worker.0", 2, 11, 12, 13, "seed: 1"};
   }
-  // The newest whole step, its bytes checked; 0: none.
+  // The step of the newest complete checkpoint, whose bytes are checked; 0: none.
   static uint64_t NewestWhole(const Owner& owner) {
     Store store(owner, {.of_all = 2});
     (void)store.Open();
@@ -94,7 +96,7 @@ class KillTest : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(KillTest, AtEverySystemCallLeavesAWholeCheckpoint) {
+TEST_F(KillTest, AtEverySystemCallLeavesACompleteCheckpoint) {
   const std::optional<int> can = RunUntil(OwnerIn("all"), 1'000'000);
   if (can == 99) GTEST_SKIP() << "this system does not let a process be traced";
   ASSERT_EQ(can, 0);
@@ -109,11 +111,11 @@ TEST_F(KillTest, AtEverySystemCallLeavesAWholeCheckpoint) {
     fs::remove_all(owner.folder);
   }
   EXPECT_EQ(Written(), kCheckpoints);
-  EXPECT_GT(stops, 50u * kCheckpoints / 2);  // it did stop at those calls
+  EXPECT_GT(stops, 50u * kCheckpoints / 2);  // it stopped at the calls of writing
 }
 
-// The same process once more, over what the kill has left.
-TEST_F(KillTest, AndTheNextProcessGoesOnWithIt) {
+// Runs the process again on what the kill has left.
+TEST_F(KillTest, TheNextProcessContinuesFromIt) {
   const std::optional<int> can = RunUntil(OwnerIn("all"), 0);
   for (uint64_t stop = 1; stop < 1'000'000; stop += 17) {
     const Owner owner = OwnerIn(std::to_string(stop));

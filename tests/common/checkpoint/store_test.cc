@@ -38,13 +38,13 @@ class StoreTest : public testing::Test {
     const std::vector<float> values(100, static_cast<float>(step));
     return store.Write({run, step, step}, kind, {{"weights", {10, 10}, values}}, {{"a", "b"}});
   }
-  // The sentence; the test fails where it cannot.
+  // Begins a run and returns the sentence. Fails the test on an error.
   static std::string Begin(Store& store, uint64_t run, bool anew = false) {
     const auto begun = store.Begin(run, anew, kNow);
     EXPECT_TRUE(begun.ok()) << begun.status().message();
     return begun.ok() ? *begun : "";
   }
-  // Of all checkpoints there.
+  // The number of bytes of all checkpoints in the folder.
   static uint64_t BytesIn(const std::string& folder) {
     uint64_t bytes = 0;
     for (const auto& entry : fs::directory_iterator(folder)) {
@@ -69,7 +69,7 @@ class StoreTest : public testing::Test {
   Owner owner_;
 };
 
-TEST_F(StoreTest, GivesBackWhatWasWritten) {
+TEST_F(StoreTest, ReadsWhatWasWritten) {
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 10).ok());
   Store again = MakeStore();
@@ -81,7 +81,7 @@ TEST_F(StoreTest, GivesBackWhatWasWritten) {
   EXPECT_EQ(file->metadata.at("a"), "b");
 }
 
-TEST_F(StoreTest, KeepsTheNewestOnly) {
+TEST_F(StoreTest, KeepsOnlyTheNewest) {
   Store store = MakeStore(3);
   for (uint64_t step = 1; step <= 5; ++step) ASSERT_TRUE(Write(store, step).ok());
   EXPECT_THAT(store.points(), ElementsAre(Point{7, 3, 3}, Point{7, 4, 4}, Point{7, 5, 5}));
@@ -89,14 +89,14 @@ TEST_F(StoreTest, KeepsTheNewestOnly) {
   EXPECT_FALSE(fs::exists(Path(2, ".safetensors")));
 }
 
-TEST_F(StoreTest, RefusesWhateverByteWasChangedAndHasTheOneBefore) {
+TEST_F(StoreTest, RefusesACheckpointWithAnyByteChangedAndKeepsThePreviousOne) {
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 1).ok());
   ASSERT_TRUE(Write(store, 2).ok());
   for (const std::string ending : {".safetensors", ".json"}) {
     const std::string bytes = ReadAll(Path(2, ending));
     for (size_t at = 0; at < bytes.size(); at += ending == ".json" ? 1 : 7) {
-      if (ending == ".json" && std::isspace(bytes[at])) continue;  // says nothing
+      if (ending == ".json" && std::isspace(bytes[at])) continue;  // white space does not count
       std::string changed = bytes;
       changed[at] = static_cast<char>(changed[at] ^ 1);
       WriteAll(Path(2, ending), changed);
@@ -109,7 +109,7 @@ TEST_F(StoreTest, RefusesWhateverByteWasChangedAndHasTheOneBefore) {
   }
 }
 
-TEST_F(StoreTest, RefusesWhateverWasCutOffAndHasTheOneBefore) {
+TEST_F(StoreTest, RefusesATruncatedCheckpointAndKeepsThePreviousOne) {
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 1).ok());
   ASSERT_TRUE(Write(store, 2).ok());
@@ -128,7 +128,7 @@ TEST_F(StoreTest, RefusesWhateverWasCutOffAndHasTheOneBefore) {
   }
 }
 
-TEST_F(StoreTest, SaysWhyAnothersAreNotUsed) {
+TEST_F(StoreTest, SaysWhyCheckpointsOfAnotherOwnerAreNotUsed) {
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 1).ok());
   const Owner mine = owner_;
@@ -151,7 +151,7 @@ TEST_F(StoreTest, SaysWhyAnothersAreNotUsed) {
   EXPECT_THAT(sentence(), HasSubstr("its owner is worker.0, expected worker.1"));
 }
 
-TEST_F(StoreTest, RemovesWhatWasHalfWritten) {
+TEST_F(StoreTest, RemovesIncompleteFiles) {
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 1).ok());
   WriteAll(Path(2, ".safetensors.tmp.4711"), "half");
@@ -163,7 +163,7 @@ TEST_F(StoreTest, RemovesWhatWasHalfWritten) {
   EXPECT_THAT(again.points(), ElementsAre(Point{7, 1, 1}));
 }
 
-TEST_F(StoreTest, MovesWhatIsOfAnotherRunToAFolderWithTheDateAndSaysSo) {
+TEST_F(StoreTest, MovesCheckpointsOfAnotherRunToAFolderWithTheDateAndReportsIt) {
   Store store = MakeStore();
   EXPECT_EQ(Begin(store, 7), "");
   ASSERT_TRUE(Write(store, 90).ok());
@@ -180,7 +180,7 @@ TEST_F(StoreTest, MovesWhatIsOfAnotherRunToAFolderWithTheDateAndSaysSo) {
   EXPECT_THAT(sentence, HasSubstr(HumanBytes(bytes)));
 }
 
-TEST_F(StoreTest, KeepsAllThatWasMovedHoweverOftenAndFast) {
+TEST_F(StoreTest, KeepsAllMovedCheckpointsEvenWithinOneSecond) {
   for (uint64_t run = 1; run <= 4; ++run) {
     Store store = MakeStore();
     store.Open();
@@ -194,7 +194,7 @@ TEST_F(StoreTest, KeepsAllThatWasMovedHoweverOftenAndFast) {
   EXPECT_TRUE(fs::exists(Path(40, ".json")));
 }
 
-TEST_F(StoreTest, ARunThatBeginsAnewKeepsItsOwnToo) {
+TEST_F(StoreTest, ARunThatStartsAgainKeepsItsOldCheckpointsToo) {
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 10).ok());
   EXPECT_NE(Begin(store, 7, true), "");
@@ -203,8 +203,8 @@ TEST_F(StoreTest, ARunThatBeginsAnewKeepsItsOwnToo) {
   EXPECT_EQ(Begin(store, 7, true), "") << "nothing is left to be moved";
 }
 
-// A run goes on: what is not of it, and what is damaged, must neither be lost nor be in its way.
-TEST_F(StoreTest, ARunThatGoesOnKeepsItsOwnInPlaceAndMovesAllElse) {
+// A run continues: checkpoints of other runs, and damaged ones, are neither lost nor in its way.
+TEST_F(StoreTest, ARunThatContinuesKeepsItsCheckpointsInPlaceAndMovesAllOthers) {
   Store store = MakeStore(6);
   for (uint64_t step = 10; step <= 40; step += 10) ASSERT_TRUE(Write(store, step).ok());
   ASSERT_TRUE(Write(store, 50, 8).ok());
@@ -225,8 +225,8 @@ TEST_F(StoreTest, ARunThatGoesOnKeepsItsOwnInPlaceAndMovesAllElse) {
   }
 }
 
-// Of an owner whose folder's name leaves no room for a date: root, too, is refused.
-TEST_F(StoreTest, RemovesNothingWhereItCannotBeMoved) {
+// The folder's name is so long that the date does not fit, so that the move fails for root, too.
+TEST_F(StoreTest, RemovesNothingThatCannotBeMoved) {
   owner_.folder = folder_ + "/" + std::string(250, 'w');
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 10).ok());
@@ -239,7 +239,7 @@ TEST_F(StoreTest, RemovesNothingWhereItCannotBeMoved) {
   EXPECT_TRUE(fs::exists(Path(10, ".safetensors")));
 }
 
-TEST_F(StoreTest, RemovesWhatCameAfterThePointThatAJobGoesOnFrom) {
+TEST_F(StoreTest, RemovesCheckpointsAfterThePointFromWhichARunContinues) {
   Store store = MakeStore(5);
   for (uint64_t step = 1; step <= 4; ++step) ASSERT_TRUE(Write(store, step).ok());
   ASSERT_TRUE(Write(store, 5, 8).ok());
@@ -249,7 +249,7 @@ TEST_F(StoreTest, RemovesWhatCameAfterThePointThatAJobGoesOnFrom) {
   EXPECT_TRUE(fs::exists(Path(5, ".json"))) << "of another run";
 }
 
-TEST_F(StoreTest, KnowsWhichRunBeganHereAndItsJobBeforeTheFirstCheckpoint) {
+TEST_F(StoreTest, RecordsTheRunAndItsJobBeforeTheFirstCheckpoint) {
   Store store = MakeStore();
   Begin(store, 7);
   Store again = MakeStore();
@@ -268,7 +268,7 @@ TEST_F(StoreTest, KnowsWhichRunBeganHereAndItsJobBeforeTheFirstCheckpoint) {
   EXPECT_EQ(other.JobTextOf(9), "seed: 2");
 }
 
-TEST_F(StoreTest, TellsDamagedOnesFromThoseOfOthers) {
+TEST_F(StoreTest, DistinguishesDamagedCheckpointsFromThoseOfOtherOwners) {
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 1).ok());
   ASSERT_TRUE(Write(store, 2).ok());
@@ -284,8 +284,8 @@ TEST_F(StoreTest, TellsDamagedOnesFromThoseOfOthers) {
   EXPECT_EQ(other.refused()[1].run, 7u);
 }
 
-// A folder in the manifest's place: root, too, is refused.
-TEST_F(StoreTest, LeavesNoStateBehindWhoseManifestCannotBeWritten) {
+// A folder with the manifest's name makes the write fail for root, too.
+TEST_F(StoreTest, RemovesTheStateIfTheManifestCannotBeWritten) {
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 1).ok());
   fs::create_directories(Path(2, ".json") + "/x");
@@ -294,11 +294,11 @@ TEST_F(StoreTest, LeavesNoStateBehindWhoseManifestCannotBeWritten) {
   EXPECT_THAT(store.points(), ElementsAre(Point{7, 1, 1}));
 }
 
-TEST_F(StoreTest, KeepsWhatItHasWhereTheFolderCannotBeWritten) {
+TEST_F(StoreTest, KeepsItsCheckpointsIfTheFolderCannotBeWritten) {
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 1).ok());
   ASSERT_TRUE(Write(store, 2).ok());
-  // A folder in the place of the file: root, too, is refused.
+  // A folder with the file's name makes the write fail for root, too.
   fs::create_directories(Path(3, ".safetensors") + "/x");
   const Status refused = Write(store, 3);
   EXPECT_EQ(refused.code(), Code::kCannotWrite);
@@ -310,7 +310,7 @@ TEST_F(StoreTest, KeepsWhatItHasWhereTheFolderCannotBeWritten) {
   EXPECT_THAT(Write(nowhere, 1).message(), HasSubstr("cannot create the folder"));
 }
 
-TEST_F(StoreTest, NamesWhatAStateDoesNotHave) {
+TEST_F(StoreTest, NamesAMissingArrayOrNumber) {
   std::vector<float> values = {1, 2};
   uint64_t number = 5;
   SavedState state{{{"residual", values}}, {{"clock", &number}}};
@@ -346,7 +346,8 @@ TEST_F(StoreTest, KeepsTheTwoKindsApart) {
   Store again = MakeStore(2, 3);
   EXPECT_THAT(again.Open(), IsEmpty());
   EXPECT_EQ(steps(again), steps(store));
-  // The last one of a job whose end is no multiple: it is of all then, and stays so.
+  // The last checkpoint of a job whose length is not a multiple of the interval: its kind becomes
+  // kOfAll and stays so.
   ASSERT_TRUE(Write(again, 120).ok());
   ASSERT_TRUE(Write(again, 120, 7, Kind::kShard).ok());
   EXPECT_THAT(steps(again), ElementsAre("90 shard", "100", "110 shard", "120"));
@@ -356,7 +357,7 @@ TEST_F(StoreTest, KeepsTheTwoKindsApart) {
   EXPECT_TRUE(third.Read({7, 120, 120}).ok());
 }
 
-TEST_F(StoreTest, SaysOfWhichKindAnotherJobsWere) {
+TEST_F(StoreTest, ReportsTheKindOfAnotherJobsCheckpoints) {
   Store store = MakeStore(2, 3);
   ASSERT_TRUE(Write(store, 10, 7, Kind::kShard).ok());
   ASSERT_TRUE(Write(store, 20).ok());
@@ -368,7 +369,7 @@ TEST_F(StoreTest, SaysOfWhichKindAnotherJobsWere) {
   EXPECT_EQ(other.refused()[1].kind, Kind::kOfAll);
 }
 
-TEST_F(StoreTest, LeavesNothingWhereNoneAreWritten) {
+TEST_F(StoreTest, WritesNothingIfNoKindIsKept) {
   Store store = MakeStore(0);
   EXPECT_EQ(Begin(store, 7), "");
   EXPECT_FALSE(fs::exists(owner_.folder));

@@ -143,7 +143,7 @@ TEST(AdaComp, SendsFewOfLargeBins) {
 TEST(AdaComp, RefusesEmptyBins) {
   Options options;
   options.adacomp.bin = 0;
-  ExpectRefused("adacomp", options, "exchange.adacomp.bin");
+  ExpectRefused("adacomp", options, "exchange.adacomp.bin_elements");
 }
 
 }  // namespace

@@ -365,7 +365,7 @@ TEST(OneBit, TooLargeBucketsAreRefused) {
   const auto codec = MakeCodec("onebit", options);
   ASSERT_FALSE(codec.ok());
   EXPECT_EQ(codec.status().code(), Code::kBadJob);
-  EXPECT_NE(codec.status().message().find("exchange.onebit.bucket"), std::string::npos);
+  EXPECT_NE(codec.status().message().find("exchange.onebit.bucket_elements"), std::string::npos);
 }
 
 // It has a memory of its own, whether or not the key is set.

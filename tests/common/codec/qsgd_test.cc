@@ -568,7 +568,7 @@ TEST(Qsgd, OptionsOutsideTheirRangesAreRefused) {
   };
   EXPECT_TRUE(refused(Bits(1, 8), "exchange.qsgd.bits"));
   EXPECT_TRUE(refused(Bits(17, 8), "exchange.qsgd.bits"));
-  EXPECT_TRUE(refused(Bits(4, ~uint64_t{0}), "exchange.qsgd.bucket"));
+  EXPECT_TRUE(refused(Bits(4, ~uint64_t{0}), "exchange.qsgd.bucket_elements"));
   for (const double s : {0.0, 0.5, -1.0, 8388608.0, HUGE_VAL, std::nan("")})
     EXPECT_TRUE(refused(GivenLevels(Levels::kGiven, 8, Norm::kTwo, s), "exchange.qsgd.s")) << s;
   Qsgd both = GivenLevels(Levels::kSqrtN, 8);

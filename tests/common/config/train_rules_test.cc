@@ -130,7 +130,8 @@ INSTANTIATE_TEST_SUITE_P(
              "exchange.qsgd: saw a section of qsgd, which the job does not use; allowed: sections "
              "of the codecs in use; remove this one, or set exchange.codec: qsgd"},
         Case{"parameters: central",
-             "exchange: {codec: fp32, pull: changes, pull_codec: onebit, onebit: {bucket: 64}}\n",
+             "exchange: {codec: fp32, pull: changes, pull_codec: onebit, onebit: {bucket_elements: "
+             "64}}\n",
              ""},
         Case{"algorithm: ssgd", "exchange: {codec: qsgd, qsgd: {bits: 1}}\n",
              "exchange.qsgd.bits: saw 1"},
@@ -223,49 +224,53 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Dcasgd, TrainRule,
     ::testing::Values(
-        Case{"algorithm: dcasgd_a\ndcasgd_a: {formed: on_server}", kOwnScalers,
-             "train.dcasgd_a.formed: saw on_server with codec ternary; allowed: on_worker, because "
+        Case{"algorithm: dcasgd_a\ndcasgd_a: {compensation: on_server}", kOwnScalers,
+             "train.dcasgd_a.compensation: saw on_server with codec ternary; allowed: on_worker, "
+             "because "
              "the term needs the square of the gradient, which a server cannot compute from "
              "stochastic codes or codes with error feedback; or leave the key out"},
-        Case{"algorithm: dcasgd_a\ndcasgd_a: {formed: on_server}", "exchange: {codec: onebit}\n",
-             "train.dcasgd_a.formed: saw on_server with codec onebit; allowed: on_worker"},
-        Case{"algorithm: dcasgd_c\ndcasgd_c: {formed: on_server}",
+        Case{"algorithm: dcasgd_a\ndcasgd_a: {compensation: on_server}",
+             "exchange: {codec: onebit}\n",
+             "train.dcasgd_a.compensation: saw on_server with codec onebit; allowed: on_worker"},
+        Case{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_server}",
              "exchange: {codec: fp32, rules: [{codec: adacomp}]}\n",
-             "train.dcasgd_c.formed: saw on_server with codec adacomp; allowed: on_worker"},
-        Case{"algorithm: dcasgd_c\ndcasgd_c: {formed: on_server}", "exchange: {codec: bf16}\n", ""},
-        Case{"algorithm: dcasgd_c\ndcasgd_c: {formed: on_server}",
+             "train.dcasgd_c.compensation: saw on_server with codec adacomp; allowed: on_worker"},
+        Case{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_server}",
+             "exchange: {codec: bf16}\n", ""},
+        Case{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_server}",
              "exchange: {codec: bf16, error_feedback: true}\n",
-             "train.dcasgd_c.formed: saw on_server with codec bf16 and error_feedback: true; "
+             "train.dcasgd_c.compensation: saw on_server with codec bf16 and error_feedback: true; "
              "allowed: on_worker"},
-        Case{"algorithm: dcasgd_c\ndcasgd_c: {formed: on_server}",
+        Case{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_server}",
              "exchange: {codec: fp32, error_feedback: true}\n", ""},
-        Case{"algorithm: dcasgd_c\ndcasgd_c: {formed: on_worker}", kOwnScalers, ""},
-        Case{"algorithm: dcasgd_c\ndcasgd_c: {formed: on_server}", kFloats, ""},
+        Case{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_worker}", kOwnScalers, ""},
+        Case{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_server}", kFloats, ""},
         Case{"algorithm: dcasgd_c", kOwnScalers, ""},
         Case{"algorithm: dcasgd_c\noptimizer: {name: momentum}", kFloats, ""},
         Case{"algorithm: dcasgd_c\ndcasgd_c: {rho: 0.9}", kFloats,
              "train.dcasgd_c.rho: saw 0.9; allowed: nothing, because only dcasgd_a has a mean "
              "square"},
-        Case{"algorithm: dcasgd_c\ndcasgd_c: {ms_scope: global}", kFloats,
-             "train.dcasgd_c.ms_scope: saw global; allowed: nothing"},
-        Case{"algorithm: dcasgd_a\ndcasgd_a: {rho: 0.9, ms_scope: global}", kFloats, ""},
-        Case{"algorithm: dcasgd_a\ndcasgd_a: {ms_scope: global}", kOwnScalers,
-             "13:24: train.dcasgd_a.ms_scope: saw global with codec ternary; allowed: worker, "
-             "because the workers form the term, each with the mean square of its own gradients; "
-             "or push with one of fp32, fp16, bf16 without error_feedback, and leave "
-             "train.dcasgd_a.formed "
-             "out"},
-        Case{"algorithm: dcasgd_a\ndcasgd_a: {ms_scope: global, formed: on_worker}", kFloats,
-             "train.dcasgd_a.ms_scope: saw global with formed: on_worker; allowed: worker, because "
-             "the workers form the term, each with the mean square of its own gradients; or set "
-             "train.dcasgd_a.formed: on_server"},
-        Case{"algorithm: dcasgd_a\ndcasgd_a: {ms_scope: global}",
+        Case{"algorithm: dcasgd_c\ndcasgd_c: {mean_square_scope: global}", kFloats,
+             "train.dcasgd_c.mean_square_scope: saw global; allowed: nothing"},
+        Case{"algorithm: dcasgd_a\ndcasgd_a: {rho: 0.9, mean_square_scope: global}", kFloats, ""},
+        Case{"algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global}", kOwnScalers,
+             "13:33: train.dcasgd_a.mean_square_scope: saw global with codec ternary; allowed: "
+             "worker, because the workers form the term, each with the mean square of its own "
+             "gradients; or push with one of fp32, fp16, bf16 without error_feedback, and leave "
+             "train.dcasgd_a.compensation out"},
+        Case{"algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global, compensation: on_worker}",
+             kFloats,
+             "train.dcasgd_a.mean_square_scope: saw global with compensation: on_worker; allowed: "
+             "worker, because the workers form the term, each with the mean square of its own "
+             "gradients; or set train.dcasgd_a.compensation: on_server"},
+        Case{"algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global}",
              "exchange: {codec: fp16, error_feedback: true}\n",
-             "train.dcasgd_a.ms_scope: saw global with codec fp16 and error_feedback: true"},
-        Case{"algorithm: dcasgd_a\ndcasgd_a: {ms_scope: worker}", kOwnScalers, ""},
+             "train.dcasgd_a.mean_square_scope: saw global with codec fp16 and error_feedback: "
+             "true"},
+        Case{"algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: worker}", kOwnScalers, ""},
         // If the job says that servers form the term, that is the reported fault.
-        Case{"algorithm: dcasgd_a\ndcasgd_a: {ms_scope: global, formed: on_server}", kOwnScalers,
-             "train.dcasgd_a.formed: saw on_server with codec ternary"}));
+        Case{"algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global, compensation: on_server}",
+             kOwnScalers, "train.dcasgd_a.compensation: saw on_server with codec ternary"}));
 
 INSTANTIATE_TEST_SUITE_P(
     OptimizerAndSchedule, TrainRule,
@@ -294,8 +299,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"schedule: {name: multistep, milestones: [30, 60, 60]}", "",
              "train.schedule.milestones[2]: saw 60; allowed: more than the previous step (60)"},
         Case{"schedule: {name: one_cycle, warmup_steps: 10, linear_scaling_batch: 32}", "", ""},
-        Case{"schedule: {name: cosine, divide_last: 0.5}", "",
-             "train.schedule.divide_last: saw 0.5; allowed: a number, at least 1"},
+        Case{"schedule: {name: cosine, total_div_factor: 0.5}", "",
+             "train.schedule.total_div_factor: saw 0.5; allowed: a number, at least 1"},
         Case{"clip_norm: 1\ncompute: wait", "", ""}));
 
 INSTANTIATE_TEST_SUITE_P(
@@ -355,13 +360,13 @@ TEST(TrainRules, AcceptThePrintedJob) {
 }
 
 TEST(TrainRules, ReportAllFaults) {
-  EXPECT_THAT(
-      FaultsOf(SmallJob() +
-               "  algorithm: dcasgd_a\n  parameters: localized\n"
-               "  dcasgd_a: {formed: on_server}\n" +
-               kSharedScalers),
-      ElementsAre(HasSubstr("13:15: train.parameters"), HasSubstr("14:22: train.dcasgd_a.formed"),
-                  HasSubstr("15:20: exchange.scaler")));
+  EXPECT_THAT(FaultsOf(SmallJob() +
+                       "  algorithm: dcasgd_a\n  parameters: localized\n"
+                       "  dcasgd_a: {compensation: on_server}\n" +
+                       kSharedScalers),
+              ElementsAre(HasSubstr("13:15: train.parameters"),
+                          HasSubstr("14:28: train.dcasgd_a.compensation"),
+                          HasSubstr("15:20: exchange.scaler")));
 }
 
 }  // namespace

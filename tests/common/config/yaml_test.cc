@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <string>
+#include <utility>
 
 #include "tests/common/config/job_text.h"
 
@@ -9,6 +10,7 @@ namespace tern::config {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -91,6 +93,33 @@ TEST(YamlJob, NamesTheKeyThatOneOfAnOldNameIsNow) {
                {"faults.snapshot_every_steps=5"}),
       ElementsAre("job.yaml:12:10: faults.snapshot_every_steps: " + now,
                   "--set faults.snapshot_every_steps=5: faults.snapshot_every_steps: " + now));
+}
+
+TEST(YamlJob, NamesTheNewNameOfEveryRenamedKey) {
+  const std::pair<std::string, std::string> renamed[] = {
+      {"data.deviation", "data.std"},
+      {"exchange.adacomp.bin", "exchange.adacomp.bin_elements"},
+      {"exchange.onebit.bucket", "exchange.onebit.bucket_elements"},
+      {"exchange.qsgd.bucket", "exchange.qsgd.bucket_elements"},
+      {"model.width", "model.width_multiplier"},
+      {"train.dcasgd_a.formed", "train.dcasgd_a.compensation"},
+      {"train.dcasgd_a.ms_scope", "train.dcasgd_a.mean_square_scope"},
+      {"train.dcasgd_c.formed", "train.dcasgd_c.compensation"},
+      {"train.dcasgd_c.ms_scope", "train.dcasgd_c.mean_square_scope"},
+      {"train.optimizer.trust", "train.optimizer.trust_coefficient"},
+      {"train.schedule.divide_first", "train.schedule.div_factor"},
+      {"train.schedule.divide_last", "train.schedule.total_div_factor"},
+      {"train.schedule.rise", "train.schedule.pct_start"},
+      {"train.schedule.warmup_from", "train.schedule.warmup_start_factor"},
+      {"train.ssp.weight", "train.ssp.push_weight"},
+  };
+  for (const auto& [was, is] : renamed) {
+    EXPECT_THAT(FaultsOf(SmallJob(), {was + "=1"}),
+                Contains("--set " + was + "=1: " + was + ": saw a key that is called " + is +
+                         " now; allowed: " + is));
+    EXPECT_THAT(FaultsOf(SmallJob(), {is + "=x"}), Contains(HasSubstr(is + ": saw x; allowed: ")))
+        << is;
+  }
 }
 
 TEST(YamlJob, RefusesDuplicateKeys) {

@@ -16,7 +16,7 @@ pb::Optimizer Def(const std::string& name, double momentum = 0.9) {
   pb::Optimizer def;
   def.set_name(name);
   def.set_momentum(momentum);
-  def.set_trust(0.02);
+  def.set_trust_coefficient(0.02);
   return def;
 }
 
@@ -308,8 +308,8 @@ TEST(Optimizer, InvalidArgumentsAreNamed) {
     EXPECT_NE(refusal(def).find("train.optimizer.epsilon"), std::string::npos);
   }
   def = Def("lars");
-  def.set_trust(0);
-  EXPECT_NE(refusal(def).find("train.optimizer.trust"), std::string::npos);
+  def.set_trust_coefficient(0);
+  EXPECT_NE(refusal(def).find("train.optimizer.trust_coefficient"), std::string::npos);
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ TEST(Schedule, CosineFallsAlongHalfACosine) {
   EXPECT_NEAR(schedule.Rate(100), 0, 1e-15);
   EXPECT_NEAR(schedule.Rate(1000), 0, 1e-15);
   pb::Train to_a_tenth = Def("cosine");
-  to_a_tenth.mutable_schedule()->set_divide_last(10);
+  to_a_tenth.mutable_schedule()->set_total_div_factor(10);
   EXPECT_NEAR(Make(to_a_tenth).Rate(50), 0.055, 1e-15);
   EXPECT_NEAR(Make(to_a_tenth).Rate(100), 0.01, 1e-15);
 }
@@ -97,17 +97,17 @@ TEST(Schedule, OneCycleRisesAndFalls) {
   EXPECT_NEAR(Make(def).Rate(30), 0.1, 1e-15);
   EXPECT_NEAR(Make(def).Rate(65), 0.05, 1e-15);
   EXPECT_NEAR(Make(def).Rate(100), 0, 1e-15);
-  def.mutable_schedule()->set_rise(0.5);
-  def.mutable_schedule()->set_divide_first(10);
-  def.mutable_schedule()->set_divide_last(100);
+  def.mutable_schedule()->set_pct_start(0.5);
+  def.mutable_schedule()->set_div_factor(10);
+  def.mutable_schedule()->set_total_div_factor(100);
   EXPECT_NEAR(Make(def).Rate(0), 0.01, 1e-15);
   EXPECT_NEAR(Make(def).Rate(25), 0.055, 1e-15);
   EXPECT_NEAR(Make(def).Rate(50), 0.1, 1e-15);
   EXPECT_NEAR(Make(def).Rate(75), 0.0505, 1e-15);
   EXPECT_NEAR(Make(def).Rate(100), 0.001, 1e-15);
-  def.mutable_schedule()->set_rise(0);
+  def.mutable_schedule()->set_pct_start(0);
   EXPECT_NEAR(Make(def).Rate(0), 0.1, 1e-15);
-  def.mutable_schedule()->set_rise(1);
+  def.mutable_schedule()->set_pct_start(1);
   EXPECT_NEAR(Make(def).Rate(50), 0.055, 1e-15);
   EXPECT_NEAR(Make(def).Rate(100), 0.1, 1e-15);
 }
@@ -116,7 +116,7 @@ TEST(Schedule, SpansTheStepsAfterTheWarmup) {
   pb::Train def = Def("poly");
   def.mutable_schedule()->set_power(1);
   def.mutable_schedule()->set_warmup_steps(20);
-  def.mutable_schedule()->set_warmup_from(0.2);
+  def.mutable_schedule()->set_warmup_start_factor(0.2);
   const Schedule schedule = Make(def);
   EXPECT_NEAR(schedule.Rate(0), 0.02, 1e-15);
   EXPECT_NEAR(schedule.Rate(10), 0.06, 1e-15);
@@ -203,10 +203,11 @@ TEST(Schedule, MissingOrInvalidArgumentsAreNamed) {
   EXPECT_TRUE(names("multistep", "milestones", [](auto* def) { def->clear_milestones(); }));
   EXPECT_TRUE(names("multistep", "milestones", [](auto* def) { def->add_milestones(10); }));
   EXPECT_TRUE(names("poly", "power", [](auto* def) { def->set_power(-1); }));
-  EXPECT_TRUE(names("cosine", "divide_last", [](auto* def) { def->set_divide_last(0); }));
-  EXPECT_TRUE(names("one_cycle", "rise", [](auto* def) { def->set_rise(1.5); }));
-  EXPECT_TRUE(names("one_cycle", "divide_first", [](auto* def) { def->set_divide_first(0.5); }));
-  EXPECT_TRUE(names("fixed", "warmup_from", [](auto* def) { def->set_warmup_from(2); }));
+  EXPECT_TRUE(names("cosine", "total_div_factor", [](auto* def) { def->set_total_div_factor(0); }));
+  EXPECT_TRUE(names("one_cycle", "pct_start", [](auto* def) { def->set_pct_start(1.5); }));
+  EXPECT_TRUE(names("one_cycle", "div_factor", [](auto* def) { def->set_div_factor(0.5); }));
+  EXPECT_TRUE(
+      names("fixed", "warmup_start_factor", [](auto* def) { def->set_warmup_start_factor(2); }));
   EXPECT_NE(Schedule::Make(Def("poly"), 0).status().message().find("steps"), std::string::npos);
   for (double rate : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
     const auto schedule = Schedule::Make(Def("fixed", rate), 100);

@@ -115,8 +115,8 @@ std::vector<float> AfterSynchronousSgd(uint64_t rounds) {
 }
 
 TEST(Limits, SspWithBoundZeroAndPartsIsSynchronousSgd) {
-  const auto job =
-      CentralJob({"train.algorithm=ssp", "train.ssp.staleness=0", "train.ssp.weight=part"});
+  const auto job = CentralJob(
+      {"train.algorithm=ssp", "train.ssp.staleness=0", "train.ssp.push_weight=one_over_workers"});
   ClockDrill drill(*job);
   Order order(7);
   for (uint64_t clock = 1; clock <= 30; ++clock) {

@@ -159,10 +159,10 @@ const Case kCases[] = {
      [](const setup::Setup& job) { return std::make_unique<DcasgdReference>(job, true, false); }},
     {"dcasgd_a_global",
      {"train.algorithm=dcasgd_a", "train.dcasgd_a.lambda=0.9", "train.dcasgd_a.rho=0.8",
-      "train.dcasgd_a.ms_scope=global"},
+      "train.dcasgd_a.mean_square_scope=global"},
      [](const setup::Setup& job) { return std::make_unique<DcasgdReference>(job, true, true); }},
     {"ssp_unbounded",
-     {"train.algorithm=ssp", "train.ssp.staleness=1000", "train.ssp.weight=part"},
+     {"train.algorithm=ssp", "train.ssp.staleness=1000", "train.ssp.push_weight=one_over_workers"},
      New<SspReference>},
     {"softsync", {"train.algorithm=softsync", "train.softsync.n=2"}, New<SoftsyncReference>},
 };

@@ -135,7 +135,7 @@ TEST(Augmenter, MatchesTheReference) {
        .contrast_min = 0.2,
        .contrast_max = 1.8});
   ExpectReference(
-      "mean: [0.4, 0.5, 0.6] deviation: [0.2, 0.25, 0.3] augmentation { height: 30 width: 30 pad: "
+      "mean: [0.4, 0.5, 0.6] std: [0.2, 0.25, 0.3] augmentation { height: 30 width: 30 pad: "
       "7 "
       "contrast_min: 0.5 }",
       {.height = 30,
@@ -153,7 +153,7 @@ TEST(Augmenter, WithoutOptionsMapsPixelsExactly) {
   EXPECT_EQ(Apply(Make("", Split::kTrain, 1), image), (std::vector<float>{0.f, 51 / 255.f, 1.f}));
   EXPECT_EQ(Apply(Make("scale: 2 offset: -1", Split::kTrain, 1), image),
             (std::vector<float>{-1.f, 51 / 255.f * 2.f - 1.f, 1.f}));
-  EXPECT_EQ(Apply(Make("mean: 0.5 deviation: 0.25", Split::kTrain, 1), image),
+  EXPECT_EQ(Apply(Make("mean: 0.5 std: 0.25", Split::kTrain, 1), image),
             (std::vector<float>{-2.f, (51 / 255.f - 0.5f) / 0.25f, 2.f}));
 }
 
@@ -280,8 +280,8 @@ TEST(Augmenter, RefusesOptionsThatDoNotFitTheImages) {
   const auto sentence = [](const std::string& words) {
     return Augmenter::Make(DataOf(words), 1, Split::kTrain, 3).status().message();
   };
-  EXPECT_THAT(sentence("mean: 0.5 deviation: 0.5"), HasSubstr("data.mean has 1 values"));
-  EXPECT_THAT(sentence("mean: [1, 2, 3]"), HasSubstr("data.deviation has 0 values"));
+  EXPECT_THAT(sentence("mean: 0.5 std: 0.5"), HasSubstr("data.mean has 1 values"));
+  EXPECT_THAT(sentence("mean: [1, 2, 3]"), HasSubstr("data.std has 0 values"));
   EXPECT_THAT(sentence("augmentation { random_resized_crop: true }"),
               HasSubstr("without height and width"));
 }

@@ -32,9 +32,9 @@ TEST(CoderOnDevice, PushesTheDevicesCodes) {
   OnMemory on("qsgd");
   on.device.code = Bytes::Own(std::string("a code"));
   on.coder.Push(3, 0, nullptr);
-  const auto said = on.port.said.Pop();
-  EXPECT_EQ(said->payload.view(), "a code");
-  EXPECT_EQ(said->round, 3u);
+  const auto pushed = on.port.contributions.Pop();
+  EXPECT_EQ(pushed->payload.view(), "a code");
+  EXPECT_EQ(pushed->round, 3u);
 }
 
 TEST(CoderOnDevice, CompletesPushedRounds) {
@@ -42,9 +42,9 @@ TEST(CoderOnDevice, CompletesPushedRounds) {
   for (uint64_t round = 1; round <= 20; ++round) on.coder.Push(round, 0, nullptr);
   on.coder.Finish();
   for (uint64_t round = 1; round <= 20; ++round) {
-    const auto said = on.port.said.TryPop();
-    ASSERT_TRUE(said.has_value());
-    EXPECT_EQ(said->round, round);
+    const auto pushed = on.port.contributions.TryPop();
+    ASSERT_TRUE(pushed.has_value());
+    EXPECT_EQ(pushed->round, round);
   }
 }
 
@@ -72,7 +72,7 @@ TEST(CoderOnDevice, CodesWithPreviousScalers) {
   before[0] = 1;
   on.coder.TakeScalersFrom([&](uint64_t, uint32_t) { return before; });
   on.coder.Push(3, 0, nullptr);
-  const std::string payload(on.port.said.Pop()->payload.view());
+  const std::string payload(on.port.contributions.Pop()->payload.view());
   const std::vector<float> own(bucket.shared.size(), 2);
   EXPECT_EQ(payload,
             std::string(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(float)) +

@@ -78,7 +78,7 @@ TEST(Plan, CutsNoGroupThatItsCodecCodesTogether) {
   for (uint64_t group : {100, 700, 0}) {  // 0: a tensor
     pb::Job job = JobOf(2, {1}, 4, 1);
     job.mutable_exchange()->set_codec("qsgd");
-    job.mutable_exchange()->mutable_qsgd()->set_bucket(group);
+    job.mutable_exchange()->mutable_qsgd()->set_bucket_elements(group);
     const auto plan = ExchangePlan::Make(job, kTensors);
     ASSERT_TRUE(plan.ok()) << plan.status().message();
     for (const Bucket& bucket : plan->buckets) {
