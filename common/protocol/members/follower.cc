@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/base/invariants.h"
+
 namespace tern::protocol {
 
 namespace {
@@ -17,6 +19,20 @@ RoundLane::Options LaneOptions(const ControlOptions& options) {
 Follower::Follower(ControlOptions options, std::vector<CellSpec> cells)
     : options_(std::move(options)), lane_(LaneOptions(options_), std::move(cells)) {}
 
+void Follower::Become(State next) {
+  TERN_REQUIRES(!ended() || next == State::kEnded, "follower: has ended, and cannot become ",
+                next == State::kGreeting ? "greeting" : "following");
+  state_ = next;
+}
+
+Status Follower::Check() const {
+  TERN_HOLDS(!following() || shard0_incarnation_ != 0,
+             "follower: following, and shard 0 has said no Welcome");
+  TERN_HOLDS(peers_.empty() || peers_.rbegin()->first < options_.workers,
+             "follower: speaks to worker ", peers_.rbegin()->first, " of ", options_.workers);
+  return Ok();
+}
+
 void Follower::Start(Time now, ControlActions* out) {
   heard_at_ = now;
   Connect(now, out);
@@ -24,7 +40,8 @@ void Follower::Start(Time now, ControlActions* out) {
 
 void Follower::Connect(Time now, ControlActions* out) {
   connected_at_ = now;
-  disconnected_ = greeted_ = false;
+  disconnected_ = false;
+  Become(State::kGreeting);
   out->emplace_back().type = ControlAction::Type::kConnectShard0;
   Greet(now, out);
 }
@@ -36,7 +53,7 @@ void Follower::SendShard0(Message message, ControlActions* out) {
 }
 
 void Follower::End(Status status, ControlActions* out) {
-  ended_ = true;
+  Become(State::kEnded);
   Message answer;
   answer.head.mutable_end();
   SendShard0(std::move(answer), out);
@@ -56,19 +73,19 @@ void Follower::Greet(Time now, ControlActions* out) {
 }
 
 void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActions* out) {
-  if (ended_) return;
+  const CheckedAfter checked(*this);
+  if (ended()) return;
   heard_at_ = now;
   switch (message.head.body_case()) {
     case pb::Envelope::kWelcome:
-      greeted_ = true;
       shard0_incarnation_ = message.head.welcome().incarnation();
-      return;
+      return Become(State::kFollowing);
     case pb::Envelope::kPulse:
       // Started again, or its Members were lost on the way.
-      if (message.head.pulse().incarnation() != shard0_incarnation_) greeted_ = false;
+      if (message.head.pulse().incarnation() != shard0_incarnation_) Become(State::kGreeting);
       if (message.head.pulse().epoch() >
           (members_of_ == shard0_incarnation_ ? members_.epoch() : 0)) {
-        greeted_ = false;
+        Become(State::kGreeting);
       }
       return;
     case pb::Envelope::kMembers:
@@ -116,7 +133,8 @@ void Follower::OnMembers(const pb::Members& members, ControlActions* out) {
 }
 
 void Follower::OnMessage(Peer from, const Message& message, Time, ControlActions* out) {
-  if (ended_) return;
+  const CheckedAfter checked(*this);
+  if (ended()) return;
   if (message.head.has_hello()) return OnHello(from, message.head.hello(), out);
   if (message.head.has_heartbeat()) return OnHeartbeat(from, message.head.heartbeat(), out);
   Sends sends;
@@ -151,19 +169,20 @@ void Follower::OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions*
 }
 
 void Follower::OnTimer(Time now, ControlActions* out) {
-  if (ended_) return;
+  const CheckedAfter checked(*this);
+  if (ended()) return;
   if (stop_code_ != Code::kOk && now - heard_at_ > options_.timings.dead_after)
     return StopAlone(out);
-  if (!failure_.ok() && (!greeted_ || now - heard_at_ > options_.timings.dead_after)) {
-    ended_ = true;
+  if (!failure_.ok() && (!following() || now - heard_at_ > options_.timings.dead_after)) {
+    Become(State::kEnded);
     return EmitEnded(failure_, out);
   }
   if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
-  if (!greeted_ && now - hello_at_ >= options_.timings.hello_retry) Greet(now, out);
+  if (!following() && now - hello_at_ >= options_.timings.hello_retry) Greet(now, out);
   const Time silent = now - heard_at_;
   const bool never = shard0_incarnation_ == 0;
   if (silent > (never ? options_.timings.start_timeout : options_.timings.server_return_timeout)) {
-    ended_ = true;
+    Become(State::kEnded);
     return EmitEnded(
         Status(Code::kPeerLost, "server shard 0 was lost: silent for " + SecondsText(silent)), out);
   }
@@ -184,8 +203,8 @@ void Follower::SendPulses(Time now, ControlActions* out) {
   pulse->set_floor(lane_.floor());
   ToWorkers(message, out);
   if (stop_code_ != Code::kOk) pulse->set_stop(static_cast<uint32_t>(stop_code_));
-  if (greeted_) SendShard0(std::move(message), out);
-  if (failure_.ok() || !greeted_) return;
+  if (following()) SendShard0(std::move(message), out);
+  if (failure_.ok() || !following()) return;
   Message abort;
   abort.head.mutable_abort()->set_code(static_cast<uint32_t>(ExitCode(failure_)));
   abort.head.mutable_abort()->set_sentence(failure_.message());
@@ -193,22 +212,24 @@ void Follower::SendPulses(Time now, ControlActions* out) {
 }
 
 void Follower::OnFailure(const Status& status, Time now, ControlActions* out) {
-  if (ended_ || !failure_.ok()) return;
+  const CheckedAfter checked(*this);
+  if (ended() || !failure_.ok()) return;
   failure_ = status;
   EmitLog("this shard cannot go on: " + status.message(), out);
   SendPulses(now, out);
 }
 
 void Follower::OnStop(Code code, Time now, ControlActions* out) {
-  if (ended_ || stop_code_ != Code::kOk) return;
+  const CheckedAfter checked(*this);
+  if (ended() || stop_code_ != Code::kOk) return;
   stop_code_ = code;
-  if (!greeted_) return StopAlone(out);
+  if (!following()) return StopAlone(out);
   EmitLog("asking shard 0 to stop the job", out);
   SendPulses(now, out);
 }
 
 void Follower::StopAlone(ControlActions* out) {
-  ended_ = true;
+  Become(State::kEnded);
   EmitEnded(Status(stop_code_, "stopped by a signal while server shard 0 was not there"), out);
 }
 

@@ -1,11 +1,11 @@
 // A server shard other than 0: takes membership and the end of the job from shard 0, and keeps its
 // own lane of scalers.
 //
-//   greeting --Welcome--> following
+//   kGreeting --Welcome--> kFollowing
 //      ^                      |
 //      +----------1-----------+
 //
-//   any state --End, Abort, Refuse (leave), deadline--> ended
+//   any --End, Abort, Refuse (leave), deadline--> kEnded
 //
 //   1         says hello again: on a new connection when shard 0 is silent or its connection is
 //             lost; on the old one when a pulse shows another incarnation of shard 0, or members
@@ -35,8 +35,18 @@ class Follower : public Control {
   void OnStop(Code code, Time now, ControlActions* out) override;
   void OnFailure(const Status& status, Time now, ControlActions* out) override;
   const RoundLane& lane() const override { return lane_; }
+  // Holds after every event: a shard that follows has heard a Welcome, and it speaks to ranks of
+  // the job alone.
+  Status Check() const;
 
  private:
+  friend class FollowerPeer;  // of the tests
+
+  enum class State : uint8_t { kGreeting, kFollowing, kEnded };
+  // The only way from state to state. REQUIRES an arrow above, or the same state.
+  void Become(State next);
+  bool ended() const { return state_ == State::kEnded; }
+  bool following() const { return state_ == State::kFollowing; }
   void OnMembers(const pb::Members& members, ControlActions* out);
   void OnRefuse(const pb::Refuse& refuse, ControlActions* out);
   void OnHello(Peer from, const pb::Hello& hello, ControlActions* out);
@@ -53,8 +63,8 @@ class Follower : public Control {
   RoundLane lane_;
   pb::Members members_;
   std::map<uint32_t, Peer> peers_;  // by rank
-  bool greeted_ = false, disconnected_ = false;
-  bool ended_ = false;
+  State state_ = State::kGreeting;
+  bool disconnected_ = false;
   Code stop_code_ = Code::kOk;  // 130 or 143 once asked to stop
   Status failure_;              // why this shard cannot take part any more
   uint64_t shard0_incarnation_ = 0;

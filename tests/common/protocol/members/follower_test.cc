@@ -4,7 +4,17 @@
 
 #include "tests/common/protocol/members/words.h"
 
-namespace tern::protocol::test {
+namespace tern::protocol {
+
+// Reaches into a follower, to break it.
+class FollowerPeer {
+ public:
+  static void ForgetWelcome(Follower* follower) { follower->shard0_incarnation_ = 0; }
+  static void AddPeer(Follower* follower, uint32_t rank) { follower->peers_[rank] = 1; }
+  static void Follow(Follower* follower) { follower->Become(Follower::State::kFollowing); }
+};
+
+namespace test {
 namespace {
 
 using testing::HasSubstr;
@@ -213,5 +223,25 @@ TEST_F(FollowerTest, EndsByItselfWhereItCannotGoOnAndShard0IsSilent) {
   EXPECT_EQ(ended.back().status.message(), "no disk");
 }
 
+TEST_F(FollowerTest, HasHeardAWelcomeWhereItFollows) {
+  Follow();
+  FollowerPeer::ForgetWelcome(follower_.get());
+  EXPECT_EQ(follower_->Check().message(), "follower: following, and shard 0 has said no Welcome");
+}
+
+TEST_F(FollowerTest, SpeaksToRanksOfTheJobAlone) {
+  FollowerPeer::AddPeer(follower_.get(), 2);
+  EXPECT_EQ(follower_->Check().message(), "follower: speaks to worker 2 of 2");
+}
+
+TEST_F(FollowerTest, EndsForGood) {
+  Message end;
+  end.head.mutable_end();
+  FromShard0(end);
+  EXPECT_EQ(Refused([this] { FollowerPeer::Follow(follower_.get()); }),
+            "follower: has ended, and cannot become following");
+}
+
 }  // namespace
-}  // namespace tern::protocol::test
+}  // namespace test
+}  // namespace tern::protocol
