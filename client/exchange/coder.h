@@ -39,9 +39,10 @@ class Coder {
         Progress& progress);
   ~Coder();  // stops and joins
 
-  // Codes and pushes a bucket. Its values of this round are final and must not change until its
-  // sums have arrived. `arena` points at the model's first element. From the compute thread.
-  void Push(uint64_t round, uint32_t bucket, const float* arena, protocol::Request request = {});
+  // Codes and pushes a bucket in a round (in a job without rounds: at this worker's clock). Its
+  // values of this round are final and must not change until the answer has arrived. `arena` points
+  // at the model's first element. `wants_weights`: as in protocol::AtClock. From the compute thread.
+  void Push(uint64_t round, uint32_t bucket, const float* arena, bool wants_weights = true);
   // For rounds that are coded with the scalers of an earlier round: where Push gets the scalers of
   // a round and bucket. Call before the first Push.
   using ScalersBefore = std::function<std::vector<float>(uint64_t round, uint32_t bucket)>;
@@ -54,6 +55,8 @@ class Coder {
   void Finish();
   // Tells the servers that this worker takes no part in the round.
   void Skip(uint64_t round);
+  // Without rounds: tells them that it pushes nothing at this clock, nor at any later one.
+  void Part(uint64_t clock);
   // Drops the pushes that wait for scalers, and clears the codecs' memories; returns when no coding
   // is in progress. From the compute thread.
   void Forget();
@@ -69,7 +72,7 @@ class Coder {
  private:
   struct Ready {
     GradientCoder::Values values;
-    protocol::Request request;
+    bool wants_weights = true;
     std::vector<float> scalers;  // of an earlier round, if it is coded with those
     uint64_t show_as = 0;        // the step under which it is shown; 0: it is not
   };
@@ -98,6 +101,7 @@ class Coder {
   Status CodeWith(const Answer& scaled, Waiting waiting);
   Status CodeWithScalersBefore(Waiting waiting);
   Status EncodeAndPush(Waiting waiting, uint64_t digest);
+  protocol::Contribution FormOf(const Ready& of, uint64_t digest, Bytes payload) const;
   void ForgetBefore(uint64_t round);
 
   const setup::Setup& setup_;

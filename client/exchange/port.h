@@ -11,6 +11,7 @@
 #include "common/base/channel.h"
 #include "common/base/status.h"
 #include "common/protocol/rounds/exchange.h"
+#include "common/protocol/rounds/forms.h"
 #include "proto/wire.pb.h"
 
 namespace tern::client {
@@ -48,12 +49,8 @@ using Events = Channel<Event>;
 class Port {
  public:
   virtual ~Port() = default;
-  // Counted once a round. `digest` is of the scalers that coded it (pushes).
-  virtual void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload,
-                          protocol::Request request) = 0;
-  void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload) {
-    Contribute(cell, round, digest, std::move(payload), {});
-  }
+  // Counted once a round, or a clock.
+  virtual void Contribute(protocol::Cell cell, protocol::Contribution contribution) = 0;
   virtual void Applied(uint64_t round) = 0;
   virtual void Snapshot(Bytes state, uint64_t applied) = 0;
   // What this worker can go on from by now.

@@ -33,26 +33,28 @@ double WireBytes(const pb::Envelope& head, double payload) {
 pb::Envelope UpHeader(protocol::Kind kind, uint32_t bucket, uint32_t chunk, bool digest) {
   pb::Envelope head;
   pb::Contribution* c = protocol::MutableContribution(kind, &head);
-  c->set_round(kRound);
   c->set_bucket(bucket);
   c->set_chunk(chunk);
   c->set_rank(1);
   c->set_incarnation(1);
-  c->set_applied(kRound - 1);
-  c->set_digest(digest ? 1 : 0);
+  c->set_epoch(1);
+  c->mutable_in_round()->set_round(kRound);
+  c->mutable_in_round()->set_applied(kRound - 1);
+  if (digest) c->mutable_in_round()->set_digest(1);
   return head;
 }
 
 pb::Envelope DownHeader(protocol::Kind kind, uint32_t bucket, uint32_t chunk, uint32_t workers) {
   pb::Envelope head;
   pb::Outcome* outcome = protocol::MutableOutcome(kind, &head);
-  outcome->set_round(kRound);
   outcome->set_bucket(bucket);
   outcome->set_chunk(chunk);
-  outcome->set_contributors(workers);
-  outcome->set_floor(kRound - 1);
-  outcome->set_who(std::string((workers + 7) / 8, '\xff'));
   outcome->set_learning_rate(0.01);
+  pb::Outcome::OfRound* of_round = outcome->mutable_of_round();
+  of_round->set_round(kRound);
+  of_round->set_contributors(workers);
+  of_round->set_floor(kRound - 1);
+  of_round->set_who(std::string((workers + 7) / 8, '\xff'));
   return head;
 }
 

@@ -63,10 +63,8 @@ class Downpour : public Asynchronous {
 
  private:
   Status Push(bool pull) {
-    protocol::Request request;
-    request.push_only = !pull;
     for (uint32_t b = 0; b < c_.setup.plan.buckets.size(); ++b)
-      c_.coder.Push(clock() + 1, b, gathered_.data(), request);
+      c_.coder.Push(clock() + 1, b, gathered_.data(), /*wants_weights=*/pull);
     TERN_RETURN_IF_ERROR(AwaitExchange());
     std::fill(gathered_.begin(), gathered_.end(), 0.f);
     return pull ? Install(c_.replica.parameters()) : Ok();

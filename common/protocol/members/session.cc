@@ -102,13 +102,14 @@ void Session::OnRound(LaneRef lane, const Message& message, Time now, SessionAct
   if (const pb::Outcome* taken = AsHeldOutcome(message.head, &kind))
     return exchange_.OnHeldTaken(lane, kind, *taken);
   const pb::Outcome* outcome = AsOutcome(message.head, &kind);
-  if (outcome == nullptr) return Log("dropped a message that servers do not send to workers", out);
+  if (outcome == nullptr || outcome->form_case() == pb::Outcome::FORM_NOT_SET)
+    return Log("dropped a message that servers do not send to workers", out);
   // What it needs of these it is sent again, once it has state.
-  if (!has_state() && !(phase_ == Phase::kInstalling && outcome->pulled())) return;
+  if (!has_state() && !(phase_ == Phase::kInstalling && outcome->has_pulled())) return;
   std::vector<Exchange::Outgoing> outgoing;
   for (auto& delivery :
        exchange_.OnOutcome(lane, kind, *outcome, message.payload, now, &outgoing)) {
-    if (outcome->stop_after() != 0) stop_after_ = outcome->stop_after();
+    if (const uint64_t last = StopAfter(*outcome); last != 0) stop_after_ = last;
     out->push_back(Action(SessionAction::Type::kDeliver, lane));
     out->back().delivery = std::move(delivery);
   }
@@ -207,12 +208,12 @@ void Session::OnSnapshot(Bytes state, uint64_t applied, Time, SessionActions* ou
     out->push_back(SendOn({0, 0}, std::move(piece)));
 }
 
-void Session::Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest,
-                         Bytes payload, Time now, SessionActions* out, const Request& request) {
+void Session::Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
+                         SessionActions* out) {
   const CheckedAfter checked(*this);
-  if (!has_state() && !(phase_ == Phase::kInstalling && request.pull_only)) return;
+  if (!has_state() && !(phase_ == Phase::kInstalling && IsPull(contribution))) return;
   std::vector<Exchange::Outgoing> outgoing;
-  exchange_.Contribute(cell, round, lane, digest, std::move(payload), now, &outgoing, request);
+  exchange_.Contribute(cell, lane, std::move(contribution), now, &outgoing);
   Emit(std::move(outgoing), out);
 }
 

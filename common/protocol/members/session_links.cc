@@ -69,6 +69,7 @@ void Session::OnControlWelcome(uint32_t s, const pb::Welcome& welcome, Time now,
   links_.Become({s, 0}, LinkState::kUp);
   if (s == 0) {
     epoch_ = std::max(epoch_, welcome.epoch());
+    exchange_.SetEpoch(epoch_);
     if (welcome.run() != 0) run_ = welcome.run();
     if (pulses_of_ == 0) pulses_of_ = welcome.incarnation();  // it may die before its first pulse
     if (!origin_.has_value()) {

@@ -4,8 +4,8 @@
 
 namespace tern::protocol {
 
-std::string ToString(const Cell& cell, uint64_t round) {
-  const std::string at = "round " + std::to_string(round);
+std::string ToString(const Cell& cell, uint64_t number, std::string_view of) {
+  const std::string at = Cat(of, " ", number);
   switch (cell.kind) {
     case Kind::kScale:
       return "scale of bucket " + std::to_string(cell.bucket) + ", " + at;
