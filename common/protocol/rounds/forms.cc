@@ -65,6 +65,8 @@ std::string ToString(const Cell& cell, const pb::Contribution& c) {
     case pb::Contribution::kAtClock:
     case pb::Contribution::kParting:
       return ToString(cell, ExchangeOf(c), "clock");
+    case pb::Contribution::FORM_NOT_SET:
+      return ToString(cell, "no form");
     default:
       return ToString(cell, ExchangeOf(c));
   }
@@ -72,7 +74,7 @@ std::string ToString(const Cell& cell, const pb::Contribution& c) {
 
 std::string WrongForm(const pb::Contribution& c, const Bytes& payload) {
   if (c.form_case() == pb::Contribution::FORM_NOT_SET)
-    return " has no form: it is neither of a round, nor at a clock, nor a pull";
+    return ": it says neither a round, nor a clock, nor a pull";
   if (payload.empty() || c.has_in_round() || c.has_at_clock()) return "";
   return " pushes nothing, as it says, but has a payload";
 }

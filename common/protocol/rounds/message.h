@@ -39,7 +39,9 @@ struct Cell {
   uint32_t chunk = 0;
   auto operator<=>(const Cell&) const = default;
 };
-// For messages: "push of bucket 0, chunk 3, round 17". `number` counts what `of` names.
+// For messages: "push of bucket 0, chunk 3, round 17", where `at` is "round 17".
+std::string ToString(const Cell& cell, std::string_view at);
+// The same for a number of what `of` names.
 std::string ToString(const Cell& cell, uint64_t number, std::string_view of = "round");
 
 // The fields of a contribution, of its outcome, and of an outcome handed back to a restarted
