@@ -41,7 +41,8 @@ class Coder {
 
   // Codes and pushes a bucket in a round (in a job without rounds: at this worker's clock). Its
   // values of this round are final and must not change until the answer has arrived. `arena` points
-  // at the model's first element. `wants_weights`: as in protocol::AtClock. From the compute thread.
+  // at the model's first element. `wants_weights`: as in protocol::AtClock. From the compute
+  // thread.
   void Push(uint64_t round, uint32_t bucket, const float* arena, bool wants_weights = true);
   // For rounds that are coded with the scalers of an earlier round: where Push gets the scalers of
   // a round and bucket. Call before the first Push.

@@ -113,8 +113,8 @@ void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
   if (auto* c = std::get_if<ContributeCommand>(&command)) {
     const bool pushes = c->cell.kind == protocol::Kind::kPush && protocol::IsPush(c->contribution);
     if (pushes) exchanges_.OnPush(c->cell, protocol::ExchangeOf(c->contribution), now);
-    session_.Contribute(c->cell, protocol::LaneOf(setup_.plan, c->cell),
-                        std::move(c->contribution), now, out);
+    session_.Contribute(c->cell, protocol::LaneOf(setup_.plan, c->cell), std::move(c->contribution),
+                        now, out);
   } else if (const auto* applied = std::get_if<AppliedCommand>(&command)) {
     session_.SetApplied(applied->round);
   } else if (auto* snapshot = std::get_if<SnapshotCommand>(&command)) {

@@ -51,7 +51,8 @@ void Sums::KeepLargest(const Answer& answer) {
   const size_t count = setup_.plan.chunk(b, answer.cell.chunk).scalers;
   std::vector<float>& largest = largest_[round][b];
   const uint32_t back = setup_.plan.scalers_from;
-  if (answer.outcome.of_round().contributors() == 0) {  // what this round would have been coded with goes on
+  if (answer.outcome.of_round().contributors() ==
+      0) {  // what this round would have been coded with goes on
     const auto before = round > back ? largest_.find(round - back) : largest_.end();
     largest = before == largest_.end() ? std::vector<float>(count) : before->second[b];
     largest.resize(count);

@@ -140,8 +140,7 @@ void ClockWorker::CheckStop(const Exchange::Delivery& answer) {
 void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
   const pb::Outcome::AtClock& outcome = answer.outcome.at_clock();
   const uint64_t most = world_->schedule().clocks.max_staleness;
-  if (outcome.clock() != clock_ + 1)
-    return Violation(answer, "was given no answer to its push");
+  if (outcome.clock() != clock_ + 1) return Violation(answer, "was given no answer to its push");
   const bool counted = world_->clocks().WasCounted(answer.cell, WordOf(answer.cell, clock_ + 1));
   // A server before this one may have counted what this one drops, and the other way round. And
   // after a restart of shard 0 a process may have its rank again that another had meanwhile.
@@ -168,7 +167,8 @@ void ClockWorker::CheckBound(const Exchange::Delivery& answer) {
     const uint64_t slowest = world_->clocks().clock(other);
     const uint64_t clock = protocol::ExchangeOf(answer.outcome);
     if (clock > slowest + *schedule.clocks.bound) {
-      Violation(answer, "was answered at clock " + std::to_string(clock) + ", worker " + std::to_string(other) + " at " + std::to_string(slowest));
+      Violation(answer, "was answered at clock " + std::to_string(clock) + ", worker " +
+                            std::to_string(other) + " at " + std::to_string(slowest));
     }
   }
 }
@@ -189,7 +189,8 @@ void ClockWorker::TakeWeights(const Exchange::Delivery& answer) {
 }
 
 void ClockWorker::Violation(const Exchange::Delivery& answer, const std::string& what) {
-  ToyWorker::Violation(what + ": " + ToString(answer.cell, protocol::ExchangeOf(answer.outcome), "exchange"));
+  ToyWorker::Violation(what + ": " +
+                       ToString(answer.cell, protocol::ExchangeOf(answer.outcome), "exchange"));
 }
 
 }  // namespace tern::sim

@@ -181,7 +181,8 @@ void RoundWorker::CheckAnswer(const protocol::Exchange::Delivery& answer) {
     const bool skips = answer.cell.kind != Kind::kFigures && world_->schedule().skips;
     expected += !skips || !Skips(rank, round);
   }
-  if (answer.outcome.of_round().contributors() != expected) Violation("was given a sum over others than all");
+  if (answer.outcome.of_round().contributors() != expected)
+    Violation("was given a sum over others than all");
 }
 
 // One more round, if all its answers are in.

@@ -111,7 +111,8 @@ void ClockLane::OnHeld(Peer from, Kind kind, const pb::Outcome& held, Sends* out
   if (!state_.open || !state_.members.IsPeer(from)) return;
   if (!held.has_at_clock() && !held.has_parted()) {
     ++state_.counters.bad;
-    out->push_back(Refuse(from, kMismatch, "a held outcome is of no clock, and this lane has clocks",
+    out->push_back(Refuse(from, kMismatch,
+                          "a held outcome is of no clock, and this lane has clocks",
                           pb::Refuse::leave));
     return;
   }

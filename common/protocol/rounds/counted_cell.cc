@@ -119,9 +119,8 @@ void CountedCell::Push(Peer from, const pb::Contribution& c, const Bytes& payloa
 
 void CountedCell::RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out) const {
   ++lane_->counters.stale;
-  std::string sentence = ToString(spec_.cell, c) + " is stale: rank " +
-                         std::to_string(c.rank()) + " is at " +
-                         std::to_string(clocks_.counted[c.rank()]);
+  std::string sentence = ToString(spec_.cell, c) + " is stale: rank " + std::to_string(c.rank()) +
+                         " is at " + std::to_string(clocks_.counted[c.rank()]);
   // After a restart of shard 0 the first to come has the rank, whoever had it last.
   const bool other = ranks_[c.rank()].counted_by != c.incarnation();
   if (other) sentence += "; another process had it meanwhile: start this worker again";
@@ -134,8 +133,7 @@ bool CountedCell::CountIn(Peer from, const pb::Contribution& c, const Bytes& pay
   const uint32_t rank = c.rank();
   const uint64_t version = spec_.weights->version();
   // Versions beyond ours were those of a server that is gone.
-  const uint64_t base =
-      std::min(version, HeldBy(c.at_clock()).value_or(clocks_.answered[rank]));
+  const uint64_t base = std::min(version, HeldBy(c.at_clock()).value_or(clocks_.answered[rank]));
   const uint64_t staleness = version - base;
   const uint64_t most = lane_->options.max_staleness;
   const bool drop = most != 0 && staleness > most;
@@ -144,10 +142,10 @@ bool CountedCell::CountIn(Peer from, const pb::Contribution& c, const Bytes& pay
     ++lane_->dropped[rank];
   } else if (Status pushed = spec_.weights->Push(rank, base, payload); !pushed.ok()) {
     ++lane_->counters.bad;
-    out->push_back(Refuse(from, ExitCode(pushed),
-                          ToString(spec_.cell, c) + " of rank " + std::to_string(rank) +
-                              ": " + pushed.message(),
-                          pb::Refuse::leave));
+    out->push_back(Refuse(
+        from, ExitCode(pushed),
+        ToString(spec_.cell, c) + " of rank " + std::to_string(rank) + ": " + pushed.message(),
+        pb::Refuse::leave));
     return false;
   } else {
     ++lane_->counters.counted;
@@ -218,8 +216,8 @@ Send CountedCell::MakeAnswerToPush(Peer to, uint32_t rank) const {
   return send;
 }
 
-void CountedCell::AddWeights(uint32_t rank, std::optional<uint64_t> holds,
-                             pb::Outcome::Weights* to, Bytes* payload) {
+void CountedCell::AddWeights(uint32_t rank, std::optional<uint64_t> holds, pb::Outcome::Weights* to,
+                             Bytes* payload) {
   ClockCell::Answer answer = spec_.weights->Pull(rank, holds);
   to->set_version(spec_.weights->version());
   if (answer.whole) to->set_whole(true);
@@ -286,8 +284,9 @@ Status CountedCell::CheckWaiting(uint32_t rank) const {
   TERN_HOLDS(lane_->members[rank].present(), ToString(spec_.cell, clock, "clock"), ": rank ", rank,
              " waits, and is no member");
   // A stop lets all go with the next message.
-  TERN_HOLDS(lane_->stop_requested || MustWait(rank), ToString(spec_.cell, clock, "clock"), ": rank ", rank,
-             " waits at clock ", clock, ", and the least is ", LeastClock(std::nullopt));
+  TERN_HOLDS(lane_->stop_requested || MustWait(rank), ToString(spec_.cell, clock, "clock"),
+             ": rank ", rank, " waits at clock ", clock, ", and the least is ",
+             LeastClock(std::nullopt));
   return Ok();
 }
 
@@ -300,9 +299,9 @@ Status CountedCell::Check() const {
                " is at a clock that is none: at most ", kMaxClock);
     TERN_HOLDS(clock <= lane_->newest[rank], ToString(spec_.cell, clock, "clock"), ": rank ", rank,
                " is at clock ", clock, ", and its newest is ", lane_->newest[rank]);
-    TERN_HOLDS(answered <= spec_.weights->version(), ToString(spec_.cell, clock, "clock"), ": rank ", rank,
-               " was answered with version ", answered, ", and the weights are at ",
-               spec_.weights->version());
+    TERN_HOLDS(answered <= spec_.weights->version(), ToString(spec_.cell, clock, "clock"),
+               ": rank ", rank, " was answered with version ", answered,
+               ", and the weights are at ", spec_.weights->version());
     TERN_RETURN_IF_ERROR(CheckWaiting(rank));
     most += std::min(clock, kNoClock - most);
   }

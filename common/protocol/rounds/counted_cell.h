@@ -70,7 +70,8 @@ class CountedCell {
   void Push(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
   void Pull(Peer from, const pb::Contribution& c, Sends* out);
   void Part(Peer from, const pb::Contribution& c, Sends* out);
-  // A member hands back what a previous incarnation of the server had answered to a push or parting.
+  // A member hands back what a previous incarnation of the server had answered to a push or to a
+  // parting.
   void TakeBack(Peer from, const pb::Outcome& held);
   // Another process has the rank, or none.
   void OnChangedMember(uint32_t rank, bool was_removed);

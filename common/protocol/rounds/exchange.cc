@@ -28,6 +28,18 @@ struct Answers {
   }
 };
 
+// Without a form.
+Message MakeContribution(const Cell& cell, const Exchange::Options& sender) {
+  Message message;
+  pb::Contribution* c = MutableContribution(cell.kind, &message.head);
+  c->set_bucket(cell.bucket);
+  c->set_chunk(cell.chunk);
+  c->set_rank(sender.rank);
+  c->set_incarnation(sender.incarnation);
+  c->set_epoch(sender.epoch);
+  return message;
+}
+
 // Writes the form of a contribution, and what it carries besides the payload.
 struct SetForm {
   uint64_t applied = 0;
@@ -86,7 +98,7 @@ void Exchange::Contribute(const Cell& cell, LaneRef lane, Contribution contribut
 void Exchange::OnLate(const Key& key, LaneRef lane, std::vector<Outgoing>* out) {
   late_.Count(key);
   if (!IsUp(lane)) return;
-  Outgoing outgoing{lane, MakeContribution(key.cell)};
+  Outgoing outgoing{lane, MakeContribution(key.cell, options_)};
   pb::Contribution* c = MutableContribution(key.cell.kind, &outgoing.message.head);
   c->mutable_late()->set_round(key.exchange);
   c->mutable_late()->set_applied(applied_);
@@ -104,22 +116,11 @@ bool Exchange::IsUp(LaneRef lane) const {
   return found != lanes_.end() && found->second.up;
 }
 
-Message Exchange::MakeContribution(const Cell& cell) const {
-  Message message;
-  pb::Contribution* c = MutableContribution(cell.kind, &message.head);
-  c->set_bucket(cell.bucket);
-  c->set_chunk(cell.chunk);
-  c->set_rank(options_.rank);
-  c->set_incarnation(options_.incarnation);
-  c->set_epoch(epoch_);
-  return message;
-}
-
 void Exchange::Send(const std::vector<const SendQueue::Item*>& items,
                     std::vector<Outgoing>* out) const {
   for (const SendQueue::Item* item : items) {
     const auto& [key, entry] = *item;
-    Outgoing outgoing{entry.lane, MakeContribution(key.cell)};
+    Outgoing outgoing{entry.lane, MakeContribution(key.cell, options_)};
     SetForm set{applied_, entry.pull, std::nullopt,
                 MutableContribution(key.cell.kind, &outgoing.message.head)};
     const auto version = versions_.find(key.cell);

@@ -36,6 +36,7 @@ class Exchange {
     bool unsolicited = false;
     // With `unsolicited`: whether the lane has such a cell; empty: not checked.
     std::function<bool(const Cell&, LaneRef)> in_plan = nullptr;
+    uint64_t epoch = 0;  // of the newest membership that shard 0 has told of
   };
   struct Outgoing {
     LaneRef lane;
@@ -74,8 +75,7 @@ class Exchange {
   // A new State was installed: everything of earlier rounds is void.
   void Restart(uint64_t applied);
   void SetIncarnation(uint64_t incarnation) { options_.incarnation = incarnation; }
-  // The newest membership that shard 0 has told of.
-  void SetEpoch(uint64_t epoch) { epoch_ = epoch; }
+  void SetEpoch(uint64_t epoch) { options_.epoch = epoch; }
 
   bool IsUp(LaneRef lane) const;
   uint64_t applied() const { return applied_; }
@@ -108,8 +108,6 @@ class Exchange {
     void Count(const Key& key);
   };
 
-  // Without a form.
-  Message MakeContribution(const Cell& cell) const;
   void Send(const std::vector<const SendQueue::Item*>& items, std::vector<Outgoing>* out) const;
   static void Send(const std::vector<const HeldOutcomes::Item*>& items, std::vector<Outgoing>* out);
   void SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out);
@@ -118,7 +116,6 @@ class Exchange {
   bool Wants(const Key& key, LaneRef lane) const;
 
   Options options_;
-  uint64_t epoch_ = 0;
   uint64_t applied_ = 0;
   uint64_t resent_ = 0;
   Late late_;

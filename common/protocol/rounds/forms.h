@@ -1,4 +1,5 @@
-// The forms of a contribution and of its outcome (proto/wire.proto): what each carries, and no more.
+// The forms of a contribution and of its outcome (proto/wire.proto): what each carries, and no
+// more.
 //
 // An exchange is a round or, in a job without rounds, one push of a worker to all cells, numbered
 // by its clock.

@@ -78,14 +78,14 @@ uint64_t HeldOutcomes::newest(LaneRef lane) const {
 
 Status HeldOutcomes::Check() const {
   for (const auto& [key, held] : held_) {
-    TERN_HOLDS(key.exchange > floor_, ToString(key.cell, key.exchange, "exchange"), ": retained, and the floor is ",
-               floor_);
+    TERN_HOLDS(key.exchange > floor_, ToString(key.cell, key.exchange, "exchange"),
+               ": retained, and the floor is ", floor_);
     const pb::Outcome& outcome = held.outcome;
     TERN_HOLDS(ExchangeOf(outcome) == key.exchange, ToString(key.cell, key.exchange, "exchange"),
                ": retains an outcome of exchange ", ExchangeOf(outcome));
     TERN_HOLDS(outcome.bucket() == key.cell.bucket && outcome.chunk() == key.cell.chunk,
-               ToString(key.cell, key.exchange, "exchange"), ": retains an outcome of bucket ", outcome.bucket(),
-               ", chunk ", outcome.chunk());
+               ToString(key.cell, key.exchange, "exchange"), ": retains an outcome of bucket ",
+               outcome.bucket(), ", chunk ", outcome.chunk());
   }
   for (const auto& [cell, clock] : clocks_) {
     TERN_HOLDS(clock <= floor_ || held_.contains({clock, cell}), ToString(cell, clock, "clock"),

@@ -46,7 +46,7 @@ struct RoundLaneState {
   // While the lane is blank: the newest round of which a member may hold an outcome.
   uint64_t held_until = 0;
   bool stop_requested = false;
-  uint64_t stop_after = 0;        // 0: not decided
+  uint64_t stop_after = 0;  // 0: not decided
   // By rank: contributions were refused for lack of room, or before this lane had heard of the
   // sender's membership.
   std::vector<bool> turned_away;
@@ -65,7 +65,7 @@ class RoundCell {
   void CountLate(const pb::Contribution& c);
   // A member asks for the weights. REQUIRES can_be_pulled().
   void Pull(Peer from, const pb::Contribution& c, Sends* out) const;
-  // A member hands back an outcome of an earlier life of the server. REQUIRES that it is of a round.
+  // A member hands back an outcome of an earlier life of the server. REQUIRES one of a round.
   void TakeBack(Peer from, const pb::Outcome& held, const Bytes& payload, Sends* out);
   // Members have changed. The others repeat what is not answered.
   void DropThoseGone();

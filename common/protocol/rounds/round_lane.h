@@ -75,7 +75,8 @@ class RoundLane : public Lane {
 
   void OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload,
                       Sends* out);
-  // Continues the sentence; empty if nothing is wrong. `cell`: null if the lane has none of the name.
+  // Continues the sentence; empty if nothing is wrong. `cell`: null if the lane has none of the
+  // name.
   std::string WhatIsWrong(const RoundCell* cell, const pb::Contribution& c,
                           const Bytes& payload) const;
   void OnHeld(Peer from, Kind kind, const pb::Outcome& outcome, const Bytes& payload, Sends* out);

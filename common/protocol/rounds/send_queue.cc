@@ -14,7 +14,8 @@ uint64_t SizeOf(const SendQueue::Entry& entry) { return PayloadOf(entry.contribu
 }  // namespace
 
 void SendQueue::Put(const ExchangeKey& key, Entry entry) {
-  TERN_REQUIRES(!entries_.contains(key), ToString(key.cell, key.exchange, "exchange"), ": contributed twice");
+  TERN_REQUIRES(!entries_.contains(key), ToString(key.cell, key.exchange, "exchange"),
+                ": contributed twice");
   Drop(key);
   if (key.cell.kind == Kind::kPush) unanswered_bytes_.try_emplace(entry.lane, 0);
   entries_[key] = std::move(entry);
@@ -113,8 +114,8 @@ void SendQueue::Unsend(LaneRef lane) {
 Status SendQueue::CheckEntry(const Item& item, uint64_t applied) const {
   const auto& [key, entry] = item;
   const bool pull = IsPull(entry.contribution);
-  TERN_HOLDS(pull == (entry.pull != 0), ToString(key.cell, key.exchange, "exchange"), ": asks for ", pull ? 1 : 0,
-             " pulls, and its number is ", entry.pull);
+  TERN_HOLDS(pull == (entry.pull != 0), ToString(key.cell, key.exchange, "exchange"), ": asks for ",
+             pull ? 1 : 0, " pulls, and its number is ", entry.pull);
   TERN_HOLDS(pull || key.exchange > applied, ToString(key.cell, key.exchange, "exchange"),
              ": not answered, and applied is ", applied);
   return Ok();

@@ -107,7 +107,8 @@ TEST(Frame, RefusesAnotherMagic) {
 TEST(Frame, RefusesAnotherVersionAndNamesBoth) {
   const std::string frame = Preamble("TERN", 513, 1) + "whatever a later build puts here";
   EXPECT_EQ(FaultOf(frame), Fault::kOtherVersion);
-  EXPECT_THAT(SentenceOf(frame), AllOf(HasSubstr("version 513"), HasSubstr(Cat("wire version ", kWireVersion))));
+  EXPECT_THAT(SentenceOf(frame),
+              AllOf(HasSubstr("version 513"), HasSubstr(Cat("wire version ", kWireVersion))));
   EXPECT_EQ(FaultOf(frame.substr(0, 6)), Fault::kOtherVersion) << "its place never moves";
 }
 

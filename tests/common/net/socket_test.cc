@@ -206,7 +206,8 @@ TEST(Socket, RefusesToSendInvalidMessages) {
   EXPECT_EQ(result.outcome, Sent::kRefused);
   EXPECT_EQ(result.status.code(), Code::kInternal);
   EXPECT_TRUE(dealer->Send(Numbered(2), Text(std::string(100, 'p'))).ok());
-  EXPECT_EQ(Await(*router)->envelope.push().in_round().round(), 2u) << "nothing of the refused ones went";
+  EXPECT_EQ(Await(*router)->envelope.push().in_round().round(), 2u)
+      << "nothing of the refused ones went";
 }
 
 TEST(Socket, DealerConnectsWhenItsServerStartsLater) {
@@ -228,7 +229,8 @@ TEST(Socket, DealerConnectsWhenItsServerStartsLater) {
   auto router = Value(RouterSocket::Bind(context, "127.0.0.1", port, {}));
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   ASSERT_TRUE(dealer->Send(Numbered(2)).ok());
-  EXPECT_EQ(Await(*router)->envelope.push().in_round().round(), 2u) << "what was refused never goes";
+  EXPECT_EQ(Await(*router)->envelope.push().in_round().round(), 2u)
+      << "what was refused never goes";
 }
 
 TEST(Socket, DealerReadsMessagesThatArrivedBeforeTheLoss) {
@@ -303,7 +305,8 @@ TEST(Socket, CloseAfterFlushDeliversAllMessages) {
     EXPECT_EQ(dealer->Send(Numbered(99)).outcome, Sent::kRefused);
     EXPECT_FALSE(dealer->Receive().has_value());
   }
-  for (uint64_t i = 0; i < 20; ++i) EXPECT_EQ(Await(*router)->envelope.push().in_round().round(), i);
+  for (uint64_t i = 0; i < 20; ++i)
+    EXPECT_EQ(Await(*router)->envelope.push().in_round().round(), i);
 }
 
 TEST(Socket, ReportsAPortInUse) {

@@ -2,154 +2,13 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/common/protocol/members/words.h"
+#include "tests/common/protocol/rounds/clock_lane_testing.h"
 
 namespace tern::protocol::test {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr Cell kFirst{Kind::kPush, 0, 0}, kSecond{Kind::kPush, 0, 1};
-
-// Takes any word but "bad" as a push, and answers with all of them.
-class Words : public ClockCell {
- public:
-  struct Pushed {
-    uint32_t rank;
-    uint64_t base;
-  };
-  Status Push(uint32_t rank, uint64_t base, const Bytes& payload) override {
-    if (View(payload) == "bad") return Status(Code::kMismatch, "not a word");
-    pushed.push_back({rank, base});
-    words += View(payload);
-    return Ok();
-  }
-  uint64_t version() const override { return pushed.size(); }
-  Answer Pull(uint32_t rank, std::optional<uint64_t> holds) override {
-    pulled.push_back(rank);
-    return {Text(words), !holds.has_value()};
-  }
-  Bytes Average() const override { return Text("average of " + words); }
-
-  std::vector<Pushed> pushed;
-  std::vector<uint32_t> pulled;
-  std::string words;
-};
-
-// Three members, ranks 0 to 2, incarnations 10 to 12, peers 100 to 102.
-class ClockLaneTest : public testing::Test {
- protected:
-  void Make(ClockLane::Options options = {}) {
-    options.workers = 3;
-    options.incarnation = 7;
-    if (!options.pushes) options.pushes = [](uint64_t steps) { return 3 * steps; };
-    std::vector<ClockCellSpec> cells;
-    for (const Cell& cell : {kFirst, kSecond}) {
-      auto words = std::make_unique<Words>();
-      (cell == kFirst ? first_ : second_) = words.get();
-      cells.push_back({cell, std::move(words)});
-    }
-    lane_ = std::make_unique<ClockLane>(std::move(options), std::move(cells));
-  }
-  void Join(uint64_t steps = 100) {
-    Tell(1, {10, 11, 12}, steps);
-    for (uint32_t rank = 0; rank < 3; ++rank) Greet(rank, 10 + rank);
-  }
-  Sends Tell(uint64_t epoch, const std::vector<uint64_t>& incarnations, uint64_t steps = 100) {
-    pb::Members members = MembersOf(epoch, incarnations);
-    members.set_steps(steps);
-    Sends out;
-    lane_->OnMembers(members, &out);
-    return out;
-  }
-  Sends Greet(uint32_t rank, uint64_t incarnation, bool fresh = true, uint64_t applied = 0) {
-    pb::Hello hello = Veteran(rank, incarnation, applied, 1);
-    hello.set_fresh(fresh);
-    Sends out;
-    lane_->OnHello(100 + rank, hello, &out);
-    return out;
-  }
-  // Without a form.
-  static Message From(uint32_t rank, std::optional<uint64_t> incarnation, const Cell& cell) {
-    Message message;
-    pb::Contribution* c = MutableContribution(cell.kind, &message.head);
-    c->set_bucket(cell.bucket);
-    c->set_chunk(cell.chunk);
-    c->set_rank(rank);
-    c->set_incarnation(incarnation.value_or(10 + rank));
-    return message;
-  }
-  Sends Say(uint32_t rank, Message message, const std::string& payload) {
-    message.payload = Text(payload);
-    Sends out;
-    lane_->OnMessage(100 + rank, message, &out);
-    return out;
-  }
-  struct Ask {
-    bool wants_weights = true;
-    std::optional<uint64_t> holds = std::nullopt;
-    std::optional<uint64_t> incarnation = std::nullopt;  // none: the rank's first
-  };
-  Sends Send(uint32_t rank, uint64_t clock, const Cell& cell, const std::string& payload, Ask ask) {
-    Message message = From(rank, ask.incarnation, cell);
-    pb::Contribution::AtClock* push = message.head.mutable_push()->mutable_at_clock();
-    push->set_clock(clock);
-    push->set_wants_weights(ask.wants_weights);
-    if (ask.holds.has_value()) push->set_holds(*ask.holds);
-    return Say(rank, message, payload);
-  }
-  Sends Push(uint32_t rank, uint64_t clock, const std::string& payload = "x") {
-    return Send(rank, clock, kFirst, payload, {});
-  }
-  Sends Part(uint32_t rank, uint64_t clock, const Cell& cell = kFirst,
-             const std::string& payload = "") {
-    Message message = From(rank, std::nullopt, cell);
-    message.head.mutable_push()->mutable_parting()->set_clock(clock);
-    return Say(rank, message, payload);
-  }
-  Sends Pull(uint32_t rank, std::optional<uint64_t> incarnation = std::nullopt,
-             uint64_t number = 1, const std::string& payload = "") {
-    Message message = From(rank, incarnation, kFirst);
-    message.head.mutable_push()->mutable_pull()->set_number(number);
-    message.head.mutable_push()->mutable_pull()->mutable_weights();
-    return Say(rank, message, payload);
-  }
-  Sends PullAverage(uint32_t rank) {
-    Message message = From(rank, std::nullopt, kFirst);
-    message.head.mutable_push()->mutable_pull()->mutable_average();
-    return Say(rank, message, "");
-  }
-  // What a server before this one answered.
-  Sends Hand(uint32_t rank, uint64_t clock, bool parted = false) {
-    Message message;
-    pb::Outcome* held = message.head.mutable_held_sum();
-    if (parted) {
-      held->mutable_parted()->set_clock(clock);
-    } else {
-      held->mutable_at_clock()->set_clock(clock);
-    }
-    Sends out;
-    lane_->OnMessage(100 + rank, message, &out);
-    return out;
-  }
-  static Message Sum(uint32_t rank, const Sends& out) {
-    return First(100 + rank, pb::Envelope::kSum, out);
-  }
-  // What it says of a push.
-  static pb::Outcome::AtClock Answer(uint32_t rank, const Sends& out) {
-    return Sum(rank, out).head.sum().at_clock();
-  }
-  static pb::Outcome::Pulled Pulled(uint32_t rank, const Sends& out) {
-    return Sum(rank, out).head.sum().pulled();
-  }
-  static pb::Refuse Refusal(uint32_t rank, const Sends& out) {
-    return First(100 + rank, pb::Envelope::kRefuse, out).head.refuse();
-  }
-
-  std::unique_ptr<ClockLane> lane_;
-  Words *first_ = nullptr, *second_ = nullptr;
-};
 
 TEST_F(ClockLaneTest, OpensWhenEveryMemberHasSaidHelloAndWelcomesWhoComesLater) {
   Make();
@@ -246,9 +105,9 @@ TEST_F(ClockLaneTest, SendsAwayWhatIsNotInItsPlan) {
 TEST_F(ClockLaneTest, TakesTheVersionThatAPushNamesForItsBase) {
   Make();
   Join();
-  Push(0, 1);                                       // answered at version 1
-  Push(1, 1);                                       // at 2
-  Send(0, 2, kFirst, "x", {});                      // base: its last answer
+  Push(0, 1);                                     // answered at version 1
+  Push(1, 1);                                     // at 2
+  Send(0, 2, kFirst, "x", {});                    // base: its last answer
   Send(1, 2, kFirst, "x", {.holds = 0});          // it says that it went on from the start
   Send(2, 1, kFirst, "x", {.holds = 1'000'000});  // of a server that is gone
   ASSERT_EQ(first_->pushed.size(), 5u);
@@ -342,75 +201,11 @@ TEST_F(ClockLaneTest, AnswersAHeldOutcomeSoThatItsHolderDropsIt) {
 TEST_F(ClockLaneTest, SaysStopToEveryoneOnceAllPushesOfTheJobHaveCome) {
   Make();
   Join(2);  // 6 pushes
-  for (uint64_t clock = 1; clock <= 5; ++clock)
-    EXPECT_FALSE(Answer(0, Push(0, clock)).stop());
+  for (uint64_t clock = 1; clock <= 5; ++clock) EXPECT_FALSE(Answer(0, Push(0, clock)).stop());
   EXPECT_TRUE(Answer(1, Push(1, 1)).stop());
   EXPECT_TRUE(Answer(0, Push(0, 6)).stop());
   EXPECT_TRUE(Pulled(2, Pull(2)).stop());
   EXPECT_FALSE(Answer(0, Send(0, 1, kSecond, "x", {})).stop());
-}
-
-class Ssp : public ClockLaneTest {
- protected:
-  void MakeBounded(uint64_t bound, uint64_t steps = 100) {
-    ClockLane::Options options;
-    options.bound = bound;
-    Make(options);
-    Join(steps);
-  }
-};
-
-TEST_F(Ssp, WithholdsTheAnswerOfWhoIsTooFarAheadUntilTheSlowestHasCome) {
-  MakeBounded(1);
-  EXPECT_EQ(Push(0, 1, "a").size(), 1u);  // one ahead
-  EXPECT_TRUE(Push(0, 2, "b").empty());
-  EXPECT_EQ(first_->words, "ab");  // counted all the same
-  EXPECT_TRUE(Push(0, 2, "b").empty());
-  EXPECT_EQ(lane_->counters().repeated, 1u);
-  EXPECT_EQ(lane_->waiting(), 1u);
-  EXPECT_EQ(Push(1, 1, "c").size(), 1u);
-  const Sends out = Push(2, 1, "d");
-  const Message released = Sum(0, out);
-  EXPECT_EQ(View(released.payload), "abcd");  // the newest
-  EXPECT_EQ(released.head.sum().at_clock().clock(), 2u);
-  EXPECT_EQ(released.head.sum().at_clock().staleness(), 0u);
-  EXPECT_EQ(View(Sum(2, out).payload), "abcd");
-  EXPECT_EQ(lane_->waiting(), 0u);
-}
-
-TEST_F(Ssp, WithBoundZeroAnswersAllTogether) {
-  MakeBounded(0);
-  EXPECT_TRUE(Push(0, 1, "a").empty());
-  EXPECT_TRUE(Push(2, 1, "b").empty());
-  const Sends out = Push(1, 1, "c");
-  for (uint32_t rank = 0; rank < 3; ++rank) EXPECT_EQ(View(Sum(rank, out).payload), "abc");
-}
-
-TEST_F(Ssp, AnswersWhereItWasAskedLast) {
-  MakeBounded(0);
-  Push(0, 1);
-  Tell(2, {0, 11, 12});
-  Tell(3, {10, 11, 12});  // by another life of shard 0, which never knew that it was given up
-  Push(0, 2);
-  Message again = From(0, std::nullopt, kFirst);
-  again.head.mutable_push()->mutable_at_clock()->set_clock(2);
-  again.head.mutable_push()->mutable_at_clock()->set_wants_weights(true);
-  Sends out;
-  lane_->OnMessage(200, again, &out);
-  EXPECT_TRUE(out.empty());
-  Push(1, 2);
-  EXPECT_EQ(First(200, pb::Envelope::kSum, Push(2, 2)).head.sum().at_clock().clock(), 2u);
-}
-
-TEST_F(Ssp, IsNotHeldUpByWhoHasLeft) {
-  MakeBounded(0);
-  Push(0, 1);
-  Push(1, 1);
-  const Sends out = Tell(2, {10, 11, 0});
-  EXPECT_EQ(To(100, out).size(), 1u);
-  EXPECT_EQ(To(101, out).size(), 1u);
-  EXPECT_EQ(Refusal(2, Push(2, 1)).then(), pb::Refuse::ignore);
-  EXPECT_EQ(Refusal(2, Send(2, 1, kFirst, "x", {.incarnation = 0})).then(), pb::Refuse::ignore);
 }
 
 TEST_F(ClockLaneTest, IsDoneWhenAllMembersHavePartedUnstopped) {
@@ -425,128 +220,6 @@ TEST_F(ClockLaneTest, IsDoneWhenAllMembersHavePartedUnstopped) {
   EXPECT_EQ(lane_->target(), 6u);
   lane_->OnStop();
   EXPECT_FALSE(lane_->done());
-}
-
-TEST_F(Ssp, IsNotHeldUpByWhoHasFinished) {
-  MakeBounded(0);
-  Push(0, 1);
-  Push(1, 1);
-  const Sends out = Part(2, 1);
-  EXPECT_EQ(To(100, out).size(), 1u);
-  EXPECT_EQ(To(101, out).size(), 1u);
-  EXPECT_TRUE(Sum(2, out).payload.empty());
-  EXPECT_EQ(lane_->counters().skipped, 1u);
-  EXPECT_EQ(Part(2, 1).size(), 1u);  // acknowledged again
-  EXPECT_EQ(lane_->counters().skipped, 1u);
-  // Its next incarnation takes part until it says so, too.
-  Tell(2, {10, 11, 22});
-  Greet(2, 22);
-  Push(0, 2);
-  EXPECT_TRUE(Push(1, 2).empty());
-}
-
-TEST_F(Ssp, WaitsForWhoIsReplacedAndNotForWhatOneThatWasRemovedHasMissed) {
-  MakeBounded(0);
-  for (uint64_t clock = 1; clock <= 5; ++clock) {
-    for (uint32_t rank = 0; rank < 3; ++rank) Push(rank, clock);
-  }
-  Tell(2, {10, 11, 22});
-  Greet(2, 22);
-  Push(0, 6);
-  EXPECT_TRUE(Push(1, 6).empty());
-  Tell(3, {10, 11, 0});
-  for (uint64_t clock = 7; clock <= 20; ++clock) {
-    Push(0, clock);
-    EXPECT_EQ(Push(1, clock).size(), 2u);
-  }
-  Tell(4, {10, 11, 32});
-  Greet(2, 32);
-  EXPECT_EQ(Pulled(2, Pull(2, 32)).clock(), 20u);  // where it is to go on
-  Push(0, 21);
-  EXPECT_TRUE(Push(1, 21).empty());
-  EXPECT_EQ(Send(2, 21, kFirst, "x", {.incarnation = 32}).size(), 3u);
-}
-
-TEST_F(Ssp, ReleasesAllWhenTheJobIsDoneOrToStop) {
-  MakeBounded(0, 1);  // 3 pushes
-  Push(0, 1);
-  Push(0, 2);  // its own answer to 1 never came
-  const Sends out = Push(1, 1);
-  EXPECT_TRUE(Answer(0, out).stop());
-  EXPECT_TRUE(Answer(1, out).stop());
-  MakeBounded(0);
-  Push(0, 1);
-  Sends stop;
-  lane_->Stop(&stop);
-  EXPECT_TRUE(Answer(0, stop).stop());
-  EXPECT_TRUE(Answer(1, Push(1, 1)).stop());
-  MakeBounded(0);
-  Push(0, 1);
-  lane_->OnStop();
-  EXPECT_TRUE(Answer(0, Push(1, 1)).stop());
-}
-
-TEST_F(Ssp, BelievesMembersWhatARestartedServerHasForgotten) {
-  ClockLane::Options options;
-  options.bound = 1;
-  Make(options);
-  CellClocks clocks;
-  clocks.total = 30;
-  clocks.counted = {10, 10, 10};
-  clocks.answered = {28, 29, 30};
-  for (Words* words : {first_, second_}) words->pushed.resize(30);
-  lane_->Restore(kFirst, clocks);
-  lane_->Restore(kSecond, clocks);
-  Tell(1, {10, 11, 12});
-  for (uint32_t rank = 0; rank < 3; ++rank) Greet(rank, 10 + rank, false);
-  EXPECT_EQ(lane_->clocks(kFirst).total, 30u);
-  // Ranks 1 and 2 were answered 13 by the server before, and wait for another one's answer now.
-  EXPECT_TRUE(Push(0, 14).empty());
-  EXPECT_EQ(Hand(1, 13).size(), 1u);
-  EXPECT_EQ(Answer(0, Hand(2, 13)).clock(), 14u);
-  EXPECT_TRUE(Push(0, 15).empty());
-  EXPECT_EQ(lane_->lost_clocks(), 3u);
-  EXPECT_EQ(Pulled(2, Pull(2)).clock(), 13u);  // where another process would go on
-}
-
-TEST_F(Ssp, HearsFromAMemberThatItHadParted) {
-  MakeBounded(0);
-  Push(0, 7);
-  Push(1, 7);
-  const Sends out = Hand(2, 6, true);
-  EXPECT_EQ(Answer(0, out).clock(), 7u);
-  EXPECT_EQ(Answer(1, out).clock(), 7u);
-  EXPECT_EQ(lane_->lost_clocks(), 5u);
-  EXPECT_TRUE(Hand(9, 1).empty());  // of a stranger
-}
-
-TEST_F(Ssp, KnowsThatWhoPushesAClockIsDoneWithTheOneBeforeInEveryCell) {
-  MakeBounded(0);
-  for (const Cell& cell : {kFirst, kSecond}) {
-    for (uint32_t rank = 0; rank < 3; ++rank) Send(rank, 1, cell, "x", {});
-  }
-  for (uint32_t rank = 0; rank < 3; ++rank) Push(rank, 2);
-  // Rank 2 dies before it pushes the second cell.
-  Send(0, 2, kSecond, "x", {});
-  EXPECT_TRUE(Send(1, 2, kSecond, "x", {}).empty());
-  Tell(2, {10, 11, 22});
-  Greet(2, 22);
-  EXPECT_EQ(Pulled(2, Pull(2, 22)).clock(), 2u);
-  // It has to wait for the others in the first cell, who wait for it in the second.
-  const Sends out = Send(2, 3, kFirst, "x", {.incarnation = 22});
-  EXPECT_EQ(To(100, out).size(), 1u);
-  EXPECT_EQ(To(101, out).size(), 1u);
-  EXPECT_TRUE(To(102, out).empty());
-}
-
-TEST_F(Ssp, WithoutItsSafeguardLetsAWorkerRunAhead) {
-  ClockLane::Options options;
-  options.bound = 0;
-  options.safeguards.keep_bound = false;
-  Make(options);
-  Join();
-  EXPECT_EQ(Push(0, 1).size(), 1u);
-  EXPECT_EQ(Push(0, 2).size(), 1u);
 }
 
 TEST_F(ClockLaneTest, SendsAwayAProcessWhoseRankAnotherHasTakenFurther) {

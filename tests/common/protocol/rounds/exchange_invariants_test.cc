@@ -73,8 +73,9 @@ TEST_F(ExchangeInvariants, CreditThatIsNotThatOfWhatWasSent) {
 TEST_F(ExchangeInvariants, AFirstPushThatIsNotSent) {
   entry(0).state = SendQueue::State::kWaiting;
   peer_.unanswered()[kData] = 0;
-  EXPECT_THAT(Broken(), HasSubstr("bucket 0, chunk 0, exchange 2: the first of its lane, and not sent,"
-                                  " with 0 bytes unanswered"));
+  EXPECT_THAT(Broken(),
+              HasSubstr("bucket 0, chunk 0, exchange 2: the first of its lane, and not sent,"
+                        " with 0 bytes unanswered"));
   exchange_.OnLaneDown(kData);
   EXPECT_EQ(exchange_.Check().message(), "");
 }

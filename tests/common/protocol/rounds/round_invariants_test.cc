@@ -57,7 +57,8 @@ class RoundLaneInvariants : public testing::Test {
   }
   void Push(uint32_t rank, uint64_t round) {
     Sends out;
-    lane_->OnMessage(100 + rank, ContributionOf({kSummed, round, rank, 10 + rank, 0, 0, "x"}), &out);
+    lane_->OnMessage(100 + rank, ContributionOf({kSummed, round, rank, 10 + rank, 0, 0, "x"}),
+                     &out);
   }
   // What Check() says of it; the lane is not used after that.
   std::string Broken() const {

@@ -218,8 +218,9 @@ TEST_F(RoundLaneTest, RefusesOtherScalersNamingBothDigests) {
   EXPECT_THAT(refuse.sentence(), HasSubstr("bbbb"));
 }
 
-// As in tests/sim/recorded/1075292.events: this lane still has the push of a worker that died, coded
-// with scalers that shard 0 lost. The others code with those that its next life made of them alone.
+// As in tests/sim/recorded/1075292.events: this lane still has the push of a worker that died,
+// coded with scalers that shard 0 lost. The others code with those that its next life made of them
+// alone.
 TEST_F(RoundLaneTest, PutsOffOtherScalersOfAMembershipThatItHasNotHeardOf) {
   RoundLane::Options options;
   options.shrink = true;
@@ -245,8 +246,7 @@ TEST_F(RoundLaneTest, RefusesOtherScalersOfTheMembershipThatItKnows) {
   Make(options);
   Join();
   Push(0, 1, 0, kFirst, 0xaaaa);
-  EXPECT_EQ(RefuseTo(1, Push(1, 1, 0, kFirst, 0xbbbb, "x", /*epoch=*/1)).then(),
-            pb::Refuse::leave);
+  EXPECT_EQ(RefuseTo(1, Push(1, 1, 0, kFirst, 0xbbbb, "x", /*epoch=*/1)).then(), pb::Refuse::leave);
 }
 
 TEST_F(RoundLaneTest, RefusesAContributionWithoutAFormAndThoseOfClocksAndPulls) {
