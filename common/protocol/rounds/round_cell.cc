@@ -148,27 +148,34 @@ void RoundCell::CountClosed(RoundSlot* slot, const pb::Contribution& c) {
   ++lane_->late_by_rank[c.rank()];
 }
 
+bool RoundCell::TakesScalersOf(Peer from, RoundSlot* slot, const pb::Contribution& c, Sends* out) {
+  const uint64_t round = c.in_round().round(), digest = c.in_round().digest();
+  if (slot->contributors() == 0 || slot->digest() == digest) return true;
+  const bool shrink = lane_->options.shrink;
+  const bool heeds = lane_->options.safeguards.heed_epochs;
+  if (shrink && heeds && c.epoch() > lane_->members.epoch()) {
+    // The others may be no members any more. This lane will hear of it.
+    ++lane_->counters.early;
+    lane_->turned_away[c.rank()] = true;
+    return false;
+  }
+  if (!shrink || !IsOfThoseGone(*slot, lane_->members)) {
+    ++lane_->counters.bad;
+    out->push_back(Refuse(from, kMismatch,
+                          ToString(spec_.cell, round) + " was coded with scalers " + Hex(digest) +
+                              ", others with " + Hex(slot->digest()),
+                          pb::Refuse::leave));
+    return false;
+  }
+  // Nobody who is left has those scalers: their server lost them, and they with it.
+  slot->Open(spec_.open(round));
+  return true;
+}
+
 bool RoundCell::AddTo(Peer from, RoundSlot* slot, const pb::Contribution& c, const Bytes& payload,
                       Sends* out) {
+  if (!TakesScalersOf(from, slot, c, out)) return false;
   const uint64_t round = c.in_round().round(), digest = c.in_round().digest();
-  if (slot->contributors() != 0 && slot->digest() != digest) {
-    if (lane_->options.shrink && c.epoch() > lane_->members.epoch()) {
-      // The others may be no members any more. This lane will hear of it.
-      ++lane_->counters.early;
-      lane_->turned_away[c.rank()] = true;
-      return false;
-    }
-    if (!lane_->options.shrink || !IsOfThoseGone(*slot, lane_->members)) {
-      ++lane_->counters.bad;
-      out->push_back(Refuse(from, kMismatch,
-                            ToString(spec_.cell, round) + " was coded with scalers " + Hex(digest) +
-                                ", others with " + Hex(slot->digest()),
-                            pb::Refuse::leave));
-      return false;
-    }
-    // Nobody who is left has those scalers: their server lost them, and they with it.
-    slot->Open(spec_.open(round));
-  }
   const Status added = slot->Add(c.rank(), c.incarnation(), digest, payload);
   if (!added.ok()) {
     ++lane_->counters.bad;

@@ -88,7 +88,10 @@ class RoundCell {
   RoundSlot* SlotFor(Peer from, const pb::Contribution& c, Sends* out);
   bool HasRoomFor(uint64_t round) const;
   void CountClosed(RoundSlot* slot, const pb::Contribution& c);
-  // Adds a contribution that takes part; false if it was refused.
+  // Whether the slot can take what was coded with these scalers; empties it first if need be.
+  // Else the contribution is refused, or turned away until the lane has heard of its members.
+  bool TakesScalersOf(Peer from, RoundSlot* slot, const pb::Contribution& c, Sends* out);
+  // Adds a contribution that takes part; false if it was not taken.
   bool AddTo(Peer from, RoundSlot* slot, const pb::Contribution& c, const Bytes& payload,
              Sends* out);
   bool HasEnough(uint64_t round, const RoundSlot& slot) const;
