@@ -34,8 +34,8 @@ Coder::~Coder() {
   thread_.Join();
 }
 
-void Coder::Push(uint64_t round, uint32_t bucket, const float* arena, protocol::Request request) {
-  Ready ready{{round, bucket, arena}, request, {}};
+void Coder::Push(uint64_t round, uint32_t bucket, const float* arena, bool wants_weights) {
+  Ready ready{{round, bucket, arena}, wants_weights, {}};
   const bool shared = !setup_.plan.buckets[bucket].shared.empty();
   if (shared && !setup_.plan.shares_before(round)) ready.scalers = scalers_before_(round, bucket);
   if (observer_ != nullptr) ready.show_as = observer_->StepToShow();
@@ -43,14 +43,20 @@ void Coder::Push(uint64_t round, uint32_t bucket, const float* arena, protocol::
 }
 
 void Coder::Skip(uint64_t round) {
-  protocol::Request skip;
-  skip.skip = true;
   for (const protocol::Bucket& bucket : setup_.plan.buckets) {
     const uint32_t b = bucket.chunks.front().bucket;
     if (!bucket.shared.empty() && setup_.plan.shares_before(round))
-      port_.Contribute({protocol::Kind::kScale, b, 0}, round, 0, {}, skip);
+      port_.Contribute({protocol::Kind::kScale, b, 0}, protocol::Skip{round});
     for (const protocol::Chunk& chunk : bucket.chunks)
-      port_.Contribute({protocol::Kind::kPush, b, chunk.index}, round, 0, {}, skip);
+      port_.Contribute({protocol::Kind::kPush, b, chunk.index}, protocol::Skip{round});
+  }
+}
+
+void Coder::Part(uint64_t clock) {
+  for (const protocol::Bucket& bucket : setup_.plan.buckets) {
+    for (const protocol::Chunk& chunk : bucket.chunks)
+      port_.Contribute({protocol::Kind::kPush, chunk.bucket, chunk.index},
+                       protocol::Parting{clock});
   }
 }
 
@@ -134,7 +140,8 @@ Status Coder::Prepare(Ready ready) {
     return CodeWith(early->second, std::move(waiting));
   Bytes own = protocol::EncodeScalers(waiting.own);
   waiting_[{round, bucket_index}] = std::move(waiting);
-  port_.Contribute({protocol::Kind::kScale, bucket_index, 0}, round, 0, std::move(own));
+  port_.Contribute({protocol::Kind::kScale, bucket_index, 0},
+                   protocol::InRound{round, std::move(own)});
   return Ok();
 }
 
@@ -149,7 +156,7 @@ Status Coder::CodeWithScalersBefore(Waiting waiting) {
 }
 
 Status Coder::OnScaled(Answer answer) {
-  const std::pair key{answer.outcome.round(), answer.cell.bucket};
+  const std::pair key{answer.outcome.of_round().round(), answer.cell.bucket};
   const auto found = waiting_.find(key);
   if (found == waiting_.end()) {
     early_[key] = std::move(answer);
@@ -176,6 +183,11 @@ Status Coder::CodeWith(const Answer& scaled, Waiting waiting) {
   return EncodeAndPush(std::move(waiting), Digest(scaled.payload.span()));
 }
 
+protocol::Contribution Coder::FormOf(const Ready& of, uint64_t digest, Bytes payload) const {
+  if (setup_.plan.rounds) return protocol::InRound{of.values.round, std::move(payload), digest};
+  return protocol::AtClock{of.values.round, std::move(payload), of.wants_weights};
+}
+
 Status Coder::EncodeAndPush(Waiting waiting, uint64_t digest) {
   const GradientCoder::Values& values = waiting.of.values;
   TERN_RETURN_IF_ERROR(codes_->PrepareKept(values, &waiting.prepared));
@@ -192,8 +204,8 @@ Status Coder::EncodeAndPush(Waiting waiting, uint64_t digest) {
     if (!payload.ok()) return payload.status();
     progress_.push_bytes.Add(payload->size());
     if (shown.step != 0) shown.codes.push_back(*payload);
-    port_.Contribute({protocol::Kind::kPush, values.bucket, chunk.index}, values.round, digest,
-                     *payload, waiting.of.request);
+    port_.Contribute({protocol::Kind::kPush, values.bucket, chunk.index},
+                     FormOf(waiting.of, digest, *payload));
   }
   if (shown.step == 0) return Ok();
   for (const codec::Prepared& prepared : waiting.prepared) shown.scalers.push_back(prepared.scaler);

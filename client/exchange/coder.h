@@ -39,9 +39,11 @@ class Coder {
         Progress& progress);
   ~Coder();  // stops and joins
 
-  // Encodes and pushes a bucket. Its values of this round must be final, and must not change until
-  // its sums have arrived. `arena` points at the model's first element. From the compute thread.
-  void Push(uint64_t round, uint32_t bucket, const float* arena, protocol::Request request = {});
+  // Encodes and pushes a bucket in a round (in a job without rounds: at this worker's clock). Its
+  // values of this round must be final, and must not change until the answer has arrived. `arena`
+  // points at the model's first element. `wants_weights`: as in protocol::AtClock. From the compute
+  // thread.
+  void Push(uint64_t round, uint32_t bucket, const float* arena, bool wants_weights = true);
   // For rounds that are encoded with the scalers of an earlier round: the function from which Push
   // gets those scalers. Call before the first Push.
   using ScalersBefore = std::function<std::vector<float>(uint64_t round, uint32_t bucket)>;
@@ -55,6 +57,8 @@ class Coder {
   void Finish();
   // Tells the servers that this worker takes no part in the round.
   void Skip(uint64_t round);
+  // Without rounds: tells them that it pushes nothing at this clock, nor at any later one.
+  void Part(uint64_t clock);
   // Drops the pushes that wait for scalers, and clears the codecs' memories; returns when no coding
   // is in progress. From the compute thread.
   void Forget();
@@ -70,7 +74,7 @@ class Coder {
  private:
   struct Ready {
     GradientCoder::Values values;
-    protocol::Request request;
+    bool wants_weights = true;
     std::vector<float> scalers;  // those of an earlier round, if the plan uses them; else empty
     uint64_t show_as = 0;        // the step under which the observer shows it; 0: not shown
   };
@@ -99,6 +103,7 @@ class Coder {
   Status CodeWith(const Answer& scaled, Waiting waiting);
   Status CodeWithScalersBefore(Waiting waiting);
   Status EncodeAndPush(Waiting waiting, uint64_t digest);
+  protocol::Contribution FormOf(const Ready& of, uint64_t digest, Bytes payload) const;
   void ForgetBefore(uint64_t round);
 
   const setup::Setup& setup_;

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "common/protocol/rounds/forms.h"
+
 namespace tern::client {
 
 namespace {
@@ -31,16 +33,16 @@ ExchangeCounters::ExchangeCounters(const protocol::ExchangePlan& plan, Registry&
   for (const protocol::Bucket& bucket : plan.buckets) chunks_ += bucket.chunks.size();
 }
 
-void ExchangeCounters::OnPush(const protocol::Cell& cell, uint64_t round, Time now) {
+void ExchangeCounters::OnPush(const protocol::Cell& cell, uint64_t exchange, Time now) {
   if (open_.empty()) busy_since_ = now;
-  Open& open = open_[round];
+  Open& open = open_[exchange];
   if (open.pushes.empty()) open.begin = now;
   open.pushes.insert(cell);
 }
 
 void ExchangeCounters::OnAnswer(const protocol::Exchange::Delivery& answer, Time now) {
   if (answer.cell.kind != protocol::Kind::kPush) return;
-  const auto found = open_.find(answer.outcome.round());
+  const auto found = open_.find(protocol::ExchangeOf(answer.outcome));
   if (found == open_.end() || found->second.pushes.erase(answer.cell) == 0) return;
   answers_.Add();
   if (found->second.pushes.empty()) {
@@ -50,9 +52,9 @@ void ExchangeCounters::OnAnswer(const protocol::Exchange::Delivery& answer, Time
   }
   // One chunk's staleness stands for that of all chunks.
   if (answer.cell.bucket != 0 || answer.cell.chunk != 0) return;
-  if (answer.outcome.has_staleness())
-    staleness_.Observe(static_cast<double>(answer.outcome.staleness()));
-  if (answer.outcome.dropped()) dropped_.Add();
+  if (!answer.outcome.has_at_clock()) return;
+  staleness_.Observe(static_cast<double>(answer.outcome.at_clock().staleness()));
+  if (answer.outcome.at_clock().dropped()) dropped_.Add();
 }
 
 void ExchangeCounters::OnRoundTrips(const protocol::Session::RoundTrips& trips) {

@@ -19,7 +19,7 @@ class ExchangeCounters {
   // `plan` outlives it.
   ExchangeCounters(const protocol::ExchangePlan& plan, Registry& registry);
 
-  void OnPush(const protocol::Cell& cell, uint64_t round, Time now);
+  void OnPush(const protocol::Cell& cell, uint64_t exchange, Time now);
   void OnAnswer(const protocol::Exchange::Delivery& answer, Time now);
   // `trips`: the session's round trips on the control lane so far.
   void OnRoundTrips(const protocol::Session::RoundTrips& trips);
@@ -39,7 +39,7 @@ class ExchangeCounters {
   };
 
   size_t chunks_ = 0;
-  std::map<uint64_t, Open> open_;  // by round
+  std::map<uint64_t, Open> open_;  // by exchange
   Time busy_since_{};              // since when some exchange is open, while one is
   TimeCounter &exchange_, &busy_;
   Counter &answers_, &dropped_;

@@ -62,9 +62,8 @@ Status NetLoop::Join() {
   return end_;
 }
 
-void NetLoop::Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload,
-                         protocol::Request request) {
-  commands_.Push(ContributeCommand{cell, round, digest, std::move(payload), request});
+void NetLoop::Contribute(protocol::Cell cell, protocol::Contribution contribution) {
+  commands_.Push(ContributeCommand{cell, std::move(contribution)});
 }
 void NetLoop::Applied(uint64_t round) { commands_.Push(AppliedCommand{round}); }
 void NetLoop::Snapshot(Bytes state, uint64_t applied) {
@@ -112,10 +111,10 @@ void NetLoop::OnSignal(protocol::SessionActions* out) {
 void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
   const Time now = clock_.Now();
   if (auto* c = std::get_if<ContributeCommand>(&command)) {
-    const bool pushes = c->cell.kind == protocol::Kind::kPush && !c->request.pull_only;
-    if (pushes && !c->request.skip) exchanges_.OnPush(c->cell, c->round, now);
-    session_.Contribute(c->cell, c->round, protocol::LaneOf(setup_.plan, c->cell), c->digest,
-                        std::move(c->payload), now, out, c->request);
+    const bool pushes = c->cell.kind == protocol::Kind::kPush && protocol::IsPush(c->contribution);
+    if (pushes) exchanges_.OnPush(c->cell, protocol::ExchangeOf(c->contribution), now);
+    session_.Contribute(c->cell, protocol::LaneOf(setup_.plan, c->cell), std::move(c->contribution),
+                        now, out);
   } else if (const auto* applied = std::get_if<AppliedCommand>(&command)) {
     session_.SetApplied(applied->round);
   } else if (auto* snapshot = std::get_if<SnapshotCommand>(&command)) {

@@ -45,8 +45,7 @@ class NetLoop : public client::Port {
   Status Join();
   pb::Counters Counters() const;
 
-  void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload,
-                  protocol::Request request) override;
+  void Contribute(protocol::Cell cell, protocol::Contribution contribution) override;
   void Applied(uint64_t round) override;
   void Snapshot(Bytes state, uint64_t applied) override;
   void Offer(std::vector<pb::Checkpoint> checkpoints) override;
@@ -56,9 +55,7 @@ class NetLoop : public client::Port {
  private:
   struct ContributeCommand {
     protocol::Cell cell;
-    uint64_t round, digest;
-    Bytes payload;
-    protocol::Request request;
+    protocol::Contribution contribution;
   };
   struct AppliedCommand {
     uint64_t round;

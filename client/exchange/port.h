@@ -11,6 +11,7 @@
 #include "common/base/channel.h"
 #include "common/base/status.h"
 #include "common/protocol/rounds/exchange.h"
+#include "common/protocol/rounds/forms.h"
 #include "proto/wire.pb.h"
 
 namespace tern::client {
@@ -57,13 +58,9 @@ using Events = Channel<Event>;
 class Port {
  public:
   virtual ~Port() = default;
-  // Sends this worker's contribution to a cell in a round. The servers count it once, however often
-  // it is sent. `digest`: of the scalers with which a push is encoded; 0 for other contributions.
-  virtual void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload,
-                          protocol::Request request) = 0;
-  void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload) {
-    Contribute(cell, round, digest, std::move(payload), {});
-  }
+  // Sends this worker's contribution to a cell. The servers count it once in its round, or at its
+  // clock, however often it is sent.
+  virtual void Contribute(protocol::Cell cell, protocol::Contribution contribution) = 0;
   // This worker has applied the answers of `round`.
   virtual void Applied(uint64_t round) = 0;
   // The State after round `applied`, as SnapshotWanted asks for it.

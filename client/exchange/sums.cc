@@ -6,6 +6,7 @@
 
 #include "common/base/text.h"
 #include "common/protocol/rounds/cells.h"
+#include "common/protocol/rounds/forms.h"
 
 namespace tern::client {
 namespace {
@@ -26,8 +27,8 @@ void UseFloats(std::span<const uint8_t> bytes, const codec::Codec::BlockVisitor&
 void Sums::Put(const Answer& answer) {
   const protocol::Bucket& planned = setup_.plan.buckets[answer.cell.bucket];
   const pb::Outcome& outcome = answer.outcome;
-  if (outcome.pulled()) counted_clock_ = std::max<uint64_t>(counted_clock_, outcome.round());
-  Round& round = rounds_[outcome.pulled() ? kPulled : outcome.round()];
+  counted_clock_ = std::max<uint64_t>(counted_clock_, outcome.pulled().clock());
+  Round& round = rounds_[outcome.has_pulled() ? kPulled : protocol::ExchangeOf(outcome)];
   Bucket& bucket = round.buckets[answer.cell.bucket];
   if (answer.cell.kind == protocol::Kind::kScale) {
     Result<std::vector<float>> scalers =
@@ -39,19 +40,19 @@ void Sums::Put(const Answer& answer) {
   bucket.parts.resize(planned.chunks.size());
   Part& part = bucket.parts[answer.cell.chunk];
   bucket.here += !part.here;
-  part = {true, outcome.whole() || outcome.average(), outcome.contributors(), answer.payload};
+  part = {true, protocol::IsWhole(outcome), outcome.of_round().contributors(), answer.payload};
   if (outcome.has_learning_rate()) round.learning_rate = outcome.learning_rate();
   if (planned.chunks[answer.cell.chunk].scalers != 0) KeepLargest(answer);
 }
 
 void Sums::KeepLargest(const Answer& answer) {
-  const uint64_t round = answer.outcome.round();
+  const uint64_t round = answer.outcome.of_round().round();
   const uint32_t b = answer.cell.bucket;
   const size_t count = setup_.plan.chunk(b, answer.cell.chunk).scalers;
   std::vector<float>& largest = largest_[round][b];
   const uint32_t back = setup_.plan.scalers_from;
   // No worker took part: later rounds use the scalers that this round would have used.
-  if (answer.outcome.contributors() == 0) {
+  if (answer.outcome.of_round().contributors() == 0) {
     const auto before = round > back ? largest_.find(round - back) : largest_.end();
     largest = before == largest_.end() ? std::vector<float>(count) : before->second[b];
     largest.resize(count);

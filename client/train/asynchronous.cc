@@ -22,7 +22,7 @@ Status Asynchronous::Drain() {
 }
 
 Status Asynchronous::Leave() {
-  c_.coder.Skip(clock_ + 1);
+  c_.coder.Part(clock_ + 1);
   return AwaitExchange();
 }
 

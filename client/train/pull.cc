@@ -6,10 +6,8 @@ Status Pull(const Context& c, float* w, bool average) {
   c.sums.DropPulled();
   for (const protocol::Bucket& bucket : c.setup.plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
-      protocol::Request request;
-      request.pull_only = true;
-      request.average = average;
-      c.port.Contribute({protocol::Kind::kPush, chunk.bucket, chunk.index}, 0, 0, {}, request);
+      c.port.Contribute({protocol::Kind::kPush, chunk.bucket, chunk.index},
+                        protocol::Pull{average});
     }
   }
   TERN_RETURN_IF_ERROR(c.wait([&c] { return c.sums.Has(Sums::kPulled); }));

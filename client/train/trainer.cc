@@ -9,6 +9,7 @@
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/protocol/rounds/cells.h"
+#include "common/protocol/rounds/forms.h"
 
 namespace tern::client {
 namespace {
@@ -273,7 +274,7 @@ Status Trainer::OnAnswer(const Answer& answer) {
     return Ok();
   }
   sums_.Put(answer);
-  if (answer.cell.kind == protocol::Kind::kPush) StopAfter(answer.outcome.stop_after());
+  if (answer.cell.kind == protocol::Kind::kPush) StopAfter(protocol::StopAfter(answer.outcome));
   return Ok();
 }
 
@@ -293,8 +294,8 @@ Status Trainer::ExchangeFigures(uint32_t which, bool last) {
   const Result<pb::Figures> mine =
       which == protocol::kCompare ? figures_.Compare() : figures_.Evaluate(last);
   if (!mine.ok()) return mine.status();
-  deps_.port.Contribute({protocol::Kind::kFigures, 0, which}, round, 0,
-                        Bytes::Own(mine->SerializeAsString()));
+  deps_.port.Contribute({protocol::Kind::kFigures, 0, which},
+                        protocol::InRound{round, Bytes::Own(mine->SerializeAsString())});
   return WaitUntil([this] { return figures_answered_; });
 }
 

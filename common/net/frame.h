@@ -20,7 +20,7 @@
 
 namespace tern::net {
 
-inline constexpr uint16_t kWireVersion = 2;
+inline constexpr uint16_t kWireVersion = 3;
 inline constexpr size_t kPreambleBytes = 8;
 // Parsed, repeated empty submessages take about 36 times their encoded size, so headers are
 // limited.

@@ -51,13 +51,13 @@ pb::Envelope Contribution(pb::Contribution* (pb::Envelope::*kind)(), uint32_t ra
                           uint64_t incarnation, uint32_t bucket = 0) {
   pb::Envelope envelope;
   pb::Contribution* c = (envelope.*kind)();
-  c->set_round(1);
   c->set_bucket(bucket);
   c->set_chunk(0);
   c->set_rank(rank);
   c->set_incarnation(incarnation);
-  c->set_applied(0);
-  c->set_digest(1);
+  c->mutable_in_round()->set_round(1);
+  c->mutable_in_round()->set_applied(0);
+  c->mutable_in_round()->set_digest(1);
   return envelope;
 }
 

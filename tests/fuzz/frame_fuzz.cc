@@ -2,13 +2,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "common/net/frame.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+namespace {
+
+int Check(std::span<const uint8_t> frame) {
   using namespace tern::net;
   tern::pb::Envelope envelope;
-  const std::span<const uint8_t> frame(data, size);
+  const size_t size = frame.size();
   if (const auto error = DecodeHeader(frame, &envelope)) {
     // Every error has a printable message.
     if (error->status.ok() || error->status.message().empty()) __builtin_trap();
@@ -28,4 +31,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                        again->size());
   if (DecodeHeader(bytes, &copy) || copy.body_case() != envelope.body_case()) __builtin_trap();
   return 0;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  constexpr size_t kVersionAt = 4;
+  Check({data, size});
+  if (size < kVersionAt + 2) return 0;
+  // Once more as a frame of this build's version, so that the corpus outlives its own.
+  std::vector<uint8_t> ours(data, data + size);
+  ours[kVersionAt] = static_cast<uint8_t>(tern::net::kWireVersion & 0xff);
+  ours[kVersionAt + 1] = static_cast<uint8_t>(tern::net::kWireVersion >> 8);
+  return Check(ours);
 }

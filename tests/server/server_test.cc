@@ -114,8 +114,8 @@ TEST_F(DataSocket, WelcomesItsMembersWithTheScheduleAndStopsAfterTheRound) {
     job_->plan.codec_of[segment.tensor]->Encode(zeros.data(), segment, {}, {}, &codes);
   const Bytes payload = Bytes::Own(std::move(codes));
   pb::Envelope push;
-  push.mutable_push()->set_round(1);
-  push.mutable_push()->set_digest(5);
+  push.mutable_push()->mutable_in_round()->set_round(1);
+  push.mutable_push()->mutable_in_round()->set_digest(5);
   for (const auto& [rank, socket] : {std::pair{0, peer_.get()}, std::pair{1, other.get()}}) {
     push.mutable_push()->set_rank(static_cast<uint32_t>(rank));
     push.mutable_push()->set_incarnation(static_cast<uint64_t>(11 + rank));
@@ -129,9 +129,9 @@ TEST_F(DataSocket, WelcomesItsMembersWithTheScheduleAndStopsAfterTheRound) {
       ASSERT_FALSE(received->envelope.has_refuse()) << received->envelope.ShortDebugString();
       sum = received->envelope;
     }
-    EXPECT_EQ(sum.sum().contributors(), 2u);
+    EXPECT_EQ(sum.sum().of_round().contributors(), 2u);
     EXPECT_EQ(sum.sum().learning_rate(), 0.01);
-    EXPECT_EQ(sum.sum().stop_after(), 2u);
+    EXPECT_EQ(sum.sum().of_round().stop_after(), 2u);
   }
 }
 

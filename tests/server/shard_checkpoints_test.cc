@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "common/base/text.h"
+#include "common/protocol/rounds/forms.h"
 #include "server/lane_checkpoints.h"
 #include "tests/server/central/central_job.h"
 
@@ -225,8 +226,8 @@ class SynchronousLane {
         pb::Contribution* c = message.head.mutable_push();
         c->set_bucket(chunks[i]->bucket);
         c->set_chunk(chunks[i]->index);
-        c->set_round(round);
-        c->set_applied(round - 1);
+        c->mutable_in_round()->set_round(round);
+        c->mutable_in_round()->set_applied(round - 1);
         c->set_rank(rank);
         c->set_incarnation(10 + rank);
         message.payload = EncodePush(job_, *chunks[i], GradientAt(rank, round, w), rank, round);
@@ -248,14 +249,17 @@ class SynchronousLane {
       c->set_bucket(chunk->bucket);
       c->set_chunk(chunk->index);
       c->set_incarnation(10);
-      c->set_pull_only(true);
-      c->set_average(average);
+      if (average) {
+        c->mutable_pull()->mutable_average();
+      } else {
+        c->mutable_pull()->mutable_weights();
+      }
       protocol::Sends out;
       central_->lane().OnMessage(100, message, &out);
       EXPECT_EQ(out.size(), 1u);
       const pb::Outcome& outcome = out.at(0).message.head.sum();
-      EXPECT_TRUE(outcome.pulled());
-      TakeAnswer(job_, *chunk, outcome.whole(), out[0].message.payload, &values);
+      EXPECT_TRUE(outcome.has_pulled());
+      TakeAnswer(job_, *chunk, protocol::IsWhole(outcome), out[0].message.payload, &values);
     }
     return values;
   }

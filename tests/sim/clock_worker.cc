@@ -7,11 +7,21 @@ namespace tern::sim {
 using protocol::Cell;
 using protocol::Exchange;
 using protocol::Kind;
-using protocol::Request;
 
 namespace {
 
 size_t IndexOf(const Cell& cell) { return cell.bucket * kChunks + cell.chunk; }
+
+// What answers of all forms say of their cell.
+struct Counts {
+  template <typename Form>
+  explicit Counts(const Form& form) : clock(form.clock()), total(form.total()) {}
+  uint64_t clock = 0, total = 0;
+};
+Counts CountsOf(const pb::Outcome& outcome) {
+  if (outcome.has_at_clock()) return Counts(outcome.at_clock());
+  return outcome.has_parted() ? Counts(outcome.parted()) : Counts(outcome.pulled());
+}
 
 }  // namespace
 
@@ -21,21 +31,20 @@ void ClockWorker::OnReady(uint64_t) {
   told_to_stop_ = false;
   counted_ = 0;
   held_ = {};
-  Request request;
-  request.pull_only = true;
-  Ask(Stage::kBegin, 0, request);
+  Ask(Stage::kBegin, protocol::Pull());
 }
 
-void ClockWorker::Ask(Stage stage, uint64_t round, const Request& request) {
+void ClockWorker::Ask(Stage stage, protocol::Contribution contribution) {
   stage_ = stage;
-  average_ = request.average;
+  const auto* pull = std::get_if<protocol::Pull>(&contribution);
+  average_ = pull != nullptr && pull->average;
   awaited_ = kBuckets * kChunks;
-  const bool pushes = !request.pull_only && !request.skip;
+  auto* push = std::get_if<protocol::AtClock>(&contribution);
   for (uint32_t cell = 0; cell < kBuckets * kChunks && alive(); ++cell) {
     const Cell name{Kind::kPush, cell / kChunks, cell % kChunks};
-    Contribute(name, round, 0, pushes ? EncodeWords({round, WordOf(name, round)}) : Bytes(),
-               request);
-    if (pushes) world_->Reached(rank_, Fault::Point::kPush, round);
+    if (push != nullptr) push->payload = EncodeWords({push->clock, WordOf(name, push->clock)});
+    Contribute(name, contribution);
+    if (push != nullptr) world_->Reached(rank_, Fault::Point::kPush, push->clock);
   }
 }
 
@@ -44,7 +53,7 @@ void ClockWorker::AskFigures(Stage stage, uint32_t which) {
   awaited_ = 1;
   const Cell cell{Kind::kFigures, 0, which};
   world_->ledger().Contributed(cell, 1, rank_, which);
-  Contribute(cell, 1, 0, EncodeWord(which), {});
+  Contribute(cell, protocol::InRound{1, EncodeWord(which)});
 }
 
 uint64_t ClockWorker::WordOf(const Cell& cell, uint64_t clock) const {
@@ -54,13 +63,11 @@ uint64_t ClockWorker::WordOf(const Cell& cell, uint64_t clock) const {
 void ClockWorker::Step() {
   world_->Reached(rank_, Fault::Point::kStart, clock_ + 1);
   world_->clocks().IsAt(rank_, clock_ + 1);
-  Request request;
-  request.push_only = (clock_ + 1) % world_->schedule().clocks.pull_every != 0;
-  Ask(Stage::kPush, clock_ + 1, request);
+  const bool wants_weights = (clock_ + 1) % world_->schedule().clocks.pull_every == 0;
+  Ask(Stage::kPush, protocol::AtClock{clock_ + 1, {}, wants_weights});
 }
 
 void ClockWorker::OnAnswer(const Exchange::Delivery& answer) {
-  const pb::Outcome& outcome = answer.outcome;
   if (awaited_ == 0) return Violation(answer, "was given something that it did not ask for");
   if (answer.cell.kind == Kind::kFigures) {
     const std::string wrong = world_->ledger().Check(answer);
@@ -70,8 +77,9 @@ void ClockWorker::OnAnswer(const Exchange::Delivery& answer) {
     if (stage_ == Stage::kPush) {
       CheckPush(answer);
     } else if (stage_ != Stage::kPart) {
-      if (!outcome.pulled()) Violation(answer, "was given no answer to its pull");
-      counted_ = std::max(counted_, outcome.round());
+      const pb::Outcome& outcome = answer.outcome;
+      if (!outcome.has_pulled()) Violation(answer, "was given no answer to its pull");
+      counted_ = std::max<uint64_t>(counted_, outcome.pulled().clock());
       TakeWeights(answer);
     }
   }
@@ -92,12 +100,8 @@ void ClockWorker::OnAllAnswered() {
       return Later(Task::kStep, world_->rng().Ms(1, 15));
     case Stage::kPart:
       return AskFigures(Stage::kAllDone, 1);
-    case Stage::kAllDone: {
-      Request request;
-      request.pull_only = true;
-      request.average = world_->rng().Chance(0.5);
-      return Ask(Stage::kSettle, 0, request);
-    }
+    case Stage::kAllDone:
+      return Ask(Stage::kSettle, protocol::Pull{world_->rng().Chance(0.5)});
     case Stage::kSettle:
       return AskFigures(Stage::kLast, 2);
     case Stage::kLast:
@@ -111,12 +115,8 @@ void ClockWorker::OnPushed() {
   ++clock_;
   world_->Reached(rank_, Fault::Point::kApplied, clock_);
   if (told_to_stop_) return End();
-  if (world_->rng().Chance(0.2)) {
-    Request request;
-    request.pull_only = true;
-    request.average = world_->rng().Chance(0.3);
-    return Ask(Stage::kPull, 0, request);
-  }
+  if (world_->rng().Chance(0.2))
+    return Ask(Stage::kPull, protocol::Pull{world_->rng().Chance(0.3)});
   Later(Task::kStep, world_->rng().Ms(1, world_->rng().Chance(0.1) ? 100 : 15));
 }
 
@@ -124,26 +124,23 @@ void ClockWorker::End() {
   if (!world_->schedule().clocks.bound.has_value()) return AskFigures(Stage::kAllDone, 1);
   // Nobody is to wait for this worker any more, in no cell.
   world_->clocks().Parted(rank_);
-  Request request;
-  request.skip = true;
-  Ask(Stage::kPart, clock_ + 1, request);
+  Ask(Stage::kPart, protocol::Parting{clock_ + 1});
 }
 
 void ClockWorker::CheckStop(const Exchange::Delivery& answer) {
-  const pb::Outcome& outcome = answer.outcome;
-  const bool done = outcome.total() >= world_->schedule().clocks.pushes;
-  if (outcome.stop_after() != 0) told_to_stop_ = true;
-  if (outcome.stop_after() != 0 && !done && !world_->stopped())
-    Violation(answer, "is told to stop after " + std::to_string(outcome.total()) + " pushes");
-  if (outcome.stop_after() == 0 && done && outcome.round() != 0)
-    Violation(answer, "is not told to stop");
+  const Counts counts = CountsOf(answer.outcome);
+  const bool done = counts.total >= world_->schedule().clocks.pushes;
+  const bool stop = protocol::StopAfter(answer.outcome) != 0;
+  if (stop) told_to_stop_ = true;
+  if (stop && !done && !world_->stopped())
+    Violation(answer, "is told to stop after " + std::to_string(counts.total) + " pushes");
+  if (!stop && done && counts.clock != 0) Violation(answer, "is not told to stop");
 }
 
 void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
-  const pb::Outcome& outcome = answer.outcome;
+  const pb::Outcome::AtClock& outcome = answer.outcome.at_clock();
   const uint64_t most = world_->schedule().clocks.max_staleness;
-  if (outcome.pulled() || outcome.round() != clock_ + 1)
-    return Violation(answer, "was given no answer to its push");
+  if (outcome.clock() != clock_ + 1) return Violation(answer, "was given no answer to its push");
   const bool counted = world_->clocks().WasCounted(answer.cell, WordOf(answer.cell, clock_ + 1));
   // A server before this one may have counted what this one drops, and the other way round. And
   // after a restart of shard 0 a process may have its rank again that another had meanwhile.
@@ -154,9 +151,9 @@ void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
     Violation(answer, counted ? "is counted" : "is not counted");
   if (outcome.dropped() != (most != 0 && outcome.staleness() > most))
     Violation(answer, "has staleness " + std::to_string(outcome.staleness()));
-  if (!outcome.has_version()) return;  // it only pushed
+  if (!outcome.has_weights()) return;  // it only pushed
   TakeWeights(answer);
-  if (outcome.stop_after() == 0) CheckBound(answer);
+  if (!outcome.stop()) CheckBound(answer);
 }
 
 // Whoever is dead is waited for until it is removed; who was struck may be, where they are.
@@ -168,20 +165,21 @@ void ClockWorker::CheckBound(const Exchange::Delivery& answer) {
     const bool may_go = world_->WasStruck(other) || world_->stopped();
     if (world_->clocks().HasParted(other) || (schedule.shrinks() && may_go)) continue;
     const uint64_t slowest = world_->clocks().clock(other);
-    if (answer.outcome.round() > slowest + *schedule.clocks.bound) {
-      Violation(answer, "was answered at clock " + std::to_string(answer.outcome.round()) +
-                            ", worker " + std::to_string(other) + " at " + std::to_string(slowest));
+    const uint64_t clock = protocol::ExchangeOf(answer.outcome);
+    if (clock > slowest + *schedule.clocks.bound) {
+      Violation(answer, "was answered at clock " + std::to_string(clock) + ", worker " +
+                            std::to_string(other) + " at " + std::to_string(slowest));
     }
   }
 }
 
 void ClockWorker::TakeWeights(const Exchange::Delivery& answer) {
-  const pb::Outcome& outcome = answer.outcome;
   const std::vector<uint64_t> words = DecodeWords(answer.payload);
   if (words.size() != 4) return Violation(answer, "was given no weights");
   if (!world_->clocks().WasState(answer.cell, words[2], words[3]))
     return Violation(answer, "was given weights that never were");
-  if (outcome.average() != average_) return Violation(answer, "was given other weights");
+  if (answer.outcome.pulled().has_average() != average_)
+    return Violation(answer, "was given other weights");
   if (average_) return;
   auto& [version, word] = held_[IndexOf(answer.cell)];
   if (words[1] != 0 && (words[0] != version || words[1] != word))
@@ -191,7 +189,8 @@ void ClockWorker::TakeWeights(const Exchange::Delivery& answer) {
 }
 
 void ClockWorker::Violation(const Exchange::Delivery& answer, const std::string& what) {
-  ToyWorker::Violation(what + ": " + ToString(answer.cell, answer.outcome.round()));
+  ToyWorker::Violation(what + ": " +
+                       ToString(answer.cell, protocol::ExchangeOf(answer.outcome), "exchange"));
 }
 
 }  // namespace tern::sim

@@ -1,8 +1,8 @@
 // A worker of a toy job without rounds:
 //
-//   begin (pull) --> push --> ... --> push, told to stop --> parted (skip) --> all done (figures)
-//                     ^ |  now and then                                             |
-//                     +-+  a pull                          Bye <-- last figures <-- pull
+//   begin (pull) --> push --> ... --> push, told to stop --> parted --> all done (figures)
+//                     ^ |  now and then                                      |
+//                     +-+  a pull                   Bye <-- last figures <-- pull
 #pragma once
 
 #include <array>
@@ -27,8 +27,8 @@ class ClockWorker : public ToyWorker {
  private:
   enum class Stage { kIdle, kBegin, kPush, kPull, kPart, kAllDone, kSettle, kLast };
 
-  // Contributes to every cell, and awaits as many answers.
-  void Ask(Stage stage, uint64_t round, const protocol::Request& request);
+  // Contributes to every cell, and awaits as many answers. A push gets each cell's own payload.
+  void Ask(Stage stage, protocol::Contribution contribution);
   void AskFigures(Stage stage, uint32_t which);
   void OnAllAnswered();
   void OnPushed();

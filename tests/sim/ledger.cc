@@ -34,15 +34,16 @@ const Ledger::Words* Ledger::Given(const protocol::Cell& cell, uint64_t round,
 }
 
 std::string Ledger::Check(const protocol::Exchange::Delivery& answer) const {
-  const std::string& who = answer.outcome.who();
+  const pb::Outcome::OfRound& outcome = answer.outcome.of_round();
+  const std::string& who = outcome.who();
   std::vector<const Words*> given;
   for (uint32_t rank = 0; rank < workers_; ++rank) {
     if (who.size() != 1 || (who[0] >> rank & 1) == 0) continue;
-    given.push_back(Given(answer.cell, answer.outcome.round(), rank));
+    given.push_back(Given(answer.cell, outcome.round(), rank));
     if (given.back() == nullptr)
       return "rank " + std::to_string(rank) + " is in it, but gave nothing";
   }
-  if (given.size() != answer.outcome.contributors()) return "another number of contributors";
+  if (given.size() != outcome.contributors()) return "another number of contributors";
   if (given.empty()) return answer.payload.empty() ? "" : "a sum over nobody";
   if (answer.cell.kind != Kind::kFigures) {
     const bool good = CanBe(answer.cell.kind, given, 0, 0, DecodeWord(answer.payload));

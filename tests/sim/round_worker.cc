@@ -41,10 +41,8 @@ void RoundWorker::OnGoBack() {
   figures_of_ = 0;
   replica_.beginning = 0;
   awaited_ = kBuckets * kChunks;
-  protocol::Request request;
-  request.pull_only = true;
   for (uint32_t cell = 0; cell < kBuckets * kChunks && alive(); ++cell)
-    Contribute({Kind::kPush, cell / kChunks, cell % kChunks}, 0, 0, Bytes(), request);
+    Contribute({Kind::kPush, cell / kChunks, cell % kChunks}, protocol::Pull());
 }
 
 void RoundWorker::OnPulled(const protocol::Exchange::Delivery& answer) {
@@ -136,16 +134,15 @@ void RoundWorker::PushBucket(uint64_t round, uint32_t bucket) {
 }
 
 void RoundWorker::Give(const Cell& cell, uint64_t round, uint64_t digest, uint64_t word) {
-  protocol::Request request;
-  request.skip = cell.kind != Kind::kFigures && world_->schedule().skips && Skips(rank_, round);
-  if (request.skip) return Contribute(cell, round, 0, Bytes(), request);
+  if (cell.kind != Kind::kFigures && world_->schedule().skips && Skips(rank_, round))
+    return Contribute(cell, protocol::Skip{round});
   world_->ledger().Contributed(cell, round, rank_, word);
-  Contribute(cell, round, digest, EncodeWord(word), request);
+  Contribute(cell, protocol::InRound{round, EncodeWord(word), digest});
 }
 
 void RoundWorker::OnAnswer(const protocol::Exchange::Delivery& answer) {
-  const pb::Outcome& outcome = answer.outcome;
-  if (outcome.pulled()) return OnPulled(answer);
+  if (answer.outcome.has_pulled()) return OnPulled(answer);
+  const pb::Outcome::OfRound& outcome = answer.outcome.of_round();
   CheckAnswer(answer);
   if (outcome.stop_after() != 0) stop_after_ = outcome.stop_after();
   Round& round = rounds_[outcome.round()];
@@ -169,14 +166,13 @@ void RoundWorker::OnAnswer(const protocol::Exchange::Delivery& answer) {
 }
 
 void RoundWorker::CheckAnswer(const protocol::Exchange::Delivery& answer) {
-  const pb::Outcome& outcome = answer.outcome;
-  const uint64_t round = outcome.round();
+  const uint64_t round = answer.outcome.of_round().round();
   if (round <= applied_) Violation("was given an answer of round " + std::to_string(round));
   const std::string wrong = world_->ledger().Check(answer);
   if (!wrong.empty()) Violation("was given " + ToString(answer.cell, round) + ": " + wrong);
   const bool told = world_->layout().LaneOf(answer.cell).shard == 0;
   if (answer.cell.kind == Kind::kPush && told &&
-      outcome.learning_rate() != World::LearningRate(round)) {
+      answer.outcome.learning_rate() != World::LearningRate(round)) {
     Violation("was told a wrong learning rate");
   }
   if (!world_->schedule().exact()) return;
@@ -185,7 +181,8 @@ void RoundWorker::CheckAnswer(const protocol::Exchange::Delivery& answer) {
     const bool skips = answer.cell.kind != Kind::kFigures && world_->schedule().skips;
     expected += !skips || !Skips(rank, round);
   }
-  if (outcome.contributors() != expected) Violation("was given a sum over others than all");
+  if (answer.outcome.of_round().contributors() != expected)
+    Violation("was given a sum over others than all");
 }
 
 // One more round, if all its answers are in.

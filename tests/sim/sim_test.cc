@@ -24,6 +24,29 @@ constexpr uint64_t kMutantSchedules = 1'000;
 
 using Make = Schedule (*)(uint64_t seed);
 
+// As in recorded/1075292.events: shard 0 dies once it has told worker 0 of scalers, and worker 0
+// soon after it has pushed with them.
+Schedule MakeLostScalers(uint64_t seed) {
+  Schedule schedule;
+  for (uint64_t of = seed * 1'000;; ++of) {
+    schedule = Schedule::Make(of);
+    const bool alone = schedule.workers == 2 && schedule.shards() > 1 && !schedule.central;
+    if (schedule.shrinks() && schedule.elasticity.quorum == 0 && alone) break;
+  }
+  Rng dice(seed);
+  Fault server;
+  server.kind = Fault::Kind::kKillServer;
+  server.point = Fault::Point::kPush;
+  server.round = 1 + dice.Below(schedule.rounds);
+  server.down = dice.Ms(20, 100);
+  Fault worker = server;
+  worker.kind = Fault::Kind::kKillWorker;
+  worker.after = dice.Ms(2, 10);
+  worker.down = dice.Ms(50, 300);
+  schedule.faults = {server, worker};
+  return schedule;
+}
+
 // `count` seeds from TERN_SIM_FROM (or 1) on, on two threads, until `stop_at` of them have failed.
 std::vector<std::string> PlayAll(Make make, uint64_t count, const protocol::Safeguards& safeguards,
                                  size_t stop_at) {
@@ -63,6 +86,10 @@ TEST(Simulator, EveryScheduleEndsAsIfNothingHadFailed) {
   ExpectAllEndWell(Schedule::Make, kSchedules);
 }
 
+TEST(Simulator, EveryScheduleThatLosesScalersEndsAsIfNothingHadFailed) {
+  ExpectAllEndWell(MakeLostScalers, kMutantSchedules);
+}
+
 TEST(Simulator, EveryScheduleWithoutRoundsKeepsItsPromises) {
   ExpectAllEndWell(Schedule::MakeClocks, kClockSchedules);
 }
@@ -95,6 +122,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Mutant{"CountOnce", Schedule::Make, &protocol::Safeguards::count_once},
         Mutant{"FenceIncarnations", Schedule::Make, &protocol::Safeguards::fence_incarnations},
+        Mutant{"HeedEpochs", MakeLostScalers, &protocol::Safeguards::heed_epochs},
         Mutant{"KeepUntilApplied", Schedule::Make, &protocol::Safeguards::keep_until_applied},
         Mutant{"CountClocksOnce", Schedule::MakeClocks, &protocol::Safeguards::count_once},
         Mutant{"FenceClocks", Schedule::MakeClocks, &protocol::Safeguards::fence_incarnations},

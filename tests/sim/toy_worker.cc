@@ -245,12 +245,11 @@ void ToyWorker::WriteCheckpoint(const Replica& replica) {
   session_->SetCheckpoints(OffersOf(disk));
 }
 
-void ToyWorker::Contribute(const Cell& cell, uint64_t round, uint64_t digest, Bytes payload,
-                           const protocol::Request& request) {
+void ToyWorker::Contribute(const Cell& cell, protocol::Contribution contribution) {
   SessionActions actions;
   session_->SetProgress(++progress_, false, {});
-  session_->Contribute(cell, round, world_->layout().LaneOf(cell), digest, std::move(payload),
-                       world_->now(), &actions, request);
+  session_->Contribute(cell, world_->layout().LaneOf(cell), std::move(contribution), world_->now(),
+                       &actions);
   Act(std::move(actions));
 }
 

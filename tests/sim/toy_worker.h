@@ -58,8 +58,7 @@ class ToyWorker {
   virtual void OnAnswer(const protocol::Exchange::Delivery& answer) = 0;
   virtual void Step() = 0;
 
-  void Contribute(const protocol::Cell& cell, uint64_t round, uint64_t digest, Bytes payload,
-                  const protocol::Request& request);
+  void Contribute(const protocol::Cell& cell, protocol::Contribution contribution);
   void SetApplied(uint64_t applied);
   void Finish();  // in a while
   void Later(Task task, Time after);

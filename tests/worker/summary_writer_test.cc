@@ -29,8 +29,8 @@ constexpr double kRate = 0.5;
 
 class RecordingPort : public Port {
  public:
-  void Contribute(protocol::Cell, uint64_t, uint64_t, Bytes payload, protocol::Request) override {
-    payloads.Push(std::move(payload));
+  void Contribute(protocol::Cell, protocol::Contribution contribution) override {
+    payloads.Push(protocol::PayloadOf(contribution));
   }
   void Applied(uint64_t) override {}
   void Snapshot(Bytes, uint64_t) override {}
@@ -101,8 +101,8 @@ class Alone {
     EXPECT_TRUE(sum->Add(1, *port.payloads.Pop()).ok());
     Answer answer;
     answer.cell = cell;
-    answer.outcome.set_round(round);
-    answer.outcome.set_contributors(1);
+    answer.outcome.mutable_of_round()->set_round(round);
+    answer.outcome.mutable_of_round()->set_contributors(1);
     answer.outcome.set_learning_rate(kRate);
     answer.payload = sum->Close();
     return answer;

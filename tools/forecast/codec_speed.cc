@@ -177,7 +177,7 @@ class CodecBenchmark {
       }
       if (!scalers.empty()) {
         pb::Outcome outcome;
-        outcome.set_round(round);
+        outcome.mutable_of_round()->set_round(round);
         sums_.Put({{protocol::Kind::kScale, b, 0}, outcome, protocol::EncodeScalers(scalers)});
       }
       for (const protocol::Chunk& chunk : bucket.chunks)
@@ -205,8 +205,8 @@ class CodecBenchmark {
     seconds->encode += encode / kWorkers;
     seconds->add += add / kWorkers;
     pb::Outcome outcome;
-    outcome.set_round(round);
-    outcome.set_contributors(kWorkers);
+    outcome.mutable_of_round()->set_round(round);
+    outcome.mutable_of_round()->set_contributors(kWorkers);
     Bytes answer;
     {
       ScopedTimer timer(&seconds->close);

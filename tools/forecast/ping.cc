@@ -29,12 +29,13 @@ double ProcessSeconds() {
 pb::Envelope SamplePush() {
   pb::Envelope head;
   pb::Contribution* push = head.mutable_push();
-  push->set_round(1000);
   push->set_bucket(1);
   push->set_chunk(1);
   push->set_rank(1);
   push->set_incarnation(1);
-  push->set_applied(999);
+  push->set_epoch(1);
+  push->mutable_in_round()->set_round(1000);
+  push->mutable_in_round()->set_applied(999);
   return head;
 }
 

@@ -30,29 +30,45 @@ double WireBytes(const pb::Envelope& head, double payload) {
                                    : payload + 9);  // as net::WireBytes
 }
 
-pb::Envelope UpHeader(protocol::Kind kind, uint32_t bucket, uint32_t chunk, bool digest) {
+pb::Envelope UpHeader(const protocol::ExchangePlan& plan, protocol::Cell cell, bool digest) {
   pb::Envelope head;
-  pb::Contribution* c = protocol::MutableContribution(kind, &head);
-  c->set_round(kRound);
-  c->set_bucket(bucket);
-  c->set_chunk(chunk);
+  pb::Contribution* c = protocol::MutableContribution(cell.kind, &head);
+  c->set_bucket(cell.bucket);
+  c->set_chunk(cell.chunk);
   c->set_rank(1);
   c->set_incarnation(1);
-  c->set_applied(kRound - 1);
-  c->set_digest(digest ? 1 : 0);
+  c->set_epoch(1);
+  if (plan.rounds) {
+    c->mutable_in_round()->set_round(kRound);
+    c->mutable_in_round()->set_applied(kRound - 1);
+    if (digest) c->mutable_in_round()->set_digest(1);
+  } else {
+    c->mutable_at_clock()->set_clock(kRound);
+    c->mutable_at_clock()->set_holds(kRound);
+    c->mutable_at_clock()->set_wants_weights(true);
+  }
   return head;
 }
 
-pb::Envelope DownHeader(protocol::Kind kind, uint32_t bucket, uint32_t chunk, uint32_t workers) {
+pb::Envelope DownHeader(const protocol::ExchangePlan& plan, protocol::Cell cell) {
   pb::Envelope head;
-  pb::Outcome* outcome = protocol::MutableOutcome(kind, &head);
-  outcome->set_round(kRound);
-  outcome->set_bucket(bucket);
-  outcome->set_chunk(chunk);
-  outcome->set_contributors(workers);
-  outcome->set_floor(kRound - 1);
-  outcome->set_who(std::string((workers + 7) / 8, '\xff'));
+  pb::Outcome* outcome = protocol::MutableOutcome(cell.kind, &head);
+  outcome->set_bucket(cell.bucket);
+  outcome->set_chunk(cell.chunk);
   outcome->set_learning_rate(0.01);
+  if (plan.rounds) {
+    pb::Outcome::OfRound* of_round = outcome->mutable_of_round();
+    of_round->set_round(kRound);
+    of_round->set_contributors(plan.workers);
+    of_round->set_floor(kRound - 1);
+    of_round->set_who(std::string((plan.workers + 7) / 8, '\xff'));
+  } else {
+    pb::Outcome::AtClock* at_clock = outcome->mutable_at_clock();
+    at_clock->set_clock(kRound);
+    at_clock->set_staleness(plan.workers);
+    at_clock->set_total(kRound);
+    at_clock->mutable_weights()->set_version(kRound);
+  }
   return head;
 }
 
@@ -140,8 +156,9 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
     BucketBytes& bytes = all.emplace_back();
     const auto scalers = static_cast<double>(bucket.shared.size() * sizeof(float));
     if (!bucket.shared.empty() && plan.shares_before(kRound)) {
-      bytes.scale = WireBytes(UpHeader(protocol::Kind::kScale, b, 0, false), scalers);
-      bytes.scaled = WireBytes(DownHeader(protocol::Kind::kScale, b, 0, plan.workers), scalers);
+      const protocol::Cell cell{protocol::Kind::kScale, b, 0};
+      bytes.scale = WireBytes(UpHeader(plan, cell, false), scalers);
+      bytes.scaled = WireBytes(DownHeader(plan, cell), scalers);
     }
     for (const protocol::Chunk& chunk : bucket.chunks) {
       // With `scaler: previous` the scalers travel with the codes.
@@ -160,10 +177,10 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
           sizes.down += one->down;
         }
       }
-      constexpr auto kPush = protocol::Kind::kPush;
+      const protocol::Cell cell{protocol::Kind::kPush, b, chunk.index};
       const bool digest = !bucket.shared.empty();
-      bytes.push.push_back(WireBytes(UpHeader(kPush, b, chunk.index, digest), sizes.up));
-      bytes.sum.push_back(WireBytes(DownHeader(kPush, b, chunk.index, plan.workers), sizes.down));
+      bytes.push.push_back(WireBytes(UpHeader(plan, cell, digest), sizes.up));
+      bytes.sum.push_back(WireBytes(DownHeader(plan, cell), sizes.down));
     }
   }
   return all;

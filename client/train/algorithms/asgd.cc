@@ -64,10 +64,8 @@ class Downpour : public Asynchronous {
 
  private:
   Status Push(bool pull) {
-    protocol::Request request;
-    request.push_only = !pull;
     for (uint32_t b = 0; b < c_.setup.plan.buckets.size(); ++b)
-      c_.coder.Push(clock() + 1, b, gradient_sum_.data(), request);
+      c_.coder.Push(clock() + 1, b, gradient_sum_.data(), /*wants_weights=*/pull);
     TERN_RETURN_IF_ERROR(AwaitExchange());
     std::fill(gradient_sum_.begin(), gradient_sum_.end(), 0.f);
     return pull ? Install(c_.replica.parameters()) : Ok();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/invariants.h"
+#include "common/protocol/rounds/forms.h"
 
 namespace tern::protocol {
 
@@ -20,10 +21,12 @@ Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
 
 // What is wrong with a contribution; empty if nothing is.
 std::string WhatIsWrong(const pb::Contribution& c, const Bytes& payload) {
-  if (c.round() > kMaxClock) return " is of no clock: at most 2^62 is one";
-  if (c.pull_only() || c.skip())
-    return payload.empty() ? "" : " pushes nothing, as it says, but has a payload";
-  return c.round() == 0 ? " is of no clock: they count from 1" : "";
+  if (std::string wrong = WrongForm(c, payload); !wrong.empty()) return wrong;
+  if (c.has_pull()) return "";
+  if (!c.has_at_clock() && !c.has_parting()) return " is of a round, and this lane has none";
+  const uint64_t clock = ExchangeOf(c);
+  if (clock > kMaxClock) return " is of no clock: at most 2^62 is one";
+  return clock == 0 ? " is of no clock: they count from 1" : "";
 }
 
 }  // namespace
@@ -106,6 +109,13 @@ void ClockLane::OnMessage(Peer from, const Message& message, Sends* out) {
 
 void ClockLane::OnHeld(Peer from, Kind kind, const pb::Outcome& held, Sends* out) {
   if (!state_.open || !state_.members.IsPeer(from)) return;
+  if (!held.has_at_clock() && !held.has_parted()) {
+    ++state_.counters.bad;
+    out->push_back(Refuse(from, kMismatch,
+                          "a held outcome is of no clock, and this lane has clocks",
+                          pb::Refuse::leave));
+    return;
+  }
   CountedCell* cell = Find({kind, held.bucket(), held.chunk()});
   if (cell != nullptr) cell->TakeBack(from, held);
   Send send{from, {}};
@@ -122,7 +132,7 @@ void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
   if (member == nullptr || (fence && member->incarnation == 0)) {
     ++state_.counters.fenced;
     out->push_back(Refuse(from, kNotAllowed,
-                          ToString(name, c.round()) + " came from an incarnation of rank " +
+                          ToString(name, c) + " came from an incarnation of rank " +
                               std::to_string(c.rank()) + " that is not a member",
                           pb::Refuse::ignore));
     return;
@@ -133,14 +143,13 @@ void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
       cell == nullptr ? " is not in this lane's plan" : WhatIsWrong(c, payload);
   if (!wrong.empty()) {
     ++state_.counters.bad;
-    out->push_back(Refuse(from, kMismatch, ToString(name, c.round()) + wrong, pb::Refuse::leave));
+    out->push_back(Refuse(from, kMismatch, ToString(name, c) + wrong, pb::Refuse::leave));
     return;
   }
-  LaneMembers::ShowApplied(member, c.applied());
-  if (c.pull_only()) {
+  if (c.has_pull()) {
     cell->Pull(from, c, out);
-  } else if (c.skip()) {
-    cell->Skip(from, c, out);
+  } else if (c.has_parting()) {
+    cell->Part(from, c, out);
   } else {
     cell->Push(from, c, payload, out);
   }
@@ -169,7 +178,7 @@ const CellClocks& ClockLane::clocks(const Cell& cell) const { return cells_.at(c
 void ClockLane::Restore(const Cell& cell, CellClocks clocks) {
   const CheckedAfter checked(*this);
   CountedCell& counted = cells_.at(cell);
-  TERN_REQUIRES(counted.clocks().total == 0, ToString(cell, 0), ": restored after ",
+  TERN_REQUIRES(counted.clocks().total == 0, ToString(cell, 0, "clock"), ": restored after ",
                 counted.clocks().total, " pushes");
   counted.Restore(std::move(clocks));
 }
@@ -199,7 +208,7 @@ Status ClockLane::Check() const {
   for (const auto& [name, cell] : cells_) {
     for (size_t rank = 0; rank < newest.size(); ++rank)
       newest[rank] = std::max(newest[rank], cell.clocks().counted[rank]);
-    TERN_HOLDS(state_.open || cell.waiting() == 0, ToString(name, 0), ": ", cell.waiting(),
+    TERN_HOLDS(state_.open || cell.waiting() == 0, ToString(name, 0, "clock"), ": ", cell.waiting(),
                " ranks wait, and the lane is not open");
     TERN_RETURN_IF_ERROR(cell.Check());
   }

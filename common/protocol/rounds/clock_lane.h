@@ -1,6 +1,5 @@
 // A lane without rounds: every push changes the cell's weights at once (asgd, dcasgd, ssp,
-// softsync, asynchronous easgd). `round` in its messages is the sending worker's clock: its own
-// count of exchanges, from 1.
+// softsync, asynchronous easgd). A clock is the sending worker's own count of exchanges, from 1.
 //
 //   push(rank, clock) --counted once by (cell, rank, clock)--> Cell::Push --> answer: Cell::Pull
 //
@@ -9,16 +8,16 @@
 // leave. Clocks may skip: a returning worker continues from the newest clock of any cell.
 //
 // ssp: the answer to a push waits while a member's clock is more than `bound` behind. A rank that
-// is no longer a member, or has said that it takes no further part (skip), does not delay anybody.
+// is no longer a member, or has parted, does not delay anybody.
 //
-// pull_only: answered at once; Outcome.round is the newest counted clock of the rank. push_only:
-// counted, and answered without weights.
+// A pull is answered at once, with the newest counted clock of the rank. A push that wants no
+// weights is counted, and answered without them.
 //
 // A retained reply proves that a previous incarnation of the server had committed this clock: the
 // worker that hands it back does not push that clock again.
 //
 // When the pushes of all ranks to a cell reach `pushes` (or a stop is requested), every later
-// answer says stop_after (the clock of the worker that gets it), and waiting pushes are answered.
+// answer says `stop`, and waiting pushes are answered.
 //
 // Besides its weights a cell keeps a few numbers per rank: no message makes it grow.
 #pragma once

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/invariants.h"
+#include "common/protocol/rounds/forms.h"
 
 namespace tern::protocol {
 
@@ -30,8 +31,10 @@ bool HasArrow(RankState from, RankState to) {
   return false;
 }
 
-std::optional<uint64_t> HeldBy(const pb::Contribution& c) {
-  return c.has_version() ? std::optional<uint64_t>(c.version()) : std::nullopt;
+// The version that the sender of a push, or of a pull of weights, holds.
+template <typename Form>
+std::optional<uint64_t> HeldBy(const Form& form) {
+  return form.has_holds() ? std::optional<uint64_t>(form.holds()) : std::nullopt;
 }
 
 Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
@@ -78,9 +81,10 @@ void CountedCell::OnChangedMember(uint32_t rank, bool was_removed) {
 void CountedCell::TakeBack(Peer from, const pb::Outcome& held) {
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     if (lane_->members[rank].peer != from) continue;
-    if (held.parted()) Become(rank, RankState::kParted);
+    if (held.has_parted()) Become(rank, RankState::kParted);
     const uint64_t counted = clocks_.counted[rank];
-    const uint64_t clock = held.round() - (held.parted() && held.round() != 0 ? 1 : 0);
+    const uint64_t answered = ExchangeOf(held);
+    const uint64_t clock = answered - (held.has_parted() && answered != 0 ? 1 : 0);
     if (clock <= counted || clock > kMaxClock) continue;
     ranks_[rank].at_least = std::max(ranks_[rank].at_least, clock);
     lane_->lost_clocks = std::max(lane_->lost_clocks, clock - counted);
@@ -90,9 +94,10 @@ void CountedCell::TakeBack(Peer from, const pb::Outcome& held) {
 void CountedCell::Push(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out) {
   const uint32_t rank = c.rank();
   Rank& r = ranks_[rank];
-  TERN_REQUIRES(!c.pull_only() && !c.skip(), "rank ", rank, " pushes, and says that it does not");
-  if (c.round() < clocks_.counted[rank]) return RefuseAsStale(from, c, out);
-  if (c.round() == clocks_.counted[rank] && lane_->options.safeguards.count_once) {
+  TERN_REQUIRES(c.has_at_clock(), "rank ", rank, " pushes, and says that it does not");
+  const pb::Contribution::AtClock& push = c.at_clock();
+  if (push.clock() < clocks_.counted[rank]) return RefuseAsStale(from, c, out);
+  if (push.clock() == clocks_.counted[rank] && lane_->options.safeguards.count_once) {
     ++lane_->counters.repeated;
     if (r.state == RankState::kWaiting) {
       r.peer = from;
@@ -101,26 +106,21 @@ void CountedCell::Push(Peer from, const pb::Contribution& c, const Bytes& payloa
   } else if (!CountIn(from, c, payload, out)) {
     return;
   }
-  if (c.push_only()) {
-    Send send = MakeAnswer(from, c.round());
-    pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
-    outcome->set_staleness(r.staleness);
-    if (r.dropped) outcome->set_dropped(true);
-    out->push_back(std::move(send));
+  if (!push.wants_weights()) {
+    out->push_back(MakeAnswerToPush(from, rank));
   } else if (r.state == RankState::kTraining && MustWait(rank)) {
     Become(rank, RankState::kWaiting);
     r.peer = from;
-    r.holds = HeldBy(c);
+    r.holds = HeldBy(push);
   } else {
-    AnswerPush(from, rank, HeldBy(c), out);
+    AnswerPush(from, rank, HeldBy(push), out);
   }
 }
 
 void CountedCell::RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out) const {
   ++lane_->counters.stale;
-  std::string sentence = ToString(spec_.cell, c.round()) + " is stale: rank " +
-                         std::to_string(c.rank()) + " is at " +
-                         std::to_string(clocks_.counted[c.rank()]);
+  std::string sentence = ToString(spec_.cell, c) + " is stale: rank " + std::to_string(c.rank()) +
+                         " is at " + std::to_string(clocks_.counted[c.rank()]);
   // After a restart of shard 0 the first to come has the rank, whoever had it last.
   const bool other = ranks_[c.rank()].counted_by != c.incarnation();
   if (other) sentence += "; another process had it meanwhile: start this worker again";
@@ -133,7 +133,7 @@ bool CountedCell::CountIn(Peer from, const pb::Contribution& c, const Bytes& pay
   const uint32_t rank = c.rank();
   const uint64_t version = spec_.weights->version();
   // Versions beyond ours were those of a server that is gone.
-  const uint64_t base = std::min(version, c.has_version() ? c.version() : clocks_.answered[rank]);
+  const uint64_t base = std::min(version, HeldBy(c.at_clock()).value_or(clocks_.answered[rank]));
   const uint64_t staleness = version - base;
   const uint64_t most = lane_->options.max_staleness;
   const bool drop = most != 0 && staleness > most;
@@ -142,18 +142,18 @@ bool CountedCell::CountIn(Peer from, const pb::Contribution& c, const Bytes& pay
     ++lane_->dropped[rank];
   } else if (Status pushed = spec_.weights->Push(rank, base, payload); !pushed.ok()) {
     ++lane_->counters.bad;
-    out->push_back(Refuse(from, ExitCode(pushed),
-                          ToString(spec_.cell, c.round()) + " of rank " + std::to_string(rank) +
-                              ": " + pushed.message(),
-                          pb::Refuse::leave));
+    out->push_back(Refuse(
+        from, ExitCode(pushed),
+        ToString(spec_.cell, c) + " of rank " + std::to_string(rank) + ": " + pushed.message(),
+        pb::Refuse::leave));
     return false;
   } else {
     ++lane_->counters.counted;
     ++clocks_.total;
   }
   ++lane_->counters.staleness[std::min<uint64_t>(staleness, kStalenessBins - 1)];
-  clocks_.counted[rank] = c.round();
-  lane_->newest[rank] = std::max(lane_->newest[rank], c.round());
+  clocks_.counted[rank] = c.at_clock().clock();
+  lane_->newest[rank] = std::max(lane_->newest[rank], c.at_clock().clock());
   Become(rank, RankState::kTraining);
   Rank& r = ranks_[rank];
   r.counted_by = c.incarnation();
@@ -163,59 +163,72 @@ bool CountedCell::CountIn(Peer from, const pb::Contribution& c, const Bytes& pay
 }
 
 void CountedCell::Pull(Peer from, const pb::Contribution& c, Sends* out) {
-  TERN_REQUIRES(c.pull_only(), "rank ", c.rank(), " pulls, and says that it does not");
-  Send send = MakeAnswer(from, ClockOf(c.rank()));
+  TERN_REQUIRES(c.has_pull(), "rank ", c.rank(), " pulls, and says that it does not");
+  Send send = MakeAnswer(from);
   pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
-  outcome->set_pulled(true);
-  outcome->set_pull(c.round());
-  if (c.average()) {
-    outcome->set_average(true);
-    outcome->set_version(spec_.weights->version());
+  pb::Outcome::Pulled* pulled = outcome->mutable_pulled();
+  pulled->set_number(c.pull().number());
+  SetCounts(ClockOf(c.rank()), pulled);
+  if (c.pull().has_average()) {
+    pulled->mutable_average();
     send.message.payload = spec_.weights->Average();
   } else {
-    AddWeights(c.rank(), HeldBy(c), &send);
+    AddWeights(c.rank(), HeldBy(c.pull().weights()), pulled->mutable_weights(),
+               &send.message.payload);
   }
   out->push_back(std::move(send));
 }
 
-void CountedCell::Skip(Peer from, const pb::Contribution& c, Sends* out) {
-  TERN_REQUIRES(c.skip(), "rank ", c.rank(), " skips, and says that it does not");
+void CountedCell::Part(Peer from, const pb::Contribution& c, Sends* out) {
+  TERN_REQUIRES(c.has_parting(), "rank ", c.rank(), " parts, and says that it does not");
   if (!parted(c.rank())) ++lane_->counters.skipped;
   Become(c.rank(), RankState::kParted);
-  out->push_back(MakeAnswer(from, c.round()));
-  MutableOutcome(spec_.cell.kind, &out->back().message.head)->set_parted(true);
+  Send send = MakeAnswer(from);
+  pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
+  SetCounts(c.parting().clock(), outcome->mutable_parted());
+  out->push_back(std::move(send));
 }
 
-Send CountedCell::MakeAnswer(Peer to, uint64_t round) const {
+Send CountedCell::MakeAnswer(Peer to) const {
   Send send{to, {}};
   pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
-  outcome->set_round(round);
   outcome->set_bucket(spec_.cell.bucket);
   outcome->set_chunk(spec_.cell.chunk);
-  outcome->set_total(clocks_.total);
   if (lane_->options.learning_rate)
     outcome->set_learning_rate(lane_->options.learning_rate(clocks_.total));
-  if (Stopped()) outcome->set_stop_after(round);
   return send;
 }
 
-void CountedCell::AddWeights(uint32_t rank, std::optional<uint64_t> holds, Send* send) {
-  pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send->message.head);
+template <typename Form>
+void CountedCell::SetCounts(uint64_t clock, Form* form) const {
+  form->set_clock(clock);
+  form->set_total(clocks_.total);
+  if (Stopped()) form->set_stop(true);
+}
+
+Send CountedCell::MakeAnswerToPush(Peer to, uint32_t rank) const {
+  Send send = MakeAnswer(to);
+  pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
+  pb::Outcome::AtClock* answer = outcome->mutable_at_clock();
+  SetCounts(clocks_.counted[rank], answer);
+  answer->set_staleness(ranks_[rank].staleness);
+  if (ranks_[rank].dropped) answer->set_dropped(true);
+  return send;
+}
+
+void CountedCell::AddWeights(uint32_t rank, std::optional<uint64_t> holds, pb::Outcome::Weights* to,
+                             Bytes* payload) {
   ClockCell::Answer answer = spec_.weights->Pull(rank, holds);
-  outcome->set_version(spec_.weights->version());
-  if (answer.whole) outcome->set_whole(true);
+  to->set_version(spec_.weights->version());
+  if (answer.whole) to->set_whole(true);
   clocks_.answered[rank] = spec_.weights->version();
-  send->message.payload = std::move(answer.payload);
+  *payload = std::move(answer.payload);
 }
 
 void CountedCell::AnswerPush(Peer to, uint32_t rank, std::optional<uint64_t> holds, Sends* out) {
-  const Rank& r = ranks_[rank];
-  Send send = MakeAnswer(to, clocks_.counted[rank]);
+  Send send = MakeAnswerToPush(to, rank);
   pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
-  outcome->set_contributors(1);
-  outcome->set_staleness(r.staleness);
-  if (r.dropped) outcome->set_dropped(true);
-  AddWeights(rank, holds, &send);
+  AddWeights(rank, holds, outcome->mutable_at_clock()->mutable_weights(), &send.message.payload);
   out->push_back(std::move(send));
 }
 
@@ -268,11 +281,12 @@ size_t CountedCell::waiting() const {
 Status CountedCell::CheckWaiting(uint32_t rank) const {
   if (ranks_[rank].state != RankState::kWaiting) return Ok();
   const uint64_t clock = clocks_.counted[rank];
-  TERN_HOLDS(lane_->members[rank].present(), ToString(spec_.cell, clock), ": rank ", rank,
+  TERN_HOLDS(lane_->members[rank].present(), ToString(spec_.cell, clock, "clock"), ": rank ", rank,
              " waits, and is no member");
   // A stop lets all go with the next message.
-  TERN_HOLDS(lane_->stop_requested || MustWait(rank), ToString(spec_.cell, clock), ": rank ", rank,
-             " waits at clock ", clock, ", and the least is ", LeastClock(std::nullopt));
+  TERN_HOLDS(lane_->stop_requested || MustWait(rank), ToString(spec_.cell, clock, "clock"),
+             ": rank ", rank, " waits at clock ", clock, ", and the least is ",
+             LeastClock(std::nullopt));
   return Ok();
 }
 
@@ -281,17 +295,17 @@ Status CountedCell::Check() const {
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     const uint64_t clock = clocks_.counted[rank];
     const uint64_t answered = clocks_.answered[rank];
-    TERN_HOLDS(clock <= kMaxClock, ToString(spec_.cell, clock), ": rank ", rank,
+    TERN_HOLDS(clock <= kMaxClock, ToString(spec_.cell, clock, "clock"), ": rank ", rank,
                " is at a clock that is none: at most ", kMaxClock);
-    TERN_HOLDS(clock <= lane_->newest[rank], ToString(spec_.cell, clock), ": rank ", rank,
+    TERN_HOLDS(clock <= lane_->newest[rank], ToString(spec_.cell, clock, "clock"), ": rank ", rank,
                " is at clock ", clock, ", and its newest is ", lane_->newest[rank]);
-    TERN_HOLDS(answered <= spec_.weights->version(), ToString(spec_.cell, clock), ": rank ", rank,
-               " was answered with version ", answered, ", and the weights are at ",
-               spec_.weights->version());
+    TERN_HOLDS(answered <= spec_.weights->version(), ToString(spec_.cell, clock, "clock"),
+               ": rank ", rank, " was answered with version ", answered,
+               ", and the weights are at ", spec_.weights->version());
     TERN_RETURN_IF_ERROR(CheckWaiting(rank));
     most += std::min(clock, kNoClock - most);
   }
-  TERN_HOLDS(clocks_.total <= most, ToString(spec_.cell, 0), ": counts ", clocks_.total,
+  TERN_HOLDS(clocks_.total <= most, ToString(spec_.cell, 0, "clock"), ": counts ", clocks_.total,
              " pushes, and its clocks are ", most, " together");
   return Ok();
 }

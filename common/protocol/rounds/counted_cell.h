@@ -6,7 +6,7 @@
 //   |      |   ^                         |    |
 //   |      |   +---answered, counted-----+    |
 //   |      |       again, replaced            |
-//   |      +------skip------+-------skip------+
+//   |      +------part------+-------part------+
 //   |                       v
 //   +--counted, replaced-- kParted
 //
@@ -69,8 +69,9 @@ class CountedCell {
   // What a member says. REQUIRES of each that the contribution is of its kind.
   void Push(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
   void Pull(Peer from, const pb::Contribution& c, Sends* out);
-  void Skip(Peer from, const pb::Contribution& c, Sends* out);
-  // A member hands back what a previous incarnation of the server had answered.
+  void Part(Peer from, const pb::Contribution& c, Sends* out);
+  // A member hands back what a previous incarnation of the server had answered to a push or to a
+  // parting.
   void TakeBack(Peer from, const pb::Outcome& held);
   // Another process has the rank, or none.
   void OnChangedMember(uint32_t rank, bool was_removed);
@@ -103,9 +104,18 @@ class CountedCell {
   void RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out) const;
   // Returns false, and refuses the push, if the payload is invalid.
   bool CountIn(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
+  // An answer to the newest push of the rank, without weights.
+  Send MakeAnswerToPush(Peer to, uint32_t rank) const;
+  // The same, with weights.
   void AnswerPush(Peer to, uint32_t rank, std::optional<uint64_t> holds, Sends* out);
-  void AddWeights(uint32_t rank, std::optional<uint64_t> holds, Send* send);
-  Send MakeAnswer(Peer to, uint64_t round) const;
+  // `to` and the payload become those of the weights that the rank gets.
+  void AddWeights(uint32_t rank, std::optional<uint64_t> holds, pb::Outcome::Weights* to,
+                  Bytes* payload);
+  // Without a form.
+  Send MakeAnswer(Peer to) const;
+  // Sets what the answers to pushes, partings and pulls share.
+  template <typename Form>
+  void SetCounts(uint64_t clock, Form* form) const;
   // The least clock of all members that take part, but for `but`; the greatest number if there is
   // none.
   uint64_t LeastClock(std::optional<uint32_t> but) const;

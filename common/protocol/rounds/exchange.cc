@@ -1,7 +1,9 @@
 #include "common/protocol/rounds/exchange.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include "common/base/invariants.h"
 
@@ -12,42 +14,83 @@ namespace {
 // Servers keep fewer rounds beyond the floor: whoever says more is none of ours.
 constexpr uint64_t kMostAhead = 64;
 
-// Whether the outcome answers a waiting contribution to its cell and round.
-bool Answers(const pb::Outcome& outcome, LaneRef lane, const SendQueue::Entry& waiting) {
-  return waiting.lane == lane && outcome.pulled() == waiting.request.pull_only &&
-         (!outcome.pulled() || outcome.pull() == waiting.pull);
+// Whether an outcome of this form answers a waiting contribution to its cell and exchange.
+struct Answers {
+  const pb::Outcome& outcome;
+  uint64_t pull = 0;  // the number of the pull that waits
+
+  bool operator()(const InRound&) const { return outcome.has_of_round(); }
+  bool operator()(const Skip&) const { return outcome.has_of_round(); }
+  bool operator()(const AtClock&) const { return outcome.has_at_clock(); }
+  bool operator()(const Parting&) const { return outcome.has_parted(); }
+  bool operator()(const Pull&) const {
+    return outcome.has_pulled() && outcome.pulled().number() == pull;
+  }
+};
+
+// Without a form.
+Message MakeContribution(const Cell& cell, const Exchange::Options& sender) {
+  Message message;
+  pb::Contribution* c = MutableContribution(cell.kind, &message.head);
+  c->set_bucket(cell.bucket);
+  c->set_chunk(cell.chunk);
+  c->set_rank(sender.rank);
+  c->set_incarnation(sender.incarnation);
+  c->set_epoch(sender.epoch);
+  return message;
 }
 
-void AddRequest(const SendQueue::Entry& entry, pb::Contribution* c) {
-  const Request& request = entry.request;
-  if (entry.digest != 0) c->set_digest(entry.digest);
-  if (request.skip) c->set_skip(true);
-  if (request.pull_only) {
-    c->set_pull_only(true);
-    c->set_round(entry.pull);
+// Writes the form of a contribution, and what it carries besides the payload.
+struct SetForm {
+  uint64_t applied = 0;
+  uint64_t pull = 0;              // its number
+  std::optional<uint64_t> holds;  // the version of the weights
+  pb::Contribution* to = nullptr;
+
+  void operator()(const InRound& form) const {
+    pb::Contribution::InRound* in_round = to->mutable_in_round();
+    in_round->set_round(form.round);
+    in_round->set_applied(applied);
+    if (form.digest != 0) in_round->set_digest(form.digest);
   }
-  if (request.push_only) c->set_push_only(true);
-  if (request.average) c->set_average(true);
-}
+  void operator()(const Skip& form) const {
+    to->mutable_skip()->set_round(form.round);
+    to->mutable_skip()->set_applied(applied);
+  }
+  void operator()(const AtClock& form) const {
+    pb::Contribution::AtClock* at_clock = to->mutable_at_clock();
+    at_clock->set_clock(form.clock);
+    if (holds.has_value()) at_clock->set_holds(*holds);
+    if (form.wants_weights) at_clock->set_wants_weights(true);
+  }
+  void operator()(const Parting& form) const { to->mutable_parting()->set_clock(form.clock); }
+  void operator()(const Pull& form) const {
+    to->mutable_pull()->set_number(pull);
+    if (form.average) {
+      to->mutable_pull()->mutable_average();
+    } else {
+      pb::Contribution::OfWeights* weights = to->mutable_pull()->mutable_weights();
+      if (holds.has_value()) weights->set_holds(*holds);
+    }
+  }
+};
 
 }  // namespace
 
-void Exchange::Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest,
-                          Bytes payload, Time now, std::vector<Outgoing>* out,
-                          const Request& request) {
+void Exchange::Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
+                          std::vector<Outgoing>* out) {
   const CheckedAfter checked(*this);
-  const Key key{round, cell};
-  if (options_.unsolicited && !request.pull_only && (round <= applied_ || held_.Has(key))) {
-    if (!request.skip) OnLate(key, lane, out);
+  const Key key{ExchangeOf(contribution), cell};
+  const bool pull = IsPull(contribution);
+  if (options_.unsolicited && !pull && (key.exchange <= applied_ || held_.Has(key))) {
+    if (IsPush(contribution)) OnLate(key, lane, out);
     return;
   }
-  if (request.pull_only) queue_.Drop(key);  // it takes the place of one that is not answered
+  if (pull) queue_.Drop(key);  // it takes the place of one that is not answered
   SendQueue::Entry entry;
-  entry.request = request;
-  if (request.pull_only) entry.pull = ++pulls_;
   entry.lane = lane;
-  entry.digest = digest;
-  entry.payload = std::move(payload);
+  entry.contribution = std::move(contribution);
+  if (pull) entry.pull = ++pulls_;
   queue_.Put(key, std::move(entry));
   SendWhatCreditAllows(lane, now, out);
 }
@@ -55,14 +98,16 @@ void Exchange::Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64
 void Exchange::OnLate(const Key& key, LaneRef lane, std::vector<Outgoing>* out) {
   late_.Count(key);
   if (!IsUp(lane)) return;
-  Outgoing outgoing{lane, MakeContribution(key)};
-  MutableContribution(key.cell.kind, &outgoing.message.head)->set_late(true);
+  Outgoing outgoing{lane, MakeContribution(key.cell, options_)};
+  pb::Contribution* c = MutableContribution(key.cell.kind, &outgoing.message.head);
+  c->mutable_late()->set_round(key.exchange);
+  c->mutable_late()->set_applied(applied_);
   out->push_back(std::move(outgoing));
 }
 
 void Exchange::Late::Count(const Key& key) {
-  if (key.cell.kind != Kind::kPush || key.round <= newest) return;
-  newest = key.round;
+  if (key.cell.kind != Kind::kPush || key.exchange <= newest) return;
+  newest = key.exchange;
   ++rounds;
 }
 
@@ -71,28 +116,17 @@ bool Exchange::IsUp(LaneRef lane) const {
   return found != lanes_.end() && found->second.up;
 }
 
-Message Exchange::MakeContribution(const Key& key) const {
-  Message message;
-  pb::Contribution* c = MutableContribution(key.cell.kind, &message.head);
-  c->set_round(key.round);
-  c->set_bucket(key.cell.bucket);
-  c->set_chunk(key.cell.chunk);
-  c->set_rank(options_.rank);
-  c->set_incarnation(options_.incarnation);
-  c->set_applied(applied_);
-  return message;
-}
-
 void Exchange::Send(const std::vector<const SendQueue::Item*>& items,
                     std::vector<Outgoing>* out) const {
   for (const SendQueue::Item* item : items) {
     const auto& [key, entry] = *item;
-    Outgoing outgoing{entry.lane, MakeContribution(key)};
-    pb::Contribution* c = MutableContribution(key.cell.kind, &outgoing.message.head);
-    AddRequest(entry, c);
+    Outgoing outgoing{entry.lane, MakeContribution(key.cell, options_)};
+    SetForm set{applied_, entry.pull, std::nullopt,
+                MutableContribution(key.cell.kind, &outgoing.message.head)};
     const auto version = versions_.find(key.cell);
-    if (version != versions_.end()) c->set_version(version->second.version);
-    outgoing.message.payload = entry.payload;
+    if (version != versions_.end()) set.holds = version->second.version;
+    std::visit(set, entry.contribution);
+    outgoing.message.payload = PayloadOf(entry.contribution);
     out->push_back(std::move(outgoing));
   }
 }
@@ -119,32 +153,33 @@ std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
   const CheckedAfter checked(*this);
   std::vector<Delivery> deliveries;
   lanes_[lane].heard_at = now;
-  OnFloor(outcome.floor());
-  // A pull is known by its cell alone; its answer names the clock that the server has counted.
-  const Key key{outcome.pulled() ? 0 : outcome.round(),
-                Cell{kind, outcome.bucket(), outcome.chunk()}};
-  // Without rounds a server restores no weights from its workers.
-  const bool in_rounds = !outcome.has_total() && !outcome.pulled();
+  OnFloor(outcome.of_round().floor());
+  const Key key{ExchangeOf(outcome), Cell{kind, outcome.bucket(), outcome.chunk()}};
   if (const SendQueue::Entry* waiting = queue_.Find(key); waiting != nullptr) {
-    if (!Answers(outcome, lane, *waiting)) return deliveries;
-    const bool skips = waiting->request.skip;
-    if (in_rounds && options_.unsolicited && !skips && !IsIn(outcome.who(), options_.rank))
+    const bool answers = std::visit(Answers{outcome, waiting->pull}, waiting->contribution);
+    if (waiting->lane != lane || !answers) return deliveries;
+    const bool added = std::holds_alternative<InRound>(waiting->contribution);
+    if (added && options_.unsolicited && !IsIn(outcome.of_round().who(), options_.rank))
       late_.Count(key);
     queue_.Drop(key);
-  } else if (outcome.has_total() || !Wants(key, lane)) {
+  } else if (!outcome.has_of_round() || !Wants(key, lane)) {
     return deliveries;
   }
-  if (outcome.has_version() && !outcome.average()) versions_[key.cell] = {lane, outcome.version()};
-  if (in_rounds) held_.Hold(key, lane, outcome, payload);
-  if (outcome.has_total() && !outcome.pulled()) held_.HoldClock(key, lane, outcome.parted());
+  const pb::Outcome::Weights* weights = WeightsOf(outcome);
+  if (weights != nullptr && weights->has_version())
+    versions_[key.cell] = {lane, weights->version()};
+  // Without rounds a server restores no weights from its workers.
+  if (outcome.has_of_round()) held_.Hold(key, lane, outcome, payload);
+  if (outcome.has_at_clock() || outcome.has_parted())
+    held_.HoldClock(key, lane, outcome.has_parted());
   deliveries.push_back({key.cell, outcome, payload});
   SendWhatCreditAllows(lane, now, out);
   return deliveries;
 }
 
 bool Exchange::Wants(const Key& key, LaneRef lane) const {
-  return options_.unsolicited && key.cell.kind != Kind::kFigures && key.round > applied_ &&
-         key.round <= applied_ + kMostAhead && !held_.Has(key) &&
+  return options_.unsolicited && key.cell.kind != Kind::kFigures && key.exchange > applied_ &&
+         key.exchange <= applied_ + kMostAhead && !held_.Has(key) &&
          (!options_.in_plan || options_.in_plan(key.cell, lane));
 }
 
@@ -171,7 +206,7 @@ void Exchange::OnRoomAgain(LaneRef lane, Time now, std::vector<Outgoing>* out) {
 
 void Exchange::OnHeldTaken(LaneRef lane, Kind kind, const pb::Outcome& outcome) {
   const CheckedAfter checked(*this);
-  held_.OnTaken(Key{outcome.round(), Cell{kind, outcome.bucket(), outcome.chunk()}}, lane);
+  held_.OnTaken(Key{ExchangeOf(outcome), Cell{kind, outcome.bucket(), outcome.chunk()}}, lane);
 }
 
 void Exchange::OnLaneDown(LaneRef lane) { lanes_[lane].up = false; }

@@ -19,6 +19,7 @@
 
 #include "common/base/status.h"
 #include "common/protocol/rounds/cells.h"
+#include "common/protocol/rounds/forms.h"
 #include "common/protocol/rounds/held_outcomes.h"
 #include "common/protocol/rounds/message.h"
 #include "common/protocol/rounds/send_queue.h"
@@ -35,6 +36,7 @@ class Exchange {
     bool unsolicited = false;
     // With `unsolicited`: whether the lane has such a cell; empty: not checked.
     std::function<bool(const Cell&, LaneRef)> in_plan = nullptr;
+    uint64_t epoch = 0;  // of the newest membership that shard 0 has told of
   };
   struct Outgoing {
     LaneRef lane;
@@ -50,10 +52,10 @@ class Exchange {
   explicit Exchange(Options options)
       : options_(std::move(options)), queue_(options_.credit_bytes) {}
 
-  // REQUIRES no earlier contribution to this cell and round, except for pulls, where a new one
-  // replaces the last. `digest`: of the scalers used (push).
-  void Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest, Bytes payload,
-                  Time now, std::vector<Outgoing>* out, const Request& request = {});
+  // REQUIRES no earlier contribution to this cell and exchange, except for pulls, where a new one
+  // replaces the last.
+  void Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
+                  std::vector<Outgoing>* out);
   // Returns the answer if this worker waits for it, or needs it; else nothing.
   std::vector<Delivery> OnOutcome(LaneRef lane, Kind kind, const pb::Outcome& outcome,
                                   const Bytes& payload, Time now, std::vector<Outgoing>* out);
@@ -73,6 +75,7 @@ class Exchange {
   // A new State was installed: everything of earlier rounds is void.
   void Restart(uint64_t applied);
   void SetIncarnation(uint64_t incarnation) { options_.incarnation = incarnation; }
+  void SetEpoch(uint64_t epoch) { options_.epoch = epoch; }
 
   bool IsUp(LaneRef lane) const;
   uint64_t applied() const { return applied_; }
@@ -105,7 +108,6 @@ class Exchange {
     void Count(const Key& key);
   };
 
-  Message MakeContribution(const Key& key) const;
   void Send(const std::vector<const SendQueue::Item*>& items, std::vector<Outgoing>* out) const;
   static void Send(const std::vector<const HeldOutcomes::Item*>& items, std::vector<Outgoing>* out);
   void SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out);

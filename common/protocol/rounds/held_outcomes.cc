@@ -8,24 +8,27 @@ namespace tern::protocol {
 
 void HeldOutcomes::Hold(const ExchangeKey& key, LaneRef lane, const pb::Outcome& outcome,
                         Bytes payload) {
-  if (key.round > floor_) held_[key] = Held{lane, outcome, std::move(payload), State::kKept, {}};
+  if (key.exchange > floor_) held_[key] = Held{lane, outcome, std::move(payload), State::kKept, {}};
 }
 
 void HeldOutcomes::HoldClock(const ExchangeKey& key, LaneRef lane, bool parted) {
   uint64_t& clock = clocks_[key.cell];
   held_.erase({clock, key.cell});
-  clock = key.round;
+  clock = key.exchange;
   Held& held = held_[key] = Held{lane, {}, {}, State::kKept, {}};
-  held.outcome.set_round(key.round);
   held.outcome.set_bucket(key.cell.bucket);
   held.outcome.set_chunk(key.cell.chunk);
-  if (parted) held.outcome.set_parted(true);
+  if (parted) {
+    held.outcome.mutable_parted()->set_clock(key.exchange);
+  } else {
+    held.outcome.mutable_at_clock()->set_clock(key.exchange);
+  }
 }
 
 void HeldOutcomes::OnFloor(uint64_t floor) {
   if (floor <= floor_) return;
   floor_ = floor;
-  while (!held_.empty() && held_.begin()->first.round <= floor_) held_.erase(held_.begin());
+  while (!held_.empty() && held_.begin()->first.exchange <= floor_) held_.erase(held_.begin());
 }
 
 void HeldOutcomes::OnTaken(const ExchangeKey& key, LaneRef lane) {
@@ -45,7 +48,7 @@ std::vector<const HeldOutcomes::Item*> HeldOutcomes::Offer(LaneRef lane, bool cl
   for (Item& item : held_) {
     auto& [key, held] = item;
     const auto clock = clocks_.find(key.cell);
-    const bool is_clock = clock != clocks_.end() && clock->second == key.round;
+    const bool is_clock = clock != clocks_.end() && clock->second == key.exchange;
     if (held.lane != lane || (clocks_alone && !is_clock)) continue;
     held.state = State::kOffered;
     held.offered_at = now;
@@ -68,24 +71,24 @@ std::vector<const HeldOutcomes::Item*> HeldOutcomes::Again(
 
 uint64_t HeldOutcomes::newest(LaneRef lane) const {
   for (auto one = held_.rbegin(); one != held_.rend(); ++one) {
-    if (one->second.lane == lane) return one->first.round;
+    if (one->second.lane == lane) return one->first.exchange;
   }
   return 0;
 }
 
 Status HeldOutcomes::Check() const {
   for (const auto& [key, held] : held_) {
-    TERN_HOLDS(key.round > floor_, ToString(key.cell, key.round), ": retained, and the floor is ",
-               floor_);
+    TERN_HOLDS(key.exchange > floor_, ToString(key.cell, key.exchange, "exchange"),
+               ": retained, and the floor is ", floor_);
     const pb::Outcome& outcome = held.outcome;
-    TERN_HOLDS(outcome.round() == key.round, ToString(key.cell, key.round),
-               ": retains an outcome of round ", outcome.round());
+    TERN_HOLDS(ExchangeOf(outcome) == key.exchange, ToString(key.cell, key.exchange, "exchange"),
+               ": retains an outcome of exchange ", ExchangeOf(outcome));
     TERN_HOLDS(outcome.bucket() == key.cell.bucket && outcome.chunk() == key.cell.chunk,
-               ToString(key.cell, key.round), ": retains an outcome of bucket ", outcome.bucket(),
-               ", chunk ", outcome.chunk());
+               ToString(key.cell, key.exchange, "exchange"), ": retains an outcome of bucket ",
+               outcome.bucket(), ", chunk ", outcome.chunk());
   }
   for (const auto& [cell, clock] : clocks_) {
-    TERN_HOLDS(clock <= floor_ || held_.contains({clock, cell}), ToString(cell, clock),
+    TERN_HOLDS(clock <= floor_ || held_.contains({clock, cell}), ToString(cell, clock, "clock"),
                ": the newest clock is not retained, and the floor is ", floor_);
   }
   return Ok();

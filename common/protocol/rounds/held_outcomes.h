@@ -56,8 +56,8 @@ class HeldOutcomes {
   // The newest round of which an outcome of this lane is retained; 0: none.
   uint64_t newest(LaneRef lane) const;
 
-  // Holds after every event: what is retained lies beyond the floor, under its own round and cell;
-  // the newest clock of a cell is retained.
+  // Holds after every event: what is retained lies beyond the floor, under its own exchange and
+  // cell; the newest clock of a cell is retained.
   Status Check() const;
 
  private:

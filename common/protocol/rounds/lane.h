@@ -15,7 +15,8 @@ struct Safeguards {
   bool count_once = true;
   bool fence_incarnations = true;
   bool keep_until_applied = true;
-  bool keep_bound = true;  // the bound of ssp
+  bool keep_bound = true;   // the bound of ssp
+  bool heed_epochs = true;  // of memberships that a lane has not heard of
   bool operator==(const Safeguards&) const = default;
 };
 

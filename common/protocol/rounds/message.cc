@@ -4,18 +4,20 @@
 
 namespace tern::protocol {
 
-std::string ToString(const Cell& cell, uint64_t round) {
-  const std::string at = "round " + std::to_string(round);
+std::string ToString(const Cell& cell, std::string_view at) {
   switch (cell.kind) {
     case Kind::kScale:
-      return "scale of bucket " + std::to_string(cell.bucket) + ", " + at;
+      return Cat("scale of bucket ", cell.bucket, ", ", at);
     case Kind::kFigures:
-      return "figures of " + at;
+      return Cat("figures of ", at);
     case Kind::kPush:
       break;
   }
-  return "push of bucket " + std::to_string(cell.bucket) + ", chunk " + std::to_string(cell.chunk) +
-         ", " + at;
+  return Cat("push of bucket ", cell.bucket, ", chunk ", cell.chunk, ", ", at);
+}
+
+std::string ToString(const Cell& cell, uint64_t number, std::string_view of) {
+  return ToString(cell, Cat(of, " ", number));
 }
 
 pb::Contribution* MutableContribution(Kind kind, pb::Envelope* head) {

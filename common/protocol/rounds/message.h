@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/bytes.h"
@@ -38,16 +39,10 @@ struct Cell {
   uint32_t chunk = 0;
   auto operator<=>(const Cell&) const = default;
 };
-std::string ToString(const Cell& cell, uint64_t round);  // "push of bucket 0, chunk 3, round 17"
-
-// Options of a contribution.
-struct Request {
-  bool skip = false;  // takes no part in this round
-  // Algorithms without rounds:
-  bool pull_only = false;  // only asks for weights; round 0; one at a time per cell
-  bool push_only = false;  // asks for no weights
-  bool average = false;    // pull_only: asks for the moving average
-};
+// For messages: "push of bucket 0, chunk 3, round 17", where `at` is "round 17".
+std::string ToString(const Cell& cell, std::string_view at);
+// The same for a number of what `of` names.
+std::string ToString(const Cell& cell, uint64_t number, std::string_view of = "round");
 
 // The fields of a contribution, of its outcome, and of an outcome handed back to a restarted
 // server, by kind.

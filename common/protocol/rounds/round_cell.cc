@@ -6,6 +6,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/invariants.h"
+#include "common/protocol/rounds/forms.h"
 
 namespace tern::protocol {
 
@@ -58,17 +59,20 @@ RoundCell::RoundCell(CellSpec spec, bool leads, RoundLaneState* lane)
     : spec_(std::move(spec)), leads_(leads), lane_(lane) {}
 
 void RoundCell::Pull(Peer from, const pb::Contribution& c, Sends* out) const {
-  TERN_REQUIRES(can_be_pulled(), ToString(spec_.cell, c.round()), ": cannot be pulled");
+  TERN_REQUIRES(can_be_pulled(), ToString(spec_.cell, c), ": cannot be pulled");
   Send send{from, {}};
   pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
   outcome->set_bucket(c.bucket());
   outcome->set_chunk(c.chunk());
-  outcome->set_round(lane_->floor);
-  outcome->set_pulled(true);
-  outcome->set_pull(c.round());
-  CellSpec::Pulled pulled = spec_.pull(c.average());
-  if (pulled.whole) outcome->set_whole(true);
-  if (c.average()) outcome->set_average(true);
+  pb::Outcome::Pulled* answer = outcome->mutable_pulled();
+  answer->set_number(c.pull().number());
+  CellSpec::Pulled pulled = spec_.pull(c.pull().has_average());
+  if (c.pull().has_average()) {
+    answer->mutable_average();
+  } else {
+    pb::Outcome::Weights* weights = answer->mutable_weights();
+    if (pulled.whole) weights->set_whole(true);
+  }
   send.message.payload = std::move(pulled.payload);
   out->push_back(std::move(send));
 }
@@ -85,15 +89,7 @@ void RoundCell::Contribute(Peer from, const pb::Contribution& c, const Bytes& pa
     ++lane_->counters.repeated;
     return;
   }
-  if (c.skip() && !payload.empty()) {
-    ++lane_->counters.bad;
-    out->push_back(Refuse(from, kMismatch,
-                          ToString(spec_.cell, c.round()) + " of rank " + std::to_string(c.rank()) +
-                              " takes no part, as it says, but has a payload",
-                          pb::Refuse::leave));
-    return;
-  }
-  if (c.skip()) {
+  if (c.has_skip()) {
     ++lane_->counters.skipped;
     slot->Come(c.rank(), c.incarnation());
   } else if (!AddTo(from, slot, c, payload, out)) {
@@ -103,28 +99,29 @@ void RoundCell::Contribute(Peer from, const pb::Contribution& c, const Bytes& pa
 }
 
 RoundSlot* RoundCell::SlotFor(Peer from, const pb::Contribution& c, Sends* out) {
-  if (c.round() <= lane_->floor) {  // everybody has applied it
+  const uint64_t round = ExchangeOf(c);
+  if (round <= lane_->floor) {  // everybody has applied it
     ++lane_->counters.stale;
     out->push_back(Refuse(
         from, static_cast<int>(Code::kNotAllowed),
-        ToString(spec_.cell, c.round()) + " is stale: the floor is " + std::to_string(lane_->floor),
+        ToString(spec_.cell, round) + " is stale: the floor is " + std::to_string(lane_->floor),
         pb::Refuse::ignore));
     out->back().message.head.mutable_refuse()->set_floor(lane_->floor);
     return nullptr;
   }
-  if (const auto found = slots_.find(c.round()); found != slots_.end()) return &found->second;
-  if (!HasRoomFor(c.round())) {
+  if (const auto found = slots_.find(round); found != slots_.end()) return &found->second;
+  if (!HasRoomFor(round)) {
     ++lane_->counters.early;
     if (lane_->IsElastic()) {
       lane_->turned_away[c.rank()] = true;
     } else {
       out->push_back(Refuse(from, static_cast<int>(Code::kNotAllowed),
-                            ToString(spec_.cell, c.round()) + " is early", pb::Refuse::ignore));
+                            ToString(spec_.cell, round) + " is early", pb::Refuse::ignore));
     }
     return nullptr;
   }
-  RoundSlot& slot = slots_.try_emplace(c.round(), lane_->members.size()).first->second;
-  slot.Open(spec_.open(c.round()));
+  RoundSlot& slot = slots_.try_emplace(round, lane_->members.size()).first->second;
+  slot.Open(spec_.open(round));
   return &slot;
 }
 
@@ -137,12 +134,12 @@ bool RoundCell::HasRoomFor(uint64_t round) const {
 }
 
 void RoundCell::CountLate(const pb::Contribution& c) {
-  const auto found = slots_.find(c.round());
+  const auto found = slots_.find(ExchangeOf(c));
   if (found != slots_.end() && found->second.closed()) CountClosed(&found->second, c);
 }
 
 void RoundCell::CountClosed(RoundSlot* slot, const pb::Contribution& c) {
-  if (slot->come(c.rank()) != 0 || c.skip()) {
+  if (slot->come(c.rank()) != 0 || c.has_skip()) {
     ++lane_->counters.repeated;
     return;
   }
@@ -151,27 +148,41 @@ void RoundCell::CountClosed(RoundSlot* slot, const pb::Contribution& c) {
   ++lane_->late_by_rank[c.rank()];
 }
 
+bool RoundCell::TakesScalersOf(Peer from, RoundSlot* slot, const pb::Contribution& c, Sends* out) {
+  const uint64_t round = c.in_round().round(), digest = c.in_round().digest();
+  if (slot->contributors() == 0 || slot->digest() == digest) return true;
+  const bool shrink = lane_->options.shrink;
+  const bool heeds = lane_->options.safeguards.heed_epochs;
+  if (shrink && heeds && c.epoch() > lane_->members.epoch()) {
+    // The others may be no members any more. This lane will hear of it.
+    ++lane_->counters.early;
+    lane_->turned_away[c.rank()] = true;
+    return false;
+  }
+  if (!shrink || !IsOfThoseGone(*slot, lane_->members)) {
+    ++lane_->counters.bad;
+    out->push_back(Refuse(from, kMismatch,
+                          ToString(spec_.cell, round) + " was coded with scalers " + Hex(digest) +
+                              ", others with " + Hex(slot->digest()),
+                          pb::Refuse::leave));
+    return false;
+  }
+  // Nobody who is left has those scalers: their server lost them, and they with it.
+  slot->Open(spec_.open(round));
+  return true;
+}
+
 bool RoundCell::AddTo(Peer from, RoundSlot* slot, const pb::Contribution& c, const Bytes& payload,
                       Sends* out) {
-  if (slot->contributors() != 0 && slot->digest() != c.digest()) {
-    if (!lane_->options.shrink || !IsOfThoseGone(*slot, lane_->members)) {
-      ++lane_->counters.bad;
-      out->push_back(Refuse(from, kMismatch,
-                            ToString(spec_.cell, c.round()) + " was coded with scalers " +
-                                Hex(c.digest()) + ", others with " + Hex(slot->digest()),
-                            pb::Refuse::leave));
-      return false;
-    }
-    // Nobody who is left has those scalers: their server lost them, and they with it.
-    slot->Open(spec_.open(c.round()));
-  }
-  const Status added = slot->Add(c.rank(), c.incarnation(), c.digest(), payload);
+  if (!TakesScalersOf(from, slot, c, out)) return false;
+  const uint64_t round = c.in_round().round(), digest = c.in_round().digest();
+  const Status added = slot->Add(c.rank(), c.incarnation(), digest, payload);
   if (!added.ok()) {
     ++lane_->counters.bad;
     // It may be half added: empty the slot, everybody else will repeat.
-    slots_.erase(c.round());
+    slots_.erase(round);
     out->push_back(Refuse(from, ExitCode(added),
-                          ToString(spec_.cell, c.round()) + " of rank " + std::to_string(c.rank()) +
+                          ToString(spec_.cell, round) + " of rank " + std::to_string(c.rank()) +
                               ": " + added.message(),
                           pb::Refuse::leave));
     return false;
@@ -227,11 +238,11 @@ void RoundCell::Close(uint64_t round, RoundSlot* slot, Sends* out) {
     lane_->stop_after = round + lane_->options.window;
   }
   pb::Outcome& outcome = slot->outcome();
-  outcome.set_round(round);
+  outcome.mutable_of_round()->set_round(round);
   outcome.set_bucket(spec_.cell.bucket);
   outcome.set_chunk(spec_.cell.chunk);
   if (lane_->options.learning_rate) outcome.set_learning_rate(lane_->options.learning_rate(round));
-  if (lane_->stop_after != 0) outcome.set_stop_after(lane_->stop_after);
+  if (lane_->stop_after != 0) outcome.mutable_of_round()->set_stop_after(lane_->stop_after);
   for (const LaneMember& member : lane_->members) {
     if (member.peer != 0) SendOutcome(*slot, member.peer, out);
   }
@@ -242,7 +253,7 @@ void RoundCell::SendOutcome(const RoundSlot& slot, Peer to, Sends* out) const {
   Send send{to, {}};
   pb::Outcome* outcome = MutableOutcome(spec_.cell.kind, &send.message.head);
   *outcome = slot.outcome();
-  outcome->set_floor(lane_->floor);
+  outcome->mutable_of_round()->set_floor(lane_->floor);
   send.message.payload = slot.payload();
   out->push_back(std::move(send));
 }
@@ -253,7 +264,7 @@ void RoundCell::SendWhatItMissed(const LaneMember& member, Sends* out) const {
   }
 }
 
-Status RoundCell::CheckHeld(const pb::Outcome& held, const Bytes& payload) const {
+Status RoundCell::CheckHeld(const pb::Outcome::OfRound& held, const Bytes& payload) const {
   uint32_t contributors = 0;
   for (uint32_t rank = 0; rank < lane_->members.size(); ++rank)
     contributors += IsIn(held.who(), rank);
@@ -267,24 +278,26 @@ Status RoundCell::CheckHeld(const pb::Outcome& held, const Bytes& payload) const
 }
 
 void RoundCell::TakeBack(Peer from, const pb::Outcome& held, const Bytes& payload, Sends* out) {
+  TERN_REQUIRES(held.has_of_round(), "a cell in rounds is handed an outcome of no round");
   const Kind kind = spec_.cell.kind;
-  const auto found = slots_.find(held.round());
+  const uint64_t round = held.of_round().round();
+  const auto found = slots_.find(round);
   const bool closed = found != slots_.end() && found->second.closed();
-  if (held.round() <= lane_->floor || closed) return SendTaken(from, kind, held, out);
-  if (found == slots_.end() && !HasRoomFor(held.round())) return;
-  if (Status checked = CheckHeld(held, payload); !checked.ok()) {
+  if (round <= lane_->floor || closed) return SendTaken(from, kind, held, out);
+  if (found == slots_.end() && !HasRoomFor(round)) return;
+  if (Status checked = CheckHeld(held.of_round(), payload); !checked.ok()) {
     ++lane_->counters.bad;
     out->push_back(Refuse(from, kMismatch,
-                          "the held outcome of " + ToString(spec_.cell, held.round()) +
+                          "the held outcome of " + ToString(spec_.cell, round) +
                               " cannot be one: " + checked.message(),
                           pb::Refuse::leave));
     return;
   }
-  RoundSlot& slot = slots_.try_emplace(held.round(), lane_->members.size()).first->second;
+  RoundSlot& slot = slots_.try_emplace(round, lane_->members.size()).first->second;
   slot.Restore(held, payload);
   if (lane_->options.learning_rate)
-    slot.outcome().set_learning_rate(lane_->options.learning_rate(held.round()));
-  if (held.stop_after() != 0) lane_->stop_after = held.stop_after();
+    slot.outcome().set_learning_rate(lane_->options.learning_rate(round));
+  if (held.of_round().stop_after() != 0) lane_->stop_after = held.of_round().stop_after();
   ++lane_->counters.restored;
   SendTaken(from, kind, held, out);
   for (const LaneMember& m : lane_->members) {

@@ -46,8 +46,10 @@ struct RoundLaneState {
   // While the lane is blank: the newest round of which a member may hold an outcome.
   uint64_t held_until = 0;
   bool stop_requested = false;
-  uint64_t stop_after = 0;        // 0: not decided
-  std::vector<bool> turned_away;  // by rank: contributions were refused for lack of room
+  uint64_t stop_after = 0;  // 0: not decided
+  // By rank: contributions were refused for lack of room, or before this lane had heard of the
+  // sender's membership.
+  std::vector<bool> turned_away;
   Lane::Counters counters;
   std::vector<uint64_t> late_by_rank;
 };
@@ -57,13 +59,13 @@ class RoundCell {
   // `leads`: its closing fixes the last round. The state outlives the cell.
   RoundCell(CellSpec spec, bool leads, RoundLaneState* lane);
 
-  // A member contributes to a round of its window.
+  // A member contributes to a round of its window, or skips it.
   void Contribute(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
   // A member says that it comes late, or repeats itself, to a round that may have closed.
   void CountLate(const pb::Contribution& c);
-  // REQUIRES can_be_pulled().
+  // A member asks for the weights. REQUIRES can_be_pulled().
   void Pull(Peer from, const pb::Contribution& c, Sends* out) const;
-  // A member hands back an outcome of an earlier life of the server.
+  // A member hands back an outcome of an earlier life of the server. REQUIRES one of a round.
   void TakeBack(Peer from, const pb::Outcome& held, const Bytes& payload, Sends* out);
   // Members have changed. The others repeat what is not answered.
   void DropThoseGone();
@@ -86,13 +88,16 @@ class RoundCell {
   RoundSlot* SlotFor(Peer from, const pb::Contribution& c, Sends* out);
   bool HasRoomFor(uint64_t round) const;
   void CountClosed(RoundSlot* slot, const pb::Contribution& c);
-  // Adds a contribution that takes part; false if it was refused.
+  // Whether the slot can take what was coded with these scalers; empties it first if need be.
+  // Else the contribution is refused, or turned away until the lane has heard of its members.
+  bool TakesScalersOf(Peer from, RoundSlot* slot, const pb::Contribution& c, Sends* out);
+  // Adds a contribution that takes part; false if it was not taken.
   bool AddTo(Peer from, RoundSlot* slot, const pb::Contribution& c, const Bytes& payload,
              Sends* out);
   bool HasEnough(uint64_t round, const RoundSlot& slot) const;
   void Close(uint64_t round, RoundSlot* slot, Sends* out);
   void SendOutcome(const RoundSlot& slot, Peer to, Sends* out) const;
-  Status CheckHeld(const pb::Outcome& held, const Bytes& payload) const;
+  Status CheckHeld(const pb::Outcome::OfRound& held, const Bytes& payload) const;
   Status CheckRounds(bool floor_moved) const;
   Status CheckMembers(uint64_t round, const RoundSlot& slot) const;
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/invariants.h"
+#include "common/protocol/rounds/forms.h"
 
 namespace tern::protocol {
 
@@ -16,6 +17,20 @@ constexpr int kNotAllowed = static_cast<int>(Code::kNotAllowed);
 
 Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
   return {to, MakeRefuse(code, std::move(sentence), then)};
+}
+
+// The newest round whose result the sender has applied; nothing if the contribution is of no round.
+std::optional<uint64_t> AppliedBy(const pb::Contribution& c) {
+  switch (c.form_case()) {
+    case pb::Contribution::kInRound:
+      return c.in_round().applied();
+    case pb::Contribution::kSkip:
+      return c.skip().applied();
+    case pb::Contribution::kLate:
+      return c.late().applied();
+    default:
+      return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -32,6 +47,7 @@ RoundLane::RoundLane(Options options, std::vector<CellSpec> cells) : state_(std:
 
 void RoundLane::OnMembers(const pb::Members& members, Sends* out) {
   const CheckedAfter checked(*this);
+  const bool is_newer = members.epoch() > state_.members.epoch();
   state_.members.OnMembers(members);
   if (!state_.open) return OpenIfComplete(out);
   AdvanceFloor();
@@ -41,6 +57,7 @@ void RoundLane::OnMembers(const pb::Members& members, Sends* out) {
     cell.DropThoseGone();
     cell.CloseWhatHasEnough(out);
   }
+  if (is_newer) AskThoseTurnedAway(out);
 }
 
 void RoundLane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
@@ -121,6 +138,10 @@ void RoundLane::AskAgain(Sends* out) {
   if (!std::exchange(has_room_again_, false)) return;
   // A slot may have waited for an older one that the floor took away.
   for (auto& [name, cell] : cells_) cell.CloseWhatHasEnough(out);
+  AskThoseTurnedAway(out);
+}
+
+void RoundLane::AskThoseTurnedAway(Sends* out) {
   for (uint32_t rank = 0; rank < state_.members.size(); ++rank) {
     if (!state_.turned_away[rank]) continue;
     state_.turned_away[rank] = false;
@@ -157,35 +178,47 @@ void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
   if (member == nullptr) {
     ++state_.counters.fenced;
     out->push_back(Refuse(from, kNotAllowed,
-                          ToString(name, c.round()) + " came from an incarnation of rank " +
+                          ToString(name, c) + " came from an incarnation of rank " +
                               std::to_string(c.rank()) + " that is not a member",
                           pb::Refuse::ignore));
     return;
   }
   if (!state_.open) return;  // it will come again: its sender has not been welcomed
   RoundCell* cell = Find(name);
-  if (cell != nullptr && cell->can_be_pulled() && c.pull_only()) return cell->Pull(from, c, out);
-  const bool in_window =
-      c.applied() < c.round() && c.round() <= c.applied() + state_.options.window;
-  if (cell == nullptr || !(in_window || c.late())) {
+  if (const std::string wrong = WhatIsWrong(cell, c, payload); !wrong.empty()) {
     ++state_.counters.bad;
-    out->push_back(Refuse(from, kMismatch,
-                          ToString(name, c.round()) + " (applied " + std::to_string(c.applied()) +
-                              ") is not in this lane's plan",
-                          pb::Refuse::leave));
+    out->push_back(Refuse(from, kMismatch, ToString(name, c) + wrong, pb::Refuse::leave));
     return;
   }
-  if (c.late()) cell->CountLate(c);  // before the floor takes the slot away
-  LaneMembers::ShowApplied(member, c.applied());
+  if (c.has_pull()) return cell->Pull(from, c, out);
+  if (c.has_late()) cell->CountLate(c);  // before the floor takes the slot away
+  LaneMembers::ShowApplied(member, *AppliedBy(c));
   AdvanceFloor();
-  if (!c.late()) cell->Contribute(from, c, payload, out);
+  if (!c.has_late()) cell->Contribute(from, c, payload, out);
+}
+
+std::string RoundLane::WhatIsWrong(const RoundCell* cell, const pb::Contribution& c,
+                                   const Bytes& payload) const {
+  if (std::string wrong = WrongForm(c, payload); !wrong.empty()) return wrong;
+  const std::string not_planned = " is not in this lane's plan";
+  if (cell == nullptr) return not_planned;
+  if (c.has_pull()) return cell->can_be_pulled() ? "" : not_planned;
+  const std::optional<uint64_t> applied = AppliedBy(c);
+  if (!applied.has_value()) return " is of no round, and this lane has rounds";
+  const uint64_t round = ExchangeOf(c);
+  const bool in_window = *applied < round && round - *applied <= state_.options.window;
+  if (in_window || c.has_late()) return "";
+  return " (applied " + std::to_string(*applied) + ")" + not_planned;
 }
 
 void RoundLane::OnHeld(Peer from, Kind kind, const pb::Outcome& held, const Bytes& payload,
                        Sends* out) {
   RoundCell* cell = Find({kind, held.bucket(), held.chunk()});
   if (!state_.members.IsPeer(from) || !state_.open || cell == nullptr) return;
-  cell->TakeBack(from, held, payload, out);
+  if (held.has_of_round()) return cell->TakeBack(from, held, payload, out);
+  ++state_.counters.bad;
+  out->push_back(Refuse(from, kMismatch, "a held outcome is of no round, and this lane has rounds",
+                        pb::Refuse::leave));
 }
 
 size_t RoundLane::slots() const {

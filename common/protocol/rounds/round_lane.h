@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/base/status.h"
@@ -74,6 +75,10 @@ class RoundLane : public Lane {
 
   void OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload,
                       Sends* out);
+  // Continues the sentence; empty if nothing is wrong. `cell`: null if the lane has none of the
+  // name.
+  std::string WhatIsWrong(const RoundCell* cell, const pb::Contribution& c,
+                          const Bytes& payload) const;
   void OnHeld(Peer from, Kind kind, const pb::Outcome& outcome, const Bytes& payload, Sends* out);
   void OpenIfComplete(Sends* out);
   void Welcome(Peer to, Sends* out) const;
@@ -83,6 +88,7 @@ class RoundLane : public Lane {
   // After the floor has moved: closes what has enough, and tells workers whose contributions were
   // refused for lack of room that there is room now. (OnApplied leaves it to the next event.)
   void AskAgain(Sends* out);
+  void AskThoseTurnedAway(Sends* out);
   RoundCell* Find(const Cell& cell);
 
   RoundLaneState state_;

@@ -67,21 +67,21 @@ void RoundSlot::Close(bool always) {
   if (!Become(State::kClosed)) return;
   if (contributors_ != 0 || always) payload_ = sum_->Close();
   sum_.reset();
-  outcome_.set_contributors(contributors_);
-  outcome_.set_who(WhoBytes(added_));
+  outcome_.mutable_of_round()->set_contributors(contributors_);
+  outcome_.mutable_of_round()->set_who(WhoBytes(added_));
 }
 
 void RoundSlot::Restore(const pb::Outcome& held, Bytes payload) {
   if (!Become(State::kRestored)) return;
   sum_.reset();
   for (uint32_t rank = 0; rank < added_.size(); ++rank) {
-    added_[rank] = IsIn(held.who(), rank);
+    added_[rank] = IsIn(held.of_round().who(), rank);
     come_[rank] = added_[rank] ? 1 : 0;
   }
-  contributors_ = held.contributors();
+  contributors_ = held.of_round().contributors();
   digest_ = 0;
   outcome_ = held;
-  outcome_.set_who(WhoBytes(added_));
+  outcome_.mutable_of_round()->set_who(WhoBytes(added_));
   payload_ = std::move(payload);
 }
 
@@ -103,16 +103,16 @@ Status RoundSlot::Check(const Cell& cell, uint64_t round) const {
                payload_.size(), " bytes");
     return Ok();
   }
-  TERN_HOLDS(outcome_.round() == round, ToString(cell, round), ": its outcome is of round ",
-             outcome_.round());
+  const pb::Outcome::OfRound& told = outcome_.of_round();
+  TERN_HOLDS(told.round() == round, ToString(cell, round), ": its outcome is of round ",
+             told.round());
   TERN_HOLDS(outcome_.bucket() == cell.bucket && outcome_.chunk() == cell.chunk,
              ToString(cell, round), ": its outcome is of bucket ", outcome_.bucket(), ", chunk ",
              outcome_.chunk());
-  TERN_HOLDS(outcome_.contributors() == contributors_, ToString(cell, round),
-             ": its outcome tells of ", outcome_.contributors(), " contributors, it has ",
-             contributors_);
+  TERN_HOLDS(told.contributors() == contributors_, ToString(cell, round), ": its outcome tells of ",
+             told.contributors(), " contributors, it has ", contributors_);
   for (uint32_t rank = 0; rank < added_.size(); ++rank) {
-    TERN_HOLDS(IsIn(outcome_.who(), rank) == added_[rank], ToString(cell, round), ": rank ", rank,
+    TERN_HOLDS(IsIn(told.who(), rank) == added_[rank], ToString(cell, round), ": rank ", rank,
                added_[rank] ? " is in the sum, and its outcome does not name it"
                             : " is named by the outcome, and is not in the sum");
   }

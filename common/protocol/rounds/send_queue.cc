@@ -7,8 +7,15 @@
 
 namespace tern::protocol {
 
+namespace {
+
+uint64_t SizeOf(const SendQueue::Entry& entry) { return PayloadOf(entry.contribution).size(); }
+
+}  // namespace
+
 void SendQueue::Put(const ExchangeKey& key, Entry entry) {
-  TERN_REQUIRES(!entries_.contains(key), ToString(key.cell, key.round), ": contributed twice");
+  TERN_REQUIRES(!entries_.contains(key), ToString(key.cell, key.exchange, "exchange"),
+                ": contributed twice");
   Drop(key);
   if (key.cell.kind == Kind::kPush) unanswered_bytes_.try_emplace(entry.lane, 0);
   entries_[key] = std::move(entry);
@@ -21,7 +28,7 @@ const SendQueue::Entry* SendQueue::Find(const ExchangeKey& key) const {
 
 void SendQueue::Become(Item* item, State next) {
   auto& [key, entry] = *item;
-  const uint64_t bytes = key.cell.kind == Kind::kPush ? entry.payload.size() : 0;
+  const uint64_t bytes = key.cell.kind == Kind::kPush ? SizeOf(entry) : 0;
   if (entry.state == State::kWaiting && next == State::kSent)
     unanswered_bytes_[entry.lane] += bytes;
   if (entry.state == State::kSent && next == State::kWaiting)
@@ -36,16 +43,16 @@ void SendQueue::Drop(const ExchangeKey& key) {
   entries_.erase(found);
 }
 
-bool SendQueue::HasUpTo(uint64_t round) const {
-  return std::any_of(entries_.begin(), entries_.end(), [round](const Item& item) {
-    return item.first.round <= round && !item.second.request.pull_only;
+bool SendQueue::HasUpTo(uint64_t exchange) const {
+  return std::any_of(entries_.begin(), entries_.end(), [exchange](const Item& item) {
+    return item.first.exchange <= exchange && !IsPull(item.second.contribution);
   });
 }
 
-void SendQueue::DropUpTo(uint64_t round) {
-  for (auto one = entries_.begin(); one != entries_.end() && one->first.round <= round;) {
+void SendQueue::DropUpTo(uint64_t exchange) {
+  for (auto one = entries_.begin(); one != entries_.end() && one->first.exchange <= exchange;) {
     const auto& [key, entry] = *one++;
-    if (!entry.request.pull_only) Drop(ExchangeKey(key));
+    if (!IsPull(entry.contribution)) Drop(ExchangeKey(key));
   }
 }
 
@@ -67,7 +74,7 @@ std::vector<const SendQueue::Item*> SendQueue::Next(LaneRef lane, Time now) {
     const auto& [key, entry] = item;
     if (entry.lane != lane || entry.state == State::kSent) continue;
     const bool push = key.cell.kind == Kind::kPush;
-    if (push && unanswered_bytes_[lane] + entry.payload.size() > credit_bytes_) break;
+    if (push && unanswered_bytes_[lane] + SizeOf(entry) > credit_bytes_) break;
     send(&item);
   }
   return next;
@@ -79,10 +86,10 @@ const SendQueue::Item* SendQueue::FirstPush(LaneRef lane) const {
   };
   const auto oldest = std::find_if(entries_.begin(), entries_.end(), wanted);
   if (oldest == entries_.end()) return nullptr;
-  const uint64_t round = oldest->first.round;
-  const auto end = entries_.upper_bound(ExchangeKey{round, {Kind::kPush, 0, UINT32_MAX}});
+  const uint64_t exchange = oldest->first.exchange;
+  const auto end = entries_.upper_bound(ExchangeKey{exchange, {Kind::kPush, 0, UINT32_MAX}});
   const auto last = std::find_if(std::make_reverse_iterator(end), entries_.rend(), wanted);
-  const ExchangeKey first{round, {Kind::kPush, last->first.cell.bucket, 0}};
+  const ExchangeKey first{exchange, {Kind::kPush, last->first.cell.bucket, 0}};
   return &*std::find_if(entries_.lower_bound(first), end, wanted);
 }
 
@@ -106,10 +113,10 @@ void SendQueue::Unsend(LaneRef lane) {
 
 Status SendQueue::CheckEntry(const Item& item, uint64_t applied) const {
   const auto& [key, entry] = item;
-  const bool pull = entry.request.pull_only;
-  TERN_HOLDS(pull == (entry.pull != 0), ToString(key.cell, key.round), ": asks for ", pull ? 1 : 0,
-             " pulls, and its number is ", entry.pull);
-  TERN_HOLDS(pull || key.round > applied, ToString(key.cell, key.round),
+  const bool pull = IsPull(entry.contribution);
+  TERN_HOLDS(pull == (entry.pull != 0), ToString(key.cell, key.exchange, "exchange"), ": asks for ",
+             pull ? 1 : 0, " pulls, and its number is ", entry.pull);
+  TERN_HOLDS(pull || key.exchange > applied, ToString(key.cell, key.exchange, "exchange"),
              ": not answered, and applied is ", applied);
   return Ok();
 }
@@ -118,13 +125,13 @@ Status SendQueue::CheckLane(LaneRef lane, uint64_t counted, bool up) const {
   uint64_t sent = 0;
   for (const auto& [key, entry] : entries_) {
     const bool counts = key.cell.kind == Kind::kPush && entry.state == State::kSent;
-    if (counts && entry.lane == lane) sent += entry.payload.size();
+    if (counts && entry.lane == lane) sent += SizeOf(entry);
   }
   TERN_HOLDS(sent == counted, "lane ", lane.shard, ".", lane.lane, ": has ", sent,
              " bytes unanswered, and counts ", counted);
   const Item* first = up ? FirstPush(lane) : nullptr;
   TERN_HOLDS(first == nullptr || first->second.state == State::kSent,
-             ToString(first->first.cell, first->first.round),
+             ToString(first->first.cell, first->first.exchange, "exchange"),
              ": the first of its lane, and not sent, with ", sent, " bytes unanswered");
   return Ok();
 }

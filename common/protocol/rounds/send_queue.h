@@ -10,8 +10,8 @@
 // although scalers do not come back to all of them in the same order; a server holds at most about
 // workers * credit bytes per lane.
 //
-// Priority: of the pushes that wait for credit, those of older rounds go first, and in a round
-// those of the last bucket, which has the first tensors: the next forward needs their layers first.
+// Priority: of the pushes that wait for credit, those of older exchanges go first, and in one those
+// of the last bucket, which has the first tensors: the next forward needs their layers first.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,16 @@
 
 #include "common/base/status.h"
 #include "common/protocol/rounds/cells.h"
+#include "common/protocol/rounds/forms.h"
 #include "common/protocol/rounds/message.h"
 
 namespace tern::protocol {
 
-// Order of sending: by round, then by priority.
+// Order of sending: by exchange, then by priority.
 struct ExchangeKey {
-  uint64_t round = 0;
+  uint64_t exchange = 0;  // as ExchangeOf() says; so pulls come first
   Cell cell;
-  auto Order() const { return std::tuple(round, cell.kind, ~cell.bucket, cell.chunk); }
+  auto Order() const { return std::tuple(exchange, cell.kind, ~cell.bucket, cell.chunk); }
   auto operator<=>(const ExchangeKey& other) const { return Order() <=> other.Order(); }
 };
 
@@ -40,10 +41,8 @@ class SendQueue {
   enum class State : uint8_t { kWaiting, kSent };
   struct Entry {
     LaneRef lane;
-    uint64_t digest = 0;
-    Bytes payload;
-    Request request;
-    uint64_t pull = 0;  // pull_only: its number
+    Contribution contribution;
+    uint64_t pull = 0;  // the number of a pull
     State state = State::kWaiting;
     Time sent_at{};
   };
@@ -56,10 +55,10 @@ class SendQueue {
   // The entry of this key, or null.
   const Entry* Find(const ExchangeKey& key) const;
   void Drop(const ExchangeKey& key);
-  // Whether something of rounds up to `round` is here, but for pulls.
-  bool HasUpTo(uint64_t round) const;
+  // Whether something of the exchanges up to this one is here, but for pulls.
+  bool HasUpTo(uint64_t exchange) const;
   // Drops that.
-  void DropUpTo(uint64_t round);
+  void DropUpTo(uint64_t exchange);
   void Clear();
   bool empty() const { return entries_.empty(); }
 
@@ -72,7 +71,7 @@ class SendQueue {
 
   // Holds after every event: the unanswered bytes of a lane are those of its sent pushes; pulls,
   // and nothing else, have numbers. Of a lane that is up (as `up` says) the first push has been
-  // sent. Of rounds up to `applied` nothing is here but pulls.
+  // sent. Of exchanges up to `applied` nothing is here but pulls.
   Status Check(const std::function<bool(LaneRef)>& up, uint64_t applied) const;
 
  private:

@@ -40,8 +40,8 @@ struct OneWorker {
 Answer AnswerOf(const protocol::Cell& cell, uint64_t round, Bytes payload) {
   Answer answer;
   answer.cell = cell;
-  answer.outcome.set_round(round);
-  answer.outcome.set_contributors(2);
+  answer.outcome.mutable_of_round()->set_round(round);
+  answer.outcome.mutable_of_round()->set_contributors(2);
   answer.outcome.set_learning_rate(0.1);
   answer.payload = std::move(payload);
   return answer;
@@ -72,7 +72,7 @@ void RunRound(const setup::Setup& job, uint64_t round, Cluster* cluster) {
       }
       Answer scaled;
       scaled.cell = {protocol::Kind::kScale, b, 0};
-      scaled.outcome.set_round(round);
+      scaled.outcome.mutable_of_round()->set_round(round);
       scaled.payload = sum->Close();
       for (auto& worker : *workers) {
         worker->sums.Put(scaled);

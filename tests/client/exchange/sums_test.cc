@@ -15,8 +15,8 @@ namespace {
 
 Answer Of(protocol::Cell cell, uint64_t round, uint32_t contributors, Bytes payload) {
   Answer answer{cell, {}, std::move(payload)};
-  answer.outcome.set_round(round);
-  answer.outcome.set_contributors(contributors);
+  answer.outcome.mutable_of_round()->set_round(round);
+  answer.outcome.mutable_of_round()->set_contributors(contributors);
   return answer;
 }
 

@@ -101,14 +101,17 @@ class Servers {
     states_.resize(members_.size());
   }
 
-  void Contribute(uint32_t rank, protocol::Cell cell, uint64_t round, uint64_t digest,
-                  const Bytes& payload, const protocol::Request& request) {
+  void Contribute(uint32_t rank, protocol::Cell cell, protocol::Contribution contribution) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (cell.kind == protocol::Kind::kFigures) return Gather(rank, cell, round, payload);
+    if (cell.kind == protocol::Kind::kFigures) {
+      return Gather(rank, cell, protocol::ExchangeOf(contribution),
+                    protocol::PayloadOf(contribution));
+    }
+    const bool at_clock = std::holds_alternative<protocol::AtClock>(contribution);
     std::vector<protocol::Exchange::Outgoing> out;
-    exchanges_[rank].Contribute(cell, round, kLane, digest, payload, {}, &out, request);
+    exchanges_[rank].Contribute(cell, kLane, std::move(contribution), {}, &out);
     for (auto& one : out) {
-      if (has_rounds_ || request.pull_only || request.skip) {
+      if (!at_clock) {
         Process(rank, one.message);
         continue;
       }
@@ -164,7 +167,7 @@ class Servers {
     std::vector<protocol::Exchange::Outgoing> out;
     for (auto& answer :
          exchanges_[rank].OnOutcome(kLane, kind, *outcome, send.message.payload, {}, &out)) {
-      if (!outcome->pulled() && states_[rank].unanswered > 0) --states_[rank].unanswered;
+      if (!outcome->has_pulled() && states_[rank].unanswered > 0) --states_[rank].unanswered;
       if (kind == protocol::Kind::kScale) members_[rank]->coder->Scaled(answer);
       members_[rank]->events.Push(std::move(answer));
     }
@@ -202,7 +205,7 @@ class Servers {
     for (const std::string& one : all) together.add_by_rank(one);
     Answer answer;
     answer.cell = cell;
-    answer.outcome.set_round(round);
+    answer.outcome.mutable_of_round()->set_round(round);
     answer.payload = Bytes::Own(together.SerializeAsString());
     for (auto& member : members_) member->events.Push(answer);
   }
@@ -228,10 +231,9 @@ class ClusterPort : public Port {
   ClusterPort(uint32_t rank, const setup::Setup& job, Member& member, Servers& servers)
       : rank_(rank), job_(job), member_(member), servers_(servers) {}
 
-  void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload,
-                  protocol::Request request) override {
-    if (request.pull_only) ++member_.trace.pulls;
-    servers_.Contribute(rank_, cell, round, digest, payload, request);
+  void Contribute(protocol::Cell cell, protocol::Contribution contribution) override {
+    if (protocol::IsPull(contribution)) ++member_.trace.pulls;
+    servers_.Contribute(rank_, cell, std::move(contribution));
   }
   void Applied(uint64_t round) override {
     member_.trace.weights[round] = Weights();

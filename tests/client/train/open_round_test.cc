@@ -51,8 +51,8 @@ class OpenRoundTest : public testing::Test {
     for (const protocol::Chunk& chunk : job_->plan.buckets[bucket].chunks) {
       const std::vector<float> ones(chunk.count, 1.f);
       Answer answer{{protocol::Kind::kPush, bucket, chunk.index}, {}, BytesOf(ones)};
-      answer.outcome.set_round(kRound);
-      answer.outcome.set_contributors(2);
+      answer.outcome.mutable_of_round()->set_round(kRound);
+      answer.outcome.mutable_of_round()->set_contributors(2);
       answer.outcome.set_learning_rate(1);
       sums_->Put(answer);
     }

@@ -16,9 +16,9 @@ class RecordingPort : public Port {
     uint64_t round = 0, digest = 0;
     Bytes payload;
   };
-  void Contribute(protocol::Cell cell, uint64_t round, uint64_t digest, Bytes payload,
-                  protocol::Request) override {
-    contributions.Push({cell, round, digest, std::move(payload)});
+  void Contribute(protocol::Cell cell, protocol::Contribution contribution) override {
+    auto& in_round = std::get<protocol::InRound>(contribution);
+    contributions.Push({cell, in_round.round, in_round.digest, std::move(in_round.payload)});
   }
   void Applied(uint64_t) override {}
   void Snapshot(Bytes, uint64_t) override {}

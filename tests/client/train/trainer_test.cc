@@ -46,17 +46,17 @@ class AnsweringPort : public Port {
     }
   }
 
-  void Contribute(protocol::Cell cell, uint64_t round, uint64_t, Bytes payload,
-                  protocol::Request) override {
+  void Contribute(protocol::Cell cell, protocol::Contribution contribution) override {
+    const uint64_t round = protocol::ExchangeOf(contribution);
     if (take && take(cell, round)) return;
     auto sum = specs_.at(cell).open(1);
-    EXPECT_TRUE(sum->Add(0, payload).ok());
+    EXPECT_TRUE(sum->Add(0, protocol::PayloadOf(contribution)).ok());
     Answer answer;
     answer.cell = cell;
     answer.payload = sum->Close();
-    answer.outcome.set_round(round);
+    answer.outcome.mutable_of_round()->set_round(round);
     answer.outcome.set_learning_rate(0.1);
-    answer.outcome.set_contributors(1);
+    answer.outcome.mutable_of_round()->set_contributors(1);
     if (change) change(&answer);
     if (cell.kind == protocol::Kind::kScale) coder->Scaled(answer);
     if (hold && hold(answer)) return;
@@ -354,7 +354,7 @@ TEST_F(StepOfManyBuckets, BeginsTheNextForwardBeforeAllAnswersHaveArrived) {
   port_->hold = [&](const Answer& answer) {
     // Before the next figures, no round is open.
     if (answer.cell != protocol::Cell{protocol::Kind::kPush, 0, 0} ||
-        answer.outcome.round() % 4 == 0 || answer.outcome.round() == kSteps)
+        answer.outcome.of_round().round() % 4 == 0 || answer.outcome.of_round().round() == kSteps)
       return false;
     held = answer;
     return true;
@@ -372,7 +372,8 @@ TEST_F(StepOfManyBuckets, BeginsTheNextForwardBeforeAllAnswersHaveArrived) {
 
 TEST_F(Step, EndsAfterTheRoundThatTheJobStopsAfter) {
   port_->change = [](Answer* answer) {
-    if (answer->outcome.round() == 4) answer->outcome.set_stop_after(5);
+    pb::Outcome::OfRound* outcome = answer->outcome.mutable_of_round();
+    if (outcome->round() == 4) outcome->set_stop_after(5);
   };
   events_.Push(Ready{0});
   EXPECT_TRUE(Run().ok());

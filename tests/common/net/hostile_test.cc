@@ -52,9 +52,9 @@ class Hostile : public ::testing::Test {
     const auto received = Await(*router_);
     ASSERT_TRUE(received.has_value());
     ASSERT_FALSE(received->error.has_value()) << received->error->status.message();
-    EXPECT_EQ(received->envelope.push().round(), number_);
+    EXPECT_EQ(received->envelope.push().in_round().round(), number_);
     ASSERT_TRUE(router_->Send(received->peer, Numbered(number_)).ok());
-    EXPECT_EQ(Await(*good_)->envelope.push().round(), number_);
+    EXPECT_EQ(Await(*good_)->envelope.push().in_round().round(), number_);
   }
 
   static constexpr size_t kMaxPayload = 100000;

@@ -29,7 +29,7 @@ inline pb::Envelope EnvelopeOf(int number) {
 // A small message that carries a number.
 inline pb::Envelope Numbered(uint64_t number) {
   pb::Envelope envelope;
-  envelope.mutable_push()->set_round(number);
+  envelope.mutable_push()->mutable_in_round()->set_round(number);
   return envelope;
 }
 

@@ -27,14 +27,14 @@ void RoundTrip(const std::string& host) {
   const auto up = Await(*router);
   ASSERT_TRUE(up.has_value());
   ASSERT_FALSE(up->error.has_value());
-  EXPECT_EQ(up->envelope.push().round(), 3u);
+  EXPECT_EQ(up->envelope.push().in_round().round(), 3u);
   EXPECT_EQ(up->payload.view(), "up");
   EXPECT_NE(up->peer, 0u);
 
   ASSERT_TRUE(router->Send(up->peer, Numbered(4)).ok());
   const auto down = Await(*dealer);
   ASSERT_TRUE(down.has_value());
-  EXPECT_EQ(down->envelope.push().round(), 4u);
+  EXPECT_EQ(down->envelope.push().in_round().round(), 4u);
   EXPECT_TRUE(down->payload.empty());
 }
 
@@ -65,7 +65,7 @@ TEST(Socket, DistinguishesPeersAndKeepsTheirOrder) {
   for (int i = 0; i < 100; ++i) {
     const auto received = Await(*router);
     ASSERT_TRUE(received.has_value());
-    got[received->peer].push_back(received->envelope.push().round());
+    got[received->peer].push_back(received->envelope.push().in_round().round());
   }
   ASSERT_EQ(got.size(), 2u);
   for (const auto& [peer, numbers] : got) {
@@ -73,8 +73,8 @@ TEST(Socket, DistinguishesPeersAndKeepsTheirOrder) {
     for (int i = 0; i < 50; ++i) EXPECT_EQ(numbers[i], numbers[0] + i);
     ASSERT_TRUE(router->Send(peer, Numbered(numbers[0])).ok());
   }
-  EXPECT_EQ(Await(*a)->envelope.push().round(), 0u);
-  EXPECT_EQ(Await(*b)->envelope.push().round(), 1000u);
+  EXPECT_EQ(Await(*a)->envelope.push().in_round().round(), 0u);
+  EXPECT_EQ(Await(*b)->envelope.push().in_round().round(), 1000u);
 }
 
 // Sends a payload, destroys all sockets, and returns how often its release function was called.
@@ -192,7 +192,7 @@ TEST(Socket, ReportsAFullQueueAndDeliversWhatItAccepted) {
   for (uint64_t i = 0; i < taken; ++i) {
     const auto received = Await(*dealer);
     ASSERT_TRUE(received.has_value()) << "message " << i << " of " << taken;
-    EXPECT_EQ(received->envelope.push().round(), i);
+    EXPECT_EQ(received->envelope.push().in_round().round(), i);
   }
 }
 
@@ -206,7 +206,8 @@ TEST(Socket, RefusesToSendInvalidMessages) {
   EXPECT_EQ(result.outcome, Sent::kRefused);
   EXPECT_EQ(result.status.code(), Code::kInternal);
   EXPECT_TRUE(dealer->Send(Numbered(2), Text(std::string(100, 'p'))).ok());
-  EXPECT_EQ(Await(*router)->envelope.push().round(), 2u) << "nothing of the refused ones went";
+  EXPECT_EQ(Await(*router)->envelope.push().in_round().round(), 2u)
+      << "nothing of the refused ones went";
 }
 
 TEST(Socket, DealerConnectsWhenItsServerStartsLater) {
@@ -228,7 +229,8 @@ TEST(Socket, DealerConnectsWhenItsServerStartsLater) {
   auto router = Value(RouterSocket::Bind(context, "127.0.0.1", port, {}));
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   ASSERT_TRUE(dealer->Send(Numbered(2)).ok());
-  EXPECT_EQ(Await(*router)->envelope.push().round(), 2u) << "what was refused never goes";
+  EXPECT_EQ(Await(*router)->envelope.push().in_round().round(), 2u)
+      << "what was refused never goes";
 }
 
 TEST(Socket, DealerReadsMessagesThatArrivedBeforeTheLoss) {
@@ -246,7 +248,7 @@ TEST(Socket, DealerReadsMessagesThatArrivedBeforeTheLoss) {
   for (uint64_t i = 0; i < 3; ++i) {
     const auto received = Await(*dealer);
     ASSERT_TRUE(received.has_value());
-    EXPECT_EQ(received->envelope.push().round(), i);
+    EXPECT_EQ(received->envelope.push().in_round().round(), i);
   }
   EXPECT_EQ(dealer->Send(Numbered(2)).outcome, Sent::kUnreachable);
 }
@@ -268,7 +270,7 @@ TEST(Socket, AfterALossNoMessageReachesARestartedServer) {
   EXPECT_EQ(dealer->link(), Link::kLost);
   EXPECT_EQ(dealer->Send(Numbered(1)).outcome, Sent::kUnreachable);
   ASSERT_TRUE(fresh->Send(Numbered(2)).ok());
-  EXPECT_EQ(Await(*second)->envelope.push().round(), 2u);
+  EXPECT_EQ(Await(*second)->envelope.push().in_round().round(), 2u);
 }
 
 TEST(Socket, MessagesQueuedBeforeALossNeverReachARestartedServer) {
@@ -303,7 +305,8 @@ TEST(Socket, CloseAfterFlushDeliversAllMessages) {
     EXPECT_EQ(dealer->Send(Numbered(99)).outcome, Sent::kRefused);
     EXPECT_FALSE(dealer->Receive().has_value());
   }
-  for (uint64_t i = 0; i < 20; ++i) EXPECT_EQ(Await(*router)->envelope.push().round(), i);
+  for (uint64_t i = 0; i < 20; ++i)
+    EXPECT_EQ(Await(*router)->envelope.push().in_round().round(), i);
 }
 
 TEST(Socket, ReportsAPortInUse) {

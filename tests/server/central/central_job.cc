@@ -10,6 +10,7 @@
 
 #include "common/codec/float_sum.h"
 #include "common/protocol/rounds/cells.h"
+#include "common/protocol/rounds/forms.h"
 #include "kernels/codes/stats.h"
 
 namespace tern::server {
@@ -153,13 +154,11 @@ void ClockDrill::Greet(uint32_t rank) {
   central_->lane().OnHello(100 + rank, hello, &out);
 }
 
-protocol::Message ClockDrill::Say(uint32_t rank, const protocol::Chunk& chunk,
-                                  uint64_t clock) const {
+protocol::Message ClockDrill::Say(uint32_t rank, const protocol::Chunk& chunk) const {
   protocol::Message message;
   pb::Contribution* c = message.head.mutable_push();
   c->set_bucket(chunk.bucket);
   c->set_chunk(chunk.index);
-  c->set_round(clock);
   c->set_rank(rank);
   c->set_incarnation(members_.incarnations(static_cast<int>(rank)));
   return message;
@@ -171,8 +170,11 @@ void ClockDrill::Push(uint32_t rank, const std::vector<float>& values) {
   ++clocks_[rank];
   waiting_[rank] = true;
   for (size_t i = 0; i < chunks.size(); ++i) {
-    protocol::Message message = Say(rank, *chunks[i], clocks_[rank]);
-    message.head.mutable_push()->set_version(versions_[rank][i]);
+    protocol::Message message = Say(rank, *chunks[i]);
+    pb::Contribution::AtClock* push = message.head.mutable_push()->mutable_at_clock();
+    push->set_clock(clocks_[rank]);
+    push->set_holds(versions_[rank][i]);
+    push->set_wants_weights(true);
     message.payload = EncodePush(job_, *chunks[i], values, rank, clocks_[rank]);
     protocol::Sends out;
     central_->lane().OnMessage(100 + rank, message, &out);
@@ -205,9 +207,10 @@ void ClockDrill::PullAs(uint32_t rank, bool holds) {
   const auto chunks = ChunksOf(job_);
   answer_bytes_ = 0;
   for (size_t i = 0; i < chunks.size(); ++i) {
-    protocol::Message message = Say(rank, *chunks[i], 0);
-    message.head.mutable_push()->set_pull_only(true);
-    if (holds) message.head.mutable_push()->set_version(versions_[rank][i]);
+    protocol::Message message = Say(rank, *chunks[i]);
+    pb::Contribution::Pull* pull = message.head.mutable_push()->mutable_pull();
+    pull->mutable_weights();
+    if (holds) pull->mutable_weights()->set_holds(versions_[rank][i]);
     protocol::Sends out;
     central_->lane().OnMessage(100 + rank, message, &out);
     Carry(out);
@@ -224,9 +227,8 @@ void ClockDrill::TakeWorkersOf(const ClockDrill& other) {
 
 std::vector<float> ClockDrill::PullAverage(uint32_t rank) {
   for (const protocol::Chunk* chunk : ChunksOf(job_)) {
-    protocol::Message message = Say(rank, *chunk, 0);
-    message.head.mutable_push()->set_pull_only(true);
-    message.head.mutable_push()->set_average(true);
+    protocol::Message message = Say(rank, *chunk);
+    message.head.mutable_push()->mutable_pull()->mutable_average();
     protocol::Sends out;
     central_->lane().OnMessage(100 + rank, message, &out);
     Carry(out);
@@ -242,17 +244,19 @@ void ClockDrill::Carry(const protocol::Sends& sends) {
     const auto rank = static_cast<uint32_t>(send.to - 100);
     size_t at = 0;
     while (chunks[at]->bucket != outcome.bucket() || chunks[at]->index != outcome.chunk()) ++at;
-    if (outcome.average()) {
+    if (outcome.pulled().has_average()) {
       TakeAnswer(job_, *chunks[at], true, send.message.payload, &average_);
       continue;
     }
-    clocks_[rank] = outcome.round();
+    clocks_[rank] = outcome.has_pulled() ? outcome.pulled().clock() : outcome.at_clock().clock();
     waiting_[rank] = false;
-    if (outcome.has_stop_after()) stopped_[rank] = true;
-    whole_ = outcome.whole();
+    if (outcome.at_clock().stop() || outcome.pulled().stop()) stopped_[rank] = true;
+    whole_ = protocol::IsWhole(outcome);
     answer_bytes_ += send.message.payload.size();
-    versions_[rank][at] = outcome.version();
-    TakeAnswer(job_, *chunks[at], outcome.whole(), send.message.payload, &held_[rank]);
+    const pb::Outcome::Weights* weights = protocol::WeightsOf(outcome);
+    ASSERT_NE(weights, nullptr) << outcome.ShortDebugString();
+    versions_[rank][at] = weights->version();
+    TakeAnswer(job_, *chunks[at], whole_, send.message.payload, &held_[rank]);
   }
 }
 

@@ -86,7 +86,8 @@ class ClockDrill {
   void Carry(const protocol::Sends& sends);
   void Greet(uint32_t rank);
   void PullAs(uint32_t rank, bool holds);
-  protocol::Message Say(uint32_t rank, const protocol::Chunk& chunk, uint64_t clock) const;
+  // Without a form.
+  protocol::Message Say(uint32_t rank, const protocol::Chunk& chunk) const;
 
   const setup::Setup& job_;
   LaneCheckpoints unused_;

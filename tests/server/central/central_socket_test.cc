@@ -1,6 +1,7 @@
 // Data sockets of a server that holds the parameters: its loop, over loopback.
 #include <gmock/gmock.h>
 
+#include "common/protocol/rounds/forms.h"
 #include "server/lane_loop.h"
 #include "tests/common/net/net_testing.h"
 #include "tests/server/central/central_job.h"
@@ -59,7 +60,12 @@ class CentralSocket : public testing::Test {
   void Push(uint32_t rank, const std::vector<float>& values) {
     const protocol::Chunk& chunk = job_->plan.chunk(0, 0);
     pb::Envelope push;
-    push.mutable_push()->set_round(1);
+    if (job_->plan.rounds) {
+      push.mutable_push()->mutable_in_round()->set_round(1);
+    } else {
+      push.mutable_push()->mutable_at_clock()->set_clock(1);
+      push.mutable_push()->mutable_at_clock()->set_wants_weights(true);
+    }
     push.mutable_push()->set_rank(rank);
     push.mutable_push()->set_incarnation(incarnation_ + rank);
     ASSERT_TRUE(peers_[rank]->Send(push, EncodePush(*job_, chunk, values, rank, 1)).ok());
@@ -92,10 +98,11 @@ TEST_F(CentralSocket, AnswersPushesWithWeightsByTheScheduleAndStopsAfterTheLast)
     Push(rank, ones);
     const net::Received sum = Next(rank);
     ASSERT_TRUE(sum.envelope.has_sum()) << sum.envelope.ShortDebugString();
-    EXPECT_EQ(sum.envelope.sum().version(), rank + 1);
-    EXPECT_EQ(sum.envelope.sum().staleness(), rank);
+    const pb::Outcome::AtClock& answer = sum.envelope.sum().at_clock();
+    EXPECT_EQ(answer.weights().version(), rank + 1);
+    EXPECT_EQ(answer.staleness(), rank);
     EXPECT_EQ(sum.envelope.sum().learning_rate(), 0.1);
-    EXPECT_EQ(sum.envelope.sum().has_stop_after(), rank == 1);
+    EXPECT_EQ(answer.stop(), rank == 1);
     TakeAnswer(*job_, job_->plan.chunk(0, 0), false, sum.payload, &held);
     EXPECT_NEAR(held[job_->plan.chunk(0, 0).begin], before - 0.1f * static_cast<float>(rank + 1),
                 1e-6);
@@ -114,7 +121,8 @@ TEST_F(CentralSocket, ReleasesWhoWaitsWhenTheJobIsToStop) {
   loop_->Tell(StopAfterThisRound{});
   const net::Received sum = Next(0);
   ASSERT_TRUE(sum.envelope.has_sum());
-  EXPECT_EQ(sum.envelope.sum().stop_after(), 1u);
+  EXPECT_EQ(sum.envelope.sum().at_clock().clock(), 1u);
+  EXPECT_TRUE(sum.envelope.sum().at_clock().stop());
 }
 
 TEST_F(CentralSocket, GoesBackAtAnotherBeginningAndKnowsNobodyOfBefore) {
@@ -143,18 +151,17 @@ TEST_F(CentralSocket, GoesBackAtAnotherBeginningAndKnowsNobodyOfBefore) {
   pb::Envelope pull;
   pull.mutable_push()->set_rank(0);
   pull.mutable_push()->set_incarnation(20);
-  pull.mutable_push()->set_pull_only(true);
-  pull.mutable_push()->set_round(3);
+  pull.mutable_push()->mutable_pull()->set_number(3);
+  pull.mutable_push()->mutable_pull()->mutable_weights();
   ASSERT_TRUE(peers_[0]->Send(pull).ok());
   const net::Received pulled = Next(0);
-  EXPECT_TRUE(pulled.envelope.sum().pulled());
-  EXPECT_EQ(pulled.envelope.sum().pull(), 3u);
+  EXPECT_EQ(pulled.envelope.sum().pulled().number(), 3u);
   std::vector<float> held(job_->table.total), initial = InitialWeights(*job_);
   const protocol::Chunk& chunk = job_->plan.chunk(0, 0);
-  TakeAnswer(*job_, chunk, pulled.envelope.sum().whole(), pulled.payload, &held);
+  TakeAnswer(*job_, chunk, protocol::IsWhole(pulled.envelope.sum()), pulled.payload, &held);
   for (uint64_t i = chunk.begin; i < chunk.begin + chunk.count; ++i) ASSERT_EQ(held[i], initial[i]);
   for (uint32_t rank : {0, 1}) Push(rank, ones);
-  EXPECT_EQ(Next(1).envelope.sum().round(), 1u);
+  EXPECT_EQ(Next(1).envelope.sum().of_round().round(), 1u);
 }
 
 }  // namespace

@@ -59,13 +59,15 @@ void Session::OnRound(LaneRef lane, const Message& message, Time now, SessionAct
   if (const pb::Outcome* taken = AsHeldOutcome(message.head, &kind))
     return state_.exchange.OnHeldTaken(lane, kind, *taken);
   const pb::Outcome* outcome = AsOutcome(message.head, &kind);
-  if (outcome == nullptr) return Log("dropped a message that servers do not send to workers", out);
+  if (outcome == nullptr || outcome->form_case() == pb::Outcome::FORM_NOT_SET)
+    return Log("dropped a message that servers do not send to workers", out);
   // What it needs of these it is sent again, once it has state.
-  if (!state_.has_state() && !(phase() == SessionPhase::kInstalling && outcome->pulled())) return;
+  if (!state_.has_state() && !(phase() == SessionPhase::kInstalling && outcome->has_pulled()))
+    return;
   std::vector<Exchange::Outgoing> outgoing;
   for (auto& delivery :
        state_.exchange.OnOutcome(lane, kind, *outcome, message.payload, now, &outgoing)) {
-    if (outcome->stop_after() != 0) state_.stop_after = outcome->stop_after();
+    if (const uint64_t last = StopAfter(*outcome); last != 0) state_.stop_after = last;
     out->push_back(Action(SessionAction::Type::kDeliver, lane));
     out->back().delivery = std::move(delivery);
   }
@@ -113,6 +115,7 @@ bool Session::OnControlWelcome(uint32_t s, const pb::Welcome& welcome, Time now,
 
 void Session::OnWelcomeOfShard0(const pb::Welcome& welcome, Time now, SessionActions* out) {
   state_.epoch = std::max(state_.epoch, welcome.epoch());
+  state_.exchange.SetEpoch(state_.epoch);
   if (welcome.run() != 0) state_.run = welcome.run();
   watch_.OnShard0(welcome.incarnation());
   if (!state_.origin.has_value()) {
@@ -165,13 +168,13 @@ void Session::OnTimer(Time now, SessionActions* out) {
   if (!state_.ended()) watch_.OnTimer(now, out);
 }
 
-void Session::Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest,
-                         Bytes payload, Time now, SessionActions* out, const Request& request) {
+void Session::Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
+                         SessionActions* out) {
   const CheckedAfter checked(*this);
-  if (!state_.has_state() && !(phase() == SessionPhase::kInstalling && request.pull_only)) return;
+  if (!state_.has_state() && !(phase() == SessionPhase::kInstalling && IsPull(contribution)))
+    return;
   std::vector<Exchange::Outgoing> outgoing;
-  state_.exchange.Contribute(cell, round, lane, digest, std::move(payload), now, &outgoing,
-                             request);
+  state_.exchange.Contribute(cell, lane, std::move(contribution), now, &outgoing);
   EmitOutgoing(std::move(outgoing), out);
 }
 

@@ -48,8 +48,8 @@ class Session {
 
   // Ignored while this worker has no state (except for pulls of it): the state that the
   // contribution was computed from is gone.
-  void Contribute(const Cell& cell, uint64_t round, LaneRef lane, uint64_t digest, Bytes payload,
-                  Time now, SessionActions* out, const Request& request = {});
+  void Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
+                  SessionActions* out);
   // REQUIRES that every answer of the rounds up to `applied` was delivered, figures included.
   void SetApplied(uint64_t applied);
   void SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters) {

@@ -25,7 +25,7 @@ struct SessionAction {
     kInstall,   // install `state`, the State after round `applied`, then call OnInstalled()
     kResume,    // load `checkpoint` from this worker's disk, then call OnInstalled()
     kGoBack,    // drop everything after round `applied`, pull the parameters of that round
-                // (Contribute, pull_only), then call OnInstalled()
+                // (Contribute, a Pull), then call OnInstalled()
     kEnded,     // `status`; no further action follows
     kLog,       // log `text`
   };

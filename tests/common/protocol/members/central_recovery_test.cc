@@ -2,9 +2,9 @@
 // part, a follower's and a worker's.
 #include <gmock/gmock.h>
 
-#include "common/protocol/members/shard0/coordinator.h"
 #include "common/protocol/members/follower.h"
 #include "common/protocol/members/session/session.h"
+#include "common/protocol/members/shard0/coordinator.h"
 #include "tests/common/protocol/members/words.h"
 
 namespace tern::protocol::test {
@@ -407,13 +407,12 @@ class WorkerGoingBack : public testing::Test {
     message.head.mutable_go_back()->set_incarnation(incarnation);
     return Hear({0, 0}, message);
   }
-  SessionActions Contribute(uint64_t round, bool pull) {
-    Request request;
-    request.pull_only = pull;
+  SessionActions Contribute(protocol::Contribution contribution) {
     SessionActions out;
-    session_->Contribute({Kind::kPush, 0, 0}, round, {0, 1}, 0, Text("x"), now_, &out, request);
+    session_->Contribute({Kind::kPush, 0, 0}, {0, 1}, std::move(contribution), now_, &out);
     return out;
   }
+  SessionActions PushOf(uint64_t round) { return Contribute(InRound{round, Text("x")}); }
 
   std::unique_ptr<Session> session_;
   Time now_ = milliseconds(1000);
@@ -423,7 +422,7 @@ class WorkerGoingBack : public testing::Test {
 TEST_F(WorkerGoingBack, ComesAsANewIncarnationPullsAndGoesOn) {
   Join(std::nullopt);
   session_->SetApplied(25);
-  Contribute(26, false);
+  PushOf(26);
   EXPECT_TRUE(GoBack(9).empty()) << "it is for another";
   GoBack(10);
   EXPECT_EQ(session_->phase(), Session::Phase::kJoining);
@@ -432,23 +431,22 @@ TEST_F(WorkerGoingBack, ComesAsANewIncarnationPullsAndGoesOn) {
   EXPECT_EQ(hello_.applied(), 0u) << "it holds nothing";
   EXPECT_EQ(hello_.epoch(), 0u);
   EXPECT_EQ(hello_.run(), 7u);
-  EXPECT_TRUE(Contribute(26, false).empty());
+  EXPECT_TRUE(PushOf(26).empty());
 
   SessionActions out = Join(20);
   ASSERT_EQ(Count(out, Do::kGoBack), 1);
   EXPECT_EQ(Count(out, Do::kReady), 0);
-  EXPECT_TRUE(Contribute(26, false).empty()) << "what it was computed from is void";
-  out = Contribute(0, true);
+  EXPECT_TRUE(PushOf(26).empty()) << "what it was computed from is void";
+  out = Contribute(Pull());
   ASSERT_EQ(Count(out, Do::kSend), 1);
   const pb::Contribution asked = out[0].message.head.push();
-  EXPECT_TRUE(asked.pull_only());
+  EXPECT_TRUE(asked.pull().has_weights());
   EXPECT_EQ(asked.incarnation(), hello_.incarnation());
 
   Message answer;
-  answer.head.mutable_sum()->set_round(20);
+  answer.head.mutable_sum()->mutable_of_round()->set_round(20);
   EXPECT_EQ(Count(Hear({0, 1}, answer), Do::kDeliver), 0) << "not what it asked for";
-  answer.head.mutable_sum()->set_pulled(true);
-  answer.head.mutable_sum()->set_pull(asked.round());
+  answer.head.mutable_sum()->mutable_pulled()->set_number(asked.pull().number());
   EXPECT_EQ(Count(Hear({0, 1}, answer), Do::kDeliver), 1);
   out.clear();
   session_->OnInstalled(10, now_, &out);
@@ -456,7 +454,9 @@ TEST_F(WorkerGoingBack, ComesAsANewIncarnationPullsAndGoesOn) {
   session_->OnInstalled(20, now_, &out);
   ASSERT_EQ(Count(out, Do::kReady), 1);
   EXPECT_EQ(out[0].applied, 20u);
-  EXPECT_EQ(Contribute(21, false)[0].message.head.push().applied(), 20u);
+  const pb::Contribution push = PushOf(21)[0].message.head.push();
+  EXPECT_EQ(push.in_round().applied(), 20u);
+  EXPECT_EQ(push.epoch(), 4u);
 }
 
 TEST_F(WorkerGoingBack, LeavesOffWhenItIsToldAgain) {

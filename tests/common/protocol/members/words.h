@@ -121,17 +121,19 @@ struct Part {
   uint64_t applied = 0;
   uint64_t digest = 0;
   std::string payload = "x";
+  uint64_t epoch = 1;
 };
-inline Message Contribution(const Part& part) {
+inline Message ContributionOf(const Part& part) {
   Message message;
   pb::Contribution* c = MutableContribution(part.cell.kind, &message.head);
   c->set_bucket(part.cell.bucket);
   c->set_chunk(part.cell.chunk);
-  c->set_round(part.round);
   c->set_rank(part.rank);
   c->set_incarnation(part.incarnation);
-  c->set_applied(part.applied);
-  c->set_digest(part.digest);
+  c->set_epoch(part.epoch);
+  c->mutable_in_round()->set_round(part.round);
+  c->mutable_in_round()->set_applied(part.applied);
+  c->mutable_in_round()->set_digest(part.digest);
   message.payload = Text(part.payload);
   return message;
 }

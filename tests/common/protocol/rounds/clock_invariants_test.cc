@@ -58,11 +58,10 @@ class ClockLaneInvariants : public testing::Test {
     lane_->OnMembers(MembersOf(1, {10, 11}), &out);
     for (uint32_t rank : {0, 1}) lane_->OnHello(100 + rank, Veteran(rank, 10 + rank, 0, 1), &out);
     for (const auto& [rank, clock] : {std::pair{0, 1}, {1, 1}, {0, 2}, {0, 3}}) {
-      const uint64_t incarnation = 10 + rank;
-      lane_->OnMessage(100 + rank,
-                       Contribution({kCounted, static_cast<uint64_t>(clock),
-                                     static_cast<uint32_t>(rank), incarnation, 0, 0, "x"}),
-                       &out);
+      Message push = ContributionOf({kCounted, 0, static_cast<uint32_t>(rank), 10u + rank});
+      push.head.mutable_push()->mutable_at_clock()->set_clock(clock);
+      push.head.mutable_push()->mutable_at_clock()->set_wants_weights(true);
+      lane_->OnMessage(100 + rank, push, &out);
     }
     ASSERT_EQ(lane_->waiting(), 1u);
     ASSERT_EQ(lane_->Check().message(), "");
@@ -79,7 +78,7 @@ class ClockLaneInvariants : public testing::Test {
 
 TEST_F(ClockLaneInvariants, OneWhoWaitsThoughTheOthersHaveCome) {
   peer_->rank(1) = RankState::kParted;
-  EXPECT_THAT(Broken(), HasSubstr("round 3: rank 0 waits at clock 3, and the least is 3"));
+  EXPECT_THAT(Broken(), HasSubstr("clock 3: rank 0 waits at clock 3, and the least is 3"));
   lane_->OnStop();  // the next message lets it go
   EXPECT_EQ(lane_->Check().message(), "");
 }
@@ -97,7 +96,7 @@ TEST_F(ClockLaneInvariants, OneWhoWaitsAtALaneThatIsNotOpen) {
 TEST_F(ClockLaneInvariants, AClockBeyondTheRanksNewest) {
   peer_->rank(0) = RankState::kTraining;
   peer_->clocks().counted[1] = 2;
-  EXPECT_THAT(Broken(), HasSubstr("round 2: rank 1 is at clock 2, and its newest is 1"));
+  EXPECT_THAT(Broken(), HasSubstr("clock 2: rank 1 is at clock 2, and its newest is 1"));
 }
 
 TEST_F(ClockLaneInvariants, ANewestClockThatNoCellHasCounted) {
@@ -141,16 +140,16 @@ TEST_F(ClockLaneInvariants, AnArrowThatIsNotDrawn) {
 
 TEST_F(ClockLaneInvariants, ACallerThatSaysOneThingAndDoesAnother) {
   pb::Contribution c;
-  c.set_round(4);
+  c.mutable_at_clock()->set_clock(4);
   Sends out;
   EXPECT_THAT(Refused([&] { peer_->cell().Pull(100, c, &out); }), HasSubstr("rank 0 pulls, and"));
-  EXPECT_THAT(Refused([&] { peer_->cell().Skip(100, c, &out); }), HasSubstr("rank 0 skips, and"));
-  c.set_skip(true);
+  EXPECT_THAT(Refused([&] { peer_->cell().Part(100, c, &out); }), HasSubstr("rank 0 parts, and"));
+  c.mutable_parting()->set_clock(4);
   EXPECT_THAT(Refused([&] { peer_->cell().Push(100, c, {}, &out); }),
               HasSubstr("rank 0 pushes, and"));
   const CellClocks clocks = lane_->clocks(kCounted);
   EXPECT_THAT(Refused([&] { lane_->Restore(kCounted, clocks); }),
-              HasSubstr("restored after 5 pushes"));
+              HasSubstr("restored after 4 pushes"));
 }
 
 }  // namespace

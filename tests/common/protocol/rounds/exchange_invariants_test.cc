@@ -40,8 +40,8 @@ class ExchangeInvariants : public testing::Test {
     exchange_.OnLaneUp(kData, 7, kNoon, &out);
     Push(0, 1);
     pb::Outcome outcome;
-    outcome.set_round(1);
-    outcome.set_who("\x01");
+    outcome.mutable_of_round()->set_round(1);
+    outcome.mutable_of_round()->set_who("\x01");
     exchange_.OnOutcome(kData, Kind::kPush, outcome, Text("sum"), kNoon, &out);
     Push(0, 2);
     Push(1, 2);
@@ -49,7 +49,7 @@ class ExchangeInvariants : public testing::Test {
   void SetUp() override { ASSERT_EQ(exchange_.Check().message(), ""); }
   void Push(uint32_t bucket, uint64_t round) {
     std::vector<Exchange::Outgoing> out;
-    exchange_.Contribute({Kind::kPush, bucket, 0}, round, kData, 0, Text("abc"), kNoon, &out);
+    exchange_.Contribute({Kind::kPush, bucket, 0}, kData, InRound{round, Text("abc")}, kNoon, &out);
   }
   SendQueue::Entry& entry(uint32_t bucket) {
     return peer_.entries().at({2, {Kind::kPush, bucket, 0}});
@@ -73,8 +73,9 @@ TEST_F(ExchangeInvariants, CreditThatIsNotThatOfWhatWasSent) {
 TEST_F(ExchangeInvariants, AFirstPushThatIsNotSent) {
   entry(0).state = SendQueue::State::kWaiting;
   peer_.unanswered()[kData] = 0;
-  EXPECT_THAT(Broken(), HasSubstr("bucket 0, chunk 0, round 2: the first of its lane, and not sent,"
-                                  " with 0 bytes unanswered"));
+  EXPECT_THAT(Broken(),
+              HasSubstr("bucket 0, chunk 0, exchange 2: the first of its lane, and not sent,"
+                        " with 0 bytes unanswered"));
   exchange_.OnLaneDown(kData);
   EXPECT_EQ(exchange_.Check().message(), "");
 }
@@ -86,25 +87,25 @@ TEST_F(ExchangeInvariants, ANumberOfAPullThatIsNone) {
 
 TEST_F(ExchangeInvariants, AContributionToARoundThatIsApplied) {
   peer_.applied() = 2;
-  EXPECT_THAT(Broken(), HasSubstr("round 2: not answered, and applied is 2"));
+  EXPECT_THAT(Broken(), HasSubstr("exchange 2: not answered, and applied is 2"));
 }
 
 TEST_F(ExchangeInvariants, AnOutcomeThatTheFloorHasReached) {
   peer_.floor() = 1;
-  EXPECT_THAT(Broken(), HasSubstr("round 1: retained, and the floor is 1"));
+  EXPECT_THAT(Broken(), HasSubstr("exchange 1: retained, and the floor is 1"));
 }
 
 TEST_F(ExchangeInvariants, AnOutcomeUnderAnotherName) {
-  held().outcome.set_round(3);
-  EXPECT_THAT(Broken(), HasSubstr("round 1: retains an outcome of round 3"));
-  held().outcome.set_round(1);
+  held().outcome.mutable_of_round()->set_round(3);
+  EXPECT_THAT(Broken(), HasSubstr("exchange 1: retains an outcome of exchange 3"));
+  held().outcome.mutable_of_round()->set_round(1);
   held().outcome.set_chunk(2);
   EXPECT_THAT(Broken(), HasSubstr("retains an outcome of bucket 0, chunk 2"));
 }
 
 TEST_F(ExchangeInvariants, ANewestClockThatIsNotRetained) {
   peer_.clocks()[{Kind::kPush, 0, 0}] = 5;
-  EXPECT_THAT(Broken(), HasSubstr("round 5: the newest clock is not retained, and the floor is 0"));
+  EXPECT_THAT(Broken(), HasSubstr("clock 5: the newest clock is not retained, and the floor is 0"));
 }
 
 TEST_F(ExchangeInvariants, MoreLateRoundsThanHaveCome) {
@@ -114,13 +115,13 @@ TEST_F(ExchangeInvariants, MoreLateRoundsThanHaveCome) {
 
 TEST_F(ExchangeInvariants, AContributionToACellAndRoundThatHasOne) {
   EXPECT_EQ(Refused([this] { Push(1, 2); }),
-            "push of bucket 1, chunk 0, round 2: contributed twice");
+            "push of bucket 1, chunk 0, exchange 2: contributed twice");
 }
 
 TEST(Exchange, RequiresThatAllOfARoundWasDeliveredBeforeItIsApplied) {
   Exchange exchange({0, 10, 4, milliseconds(300), false, nullptr});
   std::vector<Exchange::Outgoing> out;
-  exchange.Contribute({Kind::kPush, 0, 0}, 1, kData, 0, Text("abc"), kNoon, &out);
+  exchange.Contribute({Kind::kPush, 0, 0}, kData, InRound{1, Text("abc")}, kNoon, &out);
   EXPECT_EQ(Refused([&] { exchange.SetApplied(1); }),
             "exchange: applied 1, and not all answers of these rounds were delivered");
 }

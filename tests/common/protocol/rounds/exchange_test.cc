@@ -22,14 +22,15 @@ class ExchangeTest : public testing::Test {
   }
   Out Push(uint32_t bucket, const std::string& payload, uint64_t round = 1) {
     Out out;
-    exchange_.Contribute({Kind::kPush, bucket, 0}, round, kLane, 9, Text(payload), kStart, &out);
+    exchange_.Contribute({Kind::kPush, bucket, 0}, kLane, InRound{round, Text(payload), 9}, kStart,
+                         &out);
     return out;
   }
   std::vector<Exchange::Delivery> Sum(uint32_t bucket, uint64_t round, uint64_t floor, Out* out) {
     pb::Outcome outcome;
-    outcome.set_round(round);
     outcome.set_bucket(bucket);
-    outcome.set_floor(floor);
+    outcome.mutable_of_round()->set_round(round);
+    outcome.mutable_of_round()->set_floor(floor);
     return exchange_.OnOutcome(kLane, Kind::kPush, outcome, Text("sum"), kStart, out);
   }
   Out Timer(Time now) {
@@ -46,10 +47,10 @@ TEST_F(ExchangeTest, SendsWhenTheLaneComesUp) {
   const Out out = Up(7);
   ASSERT_EQ(out.size(), 1u);
   const pb::Contribution& push = out[0].message.head.push();
-  EXPECT_EQ(push.round(), 1u);
+  EXPECT_EQ(push.in_round().round(), 1u);
   EXPECT_EQ(push.rank(), 3u);
   EXPECT_EQ(push.incarnation(), 33u);
-  EXPECT_EQ(push.digest(), 9u);
+  EXPECT_EQ(push.in_round().digest(), 9u);
   EXPECT_EQ(View(out[0].message.payload), "abc");
 }
 
@@ -93,8 +94,8 @@ TEST_F(ExchangeTest, DoesNotChargeControlForCredit) {
   Up(7, kControl);
   for (uint32_t bucket = 0; bucket < 5; ++bucket) {
     Out out;
-    exchange_.Contribute({Kind::kScale, bucket, 0}, 1, kControl, 0, Text(std::string(30, 's')),
-                         kStart, &out);
+    exchange_.Contribute({Kind::kScale, bucket, 0}, kControl,
+                         InRound{1, Text(std::string(30, 's'))}, kStart, &out);
     EXPECT_EQ(out.size(), 1u);
   }
 }
@@ -118,7 +119,7 @@ TEST_F(ExchangeTest, RepeatsNothingWhileItsLaneGoesOnAnswering) {
   Push(0, "a");
   Push(1, "b");
   pb::Outcome outcome;
-  outcome.set_round(1);
+  outcome.mutable_of_round()->set_round(1);
   Out out;
   exchange_.OnOutcome(kLane, Kind::kPush, outcome, Text("sum"), kStart + milliseconds(200), &out);
   EXPECT_TRUE(Timer(kStart + milliseconds(450)).empty());
@@ -130,7 +131,7 @@ TEST_F(ExchangeTest, DeliversAnAnswerOnceAndOnlyFromItsLane) {
   Push(0, "abc");
   Out out;
   pb::Outcome outcome;
-  outcome.set_round(1);
+  outcome.mutable_of_round()->set_round(1);
   EXPECT_TRUE(exchange_.OnOutcome({0, 2}, Kind::kPush, outcome, {}, kStart, &out).empty());
   EXPECT_TRUE(Sum(5, 1, 0, &out).empty());
   const auto deliveries = Sum(0, 1, 0, &out);
@@ -161,7 +162,7 @@ TEST_F(ExchangeTest, GivesWhatItHoldsToABlankServerUntilThatHasIt) {
   EXPECT_TRUE(Up(7).empty());  // the same server needs nothing
   const Out given = Up(8);
   ASSERT_EQ(given.size(), 1u);
-  EXPECT_EQ(given[0].message.head.held_sum().round(), 1u);
+  EXPECT_EQ(given[0].message.head.held_sum().of_round().round(), 1u);
   EXPECT_EQ(View(given[0].message.payload), "sum");
   EXPECT_EQ(Timer(kStart + milliseconds(300)).size(), 1u);
   exchange_.OnHeldTaken(kLane, Kind::kPush, given[0].message.head.held_sum());
@@ -181,17 +182,14 @@ TEST_F(ExchangeTest, ForgetsOlderRoundsWhenItGetsState) {
 // Of a job without rounds.
 class ClockExchangeTest : public ExchangeTest {
  protected:
-  Out Ask(const Request& request, uint64_t round = 0) {
+  Out Say(protocol::Contribution contribution) {
     Out out;
-    exchange_.Contribute(kCell, round, kLane, 0, round == 0 ? Bytes() : Text("push"), kStart, &out,
-                         request);
+    exchange_.Contribute(kCell, kLane, std::move(contribution), kStart, &out);
     return out;
   }
-  Out Pull(bool average = false) {
-    Request request;
-    request.pull_only = true;
-    request.average = average;
-    return Ask(request);
+  Out PushAt(uint64_t clock) { return Say(AtClock{clock, Text("push")}); }
+  pb::Contribution::Pull Pull(bool average = false) {
+    return Say(protocol::Pull{average}).at(0).message.head.push().pull();
   }
   std::vector<Exchange::Delivery> Answer(const pb::Outcome& outcome) {
     Out out;
@@ -199,15 +197,15 @@ class ClockExchangeTest : public ExchangeTest {
   }
   static pb::Outcome Clock(uint64_t clock, uint64_t version) {
     pb::Outcome outcome;
-    outcome.set_round(clock);
-    outcome.set_total(5);
-    outcome.set_version(version);
+    outcome.mutable_at_clock()->set_clock(clock);
+    outcome.mutable_at_clock()->mutable_weights()->set_version(version);
     return outcome;
   }
   static pb::Outcome Pulled(uint64_t pull, uint64_t version) {
-    pb::Outcome outcome = Clock(7, version);
-    outcome.set_pulled(true);
-    outcome.set_pull(pull);
+    pb::Outcome outcome;
+    outcome.mutable_pulled()->set_number(pull);
+    outcome.mutable_pulled()->set_clock(7);
+    outcome.mutable_pulled()->mutable_weights()->set_version(version);
     return outcome;
   }
   static constexpr Cell kCell{Kind::kPush, 0, 0};
@@ -215,19 +213,20 @@ class ClockExchangeTest : public ExchangeTest {
 
 TEST_F(ClockExchangeTest, TakesNoAnswerToAnOlderPull) {
   Up(7);
-  EXPECT_EQ(Pull().at(0).message.head.push().round(), 1u);
+  EXPECT_EQ(Pull().number(), 1u);
   EXPECT_EQ(Answer(Pulled(1, 3)).size(), 1u);
   EXPECT_TRUE(Answer(Pulled(1, 3)).empty());
-  const pb::Contribution second = Pull(true).at(0).message.head.push();
-  EXPECT_EQ(second.round(), 2u);
-  EXPECT_EQ(second.version(), 3u);
+  const pb::Contribution::Pull second = Pull(true);
+  EXPECT_EQ(second.number(), 2u);
+  EXPECT_TRUE(second.has_average());
   EXPECT_TRUE(Answer(Pulled(1, 4)).empty());  // it was repeated before its answer came
   EXPECT_TRUE(Answer(Clock(0, 4)).empty());
-  pb::Outcome average = Pulled(2, 9);
-  average.set_average(true);
+  pb::Outcome average;
+  average.mutable_pulled()->set_number(2);
+  average.mutable_pulled()->mutable_average();
   EXPECT_EQ(Answer(average).size(), 1u);
-  EXPECT_EQ(Pull().at(0).message.head.push().version(), 3u);  // an average is not what it holds
-  EXPECT_EQ(Pull().at(0).message.head.push().round(), 4u);    // the newest counts
+  EXPECT_EQ(Pull().weights().holds(), 3u);  // an average is not what it holds
+  EXPECT_EQ(Pull().number(), 4u);           // the newest counts
   EXPECT_TRUE(Answer(Pulled(3, 5)).empty());
   EXPECT_EQ(Answer(Pulled(4, 5)).size(), 1u);
 }
@@ -236,43 +235,63 @@ TEST_F(ClockExchangeTest, ForgetsVersionsOfAServerThatIsGone) {
   Up(7);
   Pull();
   Answer(Pulled(1, 3));
-  EXPECT_EQ(Ask({}, 8).at(0).message.head.push().version(), 3u);
+  EXPECT_EQ(PushAt(8).at(0).message.head.push().at_clock().holds(), 3u);
   const Out again = Up(8);  // another life, whose version 3 may be another
   ASSERT_EQ(again.size(), 1u);
-  EXPECT_FALSE(again[0].message.head.push().has_version());
+  EXPECT_EQ(again[0].message.head.push().at_clock().clock(), 8u);
+  EXPECT_FALSE(again[0].message.head.push().at_clock().has_holds());
 }
 
 TEST_F(ClockExchangeTest, HoldsTheClockOfItsNewestAnswerForAnotherLifeOfTheServer) {
   Up(7);
   for (uint64_t clock : {1, 2}) {
-    Ask({}, clock);
+    PushAt(clock);
     EXPECT_EQ(Answer(Clock(clock, clock)).size(), 1u);
     EXPECT_TRUE(Answer(Clock(clock, clock)).empty());
   }
   EXPECT_EQ(exchange_.held(), 1u);
   const Out given = Up(8);
   ASSERT_EQ(given.size(), 1u);
-  EXPECT_EQ(given[0].message.head.held_sum().round(), 2u);
-  EXPECT_FALSE(given[0].message.head.held_sum().parted());
+  EXPECT_EQ(given[0].message.head.held_sum().at_clock().clock(), 2u);
   EXPECT_TRUE(given[0].message.payload.empty());
   exchange_.OnHeldTaken(kLane, Kind::kPush, given[0].message.head.held_sum());
-  Request skip;
-  skip.skip = true;
-  Ask(skip, 3);
-  pb::Outcome parted = Clock(3, 0);
-  parted.set_parted(true);
-  Answer(parted);
-  EXPECT_TRUE(Up(9).at(0).message.head.held_sum().parted());
+  EXPECT_EQ(Say(Parting{3}).at(0).message.head.push().parting().clock(), 3u);
+  pb::Outcome parted;
+  parted.mutable_parted()->set_clock(3);
+  EXPECT_EQ(Answer(parted).size(), 1u);
+  EXPECT_EQ(Up(9).at(0).message.head.held_sum().parted().clock(), 3u);
 }
 
 TEST_F(ClockExchangeTest, TellsItsClocksAgainAsANewIncarnation) {
   Up(7);
-  Ask({}, 1);
+  PushAt(1);
   Answer(Clock(1, 1));
   EXPECT_TRUE(Up(7).empty());
   exchange_.SetIncarnation(34);
-  EXPECT_EQ(Up(7).at(0).message.head.held_sum().round(), 1u);
+  EXPECT_EQ(Up(7).at(0).message.head.held_sum().at_clock().clock(), 1u);
   EXPECT_TRUE(Up(7).empty());
+}
+
+TEST_F(ClockExchangeTest, SaysWhetherAPushWantsWeightsAndWhichMembershipItsSenderKnows) {
+  exchange_.SetEpoch(4);
+  Up(7);
+  const pb::Contribution with = PushAt(1).at(0).message.head.push();
+  EXPECT_TRUE(with.at_clock().wants_weights());
+  EXPECT_EQ(with.epoch(), 4u);
+  const Out out = Say(AtClock{2, Text("push"), false});
+  EXPECT_FALSE(out.at(0).message.head.push().at_clock().wants_weights());
+}
+
+TEST_F(ClockExchangeTest, TakesNoAnswerOfAnotherForm) {
+  Up(7);
+  PushAt(1);
+  pb::Outcome outcome;
+  EXPECT_TRUE(Answer(outcome).empty());  // of none
+  outcome.mutable_of_round()->set_round(1);
+  EXPECT_TRUE(Answer(outcome).empty());
+  outcome.mutable_parted()->set_clock(1);
+  EXPECT_TRUE(Answer(outcome).empty());
+  EXPECT_EQ(Answer(Clock(1, 1)).size(), 1u);
 }
 
 // Rounds that may close without this worker.
@@ -286,8 +305,8 @@ class UnsolicitedTest : public ClockExchangeTest {
   }
   static pb::Outcome Of(uint64_t round, const std::string& who) {
     pb::Outcome outcome;
-    outcome.set_round(round);
-    outcome.set_who(who);
+    outcome.mutable_of_round()->set_round(round);
+    outcome.mutable_of_round()->set_who(who);
     return outcome;
   }
 };
@@ -299,7 +318,7 @@ TEST_F(UnsolicitedTest, DeliversWhatItHasNotContributedToOnce) {
   outcome.set_bucket(2);
   EXPECT_TRUE(Answer(outcome).empty());  // not in the plan
   outcome.set_bucket(1);
-  outcome.set_round(1'000);
+  outcome.mutable_of_round()->set_round(1'000);
   EXPECT_TRUE(Answer(outcome).empty());  // no server is so far ahead
   EXPECT_EQ(exchange_.held(), 1u);
 }
@@ -308,7 +327,7 @@ TEST_F(UnsolicitedTest, CountsARoundOnceInWhichItIsLateAndTellsTheServer) {
   Answer(Of(1, "\x01"));
   const Out out = Push(0, "abc");
   ASSERT_EQ(out.size(), 1u);
-  EXPECT_TRUE(out[0].message.head.push().late());
+  EXPECT_EQ(out[0].message.head.push().late().round(), 1u);
   EXPECT_TRUE(out[0].message.payload.empty());
   EXPECT_EQ(exchange_.late(), 1u);
   EXPECT_TRUE(exchange_.idle());
@@ -330,7 +349,7 @@ TEST_F(UnsolicitedTest, GivesFiguresToThoseWhoGaveSome) {
   const pb::Outcome outcome = Of(1, "\x01");
   EXPECT_TRUE(
       exchange_.OnOutcome(kControl, Kind::kFigures, outcome, Text("f"), kStart, &out).empty());
-  exchange_.Contribute({Kind::kFigures, 0, 0}, 1, kControl, 0, Text("mine"), kStart, &out);
+  exchange_.Contribute({Kind::kFigures, 0, 0}, kControl, InRound{1, Text("mine")}, kStart, &out);
   EXPECT_EQ(out.size(), 1u);  // the server has it, and says so
   EXPECT_EQ(exchange_.OnOutcome(kControl, Kind::kFigures, outcome, Text("f"), kStart, &out).size(),
             1u);
@@ -342,14 +361,14 @@ TEST_F(UnsolicitedTest, DropsWhatIsWaitingForRoundsThatItHasApplied) {
   exchange_.SetApplied(1);
   EXPECT_TRUE(exchange_.idle());
   EXPECT_EQ(Push(0, std::string(20, 'a'), 2).size(), 1u);  // its credit is back
-  EXPECT_TRUE(Push(0, "late", 1).at(0).message.head.push().late());
+  EXPECT_TRUE(Push(0, "late", 1).at(0).message.head.push().has_late());
 }
 
 TEST_F(UnsolicitedTest, PullsAndPushesWithoutRoundsAreNeverLate) {
-  EXPECT_TRUE(Pull().at(0).message.head.push().pull_only());
+  EXPECT_TRUE(Pull().has_weights());
   exchange_.SetApplied(0);
   EXPECT_EQ(Answer(Pulled(1, 3)).size(), 1u);
-  Ask({}, 1);
+  PushAt(1);
   EXPECT_EQ(Answer(Clock(1, 4)).size(), 1u);
   EXPECT_TRUE(Answer(Clock(1, 4)).empty());  // repeated
   EXPECT_EQ(exchange_.late(), 0u);

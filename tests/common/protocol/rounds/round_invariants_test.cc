@@ -57,7 +57,8 @@ class RoundLaneInvariants : public testing::Test {
   }
   void Push(uint32_t rank, uint64_t round) {
     Sends out;
-    lane_->OnMessage(100 + rank, Contribution({kSummed, round, rank, 10 + rank, 0, 0, "x"}), &out);
+    lane_->OnMessage(100 + rank, ContributionOf({kSummed, round, rank, 10 + rank, 0, 0, "x"}),
+                     &out);
   }
   // What Check() says of it; the lane is not used after that.
   std::string Broken() const {
@@ -102,20 +103,20 @@ TEST_F(RoundLaneInvariants, ASlotThatNobodyOpened) {
 }
 
 TEST_F(RoundLaneInvariants, AnOutcomeOfAnotherPlace) {
-  peer_->slot(1).outcome().set_round(9);
+  peer_->slot(1).outcome().mutable_of_round()->set_round(9);
   EXPECT_THAT(Broken(), HasSubstr("round 1: its outcome is of round 9"));
-  peer_->slot(1).outcome().set_round(1);
+  peer_->slot(1).outcome().mutable_of_round()->set_round(1);
   peer_->slot(1).outcome().set_chunk(7);
   EXPECT_THAT(Broken(), HasSubstr("chunk 0, round 1: its outcome is of bucket 0, chunk 7"));
 }
 
 TEST_F(RoundLaneInvariants, AnOutcomeOfOthers) {
-  peer_->slot(1).outcome().set_contributors(1);
+  peer_->slot(1).outcome().mutable_of_round()->set_contributors(1);
   EXPECT_THAT(Broken(), HasSubstr("its outcome tells of 1 contributors, it has 2"));
-  peer_->slot(1).outcome().set_contributors(2);
-  peer_->slot(1).outcome().set_who("\x01");
+  peer_->slot(1).outcome().mutable_of_round()->set_contributors(2);
+  peer_->slot(1).outcome().mutable_of_round()->set_who("\x01");
   EXPECT_THAT(Broken(), HasSubstr("rank 1 is in the sum, and its outcome does not name it"));
-  peer_->slot(1).outcome().set_who("\x03");
+  peer_->slot(1).outcome().mutable_of_round()->set_who("\x03");
   EXPECT_EQ(lane_->Check().message(), "");
 }
 
@@ -149,7 +150,7 @@ TEST_F(RoundLaneInvariants, AGapBetweenTheClosedRoundsOfACellThatTakesPartInEver
     RoundSlot& slot = peer_->slots().try_emplace(round, 2).first->second;
     slot.Open(std::make_unique<Letters>());
     slot.Close(false);
-    slot.outcome().set_round(round);
+    slot.outcome().mutable_of_round()->set_round(round);
   };
   close(3);
   EXPECT_THAT(Broken(), HasSubstr("round 3: closed, and round 2 has not"));

@@ -225,9 +225,11 @@ TEST_F(SessionTest, EndsWhereAFloorTellsThatItsRankWentOnWithoutIt) {
 TEST_F(SessionTest, FindsARestartedServerAndGivesItWhatItHolds) {
   Join();
   SessionActions out;
-  session_->Contribute({Kind::kPush, 0, 0}, 1, {1, 2}, 0, Text("x"), now_, &out);
+  session_->Contribute({Kind::kPush, 0, 0}, {1, 2}, InRound{1, Text("x")}, now_, &out);
   Message sum;
-  sum.head.mutable_sum()->set_round(1);
+  sum.head.mutable_sum();
+  EXPECT_EQ(Count(Hear({1, 2}, sum), Type::kDeliver), 0);  // it has no form
+  sum.head.mutable_sum()->mutable_of_round()->set_round(1);
   sum.payload = Text("xx");
   EXPECT_EQ(Count(Hear({1, 2}, sum), Type::kDeliver), 1);
   EXPECT_EQ(Connects(Pulse({1, 0}, 99)), (std::vector<LaneRef>{{1, 0}}));
@@ -236,7 +238,7 @@ TEST_F(SessionTest, FindsARestartedServerAndGivesItWhatItHolds) {
   EXPECT_TRUE(Sent(pb::Envelope::kHeldSum, Welcome({1, 1}, 99)).empty());
   EXPECT_EQ(Sent(pb::Envelope::kHeldSum, Welcome({1, 2}, 99)).size(), 1u);
   Message taken;
-  taken.head.mutable_held_sum()->set_round(1);
+  taken.head.mutable_held_sum()->mutable_of_round()->set_round(1);
   Hear({1, 2}, taken);
   EXPECT_TRUE(Sent(pb::Envelope::kHeldSum, Timer(milliseconds(300))).empty());
 }

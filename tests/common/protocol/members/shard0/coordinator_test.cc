@@ -161,7 +161,7 @@ TEST_F(CoordinatorTest, TellsOneThatWasGivenUpToRejoin) {
   EXPECT_EQ(RefuseTo(101, Hear(101, Bye(1, 11))).then(), pb::Refuse::rejoin);
   EXPECT_EQ(RefuseTo(101, Hear(101, Say(Veteran(1, 11, 0, 1)))).then(), pb::Refuse::rejoin);
   EXPECT_EQ(
-      RefuseTo(101, Hear(101, Contribution({{Kind::kScale, 0, 0}, 1, 1, 11, 0, 0, "x"}))).then(),
+      RefuseTo(101, Hear(101, ContributionOf({{Kind::kScale, 0, 0}, 1, 1, 11, 0, 0, "x"}))).then(),
       pb::Refuse::rejoin);
   const ControlActions out = Hear(102, Say(Veteran(1, 12, 0, 1)));
   EXPECT_FALSE(First(102, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());

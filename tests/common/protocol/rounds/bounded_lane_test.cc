@@ -1,0 +1,193 @@
+// A lane without rounds in which nobody may be too far ahead (ssp).
+#include "tests/common/protocol/rounds/clock_lane_testing.h"
+
+namespace tern::protocol::test {
+namespace {
+
+class Ssp : public ClockLaneTest {
+ protected:
+  void MakeBounded(uint64_t bound, uint64_t steps = 100) {
+    ClockLane::Options options;
+    options.bound = bound;
+    Make(options);
+    Join(steps);
+  }
+};
+
+TEST_F(Ssp, WithholdsTheAnswerOfWhoIsTooFarAheadUntilTheSlowestHasCome) {
+  MakeBounded(1);
+  EXPECT_EQ(Push(0, 1, "a").size(), 1u);  // one ahead
+  EXPECT_TRUE(Push(0, 2, "b").empty());
+  EXPECT_EQ(first_->words, "ab");  // counted all the same
+  EXPECT_TRUE(Push(0, 2, "b").empty());
+  EXPECT_EQ(lane_->counters().repeated, 1u);
+  EXPECT_EQ(lane_->waiting(), 1u);
+  EXPECT_EQ(Push(1, 1, "c").size(), 1u);
+  const Sends out = Push(2, 1, "d");
+  const Message released = Sum(0, out);
+  EXPECT_EQ(View(released.payload), "abcd");  // the newest
+  EXPECT_EQ(released.head.sum().at_clock().clock(), 2u);
+  EXPECT_EQ(released.head.sum().at_clock().staleness(), 0u);
+  EXPECT_EQ(View(Sum(2, out).payload), "abcd");
+  EXPECT_EQ(lane_->waiting(), 0u);
+}
+
+TEST_F(Ssp, WithBoundZeroAnswersAllTogether) {
+  MakeBounded(0);
+  EXPECT_TRUE(Push(0, 1, "a").empty());
+  EXPECT_TRUE(Push(2, 1, "b").empty());
+  const Sends out = Push(1, 1, "c");
+  for (uint32_t rank = 0; rank < 3; ++rank) EXPECT_EQ(View(Sum(rank, out).payload), "abc");
+}
+
+TEST_F(Ssp, AnswersWhereItWasAskedLast) {
+  MakeBounded(0);
+  Push(0, 1);
+  Tell(2, {0, 11, 12});
+  Tell(3, {10, 11, 12});  // by another life of shard 0, which never knew that it was given up
+  Push(0, 2);
+  Message again = From(0, std::nullopt, kFirst);
+  again.head.mutable_push()->mutable_at_clock()->set_clock(2);
+  again.head.mutable_push()->mutable_at_clock()->set_wants_weights(true);
+  Sends out;
+  lane_->OnMessage(200, again, &out);
+  EXPECT_TRUE(out.empty());
+  Push(1, 2);
+  EXPECT_EQ(First(200, pb::Envelope::kSum, Push(2, 2)).head.sum().at_clock().clock(), 2u);
+}
+
+TEST_F(Ssp, IsNotHeldUpByWhoHasLeft) {
+  MakeBounded(0);
+  Push(0, 1);
+  Push(1, 1);
+  const Sends out = Tell(2, {10, 11, 0});
+  EXPECT_EQ(To(100, out).size(), 1u);
+  EXPECT_EQ(To(101, out).size(), 1u);
+  EXPECT_EQ(Refusal(2, Push(2, 1)).then(), pb::Refuse::ignore);
+  EXPECT_EQ(Refusal(2, Send(2, 1, kFirst, "x", {.incarnation = 0})).then(), pb::Refuse::ignore);
+}
+
+TEST_F(Ssp, IsNotHeldUpByWhoHasFinished) {
+  MakeBounded(0);
+  Push(0, 1);
+  Push(1, 1);
+  const Sends out = Part(2, 1);
+  EXPECT_EQ(To(100, out).size(), 1u);
+  EXPECT_EQ(To(101, out).size(), 1u);
+  EXPECT_TRUE(Sum(2, out).payload.empty());
+  EXPECT_EQ(lane_->counters().skipped, 1u);
+  EXPECT_EQ(Part(2, 1).size(), 1u);  // acknowledged again
+  EXPECT_EQ(lane_->counters().skipped, 1u);
+  // Its next incarnation takes part until it says so, too.
+  Tell(2, {10, 11, 22});
+  Greet(2, 22);
+  Push(0, 2);
+  EXPECT_TRUE(Push(1, 2).empty());
+}
+
+TEST_F(Ssp, WaitsForWhoIsReplacedAndNotForWhatOneThatWasRemovedHasMissed) {
+  MakeBounded(0);
+  for (uint64_t clock = 1; clock <= 5; ++clock) {
+    for (uint32_t rank = 0; rank < 3; ++rank) Push(rank, clock);
+  }
+  Tell(2, {10, 11, 22});
+  Greet(2, 22);
+  Push(0, 6);
+  EXPECT_TRUE(Push(1, 6).empty());
+  Tell(3, {10, 11, 0});
+  for (uint64_t clock = 7; clock <= 20; ++clock) {
+    Push(0, clock);
+    EXPECT_EQ(Push(1, clock).size(), 2u);
+  }
+  Tell(4, {10, 11, 32});
+  Greet(2, 32);
+  EXPECT_EQ(Pulled(2, Pull(2, 32)).clock(), 20u);  // where it is to go on
+  Push(0, 21);
+  EXPECT_TRUE(Push(1, 21).empty());
+  EXPECT_EQ(Send(2, 21, kFirst, "x", {.incarnation = 32}).size(), 3u);
+}
+
+TEST_F(Ssp, ReleasesAllWhenTheJobIsDoneOrToStop) {
+  MakeBounded(0, 1);  // 3 pushes
+  Push(0, 1);
+  Push(0, 2);  // its own answer to 1 never came
+  const Sends out = Push(1, 1);
+  EXPECT_TRUE(Answer(0, out).stop());
+  EXPECT_TRUE(Answer(1, out).stop());
+  MakeBounded(0);
+  Push(0, 1);
+  Sends stop;
+  lane_->Stop(&stop);
+  EXPECT_TRUE(Answer(0, stop).stop());
+  EXPECT_TRUE(Answer(1, Push(1, 1)).stop());
+  MakeBounded(0);
+  Push(0, 1);
+  lane_->OnStop();
+  EXPECT_TRUE(Answer(0, Push(1, 1)).stop());
+}
+
+TEST_F(Ssp, BelievesMembersWhatARestartedServerHasForgotten) {
+  ClockLane::Options options;
+  options.bound = 1;
+  Make(options);
+  CellClocks clocks;
+  clocks.total = 30;
+  clocks.counted = {10, 10, 10};
+  clocks.answered = {28, 29, 30};
+  for (Words* words : {first_, second_}) words->pushed.resize(30);
+  lane_->Restore(kFirst, clocks);
+  lane_->Restore(kSecond, clocks);
+  Tell(1, {10, 11, 12});
+  for (uint32_t rank = 0; rank < 3; ++rank) Greet(rank, 10 + rank, false);
+  EXPECT_EQ(lane_->clocks(kFirst).total, 30u);
+  // Ranks 1 and 2 were answered 13 by the server before, and wait for another one's answer now.
+  EXPECT_TRUE(Push(0, 14).empty());
+  EXPECT_EQ(Hand(1, 13).size(), 1u);
+  EXPECT_EQ(Answer(0, Hand(2, 13)).clock(), 14u);
+  EXPECT_TRUE(Push(0, 15).empty());
+  EXPECT_EQ(lane_->lost_clocks(), 3u);
+  EXPECT_EQ(Pulled(2, Pull(2)).clock(), 13u);  // where another process would go on
+}
+
+TEST_F(Ssp, HearsFromAMemberThatItHadParted) {
+  MakeBounded(0);
+  Push(0, 7);
+  Push(1, 7);
+  const Sends out = Hand(2, 6, true);
+  EXPECT_EQ(Answer(0, out).clock(), 7u);
+  EXPECT_EQ(Answer(1, out).clock(), 7u);
+  EXPECT_EQ(lane_->lost_clocks(), 5u);
+  EXPECT_TRUE(Hand(9, 1).empty());  // of a stranger
+}
+
+TEST_F(Ssp, KnowsThatWhoPushesAClockIsDoneWithTheOneBeforeInEveryCell) {
+  MakeBounded(0);
+  for (const Cell& cell : {kFirst, kSecond}) {
+    for (uint32_t rank = 0; rank < 3; ++rank) Send(rank, 1, cell, "x", {});
+  }
+  for (uint32_t rank = 0; rank < 3; ++rank) Push(rank, 2);
+  // Rank 2 dies before it pushes the second cell.
+  Send(0, 2, kSecond, "x", {});
+  EXPECT_TRUE(Send(1, 2, kSecond, "x", {}).empty());
+  Tell(2, {10, 11, 22});
+  Greet(2, 22);
+  EXPECT_EQ(Pulled(2, Pull(2, 22)).clock(), 2u);
+  // It has to wait for the others in the first cell, who wait for it in the second.
+  const Sends out = Send(2, 3, kFirst, "x", {.incarnation = 22});
+  EXPECT_EQ(To(100, out).size(), 1u);
+  EXPECT_EQ(To(101, out).size(), 1u);
+  EXPECT_TRUE(To(102, out).empty());
+}
+
+TEST_F(Ssp, WithoutItsSafeguardLetsAWorkerRunAhead) {
+  ClockLane::Options options;
+  options.bound = 0;
+  options.safeguards.keep_bound = false;
+  Make(options);
+  Join();
+  EXPECT_EQ(Push(0, 1).size(), 1u);
+  EXPECT_EQ(Push(0, 2).size(), 1u);
+}
+
+}  // namespace
+}  // namespace tern::protocol::test
