@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/base/storage.h"
 #include "common/tensors/safetensors.h"
 #include "proto/checkpoint.pb.h"
 
@@ -69,7 +70,8 @@ struct Refused {
 
 class Store {
  public:
-  Store(Owner owner, Keep keep);
+  // `storage` outlives it.
+  Store(Owner owner, Keep keep, Storage& storage = Disk());
 
   // Looks through the folder: removes what was half written, checks every checkpoint, byte for
   // byte. A sentence for each that is not used, and why. No folder, no checkpoints; but one that
@@ -123,6 +125,7 @@ class Store {
 
   const Owner owner_;
   const Keep keep_;
+  Storage& storage_;
   std::vector<Point> points_;
   std::set<uint64_t> shard_only_;  // of their steps
   std::vector<Refused> refused_;
