@@ -30,8 +30,10 @@ class CentralLane {
                                                    LaneCheckpoints& checkpoints);
 
   protocol::Lane& lane() { return *lane_; }
+  const protocol::Lane& lane() const { return *lane_; }
   // Null where the algorithm has rounds.
   protocol::ClockLane* clock_lane() { return clock_lane_; }
+  const protocol::ClockLane* clock_lane() const { return clock_lane_; }
 
   // The membership of `run` has begun. If there are checkpoints of this run, this server has
   // restarted: without rounds it goes on from the newest; with rounds it is told by GoBack where to

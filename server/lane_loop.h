@@ -1,5 +1,5 @@
 // One data socket of a server shard and the thread that owns it: feeds the socket's messages to the
-// Lane and carries out what it answers. The lane never sees the socket, the socket never sees a
+// DataLane and carries out what it answers. The lane never sees the socket, the socket never sees a
 // round.
 #pragma once
 
@@ -8,7 +8,6 @@
 #include <optional>
 #include <span>
 #include <variant>
-#include <vector>
 
 #include "common/base/channel.h"
 #include "common/base/status.h"
@@ -16,9 +15,7 @@
 #include "common/net/poller.h"
 #include "common/net/socket.h"
 #include "common/protocol/rounds/lane.h"
-#include "common/update/schedule.h"
-#include "server/central_lane.h"
-#include "server/lane_checkpoints.h"
+#include "server/data_lane.h"
 #include "server/lane_counters.h"
 #include "setup/setup.h"
 
@@ -41,38 +38,24 @@ class LaneLoop {
                                                  std::span<const float> initial = {});
   ~LaneLoop();  // stops and joins
 
-  // What this lane has on its disk; nothing where it keeps nothing. From any thread.
-  std::optional<protocol::Saved> Saved() const;
-  // Why this lane cannot take part any more. From any thread.
-  Status failure() const { return checkpoints_ == nullptr ? Ok() : checkpoints_->failure(); }
+  // As DataLane's. From any thread.
+  std::optional<protocol::Saved> Saved() const { return lane_->Saved(); }
+  Status failure() const { return lane_->failure(); }
   uint16_t port() const { return socket_->port(); }
   void Tell(LaneCommand command) { commands_.Push(std::move(command)); }
 
  private:
-  LaneLoop(const setup::Setup& setup, uint32_t shard, uint32_t lane,
-           std::unique_ptr<net::RouterSocket> socket, Registry* registry);
-  Status MakeLane(uint32_t lane, uint64_t incarnation, std::span<const float> initial);
+  LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data, std::unique_ptr<net::RouterSocket> socket,
+           Registry* registry);
   void Run();
   void OnCommand(const LaneCommand& command, protocol::Sends* out);
-  void OnMembers(const pb::Members& members, protocol::Sends* out);
-  // Another run, or another beginning of it. False: it cannot.
-  bool Begin(const pb::Members& members);
-  // Localized parameters: the cells, with what their codecs keep of their sums in the checkpoints.
-  std::vector<protocol::CellSpec> LocalizedCells(uint32_t lane);
-  Status GoBack(const std::optional<pb::Checkpoint>& to);
   void AfterMessages();
-  protocol::Lane& lane() { return central_ != nullptr ? central_->lane() : *lane_; }
   void OnReceived(net::Received received, protocol::Sends* out);
   void Carry(protocol::Sends sends);
 
-  const setup::Setup& setup_;
-  const uint32_t shard_, lane_number_;
+  const uint32_t lane_number_;
   std::unique_ptr<net::RouterSocket> socket_;
-  std::optional<update::Schedule> schedule_;      // once the length of the job is known
-  std::unique_ptr<LaneCheckpoints> checkpoints_;  // where the lane keeps something
-  std::unique_ptr<protocol::RoundLane> lane_;     // localized parameters
-  std::unique_ptr<CentralLane> central_;          // central ones
-  uint64_t beginning_ = 0;                        // as the newest Members said
+  std::unique_ptr<DataLane> lane_;
   uint64_t lost_clocks_told_ = 0;
   Channel<LaneCommand> commands_;
   TimeCounter& sum_time_;
