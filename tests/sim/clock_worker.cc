@@ -20,7 +20,6 @@ void ClockWorker::OnReady(uint64_t) {
   Restarts();
   told_to_stop_ = false;
   counted_ = 0;
-  held_ = {};
   Request request;
   request.pull_only = true;
   Ask(Stage::kBegin, 0, request);
@@ -33,8 +32,7 @@ void ClockWorker::Ask(Stage stage, uint64_t round, const Request& request) {
   const bool pushes = !request.pull_only && !request.skip;
   for (uint32_t cell = 0; cell < kBuckets * kChunks && alive(); ++cell) {
     const Cell name{Kind::kPush, cell / kChunks, cell % kChunks};
-    Contribute(name, round, 0, pushes ? EncodeWords({round, WordOf(name, round)}) : Bytes(),
-               request);
+    Contribute(name, round, 0, pushes ? EncodeWord(WordOf(name, round)) : Bytes(), request);
     if (pushes) world_->Reached(rank_, Fault::Point::kPush, round);
   }
 }
@@ -48,7 +46,7 @@ void ClockWorker::AskFigures(Stage stage, uint32_t which) {
 }
 
 uint64_t ClockWorker::WordOf(const Cell& cell, uint64_t clock) const {
-  return Mix(Combine(Combine(process_, clock), IndexOf(cell)));
+  return FloatsOf(Combine(Combine(process_, clock), IndexOf(cell)));
 }
 
 void ClockWorker::Step() {
@@ -63,7 +61,7 @@ void ClockWorker::OnAnswer(const Exchange::Delivery& answer) {
   const pb::Outcome& outcome = answer.outcome;
   if (awaited_ == 0) return Violation(answer, "was given something that it did not ask for");
   if (answer.cell.kind == Kind::kFigures) {
-    const std::string wrong = world_->ledger().Check(answer);
+    const std::string wrong = world_->ledger().Check(answer, true);
     if (!wrong.empty()) Violation(answer, "was given " + wrong);
   } else {
     CheckStop(answer);
@@ -178,16 +176,10 @@ void ClockWorker::CheckBound(const Exchange::Delivery& answer) {
 void ClockWorker::TakeWeights(const Exchange::Delivery& answer) {
   const pb::Outcome& outcome = answer.outcome;
   const std::vector<uint64_t> words = DecodeWords(answer.payload);
-  if (words.size() != 4) return Violation(answer, "was given no weights");
-  if (!world_->clocks().WasState(answer.cell, words[2], words[3]))
-    return Violation(answer, "was given weights that never were");
+  if (words.size() != 1) return Violation(answer, "was given no weights");
   if (outcome.average() != average_) return Violation(answer, "was given other weights");
-  if (average_) return;
-  auto& [version, word] = held_[IndexOf(answer.cell)];
-  if (words[1] != 0 && (words[0] != version || words[1] != word))
-    return Violation(answer, "was given a difference to weights that it does not hold");
-  version = words[2];
-  word = words[3];
+  if (!world_->clocks().WasState(answer.cell, {outcome.version(), words[0]}))
+    Violation(answer, "was given weights that never were");
 }
 
 void ClockWorker::Violation(const Exchange::Delivery& answer, const std::string& what) {

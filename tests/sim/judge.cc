@@ -176,8 +176,8 @@ void World::JudgeTotals() {
   const bool exact =
       clocks.max_staleness == 0 && !stopped_ && !schedule_.Has(Fault::Kind::kKillServer);
   for (uint32_t s = 0; s < schedule_.shards(); ++s) {
-    for (const auto& lane : Server(s)->clock_lanes()) {
-      const uint64_t total = lane->lane().total();
+    for (const auto& lane : Server(s)->lanes()) {
+      const uint64_t total = lane->total();
       if (lane->has_cells() && (total > most || (exact && total + dead < clocks.pushes)))
         Violation("shard " + std::to_string(s) + " counted " + std::to_string(total) + " pushes");
     }

@@ -91,6 +91,7 @@ void DrawWay(Rng* rng, Schedule* schedule) {
     schedule->elasticity.quorum = 0;
   } else {
     schedule->central = rng->Chance(0.25);
+    if (schedule->central) schedule->algorithm = schedule->window == 2 ? "odsgd" : "ssgd";
     schedule->save_every = 1 + rng->Below(3);
   }
 }
@@ -147,8 +148,9 @@ Schedule Schedule::MakeClocks(uint64_t seed) {
   clocks.pushes = schedule.rounds * schedule.workers;
   clocks.save_every = 2 + rng.Below(6);
   const uint64_t way = rng.Below(5);
+  constexpr const char* kAlgorithms[] = {"ssp", "ssp", "softsync", "asgd", "asgd"};
+  schedule.algorithm = kAlgorithms[way];
   if (way <= 1) clocks.bound = rng.Below(4);
-  if (way == 2) clocks.change_every = 2;
   if (way == 3) clocks.pull_every = 2 + rng.Below(2);
   if (rng.Chance(0.25)) clocks.max_staleness = schedule.workers - 1 + rng.Below(4);
   if (rng.Chance(0.3)) {
@@ -196,8 +198,8 @@ static std::string ToString(const Clocks& clocks) {
   std::ostringstream text;
   text << ", " << clocks.pushes << " pushes";
   if (clocks.bound.has_value()) text << ", bound " << *clocks.bound;
-  text << ", max_staleness " << clocks.max_staleness << ", a change every " << clocks.change_every
-       << ", a pull every " << clocks.pull_every << ", a checkpoint every " << clocks.save_every;
+  text << ", max_staleness " << clocks.max_staleness << ", a pull every " << clocks.pull_every
+       << ", a checkpoint every " << clocks.save_every;
   return text.str();
 }
 
@@ -223,7 +225,8 @@ std::string ToString(const Schedule& schedule) {
        << (schedule.skips ? ", some skip" : "") << (schedule.parts ? ", in parts" : "")
        << (schedule.central ? ", central, a checkpoint every " + std::to_string(schedule.save_every)
                             : "")
-       << ", quorum " << schedule.elasticity.quorum << ", "
+       << (schedule.servers_keep() ? ", " + schedule.algorithm : "") << ", quorum "
+       << schedule.elasticity.quorum << ", "
        << losses[static_cast<int>(schedule.elasticity.on_loss)] << ", loss " << schedule.loss
        << ", duplicate " << schedule.duplicate << ", reorder " << schedule.reorder << ", delay "
        << schedule.delay << " up to " << ms(schedule.longest_delay) << " ms";

@@ -1,9 +1,11 @@
 #include "tests/sim/world.h"
 
 #include <algorithm>
+#include <iterator>
 #include <ostream>
 
 #include "tests/sim/broken.h"
+#include "tests/sim/lane_job.h"
 
 namespace tern::sim {
 
@@ -29,9 +31,11 @@ World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, s
       network_(schedule, &rng_, &queue_, this),
       layout_(schedule),
       fault_free_(FaultFree(schedule)),
-      states_{{0, States(schedule.rounds + 1)}},
+      states_(schedule.rounds + 1),
       ledger_(schedule.workers),
       clocks_(schedule.workers),
+      disks_(schedule.shards()),
+      job_(schedule.servers_keep() ? MakeLaneJob(schedule, layout_, Expected()) : nullptr),
       checkpoint_disks_(schedule.workers),
       report_([this](const std::string& what) { Violation(what); }),
       processes_of_(schedule.workers),
@@ -49,22 +53,42 @@ pb::Hello World::Expected() const {
 }
 
 void World::Begins(uint64_t beginning, uint64_t begin) {
-  if (states_.contains(beginning)) return;
-  States& states = states_[beginning] = states_.at(beginning_);
-  for (uint64_t round = begin + 1; round < states.size(); ++round) states[round].reset();
+  if (words_.contains(beginning)) return;
+  Words& words = words_[beginning] = words_[beginning_];
+  for (auto& of_cell : words) of_cell.erase(of_cell.upper_bound(begin), of_cell.end());
   beginning_ = beginning;
 }
 
-bool World::IsState(uint64_t beginning, uint64_t round, const State& state) {
+void World::Closed(uint64_t beginning, const protocol::Cell& cell, uint64_t round, uint64_t word) {
+  auto& of_cell = words_[beginning][cell.bucket * kChunks + cell.chunk];
+  if (of_cell.try_emplace(round, word).first->second != word)
+    Violation(ToString(cell, round) + " has two answers");
+}
+
+bool World::IsState(uint64_t round, const State& state) {
   if (round > schedule_.rounds) return false;
   // In parts, the last of all depends on the step that a stop makes the last.
   const bool planned =
       !schedule_.parts || std::none_of(schedule_.faults.begin(), schedule_.faults.end(),
                                        [](const Fault& fault) { return fault.IsStop(); });
   if (schedule_.exact() && planned) return state == fault_free_[round];
-  std::optional<State>& known = states_.at(beginning)[round];
+  if (schedule_.central) return IsOfLanes(round, state);
+  std::optional<State>& known = states_[round];
   if (!known.has_value()) known = state;
   return state == *known;
+}
+
+bool World::IsOfLanes(uint64_t round, const State& state) const {
+  const auto is_of = [&](const auto& of_beginning) {
+    for (size_t i = 0; i < state.size(); ++i) {
+      // A round in which nobody took part has left the word as it was.
+      auto after = of_beginning.second[i].upper_bound(round);
+      const uint64_t word = after == of_beginning.second[i].begin() ? 0 : std::prev(after)->second;
+      if (word != state[i]) return false;
+    }
+    return true;
+  };
+  return std::any_of(words_.begin(), words_.end(), is_of);
 }
 
 std::string World::Run() {
@@ -360,7 +384,7 @@ void World::ForgetStatesOfTheAbsent() {
     if (worker->alive() && !worker->frozen()) newest = std::max(newest, worker->applied());
   }
   for (uint64_t round = newest + 1; !schedule_.central && round <= schedule_.rounds; ++round)
-    states_.at(0)[round].reset();
+    states_[round].reset();
 }
 
 bool World::WasStruck(uint32_t rank) const {

@@ -2,6 +2,7 @@
 // faults that strike them; and the judgement at the end.
 #pragma once
 
+#include <array>
 #include <iosfwd>
 #include <map>
 #include <memory>
@@ -9,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/central_lane.h"
-#include "tests/sim/clock_cell.h"
+#include "setup/setup.h"
+#include "tests/common/base/memory_storage.h"
 #include "tests/sim/clock_ledger.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/network.h"
@@ -40,21 +41,24 @@ class World : private Network::Host {
   const protocol::Safeguards& safeguards() const { return safeguards_; }
   const Layout& layout() const { return layout_; }
   const Report* report() const { return &report_; }
-  // Whether that is the state after a round: the fault-free one, or where rounds may close without
-  // some, the same as everybody's since that beginning.
-  bool IsState(uint64_t beginning, uint64_t round, const State& state);
-  // A lane follows this beginning: all go on after round `begin`.
+  // Whether that is the state after a round: the fault-free one; or where rounds may close without
+  // some, the same as everybody's, where servers hold it: as all lanes of some beginning had it.
+  bool IsState(uint64_t round, const State& state);
+  // Where servers hold the state. A lane follows this beginning: all go on after round `begin`.
   void Begins(uint64_t beginning, uint64_t begin);
+  // ... A lane says which word a cell had after that round.
+  void Closed(uint64_t beginning, const protocol::Cell& cell, uint64_t round, uint64_t word);
   Ledger& ledger() { return ledger_; }
   ClockLedger& clocks() { return clocks_; }
-  Disk* disk() { return &disk_; }
+  // The disk of a shard, which outlives its processes.
+  MemoryStorage& disk(uint32_t shard) { return disks_[shard]; }
+  // The job of the lanes, where servers hold the state.
+  const setup::Setup& job() const { return *job_; }
   CheckpointDisk& checkpoints(uint32_t rank) { return checkpoint_disks_[rank]; }
-  CentralDisk* central_disk() { return &central_disk_; }
   bool stopped() const { return stopped_; }  // a stop reached a server
   // Whether a fault is of this worker, also one that is still to come.
   bool WasStruck(uint32_t rank) const;
   pb::Hello Expected() const;
-  static double LearningRate(uint64_t round) { return 1.0 / static_cast<double>(round); }
   void Post(Time after, Event::Type type, uint32_t who, uint32_t index) {
     queue_.Post(now_ + after, type, who, index);
   }
@@ -88,6 +92,7 @@ class World : private Network::Host {
   // Where rounds may close without some, what only those had applied never was, if its server is
   // gone as well.
   void ForgetStatesOfTheAbsent();
+  bool IsOfLanes(uint64_t round, const State& state) const;
   bool IsEnding() const;  // somebody has been told that all is done
   bool HasDonorBeside(uint32_t rank) const;
   ToyWorker* LiveWorker(uint32_t rank) const;
@@ -115,13 +120,15 @@ class World : private Network::Host {
   Network network_;
   Layout layout_;
   std::vector<State> fault_free_;
-  using States = std::vector<std::optional<State>>;
-  std::map<uint64_t, States> states_;  // by beginning and round, as somebody had it first
-  uint64_t beginning_ = 0;             // the newest
+  std::vector<std::optional<State>> states_;  // by round, as somebody had it first
+  // Where servers hold the state, by beginning: of each cell the words after its rounds.
+  using Words = std::array<std::map<uint64_t, uint64_t>, kBuckets * kChunks>;
+  std::map<uint64_t, Words> words_;
+  uint64_t beginning_ = 0;  // the newest
   Ledger ledger_;
   ClockLedger clocks_;
-  Disk disk_;
-  CentralDisk central_disk_;
+  std::vector<MemoryStorage> disks_;  // by shard
+  std::unique_ptr<setup::Setup> job_;
   std::vector<CheckpointDisk> checkpoint_disks_;  // by rank
   bool all_is_lost_ = false;  // all workers died, and no checkpoint was common to them
   // ... at the last disaster, since something on a disk was torn or lost, and something is left. A

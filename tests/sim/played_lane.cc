@@ -1,0 +1,91 @@
+#include "tests/sim/played_lane.h"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "common/base/logging.h"
+#include "tests/sim/world.h"
+
+namespace tern::sim {
+
+using protocol::Cell;
+using protocol::Kind;
+using protocol::Message;
+using protocol::Sends;
+
+namespace {
+
+uint64_t WordOf(std::span<const float> weights) {
+  uint64_t word = 0;
+  std::memcpy(&word, weights.data(), sizeof word);
+  return word;
+}
+
+}  // namespace
+
+PlayedLane::PlayedLane(World* world, protocol::LaneRef name, server::DataLane::Options options)
+    : world_(world), name_(name), has_rounds_(world->schedule().has_rounds()) {
+  for (const Cell& cell : world->layout().CellsAt(name)) cells_.push_back(cell);
+  static const std::vector<float> initial(kBuckets * kChunks * 2);
+  auto made = server::DataLane::Make(world->job(), name.shard, name.lane, std::move(options),
+                                     initial, world->disk(name.shard));
+  CHECK(made.ok()) << made.status().message();  // a job of ours
+  lane_ = std::move(*made);
+}
+
+void PlayedLane::OnMembers(const pb::Members& members, Sends* out) {
+  const uint64_t before = lane_->beginning();
+  lane_->OnMembers(members, out);
+  if (world_->disk(name_.shard).stopped()) return;
+  if (members.has_beginning() && lane_->beginning() != members.beginning())
+    world_->Violation(Name() + " cannot go back");
+  if (has_rounds_ && lane_->beginning() != before)
+    world_->Begins(lane_->beginning(), members.begin());
+  if (has_rounds_) TellAnswers(*out, 0);
+  for (const Cell& cell : cells_) {
+    if (has_rounds_) continue;
+    const server::CentralLane::Weights now = lane_->central()->weights(cell);
+    if (!world_->clocks().GoesOnFrom(cell, total(cell), {now.version, WordOf(now.values)}))
+      world_->Violation(Name() + " goes on from a state that it never had");
+  }
+}
+
+void PlayedLane::OnMessage(protocol::Peer from, const Message& message, Sends* out) {
+  const size_t before = out->size();
+  lane_->OnMessage(from, message, out);
+  has_rounds_ ? TellAnswers(*out, before) : TellPush(message);
+}
+
+void PlayedLane::Stop(Sends* out) { lane_->Stop(out); }
+
+std::string PlayedLane::Name() const {
+  return "lane " + std::to_string(name_.shard) + "." + std::to_string(name_.lane);
+}
+
+void PlayedLane::TellPush(const Message& message) {
+  if (!message.head.has_push()) return;
+  const pb::Contribution& push = message.head.push();
+  const Cell cell{Kind::kPush, push.bucket(), push.chunk()};
+  ClockLedger& ledger = world_->clocks();
+  if (total(cell) == ledger.total(cell)) return;
+  if (total(cell) != ledger.total(cell) + 1)
+    world_->Violation("a push is counted as another number");
+  const ClockLedger::Push counted{push.rank(), push.round(), DecodeWord(message.payload)};
+  const server::CentralLane::Weights now = lane_->central()->weights(cell);
+  const std::string wrong =
+      ledger.Counted(cell, counted, {now.version, WordOf(now.values)}, world_->schedule());
+  if (!wrong.empty()) world_->Violation(wrong + ": " + ToString(cell, push.round()));
+}
+
+void PlayedLane::TellAnswers(const Sends& sends, size_t from) {
+  for (size_t i = from; i < sends.size(); ++i) {
+    const Message& message = sends[i].message;
+    const pb::Outcome& outcome = message.head.sum();
+    if (!message.head.has_sum() || outcome.pulled() || message.payload.empty()) continue;
+    world_->Closed(lane_->beginning(), {Kind::kPush, outcome.bucket(), outcome.chunk()},
+                   outcome.round(), DecodeWord(message.payload));
+  }
+}
+
+}  // namespace tern::sim
