@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 namespace tern::sim {
 
@@ -108,6 +109,25 @@ void DrawFaults(Rng* rng, Schedule* schedule) {
   if (quiet) schedule->loss = schedule->duplicate = schedule->reorder = 0.05;
 }
 
+// Of shards that keep the state, with dice of their own.
+void DrawDisks(Schedule* schedule) {
+  if (!schedule->servers_keep()) return;
+  Rng rng(schedule->seed ^ 0xd15c);
+  bool lost = false;  // a checkpoint, and lanes in rounds promise to bear one
+  const auto may_lose = [&] { return !schedule->has_rounds() || !std::exchange(lost, true); };
+  if (rng.Chance(0.2) && may_lose()) {
+    schedule->full_disk = {static_cast<uint32_t>(rng.Below(schedule->shards())), rng.Below(40),
+                           schedule->has_rounds() ? 1 : 1 + rng.Below(8)};
+  }
+  for (Fault& fault : schedule->faults) {
+    if (fault.kind != Fault::Kind::kKillServer) continue;
+    fault.disk = static_cast<Fault::Disk>(rng.Below(5));
+    fault.change = rng.Below(24);
+    const bool whole = fault.disk == Fault::Disk::kStays || fault.disk == Fault::Disk::kPower;
+    if (!whole && !may_lose()) fault.disk = Fault::Disk::kPower;
+  }
+}
+
 Schedule Begin(uint64_t seed, Rng* dice) {
   Rng& rng = *dice;
   Schedule schedule;
@@ -138,6 +158,7 @@ Schedule Schedule::Make(uint64_t seed) {
   }
   DrawWay(&rng, &schedule);
   DrawFaults(&rng, &schedule);
+  DrawDisks(&schedule);
   return schedule;
 }
 
@@ -161,6 +182,7 @@ Schedule Schedule::MakeClocks(uint64_t seed) {
     return schedule;
   }
   DrawFaults(&rng, &schedule);
+  DrawDisks(&schedule);
   return schedule;
 }
 
@@ -233,12 +255,20 @@ std::string ToString(const Schedule& schedule) {
   if (!schedule.has_rounds()) text << ToString(schedule.clocks);
   if (schedule.checkpoint_every != 0) text << ", a checkpoint every " << schedule.checkpoint_every;
   if (schedule.keeps_own) text << ", workers keep state of their own";
+  if (schedule.full_disk.changes != 0) {
+    text << "; the disk of shard " << schedule.full_disk.shard << " is full for "
+         << schedule.full_disk.changes << " changes from " << schedule.full_disk.from << " on";
+  }
+  const char* disks[] = {"", ", losing power", ", in a change of its disk",
+                         ", losing power in a change of its disk", ", tearing a file"};
   for (const Fault& fault : schedule.faults) {
     text << "; " << kinds[static_cast<int>(fault.kind)] << " " << fault.target << ", "
          << ms(fault.after) << " ms after worker " << fault.witness << " comes to "
          << points[static_cast<int>(fault.point)] << " of round " << fault.round << ", for "
          << (fault.for_good ? "ever, not " : "") << ms(fault.down) << " ms"
-         << (fault.hold ? ", holding its messages" : "");
+         << (fault.hold ? ", holding its messages" : "") << disks[static_cast<int>(fault.disk)];
+    if (fault.disk == Fault::Disk::kInWrite || fault.disk == Fault::Disk::kPowerInWrite)
+      text << ", " << fault.change << " on";
   }
   return text.str();
 }

@@ -34,6 +34,14 @@ struct Fault {
   };
   // Strikes `after` the moment in which worker `witness` comes to `point` of `round` first.
   enum class Point { kStart, kPush, kApplied, kLeaving, kJoining };
+  // kKillServer, where servers keep the state: what becomes of its disk.
+  enum class Disk {
+    kStays,         // all that the process had done is there
+    kPower,         // its machine loses its power
+    kInWrite,       // it is not killed at once, but in a change of its disk, `change` from then on
+    kPowerInWrite,  // ... and its machine loses its power
+    kTorn,          // the file that was written last is torn
+  };
   Kind kind = Kind::kKillWorker;
   uint32_t target = 0;
   uint32_t witness = 0;
@@ -42,6 +50,8 @@ struct Fault {
   Time after{};
   Time down{};
   bool for_good = false;
+  Disk disk = Disk::kStays;
+  uint64_t change = 0;
   bool hold = false;  // what the killed worker had sent arrives after its successor was admitted
 
   bool IsStop() const {
@@ -77,6 +87,12 @@ struct Schedule {
   double loss = 0, duplicate = 0, delay = 0, reorder = 0;
   Time longest_delay{};
   std::vector<Fault> faults;
+  // Where servers keep the state: for so many changes of its disk (0: none) a shard cannot write.
+  struct FullDisk {
+    uint32_t shard = 0;
+    uint64_t from = 0, changes = 0;
+  };
+  FullDisk full_disk;
   protocol::Timings timings;
 
   uint32_t shards() const { return static_cast<uint32_t>(data_lanes.size()); }

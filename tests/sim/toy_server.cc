@@ -110,8 +110,11 @@ void ToyServer::OnMessage(uint32_t lane, Peer from, const Message& message) {
   }
   Sends sends;
   OnLaneMessage(lane - 1, from, message, &sends);
+  if (world_->DiesInWrite(process_)) return;
   Send(std::move(sends));
-  if (!lanes_.empty()) lanes_[lane - 1]->AfterMessages();
+  if (lanes_.empty()) return;
+  lanes_[lane - 1]->AfterMessages();
+  world_->DiesInWrite(process_);
 }
 
 void ToyServer::OnLaneMessage(uint32_t index, Peer from, const Message& message, Sends* out) {
@@ -136,6 +139,10 @@ void ToyServer::OnTick() {
   if (!alive_) return;
   ControlActions actions;
   control_->OnTimer(world_->now(), &actions);
+  for (const auto& lane : lanes_) {
+    const Status failure = lane->lane().failure();
+    if (!failure.ok()) control_->OnFailure(failure, world_->now(), &actions);
+  }
   Act(std::move(actions));
 }
 
@@ -157,6 +164,7 @@ void ToyServer::OnMembers(uint32_t lane) {
     BeginLane(lane, members);
     round_lanes_[lane]->OnMembers(members, &sends);
   }
+  if (world_->DiesInWrite(process_)) return;
   Send(std::move(sends));
 }
 

@@ -34,13 +34,18 @@ World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, s
       states_(schedule.rounds + 1),
       ledger_(schedule.workers),
       clocks_(schedule.workers),
+      disk_rng_(schedule.seed ^ 0xd15ced),
       disks_(schedule.shards()),
+      in_write_(schedule.shards()),
       job_(schedule.servers_keep() ? MakeLaneJob(schedule, layout_, Expected()) : nullptr),
       checkpoint_disks_(schedule.workers),
       report_([this](const std::string& what) { Violation(what); }),
       processes_of_(schedule.workers),
       current_server_(schedule.shards(), kNobody),
-      struck_(schedule.faults.size()) {}
+      struck_(schedule.faults.size()) {
+  const Schedule::FullDisk& full = schedule.full_disk;
+  if (full.changes != 0) disks_[full.shard].RefuseAfter(full.from, full.changes);
+}
 
 pb::Hello World::Expected() const {
   pb::Hello hello;
@@ -257,11 +262,39 @@ void World::StrikeServer(const Fault& fault) {
     Trace([&] { return "FAULT: the link of " + name + " is down"; });
     return network_.CutServer(process, !fault.hold, now_ + fault.down);
   }
-  Trace([&] { return "FAULT: " + name + " is killed"; });
+  if (fault.disk != Fault::Disk::kInWrite && fault.disk != Fault::Disk::kPowerInWrite)
+    return KillServer(process, fault);
+  Trace([&] { return "FAULT: " + name + " dies in a write"; });
+  in_write_[fault.target] = &fault;
+  disks_[fault.target].StopAfter(fault.change, [this](uint64_t n) { return disk_rng_.Below(n); });
+}
+
+void World::KillServer(uint32_t process, const Fault& fault) {
+  Trace([&] { return "FAULT: shard " + std::to_string(fault.target) + " is killed"; });
   servers_[process]->Kill();
   network_.BreakAllOfServer(process, now_);
+  MemoryStorage& disk = disks_[fault.target];
+  in_write_[fault.target] = nullptr;
+  if (fault.disk == Fault::Disk::kPower || fault.disk == Fault::Disk::kPowerInWrite) {
+    disk.RestartMachine([this](uint64_t n) { return disk_rng_.Below(n); });
+  } else {
+    disk.RestartProcess();
+  }
+  if (fault.disk == Fault::Disk::kTorn) disk.TearNewest();
   ++starting_;
   queue_.Post(now_ + fault.down, Event::Type::kStartServer, fault.target);
+}
+
+bool World::DiesInWrite(uint32_t process) {
+  MemoryStorage& disk = disks_[servers_[process]->shard()];
+  if (!disk.stopped()) return false;
+  const Fault* const fault = in_write_[servers_[process]->shard()];
+  if (IsEnding()) {  // nobody dies any more: that write was refused
+    disk.RestartProcess();
+    return false;
+  }
+  KillServer(process, *fault);
+  return true;
 }
 
 void World::StrikeBySignal(const Fault& fault) {

@@ -64,6 +64,8 @@ class World : private Network::Host {
   }
   void Reached(uint32_t rank, Fault::Point point, uint64_t round);
   void OnWorkerEnded(const ToyWorker& worker);
+  // The disk of a server process does not change any more, since it dies. False: it does not.
+  bool DiesInWrite(uint32_t process);
   void Violation(const std::string& what);
   template <typename Text>
   void Trace(const Text& text) {
@@ -88,6 +90,7 @@ class World : private Network::Host {
   bool HaveCommonCheckpoint() const;
   bool SomeIsLostAndSomeIsNot() const;
   void StrikeServer(const Fault& fault);
+  void KillServer(uint32_t process, const Fault& fault);
   void StrikeBySignal(const Fault& fault);
   // Where rounds may close without some, what only those had applied never was, if its server is
   // gone as well.
@@ -127,7 +130,9 @@ class World : private Network::Host {
   uint64_t beginning_ = 0;  // the newest
   Ledger ledger_;
   ClockLedger clocks_;
-  std::vector<MemoryStorage> disks_;  // by shard
+  Rng disk_rng_;
+  std::vector<MemoryStorage> disks_;    // by shard
+  std::vector<const Fault*> in_write_;  // by shard: who dies in its next writes, or null
   std::unique_ptr<setup::Setup> job_;
   std::vector<CheckpointDisk> checkpoint_disks_;  // by rank
   bool all_is_lost_ = false;  // all workers died, and no checkpoint was common to them
