@@ -1,6 +1,7 @@
 #include "tests/sim/played_lane.h"
 
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -32,11 +33,13 @@ PlayedLane::PlayedLane(World* world, protocol::LaneRef name, server::DataLane::O
                                      initial, world->disk(name.shard));
   CHECK(made.ok()) << made.status().message();  // a job of ours
   lane_ = std::move(*made);
+  if (has_cells()) world->FindsSaved(name, Saved());
 }
 
 void PlayedLane::OnMembers(const pb::Members& members, Sends* out) {
   const uint64_t before = lane_->beginning();
   lane_->OnMembers(members, out);
+  TellSaved();
   if (world_->disk(name_.shard).stopped()) return;
   if (members.has_beginning() && lane_->beginning() != members.beginning())
     world_->Violation(Name() + " cannot go back");
@@ -54,10 +57,31 @@ void PlayedLane::OnMembers(const pb::Members& members, Sends* out) {
 void PlayedLane::OnMessage(protocol::Peer from, const Message& message, Sends* out) {
   const size_t before = out->size();
   lane_->OnMessage(from, message, out);
+  TellSaved();
   has_rounds_ ? TellAnswers(*out, before) : TellPush(message);
 }
 
 void PlayedLane::Stop(Sends* out) { lane_->Stop(out); }
+
+void PlayedLane::AfterMessages() {
+  lane_->AfterMessages();
+  TellSaved();
+}
+
+World::Checkpoints PlayedLane::Saved() const {
+  World::Checkpoints saved;
+  const std::optional<protocol::Saved> all = lane_->Saved();
+  if (!all.has_value()) return saved;
+  for (const pb::Checkpoint& one : all->shard_checkpoints) saved.insert(protocol::KeyOf(one));
+  return saved;
+}
+
+void PlayedLane::TellSaved() {
+  const MemoryStorage& disk = world_->disk(name_.shard);
+  if (!has_cells() || disk.stopped() || disk.changes() == changes_) return;
+  changes_ = disk.changes();
+  world_->HasSaved(name_, Saved());
+}
 
 std::string PlayedLane::Name() const {
   return "lane " + std::to_string(name_.shard) + "." + std::to_string(name_.lane);

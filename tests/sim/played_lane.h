@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "server/data_lane.h"
@@ -22,7 +24,7 @@ class PlayedLane {
   void OnMembers(const pb::Members& members, protocol::Sends* out);
   void OnMessage(protocol::Peer from, const protocol::Message& message, protocol::Sends* out);
   void Stop(protocol::Sends* out);
-  void AfterMessages() { lane_->AfterMessages(); }
+  void AfterMessages();
   void Finish() { lane_->Finish(); }
 
   bool has_cells() const { return !cells_.empty(); }
@@ -35,6 +37,9 @@ class PlayedLane {
     return lane_->central()->clock_lane()->clocks(cell).total;
   }
   std::string Name() const;
+  std::set<std::tuple<uint64_t, uint64_t, uint64_t>> Saved() const;
+  // After every event: tells of the checkpoints, if the disk has changed.
+  void TellSaved();
   // Without rounds: the push of `message`, if the lane has counted it.
   void TellPush(const protocol::Message& message);
   // In rounds: the answers of closed rounds.
@@ -45,6 +50,7 @@ class PlayedLane {
   const bool has_rounds_;
   std::vector<protocol::Cell> cells_;
   std::unique_ptr<server::DataLane> lane_;
+  uint64_t changes_ = 0;  // of its disk, when it told of the checkpoints
 };
 
 }  // namespace tern::sim

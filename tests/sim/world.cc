@@ -37,6 +37,7 @@ World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, s
       disk_rng_(schedule.seed ^ 0xd15ced),
       disks_(schedule.shards()),
       in_write_(schedule.shards()),
+      disk_loses_(schedule.shards()),
       job_(schedule.servers_keep() ? MakeLaneJob(schedule, layout_, Expected()) : nullptr),
       checkpoint_disks_(schedule.workers),
       report_([this](const std::string& what) { Violation(what); }),
@@ -280,9 +281,21 @@ void World::KillServer(uint32_t process, const Fault& fault) {
   } else {
     disk.RestartProcess();
   }
-  if (fault.disk == Fault::Disk::kTorn) disk.TearNewest();
+  if (fault.disk == Fault::Disk::kTorn) disk.Tear(disk_rng_.Below(2));
+  disk_loses_[fault.target] =
+      fault.disk == Fault::Disk::kStays || fault.disk == Fault::Disk::kPower ? 0 : 1;
   ++starting_;
   queue_.Post(now_ + fault.down, Event::Type::kStartServer, fault.target);
+}
+
+void World::FindsSaved(protocol::LaneRef lane, const Checkpoints& now) {
+  const Checkpoints& before = saved_[lane];
+  const auto lost = std::count_if(before.begin(), before.end(),
+                                  [&](const auto& one) { return !now.contains(one); });
+  if (lost > disk_loses_[lane.shard])
+    Violation(std::to_string(lost) + " checkpoints of shard " + std::to_string(lane.shard) +
+              " are lost, and its disk lost " + std::to_string(disk_loses_[lane.shard]));
+  saved_[lane] = now;
 }
 
 bool World::DiesInWrite(uint32_t process) {

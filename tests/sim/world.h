@@ -7,7 +7,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "setup/setup.h"
@@ -64,6 +67,11 @@ class World : private Network::Host {
   }
   void Reached(uint32_t rank, Fault::Point point, uint64_t round);
   void OnWorkerEnded(const ToyWorker& worker);
+  // The checkpoints on a lane's disk, by step, round and run: of a process that runs; of one that
+  // starts, which must find all but what its disk has lost.
+  using Checkpoints = std::set<std::tuple<uint64_t, uint64_t, uint64_t>>;
+  void HasSaved(protocol::LaneRef lane, Checkpoints now) { saved_[lane] = std::move(now); }
+  void FindsSaved(protocol::LaneRef lane, const Checkpoints& now);
   // The disk of a server process does not change any more, since it dies. False: it does not.
   bool DiesInWrite(uint32_t process);
   void Violation(const std::string& what);
@@ -133,6 +141,8 @@ class World : private Network::Host {
   Rng disk_rng_;
   std::vector<MemoryStorage> disks_;    // by shard
   std::vector<const Fault*> in_write_;  // by shard: who dies in its next writes, or null
+  std::vector<int> disk_loses_;         // by shard: checkpoints at its last fault, at most
+  std::map<protocol::LaneRef, Checkpoints> saved_;
   std::unique_ptr<setup::Setup> job_;
   std::vector<CheckpointDisk> checkpoint_disks_;  // by rank
   bool all_is_lost_ = false;  // all workers died, and no checkpoint was common to them

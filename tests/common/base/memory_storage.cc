@@ -60,8 +60,9 @@ void MemoryStorage::RestartMachine(const Choose& choose) {
   }
 }
 
-void MemoryStorage::TearNewest() {
-  if (newest_ != nullptr) newest_->bytes.resize(newest_->bytes.size() / 2);
+void MemoryStorage::Tear(size_t back) {
+  const FilePtr& file = newest_[back];
+  if (file != nullptr) file->bytes.resize(file->bytes.size() / 2);
 }
 
 MemoryStorage::Fate MemoryStorage::Next() {
@@ -91,7 +92,7 @@ Status MemoryStorage::Write(const std::string& path, std::string_view bytes) {
   }
   file->bytes = bytes.substr(0, size);
   file->flushed = fate == Fate::kDone;
-  newest_ = file;
+  newest_ = {file, newest_[0]};
   if (fate == Fate::kDone) return Ok();
   return Status(Code::kCannotWrite, "cannot write " + path + ": " + NoSpace().message());
 }

@@ -3,6 +3,7 @@
 // durable, and no more.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -36,8 +37,9 @@ class MemoryStorage : public Storage {
   // The machine does: of what was not flushed each change is there or not, and bytes are there, or
   // some of them, or zeros.
   void RestartMachine(const Choose& choose);
-  // The file that was written last has lost its second half, although it was flushed.
-  void TearNewest();
+  // The file that was written last (1: the one before) has lost its second half, although it was
+  // flushed.
+  void Tear(size_t back);
   uint64_t changes() const { return changes_; }  // that were asked for
 
   Status Write(const std::string& path, std::string_view bytes) override;
@@ -77,7 +79,7 @@ class MemoryStorage : public Storage {
 
   Names now_, durable_;
   std::vector<Change> pending_;
-  FilePtr newest_;
+  std::array<FilePtr, 2> newest_;  // that were written
   uint64_t changes_ = 0;
   uint64_t stop_at_ = UINT64_MAX, refuse_from_ = UINT64_MAX, refuse_to_ = 0;  // of changes_
   Choose choose_;
