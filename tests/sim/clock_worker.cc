@@ -178,7 +178,14 @@ void ClockWorker::TakeWeights(const Exchange::Delivery& answer) {
   const std::vector<uint64_t> words = DecodeWords(answer.payload);
   if (words.size() != 1) return Violation(answer, "was given no weights");
   if (outcome.average() != average_) return Violation(answer, "was given other weights");
-  if (!world_->clocks().WasState(answer.cell, {outcome.version(), words[0]}))
+  const bool change = world_->schedule().changes && !outcome.whole() && !outcome.average();
+  uint64_t& held = held_[IndexOf(answer.cell)];
+  const uint64_t word = change ? Added(held, words[0]) : words[0];
+  if (!outcome.average()) held = word;
+  // In easgd the answer to a push is the centre before it.
+  const bool before = world_->schedule().algorithm == "easgd_async" && outcome.version() != 0;
+  if (!world_->clocks().WasState(answer.cell, {outcome.version(), word}) &&
+      !(before && world_->clocks().WasState(answer.cell, {outcome.version() - 1, word})))
     Violation(answer, "was given weights that never were");
 }
 

@@ -45,6 +45,7 @@ class ClockWorker : public ToyWorker {
   uint64_t clock_ = 0, counted_ = 0;
   bool told_to_stop_ = false;
   bool average_ = false;
+  State held_{};  // weights, by cell
 };
 
 }  // namespace tern::sim

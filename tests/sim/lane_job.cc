@@ -33,7 +33,10 @@ void FillJob(const Schedule& schedule, pb::Job* job) {
   if (schedule.clocks.bound.has_value())
     train->mutable_ssp()->set_staleness(static_cast<uint32_t>(*schedule.clocks.bound));
   train->mutable_softsync()->set_n(std::max(1u, schedule.workers / 2));
+  train->mutable_easgd()->set_tau(1);
+  train->mutable_easgd()->set_alpha(kElastic);
   train->mutable_easgd_async()->set_tau(1);
+  if (schedule.changes) job->mutable_exchange()->set_pull(pb::Exchange::changes);
   pb::Checkpoints* checkpoints = job->mutable_checkpoints();
   checkpoints->set_every_steps(0);
   checkpoints->set_shard_every_steps(schedule.has_rounds() ? schedule.save_every

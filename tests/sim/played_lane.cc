@@ -40,12 +40,12 @@ void PlayedLane::OnMembers(const pb::Members& members, Sends* out) {
   const uint64_t before = lane_->beginning();
   lane_->OnMembers(members, out);
   TellSaved();
-  if (world_->disk(name_.shard).stopped()) return;
-  if (members.has_beginning() && lane_->beginning() != members.beginning())
-    world_->Violation(Name() + " cannot go back");
   if (has_rounds_ && lane_->beginning() != before)
     world_->Begins(lane_->beginning(), members.begin());
   if (has_rounds_) TellAnswers(*out, 0);
+  if (world_->disk(name_.shard).stopped()) return;
+  if (members.has_beginning() && lane_->beginning() != members.beginning())
+    world_->Violation(Name() + " cannot go back");
   for (const Cell& cell : cells_) {
     if (has_rounds_) continue;
     const server::CentralLane::Weights now = lane_->central()->weights(cell);

@@ -209,7 +209,11 @@ void RoundWorker::Apply(const Round& round) {
     if (round.sums[cell].empty()) continue;  // no part of it, or nobody took part
     const std::vector<uint64_t> words = DecodeWords(round.sums[cell]);
     uint64_t& state = replica_.now[cell];
-    state = world_->schedule().central ? words[0] : Combine(state, words[0]);
+    if (!world_->schedule().central) {
+      state = Combine(state, words[0]);
+    } else {
+      state = world_->schedule().changes ? Added(state, words[0]) : words[0];
+    }
   }
 }
 

@@ -109,10 +109,23 @@ void DrawFaults(Rng* rng, Schedule* schedule) {
   if (quiet) schedule->loss = schedule->duplicate = schedule->reorder = 0.05;
 }
 
-// Of shards that keep the state, with dice of their own.
-void DrawDisks(Schedule* schedule) {
+// The rules of the lanes, where servers keep the state.
+void DrawRules(Rng* rng, Schedule* schedule) {
+  constexpr const char* kAtOnce[] = {"asgd", "dcasgd_c", "dcasgd_a", "easgd_async"};
+  const bool plain = schedule->algorithm == "asgd" && schedule->clocks.pull_every == 1;
+  if (plain) schedule->algorithm = kAtOnce[rng->Below(4)];
+  if (schedule->algorithm == "ssgd" && rng->Chance(0.3)) schedule->algorithm = "easgd";
+  // Of the others without rounds the weights are no sums without rounding: a worker that adds up
+  // changes of them would have others.
+  const bool sums = schedule->algorithm == "asgd" || schedule->algorithm == "ssp";
+  schedule->changes = (schedule->has_rounds() || sums) && rng->Chance(0.3);
+}
+
+// What only servers have that keep the state, with dice of their own: rules and disks.
+void DrawServers(Schedule* schedule) {
   if (!schedule->servers_keep()) return;
   Rng rng(schedule->seed ^ 0xd15c);
+  DrawRules(&rng, schedule);
   bool lost = false;  // a checkpoint, and lanes in rounds promise to bear one
   const auto may_lose = [&] { return !schedule->has_rounds() || !std::exchange(lost, true); };
   if (rng.Chance(0.2) && may_lose()) {
@@ -158,7 +171,7 @@ Schedule Schedule::Make(uint64_t seed) {
   }
   DrawWay(&rng, &schedule);
   DrawFaults(&rng, &schedule);
-  DrawDisks(&schedule);
+  DrawServers(&schedule);
   return schedule;
 }
 
@@ -182,7 +195,7 @@ Schedule Schedule::MakeClocks(uint64_t seed) {
     return schedule;
   }
   DrawFaults(&rng, &schedule);
-  DrawDisks(&schedule);
+  DrawServers(&schedule);
   return schedule;
 }
 
@@ -247,7 +260,8 @@ std::string ToString(const Schedule& schedule) {
        << (schedule.skips ? ", some skip" : "") << (schedule.parts ? ", in parts" : "")
        << (schedule.central ? ", central, a checkpoint every " + std::to_string(schedule.save_every)
                             : "")
-       << (schedule.servers_keep() ? ", " + schedule.algorithm : "") << ", quorum "
+       << (schedule.servers_keep() ? ", " + schedule.algorithm : "")
+       << (schedule.changes ? ", answers are changes" : "") << ", quorum "
        << schedule.elasticity.quorum << ", "
        << losses[static_cast<int>(schedule.elasticity.on_loss)] << ", loss " << schedule.loss
        << ", duplicate " << schedule.duplicate << ", reorder " << schedule.reorder << ", delay "

@@ -79,6 +79,7 @@ struct Schedule {
   bool central = false;  // rounds, and servers keep the state; all go back when one dies
   // Where servers keep the state, with rounds or without: train.algorithm of their lanes.
   std::string algorithm;
+  bool changes = false;           // ... and their answers are changes of the weights
   uint64_t save_every = 1;        // rounds, where they do
   uint64_t checkpoint_every = 0;  // rounds; 0: the job has no checkpoints
   bool keeps_own = false;  // workers say so: one that comes back takes all back to a checkpoint

@@ -20,6 +20,38 @@ namespace {
 
 using Floats = std::array<float, 2>;
 
+Floats MeanOf(const std::vector<uint64_t>& words) {
+  Floats mean{};
+  for (const uint64_t word : words) {
+    const auto floats = std::bit_cast<Floats>(word);
+    for (size_t i = 0; i < mean.size(); ++i) mean[i] += floats[i];
+  }
+  for (float& value : mean) value /= static_cast<float>(words.size());
+  return mean;
+}
+
+template <typename To>
+uint64_t Each(uint64_t word, const To& to) {
+  auto floats = std::bit_cast<Floats>(word);
+  for (size_t i = 0; i < floats.size(); ++i) floats[i] = to(i, floats[i]);
+  return std::bit_cast<uint64_t>(floats);
+}
+
+// The state of a cell where servers hold it: their weights, and what the workers have of them.
+struct Held {
+  uint64_t weights = 0, state = 0;
+};
+
+// After a round with these pushes.
+void CloseHeld(const Schedule& schedule, uint64_t round, const std::vector<uint64_t>& given,
+               Held* held) {
+  held->weights = schedule.algorithm == "easgd"
+                      ? Drawn(held->weights, given)
+                      : Moved(held->weights, given, LearningRate(schedule, round));
+  held->state =
+      schedule.changes ? Added(held->state, ChangeOf(held->state, held->weights)) : held->weights;
+}
+
 // Counts ranks, and adds (pushes), takes the maximum (scalers) or gathers (figures).
 class ToySum : public protocol::CellSum {
  public:
@@ -150,22 +182,32 @@ double LearningRate(const Schedule& schedule, uint64_t round) {
 uint64_t FloatsOf(uint64_t bits) {
   Floats floats;
   for (float& value : floats) {
-    value = static_cast<float>(static_cast<int64_t>(bits & 0xfffff) - 0x80000);
-    bits >>= 20;
+    value = static_cast<float>(static_cast<int64_t>(bits & 0xfff) - 0x800);
+    bits >>= 12;
   }
   return std::bit_cast<uint64_t>(floats);
 }
 
 uint64_t Moved(uint64_t word, const std::vector<uint64_t>& given, double rate) {
-  Floats sum{};
-  for (const uint64_t one : given) {
-    const auto floats = std::bit_cast<Floats>(one);
-    for (size_t i = 0; i < sum.size(); ++i) sum[i] += floats[i];
-  }
-  auto w = std::bit_cast<Floats>(word);
-  for (size_t i = 0; i < sum.size(); ++i)
-    w[i] -= static_cast<float>(rate) * (sum[i] / static_cast<float>(given.size()));
-  return std::bit_cast<uint64_t>(w);
+  const auto factor = static_cast<float>(rate);
+  const Floats mean = MeanOf(given);
+  return Each(word, [&](size_t i, float w) { return w - factor * mean[i]; });
+}
+
+uint64_t Drawn(uint64_t word, const std::vector<uint64_t>& given) {
+  const float alpha = static_cast<float>(kElastic) * static_cast<float>(given.size());
+  const Floats mean = MeanOf(given);
+  return Each(word, [&](size_t i, float w) { return w + alpha * (mean[i] - w); });
+}
+
+uint64_t Added(uint64_t word, uint64_t change) {
+  const auto by = std::bit_cast<Floats>(change);
+  return Each(word, [&](size_t i, float w) { return w + by[i]; });
+}
+
+uint64_t ChangeOf(uint64_t from, uint64_t to) {
+  const auto before = std::bit_cast<Floats>(from);
+  return Each(to, [&](size_t i, float w) { return w - before[i]; });
 }
 
 uint64_t DigestOfState(const State& state) {
@@ -176,6 +218,7 @@ uint64_t DigestOfState(const State& state) {
 
 std::vector<State> FaultFree(const Schedule& schedule) {
   std::vector<State> states(schedule.rounds + 1, InitialState(schedule));
+  std::array<Held, kBuckets * kChunks> held;
   const uint64_t last = schedule.parts ? schedule.rounds - 1 : schedule.rounds;
   uint64_t applied = 0;
   while (applied < schedule.rounds) {
@@ -199,8 +242,12 @@ std::vector<State> FaultFree(const Schedule& schedule) {
           if (takes_part(r)) given.push_back(PushOf(schedule, r, round, b, c, state, scaled));
         }
         uint64_t& word = next[b * kChunks + c];
-        word = schedule.central ? Moved(word, given, LearningRate(schedule, round))
-                                : Combine(word, std::accumulate(given.begin(), given.end(), 0ul));
+        if (!schedule.central) {
+          word = Combine(word, std::accumulate(given.begin(), given.end(), 0ul));
+          continue;
+        }
+        CloseHeld(schedule, round, given, &held[b * kChunks + c]);
+        word = held[b * kChunks + c].state;
       }
     }
     applied = round;

@@ -88,8 +88,13 @@ double RateAt(uint64_t step);  // from 0
 double LearningRate(const Schedule& schedule, uint64_t round);
 // Two floats, from these bits.
 uint64_t FloatsOf(uint64_t bits);
-// The word of two floats w, moved by the mean of the words `given`: w - rate * mean.
+// Of words of two floats, each by each. w moved by the mean of `given`: w - rate * mean.
 uint64_t Moved(uint64_t word, const std::vector<uint64_t>& given, double rate);
+// w drawn to all of `given`: w + kElastic * sum of (x - w).
+constexpr double kElastic = 0.125;
+uint64_t Drawn(uint64_t word, const std::vector<uint64_t>& given);
+uint64_t Added(uint64_t word, uint64_t change);
+uint64_t ChangeOf(uint64_t from, uint64_t to);
 // States after round 0, 1, ... where nothing fails and everybody is waited for.
 std::vector<State> FaultFree(const Schedule& schedule);
 

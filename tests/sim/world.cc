@@ -67,6 +67,10 @@ void World::Begins(uint64_t beginning, uint64_t begin) {
 
 void World::Closed(uint64_t beginning, const protocol::Cell& cell, uint64_t round, uint64_t word) {
   auto& of_cell = words_[beginning][cell.bucket * kChunks + cell.chunk];
+  if (schedule_.changes) {
+    const auto known = of_cell.lower_bound(round);
+    word = Added(known == of_cell.begin() ? 0 : std::prev(known)->second, word);
+  }
   if (of_cell.try_emplace(round, word).first->second != word)
     Violation(ToString(cell, round) + " has two answers");
 }
