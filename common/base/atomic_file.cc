@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,26 +53,7 @@ bool IsTemporaryName(std::string_view name) {
 }
 
 Result<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes) {
-  // O_NONBLOCK: opening must not block if the path is a pipe.
-  File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (file.fd() < 0) return CannotRead("cannot open " + path);
-  struct stat info = {};
-  if (fstat(file.fd(), &info) != 0) return CannotRead("cannot read " + path);
-  if (!S_ISREG(info.st_mode)) return Status(Code::kBadData, path + " is not a regular file");
-  const auto size = static_cast<uint64_t>(info.st_size);
-  if (size > max_bytes)
-    return Status(Code::kBadData, Cat(path, " has ", size, " bytes, expected at most ", max_bytes));
-  std::string bytes(size, '\0');
-  size_t at = 0;
-  while (at < bytes.size()) {
-    const ssize_t n = read(file.fd(), bytes.data() + at, bytes.size() - at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return CannotRead("cannot read " + path);
-    if (n == 0) break;
-    at += static_cast<size_t>(n);
-  }
-  bytes.resize(at);
-  return bytes;
+  return Disk().Read(path, max_bytes);
 }
 
 Result<std::string> ReadAtMost(const std::string& path, uint64_t max_bytes, Time timeout) {

@@ -1,6 +1,7 @@
 #include "common/base/storage.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,16 +9,16 @@
 #include <cstring>
 #include <filesystem>
 
-#include "common/base/atomic_file.h"
 #include "common/base/file.h"
+#include "common/base/text.h"
 
 namespace tern {
 namespace {
 
 namespace fs = std::filesystem;
 
-Status CannotWrite(const std::string& what) {
-  return Status(Code::kCannotWrite, what + ": " + std::strerror(errno));
+Status SystemError(Code code, const std::string& what) {
+  return Status(code, what + ": " + std::strerror(errno));
 }
 
 bool WriteAll(int fd, std::string_view bytes) {
@@ -34,10 +35,10 @@ class SystemDisk : public Storage {
  public:
   Status Write(const std::string& path, std::string_view bytes) override {
     File file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (file.fd() < 0) return CannotWrite("cannot create " + path);
-    if (!WriteAll(file.fd(), bytes)) return CannotWrite("cannot write " + path);
-    if (fsync(file.fd()) != 0) return CannotWrite("cannot flush " + path);
-    if (!file.Close()) return CannotWrite("cannot close " + path);
+    if (file.fd() < 0) return SystemError(Code::kCannotWrite, "cannot create " + path);
+    if (!WriteAll(file.fd(), bytes)) return SystemError(Code::kCannotWrite, "cannot write " + path);
+    if (fsync(file.fd()) != 0) return SystemError(Code::kCannotWrite, "cannot flush " + path);
+    if (!file.Close()) return SystemError(Code::kCannotWrite, "cannot close " + path);
     return Ok();
   }
 
@@ -68,7 +69,27 @@ class SystemDisk : public Storage {
   }
 
   Result<std::string> Read(const std::string& path, uint64_t max_bytes) const override {
-    return ReadWholeFile(path, max_bytes);
+    // O_NONBLOCK: opening must not block if the path is a pipe.
+    File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (file.fd() < 0) return SystemError(Code::kBadData, "cannot open " + path);
+    struct stat info = {};
+    if (fstat(file.fd(), &info) != 0) return SystemError(Code::kBadData, "cannot read " + path);
+    if (!S_ISREG(info.st_mode)) return Status(Code::kBadData, path + " is not a regular file");
+    const auto size = static_cast<uint64_t>(info.st_size);
+    if (size > max_bytes)
+      return Status(Code::kBadData,
+                    Cat(path, " has ", size, " bytes, expected at most ", max_bytes));
+    std::string bytes(size, '\0');
+    size_t at = 0;
+    while (at < bytes.size()) {
+      const ssize_t n = read(file.fd(), bytes.data() + at, bytes.size() - at);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return SystemError(Code::kBadData, "cannot read " + path);
+      if (n == 0) break;
+      at += static_cast<size_t>(n);
+    }
+    bytes.resize(at);
+    return bytes;
   }
 
   std::error_code List(const std::string& folder, std::vector<std::string>* names) const override {

@@ -36,7 +36,8 @@ class Storage {
   // Does nothing on file systems that cannot flush folders.
   virtual void FlushFolder(const std::string& folder) = 0;
 
-  // As ReadWholeFile (atomic_file.h).
+  // A whole regular file of at most `max_bytes` bytes. kBadData if it is not a regular file, is
+  // longer, or cannot be read.
   virtual Result<std::string> Read(const std::string& path, uint64_t max_bytes) const = 0;
   // The names in a folder, in any order; those found before an error, if there is one. A folder
   // that does not exist has none.
