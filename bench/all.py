@@ -40,7 +40,8 @@ def parts(build, quick):
              ("odsgd", [sys.executable, "-B", HERE / "odsgd_overlap.py", programs]),
              ("stragglers", [sys.executable, "-B", HERE / "stragglers.py", programs]),
              ("networks", [sys.executable, "-B", HERE / "networks.py", programs, bench]),
-             ("predict", [sys.executable, "-B", HERE / "predict_check.py", programs])]
+             ("predict", [sys.executable, "-B", HERE / "predict_check.py", programs]),
+             ("simulator", [sys.executable, "-B", HERE / "simulator.py", bench])]
     return [(name, [*command, *fewer.get(name, [])]) for name, command in whole]
 
 

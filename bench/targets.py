@@ -57,6 +57,7 @@ TARGETS = {
     "step_newest_resnet50": Target("training step, resnet50, newest PyTorch / Tern", 1),
     "step_newest_alexnet": Target("training step, alexnet, newest PyTorch / Tern", 1),
     "step_newest_vgg16": Target("training step, vgg16, newest PyTorch / Tern", 1),
+    "simulator": at_most("100,000 schedules of the simulator on two cores, s", 60),
     "predict_error": at_most("tern predict's largest error, %", 15),
 }
 

@@ -63,10 +63,12 @@ Status CentralLane::AddRounds(std::span<const float> initial) {
 Result<std::vector<protocol::ClockCellSpec>> CentralLane::MakeClockCells(
     std::span<const float> initial) {
   std::vector<protocol::ClockCellSpec> cells;
+  rules_.clear();
   for (const protocol::Chunk* chunk : chunks_) {
     auto made = MakeClockRule(setup_, *chunk, initial, rate_);
     if (!made.ok()) return made.status();
     ClockRule* rule = made->get();
+    rules_.push_back(rule);
     cells.push_back({rule->cell(), std::move(*made)});
     checkpoints_.AddCell(rule->cell(), [this, rule](SavedState* state) {
       rule->AddState(state);
@@ -178,6 +180,16 @@ Status CentralLane::StartAfresh() {
 
 uint64_t CentralLane::StepsOf(uint64_t pushes) const {
   return facts_.StepsOfPushes(pushes, options_.workers);
+}
+
+CentralLane::Weights CentralLane::weights(const protocol::Cell& cell) const {
+  for (const auto& one : rounds_) {
+    if (one->cell() == cell) return {one->round(), one->central().weights()};
+  }
+  for (const ClockRule* one : rules_) {
+    if (one->cell() == cell) return {one->version(), one->weights()};
+  }
+  return {};
 }
 
 uint64_t CentralLane::step() const {

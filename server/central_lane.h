@@ -30,8 +30,10 @@ class CentralLane {
                                                    LaneCheckpoints& checkpoints);
 
   protocol::Lane& lane() { return *lane_; }
+  const protocol::Lane& lane() const { return *lane_; }
   // Null where the algorithm has rounds.
   protocol::ClockLane* clock_lane() { return clock_lane_; }
+  const protocol::ClockLane* clock_lane() const { return clock_lane_; }
 
   // The membership of `run` has begun. If there are checkpoints of this run, this server has
   // restarted: without rounds it goes on from the newest; with rounds it is told by GoBack where to
@@ -50,6 +52,13 @@ class CentralLane {
   // back as well, and knows no members then. kBadData: it is not whole; with rounds nothing has
   // changed, without rounds the lane is as new.
   Status GoBack(const std::optional<pb::Checkpoint>& to);
+  // The weights of a cell as they are now, and how often they have changed; with rounds, the newest
+  // round that it has closed. REQUIRES a cell of this lane.
+  struct Weights {
+    uint64_t version = 0;
+    std::span<const float> values;
+  };
+  Weights weights(const protocol::Cell& cell) const;
   // The newest round that all cells have closed; without rounds the global steps that they have
   // taken.
   uint64_t step() const;
@@ -77,6 +86,7 @@ class CentralLane {
   const Rate rate_;
   std::vector<const protocol::Chunk*> chunks_;          // of this lane
   std::vector<std::unique_ptr<CentralRounds>> rounds_;  // with rounds
+  std::vector<const ClockRule*> rules_;                 // without: those of the clock lane
   std::map<protocol::Cell, protocol::CellClocks>
       clocks_;  // without: on their way from and to files
   LaneCheckpoints& checkpoints_;

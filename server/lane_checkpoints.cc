@@ -30,14 +30,15 @@ bool Passes(uint64_t every, uint64_t from, uint64_t to) {
 
 }  // namespace
 
-LaneCheckpoints::LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint32_t lane)
+LaneCheckpoints::LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint32_t lane,
+                                 Storage& storage)
     : setup_(setup),
       facts_(algorithm::FactsOf(setup.job)),
       every_(setup.job.checkpoints().every_steps()),
       shard_every_(setup.plan.central ? setup.job.checkpoints().shard_every_steps() : 0),
       store_(setup::CheckpointOwner(setup, setup.job.output_dir(),
                                     Cat("shard.", shard, ".lane.", lane)),
-             KeepOf()) {
+             KeepOf(), storage) {
   for (const std::string& sentence : store_.Open()) LOG(WARNING) << sentence;
   UpdateSaved();
 }

@@ -26,6 +26,7 @@
 #include "common/base/mutex.h"
 #include "common/base/saved_state.h"
 #include "common/base/status.h"
+#include "common/base/storage.h"
 #include "common/checkpoint/store.h"
 #include "common/protocol/members/recovery.h"
 #include "common/protocol/rounds/message.h"
@@ -37,8 +38,10 @@ class LaneCheckpoints {
  public:
   using State = std::function<void(SavedState*)>;
 
-  // Reads and checks what is there; the log says what is not used. `setup` outlives it.
-  LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint32_t lane);
+  // Reads and checks what is there; the log says what is not used. `setup` and `storage` outlive
+  // it.
+  LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint32_t lane,
+                  Storage& storage = Disk());
 
   // Before anything else. `state`: REQUIRES the same names and sizes whenever it is asked.
   void AddCell(const protocol::Cell& cell, State state);

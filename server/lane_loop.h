@@ -1,6 +1,5 @@
 // One data socket of a server shard, with the thread that owns it. The loop passes the socket's
-// messages to the protocol machine (protocol::Lane) and sends the machine's answers. The machine
-// knows no socket.
+// messages to a DataLane and sends the lane's answers. The lane knows no socket.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <variant>
-#include <vector>
 
 #include "common/base/channel.h"
 #include "common/base/status.h"
@@ -16,9 +14,7 @@
 #include "common/net/poller.h"
 #include "common/net/socket.h"
 #include "common/protocol/rounds/lane.h"
-#include "common/update/schedule.h"
-#include "server/central_lane.h"
-#include "server/lane_checkpoints.h"
+#include "server/data_lane.h"
 #include "server/lane_counters.h"
 #include "setup/setup.h"
 
@@ -42,42 +38,25 @@ class LaneLoop {
                                                  std::span<const float> initial = {});
   ~LaneLoop();  // stops and joins
 
-  // The lane's checkpoints on disk; nullopt if the lane has no state to save. From any thread.
-  std::optional<protocol::Saved> Saved() const;
-  // The error because of which this lane must leave the job; Ok without one. From any thread.
-  Status failure() const { return checkpoints_ == nullptr ? Ok() : checkpoints_->failure(); }
+  // As in DataLane. From any thread.
+  std::optional<protocol::Saved> Saved() const { return lane_->Saved(); }
+  Status failure() const { return lane_->failure(); }
   uint16_t port() const { return socket_->port(); }
   // From the control thread.
   void Tell(LaneCommand command) { commands_.Push(std::move(command)); }
 
  private:
-  LaneLoop(const setup::Setup& setup, uint32_t shard, uint32_t lane,
-           std::unique_ptr<net::RouterSocket> socket, Registry* registry);
-  Status MakeLane(uint32_t lane, uint64_t incarnation, std::span<const float> initial);
+  LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data, std::unique_ptr<net::RouterSocket> socket,
+           Registry* registry);
   void Run();
   void OnCommand(const LaneCommand& command, protocol::Sends* out);
-  void OnMembers(const pb::Members& members, protocol::Sends* out);
-  // Changes to the run, and the beginning of it (recovery.h), that `members` name. Returns false on
-  // failure.
-  bool Begin(const pb::Members& members);
-  // For localized parameters: the lane's cells. If codecs keep something of their sums, it becomes
-  // part of the checkpoints.
-  std::vector<protocol::CellSpec> LocalizedCells(uint32_t lane);
-  // Returns to that checkpoint, or to the initial state.
-  Status GoBack(const std::optional<pb::Checkpoint>& to);
   void AfterMessages();
-  protocol::Lane& lane() { return central_ != nullptr ? central_->lane() : *lane_; }
   void OnReceived(net::Received received, protocol::Sends* out);
   void SendAll(protocol::Sends sends);
 
-  const setup::Setup& setup_;
-  const uint32_t shard_, lane_number_;
+  const uint32_t lane_number_;
   std::unique_ptr<net::RouterSocket> socket_;
-  std::optional<update::Schedule> schedule_;      // set once the length of the job is known
-  std::unique_ptr<LaneCheckpoints> checkpoints_;  // null if the lane has no state to save
-  std::unique_ptr<protocol::RoundLane> lane_;     // for localized parameters; else null
-  std::unique_ptr<CentralLane> central_;          // for central parameters; else null
-  uint64_t beginning_ = 0;                        // of the newest Members
+  std::unique_ptr<DataLane> lane_;
   uint64_t lost_clocks_told_ = 0;
   Channel<LaneCommand> commands_;
   TimeCounter& sum_time_;

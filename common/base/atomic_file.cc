@@ -2,15 +2,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
+#include "common/base/file.h"
 #include "common/base/text.h"
 
 namespace tern {
@@ -18,44 +17,8 @@ namespace {
 
 constexpr std::string_view kTemporary = ".tmp.";
 
-Status SystemError(Code code, const std::string& what) {
-  return Status(code, what + ": " + std::strerror(errno));
-}
-Status CannotWrite(const std::string& what) { return SystemError(Code::kCannotWrite, what); }
-Status CannotRead(const std::string& what) { return SystemError(Code::kBadData, what); }
-
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {}
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int fd() const { return fd_; }
-  bool Close() { return close(std::exchange(fd_, -1)) == 0; }
-
- private:
-  int fd_;
-};
-
-bool WriteAll(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), std::min(bytes.size(), size_t{1} << 30));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
-
-Status WriteDurably(const std::string& path, std::string_view bytes) {
-  File file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (file.fd() < 0) return CannotWrite("cannot create " + path);
-  if (!WriteAll(file.fd(), bytes)) return CannotWrite("cannot write " + path);
-  if (fsync(file.fd()) != 0) return CannotWrite("cannot flush " + path);
-  if (!file.Close()) return CannotWrite("cannot close " + path);
-  return Ok();
+Status CannotRead(const std::string& what) {
+  return Status(Code::kBadData, what + ": " + std::strerror(errno));
 }
 
 std::string FolderOf(const std::string& path) {
@@ -65,16 +28,20 @@ std::string FolderOf(const std::string& path) {
 
 }  // namespace
 
-Status WriteFileAtomically(const std::string& path, std::string_view bytes) {
+Status WriteFileAtomically(const std::string& path, std::string_view bytes, Storage& storage) {
   const std::string temporary = Cat(path, kTemporary, getpid());
-  Status status = WriteDurably(temporary, bytes);
-  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0)
-    status = CannotWrite("cannot rename " + temporary + " to " + path);
+  Status status = storage.Write(temporary, bytes);
+  if (status.ok()) {
+    if (const std::error_code error = storage.Rename(temporary, path)) {
+      status = Status(Code::kCannotWrite,
+                      Cat("cannot rename ", temporary, " to ", path, ": ", error.message()));
+    }
+  }
   if (!status.ok()) {
-    unlink(temporary.c_str());
+    storage.Remove(temporary);
     return status;
   }
-  FlushFolder(FolderOf(path));
+  storage.FlushFolder(FolderOf(path));
   return Ok();
 }
 
@@ -86,26 +53,7 @@ bool IsTemporaryName(std::string_view name) {
 }
 
 Result<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes) {
-  // O_NONBLOCK: opening must not block if the path is a pipe.
-  File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (file.fd() < 0) return CannotRead("cannot open " + path);
-  struct stat info = {};
-  if (fstat(file.fd(), &info) != 0) return CannotRead("cannot read " + path);
-  if (!S_ISREG(info.st_mode)) return Status(Code::kBadData, path + " is not a regular file");
-  const auto size = static_cast<uint64_t>(info.st_size);
-  if (size > max_bytes)
-    return Status(Code::kBadData, Cat(path, " has ", size, " bytes, expected at most ", max_bytes));
-  std::string bytes(size, '\0');
-  size_t at = 0;
-  while (at < bytes.size()) {
-    const ssize_t n = read(file.fd(), bytes.data() + at, bytes.size() - at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return CannotRead("cannot read " + path);
-    if (n == 0) break;
-    at += static_cast<size_t>(n);
-  }
-  bytes.resize(at);
-  return bytes;
+  return Disk().Read(path, max_bytes);
 }
 
 Result<std::string> ReadAtMost(const std::string& path, uint64_t max_bytes, Time timeout) {
@@ -133,11 +81,6 @@ Result<std::string> ReadAtMost(const std::string& path, uint64_t max_bytes, Time
     }
   }
   return bytes;
-}
-
-void FlushFolder(const std::string& folder) {
-  File file(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (file.fd() >= 0) (void)fsync(file.fd());
 }
 
 }  // namespace tern

@@ -8,26 +8,23 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/base/storage.h"
 
 namespace tern {
 
 // Writes `bytes` to a temporary name beside `path` ("PATH.tmp.PID"), flushes it to the disk,
 // renames it, and flushes the folder. On failure `path` is unchanged; kCannotWrite with the
 // system's message.
-Status WriteFileAtomically(const std::string& path, std::string_view bytes);
+Status WriteFileAtomically(const std::string& path, std::string_view bytes,
+                           Storage& storage = Disk());
 // Whether `name` is that of a temporary file, left behind by a process that died while writing.
 bool IsTemporaryName(std::string_view name);
 
-// Reads a whole regular file of at most `max_bytes` bytes. kBadData if it is not a regular file, is
-// longer, or cannot be read.
+// Disk().Read().
 Result<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes = UINT64_MAX);
 
 // Reads up to `max_bytes` bytes of a file or pipe. kBadData if a pipe delivers nothing for
 // `timeout`; a terminal may take any time.
 Result<std::string> ReadAtMost(const std::string& path, uint64_t max_bytes, Time timeout);
-
-// Flushes a folder to disk, so that created, renamed and removed files survive a crash. Does
-// nothing on file systems that cannot flush folders.
-void FlushFolder(const std::string& folder);
 
 }  // namespace tern

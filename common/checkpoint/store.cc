@@ -18,8 +18,6 @@ namespace tern::checkpoint {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr uint32_t kFormat = 1;
 constexpr uint64_t kMaxManifestBytes = 64 << 10;
 constexpr uint64_t kMaxRecordBytes = 16 << 20;
@@ -71,15 +69,17 @@ std::string DateOf(std::chrono::system_clock::time_point now) {
 }
 
 // FOLDER.DATE, or the first of FOLDER.DATE.2, FOLDER.DATE.3, ... that does not exist.
-std::string FreeName(const std::string& folder, std::chrono::system_clock::time_point now) {
+std::string FreeName(const std::string& folder, std::chrono::system_clock::time_point now,
+                     const Storage& storage) {
   const std::string first = Cat(folder, ".", DateOf(now));
   std::string name = first;
-  std::error_code ignored;
-  for (int i = 2; fs::exists(name, ignored); ++i) name = Cat(first, ".", i);
+  for (int i = 2; storage.Exists(name); ++i) name = Cat(first, ".", i);
   return name;
 }
 
-std::string Parent(const std::string& folder) { return fs::path(folder).parent_path().string(); }
+std::string Parent(const std::string& folder) {
+  return std::filesystem::path(folder).parent_path().string();
+}
 
 Status Differs(const std::string& what, const std::string& seen, const std::string& expected) {
   return Status(Code::kBadData,
@@ -109,7 +109,8 @@ Status CheckOwner(const pb::Manifest& manifest, const pb::Manifest& expected) {
 
 }  // namespace
 
-Store::Store(Owner owner, Keep keep) : owner_(std::move(owner)), keep_(keep) {}
+Store::Store(Owner owner, Keep keep, Storage& storage)
+    : owner_(std::move(owner)), keep_(keep), storage_(storage) {}
 
 std::string Store::PathOf(uint64_t step, const char* ending) const {
   return Cat(owner_.folder, "/", kBegin, step, ending);
@@ -127,18 +128,18 @@ pb::Manifest Store::Expected() const {
 }
 
 std::vector<uint64_t> Store::StepsHere() const {
+  std::vector<std::string> names;
+  (void)storage_.List(owner_.folder, &names);  // Open tells of a folder that cannot be read
   std::vector<uint64_t> steps;
-  std::error_code error;
-  for (fs::directory_iterator at(owner_.folder, error), end; !error && at != end;
-       at.increment(error)) {
-    if (const auto step = StepOf(at->path().filename().string())) steps.push_back(*step);
+  for (const std::string& name : names) {
+    if (const auto step = StepOf(name)) steps.push_back(*step);
   }
   std::sort(steps.begin(), steps.end());
   return steps;
 }
 
 Result<pb::Manifest> Store::ReadManifest(uint64_t step) const {
-  const Result<std::string> text = ReadWholeFile(PathOf(step, kManifest), kMaxManifestBytes);
+  const Result<std::string> text = storage_.Read(PathOf(step, kManifest), kMaxManifestBytes);
   if (!text.ok()) return text.status();
   pb::Manifest manifest;
   if (!google::protobuf::util::JsonStringToMessage(*text, &manifest).ok())
@@ -154,7 +155,7 @@ Result<pb::Manifest> Store::ReadManifest(uint64_t step) const {
 
 Result<std::string> Store::ReadState(const pb::Manifest& manifest) const {
   const std::string path = PathOf(manifest.step(), kState);
-  Result<std::string> bytes = ReadWholeFile(path, manifest.bytes());
+  Result<std::string> bytes = storage_.Read(path, manifest.bytes());
   if (!bytes.ok()) return bytes;
   if (bytes->size() != manifest.bytes())
     return Differs("size in bytes", Cat(bytes->size()), Cat(manifest.bytes()));
@@ -166,7 +167,7 @@ Result<std::string> Store::ReadState(const pb::Manifest& manifest) const {
 void Store::ReadRecord() {
   began_ = record_run_ = 0;
   job_text_.clear();
-  const Result<std::string> text = ReadWholeFile(RecordPath(), kMaxRecordBytes);
+  const Result<std::string> text = storage_.Read(RecordPath(), kMaxRecordBytes);
   pb::Manifest record;
   if (!text.ok() || !google::protobuf::util::JsonStringToMessage(*text, &record).ok()) return;
   if (record.format() != kFormat || record.checksum() != ChecksumOf(record)) return;
@@ -176,8 +177,7 @@ void Store::ReadRecord() {
 }
 
 Status Store::WriteRecord(uint64_t run) {
-  std::error_code error;
-  if (fs::create_directories(owner_.folder, error); error) {
+  if (const std::error_code error = storage_.CreateFolders(owner_.folder)) {
     return Status(Code::kCannotWrite,
                   Cat("cannot create the folder ", owner_.folder, ": ", error.message()));
   }
@@ -185,7 +185,7 @@ Status Store::WriteRecord(uint64_t run) {
   record.set_run(Hex(run));
   record.set_job_text(owner_.job_text);
   record.set_checksum(ChecksumOf(record));
-  TERN_RETURN_IF_ERROR(WriteFileAtomically(RecordPath(), ToJson(record)));
+  TERN_RETURN_IF_ERROR(WriteFileAtomically(RecordPath(), ToJson(record), storage_));
   began_ = record_run_ = run;
   job_text_ = owner_.job_text;
   return Ok();
@@ -196,21 +196,19 @@ std::string Store::JobTextOf(uint64_t run) const {
 }
 
 std::vector<std::string> Store::Open() {
-  std::error_code error;
-  for (fs::directory_iterator at(owner_.folder, error), end; !error && at != end;
-       at.increment(error)) {
-    std::error_code ignored;
-    const std::string name = at->path().filename().string();
+  std::vector<std::string> names;
+  const std::error_code error = storage_.List(owner_.folder, &names);
+  for (const std::string& name : names) {
+    const std::string path = Cat(owner_.folder, "/", name);
     const bool state = name.starts_with(kBegin) && name.ends_with(kState);
-    if (IsTemporaryName(name) ||
-        (state && !fs::exists(fs::path(at->path()).replace_extension(kManifest), ignored))) {
-      fs::remove(at->path(), ignored);
-    }
+    const std::string manifest =
+        state ? path.substr(0, path.size() - std::string_view(kState).size()) + kManifest : "";
+    if (IsTemporaryName(name) || (state && !storage_.Exists(manifest))) storage_.Remove(path);
   }
   points_.clear();
   shard_only_.clear();
   refused_.clear();
-  if (error && error != std::errc::no_such_file_or_directory)
+  if (error)
     refused_.push_back(
         {0, false, 0, Kind::kOfAll, "the folder cannot be read: " + error.message()});
   ReadRecord();
@@ -243,21 +241,22 @@ std::vector<std::string> Store::Open() {
 Status Store::MoveTo(const std::string& folder, const std::vector<uint64_t>& steps) const {
   std::error_code error;
   if (steps.size() == StepsHere().size()) {
-    fs::rename(owner_.folder, folder, error);
+    error = storage_.Rename(owner_.folder, folder);
   } else {
-    fs::create_directories(folder, error);
-    // Manifests are moved last, because Open removes a state without a manifest as incomplete.
-    for (const char* ending : {kState, kManifest}) {
-      for (const uint64_t step : steps) {
+    error = storage_.CreateFolders(folder);
+    // One checkpoint after the other, so that at most one of them can be in both folders. Its
+    // manifest is moved last, because Open removes a state without a manifest as incomplete.
+    for (const uint64_t step : steps) {
+      for (const char* ending : {kState, kManifest}) {
         if (error) break;
-        fs::rename(PathOf(step, ending), Cat(folder, "/", kBegin, step, ending), error);
+        error = storage_.Rename(PathOf(step, ending), Cat(folder, "/", kBegin, step, ending));
         if (ending == kState && error == std::errc::no_such_file_or_directory) error.clear();
       }
+      storage_.FlushFolder(folder);
+      storage_.FlushFolder(owner_.folder);
     }
-    FlushFolder(folder);
-    FlushFolder(owner_.folder);
   }
-  FlushFolder(Parent(folder));
+  storage_.FlushFolder(Parent(folder));
   if (!error) return Ok();
   return Status(Code::kCannotWrite,
                 Cat("cannot move the checkpoints in ", owner_.folder,
@@ -279,13 +278,9 @@ Result<std::string> Store::Begin(uint64_t run, bool anew,
   if (!steps.empty()) {
     uint64_t bytes = 0;
     for (const uint64_t step : steps) {
-      for (const char* ending : {kState, kManifest}) {
-        std::error_code error;
-        if (const uintmax_t size = fs::file_size(PathOf(step, ending), error); !error)
-          bytes += size;
-      }
+      for (const char* ending : {kState, kManifest}) bytes += storage_.SizeOf(PathOf(step, ending));
     }
-    const std::string name = FreeName(owner_.folder, now);
+    const std::string name = FreeName(owner_.folder, now, storage_);
     TERN_RETURN_IF_ERROR(MoveTo(name, steps));
     sentence = Cat("the checkpoints that ", owner_.folder, " had before are kept in ", name, ": ",
                    steps.size(), ", the newest of step ", steps.back(), ", ", HumanBytes(bytes));
@@ -301,7 +296,7 @@ Result<std::string> Store::Begin(uint64_t run, bool anew,
 
 Status Store::WriteManifest(pb::Manifest manifest) const {
   manifest.set_checksum(ChecksumOf(manifest));
-  return WriteFileAtomically(PathOf(manifest.step(), kManifest), ToJson(manifest));
+  return WriteFileAtomically(PathOf(manifest.step(), kManifest), ToJson(manifest), storage_);
 }
 
 Status Store::Write(const Point& point, Kind kind, const std::vector<tensors::TensorView>& tensors,
@@ -326,7 +321,7 @@ Status Store::Write(const Point& point, Kind kind, const std::vector<tensors::Te
   manifest.set_digest(Hex(Digest(std::string_view(bytes))));
   if (kind == Kind::kShard) manifest.set_shard_only(true);
   Remove(point.step);  // an incomplete checkpoint may exist
-  TERN_RETURN_IF_ERROR(WriteFileAtomically(PathOf(point.step, kState), bytes));
+  TERN_RETURN_IF_ERROR(WriteFileAtomically(PathOf(point.step, kState), bytes, storage_));
   if (const Status written = WriteManifest(manifest); !written.ok()) {
     Remove(point.step);
     return written;
@@ -365,17 +360,21 @@ Result<tensors::TensorFile> Store::Read(const Point& point) const {
 }
 
 void Store::Remove(uint64_t step) {
-  std::error_code ignored;
-  fs::remove(PathOf(step, kManifest), ignored);
-  fs::remove(PathOf(step, kState), ignored);
+  storage_.Remove(PathOf(step, kManifest));
+  storage_.Remove(PathOf(step, kState));
   std::erase_if(points_, [step](const Point& point) { return point.step == step; });
   shard_only_.erase(step);
 }
 
 void Store::RemoveAfter(const Point& point) {
+  bool removed = false;
   for (const Point& one : std::vector<Point>(points_)) {
-    if (one.run == point.run && one.step > point.step) Remove(one.step);
+    if (one.run != point.run || one.step <= point.step) continue;
+    Remove(one.step);
+    removed = true;
   }
+  // They are of a past that never was, and must not come back beside what the run writes now.
+  if (removed) storage_.FlushFolder(owner_.folder);
 }
 
 }  // namespace tern::checkpoint

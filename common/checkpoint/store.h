@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/base/storage.h"
 #include "common/tensors/safetensors.h"
 #include "proto/checkpoint.pb.h"
 
@@ -73,7 +74,8 @@ struct Refused {
 
 class Store {
  public:
-  Store(Owner owner, Keep keep);
+  // `storage` outlives it.
+  Store(Owner owner, Keep keep, Storage& storage = Disk());
 
   // Scans the folder: removes incomplete files, and checks the digest of every checkpoint. Returns
   // a sentence for each checkpoint that cannot be used, with the reason. A missing folder has no
@@ -130,6 +132,7 @@ class Store {
 
   const Owner owner_;
   const Keep keep_;
+  Storage& storage_;
   std::vector<Point> points_;
   std::set<uint64_t> shard_only_;  // the steps of points_ whose kind is kShard
   std::vector<Refused> refused_;

@@ -28,6 +28,7 @@ class ClockRule : public protocol::ClockCell {
   Bytes Average() const final { return WholeBytes(central_->average()); }
 
   protocol::Cell cell() const;
+  std::span<const float> weights() const { return central_->weights(); }
   uint64_t pushes() const { return pushes_; }
   // Rules with state of their own override it.
   virtual void AddState(SavedState* state);

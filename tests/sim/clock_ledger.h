@@ -1,29 +1,43 @@
-// What a job without rounds has seen: every state that a cell ever had, every push that was
-// counted, and how far each rank has got.
+// What a job without rounds has seen: what every cell has counted and what became of its weights,
+// every state that it ever had, and how far each rank has got.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
 #include <tuple>
 #include <vector>
 
 #include "common/protocol/rounds/message.h"
+#include "tests/sim/schedule.h"
 
 namespace tern::sim {
 
 class ClockLedger {
  public:
+  struct Push {
+    uint32_t rank = 0;
+    uint64_t clock = 0;
+    uint64_t word = 0;
+  };
+  struct Weights {
+    uint64_t version = 0;
+    uint64_t word = 0;
+    bool operator==(const Weights&) const = default;
+  };
   explicit ClockLedger(uint32_t workers) : clocks_(workers), parted_(workers) {}
 
-  void HadState(const protocol::Cell& cell, uint64_t version, uint64_t word) {
-    states_.insert({cell, version, word});
+  // A cell has counted one more push, and has these weights. What is wrong with that, or nothing.
+  std::string Counted(const protocol::Cell& cell, const Push& push, const Weights& now,
+                      const Schedule& schedule);
+  // A cell goes on after so many pushes, with these weights. False: it was never there.
+  bool GoesOnFrom(const protocol::Cell& cell, uint64_t total, const Weights& now);
+  uint64_t total(const protocol::Cell& cell) { return past_[cell].size(); }
+  bool WasState(const protocol::Cell& cell, const Weights& weights) const {
+    return weights == Weights{} || states_.contains({cell, weights.version, weights.word});
   }
-  bool WasState(const protocol::Cell& cell, uint64_t version, uint64_t word) const {
-    return states_.contains({cell, version, word});
-  }
-  void Counted(const protocol::Cell& cell, uint64_t word) { counted_.insert({cell, word}); }
   bool WasCounted(const protocol::Cell& cell, uint64_t word) const {
     return counted_.contains({cell, word});
   }
@@ -35,8 +49,14 @@ class ClockLedger {
   uint64_t clock(uint32_t rank) const { return clocks_[rank]; }
 
  private:
+  struct Entry {
+    Push push;
+    Weights after;
+  };
+  // By cell: the pushes that its weights are made of, in order.
+  std::map<protocol::Cell, std::vector<Entry>> past_;
   std::set<std::tuple<protocol::Cell, uint64_t, uint64_t>> states_;
-  std::set<std::pair<protocol::Cell, uint64_t>> counted_;
+  std::set<std::pair<protocol::Cell, uint64_t>> counted_;  // words, ever
   std::vector<uint64_t> clocks_;
   std::vector<bool> parted_;
 };

@@ -30,7 +30,6 @@ void ClockWorker::OnReady(uint64_t) {
   Restarts();
   told_to_stop_ = false;
   counted_ = 0;
-  held_ = {};
   Ask(Stage::kBegin, protocol::Pull());
 }
 
@@ -42,7 +41,7 @@ void ClockWorker::Ask(Stage stage, protocol::Contribution contribution) {
   auto* push = std::get_if<protocol::AtClock>(&contribution);
   for (uint32_t cell = 0; cell < kBuckets * kChunks && alive(); ++cell) {
     const Cell name{Kind::kPush, cell / kChunks, cell % kChunks};
-    if (push != nullptr) push->payload = EncodeWords({push->clock, WordOf(name, push->clock)});
+    if (push != nullptr) push->payload = EncodeWord(WordOf(name, push->clock));
     Contribute(name, contribution);
     if (push != nullptr) world_->Reached(rank_, Fault::Point::kPush, push->clock);
   }
@@ -57,7 +56,7 @@ void ClockWorker::AskFigures(Stage stage, uint32_t which) {
 }
 
 uint64_t ClockWorker::WordOf(const Cell& cell, uint64_t clock) const {
-  return Mix(Combine(Combine(process_, clock), IndexOf(cell)));
+  return FloatsOf(Combine(Combine(process_, clock), IndexOf(cell)));
 }
 
 void ClockWorker::Step() {
@@ -70,7 +69,7 @@ void ClockWorker::Step() {
 void ClockWorker::OnAnswer(const Exchange::Delivery& answer) {
   if (awaited_ == 0) return Violation(answer, "was given something that it did not ask for");
   if (answer.cell.kind == Kind::kFigures) {
-    const std::string wrong = world_->ledger().Check(answer);
+    const std::string wrong = world_->ledger().Check(answer, true);
     if (!wrong.empty()) Violation(answer, "was given " + wrong);
   } else {
     CheckStop(answer);
@@ -175,17 +174,19 @@ void ClockWorker::CheckBound(const Exchange::Delivery& answer) {
 
 void ClockWorker::TakeWeights(const Exchange::Delivery& answer) {
   const std::vector<uint64_t> words = DecodeWords(answer.payload);
-  if (words.size() != 4) return Violation(answer, "was given no weights");
-  if (!world_->clocks().WasState(answer.cell, words[2], words[3]))
-    return Violation(answer, "was given weights that never were");
+  if (words.size() != 1) return Violation(answer, "was given no weights");
   if (answer.outcome.pulled().has_average() != average_)
     return Violation(answer, "was given other weights");
   if (average_) return;
-  auto& [version, word] = held_[IndexOf(answer.cell)];
-  if (words[1] != 0 && (words[0] != version || words[1] != word))
-    return Violation(answer, "was given a difference to weights that it does not hold");
-  version = words[2];
-  word = words[3];
+  const pb::Outcome::Weights& weights = *protocol::WeightsOf(answer.outcome);
+  const bool change = world_->schedule().changes && !weights.whole();
+  uint64_t& held = held_[IndexOf(answer.cell)];
+  held = change ? Added(held, words[0]) : words[0];
+  // In easgd the answer to a push is the centre before it.
+  const bool before = world_->schedule().algorithm == "easgd_async" && weights.version() != 0;
+  if (!world_->clocks().WasState(answer.cell, {weights.version(), held}) &&
+      !(before && world_->clocks().WasState(answer.cell, {weights.version() - 1, held})))
+    Violation(answer, "was given weights that never were");
 }
 
 void ClockWorker::Violation(const Exchange::Delivery& answer, const std::string& what) {

@@ -45,7 +45,7 @@ class ClockWorker : public ToyWorker {
   uint64_t clock_ = 0, counted_ = 0;
   bool told_to_stop_ = false;
   bool average_ = false;
-  std::array<std::pair<uint64_t, uint64_t>, kBuckets * kChunks> held_{};  // version, word
+  State held_{};  // weights, by cell
 };
 
 }  // namespace tern::sim

@@ -33,7 +33,7 @@ const Ledger::Words* Ledger::Given(const protocol::Cell& cell, uint64_t round,
   return found == given_.end() ? nullptr : &found->second;
 }
 
-std::string Ledger::Check(const protocol::Exchange::Delivery& answer) const {
+std::string Ledger::Check(const protocol::Exchange::Delivery& answer, bool sum) const {
   const pb::Outcome::OfRound& outcome = answer.outcome.of_round();
   const std::string& who = outcome.who();
   std::vector<const Words*> given;
@@ -45,6 +45,7 @@ std::string Ledger::Check(const protocol::Exchange::Delivery& answer) const {
   }
   if (given.size() != outcome.contributors()) return "another number of contributors";
   if (given.empty()) return answer.payload.empty() ? "" : "a sum over nobody";
+  if (!sum) return "";
   if (answer.cell.kind != Kind::kFigures) {
     const bool good = CanBe(answer.cell.kind, given, 0, 0, DecodeWord(answer.payload));
     return good ? "" : "not what its contributors gave";

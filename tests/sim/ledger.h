@@ -19,8 +19,8 @@ class Ledger {
   // A rank may give more than one value: its processes come to a round at different states where
   // rounds close without some.
   void Contributed(const protocol::Cell& cell, uint64_t round, uint32_t rank, uint64_t word);
-  // What is wrong with an outcome, or nothing.
-  std::string Check(const protocol::Exchange::Delivery& answer) const;
+  // What is wrong with an outcome, or nothing. `sum`: its payload is the sum, and no weights.
+  std::string Check(const protocol::Exchange::Delivery& answer, bool sum) const;
 
  private:
   using Words = std::vector<uint64_t>;

@@ -18,12 +18,10 @@ constexpr Cell kFigures{Kind::kFigures, 0, 0};
 
 RoundWorker::RoundWorker(World* world, uint32_t process, uint32_t rank, uint64_t incarnation)
     : ToyWorker(world, process, rank, incarnation) {
-  replica_.now = replica_.before = InitialState();
+  replica_.now = replica_.before = InitialState(world->schedule());
 }
 
-bool RoundWorker::HasRightState() const {
-  return world_->IsState(replica_.beginning, applied_, replica_.now);
-}
+bool RoundWorker::HasRightState() const { return world_->IsState(applied_, replica_.now); }
 
 void RoundWorker::OnInstall(const Bytes& state) {
   replica_ = DecodeReplica(state);
@@ -39,7 +37,6 @@ void RoundWorker::OnGoBack() {
   rounds_.clear();
   finishing_ = computing_ = false;
   figures_of_ = 0;
-  replica_.beginning = 0;
   awaited_ = kBuckets * kChunks;
   for (uint32_t cell = 0; cell < kBuckets * kChunks && alive(); ++cell)
     Contribute({Kind::kPush, cell / kChunks, cell % kChunks}, protocol::Pull());
@@ -47,19 +44,12 @@ void RoundWorker::OnGoBack() {
 
 void RoundWorker::OnPulled(const protocol::Exchange::Delivery& answer) {
   const std::vector<uint64_t> words = DecodeWords(answer.payload);
-  if (awaited_ == 0 || words.size() != 3) return Violation("was given weights that it did not ask");
+  if (awaited_ == 0 || words.size() != 1) return Violation("was given weights that it did not ask");
   const size_t cell = answer.cell.bucket * kChunks + answer.cell.chunk;
-  replica_.before[cell] = words[0];
-  replica_.now[cell] = words[1];
-  IsOf(words[2]);
+  replica_.before[cell] = replica_.now[cell] = words[0];
   if (--awaited_ != 0) return;
   if (!HasRightState()) Violation("went back to a wrong state");
   Later(Task::kInstalled, world_->rng().Ms(0, 30));
-}
-
-void RoundWorker::IsOf(uint64_t beginning) {
-  if (replica_.beginning == 0) replica_.beginning = beginning;
-  if (replica_.beginning != beginning) Violation("was given words of two beginnings");
 }
 
 void RoundWorker::OnReady(uint64_t stop_after) {
@@ -120,6 +110,8 @@ void RoundWorker::Step() {
 }
 
 const State& RoundWorker::PointOf(uint64_t round) const {
+  static constexpr State kNone{};
+  if (!world_->schedule().has_point()) return kNone;
   return round > applied_ + 1 || world_->schedule().window == 1 || applied_ == 0 ? replica_.now
                                                                                  : replica_.before;
 }
@@ -129,7 +121,7 @@ void RoundWorker::PushBucket(uint64_t round, uint32_t bucket) {
   world_->Reached(rank_, Fault::Point::kPush, round);
   for (uint32_t c = 0; c < kChunks && alive(); ++c) {
     Give({Kind::kPush, bucket, c}, round, Mix(scaled) | 1,
-         PushOf(rank_, round, bucket, c, PointOf(round), scaled));
+         PushOf(world_->schedule(), rank_, round, bucket, c, PointOf(round), scaled));
   }
 }
 
@@ -168,11 +160,12 @@ void RoundWorker::OnAnswer(const protocol::Exchange::Delivery& answer) {
 void RoundWorker::CheckAnswer(const protocol::Exchange::Delivery& answer) {
   const uint64_t round = answer.outcome.of_round().round();
   if (round <= applied_) Violation("was given an answer of round " + std::to_string(round));
-  const std::string wrong = world_->ledger().Check(answer);
+  const bool sum = answer.cell.kind != Kind::kPush || !world_->schedule().central;
+  const std::string wrong = world_->ledger().Check(answer, sum);
   if (!wrong.empty()) Violation("was given " + ToString(answer.cell, round) + ": " + wrong);
   const bool told = world_->layout().LaneOf(answer.cell).shard == 0;
   if (answer.cell.kind == Kind::kPush && told &&
-      answer.outcome.learning_rate() != World::LearningRate(round)) {
+      answer.outcome.learning_rate() != LearningRate(world_->schedule(), round)) {
     Violation("was told a wrong learning rate");
   }
   if (!world_->schedule().exact()) return;
@@ -213,8 +206,11 @@ void RoundWorker::Apply(const Round& round) {
     if (round.sums[cell].empty()) continue;  // no part of it, or nobody took part
     const std::vector<uint64_t> words = DecodeWords(round.sums[cell]);
     uint64_t& state = replica_.now[cell];
-    state = words.size() == 3 ? words[1] : Combine(state, words[0]);
-    if (words.size() == 3) IsOf(words[2]);
+    if (!world_->schedule().central) {
+      state = Combine(state, words[0]);
+    } else {
+      state = world_->schedule().changes ? Added(state, words[0]) : words[0];
+    }
   }
 }
 

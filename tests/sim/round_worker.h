@@ -33,8 +33,6 @@ class RoundWorker : public ToyWorker {
   };
 
   void OnPulled(const protocol::Exchange::Delivery& answer);
-  // What it holds and is given has to be of one beginning.
-  void IsOf(uint64_t beginning);
   void Give(const protocol::Cell& cell, uint64_t round, uint64_t digest, uint64_t word);
   void GiveFigures();
   // Applies what is complete, and sees to the next step.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 namespace tern::sim {
 
@@ -91,6 +92,7 @@ void DrawWay(Rng* rng, Schedule* schedule) {
     schedule->elasticity.quorum = 0;
   } else {
     schedule->central = rng->Chance(0.25);
+    if (schedule->central) schedule->algorithm = schedule->window == 2 ? "odsgd" : "ssgd";
     schedule->save_every = 1 + rng->Below(3);
   }
 }
@@ -105,6 +107,38 @@ void DrawFaults(Rng* rng, Schedule* schedule) {
       schedule->loss + schedule->duplicate + schedule->delay + schedule->reorder == 0;
   // Some faults find nothing to strike: there is noise at least.
   if (quiet) schedule->loss = schedule->duplicate = schedule->reorder = 0.05;
+}
+
+// The rules of the lanes, where servers keep the state.
+void DrawRules(Rng* rng, Schedule* schedule) {
+  constexpr const char* kAtOnce[] = {"asgd", "dcasgd_c", "dcasgd_a", "easgd_async"};
+  const bool plain = schedule->algorithm == "asgd" && schedule->clocks.pull_every == 1;
+  if (plain) schedule->algorithm = kAtOnce[rng->Below(4)];
+  if (schedule->algorithm == "ssgd" && rng->Chance(0.3)) schedule->algorithm = "easgd";
+  // Of the others without rounds the weights are no sums without rounding: a worker that adds up
+  // changes of them would have others.
+  const bool sums = schedule->algorithm == "asgd" || schedule->algorithm == "ssp";
+  schedule->changes = (schedule->has_rounds() || sums) && rng->Chance(0.3);
+}
+
+// What only servers have that keep the state, with dice of their own: rules and disks.
+void DrawServers(Schedule* schedule) {
+  if (!schedule->servers_keep()) return;
+  Rng rng(schedule->seed ^ 0xd15c);
+  DrawRules(&rng, schedule);
+  bool lost = false;  // a checkpoint, and lanes in rounds promise to bear one
+  const auto may_lose = [&] { return !schedule->has_rounds() || !std::exchange(lost, true); };
+  if (rng.Chance(0.2) && may_lose()) {
+    schedule->full_disk = {static_cast<uint32_t>(rng.Below(schedule->shards())), rng.Below(40),
+                           schedule->has_rounds() ? 1 : 1 + rng.Below(8)};
+  }
+  for (Fault& fault : schedule->faults) {
+    if (fault.kind != Fault::Kind::kKillServer) continue;
+    fault.disk = static_cast<Fault::Disk>(rng.Below(5));
+    fault.change = rng.Below(24);
+    const bool whole = fault.disk == Fault::Disk::kStays || fault.disk == Fault::Disk::kPower;
+    if (!whole && !may_lose()) fault.disk = Fault::Disk::kPower;
+  }
 }
 
 Schedule Begin(uint64_t seed, Rng* dice) {
@@ -137,6 +171,7 @@ Schedule Schedule::Make(uint64_t seed) {
   }
   DrawWay(&rng, &schedule);
   DrawFaults(&rng, &schedule);
+  DrawServers(&schedule);
   return schedule;
 }
 
@@ -147,8 +182,9 @@ Schedule Schedule::MakeClocks(uint64_t seed) {
   clocks.pushes = schedule.rounds * schedule.workers;
   clocks.save_every = 2 + rng.Below(6);
   const uint64_t way = rng.Below(5);
+  constexpr const char* kAlgorithms[] = {"ssp", "ssp", "softsync", "asgd", "asgd"};
+  schedule.algorithm = kAlgorithms[way];
   if (way <= 1) clocks.bound = rng.Below(4);
-  if (way == 2) clocks.change_every = 2;
   if (way == 3) clocks.pull_every = 2 + rng.Below(2);
   if (rng.Chance(0.25)) clocks.max_staleness = schedule.workers - 1 + rng.Below(4);
   if (rng.Chance(0.3)) {
@@ -159,6 +195,7 @@ Schedule Schedule::MakeClocks(uint64_t seed) {
     return schedule;
   }
   DrawFaults(&rng, &schedule);
+  DrawServers(&schedule);
   return schedule;
 }
 
@@ -196,8 +233,8 @@ static std::string ToString(const Clocks& clocks) {
   std::ostringstream text;
   text << ", " << clocks.pushes << " pushes";
   if (clocks.bound.has_value()) text << ", bound " << *clocks.bound;
-  text << ", max_staleness " << clocks.max_staleness << ", a change every " << clocks.change_every
-       << ", a pull every " << clocks.pull_every << ", a checkpoint every " << clocks.save_every;
+  text << ", max_staleness " << clocks.max_staleness << ", a pull every " << clocks.pull_every
+       << ", a checkpoint every " << clocks.save_every;
   return text.str();
 }
 
@@ -223,19 +260,29 @@ std::string ToString(const Schedule& schedule) {
        << (schedule.skips ? ", some skip" : "") << (schedule.parts ? ", in parts" : "")
        << (schedule.central ? ", central, a checkpoint every " + std::to_string(schedule.save_every)
                             : "")
-       << ", quorum " << schedule.elasticity.quorum << ", "
+       << (schedule.servers_keep() ? ", " + schedule.algorithm : "")
+       << (schedule.changes ? ", answers are changes" : "") << ", quorum "
+       << schedule.elasticity.quorum << ", "
        << losses[static_cast<int>(schedule.elasticity.on_loss)] << ", loss " << schedule.loss
        << ", duplicate " << schedule.duplicate << ", reorder " << schedule.reorder << ", delay "
        << schedule.delay << " up to " << ms(schedule.longest_delay) << " ms";
   if (!schedule.has_rounds()) text << ToString(schedule.clocks);
   if (schedule.checkpoint_every != 0) text << ", a checkpoint every " << schedule.checkpoint_every;
   if (schedule.keeps_own) text << ", workers keep state of their own";
+  if (schedule.full_disk.changes != 0) {
+    text << "; the disk of shard " << schedule.full_disk.shard << " is full for "
+         << schedule.full_disk.changes << " changes from " << schedule.full_disk.from << " on";
+  }
+  const char* disks[] = {"", ", losing power", ", in a change of its disk",
+                         ", losing power in a change of its disk", ", tearing a file"};
   for (const Fault& fault : schedule.faults) {
     text << "; " << kinds[static_cast<int>(fault.kind)] << " " << fault.target << ", "
          << ms(fault.after) << " ms after worker " << fault.witness << " comes to "
          << points[static_cast<int>(fault.point)] << " of round " << fault.round << ", for "
          << (fault.for_good ? "ever, not " : "") << ms(fault.down) << " ms"
-         << (fault.hold ? ", holding its messages" : "");
+         << (fault.hold ? ", holding its messages" : "") << disks[static_cast<int>(fault.disk)];
+    if (fault.disk == Fault::Disk::kInWrite || fault.disk == Fault::Disk::kPowerInWrite)
+      text << ", " << fault.change << " on";
   }
   return text.str();
 }

@@ -34,6 +34,14 @@ struct Fault {
   };
   // Strikes `after` the moment in which worker `witness` comes to `point` of `round` first.
   enum class Point { kStart, kPush, kApplied, kLeaving, kJoining };
+  // kKillServer, where servers keep the state: what becomes of its disk.
+  enum class Disk {
+    kStays,         // all that the process had done is there
+    kPower,         // its machine loses its power
+    kInWrite,       // it is not killed at once, but in a change of its disk, `change` from then on
+    kPowerInWrite,  // ... and its machine loses its power
+    kTorn,          // the file that was written last is torn
+  };
   Kind kind = Kind::kKillWorker;
   uint32_t target = 0;
   uint32_t witness = 0;
@@ -42,6 +50,8 @@ struct Fault {
   Time after{};
   Time down{};
   bool for_good = false;
+  Disk disk = Disk::kStays;
+  uint64_t change = 0;
   bool hold = false;  // what the killed worker had sent arrives after its successor was admitted
 
   bool IsStop() const {
@@ -54,8 +64,7 @@ struct Clocks {
   uint64_t pushes = 0;  // of all ranks to a cell; 0: the job has rounds
   std::optional<uint64_t> bound;
   uint64_t max_staleness = 0;
-  uint64_t change_every = 1;  // pushes make a change of the weights
-  uint64_t pull_every = 1;    // exchanges; the others only push
+  uint64_t pull_every = 1;  // exchanges; the others only push
   uint64_t save_every = 4;
 };
 
@@ -67,7 +76,10 @@ struct Schedule {
   uint32_t window = 1;
   bool skips = false;    // data are uneven: some take no part in some rounds
   bool parts = false;    // step s makes round 2 s, of one bucket, and now and then 2 s + 1, of all
-  bool central = false;  // servers keep the state, and all go back when one dies
+  bool central = false;  // rounds, and servers keep the state; all go back when one dies
+  // Where servers keep the state, with rounds or without: train.algorithm of their lanes.
+  std::string algorithm;
+  bool changes = false;           // ... and their answers are changes of the weights
   uint64_t save_every = 1;        // rounds, where they do
   uint64_t checkpoint_every = 0;  // rounds; 0: the job has no checkpoints
   bool keeps_own = false;  // workers say so: one that comes back takes all back to a checkpoint
@@ -76,13 +88,22 @@ struct Schedule {
   double loss = 0, duplicate = 0, delay = 0, reorder = 0;
   Time longest_delay{};
   std::vector<Fault> faults;
+  // Where servers keep the state: for so many changes of its disk (0: none) a shard cannot write.
+  struct FullDisk {
+    uint32_t shard = 0;
+    uint64_t from = 0, changes = 0;
+  };
+  FullDisk full_disk;
   protocol::Timings timings;
 
   uint32_t shards() const { return static_cast<uint32_t>(data_lanes.size()); }
   bool shrinks() const { return elasticity.shrink(); }
   bool has_rounds() const { return clocks.pushes == 0; }
+  bool servers_keep() const { return !algorithm.empty(); }
   // Of the lanes: rounds that a worker may be beyond what it has applied.
   uint32_t lane_window() const { return parts ? 2 : window; }
+  // Whether a gradient depends on the state that it is taken at.
+  bool has_point() const { return !central || window == 1; }
   // Whether what happens cannot show in the result.
   bool exact() const { return !elasticity.unsolicited(); }
   bool goes_back() const { return central && Has(Fault::Kind::kKillServer); }

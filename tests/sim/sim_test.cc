@@ -4,12 +4,10 @@
 // --gtest_filter); TERN_SIM_FROM=n plays the schedules from n on.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <iostream>
-#include <mutex>
-#include <thread>
 
+#include "tests/sim/play.h"
 #include "tests/sim/world.h"
 
 namespace tern::sim {
@@ -21,8 +19,6 @@ constexpr uint64_t kSchedules = 5'000, kClockSchedules = 2'500;
 constexpr uint64_t kSchedules = 100'000, kClockSchedules = 50'000;
 #endif
 constexpr uint64_t kMutantSchedules = 1'000;
-
-using Make = Schedule (*)(uint64_t seed);
 
 // As in recorded/1075292.events: shard 0 dies once it has told worker 0 of scalers, and worker 0
 // soon after it has pushed with them.
@@ -47,39 +43,19 @@ Schedule MakeLostScalers(uint64_t seed) {
   return schedule;
 }
 
-// `count` seeds from TERN_SIM_FROM (or 1) on, on two threads, until `stop_at` of them have failed.
-std::vector<std::string> PlayAll(Make make, uint64_t count, const protocol::Safeguards& safeguards,
-                                 size_t stop_at) {
+// Of the first seed.
+uint64_t From() {
   const char* from = std::getenv("TERN_SIM_FROM");
-  std::atomic<uint64_t> next = from == nullptr ? 1 : std::strtoull(from, nullptr, 10);
-  const uint64_t end = next + count;
-  std::atomic<size_t> failed = 0;
-  std::mutex mutex;
-  std::vector<std::string> failures;
-  const auto play = [&] {
-    while (failed < stop_at) {
-      const uint64_t seed = next++;
-      if (seed >= end) return;
-      const std::string failure = Play(make(seed), safeguards);
-      if (failure.empty()) continue;
-      ++failed;
-      const std::lock_guard lock(mutex);
-      failures.push_back(failure);
-    }
-  };
-  std::thread other(play);
-  play();
-  other.join();
-  return failures;
+  return from == nullptr ? 1 : std::strtoull(from, nullptr, 10);
 }
 
-void ExpectAllEndWell(Make make, uint64_t count) {
+void ExpectAllEndWell(MakeSchedule make, uint64_t count) {
   if (const char* seed = std::getenv("TERN_SIM_SEED"); seed != nullptr) {
     const std::string failure = Play(make(std::strtoull(seed, nullptr, 10)), {}, &std::cout);
     ASSERT_EQ(failure, "");
     return;
   }
-  for (const std::string& failure : PlayAll(make, count, {}, 5)) ADD_FAILURE() << failure;
+  for (const std::string& failure : PlayAll(make, From(), count, {}, 5)) ADD_FAILURE() << failure;
 }
 
 TEST(Simulator, EveryScheduleEndsAsIfNothingHadFailed) {
@@ -100,7 +76,7 @@ TEST(Simulator, EveryScheduleWithCheckpointsEndsAsIfNothingHadBeenLost) {
 
 struct Mutant {
   const char* name;
-  Make make;
+  MakeSchedule make;
   bool protocol::Safeguards::*safeguard;
 };
 
@@ -109,12 +85,12 @@ class Mutants : public testing::TestWithParam<Mutant> {};
 TEST_P(Mutants, AreCaughtWithinAThousandSchedules) {
   protocol::Safeguards safeguards;
   safeguards.*GetParam().safeguard = false;
-  EXPECT_FALSE(PlayAll(GetParam().make, kMutantSchedules, safeguards, 1).empty());
+  EXPECT_FALSE(PlayAll(GetParam().make, From(), kMutantSchedules, safeguards, 1).empty());
 }
 
 TEST(Mutants, NoneFailsWithAllSafeguardsInPlace) {
-  EXPECT_TRUE(PlayAll(Schedule::Make, kMutantSchedules, {}, 1).empty());
-  EXPECT_TRUE(PlayAll(Schedule::MakeClocks, kMutantSchedules, {}, 1).empty());
+  EXPECT_TRUE(PlayAll(Schedule::Make, From(), kMutantSchedules, {}, 1).empty());
+  EXPECT_TRUE(PlayAll(Schedule::MakeClocks, From(), kMutantSchedules, {}, 1).empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(

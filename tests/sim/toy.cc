@@ -1,8 +1,11 @@
 #include "tests/sim/toy.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <memory>
+#include <numeric>
 
 #include "tests/sim/rng.h"
 
@@ -14,6 +17,40 @@ using protocol::Kind;
 using protocol::LaneRef;
 
 namespace {
+
+using Floats = std::array<float, 2>;
+
+Floats MeanOf(const std::vector<uint64_t>& words) {
+  Floats mean{};
+  for (const uint64_t word : words) {
+    const auto floats = std::bit_cast<Floats>(word);
+    for (size_t i = 0; i < mean.size(); ++i) mean[i] += floats[i];
+  }
+  for (float& value : mean) value /= static_cast<float>(words.size());
+  return mean;
+}
+
+template <typename To>
+uint64_t Each(uint64_t word, const To& to) {
+  auto floats = std::bit_cast<Floats>(word);
+  for (size_t i = 0; i < floats.size(); ++i) floats[i] = to(i, floats[i]);
+  return std::bit_cast<uint64_t>(floats);
+}
+
+// The state of a cell where servers hold it: their weights, and what the workers have of them.
+struct Held {
+  uint64_t weights = 0, state = 0;
+};
+
+// After a round with these pushes.
+void CloseHeld(const Schedule& schedule, uint64_t round, const std::vector<uint64_t>& given,
+               Held* held) {
+  held->weights = schedule.algorithm == "easgd"
+                      ? Drawn(held->weights, given)
+                      : Moved(held->weights, given, LearningRate(schedule, round));
+  held->state =
+      schedule.changes ? Added(held->state, ChangeOf(held->state, held->weights)) : held->weights;
+}
 
 // Counts ranks, and adds (pushes), takes the maximum (scalers) or gathers (figures).
 class ToySum : public protocol::CellSum {
@@ -127,10 +164,50 @@ uint64_t ScaleOf(uint32_t rank, uint64_t round, uint32_t bucket, const State& st
   return Combine(Combine(rank, round), Combine(bucket, own)) >> 1;
 }
 
-uint64_t PushOf(uint32_t rank, uint64_t round, uint32_t bucket, uint32_t chunk, const State& state,
-                uint64_t scaled) {
+uint64_t PushOf(const Schedule& schedule, uint32_t rank, uint64_t round, uint32_t bucket,
+                uint32_t chunk, const State& state, uint64_t scaled) {
   const uint64_t cell = bucket * kChunks + chunk;
-  return Combine(Combine(rank, round), Combine(cell ^ scaled, state[cell])) >> 8;
+  const uint64_t word = Combine(Combine(rank, round), Combine(cell ^ scaled, state[cell])) >> 8;
+  return schedule.central ? FloatsOf(word) : word;
+}
+
+double RateAt(uint64_t step) {
+  return kFirstRate * std::pow(kRateFactor, static_cast<double>(step / kRateEvery));
+}
+
+double LearningRate(const Schedule& schedule, uint64_t round) {
+  return schedule.central ? RateAt(round - 1) : 1.0 / static_cast<double>(round);
+}
+
+uint64_t FloatsOf(uint64_t bits) {
+  Floats floats;
+  for (float& value : floats) {
+    value = static_cast<float>(static_cast<int64_t>(bits & 0xfff) - 0x800);
+    bits >>= 12;
+  }
+  return std::bit_cast<uint64_t>(floats);
+}
+
+uint64_t Moved(uint64_t word, const std::vector<uint64_t>& given, double rate) {
+  const auto factor = static_cast<float>(rate);
+  const Floats mean = MeanOf(given);
+  return Each(word, [&](size_t i, float w) { return w - factor * mean[i]; });
+}
+
+uint64_t Drawn(uint64_t word, const std::vector<uint64_t>& given) {
+  const float alpha = static_cast<float>(kElastic) * static_cast<float>(given.size());
+  const Floats mean = MeanOf(given);
+  return Each(word, [&](size_t i, float w) { return w + alpha * (mean[i] - w); });
+}
+
+uint64_t Added(uint64_t word, uint64_t change) {
+  const auto by = std::bit_cast<Floats>(change);
+  return Each(word, [&](size_t i, float w) { return w + by[i]; });
+}
+
+uint64_t ChangeOf(uint64_t from, uint64_t to) {
+  const auto before = std::bit_cast<Floats>(from);
+  return Each(to, [&](size_t i, float w) { return w - before[i]; });
 }
 
 uint64_t DigestOfState(const State& state) {
@@ -140,12 +217,16 @@ uint64_t DigestOfState(const State& state) {
 }
 
 std::vector<State> FaultFree(const Schedule& schedule) {
-  std::vector<State> states(schedule.rounds + 1, InitialState());
+  std::vector<State> states(schedule.rounds + 1, InitialState(schedule));
+  std::array<Held, kBuckets * kChunks> held;
   const uint64_t last = schedule.parts ? schedule.rounds - 1 : schedule.rounds;
   uint64_t applied = 0;
   while (applied < schedule.rounds) {
     const uint64_t round = NextRound(schedule, applied, last);
-    const State& state = states[applied + 1 < schedule.window ? 0 : applied + 1 - schedule.window];
+    const State& state =
+        schedule.has_point()
+            ? states[applied + 1 < schedule.window ? 0 : applied + 1 - schedule.window]
+            : states[0];
     State next = states[applied];
     const auto takes_part = [&](uint32_t rank) { return !schedule.skips || !Skips(rank, round); };
     for (uint32_t b = 0; b < kBuckets; ++b) {
@@ -156,11 +237,17 @@ std::vector<State> FaultFree(const Schedule& schedule) {
         contributors += takes_part(r);
       }
       for (uint32_t c = 0; contributors != 0 && c < kChunks; ++c) {
-        uint64_t sum = 0;
+        std::vector<uint64_t> given;
         for (uint32_t r = 0; r < schedule.workers; ++r) {
-          if (takes_part(r)) sum += PushOf(r, round, b, c, state, scaled);
+          if (takes_part(r)) given.push_back(PushOf(schedule, r, round, b, c, state, scaled));
         }
-        next[b * kChunks + c] = Combine(next[b * kChunks + c], sum);
+        uint64_t& word = next[b * kChunks + c];
+        if (!schedule.central) {
+          word = Combine(word, std::accumulate(given.begin(), given.end(), 0ul));
+          continue;
+        }
+        CloseHeld(schedule, round, given, &held[b * kChunks + c]);
+        word = held[b * kChunks + c].state;
       }
     }
     applied = round;

@@ -2,6 +2,10 @@
 // contributes is a function of (rank, round, cell, the state that it computes at and, for a push,
 // the scalers), so one wrong, lost or doubled contribution shows in every state after it. With a
 // window of w rounds the gradient of round r is taken at the state after round r - w.
+//
+// Where servers hold the state, their lanes are the true ones (server/data_lane.h), and a word is
+// the bits of two floats (lane_job.h). A push moves them by the equation of the algorithm. With a
+// window of 2 it does not depend on them, since whoever goes back gets the newest ones alone.
 #pragma once
 
 #include <array>
@@ -35,11 +39,9 @@ uint64_t DecodeWord(const Bytes& payload);  // its first; 0 if there is none
 Bytes EncodeWords(const std::vector<uint64_t>& words);
 std::vector<uint64_t> DecodeWords(const Bytes& payload);
 uint64_t Combine(uint64_t a, uint64_t b);
-// What a worker needs to go on: the state after the last round and the one before, and where
-// servers hold it, the beginning that they are of (recovery.h).
+// What a worker needs to go on: the state after the last round and the one before.
 struct Replica {
   State now{}, before{};
-  uint64_t beginning = 0;
 };
 // A worker's checkpoint, on a disk that outlives its process.
 struct ToyCheckpoint {
@@ -69,11 +71,30 @@ Bytes EncodeReplica(const Replica& replica);
 Replica DecodeReplica(const Bytes& bytes);
 
 uint64_t ScaleOf(uint32_t rank, uint64_t round, uint32_t bucket, const State& state);
-uint64_t PushOf(uint32_t rank, uint64_t round, uint32_t bucket, uint32_t chunk, const State& state,
-                uint64_t scaled);
+uint64_t PushOf(const Schedule& schedule, uint32_t rank, uint64_t round, uint32_t bucket,
+                uint32_t chunk, const State& state, uint64_t scaled);
 uint64_t DigestOfState(const State& state);
 
-inline State InitialState() { return {1, 2, 3, 4}; }
+inline State InitialState(const Schedule& schedule) {
+  return schedule.servers_keep() ? State{} : State{1, 2, 3, 4};
+}
+
+// The learning rate where servers hold the state: kFirstRate, and kRateFactor times as much after
+// every kRateEvery steps.
+constexpr double kFirstRate = 0.5, kRateFactor = 0.5;
+constexpr uint64_t kRateEvery = 2;
+double RateAt(uint64_t step);  // from 0
+// As answers of a round say it.
+double LearningRate(const Schedule& schedule, uint64_t round);
+// Two floats, from these bits.
+uint64_t FloatsOf(uint64_t bits);
+// Of words of two floats, each by each. w moved by the mean of `given`: w - rate * mean.
+uint64_t Moved(uint64_t word, const std::vector<uint64_t>& given, double rate);
+// w drawn to all of `given`: w + kElastic * sum of (x - w).
+constexpr double kElastic = 0.125;
+uint64_t Drawn(uint64_t word, const std::vector<uint64_t>& given);
+uint64_t Added(uint64_t word, uint64_t change);
+uint64_t ChangeOf(uint64_t from, uint64_t to);
 // States after round 0, 1, ... where nothing fails and everybody is waited for.
 std::vector<State> FaultFree(const Schedule& schedule);
 

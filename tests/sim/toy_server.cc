@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/protocol/members/follower.h"
+#include "common/protocol/rounds/cells.h"
 #include "tests/sim/world.h"
 
 namespace tern::sim {
@@ -32,12 +33,10 @@ ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t in
   options.workers_hold_state = schedule.has_rounds();
   options.safeguards = world->safeguards();
   options.resumes = schedule.checkpoint_every != 0;
-  if (schedule.central) {
-    options.begins_from_shards = true;
-    options.keeps.assign(schedule.shards(), true);
-    options.saved = [world, shard] {
-      return SavedOf(*world->central_disk(), world->layout(), world->schedule(), shard);
-    };
+  if (schedule.servers_keep()) {
+    options.begins_from_shards = schedule.has_rounds();
+    options.keeps = protocol::ShardsThatKeep(world->job().plan);
+    if (options.Keeps(shard)) options.saved = [this] { return Saved(); };
   }
   for (uint32_t l = 1; l <= data_lanes; ++l) MakeLane(l, incarnation);
   members_.resize(data_lanes);
@@ -56,12 +55,6 @@ ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t in
 void ToyServer::MakeLane(uint32_t l, uint64_t incarnation) {
   const Schedule& schedule = world_->schedule();
   const LaneRef name{shard_, l};
-  if (!schedule.has_rounds()) {
-    clock_lanes_.push_back(std::make_unique<ToyClockLane>(
-        name, schedule, world_->layout(), incarnation, world_->safeguards(), &world_->clocks(),
-        world_->report(), world_->disk()));
-    return;
-  }
   protocol::RoundLane::Options lane;
   lane.workers = schedule.workers;
   lane.window = schedule.lane_window();
@@ -69,27 +62,31 @@ void ToyServer::MakeLane(uint32_t l, uint64_t incarnation) {
   lane.shrink = schedule.shrinks();
   lane.incarnation = incarnation;
   lane.leads = shard_ == 0 && l == 1;
-  if (shard_ == 0) lane.learning_rate = World::LearningRate;
   lane.safeguards = world_->safeguards();
-  std::vector<protocol::CellSpec> cells;
-  if (schedule.central) {
-    central_lanes_.push_back(std::make_unique<ToyCentralLane>(
-        name, schedule, world_->layout(), world_->report(), world_->central_disk()));
-    cells = central_lanes_.back()->Cells();
-  } else {
-    cells = world_->layout().RoundCells(name, world_->report());
+  if (schedule.servers_keep()) {
+    lanes_.push_back(std::make_unique<PlayedLane>(world_, name, std::move(lane)));
+    return;
   }
-  round_lanes_.push_back(std::make_unique<protocol::RoundLane>(std::move(lane), std::move(cells)));
+  if (shard_ == 0)
+    lane.learning_rate = [&schedule](uint64_t round) { return LearningRate(schedule, round); };
+  round_lanes_.push_back(std::make_unique<protocol::RoundLane>(
+      std::move(lane), world_->layout().RoundCells(name, world_->report())));
 }
 
-protocol::Lane& ToyServer::data_lane(uint32_t index) {
-  if (clock_lanes_.empty()) return *round_lanes_[index];
-  return clock_lanes_[index]->lane();
+protocol::Saved ToyServer::Saved() const {
+  std::vector<protocol::Saved> of_lanes;
+  for (const auto& lane : lanes_) {
+    if (auto saved = lane->lane().Saved(); saved.has_value()) of_lanes.push_back(std::move(*saved));
+  }
+  return protocol::CommonOf(of_lanes);
 }
 
 std::vector<const protocol::RoundLane*> ToyServer::round_lanes() const {
   std::vector<const protocol::RoundLane*> lanes = {&control_->lane()};
   for (const auto& lane : round_lanes_) lanes.push_back(lane.get());
+  if (!world_->schedule().central) return lanes;
+  for (const auto& lane : lanes_)
+    lanes.push_back(static_cast<const protocol::RoundLane*>(&lane->lane().lane()));
   return lanes;
 }
 
@@ -112,13 +109,19 @@ void ToyServer::OnMessage(uint32_t lane, Peer from, const Message& message) {
     return Act(std::move(actions));
   }
   Sends sends;
-  if (message.head.has_hello()) {
-    data_lane(lane - 1).OnHello(from, message.head.hello(), &sends);
-  } else {
-    data_lane(lane - 1).OnMessage(from, message, &sends);
-  }
-  if (!clock_lanes_.empty()) clock_lanes_[lane - 1]->SaveIfDue();
+  OnLaneMessage(lane - 1, from, message, &sends);
+  if (world_->DiesInWrite(process_)) return;
   Send(std::move(sends));
+  if (lanes_.empty()) return;
+  lanes_[lane - 1]->AfterMessages();
+  world_->DiesInWrite(process_);
+}
+
+void ToyServer::OnLaneMessage(uint32_t index, Peer from, const Message& message, Sends* out) {
+  if (!lanes_.empty()) return lanes_[index]->OnMessage(from, message, out);
+  if (message.head.has_hello())
+    return round_lanes_[index]->OnHello(from, message.head.hello(), out);
+  round_lanes_[index]->OnMessage(from, message, out);
 }
 
 void ToyServer::OnMessageFromShard0(const Message& message) {
@@ -136,6 +139,10 @@ void ToyServer::OnTick() {
   if (!alive_) return;
   ControlActions actions;
   control_->OnTimer(world_->now(), &actions);
+  for (const auto& lane : lanes_) {
+    const Status failure = lane->lane().failure();
+    if (!failure.ok()) control_->OnFailure(failure, world_->now(), &actions);
+  }
   Act(std::move(actions));
 }
 
@@ -148,22 +155,22 @@ void ToyServer::OnStop() {
 
 void ToyServer::OnMembers(uint32_t lane) {
   if (!alive_) return;
-  Sends sends;
-  BeginLane(lane, members_[lane].front());
-  data_lane(lane).OnMembers(members_[lane].front(), &sends);
+  const pb::Members members = std::move(members_[lane].front());
   members_[lane].pop_front();
+  Sends sends;
+  if (!lanes_.empty()) {
+    lanes_[lane]->OnMembers(members, &sends);
+  } else {
+    BeginLane(lane, members);
+    round_lanes_[lane]->OnMembers(members, &sends);
+  }
+  if (world_->DiesInWrite(process_)) return;
   Send(std::move(sends));
 }
 
 void ToyServer::BeginLane(uint32_t index, const pb::Members& members) {
-  if (!clock_lanes_.empty()) clock_lanes_[index]->Load();
-  if (clock_lanes_.empty() && central_lanes_.empty()) {
-    if (!members.has_beginning() || members.beginning() == beginnings_[index]) return;
-    beginnings_[index] = members.beginning();
-    return round_lanes_[index]->GoBack(members.begin());
-  }
-  if (central_lanes_.empty() || !central_lanes_[index]->Begin(members)) return;
-  world_->Begins(members.beginning(), members.begin());
+  if (!members.has_beginning() || members.beginning() == beginnings_[index]) return;
+  beginnings_[index] = members.beginning();
   round_lanes_[index]->GoBack(members.begin());
 }
 
@@ -181,7 +188,7 @@ void ToyServer::Send(Sends sends) {
 void ToyServer::Stop() {
   for (auto& lane : round_lanes_) lane->OnStop();
   Sends sends;
-  for (auto& lane : clock_lanes_) lane->lane().Stop(&sends);
+  for (auto& lane : lanes_) lane->Stop(&sends);
   Send(std::move(sends));
 }
 

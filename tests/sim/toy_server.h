@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "common/protocol/members/shard0/coordinator.h"
-#include "tests/sim/central_lane.h"
-#include "tests/sim/clock_cell.h"
 #include "tests/sim/network.h"
+#include "tests/sim/played_lane.h"
 #include "tests/sim/toy.h"
 
 namespace tern::sim {
@@ -39,13 +38,15 @@ class ToyServer {
   const protocol::Coordinator& coordinator() const { return *coordinator_; }
   // REQUIRES not killed. Every lane of a job with rounds; without, those that have some.
   std::vector<const protocol::RoundLane*> round_lanes() const;
-  const std::vector<std::unique_ptr<ToyClockLane>>& clock_lanes() const { return clock_lanes_; }
+  // Those that hold the state, if servers do.
+  const std::vector<std::unique_ptr<PlayedLane>>& lanes() const { return lanes_; }
 
  private:
   void MakeLane(uint32_t lane, uint64_t incarnation);
-  // What a lane does before it follows a membership.
+  void OnLaneMessage(uint32_t index, protocol::Peer from, const protocol::Message& message,
+                     protocol::Sends* out);
   void BeginLane(uint32_t index, const pb::Members& members);
-  protocol::Lane& data_lane(uint32_t index);
+  protocol::Saved Saved() const;  // as Server of server/
   void Act(protocol::ControlActions actions);
   void Stop();
   void Send(protocol::Sends sends);
@@ -56,12 +57,11 @@ class ToyServer {
   std::vector<uint32_t> ports_;
   std::unique_ptr<protocol::Control> control_;
   protocol::Coordinator* coordinator_ = nullptr;
-  // By data lane, of the kind that the job has.
+  // By data lane; of the two kinds the one that the job has.
   std::vector<std::unique_ptr<protocol::RoundLane>> round_lanes_;
-  std::vector<std::unique_ptr<ToyCentralLane>> central_lanes_;  // behind the round lanes, if any
-  std::vector<std::unique_ptr<ToyClockLane>> clock_lanes_;
+  std::vector<std::unique_ptr<PlayedLane>> lanes_;
   std::vector<std::deque<pb::Members>> members_;  // on their way to the lanes
-  std::vector<uint64_t> beginnings_;              // of the round lanes without central ones
+  std::vector<uint64_t> beginnings_;              // of the round lanes
   uint32_t to_shard0_ = kNobody;
   bool alive_ = true, killed_ = false;
   Status status_;

@@ -1,9 +1,11 @@
 #include "tests/sim/world.h"
 
 #include <algorithm>
+#include <iterator>
 #include <ostream>
 
 #include "tests/sim/broken.h"
+#include "tests/sim/lane_job.h"
 
 namespace tern::sim {
 
@@ -29,14 +31,22 @@ World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, s
       network_(schedule, &rng_, &queue_, this),
       layout_(schedule),
       fault_free_(FaultFree(schedule)),
-      states_{{0, States(schedule.rounds + 1)}},
+      states_(schedule.rounds + 1),
       ledger_(schedule.workers),
       clocks_(schedule.workers),
+      disk_rng_(schedule.seed ^ 0xd15ced),
+      disks_(schedule.shards()),
+      in_write_(schedule.shards()),
+      disk_loses_(schedule.shards()),
+      job_(schedule.servers_keep() ? MakeLaneJob(schedule, layout_, Expected()) : nullptr),
       checkpoint_disks_(schedule.workers),
       report_([this](const std::string& what) { Violation(what); }),
       processes_of_(schedule.workers),
       current_server_(schedule.shards(), kNobody),
-      struck_(schedule.faults.size()) {}
+      struck_(schedule.faults.size()) {
+  const Schedule::FullDisk& full = schedule.full_disk;
+  if (full.changes != 0) disks_[full.shard].RefuseAfter(full.from, full.changes);
+}
 
 pb::Hello World::Expected() const {
   pb::Hello hello;
@@ -49,22 +59,46 @@ pb::Hello World::Expected() const {
 }
 
 void World::Begins(uint64_t beginning, uint64_t begin) {
-  if (states_.contains(beginning)) return;
-  States& states = states_[beginning] = states_.at(beginning_);
-  for (uint64_t round = begin + 1; round < states.size(); ++round) states[round].reset();
+  if (words_.contains(beginning)) return;
+  Words& words = words_[beginning] = words_[beginning_];
+  for (auto& of_cell : words) of_cell.erase(of_cell.upper_bound(begin), of_cell.end());
   beginning_ = beginning;
 }
 
-bool World::IsState(uint64_t beginning, uint64_t round, const State& state) {
+void World::Closed(uint64_t beginning, const protocol::Cell& cell, uint64_t round, uint64_t word) {
+  auto& of_cell = words_[beginning][cell.bucket * kChunks + cell.chunk];
+  if (schedule_.changes) {
+    const auto known = of_cell.lower_bound(round);
+    word = Added(known == of_cell.begin() ? 0 : std::prev(known)->second, word);
+  }
+  if (of_cell.try_emplace(round, word).first->second != word)
+    Violation(ToString(cell, round) + " has two answers");
+}
+
+bool World::IsState(uint64_t round, const State& state) {
   if (round > schedule_.rounds) return false;
   // In parts, the last of all depends on the step that a stop makes the last.
   const bool planned =
       !schedule_.parts || std::none_of(schedule_.faults.begin(), schedule_.faults.end(),
                                        [](const Fault& fault) { return fault.IsStop(); });
   if (schedule_.exact() && planned) return state == fault_free_[round];
-  std::optional<State>& known = states_.at(beginning)[round];
+  if (schedule_.central) return IsOfLanes(round, state);
+  std::optional<State>& known = states_[round];
   if (!known.has_value()) known = state;
   return state == *known;
+}
+
+bool World::IsOfLanes(uint64_t round, const State& state) const {
+  const auto is_of = [&](const auto& of_beginning) {
+    for (size_t i = 0; i < state.size(); ++i) {
+      // A round in which nobody took part has left the word as it was.
+      auto after = of_beginning.second[i].upper_bound(round);
+      const uint64_t word = after == of_beginning.second[i].begin() ? 0 : std::prev(after)->second;
+      if (word != state[i]) return false;
+    }
+    return true;
+  };
+  return std::any_of(words_.begin(), words_.end(), is_of);
 }
 
 std::string World::Run() {
@@ -233,11 +267,51 @@ void World::StrikeServer(const Fault& fault) {
     Trace([&] { return "FAULT: the link of " + name + " is down"; });
     return network_.CutServer(process, !fault.hold, now_ + fault.down);
   }
-  Trace([&] { return "FAULT: " + name + " is killed"; });
+  if (fault.disk != Fault::Disk::kInWrite && fault.disk != Fault::Disk::kPowerInWrite)
+    return KillServer(process, fault);
+  Trace([&] { return "FAULT: " + name + " dies in a write"; });
+  in_write_[fault.target] = &fault;
+  disks_[fault.target].StopAfter(fault.change, [this](uint64_t n) { return disk_rng_.Below(n); });
+}
+
+void World::KillServer(uint32_t process, const Fault& fault) {
+  Trace([&] { return "FAULT: shard " + std::to_string(fault.target) + " is killed"; });
   servers_[process]->Kill();
   network_.BreakAllOfServer(process, now_);
+  MemoryStorage& disk = disks_[fault.target];
+  in_write_[fault.target] = nullptr;
+  if (fault.disk == Fault::Disk::kPower || fault.disk == Fault::Disk::kPowerInWrite) {
+    disk.RestartMachine([this](uint64_t n) { return disk_rng_.Below(n); });
+  } else {
+    disk.RestartProcess();
+  }
+  if (fault.disk == Fault::Disk::kTorn) disk.Tear(disk_rng_.Below(2));
+  disk_loses_[fault.target] =
+      fault.disk == Fault::Disk::kStays || fault.disk == Fault::Disk::kPower ? 0 : 1;
   ++starting_;
   queue_.Post(now_ + fault.down, Event::Type::kStartServer, fault.target);
+}
+
+void World::FindsSaved(protocol::LaneRef lane, const Checkpoints& now) {
+  const Checkpoints& before = saved_[lane];
+  const auto lost = std::count_if(before.begin(), before.end(),
+                                  [&](const auto& one) { return !now.contains(one); });
+  if (lost > disk_loses_[lane.shard])
+    Violation(std::to_string(lost) + " checkpoints of shard " + std::to_string(lane.shard) +
+              " are lost, and its disk lost " + std::to_string(disk_loses_[lane.shard]));
+  saved_[lane] = now;
+}
+
+bool World::DiesInWrite(uint32_t process) {
+  MemoryStorage& disk = disks_[servers_[process]->shard()];
+  if (!disk.stopped()) return false;
+  const Fault* const fault = in_write_[servers_[process]->shard()];
+  if (IsEnding()) {  // nobody dies any more: that write was refused
+    disk.RestartProcess();
+    return false;
+  }
+  KillServer(process, *fault);
+  return true;
 }
 
 void World::StrikeBySignal(const Fault& fault) {
@@ -360,7 +434,7 @@ void World::ForgetStatesOfTheAbsent() {
     if (worker->alive() && !worker->frozen()) newest = std::max(newest, worker->applied());
   }
   for (uint64_t round = newest + 1; !schedule_.central && round <= schedule_.rounds; ++round)
-    states_.at(0)[round].reset();
+    states_[round].reset();
 }
 
 bool World::WasStruck(uint32_t rank) const {

@@ -2,15 +2,19 @@
 // faults that strike them; and the judgement at the end.
 #pragma once
 
+#include <array>
 #include <iosfwd>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
-#include "tests/sim/central_lane.h"
-#include "tests/sim/clock_cell.h"
+#include "setup/setup.h"
+#include "tests/common/base/memory_storage.h"
 #include "tests/sim/clock_ledger.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/network.h"
@@ -40,26 +44,36 @@ class World : private Network::Host {
   const protocol::Safeguards& safeguards() const { return safeguards_; }
   const Layout& layout() const { return layout_; }
   const Report* report() const { return &report_; }
-  // Whether that is the state after a round: the fault-free one, or where rounds may close without
-  // some, the same as everybody's since that beginning.
-  bool IsState(uint64_t beginning, uint64_t round, const State& state);
-  // A lane follows this beginning: all go on after round `begin`.
+  // Whether that is the state after a round: the fault-free one; or where rounds may close without
+  // some, the same as everybody's, where servers hold it: as all lanes of some beginning had it.
+  bool IsState(uint64_t round, const State& state);
+  // Where servers hold the state. A lane follows this beginning: all go on after round `begin`.
   void Begins(uint64_t beginning, uint64_t begin);
+  // ... A lane says which word a cell had after that round.
+  void Closed(uint64_t beginning, const protocol::Cell& cell, uint64_t round, uint64_t word);
   Ledger& ledger() { return ledger_; }
   ClockLedger& clocks() { return clocks_; }
-  Disk* disk() { return &disk_; }
+  // The disk of a shard, which outlives its processes.
+  MemoryStorage& disk(uint32_t shard) { return disks_[shard]; }
+  // The job of the lanes, where servers hold the state.
+  const setup::Setup& job() const { return *job_; }
   CheckpointDisk& checkpoints(uint32_t rank) { return checkpoint_disks_[rank]; }
-  CentralDisk* central_disk() { return &central_disk_; }
   bool stopped() const { return stopped_; }  // a stop reached a server
   // Whether a fault is of this worker, also one that is still to come.
   bool WasStruck(uint32_t rank) const;
   pb::Hello Expected() const;
-  static double LearningRate(uint64_t round) { return 1.0 / static_cast<double>(round); }
   void Post(Time after, Event::Type type, uint32_t who, uint32_t index) {
     queue_.Post(now_ + after, type, who, index);
   }
   void Reached(uint32_t rank, Fault::Point point, uint64_t round);
   void OnWorkerEnded(const ToyWorker& worker);
+  // The checkpoints on a lane's disk, by step, round and run: of a process that runs; of one that
+  // starts, which must find all but what its disk has lost.
+  using Checkpoints = std::set<std::tuple<uint64_t, uint64_t, uint64_t>>;
+  void HasSaved(protocol::LaneRef lane, Checkpoints now) { saved_[lane] = std::move(now); }
+  void FindsSaved(protocol::LaneRef lane, const Checkpoints& now);
+  // The disk of a server process does not change any more, since it dies. False: it does not.
+  bool DiesInWrite(uint32_t process);
   void Violation(const std::string& what);
   template <typename Text>
   void Trace(const Text& text) {
@@ -84,10 +98,12 @@ class World : private Network::Host {
   bool HaveCommonCheckpoint() const;
   bool SomeIsLostAndSomeIsNot() const;
   void StrikeServer(const Fault& fault);
+  void KillServer(uint32_t process, const Fault& fault);
   void StrikeBySignal(const Fault& fault);
   // Where rounds may close without some, what only those had applied never was, if its server is
   // gone as well.
   void ForgetStatesOfTheAbsent();
+  bool IsOfLanes(uint64_t round, const State& state) const;
   bool IsEnding() const;  // somebody has been told that all is done
   bool HasDonorBeside(uint32_t rank) const;
   ToyWorker* LiveWorker(uint32_t rank) const;
@@ -115,13 +131,19 @@ class World : private Network::Host {
   Network network_;
   Layout layout_;
   std::vector<State> fault_free_;
-  using States = std::vector<std::optional<State>>;
-  std::map<uint64_t, States> states_;  // by beginning and round, as somebody had it first
-  uint64_t beginning_ = 0;             // the newest
+  std::vector<std::optional<State>> states_;  // by round, as somebody had it first
+  // Where servers hold the state, by beginning: of each cell the words after its rounds.
+  using Words = std::array<std::map<uint64_t, uint64_t>, kBuckets * kChunks>;
+  std::map<uint64_t, Words> words_;
+  uint64_t beginning_ = 0;  // the newest
   Ledger ledger_;
   ClockLedger clocks_;
-  Disk disk_;
-  CentralDisk central_disk_;
+  Rng disk_rng_;
+  std::vector<MemoryStorage> disks_;    // by shard
+  std::vector<const Fault*> in_write_;  // by shard: who dies in its next writes, or null
+  std::vector<int> disk_loses_;         // by shard: checkpoints at its last fault, at most
+  std::map<protocol::LaneRef, Checkpoints> saved_;
+  std::unique_ptr<setup::Setup> job_;
   std::vector<CheckpointDisk> checkpoint_disks_;  // by rank
   bool all_is_lost_ = false;  // all workers died, and no checkpoint was common to them
   // ... at the last disaster, since something on a disk was torn or lost, and something is left. A

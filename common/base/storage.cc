@@ -1,0 +1,121 @@
+#include "common/base/storage.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "common/base/file.h"
+#include "common/base/text.h"
+
+namespace tern {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status SystemError(Code code, const std::string& what) {
+  return Status(code, what + ": " + std::strerror(errno));
+}
+
+bool WriteAll(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd, bytes.data(), std::min(bytes.size(), size_t{1} << 30));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+class SystemDisk : public Storage {
+ public:
+  Status Write(const std::string& path, std::string_view bytes) override {
+    File file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (file.fd() < 0) return SystemError(Code::kCannotWrite, "cannot create " + path);
+    if (!WriteAll(file.fd(), bytes)) return SystemError(Code::kCannotWrite, "cannot write " + path);
+    if (fsync(file.fd()) != 0) return SystemError(Code::kCannotWrite, "cannot flush " + path);
+    if (!file.Close()) return SystemError(Code::kCannotWrite, "cannot close " + path);
+    return Ok();
+  }
+
+  std::error_code Rename(const std::string& from, const std::string& to) override {
+    std::error_code error;
+    fs::rename(from, to, error);
+    return error;
+  }
+
+  void Remove(const std::string& path) override { (void)unlink(path.c_str()); }
+
+  std::error_code CreateFolders(const std::string& folder) override {
+    std::error_code error;
+    std::vector<fs::path> made;
+    for (fs::path at = folder; !at.empty() && !fs::exists(at, error); at = at.parent_path())
+      made.push_back(at);
+    fs::create_directories(folder, error);
+    for (const fs::path& one : made) {
+      const fs::path parent = one.parent_path();
+      if (!error) FlushFolder(parent.empty() ? "." : parent.string());
+    }
+    return error;
+  }
+
+  void FlushFolder(const std::string& folder) override {
+    File file(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (file.fd() >= 0) (void)fsync(file.fd());
+  }
+
+  Result<std::string> Read(const std::string& path, uint64_t max_bytes) const override {
+    // O_NONBLOCK: opening must not block if the path is a pipe.
+    File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (file.fd() < 0) return SystemError(Code::kBadData, "cannot open " + path);
+    struct stat info = {};
+    if (fstat(file.fd(), &info) != 0) return SystemError(Code::kBadData, "cannot read " + path);
+    if (!S_ISREG(info.st_mode)) return Status(Code::kBadData, path + " is not a regular file");
+    const auto size = static_cast<uint64_t>(info.st_size);
+    if (size > max_bytes)
+      return Status(Code::kBadData,
+                    Cat(path, " has ", size, " bytes, expected at most ", max_bytes));
+    std::string bytes(size, '\0');
+    size_t at = 0;
+    while (at < bytes.size()) {
+      const ssize_t n = read(file.fd(), bytes.data() + at, bytes.size() - at);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return SystemError(Code::kBadData, "cannot read " + path);
+      if (n == 0) break;
+      at += static_cast<size_t>(n);
+    }
+    bytes.resize(at);
+    return bytes;
+  }
+
+  std::error_code List(const std::string& folder, std::vector<std::string>* names) const override {
+    std::error_code error;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+      names->push_back(at->path().filename().string());
+    return error == std::errc::no_such_file_or_directory ? std::error_code() : error;
+  }
+
+  bool Exists(const std::string& path) const override {
+    std::error_code ignored;
+    return fs::exists(path, ignored);
+  }
+
+  uint64_t SizeOf(const std::string& path) const override {
+    std::error_code error;
+    const uintmax_t size = fs::file_size(path, error);
+    return error ? 0 : size;
+  }
+};
+
+}  // namespace
+
+Storage& Disk() {
+  static SystemDisk disk;
+  return disk;
+}
+
+}  // namespace tern

@@ -1,0 +1,162 @@
+#include "server/data_lane.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "common/algorithm/elasticity.h"
+#include "common/algorithm/facts.h"
+#include "common/base/logging.h"
+#include "common/protocol/members/control.h"
+#include "common/protocol/rounds/cells.h"
+
+namespace tern::server {
+
+namespace {
+
+// Forwards to another sum, and calls `closed` when it is closed.
+class ObservedSum : public protocol::CellSum {
+ public:
+  ObservedSum(std::unique_ptr<protocol::CellSum> sum, std::function<void()> closed)
+      : sum_(std::move(sum)), closed_(std::move(closed)) {}
+
+  Status Add(uint32_t rank, const Bytes& payload) override { return sum_->Add(rank, payload); }
+  Bytes Close() override {
+    Bytes answer = sum_->Close();
+    closed_();
+    return answer;
+  }
+
+ private:
+  std::unique_ptr<protocol::CellSum> sum_;
+  const std::function<void()> closed_;
+};
+
+}  // namespace
+
+DataLane::Options DataLane::OptionsOf(const setup::Setup& setup, uint32_t shard, uint32_t lane,
+                                      uint64_t incarnation) {
+  Options options;
+  options.workers = setup.plan.workers;
+  options.incarnation = incarnation;
+  options.window = algorithm::FactsOf(setup.job).window;
+  const algorithm::Elasticity elasticity = algorithm::Elasticity::Of(setup.job);
+  options.quorum = elasticity.quorum;
+  options.shrink = elasticity.shrink();
+  options.leads = shard == 0 && lane == 1;
+  return options;
+}
+
+Result<std::unique_ptr<DataLane>> DataLane::Make(const setup::Setup& setup, uint32_t shard,
+                                                 uint32_t lane, Options options,
+                                                 std::span<const float> initial, Storage& storage) {
+  std::unique_ptr<DataLane> data(new DataLane(setup, shard, lane));
+  const Rate rate = [raw = data.get()](uint64_t step) {
+    return raw->schedule_.has_value() ? raw->schedule_->Rate(step) : 0;
+  };
+  // Rounds count from 1, the schedule's steps from 0.
+  if (shard == 0) options.learning_rate = [rate](uint64_t round) { return rate(round - 1); };
+  data->checkpoints_ = std::make_unique<LaneCheckpoints>(setup, shard, lane, storage);
+  if (!setup.plan.central) {
+    data->lane_ = std::make_unique<protocol::RoundLane>(std::move(options), data->LocalizedCells());
+    return data;
+  }
+  std::vector<float> own;
+  if (initial.empty()) {
+    own = InitialWeights(setup);
+    initial = own;
+  }
+  auto central = CentralLane::Make(setup, shard, lane, options, initial, rate, *data->checkpoints_);
+  if (!central.ok()) return central.status();
+  data->central_ = std::move(*central);
+  return data;
+}
+
+std::vector<protocol::CellSpec> DataLane::LocalizedCells() {
+  std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(setup_.plan, shard_, number_);
+  const bool keeps = std::any_of(cells.begin(), cells.end(),
+                                 [](const auto& spec) { return static_cast<bool>(spec.state); });
+  if (!keeps) checkpoints_.reset();
+  for (protocol::CellSpec& spec : cells) {
+    if (checkpoints_ == nullptr || !spec.state) continue;
+    checkpoints_->AddCell(spec.cell, spec.state);
+    spec.open = [this, cell = spec.cell, open = std::move(spec.open)](uint64_t round) {
+      return std::make_unique<ObservedSum>(
+          open(round), [this, cell, round] { checkpoints_->OnClosed(cell, round); });
+    };
+  }
+  return cells;
+}
+
+std::optional<protocol::Saved> DataLane::Saved() const {
+  if (checkpoints_ == nullptr || checkpoints_->empty()) return std::nullopt;
+  return checkpoints_->Saved();
+}
+
+void DataLane::Stop(protocol::Sends* out) {
+  if (central_ != nullptr && central_->clock_lane() != nullptr) {
+    central_->clock_lane()->Stop(out);
+  } else {
+    machine().OnStop();
+  }
+}
+
+void DataLane::OnMembers(const pb::Members& members, protocol::Sends* out) {
+  if ((shard_ == 0 || central_ != nullptr) && !schedule_.has_value()) {
+    auto schedule = update::Schedule::Make(setup_.job.train(), members.steps());
+    if (schedule.ok()) schedule_ = std::move(*schedule);
+  }
+  if (Begin(members)) machine().OnMembers(members, out);
+}
+
+bool DataLane::Begin(const pb::Members& members) {
+  if (central_ != nullptr) {
+    if (!central_->BeginRun(members.run()).ok()) return false;
+  } else if (checkpoints_ != nullptr && !checkpoints_->Begin(members.run()).ok()) {
+    return false;
+  }
+  if (!members.has_beginning() || members.beginning() == beginning_) return true;
+  std::optional<pb::Checkpoint> to;
+  if (members.has_resume()) to = members.resume();
+  const bool has_its_newest = central_ != nullptr && central_->beginning() == members.beginning();
+  if (const Status back = has_its_newest ? Ok() : GoBack(to); !back.ok()) {
+    LOG(ERROR) << "lane " << number_
+               << " cannot go back, and refuses all workers: " << back.message();
+    return false;
+  }
+  beginning_ = members.beginning();
+  if (central_ != nullptr) central_->SetBeginning(beginning_);
+  return true;
+}
+
+Status DataLane::GoBack(const std::optional<pb::Checkpoint>& to) {
+  if (central_ != nullptr) return central_->GoBack(to);
+  if (checkpoints_ != nullptr && to.has_value()) TERN_RETURN_IF_ERROR(checkpoints_->Load(*to));
+  lane_->GoBack(to.has_value() ? to->round() : 0);
+  return Ok();
+}
+
+void DataLane::AfterMessages() {
+  if (central_ != nullptr) central_->AfterMessages();
+}
+
+void DataLane::Finish() {
+  if (central_ != nullptr) {
+    central_->Finish();
+  } else if (checkpoints_ != nullptr) {
+    checkpoints_->Finish();
+  }
+}
+
+void DataLane::OnMessage(protocol::Peer from, const protocol::Message& message,
+                         protocol::Sends* out) {
+  if (!message.head.has_hello()) return machine().OnMessage(from, message, out);
+  if (Status checked = protocol::CheckHello(message.head.hello(), setup_.hello); !checked.ok()) {
+    out->push_back(
+        {from, protocol::MakeRefuse(ExitCode(checked), checked.message(), pb::Refuse::leave)});
+    return;
+  }
+  machine().OnHello(from, message.head.hello(), out);
+}
+
+}  // namespace tern::server

@@ -1,0 +1,116 @@
+#include "tests/sim/played_lane.h"
+
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/base/logging.h"
+#include "tests/sim/world.h"
+
+namespace tern::sim {
+
+using protocol::Cell;
+using protocol::Kind;
+using protocol::Message;
+using protocol::Sends;
+
+namespace {
+
+uint64_t WordOf(std::span<const float> weights) {
+  uint64_t word = 0;
+  std::memcpy(&word, weights.data(), sizeof word);
+  return word;
+}
+
+}  // namespace
+
+PlayedLane::PlayedLane(World* world, protocol::LaneRef name, server::DataLane::Options options)
+    : world_(world), name_(name), has_rounds_(world->schedule().has_rounds()) {
+  for (const Cell& cell : world->layout().CellsAt(name)) cells_.push_back(cell);
+  static const std::vector<float> initial(kBuckets * kChunks * 2);
+  auto made = server::DataLane::Make(world->job(), name.shard, name.lane, std::move(options),
+                                     initial, world->disk(name.shard));
+  CHECK(made.ok()) << made.status().message();  // a job of ours
+  lane_ = std::move(*made);
+  if (has_cells()) world->FindsSaved(name, Saved());
+}
+
+void PlayedLane::OnMembers(const pb::Members& members, Sends* out) {
+  const uint64_t before = lane_->beginning();
+  lane_->OnMembers(members, out);
+  TellSaved();
+  if (has_rounds_ && lane_->beginning() != before)
+    world_->Begins(lane_->beginning(), members.begin());
+  if (has_rounds_) TellAnswers(*out, 0);
+  if (world_->disk(name_.shard).stopped()) return;
+  if (members.has_beginning() && lane_->beginning() != members.beginning())
+    world_->Violation(Name() + " cannot go back");
+  for (const Cell& cell : cells_) {
+    if (has_rounds_) continue;
+    const server::CentralLane::Weights now = lane_->central()->weights(cell);
+    if (!world_->clocks().GoesOnFrom(cell, total(cell), {now.version, WordOf(now.values)}))
+      world_->Violation(Name() + " goes on from a state that it never had");
+  }
+}
+
+void PlayedLane::OnMessage(protocol::Peer from, const Message& message, Sends* out) {
+  const size_t before = out->size();
+  lane_->OnMessage(from, message, out);
+  TellSaved();
+  has_rounds_ ? TellAnswers(*out, before) : TellPush(message);
+}
+
+void PlayedLane::Stop(Sends* out) { lane_->Stop(out); }
+
+void PlayedLane::AfterMessages() {
+  lane_->AfterMessages();
+  TellSaved();
+}
+
+World::Checkpoints PlayedLane::Saved() const {
+  World::Checkpoints saved;
+  const std::optional<protocol::Saved> all = lane_->Saved();
+  if (!all.has_value()) return saved;
+  for (const pb::Checkpoint& one : all->shard_checkpoints) saved.insert(protocol::KeyOf(one));
+  return saved;
+}
+
+void PlayedLane::TellSaved() {
+  const MemoryStorage& disk = world_->disk(name_.shard);
+  if (!has_cells() || disk.stopped() || disk.changes() == changes_) return;
+  changes_ = disk.changes();
+  world_->HasSaved(name_, Saved());
+}
+
+std::string PlayedLane::Name() const {
+  return "lane " + std::to_string(name_.shard) + "." + std::to_string(name_.lane);
+}
+
+void PlayedLane::TellPush(const Message& message) {
+  if (!message.head.has_push()) return;
+  const pb::Contribution& push = message.head.push();
+  const Cell cell{Kind::kPush, push.bucket(), push.chunk()};
+  ClockLedger& ledger = world_->clocks();
+  if (total(cell) == ledger.total(cell)) return;
+  if (total(cell) != ledger.total(cell) + 1)
+    world_->Violation("a push is counted as another number");
+  const ClockLedger::Push counted{push.rank(), push.at_clock().clock(),
+                                  DecodeWord(message.payload)};
+  const server::CentralLane::Weights now = lane_->central()->weights(cell);
+  const std::string wrong =
+      ledger.Counted(cell, counted, {now.version, WordOf(now.values)}, world_->schedule());
+  if (!wrong.empty()) world_->Violation(wrong + ": " + ToString(cell, push));
+}
+
+void PlayedLane::TellAnswers(const Sends& sends, size_t from) {
+  for (size_t i = from; i < sends.size(); ++i) {
+    const Message& message = sends[i].message;
+    const pb::Outcome& outcome = message.head.sum();
+    if (!outcome.has_of_round() || message.payload.empty()) continue;
+    world_->Closed(lane_->beginning(), {Kind::kPush, outcome.bucket(), outcome.chunk()},
+                   outcome.of_round().round(), DecodeWord(message.payload));
+  }
+}
+
+}  // namespace tern::sim
