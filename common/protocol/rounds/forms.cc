@@ -75,6 +75,8 @@ std::string ToString(const Cell& cell, const pb::Contribution& c) {
 std::string WrongForm(const pb::Contribution& c, const Bytes& payload) {
   if (c.form_case() == pb::Contribution::FORM_NOT_SET)
     return ": it says neither a round, nor a clock, nor a pull";
+  if (c.has_pull() && c.pull().of_case() == pb::Contribution::Pull::OF_NOT_SET)
+    return ": it says neither the weights nor their average";
   if (payload.empty() || c.has_in_round() || c.has_at_clock()) return "";
   return " pushes nothing, as it says, but has a payload";
 }

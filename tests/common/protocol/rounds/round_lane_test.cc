@@ -260,12 +260,14 @@ TEST_F(RoundLaneTest, RefusesAContributionWithoutAFormAndThoseOfClocksAndPulls) 
   push.head.mutable_push()->mutable_at_clock()->set_clock(1);
   parting.head.mutable_push()->mutable_parting()->set_clock(1);
   pull.head.mutable_push()->mutable_pull()->set_number(1);
+  EXPECT_THAT(RefuseTo(0, Say(0, pull)).sentence(), HasSubstr("neither the weights nor"));
+  pull.head.mutable_push()->mutable_pull()->mutable_weights();
   EXPECT_EQ(RefuseTo(0, Say(0, push)).sentence(),
             "push of bucket 0, chunk 0, clock 1 is of no round, and this lane has rounds");
   EXPECT_EQ(RefuseTo(0, Say(0, parting)).then(), pb::Refuse::leave);
   EXPECT_EQ(RefuseTo(0, Say(0, pull)).sentence(),
             "push of bucket 0, chunk 0, pull 1 is not in this lane's plan");
-  EXPECT_EQ(lane_->counters().bad, 4u);
+  EXPECT_EQ(lane_->counters().bad, 5u);
   EXPECT_EQ(lane_->slots(), 0u);
 }
 
