@@ -42,10 +42,10 @@ Status Checkpoints::Begin(uint64_t run, uint64_t step) {
 }
 
 Status Checkpoints::Write(uint64_t step, uint64_t round, ReplicaState& state,
-                          const SavedState& also) {
+                          const SavedState& extra) {
   std::vector<tensors::TensorView> tensors = state.Views();
   tensors::Metadata metadata{{"job", setup_.job.name()}, {"format", "pt"}};
-  checkpoint::AddSaved(also, &tensors, &metadata);
+  checkpoint::AddSaved(extra, &tensors, &metadata);
   Status written = store_.Write({run_, step, round}, checkpoint::Kind::kOfAll, tensors, metadata);
   if (written.ok()) {
     LOG(INFO) << "wrote the checkpoint of step " << step << " to " << store_.folder();

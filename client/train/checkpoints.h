@@ -41,9 +41,9 @@ class Checkpoints {
   // Training of `run` begins after `step`. Removes later checkpoints of that run, and moves those
   // of other runs to another folder (Store::Begin). Returns its error.
   Status Begin(uint64_t run, uint64_t step);
-  // Writes the whole replica and `also`. Logs and returns an error; the older checkpoints are then
+  // Writes the whole replica and `extra`. Logs and returns an error; the older checkpoints are then
   // kept.
-  Status Write(uint64_t step, uint64_t round, ReplicaState& state, const SavedState& also);
+  Status Write(uint64_t step, uint64_t round, ReplicaState& state, const SavedState& extra);
   Result<tensors::TensorFile> Read(const pb::Checkpoint& checkpoint) const;
 
  private:

@@ -21,8 +21,8 @@ std::string PrefixOf(const update::Optimizer::StateArray& slot) {
 ReplicaState::ReplicaState(const setup::Setup& setup, Replica& replica)
     : setup_(setup), replica_(replica) {
   if (replica.statistics().empty()) return;
-  Also({"statistics", replica.statistics()});
-  Also({"mean_statistics", replica.mean_statistics()});
+  AddArray({"statistics", replica.statistics()});
+  AddArray({"mean_statistics", replica.mean_statistics()});
 }
 
 std::vector<tensors::TensorView> ReplicaState::Views(const float* weights,
@@ -35,7 +35,7 @@ std::vector<tensors::TensorView> ReplicaState::Views(const float* weights,
   const std::vector<update::Optimizer::StateArray> named = replica_.optimizer().StateArrays();
   for (size_t i = 0; i < slots.size(); ++i) add(slots[i], PrefixOf(named[i]));
   if (!replica_.average().empty()) add(replica_.average().data(), "average.");
-  for (const SavedState::Array& array : also_)
+  for (const SavedState::Array& array : extra_arrays_)
     tensors.push_back({array.name, {array.values.size()}, array.values});
   return tensors;
 }
@@ -75,7 +75,7 @@ Bytes ReplicaState::SaveWeights(uint64_t applied, const float* weights) {
 
 namespace {
 
-Status LoadAlso(const tensors::TensorFile& file, const SavedState::Array& array) {
+Status LoadArray(const tensors::TensorFile& file, const SavedState::Array& array) {
   for (const tensors::Tensor& tensor : file.tensors) {
     if (tensor.name != array.name || tensor.values.size() != array.values.size()) continue;
     std::copy(tensor.values.begin(), tensor.values.end(), array.values.begin());
@@ -99,7 +99,7 @@ Status ReplicaState::LoadViews(const tensors::TensorFile& file) {
 }
 
 Status ReplicaState::LoadPoint(const tensors::TensorFile& file) {
-  return !replica_.has_point() ? Ok() : LoadAlso(file, {"local.point", Point()});
+  return !replica_.has_point() ? Ok() : LoadArray(file, {"local.point", Point()});
 }
 
 Status ReplicaState::LoadTensors(const tensors::TensorFile& file, bool requires_slots) {
@@ -109,7 +109,7 @@ Status ReplicaState::LoadTensors(const tensors::TensorFile& file, bool requires_
 
 Status ReplicaState::LoadArrays(const tensors::TensorFile& file, bool requires_slots) {
   TERN_RETURN_IF_ERROR(models::LoadArena(file, setup_.table, replica_.parameters()));
-  for (const SavedState::Array& array : also_) TERN_RETURN_IF_ERROR(LoadAlso(file, array));
+  for (const SavedState::Array& array : extra_arrays_) TERN_RETURN_IF_ERROR(LoadArray(file, array));
   const std::string& first = setup_.table.parameters[0].name;
   for (const update::Optimizer::StateArray& slot : replica_.optimizer().StateArrays()) {
     const std::string name = PrefixOf(slot) + first;

@@ -24,7 +24,7 @@ class ReplicaState {
 
   // Adds an array to the State besides the replica's own. Save reads it and Load writes it, so it
   // must outlive this object.
-  void Also(SavedState::Array array) { also_.push_back(std::move(array)); }
+  void AddArray(SavedState::Array array) { extra_arrays_.push_back(std::move(array)); }
 
   // Returns the State: all that another worker needs to continue after round `applied`. `slots`
   // replaces the arrays of the optimizer's state. REQUIRES that the host's arrays are up to date
@@ -65,7 +65,7 @@ class ReplicaState {
 
   const setup::Setup& setup_;
   Replica& replica_;
-  std::vector<SavedState::Array> also_;
+  std::vector<SavedState::Array> extra_arrays_;
 };
 
 }  // namespace tern::client

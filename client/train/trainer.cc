@@ -54,7 +54,7 @@ Trainer::Trainer(const Dependencies& dependencies, update::Schedule schedule)
       scalers_(sums_.SaveScalers(0)) {
   deps_.coder.TakeScalersFrom(
       [this](uint64_t round, uint32_t bucket) { return sums_.ScalersFromBefore(round, bucket); });
-  for (size_t i = 0; i < scalers_.size(); ++i) state_.Also({Cat("scalers.", i), scalers_[i]});
+  for (size_t i = 0; i < scalers_.size(); ++i) state_.AddArray({Cat("scalers.", i), scalers_[i]});
 }
 
 Status Trainer::MakeAlgorithm() {

@@ -136,7 +136,8 @@ Status CheckQsgd(const Qsgd& options) {
   if (options.bits < 2 || options.bits > 16)
     return bad(Cat("bits is ", options.bits, ", expected 2 to 16"));
   if (options.bucket > kMaxBucket)
-    return bad(Cat("bucket is ", options.bucket, ", expected at most ", kMaxBucket, " elements"));
+    return bad(
+        Cat("bucket_elements is ", options.bucket, ", expected at most ", kMaxBucket, " elements"));
   if (options.levels == Qsgd::Levels::kBits) return Ok();
   if (options.layout == Qsgd::Layout::kIntervals)
     return bad(
