@@ -223,7 +223,8 @@ void Follower::OnStop(Code code, Time now, ControlActions* out) {
   const CheckedAfter checked(*this);
   if (ended() || stop_code_ != Code::kOk) return;
   stop_code_ = code;
-  if (!following()) return StopAlone(out);
+  const bool there = shard0_incarnation_ != 0 && now - heard_at_ <= options_.timings.dead_after;
+  if (!there) return StopAlone(out);
   EmitLog("asking shard 0 to stop the job", out);
   SendPulses(now, out);
 }

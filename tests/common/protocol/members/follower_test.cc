@@ -223,6 +223,26 @@ TEST_F(FollowerTest, EndsByItselfWhereItCannotGoOnAndShard0IsSilent) {
   EXPECT_EQ(ended.back().status.message(), "no disk");
 }
 
+TEST_F(FollowerTest, AsksShard0ToStopOnceItFollowsAgain) {
+  Follow();
+  FromShard0(Pulse(7, 5));  // tells of members that it has not heard of: it says hello again
+  ControlActions out;
+  follower_->OnStop(Code::kTerminated, now_, &out);
+  EXPECT_EQ(Count(out, Type::kEnded), 0);
+  Follow(5);
+  out = Timer(TestTimings().heartbeat);
+  const auto asks = [](const ControlAction& action) {
+    return action.type == Type::kSendShard0 && action.send.message.head.pulse().stop() == 143;
+  };
+  EXPECT_TRUE(std::any_of(out.begin(), out.end(), asks));
+}
+
+TEST_F(FollowerTest, StopsAloneWhereShard0WasNeverThere) {
+  ControlActions out;
+  follower_->OnStop(Code::kTerminated, now_, &out);
+  ASSERT_EQ(Count(out, Type::kEnded), 1);
+}
+
 TEST_F(FollowerTest, HasHeardAWelcomeWhereItFollows) {
   Follow();
   FollowerPeer::ForgetWelcome(follower_.get());
