@@ -72,6 +72,7 @@ make_data() {  # FOLDER: 64 black images in the format of MNIST
 trains() {  # NAME BUILD_FOLDER: the programs start, take a job and train by it
   local bin=$2/bin program job code=0
   for program in tern tern_server tern_worker; do "$bin/$program" --help >/dev/null || return; done
+  rm -rf -- "$work/out"
   job=(configs/lenet_mnist.yaml --set "data.dir=$work/data" --set "output_dir=$work/out" --set train.steps=3)
   "$bin/tern" check "${job[@]}" && "$bin/tern" run "${job[@]}" --free_ports || return
   [ -n "${asks[$1]:-}" ] || return 0
