@@ -55,7 +55,6 @@ class NetBuilder {
   void Dropout(const std::string& name, double rate);
   void Add(const std::string& name, std::vector<std::string> tensors);
   void Concat(const std::string& name, std::vector<std::string> tensors);
-  void Standardize(const std::string& name) { Layer(name)->mutable_standardize(); }
   // Adds the loss. No call may follow.
   pb::NetDef Finish();
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks that need no build: format, layers, names, files, comments, scripts. Under 30 seconds.
+# Checks that need no build: format, layers, names, files, comments, scripts, removals. Under 30 seconds.
 #   scripts/lint.sh          all of them
 #   scripts/lint.sh --fix    formats the C++ files, then all of them
 #   scripts/lint.sh --tidy   besides, names by clang-tidy (minutes; needs clang-tidy; configures build/tidy)
@@ -60,6 +60,7 @@ for name in layers files names comments structure algorithms; do
 done
 check 'the checks themselves' python3 -B scripts/lint/self_test.py
 check 'shell scripts' shell_scripts
+check 'removals' scripts/removals.sh --count
 if [ "${1:-}" = --tidy ]; then
   command -v clang-tidy >/dev/null || { echo 'no clang-tidy: apt-get install clang-tidy' >&2; exit 64; }
   check 'configure' cmake --preset tidy

@@ -26,6 +26,9 @@ cuda() {
   scripts/build_cuda.sh
 }
 
+# Builds the programs without one codec, layer, algorithm and message; the gate only counts the files that this takes.
+removals() { scripts/removals.sh; }
+
 # Runs whole programs under the sanitizers; the gate runs only unit tests.
 asan_programs() { scripts/sanitize.sh asan_programs; }
 
@@ -39,7 +42,7 @@ torch() {
   ! grep -E 'Skipped' build/cpu/ctest_torch.log
 }
 
-checks=(each_file clang names cuda asan_programs torch)
+checks=(each_file clang names cuda removals asan_programs torch)
 chosen=("$@")
 [ ${#chosen[@]} -gt 0 ] || chosen=("${checks[@]}")
 for check in "${chosen[@]}"; do
@@ -68,7 +71,7 @@ for check in "${chosen[@]}"; do
     77) result=skipped ;;
     *) result="fails ($code)"; failed=$((failed + 1)) ;;
   esac
-  words=$(grep -E 'tests passed|lint: |all of it|no CUDA' "$out/$check.log" | tail -n 1 || true)
+  words=$(grep -E 'tests passed|lint: |removals: |all of it|no CUDA' "$out/$check.log" | tail -n 1 || true)
   printf '| %s | %s | %d | %s |\n' "$check" "$result" $((SECONDS - begin)) "${words//|/ }" >>"$out.md"
 done
 cat "$out.md"

@@ -126,7 +126,7 @@ class AdaComp : public SparseCodec {
 }  // namespace
 
 Result<std::unique_ptr<Codec>> MakeAdaComp(const Options& options) {
-  const uint64_t bin = options.adacomp.bin;
+  const uint64_t bin = options.keys.adacomp().bin_elements();
   if (bin > 0) return std::unique_ptr<Codec>(std::make_unique<AdaComp>(bin));
   return Status(
       Code::kBadJob,

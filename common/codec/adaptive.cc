@@ -77,7 +77,7 @@ class Adaptive : public SparseCodec {
 }  // namespace
 
 Result<std::unique_ptr<Codec>> MakeAdaptive(const Options& options) {
-  const double share = options.adaptive.share;
+  const double share = options.keys.adaptive().share();
   if (share > 0 && share <= 1) return std::unique_ptr<Codec>(std::make_unique<Adaptive>(share));
   return Status(Code::kBadJob, "exchange.adaptive.share is " + std::to_string(share) +
                                    ", expected a number above 0 and not above 1");

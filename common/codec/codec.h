@@ -35,6 +35,7 @@
 #include "common/base/status.h"
 #include "kernels/codes/philox.h"
 #include "kernels/codes/stats.h"
+#include "proto/exchange.pb.h"
 
 namespace tern::codec {
 
@@ -50,6 +51,9 @@ struct Options {
   // Codecs that code sums anew send them down as codes; if false, as floats, for a server that uses
   // them itself.
   bool coded_sums = true;
+  // The job's `exchange`, in which a codec finds the section under its own name. QSGD and topk use
+  // the structs below instead.
+  pb::Exchange keys;
 
   struct Qsgd {
     enum class Norm { kMax, kTwo };
@@ -67,10 +71,6 @@ struct Options {
     uint64_t local_steps = 1;  // p: steps between two exchanges
   } qsgd;
 
-  struct OneBit {
-    uint64_t bucket = 0;  // elements per pair of means; 0: a column (Segment)
-  } onebit;
-
   // Deep gradient compression; dgc_memory.h defines momentum, nesterov, masking and clip_norm.
   struct TopK {
     double ratio = 0.001;        // share of a tensor that is sent
@@ -83,20 +83,6 @@ struct Options {
     uint64_t warmup_rounds = 0;  // rounds in which the ratio falls by steps
     double warmup_ratio = 0.25;  // the first ratio, and the factor from each to the next
   } topk;
-
-  struct Threshold {
-    double value = 0.5;   // t; MXNet's default, which is for gradients that are not means
-    double ratio = 0;     // above 0: send this share of a tensor, as floats, instead of using t
-    bool global = false;  // ratio of all tensors together, with one threshold
-  } threshold;
-
-  struct Adaptive {
-    double share = 0.01;  // pi: share of the positive, and of the negative elements
-  } adaptive;
-
-  struct AdaComp {
-    uint64_t bin = 500;  // T, elements; the paper: 50 for convolutions, 500 for dense layers
-  } adacomp;
 };
 
 // What a worker computes from a tensor before it encodes it.

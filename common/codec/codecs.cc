@@ -31,7 +31,7 @@ CodecResult MakeAnyTernary(const TernaryWire& wire, const Options& options) {
 }
 
 // How much of a codec a worker can run on its GPU, directly on the gradients there
-// (worker/device/codecs.cc): nothing, codes, or codes and memory.
+// (worker/device/codecs.h): nothing, codes, or codes and memory.
 enum class DeviceSupport { kNothing, kCodes, kCodesAndMemory };
 
 struct CodecEntry {

@@ -201,7 +201,7 @@ class RecodedSum : public Accumulator {
 class OneBit : public Codec {
  public:
   explicit OneBit(const Options& options)
-      : bucket_(options.onebit.bucket), coded_sums_(options.coded_sums) {}
+      : bucket_(options.keys.onebit().bucket_elements()), coded_sums_(options.coded_sums) {}
 
   std::string_view name() const override { return "onebit"; }
   uint64_t Granularity(uint64_t column) const override {
@@ -261,8 +261,9 @@ class OneBit : public Codec {
 }  // namespace
 
 Result<std::unique_ptr<Codec>> MakeOneBit(const Options& options) {
-  if (options.onebit.bucket > kMaxBucket) {
-    return Status(Code::kBadJob, Cat("exchange.onebit.bucket_elements is ", options.onebit.bucket,
+  const uint64_t bucket = options.keys.onebit().bucket_elements();
+  if (bucket > kMaxBucket) {
+    return Status(Code::kBadJob, Cat("exchange.onebit.bucket_elements is ", bucket,
                                      ", expected at most ", kMaxBucket, " elements"));
   }
   return std::unique_ptr<Codec>(std::make_unique<OneBit>(options));

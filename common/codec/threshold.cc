@@ -98,23 +98,24 @@ class ThresholdRatio : public SparseCodec {
 }  // namespace
 
 Result<std::unique_ptr<Codec>> MakeThreshold(const Options& options) {
-  const Options::Threshold& o = options.threshold;
-  if (!(o.ratio >= 0 && o.ratio <= 1)) {
-    return Status(Code::kBadJob, "exchange.threshold.ratio is " + std::to_string(o.ratio) +
+  const pb::Threshold& o = options.keys.threshold();
+  const bool global = o.scope() == pb::Threshold::global;
+  if (!(o.ratio() >= 0 && o.ratio() <= 1)) {
+    return Status(Code::kBadJob, "exchange.threshold.ratio is " + std::to_string(o.ratio()) +
                                      ", expected a number above 0 and not above 1, or 0 for a "
                                      "fixed exchange.threshold.value");
   }
-  if (o.ratio > 0) {
-    return std::unique_ptr<Codec>(std::make_unique<ThresholdRatio>(o.ratio, o.global));
+  if (o.ratio() > 0) {
+    return std::unique_ptr<Codec>(std::make_unique<ThresholdRatio>(o.ratio(), global));
   }
-  if (o.global) {
+  if (global) {
     return Status(Code::kBadJob,
                   "exchange.threshold.scope is global without a share, expected "
                   "exchange.threshold.ratio above 0 with it");
   }
-  const auto value = static_cast<float>(o.value);
+  const auto value = static_cast<float>(o.value());
   if (!(value > 0) || !std::isfinite(value)) {
-    return Status(Code::kBadJob, "exchange.threshold.value is " + std::to_string(o.value) +
+    return Status(Code::kBadJob, "exchange.threshold.value is " + std::to_string(o.value()) +
                                      ", expected a finite number above 0");
   }
   return std::unique_ptr<Codec>(std::make_unique<Threshold>(value, MakeTernary(options)));

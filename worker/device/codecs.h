@@ -1,7 +1,8 @@
-// The table of the codecs that a GPU has kernels for (codecs.cc), and their constructors.
+// The table of the codecs that a GPU has kernels for: their constructors, and the names of each.
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "worker/device/codec.h"
@@ -22,6 +23,17 @@ Result<std::unique_ptr<DeviceCodec>> MakeOneBitCodes(const DeviceCodec::Context&
 Result<std::unique_ptr<DeviceCodec>> MakeTopKCodes(const DeviceCodec::Context& context);
 Result<std::unique_ptr<DeviceCodec>> MakeFloatCodes(
     const DeviceCodec::Context& context);  // 32, 16 bits
+
+// By the names of common/codec. Each codec here is marked in the table of common/codec/codecs.cc.
+struct DeviceCodecEntry {
+  std::string_view name;
+  Result<std::unique_ptr<DeviceCodec>> (*make)(const DeviceCodec::Context& context);
+};
+inline constexpr DeviceCodecEntry kDeviceCodecs[] = {
+    {"ternary", MakeTernaryCodes}, {"qsgd", MakeQsgdCodes},  {"onebit", MakeOneBitCodes},
+    {"topk", MakeTopKCodes},       {"fp32", MakeFloatCodes}, {"fp16", MakeFloatCodes},
+    {"bf16", MakeFloatCodes},
+};
 
 // Makes the device codec of layout.codec; kInternal unless codec::HasDeviceForm(layout.codec).
 Result<std::unique_ptr<DeviceCodec>> MakeDeviceCodec(const DeviceCodec::Context& context);

@@ -56,7 +56,7 @@ class OneBitCodes : public DeviceCodec {
 
  private:
   uint64_t GroupOf(const kernels::Part& part) const {
-    const uint64_t bucket = context_.layout.options.onebit.bucket;
+    const uint64_t bucket = context_.layout.options.keys.onebit().bucket_elements();
     return std::max<uint64_t>(1, bucket == 0 ? SegmentOf(part).column : bucket);
   }
 

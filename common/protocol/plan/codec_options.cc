@@ -74,13 +74,9 @@ codec::Options CodecOptions(const pb::Job& job) {
   options.error_feedback = exchange.error_feedback();
   // Servers that hold the parameters work with the sums themselves.
   options.coded_sums = job.train().parameters() != pb::Train::central;
+  options.keys = exchange;
   options.qsgd = QsgdOf(job);
-  options.onebit.bucket = exchange.onebit().bucket_elements();
   options.topk = TopKOf(exchange.topk());
-  options.threshold = {exchange.threshold().value(), exchange.threshold().ratio(),
-                       exchange.threshold().scope() == pb::Threshold::global};
-  options.adaptive.share = exchange.adaptive().share();
-  options.adacomp.bin = exchange.adacomp().bin_elements();
   return options;
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 std::unique_ptr<Codec> AdaComp(uint64_t bin) {
   Options options;
-  options.adacomp.bin = bin;
+  options.keys.mutable_adacomp()->set_bin_elements(bin);
   return MadeOf("adacomp", options);
 }
 
@@ -142,7 +142,7 @@ TEST(AdaComp, SendsFewOfLargeBins) {
 
 TEST(AdaComp, RefusesEmptyBins) {
   Options options;
-  options.adacomp.bin = 0;
+  options.keys.mutable_adacomp()->set_bin_elements(0);
   ExpectRefused("adacomp", options, "exchange.adacomp.bin_elements");
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 std::unique_ptr<Codec> Adaptive(double share) {
   Options options;
-  options.adaptive.share = share;
+  options.keys.mutable_adaptive()->set_share(share);
   return MadeOf("adaptive", options);
 }
 
@@ -129,7 +129,7 @@ TEST(Adaptive, SizeIsEntropyOfPositionsPlusOneBit) {
 TEST(Adaptive, RefusesInvalidShares) {
   for (double bad : {0.0, -0.5, 1.01, std::nan("")}) {
     Options options;
-    options.adaptive.share = bad;
+    options.keys.mutable_adaptive()->set_share(bad);
     ExpectRefused("adaptive", options, "exchange.adaptive.share");
   }
 }

@@ -21,7 +21,7 @@ constexpr float kLargest = std::numeric_limits<float>::max();
 std::unique_ptr<Codec> Make(uint64_t bucket, bool coded_sums = true) {
   Options options;
   options.coded_sums = coded_sums;
-  options.onebit.bucket = bucket;
+  options.keys.mutable_onebit()->set_bucket_elements(bucket);
   return std::move(*MakeCodec("onebit", options));
 }
 
@@ -361,7 +361,7 @@ TEST(OneBit, InvalidCodesAreRefused) {
 
 TEST(OneBit, TooLargeBucketsAreRefused) {
   Options options;
-  options.onebit.bucket = ~uint64_t{0};
+  options.keys.mutable_onebit()->set_bucket_elements(~uint64_t{0});
   const auto codec = MakeCodec("onebit", options);
   ASSERT_FALSE(codec.ok());
   EXPECT_EQ(codec.status().code(), Code::kBadJob);

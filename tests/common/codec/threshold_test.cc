@@ -12,12 +12,12 @@ namespace {
 
 Options Static(double value) {
   Options options;
-  options.threshold.value = value;
+  options.keys.mutable_threshold()->set_value(value);
   return options;
 }
 Options Dropping(double ratio) {
   Options options;
-  options.threshold.ratio = ratio;
+  options.keys.mutable_threshold()->set_ratio(ratio);
   return options;
 }
 
@@ -150,10 +150,10 @@ TEST(Threshold, NamesAndOptions) {
   EXPECT_EQ(MadeOf("threshold", Static(1))->name(), "threshold");
   EXPECT_EQ(MadeOf("threshold", Dropping(0.1))->name(), "threshold_ratio");
   Options global = Dropping(0.1);
-  global.threshold.global = true;
+  global.keys.mutable_threshold()->set_scope(pb::Threshold::global);
   EXPECT_EQ(MadeOf("threshold", global)->name(), "threshold_ratio_global");
   EXPECT_TRUE(MadeOf("threshold", global)->prepares_model());
-  global.threshold.ratio = 0;
+  global.keys.mutable_threshold()->set_ratio(0);
   ExpectRefused("threshold", global, "exchange.threshold.scope");
   for (double bad : {0.0, -1.0, std::nan(""), HUGE_VAL, 1e-60})
     ExpectRefused("threshold", Static(bad), "exchange.threshold.value");

@@ -381,9 +381,9 @@ Options With(const Options::Qsgd& qsgd) {
   options.qsgd = qsgd;
   return options;
 }
-Options With(const Options::OneBit& onebit) {
+Options WithOneBitBuckets(uint64_t elements) {
   Options options;
-  options.onebit = onebit;
+  options.keys.mutable_onebit()->set_bucket_elements(elements);
   return options;
 }
 Options With(const Options::TopK& topk) {
@@ -402,7 +402,7 @@ INSTANTIATE_TEST_SUITE_P(
                                                  .norm = Options::Qsgd::Norm::kTwo,
                                                  .levels = Options::Qsgd::Levels::kSqrtN})},
                     CodecCase{"onebit", "onebit"},
-                    CodecCase{"onebit_buckets", "onebit", With(Options::OneBit{.bucket = 100})},
+                    CodecCase{"onebit_buckets", "onebit", WithOneBitBuckets(100)},
                     CodecCase{"topk", "topk"},
                     CodecCase{"dgc", "topk",
                               With(Options::TopK{.ratio = 0.01,

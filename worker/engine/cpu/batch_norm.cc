@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "worker/engine/cpu/layer.h"
+#include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
 namespace {

@@ -1,7 +1,7 @@
 // Convolution. Takes the first of a list of oneDNN's variants that is fast for the layer; 3 x 3
 // windows by Winograd's algorithm F(4 x 4, 3 x 3) (Lavin and Gray 2016), a quarter of the
 // multiplications. Weights are in oneDNN's own layouts, copied from and to the canonical arenas.
-#include "worker/engine/cpu/layer.h"
+#include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
 namespace {

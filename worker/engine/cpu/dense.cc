@@ -1,7 +1,7 @@
 // Dense (inner product). Weights and their gradients stay in the canonical arenas (in bf16, a
 // rounded copy): at training batch sizes, copying to a blocked layout and back costs more than it
 // gains.
-#include "worker/engine/cpu/layer.h"
+#include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
 namespace {

@@ -2,7 +2,7 @@
 // function of (seed, rank, step, layer, element in canonical order).
 #include <cmath>
 
-#include "worker/engine/cpu/layer.h"
+#include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
 namespace {

@@ -1,5 +1,5 @@
 // Layers with several inputs: concatenation of channels, and sums.
-#include "worker/engine/cpu/layer.h"
+#include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
 namespace {

@@ -1,5 +1,5 @@
 // A layer of the CPU engine: it appends its steps to the program once, and is then destroyed. One
-// file per kind and one line in the table of layer.cc. Internal to the engine.
+// file per kind and one line in the table of layers.h. Internal to the engine.
 #pragma once
 
 #include <memory>
@@ -22,30 +22,6 @@ class Layer {
   virtual std::vector<Value> Backward(Program* program, const Value& gradient,
                                       const std::vector<bool>& wanted) = 0;
 };
-
-struct LayerKind {
-  pb::LayerDef::KindCase kind;
-  std::unique_ptr<Layer> (*make)(const LayerSpec& spec);
-};
-
-// The kind's line in the table; nullptr if the engine has no such layer.
-const LayerKind* FindLayerKind(pb::LayerDef::KindCase kind);
-
-std::unique_ptr<Layer> MakeAdd(const LayerSpec& spec);
-std::unique_ptr<Layer> MakeBatchNorm(const LayerSpec& spec);
-std::unique_ptr<Layer> MakeConcat(const LayerSpec& spec);
-std::unique_ptr<Layer> MakeConv(const LayerSpec& spec);
-std::unique_ptr<Layer> MakeDense(const LayerSpec& spec);
-std::unique_ptr<Layer> MakeDropout(const LayerSpec& spec);
-std::unique_ptr<Layer> MakeLrn(const LayerSpec& spec);
-std::unique_ptr<Layer> MakePool(const LayerSpec& spec);
-std::unique_ptr<Layer> MakeRelu(const LayerSpec& spec);
-std::unique_ptr<Layer> MakeSoftmaxLoss(const LayerSpec& spec);
-std::unique_ptr<Layer> MakeStandardize(const LayerSpec& spec);
-
-// An alternative to MakeConv for 5 x 5 windows, used where it is faster.
-bool SuitsWinograd(const LayerSpec& spec);
-std::unique_ptr<Layer> MakeWinograd(const LayerSpec& spec);
 
 // Whether images and weights are multiplied in bfloat16; sums are in fp32.
 inline bool MultipliesBf16(const LayerSpec& spec) { return spec.precision == Precision::kBf16; }

@@ -2,7 +2,7 @@
 // implementation supports only windows of five.
 #include "kernels/nn/lrn.h"
 
-#include "worker/engine/cpu/layer.h"
+#include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
 namespace {

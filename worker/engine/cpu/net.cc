@@ -4,7 +4,7 @@
 
 #include "common/base/logging.h"
 #include "worker/engine/backends.h"
-#include "worker/engine/cpu/layer.h"
+#include "worker/engine/cpu/layers.h"
 #include "worker/engine/net_planner.h"
 
 namespace tern::engine {

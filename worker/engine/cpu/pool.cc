@@ -1,6 +1,6 @@
 // Max and average pooling. In training, the forward pass of a maximum records which element won; of
 // equal ones the first.
-#include "worker/engine/cpu/layer.h"
+#include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
 namespace {

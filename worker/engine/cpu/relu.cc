@@ -1,6 +1,6 @@
 // ReLU as a layer of its own (for example after pooling), with or without an upper bound, and
 // helpers for layers that fuse a ReLU.
-#include "worker/engine/cpu/layer.h"
+#include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
 namespace {

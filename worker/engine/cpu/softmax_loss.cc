@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "worker/engine/cpu/layer.h"
+#include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
 namespace {

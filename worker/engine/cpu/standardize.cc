@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "worker/engine/cpu/layer.h"
+#include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
 namespace {

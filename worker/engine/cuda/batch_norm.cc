@@ -3,7 +3,7 @@
 
 #include "kernels/nn/conv.h"
 #include "kernels/nn/device_images.h"
-#include "worker/engine/cuda/layer.h"
+#include "worker/engine/cuda/layers.h"
 
 namespace tern::engine::cuda {
 namespace {

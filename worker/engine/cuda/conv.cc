@@ -3,7 +3,7 @@
 
 #include "kernels/nn/device_images.h"
 #include "kernels/nn/elementwise.h"
-#include "worker/engine/cuda/layer.h"
+#include "worker/engine/cuda/layers.h"
 
 namespace tern::engine::cuda {
 namespace {

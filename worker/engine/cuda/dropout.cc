@@ -1,7 +1,7 @@
 // Dropout: the same draws as on the CPU; the backward pass repeats them.
 #include "kernels/nn/device_images.h"
 #include "kernels/nn/elementwise.h"
-#include "worker/engine/cuda/layer.h"
+#include "worker/engine/cuda/layers.h"
 
 namespace tern::engine::cuda {
 namespace {

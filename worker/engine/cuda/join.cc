@@ -1,6 +1,6 @@
 // Layers with several inputs: concatenation of channels, and sums.
 #include "kernels/nn/elementwise.h"
-#include "worker/engine/cuda/layer.h"
+#include "worker/engine/cuda/layers.h"
 
 namespace tern::engine::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // A layer of the engine on a GPU: as in worker/engine/cpu/layer.h, it appends its launches to the
-// program once. One file per kind and one line in the table of layer.cc. The parameters, gradients
+// program once. One file per kind and one line in the table of layers.h. The parameters, gradients
 // and statistics of its spec are on the device. Internal to the engine.
 #pragma once
 
@@ -32,25 +32,6 @@ struct Inputs {
   kernels::DeviceLoss* losses = nullptr;  // one per row
   ConvLibrary* convolutions = nullptr;    // used only during planning
 };
-
-struct LayerKind {
-  pb::LayerDef::KindCase kind;
-  std::unique_ptr<Layer> (*make)(const LayerSpec& spec, const Inputs& inputs);
-};
-// The kind's line in the table; nullptr if the engine has no such layer.
-const LayerKind* FindLayerKind(pb::LayerDef::KindCase kind);
-
-std::unique_ptr<Layer> MakeAdd(const LayerSpec& spec, const Inputs& inputs);
-std::unique_ptr<Layer> MakeBatchNorm(const LayerSpec& spec, const Inputs& inputs);
-std::unique_ptr<Layer> MakeConcat(const LayerSpec& spec, const Inputs& inputs);
-std::unique_ptr<Layer> MakeConv(const LayerSpec& spec, const Inputs& inputs);
-std::unique_ptr<Layer> MakeDense(const LayerSpec& spec, const Inputs& inputs);
-std::unique_ptr<Layer> MakeDropout(const LayerSpec& spec, const Inputs& inputs);
-std::unique_ptr<Layer> MakeLrn(const LayerSpec& spec, const Inputs& inputs);
-std::unique_ptr<Layer> MakePool(const LayerSpec& spec, const Inputs& inputs);
-std::unique_ptr<Layer> MakeRelu(const LayerSpec& spec, const Inputs& inputs);
-std::unique_ptr<Layer> MakeSoftmaxLoss(const LayerSpec& spec, const Inputs& inputs);
-std::unique_ptr<Layer> MakeStandardize(const LayerSpec& spec, const Inputs& inputs);
 
 inline kernels::DeviceImages ImagesOf(uint32_t batch, const models::ImageDims& image) {
   return {batch, image.h, image.w, image.c};

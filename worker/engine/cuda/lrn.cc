@@ -1,7 +1,7 @@
 // Local response normalization across channels.
 #include "kernels/nn/lrn.h"
 
-#include "worker/engine/cuda/layer.h"
+#include "worker/engine/cuda/layers.h"
 
 namespace tern::engine::cuda {
 namespace {

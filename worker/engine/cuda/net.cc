@@ -9,7 +9,7 @@
 #include "kernels/nn/rows.h"
 #include "worker/device/cuda_model.h"
 #include "worker/engine/backends.h"
-#include "worker/engine/cuda/layer.h"
+#include "worker/engine/cuda/layers.h"
 #include "worker/engine/cuda/loss_scale.h"
 #include "worker/engine/cuda/pixel_input.h"
 #include "worker/engine/net_planner.h"

@@ -2,7 +2,7 @@
 #include "kernels/nn/pool.h"
 
 #include "kernels/nn/device_images.h"
-#include "worker/engine/cuda/layer.h"
+#include "worker/engine/cuda/layers.h"
 
 namespace tern::engine::cuda {
 namespace {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "kernels/nn/elementwise.h"
-#include "worker/engine/cuda/layer.h"
+#include "worker/engine/cuda/layers.h"
 
 namespace tern::engine::cuda {
 namespace {

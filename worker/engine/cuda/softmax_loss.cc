@@ -1,5 +1,5 @@
 #include "kernels/nn/rows.h"
-#include "worker/engine/cuda/layer.h"
+#include "worker/engine/cuda/layers.h"
 
 namespace tern::engine::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // Scales each image to mean 0 and deviation 1; the layout of its elements does not matter.
 #include "kernels/nn/rows.h"
-#include "worker/engine/cuda/layer.h"
+#include "worker/engine/cuda/layers.h"
 
 namespace tern::engine::cuda {
 namespace {

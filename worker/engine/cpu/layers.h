@@ -1,0 +1,51 @@
+// The table of the layers of the CPU engine: their constructors, and the kinds that each makes.
+// Internal to the engine.
+#pragma once
+
+#include <memory>
+
+#include "proto/net.pb.h"
+#include "worker/engine/cpu/layer.h"
+
+namespace tern::engine {
+
+std::unique_ptr<Layer> MakeAdd(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeBatchNorm(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeConcat(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeConv(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeDense(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeDropout(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeLrn(const LayerSpec& spec);
+std::unique_ptr<Layer> MakePool(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeRelu(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeSoftmaxLoss(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeStandardize(const LayerSpec& spec);
+
+// An alternative to MakeConv for 5 x 5 windows, used where it is faster.
+bool SuitsWinograd(const LayerSpec& spec);
+std::unique_ptr<Layer> MakeWinograd(const LayerSpec& spec);
+
+struct LayerKind {
+  pb::LayerDef::KindCase kind;
+  std::unique_ptr<Layer> (*make)(const LayerSpec& spec);
+};
+
+inline constexpr LayerKind kLayerKinds[] = {
+    {pb::LayerDef::kConv, MakeConv},
+    {pb::LayerDef::kDense, MakeDense},
+    {pb::LayerDef::kMaxPool, MakePool},
+    {pb::LayerDef::kAvgPool, MakePool},
+    {pb::LayerDef::kRelu, MakeRelu},
+    {pb::LayerDef::kBatchNorm, MakeBatchNorm},
+    {pb::LayerDef::kLrn, MakeLrn},
+    {pb::LayerDef::kDropout, MakeDropout},
+    {pb::LayerDef::kConcat, MakeConcat},
+    {pb::LayerDef::kAdd, MakeAdd},
+    {pb::LayerDef::kStandardize, MakeStandardize},
+    {pb::LayerDef::kSoftmaxLoss, MakeSoftmaxLoss},
+};
+
+// The kind's line in the table; nullptr if the engine has no such layer.
+const LayerKind* FindLayerKind(pb::LayerDef::KindCase kind);
+
+}  // namespace tern::engine
